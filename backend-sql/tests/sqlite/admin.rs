@@ -59,7 +59,7 @@ async fn of_many_names_all_old_ones_are_forgotten_and_no_others() {
             "WITH RECURSIVE numbers(i) AS (SELECT 0 UNION ALL SELECT i + 1 FROM numbers WHERE i < 2999)
             INSERT INTO leasehold
             SELECT CAST(printf('job/%04d', i) AS BLOB), owner, token - iif(i % 3 = 0, 0, 7200000000), ends_at,
-                linger_until, written_at, boot, acquired_at, holder
+                linger_until, written_at, boot, acquired_at, holder, sharers
             FROM leasehold, numbers WHERE name = CAST('first' AS BLOB)",
         )
         .await;

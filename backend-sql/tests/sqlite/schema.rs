@@ -1,7 +1,7 @@
 //! The table: made once, recognised afterwards, and left alone if it is somebody else's.
 
 use super::store::{Store, claim, granted, open};
-use leasehold_core::{ErrorKind, LockBackend};
+use leasehold_core::{Attempt, ErrorKind, LockBackend, LockMode};
 use std::sync::Arc;
 
 #[tokio::test]
@@ -104,17 +104,37 @@ async fn what_is_not_ours_is_refused_with_the_difference_and_left_as_it_was() {
     }
 }
 
+/// Of two processes that change it at once, one finds it done.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn table_of_schema_1_is_changed_by_the_first_writer_and_keeps_its_locks() {
+    let store = Store::new();
+    let held = claim("a");
+    granted(&store.open(), &held).await;
+    store.sql("ALTER TABLE leasehold DROP COLUMN sharers").await;
+    let reader = store.open();
+    let error = reader.admin().unwrap().inspect(held.name()).await.unwrap_err();
+    assert!(error.to_string().ends_with("has schema 1, and this program reads 2"), "{error}");
+    assert!(error.help().is_some_and(|help| help.contains("leasehold init")));
+    let (one, other) = (store.open(), store.open());
+    let (again, another) = (claim("a"), claim("a"));
+    let (first, second) = tokio::join!(one.try_acquire(&again), other.try_acquire(&another));
+    assert!(matches!((first.unwrap(), second.unwrap()), (Attempt::Busy(_), Attempt::Busy(_))));
+    assert_eq!(reader.admin().unwrap().inspect(held.name()).await.unwrap()[0].owner, Some(held.owner()));
+    granted(&one, &claim("b").with_mode(LockMode::Shared)).await;
+    granted(&other, &claim("b").with_mode(LockMode::Shared)).await;
+}
+
 #[tokio::test]
 async fn a_newer_schema_is_refused() {
     let store = Store::new();
     std::fs::write(store.file(), "").unwrap();
     store
-        .sql(&format!("CREATE TABLE Leasehold (\n  -- leasehold schema 2\n  {COLUMNS}, permits INTEGER)"))
+        .sql(&format!("CREATE TABLE Leasehold (\n  -- leasehold schema 3\n  {COLUMNS}, permits INTEGER)"))
         .await;
     for error in all_refusals(&store.open()).await {
         assert_eq!(error.kind(), ErrorKind::Misconfigured);
         let expected = format!(
-            "the table leasehold in {} has schema 2, and this program knows 1",
+            "the table leasehold in {} has schema 3, and this program knows 2",
             store.file().display()
         );
         assert_eq!(error.to_string(), expected);

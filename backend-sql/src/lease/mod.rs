@@ -71,6 +71,9 @@ impl LockBackend for RowLease {
     }
 
     async fn try_acquire(&self, claim: &Claim) -> Result<Attempt> {
+        if claim.waits() && self.table.is_known_held(claim) {
+            return Ok(Attempt::Busy(Busy::new()));
+        }
         if self.busy_names().contains(claim.name())
             && let Some(busy) = self.still_busy(claim).await?
         {

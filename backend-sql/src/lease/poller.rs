@@ -4,8 +4,8 @@
 //! A short hold is polled at short intervals. Where the database sends messages, the poll marks the rows, the release of a marked row
 //! sends a message, and the message makes the poller read that row at once.
 //!
-//! Polls and messages are hints. If all of them fail, or the task has ended with its runtime, each waiter asks by itself at the
-//! fallback interval of the core.
+//! Polls and messages are hints. Each waiter also asks at the fallback interval of the core. As long as polls are answered in time, the
+//! last answer is its answer; if polls fail, or the task has ended with its runtime, the attempt is sent.
 
 mod messages;
 #[cfg(all(test, feature = "postgres"))]
@@ -21,6 +21,8 @@ use tokio::sync::{Notify, oneshot};
 use tokio::task::JoinHandle;
 use tokio::time::{Instant, timeout_at};
 
+/// For how long an answer counts after the next poll was due.
+const LATE: Duration = Duration::from_millis(50);
 /// The shortest time between two polls of one name, and the time until its first.
 const SHORTEST: Duration = Duration::from_millis(5);
 /// A lock that was held for some time is polled again after this part of it: the wait grows by as little.
@@ -67,6 +69,10 @@ struct Awaited {
     not_before: Instant,
     /// A poll is under way, and nothing has happened since it was sent.
     is_polling: bool,
+    /// The answer to the last poll, if nothing has happened since.
+    row: Option<HeldRow>,
+    /// The attempt of a waiter was answered by that row, so the waiter comes back.
+    is_expected: bool,
 }
 
 #[derive(Debug)]
@@ -78,6 +84,7 @@ struct Waiter {
 }
 
 /// A row as a poll has found it.
+#[derive(Debug)]
 struct HeldRow {
     owner: Option<OwnerId>,
     held_for: Duration,
@@ -97,6 +104,26 @@ impl Poller {
             has_waiters: Notify::new(),
         };
         Self { shared: Arc::new(shared), task: Mutex::default() }
+    }
+
+    /// True if the last poll has found the row held by another exclusive owner, and the next poll is not late. Only for a
+    /// claim that waits.
+    pub(super) fn is_known_held(&self, name: impl FnOnce() -> Vec<u8>, owner: OwnerId) -> bool {
+        let mut state = self.shared.state();
+        let awaited = if state.names.is_empty() { None } else { state.names.get_mut(&name()) };
+        let Some(awaited) = awaited.filter(|awaited| Instant::now() < awaited.due + LATE) else {
+            return false;
+        };
+        awaited.is_expected =
+            awaited.row.as_ref().is_some_and(|row| ![Some(owner), Some(READERS)].contains(&row.owner));
+        awaited.is_expected
+    }
+
+    /// This process has released the lock, or has perhaps: the last answer does not count.
+    pub(super) fn released(&self, name: &[u8]) {
+        if let Some(awaited) = self.shared.state().names.get_mut(name) {
+            (awaited.row, awaited.is_polling) = (None, false);
+        }
     }
 
     /// Registers a waiter. The future is ready when a poll has found the row free, held by this owner, or by readers if this is one.
@@ -134,9 +161,10 @@ impl Shared {
         }
         let awaited = state.names.entry(name).or_insert_with(|| Awaited::new(now));
         awaited.waiters.retain(|waiter| !waiter.wake.is_closed());
-        if awaited.waiters.is_empty() {
+        if awaited.waiters.is_empty() && !awaited.is_expected {
             *awaited = Awaited::new(now);
         }
+        awaited.is_expected = false;
         awaited.waiters.push(waiter);
         let due = awaited.due;
         if state.wakes_at.is_none_or(|at| due < at) {
@@ -189,12 +217,12 @@ impl Shared {
 
     /// Wakes the waiters whose row is free, and those that hold it without knowing: the answer to an attempt was lost. A poll that
     /// failed wakes no waiter: each asks by itself, and hears why.
-    fn wake(&self, names: &[Vec<u8>], found: Result<HashMap<Vec<u8>, HeldRow>>) {
+    fn wake(&self, names: &[Vec<u8>], mut found: Result<HashMap<Vec<u8>, HeldRow>>) {
         let (now, mut state, mut woken) = (Instant::now(), self.state(), Vec::new());
         let is_listening = state.is_listening;
         for name in names {
             let Some(awaited) = state.names.get_mut(name) else { continue };
-            let pause = match found.as_ref().map(|rows| rows.get(name)) {
+            let (pause, row) = match found.as_mut().map(|rows| rows.remove(name)) {
                 Ok(None) => {
                     woken.append(&mut awaited.waiters);
                     state.names.remove(name);
@@ -202,12 +230,13 @@ impl Shared {
                 }
                 Ok(Some(row)) => {
                     woken.extend(awaited.waiters.extract_if(.., |waiter| row.may_be_granted(waiter, now)));
-                    row.pause(is_listening)
+                    (row.pause(is_listening), Some(row))
                 }
-                Err(_) => POLL_AT_MOST,
+                Err(_) => (POLL_AT_MOST, None),
             };
             if awaited.is_polling {
                 awaited.poll_after(pause, now);
+                awaited.row = row;
             }
         }
         drop(state);
@@ -224,8 +253,15 @@ impl Shared {
 
 impl Awaited {
     fn new(now: Instant) -> Self {
-        let mut awaited =
-            Self { waiters: Vec::new(), due: now, joins_from: now, not_before: now, is_polling: false };
+        let mut awaited = Self {
+            waiters: Vec::new(),
+            due: now,
+            joins_from: now,
+            not_before: now,
+            is_polling: false,
+            row: None,
+            is_expected: false,
+        };
         awaited.poll_after(SHORTEST, now);
         awaited
     }

@@ -146,17 +146,19 @@ impl LeaseTable for ServerTable {
     }
 
     async fn release(&self, claim: &Claim, linger: Duration) -> Result<bool> {
-        let name = Value::bytes(self.stored(claim.name()));
-        let values = [micros(linger), name, Value::bytes(claim.owner().to_bytes())];
-        let answer = self.server.ask(Lane::Keeping, Doing::Ending, &self.statements.release, &values).await?;
-        Ok(has_ended(&answer))
+        let name = self.stored(claim.name());
+        let values = [micros(linger), Value::bytes(name.clone()), Value::bytes(claim.owner().to_bytes())];
+        let answer = self.server.ask(Lane::Keeping, Doing::Ending, &self.statements.release, &values).await;
+        self.poller.released(&name);
+        Ok(has_ended(&answer?))
     }
 
     async fn end_grant(&self, name: &LockName, token: FencingToken) -> Result<bool> {
-        let values = [Value::bytes(self.stored(name)), Value::int(token.get())];
-        let answer =
-            self.server.ask(Lane::Asking, Doing::Ending, &self.statements.end_grant, &values).await?;
-        Ok(has_ended(&answer))
+        let name = self.stored(name);
+        let values = [Value::bytes(name.clone()), Value::int(token.get())];
+        let answer = self.server.ask(Lane::Asking, Doing::Ending, &self.statements.end_grant, &values).await;
+        self.poller.released(&name);
+        Ok(has_ended(&answer?))
     }
 
     async fn look(&self, name: &LockName) -> Result<Option<Row>> {
@@ -226,6 +228,10 @@ impl LeaseTable for ServerTable {
 
     async fn changed(&self, claim: &Claim) {
         self.poller.changed(self.stored(claim.name()), claim.owner(), claim.mode().is_shared()).await;
+    }
+
+    fn is_known_held(&self, claim: &Claim) -> bool {
+        self.poller.is_known_held(|| self.stored(claim.name()), claim.owner())
     }
 
     /// A few names at a time: a read finds them, and a statement deletes them by their keys. It locks no held row, and no

@@ -59,6 +59,11 @@ pub(crate) trait LeaseTable: fmt::Debug + Send + Sync {
     /// Ends when another attempt of a claim may be granted; never where waiters only poll.
     async fn changed(&self, claim: &Claim);
 
+    /// True if an attempt of a claim that waits would be refused, as far as is known without asking.
+    fn is_known_held(&self, _: &Claim) -> bool {
+        false
+    }
+
     /// Deletes, or counts, the names that have been idle for `idle`.
     async fn purge(&self, idle: Duration, purge: Purge) -> Result<u64>;
 

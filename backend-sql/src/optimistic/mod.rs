@@ -150,6 +150,10 @@ impl LeaseTable for OptimisticTable {
         self.leases.changed(claim).await;
     }
 
+    fn is_known_held(&self, claim: &Claim) -> bool {
+        self.leases.is_known_held(claim)
+    }
+
     async fn purge(&self, idle: Duration, purge: Purge) -> Result<u64> {
         self.leases.purge(idle, purge).await
     }

@@ -7,13 +7,15 @@
 --
 -- :1 names
 -- answers: bytes bytes int int int
-WITH marked AS (
+WITH awaited AS (
+    SELECT name, owner, acquired_at, ends_at, wanted_until FROM {table} WHERE name IN ([:1]) AND ends_at > {now}
+), marked AS (
     UPDATE {table} SET wanted_until = {now} + 2000000 WHERE name IN (
-        SELECT name FROM {table}
-        WHERE name IN ([:1]) AND ends_at > {now} AND wanted_until < {now} + 1000000
-        FOR NO KEY UPDATE SKIP LOCKED
+        SELECT lease.name FROM {table} AS lease
+        WHERE lease.name IN (SELECT name FROM awaited WHERE wanted_until < {now} + 1000000) AND lease.ends_at > {now}
+        FOR NO KEY UPDATE OF lease SKIP LOCKED
     )
 )
 SELECT name, owner, {now} - acquired_at, ends_at - {now},
        CAST(CASE WHEN wanted_until > {now} + 500000 THEN 1 ELSE 0 END AS bigint)
-FROM {table} WHERE name IN ([:1]) AND ends_at > {now};
+FROM awaited;

@@ -2,7 +2,7 @@
 
 use crate::kit::{Server, ask, both, claim, granted, open, until};
 use leasehold_conformance::proxy::Proxy;
-use leasehold_core::{DistributedLockExt, LockClient, LockGuard, LockName, Result};
+use leasehold_core::{Claim, DistributedLockExt, LockClient, LockGuard, LockName, Result};
 use sqlx::postgres::{PgConnectOptions, PgListener, PgPoolOptions, PgSslMode};
 use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant};
@@ -191,6 +191,40 @@ async fn statements_of_idle_waiters_are_constant_in_their_number() {
             waiters.shutdown().await;
             others.shutdown().await;
             holder.release(&held, Duration::ZERO).await.unwrap();
+        }
+    }
+}
+
+/// More names than go into one statement.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn waiters_of_many_names_share_their_statements_and_each_is_woken() {
+    const NAMES: u64 = 150;
+    for server in both().await {
+        let proxy = Proxy::to(([127, 0, 0, 1], server.port()).into()).await.unwrap();
+        let client =
+            LockClient::new(open(&server.url_at(proxy.address().port(), "locker:sesame", "")).unwrap());
+        let holder = server.backend("");
+        let held: Vec<Claim> = (0..NAMES).map(|number| claim(&format!("n{number}"))).collect();
+        let mut waiters = Vec::new();
+        for claim in &held {
+            granted(&holder, claim).await;
+            let (client, name) = (client.clone(), claim.name().clone());
+            waiters.push(tokio::spawn(async move { client.acquire(name).await }));
+        }
+        tokio::time::sleep(Duration::from_secs(3)).await;
+        let before = proxy.requests();
+        tokio::time::sleep(Duration::from_secs(2)).await;
+        let asked = proxy.requests() - before;
+        println!("waiters of {NAMES} names: {asked} requests in two seconds");
+        assert!(asked <= 100, "{asked} requests in two seconds");
+        for (claim, waiter) in held.iter().zip(waiters) {
+            let released = Instant::now();
+            holder.release(claim, Duration::ZERO).await.unwrap();
+            let guard =
+                tokio::time::timeout(Duration::from_secs(10), waiter).await.unwrap().unwrap().unwrap();
+            let took = released.elapsed();
+            assert!(took < Duration::from_millis(400), "{} after {took:?}", claim.name());
+            guard.release().await.unwrap();
         }
     }
 }

@@ -54,7 +54,7 @@ impl Shared {
     pub(super) fn note_release(&self, name: Option<&[u8]>) {
         let (now, mut state) = (Instant::now(), self.state());
         let poll_now = |awaited: &mut Awaited| {
-            awaited.is_polling = false;
+            (awaited.row, awaited.is_polling) = (None, false);
             awaited.due = awaited.due.min(awaited.not_before.max(now));
             awaited.joins_from = awaited.joins_from.min(awaited.due);
         };

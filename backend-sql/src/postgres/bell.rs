@@ -56,7 +56,7 @@ impl Drop for PgBell {
 /// Hears until nobody listens. Holds no handle of the store, so that it does not keep it alive.
 async fn hear(target: Arc<Target>, ring: Weak<dyn Ring>, task: Arc<Task>) {
     while !ends(&task, &ring) {
-        if hear_until_broken(&target, &ring).await.is_err() {
+        if target.headroom.is_short() || hear_until_broken(&target, &ring).await.is_err() {
             tokio::time::sleep(AGAIN_AFTER).await;
         }
     }
@@ -74,24 +74,34 @@ fn ends(task: &Task, ring: &Weak<dyn Ring>) -> bool {
 
 /// `Ok` when nobody listens any more.
 async fn hear_until_broken(target: &Arc<Target>, ring: &Weak<dyn Ring>) -> sqlx::Result<()> {
-    let mut listener = within(target.connect_timeout, listen(target)).await?;
+    let dialect = PostgresDialect::new(Arc::clone(target));
+    let spare = target.headroom.spare(&dialect, target.connect_timeout).await;
+    let spare = spare.ok_or(sqlx::Error::PoolTimedOut)?;
+    let listener = within(target.connect_timeout, listen(target)).await;
+    spare.close().await;
+    let mut listener = listener?;
     // Nobody knows what was missed before.
     if let Some(ring) = ring.upgrade() {
         ring.ring_all();
     }
-    loop {
+    // Whoever waits does not need this connection, and others may need one.
+    while !target.headroom.is_short() {
         match tokio::time::timeout(TIDY_AFTER, listener.try_recv()).await {
             Ok(Ok(Some(message))) => {
                 if let (Some(ring), Some(name)) = (ring.upgrade(), of_hex(message.payload())) {
                     ring.ring(&name);
                 }
             }
-            Ok(Ok(None)) => return Err(sqlx::Error::WorkerCrashed),
+            Ok(Ok(None)) => {
+                target.headroom.broke();
+                return Err(sqlx::Error::WorkerCrashed);
+            }
             Ok(Err(error)) => return Err(error),
             Err(_) if !is_wanted(ring) => return Ok(()),
             Err(_) => answers(&mut listener, target.timeout).await?,
         }
     }
+    Err(sqlx::Error::PoolTimedOut)
 }
 
 async fn listen(target: &Arc<Target>) -> sqlx::Result<PgListener> {

@@ -4,6 +4,7 @@ mod bell;
 mod check;
 mod codes;
 pub(crate) mod environment;
+mod simple;
 
 use crate::server::{
     Answer, Bell, Dialect, Encryption, ForUpdate, Found, Kind, Leases, Link, Meaning, Statement, Table,
@@ -18,6 +19,7 @@ use sqlx::query::Query;
 use sqlx::{AssertSqlSafe, ConnectOptions, Connection, Either, Executor, Postgres, Row};
 use std::fmt;
 use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
 pub(crate) const PORT: u16 = 5432;
@@ -49,13 +51,18 @@ const HOLDERS: &[(&str, &str)] = &[
 #[derive(Debug)]
 pub(crate) struct PostgresDialect {
     target: Arc<Target>,
+    /// False until no pooler was found: a statement that is prepared in a session is met there by the next client.
+    prepares: Arc<AtomicBool>,
 }
 
-struct PgLink(PgConnection);
+struct PgLink {
+    connection: PgConnection,
+    prepares: Arc<AtomicBool>,
+}
 
 impl PostgresDialect {
     pub(crate) fn new(target: Arc<Target>) -> Self {
-        Self { target }
+        Self { target, prepares: Arc::default() }
     }
 
     /// Everything is set here that can be: what is left out, the driver takes from the environment, as `libpq` does. For the
@@ -68,6 +75,8 @@ impl PostgresDialect {
             .username(&target.user)
             .database(&target.database)
             .application_name("leasehold")
+            // A parameter of the start that PgBouncer refuses by default. No answer of ours has a fraction.
+            .extra_float_digits(None)
             // An empty one is none.
             .password(target.read_password()?.as_ref().map_or("", ExposeSecret::expose_secret))
             .disable_statement_logging();
@@ -101,6 +110,7 @@ impl PostgresDialect {
         format!(
             "SET default_transaction_isolation = 'read committed'; SET default_transaction_read_only = off; \
              SET statement_timeout = {millis}; SET lock_timeout = {millis}; \
+             SET bytea_output = 'hex'; \
              SELECT set_config('synchronous_commit', 'on', false) WHERE current_setting('synchronous_commit') = 'off'; \
              SELECT set_config('transaction_timeout', '0', false) WHERE current_setting('transaction_timeout', true) <> '0'"
         )
@@ -110,7 +120,8 @@ impl PostgresDialect {
 #[async_trait]
 impl Dialect for PostgresDialect {
     async fn connect(&self) -> sqlx::Result<Box<dyn Link>> {
-        let mut link = PgLink(self.options()?.connect().await?);
+        let connection = self.options()?.connect().await?;
+        let mut link = PgLink { connection, prepares: Arc::clone(&self.prepares) };
         link.tell(&self.session()).await?;
         Ok(Box::new(link))
     }
@@ -209,6 +220,10 @@ impl Dialect for PostgresDialect {
         Some(include_str!("session.sql"))
     }
 
+    fn sessions_are_own(&self) {
+        self.prepares.store(true, Ordering::Release);
+    }
+
     async fn check(&self, link: &mut dyn Link) -> sqlx::Result<Vec<Finding>> {
         check::check(&self.target, link, self).await
     }
@@ -227,10 +242,14 @@ fn fault(kind: &str) -> Option<String> {
 #[async_trait]
 impl Link for PgLink {
     async fn ask(&mut self, statement: &Statement, values: &[Value]) -> sqlx::Result<Answer> {
-        let query = sqlx::query(AssertSqlSafe(Arc::clone(&statement.text)));
-        let query = statement.places.iter().fold(query, |query, place| bind(query, &values[*place]));
         let mut answer = Answer::default();
-        let mut results = self.0.fetch_many(query);
+        let mut results = if self.prepares.load(Ordering::Acquire) {
+            let query = sqlx::query(AssertSqlSafe(Arc::clone(&statement.text)));
+            let places = statement.places.iter();
+            self.connection.fetch_many(places.fold(query, |query, place| bind(query, &values[*place])))
+        } else {
+            self.connection.fetch_many(AssertSqlSafe(simple::with_values(&statement.text, values)))
+        };
         while let Some(result) = results.try_next().await? {
             match result {
                 Either::Left(done) => answer.changed = done.rows_affected(),
@@ -241,11 +260,11 @@ impl Link for PgLink {
     }
 
     async fn tell(&mut self, text: &str) -> sqlx::Result<()> {
-        self.0.execute(AssertSqlSafe(text.to_owned())).await.map(drop)
+        self.connection.execute(AssertSqlSafe(text.to_owned())).await.map(drop)
     }
 
     async fn close(self: Box<Self>) {
-        let _ = self.0.close().await;
+        let _ = self.connection.close().await;
     }
 }
 

@@ -54,9 +54,13 @@ pub(crate) trait Dialect: fmt::Debug + Send + Sync {
     /// What is there under this name; `None` if nothing, or nothing that we may see.
     async fn look_at(&self, link: &mut dyn Link, table: &TableName) -> sqlx::Result<Option<Found>>;
 
-    /// Two statements, of different texts and one meaning, that answer the server's number of a session; `None` where
-    /// what is in between may answer in the server's place.
+    /// A statement that answers the server's number of a session; `None` where what is in between may answer in the server's
+    /// place.
     fn session_number(&self) -> Option<&'static str>;
+
+    /// Each connection was found to be a session of its own. Until then nothing may be left in a session that another client
+    /// could meet there.
+    fn sessions_are_own(&self) {}
 
     /// Why no lock may be granted by this server, if it is one of several that do not know of each other's grants.
     async fn refuses(&self, link: &mut dyn Link) -> sqlx::Result<Option<Error>> {
@@ -135,10 +139,6 @@ pub(crate) enum Meaning {
     #[cfg_attr(not(feature = "mysql"), expect(dead_code, reason = "a matter of MySQL's passwords"))]
     PasswordInTheClear,
     /// The server talks by TLS, and this connection does not.
-    #[cfg_attr(
-        not(feature = "mysql"),
-        expect(dead_code, reason = "PostgreSQL says no more than that it refuses")
-    )]
     TlsOnly,
     /// Two waited for each other, and this one was rolled back.
     Deadlock,

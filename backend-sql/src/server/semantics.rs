@@ -9,7 +9,7 @@ const LOOK_ANYWAY: Duration = Duration::from_millis(500);
 
 /// What leases in rows of a server promise, by its own clock.
 pub(crate) fn of_leases(backend: &'static str, mode: &'static str, has_bell: bool) -> Semantics {
-    let mut semantics = Semantics::lease(backend, mode, Promises::new(|fault| promise(backend, fault)));
+    let mut semantics = Semantics::lease(backend, mode, Promises::new(promise));
     semantics.wake_up = match has_bell {
         true => WakeUp::Push { fallback: LOOK_ANYWAY },
         false => WakeUp::Look { at_most: LOOK_EVERY, fallback: LOOK_ANYWAY },
@@ -17,11 +17,8 @@ pub(crate) fn of_leases(backend: &'static str, mode: &'static str, has_bell: boo
     semantics
 }
 
-fn promise(backend: &str, fault: Fault) -> Outcome {
+fn promise(fault: Fault) -> Outcome {
     match fault {
-        // Refused where the pooler knows nothing of prepared statements, as PgBouncer before 1.21 does not. Through a later
-        // one the lock holds.
-        Fault::Pooler if backend == "postgres" => Outcome::Unavailable,
         Fault::None
         | Fault::HolderKilled
         | Fault::HolderPaused

@@ -35,6 +35,8 @@ pub(super) fn meaning(error: &sqlx::Error) -> Meaning {
         sqlx::Error::ColumnDecode { .. }
         | sqlx::Error::Decode(_)
         | sqlx::Error::ColumnIndexOutOfBounds { .. } => Meaning::Unreadable,
+        // Of a pooler that has let us in, and has no session to lend.
+        sqlx::Error::PoolTimedOut => Meaning::Exhausted("connections"),
         _ => Meaning::Refused,
     }
 }
@@ -43,7 +45,9 @@ pub(super) fn meaning(error: &sqlx::Error) -> Meaning {
 /// much else with this code, and have no routine of this name.
 fn is_of_another_statement(error: &dyn DatabaseError) -> bool {
     let error = error.try_downcast_ref::<PgDatabaseError>();
-    error.is_some_and(|error| error.code() == PROTOCOL_VIOLATION && error.routine() == Some("exec_bind_message"))
+    error.is_some_and(|error| {
+        error.code() == PROTOCOL_VIOLATION && error.routine() == Some("exec_bind_message")
+    })
 }
 
 fn of_pooler(message: &str) -> Meaning {

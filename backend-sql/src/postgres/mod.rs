@@ -100,6 +100,14 @@ impl PostgresDialect {
             None => options,
         })
     }
+}
+
+#[async_trait]
+impl Dialect for PostgresDialect {
+    async fn log_in(&self) -> sqlx::Result<Box<dyn Link>> {
+        let connection = self.options()?.connect().await?;
+        Ok(Box::new(PgLink { connection, prepares: Arc::clone(&self.prepares) }))
+    }
 
     /// What a session of ours is like: the isolation under which one statement sees what others have committed before it
     /// got the lock of the row; the server's own limits, for a statement that we no longer wait for still runs; and
@@ -114,16 +122,6 @@ impl PostgresDialect {
              SELECT set_config('synchronous_commit', 'on', false) WHERE current_setting('synchronous_commit') = 'off'; \
              SELECT set_config('transaction_timeout', '0', false) WHERE current_setting('transaction_timeout', true) <> '0'"
         )
-    }
-}
-
-#[async_trait]
-impl Dialect for PostgresDialect {
-    async fn connect(&self) -> sqlx::Result<Box<dyn Link>> {
-        let connection = self.options()?.connect().await?;
-        let mut link = PgLink { connection, prepares: Arc::clone(&self.prepares) };
-        link.tell(&self.session()).await?;
-        Ok(Box::new(link))
     }
 
     fn meaning(&self, error: &sqlx::Error) -> Meaning {

@@ -6,12 +6,39 @@ use leasehold_core::{Error, FencingToken, Finding};
 use std::fmt;
 use std::sync::Arc;
 use std::time::Duration;
+use tokio::time::{Instant, timeout};
+
+/// The least time in which a server answers the first that is said on a connection.
+const ANSWERS_WITHIN: Duration = Duration::from_millis(250);
 
 /// A database system: how it is connected to, and how it speaks.
 #[async_trait]
 pub(crate) trait Dialect: fmt::Debug + Send + Sync {
+    /// A new connection, on which nothing was said.
+    async fn log_in(&self) -> sqlx::Result<Box<dyn Link>>;
+
+    /// What sets up a new connection for us.
+    fn session(&self) -> String;
+
     /// A new connection, set up for us.
-    async fn connect(&self) -> sqlx::Result<Box<dyn Link>>;
+    async fn connect(&self) -> sqlx::Result<Box<dyn Link>> {
+        let mut link = self.log_in().await?;
+        link.tell(&self.session()).await?;
+        Ok(link)
+    }
+
+    /// A connection in addition to one in hand. A pooler without a free session lets a client in, and then lets it wait: it is
+    /// not waited for here, since others may wait for the one in hand.
+    async fn connect_beside(&self) -> sqlx::Result<Box<dyn Link>> {
+        let start = Instant::now();
+        let mut link = self.log_in().await?;
+        // To let somebody in takes a server several round trips, and to answer takes it one.
+        let within = ANSWERS_WITHIN.max(start.elapsed() * 2);
+        match timeout(within, link.tell(&self.session())).await {
+            Ok(set_up) => set_up.map(|()| link),
+            Err(_) => Err(sqlx::Error::PoolTimedOut),
+        }
+    }
 
     /// What its error means.
     fn meaning(&self, error: &sqlx::Error) -> Meaning;

@@ -13,8 +13,6 @@ const FIRST_CHECK_AFTER: Duration = Duration::from_secs(1);
 const CHECK_EVERY: Duration = Duration::from_secs(30);
 /// The shortest time from a refusal to the next check. Clients that were refused together come back spread over as much again.
 const CHECK_AGAIN_AFTER: Duration = Duration::from_secs(5);
-/// A pooler without a free session does not refuse a client but lets it wait. Half of the time for connecting shows that.
-const WAITING_PART: u32 = 2;
 
 /// What one client knows of the connections that its server has left.
 #[derive(Debug)]
@@ -58,8 +56,12 @@ impl Headroom {
 
     /// Finds it out: a connection to spare, if there is one. The connection that is to be kept is opened before this one is
     /// closed.
-    pub(crate) async fn spare(&self, dialect: &dyn Dialect, connect_timeout: Duration) -> Option<Box<dyn Link>> {
-        let Ok(Ok(spare)) = timeout(connect_timeout / WAITING_PART, dialect.connect()).await else {
+    pub(crate) async fn spare(
+        &self,
+        dialect: &dyn Dialect,
+        connect_timeout: Duration,
+    ) -> Option<Box<dyn Link>> {
+        let Ok(Ok(spare)) = timeout(connect_timeout, dialect.connect_beside()).await else {
             self.refused();
             return None;
         };

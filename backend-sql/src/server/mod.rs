@@ -116,9 +116,9 @@ impl Server {
     /// A connection to be kept for as long as a lock is held. It is opened only beside one for statements: a lock that nobody
     /// can enter as held would keep others out for nothing.
     pub(crate) async fn connection_to_hold(&self) -> Result<Connection> {
-        let place = self.shared.holding.place(Lane::Keeping).await?;
+        let place = self.shared.holding.place(Lane::Holding).await?;
         let for_statements = self.connection(Lane::Asking).await?;
-        let connection = self.shared.holding.open(place, Lane::Asking).await;
+        let connection = self.shared.holding.open(place, Lane::Holding).await;
         for_statements.give_back();
         connection
     }

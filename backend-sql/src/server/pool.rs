@@ -29,6 +29,8 @@ pub(crate) enum Lane {
     Asking,
     /// To keep a lock, or to give it back.
     Keeping,
+    /// To hold a lock with, while another connection is in hand.
+    Holding,
 }
 
 pub(super) struct Pool {
@@ -99,7 +101,7 @@ impl Pool {
     pub(super) async fn place(&self, lane: Lane) -> Result<Place> {
         let permits = match lane {
             Lane::Asking => self.patience.wait(self.permits(lane)).await,
-            Lane::Keeping => timeout(self.target.timeout, self.permits(lane)).await.ok(),
+            Lane::Keeping | Lane::Holding => timeout(self.target.timeout, self.permits(lane)).await.ok(),
         };
         permits.ok_or_else(|| self.all_in_use())?
     }
@@ -157,7 +159,7 @@ impl Pool {
     async fn permits(&self, lane: Lane) -> Result<Place> {
         let asking = match lane {
             Lane::Asking => Some(Arc::clone(&self.asking).acquire_owned().await.map_err(|_| closed())?),
-            Lane::Keeping => None,
+            Lane::Keeping | Lane::Holding => None,
         };
         let any = Arc::clone(&self.all).acquire_owned().await.map_err(|_| closed())?;
         if self.closed.load(Ordering::Acquire) {
@@ -171,7 +173,11 @@ impl Pool {
     async fn connect(&self, lane: Lane) -> Result<Box<dyn Link>> {
         let give_up = Instant::now() + self.target.timeout;
         loop {
-            let error = match timeout(self.target.connect_timeout, self.dialect.connect()).await {
+            let connecting = match lane {
+                Lane::Holding => self.dialect.connect_beside(),
+                Lane::Asking | Lane::Keeping => self.dialect.connect(),
+            };
+            let error = match timeout(self.target.connect_timeout, connecting).await {
                 Ok(Ok(link)) => return Ok(link),
                 Ok(Err(error)) => error,
                 Err(_) => {

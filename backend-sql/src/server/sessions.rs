@@ -86,7 +86,7 @@ impl Look {
 
 async fn look(server: &Server, link: &mut dyn Link) -> Result<Sessions, Option<Error>> {
     let (dialect, target) = (server.dialect(), server.target());
-    let Ok(Ok(mut other)) = timeout(target.connect_timeout, dialect.connect()).await else {
+    let Ok(Ok(mut other)) = timeout(target.connect_timeout, dialect.connect_beside()).await else {
         target.headroom.refused();
         return Err(None);
     };
@@ -104,11 +104,7 @@ async fn look(server: &Server, link: &mut dyn Link) -> Result<Sessions, Option<E
 
 /// Asks two open connections for the server's numbers of their sessions. A session that has two connections, or a
 /// connection that has two sessions, is a pooler's: neither happens without one.
-async fn behind(
-    dialect: &dyn Dialect,
-    target: &Target,
-    links: [&mut dyn Link; 2],
-) -> sqlx::Result<Sessions> {
+async fn behind(dialect: &dyn Dialect, target: &Target, links: [&mut dyn Link; 2]) -> sqlx::Result<Sessions> {
     let Some(question) = dialect.session_number() else {
         return Ok(Sessions::Own);
     };

@@ -3,7 +3,8 @@
 use crate::kit::{MODES, Server, ask, both, claim, granted, open};
 use leasehold_conformance::servers::PgBouncer;
 use leasehold_core::{
-    AcquireOptions, DistributedLockExt, ErrorKind, LockClient, LockName, Release, Renewal, Wait,
+    AcquireOptions, DistributedLock, DistributedLockExt, ErrorKind, LockClient, LockName, Release, Renewal,
+    Wait,
 };
 use std::time::Duration;
 use tokio::task::JoinSet;
@@ -57,11 +58,12 @@ async fn a_lock_that_is_a_connection_says_when_there_are_none_left() {
 #[tokio::test]
 async fn a_server_without_a_connection_left_is_unavailable() {
     for server in both().await {
-        limit_connections(&server, 1).await;
         for mode in MODES {
-            let first = server.backend("");
+            limit_connections(&server, 2).await;
+            let first = server.backend("mode=for-update");
             let held = claim("held");
             granted(&first, &held).await;
+            limit_connections(&server, 1).await;
             let error = server.backend(&format!("mode={mode}")).try_acquire(&claim("a")).await.unwrap_err();
             assert_eq!(error.kind(), ErrorKind::Unavailable, "{mode}: {error}");
             first.release(&held, Duration::ZERO).await.unwrap();

@@ -38,7 +38,8 @@ async fn first_use_on_a_file_system_without_room_names_what_is_missing() {
     ];
     for (options, prepare, expected) in cases {
         let store = Store::new();
-        let mount = format!("mount -t tmpfs -o {options},mode=700 small $STORE; {prepare}; exec \"$0\" \"$@\"");
+        let mount =
+            format!("mount -t tmpfs -o {options},mode=700 small $STORE; {prepare}; exec \"$0\" \"$@\"");
         let mount = mount.replace("$STORE", &store.directory().display().to_string());
         let wrapper = ["unshare", "-U", "-r", "-m", "bash", "-c", &mount];
         let answer = Worker::start_under(&wrapper, &store.url()).ask("try a").await;
@@ -76,7 +77,8 @@ async fn a_failing_disk_leaves_the_outcome_unknown_and_grants_nothing() {
     let limited = format!("trap '' XFSZ; ulimit -f {}; exec \"$0\" \"$@\"", log.div_ceil(1024));
     let mut worker = Worker::start_under(&["bash", "-c", &limited], &store.url());
     let answer = worker.ask("try a").await;
-    let failed = format!("Indeterminate {} may not grow: this process may write files of ", store.file().display());
+    let failed =
+        format!("Indeterminate {} may not grow: this process may write files of ", store.file().display());
     assert!(answer.starts_with(&failed), "{answer}");
     assert_eq!(store.number("SELECT count(*) FROM leasehold").await, 1);
     granted(&backend, &claim("a")).await;

@@ -181,7 +181,7 @@ async fn directory_named_leasehold_is_made_for_its_owner_alone() {
     let backend = open(&format!("sqlite:{}/locks.db", directory.display())).unwrap();
     assert!(backend.admin().unwrap().list("").await.unwrap().is_empty());
     assert!(!directory.exists(), "who looks makes nothing");
-    granted(&backend, &claim("a")).await;
+    super::store::granted(&backend, &claim("a")).await;
     assert_eq!(mode_of(&directory), 0o700);
 }
 

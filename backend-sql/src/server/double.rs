@@ -111,6 +111,10 @@ impl Dialect for Double {
         self.connect().await
     }
 
+    async fn connect_beside(&self) -> sqlx::Result<Box<dyn Link>> {
+        self.connect().await
+    }
+
     fn session(&self) -> String {
         String::new()
     }

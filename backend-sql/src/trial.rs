@@ -8,7 +8,7 @@ use tokio::time::{Instant, sleep};
 /// One name for all trials: where these credentials may not delete rows, no more than its row is left.
 const NAME: &str = "leasehold/check";
 /// Long enough for every step, and the longest time that a trial which is cut off keeps the next one waiting.
-const TTL: Duration = Duration::from_secs(10);
+const TTL: Duration = Duration::from_secs(5);
 const AGAIN_AFTER: Duration = Duration::from_millis(100);
 
 /// Adds what a trial finds, unless an error is known already: that names its cause better than a trial does. `forget` removes

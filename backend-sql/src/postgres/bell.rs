@@ -74,17 +74,16 @@ fn ends(task: &Task, ring: &Weak<dyn Ring>) -> bool {
 
 /// `Ok` when nobody listens any more.
 async fn hear_until_broken(target: &Arc<Target>, ring: &Weak<dyn Ring>) -> sqlx::Result<()> {
+    let mut listener = within(target.connect_timeout, listen(target)).await?;
+    // A waiter can do without this connection, and others may need one.
     let dialect = PostgresDialect::new(Arc::clone(target));
-    let spare = target.headroom.spare(&dialect, target.connect_timeout).await;
-    let spare = spare.ok_or(sqlx::Error::PoolTimedOut)?;
-    let listener = within(target.connect_timeout, listen(target)).await;
-    spare.close().await;
-    let mut listener = listener?;
+    if let Some(spare) = target.headroom.spare(&dialect, target.connect_timeout).await {
+        spare.close().await;
+    }
     // Nobody knows what was missed before.
     if let Some(ring) = ring.upgrade() {
         ring.ring_all();
     }
-    // Whoever waits does not need this connection, and others may need one.
     while !target.headroom.is_short() {
         match tokio::time::timeout(TIDY_AFTER, listener.try_recv()).await {
             Ok(Ok(Some(message))) => {

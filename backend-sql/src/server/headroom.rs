@@ -54,8 +54,8 @@ impl Headroom {
         is_due
     }
 
-    /// Finds it out: a connection to spare, if there is one. The connection that is to be kept is opened before this one is
-    /// closed.
+    /// Finds it out: a connection to spare, if there is one. It is closed at once, and the connection that is to be kept is open
+    /// before: nothing is waited for while this one is in hand.
     pub(crate) async fn spare(
         &self,
         dialect: &dyn Dialect,

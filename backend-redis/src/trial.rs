@@ -1,9 +1,9 @@
 //! A trial of all that locks need, on names that nobody uses.
 
 use crate::backend::RedisBackend;
+use leasehold_core::trial::{self, Failure, acquire, failed, release, renew};
 use leasehold_core::{
-    Attempt, Claim, Error, ErrorKind, Finding, HolderInfo, LockBackend, LockMode, LockName, OwnerId, Release,
-    Renewal, Result, Severity,
+    Attempt, Claim, Finding, HolderInfo, LockBackend, LockMode, LockName, OwnerId, Release, Result, Severity,
 };
 use std::collections::HashSet;
 use std::time::{Duration, Instant};
@@ -29,15 +29,7 @@ pub(crate) async fn try_locks(backend: &RedisBackend) -> Result<Vec<Finding>> {
                 "waiters are not told that a lock is theirs, and ask every half second: no message came in a trial",
                 "look whether the server knows PUBLISH and SUBSCRIBE, and at what stands between",
             )),
-            Err((step, why)) => {
-                let message = format!("a trial lock could not be {step}: {why}");
-                findings.push(Finding::new(
-                    Severity::Error,
-                    "E_TRIAL",
-                    message,
-                    why.help().unwrap_or_default(),
-                ));
-            }
+            Err(failure) => findings.push(trial::finding(failure)),
         }
     }
     Ok(findings)
@@ -55,9 +47,6 @@ async fn one_name_for_each_server(backend: &RedisBackend) -> Result<Vec<LockName
     }
     Ok(names)
 }
-
-/// The step that failed, and why.
-type Failure = (&'static str, Error);
 
 /// True if the waiter was told of its grant, or need not be.
 async fn try_on(backend: &RedisBackend, name: &LockName) -> Result<bool, Failure> {
@@ -104,28 +93,6 @@ async fn try_steps(
     Ok(told)
 }
 
-async fn acquire(backend: &RedisBackend, claim: &Claim) -> Result<()> {
-    match backend.try_acquire(claim).await? {
-        Attempt::Granted(_) => Ok(()),
-        Attempt::Busy(_) => Err(failed("the server has it as held by another")),
-    }
-}
-
-async fn renew(backend: &RedisBackend, claim: &Claim) -> Result<()> {
-    match backend.renew(std::slice::from_ref(claim)).await.pop() {
-        Some(Ok(Renewal::Renewed)) => Ok(()),
-        Some(Err(why)) => Err(why),
-        _ => Err(failed("the server does not have it as held")),
-    }
-}
-
-async fn release(backend: &RedisBackend, claim: &Claim) -> Result<()> {
-    match backend.release(claim, Duration::ZERO).await? {
-        Release::Released => Ok(()),
-        _ => Err(failed("the server does not have it as held")),
-    }
-}
-
 /// True if the waiter had the lock before its next heartbeat, or hears no messages here.
 async fn hand_over(backend: &RedisBackend, waiter: &Claim) -> Result<bool> {
     let (start, hears) = (Instant::now(), backend.servers.channel(backend.keys.of(waiter.name()).lock()));
@@ -137,9 +104,4 @@ async fn hand_over(backend: &RedisBackend, waiter: &Claim) -> Result<bool> {
         }
     }
     Err(failed("the waiter did not get it"))
-}
-
-fn failed(what: &'static str) -> Error {
-    Error::new(ErrorKind::Misconfigured, what)
-        .with_help("look who writes keys of this prefix, and at what stands between")
 }

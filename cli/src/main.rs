@@ -51,6 +51,7 @@ fn leasehold(words: &[OsString]) -> Code {
         Ok(cli) => cli,
         Err(code) => return code,
     };
+    run::signals::survive_the_limit_of_file_sizes();
     let console = Console::new(&cli.common);
     let outcome = report::log_as_asked().and_then(|()| {
         // One thread: nothing here waits for a processor, and the watchdog is started by a process with nobody else in it.

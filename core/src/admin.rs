@@ -60,7 +60,7 @@ pub trait LockAdmin: Debug + Send + Sync {
         Purge::check_idle(idle).map(|()| None)
     }
 
-    /// Looks for settings, versions and permissions that weaken the promises. Changes nothing.
+    /// Looks for settings, versions and permissions that weaken the promises. Changes nothing but a trial lock of its own.
     async fn check(&self) -> Result<Vec<Finding>>;
 }
 

@@ -64,6 +64,8 @@ mod semantics;
 mod stall_timeout;
 mod sync;
 mod token;
+#[doc(hidden)]
+pub mod trial;
 mod wait_queue;
 
 pub use admin::{Finding, LockAdmin, LockStatus, Purge, Severity, Waiter};

@@ -2,7 +2,7 @@ use super::HeldRow;
 use super::rows::Rows;
 use crate::purge::name_the_right;
 use crate::server::{Doing, Lane, Statement, Value};
-use leasehold_core::{Purge, Result};
+use leasehold_core::{LockName, Purge, Result};
 use std::time::Duration;
 
 impl HeldRow {
@@ -26,6 +26,12 @@ impl HeldRow {
                 forgotten += u64::from(gone.map_err(name_the_right)?);
             }
         }
+    }
+
+    /// Deletes the rows of a name if nobody holds it.
+    pub(super) async fn forget_name(&self, name: &LockName) -> Result<()> {
+        let (name, _) = self.rows.range(name.as_str());
+        self.rows.forget(&Statements::of(&self.rows), &name, &Value::int(0), Purge::Delete).await.map(drop)
     }
 }
 

@@ -144,10 +144,6 @@ impl Rows {
         lock: &Statement,
         patience: Duration,
     ) -> Result<Option<Locked>> {
-        // The tables are looked at on the other connections, once.
-        if !self.server.is_checked() {
-            self.server.connection(Lane::Asking).await?.give_back();
-        }
         let mut may_be_in_our_way = false;
         for _ in 0..TRIES {
             // Whatever keeps it from asking again, what a broken connection may have locked is not known.

@@ -99,7 +99,7 @@ impl ServerTable {
     }
 
     /// Deletes the rows of these names that are still idle; their number.
-    async fn forget(&self, names: &[&Value], idle: Duration) -> Result<u64> {
+    async fn forget_idle(&self, names: &[&Value], idle: Duration) -> Result<u64> {
         let (statement, size) = self.statements.purge.of(names.len());
         let places = names.iter().chain(std::iter::repeat(&names[0])).take(size);
         let values: Vec<Value> =
@@ -248,7 +248,7 @@ impl LeaseTable for ServerTable {
             };
             from = [last, [0].as_slice()].concat();
             forgotten += match purge {
-                Purge::Delete => self.forget(&names, idle).await.map_err(name_the_right)?,
+                Purge::Delete => self.forget_idle(&names, idle).await.map_err(name_the_right)?,
                 _ => names.len() as u64,
             };
         }
@@ -264,6 +264,15 @@ impl LeaseTable for ServerTable {
 
     async fn check(&self) -> Result<Vec<Finding>> {
         self.server.check().await
+    }
+
+    /// The check fails without it.
+    async fn is_there(&self) -> Result<bool> {
+        Ok(true)
+    }
+
+    async fn forget(&self, name: &LockName) -> Result<()> {
+        self.forget_idle(&[&Value::bytes(self.stored(name))], Duration::ZERO).await.map(drop)
     }
 
     async fn close(&self) {

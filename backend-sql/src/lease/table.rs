@@ -76,6 +76,12 @@ pub(crate) trait LeaseTable: fmt::Debug + Send + Sync {
     /// Findings about settings that weaken the promises.
     async fn check(&self) -> Result<Vec<Finding>>;
 
+    /// True if the table is there. A look must not make it.
+    async fn is_there(&self) -> Result<bool>;
+
+    /// Deletes the row of a name if nobody holds it.
+    async fn forget(&self, name: &LockName) -> Result<()>;
+
     /// Closes the connections, after the calls that were made before.
     async fn close(&self);
 

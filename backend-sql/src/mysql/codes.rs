@@ -14,6 +14,8 @@ pub(super) fn meaning(error: &sqlx::Error) -> Meaning {
         sqlx::Error::ColumnDecode { .. }
         | sqlx::Error::Decode(_)
         | sqlx::Error::ColumnIndexOutOfBounds { .. } => Meaning::Unreadable,
+        // Of a pooler that has let us in, and has no session to lend.
+        sqlx::Error::PoolTimedOut => Meaning::Exhausted("connections"),
         _ => Meaning::Refused,
     }
 }

@@ -98,6 +98,18 @@ impl MySqlDialect {
         })
     }
 
+    /// For how many seconds a statement waits for a row: whole ones, and one at least.
+    fn patience(&self) -> u64 {
+        self.target.timeout.as_secs().max(1)
+    }
+}
+
+#[async_trait]
+impl Dialect for MySqlDialect {
+    async fn log_in(&self) -> sqlx::Result<Box<dyn Link>> {
+        Ok(Box::new(MySqlLink(self.options()?.connect().await?)))
+    }
+
     /// What a session of ours is like. Its SQL mode is ours and not the server's: strict, so that nothing is ever cut short
     /// in silence, and without `SIMULTANEOUS_ASSIGNMENT`, which is part of `ORACLE`: `acquire.sql` lives by the order of its
     /// assignments, and would grant a lock without entering its owner. In UTC; for writing; and with the server's
@@ -116,20 +128,6 @@ impl MySqlDialect {
              {isolation} /*M! , max_statement_time = {seconds:.3}, tx_read_only = 0 */ \
              /*!80000 , transaction_read_only = 0 */"
         )
-    }
-
-    /// For how many seconds a statement waits for a row: whole ones, and one at least.
-    fn patience(&self) -> u64 {
-        self.target.timeout.as_secs().max(1)
-    }
-}
-
-#[async_trait]
-impl Dialect for MySqlDialect {
-    async fn connect(&self) -> sqlx::Result<Box<dyn Link>> {
-        let mut link = MySqlLink(self.options()?.connect().await?);
-        link.tell(&self.session()).await?;
-        Ok(Box::new(link))
     }
 
     fn meaning(&self, error: &sqlx::Error) -> Meaning {

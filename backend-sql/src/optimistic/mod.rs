@@ -170,6 +170,14 @@ impl LeaseTable for OptimisticTable {
         self.leases.check().await
     }
 
+    async fn is_there(&self) -> Result<bool> {
+        self.leases.is_there().await
+    }
+
+    async fn forget(&self, name: &LockName) -> Result<()> {
+        self.leases.forget(name).await
+    }
+
     async fn close(&self) {
         self.leases.close().await;
     }

@@ -44,6 +44,15 @@ pub(super) async fn check(
             "set it to on, unless the file system writes whole pages",
         );
     }
+    let waits = !matches!(setting("synchronous_commit").as_str(), "off" | "local");
+    if waits && !setting("synchronous_standby_names").is_empty() && setting("standbys") == "0" {
+        find(
+            Severity::Error,
+            "E_NO_STANDBY",
+            "every commit waits for a synchronous standby, and none is connected",
+            "start the standby, or take it out of synchronous_standby_names",
+        );
+    }
     if setting("has_replicas") == "true" && setting("synchronous_standby_names").is_empty() {
         find(
             Severity::Warning,

@@ -4,15 +4,39 @@ use crate::server::Meaning;
 use sqlx::error::DatabaseError;
 use sqlx::postgres::PgDatabaseError;
 
+/// The code of most that PgBouncer says itself, whatever it says.
+const PROTOCOL_VIOLATION: &str = "08P01";
+
+/// Parts of the messages of PgBouncer that are not about a connection that broke (its source, `disconnect_client`). It hands on
+/// what the server said to it in a message of its own.
+const OF_PGBOUNCER: [(&str, Meaning); 10] = [
+    ("unsupported startup parameter", Meaning::Refused),
+    ("no such database", Meaning::NoDatabase),
+    ("does not exist", Meaning::NoDatabase),
+    ("no such user", Meaning::NotLetIn),
+    ("authentication failed", Meaning::NotLetIn),
+    ("SSL required", Meaning::TlsOnly),
+    ("no more connections allowed", Meaning::Exhausted("connections")),
+    ("too many connections", Meaning::Exhausted("connections")),
+    ("connection slots are reserved", Meaning::Exhausted("connections")),
+    ("query_wait_timeout", Meaning::Exhausted("connections")),
+];
+
 pub(super) fn meaning(error: &sqlx::Error) -> Meaning {
     match error {
         sqlx::Error::Database(error) if is_of_another_statement(&**error) => Meaning::Pooled,
-        sqlx::Error::Database(error) => error.code().map_or(Meaning::Refused, |code| of(&code)),
+        sqlx::Error::Database(error) => match error.code().as_deref() {
+            None => Meaning::Refused,
+            Some(PROTOCOL_VIOLATION) => of_pooler(error.message()),
+            Some(code) => of(code),
+        },
         sqlx::Error::Tls(_) | sqlx::Error::Configuration(_) => Meaning::Unproven,
         sqlx::Error::Io(_) | sqlx::Error::Protocol(_) => Meaning::Broken,
         sqlx::Error::ColumnDecode { .. }
         | sqlx::Error::Decode(_)
         | sqlx::Error::ColumnIndexOutOfBounds { .. } => Meaning::Unreadable,
+        // Of a pooler that has let us in, and has no session to lend.
+        sqlx::Error::PoolTimedOut => Meaning::Exhausted("connections"),
         _ => Meaning::Refused,
     }
 }
@@ -21,7 +45,14 @@ pub(super) fn meaning(error: &sqlx::Error) -> Meaning {
 /// much else with this code, and have no routine of this name.
 fn is_of_another_statement(error: &dyn DatabaseError) -> bool {
     let error = error.try_downcast_ref::<PgDatabaseError>();
-    error.is_some_and(|error| error.code() == "08P01" && error.routine() == Some("exec_bind_message"))
+    error.is_some_and(|error| {
+        error.code() == PROTOCOL_VIOLATION && error.routine() == Some("exec_bind_message")
+    })
+}
+
+fn of_pooler(message: &str) -> Meaning {
+    let found = OF_PGBOUNCER.iter().find(|(part, _)| message.contains(part));
+    found.map_or(Meaning::Broken, |(_, meaning)| *meaning)
 }
 
 fn of(code: &str) -> Meaning {
@@ -65,5 +96,14 @@ mod tests {
         assert_eq!(of("40003"), Meaning::Broken);
         assert_eq!(of("25006"), Meaning::ReadOnly);
         assert_eq!(of("42601"), Meaning::Refused);
+    }
+
+    #[test]
+    fn pooler_message_that_cannot_pass_is_no_broken_connection() {
+        assert_eq!(of_pooler("unsupported startup parameter: options"), Meaning::Refused);
+        assert_eq!(of_pooler("no such database: shop"), Meaning::NoDatabase);
+        let limit = "server login failed: FATAL too many connections for role \"lk\"";
+        assert_eq!(of_pooler(limit), Meaning::Exhausted("connections"));
+        assert_eq!(of_pooler("server conn crashed?"), Meaning::Broken);
     }
 }

@@ -4,6 +4,7 @@ mod check;
 mod codes;
 pub(crate) mod environment;
 mod listener;
+mod simple;
 
 use crate::server::{
     Answer, Dialect, Encryption, ForUpdate, Found, Kind, Leases, Link, Meaning, ReleaseListener, Statement,
@@ -18,6 +19,7 @@ use sqlx::query::Query;
 use sqlx::{AssertSqlSafe, ConnectOptions, Connection, Either, Executor, Postgres, Row};
 use std::fmt;
 use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
 pub(crate) const PORT: u16 = 5432;
@@ -50,13 +52,18 @@ const HOLDERS: &[(&str, &str)] = &[
 #[derive(Debug)]
 pub(crate) struct PostgresDialect {
     target: Arc<Target>,
+    /// False until no pooler was found: a statement that is prepared in a session is met there by the next client.
+    prepares: Arc<AtomicBool>,
 }
 
-struct PgLink(PgConnection);
+struct PgLink {
+    connection: PgConnection,
+    prepares: Arc<AtomicBool>,
+}
 
 impl PostgresDialect {
     pub(crate) fn new(target: Arc<Target>) -> Self {
-        Self { target }
+        Self { target, prepares: Arc::default() }
     }
 
     /// Everything is set here that can be: what is left out, the driver takes from the environment, as `libpq` does. For the
@@ -69,6 +76,8 @@ impl PostgresDialect {
             .username(&target.user)
             .database(&target.database)
             .application_name("leasehold")
+            // A parameter of the start that PgBouncer refuses by default. No answer of ours has a fraction.
+            .extra_float_digits(None)
             // An empty one is none.
             .password(target.read_password()?.as_ref().map_or("", ExposeSecret::expose_secret))
             .disable_statement_logging();
@@ -92,6 +101,14 @@ impl PostgresDialect {
             None => options,
         })
     }
+}
+
+#[async_trait]
+impl Dialect for PostgresDialect {
+    async fn log_in(&self) -> sqlx::Result<Box<dyn Link>> {
+        let connection = self.options()?.connect().await?;
+        Ok(Box::new(PgLink { connection, prepares: Arc::clone(&self.prepares) }))
+    }
 
     /// What a session of ours is like: the isolation under which one statement sees what others have committed before it
     /// got the lock of the row; the server's own limits, for a statement that we no longer wait for still runs; and
@@ -102,18 +119,10 @@ impl PostgresDialect {
         format!(
             "SET default_transaction_isolation = 'read committed'; SET default_transaction_read_only = off; \
              SET statement_timeout = {millis}; SET lock_timeout = {millis}; \
+             SET bytea_output = 'hex'; \
              SELECT set_config('synchronous_commit', 'on', false) WHERE current_setting('synchronous_commit') = 'off'; \
              SELECT set_config('transaction_timeout', '0', false) WHERE current_setting('transaction_timeout', true) <> '0'"
         )
-    }
-}
-
-#[async_trait]
-impl Dialect for PostgresDialect {
-    async fn connect(&self) -> sqlx::Result<Box<dyn Link>> {
-        let mut link = PgLink(self.options()?.connect().await?);
-        link.tell(&self.session()).await?;
-        Ok(Box::new(link))
     }
 
     fn meaning(&self, error: &sqlx::Error) -> Meaning {
@@ -221,6 +230,10 @@ impl Dialect for PostgresDialect {
         Some(include_str!("session.sql"))
     }
 
+    fn sessions_are_own(&self) {
+        self.prepares.store(true, Ordering::Release);
+    }
+
     async fn check(&self, link: &mut dyn Link) -> sqlx::Result<Vec<Finding>> {
         check::check(&self.target, link, self).await
     }
@@ -239,10 +252,14 @@ fn fault(kind: &str) -> Option<String> {
 #[async_trait]
 impl Link for PgLink {
     async fn ask(&mut self, statement: &Statement, values: &[Value]) -> sqlx::Result<Answer> {
-        let query = sqlx::query(AssertSqlSafe(Arc::clone(&statement.text)));
-        let query = statement.places.iter().fold(query, |query, place| bind(query, &values[*place]));
         let mut answer = Answer::default();
-        let mut results = self.0.fetch_many(query);
+        let mut results = if self.prepares.load(Ordering::Acquire) {
+            let query = sqlx::query(AssertSqlSafe(Arc::clone(&statement.text)));
+            let places = statement.places.iter();
+            self.connection.fetch_many(places.fold(query, |query, place| bind(query, &values[*place])))
+        } else {
+            self.connection.fetch_many(AssertSqlSafe(simple::with_values(&statement.text, values)))
+        };
         while let Some(result) = results.try_next().await? {
             match result {
                 Either::Left(done) => answer.changed = done.rows_affected(),
@@ -253,11 +270,11 @@ impl Link for PgLink {
     }
 
     async fn tell(&mut self, text: &str) -> sqlx::Result<()> {
-        self.0.execute(AssertSqlSafe(text.to_owned())).await.map(drop)
+        self.connection.execute(AssertSqlSafe(text.to_owned())).await.map(drop)
     }
 
     async fn close(self: Box<Self>) {
-        let _ = self.0.close().await;
+        let _ = self.connection.close().await;
     }
 }
 

@@ -1,7 +1,9 @@
--- Settings of the server. The replicas of others are seen by superusers and monitors; for anybody else there are none.
+-- Settings of the server. Everybody sees how many standbys are connected; what they are is seen by superusers and monitors.
 -- answers: text text
 SELECT 'in_recovery', CAST(pg_is_in_recovery() AS text)
 UNION ALL SELECT 'fsync', current_setting('fsync')
 UNION ALL SELECT 'full_page_writes', current_setting('full_page_writes')
 UNION ALL SELECT 'synchronous_standby_names', current_setting('synchronous_standby_names')
+UNION ALL SELECT 'synchronous_commit', current_setting('synchronous_commit')
+UNION ALL SELECT 'standbys', CAST(count(*) AS text) FROM pg_stat_replication
 UNION ALL SELECT 'has_replicas', CAST(EXISTS (SELECT FROM pg_stat_replication WHERE application_name <> '') AS text);

@@ -5,12 +5,39 @@ use async_trait::async_trait;
 use leasehold_core::{Error, FencingToken, Finding};
 use std::fmt;
 use std::time::Duration;
+use tokio::time::{Instant, timeout};
+
+/// The least time in which a server answers the first that is said on a connection.
+const ANSWERS_WITHIN: Duration = Duration::from_millis(250);
 
 /// A database system: how it is connected to, and how it speaks.
 #[async_trait]
 pub(crate) trait Dialect: fmt::Debug + Send + Sync {
+    /// A new connection, on which nothing was said.
+    async fn log_in(&self) -> sqlx::Result<Box<dyn Link>>;
+
+    /// What sets up a new connection for us.
+    fn session(&self) -> String;
+
     /// A new connection, set up for us.
-    async fn connect(&self) -> sqlx::Result<Box<dyn Link>>;
+    async fn connect(&self) -> sqlx::Result<Box<dyn Link>> {
+        let mut link = self.log_in().await?;
+        link.tell(&self.session()).await?;
+        Ok(link)
+    }
+
+    /// A connection in addition to one in hand. A pooler without a free session lets a client in, and then lets it wait: it is
+    /// not waited for here, since others may wait for the one in hand.
+    async fn connect_beside(&self) -> sqlx::Result<Box<dyn Link>> {
+        let start = Instant::now();
+        let mut link = self.log_in().await?;
+        // To let somebody in takes a server several round trips, and to answer takes it one.
+        let within = ANSWERS_WITHIN.max(start.elapsed() * 2);
+        match timeout(within, link.tell(&self.session())).await {
+            Ok(set_up) => set_up.map(|()| link),
+            Err(_) => Err(sqlx::Error::PoolTimedOut),
+        }
+    }
 
     /// What its error means.
     fn meaning(&self, error: &sqlx::Error) -> Meaning;
@@ -53,9 +80,13 @@ pub(crate) trait Dialect: fmt::Debug + Send + Sync {
     /// What is there under this name; `None` if nothing, or nothing that we may see.
     async fn look_at(&self, link: &mut dyn Link, table: &TableName) -> sqlx::Result<Option<Found>>;
 
-    /// Two statements, of different texts and one meaning, that answer the server's number of a session; `None` where
-    /// what is in between may answer in the server's place.
+    /// A statement that answers the server's number of a session; `None` where what is in between may answer in the server's
+    /// place.
     fn session_number(&self) -> Option<&'static str>;
+
+    /// Each connection was found to be a session of its own. Until then nothing may be left in a session that another client
+    /// could meet there.
+    fn sessions_are_own(&self) {}
 
     /// Why no lock may be granted by this server, if it is one of several that do not know of each other's grants.
     async fn refuses(&self, link: &mut dyn Link) -> sqlx::Result<Option<Error>> {
@@ -144,10 +175,6 @@ pub(crate) enum Meaning {
     #[cfg_attr(not(feature = "mysql"), expect(dead_code, reason = "a matter of MySQL's passwords"))]
     PasswordInTheClear,
     /// The server talks by TLS, and this connection does not.
-    #[cfg_attr(
-        not(feature = "mysql"),
-        expect(dead_code, reason = "PostgreSQL says no more than that it refuses")
-    )]
     TlsOnly,
     /// Two transactions waited for each other, and this one was rolled back.
     Deadlock,

@@ -107,6 +107,18 @@ pub(crate) fn at_once(_: usize) -> Duration {
 
 #[async_trait]
 impl Dialect for Double {
+    async fn log_in(&self) -> sqlx::Result<Box<dyn Link>> {
+        self.connect().await
+    }
+
+    async fn connect_beside(&self) -> sqlx::Result<Box<dyn Link>> {
+        self.connect().await
+    }
+
+    fn session(&self) -> String {
+        String::new()
+    }
+
     async fn connect(&self) -> sqlx::Result<Box<dyn Link>> {
         let number = self.connections.fetch_add(1, Ordering::SeqCst);
         tokio::time::sleep((self.connecting)(number)).await;

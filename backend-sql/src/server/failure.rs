@@ -3,6 +3,7 @@
 use super::schema::missing_table;
 use super::{Encryption, Meaning, Table, Target};
 use leasehold_core::{Error, ErrorKind};
+use std::fmt;
 
 /// What the statement was to do. A failure leaves open whether a write was applied, never whether a read was.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -29,6 +30,7 @@ impl Failure<'_> {
         if let Some(explained) = super::tls::explain(&error, self.target) {
             return explained.with_source(error);
         }
+        let error = Cause::of(&error);
         let (address, table) = (self.target.address(), &self.target.table);
         let (kind, message, help) = match self.meaning {
             Meaning::Broken => (
@@ -79,7 +81,7 @@ impl Failure<'_> {
             Meaning::Denied => (
                 ErrorKind::Denied,
                 format!("{address} lets these credentials in, and they may not use {table}"),
-                "grant them SELECT, INSERT and UPDATE on the table",
+                "grant them SELECT, INSERT and UPDATE on the table; no policy or trigger may refuse a row",
             ),
             Meaning::ReadOnly => return read_only(self.target).with_source(error),
             Meaning::LogOfStatements => (
@@ -140,6 +142,29 @@ impl Failure<'_> {
         unknown_if(self.doing)
     }
 }
+
+/// The driver's error as the cause of ours, without the part of the statement that MySQL quotes, and without the line of
+/// PostgreSQL's own source that the driver appends.
+#[derive(Debug)]
+pub(super) struct Cause(String);
+
+impl Cause {
+    pub(super) fn of(error: &sqlx::Error) -> Self {
+        let text = error.to_string();
+        let text = text.split(" near '").next().unwrap_or_default().lines().next().unwrap_or_default();
+        let is_number = |line: &str| !line.is_empty() && line.bytes().all(|byte| byte.is_ascii_digit());
+        let without_line = text.rsplit_once(" at line ").filter(|(_, line)| is_number(line));
+        Self(without_line.map_or(text, |(before, _)| before).to_owned())
+    }
+}
+
+impl fmt::Display for Cause {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(&self.0)
+    }
+}
+
+impl std::error::Error for Cause {}
 
 pub(super) fn read_only(target: &Target) -> Error {
     Error::new(ErrorKind::Unavailable, format!("{} takes no writes", target.address()))

@@ -4,7 +4,8 @@
 //! | looking for | it is in |
 //! |---|---|
 //! | what a URL may say | `target/` |
-//! | connections, and the one that is kept for renewals and releases | `pool.rs` |
+//! | connections, and who may have the last one | `pool.rs` |
+//! | when an idle connection is kept | `headroom.rs` |
 //! | one statement, and what is known of it afterwards | `asking.rs` |
 //! | whether the tables are there, and the server decides alone | `preflight.rs` |
 //! | whether a pooler is in between | `sessions.rs` |
@@ -23,6 +24,7 @@ mod dialect;
 #[cfg(all(test, feature = "postgres"))]
 pub(crate) mod double;
 mod failure;
+mod headroom;
 mod pool;
 mod preflight;
 mod schema;
@@ -47,7 +49,7 @@ pub(crate) use target::{Encryption, Mode, TableName, Target};
 
 use failure::{Failure, no_answer};
 use leasehold_core::{Error, ErrorKind, LockName, Result};
-use pool::Pool;
+use pool::{IdleConnections, Pool};
 use std::sync::Arc;
 use tokio::sync::OnceCell;
 
@@ -74,9 +76,10 @@ struct Shared {
 impl Server {
     /// The database at this target. `tables` are looked at before the first use.
     pub(crate) fn new(dialect: Arc<dyn Dialect>, target: Arc<Target>, tables: Vec<Table>) -> Self {
+        let idle = Arc::<IdleConnections>::default();
         let pool =
-            |most, parameter| Arc::new(Pool::new(Arc::clone(&dialect), Arc::clone(&target), most, parameter));
-        let (pool, holding) = (pool(target.connections, "connections"), pool(target.holds, "holds"));
+            |most| Arc::new(Pool::new(Arc::clone(&dialect), Arc::clone(&target), most, Arc::clone(&idle)));
+        let (pool, holding) = (pool((target.connections, "connections")), pool((target.holds, "holds")));
         let (checked, sessions) = (OnceCell::new(), sessions::Look::default());
         Self { shared: Arc::new(Shared { dialect, target, pool, holding, checked, sessions, tables }) }
     }
@@ -87,11 +90,6 @@ impl Server {
 
     pub(crate) fn target(&self) -> &Target {
         &self.shared.target
-    }
-
-    /// True once the tables were found to be ours.
-    pub(crate) fn is_checked(&self) -> bool {
-        self.shared.checked.get().is_some()
     }
 
     /// A connection, on which the tables have been looked at.
@@ -113,9 +111,14 @@ impl Server {
         self.shared.pool.take(Lane::Asking).await
     }
 
-    /// A connection to be kept for as long as a lock is held.
+    /// A connection to be kept for as long as a lock is held. It is opened only beside one for statements: a lock that nobody
+    /// can enter as held would keep others out for nothing.
     pub(crate) async fn connection_to_hold(&self) -> Result<Connection> {
-        self.shared.holding.take(Lane::Keeping).await
+        let place = self.shared.holding.place(Lane::Holding).await?;
+        let for_statements = self.connection(Lane::Asking).await?;
+        let connection = self.shared.holding.open(place, Lane::Holding).await;
+        for_statements.give_back();
+        connection
     }
 
     /// True if there is one without waiting, as it looks.

@@ -2,8 +2,11 @@
 //!
 //! Not the driver's own pool: that one asks the server whether a connection lives each time it is given back, in a task
 //! of its own, and knows no difference between who asks for a lock and who must keep one.
+//!
+//! A client that is refused a connection closes what it has idle. `headroom.rs` says when an idle connection is kept.
 
 use super::{Dialect, Link, Meaning, Target};
+use futures_util::future::join_all;
 use leasehold_core::{Error, ErrorKind, Result, StallTimeout};
 use std::fmt;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -11,10 +14,12 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 use tokio::runtime::{Handle, Id};
 use tokio::sync::{OwnedSemaphorePermit, Semaphore};
-use tokio::time::{Instant, timeout};
+use tokio::time::{Instant, sleep, timeout};
 
 /// How long closing waits for the goodbyes.
 const GOODBYE_WITHIN: Duration = Duration::from_millis(500);
+/// The pause before a refused connection is asked for again: a server needs a moment to notice that another one was closed.
+const AGAIN_AFTER: Duration = Duration::from_millis(20);
 
 /// What a connection is for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -23,6 +28,8 @@ pub(crate) enum Lane {
     Asking,
     /// To keep a lock, or to give it back.
     Keeping,
+    /// To hold a lock with, while another connection is in hand.
+    Holding,
 }
 
 pub(super) struct Pool {
@@ -30,7 +37,7 @@ pub(super) struct Pool {
     target: Arc<Target>,
     /// The most connections there may be, and the parameter of the URL that says so.
     most: (usize, &'static str),
-    idle: Mutex<Vec<Idle>>,
+    idle: Arc<IdleConnections>,
     all: Arc<Semaphore>,
     asking: Arc<Semaphore>,
     /// Timeout for callers that want a lock; fires only if no call completed meanwhile. Renewals and releases have a plain one.
@@ -38,8 +45,13 @@ pub(super) struct Pool {
     closed: AtomicBool,
 }
 
+/// The connections of all pools of one client that are not in use.
+pub(super) type IdleConnections = Mutex<Vec<Idle>>;
+
 /// A connection that is not in use.
-struct Idle {
+pub(super) struct Idle {
+    /// The parameter of its pool. What is set for the sessions of one pool does not fit the other.
+    of: &'static str,
     link: Box<dyn Link>,
     /// The runtime that drives it. Used in another, it would hang after that one has ended.
     runtime: Id,
@@ -53,50 +65,64 @@ pub(crate) struct Connection {
     pool: Arc<Pool>,
     runtime: Id,
     idle_since: Option<Instant>,
-    _permits: (OwnedSemaphorePermit, Option<OwnedSemaphorePermit>),
+    _place: Place,
 }
+
+/// The right to one connection of a pool.
+pub(super) type Place = (OwnedSemaphorePermit, Option<OwnedSemaphorePermit>);
 
 impl Pool {
     pub(super) fn new(
         dialect: Arc<dyn Dialect>,
         target: Arc<Target>,
-        most: usize,
-        parameter: &'static str,
+        most: (usize, &'static str),
+        idle: Arc<IdleConnections>,
     ) -> Self {
         Self {
             dialect,
             patience: StallTimeout::new(target.timeout),
             target,
-            most: (most, parameter),
-            idle: Mutex::default(),
-            all: Arc::new(Semaphore::new(most)),
-            asking: Arc::new(Semaphore::new(most.saturating_sub(1).max(1))),
+            all: Arc::new(Semaphore::new(most.0)),
+            asking: Arc::new(Semaphore::new(most.0.saturating_sub(1).max(1))),
+            most,
+            idle,
             closed: AtomicBool::new(false),
         }
     }
 
     /// A connection: an idle one, the newest first, or a new one.
     pub(super) async fn take(self: &Arc<Self>, lane: Lane) -> Result<Connection> {
+        let place = self.place(lane).await?;
+        self.open(place, lane).await
+    }
+
+    /// A place for one more connection, if need be when another one is given back.
+    pub(super) async fn place(&self, lane: Lane) -> Result<Place> {
         let permits = match lane {
             Lane::Asking => self.patience.wait(self.permits(lane)).await,
-            Lane::Keeping => timeout(self.target.timeout, self.permits(lane)).await.ok(),
+            Lane::Keeping | Lane::Holding => timeout(self.target.timeout, self.permits(lane)).await.ok(),
         };
-        let permits = permits.ok_or_else(|| self.all_in_use())??;
-        let runtime = Handle::current().id();
+        permits.ok_or_else(|| self.all_in_use())?
+    }
+
+    /// The connection for a place.
+    pub(super) async fn open(self: &Arc<Self>, place: Place, lane: Lane) -> Result<Connection> {
+        let (runtime, of) = (Handle::current().id(), self.most.1);
         let idle = {
             let mut idle = self.idle();
-            let found = idle.iter().rposition(|idle| idle.runtime == runtime).map(|at| idle.remove(at));
+            let found = idle.iter().rposition(|idle| idle.of == of && idle.runtime == runtime);
+            let found = found.map(|at| idle.remove(at));
             if found.is_none() {
                 // The idle connections of other runtimes count too: there are never more than `connections` open.
-                idle.clear();
+                idle.retain(|idle| idle.of != of);
             }
             found
         };
         let (link, idle_since) = match idle {
             Some(idle) => (idle.link, Some(idle.since)),
-            None => (self.connect().await?, None),
+            None => (self.connect(lane).await?, None),
         };
-        Ok(Connection { link, pool: Arc::clone(self), runtime, idle_since, _permits: permits })
+        Ok(Connection { link, pool: Arc::clone(self), runtime, idle_since, _place: place })
     }
 
     /// True if not all connections are in use.
@@ -106,28 +132,33 @@ impl Pool {
 
     /// Closes those that have been idle for as long as one that was idle since then.
     fn forget_idle_since(&self, since: Instant) {
-        self.idle().retain(|idle| idle.since > since);
+        self.idle().retain(|idle| idle.of != self.most.1 || idle.since > since);
+        self.target.headroom.broke();
+    }
+
+    /// Closes all idle connections of this client; true if there were any.
+    async fn close_idle(&self) -> bool {
+        let idle = std::mem::take(&mut *self.idle());
+        let any = !idle.is_empty();
+        let goodbyes = idle.into_iter().map(|idle| idle.link.close());
+        let _ = timeout(GOODBYE_WITHIN, join_all(goodbyes)).await;
+        any
     }
 
     pub(super) async fn close(&self) {
         self.closed.store(true, Ordering::Release);
-        let (all, idle) = (self.most.0, std::mem::take(&mut *self.idle()));
-        let goodbyes = async {
-            for idle in idle {
-                idle.link.close().await;
-            }
-            // The connections in use are closed by their users.
-            let _ = self.all.acquire_many(u32::try_from(all).unwrap_or(u32::MAX)).await;
-        };
-        let _ = timeout(GOODBYE_WITHIN, goodbyes).await;
+        let all = u32::try_from(self.most.0).unwrap_or(u32::MAX);
+        // The connections in use are closed by their users.
+        let in_use = timeout(GOODBYE_WITHIN, self.all.acquire_many(all));
+        let _ = tokio::join!(self.close_idle(), in_use);
         self.all.close();
     }
 
     /// The permit for attempts first: a caller that waits for it does not delay renewals and releases.
-    async fn permits(&self, lane: Lane) -> Result<(OwnedSemaphorePermit, Option<OwnedSemaphorePermit>)> {
+    async fn permits(&self, lane: Lane) -> Result<Place> {
         let asking = match lane {
             Lane::Asking => Some(Arc::clone(&self.asking).acquire_owned().await.map_err(|_| closed())?),
-            Lane::Keeping => None,
+            Lane::Keeping | Lane::Holding => None,
         };
         let any = Arc::clone(&self.all).acquire_owned().await.map_err(|_| closed())?;
         if self.closed.load(Ordering::Acquire) {
@@ -136,17 +167,46 @@ impl Pool {
         Ok((any, asking))
     }
 
-    async fn connect(&self) -> Result<Box<dyn Link>> {
-        match timeout(self.target.connect_timeout, self.dialect.connect()).await {
-            Ok(Ok(link)) => Ok(link),
-            Ok(Err(error)) => Err(self.not_connected(error)),
-            Err(_) => {
-                let within = self.target.connect_timeout;
-                let message = format!("{} did not let us in within {within:?}", self.target.address());
-                Err(Error::new(ErrorKind::Unavailable, message)
-                    .with_help("look whether the server runs there and takes connections"))
+    /// A new connection. If it is refused, all idle ones are closed first, and it is asked for again: by a holder until its time
+    /// is over, by others only if something was closed.
+    async fn connect(&self, lane: Lane) -> Result<Box<dyn Link>> {
+        let give_up = Instant::now() + self.target.timeout;
+        loop {
+            let connecting = match lane {
+                Lane::Holding => self.dialect.connect_beside(),
+                Lane::Asking | Lane::Keeping => self.dialect.connect(),
+            };
+            let error = match timeout(self.target.connect_timeout, connecting).await {
+                Ok(Ok(link)) => return Ok(link),
+                Ok(Err(error)) => error,
+                Err(_) => {
+                    self.refused().await;
+                    return Err(self.not_let_in());
+                }
+            };
+            let again = match self.dialect.meaning(&error) {
+                Meaning::Exhausted(_) => {
+                    let has_closed = self.refused().await;
+                    has_closed || lane == Lane::Keeping && Instant::now() < give_up
+                }
+                _ => false,
+            };
+            if !again {
+                return Err(self.not_connected(error));
             }
+            sleep(AGAIN_AFTER.mul_f64(0.5 + fastrand::f64())).await;
         }
+    }
+
+    async fn refused(&self) -> bool {
+        self.target.headroom.refused();
+        self.close_idle().await
+    }
+
+    fn not_let_in(&self) -> Error {
+        let (address, within) = (self.target.address(), self.target.connect_timeout);
+        Error::new(ErrorKind::Unavailable, format!("{address} did not let us in within {within:?}"))
+            .with_help("look whether the server runs there and takes connections")
     }
 
     /// Nothing was asked yet, so whatever went wrong, nothing was done.
@@ -158,6 +218,12 @@ impl Pool {
         }
         let meaning = match self.dialect.meaning(&error) {
             Meaning::Broken | Meaning::Ended => Meaning::Unreachable,
+            Meaning::Refused => {
+                let message = format!("{} refused the connection", self.target.address());
+                return Error::new(ErrorKind::Misconfigured, message)
+                    .with_source(super::failure::Cause::of(&error))
+                    .with_help("look at the cause, and at what stands between here and the server");
+            }
             meaning => meaning,
         };
         super::Failure { meaning, doing: super::Doing::Looking, target: &self.target }.of(error)
@@ -197,11 +263,24 @@ impl Connection {
 
     /// Nothing is under way on it, and no transaction is open.
     pub(crate) fn give_back(self) {
-        let Self { link, pool, runtime, _permits, .. } = self;
+        let Self { link, pool, runtime, _place, .. } = self;
         pool.patience.answered();
+        let headroom = &pool.target.headroom;
+        let is_check_due = headroom.is_check_due();
+        if pool.closed.load(Ordering::Acquire) || headroom.is_short() && !is_check_due {
+            drop(tokio::spawn(async move { timeout(GOODBYE_WITHIN, link.close()).await }));
+            return;
+        }
         // Before the permit, which lets the next one take it.
-        if !pool.closed.load(Ordering::Acquire) {
-            pool.idle().push(Idle { link, runtime, since: Instant::now() });
+        pool.idle().push(Idle { of: pool.most.1, link, runtime, since: Instant::now() });
+        if is_check_due {
+            let pool = Arc::clone(&pool);
+            drop(tokio::spawn(async move {
+                match pool.target.headroom.spare(&*pool.dialect, pool.target.connect_timeout).await {
+                    Some(spare) => spare.close().await,
+                    None => drop(pool.close_idle().await),
+                }
+            }));
         }
     }
 }

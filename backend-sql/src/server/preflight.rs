@@ -26,7 +26,8 @@ impl Server {
             Ok(Err(error)) if self.meaning(&error) == Meaning::Denied => {
                 for table in &self.shared.tables {
                     if self.look_at(&mut connection, table).await?.is_none() {
-                        return Err(failure::may_not_make(table, &self.shared.target).with_source(error));
+                        let cause = failure::Cause::of(&error);
+                        return Err(failure::may_not_make(table, &self.shared.target).with_source(cause));
                     }
                 }
             }

@@ -10,7 +10,7 @@ pub(crate) const FALLBACK: Duration = Duration::from_millis(500);
 
 /// What leases in rows of a server promise, by its own clock.
 pub(crate) fn of_leases(backend: &'static str, mode: &'static str, sends_messages: bool) -> Semantics {
-    let mut semantics = Semantics::lease(backend, mode, Promises::new(|fault| promise(backend, fault)));
+    let mut semantics = Semantics::lease(backend, mode, Promises::new(promise));
     semantics.sharing = Sharing::WriterFirst;
     semantics.wake_up = match sends_messages {
         true => WakeUp::Push { fallback: FALLBACK },
@@ -19,11 +19,8 @@ pub(crate) fn of_leases(backend: &'static str, mode: &'static str, sends_message
     semantics
 }
 
-fn promise(backend: &str, fault: Fault) -> Outcome {
+fn promise(fault: Fault) -> Outcome {
     match fault {
-        // Refused where the pooler knows nothing of prepared statements, as PgBouncer before 1.21 does not. Through a later
-        // one the lock holds.
-        Fault::Pooler if backend == "postgres" => Outcome::Unavailable,
         Fault::None
         | Fault::HolderKilled
         | Fault::HolderPaused

@@ -1,5 +1,6 @@
 //! What a failed statement means for who asked for it.
 
+use super::limit::Limit;
 use leasehold_core::{Error, ErrorKind};
 use std::path::Path;
 use std::time::Duration;
@@ -41,8 +42,16 @@ pub(super) fn is_misfit(error: &sqlx::Error) -> bool {
 
 /// The error for who asked for the statement.
 pub(super) fn failure(error: sqlx::Error, doing: Doing, file: &Path, busy_timeout: Duration) -> Error {
+    let code = primary_code(&error);
+    if let Some(code::IOERR | code::CANTOPEN | code::FULL) = code
+        && let Some(limit) = Limit::behind(file.parent().unwrap_or(file), file)
+        && (code == Some(code::IOERR) || !matches!(limit, Limit::FileSize(_)))
+    {
+        let kind = if code == Some(code::IOERR) { unknown_if(doing) } else { ErrorKind::Unavailable };
+        return limit.error(file, kind).with_source(error);
+    }
     let file = file.display();
-    let (kind, message, help) = match primary_code(&error) {
+    let (kind, message, help) = match code {
         Some(code::BUSY | code::LOCKED) => (
             ErrorKind::Unavailable,
             format!("another process had {file} locked for all of {busy_timeout:?}"),

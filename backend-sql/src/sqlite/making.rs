@@ -1,7 +1,7 @@
 //! How the file is made: empty, for its owner alone, and by one process.
 
 use super::files::FileId;
-use super::place::{OUR_DIRECTORY, Place};
+use super::place::Place;
 use leasehold_core::Result;
 use rustix::fs::{CWD, FileType, Mode, mkdir, mknodat, unlink};
 use rustix::io::Errno;
@@ -39,23 +39,19 @@ impl Place {
         allow_owner(self.file(), mode).map_err(|error| self.cannot("make", self.file(), error))
     }
 
-    /// A mistyped path to any other directory would begin a second store beside the first, in which nobody is locked
-    /// out.
+    /// Makes the directory if it is ours to make. A mistyped path to any other would begin a second store beside the first, in
+    /// which nobody is locked out.
     fn make_our_directory(&self) -> Result<()> {
-        if self.directory().exists() || self.directory().file_name() != Some(OUR_DIRECTORY.as_ref()) {
+        if !self.is_ours_to_make() {
             return Ok(());
         }
-        let mode = Mode::RWXU;
-        let missing: Vec<_> = self.directory().ancestors().take_while(|above| !above.exists()).collect();
-        for directory in missing.into_iter().rev() {
-            let made = match mkdir(directory, mode) {
-                // Somebody else has made it meanwhile.
-                Err(Errno::EXIST) => Ok(()),
-                made => made.map_err(io::Error::from).and_then(|()| allow_owner(directory, mode)),
-            };
-            made.map_err(|error| self.cannot("make", directory, error))?;
-        }
-        Ok(())
+        let (directory, mode) = (self.directory(), Mode::RWXU);
+        let made = match mkdir(directory, mode) {
+            // Another process has made it meanwhile.
+            Err(Errno::EXIST) => Ok(()),
+            made => made.map_err(io::Error::from).and_then(|()| allow_owner(directory, mode)),
+        };
+        made.map_err(|error| self.cannot("make", directory, error))
     }
 
     /// One process at a time makes files: who comes later finds them. Ends with the value, and with the process.

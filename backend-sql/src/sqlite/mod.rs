@@ -24,6 +24,7 @@ mod failure;
 mod file_system;
 mod files;
 mod host_clock;
+mod limit;
 mod link;
 mod making;
 mod options;
@@ -51,7 +52,7 @@ use leasehold_core::{
 use leasehold_store_url::StoreUrl;
 use options::{Options, TableName};
 use place::Place;
-use reader::Reader;
+use reader::{Reader, Reading};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
@@ -256,6 +257,16 @@ impl LeaseTable for Table {
 
     async fn check(&self) -> Result<Vec<Finding>> {
         self.findings().await
+    }
+
+    async fn is_there(&self) -> Result<bool> {
+        Ok(!self.reader.rows(Reading::JournalMode).await?.is_empty())
+    }
+
+    async fn forget(&self, name: &LockName) -> Result<()> {
+        let name = self.shared.stored_name(name);
+        let next = [name.as_slice(), &[0]].concat();
+        self.writer.purge((name, next), Duration::ZERO, Purge::Delete).await.map(drop)
     }
 
     fn semantics(&self) -> Semantics {

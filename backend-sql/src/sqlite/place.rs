@@ -3,6 +3,7 @@
 
 use super::file_system::network_file_system;
 use super::files::FileId;
+use super::limit::Limit;
 use super::options::Options;
 use leasehold_core::{Error, ErrorKind, Result};
 use rustix::fs::{
@@ -13,7 +14,7 @@ use std::io;
 use std::path::{Path, PathBuf};
 
 /// The name of the only directory that may be missing: our own, which is made with the file.
-pub(super) const OUR_DIRECTORY: &str = "leasehold";
+const OUR_DIRECTORY: &str = "leasehold";
 const STICKY: u32 = 0o1000;
 const EVERYONE_MAY_WRITE: u32 = 0o002;
 
@@ -73,11 +74,15 @@ impl Place {
 
     /// False if it is ours to make; then what it will be made in has been looked at.
     fn check_directory(&self) -> Result<bool> {
-        if self.directory.ends_with(OUR_DIRECTORY) && !self.directory.exists() {
-            let existing = self.directory.ancestors().find(|above| above.exists());
-            return self.check_existing(existing.unwrap_or(&self.directory)).map(|()| false);
+        match self.directory.parent() {
+            Some(parent) if self.is_ours_to_make() => self.check_existing(parent).map(|()| false),
+            _ => self.check_existing(&self.directory).map(|()| true),
         }
-        self.check_existing(&self.directory).map(|()| true)
+    }
+
+    /// A directory of another name, or one in a directory that is not there, is more likely mistyped.
+    pub(super) fn is_ours_to_make(&self) -> bool {
+        self.directory.ends_with(OUR_DIRECTORY) && !self.directory.exists()
     }
 
     fn check_existing(&self, directory: &Path) -> Result<()> {
@@ -213,6 +218,11 @@ impl Place {
 
     pub(super) fn cannot(&self, doing: &str, path: &Path, error: impl Into<io::Error>) -> Error {
         let error = error.into();
+        if let Some(Errno::NOSPC | Errno::FBIG) = Errno::from_io_error(&error)
+            && let Some(limit) = Limit::behind(&self.directory, &self.file)
+        {
+            return limit.error(&self.file, ErrorKind::Unavailable).with_source(error);
+        }
         let (kind, help) = match Errno::from_io_error(&error) {
             Some(Errno::ACCESS | Errno::PERM) => (
                 ErrorKind::Denied,

@@ -116,6 +116,8 @@ impl Server {
     pub(crate) async fn pg_as(&self, user: &str, port: u16) -> PgConnection {
         let options = PgConnectOptions::new_without_pgpass().host("127.0.0.1").port(port);
         let options = options.username(user).database("postgres").ssl_mode(PgSslMode::Disable);
+        // PgBouncer refuses it.
+        let options = options.extra_float_digits(None);
         options.disable_statement_logging().connect().await.unwrap()
     }
 

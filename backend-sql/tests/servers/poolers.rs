@@ -3,41 +3,62 @@
 use crate::between::between;
 use crate::kit::{MODES, Server, ask, claim, granted};
 use leasehold_conformance::servers::PgBouncer;
-use leasehold_core::{ErrorKind, Renewal};
+use leasehold_core::{Claim, ErrorKind, LockBackend, Release, Renewal};
 use sqlx::Executor;
+use std::error::Error as _;
+use std::sync::Arc;
 use std::time::Duration;
 use tokio::task::JoinSet;
 
+fn pooled(server: &Server, pooler: &PgBouncer, mode: &str) -> Arc<dyn LockBackend> {
+    crate::kit::open(&server.url_at(pooler.port(), "locker:sesame", &format!("mode={mode}"))).unwrap()
+}
+
+async fn renewed(backend: &Arc<dyn LockBackend>, held: &Claim) -> Renewal {
+    backend.renew(std::slice::from_ref(held)).await.remove(0).unwrap()
+}
+
 #[tokio::test]
-async fn a_pooler_that_mixes_up_sessions_is_refused_in_every_mode_with_the_way_out() {
+async fn lease_behind_a_pooler_of_transactions_holds_and_for_update_is_refused() {
     let server = Server::postgres(&[]);
     server.furnish().await;
     for pool_mode in ["transaction", "statement"] {
         let pooler = PgBouncer::start(server.port(), pool_mode).unwrap();
-        for mode in MODES {
-            // Again, because the first may be lucky: it is the sessions that are left to the second which are not new.
+        for mode in ["lease", "optimistic"] {
+            let name = format!("{pool_mode} {mode}");
+            let open = || pooled(&server, &pooler, mode);
+            let (backend, other, direct) = (open(), open(), server.backend(&format!("mode={mode}")));
+            let mut last = None;
             for _ in 0..3 {
-                let url = server.url_at(pooler.port(), "locker:sesame", &format!("mode={mode}"));
-                let backend = crate::kit::open(&url).unwrap();
-                let error = backend.try_acquire(&claim("a")).await.unwrap_err();
-                assert_eq!(error.kind(), ErrorKind::Misconfigured, "{pool_mode}, {mode}: {error:?}");
-                assert!(error.to_string().contains("pooler"), "{pool_mode}, {mode}: {error:?}");
-                assert!(error.help().is_some_and(|help| help.contains("session mode")), "{error:?}");
-                let error = backend.admin().unwrap().check().await.unwrap_err();
-                assert_eq!(error.kind(), ErrorKind::Misconfigured, "{pool_mode}, {mode}: {error:?}");
-                backend.close().await.unwrap();
+                let held = claim(&name);
+                let token = granted(&backend, &held).await;
+                assert!(last.is_none_or(|last| token > last), "{name}: {token} after {last:?}");
+                for backend in [&other, &direct] {
+                    assert!(ask(backend, &claim(&name)).await.is_none(), "{name}: two holders");
+                }
+                assert_eq!(renewed(&backend, &held).await, Renewal::Renewed, "{name}");
+                assert_eq!(backend.release(&held, Duration::ZERO).await.unwrap(), Release::Released);
+                last = Some(token);
             }
+            let findings = backend.admin().unwrap().check().await.unwrap();
+            assert!(findings.iter().any(|finding| finding.code == "W_POOLER"), "{findings:?}");
+            assert!(findings.iter().all(|finding| finding.code != "E_TRIAL"), "{findings:?}");
         }
-        // Nothing is left behind that others could fall into.
+        let backend = pooled(&server, &pooler, "for-update");
+        let error = backend.try_acquire(&claim("a")).await.unwrap_err();
+        assert_eq!(error.kind(), ErrorKind::Misconfigured, "{pool_mode}: {error:?}");
+        assert!(error.help().is_some_and(|help| help.contains("session mode")), "{error:?}");
+        let error = backend.admin().unwrap().check().await.unwrap_err();
+        assert_eq!(error.kind(), ErrorKind::Misconfigured, "{pool_mode}: {error:?}");
+        // Nothing is left in a session for others to meet.
         let open = "SELECT count(*) FROM pg_stat_activity WHERE usename = 'locker' AND state LIKE 'idle in%'";
         assert_eq!(server.number(open).await, 0);
-        assert_eq!(server.number("SELECT count(*) FROM leasehold").await, 0);
     }
 }
 
-/// Others use the sessions meanwhile, and leave to one who looks now this one and now that.
+/// Others use the sessions meanwhile, and leave now this one and now that.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn a_pooler_that_is_busy_with_others_is_seen_all_the_same() {
+async fn pooler_that_is_busy_with_others_is_found() {
     let server = Server::postgres(&[]);
     server.furnish().await;
     let pooler = PgBouncer::start(server.port(), "transaction").unwrap();
@@ -47,50 +68,67 @@ async fn a_pooler_that_is_busy_with_others_is_seen_all_the_same() {
         others
             .spawn(async move { while other.execute("SELECT pg_sleep(random() * 0.002)").await.is_ok() {} });
     }
-    let mut let_in = Vec::new();
     for look in 0..20 {
-        for mode in MODES {
-            let url = server.url_at(pooler.port(), "locker:sesame", &format!("mode={mode}"));
-            let backend = crate::kit::open(&url).unwrap();
-            match backend.try_acquire(&claim("a")).await {
-                Err(error) if error.kind() == ErrorKind::Misconfigured => {}
-                answer => let_in.push((look, mode, answer)),
-            }
-            backend.close().await.unwrap();
-        }
+        let backend = pooled(&server, &pooler, "for-update");
+        let refused = backend.try_acquire(&claim("a")).await.unwrap_err();
+        assert_eq!(refused.kind(), ErrorKind::Misconfigured, "look {look}: {refused:?}");
+        backend.close().await.unwrap();
     }
-    assert!(let_in.is_empty(), "{let_in:?}");
 }
 
-/// All prepare their first statements in whatever session they are lent, under the same names.
+/// All begin in whatever session they are lent. A statement that one prepared there would be met by the next.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn a_pooler_that_many_begin_to_use_at_once_is_refused_by_each() {
+async fn clients_that_begin_at_once_behind_a_pooler_execute_their_own_statements() {
     let server = Server::postgres(&[]);
     server.furnish().await;
     for _ in 0..5 {
         let pooler = PgBouncer::start(server.port(), "transaction").unwrap();
         let mut many = JoinSet::new();
         for number in 0..12 {
-            let url = server.url_at(pooler.port(), "locker:sesame", "mode=optimistic");
+            let backend = pooled(&server, &pooler, ["lease", "optimistic"][number % 2]);
             many.spawn(async move {
-                let backend = crate::kit::open(&url).unwrap();
-                let answer = backend.try_acquire(&claim(&number.to_string())).await;
+                let held = claim(&number.to_string());
+                granted(&backend, &held).await;
+                assert_eq!(renewed(&backend, &held).await, Renewal::Renewed);
+                assert_eq!(backend.release(&held, Duration::ZERO).await.unwrap(), Release::Released);
                 backend.close().await.unwrap();
-                answer
             });
         }
-        while let Some(answer) = many.join_next().await {
-            let answer = answer.unwrap();
-            assert!(
-                answer.as_ref().is_err_and(|error| error.kind() == ErrorKind::Misconfigured),
-                "{answer:?}"
-            );
-        }
+        many.join_all().await;
     }
 }
 
 #[tokio::test]
-async fn a_pooler_that_lends_a_session_for_good_is_as_good_as_the_server() {
+async fn error_of_a_pooler_that_cannot_pass_is_no_outage() {
+    let server = Server::postgres(&[]);
+    server.furnish().await;
+    let pooler = PgBouncer::start(server.port(), "session").unwrap();
+    let parameter = between(pooler.port(), |said: &mut [u8]| {
+        let word = said.windows(16).position(|word| word == b"application_name");
+        word.into_iter().for_each(|at| said[at + 15] = b'X');
+        true
+    })
+    .await;
+    let address = |port, login: &str| server.url_at(port, login, "");
+    let cases = [
+        (address(parameter, "locker:sesame"), ErrorKind::Misconfigured, "unsupported startup parameter"),
+        (
+            address(pooler.port(), "locker:sesame").replace("/postgres?", "/nosuch?"),
+            ErrorKind::Misconfigured,
+            "there is no such database",
+        ),
+        (address(pooler.port(), "nosuch:sesame"), ErrorKind::Denied, "refuses these credentials"),
+    ];
+    for (url, kind, expected) in cases {
+        let error = crate::kit::open(&url).unwrap().try_acquire(&claim("a")).await.unwrap_err();
+        let said = format!("{error}: {:?}", error.source().map(ToString::to_string));
+        assert_eq!(error.kind(), kind, "{said}");
+        assert!(said.contains(expected), "{said}");
+    }
+}
+
+#[tokio::test]
+async fn pooler_of_sessions_is_as_good_as_the_server() {
     let server = Server::postgres(&[]);
     server.furnish().await;
     let pooler = PgBouncer::start(server.port(), "session").unwrap();

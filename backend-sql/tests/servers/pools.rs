@@ -1,7 +1,11 @@
 //! Few connections, many users.
 
-use crate::kit::{MODES, ask, both, claim, granted};
-use leasehold_core::{ErrorKind, Release, Renewal};
+use crate::kit::{MODES, Server, ask, both, claim, granted, open};
+use leasehold_conformance::servers::PgBouncer;
+use leasehold_core::{
+    AcquireOptions, DistributedLock, DistributedLockExt, ErrorKind, LockClient, LockName, Release, Renewal,
+    Wait,
+};
 use std::time::Duration;
 use tokio::task::JoinSet;
 
@@ -54,15 +58,12 @@ async fn a_lock_that_is_a_connection_says_when_there_are_none_left() {
 #[tokio::test]
 async fn a_server_without_a_connection_left_is_unavailable() {
     for server in both().await {
-        let limit = match server.is_postgres() {
-            true => "ALTER ROLE locker CONNECTION LIMIT 1",
-            false => "ALTER USER locker@'127.0.0.1' WITH MAX_USER_CONNECTIONS 1",
-        };
-        server.run(limit).await;
         for mode in MODES {
-            let first = server.backend("");
+            limit_connections(&server, 2).await;
+            let first = server.backend("mode=for-update");
             let held = claim("held");
             granted(&first, &held).await;
+            limit_connections(&server, 1).await;
             let error = server.backend(&format!("mode={mode}")).try_acquire(&claim("a")).await.unwrap_err();
             assert_eq!(error.kind(), ErrorKind::Unavailable, "{mode}: {error}");
             first.release(&held, Duration::ZERO).await.unwrap();
@@ -73,6 +74,72 @@ async fn a_server_without_a_connection_left_is_unavailable() {
             }
         }
     }
+}
+
+/// Each needs two connections at once to acquire, and one to hold.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn clients_over_half_as_many_connections_all_have_their_turn() {
+    for server in both().await {
+        limit_connections(&server, 4).await;
+        let mut ways = vec![server.url("mode=for-update")];
+        let pooler = server.is_postgres().then(|| PgBouncer::start(server.port(), "session").unwrap());
+        ways.extend(pooler.iter().map(|it| server.url_at(it.port(), "locker:sesame", "mode=for-update")));
+        for url in ways {
+            for round in 0..2 {
+                let mut clients = JoinSet::new();
+                for _ in 0..8 {
+                    let client = LockClient::new(open(&url).unwrap());
+                    clients.spawn(async move {
+                        let options = AcquireOptions::new().with_wait(Wait::UpTo(Duration::from_secs(20)));
+                        let name = LockName::new("x").unwrap();
+                        let guard = client.acquire_with(&name, &options).await.unwrap();
+                        guard.release().await.unwrap();
+                        client.close().await.unwrap();
+                    });
+                }
+                let turns = clients.join_all().await.len();
+                assert_eq!(turns, 8, "round {round} of {url}");
+            }
+        }
+    }
+}
+
+/// The waiters are twice as many as the connections, and all of them connect again in the same moment.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn holder_among_waiters_without_connections_survives_that_all_are_cut() {
+    let [mariadb, postgres] = both().await;
+    tokio::join!(cut_all_connections_twice(&mariadb), cut_all_connections_twice(&postgres));
+}
+
+async fn cut_all_connections_twice(server: &Server) {
+    const TTL: Duration = Duration::from_secs(4);
+    limit_connections(server, 4).await;
+    let options = AcquireOptions::new().with_ttl(TTL).with_wait(Wait::UpTo(Duration::from_secs(60)));
+    let client = || LockClient::new(server.backend(""));
+    let name = LockName::new("x").unwrap();
+    let guard = client().acquire_with(&name, &options).await.unwrap();
+    let mut waiters = JoinSet::new();
+    for _ in 0..8 {
+        let (client, name, options) = (client(), name.clone(), options.clone());
+        waiters.spawn(async move { client.acquire_with(&name, &options).await.map(drop) });
+    }
+    for round in 0..2 {
+        tokio::time::sleep(TTL / 2).await;
+        server.kill_connections().await;
+        tokio::time::sleep(TTL * 5 / 4).await;
+        assert!(guard.is_held(), "round {round}: {:?}", guard.loss());
+    }
+    waiters.shutdown().await;
+    guard.release().await.unwrap();
+}
+
+async fn limit_connections(server: &Server, limit: u32) {
+    server
+        .run(&match server.is_postgres() {
+            true => format!("ALTER ROLE locker CONNECTION LIMIT {limit}"),
+            false => format!("ALTER USER locker@'127.0.0.1' WITH MAX_USER_CONNECTIONS {limit}"),
+        })
+        .await;
 }
 
 fn connections_of(postgres: bool) -> String {

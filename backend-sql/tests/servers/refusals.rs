@@ -280,3 +280,114 @@ async fn a_log_of_statements_is_an_error_where_rows_are_locked() {
         }
     }
 }
+
+/// Of the error that a check finds, if it finds one.
+async fn error_found(server: &Server, mode: &str) -> Option<(&'static str, String)> {
+    let findings = server.backend(&format!("mode={mode}")).admin().unwrap().check().await.unwrap();
+    let error = findings.into_iter().find(|finding| finding.severity == Severity::Error)?;
+    Some((error.code, error.message))
+}
+
+/// None of it shows in the columns, the rights or the settings.
+#[tokio::test]
+async fn check_finds_by_a_trial_what_keeps_locks_from_working() {
+    let [mariadb, postgres] = both().await;
+    let cases = [
+        (
+            &postgres,
+            "ALTER TABLE {} ENABLE ROW LEVEL SECURITY; CREATE POLICY none ON {} USING (false)",
+            "DROP POLICY none ON {}; ALTER TABLE {} DISABLE ROW LEVEL SECURITY",
+            "row-level security",
+        ),
+        (
+            &postgres,
+            "CREATE FUNCTION refuse() RETURNS trigger LANGUAGE plpgsql AS $$ BEGIN RAISE 'no change today'; END $$; \
+             CREATE TRIGGER refuse BEFORE UPDATE OR INSERT ON {} FOR EACH ROW EXECUTE FUNCTION refuse()",
+            "DROP FUNCTION refuse CASCADE",
+            "no change today",
+        ),
+        (
+            &postgres,
+            "CREATE FUNCTION ignore() RETURNS trigger LANGUAGE plpgsql AS $$ BEGIN RETURN NULL; END $$; \
+             CREATE TRIGGER ignore BEFORE UPDATE OR INSERT ON {} FOR EACH ROW EXECUTE FUNCTION ignore()",
+            "DROP FUNCTION ignore CASCADE",
+            "a trial lock could not be acquired",
+        ),
+        (
+            &mariadb,
+            "CREATE TRIGGER refuse BEFORE UPDATE ON {} FOR EACH ROW SIGNAL SQLSTATE '45000' SET MESSAGE_TEXT = 'no change today'",
+            "DROP TRIGGER refuse",
+            "no change today",
+        ),
+    ];
+    for (server, change, back, expected) in cases {
+        for (mode, table) in
+            [("lease", "leasehold"), ("optimistic", "leasehold"), ("for-update", "leasehold_held")]
+        {
+            assert_eq!(error_found(server, mode).await, None, "before {change}");
+            server.run(&change.replace("{}", table)).await;
+            let (code, message) = error_found(server, mode).await.unwrap();
+            assert!(code == "E_TRIAL" && message.contains(expected), "{mode}: {code} {message}");
+            server.run(&back.replace("{}", table)).await;
+        }
+    }
+    let rows = "SELECT count(*) FROM leasehold WHERE owner IS NOT NULL";
+    for server in [&mariadb, &postgres] {
+        assert_eq!(server.number(rows).await, 0, "a trial is still held");
+    }
+}
+
+#[tokio::test]
+async fn check_removes_its_trial_lock_where_it_may_delete() {
+    for server in both().await {
+        for (mode, table) in [("lease", "leasehold"), ("for-update", "leasehold_held")] {
+            let admin = server.administrator(&format!("mode={mode}"));
+            admin.admin().unwrap().check().await.unwrap();
+            assert_eq!(server.number(&format!("SELECT count(*) FROM {table}")).await, 0, "{mode}");
+            for _ in 0..2 {
+                assert_eq!(error_found(&server, mode).await, None, "{mode}");
+            }
+            assert_eq!(server.number(&format!("SELECT count(*) FROM {table}")).await, 1, "{mode}");
+        }
+    }
+}
+
+#[tokio::test]
+async fn checks_at_the_same_time_do_not_disturb_each_other() {
+    for server in both().await {
+        for mode in MODES {
+            let errors = futures_util::future::join_all((0..4).map(|_| error_found(&server, mode))).await;
+            assert!(errors.iter().all(Option::is_none), "{mode}: {errors:?}");
+        }
+    }
+}
+
+/// Every commit hangs, also that of a statement which has a time limit.
+#[tokio::test]
+async fn check_finds_that_commits_wait_for_a_standby_that_is_missing() {
+    let server = Server::postgres(&[]);
+    server.furnish().await;
+    server.run("ALTER SYSTEM SET synchronous_standby_names = '*'").await;
+    server.run("SELECT pg_reload_conf()").await;
+    while server
+        .number("SELECT count(*) FROM pg_settings WHERE name = 'synchronous_standby_names' AND setting = '*'")
+        .await
+        == 0
+    {
+        tokio::time::sleep(std::time::Duration::from_millis(5)).await;
+    }
+    for mode in MODES {
+        assert_eq!(error_found(&server, mode).await.unwrap().0, "E_NO_STANDBY", "{mode}");
+    }
+}
+
+/// The driver tells where in its sources PostgreSQL has reported an error, and MySQL quotes the statement.
+#[tokio::test]
+async fn cause_of_an_error_has_no_line_of_the_source_of_the_server() {
+    for server in both().await {
+        let nobody = open(&server.url_at(server.port(), "nobody:sesame", "")).unwrap();
+        let refused = nobody.try_acquire(&claim("a")).await.unwrap_err();
+        let said = format!("{refused:?}");
+        assert!(said.contains("nobody") && !said.contains(" at line ") && !said.contains(".c\""), "{said}");
+    }
+}

@@ -27,6 +27,27 @@ async fn a_full_disk_is_unavailable_and_grants_nothing() {
     assert!(worker.ask("try a").await.starts_with("granted"));
 }
 
+/// Where the first file cannot be made, nor a side file, nor a page of one.
+#[tokio::test]
+async fn first_use_on_a_file_system_without_room_names_what_is_missing() {
+    let cases = [
+        ("nr_inodes=1", "true", "the file system under {} has no inode left"),
+        ("nr_inodes=2", "true", "the file system under {} has no inode left"),
+        ("nr_inodes=3", "true", "the file system under {} has no inode left"),
+        ("size=64k", "head -c 64K /dev/zero > $STORE/ballast", "the disk under {} is full"),
+    ];
+    for (options, prepare, expected) in cases {
+        let store = Store::new();
+        let mount =
+            format!("mount -t tmpfs -o {options},mode=700 small $STORE; {prepare}; exec \"$0\" \"$@\"");
+        let mount = mount.replace("$STORE", &store.directory().display().to_string());
+        let wrapper = ["unshare", "-U", "-r", "-m", "bash", "-c", &mount];
+        let answer = Worker::start_under(&wrapper, &store.url()).ask("try a").await;
+        let expected = expected.replace("{}", &store.file().display().to_string());
+        assert_eq!(answer, format!("Unavailable {expected}"), "{options}");
+    }
+}
+
 /// As `docker run -v /srv/locks.db:/data/locks.db` does it: one file, and two pairs of side files.
 #[tokio::test]
 async fn a_file_that_is_mounted_by_itself_is_refused() {
@@ -55,8 +76,10 @@ async fn a_failing_disk_leaves_the_outcome_unknown_and_grants_nothing() {
     // The signal is ignored, so that the write fails instead of ending the process.
     let limited = format!("trap '' XFSZ; ulimit -f {}; exec \"$0\" \"$@\"", log.div_ceil(1024));
     let mut worker = Worker::start_under(&["bash", "-c", &limited], &store.url());
-    let failed = format!("Indeterminate the disk under {} failed", store.file().display());
-    assert_eq!(worker.ask("try a").await, failed);
+    let answer = worker.ask("try a").await;
+    let failed =
+        format!("Indeterminate {} may not grow: this process may write files of ", store.file().display());
+    assert!(answer.starts_with(&failed), "{answer}");
     assert_eq!(store.number("SELECT count(*) FROM leasehold").await, 1);
     granted(&backend, &claim("a")).await;
 }

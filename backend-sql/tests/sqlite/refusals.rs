@@ -175,16 +175,25 @@ async fn a_directory_that_does_not_exist_is_not_made() {
 }
 
 #[tokio::test]
-async fn a_directory_named_leasehold_is_made_for_its_owner_alone() {
+async fn directory_named_leasehold_is_made_for_its_owner_alone() {
     let store = Store::new();
-    let directory = store.directory().join("state/leasehold");
+    let directory = store.directory().join("leasehold");
     let backend = open(&format!("sqlite:{}/locks.db", directory.display())).unwrap();
     assert!(backend.admin().unwrap().list("").await.unwrap().is_empty());
     assert!(!directory.exists(), "who looks makes nothing");
     super::store::granted(&backend, &claim("a")).await;
-    for made in [directory.parent().unwrap(), &directory] {
-        assert_eq!(mode_of(made), 0o700);
-    }
+    assert_eq!(mode_of(&directory), 0o700);
+}
+
+/// The path is more likely mistyped than meant.
+#[tokio::test]
+async fn directory_named_leasehold_in_a_missing_one_is_not_made() {
+    let store = Store::new();
+    let parent = store.directory().join("typo");
+    let problem = format!("the directory {} does not exist", parent.display());
+    let fix = format!("make it, for instance with: mkdir -p -m 700 {}", parent.display());
+    assert_refused(&parent.join("leasehold/locks.db"), &problem, &fix).await;
+    assert!(!parent.exists());
 }
 
 #[tokio::test]

@@ -4,6 +4,7 @@ use nix::sys::signal::{SaFlags, SigAction, SigHandler, SigSet, Signal as Number,
 use rustix::process::{Signal, kill_current_process_group};
 use std::future::poll_fn;
 use std::io;
+use std::sync::Arc;
 use std::task::{Context, Poll};
 use tokio::signal::unix::{self, SignalKind};
 
@@ -77,6 +78,16 @@ impl Signals {
                 done = &mut work => return Ok(done),
             }
         }
+    }
+}
+
+/// Lets a write beyond the limit of file sizes fail, instead of ending this process. A command that is started has the default
+/// again, since a handler does not outlive `execve(2)`.
+pub(crate) fn survive_the_limit_of_file_sizes() {
+    let number = Signal::XFSZ.as_raw();
+    if !ignored_at_start().contains(Signal::XFSZ) {
+        // Without a handler the signal ends the process, as it would have.
+        let _ = signal_hook::flag::register(number, Arc::default());
     }
 }
 

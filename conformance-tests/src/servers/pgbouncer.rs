@@ -5,8 +5,8 @@ use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
-/// A `pgbouncer` of its own in front of a [`PostgresServer`](super::PostgresServer), which lets everybody in as whoever
-/// they say they are, and knows nothing of prepared statements, whatever its version.
+/// A `pgbouncer` of its own in front of a [`PostgresServer`](super::PostgresServer), with its default settings: but it lets
+/// everybody in as whoever they say they are, and knows nothing of prepared statements, whatever its version.
 #[derive(Debug)]
 pub struct PgBouncer {
     _process: ServerProcess,
@@ -54,8 +54,7 @@ impl Launch for PgBouncerLaunch {
         let configuration = format!(
             "[databases]\n* = host=127.0.0.1 port={server}\n\
              [pgbouncer]\nlisten_addr = 127.0.0.1\nlisten_port = {port}\nunix_socket_dir =\nauth_type = trust\n\
-             auth_file = {users}\npool_mode = {mode}\ndefault_pool_size = 20\n\
-             ignore_startup_parameters = extra_float_digits\n{statements}",
+             auth_file = {users}\npool_mode = {mode}\n{statements}",
             users = data.join("users").display(),
             statements = self.without_prepared_statements().map_err(failed)?,
         );

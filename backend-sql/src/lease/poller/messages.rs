@@ -28,18 +28,28 @@ impl Shared {
     /// `None` if the database sends no messages; `Ok` when no task has waited for a while.
     async fn receive(&self) -> Option<sqlx::Result<()>> {
         let target = self.server.target();
+        if target.headroom.is_short() {
+            return Some(Err(sqlx::Error::PoolTimedOut));
+        }
         let listener = timeout(target.connect_timeout, self.server.dialect().listen()).await;
         let mut listener = match listener.unwrap_or_else(|_| Some(Err(timed_out())))? {
             Ok(listener) => listener,
             Err(error) => return Some(Err(error)),
         };
+        // Waiters can do without this connection, and others may need one.
+        if let Some(spare) = target.headroom.spare(self.server.dialect(), target.connect_timeout).await {
+            spare.close().await;
+        }
         // Earlier messages were missed.
         self.state().is_listening = true;
         self.note_release(None);
-        loop {
+        while !target.headroom.is_short() {
             match timeout(SILENCE, listener.next()).await {
                 Ok(Ok(name)) => self.note_release(Some(&name)),
-                Ok(Err(error)) => return Some(Err(error)),
+                Ok(Err(error)) => {
+                    target.headroom.broke();
+                    return Some(Err(error));
+                }
                 Err(_) if self.state().names.is_empty() => return Some(Ok(())),
                 Err(_) => match timeout(target.timeout, listener.ping()).await {
                     Ok(Ok(())) => {}
@@ -48,6 +58,7 @@ impl Shared {
                 },
             }
         }
+        Some(Err(sqlx::Error::PoolTimedOut))
     }
 
     /// A lock was released, or perhaps any of them: it is polled at once, and the answer to an earlier poll does not count.

@@ -8,6 +8,7 @@ mod table_name;
 pub(crate) use encryption::Encryption;
 pub(crate) use table_name::TableName;
 
+use super::headroom::Headroom;
 use leasehold_core::{Error, Result};
 use leasehold_store_url::{Query, Secret, StoreUrl};
 use secrecy::SecretString;
@@ -48,6 +49,8 @@ pub(crate) struct Target {
     /// What the user knows better than `check`: that all clients write to one node of a Galera cluster.
     #[cfg_attr(not(feature = "mysql"), expect(dead_code, reason = "Galera is MySQL's"))]
     pub(crate) galera_single_writer: bool,
+    /// What this client knows of the connections that the server has left.
+    pub(crate) headroom: Headroom,
 }
 
 /// How a lock is made of rows.
@@ -102,6 +105,7 @@ impl Target {
             galera_single_writer: query
                 .take_choice("galera", &[("refuse", false), ("single-writer", true)])?
                 .unwrap_or(false),
+            headroom: Headroom::default(),
         };
         query.finish()?;
         Ok(target)

@@ -79,7 +79,7 @@ impl Place {
 
     /// The file of the default store.
     pub(crate) fn default_store(&self) -> PathBuf {
-        self.path().join("state/leasehold/locks.db")
+        self.path().join("leasehold/locks.db")
     }
 
     /// `leasehold` with these words, in this place, with nothing of the caller's environment.
@@ -96,7 +96,7 @@ impl Place {
             .env_clear()
             .env("PATH", "/usr/local/bin:/usr/bin:/bin")
             .env("HOME", self.path())
-            .env("XDG_STATE_HOME", self.path().join("state"))
+            .env("XDG_STATE_HOME", self.path())
             .env("USER", "ada")
             .env("LC_ALL", "C.UTF-8")
             .current_dir(self.path())

@@ -1,0 +1,57 @@
+//! Statements of the simple protocol, with their values in the text: they leave nothing behind in a session.
+
+use crate::server::Value;
+use std::fmt::Write;
+
+/// A statement with its values in the place of `$1`, `$2` and so on. No value can be read as anything else: a number has
+/// digits, and all others are written in hexadecimal.
+pub(super) fn with_values(text: &str, values: &[Value]) -> String {
+    let mut parts = text.split('$');
+    let mut out = parts.next().unwrap_or_default().to_owned();
+    for part in parts {
+        let digits = part.bytes().take_while(u8::is_ascii_digit).count();
+        let (number, rest) = part.split_at(digits);
+        match number.parse::<usize>().ok().and_then(|number| values.get(number.checked_sub(1)?)) {
+            Some(value) => out += &literal(value),
+            None => _ = write!(out, "${number}"),
+        }
+        out += rest;
+    }
+    out
+}
+
+fn literal(value: &Value) -> String {
+    match value {
+        Value::Bytes(Some(bytes)) => bytea(bytes),
+        Value::Text(Some(text)) => format!("convert_from({}, 'UTF8')", bytea(text.as_bytes())),
+        Value::Int(Some(number)) => format!("CAST({number} AS bigint)"),
+        Value::Bytes(None) => "CAST(NULL AS bytea)".to_owned(),
+        Value::Text(None) => "CAST(NULL AS text)".to_owned(),
+        Value::Int(None) => "CAST(NULL AS bigint)".to_owned(),
+    }
+}
+
+fn bytea(bytes: &[u8]) -> String {
+    let mut out = "decode('".to_owned();
+    for byte in bytes {
+        let _ = write!(out, "{byte:02x}");
+    }
+    out + "', 'hex')"
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn value_in_a_statement_cannot_end_its_literal() {
+        let values = [Value::text("o'k"), Value::int(-7), Value::bytes(*b"\\'"), Value::Bytes(None)];
+        assert_eq!(
+            with_values("SELECT $1, $2 + $2, $3, $4", &values),
+            "SELECT convert_from(decode('6f276b', 'hex'), 'UTF8'), CAST(-7 AS bigint) + CAST(-7 AS bigint), \
+             decode('5c27', 'hex'), CAST(NULL AS bytea)"
+        );
+        let eleven: Vec<Value> = (1..=11).map(Value::int).collect();
+        assert_eq!(with_values("$11$1", &eleven), "CAST(11 AS bigint)CAST(1 AS bigint)");
+    }
+}

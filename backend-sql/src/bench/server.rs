@@ -9,6 +9,9 @@ use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, Instant};
 use tokio::sync::{Mutex as AsyncMutex, Semaphore, SemaphorePermit};
 
+/// A poll marks a row that is held for so long, and some time for the difference of the clocks.
+const MARKED_AFTER: Duration = Duration::from_millis(30);
+
 /// As long as no measurement takes.
 const LEASE_MICROS: i64 = 30_000_000;
 
@@ -89,6 +92,7 @@ impl Raw {
         name: &LockName,
     ) -> sqlx::Result<Option<Duration>> {
         let granted = self.acquire_on(link, name).await?;
+        tokio::time::sleep(MARKED_AFTER).await;
         link.ask(self.poll.of(1).0, &[self.stored(name)]).await?;
         let stored = self.namespace.stored(name.as_str()).into_bytes();
         let begin = Instant::now();

@@ -5,7 +5,7 @@ use super::{MANY, among_others, ask_all, claims, release_all, together, tokens, 
 use crate::kit::{
     HOLDER, Look, TTL, answered, backend, busy, claim, hold, keys, queue, release, server, waiter,
 };
-use leasehold_core::{Attempt, ErrorKind, FencingToken, LockBackend, Release, Result};
+use leasehold_core::{Attempt, ErrorKind, FencingToken, LockBackend, LockMode, Release, Result};
 
 #[tokio::test]
 async fn many_are_granted_and_released_together_as_they_are_alone() {
@@ -68,19 +68,24 @@ async fn one_that_is_held_or_waited_for_is_answered_as_alone_and_left_as_it_was(
     assert_eq!(server.get(&keys("job").lock).unwrap(), first.owner().to_hex());
 }
 
-/// By a client that knows of nobody who waits.
+/// By a client that does not know the waiter. Two readers of the name are released in one call.
 #[tokio::test]
 async fn name_released_among_others_goes_to_its_waiter() {
-    let server = server();
-    let [backend, elsewhere] = [(); 2].map(|()| backend(&server.url()));
-    let (holder, next) = (claim("job"), waiter("job"));
-    hold(&backend, &holder).await;
-    queue(&elsewhere, &next).await;
-    let mut all = claims("other");
-    tokens(&ask_all(&backend, &all).await);
-    all.push(holder);
-    assert!(release_all(&backend, &all).await.iter().all(|end| *end == Release::Released));
-    assert_eq!(server.get(&keys("job").lock).unwrap(), next.owner().to_hex());
+    let reader = || claim("job").with_mode(LockMode::Shared);
+    for holders in [vec![claim("job")], vec![reader(), reader()]] {
+        let server = server();
+        let [backend, elsewhere] = [(); 2].map(|()| backend(&server.url()));
+        for holder in &holders {
+            hold(&backend, holder).await;
+        }
+        let next = waiter("job");
+        queue(&elsewhere, &next).await;
+        let mut all = claims("other");
+        tokens(&ask_all(&backend, &all).await);
+        all.extend(holders);
+        assert!(release_all(&backend, &all).await.iter().all(|end| *end == Release::Released));
+        assert_eq!(server.get(&keys("job").lock).unwrap(), next.owner().to_hex());
+    }
 }
 
 #[tokio::test]
@@ -91,6 +96,7 @@ async fn waiter_among_others_has_its_place_and_one_of_two_claims_has_the_name() 
     let asked = among_others(&backend, &waiter("job")).await;
     assert!(matches!(&asked, Ok(Attempt::Busy(busy)) if busy.queued), "{asked:?}");
     let mut all = claims("other");
+    // The last two of a full batch.
     all.extend([claim("twice"), claim("twice")]);
     // The server has forgotten the scripts.
     server.command(&["SCRIPT", "FLUSH"]).unwrap();
@@ -99,6 +105,8 @@ async fn waiter_among_others_has_its_place_and_one_of_two_claims_has_the_name() 
     tokens(&attempts);
     let granted = twice.iter().filter(|attempt| matches!(attempt, Ok(Attempt::Granted(_)))).count();
     assert_eq!((granted, twice.iter().all(Result::is_ok)), (1, true), "{twice:?}");
+    let granted = twice.iter().position(|attempt| matches!(attempt, Ok(Attempt::Granted(_)))).unwrap();
+    assert_eq!(server.get(&keys("twice").lock), Some(all[MANY + granted].owner().to_hex()));
 }
 
 #[tokio::test]

@@ -238,6 +238,9 @@ async fn fail_over_under_readers_keeps_what_the_replica_has_and_no_token_repeats
     while known.extend(OUTLASTS).await.is_err() {
         ensure!(known.is_held(), "a reader of which the replica knew is lost: {:?}", known.loss());
     }
+    let next = client.take(&name, &long).await?;
+    ensure!(next.token()? > before, "token {} after {before}, over a fail-over", next.token()?);
+    next.release().await?;
     let options = cx.options().with_wait(cx.ttl()).with_mode(LockMode::Write);
     let wanted = client.acquire_with(&name, &options).await;
     ensure_kind(wanted, ErrorKind::TimedOut, "a writer beside a reader of which the replica knew")?;

@@ -121,9 +121,9 @@ fn is_weaker_than_it_was(cell: &Cell) -> bool {
 
 /// The run that is written down, with cells in it that are better all at once.
 fn weaker_faults_are_found() -> Result<(), Failed> {
-    let found = |subject: &str, fault: Fault, loses: Option<f64>| {
-        let mut cell =
-            COMMITTED.iter().find(|cell| cell.subject == subject && cell.fault == fault).unwrap().clone();
+    let found = |(subject, reader): (&str, bool), fault: Fault, loses: Option<f64>| {
+        let is_meant = |cell: &&Cell| (&*cell.subject, cell.reader, cell.fault) == (subject, reader, fault);
+        let mut cell = COMMITTED.iter().find(is_meant).unwrap().clone();
         cell.state = State::Better;
         (cell.figures.detected_ms, cell.figures.recovered_ms) = (loses, None);
         completion(&cell).is_err()
@@ -131,10 +131,10 @@ fn weaker_faults_are_found() -> Result<(), Failed> {
     // Nobody can write, and somebody is granted; nothing is lost when all is; it is, and nobody else was faster; and one
     // that has always been better.
     let told = [
-        found("redis", Fault::DiskFull, Some(1_400.0)),
-        found("redis", Fault::StoreRestarted, None),
-        found("redis", Fault::StoreRestarted, Some(1_400.0)),
-        found("postgres-for-update", Fault::StoreClockForward, None),
+        found(("redis", false), Fault::DiskFull, Some(1_400.0)),
+        found(("redis", true), Fault::StoreRestarted, None),
+        found(("redis", false), Fault::StoreRestarted, Some(1_400.0)),
+        found(("postgres-for-update", false), Fault::StoreClockForward, None),
     ];
     if told == [true, true, false, false] { Ok(()) } else { Err(Failed::from(format!("{told:?}"))) }
 }

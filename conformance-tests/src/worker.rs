@@ -75,6 +75,12 @@ impl Worker {
         token(&answer)
     }
 
+    /// Acquires as a reader, and answers the token.
+    pub(crate) async fn read(&mut self, name: &LockName, ttl: Duration) -> Result<u64, Stop> {
+        let answer = self.ask(&format!("share {} {name}", ttl.as_millis())).await?;
+        token(&answer)
+    }
+
     /// One attempt: true if it was granted.
     pub(crate) async fn try_take(&mut self, name: &LockName, ttl: Duration) -> Result<bool, Stop> {
         let answer = self.ask(&format!("try {} {name}", ttl.as_millis())).await?;

@@ -1,7 +1,7 @@
 //! The tables of docs/generated/matrix.md: every cell of the matrix, and what two holders cost.
 
 use crate::run::{cell, cells};
-use crate::stores::SUBJECTS;
+use crate::stores::{SHARED, SUBJECTS};
 use crate::{agrees, words};
 use leasehold::semantics::{Fault, Outcome};
 use leasehold_conformance::matrix::{Cell, State};
@@ -13,16 +13,17 @@ const END: &str = "<!-- matrix: end -->";
 #[test]
 fn tables_of_the_matrix_are_the_committed_run() {
     let cells = cells();
-    let [promised_and_seen, two_holders] = [all(&cells), overlaps(&cells)];
-    agrees("docs/generated/matrix.md", BEGIN, END, &format!("{promised_and_seen}\n{two_holders}"));
+    let exclusive = table(&cells, &SUBJECTS.map(|(name, _)| name), false);
+    let [readers, two_holders] = [table(&cells, &SHARED, true), overlaps(&cells)];
+    let tables = format!("{exclusive}\nUnder a reader:\n\n{readers}\n{two_holders}");
+    agrees("docs/generated/matrix.md", BEGIN, END, &tables);
 }
 
 /// Two letters: what is promised, what was seen.
-fn all(cells: &[Cell]) -> String {
-    let names: Vec<&str> = SUBJECTS.iter().map(|(name, _)| *name).collect();
+fn table(cells: &[Cell], names: &[&str], reader: bool) -> String {
     let mut table = format!("| | {} |\n|---|{}\n", names.join(" | "), "---|".repeat(names.len()));
     for fault in Fault::ALL {
-        let row: Vec<String> = names.iter().map(|subject| letters(cell(cells, subject, fault))).collect();
+        let row: Vec<String> = names.iter().map(|name| letters(cell(cells, (name, reader), fault))).collect();
         table += &format!("| {} | {} |\n", words(fault), row.join(" | "));
     }
     table
@@ -51,7 +52,8 @@ fn overlaps(cells: &[Cell]) -> String {
     for cell in cells.iter().filter(|cell| cell.figures.two_holders > 0) {
         let (figures, fault) = (&cell.figures, words(cell.fault));
         let (overlap, plain, fenced) = (figures.belief_overlap_ms, figures.plain_lost, figures.fenced_lost);
-        table += &format!("| {} | {fault} | {overlap:.0} | {plain} | {fenced} |\n", cell.subject);
+        let under = if cell.reader { " under a reader" } else { "" };
+        table += &format!("| {}{under} | {fault} | {overlap:.0} | {plain} | {fenced} |\n", cell.subject);
     }
     table
 }

@@ -1,10 +1,19 @@
 //! The committed run of the matrix.
 
-use crate::stores::{SUBJECTS, semantics};
+use crate::stores::{SHARED, SUBJECTS, semantics};
 use leasehold::semantics::Fault;
 use leasehold_conformance::matrix::{Cell, State};
 
 const RUN: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/conformance-tests/fixtures/matrix.json");
+
+/// A subject, and whether the holder is a reader.
+pub(crate) type Column<'a> = (&'a str, bool);
+
+/// The columns of both tables.
+fn columns() -> impl Iterator<Item = Column<'static>> {
+    let exclusive = SUBJECTS.iter().map(|(name, _)| (*name, false));
+    exclusive.chain(SHARED.iter().map(|name| (*name, true)))
+}
 
 /// The file of a new run, from `scripts/matrix`: cells as lines of JSON, in the order in which they ended.
 const NEW_RUN: &str = "LEASEHOLD_MATRIX_RUN";
@@ -14,8 +23,9 @@ pub(crate) fn cells() -> Vec<Cell> {
 }
 
 /// The cell of a subject under a fault.
-pub(crate) fn cell<'a>(cells: &'a [Cell], subject: &str, fault: Fault) -> &'a Cell {
-    let found = cells.iter().find(|cell| cell.subject == subject && cell.fault == fault);
+pub(crate) fn cell<'a>(cells: &'a [Cell], (subject, reader): Column<'_>, fault: Fault) -> &'a Cell {
+    let found =
+        cells.iter().find(|cell| cell.subject == subject && cell.fault == fault && cell.reader == reader);
     found.unwrap_or_else(|| panic!("the run has no cell {subject} × {fault:?}: scripts/matrix"))
 }
 
@@ -25,11 +35,11 @@ async fn run_has_every_cell_once_and_agrees_with_semantics() {
         write(&std::fs::read_to_string(new).unwrap());
     }
     let cells = cells();
-    assert_eq!(cells.len(), SUBJECTS.len() * Fault::ALL.len(), "scripts/matrix");
-    for (subject, _) in SUBJECTS {
+    assert_eq!(cells.len(), columns().count() * Fault::ALL.len(), "scripts/matrix");
+    for (subject, reader) in columns() {
         let declared = semantics(subject).await;
         for fault in Fault::ALL {
-            let promised = cell(&cells, subject, fault).promised;
+            let promised = cell(&cells, (subject, reader), fault).promised;
             assert_eq!(promised, declared.promises.under(fault), "{subject} × {fault:?}: scripts/matrix");
         }
     }
@@ -48,9 +58,10 @@ fn write(lines: &str) {
     let mut new: Vec<Cell> = lines.lines().map(|line| serde_json::from_str(line).unwrap()).collect();
     new.reverse();
     let place = |cell: &Cell| {
-        let subject = SUBJECTS.iter().position(|(name, _)| *name == cell.subject);
-        (subject, cell.fault as usize)
+        let column = columns().position(|column| column == (&*cell.subject, cell.reader));
+        (column, cell.fault as usize)
     };
+    new.retain(|cell| place(cell).0.is_some());
     new.sort_by_key(place);
     new.dedup_by_key(|cell| place(cell));
     for figures in new.iter_mut().map(|cell| &mut cell.figures) {

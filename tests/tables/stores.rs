@@ -18,6 +18,9 @@ pub(crate) const SUBJECTS: [(&str, &str); 14] = [
     ("zookeeper-ensemble", "zk://h"),
 ];
 
+/// The subjects whose cells under a reader are committed too.
+pub(crate) const SHARED: [&str; 3] = ["redis", "redis-sentinel", "redis-cluster"];
+
 /// The kinds of stores that the documents tell apart, and URLs of all that a kind stands for.
 const KINDS: [(&str, &[&str]); 10] = [
     ("SQLite", &["sqlite:/tmp/locks.db"]),

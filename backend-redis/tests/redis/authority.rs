@@ -1,36 +1,16 @@
 //! A certificate authority of its own, and servers that it has certified.
 
-use leasehold_conformance::servers::{RedisServer, free_port};
-use rcgen::{
-    BasicConstraints, CertificateParams, DistinguishedName, DnType, ExtendedKeyUsagePurpose, IsCa, Issuer,
-    KeyPair,
-};
-use std::path::PathBuf;
-use tempfile::TempDir;
+use leasehold_conformance::servers::{CertificateAuthority, RedisServer, free_port};
+use std::ops::Deref;
 
 /// Short time-outs, for what is to fail.
 pub(crate) const QUICK: &str = "connect_timeout=1s&timeout=1s";
 
-/// A certificate authority, and what it has made.
-pub(crate) struct Authority {
-    files: TempDir,
-    issuer: Issuer<'static, KeyPair>,
-}
+pub(crate) struct Authority(CertificateAuthority);
 
 impl Authority {
     pub(crate) fn new() -> Self {
-        let files = tempfile::tempdir().unwrap();
-        let mut params = CertificateParams::new(Vec::new()).unwrap();
-        params.distinguished_name = called(&format!("authority {}", fastrand::u64(..)));
-        params.is_ca = IsCa::Ca(BasicConstraints::Unconstrained);
-        let key = KeyPair::generate().unwrap();
-        let certificate = params.self_signed(&key).unwrap();
-        std::fs::write(files.path().join("ca.pem"), certificate.pem()).unwrap();
-        Self { files, issuer: Issuer::new(params, key) }
-    }
-
-    pub(crate) fn path(&self, file: &str) -> PathBuf {
-        self.files.path().join(file)
+        Self(CertificateAuthority::new().unwrap())
     }
 
     pub(crate) fn ca(&self) -> String {
@@ -43,52 +23,40 @@ impl Authority {
         format!("tls_cert={}&tls_key={}", path("pem"), path("key"))
     }
 
-    /// A certificate for these names, in `<file>.pem`, with its key in `<file>.key`.
-    pub(crate) fn certify(&self, file: &str, names: &[&str], change: impl FnOnce(&mut CertificateParams)) {
-        let names: Vec<String> = names.iter().map(ToString::to_string).collect();
-        let mut params = CertificateParams::new(names).unwrap();
-        params.distinguished_name = called(file);
-        params.extended_key_usages =
-            vec![ExtendedKeyUsagePurpose::ServerAuth, ExtendedKeyUsagePurpose::ClientAuth];
-        change(&mut params);
-        let key = KeyPair::generate().unwrap();
-        let certificate = params.signed_by(&key, &self.issuer).unwrap();
-        std::fs::write(self.path(&format!("{file}.pem")), certificate.pem()).unwrap();
-        std::fs::write(self.path(&format!("{file}.key")), key.serialize_pem()).unwrap();
-    }
-
     /// A server with this certificate.
     pub(crate) fn server(&self, file: &str, clients: &str) -> TlsServer {
         let port = free_port().unwrap();
-        let text = |path: PathBuf| path.to_str().unwrap().to_owned();
-        let server = RedisServer::start_with(&[
-            "--tls-port",
-            &port.to_string(),
-            "--tls-cert-file",
-            &text(self.path(&format!("{file}.pem"))),
-            "--tls-key-file",
-            &text(self.path(&format!("{file}.key"))),
-            "--tls-ca-cert-file",
-            &text(self.path("ca.pem")),
-            "--tls-auth-clients",
-            clients,
-        ])
-        .unwrap();
-        TlsServer { port, _server: server }
+        let settings = [self.settings(file, clients), vec![("tls-port", port.to_string())]].concat();
+        let settings = settings.into_iter().flat_map(|(setting, value)| [format!("--{setting}"), value]);
+        let settings: Vec<String> = settings.collect();
+        let server = RedisServer::start_with(&settings.iter().map(String::as_str).collect::<Vec<_>>());
+        TlsServer { port, _server: server.unwrap() }
+    }
+
+    /// The settings of a server with this certificate.
+    pub(crate) fn settings(&self, file: &str, clients: &str) -> Vec<(&'static str, String)> {
+        let path = |file: String| self.path(&file).display().to_string();
+        vec![
+            ("tls-cert-file", path(format!("{file}.pem"))),
+            ("tls-key-file", path(format!("{file}.key"))),
+            ("tls-ca-cert-file", path("ca.pem".to_owned())),
+            ("tls-auth-clients", clients.to_owned()),
+        ]
     }
 
     /// A server for localhost that wants no certificate of its clients.
     pub(crate) fn plain_server(&self) -> TlsServer {
-        self.certify("server", &["localhost", "127.0.0.1"], |_| {});
+        self.certify("server", &["localhost", "127.0.0.1"]).unwrap();
         self.server("server", "no")
     }
 }
 
-/// A name of its own: a certificate that bears the name of its issuer counts as self-signed.
-fn called(name: &str) -> DistinguishedName {
-    let mut distinguished = DistinguishedName::new();
-    distinguished.push(DnType::CommonName, name);
-    distinguished
+impl Deref for Authority {
+    type Target = CertificateAuthority;
+
+    fn deref(&self) -> &CertificateAuthority {
+        &self.0
+    }
 }
 
 pub(crate) struct TlsServer {

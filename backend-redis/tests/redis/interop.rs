@@ -41,15 +41,6 @@ async fn lock_of_a_foreign_program_is_not_granted() {
 }
 
 #[tokio::test]
-async fn a_foreign_lease_that_ends_is_ours() {
-    let server = server();
-    let locks = client(&server.url());
-    server.command(&["SET", "leasehold:job", "foreign", "NX", "PX", "300"]).unwrap();
-    let guard = timeout(Duration::from_secs(10), locks.acquire("job")).await.unwrap().unwrap();
-    guard.release().await.unwrap();
-}
-
-#[tokio::test]
 async fn a_deleted_lock_is_not_granted_before_its_lease_would_have_ended() {
     let server = server();
     let backend = backend(&server.url());

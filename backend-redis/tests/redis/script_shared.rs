@@ -192,22 +192,6 @@ async fn every_reader_is_shown_and_ended_by_its_token() {
     assert_eq!(server.keys(), [keys("job").token]);
 }
 
-/// As redis-py takes and frees it.
-#[tokio::test]
-async fn other_programs_and_readers_keep_each_other_out() {
-    let server = server();
-    let backend = backend(&server.url());
-    let lock = keys("job").lock;
-    let take = || server.command(&["SET", &lock, "theirs", "NX", "PX", "60000"]).unwrap();
-    let first = reader("job");
-    hold(&backend, &first).await;
-    assert_eq!(take(), "$-1");
-    release(&backend, &first).await;
-    assert_eq!(take(), "+OK");
-    assert!(busy(&backend, &first).await.is_some());
-    assert_eq!(server.get(&lock).as_deref(), Some("theirs"));
-}
-
 #[tokio::test]
 async fn foreign_data_in_the_place_of_the_readers_is_named() {
     let server = server();

@@ -1,11 +1,10 @@
 //! A Sentinel of its own, for as long as a test lasts.
 
-use leasehold_conformance::servers::{Launch, ServerProcess, free_port};
-use std::net::TcpStream;
+use leasehold_conformance::servers::{Launch, ServerProcess, ask_redis, free_port};
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
-/// A real Sentinel, which watches nothing.
+/// A real Sentinel.
 pub(crate) struct Sentinel {
     pub(crate) port: u16,
     _process: ServerProcess,
@@ -13,12 +12,19 @@ pub(crate) struct Sentinel {
 
 struct SentinelLaunch {
     port: u16,
+    lines: String,
 }
 
 impl Sentinel {
+    /// One that watches nothing.
     pub(crate) fn start() -> Self {
+        Self::start_with(String::new())
+    }
+
+    /// One with more lines in its configuration.
+    pub(crate) fn start_with(lines: String) -> Self {
         let port = free_port().unwrap();
-        let process = ServerProcess::start(SentinelLaunch { port }).unwrap();
+        let process = ServerProcess::start(SentinelLaunch { port, lines }).unwrap();
         Self { port, _process: process }
     }
 }
@@ -26,8 +32,9 @@ impl Sentinel {
 impl Launch for SentinelLaunch {
     fn command(&self, data: &Path) -> Command {
         let config = data.join("sentinel.conf");
-        std::fs::write(&config, format!("port {}\nbind 127.0.0.1\ndir {}\n", self.port, data.display()))
-            .unwrap();
+        let Self { port, lines } = self;
+        let text = format!("port {port}\nbind 127.0.0.1\ndir {}\n{lines}", data.display());
+        std::fs::write(&config, text).unwrap();
         let server = data.join("redis-server");
         let _ = std::os::unix::fs::symlink(binary(), &server);
         let mut command = Command::new(server);
@@ -36,7 +43,7 @@ impl Launch for SentinelLaunch {
     }
 
     fn is_ready(&self) -> bool {
-        TcpStream::connect(("127.0.0.1", self.port)).is_ok()
+        ask_redis(self.port, &["PING"]).is_ok_and(|answer| answer == "+PONG")
     }
 }
 

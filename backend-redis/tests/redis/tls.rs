@@ -1,9 +1,15 @@
 //! TLS against a real server, with certificates made for the test.
 
 use crate::authority::{Authority, QUICK};
-use crate::kit::{attempt_fails, backend, claim, hold, server, with_prefix};
-use leasehold_core::ErrorKind;
+use crate::kit::{
+    answered, attempt_fails, backend, claim, hold, keys, queue, release, renew, server, told, waiter,
+    with_prefix,
+};
+use crate::sentinel::Sentinel;
+use leasehold_conformance::servers::{RedisCluster, free_port};
+use leasehold_core::{Claim, ErrorKind, LockBackend, Renewal};
 use rcgen::date_time_ymd;
+use std::collections::BTreeSet;
 use std::time::{Duration, Instant};
 use tokio::io::AsyncWriteExt;
 use tokio::net::TcpListener;
@@ -46,16 +52,17 @@ async fn a_certificate_of_an_unknown_authority_is_refused_with_the_way_out() {
 #[tokio::test]
 async fn a_certificate_for_another_host_or_of_another_time_is_refused() {
     let authority = Authority::new();
-    authority.certify("elsewhere", &["redis.example"], |_| {});
+    authority.certify("elsewhere", &["redis.example"]).unwrap();
     let server = authority.server("elsewhere", "no");
     let (kind, told) = refused(&server.url("localhost", &authority.ca())).await;
     assert_eq!(kind, ErrorKind::Misconfigured);
     assert!(told.contains("not valid for name \"localhost\"") && told.contains("redis.example"), "{told}");
 
-    authority.certify("old", &["localhost"], |params| {
+    let expired = authority.certify_with("old", &["localhost"], |params| {
         params.not_before = date_time_ymd(2020, 1, 1);
         params.not_after = date_time_ymd(2021, 1, 1);
     });
+    expired.unwrap();
     let server = authority.server("old", "no");
     let (kind, told) = refused(&server.url("localhost", &authority.ca())).await;
     assert!(kind == ErrorKind::Misconfigured && told.contains("expired"), "{told}");
@@ -64,14 +71,14 @@ async fn a_certificate_for_another_host_or_of_another_time_is_refused() {
 #[tokio::test]
 async fn a_server_that_wants_to_know_its_clients_is_shown_a_certificate() {
     let authority = Authority::new();
-    authority.certify("server", &["localhost"], |_| {});
-    authority.certify("client", &["worker"], |_| {});
+    authority.certify("server", &["localhost"]).unwrap();
+    authority.certify("client", &["worker"]).unwrap();
     let server = authority.server("server", "yes");
     let known = format!("{}&{}", authority.ca(), authority.identity("client"));
     hold(&backend(&server.url("localhost", &known)), &claim("job")).await;
 
     let stranger = Authority::new();
-    stranger.certify("client", &["worker"], |_| {});
+    stranger.certify("client", &["worker"]).unwrap();
     let unknown = format!("{}&{}", authority.ca(), stranger.identity("client"));
     for query in [authority.ca(), unknown] {
         let (kind, told) = refused(&server.url("localhost", &query)).await;
@@ -83,7 +90,7 @@ async fn a_server_that_wants_to_know_its_clients_is_shown_a_certificate() {
 #[tokio::test]
 async fn an_unverified_server_is_talked_to_only_when_asked_for() {
     let authority = Authority::new();
-    authority.certify("elsewhere", &["redis.example"], |_| {});
+    authority.certify("elsewhere", &["redis.example"]).unwrap();
     let server = authority.server("elsewhere", "no");
     hold(&backend(&server.url("localhost", "tls_insecure=yes")), &claim("job")).await;
     let (kind, _) = refused(&server.url("localhost", &format!("{}&tls_insecure=no", authority.ca()))).await;
@@ -156,11 +163,87 @@ async fn no_tls_on_a_port_that_wants_it_ends_in_time() {
     assert!(told.contains("write rediss://"), "{told}");
 }
 
+/// The URL names the Sentinel `localhost`, and the Sentinel names the primary 127.0.0.1.
+#[tokio::test]
+async fn sentinel_and_primary_are_each_checked_by_their_certificates() {
+    let authority = Authority::new();
+    authority.certify("localhost", &["localhost"]).unwrap();
+    authority.certify("127.0.0.1", &["127.0.0.1"]).unwrap();
+    let known = format!("{}&{}", authority.ca(), authority.identity("localhost"));
+    let refused_for = [
+        ("localhost", "127.0.0.1", None),
+        ("127.0.0.1", "127.0.0.1", Some(("Sentinel at localhost:", "localhost"))),
+        ("localhost", "localhost", Some(("Redis at 127.0.0.1:", "127.0.0.1"))),
+    ];
+    for (of_sentinel, of_primary, refused_for) in refused_for {
+        let (primary, port) = (authority.server(of_primary, "yes"), free_port().unwrap());
+        let settings = authority.settings(of_sentinel, "yes");
+        let settings: String =
+            settings.iter().map(|(setting, value)| format!("{setting} {value}\n")).collect();
+        let _sentinel = Sentinel::start_with(format!(
+            "{settings}tls-port {port}\ntls-replication yes\nsentinel monitor mm 127.0.0.1 {} 1\n",
+            primary.port
+        ));
+        let url = format!("rediss+sentinel://localhost:{port}/mm?{known}");
+        let Some((place, host)) = refused_for else {
+            let (holding, waiting) = (backend(&url), backend(&url));
+            let (holder, next) = (claim("job"), waiter("job"));
+            hold(&holding, &holder).await;
+            queue(&waiting, &next).await;
+            release(&holding, &holder).await;
+            answered(waiting.changed(&next)).await;
+            hold(&waiting, &next).await;
+            continue;
+        };
+        let (kind, told) = attempt_fails(&backend(&url), &claim("job")).await;
+        assert_eq!(kind, ErrorKind::Misconfigured, "{told}");
+        let problem = format!("not valid for name \"{host}\"");
+        assert!(told.contains(place) && told.contains(&problem), "{told}");
+    }
+}
+
+/// The URL names one node `localhost`, and the cluster names all of them 127.0.0.1.
+#[tokio::test]
+async fn each_node_of_a_cluster_is_checked_by_its_certificate() {
+    let authority = Authority::new();
+    authority.certify("server", &["127.0.0.1", "localhost"]).unwrap();
+    authority.certify("elsewhere", &["localhost"]).unwrap();
+    let cluster = RedisCluster::start_with_tls(&authority.settings("server", "yes")).unwrap();
+    let known = format!("{}&{}", authority.ca(), authority.identity("server"));
+    let url = format!("rediss+cluster://localhost:{}?{known}", cluster.tls_ports()[0]);
+    let (holding, waiting) = (backend(&url), backend(&url));
+    let claims: Vec<Claim> = (0..12).map(|number| claim(&format!("job/{number}"))).collect();
+    for holder in &claims {
+        hold(&holding, holder).await;
+    }
+    let node = |claim: &Claim| cluster.owner_of(&keys(claim.name().as_str()).lock).unwrap();
+    assert_eq!(claims.iter().map(node).collect::<BTreeSet<_>>(), [0, 1, 2].into());
+    let next = waiter("job/0");
+    queue(&waiting, &next).await;
+    release(&holding, &claims[0]).await;
+    answered(waiting.changed(&next)).await;
+    hold(&waiting, &next).await;
+
+    let settings = authority.settings("elsewhere", "yes");
+    let settings = settings[..2].iter().flat_map(|(setting, value)| [*setting, value.as_str()]);
+    let change: Vec<&str> = ["CONFIG", "SET"].into_iter().chain(settings).collect();
+    assert_eq!(cluster.nodes()[2].command(&change).unwrap(), "+OK");
+    let fresh = backend(&url);
+    for holder in &claims[1..] {
+        match renew(&fresh, holder).await {
+            Ok(renewal) => assert_eq!((renewal, node(holder) == 2), (Renewal::Renewed, false)),
+            Err(error) => {
+                assert_eq!((error.kind(), node(holder)), (ErrorKind::Misconfigured, 2), "{}", told(&error));
+            }
+        }
+    }
+}
+
 #[test]
 fn files_that_will_not_do_are_named_when_the_store_is_opened() {
     let authority = Authority::new();
-    authority.certify("a", &["a"], |_| {});
-    authority.certify("b", &["b"], |_| {});
+    authority.certify("a", &["a"]).unwrap();
+    authority.certify("b", &["b"]).unwrap();
     let text = authority.path("text");
     std::fs::write(&text, "no certificate").unwrap();
     let path = |file: &str| authority.path(file).display().to_string();

@@ -9,7 +9,8 @@ use futures_util::FutureExt;
 use leasehold_conformance::proxy::{Proxy, Traffic};
 use leasehold_conformance::servers::{RedisSentinelGroup, RedisServer, free_port};
 use leasehold_core::{
-    Attempt, Claim, DistributedLockExt, ErrorKind, FencingToken, LockBackend, OwnerId, Release, Renewal,
+    Attempt, Claim, DistributedLockExt, ErrorKind, FencingToken, LockAdmin, LockBackend, LockMode, OwnerId,
+    Release, Renewal,
 };
 use leasehold_redis::RedisBackend;
 use std::time::{Duration, Instant};
@@ -155,6 +156,39 @@ async fn grant_that_cannot_be_confirmed_is_an_unknown_outcome() {
     assert_eq!(error.kind(), ErrorKind::Indeterminate, "{}", told(&error));
     assert_eq!(release(&asking, &claim).await, Release::Released);
     assert_eq!(get(&server, "leasehold:job"), None);
+}
+
+/// Releases and confirmations have connections of their own. The confirmation of a caller that has gone is held back until the
+/// release of its claim is done.
+#[tokio::test]
+async fn confirmation_that_arrives_after_the_release_takes_no_lock() {
+    let server = RedisServer::start().unwrap();
+    let at = ([127, 0, 0, 1], server.port()).into();
+    let (releases, confirmations) = (Proxy::to(at).await.unwrap(), Proxy::to(at).await.unwrap());
+    let asking = backend(&format!("redis://{}?wait_replicas=1", releases.address()));
+    assert_eq!(release(&asking, &claim("job")).await, Release::NotHeld);
+    releases.lead_to(confirmations.address());
+    for mode in [LockMode::Exclusive, LockMode::Shared] {
+        let [early, late] = [(); 2].map(|()| claim("job").with_mode(mode));
+        // The connection is there, and the server has the script.
+        attempt_fails(&asking, &early).await;
+        assert_eq!(release(&asking, &early).await, Release::Released);
+        confirmations.set(Traffic::HoldRequests);
+        let (requests, replies) = (confirmations.request_bytes(), confirmations.reply_bytes());
+        let mut asked = asking.try_acquire(&late);
+        while confirmations.request_bytes() == requests {
+            assert!((&mut asked).now_or_never().is_none());
+            tokio::time::sleep(Duration::from_millis(1)).await;
+        }
+        drop(asked);
+        assert_eq!(release(&asking, &late).await, Release::Released, "{mode}");
+        confirmations.set(Traffic::Pass);
+        while confirmations.reply_bytes() == replies {
+            tokio::time::sleep(Duration::from_millis(1)).await;
+        }
+        assert!(asking.inspect(late.name()).await.unwrap().is_empty(), "{mode}");
+        assert_eq!(get(&server, "leasehold:job"), None, "{mode}");
+    }
 }
 
 /// A crowd that takes what is free has to wait for its turns, and a holder among them has no time for that.

@@ -17,14 +17,14 @@ pub(super) const CASES: &[Case] = cases![
 ];
 
 /// Longer than a fail-over takes.
-const OUTLASTS: Duration = Duration::from_secs(30);
+pub(super) const OUTLASTS: Duration = Duration::from_secs(30);
 
-fn long(cx: &Context) -> AcquireOptions {
+pub(super) fn long(cx: &Context) -> AcquireOptions {
     cx.options().with_ttl(OUTLASTS).with_wait(OUTLASTS)
 }
 
 /// Those that follow the store, from now on if not from the start.
-async fn replicas(cx: &Context) -> Result<&dyn Replicas, Cannot> {
+pub(super) async fn replicas(cx: &Context) -> Result<&dyn Replicas, Cannot> {
     cx.store().replicate(Duration::ZERO).await?;
     cx.store().replicas()
 }

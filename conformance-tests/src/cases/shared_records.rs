@@ -1,6 +1,7 @@
 //! T: shared locks, and what the store and its administrator see of them.
 
 use super::histories::Scene;
+use super::replicas::{OUTLASTS, long, replicas};
 use super::sharing::{NOT_SHARED, attempt, ensure_excluded, hold, sharing};
 use crate::case::{Case, Stop, Verdict, cases, ensure};
 use crate::context::{ClientExt, Context, ensure_kind, loss_within, optional, until_answer_is_held};
@@ -23,6 +24,7 @@ pub(super) const CASES: &[Case] = cases![
     T19 store_without_readers_refuses_them_before_any_trace,
     T20 reader_that_comes_as_the_last_one_leaves_is_kept,
     T21 random_history_of_readers_and_writers_is_that_of_one_lock,
+    T22 fail_over_under_readers_keeps_what_the_replica_has_and_no_token_repeats(quarter),
 ];
 
 async fn tokens_of_readers_and_writers_differ_and_grow(cx: &Context) -> Verdict {
@@ -216,6 +218,46 @@ async fn random_history_of_readers_and_writers_is_that_of_one_lock(cx: &Context)
     let scene = Scene::new(cx, cx.ttl() / 4)?.with_readers(60);
     scene.run_tasks(5, cx.ttl() * 2).await?;
     scene.judge().await
+}
+
+/// The replica has the first reader, and was cut off before the second: the next primary knows one of them.
+async fn fail_over_under_readers_keeps_what_the_replica_has_and_no_token_repeats(cx: &Context) -> Verdict {
+    let semantics = sharing(cx).await?;
+    cx.outlives_its_connection().await?;
+    let replicas = replicas(cx).await?;
+    let (client, other, name) = (cx.client().await?, cx.client().await?, cx.name());
+    let long = long(cx).with_mode(LockMode::Shared);
+    cx.warm_up(&other).await?;
+    let known = client.take(&name, &long).await?;
+    replicas.catch_up(&name).await?;
+    replicas.cut_off(&name).await?;
+    let lost = other.take(&name, &long).await?;
+    let before = known.token()?.max(lost.token()?);
+    replicas.fail_over(&name).await?;
+    // Renewed on the next primary.
+    while known.extend(OUTLASTS).await.is_err() {
+        ensure!(known.is_held(), "a reader of which the replica knew is lost: {:?}", known.loss());
+    }
+    let next = client.take(&name, &long).await?;
+    ensure!(next.token()? > before, "token {} after {before}, over a fail-over", next.token()?);
+    next.release().await?;
+    let options = cx.options().with_wait(cx.ttl()).with_mode(LockMode::Write);
+    let wanted = client.acquire_with(&name, &options).await;
+    ensure_kind(wanted, ErrorKind::TimedOut, "a writer beside a reader of which the replica knew")?;
+    let believes = lost.is_held();
+    known.release().await?;
+    let writer = client.take(&name, &long.with_mode(LockMode::Write)).await?;
+    ensure!(writer.token()? > before, "token {} after {before}, over a fail-over", writer.token()?);
+    let declared = semantics.promises.under(Fault::FailOver);
+    ensure!(
+        !believes || declared != Outcome::Holds,
+        "two holders after a fail-over, {declared:?} is declared"
+    );
+    while lost.is_held() {
+        let _ = lost.extend(OUTLASTS).await;
+    }
+    ensure!(writer.is_held(), "a writer lost its lock to the reader of another primary: {:?}", writer.loss());
+    Ok(writer.release().await?)
 }
 
 async fn store_without_readers_refuses_them_before_any_trace(cx: &Context) -> Verdict {

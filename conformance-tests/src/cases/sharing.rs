@@ -4,7 +4,8 @@ use crate::case::{Case, Stop, Verdict, cases, ensure};
 use crate::context::{Client, ClientExt, Context, ensure_kind, until_answer_is_held};
 use crate::proxy::Traffic;
 use leasehold_core::{
-    AcquireOptions, DistributedLockExt, ErrorKind, LockGuard, LockMode, LockName, Semantics, Sharing, Wait,
+    AcquireOptions, DistributedLockExt, ErrorKind, LockGuard, LockMode, LockName, Reach, Semantics, Sharing,
+    Wait,
 };
 use std::time::{Duration, Instant};
 use tokio::task::{JoinHandle, JoinSet};
@@ -213,18 +214,23 @@ async fn reader_recognises_a_grant_whose_reply_was_lost(cx: &Context) -> Verdict
     Ok(())
 }
 
-/// The other reader renews all the time, and releases after the end of the first: a lease that all readers share would keep a
-/// writer out for what is left of it.
+/// One reader renews all the time. Beside it one reader does not renew, and another is killed by SIGKILL. A lease that all readers
+/// share would keep a writer out for what is left of it after the release.
 async fn crashed_reader_is_gone_at_its_own_end(cx: &Context) -> Verdict {
     let semantics = sharing(cx).await?;
     let (client, other, name) = (cx.client().await?, cx.client().await?, cx.name());
     let long = cx.options().with_ttl(cx.ttl() * 3).with_mode(LockMode::Shared);
     let reader = other.take(&name, &long).await?;
+    if semantics.reach != Reach::Process {
+        let mut killed = cx.worker().await?;
+        killed.read(&name, cx.ttl()).await?;
+        killed.kill();
+    }
     // Longer than the time to the other's first renewal, and shorter than its lease.
     let fixed = cx.fixed().with_ttl(cx.ttl() * 2).with_mode(LockMode::Shared);
     let crashed = client.take(&name, &fixed).await?;
     let end = Instant::now() + cx.ttl() * 2;
-    ensure_excluded(&other, &name, &NOT_SHARED, "under both readers").await?;
+    ensure_excluded(&other, &name, &NOT_SHARED, "under all readers").await?;
     tokio::time::sleep(end.saturating_duration_since(Instant::now()) + cx.slack() / 5).await;
     ensure_excluded(&client, &name, &NOT_SHARED, "under the reader that renews").await?;
     ensure!(!crashed.is_held(), "a reader believes in a lease that has ended");

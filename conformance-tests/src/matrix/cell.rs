@@ -10,6 +10,9 @@ pub struct Cell {
     pub subject: String,
     /// The fault.
     pub fault: Fault,
+    /// True if the holder is a reader of a shared lock. The other clients are exclusive in every cell.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub reader: bool,
     /// What the store promises under it.
     pub promised: Outcome,
     /// What was seen; `None` where nothing was.
@@ -27,9 +30,10 @@ pub struct Cell {
 }
 
 impl Cell {
-    /// The name of its line: `redis::fault_store-paused`.
+    /// The name of its line: `redis::fault_store-paused`, `redis::fault_store-paused_under_a_reader`.
     pub fn name(&self) -> String {
-        cell_name(&self.subject, self.fault)
+        let under = if self.reader { "_under_a_reader" } else { "" };
+        cell_name(&self.subject, self.fault) + under
     }
 }
 
@@ -135,6 +139,7 @@ mod tests {
         Cell {
             subject: "redis".to_owned(),
             fault: Fault::StorePaused,
+            reader: false,
             promised: Outcome::Holds,
             measured: None,
             state,

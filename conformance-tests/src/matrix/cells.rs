@@ -98,7 +98,7 @@ impl Matrix {
     }
 
     /// The same scene with a holder that shares the lock, while others wait to have it for themselves. Not applicable where the
-    /// store declares no shared locks. No part of the table.
+    /// store declares no shared locks.
     pub fn play_with_reader(&self, subject: &Arc<dyn Subject>, fault: Fault) -> Option<Cell> {
         self.timed(subject, fault, true)
     }
@@ -110,6 +110,7 @@ impl Matrix {
         }
         let start = Instant::now();
         let mut cell = self.played(subject, fault, reader)?;
+        cell.reader = reader;
         cell.took_ms = u64::try_from(start.elapsed().as_millis()).unwrap_or(u64::MAX);
         drop(part);
         Some(cell)
@@ -169,6 +170,7 @@ impl Matrix {
         Cell {
             subject: subject.name().to_owned(),
             fault,
+            reader: false,
             promised,
             measured: None,
             state,

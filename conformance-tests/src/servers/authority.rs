@@ -43,11 +43,26 @@ impl CertificateAuthority {
     ///
     /// If a name cannot stand in a certificate, or a file cannot be written.
     pub fn certify(&self, file: &str, names: &[&str]) -> Result<(), StartError> {
+        self.certify_with(file, names, |_| {})
+    }
+
+    /// The same, with a change to the certificate.
+    ///
+    /// # Errors
+    ///
+    /// As [`certify`](Self::certify).
+    pub fn certify_with(
+        &self,
+        file: &str,
+        names: &[&str],
+        change: impl FnOnce(&mut CertificateParams),
+    ) -> Result<(), StartError> {
         let hosts: Vec<String> = names.iter().map(ToString::to_string).collect();
         let mut params = CertificateParams::new(hosts).map_err(failed)?;
         params.distinguished_name = called(names.first().unwrap_or(&file));
         params.extended_key_usages =
             vec![ExtendedKeyUsagePurpose::ServerAuth, ExtendedKeyUsagePurpose::ClientAuth];
+        change(&mut params);
         let key = KeyPair::generate().map_err(failed)?;
         let certificate = params.signed_by(&key, &self.issuer).map_err(failed)?;
         self.write(&format!("{file}.pem"), &certificate.pem())?;

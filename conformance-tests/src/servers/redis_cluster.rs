@@ -20,12 +20,14 @@ const NODE_TIMEOUT: [&str; 2] = ["10000", "500"];
 pub struct RedisCluster {
     /// The primaries first, then their replicas in the same order.
     nodes: Vec<RedisServer>,
+    seats: Vec<Seat>,
 }
 
 /// A node before it is started.
-#[derive(Clone, Copy)]
+#[derive(Clone, Copy, Debug)]
 struct Seat {
     port: u16,
+    tls: u16,
     bus: u16,
 }
 
@@ -37,14 +39,32 @@ impl RedisCluster {
     ///
     /// If Redis is not installed or does not start.
     pub fn start(with_replicas: bool) -> Result<Self, StartError> {
-        let count = if with_replicas { 2 * PRIMARIES } else { PRIMARIES };
+        Self::start_all(if with_replicas { 2 * PRIMARIES } else { PRIMARIES }, &[])
+    }
+
+    /// Starts three primaries that use TLS with these settings, among themselves and for clients, on other [ports](Self::tls_ports).
+    ///
+    /// # Errors
+    ///
+    /// As [`start`](Self::start).
+    pub fn start_with_tls(settings: &[(&str, String)]) -> Result<Self, StartError> {
+        Self::start_all(PRIMARIES, settings)
+    }
+
+    fn start_all(count: usize, tls: &[(&str, String)]) -> Result<Self, StartError> {
+        let port = || if tls.is_empty() { Ok(0) } else { free_port() };
         let seats = (0..count)
-            .map(|_| Ok(Seat { port: free_port()?, bus: free_port()? }))
+            .map(|_| Ok(Seat { port: free_port()?, tls: port()?, bus: free_port()? }))
             .collect::<Result<Vec<_>, StartError>>()?;
-        let nodes = (0..count).map(|number| start_node(number, &seats)).collect::<Result<_, _>>()?;
-        let cluster = Self { nodes };
+        let nodes = (0..count).map(|number| start_node(number, &seats, tls)).collect::<Result<_, _>>()?;
+        let cluster = Self { nodes, seats };
         cluster.wait_until_whole()?;
         Ok(cluster)
+    }
+
+    /// The ports of the nodes for TLS.
+    pub fn tls_ports(&self) -> Vec<u16> {
+        self.seats.iter().map(|seat| seat.tls).collect()
     }
 
     /// Its URL, which names all nodes.
@@ -194,10 +214,10 @@ impl RedisCluster {
     }
 }
 
-fn start_node(number: usize, seats: &[Seat]) -> Result<RedisServer, StartError> {
+fn start_node(number: usize, seats: &[Seat], tls: &[(&str, String)]) -> Result<RedisServer, StartError> {
     let seat = seats[number];
-    let bus = seat.bus.to_string();
-    let arguments = [
+    let (bus, tls_port) = (seat.bus.to_string(), seat.tls.to_string());
+    let mut arguments = vec![
         "--cluster-enabled",
         "yes",
         "--cluster-config-file",
@@ -217,6 +237,11 @@ fn start_node(number: usize, seats: &[Seat]) -> Result<RedisServer, StartError> 
         "--repl-ping-replica-period",
         "1",
     ];
+    let settings: Vec<_> = tls.iter().map(|(setting, value)| (format!("--{setting}"), value)).collect();
+    if !tls.is_empty() {
+        arguments.extend(["--tls-port", &tls_port, "--tls-cluster", "yes"]);
+        arguments.extend(settings.iter().flat_map(|(setting, value)| [setting.as_str(), value]));
+    }
     RedisServer::start_on(seat.port, &arguments, vec![("nodes.conf", who_is_who(number, seats))])
 }
 
@@ -233,7 +258,8 @@ fn who_is_who(me: usize, seats: &[Seat]) -> String {
         } else {
             ("slave", id(first), String::new())
         };
-        let Seat { port, bus } = seat;
+        // The port by which nodes are named: that for TLS, if they use it.
+        let (port, bus) = (if seat.tls == 0 { seat.port } else { seat.tls }, seat.bus);
         let epoch = first + 1;
         format!(
             "{} 127.0.0.1:{port}@{bus} {myself}{role} {master} 0 0 {epoch} connected{slots}\n",

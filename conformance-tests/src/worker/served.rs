@@ -8,7 +8,7 @@ use crate::context::Client;
 use crate::history::{RecordedPermits, Recorder};
 use crate::subject::Subject;
 use crate::workload::{Interrupted, Workload, of_one_word};
-use leasehold_core::{AcquireOptions, DistributedLockExt, LockGuard, LockName, Wait};
+use leasehold_core::{AcquireOptions, DistributedLockExt, LockGuard, LockMode, LockName, Wait};
 use std::io::Write as _;
 use std::process::ExitCode;
 use std::sync::Arc;
@@ -59,8 +59,9 @@ fn serve(subjects: &[Arc<dyn Subject>], name: &str, address: &str) -> Result<(),
             let mut words = request.split(' ');
             let verb = words.next().unwrap_or_default();
             let answer = match verb {
-                "take" => take(&client, &mut words, &mut guard, Wait::Forever).await?,
-                "try" => take(&client, &mut words, &mut guard, Wait::No).await?,
+                "take" => take(&client, &mut words, &mut guard, (Wait::Forever, LockMode::Exclusive)).await?,
+                "share" => take(&client, &mut words, &mut guard, (Wait::Forever, LockMode::Shared)).await?,
+                "try" => take(&client, &mut words, &mut guard, (Wait::No, LockMode::Exclusive)).await?,
                 "identity" => identity(),
                 "permit" => {
                     let (limit, ttl) = (number(&mut words)?, Duration::from_millis(number(&mut words)?));
@@ -121,11 +122,11 @@ async fn take(
     client: &Client,
     words: Words<'_, '_>,
     guard: &mut Option<LockGuard>,
-    wait: Wait,
+    (wait, mode): (Wait, LockMode),
 ) -> Result<String, Stop> {
     let ttl = Duration::from_millis(number(words)?);
     let name = LockName::new(rest(words))?;
-    let options = AcquireOptions::new().with_ttl(ttl).with_wait(wait);
+    let options = AcquireOptions::new().with_ttl(ttl).with_wait(wait).with_mode(mode);
     Ok(match client.acquire_with(&name, &options).await {
         Ok(new) => {
             let token = new.token().map_or_else(|error| refusal(&error), |token| format!("token {token}"));

@@ -3,9 +3,10 @@
 
 #![allow(clippy::unwrap_used, clippy::panic, reason = "a test that unwraps fails, which is what it is for")]
 
+mod exclusion;
 mod peer;
-mod zookeeper;
 
+use leasehold::LockMode;
 use libtest_mimic::{Arguments, Completion, Failed, Trial};
 use peer::Library;
 use std::process::ExitCode;
@@ -13,18 +14,20 @@ use std::process::ExitCode;
 fn main() -> ExitCode {
     let mut arguments = Arguments::from_args();
     arguments.test_threads.get_or_insert(2);
-    let each = |library: Library| {
-        trial(&format!("{library:?}::excludes_and_wakes_both_ways"), vec![library], move || {
-            zookeeper::excludes_and_wakes_both_ways(library);
+    let each = |library: Library, mode: LockMode| {
+        trial(&format!("{library:?}::excludes_and_wakes_{mode}_both_ways"), vec![library], move || {
+            exclusion::excludes_and_wakes_both_ways(library, mode);
         })
     };
     let trials = vec![
-        each(Library::Curator),
-        each(Library::Kazoo),
+        each(Library::Curator, LockMode::Exclusive),
+        each(Library::Kazoo, LockMode::Exclusive),
+        each(Library::RedisPy, LockMode::Exclusive),
+        each(Library::RedisPy, LockMode::Shared),
         trial(
             "all_of_them_count_together",
             vec![Library::Curator, Library::Kazoo],
-            zookeeper::count_together,
+            exclusion::count_together,
         ),
     ];
     libtest_mimic::run(&arguments, trials).exit_code()
@@ -34,7 +37,8 @@ fn main() -> ExitCode {
 fn trial(name: &str, libraries: Vec<Library>, test: impl FnOnce() + Send + 'static) -> Trial {
     Trial::ignorable_test(name, move || {
         let missing = libraries.iter().find_map(|library| library.missing());
-        match missing.map(str::to_owned).or_else(leasehold_conformance::servers::zookeeper_server_missing) {
+        let server_missing = || libraries.iter().find_map(|library| library.server_missing());
+        match missing.map(str::to_owned).or_else(server_missing) {
             None => {
                 test();
                 Ok(Completion::Completed)

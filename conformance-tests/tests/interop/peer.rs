@@ -1,5 +1,6 @@
 //! A lock of another library, in a process of its own, taken and released on command.
 
+use leasehold_conformance::servers::{redis_server_missing, zookeeper_server_missing};
 use std::ffi::OsStr;
 use std::io::{BufRead, BufReader, Write};
 use std::path::Path;
@@ -13,20 +14,33 @@ pub(crate) enum Library {
     Curator,
     /// Python: kazoo's `Lock`, with two lines that give its places Curator's names.
     Kazoo,
+    /// Python: redis-py's `Lock`.
+    RedisPy,
 }
 
 impl Library {
     /// Why it cannot be run here, or `None` if it can.
     pub(crate) fn missing(self) -> Option<&'static str> {
-        let there = match self {
+        let (is_there, missing) = match self {
             Self::Curator => {
                 return (!CURATOR.iter().all(|jar| Path::new(jar).is_file())
                     || !runs("javac", &["-version"]))
                 .then_some("no Curator (Debian packages libcurator-recipes-java default-jdk-headless)");
             }
-            Self::Kazoo => runs(PYTHON, &["-c", "import kazoo"]),
+            Self::Kazoo => (runs(PYTHON, &["-c", "import kazoo"]), "no kazoo (Debian package python3-kazoo)"),
+            Self::RedisPy => {
+                (runs(PYTHON, &["-c", "import redis"]), "no redis-py (Debian package python3-redis)")
+            }
         };
-        (!there).then_some("no kazoo (Debian package python3-kazoo)")
+        (!is_there).then_some(missing)
+    }
+
+    /// Why its server cannot be started here.
+    pub(crate) fn server_missing(self) -> Option<String> {
+        match self {
+            Self::Curator | Self::Kazoo => zookeeper_server_missing(),
+            Self::RedisPy => redis_server_missing(),
+        }
     }
 }
 
@@ -52,7 +66,7 @@ pub(crate) struct Peer {
 }
 
 impl Peer {
-    /// Starts one for the lock at a path, with sessions of a second.
+    /// Starts one for the lock of this path or key, with sessions of a second or leases of two.
     pub(crate) fn start(library: Library, servers: &str, path: &str) -> Self {
         let peers = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/interop/peers");
         let mut command = match library {
@@ -62,13 +76,15 @@ impl Peer {
                 java.arg(CURATOR.join(":")).arg(peers.join("CuratorPeer.java"));
                 java
             }
-            Library::Kazoo => {
+            Library::Kazoo | Library::RedisPy => {
+                let script = if library == Library::Kazoo { "kazoo_peer.py" } else { "redis_peer.py" };
                 let mut python = Command::new(PYTHON);
-                python.arg(peers.join("kazoo_peer.py"));
+                python.arg(peers.join(script));
                 python
             }
         };
-        command.args([servers, path, "1000"]).stdin(Stdio::piped()).stdout(Stdio::piped());
+        let time = if library == Library::RedisPy { "2000" } else { "1000" };
+        command.args([servers, path, time]).stdin(Stdio::piped()).stdout(Stdio::piped());
         let mut child = command.spawn().unwrap();
         let (requests, answers) = (child.stdin.take().unwrap(), child.stdout.take().unwrap());
         let mut peer = Self { child, requests, answers: BufReader::new(answers) };
@@ -101,7 +117,7 @@ impl Peer {
         assert_eq!(self.answer(), "released");
     }
 
-    /// Ends it as a crash would: its session is left to the server.
+    /// Ends it as a crash would: its session or lease is left to the server.
     pub(crate) fn kill(&mut self) {
         let _ = self.child.kill();
         let _ = self.child.wait();

@@ -1,7 +1,7 @@
 //! What is wrong with all of them at once: rights, replies that are lost, callers and runtimes that are gone.
 
 use super::{MANY, among_others, ask_all, claims, token, tokens, warm_up};
-use crate::kit::{Look, answered, backend, claim, keys, proxy_to, server, until, url_of};
+use crate::kit::{Behind, Look, answered, backend, claim, keys, proxy_to, server, until, url_of};
 use futures_util::FutureExt;
 use futures_util::future::{BoxFuture, join_all};
 use leasehold_conformance::proxy::Traffic;
@@ -92,6 +92,31 @@ async fn claim_that_is_not_polled_holds_up_no_other() {
     token(&answered(last).await);
     token(&answered(asked.swap_remove(MANY / 2)).await);
     drop(asked);
+}
+
+/// The releases of abandoned claims may go before the batch, so the batch leaves these claims out once it has a connection.
+#[tokio::test]
+async fn claims_abandoned_while_the_connection_is_made_again_are_not_sent() {
+    let server = server();
+    let Behind { proxy, waits: backend, next, .. } = Behind::proxy_to(&server, "").await;
+    // The reply to the handshake of the next connection is held back.
+    proxy.set(Traffic::HoldReplies);
+    proxy.cut();
+    answered(backend.changed(&next)).await;
+    let (all, before) = (claims("left"), proxy.request_bytes());
+    let mut asked: Vec<BoxFuture<'_, Result<Attempt>>> =
+        all.iter().map(|claim| backend.try_acquire(claim)).collect();
+    for one in &mut asked {
+        assert!(one.now_or_never().is_none());
+    }
+    until(|| proxy.request_bytes() > before).await;
+    let last = asked.pop().unwrap();
+    drop(asked);
+    proxy.set(Traffic::Pass);
+    token(&answered(last).await);
+    let mut granted = server.keys();
+    granted.retain(|key| key.starts_with("leasehold:left"));
+    assert_eq!(granted, [keys(all[MANY - 1].name().as_str()).lock]);
 }
 
 /// Claims of another runtime that were left to one which ends; and those that come after.

@@ -5,7 +5,7 @@ use super::{MANY, among_others, ask_all, claims, release_all, together, tokens, 
 use crate::kit::{
     HOLDER, Look, TTL, answered, backend, busy, claim, hold, keys, queue, release, server, waiter,
 };
-use leasehold_core::{Attempt, ErrorKind, FencingToken, LockBackend, Release, Result};
+use leasehold_core::{Attempt, Claim, ErrorKind, FencingToken, LockBackend, LockMode, Release, Result};
 
 #[tokio::test]
 async fn many_are_granted_and_released_together_as_they_are_alone() {
@@ -68,37 +68,52 @@ async fn one_that_is_held_or_waited_for_is_answered_as_alone_and_left_as_it_was(
     assert_eq!(server.get(&keys("job").lock).unwrap(), first.owner().to_hex());
 }
 
-/// By a client that knows of nobody who waits.
+/// By a client that does not know the waiter. Two readers of the name are released in one call.
 #[tokio::test]
 async fn name_released_among_others_goes_to_its_waiter() {
-    let server = server();
-    let [backend, elsewhere] = [(); 2].map(|()| backend(&server.url()));
-    let (holder, next) = (claim("job"), waiter("job"));
-    hold(&backend, &holder).await;
-    queue(&elsewhere, &next).await;
-    let mut all = claims("other");
-    tokens(&ask_all(&backend, &all).await);
-    all.push(holder);
-    assert!(release_all(&backend, &all).await.iter().all(|end| *end == Release::Released));
-    assert_eq!(server.get(&keys("job").lock).unwrap(), next.owner().to_hex());
+    let reader = || claim("job").with_mode(LockMode::Shared);
+    for holders in [vec![claim("job")], vec![reader(), reader()]] {
+        let server = server();
+        let [backend, elsewhere] = [(); 2].map(|()| backend(&server.url()));
+        for holder in &holders {
+            hold(&backend, holder).await;
+        }
+        let next = waiter("job");
+        queue(&elsewhere, &next).await;
+        let mut all = claims("other");
+        tokens(&ask_all(&backend, &all).await);
+        // In the middle of a batch.
+        all.splice(MANY * 2 / 3..MANY * 2 / 3, holders);
+        assert!(release_all(&backend, &all).await.iter().all(|end| *end == Release::Released));
+        assert_eq!(server.get(&keys("job").lock).unwrap(), next.owner().to_hex());
+    }
 }
 
 #[tokio::test]
-async fn waiter_among_others_has_its_place_and_one_of_two_claims_has_the_name() {
+async fn waiter_among_others_has_its_place() {
     let server = server();
     let [backend, elsewhere] = [(); 2].map(|()| backend(&server.url()));
     hold(&elsewhere, &claim("job")).await;
     let asked = among_others(&backend, &waiter("job")).await;
     assert!(matches!(&asked, Ok(Attempt::Busy(busy)) if busy.queued), "{asked:?}");
-    let mut all = claims("other");
-    all.extend([claim("twice"), claim("twice")]);
+}
+
+#[tokio::test]
+async fn names_that_two_owners_want_in_one_call_are_granted_once() {
+    let server = server();
+    let backend = backend(&server.url());
+    warm_up(&backend).await;
     // The server has forgotten the scripts.
     server.command(&["SCRIPT", "FLUSH"]).unwrap();
-    let mut attempts = ask_all(&backend, &all).await;
-    let twice = attempts.split_off(MANY);
-    tokens(&attempts);
-    let granted = twice.iter().filter(|attempt| matches!(attempt, Ok(Attempt::Granted(_)))).count();
-    assert_eq!((granted, twice.iter().all(Result::is_ok)), (1, true), "{twice:?}");
+    let rivals = |first: Claim| [claim(first.name().as_str()), first];
+    let all: Vec<Claim> = claims("job").into_iter().flat_map(rivals).collect();
+    for (rivals, attempts) in all.chunks(2).zip(ask_all(&backend, &all).await.chunks(2)) {
+        let is_granted = |attempt: &Result<Attempt>| matches!(attempt, Ok(Attempt::Granted(_)));
+        let granted = attempts.iter().position(is_granted).unwrap();
+        assert!(matches!(attempts[1 - granted], Ok(Attempt::Busy(_))), "{attempts:?}");
+        let lock = server.get(&keys(rivals[0].name().as_str()).lock);
+        assert_eq!(lock, Some(rivals[granted].owner().to_hex()));
+    }
 }
 
 #[tokio::test]

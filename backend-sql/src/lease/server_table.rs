@@ -1,11 +1,12 @@
 //! The table of leases on a server. The databases share their statements, except those in [`Leases`](crate::server::Leases).
 
+mod readers;
 mod renewal;
 #[cfg(all(test, feature = "postgres"))]
 mod tests;
 
 use super::poller::Poller;
-use super::{Granting, LeaseTable, NextRow, READERS, Row, SharedRow, Standing};
+use super::{Granting, LeaseTable, NextRow, Row, SharedRow, Standing};
 use crate::names::range;
 use crate::purge::name_the_right;
 use crate::server::{Answer, Asked, Batch, Doing, Lane, MOST, Server, Statement, Value};
@@ -183,16 +184,11 @@ impl LeaseTable for ServerTable {
     }
 
     async fn read_shared(&self, name: &LockName, is_holder: bool) -> Result<Option<SharedRow>> {
-        let values = [Value::bytes(self.stored(name))];
-        let answer =
-            self.server.ask(lane(is_holder), Doing::Looking, &self.statements.read_shared, &values).await?;
-        let Some(row) = answer.rows.first() else { return Ok(None) };
-        read_shared(row).map(Some).ok_or_else(|| self.foreign(name))
+        self.read_row_of_readers(name, is_holder).await
     }
 
     async fn make_row(&self, name: &LockName) -> Result<()> {
-        let values = [Value::bytes(self.stored(name))];
-        self.server.ask(Lane::Asking, Doing::Making, &self.statements.make_row, &values).await.map(|_| ())
+        self.make_free_row(name).await
     }
 
     async fn replace(
@@ -202,17 +198,7 @@ impl LeaseTable for ServerTable {
         next: &NextRow,
         is_holder: bool,
     ) -> Result<bool> {
-        let values = [
-            Value::bytes(self.stored(name)),
-            Value::int(was.version.first().copied().unwrap_or_default()),
-            Value::bytes(READERS.to_bytes()),
-            Value::int(next.token.get()),
-            Value::int(next.ends_at),
-            Value::text(&next.sharers),
-        ];
-        let answer =
-            self.server.ask(lane(is_holder), Doing::Keeping, &self.statements.replace, &values).await?;
-        Ok(has_ended(&answer))
+        self.replace_readers(name, was, next, is_holder).await
     }
 
     fn foreign(&self, name: &LockName) -> Error {
@@ -327,29 +313,6 @@ pub(crate) fn read_row(values: &[Value]) -> Option<Row> {
         token: read_token(token)?,
         holder: holder.as_text()?.to_owned(),
         acquired_at: unix_time(acquired_at.as_int()?),
-    })
-}
-
-fn lane(is_holder: bool) -> Lane {
-    if is_holder { Lane::Keeping } else { Lane::Asking }
-}
-
-/// A row as `read_shared.sql` answers it.
-fn read_shared(values: &[Value]) -> Option<SharedRow> {
-    let [owner, token, ends_at, version, sharers, now] = values else { return None };
-    let owner = match owner.as_bytes() {
-        Some(bytes) => Some(OwnerId::from_bytes(bytes)?),
-        None => None,
-    };
-    let now = now.as_int()?;
-    Some(SharedRow {
-        owner,
-        token: read_token(token)?,
-        ends_at: ends_at.as_int()?,
-        sharers: sharers.as_text().unwrap_or_default().to_owned(),
-        now,
-        unix_now: u64::try_from(now).ok()?,
-        version: vec![version.as_int()?],
     })
 }
 

@@ -79,7 +79,7 @@ async fn a_holder_goes_on_while_hundreds_of_names_are_forgotten() {
         let_delete(&server).await;
         let insert = match &server {
             Server::MariaDb(_) => {
-                "INSERT INTO leasehold SELECT CONCAT('n', seq), NULL, 7, 0, 0, 0, '' FROM seq_1_to_300"
+                "INSERT INTO leasehold SELECT CONCAT('n', seq), NULL, 7, 0, 0, 0, '', NULL FROM seq_1_to_300"
             }
             Server::Postgres(_) => {
                 "INSERT INTO leasehold SELECT CAST('n' || n AS bytea), NULL, 7, 0, 0, 0, 0, '' FROM generate_series(1, 300) n"

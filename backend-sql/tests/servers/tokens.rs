@@ -170,7 +170,7 @@ async fn clock_that_moves_within_a_statement_of_mariadb_repeats_no_token() {
         for ahead in (0..8_000).step_by(400) {
             let last = MIDNIGHT + ahead;
             session.execute("DELETE FROM leasehold").await.unwrap();
-            let row = format!("INSERT INTO leasehold VALUES ('a', NULL, {last}, 0, {last}, 1, '')");
+            let row = format!("INSERT INTO leasehold VALUES ('a', NULL, {last}, 0, {last}, 1, '', NULL)");
             session.execute(AssertSqlSafe(row)).await.unwrap();
             let case = format!("{ahead} µs after midnight, steps of {by}");
             let token = granted_by_hand(&mut session, "o").await;

@@ -110,7 +110,13 @@ async fn table_of_schema_1_is_changed_by_the_first_writer_and_keeps_its_locks() 
     let store = Store::new();
     let held = claim("a");
     granted(&store.open(), &held).await;
-    store.sql("ALTER TABLE leasehold DROP COLUMN sharers").await;
+    store
+        .sql(&format!(
+            "ALTER TABLE leasehold RENAME TO newer; CREATE TABLE leasehold ({COLUMNS});
+            INSERT INTO leasehold SELECT name, owner, token, ends_at, linger_until, written_at, boot, acquired_at, holder
+            FROM newer; DROP TABLE newer"
+        ))
+        .await;
     let reader = store.open();
     let error = reader.admin().unwrap().inspect(held.name()).await.unwrap_err();
     assert!(error.to_string().ends_with("has schema 1, and this program reads 2"), "{error}");

@@ -1,0 +1,72 @@
+//! The readers of a row on a server: read, and replaced if the row has the version that was read.
+
+use super::{ServerTable, has_ended, read_token};
+use crate::lease::{LeaseTable, NextRow, READERS, SharedRow};
+use crate::server::{Doing, Lane, Value};
+use leasehold_core::{LockName, OwnerId, Result};
+
+impl ServerTable {
+    /// The row of a name with its readers, and the time.
+    pub(super) async fn read_row_of_readers(
+        &self,
+        name: &LockName,
+        is_holder: bool,
+    ) -> Result<Option<SharedRow>> {
+        let values = [Value::bytes(self.stored(name))];
+        let answer =
+            self.server.ask(lane(is_holder), Doing::Looking, &self.statements.read_shared, &values).await?;
+        let Some(row) = answer.rows.first() else { return Ok(None) };
+        read_shared(row).map(Some).ok_or_else(|| self.foreign(name))
+    }
+
+    /// Makes the row of a name, free.
+    pub(super) async fn make_free_row(&self, name: &LockName) -> Result<()> {
+        let values = [Value::bytes(self.stored(name))];
+        self.server.ask(Lane::Asking, Doing::Making, &self.statements.make_row, &values).await.map(|_| ())
+    }
+
+    /// Changes the readers of a row; false if it is not as it was read.
+    pub(super) async fn replace_readers(
+        &self,
+        name: &LockName,
+        was: &SharedRow,
+        next: &NextRow,
+        is_holder: bool,
+    ) -> Result<bool> {
+        let values = [
+            Value::bytes(self.stored(name)),
+            Value::int(was.version.first().copied().unwrap_or_default()),
+            Value::bytes(READERS.to_bytes()),
+            Value::int(next.token.get()),
+            Value::int(next.ends_at),
+            Value::text(&next.sharers),
+        ];
+        let answer =
+            self.server.ask(lane(is_holder), Doing::Keeping, &self.statements.replace, &values).await?;
+        Ok(has_ended(&answer))
+    }
+}
+
+/// A connection is kept for holders.
+fn lane(is_holder: bool) -> Lane {
+    if is_holder { Lane::Keeping } else { Lane::Asking }
+}
+
+/// A row as `read_shared.sql` answers it.
+fn read_shared(values: &[Value]) -> Option<SharedRow> {
+    let [owner, token, ends_at, version, sharers, now] = values else { return None };
+    let owner = match owner.as_bytes() {
+        Some(bytes) => Some(OwnerId::from_bytes(bytes)?),
+        None => None,
+    };
+    let now = now.as_int()?;
+    Some(SharedRow {
+        owner,
+        token: read_token(token)?,
+        ends_at: ends_at.as_int()?,
+        sharers: sharers.as_text().unwrap_or_default().to_owned(),
+        now,
+        unix_now: u64::try_from(now).ok()?,
+        version: vec![version.as_int()?],
+    })
+}

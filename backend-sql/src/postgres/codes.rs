@@ -4,10 +4,10 @@ use crate::server::Meaning;
 use sqlx::error::DatabaseError;
 use sqlx::postgres::PgDatabaseError;
 
-/// The code of most that PgBouncer says itself, whatever it says.
+/// The code of most that `PgBouncer` says itself, whatever it says.
 const PROTOCOL_VIOLATION: &str = "08P01";
 
-/// Parts of the messages of PgBouncer that are not about a connection that broke (its source, `disconnect_client`). It hands on
+/// Parts of the messages of `PgBouncer` that are not about a connection that broke (its source, `disconnect_client`). It hands on
 /// what the server said to it in a message of its own.
 const OF_PGBOUNCER: [(&str, Meaning); 10] = [
     ("unsupported startup parameter", Meaning::Refused),

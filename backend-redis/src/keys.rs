@@ -67,11 +67,8 @@ impl LockKeys {
 }
 
 impl Keys {
-    /// The keys of a namespace.
-    ///
-    /// # Errors
-    ///
-    /// [`Invalid`](leasehold_core::ErrorKind::Invalid) if its prefix has a brace that is no part of one hash tag.
+    /// The keys of a namespace; [`Invalid`](leasehold_core::ErrorKind::Invalid) if its prefix has a brace that is no part of one hash
+    /// tag.
     pub(crate) fn new(namespace: &Namespace) -> Result<Self> {
         let prefix = namespace.prefix().to_owned();
         let before_companion = match braces(&prefix).as_slice() {
@@ -82,7 +79,6 @@ impl Keys {
         Ok(Self { prefix, before_companion })
     }
 
-    /// The keys of a name.
     pub(crate) fn of(&self, name: &LockName) -> LockKeys {
         let name = encode(name.as_str());
         let mut joined = String::with_capacity(6 * (self.before_companion.len() + name.len() + OWNERS.len()));

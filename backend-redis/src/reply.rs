@@ -1,14 +1,15 @@
 //! Parses the replies of the scripts.
 
-use crate::record::Record;
-use crate::waiters::QueueScore;
 use leasehold_core::{
     Busy, Error, ErrorKind, FencingToken, HolderInfo, LockMode, LockName, LockStatus, LossCause, OwnerId,
     Release, Renewal, Result, Waiter,
 };
 use redis::Value;
 use std::collections::HashMap;
-use std::time::Duration;
+use std::time::{Duration, SystemTime};
+
+/// In the place of the owner in the record of a lock that was released and lingers.
+const RELEASED: &str = "released";
 
 /// The answer of `acquire.lua` and `acquire_in_turn.lua` for one claim.
 #[derive(Debug)]
@@ -16,16 +17,16 @@ pub(crate) enum Acquired {
     Granted(FencingToken),
     Busy(Busy),
     /// Busy, and the owner waits at this place.
-    Queued(Busy, QueueScore),
+    Queued(Busy, u64),
 }
 
 /// Splits the reply of a script into the answers for its claims. An answer that is no array holds for every claim.
-pub(crate) fn split(reply: Value, claims: usize) -> Result<Vec<Value>> {
+pub(crate) fn split(reply: Value, claims: usize) -> Vec<Result<Value>> {
     match reply {
-        reply if claims == 1 => Ok(vec![reply]),
-        Value::Array(answers) if answers.len() == claims => Ok(answers),
-        reply @ (Value::Int(_) | Value::BulkString(_)) => Ok(vec![reply; claims]),
-        _ => Err(not_understood()),
+        reply if claims == 1 => vec![Ok(reply)],
+        Value::Array(answers) if answers.len() == claims => answers.into_iter().map(Ok).collect(),
+        reply @ (Value::Int(_) | Value::BulkString(_) | Value::ServerError(_)) => vec![Ok(reply); claims],
+        _ => vec![Err(not_understood()); claims],
     }
 }
 
@@ -41,7 +42,7 @@ pub(crate) fn acquired(answer: &Value) -> Result<Acquired> {
         Value::Array(parts) => match parts.as_slice() {
             [Value::Int(left), Value::Int(place)] => {
                 let place = u64::try_from(*place).map_err(|_| not_understood())?;
-                Ok(Acquired::Queued(busy(*left).with_place_in_queue(), QueueScore(place)))
+                Ok(Acquired::Queued(busy(*left).with_place_in_queue(), place))
             }
             _ => Err(not_understood()),
         },
@@ -126,7 +127,6 @@ fn waiting(waiter: &Value, now: u64) -> Option<Waiter> {
     Some(waiter)
 }
 
-/// The reply of `CONFIG GET`.
 pub(crate) fn settings(reply: Value) -> Result<HashMap<String, String>> {
     redis::from_redis_value(reply).map_err(|_| not_understood())
 }
@@ -136,8 +136,9 @@ pub(crate) fn scan_page(reply: Value) -> Result<(String, Vec<String>)> {
     redis::from_redis_value(reply).map_err(|_| not_understood())
 }
 
-/// What lock key and record tell together. A record is that of the present grant if the lock key has its owner, or has
-/// vanished; beside the lock of another program it tells of an earlier one.
+/// What lock key and record tell together. A record is `owner token granted_at description`: one line, so that one `SET` writes it
+/// with its expiry. It is that of the present grant if the lock key has its owner, or has vanished; beside the lock of another
+/// program it tells of an earlier one, and a text of another form is another program's.
 fn lock_status(
     name: &LockName,
     held: Option<&str>,
@@ -147,29 +148,30 @@ fn lock_status(
 ) -> LockStatus {
     let mut status = LockStatus::new(name.clone());
     status.ends_in = ends_in(if held.is_some() { held_left } else { record_left });
-    let record = record.and_then(Record::parse);
-    if let Some(record) = record.filter(|record| held.is_none_or(|held| held == record.lock_value)) {
-        status.owner = record.owner;
-        status.token = Some(record.token);
-        status.holder = record.holder;
-        status.acquired_at = Some(record.granted_at);
-    }
+    let record = record.filter(|record| held.is_none_or(|held| record.split(' ').next() == Some(held)));
+    record.and_then(|record| read_record(record, &mut status));
     status
+}
+
+fn read_record(record: &str, status: &mut LockStatus) -> Option<()> {
+    let mut parts = record.splitn(4, ' ');
+    let owner = match parts.next()? {
+        RELEASED => None,
+        // Behind the owner, a node of Redlock has attempt and place.
+        owner => Some(OwnerId::from_hex(owner.split(':').next()?)?),
+    };
+    let token = FencingToken::new(parts.next()?.parse().ok()?);
+    let granted_at = Duration::from_micros(parts.next()?.parse().ok()?);
+    let granted_at = SystemTime::UNIX_EPOCH.checked_add(granted_at)?;
+    status.holder = HolderInfo::from_json(parts.next()?);
+    (status.owner, status.token, status.acquired_at) = (owner, Some(token), Some(granted_at));
+    Some(())
 }
 
 fn held_value(value: &Value) -> Result<Option<String>> {
     match value {
         Value::Nil => Ok(None),
         value => text(value).map(Some).ok_or_else(not_understood),
-    }
-}
-
-/// What was inspected, if a record of ours tells of it. With an empty prefix, another program's keys may look like ours.
-pub(crate) fn only_ours(inspected: Result<Vec<LockStatus>>) -> Result<Vec<LockStatus>> {
-    match inspected {
-        Ok(holds) => Ok(holds.into_iter().filter(|hold| hold.token.is_some()).collect()),
-        Err(error) if error.kind() == ErrorKind::Misconfigured => Ok(Vec::new()),
-        Err(error) => Err(error),
     }
 }
 
@@ -184,6 +186,11 @@ pub(crate) fn text(value: &Value) -> Option<String> {
     }
 }
 
+/// A field of the reply to `INFO`.
+pub(crate) fn info_field<'a>(info: &'a str, name: &str) -> Option<&'a str> {
+    info.lines().find_map(|line| line.strip_prefix(name)?.strip_prefix(':')).map(str::trim)
+}
+
 /// A remaining time as Redis tells it: negative if there is no end.
 fn ends_in(left: i64) -> Option<Duration> {
     u64::try_from(left).ok().map(Duration::from_millis)
@@ -193,4 +200,53 @@ fn ends_in(left: i64) -> Option<Duration> {
 pub(crate) fn not_understood() -> Error {
     Error::new(ErrorKind::Indeterminate, "the server's reply is not one of the script's")
         .with_help("look at what stands between: a proxy may have changed it")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const OWNER: &str = "0123456789abcdef0123456789abcdef";
+
+    fn status(record: &str) -> LockStatus {
+        lock_status(&LockName::new("job").unwrap(), None, -2, Some(record), 5)
+    }
+
+    #[test]
+    fn record_is_read_as_the_script_writes_it() {
+        let status = status(&format!("{OWNER} 7 1000000 {{\"doing\":\"two words\"}}"));
+        assert_eq!((status.owner, status.token), (OwnerId::from_hex(OWNER), Some(FencingToken::new(7))));
+        assert_eq!(status.acquired_at, Some(SystemTime::UNIX_EPOCH + Duration::from_secs(1)));
+        assert_eq!((&*status.holder.doing, status.ends_in), ("two words", Some(Duration::from_millis(5))));
+    }
+
+    #[test]
+    fn released_record_has_no_owner() {
+        let status = status("released 7 1000000 {}");
+        assert_eq!((status.owner, status.token), (None, Some(FencingToken::new(7))));
+    }
+
+    #[test]
+    fn record_counts_only_beside_the_lock_of_its_owner() {
+        let record = format!("{OWNER} 7 1000000 {{}}");
+        let token =
+            |held: &str| lock_status(&LockName::new("job").unwrap(), Some(held), 5, Some(&record), 5).token;
+        assert_eq!((token(OWNER), token("theirs")), (Some(FencingToken::new(7)), None));
+    }
+
+    #[test]
+    fn text_of_another_program_is_no_record() {
+        for text in [
+            "",
+            "x",
+            "released",
+            OWNER,
+            &format!("{OWNER} x 1 {{}}"),
+            &format!("{OWNER} 1 -1 {{}}"),
+            &format!("{OWNER} 1 1"),
+        ] {
+            let status = status(text);
+            assert_eq!((status.owner, status.token, status.acquired_at), (None, None, None), "{text}");
+        }
+    }
 }

@@ -4,7 +4,7 @@ use std::time::Duration;
 
 /// The interval at which a waiter shows that it is still there, and looks whether it was handed the lock without hearing
 /// of it. Four of them missed, and it has lost its place: two seconds, in the scripts.
-const HEARTBEAT: Duration = Duration::from_millis(500);
+pub(crate) const HEARTBEAT: Duration = Duration::from_millis(500);
 
 /// What is promised in a mode.
 pub(crate) fn semantics(mode: Mode) -> Semantics {
@@ -18,6 +18,16 @@ pub(crate) fn semantics(mode: Mode) -> Semantics {
     semantics.sharing = Sharing::Fifo;
     semantics.wake_up = WakeUp::Push { fallback: HEARTBEAT };
     semantics
+}
+
+/// What a majority of independent nodes promises: the same for faults of most nodes at once, and all for faults of fewer. The nodes
+/// keep no queue and send no messages, because no node knows more than its own part: waiters poll.
+pub(crate) fn redlock() -> Semantics {
+    let promise_of_majority = |fault| match fault {
+        Fault::MinorityDown => Outcome::Holds,
+        fault => promise(fault),
+    };
+    Semantics::lease("redis", "redlock", Promises::new(promise_of_majority))
 }
 
 /// Replicas follow their primary at some distance, and one takes over when it fails: also with `wait_replicas`, which

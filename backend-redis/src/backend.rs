@@ -11,7 +11,7 @@ use crate::target::{Deployment, Replicas};
 use crate::topology::cluster::Slot;
 use crate::waiters::WaiterRegistry;
 use async_trait::async_trait;
-use futures_util::future::join_all;
+use futures_util::future::{BoxFuture, join_all};
 use leasehold_core::{
     Attempt, Busy, Claim, Error, ErrorKind, FencingToken, Grant, LockAdmin, LockBackend, Namespace, OwnerId,
     Release, Renewal, Result, Semantics,
@@ -166,8 +166,8 @@ impl LockBackend for RedisBackend {
     }
 
     /// When the lock was handed over to the claim, or the connection broke on which that would have been told.
-    async fn changed(&self, claim: &Claim) {
-        self.waiters.changed(claim.owner()).await;
+    fn changed<'a: 'c, 'b: 'c, 'c>(&'a self, claim: &'b Claim) -> BoxFuture<'c, ()> {
+        Box::pin(self.waiters.changed(claim.owner()))
     }
 
     /// Never: a holder hears of a loss from its next renewal.

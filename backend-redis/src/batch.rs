@@ -9,8 +9,9 @@
 //! * Claims of one request come from one runtime: another one may stand still. If it ends, the outcome is unknown.
 
 use crate::scripts::Script;
+use crate::server_error::shut_down;
 use crate::servers::{ClaimRequest, Servers};
-use leasehold_core::{Error, ErrorKind, Result};
+use leasehold_core::{ErrorKind, Result};
 use redis::Value;
 use std::future::poll_fn;
 use std::sync::atomic::{AtomicUsize, Ordering};
@@ -77,7 +78,8 @@ impl Batch {
             && let Ok(runtime) = Handle::try_current()
         {
             let answer = self.join(shared_args, request, size, &runtime);
-            return answer.await.unwrap_or_else(|_| Err(no_answer()));
+            let unknown = |_| Err(shut_down(ErrorKind::Indeterminate, "before the request was answered"));
+            return answer.await.unwrap_or_else(unknown);
         }
         let (keys, args) = &request;
         let args: Vec<&str> = shared_args.iter().chain(args).map(String::as_str).collect();
@@ -161,11 +163,6 @@ impl Drop for Counted<'_> {
     fn drop(&mut self) {
         self.0.fetch_sub(1, Ordering::Relaxed);
     }
-}
-
-fn no_answer() -> Error {
-    Error::new(ErrorKind::Indeterminate, "the runtime was shut down before the request was answered")
-        .with_help("ask again, on a runtime that lives as long as the answer takes")
 }
 
 #[cfg(test)]

@@ -94,6 +94,12 @@ pub(crate) fn unknown_is_unavailable(error: Error) -> Error {
     }
 }
 
+/// The runtime on which a task was at it has ended.
+pub(crate) fn shut_down(kind: ErrorKind, during: &str) -> Error {
+    Error::new(kind, format!("the runtime was shut down {during}"))
+        .with_help("ask again, on a runtime that lives as long as the answer takes")
+}
+
 /// True if a right is missing for what a script does; said by Redis 7.0, and by later versions and Valkey.
 fn is_refused_in_script(text: &str) -> bool {
     text.contains("user executing the script can't") || text.contains("ACL failure in script")

@@ -9,7 +9,8 @@ use super::multiplexed::Connection;
 use super::replicas::{Confirming, wait_for};
 use super::route::{Route, leave_when_replaced};
 use crate::scripts::Script;
-use crate::target::{Replicas, Timeouts};
+use crate::server_error::shut_down;
+use crate::target::Replicas;
 use crate::waiters::WaiterRegistry;
 use futures_util::future::BoxFuture;
 use leasehold_core::{Error, ErrorKind, Result};
@@ -18,17 +19,11 @@ use std::fmt;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
-use tokio::task::JoinError;
 use tokio::time::Instant;
 
 /// The pause between a failed attempt to connect and the next one: a server that is down, or comes up, is not hammered
 /// by all who wait for it.
 const PAUSE: Duration = Duration::from_millis(100);
-
-/// How long a request may take at most that finds no connection: the pause, connecting, and its time-out.
-pub(crate) fn longest_request(timeouts: Timeouts) -> Duration {
-    PAUSE + timeouts.connect + timeouts.request
-}
 
 /// The link to one server, or to whichever is the primary.
 pub(crate) struct Link {
@@ -163,7 +158,9 @@ impl Link {
             Some(connection) => Ok(connection),
             None => {
                 let made = tokio::spawn(Arc::clone(self).reconnect()).await;
-                made.unwrap_or_else(|error| Err(self.here(reconnect_cancelled(error))))
+                made.unwrap_or_else(|_| {
+                    Err(self.here(shut_down(ErrorKind::Unavailable, "while the connection was made")))
+                })
             }
         }
     }
@@ -258,10 +255,4 @@ fn is_demoted(reply: &Value) -> bool {
 
 fn is_unknown_script(reply: &Value) -> bool {
     matches!(reply, Value::ServerError(error) if error.kind() == Some(ServerErrorKind::NoScript))
-}
-
-fn reconnect_cancelled(error: JoinError) -> Error {
-    Error::new(ErrorKind::Unavailable, "the runtime was shut down while the connection was made")
-        .with_source(error)
-        .with_help("ask again, on a runtime that lives as long as the answer takes")
 }

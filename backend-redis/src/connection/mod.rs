@@ -9,7 +9,7 @@ mod stream;
 mod tls;
 
 pub(crate) use handshake::ServerFacts;
-pub(crate) use link::{Call, ConfirmKind, Link, Reply, longest_request};
+pub(crate) use link::{Call, ConfirmKind, Link, Reply};
 pub(crate) use route::Route;
 pub(crate) use tls::Tls;
 

@@ -7,13 +7,12 @@
 use super::Call;
 use super::link::Link;
 use super::route::Route;
-use crate::server_error::refusal;
+use crate::server_error::{refusal, shut_down};
 use crate::target::Replicas;
 use leasehold_core::{Error, ErrorKind, Result};
 use redis::{Cmd, Value};
 use std::sync::Arc;
 use tokio::sync::Semaphore;
-use tokio::task::JoinError;
 use tokio::time::timeout;
 
 /// How many of these requests are under way at once: half of what the time-out has room for if all replicas are gone.
@@ -38,12 +37,18 @@ impl Confirming {
         let (by_digest, in_full, this) = (call.commands(false), call.commands(true), Arc::clone(self));
         let done = tokio::spawn(async move {
             let turn = timeout(this.link.route.timeouts().request, this.turns.acquire()).await;
-            let Ok(Ok(_turn)) = turn else { return Err(this.link.here(crowded())) };
+            let Ok(Ok(_turn)) = turn else {
+                let message = "too many requests wait for its replicas already";
+                let crowded = Error::new(ErrorKind::Unavailable, message);
+                return Err(this.link.here(crowded.with_help("look at its replicas: INFO replication")));
+            };
             let mut replies = this.link.send_script(by_digest, || in_full).await?;
             let count = this.read(replies.pop());
             Ok((replies, count))
         });
-        done.await.unwrap_or_else(|error| Err(self.link.here(unfinished(error))))
+        done.await.unwrap_or_else(|_| {
+            Err(self.link.here(shut_down(ErrorKind::Indeterminate, "while replicas were waited for")))
+        })
     }
 
     /// How many replicas follow the server.
@@ -66,15 +71,4 @@ pub(super) fn wait_for(replicas: Replicas) -> Cmd {
     // Zero would be for ever.
     let within = u64::try_from(replicas.within.as_millis().max(1)).unwrap_or(u64::MAX);
     redis::cmd("WAIT").arg(replicas.count).arg(within).take()
-}
-
-fn crowded() -> Error {
-    let message = "too many requests wait for its replicas already";
-    Error::new(ErrorKind::Unavailable, message).with_help("look at its replicas: INFO replication")
-}
-
-fn unfinished(error: JoinError) -> Error {
-    Error::new(ErrorKind::Indeterminate, "the runtime was shut down while replicas were waited for")
-        .with_source(error)
-        .with_help("ask on a runtime that lives as long as the answer takes")
 }

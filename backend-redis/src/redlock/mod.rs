@@ -99,8 +99,8 @@ impl LockBackend for RedlockBackend {
             return Err(twins.clone());
         }
         let number = self.attempts.fetch_add(1, Ordering::Relaxed);
-        let (node_claim, patience) =
-            (Arc::new(NodeClaim::new(claim, &self.keys, number)), self.nodes.patience(claim.ttl()));
+        let node_claim = Arc::new(NodeClaim::new(claim, &self.keys, number));
+        let patience = Nodes::patience(claim.ttl());
         let underway = Arc::new(self.unfinished.begin(claim.owner()));
 
         let (held, rest) = self.ask_to_hold(&node_claim, patience).await;

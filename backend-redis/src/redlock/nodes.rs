@@ -1,7 +1,7 @@
 //! The nodes, and how all of them are asked at once.
 
 use super::quorum::Quorum;
-use crate::connection::{Link, Route, longest_request};
+use crate::connection::{Link, Route};
 use crate::target::Target;
 use futures_util::StreamExt;
 use futures_util::future::BoxFuture;
@@ -29,8 +29,6 @@ pub(super) struct Node {
 #[derive(Debug)]
 pub(super) struct Nodes {
     nodes: Vec<Arc<Node>>,
-    /// How long a node may take for an answer at most, connecting and all.
-    longest: Duration,
 }
 
 /// Requests that are still under way.
@@ -49,14 +47,13 @@ pub(super) struct Tally {
 
 impl Nodes {
     pub(super) fn new(targets: Vec<Target>) -> Self {
-        let longest = targets.first().map_or(Duration::ZERO, |target| longest_request(target.timeouts));
         let node = |(place, target): (usize, Target)| {
             let address = target.address.to_string();
             // No channel is listened to: nodes know nothing of each other, so none can hand the lock over.
             let link = Link::new(Route::Server(target), Arc::default(), String::new());
             Arc::new(Node { place, address, link, is_failing: AtomicBool::new(false) })
         };
-        Self { nodes: targets.into_iter().enumerate().map(node).collect(), longest }
+        Self { nodes: targets.into_iter().enumerate().map(node).collect() }
     }
 
     pub(super) fn quorum(&self) -> Quorum {
@@ -77,10 +74,8 @@ impl Nodes {
 
     /// For how long answers about a lease of this length are waited for: what is left of it afterwards must be worth
     /// having. An eighth, since a grant takes two rounds.
-    pub(super) fn patience(&self, ttl: Duration) -> Option<Duration> {
-        let most = ttl / 8;
-        // A link ends a request by itself: if it does so before that, no timer is needed here.
-        (most < self.longest).then_some(most)
+    pub(super) fn patience(ttl: Duration) -> Option<Duration> {
+        Some(ttl / 8)
     }
 
     /// Asks the nodes at these places at once, and hands over each answer as it comes, until `take` says that they decide. Nodes
@@ -198,29 +193,5 @@ impl<T: Send + 'static> Rest<T> {
 
     pub(super) fn is_empty(&self) -> bool {
         self.pending.is_empty()
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-    use leasehold_store_url::StoreUrl;
-
-    /// For how long answers about a lease are waited for, and how long a node may keep silent by itself.
-    #[test]
-    fn a_node_that_must_be_connected_to_is_not_waited_for_any_longer() {
-        for (parameters, ttl, waits) in [
-            ("", 6, true),
-            ("", 10, false),
-            ("?connect_timeout=5s", 8, true),
-            ("?connect_timeout=5s", 44, true),
-            ("?connect_timeout=5s", 47, false),
-            ("?timeout=2s&connect_timeout=10ms", 16, true),
-            ("?timeout=2s&connect_timeout=10ms", 17, false),
-        ] {
-            let url = StoreUrl::parse(&format!("redlock://a,b,c{parameters}")).unwrap();
-            let (nodes, ttl) = (Nodes::new(Target::nodes(&url).unwrap()), Duration::from_secs(ttl));
-            assert_eq!(nodes.patience(ttl), waits.then_some(ttl / 8), "{parameters} {ttl:?}");
-        }
     }
 }

@@ -1,6 +1,6 @@
 //! Renewals: every node is asked once for many claims, and a claim is renewed if a majority has extended it.
 
-use super::nodes::Node;
+use super::nodes::{Node, Nodes};
 use super::quorum::{Quorum, not_answered};
 use super::reply;
 use super::{RENEW, RedlockBackend};
@@ -62,7 +62,7 @@ impl RedlockBackend {
             }
             votes.iter().all(|votes| votes.renewal(quorum).is_some())
         };
-        let patience = self.nodes.patience(shortest);
+        let patience = Nodes::patience(shortest);
         let rest = self.nodes.ask(|_| true, patience, |node| Arc::clone(&batch).renew(node), take).await;
         failed.extend(rest.unheard());
         rest.detach();

@@ -114,7 +114,7 @@ pub(crate) async fn held_names(link: &Arc<Link>, keys: &Keys, prefix: &str) -> R
             let mut scan = redis::cmd("SCAN");
             scan.arg(&cursor).arg("MATCH").arg(&pattern);
             scan.arg("COUNT").arg(SCAN_COUNT).arg("TYPE").arg(kind);
-            let (next, found) = reply::scan_page(link.command(&scan).await?)?;
+            let (next, found): (String, Vec<String>) = reply::parse(&link.command(&scan).await?)?;
             names.extend(found.iter().filter_map(|key| keys.held_name(key)));
             cursor = next;
             if cursor == "0" {

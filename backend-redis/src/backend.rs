@@ -6,7 +6,7 @@ use crate::keys::{Keys, LockKeys};
 use crate::reply::{self, Acquired};
 use crate::scripts;
 use crate::semantics::semantics;
-use crate::servers::Servers;
+use crate::servers::{SINGLE, Servers};
 use crate::target::{Deployment, Replicas};
 use crate::topology::cluster::Slot;
 use crate::waiters::WaiterRegistry;
@@ -35,21 +35,12 @@ const HEARS_NOTHING: &str = "-";
 #[derive(Debug)]
 pub struct RedisBackend {
     pub(crate) servers: Arc<Servers>,
-    pub(crate) mode: Mode,
     pub(crate) keys: Keys,
     pub(crate) waiters: Arc<WaiterRegistry>,
     /// How many replicas must have a grant before it is believed.
     pub(crate) replicas: Option<Replicas>,
     pub(crate) acquires: Arc<Batch>,
     pub(crate) releases: Arc<Batch>,
-}
-
-/// How the servers are one store.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Mode {
-    Single,
-    Sentinel,
-    Cluster,
 }
 
 impl RedisBackend {
@@ -64,10 +55,8 @@ impl RedisBackend {
         let ((deployment, replicas), keys) = (Deployment::of(url)?, Keys::new(namespace)?);
         let channel = keys.channel(&OwnerId::random()?.to_hex());
         let waiters = Arc::<WaiterRegistry>::default();
-        let mode = Mode::of(&deployment);
         let servers = Arc::new(Servers::new(deployment, &waiters, channel));
         Ok(Self {
-            mode,
             acquires: Batch::new(&scripts::ACQUIRE, &servers),
             releases: Batch::new(&scripts::RELEASE, &servers),
             servers,
@@ -84,24 +73,14 @@ impl RedisBackend {
     /// it on to all nodes nevertheless, and so may a primary whose scripts cannot choose what is replicated. So on several
     /// servers a message is a reason to ask; and a grant that replicas must confirm has to be asked for anyway.
     pub(crate) fn believes_messages(&self) -> bool {
-        self.mode == Mode::Single && self.replicas.is_none()
-    }
-}
-
-impl Mode {
-    fn of(deployment: &Deployment) -> Self {
-        match deployment {
-            Deployment::Single(_) => Self::Single,
-            Deployment::Sentinel(_) => Self::Sentinel,
-            Deployment::Cluster(_) => Self::Cluster,
-        }
+        self.servers.mode() == SINGLE && self.replicas.is_none()
     }
 }
 
 #[async_trait]
 impl LockBackend for RedisBackend {
     fn semantics(&self) -> Semantics {
-        semantics(self.mode)
+        semantics(self.servers.mode())
     }
 
     /// One attempt. Repeated by an owner that waits, it is the heartbeat that keeps the place in the queue and finds a grant

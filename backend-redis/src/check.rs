@@ -1,11 +1,13 @@
 //! What about the servers would weaken the promises.
 
-use crate::backend::{Mode, RedisBackend};
+use crate::backend::RedisBackend;
 use crate::connection::Link;
 use crate::keys::LockKeys;
+use crate::reply::parse;
+use crate::rights;
 use crate::server_error::unknown_is_unavailable;
+use crate::servers::SINGLE;
 use crate::target::Replicas;
-use crate::{reply, rights};
 use leasehold_core::{Error, ErrorKind, Finding, Result, Severity};
 use std::collections::{HashMap, HashSet};
 use std::net::IpAddr;
@@ -29,7 +31,7 @@ pub(crate) async fn check(backend: &RedisBackend, keys: &LockKeys) -> Result<Vec
                 vec![unusable(&why)]
             }
         };
-        if backend.mode != Mode::Single {
+        if backend.servers.mode() != SINGLE {
             of_node
                 .iter_mut()
                 .for_each(|finding| finding.message = format!("{}: {}", link.route, finding.message));
@@ -45,7 +47,7 @@ pub(crate) async fn check(backend: &RedisBackend, keys: &LockKeys) -> Result<Vec
 async fn look_at_server(backend: &RedisBackend, link: &Arc<Link>, keys: &LockKeys) -> Result<Vec<Finding>> {
     let mut findings = look_at(link).await?;
     // The rights are looked at before the slot: those to any key can be asked of any node.
-    findings.extend(rights::missing(link, backend.mode, keys).await);
+    findings.extend(rights::missing(link, backend.servers.is_cluster(), keys).await);
     if let Some(replicas) = backend.replicas {
         findings.extend(of_replicas(link, replicas).await?);
     }
@@ -68,7 +70,7 @@ pub(crate) async fn look_at(link: &Arc<Link>) -> Result<Vec<Finding>> {
     }
     let mut question = redis::cmd("CONFIG");
     question.arg("GET").arg(&[EVICTION, APPEND_ONLY, SYNC]);
-    match denied_apart(link.command(&question).await.and_then(reply::settings))? {
+    match denied_apart(link.command(&question).await.and_then(|settings| parse(&settings)))? {
         Ok(settings) => of_settings(&settings, &mut findings),
         Err(why) => {
             let what = "cannot see the settings of the server: ";

@@ -112,20 +112,10 @@ impl Keys {
     }
 }
 
-/// What `TYPE` says of a key of ours.
-pub(crate) fn kind_of(key: &str) -> &'static str {
-    if key.ends_with(QUEUE) || key.ends_with(SHARED) {
-        "zset"
-    } else if key.ends_with(OWNERS) {
-        "hash"
-    } else {
-        "string"
-    }
-}
-
-/// True of a key of ours that stands beside that of its lock.
-pub(crate) fn is_companion(key: &str) -> bool {
-    [HOLDER, TOKEN, QUEUE, OWNERS, SHARED].iter().any(|kind| key.ends_with(kind))
+/// What `TYPE` says of a key that stands beside that of a lock. `None` for any other key.
+pub(crate) fn companion_kind(key: &str) -> Option<&'static str> {
+    let kinds = [(HOLDER, "string"), (TOKEN, "string"), (QUEUE, "zset"), (OWNERS, "hash"), (SHARED, "zset")];
+    kinds.into_iter().find(|(suffix, _)| key.ends_with(suffix)).map(|(_, kind)| kind)
 }
 
 fn stray_brace(prefix: &str) -> Error {

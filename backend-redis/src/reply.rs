@@ -4,8 +4,7 @@ use leasehold_core::{
     Busy, Error, ErrorKind, FencingToken, HolderInfo, LockMode, LockName, LockStatus, LossCause, OwnerId,
     Release, Renewal, Result, Waiter,
 };
-use redis::Value;
-use std::collections::HashMap;
+use redis::{FromRedisValue, Value};
 use std::time::{Duration, SystemTime};
 
 /// In the place of the owner in the record of a lock that was released and lingers.
@@ -33,27 +32,15 @@ pub(crate) fn split(reply: Value, claims: usize) -> Vec<Result<Value>> {
 /// The answer of `acquire.lua` and `acquire_in_turn.lua`: a token as text, or the milliseconds that another owner's lease has left,
 /// with the place in the queue if the owner waits.
 pub(crate) fn acquired(answer: &Value) -> Result<Acquired> {
+    let busy = |left| ends_in(left).map_or_else(Busy::new, |ends_in| Busy::new().with_end(ends_in));
     match answer {
         Value::Int(left) => Ok(Acquired::Busy(busy(*left))),
-        Value::BulkString(_) => {
-            let token = text(answer).and_then(|text| text.parse().ok());
-            token.map(|token| Acquired::Granted(FencingToken::new(token))).ok_or_else(not_understood)
+        Value::BulkString(_) => Ok(Acquired::Granted(FencingToken::new(parse(answer)?))),
+        Value::Array(_) => {
+            let (left, place) = parse(answer)?;
+            Ok(Acquired::Queued(busy(left).with_place_in_queue(), place))
         }
-        Value::Array(parts) => match parts.as_slice() {
-            [Value::Int(left), Value::Int(place)] => {
-                let place = u64::try_from(*place).map_err(|_| not_understood())?;
-                Ok(Acquired::Queued(busy(*left).with_place_in_queue(), place))
-            }
-            _ => Err(not_understood()),
-        },
         _ => Err(not_understood()),
-    }
-}
-
-fn busy(left: i64) -> Busy {
-    match ends_in(left) {
-        Some(ends_in) => Busy::new().with_end(ends_in),
-        None => Busy::new(),
     }
 }
 
@@ -80,11 +67,10 @@ pub(crate) fn release(answer: &Value) -> Result<Release> {
 pub(crate) fn holds(name: &LockName, answer: &Value) -> Result<Vec<LockStatus>> {
     let parts = match answer {
         Value::Nil => return Ok(Vec::new()),
-        Value::Array(parts) => parts,
-        _ => return Err(not_understood()),
+        Value::Array(parts) => parts.as_slice(),
+        _ => &[],
     };
-    let [held, Value::Int(held_left), record, Value::Int(record_left), readers @ ..] = parts.as_slice()
-    else {
+    let [held, Value::Int(held_left), record, Value::Int(record_left), readers @ ..] = parts else {
         return Err(not_understood());
     };
     if !readers.is_empty() {
@@ -102,38 +88,25 @@ fn reader(name: &LockName, answer: &Value) -> Result<LockStatus> {
     Ok(status)
 }
 
-/// The reply of `waiters.lua`.
+/// The reply of `waiters.lua`. An entry that is gone makes its place void.
 pub(crate) fn waiters(reply: &Value) -> Result<Vec<Waiter>> {
-    let Value::Array(parts) = reply else {
-        return Err(not_understood());
+    let Value::Array(parts) = reply else { return Err(not_understood()) };
+    let (now, queue) = parts.split_first().ok_or_else(not_understood)?;
+    let now: u64 = parse(now)?;
+    let waiting = |waiter| {
+        let (owner, joined, entry): (String, u64, String) = parse(waiter).ok()?;
+        // Until when it keeps its place, its lease, its channel, its mode; then its description.
+        let description = entry.splitn(5, ' ').nth(4)?;
+        let mut waiter = Waiter::new(OwnerId::from_hex(&owner), HolderInfo::from_json(description));
+        waiter.waiting = Some(Duration::from_micros(now.saturating_sub(joined)));
+        Some(waiter)
     };
-    let [now, queue @ ..] = parts.as_slice() else {
-        return Err(not_understood());
-    };
-    let now: u64 = text(now).and_then(|now| now.parse().ok()).ok_or_else(not_understood)?;
-    Ok(queue.iter().filter_map(|waiter| waiting(waiter, now)).collect())
+    Ok(queue.iter().filter_map(waiting).collect())
 }
 
-/// One waiter; `None` if its entry is gone, which makes its place void.
-fn waiting(waiter: &Value, now: u64) -> Option<Waiter> {
-    let Value::Array(parts) = waiter else { return None };
-    let [owner, place, entry] = parts.as_slice() else { return None };
-    let (owner, place, entry) = (text(owner)?, text(place)?, text(entry)?);
-    // Until when it keeps its place, its lease, its channel, its mode; then its description.
-    let description = entry.splitn(5, ' ').nth(4)?;
-    let mut waiter = Waiter::new(OwnerId::from_hex(&owner), HolderInfo::from_json(description));
-    let joined: u64 = place.parse().ok()?;
-    waiter.waiting = Some(Duration::from_micros(now.saturating_sub(joined)));
-    Some(waiter)
-}
-
-pub(crate) fn settings(reply: Value) -> Result<HashMap<String, String>> {
-    redis::from_redis_value(reply).map_err(|_| not_understood())
-}
-
-/// The reply of `SCAN`: where to go on, and keys.
-pub(crate) fn scan_page(reply: Value) -> Result<(String, Vec<String>)> {
-    redis::from_redis_value(reply).map_err(|_| not_understood())
+/// A reply of a given form.
+pub(crate) fn parse<T: FromRedisValue>(reply: &Value) -> Result<T> {
+    redis::from_redis_value_ref(reply).map_err(|_| not_understood())
 }
 
 /// What lock key and record tell together. A record is `owner token granted_at description`: one line, so that one `SET` writes it

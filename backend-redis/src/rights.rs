@@ -3,7 +3,6 @@
 //! The server looks at the rights before it looks at what is wanted. So what it would refuse for another reason, such as
 //! a `SET` that is to find the key and not to find it, tells of the right as well.
 
-use crate::backend::Mode;
 use crate::check::because;
 use crate::connection::Link;
 use crate::keys::LockKeys;
@@ -46,9 +45,9 @@ const ADMIN_COMMANDS: [(&str, &str); 3] = [
 ];
 
 /// One finding for each right that is missing.
-pub(crate) async fn missing(link: &Arc<Link>, mode: Mode, keys: &LockKeys) -> Vec<Finding> {
+pub(crate) async fn missing(link: &Arc<Link>, is_cluster: bool, keys: &LockKeys) -> Vec<Finding> {
     let mut lacking = refused(link, keys, &[LOCK_COMMANDS, QUEUE_COMMANDS].concat()).await;
-    if mode == Mode::Cluster {
+    if is_cluster {
         // Needed only while a slot moves, by all holders in it.
         lacking.extend(denied(link.may_ask().await));
     }

@@ -1,4 +1,4 @@
-use crate::backend::Mode;
+use crate::servers::SINGLE;
 use leasehold_core::{Fairness, Fault, Outcome, Promises, Semantics, Sharing, WakeUp};
 use std::time::Duration;
 
@@ -7,13 +7,9 @@ use std::time::Duration;
 pub(crate) const HEARTBEAT: Duration = Duration::from_millis(500);
 
 /// What is promised in a mode.
-pub(crate) fn semantics(mode: Mode) -> Semantics {
-    let (name, promises) = match mode {
-        Mode::Single => ("single", Promises::new(promise)),
-        Mode::Sentinel => ("sentinel", Promises::new(promise_of_several)),
-        Mode::Cluster => ("cluster", Promises::new(promise_of_several)),
-    };
-    let mut semantics = Semantics::lease("redis", name, promises);
+pub(crate) fn semantics(mode: &'static str) -> Semantics {
+    let promises = Promises::new(if mode == SINGLE { promise } else { promise_of_several });
+    let mut semantics = Semantics::lease("redis", mode, promises);
     semantics.fairness = Fairness::Fifo;
     semantics.sharing = Sharing::Fifo;
     semantics.wake_up = WakeUp::Push { fallback: HEARTBEAT };

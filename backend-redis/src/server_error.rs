@@ -4,7 +4,7 @@
 //! [`scripts`](crate::scripts)). An unknown error may come from a proxy, which tells nothing of the server,
 //! so its outcome is unknown.
 
-use crate::keys::is_companion;
+use crate::keys::companion_kind;
 use crate::scripts::Script;
 use leasehold_core::ErrorKind::{Denied, Misconfigured, Unavailable};
 use leasehold_core::{Error, ErrorKind};
@@ -120,7 +120,7 @@ pub(crate) fn is_wrong_type(error: &ServerError) -> bool {
 /// what is in a key beside it was written there as such.
 pub(crate) fn foreign_data(key: &str, kind: Option<&str>) -> Error {
     let (message, help) = match kind {
-        Some(kind) if is_companion(key) => (
+        Some(kind) if companion_kind(key).is_some() => (
             format!("the key {key:?} holds a {kind}, and not what stands beside a lock"),
             "look who writes it, or delete it",
         ),

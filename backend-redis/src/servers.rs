@@ -15,6 +15,8 @@ use std::sync::Arc;
 use std::time::Duration;
 use tokio::time::timeout;
 
+/// The mode of one server that is always the same.
+pub(crate) const SINGLE: &str = "single";
 /// How long a waiter that is in the queue already waits for its subscription: half of the time between two heartbeats.
 const LISTENS_WITHIN: Duration = Duration::from_millis(250);
 
@@ -118,6 +120,15 @@ impl Servers {
         match self {
             Self::One(link) => Ok(vec![Arc::clone(link)]),
             Self::Cluster(cluster) => cluster.primaries().await,
+        }
+    }
+
+    /// How the servers are one store.
+    pub(crate) fn mode(&self) -> &'static str {
+        match self {
+            Self::One(link) if matches!(*link.route, Route::Primary(_)) => "sentinel",
+            Self::One(_) => SINGLE,
+            Self::Cluster(_) => "cluster",
         }
     }
 

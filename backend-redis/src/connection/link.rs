@@ -15,8 +15,7 @@ use crate::waiters::WaiterRegistry;
 use futures_util::future::BoxFuture;
 use leasehold_core::{Error, ErrorKind, Result};
 use redis::{Cmd, ServerErrorKind, Value};
-use std::fmt;
-use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 use tokio::time::Instant;
@@ -26,6 +25,7 @@ use tokio::time::Instant;
 const PAUSE: Duration = Duration::from_millis(100);
 
 /// The link to one server, or to whichever is the primary.
+#[derive(Debug)]
 pub(crate) struct Link {
     pub(crate) route: Arc<Route>,
     /// The channel on which this server tells the waiters of this process of their grants.
@@ -33,10 +33,8 @@ pub(crate) struct Link {
     /// They receive the messages of the server.
     waiters: Arc<WaiterRegistry>,
     current: Mutex<Option<Arc<Connection>>>,
-    /// One caller connects, the others wait for it. The failure of the last attempt, and when the next one may begin.
+    /// One caller connects, the others wait for it. The failure of the last attempt, and when that ended.
     connecting: tokio::sync::Mutex<Option<(Error, Instant)>>,
-    /// Attempts to connect that have ended.
-    attempts: AtomicU64,
     closed: AtomicBool,
     /// For grants and for renewals that replicas are to confirm.
     pub(super) confirming: Option<[Arc<Confirming>; 2]>,
@@ -102,7 +100,6 @@ impl Link {
             waiters,
             current: Mutex::default(),
             connecting: tokio::sync::Mutex::default(),
-            attempts: AtomicU64::new(0),
             closed: AtomicBool::new(false),
             confirming: None,
         }
@@ -176,21 +173,20 @@ impl Link {
 
     /// Connects, or waits for another task that is at it. However many wait, one connects.
     async fn reconnect(self: Arc<Self>) -> Result<Arc<Connection>> {
-        let ended_before = self.attempts.load(Ordering::SeqCst);
+        let begin = Instant::now();
         let mut last_failure = self.connecting.lock().await;
         if let Some(connection) = self.open_connection()? {
             return Ok(connection);
         }
-        if let Some((failure, next_attempt)) = &*last_failure {
-            if self.attempts.load(Ordering::SeqCst) > ended_before {
+        if let Some((failure, ended)) = &*last_failure {
+            if *ended > begin {
                 // It failed while this call waited for it.
                 return Err(failure.clone());
             }
-            tokio::time::sleep_until(*next_attempt).await;
+            tokio::time::sleep_until(*ended + PAUSE).await;
         }
         let made = self.connect().await.map_err(|error| self.here(error));
-        self.attempts.fetch_add(1, Ordering::SeqCst);
-        *last_failure = made.as_ref().err().map(|error| (error.clone(), Instant::now() + PAUSE));
+        *last_failure = made.as_ref().err().map(|error| (error.clone(), Instant::now()));
         let connection = made?;
         tracing::debug!(target: "leasehold", server = %self.route, "connected");
         *self.current() = Some(Arc::clone(&connection));
@@ -232,12 +228,6 @@ impl Link {
 
     fn current(&self) -> MutexGuard<'_, Option<Arc<Connection>>> {
         self.current.lock().unwrap_or_else(PoisonError::into_inner)
-    }
-}
-
-impl fmt::Debug for Link {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Link").field("route", &self.route).finish_non_exhaustive()
     }
 }
 

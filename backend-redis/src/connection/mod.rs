@@ -13,7 +13,7 @@ pub(crate) use link::{Call, ConfirmKind, Link, Reply};
 pub(crate) use route::Route;
 pub(crate) use tls::Tls;
 
-use crate::keys::kind_of;
+use crate::keys::companion_kind;
 use crate::scripts::Script;
 use crate::server_error::{foreign_data, is_wrong_type, refusal};
 use crate::target::Replicas;
@@ -111,7 +111,9 @@ impl Link {
     async fn name_foreign_data(self: &Arc<Self>, keys: &[&str]) -> leasehold_core::Error {
         for key in keys {
             match self.command(redis::cmd("TYPE").arg(key)).await {
-                Ok(Value::SimpleString(kind)) if kind != kind_of(key) && kind != "none" => {
+                Ok(Value::SimpleString(kind))
+                    if kind != companion_kind(key).unwrap_or("string") && kind != "none" =>
+                {
                     return foreign_data(key, Some(&kind));
                 }
                 Ok(_) => {}

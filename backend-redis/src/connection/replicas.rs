@@ -19,6 +19,7 @@ use tokio::time::timeout;
 const AT_ONCE: usize = 4;
 
 /// The link for requests of one kind that replicas are to confirm.
+#[derive(Debug)]
 pub(super) struct Confirming {
     pub(super) link: Arc<Link>,
     turns: Semaphore,

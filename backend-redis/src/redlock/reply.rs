@@ -1,7 +1,7 @@
 //! What the replies of the nodes' scripts mean.
 
-use crate::reply::{not_understood, renewal, text};
-use leasehold_core::{FencingToken, Renewal, Result};
+use crate::reply::{not_understood, parse, release, renewal, text};
+use leasehold_core::{FencingToken, Release, Renewal, Result};
 use redis::Value;
 use std::time::Duration;
 
@@ -38,7 +38,7 @@ pub(super) struct HolderRecord {
 }
 
 pub(super) fn claimed(reply: &Value) -> Result<Claimed> {
-    let words: Vec<String> = redis::from_redis_value_ref(reply).map_err(|_| not_understood())?;
+    let words: Vec<String> = parse(reply)?;
     match words.iter().map(String::as_str).collect::<Vec<_>>().as_slice() {
         ["mine", last, clock, own] => {
             let own = if own.is_empty() { None } else { Some(FencingToken::new(number(own)?)) };
@@ -53,11 +53,7 @@ pub(super) fn claimed(reply: &Value) -> Result<Claimed> {
 
 /// The reply of a script that did something, or found nothing to do.
 pub(super) fn done(reply: &Value) -> Result<bool> {
-    match reply {
-        Value::Int(1) => Ok(true),
-        Value::Int(0) => Ok(false),
-        _ => Err(not_understood()),
-    }
+    Ok(release(reply)? == Release::Released)
 }
 
 /// The reply of `renew.lua`: what one node says of each claim.

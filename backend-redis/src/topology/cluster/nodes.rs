@@ -34,8 +34,6 @@ pub(crate) struct Cluster {
     in_doubt: AtomicBool,
     /// One caller asks for the map, the others wait for it. When the last question ended, and why it failed, if it did.
     asking: tokio::sync::Mutex<Option<(Instant, Option<Error>)>>,
-    /// Questions for the map that have ended.
-    asked: AtomicU64,
     /// Nodes that were linked to; their channels are told apart by it.
     linked: AtomicU64,
 }
@@ -57,7 +55,6 @@ impl Cluster {
             known: Mutex::default(),
             in_doubt: AtomicBool::new(true),
             asking: tokio::sync::Mutex::default(),
-            asked: AtomicU64::new(0),
             linked: AtomicU64::new(0),
         }
     }
@@ -147,21 +144,19 @@ impl Cluster {
         if !self.in_doubt.load(Ordering::SeqCst) && !self.known().map.nodes().is_empty() {
             return Ok(());
         }
-        let before = self.asked.load(Ordering::SeqCst);
-        let refreshed = tokio::spawn(Arc::clone(self).refresh(before)).await;
+        let refreshed = tokio::spawn(Arc::clone(self).refresh()).await;
         refreshed.unwrap_or_else(|error| Err(not_asked().with_source(error)))
     }
 
-    /// `before`: how many questions had ended when this one was wanted.
-    async fn refresh(self: Arc<Self>, before: u64) -> Result<()> {
+    async fn refresh(self: Arc<Self>) -> Result<()> {
+        let begin = Instant::now();
         let mut last = self.asking.lock().await;
-        if let Some((_, Some(failure))) = &*last
-            && self.asked.load(Ordering::SeqCst) > before
-        {
+        let too_soon = match &*last {
             // It failed while this call waited for it. One after the other, each would wait for all before it.
-            return Err(failure.clone());
-        }
-        let too_soon = last.as_ref().is_some_and(|(ended, _)| ended.elapsed() < PAUSE);
+            Some((ended, Some(failure))) if *ended > begin => return Err(failure.clone()),
+            Some((ended, _)) => ended.elapsed() < PAUSE,
+            None => false,
+        };
         if !self.in_doubt.load(Ordering::SeqCst) || (too_soon && !self.known().map.nodes().is_empty()) {
             return Ok(());
         }
@@ -169,7 +164,6 @@ impl Cluster {
         self.in_doubt.store(false, Ordering::SeqCst);
         let asked = self.ask_some().await;
         *last = Some((Instant::now(), asked.as_ref().err().cloned()));
-        self.asked.fetch_add(1, Ordering::SeqCst);
         let map = asked.inspect_err(|_| self.doubt())?;
         let mut known = self.known();
         let is_seed = |address: &Address| self.seeds.iter().any(|seed| seed.address == *address);

@@ -42,7 +42,10 @@ pub(super) async fn connect(
             made => made,
         },
     };
-    made.ok_or_else(no_resp3)
+    made.ok_or_else(|| {
+        Error::new(ErrorKind::Misconfigured, "it does not know HELLO, so protocol=resp3 cannot be had")
+            .with_help("leave the protocol out")
+    })
 }
 
 /// What is said to one target.
@@ -140,11 +143,6 @@ fn refused(why: NoAnswer) -> Error {
                 .with_help("look at the log of the server; if the port takes only TLS, write rediss://")
         }),
     }
-}
-
-fn no_resp3() -> Error {
-    Error::new(ErrorKind::Misconfigured, "it does not know HELLO, so protocol=resp3 cannot be had")
-        .with_help("leave the protocol out")
 }
 
 /// What a server says of itself. Empty as far as it says nothing.

@@ -4,7 +4,7 @@
 use crate::reply::text;
 use crate::target::Address;
 use redis::Value;
-use std::collections::{BTreeMap, HashMap, HashSet};
+use std::collections::{BTreeMap, HashSet};
 use std::fmt;
 use std::ops::RangeInclusive;
 
@@ -45,10 +45,8 @@ fn crc16(text: &str) -> u16 {
 /// What one node said of all.
 #[derive(Debug, Default)]
 pub(super) struct Map {
-    /// Ranges of slots and their primaries.
+    /// Ranges of slots and their primaries. The first one counts: slots that have moved since stand before the others.
     ranges: Vec<(RangeInclusive<Slot>, Address)>,
-    /// Slots that have moved since.
-    moved: HashMap<Slot, Address>,
     /// All nodes, replicas too: one of them may be a primary when they are asked next.
     nodes: Vec<Address>,
 }
@@ -79,19 +77,18 @@ impl Map {
 
     /// The primary that has the slot.
     pub(super) fn owner(&self, slot: Slot) -> Option<&Address> {
-        let of_range = || self.ranges.iter().find(|(range, _)| range.contains(&slot));
-        self.moved.get(&slot).or_else(|| of_range().map(|(_, owner)| owner))
+        self.ranges.iter().find(|(range, _)| range.contains(&slot)).map(|(_, owner)| owner)
     }
 
     pub(super) fn move_slot(&mut self, slot: Slot, to: Address) {
-        self.moved.insert(slot, to);
+        self.ranges.retain(|(range, _)| *range != (slot..=slot));
+        self.ranges.insert(0, (slot..=slot, to));
     }
 
     /// The nodes that have slots, each once.
     pub(super) fn primaries(&self) -> Vec<Address> {
-        let owners = self.ranges.iter().map(|(_, owner)| owner).chain(self.moved.values());
-        let unique: BTreeMap<String, &Address> = owners.map(|owner| (owner.to_string(), owner)).collect();
-        unique.into_values().cloned().collect()
+        let owners = self.ranges.iter().map(|(_, owner)| (owner.to_string(), owner));
+        owners.collect::<BTreeMap<_, _>>().into_values().cloned().collect()
     }
 
     /// All nodes.

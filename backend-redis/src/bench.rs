@@ -26,7 +26,7 @@ static RAW_ACQUIRE: Script = Script::new(
 static RAW_RELEASE: Script = Script::new(
     "if redis.call('GET', KEYS[1]) == ARGV[1] then return redis.call('DEL', KEYS[1]) end return 0",
 );
-/// The same, and publishes ARGV[3] on the channel ARGV[2]. Replies the number of listeners, or 0 if it was not held.
+/// The same, and publishes `ARGV[3]` on the channel `ARGV[2]`. Replies the number of listeners, or 0 if it was not held.
 static RAW_RELEASE_TELLING: Script = Script::new(
     "if redis.call('GET', KEYS[1]) == ARGV[1] then redis.call('DEL', KEYS[1]) \
      return redis.call('PUBLISH', ARGV[2], ARGV[3]) end return 0",

@@ -3,7 +3,7 @@
 //! | key | value |
 //! |---|---|
 //! | `prefix` + name | the owner: the layout of every lock that is made with `SET key value NX PX` |
-//! | `{prefix name}:holder` | the [record](crate::record) of its holder |
+//! | `{prefix name}:holder` | the record of its holder |
 //! | `{prefix name}:token` | the last token of the name |
 //! | `{prefix name}:queue` | the owners who wait, in their order |
 //! | `{prefix name}:owners` | for each of them: until when it keeps its place, and what it wants; for each reader: its record |

@@ -48,7 +48,7 @@ pub(crate) struct Replicas {
 }
 
 impl Deployment {
-    /// Reads a URL of one of the [`SCHEMES`](super::SCHEMES).
+    /// Reads a URL of one of the [`SCHEMES`].
     pub(crate) fn of(url: &StoreUrl) -> Result<(Self, Option<Replicas>)> {
         let (scheme, mut query) = (url.scheme(), url.query());
         let encrypted = scheme.starts_with("rediss") || scheme.starts_with("valkeys");

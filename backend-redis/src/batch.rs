@@ -97,28 +97,35 @@ impl Batch {
         let (answer, answered) = oneshot::channel();
         let pending = Pending { request, answer };
         let mut open = self.open.lock().unwrap_or_else(PoisonError::into_inner);
-        let fits = |open: &&mut OpenRequest| open.runtime == runtime.id() && open.shared_args == shared_args;
+        let fits = |open: &&mut OpenRequest| {
+            let has_room = MAX_BATCH - open.claims.capacity() < size;
+            has_room && open.runtime == runtime.id() && open.shared_args == shared_args
+        };
         let pending = match open.as_mut().filter(fits) {
             Some(open) => open.claims.try_send(pending).err().map(mpsc::error::TrySendError::into_inner),
             None => Some(pending),
         };
         // No open request, or it is full or on its way.
         if let Some(pending) = pending {
-            let (claims, joined) = mpsc::channel(size);
+            let (claims, joined) = mpsc::channel(MAX_BATCH);
             let _ = claims.try_send(pending);
             *open = Some(OpenRequest { runtime: runtime.id(), shared_args: shared_args.clone(), claims });
             drop(open);
-            runtime.spawn(Arc::clone(self).send(shared_args, joined));
+            runtime.spawn(Arc::clone(self).send(shared_args, joined, size));
         }
         answered
     }
 
-    /// Sends the claims that have joined when there are as many as there may be, or when the tasks that are ready now have had their
-    /// turn.
-    async fn send(self: Arc<Self>, shared_args: Vec<String>, mut joined: mpsc::Receiver<Pending>) {
+    /// Sends the claims that have joined when there are `size`, or when the tasks that are ready now have had their turn.
+    async fn send(
+        self: Arc<Self>,
+        shared_args: Vec<String>,
+        mut joined: mpsc::Receiver<Pending>,
+        size: usize,
+    ) {
         let mut is_last = false;
         // A task that wakes itself goes to the end of the queue.
-        poll_fn(|cx| match joined.len() == joined.max_capacity() || std::mem::replace(&mut is_last, true) {
+        poll_fn(|cx| match joined.len() >= size || std::mem::replace(&mut is_last, true) {
             true => Poll::Ready(()),
             false => {
                 cx.waker().wake_by_ref();

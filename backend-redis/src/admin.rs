@@ -4,11 +4,12 @@ use crate::connection::Link;
 use crate::keys::Keys;
 use crate::{reply, scripts, trial};
 use async_trait::async_trait;
-use futures_util::future::try_join_all;
+use futures_util::stream::{self, StreamExt};
 use leasehold_core::{
-    FencingToken, Finding, LockAdmin, LockName, LockStatus, OwnerId, Result, Severity, Waiter,
+    ErrorKind, FencingToken, Finding, LockAdmin, LockName, LockStatus, OwnerId, Result, Severity, Waiter,
 };
 use std::collections::BTreeSet;
+use std::sync::Arc;
 
 /// How many keys the server looks at for one answer to `SCAN`; it answers nobody else meanwhile.
 const SCAN_COUNT: u32 = 1000;
@@ -29,17 +30,10 @@ impl LockAdmin for RedisBackend {
     /// found: nothing but the name of its key tells such a lock from any other value.
     async fn list(&self, prefix: &str) -> Result<Vec<LockStatus>> {
         let mut found = BTreeSet::new();
-        for node in self.servers.each().await? {
-            found.extend(held_names(&node.link, &self.keys, prefix).await?);
+        for link in self.servers.each().await? {
+            found.extend(held_names(&link, &self.keys, prefix).await?);
         }
-        let names: Vec<LockName> = found.into_iter().collect();
-        let inspect_ours = async |name| reply::only_ours(self.inspect(name).await);
-        let mut held = Vec::with_capacity(names.len());
-        for names in names.chunks(INSPECT_AT_ONCE) {
-            let found = try_join_all(names.iter().map(inspect_ours)).await?;
-            held.extend(found.into_iter().flatten());
-        }
-        Ok(held)
+        inspect_ours(self, found).await
     }
 
     /// The waiters that use this library. Some may be dead, and are skipped when their turn comes. Programs that know only the
@@ -59,8 +53,8 @@ impl LockAdmin for RedisBackend {
 
     /// There is nothing to create. Makes sure that the servers answer.
     async fn init(&self) -> Result<()> {
-        for node in self.servers.each().await? {
-            node.link.command(&redis::cmd("PING")).await?;
+        for link in self.servers.each().await? {
+            link.command(&redis::cmd("PING")).await?;
         }
         Ok(())
     }
@@ -70,9 +64,8 @@ impl LockAdmin for RedisBackend {
     }
 
     async fn check(&self) -> Result<Vec<Finding>> {
-        let nobodys = LockName::new(format!("leasehold/check/{}", OwnerId::random()?.to_hex()))?;
-        let mut findings =
-            check::check(&self.servers, self.mode, self.replicas, &self.keys.of(&nobodys)).await?;
+        let unused = LockName::new(format!("leasehold/check/{}", OwnerId::random()?.to_hex()))?;
+        let mut findings = check::check(self, &self.keys.of(&unused)).await?;
         // An error names its cause better than a trial does.
         if findings.iter().all(|finding| finding.severity != Severity::Error) {
             let is_told = |finding: &Finding| finding.code == "W_UNHEARD";
@@ -88,13 +81,32 @@ impl RedisBackend {
     /// Deletes all that is stored of a name.
     pub(crate) async fn forget(&self, name: &LockName) -> Result<()> {
         let keys = self.keys.of(name);
-        let node = self.servers.node_of(keys.lock()).await?;
-        node.link.command(redis::cmd("DEL").arg(&keys.all())).await.map(drop)
+        let link = self.servers.link(keys.lock()).await?;
+        link.command(redis::cmd("DEL").arg(&keys.all())).await.map(drop)
     }
 }
 
+/// The holds of these names, each as far as a record of ours tells of it. With an empty prefix, another program's keys may look like
+/// ours.
+pub(crate) async fn inspect_ours(
+    admin: &impl LockAdmin,
+    names: BTreeSet<LockName>,
+) -> Result<Vec<LockStatus>> {
+    let inspect = |name| async move { admin.inspect(&name).await };
+    let mut inspected = stream::iter(names).map(inspect).buffered(INSPECT_AT_ONCE);
+    let mut held = Vec::new();
+    while let Some(holds) = inspected.next().await {
+        match holds {
+            Ok(holds) => held.extend(holds.into_iter().filter(|hold| hold.token.is_some())),
+            Err(error) if error.kind() == ErrorKind::Misconfigured => {}
+            Err(error) => return Err(error),
+        }
+    }
+    Ok(held)
+}
+
 /// The names that are held. `SCAN` may give a key twice, and a name that comes or goes meanwhile or not.
-pub(crate) async fn held_names(link: &Link, keys: &Keys, prefix: &str) -> Result<BTreeSet<LockName>> {
+pub(crate) async fn held_names(link: &Arc<Link>, keys: &Keys, prefix: &str) -> Result<BTreeSet<LockName>> {
     let mut names = BTreeSet::new();
     for (pattern, kind) in keys.held_patterns(prefix) {
         let mut cursor = "0".to_owned();
@@ -102,7 +114,7 @@ pub(crate) async fn held_names(link: &Link, keys: &Keys, prefix: &str) -> Result
             let mut scan = redis::cmd("SCAN");
             scan.arg(&cursor).arg("MATCH").arg(&pattern);
             scan.arg("COUNT").arg(SCAN_COUNT).arg("TYPE").arg(kind);
-            let (next, found) = reply::scan_page(link.command(&scan).await?)?;
+            let (next, found): (String, Vec<String>) = reply::parse(&link.command(&scan).await?)?;
             names.extend(found.iter().filter_map(|key| keys.held_name(key)));
             cursor = next;
             if cursor == "0" {

@@ -1,20 +1,31 @@
 //! Locks: the contract of the core, kept by scripts on whichever servers are one store.
 
 use crate::batch::Batch;
-use crate::keys::Keys;
+use crate::connection::ConfirmKind;
+use crate::keys::{Keys, LockKeys};
+use crate::reply::{self, Acquired};
 use crate::scripts;
 use crate::semantics::semantics;
-use crate::servers::Servers;
+use crate::servers::{SINGLE, Servers};
 use crate::target::{Deployment, Replicas};
+use crate::topology::cluster::Slot;
 use crate::waiters::WaiterRegistry;
 use async_trait::async_trait;
-use futures_util::future::BoxFuture;
+use futures_util::future::{BoxFuture, join_all};
 use leasehold_core::{
-    Attempt, Claim, LockAdmin, LockBackend, Namespace, OwnerId, Release, Renewal, Result, Semantics,
+    Attempt, Busy, Claim, Error, ErrorKind, FencingToken, Grant, LockAdmin, LockBackend, Namespace, OwnerId,
+    Release, Renewal, Result, Semantics,
 };
 use leasehold_store_url::StoreUrl;
+use redis::Value;
+use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::time::Duration;
+
+/// In the place of a channel: the owner does not wait.
+const DOES_NOT_WAIT: &str = "";
+/// In the place of a channel: the owner waits, and its process hears no messages.
+const HEARS_NOTHING: &str = "-";
 
 /// Locks on a Redis or Valkey: on one server, on the primary that Sentinels name, or on a cluster.
 ///
@@ -24,21 +35,12 @@ use std::time::Duration;
 #[derive(Debug)]
 pub struct RedisBackend {
     pub(crate) servers: Arc<Servers>,
-    pub(crate) mode: Mode,
     pub(crate) keys: Keys,
     pub(crate) waiters: Arc<WaiterRegistry>,
     /// How many replicas must have a grant before it is believed.
     pub(crate) replicas: Option<Replicas>,
     pub(crate) acquires: Arc<Batch>,
     pub(crate) releases: Arc<Batch>,
-}
-
-/// How the servers are one store.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Mode {
-    Single,
-    Sentinel,
-    Cluster,
 }
 
 impl RedisBackend {
@@ -53,10 +55,8 @@ impl RedisBackend {
         let ((deployment, replicas), keys) = (Deployment::of(url)?, Keys::new(namespace)?);
         let channel = keys.channel(&OwnerId::random()?.to_hex());
         let waiters = Arc::<WaiterRegistry>::default();
-        let mode = Mode::of(&deployment);
         let servers = Arc::new(Servers::new(deployment, &waiters, channel));
         Ok(Self {
-            mode,
             acquires: Batch::new(&scripts::ACQUIRE, &servers),
             releases: Batch::new(&scripts::RELEASE, &servers),
             servers,
@@ -73,43 +73,75 @@ impl RedisBackend {
     /// it on to all nodes nevertheless, and so may a primary whose scripts cannot choose what is replicated. So on several
     /// servers a message is a reason to ask; and a grant that replicas must confirm has to be asked for anyway.
     pub(crate) fn believes_messages(&self) -> bool {
-        self.mode == Mode::Single && self.replicas.is_none()
-    }
-}
-
-impl Mode {
-    fn of(deployment: &Deployment) -> Self {
-        match deployment {
-            Deployment::Single(_) => Self::Single,
-            Deployment::Sentinel(_) => Self::Sentinel,
-            Deployment::Cluster(_) => Self::Cluster,
-        }
+        self.servers.mode() == SINGLE && self.replicas.is_none()
     }
 }
 
 #[async_trait]
 impl LockBackend for RedisBackend {
     fn semantics(&self) -> Semantics {
-        semantics(self.mode)
+        semantics(self.servers.mode())
     }
 
+    /// One attempt. Repeated by an owner that waits, it is the heartbeat that keeps the place in the queue and finds a grant
+    /// whose message was lost.
     async fn try_acquire(&self, claim: &Claim) -> Result<Attempt> {
-        self.acquire(claim).await
-    }
-
-    async fn renew(&self, claims: &[Claim]) -> Vec<Result<Renewal>> {
-        self.renew_all(claims).await
-    }
-
-    fn renewal_group(&self, claim: &Claim) -> u64 {
-        match self.servers.is_cluster() {
-            true => self.servers.number_of(self.keys.of(claim.name()).lock()),
-            false => 0,
+        if self.believes_messages()
+            && claim.waits()
+            && let Some(grant) = self.waiters.take_grant(claim.owner())
+        {
+            return Ok(Attempt::Granted(grant));
+        }
+        let acquired = match self.acquire_free(claim).await? {
+            Some(acquired) => acquired,
+            None if claim.waits() => self.acquire_or_queue(claim).await?,
+            None => self.acquire_in_turn(claim, &self.keys.of(claim.name()), DOES_NOT_WAIT).await?,
+        };
+        match (acquired, self.replicas) {
+            (Acquired::Granted(token), Some(replicas)) => {
+                Box::pin(self.confirm(claim, token, replicas)).await
+            }
+            (Acquired::Granted(token), None) => Ok(Attempt::Granted(Grant::new(token))),
+            (Acquired::Busy(busy) | Acquired::Queued(busy, _), _) => Ok(Attempt::Busy(busy)),
         }
     }
 
+    /// Renews claims in as few requests as is fair to others. The claims of one request are of one
+    /// mode, and lie in one slot, where there are slots.
+    async fn renew(&self, claims: &[Claim]) -> Vec<Result<Renewal>> {
+        let mut groups: BTreeMap<(bool, Option<Slot>), Vec<usize>> = BTreeMap::new();
+        let keys: Vec<LockKeys> = claims.iter().map(|claim| self.keys.of(claim.name())).collect();
+        for (index, keys) in keys.iter().enumerate() {
+            let slot = self.servers.is_cluster().then(|| Slot::of(keys.lock()));
+            groups.entry((claims[index].mode().is_shared(), slot)).or_default().push(index);
+        }
+        let requests =
+            groups.values().flat_map(|indices| indices.chunks(leasehold_core::MAX_CLAIMS_PER_RENEWAL));
+        let renewed = join_all(requests.map(async |indices| {
+            let claims: Vec<_> = indices.iter().map(|index| (&claims[*index], &keys[*index])).collect();
+            let renewed = self.renew_together(&claims, ConfirmKind::Renewal).await;
+            let renewals = renewed
+                .into_iter()
+                .map(|renewed| renewed.map(|(renewal, replicas)| self.count_on(renewal, replicas.as_ref())));
+            indices.iter().copied().zip(renewals.collect::<Vec<_>>())
+        }));
+        let mut renewals: Vec<_> = renewed.await.into_iter().flatten().collect();
+        renewals.sort_unstable_by_key(|(index, _)| *index);
+        renewals.into_iter().map(|(_, renewal)| renewal).collect()
+    }
+
+    fn renewal_group(&self, claim: &Claim) -> u64 {
+        self.servers.number_of(self.keys.of(claim.name()).lock())
+    }
+
+    /// Ends a claim: its hold, and its place in the queue, also one that this process does not know: a stale entry would receive
+    /// the next hand-over.
     async fn release(&self, claim: &Claim, linger: Duration) -> Result<Release> {
-        self.end(claim, linger).await
+        self.waiters.remove(claim.owner());
+        let linger = vec![whole_millis(linger).to_string()];
+        let request = (self.keys.of(claim.name()), vec![claim.owner().to_hex()]);
+        let answer = self.releases.run(linger, request).await?;
+        reply::release(&answer)
     }
 
     /// When the lock was handed over to the claim, or the connection broke on which that would have been told.
@@ -129,5 +161,140 @@ impl LockBackend for RedisBackend {
     async fn close(&self) -> Result<()> {
         self.servers.close();
         Ok(())
+    }
+}
+
+impl RedisBackend {
+    /// Tries for a name that may be free. `None` if that does not decide the attempt: the owner waits, or is a reader, or the
+    /// name is known not to be free.
+    async fn acquire_free(&self, claim: &Claim) -> Result<Option<Acquired>> {
+        if claim.mode().is_shared() || claim.waits() && self.waiters.is_waited_for(claim.name()) {
+            return Ok(None);
+        }
+        let for_all = vec![claim.ttl_millis().to_string(), claim.holder().to_string()];
+        let request = (self.keys.of(claim.name()), vec![claim.owner().to_hex()]);
+        match self.acquires.run(for_all, request).await? {
+            Value::Nil => Ok(None),
+            answer => match reply::acquired(&answer)? {
+                Acquired::Busy(_) if claim.waits() => Ok(None),
+                acquired => Ok(Some(acquired)),
+            },
+        }
+    }
+
+    async fn acquire_or_queue(&self, claim: &Claim) -> Result<Acquired> {
+        let owner = claim.owner();
+        self.waiters.add(owner, claim.name());
+        let acquired = self.join_queue(claim).await;
+        match &acquired {
+            Ok(Acquired::Queued(_, place)) => self.waiters.set_place(owner, *place),
+            Err(error) if error.kind() == ErrorKind::Indeterminate => {}
+            Err(_) => self.waiters.remove_unless_queued(owner),
+            Ok(_) => self.waiters.remove(owner),
+        }
+        acquired
+    }
+
+    /// Grants the lock to the owner, or puts it into the queue with the channel on which its process hears of the grant.
+    async fn join_queue(&self, claim: &Claim) -> Result<Acquired> {
+        let keys = self.keys.of(claim.name());
+        if let Some(channel) = self.servers.channel(keys.lock()) {
+            return self.acquire_in_turn(claim, &keys, &channel).await;
+        }
+        let acquired = self.acquire_in_turn(claim, &keys, HEARS_NOTHING).await?;
+        if matches!(acquired, Acquired::Queued(..))
+            && self.servers.listen(keys.lock()).await
+            && let Some(channel) = self.servers.channel(keys.lock())
+        {
+            // Once for each connection: the entry names no channel yet. If this request fails, the first answer stands.
+            return Ok(self.acquire_in_turn(claim, &keys, &channel).await.unwrap_or(acquired));
+        }
+        Ok(acquired)
+    }
+
+    async fn acquire_in_turn(&self, claim: &Claim, keys: &LockKeys, channel: &str) -> Result<Acquired> {
+        let (owner, ttl) = (claim.owner().to_hex(), claim.ttl_millis().to_string());
+        let mode = if claim.mode().is_shared() { "shared" } else { "exclusive" };
+        let args = [&*owner, &ttl, claim.holder(), mode, channel];
+        let answer = self.servers.run(&scripts::ACQUIRE_IN_TURN, keys, &args).await?;
+        reply::acquired(&answer)
+    }
+
+    /// Believes a grant only if enough replicas have it. A script cannot wait for replicas, so the owner renews its lease and
+    /// waits until they have that. A renewal takes no lock: it may arrive after the release of a claim whose caller has gone.
+    ///
+    /// A grant that is not confirmed is an unknown outcome: the owner asks again, or releases it.
+    async fn confirm(&self, claim: &Claim, token: FencingToken, replicas: Replicas) -> Result<Attempt> {
+        let keys = self.keys.of(claim.name());
+        let renewed = self.renew_together(&[(claim, &keys)], ConfirmKind::Grant).await.pop();
+        let (renewal, count) =
+            renewed.unwrap_or_else(|| Err(reply::not_understood())).map_err(not_confirmed)?;
+        if renewal != Renewal::Renewed {
+            // The grant has ended meanwhile.
+            return Ok(Attempt::Busy(Busy::new().with_place_in_queue()));
+        }
+        match count.unwrap_or(Ok(0)).map_err(not_confirmed)? {
+            count if count >= replicas.count => Ok(Attempt::Granted(Grant::new(token))),
+            count => Err(too_few(count, replicas)),
+        }
+    }
+
+    /// Renews claims in one request. With each answer, how many replicas have what was written, where they are asked.
+    async fn renew_together(
+        &self,
+        claims: &[(&Claim, &LockKeys)],
+        kind: ConfirmKind,
+    ) -> Vec<Result<(Renewal, Option<Result<u32>>)>> {
+        let args = |claim: &Claim| vec![claim.owner().to_hex(), claim.ttl_millis().to_string()];
+        let requests: Vec<_> = claims.iter().map(|(claim, keys)| ((*keys).clone(), args(claim))).collect();
+        let shortest = claims.iter().map(|(claim, _)| claim.ttl()).min().unwrap_or_default();
+        let confirm = self.replicas.map(|replicas| (replicas.for_lease(shortest), kind));
+        let are_shared = claims.first().is_some_and(|(claim, _)| claim.mode().is_shared());
+        let script = if are_shared { &scripts::RENEW_SHARED } else { &scripts::RENEW };
+        let answers = self.servers.run_each(script, &[], &requests, confirm).await;
+        let renewal = |answer: Result<_>| {
+            let (answer, replicas) = answer?;
+            Ok((reply::renewal(&answer)?, replicas))
+        };
+        answers.into_iter().map(renewal).collect()
+    }
+
+    /// An extension that too few replicas have is not counted on: the next primary may not know it. The lease before it is.
+    fn count_on(&self, renewal: Renewal, replicas: Option<&Result<u32>>) -> Renewal {
+        let enough_have_it =
+            self.replicas.is_none_or(|needed| matches!(replicas, Some(Ok(count)) if *count >= needed.count));
+        match renewal {
+            Renewal::Renewed if !enough_have_it => Renewal::Held,
+            renewal => renewal,
+        }
+    }
+}
+
+/// The grant stands in the store, so no failure of the confirmation says that nothing was done.
+fn not_confirmed(why: Error) -> Error {
+    why.with_kind(ErrorKind::Indeterminate)
+}
+
+fn too_few(count: u32, replicas: Replicas) -> Error {
+    let message = format!("{count} of {} replicas have confirmed the grant in time", replicas.count);
+    Error::new(ErrorKind::Indeterminate, message).with_help(
+        "look at the replicas: INFO replication; or lower wait_replicas in the URL, or raise timeout",
+    )
+}
+
+/// In whole milliseconds, rounded up: others are kept out for at least as long as was asked for, and zero means not at all.
+pub(crate) fn whole_millis(time: Duration) -> u128 {
+    time.as_nanos().div_ceil(1_000_000)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn time_is_not_cut_short() {
+        for (nanos, millis) in [(0, 0), (1, 1), (1_000_000, 1), (1_000_001, 2)] {
+            assert_eq!(whole_millis(Duration::from_nanos(nanos)), millis);
+        }
     }
 }

@@ -9,15 +9,16 @@
 //! * Claims of one request come from one runtime: another one may stand still. If it ends, the outcome is unknown.
 
 use crate::scripts::Script;
+use crate::server_error::shut_down;
 use crate::servers::{ClaimRequest, Servers};
-use leasehold_core::{Error, ErrorKind, Result};
+use leasehold_core::{ErrorKind, Result};
 use redis::Value;
 use std::future::poll_fn;
 use std::sync::atomic::{AtomicUsize, Ordering};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Mutex, PoisonError};
 use std::task::Poll;
 use tokio::runtime::{Handle, Id};
-use tokio::sync::oneshot;
+use tokio::sync::{mpsc, oneshot};
 
 /// Claims in one request at most: a larger one would keep the server longer from answering others.
 const MAX_BATCH: usize = 32;
@@ -26,24 +27,24 @@ const MIN_BATCH: usize = 3;
 /// A request has this part of the claims in flight, so that the server works at one while this process fills the next.
 const BATCHES_IN_FLIGHT: usize = 2;
 
-/// The claims for one script, and who waits for their answers.
+/// The claims for one script, and the callers that wait for their answers.
 #[derive(Debug)]
 pub(crate) struct Batch {
     script: &'static Script,
     servers: Arc<Servers>,
     /// Claims that wait for an answer.
     in_flight: AtomicUsize,
-    waiting: Mutex<Waiting>,
+    /// The request that claims join now.
+    open: Mutex<Option<OpenRequest>>,
 }
 
-/// Claims that wait to be sent.
-#[derive(Debug, Default)]
-struct Waiting {
-    claims: Vec<Pending>,
-    /// The arguments that all of them have in common.
+/// A request that a task will send. If the runtime of that task ends first, its claims get no answer.
+#[derive(Debug)]
+struct OpenRequest {
+    runtime: Id,
+    /// The arguments that all claims have in common.
     shared_args: Vec<String>,
-    /// The runtime of all of them, on which a task will send them.
-    runtime: Option<Id>,
+    claims: mpsc::Sender<Pending>,
 }
 
 #[derive(Debug)]
@@ -52,29 +53,18 @@ struct Pending {
     answer: oneshot::Sender<Result<Value>>,
 }
 
-/// Sends the claims that wait when the tasks that are ready now have had their turn. If its runtime ends first, they get no
-/// answer.
-struct Flush {
-    /// `None` once they are sent.
-    batch: Option<Arc<Batch>>,
-    runtime: Id,
-}
-
 impl Batch {
     pub(crate) fn new(script: &'static Script, servers: &Arc<Servers>) -> Arc<Self> {
         Arc::new(Self {
             script,
             servers: Arc::clone(servers),
             in_flight: AtomicUsize::new(0),
-            waiting: Mutex::default(),
+            open: Mutex::default(),
         })
     }
 
-    /// Runs the script for one claim, whose arguments stand behind those that claims of one request have in common.
-    ///
-    /// # Errors
-    ///
-    /// As of [`Servers::run`]; [`Indeterminate`](ErrorKind::Indeterminate) if the runtime ends.
+    /// Runs the script for one claim, whose arguments stand behind those that claims of one request have in common. Errors as of
+    /// [`Servers::run`]; [`Indeterminate`](ErrorKind::Indeterminate) if the runtime ends.
     pub(crate) async fn run(
         self: &Arc<Self>,
         shared_args: Vec<String>,
@@ -83,55 +73,73 @@ impl Batch {
         let _counted = Counted::new(&self.in_flight);
         let size = (self.in_flight.load(Ordering::Relaxed) / BATCHES_IN_FLIGHT).min(MAX_BATCH);
         // Names of a cluster lie on several servers.
-        let alone = size < MIN_BATCH || self.servers.is_cluster();
-        match Handle::try_current() {
-            Ok(runtime) if !alone => match self.join(&shared_args, request, size, &runtime) {
-                Ok(answer) => answer.await.unwrap_or_else(|_| Err(no_answer())),
-                Err(request) => Box::pin(self.run_alone(&shared_args, &request)).await,
-            },
-            _ => Box::pin(self.run_alone(&shared_args, &request)).await,
+        if size >= MIN_BATCH
+            && !self.servers.is_cluster()
+            && let Ok(runtime) = Handle::try_current()
+        {
+            let answer = self.join(shared_args, request, size, &runtime);
+            let unknown = |_| Err(shut_down(ErrorKind::Indeterminate, "before the request was answered"));
+            return answer.await.unwrap_or_else(unknown);
         }
-    }
-
-    async fn run_alone(&self, shared_args: &[String], (keys, args): &ClaimRequest) -> Result<Value> {
+        let (keys, args) = &request;
         let args: Vec<&str> = shared_args.iter().chain(args).map(String::as_str).collect();
-        self.servers.run(self.script, keys, &args).await
+        Box::pin(self.servers.run(self.script, keys, &args)).await
     }
 
-    /// Adds a claim to those that wait, and has them sent if they are `size`. Gives it back if they wait for another runtime, or
-    /// have other arguments in common.
+    /// Adds a claim to the open request, or opens one for up to `size` claims.
     fn join(
         self: &Arc<Self>,
-        shared_args: &[String],
+        shared_args: Vec<String>,
         request: ClaimRequest,
         size: usize,
         runtime: &Handle,
-    ) -> Result<oneshot::Receiver<Result<Value>>, ClaimRequest> {
-        let mut waiting = self.waiting();
-        let is_first = waiting.claims.is_empty();
-        if !is_first && (waiting.runtime != Some(runtime.id()) || waiting.shared_args != shared_args) {
-            return Err(request);
-        }
-        if is_first {
-            waiting.shared_args = shared_args.to_vec();
-        }
+    ) -> oneshot::Receiver<Result<Value>> {
         let (answer, answered) = oneshot::channel();
-        waiting.claims.push(Pending { request, answer });
-        waiting.runtime = Some(runtime.id());
-        let full = (waiting.claims.len() >= size).then(|| waiting.take());
-        // A runtime that has been shut down drops a task while it is spawned, and the drop of `Flush` takes this mutex.
-        drop(waiting);
-        let batch = Arc::clone(self);
-        if let Some(claims) = full {
-            runtime.spawn(async move { batch.send(claims).await });
-        } else if is_first {
-            runtime.spawn(Flush { batch: Some(batch), runtime: runtime.id() }.run());
+        let pending = Pending { request, answer };
+        let mut open = self.open.lock().unwrap_or_else(PoisonError::into_inner);
+        let fits = |open: &&mut OpenRequest| {
+            let has_room = MAX_BATCH - open.claims.capacity() < size;
+            has_room && open.runtime == runtime.id() && open.shared_args == shared_args
+        };
+        let pending = match open.as_mut().filter(fits) {
+            Some(open) => open.claims.try_send(pending).err().map(mpsc::error::TrySendError::into_inner),
+            None => Some(pending),
+        };
+        // No open request, or it is full or on its way.
+        if let Some(pending) = pending {
+            let (claims, joined) = mpsc::channel(MAX_BATCH);
+            let _ = claims.try_send(pending);
+            *open = Some(OpenRequest { runtime: runtime.id(), shared_args: shared_args.clone(), claims });
+            drop(open);
+            runtime.spawn(Arc::clone(self).send(shared_args, joined, size));
         }
-        Ok(answered)
+        answered
     }
 
-    async fn send(&self, (shared_args, mut claims): (Vec<String>, Vec<Pending>)) {
-        if let Err(why) = self.servers.connect().await {
+    /// Sends the claims that have joined when there are `size`, or when the tasks that are ready now have had their turn.
+    async fn send(
+        self: Arc<Self>,
+        shared_args: Vec<String>,
+        mut joined: mpsc::Receiver<Pending>,
+        size: usize,
+    ) {
+        let mut is_last = false;
+        // A task that wakes itself goes to the end of the queue.
+        poll_fn(|cx| match joined.len() >= size || std::mem::replace(&mut is_last, true) {
+            true => Poll::Ready(()),
+            false => {
+                cx.waker().wake_by_ref();
+                Poll::Pending
+            }
+        })
+        .await;
+        let connected = self.servers.connect().await;
+        joined.close();
+        let mut claims = Vec::new();
+        while let Some(claim) = joined.recv().await {
+            claims.push(claim);
+        }
+        if let Err(why) = connected {
             return claims.into_iter().for_each(|claim| drop(claim.answer.send(Err(why.clone()))));
         }
         // Looked at once there is a connection: the release of a claim whose caller is gone may have been sent by now.
@@ -144,37 +152,6 @@ impl Batch {
         let replies = self.servers.run_each(self.script, &shared_args, &requests, None).await;
         for (answer, reply) in answers.into_iter().zip(replies) {
             let _ = answer.send(reply.map(|(value, _)| value));
-        }
-    }
-
-    fn waiting(&self) -> MutexGuard<'_, Waiting> {
-        self.waiting.lock().unwrap_or_else(PoisonError::into_inner)
-    }
-}
-
-impl Waiting {
-    fn take(&mut self) -> (Vec<String>, Vec<Pending>) {
-        (std::mem::take(&mut self.shared_args), std::mem::take(&mut self.claims))
-    }
-}
-
-impl Flush {
-    async fn run(mut self) {
-        behind_other_tasks().await;
-        let Some(batch) = self.batch.take() else { return };
-        let claims = batch.waiting().take();
-        batch.send(claims).await;
-    }
-}
-
-impl Drop for Flush {
-    fn drop(&mut self) {
-        let Some(batch) = self.batch.take() else { return };
-        let mut waiting = batch.waiting();
-        if waiting.runtime == Some(self.runtime) {
-            let unsent = waiting.take();
-            drop(waiting);
-            drop(unsent);
         }
     }
 }
@@ -195,24 +172,6 @@ impl Drop for Counted<'_> {
     }
 }
 
-/// Returns when the tasks that are ready now have had their turn: a task that wakes itself goes to the end of the queue.
-async fn behind_other_tasks() {
-    let mut is_last = false;
-    poll_fn(|cx| {
-        if std::mem::replace(&mut is_last, true) {
-            return Poll::Ready(());
-        }
-        cx.waker().wake_by_ref();
-        Poll::Pending
-    })
-    .await;
-}
-
-fn no_answer() -> Error {
-    Error::new(ErrorKind::Indeterminate, "the runtime was shut down before the request was answered")
-        .with_help("ask again, on a runtime that lives as long as the answer takes")
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -230,9 +189,10 @@ mod tests {
         Batch::new(&ACQUIRE, &Arc::new(servers))
     }
 
-    fn request(number: u32) -> ClaimRequest {
+    fn join(batch: &Arc<Batch>, number: u32, runtime: &Handle) -> oneshot::Receiver<Result<Value>> {
         let keys = Keys::new(&Namespace::new("leasehold:").unwrap()).unwrap();
-        (keys.of(&LockName::new(format!("job/{number}")).unwrap()), Vec::new())
+        let request = (keys.of(&LockName::new(format!("job/{number}")).unwrap()), Vec::new());
+        batch.join(Vec::new(), request, 9, runtime)
     }
 
     fn runtime() -> Runtime {
@@ -242,20 +202,21 @@ mod tests {
     #[test]
     fn claim_of_another_runtime_does_not_wait_for_one_that_stands_still() {
         let (batch, still, other) = (batch(), runtime(), runtime());
-        let _left = batch.join(&[], request(1), 9, still.handle()).unwrap();
-        assert!(batch.join(&[], request(2), 9, other.handle()).is_err(), "it goes alone");
+        let _left = join(&batch, 1, still.handle());
+        let answer = other.block_on(join(&batch, 2, other.handle()));
+        assert_eq!(answer.unwrap().unwrap_err().kind(), ErrorKind::Unavailable);
     }
 
     #[test]
     fn claims_get_an_answer_when_their_runtime_ends() {
         let (batch, ends, other) = (batch(), runtime(), runtime());
-        let left = [1, 2].map(|number| batch.join(&[], request(number), 9, ends.handle()).unwrap());
+        let left = [1, 2].map(|number| join(&batch, number, ends.handle()));
         drop(ends);
         for answer in left {
             assert!(other.block_on(answer).is_err(), "the outcome is unknown");
         }
-        let next = batch.join(&[], request(3), 9, other.handle()).unwrap();
-        assert_eq!(other.block_on(next).unwrap().unwrap_err().kind(), ErrorKind::Unavailable);
+        let answer = other.block_on(join(&batch, 3, other.handle()));
+        assert_eq!(answer.unwrap().unwrap_err().kind(), ErrorKind::Unavailable);
     }
 
     #[test]
@@ -263,16 +224,16 @@ mod tests {
         let (batch, ended, other) = (batch(), runtime(), runtime());
         let handle = ended.handle().clone();
         drop(ended);
-        let answer = batch.join(&[], request(1), 9, &handle).unwrap();
-        assert!(other.block_on(answer).is_err(), "the outcome is unknown");
+        for number in [1, 2] {
+            assert!(other.block_on(join(&batch, number, &handle)).is_err(), "the outcome is unknown");
+        }
     }
 
     #[test]
     fn claim_whose_caller_is_gone_is_not_sent() {
         let (batch, runtime) = (batch(), runtime());
-        drop(batch.join(&[], request(1), 9, runtime.handle()).unwrap());
-        let asked = batch.join(&[], request(2), 2, runtime.handle()).unwrap();
-        assert!(runtime.block_on(asked).unwrap().is_err());
-        assert!(batch.waiting().claims.is_empty());
+        drop(join(&batch, 1, runtime.handle()));
+        let answer = runtime.block_on(join(&batch, 2, runtime.handle()));
+        assert!(answer.unwrap().is_err());
     }
 }

@@ -1,17 +1,17 @@
 //! The server without a library over it, for `leasehold bench`.
 
-use crate::connection::Link;
+use crate::connection::{Link, Route};
 use crate::keys::Keys;
-use crate::reply::text;
+use crate::reply::{info_field, text};
 use crate::scripts::Script;
 use crate::target::Deployment;
-use crate::waiters::{QueueScore, WaiterRegistry};
+use crate::waiters::WaiterRegistry;
 use async_trait::async_trait;
 use leasehold_core::bench::{ByHand, Counters, Yardstick};
 use leasehold_core::{Error, ErrorKind, LockName, Namespace, OwnerId, Result};
 use leasehold_store_url::StoreUrl;
 use redis::aio::MultiplexedConnection;
-use redis::{Cmd, Value};
+use redis::{Cmd, ServerErrorKind, Value};
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 use tokio::sync::OnceCell;
@@ -26,7 +26,7 @@ static RAW_ACQUIRE: Script = Script::new(
 static RAW_RELEASE: Script = Script::new(
     "if redis.call('GET', KEYS[1]) == ARGV[1] then return redis.call('DEL', KEYS[1]) end return 0",
 );
-/// The same, and publishes ARGV[3] on the channel ARGV[2]. Replies the number of listeners, or 0 if it was not held.
+/// The same, and publishes `ARGV[3]` on the channel `ARGV[2]`. Replies the number of listeners, or 0 if it was not held.
 static RAW_RELEASE_TELLING: Script = Script::new(
     "if redis.call('GET', KEYS[1]) == ARGV[1] then redis.call('DEL', KEYS[1]) \
      return redis.call('PUBLISH', ARGV[2], ARGV[3]) end return 0",
@@ -36,14 +36,13 @@ const AT_ONCE: usize = 128;
 
 #[derive(Debug)]
 struct Raw {
-    link: Link,
+    link: Arc<Link>,
     keys: Keys,
     id: OwnerId,
     owner: String,
-    /// Another connection, on which somebody waits, and what was told on it.
-    ear: Link,
-    told: Arc<WaiterRegistry>,
-    /// Set once the server has the scripts.
+    /// Another connection, on which a waiter listens, and its messages.
+    waiting: Arc<Link>,
+    waiters: Arc<WaiterRegistry>,
     connection: OnceCell<MultiplexedConnection>,
     /// What is sent by hand waits for none, and so would be no measure of a lock that does.
     waits_for_replicas: bool,
@@ -57,49 +56,40 @@ pub fn open(url: &StoreUrl, namespace: &Namespace) -> Result<Option<Arc<dyn Yard
     let (Deployment::Single(target), replicas) = Deployment::of(url)? else {
         return Ok(None);
     };
-    let (id, told) = (OwnerId::random()?, Arc::<WaiterRegistry>::default());
+    let (keys, id, waiters) = (Keys::new(namespace)?, OwnerId::random()?, Arc::<WaiterRegistry>::default());
+    let owner = id.to_hex();
+    let link = |waiters: &Arc<WaiterRegistry>| {
+        Link::new(Route::Server(target.clone()), Arc::clone(waiters), keys.channel(&owner))
+    };
     Ok(Some(Arc::new(Raw {
-        link: Link::new(target.clone(), Arc::<WaiterRegistry>::default()),
-        keys: Keys::new(namespace)?,
+        link: link(&Arc::default()),
+        waiting: link(&waiters),
+        keys,
         id,
-        owner: id.to_hex(),
-        ear: Link::new(target, Arc::clone(&told)),
-        told,
+        owner,
+        waiters,
         connection: OnceCell::new(),
         waits_for_replicas: replicas.is_some(),
     })))
 }
 
 impl Raw {
-    async fn ready(&self) -> Result<MultiplexedConnection> {
-        let load = || async {
-            for script in [&RAW_ACQUIRE, &RAW_RELEASE, &RAW_RELEASE_TELLING] {
-                // Run once in full, on keys of nobody: then the server has it, without a right to `SCRIPT LOAD`.
-                let digits = self.owner.get(..12).unwrap_or_default();
-                let name = LockName::new(format!("leasehold-bench-{digits}"))?;
-                let keys = self.keys.of(&name);
-                let [lock, _, token] = keys.of_grant();
-                self.link.run(script, &[lock, token], &[&self.owner, "1", ""]).await?;
-                self.link.command(redis::cmd("DEL").arg(lock).arg(token)).await?;
-            }
-            self.link.bare().await
-        };
-        self.connection.get_or_try_init(load).await.cloned()
+    /// By digest; in full the first time, when the server does not have the script.
+    async fn call(&self, script: &Script, keys: &[&str], args: &[&str]) -> Result<()> {
+        let mut reply = self.send(&script.call(false, keys, args)).await?;
+        if matches!(&reply, Value::ServerError(error) if error.kind() == Some(ServerErrorKind::NoScript)) {
+            reply = self.send(&script.call(true, keys, args)).await?;
+        }
+        match reply {
+            Value::Int(1..) => Ok(()),
+            other => Err(unexpected(format!("a script for measuring answered {other:?}"))),
+        }
     }
 
-    async fn call(
-        &self,
-        connection: &mut MultiplexedConnection,
-        script: &Script,
-        keys: &[&str],
-        args: &[&str],
-    ) -> Result<i64> {
-        let reply = connection.send_packed_command(&script.by_digest(keys, args)).await;
-        match reply {
-            Ok(Value::Int(number)) if number > 0 => Ok(number),
-            Ok(other) => Err(unexpected(format!("a script for measuring answered {other:?}"))),
-            Err(error) => Err(unexpected("the connection broke").with_source(error)),
-        }
+    async fn send(&self, command: &Cmd) -> Result<Value> {
+        let mut connection = self.connection.get_or_try_init(|| self.link.bare()).await?.clone();
+        let reply = connection.send_packed_command(command).await;
+        reply.map_err(|error| unexpected("the connection broke").with_source(error))
     }
 }
 
@@ -116,52 +106,41 @@ impl Yardstick for Raw {
 
     async fn raw_pair(&self, name: &LockName) -> Result<()> {
         let keys = self.keys.of(name);
-        let mut connection = self.ready().await?;
-        let args = [self.owner.as_str(), LEASE_MILLIS];
         let [lock, _, token] = keys.of_grant();
-        self.call(&mut connection, &RAW_ACQUIRE, &[lock, token], &args).await?;
-        self.call(&mut connection, &RAW_RELEASE, &[lock], &[&self.owner]).await?;
-        Ok(())
+        self.call(&RAW_ACQUIRE, &[lock, token], &[&self.owner, LEASE_MILLIS]).await?;
+        self.call(&RAW_RELEASE, &[lock], &[&self.owner]).await
     }
 
     async fn tokenless_pair(&self, name: &LockName) -> Result<()> {
         let keys = self.keys.of(name);
-        let mut connection = self.ready().await?;
         let mut set = redis::cmd("SET");
         set.arg(keys.lock()).arg(&self.owner).arg("NX").arg("PX").arg(LEASE_MILLIS);
-        match connection.send_packed_command(&set).await {
-            Ok(Value::Okay) => {}
-            Ok(other) => return Err(unexpected(format!("a name for measuring is in use: {other:?}"))),
-            Err(error) => return Err(unexpected("the connection broke").with_source(error)),
+        match self.send(&set).await? {
+            Value::Okay => self.call(&RAW_RELEASE, &[keys.lock()], &[&self.owner]).await,
+            other => Err(unexpected(format!("a name for measuring is in use: {other:?}"))),
         }
-        self.call(&mut connection, &RAW_RELEASE, &[keys.lock()], &[&self.owner]).await?;
-        Ok(())
     }
 
     async fn raw_notice(&self, name: &LockName) -> Result<Duration> {
-        let keys = self.keys.of(name);
-        let channel = self.keys.channel(&self.owner);
-        let mut connection = self.ready().await?;
-        if !self.ear.listen(&channel).await {
+        if !self.waiting.listen().await {
             return Err(unexpected("the server sends no messages"));
         }
+        let keys = self.keys.of(name);
         let [lock, _, token] = keys.of_grant();
-        self.call(&mut connection, &RAW_ACQUIRE, &[lock, token], &[&self.owner, LEASE_MILLIS]).await?;
-        self.told.add(self.id, name);
-        self.told.set_place(self.id, QueueScore(1));
+        self.call(&RAW_ACQUIRE, &[lock, token], &[&self.owner, LEASE_MILLIS]).await?;
+        self.waiters.add(self.id, name);
+        self.waiters.set_place(self.id, 1);
         // In the form that the registry understands: at the first place, with the first token.
         let message = format!("{} 1 1", self.owner);
-        let args = [self.owner.as_str(), &channel, &message];
-        let (news, begin) = (self.told.changed(self.id), Instant::now());
+        let (keys, args) = ([lock], [self.owner.as_str(), &self.waiting.channel, &message]);
+        let (told, begin) = (self.waiters.changed(self.id), Instant::now());
         let heard = async {
-            news.await;
+            told.await;
             Ok(begin.elapsed())
         };
-        let keys = [lock];
-        let released = self.call(&mut connection, &RAW_RELEASE_TELLING, &keys, &args);
-        let ended = tokio::try_join!(released, heard);
-        self.told.remove(self.id);
-        ended.map(|(_, heard)| heard)
+        let ended = tokio::try_join!(self.call(&RAW_RELEASE_TELLING, &keys, &args), heard);
+        self.waiters.remove(self.id);
+        ended.map(|((), heard)| heard)
     }
 
     async fn counters(&self) -> Result<Option<Counters>> {
@@ -186,17 +165,14 @@ impl Yardstick for Raw {
 }
 
 fn read_counters(info: &str) -> Option<Counters> {
-    let field = |name: &str| -> Option<u64> {
-        let value = info.lines().find_map(|line| line.strip_prefix(name)?.strip_prefix(':'));
-        value?.trim().parse().ok()
-    };
+    let field = |name| -> Option<u64> { info_field(info, name)?.parse().ok() };
     let bytes = field("total_net_input_bytes")? + field("total_net_output_bytes")?;
     Some(Counters { commands: field("total_commands_processed")?, bytes })
 }
 
 fn unexpected(what: impl Into<String>) -> Error {
     Error::new(ErrorKind::Unavailable, what.into())
-        .with_help("measure again; nobody else may use these names")
+        .with_help("measure again; no other program may use these names")
 }
 
 #[cfg(test)]

@@ -1,91 +1,84 @@
 //! What about the servers would weaken the promises.
 
-use crate::backend::Mode;
-use crate::connection::{Confirmed, Link, ServerFacts};
+use crate::backend::RedisBackend;
+use crate::connection::Link;
 use crate::keys::LockKeys;
-use crate::reply;
+use crate::reply::parse;
 use crate::rights;
-use crate::servers::{PrimaryNode, Servers};
+use crate::server_error::unknown_is_unavailable;
+use crate::servers::SINGLE;
 use crate::target::Replicas;
 use leasehold_core::{Error, ErrorKind, Finding, Result, Severity};
 use std::collections::{HashMap, HashSet};
 use std::net::IpAddr;
+use std::sync::Arc;
 
 /// The settings that matter.
 const EVICTION: &str = "maxmemory-policy";
 const APPEND_ONLY: &str = "appendonly";
 const SYNC: &str = "appendfsync";
 
-/// Looks at the servers. What they do not let us see is said, and is no failure. `keys` are those of a name that nobody
-/// uses.
-///
-/// # Errors
-///
-/// As of any request, if one does not answer, or none of them lets us in.
-pub(crate) async fn check(
-    servers: &Servers,
-    mode: Mode,
-    replicas: Option<Replicas>,
-    keys: &LockKeys,
-) -> Result<Vec<Finding>> {
+/// Looks at the servers. What they do not let us see is said, and is no failure. `keys` are those of a name that is not in use.
+/// Errors as of any request, if one does not answer, or none of them lets us in.
+pub(crate) async fn check(backend: &RedisBackend, keys: &LockKeys) -> Result<Vec<Finding>> {
     let (mut findings, mut refused) = (Vec::new(), Vec::new());
-    let nodes = servers.each().await.map_err(unknown_is_unavailable)?;
-    for node in &nodes {
-        let of_node = match denied_apart(node.link.connect().await)? {
-            Ok(()) => look_at_server(node, mode, replicas, keys).await?,
+    let links = backend.servers.each().await.map_err(unknown_is_unavailable)?;
+    for link in &links {
+        let mut of_node = match denied_apart(link.connection().await)? {
+            Ok(_) => look_at_server(backend, link, keys).await?,
             Err(why) => {
-                let found = vec![unusable(&why)];
-                refused.push(why);
-                found
+                refused.push(why.clone());
+                vec![unusable(&why)]
             }
         };
-        match mode {
-            Mode::Single => findings.extend(of_node),
-            Mode::Sentinel | Mode::Cluster => findings.extend(of_node.into_iter().map(|finding| {
-                let message = format!("{}: {}", node.link.place(), finding.message);
-                Finding::new(finding.severity, finding.code, message, finding.help)
-            })),
+        if backend.servers.mode() != SINGLE {
+            of_node
+                .iter_mut()
+                .for_each(|finding| finding.message = format!("{}: {}", link.route, finding.message));
         }
+        findings.extend(of_node);
     }
-    let nobody_was_asked = refused.len() == nodes.len();
-    match refused.into_iter().next() {
-        Some(why) if nobody_was_asked => Err(why),
+    match refused.first() {
+        Some(why) if refused.len() == links.len() => Err(why.clone()),
         _ => Ok(findings),
     }
 }
 
-async fn look_at_server(
-    node: &PrimaryNode,
-    mode: Mode,
-    replicas: Option<Replicas>,
-    keys: &LockKeys,
-) -> Result<Vec<Finding>> {
-    let PrimaryNode { link, channel } = node;
+async fn look_at_server(backend: &RedisBackend, link: &Arc<Link>, keys: &LockKeys) -> Result<Vec<Finding>> {
     let mut findings = look_at(link).await?;
     // The rights are looked at before the slot: those to any key can be asked of any node.
-    findings.extend(rights::missing(link, mode, keys, channel).await);
-    if let Some(replicas) = replicas {
-        findings.extend(of_replicas(node, replicas).await?);
+    findings.extend(rights::missing(link, backend.servers.is_cluster(), keys).await);
+    if let Some(replicas) = backend.replicas {
+        findings.extend(of_replicas(link, replicas).await?);
     }
     Ok(findings)
 }
 
 /// The identity and the settings of the server. Errors as of [`check`].
-pub(crate) async fn look_at(link: &Link) -> Result<Vec<Finding>> {
+pub(crate) async fn look_at(link: &Arc<Link>) -> Result<Vec<Finding>> {
     let mut findings = Vec::new();
     match denied_apart(link.facts().await)? {
-        Ok(facts) => of_server(&facts, &mut findings),
-        Err(why) => findings.push(unseen("who the server is", &why)),
+        Ok(facts) => {
+            let what =
+                format!("the server is {} {}, {}, {}", facts.flavour, facts.version, facts.mode, facts.role);
+            findings.push(Finding::new(Severity::Info, "I_SERVER", what, ""));
+            findings.extend(["replica", "slave"].contains(&&*facts.role).then(replica));
+        }
+        Err(why) => {
+            findings.push(because(Severity::Info, "I_NOT_SEEN", "cannot see who the server is: ", &why));
+        }
     }
     let mut question = redis::cmd("CONFIG");
     question.arg("GET").arg(&[EVICTION, APPEND_ONLY, SYNC]);
-    let answer = link.command(&question).await.and_then(reply::settings);
-    match denied_apart(answer)? {
+    match denied_apart(link.command(&question).await.and_then(|settings| parse(&settings)))? {
         Ok(settings) => of_settings(&settings, &mut findings),
-        Err(why) => findings.push(unseen("the settings of the server", &why)),
+        Err(why) => {
+            let what = "cannot see the settings of the server: ";
+            findings.push(because(Severity::Info, "I_NOT_SEEN", what, &why));
+        }
     }
-    findings.extend(link.shows_password().then(Finding::clear_text));
-    findings.extend(of_addresses(&link.addresses().await));
+    findings.extend(link.route.shows_password().then(Finding::clear_text));
+    findings.extend(of_addresses(&link.route.addresses().await));
     Ok(findings)
 }
 
@@ -101,36 +94,40 @@ fn of_addresses(addresses: &[IpAddr]) -> Option<Finding> {
 }
 
 /// Whether there are as many replicas as are waited for.
-async fn of_replicas(node: &PrimaryNode, replicas: Replicas) -> Result<Option<Finding>> {
-    let what = match node.link.count_replicas(replicas).await.map_err(unknown_is_unavailable)? {
-        Confirmed::Yes => return Ok(None),
-        Confirmed::By(count) => format!(
-            "{count} replicas follow the server, and wait_replicas asks for {}: no lock is granted",
-            replicas.count
-        ),
-        Confirmed::Unasked(why) => return Ok(Some(unusable(&why))),
-    };
-    let help = "look at the replicas: INFO replication; or lower wait_replicas in the URL";
-    Ok(Some(Finding::new(Severity::Error, "E_REPLICAS", what, help)))
+async fn of_replicas(link: &Arc<Link>, replicas: Replicas) -> Result<Option<Finding>> {
+    let wanted = replicas.count;
+    match link.count_replicas(replicas).await.map_err(unknown_is_unavailable)? {
+        Ok(count) if count >= wanted => Ok(None),
+        Ok(count) => Ok(Some(Finding::new(
+            Severity::Error,
+            "E_REPLICAS",
+            format!(
+                "{count} replicas follow the server, and wait_replicas asks for {wanted}: no lock is granted"
+            ),
+            "look at the replicas: INFO replication; or lower wait_replicas in the URL",
+        ))),
+        Err(why) => Ok(Some(unusable(&why))),
+    }
 }
 
-/// A node that lets nobody in, or that is none for locks, beside others that do; or one that does not count its replicas.
+/// A node that refuses the login, or that is none for locks, beside others that are; or one that does not count its replicas.
 fn unusable(why: &Error) -> Finding {
     let code = if why.kind() == ErrorKind::Denied { "E_DENIED" } else { "E_SERVER" };
-    Finding::new(Severity::Error, code, why.to_string(), why.help().unwrap_or_default())
+    because(Severity::Error, code, "", why)
 }
 
-fn of_server(facts: &ServerFacts, findings: &mut Vec<Finding>) {
-    let what = format!("the server is {} {}, {}, {}", facts.flavour, facts.version, facts.mode, facts.role);
-    findings.push(Finding::new(Severity::Info, "I_SERVER", what, ""));
-    if facts.role == "replica" || facts.role == "slave" {
-        findings.push(Finding::new(
-            Severity::Error,
-            "E_REPLICA",
-            "the server is a replica, and takes no writes",
-            "connect to the primary, or use the URL of its Sentinels, redis+sentinel://host:26379/name",
-        ));
-    }
+/// A finding whose message and help are those of an error.
+pub(crate) fn because(severity: Severity, code: &'static str, what: &str, why: &Error) -> Finding {
+    Finding::new(severity, code, format!("{what}{why}"), why.help().unwrap_or_default())
+}
+
+fn replica() -> Finding {
+    Finding::new(
+        Severity::Error,
+        "E_REPLICA",
+        "the server is a replica, and takes no writes",
+        "connect to the primary, or use the URL of its Sentinels, redis+sentinel://host:26379/name",
+    )
 }
 
 fn of_settings(settings: &HashMap<String, String>, findings: &mut Vec<Finding>) {
@@ -166,18 +163,6 @@ fn denied_apart<T>(answer: Result<T>) -> Result<Result<T>> {
         Err(error) if !matches!(error.kind(), ErrorKind::Denied | ErrorKind::Misconfigured) => Err(error),
         answer => Ok(answer),
     }
-}
-
-fn unknown_is_unavailable(error: Error) -> Error {
-    match error.kind() {
-        ErrorKind::Indeterminate => error.with_kind(ErrorKind::Unavailable),
-        _ => error,
-    }
-}
-
-fn unseen(what: &str, why: &Error) -> Finding {
-    let help = why.help().unwrap_or_default();
-    Finding::new(Severity::Info, "I_NOT_SEEN", format!("cannot see {what}: {why}"), help)
 }
 
 #[cfg(test)]

@@ -3,7 +3,7 @@
 //! | key | value |
 //! |---|---|
 //! | `prefix` + name | the owner: the layout of every lock that is made with `SET key value NX PX` |
-//! | `{prefix name}:holder` | the [record](crate::record) of its holder |
+//! | `{prefix name}:holder` | the record of its holder |
 //! | `{prefix name}:token` | the last token of the name |
 //! | `{prefix name}:queue` | the owners who wait, in their order |
 //! | `{prefix name}:owners` | for each of them: until when it keeps its place, and what it wants; for each reader: its record |
@@ -67,11 +67,8 @@ impl LockKeys {
 }
 
 impl Keys {
-    /// The keys of a namespace.
-    ///
-    /// # Errors
-    ///
-    /// [`Invalid`](leasehold_core::ErrorKind::Invalid) if its prefix has a brace that is no part of one hash tag.
+    /// The keys of a namespace; [`Invalid`](leasehold_core::ErrorKind::Invalid) if its prefix has a brace that is no part of one hash
+    /// tag.
     pub(crate) fn new(namespace: &Namespace) -> Result<Self> {
         let prefix = namespace.prefix().to_owned();
         let before_companion = match braces(&prefix).as_slice() {
@@ -82,7 +79,6 @@ impl Keys {
         Ok(Self { prefix, before_companion })
     }
 
-    /// The keys of a name.
     pub(crate) fn of(&self, name: &LockName) -> LockKeys {
         let name = encode(name.as_str());
         let mut joined = String::with_capacity(6 * (self.before_companion.len() + name.len() + OWNERS.len()));
@@ -116,20 +112,10 @@ impl Keys {
     }
 }
 
-/// What `TYPE` says of a key of ours.
-pub(crate) fn kind_of(key: &str) -> &'static str {
-    if key.ends_with(QUEUE) || key.ends_with(SHARED) {
-        "zset"
-    } else if key.ends_with(OWNERS) {
-        "hash"
-    } else {
-        "string"
-    }
-}
-
-/// True of a key of ours that stands beside that of its lock.
-pub(crate) fn is_companion(key: &str) -> bool {
-    [HOLDER, TOKEN, QUEUE, OWNERS, SHARED].iter().any(|kind| key.ends_with(kind))
+/// What `TYPE` says of a key that stands beside that of a lock. `None` for any other key.
+pub(crate) fn companion_kind(key: &str) -> Option<&'static str> {
+    let kinds = [(HOLDER, "string"), (TOKEN, "string"), (QUEUE, "zset"), (OWNERS, "hash"), (SHARED, "zset")];
+    kinds.into_iter().find(|(suffix, _)| key.ends_with(suffix)).map(|(_, kind)| kind)
 }
 
 fn stray_brace(prefix: &str) -> Error {

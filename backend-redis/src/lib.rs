@@ -32,7 +32,6 @@
 //!
 //! URLs, keys, rights, and what Sentinel, Cluster and Redlock are good for: the guide `docs/redis.md` of the repository.
 
-mod acquire;
 mod admin;
 mod backend;
 mod batch;
@@ -42,10 +41,7 @@ pub mod bench;
 mod check;
 mod connection;
 mod keys;
-mod record;
 mod redlock;
-mod release;
-mod renew;
 mod reply;
 mod rights;
 mod scripts;

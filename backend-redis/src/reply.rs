@@ -1,14 +1,14 @@
 //! Parses the replies of the scripts.
 
-use crate::record::Record;
-use crate::waiters::QueueScore;
 use leasehold_core::{
     Busy, Error, ErrorKind, FencingToken, HolderInfo, LockMode, LockName, LockStatus, LossCause, OwnerId,
     Release, Renewal, Result, Waiter,
 };
-use redis::Value;
-use std::collections::HashMap;
-use std::time::Duration;
+use redis::{FromRedisValue, Value};
+use std::time::{Duration, SystemTime};
+
+/// In the place of the owner in the record of a lock that was released and lingers.
+const RELEASED: &str = "released";
 
 /// The answer of `acquire.lua` and `acquire_in_turn.lua` for one claim.
 #[derive(Debug)]
@@ -16,43 +16,31 @@ pub(crate) enum Acquired {
     Granted(FencingToken),
     Busy(Busy),
     /// Busy, and the owner waits at this place.
-    Queued(Busy, QueueScore),
+    Queued(Busy, u64),
 }
 
 /// Splits the reply of a script into the answers for its claims. An answer that is no array holds for every claim.
-pub(crate) fn split(reply: Value, claims: usize) -> Result<Vec<Value>> {
+pub(crate) fn split(reply: Value, claims: usize) -> Vec<Result<Value>> {
     match reply {
-        reply if claims == 1 => Ok(vec![reply]),
-        Value::Array(answers) if answers.len() == claims => Ok(answers),
-        reply @ (Value::Int(_) | Value::BulkString(_)) => Ok(vec![reply; claims]),
-        _ => Err(not_understood()),
+        reply if claims == 1 => vec![Ok(reply)],
+        Value::Array(answers) if answers.len() == claims => answers.into_iter().map(Ok).collect(),
+        reply @ (Value::Int(_) | Value::BulkString(_) | Value::ServerError(_)) => vec![Ok(reply); claims],
+        _ => vec![Err(not_understood()); claims],
     }
 }
 
 /// The answer of `acquire.lua` and `acquire_in_turn.lua`: a token as text, or the milliseconds that another owner's lease has left,
 /// with the place in the queue if the owner waits.
 pub(crate) fn acquired(answer: &Value) -> Result<Acquired> {
+    let busy = |left| ends_in(left).map_or_else(Busy::new, |ends_in| Busy::new().with_end(ends_in));
     match answer {
         Value::Int(left) => Ok(Acquired::Busy(busy(*left))),
-        Value::BulkString(_) => {
-            let token = text(answer).and_then(|text| text.parse().ok());
-            token.map(|token| Acquired::Granted(FencingToken::new(token))).ok_or_else(not_understood)
+        Value::BulkString(_) => Ok(Acquired::Granted(FencingToken::new(parse(answer)?))),
+        Value::Array(_) => {
+            let (left, place) = parse(answer)?;
+            Ok(Acquired::Queued(busy(left).with_place_in_queue(), place))
         }
-        Value::Array(parts) => match parts.as_slice() {
-            [Value::Int(left), Value::Int(place)] => {
-                let place = u64::try_from(*place).map_err(|_| not_understood())?;
-                Ok(Acquired::Queued(busy(*left).with_place_in_queue(), QueueScore(place)))
-            }
-            _ => Err(not_understood()),
-        },
         _ => Err(not_understood()),
-    }
-}
-
-fn busy(left: i64) -> Busy {
-    match ends_in(left) {
-        Some(ends_in) => Busy::new().with_end(ends_in),
-        None => Busy::new(),
     }
 }
 
@@ -79,11 +67,10 @@ pub(crate) fn release(answer: &Value) -> Result<Release> {
 pub(crate) fn holds(name: &LockName, answer: &Value) -> Result<Vec<LockStatus>> {
     let parts = match answer {
         Value::Nil => return Ok(Vec::new()),
-        Value::Array(parts) => parts,
-        _ => return Err(not_understood()),
+        Value::Array(parts) => parts.as_slice(),
+        _ => &[],
     };
-    let [held, Value::Int(held_left), record, Value::Int(record_left), readers @ ..] = parts.as_slice()
-    else {
+    let [held, Value::Int(held_left), record, Value::Int(record_left), readers @ ..] = parts else {
         return Err(not_understood());
     };
     if !readers.is_empty() {
@@ -101,43 +88,30 @@ fn reader(name: &LockName, answer: &Value) -> Result<LockStatus> {
     Ok(status)
 }
 
-/// The reply of `waiters.lua`.
+/// The reply of `waiters.lua`. An entry that is gone makes its place void.
 pub(crate) fn waiters(reply: &Value) -> Result<Vec<Waiter>> {
-    let Value::Array(parts) = reply else {
-        return Err(not_understood());
+    let Value::Array(parts) = reply else { return Err(not_understood()) };
+    let (now, queue) = parts.split_first().ok_or_else(not_understood)?;
+    let now: u64 = parse(now)?;
+    let waiting = |waiter| {
+        let (owner, joined, entry): (String, u64, String) = parse(waiter).ok()?;
+        // Until when it keeps its place, its lease, its channel, its mode; then its description.
+        let description = entry.splitn(5, ' ').nth(4)?;
+        let mut waiter = Waiter::new(OwnerId::from_hex(&owner), HolderInfo::from_json(description));
+        waiter.waiting = Some(Duration::from_micros(now.saturating_sub(joined)));
+        Some(waiter)
     };
-    let [now, queue @ ..] = parts.as_slice() else {
-        return Err(not_understood());
-    };
-    let now: u64 = text(now).and_then(|now| now.parse().ok()).ok_or_else(not_understood)?;
-    Ok(queue.iter().filter_map(|waiter| waiting(waiter, now)).collect())
+    Ok(queue.iter().filter_map(waiting).collect())
 }
 
-/// One waiter; `None` if its entry is gone, which makes its place void.
-fn waiting(waiter: &Value, now: u64) -> Option<Waiter> {
-    let Value::Array(parts) = waiter else { return None };
-    let [owner, place, entry] = parts.as_slice() else { return None };
-    let (owner, place, entry) = (text(owner)?, text(place)?, text(entry)?);
-    // Until when it keeps its place, its lease, its channel, its mode; then its description.
-    let description = entry.splitn(5, ' ').nth(4)?;
-    let mut waiter = Waiter::new(OwnerId::from_hex(&owner), HolderInfo::from_json(description));
-    let joined: u64 = place.parse().ok()?;
-    waiter.waiting = Some(Duration::from_micros(now.saturating_sub(joined)));
-    Some(waiter)
+/// A reply of a given form.
+pub(crate) fn parse<T: FromRedisValue>(reply: &Value) -> Result<T> {
+    redis::from_redis_value_ref(reply).map_err(|_| not_understood())
 }
 
-/// The reply of `CONFIG GET`.
-pub(crate) fn settings(reply: Value) -> Result<HashMap<String, String>> {
-    redis::from_redis_value(reply).map_err(|_| not_understood())
-}
-
-/// The reply of `SCAN`: where to go on, and keys.
-pub(crate) fn scan_page(reply: Value) -> Result<(String, Vec<String>)> {
-    redis::from_redis_value(reply).map_err(|_| not_understood())
-}
-
-/// What lock key and record tell together. A record is that of the present grant if the lock key has its owner, or has
-/// vanished; beside the lock of another program it tells of an earlier one.
+/// What lock key and record tell together. A record is `owner token granted_at description`: one line, so that one `SET` writes it
+/// with its expiry. It is that of the present grant if the lock key has its owner, or has vanished; beside the lock of another
+/// program it tells of an earlier one, and a text of another form is another program's.
 fn lock_status(
     name: &LockName,
     held: Option<&str>,
@@ -147,29 +121,30 @@ fn lock_status(
 ) -> LockStatus {
     let mut status = LockStatus::new(name.clone());
     status.ends_in = ends_in(if held.is_some() { held_left } else { record_left });
-    let record = record.and_then(Record::parse);
-    if let Some(record) = record.filter(|record| held.is_none_or(|held| held == record.lock_value)) {
-        status.owner = record.owner;
-        status.token = Some(record.token);
-        status.holder = record.holder;
-        status.acquired_at = Some(record.granted_at);
-    }
+    let record = record.filter(|record| held.is_none_or(|held| record.split(' ').next() == Some(held)));
+    record.and_then(|record| read_record(record, &mut status));
     status
+}
+
+fn read_record(record: &str, status: &mut LockStatus) -> Option<()> {
+    let mut parts = record.splitn(4, ' ');
+    let owner = match parts.next()? {
+        RELEASED => None,
+        // Behind the owner, a node of Redlock has attempt and place.
+        owner => Some(OwnerId::from_hex(owner.split(':').next()?)?),
+    };
+    let token = FencingToken::new(parts.next()?.parse().ok()?);
+    let granted_at = Duration::from_micros(parts.next()?.parse().ok()?);
+    let granted_at = SystemTime::UNIX_EPOCH.checked_add(granted_at)?;
+    status.holder = HolderInfo::from_json(parts.next()?);
+    (status.owner, status.token, status.acquired_at) = (owner, Some(token), Some(granted_at));
+    Some(())
 }
 
 fn held_value(value: &Value) -> Result<Option<String>> {
     match value {
         Value::Nil => Ok(None),
         value => text(value).map(Some).ok_or_else(not_understood),
-    }
-}
-
-/// What was inspected, if a record of ours tells of it. With an empty prefix, another program's keys may look like ours.
-pub(crate) fn only_ours(inspected: Result<Vec<LockStatus>>) -> Result<Vec<LockStatus>> {
-    match inspected {
-        Ok(holds) => Ok(holds.into_iter().filter(|hold| hold.token.is_some()).collect()),
-        Err(error) if error.kind() == ErrorKind::Misconfigured => Ok(Vec::new()),
-        Err(error) => Err(error),
     }
 }
 
@@ -184,6 +159,11 @@ pub(crate) fn text(value: &Value) -> Option<String> {
     }
 }
 
+/// A field of the reply to `INFO`.
+pub(crate) fn info_field<'a>(info: &'a str, name: &str) -> Option<&'a str> {
+    info.lines().find_map(|line| line.strip_prefix(name)?.strip_prefix(':')).map(str::trim)
+}
+
 /// A remaining time as Redis tells it: negative if there is no end.
 fn ends_in(left: i64) -> Option<Duration> {
     u64::try_from(left).ok().map(Duration::from_millis)
@@ -193,4 +173,53 @@ fn ends_in(left: i64) -> Option<Duration> {
 pub(crate) fn not_understood() -> Error {
     Error::new(ErrorKind::Indeterminate, "the server's reply is not one of the script's")
         .with_help("look at what stands between: a proxy may have changed it")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const OWNER: &str = "0123456789abcdef0123456789abcdef";
+
+    fn status(record: &str) -> LockStatus {
+        lock_status(&LockName::new("job").unwrap(), None, -2, Some(record), 5)
+    }
+
+    #[test]
+    fn record_is_read_as_the_script_writes_it() {
+        let status = status(&format!("{OWNER} 7 1000000 {{\"doing\":\"two words\"}}"));
+        assert_eq!((status.owner, status.token), (OwnerId::from_hex(OWNER), Some(FencingToken::new(7))));
+        assert_eq!(status.acquired_at, Some(SystemTime::UNIX_EPOCH + Duration::from_secs(1)));
+        assert_eq!((&*status.holder.doing, status.ends_in), ("two words", Some(Duration::from_millis(5))));
+    }
+
+    #[test]
+    fn released_record_has_no_owner() {
+        let status = status("released 7 1000000 {}");
+        assert_eq!((status.owner, status.token), (None, Some(FencingToken::new(7))));
+    }
+
+    #[test]
+    fn record_counts_only_beside_the_lock_of_its_owner() {
+        let record = format!("{OWNER} 7 1000000 {{}}");
+        let token =
+            |held: &str| lock_status(&LockName::new("job").unwrap(), Some(held), 5, Some(&record), 5).token;
+        assert_eq!((token(OWNER), token("theirs")), (Some(FencingToken::new(7)), None));
+    }
+
+    #[test]
+    fn text_of_another_program_is_no_record() {
+        for text in [
+            "",
+            "x",
+            "released",
+            OWNER,
+            &format!("{OWNER} x 1 {{}}"),
+            &format!("{OWNER} 1 -1 {{}}"),
+            &format!("{OWNER} 1 1"),
+        ] {
+            let status = status(text);
+            assert_eq!((status.owner, status.token, status.acquired_at), (None, None, None), "{text}");
+        }
+    }
 }

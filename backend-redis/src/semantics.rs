@@ -1,23 +1,29 @@
-use crate::backend::Mode;
+use crate::servers::SINGLE;
 use leasehold_core::{Fairness, Fault, Outcome, Promises, Semantics, Sharing, WakeUp};
 use std::time::Duration;
 
 /// The interval at which a waiter shows that it is still there, and looks whether it was handed the lock without hearing
 /// of it. Four of them missed, and it has lost its place: two seconds, in the scripts.
-const HEARTBEAT: Duration = Duration::from_millis(500);
+pub(crate) const HEARTBEAT: Duration = Duration::from_millis(500);
 
 /// What is promised in a mode.
-pub(crate) fn semantics(mode: Mode) -> Semantics {
-    let (name, promises) = match mode {
-        Mode::Single => ("single", Promises::new(promise)),
-        Mode::Sentinel => ("sentinel", Promises::new(promise_of_several)),
-        Mode::Cluster => ("cluster", Promises::new(promise_of_several)),
-    };
-    let mut semantics = Semantics::lease("redis", name, promises);
+pub(crate) fn semantics(mode: &'static str) -> Semantics {
+    let promises = Promises::new(if mode == SINGLE { promise } else { promise_of_several });
+    let mut semantics = Semantics::lease("redis", mode, promises);
     semantics.fairness = Fairness::Fifo;
     semantics.sharing = Sharing::Fifo;
     semantics.wake_up = WakeUp::Push { fallback: HEARTBEAT };
     semantics
+}
+
+/// What a majority of independent nodes promises: the same for faults of most nodes at once, and all for faults of fewer. The nodes
+/// keep no queue and send no messages, because no node knows more than its own part: waiters poll.
+pub(crate) fn redlock() -> Semantics {
+    let promise_of_majority = |fault| match fault {
+        Fault::MinorityDown => Outcome::Holds,
+        fault => promise(fault),
+    };
+    Semantics::lease("redis", "redlock", Promises::new(promise_of_majority))
 }
 
 /// Replicas follow their primary at some distance, and one takes over when it fails: also with `wait_replicas`, which

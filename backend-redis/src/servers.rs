@@ -1,6 +1,6 @@
 //! The servers of one store: scripts run on the one that has the keys.
 
-use crate::connection::{Call, ConfirmKind, Confirmed, Link};
+use crate::connection::{Call, ConfirmKind, Link, Reply, Route};
 use crate::keys::LockKeys;
 use crate::reply;
 use crate::scripts::Script;
@@ -15,33 +15,17 @@ use std::sync::Arc;
 use std::time::Duration;
 use tokio::time::timeout;
 
+/// The mode of one server that is always the same.
+pub(crate) const SINGLE: &str = "single";
 /// How long a waiter that is in the queue already waits for its subscription: half of the time between two heartbeats.
 const LISTENS_WITHIN: Duration = Duration::from_millis(250);
 
-/// The servers of one store.
 #[derive(Debug)]
 pub(crate) enum Servers {
     /// One server has all names: always the same, or the primary of the moment.
-    One(Arc<PrimaryNode>),
+    One(Arc<Link>),
     /// Several have some names each.
-    Cluster(Cluster),
-}
-
-/// One primary, and the channel to which this process subscribes on it.
-#[derive(Debug)]
-pub(crate) struct PrimaryNode {
-    pub(crate) link: Link,
-    pub(crate) channel: String,
-}
-
-/// The reply to a call, which may be an error of the server.
-#[derive(Debug)]
-pub(crate) struct Reply {
-    /// The server that gave it.
-    pub(crate) node: Arc<PrimaryNode>,
-    pub(crate) value: Value,
-    /// Whether the replicas have what was written, if they were asked.
-    pub(crate) confirmed: Option<Confirmed>,
+    Cluster(Arc<Cluster>),
 }
 
 /// The claim's part of a request: the keys of its name, and its arguments.
@@ -51,62 +35,46 @@ impl Servers {
     /// The servers of a deployment. Connects to nothing yet.
     pub(crate) fn new(deployment: Deployment, waiters: &Arc<WaiterRegistry>, channel: String) -> Self {
         let waiters = Arc::clone(waiters);
-        let link = match deployment {
-            Deployment::Single(target) => Link::new(target, waiters),
-            Deployment::Sentinel(group) => Link::to_primary(Sentinels::new(group), waiters),
-            Deployment::Cluster(seeds) => return Self::Cluster(Cluster::new(seeds, waiters, channel)),
+        let route = match deployment {
+            Deployment::Single(target) => Route::Server(target),
+            Deployment::Sentinel(group) => Route::Primary(Sentinels::new(group)),
+            Deployment::Cluster(seeds) => {
+                return Self::Cluster(Arc::new(Cluster::new(seeds, waiters, channel)));
+            }
         };
-        Self::One(Arc::new(PrimaryNode { link, channel }))
+        Self::One(Link::new(route, waiters, channel))
     }
 
     /// Makes sure that there is a connection, if all names are on one server.
     pub(crate) async fn connect(&self) -> Result<()> {
         match self {
-            Self::One(node) => node.link.connect().await,
+            Self::One(link) => link.connection().await.map(drop),
             Self::Cluster(_) => Ok(()),
         }
     }
 
-    /// Runs a script for one claim.
-    ///
-    /// # Errors
-    ///
-    /// As of [`Link::run`].
+    /// Runs a script for one claim. Errors as of [`Link::run`].
     pub(crate) async fn run(&self, script: &'static Script, keys: &LockKeys, args: &[&str]) -> Result<Value> {
         let keys = script.keys_of(&[keys]);
-        let Reply { node, value, .. } = self.ask(Call::new(script, &keys, args)).await?;
-        node.link.check_reply(script, &keys, value).await
+        let Reply { link, value, .. } = self.ask(Call::new(script, &keys, args)).await?;
+        link.check_reply(script, &keys, value).await
     }
 
-    /// As [`run`](Self::run); afterwards waits for replicas to have what it wrote, and says whether they have.
-    pub(crate) async fn run_confirmed(
-        &self,
-        script: &'static Script,
-        keys: &LockKeys,
-        args: &[&str],
-        confirm: (Replicas, ConfirmKind),
-    ) -> Result<(Value, Confirmed)> {
-        let keys = script.keys_of(&[keys]);
-        let call = Call { confirm: Some(confirm), ..Call::new(script, &keys, args) };
-        let Reply { node, value, confirmed } = self.ask(call).await?;
-        Ok((node.link.check_reply(script, &keys, value).await?, confirmed.unwrap_or(Confirmed::By(0))))
-    }
-
-    /// Runs a script for several claims in one request; `shared_args` stand before those of each claim. The second value of an answer is false if too few replicas have what
-    /// was written, where they were asked.
+    /// Runs a script for several claims in one request; `shared_args` stand before those of each claim. With each answer, how many
+    /// replicas have what was written, where they are asked.
     pub(crate) async fn run_each(
         &self,
         script: &'static Script,
         shared_args: &[String],
         requests: &[ClaimRequest],
         confirm: Option<(Replicas, ConfirmKind)>,
-    ) -> Vec<Result<(Value, bool)>> {
+    ) -> Vec<Result<(Value, Option<Result<u32>>)>> {
         let keys: Vec<_> = requests.iter().map(|(keys, _)| keys).collect();
         let keys = script.keys_of(&keys);
         let args = shared_args.iter().chain(requests.iter().flat_map(|(_, args)| args));
         let args: Vec<&str> = args.map(String::as_str).collect();
         let reply = self.ask(Call { confirm, ..Call::new(script, &keys, &args) }).await;
-        let Reply { node, value, confirmed } = match reply {
+        let Reply { link, value, replicas } = match reply {
             Ok(reply) => reply,
             Err(why) => return requests.iter().map(|_| Err(why.clone())).collect(),
         };
@@ -114,56 +82,53 @@ impl Servers {
             let one_by_one = requests.chunks(1).map(|one| self.run_each(script, shared_args, one, confirm));
             return Box::pin(join_all(one_by_one)).await.into_iter().flatten().collect();
         }
-        let is_confirmed = matches!(confirmed, None | Some(Confirmed::Yes));
-        let answers = match value {
-            // The refusal of the whole request.
-            Value::ServerError(error) => vec![Value::ServerError(error); requests.len()],
-            value => match reply::split(value, requests.len()) {
-                Ok(answers) => answers,
-                Err(why) => {
-                    let why = node.link.here(why);
-                    return requests.iter().map(|_| Err(why.clone())).collect();
-                }
-            },
-        };
+        let answers = reply::split(value, requests.len());
         let check_reply = requests.iter().zip(answers).map(async |((keys, _), answer)| {
-            let answer = node.link.check_reply(script, &keys.all(), answer).await?;
-            Ok((answer, is_confirmed))
+            let answer = answer.map_err(|why| link.here(why))?;
+            Ok((link.check_reply(script, &keys.all(), answer).await?, replicas.clone()))
         });
         join_all(check_reply).await
     }
 
     /// The channel on which this process hears messages about the key's name; `None` if it hears none now.
     pub(crate) fn channel(&self, key: &str) -> Option<String> {
-        let node = match self {
-            Self::One(node) => Some(Arc::clone(node)),
+        let link = match self {
+            Self::One(link) => Some(Arc::clone(link)),
             Self::Cluster(cluster) => cluster.known_node_of(key),
         };
-        node.filter(|node| node.link.hears()).map(|node| node.channel.clone())
+        link.filter(|link| link.hears()).map(|link| link.channel.clone())
     }
 
     /// Sees to it that messages about the key's name are heard. True if they are, by now.
     pub(crate) async fn listen(&self, key: &str) -> bool {
-        match self.node_of(key).await {
+        match self.link(key).await {
             // A subscription goes on in a task of its own.
-            Ok(node) => timeout(LISTENS_WITHIN, node.link.listen(&node.channel)).await.unwrap_or(false),
+            Ok(link) => timeout(LISTENS_WITHIN, link.listen()).await.unwrap_or(false),
             Err(_) => false,
         }
     }
 
-    /// The server that has the key.
-    pub(crate) async fn node_of(&self, key: &str) -> Result<Arc<PrimaryNode>> {
+    pub(crate) async fn link(&self, key: &str) -> Result<Arc<Link>> {
         match self {
-            Self::One(node) => Ok(Arc::clone(node)),
+            Self::One(link) => Ok(Arc::clone(link)),
             Self::Cluster(cluster) => cluster.node_of(key).await,
         }
     }
 
     /// Each server that has names.
-    pub(crate) async fn each(&self) -> Result<Vec<Arc<PrimaryNode>>> {
+    pub(crate) async fn each(&self) -> Result<Vec<Arc<Link>>> {
         match self {
-            Self::One(node) => Ok(vec![Arc::clone(node)]),
+            Self::One(link) => Ok(vec![Arc::clone(link)]),
             Self::Cluster(cluster) => cluster.primaries().await,
+        }
+    }
+
+    /// How the servers are one store.
+    pub(crate) fn mode(&self) -> &'static str {
+        match self {
+            Self::One(link) if matches!(*link.route, Route::Primary(_)) => "sentinel",
+            Self::One(_) => SINGLE,
+            Self::Cluster(_) => "cluster",
         }
     }
 
@@ -184,23 +149,16 @@ impl Servers {
     /// Ends the connections. Requests under way get no answer.
     pub(crate) fn close(&self) {
         match self {
-            Self::One(node) => node.link.close(),
+            Self::One(link) => link.close(),
             Self::Cluster(cluster) => cluster.close(),
         }
     }
 
     async fn ask(&self, call: Call<'_>) -> Result<Reply> {
         match self {
-            Self::One(node) => PrimaryNode::ask(node, &call).await,
+            Self::One(link) => link.ask(&call).await,
             Self::Cluster(cluster) => Box::pin(cluster.ask(call)).await,
         }
-    }
-}
-
-impl PrimaryNode {
-    pub(crate) async fn ask(node: &Arc<Self>, call: &Call<'_>) -> Result<Reply> {
-        let (value, confirmed) = node.link.ask(call).await?;
-        Ok(Reply { node: Arc::clone(node), value, confirmed })
     }
 }
 

@@ -1,9 +1,13 @@
-//! A trial of all that locks need, on names that nobody uses.
+//! A trial of all that locks need, on names that are not in use.
 
 use crate::backend::RedisBackend;
-use leasehold_core::trial::{self, Failure, acquire, failed, release, renew};
+use crate::check::because;
+use crate::rights::unheard;
+use crate::semantics::HEARTBEAT;
+use leasehold_core::trial::{acquire, failed, release, renew};
 use leasehold_core::{
-    Attempt, Claim, Finding, HolderInfo, LockBackend, LockMode, LockName, OwnerId, Release, Result, Severity,
+    Attempt, Claim, Error, Finding, HolderInfo, LockBackend, LockMode, LockName, OwnerId, Release, Result,
+    Severity,
 };
 use std::collections::HashSet;
 use std::time::{Duration, Instant};
@@ -11,8 +15,6 @@ use tokio::time::timeout;
 
 /// Long enough for every step, and the longest time that a trial which is cut off leaves a name held.
 const TTL: Duration = Duration::from_secs(10);
-/// The interval of heartbeats. A waiter that is told of its grant has it earlier.
-const HEARTBEAT: Duration = Duration::from_millis(500);
 /// How many names are tried to find one on each node of a cluster.
 const NAMES: usize = 1000;
 
@@ -23,13 +25,13 @@ pub(crate) async fn try_locks(backend: &RedisBackend) -> Result<Vec<Finding>> {
     for name in one_name_for_each_server(backend).await? {
         match try_on(backend, &name).await {
             Ok(true) => {}
-            Ok(false) => findings.push(Finding::new(
-                Severity::Warning,
-                "W_UNHEARD",
-                "waiters are not told that a lock is theirs, and ask every half second: no message came in a trial",
+            Ok(false) => findings.push(unheard(
+                "no message came in a trial",
                 "look whether the server knows PUBLISH and SUBSCRIBE, and at what stands between",
             )),
-            Err(failure) => findings.push(trial::finding(failure)),
+            Err(why) => {
+                findings.push(because(Severity::Error, "E_TRIAL", "a trial lock could not be ", &why));
+            }
         }
     }
     Ok(findings)
@@ -48,12 +50,11 @@ async fn one_name_for_each_server(backend: &RedisBackend) -> Result<Vec<LockName
     Ok(names)
 }
 
-/// True if the waiter was told of its grant, or need not be.
-async fn try_on(backend: &RedisBackend, name: &LockName) -> Result<bool, Failure> {
-    let claim = |mode: LockMode| -> Result<Claim, Failure> {
-        let owner = OwnerId::random().map_err(|why| ("named", why))?;
+/// True if the waiter was told of its grant, or need not be. An error names its step.
+async fn try_on(backend: &RedisBackend, name: &LockName) -> Result<bool> {
+    let claim = |mode: LockMode| -> Result<Claim> {
         let holder = HolderInfo::this_process().to_json();
-        Ok(Claim::new(name.clone(), owner, TTL, holder.as_str().into()).with_mode(mode))
+        Ok(Claim::new(name.clone(), OwnerId::random()?, TTL, holder.as_str().into()).with_mode(mode))
     };
     let holder = claim(LockMode::Exclusive)?;
     let waiter = claim(LockMode::Exclusive)?.with_waiting(true);
@@ -66,8 +67,8 @@ async fn try_on(backend: &RedisBackend, name: &LockName) -> Result<bool, Failure
     }
     let forgotten = backend.forget(name).await;
     let told = tried?;
-    removed.map_err(|why| ("released", why))?;
-    forgotten.map_err(|why| ("removed", why))?;
+    removed.map_err(step("released"))?;
+    forgotten.map_err(step("removed"))?;
     Ok(told)
 }
 
@@ -76,21 +77,25 @@ async fn try_steps(
     holder: &Claim,
     waiter: &Claim,
     readers: &[Claim],
-) -> Result<bool, Failure> {
-    acquire(backend, holder).await.map_err(|why| ("acquired", why))?;
-    renew(backend, holder).await.map_err(|why| ("renewed", why))?;
-    backend.try_acquire(waiter).await.map_err(|why| ("waited for", why))?;
-    release(backend, holder).await.map_err(|why| ("released", why))?;
-    let told = hand_over(backend, waiter).await.map_err(|why| ("handed over", why))?;
-    release(backend, waiter).await.map_err(|why| ("released", why))?;
+) -> Result<bool> {
+    acquire(backend, holder).await.map_err(step("acquired"))?;
+    renew(backend, holder).await.map_err(step("renewed"))?;
+    backend.try_acquire(waiter).await.map_err(step("waited for"))?;
+    release(backend, holder).await.map_err(step("released"))?;
+    let told = hand_over(backend, waiter).await.map_err(step("handed over"))?;
+    release(backend, waiter).await.map_err(step("released"))?;
     for reader in readers {
-        acquire(backend, reader).await.map_err(|why| ("shared", why))?;
+        acquire(backend, reader).await.map_err(step("shared"))?;
     }
     for reader in readers {
-        renew(backend, reader).await.map_err(|why| ("renewed by a reader", why))?;
-        release(backend, reader).await.map_err(|why| ("released by a reader", why))?;
+        renew(backend, reader).await.map_err(step("renewed by a reader"))?;
+        release(backend, reader).await.map_err(step("released by a reader"))?;
     }
     Ok(told)
+}
+
+fn step(step: &'static str) -> impl Fn(Error) -> Error {
+    move |why| why.context(step)
 }
 
 /// True if the waiter had the lock before its next heartbeat, or hears no messages here.

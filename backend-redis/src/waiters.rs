@@ -1,17 +1,14 @@
 //! The waiters of this process, and the messages that a lock was handed over to one of them.
 //!
-//! All of them share one channel. A message names an owner, its place in the queue and the token of its grant. It counts only if it
-//! names the place of the server's last answer: the grant is then later than the request for that answer, and the lease is counted
-//! from that request. A message for another place is old, or its answer was lost; the next heartbeat of the owner finds out.
+//! All of them share one channel. A message names an owner, its place in the queue and the token of its grant. A place is the score
+//! in the sorted set of the queue; later places are larger. A message counts only if it names the place of the server's last answer:
+//! the grant is then later than the request for that answer, and the lease is counted from that request. A message for another place
+//! is old, or its answer was lost; the next heartbeat of the owner finds out.
 
 use leasehold_core::{FencingToken, Grant, LockName, OwnerId};
 use std::collections::HashMap;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use tokio::sync::Notify;
-
-/// A place in the queue of a name: its score in the sorted set. Places are unique, and later ones are larger.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub(crate) struct QueueScore(pub(crate) u64);
 
 /// The waiters of this process, and the last message for each.
 #[derive(Debug, Default)]
@@ -30,8 +27,8 @@ struct Waiters {
 struct Waiter {
     name: LockName,
     /// As the last answer of the server named it.
-    place: Option<QueueScore>,
-    message: Option<(QueueScore, FencingToken)>,
+    place: Option<u64>,
+    message: Option<(u64, FencingToken)>,
     /// Keeps one notification until it is seen.
     changed: Arc<Notify>,
 }
@@ -67,7 +64,7 @@ impl WaiterRegistry {
     ///
     /// The answer may be late: tasks that share a claim ask for the same owner, and one of them may not be polled for long. A
     /// grant at an earlier place has ended by then.
-    pub(crate) fn set_place(&self, owner: OwnerId, place: QueueScore) {
+    pub(crate) fn set_place(&self, owner: OwnerId, place: u64) {
         if let Some(waiter) = self.waiters().by_owner.get_mut(&owner) {
             if waiter.place.is_none_or(|known| known <= place) {
                 waiter.place = Some(place);
@@ -138,10 +135,10 @@ impl Waiters {
     }
 }
 
-fn parse(message: &str) -> Option<(OwnerId, QueueScore, FencingToken)> {
+fn parse(message: &str) -> Option<(OwnerId, u64, FencingToken)> {
     let mut words = message.split(' ');
     let owner = OwnerId::from_hex(words.next()?)?;
-    let place = QueueScore(words.next()?.parse().ok()?);
+    let place = words.next()?.parse().ok()?;
     let token = FencingToken::new(words.next()?.parse().ok()?);
     words.next().is_none().then_some((owner, place, token))
 }
@@ -175,7 +172,7 @@ mod tests {
         let (waiters, owner) = registry();
         waiters.deliver(&message(owner, 5, 77));
         assert_eq!(granted(&waiters, owner), None, "no answer has named a place yet");
-        waiters.set_place(owner, QueueScore(6));
+        waiters.set_place(owner, 6);
         assert_eq!(granted(&waiters, owner), None, "of an earlier place");
         waiters.deliver(&message(owner, 6, 78));
         assert_eq!(granted(&waiters, owner), Some(78));
@@ -186,7 +183,7 @@ mod tests {
     fn message_before_the_answer_that_names_the_place_is_kept() {
         let (waiters, owner) = registry();
         waiters.deliver(&message(owner, 5, 77));
-        waiters.set_place(owner, QueueScore(5));
+        waiters.set_place(owner, 5);
         assert!(waiters.changed(owner).now_or_never().is_some(), "a notification is kept until it is seen");
         assert_eq!(granted(&waiters, owner), Some(77));
     }
@@ -196,8 +193,8 @@ mod tests {
     fn late_answer_brings_no_grant_of_an_earlier_place_back() {
         let (waiters, owner) = registry();
         waiters.deliver(&message(owner, 1, 77));
-        waiters.set_place(owner, QueueScore(5));
-        waiters.set_place(owner, QueueScore(1));
+        waiters.set_place(owner, 5);
+        waiters.set_place(owner, 1);
         assert_eq!(granted(&waiters, owner), None, "that lease has ended long ago");
         waiters.deliver(&message(owner, 5, 78));
         assert_eq!(granted(&waiters, owner), Some(78));
@@ -207,9 +204,9 @@ mod tests {
     #[test]
     fn grant_from_before_the_servers_clock_went_back_is_not_taken() {
         let (waiters, owner) = registry();
-        waiters.set_place(owner, QueueScore(5));
+        waiters.set_place(owner, 5);
         waiters.deliver(&message(owner, 5, 77));
-        waiters.set_place(owner, QueueScore(2));
+        waiters.set_place(owner, 2);
         assert_eq!(granted(&waiters, owner), None);
     }
 
@@ -231,7 +228,7 @@ mod tests {
         let (waiters, queued) = registry();
         let fresh = OwnerId::random().unwrap();
         waiters.add(fresh, &job());
-        waiters.set_place(queued, QueueScore(1));
+        waiters.set_place(queued, 1);
         waiters.remove_unless_queued(fresh);
         waiters.remove_unless_queued(queued);
         assert_eq!(waiters.waiters().by_owner.keys().collect::<Vec<_>>(), [&queued]);

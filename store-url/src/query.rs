@@ -2,6 +2,7 @@ use super::{decode, invalid, redact};
 use crate::did_you_mean;
 use leasehold_core::{Error, Result, parse_duration};
 use std::fmt;
+use std::ops::RangeInclusive;
 use std::time::Duration;
 
 /// The parameters of a URL. The backend takes each parameter that it knows; a parameter that is left, such as a mistyped
@@ -27,6 +28,24 @@ impl Query {
     /// Takes a duration such as `1500ms`.
     pub fn take_duration(&mut self, key: &'static str) -> Result<Option<Duration>> {
         self.take(key).map(|text| parse_duration(key, &text)).transpose()
+    }
+
+    /// Takes a duration within a range.
+    pub fn take_duration_within(
+        &mut self,
+        key: &'static str,
+        range: &RangeInclusive<Duration>,
+    ) -> Result<Option<Duration>> {
+        let (least, most) = (range.start(), range.end());
+        match self.take_duration(key)? {
+            Some(short) if short < *least => {
+                Err(Error::invalid(key, format_args!("{short:?}, at least {least:?}"), "lengthen it"))
+            }
+            Some(long) if long > *most => {
+                Err(Error::invalid(key, format_args!("{long:?}, at most {most:?}"), "shorten it"))
+            }
+            duration => Ok(duration),
+        }
     }
 
     /// Takes one of a few words.

@@ -7,29 +7,25 @@
 use super::multiplexed::{Connection, NoAnswer};
 use super::stream;
 use super::tls::refusal_by_peer;
-use crate::reply::text;
+use crate::reply::{info_field, text};
 use crate::server_error::{is_unknown_command, known_refusal};
 use crate::target::{Protocol, Target};
 use crate::waiters::WaiterRegistry;
 use leasehold_core::{Error, ErrorKind, Result};
 use leasehold_store_url::Secret;
 use redis::{Cmd, RedisError, Value};
-use secrecy::{ExposeSecret, SecretString};
+use secrecy::SecretString;
+use std::collections::HashMap;
 use std::sync::Arc;
 use tokio::time::{Instant, timeout_at};
 
 /// Under this name the server lists our connections (`CLIENT LIST`).
 const CLIENT_NAME: &str = "leasehold";
-/// The user of a connection that names none.
-const DEFAULT_USER: &str = "default";
 /// The first versions whose commands suffice: `SET` with `NX` and `GET`, and `PEXPIRE` with `GT`.
 const OLDEST: (u32, u32) = (7, 0);
 
-/// Makes a connection that is ready for requests. The deadline covers all steps, and an error names its step.
-///
-/// # Errors
-///
-/// Never [`Indeterminate`](ErrorKind::Indeterminate): no request changed anything.
+/// Makes a connection that is ready for requests. The deadline covers all steps, and an error names its step. It is never
+/// [`Indeterminate`](ErrorKind::Indeterminate): no request changed anything.
 pub(super) async fn connect(
     target: &Target,
     waiters: &Arc<WaiterRegistry>,
@@ -39,14 +35,17 @@ pub(super) async fn connect(
     let password = target.login.as_ref().and_then(|login| login.password.as_ref());
     let handshake =
         Handshake { target, password: password.map(Secret::read).transpose()?, waiters, deadline };
-    if target.protocol != Some(Protocol::Resp2) {
-        match handshake.resp3().await? {
-            Some(made) => return Ok(made),
-            None if target.protocol == Some(Protocol::Resp3) => return Err(no_resp3()),
-            None => {}
-        }
-    }
-    handshake.resp2().await
+    let made = match target.protocol {
+        Some(protocol) => handshake.speak(protocol).await?,
+        None => match handshake.speak(Protocol::Resp3).await? {
+            None => handshake.speak(Protocol::Resp2).await?,
+            made => made,
+        },
+    };
+    made.ok_or_else(|| {
+        Error::new(ErrorKind::Misconfigured, "it does not know HELLO, so protocol=resp3 cannot be had")
+            .with_help("leave the protocol out")
+    })
 }
 
 /// What is said to one target.
@@ -59,60 +58,36 @@ struct Handshake<'a> {
 
 impl Handshake<'_> {
     /// None if `HELLO 3` is not known at the other end.
-    async fn resp3(&self) -> Result<Option<(Connection, ServerFacts)>> {
-        let connection = match self.open(Protocol::Resp3).await? {
-            Err(NoAnswer::Broken(error)) if is_unknown_hello(&error) => return Ok(None),
-            opened => opened.map_err(refused)?,
-        };
-        // redis-rs keeps the answer to its own `HELLO` to itself.
-        let hello = redis::cmd("HELLO").arg(3).arg("SETNAME").arg(CLIENT_NAME).take();
-        let replies = self.request(&connection, [Some(hello), self.select()]).await?;
-        check(&replies)?;
-        Ok(Some((connection, replies.first().map(ServerFacts::read).unwrap_or_default())))
-    }
-
-    async fn resp2(&self) -> Result<(Connection, ServerFacts)> {
-        let connection = self.open(Protocol::Resp2).await?.map_err(refused)?;
-        let mut hello = redis::cmd("HELLO");
-        hello.arg(2);
-        if let Some((user, password)) = self.login() {
-            hello.arg("AUTH").arg(user).arg(password);
-        }
-        hello.arg("SETNAME").arg(CLIENT_NAME);
-        let replies = self.request(&connection, [Some(hello), self.select()]).await?;
-        if !matches!(replies.first(), Some(Value::ServerError(error)) if is_unknown_command(error.details()))
-        {
-            check(&replies)?;
-            return Ok((connection, replies.first().map(ServerFacts::read).unwrap_or_default()));
-        }
-        // A proxy, or an old server: the older way to log in, and a question that it need not answer.
-        let login = self.login().map(|(user, password)| redis::cmd("AUTH").arg(user).arg(password).take());
-        check(&self.request(&connection, [login, self.select()]).await?)?;
-        let info = self.request(&connection, [Some(redis::cmd("INFO").arg("server").take()), None]).await?;
-        Ok((connection, info.first().map(ServerFacts::read_info).unwrap_or_default()))
-    }
-
-    async fn open(&self, protocol: Protocol) -> Result<Result<Connection, NoAnswer>> {
+    async fn speak(&self, protocol: Protocol) -> Result<Option<(Connection, ServerFacts)>> {
         let Self { target, password, waiters, deadline } = self;
         let stream = stream::open(target, *deadline).await?;
         let made = Connection::over(stream, target, protocol, password.as_ref(), waiters);
-        Ok(timeout_at(*deadline, made).await.unwrap_or_else(|_| Err(self.late())))
+        let connection = match timeout_at(*deadline, made).await.unwrap_or_else(|_| Err(self.late())) {
+            Err(NoAnswer::Broken(error)) if protocol == Protocol::Resp3 && is_unknown_hello(&error) => {
+                return Ok(None);
+            }
+            made => made.map_err(refused)?,
+        };
+        // redis-rs keeps the answer to its own `HELLO` to itself.
+        let version = if protocol == Protocol::Resp3 { 3 } else { 2 };
+        let hello = redis::cmd("HELLO").arg(version).arg("SETNAME").arg(CLIENT_NAME).take();
+        let facts = match self.request(&connection, &hello).await? {
+            Value::ServerError(error) if is_unknown_command(error.details()) => {
+                // A proxy, or a server that is too old. It need not answer this question.
+                let info = self.request(&connection, redis::cmd("INFO").arg("server")).await?;
+                ServerFacts::read_info(&info)
+            }
+            reply => ServerFacts::read(&check(reply)?),
+        };
+        if target.database != 0 {
+            check(self.request(&connection, redis::cmd("SELECT").arg(target.database)).await?)?;
+        }
+        Ok(Some((connection, facts)))
     }
 
-    async fn request(&self, connection: &Connection, commands: [Option<Cmd>; 2]) -> Result<Vec<Value>> {
-        let commands: Vec<Cmd> = commands.into_iter().flatten().collect();
-        let replies = timeout_at(self.deadline, connection.request_all(&commands)).await;
-        replies.unwrap_or_else(|_| Err(self.late())).map_err(refused)
-    }
-
-    fn login(&self) -> Option<(&str, &str)> {
-        let user = self.target.login.as_ref()?.user.as_deref().unwrap_or(DEFAULT_USER);
-        Some((user, self.password.as_ref().map_or("", ExposeSecret::expose_secret)))
-    }
-
-    fn select(&self) -> Option<Cmd> {
-        let database = self.target.database;
-        (database != 0).then(|| redis::cmd("SELECT").arg(database).take())
+    async fn request(&self, connection: &Connection, command: &Cmd) -> Result<Value> {
+        let reply = timeout_at(self.deadline, connection.request(command)).await;
+        reply.unwrap_or_else(|_| Err(self.late())).map_err(refused)
     }
 
     fn late(&self) -> NoAnswer {
@@ -120,18 +95,11 @@ impl Handshake<'_> {
     }
 }
 
-/// The command that asks the server who it is, later on.
-pub(super) fn question() -> Cmd {
-    redis::cmd("HELLO")
-}
-
-/// The first refusal among the replies.
-fn check(replies: &[Value]) -> Result<()> {
-    let refusal = replies.iter().find_map(|reply| match reply {
-        Value::ServerError(error) => Some(error),
-        _ => None,
-    });
-    refusal.map_or(Ok(()), |error| Err(refusal_of(error.code(), error.details().unwrap_or_default())))
+fn check(reply: Value) -> Result<Value> {
+    match reply {
+        Value::ServerError(error) => Err(refusal_of(error.code(), error.details().unwrap_or_default())),
+        reply => Ok(reply),
+    }
 }
 
 fn refusal_of(code: &str, text: &str) -> Error {
@@ -150,33 +118,31 @@ fn is_unknown_hello(error: &RedisError) -> bool {
 }
 
 /// There is no connection.
-pub(super) fn refused(why: NoAnswer) -> Error {
-    match why {
+fn refused(why: NoAnswer) -> Error {
+    let error = match why {
         NoAnswer::Overdue(timeout) => {
             let message = format!("it accepted a connection, but did not answer within {timeout:?}");
-            Error::new(ErrorKind::Unavailable, message)
-                .with_help("look at the server; if the port takes only TLS, write rediss://")
+            return Error::new(ErrorKind::Unavailable, message)
+                .with_help("look at the server; if the port takes only TLS, write rediss://");
         }
-        NoAnswer::Broken(error) if error.kind() == redis::ErrorKind::Parse => {
+        NoAnswer::Broken(error) => error,
+    };
+    match (error.kind(), error.code()) {
+        (redis::ErrorKind::Parse, _) => {
             // Without its cause: a stranger's text need not be repeated.
             let message = "what answers there does not speak the protocol of Redis";
             Error::new(ErrorKind::Misconfigured, message)
                 .with_help("look at the port in the URL; if it takes only TLS, write rediss://")
         }
-        NoAnswer::Broken(error) => match error.code() {
-            Some(code) => refusal_of(code, error.detail().unwrap_or_default()),
-            None => refusal_by_peer(&error).unwrap_or_else(|| {
-                Error::new(ErrorKind::Unavailable, "it accepted a connection and closed it")
-                    .with_source(error)
-                    .with_help("look at the log of the server; if the port takes only TLS, write rediss://")
-            }),
-        },
+        // redis-rs tells no more of a login in RESP2.
+        (redis::ErrorKind::AuthenticationFailed, _) => refusal_of("WRONGPASS", ""),
+        (_, Some(code)) => refusal_of(code, error.detail().unwrap_or_default()),
+        (_, None) => refusal_by_peer(&error).unwrap_or_else(|| {
+            Error::new(ErrorKind::Unavailable, "it accepted a connection and closed it")
+                .with_source(error)
+                .with_help("look at the log of the server; if the port takes only TLS, write rediss://")
+        }),
     }
-}
-
-fn no_resp3() -> Error {
-    Error::new(ErrorKind::Misconfigured, "it does not know HELLO, so protocol=resp3 cannot be had")
-        .with_help("leave the protocol out")
 }
 
 /// What a server says of itself. Empty as far as it says nothing.
@@ -192,66 +158,25 @@ pub(crate) struct ServerFacts {
 }
 
 impl ServerFacts {
-    /// Reads the reply to `HELLO`: a map, or in the older protocol a list.
+    /// Reads the reply to `HELLO`: a map, or in RESP2 a list.
     pub(crate) fn read(reply: &Value) -> Self {
-        let mut facts = Self::default();
-        let mut enter = |key: &Value, value: &Value| {
-            let field = match text(key).as_deref() {
-                Some("server") => &mut facts.flavour,
-                Some("version") => &mut facts.version,
-                Some("mode") => &mut facts.mode,
-                Some("role") => &mut facts.role,
-                _ => return,
-            };
-            *field = text(value).unwrap_or_default();
-        };
-        match reply {
-            Value::Map(pairs) => pairs.iter().for_each(|(key, value)| enter(key, value)),
-            Value::Array(list) => list.chunks_exact(2).for_each(|pair| enter(&pair[0], &pair[1])),
-            _ => {}
-        }
-        facts
+        let fields: HashMap<String, Value> = redis::from_redis_value_ref(reply).unwrap_or_default();
+        let field = |name| fields.get(name).and_then(text).unwrap_or_default();
+        Self { flavour: field("server"), version: field("version"), mode: field("mode"), role: field("role") }
     }
 
     /// Reads the reply to `INFO`, of a server that is too old for `HELLO`. An empty reply is a proxy's, or a missing right.
     pub(crate) fn read_info(reply: &Value) -> Self {
         let text = text(reply).unwrap_or_default();
-        let field = |name: &str| {
-            let value = text.lines().find_map(|line| line.strip_prefix(name)?.strip_prefix(':'));
-            value.unwrap_or_default().trim().to_owned()
-        };
+        let field = |name| info_field(&text, name).unwrap_or_default().to_owned();
         let (version, mode) = (field("redis_version"), field("redis_mode"));
         Self { flavour: "redis".to_owned(), version, mode, ..Self::default() }
     }
 
-    /// Refuses what has no data, and what is too old.
-    pub(super) fn check(&self) -> Result<()> {
-        if self.is_sentinel() {
-            let message = "it is a Sentinel: it knows who has the data, and has none";
-            return Err(Error::new(ErrorKind::Misconfigured, message)
-                .with_help("use the URL of a Sentinel group, redis+sentinel://host:26379/name, or the address of the primary"));
-        }
-        match self.release() {
-            Some(release) if release < OLDEST => Err(self.too_old()),
-            _ => Ok(()),
-        }
-    }
-
-    pub(super) fn is_sentinel(&self) -> bool {
-        self.mode == "sentinel"
-    }
-
-    /// The first two numbers of the version.
-    fn release(&self) -> Option<(u32, u32)> {
-        let mut numbers = self.version.split('.');
-        Some((numbers.next()?.parse().ok()?, numbers.next()?.parse().ok()?))
-    }
-
-    fn too_old(&self) -> Error {
-        let message =
-            format!("it is {} {}, which lacks commands that locks need", self.flavour, self.version);
-        Error::new(ErrorKind::Misconfigured, message)
-            .with_help("use Redis 7.0 or later, or Valkey 7.2 or later")
+    /// True if commands are missing that locks need. False if the version is not known.
+    pub(super) fn is_too_old(&self) -> bool {
+        let mut numbers = self.version.split('.').map(str::parse::<u32>);
+        matches!((numbers.next(), numbers.next()), (Some(Ok(major)), Some(Ok(minor))) if (major, minor) < OLDEST)
     }
 }
 
@@ -276,10 +201,10 @@ mod tests {
     #[test]
     fn versions_are_compared_as_numbers() {
         for new in ["7.0.0", "7.2.4", "8.0.1", "10.0.0", "255.255.255", "unstable", ""] {
-            assert!(facts(new).check().is_ok(), "{new}");
+            assert!(!facts(new).is_too_old(), "{new}");
         }
         for old in ["6.2.14", "5.0", "6.9.99"] {
-            assert!(facts(old).check().is_err(), "{old}");
+            assert!(facts(old).is_too_old(), "{old}");
         }
     }
 

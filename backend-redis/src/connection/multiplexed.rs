@@ -1,7 +1,6 @@
 use super::stream::Stream;
 use crate::target::{Address, Login, Protocol, Target};
 use crate::waiters::WaiterRegistry;
-use futures_util::future::try_join_all;
 use leasehold_core::{Error, ErrorKind};
 use redis::aio::MultiplexedConnection;
 use redis::{
@@ -14,22 +13,27 @@ use std::io;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
-use tokio::sync::{Mutex, Notify};
+use tokio::sync::{Mutex, watch};
 use tokio::task::AbortHandle;
 use tokio::time::Instant;
 
+/// The user of a connection that names none.
+const DEFAULT_USER: &str = "default";
 /// The pause after a refused subscription. Waiters ask meanwhile, as they do where no messages arrive.
 const PAUSE: Duration = Duration::from_secs(5);
 
 /// One connection of redis-rs that all requests share. It ends for good when it breaks, or when a reply is overdue: replies come
 /// in order, so a late one delays all that follow.
 #[derive(Debug)]
-pub(super) struct Connection {
+pub(crate) struct Connection {
     requests: MultiplexedConnection,
     /// The task that writes requests and reads replies.
     task: AbortHandle,
-    state: Arc<State>,
-    /// The server at its other end.
+    /// Closed once that task has ended.
+    end: watch::Receiver<()>,
+    overdue: AtomicBool,
+    /// True once the next request is to make another connection.
+    left: AtomicBool,
     target: Target,
     /// True if the server may send messages between replies.
     pub(super) takes_messages: bool,
@@ -39,18 +43,9 @@ pub(super) struct Connection {
     subscribing: Mutex<Option<Instant>>,
 }
 
-#[derive(Debug, Default)]
-struct State {
-    overdue: AtomicBool,
-    /// True once the next request is to make another connection.
-    left: AtomicBool,
-    ended: AtomicBool,
-    end: Notify,
-}
-
 /// Why a request got no answer.
 #[derive(Debug)]
-pub(super) enum NoAnswer {
+pub(crate) enum NoAnswer {
     /// None came within this time.
     Overdue(Duration),
     /// The connection broke first.
@@ -59,12 +54,12 @@ pub(super) enum NoAnswer {
 
 /// Ends with the task of a connection: it has returned, was aborted, or its runtime has ended.
 struct EndOnDrop {
-    state: Arc<State>,
+    end: Option<watch::Sender<()>>,
     waiters: Arc<WaiterRegistry>,
 }
 
 impl Connection {
-    /// A connection over this stream, in this protocol. RESP3 begins with `HELLO 3` and the login, RESP2 with nothing.
+    /// A connection over this stream, in this protocol. RESP3 begins with `HELLO 3` and the login, RESP2 with the login alone.
     pub(super) async fn over(
         stream: Box<dyn Stream>,
         target: &Target,
@@ -78,25 +73,25 @@ impl Connection {
             let told = Arc::clone(waiters);
             config = config.set_push_sender(move |message| hear(&told, &message));
             info = info.set_protocol(ProtocolVersion::RESP3);
-            if let Some(Login { user, .. }) = &target.login {
-                info = info.set_password(password.map_or("", ExposeSecret::expose_secret));
-                if let Some(user) = user {
-                    info = info.set_username(user);
-                }
-            }
+        }
+        if let Some(Login { user, .. }) = &target.login {
+            info = info.set_password(password.map_or("", ExposeSecret::expose_secret));
+            info = info.set_username(user.as_deref().unwrap_or(DEFAULT_USER));
         }
         let made = MultiplexedConnection::new_with_config(&info, stream, config).await;
         let (requests, driver) = made.map_err(NoAnswer::Broken)?;
-        let state = Arc::<State>::default();
-        let end = EndOnDrop { state: Arc::clone(&state), waiters: Arc::clone(waiters) };
+        let (ends, end) = watch::channel(());
+        let ends = EndOnDrop { end: Some(ends), waiters: Arc::clone(waiters) };
         let task = tokio::spawn(async move {
-            let _end = end;
+            let _ends = ends;
             driver.await;
         });
         Ok(Self {
             requests,
             task: task.abort_handle(),
-            state,
+            end,
+            overdue: AtomicBool::new(false),
+            left: AtomicBool::new(false),
             target: target.clone(),
             takes_messages: protocol == Protocol::Resp3,
             subscribed: AtomicBool::new(false),
@@ -104,15 +99,13 @@ impl Connection {
         })
     }
 
-    /// Where its other end is.
     pub(super) fn address(&self) -> &Address {
         &self.target.address
     }
 
     /// True if it is of use for requests.
     pub(super) fn is_open(&self) -> bool {
-        let State { overdue, left, ended, .. } = &*self.state;
-        ![overdue, left, ended].into_iter().any(|flag| flag.load(Ordering::SeqCst))
+        !self.left.load(Ordering::SeqCst) && self.end.has_changed().is_ok()
     }
 
     /// True if messages on the channel of the waiters arrive.
@@ -144,15 +137,12 @@ impl Connection {
         self.answer(requests.send_packed_command(command)).await
     }
 
-    /// Sends several commands; one reply for each, in order.
-    pub(super) async fn request_all(&self, commands: &[Cmd]) -> Result<Vec<Value>, NoAnswer> {
-        try_join_all(commands.iter().map(|command| self.request(command))).await
-    }
-
-    /// Sends several commands as one piece, with no other's between them; one reply for each, in order.
+    /// Sends commands as one piece, with no other's between them; one reply for each, in order.
     pub(super) async fn request_together(&self, commands: Vec<Cmd>) -> Result<Vec<Value>, NoAnswer> {
-        let mut together = redis::Pipeline::with_capacity(commands.len());
-        let count = commands.len();
+        if let [command] = commands.as_slice() {
+            return Ok(vec![self.request(command).await?]);
+        }
+        let (mut together, count) = (redis::Pipeline::with_capacity(commands.len()), commands.len());
         for command in commands {
             together.add_command(command);
         }
@@ -160,7 +150,6 @@ impl Connection {
         self.answer(requests.send_packed_commands(&together, 0, count)).await
     }
 
-    /// The connection of the client library.
     #[cfg(feature = "bench")]
     pub(super) fn bare(&self) -> MultiplexedConnection {
         self.requests.clone()
@@ -168,7 +157,7 @@ impl Connection {
 
     /// The next request is to make another connection. Requests under way get their answers: this one ends behind the last.
     pub(super) fn leave(&self) {
-        self.state.left.store(true, Ordering::SeqCst);
+        self.left.store(true, Ordering::SeqCst);
     }
 
     /// Ends it now. Requests under way get no answer.
@@ -181,31 +170,24 @@ impl Connection {
     ///
     /// The library may leave a request in the channel of a task that has ended (tokio-rs/tokio#7714); `end` wakes its caller.
     async fn answer<T>(&self, answer: impl Future<Output = RedisResult<T>>) -> Result<T, NoAnswer> {
-        // Made before the flag is read: it cannot miss the end.
-        let end = self.state.end.notified();
-        if self.state.ended.load(Ordering::SeqCst) {
-            return Err(self.no_answer(broken()));
-        }
-        tokio::select! {
+        let mut end = self.end.clone();
+        let error = tokio::select! {
             biased;
-            answer = answer => answer.map_err(|error| {
-                if error.is_timeout() {
-                    // The request may still be in a buffer of this host, and would be carried out late.
-                    self.state.overdue.store(true, Ordering::SeqCst);
-                    self.end();
-                }
-                self.no_answer(error)
-            }),
-            () = end => Err(self.no_answer(broken())),
+            answer = answer => match answer {
+                Ok(answer) => return Ok(answer),
+                Err(error) => error,
+            },
+            _ = end.changed() => io::Error::from(io::ErrorKind::BrokenPipe).into(),
+        };
+        if error.is_timeout() {
+            // The request may still be in a buffer of this host, and would be carried out late.
+            self.overdue.store(true, Ordering::SeqCst);
+            self.end();
         }
-    }
-
-    fn no_answer(&self, error: RedisError) -> NoAnswer {
-        if self.state.overdue.load(Ordering::SeqCst) {
-            NoAnswer::Overdue(self.target.timeouts.request)
-        } else {
-            NoAnswer::Broken(error)
-        }
+        Err(match self.overdue.load(Ordering::SeqCst) {
+            true => NoAnswer::Overdue(self.target.timeouts.request),
+            false => NoAnswer::Broken(error),
+        })
     }
 }
 
@@ -225,14 +207,10 @@ impl Drop for Connection {
 
 impl Drop for EndOnDrop {
     fn drop(&mut self) {
-        self.state.ended.store(true, Ordering::SeqCst);
-        self.state.end.notify_waiters();
+        // Before the waiters ask again.
+        drop(self.end.take());
         self.waiters.wake_all();
     }
-}
-
-fn broken() -> RedisError {
-    io::Error::from(io::ErrorKind::BrokenPipe).into()
 }
 
 impl NoAnswer {

@@ -5,129 +5,71 @@
 //! running into the time-out together. Renewals have a second connection, so that waiting grants cannot delay them.
 
 use super::Call;
-use super::call::{is_demoted, is_unknown_script, last_or_refusal};
-use super::multiplexed::Connection;
+use super::link::Link;
 use super::route::Route;
-use super::slot::ConnectionSlot;
-use crate::server_error::refusal;
+use crate::server_error::{refusal, shut_down};
 use crate::target::Replicas;
-use crate::waiters::WaiterRegistry;
 use leasehold_core::{Error, ErrorKind, Result};
 use redis::{Cmd, Value};
 use std::sync::Arc;
 use tokio::sync::Semaphore;
+use tokio::time::timeout;
 
 /// How many of these requests are under way at once: half of what the time-out has room for if all replicas are gone.
 const AT_ONCE: usize = 4;
 
-/// The connection for requests of one matter that replicas are to confirm, made when it is first needed.
-pub(super) struct Confirmations {
-    slot: Arc<ConnectionSlot>,
-    turns: Arc<Semaphore>,
-}
-
-/// What replicas are to confirm. Requests of one kind wait for each other, and for no others.
-#[derive(Clone, Copy, Debug)]
-pub(crate) enum ConfirmKind {
-    Grant,
-    Renewal,
-}
-
-/// What came of waiting for replicas.
+/// The link for requests of one kind that replicas are to confirm.
 #[derive(Debug)]
-pub(crate) enum Confirmed {
-    /// Enough of them have it.
-    Yes,
-    /// Only so many have said so in time.
-    By(u32),
-    /// It could not be asked.
-    Unasked(Error),
+pub(super) struct Confirming {
+    pub(super) link: Arc<Link>,
+    turns: Semaphore,
 }
 
-impl Confirmations {
-    pub(super) fn of(route: &Arc<Route>) -> Self {
-        let slot = Arc::new(ConnectionSlot::new(Arc::clone(route), Arc::<WaiterRegistry>::default()));
-        Self { slot, turns: Arc::new(Semaphore::new(AT_ONCE)) }
+impl Confirming {
+    pub(super) fn along(route: &Arc<Route>) -> Self {
+        let link = Arc::new(Link::along(Arc::clone(route), Arc::default(), String::new()));
+        Self { link, turns: Semaphore::new(AT_ONCE) }
     }
 
-    pub(super) fn close(&self) {
-        self.slot.close();
-    }
-
-    /// Calls a script, and waits for replicas to have what it wrote; the reply to the script as it is.
+    /// Calls a script, and waits for replicas to have what it wrote: the replies to its commands, and how many have it.
     ///
-    /// By a task of its own: a caller may keep its future and not poll it, and would use up a turn.
-    pub(super) async fn ask(
-        &self,
-        call: &Call<'_>,
-        replicas: Replicas,
-    ) -> Result<(Value, Option<Confirmed>)> {
-        let commands = |in_full| [call.commands(in_full), vec![wait_for(replicas)]].concat();
-        let (by_digest, in_full) = (commands(false), commands(true));
-        let (slot, turns) = (Arc::clone(&self.slot), Arc::clone(&self.turns));
+    /// Runs as a task: a caller may keep its future and not poll it, and would use up a turn.
+    pub(super) async fn ask(self: &Arc<Self>, call: &Call<'_>) -> Result<(Vec<Value>, Result<u32>)> {
+        let (by_digest, in_full, this) = (call.commands(false), call.commands(true), Arc::clone(self));
         let done = tokio::spawn(async move {
-            let turn = tokio::time::timeout(slot.route.request_timeout(), turns.acquire()).await;
+            let turn = timeout(this.link.route.timeouts().request, this.turns.acquire()).await;
             let Ok(Ok(_turn)) = turn else {
-                return Err(slot.here(crowded()));
+                let message = "too many requests wait for its replicas already";
+                let crowded = Error::new(ErrorKind::Unavailable, message);
+                return Err(this.link.here(crowded.with_help("look at its replicas: INFO replication")));
             };
-            let connection = slot.connection().await?;
-            let (mut reply, mut waited) = request(&slot, &connection, by_digest).await?;
-            if is_unknown_script(&reply) {
-                (reply, waited) = request(&slot, &connection, in_full).await?;
-            }
-            if is_demoted(&reply) {
-                connection.leave();
-            }
-            Ok((reply, Some(read(&slot, replicas, &waited))))
+            let mut replies = this.link.send_script(by_digest, || in_full).await?;
+            let count = this.read(replies.pop());
+            Ok((replies, count))
         });
-        done.await.unwrap_or_else(|error| Err(self.slot.here(unfinished(error))))
+        done.await.unwrap_or_else(|_| {
+            Err(self.link.here(shut_down(ErrorKind::Indeterminate, "while replicas were waited for")))
+        })
     }
 
     /// How many replicas follow the server.
-    pub(super) async fn count(&self, replicas: Replicas) -> Result<Confirmed> {
-        let connection = self.slot.connection().await?;
-        let waited = connection.request(&wait_for(replicas)).await;
-        let waited = waited.map_err(|why| self.slot.here(why.unknown_outcome()))?;
-        Ok(read(&self.slot, replicas, &waited))
+    pub(super) async fn count(&self, replicas: Replicas) -> Result<Result<u32>> {
+        let connection = self.link.connection().await?;
+        let mut replies = self.link.send(&connection, vec![wait_for(replicas)]).await?;
+        Ok(self.read(replies.pop()))
+    }
+
+    fn read(&self, waited: Option<Value>) -> Result<u32> {
+        match waited {
+            Some(Value::Int(count)) => Ok(u32::try_from(count).unwrap_or_default()),
+            Some(Value::ServerError(error)) => Err(self.link.here(refusal(&error, None))),
+            _ => Ok(0),
+        }
     }
 }
 
-/// The reply to the script, and to `WAIT` behind it.
-async fn request(
-    slot: &ConnectionSlot,
-    connection: &Connection,
-    commands: Vec<Cmd>,
-) -> Result<(Value, Value)> {
-    let replies = connection.request_together(commands).await;
-    let mut replies = replies.map_err(|why| slot.here(why.unknown_outcome()))?;
-    let waited = replies.pop().unwrap_or(Value::Nil);
-    Ok((last_or_refusal(replies), waited))
-}
-
-fn wait_for(replicas: Replicas) -> Cmd {
+pub(super) fn wait_for(replicas: Replicas) -> Cmd {
     // Zero would be for ever.
     let within = u64::try_from(replicas.within.as_millis().max(1)).unwrap_or(u64::MAX);
     redis::cmd("WAIT").arg(replicas.count).arg(within).take()
-}
-
-fn read(slot: &ConnectionSlot, replicas: Replicas, waited: &Value) -> Confirmed {
-    match waited {
-        Value::Int(count) => match u32::try_from(*count) {
-            Ok(count) if count >= replicas.count => Confirmed::Yes,
-            count => Confirmed::By(count.unwrap_or_default()),
-        },
-        Value::ServerError(error) => Confirmed::Unasked(slot.here(refusal(error, None))),
-        _ => Confirmed::By(0),
-    }
-}
-
-fn crowded() -> Error {
-    let message = "too many requests wait for its replicas already";
-    Error::new(ErrorKind::Unavailable, message).with_help("look at its replicas: INFO replication")
-}
-
-fn unfinished(error: tokio::task::JoinError) -> Error {
-    Error::new(ErrorKind::Indeterminate, "the runtime was shut down while replicas were waited for")
-        .with_source(error)
-        .with_help("ask on a runtime that lives as long as the answer takes")
 }

@@ -1,46 +1,43 @@
 //! Where a link leads: to one server, or to whichever is the primary now.
 
-use super::failover::FailoverMonitor;
 use super::handshake::ServerFacts;
-use crate::target::{Address, Target};
+use super::multiplexed::Connection;
+use crate::target::{Address, Target, Timeouts};
 use crate::topology::sentinel::{Epoch, Sentinels};
 use leasehold_core::{Error, ErrorKind, Result};
 use std::borrow::Cow;
 use std::fmt;
 use std::net::IpAddr;
+use std::sync::{Arc, Weak};
 use std::time::Duration;
 
-/// Where a link leads.
+/// The pause between two questions to the Sentinels who the primary is: for so long, and the time of an answer, two may hold.
+const PAUSE: Duration = Duration::from_secs(1);
+
 #[derive(Debug)]
 pub(crate) enum Route {
-    /// To this server.
     Server(Target),
     /// To this node of a cluster.
     Node(Target),
+    Sentinel(Target),
     /// To the server that the Sentinels name when it connects, for as long as they name no other.
-    Primary(Sentinels, FailoverMonitor),
+    Primary(Sentinels),
 }
 
 impl Route {
-    /// How long to wait for an answer.
-    pub(super) fn request_timeout(&self) -> Duration {
-        self.terms().timeouts.request
-    }
-
-    /// How long connecting may take.
-    pub(super) fn connect_timeout(&self) -> Duration {
-        self.terms().timeouts.connect
+    pub(super) fn timeouts(&self) -> Timeouts {
+        self.terms().timeouts
     }
 
     /// True if a password is sent to it unencrypted, over a network.
-    pub(super) fn shows_password(&self) -> bool {
+    pub(crate) fn shows_password(&self) -> bool {
         let Target { address, tls, login, .. } = self.terms();
         let password = login.as_ref().and_then(|login| login.password.as_ref());
         password.is_some() && tls.is_none() && matches!(address, Address::Tcp { .. })
     }
 
     /// The addresses behind the host name of one server. Empty for any other route, and if they cannot be looked up.
-    pub(super) async fn addresses(&self) -> Vec<IpAddr> {
+    pub(crate) async fn addresses(&self) -> Vec<IpAddr> {
         let Self::Server(Target { address: Address::Tcp { host, port }, .. }) = self else {
             return Vec::new();
         };
@@ -51,8 +48,10 @@ impl Route {
     /// The server to connect to now, and how new that is if it may be another one later.
     pub(super) async fn lead(&self) -> Result<(Cow<'_, Target>, Option<Epoch>)> {
         match self {
-            Self::Server(target) | Self::Node(target) => Ok((Cow::Borrowed(target), None)),
-            Self::Primary(sentinels, _) => {
+            Self::Server(target) | Self::Node(target) | Self::Sentinel(target) => {
+                Ok((Cow::Borrowed(target), None))
+            }
+            Self::Primary(sentinels) => {
                 let (target, epoch) = sentinels.primary().await?;
                 Ok((Cow::Owned(target), Some(epoch)))
             }
@@ -62,49 +61,96 @@ impl Route {
     /// Refuses a server that is not what the route should lead to. A server without facts is believed: a proxy
     /// may stand before it, and what it cannot do it refuses when it is asked.
     pub(super) fn check(&self, facts: &ServerFacts) -> Result<()> {
-        facts.check()?;
+        let ServerFacts { flavour, version, mode, role } = facts;
+        let (kind, message, help) = match self {
+            Self::Sentinel(_) if mode.is_empty() || mode == "sentinel" => return Ok(()),
+            Self::Sentinel(_) => (
+                ErrorKind::Misconfigured,
+                format!("it is no Sentinel, but {flavour} {version}"),
+                "use the URL of one server, redis://host:port, or look at the port",
+            ),
+            _ if mode == "sentinel" => (
+                ErrorKind::Misconfigured,
+                "it is a Sentinel: it knows who has the data, and has none".to_owned(),
+                "use the URL of a Sentinel group, redis+sentinel://host:26379/name, or the address of the primary",
+            ),
+            _ if facts.is_too_old() => (
+                ErrorKind::Misconfigured,
+                format!("it is {flavour} {version}, which lacks commands that locks need"),
+                "use Redis 7.0 or later, or Valkey 7.2 or later",
+            ),
+            // Also of one that has all slots: claims that are renewed together are of several.
+            Self::Server(_) | Self::Primary(_) if mode == "cluster" => (
+                ErrorKind::Misconfigured,
+                "it is a node of a cluster, which takes the keys of one slot at a time".to_owned(),
+                "use the URL of a cluster, redis+cluster://host:port",
+            ),
+            Self::Node(_) if mode == "standalone" => (
+                ErrorKind::Misconfigured,
+                "it is a server of its own, and no node of a cluster".to_owned(),
+                "use the URL of one server, redis://host:port",
+            ),
+            // It was demoted, or is about to be promoted; the Sentinels that named it have not heard yet.
+            Self::Primary(_) if !role.is_empty() && role != "master" => (
+                ErrorKind::Unavailable,
+                "the Sentinels name it as the primary, and it is a replica".to_owned(),
+                "wait until the fail-over is over; if it lasts, look at SENTINEL MASTERS",
+            ),
+            _ => return Ok(()),
+        };
+        Err(Error::new(kind, message).with_help(help))
+    }
+
+    /// What it leads to, for people.
+    pub(super) fn kind(&self) -> &'static str {
         match self {
-            Self::Server(_) | Self::Primary(..) if facts.mode == "cluster" => Err(node_of_cluster()),
-            Self::Node(_) if facts.mode == "standalone" => Err(no_cluster()),
-            Self::Primary(..) if !facts.role.is_empty() && facts.role != "master" => Err(no_primary()),
-            _ => Ok(()),
+            Self::Sentinel(_) => "Sentinel",
+            _ => "Redis",
+        }
+    }
+
+    pub(super) fn close(&self) {
+        if let Self::Primary(sentinels) = self {
+            sentinels.close();
         }
     }
 
     fn terms(&self) -> &Target {
         match self {
-            Self::Server(target) | Self::Node(target) => target,
-            Self::Primary(sentinels, _) => sentinels.terms(),
+            Self::Server(target) | Self::Node(target) | Self::Sentinel(target) => target,
+            Self::Primary(sentinels) => sentinels.terms(),
         }
     }
 }
 
-/// For people.
 impl fmt::Display for Route {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
-            Self::Server(target) | Self::Node(target) => target.address.fmt(f),
-            Self::Primary(sentinels, _) => sentinels.fmt(f),
+            Self::Server(target) | Self::Node(target) | Self::Sentinel(target) => target.address.fmt(f),
+            Self::Primary(sentinels) => sentinels.fmt(f),
         }
     }
 }
 
-fn no_cluster() -> Error {
-    Error::new(ErrorKind::Misconfigured, "it is a server of its own, and no node of a cluster")
-        .with_help("use the URL of one server, redis://host:port")
-}
-
-/// Also of one that has all slots: claims that are renewed together are of several.
-fn node_of_cluster() -> Error {
-    Error::new(
-        ErrorKind::Misconfigured,
-        "it is a node of a cluster, which takes the keys of one slot at a time",
-    )
-    .with_help("use the URL of a cluster, redis+cluster://host:port")
-}
-
-/// It was demoted, or is about to be promoted; the Sentinels that named it have not heard yet.
-fn no_primary() -> Error {
-    Error::new(ErrorKind::Unavailable, "the Sentinels name it as the primary, and it is a replica")
-        .with_help("wait until the fail-over is over; if it lasts, look at SENTINEL MASTERS")
+/// Ends a connection to a primary when the Sentinels name another server.
+///
+/// A primary that is replaced while it is well, as by `SENTINEL FAILOVER`, goes on as a primary for ten seconds: so long do
+/// the Sentinels wait before they make a replica of it. A lease that is renewed there meanwhile may be another owner's on the new
+/// one. One report of a later fail-over than `epoch`, which led to the old primary, is enough to leave it. A Sentinel that was cut
+/// off cannot have such a report.
+pub(super) async fn leave_when_replaced(route: Arc<Route>, connection: Weak<Connection>, mut epoch: Epoch) {
+    let Route::Primary(sentinels) = &*route else { return };
+    loop {
+        tokio::time::sleep(PAUSE).await;
+        if connection.upgrade().is_none_or(|connection| !connection.is_open()) {
+            return;
+        }
+        let Some(report) = sentinels.newer_than(epoch).await else { continue };
+        let Some(connection) = connection.upgrade() else { return };
+        if *connection.address() != report.address {
+            tracing::debug!(target: "leasehold", old = %connection.address(), new = %report.address, "replaced");
+            return connection.end();
+        }
+        epoch = report.epoch;
+    }
 }

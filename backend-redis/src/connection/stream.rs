@@ -1,11 +1,9 @@
-use super::Tls;
 use crate::target::{Address, Target};
 use futures_util::future::select_ok;
 use leasehold_core::{Error, ErrorKind, Result};
 use socket2::{SockRef, TcpKeepalive};
 use std::io;
 use std::net::SocketAddr;
-use std::path::Path;
 use std::time::Duration;
 use tokio::io::{AsyncRead, AsyncWrite};
 use tokio::net::{TcpStream, UnixStream, lookup_host};
@@ -22,17 +20,10 @@ impl<T: AsyncRead + AsyncWrite + Unpin + Send> Stream for T {}
 
 /// Opens a stream to the target. A failure here says that no request was sent.
 pub(super) async fn open(target: &Target, deadline: Instant) -> Result<Box<dyn Stream>> {
-    match (&target.address, &target.tls) {
-        (Address::Unix(path), _) => socket(path, deadline).await,
-        (Address::Tcp { host, port }, None) => Ok(Box::new(tcp(host, *port, deadline).await?)),
-        (Address::Tcp { host, port }, Some(tls)) => {
-            let stream = tcp(host, *port, deadline).await?;
-            encrypted(tls, stream, deadline).await
-        }
-    }
-}
-
-async fn tcp(host: &str, port: u16, deadline: Instant) -> Result<TcpStream> {
+    let (host, port) = match &target.address {
+        Address::Unix(path) => return Ok(Box::new(accepted(UnixStream::connect(path), deadline).await?)),
+        Address::Tcp { host, port } => (host.as_str(), *port),
+    };
     let addresses = timeout_at(deadline, lookup_host((host, port)))
         .await
         .map_err(|_| too_late("its address was not found"))?
@@ -43,11 +34,17 @@ async fn tcp(host: &str, port: u16, deadline: Instant) -> Result<TcpStream> {
         return Err(Error::new(ErrorKind::Unavailable, "its name has no address")
             .with_help("look at the host in the URL"));
     }
-    let (stream, _) = timeout_at(deadline, select_ok(attempts))
-        .await
-        .map_err(|_| too_late("it did not accept a connection"))?
-        .map_err(|error| unreachable("it cannot be reached", error))?;
-    Ok(stream)
+    let (stream, _) = accepted(select_ok(attempts), deadline).await?;
+    match &target.tls {
+        None => Ok(Box::new(stream)),
+        Some(tls) => {
+            let encrypted = timeout_at(deadline, tls.encrypt(stream)).await.map_err(|_| {
+                too_late("TLS was not agreed on")
+                    .with_help("if the port takes connections without TLS, write redis://")
+            })?;
+            Ok(Box::new(encrypted?))
+        }
+    }
 }
 
 async fn connect(address: SocketAddr) -> io::Result<TcpStream> {
@@ -58,21 +55,11 @@ async fn connect(address: SocketAddr) -> io::Result<TcpStream> {
     Ok(stream)
 }
 
-async fn socket(path: &Path, deadline: Instant) -> Result<Box<dyn Stream>> {
-    let stream = timeout_at(deadline, UnixStream::connect(path))
+async fn accepted<T>(connecting: impl Future<Output = io::Result<T>>, deadline: Instant) -> Result<T> {
+    timeout_at(deadline, connecting)
         .await
         .map_err(|_| too_late("it did not accept a connection"))?
-        .map_err(|error| unreachable("it cannot be reached", error))?;
-    Ok(Box::new(stream))
-}
-
-async fn encrypted(tls: &Tls, stream: TcpStream, deadline: Instant) -> Result<Box<dyn Stream>> {
-    let late = || {
-        too_late("TLS was not agreed on")
-            .with_help("if the port takes connections without TLS, write redis://")
-    };
-    let stream = timeout_at(deadline, tls.encrypt(stream)).await.map_err(|_| late())??;
-    Ok(Box::new(stream))
+        .map_err(|error| unreachable("it cannot be reached", error))
 }
 
 fn unreachable(what: &'static str, error: io::Error) -> Error {

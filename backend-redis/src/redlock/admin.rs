@@ -1,58 +1,38 @@
 use super::nodes::Node;
 use super::quorum::{Quorum, not_answered};
-use super::{RedlockBackend, check};
-use crate::admin::held_names;
-use crate::{reply, scripts};
+use super::{RedlockBackend, named_twice};
+use crate::admin::{held_names, inspect_ours};
+use crate::check::{self, because};
+use crate::keys::LockKeys;
+use crate::reply::{self, info_field, text};
+use crate::rights;
+use crate::scripts::{self, Script};
 use async_trait::async_trait;
-use futures_util::future::BoxFuture;
-use futures_util::{StreamExt, stream};
-use leasehold_core::{FencingToken, Finding, LockAdmin, LockName, LockStatus, OwnerId, Result, Waiter};
+use futures_util::future::join_all;
+use leasehold_core::{
+    FencingToken, Finding, LockAdmin, LockName, LockStatus, OwnerId, Result, Severity, Waiter,
+};
 use std::cmp::Reverse;
-use std::collections::BTreeSet;
+use std::collections::HashMap;
 use std::sync::Arc;
-
-/// How many locks are asked about at once.
-const INSPECT_AT_ONCE: usize = 64;
 
 #[async_trait]
 impl LockAdmin for RedlockBackend {
     /// A lock is shown as held if one owner holds it on a majority of the nodes. A lock of other programs is shown without owner
     /// and token.
     async fn inspect(&self, name: &LockName) -> Result<Vec<LockStatus>> {
-        let keys = Arc::new(self.keys.of(name));
-        let name = name.clone();
-        let found = self
-            .ask_all(|node| {
-                let (keys, name) = (Arc::clone(&keys), name.clone());
-                Box::pin(async move {
-                    let known = node.link.run(&scripts::INSPECT, &keys.of_hold(), &[]).await?;
-                    reply::holds(&name, &known).map(|mut holds| holds.pop())
-                })
-            })
-            .await?;
-        let held = agreed(self.nodes.quorum(), found.into_iter().flatten().collect());
-        Ok(held.into_iter().collect())
+        self.agreed_hold(name, &scripts::INSPECT, None).await
     }
 
     /// Reads the names of all keys of the database, on every node. Locks that other programs hold are not found.
     async fn list(&self, prefix: &str) -> Result<Vec<LockStatus>> {
-        let keys = Arc::new(self.keys.clone());
-        let prefix: Arc<str> = prefix.into();
         let found = self
             .ask_all(|node| {
-                let (keys, prefix) = (Arc::clone(&keys), Arc::clone(&prefix));
-                Box::pin(async move { held_names(&node.link, &keys, &prefix).await })
+                let (keys, prefix) = (self.keys.clone(), prefix.to_owned());
+                async move { held_names(&node.link, &keys, &prefix).await }
             })
             .await?;
-        let names: BTreeSet<LockName> = found.into_iter().flatten().collect();
-        let mut looked = stream::iter(names)
-            .map(|name| async move { reply::only_ours(self.inspect(&name).await) })
-            .buffered(INSPECT_AT_ONCE);
-        let mut held = Vec::new();
-        while let Some(status) = looked.next().await {
-            held.extend(status?);
-        }
-        Ok(held)
+        inspect_ours(self, found.into_iter().flatten().collect()).await
     }
 
     /// No waiter is known: they poll, and leave nothing on the nodes.
@@ -62,43 +42,74 @@ impl LockAdmin for RedlockBackend {
 
     /// On each node by itself: what is freed there is what has that token there.
     async fn force_release(&self, name: &LockName, only_if: Option<FencingToken>) -> Result<Vec<LockStatus>> {
-        let keys = Arc::new(self.keys.of(name));
-        let only_if: Arc<str> = only_if.map(|token| token.to_string()).unwrap_or_default().into();
-        let name = name.clone();
-        let found = self
-            .ask_all(|node| {
-                let (keys, only_if, name) = (Arc::clone(&keys), Arc::clone(&only_if), name.clone());
-                Box::pin(async move {
-                    let before = node.link.run(&scripts::FORCE_RELEASE, &keys.of_hold(), &[&only_if]).await?;
-                    reply::holds(&name, &before).map(|mut holds| holds.pop())
-                })
-            })
-            .await?;
-        let held = agreed(self.nodes.quorum(), found.into_iter().flatten().collect());
-        Ok(held.into_iter().collect())
+        let only_if = only_if.map(|token| token.to_string()).unwrap_or_default();
+        self.agreed_hold(name, &scripts::FORCE_RELEASE, Some(only_if)).await
     }
 
     /// There is nothing to create. Makes sure that a majority of the nodes answers.
     async fn init(&self) -> Result<()> {
-        self.ask_all(|node| Box::pin(async move { node.link.command(&redis::cmd("PING")).await }))
-            .await
-            .map(drop)
+        let ping = |node: Arc<Node>| async move { node.link.command(&redis::cmd("PING")).await };
+        self.ask_all(ping).await.map(drop)
     }
 
     fn init_script(&self) -> Option<String> {
         None
     }
 
+    /// Looks at every node, and at all of them together. A node that does not answer beside a majority that does is a finding.
     async fn check(&self) -> Result<Vec<Finding>> {
-        check::check(&self.nodes, &self.keys).await
+        let keys = self.keys.of(&LockName::new("leasehold/check")?);
+        let looked = join_all(self.nodes.iter().map(|node| look_at(node, &keys))).await;
+        let (quorum, mut down) = (self.nodes.quorum(), Vec::new());
+        let mut findings = of_number(quorum);
+        for (node, found) in self.nodes.iter().zip(looked) {
+            let place = format!("{}: ", node.address);
+            match found {
+                Ok(found) => findings.extend(found.into_iter().map(|mut finding| {
+                    finding.message.insert_str(0, &place);
+                    finding
+                })),
+                Err(why) => {
+                    findings.push(because(Severity::Warning, "W_NODE", &place, &why));
+                    down.push(why);
+                }
+            }
+        }
+        if quorum.blocked_by(down.len()) {
+            return Err(not_answered(quorum, quorum.nodes() - down.len(), &down));
+        }
+        findings.extend(self.same_servers().await);
+        Ok(findings)
     }
 }
 
 impl RedlockBackend {
-    /// The answers of all nodes that give one; an error if these are no majority.
-    async fn ask_all<T: Send + 'static>(
+    /// What a majority of the nodes answers alike to a script that tells of the hold of a name.
+    async fn agreed_hold(
         &self,
-        question: impl Fn(Arc<Node>) -> BoxFuture<'static, Result<T>> + Send + Sync,
+        name: &LockName,
+        script: &'static Script,
+        arg: Option<String>,
+    ) -> Result<Vec<LockStatus>> {
+        let question = Arc::new((self.keys.of(name), name.clone(), arg));
+        let found = self
+            .ask_all(|node| {
+                let question = Arc::clone(&question);
+                async move {
+                    let (keys, name, arg) = &*question;
+                    let args: Vec<&str> = arg.iter().map(String::as_str).collect();
+                    let known = node.link.run(script, &keys.of_hold(), &args).await?;
+                    reply::holds(name, &known).map(|mut holds| holds.pop())
+                }
+            })
+            .await?;
+        Ok(agreed(self.nodes.quorum(), found.into_iter().flatten().collect()).into_iter().collect())
+    }
+
+    /// The answers of all nodes that give one; an error if these are no majority.
+    async fn ask_all<T: Send + 'static, F: Future<Output = Result<T>> + Send + 'static>(
+        &self,
+        question: impl Fn(Arc<Node>) -> F,
     ) -> Result<Vec<T>> {
         let (mut answers, mut failed) = (Vec::new(), Vec::new());
         let take = |_, answer| {
@@ -108,12 +119,55 @@ impl RedlockBackend {
             }
             false
         };
-        self.nodes.ask(None, |node| Some(question(node)), take).await.detach();
+        self.nodes.ask(|_| true, None, question, take).await.detach();
         match answers.len() >= self.nodes.quorum().majority() {
             true => Ok(answers),
             false => Err(not_answered(self.nodes.quorum(), answers.len(), &failed)),
         }
     }
+
+    /// Two addresses may lead to one server: its run id tells, where we may see it. Every attempt finds out as well, from the
+    /// place that stands in a lock's value.
+    async fn same_servers(&self) -> Vec<Finding> {
+        let ids = join_all(self.nodes.iter().map(|node| run_id(node))).await;
+        let (mut findings, mut seen) = (Vec::new(), HashMap::new());
+        for (node, id) in self.nodes.iter().zip(ids) {
+            if let Some(first) = id.and_then(|id| seen.insert(id, &node.address)) {
+                findings.push(because(
+                    Severity::Error,
+                    "E_SAME_NODE",
+                    "",
+                    &named_twice(first, &node.address),
+                ));
+            }
+        }
+        findings
+    }
+}
+
+async fn look_at(node: &Node, keys: &LockKeys) -> Result<Vec<Finding>> {
+    // A server that is not for locks is refused, although its settings could be read.
+    node.link.connection().await?;
+    let mut findings = check::look_at(&node.link).await?;
+    findings.extend(rights::missing_on_node(&node.link, keys).await);
+    Ok(findings)
+}
+
+fn of_number(quorum: Quorum) -> Vec<Finding> {
+    let (all, majority) = (quorum.nodes(), quorum.majority());
+    let what = format!("{all} nodes, of which {majority} are a majority: {} may fail", all - majority);
+    let mut findings = vec![Finding::new(Severity::Info, "I_QUORUM", what, "")];
+    if all % 2 == 0 {
+        let what = format!("{all} nodes stand no more failures than {} do", all - 1);
+        let help = "add a node or take one out, in the URL of every client at once";
+        findings.push(Finding::new(Severity::Warning, "W_EVEN", what, help));
+    }
+    findings
+}
+
+async fn run_id(node: &Node) -> Option<String> {
+    let info = text(&node.link.command(redis::cmd("INFO").arg("server")).await.ok()?)?;
+    info_field(&info, "run_id").map(str::to_owned)
 }
 
 /// What a majority says alike. Its lease ends when the first of them all is left without a majority.

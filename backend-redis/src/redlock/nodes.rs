@@ -1,9 +1,8 @@
 //! The nodes, and how all of them are asked at once.
 
 use super::quorum::Quorum;
-use crate::connection::{Link, longest_request};
+use crate::connection::{Link, Route};
 use crate::target::Target;
-use crate::waiters::WaiterRegistry;
 use futures_util::StreamExt;
 use futures_util::future::BoxFuture;
 use futures_util::stream::FuturesUnordered;
@@ -12,47 +11,49 @@ use std::future::Future;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
-use tokio::time::{Instant, sleep_until};
+use tokio::time::{Instant, timeout_at};
 
 /// Nodes that are well are waited for at least this much longer than a majority took.
 const LEAST_GRACE: Duration = Duration::from_millis(1);
 
-/// A node.
 #[derive(Debug)]
 pub(super) struct Node {
     /// Its place in the URL, from zero.
     pub(super) place: usize,
     pub(super) address: String,
-    pub(super) link: Link,
+    pub(super) link: Arc<Link>,
     /// True since a request to it failed: rounds do not wait for it longer than for a majority.
-    failing: AtomicBool,
+    is_failing: AtomicBool,
 }
 
-/// All of them.
 #[derive(Debug)]
 pub(super) struct Nodes {
     nodes: Vec<Arc<Node>>,
-    /// How long a node may take for an answer at most, connecting and all.
-    longest: Duration,
 }
-
-type Noted<T> = BoxFuture<'static, (Arc<Node>, Result<T>)>;
 
 /// Requests that are still under way.
 pub(super) struct Rest<T> {
-    pending: FuturesUnordered<Noted<T>>,
+    pending: FuturesUnordered<BoxFuture<'static, (Arc<Node>, Result<T>)>>,
+}
+
+/// The answers to a question with yes or no.
+#[derive(Debug, Default)]
+pub(super) struct Tally {
+    pub(super) yes: usize,
+    pub(super) no: usize,
+    /// Also one for each node that has not answered in time.
+    pub(super) failed: Vec<Error>,
 }
 
 impl Nodes {
     pub(super) fn new(targets: Vec<Target>) -> Self {
-        let longest = targets.first().map_or(Duration::ZERO, |target| longest_request(target.timeouts));
         let node = |(place, target): (usize, Target)| {
             let address = target.address.to_string();
             // No channel is listened to: nodes know nothing of each other, so none can hand the lock over.
-            let link = Link::new(target, Arc::<WaiterRegistry>::default());
-            Arc::new(Node { place, address, link, failing: AtomicBool::new(false) })
+            let link = Link::new(Route::Server(target), Arc::default(), String::new());
+            Arc::new(Node { place, address, link, is_failing: AtomicBool::new(false) })
         };
-        Self { nodes: targets.into_iter().enumerate().map(node).collect(), longest }
+        Self { nodes: targets.into_iter().enumerate().map(node).collect() }
     }
 
     pub(super) fn quorum(&self) -> Quorum {
@@ -73,45 +74,77 @@ impl Nodes {
 
     /// For how long answers about a lease of this length are waited for: what is left of it afterwards must be worth
     /// having. An eighth, since a grant takes two rounds.
-    pub(super) fn patience(&self, ttl: Duration) -> Option<Duration> {
-        let most = ttl / 8;
-        // A link ends a request by itself: if it does so before that, no timer is needed here.
-        (most < self.longest).then_some(most)
+    pub(super) fn patience(ttl: Duration) -> Option<Duration> {
+        Some(ttl / 8)
     }
 
-    /// Asks these nodes at once, and hands over each answer as it comes, until `take` says that they decide. Nodes that
-    /// are well get as long again as it took until then, so that a round reaches all that it can; those that fail hold
-    /// nobody up. What has not come is returned.
-    pub(super) async fn ask<T: Send + 'static>(
+    /// Asks the nodes at these places at once, and hands over each answer as it comes, until `take` says that they decide. Nodes
+    /// that are well get as long again as it took until then, so that a round reaches all that it can; those that fail delay
+    /// no round. What has not come is returned.
+    pub(super) async fn ask<T: Send + 'static, F: Future<Output = Result<T>> + Send + 'static>(
         &self,
+        places: impl Fn(usize) -> bool,
         patience: Option<Duration>,
-        question: impl Fn(Arc<Node>) -> Option<BoxFuture<'static, Result<T>>>,
+        question: impl Fn(Arc<Node>) -> F,
         mut take: impl FnMut(usize, Result<T>) -> bool,
     ) -> Rest<T> {
         let start = Instant::now();
         let mut well = Vec::new();
-        let mut pending = FuturesUnordered::new();
-        for node in &self.nodes {
-            let Some(answer) = question(Arc::clone(node)) else { continue };
-            if !node.is_failing() {
+        let mut pending = FuturesUnordered::<BoxFuture<'static, (Arc<Node>, Result<T>)>>::new();
+        for node in self.nodes.iter().filter(|node| places(node.place)) {
+            if !node.is_failing.load(Ordering::Relaxed) {
                 well.push(node.place);
             }
-            pending.push(noted(Arc::clone(node), answer));
+            let (node, answer) = (Arc::clone(node), question(Arc::clone(node)));
+            pending.push(Box::pin(async move {
+                let answer = answer.await;
+                node.note(&answer);
+                (node, answer)
+            }));
         }
         let mut until = patience.map(|patience| start + patience);
-        let mut decided = false;
-        while let Some((node, answer)) = next_until(&mut pending, until).await {
+        let mut is_decided = false;
+        loop {
+            let next = match until {
+                None => pending.next().await,
+                Some(until) => timeout_at(until, pending.next()).await.unwrap_or(None),
+            };
+            let Some((node, answer)) = next else { break };
             well.retain(|place| *place != node.place);
-            if take(node.place, answer) && !decided {
-                decided = true;
+            if take(node.place, answer) && !is_decided {
+                is_decided = true;
                 let grace = Instant::now() + start.elapsed().max(LEAST_GRACE);
                 until = Some(until.map_or(grace, |until| until.min(grace)));
             }
-            if decided && well.is_empty() {
+            if is_decided && well.is_empty() {
                 break;
             }
         }
         Rest { pending }
+    }
+
+    /// Asks a question with yes or no, until the answers decide it. Requests that are under way then come to their end without a
+    /// caller.
+    pub(super) async fn tally<F: Future<Output = Result<bool>> + Send + 'static>(
+        &self,
+        places: impl Fn(usize) -> bool + Send,
+        patience: Option<Duration>,
+        question: impl Fn(Arc<Node>) -> F + Send,
+        is_decided: impl Fn(&Tally) -> bool + Send + Sync,
+    ) -> Tally {
+        let mut tally = Tally::default();
+        let take = |_, answer| {
+            match answer {
+                Ok(true) => tally.yes += 1,
+                Ok(false) => tally.no += 1,
+                Err(error) => tally.failed.push(error),
+            }
+            is_decided(&tally)
+        };
+        let rest = self.ask(places, patience, question, take).await;
+        tally.failed.extend(rest.unheard());
+        rest.detach();
+        tally
     }
 
     pub(super) fn close(&self) {
@@ -119,38 +152,11 @@ impl Nodes {
     }
 }
 
-fn noted<T: Send + 'static>(node: Arc<Node>, answer: BoxFuture<'static, Result<T>>) -> Noted<T> {
-    Box::pin(async move {
-        let answer = answer.await;
-        node.note(&answer);
-        (node, answer)
-    })
-}
-
-/// The next answer; `None` if there is none left, or none until then.
-async fn next_until<T>(
-    pending: &mut FuturesUnordered<Noted<T>>,
-    until: Option<Instant>,
-) -> Option<(Arc<Node>, Result<T>)> {
-    match until {
-        None => pending.next().await,
-        Some(until) => tokio::select! {
-            biased;
-            answer = pending.next() => answer,
-            () = sleep_until(until) => None,
-        },
-    }
-}
-
 impl Node {
-    fn is_failing(&self) -> bool {
-        self.failing.load(Ordering::Relaxed)
-    }
-
     /// Says once that it fails, and once that it is well again: locks go on, with fewer nodes to spare.
     fn note<T>(&self, answer: &Result<T>) {
         let failure = answer.as_ref().err().filter(|error| error.kind() != ErrorKind::Closed);
-        if self.failing.swap(failure.is_some(), Ordering::Relaxed) == failure.is_some() {
+        if self.is_failing.swap(failure.is_some(), Ordering::Relaxed) == failure.is_some() {
             return;
         }
         match failure {
@@ -169,10 +175,9 @@ impl<T: Send + 'static> Rest<T> {
     where
         F: Future<Output = ()> + Send + 'static,
     {
-        if self.pending.is_empty() {
-            return;
+        if !self.is_empty() {
+            tokio::spawn(self.pending.for_each_concurrent(None, move |(node, answer)| then(node, answer)));
         }
-        tokio::spawn(self.pending.for_each_concurrent(None, move |(node, answer)| then(node, answer)));
     }
 
     /// Lets them come to their end.
@@ -181,36 +186,12 @@ impl<T: Send + 'static> Rest<T> {
     }
 
     /// What is said of those that have not answered in time.
-    pub(super) fn unheard(&self) -> impl Iterator<Item = Error> {
+    pub(super) fn unheard(&self) -> impl Iterator<Item = Error> + use<T> {
         let late = || Error::new(ErrorKind::Indeterminate, "a node did not answer in time");
         (0..self.pending.len()).map(move |_| late().with_help("look at the nodes and at the network to them"))
     }
 
     pub(super) fn is_empty(&self) -> bool {
         self.pending.is_empty()
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-    use leasehold_store_url::StoreUrl;
-
-    /// For how long answers about a lease are waited for, and how long a node may keep silent by itself.
-    #[test]
-    fn a_node_that_must_be_connected_to_is_not_waited_for_any_longer() {
-        for (parameters, ttl, waits) in [
-            ("", 6, true),
-            ("", 10, false),
-            ("?connect_timeout=5s", 8, true),
-            ("?connect_timeout=5s", 44, true),
-            ("?connect_timeout=5s", 47, false),
-            ("?timeout=2s&connect_timeout=10ms", 16, true),
-            ("?timeout=2s&connect_timeout=10ms", 17, false),
-        ] {
-            let url = StoreUrl::parse(&format!("redlock://a,b,c{parameters}")).unwrap();
-            let (nodes, ttl) = (Nodes::new(Target::nodes(&url).unwrap()), Duration::from_secs(ttl));
-            assert_eq!(nodes.patience(ttl), waits.then_some(ttl / 8), "{parameters} {ttl:?}");
-        }
     }
 }

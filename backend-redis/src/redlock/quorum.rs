@@ -1,7 +1,7 @@
 //! When the answers of some nodes decide for all.
 
 use super::reply::ClaimReply;
-use leasehold_core::{Error, ErrorKind, FencingToken};
+use leasehold_core::{Busy, Error, ErrorKind, FencingToken};
 use std::time::Duration;
 
 /// How many nodes there are, and how many of them decide: any two majorities have a node in common, and every promise
@@ -44,20 +44,23 @@ pub(super) enum Verdict {
 
 /// The answers of one round, as they come.
 #[derive(Debug)]
-pub(super) struct Ballot<A> {
+pub(super) struct Ballot {
     quorum: Quorum,
-    agreed: Vec<(usize, A)>,
+    agreed: Vec<(usize, ClaimReply)>,
     /// For each refusal, when it may end.
     refused: Vec<Option<Duration>>,
     failed: Vec<Error>,
+    /// Nodes of which it is not known whether they have agreed.
+    unknown: Vec<usize>,
 }
 
-impl<A> Ballot<A> {
+impl Ballot {
     pub(super) fn new(quorum: Quorum) -> Self {
-        Self { quorum, agreed: Vec::new(), refused: Vec::new(), failed: Vec::new() }
+        let (agreed, refused, failed, unknown) = <_>::default();
+        Self { quorum, agreed, refused, failed, unknown }
     }
 
-    pub(super) fn agree(&mut self, node: usize, answer: A) {
+    pub(super) fn agree(&mut self, node: usize, answer: ClaimReply) {
         self.agreed.push((node, answer));
     }
 
@@ -65,8 +68,14 @@ impl<A> Ballot<A> {
         self.refused.push(ends_in);
     }
 
-    pub(super) fn fail(&mut self, error: Error) {
+    pub(super) fn fail(&mut self, node: usize, error: Error) {
+        self.unknown.extend(error.is_indeterminate().then_some(node));
         self.failed.push(error);
+    }
+
+    /// Nodes have not answered in time.
+    pub(super) fn fail_unheard(&mut self, errors: impl Iterator<Item = Error>) {
+        self.failed.extend(errors);
     }
 
     /// What the answers so far mean whatever the others say; `None` while that depends on them.
@@ -94,8 +103,18 @@ impl<A> Ballot<A> {
         self.agreed().any(|agreed| agreed == node)
     }
 
+    /// True if the node has answered, and may have agreed.
+    pub(super) fn may_hold(&self, node: usize) -> bool {
+        self.has_agreed(node) || self.unknown.contains(&node)
+    }
+
+    /// Other owners are in the way.
+    pub(super) fn busy(&self) -> Busy {
+        self.ends_in().map_or_else(Busy::new, |ends_in| Busy::new().with_end(ends_in))
+    }
+
     /// When enough of those that refused may agree to make a majority, if that is known.
-    pub(super) fn ends_in(&self) -> Option<Duration> {
+    fn ends_in(&self) -> Option<Duration> {
         let mut ends: Vec<Duration> = self.refused.iter().copied().collect::<Option<_>>()?;
         ends.sort_unstable();
         let missing = self.quorum.majority().checked_sub(self.agreed.len() + 1)?;
@@ -107,13 +126,11 @@ impl<A> Ballot<A> {
         let answered = self.agreed.len() + self.refused.len();
         not_answered(self.quorum, answered, &self.failed)
     }
-}
 
-impl Ballot<ClaimReply> {
     /// The token that a majority has written for this owner already: its reply was lost.
     pub(super) fn token_of_majority(&self) -> Option<FencingToken> {
-        self.agreed.iter().filter_map(|(_, bid)| bid.own).find(|token| {
-            let same = self.agreed.iter().filter(|(_, bid)| bid.own == Some(*token)).count();
+        self.agreed.iter().filter_map(|(_, reply)| reply.own).find(|token| {
+            let same = self.agreed.iter().filter(|(_, reply)| reply.own == Some(*token)).count();
             same >= self.quorum.majority()
         })
     }
@@ -123,8 +140,8 @@ impl Ballot<ClaimReply> {
     /// goes on growing where nodes have forgotten the last one; the middle one of them, so that no single clock that is
     /// wrong takes all tokens with it. `None` when the numbers are used up.
     pub(super) fn next_token(&self) -> Option<FencingToken> {
-        let last = self.agreed.iter().map(|(_, bid)| bid.last).max();
-        let mut clocks: Vec<u64> = self.agreed.iter().map(|(_, bid)| bid.clock).collect();
+        let last = self.agreed.iter().map(|(_, reply)| reply.last).max();
+        let mut clocks: Vec<u64> = self.agreed.iter().map(|(_, reply)| reply.clock).collect();
         clocks.sort_unstable();
         let middle = clocks.get(clocks.len().saturating_sub(1) / 2).copied().unwrap_or_default();
         FencingToken::after(last.map(FencingToken::new), middle)
@@ -134,34 +151,25 @@ impl Ballot<ClaimReply> {
 /// The error of a round that too few nodes have answered. An outcome that is not known outweighs those that are;
 /// failures that waiting does not heal outweigh outages if the others cannot make a majority without them.
 pub(super) fn not_answered(quorum: Quorum, answered: usize, failed: &[Error]) -> Error {
-    let lasting = failed.iter().filter(|error| !error.is_outage()).count();
+    let lasting_decide = quorum.blocked_by(failed.iter().filter(|error| !error.is_outage()).count());
     let rank = |error: &&Error| match error.kind() {
-        _ if !error.is_outage() => {
-            if quorum.blocked_by(lasting) {
-                3
-            } else {
-                0
-            }
-        }
+        _ if !error.is_outage() => u8::from(lasting_decide) * 3,
         ErrorKind::Indeterminate => 2,
         _ => 1,
     };
-    let told = failed.iter().max_by_key(rank).cloned();
-    let missing = quorum.nodes - answered;
-    let message =
-        format!("{missing} of {} nodes cannot be used, and {} must be", quorum.nodes, quorum.majority());
-    match told {
-        Some(told) => {
-            let help = told.help().unwrap_or("look at the nodes and at the network to them").to_owned();
+    let worst = failed.iter().max_by_key(rank);
+    let (missing, majority) = (quorum.nodes - answered, quorum.majority());
+    let message = format!("{missing} of {} nodes cannot be used, and {majority} must be", quorum.nodes);
+    let help =
+        worst.and_then(Error::help).unwrap_or("look at the nodes and at the network to them").to_owned();
+    match worst.cloned() {
+        Some(worst) => {
             // Not known as a lasting failure if the nodes that have none could do without it.
-            let kind = match rank(&&told) {
-                0 => ErrorKind::Unavailable,
-                _ => told.kind(),
-            };
-            Error::new(kind, format!("{message}: {told}")).with_help(help).with_source(told)
+            let kind = if rank(&&worst) == 0 { ErrorKind::Unavailable } else { worst.kind() };
+            Error::new(kind, format!("{message}: {worst}")).with_help(help).with_source(worst)
         }
         None => Error::new(ErrorKind::Indeterminate, format!("{message}: the others did not answer in time"))
-            .with_help("look at the nodes and at the network to them"),
+            .with_help(help),
     }
 }
 

@@ -1,11 +1,10 @@
 //! Renewals: every node is asked once for many claims, and a claim is renewed if a majority has extended it.
 
-use super::RedlockBackend;
-use super::nodes::Node;
+use super::nodes::{Node, Nodes};
 use super::quorum::{Quorum, not_answered};
-use super::reply::{self, Renewed};
-use super::scripts;
-use crate::keys::{Keys, LockKeys};
+use super::reply;
+use super::{RENEW, RedlockBackend};
+use crate::keys::LockKeys;
 use futures_util::future::join_all;
 use leasehold_core::{Claim, LossCause, Renewal, Result};
 use std::sync::Arc;
@@ -20,7 +19,8 @@ struct Batch {
     /// Larger than that of every attempt before.
     number: String,
     keys: Vec<LockKeys>,
-    owners: Vec<[String; 2]>,
+    /// Of each claim: owner, lease in ms.
+    args: Vec<[String; 2]>,
 }
 
 /// What the nodes have said of one claim.
@@ -43,37 +43,34 @@ impl RedlockBackend {
     async fn renew_batch(&self, claims: &[Claim]) -> Vec<Result<Renewal>> {
         let quorum = self.nodes.quorum();
         let number = self.attempts.fetch_add(1, Ordering::Relaxed);
-        let batch = Arc::new(Batch::of(&self.keys, claims, number));
+        let args = |claim: &Claim| [claim.owner().to_hex(), claim.ttl_millis().to_string()];
+        let batch = Arc::new(Batch {
+            number: number.to_string(),
+            keys: claims.iter().map(|claim| self.keys.of(claim.name())).collect(),
+            args: claims.iter().map(args).collect(),
+        });
         let mut votes = vec![Votes::default(); claims.len()];
         let mut failed = Vec::new();
         // They fall due together, not for the same time: the shortest of them must not be waited past.
         let shortest = claims.iter().map(Claim::ttl).min().unwrap_or_default();
-        let rest = self
-            .nodes
-            .ask(
-                self.nodes.patience(shortest),
-                |node| Some(Box::pin(Arc::clone(&batch).renew(node))),
-                |place, answer| {
-                    match answer {
-                        Ok(answers) => {
-                            votes
-                                .iter_mut()
-                                .zip(answers)
-                                .for_each(|(votes, answer)| votes.enter(place, answer));
-                        }
-                        Err(error) => failed.push(error),
-                    }
-                    votes.iter().all(|votes| votes.renewal(quorum).is_some())
-                },
-            )
-            .await;
+        let take = |place, answer: Result<Vec<Renewal>>| {
+            match answer {
+                Ok(answers) => {
+                    votes.iter_mut().zip(answers).for_each(|(votes, answer)| votes.enter(place, answer));
+                }
+                Err(error) => failed.push(error),
+            }
+            votes.iter().all(|votes| votes.renewal(quorum).is_some())
+        };
+        let patience = Nodes::patience(shortest);
+        let rest = self.nodes.ask(|_| true, patience, |node| Arc::clone(&batch).renew(node), take).await;
         failed.extend(rest.unheard());
         rest.detach();
         let answered = quorum.nodes() - failed.len();
         let conclude = |(claim, votes): (&Claim, Votes)| {
             let renewal = votes.renewal(quorum);
             if renewal == Some(Renewal::Renewed) && !votes.gone.is_empty() {
-                self.repair(claim, votes.witness, votes.gone);
+                self.repair(claim, votes.witness, &votes.gone);
             }
             // Neither held nor lost, by those that have answered.
             renewal.ok_or_else(|| not_answered(quorum, answered, &failed))
@@ -83,36 +80,25 @@ impl RedlockBackend {
 }
 
 impl Batch {
-    fn of(keys: &Keys, claims: &[Claim], number: u64) -> Self {
-        Self {
-            number: number.to_string(),
-            keys: claims.iter().map(|claim| keys.of(claim.name())).collect(),
-            owners: claims
-                .iter()
-                .map(|claim| [claim.owner().to_hex(), claim.ttl_millis().to_string()])
-                .collect(),
-        }
-    }
-
-    async fn renew(self: Arc<Self>, node: Arc<Node>) -> Result<Vec<Renewed>> {
+    async fn renew(self: Arc<Self>, node: Arc<Node>) -> Result<Vec<Renewal>> {
         let place = node.place.to_string();
         let keys: Vec<&str> = self.keys.iter().flat_map(LockKeys::of_hold).collect();
-        let owners = self.owners.iter().flatten().map(String::as_str);
-        let args: Vec<&str> = [&*place, &self.number].into_iter().chain(owners).collect();
-        let reply = node.link.run(&scripts::RENEW, &keys, &args).await?;
+        let args = self.args.iter().flatten().map(String::as_str);
+        let args: Vec<&str> = [&*place, &self.number].into_iter().chain(args).collect();
+        let reply = node.link.run(&RENEW, &keys, &args).await?;
         reply::renewed(&reply, self.keys.len())
     }
 }
 
 impl Votes {
-    fn enter(&mut self, place: usize, answer: Renewed) {
+    fn enter(&mut self, place: usize, answer: Renewal) {
         match answer {
-            Renewed::Held => {
+            Renewal::Renewed | Renewal::Held => {
                 self.held += 1;
                 self.witness = Some(place);
             }
-            Renewed::Gone => self.gone.push(place),
-            Renewed::Taken => self.taken += 1,
+            Renewal::Lost(LossCause::Taken) => self.taken += 1,
+            Renewal::Lost(_) => self.gone.push(place),
         }
     }
 
@@ -133,9 +119,9 @@ mod tests {
 
     fn renewal(held: usize, gone: usize, taken: usize) -> Option<Renewal> {
         let mut votes = Votes::default();
-        (0..held).for_each(|place| votes.enter(place, Renewed::Held));
-        (0..gone).for_each(|place| votes.enter(place, Renewed::Gone));
-        (0..taken).for_each(|place| votes.enter(place, Renewed::Taken));
+        (0..held).for_each(|place| votes.enter(place, Renewal::Renewed));
+        (0..gone).for_each(|place| votes.enter(place, Renewal::Lost(LossCause::Gone)));
+        (0..taken).for_each(|place| votes.enter(place, Renewal::Lost(LossCause::Taken)));
         votes.renewal(Quorum::of(5))
     }
 

@@ -1,7 +1,7 @@
 //! What the replies of the nodes' scripts mean.
 
-use crate::reply::{not_understood, text};
-use leasehold_core::{FencingToken, Result};
+use crate::reply::{not_understood, parse, release, renewal, text};
+use leasehold_core::{FencingToken, Release, Renewal, Result};
 use redis::Value;
 use std::time::Duration;
 
@@ -28,14 +28,6 @@ pub(super) enum Claimed {
     Twice(usize),
 }
 
-/// The reply of `renew.lua` for one claim.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Renewed {
-    Held,
-    Gone,
-    Taken,
-}
-
 /// A holder record, as another node is to have it too.
 #[derive(Debug, PartialEq, Eq)]
 pub(super) struct HolderRecord {
@@ -46,44 +38,29 @@ pub(super) struct HolderRecord {
 }
 
 pub(super) fn claimed(reply: &Value) -> Result<Claimed> {
-    let Value::Array(parts) = reply else { return Err(not_understood()) };
-    match parts.as_slice() {
-        [word, last, clock, own] if is_word(word, "mine") => {
-            let own = match own {
-                Value::BulkString(own) if own.is_empty() => None,
-                own => Some(FencingToken::new(number(own)?)),
-            };
+    let words: Vec<String> = parse(reply)?;
+    match words.iter().map(String::as_str).collect::<Vec<_>>().as_slice() {
+        ["mine", last, clock, own] => {
+            let own = if own.is_empty() { None } else { Some(FencingToken::new(number(own)?)) };
             Ok(Claimed::Mine(ClaimReply { last: number(last)?, clock: number(clock)?, own }))
         }
-        [word, Value::Int(left)] if is_word(word, "busy") => {
-            Ok(Claimed::Busy(u64::try_from(*left).ok().map(Duration::from_millis)))
-        }
-        [word, place] if is_word(word, "twice") => {
-            Ok(Claimed::Twice(usize::try_from(number(place)?).map_err(|_| not_understood())?))
-        }
-        [word] if is_word(word, "late") => Ok(Claimed::Late),
+        ["busy", left] => Ok(Claimed::Busy(left.parse().ok().map(Duration::from_millis))),
+        ["twice", place] => Ok(Claimed::Twice(number(place)?)),
+        ["late"] => Ok(Claimed::Late),
         _ => Err(not_understood()),
     }
 }
 
 /// The reply of a script that did something, or found nothing to do.
 pub(super) fn done(reply: &Value) -> Result<bool> {
-    match reply {
-        Value::Int(1) => Ok(true),
-        Value::Int(0) => Ok(false),
-        _ => Err(not_understood()),
-    }
+    Ok(release(reply)? == Release::Released)
 }
 
-pub(super) fn renewed(reply: &Value, claims: usize) -> Result<Vec<Renewed>> {
-    let digit = |digit: &u8| match digit {
-        b'0' => Ok(Renewed::Gone),
-        b'1' => Ok(Renewed::Held),
-        b'2' => Ok(Renewed::Taken),
-        _ => Err(not_understood()),
-    };
+/// The reply of `renew.lua`: what one node says of each claim.
+pub(super) fn renewed(reply: &Value, claims: usize) -> Result<Vec<Renewal>> {
+    let answer = |digit: &u8| renewal(&Value::Int(i64::from(*digit) - i64::from(b'0')));
     match reply {
-        Value::BulkString(digits) if digits.len() == claims => digits.iter().map(digit).collect(),
+        Value::BulkString(digits) if digits.len() == claims => digits.iter().map(answer).collect(),
         _ => Err(not_understood()),
     }
 }
@@ -97,13 +74,8 @@ pub(super) fn record(reply: &Value) -> Option<HolderRecord> {
     Some(HolderRecord { attempt: attempt.to_owned(), token: token.to_owned(), rest: rest.to_owned() })
 }
 
-fn is_word(value: &Value, word: &str) -> bool {
-    matches!(value, Value::BulkString(bytes) if bytes == word.as_bytes())
-}
-
-fn number(value: &Value) -> Result<u64> {
-    let Value::BulkString(digits) = value else { return Err(not_understood()) };
-    std::str::from_utf8(digits).ok().and_then(|digits| digits.parse().ok()).ok_or_else(not_understood)
+fn number<T: std::str::FromStr>(text: &str) -> Result<T> {
+    text.parse().map_err(|_| not_understood())
 }
 
 #[cfg(test)]

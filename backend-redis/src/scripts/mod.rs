@@ -30,11 +30,9 @@ const TOKEN: usize = 3;
 const QUEUE: usize = 4;
 const SHARED: usize = 5;
 
-/// The files that others include.
 const INCLUDED: [(&str, &str); 2] =
     [("-- include lib.lua", include_str!("lib.lua")), ("-- include queue.lua", include_str!("queue.lua"))];
 
-/// A script.
 #[derive(Debug)]
 pub(crate) struct Script {
     file: &'static str,
@@ -64,15 +62,12 @@ impl Script {
         self.keys.iter().flat_map(|kind| names.iter().map(|keys| keys.all()[*kind])).collect()
     }
 
-    /// The call of a script that the server has.
-    pub(crate) fn by_digest(&self, keys: &[&str], args: &[&str]) -> Cmd {
-        call("EVALSHA", &self.text().digest, keys, args)
-    }
-
-    /// The call of a script that the server may not have: it carries the script itself. The server keeps it then, so that one
+    /// The call of the script by its digest, or in full for a server that may not have it. The server keeps it then, so that one
     /// request is enough where `SCRIPT LOAD` would be a second, with a fault of its own between the two.
-    pub(crate) fn in_full(&self, keys: &[&str], args: &[&str]) -> Cmd {
-        call("EVAL", &self.text().source, keys, args)
+    pub(crate) fn call(&self, in_full: bool, keys: &[&str], args: &[&str]) -> Cmd {
+        let Text { source, digest } = self.text();
+        let (command, script) = if in_full { ("EVAL", source) } else { ("EVALSHA", digest) };
+        redis::cmd(command).arg(script).arg(keys.len()).arg(keys).arg(args).take()
     }
 
     /// The command in this line of the script, counted from 1 as the server's messages do.
@@ -102,10 +97,6 @@ fn without_comments(source: &str) -> String {
     lines.flat_map(|line| [line, "\n"]).collect()
 }
 
-fn call(command: &str, script: &str, keys: &[&str], args: &[&str]) -> Cmd {
-    redis::cmd(command).arg(script).arg(keys.len()).arg(keys).arg(args).take()
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -117,7 +108,7 @@ mod tests {
         let digest = redis::Script::new(&format!("{lib}return 1\n")).get_hash().to_owned();
         let expected =
             redis::cmd("EVALSHA").arg(digest).arg(2).arg("a").arg("b").arg("c").get_packed_command();
-        assert_eq!(script.by_digest(&["a", "b"], &["c"]).get_packed_command(), expected);
+        assert_eq!(script.call(false, &["a", "b"], &["c"]).get_packed_command(), expected);
     }
 
     #[test]

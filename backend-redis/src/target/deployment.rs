@@ -1,6 +1,6 @@
 //! Which servers are one store: what the scheme of a URL says, and what is to be known of each of them.
 
-use super::{Defaults, Login, Target, Timeouts, unknown_scheme};
+use super::{Login, PORT, SCHEMES, TIMEOUT, Target, unknown_scheme};
 use leasehold_core::{Error, Result};
 use leasehold_store_url::{Query, Secret, StoreUrl};
 use std::time::Duration;
@@ -10,6 +10,14 @@ const SENTINEL_PORT: u16 = 26379;
 
 /// How many replicas one primary can have, as far as this crate is concerned. More are a slip of the pen.
 const MOST_REPLICAS: u32 = 64;
+
+/// Schemes of independent servers.
+const REDLOCK: &str = "redlock";
+const REDLOCK_TLS: &str = "redlock+tls";
+/// Fewer nodes cannot lose one and still be a majority.
+const FEWEST_NODES: usize = 3;
+/// Far below any usual ttl: a node that is slow must not use up what is left of a lease that others have granted.
+const NODE_TIMEOUT: Duration = Duration::from_millis(500);
 
 /// The servers of one store.
 #[derive(Debug)]
@@ -28,7 +36,7 @@ pub(crate) struct Group {
     pub(crate) sentinels: Vec<Target>,
     /// What the Sentinels call it.
     pub(crate) name: String,
-    /// How to talk to it. Its address is that of a Sentinel until one has told the right one.
+    /// How to talk to it. The address is that of a Sentinel.
     pub(crate) primary: Target,
 }
 
@@ -40,31 +48,31 @@ pub(crate) struct Replicas {
 }
 
 impl Deployment {
-    /// Reads a URL of one of the [`SCHEMES`](super::SCHEMES).
+    /// Reads a URL of one of the [`SCHEMES`].
     pub(crate) fn of(url: &StoreUrl) -> Result<(Self, Option<Replicas>)> {
-        let mut all = url.query();
-        let query = &mut all;
-        let deployment = match url.scheme() {
-            "redis+unix" => Self::Single(Target::socket(url, query)?),
-            "redis" | "valkey" => Self::Single(Target::server(url, query, false)?),
-            "rediss" | "valkeys" => Self::Single(Target::server(url, query, true)?),
-            "redis+sentinel" | "valkey+sentinel" => Self::Sentinel(Group::of(url, query, false)?),
-            "rediss+sentinel" | "valkeys+sentinel" => Self::Sentinel(Group::of(url, query, true)?),
-            "redis+cluster" | "valkey+cluster" => Self::Cluster(seeds(url, query, false)?),
-            "rediss+cluster" | "valkeys+cluster" => Self::Cluster(seeds(url, query, true)?),
-            other => return Err(unknown_scheme(other)),
+        let (scheme, mut query) = (url.scheme(), url.query());
+        let encrypted = scheme.starts_with("rediss") || scheme.starts_with("valkeys");
+        let deployment = match scheme.split_once('+').map(|(_, servers)| servers) {
+            _ if !SCHEMES.contains(&scheme) => return Err(unknown_scheme(scheme)),
+            Some("unix") => Self::Single(Target::socket(url, &mut query)?),
+            Some("sentinel") => Self::Sentinel(Group::of(url, &mut query, encrypted)?),
+            Some("cluster") => Self::Cluster(seeds(url, &mut query, encrypted)?),
+            None if scheme != REDLOCK => {
+                let authority = url.authority()?;
+                authority.only_endpoint()?;
+                let mut only = Target::servers(url, authority, &mut query, encrypted, (PORT, TIMEOUT))?;
+                Self::Single(only.swap_remove(0))
+            }
+            _ => return Err(unknown_scheme(scheme)),
         };
-        let replicas = Replicas::from_query(query, deployment.timeouts().request)?;
-        all.finish()?;
+        let timeout = match &deployment {
+            Self::Single(target) => target.timeouts.request,
+            Self::Sentinel(group) => group.primary.timeouts.request,
+            Self::Cluster(seeds) => seeds.first().map_or(TIMEOUT, |seed| seed.timeouts.request),
+        };
+        let replicas = Replicas::from_query(&mut query, timeout)?;
+        query.finish()?;
         Ok((deployment, replicas))
-    }
-
-    fn timeouts(&self) -> Timeouts {
-        match self {
-            Self::Single(target) => target.timeouts,
-            Self::Sentinel(group) => group.primary.timeouts,
-            Self::Cluster(seeds) => seeds.first().map_or(Timeouts::DEFAULT, |seed| seed.timeouts),
-        }
     }
 }
 
@@ -75,12 +83,34 @@ impl Group {
         let mut authority = url.authority()?;
         let (name, database) = name_and_database(&authority.path)?;
         authority.path = database;
-        let login = sentinel_login(query);
-        let defaults = Defaults { port: SENTINEL_PORT, ..Defaults::SERVER };
-        let (primary, servers) = Target::servers(url, authority, query, encrypted, defaults)?;
+        let user = query.take("sentinel_user").filter(|user| !user.is_empty());
+        let login = Login::of(user, query.take("sentinel_password").map(Secret::from));
+        let servers = Target::servers(url, authority, query, encrypted, (SENTINEL_PORT, TIMEOUT))?;
+        let primary = servers[0].clone();
         let sentinel = |server| Target { login: login.clone(), database: 0, ..server };
-        let sentinels = servers.into_iter().map(sentinel).collect();
-        Ok(Self { sentinels, name, primary })
+        Ok(Self { sentinels: servers.into_iter().map(sentinel).collect(), name, primary })
+    }
+}
+
+impl Target {
+    /// Reads a URL of independent servers, `redlock://` or `redlock+tls://`. Login, database and parameters are for all of
+    /// them.
+    pub(crate) fn nodes(url: &StoreUrl) -> Result<Vec<Self>> {
+        let encrypted = match url.scheme() {
+            REDLOCK => false,
+            REDLOCK_TLS => true,
+            other => return Err(unknown_scheme(other)),
+        };
+        let (authority, mut query) = (url.authority()?, url.query());
+        let number = authority.endpoints.len();
+        if number < FEWEST_NODES {
+            let problem = format_args!("{number} of the {FEWEST_NODES} nodes that a majority needs at least");
+            let fix = "name three independent servers, or five; for one server write redis://";
+            return Err(Error::invalid("store URL", problem, fix));
+        }
+        let nodes = Self::servers(url, authority, &mut query, encrypted, (PORT, NODE_TIMEOUT))?;
+        query.finish()?;
+        Ok(nodes)
     }
 }
 
@@ -95,9 +125,8 @@ impl Replicas {
         let Some(text) = query.take("wait_replicas") else {
             return Ok(None);
         };
-        let digits = text.bytes().all(|byte| byte.is_ascii_digit());
         match text.parse() {
-            Ok(count) if digits && (1..=MOST_REPLICAS).contains(&count) => {
+            Ok(count) if (1..=MOST_REPLICAS).contains(&count) && !text.starts_with('+') => {
                 Ok(Some(Self { count, within: timeout / 8 }))
             }
             _ => {
@@ -109,12 +138,14 @@ impl Replicas {
 }
 
 fn seeds(url: &StoreUrl, query: &mut Query, encrypted: bool) -> Result<Vec<Target>> {
-    let (first, seeds) = Target::servers(url, url.authority()?, query, encrypted, Defaults::SERVER)?;
-    if first.database != 0 {
-        let problem = format_args!("{}, and a cluster has database 0 only", first.database);
-        return Err(Error::invalid("database", problem, "leave it out"));
+    let seeds = Target::servers(url, url.authority()?, query, encrypted, (PORT, TIMEOUT))?;
+    match seeds[0].database {
+        0 => Ok(seeds),
+        database => {
+            let problem = format_args!("{database}, and a cluster has database 0 only");
+            Err(Error::invalid("database", problem, "leave it out"))
+        }
     }
-    Ok(seeds)
 }
 
 /// Splits `name/database`, of which the second may be absent.
@@ -130,8 +161,54 @@ fn name_and_database(path: &str) -> Result<(String, String)> {
     Ok((name.to_owned(), database.to_owned()))
 }
 
-fn sentinel_login(query: &mut Query) -> Option<Login> {
-    let user = query.take("sentinel_user").filter(|user| !user.is_empty());
-    let password = query.take("sentinel_password").map(Secret::from);
-    (user.is_some() || password.is_some()).then_some(Login { user, password })
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use leasehold_core::ErrorKind;
+
+    fn nodes(url: &str) -> Result<Vec<Target>> {
+        Target::nodes(&StoreUrl::parse(url).unwrap())
+    }
+
+    fn problem(url: &str) -> String {
+        let error = nodes(url).unwrap_err();
+        assert_eq!(error.kind(), ErrorKind::Invalid, "{error}");
+        format!("{error}; {}", error.help().unwrap_or_default())
+    }
+
+    #[test]
+    fn login_database_and_parameters_are_for_all_nodes() {
+        let nodes = nodes("redlock://ada:pw@a:1,b,[::1]:3/2?timeout=50ms&protocol=resp2").unwrap();
+        let addresses: Vec<String> = nodes.iter().map(|node| node.address.to_string()).collect();
+        assert_eq!(addresses, ["a:1", "b:6379", "[::1]:3"]);
+        for node in nodes {
+            assert_eq!(node.login.unwrap().user.as_deref(), Some("ada"));
+            assert_eq!((node.database, node.timeouts.request), (2, Duration::from_millis(50)));
+            assert_eq!(node.timeouts.connect, NODE_TIMEOUT);
+            assert!(node.protocol.is_some() && node.tls.is_none());
+        }
+    }
+
+    #[test]
+    fn too_few_nodes_and_twins_are_refused_before_anything_is_asked() {
+        let few = |n| {
+            format!(
+                "invalid store URL: {n} of the 3 nodes that a majority needs at least; \
+                 name three independent servers, or five; for one server write redis://"
+            )
+        };
+        assert_eq!(problem("redlock://a"), few(1));
+        assert_eq!(problem("redlock://a,b"), few(2));
+        let twins = "invalid store URL: its hosts 1 and 3 are the same, A; name each server once";
+        assert_eq!(problem("redlock://a:6379,b,A"), twins);
+        assert!(nodes("redlock://a:1,a:2,a:3,b").is_ok());
+    }
+
+    #[test]
+    fn mistakes_are_named_with_the_way_out() {
+        assert!(problem("redlock://a,b,c?timout=1s").contains("did you mean \"timeout\"?"));
+        assert!(problem("redlock://a,b,c/x").contains("\"x\" is no index"));
+        let tls = "invalid tls_ca: redlock:// is not encrypted; write redlock+tls://, or leave it out";
+        assert_eq!(problem("redlock://a,b,c?tls_ca=/ca.pem"), tls);
+    }
 }

@@ -1,7 +1,6 @@
 //! Where the server is and how to talk to it: what a store URL says, checked before anything is opened.
 
 mod deployment;
-mod nodes;
 
 pub(crate) use deployment::{Deployment, Group, Replicas};
 
@@ -55,7 +54,6 @@ pub(crate) enum Address {
     Unix(PathBuf),
 }
 
-/// The user of a connection.
 #[derive(Clone, Debug)]
 pub(crate) struct Login {
     pub(crate) user: Option<String>,
@@ -63,7 +61,6 @@ pub(crate) struct Login {
     pub(crate) password: Option<Secret>,
 }
 
-/// The version of the wire protocol.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Protocol {
     Resp2,
@@ -79,84 +76,67 @@ pub(crate) struct Timeouts {
     pub(crate) connect: Duration,
 }
 
-/// What counts where the URL says nothing.
-#[derive(Clone, Copy, Debug)]
-struct Defaults {
-    port: u16,
-    timeout: Duration,
-}
-
-impl Defaults {
-    const SERVER: Self = Self { port: PORT, timeout: TIMEOUT };
-}
-
 impl Target {
-    /// The same way to talk, to another server.
-    ///
-    /// # Errors
-    ///
-    /// [`Invalid`](leasehold_core::ErrorKind::Invalid) for a host that no certificate can name, where one is asked for.
-    pub(crate) fn at(&self, host: &str, port: u16) -> Result<Self> {
-        let address = Address::Tcp { host: host.to_owned(), port };
-        let tls = self.tls.as_ref().map(|tls| tls.for_host(host)).transpose()?;
-        Ok(Self { address, tls, ..self.clone() })
+    /// The same way to talk, to another server; [`Invalid`](ErrorKind::Invalid) for a host that no certificate can name, where one
+    /// is asked for.
+    pub(crate) fn at(&self, address: &Address) -> Result<Self> {
+        let tls = match (&self.tls, address) {
+            (Some(tls), Address::Tcp { host, .. }) => Some(tls.for_host(host)?),
+            (tls, _) => tls.clone(),
+        };
+        Ok(Self { address: address.clone(), tls, ..self.clone() })
     }
 
-    fn server(url: &StoreUrl, query: &mut Query, encrypted: bool) -> Result<Self> {
-        let authority = url.authority()?;
-        authority.only_endpoint()?;
-        Self::first_server(url, authority, query, encrypted, Defaults::SERVER)
-    }
-
-    /// The first of the servers that the URL names, and all of them. Login, database and parameters are for each.
+    /// The servers that the URL names: at least one. Login, database and parameters are for each. Port and time-out count where
+    /// the URL names none.
     fn servers(
         url: &StoreUrl,
         authority: Authority,
         query: &mut Query,
         encrypted: bool,
-        defaults: Defaults,
-    ) -> Result<(Self, Vec<Self>)> {
-        refuse_twins(&authority.endpoints, defaults.port)?;
-        let endpoints = authority.endpoints.clone();
-        let first = Self::first_server(url, authority, query, encrypted, defaults)?;
-        let each = |endpoint: &Endpoint| first.at(&endpoint.host, endpoint.port.unwrap_or(defaults.port));
-        let all = endpoints.iter().map(each).collect::<Result<_>>()?;
-        Ok((first, all))
-    }
-
-    fn first_server(
-        url: &StoreUrl,
-        authority: Authority,
-        query: &mut Query,
-        encrypted: bool,
-        defaults: Defaults,
-    ) -> Result<Self> {
+        (port, timeout): (u16, Duration),
+    ) -> Result<Vec<Self>> {
+        refuse_twins(&authority.endpoints, port)?;
+        let address = |endpoint: &Endpoint| Address::Tcp {
+            host: endpoint.host.clone(),
+            port: endpoint.port.unwrap_or(port),
+        };
         let [endpoint, ..] = authority.endpoints.as_slice() else {
             return Err(Error::invalid("store URL", "it names no host", "name at least one"));
         };
-        let tls = match encrypted {
-            true => Some(Tls::from_query(&endpoint.host, query)?),
-            false => refuse_tls(url.scheme(), query)?,
-        };
-        Ok(Self {
-            address: Address::Tcp {
-                host: endpoint.host.clone(),
-                port: endpoint.port.unwrap_or(defaults.port),
+        let first = Self {
+            address: address(endpoint),
+            tls: match encrypted {
+                true => Some(Tls::from_query(&endpoint.host, query)?),
+                false => refuse_tls(url.scheme(), query)?,
             },
-            tls,
             database: database(&authority.path)?,
-            login: Login::of(authority),
+            login: Login::of(authority.user, authority.password),
             protocol: protocol(query)?,
-            timeouts: Timeouts::from_query(query, defaults.timeout)?,
-        })
+            timeouts: Timeouts::from_query(query, timeout)?,
+        };
+        authority.endpoints.iter().map(|endpoint| first.at(&address(endpoint))).collect()
     }
 
+    /// The server at `redis+unix:///path/to/socket` or `redis+unix://user:password@/path/to/socket`.
     fn socket(url: &StoreUrl, query: &mut Query) -> Result<Self> {
-        let (login, path) = socket_path(&url.path()?)?;
+        let text = url.path()?;
+        let (login, path) = match text.find("@/") {
+            Some(at) if !text.starts_with('/') => (&text[..at], &text[at + 1..]),
+            _ => ("", &*text),
+        };
+        if !Path::new(path).is_absolute() || path == "/" {
+            // Not echoed: it may be a login whose path was forgotten.
+            let problem = "it names no absolute path of a socket";
+            return Err(Error::invalid("store URL", problem, "write it as redis+unix:///run/redis.sock"));
+        }
+        let (user, password) =
+            login.split_once(':').map_or((login, None), |(user, password)| (user, Some(password)));
+        let user = Some(user.to_owned()).filter(|user| !user.is_empty());
         Ok(Self {
-            address: Address::Unix(path),
+            address: Address::Unix(path.into()),
             tls: refuse_tls(url.scheme(), query)?,
-            login: with_password(login, url.password()),
+            login: Login::of(user, url.password().cloned().or(password.map(Secret::from))),
             database: database(&query.take("db").unwrap_or_default())?,
             protocol: protocol(query)?,
             timeouts: Timeouts::from_query(query, TIMEOUT)?,
@@ -165,22 +145,20 @@ impl Target {
 }
 
 impl Timeouts {
-    const DEFAULT: Self = Self { request: TIMEOUT, connect: TIMEOUT };
-
     fn from_query(query: &mut Query, default: Duration) -> Result<Self> {
-        let request = timeout(query, "timeout")?.unwrap_or(default);
-        Ok(Self { request, connect: timeout(query, "connect_timeout")?.unwrap_or(default) })
+        let mut timeout = |key| query.take_duration_within(key, &TIMEOUT_RANGE);
+        let request = timeout("timeout")?.unwrap_or(default);
+        Ok(Self { request, connect: timeout("connect_timeout")?.unwrap_or(default) })
     }
 }
 
 impl Login {
-    fn of(authority: Authority) -> Option<Self> {
-        let login = Self { user: authority.user, password: authority.password };
-        (login.user.is_some() || login.password.is_some()).then_some(login)
+    fn of(user: Option<String>, password: Option<Secret>) -> Option<Self> {
+        (user.is_some() || password.is_some()).then_some(Self { user, password })
     }
 }
 
-/// Named twice, a server would have two voices. That two names mean one server is found out later, from the server.
+/// A server that is named twice would count twice. That two names mean one server is found out later, from the server.
 fn refuse_twins(endpoints: &[Endpoint], default_port: u16) -> Result<()> {
     let mut seen = HashMap::new();
     for (place, endpoint) in (1..).zip(endpoints) {
@@ -197,66 +175,15 @@ fn protocol(query: &mut Query) -> Result<Option<Protocol>> {
     query.take_choice("protocol", &[("resp2", Protocol::Resp2), ("resp3", Protocol::Resp3)])
 }
 
-fn timeout(query: &mut Query, key: &'static str) -> Result<Option<Duration>> {
-    let Some(timeout) = query.take_duration(key)? else { return Ok(None) };
-    let (least, most) = (TIMEOUT_RANGE.start(), TIMEOUT_RANGE.end());
-    match timeout {
-        short if short < *least => {
-            let problem = format_args!("{short:?}, at least {least:?}");
-            Err(Error::invalid(key, problem, "lengthen it"))
-        }
-        long if long > *most => {
-            let problem = format_args!("{long:?}, at most {most:?}");
-            Err(Error::invalid(key, problem, "shorten it"))
-        }
-        timeout => Ok(Some(timeout)),
-    }
-}
-
 fn database(text: &str) -> Result<u32> {
-    let digits = text.bytes().all(|byte| byte.is_ascii_digit());
-    if text.is_empty() {
-        return Ok(0);
-    }
     match text.parse() {
-        Ok(index) if digits => Ok(index),
+        _ if text.is_empty() => Ok(0),
+        Ok(index) if text.bytes().all(|byte| byte.is_ascii_digit()) => Ok(index),
         _ => {
             let problem = format_args!("{text:?} is no index");
             Err(Error::invalid("database", problem, "write a number: redis://host:6379/0"))
         }
     }
-}
-
-/// Splits `/path/to/socket` or `user:password@/path/to/socket`, both decoded.
-fn socket_path(text: &str) -> Result<(Option<Login>, PathBuf)> {
-    let (login, path) = match text.find("@/") {
-        Some(at) if !text.starts_with('/') => (Some(&text[..at]), &text[at + 1..]),
-        _ => (None, text),
-    };
-    if !Path::new(path).is_absolute() || path == "/" {
-        // Not echoed: it may be a login whose path was forgotten.
-        return Err(Error::invalid(
-            "store URL",
-            "it names no absolute path of a socket",
-            "write it as redis+unix:///run/redis.sock",
-        ));
-    }
-    Ok((login.map(parse_login), path.into()))
-}
-
-fn parse_login(login: &str) -> Login {
-    let (user, password) =
-        login.split_once(':').map_or((login, None), |(user, password)| (user, Some(password)));
-    Login {
-        user: Some(user.to_owned()).filter(|user| !user.is_empty()),
-        password: password.map(Secret::from),
-    }
-}
-
-/// The login, with the password that was given beside the URL.
-fn with_password(login: Option<Login>, password: Option<&Secret>) -> Option<Login> {
-    let Some(password) = password else { return login };
-    Some(Login { user: login.and_then(|login| login.user), password: Some(password.clone()) })
 }
 
 /// Parameters of TLS on a connection without it would be a false sense of security.

@@ -1,11 +1,11 @@
 use super::failure;
-use super::unverified::Unverified;
 use leasehold_core::{Error, ErrorKind, Result};
 use leasehold_store_url::Query;
-use rustls::crypto::{CryptoProvider, ring};
+use rustls::client::danger::{HandshakeSignatureValid, ServerCertVerified, ServerCertVerifier};
+use rustls::crypto::{WebPkiSupportedAlgorithms, ring, verify_tls12_signature, verify_tls13_signature};
 use rustls::pki_types::pem::{self, PemObject};
-use rustls::pki_types::{CertificateDer, PrivateKeyDer, ServerName};
-use rustls::{ClientConfig, RootCertStore};
+use rustls::pki_types::{CertificateDer, PrivateKeyDer, ServerName, UnixTime};
+use rustls::{ClientConfig, DigitallySignedStruct, RootCertStore, SignatureScheme};
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, Once, OnceLock};
 use tokio::net::TcpStream;
@@ -17,35 +17,36 @@ use tokio_rustls::client::TlsStream;
 #[derive(Clone, Debug)]
 pub(crate) struct Tls {
     server: ServerName<'static>,
-    trust: Trust,
-    identity: Option<Identity>,
-}
-
-/// The certificates by which a server is believed.
-#[derive(Clone, Debug)]
-enum Trust {
-    /// Signed by an authority that this host trusts, as other programs here do.
-    System,
-    /// Signed by an authority in this file.
-    Authority(PathBuf),
-    /// Any certificate.
-    Anybody,
-}
-
-/// The certificate of the client.
-#[derive(Clone, Debug)]
-struct Identity {
-    certificate: PathBuf,
-    key: PathBuf,
+    /// A file of authorities to trust, in the place of those that this host trusts.
+    authority: Option<PathBuf>,
+    /// True to believe any certificate.
+    insecure: bool,
+    /// The certificate of the client, and its key.
+    identity: Option<(PathBuf, PathBuf)>,
 }
 
 impl Tls {
     /// Reads the parameters of a URL, and once the files that they name, so that a mistake is found when the store is
     /// opened. They are read again for every connection: certificates are renewed under running processes.
     pub(crate) fn from_query(host: &str, query: &mut Query) -> Result<Self> {
-        let tls = Self { server: server_name(host)?, trust: trust(query)?, identity: identity(query)? };
+        let authority = query.take("tls_ca").map(PathBuf::from);
+        let insecure = query.take_choice("tls_insecure", &[("yes", true), ("no", false)])?.unwrap_or(false);
+        if insecure && authority.is_some() {
+            let problem = "with it, tls_ca is not looked at";
+            return Err(Error::invalid("tls_insecure", problem, "leave one of the two out"));
+        }
+        let missing = |key, other| {
+            Error::invalid(key, format_args!("{other} is given without it"), "give both, or none")
+        };
+        let identity = match (query.take("tls_cert"), query.take("tls_key")) {
+            (None, None) => None,
+            (Some(certificate), Some(key)) => Some((certificate.into(), key.into())),
+            (Some(_), None) => return Err(missing("tls_key", "tls_cert")),
+            (None, Some(_)) => return Err(missing("tls_cert", "tls_key")),
+        };
+        let tls = Self { server: server_name(host)?, authority, insecure, identity };
         tls.config()?;
-        if matches!(tls.trust, Trust::Anybody) {
+        if insecure {
             warn_once(host);
         }
         Ok(tls)
@@ -58,7 +59,7 @@ impl Tls {
 
     /// Agrees on encryption with the server, and makes sure that it is the server.
     pub(crate) async fn encrypt(&self, stream: TcpStream) -> Result<TlsStream<TcpStream>> {
-        // They were fit once: that they cannot be read now is an outage, as while somebody replaces them.
+        // They were fit once: that they cannot be read now is an outage, as while they are replaced.
         let config = self.config().map_err(|error| error.with_kind(ErrorKind::Unavailable))?;
         let connector = TlsConnector::from(Arc::new(config));
         let agreed = connector.connect(self.server.clone(), stream).await;
@@ -69,21 +70,33 @@ impl Tls {
         let provider = Arc::new(ring::default_provider());
         let builder = ClientConfig::builder_with_provider(Arc::clone(&provider))
             .with_safe_default_protocol_versions()
-            .map_err(unusable)?;
-        let builder = match self.trust.roots()? {
-            Some(roots) => builder.with_root_certificates(roots),
-            None => builder.dangerous().with_custom_certificate_verifier(unverified(&provider)),
+            .map_err(|error| {
+                Error::new(ErrorKind::Misconfigured, "TLS cannot be set up").with_source(error)
+            })?;
+        let builder = if self.insecure {
+            let algorithms = provider.signature_verification_algorithms;
+            builder.dangerous().with_custom_certificate_verifier(Arc::new(Unverified { algorithms }))
+        } else {
+            builder.with_root_certificates(self.roots()?)
         };
-        match &self.identity {
-            None => Ok(builder.with_no_client_auth()),
-            Some(identity) => {
-                let (chain, key) = identity.load()?;
-                builder.with_client_auth_cert(chain, key).map_err(|error| {
-                    let problem = format_args!("it does not fit {}: {error}", identity.certificate.display());
-                    Error::invalid("tls_key", problem, "name the key that the certificate was made for")
-                })
-            }
+        let Some((certificate, key_file)) = &self.identity else { return Ok(builder.with_no_client_auth()) };
+        let chain = certificates("tls_cert", certificate)?;
+        let key = PrivateKeyDer::from_pem_file(key_file)
+            .map_err(|error| unreadable("tls_key", key_file, &error))?;
+        builder.with_client_auth_cert(chain, key).map_err(|error| {
+            let problem = format_args!("it does not fit {}: {error}", certificate.display());
+            Error::invalid("tls_key", problem, "name the key that the certificate was made for")
+        })
+    }
+
+    /// The authorities to trust.
+    fn roots(&self) -> Result<Arc<RootCertStore>> {
+        let Some(file) = &self.authority else { return system_roots() };
+        let mut roots = RootCertStore::empty();
+        for certificate in certificates("tls_ca", file)? {
+            roots.add(certificate).map_err(|error| unreadable("tls_ca", file, &error))?;
         }
+        Ok(Arc::new(roots))
     }
 }
 
@@ -94,69 +107,11 @@ fn server_name(host: &str) -> Result<ServerName<'static>> {
     })
 }
 
-impl Trust {
-    /// The authorities to trust; `None` if no word is asked for.
-    fn roots(&self) -> Result<Option<Arc<RootCertStore>>> {
-        match self {
-            Self::Anybody => Ok(None),
-            Self::System => system_roots().map(Some),
-            Self::Authority(file) => {
-                let mut roots = RootCertStore::empty();
-                for certificate in certificates("tls_ca", file)? {
-                    roots.add(certificate).map_err(|error| unreadable("tls_ca", file, &error))?;
-                }
-                Ok(Some(Arc::new(roots)))
-            }
-        }
-    }
-}
-
-impl Identity {
-    fn load(&self) -> Result<(Vec<CertificateDer<'static>>, PrivateKeyDer<'static>)> {
-        let chain = certificates("tls_cert", &self.certificate)?;
-        let key = PrivateKeyDer::from_pem_file(&self.key)
-            .map_err(|error| unreadable("tls_key", &self.key, &error))?;
-        Ok((chain, key))
-    }
-}
-
-fn trust(query: &mut Query) -> Result<Trust> {
-    let authority = query.take("tls_ca");
-    let insecure = query.take_choice("tls_insecure", &[("yes", true), ("no", false)])?;
-    match (authority, insecure.unwrap_or(false)) {
-        (None, false) => Ok(Trust::System),
-        (None, true) => Ok(Trust::Anybody),
-        (Some(file), false) => Ok(Trust::Authority(file.into())),
-        (Some(_), true) => Err(Error::invalid(
-            "tls_insecure",
-            "with it, tls_ca is not looked at",
-            "leave one of the two out",
-        )),
-    }
-}
-
-fn identity(query: &mut Query) -> Result<Option<Identity>> {
-    let missing = |key, other| {
-        let problem = format_args!("{other} is given without it");
-        Error::invalid(key, problem, "give both, or none")
-    };
-    match (query.take("tls_cert"), query.take("tls_key")) {
-        (None, None) => Ok(None),
-        (Some(certificate), Some(key)) => {
-            Ok(Some(Identity { certificate: certificate.into(), key: key.into() }))
-        }
-        (Some(_), None) => Err(missing("tls_key", "tls_cert")),
-        (None, Some(_)) => Err(missing("tls_cert", "tls_key")),
-    }
-}
-
 fn certificates(field: &'static str, file: &Path) -> Result<Vec<CertificateDer<'static>>> {
     let read = CertificateDer::pem_file_iter(file).and_then(Iterator::collect::<Result<Vec<_>, _>>);
     match read {
-        Ok(certificates) if certificates.is_empty() => {
-            Err(unreadable(field, file, &pem::Error::NoItemsFound))
-        }
-        Ok(certificates) => Ok(certificates),
+        Ok(certificates) if !certificates.is_empty() => Ok(certificates),
+        Ok(_) => Err(unreadable(field, file, &pem::Error::NoItemsFound)),
         Err(error) => Err(unreadable(field, file, &error)),
     }
 }
@@ -177,17 +132,9 @@ fn system_roots() -> Result<Arc<RootCertStore>> {
     Ok(Arc::clone(ROOTS.get_or_init(|| Arc::new(roots))))
 }
 
-fn unverified(provider: &CryptoProvider) -> Arc<Unverified> {
-    Arc::new(Unverified::new(provider.signature_verification_algorithms))
-}
-
 fn unreadable(field: &'static str, file: &Path, error: &dyn std::fmt::Display) -> Error {
     let problem = format_args!("{}: {error}", file.display());
     Error::invalid(field, problem, "name a readable file in PEM form")
-}
-
-fn unusable(error: rustls::Error) -> Error {
-    Error::new(ErrorKind::Misconfigured, "TLS cannot be set up").with_source(error)
 }
 
 fn warn_once(host: &str) {
@@ -198,4 +145,45 @@ fn warn_once(host: &str) {
             "tls_insecure=yes: whoever answers at {host} is believed to be the server, and is given the password"
         );
     });
+}
+
+/// Believes any certificate: `tls_insecure=yes`. It still wants the server to have the key of what it shows.
+#[derive(Debug)]
+struct Unverified {
+    algorithms: WebPkiSupportedAlgorithms,
+}
+
+impl ServerCertVerifier for Unverified {
+    fn verify_server_cert(
+        &self,
+        _end_entity: &CertificateDer<'_>,
+        _intermediates: &[CertificateDer<'_>],
+        _server_name: &ServerName<'_>,
+        _ocsp_response: &[u8],
+        _now: UnixTime,
+    ) -> Result<ServerCertVerified, rustls::Error> {
+        Ok(ServerCertVerified::assertion())
+    }
+
+    fn verify_tls12_signature(
+        &self,
+        message: &[u8],
+        certificate: &CertificateDer<'_>,
+        signature: &DigitallySignedStruct,
+    ) -> Result<HandshakeSignatureValid, rustls::Error> {
+        verify_tls12_signature(message, certificate, signature, &self.algorithms)
+    }
+
+    fn verify_tls13_signature(
+        &self,
+        message: &[u8],
+        certificate: &CertificateDer<'_>,
+        signature: &DigitallySignedStruct,
+    ) -> Result<HandshakeSignatureValid, rustls::Error> {
+        verify_tls13_signature(message, certificate, signature, &self.algorithms)
+    }
+
+    fn supported_verify_schemes(&self) -> Vec<SignatureScheme> {
+        self.algorithms.supported_schemes()
+    }
 }

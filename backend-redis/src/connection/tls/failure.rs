@@ -1,4 +1,4 @@
-//! What a failure of TLS means for whoever configured it.
+//! What a failure of TLS means for the user who configured it.
 
 use leasehold_core::{Error, ErrorKind};
 use rustls::CertificateError;
@@ -26,33 +26,34 @@ pub(crate) fn refusal_by_peer(error: &(dyn StdError + 'static)) -> Option<Error>
 }
 
 fn explain(error: &rustls::Error) -> Option<Error> {
-    match error {
-        rustls::Error::InvalidCertificate(why) => Some(not_trusted(why)),
-        rustls::Error::InvalidMessage(_) => {
-            let message = "what answers there does not speak TLS";
-            Some(
-                Error::new(ErrorKind::Misconfigured, message)
-                    .with_help("for a port without TLS, write redis://"),
-            )
-        }
-        rustls::Error::AlertReceived(alert) => {
-            let message = format!("the server refused the TLS connection: {alert:?}");
-            let help = "if it wants a client certificate, name one: tls_cert=/path/to/cert.pem, tls_key=/path/to/key.pem";
-            Some(Error::new(ErrorKind::Denied, message).with_help(help))
-        }
-        rustls::Error::PeerIncompatible(why) => {
-            let message = format!("the server and this client have no TLS in common: {why:?}");
-            Some(
-                Error::new(ErrorKind::Misconfigured, message)
-                    .with_help("let the server speak TLS 1.2 or 1.3"),
-            )
-        }
-        _ => None,
-    }
+    let (kind, message, help) = match error {
+        rustls::Error::InvalidCertificate(why) => (
+            ErrorKind::Misconfigured,
+            format!("the server's certificate is not trusted: {why}"),
+            help_for(why),
+        ),
+        rustls::Error::InvalidMessage(_) => (
+            ErrorKind::Misconfigured,
+            "what answers there does not speak TLS".to_owned(),
+            "for a port without TLS, write redis://",
+        ),
+        rustls::Error::AlertReceived(alert) => (
+            ErrorKind::Denied,
+            format!("the server refused the TLS connection: {alert:?}"),
+            "if it wants a client certificate, name one: tls_cert=/path/to/cert.pem, tls_key=/path/to/key.pem",
+        ),
+        rustls::Error::PeerIncompatible(why) => (
+            ErrorKind::Misconfigured,
+            format!("the server and this client have no TLS in common: {why:?}"),
+            "let the server speak TLS 1.2 or 1.3",
+        ),
+        _ => return None,
+    };
+    Some(Error::new(kind, message).with_help(help))
 }
 
-fn not_trusted(why: &CertificateError) -> Error {
-    let help = match why {
+fn help_for(why: &CertificateError) -> &'static str {
+    match why {
         // The second is what another authority with the name of the right one leads to.
         CertificateError::UnknownIssuer | CertificateError::BadSignature => {
             "name the authority that signed it: tls_ca=/path/to/ca.pem"
@@ -64,9 +65,7 @@ fn not_trusted(why: &CertificateError) -> Error {
             "have it renewed, or look at the clock of this host"
         }
         _ => "have a certificate made that is fit for a server",
-    };
-    Error::new(ErrorKind::Misconfigured, format!("the server's certificate is not trusted: {why}"))
-        .with_help(help)
+    }
 }
 
 /// The error of rustls within, wherever it was wrapped.

@@ -6,8 +6,6 @@ mod absent;
 mod client;
 #[cfg(feature = "tls")]
 mod failure;
-#[cfg(feature = "tls")]
-mod unverified;
 
 #[cfg(feature = "tls")]
 pub(crate) use self::{client::Tls, failure::refusal_by_peer};

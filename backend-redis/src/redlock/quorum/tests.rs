@@ -1,6 +1,6 @@
 use super::*;
 
-fn bid(last: u64, clock: u64) -> ClaimReply {
+fn reply(last: u64, clock: u64) -> ClaimReply {
     ClaimReply { last, clock, own: None }
 }
 
@@ -9,11 +9,11 @@ fn down() -> Error {
 }
 
 /// A ballot of five: so many agree, refuse and fail.
-fn ballot(agreed: usize, refused: usize, failed: usize) -> Ballot<ClaimReply> {
+fn ballot(agreed: usize, refused: usize, failed: usize) -> Ballot {
     let mut ballot = Ballot::new(Quorum::of(5));
-    (0..agreed).for_each(|node| ballot.agree(node, bid(0, 0)));
+    (0..agreed).for_each(|node| ballot.agree(node, reply(0, 0)));
     (0..refused).for_each(|n| ballot.refuse(Some(Duration::from_millis(10 * (n as u64 + 1)))));
-    (0..failed).for_each(|_| ballot.fail(down()));
+    (0..failed).for_each(|node| ballot.fail(node, down()));
     ballot
 }
 
@@ -53,9 +53,9 @@ fn a_waiter_comes_back_when_enough_leases_have_ended() {
 
 #[test]
 fn the_next_token_is_larger_than_all_and_follows_the_middle_clock() {
-    let token = |bids: &[(u64, u64)]| {
+    let token = |replies: &[(u64, u64)]| {
         let mut ballot = Ballot::new(Quorum::of(5));
-        bids.iter().enumerate().for_each(|(node, (last, clock))| ballot.agree(node, bid(*last, *clock)));
+        replies.iter().enumerate().for_each(|(node, (last, clock))| ballot.agree(node, reply(*last, *clock)));
         ballot.next_token().map(FencingToken::get)
     };
     assert_eq!(token(&[(0, 100), (0, 120), (0, 110)]), Some(110));

@@ -1,20 +1,52 @@
-//! Which node has which slots.
+//! In which of the 16384 slots of a cluster a key lies (redis.io, *Redis cluster specification*, key distribution model), and
+//! which node has which slots.
 
-use super::redirect::named;
-use super::slot::Slot;
 use crate::reply::text;
 use crate::target::Address;
 use redis::Value;
-use std::collections::{BTreeSet, HashMap};
+use std::collections::{BTreeMap, HashSet};
+use std::fmt;
 use std::ops::RangeInclusive;
+
+const SLOTS: u16 = 16_384;
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub(crate) struct Slot(u16);
+
+impl Slot {
+    /// The slot of a key: what stands between its first braces decides, or the whole key if there are none, or nothing
+    /// between them.
+    pub(crate) fn of(key: &str) -> Self {
+        let tag = key.split_once('{').and_then(|(_, rest)| rest.split_once('}')).map(|(tag, _)| tag);
+        Self(crc16(tag.filter(|tag| !tag.is_empty()).unwrap_or(key)) % SLOTS)
+    }
+
+    /// The slot of this number, if there is one.
+    fn numbered(number: i64) -> Option<Self> {
+        u16::try_from(number).ok().filter(|number| *number < SLOTS).map(Self)
+    }
+}
+
+impl fmt::Display for Slot {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        self.0.fmt(f)
+    }
+}
+
+fn crc16(text: &str) -> u16 {
+    text.bytes().fold(0, |crc, byte| {
+        (0..8).fold(crc ^ u16::from(byte) << 8, |crc, _| match crc & 0x8000 {
+            0 => crc << 1,
+            _ => crc << 1 ^ 0x1021,
+        })
+    })
+}
 
 /// What one node said of all.
 #[derive(Debug, Default)]
 pub(super) struct Map {
-    /// Ranges of slots and their primaries.
+    /// Ranges of slots and their primaries. The first one counts: slots that have moved since stand before the others.
     ranges: Vec<(RangeInclusive<Slot>, Address)>,
-    /// Slots that have moved since.
-    moved: HashMap<Slot, Address>,
     /// All nodes, replicas too: one of them may be a primary when they are asked next.
     nodes: Vec<Address>,
 }
@@ -38,29 +70,25 @@ impl Map {
             }
             nodes.extend(replicas.iter().filter_map(|replica| node(replica, asked)));
         }
-        let mut seen = std::collections::HashSet::new();
+        let mut seen = HashSet::new();
         map.nodes = nodes.into_iter().filter(|node| seen.insert(node.clone())).collect();
         (!map.ranges.is_empty()).then_some(map)
     }
 
     /// The primary that has the slot.
     pub(super) fn owner(&self, slot: Slot) -> Option<&Address> {
-        let of_range = || self.ranges.iter().find(|(range, _)| range.contains(&slot));
-        self.moved.get(&slot).or_else(|| of_range().map(|(_, owner)| owner))
+        self.ranges.iter().find(|(range, _)| range.contains(&slot)).map(|(_, owner)| owner)
     }
 
     pub(super) fn move_slot(&mut self, slot: Slot, to: Address) {
-        self.moved.insert(slot, to);
+        self.ranges.retain(|(range, _)| *range != (slot..=slot));
+        self.ranges.insert(0, (slot..=slot, to));
     }
 
     /// The nodes that have slots, each once.
     pub(super) fn primaries(&self) -> Vec<Address> {
-        let owners = self.ranges.iter().map(|(_, owner)| owner).chain(self.moved.values());
-        let unique: BTreeSet<String> = owners.clone().map(ToString::to_string).collect();
-        unique
-            .into_iter()
-            .filter_map(|name| owners.clone().find(|owner| owner.to_string() == name).cloned())
-            .collect()
+        let owners = self.ranges.iter().map(|(_, owner)| (owner.to_string(), owner));
+        owners.collect::<BTreeMap<_, _>>().into_values().cloned().collect()
     }
 
     /// All nodes.
@@ -77,6 +105,16 @@ fn node(value: &Value, asked: &Address) -> Option<Address> {
         host => text(host)?,
     };
     named(&host, u16::try_from(*port).ok()?, asked)
+}
+
+/// The address of a node as another one names it, `?` if it does not know; an empty host is its own.
+pub(super) fn named(host: &str, port: u16, asked: &Address) -> Option<Address> {
+    let host = match (host, asked) {
+        ("?", _) => return None,
+        ("", Address::Tcp { host, .. }) => host,
+        (host, _) => host,
+    };
+    (!host.is_empty() && port != 0).then(|| Address::Tcp { host: host.to_owned(), port })
 }
 
 #[cfg(test)]
@@ -126,5 +164,22 @@ mod tests {
         }
         let beyond = Value::Array(vec![range(0, 16_384, vec![node(Value::Nil, 8)])]);
         assert!(Map::read(&beyond, &asked()).is_none());
+    }
+
+    #[test]
+    fn keys_lie_where_the_specification_puts_them() {
+        assert_eq!(crc16("123456789"), 0x31C3);
+        // As `CLUSTER KEYSLOT` answers.
+        for (key, slot) in [("somekey", 11058), ("foo{hash_tag}", 2515), ("bar{hash_tag}", 2515), ("", 0)] {
+            assert_eq!(Slot::of(key), Slot(slot), "{key}");
+        }
+    }
+
+    #[test]
+    fn the_first_braces_decide_unless_there_is_nothing_between_them() {
+        assert_eq!(Slot::of("{user1000}.following"), Slot::of("user1000"));
+        assert_eq!(Slot::of("foo{{bar}}zap"), Slot::of("{bar"));
+        assert_eq!(Slot::of("foo{bar}{zap}"), Slot::of("bar"));
+        assert_eq!(Slot::of("foo{}{bar}"), Slot(crc16("foo{}{bar}") % SLOTS));
     }
 }

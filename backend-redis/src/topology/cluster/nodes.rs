@@ -1,9 +1,7 @@
 //! The nodes of a cluster as far as they are known, and finding out anew.
 
-use super::map::Map;
-use super::slot::Slot;
+use super::map::{Map, Slot};
 use crate::connection::{Link, Route};
-use crate::servers::PrimaryNode;
 use crate::target::{Address, Target};
 use crate::waiters::WaiterRegistry;
 use futures_util::future::select_ok;
@@ -21,9 +19,11 @@ const PAUSE: Duration = Duration::from_millis(100);
 /// How many nodes are asked for the map at once: one that is down or silent costs no time.
 const ASK_AT_ONCE: usize = 4;
 
-/// The nodes.
+const LOOK_AT_CLUSTER: &str = "look at the cluster: CLUSTER INFO, CLUSTER SLOTS";
+
+/// A cluster.
 #[derive(Debug)]
-pub(super) struct Nodes {
+pub(crate) struct Cluster {
     /// The nodes that the URL names. At least one.
     seeds: Vec<Target>,
     waiters: Arc<WaiterRegistry>,
@@ -32,30 +32,22 @@ pub(super) struct Nodes {
     known: Mutex<Known>,
     /// True if the map may be out of date.
     in_doubt: AtomicBool,
-    /// One caller asks for the map, the others wait for it.
-    asking: tokio::sync::Mutex<LastQuestion>,
-    /// Questions for the map that have ended.
-    asked: AtomicU64,
+    /// One caller asks for the map, the others wait for it. When the last question ended, and why it failed, if it did.
+    asking: tokio::sync::Mutex<Option<(Instant, Option<Error>)>>,
     /// Nodes that were linked to; their channels are told apart by it.
     linked: AtomicU64,
-}
-
-/// The last question for the map: when it ended, and why it failed, if it did.
-#[derive(Debug, Default)]
-struct LastQuestion {
-    ended: Option<Instant>,
-    failure: Option<Error>,
 }
 
 #[derive(Debug, Default)]
 struct Known {
     map: Map,
-    links: HashMap<Address, Arc<PrimaryNode>>,
+    links: HashMap<Address, Arc<Link>>,
     closed: bool,
 }
 
-impl Nodes {
-    pub(super) fn new(seeds: Vec<Target>, waiters: Arc<WaiterRegistry>, channel: String) -> Self {
+impl Cluster {
+    /// The cluster of which these are some nodes. Connects to nothing yet.
+    pub(crate) fn new(seeds: Vec<Target>, waiters: Arc<WaiterRegistry>, channel: String) -> Self {
         Self {
             seeds,
             waiters,
@@ -63,32 +55,35 @@ impl Nodes {
             known: Mutex::default(),
             in_doubt: AtomicBool::new(true),
             asking: tokio::sync::Mutex::default(),
-            asked: AtomicU64::new(0),
             linked: AtomicU64::new(0),
         }
     }
 
-    /// The node that has the slot.
-    ///
-    /// # Errors
-    ///
-    /// [`Unavailable`](ErrorKind::Unavailable) if nobody has it, or nobody can be asked.
-    pub(super) async fn owner(self: &Arc<Self>, slot: Slot) -> Result<(Address, Arc<PrimaryNode>)> {
+    /// The node that has the slot; [`Unavailable`](ErrorKind::Unavailable) if no node has it, or none can be asked.
+    pub(super) async fn owner(self: &Arc<Self>, slot: Slot) -> Result<(Address, Arc<Link>)> {
         let refreshed = self.refresh_if_in_doubt().await;
         let owner = self.known().map.owner(slot).cloned();
         match (owner, refreshed) {
-            (Some(address), _) => Ok((address.clone(), self.node(&address)?)),
+            (Some(address), _) => {
+                let link = self.link(&address)?;
+                Ok((address, link))
+            }
             (None, Err(error)) => Err(error),
             (None, Ok(())) => {
                 self.doubt();
-                Err(slot_without_node(slot))
+                Err(unavailable(format!("no node of the cluster has slot {slot}"), LOOK_AT_CLUSTER))
             }
         }
     }
 
-    /// The node that has the slot as far as is known, as a number; the slot, if nobody is known to have it.
-    pub(super) fn number_of_owner(&self, slot: Slot) -> u64 {
-        let mut hasher = DefaultHasher::new();
+    /// The node that has the key, whether or not it still does when it is asked.
+    pub(crate) async fn node_of(self: &Arc<Self>, key: &str) -> Result<Arc<Link>> {
+        self.owner(Slot::of(key)).await.map(|(_, link)| link)
+    }
+
+    /// The node that has the key as far as is known, as a number; the slot, if no node is known to have it.
+    pub(crate) fn number_of_node(&self, key: &str) -> u64 {
+        let (slot, mut hasher) = (Slot::of(key), DefaultHasher::new());
         match self.known().map.owner(slot) {
             Some(address) => address.hash(&mut hasher),
             None => slot.hash(&mut hasher),
@@ -96,32 +91,34 @@ impl Nodes {
         hasher.finish()
     }
 
-    /// The node that has the slot as far as is known, if it was ever linked to.
-    pub(super) fn known_owner(&self, slot: Slot) -> Option<Arc<PrimaryNode>> {
+    /// The node that has the key as far as is known, if it was ever linked to.
+    pub(crate) fn known_node_of(&self, key: &str) -> Option<Arc<Link>> {
         let known = self.known();
-        known.links.get(known.map.owner(slot)?).cloned()
+        known.links.get(known.map.owner(Slot::of(key))?).cloned()
     }
 
     /// All nodes that have slots.
-    pub(super) async fn primaries(self: &Arc<Self>) -> Result<Vec<Arc<PrimaryNode>>> {
+    pub(crate) async fn primaries(self: &Arc<Self>) -> Result<Vec<Arc<Link>>> {
         self.doubt();
         self.refresh_if_in_doubt().await?;
         let primaries = self.known().map.primaries();
-        primaries.iter().map(|address| self.node(address)).collect()
+        primaries.iter().map(|address| self.link(address)).collect()
     }
 
     /// The node at this address.
-    pub(super) fn node(&self, address: &Address) -> Result<Arc<PrimaryNode>> {
+    pub(super) fn link(&self, address: &Address) -> Result<Arc<Link>> {
         let mut known = self.known();
         if known.closed {
             return Err(Error::closed());
         }
-        if let Some(node) = known.links.get(address) {
-            return Ok(Arc::clone(node));
+        if let Some(link) = known.links.get(address) {
+            return Ok(Arc::clone(link));
         }
-        let node = Arc::new(self.link_to(address)?);
-        known.links.insert(address.clone(), Arc::clone(&node));
-        Ok(node)
+        let target = self.seeds.first().ok_or_else(not_asked)?.at(address)?;
+        let channel = format!("{}:{}", self.channel, self.linked.fetch_add(1, Ordering::SeqCst));
+        let link = Link::new(Route::Node(target), Arc::clone(&self.waiters), channel);
+        known.links.insert(address.clone(), Arc::clone(&link));
+        Ok(link)
     }
 
     /// The slot has moved there, as a node says that had it before.
@@ -135,10 +132,10 @@ impl Nodes {
         self.in_doubt.store(true, Ordering::SeqCst);
     }
 
-    pub(super) fn close(&self) {
+    pub(crate) fn close(&self) {
         let mut known = self.known();
         known.closed = true;
-        known.links.drain().for_each(|(_, node)| node.link.close());
+        known.links.drain().for_each(|(_, link)| link.close());
     }
 
     /// By a task of its own: a caller may keep its future and not poll it, and would hold up all others.
@@ -147,39 +144,33 @@ impl Nodes {
         if !self.in_doubt.load(Ordering::SeqCst) && !self.known().map.nodes().is_empty() {
             return Ok(());
         }
-        let before = self.asked.load(Ordering::SeqCst);
-        let refreshed = tokio::spawn(Arc::clone(self).refresh(before)).await;
+        let refreshed = tokio::spawn(Arc::clone(self).refresh()).await;
         refreshed.unwrap_or_else(|error| Err(not_asked().with_source(error)))
     }
 
-    /// `before`: how many questions had ended when this one was wanted.
-    async fn refresh(self: Arc<Self>, before: u64) -> Result<()> {
+    async fn refresh(self: Arc<Self>) -> Result<()> {
+        let begin = Instant::now();
         let mut last = self.asking.lock().await;
-        if let Some(failure) = &last.failure
-            && self.asked.load(Ordering::SeqCst) > before
-        {
+        let too_soon = match &*last {
             // It failed while this call waited for it. One after the other, each would wait for all before it.
-            return Err(failure.clone());
-        }
-        let too_soon = last.ended.is_some_and(|ended| ended.elapsed() < PAUSE);
+            Some((ended, Some(failure))) if *ended > begin => return Err(failure.clone()),
+            Some((ended, _)) => ended.elapsed() < PAUSE,
+            None => false,
+        };
         if !self.in_doubt.load(Ordering::SeqCst) || (too_soon && !self.known().map.nodes().is_empty()) {
             return Ok(());
         }
         // Before the question: what raises doubt from here on may be newer than the answer.
         self.in_doubt.store(false, Ordering::SeqCst);
         let asked = self.ask_some().await;
-        *last = LastQuestion { ended: Some(Instant::now()), failure: asked.as_ref().err().cloned() };
-        self.asked.fetch_add(1, Ordering::SeqCst);
-        match asked {
-            Ok(map) => {
-                self.install(map);
-                Ok(())
-            }
-            Err(error) => {
-                self.doubt();
-                Err(error)
-            }
-        }
+        *last = Some((Instant::now(), asked.as_ref().err().cloned()));
+        let map = asked.inspect_err(|_| self.doubt())?;
+        let mut known = self.known();
+        let is_seed = |address: &Address| self.seeds.iter().any(|seed| seed.address == *address);
+        // A node that has left is forgotten with its connection; requests that are under way keep it for as long.
+        known.links.retain(|address, _| map.nodes().contains(address) || is_seed(address));
+        known.map = map;
+        Ok(())
     }
 
     /// The first answer of any node.
@@ -188,7 +179,7 @@ impl Nodes {
         let mut failure = None;
         while !nodes.is_empty() {
             let some = nodes.split_off(nodes.len().saturating_sub(ASK_AT_ONCE));
-            let questions = some.iter().map(|(address, node)| Box::pin(ask(address, node)));
+            let questions = some.iter().map(|(address, link)| Box::pin(ask(address, link)));
             match select_ok(questions).await {
                 Ok((map, _)) => return Ok(map),
                 Err(error) => failure = Some(error),
@@ -198,31 +189,12 @@ impl Nodes {
     }
 
     /// The nodes of the last map; and at the end, which is asked first, those of the URL.
-    fn to_be_asked(&self) -> Result<Vec<(Address, Arc<PrimaryNode>)>> {
+    fn to_be_asked(&self) -> Result<Vec<(Address, Arc<Link>)>> {
         let of_map = self.known().map.nodes().to_vec();
         let seeds = self.seeds.iter().map(|seed| seed.address.clone());
         let mut addresses: Vec<Address> = seeds.filter(|seed| !of_map.contains(seed)).collect();
         addresses.extend(of_map);
-        addresses.into_iter().map(|address| Ok((address.clone(), self.node(&address)?))).collect()
-    }
-
-    fn install(&self, map: Map) {
-        let mut known = self.known();
-        let seeds = |address: &Address| self.seeds.iter().any(|seed| seed.address == *address);
-        // A node that has left is forgotten with its connection; requests that are under way keep it for as long.
-        known.links.retain(|address, _| map.nodes().contains(address) || seeds(address));
-        known.map = map;
-    }
-
-    fn link_to(&self, address: &Address) -> Result<PrimaryNode> {
-        let (Some(seed), Address::Tcp { host, port }) = (self.seeds.first(), address) else {
-            return Err(not_asked());
-        };
-        let number = self.linked.fetch_add(1, Ordering::SeqCst);
-        Ok(PrimaryNode {
-            link: Link::along(Route::Node(seed.at(host, *port)?), Arc::clone(&self.waiters)),
-            channel: format!("{}:{number}", self.channel),
-        })
+        addresses.into_iter().map(|address| Ok((address.clone(), self.link(&address)?))).collect()
     }
 
     fn known(&self) -> MutexGuard<'_, Known> {
@@ -230,22 +202,18 @@ impl Nodes {
     }
 }
 
-async fn ask(address: &Address, node: &PrimaryNode) -> Result<Map> {
-    let reply = node.link.command(redis::cmd("CLUSTER").arg("SLOTS")).await?;
-    Map::read(&reply, address).ok_or_else(|| node.link.here(no_map()))
-}
-
-fn slot_without_node(slot: Slot) -> Error {
-    Error::new(ErrorKind::Unavailable, format!("no node of the cluster has slot {slot}"))
-        .with_help("look at the cluster: CLUSTER INFO, CLUSTER SLOTS")
-}
-
-fn no_map() -> Error {
-    Error::new(ErrorKind::Unavailable, "it knows of no node that has slots")
-        .with_help("look at the cluster: CLUSTER INFO, CLUSTER SLOTS")
+async fn ask(address: &Address, link: &Arc<Link>) -> Result<Map> {
+    let reply = link.command(redis::cmd("CLUSTER").arg("SLOTS")).await?;
+    Map::read(&reply, address).ok_or_else(|| {
+        link.here(unavailable("it knows of no node that has slots".to_owned(), LOOK_AT_CLUSTER))
+    })
 }
 
 fn not_asked() -> Error {
-    Error::new(ErrorKind::Unavailable, "no node of the cluster could be asked who has what")
-        .with_help("look at the nodes that the URL names")
+    let message = "no node of the cluster could be asked who has what".to_owned();
+    unavailable(message, "look at the nodes that the URL names")
+}
+
+fn unavailable(message: String, help: &'static str) -> Error {
+    Error::new(ErrorKind::Unavailable, message).with_help(help)
 }

@@ -145,15 +145,20 @@ async fn connect_creates_no_file() {
     assert!(file.exists());
 }
 
-/// The directories of the default store do not exist on a fresh host.
+/// A home directory that is not there, or a wrong one, gets nothing made in it.
 #[cfg(feature = "sqlite")]
 #[tokio::test]
-async fn default_store_works_on_a_fresh_host() {
+async fn default_store_makes_its_own_directory_and_no_other() {
     let home = tempfile::tempdir().unwrap();
     let sources = leasehold::ConfigSources::new().with_environment([("HOME", home.path())]);
     let locks = leasehold::connect_with(&sources.load().unwrap()).await.unwrap();
+    let error = locks.acquire("a").await.unwrap_err();
+    let state = home.path().join(".local/state");
+    assert!(error.help().is_some_and(|help| help.ends_with(&format!("mkdir -p -m 700 {}", state.display()))));
+    assert!(!home.path().join(".local").exists());
+    std::fs::create_dir_all(&state).unwrap();
     locks.acquire("a").await.unwrap().release().await.unwrap();
-    assert!(home.path().join(".local/state/leasehold/locks.db").exists());
+    assert!(state.join("leasehold/locks.db").exists());
 }
 
 #[tokio::test]

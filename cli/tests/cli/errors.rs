@@ -209,10 +209,10 @@ fn a_store_that_nobody_serves_is_said_with_the_nearest() {
 fn a_state_directory_that_cannot_be_written_is_said() {
     let place = Place::new();
     // A file where the directory should be: root, who runs this in a container, is not stopped by permissions.
-    place.file("state", "");
+    place.file("state/leasehold", "");
     let said = place.say(["run", "x", "--", "true"]);
     said.code(78);
-    assert!(said.err.contains(&place.path().join("state").display().to_string()), "{}", said.err);
+    assert!(said.err.contains(&place.path().join("state/leasehold").display().to_string()), "{}", said.err);
 }
 
 #[test]

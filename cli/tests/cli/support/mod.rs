@@ -53,12 +53,14 @@ pub(crate) struct Said {
 impl Place {
     /// One with the default store: nothing is configured.
     pub(crate) fn new() -> Self {
-        Self { directory: tempfile::tempdir().unwrap(), url: None }
+        let place = Self { directory: tempfile::tempdir().unwrap(), url: None };
+        std::fs::create_dir(place.path().join("state")).unwrap();
+        place
     }
 
     /// One whose `LEASEHOLD_URL` is this.
     pub(crate) fn with_store(url: impl Into<String>) -> Self {
-        Self { url: Some(url.into()), ..Self::new() }
+        Self { directory: tempfile::tempdir().unwrap(), url: Some(url.into()) }
     }
 
     /// One with a Redis of its own.
@@ -79,7 +81,7 @@ impl Place {
 
     /// The file of the default store.
     pub(crate) fn default_store(&self) -> PathBuf {
-        self.path().join("leasehold/locks.db")
+        self.path().join("state/leasehold/locks.db")
     }
 
     /// `leasehold` with these words, in this place, with nothing of the caller's environment.
@@ -96,7 +98,7 @@ impl Place {
             .env_clear()
             .env("PATH", "/usr/local/bin:/usr/bin:/bin")
             .env("HOME", self.path())
-            .env("XDG_STATE_HOME", self.path())
+            .env("XDG_STATE_HOME", self.path().join("state"))
             .env("USER", "ada")
             .env("LC_ALL", "C.UTF-8")
             .current_dir(self.path())

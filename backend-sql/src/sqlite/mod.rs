@@ -252,7 +252,7 @@ impl LeaseTable for Table {
 
     /// Never: waiters poll.
     async fn changed(&self, _: &Claim) {
-        std::future::pending().await
+        std::future::pending::<()>().await;
     }
 
     async fn check(&self) -> Result<Vec<Finding>> {

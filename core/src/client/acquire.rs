@@ -183,7 +183,7 @@ impl<'a> Acquisition<'a> {
             let awaits_hint = !has_hint && self.place.as_ref().is_none_or(Place::is_first);
             let hint = async {
                 if !awaits_hint {
-                    pending().await
+                    pending::<()>().await;
                 }
                 self.context.backend.changed(&self.claim.claim).await;
             };

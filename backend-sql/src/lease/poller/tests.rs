@@ -161,9 +161,11 @@ fn waiter_of_another_runtime_is_woken_after_the_first_has_ended() {
     let runtime = || tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
     let (poller, _) = poller(|_, _| Reply::Rows(Vec::new()));
     let first = runtime();
-    let _waiter = first.block_on(async { poller.changed(name(1), owner(1), false) });
+    let waited =
+        first.block_on(async { timeout(SHORTEST / 5, poller.changed(name(1), owner(1), false)).await });
+    assert!(waited.is_err());
     drop(first);
     runtime().block_on(async {
-        timeout(Duration::from_secs(10), poller.changed(name(1), owner(2), false)).await.unwrap()
+        timeout(Duration::from_secs(10), poller.changed(name(1), owner(2), false)).await.unwrap();
     });
 }

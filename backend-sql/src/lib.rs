@@ -39,7 +39,7 @@
 //! | `allow_network_fs` | `yes`: do not refuse a network file system | `no` |
 //!
 //! **The file.** It is made on first use with mode 0600, and so are its side files `-wal` and `-shm`; a directory named
-//! `leasehold` is made too, with mode 0700, in a directory that exists; any other must exist. The file may be a database that has other tables; it
+//! `leasehold` is made too, with mode 0700, and for `.local/state/leasehold` the two above it; any other must exist. The file may be a database that has other tables; it
 //! is put into WAL mode, and a commit is on the disk before it is answered (`synchronous=FULL`). These are refused: symbolic
 //! and hard links, a file that is mounted by itself, directories in which everyone may replace files, files and side files
 //! of others in directories in which everyone may make them, network file systems, and a table that is not ours. Anybody

@@ -148,15 +148,24 @@ async fn connect_creates_no_file() {
 /// A home directory that is not there, or a wrong one, gets nothing made in it.
 #[cfg(feature = "sqlite")]
 #[tokio::test]
-async fn default_store_makes_its_own_directory_and_no_other() {
+async fn default_store_works_on_a_fresh_host() {
     let home = tempfile::tempdir().unwrap();
     let sources = leasehold::ConfigSources::new().with_environment([("HOME", home.path())]);
     let locks = leasehold::connect_with(&sources.load().unwrap()).await.unwrap();
+    locks.acquire("a").await.unwrap().release().await.unwrap();
+    assert!(home.path().join(".local/state/leasehold/locks.db").exists());
+}
+
+#[tokio::test]
+async fn state_directory_that_the_user_names_is_not_made() {
+    let home = tempfile::tempdir().unwrap();
+    let state = home.path().join("state");
+    let sources = leasehold::ConfigSources::new().with_environment([("XDG_STATE_HOME", &state)]);
+    let locks = leasehold::connect_with(&sources.load().unwrap()).await.unwrap();
     let error = locks.acquire("a").await.unwrap_err();
-    let state = home.path().join(".local/state");
     assert!(error.help().is_some_and(|help| help.ends_with(&format!("mkdir -p -m 700 {}", state.display()))));
-    assert!(!home.path().join(".local").exists());
-    std::fs::create_dir_all(&state).unwrap();
+    assert!(!state.exists());
+    std::fs::create_dir(&state).unwrap();
     locks.acquire("a").await.unwrap().release().await.unwrap();
     assert!(state.join("leasehold/locks.db").exists());
 }

@@ -137,7 +137,7 @@ enum Change<T> {
 impl RowLease {
     /// Reads the row, lets `decide` change it, and writes it if it is as it was read; else begins again. `None` if there is no
     /// row.
-    async fn change<T: Send>(
+    async fn change<T: Send + Sync>(
         &self,
         name: &LockName,
         is_holder: bool,

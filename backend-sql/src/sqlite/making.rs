@@ -21,7 +21,7 @@ impl Place {
     /// By `mknod`, which follows no link, leaves no moment in which others have rights, and opens nothing: closing a file
     /// of its own would let go of all locks that other connections of this process have on it (`fcntl(2)`).
     pub(super) fn create(&self) -> Result<()> {
-        self.make_our_directory()?;
+        self.make_our_directories()?;
         let _alone = self.lock_directory()?;
         if FileId::at(self.file()).is_some() {
             return Ok(());
@@ -39,19 +39,19 @@ impl Place {
         allow_owner(self.file(), mode).map_err(|error| self.cannot("make", self.file(), error))
     }
 
-    /// Makes the directory if it is ours to make. A mistyped path to any other would begin a second store beside the first, in
-    /// which nobody is locked out.
-    fn make_our_directory(&self) -> Result<()> {
-        if !self.is_ours_to_make() {
-            return Ok(());
+    /// Makes the directories that are ours to make. A mistyped path to any other would begin a second store beside the first, in which
+    /// nobody is locked out.
+    fn make_our_directories(&self) -> Result<()> {
+        let mode = Mode::RWXU;
+        for directory in self.missing_directories() {
+            let made = match mkdir(directory, mode) {
+                // Another process has made it meanwhile.
+                Err(Errno::EXIST) => Ok(()),
+                made => made.map_err(io::Error::from).and_then(|()| allow_owner(directory, mode)),
+            };
+            made.map_err(|error| self.cannot("make", directory, error))?;
         }
-        let (directory, mode) = (self.directory(), Mode::RWXU);
-        let made = match mkdir(directory, mode) {
-            // Another process has made it meanwhile.
-            Err(Errno::EXIST) => Ok(()),
-            made => made.map_err(io::Error::from).and_then(|()| allow_owner(directory, mode)),
-        };
-        made.map_err(|error| self.cannot("make", directory, error))
+        Ok(())
     }
 
     /// One process at a time makes files: who comes later finds them. Ends with the value, and with the process.

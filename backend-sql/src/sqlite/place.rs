@@ -13,8 +13,10 @@ use rustix::io::Errno;
 use std::io;
 use std::path::{Path, PathBuf};
 
-/// The name of the only directory that may be missing: our own, which is made with the file.
+/// The name of our own directory, which is made with the file.
 const OUR_DIRECTORY: &str = "leasehold";
+/// What may be missing of the default place in the home of a user.
+const DEFAULT_PLACE: &str = ".local/state/leasehold";
 const STICKY: u32 = 0o1000;
 const EVERYONE_MAY_WRITE: u32 = 0o002;
 
@@ -74,15 +76,23 @@ impl Place {
 
     /// False if it is ours to make; then what it will be made in has been looked at.
     fn check_directory(&self) -> Result<bool> {
-        match self.directory.parent() {
-            Some(parent) if self.is_ours_to_make() => self.check_existing(parent).map(|()| false),
-            _ => self.check_existing(&self.directory).map(|()| true),
+        match self.missing_directories().first().and_then(|outermost| outermost.parent()) {
+            Some(parent) => self.check_existing(parent).map(|()| false),
+            None => self.check_existing(&self.directory).map(|()| true),
         }
     }
 
-    /// A directory of another name, or one in a directory that is not there, is more likely mistyped.
-    pub(super) fn is_ours_to_make(&self) -> bool {
-        self.directory.ends_with(OUR_DIRECTORY) && !self.directory.exists()
+    /// The directories that are missing and ours to make, the outermost first: `leasehold`, and on a fresh host what is above it in
+    /// the default place (XDG Base Directory Specification). Another directory that is missing is more likely mistyped.
+    pub(super) fn missing_directories(&self) -> Vec<&Path> {
+        let ours = match &self.directory {
+            directory if directory.ends_with(DEFAULT_PLACE) => Path::new(DEFAULT_PLACE).iter().count(),
+            directory => usize::from(directory.ends_with(OUR_DIRECTORY)),
+        };
+        let mut missing: Vec<&Path> =
+            self.directory.ancestors().take(ours).take_while(|it| !it.exists()).collect();
+        missing.reverse();
+        missing
     }
 
     fn check_existing(&self, directory: &Path) -> Result<()> {

@@ -74,7 +74,8 @@ async fn table_of_schema_1_is_refused_until_init_has_changed_it_and_keeps_its_lo
         assert!(error.help().is_some_and(|help| help.contains("leasehold init")));
         let (one, other) = (server.administrator(""), server.administrator(""));
         let (first, second) = tokio::join!(one.admin().unwrap().init(), other.admin().unwrap().init());
-        (first.unwrap(), second.unwrap());
+        first.unwrap();
+        second.unwrap();
         assert_eq!(ask(&backend, &claim("a")).await, None);
         assert_eq!(backend.renew(&[held]).await.remove(0).unwrap(), Renewal::Renewed);
         granted(&backend, &claim("b").with_mode(LockMode::Shared)).await;

@@ -13,8 +13,8 @@ use std::time::Duration;
 const PATIENCE: Duration = Duration::from_millis(400);
 /// On any machine.
 const ANSWERS_WITHIN: Duration = Duration::from_secs(10);
-/// More than any store needs.
-const REPLIES_BEFORE_A_GRANT: usize = 20;
+/// More than any store needs, with statements that are prepared at their first use, and a look at the connections that are left.
+const REPLIES_BEFORE_A_GRANT: usize = 100;
 /// Longer than servers of one host answer apart.
 const REST: Duration = Duration::from_millis(20);
 

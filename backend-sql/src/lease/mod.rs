@@ -29,7 +29,7 @@ use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 use tokio::time::timeout;
 
-/// How often an attempt is repeated because the row has changed since the refusal. Enough to take a lease that has ended; a
+/// The number of tries of one attempt, the first included. The row may have changed since the refusal. Enough to take a lease that has ended; a
 /// lock that changes hands faster is busy.
 const ATTEMPTS: usize = 3;
 
@@ -39,7 +39,8 @@ const REASONS_WITHIN: Duration = Duration::from_millis(250);
 /// The most names that are remembered as busy. A forgotten one costs a write in place of a read.
 const MOST_BUSY: usize = 1024;
 
-/// As a part of the shortest lease that was renewed by the same call: its holder waits for the answer.
+/// The read of the causes may take at most this part of the shortest lease that was renewed by the same call, because its holder waits
+/// for the answer.
 const REASONS_PART: u32 = 8;
 
 /// Locks as leases, one row per name. Rows are kept until they are [purged](LockAdmin::purge): the next token is made
@@ -87,7 +88,7 @@ impl LockBackend for RowLease {
         for _ in 0..ATTEMPTS {
             let row = match self.table.grant(claim).await? {
                 Granting::Granted(token) => return Ok(self.granted(claim.name(), token)),
-                // Readers may hold it, for which a writer that waits leaves a mark.
+                // If readers hold the row, a waiting writer must leave a mark, so the row is read.
                 Granting::Held if claim.waits() => self.table.look(claim.name()).await?,
                 Granting::Held => return Ok(self.refused(claim.name(), Busy::new())),
                 Granting::Refused(row) => row,
@@ -174,7 +175,8 @@ impl RowLease {
         if row.owner != READERS || !claim.waits() {
             return Some(busy);
         }
-        // Without a mark the writer waits as long as there are readers; its next question leaves one.
+        // Without a mark the writer waits as long as there are readers; its next attempt leaves one. Whether the mark was left may be
+        // unknown, so a release removes it in any case.
         let _ = self.leave_mark(claim).await;
         Some(busy.with_place_in_queue())
     }

@@ -23,12 +23,13 @@ use tokio::time::{Instant, timeout_at};
 
 /// For how long an answer counts after the next poll was due.
 const LATE: Duration = Duration::from_millis(50);
-/// The shortest time between two polls of one name, and the time until its first.
+/// The time until the first poll of a name, and the shortest pause after it. A name that is polled together with another may be polled
+/// after half of that.
 const SHORTEST: Duration = Duration::from_millis(5);
-/// A lock that was held for some time is polled again after this part of it: the wait grows by as little.
+/// A lock that was held for some time is polled again after this part of it, so a waiter waits longer than the hold lasts by this part.
 const PART_OF_HOLD: u32 = 16;
 
-/// Wakes the waiters of one store. Dropped, it ends its task.
+/// Wakes the waiters of one store. Dropping it ends its task.
 #[derive(Debug)]
 pub(super) struct Poller {
     shared: Arc<Shared>,
@@ -78,8 +79,8 @@ struct Awaited {
 #[derive(Debug)]
 struct Waiter {
     owner: OwnerId,
-    /// A reader may be granted a row that readers hold. From then on it asks, although a writer may keep it out.
-    reads_from: Option<Instant>,
+    /// For a reader: from then on it is also woken while readers hold the row.
+    may_share_from: Option<Instant>,
     wake: oneshot::Sender<()>,
 }
 
@@ -90,7 +91,7 @@ struct HeldRow {
     held_for: Duration,
     ends_in: Duration,
     /// Its release will send a message.
-    is_marked: bool,
+    sends_message: bool,
 }
 
 impl Poller {
@@ -106,8 +107,8 @@ impl Poller {
         Self { shared: Arc::new(shared), task: Mutex::default() }
     }
 
-    /// True if the last poll has found the row held by another exclusive owner, and the next poll is not late. Only for a
-    /// claim that waits.
+    /// True if the last poll has found the row held by an owner that is neither this one nor readers, and the next poll is not late. Only
+    /// for a claim that waits: it is expected to register again.
     pub(super) fn is_known_held(&self, name: impl FnOnce() -> Vec<u8>, owner: OwnerId) -> bool {
         let mut state = self.shared.state();
         let awaited = if state.names.is_empty() { None } else { state.names.get_mut(&name()) };
@@ -119,14 +120,15 @@ impl Poller {
         awaited.is_expected
     }
 
-    /// This process has released the lock, or has perhaps: the last answer does not count.
+    /// This process has released the lock, or may have released it: the last answer does not count.
     pub(super) fn released(&self, name: &[u8]) {
         if let Some(awaited) = self.shared.state().names.get_mut(name) {
-            (awaited.row, awaited.is_polling) = (None, false);
+            awaited.poll_soon(Instant::now());
         }
     }
 
-    /// Registers a waiter. The future is ready when a poll has found the row free, held by this owner, or by readers if this is one.
+    /// Registers a waiter. The future is ready when a poll has found the row free, or held by this owner. For a reader also when readers
+    /// hold it, but not sooner than one long pause after it registered: a writer may keep it out.
     pub(super) fn changed(
         &self,
         name: Vec<u8>,
@@ -134,8 +136,8 @@ impl Poller {
         is_reader: bool,
     ) -> impl Future<Output = ()> + Send + use<> {
         let (wake, woken) = oneshot::channel();
-        let reads_from = is_reader.then(|| Instant::now() + POLL_AT_MOST);
-        self.shared.add(name, Waiter { owner, reads_from, wake });
+        let may_share_from = is_reader.then(|| Instant::now() + POLL_AT_MOST);
+        self.shared.add(name, Waiter { owner, may_share_from, wake });
         let mut task = self.task.lock().unwrap_or_else(PoisonError::into_inner);
         if task.as_ref().is_none_or(JoinHandle::is_finished) {
             let shared = Arc::clone(&self.shared);
@@ -269,17 +271,28 @@ impl Awaited {
     fn poll_after(&mut self, pause: Duration, now: Instant) {
         (self.due, self.joins_from, self.is_polling) = (now + pause, now + pause / 2, false);
     }
+
+    /// The row has changed since the last poll was sent.
+    fn poll_soon(&mut self, now: Instant) {
+        let soon = self.not_before.max(now);
+        // While a poll is under way, its own times have passed.
+        (self.due, self.joins_from) = match self.is_polling {
+            true => (soon, soon),
+            false => (self.due.min(soon), self.joins_from.min(soon)),
+        };
+        (self.row, self.is_polling) = (None, false);
+    }
 }
 
 impl HeldRow {
     fn may_be_granted(&self, waiter: &Waiter, now: Instant) -> bool {
         self.owner == Some(waiter.owner)
-            || (self.owner == Some(READERS) && waiter.reads_from.is_some_and(|from| from <= now))
+            || (self.owner == Some(READERS) && waiter.may_share_from.is_some_and(|from| from <= now))
     }
 
     /// The time until the next poll. Jittered, so that processes do not poll in step.
     fn pause(&self, is_listening: bool) -> Duration {
-        let pause = match self.is_marked && is_listening {
+        let pause = match self.sends_message && is_listening {
             true => FALLBACK,
             false => (self.held_for / PART_OF_HOLD).min(POLL_AT_MOST),
         };
@@ -292,13 +305,13 @@ fn read_rows(answer: &Answer) -> Option<HashMap<Vec<u8>, HeldRow>> {
     let micros =
         |value: &Value| Some(Duration::from_micros(u64::try_from(value.as_int()?).unwrap_or_default()));
     let row = |row: &Vec<Value>| {
-        let [name, owner, held_for, ends_in, is_marked] = row.as_slice() else { return None };
+        let [name, owner, held_for, ends_in, sends_message] = row.as_slice() else { return None };
         let row = HeldRow {
             // A row that another program wrote is held all the same.
             owner: owner.as_bytes().and_then(OwnerId::from_bytes),
             held_for: micros(held_for)?,
             ends_in: micros(ends_in)?,
-            is_marked: is_marked.as_int()? != 0,
+            sends_message: sends_message.as_int()? != 0,
         };
         Some((name.as_bytes()?.to_vec(), row))
     };

@@ -17,10 +17,11 @@ use std::time::{Duration, SystemTime};
 
 /// The owner of a row while readers hold it. No acquisition has this id.
 pub(crate) const READERS: OwnerId = OwnerId::from_u128(u128::MAX);
-/// How long a mark is fresh, in microseconds: longer than a waiter behind others sleeps between two questions.
-const MARK_LASTS: i64 = 1_000_000;
-/// How often a change is repeated because the row has changed since it was read.
-const ATTEMPTS: usize = 32;
+/// How long a mark is fresh, in microseconds: more than twice the longest pause between two attempts of the writer that left it, because
+/// an attempt renews the mark only if half of the time is over.
+const MARK_LASTS: i64 = 2_000_000;
+/// The number of tries of one change, the first included. The row may change between the read and the write.
+const CHANGE_TRIES: usize = 32;
 
 /// A row as it was read for a change. Times are in microseconds of the clock that counts leases.
 #[derive(Clone, Debug)]
@@ -33,9 +34,9 @@ pub(crate) struct SharedRow {
     /// The column, as it is stored.
     pub(crate) sharers: String,
     pub(crate) now: i64,
-    /// The clock from which tokens are made.
+    /// The clock from which tokens are made, in microseconds since 1970.
     pub(crate) unix_now: u64,
-    /// What a change compares, beside the column: differs from table to table.
+    /// Further values that `replace` compares beside the column. Each table chooses its own.
     pub(crate) version: Vec<i64>,
 }
 
@@ -78,8 +79,8 @@ impl SharedRow {
         Some(sharers)
     }
 
-    /// The time until which another hold, its linger, or a mark keeps a reader out.
-    fn keeps_reader_out(&self, sharers: &Sharers) -> Option<Duration> {
+    /// How long another hold, its linger, or a mark keeps a reader out from now on.
+    fn reader_blocked_for(&self, sharers: &Sharers) -> Option<Duration> {
         let until = match self.owner {
             Some(READERS) => sharers.writers.iter().map(|(_, until)| *until).max()?,
             _ => self.ends_at,
@@ -87,10 +88,13 @@ impl SharedRow {
         Some(micros(until - self.now)).filter(|left| !left.is_zero())
     }
 
-    fn next(&self, token: FencingToken, sharers: &Sharers) -> NextRow {
+    fn next_row(&self, token: FencingToken, sharers: &Sharers) -> Result<NextRow> {
         let ends_at = sharers.readers.iter().map(|reader| reader.ends_at).max().unwrap_or(0);
-        let sharers = serde_json::to_string(sharers).unwrap_or_default();
-        NextRow { token, ends_at, sharers }
+        let sharers = serde_json::to_string(sharers).map_err(|error| {
+            Error::new(ErrorKind::Misconfigured, "the readers of a row cannot be written as JSON")
+                .with_source(error)
+        })?;
+        Ok(NextRow { token, ends_at, sharers })
     }
 
     fn ends(&self, ttl: Duration) -> i64 {
@@ -126,12 +130,12 @@ impl Reader {
     }
 }
 
-/// What a change of a row came to.
-enum Change<T> {
+/// The decision about a row that was read.
+enum Decision<T> {
     /// The row stays as it is.
-    Nothing(T),
-    /// The row is changed to this.
-    To(NextRow, T),
+    Keep(T),
+    /// The row is to be changed to this.
+    Write(NextRow, T),
 }
 
 impl RowLease {
@@ -141,32 +145,36 @@ impl RowLease {
         &self,
         name: &LockName,
         is_holder: bool,
-        mut decide: impl FnMut(&SharedRow, Sharers) -> Result<Change<T>> + Send,
+        mut decide: impl FnMut(&SharedRow, Sharers) -> Result<Decision<T>> + Send,
     ) -> Result<Option<T>> {
-        for _ in 0..ATTEMPTS {
+        for _ in 0..CHANGE_TRIES {
             let Some(row) = self.table.read_shared(name, is_holder).await? else { return Ok(None) };
             let sharers = row.live_sharers().ok_or_else(|| self.table.foreign(name))?;
             match decide(&row, sharers)? {
-                Change::Nothing(answer) => return Ok(Some(answer)),
-                Change::To(next, answer) if self.table.replace(name, &row, &next, is_holder).await? => {
+                Decision::Keep(answer) => return Ok(Some(answer)),
+                Decision::Write(next, answer) if self.table.replace(name, &row, &next, is_holder).await? => {
                     return Ok(Some(answer));
                 }
-                Change::To(..) => {}
+                Decision::Write(..) => {}
             }
         }
         let message =
-            format!("the readers of {name:?} changed {ATTEMPTS} times while they were to be changed");
-        Err(Error::new(ErrorKind::Unavailable, message).with_help("it is in lively use; try again"))
+            format!("the readers of {name:?} changed {CHANGE_TRIES} times while they were to be changed");
+        Err(Error::new(ErrorKind::Unavailable, message)
+            .with_help("many clients use this lock at the same time; try again"))
     }
 
     pub(super) async fn acquire_shared(&self, claim: &Claim) -> Result<Attempt> {
-        loop {
+        for _ in 0..CHANGE_TRIES {
             let attempt = self.change(claim.name(), false, |row, sharers| admit(claim, row, sharers)).await;
             if let Some(attempt) = attempt.map_err(perhaps_held)? {
                 return Ok(attempt);
             }
             self.table.make_row(claim.name()).await?;
         }
+        let message = format!("the row of {:?} is gone each time after it was made", claim.name());
+        Err(Error::new(ErrorKind::Misconfigured, message)
+            .with_help("look at triggers of the table, and at programs that delete rows from it"))
     }
 
     /// Renews readers, those of one name together. The answers are in the order of the claims.
@@ -179,7 +187,7 @@ impl RowLease {
             claims.iter().map(|_| Ok(Renewal::Lost(LossCause::Gone))).collect();
         for (name, places) in by_name {
             let of_name: Vec<&Claim> = places.iter().map(|at| claims[*at]).collect();
-            let renewed = self.change(name, true, |row, sharers| Ok(extend(&of_name, row, sharers))).await;
+            let renewed = self.change(name, true, |row, sharers| extend(&of_name, row, sharers)).await;
             for (nth, at) in places.into_iter().enumerate() {
                 answers[at] = match &renewed {
                     Ok(Some(renewals)) => Ok(renewals[nth]),
@@ -192,31 +200,31 @@ impl RowLease {
     }
 
     pub(super) async fn release_shared(&self, claim: &Claim, linger: Duration) -> Result<Release> {
-        // A write whose reply was lost may have removed the reader.
+        // A statement that was sent twice may have removed the reader the first time.
         let mut was_there = false;
         let released = self.change(claim.name(), true, |row, mut sharers| {
-            let Some(reader) = sharers.reader(claim.owner()) else { return Ok(Change::Nothing(())) };
+            let Some(reader) = sharers.reader(claim.owner()) else { return Ok(Decision::Keep(())) };
             was_there = true;
             (reader.owner, reader.ends_at) = (None, row.ends(linger));
             sharers.readers.retain(|reader| reader.ends_at > row.now);
-            Ok(Change::To(row.next(row.token, &sharers), ()))
+            Ok(Decision::Write(row.next_row(row.token, &sharers)?, ()))
         });
         released.await?;
         Ok(if was_there { Release::Released } else { Release::NotHeld })
     }
 
-    /// Leaves the mark of a writer that waits for readers. Its next question comes while the mark is fresh, and renews it.
+    /// Leaves the mark of a writer that waits for readers, or renews it.
     pub(super) async fn leave_mark(&self, claim: &Claim) -> Result<()> {
         let marked = self.change(claim.name(), false, |row, mut sharers| {
             let owner = claim.owner().to_hex();
-            let is_fresh =
+            let lasts =
                 |(writer, until): &(String, i64)| *writer == owner && until - row.now > MARK_LASTS / 2;
-            if sharers.readers.is_empty() || sharers.writers.iter().any(is_fresh) {
-                return Ok(Change::Nothing(()));
+            if sharers.readers.is_empty() || sharers.writers.iter().any(lasts) {
+                return Ok(Decision::Keep(()));
             }
             sharers.remove_mark(claim.owner());
             sharers.writers.push((owner, row.now.saturating_add(MARK_LASTS)));
-            Ok(Change::To(row.next(row.token, &sharers), ()))
+            Ok(Decision::Write(row.next_row(row.token, &sharers)?, ()))
         });
         marked.await.map(|_| ())
     }
@@ -225,9 +233,9 @@ impl RowLease {
     pub(super) async fn remove_mark(&self, claim: &Claim) -> Result<()> {
         let removed = self.change(claim.name(), false, |row, mut sharers| {
             if !sharers.remove_mark(claim.owner()) {
-                return Ok(Change::Nothing(()));
+                return Ok(Decision::Keep(()));
             }
-            Ok(Change::To(row.next(row.token, &sharers), ()))
+            Ok(Decision::Write(row.next_row(row.token, &sharers)?, ()))
         });
         removed.await.map(|_| ())
     }
@@ -236,7 +244,7 @@ impl RowLease {
     pub(super) async fn readers(&self, name: &LockName) -> Result<Vec<LockStatus>> {
         let statuses = self.change(name, false, |row, sharers| {
             let statuses = sharers.readers.iter().map(|reader| reader.status(name, row.now));
-            Ok(Change::Nothing(statuses.collect()))
+            Ok(Decision::Keep(statuses.collect()))
         });
         Ok(statuses.await?.unwrap_or_default())
     }
@@ -252,26 +260,26 @@ impl RowLease {
             let ended: Vec<LockStatus> =
                 sharers.readers.iter().filter(|it| is_meant(it)).map(|it| it.status(name, row.now)).collect();
             if ended.is_empty() {
-                return Ok(Change::Nothing(ended));
+                return Ok(Decision::Keep(ended));
             }
             sharers.readers.retain(|reader| !is_meant(reader));
-            Ok(Change::To(row.next(row.token, &sharers), ended))
+            Ok(Decision::Write(row.next_row(row.token, &sharers)?, ended))
         });
         Ok(ended.await?.unwrap_or_default())
     }
 }
 
 /// Decides the attempt of a reader.
-fn admit(claim: &Claim, row: &SharedRow, mut sharers: Sharers) -> Result<Change<Attempt>> {
+fn admit(claim: &Claim, row: &SharedRow, mut sharers: Sharers) -> Result<Decision<Attempt>> {
     let ends_at = row.ends(claim.ttl());
     if let Some(own) = sharers.reader(claim.owner()) {
         // The reply to an earlier attempt was lost.
         own.ends_at = own.ends_at.max(ends_at);
         let token = FencingToken::new(own.token);
-        return Ok(Change::To(row.next(row.token, &sharers), Attempt::Granted(Grant::new(token))));
+        return Ok(Decision::Write(row.next_row(row.token, &sharers)?, Attempt::Granted(Grant::new(token))));
     }
-    if let Some(ends_in) = row.keeps_reader_out(&sharers) {
-        return Ok(Change::Nothing(Attempt::Busy(Busy::new().with_end(ends_in))));
+    if let Some(ends_in) = row.reader_blocked_for(&sharers) {
+        return Ok(Decision::Keep(Attempt::Busy(Busy::new().with_end(ends_in))));
     }
     let token = FencingToken::after(Some(row.token), row.unix_now).ok_or_else(Error::tokens_used_up)?;
     sharers.readers.push(Reader {
@@ -281,11 +289,11 @@ fn admit(claim: &Claim, row: &SharedRow, mut sharers: Sharers) -> Result<Change<
         acquired_at: row.unix_now,
         holder: claim.holder().to_string(),
     });
-    Ok(Change::To(row.next(token, &sharers), Attempt::Granted(Grant::new(token))))
+    Ok(Decision::Write(row.next_row(token, &sharers)?, Attempt::Granted(Grant::new(token))))
 }
 
 /// Extends the leases of those claims that still hold, and shortens none.
-fn extend(claims: &[&Claim], row: &SharedRow, mut sharers: Sharers) -> Change<Vec<Renewal>> {
+fn extend(claims: &[&Claim], row: &SharedRow, mut sharers: Sharers) -> Result<Decision<Vec<Renewal>>> {
     let is_taken = row.owner != Some(READERS) && row.ends_at > row.now;
     let lost = Renewal::Lost(if is_taken { LossCause::Taken } else { LossCause::Gone });
     let mut renew = |claim: &&Claim| match sharers.reader(claim.owner()) {
@@ -296,11 +304,11 @@ fn extend(claims: &[&Claim], row: &SharedRow, mut sharers: Sharers) -> Change<Ve
         None => lost,
     };
     let renewals: Vec<Renewal> = claims.iter().map(&mut renew).collect();
-    if renewals.contains(&Renewal::Renewed) {
-        Change::To(row.next(row.token, &sharers), renewals)
+    Ok(if renewals.contains(&Renewal::Renewed) {
+        Decision::Write(row.next_row(row.token, &sharers)?, renewals)
     } else {
-        Change::Nothing(renewals)
-    }
+        Decision::Keep(renewals)
+    })
 }
 
 fn micros(time: i64) -> Duration {

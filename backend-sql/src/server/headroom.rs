@@ -30,7 +30,7 @@ impl Headroom {
         self.state().is_short
     }
 
-    /// The server refused a connection.
+    /// No connection was to be had: the server refused it, or did not answer in time.
     pub(crate) fn refused(&self) {
         let next = CHECK_AGAIN_AFTER.mul_f64(1.0 + fastrand::f64());
         *self.state() = State { is_short: true, check_at: Instant::now() + next };

@@ -13,19 +13,22 @@ impl Shared {
     /// Receives messages while tasks wait.
     pub(super) async fn listen(&self) {
         loop {
-            self.state().is_listening = false;
             while self.state().names.is_empty() {
                 self.has_waiters.notified().await;
             }
             let Some(received) = self.receive().await else { return };
+            // Names that were left to messages are polled.
+            self.state().is_listening = false;
+            self.note_release(None);
             if let Err(error) = received {
-                tracing::debug!(target: "leasehold", %error, "the connection for messages was lost");
+                tracing::debug!(target: "leasehold", %error, "there is no connection for messages");
                 sleep(RECONNECT_AFTER).await;
             }
         }
     }
 
-    /// `None` if the database sends no messages; `Ok` when no task has waited for a while.
+    /// `None` if the database sends no messages; `Ok` if no task waits after a time without a message; an error if there is no
+    /// connection, or none to spare.
     async fn receive(&self) -> Option<sqlx::Result<()>> {
         let target = self.server.target();
         if target.headroom.is_short() {
@@ -36,11 +39,11 @@ impl Shared {
             Ok(listener) => listener,
             Err(error) => return Some(Err(error)),
         };
-        // Waiters can do without this connection, and others may need one.
+        // This connection is kept only if the server accepts one more: waiters can do without it.
         if let Some(spare) = target.headroom.spare(self.server.dialect(), target.connect_timeout).await {
             spare.close().await;
         }
-        // Earlier messages were missed.
+        // Messages that were sent before this point were missed: every name is polled.
         self.state().is_listening = true;
         self.note_release(None);
         while !target.headroom.is_short() {
@@ -61,17 +64,14 @@ impl Shared {
         Some(Err(sqlx::Error::PoolTimedOut))
     }
 
-    /// A lock was released, or perhaps any of them: it is polled at once, and the answer to an earlier poll does not count.
+    /// A lock was released, or perhaps any of them: it is polled as soon as the shortest pause allows, and the answer to an earlier poll
+    /// does not count.
     pub(super) fn note_release(&self, name: Option<&[u8]>) {
         let (now, mut state) = (Instant::now(), self.state());
-        let poll_now = |awaited: &mut Awaited| {
-            (awaited.row, awaited.is_polling) = (None, false);
-            awaited.due = awaited.due.min(awaited.not_before.max(now));
-            awaited.joins_from = awaited.joins_from.min(awaited.due);
-        };
+        let poll_soon = |awaited: &mut Awaited| awaited.poll_soon(now);
         match name {
-            Some(name) => state.names.get_mut(name).into_iter().for_each(poll_now),
-            None => state.names.values_mut().for_each(poll_now),
+            Some(name) => state.names.get_mut(name).into_iter().for_each(poll_soon),
+            None => state.names.values_mut().for_each(poll_soon),
         }
         drop(state);
         self.due_sooner.notify_one();

@@ -22,13 +22,13 @@ fn row(now: i64) -> SharedRow {
     }
 }
 
-fn attempt(row: &SharedRow, owner: u128) -> Change<Attempt> {
+fn attempt(row: &SharedRow, owner: u128) -> Decision<Attempt> {
     admit(&claim(owner), row, row.live_sharers().unwrap()).unwrap()
 }
 
 /// The row after the grant, and its token.
 fn granted(row: &SharedRow, owner: u128, now: i64) -> (SharedRow, FencingToken) {
-    let Change::To(next, Attempt::Granted(grant)) = attempt(row, owner) else { panic!("not granted") };
+    let Decision::Write(next, Attempt::Granted(grant)) = attempt(row, owner) else { panic!("not granted") };
     let NextRow { token, ends_at, sharers } = next;
     let unix_now = now.unsigned_abs();
     (
@@ -39,7 +39,7 @@ fn granted(row: &SharedRow, owner: u128, now: i64) -> (SharedRow, FencingToken) 
 
 fn busy_for(row: &SharedRow, owner: u128) -> Option<Duration> {
     match attempt(row, owner) {
-        Change::Nothing(Attempt::Busy(busy)) => busy.ends_in,
+        Decision::Keep(Attempt::Busy(busy)) => busy.ends_in,
         _ => None,
     }
 }
@@ -77,7 +77,8 @@ fn column_means_nothing_in_the_row_of_another_owner() {
     let (held, _) = granted(&row(100), 1, 200);
     let taken = SharedRow { owner: Some(OwnerId::from_u128(9)), ..held };
     assert!(taken.live_sharers().unwrap().readers.is_empty());
-    let Change::Nothing(renewals) = extend(&[&claim(1)], &taken, taken.live_sharers().unwrap()) else {
+    let Decision::Keep(renewals) = extend(&[&claim(1)], &taken, taken.live_sharers().unwrap()).unwrap()
+    else {
         panic!("changed")
     };
     assert_eq!(renewals, [Renewal::Lost(LossCause::Taken)]);
@@ -88,7 +89,7 @@ fn fresh_mark_of_a_writer_keeps_new_readers_out_and_those_that_hold_in() {
     let (mut held, token) = granted(&row(100), 1, 200);
     let mut sharers = held.live_sharers().unwrap();
     sharers.writers.push((OwnerId::from_u128(5).to_hex(), 5_200));
-    held.sharers = held.next(held.token, &sharers).sharers;
+    held.sharers = held.next_row(held.token, &sharers).unwrap().sharers;
     assert_eq!(busy_for(&held, 2), Some(Duration::from_micros(5_000)));
     assert_eq!(granted(&held, 1, 300).1, token);
     held.now = 5_200;
@@ -98,7 +99,8 @@ fn fresh_mark_of_a_writer_keeps_new_readers_out_and_those_that_hold_in() {
 #[test]
 fn renewal_extends_those_that_hold_and_shortens_none() {
     let (held, _) = granted(&row(100), 1, 200);
-    let Change::To(next, renewals) = extend(&[&claim(2), &claim(1)], &held, held.live_sharers().unwrap())
+    let Decision::Write(next, renewals) =
+        extend(&[&claim(2), &claim(1)], &held, held.live_sharers().unwrap()).unwrap()
     else {
         panic!("not changed")
     };

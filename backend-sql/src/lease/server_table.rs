@@ -123,6 +123,9 @@ impl LeaseTable for ServerTable {
             Ok(answer) if is_untold(&answer) => self.row_of(claim).await.map(|row| row.map(|row| row.token)),
             answer => answer.and_then(|answer| self.granted_token(&answer)),
         };
+        if let Ok(Some(_)) = token {
+            self.server.target().headroom.holds_for(claim.ttl());
+        }
         token.map(|token| token.map_or(Granting::Held, Granting::Granted))
     }
 

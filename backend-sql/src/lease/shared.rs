@@ -7,6 +7,7 @@
 //! A writer that waits for readers leaves a mark, and keeps new readers out while the mark is fresh.
 
 use super::{RowLease, perhaps_held};
+use futures_util::{StreamExt as _, stream};
 use leasehold_core::{
     Attempt, Busy, Claim, Error, ErrorKind, FencingToken, Grant, HolderInfo, LockMode, LockName, LockStatus,
     LossCause, OwnerId, Release, Renewal, Result,
@@ -14,14 +15,20 @@ use leasehold_core::{
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
 use std::time::{Duration, SystemTime};
+use tokio::time::{Instant, sleep};
 
 /// The owner of a row while readers hold it. No acquisition has this id.
 pub(crate) const READERS: OwnerId = OwnerId::from_u128(u128::MAX);
 /// How long a mark is fresh, in microseconds: more than twice the longest pause between two attempts of the writer that left it, because
 /// an attempt renews the mark only if half of the time is over.
 const MARK_LASTS: i64 = 2_000_000;
-/// The number of tries of one change, the first included. The row may change between the read and the write.
-const CHANGE_TRIES: usize = 32;
+/// How long a change is tried again because the row has changed between its read and its write, and the longest pause between two tries.
+const CHANGE_WITHIN: Duration = Duration::from_secs(5);
+const LONGEST_PAUSE: Duration = Duration::from_millis(20);
+/// How often a row is made that is gone when it is read next.
+const ROW_TRIES: usize = 3;
+/// How many names are changed at once by one renewal. Fewer than there are connections by default.
+const AT_ONCE: usize = 4;
 
 /// A row as it was read for a change. Times are in microseconds of the clock that counts leases.
 #[derive(Clone, Debug)]
@@ -147,27 +154,37 @@ impl RowLease {
         is_holder: bool,
         mut decide: impl FnMut(&SharedRow, Sharers) -> Result<Decision<T>> + Send,
     ) -> Result<Option<T>> {
-        for _ in 0..CHANGE_TRIES {
-            let Some(row) = self.table.read_shared(name, is_holder).await? else { return Ok(None) };
+        let start = Instant::now();
+        // A statement that was sent twice may have changed the row the first time.
+        let mut is_sent = false;
+        while start.elapsed() < CHANGE_WITHIN {
+            let unknown = |error: Error| if is_sent { perhaps_held(error) } else { error };
+            let Some(row) = self.table.read_shared(name, is_holder).await.map_err(unknown)? else {
+                return Ok(None);
+            };
             let sharers = row.live_sharers().ok_or_else(|| self.table.foreign(name))?;
             match decide(&row, sharers)? {
                 Decision::Keep(answer) => return Ok(Some(answer)),
-                Decision::Write(next, answer) if self.table.replace(name, &row, &next, is_holder).await? => {
-                    return Ok(Some(answer));
+                Decision::Write(next, answer) => {
+                    if self.table.replace(name, &row, &next, is_holder).await.map_err(unknown)? {
+                        return Ok(Some(answer));
+                    }
                 }
-                Decision::Write(..) => {}
             }
+            is_sent = true;
+            sleep(LONGEST_PAUSE.mul_f64(fastrand::f64())).await;
         }
-        let message =
-            format!("the readers of {name:?} changed {CHANGE_TRIES} times while they were to be changed");
-        Err(Error::new(ErrorKind::Unavailable, message)
-            .with_help("many clients use this lock at the same time; try again"))
+        let message = format!("the readers of {name:?} changed all the time for {CHANGE_WITHIN:?}");
+        let error = Error::new(ErrorKind::Unavailable, message)
+            .with_help("many clients use this lock at the same time; try again");
+        Err(perhaps_held(error))
     }
 
     pub(super) async fn acquire_shared(&self, claim: &Claim) -> Result<Attempt> {
-        for _ in 0..CHANGE_TRIES {
-            let attempt = self.change(claim.name(), false, |row, sharers| admit(claim, row, sharers)).await;
-            if let Some(attempt) = attempt.map_err(perhaps_held)? {
+        for _ in 0..ROW_TRIES {
+            if let Some(attempt) =
+                self.change(claim.name(), false, |row, sharers| admit(claim, row, sharers)).await?
+            {
                 return Ok(attempt);
             }
             self.table.make_row(claim.name()).await?;
@@ -185,9 +202,13 @@ impl RowLease {
         }
         let mut answers: Vec<Result<Renewal>> =
             claims.iter().map(|_| Ok(Renewal::Lost(LossCause::Gone))).collect();
-        for (name, places) in by_name {
+        let renew = |(name, places): (&LockName, Vec<usize>)| async move {
             let of_name: Vec<&Claim> = places.iter().map(|at| claims[*at]).collect();
             let renewed = self.change(name, true, |row, sharers| extend(&of_name, row, sharers)).await;
+            (places, renewed)
+        };
+        let renewed: Vec<_> = stream::iter(by_name).map(renew).buffer_unordered(AT_ONCE).collect().await;
+        for (places, renewed) in renewed {
             for (nth, at) in places.into_iter().enumerate() {
                 answers[at] = match &renewed {
                     Ok(Some(renewals)) => Ok(renewals[nth]),
@@ -255,17 +276,21 @@ impl RowLease {
         name: &LockName,
         only_if: Option<FencingToken>,
     ) -> Result<Vec<LockStatus>> {
-        let ended = self.change(name, false, |row, mut sharers| {
+        // A statement that was sent twice may have ended them the first time.
+        let mut ended = Vec::new();
+        let change = self.change(name, false, |row, mut sharers| {
             let is_meant = |reader: &Reader| only_if.is_none_or(|token| token.get() == reader.token);
-            let ended: Vec<LockStatus> =
+            let meant: Vec<LockStatus> =
                 sharers.readers.iter().filter(|it| is_meant(it)).map(|it| it.status(name, row.now)).collect();
-            if ended.is_empty() {
-                return Ok(Decision::Keep(ended));
+            if meant.is_empty() {
+                return Ok(Decision::Keep(()));
             }
+            ended = meant;
             sharers.readers.retain(|reader| !is_meant(reader));
-            Ok(Decision::Write(row.next_row(row.token, &sharers)?, ended))
+            Ok(Decision::Write(row.next_row(row.token, &sharers)?, ()))
         });
-        Ok(ended.await?.unwrap_or_default())
+        change.await?;
+        Ok(ended)
     }
 }
 

@@ -73,7 +73,10 @@ impl OptimisticTable {
         let asked = self.server.asked(Lane::Asking, Doing::Keeping, &self.take, &values).await;
         let may_have_been_done = asked.may_have_been_done;
         Ok(match self.leases.settled(claim, asked).await?.changed {
-            1 => Granting::Granted(token),
+            1 => {
+                self.server.target().headroom.holds_for(claim.ttl());
+                Granting::Granted(token)
+            }
             // The first sending may have changed the row, or an earlier attempt of this claim, which gave another token.
             0 if may_have_been_done => Granting::Refused(self.leases.row_of(claim).await?),
             _ => Granting::Refused(None),

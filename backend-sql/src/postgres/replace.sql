@@ -1,5 +1,7 @@
 -- Changes the readers of a name if its row is as it was read; a row says that it was.
 --
+-- The end of another owner's lease is checked again: the read may have come from a replica whose clock is ahead.
+--
 -- Invariant: of all owners that have read one version, one finds it again, because every change makes a new version.
 --
 -- A message wakes the waiters of a row that poll.sql has marked.
@@ -15,7 +17,7 @@ WITH changed AS (
         version     = version + 1,
         holder      = '',
         sharers     = :6
-    WHERE name = :1 AND version = :2
+    WHERE name = :1 AND version = :2 AND (owner = :3 OR ends_at <= {now})
     RETURNING name, wanted_until
 )
 SELECT CAST(1 AS bigint), CASE WHEN wanted_until > {now} THEN pg_notify('{channel}', encode(name, 'hex')) END FROM changed;

@@ -1,7 +1,8 @@
 //! Whether the server has connections left for others.
 //!
-//! One rule: a connection that is not in use is kept open only while the server has another one to spare. So however many
-//! processes wait, one connection at least is always free for a moment, and a holder whose connection was cut gets it and renews.
+//! One rule: a connection that is not in use is kept open only while the server has another one to spare, except one of a client that
+//! holds leases. So however many processes wait, a connection becomes free again and again, and a holder whose connection was cut gets
+//! it and renews.
 
 use super::{Dialect, Link};
 use std::sync::{Mutex, MutexGuard, PoisonError};
@@ -9,7 +10,7 @@ use std::time::Duration;
 use tokio::time::{Instant, timeout};
 
 /// Short-lived clients never ask.
-const FIRST_CHECK_AFTER: Duration = Duration::from_secs(1);
+const FIRST_CHECK_AFTER: Duration = Duration::from_secs(5);
 const CHECK_EVERY: Duration = Duration::from_secs(30);
 /// The shortest time from a refusal to the next check. Clients that were refused together come back spread over as much again.
 const CHECK_AGAIN_AFTER: Duration = Duration::from_secs(5);
@@ -22,6 +23,8 @@ pub(crate) struct Headroom(Mutex<State>);
 struct State {
     is_short: bool,
     check_at: Instant,
+    /// Until then a lease of this client may last.
+    holds_until: Instant,
 }
 
 impl Headroom {
@@ -30,10 +33,21 @@ impl Headroom {
         self.state().is_short
     }
 
+    /// A lease of this client was granted or renewed: for so long it keeps one connection for the renewal, however short they are.
+    pub(crate) fn holds_for(&self, ttl: Duration) {
+        let mut state = self.state();
+        state.holds_until = state.holds_until.max(Instant::now() + ttl);
+    }
+
+    pub(crate) fn is_holding(&self) -> bool {
+        Instant::now() < self.state().holds_until
+    }
+
     /// No connection was to be had: the server refused it, or did not answer in time.
     pub(crate) fn refused(&self) {
         let next = CHECK_AGAIN_AFTER.mul_f64(1.0 + fastrand::f64());
-        *self.state() = State { is_short: true, check_at: Instant::now() + next };
+        let mut state = self.state();
+        (state.is_short, state.check_at) = (true, Instant::now() + next);
     }
 
     /// A connection broke. All clients may be connecting anew, so what was known is out of date.
@@ -65,7 +79,9 @@ impl Headroom {
             self.refused();
             return None;
         };
-        *self.state() = State { is_short: false, check_at: Instant::now() + CHECK_EVERY };
+        let mut state = self.state();
+        (state.is_short, state.check_at) = (false, Instant::now() + CHECK_EVERY);
+        drop(state);
         Some(spare)
     }
 
@@ -76,6 +92,7 @@ impl Headroom {
 
 impl Default for Headroom {
     fn default() -> Self {
-        Self(Mutex::new(State { is_short: false, check_at: Instant::now() + FIRST_CHECK_AFTER }))
+        let now = Instant::now();
+        Self(Mutex::new(State { is_short: false, check_at: now + FIRST_CHECK_AFTER, holds_until: now }))
     }
 }

@@ -136,6 +136,14 @@ impl Pool {
         self.target.headroom.broke();
     }
 
+    /// Closes the idle connections of this client, except the newest if it holds leases; true if any was closed.
+    async fn yield_idle(&self) -> bool {
+        let kept = if self.target.headroom.is_holding() { self.idle().pop() } else { None };
+        let any = self.close_idle().await;
+        self.idle().extend(kept);
+        any
+    }
+
     /// Closes all idle connections of this client; true if there were any.
     async fn close_idle(&self) -> bool {
         let idle = std::mem::take(&mut *self.idle());
@@ -200,7 +208,7 @@ impl Pool {
 
     async fn refused(&self) -> bool {
         self.target.headroom.refused();
-        self.close_idle().await
+        self.yield_idle().await
     }
 
     fn not_let_in(&self) -> Error {
@@ -267,7 +275,8 @@ impl Connection {
         pool.patience.answered();
         let headroom = &pool.target.headroom;
         let is_check_due = headroom.is_check_due();
-        if pool.closed.load(Ordering::Acquire) || headroom.is_short() && !is_check_due {
+        let is_kept = !headroom.is_short() || is_check_due || headroom.is_holding() && pool.idle().is_empty();
+        if pool.closed.load(Ordering::Acquire) || !is_kept {
             drop(tokio::spawn(async move { timeout(GOODBYE_WITHIN, link.close()).await }));
             return;
         }
@@ -278,7 +287,7 @@ impl Connection {
             drop(tokio::spawn(async move {
                 match pool.target.headroom.spare(&*pool.dialect, pool.target.connect_timeout).await {
                     Some(spare) => spare.close().await,
-                    None => drop(pool.close_idle().await),
+                    None => drop(pool.yield_idle().await),
                 }
             }));
         }

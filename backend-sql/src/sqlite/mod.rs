@@ -56,6 +56,7 @@ use reader::{Reader, Reading};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
+use tokio::sync::OnceCell;
 use writer::Writer;
 
 /// How long a statement may take beyond the waits for other writers: much longer than a disk takes that works.
@@ -67,6 +68,8 @@ pub(crate) struct Table {
     shared: Arc<Shared>,
     reader: Arc<Reader>,
     writer: Writer,
+    /// Set once the table is known to have the column of readers.
+    has_sharers: OnceCell<()>,
     closed: AtomicBool,
 }
 
@@ -131,7 +134,13 @@ impl Table {
             options,
         });
         let reader = Arc::new(Reader::new(&shared));
-        Self { writer: Writer::new(&shared, &reader), reader, shared, closed: AtomicBool::new(false) }
+        Self {
+            writer: Writer::new(&shared, &reader),
+            reader,
+            shared,
+            has_sharers: OnceCell::new(),
+            closed: AtomicBool::new(false),
+        }
     }
 
     fn check_open(&self) -> Result<()> {
@@ -194,6 +203,8 @@ impl LeaseTable for Table {
     }
 
     async fn read_shared(&self, name: &LockName, _: bool) -> Result<Option<SharedRow>> {
+        // The writer adds the column to a table of schema 1.
+        self.has_sharers.get_or_try_init(|| self.writer.open()).await?;
         self.see_shared(name).await
     }
 

@@ -4,6 +4,7 @@ use super::{ServerTable, has_ended, read_token};
 use crate::lease::{LeaseTable, NextRow, READERS, SharedRow};
 use crate::server::{Doing, Lane, Value};
 use leasehold_core::{LockName, OwnerId, Result};
+use std::time::Duration;
 
 impl ServerTable {
     /// The row of a name with its readers, and the time.
@@ -43,7 +44,12 @@ impl ServerTable {
         ];
         let answer =
             self.server.ask(lane(is_holder), Doing::Keeping, &self.statements.replace, &values).await?;
-        Ok(has_ended(&answer))
+        let is_replaced = has_ended(&answer);
+        if is_replaced {
+            let left = u64::try_from(next.ends_at - was.now).unwrap_or(0);
+            self.server.target().headroom.holds_for(Duration::from_micros(left));
+        }
+        Ok(is_replaced)
     }
 }
 

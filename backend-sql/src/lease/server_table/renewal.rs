@@ -108,6 +108,9 @@ impl ServerTable {
         let owners = places().map(|claim| Value::bytes(claim.owner().to_bytes()));
         let values: Vec<Value> = std::iter::once(micros(ttl)).chain(names).chain(owners).collect();
         let answer = self.server.ask(Lane::Keeping, Doing::Keeping, statement, &values).await?;
+        if answer.changed > 0 {
+            self.server.target().headroom.holds_for(ttl);
+        }
         usize::try_from(answer.changed).map_err(|_| self.server.unreadable())
     }
 }

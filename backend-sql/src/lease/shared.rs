@@ -196,18 +196,14 @@ impl RowLease {
 
     /// Renews readers, those of one name together. The answers are in the order of the claims.
     pub(super) async fn renew_shared(&self, claims: &[&Claim]) -> Vec<Result<Renewal>> {
-        let mut by_name: BTreeMap<&LockName, Vec<usize>> = BTreeMap::new();
+        let mut by_name: BTreeMap<LockName, Vec<usize>> = BTreeMap::new();
         for (at, claim) in claims.iter().enumerate() {
-            by_name.entry(claim.name()).or_default().push(at);
+            by_name.entry(claim.name().clone()).or_default().push(at);
         }
         let mut answers: Vec<Result<Renewal>> =
             claims.iter().map(|_| Ok(Renewal::Lost(LossCause::Gone))).collect();
-        let renew = |(name, places): (&LockName, Vec<usize>)| async move {
-            let of_name: Vec<&Claim> = places.iter().map(|at| claims[*at]).collect();
-            let renewed = self.change(name, true, |row, sharers| extend(&of_name, row, sharers)).await;
-            (places, renewed)
-        };
-        let renewed: Vec<_> = stream::iter(by_name).map(renew).buffer_unordered(AT_ONCE).collect().await;
+        let renew = by_name.into_iter().map(|(name, places)| self.renew_readers(name, claims, places));
+        let renewed: Vec<_> = stream::iter(renew).buffer_unordered(AT_ONCE).collect().await;
         for (places, renewed) in renewed {
             for (nth, at) in places.into_iter().enumerate() {
                 answers[at] = match &renewed {
@@ -218,6 +214,18 @@ impl RowLease {
             }
         }
         answers
+    }
+
+    /// Renews the claims at these places, all of one name.
+    async fn renew_readers(
+        &self,
+        name: LockName,
+        claims: &[&Claim],
+        places: Vec<usize>,
+    ) -> (Vec<usize>, Result<Option<Vec<Renewal>>>) {
+        let of_name: Vec<&Claim> = places.iter().map(|at| claims[*at]).collect();
+        let renewed = self.change(&name, true, |row, sharers| extend(&of_name, row, sharers)).await;
+        (places, renewed)
     }
 
     pub(super) async fn release_shared(&self, claim: &Claim, linger: Duration) -> Result<Release> {

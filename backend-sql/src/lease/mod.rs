@@ -89,8 +89,10 @@ impl LockBackend for RowLease {
             let row = match self.table.grant(claim).await? {
                 Granting::Granted(token) => return Ok(self.granted(claim.name(), token)),
                 // If readers hold the row, a waiting writer must leave a mark, so the row is read.
-                Granting::Held if claim.waits() => self.table.look(claim.name()).await?,
-                Granting::Held => return Ok(self.refused(claim.name(), Busy::new())),
+                Granting::Held { may_be_readers: true } if claim.waits() => {
+                    self.table.look(claim.name()).await?
+                }
+                Granting::Held { .. } => return Ok(self.refused(claim.name(), Busy::new())),
                 Granting::Refused(row) => row,
             };
             let Some(row) = row else { continue };

@@ -17,6 +17,9 @@ use leasehold_core::{
 use std::collections::BTreeMap;
 use std::time::{Duration, SystemTime};
 
+/// What MySQL and MariaDB answer in the place of a token if an exclusive owner holds the row.
+const HELD_BY_ONE: u64 = FencingToken::MAX_COUNTED + 1;
+
 /// One row per name, on a server.
 #[derive(Debug)]
 pub(crate) struct ServerTable {
@@ -119,14 +122,16 @@ impl LeaseTable for ServerTable {
             Value::text(claim.holder()),
         ];
         let asked = self.server.asked(Lane::Asking, Doing::Keeping, &self.statements.acquire, &values).await;
-        let token = match self.settled(claim, asked).await {
-            Ok(answer) if is_untold(&answer) => self.row_of(claim).await.map(|row| row.map(|row| row.token)),
-            answer => answer.and_then(|answer| self.granted_token(&answer)),
+        let answer = self.settled(claim, asked).await?;
+        let token = match is_untold(&answer) {
+            true => self.row_of(claim).await?.map(|row| row.token),
+            false => self.granted_token(&answer)?,
         };
-        if let Ok(Some(_)) = token {
-            self.server.target().headroom.holds_for(claim.ttl());
-        }
-        token.map(|token| token.map_or(Granting::Held, Granting::Granted))
+        let Some(token) = token else {
+            return Ok(Granting::Held { may_be_readers: answer.last_id != HELD_BY_ONE });
+        };
+        self.server.target().headroom.holds_for(claim.ttl());
+        Ok(Granting::Granted(token))
     }
 
     async fn renew(&self, claims: &[Claim]) -> Vec<Result<bool>> {

@@ -9,9 +9,11 @@ pub(crate) enum Granting {
     Granted(FencingToken),
     /// Refused; the row as it was read after the refusal, `None` if it was gone by then.
     Refused(Option<Row>),
-    /// Refused because another owner holds the row, which was not read.
+    /// Refused because another owner holds the row, which was not read; false if that is not a reader.
     #[cfg_attr(not(feature = "_server"), expect(dead_code, reason = "SQLite always looks"))]
-    Held,
+    Held {
+        may_be_readers: bool,
+    },
 }
 
 /// A table of leases. Each write is one atomic statement, whose answer says for which claims it changed a row.

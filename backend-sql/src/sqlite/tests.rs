@@ -65,7 +65,7 @@ async fn granted(table: &Table, claim: &Claim) -> u64 {
     match table.grant(claim).await.unwrap() {
         Granting::Granted(token) => token.get(),
         Granting::Refused(row) => panic!("refused: {row:?}"),
-        Granting::Held => panic!("refused without a look"),
+        Granting::Held { .. } => panic!("refused without a look"),
     }
 }
 
@@ -74,7 +74,7 @@ async fn refused(table: &Table, claim: &Claim) -> Standing {
     match table.grant(claim).await.unwrap() {
         Granting::Granted(token) => panic!("granted: {token}"),
         Granting::Refused(row) => row.unwrap().standing,
-        Granting::Held => panic!("refused without a look"),
+        Granting::Held { .. } => panic!("refused without a look"),
     }
 }
 

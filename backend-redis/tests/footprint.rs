@@ -18,7 +18,7 @@ static FOOTPRINT: Footprint = Footprint::new();
 /// So many that what they share, such as the buffers of the connection, is nothing for each.
 const WAITERS: usize = 2_000;
 /// The bytes that one of them keeps while it waits, beside its task. Guards against growth by accident; small futures are no goal.
-const WHILE_WAITING: usize = 1_400;
+const WHILE_WAITING: usize = 1_600;
 /// And in the moment in which all of them ask, each with a request in flight, of which the client library makes a copy.
 const WHILE_ASKING: usize = 7_500;
 

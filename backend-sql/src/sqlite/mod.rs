@@ -203,8 +203,10 @@ impl LeaseTable for Table {
     }
 
     async fn read_shared(&self, name: &LockName, _: bool) -> Result<Option<SharedRow>> {
-        // The writer adds the column to a table of schema 1.
-        self.has_sharers.get_or_try_init(|| self.writer.open()).await?;
+        // The writer adds the column to a table of schema 1. A look at a store that is not there makes none.
+        if self.shared.place.file().exists() {
+            self.has_sharers.get_or_try_init(|| self.writer.open()).await?;
+        }
         self.see_shared(name).await
     }
 

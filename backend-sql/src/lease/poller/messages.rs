@@ -17,9 +17,11 @@ impl Shared {
                 self.has_waiters.notified().await;
             }
             let Some(received) = self.receive().await else { return };
-            // Names that were left to messages are polled.
-            self.state().is_listening = false;
-            self.note_release(None);
+            let was_listening = std::mem::take(&mut self.state().is_listening);
+            if was_listening {
+                // Names that were left to messages are polled.
+                self.note_release(None);
+            }
             if let Err(error) = received {
                 tracing::debug!(target: "leasehold", %error, "there is no connection for messages");
                 sleep(RECONNECT_AFTER).await;

@@ -172,11 +172,10 @@ fn open_server(
     let semantics = server::of_leases(name, mode.as_str(), dialect.leases().sends_messages);
     let server = server::Server::new(dialect, target, tables);
     match mode {
-        server::Mode::Lease => Arc::new(RowLease::new(lease::ServerTable::new(server, namespace, semantics))),
-        server::Mode::ForUpdate => Arc::new(for_update::HeldRow::new(server, namespace)),
-        server::Mode::Optimistic => {
-            Arc::new(RowLease::new(optimistic::OptimisticTable::new(server, namespace, semantics)))
+        server::Mode::Lease | server::Mode::Optimistic => {
+            Arc::new(RowLease::new(lease::ServerTable::new(server, namespace, semantics)))
         }
+        server::Mode::ForUpdate => Arc::new(for_update::HeldRow::new(server, namespace)),
     }
 }
 

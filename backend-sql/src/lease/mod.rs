@@ -17,7 +17,7 @@ pub(crate) use row::{Row, Standing, foreign_row};
 #[cfg(feature = "_server")]
 pub(crate) use server_table::{ServerTable, read_row};
 pub(crate) use shared::{NextRow, READERS, SharedRow};
-pub(crate) use table::{Granting, LeaseTable};
+pub(crate) use table::{Granting, LeaseTable, ReaderTable};
 
 use async_trait::async_trait;
 use leasehold_core::{
@@ -25,6 +25,7 @@ use leasehold_core::{
     OwnerId, Release, Renewal, Result, Semantics,
 };
 use std::collections::{HashMap, HashSet};
+use std::hash::{DefaultHasher, Hash as _, Hasher as _};
 use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 use tokio::time::timeout;
@@ -42,6 +43,9 @@ const MOST_BUSY: usize = 1024;
 /// The read of the causes may take at most this part of the shortest lease that was renewed by the same call, because its holder waits
 /// for the answer.
 const REASONS_PART: u32 = 8;
+
+/// In how many calls at most the readers of one client are renewed at a time.
+const READER_GROUPS: u64 = 16;
 
 /// Locks as leases, one row per name. Rows are kept until they are [purged](LockAdmin::purge): the next token is made
 /// from the last.
@@ -120,6 +124,14 @@ impl LockBackend for RowLease {
         let (mut shared, mut exclusive) = (shared.into_iter(), exclusive.into_iter());
         let next = |claim: &Claim| if claim.mode().is_shared() { shared.next() } else { exclusive.next() };
         claims.iter().filter_map(next).collect()
+    }
+
+    /// Readers of one name are renewed together, and apart from others: a row that many change delays the renewal of no other.
+    fn renewal_group(&self, claim: &Claim) -> u64 {
+        match claim.mode().is_shared() {
+            true => 1 + hash_of(claim.name()) % READER_GROUPS,
+            false => 0,
+        }
     }
 
     async fn release(&self, claim: &Claim, linger: Duration) -> Result<Release> {
@@ -238,6 +250,12 @@ impl RowLease {
         };
         lost.iter().filter(taken).map(|claim| (claim.owner(), LossCause::Taken)).collect()
     }
+}
+
+fn hash_of(name: &LockName) -> u64 {
+    let mut hasher = DefaultHasher::new();
+    name.hash(&mut hasher);
+    hasher.finish()
 }
 
 fn tokens_left(row: &Row) -> Result<()> {

@@ -6,10 +6,11 @@ mod renewal;
 mod tests;
 
 use super::poller::Poller;
-use super::{Granting, LeaseTable, NextRow, Row, SharedRow, Standing};
+use super::{Granting, LeaseTable, Row, Standing};
 use crate::names::range;
+use crate::optimistic::CompareAndSet;
 use crate::purge::name_the_right;
-use crate::server::{Answer, Asked, Batch, Doing, Lane, MOST, Server, Statement, Value};
+use crate::server::{Answer, Asked, Batch, Doing, Lane, MOST, Mode, Server, Statement, Value};
 use async_trait::async_trait;
 use leasehold_core::{
     Claim, Error, ErrorKind, FencingToken, Finding, LockName, Namespace, OwnerId, Purge, Result, Semantics,
@@ -28,6 +29,8 @@ pub(crate) struct ServerTable {
     statements: Statements,
     semantics: Semantics,
     poller: Poller,
+    /// Grants by compare-and-set, in that mode.
+    optimistic: Option<CompareAndSet>,
 }
 
 #[derive(Debug)]
@@ -66,10 +69,15 @@ impl ServerTable {
             purge: Batch::new(include_str!("purge.sql"), dialect, table),
         };
         let poller = Poller::new(&server);
-        Self { server, namespace: namespace.clone(), statements, semantics, poller }
+        let optimistic = (server.target().mode == Mode::Optimistic).then(|| CompareAndSet::new(&server));
+        Self { server, namespace: namespace.clone(), statements, semantics, poller, optimistic }
     }
 
-    fn stored(&self, name: &LockName) -> Vec<u8> {
+    pub(crate) fn server(&self) -> &Server {
+        &self.server
+    }
+
+    pub(crate) fn stored(&self, name: &LockName) -> Vec<u8> {
         self.namespace.stored(name.as_str()).into_bytes()
     }
 
@@ -102,19 +110,8 @@ impl ServerTable {
         Ok(rows.into_iter().find(|row| row.owner == claim.owner()))
     }
 
-    /// Deletes the rows of these names that are still idle; their number.
-    async fn forget_idle(&self, names: &[&Value], idle: Duration) -> Result<u64> {
-        let (statement, size) = self.statements.purge.of(names.len());
-        let places = names.iter().chain(std::iter::repeat(&names[0])).take(size);
-        let values: Vec<Value> =
-            std::iter::once(micros(idle)).chain(places.map(|name| (*name).clone())).collect();
-        Ok(self.server.ask(Lane::Asking, Doing::Keeping, statement, &values).await?.changed)
-    }
-}
-
-#[async_trait]
-impl LeaseTable for ServerTable {
-    async fn grant(&self, claim: &Claim) -> Result<Granting> {
+    /// Grants a free row by one statement.
+    async fn grant_at_once(&self, claim: &Claim) -> Result<Granting> {
         let values = [
             Value::bytes(self.stored(claim.name())),
             Value::bytes(claim.owner().to_bytes()),
@@ -130,8 +127,30 @@ impl LeaseTable for ServerTable {
         let Some(token) = token else {
             return Ok(Granting::Held { may_be_readers: answer.last_id != HELD_BY_ONE });
         };
-        self.server.target().headroom.holds_for(claim.ttl());
         Ok(Granting::Granted(token))
+    }
+
+    /// Deletes the rows of these names that are still idle; their number.
+    async fn forget_idle(&self, names: &[&Value], idle: Duration) -> Result<u64> {
+        let (statement, size) = self.statements.purge.of(names.len());
+        let places = names.iter().chain(std::iter::repeat(&names[0])).take(size);
+        let values: Vec<Value> =
+            std::iter::once(micros(idle)).chain(places.map(|name| (*name).clone())).collect();
+        Ok(self.server.ask(Lane::Asking, Doing::Keeping, statement, &values).await?.changed)
+    }
+}
+
+#[async_trait]
+impl LeaseTable for ServerTable {
+    async fn grant(&self, claim: &Claim) -> Result<Granting> {
+        let granting = match &self.optimistic {
+            Some(optimistic) => optimistic.grant(self, claim).await?,
+            None => self.grant_at_once(claim).await?,
+        };
+        if let Granting::Granted(_) = granting {
+            self.server.target().headroom.holds_for(claim.ttl());
+        }
+        Ok(granting)
     }
 
     async fn renew(&self, claims: &[Claim]) -> Vec<Result<bool>> {
@@ -189,28 +208,6 @@ impl LeaseTable for ServerTable {
             rows.extend(answer.rows.iter().filter_map(|row| read_row(row)));
         }
         Ok(rows)
-    }
-
-    async fn read_shared(&self, name: &LockName, is_holder: bool) -> Result<Option<SharedRow>> {
-        self.read_row_of_readers(name, is_holder).await
-    }
-
-    async fn make_row(&self, name: &LockName) -> Result<()> {
-        self.make_free_row(name).await
-    }
-
-    async fn replace(
-        &self,
-        name: &LockName,
-        was: &SharedRow,
-        next: &NextRow,
-        is_holder: bool,
-    ) -> Result<bool> {
-        self.replace_readers(name, was, next, is_holder).await
-    }
-
-    fn foreign(&self, name: &LockName) -> Error {
-        self.server.foreign_row(name)
     }
 
     async fn list(&self, prefix: &str) -> Result<Vec<Row>> {

@@ -54,6 +54,8 @@ pub(crate) struct NextRow {
     /// The end of the last reader's lease; zero if none is left.
     pub(crate) ends_at: i64,
     pub(crate) sharers: String,
+    /// The change counts only before this time. A renewal may not bring back a lease that has ended since the read.
+    pub(crate) before: i64,
 }
 
 #[derive(Debug, Default, Serialize, Deserialize)]
@@ -101,7 +103,7 @@ impl SharedRow {
             Error::new(ErrorKind::Misconfigured, "the readers of a row cannot be written as JSON")
                 .with_source(error)
         })?;
-        Ok(NextRow { token, ends_at, sharers })
+        Ok(NextRow { token, ends_at, sharers, before: i64::MAX })
     }
 
     fn ends(&self, ttl: Duration) -> i64 {
@@ -307,9 +309,10 @@ fn admit(claim: &Claim, row: &SharedRow, mut sharers: Sharers) -> Result<Decisio
     let ends_at = row.ends(claim.ttl());
     if let Some(own) = sharers.reader(claim.owner()) {
         // The reply to an earlier attempt was lost.
+        let (token, before) = (FencingToken::new(own.token), own.ends_at);
         own.ends_at = own.ends_at.max(ends_at);
-        let token = FencingToken::new(own.token);
-        return Ok(Decision::Write(row.next_row(row.token, &sharers)?, Attempt::Granted(Grant::new(token))));
+        let next = NextRow { before, ..row.next_row(row.token, &sharers)? };
+        return Ok(Decision::Write(next, Attempt::Granted(Grant::new(token))));
     }
     if let Some(ends_in) = row.reader_blocked_for(&sharers) {
         return Ok(Decision::Keep(Attempt::Busy(Busy::new().with_end(ends_in))));
@@ -329,8 +332,10 @@ fn admit(claim: &Claim, row: &SharedRow, mut sharers: Sharers) -> Result<Decisio
 fn extend(claims: &[&Claim], row: &SharedRow, mut sharers: Sharers) -> Result<Decision<Vec<Renewal>>> {
     let is_taken = row.owner != Some(READERS) && row.ends_at > row.now;
     let lost = Renewal::Lost(if is_taken { LossCause::Taken } else { LossCause::Gone });
+    let mut before = i64::MAX;
     let mut renew = |claim: &&Claim| match sharers.reader(claim.owner()) {
         Some(own) => {
+            before = before.min(own.ends_at);
             own.ends_at = own.ends_at.max(row.ends(claim.ttl()));
             Renewal::Renewed
         }
@@ -338,7 +343,7 @@ fn extend(claims: &[&Claim], row: &SharedRow, mut sharers: Sharers) -> Result<De
     };
     let renewals: Vec<Renewal> = claims.iter().map(&mut renew).collect();
     Ok(if renewals.contains(&Renewal::Renewed) {
-        Decision::Write(row.next_row(row.token, &sharers)?, renewals)
+        Decision::Write(NextRow { before, ..row.next_row(row.token, &sharers)? }, renewals)
     } else {
         Decision::Keep(renewals)
     })

@@ -18,7 +18,7 @@ pub(crate) enum Granting {
 
 /// A table of leases. Each write is one atomic statement, whose answer says for which claims it changed a row.
 #[async_trait]
-pub(crate) trait LeaseTable: fmt::Debug + Send + Sync {
+pub(crate) trait LeaseTable: ReaderTable + fmt::Debug {
     /// Asks for the row of a claim's name.
     async fn grant(&self, claim: &Claim) -> Result<Granting>;
 
@@ -39,24 +39,6 @@ pub(crate) trait LeaseTable: fmt::Debug + Send + Sync {
 
     /// The rows whose names begin with `prefix`, in the order of their bytes.
     async fn list(&self, prefix: &str) -> Result<Vec<Row>>;
-
-    /// The row of a name, for a change of its readers. `is_holder` if a holder waits for the answer.
-    async fn read_shared(&self, name: &LockName, is_holder: bool) -> Result<Option<SharedRow>>;
-
-    /// Makes the row of a name, free. If another process makes it at the same time, it is there as well.
-    async fn make_row(&self, name: &LockName) -> Result<()>;
-
-    /// Changes a row if it is as it was read; false if it is not.
-    async fn replace(
-        &self,
-        name: &LockName,
-        was: &SharedRow,
-        next: &NextRow,
-        is_holder: bool,
-    ) -> Result<bool>;
-
-    /// The error of a row that another program has written.
-    fn foreign(&self, name: &LockName) -> Error;
 
     /// Ends when another attempt of a claim may be granted; never where waiters only poll.
     async fn changed(&self, claim: &Claim);
@@ -90,4 +72,26 @@ pub(crate) trait LeaseTable: fmt::Debug + Send + Sync {
     fn semantics(&self) -> Semantics;
 
     fn namespace(&self) -> &Namespace;
+}
+
+/// The readers in the rows of a table of leases.
+#[async_trait]
+pub(crate) trait ReaderTable: Send + Sync {
+    /// The row of a name, for a change of its readers. `is_holder` if a holder waits for the answer.
+    async fn read_shared(&self, name: &LockName, is_holder: bool) -> Result<Option<SharedRow>>;
+
+    /// Makes the row of a name, free. Succeeds also if another process has just made it.
+    async fn make_row(&self, name: &LockName) -> Result<()>;
+
+    /// Changes a row if it is as it was read, and the change is in time; false if not.
+    async fn replace(
+        &self,
+        name: &LockName,
+        was: &SharedRow,
+        next: &NextRow,
+        is_holder: bool,
+    ) -> Result<bool>;
+
+    /// The error of a row that another program has written.
+    fn foreign(&self, name: &LockName) -> Error;
 }

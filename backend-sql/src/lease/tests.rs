@@ -35,22 +35,6 @@ impl LeaseTable for Silent {
         pending().await
     }
 
-    async fn read_shared(&self, _: &LockName, _: bool) -> Result<Option<SharedRow>> {
-        pending().await
-    }
-
-    async fn make_row(&self, _: &LockName) -> Result<()> {
-        pending().await
-    }
-
-    async fn replace(&self, _: &LockName, _: &SharedRow, _: &NextRow, _: bool) -> Result<bool> {
-        pending().await
-    }
-
-    fn foreign(&self, _: &LockName) -> Error {
-        unimplemented!()
-    }
-
     async fn list(&self, _: &str) -> Result<Vec<Row>> {
         pending().await
     }
@@ -89,6 +73,25 @@ impl LeaseTable for Silent {
 
     fn namespace(&self) -> &Namespace {
         &self.0
+    }
+}
+
+#[async_trait]
+impl ReaderTable for Silent {
+    async fn read_shared(&self, _: &LockName, _: bool) -> Result<Option<SharedRow>> {
+        pending().await
+    }
+
+    async fn make_row(&self, _: &LockName) -> Result<()> {
+        pending().await
+    }
+
+    async fn replace(&self, _: &LockName, _: &SharedRow, _: &NextRow, _: bool) -> Result<bool> {
+        pending().await
+    }
+
+    fn foreign(&self, _: &LockName) -> Error {
+        unimplemented!()
     }
 }
 

@@ -5,6 +5,7 @@
 -- Invariant: of all owners that have read one version, one finds it again, because every change makes a new version.
 --
 -- :1 name   :2 version that was read   :3 the owner that stands for readers   :4 token   :5 end of the last reader   :6 readers
+-- :7 the change counts only before this time
 UPDATE {table} SET
     owner       = :3,
     token       = :4,
@@ -13,4 +14,4 @@ UPDATE {table} SET
     version     = version + 1,
     holder      = '',
     sharers     = :6
-WHERE name = :1 AND version = :2 AND (owner = :3 OR ends_at <= {now});
+WHERE name = :1 AND version = :2 AND (owner = :3 OR ends_at <= {now}) AND {now} < :7;

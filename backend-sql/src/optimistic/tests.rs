@@ -1,9 +1,11 @@
 #![allow(clippy::unwrap_used, reason = "a test that unwraps fails, which is what it is for")]
 
 use super::*;
+use crate::lease::LeaseTable as _;
 use crate::server::double::{Reply, at_once, server};
 use crate::server::of_leases;
-use leasehold_core::{ErrorKind, OwnerId};
+use leasehold_core::{ErrorKind, Namespace, OwnerId};
+use std::time::Duration;
 
 /// The row: of this owner, for so many microseconds more; 5 is its version.
 fn row(owner: Option<u128>, ends_in: i64) -> Vec<Value> {
@@ -20,7 +22,7 @@ fn free() -> Reply {
 async fn taken_twice(replies: fn(usize, &str) -> Reply) -> Result<Granting> {
     let (server, said) = server("mode=optimistic", at_once, replies);
     let semantics = of_leases("postgres", "optimistic", true);
-    let table = OptimisticTable::new(server, &Namespace::default(), semantics);
+    let table = ServerTable::new(server, &Namespace::default(), semantics);
     let (name, owner) = (LockName::new("a").unwrap(), OwnerId::from_u128(1));
     let claim = Claim::new(name, owner, Duration::from_secs(9), "{}".into());
     let granting = table.grant(&claim).await;

@@ -7,6 +7,7 @@
 -- A message wakes the waiters of a row that poll.sql has marked.
 --
 -- :1 name   :2 version that was read   :3 the owner that stands for readers   :4 token   :5 end of the last reader   :6 readers
+-- :7 the change counts only before this time
 -- answers: int
 WITH changed AS (
     UPDATE {table} SET
@@ -17,7 +18,7 @@ WITH changed AS (
         version     = version + 1,
         holder      = '',
         sharers     = :6
-    WHERE name = :1 AND version = :2 AND (owner = :3 OR ends_at <= {now})
+    WHERE name = :1 AND version = :2 AND (owner = :3 OR ends_at <= {now}) AND {now} < :7
     RETURNING name, wanted_until
 )
 SELECT CAST(1 AS bigint), CASE WHEN wanted_until > {now} THEN pg_notify('{channel}', encode(name, 'hex')) END FROM changed;

@@ -40,7 +40,7 @@ mod time_limit;
 mod writer;
 mod writes;
 
-use crate::lease::{Granting, LeaseTable, NextRow, Row, SharedRow, foreign_row};
+use crate::lease::{Granting, LeaseTable, NextRow, ReaderTable, Row, SharedRow, foreign_row};
 use crate::names::range;
 use async_trait::async_trait;
 use batch::{Batch, plain};
@@ -202,28 +202,6 @@ impl LeaseTable for Table {
         Ok(rows)
     }
 
-    async fn read_shared(&self, name: &LockName, _: bool) -> Result<Option<SharedRow>> {
-        // The writer adds the column to a table of schema 1. A look at a store that is not there makes none.
-        if self.shared.place.file().exists() {
-            self.has_sharers.get_or_try_init(|| self.writer.open()).await?;
-        }
-        self.see_shared(name).await
-    }
-
-    async fn make_row(&self, name: &LockName) -> Result<()> {
-        self.check_open()?;
-        self.writer.make_row(name).await
-    }
-
-    async fn replace(&self, name: &LockName, was: &SharedRow, next: &NextRow, _: bool) -> Result<bool> {
-        self.check_open()?;
-        self.writer.replace(name, was, next).await
-    }
-
-    fn foreign(&self, name: &LockName) -> Error {
-        foreign_row(name, &self.shared.place.file().display())
-    }
-
     async fn list(&self, prefix: &str) -> Result<Vec<Row>> {
         let seen = self.see_all(self.namespace().stored(prefix).as_bytes()).await?;
         Ok(seen.into_iter().map(|seen| seen.row).collect())
@@ -288,6 +266,31 @@ impl LeaseTable for Table {
 
     fn namespace(&self) -> &Namespace {
         &self.shared.namespace
+    }
+}
+
+#[async_trait]
+impl ReaderTable for Table {
+    async fn read_shared(&self, name: &LockName, _: bool) -> Result<Option<SharedRow>> {
+        // The writer adds the column to a table of schema 1. A look at a store that is not there makes none.
+        if self.shared.place.file().exists() {
+            self.has_sharers.get_or_try_init(|| self.writer.open()).await?;
+        }
+        self.see_shared(name).await
+    }
+
+    async fn make_row(&self, name: &LockName) -> Result<()> {
+        self.check_open()?;
+        self.writer.make_row(name).await
+    }
+
+    async fn replace(&self, name: &LockName, was: &SharedRow, next: &NextRow, _: bool) -> Result<bool> {
+        self.check_open()?;
+        self.writer.replace(name, was, next).await
+    }
+
+    fn foreign(&self, name: &LockName) -> Error {
+        foreign_row(name, &self.shared.place.file().display())
     }
 }
 

@@ -3,7 +3,7 @@
 use super::Table;
 use super::host_clock::{HostClock, HostTime};
 use super::reader::Reading;
-use crate::lease::{LeaseTable as _, Row, SharedRow, Standing, foreign_row};
+use crate::lease::{ReaderTable as _, Row, SharedRow, Standing, foreign_row};
 use leasehold_core::{FencingToken, LockName, OwnerId, Result};
 use sqlx::Row as _;
 use sqlx::sqlite::SqliteRow;

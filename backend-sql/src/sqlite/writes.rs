@@ -99,7 +99,11 @@ pub(super) async fn replace(
         let query = query(text).bind(shared.stored_name(name)).bind(READERS.to_bytes().to_vec());
         let query = query.bind(next.token.get().cast_signed()).bind(next.ends_at).bind(next.sharers.clone());
         let query = query.bind(now.0).bind(unix_now).bind(shared.clock.boot().map(str::to_owned));
-        was.version.iter().fold(query, |query, number| query.bind(*number)).bind(was.sharers.clone())
+        was.version
+            .iter()
+            .fold(query, |query, number| query.bind(*number))
+            .bind(was.sharers.clone())
+            .bind(next.before)
     };
     Ok(link.run(replace).await?.changed == 1)
 }

@@ -1,18 +1,15 @@
 //! The readers of a row on a server: read, and replaced if the row has the version that was read.
 
 use super::{ServerTable, has_ended, read_token};
-use crate::lease::{LeaseTable, NextRow, READERS, SharedRow};
+use crate::lease::{NextRow, READERS, ReaderTable, SharedRow};
 use crate::server::{Doing, Lane, Value};
-use leasehold_core::{LockName, OwnerId, Result};
+use async_trait::async_trait;
+use leasehold_core::{Error, LockName, OwnerId, Result};
 use std::time::Duration;
 
-impl ServerTable {
-    /// The row of a name with its readers, and the time.
-    pub(super) async fn read_row_of_readers(
-        &self,
-        name: &LockName,
-        is_holder: bool,
-    ) -> Result<Option<SharedRow>> {
+#[async_trait]
+impl ReaderTable for ServerTable {
+    async fn read_shared(&self, name: &LockName, is_holder: bool) -> Result<Option<SharedRow>> {
         let values = [Value::bytes(self.stored(name))];
         let answer =
             self.server.ask(lane(is_holder), Doing::Looking, &self.statements.read_shared, &values).await?;
@@ -20,14 +17,12 @@ impl ServerTable {
         read_shared(row).map(Some).ok_or_else(|| self.foreign(name))
     }
 
-    /// Makes the row of a name, free.
-    pub(super) async fn make_free_row(&self, name: &LockName) -> Result<()> {
+    async fn make_row(&self, name: &LockName) -> Result<()> {
         let values = [Value::bytes(self.stored(name))];
         self.server.ask(Lane::Asking, Doing::Making, &self.statements.make_row, &values).await.map(|_| ())
     }
 
-    /// Changes the readers of a row; false if it is not as it was read.
-    pub(super) async fn replace_readers(
+    async fn replace(
         &self,
         name: &LockName,
         was: &SharedRow,
@@ -41,6 +36,7 @@ impl ServerTable {
             Value::int(next.token.get()),
             Value::int(next.ends_at),
             Value::text(&next.sharers),
+            Value::int(next.before),
         ];
         let answer =
             self.server.ask(lane(is_holder), Doing::Keeping, &self.statements.replace, &values).await?;
@@ -50,6 +46,10 @@ impl ServerTable {
             self.server.target().headroom.holds_for(Duration::from_micros(left));
         }
         Ok(is_replaced)
+    }
+
+    fn foreign(&self, name: &LockName) -> Error {
+        self.server.foreign_row(name)
     }
 }
 
@@ -76,3 +76,6 @@ fn read_shared(values: &[Value]) -> Option<SharedRow> {
         version: vec![version.as_int()?],
     })
 }
+
+#[cfg(all(test, feature = "postgres"))]
+mod tests;

@@ -29,7 +29,7 @@ fn attempt(row: &SharedRow, owner: u128) -> Decision<Attempt> {
 /// The row after the grant, and its token.
 fn granted(row: &SharedRow, owner: u128, now: i64) -> (SharedRow, FencingToken) {
     let Decision::Write(next, Attempt::Granted(grant)) = attempt(row, owner) else { panic!("not granted") };
-    let NextRow { token, ends_at, sharers } = next;
+    let NextRow { token, ends_at, sharers, before: _ } = next;
     let unix_now = now.unsigned_abs();
     (
         SharedRow { owner: Some(READERS), token, ends_at, sharers, now, unix_now, version: Vec::new() },
@@ -106,6 +106,7 @@ fn renewal_extends_those_that_hold_and_shortens_none() {
     };
     assert_eq!(renewals, [Renewal::Lost(LossCause::Gone), Renewal::Renewed]);
     assert_eq!(next.ends_at, 1_000_200);
+    assert_eq!(next.before, held.ends_at, "a lease that ends before the write is not brought back");
 }
 
 #[test]

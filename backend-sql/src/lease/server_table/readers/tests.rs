@@ -1,0 +1,80 @@
+#![allow(clippy::unwrap_used, reason = "a test that unwraps fails, which is what it is for")]
+
+use super::*;
+use crate::lease::RowLease;
+use crate::server::double::{Reply, at_once, server};
+use crate::server::of_leases;
+use leasehold_core::{Claim, ErrorKind, LockAdmin, LockBackend, LockMode, Namespace, Release};
+
+const TTL: Duration = Duration::from_secs(9);
+
+fn claim() -> Claim {
+    Claim::new(LockName::new("job").unwrap(), OwnerId::from_u128(1), TTL, "{}".into())
+        .with_mode(LockMode::Shared)
+}
+
+/// The row of `read_shared.sql`, at the time 1000: with the reader, or after its release.
+fn row(has_reader: bool) -> Reply {
+    let owner = OwnerId::from_u128(1).to_hex();
+    let reader = format!(
+        r#"{{"readers":[{{"owner":"{owner}","token":7,"ends_at":9000,"acquired_at":1,"holder":"{{}}"}}],"writers":[]}}"#
+    );
+    let (ends_at, sharers) = if has_reader { (9_000, &*reader) } else { (0, "") };
+    let owner = Value::bytes(READERS.to_bytes());
+    let (token, version, now) = (Value::int(7), Value::int(5), Value::int(1_000));
+    Reply::Rows(vec![vec![owner, token, Value::int(ends_at), version, Value::text(sharers), now]])
+}
+
+fn is_read(text: &str) -> bool {
+    text.contains("sharers") && text.starts_with("SELECT")
+}
+
+fn backend(replies: fn(usize, &str) -> Reply) -> RowLease {
+    let (server, _) = server("timeout=500ms", at_once, replies);
+    RowLease::new(ServerTable::new(server, &Namespace::default(), of_leases("postgres", "lease", true)))
+}
+
+/// The first sending, over a connection that breaks, has removed the reader.
+fn applied_by_the_first_sending(number: usize, text: &str) -> Reply {
+    match text {
+        text if is_read(text) => row(number == 0),
+        text if text.contains("UPDATE") && number == 0 => Reply::Breaks,
+        _ => Reply::Rows(Vec::new()),
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn release_of_a_reader_that_was_sent_twice_has_released() {
+    let backend = backend(applied_by_the_first_sending);
+    assert_eq!(backend.release(&claim(), Duration::ZERO).await.unwrap(), Release::Released);
+}
+
+#[tokio::test(start_paused = true)]
+async fn forced_release_that_was_sent_twice_shows_the_reader_that_it_has_ended() {
+    let backend = backend(|number, text| match text {
+        // The row that the first look shows, and the one that `list` and `inspect` read.
+        text if text.starts_with("SELECT name") => Reply::Rows(Vec::new()),
+        text => applied_by_the_first_sending(number, text),
+    });
+    let ended = backend.force_release(claim().name(), None).await.unwrap();
+    assert_eq!(ended.iter().map(|status| status.owner).collect::<Vec<_>>(), [Some(OwnerId::from_u128(1))]);
+}
+
+/// Whether the first sending was applied is not known until the row is read again.
+#[tokio::test(start_paused = true)]
+async fn release_of_a_reader_is_unknown_if_the_row_is_not_read_after_a_second_sending() {
+    let backend = backend(|number, text| match text {
+        text if is_read(text) && number > 0 => Reply::Refused("53300"),
+        text => applied_by_the_first_sending(number, text),
+    });
+    let error = backend.release(&claim(), Duration::ZERO).await.unwrap_err();
+    assert_eq!(error.kind(), ErrorKind::Indeterminate, "{error}");
+}
+
+/// The wait for ever of a client goes on only after an answer that is not known: see `never_reached` in the core.
+#[tokio::test(start_paused = true)]
+async fn attempt_of_a_reader_that_reaches_no_server_has_done_nothing() {
+    let backend = backend(|_, _| Reply::Refused("53300"));
+    let error = backend.try_acquire(&claim()).await.unwrap_err();
+    assert_eq!(error.kind(), ErrorKind::Unavailable, "{error}");
+}

@@ -9,6 +9,7 @@ mod row;
 #[cfg(feature = "_server")]
 mod server_table;
 mod shared;
+mod sharers;
 mod table;
 #[cfg(test)]
 mod tests;
@@ -16,7 +17,7 @@ mod tests;
 pub(crate) use row::{Row, Standing, foreign_row};
 #[cfg(feature = "_server")]
 pub(crate) use server_table::{ServerTable, read_row};
-pub(crate) use shared::{NextRow, READERS, SharedRow};
+pub(crate) use sharers::{NextRow, READERS, SharedRow};
 pub(crate) use table::{Granting, LeaseTable, ReaderTable};
 
 use async_trait::async_trait;

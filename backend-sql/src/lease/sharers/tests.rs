@@ -96,6 +96,23 @@ fn fresh_mark_of_a_writer_keeps_new_readers_out_and_those_that_hold_in() {
     assert_eq!(busy_for(&held, 2), None);
 }
 
+/// A change of each question would wake the waiters of the name each time.
+#[test]
+fn mark_is_left_under_readers_only_and_renewed_when_half_of_it_is_over() {
+    let writer = OwnerId::from_u128(5);
+    let marked = |row: &SharedRow| match mark(writer, row, row.live_sharers().unwrap()).unwrap() {
+        Decision::Write(next, ()) => Some(SharedRow { sharers: next.sharers, ..row.clone() }),
+        Decision::Keep(()) => None,
+    };
+    assert!(marked(&row(100)).is_none());
+    let (held, _) = granted(&row(100), 1, 200);
+    let held = SharedRow { ends_at: i64::MAX, ..marked(&held).unwrap() };
+    assert!(marked(&SharedRow { now: 200 + MARK_LASTS / 2 - 1, ..held.clone() }).is_none());
+    let later = SharedRow { now: 200 + MARK_LASTS / 2, ..held };
+    let renewed = marked(&later).unwrap();
+    assert_eq!(renewed.live_sharers().unwrap().writers[0].1, later.now + MARK_LASTS);
+}
+
 #[test]
 fn renewal_extends_those_that_hold_and_shortens_none() {
     let (held, _) = granted(&row(100), 1, 200);

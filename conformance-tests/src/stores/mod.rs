@@ -85,10 +85,6 @@ fn config(address: &str) -> Result<Config> {
     }
 }
 
-/// Why readers in front of a writer need not be let in before it.
-const NO_ORDER: &str =
-    "the first question of a writer may come between those of the readers in front of it, and keeps them out";
-
 /// What was to be deleted.
 const NOBODY: &str = "nobody holds the lock";
 

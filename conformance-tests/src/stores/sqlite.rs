@@ -1,6 +1,6 @@
-use super::{NO_ORDER, NOBODY, cannot, connect, connect_observed, ensure_disk};
+use super::{NOBODY, cannot, connect, connect_observed, ensure_disk};
 use crate::servers::{Disk, SharedFolder, StartError, shared_folder_missing};
-use crate::{Administrator, Cannot, Case, Store, Subject};
+use crate::{Administrator, Cannot, Store, Subject};
 use async_trait::async_trait;
 use leasehold::client::Observer;
 use leasehold::{DistributedLock, LockName, Result};
@@ -85,10 +85,6 @@ impl Subject for Sqlite {
         observer: Arc<dyn Observer>,
     ) -> std::result::Result<Arc<dyn DistributedLock>, Cannot> {
         connect_observed(address, observer).await.map_err(cannot)
-    }
-
-    fn covers(&self, case: &Case) -> std::result::Result<(), Cannot> {
-        if case.id == "T10" { Err(Cannot::new(NO_ORDER)) } else { Ok(()) }
     }
 }
 

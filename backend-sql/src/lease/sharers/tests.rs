@@ -105,8 +105,9 @@ fn mark_is_left_under_readers_only_and_renewed_when_half_of_it_is_over() {
         Decision::Keep(()) => None,
     };
     assert!(marked(&row(100)).is_none());
-    let (held, _) = granted(&row(100), 1, 200);
-    let held = SharedRow { ends_at: i64::MAX, ..marked(&held).unwrap() };
+    let (held, _) = granted(&row(100), 1, 900_000);
+    let (held, _) = granted(&held, 1, 200);
+    let held = marked(&held).unwrap();
     assert!(marked(&SharedRow { now: 200 + MARK_LASTS / 2 - 1, ..held.clone() }).is_none());
     let later = SharedRow { now: 200 + MARK_LASTS / 2, ..held };
     let renewed = marked(&later).unwrap();

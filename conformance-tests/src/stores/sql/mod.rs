@@ -7,7 +7,7 @@ mod replica;
 mod server;
 
 use super::pool::{Pool, Pooled};
-use super::{NO_ORDER, NOBODY, SECRET, cannot, connect, connect_observed, ensure_disk, in_time, timeouts};
+use super::{NOBODY, SECRET, cannot, connect, connect_observed, ensure_disk, in_time, timeouts};
 use crate::proxy::Proxy;
 use crate::servers::{MariaDbServer, MySqlServer, PostgresServer};
 use crate::{Administrator, Cannot, Case, Replicas, SteppedClock, Store, Subject};
@@ -102,7 +102,6 @@ impl<Server: SqlServer> Subject for Sql<Server> {
 
     fn covers(&self, case: &Case) -> std::result::Result<(), Cannot> {
         match (self.mode, case.id) {
-            ("lease" | "optimistic", "T10") => Err(Cannot::new(NO_ORDER)),
             ("optimistic", "D16") => {
                 Err(Cannot::new("its renewals are those of the leases, by the same statement"))
             }

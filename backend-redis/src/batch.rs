@@ -23,9 +23,7 @@ use tokio::sync::{mpsc, oneshot};
 /// Claims in one request at most: a larger one would keep the server longer from answering others.
 const MAX_BATCH: usize = 32;
 /// Claims in one request at least: fewer go by themselves.
-const MIN_BATCH: usize = 3;
-/// A request has this part of the claims in flight, so that the server works at one while this process fills the next.
-const BATCHES_IN_FLIGHT: usize = 2;
+const MIN_BATCH: usize = 6;
 
 /// The claims for one script, and the callers that wait for their answers.
 #[derive(Debug)]
@@ -71,7 +69,7 @@ impl Batch {
         request: ClaimRequest,
     ) -> Result<Value> {
         let _counted = Counted::new(&self.in_flight);
-        let size = (self.in_flight.load(Ordering::Relaxed) / BATCHES_IN_FLIGHT).min(MAX_BATCH);
+        let size = self.in_flight.load(Ordering::Relaxed).min(MAX_BATCH);
         // Names of a cluster lie on several servers.
         if size >= MIN_BATCH
             && !self.servers.is_cluster()

@@ -67,23 +67,26 @@ local function leave_queue(name, owner)
 end
 
 -- The entry of a waiter is `alive_at ttl channel mode description`. Nil if it is gone, or had no heartbeat for two seconds.
-local function live_entry(name, owner, now)
-  local entry = call('HGET', name.owners, owner)
-  local alive_at = tonumber(entry and string.match(entry, '^%d+') or nil)
-  return alive_at and alive_at + 2000000 >= now and entry
+local function live_waiter(name, owner, now)
+  local entry = call('HGET', name.owners, owner) or ''
+  local alive_at, ttl, channel, mode, description = string.match(entry, '^(%d+) (%d+) (%S+) (%a+) (.*)$')
+  if alive_at and tonumber(alive_at) + 2000000 >= now then
+    return { owner = owner, ttl = ttl, channel = channel, mode = mode, description = description }
+  end
 end
 
-local function live_waiter(name, owner, now)
-  local entry = live_entry(name, owner, now) or ''
-  local ttl, channel, mode, description = string.match(entry, '^%d+ (%d+) (%S+) (%a+) (.*)$')
-  return ttl and { owner = owner, ttl = ttl, channel = channel, mode = mode, description = description }
+-- Makes a key of waiters last for half a minute to a minute from now, or as long as the leases of the readers in it.
+local function keep(key)
+  if call('PTTL', key) < 30000 then
+    call('PEXPIRE', key, '60000')
+  end
 end
 
 -- Puts a claim at the end of the queue, or keeps its place for two more seconds. Returns the place.
 local function join_queue(name, claim, now)
   local last, last_place = unpack(call('ZRANGE', name.queue, '-1', '-1', 'WITHSCORES'))
   -- A dead last waiter goes, so that no dead ones pile up while a lock is held for long.
-  if last and last ~= claim.owner and not live_entry(name, last, now) then
+  if last and last ~= claim.owner and not live_waiter(name, last, now) then
     leave_queue(name, last)
   end
   -- Places are unique, and a new one is the largest, also if the server's clock went back.
@@ -91,9 +94,9 @@ local function join_queue(name, claim, now)
   local entry = claim.ttl .. ' ' .. claim.channel .. ' ' .. claim.mode .. ' ' .. claim.description
   local joined, added = pcall(function()
     call('HSET', name.owners, claim.owner, digits(now) .. ' ' .. entry)
-    extend(name.owners, '60000')
+    keep(name.owners)
     local added = call('ZADD', name.queue, 'NX', digits(place), claim.owner)
-    call('PEXPIRE', name.queue, '60000')
+    keep(name.queue)
     return added
   end)
   if not joined then

@@ -18,11 +18,15 @@ use redis::{Cmd, ServerErrorKind, Value};
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
+use tokio::sync::Semaphore;
 use tokio::time::Instant;
 
 /// The pause between a failed attempt to connect and the next one: a server that is down, or comes up, is not hammered
 /// by all who wait for it.
 const PAUSE: Duration = Duration::from_millis(100);
+/// Requests of renewals at once. After a stop of the server all leases are due. Their requests in one go would keep it busy for longer
+/// than one request may take, and the connection would end at each attempt.
+const RENEWALS_AT_ONCE: usize = 16;
 
 /// The link to one server, or to whichever is the primary.
 #[derive(Debug)]
@@ -36,6 +40,7 @@ pub(crate) struct Link {
     /// One caller connects, the others wait for it. The failure of the last attempt, and when that ended.
     connecting: tokio::sync::Mutex<Option<(Error, Instant)>>,
     closed: AtomicBool,
+    renewals: Semaphore,
     /// For grants and for renewals that replicas are to confirm.
     pub(super) confirming: Option<[Arc<Confirming>; 2]>,
 }
@@ -101,6 +106,7 @@ impl Link {
             current: Mutex::default(),
             connecting: tokio::sync::Mutex::default(),
             closed: AtomicBool::new(false),
+            renewals: Semaphore::new(RENEWALS_AT_ONCE),
             confirming: None,
         }
     }
@@ -113,7 +119,11 @@ impl Link {
                 let (replies, count) = confirming[kind as usize].ask(call).await?;
                 (replies, Some(count))
             }
-            _ => (self.send_script(call.commands(false), || call.commands(true)).await?, None),
+            _ => {
+                // It is never closed. A renewal that waits here until its lease has ended, or was released, changes nothing.
+                let _turn = if call.script.is_renewal() { self.renewals.acquire().await.ok() } else { None };
+                (self.send_script(call.commands(false), || call.commands(true)).await?, None)
+            }
         };
         // Without `ASKING` a node refuses the call: the first error is the cause of the last.
         let refused = replies.iter().position(|reply| matches!(reply, Value::ServerError(_)));

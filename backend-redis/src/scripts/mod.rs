@@ -57,6 +57,10 @@ impl Script {
         Self { file, keys, text: OnceLock::new() }
     }
 
+    pub(crate) fn is_renewal(&self) -> bool {
+        [&RENEW, &RENEW_SHARED].into_iter().any(|script| std::ptr::eq(script, self))
+    }
+
     /// `KEYS` for these names.
     pub(crate) fn keys_of<'a>(&self, names: &[&'a LockKeys]) -> Vec<&'a str> {
         self.keys.iter().flat_map(|kind| names.iter().map(|keys| keys.all()[*kind])).collect()

@@ -112,6 +112,30 @@ async fn silent_server_is_reported_to_all_callers() {
     assert!(start.elapsed() < QUICK_ENDS_WITHIN);
 }
 
+/// The requests for 100,000 leases in one go would keep a server busy for longer than one request may take.
+#[tokio::test]
+async fn renewals_of_many_leases_wait_for_each_other_and_not_in_the_server() {
+    let server = server();
+    let backend = backend(&quick(&server));
+    let claims: Vec<_> = (0..40).map(|i| claim(&format!("job/{i}"))).collect();
+    for claim in &claims {
+        hold(&backend, claim).await;
+    }
+    server.pause();
+    let mut tasks = JoinSet::new();
+    for claim in claims {
+        let backend = Arc::clone(&backend);
+        tasks.spawn(async move { renew(&backend, &claim).await.map_err(|error| error.kind()) });
+    }
+    let first = tasks.join_next().await.unwrap().unwrap();
+    assert_eq!(first, Err(ErrorKind::Indeterminate), "it was sent, and has no answer");
+    server.resume();
+    let others = tasks.join_all().await;
+    let unknown = others.iter().filter(|answer| **answer == Err(ErrorKind::Indeterminate)).count();
+    let renewed = others.iter().filter(|answer| **answer == Ok(Renewal::Renewed)).count();
+    assert_eq!((1 + unknown, renewed), (16, 24), "{others:?}");
+}
+
 #[tokio::test]
 async fn a_network_that_swallows_everything_is_left_in_time() {
     let server = server();

@@ -185,7 +185,7 @@ impl Shop {
         Ok(())
     }
 
-    /// Of one shelf, or of all.
+    /// The stock of one shelf, or of all.
     async fn stock(&self, shelf: Option<u32>) -> Result<i64> {
         let stocks: Vec<i64> = match (self, shelf) {
             (Self::MariaDb(pool), None) => query_scalar("SELECT stock FROM items").fetch_all(pool).await?,

@@ -42,8 +42,8 @@
 //! `leasehold` is made too, with mode 0700, and for `.local/state/leasehold` the two above it; any other must exist. The file may be a database that has other tables; it
 //! is put into WAL mode, and a commit is on the disk before it is answered (`synchronous=FULL`). These are refused: symbolic
 //! and hard links, a file that is mounted by itself, directories in which everyone may replace files, files and side files
-//! of others in directories in which everyone may make them, network file systems, and a table that is not ours. Anybody
-//! who may write to the file may free every lock in it.
+//! of others in directories in which everyone may make them, network file systems, and a table that is not ours. A user
+//! with write access to the file can free every lock in it.
 //!
 //! `PATH` is absolute, or relative to the working directory. `sqlite:///PATH` is absolute too; `sqlite://PATH` is refused,
 //! because `sqlite:${HOME}/locks.db` becomes that with a home of `/`.

@@ -16,7 +16,7 @@ const PAUSE: Duration = Duration::from_millis(2);
 /// What tells the tasks of one process from those of another.
 const TASKS_A_PROCESS: u64 = 100_000;
 
-/// Who, asked, acquired, release begun, released.
+/// The number of the task; then when it asked, acquired, began its release, and had released.
 type Row = [u64; 5];
 
 #[derive(Clone, Copy, Debug)]
@@ -43,7 +43,7 @@ struct Crew {
     seen: Mutex<Seen>,
 }
 
-struct Taker {
+struct Turns {
     crew: Arc<Crew>,
     name: LockName,
     who: u64,
@@ -75,9 +75,9 @@ pub(crate) async fn take_turns(arguments: &Arguments) -> Outcome<()> {
             Work::Contended => shared.clone(),
             _ => arguments.name(task)?,
         };
-        let taker = Taker { crew: Arc::clone(&crew), name, who };
+        let turns = Turns { crew: Arc::clone(&crew), name, who };
         // A task begins and ends at a multiple of 128 bytes: boxed, it is one of them, else two.
-        tasks.push(tokio::spawn(Box::pin(taker.work())));
+        tasks.push(tokio::spawn(Box::pin(turns.work())));
         if !arguments.ramp.is_zero() {
             let share = arguments.ramp.mul_f64((task + 1) as f64 / arguments.tasks as f64);
             sleep_until(began + u64::try_from(share.as_nanos())?).await;
@@ -98,7 +98,7 @@ pub(crate) async fn take_turns(arguments: &Arguments) -> Outcome<()> {
         "errors": errors, "first_error": first_error.unwrap_or_default(),
     });
     println!("DONE {done}");
-    // Who still waits has the lock with the next release, if it is not told that nobody waits any more.
+    // A task that still waits would get the lock with the next release.
     tasks.iter().for_each(JoinHandle::abort);
     ends_of(&mut tasks).await;
     let _ = locks.close().await;
@@ -112,7 +112,7 @@ async fn ends_of(tasks: &mut [JoinHandle<()>]) {
     }
 }
 
-impl Taker {
+impl Turns {
     #[expect(
         clippy::manual_async_fn,
         reason = "an async method keeps two of everything that it is called with"

@@ -26,7 +26,7 @@ use tokio::time::Instant;
 const PAUSE: Duration = Duration::from_millis(100);
 /// Requests of renewals at once. After a stop of the server all leases are due. Their requests in one go would keep it busy for longer
 /// than one request may take, and the connection would end at each attempt.
-const RENEWALS_AT_ONCE: usize = 16;
+const RENEWALS_AT_ONCE: usize = 64;
 
 /// The link to one server, or to whichever is the primary.
 #[derive(Debug)]

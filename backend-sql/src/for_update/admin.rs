@@ -38,7 +38,7 @@ impl LockAdmin for HeldRow {
         let Some(holder) = self.holder(name).await? else {
             return Ok(Vec::new());
         };
-        // Whoever has the row locked, it is not who is entered, if that was before the server started.
+        // An entry from before the start of the server does not name the connection that has the row locked.
         let is_another = only_if.is_some_and(|token| token != holder.token);
         if is_another || !self.rows.is_of_this_run(holder.token).await? {
             return Ok(Vec::new());
@@ -66,7 +66,7 @@ impl LockAdmin for HeldRow {
 }
 
 impl HeldRow {
-    /// Who has the row locked now.
+    /// The holder that has the row locked now.
     async fn holder(&self, name: &LockName) -> Result<Option<Holder>> {
         let holder = self.rows.look(Lane::Asking, name).await?;
         Ok(if holder.is_some() && self.is_locked(name).await? { holder } else { None })

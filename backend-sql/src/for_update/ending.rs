@@ -1,9 +1,8 @@
-//! How a hold is given up, and what is said of it if nobody answered.
+//! The release of a hold, and the answer if its outcome is unknown.
 //!
-//! "Nothing to end", after a call of which the outcome is unknown, is what a success looks like to the core. So a hold that was to
-//! be ended is kept in mind, with its token, until one of two things is known: its row is free, or somebody was entered since, with
-//! a larger token. In the second case the lock covered the work to its end if nobody had been entered yet when its release had
-//! begun; if that is not known, it may have been lost before.
+//! After a call with an unknown outcome, the core takes "not held" for a success. So a hold whose release has begun is kept, with its
+//! token, until one of two things is known: its row is free, or another owner was entered since, with a larger token. In the second
+//! case the hold lasted to its release if no other owner had been entered when that began; otherwise it may have been lost before.
 
 use super::HeldRow;
 use super::admin::LOOK_EVERY;
@@ -22,7 +21,7 @@ impl HeldRow {
     pub(super) async fn end(&self, claim: &Claim, hold: &Hold) -> Result<Release> {
         let token = hold.token();
         let unsettled = |held_to_its_end| Entry::Unsettled { token, held_to_its_end };
-        // Before anything is said: whoever asks may not stay for the answer.
+        // Before the request is sent: the caller may be gone before the answer comes.
         self.entries().insert(claim.owner(), unsettled(false));
         let ended = match hold.end(&self.rows).await.map_err(perhaps_held) {
             Err(error) => match timeout(REASON_WITHIN, self.was_given_since(claim, token)).await {
@@ -42,19 +41,19 @@ impl HeldRow {
         ended
     }
 
-    /// What became of a hold that was to be ended.
+    /// The outcome of a release that had no answer.
     pub(super) async fn settle(
         &self,
         claim: &Claim,
         token: FencingToken,
         held_to_its_end: bool,
     ) -> Result<Release> {
-        let settled = self.look_what_became_of(claim, token, held_to_its_end).await.map_err(perhaps_held);
+        let settled = self.read_outcome(claim, token, held_to_its_end).await.map_err(perhaps_held);
         self.asked_for_the_last_time(claim, &settled);
         settled
     }
 
-    async fn look_what_became_of(
+    async fn read_outcome(
         &self,
         claim: &Claim,
         token: FencingToken,
@@ -79,20 +78,20 @@ impl HeldRow {
         }
     }
 
-    /// After an error that is no outage nobody comes back.
+    /// After an error that is no outage the core does not ask again.
     fn asked_for_the_last_time(&self, claim: &Claim, answer: &Result<Release>) {
         if answer.as_ref().is_err_and(|error| !error.is_outage()) {
             self.forget(claim.owner());
         }
     }
 
-    /// For people, and later than it could be: the next holder need not wait for it.
+    /// For people. The next holder need not wait for it.
     async fn has_left(&self, claim: &Claim) {
         self.forget(claim.owner());
         self.rows.leave(claim.name(), claim.owner()).await;
     }
 
-    /// True if another was entered since, also if it has left: the token stays.
+    /// True if another owner was entered since, also if it has released the lock: its token stays.
     async fn was_given_since(&self, claim: &Claim, token: FencingToken) -> Result<bool> {
         Ok(self.rows.last_token(claim.name()).await?.is_some_and(|last| last > token))
     }
@@ -101,5 +100,5 @@ impl HeldRow {
 fn still_locked() -> Error {
     let message = "the row is locked, perhaps by the connection that was to let it go";
     Error::new(ErrorKind::Indeterminate, message)
-        .with_help("the server ends a transaction in which nothing is said for one ttl")
+        .with_help("the server ends a transaction that was idle for one ttl")
 }

@@ -11,23 +11,23 @@ use std::collections::HashMap;
 use std::collections::hash_map::Entry::Occupied;
 use std::sync::{Arc, MutexGuard, PoisonError};
 
-/// What there is of a claim.
+/// The state of a claim.
 #[derive(Clone, Debug)]
 pub(super) enum Entry {
     Held(Arc<Hold>),
     Waiting(Arc<Waiting>),
-    /// Somebody else held it when it was asked for.
+    /// Another owner held the lock at the last attempt.
     Refused,
-    /// It held with this token, was to give that up, and has not heard what came of it.
+    /// It held the lock with this token; the outcome of its release is unknown.
     Unsettled {
         token: FencingToken,
-        /// True if nobody was entered after it when its release had begun: so it held to its end.
+        /// True if no other owner was entered before its release began: it held the lock to the end.
         held_to_its_end: bool,
     },
 }
 
 impl Entry {
-    /// True if this is the very one.
+    /// True if both are the same hold, the same wait or the same state.
     fn is(&self, other: &Self) -> bool {
         match (self, other) {
             (Self::Held(one), Self::Held(other)) => Arc::ptr_eq(one, other),
@@ -68,7 +68,7 @@ impl HeldRow {
         drop(forgotten);
     }
 
-    /// Whatever there is of it.
+    /// Removes the entry, whatever its state.
     pub(super) fn forget(&self, owner: OwnerId) {
         let forgotten = self.entries().remove(&owner);
         drop(forgotten);

@@ -16,24 +16,23 @@ pub(super) struct Hold {
     token: FencingToken,
     ttl: Duration,
     state: Mutex<State>,
-    /// When the beat was sent that was heard last.
+    /// When the last question that was answered was sent.
     heard_of: std::sync::Mutex<Option<Instant>>,
 }
 
 enum State {
     Quiet(Connection),
-    /// A beat that has not been answered. It is kept, not dropped: to drop it would be to close the connection, and with
-    /// it to give the lock away.
+    /// A question without an answer yet. To drop it would close the connection, and give the lock away.
     Beating(Pin<Box<dyn Future<Output = (Connection, sqlx::Result<Answer>)> + Send>>),
-    /// The last beat failed on this side. The server may not know: to close the connection would give the lock away while its
-    /// holder still believes in it. It is closed with the release.
+    /// The last question failed on this side, and the server may not know. To close the connection would give the lock away while
+    /// its holder still believes in it: the release closes it.
     Failed {
         _connection: Connection,
     },
     Dead,
 }
 
-/// What a beat has found.
+/// The state of a hold, as the server has answered.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Beat {
     /// The transaction is open, on a server whose locks count.
@@ -63,8 +62,8 @@ impl Hold {
         self.token
     }
 
-    /// True if it was alive so short a time ago that whoever waits for it would not have asked again by now. It may have
-    /// ended since: a server ends a connection when it is told to.
+    /// True if it was alive so short a time ago that a waiter would not have asked again by now. It may have ended since: an
+    /// administrator can end a connection.
     pub(super) fn is_fresh(&self) -> bool {
         self.was_alive_within(ASK_EVERY)
     }
@@ -79,11 +78,11 @@ impl Hold {
         heard_of.is_some_and(|heard_of| heard_of.elapsed() < time)
     }
 
-    /// Says something on the connection, and hears whether it is alive. An error says that nothing was heard in time.
+    /// Asks the server on this connection whether it is alive. An error says that no answer came in time.
     pub(super) async fn beat(&self, rows: &Rows) -> Result<Beat> {
         let deadline = Instant::now() + rows.server().target().timeout;
         let mut state = self.state.lock().await;
-        // What was said before must be answered first; it says nothing about now.
+        // The answer to an earlier question comes first; it says nothing about now.
         if matches!(*state, State::Beating(_)) && state.answer(deadline).await.is_err() {
             return Err(rows.server().no_answer(Doing::Keeping));
         }
@@ -155,7 +154,7 @@ impl State {
                 connection.found_dead();
                 Beat::Demoted
             }
-            // Whatever the error is: with no transaction that may go on, nothing is held.
+            // Any error: without a transaction that can go on, nothing is held.
             Err(_) => {
                 *self = Self::Failed { _connection: connection };
                 return Ok(Beat::Dead);

@@ -1,10 +1,10 @@
-//! Who has a row locked, as far as the table tells.
+//! The holder of a row, as it is entered in the table.
 
 use crate::server::Value;
 use leasehold_core::{FencingToken, HoldKind, HolderInfo, LockStatus, Namespace, OwnerId};
 use std::time::{Duration, SystemTime};
 
-/// Who has locked a row, by what was entered.
+/// The owner that has locked a row, as it was entered.
 #[derive(Debug)]
 pub(super) struct Holder {
     pub(super) stored_name: String,

@@ -1,3 +1,3 @@
--- The last token of a name, whoever has it or had it.
+-- The last token of a name, of its present holder or of an earlier one.
 -- answers: int
 SELECT token FROM {table} WHERE name = :1;

@@ -3,18 +3,18 @@
 //!
 //! | looking for | it is in |
 //! |---|---|
-//! | what is said to the server | `rows.rs`, and the `.sql` files of each database |
-//! | what there is of each claim | `entries.rs` |
-//! | a lock in hand, and how it is known to be | `hold.rs` |
-//! | giving it up, and what is said of that | `ending.rs` |
+//! | the statements | `rows.rs`, and the `.sql` files of each database |
+//! | the state of each claim | `entries.rs` |
+//! | a hold, and how its end is noticed | `hold.rs` |
+//! | the release, and its unknown outcome | `ending.rs` |
 //! | waiting in the server | `wait.rs` |
-//! | who is entered as the holder | `holder.rs` |
+//! | the entry of a holder | `holder.rs` |
 //! | forgetting names | `purge.rs` |
 //! | looking at locks, and breaking them | `admin.rs` |
 //!
-//! The database frees the lock when the connection ends, so a process that dies frees it at once. One that only falls
-//! silent must not hold for ever: the server ends a transaction in which nothing was said for one ttl. The holder says
-//! something every third of it, and believes by its own deadline, which is the earlier of the two.
+//! The database frees the lock when the connection ends, so a process that dies frees it at once. A process that stands
+//! still must not hold it for ever: the server ends a transaction that was idle for one ttl. The holder asks something every third of a
+//! ttl, and its own deadline is earlier than that of the server.
 //!
 //! The token is not written by the transaction that holds the lock: what that one writes is gone when the holder dies,
 //! and the next token would be the same. It is taken after the lock, by a statement of its own; and after that the
@@ -116,7 +116,7 @@ impl LockBackend for HeldRow {
             return Ok(self.refused(claim));
         }
         match self.lock_and_enter(claim).await {
-            // Its connection was ended in between, and the lock with it: nobody has had it, and another connection may serve.
+            // The connection ended in between, and the lock with it: the claim has held nothing, and another connection may serve.
             Err(Entering::Ended) => self.lock_and_enter(claim).await.map_err(Entering::into_error),
             entered => entered.map_err(Entering::into_error),
         }
@@ -160,7 +160,7 @@ impl LockBackend for HeldRow {
         }
     }
 
-    /// Never: that a connection has ended is heard when it is used, and every hold uses its own for each renewal.
+    /// Never: each renewal uses the connection of its hold, and notices its end.
     async fn suspects(&self) -> Vec<OwnerId> {
         std::future::pending().await
     }
@@ -187,9 +187,8 @@ impl HeldRow {
         }
     }
 
-    /// A row that was locked becomes a hold: with a token, and with proof that the lock was still held after that was
-    /// taken. If that goes wrong, the row is unlocked; unless nothing is heard of it, and then the server has it locked
-    /// until it notices.
+    /// Makes a locked row a hold: takes a token, and proves that the row was still locked after that. On an error the row is
+    /// unlocked. If the server does not answer, it keeps the row locked until it notices that the connection is gone.
     async fn enter(&self, claim: &Claim, locked: Locked) -> Result<Attempt, Entering> {
         let token = match self.rows.enter(claim, locked.number).await {
             Ok(token) => token,
@@ -227,15 +226,15 @@ impl HeldRow {
         if self.is_anothers(claim).await { LossCause::Taken } else { LossCause::Gone }
     }
 
-    /// True if another was entered as the holder since. If that is not read in time, nobody is accused.
+    /// True if another owner was entered since. False if that is not read in time.
     async fn is_anothers(&self, claim: &Claim) -> bool {
         let entry = timeout(REASON_WITHIN, self.rows.look(Lane::Keeping, claim.name())).await;
         matches!(entry, Ok(Ok(Some(holder))) if holder.owner != claim.owner())
     }
 
-    /// The wait of this claim in the server; a new one, if there is a connection for it and nobody else of this process
-    /// stands there for the same name. None for a claim that was not refused: of a wait that has just begun on a server
-    /// that is out of order, the next attempt would hear that somebody holds the lock.
+    /// The wait of this claim in the server; a new one, if there is a connection for it and no other claim of this process
+    /// waits there for the same name. None for a claim that was not refused: on a server that is out of order, the next attempt would
+    /// take a wait that has just begun for a lock that is held.
     fn wait_in_the_server(&self, claim: &Claim) -> Option<Arc<Waiting>> {
         let mut entries = self.entries();
         match entries.get(&claim.owner()) {
@@ -271,7 +270,7 @@ impl HeldRow {
     }
 }
 
-/// Every claim may have a place in the server's queue.
+/// Each claim may have a place in the server's queue.
 fn busy() -> Attempt {
     Attempt::Busy(Busy::new().with_place_in_queue())
 }
@@ -284,7 +283,7 @@ fn nothing_is_held(error: Error) -> Error {
     }
 }
 
-/// Why a row that was locked is no hold.
+/// Why a locked row became no hold.
 #[derive(Debug)]
 enum Entering {
     /// The connection that had it locked has ended, and the lock with it.

@@ -39,14 +39,14 @@ pub(super) struct Locked {
     pub(super) number: i64,
 }
 
-/// What became of a transaction that was to be ended.
+/// The outcome of a rollback.
 #[derive(Debug)]
 pub(super) enum RolledBack {
     /// It was open until now.
     Now,
     /// The server had ended its connection.
     Before,
-    /// Nothing was heard of it: what was the last thing over a connection that broke may have been carried out.
+    /// No answer came: the rollback may have been carried out.
     Unknown(Error),
 }
 
@@ -79,7 +79,7 @@ impl Rows {
         &self.namespace
     }
 
-    /// What a holder asks its server, again and again.
+    /// The question that a holder asks its server, again and again.
     pub(super) fn beat(&self) -> Arc<Statement> {
         Arc::clone(&self.beat)
     }
@@ -89,7 +89,7 @@ impl Rows {
         self.beat_before_the_end
     }
 
-    /// Locks the row of a claim's name, for a transaction that may be silent for its ttl. `None` if somebody else has.
+    /// Locks the row of a claim's name, in a transaction that may be idle for its ttl. `None` if another owner has it locked.
     pub(super) async fn lock_now(&self, claim: &Claim) -> Result<Option<Locked>> {
         let name = self.stored(claim.name());
         self.locked(name, claim.ttl(), &self.lock_now, self.server.target().timeout).await
@@ -146,7 +146,7 @@ impl Rows {
     ) -> Result<Option<Locked>> {
         let mut may_be_in_our_way = false;
         for _ in 0..TRIES {
-            // Whatever keeps it from asking again, what a broken connection may have locked is not known.
+            // A broken connection may have locked the row: then no later error says that nothing is held.
             let told = |error| if may_be_in_our_way { perhaps_held(error) } else { error };
             let mut connection = self.server.connection_to_hold().await.map_err(told)?;
             let (begin, mut has_begun) = (self.server.dialect().begin(idle), false);
@@ -174,13 +174,13 @@ impl Rows {
                         self.roll_back(connection).await;
                         return if may_be_in_our_way { Err(self.own_remains()) } else { Ok(None) };
                     }
-                    // Possible without anybody who has the row locked.
+                    // Possible although no owner has the row locked.
                     Meaning::Deadlock | Meaning::TooSlow => {
                         self.roll_back(connection).await;
                         return Err(told(self.server.failure(error, Doing::Keeping)));
                     }
-                    // A connection that the server has ended has nothing locked any more. Of one that broke, the server
-                    // may not have noticed.
+                    // The server has ended a connection: it has nothing locked any more. A broken connection may be one that the server
+                    // has not noticed.
                     broke @ (Meaning::Broken | Meaning::Ended) if connection.was_idle() => {
                         may_be_in_our_way |= has_begun && broke == Meaning::Broken;
                         connection.found_dead();
@@ -193,7 +193,7 @@ impl Rows {
             .with_help("look at who deletes from the table; nobody but this library should touch it"))
     }
 
-    /// The row is locked, and perhaps by what was sent on a connection that broke. So nobody is known to hold it.
+    /// The row is locked, perhaps by a request on a connection that broke. So no owner is known to hold it.
     fn own_remains(&self) -> Error {
         let address = self.server.target().address();
         let message =
@@ -241,7 +241,7 @@ impl Rows {
         let answer = self.server.ask(Lane::Keeping, Doing::Keeping, &self.enter, &values).await?;
         let token = match answer.rows.first() {
             Some(row) => row.first().and_then(Value::as_int).and_then(|token| u64::try_from(token).ok()),
-            // Not told if a trigger of somebody's ran in the statement. While the row is locked, nobody else enters.
+            // A trigger in the statement hides the number. While the row is locked, no other owner is entered.
             None if answer.last_id == 0 => {
                 let entered = self.look(Lane::Keeping, claim.name()).await?;
                 entered.filter(|entered| entered.owner == claim.owner()).map(|entered| entered.token.get())
@@ -292,7 +292,7 @@ impl Rows {
         token.map(|token| Some(FencingToken::new(token))).ok_or_else(|| self.server.foreign_row(name))
     }
 
-    /// Those whose names begin so.
+    /// The holders of names with this prefix.
     pub(super) async fn list(&self, prefix: &str) -> Result<Vec<Holder>> {
         let (first, behind) = self.range(prefix);
         let values = [Value::bytes(first), Value::bytes(behind)];

@@ -42,7 +42,7 @@ fn promise(backend: &str, fault: Fault) -> Outcome {
         // Found out by the statement that locks, and refused.
         Fault::DiskFull | Fault::Pooler => Outcome::Unavailable,
         Fault::SplitBrain => Outcome::MayBreak,
-        // Whoever deletes a locked row waits until it is given back.
+        // To delete a locked row is to wait until it is released.
         Fault::RecordDeleted
         | Fault::MinorityDown
         | Fault::QuorumLost

@@ -162,7 +162,7 @@ fn last_token(token: i64) -> Reply {
     Reply::Rows(vec![vec![Value::int(token)]])
 }
 
-/// Whose entry stands there, by the owner's number.
+/// The owner that is entered, by its number.
 fn entry_of(owner: u128) -> Reply {
     let (name, owner) = (Value::bytes("a"), Value::bytes(owner.to_be_bytes()));
     let row = vec![name, owner, Value::int(9), Value::int(0), Value::int(7), Value::text("{}")];
@@ -314,7 +314,7 @@ async fn refused_call_keeps_the_grant_of_another_call_for_the_same_claim() {
 
 /// After the break no other connection can be had.
 #[tokio::test(start_paused = true)]
-async fn what_a_broken_connection_may_have_locked_is_not_known_to_be_free() {
+async fn row_that_a_broken_connection_may_have_locked_is_not_called_free() {
     let broken_when_locking = |_, text: &str| {
         static LOCKED: AtomicUsize = AtomicUsize::new(0);
         match text {

@@ -88,7 +88,7 @@ async fn a_waiter_in_the_server_is_granted_or_leaves_nothing() {
     }
 }
 
-/// Whoever ends it, and however long it was to last: a waiter of the holder's own process is no worse off than others.
+/// A waiter of the holder's own process gets the lock as soon as a waiter of another process, whichever way the hold ends.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_hold_that_was_ended_keeps_no_waiter_of_its_own_process_waiting() {
     for server in both().await {
@@ -176,7 +176,7 @@ async fn a_number_from_before_a_restart_is_nobodys() {
     assert!(session.ping().await.is_ok(), "its session was ended");
 }
 
-/// Who may use the tables, and is somebody else than the holder.
+/// A user of the tables that is not the holder.
 #[tokio::test]
 async fn the_connection_of_another_user_is_not_ended_and_said_to_hold_still() {
     for server in both().await {

@@ -35,7 +35,7 @@ async fn let_delete(server: &Server) {
 }
 
 #[tokio::test]
-async fn names_that_nobody_used_for_long_are_forgotten_and_their_tokens_are_not_given_again() {
+async fn purge_forgets_idle_names_and_repeats_no_token() {
     for server in both().await {
         let_delete(&server).await;
         for mode in MODES {

@@ -290,7 +290,7 @@ async fn error_found(server: &Server, mode: &str) -> Option<(&'static str, Strin
 
 /// None of it shows in the columns, the rights or the settings.
 #[tokio::test]
-async fn check_finds_by_a_trial_what_keeps_locks_from_working() {
+async fn check_tries_a_lock_and_names_the_cause_of_its_failure() {
     let [mariadb, postgres] = both().await;
     let cases = [
         (

@@ -5,7 +5,7 @@ use super::never;
 use super::scene::{Seen, play};
 use crate::case::{Share, Stop};
 use crate::faults::scaled;
-use crate::runner::{Interrupt, Machine, Run, in_time, missing};
+use crate::runner::{Interrupt, Machine, in_time, missing};
 use crate::subject::Subject;
 use leasehold_core::{Fault, Outcome, Semantics, Sharing};
 use std::collections::{HashMap, VecDeque};
@@ -36,7 +36,7 @@ pub fn cells(
     let queue = Mutex::new(wanted.into_iter().collect::<VecDeque<_>>());
     let (done, cells) = channel();
     std::thread::scope(|scope| {
-        for _ in 0..Run::THREADS {
+        for _ in 0..Matrix::THREADS {
             let (done, queue, matrix) = (done.clone(), &queue, &matrix);
             scope.spawn(move || {
                 while let Some((place, (subject, fault))) = lock(queue).pop_front() {
@@ -71,6 +71,9 @@ pub struct Matrix {
 }
 
 impl Matrix {
+    /// How many cells are played at once. The processes of a cell work; the cases of the suite mostly wait.
+    pub const THREADS: usize = 12;
+
     /// The matrix of these subjects.
     pub fn new(subjects: &[Arc<dyn Subject>], seed: u64) -> Self {
         Self {

@@ -82,7 +82,7 @@ impl<F: Fn(CaseEvent<'_>) + Sync> RunObserver for F {
 
 impl Run {
     /// How many cases run at once if nothing is said. They mostly wait.
-    pub const THREADS: usize = 12;
+    pub const THREADS: usize = 16;
 
     /// All cases against these subjects, with a seed of its own or the one in `LEASEHOLD_SEED`.
     pub fn new(subjects: Vec<Arc<dyn Subject>>) -> Self {

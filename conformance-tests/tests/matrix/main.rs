@@ -12,7 +12,7 @@ mod tame;
 
 use leasehold_conformance::matrix::{Cell, Matrix, State, cell_name};
 use leasehold_conformance::servers::{disk_missing, shared_folder_missing};
-use leasehold_conformance::{Run, Subject, serve_as_worker, stores};
+use leasehold_conformance::{Subject, serve_as_worker, stores};
 use leasehold_core::{Fault, Outcome};
 use libtest_mimic::{Arguments, Completion, Failed, Trial};
 use std::fs::{File, OpenOptions};
@@ -27,7 +27,7 @@ fn main() -> ExitCode {
         return done;
     }
     let mut arguments = Arguments::from_args();
-    arguments.test_threads.get_or_insert(Run::THREADS);
+    arguments.test_threads.get_or_insert(Matrix::THREADS);
     let seed = std::env::var("LEASEHOLD_SEED").ok().and_then(|seed| seed.parse().ok());
     let seed = seed.unwrap_or_else(|| fastrand::u64(..));
     let controls = controls::trials(&subjects, seed);

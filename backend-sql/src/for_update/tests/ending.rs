@@ -23,7 +23,7 @@ async fn a_hold_that_had_ended_was_not_released() {
 
 /// A release that was carried out and whose answer was lost looks like this; and one that was not.
 #[tokio::test(start_paused = true)]
-async fn a_release_that_nobody_answered_is_an_unknown_outcome() {
+async fn release_without_an_answer_is_an_unknown_outcome() {
     let broken = |_, text: &str| match text {
         "ROLLBACK" => Reply::Breaks,
         text if is_last_token(text) => last_token(9),
@@ -50,7 +50,7 @@ async fn released_again(replies: fn(usize, &str) -> Reply) -> Result<Release> {
 
 /// The core takes "not held" for the success of the first time, so it is not said of what is still locked, or was taken.
 #[tokio::test(start_paused = true)]
-async fn asked_again_what_became_of_a_release_is_looked_for() {
+async fn repeated_release_looks_for_the_outcome_of_the_first() {
     let still_locked = |_, text: &str| {
         static LOCKED: AtomicBool = AtomicBool::new(false);
         match text {
@@ -102,7 +102,7 @@ async fn asked_again_what_became_of_a_release_is_looked_for() {
 
 /// "Nothing to end" would be the success of a release that nobody has answered.
 #[tokio::test(start_paused = true)]
-async fn what_is_unsettled_is_forgotten_by_no_late_renewal_and_not_when_it_is_closed() {
+async fn unknown_outcome_is_kept_over_a_late_renewal_and_over_close() {
     let backend = held_row(|_, text| match text {
         "ROLLBACK" => Reply::Breaks,
         text if is_last_token(text) => last_token(9),

@@ -1,5 +1,5 @@
 use super::pool::{Pool, Pooled};
-use super::redis::{Servers, clear, delete, tell};
+use super::redis::{APPEND_ONLY, Servers, clear, delete, tell};
 use super::{NOBODY, SECRET, cannot, connect, timeouts};
 use crate::proxy::Proxy;
 use crate::servers::{RedisServer, StartError};
@@ -34,7 +34,7 @@ impl Nodes {
     }
 
     fn start() -> std::result::Result<Vec<Mutex<RedisServer>>, StartError> {
-        let start = || RedisServer::start_with(&["--appendonly", "yes"]);
+        let start = || RedisServer::start_with(&APPEND_ONLY);
         let servers = std::thread::scope(|scope| {
             let starting: Vec<_> = (0..NODES).map(|_| scope.spawn(start)).collect();
             starting

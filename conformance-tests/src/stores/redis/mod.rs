@@ -24,6 +24,10 @@ const RIGHTS: &str = "~leasehold:* ~{leasehold:* resetchannels &leasehold:* -@al
     +eval +evalsha +set +get +exists +del +pexpire +pttl +time +ping +scan +type \
     +zadd +zscore +zrange +zrem +hset +hget +hdel +publish +subscribe";
 
+/// Before a server answers, what it has done is in its file. The default, `everysec`, keeps a write back for up to two seconds while
+/// the disk is slow (`flushAppendOnlyFile` in Redis's `aof.c`), and a killed process loses that.
+pub(super) const APPEND_ONLY: [&str; 4] = ["--appendonly", "yes", "--appendfsync", "no"];
+
 /// One Redis node that writes to disk what it has acknowledged, as far as a crash of the process goes. A case has it to
 /// itself; it is cleared and used again for another case unless this one has harmed it.
 #[derive(Debug, Default)]
@@ -64,7 +68,8 @@ struct Node {
 
 fn start(environment: &[(String, String)]) -> std::result::Result<RedisServer, Cannot> {
     let password = format!(">{PASSWORD}");
-    let mut arguments = vec!["--appendonly", "yes", "--user", USER, "on", &password];
+    let mut arguments = APPEND_ONLY.to_vec();
+    arguments.extend(["--user", USER, "on", &password]);
     arguments.extend(RIGHTS.split_whitespace());
     RedisServer::start_in(&arguments, environment).map_err(cannot)
 }

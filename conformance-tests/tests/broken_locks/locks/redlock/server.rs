@@ -21,7 +21,7 @@ pub(crate) fn five() -> Result<Box<dyn Store>, Cannot> {
 }
 
 fn start(nodes: usize) -> Result<Box<dyn Store>, Cannot> {
-    let start = |_| RedisServer::start_with(&["--appendonly", "yes"]);
+    let start = |_| RedisServer::start_with(&["--appendonly", "yes", "--appendfsync", "no"]);
     let servers = (0..nodes).map(start).collect::<Result<Vec<_>, _>>().map_err(cannot)?;
     let ports = servers.iter().map(RedisServer::port).collect();
     Ok(Box::new(Nodes { servers: servers.into_iter().map(Mutex::new).collect(), ports }))

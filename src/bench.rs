@@ -4,7 +4,7 @@ use crate::{Config, Registry, Result};
 pub use leasehold_core::bench::{ByHand, Counters, Yardstick};
 use std::sync::Arc;
 
-/// The configured store itself; `None` if there is none below the backend. Opens nothing.
+/// The configured store itself; `None` if its backend has none. Opens nothing.
 ///
 /// # Errors
 ///
@@ -13,10 +13,6 @@ pub fn yardstick(config: &Config) -> Result<Option<Arc<dyn Yardstick>>> {
     let (url, scheme) = (config.url(), config.url().scheme());
     let namespace = Registry::default().namespace(config)?;
     let _without_stores = (url, &namespace, scheme);
-    #[cfg(feature = "redis")]
-    if leasehold_redis::SCHEMES.contains(&scheme) {
-        return leasehold_redis::bench::open(url, &namespace);
-    }
     #[cfg(any(feature = "mysql", feature = "postgres", feature = "sqlite"))]
     if leasehold_sql::SCHEMES.contains(&scheme) {
         return leasehold_sql::bench::open(url, &namespace);
@@ -28,14 +24,12 @@ pub fn yardstick(config: &Config) -> Result<Option<Arc<dyn Yardstick>>> {
     Ok(None)
 }
 
-#[cfg(all(test, feature = "redis", feature = "sqlite"))]
+#[cfg(all(test, feature = "sqlite"))]
 mod tests {
     use super::*;
 
     #[test]
-    fn server_and_file_have_a_yardstick() {
-        for url in ["redis://localhost", "sqlite:locks.db"] {
-            assert!(yardstick(&Config::new(url).unwrap()).unwrap().is_some(), "{url}");
-        }
+    fn file_has_a_yardstick() {
+        assert!(yardstick(&Config::new("sqlite:locks.db").unwrap()).unwrap().is_some());
     }
 }

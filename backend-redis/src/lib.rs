@@ -35,9 +35,6 @@
 mod admin;
 mod backend;
 mod batch;
-#[cfg(feature = "bench")]
-#[doc(hidden)]
-pub mod bench;
 mod check;
 mod connection;
 mod keys;

@@ -101,12 +101,6 @@ impl Link {
         tokio::spawn(async move { connection.listen(&channel).await }).await.unwrap_or(false)
     }
 
-    /// The connection of the client library, without time limits and retries. Errors as of connecting.
-    #[cfg(feature = "bench")]
-    pub(crate) async fn bare(self: &Arc<Self>) -> Result<redis::aio::MultiplexedConnection> {
-        self.connection().await.map(|connection| connection.bare())
-    }
-
     /// Finds out which key holds what no lock of ours holds. Looked at afterwards, so that the scripts need not.
     async fn name_foreign_data(self: &Arc<Self>, keys: &[&str]) -> leasehold_core::Error {
         for key in keys {

@@ -150,11 +150,6 @@ impl Connection {
         self.answer(requests.send_packed_commands(&together, 0, count)).await
     }
 
-    #[cfg(feature = "bench")]
-    pub(super) fn bare(&self) -> MultiplexedConnection {
-        self.requests.clone()
-    }
-
     /// The next request is to make another connection. Requests under way get their answers: this one ends behind the last.
     pub(super) fn leave(&self) {
         self.left.store(true, Ordering::SeqCst);

@@ -6,6 +6,7 @@
 //! | the properties of a lock, and its behaviour under faults | `conformance/` |
 //! | a comparison of stores, from both | `compare/` |
 //! | faults that run beside each other, for the last two | `cells.rs` |
+//! | stores without locks, to measure and to tidy up | `yardstick.rs` |
 //! | options of these verbs | `args/` |
 
 mod args;
@@ -16,6 +17,7 @@ mod conformance;
 mod given_stores;
 mod progress;
 mod result_file;
+mod yardstick;
 
 pub(crate) use args::LabVerb;
 pub(crate) use conformance::work;

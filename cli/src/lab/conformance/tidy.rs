@@ -1,7 +1,7 @@
 use super::given::{Given, probed};
+use crate::lab::yardstick::yardstick;
 use crate::report::{Console, Failure};
 use leasehold::admin::LockAdmin;
-use leasehold::bench::yardstick;
 use leasehold::{DistributedLock, Error, ErrorKind, LockName};
 use std::time::Duration;
 use tokio::time::{Instant, sleep};

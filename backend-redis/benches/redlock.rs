@@ -104,27 +104,20 @@ struct Raw {
 impl Raw {
     async fn connect(servers: &[RedisServer]) -> Self {
         let config = AsyncConnectionConfig::new().set_response_timeout(None);
-        let script = |text: &str| Script::new(text);
+        let script = |text: &str| {
+            let (lib, node) =
+                (include_str!("../src/scripts/lib.lua"), include_str!("../src/redlock/scripts/node.lua"));
+            Script::new(&text.replace("-- include lib.lua", lib).replace("-- include node.lua", node))
+        };
         let raw = Self {
             nodes: join_all(servers.iter().map(|server| {
                 let (client, config) = (redis::Client::open(server.url()).unwrap(), config.clone());
                 async move { client.get_multiplexed_async_connection_with_config(&config).await.unwrap() }
             }))
             .await,
-            claim: script(concat!(
-                include_str!("../src/redlock/scripts/values.lua"),
-                include_str!("../src/redlock/scripts/tokens.lua"),
-                include_str!("../src/redlock/scripts/claim.lua"),
-            )),
-            write_token: script(concat!(
-                include_str!("../src/redlock/scripts/values.lua"),
-                include_str!("../src/redlock/scripts/tokens.lua"),
-                include_str!("../src/redlock/scripts/write_token.lua"),
-            )),
-            withdraw: script(concat!(
-                include_str!("../src/redlock/scripts/values.lua"),
-                include_str!("../src/redlock/scripts/withdraw.lua"),
-            )),
+            claim: script(include_str!("../src/redlock/scripts/claim.lua")),
+            write_token: script(include_str!("../src/redlock/scripts/write_token.lua")),
+            withdraw: script(include_str!("../src/redlock/scripts/withdraw.lua")),
             owner: OwnerId::random().unwrap().to_hex(),
             holder: HolderInfo::this_process().to_json(),
         };

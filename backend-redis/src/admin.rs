@@ -64,8 +64,7 @@ impl LockAdmin for RedisBackend {
     }
 
     async fn check(&self) -> Result<Vec<Finding>> {
-        let unused = LockName::new(format!("leasehold/check/{}", OwnerId::random()?.to_hex()))?;
-        let mut findings = check::check(self, &self.keys.of(&unused)).await?;
+        let mut findings = check::check(self, &self.keys.of(&unused_name()?)).await?;
         // An error names its cause better than a trial does.
         if findings.iter().all(|finding| finding.severity != Severity::Error) {
             let is_told = |finding: &Finding| finding.code == "W_UNHEARD";
@@ -84,6 +83,11 @@ impl RedisBackend {
         let link = self.servers.link(keys.lock()).await?;
         link.command(redis::cmd("DEL").arg(&keys.all())).await.map(drop)
     }
+}
+
+/// A name that is not in use.
+pub(crate) fn unused_name() -> Result<LockName> {
+    LockName::new(format!("leasehold/check/{}", OwnerId::random()?.to_hex()))
 }
 
 /// The holds of these names, each as far as a record of ours tells of it. With an empty prefix, another program's keys may look like

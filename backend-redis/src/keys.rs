@@ -33,36 +33,19 @@ pub(crate) struct Keys {
 
 /// The keys of one name, in the order in which the scripts want them: lock, holder, owners, token, queue, shared.
 #[derive(Clone, Debug)]
-pub(crate) struct LockKeys {
-    /// One behind the other, which is one allocation for each request.
-    joined: String,
-    ends: [usize; 6],
-}
+pub(crate) struct LockKeys([String; 6]);
 
 impl LockKeys {
     pub(crate) fn all(&self) -> [&str; 6] {
-        let mut start = 0;
-        self.ends.map(|end| self.joined.get(std::mem::replace(&mut start, end)..end).unwrap_or_default())
+        self.0.each_ref().map(String::as_str)
     }
 
     pub(crate) fn lock(&self) -> &str {
-        self.all()[0]
+        &self.0[0]
     }
 
     pub(crate) fn holder(&self) -> &str {
-        self.all()[1]
-    }
-
-    /// On a node of `redlock://`, which has no queue: lock, holder, token.
-    pub(crate) fn of_grant(&self) -> [&str; 3] {
-        let [lock, holder, _, token, ..] = self.all();
-        [lock, holder, token]
-    }
-
-    /// On a node of `redlock://`: lock and holder.
-    pub(crate) fn of_hold(&self) -> [&str; 2] {
-        let [lock, holder, ..] = self.all();
-        [lock, holder]
+        &self.0[1]
     }
 }
 
@@ -81,15 +64,9 @@ impl Keys {
 
     pub(crate) fn of(&self, name: &LockName) -> LockKeys {
         let name = encode(name.as_str());
-        let mut joined = String::with_capacity(6 * (self.before_companion.len() + name.len() + OWNERS.len()));
-        let mut add = |before: &str, kind| {
-            joined.extend([before, &*name, kind]);
-            joined.len()
-        };
-        let companions = [HOLDER, OWNERS, TOKEN, QUEUE, SHARED];
-        let lock = add(&self.prefix, "");
-        let [holder, owners, token, queue, shared] = companions.map(|kind| add(&self.before_companion, kind));
-        LockKeys { ends: [lock, holder, owners, token, queue, shared], joined }
+        let companion = |kind| [&*self.before_companion, &*name, kind].concat();
+        let [holder, owners, token, queue, shared] = [HOLDER, OWNERS, TOKEN, QUEUE, SHARED].map(companion);
+        LockKeys([[&*self.prefix, &*name].concat(), holder, owners, token, queue, shared])
     }
 
     /// The channel on which the waiters of this client hear of their grants. Without spaces: in the entry of a waiter it
@@ -145,14 +122,8 @@ fn decode(encoded: &str) -> Option<String> {
 
 /// The text as a pattern that matches nothing but itself.
 fn literal(text: &str) -> String {
-    let mut pattern = String::with_capacity(text.len());
-    for c in text.chars() {
-        if matches!(c, '*' | '?' | '[' | ']' | '^' | '-' | '\\') {
-            pattern.push('\\');
-        }
-        pattern.push(c);
-    }
-    pattern
+    let escaped = |c: char| "*?[]^-\\".contains(c).then_some('\\').into_iter().chain([c]);
+    text.chars().flat_map(escaped).collect()
 }
 
 #[cfg(test)]
@@ -203,7 +174,6 @@ mod tests {
         ];
         assert_eq!(keys.all(), all);
         assert_eq!([keys.lock(), keys.holder()], all[..2]);
-        assert_eq!((keys.of_grant(), keys.of_hold().as_slice()), ([all[0], all[1], all[3]], &all[..2]));
         assert_eq!(of("", "job").lock(), "job");
         assert_eq!(of("{shop}:", "job").holder(), "{shop}:{job}:holder");
     }

@@ -53,7 +53,7 @@ impl Servers {
         }
     }
 
-    /// Runs a script for one claim. Errors as of [`Link::run`].
+    /// Runs a script for one claim. Errors: the refusal of the server; and as of [`Link::ask`].
     pub(crate) async fn run(&self, script: &'static Script, keys: &LockKeys, args: &[&str]) -> Result<Value> {
         let keys = script.keys_of(&[keys]);
         let Reply { link, value, .. } = self.ask(Call::new(script, &keys, args)).await?;

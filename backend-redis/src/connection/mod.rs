@@ -22,17 +22,6 @@ use redis::{Cmd, Value};
 use std::sync::Arc;
 
 impl Link {
-    /// Runs a script and gives its reply. Errors: the [refusal] of the server; and as of [`ask`](Self::ask).
-    pub(crate) async fn run(
-        self: &Arc<Self>,
-        script: &'static Script,
-        keys: &[&str],
-        args: &[&str],
-    ) -> Result<Value> {
-        let reply = self.ask(&Call::new(script, keys, args)).await?;
-        self.check_reply(script, keys, reply.value).await
-    }
-
     /// What the answer of a script for one claim, with these keys, means: what it says, or the [refusal] of the server.
     pub(crate) async fn check_reply(
         self: &Arc<Self>,
@@ -48,7 +37,7 @@ impl Link {
         }
     }
 
-    /// Sends one command and gives its reply. Errors as of [`run`](Self::run).
+    /// Sends one command and gives its reply. Errors: the [refusal] of the server; and as of [`ask`](Self::ask).
     pub(crate) async fn command(self: &Arc<Self>, command: &Cmd) -> Result<Value> {
         let reply = self.request(command).await?;
         self.checked(reply, None)
@@ -61,19 +50,19 @@ impl Link {
     }
 
     /// Makes sure that keys on their way to it may be asked for. With a command behind it: it is good for the next one, and
-    /// that must be of no other request. Errors as of [`run`](Self::run).
+    /// that must be of no other request. Errors as of [`command`](Self::command).
     pub(crate) async fn may_ask(self: &Arc<Self>) -> Result<()> {
         let connection = self.connection().await?;
         let mut replies = self.send(&connection, vec![redis::cmd("ASKING"), redis::cmd("PING")]).await?;
         self.checked(replies.swap_remove(0), None).map(drop)
     }
 
-    /// What the server says of itself now. Errors as of [`run`](Self::run).
+    /// What the server says of itself now. Errors as of [`command`](Self::command).
     pub(crate) async fn facts(self: &Arc<Self>) -> Result<ServerFacts> {
         self.command(&redis::cmd("HELLO")).await.map(|reply| ServerFacts::read(&reply))
     }
 
-    /// How many replicas follow the server, or why it does not tell. Errors as of [`run`](Self::run).
+    /// How many replicas follow the server, or why it does not tell. Errors as of [`command`](Self::command).
     pub(crate) async fn count_replicas(&self, replicas: Replicas) -> Result<Result<u32>> {
         match &self.confirming {
             Some([grants, _]) => grants.count(replicas).await,

@@ -1,12 +1,12 @@
 use super::nodes::Node;
 use super::quorum::{Quorum, not_answered};
-use super::{RedlockBackend, named_twice};
-use crate::admin::{held_names, inspect_ours};
+use super::{RedlockBackend, WITHOUT_TOKEN, named_twice};
+use crate::admin::{held_names, inspect_ours, unused_name};
 use crate::check::{self, because};
 use crate::keys::LockKeys;
 use crate::reply::{self, info_field, text};
 use crate::rights;
-use crate::scripts::{self, Script};
+use crate::scripts::Script;
 use async_trait::async_trait;
 use futures_util::future::join_all;
 use leasehold_core::{
@@ -16,12 +16,16 @@ use std::cmp::Reverse;
 use std::collections::HashMap;
 use std::sync::Arc;
 
+/// A node has no readers and no queue.
+static INSPECT: Script = Script::with_keys(include_str!("../scripts/inspect.lua"), WITHOUT_TOKEN);
+static FORCE_RELEASE: Script = Script::with_keys(include_str!("../scripts/force_release.lua"), WITHOUT_TOKEN);
+
 #[async_trait]
 impl LockAdmin for RedlockBackend {
     /// A lock is shown as held if one owner holds it on a majority of the nodes. A lock of other programs is shown without owner
     /// and token.
     async fn inspect(&self, name: &LockName) -> Result<Vec<LockStatus>> {
-        self.agreed_hold(name, &scripts::INSPECT, None).await
+        self.agreed_hold(name, &INSPECT, String::new()).await
     }
 
     /// Reads the names of all keys of the database, on every node. Locks that other programs hold are not found.
@@ -43,7 +47,7 @@ impl LockAdmin for RedlockBackend {
     /// On each node by itself: what is freed there is what has that token there.
     async fn force_release(&self, name: &LockName, only_if: Option<FencingToken>) -> Result<Vec<LockStatus>> {
         let only_if = only_if.map(|token| token.to_string()).unwrap_or_default();
-        self.agreed_hold(name, &scripts::FORCE_RELEASE, Some(only_if)).await
+        self.agreed_hold(name, &FORCE_RELEASE, only_if).await
     }
 
     /// There is nothing to create. Makes sure that a majority of the nodes answers.
@@ -58,7 +62,7 @@ impl LockAdmin for RedlockBackend {
 
     /// Looks at every node, and at all of them together. A node that does not answer beside a majority that does is a finding.
     async fn check(&self) -> Result<Vec<Finding>> {
-        let keys = self.keys.of(&LockName::new("leasehold/check")?);
+        let keys = self.keys.of(&unused_name()?);
         let looked = join_all(self.nodes.iter().map(|node| look_at(node, &keys))).await;
         let (quorum, mut down) = (self.nodes.quorum(), Vec::new());
         let mut findings = of_number(quorum);
@@ -89,16 +93,15 @@ impl RedlockBackend {
         &self,
         name: &LockName,
         script: &'static Script,
-        arg: Option<String>,
+        only_if: String,
     ) -> Result<Vec<LockStatus>> {
-        let question = Arc::new((self.keys.of(name), name.clone(), arg));
+        let question = Arc::new((self.keys.of(name), name.clone(), only_if));
         let found = self
             .ask_all(|node| {
                 let question = Arc::clone(&question);
                 async move {
-                    let (keys, name, arg) = &*question;
-                    let args: Vec<&str> = arg.iter().map(String::as_str).collect();
-                    let known = node.link.run(script, &keys.of_hold(), &args).await?;
+                    let (keys, name, only_if) = &*question;
+                    let known = node.servers.run(script, keys, &[only_if]).await?;
                     reply::holds(name, &known).map(|mut holds| holds.pop())
                 }
             })

@@ -18,7 +18,7 @@ mod reply;
 
 use crate::backend::whole_millis;
 use crate::keys::{Keys, LockKeys};
-use crate::scripts::Script;
+use crate::scripts::{HOLDER, LOCK, Script, TOKEN};
 use crate::semantics;
 use crate::target::Target;
 use async_trait::async_trait;
@@ -37,18 +37,15 @@ use std::sync::{Arc, OnceLock};
 use std::time::Duration;
 use tokio::sync::oneshot;
 
-/// A script behind the functions that several of them share. Each is one atomic step on one node, and knows of no other.
-macro_rules! script {
-    ($($part:literal),+) => {
-        Script::new(concat!(include_str!("scripts/values.lua"), $(include_str!(concat!("scripts/", $part))),+))
-    };
-}
+const WITH_TOKEN: &[usize] = &[LOCK, HOLDER, TOKEN];
+const WITHOUT_TOKEN: &[usize] = &[LOCK, HOLDER];
 
-static CLAIM: Script = script!("tokens.lua", "claim.lua");
-static WRITE_TOKEN: Script = script!("tokens.lua", "write_token.lua");
-static WITHDRAW: Script = script!("withdraw.lua");
-static RENEW: Script = script!("renew.lua");
-static REPAIR: Script = script!("tokens.lua", "repair.lua");
+// Each is one atomic step on one node, and knows of no other.
+static CLAIM: Script = Script::with_keys(include_str!("scripts/claim.lua"), WITH_TOKEN);
+static WRITE_TOKEN: Script = Script::with_keys(include_str!("scripts/write_token.lua"), WITH_TOKEN);
+static REPAIR: Script = Script::with_keys(include_str!("scripts/repair.lua"), WITH_TOKEN);
+static WITHDRAW: Script = Script::with_keys(include_str!("scripts/withdraw.lua"), WITHOUT_TOKEN);
+static RENEW: Script = Script::with_keys(include_str!("scripts/renew.lua"), WITHOUT_TOKEN);
 
 /// Locks on a majority of independent Redis or Valkey servers, after the algorithm of redis.io, *Distributed Locks with
 /// Redis*, with fencing tokens that a majority confirms.
@@ -135,7 +132,7 @@ impl LockBackend for RedlockBackend {
     }
 
     async fn renew(&self, claims: &[Claim]) -> Vec<Result<Renewal>> {
-        self.renew_all(claims).await
+        self.renew_together(claims).await
     }
 
     /// Ends a claim on every node, those that did not answer its attempts included.
@@ -266,26 +263,26 @@ impl NodeClaim {
     /// Asks a node to hold the name for this owner.
     async fn hold(self: Arc<Self>, node: Arc<Node>) -> Result<Claimed> {
         let args = [&*self.owner, &self.attempt, &node.place.to_string(), &self.ttl];
-        reply::claimed(&node.link.run(&CLAIM, &self.keys.of_grant(), &args).await?)
+        reply::claimed(&node.servers.run(&CLAIM, &self.keys, &args).await?)
     }
 
     /// Writes the token on a node. False if the node does not hold the name for this attempt any more, or has a token
     /// that is as large.
     async fn write_token(self: Arc<Self>, node: Arc<Node>, token: FencingToken) -> Result<bool> {
         let args = [&*self.value(&self.attempt, &node), &token.to_string(), &self.ttl, &self.description];
-        reply::done(&node.link.run(&WRITE_TOKEN, &self.keys.of_grant(), &args).await?)
+        reply::done(&node.servers.run(&WRITE_TOKEN, &self.keys, &args).await?)
     }
 
     /// Takes back what this attempt has on a node, and nothing of a later one.
     async fn take_back(self: Arc<Self>, node: Arc<Node>) -> Result<bool> {
         let args = [&*self.owner, &self.attempt, "0"];
-        reply::done(&node.link.run(&WITHDRAW, &self.keys.of_hold(), &args).await?)
+        reply::done(&node.servers.run(&WITHDRAW, &self.keys, &args).await?)
     }
 
     /// Ends whatever the owner has on a node. False if there was nothing to end.
     async fn withdraw(self: Arc<Self>, node: Arc<Node>, linger: Duration) -> Result<bool> {
         let args = [&*self.owner, "", &whole_millis(linger).to_string()];
-        reply::done(&node.link.run(&WITHDRAW, &self.keys.of_hold(), &args).await?)
+        reply::done(&node.servers.run(&WITHDRAW, &self.keys, &args).await?)
     }
 
     /// The record of the grant, from a node that has it.
@@ -297,7 +294,7 @@ impl NodeClaim {
     async fn repair(&self, node: &Node, record: &HolderRecord) -> Result<bool> {
         let HolderRecord { attempt, token, rest } = record;
         let args = [&*self.value(attempt, node), token, &self.ttl, rest];
-        reply::done(&node.link.run(&REPAIR, &self.keys.of_grant(), &args).await?)
+        reply::done(&node.servers.run(&REPAIR, &self.keys, &args).await?)
     }
 
     /// What stands in the lock key of a node.

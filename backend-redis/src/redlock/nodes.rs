@@ -2,6 +2,7 @@
 
 use super::quorum::Quorum;
 use crate::connection::{Link, Route};
+use crate::servers::Servers;
 use crate::target::Target;
 use futures_util::StreamExt;
 use futures_util::future::BoxFuture;
@@ -22,6 +23,8 @@ pub(super) struct Node {
     pub(super) place: usize,
     pub(super) address: String,
     pub(super) link: Arc<Link>,
+    /// The same, for scripts.
+    pub(super) servers: Servers,
     /// True since a request to it failed: rounds do not wait for it longer than for a majority.
     is_failing: AtomicBool,
 }
@@ -51,7 +54,8 @@ impl Nodes {
             let address = target.address.to_string();
             // No channel is listened to: nodes know nothing of each other, so none can hand the lock over.
             let link = Link::new(Route::Server(target), Arc::default(), String::new());
-            Arc::new(Node { place, address, link, is_failing: AtomicBool::new(false) })
+            let servers = Servers::One(Arc::clone(&link));
+            Arc::new(Node { place, address, link, servers, is_failing: AtomicBool::new(false) })
         };
         Self { nodes: targets.into_iter().enumerate().map(node).collect() }
     }

@@ -2,26 +2,12 @@
 
 use super::nodes::{Node, Nodes};
 use super::quorum::{Quorum, not_answered};
-use super::reply;
 use super::{RENEW, RedlockBackend};
-use crate::keys::LockKeys;
-use futures_util::future::join_all;
+use crate::reply;
+use crate::servers::ClaimRequest;
 use leasehold_core::{Claim, LossCause, Renewal, Result};
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
-
-/// How many leases one call of the script extends: more gain nothing, and keep a node longer from answering others.
-const BATCH: usize = leasehold_core::MAX_CLAIMS_PER_RENEWAL;
-
-/// Claims that travel together, as the script wants them.
-#[derive(Debug)]
-struct Batch {
-    /// Larger than that of every attempt before.
-    number: String,
-    keys: Vec<LockKeys>,
-    /// Of each claim: owner, lease in ms.
-    args: Vec<[String; 2]>,
-}
 
 /// What the nodes have said of one claim.
 #[derive(Clone, Debug, Default)]
@@ -35,20 +21,13 @@ struct Votes {
 }
 
 impl RedlockBackend {
-    pub(super) async fn renew_all(&self, claims: &[Claim]) -> Vec<Result<Renewal>> {
-        let batches = claims.chunks(BATCH).map(|batch| self.renew_batch(batch));
-        join_all(batches).await.into_iter().flatten().collect()
-    }
-
-    async fn renew_batch(&self, claims: &[Claim]) -> Vec<Result<Renewal>> {
+    pub(super) async fn renew_together(&self, claims: &[Claim]) -> Vec<Result<Renewal>> {
         let quorum = self.nodes.quorum();
-        let number = self.attempts.fetch_add(1, Ordering::Relaxed);
-        let args = |claim: &Claim| [claim.owner().to_hex(), claim.ttl_millis().to_string()];
-        let batch = Arc::new(Batch {
-            number: number.to_string(),
-            keys: claims.iter().map(|claim| self.keys.of(claim.name())).collect(),
-            args: claims.iter().map(args).collect(),
-        });
+        // Larger than that of every attempt before.
+        let number = self.attempts.fetch_add(1, Ordering::Relaxed).to_string();
+        let args = |claim: &Claim| vec![claim.owner().to_hex(), claim.ttl_millis().to_string()];
+        let requests = claims.iter().map(|claim| (self.keys.of(claim.name()), args(claim)));
+        let question = Arc::new((number, requests.collect::<Vec<ClaimRequest>>()));
         let mut votes = vec![Votes::default(); claims.len()];
         let mut failed = Vec::new();
         // They fall due together, not for the same time: the shortest of them must not be waited past.
@@ -63,7 +42,8 @@ impl RedlockBackend {
             votes.iter().all(|votes| votes.renewal(quorum).is_some())
         };
         let patience = Nodes::patience(shortest);
-        let rest = self.nodes.ask(|_| true, patience, |node| Arc::clone(&batch).renew(node), take).await;
+        let rest =
+            self.nodes.ask(|_| true, patience, |node| renew_on(node, Arc::clone(&question)), take).await;
         failed.extend(rest.unheard());
         rest.detach();
         let answered = quorum.nodes() - failed.len();
@@ -79,15 +59,11 @@ impl RedlockBackend {
     }
 }
 
-impl Batch {
-    async fn renew(self: Arc<Self>, node: Arc<Node>) -> Result<Vec<Renewal>> {
-        let place = node.place.to_string();
-        let keys: Vec<&str> = self.keys.iter().flat_map(LockKeys::of_hold).collect();
-        let args = self.args.iter().flatten().map(String::as_str);
-        let args: Vec<&str> = [&*place, &self.number].into_iter().chain(args).collect();
-        let reply = node.link.run(&RENEW, &keys, &args).await?;
-        reply::renewed(&reply, self.keys.len())
-    }
+async fn renew_on(node: Arc<Node>, question: Arc<(String, Vec<ClaimRequest>)>) -> Result<Vec<Renewal>> {
+    let (number, requests) = &*question;
+    let shared_args = [node.place.to_string(), number.clone()];
+    let answers = node.servers.run_each(&RENEW, &shared_args, requests, None).await;
+    answers.into_iter().map(|answer| reply::renewal(&answer?.0)).collect()
 }
 
 impl Votes {

@@ -1,7 +1,7 @@
 //! What the replies of the nodes' scripts mean.
 
-use crate::reply::{not_understood, parse, release, renewal, text};
-use leasehold_core::{FencingToken, Release, Renewal, Result};
+use crate::reply::{not_understood, parse, release, text};
+use leasehold_core::{FencingToken, Release, Result};
 use redis::Value;
 use std::time::Duration;
 
@@ -54,15 +54,6 @@ pub(super) fn claimed(reply: &Value) -> Result<Claimed> {
 /// The reply of a script that did something, or found nothing to do.
 pub(super) fn done(reply: &Value) -> Result<bool> {
     Ok(release(reply)? == Release::Released)
-}
-
-/// The reply of `renew.lua`: what one node says of each claim.
-pub(super) fn renewed(reply: &Value, claims: usize) -> Result<Vec<Renewal>> {
-    let answer = |digit: &u8| renewal(&Value::Int(i64::from(*digit) - i64::from(b'0')));
-    match reply {
-        Value::BulkString(digits) if digits.len() == claims => digits.iter().map(answer).collect(),
-        _ => Err(not_understood()),
-    }
 }
 
 /// The reply to `GET` of a holder record; nothing if there is none.

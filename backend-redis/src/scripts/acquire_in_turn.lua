@@ -15,8 +15,7 @@
 -- include queue.lua
 
 local function acquire(name, owner, ttl, description, mode, channel)
-  local _, now = time()
-  local held, record = call('GET', name.lock), call('GET', name.holder)
+  local now, held, record = time(), call('GET', name.lock), call('GET', name.holder)
   local is_recorded = is_record_of(owner, record)
   if held == owner and is_recorded then
     -- The reply to an earlier attempt was lost, or the message of a hand-over.

@@ -9,8 +9,7 @@
 -- include queue.lua
 
 local function force_release(name, token)
-  local held, record = call('GET', name.lock), call('GET', name.holder)
-  local _, now = time()
+  local now, held, record = time(), call('GET', name.lock), call('GET', name.holder)
   local reply = { false, -2, false, -2 }
   local ended = name.shared and add_readers(name, reply, token) or {}
   for _, owner in ipairs(ended) do

@@ -34,18 +34,22 @@ local function answer_each(command, kinds, claims, shared_args)
   return answers
 end
 
--- The server's clock in microseconds, as text and as a number.
-local clock_text, clock
+-- The server's clock in microseconds.
 local function time()
   local now = call('TIME')
-  clock_text = now[1] .. string.sub('00000' .. now[2], -6)
-  clock = tonumber(clock_text)
-  return clock_text, clock
+  return now[1] * 1000000 + now[2]
 end
 
 -- All digits of a number, which `..` would round, and `%d` would cut on a server of 32 bits.
 local function digits(number)
-  return number == clock and clock_text or string.format('%.0f', number)
+  return string.format('%.0f', number)
+end
+
+-- Kept until the clock is `keep` ms past the token, so that the clock alone makes the next token larger than a forgotten one. At
+-- most 300 years: the server refuses a larger expiry, and another program may have written any number here.
+local function write_last_token(key, token, now, keep)
+  local ahead = math.max(0, math.floor((token - now) / 1000))
+  call('SET', key, digits(token), 'PX', digits(math.min(keep + ahead, 9467280000000)))
 end
 
 -- The value of the lock key, which is the owner. Data of another kind is another program's lock.
@@ -77,6 +81,16 @@ end
 local function ms_left(key)
   call('PEXPIRE', key, 0, 'GT')
   return math.max(call('PTTL', key), -1)
+end
+
+-- Keeps a name taken, without an owner. PEXPIRE comes first, because a server whose memory is full refuses only a first write that
+-- needs memory.
+local function linger_without_owner(name, record, linger)
+  call('PEXPIRE', name.lock, linger)
+  call('SET', name.lock, 'released', 'PX', linger)
+  if record then
+    call('SET', name.holder, (string.gsub(record, '^%S+', 'released', 1)), 'PX', linger)
+  end
 end
 
 local function millis(micros)
@@ -114,7 +128,7 @@ end
 
 -- Adds the ms to the end and the record of each reader to a reply, if its grant has this token. Returns the owners.
 local function add_readers(name, reply, token)
-  local _, now = time()
+  local now = time()
   local readers, owners = call('ZRANGE', name.shared, '0', '-1', 'WITHSCORES'), {}
   for i = 1, #readers, 2 do
     local record = call('HGET', name.owners, readers[i])

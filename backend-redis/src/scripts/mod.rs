@@ -23,15 +23,18 @@ pub(crate) static WAITERS: Script = Script::new(include_str!("waiters.lua"));
 pub(crate) static FORCE_RELEASE: Script = Script::new(include_str!("force_release.lua"));
 
 /// The places of the keys of a name in [`LockKeys::all`].
-const LOCK: usize = 0;
-const HOLDER: usize = 1;
+pub(crate) const LOCK: usize = 0;
+pub(crate) const HOLDER: usize = 1;
 const OWNERS: usize = 2;
-const TOKEN: usize = 3;
+pub(crate) const TOKEN: usize = 3;
 const QUEUE: usize = 4;
 const SHARED: usize = 5;
 
-const INCLUDED: [(&str, &str); 2] =
-    [("-- include lib.lua", include_str!("lib.lua")), ("-- include queue.lua", include_str!("queue.lua"))];
+const INCLUDED: [(&str, &str); 3] = [
+    ("-- include lib.lua", include_str!("lib.lua")),
+    ("-- include queue.lua", include_str!("queue.lua")),
+    ("-- include node.lua", include_str!("../redlock/scripts/node.lua")),
+];
 
 #[derive(Debug)]
 pub(crate) struct Script {
@@ -53,7 +56,7 @@ impl Script {
         Self::with_keys(file, &[LOCK, HOLDER, OWNERS, TOKEN, QUEUE, SHARED])
     }
 
-    const fn with_keys(file: &'static str, keys: &'static [usize]) -> Self {
+    pub(crate) const fn with_keys(file: &'static str, keys: &'static [usize]) -> Self {
         Self { file, keys, text: OnceLock::new() }
     }
 

@@ -31,8 +31,7 @@ local function revoke(name, claim, now)
 end
 
 local function write_grant(name, claim, token, now)
-  local token_text = digits(token)
-  local record = claim.owner .. ' ' .. token_text .. ' ' .. digits(now) .. ' ' .. claim.description
+  local record = claim.owner .. ' ' .. digits(token) .. ' ' .. digits(now) .. ' ' .. claim.description
   if claim.mode == 'shared' then
     local last = purge_ended_readers(name, now)
     call('SET', name.lock, 'shared', 'PX', last and math.max(millis(last - now), claim.ttl) or claim.ttl)
@@ -43,13 +42,8 @@ local function write_grant(name, claim, token, now)
     call('SET', name.lock, claim.owner, 'PX', claim.ttl)
     call('SET', name.holder, record, 'PX', claim.ttl)
   end
-  -- Kept until the clock is a day and an hour past it, so that the clock alone makes the next token larger than a forgotten
-  -- one. At most 300 years: the server refuses a larger expiry, and another program may have written any number here.
-  local kept = '90000000'
-  if token > now then
-    kept = digits(math.min(90000000 + math.floor((token - now) / 1000), 9467280000000))
-  end
-  call('SET', name.token, token_text, 'PX', kept)
+  -- A day and an hour.
+  write_last_token(name.token, token, now, 90000000)
 end
 
 -- Makes a claim a holder, or raises an error and leaves no hold.

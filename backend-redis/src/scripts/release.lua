@@ -23,7 +23,7 @@ end
 -- include queue.lua
 
 local function release(name, owner)
-  local held, _, now = lock_value(name), time()
+  local held, now = lock_value(name), time()
   local readers = held == 'shared' and purge_ended_readers(name, now)
   if readers and call('ZSCORE', name.shared, owner) then
     release_reader(name, owner, linger, now)
@@ -45,14 +45,8 @@ local function release(name, owner)
     hand_over_or_free(name, now)
     return 1
   end
-  -- Waiters find the free name at a heartbeat. PEXPIRE comes first, because a server whose memory is full refuses only a first
-  -- write that needs memory.
-  local record = call('GET', name.holder)
-  call('PEXPIRE', name.lock, linger)
-  call('SET', name.lock, 'released', 'PX', linger)
-  if record then
-    call('SET', name.holder, string.gsub(record, '^%S+', 'released', 1), 'PX', linger)
-  end
+  -- Waiters find the free name at a heartbeat.
+  linger_without_owner(name, call('GET', name.holder), linger)
   return 1
 end
 

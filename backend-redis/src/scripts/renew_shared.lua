@@ -6,7 +6,7 @@
 
 -- include lib.lua
 
-local _, now = time()
+local now = time()
 
 local function renew_shared(name, owner, ttl)
   local held = lock_value(name)

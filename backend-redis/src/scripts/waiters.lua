@@ -5,7 +5,7 @@
 -- include lib.lua
 
 local function waiters(name)
-  local reply = { (time()) }
+  local reply = { digits(time()) }
   local queue = call('ZRANGE', name.queue, 0, -1, 'WITHSCORES')
   for i = 1, #queue, 2 do
     reply[#reply + 1] = { queue[i], queue[i + 1], call('HGET', name.owners, queue[i]) }

@@ -3,8 +3,8 @@
 use crate::kit::{Look, server};
 use leasehold_conformance::servers::RedisServer;
 
-const VALUES: &str = include_str!("../../src/redlock/scripts/values.lua");
-const TOKENS: &str = include_str!("../../src/redlock/scripts/tokens.lua");
+const LIB: &str = include_str!("../../src/scripts/lib.lua");
+const NODE: &str = include_str!("../../src/redlock/scripts/node.lua");
 const CLAIM: &str = include_str!("../../src/redlock/scripts/claim.lua");
 const WRITE_TOKEN: &str = include_str!("../../src/redlock/scripts/write_token.lua");
 const WITHDRAW: &str = include_str!("../../src/redlock/scripts/withdraw.lua");
@@ -23,7 +23,7 @@ struct Node(RedisServer);
 
 impl Node {
     fn run(&self, script: &str, arguments: &[&str]) -> String {
-        let script = [VALUES, TOKENS, script].concat();
+        let script = whole(script);
         let words = [&["EVAL", &script, "3", LOCK, HOLDER, TOKEN], arguments].concat();
         let reply = self.0.command(&words).unwrap();
         let lines = reply.lines().filter(|line| !line.starts_with(['*', '$']));
@@ -39,14 +39,17 @@ impl Node {
     }
 
     fn renew(&self, owner: &str, ttl: &str) -> String {
-        let script = [VALUES, RENEW].concat();
-        let words = ["EVAL", &script, "2", LOCK, HOLDER, "0", "9", owner, ttl];
-        self.0.command(&words).unwrap().replace("$1\r\n", "")
+        let words = ["EVAL", &whole(RENEW), "2", LOCK, HOLDER, "0", "9", owner, ttl];
+        self.0.command(&words).unwrap().replace(':', "")
     }
 
     fn repair(&self, owner: &str) -> String {
         self.run(REPAIR, &[&format!("{owner}:1:0"), "50", "60000", "1 {}"])
     }
+}
+
+fn whole(script: &str) -> String {
+    script.replace("-- include lib.lua", LIB).replace("-- include node.lua", NODE)
 }
 
 fn node() -> Node {

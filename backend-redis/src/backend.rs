@@ -13,8 +13,8 @@ use crate::waiters::WaiterRegistry;
 use async_trait::async_trait;
 use futures_util::future::{BoxFuture, join_all};
 use leasehold_core::{
-    Attempt, Busy, Claim, Error, ErrorKind, FencingToken, Grant, LockAdmin, LockBackend, Namespace, OwnerId,
-    Release, Renewal, Result, Semantics,
+    Attempt, Busy, Claim, Error, ErrorKind, FencingToken, Grant, LockAdmin, LockBackend,
+    MAX_CLAIMS_PER_RENEWAL, Namespace, OwnerId, Release, Renewal, Result, Semantics,
 };
 use leasehold_store_url::StoreUrl;
 use redis::Value;
@@ -115,19 +115,15 @@ impl LockBackend for RedisBackend {
             let slot = self.servers.is_cluster().then(|| Slot::of(keys.lock()));
             groups.entry((claims[index].mode().is_shared(), slot)).or_default().push(index);
         }
-        let requests =
-            groups.values().flat_map(|indices| indices.chunks(leasehold_core::MAX_CLAIMS_PER_RENEWAL));
+        let requests = groups.values().flat_map(|indices| indices.chunks(MAX_CLAIMS_PER_RENEWAL));
         let renewed = join_all(requests.map(async |indices| {
             let claims: Vec<_> = indices.iter().map(|index| (&claims[*index], &keys[*index])).collect();
             let renewed = self.renew_together(&claims, ConfirmKind::Renewal).await;
-            let renewals = renewed
-                .into_iter()
-                .map(|renewed| renewed.map(|(renewal, replicas)| self.count_on(renewal, replicas.as_ref())));
-            indices.iter().copied().zip(renewals.collect::<Vec<_>>())
+            indices.iter().copied().zip(renewed)
         }));
-        let mut renewals: Vec<_> = renewed.await.into_iter().flatten().collect();
-        renewals.sort_unstable_by_key(|(index, _)| *index);
-        renewals.into_iter().map(|(_, renewal)| renewal).collect()
+        let renewals: BTreeMap<usize, _> = renewed.await.into_iter().flatten().collect();
+        let count_on = |(renewal, replicas): (Renewal, Option<_>)| self.count_on(renewal, replicas.as_ref());
+        renewals.into_values().map(|renewed| renewed.map(count_on)).collect()
     }
 
     fn renewal_group(&self, claim: &Claim) -> u64 {

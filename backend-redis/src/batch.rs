@@ -8,14 +8,14 @@
 //! * The requests are sent by a task: a caller may keep its future and not poll it, and holds up no other.
 //! * Claims of one request come from one runtime: another one may stand still. If it ends, the outcome is unknown.
 
+use crate::locked;
 use crate::scripts::Script;
 use crate::server_error::shut_down;
 use crate::servers::{ClaimRequest, Servers};
 use leasehold_core::{ErrorKind, Result};
 use redis::Value;
 use std::future::poll_fn;
-use std::sync::atomic::{AtomicUsize, Ordering};
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::{Arc, Mutex};
 use std::task::Poll;
 use tokio::runtime::{Handle, Id};
 use tokio::sync::{mpsc, oneshot};
@@ -30,8 +30,8 @@ const MIN_BATCH: usize = 6;
 pub(crate) struct Batch {
     script: &'static Script,
     servers: Arc<Servers>,
-    /// Claims that wait for an answer.
-    in_flight: AtomicUsize,
+    /// A clone for each claim that waits for an answer.
+    in_flight: Arc<()>,
     /// The request that claims join now.
     open: Mutex<Option<OpenRequest>>,
 }
@@ -56,7 +56,7 @@ impl Batch {
         Arc::new(Self {
             script,
             servers: Arc::clone(servers),
-            in_flight: AtomicUsize::new(0),
+            in_flight: Arc::default(),
             open: Mutex::default(),
         })
     }
@@ -68,8 +68,8 @@ impl Batch {
         shared_args: Vec<String>,
         request: ClaimRequest,
     ) -> Result<Value> {
-        let _counted = Counted::new(&self.in_flight);
-        let size = self.in_flight.load(Ordering::Relaxed).min(MAX_BATCH);
+        let _in_flight = Arc::clone(&self.in_flight);
+        let size = (Arc::strong_count(&self.in_flight) - 1).min(MAX_BATCH);
         // Names of a cluster lie on several servers.
         if size >= MIN_BATCH
             && !self.servers.is_cluster()
@@ -94,7 +94,7 @@ impl Batch {
     ) -> oneshot::Receiver<Result<Value>> {
         let (answer, answered) = oneshot::channel();
         let pending = Pending { request, answer };
-        let mut open = self.open.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut open = locked(&self.open);
         let fits = |open: &&mut OpenRequest| {
             let has_room = MAX_BATCH - open.claims.capacity() < size;
             has_room && open.runtime == runtime.id() && open.shared_args == shared_args
@@ -151,22 +151,6 @@ impl Batch {
         for (answer, reply) in answers.into_iter().zip(replies) {
             let _ = answer.send(reply.map(|(value, _)| value));
         }
-    }
-}
-
-/// Counts a claim for as long as it waits for its answer.
-struct Counted<'a>(&'a AtomicUsize);
-
-impl<'a> Counted<'a> {
-    fn new(count: &'a AtomicUsize) -> Self {
-        count.fetch_add(1, Ordering::Relaxed);
-        Self(count)
-    }
-}
-
-impl Drop for Counted<'_> {
-    fn drop(&mut self) {
-        self.0.fetch_sub(1, Ordering::Relaxed);
     }
 }
 

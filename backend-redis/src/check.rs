@@ -1,11 +1,11 @@
 //! What about the servers would weaken the promises.
 
 use crate::backend::RedisBackend;
-use crate::connection::Link;
+use crate::connection::{Link, wait_for};
 use crate::keys::LockKeys;
 use crate::reply::parse;
 use crate::rights;
-use crate::server_error::unknown_is_unavailable;
+use crate::server_error::{TO_PRIMARY, unknown_is_unavailable};
 use crate::servers::SINGLE;
 use crate::target::Replicas;
 use leasehold_core::{Error, ErrorKind, Finding, Result, Severity};
@@ -62,7 +62,10 @@ pub(crate) async fn look_at(link: &Arc<Link>) -> Result<Vec<Finding>> {
             let what =
                 format!("the server is {} {}, {}, {}", facts.flavour, facts.version, facts.mode, facts.role);
             findings.push(Finding::new(Severity::Info, "I_SERVER", what, ""));
-            findings.extend(["replica", "slave"].contains(&&*facts.role).then(replica));
+            if ["replica", "slave"].contains(&&*facts.role) {
+                let what = "the server is a replica, and takes no writes";
+                findings.push(Finding::new(Severity::Error, "E_REPLICA", what, TO_PRIMARY));
+            }
         }
         Err(why) => {
             findings.push(because(Severity::Info, "I_NOT_SEEN", "cannot see who the server is: ", &why));
@@ -96,7 +99,7 @@ fn of_addresses(addresses: &[IpAddr]) -> Option<Finding> {
 /// Whether there are as many replicas as are waited for.
 async fn of_replicas(link: &Arc<Link>, replicas: Replicas) -> Result<Option<Finding>> {
     let wanted = replicas.count;
-    match link.count_replicas(replicas).await.map_err(unknown_is_unavailable)? {
+    match denied_apart(link.command(&wait_for(replicas)).await.and_then(|count| parse::<u32>(&count)))? {
         Ok(count) if count >= wanted => Ok(None),
         Ok(count) => Ok(Some(Finding::new(
             Severity::Error,
@@ -119,15 +122,6 @@ fn unusable(why: &Error) -> Finding {
 /// A finding whose message and help are those of an error.
 pub(crate) fn because(severity: Severity, code: &'static str, what: &str, why: &Error) -> Finding {
     Finding::new(severity, code, format!("{what}{why}"), why.help().unwrap_or_default())
-}
-
-fn replica() -> Finding {
-    Finding::new(
-        Severity::Error,
-        "E_REPLICA",
-        "the server is a replica, and takes no writes",
-        "connect to the primary, or use the URL of its Sentinels, redis+sentinel://host:26379/name",
-    )
 }
 
 fn of_settings(settings: &HashMap<String, String>, findings: &mut Vec<Finding>) {

@@ -11,47 +11,43 @@ use leasehold_core::{Error, ErrorKind, Finding, Result, Severity};
 use redis::Cmd;
 use std::sync::Arc;
 
-/// Commands without which there is no lock. The names of keys stand for the keys of a lock, `free` for one that does not exist.
-const LOCK_COMMANDS: &[&str] = &[
-    "EVALSHA 0000000000000000000000000000000000000000 0",
-    "EVAL return 0",
-    "SET lock nobody NX XX",
-    "SET holder nobody NX XX",
-    "SET token nobody NX XX",
-    "GET lock",
-    "DEL free",
-    "PEXPIRE lock never",
-    "PTTL lock",
-    "TIME",
-];
-
-/// Beside those, on one server or a cluster, which keep a queue.
-const QUEUE_COMMANDS: &[&str] = &[
-    "EXISTS queue",
-    "ZADD queue nobody nobody",
-    "ZSCORE queue nobody",
-    "ZRANGE queue 0 -1",
-    "ZREM queue nobody",
-    "HSET owners nobody empty nobody",
-    "HGET owners nobody",
-    "HDEL owners nobody",
-];
-
-/// Commands that administrators need, and what is not possible without them.
-const ADMIN_COMMANDS: [(&str, &str); 3] = [
+/// Commands, and what is not possible without them: nothing is, if that is empty. The kinds of keys stand for those of the lock.
+const COMMANDS: &[(&str, &str)] = &[
+    ("EVALSHA 0000000000000000000000000000000000000000 0", ""),
+    ("EVAL return 0", ""),
+    ("SET lock nobody NX XX", ""),
+    ("SET holder nobody NX XX", ""),
+    ("SET token nobody NX XX", ""),
+    ("GET lock", ""),
+    ("DEL lock", ""),
+    ("PEXPIRE lock never", ""),
+    ("PTTL lock", ""),
+    ("TIME", ""),
     ("SCAN 0 COUNT 1", "locks cannot be listed: "),
     ("TYPE lock", "of foreign data in the place of a lock, the kind cannot be told: "),
     ("PING", "`init` cannot find out whether the server answers: "),
 ];
 
+/// Beside those, on one server or a cluster, which keep a queue.
+const QUEUE_COMMANDS: &[(&str, &str)] = &[
+    ("EXISTS queue", ""),
+    ("ZADD queue nobody nobody", ""),
+    ("ZSCORE queue nobody", ""),
+    ("ZRANGE queue 0 -1", ""),
+    ("ZREM queue nobody", ""),
+    ("HSET owners nobody empty nobody", ""),
+    ("HGET owners nobody", ""),
+    ("HDEL owners nobody", ""),
+];
+
 /// One finding for each right that is missing.
 pub(crate) async fn missing(link: &Arc<Link>, is_cluster: bool, keys: &LockKeys) -> Vec<Finding> {
-    let mut lacking = refused(link, keys, &[LOCK_COMMANDS, QUEUE_COMMANDS].concat()).await;
+    let mut findings = refused(link, keys, &[QUEUE_COMMANDS, COMMANDS].concat()).await;
     if is_cluster {
         // Needed only while a slot moves, by all holders in it.
-        lacking.extend(denied(link.may_ask().await));
+        findings
+            .extend(denied(link.may_ask().await).map(|why| because(Severity::Error, "E_DENIED", "", &why)));
     }
-    let mut findings: Vec<Finding> = lacking.iter().map(no_lock).collect();
     let publish = link.command(redis::cmd("PUBLISH").arg(&link.channel).arg("")).await;
     findings.extend(denied(publish).map(|why| unheard(&why.to_string(), why.help().unwrap_or_default())));
     if link.lacks_messages() {
@@ -61,57 +57,40 @@ pub(crate) async fn missing(link: &Arc<Link>, is_cluster: bool, keys: &LockKeys)
         let help = "grant it with ACL SETUSER: +subscribe, and for the default prefix &leasehold:*";
         findings.push(unheard("this user may not run SUBSCRIBE on the channel of its waiters", help));
     }
-    findings.extend(missing_admin_rights(link, keys).await);
     findings
 }
 
 /// The same for a node of Redlock, which keeps no queue.
 pub(crate) async fn missing_on_node(link: &Arc<Link>, keys: &LockKeys) -> Vec<Finding> {
-    let mut findings: Vec<Finding> = refused(link, keys, LOCK_COMMANDS).await.iter().map(no_lock).collect();
-    findings.extend(missing_admin_rights(link, keys).await);
-    findings
+    refused(link, keys, COMMANDS).await
 }
 
-async fn missing_admin_rights(link: &Arc<Link>, keys: &LockKeys) -> Vec<Finding> {
-    let mut findings = Vec::new();
-    for (line, what) in ADMIN_COMMANDS {
-        let lacking = refused(link, keys, &[line]).await;
-        findings.extend(lacking.iter().map(|why| because(Severity::Warning, "W_DENIED", what, why)));
-    }
-    findings
-}
-
-async fn refused(link: &Arc<Link>, keys: &LockKeys, lines: &[&str]) -> Vec<Error> {
-    let answers = join_all(lines.iter().map(async |line| link.command(&command(line, keys)).await)).await;
-    let mut lacking: Vec<Error> = answers.into_iter().filter_map(denied).collect();
+async fn refused(link: &Arc<Link>, keys: &LockKeys, commands: &[(&str, &str)]) -> Vec<Finding> {
+    let answers = join_all(commands.iter().map(async |(line, effect)| {
+        let why = denied(link.command(&command(line, keys)).await)?;
+        Some(match *effect {
+            "" => because(Severity::Error, "E_DENIED", "", &why),
+            effect => because(Severity::Warning, "W_DENIED", effect, &why),
+        })
+    }));
+    let mut findings: Vec<Finding> = answers.await.into_iter().flatten().collect();
     // A right that several of them want is named once.
-    lacking.dedup_by_key(|error| error.to_string());
-    lacking
+    findings.dedup_by(|one, other| one.message == other.message);
+    findings
 }
 
 fn command(line: &str, keys: &LockKeys) -> Cmd {
-    let [lock, holder, owners, token, queue, _] = keys.all();
+    let kinds = ["lock", "holder", "owners", "token", "queue"];
     let mut command = Cmd::new();
     for word in line.split(' ') {
-        match word {
-            "lock" => command.arg(lock),
-            "holder" => command.arg(holder),
-            "owners" => command.arg(owners),
-            "token" => command.arg(token),
-            "queue" => command.arg(queue),
-            "free" => command.arg(format!("{token}:free")),
-            word => command.arg(word),
-        };
+        let key = kinds.iter().zip(keys.all()).find(|(kind, _)| **kind == word);
+        command.arg(key.map_or(word, |(_, key)| key));
     }
     command
 }
 
 fn denied<T>(answer: Result<T>) -> Option<Error> {
     answer.err().filter(|error| error.kind() == ErrorKind::Denied)
-}
-
-fn no_lock(why: &Error) -> Finding {
-    because(Severity::Error, "E_DENIED", "", why)
 }
 
 /// Waiters of this process get no messages.

@@ -14,6 +14,10 @@ use redis::ServerError;
 const COMMANDS: &str = "asking auth cluster|slots config|get del eval evalsha exists get hdel hello hget hset info pexpire ping \
     pttl publish scan select sentinel|master set subscribe time type wait zadd zrange zrem zscore";
 
+pub(crate) const TO_PRIMARY: &str =
+    "connect to the primary, or use the URL of its Sentinels, redis+sentinel://host:26379/name";
+pub(crate) const TO_CLUSTER: &str = "use the URL of a cluster, redis+cluster://host:port";
+
 /// An error whose meaning needs no second look: what tells it, its kind, message and help.
 type Row = (&'static str, ErrorKind, &'static str, &'static str);
 
@@ -25,22 +29,18 @@ const BY_CODE: &[Row] = &[
     ("LOADING", Unavailable, "it is loading its data", "wait until it is done"),
     ("OOM", Unavailable, "its memory is full, and it takes nothing new",
         "raise its maxmemory, or free some; locks that are held can be renewed and released meanwhile"),
-    ("READONLY", Unavailable, "it is a replica, and takes no writes",
-        "connect to the primary, or use the URL of its Sentinels, redis+sentinel://host:26379/name"),
-    ("MASTERDOWN", Unavailable, "it is a replica that has lost its primary",
-        "connect to the primary, or use the URL of its Sentinels, redis+sentinel://host:26379/name"),
+    ("READONLY", Unavailable, "it is a replica, and takes no writes", TO_PRIMARY),
+    ("MASTERDOWN", Unavailable, "it is a replica that has lost its primary", TO_PRIMARY),
     ("NOREPLICAS", Unavailable, "too few of its replicas follow it, and it takes no writes",
         "look at its replicas and at its min-replicas-to-write"),
     ("MISCONF", Unavailable, "it cannot write to its disk, and takes no writes until it can",
         "look at its log and its disk"),
     ("CLUSTERDOWN", Unavailable, "its cluster does not serve these keys now", "look at the cluster"),
     ("TRYAGAIN", Unavailable, "its cluster is moving these keys to another node", "try again soon"),
-    ("MOVED", Misconfigured, "it is a node of a cluster, and these keys lie on another node",
-        "use the URL of a cluster, redis+cluster://host:port"),
-    ("ASK", Misconfigured, "it is a node of a cluster, and these keys lie on another node",
-        "use the URL of a cluster, redis+cluster://host:port"),
+    ("MOVED", Misconfigured, "it is a node of a cluster, and these keys lie on another node", TO_CLUSTER),
+    ("ASK", Misconfigured, "it is a node of a cluster, and these keys lie on another node", TO_CLUSTER),
     ("CROSSSLOT", Misconfigured, "it is a node of a cluster, and takes these keys for those of several slots",
-        "use the URL of a cluster, redis+cluster://host:port"),
+        TO_CLUSTER),
     ("NOAUTH", Denied, "it wants a password",
         "put one into the URL or, better, into a file that is named beside it"),
     ("WRONGPASS", Denied, "it does not accept this user with this password",
@@ -59,7 +59,7 @@ const BY_TEXT: &[Row] = &[
     ("DB index is out of range", Misconfigured, "it has no database of this index",
         "look at the number at the end of the URL, and at the server's setting databases"),
     ("SELECT is not allowed in cluster mode", Misconfigured, "it is a node of a cluster, which has database 0 only",
-        "use the URL of a cluster, redis+cluster://host:port"),
+        TO_CLUSTER),
     ("max number of clients reached", Unavailable, "it has as many clients as it takes",
         "raise its maxclients, or find out who holds the connections"),
     ("without any password configured", Denied, "it has no password for this user, and was given one",
@@ -165,7 +165,8 @@ fn unknown_command(text: &str, script: Option<&Script>) -> Error {
 /// arguments of the command, and an owner id is what authorises a release.
 fn unknown(error: &ServerError) -> Error {
     let text = error.details().unwrap_or_default();
-    let message = format!("it answered with an error: {}", shorten_ids(&format!("{} {text}", error.code())));
+    let text = format!("{} {text}", error.code());
+    let message = format!("it answered with an error: {}", shorten_ids(text.trim_end()));
     Error::new(ErrorKind::Indeterminate, message).with_help("look at the server, and at what stands between")
 }
 
@@ -188,22 +189,12 @@ fn failed_line(text: &str, script: Option<&Script>) -> Option<&'static str> {
 
 /// Leaves of every run of 32 or more hexadecimal digits the first eight.
 fn shorten_ids(text: &str) -> String {
-    let mut shortened = String::new();
-    let mut run = String::new();
-    for c in text.chars().chain([' ']) {
-        if c.is_ascii_hexdigit() {
-            run.push(c);
-            continue;
-        }
-        match run.len() {
-            32.. => shortened.extend([&run[..8], "…"]),
-            _ => shortened.push_str(&run),
-        }
-        run.clear();
-        shortened.push(c);
-    }
-    shortened.truncate(shortened.trim_end().len());
-    shortened
+    let is_other = |c: char| !c.is_ascii_hexdigit();
+    let shortened = text.split_inclusive(is_other).map(|run| match run.trim_end_matches(is_other).len() {
+        digits @ 32.. => [&run[..8], "…", &run[digits..]].concat(),
+        _ => run.to_owned(),
+    });
+    shortened.collect()
 }
 
 #[cfg(test)]

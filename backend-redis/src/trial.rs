@@ -1,13 +1,12 @@
 //! A trial of all that locks need, on names that are not in use.
 
+use crate::admin::unused_name;
 use crate::backend::RedisBackend;
-use crate::check::because;
 use crate::rights::unheard;
 use crate::semantics::HEARTBEAT;
-use leasehold_core::trial::{acquire, failed, release, renew};
+use leasehold_core::trial::{Failure, acquire, failed, finding, release, renew};
 use leasehold_core::{
-    Attempt, Claim, Error, Finding, HolderInfo, LockBackend, LockMode, LockName, OwnerId, Release, Result,
-    Severity,
+    Attempt, Claim, Finding, HolderInfo, LockBackend, LockMode, LockName, OwnerId, Release, Result,
 };
 use std::collections::HashSet;
 use std::time::{Duration, Instant};
@@ -29,9 +28,7 @@ pub(crate) async fn try_locks(backend: &RedisBackend) -> Result<Vec<Finding>> {
                 "no message came in a trial",
                 "look whether the server knows PUBLISH and SUBSCRIBE, and at what stands between",
             )),
-            Err(why) => {
-                findings.push(because(Severity::Error, "E_TRIAL", "a trial lock could not be ", &why));
-            }
+            Err(failure) => findings.push(finding(failure)),
         }
     }
     Ok(findings)
@@ -39,10 +36,9 @@ pub(crate) async fn try_locks(backend: &RedisBackend) -> Result<Vec<Finding>> {
 
 async fn one_name_for_each_server(backend: &RedisBackend) -> Result<Vec<LockName>> {
     let servers = backend.servers.each().await?.len();
-    let trial = OwnerId::random()?.to_hex();
     let (mut names, mut seen) = (Vec::new(), HashSet::new());
-    for number in 0..NAMES {
-        let name = LockName::new(format!("leasehold/check/{trial}/{number}"))?;
+    for _ in 0..NAMES {
+        let name = unused_name()?;
         if names.len() < servers && seen.insert(backend.servers.number_of(backend.keys.of(&name).lock())) {
             names.push(name);
         }
@@ -51,10 +47,11 @@ async fn one_name_for_each_server(backend: &RedisBackend) -> Result<Vec<LockName
 }
 
 /// True if the waiter was told of its grant, or need not be. An error names its step.
-async fn try_on(backend: &RedisBackend, name: &LockName) -> Result<bool> {
-    let claim = |mode: LockMode| -> Result<Claim> {
+async fn try_on(backend: &RedisBackend, name: &LockName) -> Result<bool, Failure> {
+    let claim = |mode: LockMode| {
         let holder = HolderInfo::this_process().to_json();
-        Ok(Claim::new(name.clone(), OwnerId::random()?, TTL, holder.as_str().into()).with_mode(mode))
+        let owner = OwnerId::random().map_err(|why| ("named", why))?;
+        Ok(Claim::new(name.clone(), owner, TTL, holder.as_str().into()).with_mode(mode))
     };
     let holder = claim(LockMode::Exclusive)?;
     let waiter = claim(LockMode::Exclusive)?.with_waiting(true);
@@ -67,8 +64,8 @@ async fn try_on(backend: &RedisBackend, name: &LockName) -> Result<bool> {
     }
     let forgotten = backend.forget(name).await;
     let told = tried?;
-    removed.map_err(step("released"))?;
-    forgotten.map_err(step("removed"))?;
+    removed.map_err(|why| ("released", why))?;
+    forgotten.map_err(|why| ("removed", why))?;
     Ok(told)
 }
 
@@ -77,25 +74,21 @@ async fn try_steps(
     holder: &Claim,
     waiter: &Claim,
     readers: &[Claim],
-) -> Result<bool> {
-    acquire(backend, holder).await.map_err(step("acquired"))?;
-    renew(backend, holder).await.map_err(step("renewed"))?;
-    backend.try_acquire(waiter).await.map_err(step("waited for"))?;
-    release(backend, holder).await.map_err(step("released"))?;
-    let told = hand_over(backend, waiter).await.map_err(step("handed over"))?;
-    release(backend, waiter).await.map_err(step("released"))?;
+) -> Result<bool, Failure> {
+    acquire(backend, holder).await.map_err(|why| ("acquired", why))?;
+    renew(backend, holder).await.map_err(|why| ("renewed", why))?;
+    backend.try_acquire(waiter).await.map_err(|why| ("waited for", why))?;
+    release(backend, holder).await.map_err(|why| ("released", why))?;
+    let told = hand_over(backend, waiter).await.map_err(|why| ("handed over", why))?;
+    release(backend, waiter).await.map_err(|why| ("released", why))?;
     for reader in readers {
-        acquire(backend, reader).await.map_err(step("shared"))?;
+        acquire(backend, reader).await.map_err(|why| ("shared", why))?;
     }
     for reader in readers {
-        renew(backend, reader).await.map_err(step("renewed by a reader"))?;
-        release(backend, reader).await.map_err(step("released by a reader"))?;
+        renew(backend, reader).await.map_err(|why| ("renewed by a reader", why))?;
+        release(backend, reader).await.map_err(|why| ("released by a reader", why))?;
     }
     Ok(told)
-}
-
-fn step(step: &'static str) -> impl Fn(Error) -> Error {
-    move |why| why.context(step)
 }
 
 /// True if the waiter had the lock before its next heartbeat, or hears no messages here.

@@ -5,9 +5,10 @@
 //! the grant is then later than the request for that answer, and the lease is counted from that request. A message for another place
 //! is old, or its answer was lost; the next heartbeat of the owner finds out.
 
+use crate::locked;
 use leasehold_core::{FencingToken, Grant, LockName, OwnerId};
 use std::collections::HashMap;
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Mutex};
 use tokio::sync::Notify;
 
 /// The waiters of this process, and the last message for each.
@@ -36,7 +37,7 @@ struct Waiter {
 impl WaiterRegistry {
     /// The grant from the owner's message, if there is one for its place. The owner waits no longer then.
     pub(crate) fn take_grant(&self, owner: OwnerId) -> Option<Grant> {
-        let mut waiters = self.waiters();
+        let mut waiters = locked(&self.waiters);
         let waiter = waiters.by_owner.get(&owner)?;
         let (place, token) = waiter.message?;
         if waiter.place != Some(place) {
@@ -48,12 +49,12 @@ impl WaiterRegistry {
 
     /// True if an owner of this process waits for the name.
     pub(crate) fn is_waited_for(&self, name: &LockName) -> bool {
-        self.waiters().of_name.contains_key(name)
+        locked(&self.waiters).of_name.contains_key(name)
     }
 
     /// Begins to listen for this owner. Called before the request, because the message may come before the answer.
     pub(crate) fn add(&self, owner: OwnerId, name: &LockName) {
-        let Waiters { by_owner, of_name } = &mut *self.waiters();
+        let Waiters { by_owner, of_name } = &mut *locked(&self.waiters);
         by_owner.entry(owner).or_insert_with(|| {
             *of_name.entry(name.clone()).or_default() += 1;
             Waiter { name: name.clone(), place: None, message: None, changed: Arc::default() }
@@ -65,7 +66,7 @@ impl WaiterRegistry {
     /// The answer may be late: tasks that share a claim ask for the same owner, and one of them may not be polled for long. A
     /// grant at an earlier place has ended by then.
     pub(crate) fn set_place(&self, owner: OwnerId, place: u64) {
-        if let Some(waiter) = self.waiters().by_owner.get_mut(&owner) {
+        if let Some(waiter) = locked(&self.waiters).by_owner.get_mut(&owner) {
             if waiter.place.is_none_or(|known| known <= place) {
                 waiter.place = Some(place);
             } else {
@@ -77,13 +78,13 @@ impl WaiterRegistry {
 
     /// The owner holds the lock, or stops waiting.
     pub(crate) fn remove(&self, owner: OwnerId) {
-        self.waiters().remove(owner);
+        locked(&self.waiters).remove(owner);
     }
 
     /// An attempt failed and left nothing in the store, so the owner may not come back. An owner with a place does, to release
     /// it.
     pub(crate) fn remove_unless_queued(&self, owner: OwnerId) {
-        let mut waiters = self.waiters();
+        let mut waiters = locked(&self.waiters);
         if waiters.by_owner.get(&owner).is_some_and(|waiter| waiter.place.is_none()) {
             waiters.remove(owner);
         }
@@ -91,7 +92,7 @@ impl WaiterRegistry {
 
     /// Returns when there is a message for the owner, or messages may have been lost. Never if it does not wait.
     pub(crate) async fn changed(&self, owner: OwnerId) {
-        let changed = self.waiters().by_owner.get(&owner).map(|waiter| Arc::clone(&waiter.changed));
+        let changed = locked(&self.waiters).by_owner.get(&owner).map(|waiter| Arc::clone(&waiter.changed));
         match changed {
             Some(changed) => changed.notified().await,
             None => std::future::pending().await,
@@ -101,7 +102,7 @@ impl WaiterRegistry {
     /// A message came: `owner place token`, as the scripts write it. Any other message is ignored.
     pub(crate) fn deliver(&self, message: &[u8]) {
         let Some((owner, place, token)) = std::str::from_utf8(message).ok().and_then(parse) else { return };
-        let changed = self.waiters().by_owner.get_mut(&owner).map(|waiter| {
+        let changed = locked(&self.waiters).by_owner.get_mut(&owner).map(|waiter| {
             waiter.message = Some((place, token));
             Arc::clone(&waiter.changed)
         });
@@ -114,12 +115,8 @@ impl WaiterRegistry {
     /// Messages may have been lost: every waiter asks the server again.
     pub(crate) fn wake_all(&self) {
         let all: Vec<_> =
-            self.waiters().by_owner.values().map(|waiter| Arc::clone(&waiter.changed)).collect();
+            locked(&self.waiters).by_owner.values().map(|waiter| Arc::clone(&waiter.changed)).collect();
         all.iter().for_each(|changed| changed.notify_one());
-    }
-
-    fn waiters(&self) -> MutexGuard<'_, Waiters> {
-        self.waiters.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
@@ -219,7 +216,7 @@ mod tests {
             waiters.deliver(nonsense.as_bytes());
         }
         waiters.deliver(&[0xff, 0xfe]);
-        assert!(waiters.waiters().by_owner.is_empty());
+        assert!(locked(&waiters.waiters).by_owner.is_empty());
         assert!(waiters.changed(owner).now_or_never().is_none());
     }
 
@@ -231,7 +228,7 @@ mod tests {
         waiters.set_place(queued, 1);
         waiters.remove_unless_queued(fresh);
         waiters.remove_unless_queued(queued);
-        assert_eq!(waiters.waiters().by_owner.keys().collect::<Vec<_>>(), [&queued]);
+        assert_eq!(locked(&waiters.waiters).by_owner.keys().collect::<Vec<_>>(), [&queued]);
         assert!(waiters.is_waited_for(&job()));
         waiters.remove(queued);
         assert!(!waiters.is_waited_for(&job()));

@@ -33,12 +33,12 @@ pub(super) async fn connect(
 ) -> Result<(Connection, ServerFacts)> {
     // Read for each connection, because it may be rotated.
     let password = target.login.as_ref().and_then(|login| login.password.as_ref());
-    let handshake =
-        Handshake { target, password: password.map(Secret::read).transpose()?, waiters, deadline };
+    let password = password.map(Secret::read).transpose()?;
+    let greet = |protocol| greet(target, protocol, password.as_ref(), waiters, deadline);
     let made = match target.protocol {
-        Some(protocol) => handshake.speak(protocol).await?,
-        None => match handshake.speak(Protocol::Resp3).await? {
-            None => handshake.speak(Protocol::Resp2).await?,
+        Some(protocol) => greet(protocol).await?,
+        None => match greet(Protocol::Resp3).await? {
+            None => greet(Protocol::Resp2).await?,
             made => made,
         },
     };
@@ -48,51 +48,40 @@ pub(super) async fn connect(
     })
 }
 
-/// What is said to one target.
-struct Handshake<'a> {
-    target: &'a Target,
-    password: Option<SecretString>,
-    waiters: &'a Arc<WaiterRegistry>,
+/// None if `HELLO 3` is not known at the other end.
+async fn greet(
+    target: &Target,
+    protocol: Protocol,
+    password: Option<&SecretString>,
+    waiters: &Arc<WaiterRegistry>,
     deadline: Instant,
-}
-
-impl Handshake<'_> {
-    /// None if `HELLO 3` is not known at the other end.
-    async fn speak(&self, protocol: Protocol) -> Result<Option<(Connection, ServerFacts)>> {
-        let Self { target, password, waiters, deadline } = self;
-        let stream = stream::open(target, *deadline).await?;
-        let made = Connection::over(stream, target, protocol, password.as_ref(), waiters);
-        let connection = match timeout_at(*deadline, made).await.unwrap_or_else(|_| Err(self.late())) {
-            Err(NoAnswer::Broken(error)) if protocol == Protocol::Resp3 && is_unknown_hello(&error) => {
-                return Ok(None);
-            }
-            made => made.map_err(refused)?,
-        };
-        // redis-rs keeps the answer to its own `HELLO` to itself.
-        let version = if protocol == Protocol::Resp3 { 3 } else { 2 };
-        let hello = redis::cmd("HELLO").arg(version).arg("SETNAME").arg(CLIENT_NAME).take();
-        let facts = match self.request(&connection, &hello).await? {
-            Value::ServerError(error) if is_unknown_command(error.details()) => {
-                // A proxy, or a server that is too old. It need not answer this question.
-                let info = self.request(&connection, redis::cmd("INFO").arg("server")).await?;
-                ServerFacts::read_info(&info)
-            }
-            reply => ServerFacts::read(&check(reply)?),
-        };
-        if target.database != 0 {
-            check(self.request(&connection, redis::cmd("SELECT").arg(target.database)).await?)?;
+) -> Result<Option<(Connection, ServerFacts)>> {
+    let late = || NoAnswer::Overdue(target.timeouts.connect);
+    let stream = stream::open(target, deadline).await?;
+    let made = Connection::over(stream, target, protocol, password, waiters);
+    let connection = match timeout_at(deadline, made).await.unwrap_or_else(|_| Err(late())) {
+        Err(NoAnswer::Broken(error)) if protocol == Protocol::Resp3 && is_unknown_hello(&error) => {
+            return Ok(None);
         }
-        Ok(Some((connection, facts)))
+        made => made.map_err(refused)?,
+    };
+    let request = async |command: &Cmd| {
+        let reply = timeout_at(deadline, connection.request(command)).await;
+        reply.unwrap_or_else(|_| Err(late())).map_err(refused)
+    };
+    // redis-rs keeps the answer to its own `HELLO` to itself.
+    let version = if protocol == Protocol::Resp3 { 3 } else { 2 };
+    let facts = match request(redis::cmd("HELLO").arg(version).arg("SETNAME").arg(CLIENT_NAME)).await? {
+        Value::ServerError(error) if is_unknown_command(error.details()) => {
+            // A proxy, or a server that is too old. It need not answer this question.
+            ServerFacts::read_info(&request(redis::cmd("INFO").arg("server")).await?)
+        }
+        reply => ServerFacts::read(&check(reply)?),
+    };
+    if target.database != 0 {
+        check(request(redis::cmd("SELECT").arg(target.database)).await?)?;
     }
-
-    async fn request(&self, connection: &Connection, command: &Cmd) -> Result<Value> {
-        let reply = timeout_at(self.deadline, connection.request(command)).await;
-        reply.unwrap_or_else(|_| Err(self.late())).map_err(refused)
-    }
-
-    fn late(&self) -> NoAnswer {
-        NoAnswer::Overdue(self.target.timeouts.connect)
-    }
+    Ok(Some((connection, facts)))
 }
 
 fn check(reply: Value) -> Result<Value> {

@@ -8,6 +8,7 @@ use super::handshake;
 use super::multiplexed::Connection;
 use super::replicas::{Confirming, wait_for};
 use super::route::{Route, leave_when_replaced};
+use crate::locked;
 use crate::scripts::Script;
 use crate::server_error::shut_down;
 use crate::target::Replicas;
@@ -16,7 +17,7 @@ use futures_util::future::BoxFuture;
 use leasehold_core::{Error, ErrorKind, Result};
 use redis::{Cmd, ServerErrorKind, Value};
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Mutex};
 use std::time::Duration;
 use tokio::sync::Semaphore;
 use tokio::time::Instant;
@@ -177,7 +178,7 @@ impl Link {
         if self.closed.load(Ordering::SeqCst) {
             return Err(Error::closed());
         }
-        let connection = self.current().clone();
+        let connection = locked(&self.current).clone();
         Ok(connection.filter(|connection| connection.is_open()))
     }
 
@@ -199,9 +200,9 @@ impl Link {
         *last_failure = made.as_ref().err().map(|error| (error.clone(), Instant::now()));
         let connection = made?;
         tracing::debug!(target: "leasehold", server = %self.route, "connected");
-        *self.current() = Some(Arc::clone(&connection));
+        *locked(&self.current) = Some(Arc::clone(&connection));
         // Looked at after the connection was left there: of this and `close`, one sees the other.
-        self.open_connection().inspect_err(|_| drop(self.current().take()))?;
+        self.open_connection().inspect_err(|_| drop(locked(&self.current).take()))?;
         Ok(connection)
     }
 
@@ -224,7 +225,7 @@ impl Link {
     /// Ends the connections, and makes no other. What is under way gets no answer.
     pub(crate) fn close(&self) {
         self.closed.store(true, Ordering::SeqCst);
-        if let Some(connection) = self.current().take() {
+        if let Some(connection) = locked(&self.current).take() {
             connection.end();
         }
         self.confirming.iter().flatten().for_each(|confirming| confirming.link.close());
@@ -234,10 +235,6 @@ impl Link {
     /// Says of an error where it happened.
     pub(crate) fn here(&self, error: Error) -> Error {
         error.context(format_args!("{} at {}", self.route.kind(), self.route))
-    }
-
-    fn current(&self) -> MutexGuard<'_, Option<Arc<Connection>>> {
-        self.current.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 

@@ -10,13 +10,13 @@ mod tls;
 
 pub(crate) use handshake::ServerFacts;
 pub(crate) use link::{Call, ConfirmKind, Link, Reply};
+pub(crate) use replicas::wait_for;
 pub(crate) use route::Route;
 pub(crate) use tls::Tls;
 
 use crate::keys::companion_kind;
 use crate::scripts::Script;
 use crate::server_error::{foreign_data, is_wrong_type, refusal};
-use crate::target::Replicas;
 use leasehold_core::Result;
 use redis::{Cmd, Value};
 use std::sync::Arc;
@@ -60,14 +60,6 @@ impl Link {
     /// What the server says of itself now. Errors as of [`command`](Self::command).
     pub(crate) async fn facts(self: &Arc<Self>) -> Result<ServerFacts> {
         self.command(&redis::cmd("HELLO")).await.map(|reply| ServerFacts::read(&reply))
-    }
-
-    /// How many replicas follow the server, or why it does not tell. Errors as of [`command`](Self::command).
-    pub(crate) async fn count_replicas(&self, replicas: Replicas) -> Result<Result<u32>> {
-        match &self.confirming {
-            Some([grants, _]) => grants.count(replicas).await,
-            None => Ok(Ok(0)),
-        }
     }
 
     /// True if messages on the channel arrive now.

@@ -52,13 +52,6 @@ impl Confirming {
         })
     }
 
-    /// How many replicas follow the server.
-    pub(super) async fn count(&self, replicas: Replicas) -> Result<Result<u32>> {
-        let connection = self.link.connection().await?;
-        let mut replies = self.link.send(&connection, vec![wait_for(replicas)]).await?;
-        Ok(self.read(replies.pop()))
-    }
-
     fn read(&self, waited: Option<Value>) -> Result<u32> {
         match waited {
             Some(Value::Int(count)) => Ok(u32::try_from(count).unwrap_or_default()),
@@ -68,7 +61,8 @@ impl Confirming {
     }
 }
 
-pub(super) fn wait_for(replicas: Replicas) -> Cmd {
+/// Asks how many replicas have the last write of the connection, or just follow the server.
+pub(crate) fn wait_for(replicas: Replicas) -> Cmd {
     // Zero would be for ever.
     let within = u64::try_from(replicas.within.as_millis().max(1)).unwrap_or(u64::MAX);
     redis::cmd("WAIT").arg(replicas.count).arg(within).take()

@@ -2,10 +2,10 @@
 
 use super::handshake::ServerFacts;
 use super::multiplexed::Connection;
+use crate::server_error::TO_CLUSTER;
 use crate::target::{Address, Target, Timeouts};
 use crate::topology::sentinel::{Epoch, Sentinels};
 use leasehold_core::{Error, ErrorKind, Result};
-use std::borrow::Cow;
 use std::fmt;
 use std::net::IpAddr;
 use std::sync::{Arc, Weak};
@@ -46,15 +46,12 @@ impl Route {
     }
 
     /// The server to connect to now, and how new that is if it may be another one later.
-    pub(super) async fn lead(&self) -> Result<(Cow<'_, Target>, Option<Epoch>)> {
+    pub(super) async fn lead(&self) -> Result<(Target, Option<Epoch>)> {
         match self {
-            Self::Server(target) | Self::Node(target) | Self::Sentinel(target) => {
-                Ok((Cow::Borrowed(target), None))
-            }
             Self::Primary(sentinels) => {
-                let (target, epoch) = sentinels.primary().await?;
-                Ok((Cow::Owned(target), Some(epoch)))
+                sentinels.primary().await.map(|(target, epoch)| (target, Some(epoch)))
             }
+            Self::Server(target) | Self::Node(target) | Self::Sentinel(target) => Ok((target.clone(), None)),
         }
     }
 
@@ -83,7 +80,7 @@ impl Route {
             Self::Server(_) | Self::Primary(_) if mode == "cluster" => (
                 ErrorKind::Misconfigured,
                 "it is a node of a cluster, which takes the keys of one slot at a time".to_owned(),
-                "use the URL of a cluster, redis+cluster://host:port",
+                TO_CLUSTER,
             ),
             Self::Node(_) if mode == "standalone" => (
                 ErrorKind::Misconfigured,
@@ -126,8 +123,8 @@ impl Route {
 impl fmt::Display for Route {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
-            Self::Server(target) | Self::Node(target) | Self::Sentinel(target) => target.address.fmt(f),
             Self::Primary(sentinels) => sentinels.fmt(f),
+            _ => self.terms().address.fmt(f),
         }
     }
 }

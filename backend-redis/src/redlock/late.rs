@@ -9,10 +9,11 @@
 use super::nodes::Node;
 use super::reply::Claimed;
 use super::{NodeClaim, RedlockBackend};
+use crate::locked;
 use futures_util::future::Shared;
 use leasehold_core::{Claim, ErrorKind, FencingToken, OwnerId, Result};
 use std::collections::HashMap;
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Mutex};
 use std::time::Duration;
 use tokio::sync::oneshot;
 
@@ -93,32 +94,28 @@ pub(super) struct Underway {
 
 impl Unfinished {
     pub(super) fn begin(self: &Arc<Self>, owner: OwnerId) -> Underway {
-        self.owners().entry(owner).or_default().requests += 1;
+        locked(&self.owners).entry(owner).or_default().requests += 1;
         Underway { all: Arc::clone(self), owner }
     }
 
     /// The owner is being released.
     pub(super) fn end(&self, owner: OwnerId) {
-        if let Some(entry) = self.owners().get_mut(&owner) {
+        if let Some(entry) = locked(&self.owners).get_mut(&owner) {
             entry.is_ended = true;
         }
-    }
-
-    fn owners(&self) -> MutexGuard<'_, HashMap<OwnerId, Entry>> {
-        self.owners.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
 impl Underway {
     /// True if the owner was released since this began: the release may have come to a node before the lock did.
     fn is_ended(&self) -> bool {
-        self.all.owners().get(&self.owner).is_some_and(|entry| entry.is_ended)
+        locked(&self.all.owners).get(&self.owner).is_some_and(|entry| entry.is_ended)
     }
 }
 
 impl Drop for Underway {
     fn drop(&mut self) {
-        let mut owners = self.all.owners();
+        let mut owners = locked(&self.all.owners);
         if let Some(entry) = owners.get_mut(&self.owner) {
             entry.requests -= 1;
             if entry.requests == 0 {
@@ -141,6 +138,6 @@ mod tests {
         assert!(first.is_ended() && second.is_ended() && !others.is_ended());
         drop((first, second, others));
         all.end(one);
-        assert!(all.owners().is_empty(), "what is over leaves nothing");
+        assert!(locked(&all.owners).is_empty(), "what is over leaves nothing");
     }
 }

@@ -188,7 +188,7 @@ fn database(text: &str) -> Result<u32> {
 
 /// Parameters of TLS on a connection without it would be a false sense of security.
 fn refuse_tls(scheme: &str, query: &mut Query) -> Result<Option<Tls>> {
-    for key in Tls::PARAMETERS {
+    for key in ["tls_ca", "tls_cert", "tls_key", "tls_insecure"] {
         if query.take(key).is_some() {
             let problem = format_args!("{scheme}:// is not encrypted");
             return Err(Error::invalid(key, problem, encrypted_form(scheme)));

@@ -6,6 +6,7 @@
 //! heard before, those who do must be enough; the server that they name is asked for its role before it is believed.
 
 use crate::connection::{Link, Route};
+use crate::locked;
 use crate::reply::text;
 use crate::server_error::{refusal, unknown_is_unavailable};
 use crate::target::{Address, Group, Target};
@@ -14,7 +15,7 @@ use leasehold_core::{Error, ErrorKind, Result};
 use redis::Value;
 use std::collections::HashMap;
 use std::fmt;
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Mutex};
 use tokio::time::{Instant, timeout_at};
 
 #[derive(Debug)]
@@ -59,11 +60,12 @@ impl Sentinels {
     /// [`Unavailable`](ErrorKind::Unavailable) if none answers, [`Misconfigured`](ErrorKind::Misconfigured) if none
     /// knows the name or they are no Sentinels, [`Denied`](ErrorKind::Denied) if they refuse the login.
     pub(crate) async fn primary(&self) -> Result<(Target, Epoch)> {
-        let (majority, heard) = (self.links.len() / 2 + 1, self.last().as_ref().map(|last| last.epoch));
+        let (majority, heard) =
+            (self.links.len() / 2 + 1, locked(&self.last).as_ref().map(|last| last.epoch));
         let is_enough = |newest: Epoch, answers| answers >= majority && Some(newest) >= heard;
         let report = self.newest_report(is_enough).await?;
         let (target, epoch) = (self.primary.at(&report.address)?, report.epoch);
-        *self.last() = Some(report);
+        *locked(&self.last) = Some(report);
         Ok((target, epoch))
     }
 
@@ -71,7 +73,7 @@ impl Sentinels {
     pub(crate) async fn newer_than(&self, known: Epoch) -> Option<PrimaryReport> {
         let is_enough = |newest: Epoch, _| newest > known && newest.is_settled;
         let report = self.newest_report(is_enough).await.ok()?;
-        (report.epoch > known).then(|| self.last().insert(report).clone())
+        (report.epoch > known).then(|| locked(&self.last).insert(report).clone())
     }
 
     pub(crate) fn close(&self) {
@@ -97,10 +99,6 @@ impl Sentinels {
             }
         }
         newest.ok_or_else(|| failure.unwrap_or_else(|| self.unknown_name()))
-    }
-
-    fn last(&self) -> MutexGuard<'_, Option<PrimaryReport>> {
-        self.last.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     fn unknown_name(&self) -> Error {
@@ -162,7 +160,7 @@ fn silent() -> Error {
 /// Where the primary is, for people.
 impl fmt::Display for Sentinels {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match &*self.last() {
+        match &*locked(&self.last) {
             Some(PrimaryReport { address, .. }) => write!(f, "{address}, primary of {:?}", self.name),
             None => write!(f, "the primary of {:?}", self.name),
         }

@@ -16,12 +16,12 @@ struct SentinelLaunch {
 }
 
 impl Sentinel {
-    /// One that watches nothing.
+    /// A Sentinel that watches nothing.
     pub(crate) fn start() -> Self {
         Self::start_with(String::new())
     }
 
-    /// One with more lines in its configuration.
+    /// A Sentinel with more lines in its configuration.
     pub(crate) fn start_with(lines: String) -> Self {
         let port = free_port().unwrap();
         let process = ServerProcess::start(SentinelLaunch { port, lines }).unwrap();

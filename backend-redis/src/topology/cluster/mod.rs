@@ -20,17 +20,6 @@ use std::sync::Arc;
 /// How often one request is sent on. Twice is ordinary while a slot moves; more is a cluster whose nodes do not agree.
 const MOST_REDIRECTS: usize = 5;
 
-/// Where to ask instead. A request that was sent on was not carried out.
-#[derive(Debug, PartialEq)]
-enum Redirect {
-    /// There, from now on.
-    Moved(Address),
-    /// There, this once: the slot is on its way.
-    Ask(Address),
-    /// To a node of which it does not know by what name it is reached.
-    Nowhere,
-}
-
 impl Cluster {
     /// Calls a script where its keys lie, and gives the very reply, which may be an error, of the node that has them.
     pub(crate) async fn ask(self: &Arc<Self>, mut call: Call<'_>) -> Result<Reply> {
@@ -48,13 +37,15 @@ impl Cluster {
                     None => return Err(error),
                 },
             };
-            match Redirect::of(&reply.value, &address) {
-                Some(Redirect::Moved(to)) => {
-                    self.move_slot(slot, to.clone());
-                    (address, call.asking) = (to, false);
+            match redirect(&reply.value, &address) {
+                Some((kind, Some(to))) => {
+                    call.asking = kind == ServerErrorKind::Ask;
+                    if !call.asking {
+                        self.move_slot(slot, to.clone());
+                    }
+                    address = to;
                 }
-                Some(Redirect::Ask(to)) => (address, call.asking) = (to, true),
-                Some(Redirect::Nowhere) => {
+                Some((_, None)) => {
                     self.doubt();
                     return Err(link.here(sent_nowhere(slot)));
                 }
@@ -88,20 +79,17 @@ impl Cluster {
     }
 }
 
-impl Redirect {
-    /// Reads `MOVED slot host:port` and `ASK slot host:port`. An IPv6 address stands there without brackets.
-    fn of(reply: &Value, asked: &Address) -> Option<Self> {
-        let Value::ServerError(error) = reply else { return None };
-        let to = || {
-            let (host, port) = error.details()?.split(' ').nth(1)?.rsplit_once(':')?;
-            named(host, port.parse().ok()?, asked)
-        };
-        match error.kind()? {
-            ServerErrorKind::Moved => Some(to().map_or(Self::Nowhere, Self::Moved)),
-            ServerErrorKind::Ask => Some(to().map_or(Self::Nowhere, Self::Ask)),
-            _ => None,
-        }
-    }
+/// Reads `MOVED slot host:port`, the node that has the slot from now on, and `ASK slot host:port`, the node to ask this once, because
+/// the slot is on its way. An IPv6 address stands there without brackets. Nothing, if the node does not know by what name the
+/// other is reached. A request that is sent on was not carried out.
+fn redirect(reply: &Value, asked: &Address) -> Option<(ServerErrorKind, Option<Address>)> {
+    let Value::ServerError(error) = reply else { return None };
+    let to = || {
+        let (host, port) = error.details()?.split(' ').nth(1)?.rsplit_once(':')?;
+        named(host, port.parse().ok()?, asked)
+    };
+    let kind = error.kind().filter(|kind| matches!(kind, ServerErrorKind::Moved | ServerErrorKind::Ask))?;
+    Some((kind, to()))
 }
 
 /// True if the reply says that the cluster is not what it was taken for.
@@ -127,16 +115,15 @@ fn sent_around(slot: Slot) -> Error {
 mod tests {
     use super::*;
 
-    fn redirect(line: &str) -> Option<Redirect> {
+    fn redirected(line: &str) -> Option<(ServerErrorKind, Option<String>)> {
         let reply = redis::parse_redis_value(format!("-{line}\r\n").as_bytes()).unwrap();
-        Redirect::of(&reply, &Address::Tcp { host: "a".to_owned(), port: 1 })
+        let (kind, to) = redirect(&reply, &Address::Tcp { host: "a".to_owned(), port: 1 })?;
+        Some((kind, to.map(|to| to.to_string())))
     }
 
     fn moved(text: &str) -> Option<String> {
-        match redirect(&format!("MOVED 1 {text}")) {
-            Some(Redirect::Moved(address)) => Some(address.to_string()),
-            _ => None,
-        }
+        let (kind, to) = redirected(&format!("MOVED 1 {text}"))?;
+        to.filter(|_| kind == ServerErrorKind::Moved)
     }
 
     #[test]
@@ -145,18 +132,26 @@ mod tests {
         assert_eq!(moved("::1:6381").as_deref(), Some("[::1]:6381"));
         assert_eq!(moved(":6381").as_deref(), Some("a:6381"));
         for unknown in ["?:6381", "b:0", "b"] {
-            assert_eq!(redirect(&format!("MOVED 1 {unknown}")), Some(Redirect::Nowhere), "{unknown}");
-            assert_eq!(redirect(&format!("ASK 1 {unknown}")), Some(Redirect::Nowhere), "{unknown}");
+            assert_eq!(
+                redirected(&format!("MOVED 1 {unknown}")),
+                Some((ServerErrorKind::Moved, None)),
+                "{unknown}"
+            );
+            assert_eq!(
+                redirected(&format!("ASK 1 {unknown}")),
+                Some((ServerErrorKind::Ask, None)),
+                "{unknown}"
+            );
         }
-        assert!(matches!(redirect("ASK 1 b:7000"), Some(Redirect::Ask(_))));
+        assert_eq!(redirected("ASK 1 b:7000"), Some((ServerErrorKind::Ask, Some("b:7000".to_owned()))));
     }
 
     #[test]
     fn other_replies_are_no_redirect() {
         let asked = Address::Tcp { host: "a".to_owned(), port: 1 };
         for reply in [Value::Okay, Value::Nil, Value::BulkString("MOVED 1 a:1".into())] {
-            assert_eq!(Redirect::of(&reply, &asked), None);
+            assert_eq!(redirect(&reply, &asked), None);
         }
-        assert_eq!(redirect("ERR 1 b:7000"), None);
+        assert_eq!(redirected("ERR 1 b:7000"), None);
     }
 }

@@ -2,6 +2,7 @@
 
 use super::map::{Map, Slot};
 use crate::connection::{Link, Route};
+use crate::locked;
 use crate::target::{Address, Target};
 use crate::waiters::WaiterRegistry;
 use futures_util::future::select_ok;
@@ -9,7 +10,7 @@ use leasehold_core::{Error, ErrorKind, Result};
 use std::collections::HashMap;
 use std::hash::{DefaultHasher, Hash, Hasher};
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Mutex};
 use std::time::Duration;
 use tokio::time::Instant;
 
@@ -62,7 +63,7 @@ impl Cluster {
     /// The node that has the slot; [`Unavailable`](ErrorKind::Unavailable) if no node has it, or none can be asked.
     pub(super) async fn owner(self: &Arc<Self>, slot: Slot) -> Result<(Address, Arc<Link>)> {
         let refreshed = self.refresh_if_in_doubt().await;
-        let owner = self.known().map.owner(slot).cloned();
+        let owner = locked(&self.known).map.owner(slot).cloned();
         match (owner, refreshed) {
             (Some(address), _) => {
                 let link = self.link(&address)?;
@@ -84,7 +85,7 @@ impl Cluster {
     /// The node that has the key as far as is known, as a number; the slot, if no node is known to have it.
     pub(crate) fn number_of_node(&self, key: &str) -> u64 {
         let (slot, mut hasher) = (Slot::of(key), DefaultHasher::new());
-        match self.known().map.owner(slot) {
+        match locked(&self.known).map.owner(slot) {
             Some(address) => address.hash(&mut hasher),
             None => slot.hash(&mut hasher),
         }
@@ -93,7 +94,7 @@ impl Cluster {
 
     /// The node that has the key as far as is known, if it was ever linked to.
     pub(crate) fn known_node_of(&self, key: &str) -> Option<Arc<Link>> {
-        let known = self.known();
+        let known = locked(&self.known);
         known.links.get(known.map.owner(Slot::of(key))?).cloned()
     }
 
@@ -101,13 +102,13 @@ impl Cluster {
     pub(crate) async fn primaries(self: &Arc<Self>) -> Result<Vec<Arc<Link>>> {
         self.doubt();
         self.refresh_if_in_doubt().await?;
-        let primaries = self.known().map.primaries();
+        let primaries = locked(&self.known).map.primaries();
         primaries.iter().map(|address| self.link(address)).collect()
     }
 
     /// The node at this address.
     pub(super) fn link(&self, address: &Address) -> Result<Arc<Link>> {
-        let mut known = self.known();
+        let mut known = locked(&self.known);
         if known.closed {
             return Err(Error::closed());
         }
@@ -123,7 +124,7 @@ impl Cluster {
 
     /// The slot has moved there, as a node says that had it before.
     pub(super) fn move_slot(&self, slot: Slot, to: Address) {
-        self.known().map.move_slot(slot, to);
+        locked(&self.known).map.move_slot(slot, to);
         self.doubt();
     }
 
@@ -133,7 +134,7 @@ impl Cluster {
     }
 
     pub(crate) fn close(&self) {
-        let mut known = self.known();
+        let mut known = locked(&self.known);
         known.closed = true;
         known.links.drain().for_each(|(_, link)| link.close());
     }
@@ -141,7 +142,7 @@ impl Cluster {
     /// By a task of its own: a caller may keep its future and not poll it, and would hold up all others.
     async fn refresh_if_in_doubt(self: &Arc<Self>) -> Result<()> {
         // While the first map is asked for, nothing is in doubt, and nothing is known either: wait for it.
-        if !self.in_doubt.load(Ordering::SeqCst) && !self.known().map.nodes().is_empty() {
+        if !self.in_doubt.load(Ordering::SeqCst) && !locked(&self.known).map.nodes().is_empty() {
             return Ok(());
         }
         let refreshed = tokio::spawn(Arc::clone(self).refresh()).await;
@@ -157,7 +158,8 @@ impl Cluster {
             Some((ended, _)) => ended.elapsed() < PAUSE,
             None => false,
         };
-        if !self.in_doubt.load(Ordering::SeqCst) || (too_soon && !self.known().map.nodes().is_empty()) {
+        if !self.in_doubt.load(Ordering::SeqCst) || (too_soon && !locked(&self.known).map.nodes().is_empty())
+        {
             return Ok(());
         }
         // Before the question: what raises doubt from here on may be newer than the answer.
@@ -165,7 +167,7 @@ impl Cluster {
         let asked = self.ask_some().await;
         *last = Some((Instant::now(), asked.as_ref().err().cloned()));
         let map = asked.inspect_err(|_| self.doubt())?;
-        let mut known = self.known();
+        let mut known = locked(&self.known);
         let is_seed = |address: &Address| self.seeds.iter().any(|seed| seed.address == *address);
         // A node that has left is forgotten with its connection; requests that are under way keep it for as long.
         known.links.retain(|address, _| map.nodes().contains(address) || is_seed(address));
@@ -190,15 +192,11 @@ impl Cluster {
 
     /// The nodes of the last map; and at the end, which is asked first, those of the URL.
     fn to_be_asked(&self) -> Result<Vec<(Address, Arc<Link>)>> {
-        let of_map = self.known().map.nodes().to_vec();
+        let of_map = locked(&self.known).map.nodes().to_vec();
         let seeds = self.seeds.iter().map(|seed| seed.address.clone());
         let mut addresses: Vec<Address> = seeds.filter(|seed| !of_map.contains(seed)).collect();
         addresses.extend(of_map);
         addresses.into_iter().map(|address| Ok((address.clone(), self.link(&address)?))).collect()
-    }
-
-    fn known(&self) -> MutexGuard<'_, Known> {
-        self.known.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 

@@ -1,4 +1,4 @@
-//! What a process pays for one lock: it is started without one, with one in a file that must be made, and with one in a
+//! The cost of one lock for a process: it is started without one, with one in a file that must be made, and with one in a
 //! file that is there.
 
 use super::{client, median, options, url};

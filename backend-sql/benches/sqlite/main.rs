@@ -1,4 +1,4 @@
-//! What a lock on SQLite costs among many who want it, and in a fresh process. A lock that nobody else wants is measured by
+//! The cost of a lock on SQLite under contention, and in a fresh process. A lock without contention is measured by
 //! `leasehold bench --raw`, beside the statements by hand.
 //!
 //! `cargo bench -p leasehold-sql --features sqlite [-- DIRECTORY…]`; by default in `/dev/shm` and in the working
@@ -11,7 +11,7 @@
 )]
 
 mod cold_start;
-mod crowd;
+mod contention;
 
 use leasehold_core::{AcquireOptions, LockClient, Namespace};
 use leasehold_store_url::StoreUrl;
@@ -20,9 +20,9 @@ use std::time::Duration;
 
 fn main() {
     let runtime = tokio::runtime::Builder::new_multi_thread().enable_all().build().unwrap();
-    match (std::env::var(cold_start::URL), std::env::var(crowd::URL)) {
+    match (std::env::var(cold_start::URL), std::env::var(contention::URL)) {
         (Ok(url), _) => runtime.block_on(cold_start::fresh_process(&url)),
-        (_, Ok(url)) => runtime.block_on(crowd::one_of_a_crowd(&url)),
+        (_, Ok(url)) => runtime.block_on(contention::work(&url)),
         _ => runtime.block_on(measure_all()),
     }
 }
@@ -33,7 +33,7 @@ async fn measure_all() {
     if directories.is_empty() {
         directories = vec![PathBuf::from("/dev/shm"), std::env::current_dir().unwrap()];
     }
-    crowd::measure(&directories);
+    contention::measure(&directories);
     cold_start::measure(&directories);
 }
 

@@ -5,7 +5,7 @@ use leasehold_core::{ErrorKind, FencingToken, LossCause, Purge, Renewal, Severit
 use std::time::{Duration, SystemTime};
 
 #[tokio::test]
-async fn who_looks_at_a_store_that_is_not_there_makes_none() {
+async fn read_of_a_missing_store_creates_none() {
     let store = Store::new();
     let backend = store.open();
     let admin = backend.admin().unwrap();
@@ -22,7 +22,7 @@ async fn who_looks_at_a_store_that_is_not_there_makes_none() {
 const HOUR: Duration = Duration::from_secs(3600);
 
 #[tokio::test]
-async fn names_that_nobody_used_for_long_are_forgotten_and_no_others() {
+async fn purge_deletes_idle_names_and_no_others() {
     let store = Store::new();
     let backend = store.open();
     let admin = backend.admin().unwrap();
@@ -142,7 +142,7 @@ async fn a_lock_is_freed_only_if_it_is_the_grant_that_was_meant() {
 }
 
 #[tokio::test]
-async fn force_ends_a_linger_too_and_finds_nothing_in_what_is_free() {
+async fn forced_release_ends_a_linger_and_finds_nothing_on_a_free_name() {
     let store = Store::new();
     let backend = store.open();
     let admin = backend.admin().unwrap();
@@ -164,7 +164,7 @@ async fn a_sound_store_has_nothing_to_be_said_about() {
 }
 
 #[tokio::test]
-async fn check_says_who_else_may_use_the_file() {
+async fn check_reports_a_file_mode_that_others_can_use() {
     let cases = [
         (0o666, Severity::Error, "0666: everyone may free every lock"),
         (0o660, Severity::Info, "0660: its group may free every lock"),
@@ -184,7 +184,7 @@ async fn check_says_who_else_may_use_the_file() {
 }
 
 #[tokio::test]
-async fn check_says_who_else_may_use_the_directory() {
+async fn check_reports_a_shared_directory() {
     let cases = [
         (0o1777, Severity::Warning, "clean-up jobs delete old ones"),
         (0o770, Severity::Info, "its group may replace the file"),

@@ -37,7 +37,7 @@ async fn a_file_that_stays_locked_is_unavailable_and_nothing_was_done() {
 /// A transaction that has read and then writes after another has committed fails at once with `SQLITE_BUSY_SNAPSHOT`,
 /// however long it was ready to wait. A single statement does not: it looks at the file when it has the lock.
 #[tokio::test]
-async fn a_statement_that_waited_for_a_writer_sees_what_that_one_wrote() {
+async fn statement_that_waited_for_a_writer_sees_its_changes() {
     let store = Store::new();
     let backend = store.open();
     let first = claim("a");
@@ -66,7 +66,7 @@ async fn a_transaction_that_reads_first_would_fail() {
 }
 
 #[tokio::test]
-async fn who_looks_does_not_wait_for_who_writes() {
+async fn read_does_not_wait_for_a_writer() {
     let store = Store::new();
     let backend = store.open();
     let held = claim("a");

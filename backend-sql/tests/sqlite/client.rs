@@ -21,7 +21,7 @@ async fn a_lock_is_acquired_held_and_released() {
 }
 
 #[tokio::test]
-async fn a_wait_ends_in_time_and_says_that_somebody_held_it() {
+async fn wait_that_times_out_reports_the_holder() {
     let store = Store::new();
     let locks = store.client();
     let _held = locks.acquire("a").await.unwrap();
@@ -147,7 +147,7 @@ fn a_lock_serves_several_runtimes_one_after_the_other() {
 }
 
 #[test]
-fn what_is_promised_is_of_one_host_and_of_no_wall_clock() {
+fn semantics_are_those_of_one_host_without_a_wall_clock() {
     let semantics = Store::new().open().semantics();
     assert_eq!((semantics.backend, semantics.mode), ("sqlite", "lease"));
     assert_eq!(semantics.reach, Reach::Host);

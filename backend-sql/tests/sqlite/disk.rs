@@ -29,7 +29,7 @@ async fn a_full_disk_is_unavailable_and_grants_nothing() {
 
 /// Where the first file cannot be made, nor a side file, nor a page of one.
 #[tokio::test]
-async fn first_use_on_a_file_system_without_room_names_what_is_missing() {
+async fn first_use_on_a_full_file_system_names_the_limit() {
     let cases = [
         ("nr_inodes=1", "true", "the file system under {} has no inode left"),
         ("nr_inodes=2", "true", "the file system under {} has no inode left"),

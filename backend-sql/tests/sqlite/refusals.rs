@@ -1,4 +1,4 @@
-//! What is refused, and in which words. Nothing is made where something is refused.
+//! Refused paths, and the errors. A refused path is left as it was.
 
 use super::store::{Store, claim, open};
 use leasehold_core::{Error, ErrorKind, LockBackend};
@@ -100,7 +100,7 @@ fn another_scheme_is_not_ours() {
     assert_eq!(error.help(), Some(&*format!("use one of: {}", leasehold_sql::SCHEMES.join(", "))));
 }
 
-/// What a store at this path answers, to who writes and to who looks.
+/// The errors of a store at this path, for a writer and for a reader.
 async fn refusals(path: &Path) -> [Error; 2] {
     let backend: Arc<dyn LockBackend> = open(&format!("sqlite:{}", path.display())).unwrap();
     let written = backend.try_acquire(&claim("a")).await.unwrap_err();
@@ -157,7 +157,7 @@ async fn a_file_with_two_names_is_refused() {
 }
 
 #[tokio::test]
-async fn what_is_no_regular_file_is_refused() {
+async fn path_to_no_regular_file_is_refused() {
     let store = Store::new();
     let _listening = std::os::unix::net::UnixListener::bind(store.file()).unwrap();
     let problem = format!("{} is not a regular file", store.file().display());
@@ -224,7 +224,7 @@ async fn a_directory_in_which_everyone_may_replace_files_is_refused() {
     assert_refused(&directory.join("locks.db"), &problem, &fix).await;
     assert_eq!(std::fs::read_dir(&directory).unwrap().count(), 0);
 
-    // Nor is a directory of ours made in it.
+    // No directory of ours is made in it either.
     assert_refused(&directory.join("leasehold/locks.db"), &problem, &fix).await;
     assert_eq!(std::fs::read_dir(&directory).unwrap().count(), 0);
 
@@ -235,7 +235,7 @@ async fn a_directory_in_which_everyone_may_replace_files_is_refused() {
 }
 
 #[tokio::test]
-async fn a_directory_that_somebody_keeps_locked_is_not_waited_for_for_ever() {
+async fn directory_that_stays_locked_is_unavailable_in_time() {
     let store = Store::new();
     let directory = std::fs::File::open(store.directory()).unwrap();
     directory.lock().unwrap();
@@ -249,7 +249,7 @@ async fn a_directory_that_somebody_keeps_locked_is_not_waited_for_for_ever() {
 }
 
 #[tokio::test]
-async fn what_is_no_database_is_refused_and_left_as_it_was() {
+async fn file_that_is_no_database_is_refused_and_unchanged() {
     for content in ["not a database", &"x".repeat(100_000)] {
         let store = Store::new();
         std::fs::write(store.file(), content).unwrap();

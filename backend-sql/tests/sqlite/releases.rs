@@ -1,4 +1,4 @@
-//! What a release does in each state of a row.
+//! Releases in each state of a row.
 
 use super::store::{Store, TIME_PASSES, TTL, busy_for, claim, granted, is_about, only};
 use leasehold_core::{LossCause, Release, Renewal};
@@ -52,7 +52,7 @@ async fn a_second_release_finds_nothing_to_end() {
 }
 
 #[tokio::test]
-async fn a_release_that_lingers_keeps_everybody_out_and_nobody_in() {
+async fn release_with_linger_keeps_all_claims_out() {
     let store = Store::new();
     let backend = store.open();
     let mine = claim("a");

@@ -1,4 +1,4 @@
-//! What a renewal does in each state of a row.
+//! Renewals in each state of a row.
 
 use super::store::{Store, TIME_PASSES, TTL, busy_for, claim, claim_of, granted, is_about, only};
 use leasehold_core::{Claim, LossCause, OwnerId, Renewal};

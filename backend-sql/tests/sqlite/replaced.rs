@@ -1,4 +1,4 @@
-//! A file that is deleted or replaced while it is in use: nobody goes on granting in a file that nobody else can open.
+//! A file that is deleted or replaced while it is in use: no grant stays in a file that no other process can open.
 
 use super::store::{Store, claim, granted};
 use super::worker::Worker;

@@ -1,4 +1,4 @@
-//! Who may read and write the file.
+//! The rights of the file and its directory.
 
 use super::refusals::{mode_of, set_mode};
 use super::store::{Store, claim, granted};
@@ -7,7 +7,7 @@ use std::os::unix::fs::{chown, symlink};
 use std::path::Path;
 use std::time::{Duration, Instant};
 
-/// A user who is nobody in particular.
+/// An unprivileged user.
 const NOBODY: u32 = 65_534;
 
 #[tokio::test]
@@ -20,14 +20,14 @@ async fn the_file_and_its_side_files_are_for_their_owner_alone() {
     }
 }
 
-/// Root may read and write whatever the modes are.
+/// Root may read and write all files, so such a case runs as another user.
 #[tokio::test]
 async fn no_umask_takes_the_file_from_its_owner() {
-    let store = open_to_nobody();
+    let store = store_of_the_owner_alone();
     let directory = store.directory().join("leasehold");
     let (file, wrapper) = (directory.join("locks.db"), ["sh", "-c", "umask 0777 && exec \"$@\"", "sh"]);
     let url = format!("sqlite:{}", file.display());
-    let answer = ask_as_nobody_under(&wrapper, &store, &url, "try a").await;
+    let answer = ask_unprivileged_under(&wrapper, &store, &url, "try a").await;
     assert_eq!(answer.split(' ').next(), Some("granted"), "{answer}");
     assert_eq!(mode_of(&directory), 0o700);
     assert_eq!(mode_of(&file), 0o600);
@@ -48,18 +48,18 @@ async fn a_file_that_its_group_shares_stays_so() {
 
 #[tokio::test]
 async fn a_file_that_may_not_be_written_is_denied() {
-    let store = open_to_nobody();
+    let store = store_of_the_owner_alone();
     std::fs::write(store.file(), "").unwrap();
     set_mode(&store.file(), 0o444);
-    let answer = ask_as_nobody(&store, "try a").await;
+    let answer = ask_unprivileged(&store, "try a").await;
     assert_eq!(answer, format!("Denied cannot write to {}", store.file().display()));
 }
 
 #[tokio::test]
 async fn a_directory_that_may_not_be_written_is_denied() {
-    let store = open_to_nobody();
+    let store = store_of_the_owner_alone();
     set_mode(store.directory(), 0o555);
-    let answer = ask_as_nobody(&store, "try a").await;
+    let answer = ask_unprivileged(&store, "try a").await;
     let expected = format!("Denied cannot write to {}", store.directory().display());
     set_mode(store.directory(), 0o755);
     assert_eq!(answer, expected);
@@ -67,7 +67,7 @@ async fn a_directory_that_may_not_be_written_is_denied() {
 }
 
 #[tokio::test]
-async fn a_file_that_somebody_else_put_into_a_shared_directory_is_refused() {
+async fn file_of_another_user_in_a_shared_directory_is_refused() {
     if !is_root() {
         return println!("making a file of another user takes root");
     }
@@ -93,7 +93,7 @@ async fn a_file_that_somebody_else_put_into_a_shared_directory_is_refused() {
 
 /// SQLite deletes the side files when the last process closes the store, and would believe the next that it finds.
 #[tokio::test]
-async fn side_files_that_somebody_else_put_into_a_shared_directory_are_refused() {
+async fn side_files_of_another_user_in_a_shared_directory_are_refused() {
     if !is_root() {
         return println!("making a file of another user takes root");
     }
@@ -150,7 +150,7 @@ async fn closed_in_a_shared_directory() -> Store {
     store
 }
 
-/// What the store answers to who writes and to who looks.
+/// The answers of the store to a writer and to a reader.
 async fn answers(store: &Store) -> [String; 2] {
     let backend = store.open();
     let said = |error: leasehold_core::Error| format!("{:?} {error}", error.kind());
@@ -160,7 +160,7 @@ async fn answers(store: &Store) -> [String; 2] {
 }
 
 /// A store in a directory that a user without rights can reach and write to.
-fn open_to_nobody() -> Store {
+fn store_of_the_owner_alone() -> Store {
     let store = Store::new();
     set_mode(store.directory(), 0o755);
     if is_root() {
@@ -169,13 +169,13 @@ fn open_to_nobody() -> Store {
     store
 }
 
-/// What a worker without the rights of root answers.
-async fn ask_as_nobody(store: &Store, question: &str) -> String {
-    ask_as_nobody_under(&[], store, &store.url(), question).await
+/// The answer of a worker without the rights of root.
+async fn ask_unprivileged(store: &Store, question: &str) -> String {
+    ask_unprivileged_under(&[], store, &store.url(), question).await
 }
 
 /// The same, of a worker that another program starts.
-async fn ask_as_nobody_under(wrapper: &[&str], store: &Store, url: &str, question: &str) -> String {
+async fn ask_unprivileged_under(wrapper: &[&str], store: &Store, url: &str, question: &str) -> String {
     if !is_root() {
         return Worker::start_under(wrapper, url).ask(question).await;
     }

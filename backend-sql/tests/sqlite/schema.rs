@@ -32,7 +32,7 @@ async fn a_store_in_another_programs_database_leaves_its_tables_alone() {
 }
 
 #[tokio::test]
-async fn what_init_makes_and_what_its_script_makes_are_the_same() {
+async fn init_and_its_script_make_the_same_table() {
     let (made, scripted) = (Store::new(), Store::new());
     let admin = made.open();
     admin.admin().unwrap().init().await.unwrap();
@@ -48,7 +48,7 @@ async fn what_init_makes_and_what_its_script_makes_are_the_same() {
 
 /// A table that was made with the same columns by another statement is as good.
 #[tokio::test]
-async fn a_table_with_the_right_columns_is_taken_whoever_wrote_it() {
+async fn table_with_the_right_columns_is_accepted() {
     let store = Store::new();
     std::fs::write(store.file(), "").unwrap();
     store.sql(&format!("CREATE TABLE leasehold ({COLUMNS})")).await;
@@ -60,7 +60,7 @@ const COLUMNS: &str = "name BLOB NOT NULL PRIMARY KEY, owner BLOB NOT NULL, toke
      acquired_at INTEGER NOT NULL, holder TEXT NOT NULL";
 
 #[tokio::test]
-async fn what_is_not_ours_is_refused_with_the_difference_and_left_as_it_was() {
+async fn foreign_table_is_refused_with_the_difference_and_unchanged() {
     let columns = |from: &str, to: &str| format!("CREATE TABLE leasehold ({})", COLUMNS.replace(from, to));
     let cases = [
         ("CREATE TABLE leasehold (id INTEGER)".to_owned(), "it has no column name"),
@@ -148,7 +148,7 @@ async fn a_newer_schema_is_refused() {
     }
 }
 
-/// What the users and the operators of a store are told.
+/// The errors of each use of a store.
 async fn all_refusals(backend: &Arc<dyn LockBackend>) -> Vec<leasehold_core::Error> {
     let admin = backend.admin().unwrap();
     vec![

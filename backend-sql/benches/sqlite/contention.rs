@@ -1,5 +1,4 @@
-//! Many waiters for one lock, in several processes: how fast it goes round, and how long the holder's release takes among
-//! all who ask.
+//! Many waiters for one lock, in several processes: hand-overs per second, and the time of a release.
 
 use super::{client, median, options, url};
 use leasehold_core::{DistributedLockExt as _, LockName};
@@ -8,8 +7,8 @@ use std::process::{Command, Stdio};
 use std::time::{Duration, Instant};
 use tokio::task::JoinSet;
 
-/// Tells a process that it is one of a crowd, and at which store.
-pub(super) const URL: &str = "LEASEHOLD_BENCH_CROWD";
+/// Tells a process that it is a worker, and at which store.
+pub(super) const URL: &str = "LEASEHOLD_BENCH_CONTENTION";
 const PROCESSES: usize = 4;
 const WAITERS: usize = 16;
 const TIME: Duration = Duration::from_secs(3);
@@ -19,11 +18,11 @@ pub(super) fn measure(directories: &[PathBuf]) {
     println!("\n| where | waiters | hand-overs/s | release, median | release, 99 % |");
     println!("|---|---|---|---|---|");
     for directory in directories {
-        crowd(directory);
+        measure_in(directory);
     }
 }
 
-fn crowd(directory: &Path) {
+fn measure_in(directory: &Path) {
     let scratch = tempfile::tempdir_in(directory).unwrap();
     let url = url(&scratch.path().join("locks.db"));
     let start = || {
@@ -53,7 +52,7 @@ fn crowd(directory: &Path) {
 }
 
 /// Prints how many microseconds each release took.
-pub(super) async fn one_of_a_crowd(url: &str) {
+pub(super) async fn work(url: &str) {
     let locks = client(url);
     let name = LockName::new("one for all").unwrap();
     let start = Instant::now();

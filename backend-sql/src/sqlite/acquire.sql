@@ -6,10 +6,10 @@
 -- A row is free if it is missing or if its lease and its linger are both over. A new token is max(last + 1, Unix time in µs),
 -- at most 2^53 - 1: the time carries the order over a lost file.
 --
--- :1 host time now   :2 Unix time now   :3 boot id
-WITH claim (name, owner, ends_at, holder) AS (VALUES {claims})
+-- ?1 claims: a JSON array of [name in hex, owner in hex, end of the lease, holder]
+-- ?2 host time now   ?3 boot id   ?4 Unix time now
 INSERT INTO {table} AS lease (name, owner, token, ends_at, linger_until, written_at, boot, acquired_at, holder)
-SELECT name, owner, :2, ends_at, 0, :1, :3, :2, holder FROM claim WHERE name IS NOT NULL
+SELECT unhex(value ->> 0), unhex(value ->> 1), ?4, value ->> 2, 0, ?2, ?3, ?4, value ->> 3 FROM json_each(?1) WHERE true
 ON CONFLICT (name) DO UPDATE SET
     owner        = excluded.owner,
     token        = max(lease.token + 1, excluded.token),
@@ -18,5 +18,5 @@ ON CONFLICT (name) DO UPDATE SET
     boot         = excluded.boot,
     acquired_at  = excluded.acquired_at,
     holder       = excluded.holder
-WHERE lease.ends_at <= :1 AND lease.linger_until <= :1 AND lease.token < 9007199254740991
+WHERE lease.ends_at <= ?2 AND lease.linger_until <= ?2 AND lease.token < 9007199254740991
 RETURNING owner, token;

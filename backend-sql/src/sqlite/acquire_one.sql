@@ -3,9 +3,9 @@
 --
 -- Invariant: the same as that of acquire.sql.
 --
--- ?1 name   ?2 owner   ?3 end of the lease   ?4 holder   ?5 host time now   ?6 Unix time now   ?7 boot id
+-- ?1 name   ?2 owner   ?3 end of the lease   ?4 host time now   ?5 boot id   ?6 Unix time now   ?7 holder
 INSERT INTO {table} AS lease (name, owner, token, ends_at, linger_until, written_at, boot, acquired_at, holder)
-VALUES (?1, ?2, ?6, ?3, 0, ?5, ?7, ?6, ?4)
+VALUES (?1, ?2, ?6, ?3, 0, ?4, ?5, ?6, ?7)
 ON CONFLICT (name) DO UPDATE SET
     owner        = excluded.owner,
     token        = excluded.token,
@@ -14,4 +14,4 @@ ON CONFLICT (name) DO UPDATE SET
     boot         = excluded.boot,
     acquired_at  = excluded.acquired_at,
     holder       = excluded.holder
-WHERE lease.ends_at <= ?5 AND lease.linger_until <= ?5 AND lease.token < ?6;
+WHERE lease.ends_at <= ?4 AND lease.linger_until <= ?4 AND lease.token < ?6;

@@ -1,84 +1,158 @@
-use super::options::TableName;
-use std::sync::Arc;
+//! Renewals, releases and grants. All that wait for the connection share one statement of each kind: one transaction, one lock of
+//! the file and one wait for the disk, however many they are.
 
-/// For how many claims a statement is written. Each size is a text of its own, which SQLite compiles once; a statement
-/// for fewer claims is filled up with empty ones, which do nothing.
-const SIZES: [usize; 4] = [1, 8, 32, MOST];
+use super::connection::Query;
+use super::host_clock::HostTime;
+use super::link::Link;
+use super::rows::{read_owner, read_token};
+use super::worker::runtime_ended;
+use super::{Shared, Table};
+use leasehold_core::{Claim, FencingToken, OwnerId, Result};
+use sqlx::Row as _;
+use sqlx::sqlite::SqliteRow;
+use std::collections::HashMap;
+use std::fmt::Write as _;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::Duration;
+use tokio::sync::oneshot;
 
-/// The most claims that go into one statement: what the keeper renews in one call.
-pub(super) const MOST: usize = leasehold_core::MAX_CLAIMS_PER_RENEWAL;
+/// For one claim alone, at two thirds of the cost of a statement for many.
+pub(super) const ACQUIRE_ONE: &str = include_str!("acquire_one.sql");
+pub(super) const RELEASE_ONE: &str = include_str!("release_one.sql");
 
-/// A statement for any number of claims. One statement is one transaction, one lock of the file and one wait for the
-/// disk, however many claims it is for; and no dropped future can leave it open.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Kind {
+    Renew,
+    Release,
+    Grant,
+}
+
+/// A claim, and how long its lease lasts from now on; of a release, its linger.
+pub(super) type Change = (Claim, Duration);
+
+/// The owners whose rows a statement has changed, and after a grant their tokens.
+pub(super) type Changed = Arc<HashMap<OwnerId, FencingToken>>;
+
+/// The calls that wait for the connection of the writer.
+#[derive(Clone, Debug, Default)]
+pub(super) struct Batch(Arc<Mutex<Vec<Call>>>);
+
 #[derive(Debug)]
-pub(super) struct Batch {
-    texts: [Arc<str>; SIZES.len()],
+struct Call {
+    kind: Kind,
+    changes: Vec<Change>,
+    reply: oneshot::Sender<Result<Changed>>,
 }
 
 impl Batch {
-    /// A template with `{claims}` for the rows of values: `each` for every claim, and behind them those which are `:1`, `:2` …
-    /// in the template, and are for all.
-    ///
-    /// The many have no numbers. For each parameter the driver asks SQLite for its name, and SQLite looks for that among all
-    /// that have one: with some hundred numbers, that took longer than the statement.
-    pub(super) fn new(template: &str, table: &TableName, shared: usize, each: usize) -> Self {
-        let template = plain(template, table);
-        let text = |size| {
-            let text = template.replace("{claims}", &rows(size, each));
-            let number =
-                |text: String, at| text.replace(&format!(":{at}"), &format!("?{}", size * each + at));
-            (1..=shared).fold(text, number).into()
+    fn calls(&self) -> MutexGuard<'_, Vec<Call>> {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Renewals come first, because leases end; releases before grants, which can take what was freed.
+    async fn run(&self, shared: &Shared, link: &mut Link) {
+        let mut calls = std::mem::take(&mut *self.calls());
+        for kind in [Kind::Renew, Kind::Release, Kind::Grant] {
+            // An acquisition that was given up must not be granted later.
+            let is_next =
+                |call: &mut Call| call.kind == kind && !(kind == Kind::Grant && call.reply.is_closed());
+            let next: Vec<Call> = calls.extract_if(.., is_next).collect();
+            if next.is_empty() {
+                continue;
+            }
+            let changes: Vec<&Change> = next.iter().flat_map(|call| &call.changes).collect();
+            let changed = shared.execute(link, kind, &changes).await;
+            for call in next {
+                let _ = call.reply.send(changed.clone());
+            }
+        }
+    }
+}
+
+impl Table {
+    /// Makes changes by the next statement of their kind.
+    pub(super) async fn change(&self, kind: Kind, changes: Vec<Change>) -> Result<Changed> {
+        self.check_open()?;
+        let (reply, answer) = oneshot::channel();
+        let (batch, shared) = (self.batch.clone(), Arc::clone(&self.shared));
+        let task = {
+            let mut calls = self.batch.calls();
+            let task = self.writer.spawn(async move |mut link| batch.run(&shared, &mut link).await)?;
+            calls.push(Call { kind, changes, reply });
+            task
         };
-        Self { texts: SIZES.map(text) }
-    }
-
-    /// With another statement for one claim, which takes the same parameters.
-    pub(super) fn with_one(mut self, template: &str, table: &TableName) -> Self {
-        self.texts[0] = plain(template, table).into();
-        self
-    }
-
-    /// The statement for so many claims, and how many empty ones must be added.
-    pub(super) fn of(&self, claims: usize) -> (Arc<str>, usize) {
-        let at = SIZES.iter().position(|size| *size >= claims);
-        let at = at.unwrap_or(SIZES.len() - 1);
-        (Arc::clone(&self.texts[at]), SIZES[at].saturating_sub(claims))
+        // An earlier task may have run this call. If its own task is gone, perhaps none will.
+        tokio::select! {
+            biased;
+            changed = answer => changed.unwrap_or_else(|_| Err(runtime_ended())),
+            Err(_) = task => Err(runtime_ended()),
+        }
     }
 }
 
-/// A template without its comments, which are for readers of the file, for this table.
-pub(super) fn plain(template: &str, table: &TableName) -> String {
-    let lines = template.lines().filter(|line| !line.starts_with("--"));
-    let statement: Vec<&str> = lines.collect();
-    statement.join("\n").replace("{table}", &table.quoted())
-}
-
-/// `(?, ?), (?, ?)`: two rows of two values.
-fn rows(count: usize, each: usize) -> String {
-    let row = format!("({})", vec!["?"; each].join(", "));
-    vec![row.as_str(); count].join(", ")
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn what_is_for_all_is_numbered_behind_the_claims() {
-        let batch = Batch::new("VALUES {claims}, :2, :1", &TableName::default(), 2, 2);
-        assert_eq!(&*batch.of(1).0, "VALUES (?, ?), ?4, ?3");
-        assert!(batch.of(8).0.ends_with("(?, ?), ?18, ?17"));
+impl Shared {
+    async fn execute(&self, link: &mut Link, kind: Kind, changes: &[&Change]) -> Result<Changed> {
+        let one = match (kind, changes) {
+            (Kind::Grant, [change]) => Some((ACQUIRE_ONE, change)),
+            (Kind::Release, [change]) => Some((RELEASE_ONE, change)),
+            _ => None,
+        };
+        if let Some((statement, change)) = one {
+            let unix_now = self.clock.unix_micros();
+            if link.run(|| self.change_one(statement, change, unix_now)).await?.changed == 1 {
+                let token = FencingToken::new(unix_now.unsigned_abs());
+                return Ok(Arc::new(HashMap::from([(change.0.owner(), token)])));
+            }
+            if kind == Kind::Release {
+                return Ok(Changed::default());
+            }
+        }
+        let done = link.run(|| self.change_all(kind, changes)).await?;
+        let read = |row: &SqliteRow| Ok((read_owner(row.try_get(0)?)?, read_token(row.try_get(1)?)?));
+        let changed: Result<HashMap<_, _>, sqlx::Error> = done.rows.iter().map(read).collect();
+        changed.map(Arc::new).map_err(|error| self.unreadable(error))
     }
 
-    #[test]
-    fn the_smallest_statement_that_fits_is_taken() {
-        let table = TableName::default();
-        let batch = Batch::new("-- why\nVALUES {claims} IN {table}", &table, 0, 1);
-        let (one, none_left) = batch.of(1);
-        assert_eq!((&*one, none_left), ("VALUES (?) IN \"leasehold\"", 0));
-        assert_eq!(batch.of(2).1, 6);
-        assert_eq!(batch.of(8).1, 0);
-        assert_eq!(batch.of(33).1, 95);
-        assert_eq!(batch.of(MOST).1, 0);
+    pub(super) fn change_one(&self, statement: &str, (claim, time): &Change, unix_now: i64) -> Query {
+        let now = self.clock.now();
+        let query = self.query(statement).bind(self.stored_name(claim.name()));
+        let query = query.bind(claim.owner().to_bytes().to_vec());
+        let query = query.bind(end(now, *time)).bind(now.0).bind(self.boot());
+        query.bind(unix_now).bind(claim.holder().to_string())
     }
+
+    /// The claims are one parameter in JSON: the driver asks SQLite for the name of each parameter, and for those of a hundred claims
+    /// that takes longer than the statement.
+    fn change_all(&self, kind: Kind, changes: &[&Change]) -> Query {
+        let now = self.clock.now();
+        let claims: Vec<_> = changes
+            .iter()
+            .map(|(claim, time)| {
+                let name = hex(&self.stored_name(claim.name()));
+                let holder = if kind == Kind::Grant { &**claim.holder() } else { "" };
+                (name, claim.owner().to_hex(), end(now, *time), holder)
+            })
+            .collect();
+        let query = self.query(match kind {
+            Kind::Renew => include_str!("renew.sql"),
+            Kind::Release => include_str!("release.sql"),
+            Kind::Grant => include_str!("acquire.sql"),
+        });
+        let query = query.bind(serde_json::json!(claims).to_string()).bind(now.0);
+        query.bind(self.boot()).bind(self.clock.unix_micros())
+    }
+}
+
+/// Zero for no linger, not the time now: for a process that has read the clock a moment earlier, that is not over yet.
+fn end(now: HostTime, time: Duration) -> i64 {
+    if time.is_zero() { 0 } else { now.plus(time).0 }
+}
+
+pub(super) fn hex(bytes: &[u8]) -> String {
+    let mut hex = String::with_capacity(2 * bytes.len());
+    for byte in bytes {
+        // Writing to a string cannot fail.
+        let _ = write!(hex, "{byte:02x}");
+    }
+    hex
 }

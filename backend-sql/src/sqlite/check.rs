@@ -1,7 +1,7 @@
 use super::Table;
 use super::file_system::network_file_system;
-use super::reader::Reading;
 use leasehold_core::{Finding, Result, Severity};
+use rustix::fs::statfs;
 use sqlx::Row as _;
 use std::path::Path;
 
@@ -10,12 +10,14 @@ const GROUP_MAY_WRITE: u32 = 0o020;
 const EVERYONE_MAY_WRITE: u32 = 0o002;
 
 impl Table {
-    /// Looks for what weakens the promises. What breaks them is an error, here as in every other use of the file.
+    /// Findings about settings that weaken the promises. A setting that breaks them is an error, here as in every other use of the file.
     pub(super) async fn findings(&self) -> Result<Vec<Finding>> {
         self.check_open()?;
         let mut findings = Vec::new();
-        if self.shared.place.find()?.is_none() {
-            findings.push(self.not_there_yet());
+        if self.shared.options.path.find()?.is_none() {
+            let message = format!("{} does not exist yet", self.shared.options.path);
+            let help = "nothing to do: the first use makes it, with mode 0600";
+            findings.push(Finding::new(Severity::Info, "I_NEW", message, help));
         } else {
             findings.extend(self.check_rights());
             findings.extend(self.check_journal().await?);
@@ -26,19 +28,9 @@ impl Table {
         Ok(findings)
     }
 
-    fn not_there_yet(&self) -> Finding {
-        let message = format!("{} does not exist yet", self.shared.place.file().display());
-        Finding::new(
-            Severity::Info,
-            "I_NEW",
-            message,
-            "nothing to do: the first use makes it, with mode 0600",
-        )
-    }
-
     fn check_rights(&self) -> Option<Finding> {
-        let file = self.shared.place.file().display();
-        let mode = mode_of(self.shared.place.file())?;
+        let file = &self.shared.options.path;
+        let mode = mode_of(&file.file)?;
         let (severity, code, who) = match mode {
             mode if mode & EVERYONE_MAY_WRITE != 0 => {
                 (Severity::Error, "E_FILE_MODE", "everyone may free every lock")
@@ -60,8 +52,8 @@ impl Table {
     }
 
     fn check_directory(&self) -> Option<Finding> {
-        let directory = self.shared.place.directory().display();
-        let (severity, who) = match mode_of(self.shared.place.directory())? {
+        let directory = self.shared.options.path.directory();
+        let (severity, who) = match mode_of(directory)? {
             mode if mode & EVERYONE_MAY_WRITE != 0 => {
                 (Severity::Warning, "everyone may make files there, and clean-up jobs delete old ones")
             }
@@ -71,22 +63,26 @@ impl Table {
         Some(Finding::new(
             severity,
             "W_DIRECTORY",
-            format!("the directory {directory} is shared: {who}"),
+            format!("the directory {} is shared: {who}", directory.display()),
             "name a file in a directory of your own",
         ))
     }
 
+    /// The journal mode; `None` if there is no table.
+    pub(super) async fn journal_mode(&self) -> Result<Option<String>> {
+        let rows = self.reader.run(|| sqlx::query("PRAGMA journal_mode")).await?.rows;
+        Ok(rows.first().and_then(|row| row.try_get(0).ok()))
+    }
+
     async fn check_journal(&self) -> Result<Option<Finding>> {
-        let rows = self.reader.rows(Reading::JournalMode).await?;
-        let mode = rows.first().and_then(|row| row.try_get::<String, _>(0).ok());
-        Ok(match mode.as_deref() {
+        Ok(match self.journal_mode().await?.as_deref() {
             None | Some("wal") => None,
             Some(mode) => Some(Finding::new(
                 Severity::Warning,
                 "W_JOURNAL",
                 format!(
                     "{} is in journal mode {mode}: who looks waits for who writes",
-                    self.shared.place.file().display()
+                    self.shared.options.path
                 ),
                 "the next lock that is acquired puts it into WAL mode, if no other program keeps it open",
             )),
@@ -95,13 +91,14 @@ impl Table {
 
     /// Only where a network file system is allowed: else it is refused.
     fn check_file_system(&self) -> Option<Finding> {
-        let name = network_file_system(&self.shared.place.file_system()?)?;
-        let directory = self.shared.place.directory().display();
+        let directory = self.shared.options.path.directory();
+        let name = network_file_system(&statfs(directory).ok()?)?;
         Some(Finding::new(
             Severity::Error,
             "E_NETWORK_FS",
             format!(
-                "{directory} is on {name}, a network file system: processes of other hosts are not excluded"
+                "{} is on {name}, a network file system: processes of other hosts are not excluded",
+                directory.display()
             ),
             "name a file on a disk of this host, or use a store with a server",
         ))

@@ -1,18 +1,10 @@
-//! What a failed statement means for who asked for it.
+//! The errors of failed statements.
 
 use super::limit::Limit;
+use super::options::Options;
 use leasehold_core::{Error, ErrorKind};
-use std::path::Path;
-use std::time::Duration;
 
-/// What the statement was to do. A failure leaves open whether a write was applied, never whether a read was.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Doing {
-    Reading,
-    Writing,
-}
-
-/// The primary result codes of SQLite that mean something here (<https://sqlite.org/rescode.html>). The driver enables
+/// The primary result codes of SQLite that have an error of their own here (<https://sqlite.org/rescode.html>). The driver enables
 /// the extended ones; their low byte is the primary.
 mod code {
     pub(super) const ERROR: i32 = 1;
@@ -35,86 +27,86 @@ pub(super) fn is_busy(error: &sqlx::Error) -> bool {
     matches!(primary_code(error), Some(code::BUSY | code::LOCKED | code::PROTOCOL))
 }
 
-/// True if the statement does not fit the file any more, as when somebody has dropped the table.
+/// True if the statement does not fit the file any more, as after the table was dropped.
 pub(super) fn is_misfit(error: &sqlx::Error) -> bool {
     primary_code(error) == Some(code::ERROR)
 }
 
-/// The error for who asked for the statement.
-pub(super) fn failure(error: sqlx::Error, doing: Doing, file: &Path, busy_timeout: Duration) -> Error {
-    let code = primary_code(&error);
-    if let Some(code::IOERR | code::CANTOPEN | code::FULL) = code
-        && let Some(limit) = Limit::behind(file.parent().unwrap_or(file), file)
-        && (code == Some(code::IOERR) || !matches!(limit, Limit::FileSize(_)))
-    {
-        let kind = if code == Some(code::IOERR) { unknown_if(doing) } else { ErrorKind::Unavailable };
-        return limit.error(file, kind).with_source(error);
+impl Options {
+    /// The error of a failed statement. `unknown` is its kind if the failure leaves open what was done.
+    pub(super) fn failure(&self, error: sqlx::Error, unknown: ErrorKind) -> Error {
+        let code = primary_code(&error);
+        let file = &self.path;
+        if let Some(code::IOERR | code::CANTOPEN | code::FULL) = code
+            && let Some(limit) = Limit::behind(file)
+            && (code == Some(code::IOERR) || !matches!(limit, Limit::FileSize(_)))
+        {
+            let kind = if code == Some(code::IOERR) { unknown } else { ErrorKind::Unavailable };
+            return limit.error(file, kind).with_source(error);
+        }
+        let (kind, message, help) = match code {
+            Some(code::BUSY | code::LOCKED) => (
+                ErrorKind::Unavailable,
+                format!("another process had {file} locked for all of {:?}", self.busy_timeout),
+                "find who keeps a transaction open in it, for instance with fuser; or lengthen busy_timeout",
+            ),
+            // So many begin a transaction at once that this connection lost every race for it.
+            Some(code::PROTOCOL) => (
+                ErrorKind::Unavailable,
+                format!("too many processes use {file} at once"),
+                "try again; use a store with a server for so many",
+            ),
+            // Met while the change is written to the log: without its whole last frame it is not in the log.
+            Some(code::FULL) => {
+                (ErrorKind::Unavailable, format!("the disk under {file} is full"), "make room on it")
+            }
+            Some(code::READONLY) => (
+                ErrorKind::Unavailable,
+                format!("{file} cannot be written"),
+                "make the file, its side files and their directory writable",
+            ),
+            Some(code::CANTOPEN) => (
+                ErrorKind::Unavailable,
+                format!("SQLite cannot open {file}"),
+                "look at the rights of the file and its directory, and at the limit of open files",
+            ),
+            Some(code::NOMEM) => {
+                (ErrorKind::Unavailable, "SQLite has no memory left".to_owned(), "give the process more")
+            }
+            Some(code::NOTADB) => (
+                ErrorKind::Misconfigured,
+                format!("{file} is not a SQLite database"),
+                "name another file; this one was left as it is",
+            ),
+            Some(code::CORRUPT) => (
+                ErrorKind::Misconfigured,
+                format!("{file} is damaged"),
+                "stop all that use it, and move it away together with its -wal and -shm: a new one is made",
+            ),
+            Some(code::PERM | code::AUTH) => {
+                (ErrorKind::Denied, format!("SQLite may not use {file}"), "look at its rights")
+            }
+            // Once the last frame is in the log, a failed wait for the disk takes nothing back for sure: should all
+            // processes end before the next write, the one that opens the file next finds the frame and believes it.
+            Some(code::IOERR) => {
+                (unknown, format!("the disk under {file} failed"), "look at the kernel's log")
+            }
+            Some(_) => (
+                ErrorKind::Misconfigured,
+                format!("SQLite refused a statement on {file}"),
+                "look at what else is in the file",
+            ),
+            None => return driver_failure(error, unknown),
+        };
+        Error::new(kind, message).with_source(error).with_help(help)
     }
-    let file = file.display();
-    let (kind, message, help) = match code {
-        Some(code::BUSY | code::LOCKED) => (
-            ErrorKind::Unavailable,
-            format!("another process had {file} locked for all of {busy_timeout:?}"),
-            "find who keeps a transaction open in it, for instance with fuser; or lengthen busy_timeout",
-        ),
-        // So many begin a transaction at once that this connection lost every race for it.
-        Some(code::PROTOCOL) => (
-            ErrorKind::Unavailable,
-            format!("too many processes use {file} at once"),
-            "try again; use a store with a server for so many",
-        ),
-        // Met while the change is written to the log: without its whole last frame it is not in the log.
-        Some(code::FULL) => {
-            (ErrorKind::Unavailable, format!("the disk under {file} is full"), "make room on it")
-        }
-        Some(code::READONLY) => (
-            ErrorKind::Unavailable,
-            format!("{file} cannot be written"),
-            "make the file, its side files and their directory writable",
-        ),
-        Some(code::CANTOPEN) => (
-            ErrorKind::Unavailable,
-            format!("SQLite cannot open {file}"),
-            "look at the rights of the file and its directory, and at the limit of open files",
-        ),
-        Some(code::NOMEM) => {
-            (ErrorKind::Unavailable, "SQLite has no memory left".to_owned(), "give the process more")
-        }
-        Some(code::NOTADB) => (
-            ErrorKind::Misconfigured,
-            format!("{file} is not a SQLite database"),
-            "name another file; this one was left as it is",
-        ),
-        Some(code::CORRUPT) => (
-            ErrorKind::Misconfigured,
-            format!("{file} is damaged"),
-            "stop all that use it, and move it away together with its -wal and -shm: a new one is made",
-        ),
-        Some(code::PERM | code::AUTH) => {
-            (ErrorKind::Denied, format!("SQLite may not use {file}"), "look at its rights")
-        }
-        // Once the last frame is in the log, a failed wait for the disk takes nothing back for sure: should all
-        // processes end before the next write, the one that opens the file next finds the frame and believes it.
-        Some(code::IOERR) => {
-            (unknown_if(doing), format!("the disk under {file} failed"), "look at the kernel's log")
-        }
-        Some(_) => (
-            ErrorKind::Misconfigured,
-            format!("SQLite refused a statement on {file}"),
-            "look at what else is in the file",
-        ),
-        None => return driver_failure(error, doing),
-    };
-    Error::new(kind, message).with_source(error).with_help(help)
 }
 
-fn driver_failure(error: sqlx::Error, doing: Doing) -> Error {
+fn driver_failure(error: sqlx::Error, unknown: ErrorKind) -> Error {
     let (kind, message, help) = match error {
-        sqlx::Error::WorkerCrashed => (
-            unknown_if(doing),
-            "the thread that ran SQLite has ended",
-            "look at what it said on the standard error",
-        ),
+        sqlx::Error::WorkerCrashed => {
+            (unknown, "the thread that ran SQLite has ended", "look at what it said on the standard error")
+        }
         sqlx::Error::Io(_) => {
             (ErrorKind::Unavailable, "cannot start a thread for SQLite", "look at the limits of the process")
         }
@@ -127,13 +119,6 @@ fn driver_failure(error: sqlx::Error, doing: Doing) -> Error {
     Error::new(kind, message).with_source(error).with_help(help)
 }
 
-fn unknown_if(doing: Doing) -> ErrorKind {
-    match doing {
-        Doing::Reading => ErrorKind::Unavailable,
-        Doing::Writing => ErrorKind::Indeterminate,
-    }
-}
-
 fn primary_code(error: &sqlx::Error) -> Option<i32> {
     let extended: i32 = error.as_database_error()?.code()?.parse().ok()?;
     Some(extended & 0xff)
@@ -141,12 +126,14 @@ fn primary_code(error: &sqlx::Error) -> Option<i32> {
 
 #[cfg(test)]
 mod tests {
+    use super::super::connection::Role;
     use super::*;
+    use leasehold_store_url::StoreUrl;
     use std::borrow::Cow;
     use std::error::Error as StdError;
     use std::fmt;
 
-    /// What the driver would report for this code.
+    /// The driver's error for a code.
     #[derive(Debug)]
     struct Reported(i32);
 
@@ -184,16 +171,20 @@ mod tests {
         }
     }
 
-    fn kinds(code: i32) -> (ErrorKind, ErrorKind) {
-        let kind = |doing| {
-            let error = sqlx::Error::Database(Box::new(Reported(code)));
-            failure(error, doing, Path::new("/x"), Duration::from_secs(2)).kind()
-        };
-        (kind(Doing::Reading), kind(Doing::Writing))
+    /// The kinds for a reader and for a writer.
+    fn kinds(error: impl Fn() -> sqlx::Error) -> (ErrorKind, ErrorKind) {
+        let url = StoreUrl::parse("sqlite:/x").unwrap();
+        let options = Options::parse(&url).unwrap();
+        let kind = |role: Role| options.failure(error(), role.unknown()).kind();
+        (kind(Role::Reader), kind(Role::Writer))
+    }
+
+    fn reported(code: i32) -> sqlx::Error {
+        sqlx::Error::Database(Box::new(Reported(code)))
     }
 
     #[test]
-    fn each_code_says_what_to_do() {
+    fn each_code_has_its_kind_for_a_read_and_for_a_write() {
         use ErrorKind::{Denied, Indeterminate, Misconfigured, Unavailable};
         let cases = [
             (5, (Unavailable, Unavailable)),
@@ -214,20 +205,19 @@ mod tests {
             (26, (Misconfigured, Misconfigured)),
         ];
         for (code, expected) in cases {
-            assert_eq!(kinds(code), expected, "code {code}");
+            assert_eq!(kinds(|| reported(code)), expected, "code {code}");
         }
     }
 
     #[test]
-    fn a_dead_driver_leaves_a_write_unknown() {
-        let kind = |doing| failure(sqlx::Error::WorkerCrashed, doing, Path::new("/x"), Duration::ZERO).kind();
-        assert_eq!(kind(Doing::Writing), ErrorKind::Indeterminate);
-        assert_eq!(kind(Doing::Reading), ErrorKind::Unavailable);
+    fn dead_driver_leaves_a_write_indeterminate() {
+        let kinds = kinds(|| sqlx::Error::WorkerCrashed);
+        assert_eq!(kinds, (ErrorKind::Unavailable, ErrorKind::Indeterminate));
     }
 
     #[test]
-    fn only_a_locked_file_leaves_the_connection_as_good_as_before() {
-        let busy = |code| is_busy(&sqlx::Error::Database(Box::new(Reported(code))));
+    fn only_a_locked_file_keeps_the_connection() {
+        let busy = |code| is_busy(&reported(code));
         assert!(busy(5) && busy(6) && busy(15) && busy(261) && busy(517));
         assert!(!busy(10) && !busy(1) && !busy(13));
     }

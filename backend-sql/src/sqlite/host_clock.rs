@@ -37,7 +37,7 @@ impl HostClock {
     }
 
     /// Now. Read before a statement is sent, never after: a lease that is found over then is over, and one that is
-    /// counted from then ends no later for its holder than for everybody else.
+    /// counted from then ends no later for its holder than for other processes.
     pub(super) fn now(&self) -> HostTime {
         HostTime(micros(self.clock.now().since(Moment::ORIGIN)).saturating_sub(self.ahead))
     }
@@ -55,9 +55,9 @@ impl HostClock {
         self.boot.as_deref()
     }
 
-    /// True if what was written at `written_at`, in the boot `boot`, was certainly written in another boot than this
-    /// one. `now` must have been read *after* that was read: whoever wrote it in this boot read the clock before it
-    /// wrote, so what lies in the future is of another boot.
+    /// True if a row that was written at `written_at`, in the boot `boot`, was certainly written in another boot than this
+    /// one. `now` must have been read *after* the row: a process of this boot reads the clock before it writes, so a row from
+    /// the future is of another boot.
     pub(super) fn is_of_another_boot(&self, written_at: HostTime, boot: Option<&str>, now: HostTime) -> bool {
         match (boot, self.boot()) {
             (Some(theirs), Some(ours)) => theirs != ours,
@@ -152,7 +152,7 @@ mod tests {
     }
 
     #[test]
-    fn without_boot_ids_only_what_lies_in_the_future_is_of_another_boot() {
+    fn row_without_a_boot_id_is_of_another_boot_only_if_it_is_in_the_future() {
         for (ours, theirs) in [(None, None), (Some("a"), None), (None, Some("b"))] {
             assert!(!of_another_boot(ours, theirs, 0));
             assert!(!of_another_boot(ours, theirs, 50_000_000));
@@ -173,7 +173,7 @@ mod tests {
     }
 
     #[test]
-    fn a_wall_clock_that_is_no_token_counts_for_nothing() {
+    fn wall_clock_out_of_range_gives_token_1() {
         let unix = |wall| HostClock::for_test(None, wall).unix_micros();
         let in_seconds = |seconds| SystemTime::UNIX_EPOCH + Duration::from_secs(seconds);
         assert_eq!(unix(|| SystemTime::UNIX_EPOCH - Duration::from_secs(9)), 1);

@@ -1,11 +1,11 @@
-//! Why a write to the file fails: a limit that SQLite reports as a failure of the disk or as missing rights, or not at all.
+//! Limits of the file system and the process that SQLite reports as a failure of the disk or as missing rights, or not at all.
 
+use super::database_path::DatabasePath;
 use leasehold_core::{Error, ErrorKind};
 use rustix::fs::statvfs;
 use rustix::process::{Resource, getrlimit};
-use std::path::Path;
 
-/// What SQLite adds to a file at once, with some to spare: a part of the shared memory of WAL mode.
+/// The most that SQLite adds to a file at once, with some to spare: a part of the shared memory of WAL mode.
 const ROOM: u64 = 64 * 1024;
 
 /// A limit that a file has met.
@@ -18,8 +18,8 @@ pub(super) enum Limit {
 
 impl Limit {
     /// The limit that a failed write to the file has met, as far as it shows now; `None` if none does.
-    pub(super) fn behind(directory: &Path, file: &Path) -> Option<Self> {
-        if let Ok(disk) = statvfs(directory) {
+    pub(super) fn behind(path: &DatabasePath) -> Option<Self> {
+        if let Ok(disk) = statvfs(path.directory()) {
             if disk.f_bavail.saturating_mul(disk.f_frsize) < ROOM {
                 return Some(Self::Room);
             }
@@ -29,16 +29,12 @@ impl Limit {
             }
         }
         let limit = getrlimit(Resource::Fsize).current?;
-        let longest = ["", "-wal", "-shm"].map(|suffix| {
-            let mut path = file.as_os_str().to_owned();
-            path.push(suffix);
-            std::fs::metadata(path).map_or(0, |found| found.len())
-        });
-        (longest.into_iter().max()? + ROOM > limit).then_some(Self::FileSize(limit))
+        let [wal, shm] = path.side_files();
+        let lengths = [&path.file, &wal, &shm].map(|file| file.metadata().map_or(0, |found| found.len()));
+        (lengths.into_iter().max()? + ROOM > limit).then_some(Self::FileSize(limit))
     }
 
-    pub(super) fn error(self, file: &Path, kind: ErrorKind) -> Error {
-        let file = file.display();
+    pub(super) fn error(self, file: &DatabasePath, kind: ErrorKind) -> Error {
         let (message, help) = match self {
             Self::Room => (format!("the disk under {file} is full"), "make room on it"),
             Self::Inodes => (

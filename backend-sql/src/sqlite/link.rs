@@ -1,57 +1,83 @@
 use super::Shared;
 use super::connection::{Connection, Done, Query, Role};
-use super::failure::{Doing, failure, is_busy, is_misfit};
-use super::reader::Reader;
+use super::failure::{is_busy, is_misfit};
+use super::worker::Worker;
 use leasehold_core::{Error, ErrorKind, Result};
-use sqlx::sqlite::SqliteRow;
 use std::sync::Arc;
+use std::time::Duration;
+use tokio::time::timeout;
 
 /// How often a statement is run on a file that turns out to have been replaced.
 const TRIES: usize = 3;
+/// The time of a call for the disk, beside the waits for other writers: much longer than a disk takes that works.
+const DISK_TIME: Duration = Duration::from_secs(10);
 
-/// One connection: opened when it is first used, and again when its file is not the one under its path any more.
+/// A connection that is opened when it is first used, and again when its path leads to another file.
 #[derive(Debug)]
 pub(super) struct Link {
     shared: Arc<Shared>,
     role: Role,
     connection: Option<Connection>,
-    /// The reader, which a writer takes along when it turns to another file.
-    reader: Option<Arc<Reader>>,
+    /// The reader that leaves a replaced file together with this writer.
+    reader: Option<Worker>,
 }
 
 impl Link {
-    pub(super) fn of_reader(shared: &Arc<Shared>) -> Self {
-        Self { shared: Arc::clone(shared), role: Role::Reader, connection: None, reader: None }
+    pub(super) fn reader(shared: &Arc<Shared>) -> Self {
+        Self { shared: shared.clone(), role: Role::Reader, connection: None, reader: None }
     }
 
-    pub(super) fn of_writer(shared: &Arc<Shared>, reader: &Arc<Reader>) -> Self {
-        Self {
-            shared: Arc::clone(shared),
-            role: Role::Writer,
-            connection: None,
-            reader: Some(Arc::clone(reader)),
+    pub(super) fn writer(shared: &Arc<Shared>, reader: &Worker) -> Self {
+        Self { shared: shared.clone(), role: Role::Writer, connection: None, reader: Some(reader.clone()) }
+    }
+
+    /// Runs a statement; without a result if a reader finds no table.
+    ///
+    /// The result is that of the file to which the path leads after the statement. A statement that ran on a replaced file is repeated.
+    pub(super) async fn run(&mut self, query: impl Fn() -> Query + Send) -> Result<Done> {
+        let limit = self.time_limit();
+        in_time(limit, self.run_on_file(query)).await
+    }
+
+    /// Makes the file and the table if they are missing.
+    pub(super) async fn reopen(&mut self) -> Result<()> {
+        let limit = self.time_limit();
+        let reopen = async {
+            self.disconnect().await;
+            self.connected().await.map(drop)
+        };
+        in_time(limit, reopen).await
+    }
+
+    /// Gives the connection back. The driver closes it later on a thread of its own: it may copy the log into the file then, and
+    /// a process that ends meanwhile leaves that to the next.
+    pub(super) fn close(&mut self) {
+        self.connection = None;
+    }
+
+    /// Closes the connection, and waits for that.
+    pub(super) async fn disconnect(&mut self) {
+        if let Some(connection) = self.connection.take() {
+            connection.close().await;
         }
     }
 
-    /// The rows that a statement answers; none if a reader finds no table.
-    pub(super) async fn rows(&mut self, query: impl Fn() -> Query + Send) -> Result<Vec<SqliteRow>> {
-        Ok(self.run(query).await?.rows)
+    /// The time for one call, and the error after it: four waits for other writers, as when the file must be made first, and the disk.
+    fn time_limit(&self) -> (Duration, ErrorKind) {
+        (self.shared.options.busy_timeout * 4 + DISK_TIME, self.role.unknown())
     }
 
-    /// Runs a statement; nothing comes of it if a reader finds no table.
-    ///
-    /// The answer is that of the file which the path led to after it was given. What was done to another is repeated.
-    pub(super) async fn run(&mut self, query: impl Fn() -> Query + Send) -> Result<Done> {
+    async fn run_on_file(&mut self, query: impl Fn() -> Query + Send) -> Result<Done> {
         for turn in 1..=TRIES {
             let Some(connection) = self.connected().await? else {
                 return Ok(Done::default());
             };
-            if connection.files().were_in_place() {
+            if connection.files.were_in_place() {
                 match connection.run(query()).await {
-                    Ok(done) if connection.files().is_in_place() => return Ok(done),
-                    // The table may have been dropped; a new connection makes it again, or says what is there instead.
+                    Ok(done) if connection.files.is_in_place() => return Ok(done),
+                    // The table may have been dropped; a new connection makes it again, or names the object in its place.
                     Err(error) if is_misfit(&error) && turn < TRIES => {}
-                    Err(error) if connection.files().all_are_in_place() => return Err(self.failed(error)),
+                    Err(error) if connection.files.all_are_in_place() => return Err(self.failed(error)),
                     _ => {}
                 }
             }
@@ -60,58 +86,45 @@ impl Link {
         Err(self.replaced_too_often())
     }
 
-    /// Makes the file and the table if they are missing.
-    pub(super) async fn reopen(&mut self) -> Result<()> {
-        self.disconnect().await;
-        self.connected().await.map(|_| ())
-    }
-
-    /// Gives the connection back. The driver closes it on its own thread, which nobody waits for: it may copy the log
-    /// into the file then, and a process that ends meanwhile leaves that to the next.
-    pub(super) fn close(&mut self) {
-        self.connection = None;
-    }
-
-    /// Lets go of the file, and waits until SQLite has.
-    pub(super) async fn disconnect(&mut self) {
-        if let Some(connection) = self.connection.take() {
-            connection.close().await;
-        }
-    }
-
     async fn connected(&mut self) -> Result<Option<&mut Connection>> {
         if self.connection.is_none() {
-            let Shared { place, options, .. } = &*self.shared;
-            self.connection = Connection::open(place, options, self.role).await?;
+            self.connection = Connection::open(&self.shared.options, self.role).await?;
         }
         Ok(self.connection.as_mut())
     }
 
-    /// After anything but a busy file the connection is given up: the next one looks at everything anew.
+    /// After any error but a busy file the connection is given up: the next one checks everything anew.
     fn failed(&mut self, error: sqlx::Error) -> Error {
         if !is_busy(&error) {
             self.connection = None;
         }
-        let doing = match self.role {
-            Role::Writer => Doing::Writing,
-            Role::Reader => Doing::Reading,
-        };
-        let Shared { place, options, .. } = &*self.shared;
-        failure(error, doing, place.file(), options.busy_timeout)
+        self.shared.options.failure(error, self.role.unknown())
     }
 
     async fn leave_file(&mut self) {
-        let file = self.shared.place.file().display();
+        let file = &self.shared.options.path;
         tracing::warn!(target: "leasehold", "store_replaced: {file}, a side file of it or its table is gone; the locks in it are lost");
         self.disconnect().await;
         if let Some(reader) = &self.reader {
-            reader.leave_file().await;
+            let left = reader.call(async |mut link| {
+                link.disconnect().await;
+                Ok(())
+            });
+            // If the runtime ends, the reader notices the replaced file by itself.
+            let _ = left.await;
         }
     }
 
     fn replaced_too_often(&self) -> Error {
-        let file = self.shared.place.file().display();
+        let file = &self.shared.options.path;
         Error::new(ErrorKind::Unavailable, format!("{file} was replaced {TRIES} times while it was used"))
             .with_help("find out who deletes it or its side files; clean-up jobs of temporary directories do")
     }
+}
+
+async fn in_time<T>((time, kind): (Duration, ErrorKind), call: impl Future<Output = Result<T>>) -> Result<T> {
+    timeout(time, call).await.unwrap_or_else(|_| {
+        Err(Error::new(kind, format!("the database did not answer within {time:?}"))
+            .with_help("look at the disk under it; a frozen or failing one stops every write"))
+    })
 }

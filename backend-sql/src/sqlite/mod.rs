@@ -1,123 +1,85 @@
 //! SQLite: the table of leases in one file, for the processes of one host.
 //!
-//! | looking for | it is in |
+//! | subject | file |
 //! |---|---|
-//! | what a grant, a renewal, a release is | `acquire_one.sql`, `renew.sql`, `release_one.sql`; of several names, and of what is not free: `acquire.sql`, `release.sql` |
-//! | how many callers share one statement | `writer.rs`, `batch.rs` |
-//! | which files are refused | `place.rs`, `schema.rs` |
-//! | what time it is, and which boot | `host_clock.rs` |
+//! | a grant, a renewal, a release | `acquire.sql`, `renew.sql`, `release.sql` |
+//! | several callers in one statement | `batch.rs` |
+//! | the readers of a shared hold | `readers.rs`, `replace.sql` |
+//! | the turns of a connection | `worker.rs` |
 //! | a file that is deleted under its users | `link.rs`, `files.rs` |
-//! | what an error of SQLite means | `failure.rs` |
+//! | the files and tables that are refused | `database_path.rs`, `schema.rs` |
+//! | the host's clock and boot | `host_clock.rs` |
+//! | errors of SQLite | `failure.rs`, `limit.rs` |
 //!
 //! A statement that writes is a transaction of its own, and takes the lock of the file before it reads anything. If it
 //! cannot have it, SQLite waits by its busy time-out and then looks at the file anew (`btreeBeginTrans` in its sources
-//! turns `SQLITE_BUSY_SNAPSHOT` into a retry exactly if no transaction was open). So there is no `BEGIN` here: nothing
-//! that reads and then writes, nothing that fails because of what it has read, and nothing that a dropped future could
-//! leave open.
+//! turns `SQLITE_BUSY_SNAPSHOT` into a retry exactly if no transaction was open). So there is no `BEGIN` here: no
+//! transaction that reads and then writes, none that fails because of a change since its read, and none that a dropped future
+//! could leave open.
 
 mod batch;
 #[cfg(feature = "bench")]
 pub(crate) mod bench;
 mod check;
 mod connection;
+mod create_file;
+mod database_path;
 mod failure;
 mod file_system;
 mod files;
 mod host_clock;
 mod limit;
 mod link;
-mod making;
 mod options;
-mod place;
-mod reader;
-mod reads;
+mod readers;
+mod rows;
 mod schema;
 mod semantics;
-mod service;
 #[cfg(test)]
 mod tests;
-mod time_limit;
-mod writer;
-mod writes;
+mod worker;
 
-use crate::lease::{Granting, LeaseTable, NextRow, ReaderTable, Row, SharedRow, foreign_row};
+use crate::lease::{Granting, LeaseTable, Row};
 use crate::names::range;
 use async_trait::async_trait;
-use batch::{Batch, plain};
-use failure::{Doing, failure};
-use host_clock::HostClock;
+use batch::{Batch, Kind};
+use connection::Query;
+use host_clock::{HostClock, micros};
 use leasehold_core::{
     Claim, Error, ErrorKind, FencingToken, Finding, LockName, Namespace, Purge, Result, Semantics,
 };
 use leasehold_store_url::StoreUrl;
-use options::{Options, TableName};
-use place::Place;
-use reader::{Reader, Reading};
+use link::Link;
+use options::Options;
+use rows::read_row;
+use sqlx::{AssertSqlSafe, Row as _};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 use tokio::sync::OnceCell;
-use writer::Writer;
-
-/// How long a statement may take beyond the waits for other writers: much longer than a disk takes that works.
-const DISK_WITHIN: Duration = Duration::from_secs(10);
+use worker::Worker;
 
 /// The table of leases.
+///
+/// It has a connection that writes, because SQLite runs one write at a time, and one that only reads, so that reads do not wait for
+/// writes.
 #[derive(Debug)]
 pub(crate) struct Table {
     shared: Arc<Shared>,
-    reader: Arc<Reader>,
-    writer: Writer,
+    reader: Worker,
+    writer: Worker,
+    batch: Batch,
     /// Set once the table is known to have the column of readers.
     has_sharers: OnceCell<()>,
     closed: AtomicBool,
 }
 
-/// What a table, its reader and its writer have in common.
+/// The settings of a table and its connections.
 #[derive(Debug)]
 struct Shared {
     options: Options,
-    place: Place,
     namespace: Namespace,
     clock: HostClock,
-    statements: Statements,
-}
-
-/// The statements for one table, comments taken out.
-#[derive(Debug)]
-struct Statements {
-    acquire: Batch,
-    acquire_one: Arc<str>,
-    renew: Batch,
-    release: Batch,
-    end_grant: Arc<str>,
-    look: Arc<str>,
-    list: Arc<str>,
-    idle: Arc<str>,
-    purge: Arc<str>,
-    some_names: Arc<str>,
-    make_row: Arc<str>,
-    replace: Arc<str>,
-}
-
-impl Statements {
-    fn for_table(table: &TableName) -> Self {
-        Self {
-            acquire: Batch::new(include_str!("acquire.sql"), table, 3, 4),
-            acquire_one: plain(include_str!("acquire_one.sql"), table).into(),
-            renew: Batch::new(include_str!("renew.sql"), table, 2, 3),
-            release: Batch::new(include_str!("release.sql"), table, 2, 3)
-                .with_one(include_str!("release_one.sql"), table),
-            end_grant: plain(include_str!("end_grant.sql"), table).into(),
-            look: plain(include_str!("look.sql"), table).into(),
-            list: plain(include_str!("list.sql"), table).into(),
-            idle: plain(include_str!("idle.sql"), table).into(),
-            purge: plain(include_str!("purge.sql"), table).into(),
-            some_names: plain(include_str!("some_names.sql"), table).into(),
-            make_row: plain(include_str!("make_row.sql"), table).into(),
-            replace: plain(include_str!("replace.sql"), table).into(),
-        }
-    }
 }
 
 impl Table {
@@ -126,18 +88,13 @@ impl Table {
     }
 
     fn with_clock(options: Options, namespace: &Namespace, clock: HostClock) -> Self {
-        let shared = Arc::new(Shared {
-            place: Place::new(&options),
-            namespace: namespace.clone(),
-            clock,
-            statements: Statements::for_table(&options.table),
-            options,
-        });
-        let reader = Arc::new(Reader::new(&shared));
+        let shared = Arc::new(Shared { options, namespace: namespace.clone(), clock });
+        let reader = Worker::new(Link::reader(&shared));
         Self {
-            writer: Writer::new(&shared, &reader),
+            writer: Worker::new(Link::writer(&shared, &reader)),
             reader,
             shared,
+            batch: Batch::default(),
             has_sharers: OnceCell::new(),
             closed: AtomicBool::new(false),
         }
@@ -149,6 +106,39 @@ impl Table {
         }
         Ok(())
     }
+
+    /// Makes the file and the table if they are missing.
+    async fn open(&self) -> Result<()> {
+        self.writer.call(async |mut link| link.reopen().await).await
+    }
+
+    /// The last of some stored names from `first` on and before `end`; none if there is none there.
+    async fn last_of_some(&self, first: &[u8], end: &[u8]) -> Result<Option<Vec<u8>>> {
+        let (shared, first, end) = (self.shared.clone(), first.to_vec(), end.to_vec());
+        let query =
+            move || shared.query(include_str!("some_names.sql")).bind(first.clone()).bind(end.clone());
+        let rows = self.reader.run(query).await?.rows;
+        let last = rows.first().map_or(Ok(None), |row| row.try_get(0));
+        last.map_err(|error| self.shared.unreadable(error))
+    }
+
+    /// Deletes, or counts, the stored names from `first` on and before `end` that have been idle for `idle`.
+    async fn purge_some(&self, first: Vec<u8>, end: Vec<u8>, idle: Duration, purge: Purge) -> Result<u64> {
+        let shared = self.shared.clone();
+        let query = move || {
+            let text =
+                if purge == Purge::Delete { include_str!("purge.sql") } else { include_str!("idle.sql") };
+            let token = shared.clock.unix_micros().saturating_sub(micros(idle));
+            let query = shared.query(text).bind(first.clone()).bind(end.clone());
+            query.bind(shared.clock.now().0).bind(token)
+        };
+        let done = self.writer.run(query).await?;
+        if purge == Purge::Delete {
+            return Ok(done.changed);
+        }
+        let count = done.rows.first().map_or(Ok(0_i64), |row| row.try_get(0));
+        count.map(i64::unsigned_abs).map_err(|error| self.shared.unreadable(error))
+    }
 }
 
 #[async_trait]
@@ -156,42 +146,47 @@ impl LeaseTable for Table {
     /// Asks for the row of a claim's name. If it is refused because of a lease of an earlier boot, that lease is ended, and
     /// the row is free for the next attempt.
     async fn grant(&self, claim: &Claim) -> Result<Granting> {
-        self.check_open()?;
-        if let Some(token) = self.writer.grant(claim).await? {
-            return Ok(Granting::Granted(token));
+        let granted = self.change(Kind::Grant, vec![(claim.clone(), claim.ttl())]).await?;
+        if let Some(token) = granted.get(&claim.owner()) {
+            return Ok(Granting::Granted(*token));
         }
-        let Some(seen) = self.see(claim.name()).await? else {
+        let Some((row, of_another_boot)) = self.read(claim.name(), read_row).await? else {
             return Ok(Granting::Refused(None));
         };
-        if seen.of_another_boot {
-            self.writer.end_grant(claim.name(), seen.row.token).await?;
+        if of_another_boot {
+            self.end_grant(claim.name(), row.token).await?;
         }
-        Ok(Granting::Refused(Some(seen.row)))
+        Ok(Granting::Refused(Some(row)))
     }
 
     async fn renew(&self, claims: &[Claim]) -> Vec<Result<bool>> {
-        let renewed = match self.check_open() {
-            Ok(()) => self.writer.renew(claims).await,
-            Err(error) => Err(error),
+        let changes = claims.iter().map(|claim| (claim.clone(), claim.ttl())).collect();
+        let renewed = self.change(Kind::Renew, changes).await;
+        let is_renewed = |claim: &Claim| match &renewed {
+            Ok(renewed) => Ok(renewed.contains_key(&claim.owner())),
+            Err(error) => Err(error.clone()),
         };
-        match renewed {
-            Ok(renewed) => renewed,
-            Err(error) => claims.iter().map(|_| Err(error.clone())).collect(),
-        }
+        claims.iter().map(is_renewed).collect()
     }
 
     async fn release(&self, claim: &Claim, linger: Duration) -> Result<bool> {
-        self.check_open()?;
-        self.writer.release(claim, linger).await
+        let released = self.change(Kind::Release, vec![(claim.clone(), linger)]).await?;
+        Ok(released.contains_key(&claim.owner()))
     }
 
     async fn end_grant(&self, name: &LockName, token: FencingToken) -> Result<bool> {
         self.check_open()?;
-        self.writer.end_grant(name, token).await
+        let (shared, name) = (self.shared.clone(), self.shared.stored_name(name));
+        let token = i64::try_from(token.get()).unwrap_or(i64::MAX);
+        let query = move || {
+            let query = shared.query(include_str!("end_grant.sql"));
+            query.bind(shared.clock.now().0).bind(name.clone()).bind(token)
+        };
+        Ok(self.writer.run(query).await?.changed == 1)
     }
 
     async fn look(&self, name: &LockName) -> Result<Option<Row>> {
-        Ok(self.see(name).await?.map(|seen| seen.row))
+        Ok(self.read(name, read_row).await?.map(|(row, _)| row))
     }
 
     async fn look_at_each(&self, names: &[&LockName]) -> Result<Vec<Row>> {
@@ -202,43 +197,54 @@ impl LeaseTable for Table {
         Ok(rows)
     }
 
+    /// Rows that another program has written are left out.
     async fn list(&self, prefix: &str) -> Result<Vec<Row>> {
-        let seen = self.see_all(self.namespace().stored(prefix).as_bytes()).await?;
-        Ok(seen.into_iter().map(|seen| seen.row).collect())
+        self.check_open()?;
+        let shared = self.shared.clone();
+        let (first, end) = range(self.namespace().stored(prefix));
+        let query = move || shared.query(include_str!("list.sql")).bind(first.clone()).bind(end.clone());
+        let rows = self.reader.run(query).await?.rows;
+        let rows = rows.iter().filter_map(|row| read_row(row, &self.shared.clock).ok());
+        Ok(rows.map(|(row, _)| row).collect())
     }
 
-    /// Some names at a time, whatever becomes of them, so that nobody waits for long.
+    /// A limited number of names at a time, because other calls wait meanwhile.
     async fn purge(&self, idle: Duration, purge: Purge) -> Result<u64> {
         self.check_open()?;
-        // Nothing is made for who only looks.
-        if !self.shared.place.file().exists() {
+        // A count creates no store.
+        if !self.shared.options.path.file.exists() {
             return Ok(0);
         }
-        let (mut first, behind) = range(self.namespace().stored(""));
-        let mut forgotten = 0;
-        while let Some(last) = self.last_of_some(&first, &behind).await? {
-            // The smallest that is larger.
-            let next = [last.as_slice(), &[0]].concat();
-            forgotten += self.writer.purge((first, next.clone()), idle, purge).await?;
+        let (mut first, end) = range(self.namespace().stored(""));
+        let mut purged = 0;
+        while let Some(last) = self.last_of_some(&first, &end).await? {
+            let next = next_name(&last);
+            purged += self.purge_some(first, next.clone(), idle, purge).await?;
             first = next;
         }
-        Ok(forgotten)
+        Ok(purged)
     }
 
     async fn init(&self) -> Result<()> {
         self.check_open()?;
-        self.writer.open().await
+        self.open().await
     }
 
     fn init_script(&self) -> String {
-        let create = schema::create_statement(&self.shared.options.table);
-        format!("PRAGMA journal_mode = WAL;\n\n{create}")
+        let create = self.shared.options.table.statement(include_str!("schema.sql"));
+        format!("PRAGMA journal_mode = WAL;\n\n{create}\n")
     }
 
     async fn close(&self) {
         self.closed.store(true, Ordering::Release);
-        self.writer.close().await;
-        self.reader.close().await;
+        for worker in [&self.writer, &self.reader] {
+            let closed = worker.call(async |mut link| {
+                link.close();
+                Ok(())
+            });
+            // If the runtime has ended, the connection closes with the table.
+            let _ = closed.await;
+        }
     }
 
     /// Never: waiters poll.
@@ -251,17 +257,17 @@ impl LeaseTable for Table {
     }
 
     async fn is_there(&self) -> Result<bool> {
-        Ok(!self.reader.rows(Reading::JournalMode).await?.is_empty())
+        Ok(self.journal_mode().await?.is_some())
     }
 
     async fn forget(&self, name: &LockName) -> Result<()> {
         let name = self.shared.stored_name(name);
-        let next = [name.as_slice(), &[0]].concat();
-        self.writer.purge((name, next), Duration::ZERO, Purge::Delete).await.map(drop)
+        let next = next_name(&name);
+        self.purge_some(name, next, Duration::ZERO, Purge::Delete).await.map(drop)
     }
 
     fn semantics(&self) -> Semantics {
-        semantics::semantics(self.shared.options.allow_network_fs)
+        semantics::semantics(self.shared.options.path.allow_network_fs)
     }
 
     fn namespace(&self) -> &Namespace {
@@ -269,44 +275,27 @@ impl LeaseTable for Table {
     }
 }
 
-#[async_trait]
-impl ReaderTable for Table {
-    async fn read_shared(&self, name: &LockName, _: bool) -> Result<Option<SharedRow>> {
-        // The writer adds the column to a table of schema 1. A look at a store that is not there makes none.
-        if self.shared.place.file().exists() {
-            self.has_sharers.get_or_try_init(|| self.writer.open()).await?;
-        }
-        self.see_shared(name).await
-    }
-
-    async fn make_row(&self, name: &LockName) -> Result<()> {
-        self.check_open()?;
-        self.writer.make_row(name).await
-    }
-
-    async fn replace(&self, name: &LockName, was: &SharedRow, next: &NextRow, _: bool) -> Result<bool> {
-        self.check_open()?;
-        self.writer.replace(name, was, next).await
-    }
-
-    fn foreign(&self, name: &LockName) -> Error {
-        foreign_row(name, &self.shared.place.file().display())
-    }
-}
-
 impl Shared {
-    /// How long one call may take: four waits for other writers, as when the file must be made first, and the disk. A grant is
-    /// one of the call's statements or two.
-    fn answers_within(&self) -> Duration {
-        self.options.busy_timeout * 4 + DISK_WITHIN
+    /// A statement for the table, to which values are bound.
+    fn query(&self, template: &str) -> Query {
+        sqlx::query(AssertSqlSafe(self.options.table.statement(template)))
     }
 
     fn stored_name(&self, name: &LockName) -> Vec<u8> {
         self.namespace.stored(name.as_str()).into_bytes()
     }
 
-    fn unreadable(&self, error: sqlx::Error) -> Error {
-        let file = self.place.file();
-        failure(error, Doing::Reading, file, self.options.busy_timeout)
+    /// The boot, as it is bound to statements.
+    fn boot(&self) -> Option<String> {
+        self.clock.boot().map(str::to_owned)
     }
+
+    fn unreadable(&self, error: sqlx::Error) -> Error {
+        self.options.failure(error, ErrorKind::Unavailable)
+    }
+}
+
+/// The smallest name that is larger.
+fn next_name(name: &[u8]) -> Vec<u8> {
+    [name, &[0]].concat()
 }

@@ -1,3 +1,4 @@
+use super::database_path::DatabasePath;
 use leasehold_core::{Error, Result};
 use leasehold_store_url::StoreUrl;
 use std::fmt;
@@ -8,15 +9,12 @@ const BUSY_TIMEOUT: Duration = Duration::from_secs(2);
 const BUSY_AT_LEAST: Duration = Duration::from_millis(10);
 const BUSY_AT_MOST: Duration = Duration::from_secs(60);
 
-/// What a URL says of the store.
+/// The parts of a store URL.
 #[derive(Clone, Debug)]
 pub(super) struct Options {
-    /// Absolute, so that a change of the working directory does not change the store, and so that SQLite reads neither a
-    /// `file:` URI nor `:memory:` out of it.
-    pub(super) file: PathBuf,
+    pub(super) path: DatabasePath,
     pub(super) table: TableName,
     pub(super) busy_timeout: Duration,
-    pub(super) allow_network_fs: bool,
 }
 
 /// The name of a table: letters, digits and underscores, so that it can stand in a statement.
@@ -26,16 +24,13 @@ pub(super) struct TableName(String);
 impl Options {
     pub(super) fn parse(url: &StoreUrl) -> Result<Self> {
         let mut query = url.query();
-        let options = Self {
-            file: parse_file(url)?,
-            table: TableName::parse(query.take("table"))?,
-            busy_timeout: check_busy_timeout(query.take_duration("busy_timeout")?)?,
-            allow_network_fs: query
-                .take_choice("allow_network_fs", &[("yes", true), ("no", false)])?
-                .unwrap_or(false),
-        };
+        let file = parse_file(url)?;
+        let table = TableName::parse(query.take("table"))?;
+        let busy_timeout = check_busy_timeout(query.take_duration("busy_timeout")?)?;
+        let allow = query.take_choice("allow_network_fs", &[("yes", true), ("no", false)])?;
         query.finish()?;
-        Ok(options)
+        let path = DatabasePath { file, allow_network_fs: allow.unwrap_or(false) };
+        Ok(Self { path, table, busy_timeout })
     }
 }
 
@@ -44,9 +39,7 @@ impl TableName {
     const MAX_BYTES: usize = 63;
 
     fn parse(name: Option<String>) -> Result<Self> {
-        let Some(name) = name else {
-            return Ok(Self::default());
-        };
+        let name = name.unwrap_or_else(|| Self::DEFAULT.to_owned());
         let good = name.len() <= Self::MAX_BYTES
             && name.starts_with(|c: char| c.is_ascii_alphabetic() || c == '_')
             && name.chars().all(|c| c.is_ascii_alphanumeric() || c == '_');
@@ -71,24 +64,16 @@ impl TableName {
         &self.0
     }
 
-    /// The name as it stands in a statement: `order` is a good name too.
-    pub(super) fn quoted(&self) -> String {
-        format!("\"{}\"", self.0)
+    /// A statement for this table, without its comments, which are for readers of the file. `order` is a good name too, so
+    /// it is quoted.
+    pub(super) fn statement(&self, template: &str) -> String {
+        let lines: Vec<&str> = template.lines().filter(|line| !line.starts_with("--")).collect();
+        lines.join("\n").replace("{table}", &format!("\"{}\"", self.0))
     }
 }
 
-impl Default for TableName {
-    fn default() -> Self {
-        Self(Self::DEFAULT.to_owned())
-    }
-}
-
-impl fmt::Display for TableName {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(&self.0)
-    }
-}
-
+/// Absolute, so that a change of the working directory does not change the store, and so that SQLite reads neither a
+/// `file:` URI nor `:memory:` out of it.
 fn parse_file(url: &StoreUrl) -> Result<PathBuf> {
     if url.authority().is_ok_and(|server| server.user.is_some() || server.password.is_some()) {
         return Err(invalid(
@@ -131,8 +116,8 @@ fn parse_file(url: &StoreUrl) -> Result<PathBuf> {
     })
 }
 
-/// True for `sqlite://path`, but not for `sqlite:///path`: what is meant may be `sqlite:${HOME}/path` with a home of `/`,
-/// and the relative path that it would be is another store in every working directory.
+/// True for `sqlite://path`, but not for `sqlite:///path`: it may come from `sqlite:${HOME}/path` with a home of `/`,
+/// and as a relative path it would be another store in every working directory.
 fn has_two_slashes(url: &StoreUrl) -> bool {
     let shown = url.to_string();
     let body = shown.strip_prefix(url.scheme()).and_then(|rest| rest.strip_prefix("://"));

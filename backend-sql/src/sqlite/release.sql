@@ -1,14 +1,13 @@
--- Ends the lease of each claim whose owner holds it now, and answers which those were.
+-- Ends the lease of each claim whose owner holds it now, and answers the owner and the token of each.
 --
--- Others are kept out until linger_until. The owner stays in the row and holds nothing any more.
+-- Others are kept out until the linger ends. The owner stays in the row and holds nothing any more.
 --
--- :1 host time now   :2 boot id
-WITH claim (name, owner, linger_until) AS (VALUES {claims})
+-- ?1 claims: a JSON array of [name in hex, owner in hex, end of the linger]   ?2 host time now   ?3 boot id
 UPDATE {table} AS lease SET
     ends_at      = 0,
-    linger_until = claim.linger_until,
-    written_at   = :1,
-    boot         = :2
-FROM claim
-WHERE lease.name = claim.name AND lease.owner = claim.owner AND lease.ends_at > :1
-RETURNING owner;
+    linger_until = claim.value ->> 2,
+    written_at   = ?2,
+    boot         = ?3
+FROM json_each(?1) AS claim
+WHERE lease.name = unhex(claim.value ->> 0) AND lease.owner = unhex(claim.value ->> 1) AND lease.ends_at > ?2
+RETURNING owner, token;

@@ -1,7 +1,7 @@
--- What release.sql does, for one claim: without the tables of claims and of answers, which SQLite would have to make and to
--- read. Whether the claim held is told by the number of changed rows.
+-- The same as release.sql for one claim, without a table of claims and one of answers; the number of changed rows says whether the
+-- claim held.
 --
--- ?1 name   ?2 owner   ?3 until when others are kept out   ?4 host time now   ?5 boot id
+-- ?1 name   ?2 owner   ?3 end of the linger   ?4 host time now   ?5 boot id
 UPDATE {table} SET
     ends_at      = 0,
     linger_until = ?3,

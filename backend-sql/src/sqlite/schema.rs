@@ -1,151 +1,104 @@
-//! What the table must look like, and what to say of one that looks otherwise.
+//! The columns that the table must have, and the errors of a table that has others.
 
-use super::options::TableName;
+use super::options::Options;
 use leasehold_core::{Error, ErrorKind, Result};
 use std::fmt;
-use std::path::Path;
 
-/// Made on first use, and kept by SQLite with its comments, the version among them.
-const CREATE: &str = include_str!("schema.sql");
+/// The comment in `schema.sql`, which SQLite keeps with the table.
 const MARK: &str = "leasehold schema ";
 const VERSION: u32 = 2;
 /// The column that tables of schema 1 lack.
 const ADDED: &str = "sharers";
+const COLUMNS: [(&str, &str); 10] = [
+    ("name", "BLOB NOT NULL PRIMARY KEY"),
+    ("owner", "BLOB NOT NULL"),
+    ("token", "INTEGER NOT NULL"),
+    ("ends_at", "INTEGER NOT NULL"),
+    ("linger_until", "INTEGER NOT NULL"),
+    ("written_at", "INTEGER NOT NULL"),
+    ("boot", "TEXT"),
+    ("acquired_at", "INTEGER NOT NULL"),
+    ("holder", "TEXT NOT NULL"),
+    (ADDED, "TEXT NOT NULL"),
+];
 
-/// Something that goes by the table's name.
-#[derive(Debug)]
-pub(super) struct Object {
-    pub(super) kind: String,
-    pub(super) name: String,
-    /// The statement that made it, as SQLite keeps it. `None` for an index that is part of a constraint.
-    pub(super) sql: Option<String>,
+/// The kind, the name and the statement of an object, as SQLite keeps them. An index that is part of a constraint has no statement.
+pub(super) type Object = (String, String, Option<String>);
+/// The name of a column, and its definition.
+pub(super) type Column = (String, String);
+
+/// The state of the table in a file.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Schema {
+    Missing,
+    /// Of schema 1: a column is missing.
+    Old,
+    Present,
 }
 
-/// A column, as SQLite describes it.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub(super) struct Column {
-    pub(super) name: String,
-    pub(super) kind: String,
-    pub(super) not_null: bool,
-    pub(super) in_primary_key: bool,
-}
-
-/// What is to be thought of what is there.
-#[derive(Debug)]
-pub(super) enum Found {
-    Nothing,
-    Ours,
-    /// A table whose statement is not the one we would have made it with: its columns decide.
-    Table,
-}
-
-pub(super) fn create_statement(table: &TableName) -> String {
-    CREATE.replace("{table}", &table.quoted())
-}
-
-/// Judges what goes by the table's name.
+/// Judges the objects with the table's name, and its columns.
 ///
 /// A trigger is refused as well: it runs inside our statements, and could do anything to them.
-pub(super) fn judge(table: &TableName, file: &Path, objects: &[Object]) -> Result<Found> {
-    if let Some(trigger) = objects.iter().find(|object| object.kind == "trigger") {
-        return Err(foreign(table, file, format_args!("it has a trigger, {:?}", trigger.name)));
+pub(super) fn judge(options: &Options, objects: &[Object], columns: &[Column]) -> Result<Schema> {
+    if let Some((_, name, _)) = objects.iter().find(|(kind, ..)| kind == "trigger") {
+        return Err(foreign(options, format_args!("it has a trigger, {name:?}")));
     }
-    let named = |object: &&Object| object.name.eq_ignore_ascii_case(table.as_str());
-    let Some(object) = objects.iter().find(named) else {
-        return Ok(Found::Nothing);
-    };
-    if object.kind != "table" {
-        return Err(foreign(table, file, format_args!("it is a {}", object.kind)));
-    }
-    let sql = object.sql.as_deref().unwrap_or_default();
-    match version(sql) {
-        Some(version) if version > VERSION => Err(newer(table, file, version)),
-        _ if definition(sql) == definition(&create_statement(table)) => Ok(Found::Ours),
-        _ => Ok(Found::Table),
+    let is_table = |(_, name, _): &&Object| name.eq_ignore_ascii_case(options.table.as_str());
+    match objects.iter().find(is_table) {
+        None => Ok(Schema::Missing),
+        Some((kind, _, statement)) if kind == "table" => {
+            match version(statement.as_deref().unwrap_or_default()) {
+                Some(version) if version > VERSION => Err(newer(options, version)),
+                _ => check_columns(options, columns),
+            }
+        }
+        Some((kind, ..)) => Err(foreign(options, format_args!("it is a {kind}"))),
     }
 }
 
-/// Compares the columns that a table has with those that it must have. False if it is of schema 1, and has the rest.
-pub(super) fn check_columns(table: &TableName, file: &Path, found: &[Column]) -> Result<bool> {
-    let is_old = found.iter().all(|column| column.name != ADDED);
-    for wanted in columns().into_iter().filter(|wanted| !is_old || wanted.name != ADDED) {
-        let Some(found) = found.iter().find(|column| column.name == wanted.name) else {
-            return Err(foreign(table, file, format_args!("it has no column {}", wanted.name)));
-        };
-        if *found != wanted {
-            return Err(foreign(table, file, format_args!("its column {found} should be {wanted}")));
+fn check_columns(options: &Options, found: &[Column]) -> Result<Schema> {
+    let is_old = found.iter().all(|(name, _)| name != ADDED);
+    for (name, wanted) in COLUMNS.into_iter().filter(|(name, _)| !is_old || *name != ADDED) {
+        match found.iter().find(|column| column.0 == name) {
+            None => return Err(foreign(options, format_args!("it has no column {name}"))),
+            Some((_, found)) if found != wanted => {
+                let difference = format_args!("its column {name} {found} should be {name} {wanted}");
+                return Err(foreign(options, difference));
+            }
+            Some(_) => {}
         }
     }
-    let known = columns();
-    match found.iter().find(|column| !known.contains(column)) {
-        Some(column) => Err(foreign(table, file, format_args!("it has a column too many, {column}"))),
-        None => Ok(!is_old),
+    match found.iter().find(|(name, _)| COLUMNS.iter().all(|known| known.0 != name)) {
+        Some((name, kind)) => Err(foreign(options, format_args!("it has a column too many, {name} {kind}"))),
+        None if is_old => Ok(Schema::Old),
+        None => Ok(Schema::Present),
     }
 }
 
-fn columns() -> [Column; 10] {
-    [
-        ("name", "BLOB"),
-        ("owner", "BLOB"),
-        ("token", "INTEGER"),
-        ("ends_at", "INTEGER"),
-        ("linger_until", "INTEGER"),
-        ("written_at", "INTEGER"),
-        ("boot", "TEXT"),
-        ("acquired_at", "INTEGER"),
-        ("holder", "TEXT"),
-        (ADDED, "TEXT"),
-    ]
-    .map(|(name, kind)| Column {
-        name: name.to_owned(),
-        kind: kind.to_owned(),
-        not_null: name != "boot",
-        in_primary_key: name == "name",
-    })
-}
-
-/// The version that stands in the table's own comment.
-fn version(sql: &str) -> Option<u32> {
-    let (_, rest) = sql.split_once(MARK)?;
+/// The version in the table's own comment.
+fn version(statement: &str) -> Option<u32> {
+    let (_, rest) = statement.split_once(MARK)?;
     let end = rest.find(|c: char| !c.is_ascii_digit()).unwrap_or(rest.len());
     rest[..end].parse().ok()
 }
 
-/// What stands behind the table's name: SQLite keeps that as it was written, and rewrites what is in front of it.
-fn definition(sql: &str) -> Option<&str> {
-    let definition = sql.get(sql.find('(')?..)?;
-    Some(definition.trim_end().trim_end_matches(';'))
-}
-
-fn foreign(table: &TableName, file: &Path, difference: fmt::Arguments<'_>) -> Error {
-    Error::new(
-        ErrorKind::Misconfigured,
-        format!("the table {table} in {} is not ours: {difference}", file.display()),
-    )
-    .with_help("name another file, or another table with table=NAME; this one was left as it is")
+fn foreign(options: &Options, difference: fmt::Arguments<'_>) -> Error {
+    misconfigured(options, format_args!("is not ours: {difference}"))
+        .with_help("name another file, or another table with table=NAME; this one was left as it is")
 }
 
 /// The error of a reader: the next writer adds the column.
-pub(super) fn older(table: &TableName, file: &Path) -> Error {
-    let message =
-        format!("the table {table} in {} has schema 1, and this program reads {VERSION}", file.display());
-    Error::new(ErrorKind::Misconfigured, message)
+pub(super) fn older(options: &Options) -> Error {
+    misconfigured(options, format_args!("has schema 1, and this program reads {VERSION}"))
         .with_help("run `leasehold init`; the first acquisition by this program does the same")
 }
 
-fn newer(table: &TableName, file: &Path, version: u32) -> Error {
-    let message = format!(
-        "the table {table} in {} has schema {version}, and this program knows {VERSION}",
-        file.display()
-    );
-    Error::new(ErrorKind::Misconfigured, message)
+fn newer(options: &Options, version: u32) -> Error {
+    misconfigured(options, format_args!("has schema {version}, and this program knows {VERSION}"))
         .with_help("update this program, or name another table with table=NAME")
 }
 
-impl fmt::Display for Column {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "{} {}", self.name, self.kind)?;
-        f.write_str(if self.not_null { " NOT NULL" } else { "" })?;
-        f.write_str(if self.in_primary_key { " PRIMARY KEY" } else { "" })
-    }
+fn misconfigured(options: &Options, problem: fmt::Arguments<'_>) -> Error {
+    let message = format!("the table {} in {} {problem}", options.table.as_str(), options.path);
+    Error::new(ErrorKind::Misconfigured, message)
 }

@@ -1,17 +1,17 @@
 use leasehold_core::{ExpiryClock, Fault, Outcome, Promises, Reach, Semantics, Sharing, WakeUp};
 use std::time::Duration;
 
-/// How long a waiter sleeps at most before it looks again. A look is a read of some 15 µs that holds up nobody.
-const LOOK_EVERY: Duration = Duration::from_millis(50);
+/// The longest pause between two polls of a waiter. A poll is a read, which holds up no writer.
+const POLL_EVERY: Duration = Duration::from_millis(50);
 
-/// What SQLite promises: of one host, on its monotonic clock.
+/// The promises of SQLite: for one host, on its monotonic clock.
 pub(super) fn semantics(allow_network_fs: bool) -> Semantics {
     let promises = Promises::new(|fault| promise(fault, allow_network_fs));
     let mut semantics = Semantics::lease("sqlite", "lease", promises);
     semantics.reach = Reach::Host;
     semantics.expiry_clock = ExpiryClock::Host;
     semantics.sharing = Sharing::WriterFirst;
-    semantics.wake_up = WakeUp::Poll { at_most: LOOK_EVERY };
+    semantics.wake_up = WakeUp::Poll { at_most: POLL_EVERY };
     semantics
 }
 

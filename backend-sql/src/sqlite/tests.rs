@@ -1,11 +1,10 @@
-//! What needs a hand on the clock or on the queue of the writer. The rest is tested from outside.
+//! Cases that set the clock or the queue of the writer. The rest is tested from outside.
 
-use super::link::Link;
 use super::*;
 use crate::lease::Standing;
 use leasehold_core::OwnerId;
 use sqlx::sqlite::{SqliteConnectOptions, SqliteConnection};
-use sqlx::{AssertSqlSafe, ConnectOptions as _, Executor as _};
+use sqlx::{ConnectOptions as _, Executor as _};
 use std::future::poll_fn;
 use std::pin::Pin;
 use std::pin::pin;
@@ -79,7 +78,7 @@ async fn refused(table: &Table, claim: &Claim) -> Standing {
 }
 
 #[tokio::test]
-async fn a_wall_clock_that_steps_moves_no_lease_and_takes_no_token_back() {
+async fn wall_clock_step_moves_no_lease_and_lowers_no_token() {
     let store = Store::new();
     let at = |wall| store.table(HostClock::for_test(Some("boot"), wall));
     let today = at(SystemTime::now);
@@ -119,7 +118,7 @@ async fn token_grows_by_one_while_the_wall_clock_stands_still() {
 }
 
 #[tokio::test]
-async fn a_reboot_ends_what_was_held_and_what_lingered() {
+async fn reboot_ends_leases_and_lingers() {
     let store = Store::new();
     let boot = |boot| store.table(HostClock::for_test(Some(boot), SystemTime::now));
     let (first, second) = (boot("first"), boot("second"));
@@ -150,7 +149,7 @@ async fn containers_that_hide_the_boot_exclude_each_other() {
 }
 
 #[tokio::test]
-async fn a_released_name_is_free_for_a_process_whose_look_at_the_clock_is_older() {
+async fn released_name_is_free_for_a_process_that_read_the_clock_earlier() {
     let store = Store::new();
     let table = store.table_now();
     let behind = HostClock::for_test(Some("boot"), SystemTime::now).behind_by(Duration::from_secs(5));
@@ -162,7 +161,7 @@ async fn a_released_name_is_free_for_a_process_whose_look_at_the_clock_is_older(
 }
 
 #[tokio::test]
-async fn only_the_grant_that_is_meant_is_ended_and_only_once() {
+async fn end_grant_ends_the_grant_of_its_token_once() {
     let store = Store::new();
     let table = store.table_now();
     let held = claim("a");
@@ -176,17 +175,15 @@ async fn only_the_grant_that_is_meant_is_ended_and_only_once() {
 }
 
 #[tokio::test]
-async fn connections_are_set_up_as_promised() {
+async fn connection_has_the_promised_settings() {
     let store = Store::new();
-    let shared = Arc::clone(&store.table_now().shared);
-    let reader = Arc::new(Reader::new(&shared));
-    let links = [(Link::of_writer(&shared, &reader), 0), (Link::of_reader(&shared), 1)];
-    for (mut link, query_only) in links {
+    let table = store.table_now();
+    for (worker, query_only) in [(&table.writer, 0), (&table.reader, 1)] {
         let expected =
             [("synchronous", 2), ("trusted_schema", 0), ("busy_timeout", 2000), ("query_only", query_only)];
         for (pragma, value) in expected {
-            let query = || sqlx::query(AssertSqlSafe(format!("PRAGMA {pragma}")));
-            let rows = link.rows(query).await.unwrap();
+            let query = move || sqlx::query(AssertSqlSafe(format!("PRAGMA {pragma}")));
+            let rows = worker.run(query).await.unwrap().rows;
             let set: i64 = sqlx::Row::get(&rows[0], 0);
             assert_eq!(set, value, "{pragma}");
         }
@@ -194,7 +191,7 @@ async fn connections_are_set_up_as_promised() {
 }
 
 #[tokio::test]
-async fn those_who_ask_while_somebody_writes_share_one_transaction() {
+async fn claims_that_wait_for_a_writer_share_one_transaction() {
     let store = Store::new();
     let table = Arc::new(store.table_now());
     granted(&table, &claim("first")).await;
@@ -221,7 +218,7 @@ async fn those_who_ask_while_somebody_writes_share_one_transaction() {
 }
 
 #[tokio::test]
-async fn what_is_released_and_asked_for_in_one_turn_changes_hands_in_it() {
+async fn release_and_claim_in_one_batch_hand_the_name_over() {
     let store = Store::new();
     let table = store.table_now();
     let held = claim("a");
@@ -243,7 +240,7 @@ async fn what_is_released_and_asked_for_in_one_turn_changes_hands_in_it() {
 }
 
 #[tokio::test]
-async fn an_attempt_that_was_given_up_in_the_queue_is_not_made() {
+async fn attempt_given_up_in_the_queue_is_not_granted() {
     let store = Store::new();
     let table = store.table_now();
     granted(&table, &claim("first")).await;
@@ -263,7 +260,7 @@ async fn an_attempt_that_was_given_up_in_the_queue_is_not_made() {
 }
 
 #[tokio::test]
-async fn a_caller_who_asks_and_does_not_listen_holds_up_nobody() {
+async fn caller_that_is_not_polled_holds_up_no_other() {
     let store = Store::new();
     let table = store.table_now();
     granted(&table, &claim("first")).await;
@@ -280,7 +277,7 @@ async fn a_caller_who_asks_and_does_not_listen_holds_up_nobody() {
 }
 
 #[test]
-fn a_runtime_that_ends_leaves_its_callers_uncertain_and_the_store_usable() {
+fn runtime_that_ends_leaves_its_calls_indeterminate_and_the_store_usable() {
     let store = Store::new();
     let table = store.table_now();
     let runtime =
@@ -288,11 +285,11 @@ fn a_runtime_that_ends_leaves_its_callers_uncertain_and_the_store_usable() {
     let (one, other) = (runtime(), runtime());
     one.block_on(granted(&table, &claim("first")));
     let mut raw = other.block_on(store.lock_file());
-    // The task is on the one runtime, and waits for the file; the caller is on the other. Its first poll hands the job in.
+    // The call begins on the one runtime, and waits for the file there; its caller goes on on the other.
     let asked = claim("a");
     let mut asking = pin!(table.grant(&asked));
     let first_poll = poll_fn(|cx| Poll::Ready(asking.as_mut().poll(cx).is_pending()));
-    assert!(other.block_on(first_poll));
+    assert!(one.block_on(first_poll));
     one.shutdown_timeout(Duration::from_secs(5));
     let error = other.block_on(asking).map(|_| ()).unwrap_err();
     assert_eq!(error.kind(), ErrorKind::Indeterminate);
@@ -300,12 +297,13 @@ fn a_runtime_that_ends_leaves_its_callers_uncertain_and_the_store_usable() {
     other.block_on(granted(&table, &claim("b")));
 }
 
-/// Time stands still but for the limit, which is over at once: as if the disk did not answer.
+/// The clock stands still but for the limit, which is over at once: as if the disk did not answer. Each call has the whole time.
 #[tokio::test(start_paused = true)]
-async fn a_call_ends_although_the_disk_does_not_answer() {
+async fn call_ends_in_time_although_the_disk_does_not_answer() {
     let store = Store::new();
     let table = store.table_now();
     let (held, other) = (claim("a"), claim("b"));
+    let start = tokio::time::Instant::now();
     let errors = [
         table.grant(&other).await.map(|_| ()).unwrap_err(),
         table.renew(std::slice::from_ref(&held)).await.remove(0).unwrap_err(),
@@ -317,16 +315,17 @@ async fn a_call_ends_although_the_disk_does_not_answer() {
     }
     let error = table.look(held.name()).await.unwrap_err();
     assert_eq!(error.kind(), ErrorKind::Unavailable);
+    assert_eq!(start.elapsed(), Duration::from_secs(4 * 18));
 }
 
 #[test]
-fn a_store_without_a_runtime_says_what_is_missing() {
+fn call_without_a_runtime_is_misconfigured() {
     let store = Store::new();
     let table = store.table_now();
     let held = claim("a");
     let mut asked = pin!(table.renew(std::slice::from_ref(&held)));
     let mut cx = std::task::Context::from_waker(std::task::Waker::noop());
-    let Poll::Ready(mut answers) = asked.as_mut().poll(&mut cx) else { panic!("asked of nobody") };
+    let Poll::Ready(mut answers) = asked.as_mut().poll(&mut cx) else { panic!("pending") };
     let error = answers.remove(0).unwrap_err();
     assert_eq!(error.kind(), ErrorKind::Misconfigured);
     assert_eq!(error.to_string(), "using a store needs a Tokio runtime, and there is none here");

@@ -1,48 +1,41 @@
-//! Where the file lies, and whether it may lie there. Looked at before SQLite is, so that what is refused is left as it
+//! The path to the file, and which paths are refused. Checked before SQLite opens anything, so that a refused file is left as it
 //! was.
 
 use super::file_system::network_file_system;
 use super::files::FileId;
 use super::limit::Limit;
-use super::options::Options;
 use leasehold_core::{Error, ErrorKind, Result};
 use rustix::fs::{
-    Access, AtFlags, CWD, FileType, Stat, StatFs, StatxAttributes, StatxFlags, accessat, lstat, statfs, statx,
+    Access, AtFlags, CWD, FileType, Stat, StatxAttributes, StatxFlags, accessat, lstat, statfs, statx,
 };
 use rustix::io::Errno;
+use std::fmt;
 use std::io;
 use std::path::{Path, PathBuf};
 
 /// The name of our own directory, which is made with the file.
 const OUR_DIRECTORY: &str = "leasehold";
-/// What may be missing of the default place in the home of a user.
-const DEFAULT_PLACE: &str = ".local/state/leasehold";
+/// The part of the default directory that may be missing in the home of a user.
+const DEFAULT_DIRECTORY: &str = ".local/state/leasehold";
 const STICKY: u32 = 0o1000;
 const EVERYONE_MAY_WRITE: u32 = 0o002;
 
-/// A path to a store, and the directory that it is in.
+/// An absolute path to a database.
 #[derive(Clone, Debug)]
-pub(super) struct Place {
-    file: PathBuf,
-    directory: PathBuf,
-    allow_network_fs: bool,
+pub(super) struct DatabasePath {
+    pub(super) file: PathBuf,
+    pub(super) allow_network_fs: bool,
 }
 
-impl Place {
-    pub(super) fn new(options: &Options) -> Self {
-        Self {
-            directory: options.file.parent().unwrap_or(Path::new("/")).to_owned(),
-            file: options.file.clone(),
-            allow_network_fs: options.allow_network_fs,
-        }
+impl fmt::Display for DatabasePath {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        self.file.display().fmt(f)
     }
+}
 
-    pub(super) fn file(&self) -> &Path {
-        &self.file
-    }
-
+impl DatabasePath {
     pub(super) fn directory(&self) -> &Path {
-        &self.directory
+        self.file.parent().unwrap_or(Path::new("/"))
     }
 
     /// The file, if it is there and is one to keep locks in; `None` if there is none yet.
@@ -70,27 +63,25 @@ impl Place {
         })
     }
 
-    pub(super) fn file_system(&self) -> Option<StatFs> {
-        statfs(&self.directory).ok()
-    }
-
-    /// False if it is ours to make; then what it will be made in has been looked at.
+    /// False if the directory is missing and ours to make; then the directory above it is checked.
     fn check_directory(&self) -> Result<bool> {
         match self.missing_directories().first().and_then(|outermost| outermost.parent()) {
             Some(parent) => self.check_existing(parent).map(|()| false),
-            None => self.check_existing(&self.directory).map(|()| true),
+            None => self.check_existing(self.directory()).map(|()| true),
         }
     }
 
-    /// The directories that are missing and ours to make, the outermost first: `leasehold`, and on a fresh host what is above it in
-    /// the default place (XDG Base Directory Specification). Another directory that is missing is more likely mistyped.
+    /// The directories that are missing and ours to make, the outermost first: `leasehold`, and on a fresh host those above it in
+    /// the default path (XDG Base Directory Specification). Another directory that is missing is more likely mistyped.
     pub(super) fn missing_directories(&self) -> Vec<&Path> {
-        let ours = match &self.directory {
-            directory if directory.ends_with(DEFAULT_PLACE) => Path::new(DEFAULT_PLACE).iter().count(),
+        let ours = match self.directory() {
+            directory if directory.ends_with(DEFAULT_DIRECTORY) => {
+                Path::new(DEFAULT_DIRECTORY).iter().count()
+            }
             directory => usize::from(directory.ends_with(OUR_DIRECTORY)),
         };
         let mut missing: Vec<&Path> =
-            self.directory.ancestors().take(ours).take_while(|it| !it.exists()).collect();
+            self.directory().ancestors().take(ours).take_while(|it| !it.exists()).collect();
         missing.reverse();
         missing
     }
@@ -158,7 +149,7 @@ impl Place {
     }
 
     /// A bind mount gives the file a second name, which the count of its links does not tell. Kernels before 5.8 do not
-    /// say what is a mount point, and those before 4.11 have no such call.
+    /// report mount points, and those before 4.11 have no such call.
     fn check_mount(&self) -> Result<()> {
         let flags = AtFlags::SYMLINK_NOFOLLOW | AtFlags::NO_AUTOMOUNT;
         let is_mounted = match statx(CWD, &self.file, flags, StatxFlags::empty()) {
@@ -175,8 +166,8 @@ impl Place {
         ))
     }
 
-    /// Where everyone may make files, a side file may be somebody else's as well: SQLite deletes its own when the last
-    /// process closes the file, and takes what it finds next time for what was written to the file.
+    /// Where everyone may make files, a side file may be another user's as well: SQLite deletes its own when the last
+    /// process closes the file, and takes those that it finds next time for its own.
     fn check_side_files(&self) -> Result<()> {
         if !self.is_shared() {
             return Ok(());
@@ -201,7 +192,7 @@ impl Place {
         self.check_owner(path, stat)
     }
 
-    /// Where everyone may make files, somebody else may have made this one, and can free every lock in it.
+    /// Where everyone may make files, another user may have made this one, and can free every lock in it.
     fn check_owner(&self, path: &Path, stat: &Stat) -> Result<()> {
         let ours = [0, rustix::process::geteuid().as_raw()].contains(&stat.st_uid);
         if ours || !self.is_shared() {
@@ -218,10 +209,10 @@ impl Place {
     }
 
     fn is_shared(&self) -> bool {
-        rustix::fs::stat(&self.directory).is_ok_and(|at| at.st_mode & EVERYONE_MAY_WRITE != 0)
+        rustix::fs::stat(self.directory()).is_ok_and(|at| at.st_mode & EVERYONE_MAY_WRITE != 0)
     }
 
-    /// Asked for beforehand because SQLite opens a file that it may not write for reading, and fails later.
+    /// SQLite opens a file that it may not write for reading, and fails later, so the rights are checked first.
     fn check_rights(&self, path: &Path, rights: Access) -> Result<()> {
         accessat(CWD, path, rights, AtFlags::EACCESS).map_err(|error| self.cannot("write to", path, error))
     }
@@ -229,9 +220,9 @@ impl Place {
     pub(super) fn cannot(&self, doing: &str, path: &Path, error: impl Into<io::Error>) -> Error {
         let error = error.into();
         if let Some(Errno::NOSPC | Errno::FBIG) = Errno::from_io_error(&error)
-            && let Some(limit) = Limit::behind(&self.directory, &self.file)
+            && let Some(limit) = Limit::behind(self)
         {
-            return limit.error(&self.file, ErrorKind::Unavailable).with_source(error);
+            return limit.error(self, ErrorKind::Unavailable).with_source(error);
         }
         let (kind, help) = match Errno::from_io_error(&error) {
             Some(Errno::ACCESS | Errno::PERM) => (
@@ -276,7 +267,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_network_file_system_is_refused_by_name_and_with_two_ways_out() {
+    fn network_file_system_is_refused_by_name_and_with_two_ways_out() {
         let error = on_network_file_system(Path::new("/mnt/home"), "NFS");
         assert_eq!(error.kind(), ErrorKind::Misconfigured);
         assert_eq!(

@@ -1,7 +1,7 @@
-//! How the file is made: empty, for its owner alone, and by one process.
+//! Creation of the file: empty, for its owner alone, by one process.
 
+use super::database_path::DatabasePath;
 use super::files::FileId;
-use super::place::Place;
 use leasehold_core::Result;
 use rustix::fs::{CWD, FileType, Mode, mkdir, mknodat, unlink};
 use rustix::io::Errno;
@@ -11,11 +11,11 @@ use std::os::unix::fs::{MetadataExt as _, PermissionsExt as _};
 use std::path::Path;
 use std::time::{Duration, Instant};
 
-/// Making a file takes microseconds; somebody who locks the directory for longer is not one of us.
+/// Creating a file takes microseconds; a program that locks the directory for longer is none of ours.
 const LOCKED_AT_MOST: Duration = Duration::from_secs(2);
 const PAUSE: Duration = Duration::from_millis(1);
 
-impl Place {
+impl DatabasePath {
     /// Makes an empty file, which is an empty database, if there is none; and its directory, if that is our own.
     ///
     /// By `mknod`, which follows no link, leaves no moment in which others have rights, and opens nothing: closing a file
@@ -23,10 +23,10 @@ impl Place {
     pub(super) fn create(&self) -> Result<()> {
         self.make_our_directories()?;
         let _alone = self.lock_directory()?;
-        if FileId::at(self.file()).is_some() {
+        if FileId::at(&self.file).is_some() {
             return Ok(());
         }
-        // Left by a file that is gone. SQLite would share the `-shm` with those who still have that file open.
+        // Left by a file that is gone. SQLite would share the `-shm` with processes that still have that file open.
         for side_file in self.side_files() {
             match unlink(&side_file) {
                 Ok(()) | Err(Errno::NOENT) => {}
@@ -34,13 +34,13 @@ impl Place {
             }
         }
         let mode = Mode::RUSR | Mode::WUSR;
-        mknodat(CWD, self.file(), FileType::RegularFile, mode, 0)
-            .map_err(|error| self.cannot("make", self.file(), error))?;
-        allow_owner(self.file(), mode).map_err(|error| self.cannot("make", self.file(), error))
+        mknodat(CWD, &self.file, FileType::RegularFile, mode, 0)
+            .map_err(|error| self.cannot("make", &self.file, error))?;
+        allow_owner(&self.file, mode).map_err(|error| self.cannot("make", &self.file, error))
     }
 
-    /// Makes the directories that are ours to make. A mistyped path to any other would begin a second store beside the first, in which
-    /// nobody is locked out.
+    /// Makes the directories that are ours to make. A mistyped path to any other would begin a second store beside the first, and
+    /// exclude no user of that.
     fn make_our_directories(&self) -> Result<()> {
         let mode = Mode::RWXU;
         for directory in self.missing_directories() {
@@ -54,7 +54,7 @@ impl Place {
         Ok(())
     }
 
-    /// One process at a time makes files: who comes later finds them. Ends with the value, and with the process.
+    /// One process at a time creates files: a later one finds them. The lock ends with the value, and with the process.
     fn lock_directory(&self) -> Result<File> {
         let cannot = |error: io::Error| self.cannot("lock", self.directory(), error);
         let directory = File::open(self.directory()).map_err(cannot)?;
@@ -70,7 +70,7 @@ impl Place {
     }
 }
 
-/// Gives the owner of what was just made the rights that a umask has kept back: with one of 0777, nobody would have any.
+/// Gives the owner of a new file or directory the rights that a umask has kept back: with one of 0777, it would have none.
 fn allow_owner(made: &Path, mode: Mode) -> io::Result<()> {
     let mode = mode.as_raw_mode();
     let found = made.symlink_metadata()?;

@@ -232,7 +232,7 @@ impl LeaseTable for Table {
 
     fn init_script(&self) -> String {
         let create = self.shared.options.table.statement(include_str!("schema.sql"));
-        format!("PRAGMA journal_mode = WAL;\n\n{create}\n")
+        format!("PRAGMA journal_mode = WAL;\n\n{create}")
     }
 
     async fn close(&self) {

@@ -64,11 +64,9 @@ impl TableName {
         &self.0
     }
 
-    /// A statement for this table, without its comments, which are for readers of the file. `order` is a good name too, so
-    /// it is quoted.
+    /// A statement for this table. `order` is a good name too, so it is quoted.
     pub(super) fn statement(&self, template: &str) -> String {
-        let lines: Vec<&str> = template.lines().filter(|line| !line.starts_with("--")).collect();
-        lines.join("\n").replace("{table}", &format!("\"{}\"", self.0))
+        template.replace("{table}", &format!("\"{}\"", self.0))
     }
 }
 

@@ -120,12 +120,25 @@ pub const SCHEMES: &[&str] = &["mariadb", "mysql", "postgres", "postgresql", "sq
 /// [`Invalid`](ErrorKind::Invalid) for a part of the URL that cannot be; [`Misconfigured`](ErrorKind::Misconfigured) for
 /// another scheme, for one whose feature is not compiled in, or for a variable such as `PGOPTIONS` in the environment, which
 /// would override the URL; [`Unsupported`](ErrorKind::Unsupported) for SQLite on another system than Linux.
+#[allow(unreachable_patterns, reason = "a scheme whose feature is compiled in has an arm before")]
 pub fn open(url: &StoreUrl, namespace: &Namespace) -> Result<Arc<dyn LockBackend>> {
     match url.scheme() {
-        "mariadb" => open_mysql("mariadb", url, namespace),
-        "mysql" => open_mysql("mysql", url, namespace),
-        "postgres" | "postgresql" => open_postgres(url, namespace),
-        "sqlite" => open_sqlite(url, namespace),
+        #[cfg(feature = "mysql")]
+        "mariadb" | "mysql" => Ok(open_server(Arc::new(mysql::MySqlDialect::open(url)?), namespace)),
+        #[cfg(feature = "postgres")]
+        "postgres" | "postgresql" => {
+            Ok(open_server(Arc::new(postgres::PostgresDialect::open(url)?), namespace))
+        }
+        #[cfg(all(feature = "sqlite", target_os = "linux"))]
+        "sqlite" => Ok(Arc::new(RowLease::new(sqlite::Table::new(url, namespace)?))),
+        "sqlite" if cfg!(feature = "sqlite") => Err(Error::new(
+            ErrorKind::Unsupported,
+            "locks on SQLite need Linux, by whose clock they are counted",
+        )
+        .with_help("use a store with a server")),
+        "mariadb" | "mysql" => Err(not_compiled_in("MySQL", "mysql")),
+        "postgres" | "postgresql" => Err(not_compiled_in("PostgreSQL", "postgres")),
+        "sqlite" => Err(not_compiled_in("SQLite", "sqlite")),
         other => {
             Err(Error::new(ErrorKind::Misconfigured, format!("{other:?} is no scheme of a SQL database"))
                 .with_help(format!("use one of: {}", SCHEMES.join(", "))))
@@ -133,44 +146,12 @@ pub fn open(url: &StoreUrl, namespace: &Namespace) -> Result<Arc<dyn LockBackend
     }
 }
 
-#[cfg(feature = "mysql")]
-fn open_mysql(name: &'static str, url: &StoreUrl, namespace: &Namespace) -> Result<Arc<dyn LockBackend>> {
-    let target = Arc::new(server::Target::of(url, name, mysql::PORT)?);
-    let dialect = Arc::new(mysql::MySqlDialect::new(Arc::clone(&target)));
-    Ok(open_server(dialect, target, namespace))
-}
-
-#[cfg(not(feature = "mysql"))]
-fn open_mysql(_: &'static str, _: &StoreUrl, _: &Namespace) -> Result<Arc<dyn LockBackend>> {
-    Err(not_compiled_in("MySQL", "mysql"))
-}
-
-#[cfg(feature = "postgres")]
-fn open_postgres(url: &StoreUrl, namespace: &Namespace) -> Result<Arc<dyn LockBackend>> {
-    let target = Arc::new(server::Target::of(url, "postgres", postgres::PORT)?);
-    postgres::environment::check(&target)?;
-    let dialect = Arc::new(postgres::PostgresDialect::new(Arc::clone(&target)));
-    Ok(open_server(dialect, target, namespace))
-}
-
-#[cfg(not(feature = "postgres"))]
-fn open_postgres(_: &StoreUrl, _: &Namespace) -> Result<Arc<dyn LockBackend>> {
-    Err(not_compiled_in("PostgreSQL", "postgres"))
-}
-
 #[cfg(feature = "_server")]
-fn open_server(
-    dialect: Arc<dyn server::Dialect>,
-    target: Arc<server::Target>,
-    namespace: &Namespace,
-) -> Arc<dyn LockBackend> {
-    let (name, mode) = (target.name, target.mode);
-    let tables = match mode {
-        server::Mode::Lease | server::Mode::Optimistic => vec![dialect.lease_table(target.table.clone())],
-        server::Mode::ForUpdate => for_update::HeldRow::tables(&*dialect, &target),
-    };
-    let semantics = server::of_leases(name, mode.as_str(), dialect.leases().sends_messages);
-    let server = server::Server::new(dialect, target, tables);
+fn open_server(dialect: Arc<dyn server::Dialect>, namespace: &Namespace) -> Arc<dyn LockBackend> {
+    let (name, mode) = (dialect.target().name, dialect.target().mode);
+    let semantics = server::of_leases(name, mode.as_str(), dialect.texts().leases.sends_messages);
+    let tables = server::Table::of(&*dialect);
+    let server = server::Server::new(dialect, tables);
     match mode {
         server::Mode::Lease | server::Mode::Optimistic => {
             Arc::new(RowLease::new(lease::ServerTable::new(server, namespace, semantics)))
@@ -179,22 +160,6 @@ fn open_server(
     }
 }
 
-#[cfg(all(feature = "sqlite", target_os = "linux"))]
-fn open_sqlite(url: &StoreUrl, namespace: &Namespace) -> Result<Arc<dyn LockBackend>> {
-    Ok(Arc::new(RowLease::new(sqlite::Table::new(url, namespace)?)))
-}
-
-#[cfg(not(all(feature = "sqlite", target_os = "linux")))]
-fn open_sqlite(_: &StoreUrl, _: &Namespace) -> Result<Arc<dyn LockBackend>> {
-    Err(if cfg!(feature = "sqlite") {
-        Error::new(ErrorKind::Unsupported, "locks on SQLite need Linux, by whose clock they are counted")
-            .with_help("use a store with a server")
-    } else {
-        not_compiled_in("SQLite", "sqlite")
-    })
-}
-
-#[allow(dead_code, reason = "used by whichever store is left out")]
 fn not_compiled_in(store: &str, feature: &str) -> Error {
     Error::new(ErrorKind::Misconfigured, format!("{store} is not compiled into this program"))
         .with_help(format!("build leasehold-sql with the feature \"{feature}\""))

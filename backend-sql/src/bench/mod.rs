@@ -12,17 +12,14 @@ use std::sync::Arc;
 pub fn open(url: &StoreUrl, namespace: &Namespace) -> Result<Option<Arc<dyn Yardstick>>> {
     match url.scheme() {
         #[cfg(feature = "mysql")]
-        name @ ("mariadb" | "mysql") => {
-            let name = if name == "mysql" { "mysql" } else { "mariadb" };
-            let target = Arc::new(crate::server::Target::of(url, name, crate::mysql::PORT)?);
-            let dialect = Arc::new(crate::mysql::MySqlDialect::new(Arc::clone(&target)));
-            Ok(Some(Arc::new(server::Raw::new(dialect, target, namespace))))
+        "mariadb" | "mysql" => {
+            let dialect = Arc::new(crate::mysql::MySqlDialect::open(url)?);
+            Ok(Some(Arc::new(server::Raw::new(dialect, namespace)?)))
         }
         #[cfg(feature = "postgres")]
         "postgres" | "postgresql" => {
-            let target = Arc::new(crate::server::Target::of(url, "postgres", crate::postgres::PORT)?);
-            let dialect = Arc::new(crate::postgres::PostgresDialect::new(Arc::clone(&target)));
-            Ok(Some(Arc::new(server::Raw::new(dialect, target, namespace))))
+            let dialect = Arc::new(crate::postgres::PostgresDialect::open(url)?);
+            Ok(Some(Arc::new(server::Raw::new(dialect, namespace)?)))
         }
         #[cfg(all(feature = "sqlite", target_os = "linux"))]
         "sqlite" => Ok(Some(Arc::new(crate::sqlite::bench::Raw::new(url, namespace)?))),

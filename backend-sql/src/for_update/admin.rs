@@ -48,7 +48,7 @@ impl LockAdmin for HeldRow {
     }
 
     async fn init(&self) -> Result<()> {
-        self.rows.server().init(&self.rows.server().schema()).await
+        self.rows.server().init().await
     }
 
     fn init_script(&self) -> Option<String> {

@@ -33,7 +33,7 @@ mod tests;
 mod wait;
 
 use crate::lease::perhaps_held;
-use crate::server::{Dialect, Lane, Mode, Server, Table, TableName, Target};
+use crate::server::{Lane, Server};
 use async_trait::async_trait;
 use ending::REASON_WITHIN;
 use entries::Entry;
@@ -75,17 +75,6 @@ impl HeldRow {
             waiting: Arc::new(Semaphore::new(waiting)),
         }
     }
-
-    /// The tables: who holds what, and the rows that are locked.
-    pub(crate) fn tables(dialect: &dyn Dialect, target: &Target) -> Vec<Table> {
-        debug_assert_eq!(target.mode, Mode::ForUpdate);
-        dialect.for_update_tables(target.table.clone(), rows_table(&target.table)).into()
-    }
-}
-
-/// The table whose rows are locked stands beside the one that says who did.
-fn rows_table(holders: &TableName) -> TableName {
-    holders.with_suffix("_rows")
 }
 
 #[async_trait]

@@ -47,7 +47,7 @@ impl Statements {
         Self {
             idle: Statement::new(include_str!("idle.sql"), dialect, holders),
             purge: Statement::new(include_str!("purge.sql"), dialect, holders),
-            purge_row: Statement::new(include_str!("purge_row.sql"), dialect, &super::rows_table(holders)),
+            purge_row: Statement::new(include_str!("purge_row.sql"), dialect, &holders.of_rows()),
         }
     }
 }

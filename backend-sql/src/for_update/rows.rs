@@ -1,7 +1,6 @@
 //! The statements of this mode.
 
 use super::holder::Holder;
-use super::rows_table;
 use crate::lease::perhaps_held;
 use crate::names::range;
 use crate::server::{Answer, Connection, Doing, Lane, Meaning, Server, Statement, Value};
@@ -53,7 +52,7 @@ pub(super) enum RolledBack {
 impl Rows {
     pub(super) fn new(server: Server, namespace: &Namespace) -> Self {
         let (dialect, holders) = (server.dialect(), &server.target().table);
-        let (texts, rows) = (dialect.for_update(), rows_table(holders));
+        let (texts, rows) = (&dialect.texts().for_update, holders.of_rows());
         Self {
             namespace: namespace.clone(),
             make_row: Statement::new(texts.make_row, dialect, &rows),

@@ -98,7 +98,7 @@ impl Poller {
     pub(super) fn new(server: &Server) -> Self {
         let (dialect, table) = (server.dialect(), &server.target().table);
         let shared = Shared {
-            statement: Batch::new(dialect.leases().poll, dialect, table),
+            statement: Batch::new(dialect.texts().leases.poll, dialect, table),
             server: server.clone(),
             state: Mutex::default(),
             due_sooner: Notify::new(),

@@ -52,7 +52,7 @@ struct Statements {
 impl ServerTable {
     pub(crate) fn new(server: Server, namespace: &Namespace, semantics: Semantics) -> Self {
         let (dialect, table) = (server.dialect(), &server.target().table);
-        let leases = dialect.leases();
+        let leases = &dialect.texts().leases;
         let statement = |template| Statement::new(template, dialect, table);
         let statements = Statements {
             acquire: statement(leases.acquire),
@@ -246,7 +246,7 @@ impl LeaseTable for ServerTable {
     }
 
     async fn init(&self) -> Result<()> {
-        self.server.init(&self.init_script()).await
+        self.server.init().await
     }
 
     fn init_script(&self) -> String {

@@ -8,15 +8,7 @@ pub(super) fn meaning(error: &sqlx::Error) -> Meaning {
         sqlx::Error::Database(error) => error
             .try_downcast_ref::<MySqlDatabaseError>()
             .map_or(Meaning::Refused, |error| of(error.number())),
-        sqlx::Error::Tls(_) => Meaning::Unproven,
-        sqlx::Error::Io(_) | sqlx::Error::Protocol(_) => Meaning::Broken,
-        sqlx::Error::Configuration(_) => Meaning::Unproven,
-        sqlx::Error::ColumnDecode { .. }
-        | sqlx::Error::Decode(_)
-        | sqlx::Error::ColumnIndexOutOfBounds { .. } => Meaning::Unreadable,
-        // Of a pooler that has let us in, and has no session to lend.
-        sqlx::Error::PoolTimedOut => Meaning::Exhausted("connections"),
-        _ => Meaning::Refused,
+        error => Meaning::of_the_driver(error),
     }
 }
 

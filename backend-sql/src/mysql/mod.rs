@@ -5,24 +5,19 @@ mod check;
 mod codes;
 
 use crate::server::{
-    Answer, Dialect, Encryption, ForUpdate, Found, Kind, Leases, Link, Meaning, Mode, ReleaseListener,
-    Statement, Table, TableName, Target, Value,
+    Answer, Dialect, ForUpdate, Kind, Layout, Leases, Link, Meaning, Mode, SslMode, Statement, Target, Texts,
+    Value,
 };
 use async_trait::async_trait;
-use futures_util::TryStreamExt;
-use leasehold_core::{Error, FencingToken, Finding};
+use leasehold_core::{Error, FencingToken, Finding, Result};
+use leasehold_store_url::StoreUrl;
 use secrecy::ExposeSecret;
-use sqlx::mysql::{MySqlArguments, MySqlConnectOptions, MySqlConnection, MySqlRow, MySqlSslMode};
-use sqlx::query::Query;
-use sqlx::{AssertSqlSafe, ConnectOptions, Connection, Either, Executor, MySql, Row};
-use std::fmt;
+use sqlx::mysql::{MySqlConnectOptions, MySqlConnection, MySqlQueryResult, MySqlRow, MySqlSslMode};
+use sqlx::{AssertSqlSafe, ConnectOptions, Connection, Executor, Row};
 use std::sync::Arc;
 use std::time::Duration;
 
-pub(crate) const PORT: u16 = 3306;
-
-const COLUMNS_OF: &str = include_str!("columns.sql");
-const TABLE_OF: &str = include_str!("table.sql");
+const PORT: u16 = 3306;
 
 /// What `make_row.sql` needs, for a plain read to lock nothing. Not where the server writes statements into its log: there
 /// it refuses to write under this level.
@@ -50,6 +45,45 @@ const HOLDERS: &[(&str, &str)] = &[
     ("holder", "varchar(1024) utf8mb4_bin not null"),
 ];
 
+static TEXTS: Texts = Texts {
+    // `UTC_TIMESTAMP` knows no time zone and is frozen when the statement begins; what has passed since is added, as the
+    // difference of two times of the same zone.
+    now: "(TIMESTAMPDIFF(MICROSECOND, '1970-01-01', UTC_TIMESTAMP(6)) + TIMESTAMPDIFF(MICROSECOND, NOW(6), SYSDATE(6)))",
+    quote: '`',
+    numbers_parameters: false,
+    table: include_str!("table.sql"),
+    columns: include_str!("columns.sql"),
+    settings: include_str!("settings.sql"),
+    // `ProxySQL` and `MaxScale` answer `CONNECTION_ID()` themselves, with numbers of their own.
+    session_number: None,
+    leases: Leases {
+        layout: Layout {
+            schema: include_str!("schema.sql"),
+            columns: LEASE,
+            added: Some(("sharers", include_str!("add_sharers.sql"))),
+        },
+        acquire: include_str!("acquire.sql"),
+        release: include_str!("release.sql"),
+        end_grant: include_str!("end_grant.sql"),
+        make_row: include_str!("make_lease_row.sql"),
+        poll: include_str!("poll.sql"),
+        replace: include_str!("replace.sql"),
+        // The ways to wake a waiter without a poll need a connection that does nothing else: see `docs/sql.md`.
+        sends_messages: false,
+    },
+    for_update: ForUpdate {
+        holders: Layout { schema: include_str!("schema_holders.sql"), columns: HOLDERS, added: None },
+        rows: Layout { schema: include_str!("schema_rows.sql"), columns: LEASE.split_at(1).0, added: None },
+        make_row: include_str!("make_row.sql"),
+        lock_now: include_str!("lock_now.sql"),
+        lock: include_str!("lock.sql"),
+        enter: include_str!("enter.sql"),
+        beat: include_str!("beat.sql"),
+        beat_before_the_end: true,
+        is_of_this_run: Some(include_str!("is_of_this_run.sql")),
+    },
+};
+
 /// MySQL from 8.0, MariaDB from 10.6 on.
 #[derive(Debug)]
 pub(crate) struct MySqlDialect {
@@ -59,14 +93,15 @@ pub(crate) struct MySqlDialect {
 struct MySqlLink(MySqlConnection);
 
 impl MySqlDialect {
-    pub(crate) fn new(target: Arc<Target>) -> Self {
-        Self { target }
+    pub(crate) fn open(url: &StoreUrl) -> Result<Self> {
+        let name = if url.scheme() == "mariadb" { "mariadb" } else { "mysql" };
+        Ok(Self { target: Arc::new(Target::of(url, name, PORT)?) })
     }
 
     /// The driver's own settings of a session are left out, so that one statement does for all.
     fn options(&self) -> sqlx::Result<MySqlConnectOptions> {
         let target = &self.target;
-        let options = MySqlConnectOptions::new()
+        let mut options = MySqlConnectOptions::new()
             .host(&target.host)
             .port(target.port)
             .username(&target.user)
@@ -75,27 +110,26 @@ impl MySqlDialect {
             .no_engine_substitution(false)
             .timezone(None)
             .set_names(false)
-            .disable_statement_logging();
-        let options = target
-            .read_password()?
-            .iter()
-            .fold(options, |options, password| options.password(password.expose_secret()));
-        let options = target.socket.iter().fold(options, MySqlConnectOptions::socket);
-        let (mode, files) = match &target.encryption {
-            Encryption::None => (MySqlSslMode::Disabled, None),
-            Encryption::Anybody => (MySqlSslMode::Required, None),
-            Encryption::Authority(files) => (MySqlSslMode::VerifyCa, Some(files)),
-            Encryption::Full(files) => (MySqlSslMode::VerifyIdentity, Some(files)),
-        };
-        let options = options.ssl_mode(mode);
-        let Some(files) = files else {
-            return Ok(options);
-        };
-        let options = files.root.iter().fold(options, MySqlConnectOptions::ssl_ca);
-        Ok(match &files.identity {
-            Some((certificate, key)) => options.ssl_client_cert(certificate).ssl_client_key(key),
-            None => options,
-        })
+            .disable_statement_logging()
+            .ssl_mode(match target.encryption.mode {
+                SslMode::Disable => MySqlSslMode::Disabled,
+                SslMode::Require => MySqlSslMode::Required,
+                SslMode::VerifyCa => MySqlSslMode::VerifyCa,
+                SslMode::VerifyFull => MySqlSslMode::VerifyIdentity,
+            });
+        if let Some(password) = target.read_password()? {
+            options = options.password(password.expose_secret());
+        }
+        if let Some(socket) = &target.socket {
+            options = options.socket(socket);
+        }
+        if let Some(root) = &target.encryption.root {
+            options = options.ssl_ca(root);
+        }
+        if let Some((certificate, key)) = &target.encryption.identity {
+            options = options.ssl_client_cert(certificate).ssl_client_key(key);
+        }
+        Ok(options)
     }
 
     /// For how many seconds a statement waits for a row: whole ones, and one at least.
@@ -106,6 +140,14 @@ impl MySqlDialect {
 
 #[async_trait]
 impl Dialect for MySqlDialect {
+    fn texts(&self) -> &'static Texts {
+        &TEXTS
+    }
+
+    fn target(&self) -> &Arc<Target> {
+        &self.target
+    }
+
     async fn log_in(&self) -> sqlx::Result<Box<dyn Link>> {
         Ok(Box::new(MySqlLink(self.options()?.connect().await?)))
     }
@@ -134,79 +176,11 @@ impl Dialect for MySqlDialect {
         match error {
             // Of `caching_sha2_password` and its like, which without TLS want the password encrypted with RSA: by code
             // that leaks the key by its timing (RUSTSEC-2023-0071), which is why the driver has none here.
-            sqlx::Error::Configuration(_) if self.target.encryption == Encryption::None => {
+            sqlx::Error::Configuration(_) if self.target.encryption.mode == SslMode::Disable => {
                 Meaning::PasswordInTheClear
             }
             error => codes::meaning(error),
         }
-    }
-
-    /// `UTC_TIMESTAMP` knows no time zone and is frozen when the statement begins; what has passed since is added, as
-    /// the difference of two times of the same zone.
-    fn now(&self) -> &'static str {
-        "(TIMESTAMPDIFF(MICROSECOND, '1970-01-01', UTC_TIMESTAMP(6)) + TIMESTAMPDIFF(MICROSECOND, NOW(6), SYSDATE(6)))"
-    }
-
-    fn parameter(&self, _number: usize) -> String {
-        "?".to_owned()
-    }
-
-    fn parameters_have_numbers(&self) -> bool {
-        false
-    }
-
-    fn quoted(&self, table: &TableName) -> String {
-        format!("`{table}`")
-    }
-
-    fn leases(&self) -> Leases {
-        Leases {
-            acquire: include_str!("acquire.sql"),
-            release: include_str!("release.sql"),
-            end_grant: include_str!("end_grant.sql"),
-            make_row: include_str!("make_lease_row.sql"),
-            poll: include_str!("poll.sql"),
-            replace: include_str!("replace.sql"),
-            sends_messages: false,
-        }
-    }
-
-    /// The ways to wake a waiter without a poll need a connection that does nothing else: see `docs/sql.md`.
-    async fn listen(&self) -> Option<sqlx::Result<Box<dyn ReleaseListener>>> {
-        None
-    }
-
-    fn lease_table(&self, name: TableName) -> Table {
-        Table {
-            name,
-            schema: include_str!("schema.sql"),
-            columns: LEASE,
-            added: Some(("sharers", include_str!("add_sharers.sql"))),
-        }
-    }
-
-    fn for_update(&self) -> ForUpdate {
-        ForUpdate {
-            make_row: include_str!("make_row.sql"),
-            lock_now: include_str!("lock_now.sql"),
-            lock: include_str!("lock.sql"),
-            enter: include_str!("enter.sql"),
-            beat: include_str!("beat.sql"),
-            beat_before_the_end: true,
-            is_of_this_run: Some(include_str!("is_of_this_run.sql")),
-        }
-    }
-
-    fn for_update_tables(&self, holders: TableName, rows: TableName) -> [Table; 2] {
-        [
-            Table {
-                name: holders,
-                schema: include_str!("schema_holders.sql"),
-                columns: HOLDERS,
-                added: None,
-            },
-            Table { name: rows, schema: include_str!("schema_rows.sql"), columns: &LEASE[..1], added: None },
-        ]
     }
 
     /// In READ COMMITTED, where looking for a row that is not there locks nothing: else all who meet at a new name
@@ -231,56 +205,26 @@ impl Dialect for MySqlDialect {
         format!("KILL CONNECTION {number}")
     }
 
-    async fn look_at(&self, link: &mut dyn Link, table: &TableName) -> sqlx::Result<Option<Found>> {
-        let name = [Value::text(table.as_str())];
-        let of_table = link.ask(&Statement::new(TABLE_OF, self, table), &name).await?;
-        let Some([Value::Text(engine), Value::Text(kind)]) = of_table.rows.first().map(Vec::as_slice) else {
-            return Ok(None);
-        };
-        let (engine, kind) = (engine.as_deref().unwrap_or("none"), kind.as_deref().unwrap_or_default());
-        let columns = link.ask(&Statement::new(COLUMNS_OF, self, table), &name).await?;
-        let in_key = |part: &Value, _: &str| part.as_text().map(str::to_owned);
-        Ok(Some(Found::new(fault(engine, kind), &columns.rows, in_key)))
+    fn other_writers(&self) -> Option<(&'static str, Error)> {
+        check::other_writers(&self.target)
     }
 
-    /// `ProxySQL` and `MaxScale` answer `CONNECTION_ID()` themselves, with numbers of their own.
-    fn session_number(&self) -> Option<&'static str> {
-        None
+    fn findings(&self, setting: &dyn Fn(&str) -> String) -> Vec<Finding> {
+        check::findings(&self.target, setting)
     }
-
-    async fn refuses(&self, link: &mut dyn Link) -> sqlx::Result<Option<Error>> {
-        check::refuses(&self.target, link, self).await
-    }
-
-    async fn check(&self, link: &mut dyn Link) -> sqlx::Result<Vec<Finding>> {
-        check::check(&self.target, link, self).await
-    }
-}
-
-fn fault(engine: &str, kind: &str) -> Option<String> {
-    if kind != "BASE TABLE" {
-        return Some(format!("it is a {}", kind.to_ascii_lowercase()));
-    }
-    (!engine.eq_ignore_ascii_case("InnoDB")).then(|| format!("its engine is {engine} and should be InnoDB"))
 }
 
 #[async_trait]
 impl Link for MySqlLink {
     async fn ask(&mut self, statement: &Statement, values: &[Value]) -> sqlx::Result<Answer> {
         let query = sqlx::query(AssertSqlSafe(Arc::clone(&statement.text)));
-        let query = statement.places.iter().fold(query, |query, place| bind(query, &values[*place]));
-        let mut answer = Answer::default();
-        let mut results = self.0.fetch_many(query);
-        while let Some(result) = results.try_next().await? {
-            match result {
-                Either::Left(done) => {
-                    answer.changed = done.rows_affected();
-                    answer.last_id = done.last_insert_id();
-                }
-                Either::Right(row) => answer.rows.push(read(&row, &statement.columns)?),
-            }
-        }
-        Ok(answer)
+        let query = statement.in_place(values).fold(query, |query, value| match value {
+            Value::Bytes(bytes) => query.bind(bytes.as_deref()),
+            Value::Int(number) => query.bind(*number),
+            Value::Text(text) => query.bind(text.as_deref()),
+        });
+        let counts = |done: &MySqlQueryResult| (done.rows_affected(), done.last_insert_id());
+        Answer::collect(self.0.fetch_many(query), &statement.columns, counts, read).await
     }
 
     async fn tell(&mut self, text: &str) -> sqlx::Result<()> {
@@ -292,28 +236,11 @@ impl Link for MySqlLink {
     }
 }
 
-fn bind<'q>(query: Query<'q, MySql, MySqlArguments>, value: &Value) -> Query<'q, MySql, MySqlArguments> {
-    match value {
-        Value::Bytes(bytes) => query.bind(bytes.as_deref()),
-        Value::Int(number) => query.bind(*number),
-        Value::Text(text) => query.bind(text.as_deref()),
-    }
-}
-
 /// Unchecked as to the type: integers have many here, and are read alike.
-fn read(row: &MySqlRow, columns: &[Kind]) -> sqlx::Result<Vec<Value>> {
-    let read = |(at, kind): (usize, &Kind)| {
-        Ok(match kind {
-            Kind::Bytes => Value::Bytes(row.try_get_unchecked(at)?),
-            Kind::Int => Value::Int(row.try_get_unchecked(at)?),
-            Kind::Text => Value::Text(row.try_get_unchecked(at)?),
-        })
-    };
-    columns.iter().enumerate().map(read).collect()
-}
-
-impl fmt::Debug for MySqlLink {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str("MySqlLink")
-    }
+fn read(row: &MySqlRow, at: usize, kind: Kind) -> sqlx::Result<Value> {
+    Ok(match kind {
+        Kind::Bytes => Value::Bytes(row.try_get_unchecked(at)?),
+        Kind::Int => Value::Int(row.try_get_unchecked(at)?),
+        Kind::Text => Value::Text(row.try_get_unchecked(at)?),
+    })
 }

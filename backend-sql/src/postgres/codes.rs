@@ -30,14 +30,7 @@ pub(super) fn meaning(error: &sqlx::Error) -> Meaning {
             Some(PROTOCOL_VIOLATION) => of_pooler(error.message()),
             Some(code) => of(code),
         },
-        sqlx::Error::Tls(_) | sqlx::Error::Configuration(_) => Meaning::Unproven,
-        sqlx::Error::Io(_) | sqlx::Error::Protocol(_) => Meaning::Broken,
-        sqlx::Error::ColumnDecode { .. }
-        | sqlx::Error::Decode(_)
-        | sqlx::Error::ColumnIndexOutOfBounds { .. } => Meaning::Unreadable,
-        // Of a pooler that has let us in, and has no session to lend.
-        sqlx::Error::PoolTimedOut => Meaning::Exhausted("connections"),
-        _ => Meaning::Refused,
+        error => Meaning::of_the_driver(error),
     }
 }
 
@@ -55,7 +48,7 @@ fn of_pooler(message: &str) -> Meaning {
     found.map_or(Meaning::Broken, |(_, meaning)| *meaning)
 }
 
-fn of(code: &str) -> Meaning {
+pub(crate) fn of(code: &str) -> Meaning {
     match code {
         "40001" | "40P01" => Meaning::Deadlock,
         "55P03" => Meaning::Locked,

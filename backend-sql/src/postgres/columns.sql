@@ -1,9 +1,9 @@
--- The columns of a table as its definition would say them, and their places in its primary key.
--- answers: text text int
+-- The columns of a table as its definition would say them, and their names again if they are in its primary key.
+-- answers: text text text
 SELECT CAST(a.attname AS text),
        format_type(a.atttypid, a.atttypmod) || CASE WHEN a.attnotnull THEN ' not null' ELSE '' END,
-       CAST(array_position(CAST(i.indkey AS int2[]), a.attnum) AS bigint)
+       CASE WHEN a.attnum = ANY (i.indkey) THEN CAST(a.attname AS text) END
 FROM pg_attribute AS a
 LEFT JOIN pg_index AS i ON i.indrelid = a.attrelid AND i.indisprimary
-WHERE a.attrelid = to_regclass(:1) AND a.attnum > 0 AND NOT a.attisdropped
+WHERE a.attrelid = to_regclass(quote_ident(:1)) AND a.attnum > 0 AND NOT a.attisdropped
 ORDER BY a.attnum;

@@ -1,6 +1,6 @@
 //! What the driver takes from the environment, and offers no way to take back.
 
-use crate::server::{Encryption, Target};
+use crate::server::{SslMode, Target};
 use leasehold_core::{Error, ErrorKind, Result};
 
 /// Refuses the variables that would decide in the place of the URL: which table is meant, by a `search_path`, or who is
@@ -9,7 +9,7 @@ use leasehold_core::{Error, ErrorKind, Result};
 /// # Errors
 ///
 /// If one of them is set that would be used.
-pub(crate) fn check(target: &Target) -> Result<()> {
+pub(super) fn check(target: &Target) -> Result<()> {
     // As the driver reads them: what is no text is to it as if it were not there.
     let variable = |name| std::env::var(name).ok();
     if variable("PGOPTIONS").is_some_and(|options| !options.is_empty()) {
@@ -19,11 +19,8 @@ pub(crate) fn check(target: &Target) -> Result<()> {
             "set what it says for the role: ALTER ROLE … SET …",
         ));
     }
-    let shows_nobody = match &target.encryption {
-        Encryption::None => false,
-        Encryption::Anybody => true,
-        Encryption::Authority(files) | Encryption::Full(files) => files.identity.is_none(),
-    };
+    let encryption = &target.encryption;
+    let shows_nobody = encryption.mode != SslMode::Disable && encryption.identity.is_none();
     let shown = ["PGSSLCERT", "PGSSLKEY"].into_iter().find(|name| shows_nobody && variable(name).is_some());
     shown.map_or(Ok(()), |name| {
         let instead = "write sslmode=verify-full, sslcert and sslkey into the URL";

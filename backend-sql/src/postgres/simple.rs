@@ -1,26 +1,10 @@
-//! Statements of the simple protocol, with their values in the text: they leave nothing behind in a session.
+//! Values in the text of a statement, as the simple protocol has them: nothing stays in a session.
 
 use crate::server::Value;
 use std::fmt::Write;
 
-/// A statement with its values in the place of `$1`, `$2` and so on. No value can be read as anything else: a number has
-/// digits, and all others are written in hexadecimal.
-pub(super) fn with_values(text: &str, values: &[Value]) -> String {
-    let mut parts = text.split('$');
-    let mut out = parts.next().unwrap_or_default().to_owned();
-    for part in parts {
-        let digits = part.bytes().take_while(u8::is_ascii_digit).count();
-        let (number, rest) = part.split_at(digits);
-        match number.parse::<usize>().ok().and_then(|number| values.get(number.checked_sub(1)?)) {
-            Some(value) => out += &literal(value),
-            None => _ = write!(out, "${number}"),
-        }
-        out += rest;
-    }
-    out
-}
-
-fn literal(value: &Value) -> String {
+/// A value that cannot be read as anything else: a number has digits, and all others are written in hexadecimal.
+pub(super) fn literal(value: &Value) -> String {
     match value {
         Value::Bytes(Some(bytes)) => bytea(bytes),
         Value::Text(Some(text)) => format!("convert_from({}, 'UTF8')", bytea(text.as_bytes())),
@@ -42,16 +26,25 @@ fn bytea(bytes: &[u8]) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::postgres::PostgresDialect;
+    use crate::server::{Statement, TableName};
+    use leasehold_store_url::StoreUrl;
+
+    fn with_values(text: &str, values: &[Value]) -> String {
+        let url = StoreUrl::parse("postgres://ada@localhost/shop").unwrap();
+        let dialect = PostgresDialect::open(&url).unwrap();
+        Statement::new(text, &dialect, &TableName::default()).with_values(values, literal)
+    }
 
     #[test]
     fn value_in_a_statement_cannot_end_its_literal() {
         let values = [Value::text("o'k"), Value::int(-7), Value::bytes(*b"\\'"), Value::Bytes(None)];
         assert_eq!(
-            with_values("SELECT $1, $2 + $2, $3, $4", &values),
+            with_values("SELECT :1, :2 + :2, :3, :4", &values),
             "SELECT convert_from(decode('6f276b', 'hex'), 'UTF8'), CAST(-7 AS bigint) + CAST(-7 AS bigint), \
              decode('5c27', 'hex'), CAST(NULL AS bytea)"
         );
         let eleven: Vec<Value> = (1..=11).map(Value::int).collect();
-        assert_eq!(with_values("$11$1", &eleven), "CAST(11 AS bigint)CAST(1 AS bigint)");
+        assert_eq!(with_values(":11:1", &eleven), "CAST(11 AS bigint)CAST(1 AS bigint)");
     }
 }

@@ -1,10 +1,9 @@
 //! One statement with a deadline, and what is known of it afterwards.
 
-use super::failure::no_answer;
 use super::{Answer, Connection, Doing, Lane, Meaning, Server, Statement, Value};
 use leasehold_core::{ErrorKind, Result};
 use std::time::Duration;
-use tokio::time::{Instant, timeout, timeout_at};
+use tokio::time::{Instant, timeout_at};
 
 /// How often a statement that was the victim of a deadlock is tried again, within its deadline. Two statements on one
 /// row of one index cannot lock each other out; a third program's transaction can.
@@ -62,7 +61,7 @@ impl Server {
     ) -> Result<Answer> {
         let mut connection = self.connection(lane).await?;
         // Not before there is a connection: what is sent is waited for.
-        let deadline = Instant::now() + self.shared.target.timeout;
+        let deadline = Instant::now() + self.target().timeout;
         let mut deadlocks = 0;
         loop {
             let failed = match timeout_at(deadline, connection.link().ask(statement, values)).await {
@@ -73,11 +72,11 @@ impl Server {
                 Ok(Err(error)) => error,
                 Err(_) => {
                     connection.found_dead();
-                    return Err(no_answer(doing, &self.shared.target));
+                    return Err(self.no_answer(doing));
                 }
             };
             let pause = jitter(deadlocks + 1);
-            match self.shared.dialect.meaning(&failed) {
+            match self.meaning(&failed) {
                 Meaning::Deadlock if deadlocks < DEADLOCKS && Instant::now() + pause < deadline => {
                     deadlocks += 1;
                     tokio::time::sleep(pause).await;
@@ -106,12 +105,12 @@ impl Server {
                     connection.found_dead();
                     return Err(self.failure(failed, doing));
                 }
-                meaning => {
-                    if meaning.leaves_the_connection_well() {
-                        connection.give_back();
-                    }
+                // The statement failed, and the connection is as good as before.
+                Meaning::Deadlock | Meaning::Locked | Meaning::TooSlow | Meaning::Duplicate => {
+                    connection.give_back();
                     return Err(self.failure(failed, doing));
                 }
+                _ => return Err(self.failure(failed, doing)),
             }
         }
     }
@@ -122,31 +121,27 @@ impl Server {
             // The outcome of the first sending is unknown, whatever fails now.
             Ok(Err(error)) if doing == Doing::Keeping => Err(error.with_kind(ErrorKind::Indeterminate)),
             Ok(connection) => connection,
-            Err(_) => Err(no_answer(doing, &self.shared.target)),
+            Err(_) => Err(self.no_answer(doing)),
         }
     }
 
-    /// Runs a statement without parameters, to end something; which may have ended by itself.
+    /// Runs a statement without parameters that ends a connection, which may have ended by itself.
     pub(crate) async fn tell(&self, text: &str) -> Result<()> {
         let mut connection = self.connection(Lane::Asking).await?;
-        match timeout(self.shared.target.timeout, connection.link().tell(text)).await {
-            Ok(Ok(())) => {
-                connection.give_back();
-                Ok(())
-            }
-            Ok(Err(error)) if self.meaning(&error) == Meaning::NoConnection => {
-                connection.give_back();
-                Ok(())
-            }
-            Ok(Err(error)) => {
+        match self.in_time(Doing::Ending, connection.link().tell(text)).await {
+            Ok(Err(error)) if self.meaning(&error) != Meaning::NoConnection => {
                 if matches!(self.meaning(&error), Meaning::Broken | Meaning::Ended) {
                     connection.found_dead();
                 }
                 Err(self.failure(error, Doing::Ending))
             }
-            Err(_) => {
+            Ok(_) => {
+                connection.give_back();
+                Ok(())
+            }
+            Err(no_answer) => {
                 connection.found_dead();
-                Err(no_answer(Doing::Ending, &self.shared.target))
+                Err(no_answer)
             }
         }
     }

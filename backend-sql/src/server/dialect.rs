@@ -1,22 +1,28 @@
 //! The differences between the databases.
 
-use super::{Answer, Found, Statement, Table, TableName, Value};
+use super::schema::Layout;
+use super::{Answer, Statement, TableName, Target, Value};
 use async_trait::async_trait;
 use leasehold_core::{Error, FencingToken, Finding};
 use std::fmt;
+use std::sync::Arc;
 use std::time::Duration;
 use tokio::time::{Instant, timeout};
 
-/// The least time in which a server answers the first that is said on a connection.
+/// The least time in which a server answers the first statement on a connection.
 const ANSWERS_WITHIN: Duration = Duration::from_millis(250);
 
-/// A database system: how it is connected to, and how it speaks.
+/// A database system: how to connect to it, and its texts.
 #[async_trait]
 pub(crate) trait Dialect: fmt::Debug + Send + Sync {
-    /// A new connection, on which nothing was said.
+    fn texts(&self) -> &'static Texts;
+
+    fn target(&self) -> &Arc<Target>;
+
+    /// A new connection, on which nothing was sent.
     async fn log_in(&self) -> sqlx::Result<Box<dyn Link>>;
 
-    /// What sets up a new connection for us.
+    /// The statements that set up a new connection.
     fn session(&self) -> String;
 
     /// A new connection, set up for us.
@@ -31,7 +37,7 @@ pub(crate) trait Dialect: fmt::Debug + Send + Sync {
     async fn connect_beside(&self) -> sqlx::Result<Box<dyn Link>> {
         let start = Instant::now();
         let mut link = self.log_in().await?;
-        // To let somebody in takes a server several round trips, and to answer takes it one.
+        // A login takes a server several round trips, and an answer takes it one.
         let within = ANSWERS_WITHIN.max(start.elapsed() * 2);
         match timeout(within, link.tell(&self.session())).await {
             Ok(set_up) => set_up.map(|()| link),
@@ -39,68 +45,69 @@ pub(crate) trait Dialect: fmt::Debug + Send + Sync {
         }
     }
 
-    /// What its error means.
+    /// The meaning of a driver's error.
     fn meaning(&self, error: &sqlx::Error) -> Meaning;
 
-    /// The server's clock in microseconds since 1970, as an expression: UTC whatever the session's time zone, and not
-    /// frozen while a statement waits for a lock.
-    fn now(&self) -> &'static str;
-
-    /// The parameter of this number, from 1 on, in a statement.
-    fn parameter(&self, number: usize) -> String;
-
-    /// True if a parameter may stand at several places in a statement and is sent once.
-    fn parameters_have_numbers(&self) -> bool;
-
-    /// A name as it stands in a statement.
-    fn quoted(&self, table: &TableName) -> String;
-
-    /// The statements of leases in which the databases differ.
-    fn leases(&self) -> Leases;
-
     /// A new connection on which the messages of releases are received; `None` if the database sends none.
-    async fn listen(&self) -> Option<sqlx::Result<Box<dyn ReleaseListener>>>;
+    async fn listen(&self) -> Option<sqlx::Result<Box<dyn ReleaseListener>>> {
+        None
+    }
 
-    /// The table of leases: one row per name that says who holds it.
-    fn lease_table(&self, name: TableName) -> Table;
-
-    /// How locks are held by transactions.
-    fn for_update(&self) -> ForUpdate;
-
-    /// The tables of locks that are held by transactions: who holds them, and the rows that are locked.
-    fn for_update_tables(&self, holders: TableName, rows: TableName) -> [Table; 2];
-
-    /// What begins a transaction that the server ends when nothing was said in it for `idle`.
+    /// Begins a transaction that the server ends when nothing was sent in it for `idle`.
     fn begin(&self, idle: Duration) -> String;
 
-    /// What ends the connection of this number, if it is ours; where the server can tell, only during the transaction
-    /// that was under way when this token was given: the connection may hold another lock by now.
+    /// Ends the connection of this number, if it is ours; where the server can tell, only during the transaction that was
+    /// under way when this token was given: the connection may hold another lock by now.
     fn end_connection(&self, number: i64, token: FencingToken) -> String;
-
-    /// What is there under this name; `None` if nothing, or nothing that we may see.
-    async fn look_at(&self, link: &mut dyn Link, table: &TableName) -> sqlx::Result<Option<Found>>;
-
-    /// A statement that answers the server's number of a session; `None` where what is in between may answer in the server's
-    /// place.
-    fn session_number(&self) -> Option<&'static str>;
 
     /// Each connection was found to be a session of its own. Until then nothing may be left in a session that another client
     /// could meet there.
     fn sessions_are_own(&self) {}
 
-    /// Why no lock may be granted by this server, if it is one of several that do not know of each other's grants.
-    async fn refuses(&self, link: &mut dyn Link) -> sqlx::Result<Option<Error>> {
-        let _ = link;
-        Ok(None)
+    /// A statement that answers `ON` or 1 if the server is one of several that do not know of each other's grants, and the
+    /// refusal of such a server.
+    fn other_writers(&self) -> Option<(&'static str, Error)> {
+        None
     }
 
-    /// Looks for settings that weaken what is promised.
-    async fn check(&self, link: &mut dyn Link) -> sqlx::Result<Vec<Finding>>;
+    /// Settings that weaken the promises. `setting` looks one up in the answer to [`settings`](Texts::settings).
+    fn findings(&self, setting: &dyn Fn(&str) -> String) -> Vec<Finding>;
 }
 
-/// The statements of leases, each in a file of its own.
+/// The texts of a database. Each statement is in a file of its own.
+#[derive(Debug)]
+pub(crate) struct Texts {
+    /// The server's clock in microseconds since 1970, as an expression: UTC whatever the session's time zone, and not
+    /// frozen while a statement waits for a lock.
+    pub(crate) now: &'static str,
+    /// The character around the name of a table.
+    pub(crate) quote: char,
+    /// True if parameters are written `$1`; otherwise they are written `?`.
+    pub(crate) numbers_parameters: bool,
+    /// Answers what is wrong with a table, such as an engine without transactions; no row if it is not there.
+    pub(crate) table: &'static str,
+    /// Answers the name, the kind and the part in the primary key of each column of a table.
+    pub(crate) columns: &'static str,
+    /// Answers settings and their values.
+    pub(crate) settings: &'static str,
+    /// Answers the server's number of a session; `None` where a pooler may answer in the server's place.
+    pub(crate) session_number: Option<&'static str>,
+    pub(crate) leases: Leases,
+    pub(crate) for_update: ForUpdate,
+}
+
+impl Texts {
+    /// The name of a table as it stands in a statement.
+    pub(crate) fn quoted(&self, table: &TableName) -> String {
+        let quote = self.quote;
+        format!("{quote}{table}{quote}")
+    }
+}
+
+/// The statements of leases in which the databases differ.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Leases {
+    pub(crate) layout: Layout,
     /// Grants a row, and answers its token.
     pub(crate) acquire: &'static str,
     /// Ends the lease of an owner.
@@ -117,9 +124,13 @@ pub(crate) struct Leases {
     pub(crate) sends_messages: bool,
 }
 
-/// The statements by which transactions hold locks, each in a file of its own.
+/// The statements by which transactions hold locks.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct ForUpdate {
+    /// The table of the holders.
+    pub(crate) holders: Layout,
+    /// The table of the rows that are locked.
+    pub(crate) rows: Layout,
     /// Makes the row of a name if there is none.
     pub(crate) make_row: &'static str,
     /// Locks the row, or fails at once.
@@ -128,7 +139,7 @@ pub(crate) struct ForUpdate {
     pub(crate) lock: &'static str,
     /// Enters the holder, and answers a new token.
     pub(crate) enter: &'static str,
-    /// Lets the server not take the transaction for idle, and answers 1 if its locks still count.
+    /// Keeps the transaction from being idle, and answers 1 if its locks still count.
     pub(crate) beat: &'static str,
     /// True if a server that was replaced by another keeps its connections, and their locks count no more. So a hold is asked
     /// whether its lock counts before it is said to have been given back.
@@ -160,12 +171,12 @@ pub(crate) trait ReleaseListener: Send {
     async fn ping(&mut self) -> sqlx::Result<()>;
 }
 
-/// What an error means.
+/// The meaning of an error.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Meaning {
-    /// The connection is gone or cannot be trusted any more, and nobody knows what became of the statement.
+    /// The connection is gone or cannot be trusted any more; the outcome of the statement is unknown.
     Broken,
-    /// The server ended the connection; what became of the statement is not known.
+    /// The server ended the connection; the outcome of the statement is unknown.
     Ended,
     /// No server answers, or it accepts no connection.
     Unreachable,
@@ -211,8 +222,17 @@ pub(crate) enum Meaning {
 }
 
 impl Meaning {
-    /// True if the statement failed and the connection is as good as before.
-    pub(crate) fn leaves_the_connection_well(self) -> bool {
-        matches!(self, Self::Deadlock | Self::Locked | Self::TooSlow | Self::Duplicate)
+    /// The meaning of an error that does not come from the server.
+    pub(crate) fn of_the_driver(error: &sqlx::Error) -> Self {
+        match error {
+            sqlx::Error::Tls(_) | sqlx::Error::Configuration(_) => Self::Unproven,
+            sqlx::Error::Io(_) | sqlx::Error::Protocol(_) => Self::Broken,
+            sqlx::Error::ColumnDecode { .. }
+            | sqlx::Error::Decode(_)
+            | sqlx::Error::ColumnIndexOutOfBounds { .. } => Self::Unreadable,
+            // A pooler has let the client in, and has no session to lend.
+            sqlx::Error::PoolTimedOut => Self::Exhausted("connections"),
+            _ => Self::Refused,
+        }
     }
 }

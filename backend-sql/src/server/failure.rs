@@ -1,7 +1,7 @@
 //! What a failed statement means for its caller.
 
 use super::schema::missing_table;
-use super::{Encryption, Meaning, Table, Target};
+use super::{Meaning, SslMode, Table, Target};
 use leasehold_core::{Error, ErrorKind};
 use std::fmt;
 
@@ -18,128 +18,115 @@ pub(crate) enum Doing {
     Ending,
 }
 
-pub(super) struct Failure<'a> {
-    pub(super) meaning: Meaning,
-    pub(super) doing: Doing,
-    pub(super) target: &'a Target,
+/// The error for the caller of a statement.
+pub(super) fn failure(error: sqlx::Error, meaning: Meaning, doing: Doing, target: &Target) -> Error {
+    #[cfg(feature = "tls")]
+    if let Some(explained) = super::tls::explain(&error, target) {
+        return explained.with_source(error);
+    }
+    let error = Cause::of(&error);
+    let (address, table) = (target.address(), &target.table);
+    let (kind, message, help) = match meaning {
+        Meaning::Broken => (
+            unknown_if(doing),
+            format!("the connection to {address} broke while an answer was awaited"),
+            "look at the network and at the server's log",
+        ),
+        Meaning::Ended => (
+            unknown_if(doing),
+            format!("{address} ended the connection"),
+            "look at who restarts the server, or kills connections in it",
+        ),
+        Meaning::Unreachable => (
+            ErrorKind::Unavailable,
+            format!("cannot connect to {address}"),
+            "look whether the server runs there and takes connections",
+        ),
+        Meaning::Unproven => (
+            ErrorKind::Misconfigured,
+            format!("{address} and this program do not agree on encryption"),
+            "look at the server's certificate, at sslrootcert, and at sslmode",
+        ),
+        // Without the driver's words, which name a feature that this library does not have.
+        Meaning::PasswordInTheClear => {
+            let message = format!("{address} takes this user's password over TLS alone, and there is none");
+            let help =
+                "write sslmode=verify-full, with sslrootcert=/path/to/ca.pem if the authority is your own";
+            return Error::new(ErrorKind::Misconfigured, message).with_help(help);
+        }
+        Meaning::TlsOnly => (
+            ErrorKind::Misconfigured,
+            format!("{address} takes connections by TLS alone"),
+            "write sslmode=verify-full, with sslrootcert=/path/to/ca.pem if the authority is your own",
+        ),
+        Meaning::Deadlock | Meaning::Locked => (
+            ErrorKind::Unavailable,
+            format!("another transaction has a row of {table} locked"),
+            "find who keeps a transaction open that touches the table: nobody but this library should",
+        ),
+        Meaning::TooSlow => (
+            ErrorKind::Unavailable,
+            format!("{address} ended a statement that took longer than {:?}", target.timeout),
+            "find out what the server is busy with; or lengthen timeout",
+        ),
+        Meaning::NotLetIn => {
+            (ErrorKind::Denied, format!("{address} refuses these credentials"), how_to_be_let_in(target))
+        }
+        Meaning::Denied => (
+            ErrorKind::Denied,
+            format!("{address} lets these credentials in, and they may not use {table}"),
+            "grant them SELECT, INSERT and UPDATE on the table; no policy or trigger may refuse a row",
+        ),
+        Meaning::ReadOnly => return read_only(target).with_source(error),
+        Meaning::LogOfStatements => (
+            ErrorKind::Misconfigured,
+            format!("{address} has binlog_format = STATEMENT, and refuses to do this under READ COMMITTED"),
+            "set binlog_format to ROW or MIXED",
+        ),
+        Meaning::Exhausted(what) => (
+            ErrorKind::Unavailable,
+            format!("{address} has no {what} left"),
+            "give it more, or use less of it; connections=N says how many connections this client may have",
+        ),
+        Meaning::NoTable => return missing_table(table).with_source(error),
+        Meaning::Pooled => {
+            return super::sessions::no_prepared_statements(target).with_source(error);
+        }
+        Meaning::NoDatabase => (
+            ErrorKind::Misconfigured,
+            format!("there is no such database on {address}"),
+            "name one that is there: scheme://user@host/DATABASE",
+        ),
+        Meaning::Refused | Meaning::Duplicate | Meaning::NoConnection => (
+            ErrorKind::Misconfigured,
+            format!("{address} refused a statement"),
+            "look at the cause; is it a MySQL from 8.0, a MariaDB from 10.6, a PostgreSQL from 12 on?",
+        ),
+        Meaning::Unreadable => (
+            ErrorKind::Misconfigured,
+            format!("an answer of {address} does not read as one about {table}"),
+            "look at who else writes to the table, and at what is in between",
+        ),
+    };
+    Error::new(kind, message).with_source(error).with_help(help)
 }
 
-impl Failure<'_> {
-    pub(super) fn of(&self, error: sqlx::Error) -> Error {
-        #[cfg(feature = "tls")]
-        if let Some(explained) = super::tls::explain(&error, self.target) {
-            return explained.with_source(error);
+/// Servers do not say whether it was the password, or TLS or a certificate that they wanted to see.
+fn how_to_be_let_in(target: &Target) -> &'static str {
+    match target.encryption.mode {
+        SslMode::Disable => {
+            "look at user and password; if the server lets them in by TLS alone, write sslmode=verify-full"
         }
-        let error = Cause::of(&error);
-        let (address, table) = (self.target.address(), &self.target.table);
-        let (kind, message, help) = match self.meaning {
-            Meaning::Broken => (
-                self.unknown(),
-                format!("the connection to {address} broke while an answer was awaited"),
-                "look at the network and at the server's log",
-            ),
-            Meaning::Ended => (
-                self.unknown(),
-                format!("{address} ended the connection"),
-                "look at who restarts the server, or kills connections in it",
-            ),
-            Meaning::Unreachable => (
-                ErrorKind::Unavailable,
-                format!("cannot connect to {address}"),
-                "look whether the server runs there and takes connections",
-            ),
-            Meaning::Unproven => (
-                ErrorKind::Misconfigured,
-                format!("{address} and this program do not agree on encryption"),
-                "look at the server's certificate, at sslrootcert, and at sslmode",
-            ),
-            // Without the driver's words, which name a feature that this library does not have.
-            Meaning::PasswordInTheClear => {
-                let message =
-                    format!("{address} takes this user's password over TLS alone, and there is none");
-                let help = "write sslmode=verify-full, with sslrootcert=/path/to/ca.pem if the authority is your own";
-                return Error::new(ErrorKind::Misconfigured, message).with_help(help);
-            }
-            Meaning::TlsOnly => (
-                ErrorKind::Misconfigured,
-                format!("{address} takes connections by TLS alone"),
-                "write sslmode=verify-full, with sslrootcert=/path/to/ca.pem if the authority is your own",
-            ),
-            Meaning::Deadlock | Meaning::Locked => (
-                ErrorKind::Unavailable,
-                format!("another transaction has a row of {table} locked"),
-                "find who keeps a transaction open that touches the table: nobody but this library should",
-            ),
-            Meaning::TooSlow => (
-                ErrorKind::Unavailable,
-                format!("{address} ended a statement that took longer than {:?}", self.target.timeout),
-                "find out what the server is busy with; or lengthen timeout",
-            ),
-            Meaning::NotLetIn => {
-                (ErrorKind::Denied, format!("{address} refuses these credentials"), self.how_to_be_let_in())
-            }
-            Meaning::Denied => (
-                ErrorKind::Denied,
-                format!("{address} lets these credentials in, and they may not use {table}"),
-                "grant them SELECT, INSERT and UPDATE on the table; no policy or trigger may refuse a row",
-            ),
-            Meaning::ReadOnly => return read_only(self.target).with_source(error),
-            Meaning::LogOfStatements => (
-                ErrorKind::Misconfigured,
-                format!(
-                    "{address} has binlog_format = STATEMENT, and refuses to do this under READ COMMITTED"
-                ),
-                "set binlog_format to ROW or MIXED",
-            ),
-            Meaning::Exhausted(what) => (
-                ErrorKind::Unavailable,
-                format!("{address} has no {what} left"),
-                "give it more, or use less of it; connections=N says how many connections this client may have",
-            ),
-            Meaning::NoTable => return missing_table(table).with_source(error),
-            Meaning::Pooled => {
-                return super::sessions::no_prepared_statements(self.target).with_source(error);
-            }
-            Meaning::NoDatabase => (
-                ErrorKind::Misconfigured,
-                format!("there is no such database on {address}"),
-                "name one that is there: scheme://user@host/DATABASE",
-            ),
-            Meaning::Refused | Meaning::Duplicate | Meaning::NoConnection => (
-                ErrorKind::Misconfigured,
-                format!("{address} refused a statement"),
-                "look at the cause; is it a MySQL from 8.0, a MariaDB from 10.6, a PostgreSQL from 12 on?",
-            ),
-            Meaning::Unreadable => (
-                ErrorKind::Misconfigured,
-                format!("an answer of {address} does not read as one about {table}"),
-                "look at who else writes to the table, and at what is in between",
-            ),
-        };
-        Error::new(kind, message).with_source(error).with_help(help)
-    }
-
-    /// Servers do not say whether it was the password, or TLS or a certificate that they wanted to see.
-    fn how_to_be_let_in(&self) -> &'static str {
-        match &self.target.encryption {
-            Encryption::None => {
-                "look at user and password; if the server lets them in by TLS alone, write sslmode=verify-full"
-            }
-            Encryption::Anybody => {
-                "look at user and password, and at sslcert with sslmode=verify-full if it wants a certificate"
-            }
-            Encryption::Authority(files) | Encryption::Full(files) if files.identity.is_none() => {
-                "look at user and password; if the server wants a client certificate, name one: \
-                 sslcert=/path/to/cert.pem, sslkey=/path/to/key.pem"
-            }
-            Encryption::Authority(_) | Encryption::Full(_) => {
-                "look at user and password, and at whether the server takes the certificate of sslcert"
-            }
+        SslMode::Require => {
+            "look at user and password, and at sslcert with sslmode=verify-full if it wants a certificate"
         }
-    }
-
-    fn unknown(&self) -> ErrorKind {
-        unknown_if(self.doing)
+        SslMode::VerifyCa | SslMode::VerifyFull if target.encryption.identity.is_none() => {
+            "look at user and password; if the server wants a client certificate, name one: \
+             sslcert=/path/to/cert.pem, sslkey=/path/to/key.pem"
+        }
+        SslMode::VerifyCa | SslMode::VerifyFull => {
+            "look at user and password, and at whether the server takes the certificate of sslcert"
+        }
     }
 }
 

@@ -21,8 +21,6 @@
 
 mod asking;
 mod dialect;
-#[cfg(all(test, feature = "postgres"))]
-pub(crate) mod double;
 mod failure;
 mod headroom;
 mod pool;
@@ -38,20 +36,22 @@ mod tests;
 mod tls;
 
 pub(crate) use asking::Asked;
-pub(crate) use dialect::{Dialect, ForUpdate, Leases, Link, Meaning, ReleaseListener};
+pub(crate) use dialect::{Dialect, ForUpdate, Leases, Link, Meaning, ReleaseListener, Texts};
 pub(crate) use failure::Doing;
 pub(crate) use pool::{Connection, Lane};
-pub(crate) use schema::{Found, Table};
+pub(crate) use schema::{Layout, Table};
 pub(crate) use semantics::{FALLBACK, POLL_AT_MOST, of_leases};
 use sessions::Sessions;
 pub(crate) use statement::{Answer, Batch, Kind, MOST, Statement, Value};
-pub(crate) use target::{Encryption, Mode, TableName, Target};
+pub(crate) use target::{Mode, SslMode, TableName, Target};
+#[cfg(all(test, feature = "postgres"))]
+pub(crate) use tests::double;
 
-use failure::{Failure, no_answer};
 use leasehold_core::{Error, ErrorKind, LockName, Result};
-use pool::{IdleConnections, Pool};
+use pool::Pool;
 use std::sync::Arc;
 use tokio::sync::OnceCell;
+use tokio::time::timeout;
 
 /// A database on a server.
 #[derive(Clone, Debug)]
@@ -62,10 +62,7 @@ pub(crate) struct Server {
 #[derive(Debug)]
 struct Shared {
     dialect: Arc<dyn Dialect>,
-    target: Arc<Target>,
     pool: Arc<Pool>,
-    /// The connections that are kept for as long as a lock is held.
-    holding: Arc<Pool>,
     /// Set once the tables were found to be ours.
     checked: OnceCell<()>,
     /// What was found behind the connections.
@@ -75,13 +72,10 @@ struct Shared {
 
 impl Server {
     /// The database at this target. `tables` are looked at before the first use.
-    pub(crate) fn new(dialect: Arc<dyn Dialect>, target: Arc<Target>, tables: Vec<Table>) -> Self {
-        let idle = Arc::<IdleConnections>::default();
-        let pool =
-            |most| Arc::new(Pool::new(Arc::clone(&dialect), Arc::clone(&target), most, Arc::clone(&idle)));
-        let (pool, holding) = (pool((target.connections, "connections")), pool((target.holds, "holds")));
+    pub(crate) fn new(dialect: Arc<dyn Dialect>, tables: Vec<Table>) -> Self {
+        let pool = Arc::new(Pool::new(Arc::clone(&dialect)));
         let (checked, sessions) = (OnceCell::new(), sessions::Look::default());
-        Self { shared: Arc::new(Shared { dialect, target, pool, holding, checked, sessions, tables }) }
+        Self { shared: Arc::new(Shared { dialect, pool, checked, sessions, tables }) }
     }
 
     pub(crate) fn dialect(&self) -> &dyn Dialect {
@@ -89,7 +83,11 @@ impl Server {
     }
 
     pub(crate) fn target(&self) -> &Target {
-        &self.shared.target
+        self.dialect().target()
+    }
+
+    fn tables(&self) -> &[Table] {
+        &self.shared.tables
     }
 
     /// A connection, on which the tables have been looked at.
@@ -114,40 +112,50 @@ impl Server {
     /// A connection to be kept for as long as a lock is held. It is opened only beside one for statements: a lock that nobody
     /// can enter as held would keep others out for nothing.
     pub(crate) async fn connection_to_hold(&self) -> Result<Connection> {
-        let place = self.shared.holding.place(Lane::Holding).await?;
+        let permits = self.shared.pool.permits(Lane::Holding).await?;
         let for_statements = self.connection(Lane::Asking).await?;
-        let connection = self.shared.holding.open(place, Lane::Holding).await;
+        let connection = self.shared.pool.open(permits, Lane::Holding).await;
         for_statements.give_back();
         connection
     }
 
     /// True if there is one without waiting, as it looks.
     pub(crate) fn has_connection_to_hold(&self) -> bool {
-        self.shared.holding.has_room()
+        self.shared.pool.has_room_to_hold()
     }
 
     pub(crate) fn meaning(&self, error: &sqlx::Error) -> Meaning {
-        self.shared.dialect.meaning(error)
+        self.dialect().meaning(error)
     }
 
+    /// Waits for an answer as long as a statement may take.
+    pub(crate) async fn in_time<T>(
+        &self,
+        doing: Doing,
+        answer: impl Future<Output = sqlx::Result<T>>,
+    ) -> Result<sqlx::Result<T>> {
+        timeout(self.target().timeout, answer).await.map_err(|_| self.no_answer(doing))
+    }
+
+    /// The server said nothing in time. The connection is closed; the server may still finish the statement.
     pub(crate) fn no_answer(&self, doing: Doing) -> Error {
-        no_answer(doing, &self.shared.target)
+        failure::no_answer(doing, self.target())
     }
 
     /// The error for the caller of a statement.
     pub(crate) fn failure(&self, error: sqlx::Error, doing: Doing) -> Error {
-        let meaning = self.shared.dialect.meaning(&error);
-        Failure { meaning, doing, target: &self.shared.target }.of(error)
+        let meaning = self.meaning(&error);
+        failure::failure(error, meaning, doing, self.target())
     }
 
     /// The server answered so, and refused no statement.
     pub(crate) fn takes_no_writes(&self) -> Error {
-        failure::read_only(&self.shared.target)
+        failure::read_only(self.target())
     }
 
     /// An answer that is none of ours.
     pub(crate) fn unreadable(&self) -> Error {
-        let target = &self.shared.target;
+        let target = self.target();
         Error::new(
             ErrorKind::Misconfigured,
             format!("a row of {} does not read as one of ours", target.table),
@@ -157,10 +165,10 @@ impl Server {
 
     /// A row of a lock that is none of ours.
     pub(crate) fn foreign_row(&self, name: &LockName) -> Error {
-        crate::lease::foreign_row(name, &self.shared.target.table)
+        crate::lease::foreign_row(name, &self.target().table)
     }
 
     pub(crate) async fn close(&self) {
-        tokio::join!(self.shared.pool.close(), self.shared.holding.close());
+        self.shared.pool.close().await;
     }
 }

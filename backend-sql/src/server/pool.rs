@@ -5,7 +5,8 @@
 //!
 //! A client that is refused a connection closes what it has idle. `headroom.rs` says when an idle connection is kept.
 
-use super::{Dialect, Link, Meaning, Target};
+use super::failure::{Cause, failure};
+use super::{Dialect, Doing, Link, Meaning, Target};
 use futures_util::future::join_all;
 use leasehold_core::{Error, ErrorKind, Result, StallTimeout};
 use std::fmt;
@@ -35,23 +36,22 @@ pub(crate) enum Lane {
 pub(super) struct Pool {
     dialect: Arc<dyn Dialect>,
     target: Arc<Target>,
-    /// The most connections there may be, and the parameter of the URL that says so.
-    most: (usize, &'static str),
-    idle: Arc<IdleConnections>,
-    all: Arc<Semaphore>,
-    asking: Arc<Semaphore>,
+    idle: Mutex<Vec<Idle>>,
+    /// One permit for each connection for statements.
+    statements: Arc<Semaphore>,
+    /// One less: attempts leave a connection to renewals and releases.
+    attempts: Arc<Semaphore>,
+    /// One permit for each connection that holds a lock.
+    holds: Arc<Semaphore>,
     /// Timeout for callers that want a lock; fires only if no call completed meanwhile. Renewals and releases have a plain one.
     patience: StallTimeout,
     closed: AtomicBool,
 }
 
-/// The connections of all pools of one client that are not in use.
-pub(super) type IdleConnections = Mutex<Vec<Idle>>;
-
 /// A connection that is not in use.
-pub(super) struct Idle {
-    /// The parameter of its pool. What is set for the sessions of one pool does not fit the other.
-    of: &'static str,
+struct Idle {
+    /// What is set in the session of a hold does not fit other statements.
+    is_for_holds: bool,
     link: Box<dyn Link>,
     /// The runtime that drives it. Used in another, it would hang after that one has ended.
     runtime: Id,
@@ -63,58 +63,74 @@ pub(super) struct Idle {
 pub(crate) struct Connection {
     link: Box<dyn Link>,
     pool: Arc<Pool>,
+    is_for_holds: bool,
     runtime: Id,
     idle_since: Option<Instant>,
-    _place: Place,
+    _permits: Permits,
 }
 
-/// The right to one connection of a pool.
-pub(super) type Place = (OwnedSemaphorePermit, Option<OwnedSemaphorePermit>);
+/// The right to one connection.
+pub(super) type Permits = (OwnedSemaphorePermit, Option<OwnedSemaphorePermit>);
 
 impl Pool {
-    pub(super) fn new(
-        dialect: Arc<dyn Dialect>,
-        target: Arc<Target>,
-        most: (usize, &'static str),
-        idle: Arc<IdleConnections>,
-    ) -> Self {
+    pub(super) fn new(dialect: Arc<dyn Dialect>) -> Self {
+        let target = Arc::clone(dialect.target());
+        let semaphore = |permits| Arc::new(Semaphore::new(permits));
         Self {
             dialect,
+            idle: Mutex::default(),
+            statements: semaphore(target.connections),
+            attempts: semaphore(target.connections.saturating_sub(1).max(1)),
+            holds: semaphore(target.holds),
             patience: StallTimeout::new(target.timeout),
-            target,
-            all: Arc::new(Semaphore::new(most.0)),
-            asking: Arc::new(Semaphore::new(most.0.saturating_sub(1).max(1))),
-            most,
-            idle,
             closed: AtomicBool::new(false),
+            target,
         }
     }
 
     /// A connection: an idle one, the newest first, or a new one.
     pub(super) async fn take(self: &Arc<Self>, lane: Lane) -> Result<Connection> {
-        let place = self.place(lane).await?;
-        self.open(place, lane).await
+        let permits = self.permits(lane).await?;
+        self.open(permits, lane).await
     }
 
-    /// A place for one more connection, if need be when another one is given back.
-    pub(super) async fn place(&self, lane: Lane) -> Result<Place> {
+    /// The permits for one more connection, if need be when another one is given back.
+    pub(super) async fn permits(&self, lane: Lane) -> Result<Permits> {
         let permits = match lane {
-            Lane::Asking => self.patience.wait(self.permits(lane)).await,
-            Lane::Keeping | Lane::Holding => timeout(self.target.timeout, self.permits(lane)).await.ok(),
+            Lane::Asking => self.patience.wait(self.wait_for_permits(lane)).await,
+            Lane::Keeping | Lane::Holding => {
+                timeout(self.target.timeout, self.wait_for_permits(lane)).await.ok()
+            }
         };
-        permits.ok_or_else(|| self.all_in_use())?
+        permits.ok_or_else(|| self.all_in_use(lane))?
     }
 
-    /// The connection for a place.
-    pub(super) async fn open(self: &Arc<Self>, place: Place, lane: Lane) -> Result<Connection> {
-        let (runtime, of) = (Handle::current().id(), self.most.1);
+    /// The permit for attempts first: a caller that waits for it does not delay renewals and releases.
+    async fn wait_for_permits(&self, lane: Lane) -> Result<Permits> {
+        let acquire = async |semaphore| Semaphore::acquire_owned(semaphore).await.map_err(|_| closed());
+        let attempt = match lane {
+            Lane::Asking => Some(acquire(Arc::clone(&self.attempts)).await?),
+            Lane::Keeping | Lane::Holding => None,
+        };
+        let all = if lane == Lane::Holding { &self.holds } else { &self.statements };
+        let any = acquire(Arc::clone(all)).await?;
+        if self.closed.load(Ordering::Acquire) {
+            return Err(closed());
+        }
+        Ok((any, attempt))
+    }
+
+    /// The connection that these permits allow.
+    pub(super) async fn open(self: &Arc<Self>, permits: Permits, lane: Lane) -> Result<Connection> {
+        let (runtime, is_for_holds) = (Handle::current().id(), lane == Lane::Holding);
         let idle = {
             let mut idle = self.idle();
-            let found = idle.iter().rposition(|idle| idle.of == of && idle.runtime == runtime);
+            let is_alike = |idle: &Idle| idle.is_for_holds == is_for_holds;
+            let found = idle.iter().rposition(|idle| is_alike(idle) && idle.runtime == runtime);
             let found = found.map(|at| idle.remove(at));
             if found.is_none() {
                 // The idle connections of other runtimes count too: there are never more than `connections` open.
-                idle.retain(|idle| idle.of != of);
+                idle.retain(|idle| !is_alike(idle));
             }
             found
         };
@@ -122,18 +138,13 @@ impl Pool {
             Some(idle) => (idle.link, Some(idle.since)),
             None => (self.connect(lane).await?, None),
         };
-        Ok(Connection { link, pool: Arc::clone(self), runtime, idle_since, _place: place })
+        let pool = Arc::clone(self);
+        Ok(Connection { link, pool, is_for_holds, runtime, idle_since, _permits: permits })
     }
 
-    /// True if not all connections are in use.
-    pub(super) fn has_room(&self) -> bool {
-        self.all.available_permits() > 0
-    }
-
-    /// Closes those that have been idle for as long as one that was idle since then.
-    fn forget_idle_since(&self, since: Instant) {
-        self.idle().retain(|idle| idle.of != self.most.1 || idle.since > since);
-        self.target.headroom.broke();
+    /// True if another connection may hold a lock.
+    pub(super) fn has_room_to_hold(&self) -> bool {
+        self.holds.available_permits() > 0
     }
 
     /// Closes the idle connections of this client, except the newest if it holds leases; true if any was closed.
@@ -155,24 +166,15 @@ impl Pool {
 
     pub(super) async fn close(&self) {
         self.closed.store(true, Ordering::Release);
-        let all = u32::try_from(self.most.0).unwrap_or(u32::MAX);
+        let all = |permits| u32::try_from(permits).unwrap_or(u32::MAX);
         // The connections in use are closed by their users.
-        let in_use = timeout(GOODBYE_WITHIN, self.all.acquire_many(all));
+        let in_use = timeout(GOODBYE_WITHIN, async {
+            let statements = self.statements.acquire_many(all(self.target.connections));
+            let _ = tokio::join!(statements, self.holds.acquire_many(all(self.target.holds)));
+        });
         let _ = tokio::join!(self.close_idle(), in_use);
-        self.all.close();
-    }
-
-    /// The permit for attempts first: a caller that waits for it does not delay renewals and releases.
-    async fn permits(&self, lane: Lane) -> Result<Place> {
-        let asking = match lane {
-            Lane::Asking => Some(Arc::clone(&self.asking).acquire_owned().await.map_err(|_| closed())?),
-            Lane::Keeping | Lane::Holding => None,
-        };
-        let any = Arc::clone(&self.all).acquire_owned().await.map_err(|_| closed())?;
-        if self.closed.load(Ordering::Acquire) {
-            return Err(closed());
-        }
-        Ok((any, asking))
+        self.statements.close();
+        self.holds.close();
     }
 
     /// A new connection. If it is refused, all idle ones are closed first, and it is asked for again: by a holder until its time
@@ -229,18 +231,22 @@ impl Pool {
             Meaning::Refused => {
                 let message = format!("{} refused the connection", self.target.address());
                 return Error::new(ErrorKind::Misconfigured, message)
-                    .with_source(super::failure::Cause::of(&error))
+                    .with_source(Cause::of(&error))
                     .with_help("look at the cause, and at what stands between here and the server");
             }
             meaning => meaning,
         };
-        super::Failure { meaning, doing: super::Doing::Looking, target: &self.target }.of(error)
+        failure(error, meaning, Doing::Looking, &self.target)
     }
 
-    fn all_in_use(&self) -> Error {
-        let ((all, parameter), within) = (self.most, self.target.timeout);
+    fn all_in_use(&self, lane: Lane) -> Error {
+        let target = &self.target;
+        let (all, parameter) = match lane {
+            Lane::Asking | Lane::Keeping => (target.connections, "connections"),
+            Lane::Holding => (target.holds, "holds"),
+        };
         let message =
-            format!("all {all} connections to {} were in use for {within:?}", self.target.address());
+            format!("all {all} connections to {} were in use for {:?}", target.address(), target.timeout);
         Error::new(ErrorKind::Unavailable, message)
             .with_help(format!("let {parameter}=N allow more, or find out what uses them"))
     }
@@ -265,14 +271,17 @@ impl Connection {
     /// slow.
     pub(crate) fn found_dead(self) {
         if let Some(since) = self.idle_since {
-            self.pool.forget_idle_since(since);
+            self.pool.idle().retain(|idle| idle.is_for_holds != self.is_for_holds || idle.since > since);
+            self.pool.target.headroom.broke();
         }
     }
 
     /// Nothing is under way on it, and no transaction is open.
     pub(crate) fn give_back(self) {
-        let Self { link, pool, runtime, _place, .. } = self;
-        pool.patience.answered();
+        let Self { link, pool, is_for_holds, runtime, _permits, .. } = self;
+        if !is_for_holds {
+            pool.patience.answered();
+        }
         let headroom = &pool.target.headroom;
         let is_check_due = headroom.is_check_due();
         let is_kept = !headroom.is_short() || is_check_due || headroom.is_holding() && pool.idle().is_empty();
@@ -281,7 +290,7 @@ impl Connection {
             return;
         }
         // Before the permit, which lets the next one take it.
-        pool.idle().push(Idle { of: pool.most.1, link, runtime, since: Instant::now() });
+        pool.idle().push(Idle { is_for_holds, link, runtime, since: Instant::now() });
         if is_check_due {
             let pool = Arc::clone(&pool);
             drop(tokio::spawn(async move {

@@ -1,7 +1,9 @@
 //! Checks before the first use: the tables, the server, and a pooler in between.
 
-use super::failure::{self, no_answer};
-use super::{Connection, Doing, Found, Meaning, Server, Sessions, Statement, Table, sessions};
+use super::schema::Found;
+use super::{
+    Answer, Connection, Doing, Meaning, Server, Sessions, Statement, Table, Value, failure, sessions,
+};
 use leasehold_core::{Error, ErrorKind, Finding, Result, Severity};
 use tokio::task::JoinError;
 use tokio::time::timeout;
@@ -11,28 +13,26 @@ const RIGHTS: [&str; 2] = [include_str!("may_insert.sql"), include_str!("may_upd
 
 impl Server {
     /// Makes the tables that are missing, and looks at those that are there.
-    pub(crate) async fn init(&self, script: &str) -> Result<()> {
+    pub(crate) async fn init(&self) -> Result<()> {
         let mut connection = self.unchecked_connection().await?;
-        let mut asked = timeout(self.shared.target.timeout, connection.link().tell(script)).await;
+        let script = self.schema();
+        let mut made = self.in_time(Doing::Keeping, connection.link().tell(&script)).await?;
         // Another client was making them, which IF NOT EXISTS does not see. They are made by now.
-        if let Ok(Err(error)) = &asked
-            && self.meaning(error) == Meaning::Duplicate
-        {
-            asked = timeout(self.shared.target.timeout, connection.link().tell(script)).await;
+        if made.as_ref().is_err_and(|error| self.meaning(error) == Meaning::Duplicate) {
+            made = self.in_time(Doing::Keeping, connection.link().tell(&script)).await?;
         }
-        match asked {
-            Ok(Ok(())) => {}
+        match made {
+            Ok(()) => {}
             // A user that may not make the tables needs no right to, if they exist.
-            Ok(Err(error)) if self.meaning(&error) == Meaning::Denied => {
-                for table in &self.shared.tables {
+            Err(error) if self.meaning(&error) == Meaning::Denied => {
+                for table in self.tables() {
                     if self.look_at(&mut connection, table).await?.is_none() {
                         let cause = failure::Cause::of(&error);
-                        return Err(failure::may_not_make(table, &self.shared.target).with_source(cause));
+                        return Err(failure::may_not_make(table, self.target()).with_source(cause));
                     }
                 }
             }
-            Ok(Err(error)) => return Err(self.failure(error, Doing::Keeping)),
-            Err(_) => return Err(no_answer(Doing::Keeping, &self.shared.target)),
+            Err(error) => return Err(self.failure(error, Doing::Keeping)),
         }
         self.add_columns(&mut connection).await?;
         self.check_tables(&mut connection).await?;
@@ -42,23 +42,25 @@ impl Server {
 
     /// Changes tables of an earlier schema. Of two clients that do so at once, one may find it done.
     async fn add_columns(&self, connection: &mut Connection) -> Result<()> {
-        for table in &self.shared.tables {
+        for table in self.tables() {
             let found = self.look_at(connection, table).await?;
             let Some(statement) = found.and_then(|found| table.lacks_addition(&found)) else { continue };
-            let statement = statement.replace("{table}", &self.shared.dialect.quoted(&table.name));
-            match timeout(self.shared.target.timeout, connection.link().tell(&statement)).await {
-                // The check that follows says what is missing still.
-                Ok(Ok(()) | Err(_)) => {}
-                Err(_) => return Err(no_answer(Doing::Keeping, &self.shared.target)),
-            }
+            let statement = self.about(table, statement);
+            // If it fails, the check that follows says what is missing still.
+            let _ = self.in_time(Doing::Keeping, connection.link().tell(&statement)).await?;
         }
         Ok(())
     }
 
     /// The statements that make the tables.
     pub(crate) fn schema(&self) -> String {
-        let make = |table: &Table| table.schema.replace("{table}", &self.shared.dialect.quoted(&table.name));
-        self.shared.tables.iter().map(make).collect::<Vec<_>>().join("\n")
+        let make = |table: &Table| self.about(table, table.layout.schema);
+        self.tables().iter().map(make).collect::<Vec<_>>().join("\n")
+    }
+
+    /// A statement without parameters about a table.
+    fn about(&self, table: &Table, statement: &str) -> String {
+        statement.replace("{table}", &self.dialect().texts().quoted(&table.name))
     }
 
     /// Looks at the tables, at the settings of the server, and for rights that are missing.
@@ -66,12 +68,14 @@ impl Server {
         let mut connection = self.unchecked_connection().await?;
         self.check_tables(&mut connection).await?;
         let (mut connection, sessions) = self.check_sessions(connection).await?;
-        let check = self.shared.dialect.check(connection.link());
-        let mut findings = match timeout(self.shared.target.timeout, check).await {
-            Ok(findings) => findings.map_err(|error| self.failure(error, Doing::Looking))?,
-            Err(_) => return Err(no_answer(Doing::Looking, &self.shared.target)),
+        let settings = self.look(&mut connection, self.dialect().texts().settings, &[]).await?;
+        let setting = |wanted: &str| {
+            let is_wanted = |row: &&Vec<Value>| row.first().and_then(Value::as_text) == Some(wanted);
+            let value = settings.rows.iter().find(is_wanted).and_then(|row| row.get(1)?.as_text());
+            value.unwrap_or_default().to_owned()
         };
-        for table in &self.shared.tables {
+        let mut findings = self.dialect().findings(&setting);
+        for table in self.tables() {
             findings.extend(self.check_rights(&mut connection, table).await?);
         }
         connection.give_back();
@@ -79,17 +83,13 @@ impl Server {
         Ok(findings)
     }
 
-    /// What else a statement may be refused for, such as a server that takes no writes, others look for.
+    /// Only a missing right is reported here. The settings tell of a server that takes no writes.
     async fn check_rights(&self, connection: &mut Connection, table: &Table) -> Result<Option<Finding>> {
         for template in RIGHTS {
-            let statement = Statement::new(template, &*self.shared.dialect, &table.name);
-            let asked = connection.link().ask(&statement, &[]);
-            match timeout(self.shared.target.timeout, asked).await {
-                Ok(Err(error)) if self.meaning(&error) == Meaning::Denied => {
-                    return Ok(Some(denied(table)));
-                }
-                Ok(_) => {}
-                Err(_) => return Err(no_answer(Doing::Looking, &self.shared.target)),
+            let statement = Statement::new(template, self.dialect(), &table.name);
+            let asked = self.in_time(Doing::Looking, connection.link().ask(&statement, &[])).await?;
+            if asked.is_err_and(|error| self.meaning(&error) == Meaning::Denied) {
+                return Ok(Some(denied(table)));
             }
         }
         Ok(None)
@@ -124,27 +124,36 @@ impl Server {
 
     /// Looks whether the server decides alone.
     pub(super) async fn check_server(&self, connection: &mut Connection) -> Result<()> {
-        let look = self.shared.dialect.refuses(connection.link());
-        let refused = match timeout(self.shared.target.timeout, look).await {
-            Ok(refused) => refused.map_err(|error| self.failure(error, Doing::Looking))?,
-            Err(_) => return Err(no_answer(Doing::Looking, &self.shared.target)),
-        };
-        refused.map_or(Ok(()), Err)
+        let Some((question, refusal)) = self.dialect().other_writers() else { return Ok(()) };
+        let answer = self.look(connection, question, &[]).await?;
+        match answer.first().and_then(Value::as_text) {
+            Some("ON" | "1") => Err(refusal),
+            _ => Ok(()),
+        }
     }
 
     pub(super) async fn check_tables(&self, connection: &mut Connection) -> Result<()> {
-        for table in &self.shared.tables {
+        for table in self.tables() {
             table.compare(self.look_at(connection, table).await?.as_ref())?;
         }
         Ok(())
     }
 
+    /// What is there under the name of a table; `None` if nothing, or nothing that these credentials may see.
     async fn look_at(&self, connection: &mut Connection, table: &Table) -> Result<Option<Found>> {
-        let look = self.shared.dialect.look_at(connection.link(), &table.name);
-        match timeout(self.shared.target.timeout, look).await {
-            Ok(found) => found.map_err(|error| self.failure(error, Doing::Looking)),
-            Err(_) => Err(no_answer(Doing::Looking, &self.shared.target)),
+        let (texts, name) = (self.dialect().texts(), [Value::text(table.name.as_str())]);
+        let fault = self.look(connection, texts.table, &name).await?;
+        if fault.rows.is_empty() {
+            return Ok(None);
         }
+        Ok(Some(Found::read(&fault, &self.look(connection, texts.columns, &name).await?)))
+    }
+
+    /// Asks a question that no later call repeats.
+    async fn look(&self, connection: &mut Connection, question: &str, values: &[Value]) -> Result<Answer> {
+        let statement = Statement::new(question, self.dialect(), &self.target().table);
+        let answer = self.in_time(Doing::Looking, connection.link().ask(&statement, values)).await?;
+        answer.map_err(|error| self.failure(error, Doing::Looking))
     }
 }
 

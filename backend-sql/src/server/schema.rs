@@ -1,16 +1,22 @@
 //! A table as it must be, what is there under its name, and what is the difference.
 
-use super::{TableName, Value};
+use super::{Answer, Dialect, Mode, TableName, Value};
 use leasehold_core::{Error, ErrorKind, Result};
 use std::fmt;
 
-/// A table as it must be.
-#[derive(Clone, Debug)]
+/// A table of this name, as it must be.
+#[derive(Debug)]
 pub(crate) struct Table {
     pub(crate) name: TableName,
+    pub(crate) layout: &'static Layout,
+}
+
+/// The definition of a table.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Layout {
     /// The statement that makes it.
     pub(crate) schema: &'static str,
-    /// What [`look_at`](Dialect::look_at) is to find then.
+    /// Its columns and their kinds, as the database describes them.
     pub(crate) columns: &'static [(&'static str, &'static str)],
     /// A column that tables of an earlier schema lack, and the statement that adds it.
     pub(crate) added: Option<(&'static str, &'static str)>,
@@ -20,38 +26,41 @@ pub(crate) struct Table {
 #[derive(Debug, Default)]
 pub(crate) struct Found {
     /// What is wrong with the thing itself, such as an engine without transactions.
-    pub(crate) fault: Option<String>,
-    pub(crate) columns: Vec<Column>,
-    /// What its primary key is made of, in the order of the columns: their names, if they are whole.
-    pub(crate) primary_key: Vec<String>,
+    fault: Option<String>,
+    /// The names and kinds of its columns, in the database's own words.
+    columns: Vec<(String, String)>,
+    /// The columns of its primary key, in the order of the columns: their names, if they are whole.
+    primary_key: Vec<String>,
 }
 
 impl Found {
-    /// `rows` have the name of a column, its kind, and a value from which `in_key` reads what part of it is in the primary key.
-    pub(crate) fn new(
-        fault: Option<String>,
-        rows: &[Vec<Value>],
-        in_key: impl Fn(&Value, &str) -> Option<String>,
-    ) -> Self {
-        let mut found = Self { fault, ..Self::default() };
-        for row in rows {
+    /// Reads the answers to the statements `table.sql` and `columns.sql`.
+    pub(super) fn read(fault: &Answer, columns: &Answer) -> Self {
+        let text = |value: &Value| value.as_text().map(str::to_owned);
+        let mut found = Self { fault: fault.first().and_then(text), ..Self::default() };
+        for row in &columns.rows {
             let [name, kind, key] = row.as_slice() else { continue };
-            let text = |value: &Value| value.as_text().unwrap_or_default().to_owned();
-            found.primary_key.extend(in_key(key, &text(name)));
-            found.columns.push(Column { name: text(name), kind: text(kind) });
+            found.columns.push((text(name).unwrap_or_default(), text(kind).unwrap_or_default()));
+            found.primary_key.extend(text(key));
         }
         found
     }
 }
 
-/// A column, in the database's own words.
-#[derive(Debug, PartialEq, Eq)]
-pub(crate) struct Column {
-    pub(crate) name: String,
-    pub(crate) kind: String,
-}
-
 impl Table {
+    /// The tables of the mode.
+    pub(crate) fn of(dialect: &dyn Dialect) -> Vec<Self> {
+        let (target, texts) = (dialect.target(), dialect.texts());
+        let table = |name, layout| Self { name, layout };
+        match target.mode {
+            Mode::Lease | Mode::Optimistic => vec![table(target.table.clone(), &texts.leases.layout)],
+            Mode::ForUpdate => vec![
+                table(target.table.clone(), &texts.for_update.holders),
+                table(target.table.of_rows(), &texts.for_update.rows),
+            ],
+        }
+    }
+
     /// Compares it with what is there. The first difference is the error.
     pub(crate) fn compare(&self, found: Option<&Found>) -> Result<()> {
         let Some(found) = found else {
@@ -64,29 +73,27 @@ impl Table {
             let key = found.primary_key.join(", ");
             return Err(self.differs(&format_args!("its primary key is ({key}) and should be (name)")));
         }
-        for (name, kind) in self.columns {
-            match found.columns.iter().find(|column| column.name == *name) {
+        for (name, kind) in self.layout.columns {
+            match found.columns.iter().find(|(column, _)| column == name) {
                 None if self.lacks_addition(found).is_some() => return Err(self.is_old(name)),
                 None => return Err(self.differs(&format_args!("it has no column {name}"))),
-                Some(column) if column.kind != *kind => {
-                    let difference =
-                        format_args!("its column {name} is {} and should be {kind}", column.kind);
-                    return Err(self.differs(&difference));
+                Some((_, is)) if is != kind => {
+                    return Err(self.differs(&format_args!("its column {name} is {is} and should be {kind}")));
                 }
                 Some(_) => {}
             }
         }
-        let known = |column: &&Column| self.columns.iter().any(|(name, _)| *name == column.name);
-        match found.columns.iter().find(|column| !known(column)) {
-            Some(column) => Err(self.differs(&format_args!("it has a column too many, {}", column.name))),
+        let is_known = |column: &str| self.layout.columns.iter().any(|(name, _)| *name == column);
+        match found.columns.iter().find(|(column, _)| !is_known(column)) {
+            Some((column, _)) => Err(self.differs(&format_args!("it has a column too many, {column}"))),
             None => Ok(()),
         }
     }
 
     /// The statement that makes a table of an earlier schema one of this; `None` if it is of this schema.
     pub(crate) fn lacks_addition(&self, found: &Found) -> Option<&'static str> {
-        let (column, statement) = self.added?;
-        found.columns.iter().all(|found| found.name != column).then_some(statement)
+        let (column, statement) = self.layout.added?;
+        found.columns.iter().all(|(found, _)| found != column).then_some(statement)
     }
 
     fn is_old(&self, column: &str) -> Error {
@@ -102,7 +109,7 @@ impl Table {
     }
 }
 
-/// What a table that is not there, or must not be seen, is to who asks.
+/// The error of a table that is not there, or that these credentials may not see.
 pub(super) fn missing_table(table: &TableName) -> Error {
     Error::new(
         ErrorKind::Misconfigured,
@@ -119,8 +126,10 @@ mod tests {
 
     const COLUMNS: &[(&str, &str)] = &[("name", "bytea not null"), ("token", "bigint not null")];
 
+    const TABLE: Layout = Layout { schema: "", columns: COLUMNS, added: None };
+
     fn found(columns: &[(&str, &str)]) -> Found {
-        let column = |(name, kind): &(&str, &str)| Column { name: (*name).into(), kind: (*kind).into() };
+        let column = |(name, kind): &(&str, &str)| ((*name).into(), (*kind).into());
         Found {
             columns: columns.iter().map(column).collect(),
             primary_key: vec!["name".to_owned()],
@@ -129,12 +138,12 @@ mod tests {
     }
 
     fn difference(found: &Found) -> String {
-        let table = Table { name: TableName::default(), schema: "", columns: COLUMNS, added: None };
+        let table = Table { name: TableName::default(), layout: &TABLE };
         table.compare(Some(found)).map_or_else(|error| error.to_string(), |()| "none".to_owned())
     }
 
     #[test]
-    fn the_first_difference_is_named() {
+    fn table_that_differs_is_refused_by_its_first_difference() {
         assert_eq!(difference(&found(COLUMNS)), "none");
         let short = found(&[("name", "character varying(64) not null"), ("token", "bigint not null")]);
         assert!(
@@ -154,7 +163,7 @@ mod tests {
 
     #[test]
     fn missing_table_is_reported_with_the_way_to_make_it() {
-        let table = Table { name: TableName::default(), schema: "", columns: COLUMNS, added: None };
+        let table = Table { name: TableName::default(), layout: &TABLE };
         let error = table.compare(None).unwrap_err();
         assert_eq!(error.kind(), ErrorKind::Misconfigured);
         assert!(error.help().is_some_and(|help| help.contains("leasehold init")));

@@ -3,7 +3,7 @@
 #[cfg(all(test, feature = "postgres"))]
 mod tests;
 
-use super::{Dialect, Doing, Link, Mode, Server, Statement, Target, Value, no_answer};
+use super::{Doing, Link, Mode, Server, Statement, Target, Value};
 use leasehold_core::{Error, ErrorKind, Finding, Result, Severity};
 use std::hash::{BuildHasher, RandomState};
 use std::sync::{Mutex, PoisonError};
@@ -11,8 +11,8 @@ use std::time::Duration;
 use tokio::sync::OnceCell;
 use tokio::time::{Instant, timeout};
 
-/// The number of questions for a session. One of the two connections asks, drawn by lot, and a pooler does not know which: each
-/// time it lends the connection its own session with a chance of one in two at best. So a pooler stays unseen once in 250,000
+/// The number of questions for a session. A random one of the two connections asks, and a pooler does not know which: each time
+/// it lends the connection its own session with a chance of one in two at best. So a pooler stays unseen once in 250,000
 /// checks, and one without other clients is seen by the second question.
 const QUESTIONS: u32 = 20;
 
@@ -64,14 +64,14 @@ impl Look {
     /// If the server did not answer.
     pub(super) async fn behind(&self, server: &Server, link: &mut dyn Link) -> Result<Option<Sessions>> {
         let found = self.found.get_or_try_init(|| async {
-            if server.dialect().session_number().is_none() {
+            let Some(question) = server.dialect().texts().session_number else {
                 return Ok(Sessions::Own);
-            }
+            };
             if !self.is_long_ago() {
                 return Err(None);
             }
             *self.last.lock().unwrap_or_else(PoisonError::into_inner) = Some(Instant::now());
-            look(server, link).await
+            look(server, link, question).await
         });
         match found.await {
             Ok(found) => Ok(Some(*found)),
@@ -84,16 +84,15 @@ impl Look {
     }
 }
 
-async fn look(server: &Server, link: &mut dyn Link) -> Result<Sessions, Option<Error>> {
+async fn look(server: &Server, link: &mut dyn Link, question: &str) -> Result<Sessions, Option<Error>> {
     let (dialect, target) = (server.dialect(), server.target());
     let Ok(Ok(mut other)) = timeout(target.connect_timeout, dialect.connect_beside()).await else {
         target.headroom.refused();
         return Err(None);
     };
-    let found = match timeout(target.timeout, behind(dialect, target, [link, &mut *other])).await {
-        Ok(found) => found.map_err(|error| server.failure(error, Doing::Looking))?,
-        Err(_) => return Err(Some(no_answer(Doing::Looking, target))),
-    };
+    let question = Statement::new(question, dialect, &target.table);
+    let found = server.in_time(Doing::Looking, behind(&question, [link, &mut *other])).await?;
+    let found = found.map_err(|error| server.failure(error, Doing::Looking))?;
     // Others wait for the result, and not for a goodbye.
     let _ = timeout(target.timeout, other.close()).await;
     if found == Sessions::Own {
@@ -104,18 +103,13 @@ async fn look(server: &Server, link: &mut dyn Link) -> Result<Sessions, Option<E
 
 /// Asks two open connections for the server's numbers of their sessions. A session that has two connections, or a
 /// connection that has two sessions, is a pooler's: neither happens without one.
-async fn behind(dialect: &dyn Dialect, target: &Target, links: [&mut dyn Link; 2]) -> sqlx::Result<Sessions> {
-    let Some(question) = dialect.session_number() else {
-        return Ok(Sessions::Own);
-    };
-    let question = Statement::new(question, dialect, &target.table);
-    let (lots, mut last) = (RandomState::new().hash_one(()), [None; 2]);
+async fn behind(question: &Statement, links: [&mut dyn Link; 2]) -> sqlx::Result<Sessions> {
+    let (random, mut last) = (RandomState::new().hash_one(()), [None; 2]);
     for number in 0..QUESTIONS {
         // Each is asked once in any case.
-        let who = usize::from(number == 1 || number > 1 && lots >> number & 1 == 1);
-        let answer = links[who].ask(&question, &[]).await?;
-        let session = answer.rows.first().and_then(|row| row.first()).and_then(Value::as_int);
-        if last[1 - who] == Some(session) || *last[who].get_or_insert(session) != session {
+        let at = usize::from(number == 1 || number > 1 && random >> number & 1 == 1);
+        let session = links[at].ask(question, &[]).await?.first().and_then(Value::as_int);
+        if last[1 - at] == Some(session) || *last[at].get_or_insert(session) != session {
             return Ok(Sessions::Shared);
         }
     }

@@ -1,6 +1,9 @@
 //! Statements: made of `.sql` files once, when the store is opened.
 
 use super::{Dialect, TableName};
+use futures_util::TryStreamExt;
+use futures_util::stream::BoxStream;
+use sqlx::Either;
 use std::sync::Arc;
 
 /// The most claims that go into one statement: what the keeper renews in one call.
@@ -28,7 +31,34 @@ pub(crate) struct Answer {
     pub(crate) last_id: u64,
 }
 
-/// What a column of an answer is to be read as.
+impl Answer {
+    /// Collects the results that a driver streams. `counts` tells the changed rows and the last id.
+    pub(crate) async fn collect<D, R>(
+        mut results: BoxStream<'_, sqlx::Result<Either<D, R>>>,
+        columns: &[Kind],
+        counts: impl Fn(&D) -> (u64, u64),
+        read: impl Fn(&R, usize, Kind) -> sqlx::Result<Value>,
+    ) -> sqlx::Result<Self> {
+        let mut answer = Self::default();
+        while let Some(result) = results.try_next().await? {
+            match result {
+                Either::Left(done) => (answer.changed, answer.last_id) = counts(&done),
+                Either::Right(row) => {
+                    let values = columns.iter().enumerate().map(|(at, kind)| read(&row, at, *kind));
+                    answer.rows.push(values.collect::<sqlx::Result<_>>()?);
+                }
+            }
+        }
+        Ok(answer)
+    }
+
+    /// The first value of the first row.
+    pub(crate) fn first(&self) -> Option<&Value> {
+        self.rows.first()?.first()
+    }
+}
+
+/// The type of a column of an answer.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Kind {
     Bytes,
@@ -39,9 +69,12 @@ pub(crate) enum Kind {
 /// A statement for one dialect and one table.
 #[derive(Debug)]
 pub(crate) struct Statement {
+    /// With a parameter at each place of a value.
     pub(crate) text: Arc<str>,
+    /// The texts before, between and behind the values.
+    parts: Vec<String>,
     /// Which of the values stands at each place.
-    pub(crate) places: Vec<usize>,
+    places: Vec<usize>,
     pub(crate) columns: Vec<Kind>,
 }
 
@@ -61,17 +94,32 @@ impl Statement {
     /// In a template for several claims, `[:1]` is a list: the first value of each claim. The values that are not lists
     /// have the first numbers.
     fn of_size(template: &str, dialect: &dyn Dialect, table: &TableName, size: usize) -> Self {
+        let texts = dialect.texts();
         let columns = template.lines().find_map(|line| line.strip_prefix("-- answers:"));
         let text: Vec<&str> = template.lines().filter(|line| !line.trim_start().starts_with("--")).collect();
-        let text = text.join("\n").replace("{table}", &dialect.quoted(table)).replace("{now}", dialect.now());
+        let text = text.join("\n").replace("{table}", &texts.quoted(table)).replace("{now}", texts.now);
         let text = text.replace("{channel}", table.as_str());
-        let (text, places) = place(&with_lists(&text, size), dialect);
-        let text = text.trim().trim_end_matches(';').to_owned();
+        let (parts, places) = split(&with_lists(text.trim().trim_end_matches(';'), size));
+        let parameter = |place| match texts.numbers_parameters {
+            true => format!("${}", place + 1),
+            false => "?".to_owned(),
+        };
         Self {
-            text: text.into(),
+            text: join(&parts, parameter).into(),
+            parts,
             places,
             columns: columns.into_iter().flat_map(str::split_whitespace).map(Kind::of).collect(),
         }
+    }
+
+    /// The values in the order of their places.
+    pub(crate) fn in_place<'a>(&self, values: &'a [Value]) -> impl Iterator<Item = &'a Value> {
+        self.places.iter().map(|place| &values[*place])
+    }
+
+    /// The statement with its values in the text.
+    pub(crate) fn with_values(&self, values: &[Value], literal: impl Fn(&Value) -> String) -> String {
+        join(&self.parts, |place| literal(&values[self.places[place]]))
     }
 }
 
@@ -149,46 +197,45 @@ fn with_lists(text: &str, size: usize) -> String {
     out
 }
 
-/// Writes each `:1` as the dialect does. A second colon is PostgreSQL's cast, not a parameter.
-fn place(text: &str, dialect: &dyn Dialect) -> (String, Vec<usize>) {
-    let (mut out, mut places, mut rest) = (String::new(), Vec::new(), text);
-    while let Some(at) = rest.find(':') {
-        let (before, behind) = rest.split_at(at);
-        out += before;
-        let digits = behind[1..].bytes().take_while(u8::is_ascii_digit).count();
-        let Ok(number) = behind[1..=digits].parse::<usize>() else {
-            let colons = behind.bytes().take_while(|byte| *byte == b':').count();
-            out += &behind[..colons];
-            rest = &behind[colons..];
-            continue;
-        };
-        rest = &behind[1 + digits..];
-        if dialect.parameters_have_numbers() {
-            out += &dialect.parameter(number);
-            places.resize(places.len().max(number), 0);
-            places[number - 1] = number - 1;
-        } else {
-            places.push(number - 1);
-            out += &dialect.parameter(places.len());
+/// Splits a text at `:1` and its like, and says which value stands at each place. A second colon is PostgreSQL's cast.
+fn split(text: &str) -> (Vec<String>, Vec<usize>) {
+    let (mut part, mut parts, mut places, mut rest) = (String::new(), Vec::new(), Vec::new(), text);
+    while let Some((before, behind)) = rest.split_once(':') {
+        part += before;
+        let digits = behind.bytes().take_while(u8::is_ascii_digit).count();
+        match behind[..digits].parse::<usize>() {
+            Ok(number) => {
+                places.push(number - 1);
+                parts.push(std::mem::take(&mut part));
+            }
+            Err(_) => part.push(':'),
         }
+        rest = &behind[digits..];
     }
-    out += rest;
-    (out, places)
+    parts.push(part + rest);
+    (parts, places)
+}
+
+fn join(parts: &[String], value: impl Fn(usize) -> String) -> String {
+    let mut text = parts[0].clone();
+    for (place, part) in parts[1..].iter().enumerate() {
+        text += &value(place);
+        text += part;
+    }
+    text
 }
 
 #[cfg(all(test, feature = "mysql", feature = "postgres"))]
 mod tests {
     use super::*;
-    use crate::server::Target;
     use leasehold_store_url::StoreUrl;
 
     #[expect(clippy::unwrap_used, reason = "a URL that is written here")]
     fn dialects() -> [Box<dyn Dialect>; 2] {
-        let url = StoreUrl::parse("any://ada@localhost/shop").unwrap();
-        let target = || Arc::new(Target::of(&url, "any", 1).unwrap());
+        let url = |scheme| StoreUrl::parse(&format!("{scheme}://ada@localhost/shop")).unwrap();
         [
-            Box::new(crate::mysql::MySqlDialect::new(target())),
-            Box::new(crate::postgres::PostgresDialect::new(target())),
+            Box::new(crate::mysql::MySqlDialect::open(&url("mysql")).unwrap()),
+            Box::new(crate::postgres::PostgresDialect::open(&url("postgres")).unwrap()),
         ]
     }
 
@@ -201,8 +248,8 @@ mod tests {
         assert_eq!(statement.places, [1, 0, 1]);
         assert_eq!(statement.columns, [Kind::Int, Kind::Bytes]);
         let statement = Statement::new(template, &*postgres, &TableName::default());
-        assert_eq!(&*statement.text, "SELECT $2, CAST($1 AS int2[]), $2 FROM \"leasehold\"");
-        assert_eq!(statement.places, [0, 1]);
+        assert_eq!(&*statement.text, "SELECT $1, CAST($2 AS int2[]), $3 FROM \"leasehold\"");
+        assert_eq!(statement.places, [1, 0, 1]);
     }
 
     #[test]

@@ -1,7 +1,9 @@
 #![allow(clippy::unwrap_used, reason = "a test that unwraps fails, which is what it is for")]
 
-use super::double::{MOMENT, Reply, at_once, server, server_with_sessions};
+pub(crate) mod double;
+
 use super::*;
+use double::{MOMENT, Reply, at_once, server, server_with_sessions};
 use futures_util::FutureExt;
 use std::time::Duration;
 use tokio::time::{Instant, sleep, timeout};

@@ -1,6 +1,6 @@
 //! What a failure of TLS means for whoever configured it.
 
-use super::{Encryption, Target};
+use super::Target;
 use leasehold_core::{Error, ErrorKind};
 use rustls::CertificateError;
 use std::error::Error as StdError;
@@ -45,11 +45,7 @@ fn of_rustls(error: &rustls::Error, target: &Target) -> Option<Error> {
 }
 
 fn not_encrypted(target: &Target) -> Error {
-    let asked = match target.encryption {
-        Encryption::Full(_) => "verify-full",
-        Encryption::Authority(_) => "verify-ca",
-        Encryption::Anybody | Encryption::None => "require",
-    };
+    let asked = target.encryption.mode.as_str();
     let message = format!("{} does not speak TLS, and sslmode={asked} wants it", target.address());
     Error::new(ErrorKind::Misconfigured, message)
         .with_help("switch TLS on in the server; or, on a network that you trust, write sslmode=disable")

@@ -4,7 +4,7 @@
 
 use super::*;
 use crate::postgres::PostgresDialect;
-use crate::server::Answer;
+use crate::server::{Answer, TableName};
 use async_trait::async_trait;
 use leasehold_store_url::StoreUrl;
 use std::sync::Arc;
@@ -33,8 +33,9 @@ impl Link for Lent {
 
 async fn behind_connections(mut one: Lent, mut other: Lent) -> Sessions {
     let url = StoreUrl::parse("postgres://u@127.0.0.1/d").unwrap();
-    let target = Arc::new(Target::of(&url, "postgres", 5432).unwrap());
-    behind(&PostgresDialect::new(Arc::clone(&target)), &target, [&mut one, &mut other]).await.unwrap()
+    let dialect = PostgresDialect::open(&url).unwrap();
+    let question = Statement::new("SELECT 1", &dialect, &TableName::default());
+    behind(&question, [&mut one, &mut other]).await.unwrap()
 }
 
 #[tokio::test]

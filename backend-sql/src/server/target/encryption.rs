@@ -3,75 +3,64 @@ use leasehold_store_url::Query;
 use std::net::IpAddr;
 use std::path::PathBuf;
 
-/// Whether to encrypt, and what to believe. By the names of `libpq`; its `prefer` and `allow` are not there, because both
-/// go on in the clear when somebody in between says that the server cannot encrypt.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub(crate) enum Encryption {
-    /// In the clear.
-    None,
-    /// Encrypted, with whoever answers.
-    Anybody,
-    /// Encrypted, with a server that an authority knows, under whatever name.
-    Authority(Files),
-    /// Encrypted, with the server that an authority knows by the name in the URL.
-    Full(Files),
-}
-
-/// PEM files.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub(crate) struct Files {
+/// Whether to encrypt, and what to believe; and the PEM files of that.
+#[derive(Debug, PartialEq, Eq)]
+pub(crate) struct Encryption {
+    pub(crate) mode: SslMode,
     /// Authorities to trust, beside those of the host.
     pub(crate) root: Option<PathBuf>,
     /// The client's certificate and key.
     pub(crate) identity: Option<(PathBuf, PathBuf)>,
 }
 
-#[derive(Clone, Copy, PartialEq, Eq)]
-enum SslMode {
+/// By the names of `libpq`; its `prefer` and `allow` are not there, because both go on in the clear when an attacker in between
+/// says that the server cannot encrypt.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum SslMode {
+    /// In the clear.
     Disable,
+    /// Encrypted, with any server.
     Require,
+    /// Encrypted, with a server that an authority knows, under any name.
     VerifyCa,
+    /// Encrypted, with the server that an authority knows by the name in the URL.
     VerifyFull,
 }
 
-impl Encryption {
-    /// Without a word on it: in the clear to this host, and with everything verified to any other.
-    pub(super) fn from_query(host: &str, socket: bool, query: &mut Query) -> Result<Self> {
-        let asked = sslmode(query)?;
-        let local = socket || is_this_host(host);
-        let mode = asked.unwrap_or(if local { SslMode::Disable } else { SslMode::VerifyFull });
-        let files = Files { root: query.take("sslrootcert").map(PathBuf::from), identity: identity(query)? };
-        if mode != SslMode::Disable && !cfg!(feature = "tls") {
-            return Err(without_tls(asked.is_some()));
-        }
-        #[cfg(feature = "tls")]
-        super::pem::check(&files)?;
-        match mode {
-            SslMode::VerifyFull => Ok(Self::Full(files)),
-            SslMode::VerifyCa => {
-                #[cfg(feature = "tls")]
-                super::pem::choose_provider();
-                Ok(Self::Authority(files))
-            }
-            _ if files != Files::default() => Err(Error::invalid(
-                "sslmode",
-                "with it, the files of sslrootcert, sslcert and sslkey are not looked at",
-                "write sslmode=verify-full, or leave them out",
-            )),
-            SslMode::Require => Ok(Self::Anybody),
-            SslMode::Disable => Ok(Self::None),
+impl SslMode {
+    pub(crate) fn as_str(self) -> &'static str {
+        match self {
+            Self::Disable => "disable",
+            Self::Require => "require",
+            Self::VerifyCa => "verify-ca",
+            Self::VerifyFull => "verify-full",
         }
     }
 }
 
-fn sslmode(query: &mut Query) -> Result<Option<SslMode>> {
-    let choices = [
-        ("disable", SslMode::Disable),
-        ("require", SslMode::Require),
-        ("verify-ca", SslMode::VerifyCa),
-        ("verify-full", SslMode::VerifyFull),
-    ];
-    query.take_choice("sslmode", &choices)
+impl Encryption {
+    /// Without `sslmode`: in the clear to this host, and with everything verified to any other.
+    pub(super) fn from_query(host: &str, socket: bool, query: &mut Query) -> Result<Self> {
+        use SslMode::{Disable, Require, VerifyCa, VerifyFull};
+        let modes = [Disable, Require, VerifyCa, VerifyFull].map(|mode| (mode.as_str(), mode));
+        let asked = query.take_choice("sslmode", &modes)?;
+        let mode = asked.unwrap_or(if socket || is_this_host(host) { Disable } else { VerifyFull });
+        let root = query.take("sslrootcert").map(PathBuf::from);
+        let encryption = Self { mode, root, identity: identity(query)? };
+        if mode != Disable && !cfg!(feature = "tls") {
+            return Err(without_tls(asked.is_some()));
+        }
+        #[cfg(feature = "tls")]
+        super::pem::check(&encryption)?;
+        if matches!(mode, Disable | Require) && (encryption.root.is_some() || encryption.identity.is_some()) {
+            return Err(Error::invalid(
+                "sslmode",
+                "with it, the files of sslrootcert, sslcert and sslkey are not looked at",
+                "write sslmode=verify-full, or leave them out",
+            ));
+        }
+        Ok(encryption)
+    }
 }
 
 fn identity(query: &mut Query) -> Result<Option<(PathBuf, PathBuf)>> {

@@ -5,7 +5,7 @@ mod encryption;
 mod pem;
 mod table_name;
 
-pub(crate) use encryption::Encryption;
+pub(crate) use encryption::{Encryption, SslMode};
 pub(crate) use table_name::TableName;
 
 use super::headroom::Headroom;

@@ -1,43 +1,33 @@
 //! The files of TLS, read once when the store is opened, so that a mistake in them is found then. They are read again for
 //! every connection: certificates are renewed under running processes.
 
-use super::encryption::Files;
+use super::{Encryption, SslMode};
 use leasehold_core::{Error, Result};
-use rustls::RootCertStore;
-use rustls::crypto::ring;
+use rustls::crypto::{CryptoProvider, ring};
 use rustls::pki_types::pem::{self, PemObject};
 use rustls::pki_types::{CertificateDer, PrivateKeyDer};
+use rustls::sign::CertifiedKey;
 use std::fmt;
 use std::path::Path;
-use std::sync::Arc;
 
-pub(super) fn check(files: &Files) -> Result<()> {
-    if let Some(root) = &files.root {
+pub(super) fn check(encryption: &Encryption) -> Result<()> {
+    if let Some(root) = &encryption.root {
         certificates("sslrootcert", root)?;
     }
-    let Some((certificate, key)) = &files.identity else {
-        return Ok(());
-    };
-    let (chain, secret) = (certificates("sslcert", certificate)?, private_key("sslkey", key)?);
-    let provider = Arc::new(ring::default_provider());
-    // Nothing is connected to with this one: it only finds out whether the two belong together.
-    let fits = rustls::ClientConfig::builder_with_provider(provider)
-        .with_safe_default_protocol_versions()
-        .map(|builder| builder.with_root_certificates(RootCertStore::empty()))
-        .and_then(|builder| builder.with_client_auth_cert(chain, secret));
-    fits.map(drop).map_err(|error| {
-        let problem = format_args!("it does not fit {}: {error}", certificate.display());
-        Error::invalid("sslkey", problem, "name the key that the certificate was made for")
-    })
-}
-
-/// Makes sure that the process has a provider of cryptography: the driver asks rustls for it where it looks at the
-/// authority and not at the name, and rustls panics where two are linked and none was chosen. An earlier choice stays.
-pub(super) fn choose_provider() {
-    if rustls::crypto::CryptoProvider::get_default().is_none() {
+    if let Some((certificate, key)) = &encryption.identity {
+        let (chain, secret) = (certificates("sslcert", certificate)?, private_key("sslkey", key)?);
+        CertifiedKey::from_der(chain, secret, &ring::default_provider()).map_err(|error| {
+            let problem = format_args!("it does not fit {}: {error}", certificate.display());
+            Error::invalid("sslkey", problem, "name the key that the certificate was made for")
+        })?;
+    }
+    // The driver asks rustls for the provider of the process where it looks at the authority and not at the name, and rustls
+    // panics where two are linked and none was chosen. An earlier choice stays.
+    if encryption.mode == SslMode::VerifyCa && CryptoProvider::get_default().is_none() {
         // An error means that another thread has chosen meanwhile.
         let _ = ring::default_provider().install_default();
     }
+    Ok(())
 }
 
 fn certificates(parameter: &'static str, path: &Path) -> Result<Vec<CertificateDer<'static>>> {

@@ -27,9 +27,9 @@ impl TableName {
         ))
     }
 
-    /// The name of a table beside this one.
-    pub(crate) fn with_suffix(&self, suffix: &str) -> Self {
-        Self(format!("{self}{suffix}"))
+    /// The table beside this one, whose rows are locked.
+    pub(crate) fn of_rows(&self) -> Self {
+        Self(format!("{self}_rows"))
     }
 
     pub(crate) fn as_str(&self) -> &str {

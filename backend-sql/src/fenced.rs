@@ -57,14 +57,6 @@ pub struct FencedWrite {
     key: Vec<String>,
 }
 
-/// A part of a statement.
-enum Part<'a> {
-    Text(&'a str),
-    /// The value of this column.
-    Value(&'a str),
-    Token,
-}
-
 /// How a client writes the parameters of a statement.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[non_exhaustive]
@@ -140,62 +132,43 @@ impl FencedWrite {
         Ok(self)
     }
 
-    fn parts(&self) -> Vec<Part<'_>> {
-        use Part::{Text, Token, Value};
-        let (fence, last_write) = (&self.fence, self.last_write.as_deref());
-        let mut parts = vec![Text("UPDATE "), Text(&self.table), Text(" SET ")];
-        for column in &self.set {
-            parts.extend([Text(column), Text(" = "), Value(column), Text(", ")]);
-        }
-        if self.is_read {
-            parts.extend([Text(fence), Text(" = CASE WHEN "), Text(fence), Text(" < "), Token]);
-            parts.extend([Text(" THEN "), Token, Text(" ELSE "), Text(fence), Text(" END")]);
-        } else {
-            parts.extend([Text(fence), Text(" = "), Token]);
-            parts.extend(last_write.iter().flat_map(|column| [Text(", "), Text(column), Text(" = "), Token]));
-        }
-        parts.push(Text(" WHERE "));
-        for column in &self.key {
-            parts.extend([Text(column), Text(" = "), Value(column), Text(" AND ")]);
-        }
-        let compared = last_write.filter(|_| self.is_read).unwrap_or(fence);
-        parts.extend([Text(compared), Text(" <= "), Token]);
-        parts
-    }
-
     /// The statement.
     pub fn text(&self) -> String {
-        let (mut number, mut token) = (0, None);
-        let mut next = || {
-            number += 1;
-            self.parameters.write(number)
-        };
-        let mut text = String::new();
-        for part in self.parts() {
-            match part {
-                Part::Text(part) => text.push_str(part),
-                Part::Value(_) => text.push_str(&next()),
-                Part::Token if self.parameters == Parameters::Numbered => {
-                    text.push_str(token.get_or_insert_with(&mut next));
-                }
-                Part::Token => text.push_str(&next()),
-            }
-        }
-        text
+        self.write().0
     }
 
     /// What is to be bound, in this order: the columns by their names, and the token as `None`.
     pub fn parameters(&self) -> Vec<Option<&str>> {
-        let mut all = Vec::new();
-        for part in self.parts() {
-            match part {
-                Part::Text(_) => {}
-                Part::Value(column) => all.push(Some(column)),
-                Part::Token if self.parameters == Parameters::Numbered && all.contains(&None) => {}
-                Part::Token => all.push(None),
+        self.write().1
+    }
+
+    /// The statement and its parameters.
+    fn write<'a>(&'a self) -> (String, Vec<Option<&'a str>>) {
+        let (fence, mut bound) = (&self.fence, Vec::new());
+        let mut bind = |value: Option<&'a str>| {
+            let earlier = bound.iter().position(|earlier| value.is_none() && *earlier == value);
+            if self.parameters == Parameters::Question || earlier.is_none() {
+                bound.push(value);
             }
-        }
-        all
+            match self.parameters {
+                Parameters::Question => "?".to_owned(),
+                Parameters::Numbered => format!("${}", earlier.map_or(bound.len(), |at| at + 1)),
+            }
+        };
+        let set: String =
+            self.set.iter().map(|column| format!("{column} = {}, ", bind(Some(column)))).collect();
+        let raise = match &self.last_write {
+            Some(_) if self.is_read => {
+                format!("{fence} = CASE WHEN {fence} < {} THEN {} ELSE {fence} END", bind(None), bind(None))
+            }
+            Some(last_write) => format!("{fence} = {}, {last_write} = {}", bind(None), bind(None)),
+            None => format!("{fence} = {}", bind(None)),
+        };
+        let key: String =
+            self.key.iter().map(|column| format!("{column} = {} AND ", bind(Some(column)))).collect();
+        let compared = self.last_write.as_ref().filter(|_| self.is_read).unwrap_or(fence);
+        let token = bind(None);
+        (format!("UPDATE {} SET {set}{raise} WHERE {key}{compared} <= {token}", self.table), bound)
     }
 
     /// Whether a write with this token, which has changed so many rows, was let through: at least one of those that the key
@@ -217,15 +190,6 @@ impl FencedWrite {
             ),
         )
         .with_help("stop touching what the lock protects, and roll back what belongs to this write"))
-    }
-}
-
-impl Parameters {
-    fn write(self, number: usize) -> String {
-        match self {
-            Self::Question => "?".to_owned(),
-            Self::Numbered => format!("${number}"),
-        }
     }
 }
 
@@ -256,7 +220,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_token_is_compared_and_kept_in_one_statement() {
+    fn write_compares_and_keeps_the_token_in_one_statement() {
         let write = FencedWrite::update("shop.account", "fence", Parameters::Question).unwrap();
         let write = write.set("balance").unwrap().set("note").unwrap().key("id").unwrap();
         assert_eq!(
@@ -283,7 +247,7 @@ mod tests {
     }
 
     #[test]
-    fn nothing_but_names_gets_in() {
+    fn text_that_is_no_name_is_refused() {
         for odd in ["", "1st", "a b", "a;b", "a\"", "é", &"x".repeat(64)] {
             assert!(FencedWrite::update("t", odd, Parameters::Question).is_err(), "{odd}");
         }
@@ -291,7 +255,7 @@ mod tests {
     }
 
     #[test]
-    fn no_changed_row_is_a_loss() {
+    fn write_that_changes_no_row_is_a_loss() {
         let write = FencedWrite::update("t", "fence", Parameters::Numbered).unwrap();
         assert!(write.judge(FencingToken::new(1), 1).is_ok());
         assert_eq!(write.judge(FencingToken::new(1), 0).unwrap_err().kind(), ErrorKind::Lost);

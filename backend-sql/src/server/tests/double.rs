@@ -1,0 +1,174 @@
+//! A server that answers as a test wants, when the test wants it. Its texts are PostgreSQL's.
+
+use crate::postgres::{PostgresDialect, codes};
+use crate::server::{Answer, Dialect, Link, Meaning, Server, Statement, Target, Texts, Value};
+use async_trait::async_trait;
+use leasehold_core::{FencingToken, Finding};
+use leasehold_store_url::StoreUrl;
+use std::collections::HashSet;
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::{Arc, Mutex};
+use std::time::Duration;
+
+/// What becomes of something that was said.
+pub(crate) enum Reply {
+    /// Answered a moment later.
+    Rows(Vec<Vec<Value>>),
+    /// The connection turns out to be dead.
+    Breaks,
+    /// Refused with this code of PostgreSQL's.
+    Refused(&'static str),
+    Never,
+}
+
+/// By the number of the connection, from 0 on, and by what was said.
+type Replies = fn(usize, &str) -> Reply;
+
+/// How long making the connection of this number takes.
+type Connecting = fn(usize) -> Duration;
+
+/// How long the server takes for everything that it answers.
+pub(crate) const MOMENT: Duration = Duration::from_millis(5);
+
+#[derive(Debug)]
+struct Double {
+    postgres: PostgresDialect,
+    texts: &'static Texts,
+    connecting: Connecting,
+    replies: Replies,
+    connections: AtomicUsize,
+    said: Arc<Said>,
+}
+
+#[derive(Debug, Default)]
+pub(crate) struct Said(Mutex<Vec<(usize, String)>>, AtomicUsize);
+
+impl Said {
+    /// How often something that contains this was said.
+    pub(crate) fn times(&self, words: &str) -> usize {
+        self.0.lock().unwrap().iter().filter(|(_, text)| text.contains(words)).count()
+    }
+
+    /// How many connections were closed.
+    pub(crate) fn closed(&self) -> usize {
+        self.1.load(Ordering::SeqCst)
+    }
+
+    /// On how many connections anything was said.
+    pub(crate) fn connections(&self) -> usize {
+        self.0.lock().unwrap().iter().map(|(number, _)| number).collect::<HashSet<_>>().len()
+    }
+}
+
+/// A server without tables to look at.
+pub(crate) fn server(query: &str, connecting: Connecting, replies: Replies) -> (Server, Arc<Said>) {
+    server_of(query, connecting, replies, false)
+}
+
+/// The same, behind which there may be a pooler.
+pub(crate) fn server_with_sessions(
+    query: &str,
+    connecting: Connecting,
+    replies: Replies,
+) -> (Server, Arc<Said>) {
+    server_of(query, connecting, replies, true)
+}
+
+fn server_of(
+    query: &str,
+    connecting: Connecting,
+    replies: Replies,
+    asks_for_sessions: bool,
+) -> (Server, Arc<Said>) {
+    let url = StoreUrl::parse(&format!("postgres://u@127.0.0.1/d?{query}")).unwrap();
+    let (postgres, said) = (PostgresDialect::open(&url).unwrap(), Arc::<Said>::default());
+    let session_number = postgres.texts().session_number.filter(|_| asks_for_sessions);
+    let texts = Box::leak(Box::new(Texts { session_number, ..*postgres.texts() }));
+    let connections = AtomicUsize::new(0);
+    let double = Double { postgres, texts, connecting, replies, connections, said: Arc::clone(&said) };
+    (Server::new(Arc::new(double), Vec::new()), said)
+}
+
+pub(crate) fn at_once(_: usize) -> Duration {
+    Duration::ZERO
+}
+
+#[async_trait]
+impl Dialect for Double {
+    fn texts(&self) -> &'static Texts {
+        self.texts
+    }
+
+    fn target(&self) -> &Arc<Target> {
+        self.postgres.target()
+    }
+
+    async fn log_in(&self) -> sqlx::Result<Box<dyn Link>> {
+        let number = self.connections.fetch_add(1, Ordering::SeqCst);
+        tokio::time::sleep((self.connecting)(number)).await;
+        Ok(Box::new(DoubleLink { number, replies: self.replies, said: Arc::clone(&self.said) }))
+    }
+
+    /// Nothing, which takes no time.
+    fn session(&self) -> String {
+        String::new()
+    }
+
+    fn meaning(&self, error: &sqlx::Error) -> Meaning {
+        match error {
+            sqlx::Error::Configuration(code) => codes::of(&code.to_string()),
+            error => self.postgres.meaning(error),
+        }
+    }
+
+    fn begin(&self, idle: Duration) -> String {
+        self.postgres.begin(idle)
+    }
+
+    fn end_connection(&self, number: i64, token: FencingToken) -> String {
+        self.postgres.end_connection(number, token)
+    }
+
+    fn findings(&self, _: &dyn Fn(&str) -> String) -> Vec<Finding> {
+        Vec::new()
+    }
+}
+
+struct DoubleLink {
+    number: usize,
+    replies: Replies,
+    said: Arc<Said>,
+}
+
+impl Drop for DoubleLink {
+    fn drop(&mut self) {
+        self.said.1.fetch_add(1, Ordering::SeqCst);
+    }
+}
+
+impl DoubleLink {
+    async fn say(&self, text: &str) -> sqlx::Result<Answer> {
+        self.said.0.lock().unwrap().push((self.number, text.to_owned()));
+        let reply = (self.replies)(self.number, text);
+        tokio::time::sleep(MOMENT).await;
+        match reply {
+            Reply::Rows(rows) => Ok(Answer { changed: rows.len() as u64, rows, ..Answer::default() }),
+            Reply::Breaks => Err(sqlx::Error::Io(std::io::ErrorKind::ConnectionReset.into())),
+            Reply::Refused(code) => Err(sqlx::Error::Configuration(code.into())),
+            Reply::Never => std::future::pending().await,
+        }
+    }
+}
+
+#[async_trait]
+impl Link for DoubleLink {
+    async fn ask(&mut self, statement: &Statement, _: &[Value]) -> sqlx::Result<Answer> {
+        self.say(&statement.text).await
+    }
+
+    async fn tell(&mut self, text: &str) -> sqlx::Result<()> {
+        if text.is_empty() { Ok(()) } else { self.say(text).await.map(drop) }
+    }
+
+    async fn close(self: Box<Self>) {}
+}

@@ -1,8 +1,7 @@
-use crate::server::{
-    Answer, Batch, Doing, Lane, MOST, Mode, ReleaseListener, Server, Statement, Table, Value,
-};
+use crate::server::{Answer, Batch, MOST, Mode, PoolClass, Releases, Server, Statement, Table, Value};
 use crate::server::{Dialect, TableName};
 use async_trait::async_trait;
+use futures_util::TryStreamExt as _;
 use leasehold_core::bench::{ByHand, Counters, Yardstick};
 use leasehold_core::{Error, ErrorKind, FencingToken, HolderInfo, LockName, Namespace, OwnerId, Result};
 use std::fmt;
@@ -22,29 +21,32 @@ pub(super) struct Raw {
     namespace: Namespace,
     acquire: Statement,
     release: Statement,
-    listener: Mutex<Option<Box<dyn ReleaseListener>>>,
+    listener: Mutex<Option<Releases>>,
     owner: OwnerId,
     holder: String,
 }
 
 impl Raw {
     pub(super) fn new(dialect: Arc<dyn Dialect>, namespace: &Namespace) -> Result<Self> {
-        let (leases, table) = (&dialect.texts().leases, &dialect.target().table);
+        let tables = Table::of(&*dialect);
+        let server = Server::new(dialect, tables);
+        let (dialect, table) = (server.dialect(), &server.target().table);
+        let leases = &dialect.texts().leases;
         Ok(Self {
-            acquire: Statement::new(leases.acquire, &*dialect, table),
-            release: Statement::new(leases.release, &*dialect, table),
+            acquire: Statement::new(leases.acquire, dialect, table),
+            release: Statement::new(leases.release, dialect, table),
             listener: Mutex::default(),
             namespace: namespace.clone(),
             owner: OwnerId::random()?,
             holder: HolderInfo::this_process().to_json(),
-            server: Server::new(Arc::clone(&dialect), Table::of(&*dialect)),
+            server,
         })
     }
 
     /// Takes a connection for one statement. A program that kept it from the acquisition to the release would need one for
     /// each held lock.
     async fn ask(&self, statement: &Statement, values: &[Value]) -> Result<Answer> {
-        let mut connection = self.server.connection(Lane::Keeping).await?;
+        let mut connection = self.server.connection(PoolClass::Renewal).await?;
         let answer = connection.link().ask(statement, values).await.map_err(|error| failed(&error))?;
         connection.give_back();
         Ok(answer)
@@ -106,7 +108,7 @@ impl Yardstick for Raw {
             let connected = self.server.dialect().listen().await.transpose();
             *listener = connected.map_err(|error| failed(&error))?;
         }
-        let Some(listener) = listener.as_deref_mut() else {
+        let Some(listener) = listener.as_mut() else {
             return Err(Error::new(ErrorKind::Unsupported, "this database sends no messages of releases"));
         };
         self.acquire(name).await?;
@@ -115,7 +117,10 @@ impl Yardstick for Raw {
         self.ask(poll.of(1).0, &[self.stored(name)]).await?;
         let (begin, stored) = (Instant::now(), self.stored(name));
         let received = async {
-            while stored.as_bytes() != Some(&listener.next().await.map_err(|error| failed(&error))?) {}
+            while stored.as_bytes()
+                != listener.try_next().await.map_err(|error| failed(&error))?.flatten().as_deref()
+            {
+            }
             Ok(begin.elapsed())
         };
         let ((), received) = tokio::try_join!(self.release(name), received)?;
@@ -145,7 +150,7 @@ impl Yardstick for Raw {
                 let (statement, size) = forget.of(some.len());
                 let values: Vec<Value> =
                     some.iter().cycle().take(size).map(|name| self.stored(name)).collect();
-                self.server.ask(Lane::Keeping, Doing::Keeping, statement, &values).await?;
+                self.server.write(PoolClass::Renewal, statement, &values).await?;
             }
         }
         Ok(())

@@ -1,6 +1,6 @@
 use super::HeldRow;
 use super::holder::Holder;
-use crate::server::Lane;
+use crate::server::{PoolClass, Statement, StatementKind, Value};
 use async_trait::async_trait;
 use leasehold_core::{
     Error, ErrorKind, FencingToken, Finding, LockAdmin, LockName, LockStatus, Purge, Result, Waiter,
@@ -68,7 +68,7 @@ impl LockAdmin for HeldRow {
 impl HeldRow {
     /// The holder that has the row locked now.
     async fn holder(&self, name: &LockName) -> Result<Option<Holder>> {
-        let holder = self.rows.look(Lane::Asking, name).await?;
+        let holder = self.rows.look(PoolClass::Attempt, name).await?;
         Ok(if holder.is_some() && self.is_locked(name).await? { holder } else { None })
     }
 
@@ -79,8 +79,11 @@ impl HeldRow {
     /// Ends the connection that has the row locked.
     async fn end_hold(&self, name: &LockName, holder: &Holder) -> Result<()> {
         let server = self.rows.server();
-        let end = server.dialect().end_connection(holder.connection, holder.token);
-        server.tell(&end).await.map_err(|error| match error.kind() {
+        let end = server.dialect().texts().for_update.end_connection;
+        let end = Statement::new(end, server.dialect(), &server.target().table);
+        let values = [Value::int(holder.connection), Value::int(holder.token.get())];
+        let ended = server.execute(PoolClass::Attempt, StatementKind::End, &end, &values).await;
+        ended.map_err(|error| match error.kind() {
             ErrorKind::Denied => not_ended(name, holder).with_source(error),
             _ => error,
         })?;
@@ -94,7 +97,7 @@ impl HeldRow {
         let server = self.rows.server();
         let deadline = Instant::now() + server.target().timeout;
         while self.rows.is_locked(name).await? {
-            let now = self.rows.look(Lane::Asking, name).await?;
+            let now = self.rows.look(PoolClass::Attempt, name).await?;
             if now.is_some_and(|now| now.token != holder.token) {
                 return Ok(());
             }

@@ -1,6 +1,6 @@
 use super::rows::{RolledBack, Rows};
 use super::semantics::ASK_EVERY;
-use crate::server::{Answer, Connection, Doing, Meaning, Statement, Value};
+use crate::server::{Answer, Connection, ErrorClass, Statement, StatementKind, Value};
 use leasehold_core::{Claim, FencingToken, LockName, Release, Result};
 use std::fmt;
 use std::future::Future;
@@ -84,7 +84,7 @@ impl Hold {
         let mut state = self.state.lock().await;
         // The answer to an earlier question comes first; it says nothing about now.
         if matches!(*state, State::Beating(_)) && state.answer(deadline).await.is_err() {
-            return Err(rows.server().no_answer(Doing::Keeping));
+            return Err(rows.server().no_answer(StatementKind::Write));
         }
         *state = match std::mem::replace(&mut *state, State::Dead) {
             State::Quiet(connection) => State::Beating(Box::pin(ask(connection, rows.beat()))),
@@ -97,7 +97,7 @@ impl Hold {
                 *self.heard_of.lock().unwrap_or_else(PoisonError::into_inner) = heard_of;
                 Ok(beat)
             }
-            Err(_) => Err(rows.server().no_answer(Doing::Keeping)),
+            Err(_) => Err(rows.server().no_answer(StatementKind::Write)),
         }
     }
 
@@ -109,7 +109,7 @@ impl Hold {
         let mut state = self.state.lock().await;
         if matches!(*state, State::Beating(_)) && state.answer(deadline).await.is_err() {
             *state = State::Dead;
-            return Err(rows.server().no_answer(Doing::Ending));
+            return Err(rows.server().no_answer(StatementKind::End));
         }
         let State::Quiet(mut connection) = std::mem::replace(&mut *state, State::Dead) else {
             return Ok(Release::NotHeld);
@@ -117,7 +117,7 @@ impl Hold {
         if rows.beat_before_the_end() {
             let within = rows.server().target().timeout;
             let Ok(said) = timeout(within, connection.link().ask(&rows.beat(), &[])).await else {
-                return Err(rows.server().no_answer(Doing::Ending));
+                return Err(rows.server().no_answer(StatementKind::End));
             };
             match said {
                 Ok(answer) if takes_writes(&answer) => {}
@@ -125,8 +125,10 @@ impl Hold {
                     connection.found_dead();
                     return Ok(Release::NotHeld);
                 }
-                Err(error) if rows.server().meaning(&error) == Meaning::Ended => return Ok(Release::NotHeld),
-                Err(error) => return Err(rows.server().failure(error, Doing::Ending)),
+                Err(error) if rows.server().error_class(&error) == ErrorClass::Ended => {
+                    return Ok(Release::NotHeld);
+                }
+                Err(error) => return Err(rows.server().failure(error, StatementKind::End)),
             }
         }
         match rows.roll_back(connection).await {

@@ -33,7 +33,7 @@ mod tests;
 mod wait;
 
 use crate::lease::perhaps_held;
-use crate::server::{Lane, Server};
+use crate::server::{PoolClass, Server};
 use async_trait::async_trait;
 use ending::REASON_WITHIN;
 use entries::Entry;
@@ -217,7 +217,7 @@ impl HeldRow {
 
     /// True if another owner was entered since. False if that is not read in time.
     async fn is_anothers(&self, claim: &Claim) -> bool {
-        let entry = timeout(REASON_WITHIN, self.rows.look(Lane::Keeping, claim.name())).await;
+        let entry = timeout(REASON_WITHIN, self.rows.look(PoolClass::Renewal, claim.name())).await;
         matches!(entry, Ok(Ok(Some(holder))) if holder.owner != claim.owner())
     }
 

@@ -1,7 +1,7 @@
 use super::HeldRow;
 use super::rows::Rows;
 use crate::purge::name_the_right;
-use crate::server::{Doing, Lane, Statement, Value};
+use crate::server::{PoolClass, Statement, Value};
 use leasehold_core::{LockName, Purge, Result};
 use std::time::Duration;
 
@@ -14,8 +14,7 @@ impl HeldRow {
         let mut forgotten = 0;
         loop {
             let values = [Value::bytes(from.clone()), Value::bytes(behind.clone()), idle.clone()];
-            let names =
-                self.rows.server().ask(Lane::Asking, Doing::Looking, &statements.idle, &values).await?;
+            let names = self.rows.server().read(PoolClass::Attempt, &statements.idle, &values).await?;
             let names: Vec<&[u8]> = names.rows.iter().filter_map(|row| row.first()?.as_bytes()).collect();
             let Some(last) = names.last() else {
                 return Ok(forgotten);
@@ -61,8 +60,7 @@ impl Rows {
         let values = [Value::bytes(name), idle.clone()];
         let deleted = match purge {
             Purge::Delete => {
-                let entry =
-                    self.server().ask(Lane::Keeping, Doing::Keeping, &statements.purge, &values).await;
+                let entry = self.server().write(PoolClass::Renewal, &statements.purge, &values).await;
                 match entry {
                     Ok(entry) if entry.changed > 0 => self
                         .delete_locked(&mut locked.connection, &statements.purge_row, Value::bytes(name))

@@ -3,7 +3,7 @@
 use super::holder::Holder;
 use crate::lease::perhaps_held;
 use crate::names::range;
-use crate::server::{Answer, Connection, Doing, Lane, Meaning, Server, Statement, Value};
+use crate::server::{Answer, Connection, ErrorClass, PoolClass, Server, Statement, StatementKind, Value};
 use leasehold_core::{Claim, Error, ErrorKind, FencingToken, LockName, Namespace, OwnerId, Result};
 use std::sync::Arc;
 use std::time::Duration;
@@ -56,8 +56,8 @@ impl Rows {
         Self {
             namespace: namespace.clone(),
             make_row: Statement::new(texts.make_row, dialect, &rows),
-            lock_now: Statement::new(texts.lock_now, dialect, &rows),
-            lock: Statement::new(texts.lock, dialect, &rows),
+            lock_now: Statement::new(&texts.lock.replace("{nowait}", "NOWAIT"), dialect, &rows),
+            lock: Statement::new(&texts.lock.replace("{nowait}", ""), dialect, &rows),
             enter: Statement::new(texts.enter, dialect, holders),
             beat: Arc::new(Statement::new(texts.beat, dialect, &rows)),
             beat_before_the_end: texts.beat_before_the_end,
@@ -101,7 +101,7 @@ impl Rows {
         self.locked(self.stored(claim.name()), claim.ttl(), &self.lock, patience).await
     }
 
-    /// True if a transaction has the row locked. Asked by locking it, which may refuse it to another for a moment.
+    /// True if a transaction has the row locked. Execution by locking it, which may refuse it to another for a moment.
     pub(super) async fn is_locked(&self, name: &LockName) -> Result<bool> {
         match self.lock_stored(self.stored(name)).await? {
             None => Ok(true),
@@ -131,8 +131,8 @@ impl Rows {
         });
         match asked.await {
             Ok(Ok(())) => Ok(()),
-            Ok(Err(error)) => Err(self.server.failure(error, Doing::Keeping)),
-            Err(_) => Err(self.server.no_answer(Doing::Keeping)),
+            Ok(Err(error)) => Err(self.server.failure(error, StatementKind::Write)),
+            Err(_) => Err(self.server.no_answer(StatementKind::Write)),
         }
     }
 
@@ -158,7 +158,7 @@ impl Rows {
                 // The connection is closed. What it may have locked is let go when the server notices, and not before.
                 Err(_) => {
                     connection.found_dead();
-                    return Err(self.server.no_answer(Doing::Keeping));
+                    return Err(self.server.no_answer(StatementKind::Write));
                 }
                 Ok(Ok(answer)) => match self.read_locked(&answer)? {
                     Some(number) => return Ok(Some(Locked { connection, number })),
@@ -167,24 +167,24 @@ impl Rows {
                         self.make_row(&name).await?;
                     }
                 },
-                Ok(Err(error)) => match self.server.meaning(&error) {
+                Ok(Err(error)) => match self.server.error_class(&error) {
                     // Not over by itself: after error 1205 the transaction would go on.
-                    Meaning::Locked => {
+                    ErrorClass::Locked => {
                         self.roll_back(connection).await;
                         return if may_be_in_our_way { Err(self.own_remains()) } else { Ok(None) };
                     }
                     // Possible although no owner has the row locked.
-                    Meaning::Deadlock | Meaning::TooSlow => {
+                    ErrorClass::Deadlock | ErrorClass::TooSlow => {
                         self.roll_back(connection).await;
-                        return Err(told(self.server.failure(error, Doing::Keeping)));
+                        return Err(told(self.server.failure(error, StatementKind::Write)));
                     }
                     // The server has ended a connection: it has nothing locked any more. A broken connection may be one that the server
                     // has not noticed.
-                    broke @ (Meaning::Broken | Meaning::Ended) if connection.was_idle() => {
-                        may_be_in_our_way |= has_begun && broke == Meaning::Broken;
+                    broke @ (ErrorClass::Broken | ErrorClass::Ended) if connection.was_idle() => {
+                        may_be_in_our_way |= has_begun && broke == ErrorClass::Broken;
                         connection.found_dead();
                     }
-                    _ => return Err(told(self.server.failure(error, Doing::Keeping))),
+                    _ => return Err(told(self.server.failure(error, StatementKind::Write))),
                 },
             }
         }
@@ -215,7 +215,7 @@ impl Rows {
 
     async fn make_row(&self, name: &Value) -> Result<()> {
         self.server
-            .ask(Lane::Asking, Doing::Making, &self.make_row, std::slice::from_ref(name))
+            .execute(PoolClass::Attempt, StatementKind::MakeRow, &self.make_row, std::slice::from_ref(name))
             .await
             .map(drop)
     }
@@ -224,7 +224,7 @@ impl Rows {
     pub(super) async fn is_of_this_run(&self, token: FencingToken) -> Result<bool> {
         let Some(statement) = &self.is_of_this_run else { return Ok(true) };
         let made = Value::int(i64::try_from(token.get()).unwrap_or(i64::MAX));
-        let answer = self.server.ask(Lane::Asking, Doing::Looking, statement, &[made]).await?;
+        let answer = self.server.read(PoolClass::Attempt, statement, &[made]).await?;
         let is_of_this_run = answer.rows.first().and_then(|row| row.first()).and_then(Value::as_int);
         is_of_this_run.map(|yes| yes == 1).ok_or_else(|| self.server.unreadable())
     }
@@ -237,12 +237,12 @@ impl Rows {
             Value::int(number),
             Value::text(claim.holder()),
         ];
-        let answer = self.server.ask(Lane::Keeping, Doing::Keeping, &self.enter, &values).await?;
+        let answer = self.server.write(PoolClass::Renewal, &self.enter, &values).await?;
         let token = match answer.rows.first() {
             Some(row) => row.first().and_then(Value::as_int).and_then(|token| u64::try_from(token).ok()),
             // A trigger in the statement hides the number. While the row is locked, no other owner is entered.
             None if answer.last_id == 0 => {
-                let entered = self.look(Lane::Keeping, claim.name()).await?;
+                let entered = self.look(PoolClass::Renewal, claim.name()).await?;
                 entered.filter(|entered| entered.owner == claim.owner()).map(|entered| entered.token.get())
             }
             None => Some(answer.last_id),
@@ -257,7 +257,7 @@ impl Rows {
     /// Notes that a holder has left. It does not matter whether this succeeds.
     pub(super) async fn leave(&self, name: &LockName, who: OwnerId) {
         let values = [self.stored(name), Value::bytes(who.to_bytes())];
-        if let Err(error) = self.server.ask(Lane::Keeping, Doing::Keeping, &self.leave, &values).await {
+        if let Err(error) = self.server.write(PoolClass::Renewal, &self.leave, &values).await {
             tracing::debug!(target: "leasehold", %name, %error, "the entry of a holder stays");
         }
     }
@@ -270,22 +270,22 @@ impl Rows {
                 connection.give_back();
                 RolledBack::Now
             }
-            Ok(Err(error)) if self.server.meaning(&error) == Meaning::Ended => RolledBack::Before,
-            Ok(Err(error)) => RolledBack::Unknown(self.server.failure(error, Doing::Ending)),
-            Err(_) => RolledBack::Unknown(self.server.no_answer(Doing::Ending)),
+            Ok(Err(error)) if self.server.error_class(&error) == ErrorClass::Ended => RolledBack::Before,
+            Ok(Err(error)) => RolledBack::Unknown(self.server.failure(error, StatementKind::End)),
+            Err(_) => RolledBack::Unknown(self.server.no_answer(StatementKind::End)),
         }
     }
 
-    pub(super) async fn look(&self, lane: Lane, name: &LockName) -> Result<Option<Holder>> {
+    pub(super) async fn look(&self, class: PoolClass, name: &LockName) -> Result<Option<Holder>> {
         let values = [self.stored(name)];
-        let answer = self.server.ask(lane, Doing::Looking, &self.look, &values).await?;
+        let answer = self.server.read(class, &self.look, &values).await?;
         let Some(row) = answer.rows.first() else { return Ok(None) };
         Holder::read(row).map(Some).ok_or_else(|| self.server.foreign_row(name))
     }
 
     pub(super) async fn last_token(&self, name: &LockName) -> Result<Option<FencingToken>> {
         let values = [self.stored(name)];
-        let answer = self.server.ask(Lane::Keeping, Doing::Looking, &self.last_token, &values).await?;
+        let answer = self.server.read(PoolClass::Renewal, &self.last_token, &values).await?;
         let Some(row) = answer.rows.first() else { return Ok(None) };
         let token = row.first().and_then(Value::as_int).and_then(|token| u64::try_from(token).ok());
         token.map(|token| Some(FencingToken::new(token))).ok_or_else(|| self.server.foreign_row(name))
@@ -295,7 +295,7 @@ impl Rows {
     pub(super) async fn list(&self, prefix: &str) -> Result<Vec<Holder>> {
         let (first, behind) = self.range(prefix);
         let values = [Value::bytes(first), Value::bytes(behind)];
-        let answer = self.server.ask(Lane::Asking, Doing::Looking, &self.list, &values).await?;
+        let answer = self.server.read(PoolClass::Attempt, &self.list, &values).await?;
         Ok(answer.rows.iter().filter_map(|row| Holder::read(row)).collect())
     }
 

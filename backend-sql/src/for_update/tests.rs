@@ -261,7 +261,7 @@ async fn connection_of_a_failed_hold_is_closed_with_its_release() {
 #[tokio::test(start_paused = true)]
 async fn cause_of_a_loss_does_not_wait_behind_attempts() {
     let (server, _) = server("mode=for-update&connections=2", at_once, |_, _| entry_of(2));
-    let _asking = server.connection(Lane::Asking).await.unwrap();
+    let _asking = server.connection(PoolClass::Attempt).await.unwrap();
     let backend = HeldRow::new(server, &Namespace::default());
     let renewed = backend.renew(&[claim()]).await.remove(0);
     assert_eq!(renewed.unwrap(), Renewal::Lost(LossCause::Taken));

@@ -12,7 +12,7 @@ mod messages;
 mod tests;
 
 use super::READERS;
-use crate::server::{Answer, Batch, Doing, FALLBACK, Lane, MOST, POLL_AT_MOST, Server, Value};
+use crate::server::{Answer, Batch, FALLBACK, MOST, POLL_AT_MOST, PoolClass, Server, Value};
 use leasehold_core::{OwnerId, Result};
 use std::collections::HashMap;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -213,7 +213,7 @@ impl Shared {
         let (statement, size) = self.statement.of(names.len());
         let values: Vec<Value> =
             names.iter().cycle().take(size).map(|name| Value::bytes(name.clone())).collect();
-        let answer = self.server.ask(Lane::Asking, Doing::Looking, statement, &values).await?;
+        let answer = self.server.read(PoolClass::Attempt, statement, &values).await?;
         read_rows(&answer).ok_or_else(|| self.server.unreadable())
     }
 

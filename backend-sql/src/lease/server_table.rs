@@ -10,7 +10,9 @@ use super::{Granting, LeaseTable, Row, Standing};
 use crate::names::range;
 use crate::optimistic::CompareAndSet;
 use crate::purge::name_the_right;
-use crate::server::{Answer, Asked, Batch, Doing, Lane, MOST, Mode, Server, Statement, Value};
+use crate::server::{
+    Answer, Batch, Execution, MOST, Mode, PoolClass, Server, Statement, StatementKind, Value,
+};
 use async_trait::async_trait;
 use leasehold_core::{
     Claim, Error, ErrorKind, FencingToken, Finding, LockName, Namespace, OwnerId, Purge, Result, Semantics,
@@ -95,9 +97,9 @@ impl ServerTable {
     /// The outcome of a statement that was sent twice and refused the second time: unless the row is the claim's, the first one
     /// has granted nothing. A first one that still runs, on a server that has reset its connection, may grant one lease that
     /// no claim uses.
-    pub(crate) async fn settled(&self, claim: &Claim, asked: Asked) -> Result<Answer> {
+    pub(crate) async fn settled(&self, claim: &Claim, asked: Execution) -> Result<Answer> {
         match asked.answer {
-            Err(refused) if asked.may_have_been_done && refused.kind() != ErrorKind::Indeterminate => {
+            Err(refused) if asked.may_have_run && refused.kind() != ErrorKind::Indeterminate => {
                 Err(if self.row_of(claim).await?.is_some() { unknown(refused) } else { refused })
             }
             answer => answer,
@@ -118,7 +120,10 @@ impl ServerTable {
             micros(claim.ttl()),
             Value::text(claim.holder()),
         ];
-        let asked = self.server.asked(Lane::Asking, Doing::Keeping, &self.statements.acquire, &values).await;
+        let asked = self
+            .server
+            .execute_unsettled(PoolClass::Attempt, StatementKind::Write, &self.statements.acquire, &values)
+            .await;
         let answer = self.settled(claim, asked).await?;
         let token = match is_untold(&answer) {
             true => self.row_of(claim).await?.map(|row| row.token),
@@ -136,7 +141,7 @@ impl ServerTable {
         let places = names.iter().chain(std::iter::repeat(&names[0])).take(size);
         let values: Vec<Value> =
             std::iter::once(micros(idle)).chain(places.map(|name| (*name).clone())).collect();
-        Ok(self.server.ask(Lane::Asking, Doing::Keeping, statement, &values).await?.changed)
+        Ok(self.server.write(PoolClass::Attempt, statement, &values).await?.changed)
     }
 }
 
@@ -176,7 +181,10 @@ impl LeaseTable for ServerTable {
     async fn release(&self, claim: &Claim, linger: Duration) -> Result<bool> {
         let name = self.stored(claim.name());
         let values = [micros(linger), Value::bytes(name.clone()), Value::bytes(claim.owner().to_bytes())];
-        let answer = self.server.ask(Lane::Keeping, Doing::Ending, &self.statements.release, &values).await;
+        let answer = self
+            .server
+            .execute(PoolClass::Renewal, StatementKind::End, &self.statements.release, &values)
+            .await;
         self.poller.released(&name);
         Ok(has_ended(&answer?))
     }
@@ -184,26 +192,29 @@ impl LeaseTable for ServerTable {
     async fn end_grant(&self, name: &LockName, token: FencingToken) -> Result<bool> {
         let name = self.stored(name);
         let values = [Value::bytes(name.clone()), Value::int(token.get())];
-        let answer = self.server.ask(Lane::Asking, Doing::Ending, &self.statements.end_grant, &values).await;
+        let answer = self
+            .server
+            .execute(PoolClass::Attempt, StatementKind::End, &self.statements.end_grant, &values)
+            .await;
         self.poller.released(&name);
         Ok(has_ended(&answer?))
     }
 
     async fn look(&self, name: &LockName) -> Result<Option<Row>> {
         let values = [Value::bytes(self.stored(name))];
-        let answer = self.server.ask(Lane::Asking, Doing::Looking, &self.statements.look, &values).await?;
+        let answer = self.server.read(PoolClass::Attempt, &self.statements.look, &values).await?;
         let Some(row) = answer.rows.first() else { return Ok(None) };
         read_row(row).map(Some).ok_or_else(|| self.server.foreign_row(name))
     }
 
-    /// On the lane for renewals, because a renewal waits for it.
+    /// On the class for renewals, because a renewal waits for it.
     async fn look_at_each(&self, names: &[&LockName]) -> Result<Vec<Row>> {
         let mut rows = Vec::with_capacity(names.len());
         for some in names.chunks(MOST) {
             let (statement, size) = self.statements.look_at_each.of(some.len());
             let values: Vec<Value> =
                 some.iter().cycle().take(size).map(|name| Value::bytes(self.stored(name))).collect();
-            let answer = self.server.ask(Lane::Keeping, Doing::Looking, statement, &values).await?;
+            let answer = self.server.read(PoolClass::Renewal, statement, &values).await?;
             // A foreign row is left out, so that it does not hide the others.
             rows.extend(answer.rows.iter().filter_map(|row| read_row(row)));
         }
@@ -213,7 +224,7 @@ impl LeaseTable for ServerTable {
     async fn list(&self, prefix: &str) -> Result<Vec<Row>> {
         let (first, behind) = range(self.namespace.stored(prefix));
         let values = [Value::bytes(first), Value::bytes(behind)];
-        let answer = self.server.ask(Lane::Asking, Doing::Looking, &self.statements.list, &values).await?;
+        let answer = self.server.read(PoolClass::Attempt, &self.statements.list, &values).await?;
         Ok(answer.rows.iter().filter_map(|row| read_row(row)).collect())
     }
 
@@ -232,7 +243,7 @@ impl LeaseTable for ServerTable {
         let mut forgotten = 0;
         loop {
             let values = [Value::bytes(from.clone()), Value::bytes(behind.clone()), micros(idle)];
-            let found = self.server.ask(Lane::Asking, Doing::Looking, &self.statements.idle, &values).await?;
+            let found = self.server.read(PoolClass::Attempt, &self.statements.idle, &values).await?;
             let names: Vec<&Value> = found.rows.iter().filter_map(|row| row.first()).collect();
             let Some(last) = names.last().and_then(|name| name.as_bytes()) else {
                 return Ok(forgotten);

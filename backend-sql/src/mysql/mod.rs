@@ -5,11 +5,11 @@ mod check;
 mod codes;
 
 use crate::server::{
-    Answer, Dialect, ForUpdate, Kind, Layout, Leases, Link, Meaning, Mode, SslMode, Statement, Target, Texts,
-    Value,
+    Answer, ColumnType, Dialect, ErrorClass, ForUpdate, Layout, Leases, Link, Mode, SslMode, Statement,
+    Target, Texts, Value,
 };
 use async_trait::async_trait;
-use leasehold_core::{Error, FencingToken, Finding, Result};
+use leasehold_core::{Error, Finding, Result};
 use leasehold_store_url::StoreUrl;
 use secrecy::ExposeSecret;
 use sqlx::mysql::{MySqlConnectOptions, MySqlConnection, MySqlQueryResult, MySqlRow, MySqlSslMode};
@@ -75,9 +75,9 @@ static TEXTS: Texts = Texts {
         holders: Layout { schema: include_str!("schema_holders.sql"), columns: HOLDERS, added: None },
         rows: Layout { schema: include_str!("schema_rows.sql"), columns: LEASE.split_at(1).0, added: None },
         make_row: include_str!("make_row.sql"),
-        lock_now: include_str!("lock_now.sql"),
         lock: include_str!("lock.sql"),
         enter: include_str!("enter.sql"),
+        end_connection: include_str!("end_connection.sql"),
         beat: include_str!("beat.sql"),
         beat_before_the_end: true,
         is_of_this_run: Some(include_str!("is_of_this_run.sql")),
@@ -90,6 +90,7 @@ pub(crate) struct MySqlDialect {
     target: Arc<Target>,
 }
 
+#[derive(Debug)]
 struct MySqlLink(MySqlConnection);
 
 impl MySqlDialect {
@@ -133,7 +134,7 @@ impl MySqlDialect {
     }
 
     /// For how many seconds a statement waits for a row: whole ones, and one at least.
-    fn patience(&self) -> u64 {
+    fn lock_wait_seconds(&self) -> u64 {
         self.target.timeout.as_secs().max(1)
     }
 }
@@ -159,27 +160,27 @@ impl Dialect for MySqlDialect {
     /// transaction that `init_connect` has begun: a grant in it would be rolled back. MariaDB alone executes `/*M! */`.
     fn session(&self) -> String {
         let seconds = self.target.timeout.as_secs_f64();
-        let (patience, isolation) = match self.target.mode {
+        let (lock_wait, isolation) = match self.target.mode {
             Mode::ForUpdate => (1, TO_SEE_WHAT_IS_COMMITTED),
-            Mode::Lease | Mode::Optimistic => (self.patience(), ""),
+            Mode::Lease | Mode::Optimistic => (self.lock_wait_seconds(), ""),
         };
         format!(
             "SET SESSION sql_mode = 'STRICT_ALL_TABLES,NO_ENGINE_SUBSTITUTION', sql_select_limit = 18446744073709551615, \
              sql_big_selects = 1, time_zone = '+00:00', \
-             innodb_lock_wait_timeout = {patience}, autocommit = 0, autocommit = 1 \
+             innodb_lock_wait_timeout = {lock_wait}, autocommit = 0, autocommit = 1 \
              {isolation} /*M! , max_statement_time = {seconds:.3}, tx_read_only = 0 */ \
              /*!80000 , transaction_read_only = 0 */"
         )
     }
 
-    fn meaning(&self, error: &sqlx::Error) -> Meaning {
+    fn error_class(&self, error: &sqlx::Error) -> ErrorClass {
         match error {
             // Of `caching_sha2_password` and its like, which without TLS want the password encrypted with RSA: by code
             // that leaks the key by its timing (RUSTSEC-2023-0071), which is why the driver has none here.
             sqlx::Error::Configuration(_) if self.target.encryption.mode == SslMode::Disable => {
-                Meaning::PasswordInTheClear
+                ErrorClass::PasswordInTheClear
             }
-            error => codes::meaning(error),
+            error => codes::error_class(error),
         }
     }
 
@@ -190,19 +191,14 @@ impl Dialect for MySqlDialect {
     /// limits for idle transactions, and those for transactions that have only read, or have written, come before the one for all
     /// (`THD::get_net_wait_timeout`). MySQL, whose comment begins with its version, knows only idle connections.
     fn begin(&self, idle: Duration) -> String {
-        let (seconds, patience) = (idle.as_millis().div_ceil(1000), self.patience());
+        let (seconds, lock_wait) = (idle.as_millis().div_ceil(1000), self.lock_wait_seconds());
         format!(
             "SET SESSION TRANSACTION ISOLATION LEVEL READ COMMITTED; \
-             SET SESSION autocommit = 0, innodb_lock_wait_timeout = {patience} \
+             SET SESSION autocommit = 0, innodb_lock_wait_timeout = {lock_wait} \
              /*M! , idle_transaction_timeout = {seconds} \
              , idle_readonly_transaction_timeout = 0, idle_write_transaction_timeout = 0 */ \
              /*!80000 , wait_timeout = {seconds} */"
         )
-    }
-
-    /// Without the token: the right to read transactions by their connections covers those of all users, so it is not needed here.
-    fn end_connection(&self, number: i64, _: FencingToken) -> String {
-        format!("KILL CONNECTION {number}")
     }
 
     fn other_writers(&self) -> Option<(&'static str, Error)> {
@@ -237,10 +233,10 @@ impl Link for MySqlLink {
 }
 
 /// Unchecked as to the type: integers have many here, and are read alike.
-fn read(row: &MySqlRow, at: usize, kind: Kind) -> sqlx::Result<Value> {
+fn read(row: &MySqlRow, at: usize, kind: ColumnType) -> sqlx::Result<Value> {
     Ok(match kind {
-        Kind::Bytes => Value::Bytes(row.try_get_unchecked(at)?),
-        Kind::Int => Value::Int(row.try_get_unchecked(at)?),
-        Kind::Text => Value::Text(row.try_get_unchecked(at)?),
+        ColumnType::Bytes => Value::Bytes(row.try_get_unchecked(at)?),
+        ColumnType::Int => Value::Int(row.try_get_unchecked(at)?),
+        ColumnType::Text => Value::Text(row.try_get_unchecked(at)?),
     })
 }

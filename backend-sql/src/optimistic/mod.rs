@@ -11,7 +11,7 @@
 mod tests;
 
 use crate::lease::{Granting, ReaderTable as _, Row, ServerTable, Standing, read_row};
-use crate::server::{Doing, Lane, Server, Statement, Value};
+use crate::server::{PoolClass, Server, Statement, StatementKind, Value};
 use leasehold_core::{Claim, FencingToken, LockName, Result};
 
 /// The statements that grant by compare-and-set.
@@ -56,7 +56,7 @@ impl CompareAndSet {
 
     async fn read(&self, table: &ServerTable, name: &LockName) -> Result<Option<Read>> {
         let values = [Value::bytes(table.stored(name))];
-        let answer = table.server().ask(Lane::Asking, Doing::Looking, &self.read, &values).await?;
+        let answer = table.server().read(PoolClass::Attempt, &self.read, &values).await?;
         let Some(row) = answer.rows.first() else {
             return Ok(None);
         };
@@ -84,12 +84,15 @@ impl CompareAndSet {
             Value::int(claim.ttl().as_micros()),
             Value::text(claim.holder()),
         ];
-        let asked = table.server().asked(Lane::Asking, Doing::Keeping, &self.take, &values).await;
-        let may_have_been_done = asked.may_have_been_done;
+        let asked = table
+            .server()
+            .execute_unsettled(PoolClass::Attempt, StatementKind::Write, &self.take, &values)
+            .await;
+        let may_have_run = asked.may_have_run;
         Ok(match table.settled(claim, asked).await?.changed {
             1 => Granting::Granted(token),
             // The first sending may have changed the row, or an earlier attempt of this claim, which gave another token.
-            0 if may_have_been_done => Granting::Refused(table.row_of(claim).await?),
+            0 if may_have_run => Granting::Refused(table.row_of(claim).await?),
             _ => Granting::Refused(None),
         })
     }

@@ -1,47 +1,43 @@
 //! Messages of releases, by `LISTEN` and `NOTIFY`: one connection of a process for all its waiters.
 
 use super::PostgresDialect;
-use crate::server::ReleaseListener;
-use async_trait::async_trait;
+use crate::server::Releases;
+use futures_util::StreamExt;
+use futures_util::stream::try_unfold;
 use sqlx::Executor;
 use sqlx::postgres::{PgListener, PgPoolOptions};
+use std::time::Duration;
+use tokio::time::timeout;
 
 /// A connection that listens is silent, and a server may end it for that (from version 14 on, by a setting of the role or the
 /// database).
 const MAY_BE_IDLE: &str = "SELECT set_config('idle_session_timeout', '0', false) \
     WHERE current_setting('idle_session_timeout', true) <> '0'";
+/// After this time without a message the connection is tested: a firewall may have forgotten it.
+const SILENCE: Duration = Duration::from_secs(5);
 
 /// Receives the messages that `release.sql` sends.
-pub(super) struct PgReleaseListener(PgListener);
-
-impl PgReleaseListener {
-    pub(super) async fn connect(dialect: &PostgresDialect) -> sqlx::Result<Self> {
-        let options = dialect.options()?;
-        // The listener wants a pool. This one is for it alone, and does not test a connection that it gives out once.
-        let pool = PgPoolOptions::new().max_connections(1).test_before_acquire(false);
-        let mut listener = PgListener::connect_with(&pool.connect_lazy_with(options)).await?;
-        listener.eager_reconnect(false);
-        listener.execute(MAY_BE_IDLE).await?;
-        listener.listen(dialect.target.table.as_str()).await?;
-        Ok(Self(listener))
-    }
-}
-
-#[async_trait]
-impl ReleaseListener for PgReleaseListener {
-    async fn next(&mut self) -> sqlx::Result<Vec<u8>> {
-        loop {
-            let message = self.0.try_recv().await?.ok_or(sqlx::Error::WorkerCrashed)?;
+pub(super) async fn releases(dialect: &PostgresDialect) -> sqlx::Result<Releases> {
+    // The listener wants a pool. This one is for it alone, and does not test a connection that it gives out once.
+    let pool = PgPoolOptions::new().max_connections(1).test_before_acquire(false);
+    let mut listener = PgListener::connect_with(&pool.connect_lazy_with(dialect.options()?)).await?;
+    listener.eager_reconnect(false);
+    listener.execute(MAY_BE_IDLE).await?;
+    listener.listen(dialect.target.table.as_str()).await?;
+    let answers_within = dialect.target.timeout;
+    let receive = move |mut listener: PgListener| async move {
+        let name = match timeout(SILENCE, listener.try_recv()).await {
             // Another program may send other messages on the channel.
-            if let Some(name) = from_hex(message.payload()) {
-                return Ok(name);
+            Ok(message) => from_hex(message?.ok_or(sqlx::Error::WorkerCrashed)?.payload()),
+            Err(_) => {
+                let ping = timeout(answers_within, listener.execute("SELECT 1")).await;
+                ping.map_err(|_| sqlx::Error::Io(std::io::ErrorKind::TimedOut.into()))??;
+                None
             }
-        }
-    }
-
-    async fn ping(&mut self) -> sqlx::Result<()> {
-        self.0.execute("SELECT 1").await.map(drop)
-    }
+        };
+        Ok(Some((name, listener)))
+    };
+    Ok(try_unfold(listener, receive).boxed())
 }
 
 /// The bytes of a name; `None` if these are no hexadecimal digits.

@@ -7,11 +7,11 @@ mod listener;
 mod simple;
 
 use crate::server::{
-    Answer, Dialect, ForUpdate, Kind, Layout, Leases, Link, Meaning, ReleaseListener, SslMode, Statement,
+    Answer, ColumnType, Dialect, ErrorClass, ForUpdate, Layout, Leases, Link, Releases, SslMode, Statement,
     Target, Texts, Value,
 };
 use async_trait::async_trait;
-use leasehold_core::{FencingToken, Finding, Result};
+use leasehold_core::{Finding, Result};
 use leasehold_store_url::StoreUrl;
 use secrecy::ExposeSecret;
 use sqlx::postgres::{PgConnectOptions, PgConnection, PgQueryResult, PgRow, PgSslMode};
@@ -71,9 +71,9 @@ static TEXTS: Texts = Texts {
         holders: Layout { schema: include_str!("schema_holders.sql"), columns: HOLDERS, added: None },
         rows: Layout { schema: include_str!("schema_rows.sql"), columns: LEASE.split_at(1).0, added: None },
         make_row: include_str!("make_row.sql"),
-        lock_now: include_str!("lock_now.sql"),
         lock: include_str!("lock.sql"),
         enter: include_str!("enter.sql"),
+        end_connection: include_str!("end_connection.sql"),
         beat: include_str!("beat.sql"),
         beat_before_the_end: false,
         is_of_this_run: None,
@@ -88,6 +88,7 @@ pub(crate) struct PostgresDialect {
     prepares: Arc<AtomicBool>,
 }
 
+#[derive(Debug)]
 struct PgLink {
     connection: PgConnection,
     prepares: Arc<AtomicBool>,
@@ -165,13 +166,12 @@ impl Dialect for PostgresDialect {
         )
     }
 
-    fn meaning(&self, error: &sqlx::Error) -> Meaning {
-        codes::meaning(error)
+    fn error_class(&self, error: &sqlx::Error) -> ErrorClass {
+        codes::error_class(error)
     }
 
-    async fn listen(&self) -> Option<sqlx::Result<Box<dyn ReleaseListener>>> {
-        let listener = listener::PgReleaseListener::connect(self).await;
-        Some(listener.map(|listener| Box::new(listener) as Box<dyn ReleaseListener>))
+    async fn listen(&self) -> Option<sqlx::Result<Releases>> {
+        Some(listener::releases(self).await)
     }
 
     /// A setting of our own, by which `lock.sql` sees that this transaction is still open.
@@ -180,14 +180,6 @@ impl Dialect for PostgresDialect {
         format!(
             "BEGIN; SET LOCAL idle_in_transaction_session_timeout = {millis}; \
              SET LOCAL leasehold.transaction = 'open'"
-        )
-    }
-
-    fn end_connection(&self, number: i64, token: FencingToken) -> String {
-        format!(
-            "SELECT pg_terminate_backend(pid) FROM pg_stat_activity \
-             WHERE pid = {number} AND application_name = 'leasehold' \
-             AND floor(extract(epoch FROM xact_start) * 1000000) <= {token}"
         )
     }
 
@@ -226,10 +218,10 @@ impl Link for PgLink {
     }
 }
 
-fn read(row: &PgRow, at: usize, kind: Kind) -> sqlx::Result<Value> {
+fn read(row: &PgRow, at: usize, kind: ColumnType) -> sqlx::Result<Value> {
     Ok(match kind {
-        Kind::Bytes => Value::Bytes(row.try_get(at)?),
-        Kind::Int => Value::Int(row.try_get(at)?),
-        Kind::Text => Value::Text(row.try_get(at)?),
+        ColumnType::Bytes => Value::Bytes(row.try_get(at)?),
+        ColumnType::Int => Value::Int(row.try_get(at)?),
+        ColumnType::Text => Value::Text(row.try_get(at)?),
     })
 }

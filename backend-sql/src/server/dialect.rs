@@ -3,7 +3,8 @@
 use super::schema::Layout;
 use super::{Answer, Statement, TableName, Target, Value};
 use async_trait::async_trait;
-use leasehold_core::{Error, FencingToken, Finding};
+use futures_util::stream::BoxStream;
+use leasehold_core::{Error, Finding};
 use std::fmt;
 use std::sync::Arc;
 use std::time::Duration;
@@ -45,20 +46,16 @@ pub(crate) trait Dialect: fmt::Debug + Send + Sync {
         }
     }
 
-    /// The meaning of a driver's error.
-    fn meaning(&self, error: &sqlx::Error) -> Meaning;
+    /// The class of a driver's error.
+    fn error_class(&self, error: &sqlx::Error) -> ErrorClass;
 
-    /// A new connection on which the messages of releases are received; `None` if the database sends none.
-    async fn listen(&self) -> Option<sqlx::Result<Box<dyn ReleaseListener>>> {
+    /// Receives the messages of releases on a new connection; `None` if the database sends none.
+    async fn listen(&self) -> Option<sqlx::Result<Releases>> {
         None
     }
 
     /// Begins a transaction that the server ends when nothing was sent in it for `idle`.
     fn begin(&self, idle: Duration) -> String;
-
-    /// Ends the connection of this number, if it is ours; where the server can tell, only during the transaction that was
-    /// under way when this token was given: the connection may hold another lock by now.
-    fn end_connection(&self, number: i64, token: FencingToken) -> String;
 
     /// Each connection was found to be a session of its own. Until then nothing may be left in a session that another client
     /// could meet there.
@@ -104,53 +101,43 @@ impl Texts {
     }
 }
 
-/// The statements of leases in which the databases differ.
+/// The statements of leases in which the databases differ. Each file says what it does.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Leases {
     pub(crate) layout: Layout,
-    /// Grants a row, and answers its token.
     pub(crate) acquire: &'static str,
-    /// Ends the lease of an owner.
     pub(crate) release: &'static str,
-    /// Ends one grant, whoever holds it.
     pub(crate) end_grant: &'static str,
-    /// Makes a row that nobody holds.
     pub(crate) make_row: &'static str,
-    /// Reads the rows of names that are waited for.
     pub(crate) poll: &'static str,
-    /// Changes the readers of a row that is as it was read.
     pub(crate) replace: &'static str,
     /// True if the release of a row that was polled sends a message.
     pub(crate) sends_messages: bool,
 }
 
-/// The statements by which transactions hold locks.
+/// The statements by which transactions hold locks. Each file says what it does.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct ForUpdate {
     /// The table of the holders.
     pub(crate) holders: Layout,
     /// The table of the rows that are locked.
     pub(crate) rows: Layout,
-    /// Makes the row of a name if there is none.
     pub(crate) make_row: &'static str,
-    /// Locks the row, or fails at once.
-    pub(crate) lock_now: &'static str,
-    /// Locks the row, and waits for it for a while.
+    /// With `{nowait}` for the word that lets it fail at once.
     pub(crate) lock: &'static str,
-    /// Enters the holder, and answers a new token.
     pub(crate) enter: &'static str,
-    /// Keeps the transaction from being idle, and answers 1 if its locks still count.
+    pub(crate) end_connection: &'static str,
     pub(crate) beat: &'static str,
     /// True if a server that was replaced by another keeps its connections, and their locks count no more. So a hold is asked
     /// whether its lock counts before it is said to have been given back.
     pub(crate) beat_before_the_end: bool,
-    /// Whether an entry was made since the server has started; where nothing else tells whose connection it names.
+    /// `None` where `end_connection` itself tells whether the connection is still the one that was meant.
     pub(crate) is_of_this_run: Option<&'static str>,
 }
 
 /// One connection.
 #[async_trait]
-pub(crate) trait Link: Send {
+pub(crate) trait Link: fmt::Debug + Send {
     /// Runs a statement that was prepared, in one round trip after its first use.
     async fn ask(&mut self, statement: &Statement, values: &[Value]) -> sqlx::Result<Answer>;
 
@@ -161,19 +148,13 @@ pub(crate) trait Link: Send {
     async fn close(self: Box<Self>);
 }
 
-/// Receives the messages of releases. A message is a hint: any of them may be lost.
-#[async_trait]
-pub(crate) trait ReleaseListener: Send {
-    /// The name, as it is stored, of the next lock that was released. Safe to drop at any time.
-    async fn next(&mut self) -> sqlx::Result<Vec<u8>>;
+/// The name, as it is stored, of each lock that was released; `None` if the server still answers after a time without a name. A
+/// message is a hint: any of them may be lost.
+pub(crate) type Releases = BoxStream<'static, sqlx::Result<Option<Vec<u8>>>>;
 
-    /// Tests whether the server answers.
-    async fn ping(&mut self) -> sqlx::Result<()>;
-}
-
-/// The meaning of an error.
+/// What an error of a statement means for its caller.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Meaning {
+pub(crate) enum ErrorClass {
     /// The connection is gone or cannot be trusted any more; the outcome of the statement is unknown.
     Broken,
     /// The server ended the connection; the outcome of the statement is unknown.
@@ -221,8 +202,8 @@ pub(crate) enum Meaning {
     Unreadable,
 }
 
-impl Meaning {
-    /// The meaning of an error that does not come from the server.
+impl ErrorClass {
+    /// The class of an error that does not come from the server.
     pub(crate) fn of_the_driver(error: &sqlx::Error) -> Self {
         match error {
             sqlx::Error::Tls(_) | sqlx::Error::Configuration(_) => Self::Unproven,

@@ -1,108 +1,117 @@
 //! What a failed statement means for its caller.
 
 use super::schema::missing_table;
-use super::{Meaning, SslMode, Table, Target};
+use super::{ErrorClass, SslMode, Table, Target};
 use leasehold_core::{Error, ErrorKind};
 use std::fmt;
 
-/// What the statement was to do. A failure leaves open whether a write was applied, never whether a read was.
+/// The kind of a statement. A failure leaves open whether a write was applied, never whether a read was.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Doing {
-    /// Reads.
-    Looking,
-    /// Writes, and may be repeated: a grant, a renewal.
-    Keeping,
+pub(crate) enum StatementKind {
+    Read,
+    /// A write that may be repeated: a grant, a renewal.
+    Write,
     /// Makes a row, unless it exists.
-    Making,
+    MakeRow,
     /// Ends something, and may not be repeated.
-    Ending,
+    End,
 }
 
 /// The error for the caller of a statement.
-pub(super) fn failure(error: sqlx::Error, meaning: Meaning, doing: Doing, target: &Target) -> Error {
+pub(super) fn failure(
+    error: sqlx::Error,
+    class: ErrorClass,
+    statement: StatementKind,
+    target: &Target,
+) -> Error {
     #[cfg(feature = "tls")]
     if let Some(explained) = super::tls::explain(&error, target) {
         return explained.with_source(error);
     }
     let error = Cause::of(&error);
     let (address, table) = (target.address(), &target.table);
-    let (kind, message, help) = match meaning {
-        Meaning::Broken => (
-            unknown_if(doing),
+    let (kind, message, help) = match class {
+        ErrorClass::Broken => (
+            unknown_if(statement),
             format!("the connection to {address} broke while an answer was awaited"),
             "look at the network and at the server's log",
         ),
-        Meaning::Ended => (
-            unknown_if(doing),
+        ErrorClass::Ended => (
+            unknown_if(statement),
             format!("{address} ended the connection"),
             "look at who restarts the server, or kills connections in it",
         ),
-        Meaning::Unreachable => (
+        ErrorClass::Unreachable => (
             ErrorKind::Unavailable,
             format!("cannot connect to {address}"),
             "look whether the server runs there and takes connections",
         ),
-        Meaning::Unproven => (
+        ErrorClass::Unproven => (
             ErrorKind::Misconfigured,
             format!("{address} and this program do not agree on encryption"),
             "look at the server's certificate, at sslrootcert, and at sslmode",
         ),
         // Without the driver's words, which name a feature that this library does not have.
-        Meaning::PasswordInTheClear => {
+        ErrorClass::PasswordInTheClear => {
             let message = format!("{address} takes this user's password over TLS alone, and there is none");
             let help =
                 "write sslmode=verify-full, with sslrootcert=/path/to/ca.pem if the authority is your own";
             return Error::new(ErrorKind::Misconfigured, message).with_help(help);
         }
-        Meaning::TlsOnly => (
+        ErrorClass::TlsOnly => (
             ErrorKind::Misconfigured,
             format!("{address} takes connections by TLS alone"),
             "write sslmode=verify-full, with sslrootcert=/path/to/ca.pem if the authority is your own",
         ),
-        Meaning::Deadlock | Meaning::Locked => (
+        ErrorClass::Deadlock | ErrorClass::Locked => (
             ErrorKind::Unavailable,
             format!("another transaction has a row of {table} locked"),
             "find who keeps a transaction open that touches the table: nobody but this library should",
         ),
-        Meaning::TooSlow => (
+        ErrorClass::TooSlow => (
             ErrorKind::Unavailable,
             format!("{address} ended a statement that took longer than {:?}", target.timeout),
             "find out what the server is busy with; or lengthen timeout",
         ),
-        Meaning::NotLetIn => {
+        ErrorClass::NotLetIn => {
             (ErrorKind::Denied, format!("{address} refuses these credentials"), how_to_be_let_in(target))
         }
-        Meaning::Denied => (
+        ErrorClass::Denied => (
             ErrorKind::Denied,
             format!("{address} lets these credentials in, and they may not use {table}"),
             "grant them SELECT, INSERT and UPDATE on the table; no policy or trigger may refuse a row",
         ),
-        Meaning::ReadOnly => return read_only(target).with_source(error),
-        Meaning::LogOfStatements => (
+        ErrorClass::ReadOnly => return read_only(target).with_source(error),
+        ErrorClass::LogOfStatements => (
             ErrorKind::Misconfigured,
             format!("{address} has binlog_format = STATEMENT, and refuses to do this under READ COMMITTED"),
             "set binlog_format to ROW or MIXED",
         ),
-        Meaning::Exhausted(what) => (
+        ErrorClass::Exhausted(what) => (
             ErrorKind::Unavailable,
             format!("{address} has no {what} left"),
             "give it more, or use less of it; connections=N says how many connections this client may have",
         ),
-        Meaning::NoTable => return missing_table(table).with_source(error),
-        Meaning::Pooled => {
-            return super::sessions::no_prepared_statements(target).with_source(error);
-        }
-        Meaning::NoDatabase => (
+        ErrorClass::NoTable => return missing_table(table).with_source(error),
+        // The pooler came in between after the first use.
+        ErrorClass::Pooled => (
+            ErrorKind::Misconfigured,
+            format!(
+                "at {address} there is a pooler that gives a statement to another session than the one it was prepared in"
+            ),
+            "open the store again, which finds the pooler; or connect to the database itself",
+        ),
+        ErrorClass::NoDatabase => (
             ErrorKind::Misconfigured,
             format!("there is no such database on {address}"),
             "name one that is there: scheme://user@host/DATABASE",
         ),
-        Meaning::Refused | Meaning::Duplicate | Meaning::NoConnection => (
+        ErrorClass::Refused | ErrorClass::Duplicate | ErrorClass::NoConnection => (
             ErrorKind::Misconfigured,
             format!("{address} refused a statement"),
             "look at the cause; is it a MySQL from 8.0, a MariaDB from 10.6, a PostgreSQL from 12 on?",
         ),
-        Meaning::Unreadable => (
+        ErrorClass::Unreadable => (
             ErrorKind::Misconfigured,
             format!("an answer of {address} does not read as one about {table}"),
             "look at who else writes to the table, and at what is in between",
@@ -165,17 +174,10 @@ pub(super) fn may_not_make(table: &Table, target: &Target) -> Error {
         .with_help("give the output of `leasehold init --print` to somebody who may make tables")
 }
 
-/// The server said nothing in time. The connection is closed; the server may still finish what it was asked.
-pub(super) fn no_answer(doing: Doing, target: &Target) -> Error {
-    let message = format!("{} did not answer within {:?}", target.address(), target.timeout);
-    Error::new(unknown_if(doing), message)
-        .with_help("look at the server's load and at the network; or lengthen timeout")
-}
-
-/// What a statement is of which nobody knows whether it was carried out.
-pub(super) fn unknown_if(doing: Doing) -> ErrorKind {
-    match doing {
-        Doing::Looking => ErrorKind::Unavailable,
-        Doing::Keeping | Doing::Making | Doing::Ending => ErrorKind::Indeterminate,
+/// The kind of error of a statement whose outcome is unknown.
+pub(super) fn unknown_if(kind: StatementKind) -> ErrorKind {
+    match kind {
+        StatementKind::Read => ErrorKind::Unavailable,
+        StatementKind::Write | StatementKind::MakeRow | StatementKind::End => ErrorKind::Indeterminate,
     }
 }

@@ -6,7 +6,7 @@
 //! | what a URL may say | `target/` |
 //! | connections, and who may have the last one | `pool.rs` |
 //! | when an idle connection is kept | `headroom.rs` |
-//! | one statement, and what is known of it afterwards | `asking.rs` |
+//! | one statement, and what is known of it afterwards | `execute.rs` |
 //! | whether the tables are there, and the server decides alone | `preflight.rs` |
 //! | whether a pooler is in between | `sessions.rs` |
 //! | how `.sql` files become statements | `statement.rs` |
@@ -19,8 +19,8 @@
 //! server's own time limits; and statements are few, fixed and never closed, because it is a message without an answer,
 //! such as the closing of a statement, that makes the next one wait for the peer's delayed acknowledgement.
 
-mod asking;
 mod dialect;
+mod execute;
 mod failure;
 mod headroom;
 mod pool;
@@ -35,14 +35,14 @@ mod tests;
 #[cfg(feature = "tls")]
 mod tls;
 
-pub(crate) use asking::Asked;
-pub(crate) use dialect::{Dialect, ForUpdate, Leases, Link, Meaning, ReleaseListener, Texts};
-pub(crate) use failure::Doing;
-pub(crate) use pool::{Connection, Lane};
+pub(crate) use dialect::{Dialect, ErrorClass, ForUpdate, Leases, Link, Releases, Texts};
+pub(crate) use execute::Execution;
+pub(crate) use failure::StatementKind;
+pub(crate) use pool::{Connection, PoolClass};
 pub(crate) use schema::{Layout, Table};
 pub(crate) use semantics::{FALLBACK, POLL_AT_MOST, of_leases};
 use sessions::Sessions;
-pub(crate) use statement::{Answer, Batch, Kind, MOST, Statement, Value};
+pub(crate) use statement::{Answer, Batch, ColumnType, MOST, Statement, Value};
 pub(crate) use target::{Mode, SslMode, TableName, Target};
 #[cfg(all(test, feature = "postgres"))]
 pub(crate) use tests::double;
@@ -91,14 +91,14 @@ impl Server {
     }
 
     /// A connection, on which the tables have been looked at.
-    pub(crate) async fn connection(&self, lane: Lane) -> Result<Connection> {
-        let mut connection = self.shared.pool.take(lane).await?;
+    pub(crate) async fn connection(&self, class: PoolClass) -> Result<Connection> {
+        let mut connection = self.shared.pool.take(class).await?;
         if self.shared.checked.get().is_none() {
             self.check_tables(&mut connection).await?;
             (connection, _) = self.check_sessions(connection).await?;
             self.check_server(&mut connection).await?;
             let _ = self.shared.checked.set(());
-        } else if lane == Lane::Asking && self.shared.sessions.is_due() {
+        } else if class == PoolClass::Attempt && self.shared.sessions.is_due() {
             (connection, _) = self.check_sessions(connection).await?;
         }
         Ok(connection)
@@ -106,15 +106,15 @@ impl Server {
 
     /// A connection on which nothing has been looked at: to make the tables, and to look around.
     pub(crate) async fn unchecked_connection(&self) -> Result<Connection> {
-        self.shared.pool.take(Lane::Asking).await
+        self.shared.pool.take(PoolClass::Attempt).await
     }
 
     /// A connection to be kept for as long as a lock is held. It is opened only beside one for statements: a lock that nobody
     /// can enter as held would keep others out for nothing.
     pub(crate) async fn connection_to_hold(&self) -> Result<Connection> {
-        let permits = self.shared.pool.permits(Lane::Holding).await?;
-        let for_statements = self.connection(Lane::Asking).await?;
-        let connection = self.shared.pool.open(permits, Lane::Holding).await;
+        let permits = self.shared.pool.permits(PoolClass::Hold).await?;
+        let for_statements = self.connection(PoolClass::Attempt).await?;
+        let connection = self.shared.pool.open(permits, PoolClass::Hold).await;
         for_statements.give_back();
         connection
     }
@@ -124,28 +124,31 @@ impl Server {
         self.shared.pool.has_room_to_hold()
     }
 
-    pub(crate) fn meaning(&self, error: &sqlx::Error) -> Meaning {
-        self.dialect().meaning(error)
+    pub(crate) fn error_class(&self, error: &sqlx::Error) -> ErrorClass {
+        self.dialect().error_class(error)
     }
 
     /// Waits for an answer as long as a statement may take.
     pub(crate) async fn in_time<T>(
         &self,
-        doing: Doing,
+        kind: StatementKind,
         answer: impl Future<Output = sqlx::Result<T>>,
     ) -> Result<sqlx::Result<T>> {
-        timeout(self.target().timeout, answer).await.map_err(|_| self.no_answer(doing))
+        timeout(self.target().timeout, answer).await.map_err(|_| self.no_answer(kind))
     }
 
     /// The server said nothing in time. The connection is closed; the server may still finish the statement.
-    pub(crate) fn no_answer(&self, doing: Doing) -> Error {
-        failure::no_answer(doing, self.target())
+    pub(crate) fn no_answer(&self, kind: StatementKind) -> Error {
+        let message =
+            format!("{} did not answer within {:?}", self.target().address(), self.target().timeout);
+        Error::new(failure::unknown_if(kind), message)
+            .with_help("look at the server's load and at the network; or lengthen timeout")
     }
 
     /// The error for the caller of a statement.
-    pub(crate) fn failure(&self, error: sqlx::Error, doing: Doing) -> Error {
-        let meaning = self.meaning(&error);
-        failure::failure(error, meaning, doing, self.target())
+    pub(crate) fn failure(&self, error: sqlx::Error, kind: StatementKind) -> Error {
+        let class = self.error_class(&error);
+        failure::failure(error, class, kind, self.target())
     }
 
     /// The server answered so, and refused no statement.

@@ -6,10 +6,9 @@
 //! A client that is refused a connection closes what it has idle. `headroom.rs` says when an idle connection is kept.
 
 use super::failure::{Cause, failure};
-use super::{Dialect, Doing, Link, Meaning, Target};
+use super::{Dialect, ErrorClass, Link, StatementKind, Target};
 use futures_util::future::join_all;
 use leasehold_core::{Error, ErrorKind, Result, StallTimeout};
-use std::fmt;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
@@ -22,17 +21,18 @@ const GOODBYE_WITHIN: Duration = Duration::from_millis(500);
 /// The pause before a refused connection is asked for again: a server needs a moment to notice that another one was closed.
 const AGAIN_AFTER: Duration = Duration::from_millis(20);
 
-/// What a connection is for.
+/// The use of a connection.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Lane {
-    /// To get a lock, or to read one. All connections but one: renewals and releases must never wait behind attempts.
-    Asking,
+pub(crate) enum PoolClass {
+    /// To get a lock, or to read one. All connections but one: renewals and releases never wait behind attempts.
+    Attempt,
     /// To keep a lock, or to give it back.
-    Keeping,
+    Renewal,
     /// To hold a lock with, while another connection is in hand.
-    Holding,
+    Hold,
 }
 
+#[derive(Debug)]
 pub(super) struct Pool {
     dialect: Arc<dyn Dialect>,
     target: Arc<Target>,
@@ -44,11 +44,12 @@ pub(super) struct Pool {
     /// One permit for each connection that holds a lock.
     holds: Arc<Semaphore>,
     /// Timeout for callers that want a lock; fires only if no call completed meanwhile. Renewals and releases have a plain one.
-    patience: StallTimeout,
+    stall_timeout: StallTimeout,
     closed: AtomicBool,
 }
 
 /// A connection that is not in use.
+#[derive(Debug)]
 struct Idle {
     /// What is set in the session of a hold does not fit other statements.
     is_for_holds: bool,
@@ -60,17 +61,15 @@ struct Idle {
 }
 
 /// A connection in use. Closed when dropped, since its state is unknown then.
+#[derive(Debug)]
 pub(crate) struct Connection {
     link: Box<dyn Link>,
     pool: Arc<Pool>,
     is_for_holds: bool,
     runtime: Id,
     idle_since: Option<Instant>,
-    _permits: Permits,
+    _permits: Vec<OwnedSemaphorePermit>,
 }
-
-/// The right to one connection.
-pub(super) type Permits = (OwnedSemaphorePermit, Option<OwnedSemaphorePermit>);
 
 impl Pool {
     pub(super) fn new(dialect: Arc<dyn Dialect>) -> Self {
@@ -82,47 +81,50 @@ impl Pool {
             statements: semaphore(target.connections),
             attempts: semaphore(target.connections.saturating_sub(1).max(1)),
             holds: semaphore(target.holds),
-            patience: StallTimeout::new(target.timeout),
+            stall_timeout: StallTimeout::new(target.timeout),
             closed: AtomicBool::new(false),
             target,
         }
     }
 
     /// A connection: an idle one, the newest first, or a new one.
-    pub(super) async fn take(self: &Arc<Self>, lane: Lane) -> Result<Connection> {
-        let permits = self.permits(lane).await?;
-        self.open(permits, lane).await
+    pub(super) async fn take(self: &Arc<Self>, class: PoolClass) -> Result<Connection> {
+        let permits = self.permits(class).await?;
+        self.open(permits, class).await
     }
 
     /// The permits for one more connection, if need be when another one is given back.
-    pub(super) async fn permits(&self, lane: Lane) -> Result<Permits> {
-        let permits = match lane {
-            Lane::Asking => self.patience.wait(self.wait_for_permits(lane)).await,
-            Lane::Keeping | Lane::Holding => {
-                timeout(self.target.timeout, self.wait_for_permits(lane)).await.ok()
+    pub(super) async fn permits(&self, class: PoolClass) -> Result<Vec<OwnedSemaphorePermit>> {
+        let permits = match class {
+            PoolClass::Attempt => self.stall_timeout.wait(self.wait_for_permits(class)).await,
+            PoolClass::Renewal | PoolClass::Hold => {
+                timeout(self.target.timeout, self.wait_for_permits(class)).await.ok()
             }
         };
-        permits.ok_or_else(|| self.all_in_use(lane))?
+        permits.ok_or_else(|| self.all_in_use(class))?
     }
 
     /// The permit for attempts first: a caller that waits for it does not delay renewals and releases.
-    async fn wait_for_permits(&self, lane: Lane) -> Result<Permits> {
-        let acquire = async |semaphore| Semaphore::acquire_owned(semaphore).await.map_err(|_| closed());
-        let attempt = match lane {
-            Lane::Asking => Some(acquire(Arc::clone(&self.attempts)).await?),
-            Lane::Keeping | Lane::Holding => None,
+    async fn wait_for_permits(&self, class: PoolClass) -> Result<Vec<OwnedSemaphorePermit>> {
+        let semaphores = match class {
+            PoolClass::Attempt => vec![&self.attempts, &self.statements],
+            PoolClass::Renewal => vec![&self.statements],
+            PoolClass::Hold => vec![&self.holds],
         };
-        let all = if lane == Lane::Holding { &self.holds } else { &self.statements };
-        let any = acquire(Arc::clone(all)).await?;
-        if self.closed.load(Ordering::Acquire) {
-            return Err(closed());
+        let mut permits = Vec::with_capacity(semaphores.len());
+        for semaphore in semaphores {
+            permits.push(Arc::clone(semaphore).acquire_owned().await.map_err(|_| closed())?);
         }
-        Ok((any, attempt))
+        if self.closed.load(Ordering::Acquire) { Err(closed()) } else { Ok(permits) }
     }
 
     /// The connection that these permits allow.
-    pub(super) async fn open(self: &Arc<Self>, permits: Permits, lane: Lane) -> Result<Connection> {
-        let (runtime, is_for_holds) = (Handle::current().id(), lane == Lane::Holding);
+    pub(super) async fn open(
+        self: &Arc<Self>,
+        permits: Vec<OwnedSemaphorePermit>,
+        class: PoolClass,
+    ) -> Result<Connection> {
+        let (runtime, is_for_holds) = (Handle::current().id(), class == PoolClass::Hold);
         let idle = {
             let mut idle = self.idle();
             let is_alike = |idle: &Idle| idle.is_for_holds == is_for_holds;
@@ -136,7 +138,7 @@ impl Pool {
         };
         let (link, idle_since) = match idle {
             Some(idle) => (idle.link, Some(idle.since)),
-            None => (self.connect(lane).await?, None),
+            None => (self.connect(class).await?, None),
         };
         let pool = Arc::clone(self);
         Ok(Connection { link, pool, is_for_holds, runtime, idle_since, _permits: permits })
@@ -179,12 +181,12 @@ impl Pool {
 
     /// A new connection. If it is refused, all idle ones are closed first, and it is asked for again: by a holder until its time
     /// is over, by others only if something was closed.
-    async fn connect(&self, lane: Lane) -> Result<Box<dyn Link>> {
+    async fn connect(&self, class: PoolClass) -> Result<Box<dyn Link>> {
         let give_up = Instant::now() + self.target.timeout;
         loop {
-            let connecting = match lane {
-                Lane::Holding => self.dialect.connect_beside(),
-                Lane::Asking | Lane::Keeping => self.dialect.connect(),
+            let connecting = match class {
+                PoolClass::Hold => self.dialect.connect_beside(),
+                PoolClass::Attempt | PoolClass::Renewal => self.dialect.connect(),
             };
             let error = match timeout(self.target.connect_timeout, connecting).await {
                 Ok(Ok(link)) => return Ok(link),
@@ -194,13 +196,8 @@ impl Pool {
                     return Err(self.not_let_in());
                 }
             };
-            let again = match self.dialect.meaning(&error) {
-                Meaning::Exhausted(_) => {
-                    let has_closed = self.refused().await;
-                    has_closed || lane == Lane::Keeping && Instant::now() < give_up
-                }
-                _ => false,
-            };
+            let again = matches!(self.dialect.error_class(&error), ErrorClass::Exhausted(_))
+                && (self.refused().await || class == PoolClass::Renewal && Instant::now() < give_up);
             if !again {
                 return Err(self.not_connected(error));
             }
@@ -226,24 +223,24 @@ impl Pool {
         {
             return no_password.clone().context(format_args!("cannot log in to {}", self.target.address()));
         }
-        let meaning = match self.dialect.meaning(&error) {
-            Meaning::Broken | Meaning::Ended => Meaning::Unreachable,
-            Meaning::Refused => {
+        let class = match self.dialect.error_class(&error) {
+            ErrorClass::Broken | ErrorClass::Ended => ErrorClass::Unreachable,
+            ErrorClass::Refused => {
                 let message = format!("{} refused the connection", self.target.address());
                 return Error::new(ErrorKind::Misconfigured, message)
                     .with_source(Cause::of(&error))
                     .with_help("look at the cause, and at what stands between here and the server");
             }
-            meaning => meaning,
+            class => class,
         };
-        failure(error, meaning, Doing::Looking, &self.target)
+        failure(error, class, StatementKind::Read, &self.target)
     }
 
-    fn all_in_use(&self, lane: Lane) -> Error {
+    fn all_in_use(&self, class: PoolClass) -> Error {
         let target = &self.target;
-        let (all, parameter) = match lane {
-            Lane::Asking | Lane::Keeping => (target.connections, "connections"),
-            Lane::Holding => (target.holds, "holds"),
+        let (all, parameter) = match class {
+            PoolClass::Attempt | PoolClass::Renewal => (target.connections, "connections"),
+            PoolClass::Hold => (target.holds, "holds"),
         };
         let message =
             format!("all {all} connections to {} were in use for {:?}", target.address(), target.timeout);
@@ -280,7 +277,7 @@ impl Connection {
     pub(crate) fn give_back(self) {
         let Self { link, pool, is_for_holds, runtime, _permits, .. } = self;
         if !is_for_holds {
-            pool.patience.answered();
+            pool.stall_timeout.answered();
         }
         let headroom = &pool.target.headroom;
         let is_check_due = headroom.is_check_due();
@@ -300,18 +297,6 @@ impl Connection {
                 }
             }));
         }
-    }
-}
-
-impl fmt::Debug for Pool {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Pool").field("target", &self.target).finish_non_exhaustive()
-    }
-}
-
-impl fmt::Debug for Connection {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str("Connection")
     }
 }
 

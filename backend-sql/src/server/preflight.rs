@@ -2,7 +2,8 @@
 
 use super::schema::Found;
 use super::{
-    Answer, Connection, Doing, Meaning, Server, Sessions, Statement, Table, Value, failure, sessions,
+    Answer, Connection, ErrorClass, Server, Sessions, Statement, StatementKind, Table, Value, failure,
+    sessions,
 };
 use leasehold_core::{Error, ErrorKind, Finding, Result, Severity};
 use tokio::task::JoinError;
@@ -16,15 +17,15 @@ impl Server {
     pub(crate) async fn init(&self) -> Result<()> {
         let mut connection = self.unchecked_connection().await?;
         let script = self.schema();
-        let mut made = self.in_time(Doing::Keeping, connection.link().tell(&script)).await?;
+        let mut made = self.in_time(StatementKind::Write, connection.link().tell(&script)).await?;
         // Another client was making them, which IF NOT EXISTS does not see. They are made by now.
-        if made.as_ref().is_err_and(|error| self.meaning(error) == Meaning::Duplicate) {
-            made = self.in_time(Doing::Keeping, connection.link().tell(&script)).await?;
+        if made.as_ref().is_err_and(|error| self.error_class(error) == ErrorClass::Duplicate) {
+            made = self.in_time(StatementKind::Write, connection.link().tell(&script)).await?;
         }
         match made {
             Ok(()) => {}
             // A user that may not make the tables needs no right to, if they exist.
-            Err(error) if self.meaning(&error) == Meaning::Denied => {
+            Err(error) if self.error_class(&error) == ErrorClass::Denied => {
                 for table in self.tables() {
                     if self.look_at(&mut connection, table).await?.is_none() {
                         let cause = failure::Cause::of(&error);
@@ -32,7 +33,7 @@ impl Server {
                     }
                 }
             }
-            Err(error) => return Err(self.failure(error, Doing::Keeping)),
+            Err(error) => return Err(self.failure(error, StatementKind::Write)),
         }
         self.add_columns(&mut connection).await?;
         self.check_tables(&mut connection).await?;
@@ -47,7 +48,7 @@ impl Server {
             let Some(statement) = found.and_then(|found| table.lacks_addition(&found)) else { continue };
             let statement = self.about(table, statement);
             // If it fails, the check that follows says what is missing still.
-            let _ = self.in_time(Doing::Keeping, connection.link().tell(&statement)).await?;
+            let _ = self.in_time(StatementKind::Write, connection.link().tell(&statement)).await?;
         }
         Ok(())
     }
@@ -87,8 +88,8 @@ impl Server {
     async fn check_rights(&self, connection: &mut Connection, table: &Table) -> Result<Option<Finding>> {
         for template in RIGHTS {
             let statement = Statement::new(template, self.dialect(), &table.name);
-            let asked = self.in_time(Doing::Looking, connection.link().ask(&statement, &[])).await?;
-            if asked.is_err_and(|error| self.meaning(&error) == Meaning::Denied) {
+            let asked = self.in_time(StatementKind::Read, connection.link().ask(&statement, &[])).await?;
+            if asked.is_err_and(|error| self.error_class(&error) == ErrorClass::Denied) {
                 return Ok(Some(denied(table)));
             }
         }
@@ -112,7 +113,7 @@ impl Server {
                 });
                 // As long as one look takes: others may be before this one.
                 let within = self.target().connect_timeout + self.target().timeout;
-                let looked = timeout(within, look).await.map_err(|_| self.no_answer(Doing::Looking))?;
+                let looked = timeout(within, look).await.map_err(|_| self.no_answer(StatementKind::Read))?;
                 let (looked_by, found) = looked.map_err(not_looked)?;
                 connection = looked_by;
                 found?
@@ -152,8 +153,8 @@ impl Server {
     /// Asks a question that no later call repeats.
     async fn look(&self, connection: &mut Connection, question: &str, values: &[Value]) -> Result<Answer> {
         let statement = Statement::new(question, self.dialect(), &self.target().table);
-        let answer = self.in_time(Doing::Looking, connection.link().ask(&statement, values)).await?;
-        answer.map_err(|error| self.failure(error, Doing::Looking))
+        let answer = self.in_time(StatementKind::Read, connection.link().ask(&statement, values)).await?;
+        answer.map_err(|error| self.failure(error, StatementKind::Read))
     }
 }
 

@@ -3,7 +3,7 @@
 #[cfg(all(test, feature = "postgres"))]
 mod tests;
 
-use super::{Doing, Link, Mode, Server, Statement, Target, Value};
+use super::{Link, Mode, Server, Statement, StatementKind, Target, Value};
 use leasehold_core::{Error, ErrorKind, Finding, Result, Severity};
 use std::hash::{BuildHasher, RandomState};
 use std::sync::{Mutex, PoisonError};
@@ -91,8 +91,8 @@ async fn look(server: &Server, link: &mut dyn Link, question: &str) -> Result<Se
         return Err(None);
     };
     let question = Statement::new(question, dialect, &target.table);
-    let found = server.in_time(Doing::Looking, behind(&question, [link, &mut *other])).await?;
-    let found = found.map_err(|error| server.failure(error, Doing::Looking))?;
+    let found = server.in_time(StatementKind::Read, behind(&question, [link, &mut *other])).await?;
+    let found = found.map_err(|error| server.failure(error, StatementKind::Read))?;
     // Others wait for the result, and not for a goodbye.
     let _ = timeout(target.timeout, other.close()).await;
     if found == Sessions::Own {
@@ -116,17 +116,7 @@ async fn behind(question: &Statement, links: [&mut dyn Link; 2]) -> sqlx::Result
     Ok(Sessions::Own)
 }
 
-/// A pooler that came in between later.
-pub(super) fn no_prepared_statements(target: &Target) -> Error {
-    let message = format!(
-        "at {} there is a pooler that gives a statement to another session than the one it was prepared in",
-        target.address()
-    );
-    Error::new(ErrorKind::Misconfigured, message)
-        .with_help("open the store again, which finds the pooler; or connect to the database itself")
-}
-
-/// What `check` says.
+/// The finding of a check.
 pub(super) fn finding(sessions: Sessions) -> Option<Finding> {
     (sessions == Sessions::Shared).then(|| {
         Finding::new(

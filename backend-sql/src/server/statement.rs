@@ -35,16 +35,16 @@ impl Answer {
     /// Collects the results that a driver streams. `counts` tells the changed rows and the last id.
     pub(crate) async fn collect<D, R>(
         mut results: BoxStream<'_, sqlx::Result<Either<D, R>>>,
-        columns: &[Kind],
+        columns: &[ColumnType],
         counts: impl Fn(&D) -> (u64, u64),
-        read: impl Fn(&R, usize, Kind) -> sqlx::Result<Value>,
+        read: impl Fn(&R, usize, ColumnType) -> sqlx::Result<Value>,
     ) -> sqlx::Result<Self> {
         let mut answer = Self::default();
         while let Some(result) = results.try_next().await? {
             match result {
                 Either::Left(done) => (answer.changed, answer.last_id) = counts(&done),
                 Either::Right(row) => {
-                    let values = columns.iter().enumerate().map(|(at, kind)| read(&row, at, *kind));
+                    let values = columns.iter().enumerate().map(|(at, column)| read(&row, at, *column));
                     answer.rows.push(values.collect::<sqlx::Result<_>>()?);
                 }
             }
@@ -60,7 +60,7 @@ impl Answer {
 
 /// The type of a column of an answer.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Kind {
+pub(crate) enum ColumnType {
     Bytes,
     Int,
     Text,
@@ -75,7 +75,7 @@ pub(crate) struct Statement {
     parts: Vec<String>,
     /// Which of the values stands at each place.
     places: Vec<usize>,
-    pub(crate) columns: Vec<Kind>,
+    pub(crate) columns: Vec<ColumnType>,
 }
 
 /// A statement for any number of claims.
@@ -108,7 +108,7 @@ impl Statement {
             text: join(&parts, parameter).into(),
             parts,
             places,
-            columns: columns.into_iter().flat_map(str::split_whitespace).map(Kind::of).collect(),
+            columns: columns.into_iter().flat_map(str::split_whitespace).map(ColumnType::of).collect(),
         }
     }
 
@@ -135,7 +135,7 @@ impl Batch {
     }
 }
 
-impl Kind {
+impl ColumnType {
     fn of(word: &str) -> Self {
         match word {
             "bytes" => Self::Bytes,
@@ -240,20 +240,20 @@ mod tests {
     }
 
     #[test]
-    fn a_value_stands_wherever_it_is_named() {
+    fn value_that_is_named_twice_has_two_places() {
         let [mysql, postgres] = dialects();
         let template = "-- why\n-- answers: int bytes\nSELECT :2, CAST(:1 AS int2[]), :2 FROM {table};\n";
         let statement = Statement::new(template, &*mysql, &TableName::default());
         assert_eq!(&*statement.text, "SELECT ?, CAST(? AS int2[]), ? FROM `leasehold`");
         assert_eq!(statement.places, [1, 0, 1]);
-        assert_eq!(statement.columns, [Kind::Int, Kind::Bytes]);
+        assert_eq!(statement.columns, [ColumnType::Int, ColumnType::Bytes]);
         let statement = Statement::new(template, &*postgres, &TableName::default());
         assert_eq!(&*statement.text, "SELECT $1, CAST($2 AS int2[]), $3 FROM \"leasehold\"");
         assert_eq!(statement.places, [1, 0, 1]);
     }
 
     #[test]
-    fn lists_are_as_long_as_the_claims_are_many() {
+    fn list_of_several_claims_has_a_place_for_each() {
         let [_, postgres] = dialects();
         let batch = Batch::new("UPDATE {table} :1 IN ([:2]) AND ([:3])", &*postgres, &TableName::default());
         let (one, size) = batch.of(1);
@@ -270,7 +270,7 @@ mod tests {
     }
 
     #[test]
-    fn a_cast_is_no_parameter() {
+    fn cast_is_no_parameter() {
         let [mysql, _] = dialects();
         let statement = Statement::new("SELECT a::text, :1", &*mysql, &TableName::default());
         assert_eq!(&*statement.text, "SELECT a::text, ?");

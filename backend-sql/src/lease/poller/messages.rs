@@ -1,13 +1,12 @@
 //! Messages of releases: they make the poller read a row at once.
 
 use super::{Awaited, Shared};
+use futures_util::TryStreamExt as _;
 use std::time::Duration;
 use tokio::time::{Instant, sleep, timeout};
 
 /// The pause after the connection for messages was lost. Meanwhile the poller polls as it does without messages.
 const RECONNECT_AFTER: Duration = Duration::from_millis(500);
-/// After this time without a message the connection is tested, or closed if no task waits: a firewall may have forgotten it.
-const SILENCE: Duration = Duration::from_secs(5);
 
 impl Shared {
     /// Receives messages while tasks wait.
@@ -37,7 +36,7 @@ impl Shared {
             return Some(Err(sqlx::Error::PoolTimedOut));
         }
         let listener = timeout(target.connect_timeout, self.server.dialect().listen()).await;
-        let mut listener = match listener.unwrap_or_else(|_| Some(Err(timed_out())))? {
+        let mut listener = match listener.unwrap_or(Some(Err(sqlx::Error::PoolTimedOut)))? {
             Ok(listener) => listener,
             Err(error) => return Some(Err(error)),
         };
@@ -49,18 +48,14 @@ impl Shared {
         self.state().is_listening = true;
         self.note_release(None);
         while !target.headroom.is_short() {
-            match timeout(SILENCE, listener.next()).await {
-                Ok(Ok(name)) => self.note_release(Some(&name)),
-                Ok(Err(error)) => {
+            match listener.try_next().await {
+                Ok(Some(Some(name))) => self.note_release(Some(&name)),
+                Ok(_) if self.state().names.is_empty() => return Some(Ok(())),
+                Ok(_) => {}
+                Err(error) => {
                     target.headroom.broke();
                     return Some(Err(error));
                 }
-                Err(_) if self.state().names.is_empty() => return Some(Ok(())),
-                Err(_) => match timeout(target.timeout, listener.ping()).await {
-                    Ok(Ok(())) => {}
-                    Ok(Err(error)) => return Some(Err(error)),
-                    Err(_) => return Some(Err(timed_out())),
-                },
             }
         }
         Some(Err(sqlx::Error::PoolTimedOut))
@@ -78,8 +73,4 @@ impl Shared {
         drop(state);
         self.due_sooner.notify_one();
     }
-}
-
-fn timed_out() -> sqlx::Error {
-    sqlx::Error::Io(std::io::ErrorKind::TimedOut.into())
 }

@@ -1,14 +1,14 @@
 #![allow(clippy::unwrap_used, reason = "a test that unwraps fails, which is what it is for")]
 
 use super::*;
-use crate::server::double::{Reply, Said, at_once, server};
+use crate::server::double::{Reply, Transcript, at_once, server};
 use futures_util::future::join_all;
 use futures_util::{FutureExt, poll};
 use tokio::time::{sleep, timeout};
 
 const OTHER: u128 = 1 << 100;
 
-fn poller(replies: fn(usize, &str) -> Reply) -> (Poller, Arc<Said>) {
+fn poller(replies: fn(usize, &str) -> Reply) -> (Poller, Arc<Transcript>) {
     let (server, said) = server("timeout=500ms", at_once, replies);
     (Poller::new(&server), said)
 }

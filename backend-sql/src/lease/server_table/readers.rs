@@ -2,7 +2,7 @@
 
 use super::{ServerTable, has_ended, read_token};
 use crate::lease::{NextRow, READERS, ReaderTable, SharedRow};
-use crate::server::{Doing, Lane, Value};
+use crate::server::{PoolClass, StatementKind, Value};
 use async_trait::async_trait;
 use leasehold_core::{Error, LockName, OwnerId, Result};
 use std::time::Duration;
@@ -11,15 +11,20 @@ use std::time::Duration;
 impl ReaderTable for ServerTable {
     async fn read_shared(&self, name: &LockName, is_holder: bool) -> Result<Option<SharedRow>> {
         let values = [Value::bytes(self.stored(name))];
-        let answer =
-            self.server.ask(lane(is_holder), Doing::Looking, &self.statements.read_shared, &values).await?;
+        let answer = self
+            .server
+            .execute(class(is_holder), StatementKind::Read, &self.statements.read_shared, &values)
+            .await?;
         let Some(row) = answer.rows.first() else { return Ok(None) };
         read_shared(row).map(Some).ok_or_else(|| self.foreign(name))
     }
 
     async fn make_row(&self, name: &LockName) -> Result<()> {
         let values = [Value::bytes(self.stored(name))];
-        self.server.ask(Lane::Asking, Doing::Making, &self.statements.make_row, &values).await.map(|_| ())
+        self.server
+            .execute(PoolClass::Attempt, StatementKind::MakeRow, &self.statements.make_row, &values)
+            .await
+            .map(|_| ())
     }
 
     async fn replace(
@@ -38,8 +43,10 @@ impl ReaderTable for ServerTable {
             Value::text(&next.sharers),
             Value::int(next.before),
         ];
-        let answer =
-            self.server.ask(lane(is_holder), Doing::Keeping, &self.statements.replace, &values).await?;
+        let answer = self
+            .server
+            .execute(class(is_holder), StatementKind::Write, &self.statements.replace, &values)
+            .await?;
         let is_replaced = has_ended(&answer);
         if is_replaced {
             let left = u64::try_from(next.ends_at - was.now).unwrap_or(0);
@@ -54,8 +61,8 @@ impl ReaderTable for ServerTable {
 }
 
 /// A connection is kept for holders.
-fn lane(is_holder: bool) -> Lane {
-    if is_holder { Lane::Keeping } else { Lane::Asking }
+fn class(is_holder: bool) -> PoolClass {
+    if is_holder { PoolClass::Renewal } else { PoolClass::Attempt }
 }
 
 /// A row as `read_shared.sql` answers it.

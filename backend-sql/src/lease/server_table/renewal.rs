@@ -2,7 +2,7 @@
 
 use super::{ServerTable, micros};
 use crate::lease::{LeaseTable, Row, Standing};
-use crate::server::{Doing, Lane, Value};
+use crate::server::{PoolClass, Value};
 use futures_util::{StreamExt, stream};
 use leasehold_core::{Claim, Error, ErrorKind, LockName, OwnerId, Result};
 use std::collections::HashSet;
@@ -107,7 +107,7 @@ impl ServerTable {
         let names = places().map(|claim| Value::bytes(self.stored(claim.name())));
         let owners = places().map(|claim| Value::bytes(claim.owner().to_bytes()));
         let values: Vec<Value> = std::iter::once(micros(ttl)).chain(names).chain(owners).collect();
-        let answer = self.server.ask(Lane::Keeping, Doing::Keeping, statement, &values).await?;
+        let answer = self.server.write(PoolClass::Renewal, statement, &values).await?;
         if answer.changed > 0 {
             self.server.target().headroom.holds_for(ttl);
         }

@@ -11,6 +11,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
 /// A connection that is lent these sessions, in turn with the other one.
+#[derive(Debug)]
 struct Lent {
     sessions: &'static [i64],
     turn: Arc<AtomicUsize>,
@@ -39,7 +40,7 @@ async fn behind_connections(mut one: Lent, mut other: Lent) -> Sessions {
 }
 
 #[tokio::test]
-async fn sessions_that_are_lent_in_step_with_the_questions_are_seen() {
+async fn pooler_that_lends_sessions_in_turn_is_found() {
     const LENT: [&[i64]; 4] = [&[1], &[1, 2], &[1, 2, 1, 2, 2, 1], &[1, 2, 3, 4, 5, 1, 3]];
     for sessions in LENT {
         for _ in 0..20 {

@@ -155,9 +155,8 @@ fn no_user(name: &str) -> Error {
 }
 
 fn timeout(query: &mut Query, key: &'static str) -> Result<Duration> {
-    let timeout = query.take_duration(key)?.unwrap_or(TIMEOUT);
     let (least, most) = (TIMEOUT_RANGE.start(), TIMEOUT_RANGE.end());
-    match timeout {
+    match query.take_duration(key)?.unwrap_or(TIMEOUT) {
         short if short < *least => {
             Err(Error::invalid(key, format_args!("{short:?}, at least {least:?}"), "lengthen it"))
         }

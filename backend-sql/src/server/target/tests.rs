@@ -9,7 +9,7 @@ fn problem(url: &str) -> String {
 }
 
 #[test]
-fn a_short_url_is_enough() {
+fn short_url_has_defaults() {
     let target = target("postgres://ada@localhost/shop").unwrap();
     assert_eq!((target.port, target.mode, target.connections), (5432, Mode::Lease, CONNECTIONS));
     assert_eq!(target.encryption.mode, SslMode::Disable);
@@ -18,7 +18,7 @@ fn a_short_url_is_enough() {
 }
 
 #[test]
-fn the_mode_is_chosen_in_the_url_and_brings_its_table() {
+fn mode_of_the_url_has_a_table_of_its_own() {
     let with = |mode| target(&format!("postgres://ada@localhost/shop?mode={mode}")).unwrap();
     assert_eq!(with("for-update").mode, Mode::ForUpdate);
     assert_eq!(with("for-update").table.as_str(), "leasehold_held");
@@ -46,7 +46,7 @@ fn impossible_target_is_refused_with_the_way_out() {
 
 #[cfg(feature = "tls")]
 #[test]
-fn another_host_is_verified_unless_the_user_says_otherwise() {
+fn other_host_is_verified_unless_the_url_says_otherwise() {
     let mode = |url: &str| target(url).unwrap().encryption.mode;
     let verified = Encryption { mode: SslMode::VerifyFull, root: None, identity: None };
     assert_eq!(target("postgres://a@db.int/b").unwrap().encryption, verified);
@@ -60,7 +60,7 @@ fn another_host_is_verified_unless_the_user_says_otherwise() {
 
 #[cfg(not(feature = "tls"))]
 #[test]
-fn another_host_is_not_talked_to_in_the_clear_by_default() {
+fn other_host_without_tls_is_refused_by_default() {
     let error = target("postgres://a@db.int/b").unwrap_err();
     assert_eq!(error.kind(), leasehold_core::ErrorKind::Misconfigured);
     assert!(error.help().is_some_and(|help| help.contains("sslmode=disable")));
@@ -68,7 +68,7 @@ fn another_host_is_not_talked_to_in_the_clear_by_default() {
 }
 
 #[test]
-fn no_secret_is_shown() {
+fn target_and_its_errors_show_no_secret() {
     let target = target("postgres://ada:S3CR3T@localhost/shop").unwrap();
     assert!(!format!("{target:?} {}", target.address()).contains("S3CR3T"));
     assert_eq!(problem("postgres://:S3CR3T@localhost/shop"), "invalid store URL: it names no user");

@@ -1,9 +1,9 @@
 //! A server that answers as a test wants, when the test wants it. Its texts are PostgreSQL's.
 
 use crate::postgres::{PostgresDialect, codes};
-use crate::server::{Answer, Dialect, Link, Meaning, Server, Statement, Target, Texts, Value};
+use crate::server::{Answer, Dialect, ErrorClass, Link, Server, Statement, Target, Texts, Value};
 use async_trait::async_trait;
-use leasehold_core::{FencingToken, Finding};
+use leasehold_core::Finding;
 use leasehold_store_url::StoreUrl;
 use std::collections::HashSet;
 use std::sync::atomic::{AtomicUsize, Ordering};
@@ -37,13 +37,13 @@ struct Double {
     connecting: Connecting,
     replies: Replies,
     connections: AtomicUsize,
-    said: Arc<Said>,
+    said: Arc<Transcript>,
 }
 
 #[derive(Debug, Default)]
-pub(crate) struct Said(Mutex<Vec<(usize, String)>>, AtomicUsize);
+pub(crate) struct Transcript(Mutex<Vec<(usize, String)>>, AtomicUsize);
 
-impl Said {
+impl Transcript {
     /// How often something that contains this was said.
     pub(crate) fn times(&self, words: &str) -> usize {
         self.0.lock().unwrap().iter().filter(|(_, text)| text.contains(words)).count()
@@ -61,7 +61,7 @@ impl Said {
 }
 
 /// A server without tables to look at.
-pub(crate) fn server(query: &str, connecting: Connecting, replies: Replies) -> (Server, Arc<Said>) {
+pub(crate) fn server(query: &str, connecting: Connecting, replies: Replies) -> (Server, Arc<Transcript>) {
     server_of(query, connecting, replies, false)
 }
 
@@ -70,7 +70,7 @@ pub(crate) fn server_with_sessions(
     query: &str,
     connecting: Connecting,
     replies: Replies,
-) -> (Server, Arc<Said>) {
+) -> (Server, Arc<Transcript>) {
     server_of(query, connecting, replies, true)
 }
 
@@ -79,9 +79,9 @@ fn server_of(
     connecting: Connecting,
     replies: Replies,
     asks_for_sessions: bool,
-) -> (Server, Arc<Said>) {
+) -> (Server, Arc<Transcript>) {
     let url = StoreUrl::parse(&format!("postgres://u@127.0.0.1/d?{query}")).unwrap();
-    let (postgres, said) = (PostgresDialect::open(&url).unwrap(), Arc::<Said>::default());
+    let (postgres, said) = (PostgresDialect::open(&url).unwrap(), Arc::<Transcript>::default());
     let session_number = postgres.texts().session_number.filter(|_| asks_for_sessions);
     let texts = Box::leak(Box::new(Texts { session_number, ..*postgres.texts() }));
     let connections = AtomicUsize::new(0);
@@ -114,10 +114,10 @@ impl Dialect for Double {
         String::new()
     }
 
-    fn meaning(&self, error: &sqlx::Error) -> Meaning {
+    fn error_class(&self, error: &sqlx::Error) -> ErrorClass {
         match error {
             sqlx::Error::Configuration(code) => codes::of(&code.to_string()),
-            error => self.postgres.meaning(error),
+            error => self.postgres.error_class(error),
         }
     }
 
@@ -125,19 +125,16 @@ impl Dialect for Double {
         self.postgres.begin(idle)
     }
 
-    fn end_connection(&self, number: i64, token: FencingToken) -> String {
-        self.postgres.end_connection(number, token)
-    }
-
     fn findings(&self, _: &dyn Fn(&str) -> String) -> Vec<Finding> {
         Vec::new()
     }
 }
 
+#[derive(Debug)]
 struct DoubleLink {
     number: usize,
     replies: Replies,
-    said: Arc<Said>,
+    said: Arc<Transcript>,
 }
 
 impl Drop for DoubleLink {

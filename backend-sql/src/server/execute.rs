@@ -1,6 +1,6 @@
 //! One statement with a deadline, and what is known of it afterwards.
 
-use super::{Answer, Connection, Doing, Lane, Meaning, Server, Statement, Value};
+use super::{Answer, Connection, ErrorClass, PoolClass, Server, Statement, StatementKind, Value};
 use leasehold_core::{ErrorKind, Result};
 use std::time::Duration;
 use tokio::time::{Instant, timeout_at};
@@ -10,56 +10,74 @@ use tokio::time::{Instant, timeout_at};
 const DEADLOCKS: u32 = 8;
 
 /// The outcome of a statement.
-pub(crate) struct Asked {
+pub(crate) struct Execution {
     pub(crate) answer: Result<Answer>,
     /// True if it was sent before, over a connection that broke, and would have changed something: whatever was answered
     /// the second time says nothing of the first. A row that was made twice is one row.
-    pub(crate) may_have_been_done: bool,
+    pub(crate) may_have_run: bool,
 }
 
 impl Server {
     /// Runs one statement, in a transaction of its own.
     ///
     /// A statement on a connection that was idle and turns out to be dead is sent again on a new one: everything that is
-    /// sent this way may be repeated, as the contract of backends wants it. Not so with [`Doing::Ending`], which after a
+    /// sent this way may be repeated, as the contract of backends wants it. Not so with [`StatementKind::End`], which after a
     /// success that was not heard of would find nothing to end.
-    pub(crate) async fn ask(
+    pub(crate) async fn execute(
         &self,
-        lane: Lane,
-        doing: Doing,
+        class: PoolClass,
+        kind: StatementKind,
         statement: &Statement,
         values: &[Value],
     ) -> Result<Answer> {
-        let Asked { answer, may_have_been_done } = self.asked(lane, doing, statement, values).await;
-        answer.map_err(|error| match may_have_been_done {
+        let Execution { answer, may_have_run } = self.execute_unsettled(class, kind, statement, values).await;
+        answer.map_err(|error| match may_have_run {
             true => error.with_kind(ErrorKind::Indeterminate),
             false => error,
         })
     }
 
-    /// As [`ask`](Self::ask), for a caller that can find out what became of a first sending.
-    pub(crate) async fn asked(
+    pub(crate) async fn read(
         &self,
-        lane: Lane,
-        doing: Doing,
+        class: PoolClass,
         statement: &Statement,
         values: &[Value],
-    ) -> Asked {
+    ) -> Result<Answer> {
+        self.execute(class, StatementKind::Read, statement, values).await
+    }
+
+    pub(crate) async fn write(
+        &self,
+        class: PoolClass,
+        statement: &Statement,
+        values: &[Value],
+    ) -> Result<Answer> {
+        self.execute(class, StatementKind::Write, statement, values).await
+    }
+
+    /// As [`execute`](Self::execute), for a caller that can find out what became of a first sending.
+    pub(crate) async fn execute_unsettled(
+        &self,
+        class: PoolClass,
+        kind: StatementKind,
+        statement: &Statement,
+        values: &[Value],
+    ) -> Execution {
         let mut broke = false;
-        let answer = self.ask_twice(lane, doing, statement, values, &mut broke).await;
-        Asked { answer, may_have_been_done: broke && doing == Doing::Keeping }
+        let answer = self.execute_twice(class, kind, statement, values, &mut broke).await;
+        Execution { answer, may_have_run: broke && kind == StatementKind::Write }
     }
 
     /// Sets `broke` once an idle connection has, over which the statement was sent.
-    async fn ask_twice(
+    async fn execute_twice(
         &self,
-        lane: Lane,
-        doing: Doing,
+        class: PoolClass,
+        kind: StatementKind,
         statement: &Statement,
         values: &[Value],
         broke: &mut bool,
     ) -> Result<Answer> {
-        let mut connection = self.connection(lane).await?;
+        let mut connection = self.connection(class).await?;
         // Not before there is a connection: what is sent is waited for.
         let deadline = Instant::now() + self.target().timeout;
         let mut deadlocks = 0;
@@ -72,77 +90,66 @@ impl Server {
                 Ok(Err(error)) => error,
                 Err(_) => {
                     connection.found_dead();
-                    return Err(self.no_answer(doing));
+                    return Err(self.no_answer(kind));
                 }
             };
             let pause = jitter(deadlocks + 1);
-            match self.meaning(&failed) {
-                Meaning::Deadlock if deadlocks < DEADLOCKS && Instant::now() + pause < deadline => {
+            match self.error_class(&failed) {
+                ErrorClass::Deadlock if deadlocks < DEADLOCKS && Instant::now() + pause < deadline => {
                     deadlocks += 1;
                     tokio::time::sleep(pause).await;
                 }
-                Meaning::Broken | Meaning::Ended
-                    if connection.was_idle() && !*broke && doing != Doing::Ending =>
+                ErrorClass::Broken | ErrorClass::Ended
+                    if connection.was_idle() && !*broke && kind != StatementKind::End =>
                 {
                     *broke = true;
                     connection.found_dead();
-                    connection = self.connection_to_repeat(lane, doing, deadline).await?;
+                    connection = self.connection_to_repeat(class, kind, deadline).await?;
                 }
                 // The server was replaced. A new connection may lead to its replacement.
-                Meaning::ReadOnly if connection.was_idle() => {
+                ErrorClass::ReadOnly if connection.was_idle() => {
                     connection.found_dead();
-                    let Ok(Ok(another)) = timeout_at(deadline, self.connection(lane)).await else {
-                        return Err(self.failure(failed, doing));
+                    let Ok(Ok(another)) = timeout_at(deadline, self.connection(class)).await else {
+                        return Err(self.failure(failed, kind));
                     };
                     connection = another;
                 }
                 // Another client has just made the row, and may have locked it.
-                Meaning::Duplicate | Meaning::Locked if doing == Doing::Making => {
+                ErrorClass::Duplicate | ErrorClass::Locked if kind == StatementKind::MakeRow => {
                     connection.give_back();
                     return Ok(Answer::default());
                 }
-                Meaning::Broken | Meaning::Ended => {
+                // The connection to end has ended by itself.
+                ErrorClass::NoConnection if kind == StatementKind::End => {
+                    connection.give_back();
+                    return Ok(Answer::default());
+                }
+                ErrorClass::Broken | ErrorClass::Ended => {
                     connection.found_dead();
-                    return Err(self.failure(failed, doing));
+                    return Err(self.failure(failed, kind));
                 }
                 // The statement failed, and the connection is as good as before.
-                Meaning::Deadlock | Meaning::Locked | Meaning::TooSlow | Meaning::Duplicate => {
+                ErrorClass::Deadlock | ErrorClass::Locked | ErrorClass::TooSlow | ErrorClass::Duplicate => {
                     connection.give_back();
-                    return Err(self.failure(failed, doing));
+                    return Err(self.failure(failed, kind));
                 }
-                _ => return Err(self.failure(failed, doing)),
+                _ => return Err(self.failure(failed, kind)),
             }
         }
     }
 
     /// Another connection, for a statement that was sent on one that broke and may have been carried out.
-    async fn connection_to_repeat(&self, lane: Lane, doing: Doing, deadline: Instant) -> Result<Connection> {
-        match timeout_at(deadline, self.connection(lane)).await {
+    async fn connection_to_repeat(
+        &self,
+        class: PoolClass,
+        kind: StatementKind,
+        deadline: Instant,
+    ) -> Result<Connection> {
+        match timeout_at(deadline, self.connection(class)).await {
             // The outcome of the first sending is unknown, whatever fails now.
-            Ok(Err(error)) if doing == Doing::Keeping => Err(error.with_kind(ErrorKind::Indeterminate)),
+            Ok(Err(error)) if kind == StatementKind::Write => Err(error.with_kind(ErrorKind::Indeterminate)),
             Ok(connection) => connection,
-            Err(_) => Err(self.no_answer(doing)),
-        }
-    }
-
-    /// Runs a statement without parameters that ends a connection, which may have ended by itself.
-    pub(crate) async fn tell(&self, text: &str) -> Result<()> {
-        let mut connection = self.connection(Lane::Asking).await?;
-        match self.in_time(Doing::Ending, connection.link().tell(text)).await {
-            Ok(Err(error)) if self.meaning(&error) != Meaning::NoConnection => {
-                if matches!(self.meaning(&error), Meaning::Broken | Meaning::Ended) {
-                    connection.found_dead();
-                }
-                Err(self.failure(error, Doing::Ending))
-            }
-            Ok(_) => {
-                connection.give_back();
-                Ok(())
-            }
-            Err(no_answer) => {
-                connection.found_dead();
-                Err(no_answer)
-            }
+            Err(_) => Err(self.no_answer(kind)),
         }
     }
 }

@@ -1,5 +1,6 @@
 //! Writes to tables of yours that carry the token of a lock, so that a holder which was paused can do no harm.
 
+use crate::names::is_identifier;
 use leasehold_core::{Error, ErrorKind, FencingToken, Result};
 use std::fmt;
 
@@ -193,13 +194,9 @@ impl FencedWrite {
     }
 }
 
-/// A name as it may stand in a statement without quotes. Nothing else can, so nothing can be smuggled in.
+/// Only a name that needs no quotes, so that no other text gets into the statement.
 fn check_name(field: &str, name: &str) -> Result<String> {
-    const MAX_BYTES: usize = 63;
-    let good = name.len() <= MAX_BYTES
-        && name.starts_with(|c: char| c.is_ascii_alphabetic() || c == '_')
-        && name.chars().all(|c| c.is_ascii_alphanumeric() || c == '_');
-    if good {
+    if is_identifier(name, 63) {
         return Ok(name.to_owned());
     }
     Err(Error::invalid(

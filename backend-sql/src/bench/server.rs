@@ -1,5 +1,6 @@
-use crate::server::{Answer, Batch, MOST, Mode, PoolClass, Releases, Server, Statement, Table, Value};
-use crate::server::{Dialect, TableName};
+use crate::server::{
+    Answer, Batch, Dialect, MOST, Mode, PoolClass, Releases, Server, Statement, Table, Value,
+};
 use async_trait::async_trait;
 use futures_util::TryStreamExt as _;
 use leasehold_core::bench::{ByHand, Counters, Yardstick};
@@ -73,16 +74,15 @@ impl Raw {
         Value::bytes(self.namespace.stored(name.as_str()).into_bytes())
     }
 
-    fn statements(&self, template: &str, table: &TableName) -> Batch {
-        Batch::new(template, self.server.dialect(), table)
+    fn statement(&self, template: &str) -> Statement {
+        Statement::new(template, self.server.dialect(), &self.server.target().table)
     }
 }
 
 #[async_trait]
 impl Yardstick for Raw {
     async fn server(&self) -> Result<String> {
-        let version = self.statements(include_str!("version.sql"), &self.server.target().table);
-        let answer = self.ask(version.of(1).0, &[]).await?;
+        let answer = self.ask(&self.statement(include_str!("version.sql")), &[]).await?;
         Ok(answer.first().and_then(Value::as_text).unwrap_or("of unknown version").to_owned())
     }
 
@@ -113,8 +113,8 @@ impl Yardstick for Raw {
         };
         self.acquire(name).await?;
         tokio::time::sleep(MARKED_AFTER).await;
-        let poll = self.statements(self.server.dialect().texts().leases.poll, &self.server.target().table);
-        self.ask(poll.of(1).0, &[self.stored(name)]).await?;
+        let poll = self.statement(self.server.dialect().texts().leases.poll);
+        self.ask(&poll, &[self.stored(name)]).await?;
         let (begin, stored) = (Instant::now(), self.stored(name));
         let received = async {
             while stored.as_bytes()
@@ -131,8 +131,7 @@ impl Yardstick for Raw {
         if self.server.target().name == "postgres" {
             return Ok(None);
         }
-        let statement = self.statements(include_str!("counters.sql"), &self.server.target().table);
-        let answer = self.ask(statement.of(1).0, &[]).await?;
+        let answer = self.ask(&self.statement(include_str!("counters.sql")), &[]).await?;
         let mut counters = Counters::default();
         for row in &answer.rows {
             if let [Value::Text(Some(name)), Value::Text(Some(value))] = row.as_slice() {
@@ -145,7 +144,7 @@ impl Yardstick for Raw {
 
     async fn forget(&self, names: &[LockName]) -> Result<()> {
         for table in Table::of(self.server.dialect()) {
-            let forget = self.statements(include_str!("forget.sql"), &table.name);
+            let forget = Batch::new(include_str!("forget.sql"), self.server.dialect(), &table.name);
             for some in names.chunks(MOST) {
                 let (statement, size) = forget.of(some.len());
                 let values: Vec<Value> =

@@ -101,7 +101,7 @@ impl Rows {
         self.locked(self.stored(claim.name()), claim.ttl(), &self.lock, patience).await
     }
 
-    /// True if a transaction has the row locked. Execution by locking it, which may refuse it to another for a moment.
+    /// True if a transaction has the row locked. This locks it, which may refuse it to another for a moment.
     pub(super) async fn is_locked(&self, name: &LockName) -> Result<bool> {
         match self.lock_stored(self.stored(name)).await? {
             None => Ok(true),

@@ -10,9 +10,7 @@ use super::{Granting, LeaseTable, Row, Standing};
 use crate::names::range;
 use crate::optimistic::CompareAndSet;
 use crate::purge::name_the_right;
-use crate::server::{
-    Answer, Batch, Execution, MOST, Mode, PoolClass, Server, Statement, StatementKind, Value,
-};
+use crate::server::{Answer, Batch, MOST, Mode, PoolClass, Server, Statement, StatementKind, Value};
 use async_trait::async_trait;
 use leasehold_core::{
     Claim, Error, ErrorKind, FencingToken, Finding, LockName, Namespace, OwnerId, Purge, Result, Semantics,
@@ -97,9 +95,13 @@ impl ServerTable {
     /// The outcome of a statement that was sent twice and refused the second time: unless the row is the claim's, the first one
     /// has granted nothing. A first one that still runs, on a server that has reset its connection, may grant one lease that
     /// no claim uses.
-    pub(crate) async fn settled(&self, claim: &Claim, asked: Execution) -> Result<Answer> {
-        match asked.answer {
-            Err(refused) if asked.may_have_run && refused.kind() != ErrorKind::Indeterminate => {
+    pub(crate) async fn settled(
+        &self,
+        claim: &Claim,
+        (answer, was_sent_before): (Result<Answer>, bool),
+    ) -> Result<Answer> {
+        match answer {
+            Err(refused) if was_sent_before && refused.kind() != ErrorKind::Indeterminate => {
                 Err(if self.row_of(claim).await?.is_some() { unknown(refused) } else { refused })
             }
             answer => answer,
@@ -120,11 +122,8 @@ impl ServerTable {
             micros(claim.ttl()),
             Value::text(claim.holder()),
         ];
-        let asked = self
-            .server
-            .execute_unsettled(PoolClass::Attempt, StatementKind::Write, &self.statements.acquire, &values)
-            .await;
-        let answer = self.settled(claim, asked).await?;
+        let sent = self.server.grant(&self.statements.acquire, &values).await;
+        let answer = self.settled(claim, sent).await?;
         let token = match is_untold(&answer) {
             true => self.row_of(claim).await?.map(|row| row.token),
             false => self.granted_token(&answer)?,

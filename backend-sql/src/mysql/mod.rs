@@ -1,5 +1,4 @@
-//! MySQL and MariaDB: one dialect, for what differs between the two is not used, or asked for in a comment that only
-//! one of them executes.
+//! MySQL and MariaDB: one dialect. A clause that only one of the two knows stands in a comment that only that one executes.
 
 mod check;
 mod codes;
@@ -21,29 +20,9 @@ const PORT: u16 = 3306;
 
 /// What `make_row.sql` needs, for a plain read to lock nothing. Not where the server writes statements into its log: there
 /// it refuses to write under this level.
-const TO_SEE_WHAT_IS_COMMITTED: &str = "\
+const READ_COMMITTED: &str = "\
     /*M! , tx_isolation = IF(@@binlog_format = 'STATEMENT', @@tx_isolation, 'READ-COMMITTED') */ \
     /*!80000 , transaction_isolation = IF(@@binlog_format = 'STATEMENT', @@transaction_isolation, 'READ-COMMITTED') */";
-
-/// The columns of the tables, as `columns.sql` finds them.
-const LEASE: &[(&str, &str)] = &[
-    ("name", "varbinary(640) not null"),
-    ("owner", "binary(16)"),
-    ("token", "bigint not null"),
-    ("ends_at", "bigint not null"),
-    ("acquired_at", "bigint not null"),
-    ("version", "bigint not null"),
-    ("holder", "varchar(1024) utf8mb4_bin not null"),
-    ("sharers", "mediumtext utf8mb4_bin"),
-];
-const HOLDERS: &[(&str, &str)] = &[
-    ("name", "varbinary(640) not null"),
-    ("owner", "binary(16)"),
-    ("token", "bigint not null"),
-    ("acquired_at", "bigint not null"),
-    ("connection", "bigint not null"),
-    ("holder", "varchar(1024) utf8mb4_bin not null"),
-];
 
 static TEXTS: Texts = Texts {
     // `UTC_TIMESTAMP` knows no time zone and is frozen when the statement begins; what has passed since is added, as the
@@ -59,7 +38,6 @@ static TEXTS: Texts = Texts {
     leases: Leases {
         layout: Layout {
             schema: include_str!("schema.sql"),
-            columns: LEASE,
             added: Some(("sharers", include_str!("add_sharers.sql"))),
         },
         acquire: include_str!("acquire.sql"),
@@ -72,8 +50,8 @@ static TEXTS: Texts = Texts {
         sends_messages: false,
     },
     for_update: ForUpdate {
-        holders: Layout { schema: include_str!("schema_holders.sql"), columns: HOLDERS, added: None },
-        rows: Layout { schema: include_str!("schema_rows.sql"), columns: LEASE.split_at(1).0, added: None },
+        holders: Layout { schema: include_str!("schema_holders.sql"), added: None },
+        rows: Layout { schema: include_str!("schema_rows.sql"), added: None },
         make_row: include_str!("make_row.sql"),
         lock: include_str!("lock.sql"),
         enter: include_str!("enter.sql"),
@@ -161,7 +139,7 @@ impl Dialect for MySqlDialect {
     fn session(&self) -> String {
         let seconds = self.target.timeout.as_secs_f64();
         let (lock_wait, isolation) = match self.target.mode {
-            Mode::ForUpdate => (1, TO_SEE_WHAT_IS_COMMITTED),
+            Mode::ForUpdate => (1, READ_COMMITTED),
             Mode::Lease | Mode::Optimistic => (self.lock_wait_seconds(), ""),
         };
         format!(
@@ -187,7 +165,7 @@ impl Dialect for MySqlDialect {
     /// In READ COMMITTED, where looking for a row that is not there locks nothing: else all who meet at a new name
     /// would lock the gap, and nobody could make the row.
     ///
-    /// Whole seconds, rounded up: the holder must know that its time is over before the server ends the transaction. MariaDB has
+    /// In whole seconds, rounded up: the holder must know that its time is over before the server ends the transaction. MariaDB has
     /// limits for idle transactions, and those for transactions that have only read, or have written, come before the one for all
     /// (`THD::get_net_wait_timeout`). MySQL, whose comment begins with its version, knows only idle connections.
     fn begin(&self, idle: Duration) -> String {

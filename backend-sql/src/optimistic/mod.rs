@@ -11,7 +11,7 @@
 mod tests;
 
 use crate::lease::{Granting, ReaderTable as _, Row, ServerTable, Standing, read_row};
-use crate::server::{PoolClass, Server, Statement, StatementKind, Value};
+use crate::server::{PoolClass, Server, Statement, Value};
 use leasehold_core::{Claim, FencingToken, LockName, Result};
 
 /// The statements that grant by compare-and-set.
@@ -84,15 +84,12 @@ impl CompareAndSet {
             Value::int(claim.ttl().as_micros()),
             Value::text(claim.holder()),
         ];
-        let asked = table
-            .server()
-            .execute_unsettled(PoolClass::Attempt, StatementKind::Write, &self.take, &values)
-            .await;
-        let may_have_run = asked.may_have_run;
-        Ok(match table.settled(claim, asked).await?.changed {
+        let sent = table.server().grant(&self.take, &values).await;
+        let was_sent_before = sent.1;
+        Ok(match table.settled(claim, sent).await?.changed {
             1 => Granting::Granted(token),
             // The first sending may have changed the row, or an earlier attempt of this claim, which gave another token.
-            0 if may_have_run => Granting::Refused(table.row_of(claim).await?),
+            0 if was_sent_before => Granting::Refused(table.row_of(claim).await?),
             _ => Granting::Refused(None),
         })
     }

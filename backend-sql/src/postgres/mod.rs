@@ -22,27 +22,6 @@ use std::time::Duration;
 
 const PORT: u16 = 5432;
 
-/// The columns of the tables, as `columns.sql` finds them.
-const LEASE: &[(&str, &str)] = &[
-    ("name", "bytea not null"),
-    ("owner", "bytea"),
-    ("token", "bigint not null"),
-    ("ends_at", "bigint not null"),
-    ("acquired_at", "bigint not null"),
-    ("version", "bigint not null"),
-    ("wanted_until", "bigint not null"),
-    ("holder", "text not null"),
-    ("sharers", "text"),
-];
-const HOLDERS: &[(&str, &str)] = &[
-    ("name", "bytea not null"),
-    ("owner", "bytea"),
-    ("token", "bigint not null"),
-    ("acquired_at", "bigint not null"),
-    ("connection", "bigint not null"),
-    ("holder", "text not null"),
-];
-
 static TEXTS: Texts = Texts {
     // Not `now()`: that one stands still from the beginning of the transaction on. The whole number of microseconds is
     // exact, also where `extract` gives a double, as before version 14.
@@ -56,7 +35,6 @@ static TEXTS: Texts = Texts {
     leases: Leases {
         layout: Layout {
             schema: include_str!("schema.sql"),
-            columns: LEASE,
             added: Some(("sharers", include_str!("add_sharers.sql"))),
         },
         acquire: include_str!("acquire.sql"),
@@ -68,8 +46,8 @@ static TEXTS: Texts = Texts {
         sends_messages: true,
     },
     for_update: ForUpdate {
-        holders: Layout { schema: include_str!("schema_holders.sql"), columns: HOLDERS, added: None },
-        rows: Layout { schema: include_str!("schema_rows.sql"), columns: LEASE.split_at(1).0, added: None },
+        holders: Layout { schema: include_str!("schema_holders.sql"), added: None },
+        rows: Layout { schema: include_str!("schema_rows.sql"), added: None },
         make_row: include_str!("make_row.sql"),
         lock: include_str!("lock.sql"),
         enter: include_str!("enter.sql"),

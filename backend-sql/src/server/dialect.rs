@@ -195,6 +195,7 @@ pub(crate) enum ErrorClass {
     /// The database is not there.
     NoDatabase,
     /// The connection that was to be ended is not there.
+    #[cfg_attr(not(feature = "mysql"), expect(dead_code, reason = "an answer to KILL"))]
     NoConnection,
     /// The server does not know the statement, or anything else.
     Refused,

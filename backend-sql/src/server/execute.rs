@@ -9,14 +9,6 @@ use tokio::time::{Instant, timeout_at};
 /// row of one index cannot lock each other out; a third program's transaction can.
 const DEADLOCKS: u32 = 8;
 
-/// The outcome of a statement.
-pub(crate) struct Execution {
-    pub(crate) answer: Result<Answer>,
-    /// True if it was sent before, over a connection that broke, and would have changed something: whatever was answered
-    /// the second time says nothing of the first. A row that was made twice is one row.
-    pub(crate) may_have_run: bool,
-}
-
 impl Server {
     /// Runs one statement, in a transaction of its own.
     ///
@@ -30,8 +22,9 @@ impl Server {
         statement: &Statement,
         values: &[Value],
     ) -> Result<Answer> {
-        let Execution { answer, may_have_run } = self.execute_unsettled(class, kind, statement, values).await;
-        answer.map_err(|error| match may_have_run {
+        let mut broke = false;
+        let answer = self.execute_twice(class, kind, statement, values, &mut broke).await;
+        answer.map_err(|error| match broke && kind == StatementKind::Write {
             true => error.with_kind(ErrorKind::Indeterminate),
             false => error,
         })
@@ -55,17 +48,12 @@ impl Server {
         self.execute(class, StatementKind::Write, statement, values).await
     }
 
-    /// As [`execute`](Self::execute), for a caller that can find out what became of a first sending.
-    pub(crate) async fn execute_unsettled(
-        &self,
-        class: PoolClass,
-        kind: StatementKind,
-        statement: &Statement,
-        values: &[Value],
-    ) -> Execution {
-        let mut broke = false;
+    /// Runs a grant, for a caller that can find out the outcome of a first sending. True beside the answer if there was one, over a
+    /// connection that broke: the answer says nothing of it.
+    pub(crate) async fn grant(&self, statement: &Statement, values: &[Value]) -> (Result<Answer>, bool) {
+        let (class, kind, mut broke) = (PoolClass::Attempt, StatementKind::Write, false);
         let answer = self.execute_twice(class, kind, statement, values, &mut broke).await;
-        Execution { answer, may_have_run: broke && kind == StatementKind::Write }
+        (answer, broke)
     }
 
     /// Sets `broke` once an idle connection has, over which the statement was sent.

@@ -1,7 +1,7 @@
 //! What a failed statement means for its caller.
 
 use super::schema::missing_table;
-use super::{ErrorClass, SslMode, Table, Target};
+use super::{ErrorClass, SslMode, Target};
 use leasehold_core::{Error, ErrorKind};
 use std::fmt;
 
@@ -28,7 +28,7 @@ pub(super) fn failure(
     if let Some(explained) = super::tls::explain(&error, target) {
         return explained.with_source(error);
     }
-    let error = Cause::of(&error);
+    let error = Cause::from(error);
     let (address, table) = (target.address(), &target.table);
     let (kind, message, help) = match class {
         ErrorClass::Broken => (
@@ -144,8 +144,8 @@ fn how_to_be_let_in(target: &Target) -> &'static str {
 #[derive(Debug)]
 pub(super) struct Cause(String);
 
-impl Cause {
-    pub(super) fn of(error: &sqlx::Error) -> Self {
+impl From<sqlx::Error> for Cause {
+    fn from(error: sqlx::Error) -> Self {
         let text = error.to_string();
         let text = text.split(" near '").next().unwrap_or_default().lines().next().unwrap_or_default();
         let is_number = |line: &str| !line.is_empty() && line.bytes().all(|byte| byte.is_ascii_digit());
@@ -165,13 +165,6 @@ impl std::error::Error for Cause {}
 pub(super) fn read_only(target: &Target) -> Error {
     Error::new(ErrorKind::Unavailable, format!("{} takes no writes", target.address()))
         .with_help("name the primary, not a replica; or switch its read-only mode off")
-}
-
-/// The rights of those who use the table are not enough to make it.
-pub(super) fn may_not_make(table: &Table, target: &Target) -> Error {
-    let message = format!("these credentials may not make the table {} on {}", table.name, target.address());
-    Error::new(ErrorKind::Denied, message)
-        .with_help("give the output of `leasehold init --print` to somebody who may make tables")
 }
 
 /// The kind of error of a statement whose outcome is unknown.

@@ -35,8 +35,9 @@ mod tests;
 #[cfg(feature = "tls")]
 mod tls;
 
-pub(crate) use dialect::{Dialect, ErrorClass, ForUpdate, Leases, Link, Releases, Texts};
-pub(crate) use execute::Execution;
+#[cfg(any(feature = "postgres", feature = "bench"))]
+pub(crate) use dialect::Releases;
+pub(crate) use dialect::{Dialect, ErrorClass, ForUpdate, Leases, Link, Texts};
 pub(crate) use failure::StatementKind;
 pub(crate) use pool::{Connection, PoolClass};
 pub(crate) use schema::{Layout, Table};

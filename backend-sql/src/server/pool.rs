@@ -228,7 +228,7 @@ impl Pool {
             ErrorClass::Refused => {
                 let message = format!("{} refused the connection", self.target.address());
                 return Error::new(ErrorKind::Misconfigured, message)
-                    .with_source(Cause::of(&error))
+                    .with_source(Cause::from(error))
                     .with_help("look at the cause, and at what stands between here and the server");
             }
             class => class,

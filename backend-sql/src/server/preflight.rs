@@ -1,12 +1,11 @@
 //! Checks before the first use: the tables, the server, and a pooler in between.
 
+use super::failure::Cause;
 use super::schema::Found;
 use super::{
-    Answer, Connection, ErrorClass, Server, Sessions, Statement, StatementKind, Table, Value, failure,
-    sessions,
+    Answer, Connection, ErrorClass, Server, Sessions, Statement, StatementKind, Table, Value, sessions,
 };
 use leasehold_core::{Error, ErrorKind, Finding, Result, Severity};
-use tokio::task::JoinError;
 use tokio::time::timeout;
 
 /// Statements that change nothing, and need the rights that locking needs.
@@ -28,8 +27,13 @@ impl Server {
             Err(error) if self.error_class(&error) == ErrorClass::Denied => {
                 for table in self.tables() {
                     if self.look_at(&mut connection, table).await?.is_none() {
-                        let cause = failure::Cause::of(&error);
-                        return Err(failure::may_not_make(table, self.target()).with_source(cause));
+                        let (table, address) = (&table.name, self.target().address());
+                        let message =
+                            format!("these credentials may not make the table {table} on {address}");
+                        let help =
+                            "give the output of `leasehold init --print` to somebody who may make tables";
+                        let denied = Error::new(ErrorKind::Denied, message).with_help(help);
+                        return Err(denied.with_source(Cause::from(error)));
                     }
                 }
             }
@@ -90,7 +94,9 @@ impl Server {
             let statement = Statement::new(template, self.dialect(), &table.name);
             let asked = self.in_time(StatementKind::Read, connection.link().ask(&statement, &[])).await?;
             if asked.is_err_and(|error| self.error_class(&error) == ErrorClass::Denied) {
-                return Ok(Some(denied(table)));
+                let message = format!("these credentials may not use {}", table.name);
+                let help = "grant them SELECT, INSERT and UPDATE on the table";
+                return Ok(Some(Finding::new(Severity::Error, "E_DENIED", message, help)));
             }
         }
         Ok(None)
@@ -114,8 +120,11 @@ impl Server {
                 // As long as one look takes: others may be before this one.
                 let within = self.target().connect_timeout + self.target().timeout;
                 let looked = timeout(within, look).await.map_err(|_| self.no_answer(StatementKind::Read))?;
-                let (looked_by, found) = looked.map_err(not_looked)?;
-                connection = looked_by;
+                let found;
+                (connection, found) = looked.map_err(|runtime_has_ended| {
+                    Error::new(ErrorKind::Unavailable, "whether a pooler is in between was not found out")
+                        .with_source(runtime_has_ended)
+                })?;
                 found?
             }
         };
@@ -156,14 +165,4 @@ impl Server {
         let answer = self.in_time(StatementKind::Read, connection.link().ask(&statement, values)).await?;
         answer.map_err(|error| self.failure(error, StatementKind::Read))
     }
-}
-
-fn denied(table: &Table) -> Finding {
-    let message = format!("these credentials may not use {}", table.name);
-    Finding::new(Severity::Error, "E_DENIED", message, "grant them SELECT, INSERT and UPDATE on the table")
-}
-
-/// The runtime is at its end.
-fn not_looked(error: JoinError) -> Error {
-    Error::new(ErrorKind::Unavailable, "whether a pooler is in between was not found out").with_source(error)
 }

@@ -14,10 +14,8 @@ pub(crate) struct Table {
 /// The definition of a table.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Layout {
-    /// The statement that makes it.
+    /// The statement that makes it, with a line for each column.
     pub(crate) schema: &'static str,
-    /// Its columns and their kinds, as the database describes them.
-    pub(crate) columns: &'static [(&'static str, &'static str)],
     /// A column that tables of an earlier schema lack, and the statement that adds it.
     pub(crate) added: Option<(&'static str, &'static str)>,
 }
@@ -31,6 +29,25 @@ pub(crate) struct Found {
     columns: Vec<(String, String)>,
     /// The columns of its primary key, in the order of the columns: their names, if they are whole.
     primary_key: Vec<String>,
+}
+
+impl Layout {
+    /// The names and kinds of the columns that the statement defines, in the words of `columns.sql`.
+    fn columns(&self) -> Vec<(String, String)> {
+        let column = |line: &str| {
+            let definition = line.strip_prefix("    ")?.split("--").next()?.trim_end().trim_end_matches(',');
+            let words: Vec<_> = definition.split_whitespace().map(str::to_lowercase).collect();
+            let (name, kind) = words.split_first()?;
+            let kind = kind.join(" ").replace(" primary key", "").replace(" default 0", "");
+            let kind = kind.replace("character set utf8mb4 collate ", "");
+            let kind = match kind.strip_suffix(" null") {
+                Some(nullable) if !nullable.ends_with(" not") => nullable.to_owned(),
+                _ => kind,
+            };
+            Some((name.clone(), kind))
+        };
+        self.schema.lines().filter_map(column).collect()
+    }
 }
 
 impl Found {
@@ -73,7 +90,8 @@ impl Table {
             let key = found.primary_key.join(", ");
             return Err(self.differs(&format_args!("its primary key is ({key}) and should be (name)")));
         }
-        for (name, kind) in self.layout.columns {
+        let columns = self.layout.columns();
+        for (name, kind) in &columns {
             match found.columns.iter().find(|(column, _)| column == name) {
                 None if self.lacks_addition(found).is_some() => return Err(self.is_old(name)),
                 None => return Err(self.differs(&format_args!("it has no column {name}"))),
@@ -83,7 +101,7 @@ impl Table {
                 Some(_) => {}
             }
         }
-        let is_known = |column: &str| self.layout.columns.iter().any(|(name, _)| *name == column);
+        let is_known = |column: &str| columns.iter().any(|(name, _)| name == column);
         match found.columns.iter().find(|(column, _)| !is_known(column)) {
             Some((column, _)) => Err(self.differs(&format_args!("it has a column too many, {column}"))),
             None => Ok(()),
@@ -124,9 +142,18 @@ pub(super) fn missing_table(table: &TableName) -> Error {
 mod tests {
     use super::*;
 
-    const COLUMNS: &[(&str, &str)] = &[("name", "bytea not null"), ("token", "bigint not null")];
+    const COLUMNS: &[(&str, &str)] =
+        &[("name", "bytea not null"), ("token", "bigint not null"), ("owner", "bytea")];
 
-    const TABLE: Layout = Layout { schema: "", columns: COLUMNS, added: None };
+    const TABLE: Layout = Layout {
+        schema: "CREATE TABLE IF NOT EXISTS {table} (
+    -- Three columns.
+    name  bytea  NOT NULL PRIMARY KEY, -- in UTF-8
+    token bigint NOT NULL DEFAULT 0,
+    owner bytea  NULL
+);",
+        added: None,
+    };
 
     fn found(columns: &[(&str, &str)]) -> Found {
         let column = |(name, kind): &(&str, &str)| ((*name).into(), (*kind).into());
@@ -151,7 +178,7 @@ mod tests {
                 .ends_with("its column name is character varying(64) not null and should be bytea not null")
         );
         assert!(difference(&found(&COLUMNS[..1])).ends_with("it has no column token"));
-        let more = found(&[COLUMNS[0], COLUMNS[1], ("more", "text")]);
+        let more = found(&[COLUMNS[0], COLUMNS[1], COLUMNS[2], ("more", "text")]);
         assert!(difference(&more).ends_with("it has a column too many, more"));
         let mut keyless = found(COLUMNS);
         keyless.primary_key.clear();

@@ -72,6 +72,7 @@ pub(crate) struct Statement {
     /// With a parameter at each place of a value.
     pub(crate) text: Arc<str>,
     /// The texts before, between and behind the values.
+    #[cfg_attr(not(feature = "postgres"), expect(dead_code, reason = "for PostgreSQL's simple protocol"))]
     parts: Vec<String>,
     /// Which of the values stands at each place.
     places: Vec<usize>,
@@ -118,6 +119,7 @@ impl Statement {
     }
 
     /// The statement with its values in the text.
+    #[cfg(feature = "postgres")]
     pub(crate) fn with_values(&self, values: &[Value], literal: impl Fn(&Value) -> String) -> String {
         join(&self.parts, |place| literal(&values[self.places[place]]))
     }
@@ -160,24 +162,15 @@ impl Value {
     }
 
     pub(crate) fn as_int(&self) -> Option<i64> {
-        match self {
-            Self::Int(number) => *number,
-            _ => None,
-        }
+        if let Self::Int(number) = self { *number } else { None }
     }
 
     pub(crate) fn as_bytes(&self) -> Option<&[u8]> {
-        match self {
-            Self::Bytes(bytes) => bytes.as_deref(),
-            _ => None,
-        }
+        if let Self::Bytes(bytes) = self { bytes.as_deref() } else { None }
     }
 
     pub(crate) fn as_text(&self) -> Option<&str> {
-        match self {
-            Self::Text(text) => text.as_deref(),
-            _ => None,
-        }
+        if let Self::Text(text) = self { text.as_deref() } else { None }
     }
 }
 

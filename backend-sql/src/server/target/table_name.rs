@@ -1,3 +1,4 @@
+use crate::names::is_identifier;
 use leasehold_core::{Error, Result};
 use std::fmt;
 
@@ -14,10 +15,7 @@ impl TableName {
         let Some(name) = name else {
             return Ok(Self(default.to_owned()));
         };
-        let good = name.len() <= Self::MAX_BYTES
-            && name.starts_with(|c: char| c.is_ascii_alphabetic() || c == '_')
-            && name.chars().all(|c| c.is_ascii_alphanumeric() || c == '_');
-        if good {
+        if is_identifier(&name, Self::MAX_BYTES) {
             return Ok(Self(name));
         }
         Err(Error::invalid(

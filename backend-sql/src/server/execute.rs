@@ -144,6 +144,5 @@ impl Server {
 
 /// Two statements that met in a deadlock do not meet again at once.
 fn jitter(tries: u32) -> Duration {
-    let random = std::hash::BuildHasher::hash_one(&std::collections::hash_map::RandomState::new(), tries);
-    Duration::from_micros(random % 2_000) * tries
+    Duration::from_micros(fastrand::u64(..2_000)) * tries
 }

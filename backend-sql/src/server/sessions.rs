@@ -5,7 +5,6 @@ mod tests;
 
 use super::{Link, Mode, Server, Statement, StatementKind, Target, Value};
 use leasehold_core::{Error, ErrorKind, Finding, Result, Severity};
-use std::hash::{BuildHasher, RandomState};
 use std::sync::{Mutex, PoisonError};
 use std::time::Duration;
 use tokio::sync::OnceCell;
@@ -14,7 +13,7 @@ use tokio::time::{Instant, timeout};
 /// The number of questions for a session. A random one of the two connections asks, and a pooler does not know which: each time
 /// it lends the connection its own session with a chance of one in two at best. So a pooler stays unseen once in 250,000
 /// checks, and one without other clients is seen by the second question.
-const QUESTIONS: u32 = 20;
+const QUESTIONS: usize = 20;
 
 /// How long after a look that found nothing out the next one is.
 const LOOK_AGAIN_AFTER: Duration = Duration::from_secs(60);
@@ -104,10 +103,10 @@ async fn look(server: &Server, link: &mut dyn Link, question: &str) -> Result<Se
 /// Asks two open connections for the server's numbers of their sessions. A session that has two connections, or a
 /// connection that has two sessions, is a pooler's: neither happens without one.
 async fn behind(question: &Statement, links: [&mut dyn Link; 2]) -> sqlx::Result<Sessions> {
-    let (random, mut last) = (RandomState::new().hash_one(()), [None; 2]);
+    let mut last = [None; 2];
     for number in 0..QUESTIONS {
         // Each is asked once in any case.
-        let at = usize::from(number == 1 || number > 1 && random >> number & 1 == 1);
+        let at = if number < 2 { number } else { fastrand::usize(..2) };
         let session = links[at].ask(question, &[]).await?.first().and_then(Value::as_int);
         if last[1 - at] == Some(session) || *last[at].get_or_insert(session) != session {
             return Ok(Sessions::Shared);

@@ -27,3 +27,5 @@ mod time;
 mod tokens;
 mod triggers;
 mod waking;
+#[cfg(feature = "bench")]
+mod yardstick;

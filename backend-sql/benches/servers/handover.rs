@@ -1,5 +1,5 @@
-//! From the release of one holder until the next one has the lock, among so many who want it. Whoever has released waits
-//! until another one holds before it asks again: every grant is a hand-over.
+//! The time from the release of one holder until the next one has the lock, among several contenders. A contender that has released
+//! waits until another one holds before it asks again: every grant is a hand-over.
 
 use crate::raw::{mysql, postgres};
 use crate::waking::Running;
@@ -64,7 +64,7 @@ fn report(kind: Kind, how: &str, waiters: usize, mut gaps: Vec<f64>) {
     println!("| {server} | {how} | {waiters} | {rate:.0} | {median:.2} | {p99:.2} |");
 }
 
-/// Somebody who wants the lock, one way or another.
+/// A contender for the lock, by a client or by hand.
 pub(crate) enum Contender {
     Client(LockClient, &'static str, Option<LockGuard>),
     ByHand(Arc<Running>, Option<Vec<u8>>),

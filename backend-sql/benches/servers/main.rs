@@ -41,7 +41,7 @@ fn main() {
     });
 }
 
-/// One of each, with the tables of all modes.
+/// A server of each kind, with the tables of all modes.
 struct Servers {
     mariadb: MariaDbServer,
     postgres: PostgresServer,

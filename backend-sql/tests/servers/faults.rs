@@ -99,7 +99,7 @@ async fn a_release_meets_one_dead_connection_at_most() {
 
 /// An administrator who frees a lock by hand, and forgets to commit.
 #[tokio::test]
-async fn a_row_that_somebody_has_locked_loses_no_other_lock() {
+async fn locked_row_loses_no_other_lock() {
     for server in both().await {
         let backend = server.backend("timeout=1s");
         let held: Vec<_> = (0..20).map(|number| claim(&format!("{number:02}"))).collect();
@@ -142,9 +142,9 @@ async fn a_lock_that_was_lost_with_its_connection_is_not_said_to_be_released() {
     }
 }
 
-/// The other has given it back before the release, so that nobody has it any more.
+/// The other owner has given it back before the release, so it is free.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn nor_if_nobody_else_has_it_any_more() {
+async fn lock_that_was_lost_and_is_free_again_is_not_said_to_be_released() {
     for server in both().await {
         let proxy = Proxy::to(([127, 0, 0, 1], server.port()).into()).await.unwrap();
         let through = server.url_at(proxy.address().port(), "locker:sesame", "mode=for-update");

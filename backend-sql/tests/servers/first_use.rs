@@ -48,7 +48,7 @@ async fn a_table_that_is_missing_is_said_with_the_way_to_make_it() {
 
 /// As a deployment runs it each time, with no more rights than locking needs.
 #[tokio::test]
-async fn who_may_not_make_tables_need_not_where_they_are_and_is_told_where_they_are_not() {
+async fn user_without_create_right_needs_it_only_if_the_tables_are_missing() {
     for server in both().await {
         for mode in MODES {
             let backend = server.backend(&format!("mode={mode}"));
@@ -84,7 +84,7 @@ async fn table_of_schema_1_is_refused_until_init_has_changed_it_and_keeps_its_lo
 }
 
 #[tokio::test]
-async fn what_init_prints_is_what_init_runs() {
+async fn printed_init_script_is_the_one_that_runs() {
     for server in both().await {
         for mode in MODES {
             let query = format!("mode={mode}&table=by_hand_{}", mode.replace('-', "_"));
@@ -101,7 +101,7 @@ async fn what_init_prints_is_what_init_runs() {
 
 /// `IF NOT EXISTS` does not see what another has not committed yet, and the server then says that it is there already.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn who_makes_the_tables_when_another_does_finds_them_made() {
+async fn init_beside_another_init_succeeds() {
     let server = Server::postgres(&[]);
     server.furnish().await;
     for mode in MODES {

@@ -17,7 +17,7 @@ pub(crate) enum Server {
 
 pub(crate) const MODES: [&str; 3] = ["lease", "for-update", "optimistic"];
 
-/// One of each, with the tables of every mode.
+/// A server of each kind, with the tables of every mode.
 pub(crate) async fn both() -> [Server; 2] {
     let both = [Server::mariadb(&[]), Server::postgres(&[])];
     for server in &both {

@@ -164,7 +164,7 @@ async fn a_transaction_that_something_in_between_does_not_begin_is_missed() {
     }
 }
 
-/// Nor is it missed where the server's clock is set back while it begins.
+/// It is also found if the server's clock is set back while it begins.
 #[tokio::test]
 async fn a_transaction_is_not_known_by_the_clock() {
     let server = Server::postgres(&[]);

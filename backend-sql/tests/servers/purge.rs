@@ -35,7 +35,7 @@ async fn let_delete(server: &Server) {
 }
 
 #[tokio::test]
-async fn purge_forgets_idle_names_and_repeats_no_token() {
+async fn purge_of_idle_names_repeats_no_token() {
     for server in both().await {
         let_delete(&server).await;
         for mode in MODES {

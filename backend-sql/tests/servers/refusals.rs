@@ -25,7 +25,7 @@ async fn a_row_that_is_none_of_ours_is_named_and_hides_no_other() {
         assert!(error.to_string().starts_with("the row of \"bad\" in "), "{error}");
         assert!(error.help().unwrap().contains("delete it"));
         assert!(!matches!(backend.try_acquire(&claim("bad")).await, Ok(Attempt::Granted(_))));
-        // Who reads before it writes says so, too.
+        // An optimistic grant, which reads before it writes, says so too.
         let error = server.backend("mode=optimistic").try_acquire(&claim("bad")).await.unwrap_err();
         assert!(error.to_string().starts_with("the row of \"bad\" in "), "{error}");
     }
@@ -248,7 +248,7 @@ async fn commits_are_asked_to_be_durable_where_the_server_would_not() {
 
 /// By hand, or by a program that made the row.
 #[tokio::test]
-async fn who_is_refused_takes_nothing_over_though_the_token_is_0() {
+async fn refused_attempt_takes_nothing_over_if_the_token_is_0() {
     for server in both().await {
         let backend = server.backend("");
         let held = claim("a");
@@ -281,7 +281,7 @@ async fn a_log_of_statements_is_an_error_where_rows_are_locked() {
     }
 }
 
-/// Of the error that a check finds, if it finds one.
+/// The code and message of the error that a check finds, if any.
 async fn error_found(server: &Server, mode: &str) -> Option<(&'static str, String)> {
     let findings = server.backend(&format!("mode={mode}")).admin().unwrap().check().await.unwrap();
     let error = findings.into_iter().find(|finding| finding.severity == Severity::Error)?;
@@ -290,7 +290,7 @@ async fn error_found(server: &Server, mode: &str) -> Option<(&'static str, Strin
 
 /// None of it shows in the columns, the rights or the settings.
 #[tokio::test]
-async fn check_tries_a_lock_and_names_the_cause_of_its_failure() {
+async fn check_reports_a_trial_lock_that_fails() {
     let [mariadb, postgres] = both().await;
     let cases = [
         (

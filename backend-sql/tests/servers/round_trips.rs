@@ -82,7 +82,7 @@ async fn a_call_of_a_lease_is_one_round_trip_and_the_others_are_counted() {
     }
 }
 
-/// Those that are well need not wait for a statement about each of them.
+/// Leases that are well need not wait for a statement about each of them.
 #[tokio::test]
 async fn a_lease_that_is_lost_costs_the_others_of_its_renewal_a_few_round_trips() {
     for server in both().await {

@@ -68,7 +68,7 @@ async fn one_holds_and_the_others_do_not(server: &Server, setting: &str) {
 }
 
 #[tokio::test]
-async fn what_the_server_is_set_to_decides_nothing() {
+async fn server_settings_decide_nothing() {
     let [mariadb, postgres] = both().await;
     for (server, settings) in [(&mariadb, &OF_MARIADB[..]), (&postgres, &OF_POSTGRES[..])] {
         for setting in settings {
@@ -99,7 +99,7 @@ async fn a_holder_may_be_silent_for_its_ttl_and_no_longer_whatever_the_limit_is_
 
 /// `run` itself shortens what it tells of a command with `…`.
 #[tokio::test]
-async fn a_holder_says_who_it_is_also_where_a_session_knows_ascii_alone() {
+async fn holder_is_stored_whole_by_an_ascii_session() {
     let server = Server::mariadb(&[]);
     server.furnish().await;
     server.run("SET GLOBAL init_connect = 'SET NAMES ascii'").await;

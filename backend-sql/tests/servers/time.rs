@@ -1,4 +1,4 @@
-//! Whose clock, in which time zone.
+//! The clock and the time zone that decide.
 
 use crate::kit::{Server, ask, both, claim, claim_for, granted};
 use std::time::Duration;

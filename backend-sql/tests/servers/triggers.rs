@@ -66,6 +66,6 @@ async fn refusal_without_triggers_is_one_statement() {
         assert!(ask(&other, &claim(name)).await.is_none());
     }
     assert_eq!(said("INSERT").await - before.0, 3);
-    // One of them, and the two questions that were counted since.
+    // Only the two statements that count.
     assert_eq!(said("SELECT").await - before.1, 2);
 }

@@ -10,7 +10,7 @@ const URL: &str = "LEASEHOLD_TEST_URL";
 
 /// The environment of a process is set before it starts, so this runs itself again.
 #[tokio::test]
-async fn what_the_environment_says_to_libpq_decides_nothing() {
+async fn libpq_environment_decides_nothing() {
     if let Ok(url) = std::env::var(URL) {
         return answer(&url).await;
     }
@@ -45,7 +45,7 @@ async fn what_the_environment_says_to_libpq_decides_nothing() {
 
 /// What a process with these variables is answered.
 fn ask(url: &str, variables: &[(&str, &str)]) -> String {
-    let name = "environment::what_the_environment_says_to_libpq_decides_nothing";
+    let name = "environment::libpq_environment_decides_nothing";
     let mut process = Command::new(std::env::current_exe().unwrap());
     process.args(["--exact", "--nocapture", name]).env(URL, url).envs(variables.iter().copied());
     let said = process.output().unwrap();

@@ -16,7 +16,7 @@ pub(crate) enum Server {
     Postgres(PostgresServer),
 }
 
-/// One of each, whose certificates by this authority are for these names.
+/// A server of each kind, with certificates by this authority for these names.
 pub(crate) async fn both(authority: &CertificateAuthority, names: &[&str]) -> [Server; 2] {
     authority.certify("server", names).unwrap();
     let place = |file: &str| authority.path(file).display().to_string();
@@ -32,7 +32,7 @@ pub(crate) async fn both(authority: &CertificateAuthority, names: &[&str]) -> [S
     servers(&mariadb, &postgres).await
 }
 
-/// One of each, without TLS.
+/// A server of each kind, without TLS.
 pub(crate) async fn both_plain() -> [Server; 2] {
     servers(&["--skip-ssl".to_owned()], &[]).await
 }

@@ -6,7 +6,7 @@ fn authority() -> CertificateAuthority {
     CertificateAuthority::new().unwrap()
 }
 
-/// That it is of this kind, says this, and that its help says that.
+/// Asserts the kind, the message and the help of an error.
 #[track_caller]
 fn says(error: &Error, kind: ErrorKind, message: &str, help: &str) {
     let told = format!("{error} / {:?}", error.help());
@@ -65,7 +65,7 @@ async fn an_unverified_server_is_talked_to_only_when_asked_for_and_encrypted() {
 
 /// No silent fall-back: `prefer` of others goes on in the clear here.
 #[tokio::test]
-async fn a_server_without_tls_is_refused_by_whoever_asked_for_it() {
+async fn server_without_tls_is_refused_if_tls_is_asked_for() {
     for server in both_plain().await {
         for mode in ["require", "verify-ca", "verify-full"] {
             let error = refused(&server.url("localhost", &format!("&sslmode={mode}"))).await;

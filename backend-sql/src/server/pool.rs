@@ -36,7 +36,7 @@ pub(crate) enum PoolClass {
 pub(super) struct Pool {
     dialect: Arc<dyn Dialect>,
     target: Arc<Target>,
-    idle: Mutex<Vec<Idle>>,
+    idle: Mutex<Vec<Session>>,
     /// One permit for each connection for statements.
     statements: Arc<Semaphore>,
     /// One less: attempts leave a connection to renewals and releases.
@@ -48,26 +48,23 @@ pub(super) struct Pool {
     closed: AtomicBool,
 }
 
-/// A connection that is not in use.
+/// A session of the server.
 #[derive(Debug)]
-struct Idle {
+struct Session {
+    link: Box<dyn Link>,
     /// What is set in the session of a hold does not fit other statements.
     is_for_holds: bool,
-    link: Box<dyn Link>,
     /// The runtime that drives it. Used in another, it would hang after that one has ended.
     runtime: Id,
-    /// When its last statement was answered.
-    since: Instant,
+    /// When its last statement was answered; `None` if it is new.
+    idle_since: Option<Instant>,
 }
 
 /// A connection in use. Closed when dropped, since its state is unknown then.
 #[derive(Debug)]
 pub(crate) struct Connection {
-    link: Box<dyn Link>,
+    session: Session,
     pool: Arc<Pool>,
-    is_for_holds: bool,
-    runtime: Id,
-    idle_since: Option<Instant>,
     _permits: Vec<OwnedSemaphorePermit>,
 }
 
@@ -127,7 +124,7 @@ impl Pool {
         let (runtime, is_for_holds) = (Handle::current().id(), class == PoolClass::Hold);
         let idle = {
             let mut idle = self.idle();
-            let is_alike = |idle: &Idle| idle.is_for_holds == is_for_holds;
+            let is_alike = |idle: &Session| idle.is_for_holds == is_for_holds;
             let found = idle.iter().rposition(|idle| is_alike(idle) && idle.runtime == runtime);
             let found = found.map(|at| idle.remove(at));
             if found.is_none() {
@@ -136,12 +133,11 @@ impl Pool {
             }
             found
         };
-        let (link, idle_since) = match idle {
-            Some(idle) => (idle.link, Some(idle.since)),
-            None => (self.connect(class).await?, None),
+        let session = match idle {
+            Some(session) => session,
+            None => Session { link: self.connect(class).await?, is_for_holds, runtime, idle_since: None },
         };
-        let pool = Arc::clone(self);
-        Ok(Connection { link, pool, is_for_holds, runtime, idle_since, _permits: permits })
+        Ok(Connection { session, pool: Arc::clone(self), _permits: permits })
     }
 
     /// True if another connection may hold a lock.
@@ -248,46 +244,48 @@ impl Pool {
             .with_help(format!("let {parameter}=N allow more, or find out what uses them"))
     }
 
-    fn idle(&self) -> MutexGuard<'_, Vec<Idle>> {
+    fn idle(&self) -> MutexGuard<'_, Vec<Session>> {
         self.idle.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
 impl Connection {
     pub(crate) fn link(&mut self) -> &mut dyn Link {
-        &mut *self.link
+        &mut *self.session.link
     }
 
     /// True if it may have died since its last use.
     pub(crate) fn was_idle(&self) -> bool {
-        self.idle_since.is_some()
+        self.session.idle_since.is_some()
     }
 
     /// It broke, or does not answer. If it was idle, the others that have been idle for as long are closed too, so that the next
     /// callers do not try them one by one. A connection that has answered since lives: the statement on this one may have been
     /// slow.
     pub(crate) fn found_dead(self) {
-        if let Some(since) = self.idle_since {
-            self.pool.idle().retain(|idle| idle.is_for_holds != self.is_for_holds || idle.since > since);
+        let Session { is_for_holds, idle_since, .. } = self.session;
+        if idle_since.is_some() {
+            self.pool.idle().retain(|idle| idle.is_for_holds != is_for_holds || idle.idle_since > idle_since);
             self.pool.target.headroom.broke();
         }
     }
 
     /// Nothing is under way on it, and no transaction is open.
     pub(crate) fn give_back(self) {
-        let Self { link, pool, is_for_holds, runtime, _permits, .. } = self;
-        if !is_for_holds {
+        let Self { mut session, pool, _permits } = self;
+        if !session.is_for_holds {
             pool.stall_timeout.answered();
         }
         let headroom = &pool.target.headroom;
         let is_check_due = headroom.is_check_due();
         let is_kept = !headroom.is_short() || is_check_due || headroom.is_holding() && pool.idle().is_empty();
         if pool.closed.load(Ordering::Acquire) || !is_kept {
-            drop(tokio::spawn(async move { timeout(GOODBYE_WITHIN, link.close()).await }));
+            drop(tokio::spawn(async move { timeout(GOODBYE_WITHIN, session.link.close()).await }));
             return;
         }
         // Before the permit, which lets the next one take it.
-        pool.idle().push(Idle { is_for_holds, link, runtime, since: Instant::now() });
+        session.idle_since = Some(Instant::now());
+        pool.idle().push(session);
         if is_check_due {
             let pool = Arc::clone(&pool);
             drop(tokio::spawn(async move {

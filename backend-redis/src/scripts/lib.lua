@@ -45,13 +45,6 @@ local function digits(number)
   return string.format('%.0f', number)
 end
 
--- Kept until the clock is `keep` ms past the token, so that the clock alone makes the next token larger than a forgotten one. At
--- most 300 years: the server refuses a larger expiry, and another program may have written any number here.
-local function write_last_token(key, token, now, keep)
-  local ahead = math.max(0, math.floor((token - now) / 1000))
-  call('SET', key, digits(token), 'PX', digits(math.min(keep + ahead, 9467280000000)))
-end
-
 -- The value of the lock key, which is the owner. Data of another kind is another program's lock.
 local function lock_value(name)
   local value = redis.pcall('GET', name.lock)
@@ -81,16 +74,6 @@ end
 local function ms_left(key)
   call('PEXPIRE', key, 0, 'GT')
   return math.max(call('PTTL', key), -1)
-end
-
--- Keeps a name taken, without an owner. PEXPIRE comes first, because a server whose memory is full refuses only a first write that
--- needs memory.
-local function linger_without_owner(name, record, linger)
-  call('PEXPIRE', name.lock, linger)
-  call('SET', name.lock, 'released', 'PX', linger)
-  if record then
-    call('SET', name.holder, (string.gsub(record, '^%S+', 'released', 1)), 'PX', linger)
-  end
 end
 
 local function millis(micros)

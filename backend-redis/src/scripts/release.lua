@@ -45,8 +45,14 @@ local function release(name, owner)
     hand_over_or_free(name, now)
     return 1
   end
-  -- Waiters find the free name at a heartbeat.
-  linger_without_owner(name, call('GET', name.holder), linger)
+  -- Waiters find the free name at a heartbeat. PEXPIRE comes first, because a server whose memory is full refuses only a first
+  -- write that needs memory.
+  local record = call('GET', name.holder)
+  call('PEXPIRE', name.lock, linger)
+  call('SET', name.lock, 'released', 'PX', linger)
+  if record then
+    call('SET', name.holder, string.gsub(record, '^%S+', 'released', 1), 'PX', linger)
+  end
   return 1
 end
 

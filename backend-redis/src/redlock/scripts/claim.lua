@@ -11,34 +11,33 @@
 -- Reply  mine, the last token, the clock in µs, and the token of this owner's grant if this node has one;
 --        or busy, and the ms until it ends; or late; or twice, and the place under which this server is named as well
 
--- include lib.lua
 -- include node.lua
 
-local function claim(name, owner, attempt, place, ttl)
-  local held, record = call('GET', name.lock), call('GET', name.holder)
-  local who, earlier, where = parts(held)
-  if held and who ~= owner then
-    return { 'busy', call('PTTL', name.lock) }
+local lock, holder, last = KEYS[1], KEYS[2], KEYS[3]
+local owner, attempt, place, ttl = ARGV[1], ARGV[2], ARGV[3], ARGV[4]
+
+local held, record = redis.call('GET', lock), redis.call('GET', holder)
+local who, earlier, where = parts(held)
+if held and who ~= owner then
+  return { 'busy', redis.call('PTTL', lock) }
+end
+if held and where ~= place then
+  return { 'twice', where }
+end
+if held and tonumber(earlier) > tonumber(attempt) then
+  return { 'late' }
+end
+if record and owner_of(record) ~= owner then
+  if not held then
+    return { 'busy', redis.call('PTTL', holder) }
   end
-  if held and where ~= place then
-    return { 'twice', where }
-  end
-  if held and tonumber(earlier) > tonumber(attempt) then
-    return { 'late' }
-  end
-  if record and owner_of(record) ~= owner then
-    if not held then
-      return { 'busy', call('PTTL', name.holder) }
-    end
-    record = false
-  end
-  local previous, now = last_token(name), digits(time())
-  local value = owner .. ':' .. attempt .. ':' .. place
-  call('SET', name.lock, value, 'PX', ttl)
-  if record then
-    call('SET', name.holder, (string.gsub(record, '^%S+', value)), 'PX', ttl)
-  end
-  return { 'mine', previous, now, record and string.match(record, '^%S+ (%d+) ') or '' }
+  record = false
 end
 
-return answer_each(claim, NODE_KEYS, 1, 0)
+local previous, now = last_token(redis.call('GET', last)), clock()
+local value = owner .. ':' .. attempt .. ':' .. place
+redis.call('SET', lock, value, 'PX', ttl)
+if record then
+  redis.call('SET', holder, (string.gsub(record, '^%S+', value)), 'PX', ttl)
+end
+return { 'mine', previous, now, record and string.match(record, '^%S+ (%d+) ') or '' }

@@ -34,4 +34,4 @@ local function renew(name, owner, ttl)
   return (not held or held == 'released') and 0 or 2
 end
 
-return answer_each(renew, NODE_KEYS, #KEYS / 2, 2)
+return answer_each(renew, KEY_ORDER, #KEYS / 2, 2)

@@ -8,20 +8,18 @@
 -- ARGV   the lock's value, the token of the grant, ttl in ms, the rest of the record
 -- Reply  1 set, 0 nothing done
 
--- include lib.lua
 -- include node.lua
 
-local function repair(name, value, token, ttl, rest)
-  local record = call('GET', name.holder)
-  if call('GET', name.lock) or (record and owner_of(record) ~= parts(value)) then
-    return 0
-  end
-  if tonumber(last_token(name)) < tonumber(token) then
-    write_last_token(name.token, tonumber(token), time(), A_DAY)
-  end
-  call('SET', name.holder, value .. ' ' .. token .. ' ' .. rest, 'PX', ttl)
-  call('SET', name.lock, value, 'PX', ttl)
-  return 1
-end
+local lock, holder, last = KEYS[1], KEYS[2], KEYS[3]
+local value, token, ttl, rest = ARGV[1], ARGV[2], ARGV[3], ARGV[4]
 
-return answer_each(repair, NODE_KEYS, 1, 0)
+local record = redis.call('GET', holder)
+if redis.call('GET', lock) or (record and owner_of(record) ~= parts(value)) then
+  return 0
+end
+if tonumber(last_token(redis.call('GET', last))) < tonumber(token) then
+  write_token(last, token, clock())
+end
+redis.call('SET', holder, value .. ' ' .. token .. ' ' .. rest, 'PX', ttl)
+redis.call('SET', lock, value, 'PX', ttl)
+return 1

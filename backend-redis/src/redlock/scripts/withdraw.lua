@@ -8,29 +8,33 @@
 -- ARGV   owner; attempt, or empty for any; linger in ms
 -- Reply  1 ended, 0 nothing to end
 
--- include lib.lua
 -- include node.lua
 
-local function withdraw(name, owner, attempt, linger)
-  local held, record = call('GET', name.lock), call('GET', name.holder)
-  local is_recorded = owner_of(record) == owner
-  local who, which = parts(held)
-  if who ~= owner or (attempt ~= '' and which ~= attempt) then
-    -- That of a later attempt keeps others out until its lease would have ended.
-    if is_recorded and not held and (attempt == '' or string.match(record, '^%x+:(%d+):') == attempt) then
-      call('DEL', name.holder)
-    end
-    return 0
+local lock, holder = KEYS[1], KEYS[2]
+local owner, attempt, linger = ARGV[1], ARGV[2], ARGV[3]
+
+local held, record = redis.call('GET', lock), redis.call('GET', holder)
+local recorded = owner_of(record) == owner
+local who, which = parts(held)
+if who ~= owner or (attempt ~= '' and which ~= attempt) then
+  -- That of a later attempt keeps others out until its lease would have ended.
+  if recorded and not held and (attempt == '' or string.match(record, '^%x+:(%d+):') == attempt) then
+    redis.call('DEL', holder)
   end
-  if linger == '0' then
-    call('DEL', name.lock)
-    if is_recorded then
-      call('DEL', name.holder)
-    end
-    return 1
+  return 0
+end
+if linger == '0' then
+  redis.call('DEL', lock)
+  if recorded then
+    redis.call('DEL', holder)
   end
-  linger_without_owner(name, is_recorded and record, linger)
   return 1
 end
-
-return answer_each(withdraw, NODE_KEYS, 1, 0)
+-- The record stays readable, with `released` in the place of the owner, which is no owner id.
+-- First a write that needs no memory: where it is full, what a script writes after its first write is not refused.
+redis.call('PEXPIRE', lock, linger)
+redis.call('SET', lock, 'released', 'PX', linger)
+if recorded then
+  redis.call('SET', holder, (string.gsub(record, '^%S+', 'released')), 'PX', linger)
+end
+return 1

@@ -9,21 +9,20 @@
 -- ARGV   the lock's value, the token, ttl in ms, description of the holder
 -- Reply  1 written, 0 nothing done
 
--- include lib.lua
 -- include node.lua
 
-local function write_token(name, value, token, ttl, description)
-  local held, now = call('GET', name.lock), time()
-  if held ~= value and (not is_renewed(held, value) or owner_of(call('GET', name.holder)) == parts(value)) then
-    return 0
-  end
-  if tonumber(last_token(name)) >= tonumber(token) then
-    return 0
-  end
-  write_last_token(name.token, tonumber(token), now, A_DAY)
-  call('SET', name.holder, held .. ' ' .. token .. ' ' .. digits(now) .. ' ' .. description, 'PX', ttl)
-  call('PEXPIRE', name.lock, ttl, 'GT')
-  return 1
-end
+local lock, holder, last = KEYS[1], KEYS[2], KEYS[3]
+local value, token, ttl, words = ARGV[1], ARGV[2], ARGV[3], ARGV[4]
 
-return answer_each(write_token, NODE_KEYS, 1, 0)
+local held = redis.call('GET', lock)
+if held ~= value and (not is_renewed(held, value) or owner_of(redis.call('GET', holder)) == parts(value)) then
+  return 0
+end
+if tonumber(last_token(redis.call('GET', last))) >= tonumber(token) then
+  return 0
+end
+local now = clock()
+write_token(last, token, now)
+redis.call('SET', holder, held .. ' ' .. token .. ' ' .. now .. ' ' .. words, 'PX', ttl)
+redis.call('PEXPIRE', lock, ttl, 'GT')
+return 1

@@ -12,8 +12,10 @@ use sqlx::Row as _;
 use sqlx::sqlite::SqliteRow;
 use std::collections::HashMap;
 use std::fmt::Write as _;
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
+use tokio::sync::mpsc::error::SendError;
+use tokio::sync::mpsc::{UnboundedReceiver, UnboundedSender, unbounded_channel};
 use tokio::sync::oneshot;
 
 /// For one claim alone, at two thirds of the cost of a statement for many.
@@ -33,9 +35,10 @@ pub(super) type Change = (Claim, Duration);
 /// The owners whose rows a statement has changed, and after a grant their tokens.
 pub(super) type Changed = Arc<HashMap<OwnerId, FencingToken>>;
 
-/// The calls that wait for the connection of the writer.
-#[derive(Clone, Debug, Default)]
-pub(super) struct Batch(Arc<Mutex<Vec<Call>>>);
+/// The calls that wait for the connection of the writer. The task of the first of them runs them all; if its runtime ends, all fail,
+/// and the next call starts another task.
+#[derive(Debug)]
+pub(super) struct Batch(Mutex<UnboundedSender<Call>>);
 
 #[derive(Debug)]
 struct Call {
@@ -44,14 +47,43 @@ struct Call {
     reply: oneshot::Sender<Result<Changed>>,
 }
 
-impl Batch {
-    fn calls(&self) -> MutexGuard<'_, Vec<Call>> {
-        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+impl Default for Batch {
+    /// Without a task: nothing can be sent.
+    fn default() -> Self {
+        Self(Mutex::new(unbounded_channel().0))
+    }
+}
+
+impl Table {
+    /// Makes changes by the next statement of their kind.
+    pub(super) async fn change(&self, kind: Kind, changes: Vec<Change>) -> Result<Changed> {
+        self.check_open()?;
+        let (reply, answer) = oneshot::channel();
+        self.send(Call { kind, changes, reply })?;
+        answer.await.unwrap_or_else(|_| Err(runtime_ended()))
     }
 
+    fn send(&self, call: Call) -> Result<()> {
+        let mut batch = self.batch.0.lock().unwrap_or_else(PoisonError::into_inner);
+        let Err(SendError(call)) = batch.send(call) else { return Ok(()) };
+        let (next, calls) = unbounded_channel();
+        // It has its receiver, here.
+        let _ = next.send(call);
+        let shared = Arc::clone(&self.shared);
+        self.writer.spawn(async move |mut link| shared.run(&mut link, calls).await)?;
+        *batch = next;
+        Ok(())
+    }
+}
+
+impl Shared {
     /// Renewals come first, because leases end; releases before grants, which can take what was freed.
-    async fn run(&self, shared: &Shared, link: &mut Link) {
-        let mut calls = std::mem::take(&mut *self.calls());
+    async fn run(&self, link: &mut Link, mut batch: UnboundedReceiver<Call>) {
+        batch.close();
+        let mut calls = Vec::new();
+        while let Some(call) = batch.recv().await {
+            calls.push(call);
+        }
         for kind in [Kind::Renew, Kind::Release, Kind::Grant] {
             // An acquisition that was given up must not be granted later.
             let is_next =
@@ -61,36 +93,13 @@ impl Batch {
                 continue;
             }
             let changes: Vec<&Change> = next.iter().flat_map(|call| &call.changes).collect();
-            let changed = shared.execute(link, kind, &changes).await;
+            let changed = self.execute(link, kind, &changes).await;
             for call in next {
                 let _ = call.reply.send(changed.clone());
             }
         }
     }
-}
 
-impl Table {
-    /// Makes changes by the next statement of their kind.
-    pub(super) async fn change(&self, kind: Kind, changes: Vec<Change>) -> Result<Changed> {
-        self.check_open()?;
-        let (reply, answer) = oneshot::channel();
-        let (batch, shared) = (self.batch.clone(), Arc::clone(&self.shared));
-        let task = {
-            let mut calls = self.batch.calls();
-            let task = self.writer.spawn(async move |mut link| batch.run(&shared, &mut link).await)?;
-            calls.push(Call { kind, changes, reply });
-            task
-        };
-        // An earlier task may have run this call. If its own task is gone, perhaps none will.
-        tokio::select! {
-            biased;
-            changed = answer => changed.unwrap_or_else(|_| Err(runtime_ended())),
-            Err(_) = task => Err(runtime_ended()),
-        }
-    }
-}
-
-impl Shared {
     async fn execute(&self, link: &mut Link, kind: Kind, changes: &[&Change]) -> Result<Changed> {
         let one = match (kind, changes) {
             (Kind::Grant, [change]) => Some((ACQUIRE_ONE, change)),

@@ -4,7 +4,6 @@ use leasehold_core::{Error, ErrorKind, Result};
 use std::sync::Arc;
 use tokio::runtime::Handle;
 use tokio::sync::{Mutex, OwnedMutexGuard, oneshot};
-use tokio::task::JoinHandle;
 
 /// A connection, and the calls that wait for it.
 ///
@@ -43,16 +42,14 @@ impl Worker {
     }
 
     /// Starts a task that runs as soon as the connection is free.
-    pub(super) fn spawn<F>(
-        &self,
-        job: impl FnOnce(OwnedMutexGuard<Link>) -> F + Send + 'static,
-    ) -> Result<JoinHandle<()>>
+    pub(super) fn spawn<F>(&self, job: impl FnOnce(OwnedMutexGuard<Link>) -> F + Send + 'static) -> Result<()>
     where
         F: Future<Output = ()> + Send + 'static,
     {
         let runtime = Handle::try_current().map_err(|_| no_runtime())?;
         let link = Arc::clone(&self.0);
-        Ok(runtime.spawn(async move { job(link.lock_owned().await).await }))
+        runtime.spawn(async move { job(link.lock_owned().await).await });
+        Ok(())
     }
 }
 

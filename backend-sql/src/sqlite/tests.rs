@@ -280,21 +280,48 @@ async fn caller_that_is_not_polled_holds_up_no_other() {
 fn runtime_that_ends_leaves_its_calls_indeterminate_and_the_store_usable() {
     let store = Store::new();
     let table = store.table_now();
-    let runtime =
-        || tokio::runtime::Builder::new_multi_thread().worker_threads(1).enable_all().build().unwrap();
     let (one, other) = (runtime(), runtime());
     one.block_on(granted(&table, &claim("first")));
     let mut raw = other.block_on(store.lock_file());
     // The call begins on the one runtime, and waits for the file there; its caller goes on on the other.
     let asked = claim("a");
-    let mut asking = pin!(table.grant(&asked));
-    let first_poll = poll_fn(|cx| Poll::Ready(asking.as_mut().poll(cx).is_pending()));
-    assert!(one.block_on(first_poll));
+    let mut asking = table.grant(&asked);
+    one.block_on(poll_once(&mut asking.as_mut()));
     one.shutdown_timeout(Duration::from_secs(5));
     let error = other.block_on(asking).map(|_| ()).unwrap_err();
     assert_eq!(error.kind(), ErrorKind::Indeterminate);
     other.block_on(store.unlock_file(&mut raw));
     other.block_on(granted(&table, &claim("b")));
+}
+
+#[test]
+fn runtime_that_ends_fails_all_calls_of_its_batch() {
+    let store = Store::new();
+    let table = store.table_now();
+    let (one, other) = (runtime(), runtime());
+    let (started, has_started) = std::sync::mpsc::channel();
+    let keep_connection = async move |_link| {
+        started.send(()).unwrap();
+        std::future::pending::<()>().await;
+    };
+    one.block_on(async { table.writer.spawn(keep_connection) }).unwrap();
+    has_started.recv().unwrap();
+    // The task of the batch is on the runtime of the first call.
+    let claims = ["a", "b"].map(claim);
+    let mut calls: Vec<_> = claims.iter().map(|claim| table.grant(claim)).collect();
+    for (call, runtime) in calls.iter_mut().zip([&one, &other]) {
+        runtime.block_on(poll_once(&mut call.as_mut()));
+    }
+    one.shutdown_timeout(Duration::from_secs(5));
+    for call in calls {
+        let error = other.block_on(call).map(|_| ()).unwrap_err();
+        assert_eq!(error.kind(), ErrorKind::Indeterminate);
+    }
+    other.block_on(granted(&table, &claim("c")));
+}
+
+fn runtime() -> tokio::runtime::Runtime {
+    tokio::runtime::Builder::new_multi_thread().worker_threads(1).enable_all().build().unwrap()
 }
 
 /// The clock stands still but for the limit, which is over at once: as if the disk did not answer. Each call has the whole time.
@@ -329,6 +356,19 @@ fn call_without_a_runtime_is_misconfigured() {
     let error = answers.remove(0).unwrap_err();
     assert_eq!(error.kind(), ErrorKind::Misconfigured);
     assert_eq!(error.to_string(), "using a store needs a Tokio runtime, and there is none here");
+}
+
+#[cfg(feature = "bench")]
+#[tokio::test]
+async fn yardstick_pair_leaves_a_row_until_it_is_forgotten() {
+    use leasehold_core::bench::Yardstick as _;
+    let store = Store::new();
+    let raw = bench::Raw::new(&store.url(), &Namespace::default()).unwrap();
+    let (table, name) = (store.table_now(), LockName::new("a").unwrap());
+    raw.raw_pair(&name).await.unwrap();
+    assert!(table.look(&name).await.unwrap().is_some());
+    raw.forget(std::slice::from_ref(&name)).await.unwrap();
+    assert!(table.look(&name).await.unwrap().is_none());
 }
 
 async fn poll_once<F: Future + ?Sized>(future: &mut Pin<&mut F>) {

@@ -45,7 +45,7 @@ local function write_grant(name, claim, token, now)
   -- Kept until the clock is a day and an hour past it, so that the clock alone makes the next token larger than a forgotten
   -- one. At most 300 years: the server refuses a larger expiry, and another program may have written any number here.
   local ahead = math.max(0, math.floor((token - now) / 1000))
-  call('SET', name.token, digits(token), 'PX', digits(math.min(90000000 + ahead, 9467280000000)))
+  call('SET', name.token, digits(token), 'PX', math.min(90000000 + ahead, 9467280000000))
 end
 
 -- Makes a claim a holder, or raises an error and leaves no hold.

@@ -23,7 +23,7 @@ pub(super) struct Hold {
 enum State {
     Quiet(Connection),
     /// A question without an answer yet. To drop it would close the connection, and give the lock away.
-    Beating(Pin<Box<dyn Future<Output = (Connection, sqlx::Result<Answer>)> + Send>>),
+    Asked(Pin<Box<dyn Future<Output = (Connection, sqlx::Result<Answer>)> + Send>>),
     /// The last question failed on this side, and the server may not know. To close the connection would give the lock away while
     /// its holder still believes in it: the release closes it.
     Failed {
@@ -34,7 +34,7 @@ enum State {
 
 /// The state of a hold, as the server has answered.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Beat {
+pub(super) enum KeepAlive {
     /// The transaction is open, on a server whose locks count.
     Holds,
     /// The server takes no writes: it may have been replaced, and another has its locks now.
@@ -79,23 +79,23 @@ impl Hold {
     }
 
     /// Asks the server on this connection whether it is alive. An error says that no answer came in time.
-    pub(super) async fn beat(&self, rows: &Rows) -> Result<Beat> {
+    pub(super) async fn keep_alive(&self, rows: &Rows) -> Result<KeepAlive> {
         let deadline = Instant::now() + rows.server().target().timeout;
         let mut state = self.state.lock().await;
         // The answer to an earlier question comes first; it says nothing about now.
-        if matches!(*state, State::Beating(_)) && state.answer(deadline).await.is_err() {
+        if matches!(*state, State::Asked(_)) && state.answer(deadline).await.is_err() {
             return Err(rows.server().no_answer(StatementKind::Write));
         }
         *state = match std::mem::replace(&mut *state, State::Dead) {
-            State::Quiet(connection) => State::Beating(Box::pin(ask(connection, rows.beat()))),
+            State::Quiet(connection) => State::Asked(Box::pin(ask(connection, rows.keep_alive()))),
             other => other,
         };
         let sent_at = Instant::now();
         match state.answer(deadline).await {
-            Ok(beat) => {
-                let heard_of = Some(sent_at).filter(|_| beat == Beat::Holds);
+            Ok(keep_alive) => {
+                let heard_of = Some(sent_at).filter(|_| keep_alive == KeepAlive::Holds);
                 *self.heard_of.lock().unwrap_or_else(PoisonError::into_inner) = heard_of;
-                Ok(beat)
+                Ok(keep_alive)
             }
             Err(_) => Err(rows.server().no_answer(StatementKind::Write)),
         }
@@ -107,16 +107,16 @@ impl Hold {
     pub(super) async fn end(&self, rows: &Rows) -> Result<Release> {
         let deadline = Instant::now() + rows.server().target().timeout;
         let mut state = self.state.lock().await;
-        if matches!(*state, State::Beating(_)) && state.answer(deadline).await.is_err() {
+        if matches!(*state, State::Asked(_)) && state.answer(deadline).await.is_err() {
             *state = State::Dead;
             return Err(rows.server().no_answer(StatementKind::End));
         }
         let State::Quiet(mut connection) = std::mem::replace(&mut *state, State::Dead) else {
             return Ok(Release::NotHeld);
         };
-        if rows.beat_before_the_end() {
+        if rows.keep_alive_before_end() {
             let within = rows.server().target().timeout;
-            let Ok(said) = timeout(within, connection.link().ask(&rows.beat(), &[])).await else {
+            let Ok(said) = timeout(within, connection.link().ask(&rows.keep_alive(), &[])).await else {
                 return Err(rows.server().no_answer(StatementKind::End));
             };
             match said {
@@ -141,34 +141,34 @@ impl Hold {
 
 impl State {
     /// Waits for the answer to what was said.
-    async fn answer(&mut self, deadline: Instant) -> Result<Beat, tokio::time::error::Elapsed> {
-        let Self::Beating(beat) = self else {
-            return Ok(if matches!(self, Self::Quiet(_)) { Beat::Holds } else { Beat::Dead });
+    async fn answer(&mut self, deadline: Instant) -> Result<KeepAlive, tokio::time::error::Elapsed> {
+        let Self::Asked(keep_alive) = self else {
+            return Ok(if matches!(self, Self::Quiet(_)) { KeepAlive::Holds } else { KeepAlive::Dead });
         };
-        let (connection, said) = timeout_at(deadline, beat.as_mut()).await?;
-        let beat = match said {
+        let (connection, said) = timeout_at(deadline, keep_alive.as_mut()).await?;
+        let keep_alive = match said {
             Ok(answer) if takes_writes(&answer) => {
                 *self = Self::Quiet(connection);
-                return Ok(Beat::Holds);
+                return Ok(KeepAlive::Holds);
             }
             // Closed, as those are that have led to the same server: with it the transaction ends.
             Ok(_) => {
                 connection.found_dead();
-                Beat::Demoted
+                KeepAlive::Demoted
             }
             // Any error: without a transaction that can go on, nothing is held.
             Err(_) => {
                 *self = Self::Failed { _connection: connection };
-                return Ok(Beat::Dead);
+                return Ok(KeepAlive::Dead);
             }
         };
         *self = Self::Dead;
-        Ok(beat)
+        Ok(keep_alive)
     }
 }
 
-async fn ask(mut connection: Connection, beat: Arc<Statement>) -> (Connection, sqlx::Result<Answer>) {
-    let said = connection.link().ask(&beat, &[]).await;
+async fn ask(mut connection: Connection, keep_alive: Arc<Statement>) -> (Connection, sqlx::Result<Answer>) {
+    let said = connection.link().ask(&keep_alive, &[]).await;
     (connection, said)
 }
 

@@ -37,7 +37,7 @@ use crate::server::{PoolClass, Server};
 use async_trait::async_trait;
 use ending::REASON_WITHIN;
 use entries::Entry;
-use hold::{Beat, Hold};
+use hold::{Hold, KeepAlive};
 use leasehold_core::{
     Attempt, Busy, Claim, Error, ErrorKind, Grant, LockAdmin, LockBackend, LockName, LossCause, Namespace,
     OwnerId, Release, Renewal, Result, Semantics, renew_each,
@@ -86,7 +86,7 @@ impl LockBackend for HeldRow {
     async fn try_acquire(&self, claim: &Claim) -> Result<Attempt> {
         let seen = self.entry(claim.owner());
         match &seen {
-            Some(Entry::Held(hold)) if hold.beat(&self.rows).await? == Beat::Holds => {
+            Some(Entry::Held(hold)) if hold.keep_alive(&self.rows).await? == KeepAlive::Holds => {
                 return Ok(Attempt::Granted(Grant::new(hold.token())));
             }
             Some(Entry::Waiting(waiting)) => match waiting.progress() {
@@ -189,13 +189,13 @@ impl HeldRow {
             }
         };
         let hold = Arc::new(Hold::new(claim, token, locked.connection));
-        match hold.beat(&self.rows).await {
-            Ok(Beat::Holds) => {
+        match hold.keep_alive(&self.rows).await {
+            Ok(KeepAlive::Holds) => {
                 self.entries().insert(claim.owner(), Entry::Held(hold));
                 Ok(Attempt::Granted(Grant::new(token)))
             }
-            Ok(Beat::Demoted) => Err(Entering::Failed(self.rows.server().takes_no_writes())),
-            Ok(Beat::Dead) => Err(Entering::Ended),
+            Ok(KeepAlive::Demoted) => Err(Entering::Failed(self.rows.server().takes_no_writes())),
+            Ok(KeepAlive::Dead) => Err(Entering::Ended),
             Err(error) => Err(Entering::Failed(error)),
         }
     }
@@ -204,10 +204,10 @@ impl HeldRow {
         let Some(Entry::Held(hold)) = self.entry(claim.owner()) else {
             return Ok(Renewal::Lost(self.why_lost(claim).await));
         };
-        match hold.beat(&self.rows).await? {
-            Beat::Holds => Ok(Renewal::Renewed),
+        match hold.keep_alive(&self.rows).await? {
+            KeepAlive::Holds => Ok(Renewal::Renewed),
             // The entry stays until the release: with it goes the connection, and with that the lock.
-            Beat::Demoted | Beat::Dead => Ok(Renewal::Lost(self.why_lost(claim).await)),
+            KeepAlive::Demoted | KeepAlive::Dead => Ok(Renewal::Lost(self.why_lost(claim).await)),
         }
     }
 

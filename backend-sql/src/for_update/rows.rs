@@ -21,8 +21,8 @@ pub(super) struct Rows {
     lock_now: Statement,
     lock: Statement,
     enter: Statement,
-    beat: Arc<Statement>,
-    beat_before_the_end: bool,
+    keep_alive: Arc<Statement>,
+    keep_alive_before_end: bool,
     is_of_this_run: Option<Statement>,
     leave: Statement,
     look: Statement,
@@ -59,8 +59,8 @@ impl Rows {
             lock_now: Statement::new(&texts.lock.replace("{nowait}", "NOWAIT"), dialect, &rows),
             lock: Statement::new(&texts.lock.replace("{nowait}", ""), dialect, &rows),
             enter: Statement::new(texts.enter, dialect, holders),
-            beat: Arc::new(Statement::new(texts.beat, dialect, &rows)),
-            beat_before_the_end: texts.beat_before_the_end,
+            keep_alive: Arc::new(Statement::new(texts.keep_alive, dialect, &rows)),
+            keep_alive_before_end: texts.keep_alive_before_end,
             is_of_this_run: texts.is_of_this_run.map(|text| Statement::new(text, dialect, holders)),
             leave: Statement::new(include_str!("leave.sql"), dialect, holders),
             look: Statement::new(include_str!("look.sql"), dialect, holders),
@@ -79,13 +79,13 @@ impl Rows {
     }
 
     /// The question that a holder asks its server, again and again.
-    pub(super) fn beat(&self) -> Arc<Statement> {
-        Arc::clone(&self.beat)
+    pub(super) fn keep_alive(&self) -> Arc<Statement> {
+        Arc::clone(&self.keep_alive)
     }
 
     /// True if it is asked also before the hold is ended.
-    pub(super) fn beat_before_the_end(&self) -> bool {
-        self.beat_before_the_end
+    pub(super) fn keep_alive_before_end(&self) -> bool {
+        self.keep_alive_before_end
     }
 
     /// Locks the row of a claim's name, in a transaction that may be idle for its ttl. `None` if another owner has it locked.

@@ -14,7 +14,7 @@ mod table;
 #[cfg(test)]
 mod tests;
 
-pub(crate) use row::{Row, Standing, foreign_row};
+pub(crate) use row::{Row, RowState, foreign_row};
 #[cfg(feature = "_server")]
 pub(crate) use server_table::{ServerTable, read_row};
 pub(crate) use sharers::{NextRow, READERS, SharedRow};
@@ -104,7 +104,7 @@ impl LockBackend for RowLease {
             if let Some(busy) = self.busy_for(claim, &row).await {
                 return Ok(self.refused(claim.name(), busy));
             }
-            if matches!(row.standing, Standing::Free) {
+            if matches!(row.state, RowState::Free) {
                 tokens_left(&row)?;
             } else if self.renewed(claim).await.map_err(perhaps_held)? {
                 // This claim holds the row: the reply to an earlier attempt was lost.
@@ -178,7 +178,7 @@ impl RowLease {
         let Some(row) = self.table.look(claim.name()).await? else {
             return Ok(None);
         };
-        if matches!(row.standing, Standing::Free) {
+        if matches!(row.state, RowState::Free) {
             tokens_left(&row)?;
         }
         Ok(self.busy_for(claim, &row).await)

@@ -6,7 +6,7 @@ mod renewal;
 mod tests;
 
 use super::poller::Poller;
-use super::{Granting, LeaseTable, Row, Standing};
+use super::{Granting, LeaseTable, Row, RowState};
 use crate::names::range;
 use crate::optimistic::CompareAndSet;
 use crate::purge::name_the_right;
@@ -319,10 +319,10 @@ pub(crate) fn read_row(values: &[Value]) -> Option<Row> {
     let ends_in = u64::try_from(ends_in.as_int()?).map(Duration::from_micros).unwrap_or_default();
     Some(Row {
         stored_name: String::from_utf8(name.as_bytes()?.to_vec()).ok()?,
-        standing: match owner {
-            _ if ends_in.is_zero() => Standing::Free,
-            Some(_) => Standing::Held { ends_in },
-            None => Standing::Lingering { ends_in },
+        state: match owner {
+            _ if ends_in.is_zero() => RowState::Free,
+            Some(_) => RowState::Held { ends_in },
+            None => RowState::Lingering { ends_in },
         },
         owner: owner.unwrap_or(OwnerId::from_u128(0)),
         token: read_token(token)?,

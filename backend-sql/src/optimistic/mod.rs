@@ -10,7 +10,7 @@
 #[cfg(all(test, feature = "postgres"))]
 mod tests;
 
-use crate::lease::{Granting, ReaderTable as _, Row, ServerTable, Standing, read_row};
+use crate::lease::{Granting, ReaderTable as _, Row, RowState, ServerTable, read_row};
 use crate::server::{PoolClass, Server, Statement, Value};
 use leasehold_core::{Claim, FencingToken, LockName, Result};
 
@@ -44,8 +44,8 @@ impl CompareAndSet {
             table.make_row(claim.name()).await?;
             return Ok(Granting::Refused(None));
         };
-        let next = match read.row.standing {
-            Standing::Free => FencingToken::after(Some(read.row.token), read.now),
+        let next = match read.row.state {
+            RowState::Free => FencingToken::after(Some(read.row.token), read.now),
             _ => None,
         };
         match next {

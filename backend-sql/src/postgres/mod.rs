@@ -52,8 +52,8 @@ static TEXTS: Texts = Texts {
         lock: include_str!("lock.sql"),
         enter: include_str!("enter.sql"),
         end_connection: include_str!("end_connection.sql"),
-        beat: include_str!("beat.sql"),
-        beat_before_the_end: false,
+        keep_alive: include_str!("keep_alive.sql"),
+        keep_alive_before_end: false,
         is_of_this_run: None,
     },
 };

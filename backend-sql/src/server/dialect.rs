@@ -127,10 +127,10 @@ pub(crate) struct ForUpdate {
     pub(crate) lock: &'static str,
     pub(crate) enter: &'static str,
     pub(crate) end_connection: &'static str,
-    pub(crate) beat: &'static str,
+    pub(crate) keep_alive: &'static str,
     /// True if a server that was replaced by another keeps its connections, and their locks count no more. So a hold is asked
     /// whether its lock counts before it is said to have been given back.
-    pub(crate) beat_before_the_end: bool,
+    pub(crate) keep_alive_before_end: bool,
     /// `None` where `end_connection` itself tells whether the connection is still the one that was meant.
     pub(crate) is_of_this_run: Option<&'static str>,
 }

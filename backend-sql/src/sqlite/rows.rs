@@ -2,7 +2,7 @@
 
 use super::Table;
 use super::host_clock::{HostClock, HostTime};
-use crate::lease::{Row, SharedRow, Standing, foreign_row};
+use crate::lease::{Row, RowState, SharedRow, foreign_row};
 use leasehold_core::{FencingToken, LockName, OwnerId, Result};
 use sqlx::Row as _;
 use sqlx::sqlite::SqliteRow;
@@ -32,21 +32,21 @@ pub(super) fn read_row(row: &SqliteRow, clock: &HostClock) -> Result<SeenRow, sq
     let now = clock.now();
     let [ends_at, linger_until, written_at] = read_times(row)?;
     let of_another_boot = clock.is_of_another_boot(written_at, row.try_get("boot")?, now);
-    let standing = if of_another_boot {
-        Standing::Free
+    let state = if of_another_boot {
+        RowState::Free
     } else if ends_at > now {
-        Standing::Held { ends_in: ends_at.since(now) }
+        RowState::Held { ends_in: ends_at.since(now) }
     } else if linger_until > now {
-        Standing::Lingering { ends_in: linger_until.since(now) }
+        RowState::Lingering { ends_in: linger_until.since(now) }
     } else {
-        Standing::Free
+        RowState::Free
     };
     let acquired_at = u64::try_from(row.try_get::<i64, _>("acquired_at")?).map(Duration::from_micros);
     let row = Row {
         stored_name: String::from_utf8(row.try_get("name")?).map_err(decode)?,
         owner: read_owner(row.try_get("owner")?)?,
         token: read_token(row.try_get("token")?)?,
-        standing,
+        state,
         holder: row.try_get("holder")?,
         acquired_at: acquired_at.ok().and_then(|time| SystemTime::UNIX_EPOCH.checked_add(time)),
     };

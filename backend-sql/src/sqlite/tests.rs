@@ -1,7 +1,7 @@
 //! Cases that set the clock or the queue of the writer. The rest is tested from outside.
 
 use super::*;
-use crate::lease::Standing;
+use crate::lease::RowState;
 use leasehold_core::OwnerId;
 use sqlx::sqlite::{SqliteConnectOptions, SqliteConnection};
 use sqlx::{ConnectOptions as _, Executor as _};
@@ -69,10 +69,10 @@ async fn granted(table: &Table, claim: &Claim) -> u64 {
 }
 
 /// How the row stood that refused the claim.
-async fn refused(table: &Table, claim: &Claim) -> Standing {
+async fn refused(table: &Table, claim: &Claim) -> RowState {
     match table.grant(claim).await.unwrap() {
         Granting::Granted(token) => panic!("granted: {token}"),
-        Granting::Refused(row) => row.unwrap().standing,
+        Granting::Refused(row) => row.unwrap().state,
         Granting::Held { .. } => panic!("refused without a look"),
     }
 }
@@ -89,8 +89,8 @@ async fn wall_clock_step_moves_no_lease_and_lowers_no_token() {
     let held = claim("a");
     let mut last = granted(&today, &held).await;
     for table in [&in_2200, &in_1970, &before_1970] {
-        let standing = refused(table, &claim("a")).await;
-        assert!(matches!(standing, Standing::Held { ends_in } if ends_in <= TTL));
+        let state = refused(table, &claim("a")).await;
+        assert!(matches!(state, RowState::Held { ends_in } if ends_in <= TTL));
     }
     assert!(today.release(&held, Duration::ZERO).await.unwrap());
     for table in [&in_2200, &in_1970, &before_1970, &today] {
@@ -128,7 +128,7 @@ async fn reboot_ends_leases_and_lingers() {
     assert!(first.release(&lingering, TTL).await.unwrap());
     for name in ["held", "lingering"] {
         // Once to end what was left behind, and once to be granted.
-        assert_eq!(refused(&second, &claim(name)).await, Standing::Free);
+        assert_eq!(refused(&second, &claim(name)).await, RowState::Free);
         granted(&second, &claim(name)).await;
     }
 }
@@ -140,12 +140,12 @@ async fn containers_that_hide_the_boot_exclude_each_other() {
     let (one, other, host) = (hidden(), hidden(), store.table_now());
     granted(&one, &claim("a")).await;
     for table in [&other, &host] {
-        let standing = refused(table, &claim("a")).await;
-        assert!(matches!(standing, Standing::Held { .. }));
+        let state = refused(table, &claim("a")).await;
+        assert!(matches!(state, RowState::Held { .. }));
     }
     granted(&host, &claim("b")).await;
-    let standing = refused(&one, &claim("b")).await;
-    assert!(matches!(standing, Standing::Held { .. }));
+    let state = refused(&one, &claim("b")).await;
+    assert!(matches!(state, RowState::Held { .. }));
 }
 
 #[tokio::test]
@@ -168,7 +168,7 @@ async fn end_grant_ends_the_grant_of_its_token_once() {
     let token = FencingToken::new(granted(&table, &held).await);
     let other = FencingToken::new(token.get() - 1);
     assert!(!table.end_grant(held.name(), other).await.unwrap());
-    assert!(matches!(refused(&table, &claim("a")).await, Standing::Held { .. }));
+    assert!(matches!(refused(&table, &claim("a")).await, RowState::Held { .. }));
     assert!(table.end_grant(held.name(), token).await.unwrap());
     assert!(!table.end_grant(held.name(), token).await.unwrap());
     granted(&table, &claim("a")).await;

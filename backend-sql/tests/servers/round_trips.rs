@@ -72,9 +72,9 @@ async fn a_call_of_a_lease_is_one_round_trip_and_the_others_are_counted() {
                 "lease" => [1, 1, 1, 1, 1],
                 // Read, and change; a row that is held is only read.
                 "optimistic" => [2, 1, 1, 1, 1],
-                // Begin, lock, enter, beat; begin, lock, roll back; a beat each; roll back, leave.
+                // Begin, lock, enter, keep-alive; begin, lock, roll back; a keep-alive each; roll back, leave.
                 _ if server.is_postgres() => [4, 3, 1, 2, 2],
-                // And a beat before the end.
+                // And a keep-alive before the end.
                 _ => [4, 3, 1, 2, 3],
             };
             assert_eq!([acquire, refused, renew, renew_many, release], expected, "{store} {mode}");

@@ -123,10 +123,8 @@ fn every_row_is_measured_on_redis_and_nothing_stays_there() {
 fn sqlite_is_measured_and_keeps_no_row() {
     let _alone = machine();
     let place = Place::with_store("sqlite:locks.db");
-    let said = place.say(words_for(
-        "400ms",
-        &["--only", "handover", "--only", "uncontended", "--raw", "--format", "json"],
-    ));
+    let said = place
+        .say(words_for("1s", &["--only", "handover", "--only", "uncontended", "--raw", "--format", "json"]));
     let report = json(&said);
     is_whole(&report);
     // On a slow disk a short window may have no pair by hand, and then there is nothing to divide by.
@@ -183,7 +181,7 @@ fn the_other_servers_are_measured_too() {
         let place = Place::with_store(url);
         place.say(["init"]).code(0);
         // A database that has just been set up may stand still for longer than the usual window.
-        let report = json(&place.say(words_for("400ms", &only)));
+        let report = json(&place.say(words_for("1s", &only)));
         is_whole(&report);
         report
     };

@@ -1,7 +1,7 @@
 //! Renewals of many leases: one statement where none was lost, and few where some were.
 
 use super::{ServerTable, micros};
-use crate::lease::{LeaseTable, Row, Standing};
+use crate::lease::{LeaseTable, Row, RowState};
 use crate::server::{PoolClass, Value};
 use futures_util::{StreamExt, stream};
 use leasehold_core::{Claim, Error, ErrorKind, LockName, OwnerId, Result};
@@ -75,8 +75,7 @@ impl ServerTable {
             rows.clear();
         }
         let elapsed = start.elapsed();
-        let lasts =
-            |row: &&Row| matches!(row.standing, Standing::Held { ends_in } if ends_in + elapsed >= ttl);
+        let lasts = |row: &&Row| matches!(row.state, RowState::Held { ends_in } if ends_in + elapsed >= ttl);
         Ok(rows.iter().filter(lasts).map(|row| row.owner).filter(|owner| owners.contains(owner)).collect())
     }
 

@@ -80,7 +80,8 @@ impl HeldRow {
     async fn end_hold(&self, name: &LockName, holder: &Holder) -> Result<()> {
         let server = self.rows.server();
         let end = server.dialect().texts().for_update.end_connection;
-        let end = Statement::new(end, server.dialect(), &server.target().table);
+        let end = end.replace("{connection}", &holder.connection.to_string());
+        let end = Statement::new(&end, server.dialect(), &server.target().table);
         let values = [Value::int(holder.connection), Value::int(holder.token.get())];
         let ended = server.execute(PoolClass::Attempt, StatementKind::End, &end, &values).await;
         ended.map_err(|error| match error.kind() {

@@ -1,5 +1,4 @@
--- Ends a connection. The token is not used: the right to read transactions by their connections covers those of all users, so it is
--- not needed here.
---
--- :1 number of the connection   :2 token
-KILL CONNECTION :1;
+-- Ends a connection. Its number is a part of the text: MySQL takes parameters in statements that change or read rows, and in no
+-- others (error 6413). The token is not used: the right to read transactions by their connections covers those of all users, so it
+-- is not needed here.
+KILL CONNECTION {connection};

@@ -17,7 +17,7 @@ pub(super) struct Hold {
     ttl: Duration,
     state: Mutex<State>,
     /// When the last question that was answered was sent.
-    heard_of: std::sync::Mutex<Option<Instant>>,
+    alive_at: std::sync::Mutex<Option<Instant>>,
 }
 
 enum State {
@@ -50,7 +50,7 @@ impl Hold {
             token,
             ttl: claim.ttl(),
             state: Mutex::new(State::Quiet(connection)),
-            heard_of: std::sync::Mutex::default(),
+            alive_at: std::sync::Mutex::default(),
         }
     }
 
@@ -74,8 +74,8 @@ impl Hold {
     }
 
     fn was_alive_within(&self, time: Duration) -> bool {
-        let heard_of = *self.heard_of.lock().unwrap_or_else(PoisonError::into_inner);
-        heard_of.is_some_and(|heard_of| heard_of.elapsed() < time)
+        let alive_at = *self.alive_at.lock().unwrap_or_else(PoisonError::into_inner);
+        alive_at.is_some_and(|alive_at| alive_at.elapsed() < time)
     }
 
     /// Asks the server on this connection whether it is alive. An error says that no answer came in time.
@@ -93,8 +93,8 @@ impl Hold {
         let sent_at = Instant::now();
         match state.answer(deadline).await {
             Ok(keep_alive) => {
-                let heard_of = Some(sent_at).filter(|_| keep_alive == KeepAlive::Holds);
-                *self.heard_of.lock().unwrap_or_else(PoisonError::into_inner) = heard_of;
+                let alive_at = Some(sent_at).filter(|_| keep_alive == KeepAlive::Holds);
+                *self.alive_at.lock().unwrap_or_else(PoisonError::into_inner) = alive_at;
                 Ok(keep_alive)
             }
             Err(_) => Err(rows.server().no_answer(StatementKind::Write)),

@@ -13,8 +13,8 @@ impl Server {
     /// Runs one statement, in a transaction of its own.
     ///
     /// A statement on a connection that was idle and turns out to be dead is sent again on a new one: everything that is
-    /// sent this way may be repeated, as the contract of backends wants it. Not so with [`StatementKind::End`], which after a
-    /// success that was not heard of would find nothing to end.
+    /// sent this way may be repeated, as the contract of backends wants it. A [`StatementKind::End`] is not sent again:
+    /// after a success without an answer it would find nothing to end.
     pub(crate) async fn execute(
         &self,
         class: PoolClass,
@@ -23,7 +23,7 @@ impl Server {
         values: &[Value],
     ) -> Result<Answer> {
         let mut broke = false;
-        let answer = self.execute_twice(class, kind, statement, values, &mut broke).await;
+        let answer = self.execute_or_repeat(class, kind, statement, values, &mut broke).await;
         answer.map_err(|error| match broke && kind == StatementKind::Write {
             true => error.with_kind(ErrorKind::Indeterminate),
             false => error,
@@ -52,12 +52,12 @@ impl Server {
     /// connection that broke: the answer says nothing of it.
     pub(crate) async fn grant(&self, statement: &Statement, values: &[Value]) -> (Result<Answer>, bool) {
         let (class, kind, mut broke) = (PoolClass::Attempt, StatementKind::Write, false);
-        let answer = self.execute_twice(class, kind, statement, values, &mut broke).await;
+        let answer = self.execute_or_repeat(class, kind, statement, values, &mut broke).await;
         (answer, broke)
     }
 
     /// Sets `broke` once an idle connection has, over which the statement was sent.
-    async fn execute_twice(
+    async fn execute_or_repeat(
         &self,
         class: PoolClass,
         kind: StatementKind,
@@ -66,7 +66,7 @@ impl Server {
         broke: &mut bool,
     ) -> Result<Answer> {
         let mut connection = self.connection(class).await?;
-        // Not before there is a connection: what is sent is waited for.
+        // The time to wait for a connection does not count: a statement that was sent has the whole time-out.
         let deadline = Instant::now() + self.target().timeout;
         let mut deadlocks = 0;
         loop {

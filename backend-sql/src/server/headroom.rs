@@ -68,8 +68,7 @@ impl Headroom {
         is_due
     }
 
-    /// Finds it out: a connection to spare, if there is one. It is closed at once, and the connection that is to be kept is open
-    /// before: nothing is waited for while this one is in hand.
+    /// Opens one connection more, if the server has one to spare. The caller closes it at once: no call waits while it is open.
     pub(crate) async fn spare(
         &self,
         dialect: &dyn Dialect,

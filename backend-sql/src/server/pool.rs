@@ -1,7 +1,7 @@
 //! Connections: a few, used by many in turn.
 //!
 //! Not the driver's own pool: that one asks the server whether a connection lives each time it is given back, in a task
-//! of its own, and knows no difference between who asks for a lock and who must keep one.
+//! of its own, and treats attempts and renewals alike.
 //!
 //! A client that is refused a connection closes what it has idle. `headroom.rs` says when an idle connection is kept.
 
@@ -212,7 +212,7 @@ impl Pool {
             .with_help("look whether the server runs there and takes connections")
     }
 
-    /// Nothing was asked yet, so whatever went wrong, nothing was done.
+    /// The error of a connection attempt. No statement was sent, so nothing was done.
     fn not_connected(&self, error: sqlx::Error) -> Error {
         if let sqlx::Error::Configuration(cause) = &error
             && let Some(no_password) = cause.downcast_ref::<Error>()
@@ -259,7 +259,7 @@ impl Connection {
         self.session.idle_since.is_some()
     }
 
-    /// It broke, or does not answer. If it was idle, the others that have been idle for as long are closed too, so that the next
+    /// Closes a connection that broke or does not answer. If it was idle, the others that have been idle for as long are closed too, so that the next
     /// callers do not try them one by one. A connection that has answered since lives: the statement on this one may have been
     /// slow.
     pub(crate) fn found_dead(self) {
@@ -270,7 +270,7 @@ impl Connection {
         }
     }
 
-    /// Nothing is under way on it, and no transaction is open.
+    /// Makes a connection idle. No statement is under way on it, and no transaction is open.
     pub(crate) fn give_back(self) {
         let Self { mut session, pool, _permits } = self;
         if !session.is_for_holds {
@@ -283,7 +283,7 @@ impl Connection {
             drop(tokio::spawn(async move { timeout(GOODBYE_WITHIN, session.link.close()).await }));
             return;
         }
-        // Before the permit, which lets the next one take it.
+        // The session is idle before the permit is free: the next caller finds it.
         session.idle_since = Some(Instant::now());
         pool.idle().push(session);
         if is_check_due {

@@ -5,7 +5,7 @@
 #![allow(clippy::print_stdout, reason = "an example talks")]
 
 use futures_util::TryStreamExt;
-use leasehold::{DistributedLockExt, Result};
+use leasehold::{DistributedLockExt, FencingToken, Result};
 use std::time::Duration;
 
 #[tokio::main]
@@ -15,7 +15,7 @@ async fn main() -> Result<()> {
     let candidate = async |name: &str| {
         // Dropped if the leadership is lost, and then begun anew in a later term.
         let work = |leader: leasehold::Lease| async move {
-            println!("{name} leads in term {}", leader.token().map_or(0, u64::from));
+            println!("{name} leads in term {}", leader.token().map_or(0, FencingToken::get));
             tokio::time::sleep(Duration::from_millis(1500)).await;
         };
         locks.elect("scheduler")?.lead(work).await

@@ -87,9 +87,6 @@
 //!   failed renewals are events of `tracing` with the target `leasehold`
 //! * to write a backend: [`backend`], [`Registry::register`]
 
-#[cfg(feature = "bench")]
-#[doc(hidden)]
-pub mod bench;
 #[cfg(feature = "blocking")]
 pub mod blocking;
 mod config;

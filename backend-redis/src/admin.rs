@@ -4,7 +4,7 @@ use crate::connection::Link;
 use crate::keys::Keys;
 use crate::{reply, scripts, trial};
 use async_trait::async_trait;
-use futures_util::stream::{self, StreamExt};
+use futures_util::stream::{self, StreamExt, TryStreamExt};
 use leasehold_core::{
     ErrorKind, FencingToken, Finding, LockAdmin, LockName, LockStatus, OwnerId, Result, Severity, Waiter,
 };
@@ -13,8 +13,8 @@ use std::sync::Arc;
 
 /// How many keys the server looks at for one answer to `SCAN`; it answers nobody else meanwhile.
 const SCAN_COUNT: u32 = 1000;
-/// How many locks are asked about at once.
-const INSPECT_AT_ONCE: usize = 256;
+/// How many names are asked about at once.
+const NAMES_AT_ONCE: usize = 256;
 
 #[async_trait]
 impl LockAdmin for RedisBackend {
@@ -63,6 +63,15 @@ impl LockAdmin for RedisBackend {
         None
     }
 
+    async fn forget(&self, names: &[LockName]) -> Result<()> {
+        let delete = |name: LockName| async move {
+            let keys = self.keys.of(&name);
+            let link = self.servers.link(keys.lock()).await?;
+            link.command(redis::cmd("DEL").arg(&keys.all())).await.map(drop)
+        };
+        stream::iter(names.to_vec()).map(Ok).try_for_each_concurrent(NAMES_AT_ONCE, delete).await
+    }
+
     async fn check(&self) -> Result<Vec<Finding>> {
         let mut findings = check::check(self, &self.keys.of(&unused_name()?)).await?;
         // An error names its cause better than a trial does.
@@ -73,15 +82,6 @@ impl LockAdmin for RedisBackend {
             findings.extend(tried.into_iter().filter(|finding| !(is_known && is_told(finding))));
         }
         Ok(findings)
-    }
-}
-
-impl RedisBackend {
-    /// Deletes all that is stored of a name.
-    pub(crate) async fn forget(&self, name: &LockName) -> Result<()> {
-        let keys = self.keys.of(name);
-        let link = self.servers.link(keys.lock()).await?;
-        link.command(redis::cmd("DEL").arg(&keys.all())).await.map(drop)
     }
 }
 
@@ -97,7 +97,7 @@ pub(crate) async fn inspect_ours(
     names: BTreeSet<LockName>,
 ) -> Result<Vec<LockStatus>> {
     let inspect = |name| async move { admin.inspect(&name).await };
-    let mut inspected = stream::iter(names).map(inspect).buffered(INSPECT_AT_ONCE);
+    let mut inspected = stream::iter(names).map(inspect).buffered(NAMES_AT_ONCE);
     let mut held = Vec::new();
     while let Some(holds) = inspected.next().await {
         match holds {

@@ -77,9 +77,6 @@
 //! * In a directory in which everyone may make files, safety from somebody who makes a side file in the very moment between
 //!   our look and SQLite's: use a directory of your own.
 
-#[cfg(all(feature = "bench", feature = "_store"))]
-#[doc(hidden)]
-pub mod bench;
 mod fenced;
 #[cfg(feature = "_server")]
 mod for_update;

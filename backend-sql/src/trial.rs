@@ -1,7 +1,9 @@
 //! A trial lock, on a name that nobody else uses: what `check` does when no setting is known to be in the way.
 
 use leasehold_core::trial::{Failure, failed, finding, release, renew};
-use leasehold_core::{Attempt, Claim, Finding, HolderInfo, LockBackend, LockName, OwnerId, Result, Severity};
+use leasehold_core::{
+    Attempt, Claim, Finding, HolderInfo, LockAdmin, LockBackend, LockName, OwnerId, Result, Severity,
+};
 use std::time::Duration;
 use tokio::time::{Instant, sleep};
 
@@ -11,12 +13,11 @@ const NAME: &str = "leasehold/check";
 const TTL: Duration = Duration::from_secs(5);
 const AGAIN_AFTER: Duration = Duration::from_millis(100);
 
-/// Adds what a trial finds, unless an error is known already: that names its cause better than a trial does. `forget` removes
-/// what the trial has left.
+/// Adds what a trial finds, unless an error is known already: that names its cause better than a trial does.
 pub(crate) async fn after(
     mut findings: Vec<Finding>,
     backend: &dyn LockBackend,
-    forget: impl AsyncFnOnce(&LockName) -> Result<()>,
+    admin: &dyn LockAdmin,
 ) -> Result<Vec<Finding>> {
     if findings.iter().any(|finding| finding.severity == Severity::Error) {
         return Ok(findings);
@@ -31,7 +32,7 @@ pub(crate) async fn after(
         }
     }
     // Without the right to delete, the row stays for the next trial.
-    let _ = forget(&name).await;
+    let _ = admin.forget(&[name]).await;
     findings.extend(tried.err().map(finding));
     Ok(findings)
 }

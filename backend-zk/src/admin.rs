@@ -110,6 +110,24 @@ impl LockAdmin for ZooKeeperBackend {
         Some(self.parents.in_words(self.names.base()))
     }
 
+    /// Deletes their directories. The server would do it itself, some time later.
+    async fn forget(&self, names: &[LockName]) -> Result<()> {
+        for names in names.chunks(AT_ONCE) {
+            let turn = self.turn_to_look().await?;
+            let deleted = names.iter().map(|name| {
+                let (turn, directory) = (&turn, self.names.directory_of(name));
+                async move {
+                    match turn.delete(&directory).await {
+                        Ok(()) | Err(Trouble::NoNode | Trouble::NotEmpty) => Ok(()),
+                        Err(trouble) => Err(trouble.into_error()),
+                    }
+                }
+            });
+            try_join_all(deleted).await?;
+        }
+        Ok(())
+    }
+
     async fn check(&self) -> Result<Vec<Finding>> {
         check::check(self).await
     }

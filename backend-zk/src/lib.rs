@@ -97,9 +97,6 @@ mod acl;
 mod admin;
 mod backend;
 mod bell;
-#[cfg(feature = "bench")]
-#[doc(hidden)]
-pub mod bench;
 mod check;
 mod contenders;
 mod crowd;

@@ -60,6 +60,13 @@ pub trait LockAdmin: Debug + Send + Sync {
         Purge::check_idle(idle).map(|()| None)
     }
 
+    /// Deletes what is kept of names that no client uses, now or later, such as those of a test: their last tokens too, and on
+    /// some stores a hold. A name that is used nevertheless may be granted twice, and with a smaller token. A store that keeps
+    /// nothing of a free name, or for a limited time alone, may do nothing.
+    async fn forget(&self, _names: &[LockName]) -> Result<()> {
+        Ok(())
+    }
+
     /// Looks for settings, versions and permissions that weaken the promises. Changes nothing but a trial lock of its own.
     async fn check(&self) -> Result<Vec<Finding>>;
 }

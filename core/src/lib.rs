@@ -38,9 +38,6 @@
 
 mod admin;
 mod backend;
-#[cfg(feature = "bench")]
-#[doc(hidden)]
-pub mod bench;
 mod claim;
 mod client;
 mod clock;

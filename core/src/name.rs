@@ -1,5 +1,5 @@
 use crate::{Error, Result};
-use serde::{Deserialize, Deserializer, Serialize, Serializer, de};
+use serde::{Deserialize, Serialize, Serializer};
 use std::borrow::Cow;
 use std::fmt;
 use std::str::FromStr;
@@ -11,7 +11,8 @@ use std::sync::Arc;
 /// the decomposed form of an accented letter. Nothing is normalised, shortened or hashed.
 ///
 /// Names that end in `::gate`, or in `::slot:` and a number, are the locks that a [`Semaphore`](crate::Semaphore) is made of.
-#[derive(Clone, PartialEq, Eq, PartialOrd, Ord, Hash)]
+#[derive(Clone, PartialEq, Eq, PartialOrd, Ord, Hash, Deserialize)]
+#[serde(try_from = "String")]
 pub struct LockName(Arc<str>);
 
 impl LockName {
@@ -112,37 +113,19 @@ impl<N: TryInto<LockName, Error: Into<Error>> + Send> IntoLockName for N {
     }
 }
 
-impl TryFrom<&str> for LockName {
-    type Error = Error;
+macro_rules! name_of_text {
+    ($($text:ty),*) => {$(
+        impl TryFrom<$text> for LockName {
+            type Error = Error;
 
-    fn try_from(name: &str) -> Result<Self> {
-        Self::new(name)
-    }
+            fn try_from(name: $text) -> Result<Self> {
+                Self::new(name)
+            }
+        }
+    )*};
 }
 
-impl TryFrom<String> for LockName {
-    type Error = Error;
-
-    fn try_from(name: String) -> Result<Self> {
-        Self::new(name)
-    }
-}
-
-impl TryFrom<&String> for LockName {
-    type Error = Error;
-
-    fn try_from(name: &String) -> Result<Self> {
-        Self::new(name)
-    }
-}
-
-impl TryFrom<Cow<'_, str>> for LockName {
-    type Error = Error;
-
-    fn try_from(name: Cow<'_, str>) -> Result<Self> {
-        Self::new(name)
-    }
-}
+name_of_text!(&str, String, &String, Cow<'_, str>);
 
 impl FromStr for LockName {
     type Err = Error;
@@ -167,14 +150,6 @@ impl PartialEq<str> for LockName {
 impl PartialEq<&str> for LockName {
     fn eq(&self, name: &&str) -> bool {
         self.as_str() == *name
-    }
-}
-
-/// Checked as [`LockName::new`] does.
-impl<'de> Deserialize<'de> for LockName {
-    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
-        let name = Cow::<'de, str>::deserialize(deserializer)?;
-        Self::new(name).map_err(de::Error::custom)
     }
 }
 

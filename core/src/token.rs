@@ -35,12 +35,6 @@ impl FencingToken {
     }
 }
 
-impl From<FencingToken> for u64 {
-    fn from(token: FencingToken) -> Self {
-        token.0
-    }
-}
-
 /// For columns of SQL, which have no unsigned numbers. Saturates; no backend of this workspace gives a token above `i64::MAX`.
 impl From<FencingToken> for i64 {
     fn from(token: FencingToken) -> Self {

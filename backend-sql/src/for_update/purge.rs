@@ -27,10 +27,14 @@ impl HeldRow {
         }
     }
 
-    /// Deletes the rows of a name if nobody holds it.
-    pub(super) async fn forget_name(&self, name: &LockName) -> Result<()> {
-        let (name, _) = self.rows.range(name.as_str());
-        self.rows.forget(&Statements::of(&self.rows), &name, &Value::int(0), Purge::Delete).await.map(drop)
+    /// Deletes the rows of names that are not held.
+    pub(super) async fn forget_names(&self, names: &[LockName]) -> Result<()> {
+        let statements = Statements::of(&self.rows);
+        for name in names {
+            let (name, _) = self.rows.range(name.as_str());
+            self.rows.forget(&statements, &name, &Value::int(0), Purge::Delete).await?;
+        }
+        Ok(())
     }
 }
 

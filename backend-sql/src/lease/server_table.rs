@@ -272,8 +272,12 @@ impl LeaseTable for ServerTable {
         Ok(true)
     }
 
-    async fn forget(&self, name: &LockName) -> Result<()> {
-        self.forget_idle(&[&Value::bytes(self.stored(name))], Duration::ZERO).await.map(drop)
+    async fn forget(&self, names: &[LockName]) -> Result<()> {
+        for names in names.chunks(MOST) {
+            let names: Vec<Value> = names.iter().map(|name| Value::bytes(self.stored(name))).collect();
+            self.forget_idle(&names.iter().collect::<Vec<_>>(), Duration::ZERO).await?;
+        }
+        Ok(())
     }
 
     async fn close(&self) {

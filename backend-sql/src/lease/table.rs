@@ -63,8 +63,8 @@ pub(crate) trait LeaseTable: ReaderTable + fmt::Debug {
     /// True if the table is there. A look must not make it.
     async fn is_there(&self) -> Result<bool>;
 
-    /// Deletes the row of a name if nobody holds it.
-    async fn forget(&self, name: &LockName) -> Result<()>;
+    /// Deletes the rows of names that are not held.
+    async fn forget(&self, names: &[LockName]) -> Result<()>;
 
     /// Closes the connections, after the calls that were made before.
     async fn close(&self);

@@ -57,7 +57,7 @@ impl LeaseTable for Silent {
         unreachable!()
     }
 
-    async fn forget(&self, _: &LockName) -> Result<()> {
+    async fn forget(&self, _: &[LockName]) -> Result<()> {
         unreachable!()
     }
 

@@ -35,7 +35,7 @@ mod tests;
 #[cfg(feature = "tls")]
 mod tls;
 
-#[cfg(any(feature = "postgres", feature = "bench"))]
+#[cfg(feature = "postgres")]
 pub(crate) use dialect::Releases;
 pub(crate) use dialect::{Dialect, ErrorClass, ForUpdate, Leases, Link, Texts};
 pub(crate) use failure::StatementKind;

@@ -19,8 +19,8 @@ use tokio::sync::mpsc::{UnboundedReceiver, UnboundedSender, unbounded_channel};
 use tokio::sync::oneshot;
 
 /// For one claim alone, at two thirds of the cost of a statement for many.
-pub(super) const ACQUIRE_ONE: &str = include_str!("acquire_one.sql");
-pub(super) const RELEASE_ONE: &str = include_str!("release_one.sql");
+const ACQUIRE_ONE: &str = include_str!("acquire_one.sql");
+const RELEASE_ONE: &str = include_str!("release_one.sql");
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Kind {
@@ -122,7 +122,7 @@ impl Shared {
         changed.map(Arc::new).map_err(|error| self.unreadable(error))
     }
 
-    pub(super) fn change_one(&self, statement: &str, (claim, time): &Change, unix_now: i64) -> Query {
+    fn change_one(&self, statement: &str, (claim, time): &Change, unix_now: i64) -> Query {
         let now = self.clock.now();
         let query = self.query(statement).bind(self.stored_name(claim.name()));
         let query = query.bind(claim.owner().to_bytes().to_vec());

@@ -18,8 +18,6 @@
 //! could leave open.
 
 mod batch;
-#[cfg(feature = "bench")]
-pub(crate) mod bench;
 mod check;
 mod connection;
 mod create_file;
@@ -42,7 +40,7 @@ mod worker;
 use crate::lease::{Granting, LeaseTable, Row};
 use crate::names::range;
 use async_trait::async_trait;
-use batch::{Batch, Kind};
+use batch::{Batch, Kind, hex};
 use connection::Query;
 use host_clock::{HostClock, micros};
 use leasehold_core::{
@@ -218,7 +216,7 @@ impl LeaseTable for Table {
         let (mut first, end) = range(self.namespace().stored(""));
         let mut purged = 0;
         while let Some(last) = self.last_of_some(&first, &end).await? {
-            let next = next_name(&last);
+            let next = [last.as_slice(), &[0]].concat();
             purged += self.purge_some(first, next.clone(), idle, purge).await?;
             first = next;
         }
@@ -260,10 +258,12 @@ impl LeaseTable for Table {
         Ok(self.journal_mode().await?.is_some())
     }
 
-    async fn forget(&self, name: &LockName) -> Result<()> {
-        let name = self.shared.stored_name(name);
-        let next = next_name(&name);
-        self.purge_some(name, next, Duration::ZERO, Purge::Delete).await.map(drop)
+    async fn forget(&self, names: &[LockName]) -> Result<()> {
+        let names: Vec<String> = names.iter().map(|name| hex(&self.shared.stored_name(name))).collect();
+        let (shared, names) = (self.shared.clone(), serde_json::json!(names).to_string());
+        let query =
+            move || shared.query(include_str!("forget.sql")).bind(names.clone()).bind(shared.clock.now().0);
+        self.writer.run(query).await.map(drop)
     }
 
     fn semantics(&self) -> Semantics {
@@ -293,9 +293,4 @@ impl Shared {
     fn unreadable(&self, error: sqlx::Error) -> Error {
         self.options.failure(error, ErrorKind::Unavailable)
     }
-}
-
-/// The smallest name that is larger.
-fn next_name(name: &[u8]) -> Vec<u8> {
-    [name, &[0]].concat()
 }

@@ -358,17 +358,17 @@ fn call_without_a_runtime_is_misconfigured() {
     assert_eq!(error.to_string(), "using a store needs a Tokio runtime, and there is none here");
 }
 
-#[cfg(feature = "bench")]
 #[tokio::test]
-async fn yardstick_pair_leaves_a_row_until_it_is_forgotten() {
-    use leasehold_core::bench::Yardstick as _;
+async fn free_rows_are_forgotten_and_held_ones_are_kept() {
     let store = Store::new();
-    let raw = bench::Raw::new(&store.url(), &Namespace::default()).unwrap();
-    let (table, name) = (store.table_now(), LockName::new("a").unwrap());
-    raw.raw_pair(&name).await.unwrap();
-    assert!(table.look(&name).await.unwrap().is_some());
-    raw.forget(std::slice::from_ref(&name)).await.unwrap();
-    assert!(table.look(&name).await.unwrap().is_none());
+    let (table, [free, held]) = (store.table_now(), [claim("free"), claim("held")]);
+    for claim in [&free, &held] {
+        table.grant(claim).await.unwrap();
+    }
+    table.release(&free, Duration::ZERO).await.unwrap();
+    table.forget(&[free.name().clone(), held.name().clone()]).await.unwrap();
+    assert!(table.look(free.name()).await.unwrap().is_none());
+    assert!(table.look(held.name()).await.unwrap().is_some());
 }
 
 async fn poll_once<F: Future + ?Sized>(future: &mut Pin<&mut F>) {

@@ -27,5 +27,3 @@ mod time;
 mod tokens;
 mod triggers;
 mod waking;
-#[cfg(feature = "bench")]
-mod yardstick;

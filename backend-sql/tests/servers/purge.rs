@@ -74,6 +74,28 @@ async fn purge_of_idle_names_repeats_no_token() {
 }
 
 #[tokio::test]
+async fn free_names_are_forgotten_and_held_ones_are_kept() {
+    for server in both().await {
+        let_delete(&server).await;
+        for mode in MODES {
+            let backend = server.backend(&format!("mode={mode}"));
+            let (free, held) = (claim("free"), claim("held"));
+            granted(&backend, &free).await;
+            granted(&backend, &held).await;
+            backend.release(&free, Duration::ZERO).await.unwrap();
+            backend.admin().unwrap().forget(&[free.name().clone(), held.name().clone()]).await.unwrap();
+            let left = server.number(&format!("SELECT count(*) FROM {}", table(mode))).await;
+            assert_eq!(left, 1, "{mode}");
+            assert_eq!(backend.renew(std::slice::from_ref(&held)).await.remove(0).unwrap(), Renewal::Renewed);
+            backend.close().await.unwrap();
+            for table in ["leasehold", "leasehold_held", "leasehold_held_rows"] {
+                server.run(&format!("DELETE FROM {table}")).await;
+            }
+        }
+    }
+}
+
+#[tokio::test]
 async fn a_holder_goes_on_while_hundreds_of_names_are_forgotten() {
     for server in both().await {
         let_delete(&server).await;

@@ -52,12 +52,6 @@ impl Turn {
         timeout(self.limit / 8, answer).await.ok()
     }
 
-    /// What the requests are sent by, for who wants no deadline around them.
-    #[cfg(feature = "bench")]
-    pub(crate) fn bare(&self) -> &Client {
-        &self.client
-    }
-
     /// Creates a node of the queue, whose name it answers.
     pub(crate) async fn stand(
         &self,

@@ -120,3 +120,16 @@ async fn init_makes_the_directory_and_changes_nothing_the_second_time() {
     backend.init().await.unwrap();
     assert_eq!(Look::at(&server).await.children("/a").await, ["b"]);
 }
+
+#[tokio::test]
+async fn free_names_are_forgotten_and_held_ones_are_kept() {
+    let server = server();
+    let backend = backend(&server.url());
+    let (free, held) = (claim("free"), claim("held"));
+    for claim in [&free, &held] {
+        hold(&backend, claim).await;
+    }
+    release(&backend, &free).await;
+    backend.forget(&[free.name().clone(), held.name().clone()]).await.unwrap();
+    assert_eq!(Look::at(&server).await.children("/leasehold").await, ["held"]);
+}

@@ -74,12 +74,8 @@ impl Cleanup {
             let Err(error) = self.try_release().await else { return };
             if self.is_over || is_lease && self.context.clock.now() >= lease_ends_at {
                 self.finish(true);
-                let name = self.claim.name();
-                return self.context.events.tell(&Event::ReleaseUnconfirmed {
-                    name,
-                    mode: self.claim.mode(),
-                    error: &error,
-                });
+                let (name, mode) = (self.claim.name(), self.claim.mode());
+                return self.context.events.tell(&Event::ReleaseUnconfirmed { name, mode, error: &error });
             }
             tokio::time::sleep(pause).await;
             pause = (pause * 2).min(LONGEST_PAUSE);

@@ -9,9 +9,9 @@ use super::tally::Tally;
 use super::target::Target;
 use super::trouble::{Trouble, instead, out_of_turn};
 use crate::lab::progress::Progress;
+use crate::lab::yardstick::{ByHand, Counters, Yardstick};
 use crate::report::Failure;
 use leasehold::LockName;
-use leasehold::bench::{ByHand, Counters, Yardstick};
 use std::sync::Arc;
 use std::time::Duration;
 

@@ -47,6 +47,7 @@ use crate::lab::result_file::{can_be_written, write_result};
 use crate::lab::yardstick::yardstick;
 use crate::report::{Console, Failure, print_json, timestamp};
 use crate::run::signals::Signals;
+use leasehold::DistributedLock;
 use leasehold::{Error, ErrorKind};
 use measure::Measurement;
 use report::{Machine, Report, SCHEMA, StoreReport};
@@ -141,13 +142,14 @@ pub(crate) async fn measure(
         Ok(measured) => measured.map(Outcome::Measured),
         Err(signal) => Ok(Outcome::Interrupted(signal)),
     };
-    let Measurement { workers, names, yardstick, .. } = measurement;
+    let Measurement { workers, names, .. } = measurement;
     for worker in workers {
         worker.end().await;
     }
     // Only now: nobody holds any of them any more. One name alone was never acquired: the store could not be reached.
-    if let Some(yardstick) = yardstick.filter(|_| names.len() > 1 && !target.ends_with_us())
-        && let Err(error) = yardstick.forget(&names).await
+    let admin = target.store.locks.admin().filter(|_| names.len() > 1 && !target.ends_with_us());
+    if let Some(admin) = admin
+        && let Err(error) = admin.forget(&names).await
     {
         console.warn(format_args!("not deleted: what locks below {seed:?} have left: {error}"), error.help());
     }

@@ -2,8 +2,8 @@
 
 use super::job::{Counts, Moment, Pairs, Way, Window, histogram};
 use super::worker::options;
+use crate::lab::yardstick::Yardstick;
 use hdrhistogram::Histogram;
-use leasehold::bench::Yardstick;
 use leasehold::client::LockClient;
 use leasehold::{DistributedLockExt, Error, ErrorKind, LockName, Result};
 use std::sync::{Arc, Mutex, PoisonError};

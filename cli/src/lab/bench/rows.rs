@@ -7,8 +7,8 @@ use super::report::HeldReport;
 use super::stats::Round;
 use super::tally::Tally;
 use super::trouble::{Trouble, instead};
+use crate::lab::yardstick::{ByHand, Counters};
 use crate::report::Failure;
-use leasehold::bench::{ByHand, Counters};
 use std::time::Duration;
 
 /// How long names are held at least.

@@ -4,8 +4,8 @@ use super::job::{Pairs, Way, Window, histogram};
 use super::plan::Row;
 use super::report::HeldReport;
 use super::stats::{Passes, Round};
+use crate::lab::yardstick::Counters;
 use hdrhistogram::Histogram;
-use leasehold::bench::Counters;
 
 /// One row, pass after pass. Latencies are in nanoseconds, of all passes together.
 #[derive(Clone, Debug)]

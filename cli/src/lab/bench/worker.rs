@@ -6,10 +6,10 @@ use super::pairs::{Pace, Shared, Taker, take_turns, unmeasured};
 use super::usage::{cpu_seconds, resident_bytes};
 use crate::args::Common;
 use crate::exit::Code;
+use crate::lab::yardstick::Yardstick;
 use crate::lab::yardstick::yardstick;
 use crate::report::{Console, Failure, in_one_line};
 use crate::store::{Store, sources};
-use leasehold::bench::Yardstick;
 use leasehold::client::LockClient;
 use leasehold::{
     AcquireOptions, DistributedLock, DistributedLockExt, Error, ErrorKind, Health, LockGuard, LockName,

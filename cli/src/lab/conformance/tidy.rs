@@ -1,5 +1,4 @@
 use super::given::{Given, probed};
-use crate::lab::yardstick::yardstick;
 use crate::report::{Console, Failure};
 use leasehold::admin::LockAdmin;
 use leasehold::{DistributedLock, Error, ErrorKind, LockName};
@@ -19,12 +18,12 @@ pub(crate) async fn tidy(
 ) -> Result<(), Failure> {
     let store = given.open(console).await?;
     match store.locks.admin() {
-        Some(admin) => end_all(admin, root, &given.options().of_store()).await?,
+        Some(admin) => {
+            end_all(admin, root, &given.options().of_store()).await?;
+            admin.forget(names).await?;
+            admin.forget(&[probed(root)?]).await?;
+        }
         None => console.note("the store cannot list its locks: what is left of them ends with its lease"),
-    }
-    if let Some(below) = yardstick(&store.config)? {
-        below.forget(names).await?;
-        below.forget(&[probed(root)?]).await?;
     }
     Ok(store.locks.close().await?)
 }

@@ -1,17 +1,17 @@
-//! Stores without a lock library over them: the baseline of a measurement. They also delete what free locks have left.
+//! Redis and Valkey, by two small scripts.
 
+use super::{ByHand, Counters, Yardstick, broken, unexpected};
 use async_trait::async_trait;
 use leasehold::backend::OwnerId;
-use leasehold::bench::{ByHand, Counters, Yardstick};
-use leasehold::{Config, Error, ErrorKind, LockName, Result};
+use leasehold::{Config, LockName, Result};
 use redis::aio::MultiplexedConnection;
 use redis::{
-    AsyncConnectionConfig, Client, Cmd, ConnectionAddr, InfoDict, IntoConnectionInfo, ProtocolVersion,
-    PushInfo, PushKind, RedisConnectionInfo, RedisError, Script, Value,
+    AsyncConnectionConfig, Client, ConnectionAddr, InfoDict, IntoConnectionInfo, ProtocolVersion, PushInfo,
+    PushKind, RedisConnectionInfo, RedisError, Script, Value,
 };
 use secrecy::ExposeSecret;
 use std::collections::HashMap;
-use std::sync::{Arc, LazyLock};
+use std::sync::LazyLock;
 use std::time::{Duration, Instant};
 use tokio::sync::mpsc::{UnboundedReceiver, unbounded_channel};
 use tokio::sync::{Mutex, OnceCell};
@@ -39,20 +39,9 @@ static RELEASE_AND_PUBLISH: Digested = LazyLock::new(|| {
          return redis.call('PUBLISH', ARGV[2], 'free') end return 0",
     )
 });
-/// Names that are forgotten by one command.
-const FORGET_AT_ONCE: usize = 128;
-
-/// The configured store itself; `None` if it has no baseline. Opens nothing.
-pub(super) fn yardstick(config: &Config) -> Result<Option<Arc<dyn Yardstick>>> {
-    match config.url().scheme() {
-        "redis" | "valkey" => Ok(Some(Arc::new(RedisServer::new(config)?))),
-        _ => leasehold::bench::yardstick(config),
-    }
-}
-
-/// A Redis or Valkey over plain connections of the crate `redis`, with no time limit and no retry.
+/// A server, by connections with no time limit.
 #[derive(Debug)]
-struct RedisServer {
+pub(super) struct RedisServer {
     config: Config,
     owner: String,
     requests: OnceCell<MultiplexedConnection>,
@@ -61,7 +50,7 @@ struct RedisServer {
 }
 
 impl RedisServer {
-    fn new(config: &Config) -> Result<Self> {
+    pub(super) fn new(config: &Config) -> Result<Self> {
         let (owner, requests, listener) = (OwnerId::random()?.to_hex(), OnceCell::new(), OnceCell::new());
         Ok(Self { config: config.clone(), owner, requests, listener })
     }
@@ -189,19 +178,6 @@ impl Yardstick for RedisServer {
             Err(error) => Err(broken(error)),
         }
     }
-
-    async fn forget(&self, names: &[LockName]) -> Result<()> {
-        let mut requests = self.requests().await?;
-        for some in names.chunks(FORGET_AT_ONCE) {
-            let mut delete = Cmd::new();
-            delete.arg("DEL");
-            for name in some {
-                delete.arg(&keys(self.prefix(), name));
-            }
-            delete.query_async::<()>(&mut requests).await.map_err(broken)?;
-        }
-        Ok(())
-    }
 }
 
 /// All keys of a lock, as `docs/redis.md` has them; the lock first, its last token third.
@@ -223,25 +199,9 @@ fn read_counters(info: &InfoDict) -> Option<Counters> {
     Some(Counters { commands: info.get("total_commands_processed")?, bytes })
 }
 
-fn broken(error: RedisError) -> Error {
-    unexpected("the connection broke").with_source(error)
-}
-
-fn unexpected(what: impl Into<String>) -> Error {
-    Error::new(ErrorKind::Unavailable, what.into())
-        .with_help("measure again; no other program may use these names")
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
-
-    #[test]
-    fn server_and_file_have_a_yardstick() {
-        for url in ["redis://localhost", "sqlite:locks.db"] {
-            assert!(yardstick(&Config::new(url).unwrap()).unwrap().is_some(), "{url}");
-        }
-    }
 
     #[test]
     fn counters_are_read_from_the_servers_own_words() {

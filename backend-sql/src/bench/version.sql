@@ -1,2 +1,0 @@
--- answers: text
-SELECT version();

@@ -6,7 +6,7 @@ use crate::keys::{Keys, LockKeys};
 use crate::reply::{self, Acquired};
 use crate::scripts;
 use crate::semantics::semantics;
-use crate::servers::{SINGLE, Servers};
+use crate::servers::{SINGLE, Servers, renewal_of};
 use crate::target::{Deployment, Replicas};
 use crate::topology::cluster::Slot;
 use crate::waiters::WaiterRegistry;
@@ -109,21 +109,21 @@ impl LockBackend for RedisBackend {
     /// Renews claims in as few requests as is fair to others. The claims of one request are of one
     /// mode, and lie in one slot, where there are slots.
     async fn renew(&self, claims: &[Claim]) -> Vec<Result<Renewal>> {
-        let mut groups: BTreeMap<(bool, Option<Slot>), Vec<usize>> = BTreeMap::new();
-        let keys: Vec<LockKeys> = claims.iter().map(|claim| self.keys.of(claim.name())).collect();
-        for (index, keys) in keys.iter().enumerate() {
-            let slot = self.servers.is_cluster().then(|| Slot::of(keys.lock()));
-            groups.entry((claims[index].mode().is_shared(), slot)).or_default().push(index);
+        let mut groups: BTreeMap<(bool, Option<Slot>), Vec<(usize, &Claim)>> = BTreeMap::new();
+        for (index, claim) in claims.iter().enumerate() {
+            let slot = self.servers.is_cluster().then(|| Slot::of(self.keys.of(claim.name()).lock()));
+            groups.entry((claim.mode().is_shared(), slot)).or_default().push((index, claim));
         }
-        let requests = groups.values().flat_map(|indices| indices.chunks(MAX_CLAIMS_PER_RENEWAL));
-        let renewed = join_all(requests.map(async |indices| {
-            let claims: Vec<_> = indices.iter().map(|index| (&claims[*index], &keys[*index])).collect();
+        let requests = groups.values().flat_map(|group| group.chunks(MAX_CLAIMS_PER_RENEWAL));
+        let renewed = join_all(requests.map(async |request| {
+            let (indices, claims): (Vec<_>, Vec<_>) = request.iter().copied().unzip();
             let renewed = self.renew_together(&claims, ConfirmKind::Renewal).await;
-            indices.iter().copied().zip(renewed)
+            indices.into_iter().zip(renewed)
         }));
-        let renewals: BTreeMap<usize, _> = renewed.await.into_iter().flatten().collect();
+        let mut renewals: Vec<_> = renewed.await.into_iter().flatten().collect();
+        renewals.sort_by_key(|(index, _)| *index);
         let count_on = |(renewal, replicas): (Renewal, Option<_>)| self.count_on(renewal, replicas.as_ref());
-        renewals.into_values().map(|renewed| renewed.map(count_on)).collect()
+        renewals.into_iter().map(|(_, renewed)| renewed.map(count_on)).collect()
     }
 
     fn renewal_group(&self, claim: &Claim) -> u64 {
@@ -222,8 +222,7 @@ impl RedisBackend {
     ///
     /// A grant that is not confirmed is an unknown outcome: the owner asks again, or releases it.
     async fn confirm(&self, claim: &Claim, token: FencingToken, replicas: Replicas) -> Result<Attempt> {
-        let keys = self.keys.of(claim.name());
-        let renewed = self.renew_together(&[(claim, &keys)], ConfirmKind::Grant).await.pop();
+        let renewed = self.renew_together(&[claim], ConfirmKind::Grant).await.pop();
         let (renewal, count) =
             renewed.unwrap_or_else(|| Err(reply::not_understood())).map_err(not_confirmed)?;
         if renewal != Renewal::Renewed {
@@ -239,14 +238,13 @@ impl RedisBackend {
     /// Renews claims in one request. With each answer, how many replicas have what was written, where they are asked.
     async fn renew_together(
         &self,
-        claims: &[(&Claim, &LockKeys)],
+        claims: &[&Claim],
         kind: ConfirmKind,
     ) -> Vec<Result<(Renewal, Option<Result<u32>>)>> {
-        let args = |claim: &Claim| vec![claim.owner().to_hex(), claim.ttl_millis().to_string()];
-        let requests: Vec<_> = claims.iter().map(|(claim, keys)| ((*keys).clone(), args(claim))).collect();
-        let shortest = claims.iter().map(|(claim, _)| claim.ttl()).min().unwrap_or_default();
+        let requests: Vec<_> = claims.iter().map(|claim| renewal_of(claim, &self.keys)).collect();
+        let shortest = claims.iter().map(|claim| claim.ttl()).min().unwrap_or_default();
         let confirm = self.replicas.map(|replicas| (replicas.for_lease(shortest), kind));
-        let are_shared = claims.first().is_some_and(|(claim, _)| claim.mode().is_shared());
+        let are_shared = claims.first().is_some_and(|claim| claim.mode().is_shared());
         let script = if are_shared { &scripts::RENEW_SHARED } else { &scripts::RENEW };
         let answers = self.servers.run_each(script, &[], &requests, confirm).await;
         let renewal = |answer: Result<_>| {

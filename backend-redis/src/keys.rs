@@ -31,21 +31,21 @@ pub(crate) struct Keys {
     before_companion: String,
 }
 
-/// The keys of one name, in the order in which the scripts want them: lock, holder, owners, token, queue, shared.
-#[derive(Clone, Debug)]
-pub(crate) struct LockKeys([String; 6]);
+/// The keys of one name in one text, in the order in which the scripts want them: lock, holder, owners, token, queue, shared.
+#[derive(Debug)]
+pub(crate) struct LockKeys {
+    text: String,
+    ends: [usize; 6],
+}
 
 impl LockKeys {
     pub(crate) fn all(&self) -> [&str; 6] {
-        self.0.each_ref().map(String::as_str)
+        let mut start = 0;
+        self.ends.map(|end| &self.text[std::mem::replace(&mut start, end)..end])
     }
 
     pub(crate) fn lock(&self) -> &str {
-        &self.0[0]
-    }
-
-    pub(crate) fn holder(&self) -> &str {
-        &self.0[1]
+        self.all()[0]
     }
 }
 
@@ -64,9 +64,14 @@ impl Keys {
 
     pub(crate) fn of(&self, name: &LockName) -> LockKeys {
         let name = encode(name.as_str());
-        let companion = |kind| [&*self.before_companion, &*name, kind].concat();
+        let companion = |kind| [&*self.before_companion, &*name, kind];
         let [holder, owners, token, queue, shared] = [HOLDER, OWNERS, TOKEN, QUEUE, SHARED].map(companion);
-        LockKeys([[&*self.prefix, &*name].concat(), holder, owners, token, queue, shared])
+        let mut text = String::with_capacity(256);
+        let ends = [[&*self.prefix, &*name, ""], holder, owners, token, queue, shared].map(|parts| {
+            text.extend(parts);
+            text.len()
+        });
+        LockKeys { text, ends }
     }
 
     /// The channel on which the waiters of this client hear of their grants. Without spaces: in the entry of a waiter it
@@ -173,9 +178,9 @@ mod tests {
             "{leasehold:invoice/42 *?[é]}:shared",
         ];
         assert_eq!(keys.all(), all);
-        assert_eq!([keys.lock(), keys.holder()], all[..2]);
+        assert_eq!(keys.lock(), all[0]);
         assert_eq!(of("", "job").lock(), "job");
-        assert_eq!(of("{shop}:", "job").holder(), "{shop}:{job}:holder");
+        assert_eq!(of("{shop}:", "job").all()[1], "{shop}:{job}:holder");
     }
 
     #[test]
@@ -205,7 +210,7 @@ mod tests {
     fn a_record_tells_its_name_and_nothing_else_does() {
         for prefix in ["", "leasehold:", "{shop}:"] {
             for name in ODD {
-                let found = keys(prefix).held_name(of(prefix, name).holder());
+                let found = keys(prefix).held_name(of(prefix, name).all()[1]);
                 assert_eq!(found.unwrap().as_str(), name);
             }
         }

@@ -1,7 +1,7 @@
 //! The servers of one store: scripts run on the one that has the keys.
 
 use crate::connection::{Call, ConfirmKind, Link, Reply, Route};
-use crate::keys::LockKeys;
+use crate::keys::{Keys, LockKeys};
 use crate::reply;
 use crate::scripts::Script;
 use crate::target::{Deployment, Replicas};
@@ -9,7 +9,7 @@ use crate::topology::cluster::Cluster;
 use crate::topology::sentinel::Sentinels;
 use crate::waiters::WaiterRegistry;
 use futures_util::future::join_all;
-use leasehold_core::Result;
+use leasehold_core::{Claim, Result};
 use redis::{ServerErrorKind, Value};
 use std::sync::Arc;
 use std::time::Duration;
@@ -30,6 +30,11 @@ pub(crate) enum Servers {
 
 /// The claim's part of a request: the keys of its name, and its arguments.
 pub(crate) type ClaimRequest = (LockKeys, Vec<String>);
+
+/// The claim's part of a renewal.
+pub(crate) fn renewal_of(claim: &Claim, keys: &Keys) -> ClaimRequest {
+    (keys.of(claim.name()), vec![claim.owner().to_hex(), claim.ttl_millis().to_string()])
+}
 
 impl Servers {
     /// The servers of a deployment. Connects to nothing yet.
@@ -83,11 +88,15 @@ impl Servers {
             return Box::pin(join_all(one_by_one)).await.into_iter().flatten().collect();
         }
         let answers = reply::split(value, requests.len());
-        let check_reply = requests.iter().zip(answers).map(async |((keys, _), answer)| {
-            let answer = answer.map_err(|why| link.here(why))?;
-            Ok((link.check_reply(script, &keys.all(), answer).await?, replicas.clone()))
-        });
-        join_all(check_reply).await
+        let mut checked = Vec::with_capacity(requests.len());
+        for ((keys, _), answer) in requests.iter().zip(answers) {
+            let answer = match answer {
+                Ok(answer) => link.check_reply(script, &keys.all(), answer).await,
+                Err(why) => Err(link.here(why)),
+            };
+            checked.push(answer.map(|answer| (answer, replicas.clone())));
+        }
+        checked
     }
 
     /// The channel on which this process hears messages about the key's name; `None` if it hears none now.

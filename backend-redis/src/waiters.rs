@@ -114,8 +114,7 @@ impl WaiterRegistry {
 
     /// Messages may have been lost: every waiter asks the server again.
     pub(crate) fn wake_all(&self) {
-        let all: Vec<_> =
-            locked(&self.waiters).by_owner.values().map(|waiter| Arc::clone(&waiter.changed)).collect();
+        let all: Vec<_> = locked(&self.waiters).by_owner.values().map(|it| Arc::clone(&it.changed)).collect();
         all.iter().for_each(|changed| changed.notify_one());
     }
 }

@@ -162,15 +162,12 @@ impl Link {
     ///
     /// Runs as a task: a caller that is not polled must not block the others.
     pub(crate) async fn connection(self: &Arc<Self>) -> Result<Arc<Connection>> {
-        match self.open_connection()? {
-            Some(connection) => Ok(connection),
-            None => {
-                let made = tokio::spawn(Arc::clone(self).reconnect()).await;
-                made.unwrap_or_else(|_| {
-                    Err(self.here(shut_down(ErrorKind::Unavailable, "while the connection was made")))
-                })
-            }
+        if let Some(connection) = self.open_connection()? {
+            return Ok(connection);
         }
+        let made = tokio::spawn(Arc::clone(self).reconnect()).await;
+        let ended = |_| Err(self.here(shut_down(ErrorKind::Unavailable, "while the connection was made")));
+        made.unwrap_or_else(ended)
     }
 
     /// The connection, if there is one that is of use for requests.

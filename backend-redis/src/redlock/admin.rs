@@ -9,9 +9,7 @@ use crate::rights;
 use crate::scripts::Script;
 use async_trait::async_trait;
 use futures_util::future::join_all;
-use leasehold_core::{
-    FencingToken, Finding, LockAdmin, LockName, LockStatus, OwnerId, Result, Severity, Waiter,
-};
+use leasehold_core::{FencingToken, Finding, LockAdmin, LockName, LockStatus, Result, Severity, Waiter};
 use std::cmp::Reverse;
 use std::collections::HashMap;
 use std::sync::Arc;
@@ -136,12 +134,8 @@ impl RedlockBackend {
         let (mut findings, mut seen) = (Vec::new(), HashMap::new());
         for (node, id) in self.nodes.iter().zip(ids) {
             if let Some(first) = id.and_then(|id| seen.insert(id, &node.address)) {
-                findings.push(because(
-                    Severity::Error,
-                    "E_SAME_NODE",
-                    "",
-                    &named_twice(first, &node.address),
-                ));
+                let twice = named_twice(first, &node.address);
+                findings.push(because(Severity::Error, "E_SAME_NODE", "", &twice));
             }
         }
         findings
@@ -175,8 +169,7 @@ async fn run_id(node: &Node) -> Option<String> {
 
 /// What a majority says alike. Its lease ends when the first of them all is left without a majority.
 fn agreed(quorum: Quorum, mut found: Vec<LockStatus>) -> Option<LockStatus> {
-    let key =
-        |status: &LockStatus| -> (Option<OwnerId>, Option<FencingToken>) { (status.owner, status.token) };
+    let key = |status: &LockStatus| (status.owner, status.token);
     let votes = |of: &LockStatus| found.iter().filter(|status| key(status) == key(of)).count();
     let winner = key(found.iter().find(|status| votes(status) >= quorum.majority())?);
     found.retain(|status| key(status) == winner);
@@ -188,6 +181,7 @@ fn agreed(quorum: Quorum, mut found: Vec<LockStatus>) -> Option<LockStatus> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use leasehold_core::OwnerId;
     use std::time::Duration;
 
     fn status(owner: u128, token: u64, seconds: u64) -> LockStatus {

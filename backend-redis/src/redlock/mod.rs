@@ -287,7 +287,7 @@ impl NodeClaim {
 
     /// The record of the grant, from a node that has it.
     async fn record(&self, node: &Node) -> Option<HolderRecord> {
-        reply::record(&node.link.command(redis::cmd("GET").arg(self.keys.holder())).await.ok()?)
+        reply::record(&node.link.command(redis::cmd("GET").arg(self.keys.all()[HOLDER])).await.ok()?)
     }
 
     /// Sets the lock on a node that is without it. False if it is not free there.

@@ -4,7 +4,7 @@ use super::nodes::{Node, Nodes};
 use super::quorum::{Quorum, not_answered};
 use super::{RENEW, RedlockBackend};
 use crate::reply;
-use crate::servers::ClaimRequest;
+use crate::servers::{ClaimRequest, renewal_of};
 use leasehold_core::{Claim, LossCause, Renewal, Result};
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
@@ -25,9 +25,8 @@ impl RedlockBackend {
         let quorum = self.nodes.quorum();
         // Larger than that of every attempt before.
         let number = self.attempts.fetch_add(1, Ordering::Relaxed).to_string();
-        let args = |claim: &Claim| vec![claim.owner().to_hex(), claim.ttl_millis().to_string()];
-        let requests = claims.iter().map(|claim| (self.keys.of(claim.name()), args(claim)));
-        let question = Arc::new((number, requests.collect::<Vec<ClaimRequest>>()));
+        let requests: Vec<_> = claims.iter().map(|claim| renewal_of(claim, &self.keys)).collect();
+        let question = Arc::new((number, requests));
         let mut votes = vec![Votes::default(); claims.len()];
         let mut failed = Vec::new();
         // They fall due together, not for the same time: the shortest of them must not be waited past.

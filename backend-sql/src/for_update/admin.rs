@@ -1,5 +1,5 @@
 use super::HeldRow;
-use super::holder::Holder;
+use super::holder::{Entered, Holder};
 use crate::server::{PoolClass, Statement, StatementKind, Value};
 use async_trait::async_trait;
 use leasehold_core::{
@@ -14,18 +14,14 @@ pub(super) const LOOK_EVERY: Duration = Duration::from_millis(5);
 #[async_trait]
 impl LockAdmin for HeldRow {
     async fn inspect(&self, name: &LockName) -> Result<Vec<LockStatus>> {
-        let holder = self.holder(name).await?;
-        Ok(holder.and_then(|holder| holder.status(self.rows.namespace())).into_iter().collect())
+        Ok(self.holders(name).await?.iter().map(|holder| holder.status(name)).collect())
     }
 
     async fn list(&self, prefix: &str) -> Result<Vec<LockStatus>> {
         let mut held = Vec::new();
-        for holder in self.rows.list(prefix).await? {
-            // What is entered is only what was; the row says what is.
-            let Some(status) = holder.status(self.rows.namespace()) else { continue };
-            if self.is_locked(&status.name).await? {
-                held.push(status);
-            }
+        for entered in self.rows.list(prefix).await? {
+            let Some(name) = self.rows.namespace().name(&entered.stored_name) else { continue };
+            held.extend(self.present(&name, entered).await?.iter().map(|holder| holder.status(&name)));
         }
         Ok(held)
     }
@@ -35,16 +31,16 @@ impl LockAdmin for HeldRow {
     }
 
     async fn force_release(&self, name: &LockName, only_if: Option<FencingToken>) -> Result<Vec<LockStatus>> {
-        let Some(holder) = self.holder(name).await? else {
-            return Ok(Vec::new());
-        };
-        // An entry from before the start of the server does not name the connection that has the row locked.
-        let is_another = only_if.is_some_and(|token| token != holder.token);
-        if is_another || !self.rows.is_of_this_run(holder.token).await? {
-            return Ok(Vec::new());
+        let mut ended = Vec::new();
+        for holder in self.holders(name).await? {
+            let is_meant = only_if.is_none_or(|token| token == holder.token);
+            // An entry from before the start of the server does not name the connection that has the row locked.
+            if is_meant && self.rows.is_of_this_run(holder.token).await? {
+                self.end_hold(name, &holder).await?;
+                ended.push(holder.status(name));
+            }
         }
-        self.end_hold(name, &holder).await?;
-        Ok(holder.status(self.rows.namespace()).into_iter().collect())
+        Ok(ended)
     }
 
     async fn init(&self) -> Result<()> {
@@ -70,14 +66,38 @@ impl LockAdmin for HeldRow {
 }
 
 impl HeldRow {
-    /// The holder that has the row locked now.
-    async fn holder(&self, name: &LockName) -> Result<Option<Holder>> {
-        let holder = self.rows.look(PoolClass::Attempt, name).await?;
-        Ok(if holder.is_some() && self.is_locked(name).await? { holder } else { None })
+    /// The holders that have the row locked now.
+    async fn holders(&self, name: &LockName) -> Result<Vec<Holder>> {
+        match self.rows.look(PoolClass::Attempt, name).await? {
+            Some(entered) => self.present(name, entered).await,
+            None => Ok(Vec::new()),
+        }
     }
 
-    async fn is_locked(&self, name: &LockName) -> Result<bool> {
-        Ok(self.is_held_here(name) || self.rows.is_locked(name).await?)
+    /// Those that hold now: what is entered is only what was.
+    async fn present(&self, name: &LockName, entered: Entered) -> Result<Vec<Holder>> {
+        let mut present = Vec::new();
+        for holder in entered.holders {
+            if self.still_holds(name, &holder).await? {
+                present.push(holder);
+            }
+        }
+        Ok(present)
+    }
+
+    /// False if the hold is known to have ended.
+    async fn still_holds(&self, name: &LockName, holder: &Holder) -> Result<bool> {
+        if holder.mode.is_shared() {
+            return self.rows.may_hold(holder).await;
+        }
+        if self.is_held_here(name, holder.token) {
+            return Ok(true);
+        }
+        if !self.rows.is_locked(name).await? {
+            return Ok(false);
+        }
+        let entered = self.rows.look(PoolClass::Attempt, name).await?;
+        Ok(entered.is_none_or(|entered| entered.token == holder.token))
     }
 
     /// Ends the connection that has the row locked.
@@ -101,17 +121,13 @@ impl HeldRow {
     async fn until_ended(&self, name: &LockName, holder: &Holder) -> Result<()> {
         let server = self.rows.server();
         let deadline = Instant::now() + server.target().timeout;
-        while self.rows.is_locked(name).await? {
-            let now = self.rows.look(PoolClass::Attempt, name).await?;
-            if now.is_some_and(|now| now.token != holder.token) {
-                return Ok(());
-            }
+        while self.still_holds(name, holder).await? {
             if Instant::now() >= deadline {
                 return Err(not_ended(name, holder));
             }
             tokio::time::sleep(LOOK_EVERY).await;
         }
-        self.rows.leave(name, holder.owner).await;
+        self.rows.leave(name, holder.mode, holder.owner, holder.token).await;
         Ok(())
     }
 }

@@ -1,14 +1,20 @@
 //! The release of a hold, and the answer if its outcome is unknown.
 //!
 //! After a call with an unknown outcome, the core takes "not held" for a success. So a hold whose release has begun is kept, with its
-//! token, until one of two things is known: its row is free, or another owner was entered since, with a larger token. In the second
-//! case the hold lasted to its release if no other owner had been entered when that began; otherwise it may have been lost before.
+//! token, until one of two things is known: it has ended, or an owner that it excludes was entered since. In the second
+//! case the hold lasted to its release if no such owner had been entered when that began; otherwise it may have been lost before.
+//!
+//! An exclusive hold has ended if its row can be locked as a reader does. Its row alone does not tell that of a reader, beside others: its
+//! connection must be gone, or be in another transaction. And a larger token may be that of another reader; but an exclusive grant removes
+//! the entries of all readers.
 
 use super::HeldRow;
 use super::admin::LOOK_EVERY;
 use super::entries::Entry;
 use super::hold::Hold;
+use super::holder::Entered;
 use crate::lease::perhaps_held;
+use crate::server::PoolClass;
 use leasehold_core::{Claim, Error, ErrorKind, FencingToken, Loss, LossCause, Release, Result};
 use std::time::Duration;
 use tokio::time::{Instant, sleep, timeout};
@@ -35,7 +41,7 @@ impl HeldRow {
             ended => ended,
         };
         if ended.is_ok() {
-            self.has_left(claim).await;
+            self.has_left(claim, token).await;
         }
         self.asked_for_the_last_time(claim, &ended);
         ended
@@ -62,13 +68,18 @@ impl HeldRow {
         // The server takes a moment to notice that a connection has ended.
         let enough = Instant::now() + REASON_WITHIN;
         loop {
-            let was_given = self.was_given_since(claim, token).await?;
+            let entered = self.entered(claim).await?;
+            let was_given = entered.as_ref().is_some_and(|it| is_given_since(claim, token, it));
             if was_given && !held_to_its_end {
                 self.forget(claim.owner());
                 return Err(Loss::new(LossCause::Taken).into());
             }
-            if was_given || !self.rows.is_locked(claim.name()).await? {
-                self.has_left(claim).await;
+            let may_hold = match entered.as_ref().and_then(|entered| entered.reader(token)) {
+                Some(reader) => self.rows.may_hold(reader).await?,
+                None => !was_given && self.rows.is_locked(claim.name()).await?,
+            };
+            if !may_hold {
+                self.has_left(claim, token).await;
                 return Ok(Release::NotHeld);
             }
             if Instant::now() >= enough {
@@ -85,15 +96,28 @@ impl HeldRow {
         }
     }
 
-    /// For people. The next holder need not wait for it.
-    async fn has_left(&self, claim: &Claim) {
-        self.forget(claim.owner());
-        self.rows.leave(claim.name(), claim.owner()).await;
+    /// True if an owner that the hold excluded was entered since, also if that one has left: a larger token stays, and the entries of
+    /// readers are gone.
+    async fn was_given_since(&self, claim: &Claim, token: FencingToken) -> Result<bool> {
+        Ok(self.entered(claim).await?.is_some_and(|entered| is_given_since(claim, token, &entered)))
     }
 
-    /// True if another owner was entered since, also if it has released the lock: its token stays.
-    async fn was_given_since(&self, claim: &Claim, token: FencingToken) -> Result<bool> {
-        Ok(self.rows.last_token(claim.name()).await?.is_some_and(|last| last > token))
+    async fn entered(&self, claim: &Claim) -> Result<Option<Entered>> {
+        self.rows.look(PoolClass::Renewal, claim.name()).await
+    }
+
+    /// For people. The next holder need not wait for it.
+    async fn has_left(&self, claim: &Claim, token: FencingToken) {
+        self.forget(claim.owner());
+        self.rows.leave(claim.name(), claim.mode(), claim.owner(), token).await;
+    }
+}
+
+/// The rule of [`HeldRow::was_given_since`].
+fn is_given_since(claim: &Claim, token: FencingToken, entered: &Entered) -> bool {
+    match claim.mode().is_shared() {
+        true => entered.reader(token).is_none(),
+        false => entered.token > token,
     }
 }
 

@@ -42,8 +42,13 @@ impl Entry {
 impl HeldRow {
     /// Enters that another owner holds the row. An entry of the claim stays: the row may be locked by another call for the
     /// same claim.
-    pub(super) fn refused(&self, claim: &Claim) -> Attempt {
-        self.entries().entry(claim.owner()).or_insert(Entry::Refused);
+    ///
+    /// A writer that waits for readers leaves a mark, and does not wait in the server: MySQL and MariaDB let no reader pass a request
+    /// in their queue, and do not notice that the caller has gone.
+    pub(super) async fn refused(&self, claim: &Claim) -> Attempt {
+        if !self.leave_mark(claim).await {
+            self.entries().entry(claim.owner()).or_insert(Entry::Refused);
+        }
         busy()
     }
 

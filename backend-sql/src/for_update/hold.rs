@@ -1,7 +1,7 @@
 use super::rows::{RolledBack, Rows};
 use super::semantics::ASK_EVERY;
 use crate::server::{Answer, Connection, ErrorClass, Statement, StatementKind, Value};
-use leasehold_core::{Claim, FencingToken, LockName, Release, Result};
+use leasehold_core::{Claim, FencingToken, LockMode, LockName, Release, Result};
 use std::fmt;
 use std::future::Future;
 use std::pin::Pin;
@@ -13,6 +13,7 @@ use tokio::time::{Instant, timeout, timeout_at};
 /// A lock in hand: an open transaction that has a row locked.
 pub(super) struct Hold {
     name: LockName,
+    mode: LockMode,
     token: FencingToken,
     ttl: Duration,
     state: Mutex<State>,
@@ -47,6 +48,7 @@ impl Hold {
     pub(super) fn new(claim: &Claim, token: FencingToken, connection: Connection) -> Self {
         Self {
             name: claim.name().clone(),
+            mode: claim.mode(),
             token,
             ttl: claim.ttl(),
             state: Mutex::new(State::Quiet(connection)),
@@ -56,6 +58,11 @@ impl Hold {
 
     pub(super) fn name(&self) -> &LockName {
         &self.name
+    }
+
+    /// True if the claim cannot hold beside it.
+    pub(super) fn excludes(&self, claim: &Claim) -> bool {
+        self.name == *claim.name() && self.mode.conflicts_with(claim.mode())
     }
 
     pub(super) fn token(&self) -> FencingToken {

@@ -1,3 +1,6 @@
--- The last owner of a name, if it has not released it.
--- answers: bytes bytes int int int text
-SELECT name, owner, token, acquired_at, connection, holder FROM {table} WHERE name = :1 AND owner IS NOT NULL;
+-- What is entered of a name: the last token, the exclusive owner unless it has released it, the readers and the waiting writers, and
+-- the server's time.
+--
+-- :1 name
+-- answers: bytes bytes int int int text text int
+SELECT name, owner, token, acquired_at, connection, holder, sharers, {now} FROM {table} WHERE name = :1;

@@ -1,5 +1,5 @@
 //! The strategy of held transactions: a lock is held exactly as long as one row is locked by an open transaction, which
-//! has a connection of its own.
+//! has a connection of its own. Readers have the row locked together.
 //!
 //! | looking for | it is in |
 //! |---|---|
@@ -8,7 +8,8 @@
 //! | a hold, and how its end is noticed | `hold.rs` |
 //! | the release, and its unknown outcome | `ending.rs` |
 //! | waiting in the server | `wait.rs` |
-//! | the entry of a holder | `holder.rs` |
+//! | readers, and the marks of waiting writers | `shared.rs` |
+//! | what is entered of a name | `holder.rs` |
 //! | forgetting names | `purge.rs` |
 //! | looking at locks, and breaking them | `admin.rs` |
 //!
@@ -28,6 +29,7 @@ mod holder;
 mod purge;
 mod rows;
 mod semantics;
+mod shared;
 #[cfg(all(test, feature = "postgres"))]
 mod tests;
 mod wait;
@@ -38,12 +40,13 @@ use async_trait::async_trait;
 use ending::REASON_WITHIN;
 use entries::Entry;
 use hold::{Hold, KeepAlive};
+use holder::Holder;
 use leasehold_core::{
-    Attempt, Busy, Claim, Error, ErrorKind, Grant, LockAdmin, LockBackend, LockName, LossCause, Namespace,
-    OwnerId, Release, Renewal, Result, Semantics, renew_each,
+    Attempt, Busy, Claim, Error, ErrorKind, FencingToken, Grant, LockAdmin, LockBackend, LockName, LossCause,
+    Namespace, OwnerId, Release, Renewal, Result, Semantics, renew_each,
 };
 use rows::{Locked, RolledBack, Rows};
-use std::collections::HashMap;
+use std::collections::{HashMap, HashSet};
 use std::hash::{DefaultHasher, Hash, Hasher};
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
@@ -60,6 +63,8 @@ pub(crate) struct HeldRow {
     rows: Arc<Rows>,
     semantics: Semantics,
     entries: Mutex<HashMap<OwnerId, Entry>>,
+    /// The waiting writers that may have left a mark.
+    marks: Mutex<HashSet<OwnerId>>,
     /// How many may wait in the server.
     waiting: Arc<Semaphore>,
 }
@@ -72,6 +77,7 @@ impl HeldRow {
             rows: Arc::new(Rows::new(server, namespace)),
             semantics,
             entries: Mutex::default(),
+            marks: Mutex::default(),
             waiting: Arc::new(Semaphore::new(waiting)),
         }
     }
@@ -90,7 +96,12 @@ impl LockBackend for HeldRow {
                 return Ok(Attempt::Granted(Grant::new(hold.token())));
             }
             Some(Entry::Waiting(waiting)) => match waiting.progress() {
-                Progress::Pending => return Ok(busy()),
+                Progress::Pending => {
+                    if waiting.is_look_due() {
+                        self.leave_mark(claim).await;
+                    }
+                    return Ok(busy());
+                }
                 Progress::Locked(locked) => {
                     self.forget_seen(claim.owner(), seen.as_ref());
                     return self.enter(claim, locked).await.map_err(Entering::into_error);
@@ -101,8 +112,13 @@ impl LockBackend for HeldRow {
         }
         self.forget_seen(claim.owner(), seen.as_ref());
         // The lock was held by this client a moment ago.
-        if self.is_held_here(claim.name()) {
-            return Ok(self.refused(claim));
+        if self.is_excluded_here(claim) {
+            return Ok(self.refused(claim).await);
+        }
+        if claim.mode().is_shared()
+            && let Some(busy) = self.give_way(claim).await?
+        {
+            return Ok(busy);
         }
         match self.lock_and_enter(claim).await {
             // The connection ended in between, and the lock with it: the claim has held nothing, and another connection may serve.
@@ -132,10 +148,12 @@ impl LockBackend for HeldRow {
             Some(Entry::Waiting(waiting)) => {
                 self.forget_seen(claim.owner(), seen.as_ref());
                 waiting.leave(&self.rows).await;
+                self.remove_mark(claim).await;
                 Ok(Release::NotHeld)
             }
             Some(Entry::Refused) | None => {
                 self.forget_seen(claim.owner(), seen.as_ref());
+                self.remove_mark(claim).await;
                 Ok(Release::NotHeld)
             }
         }
@@ -172,7 +190,7 @@ impl HeldRow {
     async fn lock_and_enter(&self, claim: &Claim) -> Result<Attempt, Entering> {
         match self.rows.lock_now(claim).await.map_err(Entering::Failed)? {
             Some(locked) => self.enter(claim, locked).await,
-            None => Ok(self.refused(claim)),
+            None => Ok(self.refused(claim).await),
         }
     }
 
@@ -188,16 +206,33 @@ impl HeldRow {
                 }));
             }
         };
+        // A mark of this owner is gone with the entry.
+        self.marks().remove(&claim.owner());
         let hold = Arc::new(Hold::new(claim, token, locked.connection));
         match hold.keep_alive(&self.rows).await {
-            Ok(KeepAlive::Holds) => {
-                self.entries().insert(claim.owner(), Entry::Held(hold));
-                Ok(Attempt::Granted(Grant::new(token)))
-            }
+            Ok(KeepAlive::Holds) => Ok(self.keep(claim, hold).await),
             Ok(KeepAlive::Demoted) => Err(Entering::Failed(self.rows.server().takes_no_writes())),
             Ok(KeepAlive::Dead) => Err(Entering::Ended),
             Err(error) => Err(Entering::Failed(error)),
         }
+    }
+
+    /// Keeps a hold. A reader may be granted by two calls for one claim that run at once: the first hold is kept.
+    async fn keep(&self, claim: &Claim, hold: Arc<Hold>) -> Attempt {
+        let kept = {
+            let mut entries = self.entries();
+            match entries.get(&claim.owner()) {
+                Some(Entry::Held(first)) if claim.mode().is_shared() => Arc::clone(first),
+                _ => {
+                    entries.insert(claim.owner(), Entry::Held(Arc::clone(&hold)));
+                    Arc::clone(&hold)
+                }
+            }
+        };
+        if !Arc::ptr_eq(&kept, &hold) && hold.end(&self.rows).await.is_ok() {
+            self.rows.leave(claim.name(), claim.mode(), claim.owner(), hold.token()).await;
+        }
+        Attempt::Granted(Grant::new(kept.token()))
     }
 
     async fn renew_one(&self, claim: &Claim) -> Result<Renewal> {
@@ -215,10 +250,12 @@ impl HeldRow {
         if self.is_anothers(claim).await { LossCause::Taken } else { LossCause::Gone }
     }
 
-    /// True if another owner was entered since. False if that is not read in time.
+    /// True if an owner is entered that excludes this one. False if that is not read in time.
     async fn is_anothers(&self, claim: &Claim) -> bool {
-        let entry = timeout(REASON_WITHIN, self.rows.look(PoolClass::Renewal, claim.name())).await;
-        matches!(entry, Ok(Ok(Some(holder))) if holder.owner != claim.owner())
+        let entered = timeout(REASON_WITHIN, self.rows.look(PoolClass::Renewal, claim.name())).await;
+        let Ok(Ok(Some(entered))) = entered else { return false };
+        let excludes = |it: &Holder| it.owner != claim.owner() && it.mode.conflicts_with(claim.mode());
+        entered.holders.iter().any(excludes)
     }
 
     /// The wait of this claim in the server; a new one, if there is a connection for it and no other claim of this process
@@ -232,7 +269,7 @@ impl HeldRow {
             Some(Entry::Refused) => {}
         }
         let concerns = |entry: &Entry| match entry {
-            Entry::Held(hold) => hold.name() == claim.name() && self.is_believed(hold),
+            Entry::Held(hold) => hold.excludes(claim) && self.is_believed(hold),
             Entry::Waiting(waiting) => waiting.name() == claim.name(),
             Entry::Refused | Entry::Unsettled { .. } => false,
         };
@@ -245,11 +282,19 @@ impl HeldRow {
         Some(waiting)
     }
 
-    fn is_held_here(&self, name: &LockName) -> bool {
-        let entries = self.entries();
-        entries
-            .values()
-            .any(|entry| matches!(entry, Entry::Held(hold) if hold.name() == name && self.is_believed(hold)))
+    /// True if this client has a hold that excludes the claim.
+    fn is_excluded_here(&self, claim: &Claim) -> bool {
+        self.has_hold(|hold| hold.excludes(claim))
+    }
+
+    /// True if this client has the hold with this token of a name.
+    fn is_held_here(&self, name: &LockName, token: FencingToken) -> bool {
+        self.has_hold(|hold| hold.name() == name && hold.token() == token)
+    }
+
+    fn has_hold(&self, is_meant: impl Fn(&Hold) -> bool) -> bool {
+        let is_believed = |hold: &Hold| is_meant(hold) && self.is_believed(hold);
+        self.entries().values().any(|entry| matches!(entry, Entry::Held(hold) if is_believed(hold)))
     }
 
     /// True if the server need not be asked whether this hold lives, or cannot be: the connection for asking may be the one

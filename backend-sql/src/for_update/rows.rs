@@ -1,10 +1,10 @@
 //! The statements of this mode.
 
-use super::holder::Holder;
+use super::holder::{Entered, Holder};
 use crate::lease::perhaps_held;
 use crate::names::range;
 use crate::server::{Answer, Connection, ErrorClass, PoolClass, Server, Statement, StatementKind, Value};
-use leasehold_core::{Claim, Error, ErrorKind, FencingToken, LockName, Namespace, OwnerId, Result};
+use leasehold_core::{Claim, Error, ErrorKind, FencingToken, LockMode, LockName, Namespace, OwnerId, Result};
 use std::sync::Arc;
 use std::time::Duration;
 use tokio::time::timeout;
@@ -18,16 +18,24 @@ pub(super) struct Rows {
     server: Server,
     namespace: Namespace,
     make_row: Statement,
-    lock_now: Statement,
-    lock: Statement,
-    enter: Statement,
+    exclusive: ByMode,
+    shared: ByMode,
+    mark: Statement,
+    may_hold: Statement,
     keep_alive: Arc<Statement>,
     keep_alive_before_end: bool,
     is_of_this_run: Option<Statement>,
-    leave: Statement,
     look: Statement,
-    last_token: Statement,
     list: Statement,
+}
+
+/// The statements in which readers differ from others.
+#[derive(Debug)]
+struct ByMode {
+    lock_now: Statement,
+    lock: Statement,
+    enter: Statement,
+    leave: Statement,
 }
 
 /// A row that a transaction has locked.
@@ -53,18 +61,26 @@ impl Rows {
     pub(super) fn new(server: Server, namespace: &Namespace) -> Self {
         let (dialect, holders) = (server.dialect(), &server.target().table);
         let (texts, rows) = (&dialect.texts().for_update, holders.of_rows());
+        let by_mode = |lock, enter, leave| {
+            let lock = texts.lock.replace("{lock}", lock);
+            ByMode {
+                lock_now: Statement::new(&lock.replace("{nowait}", "NOWAIT"), dialect, &rows),
+                lock: Statement::new(&lock.replace("{nowait}", ""), dialect, &rows),
+                enter: Statement::new(enter, dialect, holders),
+                leave: Statement::new(leave, dialect, holders),
+            }
+        };
         Self {
             namespace: namespace.clone(),
             make_row: Statement::new(texts.make_row, dialect, &rows),
-            lock_now: Statement::new(&texts.lock.replace("{nowait}", "NOWAIT"), dialect, &rows),
-            lock: Statement::new(&texts.lock.replace("{nowait}", ""), dialect, &rows),
-            enter: Statement::new(texts.enter, dialect, holders),
+            exclusive: by_mode("FOR UPDATE", texts.enter, include_str!("leave.sql")),
+            shared: by_mode(texts.for_share, texts.enter_shared, texts.remove_sharer),
+            mark: Statement::new(texts.mark, dialect, holders),
+            may_hold: Statement::new(texts.may_hold, dialect, holders),
             keep_alive: Arc::new(Statement::new(texts.keep_alive, dialect, &rows)),
             keep_alive_before_end: texts.keep_alive_before_end,
             is_of_this_run: texts.is_of_this_run.map(|text| Statement::new(text, dialect, holders)),
-            leave: Statement::new(include_str!("leave.sql"), dialect, holders),
             look: Statement::new(include_str!("look.sql"), dialect, holders),
-            last_token: Statement::new(include_str!("last_token.sql"), dialect, holders),
             list: Statement::new(include_str!("list.sql"), dialect, holders),
             server,
         }
@@ -88,22 +104,29 @@ impl Rows {
         self.keep_alive_before_end
     }
 
+    fn of(&self, mode: LockMode) -> &ByMode {
+        if mode.is_shared() { &self.shared } else { &self.exclusive }
+    }
+
     /// Locks the row of a claim's name, in a transaction that may be idle for its ttl. `None` if another owner has it locked.
     pub(super) async fn lock_now(&self, claim: &Claim) -> Result<Option<Locked>> {
-        let name = self.stored(claim.name());
-        self.locked(name, claim.ttl(), &self.lock_now, self.server.target().timeout).await
+        let (name, lock) = (self.stored(claim.name()), &self.of(claim.mode()).lock_now);
+        self.locked(name, claim.ttl(), lock, self.server.target().timeout).await
     }
 
     /// Locks the row, and waits for it in the server. `None` if that took too long.
     pub(super) async fn lock_in_time(&self, claim: &Claim) -> Result<Option<Locked>> {
         // The server gives up first: it counts in whole seconds.
         let patience = self.server.target().timeout * 2 + Duration::from_secs(1);
-        self.locked(self.stored(claim.name()), claim.ttl(), &self.lock, patience).await
+        let (name, lock) = (self.stored(claim.name()), &self.of(claim.mode()).lock);
+        self.locked(name, claim.ttl(), lock, patience).await
     }
 
-    /// True if a transaction has the row locked. This locks it, which may refuse it to another for a moment.
+    /// True if a transaction has the row locked exclusively. This locks it as a reader does, which may refuse it to a writer for a
+    /// moment, and never to a reader.
     pub(super) async fn is_locked(&self, name: &LockName) -> Result<bool> {
-        match self.lock_stored(self.stored(name)).await? {
+        let within = self.server.target().timeout;
+        match self.locked(self.stored(name), within, &self.shared.lock_now, within).await? {
             None => Ok(true),
             Some(locked) => {
                 self.roll_back(locked.connection).await;
@@ -112,10 +135,10 @@ impl Rows {
         }
     }
 
-    /// Locks the row of a name, as it is stored, for a moment.
+    /// Locks the row of a name, as it is stored, for a moment, exclusively.
     pub(super) async fn lock_stored(&self, name: Value) -> Result<Option<Locked>> {
         let within = self.server.target().timeout;
-        self.locked(name, within, &self.lock_now, within).await
+        self.locked(name, within, &self.exclusive.lock_now, within).await
     }
 
     /// Deletes a row that this connection has locked, and with that the lock.
@@ -231,19 +254,19 @@ impl Rows {
 
     /// Enters a holder, and answers its token.
     pub(super) async fn enter(&self, claim: &Claim, number: i64) -> Result<FencingToken> {
-        let values = [
-            self.stored(claim.name()),
-            Value::bytes(claim.owner().to_bytes()),
-            Value::int(number),
-            Value::text(claim.holder()),
-        ];
-        let answer = self.server.write(PoolClass::Renewal, &self.enter, &values).await?;
+        let owner = match claim.mode().is_shared() {
+            true => Value::text(&claim.owner().to_hex()),
+            false => Value::bytes(claim.owner().to_bytes()),
+        };
+        let values = [self.stored(claim.name()), owner, Value::int(number), Value::text(claim.holder())];
+        let answer = self.server.write(PoolClass::Renewal, &self.of(claim.mode()).enter, &values).await?;
         let token = match answer.rows.first() {
             Some(row) => row.first().and_then(Value::as_int).and_then(|token| u64::try_from(token).ok()),
-            // A trigger in the statement hides the number. While the row is locked, no other owner is entered.
+            // A trigger in the statement hides the number. While the row is locked, the entry stays.
             None if answer.last_id == 0 => {
                 let entered = self.look(PoolClass::Renewal, claim.name()).await?;
-                entered.filter(|entered| entered.owner == claim.owner()).map(|entered| entered.token.get())
+                let is_own = |it: &&Holder| it.owner == claim.owner() && it.connection == number;
+                entered.and_then(|entered| Some(entered.holders.iter().find(is_own)?.token.get()))
             }
             None => Some(answer.last_id),
         };
@@ -254,12 +277,42 @@ impl Rows {
         }
     }
 
-    /// Notes that a holder has left. It does not matter whether this succeeds.
-    pub(super) async fn leave(&self, name: &LockName, who: OwnerId) {
-        let values = [self.stored(name), Value::bytes(who.to_bytes())];
-        if let Err(error) = self.server.write(PoolClass::Renewal, &self.leave, &values).await {
-            tracing::debug!(target: "leasehold", %name, %error, "the entry of a holder stays");
+    /// Notes that a holder has left.
+    pub(super) async fn leave(&self, name: &LockName, mode: LockMode, owner: OwnerId, token: FencingToken) {
+        match mode.is_shared() {
+            true => self.remove_sharer(name, &token.get().to_string()).await,
+            false => self.remove(name, mode, Value::bytes(owner.to_bytes())).await,
         }
+    }
+
+    /// Removes the reader with this token, or the mark of this owner.
+    pub(super) async fn remove_sharer(&self, name: &LockName, token_or_owner: &str) {
+        self.remove(name, LockMode::Shared, Value::text(token_or_owner)).await;
+    }
+
+    /// It does not matter whether this succeeds.
+    async fn remove(&self, name: &LockName, mode: LockMode, entry: Value) {
+        let (statement, values) = (&self.of(mode).leave, [self.stored(name), entry]);
+        if let Err(error) = self.server.write(PoolClass::Renewal, statement, &values).await {
+            tracing::debug!(target: "leasehold", %name, %error, "an entry stays");
+        }
+    }
+
+    /// Leaves the mark of a writer that waits for readers, or renews it.
+    pub(super) async fn mark(&self, claim: &Claim) -> Result<()> {
+        let values = [self.stored(claim.name()), Value::text(&claim.owner().to_hex())];
+        self.server.write(PoolClass::Attempt, &self.mark, &values).await.map(drop)
+    }
+
+    /// False if the transaction of a reader has ended: its connection is gone, or is in another one.
+    pub(super) async fn may_hold(&self, reader: &Holder) -> Result<bool> {
+        if !self.is_of_this_run(reader.token).await? {
+            return Ok(false);
+        }
+        let token = Value::int(reader.token.get());
+        let values = [Value::int(reader.connection), token, Value::text(&reader.user)];
+        let sessions = self.server.read(PoolClass::Attempt, &self.may_hold, &values).await?;
+        Ok(!sessions.rows.is_empty())
     }
 
     /// Ends the transaction of a connection, and gives it back; otherwise it is closed.
@@ -276,27 +329,20 @@ impl Rows {
         }
     }
 
-    pub(super) async fn look(&self, class: PoolClass, name: &LockName) -> Result<Option<Holder>> {
+    /// What is entered of a name.
+    pub(super) async fn look(&self, class: PoolClass, name: &LockName) -> Result<Option<Entered>> {
         let values = [self.stored(name)];
         let answer = self.server.read(class, &self.look, &values).await?;
         let Some(row) = answer.rows.first() else { return Ok(None) };
-        Holder::read(row).map(Some).ok_or_else(|| self.server.foreign_row(name))
+        Entered::read(row).map(Some).ok_or_else(|| self.server.foreign_row(name))
     }
 
-    pub(super) async fn last_token(&self, name: &LockName) -> Result<Option<FencingToken>> {
-        let values = [self.stored(name)];
-        let answer = self.server.read(PoolClass::Renewal, &self.last_token, &values).await?;
-        let Some(row) = answer.rows.first() else { return Ok(None) };
-        let token = row.first().and_then(Value::as_int).and_then(|token| u64::try_from(token).ok());
-        token.map(|token| Some(FencingToken::new(token))).ok_or_else(|| self.server.foreign_row(name))
-    }
-
-    /// The holders of names with this prefix.
-    pub(super) async fn list(&self, prefix: &str) -> Result<Vec<Holder>> {
+    /// What is entered of the names with this prefix.
+    pub(super) async fn list(&self, prefix: &str) -> Result<Vec<Entered>> {
         let (first, behind) = self.range(prefix);
         let values = [Value::bytes(first), Value::bytes(behind)];
         let answer = self.server.read(PoolClass::Attempt, &self.list, &values).await?;
-        Ok(answer.rows.iter().filter_map(|row| Holder::read(row)).collect())
+        Ok(answer.rows.iter().filter_map(|row| Entered::read(row)).collect())
     }
 
     /// The names that begin so: from these bytes on, before those.

@@ -1,4 +1,6 @@
-use leasehold_core::{CrashBound, Fault, HoldKind, LossSignal, Outcome, Promises, Semantics, WakeUp};
+use leasehold_core::{
+    CrashBound, Fault, HoldKind, LossSignal, Outcome, Promises, Semantics, Sharing, WakeUp,
+};
 use std::time::Duration;
 
 /// How often one asks who has no place in the server's own queue.
@@ -9,6 +11,7 @@ pub(super) fn semantics(backend: &'static str) -> Semantics {
     let mut semantics =
         Semantics::lease(backend, "for-update", Promises::new(|fault| promise(backend, fault)));
     semantics.hold = HoldKind::Connection;
+    semantics.sharing = Sharing::WriterFirst;
     semantics.crash_bound = CrashBound::Connection;
     semantics.loss_signal = LossSignal::Renewal;
     semantics.wake_up = WakeUp::Push { fallback: ASK_EVERY };

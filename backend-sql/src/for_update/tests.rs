@@ -1,6 +1,7 @@
 #![allow(clippy::unwrap_used, reason = "a test that unwraps fails, which is what it is for")]
 
 mod ending;
+mod shared;
 
 use super::*;
 use crate::server::Value;
@@ -10,6 +11,8 @@ use std::sync::atomic::{AtomicBool, AtomicI64, AtomicUsize, Ordering};
 use tokio::time::{sleep, timeout};
 
 const LONG: Duration = Duration::from_secs(10);
+/// The server's time, in microseconds since 1970.
+const NOW: i64 = 1_700_000_000_000_000;
 const BEAT: &str = "SELECT CAST(1 AS bigint)";
 
 fn claim() -> Claim {
@@ -96,7 +99,7 @@ async fn wait_that_is_not_polled_delays_no_other_call() {
         text => well(text),
     });
     let wanted = claim();
-    backend.refused(&wanted);
+    backend.refused(&wanted).await;
     let mut parked = std::pin::pin!(backend.changed(&wanted));
     for _ in 0..3 {
         assert!(parked.as_mut().now_or_never().is_none());
@@ -118,7 +121,7 @@ async fn wait_that_is_dropped_takes_no_wake_up_of_another_along() {
         text => well(text),
     });
     let (backend, wanted) = (Arc::new(backend), claim());
-    backend.refused(&wanted);
+    backend.refused(&wanted).await;
     let (waits, its) = (Arc::clone(&backend), wanted.clone());
     let stays = tokio::spawn(async move { waits.changed(&its).await });
     tokio::task::yield_now().await;
@@ -135,7 +138,7 @@ async fn wait_is_woken_although_an_attempt_polled_it_meanwhile() {
         text => well(text),
     });
     let wanted = claim();
-    backend.refused(&wanted);
+    backend.refused(&wanted).await;
     let mut waiting = std::pin::pin!(backend.changed(&wanted));
     assert!(waiting.as_mut().now_or_never().is_none());
     let asks = async {
@@ -154,19 +157,22 @@ fn granted_to(text: &str) -> Reply {
     }
 }
 
-fn is_last_token(text: &str) -> bool {
-    text.starts_with("SELECT token")
+fn is_look(text: &str) -> bool {
+    text.starts_with("SELECT name")
+}
+
+/// What is entered under a last token: an exclusive owner, by its number, and the sharers.
+fn entered(token: i64, owner: Option<u128>, sharers: &str) -> Reply {
+    let owner = Value::Bytes(owner.map(|owner| owner.to_be_bytes().to_vec()));
+    let (now, connection) = (Value::int(NOW), Value::int(7));
+    let (holder, sharers) = (Value::text("{}"), Value::text(sharers));
+    let row =
+        vec![Value::bytes("a"), owner, Value::int(token), Value::int(0), connection, holder, sharers, now];
+    Reply::Rows(vec![row])
 }
 
 fn last_token(token: i64) -> Reply {
-    Reply::Rows(vec![vec![Value::int(token)]])
-}
-
-/// The owner that is entered, by its number.
-fn entry_of(owner: u128) -> Reply {
-    let (name, owner) = (Value::bytes("a"), Value::bytes(owner.to_be_bytes()));
-    let row = vec![name, owner, Value::int(9), Value::int(0), Value::int(7), Value::text("{}")];
-    Reply::Rows(vec![row])
+    entered(token, None, "{}")
 }
 
 /// What locked the row is what this very attempt has sent before, on a connection that broke, and nobody else holds it.
@@ -260,7 +266,7 @@ async fn connection_of_a_failed_hold_is_closed_with_its_release() {
 /// A holder does not wait behind those who want the lock.
 #[tokio::test(start_paused = true)]
 async fn cause_of_a_loss_does_not_wait_behind_attempts() {
-    let (server, _) = server("mode=for-update&connections=2", at_once, |_, _| entry_of(2));
+    let (server, _) = server("mode=for-update&connections=2", at_once, |_, _| entered(9, Some(2), "{}"));
     let _asking = server.connection(PoolClass::Attempt).await.unwrap();
     let backend = HeldRow::new(server, &Namespace::default());
     let renewed = backend.renew(&[claim()]).await.remove(0);

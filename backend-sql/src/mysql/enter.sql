@@ -1,5 +1,5 @@
--- Enters who has locked the row of a name, and answers a new token in LAST_INSERT_ID(): larger by one at least than the
--- last, and no less than the time in microseconds.
+-- Enters who has locked the row of a name exclusively, and answers a new token in LAST_INSERT_ID(): larger by one at least than the
+-- last, and no less than the time in microseconds. No reader is left, and the writers that wait leave their marks anew.
 --
 -- Run outside the transaction that holds the lock, so that it stays when that one is rolled back: no token is given twice.
 --
@@ -11,4 +11,5 @@ ON DUPLICATE KEY UPDATE
     owner       = VALUES(owner),
     acquired_at = VALUES(acquired_at),
     connection  = VALUES(connection),
-    holder      = VALUES(holder);
+    holder      = VALUES(holder),
+    sharers     = NULL;

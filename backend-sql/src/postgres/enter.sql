@@ -1,5 +1,5 @@
--- Enters who has locked the row of a name, and answers a new token: larger by one at least than the last, and no less
--- than the time in microseconds.
+-- Enters who has locked the row of a name exclusively, and answers a new token: larger by one at least than the last, and no less
+-- than the time in microseconds. No reader is left, and the writers that wait leave their marks anew.
 --
 -- Run outside the transaction that holds the lock, so that it stays when that one is rolled back: no token is given twice.
 --
@@ -12,5 +12,6 @@ ON CONFLICT (name) DO UPDATE SET
     owner       = excluded.owner,
     acquired_at = excluded.acquired_at,
     connection  = excluded.connection,
-    holder      = excluded.holder
+    holder      = excluded.holder,
+    sharers     = NULL
 RETURNING token;

@@ -1,5 +1,5 @@
--- Locks the row of a name until the transaction ends, for which it waits as long as the session's lock time-out allows, or not at all
--- with NOWAIT.
+-- Locks the row of a name until the transaction ends, FOR UPDATE or, for a reader, FOR SHARE. It waits for that as long as the session's
+-- lock time-out allows, or not at all with NOWAIT.
 -- No row is answered if there is none, and then nothing is locked.
 --
 -- Outside a transaction block the lock would end with the statement, and nobody would notice. In one, what was set for it
@@ -10,4 +10,4 @@
 -- answers: int int
 SELECT CAST(CASE WHEN current_setting('leasehold.transaction', true) = 'open' THEN 1 ELSE 0 END AS bigint),
        CAST(pg_backend_pid() AS bigint)
-FROM {table} WHERE name = :1 FOR UPDATE {nowait};
+FROM {table} WHERE name = :1 {lock} {nowait};

@@ -123,9 +123,15 @@ pub(crate) struct ForUpdate {
     /// The table of the rows that are locked.
     pub(crate) rows: Layout,
     pub(crate) make_row: &'static str,
-    /// With `{nowait}` for the word that lets it fail at once.
+    /// With `{lock}` for the kind of lock, and `{nowait}` for the word that lets it fail at once.
     pub(crate) lock: &'static str,
+    /// The kind of lock of a reader.
+    pub(crate) for_share: &'static str,
     pub(crate) enter: &'static str,
+    pub(crate) enter_shared: &'static str,
+    pub(crate) mark: &'static str,
+    pub(crate) remove_sharer: &'static str,
+    pub(crate) may_hold: &'static str,
     pub(crate) end_connection: &'static str,
     pub(crate) keep_alive: &'static str,
     /// True if a server that was replaced by another keeps its connections, and their locks count no more. So a hold is asked

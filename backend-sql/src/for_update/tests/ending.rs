@@ -1,6 +1,7 @@
 //! What is said of a hold that was given up.
 
 use super::*;
+use leasehold_core::LockMode;
 
 async fn released(replies: fn(usize, &str) -> Reply) -> Result<Release> {
     let (backend, held) = (held_row(replies), claim_of(1));
@@ -15,7 +16,7 @@ async fn a_hold_that_had_ended_was_not_released() {
     assert_eq!(released(ended).await.unwrap(), Release::NotHeld);
     let broken_and_taken = |_, text: &str| match text {
         "ROLLBACK" => Reply::Breaks,
-        text if is_last_token(text) => last_token(10),
+        text if is_look(text) => last_token(10),
         text => granted_to(text),
     };
     assert_eq!(released(broken_and_taken).await.unwrap(), Release::NotHeld);
@@ -26,11 +27,11 @@ async fn a_hold_that_had_ended_was_not_released() {
 async fn release_without_an_answer_is_an_unknown_outcome() {
     let broken = |_, text: &str| match text {
         "ROLLBACK" => Reply::Breaks,
-        text if is_last_token(text) => last_token(9),
+        text if is_look(text) => last_token(9),
         text => granted_to(text),
     };
     let silent = |_, text: &str| match text {
-        text if text == "ROLLBACK" || is_last_token(text) => Reply::Never,
+        text if text == "ROLLBACK" || is_look(text) => Reply::Never,
         text => granted_to(text),
     };
     for replies in [broken as fn(usize, &str) -> Reply, silent] {
@@ -58,7 +59,7 @@ async fn repeated_release_looks_for_the_outcome_of_the_first() {
             text if text.contains("NOWAIT") && LOCKED.swap(true, Ordering::Relaxed) => {
                 Reply::Refused("55P03")
             }
-            text if is_last_token(text) => last_token(9),
+            text if is_look(text) => last_token(9),
             text => granted_to(text),
         }
     };
@@ -69,7 +70,7 @@ async fn repeated_release_looks_for_the_outcome_of_the_first() {
         static BROKEN: AtomicBool = AtomicBool::new(false);
         match text {
             "ROLLBACK" if !BROKEN.swap(true, Ordering::Relaxed) => Reply::Breaks,
-            text if is_last_token(text) => last_token(9),
+            text if is_look(text) => last_token(9),
             text => granted_to(text),
         }
     };
@@ -80,7 +81,7 @@ async fn repeated_release_looks_for_the_outcome_of_the_first() {
         static ENTERED: AtomicI64 = AtomicI64::new(9);
         match text {
             "ROLLBACK" => Reply::Breaks,
-            text if is_last_token(text) => last_token(ENTERED.fetch_add(1, Ordering::Relaxed)),
+            text if is_look(text) => last_token(ENTERED.fetch_add(1, Ordering::Relaxed)),
             text => granted_to(text),
         }
     };
@@ -91,8 +92,8 @@ async fn repeated_release_looks_for_the_outcome_of_the_first() {
         static ASKED: AtomicBool = AtomicBool::new(false);
         match text {
             "ROLLBACK" => Reply::Breaks,
-            text if is_last_token(text) && !ASKED.swap(true, Ordering::Relaxed) => Reply::Never,
-            text if is_last_token(text) => last_token(10),
+            text if is_look(text) && !ASKED.swap(true, Ordering::Relaxed) => Reply::Never,
+            text if is_look(text) => last_token(10),
             text => granted_to(text),
         }
     };
@@ -105,7 +106,7 @@ async fn repeated_release_looks_for_the_outcome_of_the_first() {
 async fn unknown_outcome_is_kept_over_a_late_renewal_and_over_close() {
     let backend = held_row(|_, text| match text {
         "ROLLBACK" => Reply::Breaks,
-        text if is_last_token(text) => last_token(9),
+        text if is_look(text) => last_token(9),
         text => granted_to(text),
     });
     let held = claim_of(1);
@@ -117,4 +118,90 @@ async fn unknown_outcome_is_kept_over_a_late_renewal_and_over_close() {
     assert!(matches!(backend.entry(held.owner()), Some(Entry::Unsettled { .. })));
     backend.close().await.unwrap();
     assert!(backend.release(&held, Duration::ZERO).await.is_err());
+}
+
+async fn reader_released_again(replies: fn(usize, &str) -> Reply) -> Result<Release> {
+    let (backend, held) = (held_row(replies), claim_of(1).with_mode(LockMode::Shared));
+    assert!(matches!(backend.try_acquire(&held).await.unwrap(), Attempt::Granted(_)));
+    let first = backend.release(&held, Duration::ZERO).await;
+    match first {
+        Err(error) if error.kind() == ErrorKind::Indeterminate => {
+            backend.release(&held, Duration::ZERO).await
+        }
+        first => first,
+    }
+}
+
+fn sessions(number: usize) -> Reply {
+    Reply::Rows(vec![vec![Value::int(1)]; number])
+}
+
+fn is_session(text: &str) -> bool {
+    text.contains("pg_stat_activity")
+}
+
+/// The row can be locked as a reader does all the time, and another reader was entered since.
+#[tokio::test(start_paused = true)]
+async fn release_of_a_reader_without_an_answer_is_unknown_until_its_connection_is_gone() {
+    let stays = |_, text: &str| match text {
+        "ROLLBACK" => Reply::Breaks,
+        text if is_look(text) => shared::readers(9..11, None),
+        text if is_session(text) => sessions(1),
+        text => granted_to(text),
+    };
+    let error = reader_released_again(stays).await.unwrap_err();
+    assert_eq!(error.kind(), ErrorKind::Indeterminate, "{error:?}");
+
+    let ends = |_, text: &str| {
+        static ASKED: AtomicUsize = AtomicUsize::new(0);
+        match text {
+            "ROLLBACK" => Reply::Breaks,
+            text if is_look(text) => shared::readers(9..11, None),
+            text if is_session(text) => sessions(usize::from(ASKED.fetch_add(1, Ordering::Relaxed) < 3)),
+            text => granted_to(text),
+        }
+    };
+    assert_eq!(reader_released_again(ends).await.unwrap(), Release::NotHeld);
+}
+
+/// An exclusive grant has removed the entry: before the release, or after it had begun.
+#[tokio::test(start_paused = true)]
+async fn reader_whose_entry_is_gone_was_lost_unless_it_was_there_when_its_release_began() {
+    let gone_before = |_, text: &str| match text {
+        "ROLLBACK" => Reply::Breaks,
+        text if is_look(text) => entered(10, Some(2), "{}"),
+        text => granted_to(text),
+    };
+    let (backend, held) = (held_row(gone_before), claim_of(1).with_mode(LockMode::Shared));
+    assert!(matches!(backend.try_acquire(&held).await.unwrap(), Attempt::Granted(_)));
+    assert_eq!(backend.release(&held, Duration::ZERO).await.unwrap(), Release::NotHeld);
+
+    let gone_after = |_, text: &str| {
+        static LOOKS: AtomicUsize = AtomicUsize::new(0);
+        match text {
+            "ROLLBACK" => Reply::Breaks,
+            // Before the attempt, and when the release has failed.
+            text if is_look(text) && LOOKS.fetch_add(1, Ordering::Relaxed) < 2 => {
+                shared::readers(9..10, None)
+            }
+            text if is_look(text) => entered(10, None, "{}"),
+            text => granted_to(text),
+        }
+    };
+    assert_eq!(reader_released_again(gone_after).await.unwrap(), Release::NotHeld);
+
+    let unknown_before = |_, text: &str| {
+        static LOOKS: AtomicUsize = AtomicUsize::new(0);
+        match text {
+            "ROLLBACK" => Reply::Breaks,
+            text if is_look(text) => match LOOKS.fetch_add(1, Ordering::Relaxed) {
+                0 => shared::readers(9..10, None),
+                1 => Reply::Never,
+                _ => entered(10, Some(2), "{}"),
+            },
+            text => granted_to(text),
+        }
+    };
+    let error = reader_released_again(unknown_before).await.unwrap_err();
+    assert_eq!(error.kind(), ErrorKind::Lost, "{error:?}");
 }

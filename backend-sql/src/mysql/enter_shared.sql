@@ -1,0 +1,17 @@
+-- Enters a reader that has locked the row of a name, and answers a new token in LAST_INSERT_ID(), made as in enter.sql. Under that
+-- token the reader stands among the others. An exclusive owner that is entered has left: its lock of the row would exclude this one.
+--
+-- The values are assigned from left to right (MySQL manual, "INSERT statement"), so that the last one reads the new token.
+--
+-- Run outside the transaction that holds the lock, as enter.sql.
+--
+-- :1 name   :2 owner, in hexadecimal   :3 number of the connection   :4 holder
+INSERT INTO {table} (name, owner, token, acquired_at, connection, holder, sharers)
+VALUES (:1, NULL, LAST_INSERT_ID({now}), token, 0, '',
+        JSON_OBJECT(CONCAT(token), JSON_OBJECT('owner', :2, 'acquired_at', token, 'connection', :3, 'holder', :4, 'user', CURRENT_USER())))
+ON DUPLICATE KEY UPDATE
+    token   = LAST_INSERT_ID(GREATEST(token + 1, {now})),
+    owner   = NULL,
+    holder  = '',
+    sharers = JSON_SET(COALESCE(sharers, '{}'), CONCAT('$."', token, '"'),
+        JSON_OBJECT('owner', :2, 'acquired_at', {now}, 'connection', :3, 'holder', :4, 'user', CURRENT_USER()));

@@ -1,0 +1,17 @@
+-- Enters a reader that has locked the row of a name, and answers a new token, made as in enter.sql. Under that token the reader stands
+-- among the others. An exclusive owner that is entered has left: its lock of the row would exclude this one.
+--
+-- Run outside the transaction that holds the lock, as enter.sql.
+--
+-- :1 name   :2 owner, in hexadecimal   :3 number of the connection   :4 holder
+-- answers: int
+INSERT INTO {table} AS last (name, owner, token, acquired_at, connection, holder, sharers)
+SELECT :1, NULL, now, now, 0, '',
+       jsonb_build_object(now, jsonb_build_object('owner', :2, 'acquired_at', now, 'connection', :3, 'holder', :4))
+FROM (SELECT {now} AS now) AS clock
+ON CONFLICT (name) DO UPDATE SET owner = NULL, holder = '', (token, sharers) = (
+    SELECT next, coalesce(CAST(last.sharers AS jsonb), '{}') || jsonb_build_object(next,
+               jsonb_build_object('owner', :2, 'acquired_at', {now}, 'connection', :3, 'holder', :4))
+    FROM (SELECT greatest(last.token + 1, {now}) AS next) AS token
+)
+RETURNING token;

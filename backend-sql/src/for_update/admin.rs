@@ -127,7 +127,7 @@ impl HeldRow {
             }
             tokio::time::sleep(LOOK_EVERY).await;
         }
-        self.rows.leave(name, holder.mode, holder.owner, holder.token).await;
+        self.rows.leave(name, holder.mode, holder.token).await;
         Ok(())
     }
 }

@@ -109,7 +109,7 @@ impl HeldRow {
     /// For people. The next holder need not wait for it.
     async fn has_left(&self, claim: &Claim, token: FencingToken) {
         self.forget(claim.owner());
-        self.rows.leave(claim.name(), claim.mode(), claim.owner(), token).await;
+        self.rows.leave(claim.name(), claim.mode(), token).await;
     }
 }
 

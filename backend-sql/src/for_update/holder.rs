@@ -1,6 +1,6 @@
 //! What is entered of a name in the table of holders: the exclusive owner or the readers, and the writers that wait for readers.
 //!
-//! The row that is locked says who holds; the entries are for people, for tokens, and for the ends of connections. An entry of a holder
+//! The row that is locked says who holds; the entries are for people, for tokens, and for the ends of connections. The entry of a holder
 //! that crashed stays until the next exclusive grant.
 
 use crate::server::Value;
@@ -23,31 +23,29 @@ pub(super) struct Entered {
 }
 
 /// An owner that has locked the row, as it was entered.
-#[derive(Debug)]
+#[derive(Debug, Deserialize)]
 pub(super) struct Holder {
-    pub(super) owner: OwnerId,
+    /// In hexadecimal.
+    pub(super) owner: String,
     pub(super) mode: LockMode,
     pub(super) token: FencingToken,
     pub(super) connection: i64,
     /// The user of the connection, of a reader on MySQL and MariaDB.
+    #[serde(default)]
     pub(super) user: String,
-    acquired_at: Option<SystemTime>,
+    /// Microseconds since 1970.
+    acquired_at: u64,
     holder: String,
 }
 
-/// An entry of the column `sharers`: of a reader under its token, of a waiting writer under its owner.
+/// An entry of the column `sharers`.
 #[derive(Deserialize)]
 #[serde(untagged)]
 enum Sharer {
-    Writer(i64),
-    Reader {
-        owner: String,
-        acquired_at: i64,
-        connection: i64,
-        holder: String,
-        #[serde(default)]
-        user: String,
-    },
+    /// Until when the mark of a waiting writer lasts. Its key is the owner.
+    Mark(i64),
+    /// Its key is the token.
+    Reader(Holder),
 }
 
 impl Entered {
@@ -57,48 +55,28 @@ impl Entered {
             return None;
         };
         let token = FencingToken::new(u64::try_from(token.as_int()?).ok()?);
-        let mut entered = Self {
-            stored_name: String::from_utf8(name.as_bytes()?.to_vec()).ok()?,
-            token,
-            holders: Vec::new(),
-            marks: Vec::new(),
-            now: now.as_int()?,
-        };
+        let (mut holders, mut marks) = (Vec::new(), Vec::new());
         if let Some(owner) = owner.as_bytes() {
-            entered.holders.push(Holder {
-                owner: OwnerId::from_bytes(owner)?,
+            holders.push(Holder {
+                owner: OwnerId::from_bytes(owner)?.to_hex(),
                 mode: LockMode::Exclusive,
                 token,
                 connection: connection.as_int()?,
                 user: String::new(),
-                acquired_at: unix_time(acquired_at.as_int()?),
+                acquired_at: u64::try_from(acquired_at.as_int()?).ok()?,
                 holder: holder.as_text()?.to_owned(),
             });
         }
-        if let Some(sharers) = sharers.as_text() {
-            entered.read_sharers(serde_json::from_str(sharers).ok()?)?;
-        }
-        Some(entered)
-    }
-
-    fn read_sharers(&mut self, sharers: BTreeMap<String, Sharer>) -> Option<()> {
+        let sharers: BTreeMap<String, Sharer> =
+            serde_json::from_str(sharers.as_text().unwrap_or("{}")).ok()?;
         for (key, sharer) in sharers {
             match sharer {
-                Sharer::Writer(until) => self.marks.push((key, until)),
-                Sharer::Reader { owner, acquired_at, connection, holder, user } => {
-                    self.holders.push(Holder {
-                        owner: OwnerId::from_hex(&owner)?,
-                        mode: LockMode::Shared,
-                        token: FencingToken::new(key.parse().ok()?),
-                        connection,
-                        user,
-                        acquired_at: unix_time(acquired_at),
-                        holder,
-                    })
-                }
+                Sharer::Mark(until) => marks.push((key, until)),
+                Sharer::Reader(reader) => holders.push(reader),
             }
         }
-        Some(())
+        let stored_name = String::from_utf8(name.as_bytes()?.to_vec()).ok()?;
+        Some(Self { stored_name, token, holders, marks, now: now.as_int()? })
     }
 
     pub(super) fn reader(&self, token: FencingToken) -> Option<&Holder> {
@@ -117,19 +95,19 @@ impl Entered {
 }
 
 impl Holder {
+    pub(super) fn is_of(&self, owner: OwnerId) -> bool {
+        self.owner == owner.to_hex()
+    }
+
     /// The hold as people see it.
     pub(super) fn status(&self, name: &LockName) -> LockStatus {
         let mut status = LockStatus::new(name.clone());
         status.hold = HoldKind::Connection;
         status.mode = self.mode;
-        status.owner = Some(self.owner);
+        status.owner = OwnerId::from_hex(&self.owner);
         status.token = Some(self.token);
         status.holder = HolderInfo::from_json(&self.holder);
-        status.acquired_at = self.acquired_at;
+        status.acquired_at = SystemTime::UNIX_EPOCH.checked_add(Duration::from_micros(self.acquired_at));
         status
     }
-}
-
-fn unix_time(micros: i64) -> Option<SystemTime> {
-    SystemTime::UNIX_EPOCH.checked_add(Duration::from_micros(u64::try_from(micros).ok()?))
 }

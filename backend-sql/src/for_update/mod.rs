@@ -97,9 +97,8 @@ impl LockBackend for HeldRow {
             }
             Some(Entry::Waiting(waiting)) => match waiting.progress() {
                 Progress::Pending => {
-                    if waiting.is_look_due() {
-                        self.leave_mark(claim).await;
-                    }
+                    // PostgreSQL lets readers pass a writer that waits in the server.
+                    self.leave_mark(claim).await;
                     return Ok(busy());
                 }
                 Progress::Locked(locked) => {
@@ -145,14 +144,11 @@ impl LockBackend for HeldRow {
             Some(Entry::Unsettled { token, held_to_its_end }) => {
                 self.settle(claim, *token, *held_to_its_end).await
             }
-            Some(Entry::Waiting(waiting)) => {
+            Some(Entry::Waiting(_) | Entry::Refused) | None => {
                 self.forget_seen(claim.owner(), seen.as_ref());
-                waiting.leave(&self.rows).await;
-                self.remove_mark(claim).await;
-                Ok(Release::NotHeld)
-            }
-            Some(Entry::Refused) | None => {
-                self.forget_seen(claim.owner(), seen.as_ref());
+                if let Some(Entry::Waiting(waiting)) = &seen {
+                    waiting.leave(&self.rows).await;
+                }
                 self.remove_mark(claim).await;
                 Ok(Release::NotHeld)
             }
@@ -230,7 +226,7 @@ impl HeldRow {
             }
         };
         if !Arc::ptr_eq(&kept, &hold) && hold.end(&self.rows).await.is_ok() {
-            self.rows.leave(claim.name(), claim.mode(), claim.owner(), hold.token()).await;
+            self.rows.leave(claim.name(), claim.mode(), hold.token()).await;
         }
         Attempt::Granted(Grant::new(kept.token()))
     }
@@ -254,7 +250,7 @@ impl HeldRow {
     async fn is_anothers(&self, claim: &Claim) -> bool {
         let entered = timeout(REASON_WITHIN, self.rows.look(PoolClass::Renewal, claim.name())).await;
         let Ok(Ok(Some(entered))) = entered else { return false };
-        let excludes = |it: &Holder| it.owner != claim.owner() && it.mode.conflicts_with(claim.mode());
+        let excludes = |it: &Holder| !it.is_of(claim.owner()) && it.mode.conflicts_with(claim.mode());
         entered.holders.iter().any(excludes)
     }
 

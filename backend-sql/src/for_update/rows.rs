@@ -4,7 +4,7 @@ use super::holder::{Entered, Holder};
 use crate::lease::perhaps_held;
 use crate::names::range;
 use crate::server::{Answer, Connection, ErrorClass, PoolClass, Server, Statement, StatementKind, Value};
-use leasehold_core::{Claim, Error, ErrorKind, FencingToken, LockMode, LockName, Namespace, OwnerId, Result};
+use leasehold_core::{Claim, Error, ErrorKind, FencingToken, LockMode, LockName, Namespace, Result};
 use std::sync::Arc;
 use std::time::Duration;
 use tokio::time::timeout;
@@ -20,8 +20,8 @@ pub(super) struct Rows {
     make_row: Statement,
     exclusive: ByMode,
     shared: ByMode,
-    mark: Statement,
-    may_hold: Statement,
+    pub(super) mark: Statement,
+    pub(super) may_hold: Statement,
     keep_alive: Arc<Statement>,
     keep_alive_before_end: bool,
     is_of_this_run: Option<Statement>,
@@ -265,7 +265,7 @@ impl Rows {
             // A trigger in the statement hides the number. While the row is locked, the entry stays.
             None if answer.last_id == 0 => {
                 let entered = self.look(PoolClass::Renewal, claim.name()).await?;
-                let is_own = |it: &&Holder| it.owner == claim.owner() && it.connection == number;
+                let is_own = |it: &&Holder| it.is_of(claim.owner()) && it.connection == number;
                 entered.and_then(|entered| Some(entered.holders.iter().find(is_own)?.token.get()))
             }
             None => Some(answer.last_id),
@@ -278,41 +278,25 @@ impl Rows {
     }
 
     /// Notes that a holder has left.
-    pub(super) async fn leave(&self, name: &LockName, mode: LockMode, owner: OwnerId, token: FencingToken) {
+    pub(super) async fn leave(&self, name: &LockName, mode: LockMode, token: FencingToken) {
         match mode.is_shared() {
             true => self.remove_sharer(name, &token.get().to_string()).await,
-            false => self.remove(name, mode, Value::bytes(owner.to_bytes())).await,
+            false => self.remove(&self.exclusive.leave, name, Value::int(token.get())).await,
         }
     }
 
     /// Removes the reader with this token, or the mark of this owner.
     pub(super) async fn remove_sharer(&self, name: &LockName, token_or_owner: &str) {
-        self.remove(name, LockMode::Shared, Value::text(token_or_owner)).await;
+        self.remove(&self.shared.leave, name, Value::text(token_or_owner)).await;
     }
 
     /// It does not matter whether this succeeds.
-    async fn remove(&self, name: &LockName, mode: LockMode, entry: Value) {
-        let (statement, values) = (&self.of(mode).leave, [self.stored(name), entry]);
-        if let Err(error) = self.server.write(PoolClass::Renewal, statement, &values).await {
+    async fn remove(&self, statement: &Statement, name: &LockName, entry: Value) {
+        if let Err(error) =
+            self.server.write(PoolClass::Renewal, statement, &[self.stored(name), entry]).await
+        {
             tracing::debug!(target: "leasehold", %name, %error, "an entry stays");
         }
-    }
-
-    /// Leaves the mark of a writer that waits for readers, or renews it.
-    pub(super) async fn mark(&self, claim: &Claim) -> Result<()> {
-        let values = [self.stored(claim.name()), Value::text(&claim.owner().to_hex())];
-        self.server.write(PoolClass::Attempt, &self.mark, &values).await.map(drop)
-    }
-
-    /// False if the transaction of a reader has ended: its connection is gone, or is in another one.
-    pub(super) async fn may_hold(&self, reader: &Holder) -> Result<bool> {
-        if !self.is_of_this_run(reader.token).await? {
-            return Ok(false);
-        }
-        let token = Value::int(reader.token.get());
-        let values = [Value::int(reader.connection), token, Value::text(&reader.user)];
-        let sessions = self.server.read(PoolClass::Attempt, &self.may_hold, &values).await?;
-        Ok(!sessions.rows.is_empty())
     }
 
     /// Ends the transaction of a connection, and gives it back; otherwise it is closed.
@@ -350,7 +334,7 @@ impl Rows {
         range(self.namespace.stored(prefix))
     }
 
-    fn stored(&self, name: &LockName) -> Value {
+    pub(super) fn stored(&self, name: &LockName) -> Value {
         Value::bytes(self.namespace.stored(name.as_str()))
     }
 }

@@ -5,8 +5,9 @@
 //! asks for the row. A reader that has looked before the mark was left may pass the writer once.
 
 use super::HeldRow;
-use super::holder::Entered;
-use crate::server::PoolClass;
+use super::holder::{Entered, Holder};
+use super::rows::Rows;
+use crate::server::{PoolClass, Value};
 use leasehold_core::{Attempt, Busy, Claim, LockName, OwnerId, Result};
 use std::collections::HashSet;
 use std::sync::{MutexGuard, PoisonError};
@@ -30,7 +31,7 @@ impl HeldRow {
     async fn remove_ended(&self, name: &LockName, entered: &Entered) {
         for reader in entered.readers() {
             if matches!(self.rows.may_hold(reader).await, Ok(false)) {
-                self.rows.leave(name, reader.mode, reader.owner, reader.token).await;
+                self.rows.leave(name, reader.mode, reader.token).await;
             }
         }
         for (owner, _) in entered.marks.iter().filter(|(_, until)| *until <= entered.now) {
@@ -70,5 +71,23 @@ impl HeldRow {
     /// The owners that may have left a mark.
     pub(super) fn marks(&self) -> MutexGuard<'_, HashSet<OwnerId>> {
         self.marks.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+impl Rows {
+    async fn mark(&self, claim: &Claim) -> Result<()> {
+        let values = [self.stored(claim.name()), Value::text(&claim.owner().to_hex())];
+        self.server().write(PoolClass::Attempt, &self.mark, &values).await.map(drop)
+    }
+
+    /// False if the transaction of a reader has ended: its connection is gone, or is in another one.
+    pub(super) async fn may_hold(&self, reader: &Holder) -> Result<bool> {
+        if !self.is_of_this_run(reader.token).await? {
+            return Ok(false);
+        }
+        let token = Value::int(reader.token.get());
+        let values = [Value::int(reader.connection), token, Value::text(&reader.user)];
+        let sessions = self.server().read(PoolClass::Attempt, &self.may_hold, &values).await?;
+        Ok(!sessions.rows.is_empty())
     }
 }

@@ -5,12 +5,7 @@ use std::future::{Future, poll_fn};
 use std::pin::Pin;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::task::{Context, Poll, Wake, Waker};
-use std::time::Duration;
 use tokio::sync::OwnedSemaphorePermit;
-use tokio::time::Instant;
-
-/// How often a writer that waits in the server looks for readers: so often that a mark which it renews lasts.
-const LOOKS_FOR_READERS_EVERY: Duration = Duration::from_secs(1);
 
 /// A wait for a row in the server, which locks it in the moment in which it is free.
 ///
@@ -21,8 +16,6 @@ pub(super) struct Waiting {
     /// Never locked across an await: a caller may keep its future and not poll it.
     state: Mutex<State>,
     listeners: Arc<Listeners>,
-    /// When it was last looked for readers that keep a writer waiting.
-    looked_at: Mutex<Instant>,
     /// Given back with this value.
     _permit: OwnedSemaphorePermit,
 }
@@ -51,27 +44,11 @@ impl Waiting {
         let name = claim.name().clone();
         // The next attempt meets the same error, and returns it.
         let wait = Box::pin(async move { rows.lock_in_time(&claim).await.ok().flatten() });
-        Self {
-            name,
-            state: Mutex::new(State::Waiting(wait)),
-            listeners: Arc::default(),
-            looked_at: Mutex::new(Instant::now()),
-            _permit: permit,
-        }
+        Self { name, state: Mutex::new(State::Waiting(wait)), listeners: Arc::default(), _permit: permit }
     }
 
     pub(super) fn name(&self) -> &LockName {
         &self.name
-    }
-
-    /// True for one caller in each interval, who looks for readers.
-    pub(super) fn is_look_due(&self) -> bool {
-        let mut looked_at = self.looked_at.lock().unwrap_or_else(PoisonError::into_inner);
-        let is_due = looked_at.elapsed() >= LOOKS_FOR_READERS_EVERY;
-        if is_due {
-            *looked_at = Instant::now();
-        }
-        is_due
     }
 
     /// Returns when the wait has ended. Safe to drop: the wait itself goes on.

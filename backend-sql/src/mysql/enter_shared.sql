@@ -8,10 +8,12 @@
 -- :1 name   :2 owner, in hexadecimal   :3 number of the connection   :4 holder
 INSERT INTO {table} (name, owner, token, acquired_at, connection, holder, sharers)
 VALUES (:1, NULL, LAST_INSERT_ID({now}), token, 0, '',
-        JSON_OBJECT(CONCAT(token), JSON_OBJECT('owner', :2, 'acquired_at', token, 'connection', :3, 'holder', :4, 'user', CURRENT_USER())))
+        JSON_OBJECT(CONCAT(token), JSON_OBJECT('mode', 'shared', 'token', token, 'acquired_at', token,
+                                               'owner', :2, 'connection', :3, 'holder', :4, 'user', CURRENT_USER())))
 ON DUPLICATE KEY UPDATE
     token   = LAST_INSERT_ID(GREATEST(token + 1, {now})),
     owner   = NULL,
     holder  = '',
     sharers = JSON_SET(COALESCE(sharers, '{}'), CONCAT('$."', token, '"'),
-        JSON_OBJECT('owner', :2, 'acquired_at', {now}, 'connection', :3, 'holder', :4, 'user', CURRENT_USER()));
+                       JSON_OBJECT('mode', 'shared', 'token', token, 'acquired_at', {now},
+                                   'owner', :2, 'connection', :3, 'holder', :4, 'user', CURRENT_USER()));

@@ -7,11 +7,13 @@
 -- answers: int
 INSERT INTO {table} AS last (name, owner, token, acquired_at, connection, holder, sharers)
 SELECT :1, NULL, now, now, 0, '',
-       jsonb_build_object(now, jsonb_build_object('owner', :2, 'acquired_at', now, 'connection', :3, 'holder', :4))
+       jsonb_build_object(now, jsonb_build_object('mode', 'shared', 'token', now, 'acquired_at', now,
+                                                  'owner', :2, 'connection', :3, 'holder', :4))
 FROM (SELECT {now} AS now) AS clock
 ON CONFLICT (name) DO UPDATE SET owner = NULL, holder = '', (token, sharers) = (
-    SELECT next, coalesce(CAST(last.sharers AS jsonb), '{}') || jsonb_build_object(next,
-               jsonb_build_object('owner', :2, 'acquired_at', {now}, 'connection', :3, 'holder', :4))
+    SELECT next, coalesce(CAST(last.sharers AS jsonb), '{}')
+           || jsonb_build_object(next, jsonb_build_object('mode', 'shared', 'token', next, 'acquired_at', {now},
+                                                          'owner', :2, 'connection', :3, 'holder', :4))
     FROM (SELECT greatest(last.token + 1, {now}) AS next) AS token
 )
 RETURNING token;

@@ -19,6 +19,7 @@ mod listener;
 mod poolers;
 mod pools;
 mod purge;
+mod readers;
 mod refusals;
 mod rotated_password;
 mod round_trips;

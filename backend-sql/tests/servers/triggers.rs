@@ -1,7 +1,7 @@
 //! Triggers on the tables, as of an audit or of a tool that copies a table while it is used.
 
 use crate::kit::{MODES, Server, ask, claim, granted};
-use leasehold_core::Release;
+use leasehold_core::{LockMode, Release};
 use std::time::Duration;
 
 /// `MariaDB` leaves `LAST_INSERT_ID()` out of its answer if a trigger ran in the statement.
@@ -31,6 +31,13 @@ async fn grant_by_update_that_fires_a_trigger_is_a_grant() {
             assert!(ask(&other, &claim(mode)).await.is_none(), "{mode}: two holders");
             assert_eq!(backend.release(&mine, Duration::ZERO).await.unwrap(), Release::Released, "{mode}");
             last = Some(token);
+        }
+        let readers = [1, 2].map(|_| claim(mode).with_mode(LockMode::Shared));
+        for reader in &readers {
+            assert!(Some(granted(&backend, reader).await) > last, "{mode}");
+        }
+        for reader in &readers {
+            assert_eq!(backend.release(reader, Duration::ZERO).await.unwrap(), Release::Released, "{mode}");
         }
     }
 }

@@ -1,0 +1,124 @@
+//! Readers of `for-update`: their entries, beside the row that they have locked together.
+
+use crate::kit::{Server, ask, both, claim, granted, open};
+use leasehold_conformance::proxy::Proxy;
+use leasehold_core::{Attempt, Claim, ErrorKind, FencingToken, LockBackend, LockMode, Release};
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+const MODE: &str = "mode=for-update";
+
+fn reader() -> Claim {
+    claim("a").with_mode(LockMode::Shared)
+}
+
+async fn shown(backend: &Arc<dyn LockBackend>) -> Vec<FencingToken> {
+    let statuses = backend.admin().unwrap().inspect(claim("a").name()).await.unwrap();
+    assert!(statuses.iter().all(|status| status.mode.is_shared()), "{statuses:?}");
+    statuses.iter().filter_map(|status| status.token).collect()
+}
+
+async fn until_shown(backend: &Arc<dyn LockBackend>, tokens: &[FencingToken]) {
+    let start = Instant::now();
+    while shown(backend).await != tokens {
+        assert!(start.elapsed() < Duration::from_secs(5), "{:?} is shown", shown(backend).await);
+        tokio::time::sleep(Duration::from_millis(20)).await;
+    }
+}
+
+/// A user with every right on the tables, and none on sessions of others.
+async fn other_user(server: &Server) -> Arc<dyn LockBackend> {
+    let rights = match server.is_postgres() {
+        true => ["CREATE ROLE other LOGIN", "GRANT ALL ON leasehold_held, leasehold_held_rows TO other"],
+        false => ["CREATE USER other@'127.0.0.1'", "GRANT ALL ON locks.* TO other@'127.0.0.1'"],
+    };
+    for statement in rights {
+        server.run(statement).await;
+    }
+    open(&server.url_at(server.port(), "other", "mode=for-update&timeout=500ms")).unwrap()
+}
+
+/// Its entry stays until the next exclusive grant; its connection is gone.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn reader_that_crashed_is_entered_and_not_shown() {
+    for server in both().await {
+        let (one, other) = (server.backend(MODE), server.backend(MODE));
+        let (crashes, stays) = (granted(&one, &reader()).await, granted(&other, &reader()).await);
+        let administrator = server.administrator(MODE);
+        until_shown(&administrator, &[crashes, stays]).await;
+        drop(one);
+        for backend in [&other, &administrator] {
+            until_shown(backend, &[stays]).await;
+        }
+        let listed = other.admin().unwrap().list("").await.unwrap();
+        assert_eq!(listed.iter().filter_map(|status| status.token).collect::<Vec<_>>(), [stays]);
+        let has_both =
+            format!("SELECT count(*) FROM leasehold_held WHERE sharers LIKE '%\"{crashes}\"%{stays}%'");
+        assert_eq!(server.number(&has_both).await, 1);
+        other.close().await.unwrap();
+        let writer = claim("a");
+        granted(&administrator, &writer).await;
+        assert_eq!(server.number("SELECT count(*) FROM leasehold_held WHERE sharers IS NULL").await, 1);
+    }
+}
+
+/// A session that these credentials do not see may hold.
+#[tokio::test]
+async fn readers_of_another_user_are_shown_and_not_ended() {
+    for server in both().await {
+        let (holder, held) = (server.backend(MODE), reader());
+        let token = granted(&holder, &held).await;
+        let other = other_user(&server).await;
+        assert_eq!(shown(&other).await, [token]);
+        let error = other.admin().unwrap().force_release(held.name(), None).await.unwrap_err();
+        assert_eq!(error.kind(), ErrorKind::Denied, "{error:?}");
+        assert_eq!(holder.release(&held, Duration::ZERO).await.unwrap(), Release::Released);
+        assert_eq!(shown(&other).await, []);
+    }
+}
+
+/// The server lets readers pass a writer that waits in its queue, or keeps them out as long as the request is there, also after the
+/// writer has gone.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn waiting_writer_keeps_new_readers_out_until_it_has_gone() {
+    for server in both().await {
+        let (holder, writers, others) = (server.backend(MODE), server.backend(MODE), server.backend(MODE));
+        let held = reader();
+        granted(&holder, &held).await;
+        let writer = claim("a").with_waiting(true);
+        for _ in 0..2 {
+            assert!(ask(&writers, &writer).await.is_none());
+            let waited = tokio::time::timeout(Duration::from_millis(100), writers.changed(&writer)).await;
+            assert!(waited.is_err(), "a held lock was given");
+            let Attempt::Busy(busy) = others.try_acquire(&reader()).await.unwrap() else {
+                panic!("a reader passed a waiting writer")
+            };
+            assert!(busy.ends_in.is_some_and(|left| left <= Duration::from_secs(2)), "{busy:?}");
+        }
+        assert_eq!(writers.release(&writer, Duration::ZERO).await.unwrap(), Release::NotHeld);
+        granted(&others, &reader()).await;
+        assert!(ask(&writers, &claim("a")).await.is_none());
+    }
+}
+
+/// One statement more than an exclusive owner needs, to look for a writer that waits.
+#[tokio::test]
+async fn round_trips_of_a_reader_are_counted() {
+    for server in both().await {
+        let proxy = Proxy::to(([127, 0, 0, 1], server.port()).into()).await.unwrap();
+        let backend = open(&server.url_at(proxy.address().port(), "locker:sesame", MODE)).unwrap();
+        let mut counts = [0; 3];
+        // The first rounds connect and prepare.
+        for _ in 0..4 {
+            let held = reader();
+            let before = proxy.requests();
+            granted(&backend, &held).await;
+            let acquired = proxy.requests();
+            backend.renew(std::slice::from_ref(&held)).await.remove(0).unwrap();
+            let renewed = proxy.requests();
+            backend.release(&held, Duration::ZERO).await.unwrap();
+            counts = [acquired - before, renewed - acquired, proxy.requests() - renewed];
+        }
+        assert_eq!(counts, if server.is_postgres() { [5, 1, 2] } else { [5, 1, 3] });
+    }
+}

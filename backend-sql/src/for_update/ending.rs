@@ -4,18 +4,17 @@
 //! token, until one of two things is known: it has ended, or an owner that it excludes was entered since. In the second
 //! case the hold lasted to its release if no such owner had been entered when that began; otherwise it may have been lost before.
 //!
-//! An exclusive hold has ended if its row can be locked as a reader does. Its row alone does not tell that of a reader, beside others: its
-//! connection must be gone, or be in another transaction. And a larger token may be that of another reader; but an exclusive grant removes
-//! the entries of all readers.
+//! An exclusive hold has ended if its row can be locked as a reader does. A reader may have the row locked beside others: it has ended
+//! if its connection is gone. A larger token may be that of another reader, but an exclusive grant removes the entries of all readers.
 
 use super::HeldRow;
 use super::admin::LOOK_EVERY;
 use super::entries::Entry;
 use super::hold::Hold;
-use super::holder::Entered;
 use crate::lease::perhaps_held;
 use crate::server::PoolClass;
 use leasehold_core::{Claim, Error, ErrorKind, FencingToken, Loss, LossCause, Release, Result};
+use std::sync::Arc;
 use std::time::Duration;
 use tokio::time::{Instant, sleep, timeout};
 
@@ -24,9 +23,9 @@ pub(super) const REASON_WITHIN: Duration = Duration::from_millis(250);
 
 impl HeldRow {
     /// Ends a hold.
-    pub(super) async fn end(&self, claim: &Claim, hold: &Hold) -> Result<Release> {
+    pub(super) async fn end(&self, claim: &Claim, hold: &Arc<Hold>) -> Result<Release> {
         let token = hold.token();
-        let unsettled = |held_to_its_end| Entry::Unsettled { token, held_to_its_end };
+        let unsettled = |held_to_its_end| Entry::Unsettled { hold: Arc::clone(hold), held_to_its_end };
         // Before the request is sent: the caller may be gone before the answer comes.
         self.entries().insert(claim.owner(), unsettled(false));
         let ended = match hold.end(&self.rows).await.map_err(perhaps_held) {
@@ -48,38 +47,27 @@ impl HeldRow {
     }
 
     /// The outcome of a release that had no answer.
-    pub(super) async fn settle(
-        &self,
-        claim: &Claim,
-        token: FencingToken,
-        held_to_its_end: bool,
-    ) -> Result<Release> {
-        let settled = self.read_outcome(claim, token, held_to_its_end).await.map_err(perhaps_held);
+    pub(super) async fn settle(&self, claim: &Claim, hold: &Hold, held_to_its_end: bool) -> Result<Release> {
+        let settled = self.read_outcome(claim, hold, held_to_its_end).await.map_err(perhaps_held);
         self.asked_for_the_last_time(claim, &settled);
         settled
     }
 
-    async fn read_outcome(
-        &self,
-        claim: &Claim,
-        token: FencingToken,
-        held_to_its_end: bool,
-    ) -> Result<Release> {
+    async fn read_outcome(&self, claim: &Claim, hold: &Hold, held_to_its_end: bool) -> Result<Release> {
         // The server takes a moment to notice that a connection has ended.
         let enough = Instant::now() + REASON_WITHIN;
         loop {
-            let entered = self.entered(claim).await?;
-            let was_given = entered.as_ref().is_some_and(|it| is_given_since(claim, token, it));
+            let was_given = self.was_given_since(claim, hold.token()).await?;
             if was_given && !held_to_its_end {
                 self.forget(claim.owner());
                 return Err(Loss::new(LossCause::Taken).into());
             }
-            let may_hold = match entered.as_ref().and_then(|entered| entered.reader(token)) {
-                Some(reader) => self.rows.may_hold(reader).await?,
-                None => !was_given && self.rows.is_locked(claim.name()).await?,
+            let may_hold = match claim.mode().is_shared() {
+                true => self.rows.may_hold_still(hold.number()).await?,
+                false => !was_given && self.rows.is_locked(claim.name()).await?,
             };
             if !may_hold {
-                self.has_left(claim, token).await;
+                self.has_left(claim, hold.token()).await;
                 return Ok(Release::NotHeld);
             }
             if Instant::now() >= enough {
@@ -96,28 +84,20 @@ impl HeldRow {
         }
     }
 
-    /// True if an owner that the hold excluded was entered since, also if that one has left: a larger token stays, and the entries of
-    /// readers are gone.
-    async fn was_given_since(&self, claim: &Claim, token: FencingToken) -> Result<bool> {
-        Ok(self.entered(claim).await?.is_some_and(|entered| is_given_since(claim, token, &entered)))
-    }
-
-    async fn entered(&self, claim: &Claim) -> Result<Option<Entered>> {
-        self.rows.look(PoolClass::Renewal, claim.name()).await
-    }
-
     /// For people. The next holder need not wait for it.
     async fn has_left(&self, claim: &Claim, token: FencingToken) {
         self.forget(claim.owner());
         self.rows.leave(claim.name(), claim.mode(), token).await;
     }
-}
 
-/// The rule of [`HeldRow::was_given_since`].
-fn is_given_since(claim: &Claim, token: FencingToken, entered: &Entered) -> bool {
-    match claim.mode().is_shared() {
-        true => entered.reader(token).is_none(),
-        false => entered.token > token,
+    /// True if an owner that the hold excluded was entered since, also if that one has left: a larger token stays, and the entries of
+    /// readers are gone.
+    async fn was_given_since(&self, claim: &Claim, token: FencingToken) -> Result<bool> {
+        let entered = self.rows.look(PoolClass::Renewal, claim.name()).await?;
+        Ok(entered.is_some_and(|entered| match claim.mode().is_shared() {
+            true => entered.reader(token).is_none(),
+            false => entered.token > token,
+        }))
     }
 }
 

@@ -18,9 +18,9 @@ pub(super) enum Entry {
     Waiting(Arc<Waiting>),
     /// Another owner held the lock at the last attempt.
     Refused,
-    /// It held the lock with this token; the outcome of its release is unknown.
+    /// It held the lock; the outcome of its release is unknown.
     Unsettled {
-        token: FencingToken,
+        hold: Arc<Hold>,
         /// True if no other owner was entered before its release began: it held the lock to the end.
         held_to_its_end: bool,
     },
@@ -33,7 +33,9 @@ impl Entry {
             (Self::Held(one), Self::Held(other)) => Arc::ptr_eq(one, other),
             (Self::Waiting(one), Self::Waiting(other)) => Arc::ptr_eq(one, other),
             (Self::Refused, Self::Refused) => true,
-            (Self::Unsettled { token: one, .. }, Self::Unsettled { token: other, .. }) => one == other,
+            (Self::Unsettled { hold: one, .. }, Self::Unsettled { hold: other, .. }) => {
+                Arc::ptr_eq(one, other)
+            }
             _ => false,
         }
     }

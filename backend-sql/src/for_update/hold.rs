@@ -1,4 +1,4 @@
-use super::rows::{RolledBack, Rows};
+use super::rows::{Locked, RolledBack, Rows};
 use super::semantics::ASK_EVERY;
 use crate::server::{Answer, Connection, ErrorClass, Statement, StatementKind, Value};
 use leasehold_core::{Claim, FencingToken, LockMode, LockName, Release, Result};
@@ -15,6 +15,8 @@ pub(super) struct Hold {
     name: LockName,
     mode: LockMode,
     token: FencingToken,
+    /// The server's number of the connection.
+    number: i64,
     ttl: Duration,
     state: Mutex<State>,
     /// When the last question that was answered was sent.
@@ -45,13 +47,14 @@ pub(super) enum KeepAlive {
 }
 
 impl Hold {
-    pub(super) fn new(claim: &Claim, token: FencingToken, connection: Connection) -> Self {
+    pub(super) fn new(claim: &Claim, token: FencingToken, locked: Locked) -> Self {
         Self {
             name: claim.name().clone(),
             mode: claim.mode(),
             token,
+            number: locked.number,
             ttl: claim.ttl(),
-            state: Mutex::new(State::Quiet(connection)),
+            state: Mutex::new(State::Quiet(locked.connection)),
             alive_at: std::sync::Mutex::default(),
         }
     }
@@ -67,6 +70,10 @@ impl Hold {
 
     pub(super) fn token(&self) -> FencingToken {
         self.token
+    }
+
+    pub(super) fn number(&self) -> i64 {
+        self.number
     }
 
     /// True if it was alive so short a time ago that a waiter would not have asked again by now. It may have ended since: an

@@ -141,8 +141,8 @@ impl LockBackend for HeldRow {
         let seen = self.entry(claim.owner());
         match &seen {
             Some(Entry::Held(hold)) => self.end(claim, hold).await,
-            Some(Entry::Unsettled { token, held_to_its_end }) => {
-                self.settle(claim, *token, *held_to_its_end).await
+            Some(Entry::Unsettled { hold, held_to_its_end }) => {
+                self.settle(claim, hold, *held_to_its_end).await
             }
             Some(Entry::Waiting(_) | Entry::Refused) | None => {
                 self.forget_seen(claim.owner(), seen.as_ref());
@@ -204,7 +204,7 @@ impl HeldRow {
         };
         // A mark of this owner is gone with the entry.
         self.marks().remove(&claim.owner());
-        let hold = Arc::new(Hold::new(claim, token, locked.connection));
+        let hold = Arc::new(Hold::new(claim, token, locked));
         match hold.keep_alive(&self.rows).await {
             Ok(KeepAlive::Holds) => Ok(self.keep(claim, hold).await),
             Ok(KeepAlive::Demoted) => Err(Entering::Failed(self.rows.server().takes_no_writes())),

@@ -80,14 +80,22 @@ impl Rows {
         self.server().write(PoolClass::Attempt, &self.mark, &values).await.map(drop)
     }
 
-    /// False if the transaction of a reader has ended: its connection is gone, or is in another one.
+    /// False if a reader that is entered has ended, as far as the server's clock tells it from a later one with the same number of a
+    /// connection.
     pub(super) async fn may_hold(&self, reader: &Holder) -> Result<bool> {
-        if !self.is_of_this_run(reader.token).await? {
-            return Ok(false);
-        }
-        let token = Value::int(reader.token.get());
-        let values = [Value::int(reader.connection), token, Value::text(&reader.user)];
-        let sessions = self.server().read(PoolClass::Attempt, &self.may_hold, &values).await?;
-        Ok(!sessions.rows.is_empty())
+        let (number, token) = (reader.connection, reader.token);
+        Ok(self.is_of_this_run(token).await?
+            && self.is_in_transaction(number, Value::int(token.get()), Value::text(&reader.user)).await?)
+    }
+
+    /// False if the connection with which a reader of this client held is gone. No clock decides it: a later connection with the same
+    /// number is taken for this one.
+    pub(super) async fn may_hold_still(&self, number: i64) -> Result<bool> {
+        self.is_in_transaction(number, Value::int(i64::MAX), Value::Text(None)).await
+    }
+
+    async fn is_in_transaction(&self, number: i64, begun_by: Value, user: Value) -> Result<bool> {
+        let values = [Value::int(number), begun_by, user];
+        Ok(!self.server().read(PoolClass::Attempt, &self.in_transaction, &values).await?.rows.is_empty())
     }
 }

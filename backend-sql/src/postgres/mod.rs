@@ -58,7 +58,7 @@ static TEXTS: Texts = Texts {
         enter_shared: include_str!("enter_shared.sql"),
         mark: include_str!("mark.sql"),
         remove_sharer: include_str!("remove_sharer.sql"),
-        may_hold: include_str!("may_hold.sql"),
+        in_transaction: include_str!("in_transaction.sql"),
         end_connection: include_str!("end_connection.sql"),
         keep_alive: include_str!("keep_alive.sql"),
         keep_alive_before_end: false,

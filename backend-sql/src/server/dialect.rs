@@ -131,7 +131,7 @@ pub(crate) struct ForUpdate {
     pub(crate) enter_shared: &'static str,
     pub(crate) mark: &'static str,
     pub(crate) remove_sharer: &'static str,
-    pub(crate) may_hold: &'static str,
+    pub(crate) in_transaction: &'static str,
     pub(crate) end_connection: &'static str,
     pub(crate) keep_alive: &'static str,
     /// True if a server that was replaced by another keeps its connections, and their locks count no more. So a hold is asked

@@ -74,7 +74,7 @@ impl HeldRow {
         }
     }
 
-    /// Those that hold now: what is entered is only what was.
+    /// The holders that hold now: an entry is only what was.
     async fn present(&self, name: &LockName, entered: Entered) -> Result<Vec<Holder>> {
         let mut present = Vec::new();
         for holder in entered.holders {

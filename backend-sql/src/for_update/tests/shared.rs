@@ -66,6 +66,12 @@ async fn single_try_and_reader_and_writer_behind_a_writer_leave_no_mark() {
     let (backend, said) = backend_of(|_, text| read_locked(text));
     backend.try_acquire(&claim_of(2)).await.unwrap();
     assert_eq!(said.times(MARK), 0, "a single try");
+    // As MySQL and MariaDB refuse a reader beside others, if a writer is in their queue.
+    let (backend, said) = backend_of(|_, text| {
+        if text.contains("FOR SHARE NOWAIT") { Reply::Refused("55P03") } else { read_locked(text) }
+    });
+    backend.try_acquire(&reader_of(2).with_waiting(true)).await.unwrap();
+    assert_eq!((said.times("FOR SHARE NOWAIT"), said.times(MARK)), (1, 0), "a reader");
     let exclusively_locked = |_, text: &str| match text {
         text if text.contains("NOWAIT") => Reply::Refused("55P03"),
         text if text.contains("FOR UPDATE") => Reply::Never,

@@ -31,16 +31,19 @@ impl LockAdmin for HeldRow {
     }
 
     async fn force_release(&self, name: &LockName, only_if: Option<FencingToken>) -> Result<Vec<LockStatus>> {
-        let mut ended = Vec::new();
+        let (mut ended, mut failure) = (Vec::new(), None);
         for holder in self.holders(name).await? {
             let is_meant = only_if.is_none_or(|token| token == holder.token);
             // An entry from before the start of the server does not name the connection that has the row locked.
             if is_meant && self.rows.is_of_this_run(holder.token).await? {
-                self.end_hold(name, &holder).await?;
-                ended.push(holder.status(name));
+                match self.end_hold(name, &holder).await {
+                    Ok(()) => ended.push(holder.status(name)),
+                    // Of several readers, the others end nevertheless.
+                    Err(error) => failure = failure.or(Some(error)),
+                }
             }
         }
-        Ok(ended)
+        failure.map_or(Ok(ended), Err)
     }
 
     async fn init(&self) -> Result<()> {

@@ -39,8 +39,10 @@ impl HeldRow {
             },
             ended => ended,
         };
-        if ended.is_ok() {
-            self.has_left(claim, token).await;
+        match ended {
+            Ok(Release::Released) => self.forget(claim.owner()),
+            Ok(Release::NotHeld) => self.has_left(claim, token).await,
+            Err(_) => {}
         }
         self.asked_for_the_last_time(claim, &ended);
         ended

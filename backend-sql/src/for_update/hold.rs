@@ -115,7 +115,7 @@ impl Hold {
         }
     }
 
-    /// Ends the transaction. If its connection has ended before, so has the hold, and another may have had the lock since.
+    /// Ends the transaction, and removes the entry of the holder. If its connection has ended before, so has the hold, and another may have had the lock since.
     /// An error says that the connection did not answer; it is closed then, and the server ends the transaction when it
     /// notices.
     pub(super) async fn end(&self, rows: &Rows) -> Result<Release> {
@@ -145,8 +145,21 @@ impl Hold {
                 Err(error) => return Err(rows.server().failure(error, StatementKind::End)),
             }
         }
-        match rows.roll_back(connection).await {
-            RolledBack::Now => Ok(Release::Released),
+        let leave = || rows.leave(&self.name, self.mode, self.token);
+        match rows.end_transaction(&mut connection).await {
+            // The connection of a reader whose entry stays is closed: the entry names its number, and would be taken for a hold as long
+            // as there is a session with that number.
+            RolledBack::Now if self.mode.is_shared() => {
+                if leave().await {
+                    connection.give_back();
+                }
+                Ok(Release::Released)
+            }
+            RolledBack::Now => {
+                connection.give_back();
+                leave().await;
+                Ok(Release::Released)
+            }
             RolledBack::Before => Ok(Release::NotHeld),
             RolledBack::Unknown(error) => Err(error),
         }

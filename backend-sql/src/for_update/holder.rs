@@ -9,6 +9,9 @@ use serde::Deserialize;
 use std::collections::BTreeMap;
 use std::time::{Duration, SystemTime};
 
+/// How long a mark lasts: see `mark.sql`.
+pub(super) const MARK_LASTS: Duration = Duration::from_secs(2);
+
 /// The entries of one name.
 #[derive(Debug)]
 pub(super) struct Entered {
@@ -87,10 +90,17 @@ impl Entered {
         self.holders.iter().filter(|holder| holder.mode.is_shared())
     }
 
+    /// The marks that last, and for how long still. A mark that would last for longer than any is one from before the server's clock
+    /// was set back.
+    pub(super) fn live_marks(&self) -> impl Iterator<Item = (&str, Duration)> {
+        let left = |until: i64| u64::try_from(until.saturating_sub(self.now)).ok().map(Duration::from_micros);
+        let marks = self.marks.iter().filter_map(move |(owner, until)| Some((owner.as_str(), left(*until)?)));
+        marks.filter(|(_, left)| !left.is_zero() && *left <= MARK_LASTS)
+    }
+
     /// For how long waiting writers keep new readers out, if any does.
     pub(super) fn readers_blocked_for(&self) -> Option<Duration> {
-        let until = self.marks.iter().map(|(_, until)| *until).max()?;
-        u64::try_from(until.saturating_sub(self.now)).ok().filter(|left| *left > 0).map(Duration::from_micros)
+        self.live_marks().map(|(_, left)| left).max()
     }
 }
 

@@ -48,6 +48,7 @@ use leasehold_core::{
 use rows::{Locked, RolledBack, Rows};
 use std::collections::{HashMap, HashSet};
 use std::hash::{DefaultHasher, Hash, Hasher};
+use std::sync::atomic::AtomicUsize;
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 use tokio::sync::Semaphore;
@@ -65,6 +66,8 @@ pub(crate) struct HeldRow {
     entries: Mutex<HashMap<OwnerId, Entry>>,
     /// The waiting writers that may have left a mark.
     marks: Mutex<HashSet<OwnerId>>,
+    /// The attempts of readers beside many others.
+    crowded_attempts: AtomicUsize,
     /// How many may wait in the server.
     waiting: Arc<Semaphore>,
 }
@@ -78,6 +81,7 @@ impl HeldRow {
             semantics,
             entries: Mutex::default(),
             marks: Mutex::default(),
+            crowded_attempts: AtomicUsize::new(0),
             waiting: Arc::new(Semaphore::new(waiting)),
         }
     }
@@ -193,13 +197,17 @@ impl HeldRow {
     /// Makes a locked row a hold: takes a token, and proves that the row was still locked after that. On an error the row is
     /// unlocked. If the server does not answer, it keeps the row locked until it notices that the connection is gone.
     async fn enter(&self, claim: &Claim, locked: Locked) -> Result<Attempt, Entering> {
+        let mut locked = locked;
         let token = match self.rows.enter(claim, locked.number).await {
             Ok(token) => token,
             Err(error) => {
-                return Err(Entering::Failed(match self.rows.roll_back(locked.connection).await {
-                    RolledBack::Now => nothing_is_held(error),
-                    RolledBack::Before | RolledBack::Unknown(_) => perhaps_held(error),
-                }));
+                // Closed: a reader may be entered with the number of the connection.
+                return Err(Entering::Failed(
+                    match self.rows.end_transaction(&mut locked.connection).await {
+                        RolledBack::Now => nothing_is_held(error),
+                        RolledBack::Before | RolledBack::Unknown(_) => perhaps_held(error),
+                    },
+                ));
             }
         };
         // A mark of this owner is gone with the entry.
@@ -225,8 +233,8 @@ impl HeldRow {
                 }
             }
         };
-        if !Arc::ptr_eq(&kept, &hold) && hold.end(&self.rows).await.is_ok() {
-            self.rows.leave(claim.name(), claim.mode(), hold.token()).await;
+        if !Arc::ptr_eq(&kept, &hold) {
+            let _ = hold.end(&self.rows).await;
         }
         Attempt::Granted(Grant::new(kept.token()))
     }

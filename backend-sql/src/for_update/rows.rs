@@ -277,36 +277,40 @@ impl Rows {
         }
     }
 
-    /// Notes that a holder has left.
-    pub(super) async fn leave(&self, name: &LockName, mode: LockMode, token: FencingToken) {
+    /// Notes that a holder has left. False if its entry may stay.
+    pub(super) async fn leave(&self, name: &LockName, mode: LockMode, token: FencingToken) -> bool {
         match mode.is_shared() {
             true => self.remove_sharer(name, &token.get().to_string()).await,
             false => self.remove(&self.exclusive.leave, name, Value::int(token.get())).await,
         }
     }
 
-    /// Removes the reader with this token, or the mark of this owner.
-    pub(super) async fn remove_sharer(&self, name: &LockName, token_or_owner: &str) {
-        self.remove(&self.shared.leave, name, Value::text(token_or_owner)).await;
+    /// Removes the reader with this token, or the mark of this owner. False if it may stay.
+    pub(super) async fn remove_sharer(&self, name: &LockName, token_or_owner: &str) -> bool {
+        self.remove(&self.shared.leave, name, Value::text(token_or_owner)).await
     }
 
-    /// It does not matter whether this succeeds.
-    async fn remove(&self, statement: &Statement, name: &LockName, entry: Value) {
-        if let Err(error) =
-            self.server.write(PoolClass::Renewal, statement, &[self.stored(name), entry]).await
-        {
+    async fn remove(&self, statement: &Statement, name: &LockName, entry: Value) -> bool {
+        let removed = self.server.write(PoolClass::Renewal, statement, &[self.stored(name), entry]).await;
+        if let Err(error) = &removed {
             tracing::debug!(target: "leasehold", %name, %error, "an entry stays");
         }
+        removed.is_ok()
     }
 
     /// Ends the transaction of a connection, and gives it back; otherwise it is closed.
     pub(super) async fn roll_back(&self, mut connection: Connection) -> RolledBack {
+        let rolled_back = self.end_transaction(&mut connection).await;
+        if let RolledBack::Now = rolled_back {
+            connection.give_back();
+        }
+        rolled_back
+    }
+
+    pub(super) async fn end_transaction(&self, connection: &mut Connection) -> RolledBack {
         let told = timeout(self.server.target().timeout, connection.link().tell("ROLLBACK")).await;
         match told {
-            Ok(Ok(())) => {
-                connection.give_back();
-                RolledBack::Now
-            }
+            Ok(Ok(())) => RolledBack::Now,
             Ok(Err(error)) if self.server.error_class(&error) == ErrorClass::Ended => RolledBack::Before,
             Ok(Err(error)) => RolledBack::Unknown(self.server.failure(error, StatementKind::End)),
             Err(_) => RolledBack::Unknown(self.server.no_answer(StatementKind::End)),

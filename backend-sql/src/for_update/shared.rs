@@ -5,24 +5,30 @@
 //! asks for the row. A reader that has looked before the mark was left may pass the writer once.
 
 use super::HeldRow;
-use super::holder::{Entered, Holder};
+use super::holder::{Entered, Holder, MARK_LASTS};
 use super::rows::Rows;
 use crate::server::{PoolClass, Value};
 use leasehold_core::{Attempt, Busy, Claim, LockName, OwnerId, Result};
 use std::collections::HashSet;
+use std::sync::atomic::Ordering;
 use std::sync::{MutexGuard, PoisonError};
+use std::time::Duration;
 
-/// A mark is renewed once half of its time is over, in microseconds: see `mark.sql`.
-const MARK_IS_RENEWED_FROM: i64 = 1_000_000;
+/// A mark is renewed once half of its time is over.
+const MARK_IS_RENEWED_FROM: Duration = MARK_LASTS.checked_div(2).unwrap();
 
-/// The number of readers and marks of a name above which a new reader removes those that have ended.
+/// The number of readers and marks of a name above which new readers remove those that have ended.
 const MANY_SHARERS: usize = 64;
 
 impl HeldRow {
     /// The refusal of a reader, if a writer waits.
     pub(super) async fn give_way(&self, claim: &Claim) -> Result<Option<Attempt>> {
         let Some(entered) = self.rows.look(PoolClass::Attempt, claim.name()).await? else { return Ok(None) };
-        if entered.holders.len() + entered.marks.len() > MANY_SHARERS {
+        let sharers = entered.holders.len() + entered.marks.len();
+        // All of them may live, so only one attempt in so many looks at each.
+        if sharers > MANY_SHARERS
+            && self.crowded_attempts.fetch_add(1, Ordering::Relaxed).is_multiple_of(sharers)
+        {
             self.remove_ended(claim.name(), &entered).await;
         }
         Ok(entered.readers_blocked_for().map(|left| Attempt::Busy(Busy::new().with_end(left))))
@@ -34,8 +40,10 @@ impl HeldRow {
                 self.rows.leave(name, reader.mode, reader.token).await;
             }
         }
-        for (owner, _) in entered.marks.iter().filter(|(_, until)| *until <= entered.now) {
-            self.rows.remove_sharer(name, owner).await;
+        for (owner, _) in &entered.marks {
+            if entered.live_marks().all(|(marked, _)| marked != owner) {
+                self.rows.remove_sharer(name, owner).await;
+            }
         }
     }
 
@@ -50,10 +58,7 @@ impl HeldRow {
             return false;
         }
         let owner = claim.owner().to_hex();
-        let lasts = |(marked, until): &(String, i64)| {
-            *marked == owner && until.saturating_sub(entered.now) > MARK_IS_RENEWED_FROM
-        };
-        if !entered.marks.iter().any(lasts) {
+        if !entered.live_marks().any(|(marked, left)| marked == owner && left > MARK_IS_RENEWED_FROM) {
             // Noted before it is sent: the caller may be gone before the answer comes.
             self.marks().insert(claim.owner());
             let _ = self.rows.mark(claim).await;

@@ -45,6 +45,8 @@ const MOST_BUSY: usize = 1024;
 /// for the answer.
 const REASONS_PART: u32 = 8;
 
+const TURNS: usize = 16;
+
 /// In how many calls at most the readers of one client are renewed at a time.
 const READER_GROUPS: u64 = 16;
 
@@ -56,6 +58,8 @@ pub(crate) struct RowLease {
     /// The names that were busy when this process last asked for them, and that it has not released since. Only the cost of an
     /// attempt depends on it.
     busy_names: Mutex<HashSet<LockName>>,
+    /// The turn of the tasks that change the readers of a name; several names share one.
+    turns: [tokio::sync::Mutex<()>; TURNS],
 }
 
 /// The error of a claim that may hold the lock already.
@@ -68,7 +72,7 @@ pub(crate) fn perhaps_held(error: Error) -> Error {
 
 impl RowLease {
     pub(crate) fn new(table: impl LeaseTable + 'static) -> Self {
-        Self { table: Box::new(table), busy_names: Mutex::default() }
+        Self { table: Box::new(table), busy_names: Mutex::default(), turns: Default::default() }
     }
 }
 

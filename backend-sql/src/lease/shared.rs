@@ -2,18 +2,22 @@
 //! changed since.
 
 use super::sharers::{Decision, Reader, SharedRow, Sharers, admit, extend, mark};
-use super::{RowLease, perhaps_held};
+use super::{RowLease, TURNS, perhaps_held};
 use futures_util::{StreamExt as _, stream};
 use leasehold_core::{
     Attempt, Claim, Error, ErrorKind, FencingToken, LockName, LockStatus, LossCause, Release, Renewal, Result,
 };
 use std::collections::BTreeMap;
+use std::hash::{DefaultHasher, Hash as _, Hasher as _};
 use std::time::Duration;
-use tokio::time::{Instant, sleep};
+use tokio::sync::Mutex;
+use tokio::time::{Instant, sleep, timeout};
 
 /// How long a change is tried again because the row has changed between its read and its write, and the longest pause between two tries.
 const CHANGE_WITHIN: Duration = Duration::from_secs(5);
 const LONGEST_PAUSE: Duration = Duration::from_millis(20);
+/// The same for a mark. Readers that come and go may change the row more often than it can be read and written in peace.
+const LONGEST_PAUSE_OF_MARK: Duration = Duration::from_millis(1);
 /// How often a row is made that is gone when it is read next.
 const ROW_TRIES: usize = 3;
 /// How many names are changed at once by one renewal. Fewer than there are connections by default.
@@ -26,12 +30,16 @@ impl RowLease {
         &self,
         name: &LockName,
         is_holder: bool,
+        longest_pause: Duration,
         mut decide: impl FnMut(&SharedRow, Sharers) -> Result<Decision<T>> + Send,
     ) -> Result<Option<T>> {
         let start = Instant::now();
         // A statement that was sent twice may have changed the row the first time.
         let mut is_sent = false;
         while start.elapsed() < CHANGE_WITHIN {
+            // Tasks of one process would undo each other's tries. A task that is not polled, or waits for its answer, holds up the
+            // others for a pause at most.
+            let turn = timeout(LONGEST_PAUSE, self.turn(name).lock()).await;
             let unknown = |error: Error| if is_sent { perhaps_held(error) } else { error };
             let Some(row) = self.table.read_shared(name, is_holder).await.map_err(unknown)? else {
                 return Ok(None);
@@ -45,8 +53,9 @@ impl RowLease {
                     }
                 }
             }
+            drop(turn);
             is_sent = true;
-            sleep(LONGEST_PAUSE.mul_f64(fastrand::f64())).await;
+            sleep(longest_pause.mul_f64(fastrand::f64())).await;
         }
         let message = format!("the readers of {name:?} changed all the time for {CHANGE_WITHIN:?}");
         let error = Error::new(ErrorKind::Unavailable, message)
@@ -54,10 +63,17 @@ impl RowLease {
         Err(perhaps_held(error))
     }
 
+    fn turn(&self, name: &LockName) -> &Mutex<()> {
+        let mut hasher = DefaultHasher::new();
+        name.hash(&mut hasher);
+        &self.turns[hasher.finish() as usize % TURNS]
+    }
+
     pub(super) async fn acquire_shared(&self, claim: &Claim) -> Result<Attempt> {
         for _ in 0..ROW_TRIES {
-            if let Some(attempt) =
-                self.change(claim.name(), false, |row, sharers| admit(claim, row, sharers)).await?
+            if let Some(attempt) = self
+                .change(claim.name(), false, LONGEST_PAUSE, |row, sharers| admit(claim, row, sharers))
+                .await?
             {
                 return Ok(attempt);
             }
@@ -98,14 +114,15 @@ impl RowLease {
         places: Vec<usize>,
     ) -> (Vec<usize>, Result<Option<Vec<Renewal>>>) {
         let of_name: Vec<&Claim> = places.iter().map(|at| claims[*at]).collect();
-        let renewed = self.change(&name, true, |row, sharers| extend(&of_name, row, sharers)).await;
+        let renewed =
+            self.change(&name, true, LONGEST_PAUSE, |row, sharers| extend(&of_name, row, sharers)).await;
         (places, renewed)
     }
 
     pub(super) async fn release_shared(&self, claim: &Claim, linger: Duration) -> Result<Release> {
         // A statement that was sent twice may have removed the reader the first time.
         let mut was_there = false;
-        let released = self.change(claim.name(), true, |row, mut sharers| {
+        let released = self.change(claim.name(), true, LONGEST_PAUSE, |row, mut sharers| {
             let Some(reader) = sharers.reader(claim.owner()) else { return Ok(Decision::Keep(())) };
             was_there = true;
             (reader.owner, reader.ends_at) = (None, row.ends(linger));
@@ -118,13 +135,15 @@ impl RowLease {
 
     /// Leaves the mark of a writer that waits for readers, or renews it.
     pub(super) async fn leave_mark(&self, claim: &Claim) -> Result<()> {
-        let marked = self.change(claim.name(), false, |row, sharers| mark(claim.owner(), row, sharers));
+        let marked = self.change(claim.name(), false, LONGEST_PAUSE_OF_MARK, |row, sharers| {
+            mark(claim.owner(), row, sharers)
+        });
         marked.await.map(|_| ())
     }
 
     /// Removes the mark of a writer that has gone.
     pub(super) async fn remove_mark(&self, claim: &Claim) -> Result<()> {
-        let removed = self.change(claim.name(), false, |row, mut sharers| {
+        let removed = self.change(claim.name(), false, LONGEST_PAUSE, |row, mut sharers| {
             if !sharers.remove_mark(claim.owner()) {
                 return Ok(Decision::Keep(()));
             }
@@ -135,7 +154,7 @@ impl RowLease {
 
     /// The readers that hold a name.
     pub(super) async fn readers(&self, name: &LockName) -> Result<Vec<LockStatus>> {
-        let statuses = self.change(name, false, |row, sharers| {
+        let statuses = self.change(name, false, LONGEST_PAUSE, |row, sharers| {
             let statuses = sharers.readers.iter().map(|reader| reader.status(name, row.now));
             Ok(Decision::Keep(statuses.collect()))
         });
@@ -150,7 +169,7 @@ impl RowLease {
     ) -> Result<Vec<LockStatus>> {
         // A statement that was sent twice may have ended them the first time.
         let mut ended = Vec::new();
-        let change = self.change(name, false, |row, mut sharers| {
+        let change = self.change(name, false, LONGEST_PAUSE, |row, mut sharers| {
             let is_meant = |reader: &Reader| only_if.is_none_or(|token| token.get() == reader.token);
             let meant: Vec<LockStatus> =
                 sharers.readers.iter().filter(|it| is_meant(it)).map(|it| it.status(name, row.now)).collect();

@@ -72,7 +72,8 @@ impl SharedRow {
         }
         let mut sharers: Sharers = serde_json::from_str(&self.sharers).ok()?;
         sharers.readers.retain(|reader| reader.ends_at > self.now && self.ends_at > self.now);
-        sharers.writers.retain(|(_, until)| *until > self.now);
+        // A mark that would last for longer than any is one from before the clock was set back.
+        sharers.writers.retain(|(_, until)| *until > self.now && *until <= self.now + MARK_LASTS);
         Some(sharers)
     }
 

@@ -3,6 +3,7 @@
 use crate::kit::{Server, ask, both, claim, granted, open};
 use leasehold_conformance::proxy::Proxy;
 use leasehold_core::{Attempt, Claim, ErrorKind, FencingToken, LockBackend, LockMode, Release};
+use sqlx::Connection as _;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
@@ -120,5 +121,37 @@ async fn round_trips_of_a_reader_are_counted() {
             counts = [acquired - before, renewed - acquired, proxy.requests() - renewed];
         }
         assert_eq!(counts, if server.is_postgres() { [5, 1, 2] } else { [5, 1, 3] });
+    }
+}
+
+/// The number of the connection would be taken for the hold of this reader as long as a pool keeps it.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn connection_of_a_reader_whose_entry_stays_is_closed() {
+    for server in both().await {
+        let (holder, administrator) =
+            (server.backend("mode=for-update&timeout=300ms"), server.administrator(MODE));
+        let held = reader();
+        let token = granted(&holder, &held).await;
+        until_shown(&administrator, &[token]).await;
+        let row = "SELECT token FROM leasehold_held WHERE name = 'a' FOR UPDATE";
+        let release = holder.release(&held, Duration::ZERO);
+        let released = match server.is_postgres() {
+            true => {
+                let mut other = server.pg().await;
+                let mut transaction = other.begin().await.unwrap();
+                sqlx::query(row).execute(&mut *transaction).await.unwrap();
+                release.await
+            }
+            false => {
+                let mut other = server.mysql().await;
+                let mut transaction = other.begin().await.unwrap();
+                sqlx::query(row).execute(&mut *transaction).await.unwrap();
+                release.await
+            }
+        };
+        assert_eq!(released.unwrap(), Release::Released);
+        let entry = format!("SELECT count(*) FROM leasehold_held WHERE sharers LIKE '%\"{token}\"%'");
+        assert_eq!(server.number(&entry).await, 1, "the entry was removed after all");
+        until_shown(&administrator, &[]).await;
     }
 }

@@ -183,6 +183,8 @@ async fn reader_among_many_removes_those_that_have_ended_and_marks_that_are_over
     let (backend, said) = backend_of(half_have_ended);
     assert!(matches!(backend.try_acquire(&reader_of(3)).await.unwrap(), Attempt::Granted(_)));
     assert_eq!(said.times(REMOVAL), 33);
+    assert!(matches!(backend.try_acquire(&reader_of(4)).await.unwrap(), Attempt::Granted(_)));
+    assert_eq!(said.times("pg_stat_activity"), 64, "each attempt looks at all readers");
 }
 
 #[tokio::test(start_paused = true)]
@@ -191,4 +193,15 @@ async fn entries_that_another_program_wrote_are_no_readers() {
         let Reply::Rows(rows) = entered(9, None, foreign) else { unreachable!() };
         assert!(holder::Entered::read(&rows[0]).is_none(), "{foreign}");
     }
+}
+
+/// A writer that has died would keep readers out for as long as the server's clock was set back.
+#[tokio::test(start_paused = true)]
+async fn mark_from_before_the_clock_was_set_back_keeps_no_reader_out() {
+    let an_hour_ahead = |_: usize, text: &str| match text {
+        text if is_look(text) => readers(9..10, Some(3_600_000_000)),
+        text => granted_to(text),
+    };
+    let (backend, _) = backend_of(an_hour_ahead);
+    assert!(matches!(backend.try_acquire(&reader_of(1)).await.unwrap(), Attempt::Granted(_)));
 }

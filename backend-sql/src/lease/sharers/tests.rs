@@ -97,6 +97,16 @@ fn fresh_mark_of_a_writer_keeps_new_readers_out_and_those_that_hold_in() {
 }
 
 /// A change of each question would wake the waiters of the name each time.
+/// A writer that has died would keep readers out for as long as the clock was set back.
+#[test]
+fn mark_from_before_the_clock_was_set_back_keeps_no_reader_out() {
+    let (held, _) = granted(&row(5_000), 1, 5_000);
+    let mut sharers = held.live_sharers().unwrap();
+    sharers.writers.push((OwnerId::from_u128(5).to_hex(), held.now + MARK_LASTS + 1));
+    let marked = SharedRow { sharers: serde_json::to_string(&sharers).unwrap(), ..held };
+    assert_eq!(busy_for(&marked, 2), None);
+}
+
 #[test]
 fn mark_is_left_under_readers_only_and_renewed_when_half_of_it_is_over() {
     let writer = OwnerId::from_u128(5);

@@ -2,17 +2,17 @@
 //!
 //! | key | value |
 //! |---|---|
-//! | `prefix` + name | the owner: the layout of every lock that is made with `SET key value NX PX` |
+//! | `prefix` + name | the owner, or `shared` while there are readers. Clients that lock by `SET key value NX PX` use the same key |
 //! | `{prefix name}:holder` | the record of its holder |
 //! | `{prefix name}:token` | the last token of the name |
 //! | `{prefix name}:queue` | the owners who wait, in their order |
 //! | `{prefix name}:owners` | for each of them: until when it keeps its place, and what it wants; for each reader: its record |
-//! | `{prefix name}:shared` | the readers, and when their leases end; the value of the lock is `shared` while there are some |
+//! | `{prefix name}:shared` | the readers, and when their leases end |
 //!
 //! All lie in one slot of a cluster: the part of a key between its first braces decides the slot, or the whole
 //! key if it has none. So `{`, `}` and `%` in a *name* are percent-encoded: a lock key has no braces of its own, and no
 //! name can be mistaken for another's record. With a prefix such as `{shop}:` the user has chosen the slot, and the
-//! braces around the name only set the companions apart.
+//! braces around the name only distinguish its companions, which are all keys but the first.
 
 use leasehold_core::{Error, LockName, Namespace, Result};
 use std::borrow::Cow;
@@ -27,7 +27,7 @@ const SHARED: &str = "}:shared";
 #[derive(Clone, Debug)]
 pub(crate) struct Keys {
     prefix: String,
-    /// What stands before the name in a companion key: the prefix and a brace, in this order or the other.
+    /// What stands before the name in a companion key: `{prefix` or `prefix{`.
     before_companion: String,
 }
 
@@ -75,7 +75,7 @@ impl Keys {
     }
 
     /// The channel on which the waiters of this client hear of their grants. Without spaces: in the entry of a waiter it
-    /// is a word among others. One character for one, since a user who is given the right to it may be given a pattern.
+    /// is a word among others. Each space becomes one `_`, so that the pattern in an ACL rule still matches.
     pub(crate) fn channel(&self, client: &str) -> String {
         format!("{}grants:{client}", self.prefix.replace(' ', "_"))
     }
@@ -94,7 +94,7 @@ impl Keys {
     }
 }
 
-/// What `TYPE` says of a key that stands beside that of a lock. `None` for any other key.
+/// The Redis type of a companion key. `None` for any other key.
 pub(crate) fn companion_kind(key: &str) -> Option<&'static str> {
     let kinds = [(HOLDER, "string"), (TOKEN, "string"), (QUEUE, "zset"), (OWNERS, "hash"), (SHARED, "zset")];
     kinds.into_iter().find(|(suffix, _)| key.ends_with(suffix)).map(|(_, kind)| kind)
@@ -110,7 +110,7 @@ fn braces(text: &str) -> Vec<(usize, char)> {
     text.char_indices().filter(|(_, c)| matches!(c, '{' | '}')).collect()
 }
 
-/// The name without braces. Other names are other keys: only what the encoding itself needs is encoded.
+/// The name without braces. Different names get different keys: only what the encoding itself needs is encoded.
 fn encode(name: &str) -> Cow<'_, str> {
     if !name.contains(['{', '}', '%']) {
         return name.into();

@@ -91,7 +91,7 @@ impl HeldRow {
     /// False if the hold is known to have ended.
     async fn still_holds(&self, name: &LockName, holder: &Holder) -> Result<bool> {
         if holder.mode.is_shared() {
-            return self.rows.may_hold(holder).await;
+            return self.rows.entry_may_hold(holder).await;
         }
         if self.is_held_here(name, holder.token) {
             return Ok(true);

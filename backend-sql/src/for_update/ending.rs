@@ -1,11 +1,13 @@
 //! The release of a hold, and the answer if its outcome is unknown.
 //!
-//! After a call with an unknown outcome, the core takes "not held" for a success. So a hold whose release has begun is kept, with its
-//! token, until one of two things is known: it has ended, or an owner that it excludes was entered since. In the second
-//! case the hold lasted to its release if no such owner had been entered when that began; otherwise it may have been lost before.
+//! After a call with an unknown outcome, the core takes "not held" for a success. So a hold whose release has begun is kept until one of
+//! two things is known: the hold has ended, or an owner that it excludes was entered since. If no such owner was entered yet when the
+//! release failed, the hold was good to its end; if one was, the hold may have been lost before.
 //!
-//! An exclusive hold has ended if its row can be locked as a reader does. A reader may have the row locked beside others: it has ended
-//! if its connection is gone. A larger token may be that of another reader, but an exclusive grant removes the entries of all readers.
+//! An exclusive hold has ended if a reader could lock its row now. A reader shares the row with others: its hold has ended if its
+//! connection is gone. A larger token proves nothing for a reader, because it may be that of another reader. A missing entry does: an
+//! exclusive grant removes the entries of all readers. (Beside many readers, another client may have removed the entry because the
+//! connection was gone. The answer is then that of a hold that was lost.)
 
 use super::HeldRow;
 use super::admin::LOOK_EVERY;
@@ -41,17 +43,17 @@ impl HeldRow {
         };
         match ended {
             Ok(Release::Released) => self.forget(claim.owner()),
-            Ok(Release::NotHeld) => self.has_left(claim, token).await,
+            Ok(Release::NotHeld) => self.forget_and_leave(claim, token).await,
             Err(_) => {}
         }
-        self.asked_for_the_last_time(claim, &ended);
+        self.forget_if_final(claim, &ended);
         ended
     }
 
     /// The outcome of a release that had no answer.
     pub(super) async fn settle(&self, claim: &Claim, hold: &Hold, held_to_its_end: bool) -> Result<Release> {
         let settled = self.read_outcome(claim, hold, held_to_its_end).await.map_err(perhaps_held);
-        self.asked_for_the_last_time(claim, &settled);
+        self.forget_if_final(claim, &settled);
         settled
     }
 
@@ -65,11 +67,11 @@ impl HeldRow {
                 return Err(Loss::new(LossCause::Taken).into());
             }
             let may_hold = match claim.mode().is_shared() {
-                true => self.rows.may_hold_still(hold.number()).await?,
+                true => self.rows.own_connection_may_hold(hold.number()).await?,
                 false => !was_given && self.rows.is_locked(claim.name()).await?,
             };
             if !may_hold {
-                self.has_left(claim, hold.token()).await;
+                self.forget_and_leave(claim, hold.token()).await;
                 return Ok(Release::NotHeld);
             }
             if Instant::now() >= enough {
@@ -80,20 +82,20 @@ impl HeldRow {
     }
 
     /// After an error that is no outage the core does not ask again.
-    fn asked_for_the_last_time(&self, claim: &Claim, answer: &Result<Release>) {
+    fn forget_if_final(&self, claim: &Claim, answer: &Result<Release>) {
         if answer.as_ref().is_err_and(|error| !error.is_outage()) {
             self.forget(claim.owner());
         }
     }
 
-    /// For people. The next holder need not wait for it.
-    async fn has_left(&self, claim: &Claim, token: FencingToken) {
+    /// Removes the entry, which is only for display: the lock is free already.
+    async fn forget_and_leave(&self, claim: &Claim, token: FencingToken) {
         self.forget(claim.owner());
         self.rows.leave(claim.name(), claim.mode(), token).await;
     }
 
-    /// True if an owner that the hold excluded was entered since, also if that one has left: a larger token stays, and the entries of
-    /// readers are gone.
+    /// True if an owner that the hold excludes was entered since, also if that owner has left: tokens never become smaller, and the
+    /// entries of readers stay removed.
     async fn was_given_since(&self, claim: &Claim, token: FencingToken) -> Result<bool> {
         let entered = self.rows.look(PoolClass::Renewal, claim.name()).await?;
         Ok(entered.is_some_and(|entered| match claim.mode().is_shared() {

@@ -1,7 +1,7 @@
-//! What is entered of a name in the table of holders: the exclusive owner or the readers, and the writers that wait for readers.
+//! The entries of a name in the table of holders: the exclusive owner or the readers, and the writers that wait for readers.
 //!
-//! The row that is locked says who holds; the entries are for people, for tokens, and for the ends of connections. The entry of a holder
-//! that crashed stays until the next exclusive grant.
+//! The row that is locked says who holds; the entries are for people, for tokens, and to find out whether a connection has ended. The
+//! entry of a holder that crashed stays until a later grant, or a cleanup, removes it.
 
 use crate::server::Value;
 use leasehold_core::{FencingToken, HoldKind, HolderInfo, LockMode, LockName, LockStatus, OwnerId};
@@ -19,7 +19,7 @@ pub(super) struct Entered {
     /// The last token, of a present holder or of an earlier one.
     pub(super) token: FencingToken,
     pub(super) holders: Vec<Holder>,
-    /// The waiting writers, in hexadecimal, and until when their marks keep new readers out.
+    /// The owner of each waiting writer, in hexadecimal, and the time at which its mark ends.
     pub(super) marks: Vec<(String, i64)>,
     /// The server's time, in microseconds since 1970.
     pub(super) now: i64,
@@ -33,7 +33,7 @@ pub(super) struct Holder {
     pub(super) mode: LockMode,
     pub(super) token: FencingToken,
     pub(super) connection: i64,
-    /// The user of the connection, of a reader on MySQL and MariaDB.
+    /// The user of the database; empty but for readers on MySQL and MariaDB.
     #[serde(default)]
     pub(super) user: String,
     /// Microseconds since 1970.
@@ -90,15 +90,15 @@ impl Entered {
         self.holders.iter().filter(|holder| holder.mode.is_shared())
     }
 
-    /// The marks that last, and for how long still. A mark that would last for longer than any is one from before the server's clock
-    /// was set back.
+    /// The marks that last, and for how long still. A mark that ends later than any could was written before the server's clock was set
+    /// back, and is ignored.
     pub(super) fn live_marks(&self) -> impl Iterator<Item = (&str, Duration)> {
         let left = |until: i64| u64::try_from(until.saturating_sub(self.now)).ok().map(Duration::from_micros);
         let marks = self.marks.iter().filter_map(move |(owner, until)| Some((owner.as_str(), left(*until)?)));
         marks.filter(|(_, left)| !left.is_zero() && *left <= MARK_LASTS)
     }
 
-    /// For how long waiting writers keep new readers out, if any does.
+    /// The time until the last mark ends; `None` without marks.
     pub(super) fn readers_blocked_for(&self) -> Option<Duration> {
         self.live_marks().map(|(_, left)| left).max()
     }

@@ -48,7 +48,6 @@ use leasehold_core::{
 use rows::{Locked, RolledBack, Rows};
 use std::collections::{HashMap, HashSet};
 use std::hash::{DefaultHasher, Hash, Hasher};
-use std::sync::atomic::AtomicUsize;
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 use tokio::sync::Semaphore;
@@ -66,8 +65,6 @@ pub(crate) struct HeldRow {
     entries: Mutex<HashMap<OwnerId, Entry>>,
     /// The waiting writers that may have left a mark.
     marks: Mutex<HashSet<OwnerId>>,
-    /// The attempts of readers beside many others.
-    crowded_attempts: AtomicUsize,
     /// How many may wait in the server.
     waiting: Arc<Semaphore>,
 }
@@ -81,7 +78,6 @@ impl HeldRow {
             semantics,
             entries: Mutex::default(),
             marks: Mutex::default(),
-            crowded_attempts: AtomicUsize::new(0),
             waiting: Arc::new(Semaphore::new(waiting)),
         }
     }

@@ -1,8 +1,8 @@
 //! Readers, and the marks by which waiting writers keep new readers out.
 //!
-//! PostgreSQL lets a reader lock a row that other readers have locked, whoever waits for it, and on no database do all writers
-//! wait in the server. So a writer that is refused by readers, and waits, leaves a mark beside them, and a reader looks for marks before it
-//! asks for the row. A reader that has looked before the mark was left may pass the writer once.
+//! PostgreSQL admits a new reader even while a writer waits for the row, and on every database some writers wait in the client, where the
+//! server cannot see them. So a writer that is refused by readers, and waits, leaves a mark beside them, and a reader looks for marks
+//! before it asks for the row. A reader that looked before the mark was written may still get the row ahead of the writer.
 
 use super::HeldRow;
 use super::holder::{Entered, Holder, MARK_LASTS};
@@ -10,7 +10,6 @@ use super::rows::Rows;
 use crate::server::{PoolClass, Value};
 use leasehold_core::{Attempt, Busy, Claim, LockName, OwnerId, Result};
 use std::collections::HashSet;
-use std::sync::atomic::Ordering;
 use std::sync::{MutexGuard, PoisonError};
 use std::time::Duration;
 
@@ -21,14 +20,12 @@ const MARK_IS_RENEWED_FROM: Duration = MARK_LASTS.checked_div(2).unwrap();
 const MANY_SHARERS: usize = 64;
 
 impl HeldRow {
-    /// The refusal of a reader, if a writer waits.
+    /// Refuses a new reader while the mark of a writer lasts; `None` if there is none. Some calls also remove what has ended.
     pub(super) async fn give_way(&self, claim: &Claim) -> Result<Option<Attempt>> {
         let Some(entered) = self.rows.look(PoolClass::Attempt, claim.name()).await? else { return Ok(None) };
         let sharers = entered.holders.len() + entered.marks.len();
-        // All of them may live, so only one attempt in so many looks at each.
-        if sharers > MANY_SHARERS
-            && self.crowded_attempts.fetch_add(1, Ordering::Relaxed).is_multiple_of(sharers)
-        {
+        // A look at each costs requests, and perhaps none has ended: beside N of them, one attempt in N does it.
+        if sharers > MANY_SHARERS && fastrand::usize(..sharers) == 0 {
             self.remove_ended(claim.name(), &entered).await;
         }
         Ok(entered.readers_blocked_for().map(|left| Attempt::Busy(Busy::new().with_end(left))))
@@ -36,7 +33,7 @@ impl HeldRow {
 
     async fn remove_ended(&self, name: &LockName, entered: &Entered) {
         for reader in entered.readers() {
-            if matches!(self.rows.may_hold(reader).await, Ok(false)) {
+            if matches!(self.rows.entry_may_hold(reader).await, Ok(false)) {
                 self.rows.leave(name, reader.mode, reader.token).await;
             }
         }
@@ -47,8 +44,8 @@ impl HeldRow {
         }
     }
 
-    /// Leaves the mark of a writer that waits, if readers are entered; true if they are. Without an answer, the next attempt leaves the
-    /// mark.
+    /// Leaves the mark of a writer that waits, if readers are entered. True if they are, also if the mark could not be written: the next
+    /// attempt writes it.
     pub(super) async fn leave_mark(&self, claim: &Claim) -> bool {
         if claim.mode().is_shared() || !claim.waits() {
             return false;
@@ -66,7 +63,7 @@ impl HeldRow {
         true
     }
 
-    /// Removes the mark of a writer that has gone. A mark that stays ends by itself.
+    /// Removes the mark of a writer that has stopped waiting. A mark that stays ends by itself.
     pub(super) async fn remove_mark(&self, claim: &Claim) {
         if self.marks().remove(&claim.owner()) {
             self.rows.remove_sharer(claim.name(), &claim.owner().to_hex()).await;
@@ -85,9 +82,9 @@ impl Rows {
         self.server().write(PoolClass::Attempt, &self.mark, &values).await.map(drop)
     }
 
-    /// False if a reader that is entered has ended, as far as the server's clock tells it from a later one with the same number of a
-    /// connection.
-    pub(super) async fn may_hold(&self, reader: &Holder) -> Result<bool> {
+    /// False if a reader that is entered has surely ended. Numbers of connections are used again: PostgreSQL tells the transaction of this
+    /// reader from a later one by the server's clock; MySQL and MariaDB do not.
+    pub(super) async fn entry_may_hold(&self, reader: &Holder) -> Result<bool> {
         let (number, token) = (reader.connection, reader.token);
         Ok(self.is_of_this_run(token).await?
             && self.is_in_transaction(number, Value::int(token.get()), Value::text(&reader.user)).await?)
@@ -95,7 +92,7 @@ impl Rows {
 
     /// False if the connection with which a reader of this client held is gone. No clock decides it: a later connection with the same
     /// number is taken for this one.
-    pub(super) async fn may_hold_still(&self, number: i64) -> Result<bool> {
+    pub(super) async fn own_connection_may_hold(&self, number: i64) -> Result<bool> {
         self.is_in_transaction(number, Value::int(i64::MAX), Value::Text(None)).await
     }
 

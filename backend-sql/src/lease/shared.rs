@@ -13,12 +13,13 @@ use std::time::Duration;
 use tokio::sync::Mutex;
 use tokio::time::{Instant, sleep, timeout};
 
-/// How long a change is tried again because the row has changed between its read and its write, and the longest pause between two tries.
+/// How long a change is tried again because the row has changed between its read and its write.
 const CHANGE_WITHIN: Duration = Duration::from_secs(5);
+/// The longest pause between two tries.
 const LONGEST_PAUSE: Duration = Duration::from_millis(20);
-/// The same for a mark. Readers that come and go may change the row more often than it can be read and written in peace.
+/// The longest pause between two tries of a mark: shorter, so that a writer succeeds beside readers that come and go.
 const LONGEST_PAUSE_OF_MARK: Duration = Duration::from_millis(1);
-/// How often a row is made that is gone when it is read next.
+/// How many times a missing row is made before the attempt fails.
 const ROW_TRIES: usize = 3;
 /// How many names are changed at once by one renewal. Fewer than there are connections by default.
 const AT_ONCE: usize = 4;
@@ -34,11 +35,11 @@ impl RowLease {
         mut decide: impl FnMut(&SharedRow, Sharers) -> Result<Decision<T>> + Send,
     ) -> Result<Option<T>> {
         let start = Instant::now();
-        // A statement that was sent twice may have changed the row the first time.
+        // A statement is sent again after its connection broke: the first copy may have changed the row, and then the second changes none.
         let mut is_sent = false;
         while start.elapsed() < CHANGE_WITHIN {
-            // Tasks of one process would undo each other's tries. A task that is not polled, or waits for its answer, holds up the
-            // others for a pause at most.
+            // Tasks of one process would make each other's writes fail. A task waits for its turn for a pause at most, and goes on
+            // without it: the task before it may not be polled, or its answer may be late.
             let turn = timeout(LONGEST_PAUSE, self.turn(name).lock()).await;
             let unknown = |error: Error| if is_sent { perhaps_held(error) } else { error };
             let Some(row) = self.table.read_shared(name, is_holder).await.map_err(unknown)? else {
@@ -120,7 +121,7 @@ impl RowLease {
     }
 
     pub(super) async fn release_shared(&self, claim: &Claim, linger: Duration) -> Result<Release> {
-        // A statement that was sent twice may have removed the reader the first time.
+        // As in `change`: the first copy of a statement may have removed the reader.
         let mut was_there = false;
         let released = self.change(claim.name(), true, LONGEST_PAUSE, |row, mut sharers| {
             let Some(reader) = sharers.reader(claim.owner()) else { return Ok(Decision::Keep(())) };
@@ -167,7 +168,7 @@ impl RowLease {
         name: &LockName,
         only_if: Option<FencingToken>,
     ) -> Result<Vec<LockStatus>> {
-        // A statement that was sent twice may have ended them the first time.
+        // As in `change`: the first copy of a statement may have ended them.
         let mut ended = Vec::new();
         let change = self.change(name, false, LONGEST_PAUSE, |row, mut sharers| {
             let is_meant = |reader: &Reader| only_if.is_none_or(|token| token.get() == reader.token);

@@ -1,7 +1,7 @@
--- A row if there is a session with this number of a connection, which may be in a transaction. The sessions of other users are seen with
--- the right PROCESS: without it, such a session may be there. No user stands for one's own.
+-- A row if there is, or may be, a session with this number of a connection. Sessions of other users are seen with the right PROCESS;
+-- without it, they may be there. PROCESS by a role is not seen here. NULL in :3 means the own user.
 --
--- MySQL hides a session for a moment, at its end, in which it is rolled back: a lock may last for so long after it is said to have ended.
+-- MySQL hides a session for a moment at its end, while it is rolled back. The lock may outlive the answer "no row" by this moment.
 --
 -- :1 number of the connection   :2 time: not needed here   :3 its user
 -- answers: int

@@ -1,7 +1,7 @@
--- Enters a reader that has locked the row of a name, and answers a new token, made as in enter.sql. Under that token the reader stands
--- among the others. An exclusive owner that is entered has left: its lock of the row would exclude this one.
+-- Enters a reader that has locked the row of a name, and answers a new token, made as in enter.sql. The token is the key of
+-- the reader in `sharers`. If an exclusive owner is entered, it has left: its lock of the row would exclude this reader.
 --
--- Run outside the transaction that holds the lock, as enter.sql.
+-- Run outside the transaction that holds the lock, as enter.sql, so that no token is given twice.
 --
 -- :1 name   :2 owner, in hexadecimal   :3 number of the connection   :4 holder
 -- answers: int

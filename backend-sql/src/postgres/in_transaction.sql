@@ -1,5 +1,5 @@
--- A row if a connection is in a transaction that had begun by this time. Everybody sees the number of a session of another user, and its
--- transaction with the right to read all statistics: without it, the session may be in one.
+-- A row if a connection is, or may be, in a transaction that began at this time or before. All users see the numbers of sessions; the
+-- transactions of other users are seen with the right pg_read_all_stats, and without it a session may be in one.
 --
 -- :1 number of the connection   :2 time in microseconds   :3 its user: not needed here
 -- answers: int

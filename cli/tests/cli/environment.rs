@@ -62,7 +62,7 @@ fn the_token_is_written_where_it_is_asked_for_and_kept_from_the_command() {
     let script = r#""$0" -q run --token-fd 3 x -- sh -c 'echo $LEASEHOLD_TOKEN; ls /proc/self/fd' 3>token"#;
     let said = place.shell(script);
     let token = std::fs::read_to_string(place.path().join("token")).unwrap();
-    assert_eq!(said.out, format!("{token}{}", place.shell("ls /proc/self/fd").out));
+    assert_eq!(said.out, format!("{token}{}", place.shell("ls /proc/self/fd 3>&-").out));
 }
 
 /// Whoever asked for the token is to know it before anything is done under it.

@@ -1,5 +1,5 @@
-//! Stores without a lock library over them: the baseline of a measurement. In the clear, over TCP, by the client crates that the
-//! backends use, with no time limit and no retry.
+//! Raw stores, without a lock library: the baseline of a benchmark. Requests go through the client crates that the backends use, with no
+//! time limit and no retry; to servers they go over TCP, unencrypted.
 
 #[cfg(feature = "mysql")]
 mod mysql;
@@ -18,7 +18,7 @@ use std::fmt::{Debug, Display};
 use std::sync::Arc;
 use std::time::Duration;
 
-/// Connections to a database for the pairs by hand; as many as the backend has by default.
+/// Connections to a database for the raw pairs; as many as the backend has by default.
 const CONNECTIONS: u32 = 8;
 
 /// A store without a lock library.
@@ -30,8 +30,8 @@ pub(super) trait Yardstick: Debug + Send + Sync {
     /// True if this store has such a measure.
     fn has(&self, measure: ByHand) -> bool;
 
-    /// Takes a free name and gives it back by the least that could be right: a lease with a new token, and a release that
-    /// checks its owner.
+    /// Takes a free name and gives it back by the fewest requests that are still correct: a lease with a new token, and a release
+    /// that checks its owner.
     async fn raw_pair(&self, name: &LockName) -> Result<()>;
 
     /// The same without a token: the difference is the cost of a token.
@@ -39,8 +39,8 @@ pub(super) trait Yardstick: Debug + Send + Sync {
         Err(unmeasured())
     }
 
-    /// Takes a free name, and gives it back while a waiter on another connection listens. Answers the time from the begin of
-    /// the release until the waiter was told. Not for two callers at a time.
+    /// Takes a free name, and gives it back while a waiter on another connection listens. Answers the time from the start of
+    /// the release until the waiter was told. Must not be called concurrently.
     async fn raw_notice(&self, _name: &LockName) -> Result<Duration> {
         Err(unmeasured())
     }
@@ -51,7 +51,7 @@ pub(super) trait Yardstick: Debug + Send + Sync {
     }
 }
 
-/// The measures by hand.
+/// The raw measures, which are written by hand.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum ByHand {
     Pair,
@@ -86,7 +86,7 @@ pub(super) fn yardstick(config: &Config) -> Result<Option<Arc<dyn Yardstick>>> {
     }))
 }
 
-/// True for a database that is reached over TCP and without TLS, which needs no `sslmode` on this host.
+/// True for a database that is reached over TCP and without TLS. On this host, a missing `sslmode` means no TLS.
 #[cfg(any(feature = "mysql", feature = "postgres"))]
 fn is_in_the_clear(config: &Config) -> bool {
     let mut query = config.url().query();
@@ -133,8 +133,9 @@ mod tests {
         yardstick(&Config::new(url).unwrap()).unwrap().is_some()
     }
 
-    #[test]
-    fn stores_in_the_clear_have_a_yardstick() {
+    /// On a runtime: a pool has tasks.
+    #[tokio::test]
+    async fn stores_in_the_clear_have_a_yardstick() {
         for url in ["redis://localhost", "zk://localhost", "mysql://u@localhost/db?sslmode=disable"] {
             assert!(has_yardstick(url), "{url}");
         }

@@ -1,15 +1,10 @@
 //! Raw stores, without a lock library: the baseline of a benchmark. Requests go through the client crates that the backends use, with no
 //! time limit and no retry; to servers they go over TCP, unencrypted.
 
-#[cfg(feature = "mysql")]
 mod mysql;
-#[cfg(feature = "postgres")]
 mod postgres;
-#[cfg(feature = "redis")]
 mod redis;
-#[cfg(feature = "sqlite")]
 mod sqlite;
-#[cfg(feature = "zookeeper")]
 mod zookeeper;
 
 use async_trait::async_trait;
@@ -72,22 +67,16 @@ pub(super) struct Counters {
 pub(super) fn yardstick(config: &Config) -> Result<Option<Arc<dyn Yardstick>>> {
     let url = config.url();
     Ok(Some(match url.scheme() {
-        #[cfg(feature = "redis")]
         "redis" | "valkey" => Arc::new(redis::RedisServer::new(config)?),
-        #[cfg(feature = "mysql")]
         "mysql" | "mariadb" if is_in_the_clear(config) => Arc::new(mysql::MySql::new(config)?),
-        #[cfg(feature = "postgres")]
         "postgres" | "postgresql" if is_in_the_clear(config) => Arc::new(postgres::Postgres::new(config)?),
-        #[cfg(feature = "sqlite")]
         "sqlite" => Arc::new(sqlite::SqliteFile::new(config)?),
-        #[cfg(feature = "zookeeper")]
         "zk" if url.authority()?.user.is_none() => Arc::new(zookeeper::ZooKeeper::new(config)?),
         _ => return Ok(None),
     }))
 }
 
 /// True for a database that is reached over TCP and without TLS. On this host, a missing `sslmode` means no TLS.
-#[cfg(any(feature = "mysql", feature = "postgres"))]
 fn is_in_the_clear(config: &Config) -> bool {
     let mut query = config.url().query();
     let authority = config.url().authority();
@@ -99,7 +88,6 @@ fn is_in_the_clear(config: &Config) -> bool {
 }
 
 /// The table of leases; `None` where a lock is a transaction.
-#[cfg(any(feature = "mysql", feature = "postgres", feature = "sqlite"))]
 fn table_of_leases(config: &Config) -> Option<String> {
     let mut query = config.url().query();
     let has_leases = query.take("mode").is_none_or(|mode| mode != "for-update");

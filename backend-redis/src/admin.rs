@@ -6,7 +6,8 @@ use crate::{reply, scripts, trial};
 use async_trait::async_trait;
 use futures_util::stream::{self, StreamExt, TryStreamExt};
 use leasehold_core::{
-    ErrorKind, FencingToken, Finding, LockAdmin, LockName, LockStatus, OwnerId, Result, Severity, Waiter,
+    AcquireOptions, Attempt, Claim, ErrorKind, FencingToken, Finding, LockAdmin, LockBackend, LockName,
+    LockStatus, OwnerId, Result, Severity, Waiter,
 };
 use std::collections::BTreeSet;
 use std::sync::Arc;
@@ -63,13 +64,16 @@ impl LockAdmin for RedisBackend {
         None
     }
 
+    /// Each name is acquired first: one that is held, or waited for, is not granted.
     async fn forget(&self, names: &[LockName]) -> Result<()> {
-        let delete = |name: LockName| async move {
-            let keys = self.keys.of(&name);
-            let link = self.servers.link(keys.lock()).await?;
-            link.command(redis::cmd("DEL").arg(&keys.all())).await.map(drop)
+        let forget = |name| async move {
+            let claim = Claim::new(name, OwnerId::random()?, AcquireOptions::DEFAULT_TTL, "".into());
+            match self.try_acquire(&claim).await? {
+                Attempt::Granted(_) => self.delete_keys(claim.name()).await,
+                Attempt::Busy(_) => Ok(()),
+            }
         };
-        stream::iter(names.to_vec()).map(Ok).try_for_each_concurrent(NAMES_AT_ONCE, delete).await
+        stream::iter(names.to_vec()).map(Ok).try_for_each_concurrent(NAMES_AT_ONCE, forget).await
     }
 
     async fn check(&self) -> Result<Vec<Finding>> {
@@ -82,6 +86,15 @@ impl LockAdmin for RedisBackend {
             findings.extend(tried.into_iter().filter(|finding| !(is_known && is_told(finding))));
         }
         Ok(findings)
+    }
+}
+
+impl RedisBackend {
+    /// Deletes all that is stored of a name, a hold too.
+    pub(crate) async fn delete_keys(&self, name: &LockName) -> Result<()> {
+        let keys = self.keys.of(name);
+        let link = self.servers.link(keys.lock()).await?;
+        link.command(redis::cmd("DEL").arg(&keys.all())).await.map(drop)
     }
 }
 

@@ -32,9 +32,9 @@ pub(crate) async fn check(backend: &RedisBackend, keys: &LockKeys) -> Result<Vec
             }
         };
         if backend.servers.mode() != SINGLE {
-            of_node
-                .iter_mut()
-                .for_each(|finding| finding.message = format!("{}: {}", link.route, finding.message));
+            for finding in &mut of_node {
+                finding.message.insert_str(0, &format!("{}: ", link.route));
+            }
         }
         findings.extend(of_node);
     }
@@ -67,18 +67,12 @@ pub(crate) async fn look_at(link: &Arc<Link>) -> Result<Vec<Finding>> {
                 findings.push(Finding::new(Severity::Error, "E_REPLICA", what, TO_PRIMARY));
             }
         }
-        Err(why) => {
-            findings.push(because(Severity::Info, "I_NOT_SEEN", "cannot see who the server is: ", &why));
-        }
+        Err(why) => findings.push(not_seen("who the server is", &why)),
     }
-    let mut question = redis::cmd("CONFIG");
-    question.arg("GET").arg(&[EVICTION, APPEND_ONLY, SYNC]);
+    let question = redis::cmd("CONFIG").arg("GET").arg(&[EVICTION, APPEND_ONLY, SYNC]).take();
     match denied_apart(link.command(&question).await.and_then(|settings| parse(&settings)))? {
         Ok(settings) => of_settings(&settings, &mut findings),
-        Err(why) => {
-            let what = "cannot see the settings of the server: ";
-            findings.push(because(Severity::Info, "I_NOT_SEEN", what, &why));
-        }
+        Err(why) => findings.push(not_seen("the settings of the server", &why)),
     }
     findings.extend(link.route.shows_password().then(Finding::clear_text));
     findings.extend(of_addresses(&link.route.addresses().await));
@@ -87,11 +81,9 @@ pub(crate) async fn look_at(link: &Arc<Link>) -> Result<Vec<Finding>> {
 
 /// Two addresses of one family may be two servers; an IPv4 and an IPv6 address are as a rule one host.
 fn of_addresses(addresses: &[IpAddr]) -> Option<Finding> {
-    let (v4, v6): (HashSet<&IpAddr>, HashSet<&IpAddr>) =
-        addresses.iter().partition(|address| address.is_ipv4());
+    let (v4, v6): (HashSet<&IpAddr>, HashSet<&IpAddr>) = addresses.iter().partition(|it| it.is_ipv4());
     let count = v4.len().max(v6.len());
-    let what =
-        format!("the host name leads to {count} addresses: two processes may lock on different servers");
+    let what = format!("the host name has {count} addresses: two processes may lock on different servers");
     let help = "use the address of one server, or a URL of Sentinels, a cluster or redlock://";
     (count > 1).then(|| Finding::new(Severity::Warning, "W_ADDRESSES", what, help))
 }
@@ -117,6 +109,10 @@ async fn of_replicas(link: &Arc<Link>, replicas: Replicas) -> Result<Option<Find
 fn unusable(why: &Error) -> Finding {
     let code = if why.kind() == ErrorKind::Denied { "E_DENIED" } else { "E_SERVER" };
     because(Severity::Error, code, "", why)
+}
+
+fn not_seen(what: &str, why: &Error) -> Finding {
+    because(Severity::Info, "I_NOT_SEEN", &format!("cannot see {what}: "), why)
 }
 
 /// A finding whose message and help are those of an error.

@@ -12,7 +12,7 @@ use redis::Cmd;
 use std::sync::Arc;
 
 /// Commands, and what is not possible without them: nothing is, if that is empty. The kinds of keys stand for those of the lock.
-const COMMANDS: &[(&str, &str)] = &[
+pub(crate) const COMMANDS: &[(&str, &str)] = &[
     ("EVALSHA 0000000000000000000000000000000000000000 0", ""),
     ("EVAL return 0", ""),
     ("SET lock nobody NX XX", ""),
@@ -60,12 +60,8 @@ pub(crate) async fn missing(link: &Arc<Link>, is_cluster: bool, keys: &LockKeys)
     findings
 }
 
-/// The same for a node of Redlock, which keeps no queue.
-pub(crate) async fn missing_on_node(link: &Arc<Link>, keys: &LockKeys) -> Vec<Finding> {
-    refused(link, keys, COMMANDS).await
-}
-
-async fn refused(link: &Arc<Link>, keys: &LockKeys, commands: &[(&str, &str)]) -> Vec<Finding> {
+/// One finding for each of these commands that the user may not run.
+pub(crate) async fn refused(link: &Arc<Link>, keys: &LockKeys, commands: &[(&str, &str)]) -> Vec<Finding> {
     let answers = join_all(commands.iter().map(async |(line, effect)| {
         let why = denied(link.command(&command(line, keys)).await)?;
         Some(match *effect {

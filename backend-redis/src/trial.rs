@@ -6,7 +6,7 @@ use crate::rights::unheard;
 use crate::semantics::HEARTBEAT;
 use leasehold_core::trial::{Failure, acquire, failed, finding, release, renew};
 use leasehold_core::{
-    Attempt, Claim, Finding, HolderInfo, LockAdmin, LockBackend, LockMode, LockName, OwnerId, Release, Result,
+    Attempt, Claim, Finding, HolderInfo, LockBackend, LockMode, LockName, OwnerId, Release, Result,
 };
 use std::collections::HashSet;
 use std::time::{Duration, Instant};
@@ -62,7 +62,7 @@ async fn try_on(backend: &RedisBackend, name: &LockName) -> Result<bool, Failure
     for claim in readers.iter().chain([&waiter, &holder]) {
         removed = removed.and(backend.release(claim, Duration::ZERO).await);
     }
-    let forgotten = backend.forget(std::slice::from_ref(name)).await;
+    let forgotten = backend.delete_keys(name).await;
     let told = tried?;
     removed.map_err(|why| ("released", why))?;
     forgotten.map_err(|why| ("removed", why))?;

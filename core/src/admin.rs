@@ -60,9 +60,9 @@ pub trait LockAdmin: Debug + Send + Sync {
         Purge::check_idle(idle).map(|()| None)
     }
 
-    /// Deletes what is kept of names that no client uses, now or later, such as those of a test: their last tokens too, and on
-    /// some stores a hold. A name that is used nevertheless may be granted twice, and with a smaller token. A store that keeps
-    /// nothing of a free name, or for a limited time alone, may do nothing.
+    /// Deletes what is kept of names that are not used again, such as those of a test: their last tokens too, so that a name that
+    /// is used again may be granted with a smaller token. A name that is held is kept. A store that keeps nothing of a free name,
+    /// or for a limited time alone, may do nothing.
     async fn forget(&self, _names: &[LockName]) -> Result<()> {
         Ok(())
     }

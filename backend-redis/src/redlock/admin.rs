@@ -146,7 +146,7 @@ async fn look_at(node: &Node, keys: &LockKeys) -> Result<Vec<Finding>> {
     // A server that is not for locks is refused, although its settings could be read.
     node.link.connection().await?;
     let mut findings = check::look_at(&node.link).await?;
-    findings.extend(rights::missing_on_node(&node.link, keys).await);
+    findings.extend(rights::refused(&node.link, keys, rights::COMMANDS).await);
     Ok(findings)
 }
 

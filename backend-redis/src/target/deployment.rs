@@ -7,13 +7,8 @@ use std::time::Duration;
 
 /// The port of a Sentinel.
 const SENTINEL_PORT: u16 = 26379;
-
 /// How many replicas one primary can have, as far as this crate is concerned. More are a slip of the pen.
 const MOST_REPLICAS: u32 = 64;
-
-/// Schemes of independent servers.
-const REDLOCK: &str = "redlock";
-const REDLOCK_TLS: &str = "redlock+tls";
 /// Fewer nodes cannot lose one and still be a majority.
 const FEWEST_NODES: usize = 3;
 /// Far below any usual ttl: a node that is slow must not use up what is left of a lease that others have granted.
@@ -57,7 +52,7 @@ impl Deployment {
             Some("unix") => Self::Single(Target::socket(url, &mut query)?),
             Some("sentinel") => Self::Sentinel(Group::of(url, &mut query, encrypted)?),
             Some("cluster") => Self::Cluster(seeds(url, &mut query, encrypted)?),
-            None if scheme != REDLOCK => {
+            None if scheme != "redlock" => {
                 let authority = url.authority()?;
                 authority.only_endpoint()?;
                 let mut only = Target::servers(url, authority, &mut query, encrypted, (PORT, TIMEOUT))?;
@@ -97,8 +92,8 @@ impl Target {
     /// them.
     pub(crate) fn nodes(url: &StoreUrl) -> Result<Vec<Self>> {
         let encrypted = match url.scheme() {
-            REDLOCK => false,
-            REDLOCK_TLS => true,
+            "redlock" => false,
+            "redlock+tls" => true,
             other => return Err(unknown_scheme(other)),
         };
         let (authority, mut query) = (url.authority()?, url.query());

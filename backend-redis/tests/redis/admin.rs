@@ -4,7 +4,9 @@ use crate::kit::{
     Look, TTL, backend, busy, claim, claim_for, hold, holder_info, keys, name, release, renew, server,
     with_prefix,
 };
-use leasehold_core::{ErrorKind, FencingToken, HolderInfo, LockAdmin, LockBackend, LossCause, Renewal};
+use leasehold_core::{
+    ErrorKind, FencingToken, HolderInfo, LockAdmin, LockBackend, LockMode, LossCause, Renewal,
+};
 use std::time::{Duration, SystemTime};
 
 #[tokio::test]
@@ -188,4 +190,26 @@ async fn prefixes_separate_applications() {
     assert_eq!(server.get("{mail}:{job}:holder").map(|record| record.len() > 32), Some(true));
     assert_eq!(shop.list("").await.unwrap().len(), 1);
     assert_eq!(mail.list("j").await.unwrap().len(), 1);
+}
+
+#[tokio::test]
+async fn free_names_are_forgotten_and_held_and_awaited_ones_are_kept() {
+    let server = server();
+    let backend = backend(&server.url());
+    let (free, held, waiter) = (claim("free"), claim("held"), claim("held").with_waiting(true));
+    let reader = claim("read").with_mode(LockMode::Shared);
+    for claim in [&free, &held, &reader] {
+        hold(&backend, claim).await;
+    }
+    busy(&backend, &waiter).await;
+    release(&backend, &free).await;
+    assert_eq!(server.keys().iter().filter(|key| key.contains("free")).count(), 1, "its last token");
+    let kept = server.keys().len() - 1;
+    let names = [&free, &held, &reader].map(|claim| claim.name().clone());
+    backend.forget(&names).await.unwrap();
+    assert_eq!(server.keys().iter().filter(|key| key.contains("free")).count(), 0);
+    assert_eq!(server.keys().len(), kept);
+    for claim in [&held, &reader] {
+        assert_eq!(renew(&backend, claim).await.unwrap(), Renewal::Renewed);
+    }
 }

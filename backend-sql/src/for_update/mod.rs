@@ -192,18 +192,16 @@ impl HeldRow {
 
     /// Makes a locked row a hold: takes a token, and proves that the row was still locked after that. On an error the row is
     /// unlocked. If the server does not answer, it keeps the row locked until it notices that the connection is gone.
-    async fn enter(&self, claim: &Claim, locked: Locked) -> Result<Attempt, Entering> {
-        let mut locked = locked;
+    async fn enter(&self, claim: &Claim, mut locked: Locked) -> Result<Attempt, Entering> {
         let token = match self.rows.enter(claim, locked.number).await {
             Ok(token) => token,
             Err(error) => {
-                // Closed: a reader may be entered with the number of the connection.
-                return Err(Entering::Failed(
-                    match self.rows.end_transaction(&mut locked.connection).await {
-                        RolledBack::Now => nothing_is_held(error),
-                        RolledBack::Before | RolledBack::Unknown(_) => perhaps_held(error),
-                    },
-                ));
+                // The connection is closed: a reader may be entered with its number.
+                let rolled_back = self.rows.end_transaction(&mut locked.connection).await;
+                return Err(Entering::Failed(match rolled_back {
+                    RolledBack::Now => nothing_is_held(error),
+                    RolledBack::Before | RolledBack::Unknown(_) => perhaps_held(error),
+                }));
             }
         };
         // A mark of this owner is gone with the entry.

@@ -45,6 +45,7 @@ const MOST_BUSY: usize = 1024;
 /// for the answer.
 const REASONS_PART: u32 = 8;
 
+/// The number of turns of tasks that change readers. Tasks of different names may share one.
 const TURNS: usize = 16;
 
 /// In how many calls at most the readers of one client are renewed at a time.
@@ -58,7 +59,7 @@ pub(crate) struct RowLease {
     /// The names that were busy when this process last asked for them, and that it has not released since. Only the cost of an
     /// attempt depends on it.
     busy_names: Mutex<HashSet<LockName>>,
-    /// The turn of the tasks that change the readers of a name; several names share one.
+    /// The turns of the tasks that change readers: see `shared.rs`.
     turns: [tokio::sync::Mutex<()>; TURNS],
 }
 

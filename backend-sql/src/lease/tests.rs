@@ -1,13 +1,21 @@
 #![allow(clippy::unwrap_used, reason = "a test that unwraps fails, which is what it is for")]
 
 use super::*;
-use leasehold_core::{Finding, Namespace, Purge};
+use futures_util::FutureExt as _;
+use leasehold_core::{Finding, LockMode, Namespace, Purge};
 use std::future::pending;
+use std::pin::pin;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
 use tokio::time::Instant;
 
 /// A table that has every other lease, and never answers a look.
-#[derive(Debug)]
-struct Silent(Namespace);
+#[derive(Debug, Default)]
+struct Silent {
+    namespace: Namespace,
+    /// The reads of rows with readers.
+    reads: Arc<AtomicUsize>,
+}
 
 #[async_trait]
 impl LeaseTable for Silent {
@@ -72,13 +80,14 @@ impl LeaseTable for Silent {
     }
 
     fn namespace(&self) -> &Namespace {
-        &self.0
+        &self.namespace
     }
 }
 
 #[async_trait]
 impl ReaderTable for Silent {
     async fn read_shared(&self, _: &LockName, _: bool) -> Result<Option<SharedRow>> {
+        self.reads.fetch_add(1, Ordering::Relaxed);
         pending().await
     }
 
@@ -101,7 +110,7 @@ fn claim(name: &str, ttl: Duration) -> Claim {
 
 #[test]
 fn number_of_names_remembered_as_busy_is_bounded() {
-    let backend = RowLease::new(Silent(Namespace::default()));
+    let backend = RowLease::new(Silent::default());
     for number in 0..3 * MOST_BUSY {
         backend.refused(&LockName::new(format!("n{number}")).unwrap(), Busy::new());
     }
@@ -110,7 +119,7 @@ fn number_of_names_remembered_as_busy_is_bounded() {
 
 #[tokio::test(start_paused = true)]
 async fn whose_lease_was_renewed_does_not_wait_for_why_another_was_lost() {
-    let backend = RowLease::new(Silent(Namespace::default()));
+    let backend = RowLease::new(Silent::default());
     for ttl in [Duration::from_millis(300), Duration::from_secs(9), Duration::from_secs(3600)] {
         let claims: Vec<Claim> = (0..128).map(|number| claim(&format!("n{number}"), ttl)).collect();
         let start = Instant::now();
@@ -120,4 +129,21 @@ async fn whose_lease_was_renewed_does_not_wait_for_why_another_was_lost() {
         assert_eq!(*answers[0].as_ref().unwrap(), Renewal::Renewed);
         assert_eq!(*answers[1].as_ref().unwrap(), Renewal::Lost(LossCause::Gone));
     }
+}
+
+/// The task of the first change may not be polled, or its answer be late.
+#[tokio::test(start_paused = true)]
+async fn change_of_readers_waits_for_another_of_its_process_for_a_pause_at_most() {
+    let table = Silent::default();
+    let reads = Arc::clone(&table.reads);
+    let backend = RowLease::new(table);
+    let reader = || claim("a", Duration::from_secs(9)).with_mode(LockMode::Shared);
+    let (first, second) = (reader(), reader());
+    let mut first = pin!(backend.try_acquire(&first));
+    assert!(first.as_mut().now_or_never().is_none());
+    let mut second = pin!(backend.try_acquire(&second));
+    assert!(timeout(Duration::from_millis(19), second.as_mut()).await.is_err());
+    assert_eq!(reads.load(Ordering::Relaxed), 1, "two tasks change the readers of a name at once");
+    assert!(timeout(Duration::from_millis(2), second).await.is_err());
+    assert_eq!(reads.load(Ordering::Relaxed), 2);
 }

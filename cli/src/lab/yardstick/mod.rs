@@ -16,6 +16,9 @@ use std::time::Duration;
 /// Connections to a database for the raw pairs; as many as the backend has by default.
 const CONNECTIONS: u32 = 8;
 
+/// A lease that outlasts every measurement, in microseconds.
+const LEASE: i64 = 30_000_000;
+
 /// A store without a lock library.
 #[async_trait]
 pub(super) trait Yardstick: Debug + Send + Sync {

@@ -1,15 +1,12 @@
 //! MySQL and MariaDB, by two statements on a pool of the crate `sqlx`.
 
-use super::{ByHand, Counters, Yardstick, broken, stored_name, table_of_leases, unexpected};
+use super::{ByHand, Counters, LEASE, Yardstick, broken, stored_name, table_of_leases, unexpected};
 use async_trait::async_trait;
 use leasehold::backend::OwnerId;
 use leasehold::{Config, LockName, Result};
 use secrecy::ExposeSecret;
 use sqlx::mysql::{MySqlConnectOptions, MySqlPoolOptions};
 use sqlx::{AssertSqlSafe, MySqlPool, Row};
-
-/// A lease that outlasts every measurement, in microseconds.
-const LEASE: i64 = 30_000_000;
 
 #[derive(Debug)]
 pub(super) struct MySql {

@@ -1,6 +1,6 @@
 //! PostgreSQL, by two statements on a pool of the crate `sqlx`.
 
-use super::{ByHand, Yardstick, broken, stored_name, table_of_leases, unexpected};
+use super::{ByHand, LEASE, Yardstick, broken, stored_name, table_of_leases, unexpected};
 use async_trait::async_trait;
 use leasehold::backend::OwnerId;
 use leasehold::{Config, LockName, Result};
@@ -9,9 +9,6 @@ use sqlx::postgres::{PgConnectOptions, PgListener, PgPoolOptions};
 use sqlx::{AssertSqlSafe, PgPool};
 use std::time::{Duration, Instant};
 use tokio::sync::Mutex;
-
-/// A lease that outlasts every measurement, in microseconds.
-const LEASE: i64 = 30_000_000;
 
 #[derive(Debug)]
 pub(super) struct Postgres {

@@ -1,6 +1,6 @@
 //! A SQLite file, by two statements on one connection of the crate `sqlx`.
 
-use super::{ByHand, Yardstick, broken, stored_name, table_of_leases, unexpected};
+use super::{ByHand, LEASE, Yardstick, broken, stored_name, table_of_leases, unexpected};
 use async_trait::async_trait;
 use leasehold::backend::OwnerId;
 use leasehold::{Config, LockName, Result};
@@ -8,9 +8,6 @@ use rustix::time::{ClockId, clock_gettime};
 use sqlx::sqlite::{SqliteArguments, SqliteConnectOptions, SqliteConnection};
 use sqlx::{AssertSqlSafe, ConnectOptions};
 use tokio::sync::Mutex;
-
-/// A lease that outlasts every measurement, in microseconds.
-const LEASE: i64 = 30_000_000;
 
 #[derive(Debug)]
 pub(super) struct SqliteFile {

@@ -128,30 +128,34 @@ async fn round_trips_of_a_reader_are_counted() {
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn connection_of_a_reader_whose_entry_stays_is_closed() {
     for server in both().await {
-        let (holder, administrator) =
-            (server.backend("mode=for-update&timeout=300ms"), server.administrator(MODE));
+        let backends = (server.backend("mode=for-update&timeout=300ms"), server.administrator(MODE));
         let held = reader();
-        let token = granted(&holder, &held).await;
-        until_shown(&administrator, &[token]).await;
+        let token = granted(&backends.0, &held).await;
+        until_shown(&backends.1, &[token]).await;
+        // As long as this transaction is open, the entry cannot be removed.
         let row = "SELECT token FROM leasehold_held WHERE name = 'a' FOR UPDATE";
-        let release = holder.release(&held, Duration::ZERO);
-        let released = match server.is_postgres() {
-            true => {
-                let mut other = server.pg().await;
-                let mut transaction = other.begin().await.unwrap();
-                sqlx::query(row).execute(&mut *transaction).await.unwrap();
-                release.await
-            }
-            false => {
-                let mut other = server.mysql().await;
-                let mut transaction = other.begin().await.unwrap();
-                sqlx::query(row).execute(&mut *transaction).await.unwrap();
-                release.await
-            }
-        };
-        assert_eq!(released.unwrap(), Release::Released);
-        let entry = format!("SELECT count(*) FROM leasehold_held WHERE sharers LIKE '%\"{token}\"%'");
-        assert_eq!(server.number(&entry).await, 1, "the entry was removed after all");
-        until_shown(&administrator, &[]).await;
+        if server.is_postgres() {
+            let mut other = server.pg().await;
+            let mut transaction = other.begin().await.unwrap();
+            sqlx::query(row).execute(&mut *transaction).await.unwrap();
+            is_released_and_not_shown(&server, &backends, &held, token).await;
+        } else {
+            let mut other = server.mysql().await;
+            let mut transaction = other.begin().await.unwrap();
+            sqlx::query(row).execute(&mut *transaction).await.unwrap();
+            is_released_and_not_shown(&server, &backends, &held, token).await;
+        }
     }
+}
+
+async fn is_released_and_not_shown(
+    server: &Server,
+    (holder, administrator): &(Arc<dyn LockBackend>, Arc<dyn LockBackend>),
+    held: &Claim,
+    token: FencingToken,
+) {
+    assert_eq!(holder.release(held, Duration::ZERO).await.unwrap(), Release::Released);
+    until_shown(administrator, &[]).await;
+    let entry = format!("SELECT count(*) FROM leasehold_held WHERE sharers LIKE '%\"{token}\"%'");
+    assert_eq!(server.number(&entry).await, 1, "the entry was removed after all");
 }

@@ -19,7 +19,18 @@ pub(crate) const SUBJECTS: [(&str, &str); 14] = [
 ];
 
 /// The subjects whose cells under a reader are committed too.
-pub(crate) const SHARED: [&str; 3] = ["redis", "redis-sentinel", "redis-cluster"];
+pub(crate) const SHARED: [&str; 10] = [
+    "sqlite",
+    "redis",
+    "redis-sentinel",
+    "redis-cluster",
+    "mariadb",
+    "mariadb-for-update",
+    "mariadb-optimistic",
+    "postgres",
+    "postgres-for-update",
+    "postgres-optimistic",
+];
 
 /// The kinds of stores that the documents tell apart, and URLs of all that a kind stands for.
 const KINDS: [(&str, &[&str]); 10] = [

@@ -1,5 +1,4 @@
--- Decides each claim of a reader, and each exclusive claim that `acquire.lua` left open. The owner gets the name if it is its turn;
--- else it joins the queue if it waits.
+-- Grants the name if it is the owner's turn; else the owner joins the queue if it waits. For readers, and what `acquire.lua` left open.
 --
 --   * One exclusive owner holds a name, or readers, also beside clients that use plain `SET key value NX PX`.
 --   * The owner that holds the name and asks again gets the token of its record, and a lease of at least its ttl from now.
@@ -9,13 +8,15 @@
 -- KEYS   the lock, its holder record, the entries of waiters and readers, the last token, the queue, the ends of the readers
 -- ARGV   owner, ttl in ms, description of the holder, mode: exclusive or shared; channel of the owner's process: `-` if it hears
 --        no messages, empty if the owner does not wait
--- Reply  the token; the ms until the present lease ends, or -1; or these ms and the place in the queue, if the owner waits
+-- Reply  the token; or the ms until the present lease ends, or -1; or these ms and the place in the queue, if the owner waits
 
 -- include lib.lua
 -- include queue.lua
 
 local function acquire(name, owner, ttl, description, mode, channel)
-  local now, held, record = time(), call('GET', name.lock), call('GET', name.holder)
+  local now, held = time(), call('GET', name.lock)
+  local is_another = held and held ~= owner and held ~= 'shared'
+  local record = not is_another and call('GET', name.holder)
   local is_recorded = is_record_of(owner, record)
   if held == owner and is_recorded then
     -- The reply to an earlier attempt was lost, or the message of a hand-over.
@@ -24,13 +25,11 @@ local function acquire(name, owner, ttl, description, mode, channel)
     return string.match(record, '^%S+ (%d+)')
   end
   local claim = { owner = owner, ttl = ttl, description = description, channel = channel, mode = mode }
-  local readers = (not held or held == 'shared') and purge_ended_readers(name, now)
+  local readers = held ~= owner and not is_another and purge_ended_readers(name, now)
   -- Without readers, the value `shared` is another program's.
-  local blocker = held and held ~= owner and not (held == 'shared' and readers) and name.lock
-  if not blocker and record and not is_recorded then
-    -- The lock key was deleted or evicted, and its holder does not know it yet.
-    blocker = name.holder
-  end
+  local blocker = (is_another or (held == 'shared' and not readers)) and name.lock
+  -- A record without its lock key: that was deleted or evicted, and the holder does not know it yet.
+  blocker = blocker or (record and not is_recorded and name.holder)
   if not blocker then
     local reader = held and readers and extend_reader(name, owner, ttl, now)
     if reader then
@@ -41,19 +40,21 @@ local function acquire(name, owner, ttl, description, mode, channel)
       state, token = grant_next_waiters(name, now, readers, owner)
     end
     if not token and (state == 'free' or (state == 'shared' and mode == 'shared')) then
-      token = next_token(name, now)
-      grant(name, claim, token, now)
-      if mode ~= 'shared' then -- A damaged queue may still have the owner. No error, because the claim is granted.
-        pcall(leave_queue, name, owner)
-      end
+      token = take_token(name, now)
+      grant(name, claim, token, now, readers)
+      -- A damaged queue may still have the owner. No error, because the claim is granted.
+      if mode ~= 'shared' then pcall(leave_queue, name, owner) end
     end
     if token then
       return digits(token)
     end
     blocker = call('EXISTS', name.lock) == 1 and name.lock or name.shared
   end
-  local left = ms_left(blocker)
-  return channel == '' and left or { left, join_queue(name, claim, now) }
+  if channel ~= '' then
+    return { ms_left(blocker), join_queue(name, claim, now) }
+  end
+  refuse_on_replica(blocker)
+  return ms_left(blocker)
 end
 
 return answer_each(acquire, KEY_ORDER, 1, 0)

@@ -22,8 +22,7 @@ local function force_release(name, token)
   if is_meant and not (held == 'shared' and ended[1]) and (held or record) then
     reply[1], reply[2], reply[3], reply[4] = held, call('PTTL', name.lock), record, call('PTTL', name.holder)
   elseif not ended[1] then
-    -- Changes nothing. A replica may not have heard of the hold, and refuses it.
-    call('PEXPIRE', name.lock, 0, 'GT')
+    refuse_on_replica(name.lock)
     return false
   end
   if not name.shared then

@@ -75,14 +75,24 @@ local function extend(key, ttl)
   end
 end
 
--- The ms until a key ends, -1 if it has no end. It writes without a change, so that a replica refuses instead of answering.
-local function ms_left(key)
+-- Changes nothing. A replica may not have heard of a hold or of its end, and refuses this write.
+local function refuse_on_replica(key)
   call('PEXPIRE', key, 0, 'GT')
+end
+
+-- The ms until a key ends, -1 if it has no end.
+local function ms_left(key)
   return math.max(call('PTTL', key), -1)
 end
 
 local function millis(micros)
   return math.ceil(micros / 1000)
+end
+
+-- When the last lease of all readers ends, nil if there are none.
+local function last_reader_end(name, now)
+  local last = tonumber(call('ZRANGE', name.shared, '-1', '-1', 'WITHSCORES')[2] or nil)
+  return last and last > now and last or nil
 end
 
 -- Removes the readers whose leases have ended. Returns when the last lease of the others ends, nil if there are none.
@@ -92,14 +102,11 @@ local function purge_ended_readers(name, now)
     call('ZREM', name.shared, unpack(ended))
     call('HDEL', name.owners, unpack(ended))
   end
-  local last = tonumber(call('ZRANGE', name.shared, '-1', '-1', 'WITHSCORES')[2] or nil)
-  return last and last > now and last or nil
+  return last_reader_end(name, now)
 end
 
--- Sets the end of a reader's lease. The lock key, whose value is `shared`, lasts as long as the last lease of all readers.
+-- Sets the end of a reader's lease. The caller has made the lock key, whose value is `shared`, last at least as long.
 local function set_reader_end(name, owner, ends, now)
-  -- PEXPIRE comes first, because a server whose memory is full refuses only a first write that needs memory.
-  extend(name.lock, millis(ends - now))
   call('ZADD', name.shared, digits(ends), owner)
   extend(name.shared, millis(ends - now))
   extend(name.owners, millis(ends - now))
@@ -107,9 +114,13 @@ end
 
 -- Extends the lease of a reader, and returns its record. Nil if it holds nothing.
 local function extend_reader(name, owner, ttl, now)
-  local ends, record = tonumber(call('ZSCORE', name.shared, owner) or nil), call('HGET', name.owners, owner)
-  if ends and ends > now and is_record_of(owner, record) then
-    set_reader_end(name, owner, math.max(ends, now + ttl * 1000), now)
+  local ends = tonumber(call('ZSCORE', name.shared, owner) or nil)
+  local record = ends and ends > now and call('HGET', name.owners, owner)
+  if is_record_of(owner, record) then
+    ends = math.max(ends, now + ttl * 1000)
+    -- PEXPIRE comes first, because a server whose memory is full refuses only a first write that needs memory.
+    extend(name.lock, millis(ends - now))
+    set_reader_end(name, owner, ends, now)
     return record
   end
 end

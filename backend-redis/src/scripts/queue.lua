@@ -2,22 +2,25 @@
 
 -- max(last + 1, now): larger than every earlier token of the name, also if the clock went back. Up to 2^53 - 1, because a
 -- double counts by one up to there. A last token that is no number is another program's, and counts for nothing.
-local function next_token(name, now)
-  local last = tonumber(call('GET', name.token) or nil) or 0
+--
+-- It is kept until the clock is a day and an hour past it, so that the clock alone makes the next token larger than a forgotten
+-- one. At most 300 years: the server refuses a larger expiry, and another program may have written any number.
+local function take_token(name, now)
+  local last = tonumber(call('SET', name.token, digits(now), 'GET', 'PX', '90000000') or nil) or 0
   if last < now or last ~= last then
     return now
   end
-  if last >= 9007199254740991 then
-    error('TOKENS used up', 0)
-  end
-  return last + 1
+  local token = math.min(last + 1, 9007199254740991)
+  local ahead = math.floor((token - now) / 1000)
+  call('SET', name.token, digits(token), 'PX', math.min(90000000 + ahead, 9467280000000))
+  return last < token and token or error('TOKENS used up', 0)
 end
 
 -- Ends the lease of a reader. Returns when the last lease of the others ends, nil if there are none.
 local function end_reader(name, owner, now)
   call('ZREM', name.shared, owner)
   call('HDEL', name.owners, owner)
-  return purge_ended_readers(name, now)
+  return last_reader_end(name, now)
 end
 
 -- Takes a grant back. Other readers hold on.
@@ -30,27 +33,23 @@ local function revoke(name, claim, now)
   end
 end
 
-local function write_grant(name, claim, token, now)
+local function write_grant(name, claim, token, now, readers)
   local record = claim.owner .. ' ' .. digits(token) .. ' ' .. digits(now) .. ' ' .. claim.description
   if claim.mode == 'shared' then
-    local last = purge_ended_readers(name, now)
-    call('SET', name.lock, 'shared', 'PX', last and math.max(millis(last - now), claim.ttl) or claim.ttl)
+    local ends = now + claim.ttl * 1000
+    call('SET', name.lock, 'shared', 'PX', millis(math.max(readers or 0, ends) - now))
     call('DEL', name.holder)
     call('HSET', name.owners, claim.owner, record)
-    set_reader_end(name, claim.owner, now + claim.ttl * 1000, now)
+    set_reader_end(name, claim.owner, ends, now)
   else
     call('SET', name.lock, claim.owner, 'PX', claim.ttl)
     call('SET', name.holder, record, 'PX', claim.ttl)
   end
-  -- Kept until the clock is a day and an hour past it, so that the clock alone makes the next token larger than a forgotten
-  -- one. At most 300 years: the server refuses a larger expiry, and another program may have written any number here.
-  local ahead = math.max(0, math.floor((token - now) / 1000))
-  call('SET', name.token, digits(token), 'PX', math.min(90000000 + ahead, 9467280000000))
 end
 
--- Makes a claim a holder, or raises an error and leaves no hold.
-local function grant(name, claim, token, now)
-  local done, why = pcall(write_grant, name, claim, token, now)
+-- Makes a claim a holder, or raises an error and leaves no hold. `readers` is when the last lease of the present readers ends.
+local function grant(name, claim, token, now, readers)
+  local done, why = pcall(write_grant, name, claim, token, now, readers)
   if not done then
     pcall(revoke, name, claim, now)
     error(why, 0)
@@ -66,8 +65,9 @@ end
 local function live_waiter(name, owner, now)
   local entry = call('HGET', name.owners, owner) or ''
   local alive_at, ttl, channel, mode, description = string.match(entry, '^(%d+) (%d+) (%S+) (%a+) (.*)$')
-  if alive_at and tonumber(alive_at) + 2000000 >= now then
-    return { owner = owner, ttl = ttl, channel = channel, mode = mode, description = description }
+  alive_at = tonumber(alive_at)
+  if alive_at and alive_at + 2000000 >= now then
+    return { owner = owner, alive_at = alive_at, ttl = ttl, channel = channel, mode = mode, description = description }
   end
 end
 
@@ -81,18 +81,23 @@ end
 -- Puts a claim at the end of the queue, or keeps its place for two more seconds. Returns the place.
 local function join_queue(name, claim, now)
   local last, last_place = unpack(call('ZRANGE', name.queue, '-1', '-1', 'WITHSCORES'))
+  local waiter = last and live_waiter(name, last, now)
   -- A dead last waiter goes, so that no dead ones pile up while a lock is held for long.
-  if last and last ~= claim.owner and not live_waiter(name, last, now) then
+  if last and last ~= claim.owner and not waiter then
     leave_queue(name, last)
   end
+  -- The first request of each second makes the keys last.
+  local is_first = not waiter or math.floor(waiter.alive_at / 1000000) ~= math.floor(now / 1000000)
   -- Places are unique, and a new one is the largest, also if the server's clock went back.
   local place = math.max(now, (tonumber(last_place) or 0) + 1)
   local entry = claim.ttl .. ' ' .. claim.channel .. ' ' .. claim.mode .. ' ' .. claim.description
   local joined, added = pcall(function()
     call('HSET', name.owners, claim.owner, digits(now) .. ' ' .. entry)
-    keep(name.owners)
     local added = call('ZADD', name.queue, 'NX', digits(place), claim.owner)
-    keep(name.queue)
+    if is_first then
+      keep(name.owners)
+      keep(name.queue)
+    end
     return added
   end)
   if not joined then
@@ -119,44 +124,45 @@ local function notify(waiter, place, token)
 end
 
 -- Grants a name that no exclusive owner holds to the waiters whose turn it is: to the first one, or to the first readers in a
--- row. Dead waiters in front of them leave the queue. `asking`, the caller, needs no message.
+-- row. Dead waiters in front of them leave the queue. `readers` is when the last lease of the present readers ends. `asking`, the
+-- caller, needs no message.
 --
 -- Returns `free` or `shared` if no waiter is left, `taken` if a claim that comes now has to wait, `more` if nobody got the name and
 -- dead waiters may be left: one call serves at most 256, so that a crowd does not delay the commands of others. The second result is
 -- the token of `asking`, if it was among them. No error ends a call that has granted the name.
-local function grant_next_waiters(name, now, are_readers, asking)
+local function grant_next_waiters(name, now, readers, asking)
   local is_granted, asking_token = false, nil
   local done, state = pcall(function()
     for _ = 1, 256 do
       local owner, place = unpack(call('ZRANGE', name.queue, '0', '0', 'WITHSCORES'))
       if not owner then
-        if not are_readers and call('EXISTS', name.owners) == 1 then
+        if not readers and call('EXISTS', name.owners) == 1 then
           -- Entries of readers whose ends expired with their key. HDEL is an error if the data is another program's.
           call('HDEL', name.owners, '')
           call('DEL', name.owners)
         end
-        return are_readers and 'shared' or 'free'
+        return readers and 'shared' or 'free'
       end
       local waiter = live_waiter(name, owner, now)
-      if waiter and are_readers and waiter.mode ~= 'shared' then
+      if waiter and readers and waiter.mode ~= 'shared' then
         return 'taken'
       end
       leave_queue(name, owner)
       if waiter then
-        local token = next_token(name, now)
-        grant(name, waiter, token, now)
+        local token = take_token(name, now)
+        grant(name, waiter, token, now, readers)
         if owner ~= asking and not notify(waiter, place, token) then
           revoke(name, waiter, now)
         else
-          is_granted, are_readers = true, waiter.mode == 'shared'
-          asking_token = owner == asking and token or asking_token
-          if not are_readers then
+          is_granted, asking_token = true, owner == asking and token or asking_token
+          if waiter.mode ~= 'shared' then
             return 'taken'
           end
+          readers = math.max(readers or 0, now + waiter.ttl * 1000)
         end
       end
     end
-    return are_readers and 'taken' or 'more'
+    return readers and 'taken' or 'more'
   end)
   if done or is_granted then
     return done and state or 'taken', asking_token
@@ -181,7 +187,7 @@ end
 
 -- Ends the hold of a reader. With `linger` it stays, without an owner.
 local function release_reader(name, owner, linger, now)
-  local record = call('HGET', name.owners, owner) or ''
+  local record = linger ~= '0' and call('HGET', name.owners, owner) or ''
   if linger ~= '0' then
     -- PEXPIRE comes first, because a server whose memory is full refuses only a first write that needs memory.
     extend(name.lock, linger)
@@ -191,7 +197,7 @@ local function release_reader(name, owner, linger, now)
     local released = 'released ' .. owner
     call('HSET', name.owners, released, (string.gsub(record, '^%S+', 'released', 1)))
     set_reader_end(name, released, now + linger * 1000, now)
-    last = purge_ended_readers(name, now)
+    last = last_reader_end(name, now)
   end
   hand_over_or_free(name, now, last)
 end

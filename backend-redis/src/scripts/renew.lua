@@ -14,8 +14,7 @@ local function renew(name, owner, ttl)
     extend(name.holder, ttl)
     return 1
   end
-  -- Changes nothing. A replica may not have heard of the hold, and refuses it.
-  call('PEXPIRE', name.lock, 0, 'GT')
+  refuse_on_replica(name.lock)
   return (not held or held == 'released') and 0 or 2
 end
 

@@ -13,8 +13,7 @@ local function renew_shared(name, owner, ttl)
   if held == 'shared' and extend_reader(name, owner, ttl, now) then
     return 1
   end
-  -- Changes nothing. A replica may not have heard of the hold, and refuses it.
-  call('PEXPIRE', name.lock, 0, 'GT')
+  refuse_on_replica(name.lock)
   return (not held or held == 'shared' or held == 'released') and 0 or 2
 end
 

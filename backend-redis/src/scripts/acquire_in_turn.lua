@@ -1,4 +1,5 @@
--- Grants the name if it is the owner's turn; else the owner joins the queue if it waits. For readers, and what `acquire.lua` left open.
+-- Decides each claim of a reader, and each exclusive claim that `acquire.lua` left open. The owner gets the name if it is its turn;
+-- else it joins the queue if it waits.
 --
 --   * One exclusive owner holds a name, or readers, also beside clients that use plain `SET key value NX PX`.
 --   * The owner that holds the name and asks again gets the token of its record, and a lease of at least its ttl from now.
@@ -50,11 +51,10 @@ local function acquire(name, owner, ttl, description, mode, channel)
     end
     blocker = call('EXISTS', name.lock) == 1 and name.lock or name.shared
   end
-  if channel ~= '' then
-    return { ms_left(blocker), join_queue(name, claim, now) }
-  end
+  -- The first write needs no memory: a waiter keeps its place while the memory is full.
   refuse_on_replica(blocker)
-  return ms_left(blocker)
+  local left = ms_left(blocker)
+  return channel == '' and left or { left, join_queue(name, claim, now) }
 end
 
 return answer_each(acquire, KEY_ORDER, 1, 0)

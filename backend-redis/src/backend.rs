@@ -1,6 +1,7 @@
 //! Locks: the contract of the core, kept by scripts on whichever servers are one store.
 
 use crate::batch::Batch;
+use crate::cluster::Slot;
 use crate::connection::ConfirmKind;
 use crate::keys::{Keys, LockKeys};
 use crate::reply::{self, Acquired};
@@ -8,7 +9,6 @@ use crate::scripts;
 use crate::semantics::semantics;
 use crate::servers::{SINGLE, Servers, renewal_of};
 use crate::target::{Deployment, Replicas};
-use crate::topology::cluster::Slot;
 use crate::waiters::WaiterRegistry;
 use async_trait::async_trait;
 use futures_util::future::{BoxFuture, join_all};

@@ -24,9 +24,6 @@
 //! so a resource that checks them is safe. [`check`](leasehold_core::LockAdmin::check) looks for settings that make it
 //! forget.
 //!
-//! Every change is a script, even where the server has a command that compares and deletes (`DELEX` of Redis 8.4,
-//! `DELIFEQ` of Valkey 9): a release deletes two keys and hands the lock over in one step, and such a command deletes one.
-//!
 //! Or **several independent servers**, three at least, of which a majority decides: [`RedlockBackend`], after the algorithm
 //! Redlock. Locks go on while less than half of the servers fail, hang or forget.
 //!
@@ -36,6 +33,7 @@ mod admin;
 mod backend;
 mod batch;
 mod check;
+mod cluster;
 mod connection;
 mod keys;
 mod redlock;
@@ -43,10 +41,10 @@ mod reply;
 mod rights;
 mod scripts;
 mod semantics;
+mod sentinel;
 mod server_error;
 mod servers;
 mod target;
-mod topology;
 mod trial;
 mod waiters;
 

@@ -54,8 +54,7 @@ fn promise(fault: Fault) -> Outcome {
         | Fault::ClientSuspended => Outcome::Holds,
         // The holder record keeps others out until the lease would have ended.
         Fault::RecordDeleted => Outcome::Holds,
-        // The grants are gone, and so is the last token; the next ones follow the server's clock, which went on. A
-        // server that writes every change to its disk at once does better, but few are set up so.
+        // The grants are gone, and so is the last token; the next ones follow the server's clock, which went on.
         Fault::StoreRestarted | Fault::PowerLost | Fault::DataLost => Outcome::FencedOnly,
         // With an eviction policy other than `noeviction`, which `check` warns of; without one, nothing new is granted.
         Fault::MemoryFull => Outcome::FencedOnly,

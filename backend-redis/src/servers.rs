@@ -1,12 +1,12 @@
 //! The servers of one store: scripts run on the one that has the keys.
 
+use crate::cluster::Cluster;
 use crate::connection::{Call, ConfirmKind, Link, Reply, Route};
 use crate::keys::{Keys, LockKeys};
 use crate::reply;
 use crate::scripts::Script;
+use crate::sentinel::Sentinels;
 use crate::target::{Deployment, Replicas};
-use crate::topology::cluster::Cluster;
-use crate::topology::sentinel::Sentinels;
 use crate::waiters::WaiterRegistry;
 use futures_util::future::join_all;
 use leasehold_core::{Claim, Result};

@@ -143,7 +143,8 @@ impl Link {
     ) -> Result<Vec<Value>> {
         let connection = self.connection().await?;
         let mut replies = self.send(&connection, by_digest).await?;
-        if replies.iter().any(is_unknown_script) {
+        let is_unknown = |error: &redis::ServerError| error.kind() == Some(ServerErrorKind::NoScript);
+        if replies.iter().any(|reply| matches!(reply, Value::ServerError(error) if is_unknown(error))) {
             replies = self.send(&connection, in_full()).await?;
         }
         if replies.iter().any(is_demoted) {
@@ -245,8 +246,4 @@ fn is_demoted(reply: &Value) -> bool {
         Value::Array(answers) => answers.iter().any(is_demoted),
         _ => false,
     }
-}
-
-fn is_unknown_script(reply: &Value) -> bool {
-    matches!(reply, Value::ServerError(error) if error.kind() == Some(ServerErrorKind::NoScript))
 }

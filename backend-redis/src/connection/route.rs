@@ -2,9 +2,9 @@
 
 use super::handshake::ServerFacts;
 use super::multiplexed::Connection;
+use crate::sentinel::{Epoch, Sentinels};
 use crate::server_error::TO_CLUSTER;
 use crate::target::{Address, Target, Timeouts};
-use crate::topology::sentinel::{Epoch, Sentinels};
 use leasehold_core::{Error, ErrorKind, Result};
 use std::fmt;
 use std::net::IpAddr;

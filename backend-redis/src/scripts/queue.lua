@@ -188,13 +188,10 @@ end
 -- Ends the hold of a reader. With `linger` it stays, without an owner.
 local function release_reader(name, owner, linger, now)
   local record = linger ~= '0' and call('HGET', name.owners, owner) or ''
-  if linger ~= '0' then
-    -- PEXPIRE comes first, because a server whose memory is full refuses only a first write that needs memory.
-    extend(name.lock, linger)
-  end
   local last = end_reader(name, owner, now)
   if linger ~= '0' then
     local released = 'released ' .. owner
+    extend(name.lock, linger)
     call('HSET', name.owners, released, (string.gsub(record, '^%S+', 'released', 1)))
     set_reader_end(name, released, now + linger * 1000, now)
     last = last_reader_end(name, now)

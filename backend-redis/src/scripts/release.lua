@@ -45,8 +45,7 @@ local function release(name, owner)
     hand_over_or_free(name, now)
     return 1
   end
-  -- Waiters find the free name at a heartbeat. PEXPIRE comes first, because a server whose memory is full refuses only a first
-  -- write that needs memory.
+  -- Waiters find the free name at a heartbeat. PEXPIRE comes first: it needs no memory, which may be full.
   local record = call('GET', name.holder)
   call('PEXPIRE', name.lock, linger)
   call('SET', name.lock, 'released', 'PX', linger)

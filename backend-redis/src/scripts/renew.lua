@@ -1,7 +1,6 @@
 -- Extends the leases of claims, each by its own length. An ended lease is not brought back, another owner's is not touched.
 --
--- KEYS   the locks of all claims; then their holder records. No others: while a slot of a cluster moves, a request that names a key which
---        does not exist is refused.
+-- KEYS   the locks of all claims; then their holder records. No others: `mod.rs` says why.
 -- ARGV   of each claim: owner, ttl in ms
 -- Reply  of each claim: 1 renewed, 0 gone, 2 taken by another owner
 

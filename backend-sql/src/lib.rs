@@ -30,52 +30,9 @@
 //!
 //! # SQLite
 //!
-//! `sqlite:PATH`, with these parameters:
-//!
-//! | parameter | meaning | default |
-//! |---|---|---|
-//! | `busy_timeout` | how long a statement waits while another process writes, 10 ms to 60 s | `2s` |
-//! | `table` | the table, made on first use: letters, digits and `_`, at most 63 | `leasehold` |
-//! | `allow_network_fs` | `yes`: do not refuse a network file system | `no` |
-//!
-//! **The file.** It is made on first use with mode 0600, and so are its side files `-wal` and `-shm`; a directory named
-//! `leasehold` is made too, with mode 0700, and for `.local/state/leasehold` the two above it; any other must exist. The file may be a database that has other tables; it
-//! is put into WAL mode, and a commit is on the disk before it is answered (`synchronous=FULL`). These are refused: symbolic
-//! and hard links, a file that is mounted by itself, directories in which everyone may replace files, files and side files
-//! of others in directories in which everyone may make them, network file systems, and a table that is not ours. A user
-//! with write access to the file can free every lock in it.
-//!
-//! `PATH` is absolute, or relative to the working directory. `sqlite:///PATH` is absolute too; `sqlite://PATH` is refused,
-//! because `sqlite:${HOME}/locks.db` becomes that with a home of `/`.
-//!
-//! **Containers** share the file by sharing its directory: `-v /srv/locks:/data`, not
-//! `-v /srv/locks/locks.db:/data/locks.db`, which gives each of them side files of its own.
-//!
-//! **Time.** Leases are counted on Linux's `CLOCK_BOOTTIME`, which all processes of a host share, which goes on during
-//! suspend and which nobody can set: a step of the wall clock frees no lock and keeps none. Time namespaces are allowed
-//! for. Tokens follow the wall clock. After a reboot, and in a file that was restored on another machine, the leases of the
-//! earlier boot are over; see [below](#reboots) for how that is recognised.
-//!
-//! **Waiting** reads and does not write, so that it does not hold up the holder. The tasks of one client stand in line: the first
-//! reads at least every 50 ms, and a release of that client wakes it.
-//!
-//! ## Reboots
-//!
-//! A lease belongs to the boot whose id stands in its row. LXC and systemd-nspawn show each of their containers a boot
-//! id of its own, on one clock; such an id is not believed. A lease of which only the clock is known is over when it ends,
-//! or when it is found to have begun in the future. So in those containers, and only there, a lease may last into the next
-//! boot, if that boot has by then lasted as long as the earlier one had when the lease was granted. Such a lease is waited
-//! out, for one ttl at most from then on.
-//!
-//! ## Not promised
-//!
-//! * Exclusion between two kernels on one file: a virtual machine and its host, or a disk that two machines have mounted.
-//! * Exclusion when the file, or `-wal` or `-shm`, is deleted or replaced while locks are held. The next use notices it,
-//!   and the holder learns of it from its next renewal; meanwhile another process may have been granted the lock, with a
-//!   larger token.
-//! * That a file that is mounted by itself is refused on Linux before 5.8, which does not tell.
-//! * In a directory in which everyone may make files, safety from somebody who makes a side file in the very moment between
-//!   our look and SQLite's: use a directory of your own.
+//! `sqlite:PATH` is a file for the processes of one host, on Linux; the first use makes it and its table. Leases are counted by the host's
+//! clock of its boot, which nobody can set; tokens follow the wall clock. The parameters, the files that are refused, reboots, containers,
+//! and what is not promised are in the same guide.
 
 mod fenced;
 #[cfg(feature = "_server")]
@@ -89,8 +46,6 @@ mod names;
 mod optimistic;
 #[cfg(feature = "postgres")]
 mod postgres;
-#[cfg(feature = "_server")]
-mod purge;
 #[cfg(feature = "_server")]
 mod server;
 #[cfg(all(feature = "sqlite", target_os = "linux"))]

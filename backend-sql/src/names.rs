@@ -1,5 +1,54 @@
 //! Names: how they are stored, and which may stand in a statement.
 
+#[cfg(feature = "_store")]
+use leasehold_core::{Error, Result};
+#[cfg(feature = "_store")]
+use std::fmt;
+
+/// The name of a table. An identifier, so that it can stand in a statement.
+#[cfg(feature = "_store")]
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct TableName(String);
+
+#[cfg(feature = "_store")]
+impl TableName {
+    pub(crate) const DEFAULT: &str = "leasehold";
+
+    /// The name in a URL, or the default one.
+    pub(crate) fn parse(name: Option<String>, default: &str, max_bytes: usize) -> Result<Self> {
+        let name = name.unwrap_or_else(|| default.to_owned());
+        if is_identifier(&name, max_bytes) {
+            return Ok(Self(name));
+        }
+        let fix = "begin it with a letter or _, go on with letters, digits and _";
+        Err(Error::invalid("table", format_args!("{name:?}"), format!("{fix}, {max_bytes} in all at most")))
+    }
+
+    /// The table beside this one, whose rows are locked.
+    #[cfg(feature = "_server")]
+    pub(crate) fn of_rows(&self) -> Self {
+        Self(format!("{self}_rows"))
+    }
+
+    pub(crate) fn as_str(&self) -> &str {
+        &self.0
+    }
+}
+
+#[cfg(feature = "_store")]
+impl Default for TableName {
+    fn default() -> Self {
+        Self(Self::DEFAULT.to_owned())
+    }
+}
+
+#[cfg(feature = "_store")]
+impl fmt::Display for TableName {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(&self.0)
+    }
+}
+
 /// True for a name that may stand in a statement without quotes: letters, digits and `_`, not beginning with a digit.
 pub(crate) fn is_identifier(name: &str, max_bytes: usize) -> bool {
     name.len() <= max_bytes

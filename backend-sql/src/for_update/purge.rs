@@ -1,7 +1,6 @@
 use super::HeldRow;
 use super::rows::Rows;
-use crate::purge::name_the_right;
-use crate::server::{PoolClass, Statement, Value};
+use crate::server::{PoolClass, Statement, Value, name_the_right};
 use leasehold_core::{LockName, Purge, Result};
 use std::time::Duration;
 

@@ -1,4 +1,6 @@
--- The row of a name, and the time until its lease, or linger, ends.
--- answers: bytes bytes int int int int text
-SELECT name, owner, token, ends_at - {now}, acquired_at, version, holder
-FROM {table} WHERE name = :1;
+-- The rows of names, the time until the lease, or linger, of each ends, and the server's clock.
+--
+-- :1 names
+-- answers: bytes bytes int int int int text int
+SELECT name, owner, token, ends_at - {now}, acquired_at, version, holder, {now}
+FROM {table} WHERE name IN ([:1]);

@@ -9,8 +9,9 @@ use super::poller::Poller;
 use super::{Granting, LeaseTable, Row, RowState};
 use crate::names::range;
 use crate::optimistic::CompareAndSet;
-use crate::purge::name_the_right;
-use crate::server::{Answer, Batch, MOST, Mode, PoolClass, Server, Statement, StatementKind, Value};
+use crate::server::{
+    Answer, Batch, MOST, Mode, PoolClass, Server, Statement, StatementKind, Value, name_the_right,
+};
 use async_trait::async_trait;
 use leasehold_core::{
     Claim, Error, ErrorKind, FencingToken, Finding, LockName, Namespace, OwnerId, Purge, Result, Semantics,
@@ -39,8 +40,7 @@ struct Statements {
     renew: Batch,
     release: Statement,
     end_grant: Statement,
-    look: Statement,
-    look_at_each: Batch,
+    look: Batch,
     read_shared: Statement,
     make_row: Statement,
     replace: Statement,
@@ -59,8 +59,7 @@ impl ServerTable {
             renew: Batch::new(include_str!("renew.sql"), dialect, table),
             release: statement(leases.release),
             end_grant: statement(leases.end_grant),
-            look: statement(include_str!("look.sql")),
-            look_at_each: Batch::new(include_str!("look_at_each.sql"), dialect, table),
+            look: Batch::new(include_str!("look.sql"), dialect, table),
             read_shared: statement(include_str!("read_shared.sql")),
             make_row: statement(leases.make_row),
             replace: statement(leases.replace),
@@ -114,6 +113,18 @@ impl ServerTable {
         Ok(rows.into_iter().find(|row| row.owner == claim.owner()))
     }
 
+    /// The row of a name, read by `look.sql`.
+    pub(crate) async fn read<T>(
+        &self,
+        name: &LockName,
+        read: impl Fn(&[Value]) -> Option<T> + Send,
+    ) -> Result<Option<T>> {
+        let (look, values) = (self.statements.look.of(1).0, [Value::bytes(self.stored(name))]);
+        let answer = self.server.read(PoolClass::Attempt, look, &values).await?;
+        let Some(row) = answer.rows.first() else { return Ok(None) };
+        read(row).map(Some).ok_or_else(|| self.server.foreign_row(name))
+    }
+
     /// Grants a free row by one statement.
     async fn grant_at_once(&self, claim: &Claim) -> Result<Granting> {
         let values = [
@@ -128,10 +139,8 @@ impl ServerTable {
             true => self.row_of(claim).await?.map(|row| row.token),
             false => self.granted_token(&answer)?,
         };
-        let Some(token) = token else {
-            return Ok(Granting::Held { may_be_readers: answer.last_id != HELD_BY_ONE });
-        };
-        Ok(Granting::Granted(token))
+        let held = Granting::Held { may_be_readers: answer.last_id != HELD_BY_ONE };
+        Ok(token.map_or(held, Granting::Granted))
     }
 
     /// Deletes the rows of these names that are still idle; their number.
@@ -200,17 +209,14 @@ impl LeaseTable for ServerTable {
     }
 
     async fn look(&self, name: &LockName) -> Result<Option<Row>> {
-        let values = [Value::bytes(self.stored(name))];
-        let answer = self.server.read(PoolClass::Attempt, &self.statements.look, &values).await?;
-        let Some(row) = answer.rows.first() else { return Ok(None) };
-        read_row(row).map(Some).ok_or_else(|| self.server.foreign_row(name))
+        self.read(name, read_row).await
     }
 
     /// On the class for renewals, because a renewal waits for it.
     async fn look_at_each(&self, names: &[&LockName]) -> Result<Vec<Row>> {
         let mut rows = Vec::with_capacity(names.len());
         for some in names.chunks(MOST) {
-            let (statement, size) = self.statements.look_at_each.of(some.len());
+            let (statement, size) = self.statements.look.of(some.len());
             let values: Vec<Value> =
                 some.iter().cycle().take(size).map(|name| Value::bytes(self.stored(name))).collect();
             let answer = self.server.read(PoolClass::Renewal, statement, &values).await?;
@@ -313,7 +319,7 @@ fn micros(time: Duration) -> Value {
 
 /// A row as `look.sql` and `list.sql` answer it; `None` if another program wrote it.
 pub(crate) fn read_row(values: &[Value]) -> Option<Row> {
-    let [name, owner, token, ends_in, acquired_at, _version, holder] = values else {
+    let [name, owner, token, ends_in, acquired_at, _version, holder, ..] = values else {
         return None;
     };
     let owner = match owner.as_bytes() {

@@ -48,7 +48,8 @@ pub(crate) trait LeaseTable: ReaderTable + fmt::Debug {
         false
     }
 
-    /// Deletes, or counts, the names that have been idle for `idle`.
+    /// Deletes, or counts, the names that have been idle for `idle`. Their last tokens are as old, by the clock of which the next token is
+    /// made: it is larger than a deleted one, unless the clock is set back by more than `idle`.
     async fn purge(&self, idle: Duration, purge: Purge) -> Result<u64>;
 
     /// Creates the table if it is missing.

@@ -11,13 +11,12 @@
 mod tests;
 
 use crate::lease::{Granting, ReaderTable as _, Row, RowState, ServerTable, read_row};
-use crate::server::{PoolClass, Server, Statement, Value};
-use leasehold_core::{Claim, FencingToken, LockName, Result};
+use crate::server::{Server, Statement, Value};
+use leasehold_core::{Claim, FencingToken, Result};
 
-/// The statements that grant by compare-and-set.
+/// The statement that grants by compare-and-set.
 #[derive(Debug)]
 pub(crate) struct CompareAndSet {
-    read: Statement,
     take: Statement,
 }
 
@@ -29,17 +28,22 @@ struct Read {
     now: u64,
 }
 
+impl Read {
+    fn of(values: &[Value]) -> Option<Self> {
+        let [.., version, _holder, now] = values else { return None };
+        let now = u64::try_from(now.as_int()?).ok()?;
+        Some(Self { row: read_row(values)?, version: version.as_int()?, now })
+    }
+}
+
 impl CompareAndSet {
     pub(crate) fn new(server: &Server) -> Self {
         let (dialect, table) = (server.dialect(), &server.target().table);
-        Self {
-            read: Statement::new(include_str!("read.sql"), dialect, table),
-            take: Statement::new(include_str!("take.sql"), dialect, table),
-        }
+        Self { take: Statement::new(include_str!("take.sql"), dialect, table) }
     }
 
     pub(crate) async fn grant(&self, table: &ServerTable, claim: &Claim) -> Result<Granting> {
-        let Some(read) = self.read(table, claim.name()).await? else {
+        let Some(read) = table.read(claim.name(), Read::of).await? else {
             // Creates a free row, so that there is a version to compare with. Another client may have created it first.
             table.make_row(claim.name()).await?;
             return Ok(Granting::Refused(None));
@@ -52,20 +56,6 @@ impl CompareAndSet {
             Some(token) => self.take(table, claim, read.version, token).await,
             None => Ok(Granting::Refused(Some(read.row))),
         }
-    }
-
-    async fn read(&self, table: &ServerTable, name: &LockName) -> Result<Option<Read>> {
-        let values = [Value::bytes(table.stored(name))];
-        let answer = table.server().read(PoolClass::Attempt, &self.read, &values).await?;
-        let Some(row) = answer.rows.first() else {
-            return Ok(None);
-        };
-        let read = || {
-            let (now, row) = row.split_last()?;
-            let version = row.get(5)?.as_int()?;
-            Some(Read { row: read_row(row)?, version, now: u64::try_from(now.as_int()?).ok()? })
-        };
-        read().map(Some).ok_or_else(|| table.foreign(name))
     }
 
     /// Grants the row with this token if it still has the version that was read.

@@ -2,7 +2,6 @@
 
 mod check;
 pub(crate) mod codes;
-mod environment;
 mod listener;
 mod simple;
 
@@ -11,7 +10,7 @@ use crate::server::{
     Target, Texts, Value,
 };
 use async_trait::async_trait;
-use leasehold_core::{Finding, Result};
+use leasehold_core::{Error, ErrorKind, Finding, Result};
 use leasehold_store_url::StoreUrl;
 use secrecy::ExposeSecret;
 use sqlx::postgres::{PgConnectOptions, PgConnection, PgQueryResult, PgRow, PgSslMode};
@@ -83,12 +82,12 @@ struct PgLink {
 impl PostgresDialect {
     pub(crate) fn open(url: &StoreUrl) -> Result<Self> {
         let target = Arc::new(Target::of(url, "postgres", PORT)?);
-        environment::check(&target)?;
+        check_environment(&target)?;
         Ok(Self { target, prepares: Arc::default() })
     }
 
     /// Everything is set here that can be: what is left out, the driver takes from the environment, as `libpq` does. For the
-    /// rest of that, see `environment.rs`.
+    /// rest of that, see `check_environment`.
     fn options(&self) -> sqlx::Result<PgConnectOptions> {
         let target = &self.target;
         let mut options = PgConnectOptions::new_without_pgpass()
@@ -210,4 +209,34 @@ fn read(row: &PgRow, at: usize, kind: ColumnType) -> sqlx::Result<Value> {
         ColumnType::Int => Value::Int(row.try_get(at)?),
         ColumnType::Text => Value::Text(row.try_get(at)?),
     })
+}
+
+/// Refuses the variables that would decide in the place of the URL: which table is meant, by a `search_path`, or who is
+/// shown to the server. Two processes with one URL must mean one lock.
+///
+/// # Errors
+///
+/// If one of them is set that would be used.
+fn check_environment(target: &Target) -> Result<()> {
+    // As the driver reads them: what is no text is to it as if it were not there.
+    let variable = |name| std::env::var(name).ok();
+    if variable("PGOPTIONS").is_some_and(|options| !options.is_empty()) {
+        return Err(is_set(
+            "PGOPTIONS",
+            "it would change each session, even which table is meant",
+            "set what it says for the role: ALTER ROLE … SET …",
+        ));
+    }
+    let encryption = &target.encryption;
+    let shows_nobody = encryption.mode != SslMode::Disable && encryption.identity.is_none();
+    let shown = ["PGSSLCERT", "PGSSLKEY"].into_iter().find(|name| shows_nobody && variable(name).is_some());
+    shown.map_or(Ok(()), |name| {
+        let instead = "write sslmode=verify-full, sslcert and sslkey into the URL";
+        Err(is_set(name, "it would show the server a certificate that the URL does not name", instead))
+    })
+}
+
+fn is_set(name: &str, harm: &str, instead: &str) -> Error {
+    Error::new(ErrorKind::Misconfigured, format!("{name} is set in the environment: {harm}"))
+        .with_help(format!("unset it for this program; or {instead}"))
 }

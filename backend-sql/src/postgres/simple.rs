@@ -26,8 +26,9 @@ fn bytea(bytes: &[u8]) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::names::TableName;
     use crate::postgres::PostgresDialect;
-    use crate::server::{Statement, TableName};
+    use crate::server::Statement;
     use leasehold_store_url::StoreUrl;
 
     fn with_values(text: &str, values: &[Value]) -> String {

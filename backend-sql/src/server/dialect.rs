@@ -1,7 +1,8 @@
 //! The differences between the databases.
 
 use super::schema::Layout;
-use super::{Answer, Statement, TableName, Target, Value};
+use super::{Answer, Statement, Target, Value};
+use crate::names::TableName;
 use async_trait::async_trait;
 use futures_util::stream::BoxStream;
 use leasehold_core::{Error, Finding};

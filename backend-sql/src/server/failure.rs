@@ -162,6 +162,16 @@ impl fmt::Display for Cause {
 
 impl std::error::Error for Cause {}
 
+/// Purging needs a right that locking does not.
+pub(crate) fn name_the_right(error: Error) -> Error {
+    match error.kind() {
+        ErrorKind::Denied => error.with_help(
+            "purging needs a right that locking does not: GRANT DELETE on the table, to these credentials or to others",
+        ),
+        _ => error,
+    }
+}
+
 pub(super) fn read_only(target: &Target) -> Error {
     Error::new(ErrorKind::Unavailable, format!("{} takes no writes", target.address()))
         .with_help("name the primary, not a replica; or switch its read-only mode off")

@@ -38,13 +38,13 @@ mod tls;
 #[cfg(feature = "postgres")]
 pub(crate) use dialect::Releases;
 pub(crate) use dialect::{Dialect, ErrorClass, ForUpdate, Leases, Link, Texts};
-pub(crate) use failure::StatementKind;
+pub(crate) use failure::{StatementKind, name_the_right};
 pub(crate) use pool::{Connection, PoolClass};
 pub(crate) use schema::{Layout, Table};
 pub(crate) use semantics::{FALLBACK, POLL_AT_MOST, of_leases};
 use sessions::Sessions;
 pub(crate) use statement::{Answer, Batch, ColumnType, MOST, Statement, Value};
-pub(crate) use target::{Mode, SslMode, TableName, Target};
+pub(crate) use target::{Mode, SslMode, Target};
 #[cfg(all(test, feature = "postgres"))]
 pub(crate) use tests::double;
 

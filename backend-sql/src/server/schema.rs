@@ -1,6 +1,7 @@
 //! A table as it must be, what is there under its name, and what is the difference.
 
-use super::{Answer, Dialect, Mode, TableName, Value};
+use super::{Answer, Dialect, Mode, Value};
+use crate::names::TableName;
 use leasehold_core::{Error, ErrorKind, Result};
 use std::fmt;
 

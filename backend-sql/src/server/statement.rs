@@ -1,6 +1,7 @@
 //! Statements: made of `.sql` files once, when the store is opened.
 
-use super::{Dialect, TableName};
+use super::Dialect;
+use crate::names::TableName;
 use futures_util::TryStreamExt;
 use futures_util::stream::BoxStream;
 use sqlx::Either;

@@ -3,9 +3,8 @@
 
 use super::connection::Query;
 use super::host_clock::HostTime;
-use super::link::Link;
+use super::link::{Link, runtime_ended};
 use super::rows::{read_owner, read_token};
-use super::worker::runtime_ended;
 use super::{Shared, Table};
 use leasehold_core::{Claim, FencingToken, OwnerId, Result};
 use sqlx::Row as _;

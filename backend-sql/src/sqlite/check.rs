@@ -1,5 +1,5 @@
 use super::Table;
-use super::file_system::network_file_system;
+use super::database_path::network_file_system;
 use leasehold_core::{Finding, Result, Severity};
 use rustix::fs::statfs;
 use sqlx::Row as _;

@@ -154,7 +154,7 @@ async fn make_ready(sqlite: &mut SqliteConnection, options: &Options, schema: Sc
         Schema::Present => None,
     };
     if let Some(statement) = statement {
-        let statement = sqlx::query(AssertSqlSafe(options.table.statement(statement)));
+        let statement = sqlx::query(AssertSqlSafe(options.statement(statement)));
         match statement.execute(&mut *sqlite).await {
             // Another process has added the column meanwhile.
             Err(error) if schema == Schema::Old && is_misfit(&error) => {}

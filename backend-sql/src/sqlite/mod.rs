@@ -4,12 +4,12 @@
 //! |---|---|
 //! | a grant, a renewal, a release | `acquire.sql`, `renew.sql`, `release.sql` |
 //! | several callers in one statement | `batch.rs` |
-//! | the readers of a shared hold | `readers.rs`, `replace.sql` |
-//! | the turns of a connection | `worker.rs` |
-//! | a file that is deleted under its users | `link.rs`, `files.rs` |
+//! | a row, and the readers of a shared hold in it | `rows.rs`, `replace.sql` |
+//! | the turns of a connection | `link.rs` |
+//! | a file that is made, or deleted under its users | `files.rs` |
 //! | the files and tables that are refused | `database_path.rs`, `schema.rs` |
 //! | the host's clock and boot | `host_clock.rs` |
-//! | errors of SQLite | `failure.rs`, `limit.rs` |
+//! | errors of SQLite, and limits that it met | `failure.rs` |
 //!
 //! A statement that writes is a transaction of its own, and takes the lock of the file before it reads anything. If it
 //! cannot have it, SQLite waits by its busy time-out and then looks at the file anew (`btreeBeginTrans` in its sources
@@ -20,22 +20,17 @@
 mod batch;
 mod check;
 mod connection;
-mod create_file;
 mod database_path;
 mod failure;
-mod file_system;
 mod files;
 mod host_clock;
-mod limit;
 mod link;
 mod options;
-mod readers;
 mod rows;
 mod schema;
 mod semantics;
 #[cfg(test)]
 mod tests;
-mod worker;
 
 use crate::lease::{Granting, LeaseTable, Row};
 use crate::names::range;
@@ -47,7 +42,7 @@ use leasehold_core::{
     Claim, Error, ErrorKind, FencingToken, Finding, LockName, Namespace, Purge, Result, Semantics,
 };
 use leasehold_store_url::StoreUrl;
-use link::Link;
+use link::{Link, Worker};
 use options::Options;
 use rows::read_row;
 use sqlx::{AssertSqlSafe, Row as _};
@@ -55,7 +50,6 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 use tokio::sync::OnceCell;
-use worker::Worker;
 
 /// The table of leases.
 ///
@@ -229,7 +223,7 @@ impl LeaseTable for Table {
     }
 
     fn init_script(&self) -> String {
-        let create = self.shared.options.table.statement(include_str!("schema.sql"));
+        let create = self.shared.options.statement(include_str!("schema.sql"));
         format!("PRAGMA journal_mode = WAL;\n\n{create}")
     }
 
@@ -278,7 +272,7 @@ impl LeaseTable for Table {
 impl Shared {
     /// A statement for the table, to which values are bound.
     fn query(&self, template: &str) -> Query {
-        sqlx::query(AssertSqlSafe(self.options.table.statement(template)))
+        sqlx::query(AssertSqlSafe(self.options.statement(template)))
     }
 
     fn stored_name(&self, name: &LockName) -> Vec<u8> {

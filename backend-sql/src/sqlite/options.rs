@@ -1,13 +1,15 @@
 use super::database_path::DatabasePath;
+use crate::names::TableName;
 use leasehold_core::{Error, Result};
 use leasehold_store_url::StoreUrl;
 use std::fmt;
+use std::ops::RangeInclusive;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 const BUSY_TIMEOUT: Duration = Duration::from_secs(2);
-const BUSY_AT_LEAST: Duration = Duration::from_millis(10);
-const BUSY_AT_MOST: Duration = Duration::from_secs(60);
+const BUSY_TIMEOUT_RANGE: RangeInclusive<Duration> = Duration::from_millis(10)..=Duration::from_secs(60);
+const TABLE_BYTES: usize = 63;
 
 /// The parts of a store URL.
 #[derive(Clone, Debug)]
@@ -17,57 +19,33 @@ pub(super) struct Options {
     pub(super) busy_timeout: Duration,
 }
 
-/// The name of a table: letters, digits and underscores, so that it can stand in a statement.
-#[derive(Clone, Debug)]
-pub(super) struct TableName(String);
-
 impl Options {
     pub(super) fn parse(url: &StoreUrl) -> Result<Self> {
         let mut query = url.query();
         let file = parse_file(url)?;
-        let table = TableName::parse(query.take("table"))?;
-        let busy_timeout = check_busy_timeout(query.take_duration("busy_timeout")?)?;
+        let table = parse_table(query.take("table"))?;
+        let busy_timeout = query.take_duration_within("busy_timeout", &BUSY_TIMEOUT_RANGE)?;
         let allow = query.take_choice("allow_network_fs", &[("yes", true), ("no", false)])?;
         query.finish()?;
         let path = DatabasePath { file, allow_network_fs: allow.unwrap_or(false) };
-        Ok(Self { path, table, busy_timeout })
+        Ok(Self { path, table, busy_timeout: busy_timeout.unwrap_or(BUSY_TIMEOUT) })
+    }
+
+    /// A statement for the table. `order` is a good name too, so it is quoted.
+    pub(super) fn statement(&self, template: &str) -> String {
+        template.replace("{table}", &format!("\"{}\"", self.table))
     }
 }
 
-impl TableName {
-    const DEFAULT: &str = "leasehold";
-    const MAX_BYTES: usize = 63;
-
-    fn parse(name: Option<String>) -> Result<Self> {
-        let name = name.unwrap_or_else(|| Self::DEFAULT.to_owned());
-        let good = name.len() <= Self::MAX_BYTES
-            && name.starts_with(|c: char| c.is_ascii_alphabetic() || c == '_')
-            && name.chars().all(|c| c.is_ascii_alphanumeric() || c == '_');
-        if !good {
-            return Err(Error::invalid(
-                "table",
-                format_args!("{name:?}"),
-                "begin it with a letter or _, go on with letters, digits and _, 63 in all at most",
-            ));
-        }
-        if name.to_ascii_lowercase().starts_with("sqlite_") {
-            return Err(Error::invalid(
-                "table",
-                format_args!("{name:?}: SQLite keeps names that begin with sqlite_ for itself"),
-                "name it otherwise",
-            ));
-        }
-        Ok(Self(name))
+/// SQLite keeps the names that begin with `sqlite_` for itself.
+fn parse_table(name: Option<String>) -> Result<TableName> {
+    let table = TableName::parse(name, TableName::DEFAULT, TABLE_BYTES)?;
+    if table.as_str().to_ascii_lowercase().starts_with("sqlite_") {
+        let problem =
+            format_args!("{:?}: SQLite keeps names that begin with sqlite_ for itself", table.as_str());
+        return Err(Error::invalid("table", problem, "name it otherwise"));
     }
-
-    pub(super) fn as_str(&self) -> &str {
-        &self.0
-    }
-
-    /// A statement for this table. `order` is a good name too, so it is quoted.
-    pub(super) fn statement(&self, template: &str) -> String {
-        template.replace("{table}", &format!("\"{}\"", self.0))
-    }
+    Ok(table)
 }
 
 /// Absolute, so that a change of the working directory does not change the store, and so that SQLite reads neither a
@@ -120,19 +98,6 @@ fn has_two_slashes(url: &StoreUrl) -> bool {
     let shown = url.to_string();
     let body = shown.strip_prefix(url.scheme()).and_then(|rest| rest.strip_prefix("://"));
     body.is_some_and(|path| !path.starts_with('/'))
-}
-
-fn check_busy_timeout(given: Option<Duration>) -> Result<Duration> {
-    let time = given.unwrap_or(BUSY_TIMEOUT);
-    if time < BUSY_AT_LEAST {
-        let problem = format_args!("{time:?}, at least {BUSY_AT_LEAST:?}");
-        return Err(Error::invalid("busy_timeout", problem, "lengthen it"));
-    }
-    if time > BUSY_AT_MOST {
-        let problem = format_args!("{time:?}, at most {BUSY_AT_MOST:?}");
-        return Err(Error::invalid("busy_timeout", problem, "shorten it"));
-    }
-    Ok(time)
 }
 
 fn invalid(problem: impl fmt::Display, fix: &'static str) -> Error {

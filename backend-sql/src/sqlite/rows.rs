@@ -1,9 +1,10 @@
-//! How a row is read.
+//! How a row is read, and how the readers of a shared hold are replaced in it.
 
 use super::Table;
 use super::host_clock::{HostClock, HostTime};
-use crate::lease::{Row, RowState, SharedRow, foreign_row};
-use leasehold_core::{FencingToken, LockName, OwnerId, Result};
+use crate::lease::{NextRow, READERS, ReaderTable, Row, RowState, SharedRow, foreign_row};
+use async_trait::async_trait;
+use leasehold_core::{Error, FencingToken, LockName, OwnerId, Result};
 use sqlx::Row as _;
 use sqlx::sqlite::SqliteRow;
 use std::time::{Duration, SystemTime};
@@ -24,6 +25,46 @@ impl Table {
         let rows = self.reader.run(query).await?.rows;
         let row = rows.first().map(|row| read(row, &self.shared.clock)).transpose();
         row.map_err(|error| foreign_row(name, &self.shared.options.path).with_source(error))
+    }
+}
+
+#[async_trait]
+impl ReaderTable for Table {
+    async fn read_shared(&self, name: &LockName, _: bool) -> Result<Option<SharedRow>> {
+        // The writer adds the column to a table of schema 1. A read of a store that does not exist creates none.
+        if self.shared.options.path.file.exists() {
+            self.has_sharers.get_or_try_init(|| self.open()).await?;
+        }
+        self.read(name, read_shared).await
+    }
+
+    async fn make_row(&self, name: &LockName) -> Result<()> {
+        self.check_open()?;
+        let (shared, name) = (self.shared.clone(), self.shared.stored_name(name));
+        let make = move || {
+            let query = shared.query(include_str!("make_row.sql")).bind(name.clone());
+            query.bind(READERS.to_bytes().to_vec()).bind(shared.clock.now().0).bind(shared.boot())
+        };
+        self.writer.run(make).await.map(drop)
+    }
+
+    async fn replace(&self, name: &LockName, was: &SharedRow, next: &NextRow, _: bool) -> Result<bool> {
+        self.check_open()?;
+        let (shared, name) = (self.shared.clone(), self.shared.stored_name(name));
+        let (was, next) = (was.clone(), next.clone());
+        let replace = move || {
+            let query = shared.query(include_str!("replace.sql")).bind(name.clone());
+            let query = query.bind(READERS.to_bytes().to_vec()).bind(next.token.get().cast_signed());
+            let query = query.bind(next.ends_at).bind(next.sharers.clone());
+            let query = query.bind(shared.clock.now().0).bind(shared.clock.unix_micros()).bind(shared.boot());
+            let query = was.version.iter().fold(query, |query, number| query.bind(*number));
+            query.bind(was.sharers.clone()).bind(next.before)
+        };
+        Ok(self.writer.run(replace).await?.changed == 1)
+    }
+
+    fn foreign(&self, name: &LockName) -> Error {
+        foreign_row(name, &self.shared.options.path)
     }
 }
 

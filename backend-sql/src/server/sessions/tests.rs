@@ -3,8 +3,9 @@
 #![allow(clippy::unwrap_used, reason = "a test that unwraps fails, which is what it is for")]
 
 use super::*;
+use crate::names::TableName;
 use crate::postgres::PostgresDialect;
-use crate::server::{Answer, TableName};
+use crate::server::Answer;
 use async_trait::async_trait;
 use leasehold_store_url::StoreUrl;
 use std::sync::Arc;

@@ -3,12 +3,11 @@
 mod encryption;
 #[cfg(feature = "tls")]
 mod pem;
-mod table_name;
 
 pub(crate) use encryption::{Encryption, SslMode};
-pub(crate) use table_name::TableName;
 
 use super::headroom::Headroom;
+use crate::names::TableName;
 use leasehold_core::{Error, Result};
 use leasehold_store_url::{Query, Secret, StoreUrl};
 use secrecy::SecretString;
@@ -16,6 +15,8 @@ use std::ops::RangeInclusive;
 use std::path::PathBuf;
 use std::time::Duration;
 
+/// PostgreSQL cuts names longer than 63 short, without an error; `_rows` must fit behind.
+const TABLE_BYTES: usize = 58;
 const TIMEOUT: Duration = Duration::from_secs(2);
 const TIMEOUT_RANGE: RangeInclusive<Duration> = Duration::from_millis(10)..=Duration::from_secs(60);
 const CONNECTIONS: usize = 8;
@@ -87,21 +88,27 @@ impl Target {
         let socket = query.take("socket").map(PathBuf::from);
         let modes = [Mode::Lease, Mode::ForUpdate, Mode::Optimistic].map(|mode| (mode.as_str(), mode));
         let mode = query.take_choice("mode", &modes)?.unwrap_or(Mode::Lease);
+        let encryption = Encryption::from_query(&endpoint.host, socket.is_some(), &mut query)?;
+        let table = TableName::parse(query.take("table"), mode.default_table(), TABLE_BYTES)?;
+        let connections = count(&mut query, "connections", CONNECTIONS)?;
+        let holds = count(&mut query, "holds", HOLDS)?;
+        let mut timeout =
+            |key| Ok::<_, Error>(query.take_duration_within(key, &TIMEOUT_RANGE)?.unwrap_or(TIMEOUT));
         let target = Self {
             name,
             host: endpoint.host.clone(),
             port: endpoint.port.unwrap_or(default_port),
-            encryption: Encryption::from_query(&endpoint.host, socket.is_some(), &mut query)?,
+            encryption,
             socket: check_socket(socket)?,
             user: authority.user.clone().ok_or_else(|| no_user(name))?,
             password: authority.password.clone(),
             database: check_database(&authority.path, name)?,
             mode,
-            table: TableName::parse(query.take("table"), mode.default_table())?,
-            timeout: timeout(&mut query, "timeout")?,
-            connect_timeout: timeout(&mut query, "connect_timeout")?,
-            connections: count(&mut query, "connections", CONNECTIONS)?,
-            holds: count(&mut query, "holds", HOLDS)?,
+            table,
+            timeout: timeout("timeout")?,
+            connect_timeout: timeout("connect_timeout")?,
+            connections,
+            holds,
             galera_single_writer: query
                 .take_choice("galera", &[("refuse", false), ("single-writer", true)])?
                 .unwrap_or(false),
@@ -152,19 +159,6 @@ fn check_database(path: &str, name: &str) -> Result<String> {
 
 fn no_user(name: &str) -> Error {
     Error::invalid("store URL", "it names no user", format!("write it as {name}://USER@host/database"))
-}
-
-fn timeout(query: &mut Query, key: &'static str) -> Result<Duration> {
-    let (least, most) = (TIMEOUT_RANGE.start(), TIMEOUT_RANGE.end());
-    match query.take_duration(key)?.unwrap_or(TIMEOUT) {
-        short if short < *least => {
-            Err(Error::invalid(key, format_args!("{short:?}, at least {least:?}"), "lengthen it"))
-        }
-        long if long > *most => {
-            Err(Error::invalid(key, format_args!("{long:?}, at most {most:?}"), "shorten it"))
-        }
-        timeout => Ok(timeout),
-    }
 }
 
 fn count(query: &mut Query, key: &'static str, default: usize) -> Result<usize> {

@@ -6,7 +6,7 @@
 //! | `{prefix name}:holder` | the record of its holder |
 //! | `{prefix name}:token` | the last token of the name |
 //! | `{prefix name}:queue` | the owners who wait, in their order |
-//! | `{prefix name}:owners` | for each of them: until when it keeps its place, and what it wants; for each reader: its record |
+//! | `{prefix name}:owners` | for each of them: when it asked last, and what it wants; for each reader: its record |
 //! | `{prefix name}:shared` | the readers, and when their leases end |
 //!
 //! All lie in one slot of a cluster: the part of a key between its first braces decides the slot, or the whole

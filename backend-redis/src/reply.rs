@@ -95,7 +95,7 @@ pub(crate) fn waiters(reply: &Value) -> Result<Vec<Waiter>> {
     let now: u64 = parse(now)?;
     let waiting = |waiter| {
         let (owner, joined, entry): (String, u64, String) = parse(waiter).ok()?;
-        // Until when it keeps its place, its lease, its channel, its mode; then its description.
+        // When it asked last, its lease, its channel, its mode; then its description.
         let description = entry.splitn(5, ' ').nth(4)?;
         let mut waiter = Waiter::new(OwnerId::from_hex(&owner), HolderInfo::from_json(description));
         waiter.waiting = Some(Duration::from_micros(now.saturating_sub(joined)));

@@ -2,7 +2,7 @@
 --
 --   * Only one owner holds a name, also beside clients that use plain `SET key value NX PX`.
 --   * The token is the server's clock in µs, if that is larger than every earlier token of the name.
---   * A name with a waiter, a reader, or a holder record without a lock key is not free.
+--   * A name is not free if it has a lock key, a holder record, or the key of entries of waiters and readers.
 --   * A claim that was granted is not answered with an error.
 --
 -- KEYS   the locks of all claims; then their holder records, the entries of their waiters and readers, their last tokens

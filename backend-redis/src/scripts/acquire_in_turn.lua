@@ -2,7 +2,7 @@
 -- else it joins the queue if it waits.
 --
 --   * One exclusive owner holds a name, or readers, also beside clients that use plain `SET key value NX PX`.
---   * The owner that holds the name and asks again gets the token of its record, and a lease of at least its ttl from now.
+--   * An owner that holds the name, with its record, and asks again gets the same token, and a lease of at least its ttl from now.
 --   * The first waiters of a queue get the name, no matter which owner asks: no reader passes a waiting writer.
 --   * If the lock key or `:shared` has vanished, no other owner gets the name before the leases would have ended.
 --
@@ -26,23 +26,23 @@ local function acquire(name, owner, ttl, description, mode, channel)
     return string.match(record, '^%S+ (%d+)')
   end
   local claim = { owner = owner, ttl = ttl, description = description, channel = channel, mode = mode }
-  local readers = held ~= owner and not is_another and purge_ended_readers(name, now)
+  local readers_end = held ~= owner and not is_another and purge_ended_readers(name, now)
   -- Without readers, the value `shared` is another program's.
-  local blocker = (is_another or (held == 'shared' and not readers)) and name.lock
+  local blocker = (is_another or (held == 'shared' and not readers_end)) and name.lock
   -- A record without its lock key: that was deleted or evicted, and the holder does not know it yet.
   blocker = blocker or (record and not is_recorded and name.holder)
   if not blocker then
-    local reader = held and readers and extend_reader(name, owner, ttl, now)
+    local reader = held and readers_end and extend_reader(name, owner, ttl, now)
     if reader then
       return string.match(reader, '^%S+ (%d+)')
     end
     local state, token = 'free', nil
     if held ~= owner and not is_recorded then
-      state, token = grant_next_waiters(name, now, readers, owner)
+      state, token = grant_next_waiters(name, now, readers_end, owner)
     end
     if not token and (state == 'free' or (state == 'shared' and mode == 'shared')) then
       token = take_token(name, now)
-      grant(name, claim, token, now, readers)
+      grant(name, claim, token, now, readers_end)
       -- A damaged queue may still have the owner. No error, because the claim is granted.
       if mode ~= 'shared' then pcall(leave_queue, name, owner) end
     end

@@ -14,7 +14,7 @@ end
 local KEY_ORDER = { 'lock', 'holder', 'owners', 'token', 'queue', 'shared' }
 
 -- Calls `command` for each claim, with the keys of its name and its arguments. ARGV has the arguments that all claims share, then
--- those of each claim. An error is the answer for its claim alone, and says that it holds nothing. A single answer is bare.
+-- those of each claim. An error is the answer for its claim alone. A single answer is bare.
 local function answer_each(command, kinds, claims, shared_args)
   local args, answers = (#ARGV - shared_args) / claims, {}
   for claim = 1, claims do
@@ -64,7 +64,7 @@ local function is_record_of(owner, record)
   return record and string.match(record, '^%S+') == owner
 end
 
--- Makes a key last at least `ttl` ms from now, and never less than it did. A key that lost its end by PERSIST gets one again.
+-- Makes a key last at least `ttl` ms from now, and shortens no end that it has. A key that lost its end by PERSIST gets one again.
 -- An end that stays is written again, because `WAIT` waits for the last write of its own connection.
 local function extend(key, ttl)
   if call('PEXPIRE', key, ttl, 'GT') == 0 then

@@ -3,7 +3,7 @@
 -- max(last + 1, now): larger than every earlier token of the name, also if the clock went back. Up to 2^53 - 1, because a
 -- double counts by one up to there. A last token that is no number is another program's, and counts for nothing.
 --
--- It is kept until the clock is a day and an hour past it, so that the clock alone makes the next token larger than a forgotten
+-- It is kept until the clock is a day past it at least, so that the clock alone makes the next token larger than a forgotten
 -- one. At most 300 years: the server refuses a larger expiry, and another program may have written any number.
 local function take_token(name, now)
   local last = tonumber(call('SET', name.token, digits(now), 'GET', 'PX', '90000000') or nil) or 0
@@ -33,12 +33,13 @@ local function revoke(name, claim, now)
   end
 end
 
-local function write_grant(name, claim, token, now, readers)
+local function write_grant(name, claim, token, now, readers_end)
   local record = claim.owner .. ' ' .. digits(token) .. ' ' .. digits(now) .. ' ' .. claim.description
   if claim.mode == 'shared' then
     local ends = now + claim.ttl * 1000
-    call('SET', name.lock, 'shared', 'PX', millis(math.max(readers or 0, ends) - now))
+    -- DEL comes first: without the right to it, nothing is written.
     call('DEL', name.holder)
+    call('SET', name.lock, 'shared', 'PX', millis(math.max(readers_end or 0, ends) - now))
     call('HSET', name.owners, claim.owner, record)
     set_reader_end(name, claim.owner, ends, now)
   else
@@ -47,9 +48,9 @@ local function write_grant(name, claim, token, now, readers)
   end
 end
 
--- Makes a claim a holder, or raises an error and leaves no hold. `readers` is when the last lease of the present readers ends.
-local function grant(name, claim, token, now, readers)
-  local done, why = pcall(write_grant, name, claim, token, now, readers)
+-- Makes a claim a holder, or raises an error and leaves no hold. `readers_end` is when the last lease of the present readers ends.
+local function grant(name, claim, token, now, readers_end)
+  local done, why = pcall(write_grant, name, claim, token, now, readers_end)
   if not done then
     pcall(revoke, name, claim, now)
     error(why, 0)
@@ -66,12 +67,13 @@ local function live_waiter(name, owner, now)
   local entry = call('HGET', name.owners, owner) or ''
   local alive_at, ttl, channel, mode, description = string.match(entry, '^(%d+) (%d+) (%S+) (%a+) (.*)$')
   alive_at = tonumber(alive_at)
-  if alive_at and alive_at + 2000000 >= now then
+  -- Not from before the clock was set back: a dead waiter would stay for as long.
+  if alive_at and math.abs(now - alive_at) <= 2000000 then
     return { owner = owner, alive_at = alive_at, ttl = ttl, channel = channel, mode = mode, description = description }
   end
 end
 
--- Makes a key of waiters last for half a minute to a minute from now, or as long as the leases of the readers in it.
+-- Makes a key of waiters last for half a minute to a minute from now, or as long as it already does.
 local function keep(key)
   if call('PTTL', key) < 30000 then
     call('PEXPIRE', key, '60000')
@@ -86,15 +88,15 @@ local function join_queue(name, claim, now)
   if last and last ~= claim.owner and not waiter then
     leave_queue(name, last)
   end
-  -- The first request of each second makes the keys last.
-  local is_first = not waiter or math.floor(waiter.alive_at / 1000000) ~= math.floor(now / 1000000)
+  -- The keys last for long enough if the last waiter has asked within this second.
+  local needs_keep = not waiter or math.floor(waiter.alive_at / 1000000) ~= math.floor(now / 1000000)
   -- Places are unique, and a new one is the largest, also if the server's clock went back.
   local place = math.max(now, (tonumber(last_place) or 0) + 1)
   local entry = claim.ttl .. ' ' .. claim.channel .. ' ' .. claim.mode .. ' ' .. claim.description
   local joined, added = pcall(function()
     call('HSET', name.owners, claim.owner, digits(now) .. ' ' .. entry)
     local added = call('ZADD', name.queue, 'NX', digits(place), claim.owner)
-    if is_first then
+    if needs_keep then
       keep(name.owners)
       keep(name.queue)
     end
@@ -124,33 +126,33 @@ local function notify(waiter, place, token)
 end
 
 -- Grants a name that no exclusive owner holds to the waiters whose turn it is: to the first one, or to the first readers in a
--- row. Dead waiters in front of them leave the queue. `readers` is when the last lease of the present readers ends. `asking`, the
+-- row. Dead waiters in front of them leave the queue. `readers_end` is when the last lease of the present readers ends. `asking`, the
 -- caller, needs no message.
 --
 -- Returns `free` or `shared` if no waiter is left, `taken` if a claim that comes now has to wait, `more` if nobody got the name and
 -- dead waiters may be left: one call serves at most 256, so that a crowd does not delay the commands of others. The second result is
 -- the token of `asking`, if it was among them. No error ends a call that has granted the name.
-local function grant_next_waiters(name, now, readers, asking)
+local function grant_next_waiters(name, now, readers_end, asking)
   local is_granted, asking_token = false, nil
   local done, state = pcall(function()
     for _ = 1, 256 do
       local owner, place = unpack(call('ZRANGE', name.queue, '0', '0', 'WITHSCORES'))
       if not owner then
-        if not readers and call('EXISTS', name.owners) == 1 then
+        if not readers_end and call('EXISTS', name.owners) == 1 then
           -- Entries of readers whose ends expired with their key. HDEL is an error if the data is another program's.
           call('HDEL', name.owners, '')
           call('DEL', name.owners)
         end
-        return readers and 'shared' or 'free'
+        return readers_end and 'shared' or 'free'
       end
       local waiter = live_waiter(name, owner, now)
-      if waiter and readers and waiter.mode ~= 'shared' then
+      if waiter and readers_end and waiter.mode ~= 'shared' then
         return 'taken'
       end
       leave_queue(name, owner)
       if waiter then
         local token = take_token(name, now)
-        grant(name, waiter, token, now, readers)
+        grant(name, waiter, token, now, readers_end)
         if owner ~= asking and not notify(waiter, place, token) then
           revoke(name, waiter, now)
         else
@@ -158,11 +160,11 @@ local function grant_next_waiters(name, now, readers, asking)
           if waiter.mode ~= 'shared' then
             return 'taken'
           end
-          readers = math.max(readers or 0, now + waiter.ttl * 1000)
+          readers_end = math.max(readers_end or 0, now + waiter.ttl * 1000)
         end
       end
     end
-    return readers and 'taken' or 'more'
+    return readers_end and 'taken' or 'more'
   end)
   if done or is_granted then
     return done and state or 'taken', asking_token
@@ -172,13 +174,13 @@ end
 
 -- A hold has ended: hands the name over, or frees it. While others read, the lock key lasts as long as their last lease. An error
 -- does not stop the release: the next heartbeat of a waiter serves the queue.
-local function hand_over_or_free(name, now, readers)
-  if readers then
-    call('PEXPIRE', name.lock, millis(readers - now))
+local function hand_over_or_free(name, now, readers_end)
+  if readers_end then
+    call('PEXPIRE', name.lock, millis(readers_end - now))
   end
-  local done, state = pcall(grant_next_waiters, name, now, readers)
+  local done, state = pcall(grant_next_waiters, name, now, readers_end)
   if not done then
-    state = readers and 'shared' or 'free'
+    state = readers_end and 'shared' or 'free'
   end
   if state == 'free' or state == 'more' then
     call('DEL', name.lock, name.holder)

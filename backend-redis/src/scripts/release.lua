@@ -24,8 +24,8 @@ end
 
 local function release(name, owner)
   local held, now = lock_value(name), time()
-  local readers = held == 'shared' and purge_ended_readers(name, now)
-  if readers and call('ZSCORE', name.shared, owner) then
+  local readers_end = held == 'shared' and purge_ended_readers(name, now)
+  if readers_end and call('ZSCORE', name.shared, owner) then
     release_reader(name, owner, linger, now)
     return 1
   end
@@ -35,9 +35,9 @@ local function release(name, owner)
     end
     leave_queue(name, owner)
     call('ZREM', name.shared, owner)
-    if readers then
+    if readers_end then
       -- The owner may have been a writer in front of waiting readers.
-      hand_over_or_free(name, now, readers)
+      hand_over_or_free(name, now, readers_end)
     end
     return 0
   end

@@ -98,3 +98,11 @@ async fn replica_that_has_the_lock_is_no_answer_for_an_attempt() {
     let (kind, told) = attempt_fails(&backend, &claim("job")).await;
     assert_eq!(kind, ErrorKind::Unavailable, "{told}");
 }
+
+#[tokio::test]
+async fn reader_without_the_right_to_delete_leaves_no_hold() {
+    let (server, backend) = restricted_without("del");
+    let (kind, told) = attempt_fails(&backend, &reader("job")).await;
+    assert_eq!(kind, ErrorKind::Denied, "{told}");
+    assert_eq!(server.keys(), [keys("job").token]);
+}

@@ -330,3 +330,15 @@ async fn readers_and_the_lock_of_another_program_exclude_each_other() {
     server.del(&lock);
     hold(&backend, &reader("job")).await;
 }
+
+#[tokio::test]
+async fn waiter_from_before_the_clock_went_back_keeps_no_reader_out() {
+    let server = server();
+    let backend = backend(&server.url());
+    let (first, writer) = (reader("job"), waiter("job"));
+    hold(&backend, &first).await;
+    queue(&backend, &writer).await;
+    let long_ahead = "9000000000000000 30000 - exclusive {}";
+    server.command(&["HSET", &keys("job").waiters, &writer.owner().to_hex(), long_ahead]).unwrap();
+    hold(&backend, &reader("job")).await;
+}

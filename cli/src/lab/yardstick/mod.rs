@@ -1,6 +1,7 @@
 //! Raw stores, without a lock library: the baseline of a benchmark. Requests go through the client crates that the backends use, with no
 //! time limit and no retry; to servers they go over TCP, unencrypted.
 
+mod connections;
 mod mysql;
 mod postgres;
 mod redis;
@@ -12,9 +13,6 @@ use leasehold::{Config, Error, ErrorKind, LockName, Result};
 use std::fmt::{Debug, Display};
 use std::sync::Arc;
 use std::time::Duration;
-
-/// Connections to a database for the raw pairs; as many as the backend has by default.
-const CONNECTIONS: u32 = 8;
 
 /// A lease that outlasts every measurement, in microseconds.
 const LEASE: i64 = 30_000_000;

@@ -1,18 +1,19 @@
-//! MySQL and MariaDB, by two statements on a pool of the crate `sqlx`.
+//! MySQL and MariaDB, by two statements over the crate `sqlx`.
 
+use super::connections::Connections;
 use super::{ByHand, Counters, LEASE, Yardstick, broken, stored_name, table_of_leases, unexpected};
 use async_trait::async_trait;
 use leasehold::backend::OwnerId;
 use leasehold::{Config, LockName, Result};
 use secrecy::ExposeSecret;
-use sqlx::mysql::{MySqlConnectOptions, MySqlPoolOptions};
-use sqlx::{AssertSqlSafe, MySqlPool, Row};
+use sqlx::mysql::{MySqlConnectOptions, MySqlConnection};
+use sqlx::{AssertSqlSafe, Row};
 
 #[derive(Debug)]
 pub(super) struct MySql {
     config: Config,
     owner: [u8; 16],
-    pool: MySqlPool,
+    connections: Connections<MySqlConnection>,
 }
 
 impl MySql {
@@ -27,8 +28,8 @@ impl MySql {
         if let Some(password) = &authority.password {
             options = options.password(password.read()?.expose_secret());
         }
-        let pool = MySqlPoolOptions::new().max_connections(super::CONNECTIONS).connect_lazy_with(options);
-        Ok(Self { config: config.clone(), owner: OwnerId::random()?.to_bytes(), pool })
+        let (owner, connections) = (OwnerId::random()?.to_bytes(), Connections::new(options));
+        Ok(Self { config: config.clone(), owner, connections })
     }
 
     async fn run(&self, statement: &str, name: &LockName, lease: Option<i64>) -> Result<()> {
@@ -39,7 +40,10 @@ impl MySql {
         if let Some(lease) = lease {
             query = query.bind(lease);
         }
-        match query.execute(&self.pool).await.map_err(broken)?.rows_affected() {
+        let (mut connection, _permit) = self.connections.take().await?;
+        let done = query.execute(&mut connection).await.map_err(broken)?;
+        self.connections.give_back(connection);
+        match done.rows_affected() {
             0 => Err(unexpected("a name for measuring is in use")),
             _ => Ok(()),
         }
@@ -49,7 +53,8 @@ impl MySql {
 #[async_trait]
 impl Yardstick for MySql {
     async fn server(&self) -> Result<String> {
-        sqlx::query_scalar("SELECT version()").fetch_one(&self.pool).await.map_err(broken)
+        let (mut connection, _permit) = self.connections.take().await?;
+        sqlx::query_scalar("SELECT version()").fetch_one(&mut connection).await.map_err(broken)
     }
 
     fn has(&self, measure: ByHand) -> bool {
@@ -64,7 +69,8 @@ impl Yardstick for MySql {
     async fn counters(&self) -> Result<Option<Counters>> {
         let names = "('Questions', 'Bytes_received', 'Bytes_sent')";
         let status = format!("SHOW GLOBAL STATUS WHERE Variable_name IN {names}");
-        let rows = sqlx::query(AssertSqlSafe(status)).fetch_all(&self.pool).await.map_err(broken)?;
+        let (mut connection, _permit) = self.connections.take().await?;
+        let rows = sqlx::query(AssertSqlSafe(status)).fetch_all(&mut connection).await.map_err(broken)?;
         let mut counters = Counters::default();
         for row in rows {
             let name: String = row.try_get(0).map_err(broken)?;

@@ -1,12 +1,13 @@
-//! PostgreSQL, by two statements on a pool of the crate `sqlx`.
+//! PostgreSQL, by two statements over the crate `sqlx`.
 
+use super::connections::Connections;
 use super::{ByHand, LEASE, Yardstick, broken, stored_name, table_of_leases, unexpected};
 use async_trait::async_trait;
 use leasehold::backend::OwnerId;
 use leasehold::{Config, LockName, Result};
 use secrecy::ExposeSecret;
-use sqlx::postgres::{PgConnectOptions, PgListener, PgPoolOptions};
-use sqlx::{AssertSqlSafe, PgPool};
+use sqlx::AssertSqlSafe;
+use sqlx::postgres::{PgConnectOptions, PgConnection, PgListener, PgPoolOptions};
 use std::time::{Duration, Instant};
 use tokio::sync::Mutex;
 
@@ -14,7 +15,7 @@ use tokio::sync::Mutex;
 pub(super) struct Postgres {
     config: Config,
     owner: OwnerId,
-    pool: PgPool,
+    connections: Connections<PgConnection>,
     /// Another connection, on which a waiter listens.
     listener: Mutex<Option<PgListener>>,
 }
@@ -31,8 +32,8 @@ impl Postgres {
         if let Some(password) = &authority.password {
             options = options.password(password.read()?.expose_secret());
         }
-        let pool = PgPoolOptions::new().max_connections(super::CONNECTIONS).connect_lazy_with(options);
-        Ok(Self { config: config.clone(), owner: OwnerId::random()?, pool, listener: Mutex::default() })
+        let (owner, connections) = (OwnerId::random()?, Connections::new(options));
+        Ok(Self { config: config.clone(), owner, connections, listener: Mutex::default() })
     }
 
     fn channel(&self) -> String {
@@ -47,7 +48,10 @@ impl Postgres {
     }
 
     async fn run(&self, query: PgQuery) -> Result<()> {
-        match query.execute(&self.pool).await.map_err(broken)?.rows_affected() {
+        let (mut connection, _permit) = self.connections.take().await?;
+        let done = query.execute(&mut connection).await.map_err(broken)?;
+        self.connections.give_back(connection);
+        match done.rows_affected() {
             0 => Err(unexpected("a name for measuring is in use")),
             _ => Ok(()),
         }
@@ -63,7 +67,8 @@ type PgQuery = sqlx::query::Query<'static, sqlx::Postgres, sqlx::postgres::PgArg
 #[async_trait]
 impl Yardstick for Postgres {
     async fn server(&self) -> Result<String> {
-        sqlx::query_scalar("SELECT version()").fetch_one(&self.pool).await.map_err(broken)
+        let (mut connection, _permit) = self.connections.take().await?;
+        sqlx::query_scalar("SELECT version()").fetch_one(&mut connection).await.map_err(broken)
     }
 
     fn has(&self, measure: ByHand) -> bool {
@@ -78,7 +83,9 @@ impl Yardstick for Postgres {
     async fn raw_notice(&self, name: &LockName) -> Result<Duration> {
         let mut listener = self.listener.lock().await;
         if listener.is_none() {
-            let mut connected = PgListener::connect_with(&self.pool).await.map_err(broken)?;
+            let pool = PgPoolOptions::new().max_connections(1);
+            let pool = pool.connect_lazy_with(self.connections.options.clone());
+            let mut connected = PgListener::connect_with(&pool).await.map_err(broken)?;
             connected.listen(&self.channel()).await.map_err(broken)?;
             *listener = Some(connected);
         }

@@ -4,12 +4,12 @@ use super::{ByHand, Counters, Yardstick, broken, stored_name, unexpected};
 use async_trait::async_trait;
 use leasehold::backend::Endpoint;
 use leasehold::{Config, LockName, Result};
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, HashSet};
 use std::fmt;
 use std::time::{Duration, Instant};
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::TcpStream;
-use tokio::sync::OnceCell;
+use tokio::sync::{Mutex, OnceCell};
 use tokio::time::timeout;
 use zookeeper_client::{Acls, Client, CreateMode, CreateOptions, Error as ZkError};
 
@@ -22,6 +22,8 @@ pub(super) struct ZooKeeper {
     base: String,
     /// `host:port` of each server.
     servers: Vec<String>,
+    /// The directories that were made. To make one again is a write of all servers, which no lock makes.
+    made: Mutex<HashSet<String>>,
     holder: OnceCell<Client>,
     waiter: OnceCell<Client>,
 }
@@ -37,7 +39,7 @@ impl ZooKeeper {
         };
         let servers = authority.endpoints.iter().map(address).collect();
         let (holder, waiter) = (OnceCell::new(), OnceCell::new());
-        Ok(Self { config: config.clone(), base, servers, holder, waiter })
+        Ok(Self { config: config.clone(), base, servers, made: Mutex::default(), holder, waiter })
     }
 
     async fn connect(&self) -> Result<Client> {
@@ -49,10 +51,20 @@ impl ZooKeeper {
         let segment = stored_name(&self.config, name).replace('%', "%25").replace('/', "%2F");
         let directory = format!("{}/{segment}", self.base);
         let client = self.holder.get_or_try_init(|| self.connect()).await?;
-        match client.create(&directory, b"", &container()).await {
-            Ok(_) | Err(ZkError::NodeExists) => Ok(directory),
-            Err(error) => Err(broken(error)),
+        let mut made = self.made.lock().await;
+        if !made.contains(&directory) {
+            match client.create(&directory, b"", &container()).await {
+                Ok(_) | Err(ZkError::NodeExists) => _ = made.insert(directory.clone()),
+                Err(error) => return Err(broken(error)),
+            }
         }
+        Ok(directory)
+    }
+
+    /// The server deletes a directory that is empty when it looks.
+    async fn again_after_cleanup(&self, name: &LockName, directory: &str) -> Result<()> {
+        self.made.lock().await.remove(directory);
+        self.raw_pair(name).await
     }
 
     /// The answers of all servers to `srvr`; `None` if one of them gives none.
@@ -96,6 +108,9 @@ impl Yardstick for ZooKeeper {
         let options = ephemeral();
         let (created, listed) =
             tokio::join!(client.create(&path, b"", &options), client.list_children(&directory));
+        if matches!(created, Err(ZkError::NoNode)) {
+            return self.again_after_cleanup(name, &directory).await;
+        }
         let ((_, sequence), children) = (created.map_err(broken)?, listed.map_err(broken)?);
         client.delete(&format!("{path}{sequence}"), None).await.map_err(broken)?;
         match children.len() {
@@ -109,8 +124,12 @@ impl Yardstick for ZooKeeper {
         let directory = self.directory_of(name).await?;
         let client = self.holder.get_or_try_init(|| self.connect()).await?;
         let waiter = self.waiter.get_or_try_init(|| self.connect()).await?;
-        let (_, sequence) =
-            client.create(&format!("{directory}/raw-"), b"", &ephemeral()).await.map_err(broken)?;
+        let created = client.create(&format!("{directory}/raw-"), b"", &ephemeral()).await;
+        if matches!(created, Err(ZkError::NoNode)) {
+            self.again_after_cleanup(name, &directory).await?;
+            return self.raw_notice(name).await;
+        }
+        let (_, sequence) = created.map_err(broken)?;
         let path = format!("{directory}/raw-{sequence}");
         let (_, _, watcher) = waiter.get_and_watch_data(&path).await.map_err(broken)?;
         let begin = Instant::now();

@@ -102,8 +102,7 @@ async fn take_back_in_passing(store: &Store) {
     let _ = tokio::time::timeout(PARTING, store.locks.close()).await;
 }
 
-/// Waits until what the acquisition may have left in the store is taken back. Not longer than somebody wants who says
-/// it twice.
+/// Waits until what the acquisition may have left in the store is taken back. A second signal ends the wait.
 async fn take_back(store: &Store, signals: &mut Signals) {
     let again = async { while !ends(signals.next().await) {} };
     tokio::select! {
@@ -112,7 +111,7 @@ async fn take_back(store: &Store, signals: &mut Signals) {
     }
 }
 
-/// Tells it, as soon as it can be told.
+/// Prints the holder as soon as the store tells it.
 async fn tell_who_holds(store: &Store, name: &LockName, console: Console) {
     loop {
         tokio::time::sleep(PATIENCE).await;
@@ -122,7 +121,7 @@ async fn tell_who_holds(store: &Store, name: &LockName, console: Console) {
     }
 }
 
-/// Who holds it, if somebody does and the store tells.
+/// The holder of the lock; `None` if the lock is free or the store does not tell.
 async fn who_holds(store: &Store, name: &LockName) -> Option<LockStatus> {
     store.admin().ok()?.inspect(name).await.ok()?.into_iter().next()
 }

@@ -5,7 +5,7 @@ use leasehold::admin::LockStatus;
 use leasehold::semantics::HoldKind;
 use std::time::SystemTime;
 
-/// Who holds it, in one line: `"demo" is held by ada@laptop:48211 (sleep 30) for 4.0s; its lease ends in 26s`.
+/// The holder, in one line: `"demo" is held by ada@laptop:48211 (sleep 30) for 4.0s; its lease ends in 26s`.
 pub(crate) fn sentence(lock: &LockStatus) -> String {
     if let Some(ends_in) = lock.ends_in.filter(|_| lock.is_released()) {
         return format!("{:?} is released, and others are kept out for {} more", lock.name, brief(ends_in));

@@ -85,7 +85,7 @@ mod tests {
     use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
     use std::sync::mpsc::channel;
 
-    /// Whoever writes without a pause may be in the middle of it often.
+    /// A long timeout: the other writer makes no pauses, so many writes have to be tried again.
     const A_SECOND: Duration = Duration::from_secs(1);
 
     /// Writes lines until one is refused.
@@ -104,7 +104,7 @@ mod tests {
         refused.recv_timeout(Duration::from_secs(20)).expect("a write waits for a reader").0
     }
 
-    /// Who sees what is written, and where that is done.
+    /// A pseudoterminal: its master, which sees the output, and the terminal that is written to.
     fn terminal() -> (OwnedFd, OwnedFd) {
         let master = openpt(OpenptFlags::RDWR | OpenptFlags::NOCTTY | OpenptFlags::CLOEXEC).unwrap();
         grantpt(&master).unwrap();

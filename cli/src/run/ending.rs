@@ -35,7 +35,7 @@ pub(super) struct Ending {
 enum Outcome {
     /// The command ran under the lock to its end.
     Ended,
-    /// Somebody else holds the lock.
+    /// The lock is held by another client.
     NotAcquired,
     /// A signal ended the wait for the lock.
     Interrupted,
@@ -151,7 +151,7 @@ impl Ending {
         if !ended.left.is_empty() {
             ending.warning = Some(still_there(&ended.left));
         }
-        // One that ends in its own way has taken the signal for itself.
+        // A command that SIGINT did not kill has handled it: the signal goes no further.
         if ended.exit == Some(Exit::Signal(Signal::INT.as_raw())) {
             ending.interrupt = match interrupted {
                 Interrupted::ByTerminal => Interrupt::Us,

@@ -33,7 +33,7 @@ pub(super) struct Supervisor {
     strangers: Vec<Pid>,
     /// Known once that is reported.
     command: Option<Pid>,
-    /// Whoever ends may leave us orphans.
+    /// SIGCHLD: a process that ends may leave us orphans.
     deaths: unix::Signal,
     /// True from the order to start the command until that is over, or killed without the watchdog.
     is_needed: bool,
@@ -71,8 +71,8 @@ impl Supervisor {
         self.order(&Order::Start(start));
     }
 
-    /// Gives an order, and does not wait for it to be heard. One that the watchdog cannot take any more is lost: it is
-    /// gone then, which its next report says, or was stopped by somebody, and the last resort is ours.
+    /// Sends an order without waiting. An order that the watchdog cannot take is lost: the watchdog is gone, which the next
+    /// [`report`](Self::report) says, or it is suspended, and the command is killed without it before the lease ends.
     pub(super) fn order(&self, order: &Order) {
         let socket: &UnixStream = self.orders.as_ref();
         let _ = send(socket, &to_line(order), SendFlags::DONTWAIT);
@@ -141,13 +141,12 @@ impl Supervisor {
     /// Kills the command without the watchdog, and it too if it is still there. Answers when nothing of them lives, or
     /// when `patience` is over.
     ///
-    /// Nobody but this process can have reaped the command: it is a child of the watchdog, which does not, or of ours. It may
-    /// run also if that was not reported: a command works from its first moment on, and whoever kills the watchdog in that
-    /// moment kills the report.
+    /// Only this process can have reaped the command: it is a child of the watchdog, which does not, or of ours. It may run also
+    /// if that was not reported: a watchdog that is killed right after the start sends no report.
     ///
     /// # Errors
     ///
-    /// Who still lives, as far as that can be told: perhaps nobody who is known.
+    /// The processes that still live, as far as that can be told; the list may be empty.
     pub(super) async fn kill(&mut self, patience: Duration) -> Result<(), Vec<i32>> {
         self.look_for_strangers();
         self.is_needed = false;
@@ -165,7 +164,7 @@ impl Supervisor {
         if timeout(patience, kill).await.is_err() {
             return Err(family.alive());
         }
-        // Nobody signals a number of theirs any more, and a group of zombies would still have the terminal.
+        // Their numbers are not signalled any more, and a group of zombies would still have the terminal.
         let watchdog = Pid::from_child(&self.process);
         reap(&[&self.strangers[..], &[watchdog]].concat());
         Ok(())

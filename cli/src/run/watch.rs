@@ -41,13 +41,13 @@ impl End {
     }
 }
 
-/// Who has interrupted us, where somebody has.
+/// The source of a SIGINT, if one came. The terminal counts more than a signal to us alone.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Interrupted {
     No,
     /// The terminal, because our own group has it, and with us the command.
     ByTerminal,
-    /// Somebody by a signal to us alone: a terminal that the command has tells nobody else of its keys.
+    /// A signal to us alone: a terminal that the command has signals only the command for its keys.
     BySignal,
 }
 
@@ -158,7 +158,7 @@ impl Watch<'_> {
         if is_held {
             self.confirm();
         }
-        // One whose lock is lost is stopped, and does not run again; unless nobody stops it.
+        // A command that lost its lock is being stopped and must not run again, except under `--on-lost warn`.
         if is_held || self.terms.on_lost == OnLost::Warn {
             self.supervisor.order(&Order::Continue);
         }

@@ -55,7 +55,7 @@ pub(crate) fn main(arguments: impl Iterator<Item = OsString>) -> ExitCode {
     let served = start_up(arguments).map(|(link, program)| watch::serve(link, &program));
     match served {
         Some(Ok(())) => ExitCode::SUCCESS,
-        // Nobody reads its output; that it has ended is what `leasehold` goes by.
+        // No message: `leasehold` reads no output of this process, and only notices that it has ended.
         Some(Err(_)) | None => ExitCode::FAILURE,
     }
 }

@@ -118,7 +118,7 @@ impl Plan {
         }
     }
 
-    /// Nobody renews any more. Where nobody holds the lock any more either, there is no time for a grace.
+    /// The lease is not renewed any more. Where the lock ends with its holder, there is no time for a grace.
     pub(crate) fn holder_is_gone(&mut self, now: Moment) {
         if self.terms.dies_with_holder {
             self.terms.grace = Duration::ZERO;

@@ -39,7 +39,7 @@ pub(super) fn serve(mut link: Link, program: &Program) -> io::Result<()> {
     };
     inherited::release_stdout();
     let mut ended = watch.until_the_end();
-    // One that a signal ended had no time to tidy up; shells see to that too.
+    // A command that a signal ended could not restore the terminal modes; shells restore them too.
     let untidy = ended.stopped.is_some() || matches!(ended.exit, Some(Exit::Signal(_)));
     ended.had_terminal = watch.take_terminal_back(untidy);
     watch.link.report(&Report::Ended(ended));
@@ -142,7 +142,7 @@ impl Watch {
 
     fn terminate(&mut self) -> Moment {
         self.link.report(&Report::Stopping);
-        // One that is suspended would not hear it; there is lease enough for it to run.
+        // A suspended command would not handle TERM; the lease lasts long enough for it to run.
         self.family.signal_all(&[Signal::TERM, Signal::CONT]);
         self.clock.now()
     }
@@ -160,7 +160,7 @@ impl Watch {
         }
         let over = match self.family.lives() {
             Some(lives) => !lives,
-            // Nobody survives a kill, and nobody else can be trusted to have listened.
+            // Where living processes cannot be told, only KILL is sure to have ended them; TERM may be ignored.
             None => self.plan.killed(),
         };
         over.then(|| self.end(Vec::new()))

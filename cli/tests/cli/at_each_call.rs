@@ -182,7 +182,7 @@ impl Scene {
         assert_eq!(Process::marked(&self.mark), []);
     }
 
-    /// Somebody has taken the lock away; sooner or later nothing of the command lives.
+    /// After the lock was taken away, all processes of the command end sooner or later.
     fn is_stopped(&self) {
         until("nothing of it lives", || Process::marked(&self.mark).is_empty());
     }

@@ -318,7 +318,7 @@ fn workers_give_back_what_they_hold_when_the_bench_is_killed() {
     assert!(left.iter().all(|key| key.ends_with(":token")), "{left:?}");
 }
 
-/// Whoever wants more locks than there is room for addresses. Its input stays open, as that of a bench which waits for it.
+/// The worker is asked for more locks than memory can address. Its input stays open, as that of a bench which waits for it.
 #[test]
 fn a_worker_that_panics_ends() {
     let place = Place::with_store("memory:");

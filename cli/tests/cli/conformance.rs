@@ -52,7 +52,7 @@ fn a_list_runs_nothing() {
          redis::A01_released_lock_can_be_had_again\n",
         "",
     );
-    // Nor does it need a store.
+    // A listing does not need a store either.
     let said = place.say(["conformance", "redis://127.0.0.1:1", "--list", "--filter", "A02_"]);
     said.expect(0, "redis::A02_held_lock_refuses_a_second_holder_at_once\n", "");
     assert!(!place.default_store().exists());

@@ -65,7 +65,7 @@ fn the_token_is_written_where_it_is_asked_for_and_kept_from_the_command() {
     assert_eq!(said.out, format!("{token}{}", place.shell("ls /proc/self/fd 3>&-").out));
 }
 
-/// Whoever asked for the token is to know it before anything is done under it.
+/// The caller must know the token that it asked for before the command does anything.
 #[test]
 fn a_token_that_cannot_be_written_keeps_the_command_from_being_started() {
     let place = Place::new();

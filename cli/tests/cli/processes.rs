@@ -148,7 +148,7 @@ fn who_cannot_be_found_at_the_moment_is_not_taken_for_gone() {
     }
 }
 
-/// One that starts no command, as when every minute the lock is held by somebody else, leaves none either.
+/// A run that starts no command leaves no zombie either, such as a cron job that finds the lock held every minute.
 #[test]
 fn no_zombie_is_left_of_a_watchdog_that_had_nothing_to_do() {
     let place = Place::new();

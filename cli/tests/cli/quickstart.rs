@@ -95,7 +95,7 @@ fn output_ends_when_the_command_ends_it() {
     let script = "echo first; exec >&- 2>&-; read go < go";
     let mut running = place.start(["run", "demo", "--", "sh", "-c", script]);
     running.line("first");
-    // Nobody but the command held its standard output open: its reader is at the end while it runs on.
+    // Only the command held its standard output open: the reader is at the end while the command runs on.
     running.output_has_ended();
     assert!(place.is_held("demo"));
     std::fs::write(&fifo, "go\n").unwrap();

@@ -141,7 +141,7 @@ fn arguments_of_the_command_are_not_told_to_others() {
     let words = ["run", "x", "--", "sh", "-c", &script];
     let mut run = place.start(words);
     run.line("ready");
-    // Whoever waits is in the store as well.
+    // A waiter has an entry in the store as well.
     let _waiter = place.start(words);
     let start = Instant::now();
     let kept = loop {

@@ -55,7 +55,7 @@ fn a_command_that_cannot_be_started_is_nobodys_end() {
     is_spared(&mut run, &stranger);
 }
 
-/// Of a command that says its number. `leasehold` kills that then.
+/// Kills the watchdog of a command that prints its pid; `leasehold` then kills the command.
 fn kill_the_watchdog(run: &mut Running) {
     let command = run.process_line("pid ");
     until("the watchdog is found", || command.parent().is_some());

@@ -1,4 +1,4 @@
-//! The headline: the command is really stopped. Whoever is killed, whoever is stopped.
+//! The main promise: the command is really stopped, whichever process is killed or suspended.
 
 use crate::support::{Place, Process, Running, Stubborn, TTL, gone, until};
 use leasehold::client::{Clock, SystemClock};
@@ -23,7 +23,7 @@ fn leasehold_killed_a_command_that_listens_is_gone_long_before_the_lease() {
     let command = watchdog.child().unwrap();
     run.signal(Signal::KILL);
     gone(&[child, command, watchdog]);
-    // Nobody could give the lock back; that is what the lease is for.
+    // No process was left to give the lock back; its lease ends it.
     assert!(place.is_held("x"));
 }
 

@@ -81,7 +81,7 @@ pub(crate) async fn bench(args: &BenchArgs, common: &Common, console: Console) -
     warn_of_noise(&report, console);
     let broken = report.rows().any(report::RowReport::is_broken);
     match stopped {
-        // Whatever else has ended it: nothing is worse.
+        // A broken lock is the worst result, so it outranks a failure and a signal.
         stopped if broken => {
             if let Err(failure) = stopped {
                 console.fail(&failure);

@@ -42,7 +42,7 @@ impl Taker {
     }
 }
 
-/// Of a store that was asked for what it has not.
+/// The error for a raw measure that the store does not have.
 pub(super) fn unmeasured() -> Error {
     Error::new(ErrorKind::Unsupported, "this store has no raw measure").with_help(WITHOUT_RAW)
 }
@@ -54,7 +54,7 @@ pub(super) struct Pace {
 }
 
 impl Pace {
-    /// Of one task of so many, which together begin so many pairs a second: each a little later than the one before.
+    /// The schedule of one of several tasks that together begin `pairs_a_second`; their starts are spread evenly.
     pub(super) fn of(pairs_a_second: Option<f64>, task: usize, tasks: usize) -> Self {
         let pace = pairs_a_second.map(|rate| Duration::from_secs_f64(tasks as f64 / rate));
         let next = Moment::now().plus(pace.unwrap_or_default().mul_f64(task as f64 / tasks as f64));

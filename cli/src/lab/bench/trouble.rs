@@ -27,7 +27,7 @@ impl<E: Into<Failure>> From<E> for Trouble {
     }
 }
 
-/// Of an answer that is not the one that was asked for.
+/// The error for an answer of another kind than the job asks for.
 pub(super) fn instead(answer: Done) -> Trouble {
     match answer {
         Done::Failed { why } => Trouble::OfRow(why),

@@ -142,7 +142,7 @@ impl Subject {
         Ok(Done::Pairs(all.to_pairs(cpu)))
     }
 
-    /// Whoever has just released stands in line again at once.
+    /// Each contender queues for the lock again right after its release.
     async fn hand_over(
         &self,
         name: &LockName,

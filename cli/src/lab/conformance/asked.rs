@@ -1,36 +1,36 @@
-//! Whoever asks for the end of a run, and asks again: then nothing is waited for any more.
+//! The signals that end a run: the first one interrupts it, a later one ends all waiting.
 
 use crate::run::signals::Signals;
 use rustix::process::Signal;
 use std::time::{Duration, Instant};
 
-/// Whether anybody has asked for the end, and again.
+/// The first signal, and whether another one has followed it.
 #[derive(Debug, Default)]
 pub(super) struct Asked {
     first: Option<(Signal, Instant)>,
     again: bool,
 }
 
-/// What a run hears next.
+/// What came first: the work's result, or a signal.
 #[derive(Debug, PartialEq, Eq)]
 pub(super) enum Heard<T> {
-    /// What it waited for.
+    /// The work is done.
     Came(T),
-    /// Somebody wants it to end.
+    /// The first signal came: the run is to end.
     End,
-    /// Somebody does not want to wait for the end, either.
+    /// A later signal has come: the end is not waited for either.
     Again,
 }
 
-/// Two signals that come closer together are one wish: a terminal that is closed tells its group twice.
+/// Signals that come closer together count as one: a terminal that is closed signals its group twice.
 const APART: Duration = Duration::from_millis(300);
 
 impl Asked {
-    /// Waits for this, unless somebody asks for the end, or has asked again before.
+    /// Waits for `work`, or for a signal. Returns at once if a later signal has come before.
     ///
     /// # Cancel safety
     ///
-    /// As that of `work`, which is dropped when somebody asks.
+    /// As that of `work`, which is dropped when a signal comes.
     pub(super) async fn next<T>(&mut self, signals: &mut Signals, work: impl Future<Output = T>) -> Heard<T> {
         if self.again {
             return Heard::Again;
@@ -44,7 +44,7 @@ impl Asked {
         }
     }
 
-    /// Does this to its end, unless somebody asks again; `None` then, and if that has happened before.
+    /// Finishes `work` despite a first signal. `None` if a later signal comes, or has come before.
     pub(super) async fn unless_again<T>(
         &mut self,
         signals: &mut Signals,
@@ -95,7 +95,7 @@ mod tests {
         assert_eq!(asked.signal(), Some(Signal::HUP), "the first one is what ended it");
     }
 
-    /// No other test of this program hears signals.
+    /// No other test of this program listens to this signal.
     #[tokio::test]
     async fn what_is_tidied_up_goes_on_after_one_wish_and_nothing_after_another() {
         let (mut signals, mut asked) = (Signals::listen().unwrap(), Asked::default());
@@ -103,7 +103,7 @@ mod tests {
 
         let mut heard = signal(SignalKind::user_defined1()).unwrap();
         ask();
-        // Whatever is heard at all is heard by the run first.
+        // The run polls for signals before it polls this stream.
         let tidied = asked.unless_again(&mut signals, async { heard.recv().await });
         assert_eq!(tidied.await, Some(Some(())));
         assert_eq!(asked.signal(), Some(Signal::USR1));

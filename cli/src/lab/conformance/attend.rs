@@ -65,7 +65,7 @@ async fn attend_cases(
         running.execute(&|event: CaseEvent<'_>| {
             told.observe(event);
             if let CaseEvent::Finished(result) = event {
-                // Nobody listens any more only if nobody wants to know.
+                // The send fails only if the receiver was dropped: the result is not wanted then.
                 let _ = done.send(result.clone());
             }
         });

@@ -118,7 +118,7 @@ pub(super) fn anybody_lives(strangers: &[Pid]) -> Option<bool> {
         if ours.any(|child| exit_of(*child).is_none()) {
             return Some(true);
         }
-        // One that died since the list was read may have left us its children.
+        // A child that died since the list was read may have left us its children.
         let again = children()?;
         if again == all {
             return Some(false);
@@ -165,7 +165,7 @@ impl Process {
         let (parent, group) = (parse_pid(fields.next()?), parse_pid(fields.next()?)?);
         let flags: u32 = fields.nth(3)?.parse().ok()?;
         let threads: u32 = fields.nth(10)?.parse().ok()?;
-        // One whose first thread has ended looks like a dead one, and works on in its others.
+        // A process whose first thread has ended looks dead, but its other threads work on.
         let dead = matches!(state, "X" | "x") || (state == "Z" && threads <= 1);
         let exiting = flags & PF_EXITING != 0;
         Some(Self { pid, parent, group, dead, exiting, started: fields.nth(1)?.parse().ok()? })

@@ -46,7 +46,7 @@ impl Family {
     /// Signals the group and no one else: what a terminal would do.
     pub(crate) fn signal_group(&self, signal: Signal) {
         if let Some(group) = self.command {
-            // That nobody is there is no failure; that one may not be signalled is seen later, when it still lives.
+            // An empty group is no failure; a process that may not be signalled is noticed later, because it still lives.
             let _ = kill_process_group(group, signal);
         }
     }
@@ -72,13 +72,13 @@ impl Family {
             .or_else(|| system::tells_descent().then_some(true))
     }
 
-    /// Who still lives, for people.
+    /// The processes that still live, for messages.
     pub(crate) fn alive(&self) -> Vec<i32> {
         let all = system::descendants(&self.strangers).unwrap_or_default().into_iter();
         all.map(|process| process.pid.as_raw_pid()).collect()
     }
 
-    /// Who still lives in the command's group, for people.
+    /// The processes that still live in the command's group, for messages.
     pub(crate) fn alive_in_group(&self) -> Vec<i32> {
         if self.lives() == Some(false) {
             return Vec::new();

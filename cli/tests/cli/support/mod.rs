@@ -20,7 +20,7 @@ use std::process::{Command, Output, Stdio};
 use std::sync::{Mutex, MutexGuard, PoisonError};
 use tempfile::TempDir;
 
-/// The machine, for who loads all of it: two of them at once would run out of their time.
+/// Exclusive use of the machine, for a test that loads all of it: two of them at once would time out.
 pub(crate) fn machine() -> MutexGuard<'static, ()> {
     static MACHINE: Mutex<()> = Mutex::new(());
     MACHINE.lock().unwrap_or_else(PoisonError::into_inner)
@@ -51,19 +51,19 @@ pub(crate) struct Said {
 }
 
 impl Place {
-    /// One with the default store: nothing is configured.
+    /// A place with the default store: nothing is configured.
     pub(crate) fn new() -> Self {
         let place = Self { directory: tempfile::tempdir().unwrap(), url: None };
         std::fs::create_dir(place.path().join("state")).unwrap();
         place
     }
 
-    /// One whose `LEASEHOLD_URL` is this.
+    /// A place whose `LEASEHOLD_URL` is this.
     pub(crate) fn with_store(url: impl Into<String>) -> Self {
         Self { directory: tempfile::tempdir().unwrap(), url: Some(url.into()) }
     }
 
-    /// One with a Redis of its own.
+    /// A place with a Redis of its own.
     pub(crate) fn with_redis() -> (Self, RedisServer) {
         let server = RedisServer::start().unwrap();
         (Self::with_store(server.url()), server)

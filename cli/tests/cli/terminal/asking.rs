@@ -1,4 +1,4 @@
-//! What is shown to who sits there, and what is asked.
+//! What is shown and asked at a terminal.
 
 use super::CTRL_C;
 use crate::support::{Place, Shell};

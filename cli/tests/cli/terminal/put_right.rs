@@ -61,7 +61,7 @@ fn one_that_was_killed_leaves_the_terminal_as_it_found_it() {
     shell.runs("$LH -q run x -- sh -c 'stty -echo; kill -KILL $$'");
     let echo = shell.runs("stty -a | grep -o '[ -]echo '");
     assert!(echo.contains(" echo ") && !echo.contains("-echo "), "{echo:?}");
-    // One that ends by itself may mean it.
+    // A command that exits by itself may have changed the modes on purpose.
     shell.runs("$LH -q run x -- stty -echo");
     shell.presses("stty -a | grep -o '[ -]echo '\n");
     shell.sees("-echo ");

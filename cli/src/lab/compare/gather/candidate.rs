@@ -30,7 +30,7 @@ pub(super) struct Candidate {
     pub(super) root: String,
 }
 
-/// Those that the command line names, or the configured one. What is wrong with one of them is said before any is tried.
+/// The stores on the command line, or the configured one. All configurations are checked before any store is tried.
 pub(super) async fn all(
     args: &CompareArgs,
     common: &Common,

@@ -30,7 +30,7 @@ pub(super) async fn run(
     if outcome.is_err() {
         playing.stop();
         let ending = tokio::time::timeout(PARTING, collect(candidates, &mut playing, &progress));
-        // Whoever asks a second time does not want to wait.
+        // A second signal ends this wait early.
         let _ = signals.unless_ended(ending).await;
     }
     for candidate in candidates {

@@ -10,7 +10,7 @@ use crate::run::signals::Signals;
 use leasehold::backend::OwnerId;
 use leasehold::semantics::Reach;
 
-/// Measures a store that is there. One that fails meanwhile has no figures, and its report says why.
+/// Measures a store that is there. If the store fails meanwhile, its report has the reason and no figures.
 pub(super) async fn measure(
     candidate: &mut Candidate,
     args: &CompareArgs,

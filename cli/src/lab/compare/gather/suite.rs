@@ -70,7 +70,7 @@ async fn watch(
     std::thread::spawn(move || {
         running.execute(&|event: CaseEvent<'_>| {
             if let CaseEvent::Finished(result) = event {
-                // Nobody listens any more only if nobody wants to know.
+                // The send fails only if the receiver was dropped: the result is not wanted then.
                 let _ = done.send(result.clone());
             }
         })
@@ -79,7 +79,7 @@ async fn watch(
     if outcome.is_err() {
         run.interrupt().interrupt();
         let ending = tokio::time::timeout(PARTING, collect(candidates, &mut results, &progress));
-        // Whoever asks a second time does not want to wait.
+        // A second signal ends this wait early.
         let _ = signals.unless_ended(ending).await;
     }
     outcome.map_err(Stopped::Ended)

@@ -56,7 +56,7 @@ pub(crate) async fn acquire(
     let outcome = {
         let mut acquiring = pin!(store.locks.acquire_with(name, options));
         // Beside the acquisition, never before it: the store may be slow to say who holds the lock.
-        let mut telling = pin!(tell_who_holds(store, name, console));
+        let mut telling = pin!(announce_holder(store, name, console));
         let mut told = !console.is_watched();
         loop {
             tokio::select! {
@@ -79,7 +79,7 @@ pub(crate) async fn acquire(
         }
         Ok(Err(error)) if error.is_contended() => {
             let waited = (error.kind() == ErrorKind::TimedOut).then(|| ("waited", brief(waited)));
-            let holder = tokio::time::timeout(PARTING, who_holds(store, name)).await.unwrap_or_default();
+            let holder = tokio::time::timeout(PARTING, current_holder(store, name)).await.unwrap_or_default();
             if error.kind() == ErrorKind::TimedOut {
                 take_back_in_passing(store).await;
             }
@@ -112,16 +112,16 @@ async fn take_back(store: &Store, signals: &mut Signals) {
 }
 
 /// Prints the holder as soon as the store tells it.
-async fn tell_who_holds(store: &Store, name: &LockName, console: Console) {
+async fn announce_holder(store: &Store, name: &LockName, console: Console) {
     loop {
         tokio::time::sleep(PATIENCE).await;
-        if let Some(lock) = who_holds(store, name).await {
+        if let Some(lock) = current_holder(store, name).await {
             return console.note(format_args!("waiting: {}", sentence(&lock)));
         }
     }
 }
 
 /// The holder of the lock; `None` if the lock is free or the store does not tell.
-async fn who_holds(store: &Store, name: &LockName) -> Option<LockStatus> {
+async fn current_holder(store: &Store, name: &LockName) -> Option<LockStatus> {
     store.admin().ok()?.inspect(name).await.ok()?.into_iter().next()
 }

@@ -124,7 +124,7 @@ mod tests {
 
     /// As a shell prints its prompt in the moment in which we say that we have started it.
     #[test]
-    fn what_is_said_while_somebody_else_writes_to_the_terminal_is_not_lost() {
+    fn line_written_during_other_writes_to_the_terminal_is_not_lost() {
         let (screen, terminal) = terminal();
         let mut screen = File::from(screen);
         std::thread::spawn(move || while matches!(screen.read(&mut [0; 4096]), Ok(1..)) {});

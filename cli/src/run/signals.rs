@@ -141,7 +141,7 @@ mod tests {
 
     /// As `kill -TSTP` and `kill -CONT` of a script, before this process came to look at the first.
     #[tokio::test]
-    async fn whoever_is_suspended_and_continued_at_once_goes_on() {
+    async fn process_suspended_and_continued_at_once_goes_on() {
         let mut signals = Signals::listen().unwrap();
         raise(Number::SIGTSTP).unwrap();
         raise(Number::SIGCONT).unwrap();

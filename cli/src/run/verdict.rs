@@ -108,7 +108,7 @@ mod tests {
     use crate::watchdog::protocol::Stopped;
 
     #[test]
-    fn who_left_the_group_unseen_may_not_have_been_covered() {
+    fn process_that_left_the_group_unseen_may_be_uncovered() {
         let stopped = Some(Stopped { killed: true, took: Duration::from_millis(3) });
         let ended = Ended { stopped, late: false, unseen: true, ..Ended::unknown(Vec::new()) };
         assert!(coverage(None, &ended).starts_with("what has left its process group may run beside"));
@@ -116,7 +116,7 @@ mod tests {
 
     /// As when all of them were stopped, and went on after the lease.
     #[test]
-    fn who_was_stopped_too_late_was_not_covered() {
+    fn command_stopped_too_late_was_not_covered() {
         for (late, words) in [(false, "nobody else could hold"), (true, "its last moments were not covered")]
         {
             let stopped = Stopped { killed: true, took: Duration::from_millis(3) };

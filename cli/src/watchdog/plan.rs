@@ -289,7 +289,7 @@ mod tests {
     }
 
     #[test]
-    fn what_cannot_be_killed_is_given_up_after_the_lease() {
+    fn command_that_cannot_be_killed_is_given_up_after_the_lease() {
         let mut plan = plan(OnLost::Term);
         assert_eq!(plan.step(at(29_000)), Step::Kill);
         assert_eq!(plan.step(at(29_999)), Step::Kill);

@@ -246,7 +246,7 @@ fn a_store_that_is_not_there_is_said_once_with_its_code() {
 
 /// It took minutes.
 #[test]
-fn what_was_measured_is_told_also_if_a_later_store_is_not_there() {
+fn results_are_shown_although_a_later_store_is_missing() {
     let _alone = machine();
     let place = Place::new();
     let stores = ["memory:", "redis://127.0.0.1:1"];
@@ -261,7 +261,7 @@ fn what_was_measured_is_told_also_if_a_later_store_is_not_there() {
 }
 
 #[test]
-fn what_cannot_be_measured_is_refused_before_anything_is() {
+fn impossible_measurement_is_refused_before_the_bench_starts() {
     let place = Place::new();
     for odd in [["--duration", "1ms"], ["--passes", "0"], ["--processes", "65"], ["--only", "all"]] {
         place.say(["bench", odd[0], odd[1]]).code(64);
@@ -305,7 +305,7 @@ fn ctrl_c_ends_it_and_nothing_stays_in_the_store() {
 }
 
 #[test]
-fn workers_give_back_what_they_hold_when_the_bench_is_killed() {
+fn workers_of_a_killed_bench_release_their_locks() {
     let (place, server) = Place::with_redis();
     let running = place.start(["-v", "bench", "--only", "handover", "--duration", "20s"]);
     running.warned("pass 1: hand-over@1x1p");

@@ -129,13 +129,13 @@ fn a_store_is_not_tried_by_a_configuration_that_can_be_read_only_once() {
 }
 
 #[test]
-fn a_check_says_that_memory_keeps_out_nobody_else() {
+fn check_of_memory_warns_of_one_process() {
     let said = Place::new().say(["config", "check", "-u", "memory:"]);
     assert!(said.code(0).out.contains("\nwarning[W_ONE_PROCESS]: "), "{said:?}");
 }
 
 #[test]
-fn a_check_connects_and_says_what_it_found() {
+fn check_connects_and_lists_its_findings() {
     let (place, server) = Place::with_redis();
     let said = place.say(["config", "check"]);
     assert!(said.code(0).out.starts_with(&format!("{} answers", server.url())), "{said:?}");

@@ -132,7 +132,7 @@ fn a_lock_is_taken_away_only_from_the_holder_that_was_meant() {
 }
 
 #[test]
-fn what_a_store_needs_can_be_made_or_printed() {
+fn init_creates_or_prints_the_schema() {
     let place = Place::with_store("sqlite:locks.db");
     let printed = place.say(["init", "--print"]);
     assert!(printed.code(0).out.contains("CREATE TABLE"), "{printed:?}");

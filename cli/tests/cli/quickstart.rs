@@ -5,7 +5,7 @@ use std::io::Write;
 use std::process::Stdio;
 
 #[test]
-fn run_prints_what_the_command_prints_and_nothing_else() {
+fn run_adds_nothing_to_the_output_of_the_command() {
     let place = Place::new();
     place.say(["try", "demo"]).expect(0, "\"demo\" is free\n", "");
     let first = place.say(["run", "demo", "--", "echo", "hello"]);
@@ -65,7 +65,7 @@ fn of_two_shells_one_runs_and_the_other_says_who() {
 }
 
 #[test]
-fn what_comes_in_goes_to_the_command_byte_for_byte() {
+fn input_reaches_the_command_byte_for_byte() {
     let place = Place::new();
     let bytes: Vec<u8> = (0..=255).cycle().take(1 << 20).collect();
     let mut command = place.command(["run", "demo", "--", "cat"]);

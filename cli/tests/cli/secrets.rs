@@ -65,7 +65,7 @@ fn the_command_does_not_get_it_unless_that_is_wanted() {
 }
 
 #[test]
-fn nor_does_anybody_who_looks_at_the_processes() {
+fn password_is_not_visible_in_the_process_list() {
     let server = RedisServer::start_with(&["--requirepass", CANARY]).unwrap();
     let place = Place::with_store(with_password(&server));
     let mut run = place.start(["run", "x", "--", "sh", "-c", "echo pid $$; exec sleep 1000"]);

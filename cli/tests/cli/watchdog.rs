@@ -225,7 +225,7 @@ fn a_command_that_listens_has_the_whole_grace() {
 
 /// `timeout` makes a process group of its own, as every job of an interactive shell is one.
 #[test]
-fn what_has_left_the_group_is_stopped_too() {
+fn process_that_left_the_group_is_stopped_too() {
     let place = Place::new();
     let script = "timeout 1000 sh -c 'trap \"\" TERM; echo inner $$; while :; do sleep 1000; done' & setsid sh -c 'echo daemon $$; exec sleep 1000' & wait";
     let mut run = place.start(["run", "--ttl", "900ms", "x", "--", "bash", "-c", script]);

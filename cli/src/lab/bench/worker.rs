@@ -324,7 +324,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn two_who_hold_at_once_are_seen_in_one_process_too() {
+    async fn overlapping_holders_in_one_process_are_counted() {
         let client = || LockClient::new(Arc::new(MemoryBackend::new()));
         assert!(round([client(), client()]).await.overlaps > 0, "two stores exclude nobody from each other");
         let one = client();

@@ -85,7 +85,7 @@ mod tests {
     use tokio::signal::unix::{SignalKind, signal};
 
     #[test]
-    fn two_signals_at_once_are_one_wish_and_a_later_one_is_another() {
+    fn signals_close_together_count_once_and_a_later_one_counts_again() {
         let (mut asked, start) = (Asked::default(), Instant::now());
         asked.hear(Signal::HUP, start);
         asked.hear(Signal::HUP, start + APART / 2);
@@ -97,7 +97,7 @@ mod tests {
 
     /// No other test of this program listens to this signal.
     #[tokio::test]
-    async fn what_is_tidied_up_goes_on_after_one_wish_and_nothing_after_another() {
+    async fn cleanup_goes_on_after_one_signal_and_ends_after_a_later_one() {
         let (mut signals, mut asked) = (Signals::listen().unwrap(), Asked::default());
         let ask = || kill_process(getpid(), Signal::USR1).unwrap();
 

@@ -111,7 +111,7 @@ pub(crate) fn adopts_orphans(process: Pid) -> bool {
 ///
 /// Exact, although processes come and go: as all orphans come to us, whoever lives has an ancestor that lives and is our
 /// child.
-pub(super) fn anybody_lives(strangers: &[Pid]) -> Option<bool> {
+pub(super) fn any_descendant_lives(strangers: &[Pid]) -> Option<bool> {
     let mut all = children()?;
     loop {
         let mut ours = all.iter().filter(|child| !strangers.contains(child));
@@ -237,7 +237,7 @@ mod tests {
         assert!(found(shell_pid).is_some());
         let without_shell = descendants(&[shell_pid]).unwrap_or_default();
         assert!(without_shell.iter().all(|process| process.pid != grandchild));
-        assert_eq!(anybody_lives(&[]), Some(true));
+        assert_eq!(any_descendant_lives(&[]), Some(true));
         found(grandchild).unwrap().signal(Signal::KILL);
         assert!(shell.wait().unwrap().success());
         assert!(found(shell_pid).is_none());

@@ -66,7 +66,7 @@ impl Family {
 
     /// Whether anybody of it lives; `None` if that cannot be told here. Zombies do not live.
     pub(crate) fn lives(&self) -> Option<bool> {
-        system::anybody_lives(&self.strangers)
+        system::any_descendant_lives(&self.strangers)
             .or_else(|| Some(!system::descendants(&self.strangers)?.is_empty()))
             // For want of memory or of descriptors nobody can be found at the moment, which is not to say that nobody is there.
             .or_else(|| system::tells_descent().then_some(true))

@@ -44,7 +44,7 @@ impl Process {
     pub(super) fn signal(self, _signal: Signal) {}
 }
 
-pub(super) fn anybody_lives(_strangers: &[Pid]) -> Option<bool> {
+pub(super) fn any_descendant_lives(_strangers: &[Pid]) -> Option<bool> {
     None
 }
 

@@ -72,7 +72,7 @@ fn a_private_store_is_started_and_faults_are_made_in_it() {
 
 /// Its user may not delete, and need not: what the bench leaves ends with the server.
 #[test]
-fn a_private_store_is_measured_without_a_word_of_what_is_left_in_it() {
+fn private_store_is_measured_without_a_warning_about_leftovers() {
     let _alone = machine();
     let place = Place::new();
     let out = place.path().join("out");

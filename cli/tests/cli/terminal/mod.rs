@@ -97,7 +97,7 @@ fn ctrl_c_is_the_commands_to_take() {
 }
 
 #[test]
-fn ctrl_c_reaches_a_script_that_called_as_if_nobody_stood_between() {
+fn ctrl_c_ends_the_calling_script_too() {
     let place = Place::new();
     place.file("script", "$LH -q run x -- sh -c 'echo up; exec sleep 1000'\necho went on\n");
     let mut shell = Shell::start(&place);

@@ -1,4 +1,4 @@
-use super::{Failure, safe, write_promptly};
+use super::{Failure, safe, write_with_timeout};
 use crate::args::Common;
 use anstream::AutoStream;
 use anstyle::{AnsiColor, Style};
@@ -132,7 +132,7 @@ impl Console {
         let stderr = io::stderr();
         let mut line = AutoStream::new(Vec::new(), AutoStream::choice(&stderr));
         let _ = line.write_fmt(text);
-        let _ = write_promptly(stderr, &line.into_inner());
+        let _ = write_with_timeout(stderr, &line.into_inner());
     }
 }
 

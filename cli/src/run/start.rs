@@ -4,9 +4,9 @@ use super::environment::{self, HeldLock};
 use super::watch::end_of;
 use super::{Run, program, signals, verdict};
 use crate::give_back::{PARTING, Released, give_back};
-use crate::report::{Failure, write_promptly};
-use crate::watchdog::family;
+use crate::report::{Failure, write_with_timeout};
 use crate::watchdog::plan::Terms;
+use crate::watchdog::process_tree;
 use crate::watchdog::protocol::{Report, Start};
 use leasehold::client::{Clock, Moment, SystemClock};
 use leasehold::semantics::HoldKind;
@@ -103,7 +103,7 @@ impl Run<'_> {
             Some(Report::Started { pid }) => {
                 self.console
                     .detail(format_args!("acquired {:?} with token {token}, started pid {pid}", self.name));
-                if family::is_blind() {
+                if process_tree::is_blind() {
                     let help = "mount the /proc of this process namespace, as unshare --mount-proc does";
                     let what = "what leaves the command's process group cannot be found, nor stopped if the lock is lost";
                     self.console.warn(what, Some(help));
@@ -148,7 +148,7 @@ impl Run<'_> {
 /// The caller may check the command's work by the token, so the token is written before the command starts. A closed reader
 /// is no failure.
 fn tell_token(file: &File, token: FencingToken) -> Result<(), Failure> {
-    match write_promptly(file, format!("{token}\n").as_bytes()) {
+    match write_with_timeout(file, format!("{token}\n").as_bytes()) {
         Err(error) if error.kind() != io::ErrorKind::BrokenPipe => {
             let help = ("help", "let somebody read from it, or leave --token-fd out".to_owned());
             let what = "cannot write the token to the descriptor of --token-fd";

@@ -1,7 +1,7 @@
 //! The watchdog, as seen from `leasehold`.
 
 use crate::report::Failure;
-use crate::watchdog::family::{Family, adopt_orphans, adopts_orphans, children, reap};
+use crate::watchdog::process_tree::{ProcessTree, adopt_orphans, adopts_orphans, children, reap};
 use crate::watchdog::protocol::{Order, Report, Start, to_line};
 use crate::watchdog::{NAME, Program};
 use rustix::io::{FdFlags, fcntl_setfd};
@@ -130,11 +130,11 @@ impl Supervisor {
         others
     }
 
-    fn family(&self) -> Family {
+    fn process_tree(&self) -> ProcessTree {
         let strangers = self.strangers.clone();
         match self.command {
-            Some(command) => Family::of(command, strangers),
-            None => Family::unnamed(strangers),
+            Some(command) => ProcessTree::of(command, strangers),
+            None => ProcessTree::unnamed(strangers),
         }
     }
 
@@ -151,18 +151,18 @@ impl Supervisor {
         self.look_for_strangers();
         self.is_needed = false;
         let _ = self.process.kill();
-        let family = self.family();
+        let tree = self.process_tree();
         let kill = async {
             loop {
-                family.signal_all(&[Signal::KILL]);
-                if family.lives() != Some(true) {
+                tree.signal_all(&[Signal::KILL]);
+                if tree.lives() != Some(true) {
                     return true;
                 }
                 tokio::time::sleep(LOOK_AGAIN).await;
             }
         };
         if timeout(patience, kill).await.is_err() {
-            return Err(family.alive());
+            return Err(tree.alive());
         }
         // Their numbers are not signalled any more, and a group of zombies would still have the terminal.
         let watchdog = Pid::from_child(&self.process);

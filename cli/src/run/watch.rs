@@ -6,7 +6,7 @@ use super::supervisor::Supervisor;
 use crate::report::{Console, brief};
 use crate::terminal::{self, Terminal};
 use crate::watchdog::plan::{OnLost, Terms};
-use crate::watchdog::protocol::{Ended, Order, Report};
+use crate::watchdog::protocol::{CommandEnd, Order, Report};
 use leasehold::client::{Clock, Moment, SystemClock};
 use leasehold::{Lease, Loss};
 use rustix::process::{Pid, Signal};
@@ -21,7 +21,7 @@ const LOOK: Duration = Duration::from_millis(5);
 #[derive(Debug)]
 pub(super) enum End {
     /// By itself, or by being stopped.
-    Ended(Ended),
+    Ended(CommandEnd),
     /// The watchdog was killed, and we have killed the command. Or whom we could not kill, as far as that can be told.
     WithoutWatchdog(Result<(), Vec<i32>>),
 }
@@ -120,7 +120,7 @@ impl Watch<'_> {
     }
 
     /// Has the command stopped, and says so; unless it is over, which is answered then.
-    async fn stop(&mut self, loss: &Loss) -> Option<Ended> {
+    async fn stop(&mut self, loss: &Loss) -> Option<CommandEnd> {
         let name = self.lease.name().clone();
         if self.terms.on_lost == OnLost::Warn {
             let help = "--on-lost warn: the command goes on, and may run beside the next holder's";
@@ -205,7 +205,7 @@ impl Watch<'_> {
     }
 
     /// The watchdog's last report, if it has done its work while we were the one who was stopped: then it is here already.
-    async fn ended_meanwhile(&mut self, patience: Duration) -> Option<Ended> {
+    async fn ended_meanwhile(&mut self, patience: Duration) -> Option<CommandEnd> {
         let reports = async {
             loop {
                 match self.supervisor.report().await {

@@ -1,6 +1,6 @@
 //! `leasehold bench`: what it says, and what it leaves behind. Not how fast anything is.
 
-use crate::support::{Place, Running, Said, gone, machine, until};
+use crate::support::{CommandOutput, Place, Running, gone, machine, until};
 use leasehold_conformance::servers::{
     MariaDbServer, PostgresServer, RedisServer, ZooKeeperServer, mariadb_server_missing,
     postgres_server_missing, zookeeper_server_missing,
@@ -19,7 +19,7 @@ fn words_for<'a>(window: &'a str, more: &[&'a str]) -> Vec<&'a str> {
     [&["bench", "--quick", "--passes", "1", "--duration", window], more].concat()
 }
 
-fn json(said: &Said) -> Value {
+fn json(said: &CommandOutput) -> Value {
     serde_json::from_str(&said.code(0).out).unwrap()
 }
 
@@ -135,7 +135,7 @@ fn sqlite_is_measured_and_keeps_no_row() {
     let count = "import sqlite3; print(*sqlite3.connect('locks.db').execute('SELECT count(*) FROM leasehold').fetchone())";
     let mut python = Command::new("/usr/bin/python3");
     let counted = python.args(["-c", count]).current_dir(place.path()).output().unwrap();
-    Said::of(&counted).expect(0, "0\n", "");
+    CommandOutput::of(&counted).expect(0, "0\n", "");
     let left_out = report["stores"][0]["left_out"].as_array().unwrap();
     assert!(left_out.iter().any(|left| left["row"] == "held@1000"), "{report}");
 }

@@ -1,6 +1,6 @@
 //! `leasehold conformance`: what it says, what it leaves behind, and how it ends. What the cases ask stands in the suite.
 
-use crate::support::{Place, Running, Said, until};
+use crate::support::{CommandOutput, Place, Running, until};
 use leasehold_conformance::servers::RedisServer;
 use rustix::process::Signal;
 use std::fs::Permissions;
@@ -11,7 +11,7 @@ fn keys(server: &RedisServer) -> String {
     server.command(&["DBSIZE"]).unwrap()
 }
 
-fn last_line(said: &Said) -> &str {
+fn last_line(said: &CommandOutput) -> &str {
     said.out.lines().last().unwrap_or_default()
 }
 

@@ -16,7 +16,7 @@ fn run_adds_nothing_to_the_output_of_the_command() {
         store.display()
     );
     assert_eq!(first.err, note);
-    // Said once where no terminal shows it: the store is there now.
+    // CommandOutput once where no terminal shows it: the store is there now.
     place.say(["run", "demo", "--", "echo", "hello"]).expect(0, "hello\n", "");
 }
 

@@ -1,7 +1,7 @@
 //! Comparisons that are made for real.
 
 use super::data::is_valid;
-use crate::support::{Place, Said, machine, until};
+use crate::support::{CommandOutput, Place, machine, until};
 use rustix::process::Signal;
 use serde_json::Value;
 
@@ -20,7 +20,7 @@ fn stores_of_the_users_are_compared_and_nothing_stays_in_them() {
     let words = ["compare", "memory:", &server.url(), "--quick", "--bench-time", "200ms", "--seed", "0x5eed"];
     let words = words.into_iter().chain(["--out", out.to_str().unwrap()]);
     // Longer than anything else that a test waits for: it is a suite.
-    let said = Said::of(&place.command(words).output().unwrap());
+    let said = CommandOutput::of(&place.command(words).output().unwrap());
     for file in ["report.md", "report.html"] {
         assert!(out.join(file).exists(), "{file}");
     }

@@ -43,7 +43,7 @@ pub(crate) struct Place {
 
 /// What a finished process has said.
 #[derive(Debug, PartialEq, Eq)]
-pub(crate) struct Said {
+pub(crate) struct CommandOutput {
     /// `None` if a signal ended it.
     pub(crate) code: Option<i32>,
     pub(crate) out: String,
@@ -109,12 +109,12 @@ impl Place {
     }
 
     /// Runs it to its end.
-    pub(crate) fn say<S: AsRef<std::ffi::OsStr>>(&self, words: impl IntoIterator<Item = S>) -> Said {
+    pub(crate) fn say<S: AsRef<std::ffi::OsStr>>(&self, words: impl IntoIterator<Item = S>) -> CommandOutput {
         Running::start(self.command(words)).wait()
     }
 
     /// Runs a script by bash, to whom `leasehold` is `$0`.
-    pub(crate) fn shell(&self, script: &str) -> Said {
+    pub(crate) fn shell(&self, script: &str) -> CommandOutput {
         let mut shell = Command::new("bash");
         shell.args(["-c", script, env!("CARGO_BIN_EXE_leasehold")]);
         self.settle(&mut shell);
@@ -156,7 +156,7 @@ impl Place {
     }
 }
 
-impl Said {
+impl CommandOutput {
     pub(crate) fn of(output: &Output) -> Self {
         Self {
             code: output.status.code(),

@@ -1,6 +1,6 @@
 //! At a terminal: Ctrl-C, Ctrl-Z, `fg`, `bg`, pagers.
 
-mod asking;
+mod prompts;
 mod put_right;
 
 use crate::support::{Place, Process, Shell, gone, until};

@@ -1,6 +1,6 @@
 //! Latency, hand-over, throughput and costs: the bench, one store after the other.
 
-use super::Stopped;
+use super::GatherError;
 use super::candidate::Candidate;
 use crate::lab::args::CompareArgs;
 use crate::lab::bench::{Outcome, Plan, measure as bench};
@@ -16,7 +16,7 @@ pub(super) async fn measure(
     args: &CompareArgs,
     signals: &mut Signals,
     console: Console,
-) -> Result<(), Stopped> {
+) -> Result<(), GatherError> {
     let Some(declared) = candidate.report.declared.as_ref().filter(|_| candidate.is_there()) else {
         return Ok(());
     };
@@ -42,10 +42,10 @@ pub(super) async fn measure(
             candidate.report.server = measured.server;
             candidate.report.speed = Speed::of(&measured.tallies, measured.left_out);
         }
-        Ok(Outcome::Interrupted(signal)) => return Err(Stopped::Ended(signal)),
+        Ok(Outcome::Interrupted(signal)) => return Err(GatherError::Interrupted(signal)),
         Err(failure) => candidate.report.speed = not_measured(&plan, &failure.message()),
     }
-    if candidate.given.is_some() {
+    if candidate.user_store.is_some() {
         candidate.report.url = Some(target.store.config.url().to_string());
     }
     Ok(())

@@ -21,7 +21,7 @@ use rustix::process::{Pid, Signal, WaitId, WaitIdOptions, kill_process_group, wa
 
 /// The command and its descendants.
 #[derive(Clone, Debug)]
-pub(crate) struct Family {
+pub(crate) struct ProcessTree {
     /// The command, if it is known. The number of its process group too.
     command: Option<Pid>,
     /// Children of this process that it did not start itself: a script may have, before it became this process by exec. Their
@@ -29,15 +29,15 @@ pub(crate) struct Family {
     strangers: Vec<Pid>,
 }
 
-impl Family {
-    /// The family of this command, a descendant of this process in a process group of its own.
+impl ProcessTree {
+    /// The process tree of this command, a descendant of this process in a process group of its own.
     ///
     /// As long as the command is not reaped its number belongs to it, and a signal to that group reaches nobody else.
     pub(crate) fn of(command: Pid, strangers: Vec<Pid>) -> Self {
         Self { command: Some(command), strangers }
     }
 
-    /// The family of a command that may have been started, by a watchdog that has not told so. It is found among the
+    /// The process tree of a command that may have been started, by a watchdog that has not told so. It is found among the
     /// descendants of this process, where these are known.
     pub(crate) fn unnamed(strangers: Vec<Pid>) -> Self {
         Self { command: None, strangers }
@@ -64,11 +64,11 @@ impl Family {
         }
     }
 
-    /// Whether anybody of it lives; `None` if that cannot be told here. Zombies do not live.
+    /// Whether any process of it lives; `None` if that cannot be told here. Zombies do not live.
     pub(crate) fn lives(&self) -> Option<bool> {
         system::any_descendant_lives(&self.strangers)
             .or_else(|| Some(!system::descendants(&self.strangers)?.is_empty()))
-            // For want of memory or of descriptors nobody can be found at the moment, which is not to say that nobody is there.
+            // For lack of memory or of descriptors no process can be found at the moment; there may be some all the same.
             .or_else(|| system::tells_descent().then_some(true))
     }
 

@@ -5,33 +5,33 @@ use crate::report::Failure;
 use leasehold::{Error, ErrorKind};
 
 /// What ended a pass.
-pub(super) enum Trouble {
+pub(super) enum PassError {
     /// The store has no room for this row; others may be smaller.
-    OfRow(String),
-    OfRun(Failure),
+    Row(String),
+    Run(Failure),
 }
 
-impl Trouble {
+impl PassError {
     /// Where there is nothing else to go on with.
-    pub(super) fn of_all(self) -> Failure {
+    pub(super) fn into_failure(self) -> Failure {
         match self {
-            Self::OfRow(why) => Error::new(ErrorKind::Unavailable, why).into(),
-            Self::OfRun(failure) => failure,
+            Self::Row(why) => Error::new(ErrorKind::Unavailable, why).into(),
+            Self::Run(failure) => failure,
         }
     }
 }
 
-impl<E: Into<Failure>> From<E> for Trouble {
+impl<E: Into<Failure>> From<E> for PassError {
     fn from(failure: E) -> Self {
-        Self::OfRun(failure.into())
+        Self::Run(failure.into())
     }
 }
 
 /// The error for an answer of another kind than the job asks for.
-pub(super) fn instead(answer: Done) -> Trouble {
+pub(super) fn unexpected(answer: Done) -> PassError {
     match answer {
-        Done::Failed { why } => Trouble::OfRow(why),
-        _ => Trouble::OfRun(out_of_turn()),
+        Done::Failed { why } => PassError::Row(why),
+        _ => PassError::Run(out_of_turn()),
     }
 }
 

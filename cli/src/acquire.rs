@@ -56,7 +56,7 @@ pub(crate) async fn acquire(
     let outcome = {
         let mut acquiring = pin!(store.locks.acquire_with(name, options));
         // Beside the acquisition, never before it: the store may be slow to say who holds the lock.
-        let mut telling = pin!(tell_who_holds(store, name, console));
+        let mut telling = pin!(announce_holder(store, name, console));
         let mut told = !console.is_watched();
         loop {
             tokio::select! {
@@ -79,7 +79,7 @@ pub(crate) async fn acquire(
         }
         Ok(Err(error)) if error.is_contended() => {
             let waited = (error.kind() == ErrorKind::TimedOut).then(|| ("waited", brief(waited)));
-            let holder = tokio::time::timeout(PARTING, who_holds(store, name)).await.unwrap_or_default();
+            let holder = tokio::time::timeout(PARTING, current_holder(store, name)).await.unwrap_or_default();
             if error.kind() == ErrorKind::TimedOut {
                 take_back_in_passing(store).await;
             }
@@ -102,8 +102,7 @@ async fn take_back_in_passing(store: &Store) {
     let _ = tokio::time::timeout(PARTING, store.locks.close()).await;
 }
 
-/// Waits until what the acquisition may have left in the store is taken back. Not longer than somebody wants who says
-/// it twice.
+/// Waits until what the acquisition may have left in the store is taken back. A second signal ends the wait.
 async fn take_back(store: &Store, signals: &mut Signals) {
     let again = async { while !ends(signals.next().await) {} };
     tokio::select! {
@@ -112,17 +111,17 @@ async fn take_back(store: &Store, signals: &mut Signals) {
     }
 }
 
-/// Tells it, as soon as it can be told.
-async fn tell_who_holds(store: &Store, name: &LockName, console: Console) {
+/// Prints the holder as soon as the store tells it.
+async fn announce_holder(store: &Store, name: &LockName, console: Console) {
     loop {
         tokio::time::sleep(PATIENCE).await;
-        if let Some(lock) = who_holds(store, name).await {
+        if let Some(lock) = current_holder(store, name).await {
             return console.note(format_args!("waiting: {}", sentence(&lock)));
         }
     }
 }
 
-/// Who holds it, if somebody does and the store tells.
-async fn who_holds(store: &Store, name: &LockName) -> Option<LockStatus> {
+/// The holder of the lock; `None` if the lock is free or the store does not tell.
+async fn current_holder(store: &Store, name: &LockName) -> Option<LockStatus> {
     store.admin().ok()?.inspect(name).await.ok()?.into_iter().next()
 }

@@ -22,7 +22,7 @@ impl Code {
     pub(crate) const UNAVAILABLE: Self = Self(69);
     /// Something of ours failed (`EX_SOFTWARE`).
     pub(crate) const INTERNAL: Self = Self(70);
-    /// Somebody else holds the lock (`EX_TEMPFAIL`: try again later).
+    /// The lock is held by another client (`EX_TEMPFAIL`: try again later).
     pub(crate) const HELD: Self = Self(75);
     /// The store refuses us (`EX_NOPERM`).
     pub(crate) const DENIED: Self = Self(77);

@@ -25,9 +25,9 @@ pub(crate) enum Released {
 
 /// Gives the lock back.
 ///
-/// In a `hurry` it is not waited for: the command was stopped, most likely because the store does not answer. Nor is it
-/// after a signal that asks to end: where the store keeps no lease, what is left of `hold_at_least` is waited for here, and
-/// that may be minutes.
+/// The wait for the store is cut to [`PARTING`] in a `hurry`, when the command was stopped, most likely because the store does
+/// not answer; and after a signal that asks to end, because where the store keeps no lease, the rest of `hold_at_least` is
+/// waited for here, and that may be minutes.
 pub(crate) async fn give_back(
     store: &Store,
     guard: LockGuard,
@@ -87,7 +87,7 @@ impl Released {
         }
     }
 
-    /// Says that it was not confirmed, if it was not. One that is left to its lease is told with those who live on.
+    /// Warns if the release was not confirmed. `LeftToLease` is reported elsewhere, with the processes that live on.
     pub(crate) fn warn(&self, store: &Store, name: &impl std::fmt::Debug, console: Console) {
         if let Self::Unconfirmed(error) = self {
             let message = format!("the release of {name:?} was not confirmed: {error}");

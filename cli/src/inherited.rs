@@ -46,14 +46,14 @@ mod tests {
     use std::os::fd::AsRawFd;
 
     #[test]
-    fn what_is_not_open_is_an_error() {
+    fn closed_descriptor_is_an_error() {
         for number in [-1, 9_999, RawFd::MAX] {
             assert_eq!(take(number).unwrap_err().raw_os_error(), Some(9), "{number}");
         }
     }
 
     #[test]
-    fn what_this_process_has_opened_itself_is_an_error_too() {
+    fn descriptor_opened_by_this_process_is_an_error() {
         let file = File::open("/dev/null").unwrap();
         assert_eq!(take(file.as_raw_fd()).unwrap_err().raw_os_error(), Some(9));
         fcntl_setfd(&file, FdFlags::empty()).unwrap();

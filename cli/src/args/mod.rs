@@ -79,7 +79,7 @@ impl Cli {
                 return failure.code();
             }
             let error = with_hint(error, words);
-            // Whoever closed the output does not want to know.
+            // A closed output makes this fail: its reader is gone, so there is nothing to report.
             let _ = error.print();
             match error.kind() {
                 ErrorKind::DisplayHelp | ErrorKind::DisplayVersion => Code::SUCCESS,

@@ -86,10 +86,10 @@ async fn until_the_end(guard: &LockGuard, held: Held, signals: &mut Signals) -> 
     }
 }
 
-/// Ready when the line is printed. Whoever reads it may do so much later, and the lock is renewed until then.
+/// Completes when the line is printed. A full pipe may delay that for long; the lock is renewed meanwhile.
 async fn printed(held: Held) -> io::Result<()> {
     let (done, printed) = oneshot::channel();
-    // A thread that nobody waits for: a write into a full pipe cannot be called off.
+    // A detached thread: a write into a full pipe cannot be cancelled.
     std::thread::spawn(move || {
         let _ = done.send(print_json(&held));
     });

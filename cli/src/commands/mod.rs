@@ -40,7 +40,7 @@ pub(crate) async fn execute(cli: Cli, console: Console) -> Result<Code, Failure>
 /// What was to be printed could not be.
 pub(crate) fn unprinted(error: io::Error) -> Failure {
     if error.kind() == io::ErrorKind::BrokenPipe {
-        // Whoever read it has seen enough: the shell's way of saying so, and no word about it.
+        // The reader has closed the pipe: exit as after a SIGPIPE, like other tools, and without a message.
         return Failure::silent(Code::of_signal(signal_hook::consts::SIGPIPE));
     }
     Failure::internal("cannot write to standard output", error)

@@ -56,7 +56,7 @@ impl Work {
         let next = || self.left.lock().unwrap_or_else(PoisonError::into_inner).pop_front();
         while let Some((subject, fault)) = next() {
             let Some(cell) = self.matrix.play(&subject, fault) else { break };
-            // Nobody listens any more only if nobody wants to know.
+            // The send fails only if the receiver was dropped: the result is not wanted then.
             let _ = done.send(cell);
         }
     }

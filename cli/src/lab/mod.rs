@@ -14,9 +14,9 @@ mod bench;
 mod cells;
 mod compare;
 mod conformance;
-mod given_stores;
 mod progress;
 mod result_file;
+mod store_arguments;
 mod yardstick;
 
 pub(crate) use args::LabVerb;

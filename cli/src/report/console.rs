@@ -1,4 +1,4 @@
-use super::{Failure, safe, write_promptly};
+use super::{Failure, safe, write_with_timeout};
 use crate::args::Common;
 use anstream::AutoStream;
 use anstyle::{AnsiColor, Style};
@@ -126,13 +126,13 @@ impl Console {
         Ok(matches!(answer.trim(), "y" | "Y" | "yes"))
     }
 
-    /// Whoever closed standard error does not want to know, and that is no reason to let go of a lock. Nor is one that
-    /// nobody reads, such as a terminal that Ctrl-S has stopped: what it does not take in a moment is not said.
+    /// Ignores errors: a closed standard error is no reason to let go of a lock, and neither is one without a reader, such as
+    /// a terminal that Ctrl-S has stopped. Text that it does not take within the timeout is dropped.
     fn write(self, text: std::fmt::Arguments<'_>) {
         let stderr = io::stderr();
         let mut line = AutoStream::new(Vec::new(), AutoStream::choice(&stderr));
         let _ = line.write_fmt(text);
-        let _ = write_promptly(stderr, &line.into_inner());
+        let _ = write_with_timeout(stderr, &line.into_inner());
     }
 }
 

@@ -5,7 +5,7 @@ use leasehold::admin::LockStatus;
 use leasehold::semantics::HoldKind;
 use std::time::SystemTime;
 
-/// Who holds it, in one line: `"demo" is held by ada@laptop:48211 (sleep 30) for 4.0s; its lease ends in 26s`.
+/// The holder, in one line: `"demo" is held by ada@laptop:48211 (sleep 30) for 4.0s; its lease ends in 26s`.
 pub(crate) fn sentence(lock: &LockStatus) -> String {
     if let Some(ends_in) = lock.ends_in.filter(|_| lock.is_released()) {
         return format!("{:?} is released, and others are kept out for {} more", lock.name, brief(ends_in));
@@ -107,7 +107,7 @@ mod tests {
     }
 
     #[test]
-    fn nobody_is_accused_of_holding_what_is_released() {
+    fn released_lock_is_shown_without_a_holder() {
         let mut released = lock();
         released.token = Some(FencingToken::new(7));
         assert_eq!(sentence(&released), "\"demo\" is released, and others are kept out for 26s more");
@@ -118,7 +118,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_not_known_is_left_out() {
+    fn unknown_details_are_left_out() {
         let mut lock = LockStatus::new(LockName::new("demo").unwrap());
         assert_eq!(sentence(&lock), "\"demo\" is held by an unnamed holder; it never ends by itself");
         lock.holder = HolderInfo::from_json("by \u{1b}[2J hand");
@@ -129,7 +129,7 @@ mod tests {
     }
 
     #[test]
-    fn what_ends_a_hold_without_a_lease_is_told() {
+    fn hold_without_a_lease_shows_how_it_ends() {
         let mut lock = LockStatus::new(LockName::new("demo").unwrap());
         lock.hold = HoldKind::Session;
         assert_eq!(

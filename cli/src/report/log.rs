@@ -1,5 +1,5 @@
 use super::Failure;
-use super::promptly::{PATIENCE, write_within};
+use super::write_with_timeout::{WRITE_TIMEOUT, write_within};
 use leasehold::backend::nearest;
 use leasehold::{Error, ErrorKind};
 use std::io::{self, Write};
@@ -40,8 +40,8 @@ static IS_UNREAD: AtomicBool = AtomicBool::new(false);
 impl Write for Log {
     /// Never fails: the subscriber would say so, on standard error, and stand still there.
     fn write(&mut self, event: &[u8]) -> io::Result<usize> {
-        let patience = if IS_UNREAD.load(Ordering::Relaxed) { Duration::ZERO } else { PATIENCE };
-        let written = write_within(patience, io::stderr(), event);
+        let timeout = if IS_UNREAD.load(Ordering::Relaxed) { Duration::ZERO } else { WRITE_TIMEOUT };
+        let written = write_within(timeout, io::stderr(), event);
         let is_unread = written.is_err_and(|error| error.kind() == io::ErrorKind::TimedOut);
         IS_UNREAD.store(is_unread, Ordering::Relaxed);
         Ok(event.len())

@@ -19,7 +19,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_could_move_the_cursor_is_escaped_and_nothing_else() {
+    fn only_characters_that_could_move_the_cursor_are_escaped() {
         assert_eq!(safe("é \"x\" 🔒 \\n"), "é \"x\" 🔒 \\n");
         assert_eq!(safe("a\x1b[2J\r\nb\u{202e}"), "a\\u{1b}[2J\\r\\nb\\u{202e}");
     }

@@ -5,10 +5,10 @@ use super::watch::{End, Interrupted};
 use crate::args::RunArgs;
 use crate::exit::{self, Code};
 use crate::give_back::Released;
-use crate::report::{Console, Failure, write_promptly};
+use crate::report::{Console, Failure, write_with_timeout};
 use crate::terminal;
 use crate::watchdog::plan::OnLost;
-use crate::watchdog::protocol::{Ended, Exit};
+use crate::watchdog::protocol::{CommandEnd, Exit};
 use leasehold::{Loss, LossCause};
 use rustix::process::Signal;
 use serde::Serialize;
@@ -35,7 +35,7 @@ pub(super) struct Ending {
 enum Outcome {
     /// The command ran under the lock to its end.
     Ended,
-    /// Somebody else holds the lock.
+    /// The lock is held by another client.
     NotAcquired,
     /// A signal ended the wait for the lock.
     Interrupted,
@@ -102,7 +102,7 @@ impl Ending {
             }
             End::WithoutWatchdog(killed) => {
                 let unseen = killed.is_err();
-                let ended = Ended { unseen, ..Ended::unknown(killed.err().unwrap_or_default()) };
+                let ended = CommandEnd { unseen, ..CommandEnd::unknown(killed.err().unwrap_or_default()) };
                 if loss.is_some() {
                     return Self::lost(verdict, loss.as_ref(), &ended);
                 }
@@ -138,20 +138,20 @@ impl Ending {
         Self { outcome, code, command: None, lost, warning: None, failure: None, interrupt: Interrupt::No }
     }
 
-    fn lost(verdict: &Verdict<'_>, loss: Option<&Loss>, ended: &Ended) -> Self {
+    fn lost(verdict: &Verdict<'_>, loss: Option<&Loss>, ended: &CommandEnd) -> Self {
         let mut ending = Self::new(Outcome::Lost, Code::LOST);
         ending.command = ended.exit;
         ending.failure = Some(verdict.lost(loss, ended));
         ending
     }
 
-    fn of_its_own(ended: &Ended, interrupted: Interrupted) -> Self {
+    fn of_its_own(ended: &CommandEnd, interrupted: Interrupted) -> Self {
         let mut ending = Self::new(Outcome::Ended, ended.exit.map_or(Code::INTERNAL, code_of));
         ending.command = ended.exit;
         if !ended.left.is_empty() {
             ending.warning = Some(still_there(&ended.left));
         }
-        // One that ends in its own way has taken the signal for itself.
+        // A command that SIGINT did not kill has handled it: the signal goes no further.
         if ended.exit == Some(Exit::Signal(Signal::INT.as_raw())) {
             ending.interrupt = match interrupted {
                 Interrupted::ByTerminal => Interrupt::Us,
@@ -179,7 +179,7 @@ impl Ending {
 
 /// True if the lease ended after the command had, by itself: `leasehold` alone stood still, and could neither renew it nor give it
 /// back.
-fn came_later(loss: &Loss, ended: &Ended) -> bool {
+fn came_later(loss: &Loss, ended: &CommandEnd) -> bool {
     let by_its_end = matches!(loss.cause(), LossCause::Expired | LossCause::Unreachable | LossCause::MaxHold);
     by_its_end && ended.stopped.is_none() && !ended.late
 }
@@ -222,7 +222,7 @@ impl StatusFd {
         };
         let mut line = serde_json::to_vec(&status).unwrap_or_default();
         line.push(b'\n');
-        match write_promptly(file, &line) {
+        match write_with_timeout(file, &line) {
             Err(error) if error.kind() != io::ErrorKind::BrokenPipe => console.warn(
                 format_args!("cannot write the ending to the descriptor of --status-fd: {error}"),
                 None,

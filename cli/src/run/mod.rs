@@ -11,7 +11,7 @@
 //!
 //! Five words for an end, in the order in which they come about:
 //!
-//! * [`Ended`](crate::watchdog::protocol::Ended): what the watchdog reports of the command.
+//! * [`CommandEnd`](crate::watchdog::protocol::CommandEnd): what the watchdog reports of the command.
 //! * [`End`](watch::End): that, or that the watchdog itself is gone.
 //! * [`Verdict`]: the words for a command whose lock was lost, or whose watchdog was killed.
 //! * [`Ending`], with its `Outcome`: how the run ended, for its exit code, for people, and for `--status-fd`.

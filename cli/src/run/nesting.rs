@@ -59,7 +59,7 @@ impl Stack {
             return Ok(());
         };
         let held = store.admin()?.inspect(name).await?;
-        // One that is only kept from others for a while ends by itself, and can be waited for.
+        // A released lock that is kept from others for a while ends by itself, and can be waited for.
         let token = Some(FencingToken::new(entry.token));
         if !held.iter().any(|lock| !lock.is_released() && lock.token == token) {
             return Ok(());

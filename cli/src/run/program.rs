@@ -60,7 +60,7 @@ fn locate(name: &OsStr, path: &OsStr) -> Result<OsString, Problem> {
         let file = if directory.as_os_str().is_empty() { PathBuf::from(".") } else { directory }.join(name);
         match check(&file) {
             Ok(()) => return Ok(file.into_os_string()),
-            // One that may not be executed is worth a word, if no other is found.
+            // A file that may not be executed is reported if no other file is found.
             Err(found @ Problem::CannotExecute(_)) if problem == Problem::NotFound => problem = found,
             Err(_) => {}
         }

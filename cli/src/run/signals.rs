@@ -39,7 +39,7 @@ impl Signals {
                 streams.push((signal, unix::signal(SignalKind::from_raw(signal.as_raw()))?));
             }
         }
-        // Whoever started us may have ignored the end of its children, and the kernel would then keep ours from us.
+        // SIGCHLD may be ignored from before the exec, and the kernel would then drop the exit status of our children.
         drop(unix::signal(SignalKind::child())?);
         Ok(Self { streams })
     }
@@ -49,8 +49,8 @@ impl Signals {
         poll_fn(|cx| {
             let heard = HEARD.into_iter().find(|signal| self.has_heard(*signal, cx));
             if heard == Some(Signal::CONT) {
-                // Of the two the later counts, for which the kernel takes the other one back (signal(7)). Here it is not known
-                // which that is, and to be suspended for ever is worse than not to be.
+                // The later of CONT and TSTP counts: the kernel discards the earlier one while it is pending (signal(7)). The
+                // order is not known here, and a process suspended for ever is worse than one that goes on.
                 self.has_heard(Signal::TSTP, cx);
             }
             heard.map_or(Poll::Pending, Poll::Ready)
@@ -141,7 +141,7 @@ mod tests {
 
     /// As `kill -TSTP` and `kill -CONT` of a script, before this process came to look at the first.
     #[tokio::test]
-    async fn whoever_is_suspended_and_continued_at_once_goes_on() {
+    async fn process_suspended_and_continued_at_once_goes_on() {
         let mut signals = Signals::listen().unwrap();
         raise(Number::SIGTSTP).unwrap();
         raise(Number::SIGCONT).unwrap();

@@ -4,9 +4,9 @@ use super::environment::{self, HeldLock};
 use super::watch::end_of;
 use super::{Run, program, signals, verdict};
 use crate::give_back::{PARTING, Released, give_back};
-use crate::report::{Failure, write_promptly};
-use crate::watchdog::family;
+use crate::report::{Failure, write_with_timeout};
 use crate::watchdog::plan::Terms;
+use crate::watchdog::process_tree;
 use crate::watchdog::protocol::{Report, Start};
 use leasehold::client::{Clock, Moment, SystemClock};
 use leasehold::semantics::HoldKind;
@@ -30,7 +30,7 @@ pub(super) struct Started {
 }
 
 impl Run<'_> {
-    /// Whatever kept it from being started, it is not to run any more. Nor is anybody else while it may.
+    /// After a failed start, kills the command if it runs all the same, and releases the lock only if it is gone.
     pub(super) async fn without_command(&mut self, guard: LockGuard, failure: Failure) -> Failure {
         let killed = self.supervisor.kill(guard.remaining().max(PARTING)).await;
         if let Some(terminal) = &self.terminal {
@@ -103,7 +103,7 @@ impl Run<'_> {
             Some(Report::Started { pid }) => {
                 self.console
                     .detail(format_args!("acquired {:?} with token {token}, started pid {pid}", self.name));
-                if family::is_blind() {
+                if process_tree::is_blind() {
                     let help = "mount the /proc of this process namespace, as unshare --mount-proc does";
                     let what = "what leaves the command's process group cannot be found, nor stopped if the lock is lost";
                     self.console.warn(what, Some(help));
@@ -124,8 +124,8 @@ impl Run<'_> {
         }
     }
 
-    /// The watchdog's report of the start, and the signals that came meanwhile: they are the command's. Whoever wants an end
-    /// does not wait any longer for a watchdog that was stopped than for one that is slow.
+    /// The watchdog's report of the start, and the signals that came meanwhile: they are the command's. After a signal that asks
+    /// to end, a watchdog has `SLOW_START` to answer, also if it was stopped.
     async fn answer(&mut self, patience: Duration, look: Duration) -> (Option<Report>, Vec<Signal>) {
         let clock = SystemClock::new();
         let (mut heard, mut end) = (Vec::new(), clock.now().plus(patience));
@@ -145,10 +145,10 @@ impl Run<'_> {
     }
 }
 
-/// Whoever asked for the token may check by it what the command does: nothing is done before it is told. A reader that is
-/// gone does not want to know.
+/// The caller may check the command's work by the token, so the token is written before the command starts. A closed reader
+/// is no failure.
 fn tell_token(file: &File, token: FencingToken) -> Result<(), Failure> {
-    match write_promptly(file, format!("{token}\n").as_bytes()) {
+    match write_with_timeout(file, format!("{token}\n").as_bytes()) {
         Err(error) if error.kind() != io::ErrorKind::BrokenPipe => {
             let help = ("help", "let somebody read from it, or leave --token-fd out".to_owned());
             let what = "cannot write the token to the descriptor of --token-fd";

@@ -1,7 +1,7 @@
 //! The watchdog, as seen from `leasehold`.
 
 use crate::report::Failure;
-use crate::watchdog::family::{Family, adopt_orphans, adopts_orphans, children, reap};
+use crate::watchdog::process_tree::{ProcessTree, adopt_orphans, adopts_orphans, children, reap};
 use crate::watchdog::protocol::{Order, Report, Start, to_line};
 use crate::watchdog::{NAME, Program};
 use rustix::io::{FdFlags, fcntl_setfd};
@@ -33,7 +33,7 @@ pub(super) struct Supervisor {
     strangers: Vec<Pid>,
     /// Known once that is reported.
     command: Option<Pid>,
-    /// Whoever ends may leave us orphans.
+    /// SIGCHLD: a process that ends may leave us orphans.
     deaths: unix::Signal,
     /// True from the order to start the command until that is over, or killed without the watchdog.
     is_needed: bool,
@@ -71,8 +71,8 @@ impl Supervisor {
         self.order(&Order::Start(start));
     }
 
-    /// Gives an order, and does not wait for it to be heard. One that the watchdog cannot take any more is lost: it is
-    /// gone then, which its next report says, or was stopped by somebody, and the last resort is ours.
+    /// Sends an order without waiting. An order that the watchdog cannot take is lost: the watchdog is gone, which the next
+    /// [`report`](Self::report) says, or it is suspended, and the command is killed without it before the lease ends.
     pub(super) fn order(&self, order: &Order) {
         let socket: &UnixStream = self.orders.as_ref();
         let _ = send(socket, &to_line(order), SendFlags::DONTWAIT);
@@ -130,42 +130,41 @@ impl Supervisor {
         others
     }
 
-    fn family(&self) -> Family {
+    fn process_tree(&self) -> ProcessTree {
         let strangers = self.strangers.clone();
         match self.command {
-            Some(command) => Family::of(command, strangers),
-            None => Family::unnamed(strangers),
+            Some(command) => ProcessTree::of(command, strangers),
+            None => ProcessTree::unnamed(strangers),
         }
     }
 
     /// Kills the command without the watchdog, and it too if it is still there. Answers when nothing of them lives, or
     /// when `patience` is over.
     ///
-    /// Nobody but this process can have reaped the command: it is a child of the watchdog, which does not, or of ours. It may
-    /// run also if that was not reported: a command works from its first moment on, and whoever kills the watchdog in that
-    /// moment kills the report.
+    /// Only this process can have reaped the command: it is a child of the watchdog, which does not, or of ours. It may run also
+    /// if that was not reported: a watchdog that is killed right after the start sends no report.
     ///
     /// # Errors
     ///
-    /// Who still lives, as far as that can be told: perhaps nobody who is known.
+    /// The processes that still live, as far as that can be told; the list may be empty.
     pub(super) async fn kill(&mut self, patience: Duration) -> Result<(), Vec<i32>> {
         self.look_for_strangers();
         self.is_needed = false;
         let _ = self.process.kill();
-        let family = self.family();
+        let tree = self.process_tree();
         let kill = async {
             loop {
-                family.signal_all(&[Signal::KILL]);
-                if family.lives() != Some(true) {
+                tree.signal_all(&[Signal::KILL]);
+                if tree.lives() != Some(true) {
                     return true;
                 }
                 tokio::time::sleep(LOOK_AGAIN).await;
             }
         };
         if timeout(patience, kill).await.is_err() {
-            return Err(family.alive());
+            return Err(tree.alive());
         }
-        // Nobody signals a number of theirs any more, and a group of zombies would still have the terminal.
+        // Their numbers are not signalled any more, and a group of zombies would still have the terminal.
         let watchdog = Pid::from_child(&self.process);
         reap(&[&self.strangers[..], &[watchdog]].concat());
         Ok(())

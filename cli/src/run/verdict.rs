@@ -4,7 +4,7 @@
 use super::watch::Interrupted;
 use crate::exit::Code;
 use crate::report::{Failure, brief};
-use crate::watchdog::protocol::{Ended, Exit};
+use crate::watchdog::protocol::{CommandEnd, Exit};
 use leasehold::{Error, ErrorKind, LockName, Loss, LossCause};
 use std::time::Duration;
 
@@ -19,7 +19,7 @@ pub(super) struct Verdict<'a> {
 
 impl Verdict<'_> {
     /// The lock was lost. Without a `loss`, the command was stopped because that was near.
-    pub(super) fn lost(&self, loss: Option<&Loss>, ended: &Ended) -> Failure {
+    pub(super) fn lost(&self, loss: Option<&Loss>, ended: &CommandEnd) -> Failure {
         let why = loss.map_or_else(|| "its lease was not renewed in time".to_owned(), ToString::to_string);
         let message = format!("lock {:?} was lost after {}: {why}", self.name, brief(self.held_for));
         let error = Error::new(ErrorKind::Lost, message).with_help(coverage(loss, ended));
@@ -27,7 +27,7 @@ impl Verdict<'_> {
     }
 
     /// The watchdog was killed, and the command with it.
-    pub(super) fn watchdog_killed(&self, ended: &Ended) -> Failure {
+    pub(super) fn watchdog_killed(&self, ended: &CommandEnd) -> Failure {
         let error = Error::new(ErrorKind::Unavailable, "the watchdog was killed")
             .with_help("find out who kills processes here, such as a memory limit");
         Failure::new(error)
@@ -36,7 +36,7 @@ impl Verdict<'_> {
     }
 
     /// What became of the command.
-    fn effect(&self, ended: &Ended) -> String {
+    fn effect(&self, ended: &CommandEnd) -> String {
         let command = format!("the command (pid {})", self.pid);
         if survived(ended) {
             return format!("{command} {}", unstopped(&ended.left));
@@ -57,7 +57,7 @@ impl Verdict<'_> {
 }
 
 /// How far the lock covered the command.
-fn coverage(loss: Option<&Loss>, ended: &Ended) -> &'static str {
+fn coverage(loss: Option<&Loss>, ended: &CommandEnd) -> &'static str {
     if survived(ended) {
         return "it may run beside the next holder's: end it by hand, and let what it writes to check LEASEHOLD_TOKEN";
     }
@@ -77,7 +77,7 @@ fn coverage(loss: Option<&Loss>, ended: &Ended) -> &'static str {
 }
 
 /// True if something of it lives that was to be stopped.
-fn survived(ended: &Ended) -> bool {
+fn survived(ended: &CommandEnd) -> bool {
     let by_itself = ended.stopped.is_none() && ended.exit.is_some();
     !by_itself && !ended.left.is_empty()
 }
@@ -105,22 +105,22 @@ fn are(processes: &[i32]) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::watchdog::protocol::Stopped;
+    use crate::watchdog::protocol::StopResult;
 
     #[test]
-    fn who_left_the_group_unseen_may_not_have_been_covered() {
-        let stopped = Some(Stopped { killed: true, took: Duration::from_millis(3) });
-        let ended = Ended { stopped, late: false, unseen: true, ..Ended::unknown(Vec::new()) };
+    fn process_that_left_the_group_unseen_may_be_uncovered() {
+        let stopped = Some(StopResult { killed: true, took: Duration::from_millis(3) });
+        let ended = CommandEnd { stopped, late: false, unseen: true, ..CommandEnd::unknown(Vec::new()) };
         assert!(coverage(None, &ended).starts_with("what has left its process group may run beside"));
     }
 
     /// As when all of them were stopped, and went on after the lease.
     #[test]
-    fn who_was_stopped_too_late_was_not_covered() {
+    fn command_stopped_too_late_was_not_covered() {
         for (late, words) in [(false, "nobody else could hold"), (true, "its last moments were not covered")]
         {
-            let stopped = Stopped { killed: true, took: Duration::from_millis(3) };
-            let ended = Ended { stopped: Some(stopped), late, ..Ended::unknown(Vec::new()) };
+            let stopped = StopResult { killed: true, took: Duration::from_millis(3) };
+            let ended = CommandEnd { stopped: Some(stopped), late, ..CommandEnd::unknown(Vec::new()) };
             assert!(coverage(None, &ended).starts_with(words), "{late}: {}", coverage(None, &ended));
         }
     }

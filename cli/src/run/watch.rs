@@ -6,7 +6,7 @@ use super::supervisor::Supervisor;
 use crate::report::{Console, brief};
 use crate::terminal::{self, Terminal};
 use crate::watchdog::plan::{OnLost, Terms};
-use crate::watchdog::protocol::{Ended, Order, Report};
+use crate::watchdog::protocol::{CommandEnd, Order, Report};
 use leasehold::client::{Clock, Moment, SystemClock};
 use leasehold::{Lease, Loss};
 use rustix::process::{Pid, Signal};
@@ -21,7 +21,7 @@ const LOOK: Duration = Duration::from_millis(5);
 #[derive(Debug)]
 pub(super) enum End {
     /// By itself, or by being stopped.
-    Ended(Ended),
+    Ended(CommandEnd),
     /// The watchdog was killed, and we have killed the command. Or whom we could not kill, as far as that can be told.
     WithoutWatchdog(Result<(), Vec<i32>>),
 }
@@ -41,13 +41,13 @@ impl End {
     }
 }
 
-/// Who has interrupted us, where somebody has.
+/// The source of a SIGINT, if one came. The terminal counts more than a signal to us alone.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Interrupted {
     No,
     /// The terminal, because our own group has it, and with us the command.
     ByTerminal,
-    /// Somebody by a signal to us alone: a terminal that the command has tells nobody else of its keys.
+    /// A signal to us alone: a terminal that the command has signals only the command for its keys.
     BySignal,
 }
 
@@ -120,7 +120,7 @@ impl Watch<'_> {
     }
 
     /// Has the command stopped, and says so; unless it is over, which is answered then.
-    async fn stop(&mut self, loss: &Loss) -> Option<Ended> {
+    async fn stop(&mut self, loss: &Loss) -> Option<CommandEnd> {
         let name = self.lease.name().clone();
         if self.terms.on_lost == OnLost::Warn {
             let help = "--on-lost warn: the command goes on, and may run beside the next holder's";
@@ -158,7 +158,7 @@ impl Watch<'_> {
         if is_held {
             self.confirm();
         }
-        // One whose lock is lost is stopped, and does not run again; unless nobody stops it.
+        // A command that lost its lock is being stopped and must not run again, except under `--on-lost warn`.
         if is_held || self.terms.on_lost == OnLost::Warn {
             self.supervisor.order(&Order::Continue);
         }
@@ -205,7 +205,7 @@ impl Watch<'_> {
     }
 
     /// The watchdog's last report, if it has done its work while we were the one who was stopped: then it is here already.
-    async fn ended_meanwhile(&mut self, patience: Duration) -> Option<Ended> {
+    async fn ended_meanwhile(&mut self, patience: Duration) -> Option<CommandEnd> {
         let reports = async {
             loop {
                 match self.supervisor.report().await {

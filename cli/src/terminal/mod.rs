@@ -39,7 +39,7 @@ impl Terminal {
         test_kill_process_group(group) == Err(Errno::SRCH)
     }
 
-    /// Gives it to this group of the same session. Whoever calls this has [`SIGTTOU` blocked](block_stop_on_output).
+    /// Gives it to this group of the same session. The caller must have [`SIGTTOU` blocked](block_stop_on_output).
     pub(crate) fn give_to(&self, group: Pid) {
         // It fails when the terminal was hung up or the group is gone. Neither leaves anything to be done.
         let _ = tcsetpgrp(&self.device, group);

@@ -1,4 +1,4 @@
-use super::family;
+use super::process_tree;
 use super::protocol::Start;
 use crate::terminal::Terminal;
 use nix::sys::signal::SigSet;
@@ -46,7 +46,7 @@ fn preparation(terminal: Option<Arc<Terminal>>) -> impl FnMut() -> io::Result<()
     let watchdog = getpid();
     move || {
         // Should `leasehold` and watchdog be killed in one stroke, the kernel still kills the command.
-        family::die_with_parent(watchdog)?;
+        process_tree::die_with_parent(watchdog)?;
         if let Some(terminal) = &terminal {
             // Here, not in the watchdog: a command that reads before it has the terminal would be suspended for it.
             terminal.give_to(getpid());

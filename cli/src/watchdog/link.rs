@@ -55,7 +55,7 @@ impl Link {
     }
 
     pub(super) fn report(&mut self, report: &Report) {
-        // Whom should it tell that nobody listens? It acts on its own then.
+        // A failure means that `leasehold` is gone or does not read: the watchdog acts on its own then.
         let _ = self.socket.write_all(&to_line(report));
     }
 

@@ -18,10 +18,10 @@
 //! * The watchdog is killed: the socket ends for `leasehold`, which kills the command's group itself; the kernel has
 //!   killed the command already.
 //!
-//! Where to look: when it is stopped is [`plan`], by what is [`watch`], and who is [`family`].
+//! Where to look: when it is stopped is [`plan`], by what is [`watch`], and who is [`process_tree`].
 
-pub(crate) mod family;
 pub(crate) mod plan;
+pub(crate) mod process_tree;
 pub(crate) mod protocol;
 
 mod command;
@@ -55,7 +55,7 @@ pub(crate) fn main(arguments: impl Iterator<Item = OsString>) -> ExitCode {
     let served = start_up(arguments).map(|(link, program)| watch::serve(link, &program));
     match served {
         Some(Ok(())) => ExitCode::SUCCESS,
-        // Nobody reads its output; that it has ended is what `leasehold` goes by.
+        // No message: `leasehold` reads no output of this process, and only notices that it has ended.
         Some(Err(_)) | None => ExitCode::FAILURE,
     }
 }
@@ -69,7 +69,7 @@ fn be_deaf() {
     let _ = all.thread_set_mask();
     #[cfg(target_os = "linux")]
     let _ = rustix::thread::set_name(SHORT_NAME);
-    let _ = family::adopt_orphans();
+    let _ = process_tree::adopt_orphans();
 }
 
 fn start_up(mut arguments: impl Iterator<Item = OsString>) -> Option<(Link, Program)> {

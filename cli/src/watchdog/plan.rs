@@ -118,7 +118,7 @@ impl Plan {
         }
     }
 
-    /// Nobody renews any more. Where nobody holds the lock any more either, there is no time for a grace.
+    /// The lease is not renewed any more. Where the lock ends with its holder, there is no time for a grace.
     pub(crate) fn holder_is_gone(&mut self, now: Moment) {
         if self.terms.dies_with_holder {
             self.terms.grace = Duration::ZERO;
@@ -289,7 +289,7 @@ mod tests {
     }
 
     #[test]
-    fn what_cannot_be_killed_is_given_up_after_the_lease() {
+    fn command_that_cannot_be_killed_is_given_up_after_the_lease() {
         let mut plan = plan(OnLost::Term);
         assert_eq!(plan.step(at(29_000)), Step::Kill);
         assert_eq!(plan.step(at(29_999)), Step::Kill);

@@ -48,28 +48,28 @@ pub(crate) enum Report {
     /// It is being stopped: the lease was not confirmed in time.
     Stopping,
     /// It is over. The last report.
-    Ended(Ended),
+    Ended(CommandEnd),
 }
 
 /// The end of the command.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub(crate) struct Ended {
+pub(crate) struct CommandEnd {
     /// How it ended; `None` if it could not be killed.
     pub(crate) exit: Option<Exit>,
     /// How it was stopped, if it was.
-    pub(crate) stopped: Option<Stopped>,
+    pub(crate) stopped: Option<StopResult>,
     /// True if that was seen only after the end of the lease, as far as it was confirmed: all of them, the watchdog too, had
     /// stood still.
     pub(crate) late: bool,
-    /// Processes that are still there: of its group if it ended by itself, of its whole family if it was stopped.
+    /// Processes that are still there: of its group if it ended by itself, of its whole process tree if it was stopped.
     pub(crate) left: Vec<i32>,
-    /// True if it could not be told whether anybody of its family lives who has left its group.
+    /// True if it could not be told whether a process lives that has left its group.
     pub(crate) unseen: bool,
     /// True if it had the terminal.
     pub(crate) had_terminal: bool,
 }
 
-impl Ended {
+impl CommandEnd {
     /// An end that nobody reported.
     pub(crate) fn unknown(left: Vec<i32>) -> Self {
         Self { exit: None, stopped: None, late: true, left, unseen: false, had_terminal: false }
@@ -85,7 +85,7 @@ pub(crate) enum Exit {
 
 /// How the command was stopped.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub(crate) struct Stopped {
+pub(crate) struct StopResult {
     /// True if it had to be killed.
     pub(crate) killed: bool,
     /// From the first signal to the end of its last process.

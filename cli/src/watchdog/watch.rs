@@ -1,10 +1,10 @@
 //! The watchdog at work: one loop over what has happened and what is to be done.
 
 use super::command::{self, Program};
-use super::family::{self, Family};
 use super::link::Link;
 use super::plan::{Plan, Step};
-use super::protocol::{Ended, Exit, Order, Report, Start, Stopped};
+use super::process_tree::{self, ProcessTree};
+use super::protocol::{CommandEnd, Exit, Order, Report, Start, StopResult};
 use super::wake::Wake;
 use crate::inherited;
 use crate::terminal::{self, Terminal};
@@ -39,7 +39,7 @@ pub(super) fn serve(mut link: Link, program: &Program) -> io::Result<()> {
     };
     inherited::release_stdout();
     let mut ended = watch.until_the_end();
-    // One that a signal ended had no time to tidy up; shells see to that too.
+    // A command that a signal ended could not restore the terminal modes; shells restore them too.
     let untidy = ended.stopped.is_some() || matches!(ended.exit, Some(Exit::Signal(_)));
     ended.had_terminal = watch.take_terminal_back(untidy);
     watch.link.report(&Report::Ended(ended));
@@ -70,7 +70,7 @@ struct Watch {
     /// True if the command was suspended while it had the terminal, or because it wants it.
     is_owed: Cell<bool>,
     command: Pid,
-    family: Family,
+    tree: ProcessTree,
     plan: Plan,
 }
 
@@ -94,7 +94,7 @@ impl Watch {
         });
         let is_lent = Cell::new(given.is_some());
         // To start it is to wait for its exec, however long that takes, and for nothing else. It dies with this process.
-        let deadline = family::die_at(plan.kill_by());
+        let deadline = process_tree::die_at(plan.kill_by());
         let started = command::start(program, start, given);
         drop(deadline);
         match started {
@@ -109,7 +109,7 @@ impl Watch {
                     is_lent,
                     is_owed: Cell::new(false),
                     command,
-                    family: Family::of(command, Vec::new()),
+                    tree: ProcessTree::of(command, Vec::new()),
                     plan,
                 };
                 let pid = command.as_raw_pid();
@@ -123,7 +123,7 @@ impl Watch {
         }
     }
 
-    fn until_the_end(&mut self) -> Ended {
+    fn until_the_end(&mut self) -> CommandEnd {
         loop {
             self.look_after_children();
             if let Some(ended) = self.ended() {
@@ -133,7 +133,7 @@ impl Watch {
                 Step::Wait(moment) => moment,
                 Step::Terminate => self.terminate(),
                 Step::Kill => self.kill(),
-                Step::GiveUp => return self.end(self.family.alive()),
+                Step::GiveUp => return self.end(self.tree.alive()),
             };
             self.sleep_until(look_again);
             self.obey();
@@ -142,39 +142,39 @@ impl Watch {
 
     fn terminate(&mut self) -> Moment {
         self.link.report(&Report::Stopping);
-        // One that is suspended would not hear it; there is lease enough for it to run.
-        self.family.signal_all(&[Signal::TERM, Signal::CONT]);
+        // A suspended command would not handle TERM; the lease lasts long enough for it to run.
+        self.tree.signal_all(&[Signal::TERM, Signal::CONT]);
         self.clock.now()
     }
 
     fn kill(&mut self) -> Moment {
-        self.family.signal_all(&[Signal::KILL]);
+        self.tree.signal_all(&[Signal::KILL]);
         self.clock.now().plus(LOOK_AGAIN)
     }
 
     /// The end, if everything that must be over is.
-    fn ended(&self) -> Option<Ended> {
-        family::exit_of(self.command)?;
+    fn ended(&self) -> Option<CommandEnd> {
+        process_tree::exit_of(self.command)?;
         if self.plan.stopping_since().is_none() {
-            return Some(self.end(self.family.alive_in_group()));
+            return Some(self.end(self.tree.alive_in_group()));
         }
-        let over = match self.family.lives() {
+        let over = match self.tree.lives() {
             Some(lives) => !lives,
-            // Nobody survives a kill, and nobody else can be trusted to have listened.
+            // Where living processes cannot be told, only KILL is sure to have ended them; TERM may be ignored.
             None => self.plan.killed(),
         };
         over.then(|| self.end(Vec::new()))
     }
 
-    fn end(&self, left: Vec<i32>) -> Ended {
+    fn end(&self, left: Vec<i32>) -> CommandEnd {
         let now = self.clock.now();
         let stopped = self
             .plan
             .stopping_since()
-            .map(|since| Stopped { killed: self.plan.killed(), took: now.since(since) });
-        let (exit, late) = (family::exit_of(self.command), self.plan.is_over(now));
-        let unseen = self.family.lives().is_none();
-        Ended { exit, stopped, late, left, unseen, had_terminal: false }
+            .map(|since| StopResult { killed: self.plan.killed(), took: now.since(since) });
+        let (exit, late) = (process_tree::exit_of(self.command), self.plan.is_over(now));
+        let unseen = self.tree.lives().is_none();
+        CommandEnd { exit, stopped, late, left, unseen, had_terminal: false }
     }
 
     fn sleep_until(&mut self, moment: Moment) {
@@ -191,7 +191,7 @@ impl Watch {
                 Order::ConfirmedUntil(moment) => self.plan.confirmed_until(moment.into()),
                 Order::Signal(number) => {
                     if let Some(signal) = Signal::from_named_raw(number) {
-                        self.family.signal_group(signal);
+                        self.tree.signal_group(signal);
                     }
                 }
                 Order::Continue => self.go_on(),
@@ -209,7 +209,7 @@ impl Watch {
         if self.is_for_command || self.is_owed.get() {
             self.give_terminal();
         }
-        self.family.signal_group(Signal::CONT);
+        self.tree.signal_group(Signal::CONT);
     }
 }
 
@@ -217,20 +217,20 @@ impl Watch {
 impl Watch {
     fn look_after_children(&mut self) {
         // The command keeps its number until the last signal to its group is sent: it is not reaped here.
-        family::reap(&[self.command]);
-        if let Some(signal) = family::suspension_of(self.command) {
+        process_tree::reap(&[self.command]);
+        if let Some(signal) = process_tree::suspension_of(self.command) {
             self.suspended_by(signal);
         }
     }
 
     fn suspended_by(&mut self, signal: Signal) {
         if self.plan.stopping_since().is_some() {
-            return self.family.signal_group(Signal::CONT);
+            return self.tree.signal_group(Signal::CONT);
         }
         // It wants the terminal, and it is ours to give.
         let wants_terminal = matches!(signal, Signal::TTIN | Signal::TTOU);
         if wants_terminal && self.give_terminal() {
-            return self.family.signal_group(Signal::CONT);
+            return self.tree.signal_group(Signal::CONT);
         }
         let had_terminal = self.take_terminal_back(false);
         self.is_owed.set(wants_terminal || had_terminal);
@@ -258,7 +258,7 @@ impl Watch {
             return false;
         };
         let died_with_it = || {
-            family::reap(&[self.command]);
+            process_tree::reap(&[self.command]);
             terminal.is_with_nobody()
         };
         let theirs = terminal.is_with(self.command) || (self.is_lent.get() && died_with_it());

@@ -1,4 +1,4 @@
-//! Killed or stopped at any of its system calls, neither of the two who look after a command lets it outlive the lock.
+//! Killed or stopped at any of its system calls, neither `leasehold` nor the watchdog lets the command outlive the lock.
 //!
 //! The other tests play the moments that somebody has thought of; these play all of them, by holding the process at one call
 //! after the other (`ptrace(2)`).
@@ -12,54 +12,54 @@ use std::time::Duration;
 /// So many calls after it is known that the command runs, nothing of its start is left to be done.
 const BEYOND: usize = 24;
 
-/// How many scenes are played at once, in all tests together: they wait most of their time, but whoever kills a command must
-/// find a processor while it is time.
+/// How many runs are played at once, in all tests together: they wait most of their time, but the process that kills a command
+/// must get a processor in time.
 const AT_ONCE: usize = 10;
 
-static SCENES: AtomicUsize = AtomicUsize::new(0);
+static RUNS: AtomicUsize = AtomicUsize::new(0);
 
 #[derive(Clone, Copy, Debug)]
-enum Who {
+enum Target {
     Leasehold,
     Watchdog,
 }
 
 #[test]
 fn leasehold_killed_while_it_starts_the_command() {
-    at_each_call(1, |call| Scene::starting(Who::Leasehold, call).map(Scene::killed));
+    at_each_call(1, |call| TracedRun::starting(Target::Leasehold, call).map(TracedRun::killed));
 }
 
 #[test]
 fn the_watchdog_killed_while_it_starts_the_command() {
-    at_each_call(1, |call| Scene::starting(Who::Watchdog, call).map(Scene::killed));
+    at_each_call(1, |call| TracedRun::starting(Target::Watchdog, call).map(TracedRun::killed));
 }
 
 #[test]
 fn leasehold_stopped_while_it_starts_the_command() {
-    at_each_call(3, |call| Scene::starting(Who::Leasehold, call).map(Scene::stopped));
+    at_each_call(3, |call| TracedRun::starting(Target::Leasehold, call).map(TracedRun::stopped));
 }
 
 #[test]
 fn the_watchdog_stopped_while_it_starts_the_command() {
-    at_each_call(3, |call| Scene::starting(Who::Watchdog, call).map(Scene::without_watchdog));
+    at_each_call(3, |call| TracedRun::starting(Target::Watchdog, call).map(TracedRun::without_watchdog));
 }
 
 #[test]
 fn leasehold_killed_while_a_lost_lock_stops_the_command() {
-    at_each_call(3, |call| Scene::stopping(Who::Leasehold, call).map(Scene::killed_too_late));
+    at_each_call(3, |call| TracedRun::stopping(Target::Leasehold, call).map(TracedRun::killed_too_late));
 }
 
 /// The most of its calls are looks at other processes.
 #[test]
 fn the_watchdog_killed_while_it_stops_the_command() {
-    at_each_call(17, |call| Scene::stopping(Who::Watchdog, call).map(Scene::killed_too_late));
+    at_each_call(17, |call| TracedRun::stopping(Target::Watchdog, call).map(TracedRun::killed_too_late));
 }
 
 /// Plays every `stride`th call, until there are no more.
 fn at_each_call(stride: usize, play: impl Fn(usize) -> Option<()> + Sync) {
     let next = AtomicUsize::new(0);
     let play_one = || {
-        let _room = Room::take();
+        let _permit = RunPermit::take();
         play(next.fetch_add(stride, Relaxed))
     };
     let play_some = || while play_one().is_some() {};
@@ -72,13 +72,13 @@ fn at_each_call(stride: usize, play: impl Fn(usize) -> Option<()> + Sync) {
     assert!(played > 2 * AT_ONCE, "only {played} calls: nothing was followed");
 }
 
-/// Room for one scene.
-struct Room;
+/// Permission for one run.
+struct RunPermit;
 
 static FREE: Mutex<usize> = Mutex::new(AT_ONCE);
 static FREED: Condvar = Condvar::new();
 
-impl Room {
+impl RunPermit {
     fn take() -> Self {
         let free = FREE.lock().unwrap_or_else(PoisonError::into_inner);
         *FREED.wait_while(free, |free| *free == 0).unwrap_or_else(PoisonError::into_inner) -= 1;
@@ -86,65 +86,65 @@ impl Room {
     }
 }
 
-impl Drop for Room {
+impl Drop for RunPermit {
     fn drop(&mut self) {
         *FREE.lock().unwrap_or_else(PoisonError::into_inner) += 1;
         FREED.notify_one();
     }
 }
 
-/// A command, with a child, that ignores TERM, and one of the two who look after it, held at a system call.
-struct Scene {
+/// A command, with a child, that ignores TERM, and `leasehold` or its watchdog held at a system call.
+struct TracedRun {
     place: Place,
     run: Running,
     traced: Traced,
     mark: String,
 }
 
-impl Scene {
+impl TracedRun {
     /// Before the lock is free. With its holder.
-    fn waiting(who: Who) -> (Self, Running) {
+    fn waiting(target: Target) -> (Self, Running) {
         let place = Place::new();
         let holder = place.hold("x");
         // A time to sleep, and one that nobody else sleeps for.
-        let mark = format!("1000.{:08}{:06}", std::process::id(), SCENES.fetch_add(1, Relaxed));
+        let mark = format!("1000.{:08}{:06}", std::process::id(), RUNS.fetch_add(1, Relaxed));
         let script = format!("trap '' TERM; sleep {mark} & echo up; while :; do sleep {mark}; done");
         let words = ["-v", "run", "--ttl", "1s", "--grace", "20ms", "x", "--", "sh", "-c", &script];
         let run = place.start(words);
         let watchdog = run.watchdog();
-        let traced = Traced::hold(match who {
-            Who::Leasehold => run.process(),
-            Who::Watchdog => watchdog,
+        let traced = Traced::hold(match target {
+            Target::Leasehold => run.process(),
+            Target::Watchdog => watchdog,
         });
         (Self { place, run, traced, mark }, holder)
     }
 
     /// At a call from where it may have the lock on. `None` if the command has run for a while by then.
-    fn starting(who: Who, call: usize) -> Option<Self> {
-        let (mut scene, mut holder) = Self::waiting(who);
+    fn starting(target: Target, call: usize) -> Option<Self> {
+        let (mut traced_run, mut holder) = Self::waiting(target);
         holder.end_input();
         holder.wait().code(0);
         let mut beyond = 0;
         for _ in 0..call {
-            beyond += usize::from(scene.run.has_warned("started pid "));
-            if beyond > BEYOND || !scene.traced.go_to_next_call() {
+            beyond += usize::from(traced_run.run.has_warned("started pid "));
+            if beyond > BEYOND || !traced_run.traced.go_to_next_call() {
                 return None;
             }
         }
-        Some(scene)
+        Some(traced_run)
     }
 
     /// At a call from where the lock is taken away on. `None` if it has ended by then.
-    fn stopping(who: Who, call: usize) -> Option<Self> {
-        let (mut scene, mut holder) = Self::waiting(who);
+    fn stopping(target: Target, call: usize) -> Option<Self> {
+        let (mut traced_run, mut holder) = Self::waiting(target);
         holder.end_input();
         holder.wait().code(0);
-        while !scene.run.has_warned("started pid ") {
-            assert!(scene.traced.go_to_next_call());
+        while !traced_run.run.has_warned("started pid ") {
+            assert!(traced_run.traced.go_to_next_call());
         }
-        scene.run.line("up");
-        scene.place.say(["-q", "release", "--force", "--yes", "x"]).code(0);
-        (0..call).all(|_| scene.traced.go_to_next_call()).then_some(scene)
+        traced_run.run.line("up");
+        traced_run.place.say(["-q", "release", "--force", "--yes", "x"]).code(0);
+        (0..call).all(|_| traced_run.traced.go_to_next_call()).then_some(traced_run)
     }
 
     fn killed(mut self) {
@@ -182,14 +182,14 @@ impl Scene {
         assert_eq!(Process::marked(&self.mark), []);
     }
 
-    /// Somebody has taken the lock away; sooner or later nothing of the command lives.
+    /// After the lock was taken away, all processes of the command end sooner or later.
     fn is_stopped(&self) {
         until("nothing of it lives", || Process::marked(&self.mark).is_empty());
     }
 }
 
 /// With both gone in one stroke, what the command has started is on its own.
-impl Drop for Scene {
+impl Drop for TracedRun {
     fn drop(&mut self) {
         self.traced.kill();
         loop {

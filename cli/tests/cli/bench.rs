@@ -1,6 +1,6 @@
 //! `leasehold bench`: what it says, and what it leaves behind. Not how fast anything is.
 
-use crate::support::{Place, Running, Said, gone, machine, until};
+use crate::support::{CommandOutput, Place, Running, gone, machine, until};
 use leasehold_conformance::servers::{
     MariaDbServer, PostgresServer, RedisServer, ZooKeeperServer, mariadb_server_missing,
     postgres_server_missing, zookeeper_server_missing,
@@ -19,7 +19,7 @@ fn words_for<'a>(window: &'a str, more: &[&'a str]) -> Vec<&'a str> {
     [&["bench", "--quick", "--passes", "1", "--duration", window], more].concat()
 }
 
-fn json(said: &Said) -> Value {
+fn json(said: &CommandOutput) -> Value {
     serde_json::from_str(&said.code(0).out).unwrap()
 }
 
@@ -135,7 +135,7 @@ fn sqlite_is_measured_and_keeps_no_row() {
     let count = "import sqlite3; print(*sqlite3.connect('locks.db').execute('SELECT count(*) FROM leasehold').fetchone())";
     let mut python = Command::new("/usr/bin/python3");
     let counted = python.args(["-c", count]).current_dir(place.path()).output().unwrap();
-    Said::of(&counted).expect(0, "0\n", "");
+    CommandOutput::of(&counted).expect(0, "0\n", "");
     let left_out = report["stores"][0]["left_out"].as_array().unwrap();
     assert!(left_out.iter().any(|left| left["row"] == "held@1000"), "{report}");
 }
@@ -246,7 +246,7 @@ fn a_store_that_is_not_there_is_said_once_with_its_code() {
 
 /// It took minutes.
 #[test]
-fn what_was_measured_is_told_also_if_a_later_store_is_not_there() {
+fn results_are_shown_although_a_later_store_is_missing() {
     let _alone = machine();
     let place = Place::new();
     let stores = ["memory:", "redis://127.0.0.1:1"];
@@ -261,7 +261,7 @@ fn what_was_measured_is_told_also_if_a_later_store_is_not_there() {
 }
 
 #[test]
-fn what_cannot_be_measured_is_refused_before_anything_is() {
+fn impossible_measurement_is_refused_before_the_bench_starts() {
     let place = Place::new();
     for odd in [["--duration", "1ms"], ["--passes", "0"], ["--processes", "65"], ["--only", "all"]] {
         place.say(["bench", odd[0], odd[1]]).code(64);
@@ -305,7 +305,7 @@ fn ctrl_c_ends_it_and_nothing_stays_in_the_store() {
 }
 
 #[test]
-fn workers_give_back_what_they_hold_when_the_bench_is_killed() {
+fn workers_of_a_killed_bench_release_their_locks() {
     let (place, server) = Place::with_redis();
     let running = place.start(["-v", "bench", "--only", "handover", "--duration", "20s"]);
     running.warned("pass 1: hand-over@1x1p");
@@ -318,7 +318,7 @@ fn workers_give_back_what_they_hold_when_the_bench_is_killed() {
     assert!(left.iter().all(|key| key.ends_with(":token")), "{left:?}");
 }
 
-/// Whoever wants more locks than there is room for addresses. Its input stays open, as that of a bench which waits for it.
+/// The worker is asked for more locks than memory can address. Its input stays open, as that of a bench which waits for it.
 #[test]
 fn a_worker_that_panics_ends() {
     let place = Place::with_store("memory:");

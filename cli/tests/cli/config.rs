@@ -1,6 +1,6 @@
 //! Which store: flags, environment, files, and how that is shown.
 
-use crate::support::{Place, Said};
+use crate::support::{CommandOutput, Place};
 use leasehold_conformance::servers::RedisServer;
 
 #[test]
@@ -13,7 +13,7 @@ fn a_flag_wins_over_the_environment_and_that_over_a_file() {
     let url = |words: &[&str], environment: &[(&str, &str)]| {
         let mut command = place.command(words);
         command.envs(environment.iter().copied());
-        let said = Said::of(&command.output().unwrap());
+        let said = CommandOutput::of(&command.output().unwrap());
         let line = said.code(0).out.lines().find(|line| line.starts_with("url")).unwrap().to_owned();
         line.split_whitespace().collect::<Vec<_>>().join(" ")
     };
@@ -61,7 +61,7 @@ fn the_file_that_counts_is_told() {
     place.say(["--config", file, "config", "path"]).expect(0, &format!("{file}\n"), "");
     let mut named = place.command(["config", "path"]);
     named.env("LEASEHOLD_CONFIG", file);
-    Said::of(&named.output().unwrap()).expect(0, &format!("{file}\n"), "");
+    CommandOutput::of(&named.output().unwrap()).expect(0, &format!("{file}\n"), "");
 }
 
 #[test]
@@ -101,7 +101,7 @@ fn default_store_is_refused_if_a_store_is_required() {
     for words in [&["run", "x", "--", "true"][..], &["config", "show"]] {
         let mut command = place.command(words);
         command.env("LEASEHOLD_REQUIRE_STORE", "1");
-        let said = Said::of(&command.output().unwrap());
+        let said = CommandOutput::of(&command.output().unwrap());
         assert!(said.code(78).err.contains("require_store forbids the default one"), "{said:?}");
     }
     assert!(!place.default_store().exists());
@@ -129,13 +129,13 @@ fn a_store_is_not_tried_by_a_configuration_that_can_be_read_only_once() {
 }
 
 #[test]
-fn a_check_says_that_memory_keeps_out_nobody_else() {
+fn check_of_memory_warns_of_one_process() {
     let said = Place::new().say(["config", "check", "-u", "memory:"]);
     assert!(said.code(0).out.contains("\nwarning[W_ONE_PROCESS]: "), "{said:?}");
 }
 
 #[test]
-fn a_check_connects_and_says_what_it_found() {
+fn check_connects_and_lists_its_findings() {
     let (place, server) = Place::with_redis();
     let said = place.say(["config", "check"]);
     assert!(said.code(0).out.starts_with(&format!("{} answers", server.url())), "{said:?}");

@@ -1,6 +1,6 @@
 //! `leasehold conformance`: what it says, what it leaves behind, and how it ends. What the cases ask stands in the suite.
 
-use crate::support::{Place, Running, Said, until};
+use crate::support::{CommandOutput, Place, Running, until};
 use leasehold_conformance::servers::RedisServer;
 use rustix::process::Signal;
 use std::fs::Permissions;
@@ -11,7 +11,7 @@ fn keys(server: &RedisServer) -> String {
     server.command(&["DBSIZE"]).unwrap()
 }
 
-fn last_line(said: &Said) -> &str {
+fn last_line(said: &CommandOutput) -> &str {
     said.out.lines().last().unwrap_or_default()
 }
 
@@ -52,7 +52,7 @@ fn a_list_runs_nothing() {
          redis::A01_released_lock_can_be_had_again\n",
         "",
     );
-    // Nor does it need a store.
+    // A listing does not need a store either.
     let said = place.say(["conformance", "redis://127.0.0.1:1", "--list", "--filter", "A02_"]);
     said.expect(0, "redis::A02_held_lock_refuses_a_second_holder_at_once\n", "");
     assert!(!place.default_store().exists());
@@ -76,7 +76,7 @@ fn a_run_in_which_nothing_ran_is_a_failure() {
 }
 
 #[test]
-fn a_store_that_lets_nobody_in_is_said_once() {
+fn unreachable_store_is_reported_once() {
     let place = Place::new();
     let said = place.say(["conformance", "redis://127.0.0.1:1"]);
     said.code(69);
@@ -85,7 +85,7 @@ fn a_store_that_lets_nobody_in_is_said_once() {
 
 /// A user without the right to list fails the case that lists, and the line that shows it again stands beside it.
 #[test]
-fn what_fails_is_told_with_the_line_that_shows_it_again() {
+fn failed_case_is_shown_with_the_command_that_repeats_it() {
     let (place, server) = Place::with_redis();
     server.command(&["ACL", "SETUSER", "default", "-scan"]).unwrap();
     let junit = place.path().join("result.xml");
@@ -192,7 +192,7 @@ fn ctrl_c_ends_it_and_leaves_nothing() {
 
 /// Here for a store that does not answer when it is to be tidied up.
 #[test]
-fn whoever_asks_twice_does_not_wait_and_hears_what_was_not_done() {
+fn second_signal_ends_the_wait_and_a_missing_cleanup_is_reported() {
     let (place, server) = Place::with_redis();
     let mut run = place.start(["conformance", "--filter", "D0", "--filter", "B0", "--filter", "A0"]);
     run.line("ok ");
@@ -268,7 +268,7 @@ fn interrupted(more: &[&str], time: impl FnOnce(&dyn Fn() -> Vec<PathBuf>, &mut 
 }
 
 #[test]
-fn junit_is_written_also_if_nobody_reads_what_is_said() {
+fn junit_is_written_although_the_output_is_not_read() {
     let place = Place::new();
     let said = place.shell("\"$0\" conformance memory: --filter A0 --junit out.xml | head -1");
     assert!(said.out.contains("A0"), "{said:?}");

@@ -1,12 +1,12 @@
 //! What the command finds in its environment.
 
-use crate::support::{Place, Running, Said, full_pipe};
+use crate::support::{CommandOutput, Place, Running, full_pipe};
 use leasehold_conformance::servers::RedisServer;
 use std::collections::BTreeMap;
 use std::fs::File;
 use std::process::Stdio;
 
-fn environment(said: &Said) -> BTreeMap<String, String> {
+fn environment(said: &CommandOutput) -> BTreeMap<String, String> {
     let pairs = said.out.lines().filter_map(|line| line.split_once('='));
     let ours = pairs.filter(|(name, _)| name.starts_with("LEASEHOLD"));
     ours.map(|(name, value)| (name.to_owned(), value.to_owned())).collect()
@@ -48,7 +48,7 @@ fn the_inner_lock_wins_and_the_stack_has_both() {
         .command(["-q", "run", "outer", "--", env!("CARGO_BIN_EXE_leasehold"), "run", "inner", "--", "env"])
         .output()
         .unwrap();
-    let told = environment(&Said::of(&said));
+    let told = environment(&CommandOutput::of(&said));
     assert_eq!(told["LEASEHOLD_NAME"], "inner");
     let stack = &told["LEASEHOLD_STACK"];
     let names: Vec<&str> = stack.split(',').map(|entry| entry.rsplit(':').next().unwrap()).collect();
@@ -65,7 +65,7 @@ fn the_token_is_written_where_it_is_asked_for_and_kept_from_the_command() {
     assert_eq!(said.out, format!("{token}{}", place.shell("ls /proc/self/fd 3>&-").out));
 }
 
-/// Whoever asked for the token is to know it before anything is done under it.
+/// The caller must know the token that it asked for before the command does anything.
 #[test]
 fn a_token_that_cannot_be_written_keeps_the_command_from_being_started() {
     let place = Place::new();

@@ -26,7 +26,7 @@ fn zookeeper_over_tls_is_refused_with_the_feature_to_build_with() {
 }
 
 #[test]
-fn what_is_wrong_with_a_value_is_said_in_its_own_words() {
+fn invalid_value_is_reported_with_its_own_message() {
     let place = Place::with_store("sqlite:locks.db");
     let long = "x".repeat(513);
     let cases: [(&[&str], &str); 23] = [
@@ -132,7 +132,7 @@ fn what_is_wrong_with_a_value_is_said_in_its_own_words() {
 }
 
 #[test]
-fn what_the_parser_of_the_command_line_refuses_says_what_it_takes() {
+fn parser_error_says_which_values_are_valid() {
     let place = Place::new();
     let cases: [(&[&str], &str); 7] = [
         (
@@ -199,7 +199,7 @@ fn arguments_of_the_command_need_not_be_text() {
 }
 
 #[test]
-fn a_store_that_nobody_serves_is_said_with_the_nearest() {
+fn unknown_scheme_is_reported_with_the_nearest_one() {
     let place = Place::new();
     let err = said(&place, &["-u", "reddis://h", "run", "x", "--", "true"]);
     assert!(err.starts_with("error[E_MISCONFIGURED]: no backend for \"reddis://\"\n  help     did you mean \"redis\"? compiled in: "), "{err}");
@@ -237,7 +237,7 @@ fn quiet_says_one_line_and_quieter_none() {
 }
 
 #[test]
-fn colours_are_for_terminals_and_for_those_who_insist() {
+fn colours_are_for_terminals_or_on_request() {
     let place = Place::new();
     assert!(!said(&place, &["run"]).contains('\x1b'));
     assert!(said(&place, &["--color", "always", "run"]).contains("\x1b["));

@@ -27,7 +27,7 @@ fn it_is_128_and_the_signal_that_ended_the_command() {
 }
 
 #[test]
-fn it_is_75_if_the_lock_is_held_or_what_the_caller_wants_it_to_be() {
+fn it_is_75_or_the_conflict_exit_code_if_the_lock_is_held() {
     let place = Place::new();
     let _holder = place.hold("x");
     assert_eq!(code_of(&place, &["run", "-n", "x", "--", "true"]), 75);
@@ -66,7 +66,7 @@ fn it_is_64_for_a_wrong_command_line() {
 
 #[test]
 fn it_is_69_if_the_store_cannot_be_reached() {
-    // Nobody listens on port 1.
+    // No server listens on port 1.
     let place = Place::with_store("redis://127.0.0.1:1");
     assert_eq!(code_of(&place, &["run", "x", "--", "true"]), 69);
     assert_eq!(code_of(&place, &["try", "x"]), 69);
@@ -80,9 +80,9 @@ fn it_is_69_if_the_store_does_not_answer() {
     assert_eq!(code_of(&place, &["run", "-n", "x", "--", "true"]), 69);
 }
 
-/// Whom one waits for is only told if the store tells it in time.
+/// The holder is printed only if the store tells it in time.
 #[test]
-fn a_store_that_does_not_say_who_holds_the_lock_does_not_prolong_the_wait() {
+fn store_that_does_not_tell_the_holder_does_not_prolong_the_wait() {
     let (place, server) = patient_place();
     server.pause();
     let said = place.say(["-v", "run", "-w", "1500ms", "x", "--", "true"]);
@@ -96,7 +96,7 @@ fn a_store_that_does_not_say_who_holds_the_lock_does_not_prolong_the_wait() {
     waiter.wait().code(75);
 }
 
-/// One that waits for its store for longer than any test does.
+/// A place whose timeout on the store is longer than any test.
 fn patient_place() -> (Place, RedisServer) {
     let server = RedisServer::start().unwrap();
     (Place::with_store(format!("{}?timeout=60s&connect_timeout=60s", server.url())), server)
@@ -120,7 +120,7 @@ fn it_is_78_for_a_wrong_configuration() {
 }
 
 #[test]
-fn it_is_126_or_127_before_anybody_is_kept_out() {
+fn it_is_126_or_127_before_the_store_is_opened() {
     let place = Place::new();
     let plain = place.file("plain", "");
     assert_eq!(code_of(&place, &["run", "x", "--", "no-such-command"]), 127);
@@ -131,7 +131,7 @@ fn it_is_126_or_127_before_anybody_is_kept_out() {
 }
 
 #[test]
-fn what_only_the_kernel_can_tell_is_found_when_it_is_executed_and_the_lock_is_given_back() {
+fn exec_error_is_reported_and_the_lock_is_released() {
     use std::os::unix::fs::PermissionsExt;
     let place = Place::new();
     let script = place.file("script", "#!/no/such/interpreter\n");
@@ -143,7 +143,7 @@ fn what_only_the_kernel_can_tell_is_found_when_it_is_executed_and_the_lock_is_gi
         "error[E_COMMAND]: cannot execute \"./script\": No such file or directory (os error 2)\n",
     );
     assert!(!place.is_held("x"));
-    // Nobody is kept out for what has not run.
+    // A command that did not run keeps no other out, also with `--hold-at-least`.
     let said = place.say(["run", "--hold-at-least", "1m", "x", "--", "./script"]);
     assert!(said.code(127).err.contains("  effect   the lock was released\n"), "{said:?}");
     assert!(!said.err.contains("not confirmed"), "{said:?}");
@@ -216,7 +216,7 @@ fn a_program_that_asked_is_told_how_it_ended() {
 
 /// The lock is given back by then; what would be kept waiting is whoever waits for the command, or ends it.
 #[test]
-fn an_ending_that_nobody_reads_is_not_waited_for() {
+fn unread_status_fd_is_not_waited_for() {
     let place = Place::new();
     let (_unread, full) = full_pipe();
     let mut command = place.command(["run", "--status-fd", "0", "x", "--", "sh", "-c", "exit 5"]);

@@ -7,7 +7,7 @@ use std::process::{Child, ExitStatus, Stdio};
 use std::time::{Duration, Instant};
 
 #[test]
-fn it_says_on_one_line_what_it_holds_and_lets_go_at_the_end_of_its_input() {
+fn hold_prints_one_line_and_releases_at_the_end_of_its_input() {
     let place = Place::new();
     let mut command = place.command(["-q", "hold", "--ttl", "10s", "x"]);
     command.stdin(Stdio::piped());
@@ -79,7 +79,7 @@ fn a_reader_that_is_gone_gets_no_lock_held_for_it() {
 
 /// Such as a terminal that Ctrl-S has stopped, or a log shipper that hangs.
 #[test]
-fn words_that_nobody_reads_stop_nothing() {
+fn unread_messages_do_not_stop_the_renewal() {
     for log in ["", "trace"] {
         let place = Place::new();
         let (_unread, full) = full_pipe();
@@ -94,7 +94,7 @@ fn words_that_nobody_reads_stop_nothing() {
 
 /// A script may read the line when it comes to it; until then its lock is held, and it can end it.
 #[test]
-fn a_line_that_nobody_reads_yet_stops_nothing() {
+fn unread_line_does_not_stop_the_renewal() {
     for is_read in [true, false] {
         let place = Place::new();
         let (mut reader, full) = full_pipe();

@@ -118,7 +118,7 @@ fn a_hold_ends_when_its_lease_does_and_not_after_a_parting_word_to_the_store() {
     assert!(SystemClock::new().now() < lease_end.plus(Duration::from_millis(300)));
 }
 
-/// Whoever asks next is not to wait for a lease of a minute that nobody holds.
+/// The next caller must not wait for a lease of a minute that has no holder.
 #[tokio::test(flavor = "multi_thread")]
 async fn a_grant_whose_reply_was_lost_is_taken_back_before_the_end() {
     let server = RedisServer::start().unwrap();

@@ -21,7 +21,7 @@ mod environment;
 mod errors;
 mod exit_codes;
 mod hold;
-mod looking;
+mod inspection;
 mod loss;
 mod nesting;
 mod overlap;

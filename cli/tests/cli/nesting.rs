@@ -1,6 +1,6 @@
 //! Locks within locks.
 
-use crate::support::{Place, Said};
+use crate::support::{CommandOutput, Place};
 
 const LEASEHOLD: &str = env!("CARGO_BIN_EXE_leasehold");
 
@@ -52,12 +52,12 @@ fn a_daemon_that_was_started_under_a_lock_may_take_it_when_that_is_over() {
     let said = place.say(["-q", "run", "x", "--", "sh", "-c", "echo $LEASEHOLD_STACK"]);
     let mut later = place.command(["run", "x", "--", "echo", "mine"]);
     later.env("LEASEHOLD_STACK", said.out.trim());
-    Said::of(&later.output().unwrap()).expect(0, "mine\n", "");
+    CommandOutput::of(&later.output().unwrap()).expect(0, "mine\n", "");
     // Also while somebody else holds it: that is no deadlock, it is a wait.
     let _holder = place.hold("x");
     let mut busy = place.command(["-qq", "run", "-n", "x", "--", "true"]);
     busy.env("LEASEHOLD_STACK", said.out.trim());
-    Said::of(&busy.output().unwrap()).expect(75, "", "");
+    CommandOutput::of(&busy.output().unwrap()).expect(75, "", "");
 }
 
 /// It ends by itself, and is no deadlock.
@@ -68,6 +68,6 @@ fn a_lock_that_is_released_and_still_kept_from_others_may_be_waited_for() {
     let said = place.say(kept);
     let mut later = place.command(["-q", "run", "-n", "x", "--", "true"]);
     later.env("LEASEHOLD_STACK", said.out.trim());
-    let later = Said::of(&later.output().unwrap());
+    let later = CommandOutput::of(&later.output().unwrap());
     assert!(later.code(75).err.contains("\"x\" is released, and others are kept out for "), "{later:?}");
 }

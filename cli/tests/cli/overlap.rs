@@ -42,8 +42,8 @@ fn on_sqlite() {
     });
 }
 
-/// Who is stopped in the middle of a write keeps everybody out of the file for as long as that lasts, and nothing would be
-/// shown of the lock.
+/// A process stopped in the middle of a write keeps all others out of the SQLite file until it goes on: that would test the file
+/// and not the lock.
 fn stop_between_writes(place: &Place, holder: &Running) {
     until("it is stopped between two writes", || {
         holder.signal(Signal::STOP);

@@ -7,7 +7,7 @@ use std::process::Command;
 use std::time::{Duration, Instant};
 
 #[test]
-fn the_lock_is_given_back_when_the_command_is_reaped_and_what_it_left_is_told() {
+fn lock_is_released_when_the_command_ends_and_its_survivors_are_listed() {
     let place = Place::new();
     let script = "sleep 1000 >&- 2>&- & echo pid $!";
     let mut run = place.start(["run", "x", "--", "sh", "-c", script]);
@@ -123,7 +123,7 @@ fn no_zombie_is_left_to_anybody() {
 
 /// As where the command has used up what the host has of memory or of descriptors.
 #[test]
-fn who_cannot_be_found_at_the_moment_is_not_taken_for_gone() {
+fn process_hidden_by_a_lack_of_resources_is_not_taken_for_gone() {
     for (is_watchdog, code) in [(false, 70), (true, 80)] {
         let place = Place::new();
         let script = "setsid sh -c 'echo stray $$; exec sleep 1000' & exec sleep 1000";
@@ -148,7 +148,7 @@ fn who_cannot_be_found_at_the_moment_is_not_taken_for_gone() {
     }
 }
 
-/// One that starts no command, as when every minute the lock is held by somebody else, leaves none either.
+/// A run that starts no command leaves no zombie either, such as a cron job that finds the lock held every minute.
 #[test]
 fn no_zombie_is_left_of_a_watchdog_that_had_nothing_to_do() {
     let place = Place::new();
@@ -173,7 +173,7 @@ fn no_zombie_is_left_of_a_watchdog_that_had_nothing_to_do() {
 
 /// As in a container that was made without a `/proc` of its own.
 #[test]
-fn who_cannot_see_descendants_says_so_and_promises_nothing_of_them() {
+fn run_without_a_view_of_descendants_warns_that_they_may_go_on() {
     let (place, server) = Place::with_redis();
     let mut command = Command::new("unshare");
     let words = ["run", "--ttl", "1500ms", "x", "--", "sh", "-c", "echo ready; exec sleep 1000"];

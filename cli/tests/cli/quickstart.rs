@@ -5,7 +5,7 @@ use std::io::Write;
 use std::process::Stdio;
 
 #[test]
-fn run_prints_what_the_command_prints_and_nothing_else() {
+fn run_adds_nothing_to_the_output_of_the_command() {
     let place = Place::new();
     place.say(["try", "demo"]).expect(0, "\"demo\" is free\n", "");
     let first = place.say(["run", "demo", "--", "echo", "hello"]);
@@ -16,7 +16,7 @@ fn run_prints_what_the_command_prints_and_nothing_else() {
         store.display()
     );
     assert_eq!(first.err, note);
-    // Said once where no terminal shows it: the store is there now.
+    // CommandOutput once where no terminal shows it: the store is there now.
     place.say(["run", "demo", "--", "echo", "hello"]).expect(0, "hello\n", "");
 }
 
@@ -65,7 +65,7 @@ fn of_two_shells_one_runs_and_the_other_says_who() {
 }
 
 #[test]
-fn what_comes_in_goes_to_the_command_byte_for_byte() {
+fn input_reaches_the_command_byte_for_byte() {
     let place = Place::new();
     let bytes: Vec<u8> = (0..=255).cycle().take(1 << 20).collect();
     let mut command = place.command(["run", "demo", "--", "cat"]);
@@ -95,7 +95,7 @@ fn output_ends_when_the_command_ends_it() {
     let script = "echo first; exec >&- 2>&-; read go < go";
     let mut running = place.start(["run", "demo", "--", "sh", "-c", script]);
     running.line("first");
-    // Nobody but the command held its standard output open: its reader is at the end while it runs on.
+    // Only the command held its standard output open: the reader is at the end while the command runs on.
     running.output_has_ended();
     assert!(place.is_held("demo"));
     std::fs::write(&fifo, "go\n").unwrap();

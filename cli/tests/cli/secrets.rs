@@ -1,6 +1,6 @@
 //! A password is in no output, and in nobody else's hands.
 
-use crate::support::{Place, Process, Said};
+use crate::support::{CommandOutput, Place, Process};
 use leasehold_conformance::servers::RedisServer;
 use std::time::{Duration, Instant};
 
@@ -48,7 +48,7 @@ fn no_output_has_the_password() {
         for words in verbs {
             let mut command = place.command(words);
             command.env("LEASEHOLD_LOG", "trace").stdin(std::process::Stdio::piped());
-            let said = Said::of(&command.output().unwrap());
+            let said = CommandOutput::of(&command.output().unwrap());
             assert!(!format!("{said:?}").contains(CANARY), "{words:?}: {said:?}");
         }
     }
@@ -65,7 +65,7 @@ fn the_command_does_not_get_it_unless_that_is_wanted() {
 }
 
 #[test]
-fn nor_does_anybody_who_looks_at_the_processes() {
+fn password_is_not_visible_in_the_process_list() {
     let server = RedisServer::start_with(&["--requirepass", CANARY]).unwrap();
     let place = Place::with_store(with_password(&server));
     let mut run = place.start(["run", "x", "--", "sh", "-c", "echo pid $$; exec sleep 1000"]);
@@ -94,11 +94,11 @@ fn the_variable_that_a_profile_names_is_a_secret_too() {
         command.env("REDIS_PW", CANARY);
         command
     };
-    let said = Said::of(&run().output().unwrap());
+    let said = CommandOutput::of(&run().output().unwrap());
     assert!(!said.code(0).out.contains("REDIS_PW"), "{}", said.out);
     // Also if the password is taken from elsewhere.
     place.file("password", CANARY);
-    let said = Said::of(&run().env("LEASEHOLD_PASSWORD_FILE", "password").output().unwrap());
+    let said = CommandOutput::of(&run().env("LEASEHOLD_PASSWORD_FILE", "password").output().unwrap());
     assert!(!said.code(0).out.contains("REDIS_PW"), "{}", said.out);
 }
 
@@ -141,7 +141,7 @@ fn arguments_of_the_command_are_not_told_to_others() {
     let words = ["run", "x", "--", "sh", "-c", &script];
     let mut run = place.start(words);
     run.line("ready");
-    // Whoever waits is in the store as well.
+    // A waiter has an entry in the store as well.
     let _waiter = place.start(words);
     let start = Instant::now();
     let kept = loop {

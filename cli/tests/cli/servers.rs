@@ -183,7 +183,7 @@ fn a_lock_taken_away_in_the_database_stops_the_command_before_the_next_one_start
 
 /// Where the store keeps no lease, the rest of the time is waited for by the holder.
 #[test]
-fn who_waits_to_give_it_back_is_ended_by_a_signal() {
+fn signal_ends_the_wait_before_the_release() {
     let store = zookeeper();
     let mut hold = store.place.start(["hold", "--hold-at-least", "1h", "x"]);
     hold.line("{");

@@ -25,7 +25,7 @@ fn a_signal_ends_the_wait_and_nothing_is_left_behind() {
     }
     holder.end_input();
     holder.wait().code(0);
-    // Nobody who was interrupted is granted it now.
+    // An interrupted waiter is not granted the lock now.
     place.say(["ls"]).expect(0, "", "");
     place.say(["run", "-n", "x", "--", "echo", "free"]).expect(0, "free\n", "");
 }

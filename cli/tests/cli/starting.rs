@@ -85,9 +85,8 @@ fn the_watchdog_killed_before_its_report_leaves_nothing_of_the_command() {
     assert!(!stubborn.place.is_held("x"));
 }
 
-/// Nobody confirms the lease meanwhile, either: the lock is free when it ends. Under a long one, for half of a reserve is what is
-/// left for the kill: a twenty-fourth of the lease, and on a machine that does much else a process may stand still for that of a
-/// short one.
+/// The lease is not confirmed meanwhile either: the lock is free when it ends. The lease is long, because half of a reserve is
+/// left for the kill, a twenty-fourth of the lease: on a busy machine a process may stand still for that part of a short lease.
 #[test]
 fn the_watchdog_stopped_before_its_report_does_not_keep_the_command_alive_beyond_the_lease() {
     let (place, redis) = Place::with_redis();

@@ -7,7 +7,7 @@ use std::process::Command;
 
 /// A script may have started others before it became `leasehold` by exec.
 #[test]
-fn whoever_kills_for_the_watchdog_spares_what_is_not_the_commands() {
+fn kill_without_the_watchdog_spares_processes_of_the_caller() {
     let place = Place::new();
     let mut command = Command::new("bash");
     place.settle(&mut command);
@@ -39,7 +39,7 @@ fn beside_an_orphan(place: &Place, command: &str) -> (Running, Process) {
 
 /// As a daemon that the script has started: its parent ends when it is ready.
 #[test]
-fn whoever_kills_for_the_watchdog_spares_what_others_have_left() {
+fn kill_without_the_watchdog_spares_orphans_of_the_caller() {
     let place = Place::new();
     let (mut run, stranger) = beside_an_orphan(&place, "sh -c 'echo pid $$; exec sleep 1000'");
     kill_the_watchdog(&mut run);
@@ -55,7 +55,7 @@ fn a_command_that_cannot_be_started_is_nobodys_end() {
     is_spared(&mut run, &stranger);
 }
 
-/// Of a command that says its number. `leasehold` kills that then.
+/// Kills the watchdog of a command that prints its pid; `leasehold` then kills the command.
 fn kill_the_watchdog(run: &mut Running) {
     let command = run.process_line("pid ");
     until("the watchdog is found", || command.parent().is_some());

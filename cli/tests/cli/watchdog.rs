@@ -1,4 +1,4 @@
-//! The headline: the command is really stopped. Whoever is killed, whoever is stopped.
+//! The main promise: the command is really stopped, whichever process is killed or suspended.
 
 use crate::support::{Place, Process, Running, Stubborn, TTL, gone, until};
 use leasehold::client::{Clock, SystemClock};
@@ -23,7 +23,7 @@ fn leasehold_killed_a_command_that_listens_is_gone_long_before_the_lease() {
     let command = watchdog.child().unwrap();
     run.signal(Signal::KILL);
     gone(&[child, command, watchdog]);
-    // Nobody could give the lock back; that is what the lease is for.
+    // No process was left to give the lock back; its lease ends it.
     assert!(place.is_held("x"));
 }
 
@@ -225,7 +225,7 @@ fn a_command_that_listens_has_the_whole_grace() {
 
 /// `timeout` makes a process group of its own, as every job of an interactive shell is one.
 #[test]
-fn what_has_left_the_group_is_stopped_too() {
+fn process_that_left_the_group_is_stopped_too() {
     let place = Place::new();
     let script = "timeout 1000 sh -c 'trap \"\" TERM; echo inner $$; while :; do sleep 1000; done' & setsid sh -c 'echo daemon $$; exec sleep 1000' & wait";
     let mut run = place.start(["run", "--ttl", "900ms", "x", "--", "bash", "-c", script]);

@@ -126,7 +126,8 @@ pub(super) enum Done {
 pub(super) struct Pairs {
     /// How many have ended within it.
     pub(super) ended: u64,
-    /// Of those that began within it, whenever they ended; with a pace, from when they were to begin, also if they have not.
+    /// Of pairs that began within it, whenever they ended. At a fixed rate a pair that is late, or never begins, counts from its
+    /// scheduled start.
     pub(super) latencies: Counts,
     /// Its two halves, by Leasehold only.
     pub(super) acquires: Counts,

@@ -1,13 +1,13 @@
 //! One store: its rows, in turns, so that what else the machine does falls on all of them alike. How each is measured
 //! stands in `rows.rs`.
 
-use super::crew::Worker;
 use super::job::{Done, Job, Moment, Window, nanos};
+use super::pass_error::{PassError, out_of_turn, unexpected};
 use super::plan::{Plan, Row};
 use super::report::LeftOut;
 use super::tally::Tally;
 use super::target::Target;
-use super::trouble::{Trouble, instead, out_of_turn};
+use super::worker_process::Worker;
 use crate::lab::progress::Progress;
 use crate::lab::yardstick::{ByHand, Counters, Yardstick};
 use crate::report::Failure;
@@ -43,7 +43,7 @@ pub(crate) struct Measured {
 impl Measurement<'_> {
     /// Measures all rows. What was used stays in `names` and `workers` also if it fails, or is dropped half-way.
     pub(super) async fn run(&mut self) -> Result<Measured, Failure> {
-        self.crew(1).await.map_err(Trouble::of_all)?;
+        self.start_workers(1).await.map_err(PassError::into_failure)?;
         let server = match &self.yardstick {
             Some(yardstick) => Some(yardstick.server().await?),
             None => None,
@@ -66,14 +66,14 @@ impl Measurement<'_> {
                 let half = half_of(&tallies, row);
                 match self.pass_with_room(&mut tallies[at], pass, half).await {
                     Ok(()) => at += 1,
-                    Err(Trouble::OfRow(why)) if tallies.len() > 1 => {
+                    Err(PassError::Row(why)) if tallies.len() > 1 => {
                         left_out.push(LeftOut { row: row.to_string(), why });
                         let gone = tallies.remove(at);
                         if gone.is_broken() {
                             broken.push(gone);
                         }
                     }
-                    Err(trouble) => return Err(trouble.of_all()),
+                    Err(error) => return Err(error.into_failure()),
                 }
             }
         }
@@ -87,15 +87,15 @@ impl Measurement<'_> {
         tally: &mut Tally,
         pass: usize,
         half: Option<f64>,
-    ) -> Result<(), Trouble> {
+    ) -> Result<(), PassError> {
         let before = tally.clone();
         match self.pass(tally, pass, half).await {
-            Err(Trouble::OfRow(why)) => {
+            Err(PassError::Row(why)) => {
                 tally.take_pass_back(before, why);
                 for worker in std::mem::take(&mut self.workers) {
                     worker.end().await;
                 }
-                self.crew(1).await?;
+                self.start_workers(1).await?;
                 self.pass(tally, pass, half).await
             }
             passed => passed,
@@ -117,7 +117,7 @@ impl Measurement<'_> {
     }
 
     /// At least so many workers, each of which has its connection.
-    pub(super) async fn crew(&mut self, count: usize) -> Result<(), Trouble> {
+    pub(super) async fn start_workers(&mut self, count: usize) -> Result<(), PassError> {
         while self.workers.len() < count {
             let at = self.workers.len();
             self.workers.push(Worker::start(self.target)?);
@@ -126,7 +126,7 @@ impl Measurement<'_> {
             let opened = self.ask(at, Job::Open { name, for_all: at == 0 }).await?;
             if !matches!(opened, Done::Opened) {
                 self.workers.remove(at).end().await;
-                return Err(instead(opened));
+                return Err(unexpected(opened));
             }
         }
         Ok(())

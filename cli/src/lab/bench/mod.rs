@@ -7,17 +7,17 @@
 //! | what is done for it | `worker.rs` and `pairs.rs`, in processes of its own |
 //! | who holds at once, fairness, passes | `stats.rs` |
 //! | the order of the passes | `measure.rs`, with `tally.rs` for what they show |
-//! | what costs a row only, and what the run | `trouble.rs` |
+//! | what costs a row only, and what the run | `pass_error.rs` |
 //! | the form of the result | `report.rs` |
 //!
 //! Rows at full speed are closed loops: they tell how long a pair takes when the store is as busy as its clients can make
 //! it, and how many there are a second. How long one takes at a given load is told by `half-load`, which begins pairs at
 //! fixed times: a store that stands still is charged with all that had to wait.
 
-mod crew;
 mod job;
 mod measure;
 mod pairs;
+mod pass_error;
 mod plan;
 mod report;
 mod rows;
@@ -25,9 +25,9 @@ mod show;
 mod stats;
 mod tally;
 mod target;
-mod trouble;
 mod usage;
 mod worker;
+mod worker_process;
 
 pub(crate) use measure::Measured;
 pub(crate) use plan::{Plan, Row};
@@ -41,9 +41,9 @@ pub(crate) use worker::work;
 use crate::args::Common;
 use crate::exit::{Code, as_interrupted};
 use crate::lab::args::{BenchArgs, Format};
-use crate::lab::given_stores::{check_rereadable, check_unnamed};
 use crate::lab::progress::Progress;
 use crate::lab::result_file::{can_be_written, write_result};
+use crate::lab::store_arguments::{check_rereadable, check_unnamed};
 use crate::lab::yardstick::yardstick;
 use crate::report::{Console, Failure, print_json, timestamp};
 use crate::run::signals::Signals;
@@ -81,7 +81,7 @@ pub(crate) async fn bench(args: &BenchArgs, common: &Common, console: Console) -
     warn_of_noise(&report, console);
     let broken = report.rows().any(report::RowReport::is_broken);
     match stopped {
-        // Whatever else has ended it: nothing is worse.
+        // A broken lock is the worst result, so it outranks a failure and a signal.
         stopped if broken => {
             if let Err(failure) = stopped {
                 console.fail(&failure);

@@ -12,14 +12,14 @@ use std::time::Duration;
 const WITHOUT_RAW: &str = "leave --raw out";
 
 /// A task's way to a name of its own.
-pub(super) struct Taker {
+pub(super) struct PairTask {
     pub(super) locks: LockClient,
     pub(super) raw: Option<Arc<dyn Yardstick>>,
     pub(super) way: Way,
     pub(super) name: LockName,
 }
 
-impl Taker {
+impl PairTask {
     /// Answers when it was acquired: between acquisition and release nothing is done.
     async fn pair(&self) -> Result<Moment> {
         self.timed().await.map_err(|error| match error.kind() {
@@ -42,36 +42,36 @@ impl Taker {
     }
 }
 
-/// Of a store that was asked for what it has not.
+/// The error for a raw measure that the store does not have.
 pub(super) fn unmeasured() -> Error {
     Error::new(ErrorKind::Unsupported, "this store has no raw measure").with_help(WITHOUT_RAW)
 }
 
 /// When a task is to begin its next pair: at once, or at fixed times whatever the store does.
-pub(super) struct Pace {
+pub(super) struct Schedule {
     next: Moment,
-    pace: Option<Duration>,
+    interval: Option<Duration>,
 }
 
-impl Pace {
-    /// Of one task of so many, which together begin so many pairs a second: each a little later than the one before.
+impl Schedule {
+    /// The schedule of one of several tasks that together begin `pairs_a_second`; their starts are spread evenly.
     pub(super) fn of(pairs_a_second: Option<f64>, task: usize, tasks: usize) -> Self {
-        let pace = pairs_a_second.map(|rate| Duration::from_secs_f64(tasks as f64 / rate));
-        let next = Moment::now().plus(pace.unwrap_or_default().mul_f64(task as f64 / tasks as f64));
-        Self { next, pace }
+        let interval = pairs_a_second.map(|rate| Duration::from_secs_f64(tasks as f64 / rate));
+        let next = Moment::now().plus(interval.unwrap_or_default().mul_f64(task as f64 / tasks as f64));
+        Self { next, interval }
     }
 
     /// What would begin later is not waited for: at a slow pace that may be minutes.
     fn is_due_before(&self, end: Moment) -> bool {
-        Moment::now() < end && (self.pace.is_none() || self.next < end)
+        Moment::now() < end && (self.interval.is_none() || self.next < end)
     }
 
     /// When those were to begin that the task has not come to.
     fn missed(&self, end: Moment) -> impl Iterator<Item = Moment> {
-        let (mut next, pace) = (self.next, self.pace);
+        let (mut next, interval) = (self.next, self.interval);
         std::iter::from_fn(move || {
             let due = next;
-            next = due.plus(pace?);
+            next = due.plus(interval?);
             (due < end).then_some(due)
         })
     }
@@ -80,9 +80,9 @@ impl Pace {
     /// since then: a store that stands still is charged with all that had to wait meanwhile, and not with one pair
     /// (coordinated omission). If it was idle, since now: that a timer is late is no fault of the store.
     async fn begin(&mut self) -> Moment {
-        let Some(pace) = self.pace else { return Moment::now() };
+        let Some(interval) = self.interval else { return Moment::now() };
         let due = self.next;
-        self.next = due.plus(pace);
+        self.next = due.plus(interval);
         if Moment::now() >= due {
             return due;
         }
@@ -128,10 +128,10 @@ impl Timings {
 /// One for all tasks: a histogram each would be half a gigabyte for a thousand of them, and the worker has one thread.
 pub(super) type Shared = Arc<Mutex<Timings>>;
 
-pub(super) async fn take_turns(taker: Taker, mut pace: Pace, window: Window, all: Shared) -> Result<()> {
-    while pace.is_due_before(window.until) {
-        let began = pace.begin().await;
-        let acquired = taker.pair().await?;
+pub(super) async fn run(task: PairTask, mut schedule: Schedule, window: Window, all: Shared) -> Result<()> {
+    while schedule.is_due_before(window.until) {
+        let began = schedule.begin().await;
+        let acquired = task.pair().await?;
         let ended = Moment::now();
         let mut all = all.lock().unwrap_or_else(PoisonError::into_inner);
         all.ended += u64::from(window.covers(ended));
@@ -141,7 +141,7 @@ pub(super) async fn take_turns(taker: Taker, mut pace: Pace, window: Window, all
         }
     }
     let (now, mut all) = (Moment::now(), all.lock().unwrap_or_else(PoisonError::into_inner));
-    for due in pace.missed(window.until).filter(|due| window.covers(*due)) {
+    for due in schedule.missed(window.until).filter(|due| window.covers(*due)) {
         let _ = all.pairs.record(now.nanos_since(due));
     }
     Ok(())
@@ -163,11 +163,11 @@ mod tests {
         for (pairs_a_second, at_least) in [(None, 1), (Some(200.0), 4)] {
             let (held, all) = (locks.acquire("x").await.unwrap(), Shared::default());
             let name = LockName::new("x").unwrap();
-            let taker = Taker { locks: locks.clone(), raw: None, way: Way::Leasehold, name };
+            let pair_task = PairTask { locks: locks.clone(), raw: None, way: Way::Leasehold, name };
             let from = Moment::now();
             let window = Window { from, until: from.plus(Duration::from_millis(30)) };
-            let pace = Pace::of(pairs_a_second, 0, 1);
-            let turns = tokio::spawn(take_turns(taker, pace, window, Arc::clone(&all)));
+            let schedule = Schedule::of(pairs_a_second, 0, 1);
+            let turns = tokio::spawn(run(pair_task, schedule, window, Arc::clone(&all)));
             tokio::time::sleep(stall).await;
             held.release().await.unwrap();
             turns.await.unwrap().unwrap();
@@ -181,7 +181,7 @@ mod tests {
     /// As after a window at full speed in which not one pair has ended: the pace is then that of minutes.
     #[tokio::test]
     async fn a_pair_that_is_due_after_the_window_is_not_waited_for() {
-        let taker = Taker {
+        let pair_task = PairTask {
             locks: LockClient::new(Arc::new(MemoryBackend::new())),
             raw: None,
             way: Way::Leasehold,
@@ -189,7 +189,7 @@ mod tests {
         };
         let from = Moment::now();
         let window = Window { from, until: from.plus(Duration::from_millis(10)) };
-        let turns = take_turns(taker, Pace::of(Some(1.0), 63, 64), window, Shared::default());
+        let turns = run(pair_task, Schedule::of(Some(1.0), 63, 64), window, Shared::default());
         timeout(Duration::from_secs(5), turns).await.expect("it ends with the window").unwrap();
     }
 }

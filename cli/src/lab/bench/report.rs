@@ -36,7 +36,7 @@ pub(super) struct Report {
 pub(super) struct Machine {
     pub(super) system: String,
     pub(super) cores: usize,
-    /// Of the last minute, before the run and after it.
+    /// The load average of the last minute, before the run and after it.
     pub(super) load_before: Option<f64>,
     pub(super) load_after: Option<f64>,
 }
@@ -64,7 +64,7 @@ pub(super) struct RowReport {
     pub(super) row: String,
     /// Pairs of acquire and release, or turns of a holder.
     pub(super) per_second: Option<Passes>,
-    /// Of a pair, or of a hand-over; of all passes together.
+    /// The latency of a pair or of a hand-over, over all passes together.
     pub(super) latency_us: Option<Latency>,
     /// The raw measure beside it, and how much of its rate is reached, pass by pass.
     pub(super) raw_per_second: Option<Passes>,
@@ -74,7 +74,7 @@ pub(super) struct RowReport {
     pub(super) raw_of_tokenless: Option<Passes>,
     /// Beside a hand-over: from the beginning of a release by hand until another was told of it.
     pub(super) raw_latency_us: Option<Latency>,
-    /// Of the server, for one pair or turn, as it counts them for all its clients.
+    /// What the server counts for one pair or turn, over all its clients.
     pub(super) server_commands: Option<f64>,
     pub(super) server_bytes: Option<f64>,
     /// Time on a processor of the client, for one pair or turn.
@@ -97,7 +97,7 @@ pub(crate) struct HeldReport {
     pub(crate) released_in_s: f64,
     pub(crate) lost: usize,
     pub(crate) bytes_each: Option<u64>,
-    /// Of one core, at this ttl.
+    /// The share of one core, at this ttl.
     pub(crate) client_cpu: f64,
     /// The same for a ttl of 30 s, where renewals are so much rarer.
     pub(crate) client_cpu_at_30s: f64,

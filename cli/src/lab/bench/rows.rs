@@ -2,11 +2,11 @@
 
 use super::job::{Counts, Done, Job, Moment, Way, Window};
 use super::measure::Measurement;
+use super::pass_error::{PassError, unexpected};
 use super::plan::Row;
 use super::report::HeldReport;
 use super::stats::Round;
 use super::tally::Tally;
-use super::trouble::{Trouble, instead};
 use crate::lab::yardstick::{ByHand, Counters};
 use crate::report::Failure;
 use std::time::Duration;
@@ -21,7 +21,7 @@ impl Measurement<'_> {
         tally: &mut Tally,
         pass: usize,
         half: Option<f64>,
-    ) -> Result<(), Trouble> {
+    ) -> Result<(), PassError> {
         match tally.row {
             Row::Pairs { tasks } => {
                 let mut ways = vec![Way::Leasehold];
@@ -38,7 +38,7 @@ impl Measurement<'_> {
                 Ok(())
             }
             Row::HalfLoad { .. } if half.is_none() => {
-                Err(Trouble::OfRow("the row that it is the half of was not measured".to_owned()))
+                Err(PassError::Row("the row that it is the half of was not measured".to_owned()))
             }
             Row::HalfLoad { tasks } => self.pairs(tally, Way::Leasehold, tasks, half).await,
             Row::HandOver { waiters, processes } => {
@@ -60,7 +60,7 @@ impl Measurement<'_> {
         way: Way,
         tasks: usize,
         pairs_a_second: Option<f64>,
-    ) -> Result<(), Trouble> {
+    ) -> Result<(), PassError> {
         let kind = match way {
             Way::Leasehold => "pairs",
             Way::Raw => "raw",
@@ -73,7 +73,7 @@ impl Measurement<'_> {
         for done in done {
             match done {
                 Done::Pairs(pairs) => tally.add_pairs(way, &pairs, counted, window),
-                other => return Err(instead(other)),
+                other => return Err(unexpected(other)),
             }
         }
         Ok(())
@@ -85,8 +85,8 @@ impl Measurement<'_> {
         pass: usize,
         contenders: usize,
         processes: usize,
-    ) -> Result<(), Trouble> {
-        self.crew(processes).await?;
+    ) -> Result<(), PassError> {
+        self.start_workers(processes).await?;
         let name = self.name(&format!("hand-over/{contenders}x{processes}/{pass}"))?;
         let window = self.window();
         let first = |process: usize| contenders * process / processes;
@@ -113,25 +113,25 @@ impl Measurement<'_> {
             Some(other) => {
                 // What the others have seen counts, whatever has failed.
                 tally.add_evidence(&round);
-                return Err(instead(other));
+                return Err(unexpected(other));
             }
         }
         Ok(())
     }
 
     /// As long as one window, with nothing beside it.
-    async fn notices(&mut self) -> Result<Counts, Trouble> {
+    async fn notices(&mut self) -> Result<Counts, PassError> {
         let (name, window) = (self.name("notice")?, self.window());
         match self.ask(0, Job::Notices { name, window }).await? {
             Done::Notices { times } => Ok(times),
-            other => Err(instead(other)),
+            other => Err(unexpected(other)),
         }
     }
 
     /// In a process of its own, whose memory nothing else has grown.
-    async fn held(&mut self, tally: &mut Tally, count: usize) -> Result<(), Trouble> {
+    async fn held(&mut self, tally: &mut Tally, count: usize) -> Result<(), PassError> {
         let at = self.workers.len();
-        self.crew(at + 1).await?;
+        self.start_workers(at + 1).await?;
         let names = self.names(&format!("held/{count}"), count)?;
         // A ttl that has each of them renewed twice meanwhile, and that a busy machine can keep.
         let time =
@@ -143,7 +143,7 @@ impl Measurement<'_> {
         self.workers.remove(at).end().await;
         match done {
             Done::Held(held) => tally.held = Some(HeldReport::of(&held, millis(ttl), time.as_secs_f64())),
-            other => return Err(instead(other)),
+            other => return Err(unexpected(other)),
         }
         Ok(())
     }

@@ -200,7 +200,7 @@ mod tests {
     }
 
     #[test]
-    fn what_lies_far_apart_is_noisy() {
+    fn passes_far_apart_are_noisy() {
         let row = |passes: [f64; 2], raw: [f64; 2]| RowReport {
             per_second: Some(Passes::of(passes.to_vec())),
             raw_per_second: Some(Passes::of(raw.to_vec())),

@@ -137,7 +137,7 @@ mod tests {
     }
 
     #[test]
-    fn two_holders_at_once_are_seen_whoever_reported_first() {
+    fn overlapping_holders_are_counted_in_any_order_of_reports() {
         let overlapping = round(vec![turn(1, 15, 30, 2), turn(0, 10, 20, 1)]);
         assert_eq!((overlapping.overlaps, overlapping.stale_tokens), (1, 0));
         let round = round(vec![turn(1, 21, 30, 2), turn(0, 10, 20, 1)]);
@@ -154,7 +154,7 @@ mod tests {
     }
 
     #[test]
-    fn a_lock_that_nobody_has_any_more_is_seen_if_it_never_was_free_for_so_long() {
+    fn longest_free_time_at_the_end_of_the_window_counts_as_hand_over() {
         let stalled = round(vec![turn(0, 10, 11, 1), turn(1, 13, 14, 2)]);
         assert_eq!((stalled.hand_overs.len(), stalled.hand_overs.max()), (2, 16));
         let at_work = round(vec![turn(0, 10, 11, 1), turn(1, 28, 29, 2)]);
@@ -175,7 +175,7 @@ mod tests {
     }
 
     #[test]
-    fn fairness_is_one_for_equals_and_a_part_for_one_who_has_all() {
+    fn fairness_is_one_for_equal_shares_and_one_nth_for_a_single_winner() {
         let equal = [turn(0, 1, 2, 1), turn(1, 3, 4, 2)];
         assert!((fairness(&equal, 2) - 1.0).abs() < 1e-9);
         assert!((fairness(&equal[..1], 4) - 0.25).abs() < 1e-9);

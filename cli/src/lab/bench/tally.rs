@@ -15,7 +15,7 @@ pub(crate) struct Tally {
     pub(crate) rates: Vec<f64>,
     pub(crate) raw_rates: Vec<f64>,
     pub(crate) tokenless_rates: Vec<f64>,
-    /// Of a pair, or of a hand-over.
+    /// The latencies of pairs or of hand-overs.
     pub(crate) latencies: Histogram<u64>,
     /// Beside a hand-over: a release by hand until another was told of it.
     pub(crate) notices: Histogram<u64>,
@@ -37,7 +37,7 @@ pub(crate) struct Tally {
 /// What one pair or turn costs. What is not known is `None`.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Costs {
-    /// Of the server, as it counts them for all its clients.
+    /// What the server counts, over all its clients.
     pub(crate) server_commands: Option<f64>,
     pub(crate) server_bytes: Option<f64>,
     /// Time on a processor of the client.

@@ -2,7 +2,7 @@
 //! processor and its memory are those of the locks alone.
 
 use super::job::{Counts, Done, Held, Job, Moment, Turn, Way, Window, histogram, nanos};
-use super::pairs::{Pace, Shared, Taker, take_turns, unmeasured};
+use super::pairs::{self, PairTask, Schedule, Shared, unmeasured};
 use super::usage::{cpu_seconds, resident_bytes};
 use crate::args::Common;
 use crate::exit::Code;
@@ -130,9 +130,9 @@ impl Subject {
         let (mut running, all) = (JoinSet::new(), Shared::default());
         for task in 0..tasks {
             let name = LockName::new(format!("{names}/{task}"))?;
-            let taker = Taker { locks: self.locks.clone(), raw: self.raw.clone(), way, name };
-            let pace = Pace::of(pairs_a_second, task, tasks);
-            self.spawn(&mut running, take_turns(taker, pace, window, Arc::clone(&all)));
+            let pair_task = PairTask { locks: self.locks.clone(), raw: self.raw.clone(), way, name };
+            let schedule = Schedule::of(pairs_a_second, task, tasks);
+            self.spawn(&mut running, pairs::run(pair_task, schedule, window, Arc::clone(&all)));
         }
         let cpu = cpu_within(window).await?;
         while let Some(task) = running.join_next().await {
@@ -142,7 +142,7 @@ impl Subject {
         Ok(Done::Pairs(all.to_pairs(cpu)))
     }
 
-    /// Whoever has just released stands in line again at once.
+    /// Each contender queues for the lock again right after its release.
     async fn hand_over(
         &self,
         name: &LockName,
@@ -324,7 +324,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn two_who_hold_at_once_are_seen_in_one_process_too() {
+    async fn overlapping_holders_in_one_process_are_counted() {
         let client = || LockClient::new(Arc::new(MemoryBackend::new()));
         assert!(round([client(), client()]).await.overlaps > 0, "two stores exclude nobody from each other");
         let one = client();

@@ -1,7 +1,7 @@
 //! Every fault under every private store: one line for each, what is promised beside what was seen.
 
-use super::asked::{Asked, Heard};
 use super::heartbeat::Heartbeat;
+use super::interrupt::{Event, Interrupts};
 use super::reporter::Reporter;
 use crate::lab::args::ConformanceArgs;
 use crate::lab::cells::{AT_ONCE, PARTING, Pair, Playing};
@@ -29,7 +29,7 @@ pub(super) async fn play(
     args: &ConformanceArgs,
     seed: u64,
     signals: &mut Signals,
-    asked: &mut Asked,
+    interrupts: &mut Interrupts,
     reporter: &Reporter,
 ) -> Vec<Cell> {
     let subjects: Vec<Arc<dyn Subject>> = cells.iter().map(|(subject, _)| Arc::clone(subject)).collect();
@@ -43,16 +43,16 @@ pub(super) async fn play(
                 () = until(parting) => None,
             }
         };
-        match asked.next(signals, heartbeat.beside(next)).await {
-            Heard::Came(Some(cell)) => {
+        match interrupts.next(signals, heartbeat.beside(next)).await {
+            Event::Done(Some(cell)) => {
                 reporter.cell(&cell);
                 played.push(cell);
             }
-            Heard::End => {
+            Event::Stop => {
                 parting = Some(Instant::now() + PARTING);
                 playing.stop();
             }
-            Heard::Came(None) | Heard::Again => break,
+            Event::Done(None) | Event::Abort => break,
         }
     }
     played

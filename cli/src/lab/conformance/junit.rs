@@ -1,6 +1,6 @@
 //! `JUnit`'s XML, as CI servers read it: a suite for each subject, a case for each case.
 
-use super::Ended;
+use super::RunOutcome;
 use crate::lab::result_file::write_result;
 use crate::report::Failure;
 use leasehold_conformance::{CaseOutcome, CaseResult, Tally};
@@ -8,7 +8,7 @@ use std::fmt::{self, Display, Write};
 use std::path::Path;
 
 /// Writes the results, and that they are not all if the run was interrupted.
-pub(super) fn write(file: &Path, ended: &Ended) -> Result<(), Failure> {
+pub(super) fn write(file: &Path, ended: &RunOutcome) -> Result<(), Failure> {
     write_result(file, document(&ended.results, ended.signal.is_some()).as_bytes())
 }
 

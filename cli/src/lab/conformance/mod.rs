@@ -2,40 +2,40 @@
 //!
 //! | looking for | it is in |
 //! |---|---|
-//! | a run on threads of its own | `attend.rs` |
-//! | the signals that end it, and the second one | `asked.rs` |
-//! | a store of the user's as a subject of the suite | `given.rs` |
-//! | what the cases have left, and its end | `tidy.rs` |
+//! | a run on threads of its own | `run_suite.rs` |
+//! | the signals that end it, and the second one | `interrupt.rs` |
+//! | a store of the user's as a subject of the suite | `user_store.rs` |
+//! | what the cases have left, and its end | `cleanup.rs` |
 //! | lines, bars, JSON | `reporter/` |
 //! | the file for a CI server | `junit.rs` |
 //! | every fault under every store | `faults.rs` |
 //! | random faults, for as long as told | `soak.rs` |
 
-mod asked;
-mod attend;
+mod cleanup;
 mod faults;
-mod given;
 mod heartbeat;
+mod interrupt;
 mod junit;
 mod reporter;
+mod run_suite;
 mod soak;
-mod tidy;
+mod user_store;
 
-pub(crate) use given::{Given, root};
-pub(crate) use tidy::tidy;
+pub(crate) use cleanup::clean_up;
+pub(crate) use user_store::{UserStore, root};
 
 use crate::args::Common;
 use crate::exit::{Code, as_interrupted};
 use crate::lab::args::ConformanceArgs;
 use crate::lab::cells::Pair;
-use crate::lab::given_stores::{check_rereadable, check_unnamed};
 use crate::lab::result_file::can_be_written;
+use crate::lab::store_arguments::{check_rereadable, check_unnamed};
 use crate::report::{Console, Failure};
 use crate::run::signals::Signals;
-use asked::Asked;
-use attend::{Ended, attend};
+use interrupt::Interrupts;
 use leasehold::{Error, ErrorKind};
 use leasehold_conformance::{Run, Subject, serve_as_worker, stores, worker_order};
+use run_suite::{RunOutcome, run_suite};
 use rustix::process::Signal;
 use std::sync::Arc;
 
@@ -45,8 +45,8 @@ const IN_A_STORE_OF_THE_USERS: usize = 4;
 /// Serves as a process of the suite, if this is one.
 pub(crate) fn work() -> Option<std::process::ExitCode> {
     let (name, address) = worker_order()?;
-    let subjects = match Given::of_worker(&name, &address) {
-        Some(given) => vec![Arc::new(given) as Arc<dyn Subject>],
+    let subjects = match UserStore::of_worker(&name, &address) {
+        Some(user_store) => vec![Arc::new(user_store) as Arc<dyn Subject>],
         None => stores::all().into_iter().map(Arc::from).collect(),
     };
     serve_as_worker(&subjects)
@@ -77,7 +77,7 @@ pub(crate) async fn conformance(
     if args.faults {
         return run_faults(args, &mut signals, console).await;
     }
-    run_given(args, common, &mut signals, console).await
+    run_user_stores(args, common, &mut signals, console).await
 }
 
 /// Every case and every fault on private servers.
@@ -92,47 +92,47 @@ async fn run_faults(
     if args.list {
         return list(&run, &cells, args);
     }
-    let ended = attend(&run, &cells, args, signals, &mut Asked::default(), console).await;
+    let ended = run_suite(&run, &cells, args, signals, &mut Interrupts::default(), console).await;
     // Servers that wait for their next case end with them; and what a signal has ended may end by that signal.
     drop((run, cells));
     Ok(conclude(&ended?))
 }
 
 /// The cases that do no harm, in stores of the user's.
-async fn run_given(
+async fn run_user_stores(
     args: &ConformanceArgs,
     common: &Common,
     signals: &mut Signals,
     console: Console,
 ) -> Result<Code, Failure> {
     check_rereadable(common)?;
-    let given = Given::each(&args.stores, common);
-    let subjects = given.iter().map(Given::subject).collect();
+    let stores = UserStore::each(&args.stores, common);
+    let subjects = stores.iter().map(UserStore::subject).collect();
     let root = root();
     let run = build_run(args, subjects, &[])?.harmless_below(&root);
     if args.list {
         return list(&run, &[], args);
     }
     let mut threads = IN_A_STORE_OF_THE_USERS;
-    for store in &given {
+    for store in &stores {
         threads = threads.min(store.probe(&root, console).await?);
     }
     let run = Arc::new(run.with_threads(args.threads.map_or(threads, usize::from)));
-    let mut asked = Asked::default();
-    let attended = attend(&run, &[], args, signals, &mut asked, console).await;
-    let tidied = asked.unless_again(signals, tidy_all(&given, &root, &run, console)).await;
+    let mut interrupts = Interrupts::default();
+    let attended = run_suite(&run, &[], args, signals, &mut interrupts, console).await;
+    let cleaned = interrupts.unless_aborted(signals, clean_up_all(&stores, &root, &run, console)).await;
     let ended = attended?;
-    match tidied {
+    match cleaned {
         None => {
-            let ls = given.iter().map(|store| format!("leasehold ls{} {root}", store.options().of_store()));
+            let ls = stores.iter().map(|store| format!("leasehold ls{} {root}", store.options().of_store()));
             let ls = ls.collect::<Vec<_>>().join("; ");
             console.note(format_args!("nobody has looked what the cases left: {ls}"));
-            Ok(ended_by(asked.signal().unwrap_or(Signal::INT)))
+            Ok(ended_by(interrupts.signal().unwrap_or(Signal::INT)))
         }
         Some(Err(failure)) if ended.is_success() => Err(failure),
-        Some(tidied) => {
+        Some(cleaned) => {
             // What was found says more than what was left.
-            if let Err(failure) = tidied {
+            if let Err(failure) = cleaned {
                 console.fail(&failure);
             }
             Ok(conclude(&ended))
@@ -140,10 +140,10 @@ async fn run_given(
     }
 }
 
-async fn tidy_all(given: &[Given], root: &str, run: &Run, console: Console) -> Result<(), Failure> {
-    let mut tidied = Ok(());
-    for store in given {
-        tidied = tidied.and(tidy(store, root, &run.names(), console).await);
+async fn clean_up_all(stores: &[UserStore], root: &str, run: &Run, console: Console) -> Result<(), Failure> {
+    let mut cleaned = Ok(());
+    for store in stores {
+        cleaned = cleaned.and(clean_up(store, root, &run.names(), console).await);
     }
     tidied
 }
@@ -180,7 +180,7 @@ fn list(run: &Run, cells: &[Pair], args: &ConformanceArgs) -> Result<Code, Failu
 }
 
 /// What a run means.
-fn conclude(ended: &Ended) -> Code {
+fn conclude(ended: &RunOutcome) -> Code {
     match ended.signal {
         Some(signal) => ended_by(signal),
         None if ended.is_success() => Code::SUCCESS,

@@ -1,4 +1,4 @@
-use super::asked::{Asked, Heard};
+use super::interrupt::{Event, Interrupts};
 use super::{ended_by, private, reporter};
 use crate::commands::unprinted;
 use crate::exit::Code;
@@ -26,29 +26,29 @@ pub(super) async fn soak(args: &ConformanceArgs, time: Duration) -> Result<Code,
             .map_err(unprinted)?;
     }
     let (mut rounds, playing) = begin(Arc::clone(&soak), time);
-    let (mut sum, mut asked, mut said) = (Sum::default(), Asked::default(), Ok(()));
+    let (mut sum, mut interrupts, mut said) = (Sum::default(), Interrupts::default(), Ok(()));
     loop {
-        match asked.next(&mut signals, rounds.recv()).await {
-            Heard::Came(Some(round)) => {
+        match interrupts.next(&mut signals, rounds.recv()).await {
+            Event::Done(Some(round)) => {
                 sum.add(&round);
                 said = said.and_then(|()| reporter::round(&round, args.format));
                 if said.is_err() {
                     soak.interrupt().interrupt();
                 }
             }
-            Heard::End => soak.interrupt().interrupt(),
-            Heard::Came(None) | Heard::Again => break,
+            Event::Stop => soak.interrupt().interrupt(),
+            Event::Done(None) | Event::Abort => break,
         }
     }
     // The servers of the last round end with it; and what a signal has ended may end by that signal.
     drop(soak);
-    if !asked.was_again() && playing.join().is_err() {
+    if !interrupts.is_aborted() && playing.join().is_err() {
         return Err(Failure::internal("the soak ended", io::Error::other("it panicked")));
     }
     said.map_err(unprinted)?;
-    reporter::rounds(sum.accepted, sum.rejected, sum.void, args.format, asked.signal().is_some())
+    reporter::rounds(sum.accepted, sum.rejected, sum.void, args.format, interrupts.signal().is_some())
         .map_err(unprinted)?;
-    Ok(match asked.signal() {
+    Ok(match interrupts.signal() {
         Some(signal) => ended_by(signal),
         None if sum.rejected == 0 && sum.accepted > 0 => Code::SUCCESS,
         None => Code::FAILED,

@@ -36,7 +36,7 @@ fn a_report_that_is_read_and_written_is_the_same() {
 }
 
 #[test]
-fn what_is_no_report_is_refused_with_its_name() {
+fn file_without_a_report_is_refused_by_name() {
     let place = Place::new();
     let newer = place.file("newer.json", &json!({ "schema": 9 }).to_string());
     let other = place.file("other.json", "[1]");
@@ -50,7 +50,7 @@ fn what_is_no_report_is_refused_with_its_name() {
 }
 
 #[test]
-fn a_baseline_says_what_is_faster_slower_and_the_same() {
+fn baseline_marks_rows_as_faster_slower_or_the_same() {
     let place = Place::new();
     let mut before = fixture();
     let pairs = |store: usize, factor: f64, before: &mut Value| {
@@ -97,7 +97,7 @@ fn a_pipe_gets_eighty_columns_without_colours() {
 }
 
 #[test]
-fn markdown_has_tables_and_what_went_wrong() {
+fn markdown_has_tables_and_failures() {
     let said = shown(&["--format", "markdown"]);
     let out = &said.code(0).out;
     assert!(out.starts_with("# 7 lock stores, measured\n"));

@@ -1,7 +1,7 @@
 //! Comparisons that are made for real.
 
 use super::data::is_valid;
-use crate::support::{Place, Said, machine, until};
+use crate::support::{CommandOutput, Place, machine, until};
 use rustix::process::Signal;
 use serde_json::Value;
 
@@ -20,7 +20,7 @@ fn stores_of_the_users_are_compared_and_nothing_stays_in_them() {
     let words = ["compare", "memory:", &server.url(), "--quick", "--bench-time", "200ms", "--seed", "0x5eed"];
     let words = words.into_iter().chain(["--out", out.to_str().unwrap()]);
     // Longer than anything else that a test waits for: it is a suite.
-    let said = Said::of(&place.command(words).output().unwrap());
+    let said = CommandOutput::of(&place.command(words).output().unwrap());
     for file in ["report.md", "report.html"] {
         assert!(out.join(file).exists(), "{file}");
     }
@@ -72,7 +72,7 @@ fn a_private_store_is_started_and_faults_are_made_in_it() {
 
 /// Its user may not delete, and need not: what the bench leaves ends with the server.
 #[test]
-fn a_private_store_is_measured_without_a_word_of_what_is_left_in_it() {
+fn private_store_is_measured_without_a_warning_about_leftovers() {
     let _alone = machine();
     let place = Place::new();
     let out = place.path().join("out");

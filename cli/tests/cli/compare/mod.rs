@@ -5,7 +5,7 @@ mod live;
 mod page;
 mod screens;
 
-use crate::support::{Place, Said};
+use crate::support::{CommandOutput, Place};
 use serde_json::Value;
 use std::path::PathBuf;
 
@@ -18,7 +18,7 @@ fn fixture() -> Value {
 }
 
 /// The fixture as `leasehold report` shows it.
-fn shown(words: &[&str]) -> Said {
+fn shown(words: &[&str]) -> CommandOutput {
     Place::new().say([&["report", FIXTURE][..], words].concat())
 }
 

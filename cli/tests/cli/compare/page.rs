@@ -80,7 +80,7 @@ fn every_figure_of_the_page_is_that_of_the_data() {
 }
 
 #[test]
-fn every_field_of_the_matrix_says_what_was_seen_or_promised() {
+fn every_matrix_field_shows_an_outcome_or_a_promise() {
     let (data, (_, page)) = (fixture(), page(&Place::new()));
     let matrix = rows(&page, "faults-table");
     let fields = |fault: &str| {
@@ -170,7 +170,7 @@ fn contrast(one: &[f64; 3], other: &[f64; 3]) -> f64 {
 }
 
 #[test]
-fn the_answers_are_what_the_data_say() {
+fn answers_follow_from_the_data() {
     let (_, page) = page(&Place::new());
     let answers = between(&page, "<dl class=\"answers\">", "</dl>")[0];
     let of = |want: &str| {

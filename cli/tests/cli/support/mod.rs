@@ -20,7 +20,7 @@ use std::process::{Command, Output, Stdio};
 use std::sync::{Mutex, MutexGuard, PoisonError};
 use tempfile::TempDir;
 
-/// The machine, for who loads all of it: two of them at once would run out of their time.
+/// Exclusive use of the machine, for a test that loads all of it: two of them at once would time out.
 pub(crate) fn machine() -> MutexGuard<'static, ()> {
     static MACHINE: Mutex<()> = Mutex::new(());
     MACHINE.lock().unwrap_or_else(PoisonError::into_inner)
@@ -43,7 +43,7 @@ pub(crate) struct Place {
 
 /// What a finished process has said.
 #[derive(Debug, PartialEq, Eq)]
-pub(crate) struct Said {
+pub(crate) struct CommandOutput {
     /// `None` if a signal ended it.
     pub(crate) code: Option<i32>,
     pub(crate) out: String,
@@ -51,19 +51,19 @@ pub(crate) struct Said {
 }
 
 impl Place {
-    /// One with the default store: nothing is configured.
+    /// A place with the default store: nothing is configured.
     pub(crate) fn new() -> Self {
         let place = Self { directory: tempfile::tempdir().unwrap(), url: None };
         std::fs::create_dir(place.path().join("state")).unwrap();
         place
     }
 
-    /// One whose `LEASEHOLD_URL` is this.
+    /// A place whose `LEASEHOLD_URL` is this.
     pub(crate) fn with_store(url: impl Into<String>) -> Self {
         Self { directory: tempfile::tempdir().unwrap(), url: Some(url.into()) }
     }
 
-    /// One with a Redis of its own.
+    /// A place with a Redis of its own.
     pub(crate) fn with_redis() -> (Self, RedisServer) {
         let server = RedisServer::start().unwrap();
         (Self::with_store(server.url()), server)
@@ -109,12 +109,12 @@ impl Place {
     }
 
     /// Runs it to its end.
-    pub(crate) fn say<S: AsRef<std::ffi::OsStr>>(&self, words: impl IntoIterator<Item = S>) -> Said {
+    pub(crate) fn say<S: AsRef<std::ffi::OsStr>>(&self, words: impl IntoIterator<Item = S>) -> CommandOutput {
         Running::start(self.command(words)).wait()
     }
 
     /// Runs a script by bash, to whom `leasehold` is `$0`.
-    pub(crate) fn shell(&self, script: &str) -> Said {
+    pub(crate) fn shell(&self, script: &str) -> CommandOutput {
         let mut shell = Command::new("bash");
         shell.args(["-c", script, env!("CARGO_BIN_EXE_leasehold")]);
         self.settle(&mut shell);
@@ -156,7 +156,7 @@ impl Place {
     }
 }
 
-impl Said {
+impl CommandOutput {
     pub(crate) fn of(output: &Output) -> Self {
         Self {
             code: output.status.code(),

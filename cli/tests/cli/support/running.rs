@@ -1,4 +1,4 @@
-use super::{Process, Said, until};
+use super::{CommandOutput, Process, until};
 use rustix::process::Signal;
 use std::io::{BufRead, BufReader, Read, Write};
 use std::process::{Child, Command, Stdio};
@@ -104,7 +104,7 @@ impl Running {
 
     /// Waits for its end.
     #[track_caller]
-    pub(crate) fn wait(mut self) -> Said {
+    pub(crate) fn wait(mut self) -> CommandOutput {
         let mut status = None;
         until("it ends", || {
             status = self.child.try_wait().unwrap();
@@ -114,7 +114,7 @@ impl Running {
         let code = status.unwrap().code();
         until("its output ends", || Arc::strong_count(&self.out) == 1 && Arc::strong_count(&self.err) == 1);
         let text = |text: &Arc<Mutex<String>>| text.lock().unwrap().clone();
-        Said { code, out: text(&self.out), err: text(&self.err) }
+        CommandOutput { code, out: text(&self.out), err: text(&self.err) }
     }
 }
 

@@ -2,7 +2,7 @@ use super::{Place, Process, Running};
 use leasehold::client::{Clock, Moment, SystemClock};
 use std::time::Duration;
 
-/// Of the lease of a [`Stubborn`].
+/// The length of the lease of a [`Stubborn`].
 pub(crate) const TTL: Duration = Duration::from_millis(1500);
 
 /// A command with a child, both of whom ignore TERM, under a lease of [`TTL`].

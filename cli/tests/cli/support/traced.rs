@@ -48,7 +48,7 @@ impl Traced {
             ptrace::cont(self.process, signal).unwrap();
             match self.wait() {
                 WaitStatus::Stopped(_, received) => signal = Some(received),
-                // Somebody has, when it had executed something.
+                // It was killed from outside: it did not end by itself.
                 WaitStatus::Signaled(_, Signal::SIGKILL, _) => return false,
                 // It aborts if nobody is there to be told why it gives up.
                 WaitStatus::Exited(..) | WaitStatus::Signaled(..) => return true,

@@ -1,6 +1,6 @@
 //! At a terminal: Ctrl-C, Ctrl-Z, `fg`, `bg`, pagers.
 
-mod asking;
+mod prompts;
 mod put_right;
 
 use crate::support::{Place, Process, Shell, gone, until};
@@ -97,7 +97,7 @@ fn ctrl_c_is_the_commands_to_take() {
 }
 
 #[test]
-fn ctrl_c_reaches_a_script_that_called_as_if_nobody_stood_between() {
+fn ctrl_c_ends_the_calling_script_too() {
     let place = Place::new();
     place.file("script", "$LH -q run x -- sh -c 'echo up; exec sleep 1000'\necho went on\n");
     let mut shell = Shell::start(&place);
@@ -107,7 +107,7 @@ fn ctrl_c_reaches_a_script_that_called_as_if_nobody_stood_between() {
     assert!(!shell.prompted().contains("went on"));
 }
 
-/// Whom the kernel does not let a signal end by default.
+/// The kernel does not end the first process of a pid namespace by the default action of a signal.
 #[test]
 fn ctrl_c_ends_the_first_process_of_a_container_too() {
     let place = Place::new();
@@ -169,14 +169,14 @@ fn a_suspended_job_loses_its_command_with_its_lease_and_says_so_when_it_is_conti
     shell.presses(CTRL_Z);
     shell.sees("Stopped");
     shell.prompted();
-    // Nobody continues it, and it never runs again.
+    // It is not continued, and never runs again.
     gone(&[command]);
     let said = shell.runs("fg");
     assert!(said.contains("error[E_LOST]: lock \"x\" was lost"), "{said}");
     assert_eq!(shell.runs("echo rc=$?"), "rc=80\n");
 }
 
-/// Nobody stops it, so that nothing but the shell ends its pause.
+/// A loss does not stop it, so only the shell ends its pause.
 #[test]
 fn a_suspended_job_that_no_loss_stops_goes_on_when_it_is_continued() {
     let place = Place::new();

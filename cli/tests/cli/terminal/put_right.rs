@@ -61,7 +61,7 @@ fn one_that_was_killed_leaves_the_terminal_as_it_found_it() {
     shell.runs("$LH -q run x -- sh -c 'stty -echo; kill -KILL $$'");
     let echo = shell.runs("stty -a | grep -o '[ -]echo '");
     assert!(echo.contains(" echo ") && !echo.contains("-echo "), "{echo:?}");
-    // One that ends by itself may mean it.
+    // A command that exits by itself may have changed the modes on purpose.
     shell.runs("$LH -q run x -- stty -echo");
     shell.presses("stty -a | grep -o '[ -]echo '\n");
     shell.sees("-echo ");
@@ -82,7 +82,7 @@ fn a_terminal_is_put_right_also_without_the_watchdog() {
 
 /// Its process has had the terminal before it was to become the command. A script goes on to read from it.
 #[test]
-fn a_command_that_cannot_be_started_leaves_the_terminal_to_whoever_had_it() {
+fn command_that_cannot_be_started_leaves_the_terminal_to_its_caller() {
     let place = Place::new();
     let file = place.file("bad", "#!/there/is/no/such/interpreter\n");
     std::fs::set_permissions(&file, std::fs::Permissions::from_mode(0o755)).unwrap();

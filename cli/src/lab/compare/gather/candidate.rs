@@ -1,12 +1,12 @@
 //! The stores that are compared.
 
-use super::Stopped;
+use super::GatherError;
 use crate::args::Common;
 use crate::lab::args::CompareArgs;
 use crate::lab::bench::Target;
 use crate::lab::compare::model::{Declared, StoreReport};
-use crate::lab::conformance::{Given, root, tidy};
-use crate::lab::given_stores::{check_rereadable, check_unnamed};
+use crate::lab::conformance::{UserStore, clean_up, root};
+use crate::lab::store_arguments::{check_rereadable, check_unnamed};
 use crate::report::{Console, Failure, in_one_line};
 use crate::run::signals::Signals;
 use crate::store::{load, open_backend, sources};
@@ -24,13 +24,13 @@ const PATIENCE: Duration = Duration::from_secs(60);
 pub(super) struct Candidate {
     pub(super) subject: Arc<dyn Subject>,
     /// The store, if it is one of the user's.
-    pub(super) given: Option<Given>,
+    pub(super) user_store: Option<UserStore>,
     pub(super) report: StoreReport,
     /// What the names of the locks begin with that are taken in it before the bench.
     pub(super) root: String,
 }
 
-/// Those that the command line names, or the configured one. What is wrong with one of them is said before any is tried.
+/// The stores on the command line, or the configured one. All configurations are checked before any store is tried.
 pub(super) async fn all(
     args: &CompareArgs,
     common: &Common,
@@ -44,16 +44,16 @@ pub(super) async fn all(
         check_unnamed(common, "other URLs")?;
     }
     check_rereadable(common)?;
-    let given = Given::each(&args.stores, common);
-    for given in &given {
-        open_backend(&load(&sources(&given.options()), console)?).await?;
+    let user_stores = UserStore::each(&args.stores, common);
+    for user_store in &user_stores {
+        open_backend(&load(&sources(&user_store.options()), console)?).await?;
     }
-    Ok(given.into_iter().map(named).collect())
+    Ok(user_stores.into_iter().map(named).collect())
 }
 
 /// Memory is no store of the user's: a private one stands in its place, and there is nothing to tidy up.
-fn named(given: Given) -> Candidate {
-    Candidate::new(given.subject(), (!given.is_memory()).then_some(given))
+fn named(user_store: UserStore) -> Candidate {
+    Candidate::new(user_store.subject(), (!user_store.is_memory()).then_some(user_store))
 }
 
 fn private(wanted: &[String]) -> Result<Vec<Candidate>, Failure> {
@@ -73,15 +73,15 @@ fn private(wanted: &[String]) -> Result<Vec<Candidate>, Failure> {
 }
 
 impl Candidate {
-    fn new(subject: Arc<dyn Subject>, given: Option<Given>) -> Self {
+    fn new(subject: Arc<dyn Subject>, user_store: Option<UserStore>) -> Self {
         let report = StoreReport::named(subject.name());
-        Self { subject, given, report, root: root() }
+        Self { subject, user_store, report, root: root() }
     }
 
     /// Sees whether it is there, and what it declares. If not, the report says why, and nothing else is tried.
-    pub(super) async fn meet(&mut self, signals: &mut Signals, console: Console) -> Result<(), Stopped> {
+    pub(super) async fn meet(&mut self, signals: &mut Signals, console: Console) -> Result<(), GatherError> {
         let met = signals.unless_ended(tokio::time::timeout(PATIENCE, self.first_lock())).await;
-        match met.map_err(Stopped::Ended)? {
+        match met.map_err(GatherError::Interrupted)? {
             Ok(Ok(declared)) => self.report.declared = Some(declared),
             Ok(Err(why)) => self.is_missing(why, console),
             Err(_) => self.is_missing(format!("it did not answer within {PATIENCE:?}"), console),
@@ -98,17 +98,17 @@ impl Candidate {
 
     /// The way to it for the processes of the bench.
     pub(super) async fn target(&self, store: &dyn Store, console: Console) -> Result<Target, Failure> {
-        match &self.given {
-            Some(given) => Target::configured(&given.options(), console).await,
+        match &self.user_store {
+            Some(user_store) => Target::configured(&user_store.options(), console).await,
             None => Target::private(&store.address(), console).await,
         }
     }
 
     /// Ends what the suite has left in a store of the user's, under these names and that of the first lock.
-    pub(super) async fn tidy(&self, names: &[LockName], console: Console) {
-        let Some(given) = self.given.as_ref().filter(|_| self.is_there()) else { return };
+    pub(super) async fn clean_up(&self, names: &[LockName], console: Console) {
+        let Some(user_store) = self.user_store.as_ref().filter(|_| self.is_there()) else { return };
         let names: Vec<LockName> = names.iter().cloned().chain(self.first_name()).collect();
-        if let Err(failure) = tidy(given, &self.root, &names, console).await {
+        if let Err(failure) = clean_up(user_store, &self.root, &names, console).await {
             let name = &self.report.name;
             console.warn(format_args!("not tidied up: {name}: {}", failure.message()), None);
         }

@@ -1,7 +1,7 @@
 //! Every fault under every private store.
 
 use super::candidate::Candidate;
-use super::{Stopped, in_a_line};
+use super::{GatherError, in_a_line};
 use crate::lab::cells::{AT_ONCE, PARTING, Playing};
 use crate::lab::progress::Progress;
 use crate::report::Console;
@@ -16,10 +16,10 @@ pub(super) async fn run(
     seed: u64,
     signals: &mut Signals,
     console: Console,
-) -> Result<(), Stopped> {
+) -> Result<(), GatherError> {
     let subjects: Vec<Arc<dyn Subject>> = candidates
         .iter()
-        .filter(|candidate| candidate.given.is_none() && candidate.is_there())
+        .filter(|candidate| candidate.user_store.is_none() && candidate.is_there())
         .map(|candidate| Arc::clone(&candidate.subject))
         .collect();
     let matrix = Matrix::new(&subjects, seed);
@@ -30,13 +30,13 @@ pub(super) async fn run(
     if outcome.is_err() {
         playing.stop();
         let ending = tokio::time::timeout(PARTING, collect(candidates, &mut playing, &progress));
-        // Whoever asks a second time does not want to wait.
+        // A second signal ends this wait early.
         let _ = signals.unless_ended(ending).await;
     }
     for candidate in candidates {
         candidate.report.cells.sort_by_key(|cell| cell.fault as usize);
     }
-    outcome.map_err(Stopped::Ended)
+    outcome.map_err(GatherError::Interrupted)
 }
 
 /// Until the last thread has ended.

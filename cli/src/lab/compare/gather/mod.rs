@@ -19,12 +19,12 @@ use rustix::process::Signal;
 use std::time::{Instant, SystemTime};
 
 /// A signal ended it early, or something failed.
-pub(super) enum Stopped {
-    Ended(Signal),
+pub(super) enum GatherError {
+    Interrupted(Signal),
     Failed(Failure),
 }
 
-impl From<Failure> for Stopped {
+impl From<Failure> for GatherError {
     fn from(failure: Failure) -> Self {
         Self::Failed(failure)
     }
@@ -47,8 +47,8 @@ pub(super) async fn gather(
     report.setup.load_after = load_average();
     match outcome {
         Ok(()) => Ok((report, None)),
-        Err(Stopped::Failed(failure)) => Err(failure),
-        Err(Stopped::Ended(signal)) => {
+        Err(GatherError::Failed(failure)) => Err(failure),
+        Err(GatherError::Interrupted(signal)) => {
             report.interrupted = true;
             Ok((report, Some(signal)))
         }
@@ -66,7 +66,7 @@ async fn try_all(
     candidates: &mut [Candidate],
     signals: &mut Signals,
     console: Console,
-) -> Result<(), Stopped> {
+) -> Result<(), GatherError> {
     let wants = |part| args.only.is_empty() || args.only.contains(&part);
     for candidate in candidates.iter_mut() {
         candidate.meet(signals, console).await?;
@@ -75,7 +75,7 @@ async fn try_all(
         suite::run(candidates, seed, args.quick, signals, console).await?;
     } else {
         for candidate in candidates.iter() {
-            candidate.tidy(&[], console).await;
+            candidate.clean_up(&[], console).await;
         }
     }
     if wants(ComparePart::Faults) && args.preset.is_some() {

@@ -1,6 +1,6 @@
 //! Latency, hand-over, throughput and costs: the bench, one store after the other.
 
-use super::Stopped;
+use super::GatherError;
 use super::candidate::Candidate;
 use crate::lab::args::CompareArgs;
 use crate::lab::bench::{Outcome, Plan, measure as bench};
@@ -10,13 +10,13 @@ use crate::run::signals::Signals;
 use leasehold::backend::OwnerId;
 use leasehold::semantics::Reach;
 
-/// Measures a store that is there. One that fails meanwhile has no figures, and its report says why.
+/// Measures a store that is there. If the store fails meanwhile, its report has the reason and no figures.
 pub(super) async fn measure(
     candidate: &mut Candidate,
     args: &CompareArgs,
     signals: &mut Signals,
     console: Console,
-) -> Result<(), Stopped> {
+) -> Result<(), GatherError> {
     let Some(declared) = candidate.report.declared.as_ref().filter(|_| candidate.is_there()) else {
         return Ok(());
     };
@@ -42,10 +42,10 @@ pub(super) async fn measure(
             candidate.report.server = measured.server;
             candidate.report.speed = Speed::of(&measured.tallies, measured.left_out);
         }
-        Ok(Outcome::Interrupted(signal)) => return Err(Stopped::Ended(signal)),
+        Ok(Outcome::Interrupted(signal)) => return Err(GatherError::Interrupted(signal)),
         Err(failure) => candidate.report.speed = not_measured(&plan, &failure.message()),
     }
-    if candidate.given.is_some() {
+    if candidate.user_store.is_some() {
         candidate.report.url = Some(target.store.config.url().to_string());
     }
     Ok(())

@@ -1,7 +1,7 @@
 //! The conformance suite, put to every store.
 
 use super::candidate::Candidate;
-use super::{Stopped, in_a_line};
+use super::{GatherError, in_a_line};
 use crate::lab::compare::model::{CaseOutcome, CaseResult};
 use crate::lab::progress::Progress;
 use crate::report::Console;
@@ -22,17 +22,17 @@ pub(super) async fn run(
     quick: bool,
     signals: &mut Signals,
     console: Console,
-) -> Result<(), Stopped> {
+) -> Result<(), GatherError> {
     let there = candidates.iter_mut().filter(|candidate| candidate.is_there());
     let (mut live, mut private): (Vec<&mut Candidate>, Vec<&mut Candidate>) =
-        there.partition(|candidate| candidate.given.is_some());
+        there.partition(|candidate| candidate.user_store.is_some());
     let mut outcome = Ok(());
     for candidate in &mut live {
         if outcome.is_ok() {
             let run = settled(Run::new(vec![subject(candidate)]), seed, quick);
             let run = Arc::new(run.harmless_below(&candidate.root));
             outcome = watch(&run, std::slice::from_mut(candidate), signals, console).await;
-            candidate.tidy(&run.names(), console).await;
+            candidate.clean_up(&run.names(), console).await;
         }
     }
     if outcome.is_ok() && !private.is_empty() {
@@ -63,14 +63,14 @@ async fn watch(
     candidates: &mut [&mut Candidate],
     signals: &mut Signals,
     console: Console,
-) -> Result<(), Stopped> {
+) -> Result<(), GatherError> {
     let progress = Progress::new(console, run.plan().len());
     let (done, mut results) = unbounded_channel();
     let running = Arc::clone(run);
     std::thread::spawn(move || {
         running.execute(&|event: CaseEvent<'_>| {
             if let CaseEvent::Finished(result) = event {
-                // Nobody listens any more only if nobody wants to know.
+                // The send fails only if the receiver was dropped: the result is not wanted then.
                 let _ = done.send(result.clone());
             }
         })
@@ -79,10 +79,10 @@ async fn watch(
     if outcome.is_err() {
         run.interrupt().interrupt();
         let ending = tokio::time::timeout(PARTING, collect(candidates, &mut results, &progress));
-        // Whoever asks a second time does not want to wait.
+        // A second signal ends this wait early.
         let _ = signals.unless_ended(ending).await;
     }
-    outcome.map_err(Stopped::Ended)
+    outcome.map_err(GatherError::Interrupted)
 }
 
 /// Until the last thread has ended.

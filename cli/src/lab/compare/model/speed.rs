@@ -51,7 +51,7 @@ pub(crate) struct Held {
     pub(crate) count: usize,
     /// In the client.
     pub(crate) bytes_each: Option<u64>,
-    /// Of one core of the client, for all of them, at a ttl of 30 s.
+    /// The share of one core that the client uses for all of them, at a ttl of 30 s.
     pub(crate) client_cpu: f64,
     pub(crate) lost: usize,
 }
@@ -60,7 +60,7 @@ pub(crate) struct Held {
 #[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub(crate) struct Costs {
-    /// Of the server, as it counts them for all its clients.
+    /// What the server counts, over all its clients.
     pub(crate) server_commands: Option<f64>,
     pub(crate) server_bytes: Option<f64>,
     /// Microseconds on a processor of the client.

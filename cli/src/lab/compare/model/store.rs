@@ -54,7 +54,7 @@ pub(crate) struct Promise {
 }
 
 impl StoreReport {
-    /// One of which nothing is known yet.
+    /// An empty report, for a store of which nothing is known yet.
     pub(crate) fn named(name: &str) -> Self {
         Self {
             name: name.to_owned(),

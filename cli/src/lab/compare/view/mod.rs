@@ -4,18 +4,18 @@
 mod changes;
 mod declared;
 mod evidence;
+mod format;
 mod matrix;
 mod recovery;
 mod speed;
 mod suite;
 mod table;
-mod words;
 
 pub(crate) use declared::{hold, reach, token};
 pub(crate) use evidence::{Evidence, anchor, cell_id};
+pub(crate) use format::{bytes, count, fault, list, outcome, seconds, slug, time};
 pub(crate) use matrix::glyph;
 pub(crate) use table::{Axis, Chart, Column, Curve, Datum, Panel, Section, Span, Table, Tone};
-pub(crate) use words::{bytes, count, fault, list, outcome, seconds, slug, time};
 
 use super::model::Report;
 use super::rules::{self, Answer, Card};

@@ -3,7 +3,7 @@
 mod bars;
 mod lines;
 
-use super::Ended;
+use super::RunOutcome;
 use crate::args::shell_word;
 use crate::lab::args::{ConformanceArgs, Lines};
 use crate::lab::cells::Pair;
@@ -93,7 +93,7 @@ impl Reporter {
     }
 
     /// The last lines. An error if anything could not be printed.
-    pub(super) fn end(&self, ended: &Ended) -> io::Result<()> {
+    pub(super) fn end(&self, ended: &RunOutcome) -> io::Result<()> {
         if let Some(bars) = &self.bars {
             bars.end();
         }

@@ -21,7 +21,7 @@ use rustix::process::{Pid, Signal, WaitId, WaitIdOptions, kill_process_group, wa
 
 /// The command and its descendants.
 #[derive(Clone, Debug)]
-pub(crate) struct Family {
+pub(crate) struct ProcessTree {
     /// The command, if it is known. The number of its process group too.
     command: Option<Pid>,
     /// Children of this process that it did not start itself: a script may have, before it became this process by exec. Their
@@ -29,15 +29,15 @@ pub(crate) struct Family {
     strangers: Vec<Pid>,
 }
 
-impl Family {
-    /// The family of this command, a descendant of this process in a process group of its own.
+impl ProcessTree {
+    /// The process tree of this command, a descendant of this process in a process group of its own.
     ///
     /// As long as the command is not reaped its number belongs to it, and a signal to that group reaches nobody else.
     pub(crate) fn of(command: Pid, strangers: Vec<Pid>) -> Self {
         Self { command: Some(command), strangers }
     }
 
-    /// The family of a command that may have been started, by a watchdog that has not told so. It is found among the
+    /// The process tree of a command that may have been started, by a watchdog that has not told so. It is found among the
     /// descendants of this process, where these are known.
     pub(crate) fn unnamed(strangers: Vec<Pid>) -> Self {
         Self { command: None, strangers }
@@ -46,7 +46,7 @@ impl Family {
     /// Signals the group and no one else: what a terminal would do.
     pub(crate) fn signal_group(&self, signal: Signal) {
         if let Some(group) = self.command {
-            // That nobody is there is no failure; that one may not be signalled is seen later, when it still lives.
+            // An empty group is no failure; a process that may not be signalled is noticed later, because it still lives.
             let _ = kill_process_group(group, signal);
         }
     }
@@ -64,21 +64,21 @@ impl Family {
         }
     }
 
-    /// Whether anybody of it lives; `None` if that cannot be told here. Zombies do not live.
+    /// Whether any process of it lives; `None` if that cannot be told here. Zombies do not live.
     pub(crate) fn lives(&self) -> Option<bool> {
-        system::anybody_lives(&self.strangers)
+        system::any_descendant_lives(&self.strangers)
             .or_else(|| Some(!system::descendants(&self.strangers)?.is_empty()))
-            // For want of memory or of descriptors nobody can be found at the moment, which is not to say that nobody is there.
+            // For lack of memory or of descriptors no process can be found at the moment; there may be some all the same.
             .or_else(|| system::tells_descent().then_some(true))
     }
 
-    /// Who still lives, for people.
+    /// The processes that still live, for messages.
     pub(crate) fn alive(&self) -> Vec<i32> {
         let all = system::descendants(&self.strangers).unwrap_or_default().into_iter();
         all.map(|process| process.pid.as_raw_pid()).collect()
     }
 
-    /// Who still lives in the command's group, for people.
+    /// The processes that still live in the command's group, for messages.
     pub(crate) fn alive_in_group(&self) -> Vec<i32> {
         if self.lives() == Some(false) {
             return Vec::new();

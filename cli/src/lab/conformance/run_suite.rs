@@ -1,7 +1,7 @@
 //! A run on threads of its own, and what comes of it.
 
-use super::asked::{Asked, Heard};
 use super::heartbeat::Heartbeat;
+use super::interrupt::{Event, Interrupts};
 use super::reporter::Reporter;
 use super::{faults, junit};
 use crate::commands::unprinted;
@@ -16,33 +16,33 @@ use std::sync::Arc;
 use tokio::sync::mpsc::unbounded_channel;
 
 /// What came of a run.
-pub(super) struct Ended {
+pub(super) struct RunOutcome {
     pub(super) results: Vec<CaseResult>,
     /// What ended it early.
     pub(super) signal: Option<Signal>,
 }
 
-impl Ended {
+impl RunOutcome {
     pub(super) fn is_success(&self) -> bool {
         self.signal.is_none() && Tally::of(&self.results).is_success()
     }
 }
 
 /// Runs the cases, then the cells, and publishes what came of them.
-pub(super) async fn attend(
+pub(super) async fn run_suite(
     run: &Arc<Run>,
     cells: &[Pair],
     args: &ConformanceArgs,
     signals: &mut Signals,
-    asked: &mut Asked,
+    interrupts: &mut Interrupts,
     console: Console,
-) -> Result<Ended, Failure> {
+) -> Result<RunOutcome, Failure> {
     let reporter = Arc::new(Reporter::new(run, cells, args, console));
-    let mut ended = attend_cases(run, signals, asked, &reporter).await?;
+    let mut ended = run_cases(run, signals, interrupts, &reporter).await?;
     if ended.signal.is_none() {
-        let played = faults::play(cells, args, run.seed(), signals, asked, &reporter).await;
+        let played = faults::play(cells, args, run.seed(), signals, interrupts, &reporter).await;
         ended.results.extend(played.iter().map(CaseResult::from));
-        ended.signal = asked.signal();
+        ended.signal = interrupts.signal();
     }
     let said = reporter.end(&ended);
     // Also where nobody reads what is said.
@@ -53,34 +53,34 @@ pub(super) async fn attend(
     Ok(ended)
 }
 
-async fn attend_cases(
+async fn run_cases(
     run: &Arc<Run>,
     signals: &mut Signals,
-    asked: &mut Asked,
+    interrupts: &mut Interrupts,
     reporter: &Arc<Reporter>,
-) -> Result<Ended, Failure> {
+) -> Result<RunOutcome, Failure> {
     let (done, mut over) = unbounded_channel();
     let (running, told) = (Arc::clone(run), Arc::clone(reporter));
     let threads = std::thread::spawn(move || {
         running.execute(&|event: CaseEvent<'_>| {
             told.observe(event);
             if let CaseEvent::Finished(result) = event {
-                // Nobody listens any more only if nobody wants to know.
+                // The send fails only if the receiver was dropped: the result is not wanted then.
                 let _ = done.send(result.clone());
             }
         });
     });
     let (mut results, mut heartbeat) = (Vec::new(), Heartbeat::of(reporter));
     loop {
-        match asked.next(signals, heartbeat.beside(over.recv())).await {
-            Heard::Came(Some(result)) => results.push(result),
-            Heard::End => run.interrupt().interrupt(),
-            Heard::Came(None) | Heard::Again => break,
+        match interrupts.next(signals, heartbeat.beside(over.recv())).await {
+            Event::Done(Some(result)) => results.push(result),
+            Event::Stop => run.interrupt().interrupt(),
+            Event::Done(None) | Event::Abort => break,
         }
     }
     // Its end of the channel goes with it, however it ends.
-    if !asked.was_again() && threads.join().is_err() {
+    if !interrupts.is_aborted() && threads.join().is_err() {
         return Err(Failure::internal("the run of the suite ended", io::Error::other("it panicked")));
     }
-    Ok(Ended { results, signal: asked.signal() })
+    Ok(RunOutcome { results, signal: interrupts.signal() })
 }

@@ -11,15 +11,15 @@ use std::sync::Arc;
 
 /// A store of the user's, as the suite sees it: a place to connect to, and nothing that could be done to it.
 #[derive(Clone, Debug)]
-pub(crate) struct Given {
+pub(crate) struct UserStore {
     name: String,
-    place: Place,
+    options: StoreOptions,
 }
 
 /// The options of the call that say which store it is. No secret: a URL given as a word has none, and everything else
 /// comes from where we have it.
 #[derive(Clone, Debug, Default, Serialize, Deserialize)]
-struct Place {
+struct StoreOptions {
     url: Option<String>,
     profile: Option<String>,
     config: Option<PathBuf>,
@@ -31,37 +31,37 @@ pub(crate) fn root() -> String {
     format!("leasehold-conformance-{}/", random.get(..12).unwrap_or_default())
 }
 
-/// The lock that [`Given::probe`] takes.
+/// The lock that [`UserStore::probe`] takes.
 pub(super) fn probed(root: &str) -> leasehold::Result<LockName> {
     LockName::new(format!("{root}probe"))
 }
 
-impl Given {
+impl UserStore {
     /// The stores that the call names, or the configured one.
     pub(crate) fn each(urls: &[String], common: &Common) -> Vec<Self> {
-        let place = |url: Option<&String>| Place {
+        let options = |url: Option<&String>| StoreOptions {
             url: url.or(common.url.as_ref()).cloned(),
             profile: common.profile.clone(),
             config: common.config.clone(),
         };
-        let places = match urls.is_empty() {
-            true => vec![place(None)],
-            false => urls.iter().map(|url| place(Some(url))).collect(),
+        let all_options = match urls.is_empty() {
+            true => vec![options(None)],
+            false => urls.iter().map(|url| options(Some(url))).collect(),
         };
-        let mut given: Vec<Self> = Vec::new();
-        for place in places {
-            let scheme = place.url.as_deref().and_then(|url| Some(url.split_once(':')?.0.to_owned()));
+        let mut user_stores: Vec<Self> = Vec::new();
+        for options in all_options {
+            let scheme = options.url.as_deref().and_then(|url| Some(url.split_once(':')?.0.to_owned()));
             let scheme = scheme.unwrap_or_else(|| "store".to_owned());
-            let same = given.iter().filter(|other| other.name.starts_with(&scheme)).count();
+            let same = user_stores.iter().filter(|other| other.name.starts_with(&scheme)).count();
             let name = if same == 0 { scheme } else { format!("{scheme}-{}", same + 1) };
-            given.push(Self { name, place });
+            user_stores.push(Self { name, options });
         }
-        given
+        user_stores
     }
 
     /// The store that a worker process is told of, if it is not one of the suite's own.
     pub(super) fn of_worker(name: &str, address: &str) -> Option<Self> {
-        Some(Self { name: name.to_owned(), place: serde_json::from_str(address).ok()? })
+        Some(Self { name: name.to_owned(), options: serde_json::from_str(address).ok()? })
     }
 
     /// It as the suite is to see it. Memory is nobody's but this process's: in its place stands a private one, which all
@@ -79,7 +79,7 @@ impl Given {
 
     /// The options that name it.
     pub(crate) fn options(&self) -> Common {
-        self.place.common()
+        self.options.common()
     }
 
     /// Opens it for this process.
@@ -100,7 +100,7 @@ impl Given {
     }
 }
 
-impl Place {
+impl StoreOptions {
     fn common(&self) -> Common {
         Common {
             url: self.url.clone(),
@@ -114,20 +114,20 @@ impl Place {
 }
 
 #[async_trait]
-impl Subject for Given {
+impl Subject for UserStore {
     fn name(&self) -> &str {
         &self.name
     }
 
     async fn start(&self) -> Result<Box<dyn Running>, Cannot> {
-        let address = serde_json::to_string(&self.place).map_err(Cannot::failed)?;
+        let address = serde_json::to_string(&self.options).map_err(Cannot::failed)?;
         Ok(Box::new(Address(address)))
     }
 
     async fn connect(&self, address: &str) -> leasehold::Result<Arc<dyn DistributedLock>> {
-        let place: Place = serde_json::from_str(address)
+        let options: StoreOptions = serde_json::from_str(address)
             .map_err(|error| Error::invalid("address", error, "use one that the suite has made"))?;
-        leasehold::connect_with(&sources(&place.common()).load()?).await
+        leasehold::connect_with(&sources(&options.common()).load()?).await
     }
 }
 

@@ -111,14 +111,14 @@ pub(crate) fn adopts_orphans(process: Pid) -> bool {
 ///
 /// Exact, although processes come and go: as all orphans come to us, whoever lives has an ancestor that lives and is our
 /// child.
-pub(super) fn anybody_lives(strangers: &[Pid]) -> Option<bool> {
+pub(super) fn any_descendant_lives(strangers: &[Pid]) -> Option<bool> {
     let mut all = children()?;
     loop {
         let mut ours = all.iter().filter(|child| !strangers.contains(child));
         if ours.any(|child| exit_of(*child).is_none()) {
             return Some(true);
         }
-        // One that died since the list was read may have left us its children.
+        // A child that died since the list was read may have left us its children.
         let again = children()?;
         if again == all {
             return Some(false);
@@ -165,7 +165,7 @@ impl Process {
         let (parent, group) = (parse_pid(fields.next()?), parse_pid(fields.next()?)?);
         let flags: u32 = fields.nth(3)?.parse().ok()?;
         let threads: u32 = fields.nth(10)?.parse().ok()?;
-        // One whose first thread has ended looks like a dead one, and works on in its others.
+        // A process whose first thread has ended looks dead, but its other threads work on.
         let dead = matches!(state, "X" | "x") || (state == "Z" && threads <= 1);
         let exiting = flags & PF_EXITING != 0;
         Some(Self { pid, parent, group, dead, exiting, started: fields.nth(1)?.parse().ok()? })
@@ -237,7 +237,7 @@ mod tests {
         assert!(found(shell_pid).is_some());
         let without_shell = descendants(&[shell_pid]).unwrap_or_default();
         assert!(without_shell.iter().all(|process| process.pid != grandchild));
-        assert_eq!(anybody_lives(&[]), Some(true));
+        assert_eq!(any_descendant_lives(&[]), Some(true));
         found(grandchild).unwrap().signal(Signal::KILL);
         assert!(shell.wait().unwrap().success());
         assert!(found(shell_pid).is_none());

@@ -83,7 +83,7 @@ impl Worker {
     }
 }
 
-/// Tells it to end, and waits for that. One that panicked still reads its input.
+/// Closes the input of the worker, which tells it to end, and waits for its exit.
 async fn status(child: &mut Child, input: Option<ChildStdin>) -> Option<ExitStatus> {
     drop(input);
     match tokio::time::timeout(PARTING, child.wait()).await {

@@ -1,7 +1,7 @@
 //! Looking at locks, and taking one away: `ls`, `try`, `inspect`, `release --force`, `init`.
 
 use crate::quickstart::host;
-use crate::support::{Place, Said};
+use crate::support::{CommandOutput, Place};
 use std::process::Stdio;
 
 #[test]
@@ -132,7 +132,7 @@ fn a_lock_is_taken_away_only_from_the_holder_that_was_meant() {
 }
 
 #[test]
-fn what_a_store_needs_can_be_made_or_printed() {
+fn init_creates_or_prints_the_schema() {
     let place = Place::with_store("sqlite:locks.db");
     let printed = place.say(["init", "--print"]);
     assert!(printed.code(0).out.contains("CREATE TABLE"), "{printed:?}");
@@ -187,7 +187,7 @@ fn a_reader_that_has_seen_enough_is_no_error() {
         let mut shell = std::process::Command::new("bash");
         place.settle(&mut shell);
         let script = format!(r#"exec 3> >(:); wait $!; "$0" -q {words} >&3; echo $? >&2"#);
-        let said = Said::of(
+        let said = CommandOutput::of(
             &shell
                 .args(["-c", &script, env!("CARGO_BIN_EXE_leasehold")])
                 .stdout(Stdio::null())
@@ -203,12 +203,12 @@ fn the_log_is_written_when_it_is_asked_for() {
     let place = Place::new();
     let mut command = place.command(["run", "x", "--", "true"]);
     command.env("LEASEHOLD_LOG", "trace");
-    let said = Said::of(&command.output().unwrap());
+    let said = CommandOutput::of(&command.output().unwrap());
     assert!(said.code(0).err.contains("leasehold.acquire"), "{}", said.err);
     assert!(!said.err.contains('\u{1b}'), "colours, and nobody looks: {}", said.err);
     let mut command = place.command(["run", "x", "--", "true"]);
     command.env("LEASEHOLD_LOG", "=,=");
-    let said = Said::of(&command.output().unwrap());
+    let said = CommandOutput::of(&command.output().unwrap());
     assert!(
         said.code(78).err.starts_with("error[E_MISCONFIGURED]: LEASEHOLD_LOG is not a filter\n"),
         "{}",

@@ -1,10 +1,10 @@
-//! What is shown to who sits there, and what is asked.
+//! What is shown and asked at a terminal.
 
 use super::CTRL_C;
 use crate::support::{Place, Shell};
 
 #[test]
-fn whoever_waits_at_a_terminal_is_told_for_whom() {
+fn waiter_at_a_terminal_is_shown_the_holder() {
     let place = Place::new();
     let _holder = place.hold("x");
     let mut shell = Shell::start(&place);

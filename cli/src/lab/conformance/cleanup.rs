@@ -1,4 +1,4 @@
-use super::given::{Given, probed};
+use super::user_store::{UserStore, probed};
 use crate::report::{Console, Failure};
 use leasehold::admin::LockAdmin;
 use leasehold::{DistributedLock, Error, ErrorKind, LockName};
@@ -10,16 +10,16 @@ const WITHIN: Duration = Duration::from_secs(20);
 
 /// Ends what the cases have left in the store, and looks whether nothing is left: locks of processes that were killed, and
 /// last tokens. Only below `root`, of which nobody else has a name.
-pub(crate) async fn tidy(
-    given: &Given,
+pub(crate) async fn clean_up(
+    user_store: &UserStore,
     root: &str,
     names: &[LockName],
     console: Console,
 ) -> Result<(), Failure> {
-    let store = given.open(console).await?;
+    let store = user_store.open(console).await?;
     match store.locks.admin() {
         Some(admin) => {
-            end_all(admin, root, &given.options().of_store()).await?;
+            end_all(admin, root, &user_store.options().of_store()).await?;
             admin.forget(names).await?;
             admin.forget(&[probed(root)?]).await?;
         }

@@ -1,4 +1,4 @@
-//! Where the kernel does not tell who descends from whom, the family is the process group, and who of it lives is not
+//! Where the kernel does not tell who descends from whom, the tree is the process group, and which of its processes live is not
 //! known: a group that was killed is taken for gone.
 
 use leasehold::client::Moment;
@@ -44,7 +44,7 @@ impl Process {
     pub(super) fn signal(self, _signal: Signal) {}
 }
 
-pub(super) fn anybody_lives(_strangers: &[Pid]) -> Option<bool> {
+pub(super) fn any_descendant_lives(_strangers: &[Pid]) -> Option<bool> {
     None
 }
 

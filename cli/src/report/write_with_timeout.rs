@@ -7,7 +7,7 @@ use std::os::fd::{AsFd, AsRawFd, BorrowedFd, OwnedFd};
 use std::time::{Duration, Instant};
 
 /// How long the one thread that renews the lock may stand still for a word.
-pub(super) const PATIENCE: Duration = Duration::from_millis(50);
+pub(super) const WRITE_TIMEOUT: Duration = Duration::from_millis(50);
 /// How long another's write to a terminal takes, about.
 const MEANWHILE: Duration = Duration::from_micros(100);
 /// What a pipe that says it is ready takes as a whole (`pipe(7)`).
@@ -18,25 +18,25 @@ const TAKEN_AT_ONCE: usize = 4096;
 /// # Errors
 ///
 /// If nobody reads, such as at a terminal that Ctrl-S has stopped, or it cannot be written.
-pub(crate) fn write_promptly(to: impl AsFd, bytes: &[u8]) -> io::Result<()> {
-    write_within(PATIENCE, to, bytes)
+pub(crate) fn write_with_timeout(to: impl AsFd, bytes: &[u8]) -> io::Result<()> {
+    write_within(WRITE_TIMEOUT, to, bytes)
 }
 
-/// The same with another patience for each piece.
-pub(super) fn write_within(patience: Duration, to: impl AsFd, bytes: &[u8]) -> io::Result<()> {
+/// The same with another timeout for each piece.
+pub(super) fn write_within(timeout: Duration, to: impl AsFd, bytes: &[u8]) -> io::Result<()> {
     let impatient = impatient(to.as_fd());
     let to = impatient.as_ref().map_or(to.as_fd(), AsFd::as_fd);
     let mut rest = bytes;
     let mut since = Instant::now();
     while !rest.is_empty() {
-        if !is_ready(to, patience) {
+        if !is_ready(to, timeout) {
             return Err(unread());
         }
         match rustix::io::write(to, &rest[..rest.len().min(TAKEN_AT_ONCE)]) {
             Ok(written) => (rest, since) = (&rest[written..], Instant::now()),
             Err(Errno::INTR) => {}
             // A terminal says so too while somebody else is in the middle of a write to it, ready as it is.
-            Err(Errno::AGAIN) if since.elapsed() < patience => std::thread::sleep(MEANWHILE),
+            Err(Errno::AGAIN) if since.elapsed() < timeout => std::thread::sleep(MEANWHILE),
             Err(Errno::AGAIN) => return Err(unread()),
             Err(error) => return Err(error.into()),
         }
@@ -59,12 +59,12 @@ fn impatient(to: BorrowedFd<'_>) -> Option<OwnedFd> {
 }
 
 /// True if something that is written there is taken without delay, or never will be because it is closed.
-fn is_ready(to: BorrowedFd<'_>, patience: Duration) -> bool {
+fn is_ready(to: BorrowedFd<'_>, timeout: Duration) -> bool {
     let mut asked = [PollFd::new(&to, PollFlags::OUT)];
-    let patience =
-        Timespec { tv_sec: patience.as_secs().cast_signed(), tv_nsec: patience.subsec_nanos().into() };
+    let timeout =
+        Timespec { tv_sec: timeout.as_secs().cast_signed(), tv_nsec: timeout.subsec_nanos().into() };
     loop {
-        match poll(&mut asked, Some(&patience)) {
+        match poll(&mut asked, Some(&timeout)) {
             // A signal came, which says nothing of the reader.
             Err(Errno::INTR) => {}
             answer => return answer != Ok(0),
@@ -85,7 +85,7 @@ mod tests {
     use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
     use std::sync::mpsc::channel;
 
-    /// Whoever writes without a pause may be in the middle of it often.
+    /// A long timeout: the other writer makes no pauses, so many writes have to be tried again.
     const A_SECOND: Duration = Duration::from_secs(1);
 
     /// Writes lines until one is refused.
@@ -95,7 +95,7 @@ mod tests {
         std::thread::spawn(move || {
             let line = format!("{:97}\n", "");
             let refused = loop {
-                if let Err(error) = write_promptly(&to, line.as_bytes()) {
+                if let Err(error) = write_with_timeout(&to, line.as_bytes()) {
                     break error;
                 }
             };
@@ -104,7 +104,7 @@ mod tests {
         refused.recv_timeout(Duration::from_secs(20)).expect("a write waits for a reader").0
     }
 
-    /// Who sees what is written, and where that is done.
+    /// A pseudoterminal: its master, which sees the output, and the terminal that is written to.
     fn terminal() -> (OwnedFd, OwnedFd) {
         let master = openpt(OpenptFlags::RDWR | OpenptFlags::NOCTTY | OpenptFlags::CLOEXEC).unwrap();
         grantpt(&master).unwrap();
@@ -124,7 +124,7 @@ mod tests {
 
     /// As a shell prints its prompt in the moment in which we say that we have started it.
     #[test]
-    fn what_is_said_while_somebody_else_writes_to_the_terminal_is_not_lost() {
+    fn line_written_during_other_writes_to_the_terminal_is_not_lost() {
         let (screen, terminal) = terminal();
         let mut screen = File::from(screen);
         std::thread::spawn(move || while matches!(screen.read(&mut [0; 4096]), Ok(1..)) {});
@@ -146,6 +146,6 @@ mod tests {
     fn a_reader_that_is_gone_is_told_from_one_that_does_not_read() {
         let (reader, writer) = io::pipe().unwrap();
         drop(reader);
-        assert_eq!(write_promptly(writer, b"x").unwrap_err().kind(), ErrorKind::BrokenPipe);
+        assert_eq!(write_with_timeout(writer, b"x").unwrap_err().kind(), ErrorKind::BrokenPipe);
     }
 }

@@ -3,8 +3,8 @@
 
 mod kinds;
 mod namespaces;
+mod running_clients;
 mod served;
-mod shifts;
 
 pub(crate) use kinds::occupy;
 pub use served::{is_worker, serve_as_worker, worker_order};

@@ -38,7 +38,7 @@ fn check_mode(
     // Readers give way to a writer that waits.
     let gives_way = mode.is_shared() && model.sharing != Sharing::Unsupported;
     let contenders = Contenders::new(all, model, gives_way);
-    let mut ghosts = Ghosts::new(all);
+    let mut unknown_outcomes = UnknownOutcomes::new(all);
     for refusal in refused {
         let by = refusal.answered_by();
         // The last hold that can have begun by then.
@@ -46,7 +46,7 @@ fn check_mode(
         let last = index.checked_sub(1).map(|last| &held[last]);
         let excused = last.is_some_and(|last| last.latest_end >= refusal.asked_at)
             || contenders.others_in(refusal)
-            || ghosts.fill(last.map_or(0, |last| last.writers), by);
+            || unknown_outcomes.fill(last.map_or(0, |last| last.writers), by);
         if !excused {
             report.broken(Rule::Refusal, || Violation {
                 rule: Rule::Refusal,
@@ -139,14 +139,14 @@ fn under_way(one: &Acquisition, model: &Model, gives_way: bool) -> Option<(u64, 
 
 /// Acquisitions of unknown outcome: each may have been granted, once. So each fills one gap between two known holds, and
 /// all that were refused in it.
-struct Ghosts {
+struct UnknownOutcomes {
     asked: Vec<u64>,
     used: usize,
     /// The gap that was filled last, by the number of holds before it.
     gap: Option<usize>,
 }
 
-impl Ghosts {
+impl UnknownOutcomes {
     fn new(all: &[&Acquisition]) -> Self {
         let unknown = all.iter().filter(|one| matches!(one.outcome, Outcome::Unknown));
         let mut asked: Vec<u64> = unknown.map(|one| one.asked_at).collect();

@@ -1,11 +1,11 @@
 //! Cells, many at once.
 
 use super::cell::{Cell, Figures, State};
+use super::fault_run::{Seen, play};
 use super::never;
-use super::scene::{Seen, play};
-use crate::case::{Share, Stop};
+use crate::case::{HostShare, Stop};
 use crate::faults::scaled;
-use crate::runner::{Interrupt, Machine, in_time, missing};
+use crate::runner::{HostCapacity, Interrupt, in_time, missing};
 use crate::subject::Subject;
 use leasehold_core::{Fault, Outcome, Semantics, Sharing};
 use std::collections::{HashMap, VecDeque};
@@ -66,7 +66,7 @@ pub struct Matrix {
     seed: u64,
     /// What each promises, by its name: to ask, a store must be started.
     semantics: Mutex<HashMap<String, Known>>,
-    machine: Machine,
+    capacity: HostCapacity,
     interrupt: Interrupt,
 }
 
@@ -80,7 +80,7 @@ impl Matrix {
             subjects: subjects.to_vec(),
             seed,
             semantics: Mutex::default(),
-            machine: Machine::new(),
+            capacity: HostCapacity::new(),
             interrupt: Interrupt::default(),
         }
     }
@@ -107,7 +107,7 @@ impl Matrix {
     }
 
     fn timed(&self, subject: &Arc<dyn Subject>, fault: Fault, reader: bool) -> Option<Cell> {
-        let part = self.machine.take(share(subject.name(), fault));
+        let permit = self.capacity.take(share(subject.name(), fault));
         if self.interrupt.is_asked_for() {
             return None;
         }
@@ -115,7 +115,7 @@ impl Matrix {
         let mut cell = self.played(subject, fault, reader)?;
         cell.reader = reader;
         cell.took_ms = u64::try_from(start.elapsed().as_millis()).unwrap_or(u64::MAX);
-        drop(part);
+        drop(permit);
         Some(cell)
     }
 
@@ -218,15 +218,15 @@ impl Matrix {
 
 /// Elections and fail-overs have time-outs of their own, which other cells would make them miss; and of servers that
 /// are three virtual machines, ten at once find no leader in time.
-fn share(subject: &str, fault: Fault) -> Share {
+fn share(subject: &str, fault: Fault) -> HostShare {
     let ensemble = subject.contains("ensemble");
     let elects =
         matches!(fault, Fault::FailOver | Fault::SplitBrain | Fault::MinorityDown | Fault::QuorumLost);
     match (ensemble, elects) {
-        (true, true) => Share::Half,
-        (true, false) => Share::Quarter,
-        (false, true) if subject.contains("sentinel") || subject.contains("cluster") => Share::Quarter,
-        (false, _) => Share::Usual,
+        (true, true) => HostShare::Half,
+        (true, false) => HostShare::Quarter,
+        (false, true) if subject.contains("sentinel") || subject.contains("cluster") => HostShare::Quarter,
+        (false, _) => HostShare::Usual,
     }
 }
 

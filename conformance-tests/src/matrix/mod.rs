@@ -24,9 +24,9 @@
 
 mod cell;
 mod cells;
+mod fault_run;
 mod figures;
 mod never;
-mod scene;
 mod verdict;
 
 pub use cell::{Cell, Figures, State, cell_name};

@@ -1,8 +1,8 @@
 //! From what was seen to what it is worth.
 
 use super::cell::{Figures, State};
+use super::fault_run::Seen;
 use super::figures::Grant;
-use super::scene::Seen;
 use crate::faults::{Lasting, scaled};
 use crate::history::{self, Acquisition};
 use leasehold_core::{Fault, Outcome};

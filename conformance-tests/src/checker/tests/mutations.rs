@@ -5,7 +5,7 @@ use super::mutations_of_kinds::{
     grant_a_slot_twice, grant_one_permit_more, read_after_a_newer_writer, refuse_a_reader,
     report_as_exclusive, write_after_a_newer_reader, write_beside_a_reader,
 };
-use super::random::{Kind, Shape, history};
+use super::random::{HistoryConfig, Kind, history};
 use super::script::MILLI;
 use super::{model, rules};
 use crate::checker::{Rule, check};
@@ -67,7 +67,7 @@ fn run(rounds: u64) {
             let names: Vec<_> = left.iter().map(|((name, ..), done)| (name, done)).collect();
             assert!(seed < rounds * 200 + 1000, "of {seed} histories, too few have a place for {names:?}");
             let mut rng = Rng::with_seed(seed);
-            let history = history(shape(kind, &mut rng), &mut rng);
+            let history = history(config(kind, &mut rng), &mut rng);
             let valid = check(&history, &model());
             assert!(valid.violations.is_empty(), "seed {seed}, a valid history: {valid}");
             for ((name, rule, _, mutate), done) in &mut left {
@@ -83,8 +83,8 @@ fn run(rounds: u64) {
     }
 }
 
-fn shape(kind: Kind, rng: &mut Rng) -> Shape {
-    Shape {
+fn config(kind: Kind, rng: &mut Rng) -> HistoryConfig {
+    HistoryConfig {
         clients: rng.u64(2..6),
         names: rng.u64(1..3),
         acquisitions: rng.u64(10..40),

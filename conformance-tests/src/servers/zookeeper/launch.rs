@@ -1,5 +1,5 @@
 use super::classes::archive;
-use super::words::{ask_zookeeper, role};
+use super::four_letter_words::{ask_zookeeper, role};
 use crate::servers::{Launch, StartError};
 use std::path::{Path, PathBuf};
 use std::process::Command;

@@ -2,12 +2,12 @@
 
 mod classes;
 mod ensemble;
+mod four_letter_words;
 mod launch;
-mod words;
 
 pub use ensemble::ZooKeeperEnsemble;
+pub use four_letter_words::{ZooKeeperRole, ask_zookeeper};
 pub use launch::zookeeper_server_missing;
-pub use words::{ZooKeeperRole, ask_zookeeper};
 
 use super::{ServerProcess, StartError, free_port};
 use crate::Counters;
@@ -124,7 +124,7 @@ impl ZooKeeperServer {
     ///
     /// If the server does not answer.
     pub fn counters(&self) -> std::io::Result<BTreeMap<String, u64>> {
-        Ok(words::counters(&self.ask("mntr")?))
+        Ok(four_letter_words::counters(&self.ask("mntr")?))
     }
 }
 

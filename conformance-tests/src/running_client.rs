@@ -28,7 +28,7 @@ pub(crate) enum Role {
 }
 
 /// A client at work.
-pub(crate) struct Shift {
+pub(crate) struct RunningClient {
     client: Arc<dyn DistributedLock>,
     leave: watch::Sender<bool>,
     role: Role,
@@ -52,7 +52,7 @@ const PAUSE: Duration = Duration::from_millis(20);
 /// How long one wait lasts. After it, the client asks anew.
 const WAIT: Duration = Duration::from_secs(2);
 
-impl Shift {
+impl RunningClient {
     pub(crate) fn begin(
         role: Role,
         workload: &Workload,

@@ -180,7 +180,7 @@ mod tests {
     }
 
     #[test]
-    fn whoever_reads_the_file_while_it_is_stepped_finds_a_whole_one() {
+    fn offset_file_opened_before_a_step_keeps_its_content() {
         let Some(clock) = clock() else { return };
         let mut opened = std::fs::File::open(clock.offset.path()).unwrap();
         clock.step_to(-60).unwrap();

@@ -306,7 +306,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_grant_that_is_over_before_anybody_looks_may_have_kept_others_out() {
+    fn acquisition_that_ends_in_a_loss_has_an_unknown_outcome() {
         let of = |kind| acquisition(&Error::new(kind, "over"));
         assert!(matches!(of(ErrorKind::Lost), Phase::Info(_)));
         assert!(matches!(of(ErrorKind::Indeterminate), Phase::Info(_)));

@@ -18,7 +18,7 @@ impl Seen {
             return Outcome::FencedOnly;
         }
         match self.schedule.lasts {
-            Lasting::State(_) if self.nobody_was_granted() => Outcome::Unavailable,
+            Lasting::State(_) if self.had_no_grant() => Outcome::Unavailable,
             _ => Outcome::Holds,
         }
     }
@@ -43,7 +43,7 @@ impl Seen {
     }
 
     /// Of one lock or the other: nobody held it when the fault was healed, and nobody had been granted it under the fault.
-    fn nobody_was_granted(&self) -> bool {
+    fn had_no_grant(&self) -> bool {
         let none = |grants: &[Grant<'_>]| {
             let under =
                 |grant: &&Grant<'_>| grant.acquisition.asked_at >= self.struck && grant.from <= self.healing;

@@ -163,7 +163,7 @@ async fn a_connection_is_reset_behind_the_byte_that_was_named_and_others_pass() 
 }
 
 #[tokio::test]
-async fn what_servers_end_is_counted_and_what_others_end_is_not() {
+async fn connection_is_counted_as_ended_only_if_its_server_ended_it() {
     let Line { proxy, mut client, server, listener } = line().await;
     drop(server);
     assert_eq!(next(&mut client, LONG).await.unwrap().unwrap(), b"");

@@ -94,7 +94,7 @@ mod tests {
     }
 
     #[test]
-    fn the_whole_is_had_alone_and_before_those_who_came_later() {
+    fn whole_share_is_granted_alone_and_before_later_requests() {
         let capacity = HostCapacity::new();
         let (told, order) = channel();
         let first = capacity.take(Usual);

@@ -197,7 +197,7 @@ mod tests {
     }
 
     #[test]
-    fn what_hangs_ends_with_its_store() {
+    fn hanging_case_ends_with_its_store() {
         let ended = Arc::<AtomicUsize>::default();
         let subject: Arc<dyn Subject> = Arc::new(Silent(Arc::clone(&ended)));
         let (case, config) = (crate::by_id("A01").unwrap(), RunConfig::of_environment());

@@ -182,7 +182,7 @@ mod tests {
     }
 
     #[test]
-    fn what_was_synced_survives_and_nothing_else_does() {
+    fn only_synced_writes_survive_a_power_loss() {
         let place = tempfile::tempdir().unwrap();
         fs::write(place.path().join("before"), "b").unwrap();
         let Some(disk) = disk(place.path()) else { return };

@@ -44,7 +44,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_port_is_given_once_on_this_machine_even_while_nobody_listens_on_it() {
+    fn free_port_without_a_listener_is_given_only_once() {
         let port = free_port().unwrap();
         assert!(TcpListener::bind(("127.0.0.1", port)).is_ok(), "its server can have it");
         let error = UdpSocket::bind(("127.0.0.1", port)).unwrap_err();

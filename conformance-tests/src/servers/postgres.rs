@@ -279,7 +279,7 @@ mod tests {
     }
 
     #[test]
-    fn a_loss_of_power_takes_from_a_server_what_it_has_not_synced() {
+    fn a_power_loss_discards_unsynced_writes() {
         if let Some(why) = disk_missing() {
             eprintln!("not run: {why}");
             return;

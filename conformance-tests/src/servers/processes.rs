@@ -104,7 +104,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn who_looks_how_it_has_ended_leaves_it_to_be_waited_for() {
+    fn reading_an_exit_status_leaves_the_child_to_be_waited_for() {
         let mut child = Command::new("sh").args(["-c", "exit 3"]).spawn().unwrap();
         let start = Instant::now();
         while end_of(&child).is_none() && start.elapsed() < STILL_WITHIN * 6 {

@@ -125,7 +125,7 @@ mod tests {
     }
 
     #[test]
-    fn a_directory_of_somebody_else_is_refused() {
+    fn a_directory_of_another_user_is_refused() {
         let (_place, home) = home();
         // Only root can give it away.
         if chown(&home, Some(user() + 1), None).is_ok() {

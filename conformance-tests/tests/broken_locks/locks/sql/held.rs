@@ -65,7 +65,7 @@ impl HeldRows {
         let mut connection = self.take().await?;
         let token = match self.mistake {
             Mistake::MissingRow => self.insert_if_missing(&mut connection, claim).await?,
-            _ => self.lock_what_is_there(&mut connection, claim).await?,
+            _ => self.lock_existing_row(&mut connection, claim).await?,
         };
         Ok(match token {
             Some(token) => {
@@ -80,7 +80,7 @@ impl HeldRows {
     }
 
     /// The row is there before its lock is asked for.
-    async fn lock_what_is_there(
+    async fn lock_existing_row(
         &self,
         connection: &mut MySqlConnection,
         claim: &Claim,

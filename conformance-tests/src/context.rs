@@ -263,7 +263,7 @@ pub(crate) struct Outlived {
 }
 
 impl Outlived {
-    /// Whatever has kept the holder from the store is over.
+    /// Lets the holder reach the store again.
     pub(crate) fn reaches_the_store(&self) {
         if let Some(network) = &self.network {
             network.set(Traffic::Pass);

@@ -15,7 +15,7 @@ pub(super) struct Pauses<'a> {
     spans: Vec<&'a Span>,
 }
 
-/// What excuses a rule.
+/// The pauses that excuse a rule: of clients and stores that stand still, or also of stores that are away.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub(super) enum PauseKind {
     Stalled,

@@ -219,7 +219,7 @@ mod tests {
         assert_eq!(counter.read_shared(7).unwrap(), Some(2));
     }
 
-    /// As one does that is stopped in the middle of a step.
+    /// Like a client that is stopped in the middle of a step.
     #[test]
     fn file_locked_by_a_stopped_client_blocks_no_other_client() {
         let directory = tempfile::tempdir().unwrap();

@@ -40,7 +40,7 @@ pub fn cells(
             let (done, queue, matrix) = (done.clone(), &queue, &matrix);
             scope.spawn(move || {
                 while let Some((place, (subject, fault))) = lock(queue).pop_front() {
-                    // Nobody interrupts it; and nobody listens any more only if the caller panicked.
+                    // This matrix is never interrupted, and its receiver is gone only if the caller panicked.
                     if let Some(cell) = matrix.play(&subject, fault) {
                         let _ = done.send((place, cell));
                     }
@@ -56,7 +56,7 @@ pub fn cells(
     finished.into_iter().flatten().collect()
 }
 
-/// What a subject promises, once it was asked. Who asks holds it, so that only one store is started for that.
+/// What a subject promises, once it was asked. The thread that asks holds the mutex, so that only one store is started.
 type Known = Arc<Mutex<Option<Semantics>>>;
 
 /// Subjects, and what is known of them.
@@ -100,7 +100,7 @@ impl Matrix {
         self.timed(subject, fault, false)
     }
 
-    /// The same scene with a holder that shares the lock, while others wait to have it for themselves. Not applicable where the
+    /// The same run with a holder that shares the lock, while others wait to have it for themselves. Not applicable where the
     /// store declares no shared locks.
     pub fn play_with_reader(&self, subject: &Arc<dyn Subject>, fault: Fault) -> Option<Cell> {
         self.timed(subject, fault, true)

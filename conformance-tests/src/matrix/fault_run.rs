@@ -58,7 +58,7 @@ struct FaultRun {
 /// The processes of a run.
 struct Workers {
     holder: Worker,
-    /// Of the others; `None` where they must be in the holder's.
+    /// The process of the other clients; `None` where they must be in the holder's.
     others: Option<Worker>,
 }
 
@@ -73,7 +73,7 @@ const AFTERWARDS: Duration = Duration::from_secs(8);
 ///
 /// # Errors
 ///
-/// [`Stop::Skipped`] if the fault cannot be made on this store, [`Stop::Failed`] if something of the scene's own fails.
+/// [`Stop::Skipped`] if the fault cannot be made on this store, [`Stop::Failed`] if something of the run's own fails.
 pub(super) async fn play(
     subject: &Arc<dyn Subject>,
     semantics: &Semantics,

@@ -42,7 +42,7 @@ impl Seen {
         }
     }
 
-    /// Of one lock or the other: nobody held it when the fault was healed, and nobody had been granted it under the fault.
+    /// True if one of the two locks was not held when the fault was healed, and had not been granted under the fault.
     fn had_no_grant(&self) -> bool {
         let none = |grants: &[Grant<'_>]| {
             let under =
@@ -79,7 +79,7 @@ impl Seen {
         let grace = nanos(scaled(GRACE));
         // Until well before its end: when exactly that comes, the machine decides.
         let spell = (self.struck + grace, self.healing.min(self.struck + nanos(self.schedule.ttl)));
-        // Of a promise to hold, the server that takes over may have kept itself from granting anything.
+        // Where the promise is to hold, the server that takes over may have refused every grant.
         let survives = promised == Outcome::Holds || figures.lost_something();
         let why = match self.fault {
             _ if self.ended == Some(0) => "the store ended no connection",

@@ -1,11 +1,11 @@
-//! The machine, which cases share.
+//! The capacity of the host, which cases share.
 
 use super::Run;
 use crate::case::HostShare;
 use std::collections::VecDeque;
 use std::sync::{Condvar, Mutex, MutexGuard, PoisonError};
 
-/// The machine of a run. Who wants a part of it waits its turn, so that small parts never keep a large one waiting for long.
+/// The capacity of the host in a run. Requests are served in their order, so that small shares never delay a large one for long.
 #[derive(Debug)]
 pub(crate) struct HostCapacity {
     state: Mutex<State>,
@@ -15,12 +15,12 @@ pub(crate) struct HostCapacity {
 #[derive(Debug)]
 struct State {
     free: usize,
-    /// Who waits, in the order in which they came.
+    /// The tickets of the waiting requests, in their order.
     line: VecDeque<u64>,
     next: u64,
 }
 
-/// A part of the machine, until it is dropped.
+/// A share of the capacity, until it is dropped.
 #[derive(Debug)]
 pub(crate) struct CapacityPermit<'a> {
     capacity: &'a HostCapacity,

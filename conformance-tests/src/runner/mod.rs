@@ -62,13 +62,13 @@ pub struct Run {
 #[derive(Clone, Copy, Debug)]
 #[expect(clippy::exhaustive_enums, reason = "complete: a case begins and ends")]
 pub enum CaseEvent<'a> {
-    /// A case has begun, on this subject. One that is interrupted never ends.
+    /// A case has begun, on this subject. An interrupted case never ends.
     Started(&'a str, Case),
     /// A case has ended.
     Finished(&'a CaseResult),
 }
 
-/// Who hears of what happens in a run. Any function of a [`CaseEvent`] is one.
+/// Receives the events of a run. Any function of a [`CaseEvent`] is an observer.
 pub trait RunObserver: Sync {
     /// Takes the next event. It should return at once: a case waits for it.
     fn observe(&self, event: CaseEvent<'_>);
@@ -97,7 +97,7 @@ impl Run {
         self
     }
 
-    /// How many cases run at once, one at least. Those that need more of the machine have [more](crate::HostShare) of it to
+    /// How many cases run at once, one at least. Cases that need more of the machine have [more](crate::HostShare) of it to
     /// themselves.
     #[must_use]
     pub fn with_threads(mut self, threads: usize) -> Self {
@@ -196,7 +196,7 @@ impl Run {
 }
 
 /// In the same order each time. Neither all cases of one store at once, which would want as many servers of it, nor one case
-/// of all stores, which load the machine alike. Those that need more of it wait until there is room for them: one after the
+/// of all stores, which load the machine alike. Cases that need more of it wait until there is room for them: one after the
 /// other at the end, they wait for that once.
 fn mix<S>(pairs: &mut [(S, Case)]) {
     fastrand::Rng::with_seed(1).shuffle(pairs);

@@ -69,8 +69,8 @@ fn watched(subject: &Arc<dyn Subject>, case: Case, config: &RunConfig, limit: Du
     in_time(limit, &config.interrupt, in_a_store(Arc::clone(subject), case, config.clone()))
 }
 
-/// Lets it run in a runtime of its own, on a thread of its own. One that hangs is dropped, and its store with it; what
-/// blocks the thread instead is left behind with that. `None` if it was interrupted.
+/// Runs a case in a runtime of its own, on a thread of its own. A case that hangs is dropped, and its store with it; a case
+/// that blocks its thread is left behind with the thread. `None` if it was interrupted.
 pub(crate) fn in_time<T: Send + 'static>(
     watchdog: Duration,
     interrupt: &Interrupt,
@@ -161,7 +161,7 @@ mod tests {
     use leasehold_core::{DistributedLock, Result};
     use std::sync::atomic::{AtomicUsize, Ordering};
 
-    /// Nobody can ever connect to it.
+    /// A subject that no client can ever connect to.
     #[derive(Debug, Default)]
     struct Silent(Arc<AtomicUsize>);
 

@@ -19,7 +19,7 @@ const KEPT: usize = 256;
 ///
 /// If there is none.
 pub fn free_port() -> Result<u16, StartError> {
-    // Whoever has the port for UDP, on which no store listens, has it for its servers, also while none of them runs.
+    // A UDP socket, on which no store listens, reserves the port for a server, also while no server runs.
     static GIVEN: Mutex<VecDeque<UdpSocket>> = Mutex::new(VecDeque::new());
     for _ in 0..1_000 {
         let port = fastrand::u16(RANGE);

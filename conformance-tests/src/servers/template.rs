@@ -59,8 +59,8 @@ fn home() -> Result<PathBuf, StartError> {
     Ok(home)
 }
 
-/// Others may go through it, because a server that runs as another user must. Nobody else may have put anything into it:
-/// what is there already is taken for a template.
+/// Other users may go through it, because a server that runs as another user must. No other user may write into it: what is
+/// there already is taken for a template.
 fn make_own(home: &Path) -> Result<(), StartError> {
     DirBuilder::new().recursive(true).mode(THROUGH).create(home).map_err(io)?;
     let found = fs::symlink_metadata(home).map_err(io)?;

@@ -47,7 +47,7 @@ pub struct Round {
     pub grants: usize,
     /// Faults that were made.
     pub faults: usize,
-    /// Those of them under which somebody held the lock.
+    /// Faults that met a holder of the lock.
     pub met: usize,
     /// How it came out. Skipped is one whose history shows nothing: too few met in it, or a fault could only be made by
     /// half.

@@ -44,7 +44,7 @@ pub(super) struct Seen {
     pub(super) grants: usize,
     /// Faults that were made.
     pub(super) faults: usize,
-    /// Those of them under which somebody held the lock.
+    /// Faults that met a holder of the lock.
     pub(super) met: usize,
 }
 
@@ -91,7 +91,7 @@ impl SoakRound {
         let mut setup = SoakSetup::new(&self.cx, &self.semantics, schedule).await?;
         setup.before_the_hold(&self.cx, &self.recorder).await?;
         let mut number = 0;
-        // Nobody else is there to contend with a process that has the store to itself.
+        // A process that has the store to itself contends only with itself.
         let clients = schedule.clients * if self.semantics.reach == Reach::Process { 3 } else { 1 };
         for process in setup.workers() {
             for _ in 0..clients {
@@ -107,7 +107,7 @@ impl SoakRound {
         }
         // What the last one has touched is over by then, or confirmed.
         tokio::time::sleep(usual_lease()).await;
-        // One that has ended without being killed has failed, and does not answer.
+        // A process that ended without being killed has failed, and does not answer.
         let mut left: Vec<_> = setup
             .workers()
             .iter_mut()
@@ -158,9 +158,9 @@ impl SoakRound {
     /// What is promised, with room for a machine that does much at once.
     fn model(&self, made: &[Made]) -> Model {
         let mut model = Model::of(&self.semantics, usual_lease(), self.cx.slack() * 4);
-        // Who was silent for longer than its place in the queue lasts, stands at its end.
+        // A waiter that is silent for longer than its place in the queue lasts moves to the end.
         model.order = None;
-        // Who lost the lock to such a fault may believe for another lease that it has it.
+        // A holder that lost the lock to such a fault may believe for another lease that it has it.
         let after = u64::try_from((usual_lease() + self.cx.slack()).as_nanos()).unwrap_or(u64::MAX);
         let lenient = made.iter().filter(|one| one.what.promised == Outcome::FencedOnly);
         model.fenced_only = lenient.map(|one| (one.from, one.to.saturating_add(after))).collect();

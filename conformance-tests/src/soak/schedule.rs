@@ -29,7 +29,7 @@ pub(super) struct Step {
     /// After the end of the one before.
     pub(super) after: Duration,
     pub(super) what: Possible,
-    /// Until it is healed. Of what passes by itself: until then.
+    /// The time until it is healed, or passes by itself.
     pub(super) lasts: Duration,
 }
 

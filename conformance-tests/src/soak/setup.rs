@@ -47,7 +47,7 @@ fn promised(semantics: &Semantics, fault: Fault) -> Outcome {
 /// own. Where a lock excludes within one process only, there is no other one.
 pub(super) struct SoakSetup {
     faults: Vec<PreparedFault>,
-    /// Those who survive all faults, and then those of faults.
+    /// The processes that survive all faults, and then the processes that the faults hit.
     workers: Vec<Worker>,
     /// What was drawn and cannot be made, and why.
     pub(super) left_out: Vec<String>,
@@ -55,7 +55,7 @@ pub(super) struct SoakSetup {
     pub(super) half_made: Option<String>,
 }
 
-/// Processes that no fault hits alone: of a lock between processes there must be two, or nobody is met.
+/// Processes that no fault hits alone: a lock between processes needs two, or no client meets another.
 const SURVIVORS: usize = 2;
 
 /// The address of the store, and what the process is started with.

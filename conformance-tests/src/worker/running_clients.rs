@@ -1,4 +1,4 @@
-//! The clients of a scene in a worker process: any number at once, each with connections of its own, while the process can
+//! The clients of a run in a worker process: any number at once, each with connections of its own, while the process can
 //! be starved or asked.
 
 use super::{Worker, token};

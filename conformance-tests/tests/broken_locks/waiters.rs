@@ -52,7 +52,7 @@ impl Calls for NotifyingLock {
     }
 }
 
-/// #64: a queue, served at this index of its list. Who joins it is the last.
+/// #64: a queue, served at this index of its list. A new waiter joins at the end.
 pub(crate) fn in_line(first: &'static str, address: &Address) -> Arc<dyn DistributedLock> {
     lock_of(Line::new(first, None, address))
 }

@@ -225,7 +225,7 @@ fn refuse_while_free(history: &mut History, rng: &mut Rng) -> bool {
     let freed = released(&history.acquisitions[one]).and_then(|release| release.answered_at);
     (refused.op, refused.asked_at) = (0, freed.unwrap_or_default() + 1);
     (refused.answered_at, refused.outcome) = (Some(refused.asked_at + 1), Outcome::Contended);
-    // Nobody else that waits can have had it then: all the grants in question come later.
+    // No other waiter can have held it then: all the grants in question come later.
     let waiting =
         grants(history, rng).iter().any(|index| history.acquisitions[*index].asked_at < refused.asked_at);
     history.acquisitions.push(refused);
@@ -250,7 +250,7 @@ fn late(history: &mut History, rng: &mut Rng, wanted: impl Fn(&Acquisition) -> b
 
 fn believe_too_long(history: &mut History, rng: &mut Rng) -> bool {
     let Some((one, next)) = neighbours(history, rng, one_after_the_other) else { return false };
-    // Who is killed believes nothing, and who gave it back neither.
+    // A process believes nothing after its kill, and a holder nothing after its release.
     let process = history.acquisitions[one].process;
     let after = history.acquisitions[next].answered_by() + 1;
     if history.kills().contains_key(&process) {

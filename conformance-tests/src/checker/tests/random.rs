@@ -10,16 +10,16 @@ use leasehold_core::{Fault, LockMode};
 use std::cmp::Reverse;
 use std::collections::{BTreeMap, BinaryHeap, HashMap};
 
-/// What kind of history.
+/// The parameters of a random history.
 #[derive(Clone, Copy)]
 pub(super) struct HistoryConfig {
     pub(super) clients: u64,
     pub(super) names: u64,
     /// Acquisitions that are begun.
     pub(super) acquisitions: u64,
-    /// Of a hundred answers, so many are lost.
+    /// Percentage of answers that are lost.
     pub(super) lost_answers: u32,
-    /// Of a hundred holders, so many die, and so many keep the lock for longer than its lease.
+    /// Percentage of holders that die, or keep the lock for longer than its lease.
     pub(super) accidents: u32,
     pub(super) kind: Kind,
 }
@@ -28,9 +28,9 @@ pub(super) struct HistoryConfig {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Kind {
     Locks,
-    /// Locks that are shared, of a hundred acquisitions so many.
+    /// Locks of which this percentage of acquisitions is shared.
     Readers(u32),
-    /// Semaphores of so many permits.
+    /// Semaphores with this number of permits.
     Permits(u32),
 }
 
@@ -204,7 +204,7 @@ impl World<'_> {
 
     fn told(&mut self, process: u64, want: Want, sent: u64, granted: Option<(u32, u64)>) {
         if self.chance(self.config.lost_answers) {
-            // Nobody comes back to it: if it was granted, it lasts for its lease.
+            // The client never returns to it: a grant lasts for its lease.
             if self.rng.bool() {
                 self.write(process, want.op, Step::Acquire(Phase::Info(why("Indeterminate"))));
             }

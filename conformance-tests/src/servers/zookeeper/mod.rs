@@ -43,7 +43,7 @@ impl ZooKeeperServer {
         Self::start_with(&[])
     }
 
-    /// Starts one with more lines of configuration, such as `["maxClientCnxns=2"]`. Those that begin with `-`, such
+    /// Starts one with more lines of configuration, such as `["maxClientCnxns=2"]`. Lines that begin with `-`, such
     /// as `-Xmx1g`, are for the virtual machine.
     ///
     /// # Errors
@@ -94,7 +94,7 @@ impl ZooKeeperServer {
         ask_zookeeper(self.port, word, Duration::from_secs(5))
     }
 
-    /// One of the server's own counters, as `mntr` has it: `zk_packets_received`, `zk_sum_node_deleted_watch_count`.
+    /// A counter of the server, as `mntr` has it: `zk_packets_received`, `zk_sum_node_deleted_watch_count`.
     ///
     /// # Errors
     ///

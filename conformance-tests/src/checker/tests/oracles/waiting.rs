@@ -1,4 +1,4 @@
-//! Who is refused, who waits, and how long.
+//! Refusals, and how long waits last.
 
 use super::super::model;
 use super::super::script::Script;
@@ -208,7 +208,7 @@ fn waiter_that_gave_up_excuses_a_late_grant_for_a_moment_only() {
         oracle(&[], |h| write(h, 130, dropped));
         oracle(&[Rule::WakeUp], |h| write(h, 131, dropped));
     }
-    // Nor does it count that it stood in line long before: it would have heard of what it was given.
+    // Its earlier time in the queue excuses nothing: it would have been told of a grant.
     oracle(&[Rule::WakeUp], |h| {
         let first = h.grant((10, 12), 1);
         h.release(first, (20, 22));

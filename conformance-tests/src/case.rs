@@ -16,7 +16,7 @@ pub struct Case {
     /// The property, in snake case: `held_lock_refuses_a_second_holder_at_once`.
     pub property: &'static str,
     /// How much of the machine it needs.
-    pub share: Share,
+    pub share: HostShare,
     /// What it does to a store that others use, beyond taking locks of its own names.
     pub harm: Harm,
     run: Run,
@@ -25,7 +25,7 @@ pub struct Case {
 /// How much of the machine a case needs, for its load or for its timing.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 #[non_exhaustive]
-pub enum Share {
+pub enum HostShare {
     /// It mostly waits, beside others that do.
     Usual,
     /// It is a load, or a replica takes over, with time-outs of its own that others would make it miss.
@@ -68,21 +68,21 @@ pub enum Stop {
 
 impl Case {
     pub(crate) const fn new(id: &'static str, property: &'static str, run: Run) -> Self {
-        Self { id, property, share: Share::Usual, harm: Harm::None, run }
+        Self { id, property, share: HostShare::Usual, harm: Harm::None, run }
     }
 
     pub(crate) const fn quarter(mut self) -> Self {
-        self.share = Share::Quarter;
+        self.share = HostShare::Quarter;
         self
     }
 
     pub(crate) const fn half(mut self) -> Self {
-        self.share = Share::Half;
+        self.share = HostShare::Half;
         self
     }
 
     pub(crate) const fn alone(mut self) -> Self {
-        self.share = Share::Whole;
+        self.share = HostShare::Whole;
         self
     }
 

@@ -99,12 +99,12 @@ pub(crate) fn is_ahead(shown: i64, seconds: i64) -> Result<(), Cannot> {
 ///
 /// # Errors
 ///
-/// That it does not.
+/// If it does not.
 pub(crate) fn is_taken(command: &Command, pid: u32) -> Result<(), String> {
     let Some(library) = preloaded(command) else { return Ok(()) };
     let maps = match std::fs::read_to_string(format!("/proc/{pid}/maps")) {
         Ok(maps) => maps,
-        // Of another user's process not everybody may see it: not root in a container either.
+        // The maps of another user's process may be unreadable, in a container even for root.
         Err(error) if error.kind() == ErrorKind::PermissionDenied => return Ok(()),
         Err(error) => return Err(format!("cannot see whether process {pid} runs by its clock: {error}")),
     };
@@ -180,7 +180,7 @@ mod tests {
     }
 
     #[test]
-    fn whoever_reads_the_file_while_it_is_stepped_finds_a_whole_one() {
+    fn offset_file_opened_before_a_step_keeps_its_content() {
         let Some(clock) = clock() else { return };
         let mut opened = std::fs::File::open(clock.offset.path()).unwrap();
         clock.step_to(-60).unwrap();

@@ -11,7 +11,7 @@ pub(crate) use expect::{
 use crate::case::{Stop, Verdict, ensure};
 use crate::kinds::Kinds;
 use crate::proxy::{Proxy, Traffic};
-use crate::runner::Terms;
+use crate::runner::RunConfig;
 use crate::subject::{Cannot, Store, Subject};
 use crate::worker::Worker;
 use leasehold_core::{AcquireOptions, DistributedLock, HoldKind, LockGuard, LockName, Reach, Semantics};
@@ -27,7 +27,7 @@ pub struct Context {
     /// Makes the names of this case and run its own.
     mark: String,
     scale: f64,
-    terms: Terms,
+    config: RunConfig,
 }
 
 pub(crate) type Client = Arc<dyn DistributedLock>;
@@ -50,20 +50,20 @@ impl Context {
     ///
     /// As of [`Subject::start`].
     pub async fn start(subject: Arc<dyn Subject>, case: &str) -> Result<Self, Cannot> {
-        Self::on(subject, case, Terms::of_environment()).await
+        Self::on(subject, case, RunConfig::of_environment()).await
     }
 
     /// The same, as one of many in a run.
-    pub(crate) async fn on(subject: Arc<dyn Subject>, case: &str, terms: Terms) -> Result<Self, Cannot> {
+    pub(crate) async fn on(subject: Arc<dyn Subject>, case: &str, config: RunConfig) -> Result<Self, Cannot> {
         let store = subject.start().await?;
         // Not by the seed: what the same seed has left in a store must be in nobody's way.
-        let mark = format!("{}{case}-{:08x}", terms.root, fastrand::u32(..));
-        Ok(Self { subject, store, mark, scale: time_scale(), terms })
+        let mark = format!("{}{case}-{:08x}", config.root, fastrand::u32(..));
+        Ok(Self { subject, store, mark, scale: time_scale(), config })
     }
 
     /// What the random choices of a case are made from.
     pub(crate) fn seed(&self) -> u64 {
-        self.terms.seed
+        self.config.seed
     }
 
     pub(crate) fn subject(&self) -> &dyn Subject {
@@ -148,18 +148,18 @@ impl Context {
 
     /// The name as it is, for a case that makes it unique by itself; only a [root](crate::Run::harmless_below) stands before it.
     pub(crate) fn bare(&self, name: &str) -> LockName {
-        self.noted(format!("{}{name}", self.terms.root))
+        self.noted(format!("{}{name}", self.config.root))
     }
 
     /// What stands in front of every name of this run.
     pub(crate) fn root(&self) -> &str {
-        &self.terms.root
+        &self.config.root
     }
 
     fn noted(&self, name: String) -> LockName {
         // The mark is short and plain, and the cases' own names fit beside it; a name that does not is the case's bug.
         let name = LockName::new(name).unwrap_or_else(|error| unreachable!("{error}"));
-        self.terms.note(&name);
+        self.config.note(&name);
         name
     }
 
@@ -167,7 +167,7 @@ impl Context {
     pub(crate) fn note_semaphore(&self, name: &LockName, permits: u32) {
         let slots = (0..permits).map(|slot| format!("{name}::slot:{slot}"));
         let parts = slots.chain([format!("{name}::gate")]);
-        parts.filter_map(|part| LockName::from_store(part).ok()).for_each(|part| self.terms.note(&part));
+        parts.filter_map(|part| LockName::from_store(part).ok()).for_each(|part| self.config.note(&part));
     }
 
     pub(crate) fn mark(&self) -> &str {
@@ -263,7 +263,7 @@ pub(crate) struct Outlived {
 }
 
 impl Outlived {
-    /// Whatever has kept the holder from the store is over.
+    /// Lets the holder reach the store again.
     pub(crate) fn reaches_the_store(&self) {
         if let Some(network) = &self.network {
             network.set(Traffic::Pass);

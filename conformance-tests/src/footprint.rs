@@ -32,7 +32,7 @@ pub struct Footprint {
 pub struct SystemClockWithoutAlarm;
 
 impl Footprint {
-    /// One that has counted nothing yet.
+    /// A footprint that has counted nothing yet.
     #[must_use]
     pub const fn new() -> Self {
         Self { in_use: AtomicUsize::new(0), most: AtomicUsize::new(0) }

@@ -69,8 +69,8 @@ pub mod matrix;
 pub mod pooler;
 pub mod proxy;
 mod runner;
+mod running_client;
 pub mod servers;
-mod shift;
 mod soak;
 #[cfg(feature = "stores")]
 pub mod stores;
@@ -79,7 +79,7 @@ mod worker;
 mod workload;
 
 pub use administrator::Administrator;
-pub use case::{Case, Harm, Share, Stop, Verdict};
+pub use case::{Case, Harm, HostShare, Stop, Verdict};
 pub use cases::{all, by_id};
 pub use clock::{ShimmedClock, SteppedClock};
 pub use footprint::{Footprint, SystemClockWithoutAlarm};

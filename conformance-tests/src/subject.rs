@@ -178,7 +178,7 @@ pub trait Store: fmt::Debug + Send + Sync + 'static {
         Err(Cannot::no_hook("records"))
     }
 
-    /// Who looks after it, where it is a database.
+    /// The administrator of the store, where it is a database.
     fn administrator(&self) -> std::result::Result<&dyn Administrator, Cannot> {
         Err(Cannot::no_hook("administrator"))
     }

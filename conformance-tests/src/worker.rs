@@ -3,8 +3,8 @@
 
 mod kinds;
 mod namespaces;
+mod running_clients;
 mod served;
-mod shifts;
 
 pub(crate) use kinds::occupy;
 pub use served::{is_worker, serve_as_worker, worker_order};
@@ -180,7 +180,7 @@ impl Worker {
 
     /// Ends it as a crash would.
     pub(crate) fn kill(&mut self) {
-        // Of one that was waited for, the number may be somebody else's by now.
+        // After it was waited for, its number may belong to another process.
         if !matches!(self.child.try_wait(), Ok(None)) {
             return;
         }

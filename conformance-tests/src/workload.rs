@@ -20,7 +20,7 @@ pub(crate) struct Workload {
     pub(crate) ttl: Duration,
     /// How long it goes on, at least.
     pub(crate) lasts: Duration,
-    /// Of a hundred of its holds, so many are shared. Zero on a store that does not serve them.
+    /// Percentage of holds that are shared. Zero on a store that does not serve shared holds.
     pub(crate) readers: u32,
 }
 

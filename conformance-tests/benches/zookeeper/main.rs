@@ -14,7 +14,7 @@
 
 mod curator;
 mod election;
-mod rivals;
+mod libraries;
 
 use leasehold_conformance::servers::ZooKeeperServer;
 use std::time::Duration;
@@ -45,7 +45,7 @@ fn compare_hand_overs() {
     println!("waiters  lock              hand-over p50      p99   per second   packets each");
     for waiters in WAITERS {
         for _ in 0..PASSES {
-            for (name, run) in rivals::RIVALS {
+            for (name, run) in libraries::LIBRARIES {
                 let path = format!("/bench-{:08x}", fastrand::u32(..));
                 let mut counted = 0;
                 let mut packets = || {

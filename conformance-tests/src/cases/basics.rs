@@ -104,8 +104,7 @@ async fn four_processes_are_never_two_at_once(cx: &Context) -> Verdict {
     Ok(())
 }
 
-/// Whatever the first holder still has in its hands, a lease handle, a release that was dropped half-way, touches no
-/// successor.
+/// A lease handle that the first holder keeps after its release does not affect the lock of the successor.
 async fn release_is_final_and_frees_no_successor(cx: &Context) -> Verdict {
     let (first, second, name) = (cx.client().await?, cx.client().await?, cx.name());
     let guard = first.take(&name, &cx.options()).await?;
@@ -186,7 +185,7 @@ async fn first_requests_of_a_client_may_come_at_once(cx: &Context) -> Verdict {
     let asked = eventually(cx.patience(), || proxy.reply_bytes() > 0).await;
     ensure!(asked, "the store never answered");
     let mut second = begin("second");
-    // Who does not wait for the answers ends here.
+    // A client that does not wait for the replies returns within this time.
     let early = tokio::time::timeout(cx.ttl() / 5, &mut second).await;
     proxy.set(Traffic::Pass);
     let second = match early {

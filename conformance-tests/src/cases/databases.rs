@@ -279,8 +279,8 @@ async fn no_connection_left_is_said_in_time(cx: &Context) -> Verdict {
     Ok(guard.release().await?)
 }
 
-/// Whoever holds goes on, or hears in time that it lost; nobody is let in beside it; and once there is room, all is
-/// well.
+/// The holder keeps the lock or is told of its loss in time, no second holder is granted it, and all works again once
+/// there is room.
 async fn full_disk_grants_nothing_twice(cx: &Context) -> Verdict {
     let administrator = cx.store().administrator()?;
     administrator.prepare_disk().await?;

@@ -144,7 +144,7 @@ async fn wall_clock_of_a_client_decides_nothing(cx: &Context) -> Verdict {
     Ok(())
 }
 
-/// Whoever holds goes on, or hears that it lost, as declared; and the next token is larger all the same.
+/// The holder keeps the lock or is told of its loss, as declared; the next token is larger in both cases.
 async fn wall_clock_of_the_store_ends_leases_and_turns_no_token_back(cx: &Context) -> Verdict {
     let administrator = cx.store().administrator()?;
     administrator.step_clock(0).await?;

@@ -216,7 +216,7 @@ async fn tokens_grow_over_several_idle_leases(cx: &Context) -> Verdict {
     after_end.ensure(next_token(&client, &ended).await?, "three leases after the end of a lease")
 }
 
-/// One of them is an hour ahead, and had the lock first.
+/// The client whose clock is an hour ahead takes the lock first.
 async fn tokens_grow_whatever_the_clocks_of_clients_show(cx: &Context) -> Verdict {
     let (client, name, ahead) = (cx.client().await?, cx.name(), SteppedClock::ahead(3600)?);
     let mut worker = cx.worker_at(&cx.store().address(), &ahead.environment()).await?;

@@ -88,7 +88,7 @@ pub(super) fn ensure_told(wake_up: WakeUp, mut hand_overs: Vec<Duration>) -> Ver
     Ok(())
 }
 
-/// Whatever the store told the waiter is lost with the connection on which it was told.
+/// The wake-up is lost with the connection that carried it.
 async fn lost_wake_up_costs_no_more_than_the_fallback(cx: &Context) -> Verdict {
     let (client, name) = (cx.client().await?, cx.name());
     let guard = client.take(&name, &AcquireOptions::new()).await?;

@@ -17,7 +17,7 @@ pub(super) const CASES: &[Case] = cases![
 ];
 
 /// A history that is being recorded.
-pub(super) struct Scene<'a> {
+pub(super) struct RecordedRun<'a> {
     cx: &'a Context,
     pub(super) directory: TempDir,
     seed: u64,
@@ -27,7 +27,7 @@ pub(super) struct Scene<'a> {
     recorder: Recorder,
 }
 
-impl<'a> Scene<'a> {
+impl<'a> RecordedRun<'a> {
     pub(super) fn new(cx: &'a Context, ttl: Duration) -> Result<Self, Stop> {
         let directory = tempfile::tempdir()?;
         let recorder = Recorder::create(directory.path())?;
@@ -97,29 +97,29 @@ impl<'a> Scene<'a> {
 
 async fn random_history_of_many_tasks_is_that_of_one_lock(cx: &Context) -> Verdict {
     // Short leases: many of them end before their holders let go.
-    let scene = Scene::new(cx, cx.ttl() / 4)?;
-    scene.run_tasks(4, cx.ttl() * 2).await?;
-    scene.judge().await
+    let run = RecordedRun::new(cx, cx.ttl() / 4)?;
+    run.run_tasks(4, cx.ttl() * 2).await?;
+    run.judge().await
 }
 
 /// Three processes and a task. One process is stopped for longer than its lease, another one dies, each while it holds.
 async fn random_history_of_processes_that_stop_and_die_is_that_of_one_lock(cx: &Context) -> Verdict {
-    let scene = Scene::new(cx, cx.ttl())?;
+    let run = RecordedRun::new(cx, cx.ttl())?;
     let (mut stopped, mut killed, mut busy) = (cx.worker().await?, cx.worker().await?, cx.worker().await?);
     let lasts = cx.ttl() * 4;
     let tasks = async {
-        busy.begin_history(&scene.workload(10, lasts)).await?;
-        scene.run_tasks(1, lasts).await?;
+        busy.begin_history(&run.workload(10, lasts)).await?;
+        run.run_tasks(1, lasts).await?;
         busy.done().await
     };
     let accidents = async {
-        stopped.begin_effect(&scene.workload(20, lasts)).await?;
+        stopped.begin_effect(&run.workload(20, lasts)).await?;
         stopped.done().await?;
-        stop(&scene, &stopped, cx.ttl() * 3 / 2).await?;
+        stop(&run, &stopped, cx.ttl() * 3 / 2).await?;
         stopped.end_effect().await?;
-        killed.begin_effect(&scene.workload(30, lasts)).await?;
+        killed.begin_effect(&run.workload(30, lasts)).await?;
         killed.done().await?;
-        scene.recorder.injected(Fault::HolderKilled, Some(killed.process()))?;
+        run.recorder.injected(Fault::HolderKilled, Some(killed.process()))?;
         killed.kill();
         Ok(())
     };
@@ -127,36 +127,36 @@ async fn random_history_of_processes_that_stop_and_die_is_that_of_one_lock(cx: &
     tasks.and(accidents)?;
     // As if nothing had been, as soon as the dead one's hold is over.
     free_within(&cx.client().await?, &cx.name(), cx.patience(), "after a holder was killed").await?;
-    scene.run_tasks(3, cx.ttl()).await?;
-    scene.judge().await
+    run.run_tasks(3, cx.ttl()).await?;
+    run.judge().await
 }
 
-async fn stop(scene: &Scene<'_>, worker: &Worker, time: Duration) -> Verdict {
-    scene.recorder.injected(Fault::HolderPaused, Some(worker.process()))?;
+async fn stop(run: &RecordedRun<'_>, worker: &Worker, time: Duration) -> Verdict {
+    run.recorder.injected(Fault::HolderPaused, Some(worker.process()))?;
     worker.pause();
     tokio::time::sleep(time).await;
     worker.resume();
-    Ok(scene.recorder.healed(Fault::HolderPaused, Some(worker.process()))?)
+    Ok(run.recorder.healed(Fault::HolderPaused, Some(worker.process()))?)
 }
 
 /// Both holders have read before the first one is stopped or after the second one has it; both write. What a lock alone
 /// cannot do is shown beside what it can with a token.
 async fn counter_that_checks_tokens_loses_nothing_where_another_one_does(cx: &Context) -> Verdict {
-    let scene = Scene::new(cx, cx.ttl())?;
+    let run = RecordedRun::new(cx, cx.ttl())?;
     let (mut first, mut second) = (cx.worker().await?, cx.worker().await?);
-    let (name, lasts) = (scene.workload(0, Duration::ZERO), Duration::ZERO);
+    let (name, lasts) = (run.workload(0, Duration::ZERO), Duration::ZERO);
     first.begin_effect(&name).await?;
     first.done().await?;
-    scene.recorder.injected(Fault::HolderPaused, Some(first.process()))?;
+    run.recorder.injected(Fault::HolderPaused, Some(first.process()))?;
     first.pause();
-    second.begin_effect(&scene.workload(1, lasts)).await?;
+    second.begin_effect(&run.workload(1, lasts)).await?;
     second.done().await?;
     second.end_effect().await?;
     first.resume();
-    scene.recorder.healed(Fault::HolderPaused, Some(first.process()))?;
+    run.recorder.healed(Fault::HolderPaused, Some(first.process()))?;
     first.end_effect().await?;
 
-    let report = scene.report().await?;
+    let report = run.report().await?;
     ensure!(report.violations.is_empty(), "{report}");
     let (fenced, plain) = (report.measured.fenced, report.measured.plain);
     ensure!((fenced.accepted, fenced.refused, fenced.lost) == (1, 1, 0), "with tokens: {fenced:?}");

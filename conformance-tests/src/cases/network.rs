@@ -27,7 +27,7 @@ pub(super) const CASES: &[Case] = cases![
     J37 holder_without_file_descriptors_is_told_the_truth,
 ];
 
-/// It may hold the lock. Whoever hears that another one does, or that nothing was done, leaves it held.
+/// The attempt may hold the lock. A client that is told of another holder, or that nothing was done, would leave it held.
 async fn only_attempt_whose_reply_is_lost_is_indeterminate(cx: &Context) -> Verdict {
     let (name, other) = (cx.name(), cx.client().await?);
     let (proxy, client) = cx.client_behind_proxy(cx.ttl()).await?;
@@ -60,8 +60,8 @@ async fn release_whose_request_is_lost_is_made_again(cx: &Context) -> Verdict {
     Ok(())
 }
 
-/// In three ways: each message is late, there is little room for them, and they come in pieces. Nobody gives up for it, and
-/// nobody reads half an answer.
+/// The network is slow in three ways: each message is late, the bandwidth is small, and messages come in pieces. The client
+/// does not give up because of it, and never reads half an answer.
 async fn slow_network_costs_time_and_no_lock(cx: &Context) -> Verdict {
     let delay = cx.ttl() / 60;
     let ways = [

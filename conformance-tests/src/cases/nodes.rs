@@ -49,7 +49,7 @@ async fn nodes_that_fail_cost_nothing_until_they_are_a_majority(cx: &Context) ->
     let (members, minority) = (nodes.members, (nodes.count() - 1) / 2);
     let (client, options) = (cx.client().await?, cx.options().with_wait(cx.ttl() * 2));
     cx.warm_up(&client).await?;
-    // Those that hang are the worse ones: a node that is down says so.
+    // A node that hangs is worse than a node that is down, which refuses connections.
     for stop in [true, false] {
         for node in 0..minority {
             if stop { members.pause(node).await? } else { members.kill(node).await? }

@@ -118,7 +118,7 @@ async fn late_renewal_revives_no_ended_lease(cx: &Context) -> Verdict {
     ensure_free(&client, &name, "after the late renewal arrived").await
 }
 
-/// Whoever takes the lock clears away what is left of the last hold, so here nobody takes it in between.
+/// An acquisition would remove the record of the last hold, so none is made before the late renewal arrives.
 async fn late_renewal_revives_no_lease_whose_end_nobody_saw(cx: &Context) -> Verdict {
     let (client, name) = (cx.client().await?, cx.name());
     if client.semantics().hold != HoldKind::Lease {
@@ -246,7 +246,7 @@ async fn listing_shows_exactly_the_held_names(cx: &Context) -> Verdict {
 }
 
 /// Two attempts at a lock whose lease has just ended, or that was just given back, one of them slow: its first reply is
-/// held while the other finishes. Whoever comes out as the holder must really be it.
+/// held while the other finishes. The attempt that reports a grant must really hold the lock.
 async fn interleaved_attempts_leave_one_holder_that_can_release(cx: &Context) -> Verdict {
     let (name, direct) = (cx.name(), cx.client().await?);
     let over = direct.take(&name, &cx.fixed()).await?;

@@ -1,6 +1,6 @@
 //! U: semaphores.
 
-use super::histories::Scene;
+use super::histories::RecordedRun;
 use crate::case::{Case, Stop, Verdict, cases, ensure};
 use crate::cases::crash::{crash_bound, silent_bound};
 use crate::cases::order::{fifo_only, until_waiting};
@@ -88,9 +88,9 @@ async fn crowd_never_holds_more_permits_than_there_are(cx: &Context) -> Verdict 
 /// As many tasks as there are permits, and one more; likewise processes. Meanwhile, something else happens. What they do is
 /// recorded and judged; holds are short, so where waiters poll, few meet a holder.
 async fn crowd(cx: &Context, meanwhile: impl Future<Output = Verdict>) -> Verdict {
-    let scene = Scene::new(cx, AcquireOptions::DEFAULT_TTL)?;
-    let scene = scene.with_least(Least { contended: 0, ..Least::USUAL });
-    let directory = scene.directory.path();
+    let run = RecordedRun::new(cx, AcquireOptions::DEFAULT_TTL)?;
+    let run = run.with_least(Least { contended: 0, ..Least::USUAL });
+    let directory = run.directory.path();
     let players = u64::from(LIMIT + 1);
     let grants = std::env::var(GRANTS).ok().and_then(|grants| grants.parse().ok()).unwrap_or(60);
     let each = u64::div_ceil(grants, 2 * players);
@@ -116,7 +116,7 @@ async fn crowd(cx: &Context, meanwhile: impl Future<Output = Verdict>) -> Verdic
     for worker in &mut workers {
         worker.done().await?;
     }
-    scene.judge().await
+    run.judge().await
 }
 
 async fn holders_have_distinct_slots_below_the_number(cx: &Context) -> Verdict {

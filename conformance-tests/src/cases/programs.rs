@@ -22,7 +22,7 @@ pub(super) const CASES: &[Case] = cases![
     J38 tokens_grow_while_a_replica_lags_behind,
 ];
 
-/// Who waits in these cases.
+/// The number of waiters in each of these cases.
 const WAITERS: usize = 3;
 
 /// Takes turns: each gets the lock, and tells its token.
@@ -101,7 +101,7 @@ async fn forgotten_scripts_cost_nobody_a_lock_or_a_turn(cx: &Context) -> Verdict
     all_are_served(waiters, token).await
 }
 
-/// Somebody's program keeps the store from everything else for half a lease.
+/// A script of another client blocks the store for half a lease.
 async fn busy_store_says_so_in_time_and_costs_no_holder_its_lock(cx: &Context) -> Verdict {
     let administrator = cx.store().administrator()?;
     let (client, other, name) = (cx.client().await?, cx.client().await?, cx.name());

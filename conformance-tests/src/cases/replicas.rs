@@ -23,7 +23,7 @@ pub(super) fn long(cx: &Context) -> AcquireOptions {
     cx.options().with_ttl(OUTLASTS).with_wait(OUTLASTS)
 }
 
-/// Those that follow the store, from now on if not from the start.
+/// The replicas of the store; they are added now if it was started without any.
 pub(super) async fn replicas(cx: &Context) -> Result<&dyn Replicas, Cannot> {
     cx.store().replicate(Duration::ZERO).await?;
     cx.store().replicas()
@@ -143,8 +143,8 @@ async fn release_while_failing_over_ends_the_hold(cx: &Context) -> Verdict {
     Ok(next.release().await?)
 }
 
-/// A primary that was stopped is replaced, and goes on. Those who are still connected to it may be granted locks for a
-/// moment, where that is declared; whoever is granted one later has the larger token.
+/// A primary that was stopped is replaced, and goes on. Clients that are still connected to it may be granted locks
+/// for a moment, where that is declared; every later grant has the larger token.
 async fn supplanted_primary_that_comes_back_turns_no_token_back(cx: &Context) -> Verdict {
     let replicas = replicas(cx).await?;
     let (client, other, name) = (cx.client().await?, cx.client().await?, cx.name());
@@ -172,7 +172,7 @@ async fn release(cx: &Context, client: &Client, guard: LockGuard) -> Verdict {
     let is_connection = client.semantics().hold == HoldKind::Connection;
     match guard.release().await {
         Ok(()) => Ok(()),
-        // Of the old primary: its holder may hear of the end before it comes to release.
+        // The holder may learn before its release that its connection to the old primary has ended.
         Err(error) if is_connection && error.kind() == ErrorKind::Lost => Ok(()),
         Err(error) if matches!(error.kind(), ErrorKind::Indeterminate | ErrorKind::Unavailable) => {
             tokio::time::sleep(cx.slack()).await;

@@ -1,6 +1,6 @@
 //! T: shared locks, and what the store and its administrator see of them.
 
-use super::histories::Scene;
+use super::histories::RecordedRun;
 use super::replicas::{OUTLASTS, long, replicas};
 use super::sharing::{NOT_SHARED, attempt, ensure_excluded, hold, sharing};
 use crate::case::{Case, Stop, Verdict, cases, ensure};
@@ -215,9 +215,9 @@ async fn reader_that_comes_as_the_last_one_leaves_is_kept(cx: &Context) -> Verdi
 
 async fn random_history_of_readers_and_writers_is_that_of_one_lock(cx: &Context) -> Verdict {
     sharing(cx).await?;
-    let scene = Scene::new(cx, cx.ttl() / 4)?.with_readers(60);
-    scene.run_tasks(5, cx.ttl() * 2).await?;
-    scene.judge().await
+    let run = RecordedRun::new(cx, cx.ttl() / 4)?.with_readers(60);
+    run.run_tasks(5, cx.ttl() * 2).await?;
+    run.judge().await
 }
 
 /// The replica has the first reader, and was cut off before the second: the next primary knows one of them.

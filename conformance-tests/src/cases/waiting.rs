@@ -91,7 +91,7 @@ async fn deadline_covers_connecting_too(cx: &Context) -> Verdict {
 async fn every_waiter_keeps_its_own_deadline(cx: &Context) -> Verdict {
     let (client, name) = (cx.client().await?, cx.name());
     let _guard = client.take(&name, &AcquireOptions::new()).await?;
-    // One that has its wait begun anew by another waits for nearly twice as long.
+    // A waiter whose wait restarts when another one gives up would wait for nearly twice as long.
     let wait = cx.slack() * 3;
     let mut waiters = tokio::task::JoinSet::new();
     for _ in 0..10 {

@@ -7,7 +7,7 @@ use std::collections::HashMap;
 use std::time::Duration;
 
 /// From the answer to the end of belief: what its holder did or saw, its death, or the last limit that was seen of it.
-/// That a guard is held now says that it was all the time, because what is once over stays so.
+/// A guard that is held now was held all the time before, because a hold that ended never comes back.
 pub(crate) fn belief(grant: &Acquisition, hold: &Hold, kills: &HashMap<u32, u64>) -> (u64, u64) {
     let ends = [
         hold.release.as_ref().map(|release| release.asked_at),

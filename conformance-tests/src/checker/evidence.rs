@@ -49,7 +49,7 @@ pub(super) fn check(history: &History, kills: &HashMap<u32, u64>, model: &Model,
     report.void.extend(void);
 }
 
-/// True if somebody whom the fault hits held, or asked, at some time of it. Who was killed believed until then.
+/// True if a client that the fault hits believed to hold a lock during it. A killed client believed so until its death.
 pub(crate) fn met_a_hold(span: &Span, history: &History, kills: &HashMap<u32, u64>) -> bool {
     let hit = history.granted().filter(|(grant, _)| {
         let name = &history.names[grant.name as usize];

@@ -29,15 +29,15 @@ pub struct Model {
     pub fenced_only: Vec<(u64, u64)>,
 }
 
-/// Whoever may keep others out.
+/// The acquisitions that may cause another one to be refused.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum RefusedFor {
-    /// Who is granted the lock, from the grant on.
+    /// A holder, from its grant on.
     Holders,
-    /// Also who waits, or fails: it may have had the lock for a moment, and have given it back without a word.
+    /// Also a waiter or a failed attempt: it may have held the lock for a moment, and have released it unseen.
     Waiters,
-    /// Also whoever tries: places in a queue, and votes that are split among several servers, keep others out for a
+    /// Also any attempt: places in a queue, and votes that are split among several servers, keep others out for a
     /// moment as a holder does.
     Contenders,
 }

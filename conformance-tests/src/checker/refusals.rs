@@ -1,4 +1,4 @@
-//! C1: whoever is told that somebody else holds the lock is told so for a reason.
+//! C1: an acquisition is refused only if another one may have held the lock.
 
 use super::model::{Model, RefusedFor, nanos};
 use super::report::{Report, Rule, Violation};
@@ -38,7 +38,7 @@ fn check_mode(
     // Readers give way to a writer that waits.
     let gives_way = mode.is_shared() && model.sharing != Sharing::Unsupported;
     let contenders = Contenders::new(all, model, gives_way);
-    let mut ghosts = Ghosts::new(all);
+    let mut unknown_outcomes = UnknownOutcomes::new(all);
     for refusal in refused {
         let by = refusal.answered_by();
         // The last hold that can have begun by then.
@@ -46,7 +46,7 @@ fn check_mode(
         let last = index.checked_sub(1).map(|last| &held[last]);
         let excused = last.is_some_and(|last| last.latest_end >= refusal.asked_at)
             || contenders.others_in(refusal)
-            || ghosts.fill(last.map_or(0, |last| last.writers), by);
+            || unknown_outcomes.fill(last.map_or(0, |last| last.writers), by);
         if !excused {
             report.broken(Rule::Refusal, || Violation {
                 rule: Rule::Refusal,
@@ -93,7 +93,7 @@ fn possible_holds(timeline: &Timeline<'_>, mode: LockMode) -> Vec<Possible> {
     holds.collect()
 }
 
-/// When those were under way who may keep others out though they are granted nothing, or not yet.
+/// The times of acquisitions that may keep others out although they are granted nothing, or not yet.
 struct Contenders<'a> {
     model: &'a Model,
     gives_way: bool,
@@ -110,7 +110,7 @@ impl<'a> Contenders<'a> {
         Self { model, gives_way, asked, over }
     }
 
-    /// True if somebody but the one who was refused was under way meanwhile.
+    /// True if an acquisition other than the refused one was under way meanwhile.
     fn others_in(&self, refusal: &Acquisition) -> bool {
         let begun = self.asked.partition_point(|asked| *asked <= refusal.answered_by());
         let over = self.over.partition_point(|over| *over < refusal.asked_at);
@@ -120,10 +120,10 @@ impl<'a> Contenders<'a> {
     }
 }
 
-/// Who may have the lock before it is told so has it while it is under way; and who gives up or fails just then undoes
-/// that behind its answer. A single attempt that was refused is nobody's to be refused for; and of those of whom nobody
-/// knows, each counts once, as a ghost, but for a writer that readers give way to. A waiter for a permit is granted the first slot,
-/// and undoes its attempts on the others.
+/// The time in which an acquisition may keep others out: from its request to its answer, and a moment longer if it gives up or
+/// fails, because it may undo a grant after its answer. A single attempt that was refused keeps no other out. An acquisition of
+/// unknown outcome is left to [`UnknownOutcomes`], except for a writer that readers give way to. A waiter for a permit is granted
+/// the first slot, and undoes its attempts on the others.
 fn under_way(one: &Acquisition, model: &Model, gives_way: bool) -> Option<(u64, u64)> {
     let asking = (one.asked_at, one.answered_by());
     let undoing = (asking.0, asking.1.saturating_add(nanos(model.overshoot)));
@@ -139,14 +139,14 @@ fn under_way(one: &Acquisition, model: &Model, gives_way: bool) -> Option<(u64, 
 
 /// Acquisitions of unknown outcome: each may have been granted, once. So each fills one gap between two known holds, and
 /// all that were refused in it.
-struct Ghosts {
+struct UnknownOutcomes {
     asked: Vec<u64>,
     used: usize,
     /// The gap that was filled last, by the number of holds before it.
     gap: Option<usize>,
 }
 
-impl Ghosts {
+impl UnknownOutcomes {
     fn new(all: &[&Acquisition]) -> Self {
         let unknown = all.iter().filter(|one| matches!(one.outcome, Outcome::Unknown));
         let mut asked: Vec<u64> = unknown.map(|one| one.asked_at).collect();
@@ -154,8 +154,8 @@ impl Ghosts {
         Self { asked, used: 0, gap: None }
     }
 
-    /// True if one is left for the gap in which something was answered by then. Whoever asked first is the best for the
-    /// first gap, because gaps are filled in the order of time.
+    /// True if an acquisition that began by then is left for this gap. The earliest one fits the first gap best, because
+    /// gaps are filled in the order of time.
     fn fill(&mut self, gap: usize, by: u64) -> bool {
         if self.gap == Some(gap) {
             return true;

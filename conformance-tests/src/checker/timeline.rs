@@ -14,7 +14,7 @@ use std::ops::Range;
 /// The grants of one name.
 pub(super) struct Timeline<'a> {
     pub(super) name: &'a str,
-    /// Of a semaphore.
+    /// The slot, if the name is one of a semaphore.
     pub(super) slot: Option<u32>,
     pub(super) grants: Vec<Placed<'a>>,
     pub(super) clashes: Vec<Clash>,
@@ -100,7 +100,7 @@ impl<'a> Timeline<'a> {
             let impostor = self.grants[before].impostor(self.name, by, ends);
             self.clashes.push(Clash { before, grant: self.grants.len(), impostor });
         }
-        // Of a clash, as if nothing had been: what follows is judged for itself.
+        // After a clash, the grant counts as regular, so that later grants are judged by themselves.
         from = from.min(by);
         let mut placed = Placed { acquisition, hold, from, to: from, after };
         placed.to = placed.end(self.name, u64::MAX, ends);

@@ -1,5 +1,5 @@
 use super::model::{Model, nanos};
-use super::waiting::{Excuse, Pauses};
+use super::waiting::{PauseKind, Pauses};
 use crate::history::{Acquisition, Outcome};
 use std::collections::HashMap;
 
@@ -66,9 +66,8 @@ fn span(
     let moment = nanos(model.wake_up);
     let gone = left.saturating_add(moment);
     let killed = kills.get(&one.process).is_some_and(|at| *at <= gone);
-    // Who gives up while nothing is wrong takes back what it may have been given, and would have heard of what it was given
-    // long before.
-    if takes_leave && !killed && !pauses.hit(Excuse::BeingAway, one.process, one.asked_at, leftovers) {
+    // A client that gives up without a fault returns a grant that it may have, and would have been told of an earlier grant.
+    if takes_leave && !killed && !pauses.hit(PauseKind::StalledOrAway, one.process, one.asked_at, leftovers) {
         return Some((one.asked_at.max(left.saturating_sub(moment)), gone));
     }
     Some((one.asked_at, leftovers))

@@ -15,11 +15,11 @@ pub(super) struct Pauses<'a> {
     spans: Vec<&'a Span>,
 }
 
-/// What excuses a rule.
+/// The pauses that excuse a rule: of clients and stores that stand still, or also of stores that are away.
 #[derive(Clone, Copy, PartialEq, Eq)]
-pub(super) enum Excuse {
-    StandingStill,
-    BeingAway,
+pub(super) enum PauseKind {
+    Stalled,
+    StalledOrAway,
 }
 
 impl<'a> Pauses<'a> {
@@ -33,9 +33,9 @@ impl<'a> Pauses<'a> {
         Self { spans: history.faults.iter().filter(still).collect() }
     }
 
-    pub(super) fn hit(&self, excuse: Excuse, process: u32, from: u64, to: u64) -> bool {
+    pub(super) fn hit(&self, kind: PauseKind, process: u32, from: u64, to: u64) -> bool {
         self.spans.iter().any(|span| {
-            (excuse == Excuse::BeingAway || stands_still(span.fault))
+            (kind == PauseKind::StalledOrAway || stands_still(span.fault))
                 && span.target.is_none_or(|target| target == process)
                 && span.from <= to
                 && span.to.is_none_or(|end| end >= from)
@@ -70,7 +70,7 @@ pub(super) fn check_deadlines(history: &History, pauses: &Pauses<'_>, model: &Mo
         };
         let late = (answered - one.asked_at).saturating_sub(wait);
         if late > nanos(model.overshoot)
-            && !pauses.hit(Excuse::StandingStill, one.process, one.asked_at, answered)
+            && !pauses.hit(PauseKind::Stalled, one.process, one.asked_at, answered)
         {
             let what = || format!("it ended {:?} after its deadline", Duration::from_nanos(late));
             let name = &history.names[one.name as usize];
@@ -98,7 +98,7 @@ fn wake_ups(
         let Some(freed) = freed.map(|freed| freed.into_iter().max().unwrap_or_default()) else { continue };
         let (from, to) = (freed.max(grant.asked_at), grant.answered_by());
         let bound = nanos(model.wake_up);
-        if to.saturating_sub(from) <= bound || pauses.hit(Excuse::BeingAway, grant.process, from, to) {
+        if to.saturating_sub(from) <= bound || pauses.hit(PauseKind::StalledOrAway, grant.process, from, to) {
             continue;
         }
         let idle = unseen[usize::from(grant.mode.is_shared())].longest_without(from, to);
@@ -135,7 +135,7 @@ fn crashes(
         let (longest, count) = report.measured.detection.unwrap_or_default();
         report.measured.detection = Some((longest.max(took), count + 1));
         if model.crash.is_some_and(|bound| took > bound)
-            && !pauses.hit(Excuse::BeingAway, next.process, killed, to)
+            && !pauses.hit(PauseKind::StalledOrAway, next.process, killed, to)
         {
             let what = || format!("granted {took:?} after the holder was killed");
             report.broken(Rule::Crash, || violation(Rule::Crash, timeline.name, next, to, what()));

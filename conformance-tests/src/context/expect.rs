@@ -101,7 +101,7 @@ pub(crate) fn ensure_kind<T>(outcome: Result<T, Error>, kind: ErrorKind, when: &
     }
 }
 
-/// What a hook answered, or `None` where there is no such hook. One that was tried and came to nothing fails the case.
+/// What a hook answered, or `None` where there is no such hook. A hook that was tried and failed fails the case.
 pub(crate) fn optional<T>(answer: Result<T, Cannot>) -> Result<Option<T>, Stop> {
     match answer {
         Ok(answer) => Ok(Some(answer)),

@@ -64,7 +64,7 @@ impl Injection for StoreClock {
 
     async fn heal(&mut self, ground: &mut Ground<'_>) -> Verdict {
         match self.forward {
-            // Nobody sets a clock back that is wrong by then.
+            // A clock that was set forward is not set back.
             true => Ok(()),
             false => Ok(ground.store.administrator()?.step_clock(0).await?),
         }

@@ -115,7 +115,7 @@ fn kill(worker: &mut Worker, recorder: &Recorder) -> Result<(), Stop> {
     Ok(())
 }
 
-/// How the clients of a scene connect.
+/// How the clients of a run connect.
 #[derive(Debug)]
 pub(crate) struct Setting {
     pub(crate) holder: String,
@@ -215,13 +215,13 @@ impl Schedule {
         self
     }
 
-    /// Of a lease a third of which outlasts the start of a server, and what it takes another to come first.
+    /// Uses a lease whose third outlasts the start of a server and the first attempt of another client.
     pub(crate) fn patient(mut self) -> Self {
         self.ttl = scaled(MEDIUM);
         self
     }
 
-    /// Of a lease that outlasts an election or a fail-over.
+    /// Uses a lease that outlasts an election or a fail-over.
     pub(crate) fn long(mut self) -> Self {
         self.ttl = scaled(LONG);
         self

@@ -180,7 +180,7 @@ impl Injection for Killed {
 
     async fn prepare(&mut self, store: &dyn Store, schedule: &Schedule) -> Result<Setting, Cannot> {
         if let Ok(administrator) = store.administrator() {
-            // Nobody is connected yet.
+            // No client is connected yet.
             match administrator.kill_connections().await {
                 Ok(()) => return Ok(Setting::of(store, schedule)),
                 Err(cannot) if cannot.was_tried() => return Err(cannot),

@@ -1,5 +1,5 @@
-//! Faults of a store that has several servers: replicas that take over, members that vote. Of a store that has one server,
-//! that one is the minority and the majority.
+//! Faults of a store that has several servers: replicas that take over, members that vote. A store with one server
+//! has it as its minority and as its majority.
 
 use super::{Claim, Ground, Injection, Lasting, Schedule, Setting, Time};
 use crate::case::{Stop, Verdict, ensure};
@@ -50,7 +50,7 @@ impl Servers {
             // The one that is down is the primary of the name: that is the worst of them.
             (Ok(_), _) => Ok(Self::FailOver { at_once: false }),
             (_, Ok(_)) => Ok(Self::SomeKilled { most: false, killed: Vec::new() }),
-            // Who promises nothing else means the one server.
+            // A store that promises only `Unavailable` means its one server.
             _ if promised == Outcome::Unavailable => Ok(Self::AllKilled),
             _ => Err(Cannot::new("one server alone has no minority that it could spare")),
         }
@@ -195,7 +195,7 @@ async fn ensure_killed(members: &dyn Members, killed: &[usize]) -> Verdict {
     Ok(())
 }
 
-/// The same of a store. Who has watchers beside its servers may keep those.
+/// The same for a whole store. One server is enough, because watchers beside the servers may stay up.
 async fn ensure_one_is_down(store: &dyn Store) -> Verdict {
     let Some((proxy, _)) = optional(store.proxied(PATIENCE).await)? else { return Ok(()) };
     let mut servers: JoinSet<bool> = proxy.addresses().iter().map(|address| serves(*address)).collect();
@@ -210,7 +210,7 @@ async fn ensure_one_is_down(store: &dyn Store) -> Verdict {
 /// Whether there is a server behind the proxy at an address: of one that is down, the proxy ends the connection at once.
 async fn serves(through: SocketAddr) -> bool {
     let Ok(mut connection) = TcpStream::connect(through).await else { return false };
-    // One that is there greets, or waits to be greeted.
+    // A server that is up greets, or waits for a greeting.
     let said = tokio::time::timeout(PATIENCE, connection.read(&mut [0])).await;
     !matches!(said, Ok(Ok(0) | Err(_)))
 }

@@ -1,4 +1,4 @@
-//! Somebody who has connections to the store, and sees whether it ends them.
+//! A client that has connections to the store, and sees whether the store ends them.
 
 use super::scaled;
 use crate::case::Stop;

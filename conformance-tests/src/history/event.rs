@@ -51,7 +51,7 @@ pub enum Phase<Call, Answer> {
     Ok(Answer),
     /// It certainly had none.
     Fail(Reason),
-    /// Nobody knows.
+    /// Whether it had one is unknown.
     Info(Reason),
 }
 
@@ -71,7 +71,7 @@ pub struct Asked {
     /// The kind of hold.
     #[serde(default, skip_serializing_if = "is_exclusive")]
     pub mode: LockMode,
-    /// Of a semaphore: how many permits it has. Absent: it is a lock.
+    /// The number of permits of a semaphore. Absent: it is a lock.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub permits: Option<u32>,
 }

@@ -10,7 +10,7 @@ use leasehold_core::{
 use std::sync::Arc;
 use std::time::Duration;
 
-/// A lock of which everything is written into a history. Whatever cannot be written is not done.
+/// A lock of which everything is written into a history. An operation that cannot be written is not done.
 ///
 /// Not a [`DistributedLock`] itself: its guards have more to say than a [`LockGuard`].
 #[derive(Clone, Debug)]
@@ -219,7 +219,7 @@ impl Drop for RecordedGuard {
         if self.guard.is_none() {
             return;
         }
-        // Nobody can be told of a failure here. A history without these lines has a hold that was never given back,
+        // A failure cannot be returned here. A history without these lines has a hold that was never given back,
         // which is what a reader must assume anyway.
         let released = Step::Release(Phase::Invoke(Of { hold: self.op }));
         if let Ok(op) = self.recorder.begin(released) {
@@ -306,7 +306,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_grant_that_is_over_before_anybody_looks_may_have_kept_others_out() {
+    fn acquisition_that_ends_in_a_loss_has_an_unknown_outcome() {
         let of = |kind| acquisition(&Error::new(kind, "over"));
         assert!(matches!(of(ErrorKind::Lost), Phase::Info(_)));
         assert!(matches!(of(ErrorKind::Indeterminate), Phase::Info(_)));

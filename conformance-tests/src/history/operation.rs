@@ -29,7 +29,7 @@ pub(crate) struct Acquisition {
     pub(crate) wait: Option<u64>,
     pub(crate) renewed: bool,
     pub(crate) mode: LockMode,
-    /// Of a semaphore; `None` for a lock.
+    /// The number of permits of a semaphore; `None` for a lock.
     pub(crate) permits: Option<u32>,
     /// True if its caller did not wait for the answer.
     pub(crate) was_dropped: bool,
@@ -39,7 +39,7 @@ pub(crate) struct Acquisition {
 #[derive(Clone, Debug)]
 pub(crate) enum Outcome {
     Granted(Box<Hold>),
-    /// Somebody else held it, says the store.
+    /// The store says that another owner held it.
     Contended,
     /// Certainly not granted, for another reason.
     Failed,
@@ -50,7 +50,7 @@ pub(crate) enum Outcome {
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Hold {
     pub(crate) token: u64,
-    /// Of a permit.
+    /// The slot of a permit.
     pub(crate) slot: Option<u32>,
     /// Until when its holder believed in it at first.
     pub(crate) until: u64,

@@ -219,9 +219,9 @@ mod tests {
         assert_eq!(counter.read_shared(7).unwrap(), Some(2));
     }
 
-    /// As one does that is stopped in the middle of a step.
+    /// Like a client that is stopped in the middle of a step.
     #[test]
-    fn who_keeps_the_file_to_himself_keeps_nobody_waiting() {
+    fn file_locked_by_a_stopped_client_blocks_no_other_client() {
         let directory = tempfile::tempdir().unwrap();
         let path = directory.path().join("fenced");
         let kept = File::create(&path).unwrap();
@@ -273,7 +273,7 @@ mod tests {
     }
 
     #[test]
-    fn a_plain_counter_takes_what_it_is_given() {
+    fn a_plain_counter_accepts_every_write() {
         let directory = tempfile::tempdir().unwrap();
         let mut counter = PlainCounter::open(&directory.path().join("plain")).unwrap();
         assert_eq!(counter.read().unwrap(), 0);

@@ -151,7 +151,7 @@ mod tests {
     }
 
     #[test]
-    fn what_broke_and_what_shows_nothing_has_failed_among_the_cases() {
+    fn broken_and_void_cells_are_failed_cases() {
         let why = || "two holders".to_owned();
         let result = CaseResult::from(&cell(State::Broken { why: why() }));
         assert_eq!((result.name(), &*result.property), (cell(State::Kept).name(), "store-paused"));

@@ -1,11 +1,11 @@
 //! Cells, many at once.
 
 use super::cell::{Cell, Figures, State};
+use super::fault_run::{Seen, play};
 use super::never;
-use super::scene::{Seen, play};
-use crate::case::{Share, Stop};
+use crate::case::{HostShare, Stop};
 use crate::faults::scaled;
-use crate::runner::{Interrupt, Machine, in_time, missing};
+use crate::runner::{HostCapacity, Interrupt, in_time, missing};
 use crate::subject::Subject;
 use leasehold_core::{Fault, Outcome, Semantics, Sharing};
 use std::collections::{HashMap, VecDeque};
@@ -40,7 +40,7 @@ pub fn cells(
             let (done, queue, matrix) = (done.clone(), &queue, &matrix);
             scope.spawn(move || {
                 while let Some((place, (subject, fault))) = lock(queue).pop_front() {
-                    // Nobody interrupts it; and nobody listens any more only if the caller panicked.
+                    // This matrix is never interrupted, and its receiver is gone only if the caller panicked.
                     if let Some(cell) = matrix.play(&subject, fault) {
                         let _ = done.send((place, cell));
                     }
@@ -56,7 +56,7 @@ pub fn cells(
     finished.into_iter().flatten().collect()
 }
 
-/// What a subject promises, once it was asked. Who asks holds it, so that only one store is started for that.
+/// What a subject promises, once it was asked. The thread that asks holds the mutex, so that only one store is started.
 type Known = Arc<Mutex<Option<Semantics>>>;
 
 /// Subjects, and what is known of them.
@@ -66,7 +66,7 @@ pub struct Matrix {
     seed: u64,
     /// What each promises, by its name: to ask, a store must be started.
     semantics: Mutex<HashMap<String, Known>>,
-    machine: Machine,
+    capacity: HostCapacity,
     interrupt: Interrupt,
 }
 
@@ -80,7 +80,7 @@ impl Matrix {
             subjects: subjects.to_vec(),
             seed,
             semantics: Mutex::default(),
-            machine: Machine::new(),
+            capacity: HostCapacity::new(),
             interrupt: Interrupt::default(),
         }
     }
@@ -100,14 +100,14 @@ impl Matrix {
         self.timed(subject, fault, false)
     }
 
-    /// The same scene with a holder that shares the lock, while others wait to have it for themselves. Not applicable where the
+    /// The same run with a holder that shares the lock, while others wait to have it for themselves. Not applicable where the
     /// store declares no shared locks.
     pub fn play_with_reader(&self, subject: &Arc<dyn Subject>, fault: Fault) -> Option<Cell> {
         self.timed(subject, fault, true)
     }
 
     fn timed(&self, subject: &Arc<dyn Subject>, fault: Fault, reader: bool) -> Option<Cell> {
-        let part = self.machine.take(share(subject.name(), fault));
+        let permit = self.capacity.take(share(subject.name(), fault));
         if self.interrupt.is_asked_for() {
             return None;
         }
@@ -115,7 +115,7 @@ impl Matrix {
         let mut cell = self.played(subject, fault, reader)?;
         cell.reader = reader;
         cell.took_ms = u64::try_from(start.elapsed().as_millis()).unwrap_or(u64::MAX);
-        drop(part);
+        drop(permit);
         Some(cell)
     }
 
@@ -218,15 +218,15 @@ impl Matrix {
 
 /// Elections and fail-overs have time-outs of their own, which other cells would make them miss; and of servers that
 /// are three virtual machines, ten at once find no leader in time.
-fn share(subject: &str, fault: Fault) -> Share {
+fn share(subject: &str, fault: Fault) -> HostShare {
     let ensemble = subject.contains("ensemble");
     let elects =
         matches!(fault, Fault::FailOver | Fault::SplitBrain | Fault::MinorityDown | Fault::QuorumLost);
     match (ensemble, elects) {
-        (true, true) => Share::Half,
-        (true, false) => Share::Quarter,
-        (false, true) if subject.contains("sentinel") || subject.contains("cluster") => Share::Quarter,
-        (false, _) => Share::Usual,
+        (true, true) => HostShare::Half,
+        (true, false) => HostShare::Quarter,
+        (false, true) if subject.contains("sentinel") || subject.contains("cluster") => HostShare::Quarter,
+        (false, _) => HostShare::Usual,
     }
 }
 

@@ -1,7 +1,7 @@
 //! What a history says, in figures.
 
 use super::cell::Figures;
-use super::scene::Seen;
+use super::fault_run::Seen;
 use crate::checker::{Rule, belief};
 use crate::history::{Acquisition, Hold};
 use leasehold_core::HoldKind;

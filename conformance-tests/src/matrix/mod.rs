@@ -14,19 +14,19 @@
 //! 4. else *holds*.
 //!
 //! That is the order from the worst to the best. A cell that shows worse than is promised is [broken](State::Broken), and so
-//! is one after which nobody gets the lock, or records are left. One that shows better is [better](State::Better), and worth
-//! a look: the promise may be too small, or the fault too weak. One whose fault did not hit a holder shows nothing, and is
-//! [void](State::Void).
+//! is a cell after which no client gets the lock, or records are left. A cell that shows better is [better](State::Better), and
+//! worth a look: the promise may be too small, or the fault too weak. A cell whose fault did not hit a holder shows nothing, and
+//! is [void](State::Void).
 //!
-//! That a hook says it has made a fault is no evidence that it has. So is a cell void whose holder works on while it is dead,
-//! whose store ended no connection although it was killed, or whose new primary knows what it cannot know; and broken is one
-//! whose servers are said to be down, and take connections.
+//! A hook that reports a fault as made is no evidence for it. So a cell is void if its holder works on while it is dead, if its
+//! store ended no connection although it was killed, or if its new primary knows what it cannot know; and it is broken if its
+//! servers are said to be down, and take connections.
 
 mod cell;
 mod cells;
+mod fault_run;
 mod figures;
 mod never;
-mod scene;
 mod verdict;
 
 pub use cell::{Cell, Figures, State, cell_name};

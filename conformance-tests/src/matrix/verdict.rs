@@ -1,8 +1,8 @@
 //! From what was seen to what it is worth.
 
 use super::cell::{Figures, State};
+use super::fault_run::Seen;
 use super::figures::Grant;
-use super::scene::Seen;
 use crate::faults::{Lasting, scaled};
 use crate::history::{self, Acquisition};
 use leasehold_core::{Fault, Outcome};
@@ -18,7 +18,7 @@ impl Seen {
             return Outcome::FencedOnly;
         }
         match self.schedule.lasts {
-            Lasting::State(_) if self.nobody_was_granted() => Outcome::Unavailable,
+            Lasting::State(_) if self.had_no_grant() => Outcome::Unavailable,
             _ => Outcome::Holds,
         }
     }
@@ -42,8 +42,8 @@ impl Seen {
         }
     }
 
-    /// Of one lock or the other: nobody held it when the fault was healed, and nobody had been granted it under the fault.
-    fn nobody_was_granted(&self) -> bool {
+    /// True if one of the two locks was not held when the fault was healed, and had not been granted under the fault.
+    fn had_no_grant(&self) -> bool {
         let none = |grants: &[Grant<'_>]| {
             let under =
                 |grant: &&Grant<'_>| grant.acquisition.asked_at >= self.struck && grant.from <= self.healing;
@@ -79,7 +79,7 @@ impl Seen {
         let grace = nanos(scaled(GRACE));
         // Until well before its end: when exactly that comes, the machine decides.
         let spell = (self.struck + grace, self.healing.min(self.struck + nanos(self.schedule.ttl)));
-        // Of a promise to hold, the server that takes over may have kept itself from granting anything.
+        // Where the promise is to hold, the server that takes over may have refused every grant.
         let survives = promised == Outcome::Holds || figures.lost_something();
         let why = match self.fault {
             _ if self.ended == Some(0) => "the store ended no connection",

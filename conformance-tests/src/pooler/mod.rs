@@ -157,7 +157,7 @@ impl Session {
     }
 }
 
-/// Whoever came, with what it has told or prepared.
+/// A connected client, with the settings that it made and the statements that it prepared.
 struct Client {
     wire: Wire,
     settings: Vec<Packet>,

@@ -180,8 +180,8 @@ impl Proxy {
         self.shared.iter().map(|shared| shared.requests.bytes.load(Ordering::SeqCst)).sum()
     }
 
-    /// In how many pieces they came: the number of requests, if nobody sends several at once. Of the server that got
-    /// most: who asks several at once asks once.
+    /// In how many pieces they came: the number of requests, if no client sends several at once. The largest number
+    /// of a server, because a question to several servers at once counts once.
     pub fn requests(&self) -> u64 {
         let pieces = self.shared.iter().map(|shared| shared.requests.pieces.load(Ordering::SeqCst));
         pieces.max().unwrap_or_default()
@@ -240,7 +240,7 @@ async fn serve(mut client: TcpStream, gate: Gate, shared: Arc<Shared>) {
         ended = back => ended,
     };
     if ended.is_err_and(|error| error.kind() == io::ErrorKind::ConnectionReset) {
-        // Whoever reset it, or if it was to be: the other end is to hear the same.
+        // A reset by one end, or by order, is passed on to the other end.
         let _ = (client.set_zero_linger(), server.set_zero_linger());
     }
 }

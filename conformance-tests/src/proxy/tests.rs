@@ -152,7 +152,7 @@ async fn a_connection_is_reset_behind_the_byte_that_was_named_and_others_pass() 
         let mut told = Vec::new();
         let ended = client.read_to_end(&mut told).await.unwrap_err();
         assert_eq!(ended.kind(), io::ErrorKind::ConnectionReset, "after {bytes} bytes");
-        // Who is reset may have lost what it had not read.
+        // A reset may discard bytes that were not read yet.
         assert!(heard.len() + told.len() <= bytes as usize, "{heard:?}, {told:?} of {bytes} bytes");
         assert_eq!(proxy.resets(), 1);
         let mut client = TcpStream::connect(proxy.address()).await.unwrap();
@@ -163,7 +163,7 @@ async fn a_connection_is_reset_behind_the_byte_that_was_named_and_others_pass() 
 }
 
 #[tokio::test]
-async fn what_servers_end_is_counted_and_what_others_end_is_not() {
+async fn connection_is_counted_as_ended_only_if_its_server_ended_it() {
     let Line { proxy, mut client, server, listener } = line().await;
     drop(server);
     assert_eq!(next(&mut client, LONG).await.unwrap().unwrap(), b"");

@@ -1,6 +1,6 @@
 use super::one::in_turn;
 use super::result::{CaseOutcome, CaseResult};
-use super::terms::Terms;
+use super::run_config::RunConfig;
 use crate::case::Case;
 use crate::cases::all;
 use crate::context::said_time_scale;
@@ -36,24 +36,24 @@ pub fn run(subjects: Vec<Box<dyn Subject>>) -> ExitCode {
     }
     let mut arguments = Arguments::from_args();
     arguments.test_threads.get_or_insert(super::Run::THREADS);
-    let (terms, results) = (Terms::of_environment(), Results::default());
+    let (config, results) = (RunConfig::of_environment(), Results::default());
     let mut pairs: Vec<(&Arc<dyn Subject>, Case)> =
         subjects.iter().flat_map(|subject| all().map(move |case| (subject, case))).collect();
     if !arguments.list {
         super::mix(&mut pairs);
     }
-    let trials = pairs.into_iter().map(|(subject, case)| trial(subject, case, &terms, &results)).collect();
+    let trials = pairs.into_iter().map(|(subject, case)| trial(subject, case, &config, &results)).collect();
     let conclusion = libtest_mimic::run(&arguments, trials);
     conclude(&arguments, &conclusion, &results)
 }
 
 type Results = Arc<Mutex<Vec<CaseResult>>>;
 
-fn trial(subject: &Arc<dyn Subject>, case: Case, terms: &Terms, results: &Results) -> Trial {
+fn trial(subject: &Arc<dyn Subject>, case: Case, config: &RunConfig, results: &Results) -> Trial {
     let name = format!("{}::{}", subject.name(), case.name());
-    let (subject, terms, results) = (Arc::clone(subject), terms.clone(), Arc::clone(results));
+    let (subject, config, results) = (Arc::clone(subject), config.clone(), Arc::clone(results));
     Trial::ignorable_test(name, move || {
-        let Some(result) = in_turn(&subject, case, &terms, || ()) else {
+        let Some(result) = in_turn(&subject, case, &config, || ()) else {
             return Ok(Completion::ignored_with("it was interrupted"));
         };
         results.lock().unwrap_or_else(PoisonError::into_inner).push(result.clone());

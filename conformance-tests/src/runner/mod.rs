@@ -5,32 +5,32 @@
 //! | one named line each, in the form of `cargo test` | `libtest.rs` |
 //! | results as values, for a program | [`Run`], here |
 //! | one case, watched | `one.rs` |
-//! | how many at once | `machine.rs` |
+//! | how many at once | `host_capacity.rs` |
 //! | what came of it | `result.rs` |
 
+mod host_capacity;
 mod libtest;
-mod machine;
 mod one;
 mod result;
-mod terms;
+mod run_config;
 
 pub use libtest::run;
 pub use one::{run_case, run_case_here};
 pub use result::{CaseOutcome, CaseResult, Tally};
-pub use terms::Interrupt;
+pub use run_config::Interrupt;
 
-pub(crate) use machine::Machine;
+pub(crate) use host_capacity::HostCapacity;
 pub(crate) use one::{in_runtime, in_time, missing, went_wrong};
-pub(crate) use terms::Terms;
+pub(crate) use run_config::RunConfig;
 
 use crate::case::{Case, Harm};
 use crate::cases::all;
 use crate::subject::Subject;
 use leasehold_core::LockName;
 use one::in_turn;
+use run_config::Names;
 use std::collections::VecDeque;
 use std::sync::{Arc, Mutex, PoisonError};
-use terms::Names;
 
 /// Every case against some subjects, for a program that wants results and not lines.
 ///
@@ -55,20 +55,20 @@ pub struct Run {
     filters: Vec<String>,
     threads: usize,
     harmless: bool,
-    terms: Terms,
+    config: RunConfig,
 }
 
 /// What happens in a run. Told from the threads that run the cases, many at once.
 #[derive(Clone, Copy, Debug)]
 #[expect(clippy::exhaustive_enums, reason = "complete: a case begins and ends")]
 pub enum CaseEvent<'a> {
-    /// A case has begun, on this subject. One that is interrupted never ends.
+    /// A case has begun, on this subject. An interrupted case never ends.
     Started(&'a str, Case),
     /// A case has ended.
     Finished(&'a CaseResult),
 }
 
-/// Who hears of what happens in a run. Any function of a [`CaseEvent`] is one.
+/// Receives the events of a run. Any function of a [`CaseEvent`] is an observer.
 pub trait RunObserver: Sync {
     /// Takes the next event. It should return at once: a case waits for it.
     fn observe(&self, event: CaseEvent<'_>);
@@ -86,8 +86,8 @@ impl Run {
 
     /// All cases against these subjects, with a seed of its own or the one in `LEASEHOLD_SEED`.
     pub fn new(subjects: Vec<Arc<dyn Subject>>) -> Self {
-        let terms = Terms::of_environment();
-        Self { subjects, filters: Vec::new(), threads: Self::THREADS, harmless: false, terms }
+        let config = RunConfig::of_environment();
+        Self { subjects, filters: Vec::new(), threads: Self::THREADS, harmless: false, config }
     }
 
     /// Only cases whose line, `redis::A02_held_lock_…`, has this in it. With several: any of them.
@@ -97,7 +97,7 @@ impl Run {
         self
     }
 
-    /// How many cases run at once, one at least. Those that need more of the machine have [more](crate::Share) of it to
+    /// How many cases run at once, one at least. Cases that need more of the machine have [more](crate::HostShare) of it to
     /// themselves.
     #[must_use]
     pub fn with_threads(mut self, threads: usize) -> Self {
@@ -108,7 +108,7 @@ impl Run {
     /// Makes the random choices of the cases from this.
     #[must_use]
     pub fn with_seed(mut self, seed: u64) -> Self {
-        self.terms.seed = seed;
+        self.config.seed = seed;
         self
     }
 
@@ -117,26 +117,26 @@ impl Run {
     #[must_use]
     pub fn harmless_below(mut self, root: impl Into<String>) -> Self {
         self.harmless = true;
-        self.terms.root = root.into();
-        self.terms.names = Some(Names::default());
+        self.config.root = root.into();
+        self.config.names = Some(Names::default());
         self
     }
 
     /// What the random choices are made from.
     pub fn seed(&self) -> u64 {
-        self.terms.seed
+        self.config.seed
     }
 
     /// Ends the run early, from any thread.
     pub fn interrupt(&self) -> Interrupt {
-        self.terms.interrupt.clone()
+        self.config.interrupt.clone()
     }
 
     /// The names that its cases have used so far, if it is a [harmless](Self::harmless_below) one.
     pub fn names(&self) -> Vec<LockName> {
         let lock =
             |names: &Names| names.lock().unwrap_or_else(PoisonError::into_inner).iter().cloned().collect();
-        self.terms.names.as_ref().map_or_else(Vec::new, lock)
+        self.config.names.as_ref().map_or_else(Vec::new, lock)
     }
 
     /// The name of a subject, by its number in the [plan](Self::plan).
@@ -184,7 +184,7 @@ impl Run {
         let begun = || observer.observe(CaseEvent::Started(subject.name(), case));
         let result = match case.harm {
             harm if self.harmless && harm != Harm::None => CaseResult::spared(subject.name(), case),
-            _ => in_turn(subject, case, &self.terms, begun)?,
+            _ => in_turn(subject, case, &self.config, begun)?,
         };
         observer.observe(CaseEvent::Finished(&result));
         Some(result)
@@ -196,7 +196,7 @@ impl Run {
 }
 
 /// In the same order each time. Neither all cases of one store at once, which would want as many servers of it, nor one case
-/// of all stores, which load the machine alike. Those that need more of it wait until there is room for them: one after the
+/// of all stores, which load the machine alike. Cases that need more of it wait until there is room for them: one after the
 /// other at the end, they wait for that once.
 fn mix<S>(pairs: &mut [(S, Case)]) {
     fastrand::Rng::with_seed(1).shuffle(pairs);
@@ -206,7 +206,7 @@ fn mix<S>(pairs: &mut [(S, Case)]) {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::case::Share;
+    use crate::case::HostShare;
     use crate::subject::{Cannot, Store};
     use async_trait::async_trait;
     use leasehold_core::memory::MemoryBackend;
@@ -283,7 +283,7 @@ mod tests {
     fn those_that_need_the_machine_wait_for_the_others_once() {
         let mut plan = run().plan();
         mix(&mut plan);
-        assert!(plan.iter().any(|(_, case)| case.share == Share::Whole));
+        assert!(plan.iter().any(|(_, case)| case.share == HostShare::Whole));
         assert!(plan.is_sorted_by_key(|(_, case)| case.share));
     }
 }

@@ -1,8 +1,8 @@
 //! One case on one subject.
 
-use super::machine::Machine;
+use super::host_capacity::HostCapacity;
 use super::result::CaseResult;
-use super::terms::{Interrupt, Terms};
+use super::run_config::{Interrupt, RunConfig};
 use crate::case::{Case, Stop, Verdict};
 use crate::context::Context;
 use crate::faults::scaled;
@@ -24,7 +24,7 @@ const PARTING: Duration = Duration::from_secs(5);
 /// [`Stop`]: failed or skipped, and why.
 pub fn run_case(subject: &Arc<dyn Subject>, case: Case) -> Verdict {
     let interrupted = || Err(Stop::Skipped("it was interrupted".to_owned()));
-    watched(subject, case, &Terms::of_environment(), scaled(WATCHDOG)).unwrap_or_else(interrupted)
+    watched(subject, case, &RunConfig::of_environment(), scaled(WATCHDOG)).unwrap_or_else(interrupted)
 }
 
 /// Runs one case in the runtime of the caller, with no limit of time: under `tokio::time::pause` in virtual time, if the store is
@@ -39,7 +39,7 @@ pub fn run_case(subject: &Arc<dyn Subject>, case: Case) -> Verdict {
 /// Safe to drop; the case ends with the runtime.
 pub async fn run_case_here(subject: &Arc<dyn Subject>, case: Case) -> Verdict {
     subject.covers(&case)?;
-    in_a_store(Arc::clone(subject), case, Terms::of_environment()).await
+    in_a_store(Arc::clone(subject), case, RunConfig::of_environment()).await
 }
 
 /// Runs one case when its share of the machine is free, and says when it begins.
@@ -47,30 +47,30 @@ pub async fn run_case_here(subject: &Arc<dyn Subject>, case: Case) -> Verdict {
 pub(super) fn in_turn(
     subject: &Arc<dyn Subject>,
     case: Case,
-    terms: &Terms,
+    config: &RunConfig,
     begun: impl FnOnce(),
 ) -> Option<CaseResult> {
-    static MACHINE: Machine = Machine::new();
-    let _part = MACHINE.take(case.share);
+    static CAPACITY: HostCapacity = HostCapacity::new();
+    let _permit = CAPACITY.take(case.share);
     begun();
     let start = Instant::now();
-    let verdict = watched(subject, case, terms, scaled(WATCHDOG))?;
+    let verdict = watched(subject, case, config, scaled(WATCHDOG))?;
     Some(CaseResult::new(subject.name(), case, verdict, start.elapsed()))
 }
 
 /// `None` if it was interrupted.
-fn watched(subject: &Arc<dyn Subject>, case: Case, terms: &Terms, watchdog: Duration) -> Option<Verdict> {
-    if terms.interrupt.is_asked_for() {
+fn watched(subject: &Arc<dyn Subject>, case: Case, config: &RunConfig, limit: Duration) -> Option<Verdict> {
+    if config.interrupt.is_asked_for() {
         return None;
     }
     if let Err(cannot) = subject.covers(&case) {
         return Some(Err(cannot.into()));
     }
-    in_time(watchdog, &terms.interrupt, in_a_store(Arc::clone(subject), case, terms.clone()))
+    in_time(limit, &config.interrupt, in_a_store(Arc::clone(subject), case, config.clone()))
 }
 
-/// Lets it run in a runtime of its own, on a thread of its own. One that hangs is dropped, and its store with it; what
-/// blocks the thread instead is left behind with that. `None` if it was interrupted.
+/// Runs a case in a runtime of its own, on a thread of its own. A case that hangs is dropped, and its store with it; a case
+/// that blocks its thread is left behind with the thread. `None` if it was interrupted.
 pub(crate) fn in_time<T: Send + 'static>(
     watchdog: Duration,
     interrupt: &Interrupt,
@@ -125,8 +125,8 @@ pub(crate) fn in_runtime<T>(
     verdict
 }
 
-async fn in_a_store(subject: Arc<dyn Subject>, case: Case, terms: Terms) -> Verdict {
-    let context = Context::on(subject, case.id, terms).await;
+async fn in_a_store(subject: Arc<dyn Subject>, case: Case, config: RunConfig) -> Verdict {
+    let context = Context::on(subject, case.id, config).await;
     let context = context.map_err(|cannot| missing(&cannot.to_string()))?;
     // A task of its own: a panic is the failure of this case.
     tokio::spawn(async move { case.run(&context).await }).await?
@@ -161,7 +161,7 @@ mod tests {
     use leasehold_core::{DistributedLock, Result};
     use std::sync::atomic::{AtomicUsize, Ordering};
 
-    /// Nobody can ever connect to it.
+    /// A subject that no client can ever connect to.
     #[derive(Debug, Default)]
     struct Silent(Arc<AtomicUsize>);
 
@@ -197,14 +197,14 @@ mod tests {
     }
 
     #[test]
-    fn what_hangs_ends_with_its_store() {
+    fn hanging_case_ends_with_its_store() {
         let ended = Arc::<AtomicUsize>::default();
         let subject: Arc<dyn Subject> = Arc::new(Silent(Arc::clone(&ended)));
-        let (case, terms) = (crate::by_id("A01").unwrap(), Terms::of_environment());
-        let verdict = watched(&subject, case, &terms, Duration::from_millis(50));
+        let (case, config) = (crate::by_id("A01").unwrap(), RunConfig::of_environment());
+        let verdict = watched(&subject, case, &config, Duration::from_millis(50));
         let words = "it hangs: no end after 50ms";
         assert!(matches!(&verdict, Some(Err(Stop::Failed(why))) if why == words), "{verdict:?}");
         assert_eq!(ended.load(Ordering::SeqCst), 1);
-        assert!(!terms.interrupt.is_asked_for(), "others go on");
+        assert!(!config.interrupt.is_asked_for(), "others go on");
     }
 }

@@ -41,8 +41,8 @@ pub fn disk_missing() -> Option<String> {
 }
 
 impl Disk {
-    /// Puts one under this directory, with all that is in it. Nobody is to have a file in there open. It is taken away
-    /// when this is dropped, with all that is on it.
+    /// Mounts a disk over this directory, with all that is in it. No process may have a file in there open. The disk is
+    /// removed when this is dropped, with all that is on it.
     ///
     /// # Errors
     ///
@@ -82,11 +82,11 @@ impl Disk {
         Ok(())
     }
 
-    /// Its power is back. Whoever had a file in there open is to have ended.
+    /// Turns the power on again. Every process that had a file in there open must have ended.
     ///
     /// # Errors
     ///
-    /// If somebody has not, or what is on it cannot be read.
+    /// If a process has not, or what is on the disk cannot be read.
     pub fn start_again(&self) -> Result<(), StartError> {
         self.unmount()?;
         mount(&self.image, &self.place)
@@ -182,7 +182,7 @@ mod tests {
     }
 
     #[test]
-    fn what_was_synced_survives_and_nothing_else_does() {
+    fn only_synced_writes_survive_a_power_loss() {
         let place = tempfile::tempdir().unwrap();
         fs::write(place.path().join("before"), "b").unwrap();
         let Some(disk) = disk(place.path()) else { return };

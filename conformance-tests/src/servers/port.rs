@@ -19,7 +19,7 @@ const KEPT: usize = 256;
 ///
 /// If there is none.
 pub fn free_port() -> Result<u16, StartError> {
-    // Whoever has the port for UDP, on which no store listens, has it for its servers, also while none of them runs.
+    // A UDP socket, on which no store listens, reserves the port for a server, also while no server runs.
     static GIVEN: Mutex<VecDeque<UdpSocket>> = Mutex::new(VecDeque::new());
     for _ in 0..1_000 {
         let port = fastrand::u16(RANGE);
@@ -44,7 +44,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_port_is_given_once_on_this_machine_even_while_nobody_listens_on_it() {
+    fn free_port_without_a_listener_is_given_only_once() {
         let port = free_port().unwrap();
         assert!(TcpListener::bind(("127.0.0.1", port)).is_ok(), "its server can have it");
         let error = UdpSocket::bind(("127.0.0.1", port)).unwrap_err();

@@ -279,7 +279,7 @@ mod tests {
     }
 
     #[test]
-    fn a_loss_of_power_takes_from_a_server_what_it_has_not_synced() {
+    fn a_power_loss_discards_unsynced_writes() {
         if let Some(why) = disk_missing() {
             eprintln!("not run: {why}");
             return;
@@ -298,7 +298,7 @@ mod tests {
         let segment = shared_memory(server.data()).unwrap();
         assert!(segments().contains(&segment), "{segment} is not a segment");
         let shared = server.process.shared();
-        // One of its own, and one of its children's.
+        // At least a file of the server, and a file of its children.
         assert!(shared.len() > 1 && shared.iter().all(|file| file.exists()), "{shared:?}");
         drop(server);
         assert!(!segments().contains(&segment), "{segment} is kept");

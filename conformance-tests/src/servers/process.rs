@@ -270,7 +270,7 @@ mod tests {
     }
 
     #[test]
-    fn what_a_server_that_ended_by_itself_has_left_behind_is_killed() {
+    fn child_left_by_a_server_that_exited_is_killed() {
         let message = ServerProcess::start(Leaving).unwrap_err().message;
         let (words, left) = message.rsplit_once(": ").unwrap();
         assert_eq!(words, "the server ended with exit status: 3");

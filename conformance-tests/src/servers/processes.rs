@@ -93,7 +93,7 @@ pub(super) fn is_running(pid: Pid) -> bool {
     !is_in_state(&process, &['Z', 'X'])
 }
 
-/// One of these letters (`proc_pid_stat(5)`); also one that is not there any more.
+/// True if the state is one of these letters (`proc_pid_stat(5)`), or the task is not there any more.
 fn is_in_state(task: &Path, states: &[char]) -> bool {
     let status = std::fs::read_to_string(task.join("stat")).unwrap_or_default();
     status.rsplit_once(')').is_none_or(|(_, rest)| rest.trim_start().starts_with(states))
@@ -104,7 +104,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn who_looks_how_it_has_ended_leaves_it_to_be_waited_for() {
+    fn reading_an_exit_status_leaves_the_child_to_be_waited_for() {
         let mut child = Command::new("sh").args(["-c", "exit 3"]).spawn().unwrap();
         let start = Instant::now();
         while end_of(&child).is_none() && start.elapsed() < STILL_WITHIN * 6 {

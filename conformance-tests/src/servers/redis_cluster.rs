@@ -20,12 +20,12 @@ const NODE_TIMEOUT: [&str; 2] = ["10000", "500"];
 pub struct RedisCluster {
     /// The primaries first, then their replicas in the same order.
     nodes: Vec<RedisServer>,
-    seats: Vec<Seat>,
+    ports: Vec<NodePorts>,
 }
 
 /// A node before it is started.
 #[derive(Clone, Copy, Debug)]
-struct Seat {
+struct NodePorts {
     port: u16,
     tls: u16,
     bus: u16,
@@ -53,18 +53,18 @@ impl RedisCluster {
 
     fn start_all(count: usize, tls: &[(&str, String)]) -> Result<Self, StartError> {
         let port = || if tls.is_empty() { Ok(0) } else { free_port() };
-        let seats = (0..count)
-            .map(|_| Ok(Seat { port: free_port()?, tls: port()?, bus: free_port()? }))
+        let ports = (0..count)
+            .map(|_| Ok(NodePorts { port: free_port()?, tls: port()?, bus: free_port()? }))
             .collect::<Result<Vec<_>, StartError>>()?;
-        let nodes = (0..count).map(|number| start_node(number, &seats, tls)).collect::<Result<_, _>>()?;
-        let cluster = Self { nodes, seats };
+        let nodes = (0..count).map(|number| start_node(number, &ports, tls)).collect::<Result<_, _>>()?;
+        let cluster = Self { nodes, ports };
         cluster.wait_until_whole()?;
         Ok(cluster)
     }
 
     /// The ports of the nodes for TLS.
     pub fn tls_ports(&self) -> Vec<u16> {
-        self.seats.iter().map(|seat| seat.tls).collect()
+        self.ports.iter().map(|node| node.tls).collect()
     }
 
     /// Its URL, which names all nodes.
@@ -214,9 +214,9 @@ impl RedisCluster {
     }
 }
 
-fn start_node(number: usize, seats: &[Seat], tls: &[(&str, String)]) -> Result<RedisServer, StartError> {
-    let seat = seats[number];
-    let (bus, tls_port) = (seat.bus.to_string(), seat.tls.to_string());
+fn start_node(number: usize, ports: &[NodePorts], tls: &[(&str, String)]) -> Result<RedisServer, StartError> {
+    let own = ports[number];
+    let (bus, tls_port) = (own.bus.to_string(), own.tls.to_string());
     let mut arguments = vec![
         "--cluster-enabled",
         "yes",
@@ -242,14 +242,14 @@ fn start_node(number: usize, seats: &[Seat], tls: &[(&str, String)]) -> Result<R
         arguments.extend(["--tls-port", &tls_port, "--tls-cluster", "yes"]);
         arguments.extend(settings.iter().flat_map(|(setting, value)| [setting.as_str(), value]));
     }
-    RedisServer::start_on(seat.port, &arguments, vec![("nodes.conf", who_is_who(number, seats))])
+    RedisServer::start_on(own.port, &arguments, vec![("nodes.conf", nodes_conf(number, ports))])
 }
 
 /// The file in which a node remembers all nodes, written beforehand: a cluster that is told of itself is ready sooner
 /// than one that must find itself.
-fn who_is_who(me: usize, seats: &[Seat]) -> String {
+fn nodes_conf(me: usize, ports: &[NodePorts]) -> String {
     let id = |number: usize| format!("{:040x}", number + 1);
-    let line = |(number, seat): (usize, &Seat)| {
+    let line = |(number, node): (usize, &NodePorts)| {
         let myself = if number == me { "myself," } else { "" };
         let first = number % PRIMARIES;
         let (role, master, slots) = if number < PRIMARIES {
@@ -259,13 +259,13 @@ fn who_is_who(me: usize, seats: &[Seat]) -> String {
             ("slave", id(first), String::new())
         };
         // The port by which nodes are named: that for TLS, if they use it.
-        let (port, bus) = (if seat.tls == 0 { seat.port } else { seat.tls }, seat.bus);
+        let (port, bus) = (if node.tls == 0 { node.port } else { node.tls }, node.bus);
         let epoch = first + 1;
         format!(
             "{} 127.0.0.1:{port}@{bus} {myself}{role} {master} 0 0 {epoch} connected{slots}\n",
             id(number)
         )
     };
-    let nodes: String = seats.iter().enumerate().map(line).collect();
+    let nodes: String = ports.iter().enumerate().map(line).collect();
     format!("{nodes}vars currentEpoch {PRIMARIES} lastVoteEpoch 0\n")
 }

@@ -59,8 +59,8 @@ fn home() -> Result<PathBuf, StartError> {
     Ok(home)
 }
 
-/// Others may go through it, because a server that runs as another user must. Nobody else may have put anything into it:
-/// what is there already is taken for a template.
+/// Other users may go through it, because a server that runs as another user must. No other user may write into it: what is
+/// there already is taken for a template.
 fn make_own(home: &Path) -> Result<(), StartError> {
     DirBuilder::new().recursive(true).mode(THROUGH).create(home).map_err(io)?;
     let found = fs::symlink_metadata(home).map_err(io)?;
@@ -125,7 +125,7 @@ mod tests {
     }
 
     #[test]
-    fn a_directory_of_somebody_else_is_refused() {
+    fn a_directory_of_another_user_is_refused() {
         let (_place, home) = home();
         // Only root can give it away.
         if chown(&home, Some(user() + 1), None).is_ok() {

@@ -7,14 +7,14 @@
 //! | looking for | it is in |
 //! |---|---|
 //! | what is drawn, and what never together | `schedule.rs` |
-//! | faults that are prepared and made, the processes that they hit | `stage.rs` |
+//! | faults that are prepared and made, the processes that they hit | `setup.rs` |
 //! | a round from its store to its verdict | `round.rs` |
 
 mod round;
 mod schedule;
-mod stage;
+mod setup;
 
-use crate::runner::{CaseOutcome, Interrupt, Terms, in_runtime};
+use crate::runner::{CaseOutcome, Interrupt, RunConfig, in_runtime};
 use crate::subject::Subject;
 use round::Played;
 use serde::{Deserialize, Serialize};
@@ -26,7 +26,7 @@ use std::time::Instant;
 #[derive(Debug)]
 pub struct Soak {
     subjects: Vec<Arc<dyn Subject>>,
-    terms: Terms,
+    config: RunConfig,
     directory: PathBuf,
 }
 
@@ -47,7 +47,7 @@ pub struct Round {
     pub grants: usize,
     /// Faults that were made.
     pub faults: usize,
-    /// Those of them under which somebody held the lock.
+    /// Faults that met a holder of the lock.
     pub met: usize,
     /// How it came out. Skipped is one whose history shows nothing: too few met in it, or a fault could only be made by
     /// half.
@@ -60,7 +60,7 @@ impl Soak {
     /// Rounds over these subjects in turn. Worker processes are this program, executed again: see
     /// [`serve_as_worker`](crate::serve_as_worker).
     pub fn new(subjects: Vec<Arc<dyn Subject>>) -> Self {
-        Self { subjects, terms: Terms::of_environment(), directory: std::env::temp_dir() }
+        Self { subjects, config: RunConfig::of_environment(), directory: std::env::temp_dir() }
     }
 
     /// Where histories are written. What is rejected is kept. Default: where temporary files are.
@@ -73,18 +73,18 @@ impl Soak {
     /// Makes the random choices from this.
     #[must_use]
     pub fn with_seed(mut self, seed: u64) -> Self {
-        self.terms.seed = seed;
+        self.config.seed = seed;
         self
     }
 
     /// What the random choices are made from.
     pub fn seed(&self) -> u64 {
-        self.terms.seed
+        self.config.seed
     }
 
     /// Ends a round early, from any thread.
     pub fn interrupt(&self) -> Interrupt {
-        self.terms.interrupt.clone()
+        self.config.interrupt.clone()
     }
 
     /// Runs the round of this number, here and now; `None` if it was interrupted, or there are no subjects. Blocks this
@@ -93,10 +93,10 @@ impl Soak {
         let turn = usize::try_from(number).unwrap_or(usize::MAX) % self.subjects.len().max(1);
         let subject = Arc::clone(self.subjects.get(turn)?);
         let (name, seed, start) =
-            (subject.name().to_owned(), seed_of(self.terms.seed, number), Instant::now());
-        let terms = Terms { seed, ..self.terms.clone() };
+            (subject.name().to_owned(), seed_of(self.config.seed, number), Instant::now());
+        let config = RunConfig { seed, ..self.config.clone() };
         let played =
-            in_runtime(self.terms.interrupt.asked_for(), round::play(subject, terms, &self.directory))?;
+            in_runtime(self.config.interrupt.asked_for(), round::play(subject, config, &self.directory))?;
         let Played { schedule, seen, outcome } = played.unwrap_or_else(Played::not_begun);
         Some(Round {
             number,

@@ -1,12 +1,12 @@
 use super::schedule::Schedule;
-use super::stage::{Made, Stage, possible};
+use super::setup::{Made, SoakSetup, possible};
 use crate::case::{Stop, Verdict};
 use crate::checker::{Model, Report, check, met_a_hold};
 use crate::context::{Context, free_within};
 use crate::faults::{scaled, usual_lease};
 use crate::history::{History, Recorder, read};
-use crate::runner::{Terms, missing};
-use crate::shift::Role;
+use crate::runner::{RunConfig, missing};
+use crate::running_client::Role;
 use crate::subject::Subject;
 use crate::workload::Workload;
 use leasehold_core::{LockName, Outcome, Reach, Semantics};
@@ -44,12 +44,12 @@ pub(super) struct Seen {
     pub(super) grants: usize,
     /// Faults that were made.
     pub(super) faults: usize,
-    /// Those of them under which somebody held the lock.
+    /// Faults that met a holder of the lock.
     pub(super) met: usize,
 }
 
 /// A store, and the history of those who contend for one lock in it.
-struct Scene {
+struct SoakRound {
     cx: Context,
     semantics: Semantics,
     directory: TempDir,
@@ -57,59 +57,59 @@ struct Scene {
     left_out: Vec<String>,
 }
 
-/// Draws a round for this subject, plays it to its end, and judges what was recorded in a folder below `directory`. A
-/// history that is not one of a lock is kept.
-pub(super) async fn play(subject: Arc<dyn Subject>, terms: Terms, directory: &Path) -> Result<Played, Stop> {
-    let cx = Context::on(subject, "SOAK", terms).await.map_err(|cannot| missing(&cannot.to_string()))?;
+/// Draws a round for this subject, plays it to its end, and judges what was recorded in a directory below `root`. A
+/// rejected history is kept.
+pub(super) async fn play(subject: Arc<dyn Subject>, config: RunConfig, root: &Path) -> Result<Played, Stop> {
+    let cx = Context::on(subject, "SOAK", config).await.map_err(|cannot| missing(&cannot.to_string()))?;
     let semantics = cx.semantics().await?;
     let schedule = Schedule::draw(cx.seed(), &possible(&cx, &semantics), usual_lease());
-    let directory = tempfile::tempdir_in(directory)?;
+    let directory = tempfile::tempdir_in(root)?;
     let recorder = Recorder::create(directory.path())?;
-    let mut scene = Scene { cx, semantics, directory, recorder, left_out: Vec::new() };
+    let mut round = SoakRound { cx, semantics, directory, recorder, left_out: Vec::new() };
     let mut seen = Seen::default();
-    let contended = tokio::time::timeout(scaled(WATCHDOG), scene.contend(&schedule)).await;
+    let contended = tokio::time::timeout(scaled(WATCHDOG), round.contend(&schedule)).await;
     let played =
         contended.unwrap_or_else(|_| Err(Stop::Failed(format!("it hangs: no end after {WATCHDOG:?}"))));
-    let outcome = played.and_then(|came| match (scene.judge(&came.made, &mut seen), came.half_made) {
+    let outcome = played.and_then(|came| match (round.judge(&came.made, &mut seen), came.half_made) {
         // The machine's doing; and a history that ends there need not show anything else.
         (Ok(()) | Err(Stop::Skipped(_)), Some(why)) => Err(Stop::Skipped(why)),
         (judged, _) => judged,
     });
-    let words = [schedule.to_string()].into_iter().chain(std::mem::take(&mut scene.left_out));
+    let words = [schedule.to_string()].into_iter().chain(std::mem::take(&mut round.left_out));
     let schedule = words.collect::<Vec<_>>().join("; ");
     let outcome = outcome.map_err(|stop| match stop {
         Stop::Failed(why) => {
-            Stop::Failed(format!("the history is in {}: {why}", scene.directory.keep().display()))
+            Stop::Failed(format!("the history is in {}: {why}", round.directory.keep().display()))
         }
         Stop::Skipped(why) => Stop::Skipped(why),
     });
     Ok(Played { schedule, seen, outcome })
 }
 
-impl Scene {
+impl SoakRound {
     async fn contend(&mut self, schedule: &Schedule) -> Result<Came, Stop> {
-        let mut stage = Stage::set(&self.cx, &self.semantics, schedule).await?;
-        stage.rehearse(&self.cx, &self.recorder).await?;
+        let mut setup = SoakSetup::new(&self.cx, &self.semantics, schedule).await?;
+        setup.before_the_hold(&self.cx, &self.recorder).await?;
         let mut number = 0;
-        // Nobody else is there to contend with a process that has the store to itself.
+        // A process that has the store to itself contends only with itself.
         let clients = schedule.clients * if self.semantics.reach == Reach::Process { 3 } else { 1 };
-        for process in stage.crew() {
+        for process in setup.workers() {
             for _ in 0..clients {
                 number += 1;
-                process.begin_shift(Role::Anybody, &self.workload(number)).await?;
+                process.start_client(Role::Anybody, &self.workload(number)).await?;
             }
         }
-        let made = stage.play(&self.cx, &self.recorder).await;
-        self.left_out.append(&mut stage.left_out);
-        let came = Came { made, half_made: stage.half_made.take() };
+        let made = setup.play(&self.cx, &self.recorder).await;
+        self.left_out.append(&mut setup.left_out);
+        let came = Came { made, half_made: setup.half_made.take() };
         if came.half_made.is_some() {
             return Ok(came);
         }
         // What the last one has touched is over by then, or confirmed.
         tokio::time::sleep(usual_lease()).await;
-        // One that has ended without being killed has failed, and does not answer.
-        let mut left: Vec<_> = stage
-            .crew()
+        // A process that ended without being killed has failed, and does not answer.
+        let mut left: Vec<_> = setup
+            .workers()
             .iter_mut()
             .filter_map(|process| (!process.was_killed()).then_some(process))
             .collect();
@@ -158,9 +158,9 @@ impl Scene {
     /// What is promised, with room for a machine that does much at once.
     fn model(&self, made: &[Made]) -> Model {
         let mut model = Model::of(&self.semantics, usual_lease(), self.cx.slack() * 4);
-        // Who was silent for longer than its place in the queue lasts, stands at its end.
+        // A waiter that is silent for longer than its place in the queue lasts moves to the end.
         model.order = None;
-        // Who lost the lock to such a fault may believe for another lease that it has it.
+        // A holder that lost the lock to such a fault may believe for another lease that it has it.
         let after = u64::try_from((usual_lease() + self.cx.slack()).as_nanos()).unwrap_or(u64::MAX);
         let lenient = made.iter().filter(|one| one.what.promised == Outcome::FencedOnly);
         model.fenced_only = lenient.map(|one| (one.from, one.to.saturating_add(after))).collect();

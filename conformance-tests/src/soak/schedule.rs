@@ -29,7 +29,7 @@ pub(super) struct Step {
     /// After the end of the one before.
     pub(super) after: Duration,
     pub(super) what: Possible,
-    /// Until it is healed. Of what passes by itself: until then.
+    /// The time until it is healed, or passes by itself.
     pub(super) lasts: Duration,
 }
 
@@ -189,7 +189,7 @@ mod tests {
     }
 
     #[test]
-    fn what_cannot_be_in_one_store_is_not_drawn() {
+    fn faults_with_conflicting_claims_are_not_drawn_together() {
         for schedule in (0..300).map(draw) {
             let claims = schedule.steps.iter().filter(|step| step.what.claim != Claim::Nothing);
             assert!(claims.count() <= 1, "{schedule}");
@@ -216,7 +216,7 @@ mod tests {
     }
 
     #[test]
-    fn what_passes_by_itself_is_over_when_it_is_said_to_be_and_what_is_a_state_outlives_the_leases() {
+    fn drawn_fault_lasts_as_its_kind_requires() {
         for step in (0..300).flat_map(|seed| draw(seed).steps) {
             match step.what.fault {
                 Fault::HolderKilled => assert_eq!(step.lasts, Duration::ZERO),

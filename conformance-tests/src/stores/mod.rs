@@ -101,7 +101,7 @@ fn cannot(error: impl std::fmt::Display) -> Cannot {
     Cannot::failed(error)
 }
 
-/// That a server can be given a disk that loses its power.
+/// Fails if no server can be given a disk that loses its power.
 fn ensure_disk() -> Result<(), Cannot> {
     let why = |why| Err(Cannot::new(format!("no disk that loses its power can be made here: {why}")));
     disk_missing().map_or(Ok(()), why)

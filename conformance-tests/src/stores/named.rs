@@ -62,7 +62,7 @@ mod tests {
     }
 
     #[test]
-    fn what_names_nothing_is_named() {
+    fn unknown_store_is_named_in_the_error() {
         let cannot = named(&["redis".to_owned(), "etcd".to_owned()]).unwrap_err();
         assert_eq!(cannot.to_string(), "\"etcd\" names no store that can be started here");
     }

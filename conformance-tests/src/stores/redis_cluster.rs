@@ -170,7 +170,7 @@ impl Store for Cluster {
         self.each(&mut |server| server.sync().map_err(cannot))
     }
 
-    /// Of all at once.
+    /// All nodes lose it at once.
     async fn lose_power(&self) -> std::result::Result<(), Cannot> {
         self.each(&mut |server| server.lose_power().map_err(cannot))?;
         self.restart(true).await

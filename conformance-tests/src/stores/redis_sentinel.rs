@@ -157,13 +157,13 @@ impl Store for Watched {
         self.each(&mut |server| server.sync().map_err(cannot))
     }
 
-    /// Of all at once.
+    /// All servers lose it at once.
     async fn lose_power(&self) -> std::result::Result<(), Cannot> {
         self.each(&mut |server| server.lose_power().map_err(cannot))?;
         self.restart(true).await
     }
 
-    /// Of the primary: one that was replaced keeps what it has until it is told.
+    /// Counts only on the primary: a replaced primary keeps its records until it is told.
     async fn records(&self) -> std::result::Result<usize, Cannot> {
         self.on_primary(records)
     }

@@ -164,7 +164,7 @@ impl Store for Nodes {
         self.each(&mut |server| server.sync().map_err(cannot))
     }
 
-    /// Of all at once.
+    /// All nodes lose it at once.
     async fn lose_power(&self) -> std::result::Result<(), Cannot> {
         self.each(&mut |server| server.lose_power().map_err(cannot))?;
         Store::restart(self, true).await
@@ -190,8 +190,8 @@ impl Store for Nodes {
         (0..NODES).try_for_each(|node| tell(&self.server(node), &["FLUSHALL"]))
     }
 
-    /// Of the node that has most. A node that answered after a lock was granted, or released, without it follows the
-    /// others a moment later, so it is looked at until nothing changes.
+    /// The largest number of records on one node. A node that answered too late for a grant or a release follows the others a
+    /// moment later, so all nodes are counted until nothing changes.
     async fn records(&self) -> std::result::Result<usize, Cannot> {
         let mut before = None;
         loop {

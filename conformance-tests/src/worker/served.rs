@@ -2,7 +2,7 @@
 
 use super::ENVIRONMENT;
 use super::kinds::{lead, occupy, permit};
-use super::shifts::Shifts;
+use super::running_clients::RunningClients;
 use crate::case::Stop;
 use crate::context::Client;
 use crate::history::{RecordedPermits, Recorder};
@@ -54,7 +54,7 @@ fn serve(subjects: &[Arc<dyn Subject>], name: &str, address: &str) -> Result<(),
         say("ready")?;
         let mut requests = BufReader::new(tokio::io::stdin()).lines();
         let (mut guard, mut interrupted) = (None, None);
-        let mut shifts = Shifts::new(&**subject, address);
+        let mut clients = RunningClients::new(&**subject, address);
         while let Some(request) = requests.next_line().await? {
             let mut words = request.split(' ');
             let verb = words.next().unwrap_or_default();
@@ -108,7 +108,7 @@ fn serve(subjects: &[Arc<dyn Subject>], name: &str, address: &str) -> Result<(),
                     Some(effect) => done(effect.end().await)?,
                     None => "none".to_owned(),
                 },
-                _ => shifts.answer(verb, &rest(&mut words)).await?,
+                _ => clients.answer(verb, &rest(&mut words)).await?,
             };
             say(&answer)?;
         }

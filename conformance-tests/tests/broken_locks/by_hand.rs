@@ -15,7 +15,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, Instant};
 use tokio::task::AbortHandle;
 
-type Later<T> = Pin<Box<dyn Future<Output = T> + Send>>;
+type BoxFuture<T> = Pin<Box<dyn Future<Output = T> + Send>>;
 
 /// What it does wrong.
 #[derive(Clone, Copy, Debug, PartialEq)]
@@ -159,7 +159,7 @@ impl Hold for HeldByHand {
         }
     }
 
-    fn ended(self: Arc<Self>) -> Later<Option<Loss>> {
+    fn ended(self: Arc<Self>) -> BoxFuture<Option<Loss>> {
         Box::pin(async move {
             loop {
                 match self.status() {
@@ -170,11 +170,11 @@ impl Hold for HeldByHand {
         })
     }
 
-    fn extend(self: Arc<Self>, _ttl: Duration) -> Later<Result<()>> {
+    fn extend(self: Arc<Self>, _ttl: Duration) -> BoxFuture<Result<()>> {
         Box::pin(std::future::ready(Ok(())))
     }
 
-    fn release(self: Arc<Self>) -> Later<Result<()>> {
+    fn release(self: Arc<Self>) -> BoxFuture<Result<()>> {
         self.watchdog.abort();
         Box::pin(async move { self.backend.release(&self.claim).await.map(drop) })
     }

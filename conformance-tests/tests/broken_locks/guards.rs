@@ -15,7 +15,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 
-type Later<T> = Pin<Box<dyn Future<Output = T> + Send>>;
+type BoxFuture<T> = Pin<Box<dyn Future<Output = T> + Send>>;
 
 /// What the guard does wrong.
 #[derive(Clone, Copy, Debug, PartialEq)]
@@ -151,7 +151,7 @@ impl Hold for Wrapping {
         }
     }
 
-    fn ended(self: Arc<Self>) -> Later<Option<Loss>> {
+    fn ended(self: Arc<Self>) -> BoxFuture<Option<Loss>> {
         let lease =
             self.guard.lock().unwrap_or_else(PoisonError::into_inner).as_ref().map(|guard| guard.lease());
         Box::pin(async move {
@@ -162,11 +162,11 @@ impl Hold for Wrapping {
         })
     }
 
-    fn extend(self: Arc<Self>, _ttl: Duration) -> Later<Result<()>> {
+    fn extend(self: Arc<Self>, _ttl: Duration) -> BoxFuture<Result<()>> {
         Box::pin(std::future::ready(Ok(())))
     }
 
-    fn release(self: Arc<Self>) -> Later<Result<()>> {
+    fn release(self: Arc<Self>) -> BoxFuture<Result<()>> {
         let guard = self.take();
         Box::pin(async move {
             let Some(guard) = guard else { return Ok(()) };

@@ -51,7 +51,7 @@ macro_rules! ends_by {
     };
 }
 
-type Later<T> = Pin<Box<dyn Future<Output = T> + Send>>;
+type BoxFuture<T> = Pin<Box<dyn Future<Output = T> + Send>>;
 
 /// #72: five nodes count permits, each for itself, and a majority of them is a permit: three majorities of five fit into two
 /// permits on each node.
@@ -178,15 +178,15 @@ impl Hold for Wrapped {
         }
     }
 
-    fn ended(self: Arc<Self>) -> Later<Option<Loss>> {
+    fn ended(self: Arc<Self>) -> BoxFuture<Option<Loss>> {
         Box::pin(std::future::pending())
     }
 
-    fn extend(self: Arc<Self>, _ttl: Duration) -> Later<Result<()>> {
+    fn extend(self: Arc<Self>, _ttl: Duration) -> BoxFuture<Result<()>> {
         Box::pin(std::future::ready(Ok(())))
     }
 
-    fn release(self: Arc<Self>) -> Later<Result<()>> {
+    fn release(self: Arc<Self>) -> BoxFuture<Result<()>> {
         let guards = self.end();
         Box::pin(async move {
             for guard in guards {

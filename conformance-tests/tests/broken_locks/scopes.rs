@@ -14,7 +14,7 @@ use tokio::task;
 
 /// By the address of the client, and the task.
 type TaskScopes = HashMap<(usize, Option<task::Id>), Scope>;
-type Later<T> = Pin<Box<dyn Future<Output = T> + Send>>;
+type BoxFuture<T> = Pin<Box<dyn Future<Output = T> + Send>>;
 
 /// #80: the identity is the task: what one task holds is held by all that runs in it, and by nothing that it spawns.
 #[derive(Debug)]
@@ -159,15 +159,15 @@ impl Hold for Counted {
         }
     }
 
-    fn ended(self: Arc<Self>) -> Later<Option<Loss>> {
+    fn ended(self: Arc<Self>) -> BoxFuture<Option<Loss>> {
         Box::pin(async move { Some(self.lease.lost().await) })
     }
 
-    fn extend(self: Arc<Self>, _ttl: Duration) -> Later<Result<()>> {
+    fn extend(self: Arc<Self>, _ttl: Duration) -> BoxFuture<Result<()>> {
         Box::pin(std::future::ready(Ok(())))
     }
 
-    fn release(self: Arc<Self>) -> Later<Result<()>> {
+    fn release(self: Arc<Self>) -> BoxFuture<Result<()>> {
         let guard = self.take();
         Box::pin(async move {
             match guard {

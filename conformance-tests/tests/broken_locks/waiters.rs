@@ -14,18 +14,18 @@ use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
 /// #63: declares that waiters are told, and tells them or does not.
-pub(crate) fn told(fallback: Duration, are_told: bool, address: &Address) -> Arc<dyn DistributedLock> {
-    lock_of(Told { plain: Plain::new(SOUND, address), fallback, are_told })
+pub(crate) fn told(fallback: Duration, notifies: bool, address: &Address) -> Arc<dyn DistributedLock> {
+    lock_of(NotifyingLock { plain: Plain::new(SOUND, address), fallback, notifies })
 }
 
-struct Told {
+struct NotifyingLock {
     plain: Plain,
     fallback: Duration,
-    are_told: bool,
+    notifies: bool,
 }
 
 #[async_trait]
-impl Calls for Told {
+impl Calls for NotifyingLock {
     fn semantics(&self) -> Semantics {
         let mut semantics = self.plain.semantics();
         semantics.wake_up = WakeUp::Push { fallback: self.fallback };
@@ -45,14 +45,14 @@ impl Calls for Told {
     }
 
     async fn changed(&self, claim: &Claim) {
-        if !self.are_told {
+        if !self.notifies {
             return std::future::pending().await;
         }
         self.plain.key_gone_by_now(claim).await;
     }
 }
 
-/// #64: a queue, served at this index of its list. Who joins it is the last.
+/// #64: a queue, served at this index of its list. A new waiter joins at the end.
 pub(crate) fn in_line(first: &'static str, address: &Address) -> Arc<dyn DistributedLock> {
     lock_of(Line::new(first, None, address))
 }

@@ -7,7 +7,7 @@ use std::path::Path;
 use std::process::{Child, ChildStdin, ChildStdout, Command, Stdio};
 use std::time::Duration;
 
-/// Whose lock it is.
+/// The library of the lock.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub(crate) enum Library {
     /// Java: Apache Curator's `InterProcessMutex`.

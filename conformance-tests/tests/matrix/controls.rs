@@ -95,7 +95,7 @@ pub(crate) fn subjects(all: &[Arc<dyn Subject>]) -> Vec<Arc<dyn Subject>> {
     controls(all).into_iter().map(|control| control.subject).chain([clumsy]).collect()
 }
 
-/// One of this workspace.
+/// A subject of this workspace.
 pub(crate) fn named<'a>(name: &str, all: &'a [Arc<dyn Subject>]) -> &'a Arc<dyn Subject> {
     all.iter().find(|subject| subject.name() == name).unwrap()
 }
@@ -218,7 +218,7 @@ impl Store for UntidyStore {
     }
 }
 
-/// Nobody can count what is in it more than so many times.
+/// A store whose records can be counted only so many times.
 #[derive(Debug)]
 struct BlindStore(Box<dyn Store>, AtomicUsize);
 
@@ -237,7 +237,7 @@ impl Store for BlindStore {
     }
 }
 
-/// One of its faults is made, and cannot be healed.
+/// A store with a fault that is made and cannot be healed.
 #[derive(Debug)]
 struct ClumsyStore(Box<dyn Store>);
 

@@ -118,9 +118,9 @@ fn was_played(cell: &Cell) -> bool {
     committed(cell).is_some_and(|cell| !matches!(cell.state, State::NotRun { .. }))
 }
 
-/// Of a cell that shows more than is promised, where the run that is written down shows no more than that: whether the fault
-/// cannot be what it was. Whether a holder hears of its loss before somebody else has the lock is a race, which may end either
-/// way; that nothing is lost at all is none, and neither is a grant of a store that can grant nothing.
+/// True if a cell that is better than in the committed run must have had a weaker fault. Whether a holder hears of its loss
+/// before another client has the lock is a race, which may end either way; it is no race if nothing is lost at all, or if a
+/// store grants that can grant nothing.
 fn is_weaker_than_it_was(cell: &Cell) -> bool {
     let as_before = |other: &Cell| other.state == State::Kept && other.promised == cell.promised;
     committed(cell).is_some_and(as_before)
@@ -136,8 +136,8 @@ fn weaker_faults_are_found() -> Result<(), Failed> {
         (cell.figures.detected_ms, cell.figures.recovered_ms) = (loses, None);
         completion(&cell).is_err()
     };
-    // Nobody can write, and somebody is granted; nothing is lost when all is; it is, and nobody else was faster; and one
-    // that has always been better.
+    // In this order: a grant although no client can write; no loss although a restart loses all; a loss that no other client
+    // was faster than; a cell that has always been better.
     let told = [
         found(("redis", false), Fault::DiskFull, Some(1_400.0)),
         found(("redis", true), Fault::StoreRestarted, None),
@@ -147,8 +147,8 @@ fn weaker_faults_are_found() -> Result<(), Failed> {
     if told == [true, true, false, false] { Ok(()) } else { Err(Failed::from(format!("{told:?}"))) }
 }
 
-/// Whoever is not root, or is so in a container that mounts nothing, has no disk of a server's own that loses its power
-/// or is full, and shares no folder. Redis needs neither, and servers are full without.
+/// True if the fault needs a mount that this user cannot make: a disk of the server's own that loses its power or is full, or
+/// a shared folder. Redis loses its power without a mount, and only SQLite needs one for a full disk.
 fn cannot_be_mounted(cell: &Cell) -> bool {
     match cell.fault {
         Fault::PowerLost => !cell.subject.starts_with("red") && disk_missing().is_some(),

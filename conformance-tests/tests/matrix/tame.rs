@@ -7,7 +7,7 @@ use leasehold_core::LockName;
 use std::any::Any;
 use std::time::Duration;
 
-/// One of one server, or of several if that is what it is made of.
+/// A store with one server, or with several if the store inside has several.
 #[derive(Debug)]
 pub(crate) struct TameStore(pub(crate) Box<dyn Store>);
 

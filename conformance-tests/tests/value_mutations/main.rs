@@ -23,8 +23,8 @@ fn is_of(case: &Case, families: &str) -> bool {
     case.id.starts_with(|family| families.contains(family))
 }
 
-/// Those of the families that need nothing but a lock, but for cases that block a thread, count turns in a time, are a load, or
-/// record a history, which is on the clock of the host.
+/// The cases of the families that need nothing but a lock, without those that block a thread, count turns in a time, are a load,
+/// or record a history, which is on the clock of the host.
 fn cases() -> Vec<Case> {
     const LEFT_OUT: [&str; 6] = ["E12", "G06", "G07", "G11", "H11", "T21"];
     let in_virtual_time =

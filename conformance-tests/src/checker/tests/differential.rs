@@ -1,7 +1,7 @@
 //! The checker and the general search must say the same of short histories, right and wrong ones.
 
 use super::general::linearizable;
-use super::random::{Kind, Shape, history};
+use super::random::{HistoryConfig, Kind, history};
 use super::script::MILLI;
 use super::{model, rules};
 use crate::checker::{Rule, check};
@@ -42,8 +42,8 @@ fn the_checker_and_a_general_search_never_disagree() {
     assert!(enough, "wrong and right ones of each kind: {verdicts:?}: nothing to compare");
 }
 
-fn short(kind: Kind, rng: &mut Rng) -> Shape {
-    Shape {
+fn short(kind: Kind, rng: &mut Rng) -> HistoryConfig {
+    HistoryConfig {
         kind,
         clients: rng.u64(2..5),
         names: 1,

@@ -24,7 +24,7 @@ enum Effect {
         token: u64,
         until: u64,
     },
-    /// A grant that nobody has heard of, and that is withdrawn at any time. Of a semaphore, it may be one of each slot.
+    /// A possible grant of an acquisition without an answer, withdrawn at any time. In a semaphore, it may be in any slot.
     Ghost {
         owner: Owner,
     },

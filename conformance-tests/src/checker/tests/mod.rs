@@ -32,7 +32,7 @@ fn model() -> Model {
     }
 }
 
-/// Of all leases here. In the store, they end between 988 and 1012 ms after they were confirmed.
+/// The length of all leases here. The store ends them between 988 and 1012 ms after they were confirmed.
 const TTL: Duration = Duration::from_secs(1);
 
 fn rules(report: &Report) -> BTreeSet<Rule> {

@@ -5,7 +5,7 @@ use super::mutations_of_kinds::{
     grant_a_slot_twice, grant_one_permit_more, read_after_a_newer_writer, refuse_a_reader,
     report_as_exclusive, write_after_a_newer_reader, write_beside_a_reader,
 };
-use super::random::{Kind, Shape, history};
+use super::random::{HistoryConfig, Kind, history};
 use super::script::MILLI;
 use super::{model, rules};
 use crate::checker::{Rule, check};
@@ -67,7 +67,7 @@ fn run(rounds: u64) {
             let names: Vec<_> = left.iter().map(|((name, ..), done)| (name, done)).collect();
             assert!(seed < rounds * 200 + 1000, "of {seed} histories, too few have a place for {names:?}");
             let mut rng = Rng::with_seed(seed);
-            let history = history(shape(kind, &mut rng), &mut rng);
+            let history = history(config(kind, &mut rng), &mut rng);
             let valid = check(&history, &model());
             assert!(valid.violations.is_empty(), "seed {seed}, a valid history: {valid}");
             for ((name, rule, _, mutate), done) in &mut left {
@@ -83,8 +83,8 @@ fn run(rounds: u64) {
     }
 }
 
-fn shape(kind: Kind, rng: &mut Rng) -> Shape {
-    Shape {
+fn config(kind: Kind, rng: &mut Rng) -> HistoryConfig {
+    HistoryConfig {
         clients: rng.u64(2..6),
         names: rng.u64(1..3),
         acquisitions: rng.u64(10..40),
@@ -225,7 +225,7 @@ fn refuse_while_free(history: &mut History, rng: &mut Rng) -> bool {
     let freed = released(&history.acquisitions[one]).and_then(|release| release.answered_at);
     (refused.op, refused.asked_at) = (0, freed.unwrap_or_default() + 1);
     (refused.answered_at, refused.outcome) = (Some(refused.asked_at + 1), Outcome::Contended);
-    // Nobody else that waits can have had it then: all the grants in question come later.
+    // No other waiter can have held it then: all the grants in question come later.
     let waiting =
         grants(history, rng).iter().any(|index| history.acquisitions[*index].asked_at < refused.asked_at);
     history.acquisitions.push(refused);
@@ -250,7 +250,7 @@ fn late(history: &mut History, rng: &mut Rng, wanted: impl Fn(&Acquisition) -> b
 
 fn believe_too_long(history: &mut History, rng: &mut Rng) -> bool {
     let Some((one, next)) = neighbours(history, rng, one_after_the_other) else { return false };
-    // Who is killed believes nothing, and who gave it back neither.
+    // A process believes nothing after its kill, and a holder nothing after its release.
     let process = history.acquisitions[one].process;
     let after = history.acquisitions[next].answered_by() + 1;
     if history.kills().contains_key(&process) {

@@ -10,16 +10,16 @@ use leasehold_core::{Fault, LockMode};
 use std::cmp::Reverse;
 use std::collections::{BTreeMap, BinaryHeap, HashMap};
 
-/// What kind of history.
+/// The parameters of a random history.
 #[derive(Clone, Copy)]
-pub(super) struct Shape {
+pub(super) struct HistoryConfig {
     pub(super) clients: u64,
     pub(super) names: u64,
     /// Acquisitions that are begun.
     pub(super) acquisitions: u64,
-    /// Of a hundred answers, so many are lost.
+    /// Percentage of answers that are lost.
     pub(super) lost_answers: u32,
-    /// Of a hundred holders, so many die, and so many keep the lock for longer than its lease.
+    /// Percentage of holders that die, or keep the lock for longer than its lease.
     pub(super) accidents: u32,
     pub(super) kind: Kind,
 }
@@ -28,9 +28,9 @@ pub(super) struct Shape {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Kind {
     Locks,
-    /// Locks that are shared, of a hundred acquisitions so many.
+    /// Locks of which this percentage of acquisitions is shared.
     Readers(u32),
-    /// Semaphores of so many permits.
+    /// Semaphores with this number of permits.
     Permits(u32),
 }
 
@@ -40,9 +40,9 @@ const LEASE: u64 = 10_000;
 const BELIEF: u64 = 9_880;
 
 /// A valid history.
-pub(super) fn history(shape: Shape, rng: &mut Rng) -> History {
+pub(super) fn history(config: HistoryConfig, rng: &mut Rng) -> History {
     let mut world = World {
-        shape,
+        config,
         rng,
         now: 0,
         agenda: BinaryHeap::new(),
@@ -52,7 +52,7 @@ pub(super) fn history(shape: Shape, rng: &mut Rng) -> History {
         store: BTreeMap::new(),
         events: Vec::new(),
     };
-    for client in 0..shape.clients {
+    for client in 0..config.clients {
         let at = world.rng.u64(0..50);
         world.at(at, Client { process: client + 1, turn: Turn::Idle });
     }
@@ -62,7 +62,7 @@ pub(super) fn history(shape: Shape, rng: &mut Rng) -> History {
 }
 
 struct World<'a> {
-    shape: Shape,
+    config: HistoryConfig,
     rng: &'a mut Rng,
     now: u64,
     agenda: BinaryHeap<Reverse<(u64, u64)>>,
@@ -99,11 +99,11 @@ enum Turn {
     Idle,
     AskArrives { want: Want, sent: u64 },
     AskAnswered { want: Want, sent: u64, granted: Option<(u32, u64)> },
-    Holding(Grip),
-    RenewalArrives(Grip, u64),
-    RenewalAnswered(Grip, u64, bool),
-    ReleaseArrives(Grip, u64),
-    ReleaseAnswered(Grip, u64, bool),
+    Holding(HeldGrant),
+    RenewalArrives(HeldGrant, u64),
+    RenewalAnswered(HeldGrant, u64, bool),
+    ReleaseArrives(HeldGrant, u64),
+    ReleaseAnswered(HeldGrant, u64, bool),
 }
 
 #[derive(Clone, Copy)]
@@ -115,7 +115,7 @@ struct Want {
 }
 
 #[derive(Clone, Copy)]
-struct Grip {
+struct HeldGrant {
     want: Want,
     slot: u32,
     token: u64,
@@ -149,37 +149,37 @@ impl World<'_> {
             Turn::Idle => self.ask(process),
             Turn::AskArrives { want, sent } => self.asked(process, want, sent),
             Turn::AskAnswered { want, sent, granted } => self.told(process, want, sent, granted),
-            Turn::Holding(grip) => self.hold(process, grip),
-            Turn::RenewalArrives(grip, op) => {
-                let renewed = self.owned(&grip, |entry, place, now| {
+            Turn::Holding(grant) => self.hold(process, grant),
+            Turn::RenewalArrives(grant, op) => {
+                let renewed = self.owned(&grant, |entry, place, now| {
                     let ends_at = &mut entry.owners[place].ends_at;
                     *ends_at = (now + LEASE).max(*ends_at);
                 });
-                self.soon(process, Turn::RenewalAnswered(grip, op, renewed));
+                self.soon(process, Turn::RenewalAnswered(grant, op, renewed));
             }
-            Turn::RenewalAnswered(grip, op, renewed) => self.renewed(process, grip, op, renewed),
-            Turn::ReleaseArrives(grip, op) => {
-                let released = self.owned(&grip, |entry, place, _| {
+            Turn::RenewalAnswered(grant, op, renewed) => self.renewed(process, grant, op, renewed),
+            Turn::ReleaseArrives(grant, op) => {
+                let released = self.owned(&grant, |entry, place, _| {
                     entry.owners.remove(place);
                 });
-                self.soon(process, Turn::ReleaseAnswered(grip, op, released));
+                self.soon(process, Turn::ReleaseAnswered(grant, op, released));
             }
-            Turn::ReleaseAnswered(grip, op, released) => self.released(process, grip, op, released),
+            Turn::ReleaseAnswered(grant, op, released) => self.released(process, grant, op, released),
         }
     }
 
     fn ask(&mut self, process: u64) {
-        if self.begun >= self.shape.acquisitions {
+        if self.begun >= self.config.acquisitions {
             return;
         }
         self.begun += 1;
         let wait_ms = [Some(0), Some(20), None][self.rng.usize(0..3)];
         let op = self.number();
-        let readers = if let Kind::Readers(percent) = self.shape.kind { percent } else { 0 };
+        let readers = if let Kind::Readers(percent) = self.config.kind { percent } else { 0 };
         let mode = if self.chance(readers) { LockMode::Shared } else { LockMode::Exclusive };
         let deadline = wait_ms.map(|wait| self.now + wait * 10);
-        let want = Want { op, name: self.rng.u64(0..self.shape.names), mode, deadline };
-        let permits = if let Kind::Permits(permits) = self.shape.kind { Some(permits) } else { None };
+        let want = Want { op, name: self.rng.u64(0..self.config.names), mode, deadline };
+        let permits = if let Kind::Permits(permits) = self.config.kind { Some(permits) } else { None };
         let name = format!("lock{}", want.name);
         let asked = Asked { name, ttl_ms: 1000, wait_ms, renewed: false, mode, permits };
         self.write(process, op, Step::Acquire(Phase::Invoke(asked)));
@@ -188,7 +188,7 @@ impl World<'_> {
 
     fn asked(&mut self, process: u64, want: Want, sent: u64) {
         let now = self.now;
-        let slots = if let Kind::Permits(permits) = self.shape.kind { permits } else { 1 };
+        let slots = if let Kind::Permits(permits) = self.config.kind { permits } else { 1 };
         let granted = (0..slots).find_map(|slot| {
             let entry = self.store.entry((want.name, slot)).or_default();
             entry.owners.retain(|owner| owner.ends_at > now);
@@ -203,8 +203,8 @@ impl World<'_> {
     }
 
     fn told(&mut self, process: u64, want: Want, sent: u64, granted: Option<(u32, u64)>) {
-        if self.chance(self.shape.lost_answers) {
-            // Nobody comes back to it: if it was granted, it lasts for its lease.
+        if self.chance(self.config.lost_answers) {
+            // The client never returns to it: a grant lasts for its lease.
             if self.rng.bool() {
                 self.write(process, want.op, Step::Acquire(Phase::Info(why("Indeterminate"))));
             }
@@ -213,14 +213,14 @@ impl World<'_> {
         match granted {
             Some((slot, token)) => {
                 let until = sent + BELIEF;
-                let number = matches!(self.shape.kind, Kind::Permits(_)).then_some(slot);
+                let number = matches!(self.config.kind, Kind::Permits(_)).then_some(slot);
                 let answer = Granted { token, until: until * TICK, slot: number };
                 self.write(process, want.op, Step::Acquire(Phase::Ok(answer)));
-                let grip = Grip { want, slot, token, until, renewals: 0 };
+                let grant = HeldGrant { want, slot, token, until, renewals: 0 };
                 if self.rng.u32(0..3) == 0 {
-                    self.update(process, &grip);
+                    self.update(process, &grant);
                 }
-                self.soon(process, Turn::Holding(grip));
+                self.soon(process, Turn::Holding(grant));
             }
             None if want.deadline.is_some_and(|deadline| deadline <= self.now) => {
                 self.write(process, want.op, Step::Acquire(Phase::Fail(why("Busy"))));
@@ -230,57 +230,57 @@ impl World<'_> {
         }
     }
 
-    fn hold(&mut self, process: u64, grip: Grip) {
-        if self.chance(self.shape.accidents) {
-            return self.accident(process, grip);
+    fn hold(&mut self, process: u64, grant: HeldGrant) {
+        if self.chance(self.config.accidents) {
+            return self.accident(process, grant);
         }
-        if self.now >= grip.until {
-            let lost = Step::Lost(Of { hold: grip.want.op });
+        if self.now >= grant.until {
+            let lost = Step::Lost(Of { hold: grant.want.op });
             self.note(process, lost);
         } else if self.rng.bool() {
-            let until = grip.until * TICK;
-            self.note(process, Step::Observe(Observed { hold: grip.want.op, held: true, until }));
+            let until = grant.until * TICK;
+            self.note(process, Step::Observe(Observed { hold: grant.want.op, held: true, until }));
         }
         let op = self.number();
-        if grip.renewals < 2 && self.now < grip.until && self.rng.u32(0..4) == 0 {
-            let extended = Extended { hold: grip.want.op, ttl_ms: 1000 };
+        if grant.renewals < 2 && self.now < grant.until && self.rng.u32(0..4) == 0 {
+            let extended = Extended { hold: grant.want.op, ttl_ms: 1000 };
             self.write(process, op, Step::Renew(Phase::Invoke(extended)));
-            return self.soon(process, Turn::RenewalArrives(grip, op));
+            return self.soon(process, Turn::RenewalArrives(grant, op));
         }
-        self.write(process, op, Step::Release(Phase::Invoke(Of { hold: grip.want.op })));
-        self.soon(process, Turn::ReleaseArrives(grip, op));
+        self.write(process, op, Step::Release(Phase::Invoke(Of { hold: grant.want.op })));
+        self.soon(process, Turn::ReleaseArrives(grant, op));
     }
 
-    fn accident(&mut self, process: u64, grip: Grip) {
+    fn accident(&mut self, process: u64, grant: HeldGrant) {
         if self.rng.bool() {
             let target = u32::try_from(process).ok();
             self.note(0, Step::Fault(Injected { fault: Fault::HolderKilled, on: true, target, name: None }));
             // Another one takes its place.
-            self.soon(process + self.shape.clients, Turn::Idle);
+            self.soon(process + self.config.clients, Turn::Idle);
         } else {
-            let late = grip.until.max(self.now) + self.rng.u64(1..3000);
-            self.at(late, Client { process, turn: Turn::Holding(grip) });
+            let late = grant.until.max(self.now) + self.rng.u64(1..3000);
+            self.at(late, Client { process, turn: Turn::Holding(grant) });
         }
     }
 
-    fn renewed(&mut self, process: u64, mut grip: Grip, op: u64, renewed: bool) {
-        grip.renewals += 1;
+    fn renewed(&mut self, process: u64, mut grant: HeldGrant, op: u64, renewed: bool) {
+        grant.renewals += 1;
         let phase = match renewed {
-            _ if self.chance(self.shape.lost_answers) => Phase::Info(why("Indeterminate")),
+            _ if self.chance(self.config.lost_answers) => Phase::Info(why("Indeterminate")),
             true => {
                 // From before it was sent, which was two legs of at most two milliseconds ago.
-                grip.until = grip.until.max(self.now + BELIEF - 40);
-                Phase::Ok(Until { until: grip.until * TICK })
+                grant.until = grant.until.max(self.now + BELIEF - 40);
+                Phase::Ok(Until { until: grant.until * TICK })
             }
             false => Phase::Fail(why("Lost")),
         };
         self.write(process, op, Step::Renew(phase));
-        self.soon(process, Turn::Holding(grip));
+        self.soon(process, Turn::Holding(grant));
     }
 
-    fn released(&mut self, process: u64, _grip: Grip, op: u64, released: bool) {
+    fn released(&mut self, process: u64, _grant: HeldGrant, op: u64, released: bool) {
         let phase = match released {
-            _ if self.chance(self.shape.lost_answers) => Phase::Info(why("Indeterminate")),
+            _ if self.chance(self.config.lost_answers) => Phase::Info(why("Indeterminate")),
             true => Phase::Ok(Done::default()),
             false => Phase::Fail(why("Lost")),
         };
@@ -289,19 +289,19 @@ impl World<'_> {
     }
 
     /// A counter that looks at tokens, read and written in one step here; by a reader only read.
-    fn update(&mut self, process: u64, grip: &Grip) {
-        let mode = grip.want.mode;
-        let entry = self.store.entry((grip.want.name, grip.slot)).or_default();
+    fn update(&mut self, process: u64, grant: &HeldGrant) {
+        let mode = grant.want.mode;
+        let entry = self.store.entry((grant.want.name, grant.slot)).or_default();
         // Late writers are refused: a newer grant was made, and has been shown. So are readers after a newer write.
         let accepted =
-            if mode.is_shared() { entry.last_write < grip.token } else { entry.token == grip.token };
+            if mode.is_shared() { entry.last_write < grant.token } else { entry.token == grant.token };
         if accepted && !mode.is_shared() {
-            (entry.written, entry.last_write) = (entry.written + 1, grip.token);
+            (entry.written, entry.last_write) = (entry.written + 1, grant.token);
         }
         let written = Written {
-            hold: grip.want.op,
-            token: grip.token,
-            resource: format!("counter{}/{}", grip.want.name, grip.slot),
+            hold: grant.want.op,
+            token: grant.token,
+            resource: format!("counter{}/{}", grant.want.name, grant.slot),
             fenced: true,
             wrote: if accepted { entry.written } else { 0 },
             accepted,
@@ -310,10 +310,10 @@ impl World<'_> {
         self.note(process, Step::Write(written));
     }
 
-    fn owned(&mut self, grip: &Grip, effect: impl FnOnce(&mut Entry, usize, u64)) -> bool {
+    fn owned(&mut self, grant: &HeldGrant, effect: impl FnOnce(&mut Entry, usize, u64)) -> bool {
         let now = self.now;
-        let entry = self.store.entry((grip.want.name, grip.slot)).or_default();
-        let owned = |owner: &Owner| owner.op == grip.want.op && owner.ends_at > now;
+        let entry = self.store.entry((grant.want.name, grant.slot)).or_default();
+        let owned = |owner: &Owner| owner.op == grant.want.op && owner.ends_at > now;
         let place = entry.owners.iter().position(owned);
         place.map(|place| effect(entry, place, now)).is_some()
     }

@@ -1,5 +1,5 @@
 use super::model;
-use super::random::{Kind, Shape, history};
+use super::random::{HistoryConfig, Kind, history};
 use crate::checker::{Verdict, check};
 use fastrand::Rng;
 use std::time::{Duration, Instant};
@@ -12,8 +12,9 @@ use std::time::{Duration, Instant};
 fn a_million_operations_take_less_than_a_second() {
     for (names, lost_answers) in [(1, 0), (1, 2), (100, 2)] {
         let kind = Kind::Locks;
-        let shape = Shape { clients: 8, names, acquisitions: 500_000, lost_answers, accidents: 0, kind };
-        let history = history(shape, &mut Rng::with_seed(1));
+        let config =
+            HistoryConfig { clients: 8, names, acquisitions: 500_000, lost_answers, accidents: 0, kind };
+        let history = history(config, &mut Rng::with_seed(1));
         let calls = |one: &crate::history::Acquisition| {
             1 + one.hold().map_or(0, |hold| hold.renewals.len() + usize::from(hold.release.is_some()))
         };

@@ -31,9 +31,9 @@ impl RedisCluster {
 
     /// Ends a migration: the slot is the other node's, and all nodes know it.
     ///
-    /// Who gives is told before who takes, and the third is told as well. Else, where slots move in quick succession:
-    /// two nodes may have chosen the same epoch, and the one of the smaller id then raises its own; if it still claims
-    /// the slot, it has it back, in the eyes of the other, and each takes another one for the owner for ever.
+    /// The source is told before the target, and the third node is told as well. Otherwise, where slots move in quick
+    /// succession, two nodes may choose the same epoch, and the node with the smaller id then raises its own; if it still
+    /// claims the slot, the other node returns the slot to it, and the nodes disagree on the owner for ever.
     ///
     /// # Errors
     ///

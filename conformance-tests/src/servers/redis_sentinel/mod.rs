@@ -221,7 +221,7 @@ impl RedisSentinelGroup {
     }
 }
 
-/// Of the servers with data. `everysec` would hold a write back for up to two seconds on a busy disk, and a kill lose it.
+/// For the servers with data. `everysec` would hold a write back for up to two seconds on a busy disk, and a kill lose it.
 const ARGUMENTS: [&str; 10] = [
     "--appendonly",
     "yes",

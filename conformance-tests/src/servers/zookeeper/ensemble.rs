@@ -1,5 +1,5 @@
+use super::four_letter_words::{ZooKeeperRole, role};
 use super::launch::ZooKeeperLaunch;
-use super::words::{ZooKeeperRole, role};
 use crate::servers::{ServerProcess, StartError, free_port};
 use std::time::{Duration, Instant};
 

@@ -1,5 +1,5 @@
 use super::classes::archive;
-use super::words::{ask_zookeeper, role};
+use super::four_letter_words::{ask_zookeeper, role};
 use crate::servers::{Launch, StartError};
 use std::path::{Path, PathBuf};
 use std::process::Command;
@@ -72,7 +72,7 @@ impl ZooKeeperLaunch {
         Ok(Self { member: Some(number), ..Self::alone(port, lines)? })
     }
 
-    /// One that writes into this file, when it ends, which classes it has loaded.
+    /// A server that writes into this file, when it ends, which classes it has loaded.
     pub(super) fn that_shows_its_classes(file: &Path, port: u16) -> Result<Self, StartError> {
         let classes = Some(format!("-XX:ArchiveClassesAtExit={}", file.display()));
         let lines = vec![format!("clientPort={port}"), "clientPortAddress=127.0.0.1".to_owned()];
@@ -103,8 +103,8 @@ impl ZooKeeperLaunch {
 impl Launch for ZooKeeperLaunch {
     fn command(&self, data: &Path) -> Command {
         let file = data.join("zoo.cfg");
-        // Written at each start, because a server that is to lose its data loses these too. One that could not be
-        // written shows as a server that ends.
+        // Written at each start, because a server that is to lose its data loses these too. A file that could not
+        // be written shows as a server that ends.
         let _ = std::fs::write(&file, self.configuration(data));
         if let Some(number) = self.member {
             let _ = std::fs::write(data.join("myid"), number.to_string());

@@ -2,12 +2,12 @@
 
 mod classes;
 mod ensemble;
+mod four_letter_words;
 mod launch;
-mod words;
 
 pub use ensemble::ZooKeeperEnsemble;
+pub use four_letter_words::{ZooKeeperRole, ask_zookeeper};
 pub use launch::zookeeper_server_missing;
-pub use words::{ZooKeeperRole, ask_zookeeper};
 
 use super::{ServerProcess, StartError, free_port};
 use crate::Counters;
@@ -43,7 +43,7 @@ impl ZooKeeperServer {
         Self::start_with(&[])
     }
 
-    /// Starts one with more lines of configuration, such as `["maxClientCnxns=2"]`. Those that begin with `-`, such
+    /// Starts one with more lines of configuration, such as `["maxClientCnxns=2"]`. Lines that begin with `-`, such
     /// as `-Xmx1g`, are for the virtual machine.
     ///
     /// # Errors
@@ -94,7 +94,7 @@ impl ZooKeeperServer {
         ask_zookeeper(self.port, word, Duration::from_secs(5))
     }
 
-    /// One of the server's own counters, as `mntr` has it: `zk_packets_received`, `zk_sum_node_deleted_watch_count`.
+    /// A counter of the server, as `mntr` has it: `zk_packets_received`, `zk_sum_node_deleted_watch_count`.
     ///
     /// # Errors
     ///
@@ -124,7 +124,7 @@ impl ZooKeeperServer {
     ///
     /// If the server does not answer.
     pub fn counters(&self) -> std::io::Result<BTreeMap<String, u64>> {
-        Ok(words::counters(&self.ask("mntr")?))
+        Ok(four_letter_words::counters(&self.ask("mntr")?))
     }
 }
 
@@ -182,7 +182,7 @@ mod tests {
     }
 
     #[test]
-    fn a_loss_of_power_takes_from_a_server_what_it_has_not_synced() {
+    fn a_power_loss_discards_unsynced_writes() {
         if let Some(why) = disk_missing() {
             eprintln!("not run: {why}");
             return;

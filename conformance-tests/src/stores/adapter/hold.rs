@@ -11,13 +11,13 @@ use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 use tokio::sync::oneshot;
 
-type Later<T> = Pin<Box<dyn Future<Output = T> + Send>>;
+type BoxFuture<T> = Pin<Box<dyn Future<Output = T> + Send>>;
 
 /// A guard with a lease, and operations of its own.
 pub(super) trait Guard: Debug + Send + Sync + 'static {
     fn lease(&self) -> Lease;
-    fn extend(self: Arc<Self>, ttl: Duration) -> Later<Result<()>>;
-    fn release(self) -> Later<Result<()>>;
+    fn extend(self: Arc<Self>, ttl: Duration) -> BoxFuture<Result<()>>;
+    fn release(self) -> BoxFuture<Result<()>>;
 }
 
 impl Guard for LockSetGuard {
@@ -25,11 +25,11 @@ impl Guard for LockSetGuard {
         (**self).lease()
     }
 
-    fn extend(self: Arc<Self>, ttl: Duration) -> Later<Result<()>> {
+    fn extend(self: Arc<Self>, ttl: Duration) -> BoxFuture<Result<()>> {
         Box::pin(async move { (**self).extend(ttl).await })
     }
 
-    fn release(self) -> Later<Result<()>> {
+    fn release(self) -> BoxFuture<Result<()>> {
         Box::pin(self.release())
     }
 }
@@ -39,11 +39,11 @@ impl Guard for blocking::Guard {
         (**self).clone()
     }
 
-    fn extend(self: Arc<Self>, ttl: Duration) -> Later<Result<()>> {
+    fn extend(self: Arc<Self>, ttl: Duration) -> BoxFuture<Result<()>> {
         Box::pin(on_a_thread(move || (*self).extend(ttl)))
     }
 
-    fn release(self) -> Later<Result<()>> {
+    fn release(self) -> BoxFuture<Result<()>> {
         Box::pin(on_a_thread(move || self.release()))
     }
 }
@@ -106,7 +106,7 @@ impl<G: Guard> Hold for HoldOver<G> {
         }
     }
 
-    fn ended(self: Arc<Self>) -> Later<Option<Loss>> {
+    fn ended(self: Arc<Self>) -> BoxFuture<Option<Loss>> {
         Box::pin(async move {
             // Work without an end is over when the lease is.
             let _ = self.lease.protect(pending::<()>()).await;
@@ -114,11 +114,11 @@ impl<G: Guard> Hold for HoldOver<G> {
         })
     }
 
-    fn extend(self: Arc<Self>, ttl: Duration) -> Later<Result<()>> {
+    fn extend(self: Arc<Self>, ttl: Duration) -> BoxFuture<Result<()>> {
         self.guard().map_or_else(released, |guard| guard.extend(ttl))
     }
 
-    fn release(self: Arc<Self>) -> Later<Result<()>> {
+    fn release(self: Arc<Self>) -> BoxFuture<Result<()>> {
         self.take().and_then(Arc::into_inner).map_or_else(released, Guard::release)
     }
 
@@ -127,6 +127,6 @@ impl<G: Guard> Hold for HoldOver<G> {
     }
 }
 
-fn released() -> Later<Result<()>> {
+fn released() -> BoxFuture<Result<()>> {
     Box::pin(async { Err(Error::new(ErrorKind::Lost, "the lock was released")) })
 }

@@ -15,7 +15,7 @@ use leasehold::{DistributedLock, LockName, Result};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
-/// Who the clients are to the server: a user with the rights that the documentation names, and no other.
+/// The user of the clients. It has the rights that the documentation names, and no other.
 const USER: &str = "locker";
 const PASSWORD: &str = "PASSWORD";
 /// The rights that such a user needs, word by word as the documentation of `leasehold-redis` has them behind `resetkeys`:

@@ -56,7 +56,7 @@ impl<S: Servers> Administrator for S {
         self.settle()
     }
 
-    /// Nobody writes anything meanwhile, because there is no room for it.
+    /// No client can write meanwhile, because there is no room for it.
     async fn evict_everything(&self) -> Done {
         self.each(&mut |server| {
             tell(server, &["CONFIG", "SET", "maxmemory-policy", "allkeys-random"])?;

@@ -31,7 +31,7 @@ async fn root(port: u16) -> Result<MySqlConnection, Cannot> {
 }
 
 /// In what they differ.
-pub(crate) trait Family:
+pub(crate) trait MySqlCompatible:
     std::fmt::Debug + DerefMut<Target = ServerProcess> + Send + Sync + Sized + 'static
 {
     const SCHEME: &'static str;
@@ -46,7 +46,7 @@ pub(crate) trait Family:
     fn port(&self) -> u16;
 }
 
-impl Family for MariaDbServer {
+impl MySqlCompatible for MariaDbServer {
     const SCHEME: &'static str = "mariadb";
     const ALIAS: &'static str = "mysql";
     const OPTIONS: &'static str = "";
@@ -67,7 +67,7 @@ impl Family for MariaDbServer {
     }
 }
 
-impl Family for MySqlServer {
+impl MySqlCompatible for MySqlServer {
     const SCHEME: &'static str = "mysql";
     const ALIAS: &'static str = "mariadb";
     /// The server takes passwords that it has not seen lately over TLS alone.
@@ -91,10 +91,10 @@ impl Family for MySqlServer {
 }
 
 #[async_trait]
-impl<Server: Family> SqlServer for Server {
-    const SCHEME: &'static str = <Self as Family>::SCHEME;
-    const ALIAS: &'static str = <Self as Family>::ALIAS;
-    const OPTIONS: &'static str = <Self as Family>::OPTIONS;
+impl<Server: MySqlCompatible> SqlServer for Server {
+    const SCHEME: &'static str = <Self as MySqlCompatible>::SCHEME;
+    const ALIAS: &'static str = <Self as MySqlCompatible>::ALIAS;
+    const OPTIONS: &'static str = <Self as MySqlCompatible>::OPTIONS;
     const DATABASE: &'static str = MariaDbServer::DATABASE;
     const ADMINISTRATOR: &'static str = "root";
     const CONNECTIONS: &'static str =
@@ -106,26 +106,26 @@ impl<Server: Family> SqlServer for Server {
     const TRANSACTIONS: &'static str = "SELECT count(*) FROM information_schema.innodb_trx";
 
     async fn launch(environment: Vec<(String, String)>) -> Result<Self, Cannot> {
-        let start = move || <Self as Family>::launch(&environment);
+        let start = move || <Self as MySqlCompatible>::launch(&environment);
         tokio::task::spawn_blocking(start).await.map_err(cannot)?
     }
 
     async fn launch_pair(environment: Vec<(String, String)>) -> Result<(Self, Self), Cannot> {
-        let start = move || <Self as Family>::launch_pair(&environment);
+        let start = move || <Self as MySqlCompatible>::launch_pair(&environment);
         let (primary, follower) = tokio::task::spawn_blocking(start).await.map_err(cannot)??;
         let follow = format!(
             "CHANGE MASTER TO master_host = '127.0.0.1', master_port = {}, master_user = 'root', \
              master_password = '', master_connect_retry = 1, master_use_gtid = slave_pos",
-            Family::port(&primary)
+            MySqlCompatible::port(&primary)
         );
         for statement in [&follow, "START SLAVE"] {
-            Self::run(Family::port(&follower), statement).await?;
+            Self::run(MySqlCompatible::port(&follower), statement).await?;
         }
         Ok((primary, follower))
     }
 
     fn port(&self) -> u16 {
-        Family::port(self)
+        MySqlCompatible::port(self)
     }
 
     fn process(&mut self) -> &mut ServerProcess {
@@ -189,7 +189,7 @@ impl<Server: Family> SqlServer for Server {
     }
 
     async fn pooler(port: u16) -> Result<(Box<dyn Any + Send>, u16), Cannot> {
-        if !<Self as Family>::OPTIONS.is_empty() {
+        if !<Self as MySqlCompatible>::OPTIONS.is_empty() {
             return Err(Cannot::new("what passes is encrypted, and our pooler understands nothing of it"));
         }
         let pooler = MariaDbPooler::to((Ipv4Addr::LOCALHOST, port).into()).await.map_err(cannot)?;

@@ -25,7 +25,7 @@ pub(crate) type MariaDb = Sql<MariaDbServer>;
 pub(crate) type MySql = Sql<MySqlServer>;
 pub(crate) type Postgres = Sql<PostgresServer>;
 
-/// Who uses the tables, and has no other right.
+/// The user of the tables. It has no other right.
 const LOCKER: &str = "locker:sesame";
 
 /// A server in one mode. A case has it to itself; it is used again for another case unless this one has harmed it.

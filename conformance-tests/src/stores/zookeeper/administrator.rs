@@ -26,7 +26,7 @@ impl Administrator for Node {
     }
 }
 
-/// Of all of them: to an ensemble, one server more or less is nothing.
+/// Acts on all servers at once, because an ensemble works on without one of them.
 #[async_trait]
 impl Administrator for Nodes {
     async fn step_clock(&self, seconds: i64) -> Result<(), Cannot> {

@@ -6,7 +6,9 @@ use crate::lab::compare::model::{CaseOutcome, CaseResult};
 use crate::lab::progress::Progress;
 use crate::report::Console;
 use crate::run::signals::Signals;
-use leasehold_conformance::{CaseEvent, CaseOutcome as Outcome, CaseResult as Finished, Run, Share, Subject};
+use leasehold_conformance::{
+    CaseEvent, CaseOutcome as Outcome, CaseResult as Finished, HostShare, Run, Subject,
+};
 use std::sync::Arc;
 use std::time::Duration;
 use tokio::sync::mpsc::{UnboundedReceiver, unbounded_channel};
@@ -52,7 +54,7 @@ fn subject(candidate: &Candidate) -> Arc<dyn Subject> {
 
 fn settled(run: Run, seed: u64, quick: bool) -> Run {
     let run = run.with_seed(seed);
-    let wanted = leasehold_conformance::all().filter(|case| quick && case.share == Share::Usual);
+    let wanted = leasehold_conformance::all().filter(|case| quick && case.share == HostShare::Usual);
     wanted.fold(run, |run, case| run.with_filter(format!("::{}", case.name())))
 }
 
@@ -112,7 +114,7 @@ async fn collect(
 /// Adds the cases that were not put to it, and says how it was.
 fn settle(candidate: &mut Candidate, quick: bool, console: Console) {
     let report = &mut candidate.report;
-    for case in leasehold_conformance::all().filter(|case| quick && case.share != Share::Usual) {
+    for case in leasehold_conformance::all().filter(|case| quick && case.share != HostShare::Usual) {
         let why = "it needs more of the machine, which --quick leaves out".to_owned();
         report.cases.push(result_of(case.id, case.property, CaseOutcome::Skipped { why }, 0));
     }

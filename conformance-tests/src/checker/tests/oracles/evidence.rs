@@ -8,7 +8,7 @@ use crate::history::{Event, History, Phase, Reason, Step};
 use leasehold_core::Fault;
 
 #[test]
-fn what_shows_nothing_is_void() {
+fn history_below_the_required_minimum_is_void() {
     let demanding = model().with_least(2, 1, 40);
     let verdict = |write: &dyn Fn(&mut Script)| {
         let mut script = Script::default();
@@ -70,7 +70,7 @@ fn names_have_nothing_to_do_with_each_other() {
 }
 
 #[test]
-fn what_no_recorder_can_have_written_is_refused() {
+fn answer_without_a_question_is_refused() {
     let answer = Step::Acquire(Phase::Fail(Reason { why: "Busy".to_owned() }));
     let event = Event { at: 1, process: 2, op: 3, step: answer };
     let error = History::from_events(vec![event]).unwrap_err().to_string();

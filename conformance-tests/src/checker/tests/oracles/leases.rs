@@ -32,7 +32,7 @@ fn a_grant_before_the_release_was_even_asked_for_is_a_second_owner() {
 }
 
 #[test]
-fn a_lease_that_nobody_renews_may_end() {
+fn a_lease_without_renewal_may_end() {
     oracle(&[], |h| {
         h.grant((10, 12), 1);
         h.grant((990, 998), 2);

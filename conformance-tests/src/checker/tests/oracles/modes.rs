@@ -174,7 +174,7 @@ fn permits_are_slots_and_no_more_than_their_number() {
         permit(h, 0, (10, 50), 1);
         permit(h, 0, (53, 60), 1);
     });
-    // One of two was free.
+    // Only one of the two permits was taken.
     oracle(&[Rule::Refusal], |h| {
         permit(h, 0, (10, 50), 1);
         h.refused((20, 25));

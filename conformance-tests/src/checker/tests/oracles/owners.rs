@@ -104,7 +104,7 @@ fn answers_may_arrive_in_another_order_than_grants_were_made() {
 }
 
 #[test]
-fn two_who_believe_at_once_are_found_and_measured() {
+fn overlapping_beliefs_are_found_and_measured() {
     let mut h = Script::default();
     let first = h.grant((10, 12), 1);
     h.believes(first, 980, 1005);
@@ -147,7 +147,7 @@ fn an_older_write_that_is_accepted_late_is_found() {
 }
 
 #[test]
-fn what_a_plain_counter_loses_is_measured_and_is_no_violation() {
+fn lost_update_of_a_plain_counter_is_measured_and_is_no_violation() {
     let mut h = Script::default();
     let first = h.grant((10, 12), 1);
     h.is_told_of_its_loss(first, 990);

@@ -1,4 +1,4 @@
-//! Who is refused, who waits, and how long.
+//! Refusals, and how long waits last.
 
 use super::super::model;
 use super::super::script::Script;
@@ -8,7 +8,7 @@ use leasehold_core::{Fault, HoldKind};
 use std::time::Duration;
 
 #[test]
-fn a_refusal_needs_somebody_who_may_have_held() {
+fn a_refusal_without_a_possible_holder_is_a_violation() {
     oracle(&[Rule::Refusal], |h| h.refused((5, 6)));
     oracle(&[Rule::Refusal], |h| {
         h.refused((5, 9));
@@ -45,7 +45,7 @@ fn a_release_whose_answer_is_late_was_over_when_the_next_one_held() {
 }
 
 #[test]
-fn a_waiter_who_has_not_got_it_yet_is_no_holder_before_the_one_in_front() {
+fn a_waiter_with_a_later_token_is_no_holder_before_the_earlier_grant() {
     oracle(&[Rule::Refusal], |h| {
         let first = h.grant((10, 12), 1);
         h.release(first, (20, 22));
@@ -92,7 +92,7 @@ fn where_contenders_keep_each_other_out_two_attempts_may_both_fail() {
 }
 
 #[test]
-fn who_fails_or_gives_up_may_have_had_it_until_a_moment_later() {
+fn failed_attempt_may_have_held_until_a_moment_after_its_answer() {
     let lenient = Model { refused_for: RefusedFor::Waiters, ..model() };
     let write = |h: &mut Script, refused: u64, waits: bool| {
         h.failed((4, 8));
@@ -112,7 +112,7 @@ fn who_fails_or_gives_up_may_have_had_it_until_a_moment_later() {
 }
 
 #[test]
-fn who_is_granted_it_may_have_had_it_before_it_was_told() {
+fn granted_waiter_may_have_held_since_its_request() {
     let lenient = Model { refused_for: RefusedFor::Waiters, ..model() };
     let write = |h: &mut Script, asked: u64| {
         let first = h.grant((1, 2), 1);
@@ -197,7 +197,7 @@ fn a_free_lock_does_not_wait_for_its_waiter() {
 }
 
 #[test]
-fn who_gives_up_is_in_the_way_for_a_moment_and_no_longer() {
+fn waiter_that_gave_up_excuses_a_late_grant_for_a_moment_only() {
     let write = |h: &mut Script, granted: u64, dropped: bool| {
         let first = h.grant((10, 12), 1);
         h.release(first, (20, 22));
@@ -208,7 +208,7 @@ fn who_gives_up_is_in_the_way_for_a_moment_and_no_longer() {
         oracle(&[], |h| write(h, 130, dropped));
         oracle(&[Rule::WakeUp], |h| write(h, 131, dropped));
     }
-    // Nor does it count that it stood in line long before: it would have heard of what it was given.
+    // Its earlier time in the queue excuses nothing: it would have been told of a grant.
     oracle(&[Rule::WakeUp], |h| {
         let first = h.grant((10, 12), 1);
         h.release(first, (20, 22));
@@ -218,7 +218,7 @@ fn who_gives_up_is_in_the_way_for_a_moment_and_no_longer() {
 }
 
 #[test]
-fn who_was_cut_off_is_in_the_way_until_its_lease_is_over() {
+fn partitioned_waiter_excuses_a_late_grant_until_its_lease_ends() {
     let write = |h: &mut Script, target: u32| {
         let first = h.grant((10, 12), 1);
         h.release(first, (20, 22));
@@ -284,7 +284,7 @@ fn a_record_that_was_deleted_is_nobodys() {
 }
 
 #[test]
-fn where_order_is_declared_who_came_first_is_served_first() {
+fn later_waiter_served_first_violates_a_declared_order() {
     let fifo = Model { order: Some(Duration::from_millis(10)), ..model() };
     let write = |h: &mut Script, second: u64| {
         let holder = h.grant((10, 12), 1);

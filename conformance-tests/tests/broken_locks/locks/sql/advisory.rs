@@ -16,7 +16,7 @@ use std::pin::Pin;
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
-type Later<T> = Pin<Box<dyn Future<Output = T> + Send>>;
+type BoxFuture<T> = Pin<Box<dyn Future<Output = T> + Send>>;
 
 /// A lock that gives connections back with whatever they hold, or that lets them end.
 pub(crate) fn lock(goes_back: bool, address: &Address) -> Arc<dyn DistributedLock> {
@@ -184,15 +184,15 @@ impl Hold for Held {
         }
     }
 
-    fn ended(self: Arc<Self>) -> Later<Option<Loss>> {
+    fn ended(self: Arc<Self>) -> BoxFuture<Option<Loss>> {
         Box::pin(std::future::pending())
     }
 
-    fn extend(self: Arc<Self>, _ttl: Duration) -> Later<Result<()>> {
+    fn extend(self: Arc<Self>, _ttl: Duration) -> BoxFuture<Result<()>> {
         Box::pin(std::future::ready(Ok(())))
     }
 
-    fn release(self: Arc<Self>) -> Later<Result<()>> {
+    fn release(self: Arc<Self>) -> BoxFuture<Result<()>> {
         let connection = self.take();
         Box::pin(async move {
             let Some(mut connection) = connection else { return Ok(()) };

@@ -52,7 +52,7 @@ impl HeldRows {
             }
         }
         let mut new = connect(&self.address).await?;
-        // Who must wait is told at once, here and by NOWAIT.
+        // A statement that must wait fails at once, here and by NOWAIT.
         run(&mut new, "SET SESSION innodb_lock_wait_timeout = 0").await?;
         if self.mistake == Mistake::MissingRow {
             let settings = "innodb_lock_wait_timeout = 2, autocommit = 0, tx_isolation = 'READ-COMMITTED'";
@@ -65,7 +65,7 @@ impl HeldRows {
         let mut connection = self.take().await?;
         let token = match self.mistake {
             Mistake::MissingRow => self.insert_if_missing(&mut connection, claim).await?,
-            _ => self.lock_what_is_there(&mut connection, claim).await?,
+            _ => self.lock_existing_row(&mut connection, claim).await?,
         };
         Ok(match token {
             Some(token) => {
@@ -80,14 +80,14 @@ impl HeldRows {
     }
 
     /// The row is there before its lock is asked for.
-    async fn lock_what_is_there(
+    async fn lock_existing_row(
         &self,
         connection: &mut MySqlConnection,
         claim: &Claim,
     ) -> sqlx::Result<Option<i64>> {
         if self.lock_row(connection, claim, "").await?.is_none() {
             let name = hex(claim.name().as_str().as_bytes());
-            // Somebody has inserted it and holds it: then it is there.
+            // If another client has inserted the row and holds it, the row is there.
             unless_locked(run(connection, &format!("INSERT IGNORE INTO held VALUES ({name})")).await)?;
         }
         if self.mistake != Mistake::InAutocommit {

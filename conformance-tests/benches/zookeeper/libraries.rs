@@ -10,7 +10,7 @@ use zookeeper_client::{Acls, Client, LockOptions, LockPrefix};
 /// packets meanwhile.
 type Run = fn(&str, &str, usize, &mut dyn FnMut() -> u64) -> (Figures, u64);
 
-pub(crate) const RIVALS: [(&str, Run); 3] =
+pub(crate) const LIBRARIES: [(&str, Run); 3] =
     [("leasehold", leasehold), ("zookeeper-client", zookeeper_client), ("curator", curator)];
 
 fn leasehold(servers: &str, path: &str, players: usize, packets: &mut dyn FnMut() -> u64) -> (Figures, u64) {

@@ -45,17 +45,17 @@ fn promised(semantics: &Semantics, fault: Fault) -> Outcome {
 
 /// The faults of a round, ready to be made, and the processes that they are made on: each that hits a process has one of its
 /// own. Where a lock excludes within one process only, there is no other one.
-pub(super) struct Stage {
-    acts: Vec<Act>,
-    /// Those who survive all faults, and then those of acts.
-    crew: Vec<Worker>,
+pub(super) struct SoakSetup {
+    faults: Vec<PreparedFault>,
+    /// The processes that survive all faults, and then the processes that the faults hit.
+    workers: Vec<Worker>,
     /// What was drawn and cannot be made, and why.
     pub(super) left_out: Vec<String>,
     /// What was begun and could not be brought to its end, and why.
     pub(super) half_made: Option<String>,
 }
 
-/// Processes that no fault hits alone: of a lock between processes there must be two, or nobody is met.
+/// Processes that no fault hits alone: a lock between processes needs two, or no client meets another.
 const SURVIVORS: usize = 2;
 
 /// The address of the store, and what the process is started with.
@@ -63,11 +63,11 @@ type Order = (String, Environment);
 type Environment = Vec<(String, String)>;
 
 /// One fault, prepared.
-struct Act {
+struct PreparedFault {
     step: Step,
     injection: Box<dyn Injection>,
     setting: Setting,
-    /// Its process among the crew.
+    /// Its process among the workers.
     process: usize,
 }
 
@@ -79,30 +79,30 @@ pub(super) struct Made {
     pub(super) to: u64,
 }
 
-impl Stage {
+impl SoakSetup {
     /// Prepares all faults, and then starts the processes: nobody is connected before clocks and proxies stand.
-    pub(super) async fn set(cx: &Context, semantics: &Semantics, schedule: &Schedule) -> Result<Self, Stop> {
-        let mut stage = Self { acts: Vec::new(), crew: Vec::new(), left_out: Vec::new(), half_made: None };
+    pub(super) async fn new(cx: &Context, semantics: &Semantics, schedule: &Schedule) -> Result<Self, Stop> {
+        let mut setup = Self { faults: vec![], workers: vec![], left_out: vec![], half_made: None };
         let mut steps: Vec<(usize, &Step)> = schedule.steps.iter().enumerate().collect();
         // To change a clock or a primary, servers may be started anew, with another address for proxies to lead to.
         steps.sort_by_key(|(_, step)| step.what.claim == Claim::Nothing);
-        let mut acts = Vec::new();
+        let mut faults = Vec::new();
         for (place, step) in steps {
-            match Act::prepare(cx, semantics, *step).await {
-                Ok(act) => acts.push((place, act)),
-                Err(Stop::Skipped(why)) => stage.leave_out(step.what.fault, &why),
+            match PreparedFault::prepare(cx, semantics, *step).await {
+                Ok(prepared) => faults.push((place, prepared)),
+                Err(Stop::Skipped(why)) => setup.leave_out(step.what.fault, &why),
                 Err(Stop::Failed(why)) => return Err(Stop::Skipped(by_half(step.what.fault, &why))),
             }
         }
-        acts.sort_by_key(|(place, _)| *place);
-        stage.acts = acts.into_iter().map(|(_, act)| act).collect();
-        for (address, environment) in stage.orders(cx, semantics.reach) {
-            stage.crew.push(Worker::start(cx.subject().name(), &address, &environment).await?);
+        faults.sort_by_key(|(place, _)| *place);
+        setup.faults = faults.into_iter().map(|(_, prepared)| prepared).collect();
+        for (address, environment) in setup.orders(cx, semantics.reach) {
+            setup.workers.push(Worker::start(cx.subject().name(), &address, &environment).await?);
         }
-        Ok(stage)
+        Ok(setup)
     }
 
-    /// How each of the crew is to connect, and what it is started with. Each fault that hits a process gets one of its own.
+    /// How each of the workers is to connect, and what it is started with. Each fault that hits a process gets one of its own.
     fn orders(&mut self, cx: &Context, reach: Reach) -> Vec<Order> {
         let address = cx.store().address_for_holds_of(usual_lease());
         if reach == Reach::Process {
@@ -110,33 +110,33 @@ impl Stage {
         }
         let of_all = self.environment(|setting| &setting.others_environment);
         let mut orders = vec![(address, of_all.clone()); SURVIVORS];
-        for act in self.acts.iter_mut().filter(|act| act.hits_a_process()) {
-            act.process = orders.len();
-            let own = Some(&act.setting.holder_environment).filter(|own| !own.is_empty());
-            orders.push((act.setting.holder.clone(), own.unwrap_or(&of_all).clone()));
+        for prepared in self.faults.iter_mut().filter(|prepared| prepared.hits_a_process()) {
+            prepared.process = orders.len();
+            let own = Some(&prepared.setting.holder_environment).filter(|own| !own.is_empty());
+            orders.push((prepared.setting.holder.clone(), own.unwrap_or(&of_all).clone()));
         }
         orders
     }
 
     /// There is one at most: two faults do not claim the clocks.
     fn environment(&self, of: fn(&Setting) -> &Environment) -> Environment {
-        let mut all = self.acts.iter().map(|act| of(&act.setting));
+        let mut all = self.faults.iter().map(|prepared| of(&prepared.setting));
         all.find(|environment| !environment.is_empty()).cloned().unwrap_or_default()
     }
 
-    pub(super) fn crew(&mut self) -> &mut [Worker] {
-        &mut self.crew
+    pub(super) fn workers(&mut self) -> &mut [Worker] {
+        &mut self.workers
     }
 
     /// Lets what lies in wait see a first use of the lock, as long as nobody else uses it.
-    pub(super) async fn rehearse(&mut self, cx: &Context, recorder: &Recorder) -> Verdict {
+    pub(super) async fn before_the_hold(&mut self, cx: &Context, recorder: &Recorder) -> Verdict {
         let name = cx.name();
-        for act in &mut self.acts {
-            if act.step.what.lies_in_wait {
-                let holder = &mut self.crew[act.process];
+        for prepared in &mut self.faults {
+            if prepared.step.what.lies_in_wait {
+                let holder = &mut self.workers[prepared.process];
                 let mut ground = Ground { store: cx.store(), holder, others: None, name: &name, recorder };
-                let done = act.injection.before_the_hold(&mut ground).await;
-                done.map_err(|stop| Stop::Skipped(by_half(act.step.what.fault, &why(stop))))?;
+                let done = prepared.injection.before_the_hold(&mut ground).await;
+                done.map_err(|stop| Stop::Skipped(by_half(prepared.step.what.fault, &why(stop))))?;
             }
         }
         Ok(())
@@ -146,11 +146,11 @@ impl Stage {
     /// what state the store is then, nobody knows.
     pub(super) async fn play(&mut self, cx: &Context, recorder: &Recorder) -> Vec<Made> {
         let (name, mut made, mut missed) = (cx.name(), Vec::new(), Vec::new());
-        for act in &mut self.acts {
-            let holder = &mut self.crew[act.process];
-            let (one, done) =
-                act.play(Ground { store: cx.store(), holder, others: None, name: &name, recorder }).await;
-            let fault = act.step.what.fault;
+        for prepared in &mut self.faults {
+            let holder = &mut self.workers[prepared.process];
+            let ground = Ground { store: cx.store(), holder, others: None, name: &name, recorder };
+            let (one, done) = prepared.play(ground).await;
+            let fault = prepared.step.what.fault;
             match done {
                 Ok(()) => made.push(one),
                 Err(stop) if went_wrong(&stop) => {
@@ -179,7 +179,7 @@ fn by_half(fault: Fault, why: &str) -> String {
     format!("{fault:?} was made by half: {why}")
 }
 
-impl Act {
+impl PreparedFault {
     async fn prepare(cx: &Context, semantics: &Semantics, step: Step) -> Result<Self, Stop> {
         let mut injection = injection(step.what.fault, cx.store(), semantics)?;
         let schedule = injection.schedule().with_lease(usual_lease());

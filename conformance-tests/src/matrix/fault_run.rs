@@ -5,7 +5,7 @@ use crate::checker::{Model, Report, check};
 use crate::context::eventually;
 use crate::faults::{Claim, Ground, Injection, Lasting, Schedule, Setting, Time, Witness, injection, scaled};
 use crate::history::{FencedCounter, History, PlainCounter, Recorder, read};
-use crate::shift::Role;
+use crate::running_client::Role;
 use crate::subject::{Store, Subject};
 use crate::worker::Worker;
 use crate::workload::Workload;
@@ -15,7 +15,7 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 use tempfile::TempDir;
 
-/// What is left of a scene.
+/// What is left of a run.
 pub(super) struct Seen {
     pub(super) fault: Fault,
     pub(super) words: &'static str,
@@ -41,7 +41,7 @@ pub(super) struct Seen {
     pub(super) residue: u64,
 }
 
-struct Scene {
+struct FaultRun {
     subject: Arc<dyn Subject>,
     store: Box<dyn Store>,
     fault: Fault,
@@ -55,10 +55,10 @@ struct Scene {
     recorder: Recorder,
 }
 
-/// The processes of a scene.
-struct Crew {
+/// The processes of a run.
+struct Workers {
     holder: Worker,
-    /// Of the others; `None` where they must be in the holder's.
+    /// The process of the other clients; `None` where they must be in the holder's.
     others: Option<Worker>,
 }
 
@@ -73,7 +73,7 @@ const AFTERWARDS: Duration = Duration::from_secs(8);
 ///
 /// # Errors
 ///
-/// [`Stop::Skipped`] if the fault cannot be made on this store, [`Stop::Failed`] if something of the scene's own fails.
+/// [`Stop::Skipped`] if the fault cannot be made on this store, [`Stop::Failed`] if something of the run's own fails.
 pub(super) async fn play(
     subject: &Arc<dyn Subject>,
     semantics: &Semantics,
@@ -85,7 +85,7 @@ pub(super) async fn play(
     let injection = injection(fault, &*store, semantics)?;
     let directory = tempfile::tempdir()?;
     let recorder = Recorder::create(directory.path())?;
-    let scene = Scene {
+    let run = FaultRun {
         subject: Arc::clone(subject),
         store,
         fault,
@@ -98,22 +98,22 @@ pub(super) async fn play(
         directory,
         recorder,
     };
-    scene.run(injection).await
+    run.run(injection).await
 }
 
-impl Scene {
+impl FaultRun {
     async fn run(self, mut injection: Box<dyn Injection>) -> Result<Seen, Stop> {
         let setting = injection.prepare(&*self.store, &self.schedule).await?;
         let declared = self.plain_use().await?;
-        let mut crew = self.crew(&setting).await?;
-        let pid = crew.holder.process();
+        let mut workers = self.workers(&setting).await?;
+        let pid = workers.holder.process();
         let mut witness = None;
         let (sees, replaced) = (injection.ends_connections(), injection.claim() == Claim::Primary);
         if sees && replaced {
             // Another name may have another primary; and of a use after it was cut off, the replica would not know.
             witness = Witness::of(&*self.subject, &*self.store, &self.name).await?;
         }
-        injection.before_the_hold(&mut self.ground(&mut crew)).await?;
+        injection.before_the_hold(&mut self.ground(&mut workers)).await?;
         if sees && !replaced {
             witness = Witness::of(&*self.subject, &*self.store, &self.free_name).await?;
         }
@@ -121,32 +121,32 @@ impl Scene {
         let injected;
         if self.schedule.from_the_start {
             injected = self.recorder.now();
-            self.inject(&mut *injection, &mut crew).await?;
-            crew.holder.begin_shift(Role::Holder, &self.workload_of_holder()).await?;
+            self.inject(&mut *injection, &mut workers).await?;
+            workers.holder.start_client(Role::Holder, &self.workload_of_holder()).await?;
             let other = self.subject.connect(&self.store.address_for_holds_of(self.schedule.ttl)).await?;
             injection.has_struck(&*other, &self.name).await?;
-            self.begin_others(crew.others()).await?;
+            self.begin_others(workers.others()).await?;
         } else {
-            crew.holder.begin_shift(Role::Holder, &self.workload_of_holder()).await?;
-            crew.holder.held().await?;
-            self.begin_others(crew.others()).await?;
+            workers.holder.start_client(Role::Holder, &self.workload_of_holder()).await?;
+            workers.holder.held().await?;
+            self.begin_others(workers.others()).await?;
             injected = self.recorder.now();
-            self.inject(&mut *injection, &mut crew).await?;
+            self.inject(&mut *injection, &mut workers).await?;
         }
         let struck = self.recorder.now();
         if let Lasting::Spell(time) | Lasting::State(time) = self.schedule.lasts {
             self.watch(time).await?;
         }
         let healing = self.recorder.now();
-        self.heal(&mut *injection, &mut crew).await?;
+        self.heal(&mut *injection, &mut workers).await?;
         if let Some(address) = &setting.healed {
-            crew.others = Some(self.worker(address, &setting.others_environment).await?);
-            self.begin_others(crew.others()).await?;
+            workers.others = Some(self.worker(address, &setting.others_environment).await?);
+            self.begin_others(workers.others()).await?;
         }
-        self.watch(self.aftermath(crew.holder.is_alive())).await?;
+        self.watch(self.aftermath(workers.holder.is_alive())).await?;
         let ended = witness.as_ref().map(Witness::ended);
-        let recovered = self.recover(&mut crew).await?;
-        drop((crew, witness));
+        let recovered = self.recover(&mut workers).await?;
+        drop((workers, witness));
         let residue = self.residue(declared).await?;
         let (history, report) = self.report()?;
         Ok(Seen {
@@ -196,13 +196,13 @@ impl Scene {
         client.close().await
     }
 
-    async fn crew(&self, setting: &Setting) -> Result<Crew, Stop> {
+    async fn workers(&self, setting: &Setting) -> Result<Workers, Stop> {
         let holder = self.worker(&setting.holder, &setting.holder_environment).await?;
         let others = match self.semantics.reach {
             Reach::Process => None,
             _ => Some(self.worker(&setting.others, &setting.others_environment).await?),
         };
-        Ok(Crew { holder, others })
+        Ok(Workers { holder, others })
     }
 
     async fn worker(&self, address: &str, environment: &[(String, String)]) -> Result<Worker, Stop> {
@@ -211,9 +211,9 @@ impl Scene {
 
     /// All others want the lock from now on, and each has been told once that it is held.
     async fn begin_others(&self, worker: &mut Worker) -> Result<(), Stop> {
-        worker.begin_shift(Role::Passer, &self.workload(&self.free_name)).await?;
-        worker.begin_shift(Role::Prober, &self.workload(&self.name)).await?;
-        worker.begin_shift(Role::Waiter, &self.workload(&self.name)).await?;
+        worker.start_client(Role::Passer, &self.workload(&self.free_name)).await?;
+        worker.start_client(Role::Prober, &self.workload(&self.name)).await?;
+        worker.start_client(Role::Waiter, &self.workload(&self.name)).await?;
         worker.answered(scaled(FIRST_ANSWER)).await
     }
 
@@ -232,32 +232,32 @@ impl Scene {
         Workload { readers: if self.reader { 100 } else { 0 }, ..self.workload(&self.name) }
     }
 
-    fn ground<'a>(&'a self, crew: &'a mut Crew) -> Ground<'a> {
+    fn ground<'a>(&'a self, workers: &'a mut Workers) -> Ground<'a> {
         Ground {
             store: &*self.store,
-            holder: &mut crew.holder,
-            others: crew.others.as_mut(),
+            holder: &mut workers.holder,
+            others: workers.others.as_mut(),
             name: &self.name,
             recorder: &self.recorder,
         }
     }
 
-    fn target(&self, crew: &Crew) -> Option<u32> {
-        self.schedule.hits_holder.then(|| crew.holder.process())
+    fn target(&self, workers: &Workers) -> Option<u32> {
+        self.schedule.hits_holder.then(|| workers.holder.process())
     }
 
-    async fn inject(&self, injection: &mut dyn Injection, crew: &mut Crew) -> Result<(), Stop> {
-        self.recorder.injected(self.fault, self.target(crew))?;
-        injection.inject(&mut self.ground(crew)).await
+    async fn inject(&self, injection: &mut dyn Injection, workers: &mut Workers) -> Result<(), Stop> {
+        self.recorder.injected(self.fault, self.target(workers))?;
+        injection.inject(&mut self.ground(workers)).await
     }
 
-    async fn heal(&self, injection: &mut dyn Injection, crew: &mut Crew) -> Result<(), Stop> {
-        injection.heal(&mut self.ground(crew)).await?;
+    async fn heal(&self, injection: &mut dyn Injection, workers: &mut Workers) -> Result<(), Stop> {
+        injection.heal(&mut self.ground(workers)).await?;
         // The dead stay dead.
         if self.fault == Fault::HolderKilled {
             return Ok(());
         }
-        Ok(self.recorder.healed(self.fault, self.target(crew))?)
+        Ok(self.recorder.healed(self.fault, self.target(workers))?)
     }
 
     /// Waits for so long, and then until somebody else has had the lock.
@@ -281,17 +281,17 @@ impl Scene {
     }
 
     /// The holder gives back what it has, and the others go on. How long it takes until one of them has the lock.
-    async fn recover(&self, crew: &mut Crew) -> Result<Option<Duration>, Stop> {
+    async fn recover(&self, workers: &mut Workers) -> Result<Option<Duration>, Stop> {
         let mut counter = PlainCounter::open(&self.file("plain"))?;
-        if crew.holder.is_alive() {
-            crew.holder.leave(Some(Role::Holder)).await?;
+        if workers.holder.is_alive() {
+            workers.holder.leave(Some(Role::Holder)).await?;
         }
         let (start, before) = (Instant::now(), counter.read()?);
         let bound = self.schedule.ttl + self.semantics.wake_up.bound() + scaled(AFTERWARDS);
         // The first may have begun before.
         let free = eventually(bound, || counter.read().is_ok_and(|now| now >= before + 2)).await;
         let took = start.elapsed();
-        crew.others().leave(None).await?;
+        workers.others().leave(None).await?;
         Ok(free.then_some(took))
     }
 
@@ -322,7 +322,7 @@ impl Scene {
     }
 }
 
-impl Crew {
+impl Workers {
     fn others(&mut self) -> &mut Worker {
         self.others.as_mut().unwrap_or(&mut self.holder)
     }

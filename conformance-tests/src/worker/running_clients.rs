@@ -1,10 +1,10 @@
-//! The clients of a scene in a worker process: any number at once, each with connections of its own, while the process can
+//! The clients of a run in a worker process: any number at once, each with connections of its own, while the process can
 //! be starved or asked.
 
 use super::{Worker, token};
 use crate::case::{Stop, Verdict};
 use crate::context::Client;
-use crate::shift::{Role, Shift};
+use crate::running_client::{Role, RunningClient};
 use crate::subject::Subject;
 use crate::workload::Workload;
 use leasehold_core::{AcquireOptions, DistributedLockExt, ErrorKind, LockName};
@@ -14,7 +14,7 @@ use std::time::{Duration, Instant};
 
 impl Worker {
     /// Lets a client begin its work.
-    pub(crate) async fn begin_shift(&mut self, role: Role, workload: &Workload) -> Verdict {
+    pub(crate) async fn start_client(&mut self, role: Role, workload: &Workload) -> Verdict {
         self.send(&format!("shift {role} {workload}")).await?;
         self.expect("begun").await
     }
@@ -78,17 +78,17 @@ impl Worker {
 }
 
 /// The side of the worker process.
-pub(super) struct Shifts<'a> {
+pub(super) struct RunningClients<'a> {
     subject: &'a dyn Subject,
     address: &'a str,
-    running: Vec<Shift>,
+    running: Vec<RunningClient>,
     /// A client that has connections, and no work yet.
     ready: Option<Client>,
     /// The file descriptors that this process may have, if it may have no more for now.
     descriptors: Option<Rlimit>,
 }
 
-impl<'a> Shifts<'a> {
+impl<'a> RunningClients<'a> {
     pub(super) fn new(subject: &'a dyn Subject, address: &'a str) -> Self {
         Self { subject, address, running: Vec::new(), ready: None, descriptors: None }
     }
@@ -101,7 +101,7 @@ impl<'a> Shifts<'a> {
                     Some(ready) => ready,
                     None => self.subject.connect(self.address).await?,
                 };
-                self.running.push(Shift::begin(role.parse()?, &workload.parse()?, client)?);
+                self.running.push(RunningClient::begin(role.parse()?, &workload.parse()?, client)?);
                 "begun".to_owned()
             }
             "held" => match self.running.first_mut() {
@@ -110,10 +110,10 @@ impl<'a> Shifts<'a> {
             },
             "answered" => {
                 let time = Duration::from_millis(rest.parse().unwrap_or_default());
-                let asking = self.running.iter_mut().filter(|shift| shift.role() != Role::Waiter);
+                let asking = self.running.iter_mut().filter(|client| client.role() != Role::Waiter);
                 let all = async {
-                    for shift in asking {
-                        shift.held().await?;
+                    for client in asking {
+                        client.held().await?;
                     }
                     Ok::<_, Stop>(())
                 };
@@ -121,11 +121,11 @@ impl<'a> Shifts<'a> {
                 "done".to_owned()
             }
             "leave" => {
-                let leaving = |shift: &mut Shift| rest.is_empty() || shift.role().to_string() == rest;
-                let leaving: Vec<Shift> = self.running.extract_if(.., leaving).collect();
-                leaving.iter().for_each(Shift::tell);
-                for shift in leaving {
-                    shift.end().await?;
+                let leaving = |one: &mut RunningClient| rest.is_empty() || one.role().to_string() == rest;
+                let leaving: Vec<RunningClient> = self.running.extract_if(.., leaving).collect();
+                leaving.iter().for_each(RunningClient::tell);
+                for client in leaving {
+                    client.end().await?;
                 }
                 "done".to_owned()
             }

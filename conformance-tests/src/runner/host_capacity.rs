@@ -1,13 +1,13 @@
-//! The machine, which cases share.
+//! The capacity of the host, which cases share.
 
 use super::Run;
-use crate::case::Share;
+use crate::case::HostShare;
 use std::collections::VecDeque;
 use std::sync::{Condvar, Mutex, MutexGuard, PoisonError};
 
-/// The machine of a run. Who wants a part of it waits its turn, so that small parts never keep a large one waiting for long.
+/// The capacity of the host in a run. Requests are served in their order, so that small shares never delay a large one for long.
 #[derive(Debug)]
-pub(crate) struct Machine {
+pub(crate) struct HostCapacity {
     state: Mutex<State>,
     changed: Condvar,
 }
@@ -15,19 +15,19 @@ pub(crate) struct Machine {
 #[derive(Debug)]
 struct State {
     free: usize,
-    /// Who waits, in the order in which they came.
+    /// The tickets of the waiting requests, in their order.
     line: VecDeque<u64>,
     next: u64,
 }
 
-/// A part of the machine, until it is dropped.
+/// A share of the capacity, until it is dropped.
 #[derive(Debug)]
-pub(crate) struct Part<'a> {
-    machine: &'a Machine,
+pub(crate) struct CapacityPermit<'a> {
+    capacity: &'a HostCapacity,
     size: usize,
 }
 
-impl Share {
+impl HostShare {
     const WHOLE: usize = 48;
 
     const fn size(self) -> usize {
@@ -40,14 +40,14 @@ impl Share {
     }
 }
 
-impl Machine {
+impl HostCapacity {
     pub(crate) const fn new() -> Self {
-        let state = State { free: Share::WHOLE, line: VecDeque::new(), next: 0 };
+        let state = State { free: HostShare::WHOLE, line: VecDeque::new(), next: 0 };
         Self { state: Mutex::new(state), changed: Condvar::new() }
     }
 
     /// Waits until there is room for this share.
-    pub(crate) fn take(&self, share: Share) -> Part<'_> {
+    pub(crate) fn take(&self, share: HostShare) -> CapacityPermit<'_> {
         let mut state = self.lock();
         let ticket = state.next;
         state.next += 1;
@@ -60,7 +60,7 @@ impl Machine {
         drop(state);
         // There may be room for the next one as well.
         self.changed.notify_all();
-        Part { machine: self, size: share.size() }
+        CapacityPermit { capacity: self, size: share.size() }
     }
 
     fn lock(&self) -> MutexGuard<'_, State> {
@@ -68,53 +68,52 @@ impl Machine {
     }
 }
 
-impl Drop for Part<'_> {
+impl Drop for CapacityPermit<'_> {
     fn drop(&mut self) {
-        self.machine.lock().free += self.size;
-        self.machine.changed.notify_all();
+        self.capacity.lock().free += self.size;
+        self.capacity.changed.notify_all();
     }
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
+    use HostShare::{Half, Quarter, Usual, Whole};
     use std::sync::mpsc::channel;
     use std::time::Duration;
 
     #[test]
     fn there_are_as_many_parts_as_the_name_says() {
-        for (share, parts) in
-            [(Share::Half, 2), (Share::Quarter, 4), (Share::Whole, 1), (Share::Usual, Run::THREADS)]
-        {
-            let machine = Machine::new();
-            let taken: Vec<_> = (0..parts).map(|_| machine.take(share)).collect();
-            assert_eq!(machine.lock().free, 0, "{share:?}");
+        for (share, parts) in [(Half, 2), (Quarter, 4), (Whole, 1), (Usual, Run::THREADS)] {
+            let capacity = HostCapacity::new();
+            let taken: Vec<_> = (0..parts).map(|_| capacity.take(share)).collect();
+            assert_eq!(capacity.lock().free, 0, "{share:?}");
             drop(taken);
-            assert_eq!(machine.lock().free, Share::WHOLE, "{share:?}");
+            assert_eq!(capacity.lock().free, HostShare::WHOLE, "{share:?}");
         }
     }
 
     #[test]
-    fn the_whole_is_had_alone_and_before_those_who_came_later() {
-        let machine = Machine::new();
+    fn whole_share_is_granted_alone_and_before_later_requests() {
+        let capacity = HostCapacity::new();
         let (told, order) = channel();
-        let first = machine.take(Share::Usual);
+        let first = capacity.take(Usual);
         std::thread::scope(|scope| {
-            for (place, share) in [Share::Whole, Share::Usual].into_iter().enumerate() {
-                let (told, machine) = (told.clone(), &machine);
+            for (place, share) in [Whole, Usual].into_iter().enumerate() {
+                let (told, capacity) = (told.clone(), &capacity);
                 scope.spawn(move || {
-                    let part = machine.take(share);
-                    told.send((share, machine.lock().free)).unwrap();
-                    drop(part);
+                    let permit = capacity.take(share);
+                    told.send((share, capacity.lock().free)).unwrap();
+                    drop(permit);
                 });
-                while machine.lock().line.len() <= place {
+                while capacity.lock().line.len() <= place {
                     std::thread::yield_now();
                 }
             }
             assert!(order.recv_timeout(Duration::from_millis(20)).is_err(), "the whole, beside a part");
             drop(first);
-            assert_eq!(order.recv().unwrap(), (Share::Whole, 0));
-            assert_eq!(order.recv().unwrap(), (Share::Usual, Share::WHOLE - Share::Usual.size()));
+            assert_eq!(order.recv().unwrap(), (Whole, 0));
+            assert_eq!(order.recv().unwrap(), (Usual, HostShare::WHOLE - Usual.size()));
         });
     }
 }

@@ -1,4 +1,4 @@
-//! What the clients of a scene do until they are told to leave: one holds and works, the others want what it holds, and
+//! What the clients of a run do until they are told to leave: one holds and works, the others want the same lock, and
 //! one takes a lock that nobody else wants, again and again.
 
 use crate::case::{Stop, Verdict};
@@ -28,7 +28,7 @@ pub(crate) enum Role {
 }
 
 /// A client at work.
-pub(crate) struct Shift {
+pub(crate) struct RunningClient {
     client: Arc<dyn DistributedLock>,
     leave: watch::Sender<bool>,
     role: Role,
@@ -52,7 +52,7 @@ const PAUSE: Duration = Duration::from_millis(20);
 /// How long one wait lasts. After it, the client asks anew.
 const WAIT: Duration = Duration::from_secs(2);
 
-impl Shift {
+impl RunningClient {
     pub(crate) fn begin(
         role: Role,
         workload: &Workload,
@@ -155,7 +155,7 @@ impl Client {
     }
 }
 
-/// Whatever a store says while it is broken; only what no fault explains is an end.
+/// Accepts every error of a broken store; only an error that no fault explains ends the client.
 fn survived(error: Error) -> Verdict {
     match error.kind() {
         ErrorKind::Invalid => Err(error.into()),

@@ -6,7 +6,7 @@ use tokio::sync::watch;
 /// What all cases of a run share: what their random choices are made from, what their locks are called, and when they
 /// are to stop.
 #[derive(Clone, Debug)]
-pub(crate) struct Terms {
+pub(crate) struct RunConfig {
     pub(crate) seed: u64,
     /// What stands in front of every lock name.
     pub(crate) root: String,
@@ -23,7 +23,7 @@ pub(crate) type Names = Arc<Mutex<BTreeSet<LockName>>>;
 #[derive(Clone, Debug)]
 pub struct Interrupt(Arc<watch::Sender<bool>>);
 
-impl Terms {
+impl RunConfig {
     /// The variable that has the seed.
     const SEED: &str = "LEASEHOLD_SEED";
 

@@ -101,7 +101,7 @@ fn a_reader_of_tokens_that_is_gone_stops_nothing() {
 #[test]
 fn the_command_finds_signals_as_it_would_without_a_lock() {
     let place = Place::new();
-    let signals = |said: Said| -> Vec<(String, u64)> {
+    let signals = |said: CommandOutput| -> Vec<(String, u64)> {
         let sets = said.out.lines().filter_map(|line| line.split_once(":\t"));
         let sets = sets.filter(|(name, _)| ["SigBlk", "SigIgn", "SigCgt"].contains(name));
         // Without the real-time signals: the C library has two of its own among them, and ignores them as it likes.

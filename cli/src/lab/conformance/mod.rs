@@ -145,7 +145,7 @@ async fn clean_up_all(stores: &[UserStore], root: &str, run: &Run, console: Cons
     for store in stores {
         cleaned = cleaned.and(clean_up(store, root, &run.names(), console).await);
     }
-    tidied
+    cleaned
 }
 
 /// The subjects with private servers that were asked for.

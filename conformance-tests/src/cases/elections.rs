@@ -200,7 +200,8 @@ async fn observer_costs_one_look_a_second(cx: &Context) -> Verdict {
     let watching = tokio::spawn(async move { while leaders.next().await.is_some() {} });
     let asked = requests_in(INTERVAL * LOOKS).await.saturating_sub(kept_alive);
     watching.abort();
-    let bound = a_look * u64::from(LOOKS + 1) + 4;
+    // A client may open one connection more meanwhile, to learn whether its server has one to spare: up to eight requests.
+    let bound = a_look * u64::from(LOOKS + 1) + 8;
     ensure!(
         asked <= bound,
         "an observer sent {asked} requests in {LOOKS} s, {a_look} for a look; bound {bound}"

@@ -5,7 +5,7 @@
 //! * Each script names all keys that it may use. They lie in one slot, and their order is the same in all scripts: the keys of one kind
 //!   for all claims, then those of the next kind. Scripts that renew name no key that may be missing: while a slot of a cluster moves,
 //!   a request that names a missing key is refused.
-//! * A claim that was granted is not answered with an error: a call that ends with one has granted nothing, and released nothing.
+//! * A claim that was granted is not answered with an error: a call that ends with an error has granted nothing.
 
 use crate::keys::LockKeys;
 use redis::Cmd;

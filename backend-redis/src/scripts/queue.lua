@@ -37,7 +37,7 @@ local function write_grant(name, claim, token, now, readers_end)
   local record = claim.owner .. ' ' .. digits(token) .. ' ' .. digits(now) .. ' ' .. claim.description
   if claim.mode == 'shared' then
     local ends = now + claim.ttl * 1000
-    -- DEL comes first: without the right to it, nothing is written.
+    -- DEL comes first: without the right to it, no lock key is left.
     call('DEL', name.holder)
     call('SET', name.lock, 'shared', 'PX', millis(math.max(readers_end or 0, ends) - now))
     call('HSET', name.owners, claim.owner, record)

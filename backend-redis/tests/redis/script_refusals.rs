@@ -6,6 +6,7 @@ use crate::kit::{
 };
 use leasehold_conformance::servers::RedisServer;
 use leasehold_core::{Claim, ErrorKind, LockAdmin, LockMode, Release, Renewal};
+use std::time::{Duration, SystemTime};
 
 fn reader(lock: &str) -> Claim {
     claim(lock).with_mode(LockMode::Shared)
@@ -105,4 +106,26 @@ async fn reader_without_the_right_to_delete_leaves_no_hold() {
     let (kind, told) = attempt_fails(&backend, &reader("job")).await;
     assert_eq!(kind, ErrorKind::Denied, "{told}");
     assert_eq!(server.keys(), [keys("job").token]);
+}
+
+/// A lock that always changes hands has waiters at any time, and none of them waits for long.
+#[tokio::test]
+async fn keys_of_waiters_are_kept_by_one_that_joins_in_another_second() {
+    let server = server();
+    let backend = backend(&server.url());
+    let (holder, first, second) = (claim("job"), waiter("job"), waiter("job"));
+    hold(&backend, &holder).await;
+    queue(&backend, &first).await;
+    let keys = keys("job");
+    let a_second_ago =
+        SystemTime::now().duration_since(SystemTime::UNIX_EPOCH).unwrap() - Duration::from_secs(1);
+    let entry = format!("{} 30000 - exclusive {{}}", a_second_ago.as_micros());
+    server.command(&["HSET", &keys.waiters, &first.owner().to_hex(), &entry]).unwrap();
+    for key in [&keys.waiters, &keys.queue] {
+        server.command(&["PEXPIRE", key, "10000"]).unwrap();
+    }
+    queue(&backend, &second).await;
+    for key in [&keys.waiters, &keys.queue] {
+        assert!(server.pttl(key) > 30_000, "{key}");
+    }
 }

@@ -1,8 +1,10 @@
 //! The lock goes to the first in the queue, whoever gave it up.
 
 use super::scene;
-use crate::kit::{HOLDER, Look, attempt_fails, busy, claim, handed_over, hold, keys, name, queue, release};
-use leasehold_core::{ErrorKind, FencingToken, LockAdmin, LockBackend, Release};
+use crate::kit::{
+    HOLDER, Look, attempt_fails, busy, claim, claim_for, handed_over, hold, keys, name, queue, release,
+};
+use leasehold_core::{ErrorKind, FencingToken, LockAdmin, LockBackend, LockMode, Release};
 use std::time::Duration;
 
 #[tokio::test]
@@ -151,4 +153,17 @@ async fn holder_that_asks_again_without_its_record_is_served_before_the_queue() 
     assert_eq!(scene.server.queue("job"), scene.owners());
     release(&scene.backend, &scene.holder).await;
     handed_over(&scene.backend, &scene.waiters[0]).await;
+}
+
+/// Else a program that knows the lock key alone could take it beside a reader.
+#[tokio::test]
+async fn lock_key_handed_over_to_readers_lasts_as_long_as_the_longest_lease() {
+    let scene = scene(0).await;
+    for seconds in [50, 5, 5] {
+        let reader = claim_for("job", Duration::from_secs(seconds)).with_waiting(true);
+        queue(&scene.backend, &reader.with_mode(LockMode::Shared)).await;
+    }
+    assert_eq!(release(&scene.backend, &scene.holder).await, Release::Released);
+    assert_eq!(scene.owner().as_deref(), Some("shared"));
+    assert!(scene.server.pttl(&keys("job").lock) > 40_000);
 }

@@ -9,7 +9,7 @@
 use futures_util::{StreamExt, stream};
 use indicatif::{ProgressBar, ProgressStyle};
 use leasehold::{DistributedLock, DistributedLockExt, Semaphore};
-use leasehold_conformance::servers::{MariaDbServer, RedisServer};
+use leasehold_test_stores::servers::{MariaDbServer, RedisServer};
 use sqlx::{Executor, MySqlPool, query, query_scalar};
 use std::error::Error;
 use std::io::{BufRead, BufReader, Write};

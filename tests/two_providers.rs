@@ -4,7 +4,8 @@
 #![allow(clippy::unwrap_used, reason = "a test that unwraps fails, which is what it is for")]
 
 use leasehold::{AcquireOptions, DistributedLock, DistributedLockExt, LockName};
-use leasehold_conformance::servers::{MariaDbServer, RedisServer, ZooKeeperServer, free_port};
+use leasehold_conformance::server::free_port;
+use leasehold_test_stores::servers::{MariaDbServer, RedisServer, ZooKeeperServer};
 use rcgen::{BasicConstraints, CertificateParams, IsCa, Issuer, KeyPair};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;

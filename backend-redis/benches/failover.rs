@@ -10,10 +10,10 @@
     reason = "a bench that unwraps fails, and prints what it finds"
 )]
 
-use leasehold_conformance::servers::RedisSentinelGroup;
 use leasehold_core::{AcquireOptions, DistributedLockExt, FencingToken, LockClient, LockName, Namespace};
 use leasehold_redis::{DEFAULT_PREFIX, RedisBackend};
 use leasehold_store_url::StoreUrl;
+use leasehold_test_stores::servers::RedisSentinelGroup;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 

@@ -11,9 +11,9 @@
     reason = "a program that measures, stops at the first surprise, and prints"
 )]
 
-use leasehold_conformance::servers::RedisServer;
 use leasehold_core::{AcquireOptions, DistributedLock, DistributedLockExt, LockClient, LockName, Namespace};
 use leasehold_store_url::StoreUrl;
+use leasehold_test_stores::servers::RedisServer;
 use redis::{AsyncConnectionConfig, PushInfo, PushKind, Script};
 use std::io::Read;
 use std::process::{Command, Stdio};

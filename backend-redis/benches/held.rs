@@ -9,11 +9,11 @@
     reason = "a program that measures, stops at the first surprise, and prints"
 )]
 
-use leasehold_conformance::servers::RedisServer;
 use leasehold_core::{
     AcquireOptions, DistributedLockExt, Event, Health, LockClient, LockGuard, LockName, Namespace, Observer,
 };
 use leasehold_store_url::StoreUrl;
+use leasehold_test_stores::servers::RedisServer;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::{Duration, Instant};

@@ -11,9 +11,9 @@
     reason = "a program that measures, stops at the first surprise, and prints"
 )]
 
-use leasehold_conformance::servers::RedisServer;
 use leasehold_core::{DistributedLockExt, HolderInfo, LockClient, LockName, Namespace, OwnerId};
 use leasehold_store_url::StoreUrl;
+use leasehold_test_stores::servers::RedisServer;
 use redis::aio::MultiplexedConnection;
 use redis::{AsyncConnectionConfig, Cmd, Script, Value};
 use std::future::Future;

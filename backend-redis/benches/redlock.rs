@@ -13,9 +13,9 @@
 )]
 
 use futures_util::future::join_all;
-use leasehold_conformance::servers::RedisServer;
 use leasehold_core::{DistributedLockExt, HolderInfo, LockClient, LockName, Namespace, OwnerId};
 use leasehold_store_url::StoreUrl;
+use leasehold_test_stores::servers::RedisServer;
 use redis::aio::MultiplexedConnection;
 use redis::{AsyncConnectionConfig, Script, Value};
 use std::sync::Arc;

@@ -164,9 +164,9 @@ mod tests {
     use super::*;
     use crate::target::Target;
     use futures_util::FutureExt;
-    use leasehold_conformance::servers::ZooKeeperServer;
     use leasehold_core::OwnerId;
     use leasehold_store_url::StoreUrl;
+    use leasehold_test_stores::servers::ZooKeeperServer;
     use std::pin::pin;
     use zookeeper_client::{Acls, CreateMode};
 

@@ -10,7 +10,7 @@
 )]
 
 use leasehold::{DistributedLock, DistributedLockExt};
-use leasehold_conformance::servers::RedisServer;
+use leasehold_test_stores::servers::RedisServer;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 

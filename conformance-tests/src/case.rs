@@ -1,7 +1,7 @@
 //! A case: one property, one function, one line of output.
 
 use crate::context::Context;
-use crate::servers::StartError;
+use crate::server::StartError;
 use leasehold_core::Error;
 use std::error::Error as _;
 use std::future::Future;
@@ -65,6 +65,29 @@ pub enum Stop {
     /// The property has no meaning here, or cannot be observed; why.
     Skipped(String),
 }
+
+impl Stop {
+    /// For what is to be installed and is not there: a failure, unless `LEASEHOLD_SKIP_MISSING` is set, which skips.
+    pub fn missing(reason: &str) -> Self {
+        match std::env::var_os("LEASEHOLD_SKIP_MISSING") {
+            Some(_) => Self::Skipped(format!("{NOT_RUN}{reason}")),
+            None => {
+                let help = "install it, or let LEASEHOLD_SKIP_MISSING=1 skip its cases; Leasehold's own scripts/test installs all";
+                Self::Failed(format!("{reason}; {help}"))
+            }
+        }
+    }
+
+    /// True for a failure, and for what is [missing](Self::missing), also where that skips.
+    pub(crate) fn is_failed_or_missing(&self) -> bool {
+        match self {
+            Self::Failed(_) => true,
+            Self::Skipped(why) => why.starts_with(NOT_RUN),
+        }
+    }
+}
+
+const NOT_RUN: &str = "NOT RUN: ";
 
 impl Case {
     pub(crate) const fn new(id: &'static str, property: &'static str, run: Run) -> Self {

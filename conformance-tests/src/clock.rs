@@ -5,26 +5,18 @@ mod shim;
 pub use shim::ShimmedClock;
 
 use crate::case::Stop;
-#[cfg(feature = "stores")]
-use crate::subject::Cannot;
 use std::borrow::Cow;
 use std::ffi::OsStr;
 use std::io::ErrorKind;
 use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
 use std::process::Command;
-#[cfg(feature = "stores")]
-use std::time::SystemTime;
 use tempfile::NamedTempFile;
 
 /// Where the library keeps something of each process, by names that begin like these and end with its number.
 const SHARED: &str = "/dev/shm";
 const KEPT: [&str; 2] = ["faketime_shm_", "sem.faketime_sem_"];
 const PRELOAD: &str = "LD_PRELOAD";
-
-/// What the clock of a server may be off when it is looked at.
-#[cfg(feature = "stores")]
-const ABOUT_MS: u64 = 60_000;
 
 /// The wall clock of a process, by a preloaded library (Debian package libfaketime). Its monotonic clocks go on
 /// as they are, as they do when an administrator sets a clock.
@@ -41,9 +33,8 @@ impl SteppedClock {
     ///
     /// If the library is not there.
     pub fn ahead(seconds: i64) -> Result<Self, Stop> {
-        let library = find().ok_or_else(|| {
-            crate::runner::missing("libfaketime is not installed (Debian package libfaketime)")
-        })?;
+        let library = find()
+            .ok_or_else(|| Stop::missing("libfaketime is not installed (Debian package libfaketime)"))?;
         forget_the_dead();
         let clock = Self { library, offset: NamedTempFile::new()? };
         clock.step_to(seconds)?;
@@ -79,18 +70,6 @@ impl SteppedClock {
 impl Drop for SteppedClock {
     fn drop(&mut self) {
         forget_the_dead();
-    }
-}
-
-/// Fails unless a clock, read in milliseconds since 1970, shows about so many seconds more than this host's. What was to run by
-/// a clock of its own may have taken no notice, and where no lock hangs on it nothing else would show that.
-#[cfg(feature = "stores")]
-pub(crate) fn is_ahead(shown: i64, seconds: i64) -> Result<(), Cannot> {
-    let now = SystemTime::now().duration_since(SystemTime::UNIX_EPOCH).unwrap_or_default();
-    let wanted = i64::try_from(now.as_millis()).unwrap_or_default() + seconds * 1_000;
-    match shown.abs_diff(wanted) < ABOUT_MS {
-        true => Ok(()),
-        false => Err(Cannot::failed(format!("its clock shows {shown} ms, and was set to {wanted}"))),
     }
 }
 

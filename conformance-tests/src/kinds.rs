@@ -1,12 +1,15 @@
 //! The kinds of lock that the core builds on exclusive locks, as the cases of the suite use them.
 
+use crate::subject::Cannot;
 use async_trait::async_trait;
+use futures_util::future::BoxFuture;
 use leasehold_core::{
     AcquireOptions, DistributedLock, DistributedLockExt, FencingToken, LockGuard, LockName, LockSetGuard,
-    Result, Semaphore,
+    Loss, Result, Semaphore,
 };
 use std::fmt::Debug;
 use std::sync::Arc;
+use std::time::Duration;
 
 /// The operations of the kinds, one method for each; every method has the library's as its default. A subject whose kind is
 /// its own, such as a broken one, replaces a method; see [`Subject::kinds`](crate::Subject::kinds).
@@ -51,6 +54,75 @@ pub trait Kinds: Debug + Send + Sync + 'static {
     ) -> Result<Box<dyn Permits>> {
         Ok(Box::new(client.semaphore(name, permits)?))
     }
+
+    /// The API for programs without an async runtime.
+    ///
+    /// # Errors
+    ///
+    /// The default is not to have one; the cases of the family Y are then skipped.
+    fn blocking(&self) -> std::result::Result<&dyn BlockingApi, Cannot> {
+        Err(Cannot::new("the subject's kinds have no `blocking`"))
+    }
+}
+
+/// An API for programs without an async runtime.
+pub trait BlockingApi: Debug + Send + Sync {
+    /// A client for threads, made by this future.
+    ///
+    /// # Errors
+    ///
+    /// As the future; [`Misconfigured`](leasehold_core::ErrorKind::Misconfigured) inside a runtime, as each call of the client.
+    fn client(
+        &self,
+        connecting: BoxFuture<'static, Result<Arc<dyn DistributedLock>>>,
+    ) -> Result<Arc<dyn BlockingLocks>>;
+}
+
+/// A client whose calls block their thread.
+pub trait BlockingLocks: Debug + Send + Sync {
+    /// Acquires a lock.
+    ///
+    /// # Errors
+    ///
+    /// As [`DistributedLock::acquire_named`].
+    fn acquire(&self, name: &LockName, options: &AcquireOptions) -> Result<Box<dyn BlockingGuard>>;
+
+    /// Acquires a lock if it is free.
+    ///
+    /// # Errors
+    ///
+    /// As [`DistributedLockExt::try_acquire`].
+    fn try_acquire(&self, name: &LockName) -> Result<Option<Box<dyn BlockingGuard>>>;
+
+    /// Waits for the releases, and closes the connections.
+    ///
+    /// # Errors
+    ///
+    /// As [`DistributedLock::close`].
+    fn close(&self) -> Result<()>;
+}
+
+/// A lock that a thread holds. Dropping it releases the lock, and does not wait for that.
+pub trait BlockingGuard: Debug + Send {
+    /// True while the lock is held.
+    fn is_held(&self) -> bool;
+
+    /// How the lock was lost.
+    fn loss(&self) -> Option<Loss>;
+
+    /// Extends the lease.
+    ///
+    /// # Errors
+    ///
+    /// As [`LockGuard::extend`].
+    fn extend(&self, ttl: Duration) -> Result<()>;
+
+    /// Releases the lock.
+    ///
+    /// # Errors
+    ///
+    /// As [`LockGuard::release`].
+    fn release(self: Box<Self>) -> Result<()>;
 }
 
 /// A semaphore, of the library or not.

@@ -66,14 +66,11 @@ mod footprint;
 pub mod history;
 mod kinds;
 pub mod matrix;
-pub mod pooler;
 pub mod proxy;
 mod runner;
 mod running_client;
-pub mod servers;
+pub mod server;
 mod soak;
-#[cfg(feature = "stores")]
-pub mod stores;
 mod subject;
 mod worker;
 mod workload;
@@ -83,7 +80,7 @@ pub use case::{Case, Harm, HostShare, Stop, Verdict};
 pub use cases::{all, by_id};
 pub use clock::{ShimmedClock, SteppedClock};
 pub use footprint::{Footprint, SystemClockWithoutAlarm};
-pub use kinds::{Kinds, LockSet, Permits};
+pub use kinds::{BlockingApi, BlockingGuard, BlockingLocks, Kinds, LockSet, Permits};
 pub use runner::{
     CaseEvent, CaseOutcome, CaseResult, Interrupt, Run, RunObserver, Tally, run, run_case, run_case_here,
 };

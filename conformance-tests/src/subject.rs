@@ -285,7 +285,8 @@ impl Cannot {
         Self { reason: reason.into(), why: Why::Absent }
     }
 
-    pub(crate) fn is_absent(&self) -> bool {
+    /// True for what is [absent](Self::absent).
+    pub fn is_absent(&self) -> bool {
         self.why == Why::Absent
     }
 

@@ -12,7 +12,7 @@ pub use served::{is_worker, serve_as_worker, worker_order};
 use crate::case::Stop;
 use crate::clock::is_taken;
 use crate::faults::scaled;
-use crate::servers::{spawn_lasting, until_still};
+use crate::server::{spawn_lasting, until_still};
 use crate::workload::{Workload, in_one_word};
 use leasehold_core::LockName;
 use rustix::process::{Pid, Signal, kill_process};

@@ -1,7 +1,7 @@
 //! The suite over the backends of this workspace, on real servers. Oracle's MySQL is asked for by `scripts/test
 //! --with-mysql`: it is not in stable Debian.
 
-use leasehold_conformance::stores;
+use leasehold_test_stores::stores;
 use std::process::ExitCode;
 
 fn main() -> ExitCode {

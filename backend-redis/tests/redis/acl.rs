@@ -4,12 +4,12 @@ use crate::kit::{
     Look, TTL, again_for, attempt_fails, backend, busy, claim, claim_for, hold, keys, name, release, renew,
     server, told, waiter,
 };
-use leasehold_conformance::servers::RedisServer;
 use leasehold_core::{
     DistributedLock, DistributedLockExt, ErrorKind, LockAdmin, LockBackend, LockClient, Release, Renewal,
     Severity,
 };
 use leasehold_redis::RedisBackend;
+use leasehold_test_stores::servers::RedisServer;
 use std::sync::Arc;
 use std::time::Duration;
 

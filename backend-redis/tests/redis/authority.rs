@@ -1,6 +1,7 @@
 //! A certificate authority of its own, and servers that it has certified.
 
-use leasehold_conformance::servers::{CertificateAuthority, RedisServer, free_port};
+use leasehold_conformance::server::free_port;
+use leasehold_test_stores::servers::{CertificateAuthority, RedisServer};
 use std::ops::Deref;
 
 /// Short time-outs, for what is to fail.

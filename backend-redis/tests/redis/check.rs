@@ -3,10 +3,11 @@
 use crate::fake::{Fake, WELCOME};
 use crate::kit::{backend, server, told};
 use crate::sentinel::Sentinel;
-use leasehold_conformance::servers::{RedisServer, free_port};
+use leasehold_conformance::server::free_port;
 use leasehold_core::{ErrorKind, Finding, LockAdmin, Namespace, Severity};
 use leasehold_redis::{DEFAULT_PREFIX, RedlockBackend};
 use leasehold_store_url::StoreUrl;
+use leasehold_test_stores::servers::RedisServer;
 
 async fn findings(server: &RedisServer) -> Vec<Finding> {
     backend(&server.url()).check().await.unwrap()

@@ -2,8 +2,8 @@
 
 use crate::kit::{Look, client, keys, name, proxy_to, server, url_of};
 use leasehold_conformance::proxy::{Proxy, Traffic};
-use leasehold_conformance::servers::RedisServer;
 use leasehold_core::{AcquireOptions, DistributedLockExt, Health, LossCause, Wait};
+use leasehold_test_stores::servers::RedisServer;
 use std::time::{Duration, Instant};
 use tokio::time::timeout;
 

@@ -3,8 +3,8 @@
 use crate::fake::{Fake, WELCOME};
 use crate::kit::{Look, answered, attempt_fails, backend, claim, hold, server};
 use futures_util::FutureExt;
-use leasehold_conformance::servers::RedisServer;
 use leasehold_core::{ErrorKind, LockAdmin, LockBackend};
+use leasehold_test_stores::servers::RedisServer;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 use tokio::task::JoinSet;

@@ -5,8 +5,8 @@ use crate::kit::{
 };
 use futures_util::FutureExt;
 use leasehold_conformance::proxy::Traffic;
-use leasehold_conformance::servers::RedisServer;
 use leasehold_core::{Attempt, DistributedLockExt, ErrorKind, LockBackend, Release, Renewal};
+use leasehold_test_stores::servers::RedisServer;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::{Duration, Instant};

@@ -6,11 +6,11 @@ use crate::kit::{
 };
 use futures_util::FutureExt;
 use leasehold_conformance::proxy::Traffic;
-use leasehold_conformance::servers::RedisServer;
 use leasehold_core::{
     AcquireOptions, Attempt, DistributedLock, DistributedLockExt, ErrorKind, LockBackend, LockClient,
     LockGuard, Release, Result,
 };
+use leasehold_test_stores::servers::RedisServer;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 use tokio::task::JoinHandle;

@@ -6,11 +6,11 @@ use crate::kit::{
     waiter,
 };
 use futures_util::FutureExt;
-use leasehold_conformance::servers::RedisServer;
 use leasehold_core::{
     Attempt, Claim, DistributedLockExt, FencingToken, LockBackend, LockClient, LockGuard, Release, Result,
 };
 use leasehold_redis::RedisBackend;
+use leasehold_test_stores::servers::RedisServer;
 use std::sync::Arc;
 use std::time::Duration;
 use tokio::task::JoinSet;

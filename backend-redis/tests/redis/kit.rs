@@ -1,13 +1,13 @@
 //! What the tests have in common: a server each, claims, and a look at the keys that does not go through the backend.
 
 use leasehold_conformance::proxy::Proxy;
-use leasehold_conformance::servers::RedisServer;
 use leasehold_core::{
     Attempt, Claim, Error, ErrorKind, FencingToken, HolderInfo, LockBackend, LockClient, LockName, Namespace,
     OwnerId, Release, Renewal, Result,
 };
 use leasehold_redis::{DEFAULT_PREFIX, RedisBackend};
 use leasehold_store_url::StoreUrl;
+use leasehold_test_stores::servers::RedisServer;
 use std::future::Future;
 use std::sync::Arc;
 use std::time::{Duration, Instant, SystemTime};

@@ -2,13 +2,13 @@
 
 use crate::kit::{HOLDER, Look, TTL, answered, claim, claim_for, proxy_to, told, until};
 use leasehold_conformance::proxy::Traffic;
-use leasehold_conformance::servers::RedisServer;
 use leasehold_core::{
     Attempt, Busy, Claim, Error, ErrorKind, Fairness, FencingToken, Finding, LockAdmin, LockBackend,
     LossCause, Namespace, Release, Renewal, Severity,
 };
 use leasehold_redis::{DEFAULT_PREFIX, RedlockBackend};
 use leasehold_store_url::StoreUrl;
+use leasehold_test_stores::servers::RedisServer;
 use std::time::{Duration, Instant};
 
 /// The line that the documentation of the crate gives to administrators of nodes.

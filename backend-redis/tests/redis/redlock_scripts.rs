@@ -1,7 +1,7 @@
 //! The scripts of a Redlock node, branch by branch, each alone on one server.
 
 use crate::kit::{Look, server};
-use leasehold_conformance::servers::RedisServer;
+use leasehold_test_stores::servers::RedisServer;
 
 const LIB: &str = include_str!("../../src/scripts/lib.lua");
 const NODE: &str = include_str!("../../src/redlock/scripts/node.lua");

@@ -3,8 +3,9 @@
 use crate::fake::{Fake, WELCOME};
 use crate::kit::{Look, attempt_fails, backend, claim, hold, release, renew, server};
 use crate::sentinel::Sentinel;
-use leasehold_conformance::servers::{RedisServer, free_port};
+use leasehold_conformance::server::free_port;
 use leasehold_core::{ErrorKind, LockBackend, Renewal};
+use leasehold_test_stores::servers::RedisServer;
 use std::io::{BufRead, BufReader, Write};
 use std::net::TcpStream;
 use std::time::Duration;

@@ -1,12 +1,12 @@
 //! A password that is rotated while a lock is held: in the server and in its file, before the connection is cut.
 
 use crate::kit::{answered, claim, server, until};
-use leasehold_conformance::servers::RedisServer;
 use leasehold_core::{
     AcquireOptions, DistributedLockExt, ErrorKind, LockBackend, LockClient, LockGuard, Namespace,
 };
 use leasehold_redis::{DEFAULT_PREFIX, RedisBackend};
 use leasehold_store_url::{Secret, StoreUrl};
+use leasehold_test_stores::servers::RedisServer;
 use std::fs;
 use std::path::PathBuf;
 use std::sync::Arc;

@@ -4,8 +4,8 @@ use crate::acl::restricted_without;
 use crate::kit::{
     Look, attempt_fails, backend, claim, hold, keys, name, queue, release, renew, server, waiter,
 };
-use leasehold_conformance::servers::RedisServer;
 use leasehold_core::{Claim, ErrorKind, LockAdmin, LockMode, Release, Renewal};
+use leasehold_test_stores::servers::RedisServer;
 use std::time::{Duration, SystemTime};
 
 fn reader(lock: &str) -> Claim {

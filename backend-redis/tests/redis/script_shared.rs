@@ -4,11 +4,11 @@ use crate::kit::{
     HOLDER, Look, TTL, again_for, attempt_fails, backend, busy, claim, claim_for, handed_over, hold, keys,
     name, queue, release, renew, server, until, waiter,
 };
-use leasehold_conformance::servers::RedisServer;
 use leasehold_core::{
     Attempt, Claim, ErrorKind, FencingToken, LockAdmin, LockBackend, LockMode, LossCause, Release, Renewal,
     Result,
 };
+use leasehold_test_stores::servers::RedisServer;
 use std::time::Duration;
 
 const GONE: Renewal = Renewal::Lost(LossCause::Gone);

@@ -2,10 +2,10 @@
 
 use crate::fake::Fake;
 use crate::kit::{backend, claim, server, with_prefix};
-use leasehold_conformance::servers::RedisServer;
 use leasehold_core::{Error, LockBackend};
 use leasehold_redis::RedisBackend;
 use leasehold_store_url::StoreUrl;
+use leasehold_test_stores::servers::RedisServer;
 use std::error::Error as _;
 use std::fmt::Write;
 

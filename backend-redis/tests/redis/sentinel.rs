@@ -1,6 +1,7 @@
 //! A Sentinel of its own, for as long as a test lasts.
 
-use leasehold_conformance::servers::{Launch, ServerProcess, ask_redis, free_port};
+use leasehold_conformance::server::{Launch, ServerProcess, free_port};
+use leasehold_test_stores::servers::ask_redis;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 

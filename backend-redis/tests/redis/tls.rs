@@ -6,8 +6,9 @@ use crate::kit::{
     with_prefix,
 };
 use crate::sentinel::Sentinel;
-use leasehold_conformance::servers::{RedisCluster, free_port};
+use leasehold_conformance::server::free_port;
 use leasehold_core::{Claim, ErrorKind, LockBackend, Renewal};
+use leasehold_test_stores::servers::RedisCluster;
 use rcgen::date_time_ymd;
 use std::collections::BTreeSet;
 use std::time::{Duration, Instant};

@@ -1,8 +1,8 @@
 //! `check` tries a lock of a name of its own.
 
 use crate::kit::{Look, backend, server};
-use leasehold_conformance::servers::RedisServer;
 use leasehold_core::{LockAdmin, Severity};
+use leasehold_test_stores::servers::RedisServer;
 
 #[tokio::test]
 async fn trial_of_a_server_that_serves_locks_finds_nothing_and_leaves_nothing() {

@@ -4,11 +4,12 @@ use crate::kit::{
     PATIENCE, answered, backend, claim, get, hold, queue, release, renew, told, until_replicated, waiter,
 };
 use leasehold_conformance::proxy::Proxy;
-use leasehold_conformance::servers::{RedisServer, free_port};
+use leasehold_conformance::server::free_port;
 use leasehold_core::{
     Attempt, Claim, Error, ErrorKind, FencingToken, LockAdmin, LockBackend, Release, Renewal, Result,
 };
 use leasehold_redis::RedisBackend;
+use leasehold_test_stores::servers::RedisServer;
 use std::net::SocketAddr;
 use std::sync::Arc;
 use std::time::{Duration, Instant};

@@ -3,11 +3,11 @@
 use crate::kit::{
     TTL, answered, attempt_fails, backend, claim, client, hold, name, queue, release, renew, told, waiter,
 };
-use leasehold_conformance::servers::{RedisCluster, RedisServer};
 use leasehold_core::{
     AcquireOptions, Claim, DistributedLockExt, ErrorKind, LockAdmin, LockBackend, LockGuard, LossCause,
     OwnerId, Release, Renewal, Severity,
 };
+use leasehold_test_stores::servers::{RedisCluster, RedisServer};
 use std::collections::BTreeSet;
 use std::sync::Arc;
 use std::time::{Duration, Instant};

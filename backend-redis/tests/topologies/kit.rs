@@ -1,12 +1,12 @@
 //! What the tests have in common: backends, clients, claims.
 
-use leasehold_conformance::servers::RedisServer;
 use leasehold_core::{
     AcquireOptions, Attempt, Claim, Error, FencingToken, LockBackend, LockClient, LockName, Namespace,
     OwnerId, Release, Renewal, Result, Wait,
 };
 use leasehold_redis::{DEFAULT_PREFIX, RedisBackend};
 use leasehold_store_url::StoreUrl;
+use leasehold_test_stores::servers::RedisServer;
 use std::future::Future;
 use std::sync::Arc;
 use std::time::Duration;

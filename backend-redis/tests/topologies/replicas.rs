@@ -7,12 +7,13 @@ use crate::kit::{
 };
 use futures_util::FutureExt;
 use leasehold_conformance::proxy::{Proxy, Traffic};
-use leasehold_conformance::servers::{RedisSentinelGroup, RedisServer, free_port};
+use leasehold_conformance::server::free_port;
 use leasehold_core::{
     Attempt, Claim, DistributedLockExt, ErrorKind, FencingToken, LockAdmin, LockBackend, LockMode, OwnerId,
     Release, Renewal,
 };
 use leasehold_redis::RedisBackend;
+use leasehold_test_stores::servers::{RedisSentinelGroup, RedisServer};
 use std::time::{Duration, Instant};
 
 fn group() -> (RedisSentinelGroup, String) {

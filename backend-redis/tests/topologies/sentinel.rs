@@ -4,11 +4,12 @@ use crate::kit::{
     answered, attempt_fails, backend, claim, client, hold, name, queue, release, renew, told,
     until_replicated, waiter,
 };
-use leasehold_conformance::servers::{RedisSentinelGroup, RedisServer, free_port};
+use leasehold_conformance::server::free_port;
 use leasehold_core::{
     AcquireOptions, Attempt, DistributedLock, DistributedLockExt, ErrorKind, LockAdmin, LockBackend, Release,
     Renewal, Severity,
 };
+use leasehold_test_stores::servers::{RedisSentinelGroup, RedisServer};
 use std::time::{Duration, Instant};
 
 fn group() -> RedisSentinelGroup {
@@ -66,7 +67,7 @@ async fn a_server_that_is_none_or_of_another_kind_is_named() {
 async fn sentinels_and_servers_want_logins_of_their_own() {
     let group = group();
     let port = group.sentinel_ports()[0];
-    let sentinel = |words: &[&str]| leasehold_conformance::servers::ask_redis(port, words).unwrap();
+    let sentinel = |words: &[&str]| leasehold_test_stores::servers::ask_redis(port, words).unwrap();
     assert_eq!(
         sentinel(&["ACL", "SETUSER", "guard", "on", ">PW", "resetchannels", "-@all", "+sentinel|master"]),
         "+OK"
@@ -146,7 +147,7 @@ async fn cut_off_sentinel_ends_no_connection() {
     assert_eq!(before.len(), 1);
     for words in [&["SENTINEL", "REMOVE", "mm"][..], &["SENTINEL", "MONITOR", "mm", "127.0.0.1", &port, "2"]]
     {
-        let told = leasehold_conformance::servers::ask_redis(group.sentinel_ports()[0], words);
+        let told = leasehold_test_stores::servers::ask_redis(group.sentinel_ports()[0], words);
         assert_eq!(told.unwrap(), "+OK");
     }
     tokio::time::sleep(Duration::from_millis(2500)).await;
@@ -184,10 +185,10 @@ async fn a_server_that_was_made_a_replica_is_left_for_the_primary() {
     // By hand and against the Sentinels, which is why nobody ends the connection.
     for ports in group.sentinel_ports() {
         let remove = ["SENTINEL", "REMOVE", "mm"];
-        assert_eq!(leasehold_conformance::servers::ask_redis(ports, &remove).unwrap(), "+OK");
+        assert_eq!(leasehold_test_stores::servers::ask_redis(ports, &remove).unwrap(), "+OK");
         let port = new.port().to_string();
         let watch = ["SENTINEL", "MONITOR", "mm", "127.0.0.1", &port, "2"];
-        assert_eq!(leasehold_conformance::servers::ask_redis(ports, &watch).unwrap(), "+OK");
+        assert_eq!(leasehold_test_stores::servers::ask_redis(ports, &watch).unwrap(), "+OK");
     }
     assert!(new.command(&["REPLICAOF", "NO", "ONE"]).unwrap().starts_with("+OK"));
     let follow = ["REPLICAOF", "127.0.0.1", &new.port().to_string()];

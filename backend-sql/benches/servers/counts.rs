@@ -3,8 +3,8 @@
 use crate::raw::mysql;
 use crate::{Kind, MODES, backend, init};
 use leasehold_conformance::proxy::Proxy;
-use leasehold_conformance::servers::{MariaDbServer, PostgresServer};
 use leasehold_core::{Attempt, Claim, LockBackend, LockName, OwnerId, Release, Renewal};
+use leasehold_test_stores::servers::{MariaDbServer, PostgresServer};
 use sqlx::Row;
 use sqlx::mysql::MySqlConnection;
 use std::sync::Arc;

@@ -16,9 +16,9 @@ mod handover;
 mod raw;
 mod waking;
 
-use leasehold_conformance::servers::{MariaDbServer, PostgresServer};
 use leasehold_core::{LockBackend, Namespace};
 use leasehold_store_url::StoreUrl;
+use leasehold_test_stores::servers::{MariaDbServer, PostgresServer};
 use std::sync::Arc;
 
 const MODES: [&str; 3] = ["lease", "for-update", "optimistic"];

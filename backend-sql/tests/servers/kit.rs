@@ -1,8 +1,9 @@
 //! The servers, with the table made by `init` and a user who has exactly the rights that the manual asks for.
 
-use leasehold_conformance::servers::{MariaDbServer, PostgresServer, ServerProcess};
+use leasehold_conformance::server::ServerProcess;
 use leasehold_core::{Attempt, Claim, FencingToken, LockBackend, LockName, Namespace, OwnerId, Result};
 use leasehold_store_url::StoreUrl;
+use leasehold_test_stores::servers::{MariaDbServer, PostgresServer};
 use sqlx::mysql::{MySqlConnectOptions, MySqlConnection, MySqlSslMode};
 use sqlx::postgres::{PgConnectOptions, PgConnection, PgSslMode};
 use sqlx::{AssertSqlSafe, ConnectOptions, Executor, Row};

@@ -2,8 +2,8 @@
 
 use crate::between::between;
 use crate::kit::{MODES, Server, ask, claim, granted};
-use leasehold_conformance::servers::PgBouncer;
 use leasehold_core::{Claim, ErrorKind, LockBackend, Release, Renewal};
+use leasehold_test_stores::servers::PgBouncer;
 use sqlx::Executor;
 use std::error::Error as _;
 use std::sync::Arc;

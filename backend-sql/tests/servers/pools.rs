@@ -1,11 +1,11 @@
 //! Few connections, many users.
 
 use crate::kit::{MODES, Server, ask, both, claim, granted, open};
-use leasehold_conformance::servers::PgBouncer;
 use leasehold_core::{
     AcquireOptions, DistributedLock, DistributedLockExt, ErrorKind, LockClient, LockName, Release, Renewal,
     Wait,
 };
+use leasehold_test_stores::servers::PgBouncer;
 use std::time::Duration;
 use tokio::task::JoinSet;
 

@@ -2,8 +2,8 @@
 
 use super::store::{Store, claim, granted};
 use super::worker::Worker;
-use leasehold_conformance::servers::{SharedFolder, shared_folder_missing};
 use leasehold_core::ErrorKind;
+use leasehold_test_stores::servers::{SharedFolder, shared_folder_missing};
 
 /// Runs a worker on a file system of 128 KiB that nobody else sees.
 const SMALL_DISK: &str = "mount -t tmpfs -o size=128k,mode=700 small \"$STORE\"; exec \"$0\" \"$@\"";

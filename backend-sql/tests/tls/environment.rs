@@ -1,8 +1,8 @@
 //! What decides is the URL. The driver of PostgreSQL takes words from the environment besides, as `libpq` does.
 
 use crate::kit::{both, open, showing, trusting};
-use leasehold_conformance::servers::CertificateAuthority;
 use leasehold_core::{Claim, LockName, OwnerId};
+use leasehold_test_stores::servers::CertificateAuthority;
 use std::process::Command;
 use std::time::Duration;
 

@@ -1,8 +1,8 @@
 //! Servers that have a certificate, and one user for everything.
 
-use leasehold_conformance::servers::{CertificateAuthority, MariaDbServer, PostgresServer};
 use leasehold_core::{Attempt, Claim, Error, LockBackend, LockName, Namespace, OwnerId, Result};
 use leasehold_store_url::StoreUrl;
+use leasehold_test_stores::servers::{CertificateAuthority, MariaDbServer, PostgresServer};
 use sqlx::mysql::{MySqlConnectOptions, MySqlSslMode};
 use sqlx::postgres::{PgConnectOptions, PgSslMode};
 use sqlx::{AssertSqlSafe, ConnectOptions, Executor};

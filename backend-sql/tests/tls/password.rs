@@ -1,8 +1,8 @@
 //! `caching_sha2_password`, MySQL's own way to ask for a password, which MariaDB has not got.
 
 use crate::kit::{hold, open, refused};
-use leasehold_conformance::servers::MySqlServer;
 use leasehold_core::ErrorKind;
+use leasehold_test_stores::servers::MySqlServer;
 use sqlx::mysql::{MySqlConnectOptions, MySqlSslMode};
 use sqlx::{AssertSqlSafe, ConnectOptions, Executor};
 

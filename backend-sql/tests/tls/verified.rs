@@ -1,6 +1,6 @@
 use crate::kit::{both, both_plain, hold, open, refused, showing, trusting};
-use leasehold_conformance::servers::CertificateAuthority;
 use leasehold_core::{Error, ErrorKind};
+use leasehold_test_stores::servers::CertificateAuthority;
 
 fn authority() -> CertificateAuthority {
     CertificateAuthority::new().unwrap()

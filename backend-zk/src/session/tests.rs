@@ -3,9 +3,9 @@
 use super::*;
 use crate::place::Place;
 use crate::standing::Standing;
-use leasehold_conformance::servers::ZooKeeperServer;
 use leasehold_core::{Claim, FencingToken, LockName, OwnerId};
 use leasehold_store_url::StoreUrl;
+use leasehold_test_stores::servers::ZooKeeperServer;
 use zookeeper_client::{Acls, CreateMode};
 
 const NODE: &str = "/node";
@@ -213,7 +213,7 @@ async fn a_runtime_that_ends_before_the_ear_begins_ends_the_session() {
 /// It refuses in no time, and a thousand may ask.
 #[tokio::test]
 async fn a_server_that_refuses_is_not_asked_again_at_once() {
-    let port = leasehold_conformance::servers::free_port().unwrap();
+    let port = leasehold_conformance::server::free_port().unwrap();
     let target = Target::of(&StoreUrl::parse(&format!("zk://127.0.0.1:{port}")).unwrap()).unwrap();
     let sessions = Sessions::new(target, Arc::default());
     let (start, mut asked) = (Instant::now(), 0);

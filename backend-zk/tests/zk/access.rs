@@ -5,7 +5,7 @@ use leasehold_conformance::proxy::Traffic;
 use leasehold_core::{ErrorKind, LockAdmin, LockBackend, Renewal};
 use zookeeper_client::{Acl, Acls, AuthId, CreateMode, Error, Permission};
 
-fn url_with(server: &leasehold_conformance::servers::ZooKeeperServer, login: &str) -> String {
+fn url_with(server: &leasehold_test_stores::servers::ZooKeeperServer, login: &str) -> String {
     format!("zk://{login}@{}", server.address())
 }
 
@@ -51,7 +51,7 @@ async fn another_user_is_denied_and_leaves_nothing() {
 }
 
 /// A directory of a lock in which everybody may do this, and the user `admin` all.
-async fn open_for(server: &leasehold_conformance::servers::ZooKeeperServer, permission: Permission) {
+async fn open_for(server: &leasehold_test_stores::servers::ZooKeeperServer, permission: Permission) {
     let look = Look::at(server).await;
     look.make(BASE, CreateMode::Persistent).await;
     let path = format!("{BASE}/job");
@@ -89,7 +89,7 @@ async fn what_cannot_be_taken_back_ends_with_the_session() {
 #[tokio::test]
 async fn who_may_do_nothing_above_the_directory_renews() {
     let eager = "-Dzookeeper.enableEagerACLCheck=true";
-    let server = leasehold_conformance::servers::ZooKeeperServer::start_with(&[eager]).unwrap();
+    let server = leasehold_test_stores::servers::ZooKeeperServer::start_with(&[eager]).unwrap();
     let (backend, first) = (backend(&server.url()), claim("job"));
     hold(&backend, &first).await;
     let admin = Acl::new(Permission::ALL, AuthId::new("digest", &digest_of_admin(&server).await));
@@ -118,7 +118,7 @@ async fn init_finds_a_directory_that_it_could_not_make() {
 #[tokio::test]
 async fn who_may_only_read_the_directory_of_the_locks_renews() {
     for line in ["-Dzookeeper.enableEagerACLCheck=true", "-Dzookeeper.enableEagerACLCheck=false"] {
-        let server = leasehold_conformance::servers::ZooKeeperServer::start_with(&[line]).unwrap();
+        let server = leasehold_test_stores::servers::ZooKeeperServer::start_with(&[line]).unwrap();
         open_for(&server, Permission::READ | Permission::CREATE | Permission::DELETE).await;
         let admin = Acl::new(Permission::ALL, AuthId::new("digest", &digest_of_admin(&server).await));
         let everybody = Acl::new(Permission::READ, AuthId::anyone());
@@ -148,7 +148,7 @@ async fn a_stranger_ends_no_hold_by_a_directory_of_its_own() {
 }
 
 /// How the server writes this user down.
-async fn digest_of_admin(server: &leasehold_conformance::servers::ZooKeeperServer) -> String {
+async fn digest_of_admin(server: &leasehold_test_stores::servers::ZooKeeperServer) -> String {
     let admin = Look::with_user(server, Some("admin:admin")).await.0;
     admin.create("/whoami", b"", &CreateMode::Ephemeral.with_acls(Acls::creator_all())).await.unwrap();
     admin.get_acl("/whoami").await.unwrap().0[0].id().to_owned()
@@ -199,7 +199,7 @@ async fn no_password_and_no_owner_is_in_any_text() {
     let other = self::backend(&url_with(&server, "other:canary"));
     let error = answered(other.try_acquire(&claim)).await.unwrap_err();
     let error_of_outage = {
-        let port = leasehold_conformance::servers::free_port().unwrap();
+        let port = leasehold_conformance::server::free_port().unwrap();
         let dead = self::backend(&format!("zk://app:canary@127.0.0.1:{port}?connect_timeout=100ms"));
         answered(dead.try_acquire(&claim)).await.unwrap_err()
     };
@@ -210,13 +210,13 @@ async fn no_password_and_no_owner_is_in_any_text() {
 }
 
 /// A server that knows one user, by SASL.
-fn server_with_users(files: &tempfile::TempDir) -> leasehold_conformance::servers::ZooKeeperServer {
+fn server_with_users(files: &tempfile::TempDir) -> leasehold_test_stores::servers::ZooKeeperServer {
     let users = files.path().join("jaas.conf");
     let module = "org.apache.zookeeper.server.auth.DigestLoginModule required";
     std::fs::write(&users, format!("Server {{ {module} user_app=\"canary\"; }};")).unwrap();
     let users = format!("-Djava.security.auth.login.config={}", users.display());
     let provider = "authProvider.1=org.apache.zookeeper.server.auth.SASLAuthenticationProvider";
-    leasehold_conformance::servers::ZooKeeperServer::start_with(&[&users, provider]).unwrap()
+    leasehold_test_stores::servers::ZooKeeperServer::start_with(&[&users, provider]).unwrap()
 }
 
 #[tokio::test]

@@ -1,8 +1,8 @@
 //! What `check` finds.
 
 use crate::kit::*;
-use leasehold_conformance::servers::ZooKeeperServer;
 use leasehold_core::{LockAdmin, Severity};
+use leasehold_test_stores::servers::ZooKeeperServer;
 use std::io::Write;
 use std::process::{Command, Stdio};
 use zookeeper_client::{Acls, CreateMode};

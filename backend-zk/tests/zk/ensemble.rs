@@ -1,8 +1,8 @@
 //! Three servers, of which some die.
 
 use crate::kit::*;
-use leasehold_conformance::servers::ZooKeeperEnsemble;
 use leasehold_core::{DistributedLockExt, Health, LockBackend};
+use leasehold_test_stores::servers::ZooKeeperEnsemble;
 use std::time::Duration;
 use tokio::time::sleep;
 

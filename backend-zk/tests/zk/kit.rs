@@ -1,12 +1,12 @@
 //! What the tests have in common: a server each, claims, and a look at the nodes that does not go through the backend.
 
 use leasehold_conformance::proxy::Proxy;
-use leasehold_conformance::servers::ZooKeeperServer;
 use leasehold_core::{
     Attempt, Claim, FencingToken, LockBackend, LockClient, LockName, Namespace, OwnerId, Release, Renewal,
     Result,
 };
 use leasehold_store_url::StoreUrl;
+use leasehold_test_stores::servers::ZooKeeperServer;
 use leasehold_zk::ZooKeeperBackend;
 use std::future::Future;
 use std::sync::Arc;

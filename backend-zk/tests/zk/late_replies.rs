@@ -3,8 +3,8 @@
 
 use crate::kit::*;
 use leasehold_conformance::proxy::{Proxy, Traffic};
-use leasehold_conformance::servers::ZooKeeperServer;
 use leasehold_core::{Claim, ErrorKind, LockBackend};
+use leasehold_test_stores::servers::ZooKeeperServer;
 use leasehold_zk::ZooKeeperBackend;
 use std::sync::Arc;
 use std::time::Duration;

@@ -2,11 +2,12 @@
 
 use crate::kit::*;
 use leasehold_conformance::proxy::{Proxy, Traffic};
-use leasehold_conformance::servers::{ZooKeeperServer, free_port};
+use leasehold_conformance::server::free_port;
 use leasehold_core::{
     AcquireOptions, Attempt, Claim, DistributedLock, DistributedLockExt, ErrorKind, LockAdmin, LockBackend,
     LockClient, Release, Renewal,
 };
+use leasehold_test_stores::servers::ZooKeeperServer;
 use leasehold_zk::ZooKeeperBackend;
 use std::sync::Arc;
 use std::time::Duration;

@@ -1,8 +1,8 @@
 //! The end of a directory's numbers. No request sets the counter of a directory, so the server's snapshot is changed.
 
 use crate::kit::*;
-use leasehold_conformance::servers::ZooKeeperServer;
 use leasehold_core::{ErrorKind, LockBackend, Renewal};
+use leasehold_test_stores::servers::ZooKeeperServer;
 use std::path::{Path, PathBuf};
 use zookeeper_client::CreateMode;
 

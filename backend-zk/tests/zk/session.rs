@@ -2,8 +2,8 @@
 
 use crate::kit::*;
 use leasehold_conformance::proxy::Traffic;
-use leasehold_conformance::servers::ZooKeeperServer;
 use leasehold_core::{DistributedLockExt, Health, LockBackend, LockClient, LossCause, Renewal};
+use leasehold_test_stores::servers::ZooKeeperServer;
 use std::time::Duration;
 use tokio::time::Instant;
 

@@ -1,8 +1,9 @@
 //! TLS against a real server, with certificates made for the test.
 
 use crate::kit::*;
-use leasehold_conformance::servers::{ZooKeeperServer, free_port};
+use leasehold_conformance::server::free_port;
 use leasehold_core::{Attempt, ErrorKind, LockBackend, Release, Renewal};
+use leasehold_test_stores::servers::ZooKeeperServer;
 use rcgen::{
     BasicConstraints, CertificateParams, DistinguishedName, DnType, ExtendedKeyUsagePurpose, IsCa, Issuer,
     KeyPair,

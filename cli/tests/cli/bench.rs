@@ -1,7 +1,7 @@
 //! `leasehold bench`: what it says, and what it leaves behind. Not how fast anything is.
 
 use crate::support::{CommandOutput, Place, Running, gone, machine, until};
-use leasehold_conformance::servers::{
+use leasehold_test_stores::servers::{
     MariaDbServer, PostgresServer, RedisServer, ZooKeeperServer, mariadb_server_missing,
     postgres_server_missing, zookeeper_server_missing,
 };

@@ -1,7 +1,7 @@
 //! Which store: flags, environment, files, and how that is shown.
 
 use crate::support::{CommandOutput, Place};
-use leasehold_conformance::servers::RedisServer;
+use leasehold_test_stores::servers::RedisServer;
 
 #[test]
 fn a_flag_wins_over_the_environment_and_that_over_a_file() {

@@ -1,7 +1,7 @@
 //! `leasehold conformance`: what it says, what it leaves behind, and how it ends. What the cases ask stands in the suite.
 
 use crate::support::{CommandOutput, Place, Running, until};
-use leasehold_conformance::servers::RedisServer;
+use leasehold_test_stores::servers::RedisServer;
 use rustix::process::Signal;
 use std::fs::Permissions;
 use std::os::unix::fs::PermissionsExt;

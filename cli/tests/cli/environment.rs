@@ -1,7 +1,7 @@
 //! What the command finds in its environment.
 
 use crate::support::{CommandOutput, Place, Running, full_pipe};
-use leasehold_conformance::servers::RedisServer;
+use leasehold_test_stores::servers::RedisServer;
 use std::collections::BTreeMap;
 use std::fs::File;
 use std::process::Stdio;

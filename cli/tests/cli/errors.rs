@@ -1,7 +1,7 @@
 //! Every message: what is wrong, with the value and the limit, and what to do next.
 
 use crate::support::Place;
-use leasehold_conformance::servers::RedisServer;
+use leasehold_test_stores::servers::RedisServer;
 use std::ffi::OsStr;
 use std::io::{Read, Write};
 use std::net::{SocketAddr, TcpListener, TcpStream};

@@ -1,7 +1,7 @@
 //! What the exit code says.
 
 use crate::support::{Place, Running, full_pipe, gone};
-use leasehold_conformance::servers::RedisServer;
+use leasehold_test_stores::servers::RedisServer;
 use rustix::process::Signal;
 
 fn code_of(place: &Place, words: &[&str]) -> i32 {

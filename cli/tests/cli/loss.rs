@@ -3,7 +3,7 @@
 use crate::support::{Place, Process, Running, gone, until};
 use leasehold::client::{Clock, SystemClock};
 use leasehold_conformance::proxy::{Proxy, Traffic};
-use leasehold_conformance::servers::RedisServer;
+use leasehold_test_stores::servers::RedisServer;
 use std::time::Duration;
 
 /// etcdctl lock lets the command run on when its lease is revoked, beside the next holder's, and exits with 0.

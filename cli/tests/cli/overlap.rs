@@ -4,7 +4,7 @@
 //! process of it, and says so if another's is there.
 
 use crate::support::{Place, Running, until};
-use leasehold_conformance::servers::RedisServer;
+use leasehold_test_stores::servers::RedisServer;
 use rustix::process::Signal;
 use std::path::Path;
 use std::process::{Command, Stdio};

@@ -1,7 +1,7 @@
 //! A password is in no output, and in nobody else's hands.
 
 use crate::support::{CommandOutput, Place, Process};
-use leasehold_conformance::servers::RedisServer;
+use leasehold_test_stores::servers::RedisServer;
 use std::time::{Duration, Instant};
 
 const CANARY: &str = "S3CR3T-CANARY";

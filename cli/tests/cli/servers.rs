@@ -1,7 +1,7 @@
 //! The command on stores that are servers, each chosen by its URL alone: MariaDB and PostgreSQL in every mode, ZooKeeper.
 
 use crate::support::{Place, Process, Running, gone};
-use leasehold_conformance::servers::{MariaDbServer, PostgresServer, ZooKeeperServer};
+use leasehold_test_stores::servers::{MariaDbServer, PostgresServer, ZooKeeperServer};
 use rustix::process::Signal;
 use std::process::Command;
 use std::time::{Duration, Instant};

@@ -2,7 +2,7 @@
 
 use crate::support::{Place, Running, gone, until};
 use leasehold_conformance::proxy::{Proxy, Traffic};
-use leasehold_conformance::servers::RedisServer;
+use leasehold_test_stores::servers::RedisServer;
 use rustix::process::Signal;
 use std::process::Stdio;
 

@@ -1,5 +1,5 @@
 use leasehold::{AcquireOptions, DistributedLock, DistributedLockExt, LockName};
-use leasehold_conformance::servers::ZooKeeperEnsemble;
+use leasehold_test_stores::servers::ZooKeeperEnsemble;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 

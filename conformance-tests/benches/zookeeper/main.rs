@@ -16,7 +16,7 @@ mod curator;
 mod election;
 mod libraries;
 
-use leasehold_conformance::servers::ZooKeeperServer;
+use leasehold_test_stores::servers::ZooKeeperServer;
 use std::time::Duration;
 
 const WAITERS: [usize; 3] = [1, 8, 64];

@@ -2,8 +2,8 @@
 
 use crate::case::{Case, Stop, Verdict, cases, ensure};
 use crate::context::{Context, ensure_free, ensure_held, free_within};
+use crate::kinds::{BlockingGuard, BlockingLocks};
 use crate::proxy::Traffic;
-use leasehold::blocking::{Guard, Locks};
 use leasehold_core::{AcquireOptions, ErrorKind, HoldKind, LockName};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU32, Ordering};
@@ -27,14 +27,22 @@ async fn on_a_thread<T: Send + 'static>(
 }
 
 /// A blocking client of the store behind this address.
-async fn locks(cx: &Context, address: String) -> Result<Locks, Stop> {
+async fn locks(cx: &Context, address: String) -> Result<Arc<dyn BlockingLocks>, Stop> {
     let subject = cx.shared_subject();
-    on_a_thread(move || Ok(Locks::new(async move { subject.connect(&address).await })?)).await
+    on_a_thread(move || {
+        let connecting = Arc::clone(&subject);
+        Ok(subject.kinds().blocking()?.client(Box::pin(async move { connecting.connect(&address).await }))?)
+    })
+    .await
 }
 
-async fn taken(locks: &Locks, name: &LockName, options: AcquireOptions) -> Result<Guard, Stop> {
-    let (locks, name) = (locks.clone(), name.clone());
-    on_a_thread(move || Ok(locks.acquire_with(&name, &options)?)).await
+async fn taken(
+    locks: &Arc<dyn BlockingLocks>,
+    name: &LockName,
+    options: AcquireOptions,
+) -> Result<Box<dyn BlockingGuard>, Stop> {
+    let (locks, name) = (Arc::clone(locks), name.clone());
+    on_a_thread(move || Ok(locks.acquire(&name, &options)?)).await
 }
 
 async fn blocking_guard_is_dropped_at_once_while_the_store_is_silent(cx: &Context) -> Verdict {
@@ -61,11 +69,11 @@ async fn blocking_call_inside_a_runtime_is_refused(cx: &Context) -> Verdict {
     let (locks, name) = (locks(cx, cx.store().address()).await?, cx.name());
     let guard = taken(&locks, &name, cx.options()).await?;
     let refused = [
-        locks.acquire(&name).err(),
+        locks.acquire(&name, &cx.options()).err(),
         locks.try_acquire(&name).err(),
         guard.extend(cx.ttl()).err(),
         guard.release().err(),
-        Locks::new(async { unreachable!("nothing connects") }).err(),
+        cx.kinds().blocking()?.client(Box::pin(async { unreachable!("nothing connects") })).err(),
     ];
     for error in refused {
         let kind = error.as_ref().map(leasehold_core::Error::kind);
@@ -80,9 +88,9 @@ async fn blocking_call_inside_a_runtime_is_refused(cx: &Context) -> Verdict {
 async fn caller_that_computes_for_three_leases_keeps_its_lock(cx: &Context) -> Verdict {
     let (locks, name, time) = (locks(cx, cx.store().address()).await?, cx.name(), cx.ttl() * 3);
     let (other, options) = (cx.client().await?, cx.options());
-    let (holder, held) = (locks.clone(), name.clone());
+    let (holder, held) = (Arc::clone(&locks), name.clone());
     let computing = on_a_thread(move || {
-        let guard = holder.acquire_with(&held, &options)?;
+        let guard = holder.acquire(&held, &options)?;
         // As a computation does, this keeps the thread from everything else.
         thread::sleep(time);
         ensure!(guard.is_held(), "lost while its caller computed: {:?}", guard.loss());
@@ -105,10 +113,10 @@ async fn sixty_four_threads_exclude_each_other(cx: &Context) -> Verdict {
     on_a_thread(move || {
         let (inside, total) = (Arc::new(AtomicU32::new(0)), Arc::new(AtomicU32::new(0)));
         let begin = |_| {
-            let (locks, name, options) = (locks.clone(), name.clone(), options.clone());
+            let (locks, name, options) = (Arc::clone(&locks), name.clone(), options.clone());
             let (inside, total) = (Arc::clone(&inside), Arc::clone(&total));
             thread::spawn(move || {
-                let guard = locks.acquire_with(&name, &options)?;
+                let guard = locks.acquire(&name, &options)?;
                 let others = inside.fetch_add(1, Ordering::SeqCst);
                 thread::sleep(Duration::from_micros(200));
                 total.fetch_add(1, Ordering::SeqCst);

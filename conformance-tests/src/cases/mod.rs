@@ -1,7 +1,6 @@
 //! The cases, by family. Names are properties; ids are for good.
 
 mod basics;
-#[cfg(feature = "stores")]
 mod blocking;
 mod cancellation;
 mod crash;
@@ -43,7 +42,7 @@ use crate::case::Case;
 ///
 /// An id is for good: the numbers between them that have no case are not used again.
 pub fn all() -> impl Iterator<Item = Case> {
-    let families: [&[Case]; 32] = [
+    let families: [&[Case]; 33] = [
         basics::CASES,
         waiting::CASES,
         ownership::CASES,
@@ -76,11 +75,10 @@ pub fn all() -> impl Iterator<Item = Case> {
         elections::CASES,
         sets::CASES,
         scopes::CASES,
+        blocking::CASES,
     ];
     // A file is of one kind of store, and may have cases of several families.
     let mut all: Vec<Case> = families.into_iter().flatten().copied().collect();
-    #[cfg(feature = "stores")]
-    all.extend(blocking::CASES);
     all.sort_by_key(|case| case.id);
     all.into_iter()
 }

@@ -69,9 +69,9 @@ impl ShimmedClock {
 fn compile(folder: &Path) -> Result<(), Stop> {
     let mut compiler = Command::new("cc");
     compiler.current_dir(folder).args(["-shared", "-fPIC", "-O1", "-o", LIBRARY, SOURCE_FILE]);
-    let output = compiler.output().map_err(|_| {
-        crate::runner::missing("there is no C compiler, cc (Debian packages gcc and libc6-dev)")
-    })?;
+    let output = compiler
+        .output()
+        .map_err(|_| Stop::missing("there is no C compiler, cc (Debian packages gcc and libc6-dev)"))?;
     match output.status.success() {
         true => Ok(()),
         false => Err(Stop::Failed(String::from_utf8_lossy(&output.stderr).into_owned())),

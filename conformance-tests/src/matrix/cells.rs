@@ -5,7 +5,7 @@ use super::fault_run::{Seen, play};
 use super::never;
 use crate::case::{HostShare, Stop};
 use crate::faults::scaled;
-use crate::runner::{HostCapacity, Interrupt, in_time, missing};
+use crate::runner::{HostCapacity, Interrupt, in_time};
 use crate::subject::Subject;
 use leasehold_core::{Fault, Outcome, Semantics, Sharing};
 use std::collections::{HashMap, VecDeque};
@@ -193,7 +193,7 @@ impl Matrix {
         }
         let this = Arc::clone(subject);
         let semantics = self.watched(move || async move {
-            let store = this.start().await.map_err(|cannot| missing(&cannot.to_string()))?;
+            let store = this.start().await.map_err(|cannot| Stop::missing(&cannot.to_string()))?;
             Ok(this.connect(&store.address()).await?.semantics().clone())
         })?;
         if let Ok(semantics) = &semantics {

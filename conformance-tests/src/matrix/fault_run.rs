@@ -81,7 +81,7 @@ pub(super) async fn play(
     seed: u64,
     reader: bool,
 ) -> Result<Seen, Stop> {
-    let store = subject.start().await.map_err(|cannot| crate::runner::missing(&cannot.to_string()))?;
+    let store = subject.start().await.map_err(|cannot| Stop::missing(&cannot.to_string()))?;
     let injection = injection(fault, &*store, semantics)?;
     let directory = tempfile::tempdir()?;
     let recorder = Recorder::create(directory.path())?;

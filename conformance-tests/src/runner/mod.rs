@@ -20,7 +20,7 @@ pub use result::{CaseOutcome, CaseResult, Tally};
 pub use run_config::Interrupt;
 
 pub(crate) use host_capacity::HostCapacity;
-pub(crate) use one::{in_runtime, in_time, missing, went_wrong};
+pub(crate) use one::{in_runtime, in_time};
 pub(crate) use run_config::RunConfig;
 
 use crate::case::{Case, Harm};

@@ -127,31 +127,10 @@ pub(crate) fn in_runtime<T>(
 
 async fn in_a_store(subject: Arc<dyn Subject>, case: Case, config: RunConfig) -> Verdict {
     let context = Context::on(subject, case.id, config).await;
-    let context = context.map_err(|cannot| missing(&cannot.to_string()))?;
+    let context = context.map_err(|cannot| Stop::missing(&cannot.to_string()))?;
     // A task of its own: a panic is the failure of this case.
     tokio::spawn(async move { case.run(&context).await }).await?
 }
-
-/// What is to be installed is not there: a failure, unless somebody has said to do without.
-pub(crate) fn missing(reason: &str) -> Stop {
-    match std::env::var_os("LEASEHOLD_SKIP_MISSING") {
-        Some(_) => Stop::Skipped(format!("{NOT_RUN}{reason}")),
-        None => {
-            let help = "install it, or let LEASEHOLD_SKIP_MISSING=1 skip its cases; Leasehold's own scripts/test installs all";
-            Stop::Failed(format!("{reason}; {help}"))
-        }
-    }
-}
-
-/// True if it went wrong, whether or not somebody does without.
-pub(crate) fn went_wrong(stop: &Stop) -> bool {
-    match stop {
-        Stop::Failed(_) => true,
-        Stop::Skipped(why) => why.starts_with(NOT_RUN),
-    }
-}
-
-const NOT_RUN: &str = "NOT RUN: ";
 
 #[cfg(test)]
 mod tests {

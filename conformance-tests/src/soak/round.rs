@@ -5,7 +5,7 @@ use crate::checker::{Model, Report, check, met_a_hold};
 use crate::context::{Context, free_within};
 use crate::faults::{scaled, usual_lease};
 use crate::history::{History, Recorder, read};
-use crate::runner::{RunConfig, missing};
+use crate::runner::RunConfig;
 use crate::running_client::Role;
 use crate::subject::Subject;
 use crate::workload::Workload;
@@ -60,7 +60,8 @@ struct SoakRound {
 /// Draws a round for this subject, plays it to its end, and judges what was recorded in a directory below `root`. A
 /// rejected history is kept.
 pub(super) async fn play(subject: Arc<dyn Subject>, config: RunConfig, root: &Path) -> Result<Played, Stop> {
-    let cx = Context::on(subject, "SOAK", config).await.map_err(|cannot| missing(&cannot.to_string()))?;
+    let cx =
+        Context::on(subject, "SOAK", config).await.map_err(|cannot| Stop::missing(&cannot.to_string()))?;
     let semantics = cx.semantics().await?;
     let schedule = Schedule::draw(cx.seed(), &possible(&cx, &semantics), usual_lease());
     let directory = tempfile::tempdir_in(root)?;

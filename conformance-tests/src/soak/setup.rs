@@ -4,7 +4,6 @@ use crate::context::Context;
 use crate::faults::{Claim, Ground, Injection, Setting, injection, usual_lease};
 use crate::history::Recorder;
 use crate::matrix::can_happen;
-use crate::runner::went_wrong;
 use crate::worker::Worker;
 use leasehold_core::{Fault, Outcome, Reach, Semantics};
 
@@ -153,7 +152,7 @@ impl SoakSetup {
             let fault = prepared.step.what.fault;
             match done {
                 Ok(()) => made.push(one),
-                Err(stop) if went_wrong(&stop) => {
+                Err(stop) if stop.is_failed_or_missing() => {
                     made.push(one);
                     self.half_made = Some(by_half(fault, &why(stop)));
                     break;

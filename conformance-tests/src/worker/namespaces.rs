@@ -41,8 +41,7 @@ fn unshare(boot_clock_ahead: Duration) -> Result<Command, Stop> {
             command
         };
         let tried = command().arg("true").output();
-        let tried =
-            tried.map_err(|_| crate::runner::missing("there is no `unshare` (Debian package util-linux)"))?;
+        let tried = tried.map_err(|_| Stop::missing("there is no `unshare` (Debian package util-linux)"))?;
         if tried.status.success() {
             return Ok(command());
         }

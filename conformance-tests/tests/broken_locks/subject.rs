@@ -1,8 +1,8 @@
 use async_trait::async_trait;
 use leasehold_conformance::proxy::Proxy;
-use leasehold_conformance::servers::RedisServer;
 use leasehold_conformance::{Administrator, Cannot, Kinds, Store, Subject};
 use leasehold_core::{DistributedLock, LockName, Result};
+use leasehold_test_stores::servers::RedisServer;
 use std::fmt;
 use std::sync::Arc;
 use std::time::Duration;

@@ -1,6 +1,6 @@
 use crate::peer::{Library, Peer};
 use leasehold::{AcquireOptions, DistributedLock, DistributedLockExt, LockGuard, LockMode, LockName, Wait};
-use leasehold_conformance::servers::{RedisServer, ZooKeeperServer};
+use leasehold_test_stores::servers::{RedisServer, ZooKeeperServer};
 use std::any::Any;
 use std::path::Path;
 use std::sync::Arc;

@@ -1,6 +1,6 @@
 //! A lock of another library, in a process of its own, taken and released on command.
 
-use leasehold_conformance::servers::{redis_server_missing, zookeeper_server_missing};
+use leasehold_test_stores::servers::{redis_server_missing, zookeeper_server_missing};
 use std::ffi::OsStr;
 use std::io::{BufRead, BufReader, Write};
 use std::path::Path;

@@ -11,9 +11,11 @@ mod soak;
 mod tame;
 
 use leasehold_conformance::matrix::{Cell, Matrix, State, cell_name};
-use leasehold_conformance::servers::{disk_missing, shared_folder_missing};
-use leasehold_conformance::{Subject, serve_as_worker, stores};
+use leasehold_conformance::server::disk_missing;
+use leasehold_conformance::{Subject, serve_as_worker};
 use leasehold_core::{Fault, Outcome};
+use leasehold_test_stores::servers::shared_folder_missing;
+use leasehold_test_stores::stores;
 use libtest_mimic::{Arguments, Completion, Failed, Trial};
 use std::fs::{File, OpenOptions};
 use std::io::Write as _;

@@ -5,9 +5,8 @@
 
 #![allow(clippy::print_stdout, clippy::print_stderr, reason = "a program for people and scripts")]
 
-use leasehold_conformance::servers::{
-    MariaDbServer, PostgresServer, RedisServer, StartError, ZooKeeperServer,
-};
+use leasehold_conformance::server::StartError;
+use leasehold_test_stores::servers::{MariaDbServer, PostgresServer, RedisServer, ZooKeeperServer};
 
 fn main() {
     let redis = told("redis", RedisServer::start(), RedisServer::url);

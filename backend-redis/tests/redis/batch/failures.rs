@@ -5,9 +5,9 @@ use crate::kit::{Behind, Look, answered, backend, claim, keys, proxy_to, server,
 use futures_util::FutureExt;
 use futures_util::future::{BoxFuture, join_all};
 use leasehold_conformance::proxy::Traffic;
-use leasehold_conformance::servers::RedisServer;
 use leasehold_core::{Attempt, ErrorKind, LockBackend, Release, Result};
 use leasehold_redis::RedisBackend;
+use leasehold_test_stores::servers::RedisServer;
 use std::sync::Arc;
 use std::time::Duration;
 use tokio::runtime::Runtime;

@@ -6,9 +6,9 @@ mod refused;
 
 use crate::kit::{Look, answered, claim};
 use futures_util::future::join_all;
-use leasehold_conformance::servers::RedisServer;
 use leasehold_core::{Attempt, Claim, FencingToken, LockBackend, Release, Result};
 use leasehold_redis::RedisBackend;
+use leasehold_test_stores::servers::RedisServer;
 use std::time::Duration;
 
 /// So many that most of them go together.

@@ -4,9 +4,9 @@ use super::{MANY, ask_all, claims, release_all, together, tokens, warm_up};
 use crate::fake::{Fake, WELCOME};
 use crate::kit::{Look, TTL, answered, backend, keys, name, server, told};
 use futures_util::future::join_all;
-use leasehold_conformance::servers::RedisServer;
 use leasehold_core::{Attempt, Claim, ErrorKind, LockBackend, OwnerId, Release, Result};
 use leasehold_redis::RedisBackend;
+use leasehold_test_stores::servers::RedisServer;
 use std::time::Duration;
 
 /// So large that what connections and requests take beside it does not count.

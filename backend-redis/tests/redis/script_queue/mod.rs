@@ -5,9 +5,9 @@ mod joining;
 mod leaving;
 
 use crate::kit::{Look, backend, claim, hold, keys, queue, server, waiter};
-use leasehold_conformance::servers::RedisServer;
 use leasehold_core::{Claim, FencingToken};
 use leasehold_redis::RedisBackend;
+use leasehold_test_stores::servers::RedisServer;
 use std::sync::Arc;
 
 /// A lock that is held, and so many who wait for it in this order.

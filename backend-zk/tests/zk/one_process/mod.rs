@@ -6,8 +6,8 @@ mod not_believed;
 mod told_to_look;
 
 use crate::kit::*;
-use leasehold_conformance::servers::ZooKeeperServer;
 use leasehold_core::{Attempt, Claim, Grant, LockBackend};
+use leasehold_test_stores::servers::ZooKeeperServer;
 use leasehold_zk::ZooKeeperBackend;
 use std::future::poll_fn;
 use std::pin::Pin;

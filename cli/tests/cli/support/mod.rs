@@ -13,7 +13,7 @@ pub(crate) use stubborn::{Stubborn, TTL};
 pub(crate) use terminal::Shell;
 pub(crate) use traced::Traced;
 
-use leasehold_conformance::servers::RedisServer;
+use leasehold_test_stores::servers::RedisServer;
 use std::io::{PipeReader, PipeWriter};
 use std::path::{Path, PathBuf};
 use std::process::{Command, Output, Stdio};

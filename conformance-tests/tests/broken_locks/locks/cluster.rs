@@ -2,9 +2,10 @@
 
 use crate::plain::{Redis, SOUND, Steps, busy, granted, key};
 use async_trait::async_trait;
-use leasehold_conformance::servers::{RedisServer, free_port};
+use leasehold_conformance::server::free_port;
 use leasehold_conformance::{Cannot, Store};
 use leasehold_core::{Attempt, Claim, LockName, Result};
+use leasehold_test_stores::servers::RedisServer;
 use std::time::{Duration, Instant};
 
 /// A node that has all slots, and still takes no call whose keys lie in several.

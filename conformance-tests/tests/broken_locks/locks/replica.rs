@@ -3,9 +3,9 @@
 use crate::plain::{SOUND, Steps, busy, fence, granted, key};
 use async_trait::async_trait;
 use leasehold_conformance::proxy::{Proxy, Traffic};
-use leasehold_conformance::servers::RedisServer;
 use leasehold_conformance::{Administrator, Cannot, Store};
 use leasehold_core::Attempt;
+use leasehold_test_stores::servers::RedisServer;
 use std::time::{Duration, Instant};
 
 /// A primary, a replica, and the network between them.

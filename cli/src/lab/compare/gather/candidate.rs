@@ -57,7 +57,7 @@ fn named(user_store: UserStore) -> Candidate {
 }
 
 fn private(wanted: &[String]) -> Result<Vec<Candidate>, Failure> {
-    let all = leasehold_conformance::stores::all();
+    let all = leasehold_test_stores::stores::all();
     let names: Vec<String> = all.iter().map(|subject| subject.name().to_owned()).collect();
     let is_wanted = |name: &str| wanted.is_empty() || wanted.iter().any(|part| name.contains(part.as_str()));
     let chosen: Vec<Candidate> = all

@@ -1,8 +1,8 @@
 use async_trait::async_trait;
 use leasehold_conformance::proxy::Proxy;
-use leasehold_conformance::servers::RedisServer;
 use leasehold_conformance::{Cannot, Members, Store};
 use leasehold_core::LockName;
+use leasehold_test_stores::servers::RedisServer;
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
 /// Servers that know nothing of each other.

@@ -1,7 +1,7 @@
 use async_trait::async_trait;
 use leasehold_conformance::proxy::Proxy;
-use leasehold_conformance::servers::{MariaDbServer, PostgresServer};
 use leasehold_conformance::{Administrator, Cannot, Store};
+use leasehold_test_stores::servers::{MariaDbServer, PostgresServer};
 use sqlx::mysql::{MySqlConnectOptions, MySqlConnection, MySqlSslMode};
 use sqlx::{AssertSqlSafe, Connection, Executor, query_scalar};
 use std::time::Duration;

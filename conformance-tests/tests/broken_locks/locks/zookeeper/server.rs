@@ -1,9 +1,9 @@
 use super::recipe::queue_of;
 use async_trait::async_trait;
 use leasehold_conformance::proxy::Proxy;
-use leasehold_conformance::servers::ZooKeeperServer;
 use leasehold_conformance::{Cannot, Counters, Store};
 use leasehold_core::LockName;
+use leasehold_test_stores::servers::ZooKeeperServer;
 use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 use zookeeper_client::Client;

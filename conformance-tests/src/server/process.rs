@@ -1,0 +1,283 @@
+use super::disk::Disk;
+use super::processes::{children, end_of, is_running, limit_as_its_user, shared, signal, until_still};
+use super::spawn::spawn_lasting;
+use super::{Launch, StartError};
+use crate::clock::is_taken;
+use crate::context::time_scale;
+use rustix::io::Errno;
+use rustix::process::{Pid, Resource, Rlimit, Signal, prlimit};
+use std::os::unix::process::CommandExt;
+use std::path::{Path, PathBuf};
+use std::process::{Child, Stdio};
+use std::time::{Duration, Instant};
+use tempfile::TempDir;
+
+/// Limit for a server to start or to end. It takes milliseconds, and a minute under a load of 20.
+const READY_WITHIN: Duration = Duration::from_secs(120);
+
+/// A server that runs for as long as this value lives, in a process group of its own.
+pub struct ServerProcess {
+    launch: Box<dyn Launch>,
+    /// The one of its own that its data is on, if it may lose its power. Before the directory that it is mounted over.
+    disk: Option<Disk>,
+    data: TempDir,
+    child: Option<Child>,
+}
+
+impl ServerProcess {
+    /// Starts it in a fresh data directory and waits until it answers.
+    ///
+    /// # Errors
+    ///
+    /// If it cannot be executed, ends, or does not answer in time; with the last lines of its log.
+    pub fn start(launch: impl Launch) -> Result<Self, StartError> {
+        let data =
+            tempfile::tempdir().map_err(|error| StartError::new(format!("no data directory: {error}")))?;
+        launch.prepare(data.path())?;
+        let mut server = Self { launch: Box::new(launch), disk: None, data, child: None };
+        server.spawn()?;
+        Ok(server)
+    }
+
+    /// Its data directory.
+    pub fn data(&self) -> &Path {
+        self.data.path()
+    }
+
+    /// Kills it and its children at once, as a crash would.
+    pub fn kill(&mut self) {
+        if let Some(mut child) = self.child.take() {
+            // Or it may have another child after the look, which has its listening socket for a moment: the port is taken then.
+            signal(&child, Signal::STOP);
+            until_still(&child);
+            let (children, shared) = (children(&child), shared(&child));
+            signal(&child, Signal::KILL);
+            let _ = child.wait();
+            // A server that finds its predecessor's children still there refuses to start.
+            let start = Instant::now();
+            while children.iter().any(|pid| is_running(*pid)) && start.elapsed() < READY_WITHIN {
+                std::thread::sleep(Duration::from_millis(1));
+            }
+            for file in shared {
+                let _ = std::fs::remove_file(file);
+            }
+        }
+    }
+
+    /// Its process number, while it runs.
+    pub fn id(&self) -> Option<u32> {
+        self.child.as_ref().map(Child::id)
+    }
+
+    /// Asks it to end by SIGTERM, and waits until it has.
+    ///
+    /// # Errors
+    ///
+    /// If it goes on.
+    pub fn end(self) -> Result<(), StartError> {
+        self.signal(Signal::TERM);
+        let start = Instant::now();
+        while self.child.as_ref().is_some_and(|child| end_of(child).is_none()) {
+            if start.elapsed() > READY_WITHIN {
+                return Err(StartError::new(format!("the server does not end: {}", self.log_tail())));
+            }
+            std::thread::sleep(Duration::from_millis(2));
+        }
+        Ok(())
+    }
+
+    /// True if it was killed, and not started since.
+    pub fn is_killed(&self) -> bool {
+        self.child.is_none()
+    }
+
+    /// Stops it without its noticing: connections stay open and silent.
+    pub fn pause(&self) {
+        self.signal(Signal::STOP);
+        self.child.iter().for_each(until_still);
+    }
+
+    /// Lets it go on.
+    pub fn resume(&self) {
+        self.signal(Signal::CONT);
+    }
+
+    /// Leaves no room for anything that it wants to write to a file, as a full disk does. Some servers die of it; a restart
+    /// makes room again.
+    ///
+    /// # Errors
+    ///
+    /// If the kernel does not let this process limit the server.
+    pub fn fill_disk(&self) -> Result<(), StartError> {
+        let parent = self.child.as_ref().and_then(|child| Pid::from_raw(i32::try_from(child.id()).ok()?));
+        let children = self.child.as_ref().map(children).unwrap_or_default();
+        for pid in parent.into_iter().chain(children) {
+            let nothing = Rlimit { current: Some(0), maximum: None };
+            match prlimit(Some(pid), Resource::Fsize, nothing) {
+                // A child may have ended meanwhile.
+                Ok(_) | Err(Errno::SRCH) => {}
+                Err(Errno::PERM) => limit_as_its_user(pid)?,
+                Err(error) => return Err(StartError::new(format!("cannot limit process {pid:?}: {error}"))),
+            }
+        }
+        Ok(())
+    }
+
+    /// Starts it again, with the data it has written or with none.
+    ///
+    /// # Errors
+    ///
+    /// As [`start`](Self::start).
+    pub fn restart(&mut self, keep_data: bool) -> Result<(), StartError> {
+        self.kill();
+        if !keep_data {
+            empty(self.data.path())
+                .map_err(|error| StartError::new(format!("cannot empty its data: {error}")))?;
+            self.launch.prepare(self.data.path())?;
+        }
+        self.spawn()
+    }
+
+    /// Starts it again with its data on a disk of its own, to which it syncs what it acknowledges, and that can lose
+    /// its power.
+    ///
+    /// # Errors
+    ///
+    /// As [`start`](Self::start), and if nothing can be mounted here (see [`disk_missing`](super::disk_missing)).
+    pub fn sync_to_own_disk(&mut self) -> Result<(), StartError> {
+        self.launch.sync_each_write();
+        self.move_to_own_disk()
+    }
+
+    /// Starts it again with its data on a disk of its own, for a server that syncs each write by itself.
+    ///
+    /// # Errors
+    ///
+    /// As [`sync_to_own_disk`](Self::sync_to_own_disk).
+    pub fn move_to_own_disk(&mut self) -> Result<(), StartError> {
+        self.kill();
+        self.disk = Some(Disk::under(self.data.path())?);
+        self.spawn()
+    }
+
+    /// Kills it as a loss of power would: what it has not synced to its [disk](Self::sync_to_own_disk) is gone. It
+    /// stays down until it is started again.
+    ///
+    /// # Errors
+    ///
+    /// If it has no such disk.
+    pub fn lose_power(&mut self) -> Result<(), StartError> {
+        let disk = self.disk.as_ref().ok_or_else(|| StartError::new("it has no disk of its own"))?;
+        // First: what it syncs from now on is late.
+        disk.lose_power()?;
+        self.kill();
+        self.disk.as_ref().map_or(Ok(()), Disk::start_again)
+    }
+
+    fn spawn(&mut self) -> Result<(), StartError> {
+        let log = std::fs::File::create(self.log_path())
+            .map_err(|error| StartError::new(format!("cannot write its log: {error}")))?;
+        let log_too =
+            log.try_clone().map_err(|error| StartError::new(format!("cannot write its log: {error}")))?;
+        let command = self.launch.command(self.data.path());
+        self.child = Some(spawn_lasting(&command, |command| {
+            command.stdin(Stdio::null()).stdout(log).stderr(log_too).process_group(0);
+        })?);
+        self.wait_until_ready()?;
+        let taken = self.child.as_ref().map_or(Ok(()), |child| is_taken(&command, child.id()));
+        taken.map_err(StartError::new)
+    }
+
+    fn wait_until_ready(&self) -> Result<(), StartError> {
+        let start = Instant::now();
+        while !self.launch.is_ready() {
+            let ended = self.child.as_ref().and_then(end_of);
+            if ended.is_some() || start.elapsed() > READY_WITHIN.mul_f64(time_scale()) {
+                let why = ended
+                    .map_or("did not answer in time".to_owned(), |status| format!("ended with {status}"));
+                return Err(StartError::new(format!("the server {why}: {}", self.log_tail())));
+            }
+            std::thread::sleep(Duration::from_millis(2));
+        }
+        Ok(())
+    }
+
+    fn signal(&self, which: Signal) {
+        if let Some(child) = &self.child {
+            signal(child, which);
+        }
+    }
+
+    fn log_path(&self) -> PathBuf {
+        self.data.path().join("server.log")
+    }
+
+    fn log_tail(&self) -> String {
+        let log = std::fs::read_to_string(self.log_path()).unwrap_or_default();
+        let lines: Vec<&str> = log.lines().rev().take(5).collect();
+        lines.into_iter().rev().collect::<Vec<_>>().join(" | ")
+    }
+}
+
+impl Drop for ServerProcess {
+    fn drop(&mut self) {
+        self.kill();
+        self.launch.bury(self.data.path());
+    }
+}
+
+impl std::fmt::Debug for ServerProcess {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("ServerProcess").field("data", &self.data.path()).finish_non_exhaustive()
+    }
+}
+
+fn empty(directory: &Path) -> std::io::Result<()> {
+    for entry in std::fs::read_dir(directory)? {
+        let entry = entry?;
+        if entry.file_type()?.is_dir() {
+            std::fs::remove_dir_all(entry.path())?;
+        } else {
+            std::fs::remove_file(entry.path())?;
+        }
+    }
+    Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::process::Command;
+
+    /// Ends at once, and leaves one of its group behind.
+    struct Leaving;
+
+    impl Launch for Leaving {
+        fn command(&self, _: &Path) -> Command {
+            let mut command = Command::new("sh");
+            command.args(["-c", "sleep 600 & echo $!; exit 3"]);
+            command
+        }
+
+        fn is_ready(&self) -> bool {
+            false
+        }
+    }
+
+    fn soon(holds: impl Fn() -> bool) -> bool {
+        let start = Instant::now();
+        while !holds() && start.elapsed() < READY_WITHIN {
+            std::thread::sleep(Duration::from_millis(1));
+        }
+        holds()
+    }
+
+    #[test]
+    fn child_left_by_a_server_that_exited_is_killed() {
+        let message = ServerProcess::start(Leaving).unwrap_err().message;
+        let (words, left) = message.rsplit_once(": ").unwrap();
+        assert_eq!(words, "the server ended with exit status: 3");
+        let left = Pid::from_raw(left.parse().unwrap()).unwrap();
+        assert!(soon(|| !is_running(left)), "{left:?} runs");
+    }
+}

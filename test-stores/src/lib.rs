@@ -1,0 +1,14 @@
+//! Stores for the tests and measurements of Leasehold: real servers of this host, and its backends on them as subjects of the
+//! conformance suite.
+//!
+//! * [`servers`]: starts, stops and harms one server or a group of servers. Each is private: on a free loopback port, with a data
+//!   directory of its own, and it ends with its value.
+//! * `stores`, with the feature of this name: each backend in each mode, as a [`Subject`](leasehold_conformance::Subject) on such servers.
+//! * [`pooler`]: a pooler for MariaDB, which no Debian package brings.
+//!
+//! The crate has no stable interface: any release may change it.
+
+pub mod pooler;
+pub mod servers;
+#[cfg(feature = "stores")]
+pub mod stores;

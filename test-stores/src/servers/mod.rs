@@ -1,0 +1,28 @@
+//! Real servers for tests: child processes on free loopback ports, with data directories of their own, that end with
+//! the test. No docker, no daemon, no fixed port.
+
+mod authority;
+mod mariadb;
+mod mysql;
+mod on_path;
+mod pgbouncer;
+mod postgres;
+mod redis;
+mod redis_cluster;
+mod redis_sentinel;
+mod shared_folder;
+mod template;
+mod zookeeper;
+
+pub use authority::CertificateAuthority;
+pub use mariadb::{MariaDbServer, mariadb_server_missing};
+pub use mysql::MySqlServer;
+pub use pgbouncer::{PgBouncer, pgbouncer_missing};
+pub use postgres::{PostgresServer, postgres_server_missing};
+pub use redis::{RedisServer, ask_redis, redis_server_missing};
+pub use redis_cluster::RedisCluster;
+pub use redis_sentinel::RedisSentinelGroup;
+pub use shared_folder::{SharedFolder, shared_folder_missing};
+pub use zookeeper::{
+    ZooKeeperEnsemble, ZooKeeperRole, ZooKeeperServer, ask_zookeeper, zookeeper_server_missing,
+};

@@ -1,0 +1,203 @@
+use super::four_letter_words::{ZooKeeperRole, role};
+use super::launch::ZooKeeperLaunch;
+use leasehold_conformance::server::{ServerProcess, StartError, free_port};
+use std::time::{Duration, Instant};
+
+/// Limit for an election. It takes a third of a second on a quiet machine.
+const ELECTED_WITHIN: Duration = Duration::from_secs(120);
+
+/// Limit for the answer of a member about its role. A stopped one never answers.
+const ASKED_FOR: Duration = Duration::from_secs(1);
+
+/// Three ZooKeeper servers that are one service, each with ports and data of its own.
+///
+/// Two of them go on without the third; a leader that is silent for 1.5 s is replaced.
+#[derive(Debug)]
+pub struct ZooKeeperEnsemble {
+    members: Vec<Member>,
+}
+
+#[derive(Debug)]
+struct Member {
+    process: ServerProcess,
+    port: u16,
+}
+
+/// The ports of one member.
+#[derive(Clone, Copy)]
+struct Ports {
+    clients: u16,
+    quorum: u16,
+    election: u16,
+}
+
+impl ZooKeeperEnsemble {
+    /// Starts three servers and waits until they have a leader and all follow it.
+    ///
+    /// # Errors
+    ///
+    /// If ZooKeeper is not installed or does not start.
+    pub fn start() -> Result<Self, StartError> {
+        Self::start_within(&[])
+    }
+
+    /// Starts them in this environment.
+    ///
+    /// # Errors
+    ///
+    /// As [`start`](Self::start).
+    pub fn start_within(environment: &[(String, String)]) -> Result<Self, StartError> {
+        let ports = (0..3).map(|_| Ports::free()).collect::<Result<Vec<_>, _>>()?;
+        let lines = configuration(&ports);
+        // At once: one after the other takes three times as long.
+        let members: Result<_, _> = std::thread::scope(|scope| {
+            let starts: Vec<_> = (1..)
+                .zip(&ports)
+                .map(|(number, ports)| (ZooKeeperLaunch::member(number, ports.clients, lines.clone()), ports))
+                .map(|(launch, ports)| {
+                    scope.spawn(|| Member::start(launch?.within(environment), ports.clients))
+                })
+                .collect();
+            starts.into_iter().map(|start| start.join().unwrap_or_else(|_| Err(panicked()))).collect()
+        });
+        let ensemble = Self { members: members? };
+        ensemble.wait_until_served(3)?;
+        Ok(ensemble)
+    }
+
+    /// `127.0.0.1:P,127.0.0.1:Q,127.0.0.1:R`, as ZooKeeper's own clients take it.
+    pub fn address(&self) -> String {
+        let addresses: Vec<String> = self.ports().iter().map(|port| format!("127.0.0.1:{port}")).collect();
+        addresses.join(",")
+    }
+
+    /// Its URL, without a path.
+    pub fn url(&self) -> String {
+        format!("zk://{}", self.address())
+    }
+
+    /// The members' ports on 127.0.0.1. A member is known by its place here.
+    pub fn ports(&self) -> Vec<u16> {
+        self.members.iter().map(|member| member.port).collect()
+    }
+
+    /// What each member says of itself; `None` of one that does not serve.
+    pub fn roles(&self) -> Vec<Option<ZooKeeperRole>> {
+        self.members.iter().map(|member| role(member.port, ASKED_FOR)).collect()
+    }
+
+    /// Waits until a leader and its followers are this many, and answers the leader.
+    ///
+    /// # Errors
+    ///
+    /// If that takes longer than anything reasonable.
+    pub fn wait_until_served(&self, members: usize) -> Result<usize, StartError> {
+        let start = Instant::now();
+        while start.elapsed() < ELECTED_WITHIN {
+            let roles = self.roles();
+            let leader = roles.iter().position(|role| *role == Some(ZooKeeperRole::Leader));
+            if let Some(leader) = leader
+                && roles.iter().flatten().count() >= members
+            {
+                return Ok(leader);
+            }
+            std::thread::sleep(Duration::from_millis(50));
+        }
+        Err(StartError::new(format!("{members} ZooKeeper servers have agreed on no leader")))
+    }
+
+    /// Kills one member, as a crash would. It stays down until [`restart`](Self::restart).
+    pub fn kill(&mut self, member: usize) {
+        self.members[member].process.kill();
+    }
+
+    /// Stops one member without closing a connection.
+    pub fn pause(&self, member: usize) {
+        self.members[member].process.pause();
+    }
+
+    /// Lets it go on.
+    pub fn resume(&self, member: usize) {
+        self.members[member].process.resume();
+    }
+
+    /// Leaves no member room for anything that it wants to write to a file. They end; a restart makes room again.
+    ///
+    /// # Errors
+    ///
+    /// If the kernel does not let this process limit them.
+    pub fn fill_disks(&self) -> Result<(), StartError> {
+        self.members.iter().try_for_each(|member| member.process.fill_disk())
+    }
+
+    /// Starts each member again with its data on a disk of its own; see [`ServerProcess::sync_to_own_disk`].
+    ///
+    /// # Errors
+    ///
+    /// If one does not start, or nothing can be mounted here.
+    pub fn sync_to_own_disks(&mut self) -> Result<(), StartError> {
+        self.members.iter_mut().try_for_each(|member| member.process.sync_to_own_disk())?;
+        self.wait_until_served(self.members.len()).map(drop)
+    }
+
+    /// Kills all members as a loss of power would, which is the same for all; see [`ServerProcess::lose_power`].
+    ///
+    /// # Errors
+    ///
+    /// If they have no disks of their own.
+    pub fn lose_power(&mut self) -> Result<(), StartError> {
+        self.members.iter_mut().try_for_each(|member| member.process.lose_power())
+    }
+
+    /// Starts one member again, with what it had written or with nothing. It joins the others by itself, a moment
+    /// later.
+    ///
+    /// # Errors
+    ///
+    /// If it does not start.
+    pub fn restart(&mut self, member: usize, keep_data: bool) -> Result<(), StartError> {
+        self.members[member].process.restart(keep_data)
+    }
+}
+
+impl Member {
+    fn start(launch: ZooKeeperLaunch, port: u16) -> Result<Self, StartError> {
+        Ok(Self { process: ServerProcess::start(launch)?, port })
+    }
+}
+
+impl Ports {
+    fn free() -> Result<Self, StartError> {
+        Ok(Self { clients: free_port()?, quorum: free_port()?, election: free_port()? })
+    }
+}
+
+fn configuration(ports: &[Ports]) -> Vec<String> {
+    let mut lines = vec!["initLimit=100".to_owned(), "syncLimit=15".to_owned()];
+    lines.extend((1..).zip(ports).map(|(number, Ports { clients, quorum, election })| {
+        format!("server.{number}=127.0.0.1:{quorum}:{election}:participant;127.0.0.1:{clients}")
+    }));
+    lines
+}
+
+fn panicked() -> StartError {
+    StartError::new("the thread that starts a server panicked")
+}
+
+#[cfg(test)]
+mod tests {
+    #![allow(clippy::unwrap_used, reason = "a test that unwraps fails, which is what it is for")]
+
+    use super::*;
+
+    #[test]
+    fn killed_leader_is_followed_by_another_and_comes_back_as_a_follower() {
+        let mut ensemble = ZooKeeperEnsemble::start().unwrap();
+        let first = ensemble.wait_until_served(3).unwrap();
+        ensemble.kill(first);
+        let second = ensemble.wait_until_served(2).unwrap();
+        assert_ne!(first, second);
+        ensemble.restart(first, true).unwrap();
+        assert_eq!(ensemble.wait_until_served(3).unwrap(), second);
+    }
+}

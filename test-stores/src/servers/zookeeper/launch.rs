@@ -1,0 +1,149 @@
+use super::classes::archive;
+use super::four_letter_words::{ask_zookeeper, role};
+use leasehold_conformance::server::{Launch, StartError};
+use std::path::{Path, PathBuf};
+use std::process::Command;
+use std::time::Duration;
+
+/// Debian's `libzookeeper-java`. The manifest of the first names whatever else it needs, except a logger.
+pub(super) const JARS: [&str; 2] = ["/usr/share/java/zookeeper.jar", "/usr/share/java/slf4j-simple.jar"];
+
+/// What a server with TLS needs beside them: the manifest forgets them.
+const JARS_FOR_TLS: [&str; 2] = ["/usr/share/java/netty-codec.jar", "/usr/share/java/netty-resolver.jar"];
+
+/// What the virtual machine is told, for a server that starts fast and stays small.
+const JAVA: [&str; 6] = [
+    "-Xmx192m",
+    "-XX:+UseSerialGC",
+    // The second compiler costs more than it gains in a life of seconds.
+    "-XX:TieredStopAtLevel=1",
+    "-XX:-UsePerfData",
+    "-Dorg.slf4j.simpleLogger.defaultLogLevel=warn",
+    // Empty container nodes are looked for every minute by default.
+    "-Dznode.container.checkIntervalMs=1000",
+];
+
+/// What every server is told. `tickTime` is the grain of session ends.
+const CONFIGURATION: &str = "\
+tickTime=100
+minSessionTimeout=300
+maxSessionTimeout=60000
+admin.enableServer=false
+4lw.commands.whitelist=*
+maxClientCnxns=0
+preAllocSize=64
+";
+
+/// How long a server that is there may take to say so.
+const ANSWERS_WITHIN: Duration = Duration::from_secs(1);
+
+/// Why no ZooKeeper can be started here, or `None` if one can.
+pub fn zookeeper_server_missing() -> Option<String> {
+    if java().is_none() {
+        return Some("java is not installed (Debian package default-jre-headless)".to_owned());
+    }
+    let missing = JARS.iter().find(|jar| !Path::new(jar).is_file())?;
+    Some(format!("{missing} is not there (Debian package libzookeeper-java)"))
+}
+
+/// One server: alone, or a member of an ensemble.
+pub(super) struct ZooKeeperLaunch {
+    java: PathBuf,
+    port: u16,
+    /// Beside [`CONFIGURATION`].
+    lines: Vec<String>,
+    /// False leaves it to the kernel when a write reaches the disk: a server that is killed loses nothing.
+    syncs: bool,
+    /// Its number in the ensemble.
+    member: Option<usize>,
+    environment: Vec<(String, String)>,
+    /// What the virtual machine is told of the classes.
+    classes: Option<String>,
+}
+
+impl ZooKeeperLaunch {
+    pub(super) fn alone(port: u16, lines: Vec<String>) -> Result<Self, StartError> {
+        let java = installed()?;
+        let classes = archive(&java).map(|file| format!("-XX:SharedArchiveFile={}", file.display()));
+        Ok(Self { java, port, lines, syncs: false, member: None, environment: Vec::new(), classes })
+    }
+
+    pub(super) fn member(number: usize, port: u16, lines: Vec<String>) -> Result<Self, StartError> {
+        Ok(Self { member: Some(number), ..Self::alone(port, lines)? })
+    }
+
+    /// A server that writes into this file, when it ends, which classes it has loaded.
+    pub(super) fn that_shows_its_classes(file: &Path, port: u16) -> Result<Self, StartError> {
+        let classes = Some(format!("-XX:ArchiveClassesAtExit={}", file.display()));
+        let lines = vec![format!("clientPort={port}"), "clientPortAddress=127.0.0.1".to_owned()];
+        Ok(Self {
+            java: installed()?,
+            port,
+            lines,
+            syncs: false,
+            member: None,
+            environment: Vec::new(),
+            classes,
+        })
+    }
+
+    pub(super) fn within(mut self, environment: &[(String, String)]) -> Self {
+        self.environment = environment.to_vec();
+        self
+    }
+
+    fn configuration(&self, data: &Path) -> String {
+        let lines: Vec<&str> =
+            self.lines.iter().map(String::as_str).filter(|line| !is_for_java(line)).collect();
+        let syncs = if self.syncs { "yes" } else { "no" };
+        format!("{CONFIGURATION}forceSync={syncs}\ndataDir={}\n{}\n", data.display(), lines.join("\n"))
+    }
+}
+
+impl Launch for ZooKeeperLaunch {
+    fn command(&self, data: &Path) -> Command {
+        let file = data.join("zoo.cfg");
+        // Written at each start, because a server that is to lose its data loses these too. A file that could not
+        // be written shows as a server that ends.
+        let _ = std::fs::write(&file, self.configuration(data));
+        if let Some(number) = self.member {
+            let _ = std::fs::write(data.join("myid"), number.to_string());
+        }
+        let mut command = Command::new(&self.java);
+        command.envs(self.environment.iter().map(|(key, value)| (key, value)));
+        command.args(JAVA).args(&self.classes).arg("-Dzookeeper.fastleader.minNotificationInterval=50");
+        command.args(self.lines.iter().filter(|line| is_for_java(line)));
+        command.arg("-cp").arg([JARS, JARS_FOR_TLS].concat().join(":"));
+        command.arg("org.apache.zookeeper.server.quorum.QuorumPeerMain").arg(file);
+        command
+    }
+
+    fn sync_each_write(&mut self) {
+        self.syncs = true;
+    }
+
+    fn is_ready(&self) -> bool {
+        match self.member {
+            None => role(self.port, ANSWERS_WITHIN).is_some(),
+            // It cannot serve before the others are there; that it listens is all that it can do alone.
+            Some(_) => ask_zookeeper(self.port, "ruok", ANSWERS_WITHIN).is_ok(),
+        }
+    }
+}
+
+/// A word for the virtual machine, which takes the last where two disagree, and not for the server.
+fn is_for_java(line: &str) -> bool {
+    line.starts_with('-')
+}
+
+pub(super) fn installed() -> Result<PathBuf, StartError> {
+    match zookeeper_server_missing() {
+        None => java().ok_or_else(|| StartError::new("java is not installed")),
+        Some(missing) => Err(StartError::new(missing)),
+    }
+}
+
+fn java() -> Option<PathBuf> {
+    let path = std::env::var_os("PATH").unwrap_or_default();
+    std::env::split_paths(&path).map(|directory| directory.join("java")).find(|file| file.is_file())
+}

@@ -1,0 +1,67 @@
+//! The kinds of lock of this workspace, with the blocking API of the facade.
+
+use futures_util::future::BoxFuture;
+use leasehold::blocking::{Guard, Locks};
+use leasehold::{AcquireOptions, DistributedLock, LockName, Loss, Result};
+use leasehold_conformance::{BlockingApi, BlockingGuard, BlockingLocks, Cannot, Kinds};
+use std::sync::Arc;
+use std::time::Duration;
+
+/// What [`Subject::kinds`](leasehold_conformance::Subject::kinds) answers for every store here.
+pub(super) static KINDS: FacadeKinds = FacadeKinds;
+
+#[derive(Debug)]
+pub(super) struct FacadeKinds;
+
+impl Kinds for FacadeKinds {
+    fn blocking(&self) -> std::result::Result<&dyn BlockingApi, Cannot> {
+        Ok(self)
+    }
+}
+
+impl BlockingApi for FacadeKinds {
+    fn client(
+        &self,
+        connecting: BoxFuture<'static, Result<Arc<dyn DistributedLock>>>,
+    ) -> Result<Arc<dyn BlockingLocks>> {
+        Ok(Arc::new(ThreadClient(Locks::new(connecting)?)))
+    }
+}
+
+#[derive(Debug)]
+struct ThreadClient(Locks);
+
+impl BlockingLocks for ThreadClient {
+    fn acquire(&self, name: &LockName, options: &AcquireOptions) -> Result<Box<dyn BlockingGuard>> {
+        Ok(Box::new(ThreadGuard(self.0.acquire_with(name, options)?)))
+    }
+
+    fn try_acquire(&self, name: &LockName) -> Result<Option<Box<dyn BlockingGuard>>> {
+        Ok(self.0.try_acquire(name)?.map(|guard| Box::new(ThreadGuard(guard)) as Box<dyn BlockingGuard>))
+    }
+
+    fn close(&self) -> Result<()> {
+        self.0.close()
+    }
+}
+
+#[derive(Debug)]
+struct ThreadGuard(Guard);
+
+impl BlockingGuard for ThreadGuard {
+    fn is_held(&self) -> bool {
+        self.0.is_held()
+    }
+
+    fn loss(&self) -> Option<Loss> {
+        self.0.loss()
+    }
+
+    fn extend(&self, ttl: Duration) -> Result<()> {
+        self.0.extend(ttl)
+    }
+
+    fn release(self: Box<Self>) -> Result<()> {
+        self.0.release()
+    }
+}

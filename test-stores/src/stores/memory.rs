@@ -1,0 +1,64 @@
+use super::kinds::KINDS;
+use super::{NOBODY, cannot, connect, connect_observed};
+use async_trait::async_trait;
+use leasehold::client::Observer;
+use leasehold::{DistributedLock, LockName, Result};
+use leasehold_conformance::{Cannot, Kinds, Store, Subject};
+use std::sync::Arc;
+
+/// Locks in this process's memory.
+#[derive(Debug)]
+pub(crate) struct Memory;
+
+/// A namespace of its own, kept by one client that lives as long as the case.
+#[derive(Debug)]
+struct Namespace {
+    address: String,
+    keeper: Arc<dyn DistributedLock>,
+}
+
+#[async_trait]
+impl Subject for Memory {
+    fn name(&self) -> &str {
+        "memory"
+    }
+
+    fn kinds(&self) -> &dyn Kinds {
+        &KINDS
+    }
+
+    async fn start(&self) -> std::result::Result<Box<dyn Store>, Cannot> {
+        let address = format!("memory:{:016x}", fastrand::u64(..));
+        let keeper = connect(&address).await.map_err(cannot)?;
+        Ok(Box::new(Namespace { address, keeper }))
+    }
+
+    async fn connect(&self, address: &str) -> Result<Arc<dyn DistributedLock>> {
+        connect(address).await
+    }
+
+    async fn connect_observed(
+        &self,
+        address: &str,
+        observer: Arc<dyn Observer>,
+    ) -> std::result::Result<Arc<dyn DistributedLock>, Cannot> {
+        connect_observed(address, observer).await.map_err(cannot)
+    }
+}
+
+#[async_trait]
+impl Store for Namespace {
+    fn address(&self) -> String {
+        self.address.clone()
+    }
+
+    async fn delete(&self, name: &LockName) -> std::result::Result<(), Cannot> {
+        let admin = self.keeper.admin().ok_or_else(|| Cannot::new("no way to look"))?;
+        let held = admin.force_release(name, None).await.map_err(cannot)?;
+        if held.is_empty() { Err(Cannot::absent(NOBODY)) } else { Ok(()) }
+    }
+
+    async fn namespaced(&self, prefix: &str) -> std::result::Result<String, Cannot> {
+        Ok(format!("{} {prefix}", self.address))
+    }
+}

@@ -1,0 +1,164 @@
+use super::kinds::KINDS;
+use super::{NOBODY, cannot, connect, connect_observed, ensure_disk};
+use crate::servers::{SharedFolder, shared_folder_missing};
+use async_trait::async_trait;
+use leasehold::client::Observer;
+use leasehold::{DistributedLock, LockName, Result};
+use leasehold_conformance::server::{Disk, StartError};
+use leasehold_conformance::{Administrator, Cannot, Kinds, Store, Subject};
+use sqlx::sqlite::{SqliteConnectOptions, SqliteConnection};
+use sqlx::{Connection, query, query_scalar};
+use std::any::Any;
+use std::path::PathBuf;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::Duration;
+use tempfile::TempDir;
+
+/// A SQLite file. There is no server: no network to cut, no process to stop.
+#[derive(Debug)]
+pub(crate) struct Sqlite;
+
+#[derive(Debug)]
+struct Database {
+    /// The one of its own that it is on, once a case wants to harm it. Before the directory that it is mounted over.
+    disk: Mutex<Option<Disk>>,
+    directory: TempDir,
+}
+
+type Done = std::result::Result<(), Cannot>;
+
+impl Database {
+    fn file(&self) -> PathBuf {
+        self.directory.path().join(FILE)
+    }
+
+    /// A connection of the suite's own, as an administrator's would be.
+    async fn open(&self) -> std::result::Result<SqliteConnection, Cannot> {
+        let options = SqliteConnectOptions::new().filename(self.file()).busy_timeout(Duration::from_secs(10));
+        SqliteConnection::connect_with(&options).await.map_err(cannot)
+    }
+
+    /// Gives it a disk of its own, which must be there before the file is.
+    fn move_to_own_disk(&self) -> Done {
+        ensure_disk()?;
+        let mut disk = self.disk();
+        if disk.is_none() {
+            if self.file().exists() {
+                return Err(Cannot::failed("the file is on everybody's disk already"));
+            }
+            *disk = Some(Disk::under(self.directory.path()).map_err(cannot)?);
+        }
+        Ok(())
+    }
+
+    fn of_disk(&self, harm: impl FnOnce(&Disk) -> std::result::Result<(), StartError>) -> Done {
+        let disk = self.disk();
+        disk.as_ref().map_or_else(|| Err(Cannot::failed(NO_DISK)), |disk| harm(disk).map_err(cannot))
+    }
+
+    fn disk(&self) -> MutexGuard<'_, Option<Disk>> {
+        self.disk.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+const FILE: &str = "locks.db";
+const NO_DISK: &str = "it has no disk of its own";
+
+#[async_trait]
+impl Subject for Sqlite {
+    fn name(&self) -> &str {
+        "sqlite"
+    }
+
+    fn kinds(&self) -> &dyn Kinds {
+        &KINDS
+    }
+
+    async fn start(&self) -> std::result::Result<Box<dyn Store>, Cannot> {
+        // In memory where there is such a place: the cases test the lock, not the disk.
+        let place = std::path::Path::new("/dev/shm");
+        let directory = if place.is_dir() { TempDir::new_in(place) } else { TempDir::new() };
+        Ok(Box::new(Database { disk: Mutex::default(), directory: directory.map_err(cannot)? }))
+    }
+
+    async fn connect(&self, address: &str) -> Result<Arc<dyn DistributedLock>> {
+        connect(address).await
+    }
+
+    async fn connect_observed(
+        &self,
+        address: &str,
+        observer: Arc<dyn Observer>,
+    ) -> std::result::Result<Arc<dyn DistributedLock>, Cannot> {
+        connect_observed(address, observer).await.map_err(cannot)
+    }
+}
+
+#[async_trait]
+impl Store for Database {
+    fn address(&self) -> String {
+        format!("sqlite:{}", self.file().display())
+    }
+
+    async fn sync(&self) -> std::result::Result<(), Cannot> {
+        self.move_to_own_disk()
+    }
+
+    async fn lose_power(&self) -> std::result::Result<(), Cannot> {
+        self.of_disk(|disk| disk.lose_power().and_then(|()| disk.start_again()))
+    }
+
+    async fn delete(&self, name: &LockName) -> std::result::Result<(), Cannot> {
+        let delete = query("DELETE FROM leasehold WHERE name = ?").bind(name.as_str().as_bytes());
+        let done = delete.execute(&mut self.open().await?).await.map_err(cannot)?;
+        if done.rows_affected() == 1 { Ok(()) } else { Err(Cannot::absent(NOBODY)) }
+    }
+
+    async fn wipe(&self) -> std::result::Result<(), Cannot> {
+        query("DELETE FROM leasehold").execute(&mut self.open().await?).await.map(drop).map_err(cannot)
+    }
+
+    async fn records(&self) -> std::result::Result<usize, Cannot> {
+        let count = query_scalar("SELECT count(*) FROM leasehold");
+        let count: i64 = count.fetch_one(&mut self.open().await?).await.map_err(cannot)?;
+        usize::try_from(count).map_err(cannot)
+    }
+
+    fn administrator(&self) -> std::result::Result<&dyn Administrator, Cannot> {
+        Ok(self)
+    }
+
+    async fn namespaced(&self, prefix: &str) -> std::result::Result<String, Cannot> {
+        Ok(format!("{} {prefix}", self.address()))
+    }
+
+    async fn aliases(&self) -> std::result::Result<Vec<String>, Cannot> {
+        let directory = self.directory.path().display();
+        Ok(vec![
+            format!("sqlite://{}", self.file().display()),
+            format!("sqlite:{directory}/./locks.db"),
+            format!("sqlite:{directory}//locks.db?busy_timeout=1s"),
+        ])
+    }
+}
+
+/// Of its disk, there being nothing else to look after.
+#[async_trait]
+impl Administrator for Database {
+    async fn prepare_disk(&self) -> Done {
+        self.move_to_own_disk()
+    }
+
+    async fn fill_disk(&self, full: bool) -> Done {
+        self.of_disk(if full { Disk::fill } else { Disk::make_room })
+    }
+
+    async fn behind_network_file_system(&self) -> std::result::Result<(Box<dyn Any + Send>, String), Cannot> {
+        if let Some(why) = shared_folder_missing() {
+            return Err(Cannot::new(format!("no directory can be shared here: {why}")));
+        }
+        let shared = SharedFolder::of(self.directory.path()).map_err(cannot)?;
+        let address = format!("sqlite:{}", shared.path().join(FILE).display());
+        Ok((Box::new(shared), address))
+    }
+}

@@ -87,6 +87,8 @@
 //!   failed renewals are events of `tracing` with the target `leasehold`
 //! * to write a backend: [`backend`], [`Registry::register`]
 
+#![cfg_attr(docsrs, feature(doc_cfg))]
+
 #[cfg(feature = "blocking")]
 pub mod blocking;
 mod config;

@@ -29,6 +29,8 @@
 //!
 //! URLs, keys, rights, and what Sentinel, Cluster and Redlock are good for: the guide `docs/redis.md` of the repository.
 
+#![cfg_attr(docsrs, feature(doc_cfg))]
+
 mod admin;
 mod backend;
 mod batch;

@@ -34,6 +34,8 @@
 //! clock of its boot, which nobody can set; tokens follow the wall clock. The parameters, the files that are refused, reboots, containers,
 //! and what is not promised are in the same guide.
 
+#![cfg_attr(docsrs, feature(doc_cfg))]
+
 mod fenced;
 #[cfg(feature = "_server")]
 mod for_update;

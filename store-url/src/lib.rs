@@ -6,6 +6,8 @@
 //!
 //! For backends and for the facade. The locks themselves need nothing of this.
 
+#![cfg_attr(docsrs, feature(doc_cfg))]
+
 mod authority;
 mod nearest;
 mod query;

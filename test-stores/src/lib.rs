@@ -8,6 +8,8 @@
 //!
 //! The crate has no stable interface: any release may change it.
 
+#![cfg_attr(docsrs, feature(doc_cfg))]
+
 pub mod pooler;
 pub mod servers;
 #[cfg(feature = "stores")]

@@ -30,7 +30,7 @@ pub(super) fn record(span: &Span, claim: &Claim, attempts: u32, outcome: &Result
 }
 
 /// The events of one acquisition.
-pub(super) struct Observed<'a> {
+pub(super) struct AcquisitionEvents<'a> {
     context: &'a Context,
     name: LockName,
     mode: LockMode,
@@ -39,7 +39,7 @@ pub(super) struct Observed<'a> {
     has_ended: bool,
 }
 
-impl<'a> Observed<'a> {
+impl<'a> AcquisitionEvents<'a> {
     /// `None` if the client has no observer: then nothing is measured.
     pub(super) fn new(context: &'a Context, claim: &Claim) -> Option<Self> {
         context.events.are_observed().then(|| Self {
@@ -74,7 +74,7 @@ impl<'a> Observed<'a> {
 }
 
 /// The caller dropped the acquisition.
-impl Drop for Observed<'_> {
+impl Drop for AcquisitionEvents<'_> {
     fn drop(&mut self) {
         if !self.has_ended {
             let Self { ref name, mode, has_waited, .. } = *self;

@@ -287,7 +287,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn time_is_not_cut_short() {
+    fn whole_millis_are_rounded_up() {
         for (nanos, millis) in [(0, 0), (1, 1), (1_000_000, 1), (1_000_001, 2)] {
             assert_eq!(whole_millis(Duration::from_nanos(nanos)), millis);
         }

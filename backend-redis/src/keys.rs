@@ -167,7 +167,7 @@ mod tests {
     ];
 
     #[test]
-    fn an_ordinary_name_is_its_own_key() {
+    fn ordinary_name_is_its_own_key() {
         let keys = of("leasehold:", "invoice/42 *?[é]");
         let all = [
             "leasehold:invoice/42 *?[é]",
@@ -184,7 +184,7 @@ mod tests {
     }
 
     #[test]
-    fn the_keys_of_a_name_lie_in_one_slot() {
+    fn keys_of_a_name_lie_in_one_slot() {
         for prefix in ["", "leasehold:", "{shop}:", "a{b}c"] {
             for name in ODD {
                 let keys = of(prefix, name);
@@ -196,7 +196,7 @@ mod tests {
     }
 
     #[test]
-    fn no_two_names_share_a_key() {
+    fn different_names_share_no_key() {
         for prefix in ["", "leasehold:", "{shop}:"] {
             let mut all = std::collections::HashSet::new();
             for name in ODD {
@@ -207,7 +207,7 @@ mod tests {
     }
 
     #[test]
-    fn a_record_tells_its_name_and_nothing_else_does() {
+    fn holder_key_gives_its_name_and_no_other_key_does() {
         for prefix in ["", "leasehold:", "{shop}:"] {
             for name in ODD {
                 let found = keys(prefix).held_name(of(prefix, name).all()[1]);
@@ -222,13 +222,13 @@ mod tests {
     }
 
     #[test]
-    fn a_pattern_takes_no_name_for_a_wildcard() {
+    fn scan_pattern_takes_no_name_for_a_wildcard() {
         assert_eq!(keys("leasehold:").held_patterns("")[0].0, "{leasehold:*}:holder");
         assert_eq!(keys("{a*}:").held_patterns("b?{")[1].0, "{a\\*}:{b\\?%7B*}:shared");
     }
 
     #[test]
-    fn a_stray_brace_in_the_prefix_is_refused() {
+    fn stray_brace_in_the_prefix_is_refused() {
         for prefix in ["{", "}", "a{b", "{}", "}a{", "{a}{b}", "{{a}}", "{a}}"] {
             let error = Keys::new(&Namespace::new(prefix).unwrap()).unwrap_err();
             assert_eq!(

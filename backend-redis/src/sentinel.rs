@@ -188,7 +188,7 @@ mod tests {
     }
 
     #[test]
-    fn report_of_a_sentinel_in_a_fail_over_is_older_than_that_of_one_that_has_heard() {
+    fn report_during_a_fail_over_is_older_than_one_after_it() {
         let epoch = |number, flags| {
             let words = ["ip", "h", "port", "1", "config-epoch", number, "flags", flags];
             read(&Value::Array(words.map(word).into())).unwrap().epoch

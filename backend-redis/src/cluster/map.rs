@@ -138,7 +138,7 @@ mod tests {
     }
 
     #[test]
-    fn a_slot_is_found_with_its_primary() {
+    fn slot_is_found_with_its_primary_also_after_a_move() {
         let word = |text: &str| Value::BulkString(text.into());
         let reply = Value::Array(vec![
             range(0, 99, vec![node(word("a"), 7), node(word("c"), 9)]),
@@ -176,7 +176,7 @@ mod tests {
     }
 
     #[test]
-    fn the_first_braces_decide_unless_there_is_nothing_between_them() {
+    fn first_braces_decide_the_slot_unless_they_are_empty() {
         assert_eq!(Slot::of("{user1000}.following"), Slot::of("user1000"));
         assert_eq!(Slot::of("foo{{bar}}zap"), Slot::of("{bar"));
         assert_eq!(Slot::of("foo{bar}{zap}"), Slot::of("bar"));

@@ -147,7 +147,7 @@ mod tests {
     }
 
     #[test]
-    fn other_replies_are_no_redirect() {
+    fn reply_of_another_kind_is_no_redirect() {
         let asked = Address::Tcp { host: "a".to_owned(), port: 1 };
         for reply in [Value::Okay, Value::Nil, Value::BulkString("MOVED 1 a:1".into())] {
             assert_eq!(redirect(&reply, &asked), None);

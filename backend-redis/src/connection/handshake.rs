@@ -181,7 +181,7 @@ mod tests {
     }
 
     #[test]
-    fn the_older_protocol_tells_as_much() {
+    fn hello_reply_in_resp2_has_the_same_facts() {
         let facts = facts("8.0.1");
         assert_eq!((&*facts.flavour, &*facts.version), ("valkey", "8.0.1"));
         assert_eq!((&*facts.mode, &*facts.role), ("standalone", "master"));

@@ -101,7 +101,7 @@ mod tests {
     }
 
     #[test]
-    fn a_majority_renews_and_nothing_less_does() {
+    fn claim_is_renewed_or_lost_by_a_majority_only() {
         assert_eq!(renewal(3, 0, 0), Some(Renewal::Renewed));
         assert_eq!(renewal(3, 1, 1), Some(Renewal::Renewed));
         assert_eq!(renewal(2, 2, 0), None);

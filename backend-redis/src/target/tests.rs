@@ -38,7 +38,7 @@ fn url_has_address_login_and_parameters() {
 }
 
 #[test]
-fn a_socket_has_a_path_and_perhaps_a_login() {
+fn socket_url_has_a_path_and_an_optional_login() {
     let socket = target("redis+unix:///run/a%20b.sock?db=2");
     assert_eq!(socket.address.to_string(), "/run/a b.sock");
     assert!(socket.login.is_none());
@@ -49,7 +49,7 @@ fn a_socket_has_a_path_and_perhaps_a_login() {
 }
 
 #[test]
-fn the_password_for_a_socket_may_be_given_beside_its_url() {
+fn password_for_a_socket_may_be_given_beside_its_url() {
     for (url, user) in [("redis+unix:///run/a.sock", None), ("redis+unix://ada@/run/a.sock", Some("ada"))] {
         let url = StoreUrl::parse(url).unwrap().with_password("pw".into()).unwrap();
         let Deployment::Single(socket) = Deployment::of(&url).unwrap().0 else { panic!("{url}") };
@@ -80,7 +80,7 @@ fn sentinels_have_a_name_for_the_primary_and_a_login_of_their_own() {
 }
 
 #[test]
-fn a_cluster_is_known_by_some_of_its_nodes() {
+fn cluster_url_names_some_nodes_as_seeds() {
     let Deployment::Cluster(seeds) = deployment("redis+cluster://ada:pw@a,b:7000/") else { panic!() };
     let addresses: Vec<String> = seeds.iter().map(|seed| seed.address.to_string()).collect();
     assert_eq!(addresses, ["a:6379", "b:7000"]);
@@ -149,7 +149,7 @@ fn mistakes_are_named_with_the_way_out() {
 }
 
 #[test]
-fn a_scheme_of_another_store_is_a_mistake_of_the_set_up() {
+fn scheme_of_another_store_is_misconfigured() {
     for url in ["reddis://h", "postgres://h/db"] {
         let url = StoreUrl::parse(url).unwrap();
         for error in [Deployment::of(&url).unwrap_err(), Target::nodes(&url).unwrap_err()] {
@@ -164,7 +164,7 @@ fn a_scheme_of_another_store_is_a_mistake_of_the_set_up() {
 
 #[cfg(not(feature = "tls"))]
 #[test]
-fn an_encrypted_url_says_which_feature_is_missing() {
+fn encrypted_url_without_tls_names_the_missing_feature() {
     for scheme in ["rediss", "valkeys", "rediss+sentinel", "valkeys+cluster"] {
         let url = StoreUrl::parse(&format!("{scheme}://h/0")).unwrap();
         let error = Deployment::of(&url).unwrap_err();

@@ -68,7 +68,7 @@ fn every_key(keys: &Keys) -> [&str; 5] {
 }
 
 #[tokio::test]
-async fn any_key_may_be_deleted_while_others_wait() {
+async fn waiters_survive_the_deletion_of_any_key() {
     for which in 0..5 {
         let scene = scene().await;
         scene.server.del(every_key(&keys("job"))[which]);
@@ -78,7 +78,7 @@ async fn any_key_may_be_deleted_while_others_wait() {
 }
 
 #[tokio::test]
-async fn any_key_may_be_deleted_when_the_lock_was_just_handed_over() {
+async fn waiters_survive_the_deletion_of_any_key_after_a_hand_over() {
     for which in 0..5 {
         let mut scene = scene().await;
         release(&scene.backend, &scene.holder).await;
@@ -93,7 +93,7 @@ async fn any_key_may_be_deleted_when_the_lock_was_just_handed_over() {
 }
 
 #[tokio::test]
-async fn any_key_may_be_moved_away_and_back() {
+async fn waiters_survive_the_move_of_any_key_away_and_back() {
     for which in 0..5 {
         let scene = scene().await;
         let keys = keys("job");
@@ -113,7 +113,7 @@ async fn any_key_may_be_moved_away_and_back() {
 }
 
 #[tokio::test]
-async fn foreign_data_in_any_key_is_named_and_when_it_is_gone_all_goes_on() {
+async fn foreign_data_in_any_key_is_named_and_its_removal_is_enough() {
     for which in 0..5 {
         let scene = scene().await;
         let keys = keys("job");
@@ -141,7 +141,7 @@ async fn foreign_data_in_any_key_is_named_and_when_it_is_gone_all_goes_on() {
 }
 
 #[tokio::test]
-async fn nonsense_in_any_value_stops_nobody() {
+async fn nonsense_in_any_value_stops_no_waiter() {
     for nonsense in ["", "+", "x", "-1", "9 9 9 9", "nan queue"] {
         let scene = scene().await;
         let keys = keys("job");
@@ -157,7 +157,7 @@ async fn nonsense_in_any_value_stops_nobody() {
 
 /// Without the owner and the place, which stand in the keys of the lock alone, a message is a question at most.
 #[tokio::test]
-async fn a_forged_message_is_believed_by_nobody() {
+async fn forged_message_is_not_believed() {
     let scene = scene().await;
     let first = &scene.waiters[0];
     let entry = scene.server.command(&["HGET", &keys("job").waiters, &first.owner().to_hex()]).unwrap();
@@ -218,7 +218,7 @@ async fn all_get_it(waiters: JoinSet<Result<FencingToken>>) {
 }
 
 #[tokio::test]
-async fn a_hundred_waiters_survive_flushall() {
+async fn hundred_waiters_survive_flushall() {
     let server = server();
     let (_locks, guard, waiters) = hundred(&server).await;
     server.command(&["FLUSHALL"]).unwrap();
@@ -228,7 +228,7 @@ async fn a_hundred_waiters_survive_flushall() {
 }
 
 #[tokio::test]
-async fn a_hundred_waiters_survive_the_loss_of_connections_and_scripts_while_they_are_served() {
+async fn hundred_waiters_survive_the_loss_of_connections_and_scripts() {
     let server = server();
     let (_locks, guard, waiters) = hundred(&server).await;
     server.command(&["CLIENT", "KILL", "TYPE", "PUBSUB"]).unwrap();
@@ -239,7 +239,7 @@ async fn a_hundred_waiters_survive_the_loss_of_connections_and_scripts_while_the
 }
 
 #[tokio::test]
-async fn a_hundred_waiters_survive_a_memory_that_is_full_for_a_while() {
+async fn hundred_waiters_survive_a_memory_that_is_full_for_a_while() {
     let server = server();
     let (_locks, guard, waiters) = hundred(&server).await;
     server.command(&["CONFIG", "SET", "maxmemory", "1"]).unwrap();

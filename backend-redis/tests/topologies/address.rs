@@ -136,7 +136,7 @@ async fn heard<T>(ask: impl AsyncFn() -> Result<T>) -> Result<T, Error> {
 /// The address leads to it for a moment, as it does while it moves: who holds a lock on the primary is told neither that it has
 /// lost it, nor that it has released it.
 #[tokio::test]
-async fn a_replica_that_has_not_heard_of_a_hold_does_not_end_it() {
+async fn replica_that_has_not_heard_of_a_hold_does_not_end_it() {
     let primary = RedisServer::start().unwrap();
     let replica = cut_off_replica(&[]);
     let address = Proxy::to(at(&primary)).await.unwrap();
@@ -161,7 +161,7 @@ async fn a_replica_that_has_not_heard_of_a_hold_does_not_end_it() {
 
 /// It answers nobody until it has found its primary, which may be never.
 #[tokio::test]
-async fn a_replica_that_has_lost_its_primary_is_left_for_where_the_address_leads_now() {
+async fn replica_that_lost_its_primary_is_left_for_the_present_address() {
     let (old, new) = (RedisServer::start().unwrap(), RedisServer::start().unwrap());
     let address = Proxy::to(at(&old)).await.unwrap();
     let backend = at_address(&address);

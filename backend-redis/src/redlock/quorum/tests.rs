@@ -18,7 +18,7 @@ fn ballot(agreed: usize, refused: usize, failed: usize) -> Ballot {
 }
 
 #[test]
-fn a_majority_is_more_than_half_also_of_an_even_number() {
+fn majority_is_more_than_half_also_of_an_even_number() {
     let majority = |nodes| Quorum::of(nodes).majority();
     assert_eq!([3, 4, 5, 6, 7].map(majority), [2, 3, 3, 4, 4]);
     assert!(!Quorum::of(5).blocked_by(2) && Quorum::of(5).blocked_by(3));
@@ -26,7 +26,7 @@ fn a_majority_is_more_than_half_also_of_an_even_number() {
 }
 
 #[test]
-fn a_round_is_decided_as_soon_as_no_answer_can_change_it() {
+fn round_is_decided_once_no_answer_can_change_it() {
     assert!(matches!(ballot(3, 0, 0).verdict(), Some(Verdict::Agreed)));
     assert!(matches!(ballot(3, 2, 0).verdict(), Some(Verdict::Agreed)));
     assert!(ballot(2, 2, 0).verdict().is_none());
@@ -42,7 +42,7 @@ fn a_round_is_decided_as_soon_as_no_answer_can_change_it() {
 }
 
 #[test]
-fn a_waiter_comes_back_when_enough_leases_have_ended() {
+fn refused_round_ends_when_enough_leases_have_ended() {
     // Two agree already: the first of the three to end makes a majority. None does: it takes three.
     assert_eq!(ballot(2, 3, 0).ends_in(), Some(Duration::from_millis(10)));
     assert_eq!(ballot(0, 5, 0).ends_in(), Some(Duration::from_millis(30)));
@@ -52,7 +52,7 @@ fn a_waiter_comes_back_when_enough_leases_have_ended() {
 }
 
 #[test]
-fn the_next_token_is_larger_than_all_and_follows_the_middle_clock() {
+fn next_token_is_larger_than_all_and_follows_the_middle_clock() {
     let token = |replies: &[(u64, u64)]| {
         let mut ballot = Ballot::new(Quorum::of(5));
         replies.iter().enumerate().for_each(|(node, (last, clock))| ballot.agree(node, reply(*last, *clock)));
@@ -65,7 +65,7 @@ fn the_next_token_is_larger_than_all_and_follows_the_middle_clock() {
 }
 
 #[test]
-fn a_token_counts_as_granted_only_on_a_majority() {
+fn token_counts_as_granted_only_on_a_majority() {
     let ballot = |own: [u64; 4]| {
         let mut ballot = Ballot::new(Quorum::of(5));
         for (node, own) in own.into_iter().enumerate() {
@@ -80,7 +80,7 @@ fn a_token_counts_as_granted_only_on_a_majority() {
 }
 
 #[test]
-fn the_error_says_the_worst_that_decides() {
+fn error_of_a_round_has_the_worst_kind_that_decides() {
     let kind = |failed: Vec<Error>| not_answered(Quorum::of(5), 5 - failed.len(), &failed).kind();
     let unknown = || Error::new(ErrorKind::Indeterminate, "no answer");
     let denied = || Error::new(ErrorKind::Denied, "no right");

@@ -27,7 +27,7 @@ async fn release_hands_over_to_the_first_waiter_which_asks_no_more() {
 }
 
 #[tokio::test]
-async fn the_last_of_a_queue_leaves_a_free_lock_and_nothing_else() {
+async fn last_waiter_of_a_queue_leaves_a_free_lock_and_nothing_else() {
     let scene = scene(2).await;
     let mut last = scene.token;
     release(&scene.backend, &scene.holder).await;
@@ -42,7 +42,7 @@ async fn the_last_of_a_queue_leaves_a_free_lock_and_nothing_else() {
 }
 
 #[tokio::test]
-async fn a_waiter_that_finds_the_lock_free_gets_it_in_its_turn() {
+async fn waiter_that_finds_the_lock_free_gets_it_in_its_turn() {
     let scene = scene(2).await;
     scene.expire();
     // The second asks first: the first is told.
@@ -54,7 +54,7 @@ async fn a_waiter_that_finds_the_lock_free_gets_it_in_its_turn() {
 }
 
 #[tokio::test]
-async fn a_lingering_release_keeps_the_queue_waiting() {
+async fn lingering_release_keeps_the_queue_waiting() {
     let scene = scene(1).await;
     let linger = Duration::from_secs(20);
     assert_eq!(scene.backend.release(&scene.holder, linger).await.unwrap(), Release::Released);
@@ -65,7 +65,7 @@ async fn a_lingering_release_keeps_the_queue_waiting() {
 }
 
 #[tokio::test]
-async fn a_lock_that_vanished_is_kept_for_its_holder_and_then_handed_over() {
+async fn vanished_lock_is_kept_for_its_holder_and_then_handed_over() {
     let scene = scene(2).await;
     scene.server.del(&keys("job").lock);
     assert!(busy(&scene.backend, &scene.waiters[1]).await.unwrap() > Duration::from_secs(50));
@@ -124,7 +124,7 @@ async fn forced_release_hands_over_to_the_first_waiter() {
 }
 
 #[tokio::test]
-async fn a_hand_over_costs_the_same_however_many_wait() {
+async fn hand_over_costs_the_same_with_any_number_of_waiters() {
     let mut costs = Vec::new();
     for waiting in [1, 50, 500] {
         let scene = scene(waiting).await;

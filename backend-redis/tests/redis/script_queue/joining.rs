@@ -25,7 +25,7 @@ async fn waiter_joins_at_the_end_and_changes_neither_lock_nor_token() {
 }
 
 #[tokio::test]
-async fn a_heartbeat_keeps_the_place_and_says_so() {
+async fn heartbeat_keeps_the_place_and_renews_the_entry() {
     let scene = scene(2).await;
     let first = &scene.waiters[0];
     let until = |scene: &Setup| scene.entry(first)[0].parse::<u64>().unwrap();
@@ -93,7 +93,7 @@ async fn waiters_are_served_by_a_release_of_a_process_that_has_none() {
 }
 
 #[tokio::test]
-async fn a_newcomer_is_last_though_the_clock_went_back() {
+async fn newcomer_is_last_although_the_clock_went_back() {
     let scene = scene(1).await;
     let ahead = (scene.token.get() + 10 * 86_400_000_000).to_string();
     let early = format!("{:032x}", 7);

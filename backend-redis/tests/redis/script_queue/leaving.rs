@@ -18,7 +18,7 @@ async fn silent_waiter_is_skipped() {
 }
 
 #[tokio::test]
-async fn one_whose_process_is_gone_is_passed_over_at_once() {
+async fn waiters_of_a_closed_process_are_skipped_at_once() {
     let scene = scene(0).await;
     let gone = backend(&scene.server.url());
     for _ in 0..10 {
@@ -38,7 +38,7 @@ async fn one_whose_process_is_gone_is_passed_over_at_once() {
 }
 
 #[tokio::test]
-async fn a_crowd_that_died_together_is_passed_over_in_bounded_steps() {
+async fn crowd_of_dead_waiters_is_skipped_in_bounded_steps() {
     let scene = scene(1).await;
     for place in 1..=514 {
         let owner = format!("{place:032x}");

@@ -139,7 +139,7 @@ mod tests {
         Keys::new(&Namespace::new(prefix).unwrap()).unwrap()
     }
 
-    fn of(prefix: &str, name: &str) -> LockKeys {
+    fn lock_keys(prefix: &str, name: &str) -> LockKeys {
         keys(prefix).of(&LockName::new(name).unwrap())
     }
 
@@ -168,7 +168,7 @@ mod tests {
 
     #[test]
     fn ordinary_name_is_its_own_key() {
-        let keys = of("leasehold:", "invoice/42 *?[é]");
+        let keys = lock_keys("leasehold:", "invoice/42 *?[é]");
         let all = [
             "leasehold:invoice/42 *?[é]",
             "{leasehold:invoice/42 *?[é]}:holder",
@@ -179,15 +179,15 @@ mod tests {
         ];
         assert_eq!(keys.all(), all);
         assert_eq!(keys.lock(), all[0]);
-        assert_eq!(of("", "job").lock(), "job");
-        assert_eq!(of("{shop}:", "job").all()[1], "{shop}:{job}:holder");
+        assert_eq!(lock_keys("", "job").lock(), "job");
+        assert_eq!(lock_keys("{shop}:", "job").all()[1], "{shop}:{job}:holder");
     }
 
     #[test]
     fn keys_of_a_name_lie_in_one_slot() {
         for prefix in ["", "leasehold:", "{shop}:", "a{b}c"] {
             for name in ODD {
-                let keys = of(prefix, name);
+                let keys = lock_keys(prefix, name);
                 for key in keys.all() {
                     assert_eq!(slot_of(keys.lock()), slot_of(key), "{keys:?}");
                 }
@@ -200,7 +200,7 @@ mod tests {
         for prefix in ["", "leasehold:", "{shop}:"] {
             let mut all = std::collections::HashSet::new();
             for name in ODD {
-                let keys = of(prefix, name);
+                let keys = lock_keys(prefix, name);
                 assert!(keys.all().into_iter().all(|key| all.insert(key.to_owned())), "{keys:?}");
             }
         }
@@ -210,7 +210,7 @@ mod tests {
     fn holder_key_gives_its_name_and_no_other_key_does() {
         for prefix in ["", "leasehold:", "{shop}:"] {
             for name in ODD {
-                let found = keys(prefix).held_name(of(prefix, name).all()[1]);
+                let found = keys(prefix).held_name(lock_keys(prefix, name).all()[1]);
                 assert_eq!(found.unwrap().as_str(), name);
             }
         }

@@ -3,7 +3,7 @@ use leasehold_core::ErrorKind;
 use secrecy::ExposeSecret;
 
 fn deployment(url: &str) -> Deployment {
-    Deployment::of(&StoreUrl::parse(url).unwrap()).unwrap().0
+    Deployment::from_url(&StoreUrl::parse(url).unwrap()).unwrap().0
 }
 
 fn target(url: &str) -> Target {
@@ -14,7 +14,7 @@ fn target(url: &str) -> Target {
 }
 
 fn problem(url: &str) -> String {
-    let error = Deployment::of(&StoreUrl::parse(url).unwrap()).unwrap_err();
+    let error = Deployment::from_url(&StoreUrl::parse(url).unwrap()).unwrap_err();
     assert_eq!(error.kind(), ErrorKind::Invalid, "{error}");
     format!("{error}; {}", error.help().unwrap_or_default())
 }
@@ -52,7 +52,7 @@ fn socket_url_has_a_path_and_an_optional_login() {
 fn password_for_a_socket_may_be_given_beside_its_url() {
     for (url, user) in [("redis+unix:///run/a.sock", None), ("redis+unix://ada@/run/a.sock", Some("ada"))] {
         let url = StoreUrl::parse(url).unwrap().with_password("pw".into()).unwrap();
-        let Deployment::Single(socket) = Deployment::of(&url).unwrap().0 else { panic!("{url}") };
+        let Deployment::Single(socket) = Deployment::from_url(&url).unwrap().0 else { panic!("{url}") };
         assert_eq!(socket.address.to_string(), "/run/a.sock");
         let login = socket.login.unwrap_or_else(|| panic!("no login of {url}"));
         assert_eq!(login.user.as_deref(), user);
@@ -92,7 +92,7 @@ fn replicas_are_waited_for_on_request() {
     for url in ["redis://h", "redis+sentinel://h/m", "redis+cluster://h"] {
         let asked = |query: &str| {
             let url = StoreUrl::parse(&format!("{url}{query}")).unwrap();
-            Deployment::of(&url).unwrap().1
+            Deployment::from_url(&url).unwrap().1
         };
         assert_eq!(asked(""), None);
         let within = Duration::from_millis(100);
@@ -152,13 +152,13 @@ fn mistakes_are_named_with_the_way_out() {
 fn scheme_of_another_store_is_misconfigured() {
     for url in ["reddis://h", "postgres://h/db"] {
         let url = StoreUrl::parse(url).unwrap();
-        for error in [Deployment::of(&url).unwrap_err(), Target::nodes(&url).unwrap_err()] {
+        for error in [Deployment::from_url(&url).unwrap_err(), Target::nodes(&url).unwrap_err()] {
             assert_eq!(error.kind(), ErrorKind::Misconfigured);
             let (message, scheme) = (error.to_string(), url.scheme());
             assert_eq!(message, format!("the scheme {scheme:?} of the store URL is none of Redis"));
         }
     }
-    let error = Deployment::of(&StoreUrl::parse("reddis://h").unwrap()).unwrap_err();
+    let error = Deployment::from_url(&StoreUrl::parse("reddis://h").unwrap()).unwrap_err();
     assert!(error.help().unwrap().contains("did you mean \"redis\"?"));
 }
 
@@ -167,7 +167,7 @@ fn scheme_of_another_store_is_misconfigured() {
 fn encrypted_url_without_tls_names_the_missing_feature() {
     for scheme in ["rediss", "valkeys", "rediss+sentinel", "valkeys+cluster"] {
         let url = StoreUrl::parse(&format!("{scheme}://h/0")).unwrap();
-        let error = Deployment::of(&url).unwrap_err();
+        let error = Deployment::from_url(&url).unwrap_err();
         assert_eq!(error.kind(), ErrorKind::Misconfigured);
         assert!(error.help().unwrap().contains("\"tls\""));
     }

@@ -22,7 +22,7 @@ fn login(server: &RedisServer) -> String {
     format!("redis://locker:PASSWORD@127.0.0.1:{}", server.port())
 }
 
-/// A server on which somebody has typed these lines.
+/// A server that has been given these lines.
 fn server_with(lines: &[&str]) -> RedisServer {
     let server = server();
     for line in lines {
@@ -275,7 +275,7 @@ async fn database_without_the_right_to_select_it_is_denied() {
     );
 }
 
-/// Each attempt of one who may not join would leave a place that nobody ever takes.
+/// Otherwise each attempt of an owner without the rights would leave a place that is never taken.
 #[tokio::test]
 async fn waiter_without_the_rights_leaves_no_place_in_the_queue() {
     for command in ["hset", "zadd", "zrange", "pexpire"] {

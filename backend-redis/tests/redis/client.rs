@@ -11,7 +11,7 @@ const QUICK: &str = "?timeout=400ms&connect_timeout=400ms";
 /// A bound for what happens at once, on a noisy machine; far below the lease of 30 s that would end it otherwise.
 const SOON: Duration = Duration::from_secs(10);
 
-/// Waits until the server has granted the lock, though nobody hears of it.
+/// Waits until the server has granted the lock, although the reply does not arrive.
 async fn granted_unheard(server: &RedisServer) -> String {
     loop {
         if let Some(owner) = server.get(&keys("job").lock) {

@@ -33,7 +33,7 @@ async fn restarted_server_is_found_again() {
     for _ in 0..2 {
         outcomes.push(backend.try_acquire(&first).await);
     }
-    // The first call may have met the broken connection before anybody had noticed; the second cannot.
+    // The first call may have met the broken connection before the backend had noticed; the second cannot.
     if let Err(error) = &outcomes[0] {
         assert_eq!(error.kind(), ErrorKind::Indeterminate);
     }
@@ -274,7 +274,7 @@ async fn dropped_call_harms_no_other() {
         assert!(backend.try_acquire(&claim).now_or_never().is_none(), "asked, and dropped");
         assert_eq!(renew(&backend, &claim).await.unwrap(), Renewal::Renewed);
     }
-    // Longer than the time-out of a request: nobody waits for the answers that nobody wants.
+    // Longer than the time-out of a request: the dropped calls no longer wait for their answers.
     tokio::time::sleep(Duration::from_millis(250)).await;
     assert_eq!(renew(&backend, &claim).await.unwrap(), Renewal::Renewed);
     assert_eq!(connection(), before);

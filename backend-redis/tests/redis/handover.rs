@@ -31,7 +31,7 @@ async fn waiting(
     task
 }
 
-/// Returns when the queue has somebody who was not in it before.
+/// Returns when the queue has an owner that was not in it before.
 async fn until_queued(server: &RedisServer, lock: &str, before: &[String]) {
     until(|| server.queue(lock).iter().any(|owner| !before.contains(owner))).await;
 }
@@ -49,7 +49,7 @@ async fn grant_with_a_lost_message_is_found_by_the_next_heartbeat() {
     let token = server.get(&keys("job").token).unwrap();
     proxy.cut();
     proxy.set(Traffic::Pass);
-    // The broken connection is news: nobody sleeps over it.
+    // The broken connection wakes the waiter at once.
     answered(waits.changed(&next)).await;
     // One attempt may still meet the connection that is broken.
     let mut attempt = answered(waits.try_acquire(&next)).await;

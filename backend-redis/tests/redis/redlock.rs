@@ -332,7 +332,7 @@ async fn refused_attempt_that_leaves_a_claim_is_unknown_and_can_be_released() {
     until(|| servers[0].get("leasehold:job").is_none()).await;
 }
 
-/// They keep it until its lease ends, and are too few to grant it to anybody, or to keep it from anybody.
+/// The minority keeps the hold until its lease ends, and is too small to grant the lock or to keep it from another owner.
 #[tokio::test]
 async fn minority_that_missed_a_release_keeps_no_owner_out() {
     let servers = servers(5);

@@ -231,7 +231,7 @@ fn renewed_hold_is_taken_back_by_no_earlier_attempt_and_granted_to_a_later_one()
     assert_eq!(node.0.keys(), [TOKEN]);
 }
 
-/// The node was so late with its answer to the claim. Without a record, nobody could be given the lock again from here.
+/// The node was so late with its answer to the claim. Without a record, no other node could be repaired from this one.
 #[test]
 fn token_after_the_first_renewal_finds_no_record_and_is_written_once() {
     let node = node();

@@ -60,7 +60,7 @@ async fn server_that_runs_a_long_script_is_unavailable_until_it_ends() {
     let backend = backend(&server.url());
     hold(&backend, &claim("warm")).await;
     let mut script = say(&server, "EVAL 'while true do end' 0");
-    // Until the script has run for as long as the server bears, nobody is answered; then it is said why.
+    // The server answers no request until the script has run for the threshold; then it says why.
     while !first_line(&mut say(&server, "PING")).starts_with("-BUSY") {}
     let (kind, told) = attempt_fails(&backend, &claim("job")).await;
     assert!(kind == ErrorKind::Unavailable && told.contains("it runs a long script"), "{told}");
@@ -166,7 +166,7 @@ async fn proxy_that_does_not_know_hello_is_greeted_in_resp2() {
     assert!(kind == ErrorKind::Misconfigured && told.contains("protocol=resp3 cannot be had"), "{told}");
 }
 
-/// Before Redis 6, `HELLO` is not known; what is asked there is refused in words that nobody expects.
+/// Redis before version 6 does not know `HELLO`, and refuses the other requests with errors that are not known here.
 #[tokio::test]
 async fn server_that_is_too_old_for_hello_is_refused() {
     let info = "# Server\r\nredis_version:5.0.14\r\nredis_mode:standalone\r\n";

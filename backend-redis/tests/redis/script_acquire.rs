@@ -2,8 +2,8 @@
 
 use crate::batch::among_others;
 use crate::kit::{
-    HOLDER, Keys, Look, MICROS_OF_AN_HOUR, TTL, again_for, attempt_fails, backend, busy, claim, claim_for,
-    hold, keys, micros_within_an_hour, name, release, server, told,
+    HOLDER, LockKeys, Look, MICROS_OF_AN_HOUR, TTL, again_for, attempt_fails, backend, busy, claim,
+    claim_for, hold, keys, micros_within_an_hour, name, release, server, told,
 };
 use leasehold_core::{Attempt, ErrorKind, FencingToken, LockAdmin, Result};
 use std::time::{Duration, SystemTime};
@@ -271,7 +271,7 @@ async fn lock_made_by_hand_without_an_end_is_busy_without_a_hint() {
 #[tokio::test]
 async fn free_name_that_two_owners_want_in_one_call_is_granted_once() {
     let server = server();
-    let Keys { lock, holder, token, waiters: owners, .. } = keys("job");
+    let LockKeys { lock, holder, token, waiters: owners, .. } = keys("job");
     let names = [&lock, &lock, &holder, &holder, &owners, &owners, &token, &token].map(String::as_str);
     let script = include_str!("../../src/scripts/acquire.lua");
     let call = [["EVAL", script, "8"].as_slice(), &names, &["60000", HOLDER, "first", "second"]].concat();

@@ -44,7 +44,7 @@ async fn lingering_release_keeps_others_out_without_an_owner() {
     assert!((10_000..=20_000).contains(&server.pttl(&keys.lock)), "the rest of the lease does not count");
     assert!((10_000..=20_000).contains(&server.pttl(&keys.holder)));
     assert!(busy(&backend, &claim("job")).await.unwrap() <= LINGER);
-    // Not for its last holder either, who is nobody any more.
+    // The last holder is refused too: a lingering lock has no owner.
     assert!(busy(&backend, &last).await.is_some());
     assert_eq!(release(&backend, &last).await, Release::NotHeld);
     assert_eq!(server.get(&keys.lock).as_deref(), Some("released"));

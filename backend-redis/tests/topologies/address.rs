@@ -98,7 +98,7 @@ async fn skipped_waiter_hears_of_no_grant() {
     assert!(held.starts_with(&first.owner().to_hex()), "{granted:?}, and the server says {held:?}");
     assert!(matches!(granted, [Some(_), None]), "two holders: {granted:?}");
 
-    // What is written beside the message goes its way: the hand-over is known to whoever takes over next.
+    // What is written beside the message goes its way: the next primary knows the hand-over.
     release(&one, &first).await;
     answered(two.changed(&second)).await;
     assert!(asked(&two, &second).await > granted[0]);
@@ -120,7 +120,7 @@ fn cut_off_replica(arguments: &[&str]) -> RedisServer {
     replica
 }
 
-/// The answer of whoever is asked: a connection that was cut gives none.
+/// The first answer of a server. A connection that was cut gives none.
 async fn heard<T>(ask: impl AsyncFn() -> Result<T>) -> Result<T, Error> {
     let start = Instant::now();
     loop {
@@ -159,7 +159,7 @@ async fn replica_that_has_not_heard_of_a_hold_does_not_end_it() {
     assert_eq!(release(&backend, &holder).await, Release::Released);
 }
 
-/// It answers nobody until it has found its primary, which may be never.
+/// The replica refuses every request until it has found its primary, which may be never.
 #[tokio::test]
 async fn replica_that_lost_its_primary_is_left_for_the_present_address() {
     let (old, new) = (RedisServer::start().unwrap(), RedisServer::start().unwrap());

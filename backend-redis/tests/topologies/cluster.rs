@@ -131,7 +131,7 @@ async fn check_names_the_node_that_refuses_the_password_and_fails_if_all_do() {
     assert_eq!(error.kind(), ErrorKind::Denied, "{error}");
 }
 
-/// The other nodes serve on while one is gone, and while nobody takes over it is said that it is not to be had.
+/// The other nodes serve on while one is down. Its names are unavailable until a replica takes over.
 #[tokio::test]
 async fn node_that_is_down_costs_its_own_names_only() {
     let mut cluster = RedisCluster::start(false).unwrap();

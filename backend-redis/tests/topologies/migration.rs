@@ -44,7 +44,7 @@ async fn hold_moves_with_its_slot_and_keeps_its_token() {
     assert!(hold(&backend, &claim("job")).await > token);
 }
 
-/// Half of the keys here, half of them there: nobody can serve that, and nothing is done.
+/// Half of the keys are on one node and half on the other: no node can serve them, and nothing is done.
 #[tokio::test]
 async fn name_that_is_torn_apart_is_unavailable_for_a_moment() {
     let (cluster, from, to) = cluster();

@@ -58,7 +58,7 @@ async fn renewal_that_no_replica_has_extends_nothing() {
     assert_eq!(renew(&backend, &claim).await.unwrap(), Renewal::Lost(leasehold_core::LossCause::Gone));
 }
 
-/// A hand-over is made by the server, which waits for nobody: its new holder does.
+/// The server hands over without waiting for replicas; the new holder waits for them.
 #[tokio::test]
 async fn hand_over_is_believed_once_the_replica_has_it() {
     let (group, url) = group();

@@ -107,7 +107,7 @@ async fn replaced_primary_that_comes_back_grants_nothing_once_it_knows() {
     assert_eq!(holder, claim.owner().to_hex(), "{granted:?}");
 }
 
-/// It was replaced while it was well: nobody tells it for seconds, and it takes whatever a holder sends it.
+/// The primary was replaced while it was well: for seconds it does not know, and takes what a holder sends it.
 #[tokio::test(flavor = "multi_thread")]
 async fn holder_leaves_a_replaced_primary_before_that_is_told() {
     let group = group();
@@ -181,7 +181,7 @@ async fn server_that_was_made_a_replica_is_left_for_the_primary() {
         |server: &RedisServer| server.command(&["CLIENT", "LIST"]).unwrap().contains("name=leasehold");
     let (old, new) = (group.server(0), group.server(1));
     assert!(connected(old));
-    // By hand and against the Sentinels, which is why nobody ends the connection.
+    // The switch is made by hand and without the Sentinels, so no report of theirs ends the connection.
     for ports in group.sentinel_ports() {
         let remove = ["SENTINEL", "REMOVE", "mm"];
         assert_eq!(leasehold_conformance::servers::ask_redis(ports, &remove).unwrap(), "+OK");

@@ -9,7 +9,7 @@ use tokio::io::{AsyncReadExt, AsyncWriteExt, DuplexStream, duplex};
 use tokio::time::{sleep, timeout};
 
 fn target() -> Target {
-    match Deployment::of(&StoreUrl::parse("redis://localhost?timeout=2s").unwrap()).unwrap().0 {
+    match Deployment::from_url(&StoreUrl::parse("redis://localhost?timeout=2s").unwrap()).unwrap().0 {
         Deployment::Single(target) => target,
         other => panic!("{other:?}"),
     }

@@ -51,7 +51,7 @@ async fn user_without_del_is_granted_no_name_that_was_not_free() {
     assert_eq!(server.get(&keys("job").token).map(|token| token.as_str() >= last), Some(true));
 }
 
-/// The replies are lost on the way, so nobody knows; asked again, each finds the grant that was its own.
+/// The replies are lost on the way, so each outcome is unknown; asked again, each claim finds its own grant.
 #[tokio::test]
 async fn lost_reply_is_unknown_for_each_claim_and_found_by_its_next_attempt() {
     let server = server();

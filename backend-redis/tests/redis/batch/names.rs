@@ -59,7 +59,7 @@ async fn held_or_awaited_name_is_answered_as_alone_and_left_as_it_was() {
     assert!(matches!(&held, Ok(Attempt::Busy(busy)) if busy.ends_in.is_some()), "{held:?}");
     // Its own: a retry whose first reply was lost.
     assert_eq!(token(&among_others(&backend, &holder).await), granted);
-    // Free, but somebody waits: the queue has it, whoever asks.
+    // The name is free, but has a waiter: the lock goes to the queue, whichever claim asks.
     queue(&backend, &first).await;
     server.del(&keys("job").lock);
     server.del(&keys("job").holder);

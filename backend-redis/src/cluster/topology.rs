@@ -1,8 +1,8 @@
 //! The nodes of a cluster as far as they are known, and finding out anew.
 
-use super::map::{Map, Slot};
-use crate::connection::{Link, Route};
-use crate::locked;
+use super::map::{HashSlot, SlotMap};
+use crate::connection::{Route, ServerLink};
+use crate::sync::locked;
 use crate::target::{Address, Target};
 use crate::waiters::WaiterRegistry;
 use futures_util::future::select_ok;
@@ -15,7 +15,7 @@ use std::time::Duration;
 use tokio::time::Instant;
 
 /// The map is asked for no more often than this: while a node is down, those who want the others are not to wait for it.
-const PAUSE: Duration = Duration::from_millis(100);
+const MAP_REFRESH_PAUSE: Duration = Duration::from_millis(100);
 
 /// How many nodes are asked for the map at once: one that is down or silent costs no time.
 const ASK_AT_ONCE: usize = 4;
@@ -30,7 +30,7 @@ pub(crate) struct Cluster {
     waiters: Arc<WaiterRegistry>,
     /// What the channels of this client begin with.
     channel: String,
-    known: Mutex<Known>,
+    known: Mutex<ClusterState>,
     /// True if the map may be out of date.
     in_doubt: AtomicBool,
     /// One caller asks for the map, the others wait for it. When the last question ended, and why it failed, if it did.
@@ -40,9 +40,9 @@ pub(crate) struct Cluster {
 }
 
 #[derive(Debug, Default)]
-struct Known {
-    map: Map,
-    links: HashMap<Address, Arc<Link>>,
+struct ClusterState {
+    map: SlotMap,
+    links: HashMap<Address, Arc<ServerLink>>,
     closed: bool,
 }
 
@@ -61,7 +61,7 @@ impl Cluster {
     }
 
     /// The node that has the slot; [`Unavailable`](ErrorKind::Unavailable) if no node has it, or none can be asked.
-    pub(super) async fn owner(self: &Arc<Self>, slot: Slot) -> Result<(Address, Arc<Link>)> {
+    pub(super) async fn owner(self: &Arc<Self>, slot: HashSlot) -> Result<(Address, Arc<ServerLink>)> {
         let refreshed = self.refresh_if_in_doubt().await;
         let owner = locked(&self.known).map.owner(slot).cloned();
         match (owner, refreshed) {
@@ -78,13 +78,13 @@ impl Cluster {
     }
 
     /// The node that has the key, whether or not it still does when it is asked.
-    pub(crate) async fn node_of(self: &Arc<Self>, key: &str) -> Result<Arc<Link>> {
-        self.owner(Slot::of(key)).await.map(|(_, link)| link)
+    pub(crate) async fn node_of(self: &Arc<Self>, key: &str) -> Result<Arc<ServerLink>> {
+        self.owner(HashSlot::of(key)).await.map(|(_, link)| link)
     }
 
     /// The node that has the key as far as is known, as a number; the slot, if no node is known to have it.
     pub(crate) fn number_of_node(&self, key: &str) -> u64 {
-        let (slot, mut hasher) = (Slot::of(key), DefaultHasher::new());
+        let (slot, mut hasher) = (HashSlot::of(key), DefaultHasher::new());
         match locked(&self.known).map.owner(slot) {
             Some(address) => address.hash(&mut hasher),
             None => slot.hash(&mut hasher),
@@ -93,13 +93,13 @@ impl Cluster {
     }
 
     /// The node that has the key as far as is known, if it was ever linked to.
-    pub(crate) fn known_node_of(&self, key: &str) -> Option<Arc<Link>> {
+    pub(crate) fn known_node_of(&self, key: &str) -> Option<Arc<ServerLink>> {
         let known = locked(&self.known);
-        known.links.get(known.map.owner(Slot::of(key))?).cloned()
+        known.links.get(known.map.owner(HashSlot::of(key))?).cloned()
     }
 
     /// All nodes that have slots.
-    pub(crate) async fn primaries(self: &Arc<Self>) -> Result<Vec<Arc<Link>>> {
+    pub(crate) async fn primaries(self: &Arc<Self>) -> Result<Vec<Arc<ServerLink>>> {
         self.doubt();
         self.refresh_if_in_doubt().await?;
         let primaries = locked(&self.known).map.primaries();
@@ -107,7 +107,7 @@ impl Cluster {
     }
 
     /// The node at this address.
-    pub(super) fn link(&self, address: &Address) -> Result<Arc<Link>> {
+    pub(super) fn link(&self, address: &Address) -> Result<Arc<ServerLink>> {
         let mut known = locked(&self.known);
         if known.closed {
             return Err(Error::closed());
@@ -117,13 +117,13 @@ impl Cluster {
         }
         let target = self.seeds.first().ok_or_else(not_asked)?.at(address)?;
         let channel = format!("{}:{}", self.channel, self.linked.fetch_add(1, Ordering::SeqCst));
-        let link = Link::new(Route::Node(target), Arc::clone(&self.waiters), channel);
+        let link = ServerLink::new(Route::Node(target), Arc::clone(&self.waiters), channel);
         known.links.insert(address.clone(), Arc::clone(&link));
         Ok(link)
     }
 
     /// The slot has moved there, as a node says that had it before.
-    pub(super) fn move_slot(&self, slot: Slot, to: Address) {
+    pub(super) fn move_slot(&self, slot: HashSlot, to: Address) {
         locked(&self.known).map.move_slot(slot, to);
         self.doubt();
     }
@@ -155,7 +155,7 @@ impl Cluster {
         let too_soon = match &*last {
             // It failed while this call waited for it. One after the other, each would wait for all before it.
             Some((ended, Some(failure))) if *ended > begin => return Err(failure.clone()),
-            Some((ended, _)) => ended.elapsed() < PAUSE,
+            Some((ended, _)) => ended.elapsed() < MAP_REFRESH_PAUSE,
             None => false,
         };
         if !self.in_doubt.load(Ordering::SeqCst) || (too_soon && !locked(&self.known).map.nodes().is_empty())
@@ -176,7 +176,7 @@ impl Cluster {
     }
 
     /// The first answer of any node.
-    async fn ask_some(&self) -> Result<Map> {
+    async fn ask_some(&self) -> Result<SlotMap> {
         let mut nodes = self.to_be_asked()?;
         let mut failure = None;
         while !nodes.is_empty() {
@@ -191,7 +191,7 @@ impl Cluster {
     }
 
     /// The nodes of the last map; and at the end, which is asked first, those of the URL.
-    fn to_be_asked(&self) -> Result<Vec<(Address, Arc<Link>)>> {
+    fn to_be_asked(&self) -> Result<Vec<(Address, Arc<ServerLink>)>> {
         let of_map = locked(&self.known).map.nodes().to_vec();
         let seeds = self.seeds.iter().map(|seed| seed.address.clone());
         let mut addresses: Vec<Address> = seeds.filter(|seed| !of_map.contains(seed)).collect();
@@ -200,10 +200,10 @@ impl Cluster {
     }
 }
 
-async fn ask(address: &Address, link: &Arc<Link>) -> Result<Map> {
+async fn ask(address: &Address, link: &ServerLink) -> Result<SlotMap> {
     let reply = link.command(redis::cmd("CLUSTER").arg("SLOTS")).await?;
-    Map::read(&reply, address).ok_or_else(|| {
-        link.here(unavailable("it knows of no node that has slots".to_owned(), LOOK_AT_CLUSTER))
+    SlotMap::read(&reply, address).ok_or_else(|| {
+        link.route.with_address(unavailable("it knows of no node that has slots".to_owned(), LOOK_AT_CLUSTER))
     })
 }
 

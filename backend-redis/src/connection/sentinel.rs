@@ -5,11 +5,13 @@
 //! naming the old primary, and its report is the older one. If a majority does not answer in time, or knows less than was
 //! heard before, those who do must be enough; the server that they name is asked for its role before it is believed.
 
-use crate::connection::{Link, Route};
-use crate::locked;
+use super::handshake;
+use super::manager::ConnectionManager;
+use super::multiplexed::Connection;
 use crate::reply::text;
 use crate::server_error::{refusal, unknown_is_unavailable};
-use crate::target::{Address, Group, Target};
+use crate::sync::locked;
+use crate::target::{Address, SentinelGroup, Target};
 use futures_util::stream::{FuturesUnordered, StreamExt};
 use leasehold_core::{Error, ErrorKind, Result};
 use redis::Value;
@@ -20,7 +22,7 @@ use tokio::time::{Instant, timeout_at};
 
 #[derive(Debug)]
 pub(crate) struct Sentinels {
-    links: Vec<Arc<Link>>,
+    all: Vec<Arc<Sentinel>>,
     /// What they call the primary.
     name: String,
     /// How to talk to the primary.
@@ -29,16 +31,23 @@ pub(crate) struct Sentinels {
     last: Mutex<Option<PrimaryReport>>,
 }
 
+/// One Sentinel, and the connection to it.
+#[derive(Debug)]
+struct Sentinel {
+    target: Target,
+    manager: ConnectionManager,
+}
+
 /// Where the primary is, and how new that is.
 #[derive(Clone, Debug, PartialEq)]
-pub(crate) struct PrimaryReport {
-    pub(crate) address: Address,
-    pub(crate) epoch: Epoch,
+pub(super) struct PrimaryReport {
+    pub(super) address: Address,
+    pub(super) epoch: Epoch,
 }
 
 /// How new a report is: of two reports, that of the larger epoch is the newer one.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]
-pub(crate) struct Epoch {
+pub(super) struct Epoch {
     /// Grows with every fail-over.
     number: u64,
     /// False from a Sentinel that is in the middle of one: it has the new number, and names the old server.
@@ -46,22 +55,21 @@ pub(crate) struct Epoch {
 }
 
 impl Sentinels {
-    pub(crate) fn new(Group { sentinels, name, primary }: Group) -> Self {
-        let link = |sentinel| Link::new(Route::Sentinel(sentinel), Arc::default(), String::new());
-        Self { links: sentinels.into_iter().map(link).collect(), name, primary, last: Mutex::default() }
+    pub(crate) fn new(SentinelGroup { sentinels, name, primary }: SentinelGroup) -> Self {
+        let sentinel = |target| Arc::new(Sentinel { target, manager: ConnectionManager::default() });
+        Self { all: sentinels.into_iter().map(sentinel).collect(), name, primary, last: Mutex::default() }
     }
 
     /// How to talk to the primary, but not yet where.
-    pub(crate) fn terms(&self) -> &Target {
+    pub(super) fn target(&self) -> &Target {
         &self.primary
     }
 
     /// Asks who the primary is. Takes a third of the time to connect at most, so that there is some left for that. The error is
     /// [`Unavailable`](ErrorKind::Unavailable) if none answers, [`Misconfigured`](ErrorKind::Misconfigured) if none
     /// knows the name or they are no Sentinels, [`Denied`](ErrorKind::Denied) if they refuse the login.
-    pub(crate) async fn primary(&self) -> Result<(Target, Epoch)> {
-        let (majority, heard) =
-            (self.links.len() / 2 + 1, locked(&self.last).as_ref().map(|last| last.epoch));
+    pub(super) async fn primary(&self) -> Result<(Target, Epoch)> {
+        let (majority, heard) = (self.all.len() / 2 + 1, locked(&self.last).as_ref().map(|last| last.epoch));
         let is_enough = |newest: Epoch, answers| answers >= majority && Some(newest) >= heard;
         let report = self.newest_report(is_enough).await?;
         let (target, epoch) = (self.primary.at(&report.address)?, report.epoch);
@@ -70,20 +78,20 @@ impl Sentinels {
     }
 
     /// What is said of the primary since this epoch, if anything. One Sentinel that has heard more is enough.
-    pub(crate) async fn newer_than(&self, known: Epoch) -> Option<PrimaryReport> {
+    pub(super) async fn newer_than(&self, known: Epoch) -> Option<PrimaryReport> {
         let is_enough = |newest: Epoch, _| newest > known && newest.is_settled;
         let report = self.newest_report(is_enough).await.ok()?;
         (report.epoch > known).then(|| locked(&self.last).insert(report).clone())
     }
 
-    pub(crate) fn close(&self) {
-        self.links.iter().for_each(|link| link.close());
+    pub(super) fn close(&self) {
+        self.all.iter().for_each(|sentinel| sentinel.manager.close());
     }
 
     async fn newest_report(&self, is_enough: impl Fn(Epoch, usize) -> bool) -> Result<PrimaryReport> {
         let deadline = Instant::now() + self.primary.timeouts.connect / 3;
         let mut asked: FuturesUnordered<_> =
-            self.links.iter().map(|link| ask(link, &self.name, deadline)).collect();
+            self.all.iter().map(|sentinel| ask(sentinel, &self.name, deadline)).collect();
         let (mut newest, mut answers, mut failure) = (None::<PrimaryReport>, 0, None);
         while let Some(answer) = asked.next().await {
             match answer {
@@ -108,22 +116,47 @@ impl Sentinels {
     }
 }
 
+impl Sentinel {
+    async fn connect(&self) -> Result<Arc<Connection>> {
+        let deadline = Instant::now() + self.target.timeouts.connect;
+        let connected = handshake::connect(&self.target, &self.manager.waiters, deadline).await;
+        let (connection, facts) = connected.map_err(|error| self.with_address(error))?;
+        // A server without facts is believed: a proxy may stand before it.
+        if !facts.mode.is_empty() && facts.mode != "sentinel" {
+            let message = format!("it is no Sentinel, but {} {}", facts.flavour, facts.version);
+            let help = "use the URL of one server, redis://host:port, or look at the port";
+            return Err(self.with_address(Error::new(ErrorKind::Misconfigured, message).with_help(help)));
+        }
+        tracing::debug!(target: "leasehold", server = %self.target.address, "connected");
+        Ok(Arc::new(connection))
+    }
+
+    fn with_address(&self, error: Error) -> Error {
+        error.context(format_args!("Sentinel at {}", self.target.address))
+    }
+}
+
 /// Where a Sentinel sees the primary; `None` if it watches nothing of that name.
 ///
 /// Asks in a task that goes on after the deadline: a Sentinel that stays silent ends its connection by that, and is asked on
 /// another one later.
-async fn ask(link: &Arc<Link>, name: &str, deadline: Instant) -> Result<Option<PrimaryReport>> {
-    let (asked, question) = (Arc::clone(link), redis::cmd("SENTINEL").arg("MASTER").arg(name).take());
-    let answer = tokio::spawn(async move { asked.request(&question).await });
-    let Ok(Ok(answer)) = timeout_at(deadline, answer).await else { return Err(link.here(silent())) };
+async fn ask(sentinel: &Arc<Sentinel>, name: &str, deadline: Instant) -> Result<Option<PrimaryReport>> {
+    let (asked, question) = (Arc::clone(sentinel), redis::cmd("SENTINEL").arg("MASTER").arg(name).take());
+    let answer = tokio::spawn(async move {
+        let connection = asked.manager.connection(asked.connect()).await?;
+        connection.request(&question).await.map_err(|why| asked.with_address(why.unknown_outcome()))
+    });
+    let Ok(Ok(answer)) = timeout_at(deadline, answer).await else {
+        return Err(sentinel.with_address(silent()));
+    };
     match answer.map_err(unknown_is_unavailable)? {
         Value::ServerError(error)
             if error.details().is_some_and(|text| text.starts_with("No such master")) =>
         {
             Ok(None)
         }
-        Value::ServerError(error) => Err(link.here(refusal(&error, None))),
-        reply => read(&reply).map(Some).map_err(|error| link.here(error)),
+        Value::ServerError(error) => Err(sentinel.with_address(refusal(&error, None))),
+        reply => read(&reply).map(Some).map_err(|error| sentinel.with_address(error)),
     }
 }
 
@@ -188,7 +221,7 @@ mod tests {
     }
 
     #[test]
-    fn report_of_a_sentinel_in_a_fail_over_is_older_than_that_of_one_that_has_heard() {
+    fn report_during_a_fail_over_is_older_than_one_after_it() {
         let epoch = |number, flags| {
             let words = ["ip", "h", "port", "1", "config-epoch", number, "flags", flags];
             read(&Value::Array(words.map(word).into())).unwrap().epoch

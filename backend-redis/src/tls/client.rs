@@ -63,7 +63,7 @@ impl Tls {
         let config = self.config().map_err(|error| error.with_kind(ErrorKind::Unavailable))?;
         let connector = TlsConnector::from(Arc::new(config));
         let agreed = connector.connect(self.server.clone(), stream).await;
-        agreed.map_err(failure::of_agreement)
+        agreed.map_err(failure::agreement_error)
     }
 
     fn config(&self) -> Result<ClientConfig> {

@@ -7,7 +7,7 @@ use std::io;
 use std::sync::Arc;
 
 /// Encryption was not agreed on.
-pub(super) fn of_agreement(error: io::Error) -> Error {
+pub(super) fn agreement_error(error: io::Error) -> Error {
     let explained = cause(&error).and_then(explain);
     let unexplained = || {
         Error::new(ErrorKind::Unavailable, "the connection broke while TLS was being agreed on")

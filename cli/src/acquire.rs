@@ -2,14 +2,13 @@
 
 use crate::args::AcquireArgs;
 use crate::give_back::PARTING;
-use crate::report::{Console, Failure, brief, sentence};
-use crate::run::Stack;
-use crate::run::signals::{Signals, ends, suspend};
-use crate::store::Store;
+use crate::nesting::Stack;
 use leasehold::admin::LockStatus;
 use leasehold::{
     AcquireOptions, DistributedLock, DistributedLockExt, ErrorKind, HolderInfo, LockGuard, LockName,
 };
+use leasehold_console::signals::{Signals, ends, suspend};
+use leasehold_console::{Console, Failure, Store, brief, sentence};
 use rustix::process::Signal;
 use std::pin::pin;
 use std::time::{Duration, Instant};

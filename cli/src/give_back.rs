@@ -1,10 +1,9 @@
 //! Giving a lock back, at the end of `run` and of `hold`.
 
-use crate::report::Console;
-use crate::run::signals::Signals;
-use crate::store::Store;
 use leasehold::semantics::HoldKind;
 use leasehold::{DistributedLock, Error, ErrorKind, LockGuard, Loss, LossCause};
+use leasehold_console::signals::Signals;
+use leasehold_console::{Console, Store};
 use std::time::Duration;
 
 /// The longest time that is spent on a store which may give no answer, when nobody waits for it any more.

@@ -1,13 +1,11 @@
-use super::unprinted;
 use crate::acquire::{Acquired, acquire, options};
-use crate::args::{Common, HoldArgs, lock_name};
-use crate::exit::Code;
+use crate::args::{HoldArgs, lock_name};
 use crate::give_back::{Released, give_back};
-use crate::report::{Console, Failure, brief, print_json};
-use crate::run::Stack;
-use crate::run::signals::{Signals, ends, suspend};
-use crate::store::{Store, sources};
+use crate::nesting::Stack;
 use leasehold::{DistributedLock, Error, ErrorKind, FencingToken, LockGuard, LockName, LossCause};
+use leasehold_console::exit::Code;
+use leasehold_console::signals::{Signals, ends, suspend};
+use leasehold_console::{Console, Failure, Invocation, Store, brief, print_json, unprinted};
 use rustix::fs::{FileType, fstat};
 use rustix::process::Signal;
 use serde::Serialize;
@@ -30,9 +28,9 @@ struct Held {
 const PRINTING: Duration = Duration::from_millis(500);
 
 /// Holds a lock until it is told to stop.
-pub(super) async fn hold(args: &HoldArgs, common: &Common, console: Console) -> Result<Code, Failure> {
-    let name = lock_name(&args.name)?;
-    let store = Store::open_with_ttl(sources(common), args.acquire.ttl.as_deref(), console).await?;
+pub(super) async fn hold(args: &HoldArgs, invocation: &Invocation) -> Result<Code, Failure> {
+    let (name, console) = (lock_name(&args.name)?, invocation.console);
+    let store = invocation.open_with_ttl(args.acquire.ttl.as_deref()).await?;
     Stack::of_this_process().check(&store, &name).await?;
     let mut signals =
         Signals::listen().map_err(|error| Failure::internal("cannot listen to signals", error))?;

@@ -3,13 +3,13 @@
 use super::verdict::{Verdict, still_there};
 use super::watch::{End, Interrupted};
 use crate::args::RunArgs;
-use crate::exit::{self, Code};
 use crate::give_back::Released;
-use crate::report::{Console, Failure, write_with_timeout};
 use crate::terminal;
 use crate::watchdog::plan::OnLost;
 use crate::watchdog::protocol::{CommandEnd, Exit};
 use leasehold::{Loss, LossCause};
+use leasehold_console::exit::{self, Code};
+use leasehold_console::{Console, Failure, write_with_timeout};
 use rustix::process::Signal;
 use serde::Serialize;
 use std::fs::File;

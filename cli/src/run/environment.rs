@@ -1,6 +1,6 @@
 //! What the command finds in its environment.
 
-use super::nesting::Stack;
+use crate::nesting::Stack;
 use leasehold::{FencingToken, LockName};
 use std::time::{Duration, SystemTime};
 

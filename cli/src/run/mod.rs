@@ -4,7 +4,7 @@
 //! |---|---|
 //! | find the command, before anybody is kept out for it | [`program`] |
 //! | start the watchdog, and wait for the lock meanwhile | [`supervisor`], [`acquire`](crate::acquire) |
-//! | start the command, and tell it about the lock | [`start`], [`environment`], [`nesting`] |
+//! | start the command, and tell it about the lock | [`start`], [`environment`], [`nesting`](crate::nesting) |
 //! | renew, forward signals, notice losses | [`watch`] |
 //! | stop the command | [`watchdog`](crate::watchdog) |
 //! | release, and say how it ended | [`ending`], [`verdict`] |
@@ -18,29 +18,25 @@
 
 mod ending;
 mod environment;
-mod nesting;
 mod program;
-pub(crate) mod signals;
 mod start;
 mod supervisor;
 mod verdict;
 mod watch;
 
-pub(crate) use nesting::Stack;
-
 use crate::acquire::{Acquired, acquire, options};
-use crate::args::{Common, RunArgs, lock_name};
-use crate::exit::Code;
+use crate::args::{RunArgs, lock_name};
 use crate::give_back::{Released, give_back};
 use crate::inherited;
-use crate::report::{Console, Failure};
-use crate::store::{Store, sources};
+use crate::nesting::Stack;
 use crate::terminal::{self, Terminal};
 use crate::watchdog::Program;
 use ending::{Ending, StatusFd};
 use leasehold::{AcquireOptions, Error, Health, LockGuard, LockName, Loss, LossCause};
+use leasehold_console::exit::Code;
+use leasehold_console::signals::Signals;
+use leasehold_console::{Console, Failure, Invocation, Store};
 use rustix::process::Pid;
-use signals::Signals;
 use start::Started;
 use std::fs::File;
 use std::os::fd::RawFd;
@@ -49,12 +45,12 @@ use verdict::Verdict;
 use watch::{Interrupted, Watch};
 
 /// Runs a command under a lock.
-pub(crate) async fn run(args: &RunArgs, common: &Common, console: Console) -> Result<Code, Failure> {
+pub(crate) async fn run(args: &RunArgs, invocation: &Invocation) -> Result<Code, Failure> {
     let status = take_fd("status-fd", args.status_fd)?;
     let token = token_fd(args, status.as_ref());
     let status = StatusFd::new(status);
     let prepared = match token {
-        Ok(token) => Run::prepare(args, token, common, console).await,
+        Ok(token) => Run::prepare(args, token, invocation).await,
         Err(failure) => Err(failure),
     };
     let outcome = match prepared {
@@ -62,8 +58,8 @@ pub(crate) async fn run(args: &RunArgs, common: &Common, console: Console) -> Re
         Err(failure) => Err(failure),
     };
     let ending = outcome.unwrap_or_else(|failure| Ending::failed(failure, args));
-    status.write(&ending, console);
-    Ok(ending.finish(console))
+    status.write(&ending, invocation.console);
+    Ok(ending.finish(invocation.console))
 }
 
 struct Run<'a> {
@@ -86,15 +82,14 @@ impl<'a> Run<'a> {
     async fn prepare(
         args: &'a RunArgs,
         token_fd: Option<File>,
-        common: &Common,
-        console: Console,
+        invocation: &Invocation,
     ) -> Result<Self, Failure> {
         let (name, words) = args.name_and_command()?;
         let name = lock_name(&name)?;
         let doing = program::description(&words);
         let program = program::find(words)?;
         let supervisor = Supervisor::prepare(&program).map_err(supervisor::not_prepared)?;
-        let store = Store::open_with_ttl(sources(common), args.acquire.ttl.as_deref(), console).await?;
+        let store = invocation.open_with_ttl(args.acquire.ttl.as_deref()).await?;
         let stack = Stack::of_this_process();
         stack.check(&store, &name).await?;
         let signals =
@@ -102,7 +97,7 @@ impl<'a> Run<'a> {
         terminal::block_stop_on_output();
         Ok(Self {
             args,
-            console,
+            console: invocation.console,
             options: options(&args.acquire, &store, &doing),
             store,
             name,

@@ -1,9 +1,9 @@
 //! Finding the command before the lock is acquired: others should not be kept out for one that cannot run.
 
-use crate::exit::Code;
-use crate::report::Failure;
 use crate::watchdog::Program;
 use leasehold::{Error, ErrorKind, HolderInfo};
+use leasehold_console::Failure;
+use leasehold_console::exit::Code;
 use rustix::fs::{Access, access};
 use rustix::io::Errno;
 use std::ffi::{OsStr, OsString};

@@ -2,15 +2,16 @@
 
 use super::environment::{self, HeldLock};
 use super::watch::end_of;
-use super::{Run, program, signals, verdict};
+use super::{Run, program, verdict};
 use crate::give_back::{PARTING, Released, give_back};
-use crate::report::{Failure, write_with_timeout};
 use crate::watchdog::plan::Terms;
 use crate::watchdog::process_tree;
 use crate::watchdog::protocol::{Report, Start};
 use leasehold::client::{Clock, Moment, SystemClock};
 use leasehold::semantics::HoldKind;
 use leasehold::{DistributedLock, Error, ErrorKind, FencingToken, LockGuard};
+use leasehold_console::signals;
+use leasehold_console::{Failure, write_with_timeout};
 use rustix::process::Signal;
 use std::fs::File;
 use std::io;

@@ -1,9 +1,9 @@
 //! The watchdog, as seen from `leasehold`.
 
-use crate::report::Failure;
 use crate::watchdog::process_tree::{ProcessTree, adopt_orphans, adopts_orphans, children, reap};
 use crate::watchdog::protocol::{Order, Report, Start, to_line};
 use crate::watchdog::{NAME, Program};
+use leasehold_console::Failure;
 use rustix::io::{FdFlags, fcntl_setfd};
 use rustix::net::{SendFlags, send};
 use rustix::process::{Pid, Signal};

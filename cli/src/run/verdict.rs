@@ -2,10 +2,10 @@
 //! far its work was covered.
 
 use super::watch::Interrupted;
-use crate::exit::Code;
-use crate::report::{Failure, brief};
 use crate::watchdog::protocol::{CommandEnd, Exit};
 use leasehold::{Error, ErrorKind, LockName, Loss, LossCause};
+use leasehold_console::exit::Code;
+use leasehold_console::{Failure, brief};
 use std::time::Duration;
 
 /// What is to be known of a command that ran.

@@ -1,14 +1,14 @@
 //! While the command runs: every confirmation of the lease goes on to the watchdog, every signal to the command, and
 //! every loss ends it.
 
-use super::signals::{Signals, suspend};
 use super::supervisor::Supervisor;
-use crate::report::{Console, brief};
 use crate::terminal::{self, Terminal};
 use crate::watchdog::plan::{OnLost, Terms};
 use crate::watchdog::protocol::{CommandEnd, Order, Report};
 use leasehold::client::{Clock, Moment, SystemClock};
 use leasehold::{Lease, Loss};
+use leasehold_console::signals::{Signals, suspend};
+use leasehold_console::{Console, brief};
 use rustix::process::{Pid, Signal};
 use std::time::Duration;
 

@@ -82,6 +82,14 @@ pub fn as_interrupted() -> Code {
     Code::of_signal(signal_hook::consts::SIGINT)
 }
 
+/// Ends as this signal ends a program: after SIGINT as [`as_interrupted`], and otherwise by the code of the signal.
+pub fn ended_by(signal: Signal) -> Code {
+    match signal {
+        Signal::INT => as_interrupted(),
+        signal => Code::of_signal(signal.as_raw()),
+    }
+}
+
 /// The same when the terminal has interrupted the command alone, because it was the one that had the terminal. Without
 /// us it would have interrupted everybody in our group, a script that called us included.
 pub fn as_interrupted_with_group() -> Code {

@@ -10,9 +10,9 @@ use std::time::Duration;
 
 /// A moment in nanoseconds.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
-pub(super) struct Moment(pub(super) u64);
+pub(super) struct MonotonicTime(pub(super) u64);
 
-impl Moment {
+impl MonotonicTime {
     pub(super) fn now() -> Self {
         let time = clock_gettime(ClockId::Monotonic);
         Self(time.tv_sec.unsigned_abs() * 1_000_000_000 + time.tv_nsec.unsigned_abs())
@@ -44,8 +44,8 @@ pub(super) fn nanos(time: Duration) -> u64 {
 /// What is measured begins at `from`, and what ran before it is warm-up.
 #[derive(Clone, Copy, Debug, Serialize, Deserialize)]
 pub(super) struct Window {
-    pub(super) from: Moment,
-    pub(super) until: Moment,
+    pub(super) from: MonotonicTime,
+    pub(super) until: MonotonicTime,
 }
 
 impl Window {
@@ -54,12 +54,12 @@ impl Window {
     }
 
     /// How much of it is left at a moment, as a part of the whole; a tenth at least.
-    pub(super) fn share_after(self, moment: Moment) -> f64 {
+    pub(super) fn share_after(self, moment: MonotonicTime) -> f64 {
         let left = self.until.nanos_since(moment.max(self.from)) as f64;
         (left / self.until.nanos_since(self.from) as f64).max(0.1)
     }
 
-    pub(super) fn covers(self, moment: Moment) -> bool {
+    pub(super) fn covers(self, moment: MonotonicTime) -> bool {
         self.from <= moment && moment <= self.until
     }
 }
@@ -67,7 +67,7 @@ impl Window {
 /// By what a lock is taken.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
-pub(super) enum Way {
+pub(super) enum LockMethod {
     /// By Leasehold, as an application does.
     Leasehold,
     /// By the least that could be right.
@@ -84,7 +84,7 @@ pub(super) enum Job {
     Open { name: String, for_all: bool },
     /// Each task takes a name of its own and gives it back, over and over; `pairs_a_second`, all tasks together, or as
     /// fast as it goes.
-    Pairs { way: Way, tasks: usize, names: String, pairs_a_second: Option<f64>, window: Window },
+    Pairs { way: LockMethod, tasks: usize, names: String, pairs_a_second: Option<f64>, window: Window },
     /// All want one name. They are numbered from `first`.
     HandOver { name: String, contenders: usize, first: usize, window: Window },
     /// One name is given back by hand while somebody waits to be told, over and over.
@@ -103,35 +103,35 @@ impl Job {
 /// What came of it.
 #[derive(Debug, Serialize, Deserialize)]
 #[serde(tag = "done", rename_all = "snake_case")]
-pub(super) enum Done {
+pub(super) enum JobResult {
     /// The store has no room for it.
     Failed {
         why: String,
     },
     Opened,
-    Pairs(Pairs),
+    Pairs(PairsResult),
     HandOver {
         turns: Vec<Turn>,
         cpu: f64,
     },
     /// How long it took until the waiter was told.
     Notices {
-        times: Counts,
+        times: HistogramCounts,
     },
-    Held(Held),
+    Held(HoldResult),
 }
 
 /// Pairs of one window.
 #[derive(Debug, Default, Serialize, Deserialize)]
-pub(super) struct Pairs {
+pub(super) struct PairsResult {
     /// How many have ended within it.
     pub(super) ended: u64,
     /// Of pairs that began within it, whenever they ended. At a fixed rate a pair that is late, or never begins, counts from its
     /// scheduled start.
-    pub(super) latencies: Counts,
+    pub(super) latencies: HistogramCounts,
     /// Its two halves, by Leasehold only.
-    pub(super) acquires: Counts,
-    pub(super) releases: Counts,
+    pub(super) acquires: HistogramCounts,
+    pub(super) releases: HistogramCounts,
     /// Seconds on a processor.
     pub(super) cpu: f64,
 }
@@ -140,15 +140,15 @@ pub(super) struct Pairs {
 #[derive(Clone, Copy, Debug, Serialize, Deserialize)]
 pub(super) struct Turn {
     pub(super) who: usize,
-    pub(super) acquired: Moment,
+    pub(super) acquired: MonotonicTime,
     /// The release begins.
-    pub(super) ends: Moment,
+    pub(super) ends: MonotonicTime,
     pub(super) token: u64,
 }
 
 /// What holding many names has cost.
 #[derive(Clone, Copy, Debug, Default, Serialize, Deserialize)]
-pub(super) struct Held {
+pub(super) struct HoldResult {
     /// Seconds.
     pub(super) acquiring: f64,
     pub(super) releasing: f64,
@@ -162,9 +162,9 @@ pub(super) struct Held {
 
 /// A histogram on its way from one process to another: values in nanoseconds, and how often.
 #[derive(Clone, Debug, Default, Serialize, Deserialize)]
-pub(super) struct Counts(Vec<(u64, u64)>);
+pub(super) struct HistogramCounts(Vec<(u64, u64)>);
 
-impl Counts {
+impl HistogramCounts {
     pub(super) fn of(histogram: &Histogram<u64>) -> Self {
         let values = histogram.iter_recorded();
         Self(values.map(|value| (value.value_iterated_to(), value.count_at_value())).collect())

@@ -1,15 +1,14 @@
 //! One store: its rows, in turns, so that what else the machine does falls on all of them alike. How each is measured
 //! stands in `rows.rs`.
 
-use super::job::{Done, Job, Moment, Window, nanos};
+use super::bench_store::BenchStore;
+use super::job::{Job, JobResult, MonotonicTime, Window, nanos};
 use super::pass_error::{PassError, out_of_turn, unexpected};
-use super::plan::{Plan, Row};
-use super::report::LeftOut;
-use super::tally::Tally;
-use super::target::Target;
-use super::worker_process::Worker;
+use super::plan::{LeftOut, Plan, Row};
+use super::tally::RowTally;
+use super::worker_process::WorkerProcess;
 use crate::progress::Progress;
-use crate::yardstick::{ByHand, Counters, Yardstick};
+use crate::yardstick::{ByHand, ServerCounters, Yardstick};
 use leasehold::LockName;
 use leasehold_console::Failure;
 use std::sync::Arc;
@@ -21,28 +20,28 @@ const HEAD_START: Duration = Duration::from_millis(50);
 /// One store, and who measures it.
 pub(super) struct Measurement<'a> {
     pub(super) plan: &'a Plan,
-    pub(super) target: &'a Target,
+    pub(super) target: &'a BenchStore,
     pub(super) yardstick: Option<Arc<dyn Yardstick>>,
     /// What all names begin with.
     pub(super) seed: &'a str,
     pub(super) progress: &'a Progress,
-    pub(super) workers: Vec<Worker>,
+    pub(super) workers: Vec<WorkerProcess>,
     /// Every name that was used.
     pub(super) names: Vec<LockName>,
 }
 
 /// One store, measured.
 #[derive(Debug)]
-pub(crate) struct Measured {
+pub(crate) struct StoreFigures {
     /// What the server calls itself, if there is one and it tells.
     pub(crate) server: Option<String>,
-    pub(crate) tallies: Vec<Tally>,
+    pub(crate) tallies: Vec<RowTally>,
     pub(crate) left_out: Vec<LeftOut>,
 }
 
 impl Measurement<'_> {
     /// Measures all rows. What was used stays in `names` and `workers` also if it fails, or is dropped half-way.
-    pub(super) async fn run(&mut self) -> Result<Measured, Failure> {
+    pub(super) async fn run(&mut self) -> Result<StoreFigures, Failure> {
         self.start_workers(1).await.map_err(PassError::into_failure)?;
         let server = match &self.yardstick {
             Some(yardstick) => Some(yardstick.server().await?),
@@ -56,7 +55,7 @@ impl Measurement<'_> {
                 .iter()
                 .map(|row| LeftOut { row: row.to_string(), why: "this store is of one process".to_owned() }),
         );
-        let mut tallies: Vec<Tally> = rows.iter().map(|row| Tally::new(*row)).collect();
+        let mut tallies: Vec<RowTally> = rows.iter().map(|row| RowTally::new(*row)).collect();
         let mut broken = Vec::new();
         for pass in 0..self.plan.passes {
             let mut at = 0;
@@ -78,13 +77,13 @@ impl Measurement<'_> {
             }
         }
         tallies.extend(broken);
-        Ok(Measured { server, tallies, left_out })
+        Ok(StoreFigures { server, tallies, left_out })
     }
 
     /// The row before may have left its processes with all connections that the store has: new ones begin with none.
     async fn pass_with_room(
         &mut self,
-        tally: &mut Tally,
+        tally: &mut RowTally,
         pass: usize,
         half: Option<f64>,
     ) -> Result<(), PassError> {
@@ -102,14 +101,14 @@ impl Measurement<'_> {
         }
     }
 
-    pub(super) async fn ask(&mut self, worker: usize, job: Job) -> Result<Done, Failure> {
+    pub(super) async fn ask(&mut self, worker: usize, job: Job) -> Result<JobResult, Failure> {
         match self.workers.get_mut(worker) {
             Some(worker) => worker.ask(&job).await,
             None => Err(out_of_turn()),
         }
     }
 
-    pub(super) async fn counters(&self) -> Result<Option<Counters>, Failure> {
+    pub(super) async fn counters(&self) -> Result<Option<ServerCounters>, Failure> {
         match &self.yardstick {
             Some(yardstick) => Ok(yardstick.counters().await?),
             None => Ok(None),
@@ -120,11 +119,11 @@ impl Measurement<'_> {
     pub(super) async fn start_workers(&mut self, count: usize) -> Result<(), PassError> {
         while self.workers.len() < count {
             let at = self.workers.len();
-            self.workers.push(Worker::start(self.target)?);
+            self.workers.push(WorkerProcess::start(self.target)?);
             let name = self.name(&format!("open/{at}"))?;
             // Without the first there is nothing to measure, and it says itself what is wrong.
             let opened = self.ask(at, Job::Open { name, for_all: at == 0 }).await?;
-            if !matches!(opened, Done::Opened) {
+            if !matches!(opened, JobResult::Opened) {
                 self.workers.remove(at).end().await;
                 return Err(unexpected(opened));
             }
@@ -133,8 +132,8 @@ impl Measurement<'_> {
     }
 
     pub(super) fn window(&self) -> Window {
-        let from = Moment::now().plus(HEAD_START + self.plan.warm_up);
-        Window { from, until: Moment(from.0 + nanos(self.plan.window)) }
+        let from = MonotonicTime::now().plus(HEAD_START + self.plan.warm_up);
+        Window { from, until: MonotonicTime(from.0 + nanos(self.plan.window)) }
     }
 
     pub(super) fn name(&mut self, what: &str) -> Result<String, Failure> {
@@ -172,7 +171,7 @@ impl Measurement<'_> {
 }
 
 /// Half of what so many tasks have reached at full speed.
-fn half_of(tallies: &[Tally], row: Row) -> Option<f64> {
+fn half_of(tallies: &[RowTally], row: Row) -> Option<f64> {
     let Row::HalfLoad { tasks } = row else { return None };
     let full = tallies.iter().find(|tally| tally.row == Row::Pairs { tasks })?;
     Some((full.rates.last()? / 2.0).max(1.0))

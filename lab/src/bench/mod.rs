@@ -8,49 +8,48 @@
 //! | who holds at once, fairness, passes | `stats.rs` |
 //! | the order of the passes | `measure.rs`, with `tally.rs` for what they show |
 //! | what costs a row only, and what the run | `pass_error.rs` |
-//! | the form of the result | `report.rs` |
+//! | the form of the result | `result.rs`, as text `show.rs` |
 //!
 //! Rows at full speed are closed loops: they tell how long a pair takes when the store is as busy as its clients can make
 //! it, and how many there are a second. How long one takes at a given load is told by `half-load`, which begins pairs at
 //! fixed times: a store that stands still is charged with all that had to wait.
 
+mod bench_store;
 mod job;
 mod measure;
 mod pairs;
 mod pass_error;
 mod plan;
-mod report;
+mod result;
 mod rows;
 mod show;
 mod stats;
 mod tally;
-mod target;
 mod usage;
 mod worker;
 mod worker_process;
 
-pub(crate) use measure::Measured;
-pub(crate) use plan::{Plan, Row};
-pub(crate) use report::{HeldReport, LeftOut};
+pub(crate) use bench_store::BenchStore;
+pub(crate) use measure::StoreFigures;
+pub(crate) use plan::{LeftOut, Plan, Row};
 pub(crate) use stats::Passes;
-pub(crate) use tally::Tally;
-pub(crate) use target::Target;
+pub(crate) use tally::{Costs, HeldFigures, RowTally};
 pub(crate) use usage::{cores, load_average};
 pub(crate) use worker::work;
 
 use crate::args::{BenchArgs, Format};
+use crate::early_end::EarlyEnd;
 use crate::progress::Progress;
 use crate::result_file::{can_be_written, write_result};
 use crate::store_arguments::each_store;
 use crate::yardstick::yardstick;
 use leasehold::DistributedLock;
 use leasehold::{Error, ErrorKind};
-use leasehold_console::exit::{Code, as_interrupted};
+use leasehold_console::exit::{self, Code};
 use leasehold_console::signals::Signals;
 use leasehold_console::{Console, Failure, Invocation, StoreOptions, print_json, timestamp, unprinted};
 use measure::Measurement;
-use report::{Machine, Report, SCHEMA, StoreReport};
-use rustix::process::Signal;
+use result::{BenchResult, Machine, RowResult, SCHEMA, StoreResult};
 use std::path::Path;
 use std::time::SystemTime;
 
@@ -67,64 +66,55 @@ pub(crate) async fn bench(args: &BenchArgs, invocation: &Invocation) -> Result<C
     let baseline = args.baseline.as_deref().map(read).transpose()?;
     let mut signals =
         Signals::listen().map_err(|error| Failure::internal("cannot listen to signals", error))?;
-    let mut report = begin(&plan)?;
-    let stopped = measure_all(&plan, stores, &mut report, &mut signals, invocation).await;
-    report.machine.load_after = load_average();
-    report.interrupted = matches!(stopped, Ok(Some(_)));
+    let mut result = begin(&plan)?;
+    let measured = measure_all(&plan, stores, &mut result, &mut signals, invocation).await;
+    result.machine.load_after = load_average();
+    result.interrupted = matches!(measured, Err(EarlyEnd::Interrupted(_)));
     // Also if a later store has failed: what was measured took minutes.
-    if stopped.is_ok() || !report.stores.is_empty() {
-        publish(&report, baseline.as_ref(), args)?;
+    if !matches!(measured, Err(EarlyEnd::Failed(_))) || !result.stores.is_empty() {
+        publish(&result, baseline.as_ref(), args)?;
     }
-    warn_of_noise(&report, console);
-    let broken = report.rows().any(report::RowReport::is_broken);
-    match stopped {
+    warn_of_noise(&result, console);
+    let broken = result.rows().any(RowResult::is_broken);
+    match measured {
         // A broken lock is the worst result, so it outranks a failure and a signal.
-        stopped if broken => {
-            if let Err(failure) = stopped {
+        measured if broken => {
+            if let Err(EarlyEnd::Failed(failure)) = measured {
                 console.fail(&failure);
             }
             let message = "a lock was held by two at once, or lost, or a token did not grow";
             Err(Failure::new(Error::new(ErrorKind::Lost, message).with_help("see the rows above")))
         }
-        Ok(Some(Signal::INT)) => Ok(as_interrupted()),
-        Ok(Some(signal)) => Ok(Code::of_signal(signal.as_raw())),
-        Ok(None) => Ok(Code::SUCCESS),
-        Err(failure) => Err(failure),
+        Ok(()) => Ok(Code::SUCCESS),
+        Err(EarlyEnd::Interrupted(signal)) => Ok(exit::ended_by(signal)),
+        Err(EarlyEnd::Failed(failure)) => Err(failure),
     }
 }
 
-/// Measures one store after the other, into the report. The signal that ended it early, if one did.
+/// Measures one store after the other, into the result.
 async fn measure_all(
     plan: &Plan,
     stores: Vec<StoreOptions>,
-    report: &mut Report,
+    result: &mut BenchResult,
     signals: &mut Signals,
     invocation: &Invocation,
-) -> Result<Option<Signal>, Failure> {
+) -> Result<(), EarlyEnd> {
     for store in stores {
-        let target = Target::configured(&invocation.with_store(store)).await?;
-        match measure(plan, &target, &report.seed, signals, invocation.console).await? {
-            Outcome::Measured(measured) => report.stores.push(StoreReport::of(&target.store, &measured)),
-            Outcome::Interrupted(signal) => return Ok(Some(signal)),
-        }
+        let target = BenchStore::configured(&invocation.with_store(store)).await?;
+        let measured = measure(plan, &target, &result.seed, signals, invocation.console).await?;
+        result.stores.push(StoreResult::of(&target.store, &measured));
     }
-    Ok(None)
-}
-
-/// How a measurement ended.
-pub(crate) enum Outcome {
-    Measured(Measured),
-    Interrupted(Signal),
+    Ok(())
 }
 
 /// Measures one store, and leaves nothing behind in it, however that ends.
 pub(crate) async fn measure(
     plan: &Plan,
-    target: &Target,
+    target: &BenchStore,
     seed: &str,
     signals: &mut Signals,
     console: Console,
-) -> Result<Outcome, Failure> {
+) -> Result<StoreFigures, EarlyEnd> {
     let progress = Progress::new(console, plan.rows.len() * plan.passes);
     let mut measurement = Measurement {
         plan,
@@ -136,8 +126,8 @@ pub(crate) async fn measure(
         names: Vec::new(),
     };
     let outcome = match signals.unless_ended(measurement.run()).await {
-        Ok(measured) => measured.map(Outcome::Measured),
-        Err(signal) => Ok(Outcome::Interrupted(signal)),
+        Ok(measured) => measured.map_err(EarlyEnd::Failed),
+        Err(signal) => Err(EarlyEnd::Interrupted(signal)),
     };
     let Measurement { workers, names, .. } = measurement;
     for worker in workers {
@@ -153,11 +143,11 @@ pub(crate) async fn measure(
     outcome
 }
 
-fn begin(plan: &Plan) -> Result<Report, Failure> {
+fn begin(plan: &Plan) -> Result<BenchResult, Failure> {
     let seed = leasehold::backend::OwnerId::random()?.to_hex();
     let system = rustix::system::uname();
     let text = |part: &std::ffi::CStr| part.to_string_lossy().into_owned();
-    Ok(Report {
+    Ok(BenchResult {
         schema: SCHEMA,
         leasehold: env!("CARGO_PKG_VERSION").to_owned(),
         started_at: timestamp(SystemTime::now()),
@@ -181,40 +171,40 @@ fn begin(plan: &Plan) -> Result<Report, Failure> {
     })
 }
 
-fn read(file: &Path) -> Result<Report, Failure> {
+fn read(file: &Path) -> Result<BenchResult, Failure> {
     let invalid = |problem: &dyn std::fmt::Display| {
         let problem = format!("{}: {problem}", file.display());
         Failure::new(Error::invalid("baseline", problem, "name a file that was written by --json"))
     };
     let text = std::fs::read_to_string(file).map_err(|error| invalid(&error))?;
-    let report: Report = serde_json::from_str(&text).map_err(|error| invalid(&error))?;
-    if report.schema != SCHEMA {
-        return Err(invalid(&format_args!("its schema is {}, and this command's {SCHEMA}", report.schema)));
+    let result: BenchResult = serde_json::from_str(&text).map_err(|error| invalid(&error))?;
+    if result.schema != SCHEMA {
+        return Err(invalid(&format_args!("its schema is {}, and this command's {SCHEMA}", result.schema)));
     }
-    Ok(report)
+    Ok(result)
 }
 
-fn publish(report: &Report, baseline: Option<&Report>, args: &BenchArgs) -> Result<(), Failure> {
+fn publish(result: &BenchResult, baseline: Option<&BenchResult>, args: &BenchArgs) -> Result<(), Failure> {
     // A run that came to nothing leaves an earlier result where it is.
-    if let Some(file) = args.json.as_ref().filter(|_| !report.stores.is_empty()) {
-        let text = serde_json::to_vec_pretty(report);
+    if let Some(file) = args.json.as_ref().filter(|_| !result.stores.is_empty()) {
+        let text = serde_json::to_vec_pretty(result);
         let text = text.map_err(|error| Failure::internal("cannot write the result", error))?;
         write_result(file, &text)?;
     }
     let shown = match args.format {
-        Format::Table => show::show(report, baseline),
-        Format::Json => print_json(report),
+        Format::Table => show::show(result, baseline),
+        Format::Json => print_json(result),
     };
     shown.map_err(unprinted)
 }
 
-fn warn_of_noise(report: &Report, console: Console) {
-    let noisy = report.rows().filter(|row| row.noisy).count();
+fn warn_of_noise(result: &BenchResult, console: Console) {
+    let noisy = result.rows().filter(|row| row.noisy).count();
     if noisy > 0 {
         let help = "measure on a machine that does nothing else, or with a longer --duration";
         console.warn(format_args!("{noisy} rows are too noisy to tell small differences"), Some(help));
     }
-    let (load, cores) = (report.machine.load_before.unwrap_or(0.0), report.machine.cores);
+    let (load, cores) = (result.machine.load_before.unwrap_or(0.0), result.machine.cores);
     if load > cores as f64 / 2.0 {
         console.warn(format_args!("the machine was busy before: load {load:.1} on {cores} cores"), None);
     }

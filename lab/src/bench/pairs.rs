@@ -1,11 +1,10 @@
 //! Acquire and release, each task on a name of its own.
 
-use super::job::{Counts, Moment, Pairs, Way, Window, histogram};
-use super::worker::options;
+use super::job::{HistogramCounts, LockMethod, MonotonicTime, PairsResult, Window, histogram};
 use crate::yardstick::Yardstick;
 use hdrhistogram::Histogram;
 use leasehold::client::LockClient;
-use leasehold::{DistributedLockExt, Error, ErrorKind, LockName, Result};
+use leasehold::{AcquireOptions, DistributedLockExt, Error, ErrorKind, LockName, Result};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
@@ -15,31 +14,38 @@ const WITHOUT_RAW: &str = "leave --raw out";
 pub(super) struct PairTask {
     pub(super) locks: LockClient,
     pub(super) raw: Option<Arc<dyn Yardstick>>,
-    pub(super) way: Way,
+    pub(super) way: LockMethod,
     pub(super) name: LockName,
 }
 
 impl PairTask {
     /// Answers when it was acquired: between acquisition and release nothing is done.
-    async fn pair(&self) -> Result<Moment> {
+    async fn pair(&self) -> Result<MonotonicTime> {
         self.timed().await.map_err(|error| match error.kind() {
             ErrorKind::Unsupported => error.with_help(WITHOUT_RAW),
             _ => error,
         })
     }
 
-    async fn timed(&self) -> Result<Moment> {
+    async fn timed(&self) -> Result<MonotonicTime> {
         match (self.way, &self.raw) {
-            (Way::Raw, Some(raw)) => raw.raw_pair(&self.name).await.map(|()| Moment::now()),
-            (Way::Tokenless, Some(raw)) => raw.tokenless_pair(&self.name).await.map(|()| Moment::now()),
-            (Way::Raw | Way::Tokenless, None) => Err(unmeasured()),
-            (Way::Leasehold, _) => {
+            (LockMethod::Raw, Some(raw)) => raw.raw_pair(&self.name).await.map(|()| MonotonicTime::now()),
+            (LockMethod::Tokenless, Some(raw)) => {
+                raw.tokenless_pair(&self.name).await.map(|()| MonotonicTime::now())
+            }
+            (LockMethod::Raw | LockMethod::Tokenless, None) => Err(unmeasured()),
+            (LockMethod::Leasehold, _) => {
                 let guard = self.locks.acquire_with(&self.name, &options()).await?;
-                let acquired = Moment::now();
+                let acquired = MonotonicTime::now();
                 guard.release().await.map(|()| acquired)
             }
         }
     }
+}
+
+/// Longer than any window: nothing is renewed that is not held on purpose.
+pub(super) fn options() -> AcquireOptions {
+    AcquireOptions::new().with_ttl(Duration::from_secs(30))
 }
 
 /// The error for a raw measure that the store does not have.
@@ -48,26 +54,27 @@ pub(super) fn unmeasured() -> Error {
 }
 
 /// When a task is to begin its next pair: at once, or at fixed times whatever the store does.
-pub(super) struct Schedule {
-    next: Moment,
+pub(super) struct PairSchedule {
+    next: MonotonicTime,
     interval: Option<Duration>,
 }
 
-impl Schedule {
+impl PairSchedule {
     /// The schedule of one of several tasks that together begin `pairs_a_second`; their starts are spread evenly.
     pub(super) fn of(pairs_a_second: Option<f64>, task: usize, tasks: usize) -> Self {
         let interval = pairs_a_second.map(|rate| Duration::from_secs_f64(tasks as f64 / rate));
-        let next = Moment::now().plus(interval.unwrap_or_default().mul_f64(task as f64 / tasks as f64));
+        let next =
+            MonotonicTime::now().plus(interval.unwrap_or_default().mul_f64(task as f64 / tasks as f64));
         Self { next, interval }
     }
 
     /// What would begin later is not waited for: at a slow pace that may be minutes.
-    fn is_due_before(&self, end: Moment) -> bool {
-        Moment::now() < end && (self.interval.is_none() || self.next < end)
+    fn is_due_before(&self, end: MonotonicTime) -> bool {
+        MonotonicTime::now() < end && (self.interval.is_none() || self.next < end)
     }
 
     /// When those were to begin that the task has not come to.
-    fn missed(&self, end: Moment) -> impl Iterator<Item = Moment> {
+    fn missed(&self, end: MonotonicTime) -> impl Iterator<Item = MonotonicTime> {
         let (mut next, interval) = (self.next, self.interval);
         std::iter::from_fn(move || {
             let due = next;
@@ -79,15 +86,15 @@ impl Schedule {
     /// Waits until it is time, and says since when the pair's time runs. If the task was still busy when it was time,
     /// since then: a store that stands still is charged with all that had to wait meanwhile, and not with one pair
     /// (coordinated omission). If it was idle, since now: that a timer is late is no fault of the store.
-    async fn begin(&mut self) -> Moment {
-        let Some(interval) = self.interval else { return Moment::now() };
+    async fn begin(&mut self) -> MonotonicTime {
+        let Some(interval) = self.interval else { return MonotonicTime::now() };
         let due = self.next;
         self.next = due.plus(interval);
-        if Moment::now() >= due {
+        if MonotonicTime::now() >= due {
             return due;
         }
         due.wait().await;
-        Moment::now()
+        MonotonicTime::now()
     }
 }
 
@@ -107,17 +114,17 @@ impl Default for Timings {
 }
 
 impl Timings {
-    pub(super) fn to_pairs(&self, cpu: f64) -> Pairs {
-        Pairs {
+    pub(super) fn to_pairs(&self, cpu: f64) -> PairsResult {
+        PairsResult {
             ended: self.ended,
-            latencies: Counts::of(&self.pairs),
-            acquires: Counts::of(&self.acquires),
-            releases: Counts::of(&self.releases),
+            latencies: HistogramCounts::of(&self.pairs),
+            acquires: HistogramCounts::of(&self.acquires),
+            releases: HistogramCounts::of(&self.releases),
             cpu,
         }
     }
 
-    fn record(&mut self, began: Moment, acquired: Moment, ended: Moment) {
+    fn record(&mut self, began: MonotonicTime, acquired: MonotonicTime, ended: MonotonicTime) {
         // They grow with what they are given: `saturating_record` would cut off instead.
         let _ = self.pairs.record(ended.nanos_since(began));
         let _ = self.acquires.record(acquired.nanos_since(began));
@@ -128,11 +135,16 @@ impl Timings {
 /// One for all tasks: a histogram each would be half a gigabyte for a thousand of them, and the worker has one thread.
 pub(super) type Shared = Arc<Mutex<Timings>>;
 
-pub(super) async fn run(task: PairTask, mut schedule: Schedule, window: Window, all: Shared) -> Result<()> {
+pub(super) async fn run(
+    task: PairTask,
+    mut schedule: PairSchedule,
+    window: Window,
+    all: Shared,
+) -> Result<()> {
     while schedule.is_due_before(window.until) {
         let began = schedule.begin().await;
         let acquired = task.pair().await?;
-        let ended = Moment::now();
+        let ended = MonotonicTime::now();
         let mut all = all.lock().unwrap_or_else(PoisonError::into_inner);
         all.ended += u64::from(window.covers(ended));
         // By its beginning: a pair that outlasts its window is one that a user would have waited for.
@@ -140,7 +152,7 @@ pub(super) async fn run(task: PairTask, mut schedule: Schedule, window: Window, 
             all.record(began, acquired, ended);
         }
     }
-    let (now, mut all) = (Moment::now(), all.lock().unwrap_or_else(PoisonError::into_inner));
+    let (now, mut all) = (MonotonicTime::now(), all.lock().unwrap_or_else(PoisonError::into_inner));
     for due in schedule.missed(window.until).filter(|due| window.covers(*due)) {
         let _ = all.pairs.record(now.nanos_since(due));
     }
@@ -163,10 +175,10 @@ mod tests {
         for (pairs_a_second, at_least) in [(None, 1), (Some(200.0), 4)] {
             let (held, all) = (locks.acquire("x").await.unwrap(), Shared::default());
             let name = LockName::new("x").unwrap();
-            let pair_task = PairTask { locks: locks.clone(), raw: None, way: Way::Leasehold, name };
-            let from = Moment::now();
+            let pair_task = PairTask { locks: locks.clone(), raw: None, way: LockMethod::Leasehold, name };
+            let from = MonotonicTime::now();
             let window = Window { from, until: from.plus(Duration::from_millis(30)) };
-            let schedule = Schedule::of(pairs_a_second, 0, 1);
+            let schedule = PairSchedule::of(pairs_a_second, 0, 1);
             let turns = tokio::spawn(run(pair_task, schedule, window, Arc::clone(&all)));
             tokio::time::sleep(stall).await;
             held.release().await.unwrap();
@@ -184,12 +196,12 @@ mod tests {
         let pair_task = PairTask {
             locks: LockClient::new(Arc::new(MemoryBackend::new())),
             raw: None,
-            way: Way::Leasehold,
+            way: LockMethod::Leasehold,
             name: LockName::new("x").unwrap(),
         };
-        let from = Moment::now();
+        let from = MonotonicTime::now();
         let window = Window { from, until: from.plus(Duration::from_millis(10)) };
-        let turns = run(pair_task, Schedule::of(Some(1.0), 63, 64), window, Shared::default());
+        let turns = run(pair_task, PairSchedule::of(Some(1.0), 63, 64), window, Shared::default());
         timeout(Duration::from_secs(5), turns).await.expect("it ends with the window").unwrap();
     }
 }

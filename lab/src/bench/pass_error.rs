@@ -1,6 +1,6 @@
 //! What may end a pass: one row that the store has no room for, or the run.
 
-use super::job::Done;
+use super::job::JobResult;
 use leasehold::{Error, ErrorKind};
 use leasehold_console::Failure;
 
@@ -28,9 +28,9 @@ impl<E: Into<Failure>> From<E> for PassError {
 }
 
 /// The error for an answer of another kind than the job asks for.
-pub(super) fn unexpected(answer: Done) -> PassError {
+pub(super) fn unexpected(answer: JobResult) -> PassError {
     match answer {
-        Done::Failed { why } => PassError::Row(why),
+        JobResult::Failed { why } => PassError::Row(why),
         _ => PassError::Run(out_of_turn()),
     }
 }

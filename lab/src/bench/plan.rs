@@ -1,6 +1,7 @@
 //! What is measured, for how long.
 
 use crate::args::{BenchArgs, Part};
+use serde::{Deserialize, Serialize};
 use std::fmt;
 use std::time::Duration;
 
@@ -39,6 +40,13 @@ impl fmt::Display for Row {
     }
 }
 
+/// A row that was not measured, by its name, and why.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub(crate) struct LeftOut {
+    pub(crate) row: String,
+    pub(crate) why: String,
+}
+
 /// What this run measures.
 #[derive(Debug)]
 pub(crate) struct Plan {
@@ -59,9 +67,7 @@ impl Plan {
         let why_left_out = "not of this choice of rows; --full alone has all";
         Self { rows, left_out, why_left_out, window, warm_up: window / 4, passes: args.passes, raw: args.raw }
     }
-}
 
-impl Plan {
     /// What stores are compared by. The crowd is spread over two processes where the lock excludes between processes.
     pub(crate) fn comparing(quick: bool, window: Option<Duration>, between_processes: bool) -> Self {
         let processes = if between_processes { 2 } else { 1 };

@@ -1,13 +1,12 @@
 //! How each row is measured: which jobs its workers do, and what the server counts meanwhile.
 
-use super::job::{Counts, Done, Job, Moment, Way, Window};
+use super::job::{HistogramCounts, Job, JobResult, LockMethod, MonotonicTime, Window};
 use super::measure::Measurement;
 use super::pass_error::{PassError, unexpected};
 use super::plan::Row;
-use super::report::HeldReport;
-use super::stats::Round;
-use super::tally::Tally;
-use crate::yardstick::{ByHand, Counters};
+use super::stats::Rotation;
+use super::tally::{HeldFigures, RowTally};
+use crate::yardstick::{ByHand, ServerCounters};
 use leasehold_console::Failure;
 use std::time::Duration;
 
@@ -18,14 +17,15 @@ impl Measurement<'_> {
     /// One pass of a row; `half` is how many pairs a second are half of what it could.
     pub(super) async fn pass(
         &mut self,
-        tally: &mut Tally,
+        tally: &mut RowTally,
         pass: usize,
         half: Option<f64>,
     ) -> Result<(), PassError> {
         match tally.row {
             Row::Pairs { tasks } => {
-                let mut ways = vec![Way::Leasehold];
-                let by_hand = [(ByHand::Pair, Way::Raw), (ByHand::TokenlessPair, Way::Tokenless)];
+                let mut ways = vec![LockMethod::Leasehold];
+                let by_hand =
+                    [(ByHand::Pair, LockMethod::Raw), (ByHand::TokenlessPair, LockMethod::Tokenless)];
                 ways.extend(
                     by_hand.into_iter().filter(|(measure, _)| self.has(*measure)).map(|(_, way)| way),
                 );
@@ -40,7 +40,7 @@ impl Measurement<'_> {
             Row::HalfLoad { .. } if half.is_none() => {
                 Err(PassError::Row("the row that it is the half of was not measured".to_owned()))
             }
-            Row::HalfLoad { tasks } => self.pairs(tally, Way::Leasehold, tasks, half).await,
+            Row::HalfLoad { tasks } => self.pairs(tally, LockMethod::Leasehold, tasks, half).await,
             Row::HandOver { waiters, processes } => {
                 self.hand_over(tally, pass, waiters + 1, processes).await?;
                 if self.has(ByHand::Notice) {
@@ -56,15 +56,15 @@ impl Measurement<'_> {
 
     async fn pairs(
         &mut self,
-        tally: &mut Tally,
-        way: Way,
+        tally: &mut RowTally,
+        way: LockMethod,
         tasks: usize,
         pairs_a_second: Option<f64>,
     ) -> Result<(), PassError> {
         let kind = match way {
-            Way::Leasehold => "pairs",
-            Way::Raw => "raw",
-            Way::Tokenless => "tokenless",
+            LockMethod::Leasehold => "pairs",
+            LockMethod::Raw => "raw",
+            LockMethod::Tokenless => "tokenless",
         };
         let names = self.names(&format!("{kind}/{tasks}"), tasks)?;
         let window = self.window();
@@ -72,7 +72,7 @@ impl Measurement<'_> {
         let (done, counted) = self.ask_counting(0, 1, vec![job], window).await?;
         for done in done {
             match done {
-                Done::Pairs(pairs) => tally.add_pairs(way, &pairs, counted, window),
+                JobResult::Pairs(pairs) => tally.add_pairs(way, &pairs, counted, window),
                 other => return Err(unexpected(other)),
             }
         }
@@ -81,7 +81,7 @@ impl Measurement<'_> {
 
     async fn hand_over(
         &mut self,
-        tally: &mut Tally,
+        tally: &mut RowTally,
         pass: usize,
         contenders: usize,
         processes: usize,
@@ -100,16 +100,16 @@ impl Measurement<'_> {
         let (mut turns, mut cpu, mut failed) = (Vec::new(), 0.0, None);
         for done in done {
             match done {
-                Done::HandOver { turns: some, cpu: its } => {
+                JobResult::HandOver { turns: some, cpu: its } => {
                     turns.extend(some);
                     cpu += its;
                 }
                 other => failed = Some(other),
             }
         }
-        let round = Round::of(turns, contenders, window);
+        let round = Rotation::of(turns, contenders, window);
         match failed {
-            None => tally.add_round(&round, cpu, counted, window),
+            None => tally.add_rotation(&round, cpu, counted, window),
             Some(other) => {
                 // What the others have seen counts, whatever has failed.
                 tally.add_evidence(&round);
@@ -120,16 +120,16 @@ impl Measurement<'_> {
     }
 
     /// As long as one window, with nothing beside it.
-    async fn notices(&mut self) -> Result<Counts, PassError> {
+    async fn notices(&mut self) -> Result<HistogramCounts, PassError> {
         let (name, window) = (self.name("notice")?, self.window());
         match self.ask(0, Job::Notices { name, window }).await? {
-            Done::Notices { times } => Ok(times),
+            JobResult::Notices { times } => Ok(times),
             other => Err(unexpected(other)),
         }
     }
 
     /// In a process of its own, whose memory nothing else has grown.
-    async fn held(&mut self, tally: &mut Tally, count: usize) -> Result<(), PassError> {
+    async fn held(&mut self, tally: &mut RowTally, count: usize) -> Result<(), PassError> {
         let at = self.workers.len();
         self.start_workers(at + 1).await?;
         let names = self.names(&format!("held/{count}"), count)?;
@@ -142,7 +142,9 @@ impl Measurement<'_> {
         let done = self.ask(at, job).await?;
         self.workers.remove(at).end().await;
         match done {
-            Done::Held(held) => tally.held = Some(HeldReport::of(&held, millis(ttl), time.as_secs_f64())),
+            JobResult::Held(held) => {
+                tally.held = Some(HeldFigures::of(&held, millis(ttl), time.as_secs_f64()))
+            }
             other => return Err(unexpected(other)),
         }
         Ok(())
@@ -155,15 +157,15 @@ impl Measurement<'_> {
         count: usize,
         jobs: Vec<Job>,
         window: Window,
-    ) -> Result<(Vec<Done>, Option<Counters>), Failure> {
+    ) -> Result<(Vec<JobResult>, Option<ServerCounters>), Failure> {
         let workers = self.workers.iter_mut().skip(first).take(count);
         for (worker, job) in workers.zip(&jobs) {
             worker.tell(job).await?;
         }
         window.from.wait().await;
-        let asked = Moment::now();
+        let asked = MonotonicTime::now();
         let before = self.counters().await?;
-        let counted_from = asked.plus(Duration::from_nanos(Moment::now().nanos_since(asked) / 2));
+        let counted_from = asked.plus(Duration::from_nanos(MonotonicTime::now().nanos_since(asked) / 2));
         window.until.wait().await;
         let after = self.counters().await?;
         let mut done = Vec::new();
@@ -174,7 +176,7 @@ impl Measurement<'_> {
         let whole = window.share_after(counted_from).recip();
         let of_window =
             |after: u64, before: u64| (after.saturating_sub(before) as f64 * whole).round() as u64;
-        let counted = before.zip(after).map(|(before, after)| Counters {
+        let counted = before.zip(after).map(|(before, after)| ServerCounters {
             commands: of_window(after.commands, before.commands),
             bytes: of_window(after.bytes, before.bytes),
         });

@@ -1,6 +1,6 @@
 //! The result, for people.
 
-use super::report::{NOISE_LIMIT, Report, RowReport, StoreReport};
+use super::result::{BenchResult, RowResult, StoreResult};
 use super::stats::Passes;
 use comfy_table::{CellAlignment, ContentArrangement, Table};
 use leasehold_console::safe;
@@ -9,19 +9,19 @@ use std::io::{self, Write};
 const HEADER: [&str; 10] =
     ["ROW", "PER SECOND", "OF RAW", "p50", "p90", "p99", "max", "COMMANDS", "BYTES", "CLIENT CPU"];
 
-pub(super) fn show(report: &Report, baseline: Option<&Report>) -> io::Result<()> {
+pub(super) fn show(result: &BenchResult, baseline: Option<&BenchResult>) -> io::Result<()> {
     let mut out = anstream::stdout();
-    let machine = &report.machine;
+    let machine = &result.machine;
     writeln!(
         out,
         "leasehold {}, {} cores, {}; medians of {} passes of {} ms, latencies in µs",
-        report.leasehold,
+        result.leasehold,
         machine.cores,
         safe(&machine.system),
-        report.passes,
-        report.window_ms
+        result.passes,
+        result.window_ms
     )?;
-    for store in &report.stores {
+    for store in &result.stores {
         let server = store.server.as_deref().unwrap_or("no server of its own");
         writeln!(out, "\n{} ({})", safe(&store.url), safe(server))?;
         writeln!(out, "{}", table(store))?;
@@ -29,7 +29,7 @@ pub(super) fn show(report: &Report, baseline: Option<&Report>) -> io::Result<()>
             writeln!(out, "  {line}")?;
         }
         if let Some(baseline) = baseline {
-            if let Some(differences) = differences(report, baseline) {
+            if let Some(differences) = differences(result, baseline) {
                 writeln!(out, "  {differences}")?;
             }
             compare(&mut out, store, baseline)?;
@@ -41,7 +41,7 @@ pub(super) fn show(report: &Report, baseline: Option<&Report>) -> io::Result<()>
     Ok(())
 }
 
-fn table(store: &StoreReport) -> String {
+fn table(store: &StoreResult) -> String {
     let mut table = Table::new();
     table.load_style(comfy_table::presets::NOTHING).set_header(HEADER);
     table.set_content_arrangement(ContentArrangement::Disabled);
@@ -55,7 +55,7 @@ fn table(store: &StoreReport) -> String {
     table.trim_fmt()
 }
 
-fn cells(row: &RowReport) -> [String; 10] {
+fn cells(row: &RowResult) -> [String; 10] {
     let dash = || "-".to_owned();
     let rate = |passes: Passes| format!("{:.0} ({:.0}..{:.0})", passes.median, passes.min, passes.max);
     let latency = |of: fn(&super::stats::Latency) -> f64| {
@@ -81,7 +81,7 @@ fn figure(value: f64) -> String {
 }
 
 /// What has no column.
-fn more(row: &RowReport) -> Option<String> {
+fn more(row: &RowResult) -> Option<String> {
     let mut parts = Vec::new();
     if let Some(held) = &row.held {
         let bytes = held.bytes_each.map_or_else(|| "?".to_owned(), |bytes| bytes.to_string());
@@ -113,7 +113,7 @@ fn more(row: &RowReport) -> Option<String> {
         parts.push(format!("passes made again: {}, because {}", row.repeated.len(), safe(why)));
     }
     if row.noisy {
-        let spread = spread(row);
+        let spread = row.spread();
         parts.push(if spread.is_finite() {
             format!("too noisy to tell differences below {:.0} %", spread * 100.0)
         } else {
@@ -123,17 +123,7 @@ fn more(row: &RowReport) -> Option<String> {
     (!parts.is_empty()).then(|| format!("{}: {}", row.row, parts.join("; ")))
 }
 
-/// How far the passes lie apart: those of the row, or of what it is measured against.
-pub(super) fn spread(row: &RowReport) -> f64 {
-    let spread = |passes: Option<Passes>| passes.map_or(0.0, Passes::spread);
-    spread(row.per_second).max(spread(row.raw_per_second))
-}
-
-pub(super) fn is_noisy(row: &RowReport) -> bool {
-    spread(row) > NOISE_LIMIT
-}
-
-fn compare(out: &mut impl Write, store: &StoreReport, baseline: &Report) -> io::Result<()> {
+fn compare(out: &mut impl Write, store: &StoreResult, baseline: &BenchResult) -> io::Result<()> {
     let Some(earlier) = baseline.find(store) else {
         return writeln!(out, "  baseline: has no such store");
     };
@@ -155,18 +145,18 @@ fn compare(out: &mut impl Write, store: &StoreReport, baseline: &Report) -> io::
 }
 
 /// What makes the two runs different, beside what they measured.
-fn differences(report: &Report, baseline: &Report) -> Option<String> {
+fn differences(result: &BenchResult, baseline: &BenchResult) -> Option<String> {
     let mut all = Vec::new();
     let mut differ = |what: &str, now: String, before: String| {
         if now != before {
             all.push(format!("{what} {} and not {}", safe(&before), safe(&now)));
         }
     };
-    differ("windows of", format!("{} ms", report.window_ms), format!("{} ms", baseline.window_ms));
-    differ("passes:", report.passes.to_string(), baseline.passes.to_string());
-    differ("cores:", report.machine.cores.to_string(), baseline.machine.cores.to_string());
-    differ("on", report.machine.system.clone(), baseline.machine.system.clone());
-    differ("leasehold", report.leasehold.clone(), baseline.leasehold.clone());
+    differ("windows of", format!("{} ms", result.window_ms), format!("{} ms", baseline.window_ms));
+    differ("passes:", result.passes.to_string(), baseline.passes.to_string());
+    differ("cores:", result.machine.cores.to_string(), baseline.machine.cores.to_string());
+    differ("on", result.machine.system.clone(), baseline.machine.system.clone());
+    differ("leasehold", result.leasehold.clone(), baseline.leasehold.clone());
     (!all.is_empty()).then(|| format!("the baseline had {}", all.join(", ")))
 }
 
@@ -197,17 +187,5 @@ mod tests {
         assert_eq!(verdict(passes([20.0, 21.0, 22.0]), passes([12.0, 12.5, 13.0])), "faster");
         let alone = "and one pass alone tells nothing of noise";
         assert_eq!(verdict(Passes::of(vec![20.0]), passes([12.0, 12.5, 13.0])), alone);
-    }
-
-    #[test]
-    fn passes_far_apart_are_noisy() {
-        let row = |passes: [f64; 2], raw: [f64; 2]| RowReport {
-            per_second: Some(Passes::of(passes.to_vec())),
-            raw_per_second: Some(Passes::of(raw.to_vec())),
-            ..RowReport::default()
-        };
-        assert!(!is_noisy(&row([100.0, 110.0], [100.0, 110.0])));
-        assert!(is_noisy(&row([100.0, 150.0], [100.0, 110.0])));
-        assert!(is_noisy(&row([100.0, 110.0], [50.0, 110.0])));
     }
 }

@@ -6,6 +6,7 @@ use serde::{Deserialize, Serialize};
 
 /// One figure in several passes.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
 pub(crate) struct Passes {
     pub(crate) median: f64,
     pub(crate) min: f64,
@@ -67,7 +68,7 @@ impl Latency {
 
 /// How a lock went round in one window.
 #[derive(Debug)]
-pub(super) struct Round {
+pub(super) struct Rotation {
     /// How often somebody had it within the window.
     pub(super) turns: u64,
     /// From the beginning of a release until the next one's acquisition has returned. If nobody had it in the end for longer
@@ -81,7 +82,7 @@ pub(super) struct Round {
     pub(super) fairness: f64,
 }
 
-impl Round {
+impl Rotation {
     pub(super) fn of(mut turns: Vec<Turn>, contenders: usize, window: Window) -> Self {
         turns.sort_by_key(|turn| turn.acquired);
         let counted = |turn: &&Turn| window.covers(turn.acquired);
@@ -124,16 +125,16 @@ fn fairness<'a>(turns: impl IntoIterator<Item = &'a Turn>, contenders: usize) ->
 
 #[cfg(test)]
 mod tests {
-    use super::super::job::Moment;
+    use super::super::job::MonotonicTime;
     use super::*;
 
     fn turn(who: usize, acquired: u64, ends: u64, token: u64) -> Turn {
-        Turn { who, acquired: Moment(acquired), ends: Moment(ends), token }
+        Turn { who, acquired: MonotonicTime(acquired), ends: MonotonicTime(ends), token }
     }
 
     /// Of two who want it from 10 to 30.
-    fn round(turns: Vec<Turn>) -> Round {
-        Round::of(turns, 2, Window { from: Moment(10), until: Moment(30) })
+    fn round(turns: Vec<Turn>) -> Rotation {
+        Rotation::of(turns, 2, Window { from: MonotonicTime(10), until: MonotonicTime(30) })
     }
 
     #[test]

@@ -1,15 +1,15 @@
 //! What the passes of one row have shown.
 
-use super::job::{Pairs, Way, Window, histogram};
+use super::job::{HoldResult, LockMethod, PairsResult, Window, histogram};
 use super::plan::Row;
-use super::report::HeldReport;
-use super::stats::{Passes, Round};
-use crate::yardstick::Counters;
+use super::stats::{Passes, Rotation};
+use crate::yardstick::ServerCounters;
 use hdrhistogram::Histogram;
+use serde::{Deserialize, Serialize};
 
 /// One row, pass after pass. Latencies are in nanoseconds, of all passes together.
 #[derive(Clone, Debug)]
-pub(crate) struct Tally {
+pub(crate) struct RowTally {
     pub(crate) row: Row,
     /// Pairs or turns a second, of each pass.
     pub(crate) rates: Vec<f64>,
@@ -25,26 +25,56 @@ pub(crate) struct Tally {
     /// Pairs or turns, of all passes.
     turns: u64,
     cpu: f64,
-    counted: Option<Counters>,
+    counted: Option<ServerCounters>,
     pub(crate) fairness: Vec<f64>,
     pub(crate) overlaps: u64,
     pub(crate) stale_tokens: u64,
     /// Why passes were made again.
     pub(crate) repeated: Vec<String>,
-    pub(crate) held: Option<HeldReport>,
+    pub(crate) held: Option<HeldFigures>,
 }
 
 /// What one pair or turn costs. What is not known is `None`.
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
 pub(crate) struct Costs {
     /// What the server counts, over all its clients.
     pub(crate) server_commands: Option<f64>,
     pub(crate) server_bytes: Option<f64>,
-    /// Time on a processor of the client.
+    /// Microseconds on a processor of the client.
     pub(crate) client_cpu_us: Option<f64>,
 }
 
-impl Tally {
+/// What holding many names has cost.
+#[derive(Clone, Debug, Serialize, Deserialize)]
+pub(crate) struct HeldFigures {
+    pub(crate) ttl_ms: u64,
+    pub(crate) acquired_in_s: f64,
+    pub(crate) released_in_s: f64,
+    pub(crate) lost: usize,
+    pub(crate) bytes_each: Option<u64>,
+    /// The share of one core, at this ttl.
+    pub(crate) client_cpu: f64,
+    /// The same for a ttl of 30 s, where renewals are so much rarer.
+    pub(crate) client_cpu_at_30s: f64,
+}
+
+impl HeldFigures {
+    pub(super) fn of(held: &HoldResult, ttl_ms: u64, seconds: f64) -> Self {
+        let client_cpu = held.cpu / seconds;
+        Self {
+            ttl_ms,
+            acquired_in_s: held.acquiring,
+            released_in_s: held.releasing,
+            lost: held.lost,
+            bytes_each: held.bytes_each,
+            client_cpu,
+            client_cpu_at_30s: client_cpu * ttl_ms as f64 / 30_000.0,
+        }
+    }
+}
+
+impl RowTally {
     pub(super) fn new(row: Row) -> Self {
         Self {
             row,
@@ -66,12 +96,18 @@ impl Tally {
         }
     }
 
-    pub(super) fn add_pairs(&mut self, way: Way, pairs: &Pairs, counted: Option<Counters>, window: Window) {
+    pub(super) fn add_pairs(
+        &mut self,
+        way: LockMethod,
+        pairs: &PairsResult,
+        counted: Option<ServerCounters>,
+        window: Window,
+    ) {
         let rate = pairs.ended as f64 / window.seconds();
         match way {
-            Way::Leasehold => self.rates.push(rate),
-            Way::Raw => return self.raw_rates.push(rate),
-            Way::Tokenless => return self.tokenless_rates.push(rate),
+            LockMethod::Leasehold => self.rates.push(rate),
+            LockMethod::Raw => return self.raw_rates.push(rate),
+            LockMethod::Tokenless => return self.tokenless_rates.push(rate),
         }
         self.turns += pairs.ended;
         self.cpu += pairs.cpu;
@@ -81,7 +117,13 @@ impl Tally {
         pairs.releases.add_to(&mut self.releases);
     }
 
-    pub(super) fn add_round(&mut self, round: &Round, cpu: f64, counted: Option<Counters>, window: Window) {
+    pub(super) fn add_rotation(
+        &mut self,
+        round: &Rotation,
+        cpu: f64,
+        counted: Option<ServerCounters>,
+        window: Window,
+    ) {
         self.turns += round.turns;
         self.rates.push(round.turns as f64 / window.seconds());
         self.cpu += cpu;
@@ -92,7 +134,7 @@ impl Tally {
     }
 
     /// What a lock must never do.
-    pub(super) fn add_evidence(&mut self, round: &Round) {
+    pub(super) fn add_evidence(&mut self, round: &Rotation) {
         self.overlaps += round.overlaps;
         self.stale_tokens += round.stale_tokens;
     }
@@ -126,7 +168,7 @@ impl Tally {
         Passes::some(&self.rates)
     }
 
-    fn count(&mut self, counted: Option<Counters>) {
+    fn count(&mut self, counted: Option<ServerCounters>) {
         let Some(counted) = counted else { return };
         let all = self.counted.get_or_insert_default();
         all.commands += counted.commands;

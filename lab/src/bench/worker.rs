@@ -1,15 +1,16 @@
 //! A process that takes locks, as an application would: what is measured runs here, on one thread, so that its time on a
 //! processor and its memory are those of the locks alone.
 
-use super::job::{Counts, Done, Held, Job, Moment, Turn, Way, Window, histogram, nanos};
-use super::pairs::{self, PairTask, Schedule, Shared, unmeasured};
+use super::job::{
+    HistogramCounts, HoldResult, Job, JobResult, LockMethod, MonotonicTime, Turn, Window, histogram, nanos,
+};
+use super::pairs::{self, PairSchedule, PairTask, Shared, options, unmeasured};
 use super::usage::{cpu_seconds, resident_bytes};
 use crate::yardstick::Yardstick;
 use crate::yardstick::yardstick;
 use leasehold::client::LockClient;
 use leasehold::{
-    AcquireOptions, DistributedLock, DistributedLockExt, Error, ErrorKind, Health, LockGuard, LockName,
-    Result, Wait,
+    DistributedLock, DistributedLockExt, Error, ErrorKind, Health, LockGuard, LockName, Result, Wait,
 };
 use leasehold_console::exit::Code;
 use leasehold_console::{Failure, Invocation, in_one_line};
@@ -42,7 +43,7 @@ pub(crate) async fn work(invocation: &Invocation) -> std::result::Result<Code, F
     );
     let store = invocation.open().await?;
     let (alive, mut all_gone) = mpsc::channel(1);
-    let subject = Subject { locks: store.locks.clone(), raw: yardstick(&store.config)?, alive };
+    let subject = JobRunner { locks: store.locks.clone(), raw: yardstick(&store.config)?, alive };
     let mut lines = BufReader::new(stdin()).lines();
     loop {
         let next = lines.next_line().await;
@@ -57,7 +58,7 @@ pub(crate) async fn work(invocation: &Invocation) -> std::result::Result<Code, F
         };
         let done = match done {
             // A store that is there, and has no room for so many: another row may want less of it.
-            Err(error) if is_lack_of_room(&error) && of_row => Done::Failed { why: in_one_line(&error) },
+            Err(error) if is_lack_of_room(&error) && of_row => JobResult::Failed { why: in_one_line(&error) },
             done => done?,
         };
         let mut line = serde_json::to_vec(&done).map_err(|error| Failure::internal("cannot write", error))?;
@@ -88,20 +89,20 @@ fn end_by_any_panic() {
     }));
 }
 
-struct Subject {
+struct JobRunner {
     locks: LockClient,
     raw: Option<Arc<dyn Yardstick>>,
     /// Every task has one: the other end learns when all are gone.
     alive: mpsc::Sender<()>,
 }
 
-impl Subject {
-    async fn execute(&self, job: Job) -> Result<Done> {
+impl JobRunner {
+    async fn execute(&self, job: Job) -> Result<JobResult> {
         match job {
             Job::Open { name, .. } => {
                 let options = options().with_wait(ALONE);
                 self.locks.acquire_with(&LockName::new(name)?, &options).await?.release().await?;
-                Ok(Done::Opened)
+                Ok(JobResult::Opened)
             }
             Job::Pairs { way, tasks, names, pairs_a_second, window } => {
                 self.pairs(way, tasks, &names, pairs_a_second, window).await
@@ -119,17 +120,17 @@ impl Subject {
 
     async fn pairs(
         &self,
-        way: Way,
+        way: LockMethod,
         tasks: usize,
         names: &str,
         pairs_a_second: Option<f64>,
         window: Window,
-    ) -> Result<Done> {
+    ) -> Result<JobResult> {
         let (mut running, all) = (JoinSet::new(), Shared::default());
         for task in 0..tasks {
             let name = LockName::new(format!("{names}/{task}"))?;
             let pair_task = PairTask { locks: self.locks.clone(), raw: self.raw.clone(), way, name };
-            let schedule = Schedule::of(pairs_a_second, task, tasks);
+            let schedule = PairSchedule::of(pairs_a_second, task, tasks);
             self.spawn(&mut running, pairs::run(pair_task, schedule, window, Arc::clone(&all)));
         }
         let cpu = cpu_within(window).await?;
@@ -137,7 +138,7 @@ impl Subject {
             task.unwrap_or_else(|error| Err(ended_early(error)))?;
         }
         let all = all.lock().unwrap_or_else(PoisonError::into_inner);
-        Ok(Done::Pairs(all.to_pairs(cpu)))
+        Ok(JobResult::Pairs(all.to_pairs(cpu)))
     }
 
     /// Each contender queues for the lock again right after its release.
@@ -147,7 +148,7 @@ impl Subject {
         contenders: usize,
         first: usize,
         window: Window,
-    ) -> Result<Done> {
+    ) -> Result<JobResult> {
         let mut running = JoinSet::new();
         for who in first..first + contenders {
             let (locks, name) = (self.locks.clone(), name.clone());
@@ -158,14 +159,14 @@ impl Subject {
         while let Some(task) = running.join_next().await {
             turns.extend(task.unwrap_or_else(|error| Err(ended_early(error)))?);
         }
-        Ok(Done::HandOver { turns, cpu })
+        Ok(JobResult::HandOver { turns, cpu })
     }
 
-    async fn notices(&self, name: &LockName, window: Window) -> Result<Done> {
+    async fn notices(&self, name: &LockName, window: Window) -> Result<JobResult> {
         let raw = self.raw.as_ref().ok_or_else(unmeasured)?;
         let mut seen = histogram();
-        while Moment::now() < window.until {
-            let began = Moment::now();
+        while MonotonicTime::now() < window.until {
+            let began = MonotonicTime::now();
             let heard = tokio::time::timeout(NOTICE, raw.raw_notice(name)).await;
             let heard = heard.map_err(|_| Error::new(ErrorKind::Unavailable, "a notice was lost"))??;
             if window.covers(began) {
@@ -173,12 +174,12 @@ impl Subject {
                 let _ = seen.record(nanos(heard));
             }
         }
-        Ok(Done::Notices { times: Counts::of(&seen) })
+        Ok(JobResult::Notices { times: HistogramCounts::of(&seen) })
     }
 
-    async fn hold(&self, names: &str, count: usize, ttl: Duration, time: Duration) -> Result<Done> {
+    async fn hold(&self, names: &str, count: usize, ttl: Duration, time: Duration) -> Result<JobResult> {
         let before = resident_bytes();
-        let begin = Moment::now();
+        let begin = MonotonicTime::now();
         let guards = self.acquire_all(names, count, ttl).await?;
         let acquiring = seconds_since(begin);
         let after = resident_bytes();
@@ -186,11 +187,11 @@ impl Subject {
         tokio::time::sleep(time).await;
         let cpu = cpu_seconds() - cpu;
         let lost = guards.iter().filter(|guard| guard.health() != Health::Held).count();
-        let begin = Moment::now();
+        let begin = MonotonicTime::now();
         let late = release_all(guards).await;
         let each =
             before.zip(after).map(|(before, after)| after.saturating_sub(before) / count.max(1) as u64);
-        Ok(Done::Held(Held {
+        Ok(JobResult::Held(HoldResult {
             acquiring,
             releasing: seconds_since(begin),
             lost: lost.max(late),
@@ -236,7 +237,7 @@ impl Subject {
 async fn contend(locks: LockClient, name: LockName, who: usize, window: Window) -> Result<Vec<Turn>> {
     let mut turns = Vec::new();
     loop {
-        let left = window.until.nanos_since(Moment::now());
+        let left = window.until.nanos_since(MonotonicTime::now());
         if left == 0 {
             return Ok(turns);
         }
@@ -247,16 +248,16 @@ async fn contend(locks: LockClient, name: LockName, who: usize, window: Window) 
             Ok(guard) => guard,
             Err(error) if error.is_contended() => return Ok(turns),
             // The time was over while the store was being asked; what it may have granted is taken back.
-            Err(_) if Moment::now() >= window.until => return Ok(turns),
+            Err(_) if MonotonicTime::now() >= window.until => return Ok(turns),
             Err(error) => return Err(error),
         };
-        let (acquired, token) = (Moment::now(), guard.token()?.get());
+        let (acquired, token) = (MonotonicTime::now(), guard.token()?.get());
         // What is measured is the way from hand to hand, so a hold takes no time, and two at once would hardly be seen. In
         // the warm-up some of them do: whoever else the store grants the lock to has it meanwhile.
         if acquired < window.from && who.is_multiple_of(ONE_IN) {
             tokio::time::sleep(A_WHILE).await;
         }
-        let ends = Moment::now();
+        let ends = MonotonicTime::now();
         guard.release().await?;
         turns.push(Turn { who, acquired, ends, token });
     }
@@ -287,17 +288,12 @@ async fn cpu_within(window: Window) -> Result<f64> {
     read.await.map_err(ended_early)
 }
 
-/// Longer than any window: nothing is renewed that is not held on purpose.
-pub(super) fn options() -> AcquireOptions {
-    AcquireOptions::new().with_ttl(Duration::from_secs(30))
-}
-
 fn is_lack_of_room(error: &Error) -> bool {
     matches!(error.kind(), ErrorKind::Unavailable | ErrorKind::Indeterminate | ErrorKind::TimedOut)
 }
 
-fn seconds_since(begin: Moment) -> f64 {
-    Duration::from_nanos(Moment::now().nanos_since(begin)).as_secs_f64()
+fn seconds_since(begin: MonotonicTime) -> f64 {
+    Duration::from_nanos(MonotonicTime::now().nanos_since(begin)).as_secs_f64()
 }
 
 fn ended_early(error: tokio::task::JoinError) -> Error {
@@ -306,19 +302,19 @@ fn ended_early(error: tokio::task::JoinError) -> Error {
 
 #[cfg(test)]
 mod tests {
-    use super::super::stats::Round;
+    use super::super::stats::Rotation;
     use super::*;
     use leasehold::backend::MemoryBackend;
 
     /// Two tasks that want one name, each by a client of its own.
-    async fn round(clients: [LockClient; 2]) -> Round {
-        let from = Moment::now().plus(Duration::from_millis(50));
+    async fn round(clients: [LockClient; 2]) -> Rotation {
+        let from = MonotonicTime::now().plus(Duration::from_millis(50));
         let window = Window { from, until: from.plus(Duration::from_millis(50)) };
         let name = LockName::new("x").unwrap();
         let tasks = clients.into_iter().enumerate();
         let tasks: JoinSet<_> = tasks.map(|(who, locks)| contend(locks, name.clone(), who, window)).collect();
         let turns = tasks.join_all().await.into_iter().flat_map(Result::unwrap).collect();
-        Round::of(turns, 2, window)
+        Rotation::of(turns, 2, window)
     }
 
     #[tokio::test]

@@ -1,7 +1,7 @@
 //! The worker processes of one store.
 
-use super::job::{Done, Job};
-use super::target::Target;
+use super::bench_store::BenchStore;
+use super::job::{Job, JobResult};
 use leasehold_console::Failure;
 use leasehold_console::exit::Code;
 use std::io;
@@ -18,16 +18,16 @@ const PARTING: Duration = Duration::from_secs(15);
 
 /// One worker. Dropped, it sees the end of its input, and ends by itself.
 #[derive(Debug)]
-pub(super) struct Worker {
+pub(super) struct WorkerProcess {
     child: Child,
     /// Closed when it is to end.
     input: Option<ChildStdin>,
     output: Lines<BufReader<ChildStdout>>,
 }
 
-impl Worker {
+impl WorkerProcess {
     /// Starts one for this store.
-    pub(super) fn start(target: &Target) -> Result<Self, Failure> {
+    pub(super) fn start(target: &BenchStore) -> Result<Self, Failure> {
         let failed = |error: io::Error| Failure::internal("cannot start a worker", error);
         let mut command = Command::new(std::env::current_exe().map_err(failed)?);
         target.tell(&mut command);
@@ -39,7 +39,7 @@ impl Worker {
         Ok(Self { child, input: Some(input), output: BufReader::new(output).lines() })
     }
 
-    pub(super) async fn ask(&mut self, job: &Job) -> Result<Done, Failure> {
+    pub(super) async fn ask(&mut self, job: &Job) -> Result<JobResult, Failure> {
         self.tell(job).await?;
         self.answer().await
     }
@@ -54,7 +54,7 @@ impl Worker {
         if written { Ok(()) } else { Err(self.has_failed().await) }
     }
 
-    pub(super) async fn answer(&mut self) -> Result<Done, Failure> {
+    pub(super) async fn answer(&mut self) -> Result<JobResult, Failure> {
         match self.output.next_line().await {
             Ok(Some(line)) => {
                 serde_json::from_str(&line).map_err(|error| Failure::internal("cannot read", error))

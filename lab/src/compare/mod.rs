@@ -18,15 +18,12 @@ mod render;
 mod rules;
 mod view;
 
-pub(crate) use view::outcome;
-
 use crate::args::{CompareArgs, ReportArgs};
 use leasehold::{Error, ErrorKind};
-use leasehold_console::exit::{Code, as_interrupted};
+use leasehold_console::exit::{self, Code};
 use leasehold_console::signals::Signals;
 use leasehold_console::{Failure, Invocation};
-use model::{Changes, Report};
-use rustix::process::Signal;
+use model::Report;
 
 /// Gathers, publishes, and says by its code whether all is as declared.
 pub(crate) async fn compare(args: &CompareArgs, invocation: &Invocation) -> Result<Code, Failure> {
@@ -35,12 +32,11 @@ pub(crate) async fn compare(args: &CompareArgs, invocation: &Invocation) -> Resu
     let mut signals =
         Signals::listen().map_err(|error| Failure::internal("cannot listen to signals", error))?;
     let (mut report, ended) = gather::gather(args, invocation, &mut signals).await?;
-    report.changes = baseline.map(|baseline| Changes::between(&baseline, &report));
+    report.changes = baseline.map(|baseline| report.changes_since(&baseline));
     publish::publish(&report, args.out.as_deref(), args.format)?;
     match ended {
-        Some(Signal::INT) => Ok(as_interrupted()),
-        Some(signal) => Ok(Code::of_signal(signal.as_raw())),
-        None => verdict(&report),
+        Some(signal) => Ok(exit::ended_by(signal)),
+        None => conclude(&report),
     }
 }
 
@@ -49,14 +45,14 @@ pub(crate) fn report(args: &ReportArgs) -> Result<Code, Failure> {
     let mut report = publish::read(&args.file)?;
     let baseline = args.baseline.as_deref().map(publish::read).transpose()?;
     if let Some(baseline) = baseline {
-        report.changes = Some(Changes::between(&baseline, &report));
+        report.changes = Some(report.changes_since(&baseline));
     }
     publish::make_room(args.out.as_deref())?;
     publish::publish(&report, args.out.as_deref(), args.format)?;
     Ok(Code::SUCCESS)
 }
 
-fn verdict(report: &Report) -> Result<Code, Failure> {
+fn conclude(report: &Report) -> Result<Code, Failure> {
     if !report.stores.iter().any(model::StoreReport::has_figures) {
         let reasons = report.stores.iter().filter_map(|store| Some((store, store.not_run.as_ref()?)));
         let reasons = reasons.map(|(store, why)| ("cause", format!("{}: {why}", store.name)));

@@ -1,7 +1,7 @@
 //! Every fault under every private store: one line for each, what is promised beside what was seen.
 
 use super::heartbeat::Heartbeat;
-use super::interrupt::{Event, Interrupts};
+use super::interrupt::{Interrupts, WaitResult};
 use super::reporter::Reporter;
 use crate::args::ConformanceArgs;
 use crate::cells::{AT_ONCE, PARTING, Pair, Playing};
@@ -44,15 +44,15 @@ pub(super) async fn play(
             }
         };
         match interrupts.next(signals, heartbeat.beside(next)).await {
-            Event::Done(Some(cell)) => {
+            WaitResult::Done(Some(cell)) => {
                 reporter.cell(&cell);
                 played.push(cell);
             }
-            Event::Stop => {
+            WaitResult::Stop => {
                 parting = Some(Instant::now() + PARTING);
                 playing.stop();
             }
-            Event::Done(None) | Event::Abort => break,
+            WaitResult::Done(None) | WaitResult::Abort => break,
         }
     }
     played

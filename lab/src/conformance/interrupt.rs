@@ -13,7 +13,7 @@ pub(super) struct Interrupts {
 
 /// What came first: the work's result, or a signal.
 #[derive(Debug, PartialEq, Eq)]
-pub(super) enum Event<T> {
+pub(super) enum WaitResult<T> {
     /// The work is done.
     Done(T),
     /// The first signal came: the run is to end.
@@ -31,15 +31,19 @@ impl Interrupts {
     /// # Cancel safety
     ///
     /// As that of `work`, which is dropped when a signal comes.
-    pub(super) async fn next<T>(&mut self, signals: &mut Signals, work: impl Future<Output = T>) -> Event<T> {
+    pub(super) async fn next<T>(
+        &mut self,
+        signals: &mut Signals,
+        work: impl Future<Output = T>,
+    ) -> WaitResult<T> {
         if self.aborted {
-            return Event::Abort;
+            return WaitResult::Abort;
         }
         match signals.unless_ended(work).await {
-            Ok(done) => Event::Done(done),
+            Ok(done) => WaitResult::Done(done),
             Err(signal) => {
                 self.record(signal, Instant::now());
-                if self.aborted { Event::Abort } else { Event::Stop }
+                if self.aborted { WaitResult::Abort } else { WaitResult::Stop }
             }
         }
     }
@@ -53,9 +57,9 @@ impl Interrupts {
         let mut work = std::pin::pin!(work);
         loop {
             match self.next(signals, work.as_mut()).await {
-                Event::Done(done) => return Some(done),
-                Event::Stop => {}
-                Event::Abort => return None,
+                WaitResult::Done(done) => return Some(done),
+                WaitResult::Stop => {}
+                WaitResult::Abort => return None,
             }
         }
     }
@@ -111,12 +115,16 @@ mod tests {
         // However long this machine takes between the two.
         interrupts.first = Some((Signal::USR1, Instant::now() + Duration::from_secs(3600)));
         ask();
-        assert_eq!(interrupts.next(&mut signals, pending::<()>()).await, Event::Stop, "in the same breath");
-        assert_eq!(interrupts.next(&mut signals, ready(7)).await, Event::Done(7));
+        assert_eq!(
+            interrupts.next(&mut signals, pending::<()>()).await,
+            WaitResult::Stop,
+            "in the same breath"
+        );
+        assert_eq!(interrupts.next(&mut signals, ready(7)).await, WaitResult::Done(7));
 
         interrupts.first = Some((Signal::USR1, Instant::now() - APART));
         ask();
         assert_eq!(interrupts.unless_aborted(&mut signals, pending::<()>()).await, None);
-        assert_eq!(interrupts.next(&mut signals, ready(7)).await, Event::Abort);
+        assert_eq!(interrupts.next(&mut signals, ready(7)).await, WaitResult::Abort);
     }
 }

@@ -1,6 +1,6 @@
 //! `JUnit`'s XML, as CI servers read it: a suite for each subject, a case for each case.
 
-use super::RunOutcome;
+use super::suite_result::SuiteResult;
 use crate::result_file::write_result;
 use leasehold_conformance::{CaseOutcome, CaseResult, Tally};
 use leasehold_console::Failure;
@@ -8,7 +8,7 @@ use std::fmt::{self, Display, Write};
 use std::path::Path;
 
 /// Writes the results, and that they are not all if the run was interrupted.
-pub(super) fn write(file: &Path, ended: &RunOutcome) -> Result<(), Failure> {
+pub(super) fn write(file: &Path, ended: &SuiteResult) -> Result<(), Failure> {
     write_result(file, document(&ended.results, ended.signal.is_some()).as_bytes())
 }
 
@@ -22,7 +22,7 @@ fn document(results: &[CaseResult], interrupted: bool) -> String {
     for subject in subjects {
         let of_this: Vec<CaseResult> =
             results.iter().filter(|result| result.subject == subject).cloned().collect();
-        let _ = writeln!(out, "  <testsuite name=\"{}\" {}>", Text(subject), Totals(&of_this));
+        let _ = writeln!(out, "  <testsuite name=\"{}\" {}>", XmlText(subject), Totals(&of_this));
         if interrupted {
             let _ =
                 writeln!(out, "    <properties><property name=\"interrupted\" value=\"true\"/></properties>");
@@ -34,20 +34,20 @@ fn document(results: &[CaseResult], interrupted: bool) -> String {
 }
 
 fn case(out: &mut String, result: &CaseResult) {
-    let (subject, name) = (Text(&result.subject), format!("{}_{}", result.case, result.property));
+    let (subject, name) = (XmlText(&result.subject), format!("{}_{}", result.case, result.property));
     let _ = write!(
         out,
         "    <testcase classname=\"{subject}\" name=\"{}\" time=\"{}\"",
-        Text(&name),
+        XmlText(&name),
         seconds(result)
     );
     let _ = match &result.outcome {
         CaseOutcome::Passed => writeln!(out, "/>"),
         CaseOutcome::Failed { words } => {
-            writeln!(out, "><failure message=\"{0}\">{0}</failure></testcase>", Text(words))
+            writeln!(out, "><failure message=\"{0}\">{0}</failure></testcase>", XmlText(words))
         }
         CaseOutcome::Skipped { reason } => {
-            writeln!(out, "><skipped message=\"{}\"/></testcase>", Text(reason))
+            writeln!(out, "><skipped message=\"{}\"/></testcase>", XmlText(reason))
         }
     };
 }
@@ -66,11 +66,11 @@ impl Display for Totals<'_> {
     }
 }
 
-/// Text between quotes or tags. What XML cannot say at all, such as an escape of the terminal, is shown as it is written
+/// XmlText between quotes or tags. What XML cannot say at all, such as an escape of the terminal, is shown as it is written
 /// in Rust.
-struct Text<'a>(&'a str);
+struct XmlText<'a>(&'a str);
 
-impl Display for Text<'_> {
+impl Display for XmlText<'_> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         for c in self.0.chars() {
             match c {
@@ -96,7 +96,7 @@ mod tests {
     #[test]
     fn any_text_can_stand_in_it() {
         assert_eq!(
-            Text("a<b> & \"c\"\n\u{1b}[2J\u{0}é\u{ffff}").to_string(),
+            XmlText("a<b> & \"c\"\n\u{1b}[2J\u{0}é\u{ffff}").to_string(),
             "a&lt;b&gt; &amp; &quot;c&quot;&#10;\\u{1b}[2J\\0é\\u{ffff}"
         );
     }

@@ -19,6 +19,7 @@ mod junit;
 mod reporter;
 mod run_suite;
 mod soak;
+mod suite_result;
 mod user_store;
 
 pub(crate) use cleanup::clean_up;
@@ -26,17 +27,19 @@ pub(crate) use user_store::{UserStore, root};
 
 use crate::args::ConformanceArgs;
 use crate::cells::Pair;
+use crate::private_stores;
 use crate::result_file::can_be_written;
 use crate::store_arguments::check_unnamed;
 use interrupt::Interrupts;
 use leasehold::{Error, ErrorKind, Registry};
-use leasehold_conformance::{Run, Subject, serve_as_worker, stores, worker_order};
-use leasehold_console::exit::{Code, as_interrupted};
+use leasehold_conformance::{Run, Subject, serve_as_worker, worker_order};
+use leasehold_console::exit::{self, Code};
 use leasehold_console::signals::Signals;
 use leasehold_console::{Console, Failure, Invocation, unprinted};
-use run_suite::{RunOutcome, run_suite};
+use run_suite::run_suite;
 use rustix::process::Signal;
 use std::sync::Arc;
+use suite_result::SuiteResult;
 
 /// How many cases run at once in one store: they measure times, and must not be in each other's way.
 const IN_A_STORE_OF_THE_USERS: usize = 4;
@@ -46,7 +49,7 @@ pub fn serve_suite(registry: &Registry) -> Option<std::process::ExitCode> {
     let (name, address) = worker_order()?;
     let subjects = match UserStore::of_worker(&name, &address, registry) {
         Some(user_store) => vec![Arc::new(user_store) as Arc<dyn Subject>],
-        None => stores::all().into_iter().map(Arc::from).collect(),
+        None => private_stores::all(),
     };
     serve_as_worker(&subjects)
 }
@@ -79,7 +82,7 @@ async fn run_faults(
     signals: &mut Signals,
     console: Console,
 ) -> Result<Code, Failure> {
-    let subjects = private(args)?;
+    let subjects = private_stores::named(&args.stores)?;
     let cells = faults::wanted(args, &subjects);
     let run = Arc::new(build_run(args, subjects, &cells)?);
     if args.list {
@@ -121,7 +124,7 @@ async fn run_user_stores(
                 .map(|store| format!("leasehold ls{} {root}", store.invocation.store.shell_words()));
             let ls = ls.collect::<Vec<_>>().join("; ");
             console.note(format_args!("nobody has looked what the cases left: {ls}"));
-            Ok(ended_by(interrupts.signal().unwrap_or(Signal::INT)))
+            Ok(exit::ended_by(interrupts.signal().unwrap_or(Signal::INT)))
         }
         Some(Err(failure)) if ended.is_success() => Err(failure),
         Some(cleaned) => {
@@ -140,15 +143,6 @@ async fn clean_up_all(stores: &[UserStore], root: &str, run: &Run) -> Result<(),
         cleaned = cleaned.and(clean_up(store, root, &run.names()).await);
     }
     cleaned
-}
-
-/// The subjects with private servers that were asked for.
-fn private(args: &ConformanceArgs) -> Result<Vec<Arc<dyn Subject>>, Failure> {
-    let named = stores::named(&args.stores).map_err(|cannot| {
-        let known: Vec<String> = stores::all().iter().map(|subject| subject.name().to_owned()).collect();
-        Error::invalid("URL", cannot, format!("use one of: {}", known.join(", ")))
-    })?;
-    Ok(named.into_iter().map(Arc::from).collect())
 }
 
 fn build_run(
@@ -174,17 +168,10 @@ fn list(run: &Run, cells: &[Pair], args: &ConformanceArgs) -> Result<Code, Failu
 }
 
 /// What a run means.
-fn conclude(ended: &RunOutcome) -> Code {
+fn conclude(ended: &SuiteResult) -> Code {
     match ended.signal {
-        Some(signal) => ended_by(signal),
+        Some(signal) => exit::ended_by(signal),
         None if ended.is_success() => Code::SUCCESS,
         None => Code::FAILED,
-    }
-}
-
-fn ended_by(signal: Signal) -> Code {
-    match signal {
-        Signal::INT => as_interrupted(),
-        signal => Code::of_signal(signal.as_raw()),
     }
 }

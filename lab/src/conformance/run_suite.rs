@@ -1,31 +1,18 @@
 //! A run on threads of its own, and what comes of it.
 
 use super::heartbeat::Heartbeat;
-use super::interrupt::{Event, Interrupts};
+use super::interrupt::{Interrupts, WaitResult};
 use super::reporter::Reporter;
+use super::suite_result::SuiteResult;
 use super::{faults, junit};
 use crate::args::ConformanceArgs;
 use crate::cells::Pair;
-use leasehold_conformance::{CaseEvent, CaseResult, Run, Tally};
+use leasehold_conformance::{CaseEvent, CaseResult, Run};
 use leasehold_console::signals::Signals;
 use leasehold_console::{Console, Failure, unprinted};
-use rustix::process::Signal;
 use std::io;
 use std::sync::Arc;
 use tokio::sync::mpsc::unbounded_channel;
-
-/// What came of a run.
-pub(super) struct RunOutcome {
-    pub(super) results: Vec<CaseResult>,
-    /// What ended it early.
-    pub(super) signal: Option<Signal>,
-}
-
-impl RunOutcome {
-    pub(super) fn is_success(&self) -> bool {
-        self.signal.is_none() && Tally::of(&self.results).is_success()
-    }
-}
 
 /// Runs the cases, then the cells, and publishes what came of them.
 pub(super) async fn run_suite(
@@ -35,7 +22,7 @@ pub(super) async fn run_suite(
     signals: &mut Signals,
     interrupts: &mut Interrupts,
     console: Console,
-) -> Result<RunOutcome, Failure> {
+) -> Result<SuiteResult, Failure> {
     let reporter = Arc::new(Reporter::new(run, cells, args, console));
     let mut ended = run_cases(run, signals, interrupts, &reporter).await?;
     if ended.signal.is_none() {
@@ -57,7 +44,7 @@ async fn run_cases(
     signals: &mut Signals,
     interrupts: &mut Interrupts,
     reporter: &Arc<Reporter>,
-) -> Result<RunOutcome, Failure> {
+) -> Result<SuiteResult, Failure> {
     let (done, mut over) = unbounded_channel();
     let (running, told) = (Arc::clone(run), Arc::clone(reporter));
     let threads = std::thread::spawn(move || {
@@ -72,14 +59,14 @@ async fn run_cases(
     let (mut results, mut heartbeat) = (Vec::new(), Heartbeat::of(reporter));
     loop {
         match interrupts.next(signals, heartbeat.beside(over.recv())).await {
-            Event::Done(Some(result)) => results.push(result),
-            Event::Stop => run.interrupt().interrupt(),
-            Event::Done(None) | Event::Abort => break,
+            WaitResult::Done(Some(result)) => results.push(result),
+            WaitResult::Stop => run.interrupt().interrupt(),
+            WaitResult::Done(None) | WaitResult::Abort => break,
         }
     }
     // Its end of the channel goes with it, however it ends.
     if !interrupts.is_aborted() && threads.join().is_err() {
         return Err(Failure::internal("the run of the suite ended", io::Error::other("it panicked")));
     }
-    Ok(RunOutcome { results, signal: interrupts.signal() })
+    Ok(SuiteResult { results, signal: interrupts.signal() })
 }

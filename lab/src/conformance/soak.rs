@@ -1,8 +1,9 @@
-use super::interrupt::{Event, Interrupts};
-use super::{ended_by, private, reporter};
+use super::interrupt::{Interrupts, WaitResult};
+use super::reporter;
 use crate::args::{ConformanceArgs, Lines};
+use crate::private_stores;
 use leasehold_conformance::{CaseOutcome, Round, Soak};
-use leasehold_console::exit::Code;
+use leasehold_console::exit::{self, Code};
 use leasehold_console::signals::Signals;
 use leasehold_console::{Failure, unprinted};
 use std::io;
@@ -13,7 +14,7 @@ use tokio::sync::mpsc::{Receiver, channel};
 
 /// Round after round for as long as told, one at least: random faults under random clients on private servers.
 pub(super) async fn soak(args: &ConformanceArgs, time: Duration) -> Result<Code, Failure> {
-    let mut soak = Soak::new(private(args)?);
+    let mut soak = Soak::new(private_stores::named(&args.stores)?);
     if let Some(seed) = args.seed {
         soak = soak.with_seed(seed);
     }
@@ -28,15 +29,15 @@ pub(super) async fn soak(args: &ConformanceArgs, time: Duration) -> Result<Code,
     let (mut sum, mut interrupts, mut said) = (Sum::default(), Interrupts::default(), Ok(()));
     loop {
         match interrupts.next(&mut signals, rounds.recv()).await {
-            Event::Done(Some(round)) => {
+            WaitResult::Done(Some(round)) => {
                 sum.add(&round);
                 said = said.and_then(|()| reporter::round(&round, args.format));
                 if said.is_err() {
                     soak.interrupt().interrupt();
                 }
             }
-            Event::Stop => soak.interrupt().interrupt(),
-            Event::Done(None) | Event::Abort => break,
+            WaitResult::Stop => soak.interrupt().interrupt(),
+            WaitResult::Done(None) | WaitResult::Abort => break,
         }
     }
     // The servers of the last round end with it; and what a signal has ended may end by that signal.
@@ -48,7 +49,7 @@ pub(super) async fn soak(args: &ConformanceArgs, time: Duration) -> Result<Code,
     reporter::rounds(sum.accepted, sum.rejected, sum.void, args.format, interrupts.signal().is_some())
         .map_err(unprinted)?;
     Ok(match interrupts.signal() {
-        Some(signal) => ended_by(signal),
+        Some(signal) => exit::ended_by(signal),
         None if sum.rejected == 0 && sum.accepted > 0 => Code::SUCCESS,
         None => Code::FAILED,
     })

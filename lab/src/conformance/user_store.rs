@@ -1,8 +1,9 @@
+use crate::private_stores;
 use crate::store_arguments::each_store;
 use async_trait::async_trait;
 use leasehold::backend::OwnerId;
 use leasehold::{DistributedLock, DistributedLockExt, Error, LockName, Registry, Result};
-use leasehold_conformance::{Cannot, Store as Running, Subject, stores};
+use leasehold_conformance::{Cannot, Store, Subject};
 use leasehold_console::{Console, Failure, Invocation, StoreOptions};
 use std::sync::Arc;
 
@@ -49,8 +50,8 @@ impl UserStore {
     /// It as the suite is to see it. Memory is nobody's but this process's: in its place stands a private one, which all
     /// clients of a case share.
     pub(crate) fn subject(&self) -> Arc<dyn Subject> {
-        let memory = || stores::all().into_iter().find(|subject| subject.name() == "memory");
-        self.is_memory().then(memory).flatten().map_or_else(|| Arc::new(self.clone()) as _, Arc::from)
+        let memory = || private_stores::all().into_iter().find(|subject| subject.name() == "memory");
+        self.is_memory().then(memory).flatten().unwrap_or_else(|| Arc::new(self.clone()))
     }
 
     /// Whether it is, wherever its URL comes from. What is wrong with the configuration is said when it is opened.
@@ -78,9 +79,9 @@ impl Subject for UserStore {
         &self.name
     }
 
-    async fn start(&self) -> std::result::Result<Box<dyn Running>, Cannot> {
+    async fn start(&self) -> std::result::Result<Box<dyn Store>, Cannot> {
         let address = serde_json::to_string(&self.invocation.store).map_err(Cannot::failed)?;
-        Ok(Box::new(Address(address)))
+        Ok(Box::new(UserStoreAddress(address)))
     }
 
     async fn connect(&self, address: &str) -> Result<Arc<dyn DistributedLock>> {
@@ -92,9 +93,9 @@ impl Subject for UserStore {
 
 /// Every hook of a store is missing here, and skips the cases that need it.
 #[derive(Debug)]
-struct Address(String);
+struct UserStoreAddress(String);
 
-impl Running for Address {
+impl Store for UserStoreAddress {
     fn address(&self) -> String {
         self.0.clone()
     }

@@ -1,7 +1,7 @@
 //! Connections to a database, of which each statement takes one and gives it back. Not the pool of `sqlx`: that one asks the server
 //! whether a connection lives whenever it gets one back.
 
-use super::broken;
+use super::contract::broken;
 use leasehold::Result;
 use sqlx::{ConnectOptions as _, Connection};
 use std::sync::{Mutex, PoisonError};
@@ -26,7 +26,7 @@ impl<C: Connection> Connections<C> {
 
     /// A connection, and the permit to have it.
     pub(super) async fn take(&self) -> Result<(C, SemaphorePermit<'_>)> {
-        let permit = self.permits.acquire().await.map_err(|_| super::unmeasured())?;
+        let permit = self.permits.acquire().await.map_err(|_| super::contract::unmeasured())?;
         let idle = self.idle.lock().unwrap_or_else(PoisonError::into_inner).pop();
         let connection = match idle {
             Some(connection) => connection,

@@ -2,77 +2,27 @@
 //! time limit and no retry; to servers they go over TCP, unencrypted.
 
 mod connections;
+mod contract;
 mod mysql;
 mod postgres;
 mod redis;
 mod sqlite;
 mod zookeeper;
 
-use async_trait::async_trait;
-use leasehold::{Config, Error, ErrorKind, LockName, Result};
-use std::fmt::{Debug, Display};
+pub(crate) use contract::{ByHand, ServerCounters, Yardstick};
+
+use leasehold::{Config, Result};
 use std::sync::Arc;
-use std::time::Duration;
-
-/// A lease that outlasts every measurement, in microseconds.
-const LEASE: i64 = 30_000_000;
-
-/// A store without a lock library.
-#[async_trait]
-pub(super) trait Yardstick: Debug + Send + Sync {
-    /// The name and version of the server.
-    async fn server(&self) -> Result<String>;
-
-    /// True if this store has such a measure.
-    fn has(&self, measure: ByHand) -> bool;
-
-    /// Takes a free name and gives it back by the fewest requests that are still correct: a lease with a new token, and a release
-    /// that checks its owner.
-    async fn raw_pair(&self, name: &LockName) -> Result<()>;
-
-    /// The same without a token: the difference is the cost of a token.
-    async fn tokenless_pair(&self, _name: &LockName) -> Result<()> {
-        Err(unmeasured())
-    }
-
-    /// Takes a free name, and gives it back while a waiter on another connection listens. Answers the time from the start of
-    /// the release until the waiter was told. Must not be called concurrently.
-    async fn raw_notice(&self, _name: &LockName) -> Result<Duration> {
-        Err(unmeasured())
-    }
-
-    /// The counters of the server since its start, for all its clients; `None` if it has none, or may not tell.
-    async fn counters(&self) -> Result<Option<Counters>> {
-        Ok(None)
-    }
-}
-
-/// The raw measures, which are written by hand.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum ByHand {
-    Pair,
-    TokenlessPair,
-    Notice,
-}
-
-/// The counters of a server.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub(super) struct Counters {
-    /// Commands or statements, those inside scripts included.
-    pub(super) commands: u64,
-    /// Bytes received and sent; 0 if it does not count them.
-    pub(super) bytes: u64,
-}
 
 /// The configured store itself; `None` if it has no baseline. Opens nothing.
-pub(super) fn yardstick(config: &Config) -> Result<Option<Arc<dyn Yardstick>>> {
+pub(crate) fn yardstick(config: &Config) -> Result<Option<Arc<dyn Yardstick>>> {
     let url = config.url();
     Ok(Some(match url.scheme() {
-        "redis" | "valkey" => Arc::new(redis::RedisServer::new(config)?),
-        "mysql" | "mariadb" if is_in_the_clear(config) => Arc::new(mysql::MySql::new(config)?),
-        "postgres" | "postgresql" if is_in_the_clear(config) => Arc::new(postgres::Postgres::new(config)?),
-        "sqlite" => Arc::new(sqlite::SqliteFile::new(config)?),
-        "zk" if url.authority()?.user.is_none() => Arc::new(zookeeper::ZooKeeper::new(config)?),
+        "redis" | "valkey" => Arc::new(redis::RawRedis::new(config)?),
+        "mysql" | "mariadb" if is_in_the_clear(config) => Arc::new(mysql::RawMySql::new(config)?),
+        "postgres" | "postgresql" if is_in_the_clear(config) => Arc::new(postgres::RawPostgres::new(config)?),
+        "sqlite" => Arc::new(sqlite::RawSqlite::new(config)?),
+        "zk" if url.authority()?.user.is_none() => Arc::new(zookeeper::RawZooKeeper::new(config)?),
         _ => return Ok(None),
     }))
 }
@@ -86,32 +36,6 @@ fn is_in_the_clear(config: &Config) -> bool {
         host.is_some_and(|host| host == "localhost" || host.starts_with("127.") || host == "::1");
     let is_clear = query.take("sslmode").map_or(is_this_host, |mode| mode == "disable");
     is_clear && query.take("socket").is_none()
-}
-
-/// The table of leases; `None` where a lock is a transaction.
-fn table_of_leases(config: &Config) -> Option<String> {
-    let mut query = config.url().query();
-    let has_leases = query.take("mode").is_none_or(|mode| mode != "for-update");
-    has_leases.then(|| query.take("table").unwrap_or_else(|| "leasehold".to_owned()))
-}
-
-/// A lock's name as the store knows it.
-fn stored_name(config: &Config, name: &LockName) -> String {
-    let prefix = config.prefix().map_or("", |prefix| prefix.prefix());
-    [prefix, name.as_str()].concat()
-}
-
-fn unmeasured() -> Error {
-    Error::new(ErrorKind::Unsupported, "this store has no such measure")
-}
-
-fn broken(error: impl std::error::Error + Send + Sync + 'static) -> Error {
-    unexpected("a request for measuring failed").with_source(error)
-}
-
-fn unexpected(what: impl Display) -> Error {
-    Error::new(ErrorKind::Unavailable, what.to_string())
-        .with_help("measure again; no other program may use these names")
 }
 
 #[cfg(test)]
@@ -131,13 +55,5 @@ mod tests {
         for url in ["rediss://localhost", "zk://u:p@localhost", "postgres://u@db.example/db", "memory:"] {
             assert!(!has_yardstick(url), "{url}");
         }
-    }
-
-    #[test]
-    fn transactions_have_no_table_of_leases() {
-        let table = |url| table_of_leases(&Config::new(url).unwrap());
-        assert_eq!(table("mysql://u@h/db?mode=for-update"), None);
-        assert_eq!(table("mysql://u@h/db?mode=optimistic&table=locks").as_deref(), Some("locks"));
-        assert_eq!(table("sqlite:locks.db").as_deref(), Some("leasehold"));
     }
 }

@@ -1,7 +1,9 @@
 //! MySQL and MariaDB, by two statements over the crate `sqlx`.
 
 use super::connections::Connections;
-use super::{ByHand, Counters, LEASE, Yardstick, broken, stored_name, table_of_leases, unexpected};
+use super::contract::{
+    ByHand, LEASE, ServerCounters, Yardstick, broken, stored_name, table_of_leases, unexpected,
+};
 use async_trait::async_trait;
 use leasehold::backend::OwnerId;
 use leasehold::{Config, LockName, Result};
@@ -10,13 +12,13 @@ use sqlx::mysql::{MySqlConnectOptions, MySqlConnection};
 use sqlx::{AssertSqlSafe, Row};
 
 #[derive(Debug)]
-pub(super) struct MySql {
+pub(super) struct RawMySql {
     config: Config,
     owner: [u8; 16],
     connections: Connections<MySqlConnection>,
 }
 
-impl MySql {
+impl RawMySql {
     pub(super) fn new(config: &Config) -> Result<Self> {
         let authority = config.url().authority()?;
         let endpoint = authority.only_endpoint()?;
@@ -51,7 +53,7 @@ impl MySql {
 }
 
 #[async_trait]
-impl Yardstick for MySql {
+impl Yardstick for RawMySql {
     async fn server(&self) -> Result<String> {
         let (mut connection, _permit) = self.connections.take().await?;
         sqlx::query_scalar("SELECT version()").fetch_one(&mut connection).await.map_err(broken)
@@ -66,12 +68,12 @@ impl Yardstick for MySql {
         self.run(include_str!("mysql_release.sql"), name, None).await
     }
 
-    async fn counters(&self) -> Result<Option<Counters>> {
+    async fn counters(&self) -> Result<Option<ServerCounters>> {
         let names = "('Questions', 'Bytes_received', 'Bytes_sent')";
         let status = format!("SHOW GLOBAL STATUS WHERE Variable_name IN {names}");
         let (mut connection, _permit) = self.connections.take().await?;
         let rows = sqlx::query(AssertSqlSafe(status)).fetch_all(&mut connection).await.map_err(broken)?;
-        let mut counters = Counters::default();
+        let mut counters = ServerCounters::default();
         for row in rows {
             let name: String = row.try_get(0).map_err(broken)?;
             let value = row.try_get::<String, _>(1).map_err(broken)?.parse().unwrap_or(0);

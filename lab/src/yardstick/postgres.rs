@@ -1,7 +1,7 @@
 //! PostgreSQL, by two statements over the crate `sqlx`.
 
 use super::connections::Connections;
-use super::{ByHand, LEASE, Yardstick, broken, stored_name, table_of_leases, unexpected};
+use super::contract::{ByHand, LEASE, Yardstick, broken, stored_name, table_of_leases, unexpected};
 use async_trait::async_trait;
 use leasehold::backend::OwnerId;
 use leasehold::{Config, LockName, Result};
@@ -12,7 +12,7 @@ use std::time::{Duration, Instant};
 use tokio::sync::Mutex;
 
 #[derive(Debug)]
-pub(super) struct Postgres {
+pub(super) struct RawPostgres {
     config: Config,
     owner: OwnerId,
     connections: Connections<PgConnection>,
@@ -20,7 +20,7 @@ pub(super) struct Postgres {
     listener: Mutex<Option<PgListener>>,
 }
 
-impl Postgres {
+impl RawPostgres {
     pub(super) fn new(config: &Config) -> Result<Self> {
         let authority = config.url().authority()?;
         let endpoint = authority.only_endpoint()?;
@@ -65,7 +65,7 @@ impl Postgres {
 type PgQuery = sqlx::query::Query<'static, sqlx::Postgres, sqlx::postgres::PgArguments>;
 
 #[async_trait]
-impl Yardstick for Postgres {
+impl Yardstick for RawPostgres {
     async fn server(&self) -> Result<String> {
         let (mut connection, _permit) = self.connections.take().await?;
         sqlx::query_scalar("SELECT version()").fetch_one(&mut connection).await.map_err(broken)
@@ -89,7 +89,7 @@ impl Yardstick for Postgres {
             connected.listen(&self.channel()).await.map_err(broken)?;
             *listener = Some(connected);
         }
-        let Some(listener) = listener.as_mut() else { return Err(super::unmeasured()) };
+        let Some(listener) = listener.as_mut() else { return Err(super::contract::unmeasured()) };
         self.acquire(name).await?;
         let begin = Instant::now();
         let told = async {

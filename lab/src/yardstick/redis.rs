@@ -1,6 +1,6 @@
 //! Redis and Valkey, by two small scripts.
 
-use super::{ByHand, Counters, Yardstick, broken, unexpected};
+use super::contract::{ByHand, ServerCounters, Yardstick, broken, unexpected};
 use async_trait::async_trait;
 use leasehold::backend::OwnerId;
 use leasehold::{Config, LockName, Result};
@@ -41,7 +41,7 @@ static RELEASE_AND_PUBLISH: Digested = LazyLock::new(|| {
 });
 /// A server, by connections with no time limit.
 #[derive(Debug)]
-pub(super) struct RedisServer {
+pub(super) struct RawRedis {
     config: Config,
     owner: String,
     requests: OnceCell<MultiplexedConnection>,
@@ -49,7 +49,7 @@ pub(super) struct RedisServer {
     listener: OnceCell<(MultiplexedConnection, Mutex<UnboundedReceiver<PushInfo>>)>,
 }
 
-impl RedisServer {
+impl RawRedis {
     pub(super) fn new(config: &Config) -> Result<Self> {
         let (owner, requests, listener) = (OwnerId::random()?.to_hex(), OnceCell::new(), OnceCell::new());
         Ok(Self { config: config.clone(), owner, requests, listener })
@@ -124,7 +124,7 @@ impl RedisServer {
 }
 
 #[async_trait]
-impl Yardstick for RedisServer {
+impl Yardstick for RawRedis {
     async fn server(&self) -> Result<String> {
         let hello = redis::cmd("HELLO").query_async(&mut self.requests().await?).await;
         let fields: HashMap<String, Value> = hello.map_err(broken)?;
@@ -171,7 +171,7 @@ impl Yardstick for RedisServer {
         tokio::try_join!(release, told).map(|((), told)| told)
     }
 
-    async fn counters(&self) -> Result<Option<Counters>> {
+    async fn counters(&self) -> Result<Option<ServerCounters>> {
         match redis::cmd("INFO").arg("stats").query_async(&mut self.requests().await?).await {
             Ok(info) => Ok(read_counters(&info)),
             Err(error) if error.code() == Some("NOPERM") => Ok(None),
@@ -194,9 +194,9 @@ fn digested(text: &'static str) -> (&'static str, Script) {
     (text, Script::new(text))
 }
 
-fn read_counters(info: &InfoDict) -> Option<Counters> {
+fn read_counters(info: &InfoDict) -> Option<ServerCounters> {
     let bytes = info.get::<u64>("total_net_input_bytes")? + info.get::<u64>("total_net_output_bytes")?;
-    Some(Counters { commands: info.get("total_commands_processed")?, bytes })
+    Some(ServerCounters { commands: info.get("total_commands_processed")?, bytes })
 }
 
 #[cfg(test)]
@@ -207,7 +207,7 @@ mod tests {
     fn counters_are_read_from_the_servers_own_words() {
         let info = "# Stats\r\ntotal_connections_received:3\r\ntotal_commands_processed:41\r\n\
                     total_net_input_bytes:100\r\ntotal_net_output_bytes:20\r\n";
-        assert_eq!(read_counters(&InfoDict::new(info)), Some(Counters { commands: 41, bytes: 120 }));
+        assert_eq!(read_counters(&InfoDict::new(info)), Some(ServerCounters { commands: 41, bytes: 120 }));
         assert_eq!(read_counters(&InfoDict::new("total_commands_processed:41")), None);
     }
 

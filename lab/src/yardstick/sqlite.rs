@@ -1,6 +1,6 @@
 //! A SQLite file, by two statements on one connection of the crate `sqlx`.
 
-use super::{ByHand, LEASE, Yardstick, broken, stored_name, table_of_leases, unexpected};
+use super::contract::{ByHand, LEASE, Yardstick, broken, stored_name, table_of_leases, unexpected};
 use async_trait::async_trait;
 use leasehold::backend::OwnerId;
 use leasehold::{Config, LockName, Result};
@@ -10,7 +10,7 @@ use sqlx::{AssertSqlSafe, ConnectOptions};
 use tokio::sync::Mutex;
 
 #[derive(Debug)]
-pub(super) struct SqliteFile {
+pub(super) struct RawSqlite {
     config: Config,
     owner: OwnerId,
     connection: Mutex<Option<SqliteConnection>>,
@@ -18,7 +18,7 @@ pub(super) struct SqliteFile {
 
 type Query = sqlx::query::Query<'static, sqlx::Sqlite, SqliteArguments>;
 
-impl SqliteFile {
+impl RawSqlite {
     pub(super) fn new(config: &Config) -> Result<Self> {
         Ok(Self { config: config.clone(), owner: OwnerId::random()?, connection: Mutex::default() })
     }
@@ -47,7 +47,7 @@ impl SqliteFile {
 }
 
 #[async_trait]
-impl Yardstick for SqliteFile {
+impl Yardstick for RawSqlite {
     async fn server(&self) -> Result<String> {
         let mut connection = SqliteConnectOptions::new().connect().await.map_err(broken)?;
         let version = sqlx::query_scalar("SELECT sqlite_version()").fetch_one(&mut connection).await;

@@ -1,6 +1,6 @@
 //! ZooKeeper, by two requests of the crate `zookeeper-client`. Without a user.
 
-use super::{ByHand, Counters, Yardstick, broken, stored_name, unexpected};
+use super::contract::{ByHand, ServerCounters, Yardstick, broken, stored_name, unexpected};
 use async_trait::async_trait;
 use leasehold::backend::Endpoint;
 use leasehold::{Config, LockName, Result};
@@ -16,7 +16,7 @@ use zookeeper_client::{Acls, Client, CreateMode, CreateOptions, Error as ZkError
 /// How long a server may take to answer a four-letter word.
 const ANSWERS_WITHIN: Duration = Duration::from_secs(1);
 
-pub(super) struct ZooKeeper {
+pub(super) struct RawZooKeeper {
     config: Config,
     /// The directory of the locks.
     base: String,
@@ -28,7 +28,7 @@ pub(super) struct ZooKeeper {
     waiter: OnceCell<Client>,
 }
 
-impl ZooKeeper {
+impl RawZooKeeper {
     pub(super) fn new(config: &Config) -> Result<Self> {
         let authority = config.url().authority()?;
         let path = authority.path.trim_end_matches('/');
@@ -87,7 +87,7 @@ impl ZooKeeper {
 }
 
 #[async_trait]
-impl Yardstick for ZooKeeper {
+impl Yardstick for RawZooKeeper {
     async fn server(&self) -> Result<String> {
         let facts = self.facts().await;
         let version = facts.iter().flatten().find_map(|facts| facts.get("Zookeeper version"));
@@ -141,11 +141,11 @@ impl Yardstick for ZooKeeper {
     }
 
     /// Packets of requests, pings among them. Bytes are not counted.
-    async fn counters(&self) -> Result<Option<Counters>> {
+    async fn counters(&self) -> Result<Option<ServerCounters>> {
         let received = |facts: &BTreeMap<String, String>| facts.get("Received")?.parse::<u64>().ok();
         let Some(facts) = self.facts().await else { return Ok(None) };
         let commands: Option<u64> = facts.iter().map(received).sum();
-        Ok(commands.map(|commands| Counters { commands, bytes: 0 }))
+        Ok(commands.map(|commands| ServerCounters { commands, bytes: 0 }))
     }
 }
 
@@ -157,8 +157,8 @@ fn ephemeral() -> CreateOptions<'static> {
     CreateMode::EphemeralSequential.with_acls(Acls::anyone_all())
 }
 
-impl fmt::Debug for ZooKeeper {
+impl fmt::Debug for RawZooKeeper {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("ZooKeeper").field("servers", &self.servers).finish_non_exhaustive()
+        f.debug_struct("RawZooKeeper").field("servers", &self.servers).finish_non_exhaustive()
     }
 }

@@ -1,10 +1,11 @@
 //! The stores that are compared.
 
-use super::GatherError;
 use crate::args::CompareArgs;
-use crate::bench::Target;
+use crate::bench::BenchStore;
 use crate::compare::model::{Declared, StoreReport};
 use crate::conformance::{UserStore, clean_up, root};
+use crate::early_end::EarlyEnd;
+use crate::private_stores;
 use crate::store_arguments::check_unnamed;
 use leasehold::{AcquireOptions, DistributedLockExt, Error, LockName, Wait};
 use leasehold_conformance::{Store, Subject};
@@ -47,14 +48,11 @@ fn named(user_store: UserStore) -> Candidate {
 }
 
 fn private(wanted: &[String]) -> Result<Vec<Candidate>, Failure> {
-    let all = leasehold_conformance::stores::all();
+    let all = private_stores::all();
     let names: Vec<String> = all.iter().map(|subject| subject.name().to_owned()).collect();
     let is_wanted = |name: &str| wanted.is_empty() || wanted.iter().any(|part| name.contains(part.as_str()));
-    let chosen: Vec<Candidate> = all
-        .into_iter()
-        .filter(|subject| is_wanted(subject.name()))
-        .map(|subject| Candidate::new(Arc::from(subject), None))
-        .collect();
+    let chosen = all.into_iter().filter(|subject| is_wanted(subject.name()));
+    let chosen: Vec<Candidate> = chosen.map(|subject| Candidate::new(subject, None)).collect();
     if chosen.is_empty() {
         let problem = format!("no store of this machine has a name with {:?}", wanted.join(" or "));
         return Err(Error::invalid("store", problem, format!("choose from: {}", names.join(", "))).into());
@@ -69,9 +67,9 @@ impl Candidate {
     }
 
     /// Sees whether it is there, and what it declares. If not, the report says why, and nothing else is tried.
-    pub(super) async fn meet(&mut self, signals: &mut Signals, console: Console) -> Result<(), GatherError> {
+    pub(super) async fn meet(&mut self, signals: &mut Signals, console: Console) -> Result<(), EarlyEnd> {
         let met = signals.unless_ended(tokio::time::timeout(PATIENCE, self.first_lock())).await;
-        match met.map_err(GatherError::Interrupted)? {
+        match met.map_err(EarlyEnd::Interrupted)? {
             Ok(Ok(declared)) => self.report.declared = Some(declared),
             Ok(Err(why)) => self.is_missing(why, console),
             Err(_) => self.is_missing(format!("it did not answer within {PATIENCE:?}"), console),
@@ -87,10 +85,14 @@ impl Candidate {
     }
 
     /// The way to it for the processes of the bench.
-    pub(super) async fn target(&self, store: &dyn Store, invocation: &Invocation) -> Result<Target, Failure> {
+    pub(super) async fn target(
+        &self,
+        store: &dyn Store,
+        invocation: &Invocation,
+    ) -> Result<BenchStore, Failure> {
         match &self.user_store {
-            Some(user_store) => Target::configured(&user_store.invocation).await,
-            None => Target::private(&store.address(), invocation).await,
+            Some(user_store) => BenchStore::configured(&user_store.invocation).await,
+            None => BenchStore::private(&store.address(), invocation).await,
         }
     }
 

@@ -1,8 +1,9 @@
 //! Every fault under every private store.
 
 use super::candidate::Candidate;
-use super::{GatherError, in_a_line};
 use crate::cells::{AT_ONCE, PARTING, Playing};
+use crate::early_end::EarlyEnd;
+use crate::format::joined_lines;
 use crate::progress::Progress;
 use leasehold_conformance::Subject;
 use leasehold_conformance::matrix::{Matrix, State};
@@ -16,7 +17,7 @@ pub(super) async fn run(
     seed: u64,
     signals: &mut Signals,
     console: Console,
-) -> Result<(), GatherError> {
+) -> Result<(), EarlyEnd> {
     let subjects: Vec<Arc<dyn Subject>> = candidates
         .iter()
         .filter(|candidate| candidate.user_store.is_none() && candidate.is_there())
@@ -36,7 +37,7 @@ pub(super) async fn run(
     for candidate in candidates {
         candidate.report.cells.sort_by_key(|cell| cell.fault as usize);
     }
-    outcome.map_err(GatherError::Interrupted)
+    outcome.map_err(EarlyEnd::Interrupted)
 }
 
 /// Until the last thread has ended.
@@ -44,11 +45,11 @@ async fn collect(candidates: &mut [Candidate], playing: &mut Playing, progress: 
     while let Some(cell) = playing.next().await {
         let of = candidates.iter_mut().find(|candidate| candidate.subject.name() == cell.subject);
         let Some(candidate) = of else { continue };
-        let fault = crate::compare::view::fault(cell.fault);
+        let fault = crate::format::fault(cell.fault);
         progress.step(format_args!("{}: {fault}", cell.subject));
         if let State::Broken { why } | State::Void { why } = &cell.state {
             let word = if matches!(cell.state, State::Void { .. }) { "VOID" } else { "BROKEN" };
-            progress.say(format_args!("{}: {fault}: {word}: {}", cell.subject, in_a_line(why)));
+            progress.say(format_args!("{}: {fault}: {word}: {}", cell.subject, joined_lines(why)));
         }
         candidate.report.cells.push(cell);
     }

@@ -9,6 +9,7 @@ mod suite;
 use super::model::{Report, SCHEMA, Setup};
 use crate::args::{CompareArgs, ComparePart, Preset};
 use crate::bench::{Plan, load_average};
+use crate::early_end::EarlyEnd;
 use candidate::Candidate;
 use leasehold::Error;
 use leasehold::backend::OwnerId;
@@ -16,18 +17,6 @@ use leasehold_console::signals::Signals;
 use leasehold_console::{Failure, Invocation, timestamp};
 use rustix::process::Signal;
 use std::time::{Instant, SystemTime};
-
-/// A signal ended it early, or something failed.
-pub(super) enum GatherError {
-    Interrupted(Signal),
-    Failed(Failure),
-}
-
-impl From<Failure> for GatherError {
-    fn from(failure: Failure) -> Self {
-        Self::Failed(failure)
-    }
-}
 
 /// What was seen, and the signal that ended it early, if one did. All servers that were started have ended.
 pub(super) async fn gather(
@@ -45,17 +34,12 @@ pub(super) async fn gather(
     report.setup.load_after = load_average();
     match outcome {
         Ok(()) => Ok((report, None)),
-        Err(GatherError::Failed(failure)) => Err(failure),
-        Err(GatherError::Interrupted(signal)) => {
+        Err(EarlyEnd::Failed(failure)) => Err(failure),
+        Err(EarlyEnd::Interrupted(signal)) => {
             report.interrupted = true;
             Ok((report, Some(signal)))
         }
     }
-}
-
-/// What was seen, where there is one line for it.
-fn in_a_line(seen: &str) -> String {
-    seen.lines().map(str::trim).collect::<Vec<_>>().join("; ")
 }
 
 async fn try_all(
@@ -64,7 +48,7 @@ async fn try_all(
     candidates: &mut [Candidate],
     invocation: &Invocation,
     signals: &mut Signals,
-) -> Result<(), GatherError> {
+) -> Result<(), EarlyEnd> {
     let console = invocation.console;
     let wants = |part| args.only.is_empty() || args.only.contains(&part);
     for candidate in candidates.iter_mut() {

@@ -1,12 +1,11 @@
 //! The conformance suite, put to every store.
 
 use super::candidate::Candidate;
-use super::{GatherError, in_a_line};
-use crate::compare::model::{CaseOutcome, CaseResult};
+use crate::compare::model::{ReportedCase, ReportedOutcome};
+use crate::early_end::EarlyEnd;
+use crate::format::joined_lines;
 use crate::progress::Progress;
-use leasehold_conformance::{
-    CaseEvent, CaseOutcome as Outcome, CaseResult as Finished, HostShare, Run, Subject,
-};
+use leasehold_conformance::{CaseEvent, CaseOutcome, CaseResult, HostShare, Run, Subject};
 use leasehold_console::Console;
 use leasehold_console::signals::Signals;
 use std::sync::Arc;
@@ -24,7 +23,7 @@ pub(super) async fn run(
     quick: bool,
     signals: &mut Signals,
     console: Console,
-) -> Result<(), GatherError> {
+) -> Result<(), EarlyEnd> {
     let there = candidates.iter_mut().filter(|candidate| candidate.is_there());
     let (mut live, mut private): (Vec<&mut Candidate>, Vec<&mut Candidate>) =
         there.partition(|candidate| candidate.user_store.is_some());
@@ -65,7 +64,7 @@ async fn watch(
     candidates: &mut [&mut Candidate],
     signals: &mut Signals,
     console: Console,
-) -> Result<(), GatherError> {
+) -> Result<(), EarlyEnd> {
     let progress = Progress::new(console, run.plan().len());
     let (done, mut results) = unbounded_channel();
     let running = Arc::clone(run);
@@ -84,13 +83,13 @@ async fn watch(
         // A second signal ends this wait early.
         let _ = signals.unless_ended(ending).await;
     }
-    outcome.map_err(GatherError::Interrupted)
+    outcome.map_err(EarlyEnd::Interrupted)
 }
 
 /// Until the last thread has ended.
 async fn collect(
     candidates: &mut [&mut Candidate],
-    results: &mut UnboundedReceiver<Finished>,
+    results: &mut UnboundedReceiver<CaseResult>,
     progress: &Progress,
 ) {
     while let Some(result) = results.recv().await {
@@ -99,12 +98,12 @@ async fn collect(
         let name = &candidate.report.name;
         progress.step(format_args!("{name} {}", result.case));
         let result = result_of(&result.case, &result.property, result.outcome.into(), result.took_ms);
-        if let CaseOutcome::Failed { why } = &result.outcome {
+        if let ReportedOutcome::Failed { why } = &result.outcome {
             progress.say(format_args!(
                 "{name}: {} {} FAILED: {}",
                 result.id,
                 result.property,
-                in_a_line(why)
+                joined_lines(why)
             ));
         }
         candidate.report.cases.push(result);
@@ -116,7 +115,7 @@ fn settle(candidate: &mut Candidate, quick: bool, console: Console) {
     let report = &mut candidate.report;
     for case in leasehold_conformance::all().filter(|case| quick && case.share != HostShare::Usual) {
         let why = "it needs more of the machine, which --quick leaves out".to_owned();
-        report.cases.push(result_of(case.id, case.property, CaseOutcome::Skipped { why }, 0));
+        report.cases.push(result_of(case.id, case.property, ReportedOutcome::Skipped { why }, 0));
     }
     report.cases.sort_by(|one, other| one.id.cmp(&other.id));
     let counts = report.counts();
@@ -126,16 +125,16 @@ fn settle(candidate: &mut Candidate, quick: bool, console: Console) {
     ));
 }
 
-fn result_of(id: &str, property: &str, outcome: CaseOutcome, took_ms: u64) -> CaseResult {
-    CaseResult { id: id.to_owned(), property: property.to_owned(), outcome, took_ms }
+fn result_of(id: &str, property: &str, outcome: ReportedOutcome, took_ms: u64) -> ReportedCase {
+    ReportedCase { id: id.to_owned(), property: property.to_owned(), outcome, took_ms }
 }
 
-impl From<Outcome> for CaseOutcome {
-    fn from(outcome: Outcome) -> Self {
+impl From<CaseOutcome> for ReportedOutcome {
+    fn from(outcome: CaseOutcome) -> Self {
         match outcome {
-            Outcome::Passed => Self::Passed,
-            Outcome::Failed { words } => Self::Failed { why: words },
-            Outcome::Skipped { reason } => Self::Skipped { why: reason },
+            CaseOutcome::Passed => Self::Passed,
+            CaseOutcome::Failed { words } => Self::Failed { why: words },
+            CaseOutcome::Skipped { reason } => Self::Skipped { why: reason },
         }
     }
 }

@@ -1,4 +1,5 @@
-use super::{Rate, Report, StoreReport};
+use super::StoreReport;
+use crate::bench::Passes;
 use serde::{Deserialize, Serialize};
 
 /// What is different from an earlier run.
@@ -20,60 +21,44 @@ pub(crate) struct Change {
     /// `pairs@64`, `hand-over@8x2p`.
     pub(crate) row: String,
     /// Pairs or turns a second: the median, and the band of the passes.
-    pub(crate) before: Rate,
-    pub(crate) now: Rate,
-    pub(crate) verdict: Verdict,
+    pub(crate) before: Passes,
+    pub(crate) now: Passes,
+    pub(crate) verdict: Difference,
 }
 
 /// What a difference is.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
-pub(crate) enum Verdict {
+pub(crate) enum Difference {
     Faster,
     Slower,
     /// Some pass of one run lies between passes of the other.
     SameWithinNoise,
 }
 
-impl Changes {
-    /// What the two have in common, side by side.
-    pub(crate) fn between(before: &Report, now: &Report) -> Self {
-        let same = |get: fn(&Report) -> String| get(before) == get(now);
-        let rows = now.stores.iter().filter_map(|store| {
-            let earlier = before.stores.iter().find(|earlier| earlier.name == store.name)?;
-            Some(changes_of(earlier, store))
-        });
-        Self {
-            baseline_started_at: before.started_at.clone(),
-            same_machine: same(|report| report.setup.kernel.clone())
-                && same(|report| format!("{:?} {}", report.setup.cpu, report.setup.cores)),
-            rows: rows.flatten().collect(),
-        }
-    }
-}
-
-fn changes_of(before: &StoreReport, now: &StoreReport) -> Vec<Change> {
+/// What the two runs of a store have in common, side by side.
+pub(super) fn changes_of(before: &StoreReport, now: &StoreReport) -> Vec<Change> {
     let earlier = rates(before);
     let rates = rates(now).into_iter();
     let found = rates.filter_map(|(row, now_rate)| {
         let before = earlier.iter().find(|(other, _)| *other == row)?.1;
-        let verdict = Verdict::of(before, now_rate);
+        let verdict = Difference::of(before, now_rate);
         Some(Change { store: now.name.clone(), row, before, now: now_rate, verdict })
     });
     found.collect()
 }
 
 /// Every rate of a store, by a name that is the same in every run.
-fn rates(store: &StoreReport) -> Vec<(String, Rate)> {
+fn rates(store: &StoreReport) -> Vec<(String, Passes)> {
     let pairs = store.speed.pairs.iter().map(|row| (format!("pairs@{}", row.tasks), row.per_second));
     let turns = store.speed.hand_over.iter();
     let turns = turns.map(|row| (format!("hand-over@{}x{}p", row.waiters, row.processes), row.per_second));
     pairs.chain(turns).collect()
 }
 
-impl Verdict {
+impl Difference {
     /// The bands are those of the passes: within them nothing can be told.
-    fn of(before: Rate, now: Rate) -> Self {
+    fn of(before: Passes, now: Passes) -> Self {
         if now.overlaps(before) {
             Self::SameWithinNoise
         } else if now.median > before.median {
@@ -98,10 +83,10 @@ mod tests {
 
     #[test]
     fn a_difference_within_the_bands_is_none() {
-        let rate = |min, median, max| Rate { median, min, max };
+        let rate = |min, median, max| Passes { median, min, max };
         let before = rate(90.0, 100.0, 110.0);
-        assert_eq!(Verdict::of(before, rate(109.0, 130.0, 150.0)), Verdict::SameWithinNoise);
-        assert_eq!(Verdict::of(before, rate(111.0, 130.0, 150.0)), Verdict::Faster);
-        assert_eq!(Verdict::of(before, rate(50.0, 60.0, 89.0)), Verdict::Slower);
+        assert_eq!(Difference::of(before, rate(109.0, 130.0, 150.0)), Difference::SameWithinNoise);
+        assert_eq!(Difference::of(before, rate(111.0, 130.0, 150.0)), Difference::Faster);
+        assert_eq!(Difference::of(before, rate(50.0, 60.0, 89.0)), Difference::Slower);
     }
 }

@@ -1,4 +1,4 @@
-use crate::bench::{HeldReport, LeftOut, Passes, Row, Tally};
+use crate::bench::{Costs, HeldFigures, LeftOut, Passes, Row, RowTally};
 use hdrhistogram::Histogram;
 use serde::{Deserialize, Serialize};
 
@@ -6,9 +6,9 @@ use serde::{Deserialize, Serialize};
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub(crate) struct Speed {
-    pub(crate) pairs: Vec<Pairs>,
-    pub(crate) hand_over: Vec<HandOver>,
-    pub(crate) held: Vec<Held>,
+    pub(crate) pairs: Vec<PairFigures>,
+    pub(crate) hand_over: Vec<HandOverFigures>,
+    pub(crate) held: Vec<HeldRow>,
     /// What was not measured, and why.
     pub(crate) left_out: Vec<LeftOut>,
 }
@@ -16,9 +16,9 @@ pub(crate) struct Speed {
 /// Acquire and release by so many tasks, each on a name of its own.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
-pub(crate) struct Pairs {
+pub(crate) struct PairFigures {
     pub(crate) tasks: usize,
-    pub(crate) per_second: Rate,
+    pub(crate) per_second: Passes,
     pub(crate) acquire: Distribution,
     pub(crate) release: Distribution,
     pub(crate) costs: Costs,
@@ -27,16 +27,16 @@ pub(crate) struct Pairs {
 /// One name that goes round: so many wait for it at any time.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
-pub(crate) struct HandOver {
+pub(crate) struct HandOverFigures {
     pub(crate) waiters: usize,
     /// Over how many processes they are spread.
     pub(crate) processes: usize,
     /// Turns of a holder.
-    pub(crate) per_second: Rate,
+    pub(crate) per_second: Passes,
     /// From the beginning of a release until the next one's acquisition has returned.
     pub(crate) gap: Distribution,
     /// Jain's index of how often each had it: 1 if all had it equally often.
-    pub(crate) fairness: Option<Rate>,
+    pub(crate) fairness: Option<Passes>,
     /// Turns that began before the one before had ended.
     pub(crate) overlaps: u64,
     /// Tokens that were not larger than the one before.
@@ -47,33 +47,13 @@ pub(crate) struct HandOver {
 /// So many names, held and renewed by one process.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
-pub(crate) struct Held {
+pub(crate) struct HeldRow {
     pub(crate) count: usize,
     /// In the client.
     pub(crate) bytes_each: Option<u64>,
     /// The share of one core that the client uses for all of them, at a ttl of 30 s.
     pub(crate) client_cpu: f64,
     pub(crate) lost: usize,
-}
-
-/// What one pair or turn costs. What is not known is `null`.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize)]
-#[serde(deny_unknown_fields)]
-pub(crate) struct Costs {
-    /// What the server counts, over all its clients.
-    pub(crate) server_commands: Option<f64>,
-    pub(crate) server_bytes: Option<f64>,
-    /// Microseconds on a processor of the client.
-    pub(crate) client_cpu_us: Option<f64>,
-}
-
-/// A figure in several passes.
-#[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
-#[serde(deny_unknown_fields)]
-pub(crate) struct Rate {
-    pub(crate) median: f64,
-    pub(crate) min: f64,
-    pub(crate) max: f64,
 }
 
 /// How long something took, in microseconds.
@@ -107,7 +87,7 @@ const SHARES: [f64; 25] = [
 impl Speed {
     /// From the rows of a bench. A row in which nothing ended within its windows, or nobody but one ever had the lock,
     /// is left out, and says so.
-    pub(crate) fn of(tallies: &[Tally], left_out: Vec<LeftOut>) -> Self {
+    pub(crate) fn of(tallies: &[RowTally], left_out: Vec<LeftOut>) -> Self {
         let mut speed = Self { left_out, ..Self::default() };
         for tally in tallies {
             if !speed.add(tally) {
@@ -118,13 +98,13 @@ impl Speed {
         speed
     }
 
-    fn add(&mut self, tally: &Tally) -> bool {
+    fn add(&mut self, tally: &RowTally) -> bool {
         match tally.row {
-            Row::Pairs { tasks } => Pairs::of(tasks, tally).map(|pairs| self.pairs.push(pairs)),
+            Row::Pairs { tasks } => PairFigures::of(tasks, tally).map(|pairs| self.pairs.push(pairs)),
             Row::HandOver { waiters, processes } => {
-                HandOver::of(waiters, processes, tally).map(|row| self.hand_over.push(row))
+                HandOverFigures::of(waiters, processes, tally).map(|row| self.hand_over.push(row))
             }
-            Row::Held { count } => tally.held.as_ref().map(|held| self.held.push(Held::of(count, held))),
+            Row::Held { count } => tally.held.as_ref().map(|held| self.held.push(HeldRow::of(count, held))),
             Row::HalfLoad { .. } => None,
         }
         .is_some()
@@ -132,73 +112,49 @@ impl Speed {
 
     /// True if something was seen that a lock must never do.
     pub(crate) fn is_broken(&self) -> bool {
-        let broken = |row: &HandOver| row.overlaps > 0 || row.stale_tokens > 0;
+        let broken = |row: &HandOverFigures| row.overlaps > 0 || row.stale_tokens > 0;
         self.hand_over.iter().any(broken) || self.held.iter().any(|held| held.lost > 0)
     }
 
-    pub(crate) fn hand_over_at(&self, waiters: usize) -> Option<&HandOver> {
+    pub(crate) fn hand_over_at(&self, waiters: usize) -> Option<&HandOverFigures> {
         self.hand_over.iter().find(|row| row.waiters == waiters)
     }
 
-    pub(crate) fn pairs_at(&self, tasks: usize) -> Option<&Pairs> {
+    pub(crate) fn pairs_at(&self, tasks: usize) -> Option<&PairFigures> {
         self.pairs.iter().find(|row| row.tasks == tasks)
     }
 }
 
-impl Pairs {
-    fn of(tasks: usize, tally: &Tally) -> Option<Self> {
+impl PairFigures {
+    fn of(tasks: usize, tally: &RowTally) -> Option<Self> {
         Some(Self {
             tasks,
-            per_second: Rate::from(tally.per_second()?),
+            per_second: tally.per_second()?,
             acquire: Distribution::of(&tally.acquires)?,
             release: Distribution::of(&tally.releases)?,
-            costs: Costs::of(tally),
+            costs: tally.costs(),
         })
     }
 }
 
-impl HandOver {
-    fn of(waiters: usize, processes: usize, tally: &Tally) -> Option<Self> {
+impl HandOverFigures {
+    fn of(waiters: usize, processes: usize, tally: &RowTally) -> Option<Self> {
         Some(Self {
             waiters,
             processes,
-            per_second: Rate::from(tally.per_second()?),
+            per_second: tally.per_second()?,
             gap: Distribution::of(&tally.latencies)?,
-            fairness: Passes::some(&tally.fairness).map(Rate::from),
+            fairness: Passes::some(&tally.fairness),
             overlaps: tally.overlaps,
             stale_tokens: tally.stale_tokens,
-            costs: Costs::of(tally),
+            costs: tally.costs(),
         })
     }
 }
 
-impl Held {
-    fn of(count: usize, held: &HeldReport) -> Self {
+impl HeldRow {
+    fn of(count: usize, held: &HeldFigures) -> Self {
         Self { count, bytes_each: held.bytes_each, client_cpu: held.client_cpu_at_30s, lost: held.lost }
-    }
-}
-
-impl Costs {
-    fn of(tally: &Tally) -> Self {
-        let costs = tally.costs();
-        Self {
-            server_commands: costs.server_commands,
-            server_bytes: costs.server_bytes,
-            client_cpu_us: costs.client_cpu_us,
-        }
-    }
-}
-
-impl From<Passes> for Rate {
-    fn from(passes: Passes) -> Self {
-        Self { median: passes.median, min: passes.min, max: passes.max }
-    }
-}
-
-impl Rate {
-    /// True if some pass of one lies between passes of the other: a difference cannot be told then.
-    pub(crate) fn overlaps(self, other: Self) -> bool {
-        self.min <= other.max && other.min <= self.max
     }
 }
 

@@ -1,4 +1,4 @@
-use super::{CaseResult, Counts, Speed};
+use super::{CaseCounts, ReportedCase, Speed};
 use leasehold::semantics::{
     CrashBound, ExpiryClock, Fairness, Fault, HoldKind, LossSignal, Outcome, Reach, Semantics, TokenClass,
     WakeUp,
@@ -19,7 +19,7 @@ pub(crate) struct StoreReport {
     /// Why nothing of it was measured; `None` if something was.
     pub(crate) not_run: Option<String>,
     pub(crate) declared: Option<Declared>,
-    pub(crate) cases: Vec<CaseResult>,
+    pub(crate) cases: Vec<ReportedCase>,
     /// What was seen under faults.
     pub(crate) cells: Vec<Cell>,
     pub(crate) speed: Speed,
@@ -68,8 +68,8 @@ impl StoreReport {
         }
     }
 
-    pub(crate) fn counts(&self) -> Counts {
-        Counts::of(&self.cases)
+    pub(crate) fn counts(&self) -> CaseCounts {
+        CaseCounts::of(&self.cases)
     }
 
     pub(crate) fn cell(&self, fault: Fault) -> Option<&Cell> {

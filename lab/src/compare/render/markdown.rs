@@ -1,6 +1,7 @@
 //! Markdown, for a pull request or a wiki: no chart, and of the evidence what did not go as declared.
 
-use crate::compare::view::{Datum, Evidence, Section, Table, Tone, View};
+use crate::compare::view::{Datum, Evidence, Section, Table, View};
+use crate::format::Tone;
 use std::fmt::Write;
 
 pub(crate) fn render(view: &View) -> String {
@@ -18,9 +19,14 @@ fn write(out: &mut String, view: &View) -> std::fmt::Result {
     }
     writeln!(out, "## Which store\n")?;
     writeln!(out, "| You want | Store | Why |\n|---|---|---|")?;
-    for answer in &view.answers {
-        let stores = inline(&answer.stores.join(", "));
-        writeln!(out, "| {} | **{stores}** | {} |", inline(answer.want), inline(&answer.why))?;
+    for recommendation in &view.recommendations {
+        let stores = inline(&recommendation.stores.join(", "));
+        writeln!(
+            out,
+            "| {} | **{stores}** | {} |",
+            inline(recommendation.want),
+            inline(&recommendation.why)
+        )?;
     }
     writeln!(out, "\n## The stores\n")?;
     for card in &view.cards {

@@ -1,7 +1,7 @@
 //! The verdict on one store, in words.
 
 use crate::compare::model::{Declared, StoreReport};
-use crate::compare::view::{Tone, anchor, fault, hold, list, reach, time, token};
+use crate::format::{Tone, anchor, fault, hold, list, reach, time, token};
 use leasehold::semantics::{Fairness, Fault, Outcome, Reach};
 use leasehold_conformance::matrix::{Cell, State};
 use serde::Serialize;
@@ -132,7 +132,11 @@ fn points(store: &StoreReport, declared: &Declared) -> Vec<String> {
         ),
         None => order.to_owned(),
     });
-    points.push(format!("a hold is {}; tokens {}", hold(declared), token(declared.token)));
+    points.push(format!(
+        "a hold is {}; tokens {}",
+        hold(declared.hold, declared.crash_bound),
+        token(declared.token)
+    ));
     points
 }
 

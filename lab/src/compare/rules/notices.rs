@@ -1,5 +1,5 @@
 use crate::compare::model::Report;
-use crate::compare::view::list;
+use crate::format::list;
 
 /// What must be known before anything else is read.
 pub(crate) fn notices(report: &Report) -> Vec<String> {

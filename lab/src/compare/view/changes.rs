@@ -1,5 +1,6 @@
-use super::{Column, Datum, Section, Table, Tone, count};
-use crate::compare::model::{Change, Report, Verdict};
+use super::{Column, Datum, Section, Table};
+use crate::compare::model::{Change, Difference, Report};
+use crate::format::{Tone, count};
 
 /// First of all sections, if an earlier run was named: that is what was asked.
 pub(super) fn section(report: &Report) -> Option<Section> {
@@ -14,9 +15,9 @@ pub(super) fn section(report: &Report) -> Option<Section> {
         "Beside the run of {}: {} faster, {} slower, {} the same within noise. {machine} The bands are those of the \
          passes; where they touch, nothing can be told.",
         changes.baseline_started_at,
-        of(Verdict::Faster),
-        of(Verdict::Slower),
-        of(Verdict::SameWithinNoise),
+        of(Difference::Faster),
+        of(Difference::Slower),
+        of(Difference::SameWithinNoise),
     );
     Some(Section {
         id: "changes",
@@ -32,7 +33,7 @@ pub(super) fn section(report: &Report) -> Option<Section> {
                 Column::figures("Then"),
                 Column::figures("Now"),
                 Column::figures("Now / then"),
-                Column::words("Verdict"),
+                Column::words("Difference"),
             ],
             rows: changes.rows.iter().map(row).collect(),
         }],
@@ -40,14 +41,14 @@ pub(super) fn section(report: &Report) -> Option<Section> {
 }
 
 fn row(change: &Change) -> Vec<Datum> {
-    let rate = |rate: crate::compare::model::Rate| Datum {
+    let rate = |rate: crate::bench::Passes| Datum {
         note: Some(format!("{}–{}", count(rate.min), count(rate.max))),
         ..Datum::figure(rate.median, count(rate.median))
     };
     let (tone, mark) = match change.verdict {
-        Verdict::Faster => (Tone::Good, Some("▲")),
-        Verdict::Slower => (Tone::Careful, Some("▼")),
-        Verdict::SameWithinNoise => (Tone::Muted, Some("=")),
+        Difference::Faster => (Tone::Good, Some("▲")),
+        Difference::Slower => (Tone::Careful, Some("▼")),
+        Difference::SameWithinNoise => (Tone::Muted, Some("=")),
     };
     let ratio = Some(change.now.median / change.before.median).filter(|ratio| ratio.is_finite());
     vec![

@@ -2,7 +2,8 @@
 
 use super::{Column, Datum, Section, Table};
 use crate::compare::model::{Declared, Report};
-use leasehold::semantics::{CrashBound, ExpiryClock, Fairness, HoldKind, LossSignal, Reach, TokenClass};
+use crate::format::{hold, reach, token};
+use leasehold::semantics::{ExpiryClock, Fairness, LossSignal};
 
 pub(super) fn section(report: &Report) -> Option<Section> {
     let stores = report.stores.iter();
@@ -48,34 +49,16 @@ fn row(name: &str, declared: &Declared) -> Vec<Datum> {
         LossSignal::Push => "is told",
         _ => "from the next renewal",
     };
-    [name, reach(declared.reach), hold(declared), clock, order, &wake, loss, token(declared.token)]
-        .map(Datum::words)
-        .into()
-}
-
-/// Between whom it excludes.
-pub(crate) fn reach(reach: Reach) -> &'static str {
-    match reach {
-        Reach::Process => "tasks of one process",
-        Reach::Host => "processes of one host",
-        _ => "processes on any host",
-    }
-}
-
-/// What a hold is, and how long a crashed holder keeps others out.
-pub(crate) fn hold(declared: &Declared) -> &'static str {
-    match (declared.hold, declared.crash_bound) {
-        (HoldKind::Session, _) => "a session",
-        (HoldKind::Connection, _) | (_, CrashBound::Connection) => "a connection",
-        _ => "a lease",
-    }
-}
-
-/// What the order of tokens survives.
-pub(crate) fn token(token: TokenClass) -> &'static str {
-    match token {
-        TokenClass::Process => "grow while the process lives",
-        TokenClass::Stored => "grow while the data lives",
-        _ => "grow also over lost data",
-    }
+    [
+        name,
+        reach(declared.reach),
+        hold(declared.hold, declared.crash_bound),
+        clock,
+        order,
+        &wake,
+        loss,
+        token(declared.token),
+    ]
+    .map(Datum::words)
+    .into()
 }

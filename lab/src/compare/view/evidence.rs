@@ -1,8 +1,8 @@
 //! What stands behind every field of the matrix, and every case that failed or was skipped.
 
-use super::{Column, Datum, Table, Tone, fault, outcome, slug};
-use crate::compare::model::{CaseOutcome, StoreReport};
-use leasehold::semantics::Fault;
+use super::{Column, Datum, Table};
+use crate::compare::model::{ReportedOutcome, StoreReport};
+use crate::format::{Tone, anchor, cell_id, count, fault, outcome, time};
 use leasehold_conformance::matrix::{Cell, State};
 use serde::Serialize;
 
@@ -36,18 +36,8 @@ pub(crate) struct CellEvidence {
     pub(crate) seed: String,
 }
 
-/// The anchor of a field's evidence.
-pub(crate) fn cell_id(store: &str, fault: Fault) -> String {
-    format!("cell-{}-{}", anchor(store), slug(fault))
-}
-
-/// A name as a part of an anchor: letters, digits and dashes.
-pub(crate) fn anchor(name: &str) -> String {
-    let plain = |c: char| if c.is_ascii_alphanumeric() { c.to_ascii_lowercase() } else { '-' };
-    name.chars().map(plain).collect()
-}
-
-pub(super) fn of(store: &StoreReport) -> Option<Evidence> {
+/// What can be looked up of a store; `None` if there is nothing.
+pub(super) fn evidence(store: &StoreReport) -> Option<Evidence> {
     let evidence = Evidence {
         id: format!("evidence-{}", anchor(&store.name)),
         store: store.name.clone(),
@@ -86,8 +76,8 @@ fn cell_evidence(store: &str, cell: &Cell) -> CellEvidence {
 
 fn figures(cell: &Cell) -> Vec<(&'static str, Datum)> {
     let figures = &cell.figures;
-    let whole = |value: u64| Datum::figure(value as f64, super::count(value as f64));
-    let ms = |value: f64| Datum::figure(value, super::time(value * 1e3));
+    let whole = |value: u64| Datum::figure(value as f64, count(value as f64));
+    let ms = |value: f64| Datum::figure(value, time(value * 1e3));
     let maybe_ms = |value: Option<f64>| value.map_or_else(Datum::none, ms);
     vec![
         ("trials", whole(figures.trials)),
@@ -107,9 +97,9 @@ fn figures(cell: &Cell) -> Vec<(&'static str, Datum)> {
 fn cases(store: &StoreReport) -> Option<Table> {
     let rows = store.cases.iter().filter_map(|case| {
         let (word, tone, why) = match &case.outcome {
-            CaseOutcome::Passed => return None,
-            CaseOutcome::Failed { why } => ("failed", Tone::Bad, why),
-            CaseOutcome::Skipped { why } => ("skipped", Tone::Muted, why),
+            ReportedOutcome::Passed => return None,
+            ReportedOutcome::Failed { why } => ("failed", Tone::Bad, why),
+            ReportedOutcome::Skipped { why } => ("skipped", Tone::Muted, why),
         };
         let name = format!("{} {}", case.id, case.property.replace('_', " "));
         let mark = (tone == Tone::Bad).then_some("✕");

@@ -1,7 +1,8 @@
 //! Fault × store: what was seen, or what is promised where nothing was.
 
-use super::{Column, Datum, Section, Table, Tone, cell_id, fault, outcome};
+use super::{Column, Datum, Section, Table};
 use crate::compare::model::{Report, StoreReport};
+use crate::format::{Tone, cell_id, fault, outcome, time};
 use leasehold::semantics::{Fault, Outcome};
 use leasehold_conformance::matrix::{Cell, State};
 
@@ -164,7 +165,7 @@ fn field(store: &StoreReport, fault: Fault) -> Datum {
 fn figures(cell: &Cell) -> Option<String> {
     cell.measured?;
     let figures = &cell.figures;
-    let ms = |ms: f64| super::time(ms * 1e3);
+    let ms = |ms: f64| time(ms * 1e3);
     if figures.belief_overlap_ms > 0.0 {
         return Some(format!("two for {}", ms(figures.belief_overlap_ms)));
     }

@@ -4,21 +4,19 @@
 mod changes;
 mod declared;
 mod evidence;
-mod format;
 mod matrix;
 mod recovery;
 mod speed;
 mod suite;
 mod table;
 
-pub(crate) use declared::{hold, reach, token};
-pub(crate) use evidence::{Evidence, anchor, cell_id};
-pub(crate) use format::{bytes, count, fault, list, outcome, seconds, slug, time};
+pub(crate) use evidence::Evidence;
 pub(crate) use matrix::glyph;
-pub(crate) use table::{Axis, Chart, Column, Curve, Datum, Panel, Section, Span, Table, Tone};
+pub(crate) use table::{Axis, Chart, Column, Curve, Datum, Panel, Section, Span, Table};
 
 use super::model::Report;
-use super::rules::{self, Answer, Card};
+use super::rules::{self, Card, Recommendation};
+use leasehold_console::brief;
 use serde::Serialize;
 use std::time::Duration;
 
@@ -31,7 +29,7 @@ pub(crate) struct View {
     /// What must be known before anything else is read.
     pub(crate) notices: Vec<String>,
     /// Which store for whom.
-    pub(crate) answers: Vec<Answer>,
+    pub(crate) recommendations: Vec<Recommendation>,
     /// One for each store.
     pub(crate) cards: Vec<Card>,
     pub(crate) sections: Vec<Section>,
@@ -56,10 +54,10 @@ impl View {
             title: title(report),
             facts: facts(report),
             notices: rules::notices(report),
-            answers: rules::answers(report),
+            recommendations: rules::recommendations(report),
             cards: report.stores.iter().map(rules::card).collect(),
             sections: sections.into_iter().flatten().collect(),
-            evidence: report.stores.iter().filter_map(evidence::of).collect(),
+            evidence: report.stores.iter().filter_map(evidence::evidence).collect(),
             caveats: report.setup.caveats.clone(),
         }
     }
@@ -85,6 +83,6 @@ fn facts(report: &Report) -> Vec<String> {
         servers.to_owned(),
         windows,
         format!("seed {:#x}", report.seed),
-        format!("took {}", seconds(Duration::from_secs_f64(report.took_s.clamp(0.0, 1e9)))),
+        format!("took {}", brief(Duration::from_secs_f64(report.took_s.clamp(0.0, 1e9)))),
     ]
 }

@@ -1,7 +1,8 @@
 //! How long a fault keeps others out.
 
-use super::{Chart, Column, Datum, Section, Span, Table, fault, time};
+use super::{Chart, Column, Datum, Section, Span, Table};
 use crate::compare::model::{Report, StoreReport};
+use crate::format::{fault, time};
 use leasehold::semantics::Fault;
 use leasehold_conformance::matrix::Cell;
 

@@ -1,7 +1,9 @@
 //! Latency, hand-over, throughput and costs.
 
-use super::{Axis, Chart, Column, Curve, Datum, Panel, Section, Span, Table, bytes, count, time};
-use crate::compare::model::{Costs, Distribution, HandOver, Pairs, Rate, Report, StoreReport};
+use super::{Axis, Chart, Column, Curve, Datum, Panel, Section, Span, Table};
+use crate::bench::{Costs, Passes};
+use crate::compare::model::{Distribution, HandOverFigures, PairFigures, Report, StoreReport};
+use crate::format::{bytes, count, time};
 
 pub(super) fn hand_over(report: &Report) -> Option<Section> {
     let waiters = waiters(report);
@@ -77,16 +79,17 @@ pub(super) fn latency(report: &Report) -> Option<Section> {
 }
 
 fn latencies(store: &StoreReport) -> Vec<Vec<Datum>> {
-    let row = |what: &str, pairs: &Pairs, seen: &Distribution| {
+    let row = |what: &str, pairs: &PairFigures, seen: &Distribution| {
         let head = [Datum::words(&store.name), Datum::words(what), whole(pairs.tasks)];
         head.into_iter().chain(distribution(seen)).collect()
     };
-    let both = |pairs: &Pairs| [row("acquire", pairs, &pairs.acquire), row("release", pairs, &pairs.release)];
+    let both =
+        |pairs: &PairFigures| [row("acquire", pairs, &pairs.acquire), row("release", pairs, &pairs.release)];
     store.speed.pairs.iter().flat_map(both).collect()
 }
 
 pub(super) fn throughput(report: &Report) -> Option<Section> {
-    let turns = |row: &HandOver| (row.waiters as f64, row.per_second.median);
+    let turns = |row: &HandOverFigures| (row.waiters as f64, row.per_second.median);
     let panels = panels(report, |store| {
         let points: Vec<_> = store.speed.hand_over.iter().map(turns).collect();
         if points.is_empty() {
@@ -126,7 +129,7 @@ pub(super) fn throughput(report: &Report) -> Option<Section> {
 }
 
 fn rates(store: &StoreReport) -> Vec<Vec<Datum>> {
-    let row = |what: String, rate: Rate, fairness: Option<Rate>| {
+    let row = |what: String, rate: Passes, fairness: Option<Passes>| {
         let each = |value: f64| Datum::figure(value, count(value));
         vec![
             Datum::words(&store.name),

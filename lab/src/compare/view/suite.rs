@@ -1,6 +1,6 @@
-use super::evidence::anchor;
-use super::{Column, Datum, Section, Table, Tone};
+use super::{Column, Datum, Section, Table};
 use crate::compare::model::{Report, StoreReport};
+use crate::format::{Tone, anchor};
 
 pub(super) fn section(report: &Report) -> Option<Section> {
     let ran: Vec<&StoreReport> = report.stores.iter().filter(|store| !store.cases.is_empty()).collect();

@@ -1,3 +1,4 @@
+use crate::format::Tone;
 use serde::Serialize;
 
 /// A part of the report, with one subject.
@@ -60,18 +61,6 @@ pub(crate) struct Datum {
     pub(crate) note: Option<String>,
     /// The anchor of its evidence.
     pub(crate) link: Option<String>,
-}
-
-/// How something is to be taken. Never the only carrier of it: text and mark say it too.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize)]
-#[serde(rename_all = "kebab-case")]
-pub(crate) enum Tone {
-    #[default]
-    Plain,
-    Good,
-    Careful,
-    Bad,
-    Muted,
 }
 
 impl Datum {

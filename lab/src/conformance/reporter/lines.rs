@@ -1,4 +1,4 @@
-use crate::compare::outcome;
+use crate::format::outcome;
 use leasehold::semantics::Fault;
 use leasehold_conformance::matrix::{Cell, State, cell_name};
 use leasehold_conformance::{Case, CaseOutcome, CaseResult, Round, Tally};

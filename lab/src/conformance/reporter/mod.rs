@@ -3,9 +3,9 @@
 mod bars;
 mod lines;
 
-use super::RunOutcome;
 use crate::args::{ConformanceArgs, Lines};
 use crate::cells::Pair;
+use crate::conformance::suite_result::SuiteResult;
 use bars::Bars;
 use leasehold_conformance::matrix::{Cell, cell_name};
 use leasehold_conformance::{CaseEvent, CaseResult, Round, Run, Tally};
@@ -92,7 +92,7 @@ impl Reporter {
     }
 
     /// The last lines. An error if anything could not be printed.
-    pub(super) fn end(&self, ended: &RunOutcome) -> io::Result<()> {
+    pub(super) fn end(&self, ended: &SuiteResult) -> io::Result<()> {
         if let Some(bars) = &self.bars {
             bars.end();
         }

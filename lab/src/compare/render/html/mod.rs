@@ -7,7 +7,8 @@ mod scale;
 mod svg;
 
 use crate::compare::rules::Card;
-use crate::compare::view::{Section, Tone, View};
+use crate::compare::view::{Section, View};
+use crate::format::Tone;
 use leasehold_console::Failure;
 use minijinja::syntax::SyntaxConfig;
 use minijinja::value::Serde;
@@ -21,14 +22,14 @@ const STYLE: &str = include_str!("page.css");
 #[derive(Serialize)]
 struct Page<'a> {
     view: &'a View,
-    parts: Vec<Part<'a>>,
+    parts: Vec<SectionPart<'a>>,
     cards: Vec<CardPart<'a>>,
     style: &'static str,
 }
 
 /// A section, and its charts as SVG.
 #[derive(Serialize)]
-struct Part<'a> {
+struct SectionPart<'a> {
     #[serde(flatten)]
     section: &'a Section,
     charts: Vec<String>,
@@ -46,7 +47,7 @@ struct CardPart<'a> {
 pub(crate) fn render(view: &View) -> Result<String, Failure> {
     let page = Page {
         view,
-        parts: view.sections.iter().map(Part::of).collect(),
+        parts: view.sections.iter().map(SectionPart::of).collect(),
         cards: view.cards.iter().map(CardPart::of).collect(),
         style: STYLE,
     };
@@ -60,7 +61,7 @@ pub(crate) fn render(view: &View) -> Result<String, Failure> {
     template.render(Value::from(Serde(&page))).map_err(failed)
 }
 
-impl<'a> Part<'a> {
+impl<'a> SectionPart<'a> {
     fn of(section: &'a Section) -> Self {
         let charts = section.charts.iter().enumerate();
         Self { section, charts: charts.map(|(number, chart)| svg::draw(section.id, number, chart)).collect() }

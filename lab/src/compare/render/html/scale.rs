@@ -1,6 +1,7 @@
 //! From figures to places in a chart.
 
-use crate::compare::view::{Axis, count, time};
+use crate::compare::view::Axis;
+use crate::format::{count, time};
 
 /// One axis: its ends, and whether each place is so many times the one before.
 #[derive(Clone, Copy, Debug, PartialEq)]

@@ -1,7 +1,8 @@
 //! Charts as inline SVG. Colours are the page's, by class; what a line is, its dashes and its title say too.
 
 use super::scale::Scale;
-use crate::compare::view::{Axis, Chart, Panel, Span, time};
+use crate::compare::view::{Axis, Chart, Panel, Span};
+use crate::format::time;
 use std::fmt::Write;
 
 /// A panel, in units of its own: it is as wide as its place in the page.

@@ -1,8 +1,10 @@
 //! Fault × store: in words where they fit, and in letters otherwise.
 
-use super::{of, paragraph, style};
+use super::table::table_within;
+use super::text::{paragraph, style};
 use crate::compare::model::Report;
-use crate::compare::view::{Section, fault, glyph};
+use crate::compare::view::{Section, glyph};
+use crate::format::fault;
 use leasehold::semantics::Fault;
 use std::io::{self, Write};
 
@@ -25,7 +27,7 @@ pub(super) fn write(
     let declared = report.stores.iter().filter(|store| store.declared.is_some()).count();
     if FAULT + WORDS * declared <= width {
         paragraph(out, &section.lead, 0, width)?;
-        return section.tables.iter().try_for_each(|table| writeln!(out, "{}", of(table, width)));
+        return section.tables.iter().try_for_each(|table| writeln!(out, "{}", table_within(table, width)));
     }
     paragraph(out, LEGEND, 0, width)?;
     letters(out, report)

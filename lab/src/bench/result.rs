@@ -1,11 +1,9 @@
-//! The result: what is written with `--json`, compared with `--baseline`, and shown in the table.
+//! The result of a bench: what is written with `--json`, compared with `--baseline`, and shown in the table.
 
-use super::job::Held;
-use super::measure::Measured;
-use super::plan::Row;
-use super::show::is_noisy;
+use super::measure::StoreFigures;
+use super::plan::{LeftOut, Row};
 use super::stats::{Latency, Passes};
-use super::tally::Tally;
+use super::tally::{HeldFigures, RowTally};
 use leasehold::DistributedLock;
 use leasehold_console::Store;
 use serde::{Deserialize, Serialize};
@@ -13,11 +11,11 @@ use serde::{Deserialize, Serialize};
 /// Goes up when a reader of the JSON has to change.
 pub(super) const SCHEMA: u32 = 1;
 /// Passes that lie further apart than this part of their median tell nothing smaller than that.
-pub(super) const NOISE_LIMIT: f64 = 0.25;
+const NOISE_LIMIT: f64 = 0.25;
 
 /// One run.
 #[derive(Debug, Serialize, Deserialize)]
-pub(super) struct Report {
+pub(super) struct BenchResult {
     pub(super) schema: u32,
     pub(super) leasehold: String,
     pub(super) started_at: String,
@@ -29,7 +27,7 @@ pub(super) struct Report {
     pub(super) warm_up_ms: u64,
     /// True if a signal ended it early.
     pub(super) interrupted: bool,
-    pub(super) stores: Vec<StoreReport>,
+    pub(super) stores: Vec<StoreResult>,
 }
 
 #[derive(Debug, Serialize, Deserialize)]
@@ -42,25 +40,19 @@ pub(super) struct Machine {
 }
 
 #[derive(Debug, Serialize, Deserialize)]
-pub(super) struct StoreReport {
+pub(super) struct StoreResult {
     /// Without a password.
     pub(super) url: String,
     pub(super) backend: String,
     pub(super) server: Option<String>,
-    pub(super) rows: Vec<RowReport>,
+    pub(super) rows: Vec<RowResult>,
     /// The names of the rows that were not measured, and why.
     pub(super) left_out: Vec<LeftOut>,
 }
 
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
-pub(crate) struct LeftOut {
-    pub(crate) row: String,
-    pub(crate) why: String,
-}
-
 /// One row. What does not apply to it, or is not known, is `null`.
 #[derive(Debug, Default, Serialize, Deserialize)]
-pub(super) struct RowReport {
+pub(super) struct RowResult {
     pub(super) row: String,
     /// Pairs of acquire and release, or turns of a holder.
     pub(super) per_second: Option<Passes>,
@@ -82,7 +74,7 @@ pub(super) struct RowReport {
     pub(super) fairness: Option<Passes>,
     pub(super) overlaps: Option<u64>,
     pub(super) stale_tokens: Option<u64>,
-    pub(super) held: Option<HeldReport>,
+    pub(super) held: Option<HeldFigures>,
     /// Why passes were made again: what had failed in them.
     #[serde(default)]
     pub(super) repeated: Vec<String>,
@@ -90,51 +82,23 @@ pub(super) struct RowReport {
     pub(super) noisy: bool,
 }
 
-#[derive(Clone, Debug, Serialize, Deserialize)]
-pub(crate) struct HeldReport {
-    pub(crate) ttl_ms: u64,
-    pub(crate) acquired_in_s: f64,
-    pub(crate) released_in_s: f64,
-    pub(crate) lost: usize,
-    pub(crate) bytes_each: Option<u64>,
-    /// The share of one core, at this ttl.
-    pub(crate) client_cpu: f64,
-    /// The same for a ttl of 30 s, where renewals are so much rarer.
-    pub(crate) client_cpu_at_30s: f64,
-}
-
-impl HeldReport {
-    pub(super) fn of(held: &Held, ttl_ms: u64, seconds: f64) -> Self {
-        let client_cpu = held.cpu / seconds;
-        Self {
-            ttl_ms,
-            acquired_in_s: held.acquiring,
-            released_in_s: held.releasing,
-            lost: held.lost,
-            bytes_each: held.bytes_each,
-            client_cpu,
-            client_cpu_at_30s: client_cpu * ttl_ms as f64 / 30_000.0,
-        }
-    }
-}
-
-impl StoreReport {
-    pub(super) fn of(store: &Store, measured: &Measured) -> Self {
+impl StoreResult {
+    pub(super) fn of(store: &Store, measured: &StoreFigures) -> Self {
         Self {
             url: store.config.url().to_string(),
             backend: store.locks.semantics().backend.to_string(),
             server: measured.server.clone(),
-            rows: measured.tallies.iter().map(RowReport::of).collect(),
+            rows: measured.tallies.iter().map(RowResult::of).collect(),
             left_out: measured.left_out.clone(),
         }
     }
 }
 
-impl RowReport {
-    fn of(tally: &Tally) -> Self {
+impl RowResult {
+    fn of(tally: &RowTally) -> Self {
         let contended = matches!(tally.row, Row::HandOver { .. });
         let costs = tally.costs();
-        let mut report = Self {
+        let mut result = Self {
             row: tally.row.to_string(),
             server_commands: costs.server_commands,
             server_bytes: costs.server_bytes,
@@ -153,8 +117,18 @@ impl RowReport {
             repeated: tally.repeated.clone(),
             noisy: false,
         };
-        report.noisy = is_noisy(&report);
-        report
+        result.noisy = result.is_noisy();
+        result
+    }
+
+    /// How far the passes lie apart: those of the row, or of what it is measured against.
+    pub(super) fn spread(&self) -> f64 {
+        let spread = |passes: Option<Passes>| passes.map_or(0.0, Passes::spread);
+        spread(self.per_second).max(spread(self.raw_per_second))
+    }
+
+    fn is_noisy(&self) -> bool {
+        self.spread() > NOISE_LIMIT
     }
 
     /// True if something was seen that a lock must never do.
@@ -171,15 +145,15 @@ fn ratios(rates: &[f64], of: &[f64]) -> Option<Passes> {
     Passes::some(&both.map(|(rate, of)| rate / of).collect::<Vec<f64>>())
 }
 
-impl Report {
+impl BenchResult {
     /// The same store; or the one store of its kind, which may have had another address.
-    pub(super) fn find(&self, store: &StoreReport) -> Option<&StoreReport> {
+    pub(super) fn find(&self, store: &StoreResult) -> Option<&StoreResult> {
         let mut of_its_kind = self.stores.iter().filter(|other| other.backend == store.backend);
         let alone = of_its_kind.next().filter(|_| of_its_kind.next().is_none());
         self.stores.iter().find(|other| other.url == store.url).or(alone)
     }
 
-    pub(super) fn rows(&self) -> impl Iterator<Item = &RowReport> {
+    pub(super) fn rows(&self) -> impl Iterator<Item = &RowResult> {
         self.stores.iter().flat_map(|store| &store.rows)
     }
 }
@@ -189,7 +163,7 @@ mod tests {
     use super::*;
     use serde_json::json;
 
-    fn store(url: &str, backend: &str) -> StoreReport {
+    fn store(url: &str, backend: &str) -> StoreResult {
         let report = json!({"url": url, "backend": backend, "rows": [], "left_out": []});
         serde_json::from_value(report).unwrap()
     }
@@ -201,7 +175,7 @@ mod tests {
             "schema": SCHEMA, "leasehold": "0", "started_at": "", "machine": machine, "seed": "", "passes": 1,
             "window_ms": 1, "warm_up_ms": 1, "interrupted": false, "stores": [],
         });
-        let mut earlier: Report = serde_json::from_value(report).unwrap();
+        let mut earlier: BenchResult = serde_json::from_value(report).unwrap();
         earlier.stores =
             vec![store("redis://h1", "redis"), store("redis://host2", "redis"), store("zk://h", "zk")];
         let found = |url: &str, backend: &str| Some(earlier.find(&store(url, backend))?.url.as_str());
@@ -210,5 +184,17 @@ mod tests {
         assert_eq!(found("redis://h3", "redis"), None);
         assert_eq!(found("zk://elsewhere", "zk"), Some("zk://h"));
         assert_eq!(found("mysql://h", "mysql"), None);
+    }
+
+    #[test]
+    fn passes_far_apart_are_noisy() {
+        let row = |passes: [f64; 2], raw: [f64; 2]| RowResult {
+            per_second: Some(Passes::of(passes.to_vec())),
+            raw_per_second: Some(Passes::of(raw.to_vec())),
+            ..RowResult::default()
+        };
+        assert!(!row([100.0, 110.0], [100.0, 110.0]).is_noisy());
+        assert!(row([100.0, 150.0], [100.0, 110.0]).is_noisy());
+        assert!(row([100.0, 110.0], [50.0, 110.0]).is_noisy());
     }
 }

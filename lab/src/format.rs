@@ -1,7 +1,19 @@
-//! How things are called, and figures written.
+//! How things are called, and figures written, wherever the lab shows them.
 
-use leasehold::semantics::{Fault, Outcome};
-use std::time::Duration;
+use leasehold::semantics::{CrashBound, Fault, HoldKind, Outcome, Reach, TokenClass};
+use serde::Serialize;
+
+/// How something is to be taken. Never the only carrier of it: text and mark say it too.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "kebab-case")]
+pub(crate) enum Tone {
+    #[default]
+    Plain,
+    Good,
+    Careful,
+    Bad,
+    Muted,
+}
 
 /// A fault: `store restarted`.
 pub(crate) fn fault(fault: Fault) -> String {
@@ -21,6 +33,33 @@ pub(crate) fn outcome(outcome: Outcome) -> &'static str {
         Outcome::Unavailable => "unavailable",
         Outcome::MayBreak => "may break",
         Outcome::NotApplicable => "–",
+    }
+}
+
+/// Between whom it excludes.
+pub(crate) fn reach(reach: Reach) -> &'static str {
+    match reach {
+        Reach::Process => "tasks of one process",
+        Reach::Host => "processes of one host",
+        _ => "processes on any host",
+    }
+}
+
+/// What a hold is, and how long a crashed holder keeps others out.
+pub(crate) fn hold(kind: HoldKind, crash_bound: CrashBound) -> &'static str {
+    match (kind, crash_bound) {
+        (HoldKind::Session, _) => "a session",
+        (HoldKind::Connection, _) | (_, CrashBound::Connection) => "a connection",
+        _ => "a lease",
+    }
+}
+
+/// What the order of tokens survives.
+pub(crate) fn token(token: TokenClass) -> &'static str {
+    match token {
+        TokenClass::Process => "grow while the process lives",
+        TokenClass::Stored => "grow while the data lives",
+        _ => "grow also over lost data",
     }
 }
 
@@ -54,10 +93,6 @@ pub(crate) fn bytes(value: f64) -> String {
     if value < 10_000.0 { format!("{} B", count(value)) } else { format!("{} kB", places(value / 1e3)) }
 }
 
-pub(crate) fn seconds(time: Duration) -> String {
-    leasehold_console::brief(time)
-}
-
 /// `a`, `a and b`, `a, b and c`; of more than so many, `a, b and 3 more`.
 pub(crate) fn list(items: &[String], at_most: usize) -> String {
     let shown = if items.len() > at_most { at_most.saturating_sub(1).max(1) } else { items.len() };
@@ -68,6 +103,22 @@ pub(crate) fn list(items: &[String], at_most: usize) -> String {
         ([many @ .., last], 0) => format!("{} and {last}", many.join(", ")),
         (named, more) => format!("{} and {more} more", named.join(", ")),
     }
+}
+
+/// The anchor of a field's evidence.
+pub(crate) fn cell_id(store: &str, fault: Fault) -> String {
+    format!("cell-{}-{}", anchor(store), slug(fault))
+}
+
+/// A name as a part of an anchor: letters, digits and dashes.
+pub(crate) fn anchor(name: &str) -> String {
+    let plain = |c: char| if c.is_ascii_alphanumeric() { c.to_ascii_lowercase() } else { '-' };
+    name.chars().map(plain).collect()
+}
+
+/// Several lines, where there is one line for them.
+pub(crate) fn joined_lines(text: &str) -> String {
+    text.lines().map(str::trim).collect::<Vec<_>>().join("; ")
 }
 
 fn places(value: f64) -> String {

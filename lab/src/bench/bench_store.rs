@@ -7,13 +7,13 @@ use tokio::process::Command;
 
 /// A store, and the way to it.
 #[derive(Debug)]
-pub(crate) struct Target {
+pub(crate) struct BenchStore {
     pub(crate) store: Store,
-    way: Way,
+    address: StoreAddress,
 }
 
 #[derive(Debug)]
-enum Way {
+enum StoreAddress {
     /// By the options of our own call. A URL given as a word has no password, and everything else comes from where we
     /// have it.
     Options(Vec<OsString>),
@@ -21,31 +21,31 @@ enum Way {
     Url(String),
 }
 
-impl Target {
+impl BenchStore {
     /// The store that these options name, as every verb finds it.
     pub(crate) async fn configured(invocation: &Invocation) -> Result<Self, Failure> {
         let arguments = invocation.store.arguments();
         let arguments = arguments.flat_map(|(option, value)| [option.into(), value.to_owned()]).collect();
-        Ok(Self { store: invocation.open().await?, way: Way::Options(arguments) })
+        Ok(Self { store: invocation.open().await?, address: StoreAddress::Options(arguments) })
     }
 
     /// A store that nobody has configured: nothing but its URL counts.
     pub(crate) async fn private(url: &str, invocation: &Invocation) -> Result<Self, Failure> {
         let store = invocation.open_configured(Config::new(url)?).await?;
-        Ok(Self { store, way: Way::Url(url.to_owned()) })
+        Ok(Self { store, address: StoreAddress::Url(url.to_owned()) })
     }
 
     /// True if the store ends with this run, and all that is in it.
     pub(super) fn ends_with_us(&self) -> bool {
-        matches!(self.way, Way::Url(_))
+        matches!(self.address, StoreAddress::Url(_))
     }
 
     pub(super) fn tell(&self, command: &mut Command) {
-        match &self.way {
-            Way::Options(options) => {
+        match &self.address {
+            StoreAddress::Options(options) => {
                 command.args(options);
             }
-            Way::Url(url) => {
+            StoreAddress::Url(url) => {
                 for (name, _) in std::env::vars_os() {
                     if name.to_string_lossy().starts_with("LEASEHOLD_") {
                         command.env_remove(name);

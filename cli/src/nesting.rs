@@ -1,7 +1,7 @@
 //! Locks within locks: a command that runs under a lock takes another, and must not wait for itself.
 
 use leasehold::{Error, ErrorKind, FencingToken, LockName};
-use leasehold_console::{Failure, Store};
+use leasehold_console::{Failure, OpenStore};
 use percent_encoding::{AsciiSet, CONTROLS, percent_decode_str, utf8_percent_encode};
 use std::fmt;
 
@@ -13,10 +13,10 @@ const RESERVED: &AsciiSet = &CONTROLS.add(b' ').add(b'%').add(b',').add(b':');
 /// The locks that this process runs under, from the outermost to the innermost. As text: `STORE:TOKEN:NAME`, with commas
 /// between; `STORE` is a figure that tells stores apart and names none.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub(crate) struct Stack(Vec<Entry>);
+pub(crate) struct Stack(Vec<NestedLock>);
 
 #[derive(Clone, Debug, PartialEq, Eq)]
-struct Entry {
+struct NestedLock {
     store: u64,
     token: u64,
     name: String,
@@ -29,12 +29,12 @@ impl Stack {
     }
 
     fn parse(text: &str) -> Self {
-        Self(text.split(',').filter_map(Entry::parse).collect())
+        Self(text.split(',').filter_map(NestedLock::parse).collect())
     }
 
     /// With one lock more.
-    pub(crate) fn with(mut self, store: &Store, token: FencingToken, name: &LockName) -> Self {
-        self.0.push(Entry {
+    pub(crate) fn with(mut self, store: &OpenStore, token: FencingToken, name: &LockName) -> Self {
+        self.0.push(NestedLock {
             store: fingerprint(&store.identity()),
             token: token.get(),
             name: name.as_str().to_owned(),
@@ -43,7 +43,7 @@ impl Stack {
     }
 
     /// True if a command above this one holds a lock in another store.
-    pub(crate) fn is_in_another_store(&self, store: &Store) -> bool {
+    pub(crate) fn is_in_another_store(&self, store: &OpenStore) -> bool {
         let identity = fingerprint(&store.identity());
         self.0.iter().any(|entry| entry.store != identity)
     }
@@ -51,7 +51,7 @@ impl Stack {
     /// Refuses a lock that a command above this one holds: it would be waited for until the end of time.
     ///
     /// The variable alone proves nothing: a daemon that was started under a lock has it for ever. The store is asked.
-    pub(crate) async fn check(&self, store: &Store, name: &LockName) -> Result<(), Failure> {
+    pub(crate) async fn check(&self, store: &OpenStore, name: &LockName) -> Result<(), Failure> {
         let identity = fingerprint(&store.identity());
         let mut above = self.0.iter().filter(|entry| entry.store == identity && entry.name == name.as_str());
         let Some(entry) = above.next_back() else {
@@ -72,7 +72,7 @@ impl Stack {
     }
 }
 
-impl Entry {
+impl NestedLock {
     fn parse(text: &str) -> Option<Self> {
         let mut parts = text.splitn(3, ':');
         let store = u64::from_str_radix(parts.next()?, 16).ok()?;
@@ -106,7 +106,8 @@ mod tests {
 
     #[test]
     fn a_stack_comes_back_as_it_was_whatever_the_names_are() {
-        let entry = |name: &str| Entry { store: fingerprint("redis://h"), token: 7, name: name.to_owned() };
+        let entry =
+            |name: &str| NestedLock { store: fingerprint("redis://h"), token: 7, name: name.to_owned() };
         let stack = Stack(vec![entry("a"), entry("x:y,z %2C\u{e9}"), entry("-n")]);
         assert_eq!(Stack::parse(&stack.to_string()), stack);
         assert_eq!(Stack::parse(""), Stack::default());

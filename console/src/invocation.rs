@@ -1,7 +1,7 @@
 //! One call of the command.
 
 use crate::observer::ConsoleObserver;
-use crate::{Console, Failure, Store, StoreOptions};
+use crate::{Console, Failure, OpenStore, StoreOptions};
 use leasehold::backend::LockBackend;
 use leasehold::client::LockClient;
 use leasehold::{Config, Error, Registry, Result, parse_duration};
@@ -58,7 +58,7 @@ impl Invocation {
     /// # Errors
     ///
     /// If the configuration is wrong.
-    pub async fn open(&self) -> Result<Store, Failure> {
+    pub async fn open(&self) -> Result<OpenStore, Failure> {
         self.open_configured(self.load()?).await
     }
 
@@ -67,7 +67,7 @@ impl Invocation {
     /// # Errors
     ///
     /// Also if that length is none.
-    pub async fn open_with_ttl(&self, ttl: Option<&str>) -> Result<Store, Failure> {
+    pub async fn open_with_ttl(&self, ttl: Option<&str>) -> Result<OpenStore, Failure> {
         let mut config = self.load()?;
         if let Some(ttl) = ttl {
             config = config.with_ttl(parse_duration("ttl", ttl)?);
@@ -81,11 +81,11 @@ impl Invocation {
     /// # Errors
     ///
     /// As those of [`open`](Self::open).
-    pub async fn open_configured(&self, config: Config) -> Result<Store, Failure> {
+    pub async fn open_configured(&self, config: Config) -> Result<OpenStore, Failure> {
         let client = LockClient::builder(self.open_backend(&config).await?)
             .with_defaults(config.options())
             .with_observer(Arc::new(ConsoleObserver::new(self.console)));
-        Ok(Store::new(config, client.build()))
+        Ok(OpenStore::new(config, client.build()))
     }
 }
 

@@ -36,7 +36,7 @@ pub use invocation::Invocation;
 pub use options::{OutputOptions, StoreOptions};
 pub use safe::safe;
 pub use stdout::{print_json, unprinted};
-pub use store::Store;
+pub use store::OpenStore;
 pub use time::{ago, brief, timestamp};
 pub use values::{duration, shell_word};
 pub use write_with_timeout::{WRITE_TIMEOUT, write_with_timeout, write_within};

@@ -8,7 +8,7 @@ use std::path::Path;
 
 /// A configured store, and its locks.
 #[derive(Debug)]
-pub struct Store {
+pub struct OpenStore {
     /// Its configuration.
     pub config: Config,
     /// Its locks.
@@ -24,7 +24,7 @@ struct DefaultFile {
     is_new: bool,
 }
 
-impl Store {
+impl OpenStore {
     pub(crate) fn new(config: Config, locks: LockClient) -> Self {
         let path = config.url().path().ok().filter(|_| config.is_default_store());
         let default_file = path.map(|path| DefaultFile { is_new: !Path::new(&path).exists(), path });

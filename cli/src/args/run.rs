@@ -1,5 +1,5 @@
 use super::values::{Info, Seconds, info, wait};
-use crate::watchdog::plan::OnLost;
+use crate::watchdog::stop_plan::OnLost;
 use clap::Args;
 use leasehold::{Error, Result, Wait};
 use leasehold_console::duration;

@@ -1,7 +1,7 @@
 use crate::args::ConfigVerb;
 use leasehold::admin::{Finding, Severity};
 use leasehold_console::exit::Code;
-use leasehold_console::{Failure, Invocation, Store, print_json, safe, unprinted};
+use leasehold_console::{Failure, Invocation, OpenStore, print_json, safe, unprinted};
 use std::io::{self, Write};
 
 /// Looks at the configuration.
@@ -25,7 +25,7 @@ async fn check(json: bool, invocation: &Invocation) -> Result<Code, Failure> {
     Ok(if broken { Code::CONFIG } else { Code::SUCCESS })
 }
 
-fn print(findings: &[Finding], store: &Store) -> io::Result<()> {
+fn print(findings: &[Finding], store: &OpenStore) -> io::Result<()> {
     let mut out = anstream::stdout();
     let url = store.config.url();
     if findings.is_empty() {

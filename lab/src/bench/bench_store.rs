@@ -1,14 +1,14 @@
 //! A store that is measured, and how a process of its own is told which one.
 
 use leasehold::Config;
-use leasehold_console::{Failure, Invocation, Store};
+use leasehold_console::{Failure, Invocation, OpenStore};
 use std::ffi::OsString;
 use tokio::process::Command;
 
 /// A store, and the way to it.
 #[derive(Debug)]
 pub(crate) struct BenchStore {
-    pub(crate) store: Store,
+    pub(crate) store: OpenStore,
     address: StoreAddress,
 }
 

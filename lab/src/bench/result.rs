@@ -5,7 +5,7 @@ use super::plan::{LeftOut, Row};
 use super::stats::{Latency, Passes};
 use super::tally::{HeldFigures, RowTally};
 use leasehold::DistributedLock;
-use leasehold_console::Store;
+use leasehold_console::OpenStore;
 use serde::{Deserialize, Serialize};
 
 /// Goes up when a reader of the JSON has to change.
@@ -83,7 +83,7 @@ pub(super) struct RowResult {
 }
 
 impl StoreResult {
-    pub(super) fn of(store: &Store, measured: &StoreFigures) -> Self {
+    pub(super) fn of(store: &OpenStore, measured: &StoreFigures) -> Self {
         Self {
             url: store.config.url().to_string(),
             backend: store.locks.semantics().backend.to_string(),

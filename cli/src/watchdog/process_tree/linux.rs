@@ -1,4 +1,4 @@
-use super::exit_of;
+use crate::watchdog::child_status::exit_of;
 use leasehold::client::Moment;
 use nix::sys::signal::{SigEvent, SigevNotify, Signal as Sent};
 use nix::sys::time::TimeSpec;

@@ -69,7 +69,7 @@ impl Terms {
 
 /// What is to be done with the command now.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Step {
+pub(crate) enum StopStep {
     /// Nothing; look again then.
     Wait(Moment),
     /// Ask it to end. Said once.
@@ -82,7 +82,7 @@ pub(crate) enum Step {
 
 /// The plan for one command: it runs for as long as the lease is confirmed, and is gone before the lease ends.
 #[derive(Debug)]
-pub(crate) struct Plan {
+pub(crate) struct StopPlan {
     terms: Terms,
     lease_end: Moment,
     /// Since when it is being stopped. There is no way back.
@@ -91,14 +91,14 @@ pub(crate) struct Plan {
     killed_since: Option<Moment>,
 }
 
-impl Plan {
+impl StopPlan {
     pub(crate) fn new(terms: Terms, lease_end: Moment) -> Self {
         Self { terms, lease_end, stopping_since: None, termed: false, killed_since: None }
     }
 
     /// True if the command may be started now. Also one that is left alone when its lock is lost begins under the lock.
     pub(crate) fn may_begin(&mut self, now: Moment) -> bool {
-        matches!(self.step(now), Step::Wait(_)) && !self.is_over(now)
+        matches!(self.step(now), StopStep::Wait(_)) && !self.is_over(now)
     }
 
     /// When the command must be killed at the latest.
@@ -142,27 +142,31 @@ impl Plan {
     }
 
     /// What to do now. Asked again after each step.
-    pub(crate) fn step(&mut self, now: Moment) -> Step {
+    pub(crate) fn step(&mut self, now: Moment) -> StopStep {
         if self.terms.on_lost == OnLost::Warn {
-            return Step::Wait(Moment::NEVER);
+            return StopStep::Wait(Moment::NEVER);
         }
         let begin = self.terms.stop_at(self.lease_end);
         if now >= begin {
             self.stop(now);
         }
         let Some(since) = self.stopping_since else {
-            return Step::Wait(begin);
+            return StopStep::Wait(begin);
         };
         let kill_at = since.plus(self.terms.grace).min(self.terms.kill_by(self.lease_end));
         if now < kill_at {
             return if std::mem::replace(&mut self.termed, true) {
-                Step::Wait(kill_at)
+                StopStep::Wait(kill_at)
             } else {
-                Step::Terminate
+                StopStep::Terminate
             };
         }
         let killed_since = *self.killed_since.get_or_insert(now);
-        if now >= self.lease_end.max(killed_since.plus(Terms::RESERVE)) { Step::GiveUp } else { Step::Kill }
+        if now >= self.lease_end.max(killed_since.plus(Terms::RESERVE)) {
+            StopStep::GiveUp
+        } else {
+            StopStep::Kill
+        }
     }
 }
 
@@ -191,8 +195,8 @@ mod tests {
     }
 
     /// A lease that ends at 30 s.
-    fn plan(on_lost: OnLost) -> Plan {
-        Plan::new(terms(on_lost), at(30_000))
+    fn plan(on_lost: OnLost) -> StopPlan {
+        StopPlan::new(terms(on_lost), at(30_000))
     }
 
     #[test]
@@ -212,12 +216,12 @@ mod tests {
     #[test]
     fn an_unconfirmed_lease_ends_the_command_by_term_then_kill_before_it_ends() {
         let mut plan = plan(OnLost::Term);
-        assert_eq!(plan.step(at(0)), Step::Wait(at(24_000)));
-        assert_eq!(plan.step(at(23_999)), Step::Wait(at(24_000)));
-        assert_eq!(plan.step(at(24_000)), Step::Terminate);
-        assert_eq!(plan.step(at(24_000)), Step::Wait(at(29_000)));
-        assert_eq!(plan.step(at(29_000)), Step::Kill);
-        assert_eq!(plan.step(at(29_001)), Step::Kill);
+        assert_eq!(plan.step(at(0)), StopStep::Wait(at(24_000)));
+        assert_eq!(plan.step(at(23_999)), StopStep::Wait(at(24_000)));
+        assert_eq!(plan.step(at(24_000)), StopStep::Terminate);
+        assert_eq!(plan.step(at(24_000)), StopStep::Wait(at(29_000)));
+        assert_eq!(plan.step(at(29_000)), StopStep::Kill);
+        assert_eq!(plan.step(at(29_001)), StopStep::Kill);
     }
 
     #[test]
@@ -225,16 +229,16 @@ mod tests {
         let mut plan = plan(OnLost::Term);
         plan.confirmed_until(at(40_000));
         plan.confirmed_until(at(35_000));
-        assert_eq!(plan.step(at(24_000)), Step::Wait(at(34_000)));
+        assert_eq!(plan.step(at(24_000)), StopStep::Wait(at(34_000)));
     }
 
     #[test]
     fn a_stop_that_has_begun_goes_on_whatever_is_confirmed_later() {
         let mut plan = plan(OnLost::Term);
-        assert_eq!(plan.step(at(24_000)), Step::Terminate);
+        assert_eq!(plan.step(at(24_000)), StopStep::Terminate);
         plan.confirmed_until(at(40_000));
-        assert_eq!(plan.step(at(24_001)), Step::Wait(at(29_000)));
-        assert_eq!(plan.step(at(29_000)), Step::Kill);
+        assert_eq!(plan.step(at(24_001)), StopStep::Wait(at(29_000)));
+        assert_eq!(plan.step(at(29_000)), StopStep::Kill);
     }
 
     #[test]
@@ -242,9 +246,9 @@ mod tests {
         let mut plan = plan(OnLost::Term);
         plan.stop(at(10_000));
         plan.stop(at(11_000));
-        assert_eq!(plan.step(at(10_000)), Step::Terminate);
-        assert_eq!(plan.step(at(10_001)), Step::Wait(at(15_000)));
-        assert_eq!(plan.step(at(15_000)), Step::Kill);
+        assert_eq!(plan.step(at(10_000)), StopStep::Terminate);
+        assert_eq!(plan.step(at(10_001)), StopStep::Wait(at(15_000)));
+        assert_eq!(plan.step(at(15_000)), StopStep::Kill);
         assert_eq!(plan.stopping_since(), Some(at(10_000)));
     }
 
@@ -252,31 +256,31 @@ mod tests {
     fn a_stop_by_word_is_shortened_to_the_lease() {
         let mut plan = plan(OnLost::Term);
         plan.stop(at(27_000));
-        assert_eq!(plan.step(at(27_000)), Step::Terminate);
-        assert_eq!(plan.step(at(27_000)), Step::Wait(at(29_000)));
+        assert_eq!(plan.step(at(27_000)), StopStep::Terminate);
+        assert_eq!(plan.step(at(27_000)), StopStep::Wait(at(29_000)));
     }
 
     #[test]
     fn a_watchdog_that_was_stopped_itself_kills_as_soon_as_it_runs() {
         let mut plan = plan(OnLost::Term);
-        assert_eq!(plan.step(at(31_000)), Step::Kill);
+        assert_eq!(plan.step(at(31_000)), StopStep::Kill);
         assert!(plan.killed());
     }
 
     #[test]
     fn to_kill_is_not_to_ask_first() {
         let terms = Terms::new(OnLost::Kill, Duration::from_secs(5), Duration::from_secs(30));
-        let mut plan = Plan::new(terms, at(30_000));
-        assert_eq!(plan.step(at(0)), Step::Wait(at(29_000)));
+        let mut plan = StopPlan::new(terms, at(30_000));
+        assert_eq!(plan.step(at(0)), StopStep::Wait(at(29_000)));
         plan.stop(at(10));
-        assert_eq!(plan.step(at(10)), Step::Kill);
+        assert_eq!(plan.step(at(10)), StopStep::Kill);
     }
 
     #[test]
     fn to_warn_is_to_leave_it_alone() {
         let mut plan = plan(OnLost::Warn);
         plan.stop(at(10));
-        assert_eq!(plan.step(at(99_000)), Step::Wait(Moment::NEVER));
+        assert_eq!(plan.step(at(99_000)), StopStep::Wait(Moment::NEVER));
         assert_eq!(plan.stopping_since(), None);
     }
 
@@ -291,17 +295,17 @@ mod tests {
     #[test]
     fn command_that_cannot_be_killed_is_given_up_after_the_lease() {
         let mut plan = plan(OnLost::Term);
-        assert_eq!(plan.step(at(29_000)), Step::Kill);
-        assert_eq!(plan.step(at(29_999)), Step::Kill);
-        assert_eq!(plan.step(at(30_000)), Step::GiveUp);
+        assert_eq!(plan.step(at(29_000)), StopStep::Kill);
+        assert_eq!(plan.step(at(29_999)), StopStep::Kill);
+        assert_eq!(plan.step(at(30_000)), StopStep::GiveUp);
     }
 
     #[test]
     fn even_a_late_kill_is_given_time_to_work() {
         let mut plan = plan(OnLost::Term);
         plan.stop(at(40_000));
-        assert_eq!(plan.step(at(40_000)), Step::Kill);
-        assert_eq!(plan.step(at(40_999)), Step::Kill);
-        assert_eq!(plan.step(at(41_000)), Step::GiveUp);
+        assert_eq!(plan.step(at(40_000)), StopStep::Kill);
+        assert_eq!(plan.step(at(40_999)), StopStep::Kill);
+        assert_eq!(plan.step(at(41_000)), StopStep::GiveUp);
     }
 }

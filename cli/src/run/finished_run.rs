@@ -1,7 +1,7 @@
 //! What is said of a command whose run did not go well: what happened to the lock, what became of the command, and how
 //! far its work was covered.
 
-use super::watch::Interrupted;
+use super::watch::InterruptSource;
 use crate::watchdog::protocol::{CommandEnd, Exit};
 use leasehold::{Error, ErrorKind, LockName, Loss, LossCause};
 use leasehold_console::exit::Code;
@@ -10,14 +10,14 @@ use std::time::Duration;
 
 /// What is to be known of a command that ran.
 #[derive(Debug)]
-pub(super) struct Verdict<'a> {
+pub(super) struct FinishedRun<'a> {
     pub(super) name: &'a LockName,
     pub(super) pid: i32,
     pub(super) held_for: Duration,
-    pub(super) interrupted: Interrupted,
+    pub(super) interrupted: InterruptSource,
 }
 
-impl Verdict<'_> {
+impl FinishedRun<'_> {
     /// The lock was lost. Without a `loss`, the command was stopped because that was near.
     pub(super) fn lost(&self, loss: Option<&Loss>, ended: &CommandEnd) -> Failure {
         let why = loss.map_or_else(|| "its lease was not renewed in time".to_owned(), ToString::to_string);

@@ -1,4 +1,4 @@
-use super::protocol::{Order, Report, to_line};
+use super::protocol::{CommandReport, Order, to_line};
 use crate::inherited;
 use std::io::{self, Read, Write};
 use std::os::fd::{AsFd, BorrowedFd, RawFd};
@@ -6,13 +6,13 @@ use std::os::unix::net::UnixStream;
 
 /// The watchdog's end of the socket.
 #[derive(Debug)]
-pub(super) struct Link {
+pub(super) struct OrderSocket {
     socket: UnixStream,
     heard: Vec<u8>,
     closed: bool,
 }
 
-impl Link {
+impl OrderSocket {
     /// Takes the socket that was inherited under this number.
     pub(super) fn take(number: RawFd) -> io::Result<Self> {
         let socket = UnixStream::from(inherited::take(number)?);
@@ -54,7 +54,7 @@ impl Link {
         self.closed
     }
 
-    pub(super) fn report(&mut self, report: &Report) {
+    pub(super) fn report(&mut self, report: &CommandReport) {
         // A failure means that `leasehold` is gone or does not read: the watchdog acts on its own then.
         let _ = self.socket.write_all(&to_line(report));
     }
@@ -79,7 +79,7 @@ impl Link {
     }
 }
 
-impl AsFd for Link {
+impl AsFd for OrderSocket {
     fn as_fd(&self) -> BorrowedFd<'_> {
         self.socket.as_fd()
     }

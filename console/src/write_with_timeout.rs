@@ -9,9 +9,9 @@ use std::time::{Duration, Instant};
 /// How long the one thread that renews the lock may stand still for a word.
 pub const WRITE_TIMEOUT: Duration = Duration::from_millis(50);
 /// How long another's write to a terminal takes, about.
-const MEANWHILE: Duration = Duration::from_micros(100);
+const RETRY_INTERVAL: Duration = Duration::from_micros(100);
 /// What a pipe that says it is ready takes as a whole (`pipe(7)`).
-const TAKEN_AT_ONCE: usize = 4096;
+const PIPE_BUF: usize = 4096;
 
 /// Writes what is taken without delay, in one piece if it is not very long: others may write to the same place.
 ///
@@ -32,11 +32,11 @@ pub fn write_within(timeout: Duration, to: impl AsFd, bytes: &[u8]) -> io::Resul
         if !is_ready(to, timeout) {
             return Err(unread());
         }
-        match rustix::io::write(to, &rest[..rest.len().min(TAKEN_AT_ONCE)]) {
+        match rustix::io::write(to, &rest[..rest.len().min(PIPE_BUF)]) {
             Ok(written) => (rest, since) = (&rest[written..], Instant::now()),
             Err(Errno::INTR) => {}
             // A terminal says so too while somebody else is in the middle of a write to it, ready as it is.
-            Err(Errno::AGAIN) if since.elapsed() < timeout => std::thread::sleep(MEANWHILE),
+            Err(Errno::AGAIN) if since.elapsed() < timeout => std::thread::sleep(RETRY_INTERVAL),
             Err(Errno::AGAIN) => return Err(unread()),
             Err(error) => return Err(error.into()),
         }

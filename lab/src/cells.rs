@@ -11,7 +11,7 @@ use tokio::sync::mpsc::{UnboundedReceiver, UnboundedSender, unbounded_channel};
 /// How many are played at once if nothing is said. They mostly wait.
 pub(crate) const AT_ONCE: usize = 10;
 /// How long those that are being played may take to end their servers after a signal.
-pub(crate) const PARTING: Duration = Duration::from_secs(20);
+pub(crate) const STOP_TIMEOUT: Duration = Duration::from_secs(20);
 
 /// A fault under a store.
 pub(crate) type Pair = (Arc<dyn Subject>, Fault);

@@ -11,7 +11,7 @@ use leasehold_console::Failure;
 use std::time::Duration;
 
 /// How long names are held at least.
-const HOLD: Duration = Duration::from_secs(4);
+const MIN_HOLD: Duration = Duration::from_secs(4);
 
 impl Measurement<'_> {
     /// One pass of a row; `half` is how many pairs a second are half of what it could.
@@ -134,8 +134,8 @@ impl Measurement<'_> {
         self.start_workers(at + 1).await?;
         let names = self.names(&format!("held/{count}"), count)?;
         // A ttl that has each of them renewed twice meanwhile, and that a busy machine can keep.
-        let time =
-            (self.plan.window * u32::try_from(self.plan.passes).unwrap_or(u32::MAX)).clamp(HOLD, HOLD * 5);
+        let time = (self.plan.window * u32::try_from(self.plan.passes).unwrap_or(u32::MAX))
+            .clamp(MIN_HOLD, MIN_HOLD * 5);
         let ttl = time * 3 / 2;
         let millis = |time: Duration| u64::try_from(time.as_millis()).unwrap_or(u64::MAX);
         let job = Job::Hold { names, count, ttl_millis: millis(ttl), millis: millis(time) };

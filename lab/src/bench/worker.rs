@@ -22,12 +22,12 @@ use tokio::sync::mpsc;
 use tokio::task::JoinSet;
 
 /// How long a notice may take: one that is lost does not come at all.
-const NOTICE: Duration = Duration::from_secs(5);
+const NOTICE_TIMEOUT: Duration = Duration::from_secs(5);
 /// How long a name that nobody else wants may take: where each hold has a connection of its own, there may be none left.
-const ALONE: Duration = Duration::from_secs(5);
+const FREE_NAME_TIMEOUT: Duration = Duration::from_secs(5);
 /// For how long one in so many holds the lock in the warm-up of a hand-over.
-const A_WHILE: Duration = Duration::from_millis(1);
-const ONE_IN: usize = 8;
+const WARM_UP_HOLD: Duration = Duration::from_millis(1);
+const WARM_UP_HOLD_ONE_IN: usize = 8;
 /// How many names are acquired and released at a time.
 const AT_ONCE: usize = 64;
 
@@ -100,7 +100,7 @@ impl JobRunner {
     async fn execute(&self, job: Job) -> Result<JobResult> {
         match job {
             Job::Open { name, .. } => {
-                let options = options().with_wait(ALONE);
+                let options = options().with_wait(FREE_NAME_TIMEOUT);
                 self.locks.acquire_with(&LockName::new(name)?, &options).await?.release().await?;
                 Ok(JobResult::Opened)
             }
@@ -167,7 +167,7 @@ impl JobRunner {
         let mut seen = histogram();
         while MonotonicTime::now() < window.until {
             let began = MonotonicTime::now();
-            let heard = tokio::time::timeout(NOTICE, raw.raw_notice(name)).await;
+            let heard = tokio::time::timeout(NOTICE_TIMEOUT, raw.raw_notice(name)).await;
             let heard = heard.map_err(|_| Error::new(ErrorKind::Unavailable, "a notice was lost"))??;
             if window.covers(began) {
                 // It grows with what it is given: `saturating_record` would cut off instead.
@@ -221,7 +221,11 @@ impl JobRunner {
                 let mut guards = Vec::with_capacity(count / AT_ONCE + 1);
                 for number in (part..count).step_by(AT_ONCE) {
                     let name = LockName::new(format!("{names}/{number}"))?;
-                    guards.push(locks.acquire_with(&name, &options().with_ttl(ttl).with_wait(ALONE)).await?);
+                    guards.push(
+                        locks
+                            .acquire_with(&name, &options().with_ttl(ttl).with_wait(FREE_NAME_TIMEOUT))
+                            .await?,
+                    );
                 }
                 Ok(guards)
             });
@@ -254,8 +258,8 @@ async fn contend(locks: LockClient, name: LockName, who: usize, window: Window) 
         let (acquired, token) = (MonotonicTime::now(), guard.token()?.get());
         // What is measured is the way from hand to hand, so a hold takes no time, and two at once would hardly be seen. In
         // the warm-up some of them do: whoever else the store grants the lock to has it meanwhile.
-        if acquired < window.from && who.is_multiple_of(ONE_IN) {
-            tokio::time::sleep(A_WHILE).await;
+        if acquired < window.from && who.is_multiple_of(WARM_UP_HOLD_ONE_IN) {
+            tokio::time::sleep(WARM_UP_HOLD).await;
         }
         let ends = MonotonicTime::now();
         guard.release().await?;

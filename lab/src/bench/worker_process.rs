@@ -14,7 +14,7 @@ use tokio::process::{Child, ChildStdin, ChildStdout, Command};
 /// The name of the verb that starts a worker.
 pub(super) const VERB: &str = "bench-worker";
 /// How long a worker has to give back what it holds, once it is told to end.
-const PARTING: Duration = Duration::from_secs(15);
+const EXIT_TIMEOUT: Duration = Duration::from_secs(15);
 
 /// One worker. Dropped, it sees the end of its input, and ends by itself.
 #[derive(Debug)]
@@ -86,7 +86,7 @@ impl WorkerProcess {
 /// Closes the input of the worker, which tells it to end, and waits for its exit.
 async fn status(child: &mut Child, input: Option<ChildStdin>) -> Option<ExitStatus> {
     drop(input);
-    match tokio::time::timeout(PARTING, child.wait()).await {
+    match tokio::time::timeout(EXIT_TIMEOUT, child.wait()).await {
         Ok(status) => status.ok(),
         Err(_) => {
             let _ = child.kill().await;

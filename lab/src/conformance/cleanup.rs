@@ -6,7 +6,7 @@ use std::time::Duration;
 use tokio::time::{Instant, sleep};
 
 /// How long what the cases have dropped may take to be gone.
-const WITHIN: Duration = Duration::from_secs(20);
+const CLEANUP_TIMEOUT: Duration = Duration::from_secs(20);
 
 /// Ends what the cases have left in the store, and looks whether nothing is left: locks of processes that were killed, and
 /// last tokens. Only below `root`, of which nobody else has a name.
@@ -34,7 +34,7 @@ async fn end_all(admin: &dyn LockAdmin, root: &str, store: &str) -> Result<(), E
         if held.is_empty() {
             return Ok(());
         }
-        if start.elapsed() > WITHIN {
+        if start.elapsed() > CLEANUP_TIMEOUT {
             let names: Vec<&str> = held.iter().take(3).map(|lock| lock.name.as_str()).collect();
             let message = format!("{} locks are left in the store: {}", held.len(), names.join(", "));
             return Err(Error::new(ErrorKind::Indeterminate, message)

@@ -4,7 +4,7 @@ use super::heartbeat::Heartbeat;
 use super::interrupt::{Interrupts, WaitResult};
 use super::reporter::Reporter;
 use crate::args::ConformanceArgs;
-use crate::cells::{AT_ONCE, PARTING, Pair, Playing};
+use crate::cells::{AT_ONCE, Pair, Playing, STOP_TIMEOUT};
 use leasehold::semantics::Fault;
 use leasehold_conformance::Subject;
 use leasehold_conformance::matrix::{Cell, Matrix, cell_name};
@@ -49,7 +49,7 @@ pub(super) async fn play(
                 played.push(cell);
             }
             WaitResult::Stop => {
-                parting = Some(Instant::now() + PARTING);
+                parting = Some(Instant::now() + STOP_TIMEOUT);
                 playing.stop();
             }
             WaitResult::Done(None) | WaitResult::Abort => break,

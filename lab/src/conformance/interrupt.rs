@@ -23,7 +23,7 @@ pub(super) enum WaitResult<T> {
 }
 
 /// Signals that come closer together count as one: a terminal that is closed signals its group twice.
-const APART: Duration = Duration::from_millis(300);
+const SIGNAL_GAP: Duration = Duration::from_millis(300);
 
 impl Interrupts {
     /// Waits for `work`, or for a signal. Returns at once if a later signal has come before.
@@ -75,7 +75,7 @@ impl Interrupts {
 
     fn record(&mut self, signal: Signal, now: Instant) {
         match self.first {
-            Some((_, at)) => self.aborted |= now >= at + APART,
+            Some((_, at)) => self.aborted |= now >= at + SIGNAL_GAP,
             None => self.first = Some((signal, now)),
         }
     }
@@ -92,9 +92,9 @@ mod tests {
     fn signals_close_together_count_once_and_a_later_one_counts_again() {
         let (mut interrupts, start) = (Interrupts::default(), Instant::now());
         interrupts.record(Signal::HUP, start);
-        interrupts.record(Signal::HUP, start + APART / 2);
+        interrupts.record(Signal::HUP, start + SIGNAL_GAP / 2);
         assert!(!interrupts.is_aborted());
-        interrupts.record(Signal::INT, start + APART);
+        interrupts.record(Signal::INT, start + SIGNAL_GAP);
         assert!(interrupts.is_aborted());
         assert_eq!(interrupts.signal(), Some(Signal::HUP), "the first one is what ended it");
     }
@@ -122,7 +122,7 @@ mod tests {
         );
         assert_eq!(interrupts.next(&mut signals, ready(7)).await, WaitResult::Done(7));
 
-        interrupts.first = Some((Signal::USR1, Instant::now() - APART));
+        interrupts.first = Some((Signal::USR1, Instant::now() - SIGNAL_GAP));
         ask();
         assert_eq!(interrupts.unless_aborted(&mut signals, pending::<()>()).await, None);
         assert_eq!(interrupts.next(&mut signals, ready(7)).await, WaitResult::Abort);

@@ -14,7 +14,7 @@ use tokio::time::timeout;
 use zookeeper_client::{Acls, Client, CreateMode, CreateOptions, Error as ZkError};
 
 /// How long a server may take to answer a four-letter word.
-const ANSWERS_WITHIN: Duration = Duration::from_secs(1);
+const ANSWER_TIMEOUT: Duration = Duration::from_secs(1);
 
 pub(super) struct RawZooKeeper {
     config: Config,
@@ -78,7 +78,7 @@ impl RawZooKeeper {
                 stream.read_to_string(&mut answer).await.ok()?;
                 Some(answer)
             };
-            let answer = timeout(ANSWERS_WITHIN, asked).await.ok()??;
+            let answer = timeout(ANSWER_TIMEOUT, asked).await.ok()??;
             let facts = answer.lines().filter_map(|line| line.split_once(": "));
             all.push(facts.map(|(key, value)| (key.to_owned(), value.trim().to_owned())).collect());
         }

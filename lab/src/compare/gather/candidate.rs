@@ -16,7 +16,7 @@ use std::time::Duration;
 use tokio::runtime::Handle;
 
 /// How long a store may take until it answers the first time.
-const PATIENCE: Duration = Duration::from_secs(60);
+const FIRST_ANSWER_TIMEOUT: Duration = Duration::from_secs(60);
 
 /// One store, and what is known of it so far.
 #[derive(Debug)]
@@ -68,11 +68,11 @@ impl Candidate {
 
     /// Sees whether it is there, and what it declares. If not, the report says why, and nothing else is tried.
     pub(super) async fn meet(&mut self, signals: &mut Signals, console: Console) -> Result<(), EarlyEnd> {
-        let met = signals.unless_ended(tokio::time::timeout(PATIENCE, self.first_lock())).await;
+        let met = signals.unless_ended(tokio::time::timeout(FIRST_ANSWER_TIMEOUT, self.first_lock())).await;
         match met.map_err(EarlyEnd::Interrupted)? {
             Ok(Ok(declared)) => self.report.declared = Some(declared),
             Ok(Err(why)) => self.is_missing(why, console),
-            Err(_) => self.is_missing(format!("it did not answer within {PATIENCE:?}"), console),
+            Err(_) => self.is_missing(format!("it did not answer within {FIRST_ANSWER_TIMEOUT:?}"), console),
         }
         Ok(())
     }

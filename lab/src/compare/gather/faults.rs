@@ -1,7 +1,7 @@
 //! Every fault under every private store.
 
 use super::candidate::Candidate;
-use crate::cells::{AT_ONCE, PARTING, Playing};
+use crate::cells::{AT_ONCE, Playing, STOP_TIMEOUT};
 use crate::early_end::EarlyEnd;
 use crate::format::joined_lines;
 use crate::progress::Progress;
@@ -30,7 +30,7 @@ pub(super) async fn run(
     let outcome = signals.unless_ended(collect(candidates, &mut playing, &progress)).await;
     if outcome.is_err() {
         playing.stop();
-        let ending = tokio::time::timeout(PARTING, collect(candidates, &mut playing, &progress));
+        let ending = tokio::time::timeout(STOP_TIMEOUT, collect(candidates, &mut playing, &progress));
         // A second signal ends this wait early.
         let _ = signals.unless_ended(ending).await;
     }

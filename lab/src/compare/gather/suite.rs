@@ -13,7 +13,7 @@ use std::time::Duration;
 use tokio::sync::mpsc::{UnboundedReceiver, unbounded_channel};
 
 /// How long the cases that run may take to end after a signal.
-const PARTING: Duration = Duration::from_secs(20);
+const STOP_TIMEOUT: Duration = Duration::from_secs(20);
 
 /// Runs every case that makes sense, and writes down what came of it: against all private stores at once, and against the
 /// user's stores one after the other.
@@ -79,7 +79,7 @@ async fn watch(
     let outcome = signals.unless_ended(collect(candidates, &mut results, &progress)).await;
     if outcome.is_err() {
         run.interrupt().interrupt();
-        let ending = tokio::time::timeout(PARTING, collect(candidates, &mut results, &progress));
+        let ending = tokio::time::timeout(STOP_TIMEOUT, collect(candidates, &mut results, &progress));
         // A second signal ends this wait early.
         let _ = signals.unless_ended(ending).await;
     }

@@ -13,7 +13,7 @@ use rustix::process::Signal;
 use std::pin::pin;
 use std::time::{Duration, Instant};
 
-/// After so long, whoever watches is told for whom they wait.
+/// The wait after which the holder is shown at a terminal.
 const ANNOUNCE_AFTER: Duration = Duration::from_secs(1);
 
 /// How waiting for a lock ended, if not with an error.

@@ -6,10 +6,10 @@ use leasehold_console::signals::Signals;
 use leasehold_console::{Console, OpenStore};
 use std::time::Duration;
 
-/// The longest time that is spent on a store which may give no answer, when nobody waits for it any more.
+/// Timeout of the last requests to a store that may give no answer.
 pub(crate) const CLOSE_TIMEOUT: Duration = Duration::from_millis(500);
 
-/// The same, where the store is in no trouble: the lock has come to a limit of its own.
+/// The same after `max_hold`, when the store is in no trouble.
 const CLOSE_TIMEOUT_AT_MAX_HOLD: Duration = Duration::from_secs(5);
 
 /// What the store said when the lock was given back.

@@ -105,7 +105,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_stack_comes_back_as_it_was_whatever_the_names_are() {
+    fn stack_of_any_names_is_parsed_as_it_was_printed() {
         let entry =
             |name: &str| NestedLock { store: fingerprint("redis://h"), token: 7, name: name.to_owned() };
         let stack = Stack(vec![entry("a"), entry("x:y,z %2C\u{e9}"), entry("-n")]);

@@ -121,7 +121,7 @@ mod tests {
     }
 
     #[test]
-    fn signals_are_told_as_shells_do() {
+    fn exit_code_of_a_signal_is_128_and_its_number() {
         assert_eq!(Code::of_signal(2).number(), 130);
         assert_eq!(Code::of_signal(64).number(), 192);
         assert_eq!(Code::of_signal(-1).number(), 255);

@@ -141,7 +141,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn one_line_has_every_cause_once() {
+    fn message_in_one_line_has_every_cause_once() {
         let full = Error::new(ErrorKind::Unavailable, "no connections left")
             .with_source(std::io::Error::other("1040"));
         let silent = Error::new(ErrorKind::Indeterminate, "no answer within 5s").with_source(full.clone());
@@ -151,7 +151,7 @@ mod tests {
     }
 
     #[test]
-    fn a_server_cannot_write_to_the_terminal_by_its_words() {
+    fn control_characters_of_a_cause_are_escaped() {
         let words = std::io::Error::other("\u{1b}[2Jall\nis well");
         let line = in_one_line(&Error::new(ErrorKind::Unavailable, "refused").with_source(words));
         assert!(line.starts_with("refused: ") && !line.contains(char::is_control), "{line:?}");

@@ -98,7 +98,7 @@ mod tests {
     }
 
     #[test]
-    fn a_holder_is_told_in_one_line() {
+    fn holder_is_shown_in_one_line() {
         let mut lock = lock();
         lock.acquired_at = Some(SystemTime::now() - Duration::from_secs(4));
         let expected = "\"demo\" is held by ada@laptop:48211 (sleep 30) for 4.0s; its lease ends in 26s";
@@ -142,7 +142,7 @@ mod tests {
     }
 
     #[test]
-    fn the_block_has_a_line_for_everything_that_is_known() {
+    fn block_has_a_line_for_each_known_detail() {
         let lines = block(&lock());
         let labels: Vec<&str> = lines.iter().map(|(label, _)| *label).collect();
         assert_eq!(labels, ["holder", "until", "info"]);

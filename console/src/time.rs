@@ -51,7 +51,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn durations_are_short() {
+    fn duration_is_shown_in_two_places_at_most() {
         let cases = [
             (0, "0s"),
             (350, "350ms"),
@@ -75,7 +75,7 @@ mod tests {
     }
 
     #[test]
-    fn a_moment_that_has_no_date_is_told_too() {
+    fn moment_outside_the_calendar_is_shown_without_a_date() {
         let second = Duration::from_secs(1);
         assert_eq!(timestamp(UNIX_EPOCH), "1970-01-01T00:00:00Z");
         assert_eq!(timestamp(UNIX_EPOCH + TO_10000 - second), "9999-12-31T23:59:59Z");

@@ -6,11 +6,11 @@ use std::io::{self, ErrorKind};
 use std::os::fd::{AsFd, AsRawFd, BorrowedFd, OwnedFd};
 use std::time::{Duration, Instant};
 
-/// How long the one thread that renews the lock may stand still for a word.
+/// Timeout of a write: the thread that writes also renews the lock.
 pub const WRITE_TIMEOUT: Duration = Duration::from_millis(50);
-/// How long another's write to a terminal takes, about.
+/// Interval between two tries while another process writes to the terminal.
 const RETRY_INTERVAL: Duration = Duration::from_micros(100);
-/// What a pipe that says it is ready takes as a whole (`pipe(7)`).
+/// The bytes that a ready pipe takes as a whole (`pipe(7)`).
 const PIPE_BUF: usize = 4096;
 
 /// Writes what is taken without delay, in one piece if it is not very long: others may write to the same place.
@@ -115,7 +115,7 @@ mod tests {
     }
 
     #[test]
-    fn nothing_waits_for_a_reader() {
+    fn write_without_a_reader_times_out() {
         let (_unread_pipe, pipe) = io::pipe().unwrap();
         assert_eq!(fill(pipe).kind(), ErrorKind::TimedOut);
         let (_unseen, terminal) = terminal();
@@ -143,7 +143,7 @@ mod tests {
     }
 
     #[test]
-    fn a_reader_that_is_gone_is_told_from_one_that_does_not_read() {
+    fn closed_pipe_is_a_broken_pipe_and_no_timeout() {
         let (reader, writer) = io::pipe().unwrap();
         drop(reader);
         assert_eq!(write_with_timeout(writer, b"x").unwrap_err().kind(), ErrorKind::BrokenPipe);

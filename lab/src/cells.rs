@@ -8,9 +8,9 @@ use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 use tokio::sync::mpsc::{UnboundedReceiver, UnboundedSender, unbounded_channel};
 
-/// How many are played at once if nothing is said. They mostly wait.
+/// Number of cells played at once by default. They mostly wait.
 pub(crate) const AT_ONCE: usize = 10;
-/// How long those that are being played may take to end their servers after a signal.
+/// Timeout for the cells and cases under way to end their servers after a signal.
 pub(crate) const STOP_TIMEOUT: Duration = Duration::from_secs(20);
 
 /// A fault under a store.

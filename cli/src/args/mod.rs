@@ -110,7 +110,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_definition_is_sound() {
+    fn definition_of_the_command_line_is_sound() {
         Cli::definition().debug_assert();
     }
 }

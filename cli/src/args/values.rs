@@ -70,7 +70,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_wait_is_a_number_of_seconds_or_has_a_unit() {
+    fn wait_is_parsed_as_seconds_or_with_a_unit() {
         let waits = [
             ("0", Wait::No),
             ("0.0", Wait::No),

@@ -24,7 +24,7 @@ struct HeldLine {
     acquired_at: String,
 }
 
-/// So long nothing else ends the hold: whose input has ended before it began gets its line too.
+/// The hold lasts so long at least for its line to be printed: standard input may have ended before it began.
 const PRINT_TIMEOUT: Duration = Duration::from_millis(500);
 
 /// Holds a lock until it is told to stop.

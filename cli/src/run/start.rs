@@ -18,7 +18,7 @@ use std::fs::File;
 use std::io;
 use std::time::{Duration, Instant, SystemTime};
 
-/// How long a start is waited for when a signal asks to end.
+/// Timeout of a start after a signal that asks to end.
 const START_TIMEOUT: Duration = Duration::from_secs(5);
 
 /// A command that runs.

@@ -19,7 +19,7 @@ use tokio::net::unix::{OwnedReadHalf, OwnedWriteHalf};
 use tokio::signal::unix::{self, SignalKind};
 use tokio::time::timeout;
 
-/// How soon a kill is followed by another look.
+/// Interval between two checks whether the killed processes are gone.
 const KILL_CHECK_INTERVAL: Duration = Duration::from_millis(5);
 
 /// A watchdog that runs, and the command under it once that is started. Dropped, it ends the watchdog, or lets it stop the
@@ -252,13 +252,13 @@ mod tests {
 
     /// After a stop of this process that outlasts the limit, the runtime may look at the clock before it looks at the socket.
     #[tokio::test(start_paused = true)]
-    async fn a_report_that_came_in_time_counts_though_it_is_seen_later() {
+    async fn report_in_time_counts_when_read_after_the_limit() {
         let report = seen_after_the_limit(A_LOOK / 2).await;
         assert!(matches!(report, Some(CommandReport::TooLate)), "{report:?}");
     }
 
     #[tokio::test(start_paused = true)]
-    async fn a_report_that_does_not_come_is_not_waited_for_much_longer() {
+    async fn missing_report_is_not_awaited_beyond_the_second_look() {
         let report = seen_after_the_limit(A_LOOK * 2).await;
         assert!(report.is_none(), "{report:?}");
     }

@@ -12,9 +12,9 @@ use leasehold_console::{Console, brief};
 use rustix::process::{Pid, Signal};
 use std::time::Duration;
 
-/// Time for what has arrived to be read.
+/// Time to read the reports that have arrived.
 const READ_TIMEOUT: Duration = Duration::from_millis(10);
-/// Between two looks at the lease at least.
+/// The least time between two looks at the lease.
 const LOOK_INTERVAL: Duration = Duration::from_millis(5);
 
 /// How the command came to its end.
@@ -254,7 +254,7 @@ mod tests {
 
     /// A renewal may succeed at any moment before the stop, and the watchdog is to hear of it.
     #[test]
-    fn the_last_look_comes_right_before_the_stop() {
+    fn last_look_comes_right_before_the_stop() {
         for (stop_at, reserve) in [(23_700, 1_000), (5_000, 625), (7_777, 400), (60, 10)] {
             let reserve = Duration::from_millis(reserve);
             let (mut now, mut looks) = (at(0), 0);
@@ -272,7 +272,7 @@ mod tests {
     }
 
     #[test]
-    fn after_it_has_begun_a_look_in_a_reserve_is_enough() {
+    fn look_after_the_stop_comes_once_in_a_reserve() {
         assert_eq!(next_look(at(500), at(500), Duration::from_secs(1)), at(1_500));
         assert_eq!(next_look(at(900), at(500), Duration::from_secs(1)), at(1_900));
     }

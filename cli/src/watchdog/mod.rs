@@ -66,7 +66,7 @@ pub(crate) fn main(arguments: impl Iterator<Item = OsString>) -> ExitCode {
 fn be_deaf() {
     let mut all = SigSet::all();
     all.remove(Signal::SIGCHLD);
-    // Not only more than is blocked already: whoever started us may have blocked what tells of the command's end.
+    // The mask is replaced, not added to: the caller may have blocked SIGCHLD, which tells of the command's end.
     let _ = all.thread_set_mask();
     #[cfg(target_os = "linux")]
     let _ = rustix::thread::set_name(SHORT_NAME);

@@ -136,7 +136,7 @@ mod tests {
     }
 
     #[test]
-    fn a_message_is_one_line_whatever_is_in_it() {
+    fn message_of_any_text_is_one_line() {
         let line = to_line(&Order::Start(Start {
             environment: vec![("A".to_owned(), "b\nc\"\u{2028}".to_owned())],
             secrets: Vec::new(),

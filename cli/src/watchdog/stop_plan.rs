@@ -214,7 +214,7 @@ mod tests {
     }
 
     #[test]
-    fn an_unconfirmed_lease_ends_the_command_by_term_then_kill_before_it_ends() {
+    fn unconfirmed_lease_stops_the_command_by_term_then_kill_before_its_end() {
         let mut plan = plan(OnLost::Term);
         assert_eq!(plan.step(at(0)), StopStep::Wait(at(24_000)));
         assert_eq!(plan.step(at(23_999)), StopStep::Wait(at(24_000)));
@@ -225,7 +225,7 @@ mod tests {
     }
 
     #[test]
-    fn a_confirmation_moves_the_stop_and_never_back() {
+    fn confirmation_moves_the_stop_later_and_never_earlier() {
         let mut plan = plan(OnLost::Term);
         plan.confirmed_until(at(40_000));
         plan.confirmed_until(at(35_000));
@@ -233,7 +233,7 @@ mod tests {
     }
 
     #[test]
-    fn a_stop_that_has_begun_goes_on_whatever_is_confirmed_later() {
+    fn stop_under_way_goes_on_after_a_late_confirmation() {
         let mut plan = plan(OnLost::Term);
         assert_eq!(plan.step(at(24_000)), StopStep::Terminate);
         plan.confirmed_until(at(40_000));
@@ -242,7 +242,7 @@ mod tests {
     }
 
     #[test]
-    fn a_stop_by_word_gives_the_whole_grace_if_the_lease_has_it() {
+    fn ordered_stop_gives_the_whole_grace_within_the_lease() {
         let mut plan = plan(OnLost::Term);
         plan.stop(at(10_000));
         plan.stop(at(11_000));
@@ -253,7 +253,7 @@ mod tests {
     }
 
     #[test]
-    fn a_stop_by_word_is_shortened_to_the_lease() {
+    fn ordered_stop_is_shortened_to_the_lease() {
         let mut plan = plan(OnLost::Term);
         plan.stop(at(27_000));
         assert_eq!(plan.step(at(27_000)), StopStep::Terminate);
@@ -261,14 +261,14 @@ mod tests {
     }
 
     #[test]
-    fn a_watchdog_that_was_stopped_itself_kills_as_soon_as_it_runs() {
+    fn watchdog_suspended_past_the_stop_kills_at_once() {
         let mut plan = plan(OnLost::Term);
         assert_eq!(plan.step(at(31_000)), StopStep::Kill);
         assert!(plan.killed());
     }
 
     #[test]
-    fn to_kill_is_not_to_ask_first() {
+    fn on_lost_kill_kills_without_term() {
         let terms = Terms::new(OnLost::Kill, Duration::from_secs(5), Duration::from_secs(30));
         let mut plan = StopPlan::new(terms, at(30_000));
         assert_eq!(plan.step(at(0)), StopStep::Wait(at(29_000)));
@@ -277,7 +277,7 @@ mod tests {
     }
 
     #[test]
-    fn to_warn_is_to_leave_it_alone() {
+    fn on_lost_warn_never_stops_the_command() {
         let mut plan = plan(OnLost::Warn);
         plan.stop(at(10));
         assert_eq!(plan.step(at(99_000)), StopStep::Wait(Moment::NEVER));
@@ -285,7 +285,7 @@ mod tests {
     }
 
     #[test]
-    fn nothing_begins_when_there_is_no_time_for_it() {
+    fn command_is_not_started_without_time_to_stop_it() {
         for (on_lost, last) in [(OnLost::Term, 23_999), (OnLost::Warn, 30_000)] {
             assert!(plan(on_lost).may_begin(at(last)));
             assert!(!plan(on_lost).may_begin(at(last + 1)));
@@ -301,7 +301,7 @@ mod tests {
     }
 
     #[test]
-    fn even_a_late_kill_is_given_time_to_work() {
+    fn late_kill_has_a_reserve_before_it_is_given_up() {
         let mut plan = plan(OnLost::Term);
         plan.stop(at(40_000));
         assert_eq!(plan.step(at(40_000)), StopStep::Kill);

@@ -16,7 +16,8 @@ use std::io;
 use std::sync::Arc;
 use std::time::Duration;
 
-/// How soon a kill is followed by another look. The end of a child is heard at once; this is for those who are not.
+/// Interval between two checks whether the killed processes are gone. The end of a child is noticed at once; the end of other
+/// descendants is not.
 const KILL_CHECK_INTERVAL: Duration = Duration::from_millis(5);
 
 /// Starts the command when it is ordered to, and answers when it is over and was reported.

@@ -169,7 +169,7 @@ mod tests {
 
     /// The store lets nobody in until the window is long over.
     #[tokio::test]
-    async fn a_stall_that_outlasts_the_window_is_among_the_latencies() {
+    async fn stall_beyond_the_window_is_among_the_latencies() {
         let locks = LockClient::new(Arc::new(MemoryBackend::new()));
         let stall = Duration::from_millis(60);
         for (pairs_a_second, at_least) in [(None, 1), (Some(200.0), 4)] {
@@ -192,7 +192,7 @@ mod tests {
 
     /// As after a window at full speed in which not one pair has ended: the pace is then that of minutes.
     #[tokio::test]
-    async fn a_pair_that_is_due_after_the_window_is_not_waited_for() {
+    async fn pair_due_after_the_window_is_not_awaited() {
         let pair_task = PairTask {
             locks: LockClient::new(Arc::new(MemoryBackend::new())),
             raw: None,

@@ -169,7 +169,7 @@ mod tests {
     }
 
     #[test]
-    fn a_store_is_compared_with_itself_or_with_the_only_one_of_its_kind() {
+    fn store_is_compared_with_itself_or_the_only_one_of_its_kind() {
         let machine = json!({"system": "x", "cores": 1});
         let report = json!({
             "schema": SCHEMA, "leasehold": "0", "started_at": "", "machine": machine, "seed": "", "passes": 1,

@@ -177,7 +177,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_difference_within_the_noise_is_none() {
+    fn difference_within_the_noise_is_none() {
         let passes = |values: [f64; 3]| Passes::of(values.to_vec());
         assert_eq!(
             verdict(passes([9.0, 10.0, 11.0]), passes([10.5, 12.0, 13.0])),

@@ -164,13 +164,13 @@ mod tests {
     }
 
     #[test]
-    fn a_token_that_comes_again_is_seen() {
+    fn repeated_token_is_counted_as_stale() {
         let round = round(vec![turn(0, 10, 20, 7), turn(1, 21, 29, 7), turn(0, 30, 31, 3)]);
         assert_eq!(round.stale_tokens, 2);
     }
 
     #[test]
-    fn to_take_it_again_oneself_is_no_hand_over() {
+    fn reacquisition_by_the_same_contender_is_no_hand_over() {
         let round = round(vec![turn(0, 10, 20, 1), turn(0, 21, 30, 2)]);
         assert_eq!(round.hand_overs.len(), 0);
     }
@@ -184,7 +184,7 @@ mod tests {
     }
 
     #[test]
-    fn the_passes_have_a_median_and_a_spread() {
+    fn passes_have_a_median_and_a_spread() {
         let passes = Passes::of(vec![10.0, 30.0, 20.0]);
         assert_eq!((passes.min, passes.median, passes.max), (10.0, 20.0, 30.0));
         assert!((passes.spread() - 1.0).abs() < 1e-9);

@@ -21,11 +21,11 @@ use tokio::signal::unix::{SignalKind, signal};
 use tokio::sync::mpsc;
 use tokio::task::JoinSet;
 
-/// How long a notice may take: one that is lost does not come at all.
+/// Timeout of a notice: a lost one never comes.
 const NOTICE_TIMEOUT: Duration = Duration::from_secs(5);
-/// How long a name that nobody else wants may take: where each hold has a connection of its own, there may be none left.
+/// Timeout for a name that no other client wants: where each hold has a connection of its own, there may be none left.
 const FREE_NAME_TIMEOUT: Duration = Duration::from_secs(5);
-/// For how long one in so many holds the lock in the warm-up of a hand-over.
+/// One contender in `WARM_UP_HOLD_ONE_IN` holds the lock for this long in the warm-up of a hand-over.
 const WARM_UP_HOLD: Duration = Duration::from_millis(1);
 const WARM_UP_HOLD_ONE_IN: usize = 8;
 /// How many names are acquired and released at a time.

@@ -13,7 +13,7 @@ use tokio::process::{Child, ChildStdin, ChildStdout, Command};
 
 /// The name of the verb that starts a worker.
 pub(super) const VERB: &str = "bench-worker";
-/// How long a worker has to give back what it holds, once it is told to end.
+/// Timeout for a worker that is told to end: it gives back what it holds.
 const EXIT_TIMEOUT: Duration = Duration::from_secs(15);
 
 /// One worker. Dropped, it sees the end of its input, and ends by itself.

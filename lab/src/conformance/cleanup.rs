@@ -5,7 +5,7 @@ use leasehold_console::Failure;
 use std::time::Duration;
 use tokio::time::{Instant, sleep};
 
-/// How long what the cases have dropped may take to be gone.
+/// Timeout for locks that the cases have dropped to be gone.
 const CLEANUP_TIMEOUT: Duration = Duration::from_secs(20);
 
 /// Ends what the cases have left in the store, and looks whether nothing is left: locks of processes that were killed, and

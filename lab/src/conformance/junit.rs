@@ -94,7 +94,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn any_text_can_stand_in_it() {
+    fn xml_text_is_escaped() {
         assert_eq!(
             XmlText("a<b> & \"c\"\n\u{1b}[2J\u{0}é\u{ffff}").to_string(),
             "a&lt;b&gt; &amp; &quot;c&quot;&#10;\\u{1b}[2J\\0é\\u{ffff}"

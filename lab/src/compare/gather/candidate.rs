@@ -15,7 +15,7 @@ use std::sync::Arc;
 use std::time::Duration;
 use tokio::runtime::Handle;
 
-/// How long a store may take until it answers the first time.
+/// Timeout of the first lock of a store.
 const FIRST_ANSWER_TIMEOUT: Duration = Duration::from_secs(60);
 
 /// One store, and what is known of it so far.

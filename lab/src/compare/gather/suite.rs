@@ -1,6 +1,7 @@
 //! The conformance suite, put to every store.
 
 use super::candidate::Candidate;
+use crate::cells::STOP_TIMEOUT;
 use crate::compare::model::{ReportedCase, ReportedOutcome};
 use crate::early_end::EarlyEnd;
 use crate::format::joined_lines;
@@ -9,11 +10,7 @@ use leasehold_conformance::{CaseEvent, CaseOutcome, CaseResult, HostShare, Run, 
 use leasehold_console::Console;
 use leasehold_console::signals::Signals;
 use std::sync::Arc;
-use std::time::Duration;
 use tokio::sync::mpsc::{UnboundedReceiver, unbounded_channel};
-
-/// How long the cases that run may take to end after a signal.
-const STOP_TIMEOUT: Duration = Duration::from_secs(20);
 
 /// Runs every case that makes sense, and writes down what came of it: against all private stores at once, and against the
 /// user's stores one after the other.

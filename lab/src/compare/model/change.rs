@@ -82,7 +82,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_difference_within_the_bands_is_none() {
+    fn difference_within_the_bands_is_none() {
         let rate = |min, median, max| Passes { median, min, max };
         let before = rate(90.0, 100.0, 110.0);
         assert_eq!(Difference::of(before, rate(109.0, 130.0, 150.0)), Difference::SameWithinNoise);

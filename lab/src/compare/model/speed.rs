@@ -181,7 +181,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_curve_rises_and_ends_with_all() {
+    fn curve_rises_to_the_share_of_one() {
         let mut nanos = Histogram::new(3).unwrap();
         for value in 1..=1_000 {
             nanos.record(value * 1_000).unwrap();

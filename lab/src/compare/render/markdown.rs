@@ -113,7 +113,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn text_cannot_leave_its_place() {
+    fn inline_text_is_escaped() {
         assert_eq!(inline("a|b\n<script>*x*"), "a\\|b &lt;script&gt;\\*x\\*");
     }
 }

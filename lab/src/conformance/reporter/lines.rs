@@ -147,7 +147,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_seed_is_text_in_every_event() {
+    fn seed_is_text_in_every_event() {
         let of = json!({"seed": u64::MAX, "grants": 7});
         let expected = json!({"event": "round_finished", "seed": "18446744073709551615", "grants": 7});
         assert_eq!(event("round_finished", &of, u64::MAX), expected);

@@ -75,7 +75,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_logarithmic_scale_has_its_figures_in_equal_steps() {
+    fn logarithmic_scale_has_its_figures_in_equal_steps() {
         let scale = Scale::over(Axis::Time, [20.0, 9_000.0].into_iter());
         assert_eq!((scale.low, scale.high), (10.0, 10_000.0));
         assert!((scale.place(100.0) - 1.0 / 3.0).abs() < 1e-9);
@@ -85,7 +85,7 @@ mod tests {
     }
 
     #[test]
-    fn one_figure_alone_has_a_scale_too() {
+    fn scale_of_a_single_figure_has_a_width() {
         let scale = Scale::over(Axis::Rate, [100.0].into_iter());
         assert!(scale.place(100.0).is_finite() && scale.high > scale.low);
         assert!(Scale::over(Axis::Time, std::iter::empty()).place(5.0).is_finite());

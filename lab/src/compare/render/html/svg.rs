@@ -199,7 +199,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_label_cannot_leave_its_place() {
+    fn label_of_any_text_is_escaped() {
         let row = Span { label: "<script>\"&".to_owned(), p50: 1.0, p99: 2.0, p999: 3.0 };
         let drawn = draw("x", 0, &Chart::Spans { title: "<b>".to_owned(), rows: vec![row] });
         assert!(drawn.contains("&lt;script&gt;&quot;&amp;") && !drawn.contains("<script"), "{drawn}");

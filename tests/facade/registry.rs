@@ -52,7 +52,7 @@ async fn registered_scheme_replaces_the_old_one() {
 }
 
 #[test]
-fn scheme_that_is_none_of_a_url_is_refused() {
+fn scheme_that_no_url_can_have_is_refused() {
     for scheme in ["", "Etcd", "1x", "a b", "a:", "étcd", "+x"] {
         let refuse = |_, _| async { Err(Error::invalid("test", "never", "")) };
         let error = Registry::empty().register(scheme, refuse).unwrap_err();

@@ -323,7 +323,7 @@ mod tests {
     }
 
     #[test]
-    fn the_file_system_of_this_test_is_a_local_one() {
+    fn temporary_directory_is_on_a_local_file_system() {
         let directory = tempfile::tempdir().unwrap();
         let at = statfs(directory.path()).unwrap();
         assert_eq!(network_file_system(&at), None);

@@ -260,7 +260,7 @@ async fn attempt_given_up_in_the_queue_is_not_granted() {
 }
 
 #[tokio::test]
-async fn caller_that_is_not_polled_holds_up_no_other() {
+async fn caller_that_is_not_polled_delays_no_other() {
     let store = Store::new();
     let table = store.table_now();
     granted(&table, &claim("first")).await;
@@ -326,7 +326,7 @@ fn runtime() -> tokio::runtime::Runtime {
 
 /// The clock stands still but for the limit, which is over at once: as if the disk did not answer. Each call has the whole time.
 #[tokio::test(start_paused = true)]
-async fn call_ends_in_time_although_the_disk_does_not_answer() {
+async fn call_to_a_disk_that_does_not_answer_ends_in_time() {
     let store = Store::new();
     let table = store.table_now();
     let (held, other) = (claim("a"), claim("b"));

@@ -96,7 +96,7 @@ async fn free_names_are_forgotten_and_held_ones_are_kept() {
 }
 
 #[tokio::test]
-async fn a_holder_goes_on_while_hundreds_of_names_are_forgotten() {
+async fn holder_keeps_its_lock_while_hundreds_of_names_are_forgotten() {
     for server in both().await {
         let_delete(&server).await;
         let insert = match &server {
@@ -119,7 +119,7 @@ async fn a_holder_goes_on_while_hundreds_of_names_are_forgotten() {
 }
 
 #[tokio::test]
-async fn another_namespace_is_left_alone() {
+async fn purge_leaves_the_names_of_another_namespace() {
     for server in both().await {
         let_delete(&server).await;
         for name in ["a/old", "b/old"] {
@@ -138,7 +138,7 @@ async fn another_namespace_is_left_alone() {
 }
 
 #[tokio::test]
-async fn the_right_that_is_missing_is_named_and_so_is_a_time_that_is_too_short() {
+async fn purge_without_the_right_or_with_too_short_a_time_is_refused() {
     for server in both().await {
         for mode in MODES {
             let backend = server.backend(&format!("mode={mode}"));
@@ -163,7 +163,7 @@ async fn the_right_that_is_missing_is_named_and_so_is_a_time_that_is_too_short()
 ///
 /// The explored model of the strategy has found what was before: versions began with 0, and a free row had come to the same.
 #[tokio::test]
-async fn an_optimistic_grant_is_not_fooled_by_a_row_that_was_made_anew() {
+async fn optimistic_grant_of_a_row_that_was_made_anew_is_refused() {
     for server in both().await {
         let lease = open(&server.url("mode=lease")).unwrap();
         let held = claim("a");

@@ -35,15 +35,15 @@ impl LeaseTable for Silent {
         pending().await
     }
 
-    async fn look(&self, _: &LockName) -> Result<Option<Row>> {
+    async fn look(&self, _: &LockName) -> Result<Option<LeaseRow>> {
         pending().await
     }
 
-    async fn look_at_each(&self, _: &[&LockName]) -> Result<Vec<Row>> {
+    async fn look_at_each(&self, _: &[&LockName]) -> Result<Vec<LeaseRow>> {
         pending().await
     }
 
-    async fn list(&self, _: &str) -> Result<Vec<Row>> {
+    async fn list(&self, _: &str) -> Result<Vec<LeaseRow>> {
         pending().await
     }
 

@@ -4,7 +4,7 @@ use super::*;
 use crate::lease::RowState;
 use leasehold_core::OwnerId;
 use sqlx::sqlite::{SqliteConnectOptions, SqliteConnection};
-use sqlx::{ConnectOptions as _, Executor as _};
+use sqlx::{AssertSqlSafe, ConnectOptions as _, Executor as _};
 use std::future::poll_fn;
 use std::pin::Pin;
 use std::pin::pin;
@@ -28,11 +28,11 @@ impl Store {
         StoreUrl::parse(&format!("sqlite:{}", file.display())).unwrap()
     }
 
-    fn table(&self, clock: HostClock) -> Table {
-        Table::with_clock(Options::parse(&self.url()).unwrap(), &Namespace::default(), clock)
+    fn table(&self, clock: HostClock) -> SqliteTable {
+        SqliteTable::with_clock(Options::parse(&self.url()).unwrap(), &Namespace::default(), clock)
     }
 
-    fn table_now(&self) -> Table {
+    fn table_now(&self) -> SqliteTable {
         self.table(HostClock::for_test(Some("boot"), SystemTime::now))
     }
 
@@ -60,7 +60,7 @@ fn claim(name: &str) -> Claim {
     Claim::new(LockName::new(name).unwrap(), owner, TTL, "{}".into())
 }
 
-async fn granted(table: &Table, claim: &Claim) -> u64 {
+async fn granted(table: &SqliteTable, claim: &Claim) -> u64 {
     match table.grant(claim).await.unwrap() {
         Granting::Granted(token) => token.get(),
         Granting::Refused(row) => panic!("refused: {row:?}"),
@@ -69,7 +69,7 @@ async fn granted(table: &Table, claim: &Claim) -> u64 {
 }
 
 /// How the row stood that refused the claim.
-async fn refused(table: &Table, claim: &Claim) -> RowState {
+async fn refused(table: &SqliteTable, claim: &Claim) -> RowState {
     match table.grant(claim).await.unwrap() {
         Granting::Granted(token) => panic!("granted: {token}"),
         Granting::Refused(row) => row.unwrap().state,
@@ -300,7 +300,7 @@ fn runtime_that_ends_fails_all_calls_of_its_batch() {
     let table = store.table_now();
     let (one, other) = (runtime(), runtime());
     let (started, has_started) = std::sync::mpsc::channel();
-    let keep_connection = async move |_link| {
+    let keep_connection = async move |_slot| {
         started.send(()).unwrap();
         std::future::pending::<()>().await;
     };

@@ -111,11 +111,11 @@ async fn unknown_outcome_is_kept_over_a_late_renewal_and_over_close() {
     });
     let held = claim_of(1);
     assert!(matches!(backend.try_acquire(&held).await.unwrap(), Attempt::Granted(_)));
-    let Some(Entry::Held(hold)) = backend.entry(held.owner()) else { panic!("it is held") };
+    let Some(ClaimState::Held(hold)) = backend.claims.get(held.owner()) else { panic!("it is held") };
     backend.release(&held, Duration::ZERO).await.unwrap_err();
     // As a renewal does that had the hold in its hands before, and finds it dead.
-    backend.forget_seen(held.owner(), Some(&Entry::Held(hold)));
-    assert!(matches!(backend.entry(held.owner()), Some(Entry::Unsettled { .. })));
+    backend.claims.forget_seen(held.owner(), Some(&ClaimState::Held(hold)));
+    assert!(matches!(backend.claims.get(held.owner()), Some(ClaimState::Unsettled { .. })));
     backend.close().await.unwrap();
     assert!(backend.release(&held, Duration::ZERO).await.is_err());
 }

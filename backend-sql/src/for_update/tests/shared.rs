@@ -194,7 +194,7 @@ async fn reader_among_many_removes_those_that_have_ended_and_marks_that_are_over
 async fn entries_that_another_program_wrote_are_no_readers() {
     for foreign in ["[]", r#"{"9":"x"}"#, r#"{"9":{"mode":"shared","owner":"1"}}"#] {
         let Reply::Rows(rows) = entered(9, None, foreign) else { unreachable!() };
-        assert!(holder::Entered::read(&rows[0]).is_none(), "{foreign}");
+        assert!(holder::HolderRow::read(&rows[0]).is_none(), "{foreign}");
     }
 }
 

@@ -56,7 +56,7 @@ impl ServerTable {
         let statement = |template| Statement::new(template, texts, table);
         let statements = Statements {
             acquire: statement(leases.acquire),
-            take: statement(include_str!("take.sql")),
+            take: statement(include_str!("server_table/optimistic/take.sql")),
             renew: ListStatement::new(include_str!("renew.sql"), texts, table),
             release: statement(leases.release),
             end_grant: statement(leases.end_grant),

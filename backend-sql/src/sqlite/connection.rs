@@ -177,7 +177,7 @@ async fn enter_wal(sqlite: &mut SqliteConnection, options: &Options) -> Result<(
             Ok(modes) if modes == ["wal"] => return Ok(()),
             Ok(modes) => return Err(no_wal(&options.path, &modes.concat())),
             Err(error) if is_busy(&error) && Instant::now() < give_up => {
-                tokio::time::sleep(WAL_AGAIN_AFTER).await
+                tokio::time::sleep(WAL_AGAIN_AFTER).await;
             }
             Err(error) => return Err(nothing_written(options, error)),
         }

@@ -123,7 +123,7 @@ impl DatabasePath {
             match directory.try_lock() {
                 Ok(()) => return Ok(directory),
                 Err(TryLockError::WouldBlock) if Instant::now() < give_up => {
-                    std::thread::sleep(DIRECTORY_LOCK_AGAIN_AFTER)
+                    std::thread::sleep(DIRECTORY_LOCK_AGAIN_AFTER);
                 }
                 Err(TryLockError::WouldBlock) => return Err(cannot(Errno::AGAIN.into())),
                 Err(TryLockError::Error(error)) => return Err(cannot(error)),

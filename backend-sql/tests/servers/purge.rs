@@ -168,7 +168,7 @@ async fn optimistic_grant_of_a_row_that_was_made_anew_is_refused() {
         let lease = open(&server.url("mode=lease")).unwrap();
         let held = claim("a");
         granted(&lease, &held).await;
-        let take = include_str!("../../src/lease/take.sql");
+        let take = include_str!("../../src/lease/server_table/optimistic/take.sql");
         let of_now = "DELETE FROM leasehold WHERE name = 'a' AND version < 1000000000000";
         assert_eq!(server.run(of_now).await, 0, "versions begin anew");
         // An attempt that has read this very version, at a time before the grant, sends this statement.

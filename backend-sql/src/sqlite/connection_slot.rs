@@ -1,6 +1,6 @@
-use super::Shared;
-use super::connection::{Connection, Done, Query, Role};
+use super::connection::{Connection, Role, SqliteQuery, StatementResult};
 use super::failure::{is_busy, is_misfit};
+use super::settings::Settings;
 use leasehold_core::{Error, ErrorKind, Result};
 use std::sync::Arc;
 use std::time::Duration;
@@ -15,27 +15,32 @@ const DISK_TIME: Duration = Duration::from_secs(10);
 
 /// A connection that is opened when it is first used, and again when its path leads to another file.
 #[derive(Debug)]
-pub(super) struct Link {
-    shared: Arc<Shared>,
+pub(super) struct ConnectionSlot {
+    settings: Arc<Settings>,
     role: Role,
     connection: Option<Connection>,
     /// The reader that leaves a replaced file together with this writer.
-    reader: Option<Worker>,
+    reader: Option<ConnectionHandle>,
 }
 
-impl Link {
-    pub(super) fn reader(shared: &Arc<Shared>) -> Self {
-        Self { shared: shared.clone(), role: Role::Reader, connection: None, reader: None }
+impl ConnectionSlot {
+    pub(super) fn reader(settings: &Arc<Settings>) -> Self {
+        Self { settings: settings.clone(), role: Role::Reader, connection: None, reader: None }
     }
 
-    pub(super) fn writer(shared: &Arc<Shared>, reader: &Worker) -> Self {
-        Self { shared: shared.clone(), role: Role::Writer, connection: None, reader: Some(reader.clone()) }
+    pub(super) fn writer(settings: &Arc<Settings>, reader: &ConnectionHandle) -> Self {
+        Self {
+            settings: settings.clone(),
+            role: Role::Writer,
+            connection: None,
+            reader: Some(reader.clone()),
+        }
     }
 
     /// Runs a statement; without a result if a reader finds no table.
     ///
     /// The result is that of the file to which the path leads after the statement. A statement that ran on a replaced file is repeated.
-    pub(super) async fn run(&mut self, query: impl Fn() -> Query + Send) -> Result<Done> {
+    pub(super) async fn run(&mut self, query: impl Fn() -> SqliteQuery + Send) -> Result<StatementResult> {
         let limit = self.time_limit();
         in_time(limit, self.run_on_file(query)).await
     }
@@ -65,13 +70,13 @@ impl Link {
 
     /// The time for one call, and the error after it: four waits for other writers, as when the file must be made first, and the disk.
     fn time_limit(&self) -> (Duration, ErrorKind) {
-        (self.shared.options.busy_timeout * 4 + DISK_TIME, self.role.unknown())
+        (self.settings.options.busy_timeout * 4 + DISK_TIME, self.role.unknown())
     }
 
-    async fn run_on_file(&mut self, query: impl Fn() -> Query + Send) -> Result<Done> {
+    async fn run_on_file(&mut self, query: impl Fn() -> SqliteQuery + Send) -> Result<StatementResult> {
         for turn in 1..=TRIES {
             let Some(connection) = self.connected().await? else {
-                return Ok(Done::default());
+                return Ok(StatementResult::default());
             };
             if connection.files.were_in_place() {
                 match connection.run(query()).await {
@@ -89,7 +94,7 @@ impl Link {
 
     async fn connected(&mut self) -> Result<Option<&mut Connection>> {
         if self.connection.is_none() {
-            self.connection = Connection::open(&self.shared.options, self.role).await?;
+            self.connection = Connection::open(&self.settings.options, self.role).await?;
         }
         Ok(self.connection.as_mut())
     }
@@ -99,16 +104,16 @@ impl Link {
         if !is_busy(&error) {
             self.connection = None;
         }
-        self.shared.options.failure(error, self.role.unknown())
+        self.settings.options.failure(error, self.role.unknown())
     }
 
     async fn leave_file(&mut self) {
-        let file = &self.shared.options.path;
+        let file = &self.settings.options.path;
         tracing::warn!(target: "leasehold", "store_replaced: {file}, a side file of it or its table is gone; the locks in it are lost");
         self.disconnect().await;
         if let Some(reader) = &self.reader {
-            let left = reader.call(async |mut link| {
-                link.disconnect().await;
+            let left = reader.call(async |mut slot| {
+                slot.disconnect().await;
                 Ok(())
             });
             // If the runtime ends, the reader notices the replaced file by itself.
@@ -117,7 +122,7 @@ impl Link {
     }
 
     fn replaced_too_often(&self) -> Error {
-        let file = &self.shared.options.path;
+        let file = &self.settings.options.path;
         Error::new(ErrorKind::Unavailable, format!("{file} was replaced {TRIES} times while it was used"))
             .with_help("find out who deletes it or its side files; clean-up jobs of temporary directories do")
     }
@@ -135,45 +140,51 @@ async fn in_time<T>((time, kind): (Duration, ErrorKind), call: impl Future<Outpu
 /// Each call runs in a task of its own, so that a caller that is not polled holds up no other. If the runtime of a call ends, the
 /// next call goes on with the connection.
 #[derive(Clone, Debug)]
-pub(super) struct Worker(Arc<Mutex<Link>>);
+pub(super) struct ConnectionHandle(Arc<Mutex<ConnectionSlot>>);
 
-impl Worker {
-    pub(super) fn new(link: Link) -> Self {
-        Self(Arc::new(Mutex::new(link)))
+impl ConnectionHandle {
+    pub(super) fn new(slot: ConnectionSlot) -> Self {
+        Self(Arc::new(Mutex::new(slot)))
     }
 
     /// Runs a statement; without a result if a reader finds no table.
-    pub(super) async fn run(&self, query: impl Fn() -> Query + Send + Sync + 'static) -> Result<Done> {
-        self.call(async move |mut link| link.run(query).await).await
+    pub(super) async fn run(
+        &self,
+        query: impl Fn() -> SqliteQuery + Send + Sync + 'static,
+    ) -> Result<StatementResult> {
+        self.call(async move |mut slot| slot.run(query).await).await
     }
 
     /// Runs a call when the connection is free, unless its caller has gone by then: a call that was given up must not change anything
     /// later.
     pub(super) async fn call<T, F>(
         &self,
-        call: impl FnOnce(OwnedMutexGuard<Link>) -> F + Send + 'static,
+        call: impl FnOnce(OwnedMutexGuard<ConnectionSlot>) -> F + Send + 'static,
     ) -> Result<T>
     where
         T: Send + 'static,
         F: Future<Output = Result<T>> + Send + 'static,
     {
         let (reply, answer) = oneshot::channel();
-        self.spawn(async move |link| {
+        self.spawn(async move |slot| {
             if !reply.is_closed() {
-                let _ = reply.send(call(link).await);
+                let _ = reply.send(call(slot).await);
             }
         })?;
         answer.await.unwrap_or_else(|_| Err(runtime_ended()))
     }
 
     /// Starts a task that runs as soon as the connection is free.
-    pub(super) fn spawn<F>(&self, job: impl FnOnce(OwnedMutexGuard<Link>) -> F + Send + 'static) -> Result<()>
+    pub(super) fn spawn<F>(
+        &self,
+        job: impl FnOnce(OwnedMutexGuard<ConnectionSlot>) -> F + Send + 'static,
+    ) -> Result<()>
     where
         F: Future<Output = ()> + Send + 'static,
     {
         let runtime = Handle::try_current().map_err(|_| no_runtime())?;
-        let link = Arc::clone(&self.0);
-        runtime.spawn(async move { job(link.lock_owned().await).await });
+        let slot = Arc::clone(&self.0);
+        runtime.spawn(async move { job(slot.lock_owned().await).await });
         Ok(())
     }
 }

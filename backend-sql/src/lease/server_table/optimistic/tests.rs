@@ -3,7 +3,7 @@
 use super::*;
 use crate::lease::LeaseTable as _;
 use crate::server::double::{Reply, at_once, server};
-use crate::server::of_leases;
+use crate::server::lease_semantics;
 use leasehold_core::{ErrorKind, LockName, Namespace, OwnerId};
 use std::time::Duration;
 
@@ -21,7 +21,7 @@ fn free() -> Reply {
 /// Sends `take.sql` twice: the first answer is lost, and the second finds that the row has changed.
 async fn taken_twice(replies: fn(usize, &str) -> Reply) -> Result<Granting> {
     let (server, said) = server("mode=optimistic", at_once, replies);
-    let semantics = of_leases("postgres", "optimistic", true);
+    let semantics = lease_semantics("postgres", "optimistic", true);
     let table = ServerTable::new(server, &Namespace::default(), semantics);
     let (name, owner) = (LockName::new("a").unwrap(), OwnerId::from_u128(1));
     let claim = Claim::new(name, owner, Duration::from_secs(9), "{}".into());

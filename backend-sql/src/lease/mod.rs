@@ -87,7 +87,7 @@ impl LockBackend for RowLease {
         if claim.mode().is_shared() {
             return self.acquire_shared(claim).await;
         }
-        if claim.waits() && self.table.is_known_held(claim) {
+        if claim.waits() && self.table.keep_polling_if_held(claim) {
             return Ok(Attempt::Busy(Busy::new()));
         }
         if self.busy_names().contains(claim.name())

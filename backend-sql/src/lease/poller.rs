@@ -107,9 +107,9 @@ impl Poller {
         Self { poll_loop: Arc::new(poll_loop), task: Mutex::default() }
     }
 
-    /// True if the last poll has found the row held by an owner that is neither this one nor readers, and the next poll is not late. Only
-    /// for a claim that waits: it is expected to register again.
-    pub(super) fn is_known_held(&self, name: impl FnOnce() -> Vec<u8>, owner: OwnerId) -> bool {
+    /// True if the last poll has found the row held by an owner that is neither this one nor readers, and the next poll is not late. The
+    /// row is then polled on for this claim, which waits and must register again.
+    pub(super) fn keep_polling_if_held(&self, name: impl FnOnce() -> Vec<u8>, owner: OwnerId) -> bool {
         let mut state = self.poll_loop.state();
         let awaited = if state.names.is_empty() { None } else { state.names.get_mut(&name()) };
         let Some(awaited) = awaited.filter(|awaited| Instant::now() < awaited.due + LATE) else {

@@ -233,8 +233,8 @@ impl LeaseTable for ServerTable {
         self.poller.changed(self.stored(claim.name()), claim.owner(), claim.mode().is_shared()).await;
     }
 
-    fn is_known_held(&self, claim: &Claim) -> bool {
-        self.poller.is_known_held(|| self.stored(claim.name()), claim.owner())
+    fn keep_polling_if_held(&self, claim: &Claim) -> bool {
+        self.poller.keep_polling_if_held(|| self.stored(claim.name()), claim.owner())
     }
 
     /// A few names at a time: a read finds them, and a statement deletes them by their keys. It locks no held row, and no

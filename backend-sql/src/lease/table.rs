@@ -44,7 +44,7 @@ pub(crate) trait LeaseTable: ReaderTable + fmt::Debug {
     async fn changed(&self, claim: &Claim);
 
     /// True if an attempt of a claim that waits would be refused, as far as is known without asking.
-    fn is_known_held(&self, _: &Claim) -> bool {
+    fn keep_polling_if_held(&self, _: &Claim) -> bool {
         false
     }
 

@@ -135,25 +135,25 @@ async fn message_during_a_poll_makes_the_next_poll_soon() {
 #[tokio::test(start_paused = true)]
 async fn held_row_is_known_until_a_release_or_a_late_poll() {
     let (poller, said) = poller(|_, _| Reply::Rows(vec![held(1, of_other(), 60_000)]));
-    let is_known_held = |number| poller.is_known_held(|| name(number), owner(1));
-    assert!(!is_known_held(1));
+    let keep_polling_if_held = |number| poller.keep_polling_if_held(|| name(number), owner(1));
+    assert!(!keep_polling_if_held(1));
     _ = timeout(SHORTEST * 3, poller.changed(name(1), owner(1), false)).await;
-    assert!(is_known_held(1) && !is_known_held(2));
+    assert!(keep_polling_if_held(1) && !keep_polling_if_held(2));
     assert!(
-        !poller.is_known_held(|| name(1), OwnerId::from_u128(OTHER)),
+        !poller.keep_polling_if_held(|| name(1), OwnerId::from_u128(OTHER)),
         "the holder asks, to hear of its grant"
     );
-    assert!(is_known_held(1));
+    assert!(keep_polling_if_held(1));
     _ = timeout(SHORTEST * 3, poller.changed(name(1), owner(1), false)).await;
     assert_eq!(said.times("SELECT"), 1);
     poller.released(&name(1));
-    assert!(!is_known_held(1));
+    assert!(!keep_polling_if_held(1));
 
     _ = timeout(SHORTEST * 3, poller.changed(name(1), owner(1), false)).await;
-    assert!(is_known_held(1));
+    assert!(keep_polling_if_held(1));
     poller.task.lock().unwrap().take().unwrap().abort();
     sleep(POLL_AT_MOST + LATE).await;
-    assert!(!is_known_held(1), "the poller has ended");
+    assert!(!keep_polling_if_held(1), "the poller has ended");
 }
 
 /// The task that polled has ended with its runtime.

@@ -1,4 +1,4 @@
-//! Closed loops of acquire, hold, release.
+//! Closed loops of acquire, hold, release: the load of a measurement.
 
 use crate::arguments::{Arguments, Work};
 use crate::usage::{cpu_seconds, now, resident_kib, sleep_until};
@@ -11,8 +11,7 @@ use tokio::time::sleep;
 
 /// Longer than any window: nothing is renewed that is not held on purpose.
 const TTL: Duration = Duration::from_secs(30);
-/// The pause after a failure.
-const PAUSE: Duration = Duration::from_millis(2);
+const PAUSE_AFTER_FAILURE: Duration = Duration::from_millis(2);
 /// What tells the tasks of one process from those of another.
 const TASKS_A_PROCESS: u64 = 100_000;
 
@@ -25,7 +24,7 @@ struct Window {
     until: u64,
 }
 
-/// What the tasks have seen. They are all on one thread: nobody ever waits for it.
+/// Recorded by the tasks. They are all on one thread, so its mutex is always free.
 #[derive(Debug, Default)]
 struct Seen {
     rows: Vec<Row>,
@@ -33,8 +32,8 @@ struct Seen {
     first_error: Option<String>,
 }
 
-/// What all tasks share. A task is to be small: what a waiter needs is measured with it.
-struct Crew {
+/// Shared by all tasks. A task is small, because the memory of a waiter is measured with it.
+struct Measurement {
     locks: Arc<dyn DistributedLock>,
     options: AcquireOptions,
     window: Window,
@@ -43,13 +42,14 @@ struct Crew {
     seen: Mutex<Seen>,
 }
 
-struct Turns {
-    crew: Arc<Crew>,
+struct TaskLoop {
+    measurement: Arc<Measurement>,
     name: LockName,
-    who: u64,
+    /// The number of the task.
+    task: u64,
 }
 
-pub(crate) async fn take_turns(arguments: &Arguments) -> Outcome<()> {
+pub(crate) async fn run_load(arguments: &Arguments) -> Outcome<()> {
     let locks = leasehold::connect(&arguments.url).await?;
     // The first pair connects, and makes what the store needs.
     locks
@@ -59,7 +59,7 @@ pub(crate) async fn take_turns(arguments: &Arguments) -> Outcome<()> {
         .await?;
     let before = resident_kib();
     let window = ready().await?;
-    let crew = Arc::new(Crew {
+    let measurement = Arc::new(Measurement {
         locks: Arc::clone(&locks),
         options: options(),
         window,
@@ -70,14 +70,14 @@ pub(crate) async fn take_turns(arguments: &Arguments) -> Outcome<()> {
     let (mut tasks, began) = (Vec::<JoinHandle<()>>::with_capacity(arguments.tasks), now());
     let shared = arguments.name(0)?;
     for task in 0..arguments.tasks {
-        let who = arguments.process * TASKS_A_PROCESS + task as u64;
+        let number = arguments.process * TASKS_A_PROCESS + task as u64;
         let name = match arguments.work {
             Work::Contended => shared.clone(),
             _ => arguments.name(task)?,
         };
-        let turns = Turns { crew: Arc::clone(&crew), name, who };
+        let task_loop = TaskLoop { measurement: Arc::clone(&measurement), name, task: number };
         // A task begins and ends at a multiple of 128 bytes: boxed, it is one of them, else two.
-        tasks.push(tokio::spawn(Box::pin(turns.work())));
+        tasks.push(tokio::spawn(Box::pin(task_loop.run())));
         if !arguments.ramp.is_zero() {
             let share = arguments.ramp.mul_f64((task + 1) as f64 / arguments.tasks as f64);
             sleep_until(began + u64::try_from(share.as_nanos())?).await;
@@ -87,8 +87,8 @@ pub(crate) async fn take_turns(arguments: &Arguments) -> Outcome<()> {
     let cpu = cpu_seconds();
     sleep_until(window.until).await;
     let (cpu, after) = (cpu_seconds() - cpu, resident_kib());
-    let _ = tokio::time::timeout(arguments.grace, ends_of(&mut tasks)).await;
-    let Seen { rows, errors, first_error } = std::mem::take(&mut *lock(&crew.seen));
+    let _ = tokio::time::timeout(arguments.grace, wait_for_ends(&mut tasks)).await;
+    let Seen { rows, errors, first_error } = std::mem::take(&mut *lock(&measurement.seen));
     if let Some(file) = &arguments.rows {
         let bytes: Vec<u8> = rows.iter().flatten().flat_map(|number| number.to_le_bytes()).collect();
         std::fs::write(file, bytes)?;
@@ -100,43 +100,43 @@ pub(crate) async fn take_turns(arguments: &Arguments) -> Outcome<()> {
     println!("DONE {done}");
     // A task that still waits would get the lock with the next release.
     tasks.iter().for_each(JoinHandle::abort);
-    ends_of(&mut tasks).await;
+    wait_for_ends(&mut tasks).await;
     let _ = locks.close().await;
     Ok(())
 }
 
-/// No set of tasks, which would keep something for each: what a waiter needs is measured.
-async fn ends_of(tasks: &mut [JoinHandle<()>]) {
+/// A `JoinSet` would keep something for each task, and the memory of a waiter is measured.
+async fn wait_for_ends(tasks: &mut [JoinHandle<()>]) {
     for task in tasks.iter_mut().filter(|task| !task.is_finished()) {
         let _ = task.await;
     }
 }
 
-impl Turns {
+impl TaskLoop {
     #[expect(
         clippy::manual_async_fn,
         reason = "an async method keeps two of everything that it is called with"
     )]
-    fn work(self) -> impl Future<Output = ()> + Send {
+    fn run(self) -> impl Future<Output = ()> + Send {
         async move {
             loop {
                 let asked = now();
-                if asked >= self.crew.window.until {
+                if asked >= self.measurement.window.until {
                     return;
                 }
-                let came = self.turn(asked).await;
-                if self.note(came).is_err() {
-                    Box::pin(sleep(PAUSE)).await;
+                let row = self.turn(asked).await;
+                if self.record(row).is_err() {
+                    Box::pin(sleep(PAUSE_AFTER_FAILURE)).await;
                 }
             }
         }
     }
 
-    /// Not in the loop, which would have room for it as long as a turn lasts.
-    fn note(&self, came: Result<Row>) -> Result<(), ()> {
-        let Window { from, until } = self.crew.window;
-        let mut seen = lock(&self.crew.seen);
-        let row = came.map_err(|error| {
+    /// A function of its own: in the loop its values would take room in the task as long as a turn lasts.
+    fn record(&self, row: Result<Row>) -> Result<(), ()> {
+        let Window { from, until } = self.measurement.window;
+        let mut seen = lock(&self.measurement.seen);
+        let row = row.map_err(|error| {
             seen.errors += 1;
             seen.first_error.get_or_insert_with(|| error.to_string());
         })?;
@@ -149,20 +149,20 @@ impl Turns {
     #[expect(clippy::manual_async_fn, reason = "as above")]
     fn turn(&self, asked: u64) -> impl Future<Output = Result<Row>> + Send {
         async move {
-            let guard = self.crew.locks.acquire_with(&self.name, &self.crew.options).await?;
+            let guard = self.measurement.locks.acquire_with(&self.name, &self.measurement.options).await?;
             let [acquired, ends, released] = Box::pin(self.held(guard)).await?;
-            Ok([self.who, asked, acquired, ends, released])
+            Ok([self.task, asked, acquired, ends, released])
         }
     }
 
-    /// When it was acquired, when its release began, and when that was done. Boxed: who waits has no room for it.
+    /// When it was acquired, when its release began, and when that was done. Boxed: a waiting task has no room for it.
     async fn held(&self, guard: LockGuard) -> Result<[u64; 3]> {
         let acquired = now();
-        if !self.crew.hold.is_zero() {
-            sleep(self.crew.hold).await;
+        if !self.measurement.hold.is_zero() {
+            sleep(self.measurement.hold).await;
         }
         let ends = now();
-        if self.crew.drops {
+        if self.measurement.drops {
             drop(guard);
             // The release has a task of its own: on this one thread, it is to begin before the next acquisition.
             tokio::task::yield_now().await;

@@ -43,7 +43,8 @@ pub(crate) trait LeaseTable: ReaderTable + fmt::Debug {
     /// Ends when another attempt of a claim may be granted; never where waiters only poll.
     async fn changed(&self, claim: &Claim);
 
-    /// True if an attempt of a claim that waits would be refused, as far as is known without asking.
+    /// True if an attempt of a claim that waits would be refused, as far as is known without a request. The row is then polled on for
+    /// this claim.
     fn keep_polling_if_held(&self, _: &Claim) -> bool {
         false
     }

@@ -143,7 +143,7 @@ impl Measurement<'_> {
         self.workers.remove(at).end().await;
         match done {
             JobResult::Held(held) => {
-                tally.held = Some(HeldFigures::of(&held, millis(ttl), time.as_secs_f64()))
+                tally.held = Some(HeldFigures::of(&held, millis(ttl), time.as_secs_f64()));
             }
             other => return Err(unexpected(other)),
         }

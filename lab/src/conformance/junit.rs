@@ -66,7 +66,7 @@ impl Display for Totals<'_> {
     }
 }
 
-/// XmlText between quotes or tags. What XML cannot say at all, such as an escape of the terminal, is shown as it is written
+/// Text between quotes or tags. What XML cannot say at all, such as an escape of the terminal, is shown as it is written
 /// in Rust.
 struct XmlText<'a>(&'a str);
 

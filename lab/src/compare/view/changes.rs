@@ -33,7 +33,7 @@ pub(super) fn section(report: &Report) -> Option<Section> {
                 Column::figures("Then"),
                 Column::figures("Now"),
                 Column::figures("Now / then"),
-                Column::words("Difference"),
+                Column::words("Verdict"),
             ],
             rows: changes.rows.iter().map(row).collect(),
         }],

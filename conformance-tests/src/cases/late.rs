@@ -1,8 +1,8 @@
 //! Replies that come late, or never: from when belief is counted, and what is made again.
 
-use super::lease::lease_only;
-use super::network::attempt_without_a_reply;
-use super::order::fifo_only;
+use super::d_lease::renewal::lease_only;
+use super::h_hand_over::order::fifo_only;
+use super::j_faults::network::attempt_without_a_reply;
 use crate::case::{Case, Stop, Verdict, cases, ensure};
 use crate::context::{
     Client, ClientExt, Context, believed_until, ensure_free, ensure_held, ensure_kept, eventually,

@@ -1,6 +1,6 @@
 //! G: dropped, cancelled, panicked: nothing stays behind.
 
-use super::network::{attempt_without_a_reply, withdrawn_within};
+use super::j_faults::network::{attempt_without_a_reply, withdrawn_within};
 use crate::case::{Case, Stop, Verdict, cases, ensure};
 use crate::context::{ClientExt, Context, ensure_free, ensure_held, eventually, free_within, optional};
 use crate::proxy::Traffic;

@@ -1,6 +1,6 @@
 //! D, what a holder chooses: for how long at most, for how long at least, and when to have more.
 
-use super::lease::lease_only;
+use super::renewal::lease_only;
 use crate::case::{Case, Verdict, cases, ensure};
 use crate::context::{ClientExt, Context, ensure_held, ensure_kind, free_within, loss_within};
 use leasehold_core::{ErrorKind, LossCause};

@@ -1,6 +1,6 @@
 //! D: a lease in the store is as long as it was asked for, whatever was asked for beside it.
 
-use super::lease::lease_only;
+use super::renewal::lease_only;
 use crate::case::{Case, Stop, Verdict, cases, ensure};
 use crate::context::{
     Client, ClientExt, Context, ensure_free, ensure_held, ensure_kept, free_within, loss_within, optional,

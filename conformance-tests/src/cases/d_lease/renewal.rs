@@ -28,7 +28,7 @@ pub(super) const CASES: &[Case] = cases![
     D18 grant_that_arrives_after_its_lease_is_not_held,
 ];
 
-pub(super) async fn lease_only(cx: &Context) -> Verdict {
+pub(in crate::cases) async fn lease_only(cx: &Context) -> Verdict {
     let hold = cx.semantics().await?.hold;
     if hold != HoldKind::Lease {
         return Err(Stop::Skipped(format!("a hold here is not a lease but a {hold:?}")));
@@ -96,7 +96,7 @@ async fn abandoned_acquire_leaves_no_renewal(cx: &Context) -> Verdict {
     let mut names = Vec::new();
     for polls in 1..=12 {
         let name = cx.named(&format!("dropped-{polls}"));
-        drop(crate::cases::cancellation::at_most(polls, client.acquire_with(&name, &cx.options())).await);
+        drop(crate::cases::g_cancellation::at_most(polls, client.acquire_with(&name, &cx.options())).await);
         names.push(name);
     }
     tokio::time::sleep(cx.ttl() * 2).await;

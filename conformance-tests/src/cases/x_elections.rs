@@ -1,8 +1,8 @@
 //! X: leader election.
 
 use crate::case::{Case, Stop, Verdict, cases, ensure};
-use crate::cases::crash::silent_bound;
-use crate::cases::order::until_waiting;
+use crate::cases::h_hand_over::order::until_waiting;
+use crate::cases::i_crash::silent_bound;
 use crate::context::{Client, ClientExt, Context, optional};
 use crate::proxy::Traffic;
 use futures_util::{Stream, StreamExt};

@@ -1,9 +1,9 @@
 //! T: shared locks, and what the store and its administrator see of them.
 
-use super::histories::RecordedRun;
-use super::replicas::{OUTLASTS, long, replicas};
-use super::sharing::{NOT_SHARED, attempt, ensure_excluded, hold, sharing};
+use super::exclusion::{NOT_SHARED, attempt, ensure_excluded, hold, sharing};
 use crate::case::{Case, Stop, Verdict, cases, ensure};
+use crate::cases::j_faults::replicas::{OUTLASTS, long, replicas};
+use crate::cases::s_histories::RecordedRun;
 use crate::context::{ClientExt, Context, ensure_kind, loss_within, optional, until_answer_is_held};
 use crate::history::FencedCounter;
 use crate::proxy::Traffic;

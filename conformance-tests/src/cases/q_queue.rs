@@ -1,7 +1,7 @@
 //! Q: waiters that stand in a queue in the store, and are told when it is their turn.
 
 use crate::case::{Case, Stop, Verdict, cases, ensure};
-use crate::cases::order::fifo_only;
+use crate::cases::h_hand_over::order::fifo_only;
 use crate::context::{Client, ClientExt, Context, believed_until, optional, until_queued};
 use crate::proxy::Traffic;
 use crate::subject::Counters;

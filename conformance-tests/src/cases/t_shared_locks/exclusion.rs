@@ -24,7 +24,7 @@ pub(super) const CASES: &[Case] = cases![
 ];
 
 /// The semantics of a store that serves readers; skips the case on any other.
-pub(super) async fn sharing(cx: &Context) -> Result<Semantics, Stop> {
+pub(in crate::cases) async fn sharing(cx: &Context) -> Result<Semantics, Stop> {
     let semantics = cx.semantics().await?;
     match semantics.sharing {
         Sharing::Unsupported => Err(Stop::Skipped("the store does not declare shared locks".to_owned())),
@@ -32,7 +32,7 @@ pub(super) async fn sharing(cx: &Context) -> Result<Semantics, Stop> {
     }
 }
 
-pub(super) async fn hold(
+pub(in crate::cases) async fn hold(
     cx: &Context,
     client: &Client,
     name: &LockName,
@@ -42,7 +42,7 @@ pub(super) async fn hold(
 }
 
 /// One attempt: the guard, or `None` if the lock is held in a mode that conflicts.
-pub(super) async fn attempt(
+pub(in crate::cases) async fn attempt(
     client: &Client,
     name: &LockName,
     mode: LockMode,
@@ -55,7 +55,7 @@ pub(super) async fn attempt(
     }
 }
 
-pub(super) async fn ensure_excluded(
+pub(in crate::cases) async fn ensure_excluded(
     client: &Client,
     name: &LockName,
     modes: &[LockMode],

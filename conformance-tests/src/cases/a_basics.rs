@@ -1,7 +1,7 @@
 //! A: what a lock is.
 
 use crate::case::{Case, Stop, Verdict, cases, ensure};
-use crate::cases::handover::ensure_told;
+use crate::cases::h_hand_over::wake_up::ensure_told;
 use crate::context::{ClientExt, Context, ensure_free, ensure_held, ensure_kind, eventually, optional};
 use crate::proxy::Traffic;
 use leasehold_core::{AcquireOptions, DistributedLockExt, ErrorKind, HolderInfo, LockName, Wait, WakeUp};

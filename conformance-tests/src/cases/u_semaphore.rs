@@ -1,9 +1,9 @@
 //! U: semaphores.
 
-use super::histories::RecordedRun;
+use super::s_histories::RecordedRun;
 use crate::case::{Case, Stop, Verdict, cases, ensure};
-use crate::cases::crash::{crash_bound, silent_bound};
-use crate::cases::order::{fifo_only, until_waiting};
+use crate::cases::h_hand_over::order::{fifo_only, until_waiting};
+use crate::cases::i_crash::{crash_bound, silent_bound};
 use crate::checker::Least;
 use crate::context::{Client, ClientExt, Context, ensure_kind};
 use crate::history::{RecordedPermits, Recorder};

@@ -21,7 +21,7 @@ pub(super) const CASES: &[Case] = cases![
 ];
 
 /// Skips a case where waiters are served by luck.
-pub(super) fn fifo_only(client: &Client) -> Verdict {
+pub(in crate::cases) fn fifo_only(client: &Client) -> Verdict {
     if client.semantics().fairness == Fairness::Fifo {
         return Ok(());
     }
@@ -271,7 +271,12 @@ async fn tasks_of_two_processes_share_a_lock(cx: &Context) -> Verdict {
 }
 
 /// Until so many wait for a lock, as far as the store knows and shows; else for long enough to have asked.
-pub(super) async fn until_waiting(client: &Client, cx: &Context, name: &LockName, count: usize) -> Verdict {
+pub(in crate::cases) async fn until_waiting(
+    client: &Client,
+    cx: &Context,
+    name: &LockName,
+    count: usize,
+) -> Verdict {
     if client.semantics().fairness != Fairness::Fifo || client.admin().is_none() {
         tokio::time::sleep(Duration::from_millis(300)).await;
         return Ok(());

@@ -1,6 +1,6 @@
 //! K: names that a store might take for one. All of a group are held at once: each was granted while the others were held.
 
-use super::names::all_at_once;
+use super::k_names::all_at_once;
 use crate::case::{Case, Verdict, cases};
 use crate::context::Context;
 use leasehold_core::LockName;

@@ -17,14 +17,14 @@ pub(super) const CASES: &[Case] = cases![
 ];
 
 /// Longer than a fail-over takes.
-pub(super) const OUTLASTS: Duration = Duration::from_secs(30);
+pub(in crate::cases) const OUTLASTS: Duration = Duration::from_secs(30);
 
-pub(super) fn long(cx: &Context) -> AcquireOptions {
+pub(in crate::cases) fn long(cx: &Context) -> AcquireOptions {
     cx.options().with_ttl(OUTLASTS).with_wait(OUTLASTS)
 }
 
 /// The replicas of the store; they are added now if it was started without any.
-pub(super) async fn replicas(cx: &Context) -> Result<&dyn Replicas, Cannot> {
+pub(in crate::cases) async fn replicas(cx: &Context) -> Result<&dyn Replicas, Cannot> {
     cx.store().replicate(Duration::ZERO).await?;
     cx.store().replicas()
 }

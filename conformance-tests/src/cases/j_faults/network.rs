@@ -1,8 +1,8 @@
 //! J: what a network does to messages, short of cutting it: they are late, come in pieces, go one way only, or end in the
 //! middle.
 
-use super::crash::silent_bound;
 use crate::case::{Case, Stop, Verdict, cases, ensure};
+use crate::cases::i_crash::silent_bound;
 use crate::context::{
     Client, ClientExt, Context, ensure_free, ensure_held, ensure_kind, eventually, free_within, loss_within,
     optional,
@@ -140,7 +140,7 @@ async fn any_reply_of_an_acquisition_may_be_lost(cx: &Context) -> Verdict {
 }
 
 /// An attempt that the store has granted. It has not heard so: replies are held back.
-pub(super) async fn attempt_without_a_reply(
+pub(in crate::cases) async fn attempt_without_a_reply(
     cx: &Context,
     (proxy, client): (&Proxy, &Client),
     name: &LockName,
@@ -158,7 +158,7 @@ pub(super) async fn attempt_without_a_reply(
 
 /// How long what was withdrawn may stay, once the network is well again: a withdrawal that failed is tried again, a second
 /// later at most.
-pub(super) fn withdrawn_within(cx: &Context, client: &Client) -> Duration {
+pub(in crate::cases) fn withdrawn_within(cx: &Context, client: &Client) -> Duration {
     Duration::from_secs(1) + client.semantics().wake_up.bound() + cx.slack() * 2
 }
 

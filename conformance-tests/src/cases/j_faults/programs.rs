@@ -61,7 +61,9 @@ async fn tokens_of(mut waiters: JoinSet<Result<FencingToken, Stop>>) -> Result<V
 
 /// Everything goes at once: the lock, its holder, the last token, and the queue. For want of memory, or by the hand of an
 /// administrator. Where tokens are declared to live in the store's data, they begin anew; the waiters' are distinct all the same.
-pub(super) async fn evicted_lock_is_told_and_its_waiters_go_on_with_larger_tokens(cx: &Context) -> Verdict {
+pub(in crate::cases) async fn evicted_lock_is_told_and_its_waiters_go_on_with_larger_tokens(
+    cx: &Context,
+) -> Verdict {
     let administrator = cx.store().administrator()?;
     let client = cx.client().await?;
     for how in ["evicted", "wiped"] {

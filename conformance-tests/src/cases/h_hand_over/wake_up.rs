@@ -1,8 +1,8 @@
 //! H: from one holder to the next.
 
+use super::order::until_waiting;
 use crate::case::{Case, Stop, Verdict, cases, ensure};
-use crate::cases::crash::{crash_bound, silent_bound};
-use crate::cases::order::until_waiting;
+use crate::cases::i_crash::{crash_bound, silent_bound};
 use crate::context::{ClientExt, Context, eventually, optional, time_scale};
 use crate::proxy::Traffic;
 use crate::worker::Worker;
@@ -71,7 +71,7 @@ async fn no_hand_over_is_missed(cx: &Context) -> Verdict {
 
 /// A store that says that it tells its waiters tells them: if every word were lost, most hand-overs would last until the
 /// question that is asked anyway. A busy machine makes some of them late, but not half, and few of them very late.
-pub(super) fn ensure_told(wake_up: WakeUp, mut hand_overs: Vec<Duration>) -> Verdict {
+pub(in crate::cases) fn ensure_told(wake_up: WakeUp, mut hand_overs: Vec<Duration>) -> Verdict {
     let WakeUp::Push { fallback } = wake_up else { return Ok(()) };
     hand_overs.sort();
     // What is asked anyway does not wait for a slow machine; what is told may.
@@ -208,7 +208,7 @@ async fn waiter_that_was_cut_off_holds_nothing_beside_another(cx: &Context) -> V
     let waiter = tokio::spawn(async move { cut_off.take(&wanted, &options).await });
     ensure!(eventually(cx.patience(), || proxy.requests() > before).await, "the waiter asked nothing");
     match waiting {
-        Some(counters) => crate::cases::queue::until_all_wait(cx, counters.waiting + 1).await?,
+        Some(counters) => crate::cases::q_queue::until_all_wait(cx, counters.waiting + 1).await?,
         None => tokio::time::sleep(cx.slack()).await,
     }
     proxy.set(Traffic::BlackHole);

@@ -1,8 +1,11 @@
 //! A: what a lock is.
 
 use crate::case::{Case, Stop, Verdict, cases, ensure};
-use crate::cases::h_hand_over::wake_up::ensure_told;
-use crate::context::{ClientExt, Context, ensure_free, ensure_held, ensure_kind, eventually, optional};
+use crate::cases::declared::{ensure_told, hand_over_bound};
+use crate::cases::tasks::joined;
+use crate::context::{
+    ClientExt, Context, ensure_free, ensure_held, ensure_kind, optional, until_answer_is_held,
+};
 use crate::proxy::Traffic;
 use leasehold_core::{AcquireOptions, DistributedLockExt, ErrorKind, HolderInfo, LockName, Wait, WakeUp};
 use std::sync::Arc;
@@ -75,8 +78,7 @@ async fn hundred_tasks_are_never_two_at_once(cx: &Context) -> Verdict {
             Ok::<_, Stop>(others)
         });
     }
-    while let Some(task) = tasks.join_next().await {
-        let others = task??;
+    for others in joined(tasks).await? {
         ensure!(others == 0, "{others} others held it at the same time");
     }
     let total = total.load(Ordering::SeqCst);
@@ -119,12 +121,10 @@ async fn release_is_final_and_frees_no_successor(cx: &Context) -> Verdict {
     Ok(successor.release().await?)
 }
 
-/// The first time when it has waited for so long that it has asked again, in vain, and that its client has whatever it
-/// hears by.
+/// The first waiter has asked again, in vain, when the release comes, and its client has whatever it hears by.
 async fn release_lets_a_waiter_in_within_its_bound(cx: &Context) -> Verdict {
     let (first, second, name) = (cx.client().await?, cx.client().await?, cx.name());
-    let semantics = first.semantics();
-    let bound = semantics.wake_up.bound() + cx.slack();
+    let (wake_up, bound) = (first.semantics().wake_up, hand_over_bound(cx, &first));
     let hand_over = async |waits| {
         let guard = first.take(&name, &AcquireOptions::new()).await?;
         // A lease that outlasts whatever holds up a busy machine.
@@ -144,14 +144,14 @@ async fn release_lets_a_waiter_in_within_its_bound(cx: &Context) -> Verdict {
     };
     let took = hand_over(bound).await?;
     ensure!(took <= bound, "the hand-over took {took:?}, bound {bound:?}");
-    let WakeUp::Push { fallback } = semantics.wake_up else { return Ok(()) };
+    let WakeUp::Push { fallback } = wake_up else { return Ok(()) };
     // Long enough to have asked once, and long before anybody asks again without having been told.
     let soon = (fallback / 10).min(Duration::from_millis(100));
     let mut hand_overs = Vec::new();
     for _ in 0..9 {
         hand_overs.push(hand_over(soon).await?);
     }
-    ensure_told(semantics.wake_up, hand_overs)
+    ensure_told(wake_up, hand_overs)
 }
 
 async fn thousand_cycles_leave_nothing_behind(cx: &Context) -> Verdict {
@@ -172,19 +172,16 @@ async fn lock_is_not_reentrant(cx: &Context) -> Verdict {
     ensure_held(&client, &name, "acquired again by its own holder").await
 }
 
-/// The second comes while the first has asked and not heard: whatever a client finds out once, both wait for it.
+/// The second request is made while the first has no answer: both wait for whatever a client finds out once.
 async fn first_requests_of_a_client_may_come_at_once(cx: &Context) -> Verdict {
     let (proxy, client) = cx.client_behind_proxy(cx.patience()).await?;
-    proxy.set(Traffic::HoldReplies);
-    let begin = |name: &str| {
-        let (client, name, once) =
-            (client.clone(), cx.named(name), cx.options().with_ttl(cx.patience()).with_wait(Wait::No));
-        tokio::spawn(async move { client.acquire_with(&name, &once).await })
+    let attempt = |name: &str| {
+        let (client, name) = (client.clone(), cx.named(name));
+        let once = cx.options().with_ttl(cx.patience()).with_wait(Wait::No);
+        async move { client.acquire_with(&name, &once).await }
     };
-    let first = begin("first");
-    let asked = eventually(cx.patience(), || proxy.reply_bytes() > 0).await;
-    ensure!(asked, "the store never answered");
-    let mut second = begin("second");
+    let first = until_answer_is_held(cx, &proxy, attempt("first")).await?;
+    let mut second = tokio::spawn(attempt("second"));
     // A client that does not wait for the replies returns within this time.
     let early = tokio::time::timeout(cx.ttl() / 5, &mut second).await;
     proxy.set(Traffic::Pass);

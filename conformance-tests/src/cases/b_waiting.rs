@@ -1,6 +1,8 @@
 //! B: one attempt, a bounded wait, an endless wait.
 
-use crate::case::{Case, Stop, Verdict, cases, ensure};
+use crate::case::{Case, Verdict, cases, ensure};
+use crate::cases::outcomes::{ensure_kind_if_known, ensure_outage};
+use crate::cases::tasks::spawn_take;
 use crate::context::{Client, ClientExt, Context, ensure_kind};
 use crate::proxy::Traffic;
 use leasehold_core::{AcquireOptions, DistributedLockExt, Error, ErrorKind, LockGuard, LockName, Wait};
@@ -42,7 +44,7 @@ async fn bounded_wait_ends_neither_early_nor_late(cx: &Context) -> Verdict {
     Ok(())
 }
 
-/// So many in a row that whole intervals would be seen beside what a busy machine needs.
+/// There are so many waits in a row that whole intervals would be seen beside what a busy machine needs.
 async fn wait_shorter_than_the_poll_interval_is_kept(cx: &Context) -> Verdict {
     let (client, name) = (cx.client().await?, cx.name());
     let _guard = client.take(&name, &AcquireOptions::new()).await?;
@@ -53,11 +55,7 @@ async fn wait_shorter_than_the_poll_interval_is_kept(cx: &Context) -> Verdict {
     for _ in 0..waits {
         let (outcome, took) = timed(&client, &name, wait).await;
         ensure!(took <= wait + cx.slack(), "it gave up only after {took:?} of {wait:?}");
-        match outcome {
-            // So short a wait may be over before a busy machine has brought the first answer; then nothing is known.
-            Err(error) if error.kind() == ErrorKind::Indeterminate => {}
-            outcome => ensure_kind(outcome, ErrorKind::TimedOut, "a short wait")?,
-        }
+        ensure_kind_if_known(outcome, ErrorKind::TimedOut, "a short wait")?;
         in_all += took;
     }
     let bound = wait * waits + cx.slack();
@@ -68,12 +66,11 @@ async fn wait_shorter_than_the_poll_interval_is_kept(cx: &Context) -> Verdict {
 async fn waiter_gets_a_lock_released_in_time(cx: &Context) -> Verdict {
     let (client, name) = (cx.client().await?, cx.name());
     let guard = client.take(&name, &AcquireOptions::new()).await?;
-    let (other, wanted, patience) = (cx.client().await?, name.clone(), cx.patience());
-    let waiter = tokio::spawn(async move { timed(&other, &wanted, patience).await });
+    let options = AcquireOptions::new().with_wait(cx.patience());
+    let waiter = spawn_take(&cx.client().await?, &name, &options);
     tokio::time::sleep(Duration::from_millis(300)).await;
     guard.release().await?;
-    let (outcome, _) = waiter.await?;
-    Ok(outcome?.release().await?)
+    Ok(waiter.await??.release().await?)
 }
 
 async fn deadline_covers_connecting_too(cx: &Context) -> Verdict {
@@ -120,8 +117,7 @@ async fn no_wait_is_one_attempt(cx: &Context) -> Verdict {
 async fn waiter_outlasts_a_renewed_lease_and_gets_a_full_one(cx: &Context) -> Verdict {
     let (client, name, ttl) = (cx.client().await?, cx.name(), cx.ttl());
     let guard = client.take(&name, &cx.options()).await?;
-    let (other, wanted, options) = (cx.client().await?, name.clone(), cx.fixed());
-    let waiter = tokio::spawn(async move { other.take(&wanted, &options).await });
+    let waiter = spawn_take(&cx.client().await?, &name, &cx.fixed());
     tokio::time::sleep(ttl * 5 / 2).await;
     ensure!(!waiter.is_finished(), "a lease that is renewed was given to another");
     ensure!(guard.is_held(), "a lease that is renewed was lost");
@@ -139,12 +135,7 @@ async fn unreachable_store_is_an_error_in_time(cx: &Context) -> Verdict {
     let wait = Duration::from_millis(700);
     for client in [client, cx.client().await?] {
         let (outcome, took) = timed(&client, &cx.name(), wait).await;
-        let error = match outcome {
-            Ok(_) => return Err(Stop::Failed("a dead store granted a lock".to_owned())),
-            Err(error) => error,
-        };
-        let outage = matches!(error.kind(), ErrorKind::Unavailable | ErrorKind::Indeterminate);
-        ensure!(outage, "a dead store was reported as {:?}: {error}", error.kind());
+        ensure_outage(outcome, "a dead store")?;
         ensure!(took <= wait + cx.slack(), "it gave up only after {took:?} of {wait:?}");
     }
     Ok(())

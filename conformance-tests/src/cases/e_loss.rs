@@ -1,7 +1,8 @@
 //! E: the holder is told in time that it holds no longer.
 
 use crate::case::{Case, Stop, Verdict, cases, ensure};
-use crate::context::{ClientExt, Context, ensure_kind, loss_within, until_queued};
+use crate::cases::tasks::{ensure_believed_before, joined, spawn_successor, spawn_take};
+use crate::context::{ClientExt, Context, ensure_free, ensure_kind, eventually, loss_within, until_queued};
 use crate::proxy::Traffic;
 use leasehold_core::{ErrorKind, Fairness, Health, LossCause, LossSignal};
 use std::time::Duration;
@@ -12,16 +13,17 @@ pub(super) const CASES: &[Case] = cases![
     E02 unreachable_store_is_a_loss_by_the_deadline,
     E03 paused_process_first_learns_that_it_lost,
     E04 loss_is_sticky,
-    E05 whoever_asks_after_the_loss_hears_at_once,
+    E05 wait_for_a_past_loss_returns_at_once,
     E06 release_is_no_loss,
     E07 guard_ends_cleanly_while_it_is_being_renewed,
     E09 steady_holder_under_connection_resets_loses_nothing,
     E10 lost_guard_gives_no_token_and_says_so_at_release,
     E11 loss_carries_its_cause,
     E12 starved_executor_does_not_hide_the_deadline,
+    E13 late_reply_to_a_renewal_is_counted_from_its_request,
 ];
 
-/// So long a lease that a renewal in time is far off: whoever is told by that alone was not told by the store.
+/// The lease is so long that the next renewal is far off: a holder that is told by that alone was not told by the store.
 async fn deleted_record_is_a_loss_within_its_bound(cx: &Context) -> Verdict {
     let (client, name, ttl) = (cx.client().await?, cx.name(), cx.ttl() * 8);
     let guard = client.take(&name, &cx.options().with_ttl(ttl)).await?;
@@ -42,11 +44,8 @@ async fn unreachable_store_is_a_loss_by_the_deadline(cx: &Context) -> Verdict {
     let start = Instant::now();
     proxy.set(Traffic::BlackHole);
     while guard.is_held() {
-        ensure!(
-            start.elapsed() <= cx.ttl() + cx.slack(),
-            "still held after {:?} without the store",
-            start.elapsed()
-        );
+        let took = start.elapsed();
+        ensure!(took <= cx.ttl() + cx.slack(), "still held after {took:?} without the store");
         tokio::time::sleep(Duration::from_millis(2)).await;
     }
     let loss = loss_within(&guard, cx.slack()).await?;
@@ -76,7 +75,7 @@ async fn loss_is_sticky(cx: &Context) -> Verdict {
     Ok(())
 }
 
-async fn whoever_asks_after_the_loss_hears_at_once(cx: &Context) -> Verdict {
+async fn wait_for_a_past_loss_returns_at_once(cx: &Context) -> Verdict {
     let (client, name) = (cx.client().await?, cx.name());
     let guard = client.take(&name, &cx.fixed()).await?;
     tokio::time::sleep(cx.ttl() + Duration::from_millis(50)).await;
@@ -108,21 +107,17 @@ async fn guard_ends_cleanly_while_it_is_being_renewed(cx: &Context) -> Verdict {
         tasks.spawn(async move {
             let guard = client.take(&name, &options).await?;
             tokio::time::sleep(pause).await;
-            if n % 2 == 0 {
-                drop(guard);
-            } else {
-                guard.release().await?;
+            match n % 2 {
+                0 => drop(guard),
+                _ => guard.release().await?,
             }
             Ok::<_, Stop>(())
         });
     }
-    while let Some(task) = tasks.join_next().await {
-        task??;
-    }
+    joined(tasks).await?;
     tokio::time::sleep(cx.ttl() / 3).await;
     for n in 0..20_u32 {
-        crate::context::ensure_free(&client, &cx.named(&n.to_string()), "after its end during a renewal")
-            .await?;
+        ensure_free(&client, &cx.named(&n.to_string()), "after its end during a renewal").await?;
     }
     Ok(())
 }
@@ -160,10 +155,8 @@ async fn loss_carries_its_cause(cx: &Context) -> Verdict {
     let limited = client.take(&cx.named("limited"), &cx.options().with_max_hold(cx.ttl() / 2)).await?;
     let operator = other.looking()?;
     operator.force_release(&cx.named("forced"), None).await?;
-    // A store that tells of a deletion at once is quicker than anybody who comes after it, so the successor waits
-    // already.
-    let (heir, name, options) = (other.clone(), cx.named("taken"), cx.options());
-    let successor = tokio::spawn(async move { heir.take(&name, &options).await });
+    // A store that tells of a deletion at once is quicker than a successor that comes after it, so this one waits already.
+    let successor = spawn_take(&other, &cx.named("taken"), &cx.options());
     if other.semantics().fairness == Fairness::Fifo {
         until_queued(cx, &other, &cx.named("taken"), 1).await?;
     }
@@ -201,4 +194,23 @@ async fn starved_executor_does_not_hide_the_deadline(cx: &Context) -> Verdict {
         })
     };
     tokio::task::spawn_blocking(starved).await?
+}
+
+/// The store renewed in time, and its reply is on the way for half a lease; then the network is cut.
+async fn late_reply_to_a_renewal_is_counted_from_its_request(cx: &Context) -> Verdict {
+    let (name, other, ttl) = (cx.name(), cx.client().await?, cx.ttl());
+    let (proxy, client) = cx.client_behind_proxy(cx.patience()).await?;
+    cx.warm_up(&client).await?;
+    let guard = client.take(&name, &cx.options()).await?;
+    let successor = spawn_successor(cx, &other, &name);
+    tokio::time::sleep(ttl / 4).await;
+    proxy.set(Traffic::HoldReplies);
+    let before = proxy.reply_bytes();
+    let renewed = eventually(ttl / 2, || proxy.reply_bytes() > before).await;
+    ensure!(renewed, "no renewal within half a lease of {ttl:?}");
+    proxy.set(Traffic::BlackHole);
+    tokio::time::sleep(ttl / 2).await;
+    // The reply passes, and no other renewal does.
+    proxy.set(Traffic::HoldRequests);
+    ensure_believed_before(&guard, successor, "after a late reply to a renewal").await
 }

@@ -1,10 +1,12 @@
 //! F: tokens that only grow.
 
 use crate::case::{Case, Stop, Verdict, cases, ensure};
+use crate::cases::independent_nodes::{IndependentNodes, set_all};
+use crate::cases::tasks::{HoldLog, joined, spawn_take, take_turn};
 use crate::clock::SteppedClock;
 use crate::context::{Client, ClientExt, Context, optional};
+use crate::proxy::Traffic;
 use leasehold_core::{AcquireOptions, FencingToken, LockName, TokenClass};
-use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
 pub(super) const CASES: &[Case] = cases![
@@ -16,15 +18,13 @@ pub(super) const CASES: &[Case] = cases![
     F07 resource_refuses_older_tokens_only,
     F08 late_write_of_a_paused_holder_is_refused,
     F11 tokens_survive_the_loss_of_all_data,
+    F12 tokens_grow_although_majorities_differ,
     F13 tokens_grow_whatever_the_clocks_of_clients_show,
     F14 tokens_grow_over_several_idle_leases,
 ];
 
 async fn next_token(client: &Client, name: &LockName) -> Result<FencingToken, Stop> {
-    let guard = client.take(name, &AcquireOptions::new()).await?;
-    let token = guard.token()?;
-    guard.release().await?;
-    Ok(token)
+    take_turn(client, name, &AcquireOptions::new()).await
 }
 
 /// Remembers the last token and expects a larger one.
@@ -76,7 +76,7 @@ async fn tokens_grow_over_expiry_force_deletion_and_restart(cx: &Context) -> Ver
     let restart = cx.store().restart(true).await;
     optional(restart.clone())?;
     growing.ensure(next_token(&cx.client().await?, &name).await?, "after a restart")?;
-    // All that this store can show was shown; what it cannot is no reason to call the rest a success.
+    // Of a store that can neither delete nor restart, too little is shown for a success.
     if let (Err(no_deletion), Err(no_restart)) = (deletion, restart) {
         return Err(Stop::Skipped(format!(
             "shown over release, expiry and force only: {no_deletion}; {no_restart}"
@@ -87,26 +87,22 @@ async fn tokens_grow_over_expiry_force_deletion_and_restart(cx: &Context) -> Ver
 
 async fn tokens_of_sixteen_clients_grow_in_the_order_of_their_holds(cx: &Context) -> Verdict {
     let name = cx.name();
-    let seen = Arc::new(Mutex::new(Vec::new()));
+    let seen = HoldLog::new();
     let options = AcquireOptions::new().with_wait(cx.patience() * 3);
     let mut tasks = tokio::task::JoinSet::new();
     for _ in 0..16 {
-        let (client, name, seen, options) =
-            (cx.client().await?, name.clone(), Arc::clone(&seen), options.clone());
+        let (client, name, seen, options) = (cx.client().await?, name.clone(), seen.clone(), options.clone());
         tasks.spawn(async move {
             for _ in 0..4 {
                 let guard = client.take(&name, &options).await?;
-                // Written down while it is held, so the list is in the order of the holds.
-                seen.lock().unwrap_or_else(PoisonError::into_inner).push(guard.token()?);
+                seen.add(guard.token()?);
                 guard.release().await?;
             }
             Ok::<_, Stop>(())
         });
     }
-    while let Some(task) = tasks.join_next().await {
-        task??;
-    }
-    let seen = seen.lock().unwrap_or_else(PoisonError::into_inner).clone();
+    joined(tasks).await?;
+    let seen = seen.entries();
     ensure!(seen.len() == 64, "{} of 64 holds", seen.len());
     ensure!(seen.is_sorted_by(|one, next| one < next), "tokens in the order of their holds: {seen:?}");
     Ok(())
@@ -201,7 +197,8 @@ async fn tokens_survive_the_loss_of_all_data(cx: &Context) -> Verdict {
     Ok(())
 }
 
-/// Long after the end of anything that a store might keep for as long as a lease: one name was released, one was not.
+/// The next hold begins long after the end of anything that a store might keep for as long as a lease. One name was released, one
+/// was not.
 async fn tokens_grow_over_several_idle_leases(cx: &Context) -> Verdict {
     let (client, released, ended) = (cx.client().await?, cx.named("released"), cx.named("ended"));
     let ttl = cx.ttl() / 2;
@@ -234,5 +231,30 @@ async fn tokens_grow_whatever_the_clocks_of_clients_show(cx: &Context) -> Verdic
             last = token;
         }
     }
+    Ok(())
+}
+
+/// The history with which a model checker refutes tokens that are the largest of the nodes' counters: a slow attempt that
+/// has been counted on a minority, overtaken by another, is completed where the other has been counted as well.
+async fn tokens_grow_although_majorities_differ(cx: &Context) -> Verdict {
+    let nodes = IndependentNodes::new(cx).await?;
+    let (proxies, address) = nodes.members.proxied().await?;
+    let slow = cx.client_at(&address).await?;
+    let minority = (nodes.count() - 1) / 2;
+    set_all(&proxies[minority..], Traffic::BlackHole);
+    let options = cx.options().with_ttl(cx.ttl() * 4);
+    let slow = spawn_take(&slow, &nodes.name, &options);
+    nodes.until_held(0..minority, cx.patience()).await?;
+    nodes.end_leases(0..minority).await?;
+    let (others, others_address) = nodes.members.proxied().await?;
+    set_all(&others[nodes.count() / 2 + 1..], Traffic::BlackHole);
+    let fast = cx.client_at(&others_address).await?;
+    let first = fast.take(&nodes.name, &options).await?;
+    let before = first.token()?;
+    nodes.end_leases(0..nodes.count()).await?;
+    set_all(&proxies, Traffic::Pass);
+    let guard = slow.await??;
+    let after = guard.token()?;
+    ensure!(after > before, "token {after} after {before}, of a majority that differs in one node");
     Ok(())
 }

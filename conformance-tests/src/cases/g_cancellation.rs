@@ -1,46 +1,41 @@
 //! G: dropped, cancelled, panicked: nothing stays behind.
 
-use super::j_faults::network::{attempt_without_a_reply, withdrawn_within};
 use crate::case::{Case, Stop, Verdict, cases, ensure};
-use crate::context::{ClientExt, Context, ensure_free, ensure_held, eventually, free_within, optional};
+use crate::cases::declared::{expiry_bound, hand_over_bound, lease_only, withdrawn_within};
+use crate::cases::outcomes::until_records_are_gone;
+use crate::cases::tasks::{
+    at_most, attempt_without_a_reply, ensure_believed_before, granted_within, spawn_successor,
+};
+use crate::context::{
+    ClientExt, Context, ensure_free, ensure_held, ensure_kept, ensure_kind, eventually, free_within,
+    optional, until_answer_is_held,
+};
 use crate::proxy::Traffic;
-use leasehold_core::{AcquireOptions, DistributedLockExt, FencingToken, HoldKind, LockGuard, LockName};
-use std::future::{Future, poll_fn};
-use std::pin::pin;
-use std::task::Poll;
+use leasehold_core::{
+    AcquireOptions, DistributedLockExt, ErrorKind, FencingToken, HoldKind, LockGuard, LockName, Wait,
+};
 use std::time::Duration;
 use tokio::time::Instant;
 
 pub(super) const CASES: &[Case] = cases![
-    G01 waiter_that_leaves_delays_nobody,
+    G01 waiter_that_leaves_delays_no_other,
     G02 acquire_dropped_at_any_await_frees_the_lock,
     G03 acquire_dropped_between_grant_and_reply_is_undone,
     G04 acquire_that_is_never_polled_asks_nothing,
     G05 release_that_is_dropped_still_releases,
-    G06 dropped_guard_is_released_soon_and_blocks_nobody,
+    G06 dropped_guard_is_released_soon_and_blocks_no_thread,
     G07 lease_outlives_the_runtime_of_its_acquisition,
     G08 panic_in_the_critical_section_frees_the_lock,
     G09 grant_whose_reply_is_lost_is_recognised,
     G10 release_whose_reply_is_lost_is_a_success,
     G11 guard_may_be_released_by_another_thread,
+    G12 only_attempt_whose_reply_is_lost_is_indeterminate,
+    G13 release_whose_request_is_lost_is_made_again,
+    G14 grant_recognised_late_lasts_a_whole_lease,
     G15 fifty_refused_attempts_leave_nothing,
 ];
 
-/// Polls a future `polls` times at most; `None` if it was not ready by then, and was dropped.
-pub(super) async fn at_most<F: Future>(polls: usize, future: F) -> Option<F::Output> {
-    let mut future = pin!(future);
-    let mut polled = 0;
-    poll_fn(|cx| {
-        if polled == polls {
-            return Poll::Ready(None);
-        }
-        polled += 1;
-        future.as_mut().poll(cx).map(Some)
-    })
-    .await
-}
-
-async fn waiter_that_leaves_delays_nobody(cx: &Context) -> Verdict {
+async fn waiter_that_leaves_delays_no_other(cx: &Context) -> Verdict {
     let (client, other, name) = (cx.client().await?, cx.client().await?, cx.name());
     cx.warm_up(&other).await?;
     let guard = client.take(&name, &AcquireOptions::new()).await?;
@@ -48,14 +43,13 @@ async fn waiter_that_leaves_delays_nobody(cx: &Context) -> Verdict {
     drop(tokio::time::timeout(Duration::from_millis(200), leaver.acquire_with(&name, &cx.options())).await);
     let before = optional(cx.store().records().await)?;
     guard.release().await?;
-    let bound = client.semantics().wake_up.bound() + cx.slack();
-    free_within(&other, &name, bound, "after a waiter left").await?;
+    free_within(&other, &name, hand_over_bound(cx, &client), "after a waiter left").await?;
     let after = optional(cx.store().records().await)?;
     ensure!(after <= before, "{before:?} records while a waiter had left, {after:?} later");
     Ok(())
 }
 
-/// Fifty that make one attempt, and fifty that wait in vain. What the first of each leaves, a name keeps for good.
+/// Fifty make one attempt, and fifty wait in vain. A name keeps for good what the first of each leaves.
 async fn fifty_refused_attempts_leave_nothing(cx: &Context) -> Verdict {
     const TIMES: usize = 50;
     let (client, other, name) = (cx.client().await?, cx.client().await?, cx.name());
@@ -76,26 +70,14 @@ async fn fifty_refused_attempts_leave_nothing(cx: &Context) -> Verdict {
     tokio::time::sleep(cx.slack()).await;
     let before = cx.store().records().await?;
     fail(TIMES).await?;
-    let start = Instant::now();
-    loop {
-        let after = cx.store().records().await?;
-        if after <= before {
-            break;
-        }
-        let bound = withdrawn_within(cx, &other);
-        ensure!(
-            start.elapsed() < bound,
-            "{before} records before, {after} after {TIMES} refused attempts of each kind"
-        );
-        tokio::time::sleep(Duration::from_millis(20)).await;
-    }
+    let bound = withdrawn_within(cx, &other);
+    until_records_are_gone(cx, before, bound, &format!("{TIMES} refused attempts of each kind")).await?;
     guard.release().await?;
-    // What had no answer yet when its time was over is taken back.
-    free_within(&other, &name, withdrawn_within(cx, &other), "after refused attempts").await?;
-    Ok(())
+    // An attempt whose time was over before its answer is taken back.
+    free_within(&other, &name, bound, "after refused attempts").await.map(drop)
 }
 
-/// Long leases, so that nothing here is freed by one.
+/// The leases are so long that none ends within the case.
 async fn acquire_dropped_at_any_await_frees_the_lock(cx: &Context) -> Verdict {
     let (client, other) = (cx.client().await?, cx.client().await?);
     for polls in 1..=200 {
@@ -103,7 +85,7 @@ async fn acquire_dropped_at_any_await_frees_the_lock(cx: &Context) -> Verdict {
         let outcome = at_most(polls, client.acquire_with(&name, &AcquireOptions::new())).await;
         let done = outcome.is_some();
         drop(outcome);
-        let bound = other.semantics().wake_up.bound() + cx.slack() * 2;
+        let bound = hand_over_bound(cx, &other) + cx.slack();
         free_within(&other, &name, bound, &format!("dropped after {polls} polls")).await?;
         if done {
             return Ok(());
@@ -121,7 +103,7 @@ async fn acquire_dropped_between_grant_and_reply_is_undone(cx: &Context) -> Verd
         let attempt = attempt_without_a_reply(cx, (&proxy, &client), &name, AcquireOptions::new()).await?;
         attempt.abort();
         let _ = attempt.await;
-        let mut bound = other.semantics().wake_up.bound() + cx.slack() * 2;
+        let mut bound = hand_over_bound(cx, &other) + cx.slack();
         if lost {
             proxy.cut();
             bound = withdrawn_within(cx, &other);
@@ -141,10 +123,7 @@ async fn acquire_that_is_never_polled_asks_nothing(cx: &Context) -> Verdict {
     drop(client.acquire_with(&name, &options));
     tokio::time::sleep(Duration::from_millis(50)).await;
     let after = optional(cx.store().records().await)?;
-    ensure!(
-        before == after,
-        "{before:?} records before, {after:?} after an acquisition that was never polled"
-    );
+    ensure!(before == after, "{before:?} records before, and {after:?} without one poll");
     ensure_free(&other, &name, "after an acquisition that was never polled").await
 }
 
@@ -153,17 +132,17 @@ async fn release_that_is_dropped_still_releases(cx: &Context) -> Verdict {
     for polls in 0..4 {
         let guard = client.take(&name, &AcquireOptions::new()).await?;
         drop(at_most(polls, guard.release()).await);
-        let bound = other.semantics().wake_up.bound() + cx.slack();
-        free_within(&other, &name, bound, &format!("a release dropped after {polls} polls")).await?;
+        let when = format!("a release dropped after {polls} polls");
+        free_within(&other, &name, hand_over_bound(cx, &other), &when).await?;
     }
     Ok(())
 }
 
-/// Outside any runtime; and inside one of a single thread, where a drop that waits would wait for itself. There the store
-/// gives no answer meanwhile, where there is a network between.
-async fn dropped_guard_is_released_soon_and_blocks_nobody(cx: &Context) -> Verdict {
+/// The guard is dropped outside any runtime, and then inside one of a single thread, where a drop that waits would wait for itself.
+/// There the store gives no answer meanwhile, where there is a network between.
+async fn dropped_guard_is_released_soon_and_blocks_no_thread(cx: &Context) -> Verdict {
     let (client, other, name) = (cx.client().await?, cx.client().await?, cx.name());
-    let bound = other.semantics().wake_up.bound() + cx.slack();
+    let bound = hand_over_bound(cx, &other);
     let guard = client.take(&name, &AcquireOptions::new()).await?;
     std::thread::spawn(move || drop(guard))
         .join()
@@ -186,8 +165,7 @@ async fn dropped_guard_is_released_soon_and_blocks_nobody(cx: &Context) -> Verdi
             let took = start.elapsed();
             let_pass(Traffic::Pass);
             ensure!(took < slack, "a drop blocked its thread for {took:?}");
-            free_within(&other, &wanted, bound, "dropped on a runtime of one thread").await?;
-            Ok(())
+            free_within(&other, &wanted, bound, "dropped on a runtime of one thread").await.map(drop)
         })
     };
     tokio::task::spawn_blocking(inside).await?
@@ -205,7 +183,7 @@ async fn lease_outlives_the_runtime_of_its_acquisition(cx: &Context) -> Verdict 
         runtime.block_on(async { client.take(&wanted, &options).await })
     };
     let guard = tokio::task::spawn_blocking(ended).await??;
-    let bound = other.semantics().wake_up.bound() + cx.slack();
+    let bound = hand_over_bound(cx, &other);
     if is_lease {
         tokio::time::sleep(ttl * 3).await;
         ensure!(guard.is_held(), "lost after its runtime ended: {:?}", guard.loss());
@@ -213,7 +191,7 @@ async fn lease_outlives_the_runtime_of_its_acquisition(cx: &Context) -> Verdict 
         drop(guard);
         return free_within(&other, &name, bound, "dropped after its runtime ended").await.map(drop);
     }
-    // What a renewal writes may arrive without its runtime, and be answered: the loss comes when one is not.
+    // A request of a renewal may arrive without its runtime, and be answered: the loss comes when one is not.
     let told = async { tokio::time::timeout(cx.patience(), guard.lost()).await.map(|_| Instant::now()) };
     let free = async {
         let free = free_within(&other, &name, cx.patience(), "after its runtime ended").await;
@@ -240,9 +218,8 @@ async fn panic_in_the_critical_section_frees_the_lock(cx: &Context) -> Verdict {
         Ok::<(), String>(())
     });
     ensure!(task.await.is_err_and(|error| error.is_panic()), "the task did not panic");
-    let bound = cx.ttl() + other.semantics().wake_up.bound() + cx.slack();
-    free_within(&other, &name, bound, "after a panic in the critical section").await?;
-    Ok(())
+    let bound = expiry_bound(cx, &other);
+    free_within(&other, &name, bound, "after a panic in the critical section").await.map(drop)
 }
 
 /// The lease is much longer than the case may take: the lock is had because it is recognised, not because it ended.
@@ -253,21 +230,15 @@ async fn grant_whose_reply_is_lost_is_recognised(cx: &Context) -> Verdict {
     let lost = token_in_the_store(cx, &name).await?;
     proxy.cut();
     proxy.set(Traffic::Pass);
-    let within = tokio::time::timeout(cx.patience() / 5, attempt).await;
-    let Ok(guard) = within else {
-        return Err(Stop::Failed(
-            "it waits for its own ghost: the lost grant was not recognised as its own".to_owned(),
-        ));
-    };
-    let guard = guard??;
+    let guard = granted_within(attempt, cx.patience() / 5, "it waits for its own ghost: the client").await?;
     let token = guard.token()?;
     ensure!(lost.is_none_or(|lost| lost == token), "token {token} for the lost grant of {lost:?}");
     guard.release().await?;
     ensure_free(&cx.client().await?, &name, "after the recognised grant was released").await
 }
 
-/// The token of whoever holds it, where the store shows one and it is that of more than a connection: what ends with that is
-/// granted anew.
+/// The token of the holder, where the store shows one and it is that of more than a connection: a hold that ends with its
+/// connection is granted anew.
 async fn token_in_the_store(cx: &Context, name: &LockName) -> Result<Option<FencingToken>, Stop> {
     let client = cx.client().await?;
     match client.admin() {
@@ -282,11 +253,7 @@ async fn release_whose_reply_is_lost_is_a_success(cx: &Context) -> Verdict {
     let name = cx.name();
     let (proxy, client) = cx.client_behind_proxy(cx.patience()).await?;
     let guard = client.take(&name, &AcquireOptions::new()).await?;
-    proxy.set(Traffic::HoldReplies);
-    let before = proxy.reply_bytes();
-    let release = tokio::spawn(guard.release());
-    let applied = eventually(cx.patience(), || proxy.reply_bytes() > before).await;
-    ensure!(applied, "the store never answered");
+    let release = until_answer_is_held(cx, &proxy, guard.release()).await?;
     proxy.cut();
     proxy.set(Traffic::Pass);
     release.await??;
@@ -302,4 +269,58 @@ async fn guard_may_be_released_by_another_thread(cx: &Context) -> Verdict {
     });
     elsewhere.await??;
     ensure_free(&client, &name, "released by another thread").await
+}
+
+/// The attempt may hold the lock. A client that is told of another holder, or that nothing was done, would leave it held.
+async fn only_attempt_whose_reply_is_lost_is_indeterminate(cx: &Context) -> Verdict {
+    let (name, other) = (cx.name(), cx.client().await?);
+    let (proxy, client) = cx.client_behind_proxy(cx.ttl()).await?;
+    let once = AcquireOptions::new().with_wait(Wait::No);
+    let attempt = attempt_without_a_reply(cx, (&proxy, &client), &name, once).await?;
+    // By its own patience: after a connection that broke, a client may ask again over the next one.
+    ensure_kind(attempt.await?, ErrorKind::Indeterminate, "the one attempt, without a reply")?;
+    proxy.cut();
+    proxy.set(Traffic::Pass);
+    let bound = withdrawn_within(cx, &other);
+    free_within(&other, &name, bound, "after an attempt without a reply").await.map(drop)
+}
+
+/// The lease is much longer than the case may take: a release that is taken for done is found out.
+async fn release_whose_request_is_lost_is_made_again(cx: &Context) -> Verdict {
+    let (name, other, patience) = (cx.name(), cx.client().await?, cx.ttl() / 4);
+    let (proxy, client) = cx.client_behind_proxy(patience).await?;
+    cx.warm_up(&client).await?;
+    let guard = client.take(&name, &AcquireOptions::new()).await?;
+    proxy.set(Traffic::BlackHole);
+    let before = proxy.request_bytes();
+    let release = tokio::spawn(guard.release());
+    let sent = eventually(cx.patience(), || proxy.request_bytes() > before).await;
+    ensure!(sent, "no release was sent");
+    tokio::time::sleep(patience + cx.slack()).await;
+    proxy.cut();
+    proxy.set(Traffic::Pass);
+    free_within(&other, &name, withdrawn_within(cx, &other), "after a release that was lost").await?;
+    release.abort();
+    Ok(())
+}
+
+/// The first reply is lost with its connection, and most of that lease is over when the attempt is made again. The hold is not
+/// renewed.
+async fn grant_recognised_late_lasts_a_whole_lease(cx: &Context) -> Verdict {
+    lease_only(cx).await?;
+    let (name, other, ttl) = (cx.name(), cx.client().await?, cx.ttl());
+    let (proxy, client) = cx.client_behind_proxy(cx.patience()).await?;
+    let attempt = attempt_without_a_reply(cx, (&proxy, &client), &name, cx.fixed()).await?;
+    tokio::time::sleep(ttl * 3 / 5).await;
+    proxy.cut();
+    proxy.set(Traffic::Pass);
+    let guard = attempt.await??;
+    // A backend that asks again by itself keeps the moment of its first question from the core: it is the store that counts.
+    if other.admin().is_some() {
+        let kept = ensure_kept(&other, &guard, "after a grant that was recognised late").await?;
+        ensure!(kept > ttl / 2, "of a lease of {ttl:?} that was recognised late, {kept:?} are kept");
+    }
+    let successor = spawn_successor(cx, &other, &name);
+    ensure_believed_before(&guard, successor, "after a grant that was recognised late").await?;
+    ensure_free(&other, &name, "after the lease").await
 }

@@ -1,40 +1,20 @@
 //! I: processes that die, stop, and lose their network.
 
 use crate::case::{Case, Verdict, cases, ensure};
+use crate::cases::declared::{crash_bound, silent_bound};
 use crate::context::{ClientExt, Context, ensure_held, eventually, free_within};
 use crate::proxy::Traffic;
-use leasehold_core::{AcquireOptions, CrashBound};
+use leasehold_core::AcquireOptions;
 use std::time::Duration;
 use tokio::time::Instant;
 
 pub(super) const CASES: &[Case] = cases![
     I01 killed_holder_is_replaced_within_its_bound,
-    I02 killed_waiter_blocks_nobody,
+    I02 killed_waiter_blocks_no_other,
     I03 partitioned_holder_is_replaced_after_it_knows,
     I04 stopped_holder_is_replaced_as_declared,
     I05 holder_killed_between_grant_and_reply_is_replaced,
 ];
-
-/// The longest time from a crash to the next grant.
-pub(super) async fn crash_bound(cx: &Context) -> Result<Duration, crate::case::Stop> {
-    let semantics = cx.semantics().await?;
-    let until_noticed = match semantics.crash_bound {
-        CrashBound::Connection => Duration::ZERO,
-        _ => cx.ttl(),
-    };
-    Ok(until_noticed + semantics.wake_up.bound() + cx.slack())
-}
-
-/// The longest time until a holder is replaced that is silent, and may be alive for all that the store knows. A connection
-/// is ended by the store when nothing was heard of it for one ttl; some stores count that in whole seconds.
-pub(super) async fn silent_bound(cx: &Context) -> Result<Duration, crate::case::Stop> {
-    let semantics = cx.semantics().await?;
-    let until_noticed = match semantics.crash_bound {
-        CrashBound::Connection => Duration::from_secs(cx.ttl().as_secs() + 2),
-        _ => cx.ttl(),
-    };
-    Ok(until_noticed + semantics.wake_up.bound() + cx.slack())
-}
 
 async fn killed_holder_is_replaced_within_its_bound(cx: &Context) -> Verdict {
     let (client, name, mut worker) = (cx.client().await?, cx.name(), cx.worker().await?);
@@ -42,22 +22,20 @@ async fn killed_holder_is_replaced_within_its_bound(cx: &Context) -> Verdict {
     tokio::time::sleep(cx.ttl()).await;
     ensure_held(&client, &name, "while the holder lives").await?;
     worker.kill();
-    free_within(&client, &name, crash_bound(cx).await?, "after its holder was killed").await?;
-    Ok(())
+    free_within(&client, &name, crash_bound(cx).await?, "after its holder was killed").await.map(drop)
 }
 
-async fn killed_waiter_blocks_nobody(cx: &Context) -> Verdict {
+async fn killed_waiter_blocks_no_other(cx: &Context) -> Verdict {
     let (client, name, mut waiter) = (cx.client().await?, cx.name(), cx.worker().await?);
     let other = cx.client().await?;
-    // What a client's first use takes is no part of the bound.
+    // The time of a client's first use is no part of the bound.
     cx.warm_up(&other).await?;
     let guard = client.take(&name, &cx.options()).await?;
     waiter.begin_take(&name, cx.ttl()).await?;
     tokio::time::sleep(Duration::from_millis(300)).await;
     waiter.kill();
     guard.release().await?;
-    free_within(&other, &name, crash_bound(cx).await?, "after a waiter was killed").await?;
-    Ok(())
+    free_within(&other, &name, crash_bound(cx).await?, "after a waiter was killed").await.map(drop)
 }
 
 async fn partitioned_holder_is_replaced_after_it_knows(cx: &Context) -> Verdict {
@@ -78,12 +56,10 @@ async fn stopped_holder_is_replaced_as_declared(cx: &Context) -> Verdict {
     let (client, name, mut worker) = (cx.client().await?, cx.name(), cx.worker().await?);
     worker.take(&name, cx.ttl()).await?;
     worker.pause();
-    free_within(&client, &name, silent_bound(cx).await?, "after its holder was stopped").await?;
-    Ok(())
+    free_within(&client, &name, silent_bound(cx).await?, "after its holder was stopped").await.map(drop)
 }
 
-/// The store has granted, the holder has not heard of it and dies: whatever it had meant to do next, such as setting
-/// the end of the lease, it does not do.
+/// The store has granted, and the holder dies before it has heard so: it does no second step, such as setting the end of the lease.
 async fn holder_killed_between_grant_and_reply_is_replaced(cx: &Context) -> Verdict {
     let (client, name) = (cx.client().await?, cx.name());
     let (proxy, address) = cx.store().proxied(cx.patience()).await?;
@@ -96,6 +72,7 @@ async fn holder_killed_between_grant_and_reply_is_replaced(cx: &Context) -> Verd
     let granted = eventually(cx.patience(), || proxy.reply_bytes() > before).await;
     ensure!(granted, "the store never answered");
     worker.kill();
-    free_within(&client, &name, crash_bound(cx).await?, "after its holder was killed in the middle").await?;
-    Ok(())
+    free_within(&client, &name, crash_bound(cx).await?, "after its holder was killed in the middle")
+        .await
+        .map(drop)
 }

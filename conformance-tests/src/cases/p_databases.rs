@@ -1,8 +1,11 @@
 //! P: databases, whose clients have pools, transactions and sessions with settings.
 
 use crate::case::{Case, Stop, Verdict, cases, ensure};
+use crate::cases::declared::hand_over_bound;
+use crate::cases::outcomes::{ensure_kind_if_known, ensure_larger_token};
+use crate::cases::tasks::{ensure_distinct, joined, take_turn};
 use crate::context::{
-    Client, ClientExt, Context, ensure_free, ensure_held, ensure_kind, eventually, optional,
+    Client, ClientExt, Context, ensure_free, ensure_held, ensure_kind, eventually, free_within, optional,
 };
 use crate::proxy::{Proxy, Traffic};
 use crate::subject::Cannot;
@@ -13,9 +16,9 @@ use tokio::time::Instant;
 
 pub(super) const CASES: &[Case] = cases![
     P01 many_locks_need_the_declared_connections,
-    P02 waiters_take_no_connection_from_those_who_work,
+    P02 fifty_waiters_delay_neither_renewals_nor_other_locks,
     P03 waiter_that_gives_up_leaves_no_transaction,
-    P04 name_that_nobody_ever_took_has_one_first_holder,
+    P04 new_name_wanted_by_twenty_clients_has_one_holder,
     P06 isolation_level_of_the_server_decides_nothing,
     P07 pooler_that_lends_sessions_is_refused_or_holds,
     P12 purge_forgets_nothing_that_counts(touches_others),
@@ -52,9 +55,9 @@ async fn many_locks_need_the_declared_connections(cx: &Context) -> Verdict {
     Ok(())
 }
 
-/// One client, two connections for its statements, fifty waiters of its own: its renewals are in time, it takes and
-/// releases other locks as if nobody waited, and its release lets a waiter in.
-async fn waiters_take_no_connection_from_those_who_work(cx: &Context) -> Verdict {
+/// One client has two connections for its statements, and fifty waiters of its own: its renewals are in time, it takes and
+/// releases other locks as without waiters, and its release lets a waiter in.
+async fn fifty_waiters_delay_neither_renewals_nor_other_locks(cx: &Context) -> Verdict {
     let client = cx.client_at(&cx.store().administrator()?.address_with(2)?).await?;
     let name = cx.name();
     let guard = client.take(&name, &cx.options()).await?;
@@ -73,7 +76,7 @@ async fn waiters_take_no_connection_from_those_who_work(cx: &Context) -> Verdict
     tokio::time::sleep(cx.ttl()).await;
     ensure!(guard.is_held(), "its renewals waited behind the waiters: {:?}", guard.loss());
     guard.release().await?;
-    let bound = client.semantics().wake_up.bound() + cx.slack() * 2;
+    let bound = hand_over_bound(cx, &client) + cx.slack();
     match tokio::time::timeout(bound, waiters.join_next()).await {
         Ok(Some(first)) => first??,
         _ => return Err(Stop::Failed(format!("none of fifty waiters was let in within {bound:?}"))),
@@ -99,7 +102,7 @@ async fn waiter_that_gives_up_leaves_no_transaction(cx: &Context) -> Verdict {
         }
         let left = after - before;
         ensure!(start.elapsed() < cx.slack() * 12, "{left} transactions are left of a waiter that gave up");
-        // Not more often: InnoDB repeats its last answer to whoever has asked within a tenth of a second.
+        // InnoDB repeats its last answer to a question that comes within a tenth of a second.
         tokio::time::sleep(Duration::from_millis(250)).await;
     }
     Ok(guard.release().await?)
@@ -107,7 +110,7 @@ async fn waiter_that_gives_up_leaves_no_transaction(cx: &Context) -> Verdict {
 
 /// Twenty clients ask for the same new name: each has sent its first request before any of them hears an answer, where
 /// there is a network between.
-async fn name_that_nobody_ever_took_has_one_first_holder(cx: &Context) -> Verdict {
+async fn new_name_wanted_by_twenty_clients_has_one_holder(cx: &Context) -> Verdict {
     let (proxy, address) = match optional(cx.store().proxied(cx.patience()).await)? {
         // Among several primaries, a client may have no connection yet to the one of the name, and gets none meanwhile.
         Some((proxy, address)) if cx.store().replicas().is_err() => (Some(proxy), address),
@@ -136,8 +139,7 @@ async fn one_first_holder(
     let mut attempts = JoinSet::new();
     for client in clients {
         let (client, name) = (client.clone(), name.clone());
-        let options = AcquireOptions::new().with_wait(Wait::No);
-        attempts.spawn(async move { client.acquire_with(&name, &options).await });
+        attempts.spawn(async move { client.poke(&name).await });
     }
     if let Some(proxy) = proxy {
         let asked = clients.len() as u64;
@@ -145,14 +147,7 @@ async fn one_first_holder(
         ensure!(all, "not all of {asked} clients have asked");
     }
     hold_replies(proxy, false);
-    let mut holders = Vec::new();
-    while let Some(attempt) = attempts.join_next().await {
-        match attempt? {
-            Ok(guard) => holders.push(guard),
-            Err(error) if error.kind() == ErrorKind::Busy => {}
-            Err(error) => return Err(error.into()),
-        }
-    }
+    let holders: Vec<_> = joined(attempts).await?.into_iter().flatten().collect();
     ensure!(holders.len() == 1, "{} first holders of one name", holders.len());
     ensure_held(&clients[0], name, "after its first acquisition").await?;
     for holder in holders {
@@ -177,26 +172,18 @@ async fn isolation_level_of_the_server_decides_nothing(cx: &Context) -> Verdict 
             players.spawn(async move {
                 let mut tokens = Vec::new();
                 for _ in 0..4 {
-                    let guard = client.take(&name, &options).await?;
-                    tokens.push(guard.token()?);
-                    guard.release().await?;
+                    tokens.push(take_turn(&client, &name, &options).await?);
                 }
                 Ok::<_, Stop>(tokens)
             });
         }
-        let mut tokens = Vec::new();
-        while let Some(player) = players.join_next().await {
-            tokens.extend(player??);
-        }
-        tokens.sort_unstable();
-        tokens.dedup();
-        ensure!(tokens.len() == 24, "{} tokens for 24 grants under {level}", tokens.len());
+        ensure_distinct(joined(players).await?.concat(), level)?;
     }
     Ok(())
 }
 
-/// Refused as a mistake of the configuration, or as good as the store itself: never a lock that somebody else's
-/// transaction takes along.
+/// The pooler is refused as a mistake of the configuration, or is as good as the store itself: no lock ends with the transaction of
+/// another client.
 async fn pooler_that_lends_sessions_is_refused_or_holds(cx: &Context) -> Verdict {
     let (_pooler, address) = cx.store().administrator()?.behind_pooler().await?;
     let direct = cx.client().await?;
@@ -223,18 +210,14 @@ async fn purge_forgets_nothing_that_counts(cx: &Context) -> Verdict {
     let (client, held, free) = (cx.client().await?, cx.named("held"), cx.named("free"));
     let admin = client.admin().ok_or_else(|| Cannot::new("it cannot be administrated"))?;
     let guard = client.take(&held, &cx.options()).await?;
-    let last = client.take(&free, &cx.options()).await?;
-    let token = last.token()?;
-    last.release().await?;
+    let token = take_turn(&client, &free, &cx.options()).await?;
     let idle = Duration::from_secs(3600);
     for purge in [Purge::Count, Purge::Delete] {
         let forgotten = admin.purge(idle, purge).await?;
         ensure!(forgotten.unwrap_or(0) == 0, "{forgotten:?} names of this minute were idle for an hour");
     }
     ensure_held(&cx.client().await?, &held, "while names were purged").await?;
-    let next = client.take(&free, &cx.options()).await?;
-    ensure!(next.token()? > token, "token {} after {token}, over a purge", next.token()?);
-    next.release().await?;
+    ensure_larger_token(&client, &free, &cx.options(), token, "over a purge").await?;
     Ok(guard.release().await?)
 }
 
@@ -250,9 +233,8 @@ async fn time_zone_of_a_session_decides_nothing(cx: &Context) -> Verdict {
         ensure_held(&other, &name, &format!("in a session at {others}, of a holder at {holders}")).await?;
         tokio::time::sleep(cx.ttl()).await;
         drop(guard);
-        let bound = other.semantics().wake_up.bound() + cx.slack();
-        crate::context::free_within(&other, &name, bound, &format!("at {others}, when its lease was over"))
-            .await?;
+        let when = format!("at {others}, when its lease was over");
+        free_within(&other, &name, hand_over_bound(cx, &other), &when).await?;
     }
     Ok(())
 }
@@ -265,11 +247,7 @@ async fn no_connection_left_is_said_in_time(cx: &Context) -> Verdict {
     let late = cx.client().await?;
     let start = Instant::now();
     let outcome = late.acquire_with(&name, &cx.options().with_wait(wait)).await;
-    match outcome {
-        // The last question may have been on its way when the time was up.
-        Err(error) if error.kind() == ErrorKind::Indeterminate => {}
-        outcome => ensure_kind(outcome, ErrorKind::Unavailable, "a store that takes no more connections")?,
-    }
+    ensure_kind_if_known(outcome, ErrorKind::Unavailable, "a store that takes no more connections")?;
     ensure!(start.elapsed() <= wait + cx.slack(), "it gave up only after {:?}", start.elapsed());
     tokio::time::sleep(cx.ttl()).await;
     ensure!(guard.is_held(), "a holder lost its lock to a crowd of strangers: {:?}", guard.loss());
@@ -297,7 +275,5 @@ async fn full_disk_grants_nothing_twice(cx: &Context) -> Verdict {
     ensure!(at_free.is_err(), "the disk is not full: there was room for another lock");
     drop((outcome, guard));
     administrator.fill_disk(false).await?;
-    let next = client.take(&name, &cx.options()).await?;
-    ensure!(next.token()? > token, "token {} after {token}, over a full disk", next.token()?);
-    Ok(next.release().await?)
+    ensure_larger_token(&client, &name, &cx.options(), token, "over a full disk").await
 }

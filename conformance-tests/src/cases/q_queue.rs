@@ -1,8 +1,10 @@
 //! Q: waiters that stand in a queue in the store, and are told when it is their turn.
 
 use crate::case::{Case, Stop, Verdict, cases, ensure};
-use crate::cases::h_hand_over::order::fifo_only;
-use crate::context::{Client, ClientExt, Context, believed_until, optional, until_queued};
+use crate::cases::declared::fifo_only;
+use crate::cases::outcomes::{ensure_larger_token, until_records_are_gone};
+use crate::cases::tasks::{joined, spawn_take, take_turn, until_all_wait};
+use crate::context::{Client, ClientExt, Context, believed_until, loss_within, optional, until_queued};
 use crate::proxy::Traffic;
 use crate::subject::Counters;
 use leasehold_core::{
@@ -11,6 +13,7 @@ use leasehold_core::{
 };
 use std::time::Duration;
 use tokio::sync::mpsc::{UnboundedSender, unbounded_channel};
+use tokio::task::JoinSet;
 use tokio::time::Instant;
 
 pub(super) const CASES: &[Case] = cases![
@@ -21,7 +24,7 @@ pub(super) const CASES: &[Case] = cases![
     Q10 hundred_sessions_that_end_are_lost_in_time_and_begin_anew(alone, load),
 ];
 
-/// How many hand-overs are measured; the cheapest counts, because the store may hear of other things meanwhile.
+/// The number of hand-overs that are measured; the cheapest counts, because the store may hear of other things meanwhile.
 const ROUNDS: usize = 6;
 
 /// The time after a hand-over in which its messages are counted.
@@ -34,20 +37,12 @@ async fn release_wakes_one_waiter_whatever_their_number(cx: &Context) -> Verdict
     let alone = cost_of_a_hand_over(cx, 1).await?;
     for waiters in [10, 100] {
         let cost = cost_of_a_hand_over(cx, waiters).await?;
-        ensure!(
-            cost.wake_ups <= alone.wake_ups,
-            "a release told {} clients when {waiters} waited, and {} when one did",
-            cost.wake_ups,
-            alone.wake_ups
-        );
+        let (told, told_alone) = (cost.wake_ups, alone.wake_ups);
+        ensure!(told <= told_alone, "a release told {told} of {waiters} waiters, and {told_alone} of one");
         // How often connections are kept alive is a matter of luck; a herd would be several hundred.
         let bound = alone.messages * 2 + waiters as u64 / 2 + 10;
-        ensure!(
-            cost.messages <= bound,
-            "a hand-over cost {} messages when {waiters} waited, and {} when one did",
-            cost.messages,
-            alone.messages
-        );
+        let sent = cost.messages;
+        ensure!(sent <= bound, "{sent} messages for a hand-over among {waiters} waiters, bound {bound}");
     }
     Ok(())
 }
@@ -55,7 +50,7 @@ async fn release_wakes_one_waiter_whatever_their_number(cx: &Context) -> Verdict
 async fn cost_of_a_hand_over(cx: &Context, waiters: usize) -> Result<Counters, Stop> {
     let name = cx.named(&format!("among-{waiters}"));
     let (granted, mut guards) = unbounded_channel();
-    let mut players = tokio::task::JoinSet::new();
+    let mut players = JoinSet::new();
     // A hundred short sessions would be a load of their own.
     let address = cx.store().address_for_holds_of(cx.patience());
     let mut holder = cx.client_at(&address).await?;
@@ -90,7 +85,7 @@ async fn cost_of_a_hand_over(cx: &Context, waiters: usize) -> Result<Counters, S
     cheapest.ok_or_else(|| Stop::Failed("nothing was measured".to_owned()))
 }
 
-/// What connections cost that are only kept alive.
+/// The messages of connections that are only kept alive.
 async fn messages_while_idle(cx: &Context) -> Result<u64, Stop> {
     let before = cx.store().counters().await?;
     tokio::time::sleep(SETTLES_WITHIN).await;
@@ -103,47 +98,29 @@ async fn play(client: Client, name: LockName, granted: UnboundedSender<(Client, 
     }
 }
 
-/// Waits until so many wait for the store's word.
-pub(super) async fn until_all_wait(cx: &Context, waiting: u64) -> Verdict {
-    let start = Instant::now();
-    while cx.store().counters().await?.waiting < waiting {
-        ensure!(start.elapsed() < cx.patience(), "the waiters never came to wait for the store's word");
-        tokio::time::sleep(Duration::from_millis(10)).await;
-    }
-    // A place is watched before its owner has heard so.
-    tokio::time::sleep(Duration::from_millis(50)).await;
-    Ok(())
-}
-
-/// As an administrator might, with the best intentions. The holder hears of it; the waiters take new places.
+/// An administrator might delete a queue with the best intentions. The holder hears of it; the waiters take new places.
 async fn waiters_survive_the_deletion_of_their_queue(cx: &Context) -> Verdict {
     let (client, name) = (cx.client().await?, cx.name());
     fifo_only(&client)?;
     let guard = client.take(&name, &cx.options()).await?;
     let token = guard.token()?;
-    let mut waiters = tokio::task::JoinSet::new();
+    let mut waiters = JoinSet::new();
     for place in 0..5 {
         let (waiter, wanted, options) = (cx.client().await?, name.clone(), cx.options());
-        waiters.spawn(async move {
-            let guard = waiter.take(&wanted, &options).await?;
-            let token = guard.token()?;
-            guard.release().await?;
-            Ok::<_, Stop>(token)
-        });
+        waiters.spawn(async move { take_turn(&waiter, &wanted, &options).await });
         until_queued(cx, &client, &name, place + 1).await?;
     }
     cx.store().delete_queue(&name).await?;
-    crate::context::loss_within(&guard, cx.ttl() + cx.slack()).await?;
-    while let Some(waiter) = waiters.join_next().await {
-        let next = waiter??;
-        let survives = client.semantics().token == TokenClass::Durable;
+    loss_within(&guard, cx.ttl() + cx.slack()).await?;
+    let survives = client.semantics().token == TokenClass::Durable;
+    for next in joined(waiters).await? {
         ensure!(next > token || !survives, "token {next} after {token}, over the deletion of the queue");
     }
     Ok(())
 }
 
-/// In the queue at the same time, by five clients, and come a hundred at a time; the first hundred are served, in order,
-/// and the others leave. Nothing of them stays.
+/// The waiters are of five clients, and come a hundred at a time; the first hundred are served, in order, and the others leave.
+/// Nothing of them stays.
 async fn thousands_of_waiters_are_served_in_their_order(cx: &Context) -> Verdict {
     const AT_ONCE: usize = 100;
     let waiting = match cx.semantics().await?.wake_up {
@@ -162,17 +139,16 @@ async fn thousands_of_waiters_are_served_in_their_order(cx: &Context) -> Verdict
     for _ in 0..5 {
         clients.push(cx.client_at(&address).await?);
     }
-    // What a queue leaves behind once and for all is no residue of its waiters.
+    // The first queue of a name leaves something behind for good, which is no residue of these waiters.
     let guard = client.take(&name, &AcquireOptions::new()).await?;
-    let (first, wanted) = (clients[0].clone(), name.clone());
-    let waiter = tokio::spawn(async move { first.take(&wanted, &AcquireOptions::new()).await });
+    let waiter = spawn_take(&clients[0], &name, &AcquireOptions::new());
     until_queued(cx, &client, &name, 1).await?;
     guard.release().await?;
     waiter.await??.release().await?;
     let guard = client.take(&name, &AcquireOptions::new()).await?;
     let empty = optional(cx.store().records().await)?;
     let (served, mut order) = unbounded_channel();
-    let mut waiters = tokio::task::JoinSet::new();
+    let mut waiters = JoinSet::new();
     for batch in 1..=waiting / AT_ONCE {
         for place in 0..AT_ONCE {
             let waiter = clients[place % clients.len()].clone();
@@ -195,18 +171,7 @@ async fn thousands_of_waiters_are_served_in_their_order(cx: &Context) -> Verdict
     }
     waiters.shutdown().await;
     let Some(empty) = empty else { return Ok(()) };
-    let start = Instant::now();
-    loop {
-        let records = cx.store().records().await?;
-        if records <= empty {
-            return Ok(());
-        }
-        ensure!(
-            start.elapsed() < cx.patience() * 2,
-            "{records} records are left of a queue, and {empty} were before"
-        );
-        tokio::time::sleep(Duration::from_millis(20)).await;
-    }
+    until_records_are_gone(cx, empty, cx.patience() * 2, "the queue was left").await
 }
 
 async fn wait_and_tell(
@@ -224,7 +189,7 @@ async fn wait_and_tell(
     }
 }
 
-/// Several clients, several attempts each: however their places are called, none comes before the holder's.
+/// Several clients make several attempts each: whatever the names of their places, none comes before the holder's.
 async fn newcomer_never_overtakes_by_its_name(cx: &Context) -> Verdict {
     let (client, name) = (cx.client().await?, cx.name());
     let guard = client.take(&name, &AcquireOptions::new()).await?;
@@ -255,7 +220,7 @@ async fn hundred_sessions_that_end_are_lost_in_time_and_begin_anew(cx: &Context)
         held.push((client, name, guard));
     }
     proxy.set(Traffic::BlackHole);
-    let mut takers = tokio::task::JoinSet::new();
+    let mut takers = JoinSet::new();
     for (client, name, guard) in held {
         let (other, options) = (other.clone(), cx.options());
         takers.spawn(async move {
@@ -268,17 +233,12 @@ async fn hundred_sessions_that_end_are_lost_in_time_and_begin_anew(cx: &Context)
             Ok::<_, Stop>((client, name, successor))
         });
     }
-    let mut successors = Vec::new();
-    while let Some(taker) = takers.join_next().await {
-        successors.push(taker??);
-    }
+    let successors = joined(takers).await?;
     proxy.set(Traffic::Pass);
     for (client, name, successor) in successors {
         let token = successor.token()?;
         successor.release().await?;
-        let again = client.take(&name, &cx.options()).await?;
-        ensure!(again.token()? > token, "{name}: token {} after {token}", again.token()?);
-        again.release().await?;
+        ensure_larger_token(&client, &name, &cx.options(), token, "in a new session").await?;
     }
     Ok(())
 }

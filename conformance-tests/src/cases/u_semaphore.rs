@@ -1,23 +1,22 @@
 //! U: semaphores.
 
-use super::s_histories::RecordedRun;
 use crate::case::{Case, Stop, Verdict, cases, ensure};
-use crate::cases::h_hand_over::order::{fifo_only, until_waiting};
-use crate::cases::i_crash::{crash_bound, silent_bound};
+use crate::cases::declared::{crash_bound, fifo_only, hand_over_bound, silent_bound};
+use crate::cases::recorded_run::RecordedRun;
+use crate::cases::tasks::{HoldLog, joined, until_waiting};
 use crate::checker::Least;
 use crate::context::{Client, ClientExt, Context, ensure_kind};
 use crate::history::{RecordedPermits, Recorder};
 use crate::kinds::Permits;
 use crate::proxy::Traffic;
-use crate::worker::{Worker, occupy};
+use crate::worker::occupy;
 use leasehold_core::{
     AcquireOptions, ErrorKind, FencingToken, LockGuard, LockName, Reach, Result, Semaphore, Wait,
 };
 use std::collections::BTreeMap;
 use std::future::Future;
-use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, Instant};
-use tokio::task::JoinHandle;
+use tokio::task::{JoinHandle, JoinSet};
 
 pub(super) const CASES: &[Case] = cases![
     U01 crowd_never_holds_more_permits_than_there_are(quarter, load),
@@ -35,7 +34,7 @@ pub(super) const CASES: &[Case] = cases![
 /// The number of permits in most cases.
 const LIMIT: u32 = 2;
 
-/// Sets how many permits U01 and U07 take in all. For a long run: 10000.
+/// The variable with the number of permits that U01 and U07 take in all. For a long run: 10000.
 const GRANTS: &str = "LEASEHOLD_PERMIT_GRANTS";
 
 impl Context {
@@ -85,7 +84,7 @@ async fn crowd_never_holds_more_permits_than_there_are(cx: &Context) -> Verdict 
     crowd(cx, std::future::ready(Ok(()))).await
 }
 
-/// As many tasks as there are permits, and one more; likewise processes. Meanwhile, something else happens. What they do is
+/// There is one task more than there are permits, and so many processes. Meanwhile, something else happens. The history is
 /// recorded and judged; holds are short, so where waiters poll, few meet a holder.
 async fn crowd(cx: &Context, meanwhile: impl Future<Output = Verdict>) -> Verdict {
     let run = RecordedRun::new(cx, AcquireOptions::DEFAULT_TTL)?;
@@ -102,7 +101,7 @@ async fn crowd(cx: &Context, meanwhile: impl Future<Output = Verdict>) -> Verdic
             workers.push(worker);
         }
     }
-    let mut tasks = tokio::task::JoinSet::new();
+    let mut tasks = JoinSet::new();
     for _ in 0..players {
         let (permits, directory) = (cx.permits(&cx.client().await?, LIMIT)?, directory.to_owned());
         let recorder = Recorder::create(&directory)?;
@@ -110,9 +109,7 @@ async fn crowd(cx: &Context, meanwhile: impl Future<Output = Verdict>) -> Verdic
         tasks.spawn(async move { occupy(&permits, each, &directory, &AcquireOptions::new()).await });
     }
     meanwhile.await?;
-    while let Some(task) = tasks.join_next().await {
-        task??;
-    }
+    joined(tasks).await?;
     for worker in &mut workers {
         worker.done().await?;
     }
@@ -173,7 +170,7 @@ async fn release_of_any_permit_wakes_the_first_waiter(cx: &Context) -> Verdict {
         permit.release().await?;
         let start = Instant::now();
         let permit = waiter.await??;
-        let (took, bound) = (start.elapsed(), client.semantics().wake_up.bound() + cx.slack());
+        let (took, bound) = (start.elapsed(), hand_over_bound(cx, &client));
         ensure!(took <= bound, "slot {wanted} was released, and the waiter got it after {took:?}");
         ensure!(slot(&permit)? == wanted, "slot {wanted} was released, and {permit:?} was granted");
         held.insert(wanted, permit);
@@ -186,14 +183,14 @@ async fn waiters_for_a_permit_are_served_in_their_order(cx: &Context) -> Verdict
     let client = cx.client().await?;
     fifo_only(&client)?;
     let mut held = take_all(&*cx.permits(&client, LIMIT)?, LIMIT).await?;
-    let served = Arc::<Mutex<Vec<usize>>>::default();
-    let mut waiters = tokio::task::JoinSet::new();
+    let served = HoldLog::new();
+    let mut waiters = JoinSet::new();
     for place in 0..8 {
         let (permits, options) = (cx.permits(&cx.client().await?, LIMIT)?, cx.options());
-        let served = Arc::clone(&served);
+        let served = served.clone();
         waiters.spawn(async move {
             let permit = permits.acquire(&options).await?;
-            served.lock().unwrap_or_else(PoisonError::into_inner).push(place);
+            served.add(place);
             permit.release().await
         });
         match place {
@@ -202,10 +199,8 @@ async fn waiters_for_a_permit_are_served_in_their_order(cx: &Context) -> Verdict
         }
     }
     drop(held.pop());
-    while let Some(waiter) = waiters.join_next().await {
-        waiter??;
-    }
-    let served = served.lock().unwrap_or_else(PoisonError::into_inner);
+    joined(waiters).await?;
+    let served = served.entries();
     ensure!(served.is_sorted(), "served in the order {served:?}");
     Ok(())
 }
@@ -263,7 +258,7 @@ async fn first_waiter_that_dies_stops_or_leaves_holds_up_the_others_for_a_lease(
     let behind = cx.permit(&cx.client().await?, 1)?;
     until_waiting(&client, cx, &cx.part("gate"), 1).await?;
     first.abort();
-    let bound = client.semantics().wake_up.bound() * 2 + cx.slack();
+    let bound = client.semantics().wake_up.bound() + hand_over_bound(cx, &client);
     let mut held = next_within(held, behind, bound, "left").await?;
     if client.semantics().reach == Reach::Process {
         return Ok(held.release().await?);
@@ -274,17 +269,15 @@ async fn first_waiter_that_dies_stops_or_leaves_holds_up_the_others_for_a_lease(
         cx.until_first_waits(&client).await?;
         let behind = cx.permit(&cx.client().await?, 1)?;
         until_waiting(&client, cx, &cx.part("gate"), 1).await?;
-        // Its gate, and then its place in front of the slot.
-        let (bound, what) = match kill {
-            true => (crash_bound(cx).await? * 2, "was killed"),
-            false => (silent_bound(cx).await? * 2, "was stopped"),
-        };
-        if kill {
-            Worker::kill(&mut first);
+        let (bound, what) = if kill {
+            first.kill();
+            (crash_bound(cx).await?, "was killed")
         } else {
             first.pause();
-        }
-        held = next_within(held, behind, bound, what).await?;
+            (silent_bound(cx).await?, "was stopped")
+        };
+        // Twice: once for its gate, and once for its place in front of the slot.
+        held = next_within(held, behind, bound * 2, what).await?;
     }
     Ok(held.release().await?)
 }
@@ -321,7 +314,7 @@ async fn late_grant_of_an_abandoned_permit_is_released(cx: &Context) -> Verdict 
     ensure!(!waiter.is_finished(), "a waiter was granted a permit through a network that holds replies");
     waiter.abort();
     proxy.set(Traffic::Pass);
-    let bound = client.semantics().wake_up.bound() * 2 + cx.slack() * 2;
+    let bound = hand_over_bound(cx, &client) * 2;
     let options = AcquireOptions::new().with_wait(bound);
     let mut all = Vec::new();
     for number in 1..=LIMIT {

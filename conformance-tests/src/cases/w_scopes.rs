@@ -1,11 +1,13 @@
 //! W: re-entry within a scope.
 
 use crate::case::{Case, Stop, Verdict, cases, ensure};
+use crate::cases::declared::hand_over_bound;
+use crate::cases::tasks::spawn_take;
 use crate::context::{
-    Client, ClientExt, Context, ensure_free, ensure_held, ensure_kind, free_within, loss_within, optional,
+    ClientExt, Context, ensure_free, ensure_held, ensure_kind, free_within, loss_within, optional,
 };
 use crate::proxy::Traffic;
-use leasehold_core::{AcquireOptions, DistributedLockExt, ErrorKind, LockGuard, LockMode, LockName, Sharing};
+use leasehold_core::{AcquireOptions, DistributedLockExt, ErrorKind, LockGuard, LockMode, Sharing};
 use std::time::Instant;
 
 pub(super) const CASES: &[Case] = cases![
@@ -16,11 +18,6 @@ pub(super) const CASES: &[Case] = cases![
     W05 exclusive_within_shared_is_refused,
     W06 first_calls_at_once_share_one_acquisition,
 ];
-
-/// Another handle to the same identity.
-fn clone(scope: &Client) -> Client {
-    scope.handle()
-}
 
 async fn second_acquire_has_the_same_token_and_asks_nobody(cx: &Context) -> Verdict {
     let (name, options) = (cx.name(), cx.options().with_ttl(cx.patience()));
@@ -54,7 +51,7 @@ async fn only_a_clone_of_the_scope_shares_its_holds(cx: &Context) -> Verdict {
     ensure!(within?.is_some(), "the scope does not get its own lock in a join");
     ensure!(other?.is_none(), "two scopes got one lock in a join");
 
-    let (clone, spawned) = (clone(&scope), name.clone());
+    let (clone, spawned) = (scope.handle(), name.clone());
     let shared = tokio::spawn(async move { clone.poke(&spawned).await }).await??;
     let Some(shared) = shared else {
         return Err(Stop::Failed("a clone of the scope in another task does not get its lock".to_owned()));
@@ -88,13 +85,10 @@ async fn last_guard_of_a_scope_releases_in_any_order(cx: &Context) -> Verdict {
                     false => guard.release().await?,
                 }
                 ensure!(!lease.is_held(), "a guard that was released says that it is held");
-                ensure!(
-                    guards.iter().flatten().all(|guard| guard.is_held()),
-                    "an inner release ended the hold"
-                );
+                let is_held = guards.iter().flatten().all(|guard| guard.is_held());
+                ensure!(is_held, "an inner release ended the hold");
             }
-            let bound = client.semantics().wake_up.bound() + cx.slack();
-            free_within(&client, &name, bound, "after the last release").await?;
+            free_within(&client, &name, hand_over_bound(cx, &client), "after the last release").await?;
         }
     }
     Ok(())
@@ -120,10 +114,8 @@ async fn exclusive_within_shared_is_refused(cx: &Context) -> Verdict {
     let scope = cx.kinds().scope(&client);
     let exclusive = scope.take(&name, &AcquireOptions::new()).await?;
     let within = scope.take(&name, &AcquireOptions::new().with_mode(LockMode::Shared)).await?;
-    ensure!(
-        within.token()? == exclusive.token()?,
-        "a shared call within an exclusive hold got a hold of its own"
-    );
+    let same = within.token()? == exclusive.token()?;
+    ensure!(same, "a shared call within an exclusive hold got a hold of its own");
     within.release().await?;
     exclusive.release().await?;
     if client.semantics().sharing == Sharing::Unsupported {
@@ -144,11 +136,13 @@ async fn exclusive_within_shared_is_refused(cx: &Context) -> Verdict {
 /// The lock is held elsewhere while the two calls begin. The second time the first call is dropped before the lock is free.
 async fn first_calls_at_once_share_one_acquisition(cx: &Context) -> Verdict {
     let (client, other, name) = (cx.client().await?, cx.client().await?, cx.name());
-    let bound = client.semantics().wake_up.bound() + cx.slack();
+    let bound = hand_over_bound(cx, &client);
+    let options = AcquireOptions::new().with_wait(cx.patience());
     for drops_first in [false, true] {
         let scope = cx.kinds().scope(&client);
         let held = other.take(&name, &AcquireOptions::new()).await?;
-        let (first, second) = (begin(cx, &scope, &name), begin(cx, &scope, &name));
+        let (first, second) =
+            (spawn_take(&scope.handle(), &name, &options), spawn_take(&scope.handle(), &name, &options));
         tokio::time::sleep(cx.slack()).await;
         if let Some(admin) = other.admin() {
             let waiters = admin.waiters(&name).await?.len();
@@ -171,9 +165,4 @@ async fn first_calls_at_once_share_one_acquisition(cx: &Context) -> Verdict {
         free_within(&other, &name, bound, "after the last guard of the scope").await?;
     }
     Ok(())
-}
-
-fn begin(cx: &Context, scope: &Client, name: &LockName) -> tokio::task::JoinHandle<Result<LockGuard, Stop>> {
-    let (scope, name, options) = (clone(scope), name.clone(), AcquireOptions::new().with_wait(cx.patience()));
-    tokio::spawn(async move { scope.take(&name, &options).await })
 }

@@ -1,9 +1,9 @@
 //! X: leader election.
 
 use crate::case::{Case, Stop, Verdict, cases, ensure};
-use crate::cases::h_hand_over::order::until_waiting;
-use crate::cases::i_crash::silent_bound;
-use crate::context::{Client, ClientExt, Context, optional};
+use crate::cases::declared::{hand_over_bound, silent_bound};
+use crate::cases::tasks::until_waiting;
+use crate::context::{Client, ClientExt, Context, eventually, optional};
 use crate::proxy::Traffic;
 use futures_util::{Stream, StreamExt};
 use leasehold_core::{DistributedLockExt, Election, Leader, Leadership, Result};
@@ -45,10 +45,8 @@ async fn terms_grow_over_resignation_force_and_restart(cx: &Context) -> Verdict 
     }
     let forced = lead(&other).await?;
     if let Ok(admin) = one.looking() {
-        ensure!(
-            !admin.force_release(&cx.name(), Some(forced.term())).await?.is_empty(),
-            "a leader was not released by force"
-        );
+        let ended = admin.force_release(&cx.name(), Some(forced.term())).await?;
+        ensure!(!ended.is_empty(), "a leader was not released by force");
         lead(&one).await?.resign().await?;
     }
     drop(forced);
@@ -114,7 +112,7 @@ async fn work_of_a_leader_that_is_cut_off_is_dropped_before_another_leads(cx: &C
         };
         election.lead(work).await
     });
-    let started = crate::context::eventually(cx.patience(), || begun.load(SeqCst)).await;
+    let started = eventually(cx.patience(), || begun.load(SeqCst)).await;
     ensure!(started, "the first candidate does not lead");
     let next = cx.candidate(&cx.client().await?)?;
     let next = tokio::spawn(async move {
@@ -141,18 +139,18 @@ async fn resignation_hands_on_within_the_wake_up(cx: &Context) -> Verdict {
         leadership.resign().await?;
         let start = Instant::now();
         leadership = next.await??;
-        let (took, bound) = (start.elapsed(), clients[0].semantics().wake_up.bound() + cx.slack());
+        let (took, bound) = (start.elapsed(), hand_over_bound(cx, &clients[0]));
         ensure!(took <= bound, "the next candidate led {took:?} after the resignation, bound {bound:?}");
     }
     Ok(leadership.resign().await?)
 }
 
-/// Its work changes a file all the time. The step in which it was stopped may still be done.
+/// The work of the leader changes a file all the time. The step in which it was stopped may still be done.
 async fn leader_that_was_stopped_does_not_go_on_with_its_work(cx: &Context) -> Verdict {
     let (directory, client, mut worker) = (tempfile::tempdir()?, cx.client().await?, cx.worker().await?);
     let file = directory.path().join("work");
     worker.begin_lead(cx.ttl(), &file, &cx.name()).await?;
-    let leads = crate::context::eventually(cx.patience(), || file.exists()).await;
+    let leads = eventually(cx.patience(), || file.exists()).await;
     ensure!(leads, "the worker does not lead");
     worker.pause();
     let candidate = cx.candidate(&client)?;
@@ -179,7 +177,7 @@ fn read(file: &Path) -> String {
     std::fs::read_to_string(file).unwrap_or_default()
 }
 
-/// In requests that one look takes, besides those that keep a connection alive.
+/// The cost is counted in requests that one look takes, without those that keep a connection alive.
 async fn observer_costs_one_look_a_second(cx: &Context) -> Verdict {
     const LOOKS: u32 = 3;
     // It leads for longer than a short session lasts on a busy machine.
@@ -205,9 +203,6 @@ async fn observer_costs_one_look_a_second(cx: &Context) -> Verdict {
     let asked = requests_in(INTERVAL * LOOKS).await.saturating_sub(kept_alive);
     watching.abort();
     let bound = a_look * u64::from(LOOKS + 1) + 4;
-    ensure!(
-        asked <= bound,
-        "an observer sent {asked} requests in {LOOKS} s, {a_look} for a look; bound {bound}"
-    );
+    ensure!(asked <= bound, "{asked} requests in {LOOKS} s, {a_look} for a look; bound {bound}");
     Ok(leadership.resign().await?)
 }

@@ -1,8 +1,9 @@
 //! C: only the owner releases and renews; what people can see and do.
 
-pub(super) mod holder;
-pub(super) mod release;
+mod holder;
+mod release;
+mod renewal;
 
 use crate::case::Case;
 
-pub(super) const TABLES: &[&[Case]] = &[holder::CASES, release::CASES];
+pub(super) const TABLES: &[&[Case]] = &[release::CASES, renewal::CASES, holder::CASES];

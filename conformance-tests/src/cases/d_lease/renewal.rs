@@ -1,55 +1,26 @@
-//! D: how long a hold lasts, and what keeps it going. What its holder can choose of that is in `limits.rs`.
+//! Renewal keeps a hold going, and ends with it.
 
 use crate::case::{Case, Stop, Verdict, cases, ensure};
-use crate::context::{
-    ClientExt, Context, believed_until, ensure_free, ensure_held, eventually, free_within, loss_within,
-};
+use crate::cases::declared::{expiry_bound, lease_only};
+use crate::cases::tasks::{at_most, joined};
+use crate::context::{ClientExt, Context, ensure_free, ensure_held, eventually, free_within, loss_within};
 use crate::proxy::Traffic;
-use leasehold_core::{
-    AcquireOptions, DistributedLockExt, Health, HoldKind, LockGuard, LossCause, TokenClass,
-};
+use leasehold_core::{DistributedLockExt, Health, LockGuard, LockName};
 use std::sync::Arc;
 use std::time::Duration;
 use tokio::time::Instant;
 
 pub(super) const CASES: &[Case] = cases![
-    D01 fixed_lease_ends_on_time,
     D02 renewed_lease_outlasts_five_ttls,
     D03 renewal_ends_with_the_release,
     D04 renewal_ends_with_the_drop,
     D05 abandoned_acquire_leaves_no_renewal,
     D06 one_failed_renewal_is_survived,
     D07 lost_reply_to_a_renewal_is_survived,
-    D08 loss_comes_before_the_store_lets_another_in,
-    D09 restart_keeps_what_was_written_and_loses_what_was_not,
     D10 name_lost_once_gets_a_working_renewal_again,
     D15 short_lease_is_renewed_in_time,
     D16 ten_thousand_holds_are_all_renewed(quarter, load),
-    D18 grant_that_arrives_after_its_lease_is_not_held,
 ];
-
-pub(in crate::cases) async fn lease_only(cx: &Context) -> Verdict {
-    let hold = cx.semantics().await?.hold;
-    if hold != HoldKind::Lease {
-        return Err(Stop::Skipped(format!("a hold here is not a lease but a {hold:?}")));
-    }
-    Ok(())
-}
-
-async fn fixed_lease_ends_on_time(cx: &Context) -> Verdict {
-    lease_only(cx).await?;
-    let (client, other, name, ttl) = (cx.client().await?, cx.client().await?, cx.name(), cx.ttl());
-    let start = Instant::now();
-    let guard = client.take(&name, &cx.fixed()).await?;
-    let asked = Instant::now();
-    let bound = ttl + other.semantics().wake_up.bound() + cx.slack();
-    free_within(&other, &name, bound, "a lease that nobody renews").await?;
-    let took = start.elapsed();
-    ensure!(took >= ttl.mul_f64(0.95), "a lease of {ttl:?} was over after {took:?}");
-    ensure!(asked.elapsed() <= bound, "a lease of {ttl:?} was over only after {took:?}");
-    ensure!(!guard.is_held(), "its holder believes that it holds");
-    Ok(())
-}
 
 async fn renewed_lease_outlasts_five_ttls(cx: &Context) -> Verdict {
     let (client, other, name) = (cx.client().await?, cx.client().await?, cx.name());
@@ -64,12 +35,10 @@ async fn renewed_lease_outlasts_five_ttls(cx: &Context) -> Verdict {
 }
 
 /// If anything still renewed the first holder's lease, the second one's would not end on time.
-async fn ends_for_the_next_holder(cx: &Context, name: &leasehold_core::LockName) -> Verdict {
+async fn ends_for_the_next_holder(cx: &Context, name: &LockName) -> Verdict {
     let (second, third) = (cx.client().await?, cx.client().await?);
     let _forgotten = second.take(name, &cx.fixed()).await?;
-    let bound = cx.ttl() + third.semantics().wake_up.bound() + cx.slack();
-    free_within(&third, name, bound, "the lease after the renewed one").await?;
-    Ok(())
+    free_within(&third, name, expiry_bound(cx, &third), "the lease after the renewed one").await.map(drop)
 }
 
 async fn renewal_ends_with_the_release(cx: &Context) -> Verdict {
@@ -96,7 +65,7 @@ async fn abandoned_acquire_leaves_no_renewal(cx: &Context) -> Verdict {
     let mut names = Vec::new();
     for polls in 1..=12 {
         let name = cx.named(&format!("dropped-{polls}"));
-        drop(crate::cases::g_cancellation::at_most(polls, client.acquire_with(&name, &cx.options())).await);
+        drop(at_most(polls, client.acquire_with(&name, &cx.options())).await);
         names.push(name);
     }
     tokio::time::sleep(cx.ttl() * 2).await;
@@ -137,76 +106,6 @@ async fn lost_reply_to_a_renewal_is_survived(cx: &Context) -> Verdict {
     ensure!(guard.is_held(), "the lock was lost by one lost reply: {:?}", guard.loss());
     ensure!(guard.token()? == token, "a renewal changed the token");
     Ok(guard.release().await?)
-}
-
-async fn loss_comes_before_the_store_lets_another_in(cx: &Context) -> Verdict {
-    let (name, other) = (cx.name(), cx.client().await?);
-    let (proxy, client) = cx.client_behind_proxy(cx.patience()).await?;
-    // A grant that takes as long as the margin would hide that there is none.
-    cx.warm_up(&client).await?;
-    let guard = client.take(&name, &cx.options()).await?;
-    // On one host no clock is faster than another, and so what follows would show none.
-    let (left, ttl) = (guard.remaining(), cx.ttl());
-    ensure!(
-        left <= ttl - ttl / 100,
-        "of {ttl:?} the holder believes in {left:?}, without a margin for its clock"
-    );
-    proxy.set(Traffic::BlackHole);
-    let wanted = name.clone();
-    let options = AcquireOptions::new().with_wait(cx.patience());
-    let taken = tokio::spawn(async move {
-        let guard = other.take(&wanted, &options).await?;
-        Ok::<_, Stop>((guard, Instant::now()))
-    });
-    let believed = believed_until(&guard).await;
-    let (successor, taken) = taken.await??;
-    ensure!(believed < taken, "the holder believed for {:?} after another had got it", believed - taken);
-    loss_within(&guard, Duration::ZERO + cx.slack()).await?;
-    Ok(successor.release().await?)
-}
-
-async fn restart_keeps_what_was_written_and_loses_what_was_not(cx: &Context) -> Verdict {
-    cx.outlives_its_connection().await?;
-    let mut ttl = cx.ttl() * 4;
-    for _ in 0..3 {
-        let Some(away) = over_restarts(cx, ttl).await? else { return Ok(()) };
-        ttl = away.max(ttl) * 3;
-    }
-    Err(Stop::Failed("the store takes too long to come back".to_owned()))
-}
-
-/// How long the store was away, if that was so long that nothing can be said of a lease of `ttl`.
-async fn over_restarts(cx: &Context, ttl: Duration) -> Result<Option<Duration>, Stop> {
-    let name = cx.named(&ttl.as_millis().to_string());
-    let client = cx.client_at(&cx.store().address_for_holds_of(ttl)).await?;
-    let guard = client.take(&name, &cx.options().with_ttl(ttl)).await?;
-    let token = guard.token()?;
-    let away = Instant::now();
-    cx.store().kill().await?;
-    cx.store().restart(true).await?;
-    if away.elapsed() > ttl / 2 {
-        return Ok(Some(away.elapsed()));
-    }
-    tokio::time::sleep(ttl).await;
-    ensure!(guard.is_held(), "a restart with all its data lost the lock: {:?}", guard.loss());
-    let away = Instant::now();
-    cx.store().restart(false).await?;
-    if away.elapsed() > ttl / 2 {
-        return Ok(Some(away.elapsed()));
-    }
-    let loss = loss_within(&guard, ttl + cx.slack()).await?;
-    let told = match client.semantics().hold {
-        HoldKind::Lease => loss.cause() == LossCause::Gone,
-        // A server that has seen less than its client sends it away, and then nobody is left to tell.
-        _ => matches!(loss.cause(), LossCause::SessionOver | LossCause::Unreachable),
-    };
-    ensure!(told, "a restart without its data was reported as {:?}", loss.cause());
-    let next = cx.client().await?.take(&name, &cx.options()).await?;
-    if client.semantics().token == TokenClass::Durable {
-        ensure!(next.token()? > token, "token {} after {token}, over the loss of all data", next.token()?);
-    }
-    next.release().await?;
-    Ok(None)
 }
 
 async fn name_lost_once_gets_a_working_renewal_again(cx: &Context) -> Verdict {
@@ -270,27 +169,5 @@ async fn ten_thousand_holds(cx: &Context, ttl: Duration) -> Result<Vec<LockGuard
             Ok::<_, Stop>(guards)
         });
     }
-    let mut guards = Vec::new();
-    while let Some(task) = tasks.join_next().await {
-        guards.extend(task??);
-    }
-    Ok(guards)
-}
-
-async fn grant_that_arrives_after_its_lease_is_not_held(cx: &Context) -> Verdict {
-    lease_only(cx).await?;
-    let (name, direct) = (cx.name(), cx.client().await?);
-    let (proxy, slow) = cx.client_behind_proxy(cx.patience()).await?;
-    cx.warm_up(&slow).await?;
-    proxy.set(Traffic::HoldReplies);
-    let before = proxy.reply_bytes();
-    let (wanted, options) = (name.clone(), cx.fixed().with_wait(Duration::ZERO));
-    let attempt = tokio::spawn(async move { slow.acquire_with(&wanted, &options).await });
-    let granted = eventually(cx.patience(), || proxy.reply_bytes() > before).await;
-    ensure!(granted, "the store never answered");
-    let successor = direct.take(&name, &AcquireOptions::new().with_wait(cx.patience())).await?;
-    proxy.set(Traffic::Pass);
-    let held = attempt.await?.is_ok_and(|guard| guard.is_held());
-    ensure!(!held, "a grant that arrived after its lease was taken for a hold: there are two");
-    Ok(successor.release().await?)
+    Ok(joined(tasks).await?.into_iter().flatten().collect())
 }

@@ -1,47 +1,39 @@
-//! H: in which order waiters are served.
+//! In which order waiters are served.
 
 use crate::case::{Case, Stop, Verdict, cases, ensure};
-use crate::context::{Client, ClientExt, Context, ensure_kind, until_queued};
+use crate::cases::declared::{fifo_only, hand_over_bound};
+use crate::cases::tasks::{HoldLog, joined, spawn_take, until_waiting};
+use crate::context::{ClientExt, Context, ensure_kind, until_queued};
 use crate::proxy::Traffic;
-use leasehold_core::{
-    AcquireOptions, DistributedLockExt, ErrorKind, Fairness, FencingToken, LockName, OwnerId,
-};
+use leasehold_core::{AcquireOptions, DistributedLockExt, ErrorKind, Fairness, LockName, OwnerId};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
+use tokio::task::JoinSet;
 use tokio::time::Instant;
 
 pub(super) const CASES: &[Case] = cases![
     H03 waiters_are_served_in_their_order,
     H05 waiters_that_give_up_leave_the_order_of_the_others,
-    H09 nobody_starves,
+    H09 no_competing_client_starves,
     H11 tasks_of_two_processes_share_a_lock,
-    H12 newcomer_waits_behind_one_who_has_not_heard,
+    H12 newcomer_waits_behind_a_first_waiter_that_is_cut_off,
     H14 waiters_of_several_processes_are_served_in_their_order,
     H15 waiters_are_shown_by_name_and_in_their_order,
 ];
-
-/// Skips a case where waiters are served by luck.
-pub(in crate::cases) fn fifo_only(client: &Client) -> Verdict {
-    if client.semantics().fairness == Fairness::Fifo {
-        return Ok(());
-    }
-    Err(Stop::Skipped("the backend declares no order of its waiters".to_owned()))
-}
 
 async fn waiters_are_served_in_their_order(cx: &Context) -> Verdict {
     let (client, name) = (cx.client().await?, cx.name());
     fifo_only(&client)?;
     let guard = client.take(&name, &AcquireOptions::new()).await?;
-    let mut waiters = tokio::task::JoinSet::new();
+    let mut waiters = JoinSet::new();
     let options = AcquireOptions::new().with_wait(cx.patience());
-    let served = Arc::<Mutex<Vec<usize>>>::default();
+    let served = HoldLog::new();
     for place in 0..10 {
         let (waiter, name, options) = (cx.client().await?, name.clone(), options.clone());
-        let served = Arc::clone(&served);
+        let served = served.clone();
         waiters.spawn(async move {
             let guard = waiter.take(&name, &options).await?;
-            // Written down under the lock: tasks may end in another order than that in which they held it.
-            served.lock().unwrap_or_else(PoisonError::into_inner).push(place);
+            served.add(place);
             guard.release().await?;
             Ok::<_, Stop>(())
         });
@@ -49,10 +41,8 @@ async fn waiters_are_served_in_their_order(cx: &Context) -> Verdict {
         until_waiting(&client, cx, &cx.name(), place + 1).await?;
     }
     guard.release().await?;
-    while let Some(waiter) = waiters.join_next().await {
-        waiter??;
-    }
-    let served = served.lock().unwrap_or_else(PoisonError::into_inner);
+    joined(waiters).await?;
+    let served = served.entries();
     ensure!(served.is_sorted(), "served in the order {served:?}");
     Ok(())
 }
@@ -68,8 +58,7 @@ async fn waiters_are_shown_by_name_and_in_their_order(cx: &Context) -> Verdict {
     let guards = [client.take(&name, &cx.options()).await?, client.take(&other, &cx.options()).await?];
     let (mut waiters, mut shown) = (Vec::new(), Vec::new());
     for place in 0..3 {
-        let (waiter, wanted, options) = (cx.client().await?, name.clone(), cx.options());
-        waiters.push(tokio::spawn(async move { waiter.take(&wanted, &options).await }));
+        waiters.push(spawn_take(&cx.client().await?, &name, &cx.options()));
         until_queued(cx, &client, &name, place + 1).await?;
         let owners = shown_of(&name).await?;
         let is_longer = owners.len() == place + 1 && owners.starts_with(&shown);
@@ -91,7 +80,7 @@ async fn waiters_are_shown_by_name_and_in_their_order(cx: &Context) -> Verdict {
     Ok(())
 }
 
-/// By turns a process of its own and a client in this one.
+/// The waiters are by turns a process of its own and a client in this one.
 async fn waiters_of_several_processes_are_served_in_their_order(cx: &Context) -> Verdict {
     let (client, name) = (cx.client().await?, cx.name());
     fifo_only(&client)?;
@@ -102,22 +91,17 @@ async fn waiters_of_several_processes_are_served_in_their_order(cx: &Context) ->
         worker.begin_take(&name, cx.patience()).await?;
         until_waiting(&client, cx, &name, 2 * pair + 1).await?;
         workers.push(worker);
-        let (waiter, wanted, options) = (cx.client().await?, name.clone(), cx.options());
-        tasks.push(tokio::spawn(async move { waiter.take(&wanted, &options).await }));
+        tasks.push(spawn_take(&cx.client().await?, &name, &cx.options()));
         until_waiting(&client, cx, &name, 2 * pair + 2).await?;
     }
     guard.release().await?;
-    let bound = client.semantics().wake_up.bound() + cx.slack() * 2;
+    let bound = hand_over_bound(cx, &client) + cx.slack();
     for (pair, (mut worker, task)) in workers.into_iter().zip(tasks).enumerate() {
         let served = worker.answers_within(bound).await?;
-        ensure!(
-            served.is_some(),
-            "waiter {} of six, in another process, was not served in its turn",
-            2 * pair
-        );
+        ensure!(served.is_some(), "pair {pair}: the worker was not served in its turn");
         worker.release().await?;
         let Ok(served) = tokio::time::timeout(bound, task).await else {
-            return Err(Stop::Failed(format!("waiter {} of six was not served in its turn", 2 * pair + 1)));
+            return Err(Stop::Failed(format!("pair {pair}: the client was not served in its turn")));
         };
         served??.release().await?;
     }
@@ -130,50 +114,45 @@ async fn waiters_that_give_up_leave_the_order_of_the_others(cx: &Context) -> Ver
     let (client, name) = (cx.client().await?, cx.name());
     fifo_only(&client)?;
     let guard = client.take(&name, &AcquireOptions::new()).await?;
-    let served = Arc::<Mutex<Vec<usize>>>::default();
-    let (mut leavers, mut others) = (tokio::task::JoinSet::new(), tokio::task::JoinSet::new());
+    let served = HoldLog::new();
+    let (mut leavers, mut others) = (JoinSet::new(), JoinSet::new());
     for place in 0..6 {
         let leaves = LEAVE.contains(&place);
         // Long enough for all to have come.
         let wait = if leaves { cx.ttl() * 5 } else { cx.patience() };
-        let (waiter, name, served) = (cx.client().await?, name.clone(), Arc::clone(&served));
+        let (waiter, name, served) = (cx.client().await?, name.clone(), served.clone());
         let queue = if leaves { &mut leavers } else { &mut others };
         queue.spawn(async move {
             let guard = waiter.acquire_with(&name, &AcquireOptions::new().with_wait(wait)).await?;
-            served.lock().unwrap_or_else(PoisonError::into_inner).push(place);
+            served.add(place);
             guard.release().await
         });
         until_waiting(&client, cx, &cx.name(), place + 1).await?;
     }
     let left = leavers.join_all().await;
-    // What their leaving sets off is over by then.
+    // By then, whatever their leaving has set off is over.
     tokio::time::sleep(cx.slack()).await;
-    let early = served.lock().unwrap_or_else(PoisonError::into_inner).clone();
-    ensure!(
-        early.is_empty() && guard.is_held(),
-        "somebody left the queue, and {early:?} got a lock that is held"
-    );
+    let early = served.entries();
+    let untouched = early.is_empty() && guard.is_held();
+    ensure!(untouched, "two left the queue, and {early:?} got a lock that is held");
     for outcome in left {
         ensure_kind(outcome, ErrorKind::TimedOut, "a waiter that gives up")?;
     }
     guard.release().await?;
-    while let Some(waiter) = others.join_next().await {
-        waiter??;
-    }
-    let served = served.lock().unwrap_or_else(PoisonError::into_inner);
-    ensure!(*served == [0, 2, 3, 5], "when 1 and 4 had left, the others were served in the order {served:?}");
+    joined(others).await?;
+    let served = served.entries();
+    ensure!(served == [0, 2, 3, 5], "when 1 and 4 had left, the others were served in the order {served:?}");
     Ok(())
 }
 
-/// The lock is free, and the first in the queue does not know it yet. Its turn it is all the same.
-async fn newcomer_waits_behind_one_who_has_not_heard(cx: &Context) -> Verdict {
+/// The lock is free, and the first in the queue does not know it yet. It is served first all the same.
+async fn newcomer_waits_behind_a_first_waiter_that_is_cut_off(cx: &Context) -> Verdict {
     let (client, newcomer, name) = (cx.client().await?, cx.client().await?, cx.name());
     fifo_only(&client)?;
     cx.warm_up(&newcomer).await?;
     let guard = client.take(&name, &AcquireOptions::new()).await?;
     let (proxy, first) = cx.client_behind_proxy(cx.patience()).await?;
-    let (wanted, options) = (name.clone(), AcquireOptions::new().with_wait(cx.patience()));
-    let first = tokio::spawn(async move { first.take(&wanted, &options).await });
+    let first = spawn_take(&first, &name, &AcquireOptions::new().with_wait(cx.patience()));
     until_queued(cx, &client, &name, 1).await?;
     proxy.set(Traffic::BlackHole);
     guard.release().await?;
@@ -185,7 +164,7 @@ async fn newcomer_waits_behind_one_who_has_not_heard(cx: &Context) -> Verdict {
 
 /// Ten clients that all want it, all the time: each comes back as soon as it has released. Where waiters are served in
 /// order they share alike; elsewhere each has it at least once, however often the others do.
-async fn nobody_starves(cx: &Context) -> Verdict {
+async fn no_competing_client_starves(cx: &Context) -> Verdict {
     const PLAYERS: usize = 10;
     const ROUNDS: usize = 200;
     let (client, name) = (cx.client().await?, cx.name());
@@ -195,7 +174,7 @@ async fn nobody_starves(cx: &Context) -> Verdict {
         move |grants: &[usize]| grants.iter().sum::<usize>() >= ROUNDS && (fifo || !grants.contains(&0));
     let guard = client.take(&name, &AcquireOptions::new()).await?;
     let options = AcquireOptions::new().with_wait(cx.patience());
-    let mut players = tokio::task::JoinSet::new();
+    let mut players = JoinSet::new();
     for player in 0..PLAYERS {
         let (client, name, options) = (cx.client().await?, name.clone(), options.clone());
         let grants = Arc::clone(&grants);
@@ -208,9 +187,8 @@ async fn nobody_starves(cx: &Context) -> Verdict {
                     *grants
                 };
                 if outcome.as_ref().is_err_and(|error| error.kind() == ErrorKind::TimedOut) {
-                    return Err(Stop::Failed(format!(
-                        "client {player} starved; so often they got it: {sums:?}"
-                    )));
+                    let starved = format!("client {player} starved; so often they got it: {sums:?}");
+                    return Err(Stop::Failed(starved));
                 }
                 let guard = outcome?;
                 if enough(&sums) {
@@ -218,7 +196,7 @@ async fn nobody_starves(cx: &Context) -> Verdict {
                 }
                 tokio::time::sleep(Duration::from_millis(2)).await;
                 guard.release().await?;
-                // Where the order is luck, who never paused would have more of it than anybody who has to be woken.
+                // Where the order is luck, a client that never paused would have more of it than one that has to be woken.
                 if !fifo {
                     tokio::time::sleep(Duration::from_millis(2)).await;
                 }
@@ -227,9 +205,7 @@ async fn nobody_starves(cx: &Context) -> Verdict {
     }
     until_waiting(&client, cx, &name, PLAYERS).await?;
     guard.release().await?;
-    while let Some(player) = players.join_next().await {
-        player??;
-    }
+    joined(players).await?;
     let grants = grants.lock().unwrap_or_else(PoisonError::into_inner);
     let alike = grants.iter().all(|count| (18..=22).contains(count));
     ensure!(alike || !fifo, "ten who waited in order all the time got it so often: {grants:?}");
@@ -240,46 +216,29 @@ async fn nobody_starves(cx: &Context) -> Verdict {
 /// the order of arrival both clients get about half; in no order, each gets a part, because the line of the other pauses.
 async fn tasks_of_two_processes_share_a_lock(cx: &Context) -> Verdict {
     let semantics = cx.semantics().await?;
-    let (name, grants) = (cx.name(), Arc::<Mutex<Vec<(usize, FencingToken)>>>::default());
-    let mut tasks = tokio::task::JoinSet::new();
+    let (name, grants) = (cx.name(), HoldLog::new());
+    let mut tasks = JoinSet::new();
     let end = Instant::now() + cx.ttl();
     for process in 0..2 {
         let client = cx.client().await?;
         for _ in 0..8 {
             let (client, name, options) = (client.clone(), name.clone(), cx.options());
-            let grants = Arc::clone(&grants);
+            let grants = grants.clone();
             tasks.spawn(async move {
                 while Instant::now() < end {
                     let guard = client.take(&name, &options).await?;
-                    let grant = (process, guard.token()?);
-                    grants.lock().unwrap_or_else(PoisonError::into_inner).push(grant);
+                    grants.add((process, guard.token()?));
                     guard.release().await?;
                 }
                 Ok::<_, Stop>(())
             });
         }
     }
-    while let Some(task) = tasks.join_next().await {
-        task??;
-    }
-    let grants = grants.lock().unwrap_or_else(PoisonError::into_inner);
+    joined(tasks).await?;
+    let grants = grants.entries();
     ensure!(grants.is_sorted_by(|one, next| one.1 < next.1), "tokens do not grow from grant to grant");
     let (all, of_one) = (grants.len(), grants.iter().filter(|(process, _)| *process == 0).count());
     let least = if semantics.fairness == Fairness::Fifo { all / 4 } else { all / 20 };
     ensure!((least..=all - least).contains(&of_one), "one of two processes got {of_one} of {all}");
     Ok(())
-}
-
-/// Until so many wait for a lock, as far as the store knows and shows; else for long enough to have asked.
-pub(in crate::cases) async fn until_waiting(
-    client: &Client,
-    cx: &Context,
-    name: &LockName,
-    count: usize,
-) -> Verdict {
-    if client.semantics().fairness != Fairness::Fifo || client.admin().is_none() {
-        tokio::time::sleep(Duration::from_millis(300)).await;
-        return Ok(());
-    }
-    until_queued(cx, client, name, count).await
 }

@@ -1,25 +1,31 @@
-//! H: from one holder to the next.
+//! What wakes a waiter, and how soon.
 
-use super::order::until_waiting;
 use crate::case::{Case, Stop, Verdict, cases, ensure};
-use crate::cases::i_crash::{crash_bound, silent_bound};
-use crate::context::{ClientExt, Context, eventually, optional, time_scale};
+use crate::cases::declared::{
+    crash_bound, ensure_told, fifo_only, hand_over_bound, lease_only, silent_bound,
+};
+use crate::cases::tasks::{
+    ensure_believed_before, granted_within, joined, spawn_successor, spawn_take, until_all_wait,
+    until_waiting,
+};
+use crate::context::{ClientExt, Context, eventually, optional, until_queued};
 use crate::proxy::Traffic;
 use crate::worker::Worker;
-use leasehold_core::{AcquireOptions, DistributedLockExt, Fault, LockName, Outcome, WakeUp};
+use leasehold_core::{AcquireOptions, DistributedLockExt, Fault, LockName, Outcome};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 use tokio::time::Instant;
 
-/// So many that leases of all of them would last longer than two.
+/// A number of waiters whose leases, one after the other, would last longer than two.
 const SEVERAL: usize = 4;
 
 pub(super) const CASES: &[Case] = cases![
     H01 no_hand_over_is_missed,
     H02 lost_wake_up_costs_no_more_than_the_fallback,
     H04 waiter_that_died_delays_others_within_the_declared_bound,
-    H07 idle_waiter_costs_what_is_declared,
+    H07 idle_waiter_sends_no_more_requests_than_declared,
     H10 waiter_that_was_cut_off_holds_nothing_beside_another,
+    H13 late_hand_over_is_counted_from_the_last_busy,
 ];
 
 async fn no_hand_over_is_missed(cx: &Context) -> Verdict {
@@ -55,37 +61,17 @@ async fn no_hand_over_is_missed(cx: &Context) -> Verdict {
         });
     }
     let mut hand_overs = Vec::new();
-    while let Some(player) = players.join_next().await {
-        let (longest, of_this_player) = player??;
+    for (longest, of_this_player) in joined(players).await? {
         ensure!(longest <= bound, "one of two waited for {longest:?}");
         let late = of_this_player.iter().find(|took| **took > one);
         ensure!(late.is_none(), "a hand-over between two took {late:?}");
         hand_overs.extend(of_this_player);
     }
-    // Where the order is luck, who has released may take it again before the other, and little is handed over.
+    // Where the order is luck, one player may take it again before the other, and little is handed over.
     if hand_overs.len() < rounds / 2 {
         return Ok(());
     }
     ensure_told(semantics.wake_up, hand_overs)
-}
-
-/// A store that says that it tells its waiters tells them: if every word were lost, most hand-overs would last until the
-/// question that is asked anyway. A busy machine makes some of them late, but not half, and few of them very late.
-pub(in crate::cases) fn ensure_told(wake_up: WakeUp, mut hand_overs: Vec<Duration>) -> Verdict {
-    let WakeUp::Push { fallback } = wake_up else { return Ok(()) };
-    hand_overs.sort();
-    // What is asked anyway does not wait for a slow machine; what is told may.
-    let fallback_here = fallback.mul_f64(time_scale().max(1.0));
-    let (all, half, tenth) = (hand_overs.len(), "half", "a tenth");
-    for (at, share, bound) in [(all / 2, half, fallback_here / 4), (all * 9 / 10, tenth, fallback_here / 2)] {
-        let Some(took) = hand_overs.get(at) else { return Ok(()) };
-        ensure!(
-            *took < bound,
-            "waiters are not told, as is declared: {share} of the hand-overs took {took:?} and more, and {fallback:?} is \
-             the interval at which they ask anyway"
-        );
-    }
-    Ok(())
 }
 
 /// The wake-up is lost with the connection that carried it.
@@ -94,35 +80,29 @@ async fn lost_wake_up_costs_no_more_than_the_fallback(cx: &Context) -> Verdict {
     let guard = client.take(&name, &AcquireOptions::new()).await?;
     let (proxy, other) = cx.client_behind_proxy(cx.patience()).await?;
     cx.warm_up(&other).await?;
-    let (wanted, options) = (name.clone(), AcquireOptions::new().with_wait(cx.patience()));
-    let waiter = tokio::spawn(async move { other.take(&wanted, &options).await });
+    let waiter = spawn_take(&other, &name, &AcquireOptions::new().with_wait(cx.patience()));
     until_waiting(&client, cx, &name, 1).await?;
     proxy.set(Traffic::HoldReplies);
     guard.release().await?;
     proxy.cut();
     proxy.set(Traffic::Pass);
-    let bound = client.semantics().wake_up.bound() + cx.slack();
-    let granted = tokio::time::timeout(bound, waiter).await;
-    let late = || Stop::Failed(format!("a waiter whose wake-up was lost has no lock after {bound:?}"));
-    granted.map_err(|_| late())???.release().await?;
+    let bound = hand_over_bound(cx, &client);
+    granted_within(waiter, bound, "a waiter whose wake-up was lost").await?.release().await?;
     freed_without_a_word(cx).await
 }
 
-/// Its record is deleted, as by an administrator, and all connections live: nobody tells whoever waits.
+/// The record is deleted, as by an administrator, and all connections live: no message is sent to the waiter.
 async fn freed_without_a_word(cx: &Context) -> Verdict {
     let (client, other, name) = (cx.client().await?, cx.client().await?, cx.named("deleted"));
     let guard = client.take(&name, &AcquireOptions::new()).await?;
-    let (wanted, options) = (name.clone(), AcquireOptions::new().with_wait(cx.patience()));
-    let waiter = tokio::spawn(async move { other.take(&wanted, &options).await });
+    let waiter = spawn_take(&other, &name, &AcquireOptions::new().with_wait(cx.patience()));
     until_waiting(&client, cx, &name, 1).await?;
     if !is_freed_in_silence(cx, &name).await? {
         waiter.abort();
         return Ok(guard.release().await?);
     }
-    let bound = client.semantics().wake_up.bound() + cx.slack();
-    let granted = tokio::time::timeout(bound, waiter).await;
-    let late = || Stop::Failed(format!("a waiter that was told of nothing has no lock after {bound:?}"));
-    let successor = granted.map_err(|_| late())???;
+    let bound = hand_over_bound(cx, &client);
+    let successor = granted_within(waiter, bound, "a waiter that was told of nothing").await?;
     drop(guard);
     Ok(successor.release().await?)
 }
@@ -137,8 +117,8 @@ async fn is_freed_in_silence(cx: &Context, name: &LockName) -> Result<bool, Stop
     Ok(is_free_then && optional(cx.store().delete(name).await)?.is_some())
 }
 
-/// The first in the queue is killed, or stopped; the next is a live one. And of several that are killed, not one after the other
-/// is waited for: a store may not have noticed yet, and give the lock to one more of them.
+/// The first in the queue is killed, or stopped; the next is a live one. Several that are killed are not waited for one after the
+/// other: a store that has not noticed yet may give the lock to one more of them.
 async fn waiter_that_died_delays_others_within_the_declared_bound(cx: &Context) -> Verdict {
     for (kill, count) in [(true, 1), (false, 1), (true, SEVERAL)] {
         let what = if kill { "killed" } else { "stopped" };
@@ -151,8 +131,7 @@ async fn waiter_that_died_delays_others_within_the_declared_bound(cx: &Context) 
             until_waiting(&client, cx, &name, number).await?;
             dying.push(waiter);
         }
-        let (other, wanted, options) = (cx.client().await?, name.clone(), cx.options());
-        let behind = tokio::spawn(async move { other.take(&wanted, &options).await });
+        let behind = spawn_take(&cx.client().await?, &name, &cx.options());
         until_waiting(&client, cx, &name, count + 1).await?;
         let bound = if kill {
             dying.iter_mut().for_each(Worker::kill);
@@ -172,10 +151,10 @@ async fn waiter_that_died_delays_others_within_the_declared_bound(cx: &Context) 
     Ok(())
 }
 
-/// Counted by the proxy, less what keeps its connection alive. A waiter that looks by itself may ask four times as
+/// The proxy counts the requests, less those that keep the connection alive. A waiter that looks by itself may ask four times as
 /// often as its longest interval, because pauses are jittered down to a quarter of it; one that is told asks once in an
 /// interval, but a question may be several requests. Both ask a few times more at first.
-async fn idle_waiter_costs_what_is_declared(cx: &Context) -> Verdict {
+async fn idle_waiter_sends_no_more_requests_than_declared(cx: &Context) -> Verdict {
     let (client, name) = (cx.client().await?, cx.name());
     let _guard = client.take(&name, &AcquireOptions::new()).await?;
     let (proxy, waiter) = cx.client_behind_proxy(cx.patience()).await?;
@@ -189,10 +168,7 @@ async fn idle_waiter_costs_what_is_declared(cx: &Context) -> Verdict {
     ensure!(waiter.acquire_with(&name, &options).await.is_err(), "a second holder");
     let asked = (proxy.requests() - before).saturating_sub(kept_alive);
     let bound = 4 * wait.as_millis() / client.semantics().wake_up.bound().as_millis().max(1) + 12;
-    ensure!(
-        u128::from(asked) <= bound,
-        "an idle waiter sent {asked} requests in {wait:?}, declared at most {bound}"
-    );
+    ensure!(u128::from(asked) <= bound, "{asked} requests of an idle waiter in {wait:?}, bound {bound}");
     Ok(())
 }
 
@@ -204,11 +180,10 @@ async fn waiter_that_was_cut_off_holds_nothing_beside_another(cx: &Context) -> V
     let (proxy, cut_off) = cx.client_behind_proxy(cx.ttl() / 2).await?;
     cx.warm_up(&cut_off).await?;
     let (before, waiting) = (proxy.requests(), optional(cx.store().counters().await)?);
-    let (wanted, options) = (name.clone(), cx.options());
-    let waiter = tokio::spawn(async move { cut_off.take(&wanted, &options).await });
+    let waiter = spawn_take(&cut_off, &name, &cx.options());
     ensure!(eventually(cx.patience(), || proxy.requests() > before).await, "the waiter asked nothing");
     match waiting {
-        Some(counters) => crate::cases::q_queue::until_all_wait(cx, counters.waiting + 1).await?,
+        Some(counters) => until_all_wait(cx, counters.waiting + 1).await?,
         None => tokio::time::sleep(cx.slack()).await,
     }
     proxy.set(Traffic::BlackHole);
@@ -229,4 +204,30 @@ async fn waiter_that_was_cut_off_holds_nothing_beside_another(cx: &Context) -> V
     ensure!(successor.is_held(), "the holder lost its lock: {:?}", successor.loss());
     successor.release().await?;
     Ok(waiter.await??.release().await?)
+}
+
+/// The store has handed the lock over to a waiter, which hears of it when most of that lease is over.
+async fn late_hand_over_is_counted_from_the_last_busy(cx: &Context) -> Verdict {
+    lease_only(cx).await?;
+    let (client, other, name) = (cx.client().await?, cx.client().await?, cx.name());
+    fifo_only(&client)?;
+    let guard = client.take(&name, &AcquireOptions::new()).await?;
+    // The waiter asks again while it hears nothing: a request from before the hand-over would not be seen.
+    let (proxy, waiting) = cx.client_behind_proxy(cx.ttl() / 5).await?;
+    cx.warm_up(&waiting).await?;
+    let waiter = spawn_take(&waiting, &name, &cx.fixed());
+    until_queued(cx, &client, &name, 1).await?;
+    proxy.set(Traffic::BlackHole);
+    guard.release().await?;
+    tokio::time::sleep(cx.ttl() * 3 / 5).await;
+    let successor = spawn_successor(cx, &other, &name);
+    proxy.set(Traffic::Pass);
+    eventually(cx.patience(), || waiter.is_finished() || successor.is_finished()).await;
+    if !waiter.is_finished() {
+        // The lease was over before its waiter could ask: it has believed nothing.
+        successor.await??.0.release().await?;
+        return Ok(waiter.await??.release().await?);
+    }
+    let guard = waiter.await??;
+    ensure_believed_before(&guard, successor, "after a hand-over that was heard of late").await
 }

@@ -1,10 +1,10 @@
-//! J, for stores of several servers: one of them is killed, stopped or cut off, and then most of them.
+//! Stores of several servers: one of them is killed, stopped or cut off, and then most of them.
 
 use crate::case::{Case, Stop, Verdict, cases, ensure};
+use crate::cases::outcomes::ensure_larger_token;
 use crate::context::{ClientExt, Context, ensure_held, free_within, loss_within};
 use crate::proxy::Traffic;
-
-use leasehold_core::{AcquireOptions, DistributedLockExt, LockGuard, Wait};
+use leasehold_core::{AcquireOptions, DistributedLockExt, Wait};
 use std::time::Duration;
 use tokio::time::Instant;
 
@@ -19,28 +19,18 @@ pub(super) const CASES: &[Case] = cases![
 const OUTLASTS_AN_ELECTION: Duration = Duration::from_secs(8);
 
 async fn killed_leader_costs_no_holder_its_lock(cx: &Context) -> Verdict {
-    let members = cx.store().members()?;
-    let leader = members.leader_of(members.count()).await?;
-    outlives(cx, leader, || members.kill(leader)).await?;
-    members.restart(leader).await?;
-    members.leader_of(members.count()).await?;
-    Ok(())
+    ensure_held_without_leader(cx, true).await
 }
 
 async fn stopped_leader_costs_no_holder_its_lock(cx: &Context) -> Verdict {
-    let members = cx.store().members()?;
-    let leader = members.leader_of(members.count()).await?;
-    outlives(cx, leader, || members.pause(leader)).await?;
-    members.resume(leader).await?;
-    members.leader_of(members.count()).await?;
-    Ok(())
+    ensure_held_without_leader(cx, false).await
 }
 
-/// A holder on each server, and a waiter for each of them: nobody loses, nobody enters, and the next hand-over comes.
-async fn outlives<'a, F>(cx: &Context, leader: usize, fault: impl FnOnce() -> F) -> Verdict
-where
-    F: Future<Output = Result<(), crate::subject::Cannot>> + 'a,
-{
+/// Six clients hold a lock each when the leader is killed, or stopped. None loses its lock, no other gets it, and the next hand-over
+/// comes.
+async fn ensure_held_without_leader(cx: &Context, kill: bool) -> Verdict {
+    let members = cx.store().members()?;
+    let leader = members.leader_of(members.count()).await?;
     let options = cx.options().with_ttl(cx.ttl().max(OUTLASTS_AN_ELECTION));
     let mut held = Vec::new();
     for n in 0..6 {
@@ -48,10 +38,11 @@ where
         let guard = client.take(&name, &options).await?;
         held.push((client, name, guard));
     }
-    let majority = cx.store().members()?.count() - 1;
-    fault().await?;
-    let members = cx.store().members()?;
-    let next = members.leader_of(majority).await?;
+    match kill {
+        true => members.kill(leader).await?,
+        false => members.pause(leader).await?,
+    }
+    let next = members.leader_of(members.count() - 1).await?;
     ensure!(!members.has_leader() || next != leader, "the leader was to be lost, and leads");
     let healed = Instant::now();
     while healed.elapsed() < OUTLASTS_AN_ELECTION / 4 {
@@ -65,10 +56,13 @@ where
         let token = guard.token()?;
         ensure_held(&other, &name, "after one server was lost").await?;
         guard.release().await?;
-        let next = other.take(&name, &options).await?;
-        ensure!(next.token()? > token, "token {} after {token}, over an election", next.token()?);
-        next.release().await?;
+        ensure_larger_token(&other, &name, &options, token, "over an election").await?;
     }
+    match kill {
+        true => members.restart(leader).await?,
+        false => members.resume(leader).await?,
+    }
+    members.leader_of(members.count()).await?;
     Ok(())
 }
 
@@ -93,7 +87,7 @@ async fn lost_majority_grants_nothing_and_ends_belief_in_time(cx: &Context) -> V
     }
     members.leader_of(members.count()).await?;
     drop(guard);
-    // Whether the old session survived or not, one client gets the lock, and then it is taken.
+    // The old session may survive or not; one client gets the lock, and then it is taken.
     let next = other.take(&name, &cx.options().with_ttl(cx.ttl() * 8)).await?;
     ensure_held(&client, &name, "after the majority came back").await?;
     Ok(next.release().await?)
@@ -110,19 +104,13 @@ async fn partitioned_server_costs_its_client_no_lock(cx: &Context) -> Verdict {
         return Err(Stop::Failed("the client talks to no server".to_owned()));
     };
     used.set(Traffic::BlackHole);
-    stays_held(&guard, ttl * 3 / 2).await?;
-    let other = cx.client().await?;
-    ensure_held(&other, &name, "while one server is cut off").await?;
-    guard.release().await?;
-    free_within(&other, &name, cx.slack(), "after its release through another server").await?;
-    Ok(())
-}
-
-async fn stays_held(guard: &LockGuard, time: Duration) -> Verdict {
     let start = Instant::now();
-    while start.elapsed() < time {
+    while start.elapsed() < ttl * 3 / 2 {
         ensure!(guard.is_held(), "lost after {:?}: {:?}", start.elapsed(), guard.loss());
         tokio::time::sleep(Duration::from_millis(5)).await;
     }
-    Ok(())
+    let other = cx.client().await?;
+    ensure_held(&other, &name, "while one server is cut off").await?;
+    guard.release().await?;
+    free_within(&other, &name, cx.slack(), "after its release through another server").await.map(drop)
 }

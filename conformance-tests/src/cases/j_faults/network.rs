@@ -1,25 +1,22 @@
-//! J: what a network does to messages, short of cutting it: they are late, come in pieces, go one way only, or end in the
-//! middle.
+//! Messages that are late, come in pieces, go one way only, or end in the middle; and connections that cannot be made.
 
 use crate::case::{Case, Stop, Verdict, cases, ensure};
-use crate::cases::i_crash::silent_bound;
-use crate::context::{
-    Client, ClientExt, Context, ensure_free, ensure_held, ensure_kind, eventually, free_within, loss_within,
-    optional,
-};
-use crate::faults::until_granted_unheard;
+use crate::cases::declared::{expiry_bound, lease_only, silent_bound, withdrawn_within};
+use crate::cases::tasks::{ensure_distinct, joined, spawn_take};
+use crate::context::{Client, ClientExt, Context, ensure_held, free_within, loss_within, optional};
 use crate::proxy::{Proxy, Traffic};
 use leasehold_core::{
-    AcquireOptions, DistributedLockExt, Error, ErrorKind, HoldKind, LockGuard, LockName, Wait,
+    AcquireOptions, DistributedLockExt, ErrorKind, FencingToken, HoldKind, LockGuard, LockName,
 };
 use std::num::{NonZeroU32, NonZeroUsize};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::time::Duration;
-use tokio::task::JoinHandle;
+use tokio::task::JoinSet;
 use tokio::time::Instant;
 
 pub(super) const CASES: &[Case] = cases![
-    G12 only_attempt_whose_reply_is_lost_is_indeterminate,
-    G13 release_whose_request_is_lost_is_made_again,
+    J23 storm_of_resets_never_lets_two_in,
     J33 slow_network_costs_time_and_no_lock,
     J34 requests_that_vanish_end_belief_in_time,
     J35 connection_that_is_reset_within_a_message_leaves_no_lock_behind,
@@ -27,37 +24,60 @@ pub(super) const CASES: &[Case] = cases![
     J37 holder_without_file_descriptors_is_told_the_truth,
 ];
 
-/// The attempt may hold the lock. A client that is told of another holder, or that nothing was done, would leave it held.
-async fn only_attempt_whose_reply_is_lost_is_indeterminate(cx: &Context) -> Verdict {
-    let (name, other) = (cx.name(), cx.client().await?);
-    let (proxy, client) = cx.client_behind_proxy(cx.ttl()).await?;
-    let once = AcquireOptions::new().with_wait(Wait::No);
-    let attempt = attempt_without_a_reply(cx, (&proxy, &client), &name, once).await?;
-    // By its own patience: after a connection that broke, a client may ask again over the next one.
-    ensure_kind(attempt.await?, ErrorKind::Indeterminate, "the one attempt, without a reply")?;
-    proxy.cut();
+/// Connections break faster than a lock is held; a hold that is left behind ends with its lease.
+async fn storm_of_resets_never_lets_two_in(cx: &Context) -> Verdict {
+    lease_only(cx).await?;
+    let (proxy, address) = cx.store().proxied(cx.ttl() / 2).await?;
+    let (name, end, at_last) = (cx.name(), Instant::now() + cx.ttl() * 2, Instant::now() + cx.patience());
+    let calm = Arc::<AtomicBool>::default();
+    let (inside, granted) = (Arc::<AtomicUsize>::default(), Arc::<AtomicUsize>::default());
+    let mut players = JoinSet::new();
+    for _ in 0..6 {
+        let (client, name) = (cx.client_at(&address).await?, name.clone());
+        let options = cx.options().with_wait(cx.ttl());
+        let (inside, granted, calm) = (Arc::clone(&inside), Arc::clone(&granted), Arc::clone(&calm));
+        players.spawn(async move {
+            let mut tokens = Vec::new();
+            while !calm.load(Ordering::SeqCst) {
+                let Ok(guard) = client.acquire_with(&name, &options).await else { continue };
+                let Some(token) = alone_inside(&guard, &inside).await? else { continue };
+                tokens.push(token);
+                granted.fetch_add(1, Ordering::SeqCst);
+                drop(guard.release().await);
+            }
+            Ok::<_, Stop>(tokens)
+        });
+    }
+    // The storm abates, and goes on until the lock was granted between two resets: on a busy machine, logging in may take longer
+    // than the first pauses are.
+    let mut pause = Duration::from_millis(20);
+    while Instant::now() < end || (granted.load(Ordering::SeqCst) == 0 && Instant::now() < at_last) {
+        proxy.cut();
+        tokio::time::sleep(pause).await;
+        pause = (pause * 5 / 4).min(cx.ttl() / 2);
+    }
+    calm.store(true, Ordering::SeqCst);
     proxy.set(Traffic::Pass);
-    free_within(&other, &name, withdrawn_within(cx, &other), "after an attempt without a reply").await?;
+    let tokens = joined(players).await?;
+    for of_one in &tokens {
+        ensure!(of_one.is_sorted(), "the tokens of one client do not grow: {of_one:?}");
+    }
+    ensure_distinct(tokens.concat(), "under resets")?;
+    let other = cx.client().await?;
+    free_within(&other, &name, expiry_bound(cx, &other), "after a storm of resets").await?;
+    ensure!(granted.load(Ordering::SeqCst) > 0, "nobody ever got the lock");
     Ok(())
 }
 
-/// The lease is much longer than the case may take: a release that is taken for done is found out.
-async fn release_whose_request_is_lost_is_made_again(cx: &Context) -> Verdict {
-    let (name, other, patience) = (cx.name(), cx.client().await?, cx.ttl() / 4);
-    let (proxy, client) = cx.client_behind_proxy(patience).await?;
-    cx.warm_up(&client).await?;
-    let guard = client.take(&name, &AcquireOptions::new()).await?;
-    proxy.set(Traffic::BlackHole);
-    let before = proxy.request_bytes();
-    let release = tokio::spawn(guard.release());
-    let sent = eventually(cx.patience(), || proxy.request_bytes() > before).await;
-    ensure!(sent, "no release was sent");
-    tokio::time::sleep(patience + cx.slack()).await;
-    proxy.cut();
-    proxy.set(Traffic::Pass);
-    free_within(&other, &name, withdrawn_within(cx, &other), "after a release that was lost").await?;
-    release.abort();
-    Ok(())
+/// Holds for a moment. The token, if the guard was held for all of it; then no other may have been inside.
+async fn alone_inside(guard: &LockGuard, inside: &AtomicUsize) -> Result<Option<FencingToken>, Stop> {
+    let Ok(token) = guard.token() else { return Ok(None) };
+    let others = inside.fetch_add(1, Ordering::SeqCst);
+    tokio::task::yield_now().await;
+    let held = guard.is_held();
+    inside.fetch_sub(1, Ordering::SeqCst);
+    ensure!(!held || others == 0, "{} holders at once", others + 1);
+    Ok(held.then_some(token))
 }
 
 /// The network is slow in three ways: each message is late, the bandwidth is small, and messages come in pieces. The client
@@ -78,8 +98,7 @@ async fn slow_network_costs_time_and_no_lock(cx: &Context) -> Verdict {
         let guard = client.take(&name, &cx.options().with_ttl(cx.ttl() * 2)).await?;
         let took = start.elapsed();
         ensure!(number > 0 || took >= delay * 2, "{took:?} for a question and its answer, through {way:?}");
-        let (first, waiting, wanted, options) = (guard.token()?, client.clone(), name.clone(), cx.options());
-        let waiter = tokio::spawn(async move { waiting.take(&wanted, &options).await });
+        let (first, waiter) = (guard.token()?, spawn_take(&client, &name, &cx.options()));
         // Two renewals.
         tokio::time::sleep(cx.ttl() * 3 / 2).await;
         ensure!(guard.is_held(), "lost to {way:?}: {:?}", guard.loss());
@@ -99,11 +118,10 @@ async fn requests_that_vanish_end_belief_in_time(cx: &Context) -> Verdict {
     let guard = holder.take(&name, &cx.options()).await?;
     proxy.set(Traffic::HoldRequests);
     loss_within(&guard, cx.ttl() + cx.slack()).await?;
-    free_within(&client, &name, silent_bound(cx).await?, "whose holder's requests vanish").await?;
-    Ok(())
+    free_within(&client, &name, silent_bound(cx).await?, "whose holder's requests vanish").await.map(drop)
 }
 
-/// Swept over logging in, and then over the acquisition and release of a client that has its connections.
+/// The reset is swept over logging in, and then over the acquisition and release of a client that has its connections.
 async fn connection_that_is_reset_within_a_message_leaves_no_lock_behind(cx: &Context) -> Verdict {
     let direct = cx.client().await?;
     let (while_new, when_warm) = ([0, 10, 100, 1000], [0, 1, 15, 60, 120, 250, 500, 1000]);
@@ -114,24 +132,24 @@ async fn connection_that_is_reset_within_a_message_leaves_no_lock_behind(cx: &Co
             cx.warm_up(&client).await?;
         }
         let (name, traffic) = (cx.named(&format!("{bytes}-{warm}")), Traffic::ResetAfter(bytes));
-        hit(cx, (&proxy, &client), traffic, &name).await?;
-        undone(cx, (&proxy, &direct), traffic, &name).await?;
+        acquire_under(cx, (&proxy, &client), traffic, &name).await?;
+        ensure_undone(cx, (&proxy, &direct), traffic, &name).await?;
         ensure!(bytes > 15 || proxy.resets() > 0, "it took less than {bytes} bytes, and nothing was reset");
     }
     Ok(())
 }
 
-/// With all that follow it over its connections, as a network loses them. What was granted is taken back, long before its
-/// lease ends, and what was prepared for it hurts nobody. Ends with the first reply that nobody needed.
+/// A reply is lost with all that follow it over its connections, as a network loses them. The grant is taken back, long before its
+/// lease ends. The case ends with the first reply that the acquisition did not need.
 async fn any_reply_of_an_acquisition_may_be_lost(cx: &Context) -> Verdict {
     let direct = cx.client().await?;
     for number in 0..20 {
         let (proxy, client) = cx.client_behind_proxy(cx.ttl() / 4).await?;
         cx.warm_up(&client).await?;
         let (name, traffic) = (cx.named(&number.to_string()), Traffic::HoldRepliesFrom(number));
-        let granted = hit(cx, (&proxy, &client), traffic, &name).await?;
+        let granted = acquire_under(cx, (&proxy, &client), traffic, &name).await?;
         ensure!(number > 0 || !granted, "granted without an answer");
-        undone(cx, (&proxy, &direct), traffic, &name).await?;
+        ensure_undone(cx, (&proxy, &direct), traffic, &name).await?;
         if granted {
             return Ok(());
         }
@@ -139,31 +157,8 @@ async fn any_reply_of_an_acquisition_may_be_lost(cx: &Context) -> Verdict {
     Err(Stop::Failed("an acquisition of a free lock needed more than 20 replies".to_owned()))
 }
 
-/// An attempt that the store has granted. It has not heard so: replies are held back.
-pub(in crate::cases) async fn attempt_without_a_reply(
-    cx: &Context,
-    (proxy, client): (&Proxy, &Client),
-    name: &LockName,
-    options: AcquireOptions,
-) -> Result<JoinHandle<Result<LockGuard, Error>>, Stop> {
-    // With this very name: others may be another server's.
-    ensure_free(client, name, "before anybody wanted it").await?;
-    proxy.set(Traffic::HoldReplies);
-    let before = proxy.reply_bytes();
-    let (wanted, client) = (name.clone(), client.clone());
-    let attempt = tokio::spawn(async move { client.acquire_with(&wanted, &options).await });
-    until_granted_unheard(proxy, before, &*cx.client().await?, name).await?;
-    Ok(attempt)
-}
-
-/// How long what was withdrawn may stay, once the network is well again: a withdrawal that failed is tried again, a second
-/// later at most.
-pub(in crate::cases) fn withdrawn_within(cx: &Context, client: &Client) -> Duration {
-    Duration::from_secs(1) + client.semantics().wake_up.bound() + cx.slack() * 2
-}
-
 /// Lets a client acquire while this happens to its first messages; whether it was granted. No answer is wrong, none is late.
-async fn hit(
+async fn acquire_under(
     cx: &Context,
     (proxy, client): (&Proxy, &Client),
     traffic: Traffic,
@@ -192,9 +187,8 @@ async fn hit(
     }
 }
 
-/// Then the network is well again, and the lock soon free: by those who want nothing of it any more. A reply that was kept
-/// back is lost with its connection.
-async fn undone(
+/// Expects that the lock is free soon after the network is well again. A reply that was kept back is lost with its connection.
+async fn ensure_undone(
     cx: &Context,
     (proxy, direct): (&Proxy, &Client),
     traffic: Traffic,
@@ -204,12 +198,11 @@ async fn undone(
         proxy.cut();
     }
     proxy.set(Traffic::Pass);
-    free_within(direct, name, withdrawn_within(cx, direct), &format!("after {traffic:?}")).await?;
-    Ok(())
+    free_within(direct, name, withdrawn_within(cx, direct), &format!("after {traffic:?}")).await.map(drop)
 }
 
-/// Of its connections it can make no new one. It renews over those that there are; when they break, it hears in time
-/// that it lost; and once it has descriptors again, everything is as before.
+/// The holder can make no new connection. It renews over those that there are; when they break, it hears in time that it lost; and
+/// once it has descriptors again, everything is as before.
 async fn holder_without_file_descriptors_is_told_the_truth(cx: &Context) -> Verdict {
     let (client, name) = (cx.client().await?, cx.name());
     let proxied = optional(cx.store().proxied(cx.ttl()).await)?;

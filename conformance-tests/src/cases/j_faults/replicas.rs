@@ -1,33 +1,25 @@
-//! J, for stores with a replica that takes over: what a fail-over costs those who hold, wait and release.
+//! Stores with a replica: the cost of a fail-over for holders, waiters and releases, and of a replica that lags behind.
 
-use crate::case::{Case, Stop, Verdict, cases, ensure};
-use crate::context::{Client, ClientExt, Context, ensure_kind, loss_within};
-use crate::subject::{Cannot, Replicas};
-use leasehold_core::{AcquireOptions, DistributedLockExt, ErrorKind, Fault, HoldKind, LockGuard, Outcome};
-use std::time::Duration;
+use crate::case::{Case, Verdict, cases, ensure};
+use crate::cases::fail_over::{OUTLASTS, long, replicas};
+use crate::cases::outcomes::{ensure_larger_token, ensure_outage};
+use crate::cases::tasks::{granted_within, spawn_take};
+use crate::context::{Client, ClientExt, Context, ensure_held, ensure_kind, loss_within};
+use leasehold_core::{DistributedLockExt, ErrorKind, Fault, HoldKind, LockGuard, Outcome};
 use tokio::time::Instant;
 
 pub(super) const CASES: &[Case] = cases![
     J04 lost_grant_makes_two_holders_as_declared_and_never_two_equal_tokens(quarter),
     J05 waiter_outlives_a_fail_over(quarter),
+    J24 lagging_replica_grants_no_held_lock,
     J25 confirmed_grant_is_not_made_where_the_replica_cannot_have_it(quarter),
     J26 holder_keeps_its_lock_over_a_fail_over_of_which_the_replica_knew(quarter),
     J27 release_while_failing_over_ends_the_hold(quarter),
     J28 supplanted_primary_that_comes_back_turns_no_token_back(quarter),
+    J38 tokens_grow_while_a_replica_lags_behind,
 ];
 
-/// Longer than a fail-over takes.
-pub(in crate::cases) const OUTLASTS: Duration = Duration::from_secs(30);
-
-pub(in crate::cases) fn long(cx: &Context) -> AcquireOptions {
-    cx.options().with_ttl(OUTLASTS).with_wait(OUTLASTS)
-}
-
-/// The replicas of the store; they are added now if it was started without any.
-pub(in crate::cases) async fn replicas(cx: &Context) -> Result<&dyn Replicas, Cannot> {
-    cx.store().replicate(Duration::ZERO).await?;
-    cx.store().replicas()
-}
+const OVER: &str = "over a fail-over";
 
 /// The replica never had the grant, which is certain because it was cut off before. So the next primary gives the lock
 /// to another: that this can happen must be declared. The tokens tell the two apart, and the first holder hears of it.
@@ -45,7 +37,7 @@ async fn lost_grant_makes_two_holders_as_declared_and_never_two_equal_tokens(cx:
     ensure!(both, "the holder of a lost grant knew too soon: the case shows nothing");
     ensure!(declared != Outcome::Holds, "two holders after a fail-over, and {declared:?} is declared");
     ensure!(next.token()? > first, "token {} after {first}, over a fail-over", next.token()?);
-    // It hears of it from its next renewal.
+    // The holder hears of it from its next renewal.
     while guard.is_held() {
         let _ = guard.extend(OUTLASTS).await;
     }
@@ -54,7 +46,7 @@ async fn lost_grant_makes_two_holders_as_declared_and_never_two_equal_tokens(cx:
     Ok(next.release().await?)
 }
 
-/// With the word of the replicas, the same grant is not made; nobody holds it, and nothing of it stays.
+/// A client that asks for the word of the replicas is not granted the lock, and nothing of its attempt stays.
 async fn confirmed_grant_is_not_made_where_the_replica_cannot_have_it(cx: &Context) -> Verdict {
     let replicas = replicas(cx).await?;
     let (client, name) = (cx.client_at(&replicas.confirmed_address()?).await?, cx.name());
@@ -62,27 +54,19 @@ async fn confirmed_grant_is_not_made_where_the_replica_cannot_have_it(cx: &Conte
     let first = guard.token()?;
     guard.release().await?;
     replicas.cut_off(&name).await?;
-    match client.acquire_with(&name, &cx.options().with_wait(cx.ttl())).await {
-        Ok(guard) => return Err(Stop::Failed(format!("granted {:?}, which no replica has", guard.token()))),
-        Err(error) => ensure!(
-            matches!(error.kind(), ErrorKind::Unavailable | ErrorKind::Indeterminate),
-            "reported as {error}"
-        ),
-    }
+    let unconfirmed = client.acquire_with(&name, &cx.options().with_wait(cx.ttl())).await;
+    ensure_outage(unconfirmed, "a store whose replica is cut off")?;
     replicas.fail_over(&name).await?;
-    let next = cx.client().await?.take(&name, &long(cx)).await?;
-    ensure!(next.token()? > first, "token {} after {first}, over a fail-over", next.token()?);
-    Ok(next.release().await?)
+    ensure_larger_token(&cx.client().await?, &name, &long(cx), first, OVER).await
 }
 
-/// It hangs on nothing that died with the primary: connection, subscription, scripts.
+/// The waiter hangs on nothing that died with the primary: connection, subscription, scripts.
 async fn waiter_outlives_a_fail_over(cx: &Context) -> Verdict {
     let replicas = replicas(cx).await?;
     let (client, waiting, name) = (cx.client().await?, cx.client().await?, cx.name());
     let guard = client.take(&name, &long(cx)).await?;
     let first = guard.token()?;
-    let (wanted, options) = (name.clone(), long(cx));
-    let waiter = tokio::spawn(async move { waiting.take(&wanted, &options).await });
+    let waiter = spawn_take(&waiting, &name, &long(cx));
     tokio::time::sleep(cx.ttl() / 2).await;
     replicas.catch_up(&name).await?;
     replicas.fail_over(&name).await?;
@@ -91,15 +75,9 @@ async fn waiter_outlives_a_fail_over(cx: &Context) -> Verdict {
     release(cx, &client, guard).await?;
     let bound = client.semantics().wake_up.bound() + cx.slack() * 4;
     let start = Instant::now();
-    let Ok(next) = tokio::time::timeout(OUTLASTS, waiter).await else {
-        return Err(Stop::Failed("a waiter hangs after a fail-over".to_owned()));
-    };
-    let next = next??;
-    ensure!(
-        start.elapsed() <= bound,
-        "a waiter got a free lock after {:?}, bound {bound:?}",
-        start.elapsed()
-    );
+    let next = granted_within(waiter, OUTLASTS, "a waiter over a fail-over").await?;
+    let took = start.elapsed();
+    ensure!(took <= bound, "a waiter got a free lock after {took:?}, bound {bound:?}");
     ensure!(next.token()? > first, "token {} after {first}, over a fail-over", next.token()?);
     Ok(next.release().await?)
 }
@@ -118,12 +96,10 @@ async fn holder_keeps_its_lock_over_a_fail_over_of_which_the_replica_knew(cx: &C
     ensure_kind(wanted, ErrorKind::TimedOut, "after a fail-over of which the replica knew")?;
     let first = guard.token()?;
     release(cx, &client, guard).await?;
-    let next = other.take(&name, &long(cx)).await?;
-    ensure!(next.token()? > first, "token {} after {first}, over a fail-over", next.token()?);
-    Ok(next.release().await?)
+    ensure_larger_token(&other, &name, &long(cx), first, OVER).await
 }
 
-/// Its answer may be lost with the primary; the lock is free all the same, and long before the lease would have ended.
+/// The answer to the release may be lost with the primary; the lock is free all the same, long before the end of its lease.
 async fn release_while_failing_over_ends_the_hold(cx: &Context) -> Verdict {
     let replicas = replicas(cx).await?;
     let (client, other, name) = (cx.client().await?, cx.client().await?, cx.name());
@@ -134,11 +110,8 @@ async fn release_while_failing_over_ends_the_hold(cx: &Context) -> Verdict {
     failed_over?;
     let start = Instant::now();
     let next = other.take(&name, &long(cx)).await?;
-    ensure!(
-        start.elapsed() < OUTLASTS * 2 / 3,
-        "a lock that was released while its primary died was free after {:?}",
-        start.elapsed()
-    );
+    let took = start.elapsed();
+    ensure!(took < OUTLASTS * 2 / 3, "released while its primary died, and free only after {took:?}");
     ensure!(next.token()? > first, "token {} after {first}, over a fail-over", next.token()?);
     Ok(next.release().await?)
 }
@@ -162,9 +135,7 @@ async fn supplanted_primary_that_comes_back_turns_no_token_back(cx: &Context) ->
     }
     let last = stale.ok().and_then(|stale| stale.token().ok()).unwrap_or(first);
     release(cx, &client, guard).await?;
-    let next = other.take(&name, &long(cx)).await?;
-    ensure!(next.token()? > last, "token {} after {last}, over a fail-over", next.token()?);
-    Ok(next.release().await?)
+    ensure_larger_token(&other, &name, &long(cx), last, OVER).await
 }
 
 /// The first request on a connection that died with its server may get no answer; the core sends the release again.
@@ -180,4 +151,36 @@ async fn release(cx: &Context, client: &Client, guard: LockGuard) -> Verdict {
         }
         Err(error) => Err(error.into()),
     }
+}
+
+/// The replica has not heard of the lock yet, and takes it for free.
+async fn lagging_replica_grants_no_held_lock(cx: &Context) -> Verdict {
+    let administrator = cx.store().administrator()?;
+    let (client, other, name) = (cx.client().await?, cx.client().await?, cx.name());
+    cx.warm_up(&other).await?;
+    administrator.hold_back_replication(true).await?;
+    let guard = client.take(&name, &cx.options()).await?;
+    ensure_held(&other, &name, "taken while a replica lags behind").await?;
+    administrator.hold_back_replication(false).await?;
+    ensure_held(&other, &name, "once the replica has caught up").await?;
+    Ok(guard.release().await?)
+}
+
+/// Two clients are granted the lock several times within the lag of the replica.
+async fn tokens_grow_while_a_replica_lags_behind(cx: &Context) -> Verdict {
+    let administrator = cx.store().administrator()?;
+    let (client, other, name) = (cx.client().await?, cx.client().await?, cx.name());
+    let mut last = None;
+    for held_back in [false, true] {
+        administrator.hold_back_replication(held_back).await?;
+        for client in [&client, &other, &client] {
+            let guard = client.take(&name, &cx.options()).await?;
+            let token = guard.token()?;
+            let when = format!("with replication held back: {held_back}");
+            ensure!(last < Some(token), "token {token} after {last:?}, {when}");
+            last = Some(token);
+            guard.release().await?;
+        }
+    }
+    administrator.hold_back_replication(false).await.map_err(Into::into)
 }

@@ -1,35 +1,34 @@
-//! J: faults of the machine around, and of those who look after it.
+//! Faults of one server, and the doings of its administrator.
 
-use super::programs::evicted_lock_is_told_and_its_waiters_go_on_with_larger_tokens;
 use crate::case::{Case, Stop, Verdict, cases, ensure};
-use crate::clock::SteppedClock;
-use crate::context::{Client, ClientExt, Context, ensure_free, ensure_held, free_within, loss_within};
+use crate::cases::declared::expiry_bound;
+use crate::cases::outcomes::ensure_outage;
+use crate::cases::tasks::{ensure_distinct, granted_within, joined, spawn_take, take_turn};
+use crate::context::{ClientExt, Context, ensure_free, ensure_held, free_within, loss_within};
 use leasehold_core::{
-    AcquireOptions, DistributedLockExt, ErrorKind, Fault, HoldKind, LockGuard, Outcome, Wait,
+    AcquireOptions, DistributedLockExt, ErrorKind, FencingToken, HoldKind, LockName, TokenClass, Wait,
 };
 use std::time::Duration;
+use tokio::task::JoinSet;
 use tokio::time::Instant;
 
 pub(super) const CASES: &[Case] = cases![
     J10 evicted_lock_is_told_and_its_waiters_go_on_with_larger_tokens,
     J11 killed_connections_are_survived_or_told,
     J12 client_closes_in_time_although_the_store_is_silent,
-    J13 idle_killer_spares_who_still_lives,
-    J14 wall_clock_of_a_client_decides_nothing,
-    J15 wall_clock_of_the_store_ends_leases_and_turns_no_token_back,
+    J13 idle_transaction_timeout_spares_a_living_holder,
     J16 read_only_store_grants_nothing_and_says_so,
+    J21 forgotten_scripts_cost_neither_a_lock_nor_a_turn,
+    J22 busy_store_says_so_in_time_and_costs_no_holder_its_lock,
 ];
 
-const HOUR: i64 = 3600;
-
-/// An administrator ends every connection. A lease is of the store and goes on; a hold that is a connection is gone, and
-/// its holder hears of it. Waiters wait on, and the client makes itself new connections.
+/// An administrator ends every connection. A lease goes on; a hold that is a connection is gone, and its holder hears of it.
+/// Waiters wait on, and the client makes itself new connections.
 async fn killed_connections_are_survived_or_told(cx: &Context) -> Verdict {
     let administrator = cx.store().administrator()?;
     let (client, waiting, name) = (cx.client().await?, cx.client().await?, cx.name());
     let guard = client.take(&name, &cx.options()).await?;
-    let (wanted, options) = (name.clone(), cx.options());
-    let waiter = tokio::spawn(async move { waiting.take(&wanted, &options).await });
+    let waiter = spawn_take(&waiting, &name, &cx.options());
     tokio::time::sleep(cx.ttl() / 2).await;
     if let Ok(connections) = administrator.connections().await {
         ensure!(connections > 0, "nobody is connected whose connection could be killed");
@@ -44,11 +43,9 @@ async fn killed_connections_are_survived_or_told(cx: &Context) -> Verdict {
         ensure!(!waiter.is_finished(), "a lease that is renewed was given to another");
         guard.release().await?;
     }
-    let bound = client.semantics().wake_up.bound() + cx.ttl() + cx.slack();
-    let Ok(guard) = tokio::time::timeout(bound, waiter).await else {
-        return Err(Stop::Failed(format!("a waiter whose connection was killed got nothing in {bound:?}")));
-    };
-    match guard??.release().await {
+    let bound = expiry_bound(cx, &client);
+    let guard = granted_within(waiter, bound, "a waiter whose connection was killed").await?;
+    match guard.release().await {
         // The waiter inherited the row just before its own connection was ended. It is told.
         Err(error) if client.semantics().hold == HoldKind::Connection && error.kind() == ErrorKind::Lost => {}
         released => released?,
@@ -73,12 +70,12 @@ async fn client_closes_in_time_although_the_store_is_silent(cx: &Context) -> Ver
     ensure!(took <= bound, "closing took {took:?}, bound {bound:?}");
     ensure!(!kept.is_held(), "a guard is held although its client was closed");
     cx.store().resume().await?;
-    let free = cx.ttl() + cx.client().await?.semantics().wake_up.bound() + cx.slack();
-    free_within(&cx.client().await?, &name, free, "dropped while the store was silent").await?;
-    Ok(())
+    let other = cx.client().await?;
+    let bound = expiry_bound(cx, &other);
+    free_within(&other, &name, bound, "dropped while the store was silent").await.map(drop)
 }
 
-async fn idle_killer_spares_who_still_lives(cx: &Context) -> Verdict {
+async fn idle_transaction_timeout_spares_a_living_holder(cx: &Context) -> Verdict {
     let after = Duration::from_secs(1);
     cx.store().administrator()?.end_idle_transactions(after).await?;
     let (client, other, name) = (cx.client().await?, cx.client().await?, cx.name());
@@ -92,111 +89,13 @@ async fn idle_killer_spares_who_still_lives(cx: &Context) -> Verdict {
     Ok(guard.release().await?)
 }
 
-async fn wall_clock_of_a_client_decides_nothing(cx: &Context) -> Verdict {
-    let (client, name) = (cx.client().await?, cx.name());
-    let address = cx.store().address();
-
-    let guard = client.take(&name, &AcquireOptions::new()).await?;
-    let fast = SteppedClock::ahead(HOUR)?;
-    let mut thief = cx.worker_at(&address, &fast.environment()).await?;
-    // Connected, so that what it says or not is about the lock.
-    thief.take(&cx.named("warm-up"), cx.ttl()).await?;
-    let gave_back = thief.release().await?;
-    ensure!(
-        gave_back == "released",
-        "a process whose clock is an hour ahead gives back a free lock: {gave_back}"
-    );
-    thief.begin_take(&name, cx.ttl()).await?;
-    // Asked, and not the lock: that is held by the thief, if it is one.
-    let theft = thief.answers_within(cx.slack()).await?;
-    ensure!(
-        theft.is_none(),
-        "a process whose clock is an hour ahead was told {theft:?} of a lock that is held"
-    );
-    ensure!(guard.is_held(), "lost to a process whose clock is an hour ahead: {:?}", guard.loss());
-    thief.kill();
-    guard.release().await?;
-
-    let clock = SteppedClock::ahead(0)?;
-    let mut holder = cx.worker_at(&address, &clock.environment()).await?;
-    holder.take(&name, cx.ttl()).await?;
-    for ahead in [HOUR, -HOUR] {
-        clock.step_to(ahead)?;
-        tokio::time::sleep(cx.ttl() * 3 / 2).await;
-        let status = holder.status().await?;
-        ensure!(
-            status == "held",
-            "after its wall clock stepped by {ahead} s, a renewed holder is {status:?}"
-        );
-        ensure_held(&client, &name, "held by a process whose clock was stepped").await?;
-    }
-    // Between two renewals: a process that is stopped while it writes to a file keeps that locked, whatever its clock says.
-    tokio::time::sleep(cx.ttl() / 6).await;
-    holder.pause();
-    let bound = cx.ttl() + client.semantics().wake_up.bound() + cx.slack();
-    free_within(&client, &name, bound, "whose holder has a clock an hour behind, and stopped").await?;
-    holder.resume();
-    let status = holder.status().await?;
-    ensure!(
-        status.starts_with("lost"),
-        "with its clock an hour behind, a holder whose lease is over is {status:?}"
-    );
-    Ok(())
-}
-
-/// The holder keeps the lock or is told of its loss, as declared; the next token is larger in both cases.
-async fn wall_clock_of_the_store_ends_leases_and_turns_no_token_back(cx: &Context) -> Verdict {
-    let administrator = cx.store().administrator()?;
-    administrator.step_clock(0).await?;
-    let (client, other, name) = (cx.client().await?, cx.client().await?, cx.name());
-    let guard = client.take(&name, &cx.options()).await?;
-    let first = guard.token()?;
-    administrator.step_clock(HOUR).await?;
-    let ended = after_the_step(cx, &client, &guard, Fault::StoreClockForward).await?;
-    let guard = if ended {
-        drop(guard);
-        other.take(&name, &cx.options()).await?
-    } else {
-        guard
-    };
-    let second = guard.token()?;
-    ensure!(second > first || !ended, "token {second} after {first}, when the clock had gone forward");
-    administrator.step_clock(-HOUR).await?;
-    if after_the_step(cx, &other, &guard, Fault::StoreClockBack).await? {
-        drop(guard);
-    } else {
-        ensure_held(&client, &name, "after the clock of the store went back").await?;
-        guard.release().await?;
-    }
-    let next = client.take(&name, &cx.options()).await?;
-    ensure!(next.token()? > second, "token {} after {second}, when the clock had gone back", next.token()?);
-    Ok(next.release().await?)
-}
-
-/// Waits for longer than a lease. True if the hold was ended, which must then have been declared.
-async fn after_the_step(
-    cx: &Context,
-    client: &Client,
-    guard: &LockGuard,
-    fault: Fault,
-) -> Result<bool, Stop> {
-    tokio::time::sleep(cx.ttl() * 3 / 2).await;
-    let declared = client.semantics().promises.under(fault);
-    ensure!(
-        guard.is_held() || declared != Outcome::Holds,
-        "under {fault:?} {declared:?} is declared, and the lock was lost: {:?}",
-        guard.loss()
-    );
-    Ok(!guard.is_held())
-}
-
-/// As a replica is, or a primary that was told to stop. What it answers is an error, in time, and no `Busy`.
+/// A replica is read-only, and so is a primary that was told to stop. The answer is an error, in time, and no `Busy`.
 async fn read_only_store_grants_nothing_and_says_so(cx: &Context) -> Verdict {
     let administrator = cx.store().administrator()?;
     let (client, name) = (cx.client().await?, cx.name());
     cx.warm_up(&client).await?;
     administrator.set_read_only(true).await?;
-    // The second one has to connect first; and a row that the first one locked in vain is locked until it is rolled back.
+    // The second client has to connect first; and a row that the first one locked in vain is locked until it is rolled back.
     let patience = cx.ttl() * 2;
     let late = (cx.client().await?, cx.named("late"), Wait::UpTo(patience));
     for (client, name, wait) in [(client.clone(), name.clone(), Wait::No), late] {
@@ -215,4 +114,88 @@ async fn read_only_store_grants_nothing_and_says_so(cx: &Context) -> Verdict {
     }
     administrator.set_read_only(false).await?;
     ensure_free(&client, &name, "after the store could be written to again").await
+}
+
+/// Everything goes at once, for want of memory or by an administrator: the lock, its holder, the last token, and the queue. Where
+/// tokens are declared to live in the store's data, they begin anew; the waiters' are distinct all the same.
+async fn evicted_lock_is_told_and_its_waiters_go_on_with_larger_tokens(cx: &Context) -> Verdict {
+    let administrator = cx.store().administrator()?;
+    let client = cx.client().await?;
+    for how in ["evicted", "wiped"] {
+        let name = cx.named(how);
+        let guard = client.take(&name, &cx.options()).await?;
+        let token = guard.token()?;
+        let waiters = spawn_waiters(cx, &name).await?;
+        match how {
+            "evicted" => administrator.evict_everything().await?,
+            _ => cx.store().wipe().await?,
+        }
+        loss_within(&guard, cx.ttl() / 3 + cx.slack()).await?;
+        let goes_on = client.semantics().token == TokenClass::Durable;
+        ensure_all_served(waiters, goes_on.then_some(token)).await?;
+    }
+    Ok(())
+}
+
+async fn forgotten_scripts_cost_neither_a_lock_nor_a_turn(cx: &Context) -> Verdict {
+    let administrator = cx.store().administrator()?;
+    let (client, name) = (cx.client().await?, cx.name());
+    let guard = client.take(&name, &cx.options()).await?;
+    let token = guard.token()?;
+    let waiters = spawn_waiters(cx, &name).await?;
+    let end = Instant::now() + cx.ttl() * 2;
+    while Instant::now() < end {
+        administrator.forget_scripts().await?;
+        ensure!(guard.is_held(), "lost with the scripts: {:?}", guard.loss());
+        tokio::time::sleep(cx.ttl() / 20).await;
+    }
+    ensure_held(&client, &name, "after its scripts were forgotten").await?;
+    administrator.forget_scripts().await?;
+    guard.release().await?;
+    ensure_all_served(waiters, Some(token)).await
+}
+
+/// A script of another client blocks the store for half a lease.
+async fn busy_store_says_so_in_time_and_costs_no_holder_its_lock(cx: &Context) -> Verdict {
+    let administrator = cx.store().administrator()?;
+    let (client, other, name) = (cx.client().await?, cx.client().await?, cx.name());
+    cx.warm_up(&other).await?;
+    let options = cx.options().with_ttl(cx.ttl() * 4);
+    let guard = client.take(&name, &options).await?;
+    let token = guard.token()?;
+    let waiters = spawn_waiters(cx, &name).await?;
+    administrator.be_busy(cx.ttl() * 2).await?;
+    let (wait, start) = (cx.ttl(), Instant::now());
+    let attempt = AcquireOptions::new().with_wait(Wait::UpTo(wait));
+    let outcome = other.acquire_with(&cx.named("free"), &attempt).await;
+    ensure!(start.elapsed() <= wait + cx.slack(), "it gave up only after {:?}", start.elapsed());
+    ensure_outage(outcome, "a store that is busy")?;
+    tokio::time::sleep(cx.ttl() * 2).await;
+    ensure!(guard.is_held(), "lost to somebody's program: {:?}", guard.loss());
+    ensure_held(&other, &name, "after the store had been busy").await?;
+    guard.release().await?;
+    ensure_all_served(waiters, Some(token)).await
+}
+
+/// Starts waiters that take turns: each gets the lock, and tells its token.
+async fn spawn_waiters(cx: &Context, name: &LockName) -> Result<JoinSet<Result<FencingToken, Stop>>, Stop> {
+    const WAITERS: usize = 3;
+    let mut waiters = JoinSet::new();
+    for _ in 0..WAITERS {
+        let (client, wanted, options) = (cx.client().await?, name.clone(), cx.options());
+        waiters.spawn(async move { take_turn(&client, &wanted, &options).await });
+    }
+    // Long enough for all of them to have asked.
+    tokio::time::sleep(cx.slack()).await;
+    Ok(waiters)
+}
+
+/// Expects that all are served, that no two have one token, and that each token is larger than this one.
+async fn ensure_all_served(
+    waiters: JoinSet<Result<FencingToken, Stop>>,
+    after: Option<FencingToken>,
+) -> Verdict {
+    let tokens = joined(waiters).await?;
+    ensure!(tokens.iter().all(|token| Some(*token) > after), "tokens {tokens:?} after {after:?}");
+    ensure_distinct(tokens, "of several waiters")
 }

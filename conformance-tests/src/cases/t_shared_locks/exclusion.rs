@@ -1,14 +1,13 @@
-//! T: shared locks. Readers hold together, a writer holds alone.
+//! Readers hold together, a writer holds alone.
 
+use super::modes::{ALL, NOT_SHARED, attempt, ensure_excluded, hold, sharing, waiter};
 use crate::case::{Case, Stop, Verdict, cases, ensure};
-use crate::context::{Client, ClientExt, Context, ensure_kind, until_answer_is_held};
+use crate::cases::recorded_run::RecordedRun;
+use crate::cases::tasks::{granted_within, spawn_take};
+use crate::context::{ClientExt, Context, ensure_kind, until_answer_is_held};
 use crate::proxy::Traffic;
-use leasehold_core::{
-    AcquireOptions, DistributedLockExt, ErrorKind, LockGuard, LockMode, LockName, Reach, Semantics, Sharing,
-    Wait,
-};
+use leasehold_core::{AcquireOptions, DistributedLockExt, ErrorKind, LockMode, Reach};
 use std::time::{Duration, Instant};
-use tokio::task::{JoinHandle, JoinSet};
 
 pub(super) const CASES: &[Case] = cases![
     T01 two_readers_hold_together,
@@ -18,86 +17,10 @@ pub(super) const CASES: &[Case] = cases![
     T05 late_or_repeated_release_of_a_reader_frees_no_other,
     T06 reader_recognises_a_grant_whose_reply_was_lost,
     T07 crashed_reader_is_gone_at_its_own_end,
-    T08 new_reader_does_not_pass_a_waiting_writer,
-    T09 stream_of_readers_starves_no_writer_nor_one_of_writers_a_reader,
-    T10 release_of_a_writer_admits_all_readers_before_the_next_writer,
+    T15 dropped_attempt_of_a_reader_or_writer_leaves_the_lock_free,
+    T20 reader_that_comes_as_the_last_one_leaves_is_kept,
+    T21 random_history_of_readers_and_writers_is_that_of_one_lock,
 ];
-
-/// The semantics of a store that serves readers; skips the case on any other.
-pub(in crate::cases) async fn sharing(cx: &Context) -> Result<Semantics, Stop> {
-    let semantics = cx.semantics().await?;
-    match semantics.sharing {
-        Sharing::Unsupported => Err(Stop::Skipped("the store does not declare shared locks".to_owned())),
-        _ => Ok(semantics),
-    }
-}
-
-pub(in crate::cases) async fn hold(
-    cx: &Context,
-    client: &Client,
-    name: &LockName,
-    mode: LockMode,
-) -> Result<LockGuard, Stop> {
-    client.take(name, &cx.options().with_mode(mode)).await
-}
-
-/// One attempt: the guard, or `None` if the lock is held in a mode that conflicts.
-pub(in crate::cases) async fn attempt(
-    client: &Client,
-    name: &LockName,
-    mode: LockMode,
-) -> Result<Option<LockGuard>, Stop> {
-    let options = AcquireOptions::new().with_wait(Wait::No).with_mode(mode);
-    match client.acquire_with(name, &options).await {
-        Ok(guard) => Ok(Some(guard)),
-        Err(error) if error.kind() == ErrorKind::Busy => Ok(None),
-        Err(error) => Err(error.into()),
-    }
-}
-
-pub(in crate::cases) async fn ensure_excluded(
-    client: &Client,
-    name: &LockName,
-    modes: &[LockMode],
-    when: &str,
-) -> Verdict {
-    for mode in modes {
-        ensure!(attempt(client, name, *mode).await?.is_none(), "{when}: another owner got a {mode} lock");
-    }
-    Ok(())
-}
-
-/// A waiter that sends its guard back. The store has refused it once when this returns.
-async fn waiter(
-    cx: &Context,
-    name: &LockName,
-    mode: LockMode,
-) -> Result<JoinHandle<Result<LockGuard, Stop>>, Stop> {
-    let (client, mut waits) = cx.observed_client().await?;
-    let (options, name) = (cx.options().with_mode(mode), name.clone());
-    let mut waiter = tokio::spawn(async move { client.take(&name, &options).await });
-    tokio::select! {
-        refused = waits.reach(cx, 1) => refused.map(|()| waiter),
-        granted = &mut waiter => {
-            drop(granted??);
-            Err(Stop::Failed(format!("a {mode} lock was not waited for")))
-        }
-    }
-}
-
-async fn granted_within(
-    waiter: JoinHandle<Result<LockGuard, Stop>>,
-    bound: Duration,
-    when: &str,
-) -> Result<LockGuard, Stop> {
-    match tokio::time::timeout(bound, waiter).await {
-        Ok(outcome) => outcome?,
-        Err(_) => Err(Stop::Failed(format!("{when}: a waiter was not let in within {bound:?}"))),
-    }
-}
-
-pub(super) const NOT_SHARED: [LockMode; 2] = [LockMode::Write, LockMode::Exclusive];
-const ALL: [LockMode; 3] = [LockMode::Shared, LockMode::Write, LockMode::Exclusive];
 
 async fn two_readers_hold_together(cx: &Context) -> Verdict {
     sharing(cx).await?;
@@ -127,7 +50,7 @@ async fn writer_holds_alone_and_lets_readers_in_afterwards(cx: &Context) -> Verd
     ensure!(writer.is_held(), "the writer lost its lock to a reader");
     writer.release().await?;
     let bound = semantics.wake_up.bound() + cx.slack();
-    Ok(granted_within(reader, bound, "after the writer").await?.release().await?)
+    Ok(granted_within(reader, bound, "a reader after the writer").await?.release().await?)
 }
 
 async fn exclusive_lock_and_reader_exclude_each_other(cx: &Context) -> Verdict {
@@ -159,10 +82,8 @@ async fn reader_and_writer_that_ask_at_once_never_hold_together(cx: &Context) ->
         let second_guard = attempt(&fast, &name, second).await?;
         proxy.set(Traffic::Pass);
         let first_guard = asking.await??;
-        ensure!(
-            first_guard.is_none() || second_guard.is_none(),
-            "a {first} and a {second} lock, asked for at once, hold together"
-        );
+        let together = first_guard.is_some() && second_guard.is_some();
+        ensure!(!together, "a {first} and a {second} lock, asked for at once, hold together");
     }
     Ok(())
 }
@@ -201,11 +122,10 @@ async fn reader_recognises_a_grant_whose_reply_was_lost(cx: &Context) -> Verdict
     let (proxy, behind) = cx.client_behind_proxy(cx.ttl() / 4).await?;
     cx.warm_up(&behind).await?;
     proxy.set(Traffic::HoldReplies);
-    let (options, wanted) = (cx.options().with_mode(LockMode::Shared), name.clone());
-    let asking = tokio::spawn(async move { behind.take(&wanted, &options).await });
+    let asking = spawn_take(&behind, &name, &cx.options().with_mode(LockMode::Shared));
     tokio::time::sleep(cx.ttl() / 2).await;
     proxy.set(Traffic::Pass);
-    let reader = granted_within(asking, cx.patience(), "after the lost reply").await?;
+    let reader = granted_within(asking, cx.patience(), "a reader whose first reply was lost").await?;
     other.release().await?;
     ensure_excluded(&client, &name, &NOT_SHARED, "under a reader whose first reply was lost").await?;
     reader.release().await?;
@@ -215,7 +135,7 @@ async fn reader_recognises_a_grant_whose_reply_was_lost(cx: &Context) -> Verdict
 }
 
 /// One reader renews all the time. Beside it one reader does not renew, and another is killed by SIGKILL. A lease that all readers
-/// share would keep a writer out for what is left of it after the release.
+/// share would keep a writer out for the rest of it after the release.
 async fn crashed_reader_is_gone_at_its_own_end(cx: &Context) -> Verdict {
     let semantics = sharing(cx).await?;
     let (client, other, name) = (cx.client().await?, cx.client().await?, cx.name());
@@ -242,109 +162,54 @@ async fn crashed_reader_is_gone_at_its_own_end(cx: &Context) -> Verdict {
     Ok(writer.release().await?)
 }
 
-async fn new_reader_does_not_pass_a_waiting_writer(cx: &Context) -> Verdict {
+/// The attempt is dropped after each of its first steps, while it is granted at once and while it waits.
+async fn dropped_attempt_of_a_reader_or_writer_leaves_the_lock_free(cx: &Context) -> Verdict {
     let semantics = sharing(cx).await?;
-    let (client, name) = (cx.client().await?, cx.name());
-    let bound = semantics.wake_up.bound() + cx.slack();
-    let first = hold(cx, &client, &name, LockMode::Shared).await?;
-    let writer = waiter(cx, &name, LockMode::Write).await?;
-    let passed = attempt(&client, &name, LockMode::Shared).await?;
-    ensure!(passed.is_none(), "a reader was let in before a writer that waits");
-    let second = waiter(cx, &name, LockMode::Shared).await?;
-    first.release().await?;
-    let writer = granted_within(writer, bound, "a writer after the last reader").await?;
-    ensure_excluded(&client, &name, &ALL, "under a writer that readers wait for").await?;
-    ensure!(!second.is_finished(), "a reader was let in beside a writer");
-    writer.release().await?;
-    let second = granted_within(second, bound, "a reader after the writer").await?;
-    second.release().await?;
-    // A writer that gives up keeps no reader out.
-    let first = hold(cx, &client, &name, LockMode::Shared).await?;
-    let writer = waiter(cx, &name, LockMode::Write).await?;
-    writer.abort();
-    let reader = waiter_for_reader(cx, &name).await?;
-    let second = granted_within(reader, bound + cx.slack(), "a reader after a writer that gave up").await?;
-    second.release().await?;
-    Ok(first.release().await?)
-}
-
-/// A reader that may be granted at once.
-async fn waiter_for_reader(
-    cx: &Context,
-    name: &LockName,
-) -> Result<JoinHandle<Result<LockGuard, Stop>>, Stop> {
-    let (client, options, name) =
-        (cx.client().await?, cx.options().with_mode(LockMode::Shared), name.clone());
-    Ok(tokio::spawn(async move { client.take(&name, &options).await }))
-}
-
-/// Three tasks of one client hold the lock in turns that overlap, and a waiter of another client wants it in the other mode.
-async fn stream_of_readers_starves_no_writer_nor_one_of_writers_a_reader(cx: &Context) -> Verdict {
-    sharing(cx).await?;
-    let (client, other) = (cx.client().await?, cx.client().await?);
-    cx.warm_up(&other).await?;
-    for (stream, wanted) in [(LockMode::Shared, LockMode::Write), (LockMode::Write, LockMode::Shared)] {
-        let name = cx.named(&stream.to_string());
-        let mut tasks = JoinSet::new();
-        for task in 0..3 {
-            let (client, options, name) = (client.clone(), cx.options().with_mode(stream), name.clone());
-            let held = Duration::from_millis(20 + 7 * task);
-            tasks.spawn(async move {
-                loop {
-                    let guard = client.take(&name, &options).await?;
-                    tokio::time::sleep(held).await;
-                    guard.release().await?;
-                }
-                #[expect(unreachable_code, reason = "names the type of the errors")]
-                Ok::<(), Stop>(())
-            });
-        }
-        tokio::time::sleep(cx.slack() / 2).await;
-        let options = cx.options().with_wait(cx.patience() / 4).with_mode(wanted);
-        let outcome = other.acquire_with(&name, &options).await;
-        tasks.abort_all();
-        match outcome {
-            Ok(guard) => guard.release().await?,
-            Err(error) => {
-                return Err(Stop::Failed(format!(
-                    "a stream of {stream} locks starves a {wanted} lock: {error}"
-                )));
+    let (client, other, name) = (cx.client().await?, cx.client().await?, cx.name());
+    cx.warm_up(&client).await?;
+    for mode in [LockMode::Shared, LockMode::Write] {
+        for held in [None, Some(LockMode::Shared), Some(LockMode::Write)] {
+            let holder = match held {
+                Some(held) => Some(hold(cx, &other, &name, held).await?),
+                None => None,
+            };
+            for steps in 0..6 {
+                let options = cx.options().with_mode(mode);
+                let asking = client.acquire_with(&name, &options);
+                drop(tokio::time::timeout(Duration::from_millis(steps), asking).await);
             }
+            if let Some(holder) = holder {
+                holder.release().await?;
+            }
+            let bound = semantics.wake_up.bound() + cx.slack() * 2;
+            let options = AcquireOptions::new().with_wait(bound).with_mode(LockMode::Write);
+            let when = format!("not free within {bound:?} after dropped {mode} attempts under {held:?}");
+            let late = |error| Stop::Failed(format!("{when}: {error}"));
+            other.acquire_with(&name, &options).await.map_err(late)?.release().await?;
         }
     }
     Ok(())
 }
 
-/// In the order of one client: three readers, a writer, and a reader behind it.
-async fn release_of_a_writer_admits_all_readers_before_the_next_writer(cx: &Context) -> Verdict {
-    let semantics = sharing(cx).await?;
-    let ((client, mut waits), name) = (cx.observed_client().await?, cx.name());
-    let (wake_up, slack) = (semantics.wake_up.bound(), cx.slack());
-    let holder = hold(cx, &client, &name, LockMode::Write).await?;
-    let mut waiters = Vec::new();
-    for mode in [LockMode::Shared, LockMode::Shared, LockMode::Shared, LockMode::Write, LockMode::Shared] {
-        let (client, options, name) = (client.clone(), cx.options().with_mode(mode), name.clone());
-        waiters.push(tokio::spawn(async move { client.take(&name, &options).await }));
-        waits.reach(cx, waiters.len()).await?;
-    }
-    holder.release().await?;
-    let (last, writer) = (waiters.pop(), waiters.pop());
-    let mut readers = Vec::new();
-    for reader in waiters {
-        readers.push(granted_within(reader, wake_up + slack, "a reader after the writer").await?);
-    }
-    // A waiter asks again within the bound of its wake-up, which the store declares: by then a wrong one is let in.
-    tokio::time::sleep(wake_up).await;
-    ensure!(readers.iter().all(|reader| reader.is_held()), "the readers do not hold together");
-    let (Some(writer), Some(last)) = (writer, last) else { return Ok(()) };
-    ensure!(!writer.is_finished(), "a writer was let in beside readers");
-    ensure!(!last.is_finished(), "a reader passed a writer that waited before it");
-    for reader in readers {
-        reader.release().await?;
-    }
-    let writer = granted_within(writer, wake_up + slack, "the writer after the readers").await?;
-    ensure_excluded(&client, &name, &ALL, "under the writer after the readers").await?;
-    ensure!(!last.is_finished(), "a reader was let in beside a writer");
-    writer.release().await?;
-    Ok(granted_within(last, wake_up + slack, "the reader after the writer").await?.release().await?)
+/// The first reply to the release is held until another reader has come: a store that decides in one step that the reader was the
+/// last, and deletes in the next, forgets the other.
+async fn reader_that_comes_as_the_last_one_leaves_is_kept(cx: &Context) -> Verdict {
+    sharing(cx).await?;
+    let (proxy, leaving) = cx.client_behind_proxy(cx.patience()).await?;
+    let (client, other, name) = (cx.client().await?, cx.client().await?, cx.name());
+    // A renewal would be answered in the place of the release.
+    let last = leaving.take(&name, &cx.fixed().with_mode(LockMode::Shared)).await?;
+    let release = until_answer_is_held(cx, &proxy, last.release()).await?;
+    let reader = hold(cx, &other, &name, LockMode::Shared).await?;
+    proxy.set(Traffic::Pass);
+    release.await??;
+    ensure_excluded(&client, &name, &NOT_SHARED, "under a reader that came as the last one left").await?;
+    Ok(reader.release().await?)
+}
+
+async fn random_history_of_readers_and_writers_is_that_of_one_lock(cx: &Context) -> Verdict {
+    sharing(cx).await?;
+    let run = RecordedRun::new(cx, cx.ttl() / 4)?.with_readers(60);
+    run.run_tasks(5, cx.ttl() * 2).await?;
+    run.judge().await
 }

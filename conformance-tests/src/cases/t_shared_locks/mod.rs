@@ -1,8 +1,10 @@
 //! T: shared locks.
 
-pub(super) mod exclusion;
-pub(super) mod records;
+mod exclusion;
+mod modes;
+mod order;
+mod records;
 
 use crate::case::Case;
 
-pub(super) const TABLES: &[&[Case]] = &[exclusion::CASES, records::CASES];
+pub(super) const TABLES: &[&[Case]] = &[exclusion::CASES, order::CASES, records::CASES];

@@ -1,15 +1,12 @@
-//! T: shared locks, and what the store and its administrator see of them.
+//! What the store and its administrator see of readers and writers, and the tokens of both.
 
-use super::exclusion::{NOT_SHARED, attempt, ensure_excluded, hold, sharing};
+use super::modes::{NOT_SHARED, attempt, ensure_excluded, hold, sharing};
 use crate::case::{Case, Stop, Verdict, cases, ensure};
-use crate::cases::j_faults::replicas::{OUTLASTS, long, replicas};
-use crate::cases::s_histories::RecordedRun;
-use crate::context::{ClientExt, Context, ensure_kind, loss_within, optional, until_answer_is_held};
+use crate::cases::fail_over::{OUTLASTS, long, replicas};
+use crate::cases::outcomes::ensure_larger_token;
+use crate::context::{ClientExt, Context, ensure_kind, loss_within, optional};
 use crate::history::FencedCounter;
-use crate::proxy::Traffic;
-use leasehold_core::{
-    AcquireOptions, DistributedLockExt, ErrorKind, Fault, FencingToken, LockMode, Outcome, Sharing,
-};
+use leasehold_core::{DistributedLockExt, ErrorKind, Fault, FencingToken, LockMode, Outcome, Sharing};
 use std::collections::BTreeSet;
 use std::time::Duration;
 
@@ -18,13 +15,10 @@ pub(super) const CASES: &[Case] = cases![
     T12 resource_with_two_marks_refuses_stale_writers_and_readers,
     T13 record_deleted_under_readers_is_told_to_all,
     T14 readers_leave_nothing_behind,
-    T15 dropped_attempt_of_a_reader_or_writer_blocks_nobody,
     T16 looking_shows_every_reader,
     T17 forced_release_of_one_reader_leaves_the_others,
     T19 store_without_readers_refuses_them_before_any_trace,
-    T20 reader_that_comes_as_the_last_one_leaves_is_kept,
-    T21 random_history_of_readers_and_writers_is_that_of_one_lock,
-    T22 fail_over_under_readers_keeps_what_the_replica_has_and_no_token_repeats(quarter),
+    T22 fail_over_keeps_readers_that_the_replica_knew_and_repeats_no_token(quarter),
 ];
 
 async fn tokens_of_readers_and_writers_differ_and_grow(cx: &Context) -> Verdict {
@@ -52,7 +46,7 @@ async fn tokens_of_readers_and_writers_differ_and_grow(cx: &Context) -> Verdict 
     Ok(())
 }
 
-/// The stale ones go by the token that they had, as a process would that was paused while its lease ended.
+/// Stale readers and writers go by the token that they had, as a process would that was paused while its lease ended.
 async fn resource_with_two_marks_refuses_stale_writers_and_readers(cx: &Context) -> Verdict {
     sharing(cx).await?;
     let (client, name, directory) = (cx.client().await?, cx.name(), tempfile::tempdir()?);
@@ -125,39 +119,6 @@ async fn readers_leave_nothing_behind(cx: &Context) -> Verdict {
     Ok(())
 }
 
-/// Dropped after each of its first steps, while it is granted at once and while it waits.
-async fn dropped_attempt_of_a_reader_or_writer_blocks_nobody(cx: &Context) -> Verdict {
-    let semantics = sharing(cx).await?;
-    let (client, other, name) = (cx.client().await?, cx.client().await?, cx.name());
-    cx.warm_up(&client).await?;
-    for mode in [LockMode::Shared, LockMode::Write] {
-        for held in [None, Some(LockMode::Shared), Some(LockMode::Write)] {
-            let holder = match held {
-                Some(held) => Some(hold(cx, &other, &name, held).await?),
-                None => None,
-            };
-            for steps in 0..6 {
-                let options = cx.options().with_mode(mode);
-                let asking = client.acquire_with(&name, &options);
-                drop(tokio::time::timeout(Duration::from_millis(steps), asking).await);
-            }
-            if let Some(holder) = holder {
-                holder.release().await?;
-            }
-            let bound = semantics.wake_up.bound() + cx.slack() * 2;
-            let options = AcquireOptions::new().with_wait(bound).with_mode(LockMode::Write);
-            match other.acquire_with(&name, &options).await {
-                Ok(writer) => writer.release().await?,
-                Err(error) => {
-                    let when = format!("dropped {mode} attempts under {held:?}");
-                    return Err(Stop::Failed(format!("{when}: not free within {bound:?}: {error}")));
-                }
-            }
-        }
-    }
-    Ok(())
-}
-
 async fn looking_shows_every_reader(cx: &Context) -> Verdict {
     sharing(cx).await?;
     let (client, other, name) = (cx.client().await?, cx.client().await?, cx.name());
@@ -197,31 +158,8 @@ async fn forced_release_of_one_reader_leaves_the_others(cx: &Context) -> Verdict
     Ok(())
 }
 
-/// The first reply to the release is held until another reader has come: a store that decides in one step that the reader was the
-/// last, and deletes in the next, forgets the other.
-async fn reader_that_comes_as_the_last_one_leaves_is_kept(cx: &Context) -> Verdict {
-    sharing(cx).await?;
-    let (proxy, leaving) = cx.client_behind_proxy(cx.patience()).await?;
-    let (client, other, name) = (cx.client().await?, cx.client().await?, cx.name());
-    // A renewal would be answered in the place of the release.
-    let last = leaving.take(&name, &cx.fixed().with_mode(LockMode::Shared)).await?;
-    let release = until_answer_is_held(cx, &proxy, last.release()).await?;
-    let reader = hold(cx, &other, &name, LockMode::Shared).await?;
-    proxy.set(Traffic::Pass);
-    release.await??;
-    ensure_excluded(&client, &name, &NOT_SHARED, "under a reader that came as the last one left").await?;
-    Ok(reader.release().await?)
-}
-
-async fn random_history_of_readers_and_writers_is_that_of_one_lock(cx: &Context) -> Verdict {
-    sharing(cx).await?;
-    let run = RecordedRun::new(cx, cx.ttl() / 4)?.with_readers(60);
-    run.run_tasks(5, cx.ttl() * 2).await?;
-    run.judge().await
-}
-
 /// The replica has the first reader, and was cut off before the second: the next primary knows one of them.
-async fn fail_over_under_readers_keeps_what_the_replica_has_and_no_token_repeats(cx: &Context) -> Verdict {
+async fn fail_over_keeps_readers_that_the_replica_knew_and_repeats_no_token(cx: &Context) -> Verdict {
     let semantics = sharing(cx).await?;
     cx.outlives_its_connection().await?;
     let replicas = replicas(cx).await?;
@@ -238,9 +176,7 @@ async fn fail_over_under_readers_keeps_what_the_replica_has_and_no_token_repeats
     while known.extend(OUTLASTS).await.is_err() {
         ensure!(known.is_held(), "a reader of which the replica knew is lost: {:?}", known.loss());
     }
-    let next = client.take(&name, &long).await?;
-    ensure!(next.token()? > before, "token {} after {before}, over a fail-over", next.token()?);
-    next.release().await?;
+    ensure_larger_token(&client, &name, &long, before, "over a fail-over").await?;
     let options = cx.options().with_wait(cx.ttl()).with_mode(LockMode::Write);
     let wanted = client.acquire_with(&name, &options).await;
     ensure_kind(wanted, ErrorKind::TimedOut, "a writer beside a reader of which the replica knew")?;
@@ -249,10 +185,7 @@ async fn fail_over_under_readers_keeps_what_the_replica_has_and_no_token_repeats
     let writer = client.take(&name, &long.with_mode(LockMode::Write)).await?;
     ensure!(writer.token()? > before, "token {} after {before}, over a fail-over", writer.token()?);
     let declared = semantics.promises.under(Fault::FailOver);
-    ensure!(
-        !believes || declared != Outcome::Holds,
-        "two holders after a fail-over, {declared:?} is declared"
-    );
+    ensure!(!believes || declared != Outcome::Holds, "two holders after a fail-over, {declared:?} declared");
     while lost.is_held() {
         let _ = lost.extend(OUTLASTS).await;
     }

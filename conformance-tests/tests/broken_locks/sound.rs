@@ -1,9 +1,8 @@
-//! Sound locks of unusual kinds: the suite accuses none of them. And what it refuses before it runs.
+//! Sound locks of unusual kinds: the suite accuses none of them. One is refused before it runs.
 
-use crate::passes;
 use crate::plain::{SOUND, lock};
-use crate::run;
 use crate::subject::{Made, Make, SoundKinds, redis};
+use crate::trials::{passes, run};
 use crate::values::{self, WHOLE_SECONDS_AT_LEAST};
 use crate::waiters;
 use leasehold_conformance::{Stop, Subject};

@@ -5,6 +5,7 @@ use crate::cases::independent_nodes::{IndependentNodes, set_all};
 use crate::cases::tasks::{HoldLog, joined, spawn_take, take_turn};
 use crate::clock::SteppedClock;
 use crate::context::{Client, ClientExt, Context, optional};
+use crate::history::FencedCounter;
 use crate::proxy::Traffic;
 use leasehold_core::{AcquireOptions, FencingToken, LockName, TokenClass};
 use std::time::Duration;
@@ -76,7 +77,7 @@ async fn tokens_grow_over_expiry_force_deletion_and_restart(cx: &Context) -> Ver
     let restart = cx.store().restart(true).await;
     optional(restart.clone())?;
     growing.ensure(next_token(&cx.client().await?, &name).await?, "after a restart")?;
-    // Of a store that can neither delete nor restart, too little is shown for a success.
+    // Too little is shown for a success, of a store that can neither delete nor restart.
     if let (Err(no_deletion), Err(no_restart)) = (deletion, restart) {
         return Err(Stop::Skipped(format!(
             "shown over release, expiry and force only: {no_deletion}; {no_restart}"
@@ -133,50 +134,32 @@ async fn renewal_does_not_change_the_token(cx: &Context) -> Verdict {
     Ok(guard.release().await?)
 }
 
-/// What a resource that checks tokens does: one comparison, in the same step as the write.
-#[derive(Default)]
-struct Register {
-    highest: u64,
-    written: Vec<&'static str>,
-}
-
-impl Register {
-    fn write(&mut self, token: u64, what: &'static str) -> bool {
-        if token < self.highest {
-            return false;
-        }
-        self.highest = token;
-        self.written.push(what);
-        true
-    }
-}
-
 async fn resource_refuses_older_tokens_only(cx: &Context) -> Verdict {
-    let (client, name) = (cx.client().await?, cx.name());
-    let mut register = Register::default();
+    let (client, name, directory) = (cx.client().await?, cx.name(), tempfile::tempdir()?);
+    let mut counter = FencedCounter::open(&directory.path().join("counter"))?;
     let first = client.take(&name, &AcquireOptions::new()).await?;
     let old = first.token()?.get();
-    ensure!(register.write(old, "first"), "the first token was refused");
-    ensure!(register.write(old, "first again"), "an equal token was refused");
+    ensure!(counter.write(old, 1)?, "the first token was refused");
+    ensure!(counter.write(old, 2)?, "an equal token was refused");
     first.release().await?;
     let second = client.take(&name, &AcquireOptions::new()).await?;
-    ensure!(register.write(second.token()?.get(), "second"), "a newer token was refused");
-    ensure!(!register.write(old, "late"), "an older token was accepted");
+    ensure!(counter.write(second.token()?.get(), 3)?, "a newer token was refused");
+    ensure!(!counter.write(old, 4)?, "an older token was accepted");
     Ok(second.release().await?)
 }
 
 /// Kleppmann's scenario, with real processes: the first holder is stopped, the second works, the first wakes up and
 /// writes with the token that it read before.
 async fn late_write_of_a_paused_holder_is_refused(cx: &Context) -> Verdict {
-    let name = cx.name();
-    let mut register = Register::default();
+    let (name, directory) = (cx.name(), tempfile::tempdir()?);
+    let mut counter = FencedCounter::open(&directory.path().join("counter"))?;
     let (mut first, mut second) = (cx.worker().await?, cx.worker().await?);
     let old = first.take(&name, cx.ttl()).await?;
     first.pause();
     let new = second.take(&name, cx.ttl()).await?;
-    ensure!(register.write(new, "by the second"), "the second holder's write was refused");
+    ensure!(counter.write(new, 1)?, "the second holder's write was refused");
     first.resume();
-    ensure!(!register.write(old, "by the first, late"), "the late write of a paused holder was accepted");
+    ensure!(!counter.write(old, 2)?, "the late write of a paused holder was accepted");
     let released = first.release().await?;
     ensure!(released == "error Lost", "the paused holder's release was answered {released:?}");
     let status = second.status().await?;

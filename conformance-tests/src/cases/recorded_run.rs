@@ -67,7 +67,7 @@ impl<'a> RecordedRun<'a> {
         Ok(check(&history, &model))
     }
 
-    /// Ends the case: the history must be accepted. One that is not is kept, and can be run again.
+    /// Ends the case: the history must be accepted. A rejected history is kept, and can be run again.
     pub(super) async fn judge(self) -> Verdict {
         let outcome = self.report().await.map(|report| (report.is_accepted(), report.to_string()));
         let problem = match outcome {

@@ -13,11 +13,12 @@ use crate::scopes::{IdentityOfTheTask, InnerReleaseFrees};
 use crate::sets::{CallersOrder, FirstLockOnly, KeptAfterFailure};
 use crate::shared::{Mistake as Sharing, shared};
 use crate::steps;
-use crate::subject::{Made, Make, SoundKinds, Start, redis};
+use crate::subject::{Made, Make, Start, redis};
 use crate::values;
 use crate::waiters;
 use leasehold_conformance::{Kinds, Subject};
 use leasehold_core::LossSignal;
+use leasehold_test_stores::stores;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -67,7 +68,7 @@ impl Control {
             name: format!("{}_mended", self.name()),
             start: self.start,
             make: self.mended,
-            kinds: &SoundKinds,
+            kinds: stores::kinds(),
         })
     }
 }
@@ -86,7 +87,7 @@ macro_rules! control {
             start: $start,
             broken: |address| Ok($broken(address)),
             mended: |address| Ok($mended(address)),
-            broken_kinds: &SoundKinds,
+            broken_kinds: stores::kinds(),
         }
     };
     ($number:literal $mistake:ident $case:ident $words:literal, kinds $wrong:expr) => {

@@ -21,12 +21,6 @@ pub(crate) struct Made {
     pub(crate) kinds: &'static dyn Kinds,
 }
 
-/// The library's kinds of lock.
-#[derive(Debug)]
-pub(crate) struct SoundKinds;
-
-impl Kinds for SoundKinds {}
-
 /// `host:port patience_ms [password [hold_ms [replica]]]`, in one line for worker processes.
 #[derive(Clone, Debug)]
 pub(crate) struct Address {

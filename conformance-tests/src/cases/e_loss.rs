@@ -1,7 +1,7 @@
 //! E: the holder is told in time that it holds no longer.
 
 use crate::case::{Case, Stop, Verdict, cases, ensure};
-use crate::cases::tasks::{ensure_believed_before, joined, spawn_successor, spawn_take};
+use crate::cases::tasks::{ensure_believed_before, joined, on_own_runtime, spawn_successor, spawn_take};
 use crate::context::{ClientExt, Context, ensure_free, ensure_kind, eventually, loss_within, until_queued};
 use crate::proxy::Traffic;
 use leasehold_core::{ErrorKind, Fairness, Health, LossCause, LossSignal};
@@ -178,22 +178,18 @@ async fn loss_carries_its_cause(cx: &Context) -> Verdict {
     Ok(())
 }
 
-/// On a runtime of one thread, which is blocked: no task runs, no timer fires, and the answer must be right all the
-/// same.
+/// The only thread of the runtime is blocked: no task runs, no timer fires, and the answer must be right all the same.
 async fn starved_executor_does_not_hide_the_deadline(cx: &Context) -> Verdict {
     let (name, ttl) = (cx.name(), cx.ttl());
     let client = cx.client().await?;
     let options = cx.options();
-    let starved = move || -> Verdict {
-        let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
-        runtime.block_on(async {
-            let guard = client.take(&name, &options).await?;
-            std::thread::sleep(ttl + Duration::from_millis(50));
-            ensure!(!guard.is_held(), "a lease of {ttl:?} is believed in after a pause longer than that");
-            Ok(())
-        })
-    };
-    tokio::task::spawn_blocking(starved).await?
+    on_own_runtime(async move {
+        let guard = client.take(&name, &options).await?;
+        std::thread::sleep(ttl + Duration::from_millis(50));
+        ensure!(!guard.is_held(), "a lease of {ttl:?} is believed in after a pause longer than that");
+        Ok(())
+    })
+    .await
 }
 
 /// The store renewed in time, and its reply is on the way for half a lease; then the network is cut.

@@ -4,16 +4,14 @@ use crate::case::{Case, Stop, Verdict, cases, ensure};
 use crate::cases::declared::{expiry_bound, hand_over_bound, lease_only, withdrawn_within};
 use crate::cases::outcomes::until_records_are_gone;
 use crate::cases::tasks::{
-    at_most, attempt_without_a_reply, ensure_believed_before, granted_within, spawn_successor,
+    at_most, attempt_without_a_reply, ensure_believed_before, granted_within, on_own_runtime, spawn_successor,
 };
 use crate::context::{
     ClientExt, Context, ensure_free, ensure_held, ensure_kept, ensure_kind, eventually, free_within,
     optional, until_answer_is_held,
 };
 use crate::proxy::Traffic;
-use leasehold_core::{
-    AcquireOptions, DistributedLockExt, ErrorKind, FencingToken, HoldKind, LockGuard, LockName, Wait,
-};
+use leasehold_core::{AcquireOptions, DistributedLockExt, ErrorKind, FencingToken, HoldKind, LockName, Wait};
 use std::time::Duration;
 use tokio::time::Instant;
 
@@ -149,26 +147,23 @@ async fn dropped_guard_is_released_soon_and_blocks_no_thread(cx: &Context) -> Ve
         .map_err(|_| Stop::Failed("dropping a guard outside a runtime panicked".to_owned()))?;
     free_within(&other, &name, bound, "dropped outside any runtime").await?;
 
-    let (wanted, slack) = (name.clone(), cx.slack());
+    let slack = cx.slack();
     let (proxy, client) = match optional(cx.store().proxied(cx.patience() / 4).await)? {
         Some((proxy, address)) => (Some(proxy), cx.client_at(&address).await?),
         None => (None, client),
     };
-    let inside = move || -> Verdict {
-        let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
-        runtime.block_on(async {
-            let guard = client.take(&wanted, &AcquireOptions::new()).await?;
-            let let_pass = |traffic| proxy.iter().for_each(|proxy| proxy.set(traffic));
-            let_pass(Traffic::HoldReplies);
-            let start = Instant::now();
-            drop(guard);
-            let took = start.elapsed();
-            let_pass(Traffic::Pass);
-            ensure!(took < slack, "a drop blocked its thread for {took:?}");
-            free_within(&other, &wanted, bound, "dropped on a runtime of one thread").await.map(drop)
-        })
-    };
-    tokio::task::spawn_blocking(inside).await?
+    on_own_runtime(async move {
+        let guard = client.take(&name, &AcquireOptions::new()).await?;
+        let set = |traffic| proxy.iter().for_each(|proxy| proxy.set(traffic));
+        set(Traffic::HoldReplies);
+        let start = Instant::now();
+        drop(guard);
+        let took = start.elapsed();
+        set(Traffic::Pass);
+        ensure!(took < slack, "a drop blocked its thread for {took:?}");
+        free_within(&other, &name, bound, "dropped on a runtime of one thread").await.map(drop)
+    })
+    .await
 }
 
 /// A lease is renewed elsewhere, and a drop still releases it. Any other hold may end with a connection that the runtime drove;
@@ -178,11 +173,7 @@ async fn lease_outlives_the_runtime_of_its_acquisition(cx: &Context) -> Verdict 
     // So long that a busy machine connects anew before it ends.
     let (wanted, options) = (name.clone(), cx.options().with_ttl(ttl * 2));
     let is_lease = client.semantics().hold == HoldKind::Lease;
-    let ended = move || -> Result<LockGuard, Stop> {
-        let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
-        runtime.block_on(async { client.take(&wanted, &options).await })
-    };
-    let guard = tokio::task::spawn_blocking(ended).await??;
+    let guard = on_own_runtime(async move { client.take(&wanted, &options).await }).await?;
     let bound = hand_over_bound(cx, &other);
     if is_lease {
         tokio::time::sleep(ttl * 3).await;
@@ -263,11 +254,7 @@ async fn release_whose_reply_is_lost_is_a_success(cx: &Context) -> Verdict {
 async fn guard_may_be_released_by_another_thread(cx: &Context) -> Verdict {
     let (client, name) = (cx.client().await?, cx.name());
     let guard = client.take(&name, &cx.options()).await?;
-    let elsewhere = tokio::task::spawn_blocking(move || {
-        let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
-        Ok::<_, Stop>(runtime.block_on(guard.release())?)
-    });
-    elsewhere.await??;
+    on_own_runtime(async move { Ok(guard.release().await?) }).await?;
     ensure_free(&client, &name, "released by another thread").await
 }
 

@@ -153,3 +153,11 @@ pub(super) async fn at_most<F: Future>(polls: usize, future: F) -> Option<F::Out
     })
     .await
 }
+
+/// Runs this on a runtime of one thread, which ends with it.
+pub(super) async fn on_own_runtime<T: Send + 'static>(
+    work: impl Future<Output = Result<T, Stop>> + Send + 'static,
+) -> Result<T, Stop> {
+    let run = move || tokio::runtime::Builder::new_current_thread().enable_all().build()?.block_on(work);
+    tokio::task::spawn_blocking(run).await?
+}

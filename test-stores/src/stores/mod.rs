@@ -20,11 +20,16 @@ use adapter::{Adapter, Kind};
 use leasehold::client::{LockClientBuilder, Observer};
 use leasehold::{Config, DistributedLock, Registry, Result};
 use leasehold_conformance::server::disk_missing;
-use leasehold_conformance::{Cannot, Subject};
+use leasehold_conformance::{Cannot, Kinds, Subject};
 pub use named::named;
 use sql::{MariaDb, MySql, Postgres};
 use std::sync::Arc;
 use std::time::Duration;
+
+/// The library's kinds of lock, with the blocking API of the facade.
+pub fn kinds() -> &'static dyn Kinds {
+    &kinds::KINDS
+}
 
 /// Every backend in every mode. Oracle's MySQL is among them if its folder is named in the environment
 /// ([`MySqlServer::FOLDER`]): it is not in stable Debian.

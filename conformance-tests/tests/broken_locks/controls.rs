@@ -68,7 +68,7 @@ impl Control {
             name: format!("{}_mended", self.name()),
             start: self.start,
             make: self.mended,
-            kinds: stores::kinds(),
+            kinds: &stores::FacadeKinds,
         })
     }
 }
@@ -87,7 +87,7 @@ macro_rules! control {
             start: $start,
             broken: |address| Ok($broken(address)),
             mended: |address| Ok($mended(address)),
-            broken_kinds: stores::kinds(),
+            broken_kinds: &stores::FacadeKinds,
         }
     };
     ($number:literal $mistake:ident $case:ident $words:literal, kinds $wrong:expr) => {

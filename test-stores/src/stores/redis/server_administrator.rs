@@ -1,10 +1,11 @@
-//! What the administrator of a Redis does: by commands of the default user, whom the clients under test are not.
+//! What the administrator of one Redis server does: by commands of the default user, which the clients under test are not.
 
-use super::servers::wall_clock;
-use super::{Node, Pooled, USER, cannot, start, tell};
-use crate::stores::wall_clock::ensure_ahead;
+use super::commands::{evict_everything, tell};
+use super::server::USER;
+use crate::servers::RedisServer;
+use crate::stores::server_group::ServerGroup;
+use crate::stores::server_store::ServerStore;
 use async_trait::async_trait;
-use leasehold_conformance::ShimmedClock;
 use leasehold_conformance::{Administrator, Cannot};
 use std::any::Any;
 use std::io::{Read, Write};
@@ -13,14 +14,14 @@ use std::time::{Duration, Instant};
 
 /// How many clients a server takes whose connections are to be used up.
 const FEW_CLIENTS: usize = 32;
-/// How long what the server does by itself may take.
-const PATIENCE: Duration = Duration::from_secs(10);
+/// Limit for a server to be busy with a program.
+const BUSY_WITHIN: Duration = Duration::from_secs(10);
 
 #[async_trait]
-impl Administrator for Node {
+impl Administrator for ServerStore<RedisServer> {
     async fn kill_connections(&self) -> Result<(), Cannot> {
         let there = self.connections().await?;
-        match &*self.command(&["CLIENT", "KILL", "USER", USER])? {
+        match &*self.group().command(&["CLIENT", "KILL", "USER", USER]).map_err(Cannot::failed)? {
             ":0" if there > 0 => {
                 Err(Cannot::failed(format!("{there} clients are connected, and none was killed")))
             }
@@ -30,17 +31,17 @@ impl Administrator for Node {
     }
 
     async fn connections(&self) -> Result<usize, Cannot> {
-        let clients = self.command(&["CLIENT", "LIST"])?;
+        let clients = self.group().command(&["CLIENT", "LIST"]).map_err(Cannot::failed)?;
         Ok(clients.lines().filter(|line| line.contains(&format!("user={USER}"))).count())
     }
 
     async fn take_all_connections(&self) -> Result<Box<dyn Any + Send>, Cannot> {
         self.set("maxclients", &FEW_CLIENTS.to_string())?;
-        let strangers = (0..FEW_CLIENTS * 2).map(|_| TcpStream::connect(("127.0.0.1", self.port())));
-        let strangers: Vec<_> = strangers.collect::<Result<_, _>>().map_err(cannot)?;
+        let strangers = (0..FEW_CLIENTS * 2).map(|_| self.open_connection());
+        let strangers: Vec<_> = strangers.collect::<Result<_, _>>().map_err(Cannot::failed)?;
         // The server has seen the last of them when it has turned it away.
         let mut refusal = [0; 4];
-        strangers.last().map(|mut last| last.read(&mut refusal)).transpose().map_err(cannot)?;
+        strangers.last().map(|mut last| last.read(&mut refusal)).transpose().map_err(Cannot::failed)?;
         Ok(Box::new(strangers))
     }
 
@@ -53,67 +54,44 @@ impl Administrator for Node {
     }
 
     async fn step_clock(&self, seconds: i64) -> Result<(), Cannot> {
-        let mut clock = self.clock();
-        match &*clock {
-            Some(clock) => clock.step_to(seconds).map_err(Cannot::from)?,
-            None => {
-                let new = ShimmedClock::ahead(seconds)?;
-                *self.server() = Pooled::apart(start(&new.environment())?);
-                *clock = Some(new);
-            }
-        }
-        ensure_ahead(wall_clock(&self.server())?, seconds)
+        self.step_wall_clock(seconds).await
     }
 
     async fn fill_disk(&self, full: bool) -> Result<(), Cannot> {
-        let mut server = self.harmed();
-        if full { server.fill_disk() } else { server.restart(true) }.map_err(cannot)
+        self.fill_disks(full)
     }
 
     async fn evict_everything(&self) -> Result<(), Cannot> {
-        self.set("maxmemory-policy", "allkeys-random")?;
-        self.set("maxmemory", "1")?;
-        let start = Instant::now();
-        while self.command(&["DBSIZE"])? != ":0" {
-            if start.elapsed() > PATIENCE {
-                return Err(Cannot::failed("the server evicts nothing"));
-            }
-        }
-        self.set("maxmemory", "0")?;
-        self.set("maxmemory-policy", "noeviction")
+        self.harm(|server| evict_everything(server.servers()))
     }
 
     async fn forget_scripts(&self) -> Result<(), Cannot> {
-        tell(&self.server(), &["SCRIPT", "FLUSH"])
+        tell(&self.group(), &["SCRIPT", "FLUSH"])
     }
 
     async fn be_busy(&self, time: Duration) -> Result<(), Cannot> {
         self.set("busy-reply-threshold", "50")?;
-        let mut stranger = self.say("EVAL 'while true do end' 0").map_err(cannot)?;
+        let mut stranger = self.say("EVAL 'while true do end' 0").map_err(Cannot::failed)?;
         let start = Instant::now();
-        while !self.says_that_it_is_busy().map_err(cannot)? {
-            if start.elapsed() > PATIENCE {
+        while !self.says_that_it_is_busy().map_err(Cannot::failed)? {
+            if start.elapsed() > BUSY_WITHIN {
                 return Err(Cannot::failed("the server is never busy"));
             }
         }
-        let mut killer = TcpStream::connect(("127.0.0.1", self.port())).map_err(cannot)?;
+        let mut killer = self.open_connection().map_err(Cannot::failed)?;
         std::thread::spawn(move || {
             std::thread::sleep(time);
-            // Its answer is of no use, and that of the program says that it was ended.
+            // Neither answer is needed: that to the program says that it was ended.
             let _ = (killer.write_all(b"SCRIPT KILL\r\n"), stranger.read(&mut [0; 64]));
         });
         Ok(())
     }
 }
 
-impl Node {
-    /// It stays so: the server is for no other case.
+impl ServerStore<RedisServer> {
+    /// Changes a setting, which stays: the server is for no other case.
     fn set(&self, setting: &str, value: &str) -> Result<(), Cannot> {
-        drop(self.harmed());
-        match &*self.command(&["CONFIG", "SET", setting, value])? {
-            "+OK" => Ok(()),
-            other => Err(Cannot::failed(format!("CONFIG SET {setting} answered {other}"))),
-        }
+        self.harm(|server| tell(server, &["CONFIG", "SET", setting, value]))
     }
 
     fn says_that_it_is_busy(&self) -> std::io::Result<bool> {
@@ -124,8 +102,12 @@ impl Node {
 
     /// Says one line, on a connection of its own.
     fn say(&self, line: &str) -> std::io::Result<TcpStream> {
-        let mut stream = TcpStream::connect(("127.0.0.1", self.port()))?;
+        let mut stream = self.open_connection()?;
         write!(stream, "{line}\r\n")?;
         Ok(stream)
+    }
+
+    fn open_connection(&self) -> std::io::Result<TcpStream> {
+        TcpStream::connect(("127.0.0.1", self.group().port()))
     }
 }

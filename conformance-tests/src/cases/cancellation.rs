@@ -1,17 +1,14 @@
 //! G: dropped, cancelled, panicked: nothing stays behind.
 
 use super::network::{attempt_without_a_reply, withdrawn_within};
-use crate::case::{Case, Stop, Verdict, cases, ensure};
-use crate::context::{ClientExt, Context, ensure_free, ensure_held, eventually, free_within, optional};
-use crate::proxy::Traffic;
-use leasehold_core::{AcquireOptions, DistributedLockExt, FencingToken, HoldKind, LockGuard, LockName};
+use crate::cases::prelude::*;
+use leasehold_core::FencingToken;
 use std::future::{Future, poll_fn};
 use std::pin::pin;
 use std::task::Poll;
-use std::time::Duration;
 use tokio::time::Instant;
 
-pub(super) const CASES: &[Case] = cases![
+pub(super) const CASES: CaseTable = cases![
     G01 waiter_that_leaves_delays_nobody,
     G02 acquire_dropped_at_any_await_frees_the_lock,
     G03 acquire_dropped_between_grant_and_reply_is_undone,

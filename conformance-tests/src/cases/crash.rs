@@ -1,13 +1,10 @@
 //! I: processes that die, stop, and lose their network.
 
-use crate::case::{Case, Verdict, cases, ensure};
-use crate::context::{ClientExt, Context, ensure_held, eventually, free_within};
-use crate::proxy::Traffic;
-use leasehold_core::{AcquireOptions, CrashBound};
-use std::time::Duration;
+use crate::cases::prelude::*;
+use leasehold_core::CrashBound;
 use tokio::time::Instant;
 
-pub(super) const CASES: &[Case] = cases![
+pub(super) const CASES: CaseTable = cases![
     I01 killed_holder_is_replaced_within_its_bound,
     I02 killed_waiter_blocks_nobody,
     I03 partitioned_holder_is_replaced_after_it_knows,
@@ -16,7 +13,7 @@ pub(super) const CASES: &[Case] = cases![
 ];
 
 /// The longest time from a crash to the next grant.
-pub(super) async fn crash_bound(cx: &Context) -> Result<Duration, crate::case::Stop> {
+pub(super) async fn crash_bound(cx: &Context) -> Result<Duration, Stop> {
     let semantics = cx.semantics().await?;
     let until_noticed = match semantics.crash_bound {
         CrashBound::Connection => Duration::ZERO,
@@ -27,7 +24,7 @@ pub(super) async fn crash_bound(cx: &Context) -> Result<Duration, crate::case::S
 
 /// The longest time until a holder is replaced that is silent, and may be alive for all that the store knows. A connection
 /// is ended by the store when nothing was heard of it for one ttl; some stores count that in whole seconds.
-pub(super) async fn silent_bound(cx: &Context) -> Result<Duration, crate::case::Stop> {
+pub(super) async fn silent_bound(cx: &Context) -> Result<Duration, Stop> {
     let semantics = cx.semantics().await?;
     let until_noticed = match semantics.crash_bound {
         CrashBound::Connection => Duration::from_secs(cx.ttl().as_secs() + 2),

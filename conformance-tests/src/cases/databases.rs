@@ -1,17 +1,12 @@
 //! P: databases, whose clients have pools, transactions and sessions with settings.
 
-use crate::case::{Case, Stop, Verdict, cases, ensure};
-use crate::context::{
-    Client, ClientExt, Context, ensure_free, ensure_held, ensure_kind, eventually, optional,
-};
-use crate::proxy::{Proxy, Traffic};
-use crate::subject::Cannot;
-use leasehold_core::{AcquireOptions, DistributedLockExt, ErrorKind, HoldKind, LockName, Purge, Wait};
-use std::time::Duration;
+use crate::cannot::Cannot;
+use crate::cases::prelude::*;
+use leasehold_core::Purge;
 use tokio::task::JoinSet;
 use tokio::time::Instant;
 
-pub(super) const CASES: &[Case] = cases![
+pub(super) const CASES: CaseTable = cases![
     P01 many_locks_need_the_declared_connections,
     P02 waiters_take_no_connection_from_those_who_work,
     P03 waiter_that_gives_up_leaves_no_transaction,
@@ -251,8 +246,7 @@ async fn time_zone_of_a_session_decides_nothing(cx: &Context) -> Verdict {
         tokio::time::sleep(cx.ttl()).await;
         drop(guard);
         let bound = other.semantics().wake_up.bound() + cx.slack();
-        crate::context::free_within(&other, &name, bound, &format!("at {others}, when its lease was over"))
-            .await?;
+        free_within(&other, &name, bound, &format!("at {others}, when its lease was over")).await?;
     }
     Ok(())
 }

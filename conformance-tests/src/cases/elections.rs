@@ -1,18 +1,16 @@
 //! X: leader election.
 
-use crate::case::{Case, Stop, Verdict, cases, ensure};
 use crate::cases::crash::silent_bound;
 use crate::cases::order::until_waiting;
-use crate::context::{Client, ClientExt, Context, optional};
-use crate::proxy::Traffic;
+use crate::cases::prelude::*;
 use futures_util::{Stream, StreamExt};
-use leasehold_core::{DistributedLockExt, Election, Leader, Leadership, Result};
+use leasehold_core::{Election, Leader, Leadership, Result};
 use std::path::Path;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering::SeqCst};
-use std::time::{Duration, Instant};
+use std::time::Instant;
 
-pub(super) const CASES: &[Case] = cases![
+pub(super) const CASES: CaseTable = cases![
     X01 terms_grow_over_resignation_force_and_restart,
     X02 observer_never_shows_a_smaller_term_after_a_larger_one,
     X03 work_of_a_leader_that_is_cut_off_is_dropped_before_another_leads,
@@ -114,7 +112,7 @@ async fn work_of_a_leader_that_is_cut_off_is_dropped_before_another_leads(cx: &C
         };
         election.lead(work).await
     });
-    let started = crate::context::eventually(cx.patience(), || begun.load(SeqCst)).await;
+    let started = eventually(cx.patience(), || begun.load(SeqCst)).await;
     ensure!(started, "the first candidate does not lead");
     let next = cx.candidate(&cx.client().await?)?;
     let next = tokio::spawn(async move {
@@ -152,7 +150,7 @@ async fn leader_that_was_stopped_does_not_go_on_with_its_work(cx: &Context) -> V
     let (directory, client, mut worker) = (tempfile::tempdir()?, cx.client().await?, cx.worker().await?);
     let file = directory.path().join("work");
     worker.begin_lead(cx.ttl(), &file, &cx.name()).await?;
-    let leads = crate::context::eventually(cx.patience(), || file.exists()).await;
+    let leads = eventually(cx.patience(), || file.exists()).await;
     ensure!(leads, "the worker does not lead");
     worker.pause();
     let candidate = cx.candidate(&client)?;

@@ -1,16 +1,12 @@
 //! J: faults of the machine around, and of those who look after it.
 
 use super::programs::evicted_lock_is_told_and_its_waiters_go_on_with_larger_tokens;
-use crate::case::{Case, Stop, Verdict, cases, ensure};
+use crate::cases::prelude::*;
 use crate::clock::SteppedClock;
-use crate::context::{Client, ClientExt, Context, ensure_free, ensure_held, free_within, loss_within};
-use leasehold_core::{
-    AcquireOptions, DistributedLockExt, ErrorKind, Fault, HoldKind, LockGuard, Outcome, Wait,
-};
-use std::time::Duration;
+use leasehold_core::{Fault, Outcome};
 use tokio::time::Instant;
 
-pub(super) const CASES: &[Case] = cases![
+pub(super) const CASES: CaseTable = cases![
     J10 evicted_lock_is_told_and_its_waiters_go_on_with_larger_tokens,
     J11 killed_connections_are_survived_or_told,
     J12 client_closes_in_time_although_the_store_is_silent,

@@ -1,13 +1,11 @@
 //! F: tokens that only grow.
 
-use crate::case::{Case, Stop, Verdict, cases, ensure};
+use crate::cases::prelude::*;
 use crate::clock::SteppedClock;
-use crate::context::{Client, ClientExt, Context, optional};
-use leasehold_core::{AcquireOptions, FencingToken, LockName, TokenClass};
+use leasehold_core::{FencingToken, TokenClass};
 use std::sync::{Arc, Mutex, PoisonError};
-use std::time::Duration;
 
-pub(super) const CASES: &[Case] = cases![
+pub(super) const CASES: CaseTable = cases![
     F01 tokens_grow_from_hold_to_hold,
     F02 tokens_grow_over_expiry_force_deletion_and_restart,
     F03 tokens_of_sixteen_clients_grow_in_the_order_of_their_holds,

@@ -1,20 +1,17 @@
 //! H: from one holder to the next.
 
-use crate::case::{Case, Stop, Verdict, cases, ensure};
 use crate::cases::crash::{crash_bound, silent_bound};
 use crate::cases::order::until_waiting;
-use crate::context::{ClientExt, Context, eventually, optional, time_scale};
-use crate::proxy::Traffic;
-use crate::worker::Worker;
-use leasehold_core::{AcquireOptions, DistributedLockExt, Fault, LockName, Outcome, WakeUp};
+use crate::cases::prelude::*;
+use crate::time_scale::time_scale;
+use leasehold_core::{Fault, Outcome, WakeUp};
 use std::sync::{Arc, Mutex, PoisonError};
-use std::time::Duration;
 use tokio::time::Instant;
 
 /// So many that leases of all of them would last longer than two.
 const SEVERAL: usize = 4;
 
-pub(super) const CASES: &[Case] = cases![
+pub(super) const CASES: CaseTable = cases![
     H01 no_hand_over_is_missed,
     H02 lost_wake_up_costs_no_more_than_the_fallback,
     H04 waiter_that_died_delays_others_within_the_declared_bound,

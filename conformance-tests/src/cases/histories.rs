@@ -1,16 +1,13 @@
 //! S: histories at random, recorded, and held against what a lock is.
 
-use crate::case::{Case, Stop, Verdict, cases, ensure};
-use crate::checker::{Least, Model, Report, Rule, check};
-use crate::context::{Context, free_within};
+use crate::cases::prelude::*;
+use crate::checker::{CheckReport, Least, Model, Rule, check};
 use crate::history::{History, Recorder, read};
-use crate::worker::Worker;
 use crate::workload::Workload;
 use leasehold_core::Fault;
-use std::time::Duration;
 use tempfile::TempDir;
 
-pub(super) const CASES: &[Case] = cases![
+pub(super) const CASES: CaseTable = cases![
     S01 random_history_of_many_tasks_is_that_of_one_lock,
     S02 random_history_of_processes_that_stop_and_die_is_that_of_one_lock,
     S03 counter_that_checks_tokens_loses_nothing_where_another_one_does,
@@ -69,9 +66,9 @@ impl<'a> RecordedRun<'a> {
     }
 
     /// What the checker says, with room for a machine that runs many cases at once: other cases measure times.
-    async fn report(&self) -> Result<Report, Stop> {
+    async fn report(&self) -> Result<CheckReport, Stop> {
         let semantics = self.cx.semantics().await?;
-        let mut model = Model::of(&semantics, self.ttl, self.cx.slack() * 4);
+        let mut model = Model::from_semantics(&semantics, self.ttl, self.cx.slack() * 4);
         model.least = self.least;
         let history = History::from_events(read(self.directory.path())?)
             .map_err(|error| Stop::Failed(format!("the history is none: {error}")))?;

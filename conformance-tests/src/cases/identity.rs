@@ -1,12 +1,9 @@
 //! C: owners that have a process id in common, and other clocks.
 
-use crate::case::{Case, Stop, Verdict, cases, ensure};
-use crate::context::Context;
-use crate::worker::Worker;
+use crate::cases::prelude::*;
 use leasehold_core::{ExpiryClock, Reach};
-use std::time::Duration;
 
-pub(super) const CASES: &[Case] = cases![
+pub(super) const CASES: CaseTable = cases![
     C17 processes_of_one_pid_are_different_owners_whatever_their_boot_clocks,
 ];
 

@@ -3,18 +3,11 @@
 use super::lease::lease_only;
 use super::network::attempt_without_a_reply;
 use super::order::fifo_only;
-use crate::case::{Case, Stop, Verdict, cases, ensure};
-use crate::context::{
-    Client, ClientExt, Context, believed_until, ensure_free, ensure_held, ensure_kept, eventually,
-    until_queued,
-};
-use crate::proxy::{Proxy, Traffic};
-use leasehold_core::{AcquireOptions, DistributedLockExt, ErrorKind, LockGuard, LockName};
-use std::time::Duration;
+use crate::cases::prelude::*;
 use tokio::task::JoinHandle;
 use tokio::time::Instant;
 
-pub(super) const CASES: &[Case] = cases![
+pub(super) const CASES: CaseTable = cases![
     C15 stranded_renewal_shortens_no_extension,
     C16 repeated_release_frees_no_successor,
     E13 late_reply_to_a_renewal_is_counted_from_its_request,

@@ -1,18 +1,11 @@
 //! D: how long a hold lasts, and what keeps it going. What its holder can choose of that is in `limits.rs`.
 
-use crate::case::{Case, Stop, Verdict, cases, ensure};
-use crate::context::{
-    ClientExt, Context, believed_until, ensure_free, ensure_held, eventually, free_within, loss_within,
-};
-use crate::proxy::Traffic;
-use leasehold_core::{
-    AcquireOptions, DistributedLockExt, Health, HoldKind, LockGuard, LossCause, TokenClass,
-};
+use crate::cases::prelude::*;
+use leasehold_core::{Health, LossCause, TokenClass};
 use std::sync::Arc;
-use std::time::Duration;
 use tokio::time::Instant;
 
-pub(super) const CASES: &[Case] = cases![
+pub(super) const CASES: CaseTable = cases![
     D01 fixed_lease_ends_on_time,
     D02 renewed_lease_outlasts_five_ttls,
     D03 renewal_ends_with_the_release,
@@ -64,7 +57,7 @@ async fn renewed_lease_outlasts_five_ttls(cx: &Context) -> Verdict {
 }
 
 /// If anything still renewed the first holder's lease, the second one's would not end on time.
-async fn ends_for_the_next_holder(cx: &Context, name: &leasehold_core::LockName) -> Verdict {
+async fn ends_for_the_next_holder(cx: &Context, name: &LockName) -> Verdict {
     let (second, third) = (cx.client().await?, cx.client().await?);
     let _forgotten = second.take(name, &cx.fixed()).await?;
     let bound = cx.ttl() + third.semantics().wake_up.bound() + cx.slack();

@@ -1,13 +1,11 @@
 //! D, what a holder chooses: for how long at most, for how long at least, and when to have more.
 
 use super::lease::lease_only;
-use crate::case::{Case, Verdict, cases, ensure};
-use crate::context::{ClientExt, Context, ensure_held, ensure_kind, free_within, loss_within};
-use leasehold_core::{ErrorKind, LossCause};
-use std::time::Duration;
+use crate::cases::prelude::*;
+use leasehold_core::LossCause;
 use tokio::time::Instant;
 
-pub(super) const CASES: &[Case] = cases![
+pub(super) const CASES: CaseTable = cases![
     D12 max_hold_ends_a_healthy_hold,
     D13 extend_sets_the_time_that_is_left,
     D14 extend_is_what_the_next_renewals_use,

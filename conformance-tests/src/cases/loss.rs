@@ -1,13 +1,10 @@
 //! E: the holder is told in time that it holds no longer.
 
-use crate::case::{Case, Stop, Verdict, cases, ensure};
-use crate::context::{ClientExt, Context, ensure_kind, loss_within, until_queued};
-use crate::proxy::Traffic;
-use leasehold_core::{ErrorKind, Fairness, Health, LossCause, LossSignal};
-use std::time::Duration;
+use crate::cases::prelude::*;
+use leasehold_core::{Fairness, Health, LossCause, LossSignal};
 use tokio::time::Instant;
 
-pub(super) const CASES: &[Case] = cases![
+pub(super) const CASES: CaseTable = cases![
     E01 deleted_record_is_a_loss_within_its_bound,
     E02 unreachable_store_is_a_loss_by_the_deadline,
     E03 paused_process_first_learns_that_it_lost,
@@ -121,8 +118,7 @@ async fn guard_ends_cleanly_while_it_is_being_renewed(cx: &Context) -> Verdict {
     }
     tokio::time::sleep(cx.ttl() / 3).await;
     for n in 0..20_u32 {
-        crate::context::ensure_free(&client, &cx.named(&n.to_string()), "after its end during a renewal")
-            .await?;
+        ensure_free(&client, &cx.named(&n.to_string()), "after its end during a renewal").await?;
     }
     Ok(())
 }

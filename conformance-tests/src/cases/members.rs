@@ -1,14 +1,9 @@
 //! J, for stores of several servers: one of them is killed, stopped or cut off, and then most of them.
 
-use crate::case::{Case, Stop, Verdict, cases, ensure};
-use crate::context::{ClientExt, Context, ensure_held, free_within, loss_within};
-use crate::proxy::Traffic;
-
-use leasehold_core::{AcquireOptions, DistributedLockExt, LockGuard, Wait};
-use std::time::Duration;
+use crate::cases::prelude::*;
 use tokio::time::Instant;
 
-pub(super) const CASES: &[Case] = cases![
+pub(super) const CASES: CaseTable = cases![
     J17 killed_leader_costs_no_holder_its_lock(half),
     J18 stopped_leader_costs_no_holder_its_lock(half),
     J19 lost_majority_grants_nothing_and_ends_belief_in_time(half),
@@ -39,7 +34,7 @@ async fn stopped_leader_costs_no_holder_its_lock(cx: &Context) -> Verdict {
 /// A holder on each server, and a waiter for each of them: nobody loses, nobody enters, and the next hand-over comes.
 async fn outlives<'a, F>(cx: &Context, leader: usize, fault: impl FnOnce() -> F) -> Verdict
 where
-    F: Future<Output = Result<(), crate::subject::Cannot>> + 'a,
+    F: Future<Output = Result<(), crate::cannot::Cannot>> + 'a,
 {
     let options = cx.options().with_ttl(cx.ttl().max(OUTLASTS_AN_ELECTION));
     let mut held = Vec::new();

@@ -22,6 +22,7 @@ mod nodes;
 mod order;
 mod ownership;
 mod permits;
+pub(crate) mod prelude;
 mod programs;
 mod queue;
 mod replicas;
@@ -31,10 +32,14 @@ mod sets;
 mod shared_records;
 mod sharing;
 mod similar_names;
+mod table;
 mod values;
 mod waiting;
 
 use crate::case::Case;
+use crate::context::Context;
+use crate::stop::{Stop, Verdict};
+use table::{CaseFn, CaseTable};
 
 /// Every case, in the order of the families: A basics, B waiting, C ownership, D lease and renewal, E loss, F fencing,
 /// G cancellation, H hand-over, I crash, J faults of the machine and of single servers, K names, P databases,
@@ -42,7 +47,25 @@ use crate::case::Case;
 ///
 /// An id is for good: the numbers between them that have no case are not used again.
 pub fn all() -> impl Iterator<Item = Case> {
-    let families: [&[Case]; 33] = [
+    table().map(|(case, _)| case)
+}
+
+/// The case with this id.
+pub fn by_id(id: &str) -> Option<Case> {
+    all().find(|case| case.id == id)
+}
+
+/// Runs the function of a case.
+pub(crate) async fn run(case: Case, context: &Context) -> Verdict {
+    let function = table().find_map(|(other, function)| (other.id == case.id).then_some(function));
+    match function {
+        Some(function) => function(context).await,
+        None => Err(Stop::Failed(format!("there is no case {}", case.id))),
+    }
+}
+
+fn table() -> impl Iterator<Item = (Case, CaseFn)> {
+    let families: [CaseTable; 33] = [
         basics::CASES,
         waiting::CASES,
         ownership::CASES,
@@ -78,14 +101,9 @@ pub fn all() -> impl Iterator<Item = Case> {
         blocking::CASES,
     ];
     // A file is of one kind of store, and may have cases of several families.
-    let mut all: Vec<Case> = families.into_iter().flatten().copied().collect();
-    all.sort_by_key(|case| case.id);
+    let mut all: Vec<(Case, CaseFn)> = families.into_iter().flatten().copied().collect();
+    all.sort_by_key(|(case, _)| case.id);
     all.into_iter()
-}
-
-/// The case with this id.
-pub fn by_id(id: &str) -> Option<Case> {
-    all().find(|case| case.id == id)
 }
 
 #[cfg(test)]

@@ -1,10 +1,8 @@
 //! K: names.
 
-use crate::case::{Case, Verdict, cases, ensure};
-use crate::context::{ClientExt, Context, ensure_free, ensure_held};
-use leasehold_core::{AcquireOptions, LockName};
+use crate::cases::prelude::*;
 
-pub(super) const CASES: &[Case] = cases![
+pub(super) const CASES: CaseTable = cases![
     K01 names_differ_by_case_accent_and_space,
     K02 any_name_works_and_collides_with_no_other,
     K03 long_names_that_differ_at_the_end_differ,

@@ -2,22 +2,14 @@
 //! middle.
 
 use super::crash::silent_bound;
-use crate::case::{Case, Stop, Verdict, cases, ensure};
-use crate::context::{
-    Client, ClientExt, Context, ensure_free, ensure_held, ensure_kind, eventually, free_within, loss_within,
-    optional,
-};
+use crate::cases::prelude::*;
 use crate::faults::until_granted_unheard;
-use crate::proxy::{Proxy, Traffic};
-use leasehold_core::{
-    AcquireOptions, DistributedLockExt, Error, ErrorKind, HoldKind, LockGuard, LockName, Wait,
-};
+use leasehold_core::Error;
 use std::num::{NonZeroU32, NonZeroUsize};
-use std::time::Duration;
 use tokio::task::JoinHandle;
 use tokio::time::Instant;
 
-pub(super) const CASES: &[Case] = cases![
+pub(super) const CASES: CaseTable = cases![
     G12 only_attempt_whose_reply_is_lost_is_indeterminate,
     G13 release_whose_request_is_lost_is_made_again,
     J33 slow_network_costs_time_and_no_lock,

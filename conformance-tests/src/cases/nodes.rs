@@ -1,15 +1,11 @@
 //! J and F, for stores of several servers that know nothing of each other: a majority of them decides, and no one of them
 //! knows what the others said.
 
-use crate::case::{Case, Stop, Verdict, cases, ensure};
-use crate::context::{Client, ClientExt, Context, ensure_free, ensure_held, loss_within};
-use crate::proxy::{Proxy, Traffic};
+use crate::cases::prelude::*;
 use crate::subject::Members;
-use leasehold_core::{AcquireOptions, DistributedLockExt, ErrorKind, LockName, Wait};
-use std::time::Duration;
 use tokio::time::Instant;
 
-pub(super) const CASES: &[Case] = cases![
+pub(super) const CASES: CaseTable = cases![
     F12 tokens_grow_although_majorities_differ,
     J06 nodes_that_fail_cost_nothing_until_they_are_a_majority,
     J07 what_a_failed_attempt_took_is_given_back_on_every_node,

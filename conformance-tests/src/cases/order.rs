@@ -1,16 +1,11 @@
 //! H: in which order waiters are served.
 
-use crate::case::{Case, Stop, Verdict, cases, ensure};
-use crate::context::{Client, ClientExt, Context, ensure_kind, until_queued};
-use crate::proxy::Traffic;
-use leasehold_core::{
-    AcquireOptions, DistributedLockExt, ErrorKind, Fairness, FencingToken, LockName, OwnerId,
-};
+use crate::cases::prelude::*;
+use leasehold_core::{Fairness, FencingToken, OwnerId};
 use std::sync::{Arc, Mutex, PoisonError};
-use std::time::Duration;
 use tokio::time::Instant;
 
-pub(super) const CASES: &[Case] = cases![
+pub(super) const CASES: CaseTable = cases![
     H03 waiters_are_served_in_their_order,
     H05 waiters_that_give_up_leave_the_order_of_the_others,
     H09 nobody_starves,

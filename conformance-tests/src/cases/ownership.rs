@@ -1,20 +1,11 @@
 //! C: only the owner releases and renews; what people can see and do.
 
-use crate::case::{Case, Stop, Verdict, cases, ensure};
-use crate::context::{
-    Client, ClientExt, Context, ensure_free, ensure_held, ensure_kind, eventually, free_within, loss_within,
-    optional,
-};
-use crate::proxy::{Proxy, Traffic};
-use leasehold_core::{
-    AcquireOptions, DistributedLockExt, ErrorKind, Fairness, HoldKind, HolderInfo, LockGuard, LockName,
-    LockStatus,
-};
+use crate::cases::prelude::*;
+use leasehold_core::{Fairness, HolderInfo, LockStatus};
 use std::collections::HashSet;
-use std::time::Duration;
 use tokio::time::Instant;
 
-pub(super) const CASES: &[Case] = cases![
+pub(super) const CASES: CaseTable = cases![
     C01 loser_that_gives_up_frees_nobodys_lock,
     C02 late_release_frees_no_successor,
     C03 late_release_through_the_same_client_frees_no_successor,

@@ -1,25 +1,21 @@
 //! U: semaphores.
 
 use super::histories::RecordedRun;
-use crate::case::{Case, Stop, Verdict, cases, ensure};
 use crate::cases::crash::{crash_bound, silent_bound};
 use crate::cases::order::{fifo_only, until_waiting};
+use crate::cases::prelude::*;
 use crate::checker::Least;
-use crate::context::{Client, ClientExt, Context, ensure_kind};
 use crate::history::{RecordedPermits, Recorder};
 use crate::kinds::Permits;
-use crate::proxy::Traffic;
-use crate::worker::{Worker, occupy};
-use leasehold_core::{
-    AcquireOptions, ErrorKind, FencingToken, LockGuard, LockName, Reach, Result, Semaphore, Wait,
-};
+use crate::worker::occupy;
+use leasehold_core::{FencingToken, Reach, Result, Semaphore};
 use std::collections::BTreeMap;
 use std::future::Future;
 use std::sync::{Arc, Mutex, PoisonError};
-use std::time::{Duration, Instant};
+use std::time::Instant;
 use tokio::task::JoinHandle;
 
-pub(super) const CASES: &[Case] = cases![
+pub(super) const CASES: CaseTable = cases![
     U01 crowd_never_holds_more_permits_than_there_are(quarter, load),
     U02 holders_have_distinct_slots_below_the_number,
     U03 token_of_a_slot_grows_with_each_grant,

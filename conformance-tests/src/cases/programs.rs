@@ -1,20 +1,14 @@
 //! J, for stores that keep everything in memory and run programs of their clients: what they throw away, what they forget,
 //! and when they have no time for anybody.
 
-use crate::case::{Case, Stop, Verdict, cases, ensure};
-use crate::context::{ClientExt, Context, ensure_held, loss_within};
-use crate::proxy::Traffic;
-use leasehold_core::{
-    AcquireOptions, DistributedLockExt, ErrorKind, FencingToken, HoldKind, LockGuard, LockName, TokenClass,
-    Wait,
-};
+use crate::cases::prelude::*;
+use leasehold_core::{FencingToken, TokenClass};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
-use std::time::Duration;
 use tokio::task::JoinSet;
 use tokio::time::Instant;
 
-pub(super) const CASES: &[Case] = cases![
+pub(super) const CASES: CaseTable = cases![
     J21 forgotten_scripts_cost_nobody_a_lock_or_a_turn,
     J22 busy_store_says_so_in_time_and_costs_no_holder_its_lock,
     J23 storm_of_resets_never_lets_two_in,
@@ -174,7 +168,7 @@ async fn storm_of_resets_never_lets_two_in(cx: &Context) -> Verdict {
     tokens.dedup();
     ensure!(tokens.len() == count, "{} tokens for {count} grants", tokens.len());
     let bound = cx.ttl() + cx.semantics().await?.wake_up.bound() + cx.slack();
-    crate::context::free_within(&cx.client().await?, &name, bound, "after a storm of resets").await?;
+    free_within(&cx.client().await?, &name, bound, "after a storm of resets").await?;
     ensure!(granted.load(Ordering::SeqCst) > 0, "nobody ever got the lock");
     Ok(())
 }

@@ -1,19 +1,13 @@
 //! Q: waiters that stand in a queue in the store, and are told when it is their turn.
 
-use crate::case::{Case, Stop, Verdict, cases, ensure};
 use crate::cases::order::fifo_only;
-use crate::context::{Client, ClientExt, Context, believed_until, optional, until_queued};
-use crate::proxy::Traffic;
+use crate::cases::prelude::*;
 use crate::subject::Counters;
-use leasehold_core::{
-    AcquireOptions, DistributedLockExt, ErrorKind, FencingToken, HoldKind, LockGuard, LockName, TokenClass,
-    Wait, WakeUp,
-};
-use std::time::Duration;
+use leasehold_core::{FencingToken, TokenClass, WakeUp};
 use tokio::sync::mpsc::{UnboundedSender, unbounded_channel};
 use tokio::time::Instant;
 
-pub(super) const CASES: &[Case] = cases![
+pub(super) const CASES: CaseTable = cases![
     Q01 release_wakes_one_waiter_whatever_their_number(alone, load),
     Q05 waiters_survive_the_deletion_of_their_queue,
     Q08 thousands_of_waiters_are_served_in_their_order(alone, load),
@@ -133,7 +127,7 @@ async fn waiters_survive_the_deletion_of_their_queue(cx: &Context) -> Verdict {
         until_queued(cx, &client, &name, place + 1).await?;
     }
     cx.store().delete_queue(&name).await?;
-    crate::context::loss_within(&guard, cx.ttl() + cx.slack()).await?;
+    loss_within(&guard, cx.ttl() + cx.slack()).await?;
     while let Some(waiter) = waiters.join_next().await {
         let next = waiter??;
         let survives = client.semantics().token == TokenClass::Durable;

@@ -1,13 +1,12 @@
 //! J, for stores with a replica that takes over: what a fail-over costs those who hold, wait and release.
 
-use crate::case::{Case, Stop, Verdict, cases, ensure};
-use crate::context::{Client, ClientExt, Context, ensure_kind, loss_within};
-use crate::subject::{Cannot, Replicas};
-use leasehold_core::{AcquireOptions, DistributedLockExt, ErrorKind, Fault, HoldKind, LockGuard, Outcome};
-use std::time::Duration;
+use crate::cannot::Cannot;
+use crate::cases::prelude::*;
+use crate::subject::Replicas;
+use leasehold_core::{Fault, Outcome};
 use tokio::time::Instant;
 
-pub(super) const CASES: &[Case] = cases![
+pub(super) const CASES: CaseTable = cases![
     J04 lost_grant_makes_two_holders_as_declared_and_never_two_equal_tokens(quarter),
     J05 waiter_outlives_a_fail_over(quarter),
     J25 confirmed_grant_is_not_made_where_the_replica_cannot_have_it(quarter),

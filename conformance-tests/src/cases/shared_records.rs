@@ -3,17 +3,12 @@
 use super::histories::RecordedRun;
 use super::replicas::{OUTLASTS, long, replicas};
 use super::sharing::{NOT_SHARED, attempt, ensure_excluded, hold, sharing};
-use crate::case::{Case, Stop, Verdict, cases, ensure};
-use crate::context::{ClientExt, Context, ensure_kind, loss_within, optional, until_answer_is_held};
+use crate::cases::prelude::*;
 use crate::history::FencedCounter;
-use crate::proxy::Traffic;
-use leasehold_core::{
-    AcquireOptions, DistributedLockExt, ErrorKind, Fault, FencingToken, LockMode, Outcome, Sharing,
-};
+use leasehold_core::{Fault, FencingToken, LockMode, Outcome, Sharing};
 use std::collections::BTreeSet;
-use std::time::Duration;
 
-pub(super) const CASES: &[Case] = cases![
+pub(super) const CASES: CaseTable = cases![
     T11 tokens_of_readers_and_writers_differ_and_grow,
     T12 resource_with_two_marks_refuses_stale_writers_and_readers,
     T13 record_deleted_under_readers_is_told_to_all,

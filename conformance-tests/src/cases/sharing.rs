@@ -1,16 +1,11 @@
 //! T: shared locks. Readers hold together, a writer holds alone.
 
-use crate::case::{Case, Stop, Verdict, cases, ensure};
-use crate::context::{Client, ClientExt, Context, ensure_kind, until_answer_is_held};
-use crate::proxy::Traffic;
-use leasehold_core::{
-    AcquireOptions, DistributedLockExt, ErrorKind, LockGuard, LockMode, LockName, Reach, Semantics, Sharing,
-    Wait,
-};
-use std::time::{Duration, Instant};
+use crate::cases::prelude::*;
+use leasehold_core::{LockMode, Reach, Semantics, Sharing};
+use std::time::Instant;
 use tokio::task::{JoinHandle, JoinSet};
 
-pub(super) const CASES: &[Case] = cases![
+pub(super) const CASES: CaseTable = cases![
     T01 two_readers_hold_together,
     T02 writer_holds_alone_and_lets_readers_in_afterwards,
     T03 exclusive_lock_and_reader_exclude_each_other,

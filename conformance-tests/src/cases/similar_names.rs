@@ -1,13 +1,11 @@
 //! K: names that a store might take for one. All of a group are held at once: each was granted while the others were held.
 
 use super::names::all_at_once;
-use crate::case::{Case, Verdict, cases};
-use crate::context::Context;
-use leasehold_core::LockName;
+use crate::cases::prelude::*;
 use std::collections::HashMap;
 use std::sync::OnceLock;
 
-pub(super) const CASES: &[Case] = cases![
+pub(super) const CASES: CaseTable = cases![
     K07 names_of_one_number_or_one_word_differ,
     K08 names_with_one_32_bit_hash_differ,
     K09 names_that_look_like_companion_keys_differ,

@@ -1,15 +1,11 @@
 //! D: a lease in the store is as long as it was asked for, whatever was asked for beside it.
 
 use super::lease::lease_only;
-use crate::case::{Case, Stop, Verdict, cases, ensure};
-use crate::context::{
-    Client, ClientExt, Context, ensure_free, ensure_held, ensure_kept, free_within, loss_within, optional,
-};
-use leasehold_core::{AcquireOptions, LockAdmin, LockGuard, LockName};
-use std::time::Duration;
+use crate::cases::prelude::*;
+use leasehold_core::LockAdmin;
 use tokio::time::Instant;
 
-pub(super) const CASES: &[Case] = cases![
+pub(super) const CASES: CaseTable = cases![
     D19 store_keeps_each_lease_for_as_long_as_was_asked,
     D20 renewals_of_one_batch_keep_their_own_ttls,
     D21 lost_claim_of_a_batch_is_told_to_its_holder_alone,

@@ -60,7 +60,7 @@ pub(crate) async fn conformance(
     console: Console,
 ) -> Result<Code, Failure> {
     can_be_written("junit", args.junit.as_deref())?;
-    leasehold_conformance::context::said_time_scale().map_err(|said| {
+    leasehold_conformance::said_time_scale().map_err(|said| {
         Error::new(ErrorKind::Misconfigured, format!("LEASEHOLD_TIME_SCALE is {said:?}, from 0.1 to 10"))
             .with_help("write a number such as 2, or unset it")
     })?;

@@ -24,7 +24,7 @@ pub(super) struct RunOutcome {
 
 impl RunOutcome {
     pub(super) fn is_success(&self) -> bool {
-        self.signal.is_none() && Tally::of(&self.results).is_success()
+        self.signal.is_none() && Tally::count(&self.results).is_success()
     }
 }
 

@@ -56,23 +56,23 @@ impl Workload {
         self.run_while(&lock, goes_on, expected).await
     }
 
-    /// Does it for as long as somebody says, who is told how many grants there were, and of every error.
+    /// Does it for as long as `goes_on` says, by the number of grants. `survived` judges every error.
     pub(crate) async fn run_while(
         &self,
         lock: &RecordedLock,
         goes_on: impl Fn(u32) -> bool,
         survived: Survived,
     ) -> Verdict {
-        let mut counters = ProtectedCounters::open(&self.directory)?;
-        let (mut rng, mut grants) = (Rng::with_seed(self.seed), 0);
+        let (counters, rng) = (ProtectedCounters::open(&self.directory)?, Rng::with_seed(self.seed));
+        let (mut client, mut grants) = (RandomClient { workload: self, lock, survived, counters, rng }, 0);
         while goes_on(grants) {
-            let fixed = rng.u32(0..4) == 0;
-            if let Some(guard) = self.acquire(lock, fixed, &mut rng, survived).await? {
+            let fixed = client.rng.u32(0..4) == 0;
+            if let Some(guard) = client.acquire(fixed).await? {
                 grants += 1;
-                let too_long = fixed && rng.u32(0..3) == 0;
-                self.hold(guard, too_long, &mut counters, &mut rng, survived).await?;
+                let too_long = fixed && client.rng.u32(0..3) == 0;
+                client.hold(guard, too_long).await?;
             }
-            pause(&mut rng, 8).await;
+            client.pause(8).await;
         }
         Ok(())
     }
@@ -84,57 +84,60 @@ impl Workload {
             _ => LockMode::Write,
         }
     }
+}
 
-    async fn acquire(
-        &self,
-        lock: &RecordedLock,
-        fixed: bool,
-        rng: &mut Rng,
-        survived: Survived,
-    ) -> Result<Option<RecordedGuard>, Stop> {
+/// A client that does a workload.
+struct RandomClient<'a> {
+    workload: &'a Workload,
+    lock: &'a RecordedLock,
+    survived: Survived,
+    counters: ProtectedCounters,
+    rng: Rng,
+}
+
+impl RandomClient<'_> {
+    async fn acquire(&mut self, fixed: bool) -> Result<Option<RecordedGuard>, Stop> {
+        let (workload, rng) = (self.workload, &mut self.rng);
         let wait = match rng.u32(0..10) {
             0..3 => Wait::No,
             3..6 => Wait::UpTo(Duration::from_millis(rng.u64(5..100))),
-            _ => Wait::UpTo(Self::AT_MOST),
+            _ => Wait::UpTo(Workload::AT_MOST),
         };
-        let options = AcquireOptions::new().with_ttl(self.ttl).with_wait(wait).with_mode(self.mode(rng));
+        let options =
+            AcquireOptions::new().with_ttl(workload.ttl).with_wait(wait).with_mode(workload.mode(rng));
         let options = if fixed { options.with_fixed_lease() } else { options };
-        let acquiring = lock.acquire(&self.name, &options);
         let patience =
             if rng.u32(0..12) == 0 { Duration::from_millis(rng.u64(0..20)) } else { Duration::MAX };
-        match tokio::time::timeout(patience, acquiring).await {
+        match tokio::time::timeout(patience, self.lock.acquire(&self.workload.name, &options)).await {
             Ok(Ok(guard)) => Ok(Some(guard)),
-            Ok(Err(error)) => survived(error).map(|()| None),
+            Ok(Err(error)) => (self.survived)(error).map(|()| None),
             // It has left, and the attempt is withdrawn behind it.
             Err(_) => Ok(None),
         }
     }
 
-    async fn hold(
-        &self,
-        guard: RecordedGuard,
-        too_long: bool,
-        counters: &mut ProtectedCounters,
-        rng: &mut Rng,
-        survived: Survived,
-    ) -> Verdict {
-        let read = counters.read(&guard)?;
-        pause(rng, 12).await;
-        if rng.u32(0..8) == 0 {
-            guard.extend(self.ttl).await.or_else(survived)?;
+    async fn hold(&mut self, guard: RecordedGuard, too_long: bool) -> Verdict {
+        let read = self.counters.read(&guard)?;
+        self.pause(12).await;
+        if self.rng.u32(0..8) == 0 {
+            guard.extend(self.workload.ttl).await.or_else(self.survived)?;
         }
         if too_long {
             guard.lost().await?;
-            pause(rng, 30).await;
+            self.pause(30).await;
         }
         // Whether or not it still holds: what looks after that is the counter.
-        counters.write(&guard, &read)?;
-        guard.observe().map(drop).or_else(survived)?;
-        if rng.u32(0..8) == 0 {
+        self.counters.write(&guard, &read)?;
+        guard.observe().map(drop).or_else(self.survived)?;
+        if self.rng.u32(0..8) == 0 {
             drop(guard);
             return Ok(());
         }
-        guard.release().await.or_else(survived)
+        guard.release().await.or_else(self.survived)
+    }
+
+    async fn pause(&mut self, at_most_millis: u64) {
+        tokio::time::sleep(Duration::from_micros(self.rng.u64(0..at_most_millis * 1000))).await;
     }
 }
 
@@ -211,8 +214,4 @@ fn expected(error: Error) -> Verdict {
         | ErrorKind::Unsupported => Ok(()),
         _ => Err(error.into()),
     }
-}
-
-async fn pause(rng: &mut Rng, millis: u64) {
-    tokio::time::sleep(Duration::from_micros(rng.u64(0..millis * 1000))).await;
 }

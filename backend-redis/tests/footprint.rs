@@ -3,10 +3,10 @@
 
 #![expect(clippy::unwrap_used, reason = "tests")]
 
-use leasehold_conformance::{Footprint, SystemClockWithoutAlarm};
 use leasehold_core::{AcquireOptions, DistributedLock, DistributedLockExt, LockClient, LockName, Namespace};
 use leasehold_store_url::StoreUrl;
 use leasehold_test_stores::servers::RedisServer;
+use leasehold_test_stores::{Footprint, SystemClockWithoutAlarm};
 use std::sync::Arc;
 use std::time::Duration;
 use tokio::task::JoinSet;

@@ -3,12 +3,12 @@
 
 #![expect(clippy::unwrap_used, reason = "tests")]
 
-use leasehold_conformance::{Footprint, SystemClockWithoutAlarm};
 use leasehold_core::{
     AcquireOptions, DistributedLock, DistributedLockExt, LockClient, LockGuard, LockName, Namespace,
 };
 use leasehold_store_url::StoreUrl;
 use leasehold_test_stores::servers::ZooKeeperServer;
+use leasehold_test_stores::{Footprint, SystemClockWithoutAlarm};
 use std::sync::Arc;
 use std::time::Duration;
 use tokio::runtime::Runtime;

@@ -1,21 +1,19 @@
 //! What the administrator of a database does while locks are held: mostly with good reasons, never with a warning.
 
-use crate::subject::Cannot;
+use crate::cannot::Cannot;
 use async_trait::async_trait;
 use std::any::Any;
 use std::fmt;
 use std::time::Duration;
 
-type Done = Result<(), Cannot>;
-
 /// The administrator of a store whose clients have sessions: connections with settings, transactions and an end.
 ///
 /// A hook that is not there skips the cases that need it. Errors and cancel safety are those of [`Store`](crate::Store).
+#[allow(unused_variables, reason = "a hook that is not there, or does nothing, needs none of them")]
 #[async_trait]
 pub trait Administrator: fmt::Debug + Send + Sync + 'static {
     /// The store's address for a client that may have so many connections for its statements.
     fn address_with(&self, connections: usize) -> Result<String, Cannot> {
-        let _ = connections;
         Err(Cannot::no_hook("address_with"))
     }
 
@@ -32,7 +30,7 @@ pub trait Administrator: fmt::Debug + Send + Sync + 'static {
     }
 
     /// Ends the connections of all clients; the clients themselves live on.
-    async fn kill_connections(&self) -> Done {
+    async fn kill_connections(&self) -> Result<(), Cannot> {
         Err(Cannot::no_hook("kill_connections"))
     }
 
@@ -52,68 +50,60 @@ pub trait Administrator: fmt::Debug + Send + Sync + 'static {
     }
 
     /// Sets the time zone of sessions that begin from now on and do not choose their own: `+02:00`.
-    async fn set_time_zone(&self, offset: &str) -> Done {
-        let _ = offset;
+    async fn set_time_zone(&self, offset: &str) -> Result<(), Cannot> {
         Err(Cannot::no_hook("set_time_zone"))
     }
 
     /// Sets the isolation level of sessions that begin from now on and do not choose their own: `SERIALIZABLE`.
-    async fn set_isolation(&self, level: &str) -> Done {
-        let _ = level;
+    async fn set_isolation(&self, level: &str) -> Result<(), Cannot> {
         Err(Cannot::no_hook("set_isolation"))
     }
 
     /// Ends transactions in which nothing has been asked for this long, in sessions that begin from now on and do not
     /// choose their own; and whole sessions, where the store knows no other way.
-    async fn end_idle_transactions(&self, after: Duration) -> Done {
-        let _ = after;
+    async fn end_idle_transactions(&self, after: Duration) -> Result<(), Cannot> {
         Err(Cannot::no_hook("end_idle_transactions"))
     }
 
     /// Lets the store change nothing any more, or change things again. What is under way is finished or ended.
-    async fn set_read_only(&self, read_only: bool) -> Done {
-        let _ = read_only;
+    async fn set_read_only(&self, read_only: bool) -> Result<(), Cannot> {
         Err(Cannot::no_hook("set_read_only"))
     }
 
     /// Sets the store's wall clock this far ahead of the true time, or behind it, while it runs. The first step, which
     /// should be none, may be a new start with nothing.
-    async fn step_clock(&self, seconds: i64) -> Done {
-        let _ = seconds;
+    async fn step_clock(&self, seconds: i64) -> Result<(), Cannot> {
         Err(Cannot::no_hook("step_clock"))
     }
 
     /// What must be done before anybody is connected, so that its disk can be [filled](Self::fill_disk). Default: nothing.
-    async fn prepare_disk(&self) -> Done {
+    async fn prepare_disk(&self) -> Result<(), Cannot> {
         Ok(())
     }
 
     /// Leaves no room for what the store wants to write; or makes room again, and starts the store anew if it died of it.
-    async fn fill_disk(&self, full: bool) -> Done {
-        let _ = full;
+    async fn fill_disk(&self, full: bool) -> Result<(), Cannot> {
         Err(Cannot::no_hook("fill_disk"))
     }
 
     /// Makes the store throw away all that it keeps, as one does that has no room left in its memory; then it has room
     /// again.
-    async fn evict_everything(&self) -> Done {
+    async fn evict_everything(&self) -> Result<(), Cannot> {
         Err(Cannot::no_hook("evict_everything"))
     }
 
     /// Makes the store forget the programs that its clients have left with it.
-    async fn forget_scripts(&self) -> Done {
+    async fn forget_scripts(&self) -> Result<(), Cannot> {
         Err(Cannot::no_hook("forget_scripts"))
     }
 
     /// Lets somebody's program keep the store from everything else for so long. Returns when it runs.
-    async fn be_busy(&self, time: Duration) -> Done {
-        let _ = time;
+    async fn be_busy(&self, time: Duration) -> Result<(), Cannot> {
         Err(Cannot::no_hook("be_busy"))
     }
 
     /// Keeps the store's replica from hearing of changes, or lets it hear of them and waits until it has.
-    async fn hold_back_replication(&self, hold: bool) -> Done {
-        let _ = hold;
+    async fn hold_back_replication(&self, hold: bool) -> Result<(), Cannot> {
         Err(Cannot::no_hook("hold_back_replication"))
     }
 }

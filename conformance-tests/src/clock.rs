@@ -4,7 +4,7 @@ mod shim;
 
 pub use shim::ShimmedClock;
 
-use crate::case::Stop;
+use crate::stop::Stop;
 use std::borrow::Cow;
 use std::ffi::OsStr;
 use std::io::ErrorKind;
@@ -137,7 +137,7 @@ mod tests {
     }
 
     #[test]
-    fn a_process_that_takes_no_notice_of_its_clock_is_found() {
+    fn process_that_takes_no_notice_of_its_clock_is_found() {
         let Some(clock) = clock() else { return };
         let by = |clock: &SteppedClock| {
             let mut command = Command::new("env");
@@ -168,7 +168,7 @@ mod tests {
     }
 
     #[test]
-    fn a_process_that_was_killed_leaves_nothing_in_shared_memory() {
+    fn killed_process_leaves_nothing_in_shared_memory() {
         let Some(clock) = clock() else { return };
         let mut process = Command::new("cat")
             .envs(clock.environment())

@@ -1,36 +1,31 @@
 //! What a case has at hand: a store of its own, clients, unique names, and worker processes.
 
-mod expect;
 mod waits;
 
-pub(crate) use expect::{
-    ClientExt, believed_until, ensure_free, ensure_held, ensure_kept, ensure_kind, eventually, free_within,
-    loss_within, optional, until_answer_is_held, until_queued,
-};
+pub(crate) use waits::{until_answer_is_held, until_queued};
 
-use crate::case::{Stop, Verdict, ensure};
+use crate::expect::{Client, ClientExt, ensure_free, free_within, loss_within};
 use crate::kinds::Kinds;
 use crate::proxy::{Proxy, Traffic};
-use crate::runner::RunConfig;
-use crate::subject::{Cannot, Store, Subject};
+use crate::run_config::RunConfig;
+use crate::stop::{Stop, Verdict, ensure};
+use crate::subject::{Store, Subject};
+use crate::time_scale::scaled;
 use crate::worker::Worker;
-use leasehold_core::{AcquireOptions, DistributedLock, HoldKind, LockGuard, LockName, Reach, Semantics};
+use leasehold_core::{AcquireOptions, HoldKind, LockGuard, LockName, Reach, Semantics};
 use std::sync::Arc;
 use std::time::Duration;
 use tokio::time::Instant;
 
 /// A running store and its subject, for one case.
 #[derive(Debug)]
-pub struct Context {
+pub(crate) struct Context {
     subject: Arc<dyn Subject>,
     store: Box<dyn Store>,
     /// Makes the names of this case and run its own.
     mark: String,
-    scale: f64,
     config: RunConfig,
 }
-
-pub(crate) type Client = Arc<dyn DistributedLock>;
 
 /// The lease of cases that wait for one to end.
 const TTL: Duration = Duration::from_millis(900);
@@ -40,25 +35,20 @@ const SLACK: Duration = Duration::from_millis(500);
 const PATIENCE: Duration = Duration::from_secs(20);
 
 impl Context {
-    /// Starts a store of the subject for one case.
+    /// Starts a store of the subject for one case, as one of many in a run.
     ///
     /// # Errors
     ///
     /// If there is none.
-    ///
-    /// # Cancel safety
-    ///
-    /// As of [`Subject::start`].
-    pub async fn start(subject: Arc<dyn Subject>, case: &str) -> Result<Self, Cannot> {
-        Self::on(subject, case, RunConfig::of_environment()).await
-    }
-
-    /// The same, as one of many in a run.
-    pub(crate) async fn on(subject: Arc<dyn Subject>, case: &str, config: RunConfig) -> Result<Self, Cannot> {
-        let store = subject.start().await?;
-        // Not by the seed: what the same seed has left in a store must be in nobody's way.
+    pub(crate) async fn start(
+        subject: Arc<dyn Subject>,
+        case: &str,
+        config: RunConfig,
+    ) -> Result<Self, Stop> {
+        let store = subject.start().await.map_err(|cannot| Stop::missing(&cannot.to_string()))?;
+        // The seed is no part of it: a second run with one seed meets none of the names that the first has left in a store.
         let mark = format!("{}{case}-{:08x}", config.root, fastrand::u32(..));
-        Ok(Self { subject, store, mark, scale: time_scale(), config })
+        Ok(Self { subject, store, mark, config })
     }
 
     /// What the random choices of a case are made from.
@@ -212,12 +202,12 @@ impl Context {
 
     /// The lease of cases that wait for one to end: one that the store keeps exactly.
     pub(crate) fn ttl(&self) -> Duration {
-        self.subject.lease(TTL.mul_f64(self.scale))
+        self.subject.lease(scaled(TTL))
     }
 
     /// What a busy machine may add to a bound.
     pub(crate) fn slack(&self) -> Duration {
-        SLACK.mul_f64(self.scale)
+        scaled(SLACK)
     }
 
     /// A renewed lease, and a wait that ends long after anything should have happened.
@@ -231,27 +221,7 @@ impl Context {
     }
 
     pub(crate) fn patience(&self) -> Duration {
-        PATIENCE.mul_f64(self.scale)
-    }
-}
-
-/// By how much everything takes longer on this machine, as whoever runs it says.
-pub(crate) fn time_scale() -> f64 {
-    said_time_scale().unwrap_or(Some(1.0)).unwrap_or(1.0)
-}
-
-/// What `LEASEHOLD_TIME_SCALE` says; `None` if nothing.
-///
-/// # Errors
-///
-/// What it says, if that is no number from 0.1 to 10: a bound that is nothing would judge the machine. A lease that is not
-/// asked for in the scale of a case lasts for 30 s, and what waits for longer than that would not see who forgot to end it.
-pub fn said_time_scale() -> Result<Option<f64>, String> {
-    let Some(said) = std::env::var_os("LEASEHOLD_TIME_SCALE") else { return Ok(None) };
-    let scale = said.to_str().and_then(|scale| scale.parse().ok());
-    match scale.filter(|scale| (0.1..=10.0).contains(scale)) {
-        Some(scale) => Ok(Some(scale)),
-        None => Err(said.to_string_lossy().into_owned()),
+        scaled(PATIENCE)
     }
 }
 

@@ -1,6 +1,6 @@
 //! The kinds of lock that the core builds on exclusive locks, as the cases of the suite use them.
 
-use crate::subject::Cannot;
+use crate::cannot::Cannot;
 use async_trait::async_trait;
 use futures_util::future::BoxFuture;
 use leasehold_core::{
@@ -15,18 +15,11 @@ use std::time::Duration;
 /// its own, such as a broken one, replaces a method; see [`Subject::kinds`](crate::Subject::kinds).
 ///
 /// A method takes the client and answers a type of the library where that has a public constructor, and else a boxed trait of
-/// this module that the library's type implements.
+/// this module that the library's type implements. Errors and cancel safety, here and in those traits, are those of the library's method of
+/// the same name.
 #[async_trait]
 pub trait Kinds: Debug + Send + Sync + 'static {
     /// The locks of several names, all or none.
-    ///
-    /// # Errors
-    ///
-    /// As [`DistributedLockExt::acquire_all`].
-    ///
-    /// # Cancel safety
-    ///
-    /// As [`DistributedLockExt::acquire_all`].
     async fn acquire_all(
         &self,
         client: &Arc<dyn DistributedLock>,
@@ -42,10 +35,6 @@ pub trait Kinds: Debug + Send + Sync + 'static {
     }
 
     /// A semaphore of this client.
-    ///
-    /// # Errors
-    ///
-    /// As [`DistributedLockExt::semaphore`].
     fn semaphore(
         &self,
         client: &dyn DistributedLock,
@@ -81,24 +70,12 @@ pub trait BlockingApi: Debug + Send + Sync {
 /// A client whose calls block their thread.
 pub trait BlockingLocks: Debug + Send + Sync {
     /// Acquires a lock.
-    ///
-    /// # Errors
-    ///
-    /// As [`DistributedLock::acquire_named`].
     fn acquire(&self, name: &LockName, options: &AcquireOptions) -> Result<Box<dyn BlockingGuard>>;
 
     /// Acquires a lock if it is free.
-    ///
-    /// # Errors
-    ///
-    /// As [`DistributedLockExt::try_acquire`].
     fn try_acquire(&self, name: &LockName) -> Result<Option<Box<dyn BlockingGuard>>>;
 
     /// Waits for the releases, and closes the connections.
-    ///
-    /// # Errors
-    ///
-    /// As [`DistributedLock::close`].
     fn close(&self) -> Result<()>;
 }
 
@@ -111,17 +88,9 @@ pub trait BlockingGuard: Debug + Send {
     fn loss(&self) -> Option<Loss>;
 
     /// Extends the lease.
-    ///
-    /// # Errors
-    ///
-    /// As [`LockGuard::extend`].
     fn extend(&self, ttl: Duration) -> Result<()>;
 
     /// Releases the lock.
-    ///
-    /// # Errors
-    ///
-    /// As [`LockGuard::release`].
     fn release(self: Box<Self>) -> Result<()>;
 }
 
@@ -129,14 +98,6 @@ pub trait BlockingGuard: Debug + Send {
 #[async_trait]
 pub trait Permits: Debug + Send + Sync {
     /// Acquires a permit, which tells its slot.
-    ///
-    /// # Errors
-    ///
-    /// As [`Semaphore::acquire_with`].
-    ///
-    /// # Cancel safety
-    ///
-    /// As [`Semaphore::acquire_with`].
     async fn acquire(&self, options: &AcquireOptions) -> Result<LockGuard>;
 }
 
@@ -168,10 +129,6 @@ pub trait LockSet: Debug + Send + Sync {
     async fn lost(&self) -> Option<LockName>;
 
     /// Releases all locks.
-    ///
-    /// # Errors
-    ///
-    /// As [`LockSetGuard::release`].
     ///
     /// # Cancel safety
     ///

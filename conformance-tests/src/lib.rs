@@ -58,36 +58,42 @@
 #![cfg_attr(docsrs, feature(doc_cfg))]
 
 mod administrator;
-pub mod case;
+mod cannot;
+mod case;
 mod cases;
 pub mod checker;
 mod clock;
-pub mod context;
+mod context;
+mod expect;
+mod fault_run;
 mod faults;
-mod footprint;
 pub mod history;
 mod kinds;
 pub mod matrix;
 pub mod proxy;
+mod run_config;
 mod runner;
 mod running_client;
 pub mod server;
 mod soak;
+mod stop;
 mod subject;
+mod time_scale;
 mod worker;
 mod workload;
 
 pub use administrator::Administrator;
-pub use case::{Case, Harm, HostShare, Stop, Verdict};
+pub use cannot::Cannot;
+pub use case::{Case, Harm, HostShare};
 pub use cases::{all, by_id};
 pub use clock::{ShimmedClock, SteppedClock};
-pub use footprint::{Footprint, SystemClockWithoutAlarm};
 pub use kinds::{BlockingApi, BlockingGuard, BlockingLocks, Kinds, LockSet, Permits};
-pub use runner::{
-    CaseEvent, CaseOutcome, CaseResult, Interrupt, Run, RunObserver, Tally, run, run_case, run_case_here,
-};
+pub use run_config::Interrupt;
+pub use runner::{CaseEvent, CaseOutcome, CaseResult, Run, Tally, run, run_case, run_case_here};
 pub use soak::{Round, Soak};
-pub use subject::{Cannot, Counters, Members, Replicas, Store, Subject};
+pub use stop::{Stop, Verdict};
+pub use subject::{Counters, Members, Replicas, Store, Subject};
+pub use time_scale::said_time_scale;
 pub use worker::{is_worker, serve_as_worker, worker_order};
 
 /// The `main` of a test target with `harness = false`: runs the suite against these subjects.
@@ -100,7 +106,7 @@ macro_rules! main {
 
         // Exists only under the default harness, which would otherwise report "0 tests, ok".
         #[test]
-        fn the_conformance_suite_needs_harness_false() {
+        fn conformance_suite_needs_harness_false() {
             panic!("add `harness = false` to this [[test]] in Cargo.toml: not one case has run");
         }
     };

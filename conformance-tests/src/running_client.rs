@@ -1,19 +1,18 @@
 //! What the clients of a run do until they are told to leave: one holds and works, the others want the same lock, and
 //! one takes a lock that nobody else wants, again and again.
 
-use crate::case::{Stop, Verdict};
 use crate::history::{RecordedGuard, RecordedLock, Recorder};
-use crate::workload::{Counters, Workload};
+use crate::stop::{Stop, Verdict};
+use crate::workload::{ProtectedCounters, Workload};
 use leasehold_core::{AcquireOptions, DistributedLock, Error, ErrorKind, Wait};
-use std::fmt;
-use std::str::FromStr;
+use serde::{Deserialize, Serialize};
 use std::sync::Arc;
 use std::time::Duration;
 use tokio::sync::watch;
 use tokio::task::JoinHandle;
 
 /// What a client does.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub(crate) enum Role {
     /// Takes the lock and works under it for as long as it holds.
     Holder,
@@ -36,8 +35,8 @@ pub(crate) struct RunningClient {
     work: JoinHandle<Verdict>,
 }
 
-/// The side of the client.
-struct Client {
+/// The work of a client, as its task has it.
+struct ClientTask {
     role: Role,
     workload: Workload,
     lock: RecordedLock,
@@ -47,8 +46,8 @@ struct Client {
 
 /// How long a piece of work takes, between reading what the lock protects and writing it.
 const WORK: Duration = Duration::from_millis(8);
-/// Between two attempts of one that does not wait, or that met an error.
-const PAUSE: Duration = Duration::from_millis(20);
+/// Between two attempts of a client that does not wait, or that met an error.
+const BETWEEN_ATTEMPTS: Duration = Duration::from_millis(20);
 /// How long one wait lasts. After it, the client asks anew.
 const WAIT: Duration = Duration::from_secs(2);
 
@@ -62,7 +61,7 @@ impl RunningClient {
         let lock = RecordedLock::new(lock, Recorder::create(&workload.directory)?);
         let (leave, leaving) = watch::channel(false);
         let (tell, held) = watch::channel(None);
-        let work = Client { role, workload: workload.clone(), lock, leaving, held: tell }.work();
+        let work = ClientTask { role, workload: workload.clone(), lock, leaving, held: tell }.work();
         Ok(Self { client, leave, role, held, work: tokio::spawn(work) })
     }
 
@@ -92,13 +91,13 @@ impl RunningClient {
     }
 }
 
-impl Client {
+impl ClientTask {
     async fn work(mut self) -> Verdict {
         if self.role == Role::Anybody {
             let stays = |_| !*self.leaving.borrow();
             return self.workload.run_while(&self.lock, stays, survived).await;
         }
-        let mut counters = Counters::open(&self.workload.directory)?;
+        let mut counters = ProtectedCounters::open(&self.workload.directory)?;
         while !*self.leaving.borrow() {
             let Some(guard) = self.acquire().await? else { continue };
             self.held.send_replace(Some(guard.token()));
@@ -109,7 +108,7 @@ impl Client {
             if self.role == Role::Holder {
                 return Ok(());
             }
-            tokio::time::sleep(PAUSE / 2).await;
+            tokio::time::sleep(BETWEEN_ATTEMPTS / 2).await;
         }
         Ok(())
     }
@@ -134,7 +133,7 @@ impl Client {
                     self.held.send_replace(Some(0));
                 }
                 survived(error)?;
-                tokio::time::sleep(PAUSE).await;
+                tokio::time::sleep(BETWEEN_ATTEMPTS).await;
                 Ok(None)
             }
         }
@@ -142,7 +141,7 @@ impl Client {
 
     /// The holder works piece by piece until it is told to leave or sees that it lost. Between reading and writing nobody
     /// looks at a guard: that is where a lock alone is not enough.
-    async fn work_under(&self, guard: &RecordedGuard, counters: &mut Counters) -> Verdict {
+    async fn work_under(&self, guard: &RecordedGuard, counters: &mut ProtectedCounters) -> Verdict {
         loop {
             let read = counters.read(guard)?;
             tokio::time::sleep(WORK).await;
@@ -160,27 +159,5 @@ fn survived(error: Error) -> Verdict {
     match error.kind() {
         ErrorKind::Invalid => Err(error.into()),
         _ => Ok(()),
-    }
-}
-
-impl fmt::Display for Role {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(match self {
-            Self::Holder => "holder",
-            Self::Waiter => "waiter",
-            Self::Prober => "prober",
-            Self::Passer => "passer",
-            Self::Anybody => "anybody",
-        })
-    }
-}
-
-impl FromStr for Role {
-    type Err = Stop;
-
-    fn from_str(word: &str) -> Result<Self, Stop> {
-        let roles = [Self::Holder, Self::Waiter, Self::Prober, Self::Passer, Self::Anybody];
-        let role = roles.into_iter().find(|role| role.to_string() == word);
-        role.ok_or_else(|| Stop::Failed(format!("there is no role {word:?}")))
     }
 }

@@ -5,7 +5,8 @@ mod several;
 pub use several::{Members, Replicas};
 
 use crate::administrator::Administrator;
-use crate::case::{Case, Stop};
+use crate::cannot::Cannot;
+use crate::case::Case;
 use crate::kinds::{Kinds, LibraryKinds};
 use crate::proxy::Proxy;
 use async_trait::async_trait;
@@ -23,6 +24,7 @@ use std::time::Duration;
 ///
 /// A case that takes too long is dropped wherever it waits, and its store with it. What a hook has started must end with
 /// the store then, and need not be finished.
+#[allow(unused_variables, reason = "a hook that is not there, or does nothing, needs none of them")]
 #[async_trait]
 pub trait Subject: fmt::Debug + Send + Sync + 'static {
     /// Its name in the output: `redis`. One word.
@@ -44,14 +46,13 @@ pub trait Subject: fmt::Debug + Send + Sync + 'static {
     /// The backend's own.
     async fn connect(&self, address: &str) -> Result<Arc<dyn DistributedLock>>;
 
-    /// Likewise, with an observer of the client's events: its `Waiting` tells a case that the store has refused a waiter. Cases
+    /// Connects with an observer of the client's events: its `Waiting` tells a case that the store has refused a waiter. Cases
     /// that need to know that are skipped without this hook.
     async fn connect_observed(
         &self,
         address: &str,
         observer: Arc<dyn Observer>,
     ) -> std::result::Result<Arc<dyn DistributedLock>, Cannot> {
-        let _ = (address, observer);
         Err(Cannot::no_hook("connect_observed"))
     }
 
@@ -73,7 +74,6 @@ pub trait Subject: fmt::Debug + Send + Sync + 'static {
     ///
     /// Why not. The case is skipped with this reason.
     fn covers(&self, case: &Case) -> std::result::Result<(), Cannot> {
-        let _ = case;
         Ok(())
     }
 
@@ -84,7 +84,6 @@ pub trait Subject: fmt::Debug + Send + Sync + 'static {
     ///
     /// Why it never can.
     fn can_meet(&self, fault: Fault) -> std::result::Result<(), Cannot> {
-        let _ = fault;
         Ok(())
     }
 }
@@ -97,6 +96,7 @@ pub trait Subject: fmt::Debug + Send + Sync + 'static {
 ///
 /// A case that takes too long is dropped wherever it waits, and its store with it. What a hook has started must end with
 /// the store then, and need not be finished.
+#[allow(unused_variables, reason = "a hook that is not there, or does nothing, needs none of them")]
 #[async_trait]
 pub trait Store: fmt::Debug + Send + Sync + 'static {
     /// What [`Subject::connect`] takes, in any process of this host.
@@ -105,14 +105,12 @@ pub trait Store: fmt::Debug + Send + Sync + 'static {
     /// The same store, for clients whose holds may last as long as this without a word from it. Leases do by
     /// themselves; a session must be asked for.
     fn address_for_holds_of(&self, time: Duration) -> String {
-        let _ = time;
         self.address()
     }
 
     /// Puts a proxy in front of the store, and answers it and the address through it, for a client that takes a
     /// request for lost after `patience`.
     async fn proxied(&self, patience: Duration) -> std::result::Result<(Proxy, String), Cannot> {
-        let _ = patience;
         Err(Cannot::no_hook("proxied"))
     }
 
@@ -134,7 +132,6 @@ pub trait Store: fmt::Debug + Send + Sync + 'static {
     /// Starts it again at the same address, with what it had written or with nothing. Also called on a store that runs: it is
     /// stopped first.
     async fn restart(&self, keep_data: bool) -> std::result::Result<(), Cannot> {
-        let _ = keep_data;
         Err(Cannot::no_hook("restart"))
     }
 
@@ -159,7 +156,6 @@ pub trait Store: fmt::Debug + Send + Sync + 'static {
     /// Deletes the record of one held lock, as an administrator with the store's own client would; where there is none, it
     /// is [absent](Cannot::absent).
     async fn delete(&self, name: &LockName) -> std::result::Result<(), Cannot> {
-        let _ = name;
         Err(Cannot::no_hook("delete"))
     }
 
@@ -190,7 +186,6 @@ pub trait Store: fmt::Debug + Send + Sync + 'static {
 
     /// Deletes everything that the store keeps of one name, the places of its waiters included.
     async fn delete_queue(&self, name: &LockName) -> std::result::Result<(), Cannot> {
-        let _ = name;
         Err(Cannot::no_hook("delete_queue"))
     }
 
@@ -203,7 +198,6 @@ pub trait Store: fmt::Debug + Send + Sync + 'static {
     /// and an [`address`](Self::address) that leads to whichever server is the primary. The first time, it may be a new
     /// start with nothing. The replica's clock is `behind` by so much, where that can be chosen.
     async fn replicate(&self, behind: Duration) -> std::result::Result<(), Cannot> {
-        let _ = behind;
         self.replicas().map(drop)
     }
 
@@ -214,7 +208,6 @@ pub trait Store: fmt::Debug + Send + Sync + 'static {
 
     /// The same store under a prefix for lock names.
     async fn namespaced(&self, prefix: &str) -> std::result::Result<String, Cannot> {
-        let _ = prefix;
         Err(Cannot::no_hook("namespaced"))
     }
 
@@ -245,77 +238,5 @@ impl Counters {
     /// These counts.
     pub fn new(messages: u64, wake_ups: u64, waiting: u64) -> Self {
         Self { messages, wake_ups, waiting }
-    }
-}
-
-/// Something that the suite wanted and a store or subject cannot do, and why. It skips a case, or fails it; it never passes
-/// one.
-#[derive(Clone, Debug)]
-pub struct Cannot {
-    reason: String,
-    why: Why,
-}
-
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Why {
-    NoWay,
-    Failed,
-    Absent,
-}
-
-impl Cannot {
-    /// There is no way to do it, for this reason: a case that needs it is skipped.
-    pub fn new(reason: impl Into<String>) -> Self {
-        Self { reason: reason.into(), why: Why::NoWay }
-    }
-
-    /// The subject does not implement this hook. Says nothing of the store, of which nothing is known then.
-    pub(crate) fn no_hook(hook: &str) -> Self {
-        Self::new(format!("the subject has no hook `{hook}`"))
-    }
-
-    /// It was tried, and came to nothing, or to one knows not what: a case that needs it has failed.
-    pub fn failed(error: impl fmt::Display) -> Self {
-        Self { reason: error.to_string(), why: Why::Failed }
-    }
-
-    /// There is a way, and nothing there to do it to: a case has failed that had made sure of it. A fault that is made at
-    /// random is left out.
-    pub fn absent(reason: impl Into<String>) -> Self {
-        Self { reason: reason.into(), why: Why::Absent }
-    }
-
-    /// True for what is [absent](Self::absent).
-    pub fn is_absent(&self) -> bool {
-        self.why == Why::Absent
-    }
-
-    /// False if there is no way to do it.
-    pub(crate) fn was_tried(&self) -> bool {
-        self.why != Why::NoWay
-    }
-}
-
-impl From<Cannot> for Stop {
-    fn from(cannot: Cannot) -> Self {
-        match cannot.why {
-            Why::NoWay => Self::Skipped(cannot.reason),
-            Why::Failed | Why::Absent => Self::Failed(cannot.reason),
-        }
-    }
-}
-
-impl From<Stop> for Cannot {
-    fn from(stop: Stop) -> Self {
-        match stop {
-            Stop::Skipped(why) => Self::new(why),
-            Stop::Failed(why) => Self::failed(why),
-        }
-    }
-}
-
-impl fmt::Display for Cannot {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(&self.reason)
     }
 }

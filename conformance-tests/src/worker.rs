@@ -3,18 +3,21 @@
 
 mod kinds;
 mod namespaces;
+mod request;
 mod running_clients;
 mod served;
 
 pub(crate) use kinds::occupy;
+pub(crate) use request::ClientRequest;
 pub use served::{is_worker, serve_as_worker, worker_order};
 
-use crate::case::Stop;
 use crate::clock::is_taken;
-use crate::faults::scaled;
 use crate::server::{spawn_lasting, until_still};
-use crate::workload::{Workload, in_one_word};
-use leasehold_core::LockName;
+use crate::stop::{Stop, Verdict};
+use crate::time_scale::scaled;
+use crate::workload::Workload;
+use leasehold_core::{LockMode, LockName};
+use request::Request;
 use rustix::process::{Pid, Signal, kill_process};
 use std::path::Path;
 use std::process::{Command, Stdio};
@@ -71,35 +74,29 @@ impl Worker {
 
     /// Acquires, and answers the token.
     pub(crate) async fn take(&mut self, name: &LockName, ttl: Duration) -> Result<u64, Stop> {
-        let answer = self.ask(&format!("take {} {name}", ttl.as_millis())).await?;
-        token(&answer)
+        self.begin_take(name, ttl).await?;
+        token(&self.answer().await?)
     }
 
     /// Acquires as a reader, and answers the token.
     pub(crate) async fn read(&mut self, name: &LockName, ttl: Duration) -> Result<u64, Stop> {
-        let answer = self.ask(&format!("share {} {name}", ttl.as_millis())).await?;
-        token(&answer)
+        token(&self.ask(&Request::Acquire(name.clone(), ttl, LockMode::Shared, true)).await?)
     }
 
     /// One attempt: true if it was granted.
     pub(crate) async fn try_take(&mut self, name: &LockName, ttl: Duration) -> Result<bool, Stop> {
-        let answer = self.ask(&format!("try {} {name}", ttl.as_millis())).await?;
+        let answer = self.ask(&Request::Acquire(name.clone(), ttl, LockMode::Exclusive, false)).await?;
         if answer == "error Busy" { Ok(false) } else { token(&answer).map(|_| true) }
     }
 
     /// Begins to acquire, and does not wait for the end of it.
-    pub(crate) async fn begin_take(&mut self, name: &LockName, ttl: Duration) -> Result<(), Stop> {
-        self.send(&format!("take {} {name}", ttl.as_millis())).await
+    pub(crate) async fn begin_take(&mut self, name: &LockName, ttl: Duration) -> Verdict {
+        self.send(&Request::Acquire(name.clone(), ttl, LockMode::Exclusive, true)).await
     }
 
     /// Acquires a permit of a semaphore, and does not wait for the end of it.
-    pub(crate) async fn begin_permit(
-        &mut self,
-        limit: u32,
-        ttl: Duration,
-        name: &LockName,
-    ) -> Result<(), Stop> {
-        self.send(&format!("permit {limit} {} {name}", ttl.as_millis())).await
+    pub(crate) async fn begin_permit(&mut self, limit: u32, ttl: Duration, name: &LockName) -> Verdict {
+        self.send(&Request::Permit(name.clone(), ttl, limit)).await
     }
 
     /// Begins to take permits, so many times, and to see in the directory that there are never more holders than allowed.
@@ -109,18 +106,13 @@ impl Worker {
         times: u64,
         directory: &Path,
         name: &LockName,
-    ) -> Result<(), Stop> {
-        self.send(&format!("occupy {limit} {times} {} {name}", in_one_word(directory))).await
+    ) -> Verdict {
+        self.send(&Request::Occupy(name.clone(), limit, times, directory.to_owned())).await
     }
 
     /// Begins to campaign and to lead. While it leads, the file changes all the time, and begins with its term.
-    pub(crate) async fn begin_lead(
-        &mut self,
-        ttl: Duration,
-        file: &Path,
-        name: &LockName,
-    ) -> Result<(), Stop> {
-        self.send(&format!("lead {} {} {name}", ttl.as_millis(), in_one_word(file))).await
+    pub(crate) async fn begin_lead(&mut self, ttl: Duration, file: &Path, name: &LockName) -> Verdict {
+        self.send(&Request::Lead(name.clone(), ttl, file.to_owned())).await
     }
 
     /// What it says within this time, if anything: of what was begun.
@@ -135,41 +127,37 @@ impl Worker {
 
     /// `held`, `lost Cause`, or `none`: the worker's belief, worked out when it is asked.
     pub(crate) async fn status(&mut self) -> Result<String, Stop> {
-        self.ask("status").await
+        self.ask(&Request::Status).await
     }
 
     /// `released`, or `error KIND`.
     pub(crate) async fn release(&mut self) -> Result<String, Stop> {
-        self.ask("release").await
+        self.ask(&Request::Release).await
     }
 
     /// Adds one to the number in a file, so many times, each time under the lock.
-    pub(crate) async fn begin_count(&mut self, times: u32, file: &str, name: &LockName) -> Result<(), Stop> {
-        self.send(&format!("count {times} {} {name}", in_one_word(file.as_ref()))).await
-    }
-
-    pub(crate) async fn counted(&mut self) -> Result<(), Stop> {
-        self.expect("counted").await
+    pub(crate) async fn begin_count(&mut self, times: u32, file: &str, name: &LockName) -> Verdict {
+        self.send(&Request::Count(name.clone(), times, file.into())).await
     }
 
     /// Begins to write a history.
-    pub(crate) async fn begin_history(&mut self, workload: &Workload) -> Result<(), Stop> {
-        self.send(&format!("history {workload}")).await
+    pub(crate) async fn begin_history(&mut self, workload: &Workload) -> Verdict {
+        self.send(&Request::History(workload.clone())).await
     }
 
     /// Begins to take the lock and read what it protects.
-    pub(crate) async fn begin_effect(&mut self, workload: &Workload) -> Result<(), Stop> {
-        self.send(&format!("read {workload}")).await
+    pub(crate) async fn begin_effect(&mut self, workload: &Workload) -> Verdict {
+        self.send(&Request::BeginEffect(workload.clone())).await
     }
 
     /// Lets it write, whether or not it still holds, and release.
-    pub(crate) async fn end_effect(&mut self) -> Result<(), Stop> {
-        self.send("write").await?;
+    pub(crate) async fn end_effect(&mut self) -> Verdict {
+        self.send(&Request::EndEffect).await?;
         self.done().await
     }
 
     /// Waits until it has done what was begun.
-    pub(crate) async fn done(&mut self) -> Result<(), Stop> {
+    pub(crate) async fn done(&mut self) -> Verdict {
         self.expect("done").await
     }
 
@@ -206,13 +194,14 @@ impl Worker {
         }
     }
 
-    async fn ask(&mut self, request: &str) -> Result<String, Stop> {
+    async fn ask(&mut self, request: &Request) -> Result<String, Stop> {
         self.send(request).await?;
         self.answer().await
     }
 
-    async fn send(&mut self, request: &str) -> Result<(), Stop> {
-        self.requests.write_all(format!("{request}\n").as_bytes()).await?;
+    async fn send(&mut self, request: &Request) -> Verdict {
+        let line = serde_json::to_string(request).map_err(std::io::Error::from)? + "\n";
+        self.requests.write_all(line.as_bytes()).await?;
         Ok(self.requests.flush().await?)
     }
 
@@ -222,7 +211,7 @@ impl Worker {
         answer.ok_or_else(|| Stop::Failed(format!("a worker said nothing within {within:?}")))
     }
 
-    async fn expect(&mut self, expected: &str) -> Result<(), Stop> {
+    async fn expect(&mut self, expected: &str) -> Verdict {
         let answer = self.answer().await?;
         if answer == expected { Ok(()) } else { Err(Stop::Failed(format!("a worker said {answer:?}"))) }
     }

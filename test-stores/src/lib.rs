@@ -5,12 +5,16 @@
 //!   directory of its own, and it ends with its value.
 //! * `stores`, with the feature of this name: each backend in each mode, as a [`Subject`](leasehold_conformance::Subject) on such servers.
 //! * [`pooler`]: a pooler for MariaDB, which no Debian package brings.
+//! * [`Footprint`]: how many bytes a test's process has of its allocator.
 //!
 //! The crate has no stable interface: any release may change it.
 
 #![cfg_attr(docsrs, feature(doc_cfg))]
 
+mod footprint;
 pub mod pooler;
 pub mod servers;
 #[cfg(feature = "stores")]
 pub mod stores;
+
+pub use footprint::{Footprint, SystemClockWithoutAlarm};

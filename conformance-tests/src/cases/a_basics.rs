@@ -1,19 +1,14 @@
 //! A: what a lock is.
 
-use crate::case::{Case, Stop, Verdict, cases, ensure};
 use crate::cases::declared::{ensure_told, hand_over_bound};
+use crate::cases::prelude::*;
 use crate::cases::tasks::joined;
-use crate::context::{
-    ClientExt, Context, ensure_free, ensure_held, ensure_kind, optional, until_answer_is_held,
-};
-use crate::proxy::Traffic;
-use leasehold_core::{AcquireOptions, DistributedLockExt, ErrorKind, HolderInfo, LockName, Wait, WakeUp};
+use leasehold_core::{HolderInfo, WakeUp};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU32, Ordering};
-use std::time::Duration;
 use tokio::time::Instant;
 
-pub(super) const CASES: &[Case] = cases![
+pub(super) const CASES: CaseTable = cases![
     A01 released_lock_can_be_had_again,
     A02 held_lock_refuses_a_second_holder_at_once,
     A03 two_names_are_two_locks,
@@ -99,7 +94,7 @@ async fn four_processes_are_never_two_at_once(cx: &Context) -> Verdict {
         worker.begin_count(25, &file, &name).await?;
     }
     for worker in &mut workers {
-        worker.counted().await?;
+        worker.done().await?;
     }
     let count = std::fs::read_to_string(&file)?;
     ensure!(count == "100", "{count} of 100 counts: two processes held it at the same time");

@@ -1,15 +1,12 @@
 //! B: one attempt, a bounded wait, an endless wait.
 
-use crate::case::{Case, Verdict, cases, ensure};
 use crate::cases::outcomes::{ensure_kind_if_known, ensure_outage};
+use crate::cases::prelude::*;
 use crate::cases::tasks::spawn_take;
-use crate::context::{Client, ClientExt, Context, ensure_kind};
-use crate::proxy::Traffic;
-use leasehold_core::{AcquireOptions, DistributedLockExt, Error, ErrorKind, LockGuard, LockName, Wait};
-use std::time::Duration;
+use leasehold_core::Error;
 use tokio::time::Instant;
 
-pub(super) const CASES: &[Case] = cases![
+pub(super) const CASES: CaseTable = cases![
     B01 bounded_wait_ends_neither_early_nor_late,
     B02 wait_shorter_than_the_poll_interval_is_kept,
     B03 waiter_gets_a_lock_released_in_time,

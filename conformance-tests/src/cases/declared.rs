@@ -1,9 +1,8 @@
 //! What a store declares: the cases that it rules out, and the bounds that follow from it.
 
-use crate::case::{Stop, Verdict, ensure};
-use crate::context::{Client, Context, time_scale};
-use leasehold_core::{CrashBound, Fairness, HoldKind, WakeUp};
-use std::time::Duration;
+use crate::cases::prelude::*;
+use crate::time_scale::time_scale;
+use leasehold_core::{CrashBound, Fairness, WakeUp};
 
 /// Skips a case where a hold is no lease.
 pub(super) async fn lease_only(cx: &Context) -> Verdict {

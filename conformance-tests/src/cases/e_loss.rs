@@ -1,14 +1,11 @@
 //! E: the holder is told in time that it holds no longer.
 
-use crate::case::{Case, Stop, Verdict, cases, ensure};
+use crate::cases::prelude::*;
 use crate::cases::tasks::{ensure_believed_before, joined, on_own_runtime, spawn_successor, spawn_take};
-use crate::context::{ClientExt, Context, ensure_free, ensure_kind, eventually, loss_within, until_queued};
-use crate::proxy::Traffic;
-use leasehold_core::{ErrorKind, Fairness, Health, LossCause, LossSignal};
-use std::time::Duration;
+use leasehold_core::{Fairness, Health, LossCause, LossSignal};
 use tokio::time::Instant;
 
-pub(super) const CASES: &[Case] = cases![
+pub(super) const CASES: CaseTable = cases![
     E01 deleted_record_is_a_loss_within_its_bound,
     E02 unreachable_store_is_a_loss_by_the_deadline,
     E03 paused_process_first_learns_that_it_lost,

@@ -1,16 +1,13 @@
 //! F: tokens that only grow.
 
-use crate::case::{Case, Stop, Verdict, cases, ensure};
 use crate::cases::independent_nodes::{IndependentNodes, set_all};
+use crate::cases::prelude::*;
 use crate::cases::tasks::{HoldLog, joined, spawn_take, take_turn};
 use crate::clock::SteppedClock;
-use crate::context::{Client, ClientExt, Context, optional};
 use crate::history::FencedCounter;
-use crate::proxy::Traffic;
-use leasehold_core::{AcquireOptions, FencingToken, LockName, TokenClass};
-use std::time::Duration;
+use leasehold_core::{FencingToken, TokenClass};
 
-pub(super) const CASES: &[Case] = cases![
+pub(super) const CASES: CaseTable = cases![
     F01 tokens_grow_from_hold_to_hold,
     F02 tokens_grow_over_expiry_force_deletion_and_restart,
     F03 tokens_of_sixteen_clients_grow_in_the_order_of_their_holds,

@@ -1,9 +1,8 @@
 //! A fail-over to a replica.
 
-use crate::context::Context;
-use crate::subject::{Cannot, Replicas};
-use leasehold_core::AcquireOptions;
-use std::time::Duration;
+use crate::cannot::Cannot;
+use crate::cases::prelude::*;
+use crate::subject::Replicas;
 
 /// Longer than a fail-over takes.
 pub(super) const OUTLASTS: Duration = Duration::from_secs(30);

@@ -1,21 +1,15 @@
 //! G: dropped, cancelled, panicked: nothing stays behind.
 
-use crate::case::{Case, Stop, Verdict, cases, ensure};
 use crate::cases::declared::{expiry_bound, hand_over_bound, lease_only, withdrawn_within};
 use crate::cases::outcomes::until_records_are_gone;
+use crate::cases::prelude::*;
 use crate::cases::tasks::{
     at_most, attempt_without_a_reply, ensure_believed_before, granted_within, on_own_runtime, spawn_successor,
 };
-use crate::context::{
-    ClientExt, Context, ensure_free, ensure_held, ensure_kept, ensure_kind, eventually, free_within,
-    optional, until_answer_is_held,
-};
-use crate::proxy::Traffic;
-use leasehold_core::{AcquireOptions, DistributedLockExt, ErrorKind, FencingToken, HoldKind, LockName, Wait};
-use std::time::Duration;
+use leasehold_core::FencingToken;
 use tokio::time::Instant;
 
-pub(super) const CASES: &[Case] = cases![
+pub(super) const CASES: CaseTable = cases![
     G01 waiter_that_leaves_delays_no_other,
     G02 acquire_dropped_at_any_await_frees_the_lock,
     G03 acquire_dropped_between_grant_and_reply_is_undone,

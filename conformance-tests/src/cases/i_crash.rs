@@ -1,14 +1,10 @@
 //! I: processes that die, stop, and lose their network.
 
-use crate::case::{Case, Verdict, cases, ensure};
 use crate::cases::declared::{crash_bound, silent_bound};
-use crate::context::{ClientExt, Context, ensure_held, eventually, free_within};
-use crate::proxy::Traffic;
-use leasehold_core::AcquireOptions;
-use std::time::Duration;
+use crate::cases::prelude::*;
 use tokio::time::Instant;
 
-pub(super) const CASES: &[Case] = cases![
+pub(super) const CASES: CaseTable = cases![
     I01 killed_holder_is_replaced_within_its_bound,
     I02 killed_waiter_blocks_no_other,
     I03 partitioned_holder_is_replaced_after_it_knows,

@@ -1,12 +1,8 @@
 //! Servers that know nothing of each other, a majority of which decides.
 
-use crate::case::{Stop, Verdict, ensure};
-use crate::context::{Client, ClientExt, Context};
-use crate::proxy::{Proxy, Traffic};
+use crate::cases::prelude::*;
 use crate::subject::Members;
-use leasehold_core::LockName;
 use std::ops::Range;
-use std::time::Duration;
 use tokio::time::Instant;
 
 /// The servers, and one lock on them.

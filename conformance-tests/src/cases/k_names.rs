@@ -1,12 +1,10 @@
 //! K: names. All that a store might take for one are held at once: each was granted while the others were held.
 
-use crate::case::{Case, Verdict, cases, ensure};
 use crate::cases::hash_collisions::collisions;
-use crate::context::{ClientExt, Context, ensure_free, ensure_held};
-use leasehold_core::{AcquireOptions, LockName};
+use crate::cases::prelude::*;
 use std::sync::OnceLock;
 
-pub(super) const CASES: &[Case] = cases![
+pub(super) const CASES: CaseTable = cases![
     K01 names_differ_by_case_accent_and_space,
     K02 any_name_works_and_collides_with_no_other,
     K03 long_names_that_differ_at_the_end_differ,

@@ -19,11 +19,13 @@ mod j_faults;
 mod k_names;
 mod outcomes;
 mod p_databases;
+pub(crate) mod prelude;
 mod q_queue;
 mod r_secrets;
 mod recorded_run;
 mod s_histories;
 mod t_shared_locks;
+mod table;
 mod tasks;
 mod u_semaphore;
 mod v_several_names;
@@ -32,9 +34,12 @@ mod x_elections;
 mod y_blocking;
 
 use crate::case::Case;
+use crate::context::Context;
+use crate::stop::{Stop, Verdict};
+use table::{CaseFn, CaseTable};
 
 /// The families in their order, each with the tables of its files.
-const FAMILIES: &[&[&[Case]]] = &[
+const FAMILIES: &[&[CaseTable]] = &[
     &[a_basics::CASES],
     &[b_waiting::CASES],
     c_ownership::TABLES,
@@ -62,14 +67,27 @@ const FAMILIES: &[&[&[Case]]] = &[
 ///
 /// An id is for good: the numbers between them that have no case are not used again.
 pub fn all() -> impl Iterator<Item = Case> {
-    let mut all = FAMILIES.concat().concat();
-    all.sort_by_key(|case| case.id);
-    all.into_iter()
+    table().map(|(case, _)| case)
 }
 
 /// The case with this id.
 pub fn by_id(id: &str) -> Option<Case> {
     all().find(|case| case.id == id)
+}
+
+/// Runs the function of a case.
+pub(crate) async fn run(case: Case, context: &Context) -> Verdict {
+    let function = table().find_map(|(other, function)| (other.id == case.id).then_some(function));
+    match function {
+        Some(function) => function(context).await,
+        None => Err(Stop::Failed(format!("there is no case {}", case.id))),
+    }
+}
+
+fn table() -> impl Iterator<Item = (Case, CaseFn)> {
+    let mut table = FAMILIES.concat().concat();
+    table.sort_by_key(|(case, _)| case.id);
+    table.into_iter()
 }
 
 #[cfg(test)]
@@ -81,7 +99,7 @@ mod tests {
     fn family_has_one_letter_and_stands_in_the_order_of_letters() {
         let letters: Vec<BTreeSet<&str>> = FAMILIES
             .iter()
-            .map(|tables| tables.concat().iter().map(|case| &case.id[..1]).collect())
+            .map(|tables| tables.concat().iter().map(|(case, _)| &case.id[..1]).collect())
             .collect();
         assert!(letters.iter().all(|letters| letters.len() == 1), "{letters:?}");
         assert!(letters.is_sorted_by(|one, next| one < next), "{letters:?}");

@@ -1,9 +1,7 @@
 //! What cases of several families expect of an outcome.
 
-use crate::case::{Stop, Verdict, ensure};
-use crate::context::{Client, ClientExt, Context, ensure_kind};
-use leasehold_core::{AcquireOptions, Error, ErrorKind, FencingToken, LockName};
-use std::time::Duration;
+use crate::cases::prelude::*;
+use leasehold_core::{Error, FencingToken};
 use tokio::time::Instant;
 
 /// Expects an error of this kind, or `Indeterminate`: on a busy machine a short wait may be over before the first answer.

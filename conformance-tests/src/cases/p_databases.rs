@@ -1,20 +1,15 @@
 //! P: databases, whose clients have pools, transactions and sessions with settings.
 
-use crate::case::{Case, Stop, Verdict, cases, ensure};
+use crate::cannot::Cannot;
 use crate::cases::declared::hand_over_bound;
 use crate::cases::outcomes::{ensure_kind_if_known, ensure_larger_token};
+use crate::cases::prelude::*;
 use crate::cases::tasks::{ensure_distinct, joined, take_turn};
-use crate::context::{
-    Client, ClientExt, Context, ensure_free, ensure_held, ensure_kind, eventually, free_within, optional,
-};
-use crate::proxy::{Proxy, Traffic};
-use crate::subject::Cannot;
-use leasehold_core::{AcquireOptions, DistributedLockExt, ErrorKind, HoldKind, LockName, Purge, Wait};
-use std::time::Duration;
+use leasehold_core::Purge;
 use tokio::task::JoinSet;
 use tokio::time::Instant;
 
-pub(super) const CASES: &[Case] = cases![
+pub(super) const CASES: CaseTable = cases![
     P01 many_locks_need_the_declared_connections,
     P02 fifty_waiters_delay_neither_renewals_nor_other_locks,
     P03 waiter_that_gives_up_leaves_no_transaction,

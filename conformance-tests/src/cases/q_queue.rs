@@ -1,22 +1,16 @@
 //! Q: waiters that stand in a queue in the store, and are told when it is their turn.
 
-use crate::case::{Case, Stop, Verdict, cases, ensure};
 use crate::cases::declared::fifo_only;
 use crate::cases::outcomes::{ensure_larger_token, until_records_are_gone};
+use crate::cases::prelude::*;
 use crate::cases::tasks::{joined, spawn_take, take_turn, until_all_wait};
-use crate::context::{Client, ClientExt, Context, believed_until, loss_within, optional, until_queued};
-use crate::proxy::Traffic;
 use crate::subject::Counters;
-use leasehold_core::{
-    AcquireOptions, DistributedLockExt, ErrorKind, FencingToken, HoldKind, LockGuard, LockName, TokenClass,
-    Wait, WakeUp,
-};
-use std::time::Duration;
+use leasehold_core::{FencingToken, TokenClass, WakeUp};
 use tokio::sync::mpsc::{UnboundedSender, unbounded_channel};
 use tokio::task::JoinSet;
 use tokio::time::Instant;
 
-pub(super) const CASES: &[Case] = cases![
+pub(super) const CASES: CaseTable = cases![
     Q01 release_wakes_one_waiter_whatever_their_number(alone, load),
     Q05 waiters_survive_the_deletion_of_their_queue,
     Q08 thousands_of_waiters_are_served_in_their_order(alone, load),

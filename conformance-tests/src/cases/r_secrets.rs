@@ -1,12 +1,9 @@
 //! R: what is told to logs and people.
 
-use crate::case::{Case, Verdict, cases, ensure};
-use crate::context::Context;
-use leasehold_core::{AcquireOptions, DistributedLockExt};
+use crate::cases::prelude::*;
 use std::error::Error as _;
-use std::time::Duration;
 
-pub(super) const CASES: &[Case] = cases![
+pub(super) const CASES: CaseTable = cases![
     R06 no_output_shows_a_secret,
 ];
 

@@ -1,12 +1,10 @@
 //! A history that is being recorded, and then judged by the checker.
 
-use crate::case::{Stop, Verdict};
+use crate::cases::prelude::*;
 use crate::cases::tasks::joined;
-use crate::checker::{Least, Model, Report, check};
-use crate::context::Context;
+use crate::checker::{CheckReport, Least, Model, check};
 use crate::history::{History, Recorder, read};
 use crate::workload::Workload;
-use std::time::Duration;
 use tempfile::TempDir;
 
 pub(super) struct RecordedRun<'a> {
@@ -58,9 +56,9 @@ impl<'a> RecordedRun<'a> {
     }
 
     /// The report of the checker, with room for a machine that runs many cases at once: other cases measure times.
-    pub(super) async fn report(&self) -> Result<Report, Stop> {
+    pub(super) async fn report(&self) -> Result<CheckReport, Stop> {
         let semantics = self.cx.semantics().await?;
-        let mut model = Model::of(&semantics, self.ttl, self.cx.slack() * 4);
+        let mut model = Model::from_semantics(&semantics, self.ttl, self.cx.slack() * 4);
         model.least = self.least;
         let history = History::from_events(read(self.directory.path())?)
             .map_err(|error| Stop::Failed(format!("the history is none: {error}")))?;

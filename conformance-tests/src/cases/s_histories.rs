@@ -1,14 +1,11 @@
 //! S: histories at random, recorded, and held against what a lock is.
 
-use crate::case::{Case, Verdict, cases, ensure};
+use crate::cases::prelude::*;
 use crate::cases::recorded_run::RecordedRun;
 use crate::checker::Rule;
-use crate::context::{Context, free_within};
-use crate::worker::Worker;
 use leasehold_core::Fault;
-use std::time::Duration;
 
-pub(super) const CASES: &[Case] = cases![
+pub(super) const CASES: CaseTable = cases![
     S01 random_history_of_many_tasks_is_that_of_one_lock,
     S02 random_history_of_processes_that_stop_and_die_is_that_of_one_lock,
     S03 counter_that_checks_tokens_loses_nothing_where_another_one_does,

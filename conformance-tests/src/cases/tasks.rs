@@ -1,17 +1,12 @@
 //! Acquisitions in tasks of their own, and how to know how far they are.
 
-use crate::case::{Stop, Verdict, ensure};
-use crate::context::{Client, ClientExt, Context, believed_until, ensure_free, until_queued};
+use crate::cases::prelude::*;
 use crate::faults::until_granted_unheard;
-use crate::proxy::{Proxy, Traffic};
-use leasehold_core::{
-    AcquireOptions, DistributedLockExt, Error, Fairness, FencingToken, LockGuard, LockName,
-};
+use leasehold_core::{Error, Fairness, FencingToken};
 use std::future::{Future, poll_fn};
 use std::pin::pin;
 use std::sync::{Arc, Mutex, PoisonError};
 use std::task::Poll;
-use std::time::Duration;
 use tokio::task::{JoinHandle, JoinSet};
 use tokio::time::Instant;
 

@@ -1,24 +1,20 @@
 //! U: semaphores.
 
-use crate::case::{Case, Stop, Verdict, cases, ensure};
 use crate::cases::declared::{crash_bound, fifo_only, hand_over_bound, silent_bound};
+use crate::cases::prelude::*;
 use crate::cases::recorded_run::RecordedRun;
 use crate::cases::tasks::{HoldLog, joined, until_waiting};
 use crate::checker::Least;
-use crate::context::{Client, ClientExt, Context, ensure_kind};
 use crate::history::{RecordedPermits, Recorder};
 use crate::kinds::Permits;
-use crate::proxy::Traffic;
 use crate::worker::occupy;
-use leasehold_core::{
-    AcquireOptions, ErrorKind, FencingToken, LockGuard, LockName, Reach, Result, Semaphore, Wait,
-};
+use leasehold_core::{FencingToken, Reach, Result, Semaphore};
 use std::collections::BTreeMap;
 use std::future::Future;
-use std::time::{Duration, Instant};
+use std::time::Instant;
 use tokio::task::{JoinHandle, JoinSet};
 
-pub(super) const CASES: &[Case] = cases![
+pub(super) const CASES: CaseTable = cases![
     U01 crowd_never_holds_more_permits_than_there_are(quarter, load),
     U02 holders_have_distinct_slots_below_the_number,
     U03 token_of_a_slot_grows_with_each_grant,

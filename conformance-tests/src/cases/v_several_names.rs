@@ -1,23 +1,19 @@
 //! V: several names at once.
 
-use crate::case::{Case, Stop, Verdict, cases, ensure};
 use crate::cases::declared::hand_over_bound;
 use crate::cases::outcomes::ensure_kind_if_known;
+use crate::cases::prelude::*;
 use crate::cases::tasks::joined;
-use crate::context::{
-    Client, ClientExt, Context, ensure_free, ensure_held, ensure_kind, free_within, optional,
-};
 use crate::kinds::LockSet;
-use crate::proxy::Traffic;
-use leasehold_core::{AcquireOptions, Error, ErrorKind, LockName, LockSetGuard, Result, Wait};
+use leasehold_core::{Error, LockSetGuard, Result};
 use std::collections::HashMap;
 use std::io::Write;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::time::{Duration, Instant};
+use std::time::Instant;
 use tokio::task::JoinSet;
 
-pub(super) const CASES: &[Case] = cases![
+pub(super) const CASES: CaseTable = cases![
     V01 set_is_acquired_whole_or_not_at_all,
     V02 sets_in_crossed_orders_all_end(quarter),
     V03 deadline_of_a_set_covers_all_its_names,

@@ -1,16 +1,12 @@
 //! W: re-entry within a scope.
 
-use crate::case::{Case, Stop, Verdict, cases, ensure};
 use crate::cases::declared::hand_over_bound;
+use crate::cases::prelude::*;
 use crate::cases::tasks::spawn_take;
-use crate::context::{
-    ClientExt, Context, ensure_free, ensure_held, ensure_kind, free_within, loss_within, optional,
-};
-use crate::proxy::Traffic;
-use leasehold_core::{AcquireOptions, DistributedLockExt, ErrorKind, LockGuard, LockMode, Sharing};
+use leasehold_core::{LockMode, Sharing};
 use std::time::Instant;
 
-pub(super) const CASES: &[Case] = cases![
+pub(super) const CASES: CaseTable = cases![
     W01 second_acquire_has_the_same_token_and_asks_nobody,
     W02 only_a_clone_of_the_scope_shares_its_holds,
     W03 last_guard_of_a_scope_releases_in_any_order,

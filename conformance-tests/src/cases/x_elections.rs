@@ -1,18 +1,16 @@
 //! X: leader election.
 
-use crate::case::{Case, Stop, Verdict, cases, ensure};
 use crate::cases::declared::{hand_over_bound, silent_bound};
+use crate::cases::prelude::*;
 use crate::cases::tasks::until_waiting;
-use crate::context::{Client, ClientExt, Context, eventually, optional};
-use crate::proxy::Traffic;
 use futures_util::{Stream, StreamExt};
-use leasehold_core::{DistributedLockExt, Election, Leader, Leadership, Result};
+use leasehold_core::{Election, Leader, Leadership, Result};
 use std::path::Path;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering::SeqCst};
-use std::time::{Duration, Instant};
+use std::time::Instant;
 
-pub(super) const CASES: &[Case] = cases![
+pub(super) const CASES: CaseTable = cases![
     X01 terms_grow_over_resignation_force_and_restart,
     X02 observer_never_shows_a_smaller_term_after_a_larger_one,
     X03 work_of_a_leader_that_is_cut_off_is_dropped_before_another_leads,

@@ -1,16 +1,13 @@
 //! Y: the API for programs without an async runtime.
 
-use crate::case::{Case, Stop, Verdict, cases, ensure};
-use crate::context::{Context, ensure_free, ensure_held, free_within};
+use crate::cases::prelude::*;
 use crate::kinds::{BlockingGuard, BlockingLocks};
-use crate::proxy::Traffic;
-use leasehold_core::{AcquireOptions, ErrorKind, HoldKind, LockName};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU32, Ordering};
 use std::thread;
-use std::time::{Duration, Instant};
+use std::time::Instant;
 
-pub(super) const CASES: &[Case] = cases![
+pub(super) const CASES: CaseTable = cases![
     Y01 blocking_guard_is_dropped_at_once_while_the_store_is_silent,
     Y03 blocking_call_inside_a_runtime_is_refused,
     Y04 caller_that_computes_for_three_leases_keeps_its_lock,

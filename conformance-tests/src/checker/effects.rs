@@ -1,12 +1,11 @@
 //! M3: what has happened to what the lock protects.
 
 use super::locks::Largest;
-use super::report::{Report, Rule, Updates, Violation};
-use crate::history::History;
-use crate::history::Write;
+use super::report::{CheckReport, Rule, Updates};
+use crate::history::{History, Write};
 use std::collections::BTreeMap;
 
-pub(super) fn check(history: &History, report: &mut Report) {
+pub(super) fn check(history: &History, report: &mut CheckReport) {
     let mut resources: BTreeMap<(&str, bool), Vec<&Write>> = BTreeMap::new();
     for write in &history.writes {
         resources.entry((&write.what.resource, write.what.fenced)).or_default().push(write);
@@ -28,16 +27,16 @@ pub(super) fn check(history: &History, report: &mut Report) {
         }
         report.measured.fenced.add(updates);
         for pair in lost {
-            let what = || format!("both wrote {}", pair[0].what.wrote);
-            report.broken(Rule::Effects, || violation(resource, pair, what()));
+            broken(report, resource, pair[0], pair[1], || format!("both wrote {}", pair[0].what.wrote));
         }
         // The two marks: a writer is refused after any newer holder, a reader after a newer writer.
         let mut marks = Largest::NONE;
         for write in writes {
             let (mode, older) = (write.what.mode, write.what.token);
             if let Some((newer, other)) = marks.against(mode).filter(|(newer, _)| *newer > older) {
-                let what = || format!("an operation of {older} was accepted after one of {newer}");
-                report.broken(Rule::Effects, || violation(resource, &[other, write], what()));
+                broken(report, resource, other, write, || {
+                    format!("an operation of {older} was accepted after one of {newer}")
+                });
             }
             marks.add(mode, older, write);
         }
@@ -52,12 +51,13 @@ impl Updates {
     }
 }
 
-fn violation(resource: &str, pair: &[&Write], what: String) -> Violation {
-    Violation {
-        rule: Rule::Effects,
-        name: resource.to_owned(),
-        at: pair.iter().map(|write| write.at).max().unwrap_or_default(),
-        operations: pair.iter().map(|write| (write.process, write.op)).collect(),
-        what,
-    }
+fn broken(
+    report: &mut CheckReport,
+    resource: &str,
+    one: &Write,
+    other: &Write,
+    what: impl FnOnce() -> String,
+) {
+    let operations = [(one.process, one.op), (other.process, other.op)];
+    report.broken(Rule::Effects, resource, one.at.max(other.at), &operations, what);
 }

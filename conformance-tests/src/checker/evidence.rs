@@ -2,14 +2,14 @@
 
 use super::belief::belief;
 use super::model::Model;
-use super::report::Report;
+use super::report::CheckReport;
 use super::timeline::Timeline;
-use crate::history::{History, Outcome, Span};
+use crate::history::{AcquireOutcome, FaultSpan, History};
 use leasehold_core::Fault;
 use std::collections::HashMap;
 
 /// Counts what there is of one name.
-pub(super) fn count(timeline: &Timeline<'_>, report: &mut Report) {
+pub(super) fn count(timeline: &Timeline<'_>, report: &mut CheckReport) {
     // It was asked for while one before that conflicts with it was still held.
     let waited = timeline.grants.iter().filter(|grant| {
         grant.after.clone().any(|before| grant.acquisition.asked_at < timeline.grants[before].to)
@@ -19,13 +19,14 @@ pub(super) fn count(timeline: &Timeline<'_>, report: &mut Report) {
     report.measured.contended += waited;
 }
 
-pub(super) fn check(history: &History, kills: &HashMap<u32, u64>, model: &Model, report: &mut Report) {
-    let of =
-        |wanted: fn(&Outcome) -> bool| history.acquisitions.iter().filter(|one| wanted(&one.outcome)).count();
+pub(super) fn check(history: &History, kills: &HashMap<u32, u64>, model: &Model, report: &mut CheckReport) {
+    let of = |wanted: fn(&AcquireOutcome) -> bool| {
+        history.acquisitions.iter().filter(|one| wanted(&one.outcome)).count()
+    };
     let measured = &mut report.measured;
     measured.acquisitions = history.acquisitions.len();
-    measured.unknown = of(|outcome| matches!(outcome, Outcome::Unknown));
-    measured.contended += of(|outcome| matches!(outcome, Outcome::Contended));
+    measured.unknown = of(|outcome| matches!(outcome, AcquireOutcome::Unknown));
+    measured.contended += of(|outcome| matches!(outcome, AcquireOutcome::Contended));
 
     let (least, measured) = (model.least, &report.measured);
     let mut void = Vec::new();
@@ -50,7 +51,7 @@ pub(super) fn check(history: &History, kills: &HashMap<u32, u64>, model: &Model,
 }
 
 /// True if a client that the fault hits believed to hold a lock during it. A killed client believed so until its death.
-pub(crate) fn met_a_hold(span: &Span, history: &History, kills: &HashMap<u32, u64>) -> bool {
+pub(crate) fn met_a_hold(span: &FaultSpan, history: &History, kills: &HashMap<u32, u64>) -> bool {
     let hit = history.granted().filter(|(grant, _)| {
         let name = &history.names[grant.name as usize];
         span.target.is_none_or(|target| target == grant.process)

@@ -1,11 +1,11 @@
 //! The holds of a history, lock by lock: those of one name, or of one slot of a semaphore.
 
-use crate::history::{Acquisition, History, Hold};
+use crate::history::{Acquisition, History, HoldRecord};
 use leasehold_core::LockMode;
 use std::borrow::Cow;
 use std::collections::BTreeSet;
 
-pub(super) type Grant<'a> = (&'a Acquisition, &'a Hold);
+pub(super) type GrantedHold<'a> = (&'a Acquisition, &'a HoldRecord);
 
 /// One lock, and all that concerns it.
 pub(super) struct Lock<'a> {
@@ -13,7 +13,7 @@ pub(super) struct Lock<'a> {
     pub(super) slot: Option<u32>,
     /// The attempts. Those on a semaphore concern each of its slots: a refused one found all of them held.
     pub(super) all: Vec<&'a Acquisition>,
-    pub(super) grants: Vec<Grant<'a>>,
+    pub(super) grants: Vec<GrantedHold<'a>>,
 }
 
 pub(super) fn locks(history: &History) -> Vec<Lock<'_>> {

@@ -10,11 +10,11 @@
 //! are never more holders than that.
 //!
 //! Every [`Rule`] is checked and reported for itself, because a lock that forgets its tokens is not one that has two
-//! owners; and a history that shows nothing is [`Void`](Verdict::Void), not accepted: too few grants, nobody who met a
+//! owners; and a history that shows nothing is [`Void`](Validity::Void), not accepted: too few grants, nobody who met a
 //! holder, a fault that hit nobody.
 //!
 //! ```
-//! # use leasehold_conformance::checker::{Model, Verdict, check};
+//! # use leasehold_conformance::checker::{Model, Validity, check};
 //! # use leasehold_conformance::history::{History, Recorder, RecordedLock, read};
 //! # use leasehold_core::{AcquireOptions, DistributedLock, LockClient, LockName, memory::MemoryBackend};
 //! # use std::{sync::Arc, time::Duration};
@@ -29,10 +29,10 @@
 //!     guard.release().await?;
 //! }
 //! let history = History::from_events(read(directory.path())?)?;
-//! let model = Model::of(client.semantics(), AcquireOptions::DEFAULT_TTL, Duration::from_secs(1));
+//! let model = Model::from_semantics(client.semantics(), AcquireOptions::DEFAULT_TTL, Duration::from_secs(1));
 //! let report = check(&history, &model);
-//! assert_eq!(report.verdict(), Verdict::Void, "nobody has contended: {report}");
-//! assert_eq!(check(&history, &model.with_least(20, 0, 0)).verdict(), Verdict::Accepted);
+//! assert_eq!(report.validity(), Validity::Void, "nobody has contended: {report}");
+//! assert_eq!(check(&history, &model.with_least(20, 0, 0)).validity(), Validity::Accepted);
 //! # Ok(()) }
 //! ```
 
@@ -43,6 +43,7 @@ mod exclusion;
 mod locks;
 mod model;
 mod order;
+mod pauses;
 mod refusals;
 mod report;
 mod resurrection;
@@ -56,16 +57,16 @@ mod tests;
 pub(crate) use belief::belief;
 pub(crate) use evidence::met_a_hold;
 pub use model::{Least, Model, RefusedFor};
-pub use report::{Measured, Report, Rule, Updates, Verdict, Violation};
+pub use report::{CheckReport, Measured, Rule, Updates, Validity, Violation};
 
 use crate::history::History;
 use locks::locks;
+use pauses::Pauses;
 use timeline::{Ends, Timeline};
-use waiting::Pauses;
 
 /// Holds a history against a model, in the time that it takes to sort it.
-pub fn check(history: &History, model: &Model) -> Report {
-    let mut report = Report::against(model);
+pub fn check(history: &History, model: &Model) -> CheckReport {
+    let mut report = CheckReport::against(model);
     let kills = history.kills();
     let (ends, pauses) = (Ends::new(model, history), Pauses::new(history));
     for lock in &locks(history) {

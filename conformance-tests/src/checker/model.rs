@@ -43,7 +43,7 @@ pub enum RefusedFor {
 }
 
 impl RefusedFor {
-    fn of(semantics: &Semantics) -> Self {
+    fn from_semantics(semantics: &Semantics) -> Self {
         let has_line = semantics.fairness != Fairness::Unordered;
         // Of several servers, each may have another owner for a moment.
         let has_votes = semantics.promises.under(Fault::MinorityDown) != Outcome::NotApplicable;
@@ -70,7 +70,7 @@ impl Least {
 
 impl Model {
     /// The model of a lock with these semantics, on a machine that may add `slack` to anything.
-    pub fn of(semantics: &Semantics, ttl: Duration, slack: Duration) -> Self {
+    pub fn from_semantics(semantics: &Semantics, ttl: Duration, slack: Duration) -> Self {
         let wake_up = semantics.wake_up.bound() + slack;
         let crash = match semantics.crash_bound {
             CrashBound::Connection => Some(wake_up),
@@ -86,7 +86,7 @@ impl Model {
             crash,
             order: (semantics.fairness == Fairness::Fifo).then_some(slack),
             sharing: semantics.sharing,
-            refused_for: RefusedFor::of(semantics),
+            refused_for: RefusedFor::from_semantics(semantics),
             least: Least::USUAL,
             fenced_only: Vec::new(),
         }

@@ -1,34 +1,36 @@
 //! F1, F2, L4: tokens against the order of time.
 
-use super::locks::{Grant, Largest, Lock};
+use super::locks::{GrantedHold, Largest, Lock};
 use super::model::{Model, nanos};
-use super::report::{Report, Rule, Violation};
-use crate::history::{Acquisition, Outcome};
+use super::report::{CheckReport, Rule};
+use crate::history::{AcquireOutcome, Acquisition};
 use leasehold_core::{LockMode, Sharing};
 
 /// True if the tokens of these grants of one name are unique and grow, whatever their modes.
-pub(super) fn check_tokens(lock: &Lock<'_>, report: &mut Report) -> bool {
+pub(super) fn check_tokens(lock: &Lock<'_>, report: &mut CheckReport) -> bool {
     let (name, grants) = (&*lock.name, &lock.grants);
     let mut by_token = grants.clone();
     by_token.sort_unstable_by_key(|(grant, hold)| (hold.token, grant.answered_by()));
     let mut sound = true;
     for pair in by_token.windows(2).filter(|pair| pair[0].1.token == pair[1].1.token) {
         sound = false;
-        let what = || format!("{} was granted twice", pair[0].1.token);
-        report.broken(Rule::TokenUnique, || violation(Rule::TokenUnique, name, pair[0], pair[1], what()));
+        broken(report, Rule::TokenUnique, name, pair[0], pair[1], || {
+            format!("{} was granted twice", pair[0].1.token)
+        });
     }
     let inverted = inversions(grants, |_| LockMode::Exclusive, |(grant, _)| grant.answered_by());
     for (older, newer) in &inverted {
-        let what = || format!("{} was granted after {} was answered", newer.1.token, older.1.token);
-        report.broken(Rule::TokenOrder, || violation(Rule::TokenOrder, name, *older, *newer, what()));
+        broken(report, Rule::TokenOrder, name, *older, *newer, || {
+            format!("{} was granted after {} was answered", newer.1.token, older.1.token)
+        });
     }
     sound && inverted.is_empty()
 }
 
 /// Waiters are served as is declared: in their order, or no readers before a writer that waits.
-pub(super) fn check_turns(lock: &Lock<'_>, model: &Model, report: &mut Report) {
-    let waiting = |grant: &Grant<'_>| grant.0.wait != Some(0);
-    let waited: Vec<Grant<'_>> = lock.grants.iter().copied().filter(waiting).collect();
+pub(super) fn check_turns(lock: &Lock<'_>, model: &Model, report: &mut CheckReport) {
+    let waiting = |grant: &GrantedHold<'_>| grant.0.wait != Some(0);
+    let waited: Vec<GrantedHold<'_>> = lock.grants.iter().copied().filter(waiting).collect();
     let inverted = match (model.order.map(nanos), model.sharing) {
         (Some(settled), _) => {
             inversions(&waited, |(grant, _)| grant.mode, |(grant, _)| grant.asked_at.saturating_add(settled))
@@ -37,20 +39,19 @@ pub(super) fn check_turns(lock: &Lock<'_>, model: &Model, report: &mut Report) {
         _ => return,
     };
     for (first, second) in inverted {
-        let what = || {
+        broken(report, Rule::Order, &lock.name, first, second, || {
             let earlier = (second.0.asked_at - first.0.asked_at) / 1_000_000;
             format!("{} came {earlier} ms before {}, and was served after it", first.1.token, second.1.token)
-        };
-        report.broken(Rule::Order, || violation(Rule::Order, &lock.name, first, second, what()));
+        });
     }
 }
 
 /// Writers that wait for readers alone, each with the last reader that came later and was served earlier. The mark of a writer may
 /// lapse for a moment, so two such readers must have come at times that are `settled` apart.
-fn passed_writers<'a>(lock: &Lock<'a>, settled: u64) -> Vec<(Grant<'a>, Grant<'a>)> {
+fn passed_writers<'a>(lock: &Lock<'a>, settled: u64) -> Vec<(GrantedHold<'a>, GrantedHold<'a>)> {
     let mut writers: Vec<&Acquisition> =
         lock.all.iter().copied().filter(|one| !one.mode.is_shared()).collect();
-    let mut readers: Vec<Grant<'a>> =
+    let mut readers: Vec<GrantedHold<'a>> =
         lock.grants.iter().copied().filter(|(one, _)| one.mode.is_shared()).collect();
     writers.sort_unstable_by_key(|one| one.asked_at);
     readers.sort_unstable_by_key(|(reader, _)| reader.asked_at);
@@ -63,7 +64,7 @@ fn passed_writers<'a>(lock: &Lock<'a>, settled: u64) -> Vec<(Grant<'a>, Grant<'a
         let known = asked.saturating_add(settled);
         let later = &readers[readers.partition_point(|(reader, _)| reader.asked_at <= known)..];
         let later = later.iter().take_while(|(reader, _)| reader.asked_at < by);
-        let passing: Vec<&Grant<'a>> = later.filter(|reader| reader.1.token < hold.token).collect();
+        let passing: Vec<&GrantedHold<'a>> = later.filter(|reader| reader.1.token < hold.token).collect();
         if let [first, .., last] = passing[..]
             && last.0.asked_at - first.0.asked_at > settled
         {
@@ -76,19 +77,21 @@ fn passed_writers<'a>(lock: &Lock<'a>, settled: u64) -> Vec<(Grant<'a>, Grant<'a
 /// When an acquisition, and what was granted to it, was certainly over.
 fn over_by(one: &Acquisition, settled: u64) -> u64 {
     match &one.outcome {
-        Outcome::Granted(hold) => hold.released().and_then(|release| release.answered_at).unwrap_or(u64::MAX),
-        Outcome::Contended | Outcome::Failed => one.answered_by().saturating_add(settled),
-        Outcome::Unknown => u64::MAX,
+        AcquireOutcome::Granted(hold) => {
+            hold.released().and_then(|release| release.answered_at).unwrap_or(u64::MAX)
+        }
+        AcquireOutcome::Contended | AcquireOutcome::Failed => one.answered_by().saturating_add(settled),
+        AcquireOutcome::Unknown => u64::MAX,
     }
 }
 
 /// Grants whose question came after another's moment, and whose token is smaller than its, each with one such other, if their
 /// modes conflict.
 fn inversions<'a>(
-    grants: &[Grant<'a>],
-    mode: impl Fn(&Grant<'a>) -> LockMode,
-    moment: impl Fn(&Grant<'a>) -> u64,
-) -> Vec<(Grant<'a>, Grant<'a>)> {
+    grants: &[GrantedHold<'a>],
+    mode: impl Fn(&GrantedHold<'a>) -> LockMode,
+    moment: impl Fn(&GrantedHold<'a>) -> u64,
+) -> Vec<(GrantedHold<'a>, GrantedHold<'a>)> {
     let mut by_question = grants.to_vec();
     by_question.sort_unstable_by_key(|(grant, _)| grant.asked_at);
     let mut by_moment = grants.to_vec();
@@ -107,8 +110,14 @@ fn inversions<'a>(
     inverted
 }
 
-fn violation(rule: Rule, name: &str, one: Grant<'_>, other: Grant<'_>, what: String) -> Violation {
-    let operations = vec![(one.0.process, one.0.op), (other.0.process, other.0.op)];
-    let at = one.0.answered_by().max(other.0.answered_by());
-    Violation { rule, name: name.to_owned(), at, operations, what }
+fn broken(
+    report: &mut CheckReport,
+    rule: Rule,
+    name: &str,
+    (one, _): GrantedHold<'_>,
+    (other, _): GrantedHold<'_>,
+    what: impl FnOnce() -> String,
+) {
+    let at = one.answered_by().max(other.answered_by());
+    report.broken(rule, name, at, &[one.id(), other.id()], what);
 }

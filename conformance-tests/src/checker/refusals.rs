@@ -1,17 +1,17 @@
 //! C1: an acquisition is refused only if another one may have held the lock.
 
 use super::model::{Model, RefusedFor, nanos};
-use super::report::{Report, Rule, Violation};
+use super::report::{CheckReport, Rule};
 use super::timeline::Timeline;
-use crate::history::{Acquisition, Outcome};
+use crate::history::{AcquireOutcome, Acquisition};
 use leasehold_core::{LockMode, Sharing};
 
 /// `all` are the acquisitions of the timeline's name, or of its semaphore: a permit is refused for a reason if each slot may have
 /// been held.
-pub(super) fn check(timeline: &Timeline<'_>, all: &[&Acquisition], model: &Model, report: &mut Report) {
+pub(super) fn check(timeline: &Timeline<'_>, all: &[&Acquisition], model: &Model, report: &mut CheckReport) {
     for mode in [LockMode::Exclusive, LockMode::Shared] {
         let wanted = |one: &&Acquisition| {
-            matches!(one.outcome, Outcome::Contended)
+            matches!(one.outcome, AcquireOutcome::Contended)
                 && one.mode.is_shared() == mode.is_shared()
                 && timeline.slot.is_none_or(|slot| one.permits.is_some_and(|limit| slot < limit))
         };
@@ -30,7 +30,7 @@ fn check_mode(
     all: &[&Acquisition],
     mode: LockMode,
     model: &Model,
-    report: &mut Report,
+    report: &mut CheckReport,
 ) {
     // In a gap between two holds, the first answer is the one that wants a holder first.
     refused.sort_unstable_by_key(|refused| refused.answered_by());
@@ -48,19 +48,14 @@ fn check_mode(
             || contenders.others_in(refusal)
             || unknown_outcomes.fill(last.map_or(0, |last| last.writers), by);
         if !excused {
-            report.broken(Rule::Refusal, || Violation {
-                rule: Rule::Refusal,
-                name: timeline.name.to_owned(),
-                at: by,
-                operations: vec![(refusal.process, refusal.op)],
-                what: "refused, and nobody can have held it".to_owned(),
-            });
+            let what = || "refused, and nobody can have held it".to_owned();
+            report.broken(Rule::Refusal, timeline.name, by, &[refusal.id()], what);
         }
     }
 }
 
 /// When a grant can have been held.
-struct Possible {
+struct PossibleHold {
     from: u64,
     /// The latest end of it, and of all before it.
     latest_end: u64,
@@ -70,7 +65,7 @@ struct Possible {
 
 /// When each grant that conflicts with this mode can have lasted: to the answer to its release, or to the latest moment of the
 /// next grant that conflicts with it, which in turn was made before the one after it and its own end.
-fn possible_holds(timeline: &Timeline<'_>, mode: LockMode) -> Vec<Possible> {
+fn possible_holds(timeline: &Timeline<'_>, mode: LockMode) -> Vec<PossibleHold> {
     let (mut next, mut next_writer) = (u64::MAX, u64::MAX);
     let ends = timeline.grants.iter().rev().map(|grant| {
         let is_shared = grant.acquisition.mode.is_shared();
@@ -88,7 +83,7 @@ fn possible_holds(timeline: &Timeline<'_>, mode: LockMode) -> Vec<Possible> {
     let mut before = (0, 0);
     let holds = conflicting.map(|(grant, end)| {
         before = (end.max(before.0), before.1 + usize::from(!grant.acquisition.mode.is_shared()));
-        Possible { from: grant.from, latest_end: before.0, writers: before.1 }
+        PossibleHold { from: grant.from, latest_end: before.0, writers: before.1 }
     });
     holds.collect()
 }
@@ -129,11 +124,11 @@ fn under_way(one: &Acquisition, model: &Model, gives_way: bool) -> Option<(u64, 
     let undoing = (asking.0, asking.1.saturating_add(nanos(model.overshoot)));
     match (model.refused_for, &one.outcome) {
         (RefusedFor::Holders, _) => None,
-        (_, Outcome::Granted(_)) if one.permits.is_some() => Some(undoing),
-        (RefusedFor::Contenders, _) | (_, Outcome::Granted(_)) => Some(asking),
-        (_, Outcome::Contended) if one.wait == Some(0) => None,
-        (_, Outcome::Contended | Outcome::Failed) => Some(undoing),
-        (_, Outcome::Unknown) => (gives_way && one.wait != Some(0)).then_some(undoing),
+        (_, AcquireOutcome::Granted(_)) if one.permits.is_some() => Some(undoing),
+        (RefusedFor::Contenders, _) | (_, AcquireOutcome::Granted(_)) => Some(asking),
+        (_, AcquireOutcome::Contended) if one.wait == Some(0) => None,
+        (_, AcquireOutcome::Contended | AcquireOutcome::Failed) => Some(undoing),
+        (_, AcquireOutcome::Unknown) => (gives_way && one.wait != Some(0)).then_some(undoing),
     }
 }
 
@@ -148,7 +143,7 @@ struct UnknownOutcomes {
 
 impl UnknownOutcomes {
     fn new(all: &[&Acquisition]) -> Self {
-        let unknown = all.iter().filter(|one| matches!(one.outcome, Outcome::Unknown));
+        let unknown = all.iter().filter(|one| matches!(one.outcome, AcquireOutcome::Unknown));
         let mut asked: Vec<u64> = unknown.map(|one| one.asked_at).collect();
         asked.sort_unstable();
         Self { asked, used: 0, gap: None }

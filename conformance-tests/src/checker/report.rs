@@ -91,10 +91,10 @@ pub struct Updates {
     pub lost: usize,
 }
 
-/// What comes of a check.
+/// What a history shows.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[expect(clippy::exhaustive_enums, reason = "complete: right, wrong, or no evidence")]
-pub enum Verdict {
+pub enum Validity {
     /// It is the history of a lock.
     Accepted,
     /// It is not.
@@ -103,11 +103,11 @@ pub enum Verdict {
     Void,
 }
 
-/// The outcome of a check.
+/// What comes of a check.
 #[derive(Clone, Debug, Default)]
 #[non_exhaustive]
-pub struct Report {
-    /// Where it breaks a rule. For each rule the first [`Report::SHOWN`]; [`count`](Self::count) has all.
+pub struct CheckReport {
+    /// Where it breaks a rule. For each rule the first [`CheckReport::SHOWN`]; [`count`](Self::count) has all.
     pub violations: Vec<Violation>,
     /// What was measured.
     pub measured: Measured,
@@ -118,7 +118,7 @@ pub struct Report {
     fenced_only: Vec<(u64, u64)>,
 }
 
-impl Report {
+impl CheckReport {
     /// How many violations of each rule are kept.
     pub const SHOWN: usize = 10;
 
@@ -126,18 +126,18 @@ impl Report {
         Self { fenced_only: model.fenced_only.clone(), ..Self::default() }
     }
 
-    /// The verdict.
-    pub fn verdict(&self) -> Verdict {
+    /// What the history shows.
+    pub fn validity(&self) -> Validity {
         match (self.violations.is_empty(), self.void.is_empty()) {
-            (false, _) => Verdict::Rejected,
-            (true, false) => Verdict::Void,
-            (true, true) => Verdict::Accepted,
+            (false, _) => Validity::Rejected,
+            (true, false) => Validity::Void,
+            (true, true) => Validity::Accepted,
         }
     }
 
-    /// True if the verdict is [`Accepted`](Verdict::Accepted).
+    /// True if the history is [`Accepted`](Validity::Accepted).
     pub fn is_accepted(&self) -> bool {
-        self.verdict() == Verdict::Accepted
+        self.validity() == Validity::Accepted
     }
 
     /// How often a rule is broken.
@@ -145,38 +145,38 @@ impl Report {
         self.counts.iter().find(|(other, _)| *other == rule).map_or(0, |(_, count)| *count)
     }
 
-    pub(super) fn broken(&mut self, rule: Rule, violation: impl FnOnce() -> Violation) {
-        if self.fenced_only.is_empty() || rule.is_kept_by_two() {
-            return self.count_up(rule, violation);
+    /// Counts a violation, unless two owners were possible then and the rule is kept by one. The first of each rule are kept.
+    pub(super) fn broken(
+        &mut self,
+        rule: Rule,
+        name: &str,
+        at: u64,
+        operations: &[(u32, u64)],
+        what: impl FnOnce() -> String,
+    ) {
+        if !rule.is_kept_by_two() && self.fenced_only.iter().any(|(from, to)| (*from..=*to).contains(&at)) {
+            return;
         }
-        let seen = violation();
-        if !self.fenced_only.iter().any(|(from, to)| *from <= seen.at && seen.at <= *to) {
-            self.count_up(rule, || seen);
-        }
-    }
-
-    fn count_up(&mut self, rule: Rule, violation: impl FnOnce() -> Violation) {
-        let count = match self.counts.iter_mut().find(|(other, _)| *other == rule) {
-            Some((_, count)) => count,
-            None => {
-                self.counts.push((rule, 0));
-                return self.count_up(rule, violation);
-            }
-        };
-        *count += 1;
-        if *count <= Self::SHOWN {
-            self.violations.push(violation());
+        let place = self.counts.iter().position(|(other, _)| *other == rule);
+        let place = place.unwrap_or_else(|| {
+            self.counts.push((rule, 0));
+            self.counts.len() - 1
+        });
+        self.counts[place].1 += 1;
+        if self.counts[place].1 <= Self::SHOWN {
+            let (name, operations) = (name.to_owned(), operations.to_vec());
+            self.violations.push(Violation { rule, name, at, operations, what: what() });
         }
     }
 }
 
-impl fmt::Display for Report {
+impl fmt::Display for CheckReport {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let Measured { acquisitions, grants, contended, unknown, .. } = &self.measured;
         write!(
             f,
             "{:?}: {acquisitions} acquisitions, {grants} granted, {contended} contended, {unknown} unknown",
-            self.verdict()
+            self.validity()
         )?;
         for (rule, count) in &self.counts {
             write!(f, "\n  {rule:?} broken {count} times")?;

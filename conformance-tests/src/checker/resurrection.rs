@@ -2,13 +2,13 @@
 
 use super::locks::Lock;
 use super::model::Model;
-use super::report::{Report, Rule, Violation};
+use super::report::{CheckReport, Rule};
 use crate::history::Answer;
 use leasehold_core::HoldKind;
 
 /// A fixed lease is over one ttl after the last answer that confirmed it. Nothing may be confirmed after that, whether or
 /// not somebody else has taken it. Where a keeper renews, nobody here knows when it was last confirmed.
-pub(super) fn check(lock: &Lock<'_>, model: &Model, report: &mut Report) {
+pub(super) fn check(lock: &Lock<'_>, model: &Model, report: &mut CheckReport) {
     if model.hold != HoldKind::Lease {
         return;
     }
@@ -17,12 +17,9 @@ pub(super) fn check(lock: &Lock<'_>, model: &Model, report: &mut Report) {
         let renewals = hold.renewals.iter().map(|renewal| (&renewal.call, renewal.ttl));
         for (call, longer) in renewals.chain(hold.release.as_ref().map(|release| (release, 0))) {
             if call.answer == Answer::Ok && call.asked_at > model.latest_end(confirmed, ttl) {
-                report.broken(Rule::Resurrection, || Violation {
-                    rule: Rule::Resurrection,
-                    name: lock.name.to_string(),
-                    at: call.asked_at,
-                    operations: vec![(grant.process, grant.op), (grant.process, call.op)],
-                    what: format!("confirmed to the holder of {}, whose lease was over", hold.token),
+                let operations = [grant.id(), (grant.process, call.op)];
+                report.broken(Rule::Resurrection, &lock.name, call.asked_at, &operations, || {
+                    format!("confirmed to the holder of {}, whose lease was over", hold.token)
                 });
             }
             match call.answer {

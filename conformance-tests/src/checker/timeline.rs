@@ -6,7 +6,7 @@
 
 use super::locks::Lock;
 use super::model::Model;
-use crate::history::{Acquisition, Answer, Call, History, Hold, Span};
+use crate::history::{Acquisition, Answer, Call, FaultSpan, History, HoldRecord};
 use leasehold_core::{Fault, HoldKind};
 use std::collections::HashMap;
 use std::ops::Range;
@@ -22,7 +22,7 @@ pub(super) struct Timeline<'a> {
 
 pub(super) struct Placed<'a> {
     pub(super) acquisition: &'a Acquisition,
-    pub(super) hold: &'a Hold,
+    pub(super) hold: &'a HoldRecord,
     /// When the store granted it, at the earliest.
     pub(super) from: u64,
     /// When it ended in the store, at the earliest.
@@ -42,14 +42,14 @@ pub(super) struct Clash {
 /// What ends holds besides their releases and the store's clock.
 pub(super) struct Ends<'a> {
     model: &'a Model,
-    spans: Vec<&'a Span>,
+    spans: Vec<&'a FaultSpan>,
     kills: HashMap<u32, u64>,
 }
 
 impl<'a> Ends<'a> {
     pub(super) fn new(model: &'a Model, history: &'a History) -> Self {
         let connection = model.hold == HoldKind::Connection;
-        let ends = |span: &&Span| match span.fault {
+        let ends = |span: &&FaultSpan| match span.fault {
             Fault::RecordDeleted => true,
             Fault::ConnectionKilled => connection,
             _ => false,
@@ -89,7 +89,7 @@ impl<'a> Timeline<'a> {
         timeline
     }
 
-    fn place(&mut self, acquisition: &'a Acquisition, hold: &'a Hold, ends: &Ends<'_>) {
+    fn place(&mut self, acquisition: &'a Acquisition, hold: &'a HoldRecord, ends: &Ends<'_>) {
         let after = self.in_the_way_of(acquisition);
         let last = after.clone().max_by_key(|before| self.grants[*before].to);
         let free = last.map_or(0, |before| self.grants[before].to);

@@ -1,6 +1,6 @@
 use super::model::{Model, nanos};
-use super::waiting::{PauseKind, Pauses};
-use crate::history::{Acquisition, Outcome};
+use super::pauses::{PauseKind, Pauses};
+use crate::history::{AcquireOutcome, Acquisition};
 use std::collections::HashMap;
 
 /// When somebody may have had the lock, or the first place in its queue, without anybody's learning of it.
@@ -54,12 +54,12 @@ fn span(
     model: &Model,
 ) -> Option<(u64, u64)> {
     let (left, takes_leave) = match one.outcome {
-        Outcome::Unknown => {
+        AcquireOutcome::Unknown => {
             let left = one.answered_at.or(kills.get(&one.process).copied()).unwrap_or(u64::MAX);
             (left, one.was_dropped)
         }
         // It stood in line, and is taken out of it after it has given up.
-        Outcome::Contended if one.wait != Some(0) => (one.answered_by(), true),
+        AcquireOutcome::Contended if one.wait != Some(0) => (one.answered_by(), true),
         _ => return None,
     };
     let leftovers = left.saturating_add(model.crash.map_or(u64::MAX, nanos));

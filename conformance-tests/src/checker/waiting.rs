@@ -1,54 +1,13 @@
 //! L1, L2, L3: how long anything took.
 
 use super::model::{Model, nanos};
-use super::report::{Report, Rule, Violation};
+use super::pauses::{PauseKind, Pauses};
+use super::report::{CheckReport, Rule};
 use super::timeline::{Placed, Timeline};
 use super::unseen::Unseen;
-use crate::history::{Acquisition, History, Span};
-use leasehold_core::Fault;
+use crate::history::{Acquisition, History};
 use std::collections::HashMap;
 use std::time::Duration;
-
-/// Processes and stores that stood still: what happened meanwhile took as long as it took. And stores that were away, or
-/// started again: they hand nothing over meanwhile. But a deadline is the client's own, and is kept without them.
-pub(super) struct Pauses<'a> {
-    spans: Vec<&'a Span>,
-}
-
-/// The pauses that excuse a rule: of clients and stores that stand still, or also of stores that are away.
-#[derive(Clone, Copy, PartialEq, Eq)]
-pub(super) enum PauseKind {
-    Stalled,
-    StalledOrAway,
-}
-
-impl<'a> Pauses<'a> {
-    pub(super) fn new(history: &'a History) -> Self {
-        let still = |span: &&Span| {
-            !matches!(
-                span.fault,
-                Fault::None | Fault::HolderKilled | Fault::RecordDeleted | Fault::ClientClockJumps
-            )
-        };
-        Self { spans: history.faults.iter().filter(still).collect() }
-    }
-
-    pub(super) fn hit(&self, kind: PauseKind, process: u32, from: u64, to: u64) -> bool {
-        self.spans.iter().any(|span| {
-            (kind == PauseKind::StalledOrAway || stands_still(span.fault))
-                && span.target.is_none_or(|target| target == process)
-                && span.from <= to
-                && span.to.is_none_or(|end| end >= from)
-        })
-    }
-}
-
-fn stands_still(fault: Fault) -> bool {
-    matches!(
-        fault,
-        Fault::HolderPaused | Fault::ClientSuspended | Fault::ExecutorStarved | Fault::StorePaused
-    )
-}
 
 pub(super) fn check(
     timeline: &Timeline<'_>,
@@ -56,13 +15,18 @@ pub(super) fn check(
     pauses: &Pauses<'_>,
     kills: &HashMap<u32, u64>,
     model: &Model,
-    report: &mut Report,
+    report: &mut CheckReport,
 ) {
     wake_ups(timeline, all, pauses, kills, model, report);
     crashes(timeline, pauses, kills, model, report);
 }
 
-pub(super) fn check_deadlines(history: &History, pauses: &Pauses<'_>, model: &Model, report: &mut Report) {
+pub(super) fn check_deadlines(
+    history: &History,
+    pauses: &Pauses<'_>,
+    model: &Model,
+    report: &mut CheckReport,
+) {
     for one in &history.acquisitions {
         // A single attempt ends when the backend's own time-out says so.
         let (Some(wait), Some(answered)) = (one.wait.filter(|wait| *wait > 0), one.answered_at) else {
@@ -72,9 +36,10 @@ pub(super) fn check_deadlines(history: &History, pauses: &Pauses<'_>, model: &Mo
         if late > nanos(model.overshoot)
             && !pauses.hit(PauseKind::Stalled, one.process, one.asked_at, answered)
         {
-            let what = || format!("it ended {:?} after its deadline", Duration::from_nanos(late));
             let name = &history.names[one.name as usize];
-            report.broken(Rule::Deadline, || violation(Rule::Deadline, name, one, answered, what()));
+            report.broken(Rule::Deadline, name, answered, &[one.id()], || {
+                format!("it ended {:?} after its deadline", Duration::from_nanos(late))
+            });
         }
     }
 }
@@ -87,7 +52,7 @@ fn wake_ups(
     pauses: &Pauses<'_>,
     kills: &HashMap<u32, u64>,
     model: &Model,
-    report: &mut Report,
+    report: &mut CheckReport,
 ) {
     let unseen = [false, true].map(|is_reader| Unseen::new(all, kills, pauses, model, is_reader));
     for placed in timeline.grants.iter().skip(1) {
@@ -103,8 +68,9 @@ fn wake_ups(
         }
         let idle = unseen[usize::from(grant.mode.is_shared())].longest_without(from, to);
         if idle > bound {
-            let what = || format!("free for {:?} while it waited", Duration::from_nanos(idle));
-            report.broken(Rule::WakeUp, || violation(Rule::WakeUp, timeline.name, grant, to, what()));
+            report.broken(Rule::WakeUp, timeline.name, to, &[grant.id()], || {
+                format!("free for {:?} while it waited", Duration::from_nanos(idle))
+            });
         }
     }
 }
@@ -115,7 +81,7 @@ fn crashes(
     pauses: &Pauses<'_>,
     kills: &HashMap<u32, u64>,
     model: &Model,
-    report: &mut Report,
+    report: &mut CheckReport,
 ) {
     for placed in &timeline.grants {
         let (before, next) = (&timeline.grants[placed.after.clone()], placed.acquisition);
@@ -137,8 +103,9 @@ fn crashes(
         if model.crash.is_some_and(|bound| took > bound)
             && !pauses.hit(PauseKind::StalledOrAway, next.process, killed, to)
         {
-            let what = || format!("granted {took:?} after the holder was killed");
-            report.broken(Rule::Crash, || violation(Rule::Crash, timeline.name, next, to, what()));
+            report.broken(Rule::Crash, timeline.name, to, &[next.id()], || {
+                format!("granted {took:?} after the holder was killed")
+            });
         }
     }
 }
@@ -150,8 +117,4 @@ impl Placed<'_> {
         let ends = ended.into_iter().chain(self.hold.seen_ended);
         self.acquisition.answered_by() <= moment && ends.into_iter().all(|end| end > moment)
     }
-}
-
-fn violation(rule: Rule, name: &str, one: &Acquisition, at: u64, what: String) -> Violation {
-    Violation { rule, name: name.to_owned(), at, operations: vec![(one.process, one.op)], what }
 }

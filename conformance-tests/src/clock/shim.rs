@@ -1,6 +1,6 @@
 //! The wall clock of a server that bears no libfaketime.
 
-use crate::case::Stop;
+use crate::stop::Stop;
 use std::fs::File;
 use std::os::unix::fs::FileExt;
 use std::path::Path;

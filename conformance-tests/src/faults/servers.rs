@@ -1,10 +1,12 @@
 //! Faults of a store that has several servers: replicas that take over, members that vote. A store with one server
 //! has it as its minority and as its majority.
 
-use super::{Claim, Ground, Injection, Lasting, Schedule, Setting, Time};
-use crate::case::{Stop, Verdict, ensure};
-use crate::context::optional;
-use crate::subject::{Cannot, Members, Store};
+use super::injection::{ClientSetup, Ground, Injection, SideEffect};
+use super::timing::{FaultTiming, Lasting, Time};
+use crate::cannot::Cannot;
+use crate::expect::optional;
+use crate::stop::{Stop, Verdict, ensure};
+use crate::subject::{Members, Store};
 use async_trait::async_trait;
 use leasehold_core::Outcome;
 use std::net::SocketAddr;
@@ -14,7 +16,7 @@ use tokio::net::TcpStream;
 use tokio::task::JoinSet;
 
 /// What is done to some of the servers.
-pub(super) enum Servers {
+pub(super) enum OnServers {
     /// The primary is killed; its replica takes over, and lacks what came after it was cut off. At once where it is told to,
     /// and does not have to find out.
     FailOver { at_once: bool },
@@ -30,7 +32,7 @@ pub(super) enum Servers {
     AllKilled,
 }
 
-impl Servers {
+impl OnServers {
     pub(super) fn fail_over(store: &dyn Store) -> Self {
         match (store.replicas(), store.members()) {
             (Err(_), Ok(_)) => Self::LeaderKilled { leader: 0 },
@@ -69,7 +71,7 @@ impl Servers {
 const APART: Duration = Duration::from_secs(5);
 
 #[async_trait]
-impl Injection for Servers {
+impl Injection for OnServers {
     fn words(&self) -> &'static str {
         match self {
             Self::FailOver { .. } => {
@@ -92,18 +94,18 @@ impl Injection for Servers {
         }
     }
 
-    fn schedule(&self) -> Schedule {
+    fn timing(&self) -> FaultTiming {
         let until_replaced = Lasting::Spell(Time::new(0, 6_000));
         match self {
-            Self::FailOver { at_once: true } => Schedule::new(Lasting::Moment).patient(),
-            Self::Supplant { at_once: true } => Schedule::new(until_replaced).patient(),
-            Self::FailOver { .. } => Schedule::new(Lasting::Moment).long(),
-            Self::Supplant { .. } => Schedule::new(until_replaced).long(),
+            Self::FailOver { at_once: true } => FaultTiming::new(Lasting::Moment).patient(),
+            Self::Supplant { at_once: true } => FaultTiming::new(until_replaced).patient(),
+            Self::FailOver { .. } => FaultTiming::new(Lasting::Moment).long(),
+            Self::Supplant { .. } => FaultTiming::new(until_replaced).long(),
             Self::LeaderKilled { .. } | Self::LeaderStopped { .. } => {
-                Schedule::new(Lasting::Spell(Time::new(2_500, 2_500))).long()
+                FaultTiming::new(Lasting::Spell(Time::new(2_500, 2_500))).long()
             }
-            Self::SomeKilled { most: false, .. } => Schedule::new(Lasting::STATE).long(),
-            Self::SomeKilled { .. } | Self::AllKilled => Schedule::new(Lasting::STATE),
+            Self::SomeKilled { most: false, .. } => FaultTiming::new(Lasting::STATE).long(),
+            Self::SomeKilled { .. } | Self::AllKilled => FaultTiming::new(Lasting::STATE),
         }
     }
 
@@ -111,20 +113,20 @@ impl Injection for Servers {
         matches!(self, Self::FailOver { .. })
     }
 
-    fn claim(&self) -> Claim {
+    fn side_effect(&self) -> SideEffect {
         match self {
-            Self::FailOver { .. } | Self::Supplant { .. } => Claim::Primary,
-            _ => Claim::Nothing,
+            Self::FailOver { .. } | Self::Supplant { .. } => SideEffect::Primary,
+            _ => SideEffect::None,
         }
     }
 
-    async fn prepare(&mut self, store: &dyn Store, schedule: &Schedule) -> Result<Setting, Cannot> {
+    async fn prepare(&mut self, store: &dyn Store, lease: Duration) -> Result<ClientSetup, Cannot> {
         match self {
             Self::FailOver { .. } => store.replicate(Duration::ZERO).await?,
             Self::Supplant { .. } => store.replicate(APART).await?,
             _ => {}
         }
-        Ok(Setting::of(store, schedule))
+        Ok(ClientSetup::direct(store, lease))
     }
 
     async fn before_the_hold(&mut self, ground: &mut Ground<'_>) -> Verdict {

@@ -4,7 +4,7 @@ use serde::{Deserialize, Serialize};
 /// One line of a history: who did what, and when.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[non_exhaustive]
-pub struct Event {
+pub struct HistoryEvent {
     /// When, in nanoseconds of this host's `CLOCK_BOOTTIME`: comparable across its processes. Taken before the request
     /// for an `invoke`, after the answer for anything else, so that what happened in the store lies in between.
     pub at: u64,
@@ -28,9 +28,9 @@ pub enum Step {
     /// [`Observe`](Self::Observe).
     Renew(Phase<Extended, Until>),
     /// Releasing. A guard that is dropped is a release of unknown outcome.
-    Release(Phase<Of, Done>),
+    Release(Phase<HoldRef, Done>),
     /// The holder was told that it holds no longer.
-    Lost(Of),
+    Lost(HoldRef),
     /// The holder looked at its guard.
     Observe(Observed),
     /// A resource was read and written under the lock, or only read by a reader; or it refused that.
@@ -87,7 +87,7 @@ fn is_exclusive(mode: &LockMode) -> bool {
 pub struct Granted {
     /// Its fencing token.
     pub token: u64,
-    /// Until when the holder believes in it if it hears nothing more; same clock as [`Event::at`].
+    /// Until when the holder believes in it if it hears nothing more; same clock as [`HistoryEvent::at`].
     pub until: u64,
     /// The slot, of a permit.
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -115,7 +115,7 @@ pub struct Until {
 /// Concerns this grant.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[non_exhaustive]
-pub struct Of {
+pub struct HoldRef {
     /// The acquisition whose grant it is, of the same process.
     pub hold: u64,
 }

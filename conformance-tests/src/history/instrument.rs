@@ -1,5 +1,5 @@
 use super::event::{
-    Asked, DROPPED, Done, Extended, Granted, Observed, Of, Phase, Reason, Step, Until, Written,
+    Asked, DROPPED, Done, Extended, Granted, HoldRef, Observed, Phase, Reason, Step, Until, Written,
 };
 use super::recorder::Recorder;
 use crate::kinds::Permits;
@@ -11,6 +11,15 @@ use std::sync::Arc;
 use std::time::Duration;
 
 /// A lock of which everything is written into a history. An operation that cannot be written is not done.
+///
+/// # Errors
+///
+/// Here and of its guards, those of the library's method of the same name; and [`Unavailable`](ErrorKind::Unavailable) if the history
+/// cannot be written.
+///
+/// # Cancel safety
+///
+/// As there. The history has an unknown outcome then.
 ///
 /// Not a [`DistributedLock`] itself: its guards have more to say than a [`LockGuard`].
 #[derive(Clone, Debug)]
@@ -38,14 +47,6 @@ impl RecordedLock {
     }
 
     /// Acquires, as [`DistributedLockExt::acquire_with`](leasehold_core::DistributedLockExt::acquire_with) does.
-    ///
-    /// # Errors
-    ///
-    /// As there; and [`Unavailable`](ErrorKind::Unavailable) if the history cannot be written.
-    ///
-    /// # Cancel safety
-    ///
-    /// As there. The history has an unknown outcome then.
     pub async fn acquire(&self, name: &LockName, options: &AcquireOptions) -> Result<RecordedGuard> {
         record(&self.recorder, asked(name, None, options), self.lock.acquire_with(name, options)).await
     }
@@ -86,19 +87,15 @@ async fn record(
     acquiring: impl Future<Output = Result<LockGuard>>,
 ) -> Result<RecordedGuard> {
     let (mode, is_permit) = (asked.mode, asked.permits.is_some());
-    let op = recorder.begin(Step::Acquire(Phase::Invoke(asked))).map_err(unwritten)?;
-    let unanswered = Unanswered::new(recorder, op, Step::Acquire(Phase::Info(dropped())));
+    let question = Unanswered::new(recorder, Step::Acquire, asked)?;
     let outcome = acquiring.await.and_then(|guard| {
         // A grant that is over by now has no token to be ordered by: what was learnt of it is nothing.
         let (token, until) = (guard.token()?.get(), believed_until(recorder, &guard));
         let slot = guard.slot().filter(|_| is_permit);
         Ok((guard, Granted { token, until, slot }))
     });
-    let phase = match &outcome {
-        Ok((_, granted)) => Phase::Ok(granted.clone()),
-        Err(error) => acquisition(error),
-    };
-    unanswered.answer(Step::Acquire(phase))?;
+    let phase = outcome.as_ref().map_or_else(acquisition, |(_, granted)| Phase::Ok(granted.clone()));
+    let op = question.answer(phase)?;
     let (guard, granted) = outcome?;
     let (lease, recorder) = (guard.lease(), recorder.clone());
     Ok(RecordedGuard { guard: Some(guard), lease, token: granted.token, mode, op, recorder })
@@ -121,10 +118,6 @@ impl RecordedGuard {
     }
 
     /// Looks whether it is held, and writes down what was seen.
-    ///
-    /// # Errors
-    ///
-    /// [`Unavailable`](ErrorKind::Unavailable) if the history cannot be written.
     pub fn observe(&self) -> Result<bool> {
         let until = believed_until(&self.recorder, &self.lease);
         // After `until` was worked out: a guard that is held now was held then.
@@ -136,70 +129,37 @@ impl RecordedGuard {
 
     /// Waits for the loss, and writes it down.
     ///
-    /// # Errors
-    ///
-    /// [`Unavailable`](ErrorKind::Unavailable) if the history cannot be written.
-    ///
     /// # Cancel safety
     ///
     /// Safe to drop and to call again.
     pub async fn lost(&self) -> Result<Loss> {
         let loss = self.lease.lost().await;
-        self.recorder.begin(Step::Lost(Of { hold: self.op })).map_err(unwritten)?;
+        self.recorder.begin(Step::Lost(HoldRef { hold: self.op })).map_err(unwritten)?;
         Ok(loss)
     }
 
     /// Makes the lease longer, as [`LockGuard::extend`] does.
-    ///
-    /// # Errors
-    ///
-    /// As there; and [`Unavailable`](ErrorKind::Unavailable) if the history cannot be written.
-    ///
-    /// # Cancel safety
-    ///
-    /// As there. The history has an unknown outcome then.
     pub async fn extend(&self, ttl: Duration) -> Result<()> {
         let Some(guard) = &self.guard else { return Ok(()) };
         let extended = Extended { hold: self.op, ttl_ms: millis(ttl) };
-        let op = self.recorder.begin(Step::Renew(Phase::Invoke(extended))).map_err(unwritten)?;
-        let unanswered = Unanswered::new(&self.recorder, op, Step::Renew(Phase::Info(dropped())));
+        let question = Unanswered::new(&self.recorder, Step::Renew, extended)?;
         let outcome = guard.extend(ttl).await;
-        let phase = match &outcome {
-            Ok(()) => Phase::Ok(Until { until: believed_until(&self.recorder, guard) }),
-            Err(error) => refusal(error),
-        };
-        unanswered.answer(Step::Renew(phase))?;
+        let renewed = |()| Phase::Ok(Until { until: believed_until(&self.recorder, guard) });
+        question.answer(outcome.as_ref().copied().map_or_else(refusal, renewed))?;
         outcome
     }
 
     /// Releases, as [`LockGuard::release`] does.
-    ///
-    /// # Errors
-    ///
-    /// As there; and [`Unavailable`](ErrorKind::Unavailable) if the history cannot be written.
-    ///
-    /// # Cancel safety
-    ///
-    /// As there. The history has an unknown outcome then.
     pub async fn release(mut self) -> Result<()> {
         let Some(guard) = self.guard.take() else { return Ok(()) };
-        let released = Step::Release(Phase::Invoke(Of { hold: self.op }));
-        let op = self.recorder.begin(released).map_err(unwritten)?;
-        let unanswered = Unanswered::new(&self.recorder, op, Step::Release(Phase::Info(dropped())));
+        let question = Unanswered::new(&self.recorder, Step::Release, HoldRef { hold: self.op })?;
         let outcome = guard.release().await;
-        let phase = match &outcome {
-            Ok(()) => Phase::Ok(Done::default()),
-            Err(error) => refusal(error),
-        };
-        unanswered.answer(Step::Release(phase))?;
+        let released = |()| Phase::Ok(Done::default());
+        question.answer(outcome.as_ref().copied().map_or_else(refusal, released))?;
         outcome
     }
 
     /// Writes down what was done to a counter under this grant: the number that was written, or by a reader was read.
-    ///
-    /// # Errors
-    ///
-    /// [`Unavailable`](ErrorKind::Unavailable) if the history cannot be written.
     pub fn wrote(&self, resource: &str, fenced: bool, wrote: Option<u64>) -> Result<()> {
         let written = Written {
             hold: self.op,
@@ -216,47 +176,45 @@ impl RecordedGuard {
 
 impl Drop for RecordedGuard {
     fn drop(&mut self) {
-        if self.guard.is_none() {
-            return;
-        }
-        // A failure cannot be returned here. A history without these lines has a hold that was never given back,
-        // which is what a reader must assume anyway.
-        let released = Step::Release(Phase::Invoke(Of { hold: self.op }));
-        if let Ok(op) = self.recorder.begin(released) {
-            let _ = self.recorder.record(op, Step::Release(Phase::Info(dropped())));
+        if self.guard.is_some() {
+            // A failure cannot be returned here. A history without these lines has a hold that was never given back, which is
+            // what a reader must assume anyway.
+            drop(Unanswered::new(&self.recorder, Step::Release, HoldRef { hold: self.op }));
         }
     }
 }
 
 /// An operation without an answer. Its caller may leave at any await, and then this is written down.
-struct Unanswered<'a> {
+struct Unanswered<'a, C, A> {
     recorder: &'a Recorder,
     op: u64,
-    left: Option<Step>,
+    step: fn(Phase<C, A>) -> Step,
+    is_answered: bool,
 }
 
-impl<'a> Unanswered<'a> {
-    fn new(recorder: &'a Recorder, op: u64, left: Step) -> Self {
-        Self { recorder, op, left: Some(left) }
+impl<'a, C, A> Unanswered<'a, C, A> {
+    /// Writes the question down.
+    fn new(recorder: &'a Recorder, step: fn(Phase<C, A>) -> Step, question: C) -> Result<Self> {
+        let op = recorder.begin(step(Phase::Invoke(question))).map_err(unwritten)?;
+        Ok(Self { recorder, op, step, is_answered: false })
     }
 
-    fn answer(mut self, step: Step) -> Result<()> {
-        self.left = None;
-        self.recorder.record(self.op, step).map_err(unwritten)
+    /// Writes the answer down; the number of the operation.
+    fn answer(mut self, answer: Phase<C, A>) -> Result<u64> {
+        self.is_answered = true;
+        self.recorder.record(self.op, (self.step)(answer)).map_err(unwritten)?;
+        Ok(self.op)
     }
 }
 
-impl Drop for Unanswered<'_> {
+impl<C, A> Drop for Unanswered<'_, C, A> {
     fn drop(&mut self) {
-        if let Some(left) = self.left.take() {
+        if !self.is_answered {
             // Without this line the outcome is unknown as well; it says since when nobody waits for it.
-            let _ = self.recorder.record(self.op, left);
+            let left = Phase::Info(Reason { why: DROPPED.to_owned() });
+            let _ = self.recorder.record(self.op, (self.step)(left));
         }
     }
-}
-
-fn dropped() -> Reason {
-    Reason { why: DROPPED.to_owned() }
 }
 
 /// What is lost when it is looked at for the first time was granted: others were refused for its sake.

@@ -16,7 +16,7 @@
 //! with a `slot`.
 //!
 //! The first line of a file has the version of the format. Times are nanoseconds of `CLOCK_BOOTTIME`. What each field
-//! means stands at the types in [`Event`]; phases are those of Jepsen's histories: `invoke`, then `ok`, `fail` (certainly
+//! means stands at the types in [`HistoryEvent`]; phases are those of Jepsen's histories: `invoke`, then `ok`, `fail` (certainly
 //! without effect) or `info` (nobody knows), or nothing, which is `info` as well.
 //!
 //! A [`RecordedLock`] writes down what is done with a lock; the owner of a fault writes it down with
@@ -31,15 +31,17 @@ mod recorder;
 mod resource;
 
 pub use event::{
-    Asked, Done, Event, Extended, Granted, Injected, Observed, Of, Phase, Reason, Step, Until, Written,
+    Asked, Done, Extended, Granted, HistoryEvent, HoldRef, Injected, Observed, Phase, Reason, Step, Until,
+    Written,
 };
 pub(crate) use instrument::RecordedPermits;
 pub use instrument::{RecordedGuard, RecordedLock};
-pub use operation::{History, Malformed};
+pub use operation::History;
+pub use pairing::Malformed;
 pub use reader::read;
 pub use recorder::Recorder;
 pub use resource::{FencedCounter, PlainCounter};
 
 #[cfg(test)]
 pub(crate) use operation::Renewal;
-pub(crate) use operation::{Acquisition, Answer, Call, Hold, Outcome, Span, Write};
+pub(crate) use operation::{AcquireOutcome, Acquisition, Answer, Call, FaultSpan, HoldRecord, Write};

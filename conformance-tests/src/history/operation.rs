@@ -1,8 +1,6 @@
-use super::event::{Event, Written};
-use super::pairing::Pairing;
+use super::event::Written;
 use leasehold_core::{Fault, LockMode};
 use std::collections::HashMap;
-use std::fmt;
 use std::sync::Arc;
 
 /// A history as operations: each from its beginning to its answer, with all that has happened to its grant.
@@ -11,7 +9,7 @@ pub struct History {
     pub(crate) names: Vec<Arc<str>>,
     pub(crate) acquisitions: Vec<Acquisition>,
     pub(crate) writes: Vec<Write>,
-    pub(crate) faults: Vec<Span>,
+    pub(crate) faults: Vec<FaultSpan>,
 }
 
 /// One acquisition.
@@ -33,12 +31,12 @@ pub(crate) struct Acquisition {
     pub(crate) permits: Option<u32>,
     /// True if its caller did not wait for the answer.
     pub(crate) was_dropped: bool,
-    pub(crate) outcome: Outcome,
+    pub(crate) outcome: AcquireOutcome,
 }
 
 #[derive(Clone, Debug)]
-pub(crate) enum Outcome {
-    Granted(Box<Hold>),
+pub(crate) enum AcquireOutcome {
+    Granted(Box<HoldRecord>),
     /// The store says that another owner held it.
     Contended,
     /// Certainly not granted, for another reason.
@@ -48,7 +46,7 @@ pub(crate) enum Outcome {
 
 /// What has become of a grant.
 #[derive(Clone, Debug, Default)]
-pub(crate) struct Hold {
+pub(crate) struct HoldRecord {
     pub(crate) token: u64,
     /// The slot of a permit.
     pub(crate) slot: Option<u32>,
@@ -96,7 +94,7 @@ pub(crate) struct Write {
 
 /// A fault, from its injection until it is healed, if it ever is.
 #[derive(Clone, Debug)]
-pub(crate) struct Span {
+pub(crate) struct FaultSpan {
     pub(crate) fault: Fault,
     pub(crate) target: Option<u32>,
     pub(crate) name: Option<String>,
@@ -104,38 +102,8 @@ pub(crate) struct Span {
     pub(crate) to: Option<u64>,
 }
 
-/// A list of events that no recorder can have written.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Malformed {
-    process: u32,
-    op: u64,
-    what: &'static str,
-}
-
-impl fmt::Display for Malformed {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "operation {} of process {}: {}", self.op, self.process, self.what)
-    }
-}
-
-impl std::error::Error for Malformed {}
-
 impl History {
-    /// The operations of these events, which are in the order of time.
-    ///
-    /// # Errors
-    ///
-    /// [`Malformed`]: an answer without a question, a second answer, something that concerns a grant that never was.
-    pub fn from_events(events: Vec<Event>) -> Result<Self, Malformed> {
-        let mut pairing = Pairing::default();
-        for event in events {
-            let (process, op) = (event.process, event.op);
-            pairing.take(event).map_err(|what| Malformed { process, op, what })?;
-        }
-        Ok(pairing.into_history())
-    }
-
-    pub(crate) fn granted(&self) -> impl Iterator<Item = (&Acquisition, &Hold)> {
+    pub(crate) fn granted(&self) -> impl Iterator<Item = (&Acquisition, &HoldRecord)> {
         self.acquisitions.iter().filter_map(|acquisition| Some((acquisition, acquisition.hold()?)))
     }
 
@@ -147,11 +115,16 @@ impl History {
 }
 
 impl Acquisition {
-    pub(crate) fn hold(&self) -> Option<&Hold> {
+    pub(crate) fn hold(&self) -> Option<&HoldRecord> {
         match &self.outcome {
-            Outcome::Granted(hold) => Some(hold),
+            AcquireOutcome::Granted(hold) => Some(hold),
             _ => None,
         }
+    }
+
+    /// Its process, and its number there.
+    pub(crate) fn id(&self) -> (u32, u64) {
+        (self.process, self.op)
     }
 
     /// The latest moment at which the store can have answered.
@@ -160,7 +133,7 @@ impl Acquisition {
     }
 }
 
-impl Hold {
+impl HoldRecord {
     /// The release that the store has confirmed.
     pub(crate) fn released(&self) -> Option<&Call> {
         self.release.as_ref().filter(|release| release.answer == Answer::Ok)

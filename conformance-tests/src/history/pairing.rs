@@ -1,24 +1,58 @@
-use super::event::{Asked, DROPPED, Event, Extended, Granted, Injected, Of, Phase, Step, Until};
-use super::operation::{Acquisition, Answer, Call, History, Hold, Outcome, Renewal, Span, Write};
+use super::event::{Asked, DROPPED, Extended, Granted, HistoryEvent, HoldRef, Injected, Phase, Step, Until};
+use super::operation::{
+    AcquireOutcome, Acquisition, Answer, Call, FaultSpan, History, HoldRecord, Renewal, Write,
+};
 use std::collections::HashMap;
+use std::fmt;
 use std::sync::Arc;
+
+/// A list of events that no recorder can have written.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Malformed {
+    process: u32,
+    op: u64,
+    what: &'static str,
+}
+
+impl fmt::Display for Malformed {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "operation {} of process {}: {}", self.op, self.process, self.what)
+    }
+}
+
+impl std::error::Error for Malformed {}
+
+impl History {
+    /// The operations of these events, which are in the order of time.
+    ///
+    /// # Errors
+    ///
+    /// [`Malformed`]: an answer without a question, a second answer, something that concerns a grant that never was.
+    pub fn from_events(events: Vec<HistoryEvent>) -> Result<Self, Malformed> {
+        let mut pairing = Pairing::default();
+        for event in events {
+            let (process, op) = (event.process, event.op);
+            pairing.take(event).map_err(|what| Malformed { process, op, what })?;
+        }
+        Ok(pairing.history)
+    }
+}
 
 /// Puts the phases of each operation together.
 #[derive(Default)]
-pub(super) struct Pairing {
+struct Pairing {
     history: History,
     names: HashMap<String, u32>,
-    open: HashMap<(u32, u64), Place>,
+    /// What each operation is, and its acquisition.
+    open: HashMap<(u32, u64), (Kind, usize)>,
 }
 
-/// Where an operation stands.
 #[derive(Clone, Copy)]
-enum Place {
-    Acquisition(usize),
-    /// Of this acquisition, this renewal.
-    Renewal(usize, usize),
-    /// Of this acquisition.
-    Release(usize),
+enum Kind {
+    Acquisition,
+    /// The renewal of this number.
+    Renewal(usize),
+    Release,
 }
 
 type Taken = Result<(), &'static str>;
@@ -28,16 +62,12 @@ const SECOND_ANSWER: &str = "a second answer";
 const NO_GRANT: &str = "it concerns a grant that never was";
 
 impl Pairing {
-    pub(super) fn into_history(self) -> History {
-        self.history
-    }
-
-    pub(super) fn take(&mut self, event: Event) -> Taken {
-        let Event { at, process, op, step } = event;
+    fn take(&mut self, event: HistoryEvent) -> Taken {
+        let HistoryEvent { at, process, op, step } = event;
         match step {
             Step::Acquire(Phase::Invoke(asked)) => self.asked(at, process, op, asked),
             Step::Acquire(phase) => {
-                let Some(Place::Acquisition(index)) = self.open.get(&(process, op)) else {
+                let Some((Kind::Acquisition, index)) = self.open.get(&(process, op)) else {
                     return Err(NO_QUESTION);
                 };
                 self.history.acquisitions[*index].answer(at, phase)
@@ -46,7 +76,7 @@ impl Pairing {
             Step::Renew(phase) => self.renewed(at, process, op, &phase),
             Step::Release(Phase::Invoke(of)) => self.releasing(at, process, op, &of),
             Step::Release(phase) => self.released(at, process, op, &phase),
-            Step::Lost(Of { hold }) => self.saw(process, hold, at, None),
+            Step::Lost(HoldRef { hold }) => self.saw(process, hold, at, None),
             Step::Observe(seen) => self.saw(process, seen.hold, at, seen.held.then_some(seen.until)),
             Step::Write(what) => {
                 self.history.writes.push(Write { at, process, op, what });
@@ -70,8 +100,8 @@ impl Pairing {
                 number
             }
         };
-        let place = Place::Acquisition(self.history.acquisitions.len());
-        if self.open.insert((process, op), place).is_some() {
+        let index = self.history.acquisitions.len();
+        if self.open.insert((process, op), (Kind::Acquisition, index)).is_some() {
             return Err("a number that was used before");
         }
         self.history.acquisitions.push(Acquisition {
@@ -86,36 +116,38 @@ impl Pairing {
             mode: asked.mode,
             permits: asked.permits,
             was_dropped: false,
-            outcome: Outcome::Unknown,
+            outcome: AcquireOutcome::Unknown,
         });
         Ok(())
     }
 
-    fn hold(&mut self, process: u32, op: u64) -> Result<(usize, &mut Hold), &'static str> {
-        let Some(Place::Acquisition(index)) = self.open.get(&(process, op)).copied() else {
-            return Err(NO_GRANT);
-        };
-        match &mut self.history.acquisitions[index].outcome {
-            Outcome::Granted(hold) => Ok((index, hold)),
+    fn hold(&mut self, process: u32, op: u64) -> Result<(usize, &mut HoldRecord), &'static str> {
+        match self.open.get(&(process, op)).copied() {
+            Some((Kind::Acquisition, index)) => Ok((index, self.granted(index)?)),
+            _ => Err(NO_GRANT),
+        }
+    }
+
+    fn granted(&mut self, acquisition: usize) -> Result<&mut HoldRecord, &'static str> {
+        match &mut self.history.acquisitions[acquisition].outcome {
+            AcquireOutcome::Granted(hold) => Ok(hold),
             _ => Err(NO_GRANT),
         }
     }
 
     fn renewing(&mut self, at: u64, process: u32, op: u64, what: &Extended) -> Taken {
         let (index, hold) = self.hold(process, what.hold)?;
-        let place = Place::Renewal(index, hold.renewals.len());
+        let kind = Kind::Renewal(hold.renewals.len());
         hold.renewals.push(Renewal { ttl: from_millis(what.ttl_ms), call: Call::asked(op, at), until: None });
-        self.open.insert((process, op), place);
+        self.open.insert((process, op), (kind, index));
         Ok(())
     }
 
     fn renewed(&mut self, at: u64, process: u32, op: u64, phase: &Phase<Extended, Until>) -> Taken {
-        let Some(Place::Renewal(index, number)) = self.open.get(&(process, op)).copied() else {
+        let Some((Kind::Renewal(number), index)) = self.open.get(&(process, op)).copied() else {
             return Err(NO_QUESTION);
         };
-        let Outcome::Granted(hold) = &mut self.history.acquisitions[index].outcome else {
-            return Err(NO_GRANT);
-        };
+        let hold = self.granted(index)?;
         if let Phase::Ok(until) = phase {
             hold.renewals[number].until = Some(until.until);
             hold.seen_until = hold.seen_until.max(until.until);
@@ -123,24 +155,21 @@ impl Pairing {
         hold.renewals[number].call.answer(at, phase)
     }
 
-    fn releasing(&mut self, at: u64, process: u32, op: u64, of: &Of) -> Taken {
+    fn releasing(&mut self, at: u64, process: u32, op: u64, of: &HoldRef) -> Taken {
         let (index, hold) = self.hold(process, of.hold)?;
         if hold.release.is_some() {
             return Err("a second release of one grant");
         }
         hold.release = Some(Call::asked(op, at));
-        self.open.insert((process, op), Place::Release(index));
+        self.open.insert((process, op), (Kind::Release, index));
         Ok(())
     }
 
     fn released<C, A>(&mut self, at: u64, process: u32, op: u64, phase: &Phase<C, A>) -> Taken {
-        let Some(Place::Release(index)) = self.open.get(&(process, op)).copied() else {
+        let Some((Kind::Release, index)) = self.open.get(&(process, op)).copied() else {
             return Err(NO_QUESTION);
         };
-        let Outcome::Granted(hold) = &mut self.history.acquisitions[index].outcome else {
-            return Err(NO_GRANT);
-        };
-        hold.release.as_mut().ok_or(NO_QUESTION)?.answer(at, phase)
+        self.granted(index)?.release.as_mut().ok_or(NO_QUESTION)?.answer(at, phase)
     }
 
     fn saw(&mut self, process: u32, op: u64, at: u64, until: Option<u64>) -> Taken {
@@ -154,9 +183,9 @@ impl Pairing {
 
     fn fault(&mut self, at: u64, what: Injected) {
         let Injected { fault, on, target, name } = what;
-        let same = |span: &&mut Span| span.fault == fault && span.target == target && span.name == name;
+        let same = |span: &&mut FaultSpan| span.fault == fault && span.target == target && span.name == name;
         if on {
-            self.history.faults.push(Span { fault, target, name, from: at, to: None });
+            self.history.faults.push(FaultSpan { fault, target, name, from: at, to: None });
         } else if let Some(span) = self.history.faults.iter_mut().rfind(same) {
             span.to.get_or_insert(at);
         }
@@ -171,16 +200,18 @@ impl Acquisition {
         self.answered_at = Some(at);
         self.was_dropped = matches!(&phase, Phase::Info(reason) if reason.why == DROPPED);
         self.outcome = match phase {
-            Phase::Ok(granted) => Outcome::Granted(Box::new(Hold {
+            Phase::Ok(granted) => AcquireOutcome::Granted(Box::new(HoldRecord {
                 token: granted.token,
                 slot: granted.slot,
                 until: granted.until,
                 seen_until: granted.until,
-                ..Hold::default()
+                ..HoldRecord::default()
             })),
-            Phase::Fail(reason) if ["Busy", "TimedOut"].contains(&reason.why.as_str()) => Outcome::Contended,
-            Phase::Fail(_) => Outcome::Failed,
-            Phase::Info(_) | Phase::Invoke(_) => Outcome::Unknown,
+            Phase::Fail(reason) if ["Busy", "TimedOut"].contains(&reason.why.as_str()) => {
+                AcquireOutcome::Contended
+            }
+            Phase::Fail(_) => AcquireOutcome::Failed,
+            Phase::Info(_) | Phase::Invoke(_) => AcquireOutcome::Unknown,
         };
         Ok(())
     }

@@ -1,4 +1,4 @@
-use super::event::Event;
+use super::event::HistoryEvent;
 use std::fs;
 use std::io::{Error, ErrorKind, Result};
 use std::path::{Path, PathBuf};
@@ -14,7 +14,7 @@ pub(super) const VERSION: u64 = 1;
 ///
 /// What the file system says; and `InvalidData`, with file and line, for what is no event of a version that is known
 /// here. A last line without an end is passed over: its writer was killed in the middle of it.
-pub fn read(directory: &Path) -> Result<Vec<Event>> {
+pub fn read(directory: &Path) -> Result<Vec<HistoryEvent>> {
     let mut files: Vec<PathBuf> =
         fs::read_dir(directory)?.map(|entry| Ok(entry?.path())).collect::<Result<_>>()?;
     files.retain(|path| path.extension().is_some_and(|extension| extension == "jsonl"));
@@ -28,7 +28,7 @@ pub fn read(directory: &Path) -> Result<Vec<Event>> {
     Ok(events)
 }
 
-fn read_file(path: &Path, events: &mut Vec<Event>) -> Result<()> {
+fn read_file(path: &Path, events: &mut Vec<HistoryEvent>) -> Result<()> {
     let text = fs::read_to_string(path)?;
     let whole = text.rfind('\n').map_or("", |end| &text[..end]);
     for (index, line) in whole.lines().enumerate() {
@@ -49,7 +49,7 @@ fn check_header(line: &str) -> Result<()> {
     }
 }
 
-fn parse(line: &str) -> Result<Event> {
+fn parse(line: &str) -> Result<HistoryEvent> {
     Ok(serde_json::from_str(line)?)
 }
 
@@ -75,7 +75,7 @@ mod tests {
     }
 
     #[test]
-    fn a_line_that_its_writer_did_not_live_to_end_is_passed_over() {
+    fn line_without_an_end_is_passed_over() {
         let directory = tempfile::tempdir().unwrap();
         let recorder = Recorder::create(directory.path()).unwrap();
         recorder.injected(Fault::StorePaused, None).unwrap();
@@ -89,7 +89,7 @@ mod tests {
     }
 
     #[test]
-    fn another_version_is_refused_and_named() {
+    fn unknown_version_is_refused_and_named() {
         let directory = tempfile::tempdir().unwrap();
         fs::write(directory.path().join("1-1.jsonl"), "{\"leasehold-history\":2}\n").unwrap();
         let error = read(directory.path()).unwrap_err().to_string();

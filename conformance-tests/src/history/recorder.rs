@@ -1,4 +1,4 @@
-use super::event::{Event, Injected, Step};
+use super::event::{HistoryEvent, Injected, Step};
 use super::reader::{HEADER, VERSION};
 use leasehold_core::{Clock, Fault, Moment, SystemClock};
 use std::fs::{File, OpenOptions};
@@ -12,7 +12,7 @@ use std::time::{SystemTime, UNIX_EPOCH};
 /// killed leaves a history of all that it has asked for.
 ///
 /// No lock and no queue stands before the file, and every recorder has a file of its own: those of one history wait for
-/// each other nowhere. Clones share a file.
+/// each other nowhere. Clones share a file. Errors are those of the file system.
 #[derive(Clone, Debug)]
 pub struct Recorder {
     file: Arc<File>,
@@ -26,10 +26,6 @@ static RECORDERS: AtomicU64 = AtomicU64::new(1);
 
 impl Recorder {
     /// A recorder of the history in this directory, which any number of tasks and processes of this host may record.
-    ///
-    /// # Errors
-    ///
-    /// What the file system says.
     pub fn create(directory: &Path) -> Result<Self> {
         let number = RECORDERS.fetch_add(1, Ordering::Relaxed);
         let path = directory.join(format!("{}-{number}.jsonl", std::process::id()));
@@ -50,7 +46,7 @@ impl Recorder {
     ///
     /// # Errors
     ///
-    /// What the file system says. The operation must then not begin: nobody would know of it.
+    /// The operation must then not begin: it would stand in no history.
     pub fn begin(&self, step: Step) -> Result<u64> {
         let op = OPERATIONS.fetch_add(1, Ordering::Relaxed);
         self.record(op, step)?;
@@ -61,28 +57,20 @@ impl Recorder {
     ///
     /// # Errors
     ///
-    /// What the file system says. The outcome counts as unknown then.
+    /// The outcome counts as unknown then.
     pub fn record(&self, op: u64, step: Step) -> Result<()> {
-        let event = Event { at: self.now(), process: std::process::id(), op, step };
+        let event = HistoryEvent { at: self.now(), process: std::process::id(), op, step };
         let mut line = serde_json::to_string(&event)?;
         line.push('\n');
         self.write_line(&line)
     }
 
     /// Records that a fault begins: just before it does. It hits this process of the host, or with `None` all alike.
-    ///
-    /// # Errors
-    ///
-    /// What the file system says.
     pub fn injected(&self, fault: Fault, target: Option<u32>) -> Result<()> {
         self.begin(Step::Fault(Injected { fault, on: true, target, name: None })).map(drop)
     }
 
     /// Records that a fault is over: just after it is.
-    ///
-    /// # Errors
-    ///
-    /// What the file system says.
     pub fn healed(&self, fault: Fault, target: Option<u32>) -> Result<()> {
         self.begin(Step::Fault(Injected { fault, on: false, target, name: None })).map(drop)
     }

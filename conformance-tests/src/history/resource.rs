@@ -4,47 +4,35 @@ use std::os::unix::fs::FileExt;
 use std::path::Path;
 
 /// A counter in a file, shared by the processes of this host, that looks at tokens: what a lock with a fencing token is
-/// to protect. Each call is one atomic step. Every client opens it for itself.
+/// to protect. Each call is one atomic step. Every client opens it for itself. Errors are those of the file system.
 ///
 /// Reading shows the token as well. Readers of a shared lock leave a mark of their own, so that they do not refuse each other:
 /// an exclusive holder is refused if any later holder was here, a reader only if a later one has written. A resource that looks at tokens only when it is written to accepts the write of an
 /// older grant after a newer one has read, and the newer one then overwrites it: an update is lost although every check
 /// was passed.
 #[derive(Debug)]
-pub struct FencedCounter(Shared);
+pub struct FencedCounter(CounterFile);
 
-/// The same counter without a look at tokens: as safe as the lock alone makes it.
+/// The same counter without a look at tokens: as safe as the lock alone makes it. Errors are those of the file system.
 #[derive(Debug)]
-pub struct PlainCounter(Shared);
+pub struct PlainCounter(CounterFile);
 
 impl FencedCounter {
     /// The counter in this file, at zero if it is not there.
-    ///
-    /// # Errors
-    ///
-    /// What the file system says.
     pub fn open(path: &Path) -> Result<Self> {
-        Shared::open(path).map(Self)
+        CounterFile::open(path).map(Self)
     }
 
     /// The number, or `None` for a token that is older than one which was shown before.
-    ///
-    /// # Errors
-    ///
-    /// What the file system says.
     pub fn read(&mut self, token: u64) -> Result<Option<u64>> {
-        let fresh = self.0.step(&Step::Read(token))?;
+        let fresh = self.0.step(&CounterStep::Read(token))?;
         Ok(fresh.then_some(self.0.number))
     }
 
     /// The number for a reader of a shared lock, or `None` if a later holder has written. Earlier writers are refused from now
     /// on.
-    ///
-    /// # Errors
-    ///
-    /// What the file system says.
     pub fn read_shared(&mut self, token: u64) -> Result<Option<u64>> {
-        let fresh = self.0.step(&Step::ReadShared(token))?;
+        let fresh = self.0.step(&CounterStep::ReadShared(token))?;
         Ok(fresh.then_some(self.0.number))
     }
 
@@ -55,42 +43,26 @@ impl FencedCounter {
     }
 
     /// Writes the number, unless the token is older than one which was shown before: false then.
-    ///
-    /// # Errors
-    ///
-    /// What the file system says.
     pub fn write(&mut self, token: u64, new: u64) -> Result<bool> {
-        self.0.step(&Step::Write(token, new))
+        self.0.step(&CounterStep::Write(token, new))
     }
 }
 
 impl PlainCounter {
     /// The counter in this file, at zero if it is not there.
-    ///
-    /// # Errors
-    ///
-    /// What the file system says.
     pub fn open(path: &Path) -> Result<Self> {
-        Shared::open(path).map(Self)
+        CounterFile::open(path).map(Self)
     }
 
     /// The number.
-    ///
-    /// # Errors
-    ///
-    /// What the file system says.
     pub fn read(&mut self) -> Result<u64> {
         self.0.look()?;
         Ok(self.0.number)
     }
 
     /// Writes the number.
-    ///
-    /// # Errors
-    ///
-    /// What the file system says.
     pub fn write(&mut self, new: u64) -> Result<()> {
-        self.0.step(&Step::Write(ANY, new)).map(drop)
+        self.0.step(&CounterStep::Write(ANY, new)).map(drop)
     }
 }
 
@@ -101,7 +73,7 @@ const ANY: u64 = 0;
 /// it from all that stand before it. No lock is taken, since a process that is stopped would keep it: a resource does not
 /// stand still with one of its clients.
 #[derive(Debug)]
-struct Shared {
+struct CounterFile {
     file: File,
     /// How much of the file is in the numbers below.
     folded: u64,
@@ -111,20 +83,20 @@ struct Shared {
 }
 
 /// One step, with the token that it shows.
-enum Step {
+enum CounterStep {
     Read(u64),
     ReadShared(u64),
     Write(u64, u64),
 }
 
-impl Shared {
+impl CounterFile {
     fn open(path: &Path) -> Result<Self> {
         let file = OpenOptions::new().read(true).append(true).create(true).open(path)?;
         Ok(Self { file, folded: 0, number: 0, highest: 0, last_write: 0 })
     }
 
     /// True unless the token was older than one before it.
-    fn step(&mut self, step: &Step) -> Result<bool> {
+    fn step(&mut self, step: &CounterStep) -> Result<bool> {
         self.file.write_all(&step.to_bytes())?;
         // What is appended moves the place of this file to its own end, wherever others have written meanwhile.
         let end = self.file.stream_position()?;
@@ -135,7 +107,7 @@ impl Shared {
     fn look(&mut self) -> Result<()> {
         let end = self.file.metadata()?.len();
         // The last one may be on its way.
-        self.fold(end - end % Step::LENGTH).map(drop)
+        self.fold(end - end % CounterStep::LENGTH).map(drop)
     }
 
     /// What the last step before this place came to.
@@ -143,7 +115,7 @@ impl Shared {
         let mut bytes = vec![0; usize::try_from(end - self.folded).unwrap_or_default()];
         self.file.read_exact_at(&mut bytes, self.folded)?;
         self.folded = end;
-        let steps = bytes.chunks_exact(Step::LENGTH as usize).map(Step::from_bytes);
+        let steps = bytes.chunks_exact(CounterStep::LENGTH as usize).map(CounterStep::from_bytes);
         let mut accepted = false;
         for step in steps {
             accepted = self.accepts(&step?);
@@ -151,19 +123,20 @@ impl Shared {
         Ok(accepted)
     }
 
-    fn accepts(&mut self, step: &Step) -> bool {
-        let (Step::Read(token) | Step::ReadShared(token) | Step::Write(token, _)) = *step;
-        let mark = if matches!(step, Step::ReadShared(_)) { self.last_write } else { self.highest };
+    fn accepts(&mut self, step: &CounterStep) -> bool {
+        let (CounterStep::Read(token) | CounterStep::ReadShared(token) | CounterStep::Write(token, _)) =
+            *step;
+        let mark = if matches!(step, CounterStep::ReadShared(_)) { self.last_write } else { self.highest };
         let fresh = token >= mark;
         self.highest = token.max(self.highest);
-        if let (true, Step::Write(_, new)) = (fresh, step) {
+        if let (true, CounterStep::Write(_, new)) = (fresh, step) {
             (self.number, self.last_write) = (*new, token);
         }
         fresh
     }
 }
 
-impl Step {
+impl CounterStep {
     /// A line: what it is, the token, the number.
     const LENGTH: u64 = 44;
 
@@ -194,7 +167,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn an_older_token_can_neither_read_nor_write() {
+    fn older_token_can_neither_read_nor_write() {
         let directory = tempfile::tempdir().unwrap();
         let path = directory.path().join("fenced");
         let (mut one, mut two) = (FencedCounter::open(&path).unwrap(), FencedCounter::open(&path).unwrap());
@@ -273,7 +246,7 @@ mod tests {
     }
 
     #[test]
-    fn a_plain_counter_accepts_every_write() {
+    fn plain_counter_accepts_every_write() {
         let directory = tempfile::tempdir().unwrap();
         let mut counter = PlainCounter::open(&directory.path().join("plain")).unwrap();
         assert_eq!(counter.read().unwrap(), 0);

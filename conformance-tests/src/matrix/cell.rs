@@ -1,4 +1,5 @@
 use crate::runner::{CaseOutcome, CaseResult};
+use crate::stop::Stop;
 use leasehold_core::{Fault, Outcome};
 use serde::{Deserialize, Serialize};
 
@@ -30,6 +31,22 @@ pub struct Cell {
 }
 
 impl Cell {
+    /// A cell of which nothing is known yet.
+    pub(super) fn new(subject: &str, fault: Fault, reader: bool, seed: u64) -> Self {
+        Self {
+            subject: subject.to_owned(),
+            fault,
+            reader,
+            promised: Outcome::NotApplicable,
+            measured: None,
+            state: State::NotRun { why: String::new() },
+            words: String::new(),
+            figures: Figures::default(),
+            seed,
+            took_ms: 0,
+        }
+    }
+
     /// The name of its line: `redis::fault_store-paused`, `redis::fault_store-paused_under_a_reader`.
     pub fn name(&self) -> String {
         let under = if self.reader { "_under_a_reader" } else { "" };
@@ -95,6 +112,16 @@ pub enum State {
     },
 }
 
+/// A cell that could not be played.
+impl From<Stop> for State {
+    fn from(stop: Stop) -> Self {
+        match stop {
+            Stop::Skipped(why) => Self::NotRun { why },
+            Stop::Failed(why) => Self::Broken { why },
+        }
+    }
+}
+
 /// What was measured in one cell. Times are in milliseconds.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[serde(default)]
@@ -136,18 +163,7 @@ mod tests {
     use super::*;
 
     fn cell(state: State) -> Cell {
-        Cell {
-            subject: "redis".to_owned(),
-            fault: Fault::StorePaused,
-            reader: false,
-            promised: Outcome::Holds,
-            measured: None,
-            state,
-            words: String::new(),
-            figures: Figures::default(),
-            seed: 7,
-            took_ms: 12,
-        }
+        Cell { state, ..Cell::new("redis", Fault::StorePaused, false, 7) }
     }
 
     #[test]
@@ -164,7 +180,7 @@ mod tests {
     }
 
     #[test]
-    fn a_state_of_an_earlier_run_may_lack_its_reason() {
+    fn state_of_an_earlier_run_may_lack_its_reason() {
         let read = serde_json::from_str::<State>(r#"{"is":"not-applicable"}"#).unwrap();
         assert_eq!(read, State::NotApplicable { why: String::new() });
         assert_eq!(serde_json::to_string(&read).unwrap(), r#"{"is":"not-applicable"}"#);

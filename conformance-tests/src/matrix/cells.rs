@@ -1,21 +1,20 @@
 //! Cells, many at once.
 
 use super::cell::{Cell, Figures, State};
-use super::fault_run::{Seen, play};
-use super::never;
-use crate::case::{HostShare, Stop};
-use crate::faults::scaled;
-use crate::runner::{HostCapacity, Interrupt, in_time};
+use super::cell_run::play;
+use crate::case::HostShare;
+use crate::faults::can_happen;
+use crate::run_config::Interrupt;
+use crate::runner::{HostCapacity, WATCHDOG, in_parallel, in_time, lock};
+use crate::stop::Stop;
 use crate::subject::Subject;
-use leasehold_core::{Fault, Outcome, Semantics, Sharing};
-use std::collections::{HashMap, VecDeque};
-use std::sync::mpsc::channel;
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
-use std::time::{Duration, Instant};
+use crate::time_scale::scaled;
+use leasehold_core::{Fault, Semantics, Sharing};
+use std::collections::HashMap;
+use std::sync::{Arc, Mutex};
+use std::time::Instant;
 
-/// A cell that takes longer than this hangs. More than its servers may take to start.
-const WATCHDOG: Duration = Duration::from_secs(300);
-/// How often a fault is made until it hits somebody: a machine that is busy may take a lease from its holder before.
+/// How often a fault is made until it hits a holder: a machine that is busy may take a lease from its holder before.
 const TRIALS: u64 = 3;
 
 /// Plays all cells of these subjects whose subject and fault the filter takes, many at once, and tells of each when it is
@@ -27,33 +26,19 @@ pub fn cells(
     subjects: &[Arc<dyn Subject>],
     filter: impl Fn(&str, Fault) -> bool,
     seed: u64,
-    mut on_finished: impl FnMut(&Cell),
+    on_finished: impl FnMut(&Cell) + Send,
 ) -> Vec<Cell> {
     let matrix = Matrix::new(subjects, seed);
     let wanted: Vec<_> =
         matrix.all().filter(|(subject, fault)| filter(subject.name(), *fault)).enumerate().collect();
-    let mut finished: Vec<Option<Cell>> = wanted.iter().map(|_| None).collect();
-    let queue = Mutex::new(wanted.into_iter().collect::<VecDeque<_>>());
-    let (done, cells) = channel();
-    std::thread::scope(|scope| {
-        for _ in 0..Matrix::THREADS {
-            let (done, queue, matrix) = (done.clone(), &queue, &matrix);
-            scope.spawn(move || {
-                while let Some((place, (subject, fault))) = lock(queue).pop_front() {
-                    // This matrix is never interrupted, and its receiver is gone only if the caller panicked.
-                    if let Some(cell) = matrix.play(&subject, fault) {
-                        let _ = done.send((place, cell));
-                    }
-                }
-            });
-        }
-        drop(done);
-        for (place, cell) in cells {
-            on_finished(&cell);
-            finished[place] = Some(cell);
-        }
+    let on_finished = Mutex::new(on_finished);
+    let mut finished = in_parallel(Matrix::THREADS, wanted, |(place, (subject, fault))| {
+        let cell = matrix.play(&subject, fault)?;
+        lock(&on_finished)(&cell);
+        Some((place, cell))
     });
-    finished.into_iter().flatten().collect()
+    finished.sort_by_key(|(place, _)| *place);
+    finished.into_iter().map(|(_, cell)| cell).collect()
 }
 
 /// What a subject promises, once it was asked. The thread that asks holds the mutex, so that only one store is started.
@@ -107,80 +92,45 @@ impl Matrix {
     }
 
     fn timed(&self, subject: &Arc<dyn Subject>, fault: Fault, reader: bool) -> Option<Cell> {
-        let permit = self.capacity.take(share(subject.name(), fault));
+        let _permit = self.capacity.take(share(subject.name(), fault));
         if self.interrupt.is_asked_for() {
             return None;
         }
-        let start = Instant::now();
-        let mut cell = self.played(subject, fault, reader)?;
-        cell.reader = reader;
+        let (start, mut cell) = (Instant::now(), Cell::new(subject.name(), fault, reader, self.seed));
+        cell.state = self.state(subject, &mut cell)?;
         cell.took_ms = u64::try_from(start.elapsed().as_millis()).unwrap_or(u64::MAX);
-        drop(permit);
         Some(cell)
     }
 
-    fn played(&self, subject: &Arc<dyn Subject>, fault: Fault, reader: bool) -> Option<Cell> {
+    /// Plays a cell, again if its fault hit no holder, and fills in what was seen.
+    fn state(&self, subject: &Arc<dyn Subject>, cell: &mut Cell) -> Option<State> {
+        let (fault, reader, seed) = (cell.fault, cell.reader, self.seed);
         let semantics = match self.semantics_of(subject)? {
             Ok(semantics) => semantics,
-            Err(stop) => return Some(self.stopped(subject, fault, Outcome::NotApplicable, stop)),
+            Err(stop) => return Some(stop.into()),
         };
-        let promised = semantics.promises.under(fault);
-        let possible = match never::can_happen(&**subject, &semantics, fault) {
-            Ok(()) if reader && semantics.sharing == Sharing::Unsupported => {
-                Err("the store does not declare shared locks".to_owned())
-            }
-            possible => possible.map_err(|cannot| cannot.to_string()),
-        };
-        if let Err(why) = possible {
-            return Some(self.cell(subject, fault, promised, State::NotApplicable { why }));
+        cell.promised = semantics.promises.under(fault);
+        if let Err(cannot) = can_happen(&**subject, &semantics, fault) {
+            return Some(State::NotApplicable { why: cannot.to_string() });
+        }
+        if reader && semantics.sharing == Sharing::Unsupported {
+            return Some(State::NotApplicable { why: "the store does not declare shared locks".to_owned() });
         }
         let mut trials = 0;
         loop {
             trials += 1;
-            let (this, semantics, seed) = (Arc::clone(subject), semantics.clone(), self.seed);
+            let (this, semantics) = (Arc::clone(subject), semantics.clone());
             let seen =
                 self.watched(move || async move { play(&this, &semantics, fault, seed, reader).await })?;
-            let mut cell = match seen {
-                Ok(seen) => self.judged(subject, promised, &seen),
-                Err(stop) => self.stopped(subject, fault, promised, stop),
+            (cell.words, cell.measured, cell.figures) = (String::new(), None, Figures::default());
+            let state = match seen {
+                Ok(seen) => seen.judge(cell),
+                Err(stop) => stop.into(),
             };
             cell.figures.trials = trials;
-            if trials == TRIALS || !matches!(cell.state, State::Void { .. }) {
-                return Some(cell);
+            if trials == TRIALS || !matches!(state, State::Void { .. }) {
+                return Some(state);
             }
-        }
-    }
-
-    fn judged(&self, subject: &Arc<dyn Subject>, promised: Outcome, seen: &Seen) -> Cell {
-        let figures = seen.figures();
-        let measured = seen.outcome(&figures);
-        let mut cell = self.cell(subject, seen.fault, promised, seen.state(promised, measured, &figures));
-        cell.words = seen.words.to_owned();
-        cell.measured = Some(measured);
-        cell.figures = figures;
-        cell
-    }
-
-    fn stopped(&self, subject: &Arc<dyn Subject>, fault: Fault, promised: Outcome, stop: Stop) -> Cell {
-        let state = match stop {
-            Stop::Skipped(why) => State::NotRun { why },
-            Stop::Failed(why) => State::Broken { why },
-        };
-        self.cell(subject, fault, promised, state)
-    }
-
-    fn cell(&self, subject: &Arc<dyn Subject>, fault: Fault, promised: Outcome, state: State) -> Cell {
-        Cell {
-            subject: subject.name().to_owned(),
-            fault,
-            reader: false,
-            promised,
-            measured: None,
-            state,
-            words: String::new(),
-            figures: Figures::default(),
-            seed: self.seed,
-            took_ms: 0,
         }
     }
 
@@ -228,8 +178,4 @@ fn share(subject: &str, fault: Fault) -> HostShare {
         (false, true) if subject.contains("sentinel") || subject.contains("cluster") => HostShare::Quarter,
         (false, _) => HostShare::Usual,
     }
-}
-
-fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
-    mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }

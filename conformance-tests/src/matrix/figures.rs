@@ -1,16 +1,16 @@
 //! What a history says, in figures.
 
 use super::cell::Figures;
-use super::fault_run::Seen;
+use super::cell_run::Observation;
 use crate::checker::{Rule, belief};
-use crate::history::{Acquisition, Hold};
+use crate::history::{Acquisition, HoldRecord};
 use leasehold_core::HoldKind;
 
 /// A grant, and for how long its holder believed in it.
 #[derive(Clone, Copy)]
-pub(super) struct Grant<'a> {
+pub(super) struct BelievedGrant<'a> {
     pub(super) acquisition: &'a Acquisition,
-    pub(super) hold: &'a Hold,
+    pub(super) hold: &'a HoldRecord,
     pub(super) from: u64,
     /// By what it saw and did, until its death.
     pub(super) until: u64,
@@ -18,18 +18,18 @@ pub(super) struct Grant<'a> {
     pub(super) limit: u64,
 }
 
-impl Seen {
+impl Observation {
     /// The grants of the lock that all want, in the order of their answers.
-    pub(super) fn wanted(&self) -> Vec<Grant<'_>> {
+    pub(super) fn wanted(&self) -> Vec<BelievedGrant<'_>> {
         self.grants(true)
     }
 
     /// The grants of the lock that one takes again and again.
-    pub(super) fn passed(&self) -> Vec<Grant<'_>> {
+    pub(super) fn passed(&self) -> Vec<BelievedGrant<'_>> {
         self.grants(false)
     }
 
-    fn grants(&self, wanted: bool) -> Vec<Grant<'_>> {
+    fn grants(&self, wanted: bool) -> Vec<BelievedGrant<'_>> {
         let kills = self.history.kills();
         let of_name =
             |one: &Acquisition| (&*self.history.names[one.name as usize] == self.name.as_str()) == wanted;
@@ -41,7 +41,7 @@ impl Seen {
                 // A connection dies with its process; a lease and a session do not.
                 let dead = kills.get(&acquisition.process).filter(|_| self.hold == HoldKind::Connection);
                 let limit = hold.seen_until.min(given_back).min(dead.copied().unwrap_or(u64::MAX));
-                Grant { acquisition, hold, from, until, limit }
+                BelievedGrant { acquisition, hold, from, until, limit }
             })
             .collect();
         grants.sort_unstable_by_key(|grant| grant.from);
@@ -49,9 +49,9 @@ impl Seen {
     }
 
     /// The grant that the fault met.
-    pub(super) fn met(&self) -> Option<Grant<'_>> {
+    pub(super) fn met(&self) -> Option<BelievedGrant<'_>> {
         let wanted = self.wanted();
-        if self.schedule.from_the_start {
+        if self.timing.from_the_start {
             return wanted.into_iter().find(|grant| grant.acquisition.process == self.holder);
         }
         wanted.into_iter().find(|grant| grant.from <= self.injected && self.injected < grant.until)
@@ -81,15 +81,13 @@ impl Seen {
         }
     }
 
-    fn is_met(&self, grant: &Grant<'_>) -> bool {
-        self.met().is_some_and(|met| {
-            (met.acquisition.process, met.acquisition.op) == (grant.acquisition.process, grant.acquisition.op)
-        })
+    fn is_met(&self, grant: &BelievedGrant<'_>) -> bool {
+        self.met().is_some_and(|met| met.acquisition.id() == grant.acquisition.id())
     }
 }
 
 /// Grants that were answered while somebody else, by the last word it had from the store, still held.
-fn two_holders(grants: &[Grant<'_>]) -> u64 {
+fn two_holders(grants: &[BelievedGrant<'_>]) -> u64 {
     let mut limit = 0;
     let mut count = 0;
     for grant in grants {
@@ -100,7 +98,7 @@ fn two_holders(grants: &[Grant<'_>]) -> u64 {
 }
 
 /// The longest time without anybody who believes, between the first and the last who did.
-fn longest_gap(grants: &[Grant<'_>]) -> u64 {
+fn longest_gap(grants: &[BelievedGrant<'_>]) -> u64 {
     let (mut until, mut longest) = (grants.first().map_or(0, |first| first.from), 0);
     for grant in grants {
         longest = longest.max(grant.from.saturating_sub(until));

@@ -23,12 +23,10 @@
 //! servers are said to be down, and take connections.
 
 mod cell;
+mod cell_run;
 mod cells;
-mod fault_run;
 mod figures;
-mod never;
-mod verdict;
+mod judgement;
 
 pub use cell::{Cell, Figures, State, cell_name};
 pub use cells::{Matrix, cells};
-pub(crate) use never::can_happen;

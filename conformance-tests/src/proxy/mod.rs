@@ -15,7 +15,7 @@ use tokio::net::tcp::{ReadHalf, WriteHalf};
 use tokio::net::{TcpListener, TcpStream};
 use tokio::sync::{Semaphore, watch};
 use tokio::task::JoinSet;
-use traffic::{Gate, Side, Way};
+use traffic::{Gate, Side, TrafficState};
 
 /// What servers call each other, by port, and what they are called through the proxy. As long as each other, so that a reply
 /// keeps its length.
@@ -26,7 +26,7 @@ type Name = ([u8; 5], [u8; 5]);
 #[derive(Debug)]
 pub struct Proxy {
     addresses: Vec<SocketAddr>,
-    way: watch::Sender<Way>,
+    way: watch::Sender<TrafficState>,
     resets: Arc<AtomicU64>,
     /// For each reply that is to pass though it is kept back.
     singles: Arc<Semaphore>,
@@ -35,12 +35,12 @@ pub struct Proxy {
     /// The number of the next connection.
     next: Arc<AtomicU64>,
     /// For each server.
-    shared: Vec<Arc<Shared>>,
+    shared: Vec<Arc<Upstream>>,
     _tasks: JoinSet<()>,
 }
 
 #[derive(Debug)]
-struct Shared {
+struct Upstream {
     target: Mutex<SocketAddr>,
     requests: Counter,
     replies: Counter,
@@ -61,11 +61,7 @@ impl Proxy {
     ///
     /// # Errors
     ///
-    /// If it cannot listen.
-    ///
-    /// # Cancel safety
-    ///
-    /// Safe to drop: nothing listens then.
+    /// As of [`to_all`](Self::to_all).
     pub async fn to(target: SocketAddr) -> io::Result<Self> {
         Self::to_all([target]).await
     }
@@ -96,7 +92,7 @@ impl Proxy {
     }
 
     async fn listen(targets: Vec<SocketAddr>, naming: bool) -> io::Result<Self> {
-        let (way, stranded) = (watch::Sender::new(Way::of(Traffic::Pass)), watch::Sender::new(0));
+        let (way, stranded) = (watch::Sender::new(TrafficState::new(Traffic::Pass)), watch::Sender::new(0));
         let (next, resets) = (Arc::<AtomicU64>::default(), Arc::<AtomicU64>::default());
         let singles = Arc::new(Semaphore::new(0));
         let (mut listeners, mut names) = (Vec::new(), Names::new());
@@ -111,7 +107,7 @@ impl Proxy {
         let (mut addresses, mut shared, mut tasks) = (Vec::new(), Vec::new(), JoinSet::new());
         for (target, listener) in targets.into_iter().zip(listeners) {
             addresses.push(listener.local_addr()?);
-            let of_this = Arc::new(Shared::new(target, Arc::clone(&names)));
+            let of_this = Arc::new(Upstream::new(target, Arc::clone(&names)));
             let gate = Gate {
                 way: way.subscribe(),
                 resets: Arc::clone(&resets),
@@ -140,7 +136,7 @@ impl Proxy {
 
     /// Changes what happens to everything that passes from now on, and to what is held back.
     pub fn set(&self, traffic: Traffic) {
-        self.way.send_replace(Way::of(traffic));
+        self.way.send_replace(TrafficState::new(traffic));
     }
 
     /// Passes on one piece of the replies that are kept back, and keeps the others.
@@ -198,7 +194,7 @@ impl Proxy {
     }
 }
 
-impl Shared {
+impl Upstream {
     fn new(target: SocketAddr, names: Arc<Names>) -> Self {
         let (requests, replies) = (Counter::default(), Counter::default());
         Self { target: Mutex::new(target), requests, replies, connections: Mutex::default(), names }
@@ -213,7 +209,7 @@ impl Shared {
     }
 }
 
-async fn accept(listener: TcpListener, gate: Gate, (next, shared): (Arc<AtomicU64>, Arc<Shared>)) {
+async fn accept(listener: TcpListener, gate: Gate, (next, shared): (Arc<AtomicU64>, Arc<Upstream>)) {
     while let Ok((client, _)) = listener.accept().await {
         let gate = Gate { number: next.fetch_add(1, Ordering::SeqCst), ..gate.clone() };
         let connection = serve(client, gate, Arc::clone(&shared));
@@ -223,7 +219,7 @@ async fn accept(listener: TcpListener, gate: Gate, (next, shared): (Arc<AtomicU6
     }
 }
 
-async fn serve(mut client: TcpStream, gate: Gate, shared: Arc<Shared>) {
+async fn serve(mut client: TcpStream, gate: Gate, shared: Arc<Upstream>) {
     // A connection attempt vanishes too: the kernel has accepted it, and nothing else will happen.
     if !gate.clone().passes(|now| now != Traffic::BlackHole).await {
         return;

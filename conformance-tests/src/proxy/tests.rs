@@ -45,7 +45,7 @@ async fn arrives(stream: &mut TcpStream, bytes: &[u8]) {
 }
 
 #[tokio::test]
-async fn one_direction_is_kept_back_until_it_may_pass() {
+async fn direction_that_is_held_passes_when_it_may() {
     let Line { proxy, mut client, mut server, .. } = line().await;
     proxy.set(Traffic::HoldRequests);
     client.write_all(b"asked").await.unwrap();
@@ -93,7 +93,7 @@ async fn replies_are_kept_back_from_the_one_that_was_named() {
 }
 
 #[tokio::test]
-async fn one_of_the_replies_that_are_kept_back_may_pass() {
+async fn single_reply_of_those_held_may_pass() {
     let Line { proxy, mut client, mut server, .. } = line().await;
     proxy.set(Traffic::HoldReplies);
     server.write_all(b"one").await.unwrap();
@@ -107,7 +107,7 @@ async fn one_of_the_replies_that_are_kept_back_may_pass() {
 }
 
 #[tokio::test]
-async fn a_delay_is_kept_and_a_rate_not_exceeded() {
+async fn delay_is_kept_and_rate_is_not_exceeded() {
     let Line { proxy, mut client, mut server, .. } = line().await;
     let start = Instant::now();
     proxy.set(Traffic::Delay(Duration::from_millis(50)));
@@ -122,7 +122,7 @@ async fn a_delay_is_kept_and_a_rate_not_exceeded() {
 }
 
 #[tokio::test]
-async fn a_message_arrives_in_pieces() {
+async fn sliced_message_arrives_in_pieces() {
     let Line { proxy, mut client, mut server, .. } = line().await;
     proxy.set(Traffic::Slice(NonZeroUsize::new(3).unwrap()));
     client.write_all(b"a whole message").await.unwrap();
@@ -132,7 +132,7 @@ async fn a_message_arrives_in_pieces() {
 }
 
 #[tokio::test]
-async fn a_connection_is_reset_behind_the_byte_that_was_named_and_others_pass() {
+async fn connection_is_reset_behind_the_named_byte_and_others_pass() {
     for bytes in [0, 3, 5, 7, 8] {
         let Line { proxy, mut client, mut server, listener } = line().await;
         proxy.set(Traffic::ResetAfter(bytes));

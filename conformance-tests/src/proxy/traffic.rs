@@ -48,13 +48,13 @@ impl Traffic {
 
 /// How it is since it was set, and what has passed since then of what is counted: replies, or bytes.
 #[derive(Clone, Debug)]
-pub(super) struct Way {
+pub(super) struct TrafficState {
     traffic: Traffic,
     passed: Arc<AtomicU64>,
 }
 
-impl Way {
-    pub(super) fn of(traffic: Traffic) -> Self {
+impl TrafficState {
+    pub(super) fn new(traffic: Traffic) -> Self {
         Self { traffic, passed: Arc::default() }
     }
 
@@ -72,7 +72,7 @@ impl Way {
 /// What decides over one connection.
 #[derive(Clone)]
 pub(super) struct Gate {
-    pub(super) way: watch::Receiver<Way>,
+    pub(super) way: watch::Receiver<TrafficState>,
     pub(super) resets: Arc<AtomicU64>,
     pub(super) singles: Arc<Semaphore>,
     pub(super) stranded: watch::Receiver<u64>,

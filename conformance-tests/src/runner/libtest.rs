@@ -1,16 +1,18 @@
+use super::host_capacity::{THREADS, lock};
 use super::one::in_turn;
 use super::result::{CaseOutcome, CaseResult};
-use super::run_config::RunConfig;
+use super::run::mix;
 use crate::case::Case;
 use crate::cases::all;
-use crate::context::said_time_scale;
+use crate::run_config::RunConfig;
 use crate::subject::Subject;
+use crate::time_scale::said_time_scale;
 use crate::worker;
 use libtest_mimic::{Arguments, Completion, Conclusion, Failed, Trial};
 use std::io::{self, Write};
 use std::path::Path;
 use std::process::ExitCode;
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::{Arc, Mutex};
 
 /// How many of the slowest cases are named at the end.
 const SLOWEST: usize = 20;
@@ -35,12 +37,12 @@ pub fn run(subjects: Vec<Box<dyn Subject>>) -> ExitCode {
         return ExitCode::FAILURE;
     }
     let mut arguments = Arguments::from_args();
-    arguments.test_threads.get_or_insert(super::Run::THREADS);
-    let (config, results) = (RunConfig::of_environment(), Results::default());
+    arguments.test_threads.get_or_insert(THREADS);
+    let (config, results) = (RunConfig::from_environment(), Results::default());
     let mut pairs: Vec<(&Arc<dyn Subject>, Case)> =
         subjects.iter().flat_map(|subject| all().map(move |case| (subject, case))).collect();
     if !arguments.list {
-        super::mix(&mut pairs);
+        mix(&mut pairs);
     }
     let trials = pairs.into_iter().map(|(subject, case)| trial(subject, case, &config, &results)).collect();
     let conclusion = libtest_mimic::run(&arguments, trials);
@@ -56,7 +58,7 @@ fn trial(subject: &Arc<dyn Subject>, case: Case, config: &RunConfig, results: &R
         let Some(result) = in_turn(&subject, case, &config, || ()) else {
             return Ok(Completion::ignored_with("it was interrupted"));
         };
-        results.lock().unwrap_or_else(PoisonError::into_inner).push(result.clone());
+        lock(&results).push(result.clone());
         match result.outcome {
             CaseOutcome::Passed => Ok(Completion::Completed),
             CaseOutcome::Skipped { reason } => Ok(Completion::ignored_with(reason)),
@@ -66,7 +68,7 @@ fn trial(subject: &Arc<dyn Subject>, case: Case, config: &RunConfig, results: &R
 }
 
 fn conclude(arguments: &Arguments, conclusion: &Conclusion, results: &Results) -> ExitCode {
-    let mut results = std::mem::take(&mut *results.lock().unwrap_or_else(PoisonError::into_inner));
+    let mut results = std::mem::take(&mut *lock(results));
     if let Some(file) = std::env::var_os(RESULTS)
         && let Err(error) = write(&results, Path::new(&file))
     {

@@ -2,17 +2,19 @@
 
 use super::host_capacity::HostCapacity;
 use super::result::CaseResult;
-use super::run_config::{Interrupt, RunConfig};
-use crate::case::{Case, Stop, Verdict};
+use crate::case::Case;
+use crate::cases;
 use crate::context::Context;
-use crate::faults::scaled;
+use crate::run_config::{Interrupt, RunConfig};
+use crate::stop::{Stop, Verdict};
 use crate::subject::Subject;
+use crate::time_scale::scaled;
 use std::sync::Arc;
 use std::sync::mpsc::{RecvTimeoutError, sync_channel};
 use std::time::{Duration, Instant};
 
-/// A case that takes longer than this hangs. More than its servers may take to start.
-const WATCHDOG: Duration = Duration::from_secs(300);
+/// A case or a cell that takes longer than this hangs. More than its servers may take to start.
+pub(crate) const WATCHDOG: Duration = Duration::from_secs(300);
 
 /// How long what was stopped may take to end.
 const PARTING: Duration = Duration::from_secs(5);
@@ -24,7 +26,7 @@ const PARTING: Duration = Duration::from_secs(5);
 /// [`Stop`]: failed or skipped, and why.
 pub fn run_case(subject: &Arc<dyn Subject>, case: Case) -> Verdict {
     let interrupted = || Err(Stop::Skipped("it was interrupted".to_owned()));
-    watched(subject, case, &RunConfig::of_environment(), scaled(WATCHDOG)).unwrap_or_else(interrupted)
+    watched(subject, case, &RunConfig::from_environment(), scaled(WATCHDOG)).unwrap_or_else(interrupted)
 }
 
 /// Runs one case in the runtime of the caller, with no limit of time: under `tokio::time::pause` in virtual time, if the store is
@@ -39,7 +41,7 @@ pub fn run_case(subject: &Arc<dyn Subject>, case: Case) -> Verdict {
 /// Safe to drop; the case ends with the runtime.
 pub async fn run_case_here(subject: &Arc<dyn Subject>, case: Case) -> Verdict {
     subject.covers(&case)?;
-    in_a_store(Arc::clone(subject), case, RunConfig::of_environment()).await
+    in_a_store(Arc::clone(subject), case, RunConfig::from_environment()).await
 }
 
 /// Runs one case when its share of the machine is free, and says when it begins.
@@ -126,18 +128,22 @@ pub(crate) fn in_runtime<T>(
 }
 
 async fn in_a_store(subject: Arc<dyn Subject>, case: Case, config: RunConfig) -> Verdict {
-    let context = Context::on(subject, case.id, config).await;
-    let context = context.map_err(|cannot| Stop::missing(&cannot.to_string()))?;
+    let context = Context::start(subject, case.id, config).await?;
     // A task of its own: a panic is the failure of this case.
-    tokio::spawn(async move { case.run(&context).await }).await?
+    tokio::spawn(async move { cases::run(case, &context).await }).await?
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::subject::{Cannot, Store};
+    use crate::cannot::Cannot;
+    use crate::cases::by_id;
+    use crate::expect::optional;
+    use crate::subject::Store;
     use async_trait::async_trait;
-    use leasehold_core::{DistributedLock, Result};
+    use leasehold_core::memory::MemoryBackend;
+    use leasehold_core::{DistributedLock, Error, LockClient, LockName};
+    use std::process::Command;
     use std::sync::atomic::{AtomicUsize, Ordering};
 
     /// A subject that no client can ever connect to.
@@ -166,11 +172,11 @@ mod tests {
             "silent"
         }
 
-        async fn start(&self) -> std::result::Result<Box<dyn Store>, Cannot> {
+        async fn start(&self) -> Result<Box<dyn Store>, Cannot> {
             Ok(Box::new(Noted(Arc::clone(&self.0))))
         }
 
-        async fn connect(&self, _: &str) -> Result<Arc<dyn DistributedLock>> {
+        async fn connect(&self, _: &str) -> Result<Arc<dyn DistributedLock>, Error> {
             std::future::pending().await
         }
     }
@@ -179,11 +185,74 @@ mod tests {
     fn hanging_case_ends_with_its_store() {
         let ended = Arc::<AtomicUsize>::default();
         let subject: Arc<dyn Subject> = Arc::new(Silent(Arc::clone(&ended)));
-        let (case, config) = (crate::by_id("A01").unwrap(), RunConfig::of_environment());
+        let (case, config) = (by_id("A01").unwrap(), RunConfig::from_environment());
         let verdict = watched(&subject, case, &config, Duration::from_millis(50));
         let words = "it hangs: no end after 50ms";
         assert!(matches!(&verdict, Some(Err(Stop::Failed(why))) if why == words), "{verdict:?}");
         assert_eq!(ended.load(Ordering::SeqCst), 1);
         assert!(!config.interrupt.is_asked_for(), "others go on");
+    }
+
+    /// Locks in memory, of one client.
+    #[derive(Debug)]
+    struct Small(Arc<LockClient>);
+
+    /// Its hooks are there, and come to nothing.
+    #[derive(Debug)]
+    struct Broken;
+
+    #[async_trait]
+    impl Store for Broken {
+        fn address(&self) -> String {
+            String::new()
+        }
+
+        async fn records(&self) -> Result<usize, Cannot> {
+            Err(Cannot::failed("broken hook"))
+        }
+
+        async fn delete(&self, _: &LockName) -> Result<(), Cannot> {
+            Err(Cannot::failed("broken hook"))
+        }
+    }
+
+    #[async_trait]
+    impl Subject for Small {
+        fn name(&self) -> &str {
+            "small"
+        }
+
+        async fn start(&self) -> Result<Box<dyn Store>, Cannot> {
+            Ok(Box::new(Broken))
+        }
+
+        async fn connect(&self, _: &str) -> Result<Arc<dyn DistributedLock>, Error> {
+            Ok(self.0.clone())
+        }
+    }
+
+    #[test]
+    fn hook_that_failed_fails_the_case() {
+        for id in ["A12", "F02", "G01", "G04"] {
+            let client = LockClient::new(Arc::new(MemoryBackend::new()));
+            let subject: Arc<dyn Subject> = Arc::new(Small(Arc::new(client)));
+            let stop = run_case(&subject, by_id(id).unwrap()).unwrap_err();
+            assert!(matches!(&stop, Stop::Failed(why) if why == "broken hook"), "{id}: {stop:?}");
+        }
+    }
+
+    #[test]
+    fn hook_that_failed_is_not_skipped_as_a_missing_store() {
+        let case = "runner::one::tests::hook_that_failed_fails_the_case";
+        let mut again = Command::new(std::env::current_exe().unwrap());
+        let said = again.args(["--exact", case]).env("LEASEHOLD_SKIP_MISSING", "1").output().unwrap();
+        let said = String::from_utf8_lossy(&said.stdout);
+        assert!(said.contains(" 1 passed"), "{said}");
+    }
+
+    #[test]
+    fn missing_hook_answers_nothing() {
+        assert!(matches!(optional::<usize>(Err(Cannot::new("no way"))), Ok(None)));
+        assert!(matches!(optional(Ok(7)), Ok(Some(7))));
     }
 }

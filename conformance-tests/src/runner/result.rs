@@ -1,4 +1,5 @@
-use crate::case::{Case, Harm, Stop, Verdict};
+use crate::case::{Case, Harm};
+use crate::stop::{Stop, Verdict};
 use serde::{Deserialize, Serialize};
 use std::fmt;
 use std::time::Duration;
@@ -88,7 +89,7 @@ impl From<Verdict> for CaseOutcome {
 
 impl Tally {
     /// Counts these.
-    pub fn of<'a>(results: impl IntoIterator<Item = &'a CaseResult>) -> Self {
+    pub fn count<'a>(results: impl IntoIterator<Item = &'a CaseResult>) -> Self {
         let mut tally = Self::default();
         for result in results {
             match result.outcome {
@@ -135,15 +136,15 @@ mod tests {
     }
 
     #[test]
-    fn a_run_in_which_nothing_ran_is_no_success() {
+    fn run_in_which_nothing_ran_is_no_success() {
         let skipped = result(CaseOutcome::Skipped { reason: "no server".to_owned() });
         let failed = result(CaseOutcome::Failed { words: "two holders".to_owned() });
         let passed = result(CaseOutcome::Passed);
-        assert!(!Tally::of([]).is_success());
-        assert!(!Tally::of([&skipped]).is_success());
-        assert!(!Tally::of([&passed, &failed]).is_success());
-        assert!(Tally::of([&passed, &skipped]).is_success());
-        let all = Tally::of([&passed, &skipped, &failed, &passed]);
+        assert!(!Tally::count([]).is_success());
+        assert!(!Tally::count([&skipped]).is_success());
+        assert!(!Tally::count([&passed, &failed]).is_success());
+        assert!(Tally::count([&passed, &skipped]).is_success());
+        let all = Tally::count([&passed, &skipped, &failed, &passed]);
         assert_eq!(all.to_string(), "2 passed, 1 failed, 1 skipped");
     }
 }

@@ -52,14 +52,14 @@ impl Disk {
         }
         let memory = Path::new("/dev/shm");
         let image = if memory.is_dir() { TempDir::new_in(memory) } else { TempDir::new() };
-        let image = image.map_err(|error| StartError::new(format!("no place for a disk: {error}")))?;
+        let image = image.map_err(StartError::caused("no place for a disk"))?;
         // What it takes from the directory keeps its owners; the directory itself is not part of that.
         run(tool("mkfs.ext4").args(["-q", "-m", "0", "-d"]).arg(place).arg(file(&image)).arg(SIZE))?;
         let directory = std::fs::metadata(place).map_err(|error| StartError::new(error.to_string()))?;
         mount(&image, place)?;
         let disk = Self { image, place: place.to_owned() };
         std::fs::set_permissions(place, directory.permissions())
-            .map_err(|error| StartError::new(format!("cannot open the disk: {error}")))?;
+            .map_err(StartError::caused("cannot open the disk"))?;
         Ok(disk)
     }
 
@@ -69,8 +69,7 @@ impl Disk {
     ///
     /// If the kernel does not let this process do it.
     pub fn lose_power(&self) -> Result<(), StartError> {
-        self.shut_down()
-            .map_err(|error| StartError::new(format!("the disk does not lose its power: {error}")))
+        self.shut_down().map_err(StartError::caused("the disk does not lose its power"))
     }
 
     #[allow(unsafe_code, reason = "an ioctl that rustix has no function for")]
@@ -97,7 +96,7 @@ impl Disk {
     ///
     /// If it cannot be written for another reason.
     pub fn fill(&self) -> Result<(), StartError> {
-        self.take_all_room().map_err(|error| StartError::new(format!("the disk cannot be filled: {error}")))
+        self.take_all_room().map_err(StartError::caused("the disk cannot be filled"))
     }
 
     fn take_all_room(&self) -> io::Result<()> {
@@ -123,8 +122,7 @@ impl Disk {
     ///
     /// If that is nothing.
     pub fn make_room(&self) -> Result<(), StartError> {
-        std::fs::remove_file(self.filler())
-            .map_err(|error| StartError::new(format!("the disk stays full: {error}")))
+        std::fs::remove_file(self.filler()).map_err(StartError::caused("the disk stays full"))
     }
 
     fn filler(&self) -> PathBuf {
@@ -199,7 +197,7 @@ mod tests {
     }
 
     #[test]
-    fn nothing_is_written_to_a_full_one_until_there_is_room() {
+    fn full_disk_takes_nothing_until_there_is_room() {
         let place = tempfile::tempdir().unwrap();
         let Some(disk) = disk(place.path()) else { return };
         let write = || fs::write(place.path().join("written"), "w");
@@ -210,7 +208,7 @@ mod tests {
     }
 
     #[test]
-    fn it_leaves_nothing_mounted() {
+    fn dropped_disk_leaves_nothing_mounted() {
         let place = tempfile::tempdir().unwrap();
         let Some(disk) = disk(place.path()) else { return };
         let mounted = || fs::read_to_string("/proc/mounts").unwrap().contains(place.path().to_str().unwrap());

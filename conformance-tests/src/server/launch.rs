@@ -1,6 +1,6 @@
-use super::StartError;
+use std::fmt;
 use std::path::Path;
-use std::process::Command;
+use std::process::{Command, Output};
 
 /// How to start a server in a data directory, and how to tell that it is ready.
 pub trait Launch: Send + Sync + 'static {
@@ -28,4 +28,49 @@ pub trait Launch: Send + Sync + 'static {
     fn bury(&self, data: &Path) {
         let _ = data;
     }
+}
+
+/// A server could not be started, and why.
+#[derive(Debug)]
+#[non_exhaustive]
+pub struct StartError {
+    /// What was tried and what came of it, in one line.
+    pub message: String,
+}
+
+impl StartError {
+    /// An error with this message.
+    pub fn new(message: impl Into<String>) -> Self {
+        Self { message: message.into() }
+    }
+
+    /// An error with these words before its cause.
+    pub(super) fn caused<E: fmt::Display>(words: &str) -> impl FnOnce(E) -> Self {
+        move |cause| Self::new(format!("{words}: {cause}"))
+    }
+}
+
+impl fmt::Display for StartError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(&self.message)
+    }
+}
+
+impl std::error::Error for StartError {}
+
+/// Runs a command to its end.
+///
+/// # Errors
+///
+/// If it cannot be executed, or ends with another status than 0; with the last lines of what it printed.
+pub fn run(command: &mut Command) -> Result<Output, StartError> {
+    let program = command.get_program().to_string_lossy().into_owned();
+    let output =
+        command.output().map_err(|error| StartError::new(format!("cannot execute {program}: {error}")))?;
+    if output.status.success() {
+        return Ok(output);
+    }
+    let words = [&*output.stdout, &*output.stderr].map(String::from_utf8_lossy).concat();
+    let tail: Vec<&str> = words.lines().rev().take(5).collect();
+    Err(StartError::new(format!("{program} ended with {}: {}", output.status, tail.join(" | "))))
 }

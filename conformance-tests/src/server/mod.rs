@@ -9,15 +9,11 @@ mod launch;
 mod port;
 mod process;
 mod processes;
-mod run;
 mod spawn;
-mod start_error;
 
 pub use disk::{Disk, disk_missing};
-pub use launch::Launch;
+pub use launch::{Launch, StartError, run};
 pub use port::free_port;
 pub use process::ServerProcess;
 pub(crate) use processes::until_still;
-pub use run::run;
 pub(crate) use spawn::spawn_lasting;
-pub use start_error::StartError;

@@ -25,7 +25,7 @@ pub fn free_port() -> Result<u16, StartError> {
         let port = fastrand::u16(RANGE);
         let claim = match UdpSocket::bind(("127.0.0.1", port)) {
             Err(error) if error.kind() == ErrorKind::AddrInUse => continue,
-            claim => claim.map_err(|error| StartError::new(format!("no port on 127.0.0.1: {error}")))?,
+            claim => claim.map_err(StartError::caused("no port on 127.0.0.1"))?,
         };
         if TcpListener::bind(("127.0.0.1", port)).is_ok() {
             let mut given = GIVEN.lock().unwrap_or_else(PoisonError::into_inner);

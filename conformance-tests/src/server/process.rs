@@ -3,7 +3,7 @@ use super::processes::{children, end_of, is_running, limit_as_its_user, shared, 
 use super::spawn::spawn_lasting;
 use super::{Launch, StartError};
 use crate::clock::is_taken;
-use crate::context::time_scale;
+use crate::time_scale::time_scale;
 use rustix::io::Errno;
 use rustix::process::{Pid, Resource, Rlimit, Signal, prlimit};
 use std::os::unix::process::CommandExt;
@@ -31,8 +31,7 @@ impl ServerProcess {
     ///
     /// If it cannot be executed, ends, or does not answer in time; with the last lines of its log.
     pub fn start(launch: impl Launch) -> Result<Self, StartError> {
-        let data =
-            tempfile::tempdir().map_err(|error| StartError::new(format!("no data directory: {error}")))?;
+        let data = tempfile::tempdir().map_err(StartError::caused("no data directory"))?;
         launch.prepare(data.path())?;
         let mut server = Self { launch: Box::new(launch), disk: None, data, child: None };
         server.spawn()?;
@@ -131,8 +130,7 @@ impl ServerProcess {
     pub fn restart(&mut self, keep_data: bool) -> Result<(), StartError> {
         self.kill();
         if !keep_data {
-            empty(self.data.path())
-                .map_err(|error| StartError::new(format!("cannot empty its data: {error}")))?;
+            empty(self.data.path()).map_err(StartError::caused("cannot empty its data"))?;
             self.launch.prepare(self.data.path())?;
         }
         self.spawn()
@@ -175,10 +173,9 @@ impl ServerProcess {
     }
 
     fn spawn(&mut self) -> Result<(), StartError> {
-        let log = std::fs::File::create(self.log_path())
-            .map_err(|error| StartError::new(format!("cannot write its log: {error}")))?;
-        let log_too =
-            log.try_clone().map_err(|error| StartError::new(format!("cannot write its log: {error}")))?;
+        let log =
+            std::fs::File::create(self.log_path()).map_err(StartError::caused("cannot write its log"))?;
+        let log_too = log.try_clone().map_err(StartError::caused("cannot write its log"))?;
         let command = self.launch.command(self.data.path());
         self.child = Some(spawn_lasting(&command, |command| {
             command.stdin(Stdio::null()).stdout(log).stderr(log_too).process_group(0);

@@ -14,10 +14,11 @@ mod round;
 mod schedule;
 mod setup;
 
-use crate::runner::{CaseOutcome, Interrupt, RunConfig, in_runtime};
+pub use round::Round;
+
+use crate::run_config::{Interrupt, RunConfig};
+use crate::runner::in_runtime;
 use crate::subject::Subject;
-use round::Played;
-use serde::{Deserialize, Serialize};
 use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::Instant;
@@ -30,37 +31,11 @@ pub struct Soak {
     directory: PathBuf,
 }
 
-/// What came of one round.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-#[non_exhaustive]
-pub struct Round {
-    /// Its number, from zero.
-    pub number: u64,
-    /// The subject.
-    pub subject: String,
-    /// What it chose from: a soak of this subject with this seed begins with this round.
-    pub seed: u64,
-    /// The faults, in their order, with their moments; and which of them could not be made, and why. Empty if the store
-    /// could not be started.
-    pub schedule: String,
-    /// How often the lock was granted.
-    pub grants: usize,
-    /// Faults that were made.
-    pub faults: usize,
-    /// Faults that met a holder of the lock.
-    pub met: usize,
-    /// How it came out. Skipped is one whose history shows nothing: too few met in it, or a fault could only be made by
-    /// half.
-    pub outcome: CaseOutcome,
-    /// How long it took, in milliseconds.
-    pub took_ms: u64,
-}
-
 impl Soak {
     /// Rounds over these subjects in turn. Worker processes are this program, executed again: see
     /// [`serve_as_worker`](crate::serve_as_worker).
     pub fn new(subjects: Vec<Arc<dyn Subject>>) -> Self {
-        Self { subjects, config: RunConfig::of_environment(), directory: std::env::temp_dir() }
+        Self { subjects, config: RunConfig::from_environment(), directory: std::env::temp_dir() }
     }
 
     /// Where histories are written. What is rejected is kept. Default: where temporary files are.
@@ -92,28 +67,19 @@ impl Soak {
     pub fn round(&self, number: u64) -> Option<Round> {
         let turn = usize::try_from(number).unwrap_or(usize::MAX) % self.subjects.len().max(1);
         let subject = Arc::clone(self.subjects.get(turn)?);
-        let (name, seed, start) =
-            (subject.name().to_owned(), seed_of(self.config.seed, number), Instant::now());
+        let (seed, start) = (seed_of_round(self.config.seed, number), Instant::now());
+        let mut round = Round::new(number, subject.name(), seed);
         let config = RunConfig { seed, ..self.config.clone() };
-        let played =
-            in_runtime(self.config.interrupt.asked_for(), round::play(subject, config, &self.directory))?;
-        let Played { schedule, seen, outcome } = played.unwrap_or_else(Played::not_begun);
-        Some(Round {
-            number,
-            subject: name,
-            seed,
-            schedule,
-            grants: seen.grants,
-            faults: seen.faults,
-            met: seen.met,
-            outcome: outcome.into(),
-            took_ms: u64::try_from(start.elapsed().as_millis()).unwrap_or(u64::MAX),
-        })
+        let played = round.play(subject, config, &self.directory);
+        let outcome = in_runtime(self.config.interrupt.asked_for(), played)?;
+        round.outcome = outcome.into();
+        round.took_ms = u64::try_from(start.elapsed().as_millis()).unwrap_or(u64::MAX);
+        Some(round)
     }
 }
 
 /// That of the first round is the one that was given, so that any round can be made the first one.
-fn seed_of(seed: u64, number: u64) -> u64 {
+fn seed_of_round(seed: u64, number: u64) -> u64 {
     // Far from each other: 2^64 over the golden ratio.
     seed.wrapping_add(number.wrapping_mul(0x9e37_79b9_7f4a_7c15))
 }

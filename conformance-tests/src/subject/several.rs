@@ -1,6 +1,6 @@
 //! Stores of several servers: members that vote, a primary and its replica.
 
-use super::Cannot;
+use crate::cannot::Cannot;
 use crate::proxy::Proxy;
 use async_trait::async_trait;
 use leasehold_core::LockName;
@@ -8,6 +8,7 @@ use std::fmt;
 
 /// The servers of a store that has several, known by their places from zero. Errors and cancel safety are those of
 /// [`Store`](super::Store).
+#[allow(unused_variables, reason = "a hook that is not there, or does nothing, needs none of them")]
 #[async_trait]
 pub trait Members: fmt::Debug + Send + Sync + 'static {
     /// How many there are when all is well.
@@ -38,31 +39,28 @@ pub trait Members: fmt::Debug + Send + Sync + 'static {
 
     /// Starts one again with nothing, where each keeps for itself what the clients tell it.
     async fn restart_empty(&self, member: usize) -> Result<(), Cannot> {
-        let _ = member;
         Err(Cannot::no_hook("restart_empty"))
     }
 
     /// How many records one has, of whatever kind.
     async fn records_of(&self, member: usize) -> Result<usize, Cannot> {
-        let _ = member;
         Err(Cannot::no_hook("records_of"))
     }
 
     /// True if one has this lock as taken, by whomever.
     async fn holds(&self, member: usize, name: &LockName) -> Result<bool, Cannot> {
-        let _ = (member, name);
         Err(Cannot::no_hook("holds"))
     }
 
     /// Ends the lease of a lock on one of them, as its clock would.
     async fn end_lease(&self, member: usize, name: &LockName) -> Result<(), Cannot> {
-        let _ = (member, name);
         Err(Cannot::no_hook("end_lease"))
     }
 }
 
 /// A store with a primary for each name, and a replica that takes over from it. Errors and cancel safety are those of
 /// [`Store`](super::Store).
+#[allow(unused_variables, reason = "a hook that is not there, or does nothing, needs none of them")]
 #[async_trait]
 pub trait Replicas: fmt::Debug + Send + Sync + 'static {
     /// The store's address for clients that believe no grant which the replica does not have.

@@ -1,10 +1,9 @@
 //! The requests of a worker that are about a kind of lock built on exclusive ones.
 
-use crate::case::Stop;
-use crate::context::Client;
+use crate::expect::Client;
 use crate::history::RecordedPermits;
-use crate::subject::Subject;
-use leasehold_core::{AcquireOptions, DistributedLockExt, LockGuard, LockName, Result};
+use crate::stop::{Stop, Verdict};
+use leasehold_core::{AcquireOptions, DistributedLockExt, Lease, LockName};
 use std::fs;
 use std::path::Path;
 use std::time::Duration;
@@ -18,7 +17,7 @@ pub(crate) async fn occupy(
     times: u64,
     directory: &Path,
     options: &AcquireOptions,
-) -> Result<(), Stop> {
+) -> Verdict {
     let (directory, limit) = (directory.join("holders"), permits.limit);
     fs::create_dir_all(&directory)?;
     for _ in 0..times {
@@ -37,19 +36,10 @@ pub(crate) async fn occupy(
     Ok(())
 }
 
-/// Takes one permit and answers the token, or the error.
-pub(super) async fn permit(
-    (subject, client): (&dyn Subject, &Client),
-    (limit, ttl, name): (u32, Duration, &str),
-) -> Result<LockGuard, Stop> {
-    let permits = subject.kinds().semaphore(&**client, &LockName::new(name)?, limit)?;
-    Ok(permits.acquire(&AcquireOptions::new().with_ttl(ttl)).await?)
-}
-
 /// Leads for ever; writes the term into a file each few milliseconds while it does.
-pub(super) async fn lead(client: &Client, ttl: Duration, file: &Path, name: &str) -> Result<(), Stop> {
+pub(super) async fn lead(client: &Client, ttl: Duration, file: &Path, name: &LockName) -> Verdict {
     let election = client.elect(name)?.with_options(AcquireOptions::new().with_ttl(ttl));
-    let work = |leader: leasehold_core::Lease| async move {
+    let work = |leader: Lease| async move {
         let term = leader.token().map_err(Stop::from)?;
         loop {
             fs::write(file, format!("{term} {:016x}", fastrand::u64(..)))?;

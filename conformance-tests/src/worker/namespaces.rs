@@ -1,7 +1,8 @@
 //! Workers in namespaces of their own, by `unshare` (util-linux): each is process 1, and may have another boot clock.
 
 use super::Worker;
-use crate::case::{Stop, ensure};
+use super::request::Request;
+use crate::stop::{Stop, ensure};
 use std::process::Command;
 use std::time::Duration;
 
@@ -23,7 +24,7 @@ impl Worker {
     }
 
     async fn identity(&mut self) -> Result<(u32, i64), Stop> {
-        let answer = self.ask("identity").await?;
+        let answer = self.ask(&Request::Identity).await?;
         let words = answer.split_once(' ');
         let identity = words.and_then(|(pid, boot)| Some((pid.parse().ok()?, boot.parse().ok()?)));
         identity.ok_or_else(|| Stop::Failed(format!("a worker said {answer:?} instead of its identity")))

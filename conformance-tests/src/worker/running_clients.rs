@@ -1,50 +1,32 @@
 //! The clients of a run in a worker process: any number at once, each with connections of its own, while the process can
 //! be starved or asked.
 
+use super::request::{ClientRequest, Request};
 use super::{Worker, token};
-use crate::case::{Stop, Verdict};
-use crate::context::Client;
+use crate::expect::{Client, first_use};
 use crate::running_client::{Role, RunningClient};
+use crate::stop::{Stop, Verdict};
 use crate::subject::Subject;
-use crate::workload::Workload;
-use leasehold_core::{AcquireOptions, DistributedLockExt, ErrorKind, LockName};
+use leasehold_core::AcquireOptions;
 use rustix::process::{Resource, Rlimit, Signal, getrlimit, setrlimit};
 use std::os::unix::process::ExitStatusExt;
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 impl Worker {
-    /// Lets a client begin its work.
-    pub(crate) async fn start_client(&mut self, role: Role, workload: &Workload) -> Verdict {
-        self.send(&format!("shift {role} {workload}")).await?;
-        self.expect("begun").await
+    /// Asks something of its clients, and waits until it is done.
+    pub(crate) async fn order(&mut self, request: ClientRequest) -> Verdict {
+        self.begin(request).await?;
+        self.done().await
     }
 
-    /// Lets its first client make its connections, and whatever else comes with a first use of a lock.
-    pub(crate) async fn warm_up(&mut self, name: &LockName) -> Verdict {
-        self.send(&format!("warm-up {name}")).await?;
-        self.done().await
+    /// Asks something of its clients, and does not wait for the end of it.
+    pub(crate) async fn begin(&mut self, request: ClientRequest) -> Verdict {
+        self.send(&Request::Clients(request)).await
     }
 
     /// Waits until the first of its clients has had the lock; its token.
     pub(crate) async fn held(&mut self) -> Result<u64, Stop> {
-        token(&self.ask("held").await?)
-    }
-
-    /// Waits until all of its clients but those that wait have had an answer, or until that takes too long.
-    pub(crate) async fn answered(&mut self, at_most: Duration) -> Verdict {
-        self.send(&format!("answered {}", at_most.as_millis())).await?;
-        self.done().await
-    }
-
-    /// Lets its clients of this role give back what they have, and end; all of them, if none is named.
-    pub(crate) async fn leave(&mut self, role: Option<Role>) -> Verdict {
-        self.begin_leave(role).await?;
-        self.done().await
-    }
-
-    /// The same, without waiting for it: who wants the lock meanwhile may have to wait for somebody else's end.
-    pub(crate) async fn begin_leave(&mut self, role: Option<Role>) -> Verdict {
-        self.send(&format!("leave {}", role.map_or_else(String::new, |role| role.to_string()))).await
+        token(&self.ask(&Request::Clients(ClientRequest::Held)).await?)
     }
 
     /// True unless it was killed, or has ended.
@@ -57,23 +39,10 @@ impl Worker {
         matches!(self.child.try_wait(), Ok(Some(status)) if status.signal() == Some(Signal::KILL.as_raw()))
     }
 
-    /// Blocks every thread on which its clients run.
-    pub(crate) async fn starve(&mut self, time: Duration) -> Verdict {
-        self.send(&format!("starve {}", time.as_millis())).await?;
-        self.expect("starving").await
-    }
-
     /// Lets it have no more file descriptors than it has, not even in place of one that it closes; or as many again as
     /// it had.
     pub(crate) async fn may_open_files(&mut self, may: bool) -> Verdict {
-        self.send(&format!("open {may}")).await?;
-        self.done().await
-    }
-
-    /// Ends a lock by the backend's own administration: where no other process reaches the store.
-    pub(crate) async fn force_release(&mut self, name: &LockName) -> Verdict {
-        self.send(&format!("free {name}")).await?;
-        self.done().await
+        self.order(ClientRequest::MayOpenFiles(may)).await
     }
 }
 
@@ -93,23 +62,21 @@ impl<'a> RunningClients<'a> {
         Self { subject, address, running: Vec::new(), ready: None, descriptors: None }
     }
 
-    pub(super) async fn answer(&mut self, verb: &str, rest: &str) -> Result<String, Stop> {
-        Ok(match verb {
-            "shift" => {
-                let (role, workload) = rest.split_once(' ').unwrap_or_default();
+    pub(super) async fn answer(&mut self, request: ClientRequest) -> Result<String, Stop> {
+        match request {
+            ClientRequest::Start(role, workload) => {
                 let client = match self.ready.take() {
                     Some(ready) => ready,
                     None => self.subject.connect(self.address).await?,
                 };
-                self.running.push(RunningClient::begin(role.parse()?, &workload.parse()?, client)?);
-                "begun".to_owned()
+                self.running.push(RunningClient::begin(role, &workload, client)?);
             }
-            "held" => match self.running.first_mut() {
-                Some(first) => format!("token {}", first.held().await?),
-                None => "nobody".to_owned(),
-            },
-            "answered" => {
-                let time = Duration::from_millis(rest.parse().unwrap_or_default());
+            ClientRequest::Held => {
+                let first = self.running.first_mut();
+                let first = first.ok_or_else(|| Stop::Failed("no client was started".to_owned()))?;
+                return Ok(format!("token {}", first.held().await?));
+            }
+            ClientRequest::Answered(at_most) => {
                 let asking = self.running.iter_mut().filter(|client| client.role() != Role::Waiter);
                 let all = async {
                     for client in asking {
@@ -117,42 +84,33 @@ impl<'a> RunningClients<'a> {
                     }
                     Ok::<_, Stop>(())
                 };
-                tokio::time::timeout(time, all).await.unwrap_or(Ok(()))?;
-                "done".to_owned()
+                tokio::time::timeout(at_most, all).await.unwrap_or(Ok(()))?;
             }
-            "leave" => {
-                let leaving = |one: &mut RunningClient| rest.is_empty() || one.role().to_string() == rest;
+            ClientRequest::Leave(role) => {
+                let leaving = |one: &mut RunningClient| role.is_none_or(|role| role == one.role());
                 let leaving: Vec<RunningClient> = self.running.extract_if(.., leaving).collect();
                 leaving.iter().for_each(RunningClient::tell);
                 for client in leaving {
                     client.end().await?;
                 }
-                "done".to_owned()
             }
-            "warm-up" => {
+            ClientRequest::WarmUp(name) => {
                 let client = self.subject.connect(self.address).await?;
-                warm_up(&client, &LockName::new(rest)?).await?;
+                first_use(&client, &name, &AcquireOptions::new(), FIRST_USE).await?;
                 self.ready = Some(client);
-                "done".to_owned()
             }
-            "starve" => {
-                let time = Duration::from_millis(rest.parse().unwrap_or_default());
+            ClientRequest::Starve(time) => {
                 // The runtime has one thread for its tasks; this one serves requests.
                 tokio::spawn(async move { std::thread::sleep(time) });
-                "starving".to_owned()
             }
-            "open" => {
-                self.may_open_files(rest == "true")?;
-                "done".to_owned()
-            }
-            "free" => {
+            ClientRequest::MayOpenFiles(may) => self.may_open_files(may)?,
+            ClientRequest::ForceRelease(name) => {
                 let client = self.subject.connect(self.address).await?;
                 let admin = client.admin().ok_or_else(|| Stop::Failed("no administration".to_owned()))?;
-                admin.force_release(&LockName::new(rest)?, None).await?;
-                "done".to_owned()
+                admin.force_release(&name, None).await?;
             }
-            _ => format!("unknown {verb}"),
-        })
+        }
+        Ok("done".to_owned())
     }
 
     /// By the limit alone: what is open stays open, whatever its number.
@@ -171,17 +129,3 @@ impl<'a> RunningClients<'a> {
 
 /// How long a first use may take until it succeeds.
 const FIRST_USE: Duration = Duration::from_secs(10);
-
-/// A server that has just been started may take longer for its first client than one behind a proxy waits.
-async fn warm_up(client: &Client, name: &LockName) -> Verdict {
-    let start = Instant::now();
-    loop {
-        let used = async { client.acquire_with(name, &AcquireOptions::new()).await?.release().await };
-        match used.await {
-            Err(error) if error.kind() != ErrorKind::Invalid && start.elapsed() < FIRST_USE => {
-                tokio::time::sleep(Duration::from_millis(20)).await;
-            }
-            used => return Ok(used?),
-        }
-    }
-}

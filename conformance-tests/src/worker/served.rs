@@ -1,18 +1,19 @@
 //! The other side: a worker process, which serves the case that has started it.
 
 use super::ENVIRONMENT;
-use super::kinds::{lead, occupy, permit};
+use super::kinds::{lead, occupy};
+use super::request::Request;
 use super::running_clients::RunningClients;
-use crate::case::Stop;
-use crate::context::Client;
+use crate::expect::Client;
 use crate::history::{RecordedPermits, Recorder};
+use crate::stop::Stop;
 use crate::subject::Subject;
-use crate::workload::{Interrupted, Workload, of_one_word};
-use leasehold_core::{AcquireOptions, DistributedLockExt, LockGuard, LockMode, LockName, Wait};
+use crate::workload::Interrupted;
+use leasehold_core::{AcquireOptions, DistributedLockExt, Error, LockGuard, LockName, Wait};
 use std::io::Write as _;
+use std::path::Path;
 use std::process::ExitCode;
 use std::sync::Arc;
-use std::time::Duration;
 use tokio::io::{AsyncBufReadExt, BufReader};
 
 /// True if this process was started as a worker of the suite. For a `main` with something else to do: it need not make
@@ -31,11 +32,10 @@ pub fn worker_order() -> Option<(String, String)> {
 /// If this process is a worker of the suite, serves until its requests end. For a `main` of your own that runs cases
 /// with [`run_case`](crate::run_case): call it before anything else.
 pub fn serve_as_worker(subjects: &[Arc<dyn Subject>]) -> Option<ExitCode> {
-    let order = std::env::var(ENVIRONMENT).ok()?;
-    let outcome = order
-        .split_once('\n')
+    is_worker().then_some(())?;
+    let outcome = worker_order()
         .ok_or_else(|| Stop::Failed("an order without an address".to_owned()))
-        .and_then(|(name, address)| serve(subjects, name, address));
+        .and_then(|(name, address)| serve(subjects, &name, &address));
     Some(match outcome {
         Ok(()) => ExitCode::SUCCESS,
         Err(stop) => {
@@ -51,136 +51,113 @@ fn serve(subjects: &[Arc<dyn Subject>], name: &str, address: &str) -> Result<(),
     let runtime = tokio::runtime::Builder::new_multi_thread().worker_threads(1).enable_all().build()?;
     runtime.block_on(async {
         let client = subject.connect(address).await?;
+        let clients = RunningClients::new(&**subject, address);
+        let mut served = Served { subject: &**subject, client, guard: None, interrupted: None, clients };
         say("ready")?;
         let mut requests = BufReader::new(tokio::io::stdin()).lines();
-        let (mut guard, mut interrupted) = (None, None);
-        let mut clients = RunningClients::new(&**subject, address);
         while let Some(request) = requests.next_line().await? {
-            let mut words = request.split(' ');
-            let verb = words.next().unwrap_or_default();
-            let answer = match verb {
-                "take" => take(&client, &mut words, &mut guard, (Wait::Forever, LockMode::Exclusive)).await?,
-                "share" => take(&client, &mut words, &mut guard, (Wait::Forever, LockMode::Shared)).await?,
-                "try" => take(&client, &mut words, &mut guard, (Wait::No, LockMode::Exclusive)).await?,
-                "identity" => identity(),
-                "permit" => {
-                    let (limit, ttl) = (number(&mut words)?, Duration::from_millis(number(&mut words)?));
-                    match permit((&**subject, &client), (limit, ttl, &rest(&mut words))).await {
-                        Ok(new) => {
-                            let answer = format!("token {}", new.token()?);
-                            guard = Some(new);
-                            answer
-                        }
-                        Err(stop) => format!("error {stop:?}"),
-                    }
-                }
-                "occupy" => {
-                    let (limit, times) = (number(&mut words)?, number(&mut words)?);
-                    let directory = of_one_word(words.next().unwrap_or_default());
-                    let name = LockName::new(rest(&mut words))?;
-                    let permits = subject.kinds().semaphore(&*client, &name, limit)?;
-                    let recorder = Recorder::create(&directory)?;
-                    let permits = RecordedPermits { permits, name, limit, recorder };
-                    let outcome = occupy(&permits, times, &directory, &AcquireOptions::new()).await;
-                    outcome.map_or_else(|stop| format!("error {stop:?}"), |()| "done".to_owned())
-                }
-                "lead" => {
-                    let ttl = Duration::from_millis(number(&mut words)?);
-                    let file = of_one_word(words.next().unwrap_or_default());
-                    let outcome = lead(&client, ttl, &file, &rest(&mut words)).await;
-                    outcome.map_or_else(|stop| format!("error {stop:?}"), |()| "done".to_owned())
-                }
-                "status" => status(guard.as_ref()),
-                "release" => match guard.take() {
-                    Some(guard) => {
-                        guard.release().await.map_or_else(|error| refusal(&error), |()| "released".into())
-                    }
-                    None => "none".to_owned(),
-                },
-                "count" => count(&client, &mut words).await?,
-                "history" => done(rest(&mut words).parse::<Workload>()?.run(client.clone()).await)?,
-                "read" => {
-                    let workload = rest(&mut words).parse()?;
-                    interrupted = Some(Interrupted::begin(&workload, client.clone()).await?);
-                    done(Ok(()))?
-                }
-                "write" => match interrupted.take() {
-                    Some(effect) => done(effect.end().await)?,
-                    None => "none".to_owned(),
-                },
-                _ => clients.answer(verb, &rest(&mut words)).await?,
-            };
-            say(&answer)?;
+            let request = serde_json::from_str(&request).map_err(std::io::Error::from)?;
+            let answer = served.answer(request).await;
+            say(&answer.unwrap_or_else(|stop| format!("error {stop:?}")))?;
         }
         Ok(())
     })
 }
 
-type Words<'a, 'b> = &'a mut std::str::Split<'b, char>;
+/// What a worker has at hand between two requests.
+struct Served<'a> {
+    subject: &'a dyn Subject,
+    client: Client,
+    guard: Option<LockGuard>,
+    interrupted: Option<Interrupted>,
+    clients: RunningClients<'a>,
+}
 
-async fn take(
-    client: &Client,
-    words: Words<'_, '_>,
-    guard: &mut Option<LockGuard>,
-    (wait, mode): (Wait, LockMode),
-) -> Result<String, Stop> {
-    let ttl = Duration::from_millis(number(words)?);
-    let name = LockName::new(rest(words))?;
-    let options = AcquireOptions::new().with_ttl(ttl).with_wait(wait).with_mode(mode);
-    Ok(match client.acquire_with(&name, &options).await {
-        Ok(new) => {
-            let token = new.token().map_or_else(|error| refusal(&error), |token| format!("token {token}"));
-            *guard = Some(new);
-            token
+impl Served<'_> {
+    async fn answer(&mut self, request: Request) -> Result<String, Stop> {
+        let client = &self.client;
+        match request {
+            Request::Acquire(name, ttl, mode, waits) => {
+                let wait = if waits { Wait::Forever } else { Wait::No };
+                let options = AcquireOptions::new().with_ttl(ttl).with_wait(wait).with_mode(mode);
+                let acquired = client.acquire_with(&name, &options).await;
+                return Ok(self.keep(acquired));
+            }
+            Request::Permit(name, ttl, limit) => {
+                let permits = self.subject.kinds().semaphore(&**client, &name, limit)?;
+                let acquired = permits.acquire(&AcquireOptions::new().with_ttl(ttl)).await;
+                return Ok(self.keep(acquired));
+            }
+            Request::Status => return Ok(self.status()),
+            Request::Release => {
+                let Some(guard) = self.guard.take() else { return Ok("none".to_owned()) };
+                return Ok(guard
+                    .release()
+                    .await
+                    .map_or_else(|error| refusal(&error), |()| "released".into()));
+            }
+            Request::Identity => {
+                let boot = rustix::time::clock_gettime(rustix::time::ClockId::Boottime);
+                return Ok(format!("{} {}", std::process::id(), boot.tv_sec));
+            }
+            Request::Clients(request) => return self.clients.answer(request).await,
+            Request::Occupy(name, limit, times, directory) => {
+                let permits = self.subject.kinds().semaphore(&**client, &name, limit)?;
+                let recorder = Recorder::create(&directory)?;
+                let permits = RecordedPermits { permits, name, limit, recorder };
+                occupy(&permits, times, &directory, &AcquireOptions::new()).await?;
+            }
+            Request::Lead(name, ttl, file) => lead(client, ttl, &file, &name).await?,
+            Request::Count(name, times, file) => count(client, times, &file, &name).await?,
+            Request::History(workload) => workload.run(Arc::clone(client)).await?,
+            Request::BeginEffect(workload) => {
+                self.interrupted = Some(Interrupted::begin(&workload, Arc::clone(client)).await?);
+            }
+            Request::EndEffect => {
+                let begun = self.interrupted.take();
+                begun.ok_or_else(|| Stop::Failed("no effect was begun".to_owned()))?.end().await?;
+            }
         }
-        Err(error) => refusal(&error),
-    })
-}
+        Ok("done".to_owned())
+    }
 
-/// The process id, and the seconds of the boot clock.
-fn identity() -> String {
-    let boot = rustix::time::clock_gettime(rustix::time::ClockId::Boottime);
-    format!("{} {}", std::process::id(), boot.tv_sec)
-}
+    fn keep(&mut self, acquired: Result<LockGuard, Error>) -> String {
+        match acquired {
+            Ok(new) => {
+                let token =
+                    new.token().map_or_else(|error| refusal(&error), |token| format!("token {token}"));
+                self.guard = Some(new);
+                token
+            }
+            Err(error) => refusal(&error),
+        }
+    }
 
-fn status(guard: Option<&LockGuard>) -> String {
-    match guard {
-        None => "none".to_owned(),
-        Some(guard) if guard.is_held() => "held".to_owned(),
-        Some(guard) => guard.loss().map_or("released".to_owned(), |loss| format!("lost {:?}", loss.cause())),
+    fn status(&self) -> String {
+        match &self.guard {
+            None => "none".to_owned(),
+            Some(guard) if guard.is_held() => "held".to_owned(),
+            Some(guard) => {
+                guard.loss().map_or("released".to_owned(), |loss| format!("lost {:?}", loss.cause()))
+            }
+        }
     }
 }
 
 /// Reads, waits a moment, writes: any overlap of two holders loses a count.
-async fn count(client: &Client, words: Words<'_, '_>) -> Result<String, Stop> {
-    let times: u64 = number(words)?;
-    let file = of_one_word(words.next().unwrap_or_default());
-    let name = LockName::new(rest(words))?;
+async fn count(client: &Client, times: u32, file: &Path, name: &LockName) -> Result<(), Stop> {
     for _ in 0..times {
-        let guard = client.acquire_with(&name, &AcquireOptions::new()).await?;
-        let before: u64 = std::fs::read_to_string(&file)?.trim().parse().unwrap_or(0);
+        let guard = client.acquire_with(name, &AcquireOptions::new()).await?;
+        let before: u64 = std::fs::read_to_string(file)?.trim().parse().unwrap_or(0);
         tokio::task::yield_now().await;
-        std::fs::write(&file, (before + 1).to_string())?;
+        std::fs::write(file, (before + 1).to_string())?;
         guard.release().await?;
     }
-    Ok("counted".to_owned())
+    Ok(())
 }
 
-fn number<N: std::str::FromStr>(words: Words<'_, '_>) -> Result<N, Stop> {
-    let word = words.next().unwrap_or_default();
-    word.parse().map_err(|_| Stop::Failed(format!("{word:?} is no number")))
-}
-
-fn rest(words: Words<'_, '_>) -> String {
-    words.collect::<Vec<_>>().join(" ")
-}
-
-fn refusal(error: &leasehold_core::Error) -> String {
+fn refusal(error: &Error) -> String {
     format!("error {:?}", error.kind())
-}
-
-fn done(outcome: Result<(), Stop>) -> Result<String, Stop> {
-    outcome.map(|()| "done".to_owned())
 }
 
 fn say(answer: &str) -> Result<(), Stop> {

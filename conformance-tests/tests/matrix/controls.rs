@@ -57,19 +57,19 @@ fn controls(all: &[Arc<dyn Subject>]) -> Vec<Control> {
         control("loss_that_loses_nothing", Arc::clone(&tame), Fault::DataLost, void),
         control("crash_that_crashes_nothing", Arc::clone(&tame), Fault::StoreRestarted, void),
         control("loss_of_power_that_stops_nothing", Arc::clone(&tame), Fault::PowerLost, void),
-        control("administrator_who_ends_no_connection", Arc::clone(&tame), Fault::ConnectionKilled, void),
-        control("death_of_all_that_kills_nobody", tame, Fault::QuorumLost, broken),
-        control("death_of_some_that_kills_nobody", tame_quorum, Fault::MinorityDown, broken),
+        control("administrator_that_ends_no_connection", Arc::clone(&tame), Fault::ConnectionKilled, void),
+        control("loss_of_all_servers_that_kills_none", tame, Fault::QuorumLost, broken),
+        control("loss_of_some_servers_that_kills_none", tame_quorum, Fault::MinorityDown, broken),
         control("pooler_that_is_none", tame_pooler, Fault::Pooler, broken),
         control("fail_over_that_changes_nothing", Arc::clone(&tame_group), Fault::FailOver, void),
         control("primary_that_is_not_replaced", tame_group, Fault::SplitBrain, void),
-        control("lock_that_leaves_something_behind", untidy, Fault::None, broken),
-        control("store_in_which_nobody_can_count_what_is_left", soon_blind, Fault::None, broken),
-        control("store_in_which_counting_goes_wrong", blind, Fault::None, broken),
-        control("lock_that_lets_everybody_in", open(), Fault::None, broken),
+        control("lock_that_leaves_records_behind", untidy, Fault::None, broken),
+        control("store_whose_leftovers_cannot_be_counted", soon_blind, Fault::None, broken),
+        control("store_whose_records_cannot_be_counted", blind, Fault::None, broken),
+        control("lock_that_grants_every_request", open(), Fault::None, broken),
         Control {
             reader: true,
-            ..control("lock_that_lets_everybody_in_beside_a_reader", open(), Fault::None, broken)
+            ..control("lock_that_grants_every_request_beside_a_reader", open(), Fault::None, broken)
         },
     ]
 }
@@ -79,7 +79,7 @@ pub(crate) fn proud(honest: &Arc<dyn Subject>) -> Arc<dyn Subject> {
     Arc::new(Proud(Arc::clone(honest)))
 }
 
-/// A subject whose lock lets everybody in.
+/// A subject whose lock grants every request.
 pub(crate) fn open() -> Arc<dyn Subject> {
     Arc::new(Open)
 }

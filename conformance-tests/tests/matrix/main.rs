@@ -43,7 +43,7 @@ fn main() -> ExitCode {
     let reader = |subject: &Arc<dyn Subject>| reader_trial(&matrix, Arc::clone(subject), &file);
     let readers: Vec<Trial> = subjects.iter().map(reader).collect();
     let cells = pairs.into_iter().map(|(subject, fault)| trial(&matrix, subject, fault, &file));
-    let of_the_run = Trial::test("controls::fault_that_is_weaker_than_it_was", weaker_faults_are_found);
+    let of_the_run = Trial::test("controls::fault_weaker_than_in_the_committed_run", weaker_faults_are_found);
     let controls = controls.into_iter().chain([of_the_run]);
     let trials = controls.chain(soak::trials(&honest)).chain(readers).chain(cells).collect();
     let conclusion = libtest_mimic::run(&arguments, trials);

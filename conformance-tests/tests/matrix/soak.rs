@@ -38,7 +38,7 @@ pub(crate) fn trials(honest: &Arc<dyn Subject>) -> Vec<Trial> {
         })
     };
     let spared = |subject: Arc<dyn Subject>| {
-        Trial::ignorable_test("soak::fault_that_is_made_by_half_accuses_nobody", move || {
+        Trial::ignorable_test("soak::fault_made_by_half_accuses_no_store", move || {
             let mut rounds = rounds(subject, HALVED, ACCUSED_WITHIN);
             let drawn = rounds.find(|round| round.schedule.contains("StorePaused at "));
             let by_half = |round: &Round| match &round.outcome {
@@ -53,7 +53,7 @@ pub(crate) fn trials(honest: &Arc<dyn Subject>) -> Vec<Trial> {
     };
     vec![
         spared(clumsy(honest)),
-        accused("lock_that_lets_everybody_in", open()),
+        accused("lock_that_grants_every_request", open()),
         accused("store_that_claims_to_survive_everything", proud(honest)),
         trusted(Arc::clone(honest)),
     ]
@@ -69,7 +69,7 @@ fn rounds(subject: Arc<dyn Subject>, seed: u64, at_most: u64) -> impl Iterator<I
     })
 }
 
-/// For its history: a round that did not come to its end accuses nobody.
+/// For its history: a round that did not come to its end accuses no store.
 fn is_accused(round: &Round) -> bool {
     matches!(&round.outcome, CaseOutcome::Failed { words } if words.contains("Rejected"))
 }

@@ -11,8 +11,6 @@ use std::time::Duration;
 #[derive(Debug)]
 pub(crate) struct TameStore(pub(crate) Box<dyn Store>);
 
-type Done = Result<(), Cannot>;
-
 #[async_trait]
 impl Store for TameStore {
     fn address(&self) -> String {
@@ -23,31 +21,31 @@ impl Store for TameStore {
         self.0.proxied(patience).await
     }
 
-    async fn pause(&self) -> Done {
+    async fn pause(&self) -> Result<(), Cannot> {
         Ok(())
     }
 
-    async fn resume(&self) -> Done {
+    async fn resume(&self) -> Result<(), Cannot> {
         Ok(())
     }
 
-    async fn kill(&self) -> Done {
+    async fn kill(&self) -> Result<(), Cannot> {
         Ok(())
     }
 
-    async fn restart(&self, _: bool) -> Done {
+    async fn restart(&self, _: bool) -> Result<(), Cannot> {
         Ok(())
     }
 
-    async fn sync(&self) -> Done {
+    async fn sync(&self) -> Result<(), Cannot> {
         Ok(())
     }
 
-    async fn lose_power(&self) -> Done {
+    async fn lose_power(&self) -> Result<(), Cannot> {
         Ok(())
     }
 
-    async fn wipe(&self) -> Done {
+    async fn wipe(&self) -> Result<(), Cannot> {
         Ok(())
     }
 
@@ -70,7 +68,7 @@ impl Administrator for TameStore {
         Ok((Box::new(()), self.0.address()))
     }
 
-    async fn kill_connections(&self) -> Done {
+    async fn kill_connections(&self) -> Result<(), Cannot> {
         Ok(())
     }
 }
@@ -85,19 +83,19 @@ impl Members for TameStore {
         self.0.members()?.leader_of(serving).await
     }
 
-    async fn kill(&self, _: usize) -> Done {
+    async fn kill(&self, _: usize) -> Result<(), Cannot> {
         Ok(())
     }
 
-    async fn restart(&self, _: usize) -> Done {
+    async fn restart(&self, _: usize) -> Result<(), Cannot> {
         Ok(())
     }
 
-    async fn pause(&self, _: usize) -> Done {
+    async fn pause(&self, _: usize) -> Result<(), Cannot> {
         Ok(())
     }
 
-    async fn resume(&self, _: usize) -> Done {
+    async fn resume(&self, _: usize) -> Result<(), Cannot> {
         Ok(())
     }
 
@@ -108,23 +106,23 @@ impl Members for TameStore {
 
 #[async_trait]
 impl Replicas for TameStore {
-    async fn catch_up(&self, _: &LockName) -> Done {
+    async fn catch_up(&self, _: &LockName) -> Result<(), Cannot> {
         Ok(())
     }
 
-    async fn cut_off(&self, _: &LockName) -> Done {
+    async fn cut_off(&self, _: &LockName) -> Result<(), Cannot> {
         Ok(())
     }
 
-    async fn fail_over(&self, _: &LockName) -> Done {
+    async fn fail_over(&self, _: &LockName) -> Result<(), Cannot> {
         Ok(())
     }
 
-    async fn supplant(&self, _: &LockName) -> Done {
+    async fn supplant(&self, _: &LockName) -> Result<(), Cannot> {
         Ok(())
     }
 
-    async fn revive(&self) -> Done {
+    async fn revive(&self) -> Result<(), Cannot> {
         Ok(())
     }
 }

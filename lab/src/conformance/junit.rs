@@ -60,7 +60,7 @@ struct Totals<'a>(&'a [CaseResult]);
 
 impl Display for Totals<'_> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let Tally { failed, skipped, .. } = Tally::of(self.0);
+        let Tally { failed, skipped, .. } = Tally::count(self.0);
         let (tests, time) = (self.0.len(), self.0.iter().map(seconds).sum::<f64>());
         write!(f, "tests=\"{tests}\" failures=\"{failed}\" skipped=\"{skipped}\" time=\"{time:.3}\"")
     }

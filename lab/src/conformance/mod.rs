@@ -57,7 +57,7 @@ pub fn serve_suite(registry: &Registry) -> Option<std::process::ExitCode> {
 /// Puts stores to the test.
 pub(crate) async fn conformance(args: &ConformanceArgs, invocation: &Invocation) -> Result<Code, Failure> {
     can_be_written("junit", args.junit.as_deref())?;
-    leasehold_conformance::context::said_time_scale().map_err(|said| {
+    leasehold_conformance::said_time_scale().map_err(|said| {
         Error::new(ErrorKind::Misconfigured, format!("LEASEHOLD_TIME_SCALE is {said:?}, from 0.1 to 10"))
             .with_help("write a number such as 2, or unset it")
     })?;

@@ -10,6 +10,6 @@ pub(super) struct SuiteResult {
 
 impl SuiteResult {
     pub(super) fn is_success(&self) -> bool {
-        self.signal.is_none() && Tally::of(&self.results).is_success()
+        self.signal.is_none() && Tally::count(&self.results).is_success()
     }
 }

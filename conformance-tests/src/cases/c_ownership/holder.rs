@@ -1,16 +1,11 @@
 //! The owner of a hold, and the holder that people see.
 
-use crate::case::{Case, Stop, Verdict, cases, ensure};
-use crate::context::{Client, ClientExt, Context, loss_within};
-use crate::worker::Worker;
-use leasehold_core::{
-    AcquireOptions, ExpiryClock, Fairness, FencingToken, HoldKind, HolderInfo, LockName, LockStatus, Reach,
-};
+use crate::cases::prelude::*;
+use leasehold_core::{ExpiryClock, Fairness, FencingToken, HolderInfo, LockStatus, Reach};
 use std::collections::HashSet;
-use std::time::Duration;
 use tokio::time::Instant;
 
-pub(super) const CASES: &[Case] = cases![
+pub(super) const CASES: CaseTable = cases![
     C06 every_acquisition_has_an_owner_of_its_own,
     C07 holder_info_is_seen_while_held_and_gone_after,
     C08 looking_shows_the_holder_and_changes_nothing,

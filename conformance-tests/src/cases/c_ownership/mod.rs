@@ -4,6 +4,6 @@ mod holder;
 mod release;
 mod renewal;
 
-use crate::case::Case;
+use crate::cases::table::CaseTable;
 
-pub(super) const TABLES: &[&[Case]] = &[release::CASES, renewal::CASES, holder::CASES];
+pub(super) const TABLES: &[CaseTable] = &[release::CASES, renewal::CASES, holder::CASES];

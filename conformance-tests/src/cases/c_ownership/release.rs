@@ -1,18 +1,12 @@
 //! Only the owner releases.
 
-use crate::case::{Case, Stop, Verdict, cases, ensure};
 use crate::cases::outcomes::ensure_kind_if_known;
-use crate::context::{
-    Client, ClientExt, Context, ensure_free, ensure_held, ensure_kind, eventually, optional,
-    until_answer_is_held,
-};
-use crate::proxy::{Proxy, Traffic};
-use leasehold_core::{AcquireOptions, DistributedLockExt, Error, ErrorKind, LockGuard, LockName};
-use std::time::Duration;
+use crate::cases::prelude::*;
+use leasehold_core::Error;
 use tokio::task::JoinHandle;
 use tokio::time::Instant;
 
-pub(super) const CASES: &[Case] = cases![
+pub(super) const CASES: CaseTable = cases![
     C01 loser_that_gives_up_leaves_the_holder_its_lock,
     C02 late_release_frees_no_successor,
     C03 late_release_through_the_same_client_frees_no_successor,

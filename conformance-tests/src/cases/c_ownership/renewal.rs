@@ -1,15 +1,9 @@
 //! A renewal that arrives late touches no successor, and brings no ended lease back.
 
-use crate::case::{Case, Stop, Verdict, cases, ensure};
 use crate::cases::declared::{hand_over_bound, lease_only};
-use crate::context::{
-    Client, ClientExt, Context, ensure_free, ensure_held, ensure_kept, eventually, free_within, loss_within,
-};
-use crate::proxy::{Proxy, Traffic};
-use leasehold_core::{ErrorKind, LockGuard, LockName};
-use std::time::Duration;
+use crate::cases::prelude::*;
 
-pub(super) const CASES: &[Case] = cases![
+pub(super) const CASES: CaseTable = cases![
     C04 stale_renewal_touches_no_successor,
     C05 late_renewal_revives_no_ended_lease,
     C14 late_renewal_revives_no_lease_that_ended_unnoticed,

@@ -1,15 +1,12 @@
 //! When a lease ends: on its holder's side before the store's.
 
-use crate::case::{Case, Stop, Verdict, cases, ensure};
 use crate::cases::declared::{expiry_bound, lease_only};
+use crate::cases::prelude::*;
 use crate::cases::tasks::{ensure_believed_before, spawn_successor};
-use crate::context::{ClientExt, Context, free_within, loss_within, until_answer_is_held};
-use crate::proxy::Traffic;
-use leasehold_core::{AcquireOptions, DistributedLockExt, HoldKind, LossCause, TokenClass};
-use std::time::Duration;
+use leasehold_core::{LossCause, TokenClass};
 use tokio::time::Instant;
 
-pub(super) const CASES: &[Case] = cases![
+pub(super) const CASES: CaseTable = cases![
     D01 fixed_lease_ends_on_time,
     D08 loss_comes_before_the_store_lets_another_in,
     D09 restart_with_data_keeps_the_lock_and_without_data_loses_it,

@@ -1,16 +1,11 @@
 //! A lease in the store is as long as it was asked for, whatever was asked for beside it; and as long as its holder chooses later.
 
-use crate::case::{Case, Stop, Verdict, cases, ensure};
 use crate::cases::declared::{expiry_bound, lease_only};
-use crate::context::{
-    Client, ClientExt, Context, ensure_free, ensure_held, ensure_kept, ensure_kind, free_within, loss_within,
-    optional,
-};
-use leasehold_core::{AcquireOptions, ErrorKind, LockGuard, LockName, LossCause};
-use std::time::Duration;
+use crate::cases::prelude::*;
+use leasehold_core::LossCause;
 use tokio::time::Instant;
 
-pub(super) const CASES: &[Case] = cases![
+pub(super) const CASES: CaseTable = cases![
     D12 max_hold_ends_a_healthy_hold,
     D13 extend_sets_the_time_that_is_left,
     D14 extended_length_is_used_by_the_next_renewals,

@@ -4,6 +4,6 @@ mod expiry;
 mod length;
 mod renewal;
 
-use crate::case::Case;
+use crate::cases::table::CaseTable;
 
-pub(super) const TABLES: &[&[Case]] = &[renewal::CASES, expiry::CASES, length::CASES];
+pub(super) const TABLES: &[CaseTable] = &[renewal::CASES, expiry::CASES, length::CASES];

@@ -1,16 +1,13 @@
 //! Renewal keeps a hold going, and ends with it.
 
-use crate::case::{Case, Stop, Verdict, cases, ensure};
 use crate::cases::declared::{expiry_bound, lease_only};
+use crate::cases::prelude::*;
 use crate::cases::tasks::{at_most, joined};
-use crate::context::{ClientExt, Context, ensure_free, ensure_held, eventually, free_within, loss_within};
-use crate::proxy::Traffic;
-use leasehold_core::{DistributedLockExt, Health, LockGuard, LockName};
+use leasehold_core::Health;
 use std::sync::Arc;
-use std::time::Duration;
 use tokio::time::Instant;
 
-pub(super) const CASES: &[Case] = cases![
+pub(super) const CASES: CaseTable = cases![
     D02 renewed_lease_outlasts_five_ttls,
     D03 renewal_ends_with_the_release,
     D04 renewal_ends_with_the_drop,

@@ -3,6 +3,6 @@
 mod order;
 mod wake_up;
 
-use crate::case::Case;
+use crate::cases::table::CaseTable;
 
-pub(super) const TABLES: &[&[Case]] = &[wake_up::CASES, order::CASES];
+pub(super) const TABLES: &[CaseTable] = &[wake_up::CASES, order::CASES];

@@ -1,17 +1,14 @@
 //! In which order waiters are served.
 
-use crate::case::{Case, Stop, Verdict, cases, ensure};
 use crate::cases::declared::{fifo_only, hand_over_bound};
+use crate::cases::prelude::*;
 use crate::cases::tasks::{HoldLog, joined, spawn_take, until_waiting};
-use crate::context::{ClientExt, Context, ensure_kind, until_queued};
-use crate::proxy::Traffic;
-use leasehold_core::{AcquireOptions, DistributedLockExt, ErrorKind, Fairness, LockName, OwnerId};
+use leasehold_core::{Fairness, OwnerId};
 use std::sync::{Arc, Mutex, PoisonError};
-use std::time::Duration;
 use tokio::task::JoinSet;
 use tokio::time::Instant;
 
-pub(super) const CASES: &[Case] = cases![
+pub(super) const CASES: CaseTable = cases![
     H03 waiters_are_served_in_their_order,
     H05 waiters_that_give_up_leave_the_order_of_the_others,
     H09 no_competing_client_starves,

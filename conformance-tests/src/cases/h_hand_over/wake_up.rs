@@ -1,25 +1,21 @@
 //! What wakes a waiter, and how soon.
 
-use crate::case::{Case, Stop, Verdict, cases, ensure};
 use crate::cases::declared::{
     crash_bound, ensure_told, fifo_only, hand_over_bound, lease_only, silent_bound,
 };
+use crate::cases::prelude::*;
 use crate::cases::tasks::{
     ensure_believed_before, granted_within, joined, spawn_successor, spawn_take, until_all_wait,
     until_waiting,
 };
-use crate::context::{ClientExt, Context, eventually, optional, until_queued};
-use crate::proxy::Traffic;
-use crate::worker::Worker;
-use leasehold_core::{AcquireOptions, DistributedLockExt, Fault, LockName, Outcome};
+use leasehold_core::{Fault, Outcome};
 use std::sync::{Arc, Mutex, PoisonError};
-use std::time::Duration;
 use tokio::time::Instant;
 
 /// A number of waiters whose leases, one after the other, would last longer than two.
 const SEVERAL: usize = 4;
 
-pub(super) const CASES: &[Case] = cases![
+pub(super) const CASES: CaseTable = cases![
     H01 no_hand_over_is_missed,
     H02 lost_wake_up_costs_no_more_than_the_fallback,
     H04 waiter_that_died_delays_others_within_the_declared_bound,

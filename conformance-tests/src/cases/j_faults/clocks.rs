@@ -1,13 +1,12 @@
 //! Wall clocks that jump: a client's, and the store's.
 
-use crate::case::{Case, Stop, Verdict, cases, ensure};
 use crate::cases::declared::expiry_bound;
 use crate::cases::outcomes::ensure_larger_token;
+use crate::cases::prelude::*;
 use crate::clock::SteppedClock;
-use crate::context::{Client, ClientExt, Context, ensure_held, free_within};
-use leasehold_core::{AcquireOptions, Fault, LockGuard, Outcome};
+use leasehold_core::{Fault, Outcome};
 
-pub(super) const CASES: &[Case] = cases![
+pub(super) const CASES: CaseTable = cases![
     J14 wall_clock_of_a_client_decides_nothing,
     J15 wall_clock_of_the_store_ends_leases_and_turns_no_token_back,
 ];

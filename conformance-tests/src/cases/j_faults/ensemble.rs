@@ -1,14 +1,10 @@
 //! Stores of several servers: one of them is killed, stopped or cut off, and then most of them.
 
-use crate::case::{Case, Stop, Verdict, cases, ensure};
 use crate::cases::outcomes::ensure_larger_token;
-use crate::context::{ClientExt, Context, ensure_held, free_within, loss_within};
-use crate::proxy::Traffic;
-use leasehold_core::{AcquireOptions, DistributedLockExt, Wait};
-use std::time::Duration;
+use crate::cases::prelude::*;
 use tokio::time::Instant;
 
-pub(super) const CASES: &[Case] = cases![
+pub(super) const CASES: CaseTable = cases![
     J17 killed_leader_costs_no_holder_its_lock(half),
     J18 stopped_leader_costs_no_holder_its_lock(half),
     J19 lost_majority_grants_nothing_and_ends_belief_in_time(half),

@@ -1,16 +1,12 @@
 //! Servers that know nothing of each other: a majority of them decides, and no one of them knows what the others said.
 
-use crate::case::{Case, Stop, Verdict, cases, ensure};
 use crate::cases::independent_nodes::{IndependentNodes, set_all};
 use crate::cases::outcomes::{ensure_larger_token, ensure_outage};
+use crate::cases::prelude::*;
 use crate::cases::tasks::spawn_take;
-use crate::context::{ClientExt, Context, ensure_free, ensure_held, loss_within};
-use crate::proxy::Traffic;
-use leasehold_core::{AcquireOptions, DistributedLockExt, Wait};
-use std::time::Duration;
 use tokio::time::Instant;
 
-pub(super) const CASES: &[Case] = cases![
+pub(super) const CASES: CaseTable = cases![
     J06 nodes_that_fail_cost_nothing_until_they_are_a_majority,
     J07 failed_attempt_leaves_nothing_on_any_node,
     J08 node_that_forgets_is_given_its_locks_again,

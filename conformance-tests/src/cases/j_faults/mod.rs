@@ -7,7 +7,7 @@ mod network;
 mod replicas;
 mod server;
 
-use crate::case::Case;
+use crate::cases::table::CaseTable;
 
-pub(super) const TABLES: &[&[Case]] =
+pub(super) const TABLES: &[CaseTable] =
     &[network::CASES, server::CASES, clocks::CASES, replicas::CASES, ensemble::CASES, majority::CASES];

@@ -1,21 +1,16 @@
 //! Messages that are late, come in pieces, go one way only, or end in the middle; and connections that cannot be made.
 
-use crate::case::{Case, Stop, Verdict, cases, ensure};
 use crate::cases::declared::{expiry_bound, lease_only, silent_bound, withdrawn_within};
+use crate::cases::prelude::*;
 use crate::cases::tasks::{ensure_distinct, joined, spawn_take};
-use crate::context::{Client, ClientExt, Context, ensure_held, free_within, loss_within, optional};
-use crate::proxy::{Proxy, Traffic};
-use leasehold_core::{
-    AcquireOptions, DistributedLockExt, ErrorKind, FencingToken, HoldKind, LockGuard, LockName,
-};
+use leasehold_core::FencingToken;
 use std::num::{NonZeroU32, NonZeroUsize};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
-use std::time::Duration;
 use tokio::task::JoinSet;
 use tokio::time::Instant;
 
-pub(super) const CASES: &[Case] = cases![
+pub(super) const CASES: CaseTable = cases![
     J23 storm_of_resets_never_lets_two_in,
     J33 slow_network_costs_time_and_no_lock,
     J34 requests_that_vanish_end_belief_in_time,

@@ -1,14 +1,13 @@
 //! Stores with a replica: the cost of a fail-over for holders, waiters and releases, and of a replica that lags behind.
 
-use crate::case::{Case, Verdict, cases, ensure};
 use crate::cases::fail_over::{OUTLASTS, long, replicas};
 use crate::cases::outcomes::{ensure_larger_token, ensure_outage};
+use crate::cases::prelude::*;
 use crate::cases::tasks::{granted_within, spawn_take};
-use crate::context::{Client, ClientExt, Context, ensure_held, ensure_kind, loss_within};
-use leasehold_core::{DistributedLockExt, ErrorKind, Fault, HoldKind, LockGuard, Outcome};
+use leasehold_core::{Fault, Outcome};
 use tokio::time::Instant;
 
-pub(super) const CASES: &[Case] = cases![
+pub(super) const CASES: CaseTable = cases![
     J04 lost_grant_makes_two_holders_as_declared_and_never_two_equal_tokens(quarter),
     J05 waiter_outlives_a_fail_over(quarter),
     J24 lagging_replica_grants_no_held_lock,

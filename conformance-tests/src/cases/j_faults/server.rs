@@ -1,18 +1,14 @@
 //! Faults of one server, and the doings of its administrator.
 
-use crate::case::{Case, Stop, Verdict, cases, ensure};
 use crate::cases::declared::expiry_bound;
 use crate::cases::outcomes::ensure_outage;
+use crate::cases::prelude::*;
 use crate::cases::tasks::{ensure_distinct, granted_within, joined, spawn_take, take_turn};
-use crate::context::{ClientExt, Context, ensure_free, ensure_held, free_within, loss_within};
-use leasehold_core::{
-    AcquireOptions, DistributedLockExt, ErrorKind, FencingToken, HoldKind, LockName, TokenClass, Wait,
-};
-use std::time::Duration;
+use leasehold_core::{FencingToken, TokenClass};
 use tokio::task::JoinSet;
 use tokio::time::Instant;
 
-pub(super) const CASES: &[Case] = cases![
+pub(super) const CASES: CaseTable = cases![
     J10 evicted_lock_is_told_and_its_waiters_go_on_with_larger_tokens,
     J11 killed_connections_are_survived_or_told,
     J12 client_closes_in_time_although_the_store_is_silent,

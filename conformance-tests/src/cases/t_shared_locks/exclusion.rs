@@ -1,15 +1,13 @@
 //! Readers hold together, a writer holds alone.
 
 use super::modes::{ALL, NOT_SHARED, attempt, ensure_excluded, hold, sharing, waiter};
-use crate::case::{Case, Stop, Verdict, cases, ensure};
+use crate::cases::prelude::*;
 use crate::cases::recorded_run::RecordedRun;
 use crate::cases::tasks::{granted_within, spawn_take};
-use crate::context::{ClientExt, Context, ensure_kind, until_answer_is_held};
-use crate::proxy::Traffic;
-use leasehold_core::{AcquireOptions, DistributedLockExt, ErrorKind, LockMode, Reach};
-use std::time::{Duration, Instant};
+use leasehold_core::{LockMode, Reach};
+use std::time::Instant;
 
-pub(super) const CASES: &[Case] = cases![
+pub(super) const CASES: CaseTable = cases![
     T01 two_readers_hold_together,
     T02 writer_holds_alone_and_lets_readers_in_afterwards,
     T03 exclusive_lock_and_reader_exclude_each_other,

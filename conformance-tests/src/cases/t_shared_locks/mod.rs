@@ -5,6 +5,6 @@ mod modes;
 mod order;
 mod records;
 
-use crate::case::Case;
+use crate::cases::table::CaseTable;
 
-pub(super) const TABLES: &[&[Case]] = &[exclusion::CASES, order::CASES, records::CASES];
+pub(super) const TABLES: &[CaseTable] = &[exclusion::CASES, order::CASES, records::CASES];

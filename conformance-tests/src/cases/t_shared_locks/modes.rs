@@ -1,11 +1,8 @@
 //! Holds, attempts and waiters in a mode.
 
-use crate::case::{Stop, Verdict, ensure};
+use crate::cases::prelude::*;
 use crate::cases::tasks::{TakeTask, spawn_take};
-use crate::context::{Client, ClientExt, Context};
-use leasehold_core::{
-    AcquireOptions, DistributedLockExt, ErrorKind, LockGuard, LockMode, LockName, Semantics, Sharing, Wait,
-};
+use leasehold_core::{LockMode, Semantics, Sharing};
 
 pub(super) const NOT_SHARED: [LockMode; 2] = [LockMode::Write, LockMode::Exclusive];
 pub(super) const ALL: [LockMode; 3] = [LockMode::Shared, LockMode::Write, LockMode::Exclusive];

@@ -1,14 +1,12 @@
 //! In which order readers and writers are served.
 
 use super::modes::{ALL, attempt, ensure_excluded, hold, sharing, waiter};
-use crate::case::{Case, Stop, Verdict, cases, ensure};
+use crate::cases::prelude::*;
 use crate::cases::tasks::{granted_within, spawn_take};
-use crate::context::{ClientExt, Context};
-use leasehold_core::{DistributedLockExt, LockMode};
-use std::time::Duration;
+use leasehold_core::LockMode;
 use tokio::task::JoinSet;
 
-pub(super) const CASES: &[Case] = cases![
+pub(super) const CASES: CaseTable = cases![
     T08 new_reader_does_not_pass_a_waiting_writer,
     T09 stream_of_readers_starves_no_writer_nor_one_of_writers_a_reader,
     T10 release_of_a_writer_admits_all_readers_before_the_next_writer,

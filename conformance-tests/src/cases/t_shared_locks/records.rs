@@ -1,16 +1,14 @@
 //! What the store and its administrator see of readers and writers, and the tokens of both.
 
 use super::modes::{NOT_SHARED, attempt, ensure_excluded, hold, sharing};
-use crate::case::{Case, Stop, Verdict, cases, ensure};
 use crate::cases::fail_over::{OUTLASTS, long, replicas};
 use crate::cases::outcomes::ensure_larger_token;
-use crate::context::{ClientExt, Context, ensure_kind, loss_within, optional};
+use crate::cases::prelude::*;
 use crate::history::FencedCounter;
-use leasehold_core::{DistributedLockExt, ErrorKind, Fault, FencingToken, LockMode, Outcome, Sharing};
+use leasehold_core::{Fault, FencingToken, LockMode, Outcome, Sharing};
 use std::collections::BTreeSet;
-use std::time::Duration;
 
-pub(super) const CASES: &[Case] = cases![
+pub(super) const CASES: CaseTable = cases![
     T11 tokens_of_readers_and_writers_differ_and_grow,
     T12 resource_with_two_marks_refuses_stale_writers_and_readers,
     T13 record_deleted_under_readers_is_told_to_all,

@@ -5,7 +5,7 @@ use super::random::{HistoryConfig, Kind, history};
 use super::script::MILLI;
 use super::{model, rules};
 use crate::checker::{Rule, check};
-use crate::history::{Acquisition, Answer, Call, History, Hold, Outcome};
+use crate::history::{AcquireOutcome, Acquisition, Answer, Call, History, HoldRecord};
 use fastrand::Rng;
 use leasehold_core::LockMode;
 
@@ -19,7 +19,7 @@ const KINDS: [Kind; 4] = [Kind::Locks, Kind::Readers(50), Kind::Permits(2), Kind
 const HISTORIES: u64 = 20_000;
 
 #[test]
-fn the_checker_and_a_general_search_never_disagree() {
+fn checker_and_general_search_agree() {
     let mut verdicts = [[0; 2]; KINDS.len()];
     for seed in 0..HISTORIES {
         let mut rng = Rng::with_seed(seed);
@@ -33,7 +33,8 @@ fn the_checker_and_a_general_search_never_disagree() {
         let general = linearizable(&history, &model());
         // The checker lets any acquisition of unknown outcome be between readers: it may accept more, and accuses no more.
         let any = |wanted: fn(&Acquisition) -> bool| history.acquisitions.iter().any(wanted);
-        let lenient = any(|one| one.mode.is_shared()) && any(|one| matches!(one.outcome, Outcome::Unknown));
+        let lenient =
+            any(|one| one.mode.is_shared()) && any(|one| matches!(one.outcome, AcquireOutcome::Unknown));
         assert!(accepted == general || lenient && accepted, "seed {seed}: {report}\n{history:#?}");
         verdicts[kind][usize::from(general)] += 1;
     }
@@ -69,9 +70,9 @@ fn disturb(history: &mut History, rng: &mut Rng) {
             let later = acquisition.answered_at.map(|at| (at + rng.u64(0..30 * MILLI)).min(last));
             acquisition.answered_at = later;
         }
-        2 => acquisition.outcome = Outcome::Contended,
+        2 => acquisition.outcome = AcquireOutcome::Contended,
         3 => {
-            if let Outcome::Granted(hold) = &mut acquisition.outcome {
+            if let AcquireOutcome::Granted(hold) = &mut acquisition.outcome {
                 disturb_end(hold, rng);
             }
         }
@@ -82,20 +83,20 @@ fn disturb(history: &mut History, rng: &mut Rng) {
                 set_token(history, other, first);
             }
         }
-        5 => acquisition.outcome = Outcome::Unknown,
+        5 => acquisition.outcome = AcquireOutcome::Unknown,
         _ => match (&mut acquisition.outcome, acquisition.permits) {
             // One more than there are, at times.
-            (Outcome::Granted(hold), Some(limit)) => hold.slot = Some(rng.u32(0..=limit)),
+            (AcquireOutcome::Granted(hold), Some(limit)) => hold.slot = Some(rng.u32(0..=limit)),
             _ => acquisition.mode = [LockMode::Shared, LockMode::Exclusive][rng.usize(0..2)],
         },
     }
     let acquisition = &mut history.acquisitions[one];
-    if matches!(acquisition.outcome, Outcome::Contended) {
+    if matches!(acquisition.outcome, AcquireOutcome::Contended) {
         acquisition.answered_at.get_or_insert(acquisition.asked_at + MILLI);
     }
 }
 
-fn disturb_end(hold: &mut Hold, rng: &mut Rng) {
+fn disturb_end(hold: &mut HoldRecord, rng: &mut Rng) {
     let Some(release) = &mut hold.release else { return };
     match rng.u32(0..3) {
         0 => {
@@ -111,13 +112,13 @@ fn disturb_end(hold: &mut Hold, rng: &mut Rng) {
     }
 }
 
-fn first_call(hold: &Hold) -> Option<u64> {
+fn first_call(hold: &HoldRecord) -> Option<u64> {
     let calls = hold.renewals.iter().map(|renewal| &renewal.call).chain(&hold.release);
     calls.map(|call: &Call| call.asked_at).min()
 }
 
 fn set_token(history: &mut History, index: usize, token: u64) {
-    if let Outcome::Granted(hold) = &mut history.acquisitions[index].outcome {
+    if let AcquireOutcome::Granted(hold) = &mut history.acquisitions[index].outcome {
         hold.token = token;
     }
 }

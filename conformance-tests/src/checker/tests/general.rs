@@ -5,7 +5,7 @@
 //! No library's search is used here because none has an effect that becomes possible with time.
 
 use super::super::model::Model;
-use crate::history::{Acquisition, Answer, History, Outcome};
+use crate::history::{AcquireOutcome, Acquisition, Answer, History};
 use leasehold_core::LockMode;
 use std::collections::HashSet;
 
@@ -77,19 +77,19 @@ fn operations(hold: usize, one: &Acquisition) -> Vec<Op> {
     let mode = one.mode;
     let slots = 0..one.permits.unwrap_or(1);
     let grant = match &one.outcome {
-        Outcome::Granted(grant) => grant,
-        Outcome::Contended => {
+        AcquireOutcome::Granted(grant) => grant,
+        AcquireOutcome::Contended => {
             let refuse = |slot| Op { effect: Effect::Refuse { slot, mode }, from, to: by, certain: true };
             return slots.map(refuse).collect();
         }
-        Outcome::Unknown => {
+        AcquireOutcome::Unknown => {
             let ghost = |slot| {
                 let owner = Owner { hold: None, slot, mode, ttl: 0, ends: 0 };
                 Op { effect: Effect::Ghost { owner }, from, to: u64::MAX, certain: false }
             };
             return slots.map(ghost).collect();
         }
-        Outcome::Failed => return Vec::new(),
+        AcquireOutcome::Failed => return Vec::new(),
     };
     let owner = Owner { hold: Some(hold), slot: grant.slot.unwrap_or(0), mode, ttl: one.ttl, ends: 0 };
     let effect = Effect::Grant { owner, token: grant.token, until: grant.until };

@@ -10,7 +10,7 @@ mod random;
 mod script;
 mod speed;
 
-use super::{Least, Model, RefusedFor, Report, Rule};
+use super::{CheckReport, Least, Model, RefusedFor, Rule};
 use leasehold_core::{HoldKind, Sharing};
 use std::collections::BTreeSet;
 use std::time::Duration;
@@ -35,6 +35,6 @@ fn model() -> Model {
 /// The length of all leases here. The store ends them between 988 and 1012 ms after they were confirmed.
 const TTL: Duration = Duration::from_secs(1);
 
-fn rules(report: &Report) -> BTreeSet<Rule> {
+fn rules(report: &CheckReport) -> BTreeSet<Rule> {
     report.violations.iter().map(|violation| violation.rule).collect()
 }

@@ -2,14 +2,14 @@
 //! that is meant for it.
 
 use super::mutations_of_kinds::{
-    grant_a_slot_twice, grant_one_permit_more, read_after_a_newer_writer, refuse_a_reader,
-    report_as_exclusive, write_after_a_newer_reader, write_beside_a_reader,
+    grant_a_slot_twice, grant_one_permit_more, grants, hold, read_after_a_newer_writer, refuse_a_reader,
+    released, report_as_exclusive, write_after_a_newer_reader, write_beside_a_reader,
 };
 use super::random::{HistoryConfig, Kind, history};
 use super::script::MILLI;
 use super::{model, rules};
 use crate::checker::{Rule, check};
-use crate::history::{Acquisition, Answer, Call, History, Hold, Outcome, Renewal};
+use crate::history::{AcquireOutcome, Acquisition, Answer, Call, History, HoldRecord, Renewal};
 use fastrand::Rng;
 
 /// Histories for each mutation. A hundred thousand in all are checked by the ignored test.
@@ -94,17 +94,6 @@ fn config(kind: Kind, rng: &mut Rng) -> HistoryConfig {
     }
 }
 
-/// The grants of one name in the order of their tokens.
-pub(super) fn grants(history: &History, rng: &mut Rng) -> Vec<usize> {
-    let name = rng.usize(0..history.names.len());
-    let mut grants: Vec<usize> = (0..history.acquisitions.len())
-        .filter(|index| history.acquisitions[*index].name as usize == name)
-        .filter(|index| history.acquisitions[*index].hold().is_some())
-        .collect();
-    grants.sort_by_key(|index| history.acquisitions[*index].hold().unwrap().token);
-    grants
-}
-
 /// Two neighbours that are as wanted, if there are such.
 fn neighbours(
     history: &History,
@@ -117,17 +106,6 @@ fn neighbours(
         .filter(|(one, next)| wanted(&history.acquisitions[*one], &history.acquisitions[*next]))
         .collect();
     rng.choice(pairs)
-}
-
-pub(super) fn hold(history: &mut History, index: usize) -> &mut Hold {
-    match &mut history.acquisitions[index].outcome {
-        Outcome::Granted(hold) => hold,
-        _ => unreachable!("not granted"),
-    }
-}
-
-pub(super) fn released(grant: &Acquisition) -> Option<&Call> {
-    grant.hold().and_then(Hold::released)
 }
 
 fn one_after_the_other(one: &Acquisition, next: &Acquisition) -> bool {
@@ -206,14 +184,14 @@ fn renew_when_over(history: &mut History, rng: &mut Rng) -> bool {
     known
 }
 
-fn renew(hold: &mut Hold, at: u64) {
+fn renew(hold: &mut HoldRecord, at: u64) {
     let call = Call { op: 0, asked_at: at, answered_at: Some(at + 1), answer: Answer::Ok };
     hold.renewals.push(Renewal { ttl: 1000 * MILLI, call, until: Some(at) });
 }
 
 /// In a history without unknown outcomes, of which each excuses some refusal.
 fn refuse_while_free(history: &mut History, rng: &mut Rng) -> bool {
-    if history.acquisitions.iter().any(|one| matches!(one.outcome, Outcome::Unknown)) {
+    if history.acquisitions.iter().any(|one| matches!(one.outcome, AcquireOutcome::Unknown)) {
         return false;
     }
     let free = |one: &Acquisition, next: &Acquisition| {
@@ -224,7 +202,7 @@ fn refuse_while_free(history: &mut History, rng: &mut Rng) -> bool {
     let mut refused = history.acquisitions[next].clone();
     let freed = released(&history.acquisitions[one]).and_then(|release| release.answered_at);
     (refused.op, refused.asked_at) = (0, freed.unwrap_or_default() + 1);
-    (refused.answered_at, refused.outcome) = (Some(refused.asked_at + 1), Outcome::Contended);
+    (refused.answered_at, refused.outcome) = (Some(refused.asked_at + 1), AcquireOutcome::Contended);
     // No other waiter can have held it then: all the grants in question come later.
     let waiting =
         grants(history, rng).iter().any(|index| history.acquisitions[*index].asked_at < refused.asked_at);
@@ -233,7 +211,7 @@ fn refuse_while_free(history: &mut History, rng: &mut Rng) -> bool {
 }
 
 fn refuse_late(history: &mut History, rng: &mut Rng) -> bool {
-    late(history, rng, |one| matches!(one.outcome, Outcome::Contended))
+    late(history, rng, |one| matches!(one.outcome, AcquireOutcome::Contended))
 }
 
 fn grant_late(history: &mut History, rng: &mut Rng) -> bool {
@@ -270,7 +248,7 @@ fn believe_too_long(history: &mut History, rng: &mut Rng) -> bool {
 
 /// Long after all who gave up have gone.
 fn wake_late(history: &mut History, rng: &mut Rng) -> bool {
-    if history.acquisitions.iter().any(|one| matches!(one.outcome, Outcome::Unknown)) {
+    if history.acquisitions.iter().any(|one| matches!(one.outcome, AcquireOutcome::Unknown)) {
         return false;
     }
     let grants = grants(history, rng);

@@ -1,10 +1,31 @@
 //! Mutations of histories of readers and writers, and of semaphores.
 
-use super::mutations::{grants, hold, released};
 use super::script::MILLI;
-use crate::history::{Acquisition, History, Outcome, Written};
+use crate::history::{AcquireOutcome, Acquisition, Call, History, HoldRecord, Written};
 use fastrand::Rng;
 use leasehold_core::LockMode;
+
+/// The grants of one name in the order of their tokens.
+pub(super) fn grants(history: &History, rng: &mut Rng) -> Vec<usize> {
+    let name = rng.usize(0..history.names.len());
+    let mut grants: Vec<usize> = (0..history.acquisitions.len())
+        .filter(|index| history.acquisitions[*index].name as usize == name)
+        .filter(|index| history.acquisitions[*index].hold().is_some())
+        .collect();
+    grants.sort_by_key(|index| history.acquisitions[*index].hold().unwrap().token);
+    grants
+}
+
+pub(super) fn hold(history: &mut History, index: usize) -> &mut HoldRecord {
+    match &mut history.acquisitions[index].outcome {
+        AcquireOutcome::Granted(hold) => hold,
+        _ => unreachable!("not granted"),
+    }
+}
+
+pub(super) fn released(grant: &Acquisition) -> Option<&Call> {
+    grant.hold().and_then(HoldRecord::released)
+}
 
 /// From the answer on, and for how long the store cannot have ended it.
 fn certainly_held(one: &Acquisition) -> Option<(u64, u64)> {
@@ -51,10 +72,10 @@ pub(super) fn refuse_a_reader(history: &mut History, rng: &mut Rng) -> bool {
     let mut refused = history.acquisitions[one].clone();
     let at = refused.answered_by() + 1;
     (refused.op, refused.asked_at, refused.answered_at) = (0, at, Some(at + 1));
-    refused.outcome = Outcome::Contended;
+    refused.outcome = AcquireOutcome::Contended;
     let was_shared = refused.mode.is_shared();
     history.acquisitions.push(refused);
-    was_shared && !history.acquisitions.iter().any(|one| matches!(one.outcome, Outcome::Unknown))
+    was_shared && !history.acquisitions.iter().any(|one| matches!(one.outcome, AcquireOutcome::Unknown))
 }
 
 /// A reader's and a writer's operation on one counter; `later` if the reader saw what was written, else it read before.
@@ -98,7 +119,6 @@ pub(super) fn grant_a_slot_twice(history: &mut History, rng: &mut Rng) -> bool {
     let (first, second) = (hold(history, one).clone(), hold(history, next));
     (second.slot, second.token) = (first.slot, first.token + 1);
     // Only if it is the next one of that slot.
-    let between =
-        |(_, hold): (_, &crate::history::Hold)| hold.slot == first.slot && hold.token == first.token + 1;
+    let between = |(_, hold): (_, &HoldRecord)| hold.slot == first.slot && hold.token == first.token + 1;
     history.granted().filter(|grant| between(*grant)).count() == 1
 }

@@ -2,8 +2,8 @@
 
 use super::TTL;
 use crate::history::{
-    Asked, Done, Event, Extended, Granted, History, Injected, Observed, Of, Phase, Reason, Step, Until,
-    Written,
+    Asked, Done, Extended, Granted, History, HistoryEvent, HoldRef, Injected, Observed, Phase, Reason, Step,
+    Until, Written,
 };
 use fastrand::Rng;
 use leasehold_core::{Fault, LockMode};
@@ -71,7 +71,7 @@ struct World<'a> {
     ops: u64,
     /// By the name and the slot.
     store: BTreeMap<(u64, u32), Entry>,
-    events: Vec<Event>,
+    events: Vec<HistoryEvent>,
 }
 
 #[derive(Default)]
@@ -235,7 +235,7 @@ impl World<'_> {
             return self.accident(process, grant);
         }
         if self.now >= grant.until {
-            let lost = Step::Lost(Of { hold: grant.want.op });
+            let lost = Step::Lost(HoldRef { hold: grant.want.op });
             self.note(process, lost);
         } else if self.rng.bool() {
             let until = grant.until * TICK;
@@ -247,7 +247,7 @@ impl World<'_> {
             self.write(process, op, Step::Renew(Phase::Invoke(extended)));
             return self.soon(process, Turn::RenewalArrives(grant, op));
         }
-        self.write(process, op, Step::Release(Phase::Invoke(Of { hold: grant.want.op })));
+        self.write(process, op, Step::Release(Phase::Invoke(HoldRef { hold: grant.want.op })));
         self.soon(process, Turn::ReleaseArrives(grant, op));
     }
 
@@ -334,7 +334,7 @@ impl World<'_> {
 
     fn write(&mut self, process: u64, op: u64, step: Step) {
         let process = u32::try_from(process).unwrap();
-        self.events.push(Event { at: self.now * TICK, process, op, step });
+        self.events.push(HistoryEvent { at: self.now * TICK, process, op, step });
     }
 }
 
@@ -343,7 +343,7 @@ fn why(why: &str) -> Reason {
 }
 
 #[test]
-fn a_lease_here_is_that_of_all_tests() {
+fn random_histories_use_the_lease_of_all_tests() {
     assert_eq!(u128::from(LEASE * TICK), TTL.as_nanos());
     assert_eq!(u128::from(BELIEF * TICK) + 12_000_000, TTL.as_nanos());
 }

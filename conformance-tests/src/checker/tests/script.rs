@@ -1,17 +1,17 @@
 //! Histories by hand. All times are milliseconds.
 
 use super::{TTL, rules};
-use crate::checker::{Model, Report, Rule, check};
+use crate::checker::{CheckReport, Model, Rule, check};
 use crate::history::{
-    Asked, Done, Event, Extended, Granted, History, Injected, Observed, Of, Phase, Reason, Step, Until,
-    Written,
+    Asked, Done, Extended, Granted, History, HistoryEvent, HoldRef, Injected, Observed, Phase, Reason, Step,
+    Until, Written,
 };
 use leasehold_core::{Fault, LockMode};
 
 /// Every acquisition is that of a process of its own, with the same number.
 #[derive(Default)]
 pub(super) struct Script {
-    events: Vec<Event>,
+    events: Vec<HistoryEvent>,
     ops: u64,
     name: &'static str,
     mode: LockMode,
@@ -130,9 +130,9 @@ impl Script {
         self.released(hold, took, Phase::Info(why("Indeterminate")));
     }
 
-    fn released(&mut self, hold: u64, (asked, answered): Took, phase: Phase<Of, Done>) {
+    fn released(&mut self, hold: u64, (asked, answered): Took, phase: Phase<HoldRef, Done>) {
         let op = self.number();
-        self.push(asked, hold, op, Step::Release(Phase::Invoke(Of { hold })));
+        self.push(asked, hold, op, Step::Release(Phase::Invoke(HoldRef { hold })));
         self.push(answered, hold, op, Step::Release(phase));
     }
 
@@ -159,7 +159,7 @@ impl Script {
 
     pub(super) fn is_told_of_its_loss(&mut self, hold: u64, at: u64) {
         let op = self.number();
-        self.push(at, hold, op, Step::Lost(Of { hold }));
+        self.push(at, hold, op, Step::Lost(HoldRef { hold }));
     }
 
     pub(super) fn writes(&mut self, hold: u64, at: u64, fenced: bool, token: u64, wrote: Option<u64>) {
@@ -192,7 +192,7 @@ impl Script {
 
     fn push(&mut self, at: u64, process: u64, op: u64, step: Step) {
         let process = u32::try_from(process).unwrap();
-        self.events.push(Event { at: at * MILLI, process, op, step });
+        self.events.push(HistoryEvent { at: at * MILLI, process, op, step });
     }
 
     pub(super) fn history(mut self) -> History {
@@ -200,7 +200,7 @@ impl Script {
         History::from_events(self.events).unwrap()
     }
 
-    pub(super) fn check(self, model: &Model) -> Report {
+    pub(super) fn check(self, model: &Model) -> CheckReport {
         check(&self.history(), model)
     }
 

@@ -96,7 +96,7 @@ impl Reporter {
         if let Some(bars) = &self.bars {
             bars.end();
         }
-        let (tally, interrupted) = (Tally::of(&ended.results), ended.signal.is_some());
+        let (tally, interrupted) = (Tally::count(&ended.results), ended.signal.is_some());
         match self.format {
             Lines::Ndjson => self.print(|| lines::json_end(&tally, self.seed, interrupted)),
             Lines::Plain => self.print(|| lines::end(&tally, self.total, interrupted)),

@@ -3,8 +3,8 @@
 use super::super::model;
 use super::super::script::Script;
 use super::oracle;
-use crate::checker::Verdict;
-use crate::history::{Event, History, Phase, Reason, Step};
+use crate::checker::Validity;
+use crate::history::{History, HistoryEvent, Phase, Reason, Step};
 use leasehold_core::Fault;
 
 #[test]
@@ -14,49 +14,49 @@ fn history_below_the_required_minimum_is_void() {
         let mut script = Script::default();
         write(&mut script);
         let report = script.check(&demanding);
-        (report.verdict(), report.void.join("; "))
+        (report.validity(), report.void.join("; "))
     };
     let two = |h: &mut Script| {
         let first = h.grant((10, 12), 1);
         h.release(first, (20, 22));
         h.waited((15, 25), 100, 2);
     };
-    assert_eq!(verdict(&two), (Verdict::Accepted, String::new()));
+    assert_eq!(verdict(&two), (Validity::Accepted, String::new()));
     let alone = |h: &mut Script| {
         let first = h.grant((10, 12), 1);
         h.release(first, (20, 22));
         h.waited((22, 25), 100, 2);
     };
-    assert_eq!(verdict(&alone), (Verdict::Void, "0 met a holder, at least 1".to_owned()));
+    assert_eq!(verdict(&alone), (Validity::Void, "0 met a holder, at least 1".to_owned()));
     let nobody_knows = |h: &mut Script| {
         two(h);
         h.unanswered(30);
         h.unanswered(31);
     };
     let reason = "2 of 4 outcomes are unknown, at most 40 %".to_owned();
-    assert_eq!(verdict(&nobody_knows), (Verdict::Void, reason));
+    assert_eq!(verdict(&nobody_knows), (Validity::Void, reason));
     let (few, reason) = verdict(&|h| {
         h.grant((10, 12), 1);
         h.refused((13, 14));
     });
-    assert_eq!((few, reason.as_str()), (Verdict::Void, "1 grants, at least 2"));
+    assert_eq!((few, reason.as_str()), (Validity::Void, "1 grants, at least 2"));
 }
 
 #[test]
-fn a_fault_that_met_no_holder_is_void() {
+fn fault_that_met_no_holder_is_void() {
     let write = |from: u64, to: u64, target: Option<u32>| {
         let mut h = Script::default();
         let first = h.grant((10, 12), 1);
         h.release(first, (20, 22));
         h.fault(Fault::HolderPaused, from, true, target);
         h.fault(Fault::HolderPaused, to, false, target);
-        h.check(&model()).verdict()
+        h.check(&model()).validity()
     };
-    assert_eq!(write(15, 17, Some(1)), Verdict::Accepted);
-    assert_eq!(write(15, 17, None), Verdict::Accepted);
-    assert_eq!(write(15, 17, Some(2)), Verdict::Void);
-    assert_eq!(write(21, 30, None), Verdict::Void);
-    assert_eq!(write(5, 11, None), Verdict::Void);
+    assert_eq!(write(15, 17, Some(1)), Validity::Accepted);
+    assert_eq!(write(15, 17, None), Validity::Accepted);
+    assert_eq!(write(15, 17, Some(2)), Validity::Void);
+    assert_eq!(write(21, 30, None), Validity::Void);
+    assert_eq!(write(5, 11, None), Validity::Void);
 }
 
 #[test]
@@ -72,7 +72,7 @@ fn names_have_nothing_to_do_with_each_other() {
 #[test]
 fn answer_without_a_question_is_refused() {
     let answer = Step::Acquire(Phase::Fail(Reason { why: "Busy".to_owned() }));
-    let event = Event { at: 1, process: 2, op: 3, step: answer };
+    let event = HistoryEvent { at: 1, process: 2, op: 3, step: answer };
     let error = History::from_events(vec![event]).unwrap_err().to_string();
     assert_eq!(error, "operation 3 of process 2: an answer without a question");
 }

@@ -4,7 +4,7 @@ use super::oracle;
 use crate::checker::Rule;
 
 #[test]
-fn one_after_the_other_is_a_lock() {
+fn grants_that_do_not_overlap_are_accepted() {
     oracle(&[], |h| {
         let first = h.grant((10, 12), 1);
         h.release(first, (20, 22));
@@ -14,7 +14,7 @@ fn one_after_the_other_is_a_lock() {
 }
 
 #[test]
-fn a_grant_may_be_made_as_soon_as_the_release_may_have_arrived() {
+fn grant_as_soon_as_the_release_may_have_arrived_is_accepted() {
     oracle(&[], |h| {
         let first = h.grant((10, 12), 1);
         h.grant((15, 20), 2);
@@ -23,7 +23,7 @@ fn a_grant_may_be_made_as_soon_as_the_release_may_have_arrived() {
 }
 
 #[test]
-fn a_grant_before_the_release_was_even_asked_for_is_a_second_owner() {
+fn grant_before_the_release_was_asked_for_is_a_second_owner() {
     oracle(&[Rule::Exclusion, Rule::Belief], |h| {
         let first = h.grant((10, 12), 1);
         h.grant((15, 19), 2);
@@ -32,7 +32,7 @@ fn a_grant_before_the_release_was_even_asked_for_is_a_second_owner() {
 }
 
 #[test]
-fn a_lease_without_renewal_may_end() {
+fn lease_without_renewal_may_end() {
     oracle(&[], |h| {
         h.grant((10, 12), 1);
         h.grant((990, 998), 2);
@@ -40,7 +40,7 @@ fn a_lease_without_renewal_may_end() {
 }
 
 #[test]
-fn a_lease_does_not_end_before_its_time() {
+fn grant_before_the_end_of_a_lease_is_a_second_owner() {
     oracle(&[Rule::Exclusion, Rule::Belief], |h| {
         h.grant((10, 12), 1);
         h.grant((990, 997), 2);
@@ -48,7 +48,7 @@ fn a_lease_does_not_end_before_its_time() {
 }
 
 #[test]
-fn a_lease_begins_no_earlier_than_the_one_before_has_ended() {
+fn lease_begins_no_earlier_than_the_previous_lease_ended() {
     oracle(&[], |h| {
         h.grant((10, 12), 1);
         let second = h.grant_until((20, 1000), 2, 1986);
@@ -65,7 +65,7 @@ fn a_lease_begins_no_earlier_than_the_one_before_has_ended() {
 }
 
 #[test]
-fn a_renewal_carries_a_lease_on() {
+fn renewal_carries_a_lease_on() {
     oracle(&[], |h| {
         let first = h.grant((10, 12), 1);
         h.renew(first, (500, 502));
@@ -79,7 +79,7 @@ fn a_renewal_carries_a_lease_on() {
 }
 
 #[test]
-fn a_renewal_of_unknown_outcome_carries_nothing_on_for_sure() {
+fn renewal_of_unknown_outcome_may_carry_nothing_on() {
     oracle(&[], |h| {
         let first = h.grant((10, 12), 1);
         h.renew_unknown(first, (500, 502));
@@ -88,7 +88,7 @@ fn a_renewal_of_unknown_outcome_carries_nothing_on_for_sure() {
 }
 
 #[test]
-fn a_release_of_unknown_outcome_may_free_the_lock_at_once() {
+fn release_of_unknown_outcome_may_free_the_lock_at_once() {
     oracle(&[], |h| {
         let first = h.grant((10, 12), 1);
         h.release_unknown(first, (20, 22));
@@ -102,7 +102,7 @@ fn a_release_of_unknown_outcome_may_free_the_lock_at_once() {
 }
 
 #[test]
-fn a_release_of_unknown_outcome_may_as_well_have_failed() {
+fn release_of_unknown_outcome_may_have_failed() {
     oracle(&[], |h| {
         let first = h.grant((10, 12), 1);
         h.release_unknown(first, (20, 22));
@@ -112,7 +112,7 @@ fn a_release_of_unknown_outcome_may_as_well_have_failed() {
 }
 
 #[test]
-fn an_acquisition_of_unknown_outcome_disturbs_nobody() {
+fn acquisition_of_unknown_outcome_disturbs_no_other() {
     oracle(&[], |h| {
         h.unanswered(5);
         let first = h.grant((10, 12), 1);

@@ -7,7 +7,7 @@ use crate::checker::Rule;
 use std::time::Duration;
 
 #[test]
-fn a_release_confirmed_to_a_former_owner_is_a_foreign_release() {
+fn release_confirmed_to_a_former_owner_is_a_foreign_release() {
     oracle(&[Rule::OwnerOnly, Rule::Resurrection], |h| {
         let first = h.grant((10, 12), 1);
         h.is_told_of_its_loss(first, 998);
@@ -23,7 +23,7 @@ fn a_release_confirmed_to_a_former_owner_is_a_foreign_release() {
 }
 
 #[test]
-fn a_foreign_release_is_found_where_a_keeper_may_have_renewed() {
+fn foreign_release_is_found_where_a_keeper_may_have_renewed() {
     oracle(&[Rule::OwnerOnly], |h| {
         let first = h.kept_up((10, 12), 1);
         h.is_told_of_its_loss(first, 998);
@@ -39,7 +39,7 @@ fn a_foreign_release_is_found_where_a_keeper_may_have_renewed() {
 }
 
 #[test]
-fn a_renewal_confirmed_to_a_former_owner_is_a_foreign_renewal() {
+fn renewal_confirmed_to_a_former_owner_is_a_foreign_renewal() {
     oracle(&[Rule::OwnerOnly], |h| {
         let first = h.kept_up((10, 12), 1);
         h.is_told_of_its_loss(first, 998);
@@ -50,7 +50,7 @@ fn a_renewal_confirmed_to_a_former_owner_is_a_foreign_renewal() {
 }
 
 #[test]
-fn a_lease_that_is_over_is_not_brought_back() {
+fn renewal_confirmed_after_the_end_of_a_lease_is_found() {
     oracle(&[Rule::Resurrection], |h| {
         let only = h.grant((10, 12), 1);
         h.renew(only, (1025, 1027));
@@ -68,7 +68,7 @@ fn a_lease_that_is_over_is_not_brought_back() {
 }
 
 #[test]
-fn a_release_confirmed_after_the_lease_was_over_is_no_cover() {
+fn release_confirmed_after_the_end_of_its_lease_is_found() {
     oracle(&[Rule::Resurrection], |h| {
         let only = h.grant((10, 12), 1);
         h.release(only, (1025, 1027));
@@ -85,7 +85,7 @@ fn two_grants_with_one_token_are_found() {
 }
 
 #[test]
-fn a_later_grant_with_a_smaller_token_is_found_and_nothing_else_is_said() {
+fn later_grant_with_a_smaller_token_breaks_token_order_alone() {
     oracle(&[Rule::TokenOrder], |h| {
         let first = h.grant((10, 12), 7);
         h.release(first, (20, 22));
@@ -132,7 +132,7 @@ fn belief_ends_with_the_question_for_a_release_with_the_loss_and_with_death() {
 }
 
 #[test]
-fn an_older_write_that_is_accepted_late_is_found() {
+fn older_write_that_is_accepted_late_is_found() {
     let write = |h: &mut Script, late: Option<u64>| {
         let first = h.grant((10, 12), 1);
         h.writes(first, 13, true, 1, Some(1));
@@ -161,7 +161,7 @@ fn lost_update_of_a_plain_counter_is_measured_and_is_no_violation() {
 }
 
 #[test]
-fn where_tokens_alone_are_promised_two_may_own_and_no_token_goes_back() {
+fn promise_of_tokens_alone_allows_two_owners_and_no_older_token() {
     let two_owners = |token: u64, lenient: (u64, u64)| {
         let mut model = model();
         model.fenced_only = vec![(lenient.0 * MILLI, lenient.1 * MILLI)];

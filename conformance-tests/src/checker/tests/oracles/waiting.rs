@@ -8,7 +8,7 @@ use leasehold_core::{Fault, HoldKind};
 use std::time::Duration;
 
 #[test]
-fn a_refusal_without_a_possible_holder_is_a_violation() {
+fn refusal_without_a_possible_holder_is_found() {
     oracle(&[Rule::Refusal], |h| h.refused((5, 6)));
     oracle(&[Rule::Refusal], |h| {
         h.refused((5, 9));
@@ -21,7 +21,7 @@ fn a_refusal_without_a_possible_holder_is_a_violation() {
 }
 
 #[test]
-fn a_refusal_after_the_release_was_confirmed_is_wrong() {
+fn refusal_after_the_release_was_confirmed_is_found() {
     let write = |h: &mut Script, asked: u64| {
         let first = h.grant((10, 12), 1);
         h.release(first, (20, 22));
@@ -34,7 +34,7 @@ fn a_refusal_after_the_release_was_confirmed_is_wrong() {
 }
 
 #[test]
-fn a_release_whose_answer_is_late_was_over_when_the_next_one_held() {
+fn release_with_a_late_answer_was_over_when_the_next_holder_held() {
     oracle(&[Rule::Refusal], |h| {
         let first = h.grant((10, 12), 1);
         h.release(first, (13, 30));
@@ -45,7 +45,7 @@ fn a_release_whose_answer_is_late_was_over_when_the_next_one_held() {
 }
 
 #[test]
-fn a_waiter_with_a_later_token_is_no_holder_before_the_earlier_grant() {
+fn waiter_with_a_later_token_held_not_before_the_earlier_grant() {
     oracle(&[Rule::Refusal], |h| {
         let first = h.grant((10, 12), 1);
         h.release(first, (20, 22));
@@ -58,7 +58,7 @@ fn a_waiter_with_a_later_token_is_no_holder_before_the_earlier_grant() {
 }
 
 #[test]
-fn one_unknown_acquisition_excuses_the_refusals_of_one_gap() {
+fn unknown_acquisition_excuses_the_refusals_of_a_single_gap() {
     let write = |h: &mut Script, unknown: u64| {
         for asked in 0..unknown {
             h.unanswered(asked);
@@ -76,7 +76,7 @@ fn one_unknown_acquisition_excuses_the_refusals_of_one_gap() {
 }
 
 #[test]
-fn where_contenders_keep_each_other_out_two_attempts_may_both_fail() {
+fn attempts_of_contenders_that_keep_each_other_out_may_all_fail() {
     let both = |h: &mut Script| {
         h.refused((5, 8));
         h.refused((7, 9));
@@ -128,7 +128,7 @@ fn granted_waiter_may_have_held_since_its_request() {
 }
 
 #[test]
-fn a_deadline_is_kept() {
+fn end_later_than_the_deadline_and_the_slack_is_found() {
     let write = |h: &mut Script, end: u64| {
         h.grant((10, 12), 1);
         h.timed_out((20, end), 100);
@@ -141,7 +141,7 @@ fn a_deadline_is_kept() {
 }
 
 #[test]
-fn a_process_that_stands_still_keeps_no_deadline() {
+fn process_that_stands_still_keeps_no_deadline() {
     oracle(&[], |h| {
         h.grant((10, 12), 1);
         h.timed_out((20, 500), 100);
@@ -151,7 +151,7 @@ fn a_process_that_stands_still_keeps_no_deadline() {
 }
 
 #[test]
-fn a_store_that_is_away_hands_nothing_over_and_a_clock_of_a_client_excuses_nobody() {
+fn absent_store_excuses_a_hand_over_and_a_client_clock_does_not() {
     let late = |h: &mut Script, fault| {
         let first = h.grant((10, 12), 1);
         h.release(first, (20, 22));
@@ -168,7 +168,7 @@ fn a_store_that_is_away_hands_nothing_over_and_a_clock_of_a_client_excuses_nobod
 }
 
 #[test]
-fn a_deadline_is_kept_without_the_store() {
+fn deadline_is_kept_without_the_store() {
     let late = |h: &mut Script, fault| {
         h.grant((10, 12), 1);
         h.timed_out((20, 500), 100);
@@ -182,7 +182,7 @@ fn a_deadline_is_kept_without_the_store() {
 }
 
 #[test]
-fn a_free_lock_does_not_wait_for_its_waiter() {
+fn free_lock_that_its_waiter_gets_late_is_found() {
     let write = |h: &mut Script, granted: u64| {
         let first = h.grant((10, 12), 1);
         h.release(first, (20, 22));
@@ -232,7 +232,7 @@ fn partitioned_waiter_excuses_a_late_grant_until_its_lease_ends() {
 }
 
 #[test]
-fn a_killed_holder_is_replaced_in_time() {
+fn killed_holder_that_is_replaced_late_is_found() {
     let write = |h: &mut Script, granted: u64| {
         let first = h.kept_up((10, 12), 1);
         h.kill(first, 900);
@@ -246,7 +246,7 @@ fn a_killed_holder_is_replaced_in_time() {
 }
 
 #[test]
-fn a_connection_ends_with_its_process_and_a_lease_does_not() {
+fn connection_ends_with_its_process_and_a_lease_does_not() {
     let connection = Model { hold: HoldKind::Connection, ..model() };
     let write = |h: &mut Script, granted: u64| {
         let first = h.grant((10, 12), 1);
@@ -259,7 +259,7 @@ fn a_connection_ends_with_its_process_and_a_lease_does_not() {
 }
 
 #[test]
-fn a_session_ends_no_earlier_than_its_holder_was_told() {
+fn session_ends_no_earlier_than_its_holder_was_told() {
     let session = Model { hold: HoldKind::Session, ..model() };
     let write = |h: &mut Script, granted: u64| {
         let first = h.grant((10, 12), 1);
@@ -271,7 +271,7 @@ fn a_session_ends_no_earlier_than_its_holder_was_told() {
 }
 
 #[test]
-fn a_record_that_was_deleted_is_nobodys() {
+fn deleted_record_frees_its_lock() {
     let write = |h: &mut Script, granted: u64| {
         let first = h.grant((10, 12), 1);
         h.is_told_of_its_loss(first, 13);

@@ -1,3 +1,5 @@
+//! What all cases of a run share.
+
 use leasehold_core::LockName;
 use std::collections::BTreeSet;
 use std::sync::{Arc, Mutex, PoisonError};
@@ -18,7 +20,7 @@ pub(crate) struct RunConfig {
 /// Lock names that a run has used.
 pub(crate) type Names = Arc<Mutex<BTreeSet<LockName>>>;
 
-/// Ends early what it was asked of: a [`Run`](super::Run), a [`Soak`](crate::Soak), the cells of a
+/// Ends early what it was asked of: a [`Run`](crate::Run), a [`Soak`](crate::Soak), the cells of a
 /// [`Matrix`](crate::matrix::Matrix). Clones are one and the same.
 #[derive(Clone, Debug)]
 pub struct Interrupt(Arc<watch::Sender<bool>>);
@@ -28,7 +30,7 @@ impl RunConfig {
     const SEED: &str = "LEASEHOLD_SEED";
 
     /// The seed of the environment, or one of their own; names as they are.
-    pub(crate) fn of_environment() -> Self {
+    pub(crate) fn from_environment() -> Self {
         let seed = std::env::var(Self::SEED).ok().and_then(|seed| seed.parse().ok());
         Self {
             seed: seed.unwrap_or_else(|| fastrand::u64(..)),

@@ -11,7 +11,7 @@ use std::time::Duration;
 /// The system's allocator, counting. For a test target of its own, in which one test runs at a time:
 ///
 /// ```
-/// # use leasehold_conformance::Footprint;
+/// # use leasehold_test_stores::Footprint;
 /// #[global_allocator]
 /// static FOOTPRINT: Footprint = Footprint::new();
 ///

@@ -1,30 +1,39 @@
 //! From what was seen to what it is worth.
 
-use super::cell::{Figures, State};
-use super::fault_run::Seen;
-use super::figures::Grant;
-use crate::faults::{Lasting, scaled};
-use crate::history::{self, Acquisition};
+use super::cell::{Cell, Figures, State};
+use super::cell_run::Observation;
+use super::figures::BelievedGrant;
+use crate::faults::Lasting;
+use crate::history::{AcquireOutcome, Acquisition};
+use crate::time_scale::scaled;
 use leasehold_core::{Fault, Outcome};
 use std::time::Duration;
 
-impl Seen {
+impl Observation {
+    /// Fills in what was seen; how it agrees with the promise.
+    pub(super) fn judge(&self, cell: &mut Cell) -> State {
+        let figures = self.figures();
+        let measured = self.outcome(&figures);
+        let state = self.state(cell.promised, measured, &figures);
+        (cell.words, cell.measured, cell.figures) = (self.words.to_owned(), Some(measured), figures);
+        state
+    }
+
     /// What was seen, by the rule that stands at the head of this module.
-    pub(super) fn outcome(&self, figures: &Figures) -> Outcome {
+    fn outcome(&self, figures: &Figures) -> Outcome {
         if figures.tokens_repeated > 0 || figures.fenced_lost > 0 {
             return Outcome::MayBreak;
         }
         if figures.two_holders > 0 || figures.belief_overlap_ms > 0.0 {
             return Outcome::FencedOnly;
         }
-        match self.schedule.lasts {
+        match self.timing.lasts {
             Lasting::State(_) if self.had_no_grant() => Outcome::Unavailable,
             _ => Outcome::Holds,
         }
     }
 
-    /// How it agrees with the promise.
-    pub(super) fn state(&self, promised: Outcome, measured: Outcome, figures: &Figures) -> State {
+    fn state(&self, promised: Outcome, measured: Outcome, figures: &Figures) -> State {
         if let Some(why) = self.void(promised, figures) {
             return State::Void { why };
         }
@@ -44,9 +53,10 @@ impl Seen {
 
     /// True if one of the two locks was not held when the fault was healed, and had not been granted under the fault.
     fn had_no_grant(&self) -> bool {
-        let none = |grants: &[Grant<'_>]| {
-            let under =
-                |grant: &&Grant<'_>| grant.acquisition.asked_at >= self.struck && grant.from <= self.healing;
+        let none = |grants: &[BelievedGrant<'_>]| {
+            let under = |grant: &&BelievedGrant<'_>| {
+                grant.acquisition.asked_at >= self.struck && grant.from <= self.healing
+            };
             let held = grants.iter().any(|grant| grant.from <= self.healing && self.healing <= grant.until);
             !held && grants.iter().find(under).is_none()
         };
@@ -68,8 +78,8 @@ impl Seen {
     fn refused_from_the_start(&self) -> bool {
         let of_holder = |one: &&Acquisition| one.process == self.holder && one.asked_at <= self.healing;
         let asked = self.history.acquisitions.iter().find(of_holder);
-        self.schedule.from_the_start
-            && asked.is_some_and(|one| !matches!(one.outcome, history::Outcome::Contended))
+        self.timing.from_the_start
+            && asked.is_some_and(|one| !matches!(one.outcome, AcquireOutcome::Contended))
     }
 
     /// A fault that changed nothing was not made, whatever its hook says.
@@ -78,7 +88,7 @@ impl Seen {
         let alive = |from: u64, to: u64| self.writes_of_holder(from, to) > 0;
         let grace = nanos(scaled(GRACE));
         // Until well before its end: when exactly that comes, the machine decides.
-        let spell = (self.struck + grace, self.healing.min(self.struck + nanos(self.schedule.ttl)));
+        let spell = (self.struck + grace, self.healing.min(self.struck + nanos(self.timing.ttl)));
         // Where the promise is to hold, the server that takes over may have refused every grant.
         let survives = promised == Outcome::Holds || figures.lost_something();
         let why = match self.fault {

@@ -1,15 +1,17 @@
 //! What cases do all the time, and expect of it.
 
-use super::{Client, Context};
-use crate::case::{Stop, Verdict, ensure};
-use crate::proxy::{Proxy, Traffic};
-use crate::subject::Cannot;
+use crate::cannot::Cannot;
+use crate::stop::{Stop, Verdict, ensure};
 use leasehold_core::{
-    AcquireOptions, DistributedLockExt, Error, ErrorKind, LockAdmin, LockGuard, LockName, Loss, Wait,
+    AcquireOptions, DistributedLock, DistributedLockExt, Error, ErrorKind, LockAdmin, LockGuard, LockName,
+    Loss, Wait,
 };
+use std::sync::Arc;
 use std::time::Duration;
-use tokio::task::JoinHandle;
 use tokio::time::Instant;
+
+/// A client of a store, as a subject connects it.
+pub(crate) type Client = Arc<dyn DistributedLock>;
 
 /// Shorter words for what cases do all the time.
 pub(crate) trait ClientExt {
@@ -38,7 +40,29 @@ impl ClientExt for Client {
     }
 }
 
-/// Expects that a lock is held by somebody.
+/// Takes and gives back a lock, again and again until that succeeds: a server that has just been started may take longer for its
+/// first client than one behind a proxy waits.
+pub(crate) async fn first_use(
+    client: &Client,
+    name: &LockName,
+    options: &AcquireOptions,
+    within: Duration,
+) -> Verdict {
+    let start = Instant::now();
+    loop {
+        let used = async { client.acquire_with(name, options).await?.release().await };
+        match used.await {
+            Err(error) if error.kind() != ErrorKind::Invalid && start.elapsed() < within => {
+                tokio::time::sleep(BETWEEN_FIRST_USES).await;
+            }
+            used => return Ok(used?),
+        }
+    }
+}
+
+const BETWEEN_FIRST_USES: Duration = Duration::from_millis(20);
+
+/// Expects that a lock is held by another client.
 pub(crate) async fn ensure_held(client: &Client, name: &LockName, when: &str) -> Verdict {
     ensure!(client.poke(name).await?.is_none(), "{when}: somebody else got the lock");
     Ok(())
@@ -122,20 +146,6 @@ pub(crate) async fn eventually(bound: Duration, mut holds: impl FnMut() -> bool)
     true
 }
 
-/// Starts a request through a proxy, and returns when the store has answered its first part. The proxy holds the answer.
-pub(crate) async fn until_answer_is_held<T: Send + 'static>(
-    cx: &Context,
-    proxy: &Proxy,
-    request: impl Future<Output = T> + Send + 'static,
-) -> Result<JoinHandle<T>, Stop> {
-    let before = proxy.reply_bytes();
-    proxy.set(Traffic::HoldReplies);
-    let request = tokio::spawn(request);
-    let is_answered = eventually(cx.patience(), || proxy.reply_bytes() > before).await;
-    ensure!(is_answered, "the store did not answer the request whose reply is held");
-    Ok(request)
-}
-
 /// Waits for the loss of a guard; fails the case if it does not come.
 pub(crate) async fn loss_within(guard: &LockGuard, bound: Duration) -> Result<Loss, Stop> {
     tokio::time::timeout(bound, guard.lost())
@@ -154,94 +164,5 @@ pub(crate) async fn believed_until(guard: &LockGuard) -> Instant {
         }
         believed = now;
         tokio::time::sleep(Duration::from_millis(1)).await;
-    }
-}
-
-/// Waits until so many stand in the queue of a lock. For a store that knows who waits.
-pub(crate) async fn until_queued(cx: &Context, client: &Client, name: &LockName, waiters: usize) -> Verdict {
-    let start = Instant::now();
-    loop {
-        let queued = client.looking()?.waiters(name).await?.len();
-        if queued >= waiters {
-            return Ok(());
-        }
-        ensure!(start.elapsed() < cx.patience(), "of {waiters} waiters, `LockAdmin::waiters` shows {queued}");
-        // A long queue is a long answer.
-        tokio::time::sleep(Duration::from_millis(2) + Duration::from_micros(20) * waiters as u32).await;
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-    use crate::runner::run_case;
-    use crate::subject::{Store, Subject};
-    use async_trait::async_trait;
-    use leasehold_core::memory::MemoryBackend;
-    use leasehold_core::{DistributedLock, LockClient};
-    use std::process::Command;
-    use std::sync::Arc;
-
-    /// Locks in memory, of one client.
-    #[derive(Debug)]
-    struct Small(Arc<LockClient>);
-
-    /// Its hooks are there, and come to nothing.
-    #[derive(Debug)]
-    struct Broken;
-
-    #[async_trait]
-    impl Store for Broken {
-        fn address(&self) -> String {
-            String::new()
-        }
-
-        async fn records(&self) -> Result<usize, Cannot> {
-            Err(Cannot::failed("broken hook"))
-        }
-
-        async fn delete(&self, _: &LockName) -> Result<(), Cannot> {
-            Err(Cannot::failed("broken hook"))
-        }
-    }
-
-    #[async_trait]
-    impl Subject for Small {
-        fn name(&self) -> &str {
-            "small"
-        }
-
-        async fn start(&self) -> Result<Box<dyn Store>, Cannot> {
-            Ok(Box::new(Broken))
-        }
-
-        async fn connect(&self, _: &str) -> Result<Arc<dyn DistributedLock>, Error> {
-            Ok(self.0.clone())
-        }
-    }
-
-    #[test]
-    fn a_hook_that_was_tried_and_came_to_nothing_fails_the_case() {
-        for id in ["A12", "F02", "G01", "G04"] {
-            let client = LockClient::new(Arc::new(MemoryBackend::new()));
-            let subject: Arc<dyn Subject> = Arc::new(Small(Arc::new(client)));
-            let stop = run_case(&subject, crate::by_id(id).unwrap()).unwrap_err();
-            assert!(matches!(&stop, Stop::Failed(why) if why == "broken hook"), "{id}: {stop:?}");
-        }
-    }
-
-    #[test]
-    fn a_hook_that_came_to_nothing_is_no_missing_store() {
-        let case = "context::expect::tests::a_hook_that_was_tried_and_came_to_nothing_fails_the_case";
-        let mut again = Command::new(std::env::current_exe().unwrap());
-        let said = again.args(["--exact", case]).env("LEASEHOLD_SKIP_MISSING", "1").output().unwrap();
-        let said = String::from_utf8_lossy(&said.stdout);
-        assert!(said.contains(" 1 passed"), "{said}");
-    }
-
-    #[test]
-    fn a_hook_that_is_not_there_answers_nothing() {
-        assert!(matches!(optional::<usize>(Err(Cannot::new("no way"))), Ok(None)));
-        assert!(matches!(optional(Ok(7)), Ok(Some(7))));
     }
 }

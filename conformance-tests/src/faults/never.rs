@@ -1,6 +1,7 @@
 //! Faults that cannot happen to a store, and why not. What could happen and cannot be made on this machine is another thing.
 
-use crate::subject::{Cannot, Subject};
+use crate::cannot::Cannot;
+use crate::subject::Subject;
 use leasehold_core::{Fault, Outcome, Reach, Semantics};
 
 /// # Errors

@@ -2,6 +2,7 @@
 
 #![allow(clippy::unwrap_used, clippy::panic, reason = "a test that unwraps fails, which is what it is for")]
 
+use leasehold::backend::{Namespace, StoreUrl};
 use leasehold::{Config, Registry};
 use libtest_mimic::{Arguments, Trial};
 use std::process::{Command, ExitCode, Output};
@@ -9,15 +10,16 @@ use std::process::{Command, ExitCode, Output};
 /// Set for a process that is to be the command.
 const AS_COMMAND: &str = "OWN_SCHEME_AS_COMMAND";
 
-/// The stores that are compiled in, and `locker:FILE`.
+/// The stores that are compiled in, and `locker:FILE`, whose lock names begin with `shop/`.
 fn registry() -> Registry {
     let mut registry = Registry::default();
-    let locker = |url: leasehold::backend::StoreUrl, _namespace| async move {
+    let locker = |url: StoreUrl, namespace: Namespace| async move {
         url.query().finish()?;
-        let file = Config::new(&format!("sqlite:{}", url.path()?))?;
+        let file = Config::new(&format!("sqlite:{}", url.path()?))?.with_prefix(namespace.prefix())?;
         Registry::default().open(&file).await
     };
     registry.register("locker", locker).unwrap();
+    registry.set_default_prefix("locker", "shop/").unwrap();
     registry
 }
 
@@ -25,11 +27,15 @@ fn main() -> ExitCode {
     if std::env::var_os(AS_COMMAND).is_some() {
         return leasehold_cli::main(registry());
     }
-    let tests: [(&str, fn()); 5] = [
+    let tests: [(&str, fn()); 6] = [
         ("command_under_lock_of_own_scheme_sees_it_listed", command_under_lock_sees_it_listed),
         (
             "lock_of_own_scheme_held_by_caller_is_not_acquired_twice",
             lock_held_by_caller_is_not_acquired_twice,
+        ),
+        (
+            "default_prefix_of_own_scheme_is_shown_and_stands_before_names",
+            default_prefix_is_shown_and_stands_before_names,
         ),
         ("misspelt_own_scheme_is_suggested", misspelt_scheme_is_suggested),
         ("worker_processes_of_bench_know_own_scheme", worker_processes_of_bench_know_scheme),
@@ -73,6 +79,14 @@ fn lock_held_by_caller_is_not_acquired_twice() {
     let (_, err) = assert_ended(&command(&["run", "x", "--", "sh", "-c", "\"$THIS\" run -n x -- true"]), 64);
     assert!(err.contains("you would deadlock with yourself"), "{err}");
     assert_ended(&command(&["run", "x", "--", "sh", "-c", "\"$THIS\" try x >/dev/null"]), 75);
+}
+
+fn default_prefix_is_shown_and_stands_before_names() {
+    let (out, _) = assert_ended(&command(&["config", "show"]), 0);
+    assert!(out.contains("prefix = \"shop/\""), "{out}");
+    let run = command(&["run", "nightly", "--", "sh", "-c", "\"$THIS\" -u sqlite:locks.db ls"]);
+    let (out, _) = assert_ended(&run, 0);
+    assert!(out.contains("shop/nightly"), "{out}");
 }
 
 fn misspelt_scheme_is_suggested() {

@@ -85,7 +85,8 @@ impl Invocation {
         let client = LockClient::builder(self.open_backend(&config).await?)
             .with_defaults(config.options())
             .with_observer(Arc::new(ConsoleObserver::new(self.console)));
-        Ok(OpenStore::new(config, client.build()))
+        let prefix = self.registry.namespace(&config);
+        Ok(OpenStore::new(config, client.build(), prefix))
     }
 }
 

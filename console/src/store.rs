@@ -2,6 +2,7 @@
 
 use crate::Console;
 use leasehold::admin::LockAdmin;
+use leasehold::backend::Namespace;
 use leasehold::client::LockClient;
 use leasehold::{Config, DistributedLock, Error, ErrorKind, Result};
 use std::path::Path;
@@ -13,6 +14,8 @@ pub struct OpenStore {
     pub config: Config,
     /// Its locks.
     pub locks: LockClient,
+    /// In front of every lock name.
+    prefix: Namespace,
     default_file: Option<DefaultFile>,
 }
 
@@ -25,10 +28,10 @@ struct DefaultFile {
 }
 
 impl OpenStore {
-    pub(crate) fn new(config: Config, locks: LockClient) -> Self {
+    pub(crate) fn new(config: Config, locks: LockClient, prefix: Namespace) -> Self {
         let path = config.url().path().ok().filter(|_| config.is_default_store());
         let default_file = path.map(|path| DefaultFile { is_new: !Path::new(&path).exists(), path });
-        Self { config, locks, default_file }
+        Self { config, locks, prefix, default_file }
     }
 
     /// The operator's side of the store.
@@ -41,8 +44,7 @@ impl OpenStore {
 
     /// What tells this store from others, as far as names of stores can.
     pub fn identity(&self) -> String {
-        let prefix = self.config.prefix().map_or("", |namespace| namespace.prefix());
-        format!("{} {prefix}", self.config.url())
+        format!("{} {}", self.config.url(), self.prefix.prefix())
     }
 
     /// Says how far a lock in this store reaches, where the caller may expect more.

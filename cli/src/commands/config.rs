@@ -50,7 +50,7 @@ fn print(findings: &[Finding], store: &OpenStore) -> io::Result<()> {
 async fn show(json: bool, invocation: &Invocation) -> Result<Code, Failure> {
     let config = invocation.load()?;
     invocation.registry.open(&config).await?;
-    let entries = config.show();
+    let entries = invocation.registry.show(&config);
     if json {
         print_json(&entries).map_err(unprinted)?;
         return Ok(Code::SUCCESS);

@@ -3,7 +3,7 @@
 use super::contract::{ByHand, ServerCounters, Yardstick, broken, unexpected};
 use async_trait::async_trait;
 use leasehold::backend::OwnerId;
-use leasehold::{Config, LockName, Result};
+use leasehold::{Config, LockName, Registry, Result};
 use redis::aio::MultiplexedConnection;
 use redis::{
     AsyncConnectionConfig, Client, ConnectionAddr, InfoDict, IntoConnectionInfo, ProtocolVersion, PushInfo,
@@ -43,6 +43,7 @@ static RELEASE_AND_PUBLISH: Digested = LazyLock::new(|| {
 #[derive(Debug)]
 pub(super) struct RawRedis {
     config: Config,
+    prefix: String,
     owner: String,
     requests: OnceCell<MultiplexedConnection>,
     /// Another connection, on which a waiter listens, and its messages.
@@ -51,17 +52,14 @@ pub(super) struct RawRedis {
 
 impl RawRedis {
     pub(super) fn new(config: &Config) -> Result<Self> {
+        let prefix = Registry::default().namespace(config).prefix().to_owned();
         let (owner, requests, listener) = (OwnerId::random()?.to_hex(), OnceCell::new(), OnceCell::new());
-        Ok(Self { config: config.clone(), owner, requests, listener })
-    }
-
-    fn prefix(&self) -> &str {
-        self.config.prefix().map_or("leasehold:", |prefix| prefix.prefix())
+        Ok(Self { config: config.clone(), prefix, owner, requests, listener })
     }
 
     /// A channel that a user with the documented rights may use.
     fn channel(&self) -> String {
-        format!("{}bench:{}", self.prefix(), self.owner)
+        format!("{}bench:{}", self.prefix, self.owner)
     }
 
     async fn connect(&self, limits: AsyncConnectionConfig) -> Result<MultiplexedConnection> {
@@ -113,12 +111,12 @@ impl RawRedis {
     }
 
     async fn acquire(&self, name: &LockName) -> Result<()> {
-        let [lock, _, token, ..] = keys(self.prefix(), name);
+        let [lock, _, token, ..] = keys(&self.prefix, name);
         self.run(&ACQUIRE, &[lock, token], &[&LEASE_MILLIS.to_string()]).await
     }
 
     async fn release(&self, name: &LockName) -> Result<()> {
-        let [lock, ..] = keys(self.prefix(), name);
+        let [lock, ..] = keys(&self.prefix, name);
         self.run(&RELEASE, &[lock], &[]).await
     }
 }
@@ -144,7 +142,7 @@ impl Yardstick for RawRedis {
     }
 
     async fn tokenless_pair(&self, name: &LockName) -> Result<()> {
-        let [lock, ..] = keys(self.prefix(), name);
+        let [lock, ..] = keys(&self.prefix, name);
         let mut set = redis::cmd("SET");
         set.arg(lock).arg(&self.owner).arg("NX").arg("PX").arg(LEASE_MILLIS);
         match self.requests().await?.send_packed_command(&set).await.map_err(broken)? {
@@ -157,7 +155,7 @@ impl Yardstick for RawRedis {
         let (_connection, messages) = self.listener.get_or_try_init(|| self.listen()).await?;
         let mut messages = messages.lock().await;
         self.acquire(name).await?;
-        let ([lock, ..], channel, begin) = (keys(self.prefix(), name), self.channel(), Instant::now());
+        let ([lock, ..], channel, begin) = (keys(&self.prefix, name), self.channel(), Instant::now());
         let told = async {
             while let Some(message) = messages.recv().await {
                 if message.kind == PushKind::Message {

@@ -47,14 +47,16 @@ impl Measurement<'_> {
             Some(yardstick) => Some(yardstick.server().await?),
             None => None,
         };
-        let mut left_out = self.left_out();
-        let impossible = |row: &Row| self.is_impossible(*row);
-        let (impossible, rows): (Vec<Row>, Vec<Row>) = self.plan.rows.iter().partition(|row| impossible(row));
-        left_out.extend(
-            impossible
-                .iter()
-                .map(|row| LeftOut { row: row.to_string(), why: "this store is of one process".to_owned() }),
-        );
+        let of_one_process = self.target.store.config.url().scheme() == "memory";
+        let is_possible =
+            |row: &Row| !(of_one_process && matches!(row, Row::HandOver { processes: 2.., .. }));
+        let (rows, impossible): (Vec<Row>, Vec<Row>) =
+            self.plan.rows.iter().partition(|row| is_possible(row));
+        let raw = (self.plan.raw && !self.has(ByHand::Pair))
+            .then(|| LeftOut::new("raw", "this store has no such measure"));
+        let unchosen = self.plan.left_out.iter().map(|row| LeftOut::new(row, self.plan.why_left_out));
+        let impossible = impossible.iter().map(|row| LeftOut::new(row, "this store is of one process"));
+        let mut left_out: Vec<LeftOut> = raw.into_iter().chain(unchosen).chain(impossible).collect();
         let mut tallies: Vec<RowTally> = rows.iter().map(|row| RowTally::new(*row)).collect();
         let mut broken = Vec::new();
         for pass in 0..self.plan.passes {
@@ -66,7 +68,7 @@ impl Measurement<'_> {
                 match self.pass_with_room(&mut tallies[at], pass, half).await {
                     Ok(()) => at += 1,
                     Err(PassError::Row(why)) if tallies.len() > 1 => {
-                        left_out.push(LeftOut { row: row.to_string(), why });
+                        left_out.push(LeftOut::new(row, &why));
                         let gone = tallies.remove(at);
                         if gone.is_broken() {
                             broken.push(gone);
@@ -153,20 +155,6 @@ impl Measurement<'_> {
 
     pub(super) fn has(&self, measure: ByHand) -> bool {
         self.plan.raw && self.yardstick.as_ref().is_some_and(|yardstick| yardstick.has(measure))
-    }
-
-    fn left_out(&self) -> Vec<LeftOut> {
-        let left = |row: String, why: &str| LeftOut { row, why: why.to_owned() };
-        let raw = (self.plan.raw && !self.has(ByHand::Pair))
-            .then(|| left("raw".to_owned(), "this store has no such measure"));
-        let rows = self.plan.left_out.iter();
-        let rows = rows.map(|row| left(row.to_string(), self.plan.why_left_out));
-        raw.into_iter().chain(rows).collect()
-    }
-
-    fn is_impossible(&self, row: Row) -> bool {
-        let shared = self.target.store.config.url().scheme() != "memory";
-        matches!(row, Row::HandOver { processes: 2.., .. } if !shared)
     }
 }
 

@@ -34,7 +34,7 @@ pub(crate) use measure::StoreFigures;
 pub(crate) use plan::{LeftOut, Plan, Row};
 pub(crate) use stats::Passes;
 pub(crate) use tally::{Costs, HeldFigures, RowTally};
-pub(crate) use usage::{cores, load_average};
+pub(crate) use usage::{cores, load_average, system};
 pub(crate) use worker::work;
 
 use crate::args::{BenchArgs, Format};
@@ -145,23 +145,11 @@ pub(crate) async fn measure(
 
 fn begin(plan: &Plan) -> Result<BenchResult, Failure> {
     let seed = leasehold::backend::OwnerId::random()?.to_hex();
-    let system = rustix::system::uname();
-    let text = |part: &std::ffi::CStr| part.to_string_lossy().into_owned();
     Ok(BenchResult {
         schema: SCHEMA,
         leasehold: env!("CARGO_PKG_VERSION").to_owned(),
         started_at: timestamp(SystemTime::now()),
-        machine: Machine {
-            system: format!(
-                "{} {} {}",
-                text(system.sysname()),
-                text(system.release()),
-                text(system.machine())
-            ),
-            cores: cores(),
-            load_before: load_average(),
-            load_after: None,
-        },
+        machine: Machine { system: system(), cores: cores(), load_before: load_average(), load_after: None },
         seed: format!("leasehold-bench-{}", &seed[..12]),
         passes: plan.passes,
         window_ms: u64::try_from(plan.window.as_millis()).unwrap_or(u64::MAX),

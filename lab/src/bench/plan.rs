@@ -47,6 +47,12 @@ pub(crate) struct LeftOut {
     pub(crate) why: String,
 }
 
+impl LeftOut {
+    pub(crate) fn new(row: impl fmt::Display, why: &str) -> Self {
+        Self { row: row.to_string(), why: why.to_owned() }
+    }
+}
+
 /// What this run measures.
 #[derive(Debug)]
 pub(crate) struct Plan {

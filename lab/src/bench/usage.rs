@@ -15,6 +15,13 @@ pub(super) fn resident_bytes() -> Option<u64> {
     Some(pages * rustix::param::page_size() as u64)
 }
 
+/// System, release, architecture.
+pub(crate) fn system() -> String {
+    let system = rustix::system::uname();
+    let parts = [system.sysname(), system.release(), system.machine()];
+    parts.map(|part| part.to_string_lossy()).join(" ")
+}
+
 /// How many tasks want a processor, on average over the last minute; `None` where the system does not tell.
 pub(crate) fn load_average() -> Option<f64> {
     std::fs::read_to_string("/proc/loadavg").ok()?.split_whitespace().next()?.parse().ok()

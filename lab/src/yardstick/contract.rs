@@ -81,6 +81,11 @@ pub(super) fn unexpected(what: impl Display) -> Error {
         .with_help("measure again; no other program may use these names")
 }
 
+/// An error if a statement that takes or frees a name has changed no row.
+pub(super) fn changed(rows: u64) -> Result<()> {
+    if rows == 0 { Err(unexpected("a name for measuring is in use")) } else { Ok(()) }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;

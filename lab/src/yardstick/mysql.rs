@@ -2,7 +2,7 @@
 
 use super::connections::Connections;
 use super::contract::{
-    ByHand, LEASE, ServerCounters, Yardstick, broken, stored_name, table_of_leases, unexpected,
+    ByHand, LEASE, ServerCounters, Yardstick, broken, changed, stored_name, table_of_leases,
 };
 use async_trait::async_trait;
 use leasehold::backend::OwnerId;
@@ -45,10 +45,7 @@ impl RawMySql {
         let (mut connection, _permit) = self.connections.take().await?;
         let done = query.execute(&mut connection).await.map_err(broken)?;
         self.connections.give_back(connection);
-        match done.rows_affected() {
-            0 => Err(unexpected("a name for measuring is in use")),
-            _ => Ok(()),
-        }
+        changed(done.rows_affected())
     }
 }
 

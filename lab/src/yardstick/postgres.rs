@@ -1,7 +1,7 @@
 //! PostgreSQL, by two statements over the crate `sqlx`.
 
 use super::connections::Connections;
-use super::contract::{ByHand, LEASE, Yardstick, broken, stored_name, table_of_leases, unexpected};
+use super::contract::{ByHand, LEASE, Yardstick, broken, changed, stored_name, table_of_leases};
 use async_trait::async_trait;
 use leasehold::backend::OwnerId;
 use leasehold::{Config, LockName, Result};
@@ -51,10 +51,7 @@ impl RawPostgres {
         let (mut connection, _permit) = self.connections.take().await?;
         let done = query.execute(&mut connection).await.map_err(broken)?;
         self.connections.give_back(connection);
-        match done.rows_affected() {
-            0 => Err(unexpected("a name for measuring is in use")),
-            _ => Ok(()),
-        }
+        changed(done.rows_affected())
     }
 
     async fn acquire(&self, name: &LockName) -> Result<()> {

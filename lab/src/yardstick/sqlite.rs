@@ -1,6 +1,6 @@
 //! A SQLite file, by two statements on one connection of the crate `sqlx`.
 
-use super::contract::{ByHand, LEASE, Yardstick, broken, stored_name, table_of_leases, unexpected};
+use super::contract::{ByHand, LEASE, Yardstick, broken, changed, stored_name, table_of_leases};
 use async_trait::async_trait;
 use leasehold::backend::OwnerId;
 use leasehold::{Config, LockName, Result};
@@ -39,10 +39,7 @@ impl RawSqlite {
                 slot.insert(options.connect().await.map_err(broken)?)
             }
         };
-        match query.execute(connection).await.map_err(broken)?.rows_affected() {
-            0 => Err(unexpected("a name for measuring is in use")),
-            _ => Ok(()),
-        }
+        changed(query.execute(connection).await.map_err(broken)?.rows_affected())
     }
 }
 

@@ -2,7 +2,7 @@ use super::interrupt::{Interrupts, WaitResult};
 use super::reporter;
 use crate::args::{ConformanceArgs, Lines};
 use crate::private_stores;
-use leasehold_conformance::{CaseOutcome, Round, Soak};
+use leasehold_conformance::{CaseOutcome, Round, Soak, Tally};
 use leasehold_console::exit::{self, Code};
 use leasehold_console::signals::Signals;
 use leasehold_console::{Failure, unprinted};
@@ -22,15 +22,19 @@ pub(super) async fn soak(args: &ConformanceArgs, time: Duration) -> Result<Code,
         Signals::listen().map_err(|error| Failure::internal("cannot listen to signals", error))?;
     let soak = Arc::new(soak);
     if args.format == Lines::Plain {
-        reporter::say(format_args!("soak of {} s, seed {}", time.as_secs(), soak.seed()))
+        reporter::line(format_args!("soak of {} s, seed {}", time.as_secs(), soak.seed()))
             .map_err(unprinted)?;
     }
     let (mut rounds, playing) = begin(Arc::clone(&soak), time);
-    let (mut sum, mut interrupts, mut said) = (Sum::default(), Interrupts::default(), Ok(()));
+    let (mut sum, mut interrupts, mut said) = (Tally::default(), Interrupts::default(), Ok(()));
     loop {
         match interrupts.next(&mut signals, rounds.recv()).await {
             WaitResult::Done(Some(round)) => {
-                sum.add(&round);
+                match round.outcome {
+                    CaseOutcome::Passed => sum.passed += 1,
+                    CaseOutcome::Failed { .. } => sum.failed += 1,
+                    CaseOutcome::Skipped { .. } => sum.skipped += 1,
+                }
                 said = said.and_then(|()| reporter::round(&round, args.format));
                 if said.is_err() {
                     soak.interrupt().interrupt();
@@ -46,30 +50,12 @@ pub(super) async fn soak(args: &ConformanceArgs, time: Duration) -> Result<Code,
         return Err(Failure::internal("the soak ended", io::Error::other("it panicked")));
     }
     said.map_err(unprinted)?;
-    reporter::rounds(sum.accepted, sum.rejected, sum.void, args.format, interrupts.signal().is_some())
-        .map_err(unprinted)?;
+    reporter::rounds(sum, args.format, interrupts.signal().is_some()).map_err(unprinted)?;
     Ok(match interrupts.signal() {
         Some(signal) => exit::ended_by(signal),
-        None if sum.rejected == 0 && sum.accepted > 0 => Code::SUCCESS,
+        None if sum.is_success() => Code::SUCCESS,
         None => Code::FAILED,
     })
-}
-
-#[derive(Debug, Default)]
-struct Sum {
-    accepted: usize,
-    rejected: usize,
-    void: usize,
-}
-
-impl Sum {
-    fn add(&mut self, round: &Round) {
-        match round.outcome {
-            CaseOutcome::Passed => self.accepted += 1,
-            CaseOutcome::Failed { .. } => self.rejected += 1,
-            CaseOutcome::Skipped { .. } => self.void += 1,
-        }
-    }
 }
 
 /// On a thread of its own, which blocks. Ends when the time is over, or when it is interrupted.

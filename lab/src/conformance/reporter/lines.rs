@@ -1,5 +1,4 @@
 use crate::format::outcome;
-use leasehold::semantics::Fault;
 use leasehold_conformance::matrix::{Cell, State, cell_name};
 use leasehold_conformance::{Case, CaseOutcome, CaseResult, Round, Tally};
 use leasehold_console::{print_json, safe, shell_word};
@@ -9,7 +8,7 @@ use std::fmt::Display;
 use std::io::{self, Write};
 
 /// One line, in one piece: many threads write.
-pub(super) fn line(text: impl Display) -> io::Result<()> {
+pub(in crate::conformance) fn line(text: impl Display) -> io::Result<()> {
     let text = format!("{text}\n");
     let mut out = io::stdout().lock();
     out.write_all(text.as_bytes())?;
@@ -79,18 +78,6 @@ struct Finished<'a> {
     result: &'a CaseResult,
 }
 
-pub(super) fn json_case(subject: &str, case: &Case) -> io::Result<()> {
-    print_json(&json!({"subject": subject, "case": case.id, "property": case.property}))
-}
-
-pub(super) fn json_fault(subject: &str, fault: Fault) -> io::Result<()> {
-    print_json(&json!({"subject": subject, "fault": fault}))
-}
-
-pub(super) fn json_cell(cell: &Cell) -> io::Result<()> {
-    print_json(&event("cell_finished", cell, cell.seed))
-}
-
 pub(super) fn json_started(subject: &str, case: &Case) -> io::Result<()> {
     let event = "case_started";
     print_json(&json!({"event": event, "subject": subject, "case": case.id, "property": case.property}))
@@ -126,11 +113,7 @@ pub(super) fn round(round: &Round) -> io::Result<()> {
     }
 }
 
-pub(super) fn json_round(round: &Round) -> io::Result<()> {
-    print_json(&event("round_finished", round, round.seed))
-}
-
-fn event(event: &str, of: &impl Serialize, seed: u64) -> Value {
+pub(super) fn event(event: &str, of: &impl Serialize, seed: u64) -> Value {
     let mut value = json!(of);
     value["event"] = event.into();
     value["seed"] = shown(seed);

@@ -3,17 +3,19 @@
 mod bars;
 mod lines;
 
+pub(super) use lines::line;
+
 use crate::args::{ConformanceArgs, Lines};
 use crate::cells::Pair;
-use crate::conformance::suite_result::SuiteResult;
+use crate::conformance::run_suite::SuiteResult;
 use bars::Bars;
 use leasehold_conformance::matrix::{Cell, cell_name};
-use leasehold_conformance::{CaseEvent, CaseResult, Round, Run, Tally};
+use leasehold_conformance::{CaseEvent, Round, Run, Tally};
 use leasehold_console::{Console, print_json, shell_word};
+use serde_json::json;
 use std::io;
-use std::sync::Mutex;
-use std::sync::PoisonError;
 use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::{Mutex, PoisonError};
 
 /// Says what happens, from whatever thread it is told.
 #[derive(Debug)]
@@ -53,18 +55,21 @@ impl Reporter {
         if let Some(bars) = &self.bars {
             bars.observe(event);
         }
+        if matches!(event, CaseEvent::Finished(_)) {
+            self.over.fetch_add(1, Ordering::Relaxed);
+        }
         match (event, self.format) {
             (CaseEvent::Started(subject, case), Lines::Ndjson) => {
                 self.print(|| lines::json_started(subject, &case));
             }
-            (CaseEvent::Started(..), Lines::Plain) => {}
-            (CaseEvent::Finished(result), format) => {
-                self.over.fetch_add(1, Ordering::Relaxed);
-                match format {
-                    Lines::Ndjson => self.print(|| lines::json_finished(result)),
-                    Lines::Plain => self.plain(result),
-                }
+            (CaseEvent::Finished(result), Lines::Ndjson) => self.print(|| lines::json_finished(result)),
+            // At a terminal the bars show what passes.
+            (CaseEvent::Finished(result), Lines::Plain)
+                if self.bars.is_none() || lines::is_failed(result) =>
+            {
+                self.print(|| lines::finished(result, &self.words, self.seed));
             }
+            (_, Lines::Plain) => {}
         }
     }
 
@@ -75,7 +80,7 @@ impl Reporter {
             bars.finished(&cell.subject);
         }
         match self.format {
-            Lines::Ndjson => self.print(|| lines::json_cell(cell)),
+            Lines::Ndjson => self.print(|| print_json(&lines::event("cell_finished", cell, cell.seed))),
             Lines::Plain if self.bars.is_none() || lines::is_failed(&cell.into()) => {
                 self.print(|| lines::cell(cell, &self.words, self.seed));
             }
@@ -87,7 +92,7 @@ impl Reporter {
     pub(super) fn heartbeat(&self) {
         if self.bars.is_none() && self.format == Lines::Plain {
             let over = self.over.load(Ordering::Relaxed);
-            self.print(|| lines::line(format_args!("… {over} of {} are over", self.total)));
+            self.print(|| line(format_args!("… {over} of {} are over", self.total)));
         }
     }
 
@@ -102,13 +107,6 @@ impl Reporter {
             Lines::Plain => self.print(|| lines::end(&tally, self.total, interrupted)),
         }
         self.unprinted.lock().unwrap_or_else(PoisonError::into_inner).take().map_or(Ok(()), Err)
-    }
-
-    /// At a terminal the bars show what passes.
-    fn plain(&self, result: &CaseResult) {
-        if self.bars.is_none() || lines::is_failed(result) {
-            self.print(|| lines::finished(result, &self.words, self.seed));
-        }
     }
 
     fn print(&self, print: impl FnOnce() -> io::Result<()>) {
@@ -127,46 +125,38 @@ pub(super) fn list(run: &Run, cells: &[Pair], format: Lines) -> io::Result<()> {
     for (subject, case) in run.plan() {
         let subject = run.subject(subject);
         match format {
-            Lines::Plain => lines::line(format_args!("{subject}::{}", case.name()))?,
-            Lines::Ndjson => lines::json_case(subject, &case)?,
+            Lines::Plain => line(format_args!("{subject}::{}", case.name()))?,
+            Lines::Ndjson => {
+                print_json(&json!({"subject": subject, "case": case.id, "property": case.property}))?;
+            }
         }
     }
     for (subject, fault) in cells {
         match format {
-            Lines::Plain => lines::line(cell_name(subject.name(), *fault))?,
-            Lines::Ndjson => lines::json_fault(subject.name(), *fault)?,
+            Lines::Plain => line(cell_name(subject.name(), *fault))?,
+            Lines::Ndjson => print_json(&json!({"subject": subject.name(), "fault": fault}))?,
         }
     }
     Ok(())
-}
-
-/// One line for people.
-pub(super) fn say(text: impl std::fmt::Display) -> io::Result<()> {
-    lines::line(text)
 }
 
 /// Says what came of a round of a soak.
 pub(super) fn round(round: &Round, format: Lines) -> io::Result<()> {
     match format {
         Lines::Plain => lines::round(round),
-        Lines::Ndjson => lines::json_round(round),
+        Lines::Ndjson => print_json(&lines::event("round_finished", round, round.seed)),
     }
 }
 
 /// The last line of a soak.
-pub(super) fn rounds(
-    accepted: usize,
-    rejected: usize,
-    void: usize,
-    format: Lines,
-    interrupted: bool,
-) -> io::Result<()> {
+pub(super) fn rounds(sum: Tally, format: Lines, interrupted: bool) -> io::Result<()> {
+    let Tally { passed: accepted, failed: rejected, skipped: void, .. } = sum;
     let early = if interrupted { ", interrupted" } else { "" };
     match format {
         Lines::Plain => {
-            lines::line(format_args!("{accepted} rounds accepted, {rejected} rejected, {void} void{early}"))
+            line(format_args!("{accepted} rounds accepted, {rejected} rejected, {void} void{early}"))
         }
-        Lines::Ndjson => print_json(&serde_json::json!({
+        Lines::Ndjson => print_json(&json!({
             "event": "soak_finished", "accepted": accepted, "rejected": rejected, "void": void,
             "interrupted": interrupted,
         })),

@@ -39,12 +39,9 @@ pub(super) async fn all(args: &CompareArgs, invocation: &Invocation) -> Result<V
     for UserStore { invocation, .. } in &user_stores {
         invocation.open_backend(&invocation.load()?).await?;
     }
+    // Memory is no store of the user's: a private one stands in its place, and there is nothing to tidy up.
+    let named = |store: UserStore| Candidate::new(store.subject(), (!store.is_memory()).then_some(store));
     Ok(user_stores.into_iter().map(named).collect())
-}
-
-/// Memory is no store of the user's: a private one stands in its place, and there is nothing to tidy up.
-fn named(user_store: UserStore) -> Candidate {
-    Candidate::new(user_store.subject(), (!user_store.is_memory()).then_some(user_store))
 }
 
 fn private(wanted: &[String]) -> Result<Vec<Candidate>, Failure> {
@@ -108,10 +105,6 @@ impl Candidate {
 
     pub(super) fn is_there(&self) -> bool {
         self.report.not_run.is_none()
-    }
-
-    pub(super) fn into_report(self) -> StoreReport {
-        self.report
     }
 
     async fn first_lock(&self) -> Result<Declared, String> {

@@ -24,12 +24,16 @@ pub(super) async fn gather(
     invocation: &Invocation,
     signals: &mut Signals,
 ) -> Result<(Report, Option<Signal>), Failure> {
-    check(args)?;
+    if args.only.contains(&ComparePart::Faults) && args.preset.is_none() {
+        let problem = "no fault is made in a store that somebody may be using";
+        let help = "use --preset local, which starts stores of its own";
+        return Err(Error::invalid("only", problem, help).into());
+    }
     let began = Instant::now();
     let mut report = begin(args)?;
     let mut candidates = candidate::all(args, invocation).await?;
     let outcome = try_all(args, report.seed, &mut candidates, invocation, signals).await;
-    report.stores = candidates.into_iter().map(Candidate::into_report).collect();
+    report.stores = candidates.into_iter().map(|candidate| candidate.report).collect();
     report.took_s = began.elapsed().as_secs_f64();
     report.setup.load_after = load_average();
     match outcome {
@@ -68,14 +72,6 @@ async fn try_all(
         for candidate in candidates.iter_mut() {
             speed::measure(candidate, args, invocation, signals).await?;
         }
-    }
-    Ok(())
-}
-
-fn check(args: &CompareArgs) -> Result<(), Error> {
-    if args.only.contains(&ComparePart::Faults) && args.preset.is_none() {
-        let problem = "no fault is made in a store that somebody may be using";
-        return Err(Error::invalid("only", problem, "use --preset local, which starts stores of its own"));
     }
     Ok(())
 }

@@ -3,7 +3,7 @@
 use super::candidate::Candidate;
 use crate::args::CompareArgs;
 use crate::bench::{LeftOut, Plan, measure as bench};
-use crate::compare::model::{Declared, Speed};
+use crate::compare::model::Speed;
 use crate::early_end::EarlyEnd;
 use leasehold::backend::OwnerId;
 use leasehold::semantics::Reach;
@@ -20,7 +20,7 @@ pub(super) async fn measure(
     let Some(declared) = candidate.report.declared.as_ref().filter(|_| candidate.is_there()) else {
         return Ok(());
     };
-    let plan = plan(args, declared);
+    let plan = Plan::comparing(args.quick, args.bench_time, declared.reach != Reach::Process);
     invocation.console.note(format_args!("measuring {}", candidate.report.name));
     let store = match candidate.start().await {
         Ok(store) => store,
@@ -51,11 +51,7 @@ pub(super) async fn measure(
     Ok(())
 }
 
-fn plan(args: &CompareArgs, declared: &Declared) -> Plan {
-    Plan::comparing(args.quick, args.bench_time, declared.reach != Reach::Process)
-}
-
 fn not_measured(plan: &Plan, why: &str) -> Speed {
-    let left_out = plan.rows.iter().map(|row| LeftOut { row: row.to_string(), why: why.to_owned() });
-    Speed { left_out: left_out.collect(), ..Speed::default() }
+    let left_out = plan.rows.iter().map(|row| LeftOut::new(row, why)).collect();
+    Speed { left_out, ..Speed::default() }
 }

@@ -115,11 +115,7 @@ fn settle(candidate: &mut Candidate, quick: bool, console: Console) {
         report.cases.push(result_of(case.id, case.property, ReportedOutcome::Skipped { why }, 0));
     }
     report.cases.sort_by(|one, other| one.id.cmp(&other.id));
-    let counts = report.counts();
-    console.note(format_args!(
-        "{}: {} passed, {} failed, {} skipped",
-        report.name, counts.passed, counts.failed, counts.skipped
-    ));
+    console.note(format_args!("{}: {}", report.name, report.counts()));
 }
 
 fn result_of(id: &str, property: &str, outcome: ReportedOutcome, took_ms: u64) -> ReportedCase {

@@ -1,4 +1,4 @@
-use crate::bench::{cores, load_average};
+use crate::bench::{cores, load_average, system};
 use serde::{Deserialize, Serialize};
 
 /// On what, and how, it was measured.
@@ -25,15 +25,8 @@ pub(crate) struct Setup {
 impl Setup {
     /// This machine, with these measurements of speed.
     pub(crate) fn here(window_ms: u64, passes: usize, private_servers: bool) -> Self {
-        let system = rustix::system::uname();
-        let text = |part: &std::ffi::CStr| part.to_string_lossy().into_owned();
         Self {
-            kernel: format!(
-                "{} {} {}",
-                text(system.sysname()),
-                text(system.release()),
-                text(system.machine())
-            ),
+            kernel: system(),
             cpu: cpu(),
             cores: cores(),
             load_before: load_average(),

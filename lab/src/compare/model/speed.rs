@@ -91,8 +91,8 @@ impl Speed {
         let mut speed = Self { left_out, ..Self::default() };
         for tally in tallies {
             if !speed.add(tally) {
-                let why = "nothing ended, or went from one to another, within its windows".to_owned();
-                speed.left_out.push(LeftOut { row: tally.row.to_string(), why });
+                let why = "nothing ended, or went from one to another, within its windows";
+                speed.left_out.push(LeftOut::new(tally.row, why));
             }
         }
         speed

@@ -1,8 +1,9 @@
-use super::{CaseCounts, ReportedCase, Speed};
+use super::{ReportedCase, ReportedOutcome, Speed};
 use leasehold::semantics::{
     CrashBound, ExpiryClock, Fairness, Fault, HoldKind, LossSignal, Outcome, Reach, Semantics, TokenClass,
     WakeUp,
 };
+use leasehold_conformance::Tally;
 use leasehold_conformance::matrix::{Cell, State};
 use serde::{Deserialize, Serialize};
 
@@ -68,8 +69,21 @@ impl StoreReport {
         }
     }
 
-    pub(crate) fn counts(&self) -> CaseCounts {
-        CaseCounts::of(&self.cases)
+    pub(crate) fn counts(&self) -> Tally {
+        let mut counts = Tally::default();
+        for case in &self.cases {
+            match case.outcome {
+                ReportedOutcome::Passed => counts.passed += 1,
+                ReportedOutcome::Failed { .. } => counts.failed += 1,
+                ReportedOutcome::Skipped { .. } => counts.skipped += 1,
+            }
+        }
+        counts
+    }
+
+    /// True if any fault was made in it.
+    pub(crate) fn was_tried(&self) -> bool {
+        self.cells.iter().any(|cell| cell.measured.is_some())
     }
 
     pub(crate) fn cell(&self, fault: Fault) -> Option<&Cell> {
@@ -78,10 +92,11 @@ impl StoreReport {
 
     /// True if anything was measured at all.
     pub(crate) fn has_figures(&self) -> bool {
-        self.counts().ran() > 0
+        let counts = self.counts();
+        counts.passed + counts.failed > 0
             || !self.speed.pairs.is_empty()
             || !self.speed.hand_over.is_empty()
-            || self.cells.iter().any(|cell| cell.measured.is_some())
+            || self.was_tried()
     }
 
     /// True if something was seen that its declaration does not allow, or a cell shows nothing though it should.

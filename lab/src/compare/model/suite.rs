@@ -26,29 +26,3 @@ pub(crate) enum ReportedOutcome {
         why: String,
     },
 }
-
-/// How many cases came out how.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub(crate) struct CaseCounts {
-    pub(crate) passed: usize,
-    pub(crate) failed: usize,
-    pub(crate) skipped: usize,
-}
-
-impl CaseCounts {
-    pub(crate) fn of(cases: &[ReportedCase]) -> Self {
-        let mut counts = Self::default();
-        for case in cases {
-            match case.outcome {
-                ReportedOutcome::Passed => counts.passed += 1,
-                ReportedOutcome::Failed { .. } => counts.failed += 1,
-                ReportedOutcome::Skipped { .. } => counts.skipped += 1,
-            }
-        }
-        counts
-    }
-
-    pub(crate) fn ran(self) -> usize {
-        self.passed + self.failed
-    }
-}

@@ -1,6 +1,6 @@
 //! Markdown, for a pull request or a wiki: no chart, and of the evidence what did not go as declared.
 
-use crate::compare::view::{Datum, Evidence, Section, Table, View};
+use crate::compare::view::{Datum, Evidence, Table, View};
 use crate::format::Tone;
 use std::fmt::Write;
 
@@ -30,14 +30,21 @@ fn write(out: &mut String, view: &View) -> std::fmt::Result {
     }
     writeln!(out, "\n## The stores\n")?;
     for card in &view.cards {
-        let (store, mark) = (inline(&card.store), card.standing.mark());
-        writeln!(out, "* {mark} **{store}**, {}: {}", card.standing.words(), inline(&card.headline))?;
+        writeln!(
+            out,
+            "* {} **{}**, {}: {}",
+            card.mark,
+            inline(&card.store),
+            card.words,
+            inline(&card.headline)
+        )?;
         for point in &card.points {
             writeln!(out, "  * {}", inline(point))?;
         }
     }
     for section in &view.sections {
-        write_section(out, section)?;
+        writeln!(out, "\n## {}\n\n{}", section.title, inline(&section.lead))?;
+        write_table(out, &section.table)?;
     }
     write_evidence(out, &view.evidence)?;
     writeln!(out, "\n## Before you believe a figure\n")?;
@@ -45,11 +52,6 @@ fn write(out: &mut String, view: &View) -> std::fmt::Result {
         writeln!(out, "* {}", inline(caveat))?;
     }
     Ok(())
-}
-
-fn write_section(out: &mut String, section: &Section) -> std::fmt::Result {
-    writeln!(out, "\n## {}\n\n{}", section.title, inline(&section.lead))?;
-    section.tables.iter().try_for_each(|table| write_table(out, table))
 }
 
 fn write_table(out: &mut String, table: &Table) -> std::fmt::Result {

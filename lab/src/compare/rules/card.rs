@@ -13,7 +13,11 @@ pub(crate) struct Card {
     pub(crate) store: String,
     /// What answered: its version and address, as far as known.
     pub(crate) server: String,
-    pub(crate) standing: Standing,
+    /// `as declared`, `BROKEN` or `not run`.
+    pub(crate) words: &'static str,
+    /// A shape for those who see no colours.
+    pub(crate) mark: &'static str,
+    pub(crate) tone: Tone,
     /// The first sentence.
     pub(crate) headline: String,
     pub(crate) points: Vec<String>,
@@ -21,77 +25,33 @@ pub(crate) struct Card {
     pub(crate) evidence: Option<String>,
 }
 
-/// What can be said of it at all.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
-#[serde(rename_all = "kebab-case")]
-pub(crate) enum Standing {
-    /// All that was tried is as declared.
-    Sound,
-    /// Something was not.
-    Broken,
-    NotRun,
-}
-
-impl Standing {
-    pub(crate) fn words(self) -> &'static str {
-        match self {
-            Self::Sound => "as declared",
-            Self::Broken => "BROKEN",
-            Self::NotRun => "not run",
-        }
-    }
-
-    /// A shape for those who see no colours.
-    pub(crate) fn mark(self) -> &'static str {
-        match self {
-            Self::Sound => "●",
-            Self::Broken => "✕",
-            Self::NotRun => "□",
-        }
-    }
-}
-
-impl Card {
-    pub(crate) fn tone(&self) -> Tone {
-        match self.standing {
-            Standing::Sound => Tone::Good,
-            Standing::Broken => Tone::Bad,
-            Standing::NotRun => Tone::Muted,
-        }
-    }
-}
-
 pub(crate) fn card(store: &StoreReport) -> Card {
-    let standing = match &store.not_run {
-        Some(_) => Standing::NotRun,
-        None if store.is_broken() => Standing::Broken,
-        None => Standing::Sound,
+    let (words, mark, tone) = match &store.not_run {
+        Some(_) => ("not run", "□", Tone::Muted),
+        None if store.is_broken() => ("BROKEN", "✕", Tone::Bad),
+        None => ("as declared", "●", Tone::Good),
     };
     let has_evidence = !store.cells.is_empty() || store.counts().failed + store.counts().skipped > 0;
     Card {
         id: format!("store-{}", anchor(&store.name)),
         store: store.name.clone(),
-        server: server(store),
-        standing,
-        headline: headline(store, standing),
+        server: [&store.server, &store.url].into_iter().flatten().cloned().collect::<Vec<_>>().join(", "),
+        words,
+        mark,
+        tone,
+        headline: store.not_run.clone().unwrap_or_else(|| headline(store)),
         points: store.declared.as_ref().map_or_else(Vec::new, |declared| points(store, declared)),
         evidence: has_evidence.then(|| format!("evidence-{}", anchor(&store.name))),
     }
 }
 
-fn server(store: &StoreReport) -> String {
-    let parts = [store.server.clone(), store.url.clone()];
-    let parts: Vec<String> = parts.into_iter().flatten().collect();
-    parts.join(", ")
-}
-
-fn headline(store: &StoreReport, standing: Standing) -> String {
+fn headline(store: &StoreReport) -> String {
     let counts = store.counts();
     let kept = store.cells.iter().filter(|cell| matches!(cell.state, State::Kept | State::Better)).count();
     let mut parts = Vec::new();
     if counts.failed > 0 {
-        parts.push(format!("{} of {} cases failed", counts.failed, counts.ran()));
-    } else if counts.ran() > 0 {
+        parts.push(format!("{} of {} cases failed", counts.failed, counts.passed + counts.failed));
+    } else if counts.passed > 0 {
         parts.push(format!("{} cases passed", counts.passed));
     }
     let broken = faults_with(store, |cell| matches!(cell.state, State::Broken { .. }));
@@ -108,15 +68,12 @@ fn headline(store: &StoreReport, standing: Standing) -> String {
     if store.speed.is_broken() {
         parts.push("two holders, a lost hold or a stale token while it was measured".to_owned());
     }
-    match standing {
-        Standing::NotRun => store.not_run.clone().unwrap_or_default(),
-        _ if parts.is_empty() => "only its speed was measured".to_owned(),
-        _ => parts.join("; "),
-    }
+    if parts.is_empty() { "only its speed was measured".to_owned() } else { parts.join("; ") }
 }
 
 fn points(store: &StoreReport, declared: &Declared) -> Vec<String> {
-    let mut points = vec![place(declared)];
+    let needs = if declared.reach == Reach::Network { "needs its server" } else { "no server needed" };
+    let mut points = vec![format!("excludes {}; {needs}", reach(declared.reach))];
     points.extend(owners(store));
     let order = match declared.fairness {
         Fairness::Fifo => "waiters are served first come, first served",
@@ -140,18 +97,9 @@ fn points(store: &StoreReport, declared: &Declared) -> Vec<String> {
     points
 }
 
-fn place(declared: &Declared) -> String {
-    let reach_words = reach(declared.reach);
-    match declared.reach {
-        Reach::Network => format!("excludes {reach_words}; needs its server"),
-        _ => format!("excludes {reach_words}; no server needed"),
-    }
-}
-
 /// What becomes of the one owner, as far as it was seen, and as it is promised otherwise.
 fn owners(store: &StoreReport) -> Vec<String> {
-    let seen = store.cells.iter().any(|cell| cell.measured.is_some());
-    let prefix = if seen { "" } else { "promised: " };
+    let prefix = if store.was_tried() { "" } else { "promised: " };
     let under =
         |outcome| known(store).filter(move |(_, known)| *known == outcome).map(|(each, _)| fault(each));
     let one = |outcome| under(outcome).collect::<Vec<String>>();
@@ -173,10 +121,10 @@ fn owners(store: &StoreReport) -> Vec<String> {
 
 /// Each fault that can happen to it, with what was seen, or, if no fault was made at all, what is promised.
 pub(super) fn known(store: &StoreReport) -> impl Iterator<Item = (Fault, Outcome)> {
-    let seen = store.cells.iter().any(|cell| cell.measured.is_some());
     let measured = store.cells.iter().filter_map(|cell| Some((cell.fault, cell.measured?)));
     let promises = store.declared.iter().flat_map(|declared| &declared.promises);
-    let promised = promises.filter(move |_| !seen).map(|promise| (promise.fault, promise.outcome));
+    let promised =
+        promises.filter(move |_| !store.was_tried()).map(|promise| (promise.fault, promise.outcome));
     let real =
         |(each, outcome): &(Fault, Outcome)| *each != Fault::None && *outcome != Outcome::NotApplicable;
     measured.chain(promised).filter(real)

@@ -35,52 +35,42 @@ pub(crate) fn recommendations(report: &Report) -> Vec<Recommendation> {
 
 /// A lock that excludes nobody outside one process is compared with others only if there are no others.
 fn between_processes<'a>(stores: &[&'a StoreReport]) -> Vec<&'a StoreReport> {
-    let shared: Vec<&StoreReport> =
-        stores.iter().copied().filter(|store| store_reach(store) != Some(Reach::Process)).collect();
+    let shared = those(stores, |store| store_reach(store) != Some(Reach::Process));
     if shared.is_empty() { stores.to_vec() } else { shared }
 }
 
 fn no_server(stores: &[&StoreReport]) -> Option<Recommendation> {
-    let local: Vec<(&StoreReport, Reach)> = stores
-        .iter()
-        .filter_map(|store| Some((*store, store_reach(store).filter(|reach| *reach != Reach::Network)?)))
-        .collect();
-    let widest =
-        if local.iter().any(|(_, reach)| *reach == Reach::Host) { Reach::Host } else { Reach::Process };
-    let chosen: Vec<&StoreReport> =
-        local.into_iter().filter(|(_, reach)| *reach == widest).map(|(store, _)| store).collect();
+    let with = |reach| those(stores, |store| store_reach(store) == Some(reach));
+    let (hosts, processes) = (with(Reach::Host), with(Reach::Process));
+    let (widest, chosen) = if hosts.is_empty() { (Reach::Process, processes) } else { (Reach::Host, hosts) };
     recommend("no server to run", &chosen, || format!("excludes {}", reach(widest)))
 }
 
 /// The largest part of the faults that can happen to it leaves one owner.
 fn most_faults(stores: &[&StoreReport]) -> Option<Recommendation> {
-    let network: Vec<&StoreReport> =
-        stores.iter().copied().filter(|store| store_reach(store) == Some(Reach::Network)).collect();
+    let network = those(stores, |store| store_reach(store) == Some(Reach::Network));
     let share = |store: &StoreReport| {
         let all = known(store).count();
-        let one = known(store).filter(|(_, outcome)| leaves_one_owner(*outcome)).count();
-        (one, all)
+        let one =
+            known(store).filter(|(_, outcome)| matches!(outcome, Outcome::Holds | Outcome::Unavailable));
+        (one.count(), all)
     };
     let part = |store: &StoreReport| {
         let (one, all) = share(store);
         if all == 0 { 0.0 } else { one as f64 / all as f64 }
     };
     let best = network.iter().map(|store| part(store)).max_by(f64::total_cmp).filter(|best| *best > 0.0)?;
-    let chosen: Vec<&StoreReport> =
-        network.into_iter().filter(|store| (part(store) - best).abs() < 1e-9).collect();
+    let chosen = those(&network, |store| (part(store) - best).abs() < 1e-9);
     let (one, all) = share(chosen.first()?);
-    let seen = if chosen.iter().all(|store| was_tried(store)) { "seen" } else { "promised" };
     recommend("one owner on many hosts under most faults", &chosen, || {
-        format!("one owner under {one} of {all} faults ({seen})")
+        format!("one owner under {one} of {all} faults ({})", source(&chosen))
     })
 }
 
 fn fail_over(stores: &[&StoreReport]) -> Option<Recommendation> {
-    let holds = |store: &&&StoreReport| known(store).any(|pair| pair == (Fault::FailOver, Outcome::Holds));
-    let chosen: Vec<&StoreReport> = stores.iter().filter(holds).copied().collect();
-    let seen = if chosen.iter().all(|store| was_tried(store)) { "seen" } else { "promised" };
+    let chosen = those(stores, |store| known(store).any(|pair| pair == (Fault::FailOver, Outcome::Holds)));
     recommend("a server that may die, and still one owner", &chosen, || {
-        format!("holds under {} ({seen})", fault(Fault::FailOver))
+        format!("holds under {} ({})", fault(Fault::FailOver), source(&chosen))
     })
 }
 
@@ -116,8 +106,8 @@ fn most_pairs(stores: &[&StoreReport]) -> Option<Recommendation> {
 }
 
 fn in_order(stores: &[&StoreReport]) -> Option<Recommendation> {
-    let fifo = |store: &&&StoreReport| declared(store).is_some_and(|it| it.fairness == Fairness::Fifo);
-    let chosen: Vec<&StoreReport> = stores.iter().filter(fifo).copied().collect();
+    let is_fifo = |declared: &Declared| declared.fairness == Fairness::Fifo;
+    let chosen = those(stores, |store| store.declared.as_ref().is_some_and(is_fifo));
     recommend("waiters served in their order", &chosen, || "first come, first served (declared)".to_owned())
 }
 
@@ -142,18 +132,15 @@ fn recommend(
     (!names.is_empty()).then(|| Recommendation { want, stores: names, why: why() })
 }
 
-fn leaves_one_owner(outcome: Outcome) -> bool {
-    matches!(outcome, Outcome::Holds | Outcome::Unavailable)
-}
-
-fn was_tried(store: &StoreReport) -> bool {
-    store.cells.iter().any(|cell| cell.measured.is_some())
-}
-
-fn declared(store: &StoreReport) -> Option<&Declared> {
-    store.declared.as_ref()
+/// Where the outcomes of these stores come from.
+fn source(stores: &[&StoreReport]) -> &'static str {
+    if stores.iter().all(|store| store.was_tried()) { "seen" } else { "promised" }
 }
 
 fn store_reach(store: &StoreReport) -> Option<Reach> {
-    declared(store).map(|declared| declared.reach)
+    store.declared.as_ref().map(|declared| declared.reach)
+}
+
+fn those<'a>(stores: &[&'a StoreReport], test: impl Fn(&StoreReport) -> bool) -> Vec<&'a StoreReport> {
+    stores.iter().copied().filter(|store| test(store)).collect()
 }

@@ -19,24 +19,19 @@ pub(super) fn section(report: &Report) -> Option<Section> {
         of(Difference::Slower),
         of(Difference::SameWithinNoise),
     );
+    let mut columns = Column::all(&["Store", "What"], &["Then", "Now", "Now / then"]);
+    columns.push(Column::words("Verdict"));
     Some(Section {
         id: "changes",
         title: "Since the baseline",
         lead,
         charts: Vec::new(),
-        tables: vec![Table {
-            id: "changes-table".to_owned(),
-            caption: "Rates a second, then and now".to_owned(),
-            columns: vec![
-                Column::words("Store"),
-                Column::words("What"),
-                Column::figures("Then"),
-                Column::figures("Now"),
-                Column::figures("Now / then"),
-                Column::words("Verdict"),
-            ],
-            rows: changes.rows.iter().map(row).collect(),
-        }],
+        table: Table::new(
+            "changes-table",
+            "Rates a second, then and now",
+            columns,
+            changes.rows.iter().map(row).collect(),
+        ),
     })
 }
 

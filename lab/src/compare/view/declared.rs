@@ -5,6 +5,9 @@ use crate::compare::model::{Declared, Report};
 use crate::format::{hold, reach, token};
 use leasehold::semantics::{ExpiryClock, Fairness, LossSignal};
 
+const COLUMNS: [&str; 8] =
+    ["Store", "Excludes", "A hold is", "Ended by the clock of", "Waiters", "Wake-up", "Loss", "Tokens"];
+
 pub(super) fn section(report: &Report) -> Option<Section> {
     let stores = report.stores.iter();
     let rows: Vec<Vec<Datum>> =
@@ -14,23 +17,7 @@ pub(super) fn section(report: &Report) -> Option<Section> {
         title: "Declared",
         lead: "The suite holds every word of it against what it sees.".to_owned(),
         charts: Vec::new(),
-        tables: vec![Table {
-            id: "declared-table".to_owned(),
-            caption: "Declared semantics".to_owned(),
-            columns: [
-                "Store",
-                "Excludes",
-                "A hold is",
-                "Ended by the clock of",
-                "Waiters",
-                "Wake-up",
-                "Loss",
-                "Tokens",
-            ]
-            .map(Column::words)
-            .into(),
-            rows,
-        }],
+        table: Table::new("declared-table", "Declared semantics", Column::all(&COLUMNS, &[]), rows),
     })
 }
 

@@ -106,10 +106,6 @@ fn cases(store: &StoreReport) -> Option<Table> {
         Some(vec![Datum::words(name), Datum::words(word).with_tone(tone, mark), Datum::words(why.clone())])
     });
     let rows: Vec<_> = rows.collect();
-    (!rows.is_empty()).then(|| Table {
-        id: format!("cases-{}", anchor(&store.name)),
-        caption: "Cases that did not pass".to_owned(),
-        columns: vec![Column::words("Case"), Column::words("Outcome"), Column::words("Why")],
-        rows,
-    })
+    let (id, columns) = (format!("cases-{}", anchor(&store.name)), ["Case", "Outcome", "Why"]);
+    (!rows.is_empty()).then(|| Table::new(&id, "Cases that did not pass", Column::all(&columns, &[]), rows))
 }

@@ -35,21 +35,15 @@ pub(crate) fn glyph(store: &StoreReport, fault: Fault) -> Glyph {
 }
 
 impl Glyph {
-    /// The one letter of narrow terminals: capital if it was seen, small if it is promised.
-    pub(crate) fn letter(self) -> &'static str {
+    /// The one letter of narrow terminals, the first of its outcome: capital if it was seen, small if it is promised.
+    pub(crate) fn letter(self) -> char {
+        let first = |seen| outcome(seen).chars().next().unwrap_or('?');
         match self {
-            Self::Measured(Outcome::Holds) => "H",
-            Self::Measured(Outcome::FencedOnly) => "F",
-            Self::Measured(Outcome::Unavailable) => "U",
-            Self::Measured(Outcome::MayBreak) => "M",
-            Self::Promised(Outcome::Holds) => "h",
-            Self::Promised(Outcome::FencedOnly) => "f",
-            Self::Promised(Outcome::Unavailable) => "u",
-            Self::Promised(Outcome::MayBreak) => "m",
-            Self::Measured(Outcome::NotApplicable) | Self::Promised(Outcome::NotApplicable) => "–",
-            Self::Broken(_) => "X",
-            Self::Void => "V",
-            Self::Unknown => "?",
+            Self::Measured(seen) => first(seen).to_ascii_uppercase(),
+            Self::Promised(promised) => first(promised),
+            Self::Broken(_) => 'X',
+            Self::Void => 'V',
+            Self::Unknown => '?',
         }
     }
 
@@ -105,7 +99,8 @@ pub(super) fn section(report: &Report) -> Option<Section> {
         return None;
     }
     let stores: Vec<&StoreReport> = report.stores.iter().filter(|store| store.declared.is_some()).collect();
-    let columns = stores.iter().map(|store| Column::words(&store.name));
+    let columns: Vec<&str> =
+        ["Fault"].into_iter().chain(stores.iter().map(|store| store.name.as_str())).collect();
     let rows = faults.iter().map(|each| {
         let fields = stores.iter().map(|store| field(store, *each));
         [Datum::words(fault(*each))].into_iter().chain(fields).collect()
@@ -115,12 +110,12 @@ pub(super) fn section(report: &Report) -> Option<Section> {
         title: "Under faults",
         lead: lead(report),
         charts: Vec::new(),
-        tables: vec![Table {
-            id: "faults-table".to_owned(),
-            caption: "What each store does under each fault".to_owned(),
-            columns: [Column::words("Fault")].into_iter().chain(columns).collect(),
-            rows: rows.collect(),
-        }],
+        table: Table::new(
+            "faults-table",
+            "What each store does under each fault",
+            Column::all(&columns, &[]),
+            rows.collect(),
+        ),
     })
 }
 

@@ -18,14 +18,10 @@ pub(super) fn section(report: &Report) -> Option<Section> {
     });
     let mut crashes: Vec<Span> = crashes.collect();
     crashes.sort_by(|one, other| one.p50.total_cmp(&other.p50));
-    let charts = if crashes.is_empty() {
-        Vec::new()
-    } else {
-        vec![Chart::Spans {
-            title: "Until the next grant, after the holder was killed".to_owned(),
-            rows: crashes,
-        }]
-    };
+    let title = "Until the next grant, after the holder was killed".to_owned();
+    let chart = (!crashes.is_empty()).then_some(Chart::Spans { title, rows: crashes });
+    let figures = ["Holder knew after", "Next grant after", "Unavailable"];
+    let columns = Column::all(&["Store", "Fault"], &figures);
     Some(Section {
         id: "recovery",
         title: "Recovery",
@@ -33,19 +29,8 @@ pub(super) fn section(report: &Report) -> Option<Section> {
                nobody could. The leases of these runs are short: a crashed holder keeps others out for the rest of its \
                own lease or session."
             .to_owned(),
-        charts,
-        tables: vec![Table {
-            id: "recovery-table".to_owned(),
-            caption: "Times of recovery".to_owned(),
-            columns: vec![
-                Column::words("Store"),
-                Column::words("Fault"),
-                Column::figures("Holder knew after"),
-                Column::figures("Next grant after"),
-                Column::figures("Unavailable"),
-            ],
-            rows,
-        }],
+        charts: chart.into_iter().collect(),
+        table: Table::new("recovery-table", "Times of recovery", columns, rows),
     })
 }
 

@@ -6,9 +6,8 @@ use crate::compare::model::{Distribution, HandOverFigures, PairFigures, Report, 
 use crate::format::{bytes, count, time};
 
 pub(super) fn hand_over(report: &Report) -> Option<Section> {
-    let waiters = waiters(report);
-    let spans = waiters.iter().copied().find(|waiters| *waiters >= 8).or(waiters.last().copied())?;
-    let rows = stores_with(report, |store| store.speed.hand_over_at(spans).map(|row| &row.gap));
+    let waiters = || report.stores.iter().flat_map(|store| &store.speed.hand_over).map(|row| row.waiters);
+    let spans = waiters().filter(|waiters| *waiters >= 8).min().or(waiters().max())?;
     let panels = panels(report, |store| {
         let rows = store.speed.hand_over.iter();
         rows.map(|row| curve(format!("{} waiting", row.waiters), &row.gap)).collect()
@@ -26,26 +25,22 @@ pub(super) fn hand_over(report: &Report) -> Option<Section> {
                for it at any time."
             .to_owned(),
         charts: vec![
-            Chart::Spans { title: format!("With {spans} waiting"), rows: spans_of(rows) },
-            Chart::Panels {
-                title: "What part of the hand-overs took no longer than that".to_owned(),
-                x: Axis::Time,
-                y: Axis::Share,
-                panels,
-            },
+            spans_of(report, format!("With {spans} waiting"), |store| {
+                Some(&store.speed.hand_over_at(spans)?.gap)
+            }),
+            shares("What part of the hand-overs took no longer than that", panels),
         ],
-        tables: vec![Table {
-            id: "hand-over-table".to_owned(),
-            caption: "Hand-over against waiters".to_owned(),
-            columns: headed(&["Store"], &["Waiting", "Processes"]),
-            rows: figures.collect(),
-        }],
+        table: Table::new(
+            "hand-over-table",
+            "Hand-over against waiters",
+            headed(&["Store"], [Column::figures("Waiting"), Column::figures("Processes").detail()]),
+            figures.collect(),
+        ),
     })
 }
 
 pub(super) fn latency(report: &Report) -> Option<Section> {
     let tasks = report.stores.iter().flat_map(|store| &store.speed.pairs).map(|row| row.tasks).min()?;
-    let acquires = stores_with(report, |store| store.speed.pairs_at(tasks).map(|row| &row.acquire));
     let panels = panels(report, |store| {
         let rows = store.speed.pairs.iter();
         let both = rows.flat_map(|row| {
@@ -61,20 +56,17 @@ pub(super) fn latency(report: &Report) -> Option<Section> {
                latency of a store as busy as its clients can make it."
             .to_owned(),
         charts: vec![
-            Chart::Spans { title: format!("Acquire, {tasks} at once"), rows: spans_of(acquires) },
-            Chart::Panels {
-                title: "What part of the requests took no longer than that".to_owned(),
-                x: Axis::Time,
-                y: Axis::Share,
-                panels,
-            },
+            spans_of(report, format!("Acquire, {tasks} at once"), |store| {
+                Some(&store.speed.pairs_at(tasks)?.acquire)
+            }),
+            shares("What part of the requests took no longer than that", panels),
         ],
-        tables: vec![Table {
-            id: "latency-table".to_owned(),
-            caption: "Latency of acquire and release".to_owned(),
-            columns: headed(&["Store", "Request"], &["At once"]),
-            rows: report.stores.iter().flat_map(latencies).collect(),
-        }],
+        table: Table::new(
+            "latency-table",
+            "Latency of acquire and release",
+            headed(&["Store", "Request"], [Column::figures("At once")]),
+            report.stores.iter().flat_map(latencies).collect(),
+        ),
     })
 }
 
@@ -92,11 +84,8 @@ pub(super) fn throughput(report: &Report) -> Option<Section> {
     let turns = |row: &HandOverFigures| (row.waiters as f64, row.per_second.median);
     let panels = panels(report, |store| {
         let points: Vec<_> = store.speed.hand_over.iter().map(turns).collect();
-        if points.is_empty() {
-            Vec::new()
-        } else {
-            vec![Curve { label: "turns a second".to_owned(), points }]
-        }
+        let curve = Curve { label: "turns a second".to_owned(), points };
+        Some(curve).filter(|curve| !curve.points.is_empty()).into_iter().collect()
     });
     let rows: Vec<Vec<Datum>> = report.stores.iter().flat_map(rates).collect();
     (!rows.is_empty()).then(|| Section {
@@ -112,19 +101,12 @@ pub(super) fn throughput(report: &Report) -> Option<Section> {
             y: Axis::Rate,
             panels,
         }],
-        tables: vec![Table {
-            id: "throughput-table".to_owned(),
-            caption: "Throughput".to_owned(),
-            columns: vec![
-                Column::words("Store"),
-                Column::words("What"),
-                Column::figures("Per second"),
-                Column::figures("lowest"),
-                Column::figures("highest"),
-                Column::figures("Fairness"),
-            ],
+        table: Table::new(
+            "throughput-table",
+            "Throughput",
+            Column::all(&["Store", "What"], &["Per second", "lowest", "highest", "Fairness"]),
             rows,
-        }],
+        ),
     })
 }
 
@@ -161,19 +143,12 @@ pub(super) fn costs(report: &Report) -> Option<Section> {
                the client's."
             .to_owned(),
         charts: Vec::new(),
-        tables: vec![Table {
-            id: "costs-table".to_owned(),
-            caption: "Costs".to_owned(),
-            columns: vec![
-                Column::words("Store"),
-                Column::words("Of one"),
-                Column::figures("Commands"),
-                Column::figures("Bytes"),
-                Column::figures("Client CPU"),
-                Column::figures("Client memory"),
-            ],
+        table: Table::new(
+            "costs-table",
+            "Costs",
+            Column::all(&["Store", "Of one"], &["Commands", "Bytes", "Client CPU", "Client memory"]),
             rows,
-        }],
+        ),
     })
 }
 
@@ -200,33 +175,19 @@ fn costs_of(store: &StoreReport) -> Vec<Vec<Datum>> {
     pairs.chain(turns).chain(held).collect()
 }
 
-/// Every number of waiters that was measured anywhere.
-fn waiters(report: &Report) -> Vec<usize> {
-    let rows = report.stores.iter().flat_map(|store| &store.speed.hand_over);
-    let mut waiters: Vec<usize> = rows.map(|row| row.waiters).collect();
-    waiters.sort_unstable();
-    waiters.dedup();
-    waiters
+/// The fastest store first; those without this distribution are left out.
+fn spans_of(report: &Report, title: String, seen: impl Fn(&StoreReport) -> Option<&Distribution>) -> Chart {
+    let spans = report.stores.iter().filter_map(|store| {
+        let seen = seen(store)?;
+        Some(Span { label: store.name.clone(), p50: seen.p50_us, p99: seen.p99_us, p999: seen.p999_us })
+    });
+    let mut rows: Vec<Span> = spans.collect();
+    rows.sort_by(|one, other| one.p50.total_cmp(&other.p50));
+    Chart::Spans { title, rows }
 }
 
-type Named<'a> = Vec<(&'a str, &'a Distribution)>;
-
-fn stores_with<'a>(
-    report: &'a Report,
-    get: impl Fn(&'a StoreReport) -> Option<&'a Distribution>,
-) -> Named<'a> {
-    let stores = report.stores.iter();
-    stores.filter_map(|store| Some((store.name.as_str(), get(store)?))).collect()
-}
-
-/// The fastest first.
-fn spans_of(mut rows: Named<'_>) -> Vec<Span> {
-    rows.sort_by(|(_, one), (_, other)| one.p50_us.total_cmp(&other.p50_us));
-    rows.into_iter().map(|(name, seen)| span(name, seen)).collect()
-}
-
-fn span(name: &str, seen: &Distribution) -> Span {
-    Span { label: name.to_owned(), p50: seen.p50_us, p99: seen.p99_us, p999: seen.p999_us }
+fn shares(title: &str, panels: Vec<Panel>) -> Chart {
+    Chart::Panels { title: title.to_owned(), x: Axis::Time, y: Axis::Share, panels }
 }
 
 fn panels(report: &Report, curves: impl Fn(&StoreReport) -> Vec<Curve>) -> Vec<Panel> {
@@ -251,12 +212,8 @@ fn distribution(seen: &Distribution) -> [Datum; 5] {
 }
 
 /// The columns of a distribution behind these.
-fn headed(words: &[&str], figures: &[&str]) -> Vec<Column> {
+fn headed<const N: usize>(words: &[&str], figures: [Column; N]) -> Vec<Column> {
     let words = words.iter().map(|title| Column::words(*title));
-    let figures = figures.iter().map(|title| match *title {
-        "Processes" => Column::figures("Processes").detail(),
-        title => Column::figures(title),
-    });
     let times = ["p50", "p99", "p99.9", "max"].map(Column::figures);
     words.chain(figures).chain(times).chain([Column::figures("Measured").detail()]).collect()
 }

@@ -11,17 +11,12 @@ pub(super) fn section(report: &Report) -> Option<Section> {
                and its evidence says why."
             .to_owned(),
         charts: Vec::new(),
-        tables: vec![Table {
-            id: "suite-table".to_owned(),
-            caption: "Cases".to_owned(),
-            columns: vec![
-                Column::words("Store"),
-                Column::figures("Passed"),
-                Column::figures("Failed"),
-                Column::figures("Skipped"),
-            ],
-            rows: ran.into_iter().map(row).collect(),
-        }],
+        table: Table::new(
+            "suite-table",
+            "Cases",
+            Column::all(&["Store"], &["Passed", "Failed", "Skipped"]),
+            ran.into_iter().map(row).collect(),
+        ),
     })
 }
 

@@ -11,7 +11,7 @@ pub(crate) struct Section {
     #[serde(skip)]
     pub(crate) charts: Vec<Chart>,
     /// The figures of the charts, and others.
-    pub(crate) tables: Vec<Table>,
+    pub(crate) table: Table,
 }
 
 /// Rows of figures.
@@ -21,6 +21,12 @@ pub(crate) struct Table {
     pub(crate) caption: String,
     pub(crate) columns: Vec<Column>,
     pub(crate) rows: Vec<Vec<Datum>>,
+}
+
+impl Table {
+    pub(crate) fn new(id: &str, caption: &str, columns: Vec<Column>, rows: Vec<Vec<Datum>>) -> Self {
+        Self { id: id.to_owned(), caption: caption.to_owned(), columns, rows }
+    }
 }
 
 #[derive(Clone, Debug, Serialize)]
@@ -35,6 +41,12 @@ pub(crate) struct Column {
 impl Column {
     pub(crate) fn words(title: impl Into<String>) -> Self {
         Self { title: title.into(), figures: false, is_detail: false }
+    }
+
+    /// Columns of words, and columns of figures behind them.
+    pub(crate) fn all(words: &[&str], figures: &[&str]) -> Vec<Self> {
+        let words = words.iter().map(|title| Self::words(*title));
+        words.chain(figures.iter().map(|title| Self::figures(*title))).collect()
     }
 
     pub(crate) fn figures(title: impl Into<String>) -> Self {

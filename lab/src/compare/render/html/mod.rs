@@ -6,9 +6,7 @@
 mod scale;
 mod svg;
 
-use crate::compare::rules::Card;
 use crate::compare::view::{Section, View};
-use crate::format::Tone;
 use leasehold_console::Failure;
 use minijinja::syntax::SyntaxConfig;
 use minijinja::value::Serde;
@@ -22,35 +20,18 @@ const STYLE: &str = include_str!("page.css");
 #[derive(Serialize)]
 struct Page<'a> {
     view: &'a View,
-    parts: Vec<SectionPart<'a>>,
-    cards: Vec<CardPart<'a>>,
+    /// Each with its charts as SVG.
+    sections: Vec<(&'a Section, Vec<String>)>,
     style: &'static str,
 }
 
-/// A section, and its charts as SVG.
-#[derive(Serialize)]
-struct SectionPart<'a> {
-    #[serde(flatten)]
-    section: &'a Section,
-    charts: Vec<String>,
-}
-
-#[derive(Serialize)]
-struct CardPart<'a> {
-    #[serde(flatten)]
-    card: &'a Card,
-    mark: &'static str,
-    words: &'static str,
-    tone: Tone,
-}
-
 pub(crate) fn render(view: &View) -> Result<String, Failure> {
-    let page = Page {
-        view,
-        parts: view.sections.iter().map(SectionPart::of).collect(),
-        cards: view.cards.iter().map(CardPart::of).collect(),
-        style: STYLE,
+    let with_charts = |section: &Section| {
+        let charts = section.charts.iter().enumerate();
+        charts.map(|(number, chart)| svg::draw(section.id, number, chart)).collect()
     };
+    let sections = view.sections.iter().map(|section| (section, with_charts(section))).collect();
+    let page = Page { view, sections, style: STYLE };
     let failed = |error: minijinja::Error| Failure::internal("cannot render the page", error);
     let mut environment = Environment::new();
     environment.set_undefined_behavior(UndefinedBehavior::Strict);
@@ -59,17 +40,4 @@ pub(crate) fn render(view: &View) -> Result<String, Failure> {
     environment.add_template("page.html", PAGE).map_err(failed)?;
     let template = environment.get_template("page.html").map_err(failed)?;
     template.render(Value::from(Serde(&page))).map_err(failed)
-}
-
-impl<'a> SectionPart<'a> {
-    fn of(section: &'a Section) -> Self {
-        let charts = section.charts.iter().enumerate();
-        Self { section, charts: charts.map(|(number, chart)| svg::draw(section.id, number, chart)).collect() }
-    }
-}
-
-impl<'a> CardPart<'a> {
-    fn of(card: &'a Card) -> Self {
-        Self { card, mark: card.standing.mark(), words: card.standing.words(), tone: card.tone() }
-    }
 }

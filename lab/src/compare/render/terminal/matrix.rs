@@ -27,7 +27,7 @@ pub(super) fn write(
     let declared = report.stores.iter().filter(|store| store.declared.is_some()).count();
     if FAULT + WORDS * declared <= width {
         paragraph(out, &section.lead, 0, width)?;
-        return section.tables.iter().try_for_each(|table| writeln!(out, "{}", table_within(table, width)));
+        return writeln!(out, "{}", table_within(&section.table, width));
     }
     paragraph(out, LEGEND, 0, width)?;
     letters(out, report)
@@ -44,7 +44,7 @@ fn letters(out: &mut impl Write, report: &Report) -> io::Result<()> {
     writeln!(out)?;
     for each in Fault::ALL {
         let glyphs: Vec<_> = stores.iter().map(|(_, store)| glyph(store, each)).collect();
-        if glyphs.iter().all(|glyph| matches!(glyph.letter(), "–" | "?")) {
+        if glyphs.iter().all(|glyph| matches!(glyph.letter(), '–' | '?')) {
             continue;
         }
         write!(out, "{:FAULT$}", fault(each))?;

@@ -69,11 +69,11 @@ fn recommendations(out: &mut impl Write, view: &View, width: usize) -> io::Resul
 fn cards(out: &mut impl Write, view: &View, width: usize) -> io::Result<()> {
     heading(out, "The stores")?;
     for (index, card) in view.cards.iter().enumerate() {
-        let style = style(card.tone());
-        let (number, mark, store) = (index + 1, card.standing.mark(), safe(&card.store));
+        let style = style(card.tone);
+        let (number, mark, store) = (index + 1, card.mark, safe(&card.store));
         let first = format!("{number:>2} {style}{mark}{style:#} {BOLD}{store}{BOLD:#}");
         let shown = 5 + store.chars().count();
-        let rest = format!("{}: {}", card.standing.words(), safe(&card.headline));
+        let rest = format!("{}: {}", card.words, safe(&card.headline));
         let mut lines = wrapped(&rest, width.saturating_sub(shown + 2)).into_iter();
         writeln!(out, "{first}, {}", lines.next().unwrap_or_default())?;
         for line in lines {
@@ -81,10 +81,7 @@ fn cards(out: &mut impl Write, view: &View, width: usize) -> io::Result<()> {
         }
         for point in &card.points {
             write!(out, "     ")?;
-            let text = format!("- {}", safe(point));
-            for (index, line) in wrapped(&text, width.saturating_sub(7)).iter().enumerate() {
-                writeln!(out, "{}{line}", if index == 0 { "" } else { "       " })?;
-            }
+            paragraph(out, &format!("- {point}"), 7, width)?;
         }
     }
     Ok(())
@@ -98,8 +95,5 @@ fn tables(out: &mut impl Write, section: &Section, width: usize) -> io::Result<(
     if section.id == "changes" {
         paragraph(out, &section.lead, 0, width)?;
     }
-    for each in &section.tables {
-        writeln!(out, "{}", table_within(each, width))?;
-    }
-    Ok(())
+    writeln!(out, "{}", table_within(&section.table, width))
 }

@@ -8,7 +8,7 @@ use crate::expect::{Client, ClientExt, ensure_free, free_within, loss_within};
 use crate::kinds::Kinds;
 use crate::proxy::{Proxy, Traffic};
 use crate::run_config::RunConfig;
-use crate::stop::{Stop, Verdict, ensure};
+use crate::stop::{Stop, Verdict, ensure, require};
 use crate::subject::{Store, Subject};
 use crate::time_scale::scaled;
 use crate::worker::Worker;
@@ -107,9 +107,7 @@ impl Context {
         address: &str,
         environment: &[(String, String)],
     ) -> Result<Worker, Stop> {
-        if self.semantics().await?.reach == Reach::Process {
-            return Err(Stop::Skipped("the lock excludes within one process only".to_owned()));
-        }
+        self.reaches_other_processes().await?;
         Worker::start(self.subject.name(), address, environment).await
     }
 
@@ -119,12 +117,16 @@ impl Context {
 
     /// Skips a case that cuts connections under a holder, where a hold is a connection.
     pub(crate) async fn outlives_its_connection(&self) -> Verdict {
-        match self.semantics().await?.hold {
-            HoldKind::Connection => {
-                Err(Stop::Skipped("a hold here is a connection, and ends with it".to_owned()))
-            }
-            _ => Ok(()),
-        }
+        let is_connection = self.semantics().await?.hold == HoldKind::Connection;
+        require!(!is_connection, "a hold here is a connection, and ends with it");
+        Ok(())
+    }
+
+    /// Skips a case of several processes, where the lock excludes within one only.
+    pub(crate) async fn reaches_other_processes(&self) -> Verdict {
+        let is_inside = self.semantics().await?.reach == Reach::Process;
+        require!(!is_inside, "the lock excludes within one process only");
+        Ok(())
     }
 
     /// A lock name that nobody else uses.

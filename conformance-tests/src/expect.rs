@@ -3,8 +3,8 @@
 use crate::cannot::Cannot;
 use crate::stop::{Stop, Verdict, ensure};
 use leasehold_core::{
-    AcquireOptions, DistributedLock, DistributedLockExt, Error, ErrorKind, LockAdmin, LockGuard, LockName,
-    Loss, Wait,
+    AcquireOptions, DistributedLock, DistributedLockExt, Error, ErrorKind, LockAdmin, LockGuard, LockMode,
+    LockName, Loss, Wait,
 };
 use std::sync::Arc;
 use std::time::Duration;
@@ -18,6 +18,8 @@ pub(crate) trait ClientExt {
     async fn take(&self, name: &LockName, options: &AcquireOptions) -> Result<LockGuard, Stop>;
     /// One attempt with a long lease: the guard, or `None` if it is held.
     async fn poke(&self, name: &LockName) -> Result<Option<LockGuard>, Stop>;
+    /// One attempt in a mode: the guard, or `None` if the lock is held in a mode that conflicts.
+    async fn poke_in(&self, name: &LockName, mode: LockMode) -> Result<Option<LockGuard>, Stop>;
     fn looking(&self) -> Result<&dyn LockAdmin, Stop>;
 }
 
@@ -27,7 +29,11 @@ impl ClientExt for Client {
     }
 
     async fn poke(&self, name: &LockName) -> Result<Option<LockGuard>, Stop> {
-        let options = AcquireOptions::new().with_wait(Wait::No);
+        self.poke_in(name, LockMode::Exclusive).await
+    }
+
+    async fn poke_in(&self, name: &LockName, mode: LockMode) -> Result<Option<LockGuard>, Stop> {
+        let options = AcquireOptions::new().with_wait(Wait::No).with_mode(mode);
         match self.acquire_with(name, &options).await {
             Ok(guard) => Ok(Some(guard)),
             Err(error) if error.kind() == ErrorKind::Busy => Ok(None),
@@ -38,6 +44,20 @@ impl ClientExt for Client {
     fn looking(&self) -> Result<&dyn LockAdmin, Stop> {
         self.admin().ok_or_else(|| Stop::Skipped("the backend cannot look at its locks".to_owned()))
     }
+}
+
+/// What came of it, and how long it took.
+pub(crate) async fn timed<T>(work: impl Future<Output = T>) -> (T, Duration) {
+    let start = Instant::now();
+    (work.await, start.elapsed())
+}
+
+/// Gives the locks back, in this order.
+pub(crate) async fn release_all(guards: impl IntoIterator<Item = LockGuard>) -> Verdict {
+    for guard in guards {
+        guard.release().await?;
+    }
+    Ok(())
 }
 
 /// Takes and gives back a lock, again and again until that succeeds: a server that has just been started may take longer for its
@@ -71,12 +91,10 @@ pub(crate) async fn ensure_held(client: &Client, name: &LockName, when: &str) ->
 /// Expects that the store keeps a lease for as long as its holder believes in it; for how long it does.
 pub(crate) async fn ensure_kept(other: &Client, guard: &LockGuard, when: &str) -> Result<Duration, Stop> {
     let (before, asked) = (guard.remaining(), Instant::now());
-    let Some(status) = other.looking()?.inspect(guard.name()).await?.pop() else {
-        return Err(Stop::Failed(format!("{when}: the store has no holder of {}", guard.name())));
-    };
-    let Some(kept) = status.ends_in else {
-        return Err(Stop::Skipped("the store does not show when a lease ends".to_owned()));
-    };
+    let status = other.looking()?.inspect(guard.name()).await?.pop();
+    let unheld = || Stop::Failed(format!("{when}: the store has no holder of {}", guard.name()));
+    let endless = || Stop::Skipped("the store does not show when a lease ends".to_owned());
+    let kept = status.ok_or_else(unheld)?.ends_in.ok_or_else(endless)?;
     // A renewal meanwhile makes the one of them larger, and the time that it took the other.
     let believed = guard.remaining().min(before.saturating_sub(asked.elapsed()));
     ensure!(
@@ -88,10 +106,8 @@ pub(crate) async fn ensure_kept(other: &Client, guard: &LockGuard, when: &str) -
 
 /// Expects that a lock can be had, and gives it back.
 pub(crate) async fn ensure_free(client: &Client, name: &LockName, when: &str) -> Verdict {
-    let Some(guard) = client.poke(name).await? else {
-        return Err(Stop::Failed(format!("{when}: the lock is not free")));
-    };
-    guard.release().await?;
+    let guard = client.poke(name).await?;
+    guard.ok_or_else(|| Stop::Failed(format!("{when}: the lock is not free")))?.release().await?;
     Ok(())
 }
 
@@ -102,16 +118,11 @@ pub(crate) async fn free_within(
     bound: Duration,
     when: &str,
 ) -> Result<Duration, Stop> {
-    let start = Instant::now();
     let options = AcquireOptions::new().with_wait(bound);
-    match client.acquire_with(name, &options).await {
-        Ok(guard) => {
-            let took = start.elapsed();
-            guard.release().await?;
-            Ok(took)
-        }
-        Err(error) => Err(Stop::Failed(format!("{when}: not free within {bound:?}: {error}"))),
-    }
+    let (outcome, took) = timed(client.acquire_with(name, &options)).await;
+    let late = |error| Stop::Failed(format!("{when}: not free within {bound:?}: {error}"));
+    outcome.map_err(late)?.release().await?;
+    Ok(took)
 }
 
 /// Expects an error of this kind.

@@ -56,6 +56,16 @@ macro_rules! ensure {
 }
 pub(crate) use ensure;
 
+/// Ends the case as skipped, with these words, unless the condition holds.
+macro_rules! require {
+    ($condition:expr, $($words:tt)+) => {
+        if !$condition {
+            return Err($crate::stop::Stop::Skipped(format!($($words)+)));
+        }
+    };
+}
+pub(crate) use require;
+
 impl From<Error> for Stop {
     fn from(error: Error) -> Self {
         let mut words = format!("{}: {error}", error.kind().code());

@@ -8,18 +8,15 @@ mod running_clients;
 mod served;
 
 pub(crate) use kinds::occupy;
-pub(crate) use request::ClientRequest;
+pub(crate) use request::{ClientRequest, Request};
 pub use served::{is_worker, serve_as_worker, worker_order};
 
 use crate::clock::is_taken;
 use crate::server::{spawn_lasting, until_still};
 use crate::stop::{Stop, Verdict};
 use crate::time_scale::scaled;
-use crate::workload::Workload;
 use leasehold_core::{LockMode, LockName};
-use request::Request;
 use rustix::process::{Pid, Signal, kill_process};
-use std::path::Path;
 use std::process::{Command, Stdio};
 use std::time::Duration;
 use tokio::io::{AsyncBufReadExt, AsyncWriteExt, BufReader, Lines};
@@ -59,9 +56,8 @@ impl Worker {
         let mut child = spawn_lasting(&command, |command| {
             command.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::inherit());
         })?;
-        let (Some(requests), Some(answers)) = (child.stdin.take(), child.stdout.take()) else {
-            return Err(Stop::Failed("a worker without pipes".to_owned()));
-        };
+        let pipes = child.stdin.take().zip(child.stdout.take());
+        let (requests, answers) = pipes.ok_or_else(|| Stop::Failed("a worker without pipes".to_owned()))?;
         let mut worker = Self {
             child,
             requests: ChildStdin::from_std(requests)?,
@@ -94,27 +90,6 @@ impl Worker {
         self.send(&Request::Acquire(name.clone(), ttl, LockMode::Exclusive, true)).await
     }
 
-    /// Acquires a permit of a semaphore, and does not wait for the end of it.
-    pub(crate) async fn begin_permit(&mut self, limit: u32, ttl: Duration, name: &LockName) -> Verdict {
-        self.send(&Request::Permit(name.clone(), ttl, limit)).await
-    }
-
-    /// Begins to take permits, so many times, and to see in the directory that there are never more holders than allowed.
-    pub(crate) async fn begin_occupy(
-        &mut self,
-        limit: u32,
-        times: u64,
-        directory: &Path,
-        name: &LockName,
-    ) -> Verdict {
-        self.send(&Request::Occupy(name.clone(), limit, times, directory.to_owned())).await
-    }
-
-    /// Begins to campaign and to lead. While it leads, the file changes all the time, and begins with its term.
-    pub(crate) async fn begin_lead(&mut self, ttl: Duration, file: &Path, name: &LockName) -> Verdict {
-        self.send(&Request::Lead(name.clone(), ttl, file.to_owned())).await
-    }
-
     /// What it says within this time, if anything: of what was begun.
     pub(crate) async fn answers_within(&mut self, time: Duration) -> Result<Option<String>, Stop> {
         match tokio::time::timeout(time, self.answers.next_line()).await {
@@ -133,21 +108,6 @@ impl Worker {
     /// `released`, or `error KIND`.
     pub(crate) async fn release(&mut self) -> Result<String, Stop> {
         self.ask(&Request::Release).await
-    }
-
-    /// Adds one to the number in a file, so many times, each time under the lock.
-    pub(crate) async fn begin_count(&mut self, times: u32, file: &str, name: &LockName) -> Verdict {
-        self.send(&Request::Count(name.clone(), times, file.into())).await
-    }
-
-    /// Begins to write a history.
-    pub(crate) async fn begin_history(&mut self, workload: &Workload) -> Verdict {
-        self.send(&Request::History(workload.clone())).await
-    }
-
-    /// Begins to take the lock and read what it protects.
-    pub(crate) async fn begin_effect(&mut self, workload: &Workload) -> Verdict {
-        self.send(&Request::BeginEffect(workload.clone())).await
     }
 
     /// Lets it write, whether or not it still holds, and release.
@@ -199,7 +159,8 @@ impl Worker {
         self.answer().await
     }
 
-    async fn send(&mut self, request: &Request) -> Verdict {
+    /// Asks it to begin something, and does not wait for the end of that.
+    pub(crate) async fn send(&mut self, request: &Request) -> Verdict {
         let line = serde_json::to_string(request).map_err(std::io::Error::from)? + "\n";
         self.requests.write_all(line.as_bytes()).await?;
         Ok(self.requests.flush().await?)

@@ -3,6 +3,7 @@
 use crate::cases::declared::{ensure_told, hand_over_bound};
 use crate::cases::prelude::*;
 use crate::cases::tasks::joined;
+use crate::worker::Request;
 use leasehold_core::{HolderInfo, WakeUp};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU32, Ordering};
@@ -84,14 +85,14 @@ async fn hundred_tasks_are_never_two_at_once(cx: &Context) -> Verdict {
 async fn four_processes_are_never_two_at_once(cx: &Context) -> Verdict {
     let name = cx.name();
     let directory = tempfile::tempdir()?;
-    let file = directory.path().join("count").to_string_lossy().into_owned();
+    let file = directory.path().join("count");
     std::fs::write(&file, "0")?;
     let mut workers = Vec::new();
     for _ in 0..4 {
         workers.push(cx.worker().await?);
     }
     for worker in &mut workers {
-        worker.begin_count(25, &file, &name).await?;
+        worker.send(&Request::Count(name.clone(), 25, file.clone())).await?;
     }
     for worker in &mut workers {
         worker.done().await?;

@@ -4,7 +4,6 @@ use crate::cases::outcomes::{ensure_kind_if_known, ensure_outage};
 use crate::cases::prelude::*;
 use crate::cases::tasks::spawn_take;
 use leasehold_core::Error;
-use tokio::time::Instant;
 
 pub(super) const CASES: CaseTable = cases![
     B01 bounded_wait_ends_neither_early_nor_late,
@@ -19,22 +18,19 @@ pub(super) const CASES: CaseTable = cases![
 ];
 
 /// How an acquisition came out, and how long it took.
-async fn timed(
+async fn acquired(
     client: &Client,
     name: &LockName,
     wait: impl Into<Wait>,
 ) -> (Result<LockGuard, Error>, Duration) {
-    let options = AcquireOptions::new().with_wait(wait);
-    let start = Instant::now();
-    let outcome = client.acquire_with(name, &options).await;
-    (outcome, start.elapsed())
+    timed(client.acquire_with(name, &AcquireOptions::new().with_wait(wait))).await
 }
 
 async fn bounded_wait_ends_neither_early_nor_late(cx: &Context) -> Verdict {
     let (client, name) = (cx.client().await?, cx.name());
     let _guard = client.take(&name, &AcquireOptions::new()).await?;
     let wait = Duration::from_millis(700);
-    let (outcome, took) = timed(&cx.client().await?, &name, wait).await;
+    let (outcome, took) = acquired(&cx.client().await?, &name, wait).await;
     ensure_kind(outcome, ErrorKind::TimedOut, "waiting for a lock that stays held")?;
     ensure!(took >= wait.mul_f64(0.9), "it gave up after {took:?} of {wait:?}");
     ensure!(took <= wait + cx.slack(), "it gave up only after {took:?} of {wait:?}");
@@ -50,7 +46,7 @@ async fn wait_shorter_than_the_poll_interval_is_kept(cx: &Context) -> Verdict {
     let waits = 1 + u32::try_from((cx.slack() * 3).div_duration_f64(interval * 2).ceil() as u64).unwrap_or(1);
     let mut in_all = Duration::ZERO;
     for _ in 0..waits {
-        let (outcome, took) = timed(&client, &name, wait).await;
+        let (outcome, took) = acquired(&client, &name, wait).await;
         ensure!(took <= wait + cx.slack(), "it gave up only after {took:?} of {wait:?}");
         ensure_kind_if_known(outcome, ErrorKind::TimedOut, "a short wait")?;
         in_all += took;
@@ -74,7 +70,7 @@ async fn deadline_covers_connecting_too(cx: &Context) -> Verdict {
     let (proxy, client) = cx.client_behind_proxy(Duration::from_secs(10)).await?;
     proxy.set(Traffic::BlackHole);
     let wait = Duration::from_millis(500);
-    let (outcome, took) = timed(&client, &cx.name(), wait).await;
+    let (outcome, took) = acquired(&client, &cx.name(), wait).await;
     ensure!(outcome.is_err(), "a lock was acquired through a black hole");
     ensure!(took <= wait + cx.slack(), "it gave up only after {took:?} of {wait:?}");
     Ok(())
@@ -90,7 +86,7 @@ async fn every_waiter_keeps_its_own_deadline(cx: &Context) -> Verdict {
     let mut waiters = tokio::task::JoinSet::new();
     for _ in 0..10 {
         let (client, name) = (client.clone(), name.clone());
-        waiters.spawn(async move { timed(&client, &name, wait).await });
+        waiters.spawn(async move { acquired(&client, &name, wait).await });
         tokio::time::sleep(wait / 20).await;
     }
     while let Some(waiter) = waiters.join_next().await {
@@ -104,7 +100,7 @@ async fn every_waiter_keeps_its_own_deadline(cx: &Context) -> Verdict {
 async fn no_wait_is_one_attempt(cx: &Context) -> Verdict {
     let (client, name) = (cx.client().await?, cx.name());
     let _guard = client.take(&name, &AcquireOptions::new()).await?;
-    let (outcome, took) = timed(&client, &name, Duration::ZERO).await;
+    let (outcome, took) = acquired(&client, &name, Duration::ZERO).await;
     ensure_kind(outcome, ErrorKind::Busy, "one attempt at a held lock")?;
     ensure!(took <= cx.slack(), "one attempt took {took:?}");
     Ok(())
@@ -131,7 +127,7 @@ async fn unreachable_store_is_an_error_in_time(cx: &Context) -> Verdict {
     cx.store().kill().await?;
     let wait = Duration::from_millis(700);
     for client in [client, cx.client().await?] {
-        let (outcome, took) = timed(&client, &cx.name(), wait).await;
+        let (outcome, took) = acquired(&client, &cx.name(), wait).await;
         ensure_outage(outcome, "a dead store")?;
         ensure!(took <= wait + cx.slack(), "it gave up only after {took:?} of {wait:?}");
     }

@@ -6,18 +6,16 @@ use leasehold_core::{CrashBound, Fairness, WakeUp};
 
 /// Skips a case where a hold is no lease.
 pub(super) async fn lease_only(cx: &Context) -> Verdict {
-    match cx.semantics().await?.hold {
-        HoldKind::Lease => Ok(()),
-        hold => Err(Stop::Skipped(format!("a hold here is not a lease but a {hold:?}"))),
-    }
+    let hold = cx.semantics().await?.hold;
+    require!(hold == HoldKind::Lease, "a hold here is not a lease but a {hold:?}");
+    Ok(())
 }
 
 /// Skips a case where waiters are served in no order.
 pub(super) fn fifo_only(client: &Client) -> Verdict {
-    match client.semantics().fairness {
-        Fairness::Fifo => Ok(()),
-        _ => Err(Stop::Skipped("the backend declares no order of its waiters".to_owned())),
-    }
+    let is_fifo = client.semantics().fairness == Fairness::Fifo;
+    require!(is_fifo, "the backend declares no order of its waiters");
+    Ok(())
 }
 
 /// The longest time from a release to the next grant.

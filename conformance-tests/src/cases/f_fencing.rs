@@ -167,9 +167,7 @@ async fn late_write_of_a_paused_holder_is_refused(cx: &Context) -> Verdict {
 async fn tokens_survive_the_loss_of_all_data(cx: &Context) -> Verdict {
     let (client, name) = (cx.client().await?, cx.name());
     let class = client.semantics().token;
-    if class != TokenClass::Durable {
-        return Err(Stop::Skipped(format!("tokens are declared to live as long as the {class:?}")));
-    }
+    require!(class == TokenClass::Durable, "tokens are declared to live as long as the {class:?}");
     let before = next_token(&client, &name).await?;
     cx.store().wipe().await?;
     let after = next_token(&cx.client().await?, &name).await?;

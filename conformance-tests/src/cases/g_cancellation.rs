@@ -275,8 +275,7 @@ async fn release_whose_request_is_lost_is_made_again(cx: &Context) -> Verdict {
     proxy.set(Traffic::BlackHole);
     let before = proxy.request_bytes();
     let release = tokio::spawn(guard.release());
-    let sent = eventually(cx.patience(), || proxy.request_bytes() > before).await;
-    ensure!(sent, "no release was sent");
+    ensure!(eventually(cx.patience(), || proxy.request_bytes() > before).await, "no release was sent");
     tokio::time::sleep(patience + cx.slack()).await;
     proxy.cut();
     proxy.set(Traffic::Pass);

@@ -42,9 +42,7 @@ async fn many_locks_need_the_declared_connections(cx: &Context) -> Verdict {
         let for_holds = if client.semantics().hold == HoldKind::Connection { LOCKS } else { 0 };
         let declared = connections + for_holds + SPARE;
         ensure!(used <= declared, "{used} connections for {LOCKS} locks, declared {declared}");
-        for guard in guards {
-            guard.release().await?;
-        }
+        release_all(guards).await?;
         client.close().await?;
     }
     Ok(())
@@ -63,19 +61,16 @@ async fn fifty_waiters_delay_neither_renewals_nor_other_locks(cx: &Context) -> V
     }
     tokio::time::sleep(cx.ttl()).await;
     for _ in 0..10 {
-        let start = Instant::now();
-        ensure_free(&client, &cx.named("other"), "beside fifty waiters").await?;
-        let took = start.elapsed();
+        let (free, took) = timed(ensure_free(&client, &cx.named("other"), "beside fifty waiters")).await;
+        free?;
         ensure!(took <= cx.slack() * 2, "beside fifty waiters, another lock took {took:?}");
     }
     tokio::time::sleep(cx.ttl()).await;
     ensure!(guard.is_held(), "its renewals waited behind the waiters: {:?}", guard.loss());
     guard.release().await?;
     let bound = hand_over_bound(cx, &client) + cx.slack();
-    match tokio::time::timeout(bound, waiters.join_next()).await {
-        Ok(Some(first)) => first??,
-        _ => return Err(Stop::Failed(format!("none of fifty waiters was let in within {bound:?}"))),
-    }
+    let first = tokio::time::timeout(bound, waiters.join_next()).await.ok().flatten();
+    first.ok_or_else(|| Stop::Failed(format!("none of fifty waiters was let in within {bound:?}")))???;
     waiters.shutdown().await;
     Ok(())
 }
@@ -145,10 +140,7 @@ async fn one_first_holder(
     let holders: Vec<_> = joined(attempts).await?.into_iter().flatten().collect();
     ensure!(holders.len() == 1, "{} first holders of one name", holders.len());
     ensure_held(&clients[0], name, "after its first acquisition").await?;
-    for holder in holders {
-        holder.release().await?;
-    }
-    Ok(())
+    release_all(holders).await
 }
 
 fn hold_replies(proxy: Option<&Proxy>, hold: bool) {
@@ -240,10 +232,9 @@ async fn no_connection_left_is_said_in_time(cx: &Context) -> Verdict {
     let guard = client.take(&name, &cx.options()).await?;
     let all = administrator.take_all_connections().await?;
     let late = cx.client().await?;
-    let start = Instant::now();
-    let outcome = late.acquire_with(&name, &cx.options().with_wait(wait)).await;
+    let (outcome, took) = timed(late.acquire_with(&name, &cx.options().with_wait(wait))).await;
     ensure_kind_if_known(outcome, ErrorKind::Unavailable, "a store that takes no more connections")?;
-    ensure!(start.elapsed() <= wait + cx.slack(), "it gave up only after {:?}", start.elapsed());
+    ensure!(took <= wait + cx.slack(), "it gave up only after {took:?}");
     tokio::time::sleep(cx.ttl()).await;
     ensure!(guard.is_held(), "a holder lost its lock to a crowd of strangers: {:?}", guard.loss());
     drop(all);
@@ -262,9 +253,9 @@ async fn full_disk_grants_nothing_twice(cx: &Context) -> Verdict {
     let token = guard.token()?;
     cx.warm_up(&other).await?;
     administrator.fill_disk(true).await?;
-    let (start, wait) = (Instant::now(), cx.ttl() * 2);
-    let outcome = other.acquire_with(&name, &cx.options().with_wait(wait)).await;
-    ensure!(start.elapsed() <= wait + cx.slack(), "it gave up only after {:?}", start.elapsed());
+    let wait = cx.ttl() * 2;
+    let (outcome, took) = timed(other.acquire_with(&name, &cx.options().with_wait(wait))).await;
+    ensure!(took <= wait + cx.slack(), "it gave up only after {took:?}");
     ensure!(outcome.is_err() || !guard.is_held(), "two holders, for want of room on a disk");
     let at_free = other.acquire_with(&cx.named("free"), &AcquireOptions::new().with_wait(Wait::No)).await;
     ensure!(at_free.is_err(), "the disk is not full: there was room for another lock");

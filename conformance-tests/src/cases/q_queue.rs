@@ -155,9 +155,8 @@ async fn thousands_of_waiters_are_served_in_their_order(cx: &Context) -> Verdict
     let mut last = None;
     for _ in 0..AT_ONCE {
         let next = tokio::time::timeout(cx.patience(), order.recv()).await.ok().flatten();
-        let Some((batch, token)) = next else {
-            return Err(Stop::Failed(format!("a hand-over among {waiting} waiters never came")));
-        };
+        let never = || Stop::Failed(format!("a hand-over among {waiting} waiters never came"));
+        let (batch, token) = next.ok_or_else(never)?;
         // They came at once, in an order that only the store knows; but before all the others.
         ensure!(batch == 1, "one of hundred {batch} was served before the first hundred were");
         ensure!(Some(token) > last, "token {token} was given after {last:?}");
@@ -203,9 +202,8 @@ async fn newcomer_never_overtakes_by_its_name(cx: &Context) -> Verdict {
 async fn hundred_sessions_that_end_are_lost_in_time_and_begin_anew(cx: &Context) -> Verdict {
     const HOLDERS: usize = 100;
     let other = cx.client().await?;
-    if other.semantics().hold != HoldKind::Session {
-        return Err(Stop::Skipped("a hold here is not a part of a session".to_owned()));
-    }
+    let is_session = other.semantics().hold == HoldKind::Session;
+    require!(is_session, "a hold here is not a part of a session");
     let (proxy, address) = cx.store().proxied(cx.ttl() / 4).await?;
     let mut held = Vec::new();
     for n in 0..HOLDERS {

@@ -3,6 +3,7 @@
 use crate::cases::prelude::*;
 use crate::cases::recorded_run::RecordedRun;
 use crate::checker::Rule;
+use crate::worker::Request;
 use leasehold_core::Fault;
 
 pub(super) const CASES: CaseTable = cases![
@@ -24,16 +25,16 @@ async fn random_history_of_processes_that_stop_and_die_is_that_of_one_lock(cx: &
     let (mut stopped, mut killed, mut busy) = (cx.worker().await?, cx.worker().await?, cx.worker().await?);
     let lasts = cx.ttl() * 4;
     let tasks = async {
-        busy.begin_history(&run.workload(10, lasts)).await?;
+        busy.send(&Request::History(run.workload(10, lasts))).await?;
         run.run_tasks(1, lasts).await?;
         busy.done().await
     };
     let accidents = async {
-        stopped.begin_effect(&run.workload(20, lasts)).await?;
+        stopped.send(&Request::BeginEffect(run.workload(20, lasts))).await?;
         stopped.done().await?;
         stop(&run, &stopped, cx.ttl() * 3 / 2).await?;
         stopped.end_effect().await?;
-        killed.begin_effect(&run.workload(30, lasts)).await?;
+        killed.send(&Request::BeginEffect(run.workload(30, lasts))).await?;
         killed.done().await?;
         run.recorder.injected(Fault::HolderKilled, Some(killed.process()))?;
         killed.kill();
@@ -61,11 +62,11 @@ async fn counter_that_checks_tokens_loses_nothing_where_another_one_does(cx: &Co
     let run = RecordedRun::new(cx, cx.ttl())?;
     let (mut first, mut second) = (cx.worker().await?, cx.worker().await?);
     let (name, lasts) = (run.workload(0, Duration::ZERO), Duration::ZERO);
-    first.begin_effect(&name).await?;
+    first.send(&Request::BeginEffect(name)).await?;
     first.done().await?;
     run.recorder.injected(Fault::HolderPaused, Some(first.process()))?;
     first.pause();
-    second.begin_effect(&run.workload(1, lasts)).await?;
+    second.send(&Request::BeginEffect(run.workload(1, lasts))).await?;
     second.done().await?;
     second.end_effect().await?;
     first.resume();

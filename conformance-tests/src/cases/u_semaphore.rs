@@ -7,11 +7,10 @@ use crate::cases::tasks::{HoldLog, joined, until_waiting};
 use crate::checker::Least;
 use crate::history::{RecordedPermits, Recorder};
 use crate::kinds::Permits;
-use crate::worker::occupy;
+use crate::worker::{Request, occupy};
 use leasehold_core::{FencingToken, Reach, Result, Semaphore};
 use std::collections::BTreeMap;
 use std::future::Future;
-use std::time::Instant;
 use tokio::task::{JoinHandle, JoinSet};
 
 pub(super) const CASES: CaseTable = cases![
@@ -93,7 +92,7 @@ async fn crowd(cx: &Context, meanwhile: impl Future<Output = Verdict>) -> Verdic
     if cx.semantics().await?.reach != Reach::Process {
         for _ in 0..players {
             let mut worker = cx.worker().await?;
-            worker.begin_occupy(LIMIT, each, directory, &cx.name()).await?;
+            worker.send(&Request::Occupy(cx.name(), LIMIT, each, directory.to_owned())).await?;
             workers.push(worker);
         }
     }
@@ -122,10 +121,7 @@ async fn holders_have_distinct_slots_below_the_number(cx: &Context) -> Verdict {
     }
     let other = cx.permits(&cx.client().await?, LIMIT)?;
     ensure_kind(other.acquire(&at_once()).await, ErrorKind::Busy, "an attempt when all permits are held")?;
-    for permit in held.into_values() {
-        permit.release().await?;
-    }
-    Ok(())
+    release_all(held.into_values()).await
 }
 
 async fn token_of_a_slot_grows_with_each_grant(cx: &Context) -> Verdict {
@@ -160,13 +156,10 @@ async fn release_of_any_permit_wakes_the_first_waiter(cx: &Context) -> Verdict {
     for wanted in 0..=LIMIT {
         let waiter = cx.permit(&other, LIMIT + 1)?;
         cx.until_first_waits(&client).await?;
-        let Some(permit) = held.remove(&wanted) else {
-            return Err(Stop::Failed(format!("nobody holds slot {wanted}")));
-        };
-        permit.release().await?;
-        let start = Instant::now();
-        let permit = waiter.await??;
-        let (took, bound) = (start.elapsed(), hand_over_bound(cx, &client));
+        let permit = held.remove(&wanted);
+        permit.ok_or_else(|| Stop::Failed(format!("nobody holds slot {wanted}")))?.release().await?;
+        let (permit, took) = timed(waiter).await;
+        let (permit, bound) = (permit??, hand_over_bound(cx, &client));
         ensure!(took <= bound, "slot {wanted} was released, and the waiter got it after {took:?}");
         ensure!(slot(&permit)? == wanted, "slot {wanted} was released, and {permit:?} was granted");
         held.insert(wanted, permit);
@@ -212,24 +205,17 @@ async fn callers_with_different_numbers_share_the_slots_that_both_know(cx: &Cont
         let when = format!("an attempt of one that sees {kind}, when five are held");
         ensure_kind(permits.acquire(&at_once()).await, ErrorKind::Busy, &when)?;
     }
-    if let Some(permit) = of_five.pop() {
-        permit.release().await?;
-    }
+    release_all(of_five.pop()).await?;
     let when = "an attempt of one that sees three, when one of the others is free";
     ensure_kind(three.acquire(&at_once()).await, ErrorKind::Busy, when)?;
     five.acquire(&at_once()).await?.release().await?;
-    for permit in of_three {
-        permit.release().await?;
-    }
-    Ok(())
+    release_all(of_three).await
 }
 
 /// A minority is killed in the middle of the crowd, and then comes back with what it had.
 async fn failing_nodes_grant_no_permit_beyond_the_number(cx: &Context) -> Verdict {
     let members = cx.store().members()?;
-    if members.has_leader() {
-        return Err(Stop::Skipped("one of its servers leads, and decides alone".to_owned()));
-    }
+    require!(!members.has_leader(), "one of its servers leads, and decides alone");
     let failing = 0..(members.count() - 1) / 2;
     let failures = async {
         for node in failing.clone() {
@@ -261,7 +247,7 @@ async fn first_waiter_that_dies_stops_or_leaves_holds_up_the_others_for_a_lease(
     }
     for kill in [true, false] {
         let mut first = cx.worker().await?;
-        first.begin_permit(1, cx.ttl(), &cx.name()).await?;
+        first.send(&Request::Permit(cx.name(), cx.ttl(), 1)).await?;
         cx.until_first_waits(&client).await?;
         let behind = cx.permit(&cx.client().await?, 1)?;
         until_waiting(&client, cx, &cx.part("gate"), 1).await?;
@@ -286,9 +272,8 @@ async fn next_within(
     what: &str,
 ) -> std::result::Result<LockGuard, Stop> {
     held.release().await?;
-    let start = Instant::now();
-    let next = waiter.await??;
-    let took = start.elapsed();
+    let (next, took) = timed(waiter).await;
+    let next = next??;
     ensure!(took <= bound, "behind a first waiter that {what}, the next got a permit after {took:?}");
     Ok(next)
 }
@@ -303,9 +288,7 @@ async fn late_grant_of_an_abandoned_permit_is_released(cx: &Context) -> Verdict 
     let waiter = cx.permit(&deaf, LIMIT)?;
     cx.until_first_waits(&client).await?;
     proxy.set(Traffic::HoldReplies);
-    for permit in held {
-        permit.release().await?;
-    }
+    release_all(held).await?;
     tokio::time::sleep(cx.slack()).await;
     ensure!(!waiter.is_finished(), "a waiter was granted a permit through a network that holds replies");
     waiter.abort();

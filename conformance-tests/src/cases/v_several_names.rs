@@ -5,7 +5,7 @@ use crate::cases::outcomes::ensure_kind_if_known;
 use crate::cases::prelude::*;
 use crate::cases::tasks::joined;
 use crate::kinds::LockSet;
-use leasehold_core::{Error, LockSetGuard, Result};
+use leasehold_core::{LockSetGuard, Result};
 use std::collections::HashMap;
 use std::io::Write;
 use std::sync::Arc;
@@ -89,10 +89,7 @@ async fn sets_in_crossed_orders_all_end(cx: &Context) -> Verdict {
     let opened = async {
         // Both wait by then.
         tokio::time::sleep(cx.slack()).await;
-        for gate in gates {
-            gate.release().await?;
-        }
-        Ok::<_, Error>(())
+        release_all(gates).await
     };
     let end = async |client: &Client, names: [&LockName; 3]| {
         acquire_all(cx, client, names, &options).await?.release().await
@@ -186,9 +183,8 @@ async fn deadline_of_a_set_covers_all_its_names(cx: &Context) -> Verdict {
     let cut_off = cx.client_at(&address).await?;
     cx.warm_up(&cut_off).await?;
     proxy.set(Traffic::BlackHole);
-    let start = Instant::now();
-    let silent = acquire_all(cx, &cut_off, [&a, &b], &AcquireOptions::new().with_wait(cx.ttl())).await;
-    let took = start.elapsed();
+    let options = AcquireOptions::new().with_wait(cx.ttl());
+    let (silent, took) = timed(acquire_all(cx, &cut_off, [&a, &b], &options)).await;
     ensure!(silent.is_err(), "a set was acquired without the store");
     ensure!(took <= cx.ttl() + cx.slack(), "without the store it gave up only after {took:?}");
     Ok(())
@@ -221,10 +217,8 @@ async fn loss_of_one_name_is_the_loss_of_the_set_at_once(cx: &Context) -> Verdic
     if optional(cx.store().delete(&b).await)?.is_none() {
         ensure!(!other.looking()?.force_release(&b, None).await?.is_empty(), "nothing was released by force");
     }
-    let told = tokio::time::timeout(ttl / 3 + cx.slack(), set.lost()).await;
-    let Ok(lost) = told else {
-        return Err(Stop::Failed("the holder of the set was not told of the loss of one name".to_owned()));
-    };
+    let untold = |_| Stop::Failed("the holder of the set was not told of the loss of one name".to_owned());
+    let lost = tokio::time::timeout(ttl / 3 + cx.slack(), set.lost()).await.map_err(untold)?;
     ensure!(lost.as_ref() == Some(&b), "{lost:?} is said to be lost, and not {b}");
     ensure!(!set.is_held(), "the set is held after the loss of one name");
     for name in [&a, &b, &c] {

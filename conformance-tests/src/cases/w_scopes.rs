@@ -49,9 +49,8 @@ async fn only_a_clone_of_the_scope_shares_its_holds(cx: &Context) -> Verdict {
 
     let (clone, spawned) = (scope.handle(), name.clone());
     let shared = tokio::spawn(async move { clone.poke(&spawned).await }).await??;
-    let Some(shared) = shared else {
-        return Err(Stop::Failed("a clone of the scope in another task does not get its lock".to_owned()));
-    };
+    let refused = || Stop::Failed("a clone of the scope in another task does not get its lock".to_owned());
+    let shared = shared.ok_or_else(refused)?;
     ensure!(shared.token()? == guard.token()?, "a clone of the scope got a hold of its own");
     let spawned = name.clone();
     tokio::spawn(async move { ensure_held(&stranger, &spawned, "by another scope in another task").await })

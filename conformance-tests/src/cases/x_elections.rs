@@ -3,6 +3,7 @@
 use crate::cases::declared::{hand_over_bound, silent_bound};
 use crate::cases::prelude::*;
 use crate::cases::tasks::until_waiting;
+use crate::worker::Request;
 use futures_util::{Stream, StreamExt};
 use leasehold_core::{Election, Leader, Leadership, Result};
 use std::path::Path;
@@ -110,8 +111,7 @@ async fn work_of_a_leader_that_is_cut_off_is_dropped_before_another_leads(cx: &C
         };
         election.lead(work).await
     });
-    let started = eventually(cx.patience(), || begun.load(SeqCst)).await;
-    ensure!(started, "the first candidate does not lead");
+    ensure!(eventually(cx.patience(), || begun.load(SeqCst)).await, "the first candidate does not lead");
     let next = cx.candidate(&cx.client().await?)?;
     let next = tokio::spawn(async move {
         let leadership = next.campaign().await?;
@@ -147,16 +147,13 @@ async fn resignation_hands_on_within_the_wake_up(cx: &Context) -> Verdict {
 async fn leader_that_was_stopped_does_not_go_on_with_its_work(cx: &Context) -> Verdict {
     let (directory, client, mut worker) = (tempfile::tempdir()?, cx.client().await?, cx.worker().await?);
     let file = directory.path().join("work");
-    worker.begin_lead(cx.ttl(), &file, &cx.name()).await?;
-    let leads = eventually(cx.patience(), || file.exists()).await;
-    ensure!(leads, "the worker does not lead");
+    worker.send(&Request::Lead(cx.name(), cx.ttl(), file.clone())).await?;
+    ensure!(eventually(cx.patience(), || file.exists()).await, "the worker does not lead");
     worker.pause();
     let candidate = cx.candidate(&client)?;
     let leadership = tokio::time::timeout(silent_bound(cx).await?, candidate.campaign()).await;
-    let Ok(leadership) = leadership else {
-        return Err(Stop::Failed("a leader that was stopped was not replaced".to_owned()));
-    };
-    let leadership = leadership?;
+    let late = |_| Stop::Failed("a leader that was stopped was not replaced".to_owned());
+    let leadership = leadership.map_err(late)??;
     let (mut content, mut changes) = (read(&file), 0);
     worker.resume();
     let end = Instant::now() + cx.slack();

@@ -5,7 +5,6 @@ use crate::kinds::{BlockingGuard, BlockingLocks};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU32, Ordering};
 use std::thread;
-use std::time::Instant;
 
 pub(super) const CASES: CaseTable = cases![
     Y01 blocking_guard_is_dropped_at_once_while_the_store_is_silent,
@@ -47,13 +46,12 @@ async fn blocking_guard_is_dropped_at_once_while_the_store_is_silent(cx: &Contex
     let (locks, name) = (locks(cx, address).await?, cx.name());
     let guard = taken(&locks, &name, cx.options()).await?;
     proxy.set(Traffic::BlackHole);
-    let start = Instant::now();
-    on_a_thread(move || {
+    let dropping = on_a_thread(move || {
         drop(guard);
         Ok(())
-    })
-    .await?;
-    let took = start.elapsed();
+    });
+    let (dropped, took) = timed(dropping).await;
+    dropped?;
     proxy.set(Traffic::Pass);
     ensure!(took < cx.slack(), "a drop blocked its thread for {took:?}");
     let other = cx.client().await?;

@@ -176,8 +176,10 @@ pub(crate) async fn until_granted_unheard(
 ) -> Verdict {
     let mut before = before;
     for _ in 0..REPLIES_BEFORE_A_GRANT {
-        let answered = eventually(ANSWERS_WITHIN, || proxy.reply_bytes() > before).await;
-        ensure!(answered, "the store never answered");
+        ensure!(
+            eventually(ANSWERS_WITHIN, || proxy.reply_bytes() > before).await,
+            "the store never answered"
+        );
         before = at_rest(proxy).await;
         if is_taken(other, name).await? {
             return Ok(());

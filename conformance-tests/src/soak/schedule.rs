@@ -73,25 +73,14 @@ impl PossibleFault {
     }
 
     fn may_forget(&self) -> bool {
-        MAY_FORGET.contains(&self.fault)
+        use Fault::*;
+        let of_one_server = matches!(
+            self.fault,
+            DataLost | DiskFull | MemoryFull | PowerLost | RecordDeleted | StoreRestarted
+        );
+        of_one_server || matches!(self.fault, FailOver | MinorityDown | QuorumLost | SplitBrain)
     }
 }
-
-const MAY_FORGET: [Fault; 10] = {
-    use Fault::*;
-    [
-        DataLost,
-        DiskFull,
-        FailOver,
-        MemoryFull,
-        MinorityDown,
-        PowerLost,
-        QuorumLost,
-        RecordDeleted,
-        SplitBrain,
-        StoreRestarted,
-    ]
-};
 
 impl PlannedFault {
     fn draw(what: PossibleFault, lease: Duration, rng: &mut Rng) -> Self {

@@ -5,17 +5,17 @@ use serde::{Deserialize, Serialize};
 use std::path::PathBuf;
 use std::time::Duration;
 
-/// What a case asks of a worker, by the method of [`Worker`](super::Worker) that is called like it: one line of JSON. The answer is a
-/// line too: `done`, if nothing else is said.
+/// What a case asks of a [`Worker`](super::Worker): one line of JSON. The answer is a line too: `done`, if nothing else is said.
 #[derive(Debug, Serialize, Deserialize)]
-pub(super) enum Request {
-    /// The name, the ttl, the mode, and true to wait: `token N`, or `error KIND`.
+pub(crate) enum Request {
+    /// Acquires. The name, the ttl, the mode, and true to wait: `token N`, or `error KIND`.
     Acquire(LockName, Duration, LockMode, bool),
-    /// The name, the ttl, and the number of permits: `token N`, or `error KIND`.
+    /// Acquires a permit. The name, the ttl, and the number of permits: `token N`, or `error KIND`.
     Permit(LockName, Duration, u32),
-    /// The name, the number of permits, how often, and the directory.
+    /// Takes permits, and sees in a directory that there are never more holders than allowed. The name, the number of permits,
+    /// how often, and the directory.
     Occupy(LockName, u32, u64, PathBuf),
-    /// The name, the ttl, and the file. It leads for ever, and answers nothing.
+    /// Campaigns and leads for ever, and answers nothing. The name, the ttl, and a file that changes all the time while it leads.
     Lead(LockName, Duration, PathBuf),
     /// `held`, `lost CAUSE`, `released`, or `none`.
     Status,
@@ -23,10 +23,13 @@ pub(super) enum Request {
     Release,
     /// The process id, and the seconds of the boot clock.
     Identity,
-    /// The name, how often, and the file.
+    /// Adds one to the number in a file, each time under the lock. The name, how often, and the file.
     Count(LockName, u32, PathBuf),
+    /// Writes a history.
     History(Workload),
+    /// Takes the lock and reads what it protects.
     BeginEffect(Workload),
+    /// Writes, whether or not it still holds, and releases.
     EndEffect,
     Clients(ClientRequest),
 }
@@ -46,6 +49,8 @@ pub(crate) enum ClientRequest {
     WarmUp(LockName),
     /// Blocks every thread on which clients run.
     Starve(Duration),
+    /// Lets the process have no more file descriptors than it has, not even in place of one that it closes; or as many
+    /// again as it had.
     MayOpenFiles(bool),
     /// Ends a lock by the backend's own administration: where no other process reaches the store.
     ForceRelease(LockName),

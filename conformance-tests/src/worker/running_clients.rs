@@ -38,12 +38,6 @@ impl Worker {
     pub(crate) fn was_killed(&mut self) -> bool {
         matches!(self.child.try_wait(), Ok(Some(status)) if status.signal() == Some(Signal::KILL.as_raw()))
     }
-
-    /// Lets it have no more file descriptors than it has, not even in place of one that it closes; or as many again as
-    /// it had.
-    pub(crate) async fn may_open_files(&mut self, may: bool) -> Verdict {
-        self.order(ClientRequest::MayOpenFiles(may)).await
-    }
 }
 
 /// The side of the worker process.

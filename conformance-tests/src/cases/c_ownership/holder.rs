@@ -1,7 +1,7 @@
 //! The owner of a hold, and the holder that people see.
 
 use crate::cases::prelude::*;
-use leasehold_core::{ExpiryClock, Fairness, FencingToken, HolderInfo, LockStatus, Reach};
+use leasehold_core::{ExpiryClock, Fairness, FencingToken, HolderInfo, LockStatus};
 use std::collections::HashSet;
 use tokio::time::Instant;
 
@@ -24,9 +24,7 @@ async fn every_acquisition_has_an_owner_of_its_own(cx: &Context) -> Verdict {
     for _ in 0..200 {
         let guard = client.take(&name, &AcquireOptions::new()).await?;
         let owner = status(&client, &name).await?.and_then(|status| status.owner);
-        let Some(owner) = owner else {
-            return Err(Stop::Skipped("the store shows no owner".to_owned()));
-        };
+        let owner = owner.ok_or_else(|| Stop::Skipped("the store shows no owner".to_owned()))?;
         ensure!(owners.insert(owner), "two acquisitions had the same owner {owner}");
         guard.release().await?;
     }
@@ -52,9 +50,8 @@ async fn looking_shows_the_holder_and_changes_nothing(cx: &Context) -> Verdict {
     // A store may round a lease up.
     let (token, mut last) = (guard.token()?, ttl + cx.slack());
     for _ in 0..5 {
-        let Some(seen) = status(&other, &name).await? else {
-            return Err(Stop::Failed("a held lock is not shown".to_owned()));
-        };
+        let seen = status(&other, &name).await?;
+        let seen = seen.ok_or_else(|| Stop::Failed("a held lock is not shown".to_owned()))?;
         ensure!(seen.token == Some(token), "token {:?} is shown", seen.token);
         let hold = other.semantics().hold;
         let lease = hold == HoldKind::Lease;
@@ -129,9 +126,7 @@ async fn listing_shows_exactly_the_held_names(cx: &Context) -> Verdict {
 async fn processes_of_one_pid_are_different_owners_whatever_their_boot_clocks(cx: &Context) -> Verdict {
     const DAY: Duration = Duration::from_secs(86_400);
     let semantics = cx.semantics().await?;
-    if semantics.reach == Reach::Process {
-        return Err(Stop::Skipped("the lock excludes within one process only".to_owned()));
-    }
+    cx.reaches_other_processes().await?;
     let (name, address) = (cx.name(), cx.store().address());
     let start = |ahead| Worker::start_as_process_one(cx.subject().name(), &address, ahead);
     let mut holder = start(Duration::ZERO).await?;

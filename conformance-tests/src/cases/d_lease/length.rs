@@ -49,8 +49,7 @@ async fn store_keeps_each_lease_for_as_long_as_was_asked(cx: &Context) -> Verdic
         guard.release().await?;
         ensure_free(&other, &cx.named(&format!("{ttl:?}")), "after a release").await?;
     }
-    extended.release().await?;
-    Ok(())
+    Ok(extended.release().await?)
 }
 
 /// Leases of once, twice and four times a ttl, granted at the same time, fall due together.
@@ -71,10 +70,7 @@ async fn renewals_of_one_batch_keep_their_own_ttls(cx: &Context) -> Verdict {
         }
         tokio::time::sleep(cx.ttl() / 20).await;
     }
-    for (_, guard) in held {
-        guard.release().await?;
-    }
-    Ok(())
+    release_all(held.into_iter().map(|(_, guard)| guard)).await
 }
 
 /// Six holds of one client are renewed together. The store loses one of them, which is neither the first nor the last.
@@ -99,10 +95,7 @@ async fn lost_claim_of_a_batch_is_told_to_its_holder_alone(cx: &Context) -> Verd
     }
     ensure!(lost.loss().is_some(), "a lost lock is held again");
     ensure_free(&other, lost.name(), "after its loss").await?;
-    for guard in held {
-        guard.release().await?;
-    }
-    Ok(())
+    release_all(held).await
 }
 
 /// Ends a hold behind its holder's back.
@@ -112,10 +105,9 @@ async fn end_of(cx: &Context, operator: &Client, name: &LockName) -> Verdict {
         ensure!(!ended.is_empty(), "a held lock was not there to be released by force");
         return Ok(());
     }
-    match optional(cx.store().delete(name).await)? {
-        Some(()) => Ok(()),
-        None => Err(Stop::Skipped("the store has no way to end one hold".to_owned())),
-    }
+    let is_deleted = optional(cx.store().delete(name).await)?.is_some();
+    require!(is_deleted, "the store has no way to end one hold");
+    Ok(())
 }
 
 /// Its renewals go on while it is extended.
@@ -208,9 +200,8 @@ async fn least_time_of_a_day_is_a_day(cx: &Context) -> Verdict {
     client.take(&name, &cx.options().with_hold_at_least(day)).await?.release().await?;
     let left = operator.inspect(&name).await?.first().and_then(|status| status.ends_in);
     operator.force_release(&name, None).await?;
-    let Some(left) = left else {
-        return Err(Stop::Failed(format!("a lock that was to be held for {day:?} is shown without an end")));
-    };
+    let endless = || Stop::Failed(format!("a lock that was to be held for {day:?} is shown without an end"));
+    let left = left.ok_or_else(endless)?;
     let bounds = day - cx.slack()..=cx.subject().lease(day) + ROUNDING;
     ensure!(bounds.contains(&left), "a lock that was to be held for {day:?} ends in {left:?}");
     ensure_free(&other, &name, "after an operator ended the least time of a hold").await

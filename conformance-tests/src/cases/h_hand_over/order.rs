@@ -31,8 +31,7 @@ async fn waiters_are_served_in_their_order(cx: &Context) -> Verdict {
         waiters.spawn(async move {
             let guard = waiter.take(&name, &options).await?;
             served.add(place);
-            guard.release().await?;
-            Ok::<_, Stop>(())
+            Ok::<_, Stop>(guard.release().await?)
         });
         // The order is that of arrival in the store.
         until_waiting(&client, cx, &cx.name(), place + 1).await?;
@@ -64,9 +63,7 @@ async fn waiters_are_shown_by_name_and_in_their_order(cx: &Context) -> Verdict {
     }
     let of_other = shown_of(&other).await?;
     ensure!(of_other.is_empty(), "the waiters {of_other:?} are shown of a lock that has none");
-    for guard in guards {
-        guard.release().await?;
-    }
+    release_all(guards).await?;
     for (place, (waiter, shown)) in waiters.into_iter().zip(shown).enumerate() {
         let guard = waiter.await??;
         let owner = client.looking()?.inspect(&name).await?.pop().and_then(|hold| hold.owner);
@@ -97,10 +94,8 @@ async fn waiters_of_several_processes_are_served_in_their_order(cx: &Context) ->
         let served = worker.answers_within(bound).await?;
         ensure!(served.is_some(), "pair {pair}: the worker was not served in its turn");
         worker.release().await?;
-        let Ok(served) = tokio::time::timeout(bound, task).await else {
-            return Err(Stop::Failed(format!("pair {pair}: the client was not served in its turn")));
-        };
-        served??.release().await?;
+        let late = |_| Stop::Failed(format!("pair {pair}: the client was not served in its turn"));
+        tokio::time::timeout(bound, task).await.map_err(late)???.release().await?;
     }
     Ok(())
 }

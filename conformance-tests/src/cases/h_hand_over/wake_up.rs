@@ -138,9 +138,8 @@ async fn waiter_that_died_delays_others_within_the_declared_bound(cx: &Context) 
         };
         let bound = if count == 1 { bound } else { bound * 2 };
         guard.release().await?;
-        let freed = Instant::now();
-        let guard = behind.await??;
-        let took = freed.elapsed();
+        let (guard, took) = timed(behind).await;
+        let guard = guard??;
         ensure!(took <= bound, "the one behind {count} waiters that were {what} got the lock after {took:?}");
         guard.release().await?;
     }

@@ -96,10 +96,8 @@ async fn partitioned_server_costs_its_client_no_lock(cx: &Context) -> Verdict {
     let ttl = cx.ttl().max(OUTLASTS_AN_ELECTION);
     let guard = client.take(&name, &cx.options().with_ttl(ttl)).await?;
     let used = proxies.iter().max_by_key(|proxy| proxy.request_bytes());
-    let Some(used) = used.filter(|used| used.request_bytes() > 0) else {
-        return Err(Stop::Failed("the client talks to no server".to_owned()));
-    };
-    used.set(Traffic::BlackHole);
+    let used = used.filter(|used| used.request_bytes() > 0);
+    used.ok_or_else(|| Stop::Failed("the client talks to no server".to_owned()))?.set(Traffic::BlackHole);
     let start = Instant::now();
     while start.elapsed() < ttl * 3 / 2 {
         ensure!(guard.is_held(), "lost after {:?}: {:?}", start.elapsed(), guard.loss());

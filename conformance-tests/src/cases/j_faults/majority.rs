@@ -26,9 +26,8 @@ async fn nodes_that_fail_cost_nothing_until_they_are_a_majority(cx: &Context) ->
             if stop { members.pause(node).await? } else { members.kill(node).await? }
         }
         for client in [client.clone(), cx.client().await?] {
-            let start = Instant::now();
-            let guard = client.take(&nodes.name, &options).await?;
-            let took = start.elapsed();
+            let (guard, took) = timed(client.take(&nodes.name, &options)).await;
+            let guard = guard?;
             ensure!(took < cx.ttl(), "with {minority} nodes failing it took {took:?}, all of a lease");
             tokio::time::sleep(cx.ttl() * 3 / 2).await;
             ensure!(guard.is_held(), "lost although a majority answers: {:?}", guard.loss());
@@ -43,9 +42,8 @@ async fn nodes_that_fail_cost_nothing_until_they_are_a_majority(cx: &Context) ->
     }
     members.pause(minority).await?;
     for (client, wait) in [(client.clone(), Wait::No), (cx.client().await?, Wait::UpTo(cx.ttl()))] {
-        let start = Instant::now();
-        let outcome = client.acquire_with(&nodes.name, &cx.options().with_wait(wait)).await;
-        let took = start.elapsed();
+        let options = cx.options().with_wait(wait);
+        let (outcome, took) = timed(client.acquire_with(&nodes.name, &options)).await;
         ensure!(took <= cx.ttl() * 2 + cx.slack(), "without a majority it gave up only after {took:?}");
         ensure_outage(outcome, "a store without its majority")?;
     }
@@ -72,9 +70,9 @@ async fn failed_attempt_leaves_nothing_on_any_node(cx: &Context) -> Verdict {
     let attempt = tokio::spawn(async move { attempt.poke(&wanted).await });
     nodes.until_held(1..2, cx.patience()).await?;
     set_all(&proxies[2..], Traffic::Pass);
-    let refused = tokio::time::timeout(cx.patience(), attempt).await;
-    let Ok(refused) = refused else { return Err(Stop::Failed("the attempt hangs on one node".to_owned())) };
-    ensure!(refused??.is_none(), "granted beside a holder on most nodes");
+    let hangs = |_| Stop::Failed("the attempt hangs on one node".to_owned());
+    let refused = tokio::time::timeout(cx.patience(), attempt).await.map_err(hangs)???;
+    ensure!(refused.is_none(), "granted beside a holder on most nodes");
     proxies[1].set(Traffic::Pass);
     nodes.until_free(0..2, cx.slack() * 4).await?;
     guard.release().await?;

@@ -3,6 +3,7 @@
 use crate::cases::declared::{expiry_bound, lease_only, silent_bound, withdrawn_within};
 use crate::cases::prelude::*;
 use crate::cases::tasks::{ensure_distinct, joined, spawn_take};
+use crate::worker::ClientRequest;
 use leasehold_core::FencingToken;
 use std::num::{NonZeroU32, NonZeroUsize};
 use std::sync::Arc;
@@ -161,10 +162,9 @@ async fn acquire_under(
 ) -> Result<bool, Stop> {
     let wait = cx.ttl();
     proxy.set(traffic);
-    let start = Instant::now();
     // The lease is so long that nothing of this ends by itself.
-    let outcome = client.acquire_with(name, &AcquireOptions::new().with_wait(wait)).await;
-    let took = start.elapsed();
+    let options = AcquireOptions::new().with_wait(wait);
+    let (outcome, took) = timed(client.acquire_with(name, &options)).await;
     ensure!(took <= wait + cx.slack(), "{traffic:?}: answered after {took:?}, of a wait of {wait:?}");
     match outcome {
         Ok(guard) => {
@@ -204,7 +204,7 @@ async fn holder_without_file_descriptors_is_told_the_truth(cx: &Context) -> Verd
     let address = proxied.as_ref().map_or_else(|| cx.store().address(), |(_, address)| address.clone());
     let mut worker = cx.worker_at(&address, &[]).await?;
     let first = worker.take(&name, cx.ttl() * 2).await?;
-    worker.may_open_files(false).await?;
+    worker.order(ClientRequest::MayOpenFiles(false)).await?;
     tokio::time::sleep(cx.ttl() * 2).await;
     let status = worker.status().await?;
     ensure!(status == "held", "with its connections, and no descriptor for more: {status}");
@@ -225,7 +225,7 @@ async fn holder_without_file_descriptors_is_told_the_truth(cx: &Context) -> Verd
         }
         ensure!(status.starts_with("lost"), "it can make no connection, and another one held: {status}");
     }
-    worker.may_open_files(true).await?;
+    worker.order(ClientRequest::MayOpenFiles(true)).await?;
     worker.release().await?;
     let next = worker.take(&name, cx.ttl()).await?;
     ensure!(next > first, "token {next} after {first}");

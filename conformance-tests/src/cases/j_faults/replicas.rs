@@ -3,9 +3,8 @@
 use crate::cases::fail_over::{OUTLASTS, long, replicas};
 use crate::cases::outcomes::{ensure_larger_token, ensure_outage};
 use crate::cases::prelude::*;
-use crate::cases::tasks::{granted_within, spawn_take};
+use crate::cases::tasks::{granted_within, spawn_take, take_turn};
 use leasehold_core::{Fault, Outcome};
-use tokio::time::Instant;
 
 pub(super) const CASES: CaseTable = cases![
     J04 lost_grant_makes_two_holders_as_declared_and_never_two_equal_tokens(quarter),
@@ -49,9 +48,7 @@ async fn lost_grant_makes_two_holders_as_declared_and_never_two_equal_tokens(cx:
 async fn confirmed_grant_is_not_made_where_the_replica_cannot_have_it(cx: &Context) -> Verdict {
     let replicas = replicas(cx).await?;
     let (client, name) = (cx.client_at(&replicas.confirmed_address()?).await?, cx.name());
-    let guard = client.take(&name, &long(cx)).await?;
-    let first = guard.token()?;
-    guard.release().await?;
+    let first = take_turn(&client, &name, &long(cx)).await?;
     replicas.cut_off(&name).await?;
     let unconfirmed = client.acquire_with(&name, &cx.options().with_wait(cx.ttl())).await;
     ensure_outage(unconfirmed, "a store whose replica is cut off")?;
@@ -73,9 +70,8 @@ async fn waiter_outlives_a_fail_over(cx: &Context) -> Verdict {
     ensure!(ended || !waiter.is_finished(), "the waiter ended before the holder released");
     release(cx, &client, guard).await?;
     let bound = client.semantics().wake_up.bound() + cx.slack() * 4;
-    let start = Instant::now();
-    let next = granted_within(waiter, OUTLASTS, "a waiter over a fail-over").await?;
-    let took = start.elapsed();
+    let (next, took) = timed(granted_within(waiter, OUTLASTS, "a waiter over a fail-over")).await;
+    let next = next?;
     ensure!(took <= bound, "a waiter got a free lock after {took:?}, bound {bound:?}");
     ensure!(next.token()? > first, "token {} after {first}, over a fail-over", next.token()?);
     Ok(next.release().await?)
@@ -107,9 +103,8 @@ async fn release_while_failing_over_ends_the_hold(cx: &Context) -> Verdict {
     replicas.catch_up(&name).await?;
     let (_, failed_over) = tokio::join!(guard.release(), replicas.fail_over(&name));
     failed_over?;
-    let start = Instant::now();
-    let next = other.take(&name, &long(cx)).await?;
-    let took = start.elapsed();
+    let (next, took) = timed(other.take(&name, &long(cx))).await;
+    let next = next?;
     ensure!(took < OUTLASTS * 2 / 3, "released while its primary died, and free only after {took:?}");
     ensure!(next.token()? > first, "token {} after {first}, over a fail-over", next.token()?);
     Ok(next.release().await?)
@@ -173,12 +168,10 @@ async fn tokens_grow_while_a_replica_lags_behind(cx: &Context) -> Verdict {
     for held_back in [false, true] {
         administrator.hold_back_replication(held_back).await?;
         for client in [&client, &other, &client] {
-            let guard = client.take(&name, &cx.options()).await?;
-            let token = guard.token()?;
+            let token = take_turn(client, &name, &cx.options()).await?;
             let when = format!("with replication held back: {held_back}");
             ensure!(last < Some(token), "token {token} after {last:?}, {when}");
             last = Some(token);
-            guard.release().await?;
         }
     }
     administrator.hold_back_replication(false).await.map_err(Into::into)

@@ -1,6 +1,6 @@
 //! Readers hold together, a writer holds alone.
 
-use super::modes::{ALL, NOT_SHARED, attempt, ensure_excluded, hold, sharing, waiter};
+use super::modes::{ALL, NOT_SHARED, ensure_excluded, hold, sharing, waiter};
 use crate::cases::prelude::*;
 use crate::cases::recorded_run::RecordedRun;
 use crate::cases::tasks::{granted_within, spawn_take};
@@ -33,7 +33,7 @@ async fn two_readers_hold_together(cx: &Context) -> Verdict {
     third.release().await?;
     ensure_excluded(&one, &name, &NOT_SHARED, "under the last reader").await?;
     second.release().await?;
-    let writer = attempt(&one, &name, LockMode::Write).await?;
+    let writer = one.poke_in(&name, LockMode::Write).await?;
     ensure!(writer.is_some(), "the lock is not free after its last reader");
     Ok(())
 }
@@ -75,9 +75,9 @@ async fn reader_and_writer_that_ask_at_once_never_hold_together(cx: &Context) ->
     {
         let (late, name) = (slow.clone(), cx.named(&format!("{first}-{second}")));
         let wanted = name.clone();
-        let asking = async move { attempt(&late, &wanted, first).await };
+        let asking = async move { late.poke_in(&wanted, first).await };
         let asking = until_answer_is_held(cx, &proxy, asking).await?;
-        let second_guard = attempt(&fast, &name, second).await?;
+        let second_guard = fast.poke_in(&name, second).await?;
         proxy.set(Traffic::Pass);
         let first_guard = asking.await??;
         let together = first_guard.is_some() && second_guard.is_some();
@@ -127,7 +127,7 @@ async fn reader_recognises_a_grant_whose_reply_was_lost(cx: &Context) -> Verdict
     other.release().await?;
     ensure_excluded(&client, &name, &NOT_SHARED, "under a reader whose first reply was lost").await?;
     reader.release().await?;
-    let writer = attempt(&client, &name, LockMode::Write).await?;
+    let writer = client.poke_in(&name, LockMode::Write).await?;
     ensure!(writer.is_some(), "the grant whose reply was lost still keeps writers out");
     Ok(())
 }
@@ -167,18 +167,16 @@ async fn dropped_attempt_of_a_reader_or_writer_leaves_the_lock_free(cx: &Context
     cx.warm_up(&client).await?;
     for mode in [LockMode::Shared, LockMode::Write] {
         for held in [None, Some(LockMode::Shared), Some(LockMode::Write)] {
-            let holder = match held {
-                Some(held) => Some(hold(cx, &other, &name, held).await?),
-                None => None,
-            };
+            let mut holder = None;
+            if let Some(held) = held {
+                holder = Some(hold(cx, &other, &name, held).await?);
+            }
             for steps in 0..6 {
                 let options = cx.options().with_mode(mode);
                 let asking = client.acquire_with(&name, &options);
                 drop(tokio::time::timeout(Duration::from_millis(steps), asking).await);
             }
-            if let Some(holder) = holder {
-                holder.release().await?;
-            }
+            release_all(holder).await?;
             let bound = semantics.wake_up.bound() + cx.slack() * 2;
             let options = AcquireOptions::new().with_wait(bound).with_mode(LockMode::Write);
             let when = format!("not free within {bound:?} after dropped {mode} attempts under {held:?}");

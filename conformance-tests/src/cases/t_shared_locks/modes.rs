@@ -10,10 +10,8 @@ pub(super) const ALL: [LockMode; 3] = [LockMode::Shared, LockMode::Write, LockMo
 /// The semantics of a store that serves readers; skips the case on any other.
 pub(super) async fn sharing(cx: &Context) -> Result<Semantics, Stop> {
     let semantics = cx.semantics().await?;
-    match semantics.sharing {
-        Sharing::Unsupported => Err(Stop::Skipped("the store does not declare shared locks".to_owned())),
-        _ => Ok(semantics),
-    }
+    require!(semantics.sharing != Sharing::Unsupported, "the store does not declare shared locks");
+    Ok(semantics)
 }
 
 pub(super) async fn hold(
@@ -25,20 +23,6 @@ pub(super) async fn hold(
     client.take(name, &cx.options().with_mode(mode)).await
 }
 
-/// One attempt: the guard, or `None` if the lock is held in a mode that conflicts.
-pub(super) async fn attempt(
-    client: &Client,
-    name: &LockName,
-    mode: LockMode,
-) -> Result<Option<LockGuard>, Stop> {
-    let options = AcquireOptions::new().with_wait(Wait::No).with_mode(mode);
-    match client.acquire_with(name, &options).await {
-        Ok(guard) => Ok(Some(guard)),
-        Err(error) if error.kind() == ErrorKind::Busy => Ok(None),
-        Err(error) => Err(error.into()),
-    }
-}
-
 pub(super) async fn ensure_excluded(
     client: &Client,
     name: &LockName,
@@ -46,7 +30,7 @@ pub(super) async fn ensure_excluded(
     when: &str,
 ) -> Verdict {
     for mode in modes {
-        ensure!(attempt(client, name, *mode).await?.is_none(), "{when}: another owner got a {mode} lock");
+        ensure!(client.poke_in(name, *mode).await?.is_none(), "{when}: another owner got a {mode} lock");
     }
     Ok(())
 }

@@ -1,6 +1,6 @@
 //! In which order readers and writers are served.
 
-use super::modes::{ALL, attempt, ensure_excluded, hold, sharing, waiter};
+use super::modes::{ALL, ensure_excluded, hold, sharing, waiter};
 use crate::cases::prelude::*;
 use crate::cases::tasks::{granted_within, spawn_take};
 use leasehold_core::LockMode;
@@ -18,7 +18,7 @@ async fn new_reader_does_not_pass_a_waiting_writer(cx: &Context) -> Verdict {
     let bound = semantics.wake_up.bound() + cx.slack();
     let first = hold(cx, &client, &name, LockMode::Shared).await?;
     let writer = waiter(cx, &name, LockMode::Write).await?;
-    let passed = attempt(&client, &name, LockMode::Shared).await?;
+    let passed = client.poke_in(&name, LockMode::Shared).await?;
     ensure!(passed.is_none(), "a reader was let in before a writer that waits");
     let second = waiter(cx, &name, LockMode::Shared).await?;
     first.release().await?;
@@ -94,9 +94,7 @@ async fn release_of_a_writer_admits_all_readers_before_the_next_writer(cx: &Cont
     let (Some(writer), Some(last)) = (writer, last) else { return Ok(()) };
     ensure!(!writer.is_finished(), "a writer was let in beside readers");
     ensure!(!last.is_finished(), "a reader passed a writer that waited before it");
-    for reader in readers {
-        reader.release().await?;
-    }
+    release_all(readers).await?;
     let writer = granted_within(writer, bound, "the writer after the readers").await?;
     ensure_excluded(&client, &name, &ALL, "under the writer after the readers").await?;
     ensure!(!last.is_finished(), "a reader was let in beside a writer");

@@ -1,6 +1,6 @@
 //! What the store and its administrator see of readers and writers, and the tokens of both.
 
-use super::modes::{NOT_SHARED, attempt, ensure_excluded, hold, sharing};
+use super::modes::{NOT_SHARED, ensure_excluded, hold, sharing};
 use crate::cases::fail_over::{OUTLASTS, long, replicas};
 use crate::cases::outcomes::ensure_larger_token;
 use crate::cases::prelude::*;
@@ -95,7 +95,7 @@ async fn readers_leave_nothing_behind(cx: &Context) -> Verdict {
     let before = optional(cx.store().records().await)?;
     for round in 0..50 {
         let reader = hold(cx, &client, &name, LockMode::Shared).await?;
-        let refused = attempt(&client, &name, LockMode::Write).await?;
+        let refused = client.poke_in(&name, LockMode::Write).await?;
         ensure!(refused.is_none(), "round {round}: a writer was let in beside a reader");
         let short = cx.options().with_wait(Duration::from_millis(1)).with_mode(LockMode::Write);
         ensure!(client.acquire_with(&name, &short).await.is_err(), "a writer was let in beside a reader");
@@ -129,9 +129,7 @@ async fn looking_shows_every_reader(cx: &Context) -> Verdict {
     ensure!(shown.iter().all(|hold| hold.mode.is_shared()), "a reader is shown as exclusive: {shown:?}");
     let listed = other.looking()?.list(name.as_str()).await?;
     ensure!(listed.len() == 2, "{} of 2 readers are listed", listed.len());
-    for reader in readers {
-        reader.release().await?;
-    }
+    release_all(readers).await?;
     let writer = hold(cx, &client, &name, LockMode::Write).await?;
     let shown = other.looking()?.inspect(&name).await?;
     ensure!(shown.len() == 1 && !shown[0].mode.is_shared(), "a writer is shown as {shown:?}");
@@ -151,7 +149,7 @@ async fn forced_release_of_one_reader_leaves_the_others(cx: &Context) -> Verdict
     ensure_excluded(&client, &name, &NOT_SHARED, "under the reader that is left").await?;
     other.looking()?.force_release(&name, None).await?;
     loss_within(&second, cx.ttl() + cx.slack()).await?;
-    let writer = attempt(&client, &name, LockMode::Write).await?;
+    let writer = client.poke_in(&name, LockMode::Write).await?;
     ensure!(writer.is_some(), "the lock is not free after its last reader was ended");
     Ok(())
 }
@@ -192,9 +190,8 @@ async fn fail_over_keeps_readers_that_the_replica_knew_and_repeats_no_token(cx: 
 }
 
 async fn store_without_readers_refuses_them_before_any_trace(cx: &Context) -> Verdict {
-    if cx.semantics().await?.sharing != Sharing::Unsupported {
-        return Err(Stop::Skipped("the store declares shared locks".to_owned()));
-    }
+    let is_shared = cx.semantics().await?.sharing != Sharing::Unsupported;
+    require!(!is_shared, "the store declares shared locks");
     let (client, name) = (cx.client().await?, cx.name());
     cx.warm_up(&client).await?;
     let before = optional(cx.store().records().await)?;

@@ -12,8 +12,8 @@
 //! # }
 //! ```
 //!
-//! Not for async code: inside a Tokio runtime every call that waits is [`Misconfigured`](ErrorKind::Misconfigured), because it
-//! would block the runtime. [`Lease::cancellation_token`] needs a runtime: call it within [`Locks::run`].
+//! Async code uses the async API: inside a Tokio runtime every call that waits is [`Misconfigured`](ErrorKind::Misconfigured),
+//! because it would block the runtime. [`Lease::cancellation_token`] needs a runtime: call it within [`Locks::run`].
 
 use crate::{
     AcquireOptions, Config, DistributedLock, DistributedLockExt, Error, ErrorKind, IntoLockName, Lease,

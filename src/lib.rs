@@ -85,7 +85,9 @@
 //! * to see holders, and to free a stuck lock: [`admin`]
 //! * to observe a client, or to choose its clock: [`Registry::connect_with`], [`client`]; without an observer, losses and
 //!   failed renewals are events of `tracing` with the target `leasehold`
-//! * to write a backend: [`backend`], [`Registry::register`]
+//! * to write a backend: [`backend`], [`Registry::register`], [`Registry::set_default_prefix`]
+
+#![cfg_attr(docsrs, feature(doc_cfg))]
 
 #[cfg(feature = "blocking")]
 pub mod blocking;

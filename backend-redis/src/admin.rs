@@ -1,6 +1,6 @@
 use crate::backend::RedisBackend;
 use crate::check;
-use crate::connection::Link;
+use crate::connection::ServerLink;
 use crate::keys::Keys;
 use crate::{reply, scripts, trial};
 use async_trait::async_trait;
@@ -10,9 +10,8 @@ use leasehold_core::{
     LockStatus, OwnerId, Result, Severity, Waiter,
 };
 use std::collections::BTreeSet;
-use std::sync::Arc;
 
-/// How many keys the server looks at for one answer to `SCAN`; it answers nobody else meanwhile.
+/// How many keys the server looks at for one answer to `SCAN`; it serves no other client meanwhile.
 const SCAN_COUNT: u32 = 1000;
 /// How many names are asked about at once.
 const NAMES_AT_ONCE: usize = 256;
@@ -69,7 +68,7 @@ impl LockAdmin for RedisBackend {
         let forget = |name| async move {
             let claim = Claim::new(name, OwnerId::random()?, AcquireOptions::DEFAULT_TTL, "".into());
             match self.try_acquire(&claim).await? {
-                Attempt::Granted(_) => self.delete_keys(claim.name()).await,
+                Attempt::Granted(_) => self.servers.delete(&self.keys.of(claim.name())).await,
                 Attempt::Busy(_) => Ok(()),
             }
         };
@@ -77,7 +76,7 @@ impl LockAdmin for RedisBackend {
     }
 
     async fn check(&self) -> Result<Vec<Finding>> {
-        let mut findings = check::check(self, &self.keys.of(&unused_name()?)).await?;
+        let mut findings = check::check(self, &self.keys.of(&trial::unused_name()?)).await?;
         // An error names its cause better than a trial does.
         if findings.iter().all(|finding| finding.severity != Severity::Error) {
             let is_told = |finding: &Finding| finding.code == "W_UNHEARD";
@@ -87,20 +86,6 @@ impl LockAdmin for RedisBackend {
         }
         Ok(findings)
     }
-}
-
-impl RedisBackend {
-    /// Deletes all that is stored of a name, a hold too.
-    pub(crate) async fn delete_keys(&self, name: &LockName) -> Result<()> {
-        let keys = self.keys.of(name);
-        let link = self.servers.link(keys.lock()).await?;
-        link.command(redis::cmd("DEL").arg(&keys.all())).await.map(drop)
-    }
-}
-
-/// A name that is not in use.
-pub(crate) fn unused_name() -> Result<LockName> {
-    LockName::new(format!("leasehold/check/{}", OwnerId::random()?.to_hex()))
 }
 
 /// The holds of these names, each as far as a record of ours tells of it. With an empty prefix, another program's keys may look like
@@ -123,7 +108,7 @@ pub(crate) async fn inspect_ours(
 }
 
 /// The names that are held. `SCAN` may give a key twice, and a name that comes or goes meanwhile or not.
-pub(crate) async fn held_names(link: &Arc<Link>, keys: &Keys, prefix: &str) -> Result<BTreeSet<LockName>> {
+pub(crate) async fn held_names(link: &ServerLink, keys: &Keys, prefix: &str) -> Result<BTreeSet<LockName>> {
     let mut names = BTreeSet::new();
     for (pattern, kind) in keys.held_patterns(prefix) {
         let mut cursor = "0".to_owned();

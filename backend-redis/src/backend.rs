@@ -1,7 +1,7 @@
 //! Locks: the contract of the core, kept by scripts on whichever servers are one store.
 
-use crate::batch::Batch;
-use crate::cluster::Slot;
+use crate::batch::ClaimBatcher;
+use crate::cluster::HashSlot;
 use crate::connection::ConfirmKind;
 use crate::keys::{Keys, LockKeys};
 use crate::reply::{self, Acquired};
@@ -39,8 +39,8 @@ pub struct RedisBackend {
     pub(crate) waiters: Arc<WaiterRegistry>,
     /// How many replicas must have a grant before it is believed.
     pub(crate) replicas: Option<Replicas>,
-    pub(crate) acquires: Arc<Batch>,
-    pub(crate) releases: Arc<Batch>,
+    pub(crate) acquires: Arc<ClaimBatcher>,
+    pub(crate) releases: Arc<ClaimBatcher>,
 }
 
 impl RedisBackend {
@@ -52,13 +52,13 @@ impl RedisBackend {
     /// prefix; [`Misconfigured`](leasehold_core::ErrorKind::Misconfigured) if its scheme is none of these, or asks for TLS
     /// and this build has none.
     pub fn open(url: &StoreUrl, namespace: &Namespace) -> Result<Self> {
-        let ((deployment, replicas), keys) = (Deployment::of(url)?, Keys::new(namespace)?);
+        let ((deployment, replicas), keys) = (Deployment::from_url(url)?, Keys::new(namespace)?);
         let channel = keys.channel(&OwnerId::random()?.to_hex());
         let waiters = Arc::<WaiterRegistry>::default();
         let servers = Arc::new(Servers::new(deployment, &waiters, channel));
         Ok(Self {
-            acquires: Batch::new(&scripts::ACQUIRE, &servers),
-            releases: Batch::new(&scripts::RELEASE, &servers),
+            acquires: ClaimBatcher::new(&scripts::ACQUIRE, &servers),
+            releases: ClaimBatcher::new(&scripts::RELEASE, &servers),
             servers,
             keys,
             waiters,
@@ -109,9 +109,9 @@ impl LockBackend for RedisBackend {
     /// Renews claims in as few requests as is fair to others. The claims of one request are of one
     /// mode, and lie in one slot, where there are slots.
     async fn renew(&self, claims: &[Claim]) -> Vec<Result<Renewal>> {
-        let mut groups: BTreeMap<(bool, Option<Slot>), Vec<(usize, &Claim)>> = BTreeMap::new();
+        let mut groups: BTreeMap<(bool, Option<HashSlot>), Vec<(usize, &Claim)>> = BTreeMap::new();
         for (index, claim) in claims.iter().enumerate() {
-            let slot = self.servers.is_cluster().then(|| Slot::of(self.keys.of(claim.name()).lock()));
+            let slot = self.servers.is_cluster().then(|| HashSlot::of(self.keys.of(claim.name()).lock()));
             groups.entry((claim.mode().is_shared(), slot)).or_default().push((index, claim));
         }
         let requests = groups.values().flat_map(|group| group.chunks(MAX_CLAIMS_PER_RENEWAL));
@@ -287,7 +287,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn time_is_not_cut_short() {
+    fn whole_millis_are_rounded_up() {
         for (nanos, millis) in [(0, 0), (1, 1), (1_000_000, 1), (1_000_001, 2)] {
             assert_eq!(whole_millis(Duration::from_nanos(nanos)), millis);
         }

@@ -8,10 +8,10 @@
 //! * The requests are sent by a task: a caller may keep its future and not poll it, and holds up no other.
 //! * Claims of one request come from one runtime: another one may stand still. If it ends, the outcome is unknown.
 
-use crate::locked;
 use crate::scripts::Script;
 use crate::server_error::shut_down;
 use crate::servers::{ClaimRequest, Servers};
+use crate::sync::locked;
 use leasehold_core::{ErrorKind, Result};
 use redis::Value;
 use std::future::poll_fn;
@@ -27,7 +27,7 @@ const MIN_BATCH: usize = 6;
 
 /// The claims for one script, and the callers that wait for their answers.
 #[derive(Debug)]
-pub(crate) struct Batch {
+pub(crate) struct ClaimBatcher {
     script: &'static Script,
     servers: Arc<Servers>,
     /// A clone for each claim that waits for an answer.
@@ -42,16 +42,16 @@ struct OpenRequest {
     runtime: Id,
     /// The arguments that all claims have in common.
     shared_args: Vec<String>,
-    claims: mpsc::Sender<Pending>,
+    claims: mpsc::Sender<BatchedClaim>,
 }
 
 #[derive(Debug)]
-struct Pending {
+struct BatchedClaim {
     request: ClaimRequest,
     answer: oneshot::Sender<Result<Value>>,
 }
 
-impl Batch {
+impl ClaimBatcher {
     pub(crate) fn new(script: &'static Script, servers: &Arc<Servers>) -> Arc<Self> {
         Arc::new(Self {
             script,
@@ -93,7 +93,7 @@ impl Batch {
         runtime: &Handle,
     ) -> oneshot::Receiver<Result<Value>> {
         let (answer, answered) = oneshot::channel();
-        let pending = Pending { request, answer };
+        let pending = BatchedClaim { request, answer };
         let mut open = locked(&self.open);
         let fits = |open: &&mut OpenRequest| {
             let has_room = MAX_BATCH - open.claims.capacity() < size;
@@ -118,7 +118,7 @@ impl Batch {
     async fn send(
         self: Arc<Self>,
         shared_args: Vec<String>,
-        mut joined: mpsc::Receiver<Pending>,
+        mut joined: mpsc::Receiver<BatchedClaim>,
         size: usize,
     ) {
         let mut is_last = false;
@@ -143,7 +143,7 @@ impl Batch {
         // Looked at once there is a connection: the release of a claim whose caller is gone may have been sent by now.
         claims.retain(|claim| !claim.answer.is_closed());
         let (requests, answers): (Vec<_>, Vec<_>) =
-            claims.into_iter().map(|Pending { request, answer }| (request, answer)).unzip();
+            claims.into_iter().map(|BatchedClaim { request, answer }| (request, answer)).unzip();
         if requests.is_empty() {
             return;
         }
@@ -165,13 +165,14 @@ mod tests {
     use tokio::runtime::Runtime;
 
     /// To a port on which no server listens.
-    fn batch() -> Arc<Batch> {
+    fn batch() -> Arc<ClaimBatcher> {
         let url = StoreUrl::parse("redis://127.0.0.1:1").unwrap();
-        let servers = Servers::new(Deployment::of(&url).unwrap().0, &Arc::default(), "channel".to_owned());
-        Batch::new(&ACQUIRE, &Arc::new(servers))
+        let servers =
+            Servers::new(Deployment::from_url(&url).unwrap().0, &Arc::default(), "channel".to_owned());
+        ClaimBatcher::new(&ACQUIRE, &Arc::new(servers))
     }
 
-    fn join(batch: &Arc<Batch>, number: u32, runtime: &Handle) -> oneshot::Receiver<Result<Value>> {
+    fn join(batch: &Arc<ClaimBatcher>, number: u32, runtime: &Handle) -> oneshot::Receiver<Result<Value>> {
         let keys = Keys::new(&Namespace::new("leasehold:").unwrap()).unwrap();
         let request = (keys.of(&LockName::new(format!("job/{number}")).unwrap()), Vec::new());
         batch.join(Vec::new(), request, 9, runtime)

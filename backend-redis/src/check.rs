@@ -1,7 +1,8 @@
 //! What about the servers would weaken the promises.
 
 use crate::backend::RedisBackend;
-use crate::connection::{Link, wait_for};
+use crate::connection::{ServerLink, wait_for};
+use crate::finding::error_finding;
 use crate::keys::LockKeys;
 use crate::reply::parse;
 use crate::rights;
@@ -11,7 +12,6 @@ use crate::target::Replicas;
 use leasehold_core::{Error, ErrorKind, Finding, Result, Severity};
 use std::collections::{HashMap, HashSet};
 use std::net::IpAddr;
-use std::sync::Arc;
 
 /// The settings that matter.
 const EVICTION: &str = "maxmemory-policy";
@@ -44,18 +44,18 @@ pub(crate) async fn check(backend: &RedisBackend, keys: &LockKeys) -> Result<Vec
     }
 }
 
-async fn look_at_server(backend: &RedisBackend, link: &Arc<Link>, keys: &LockKeys) -> Result<Vec<Finding>> {
+async fn look_at_server(backend: &RedisBackend, link: &ServerLink, keys: &LockKeys) -> Result<Vec<Finding>> {
     let mut findings = look_at(link).await?;
     // The rights are looked at before the slot: those to any key can be asked of any node.
     findings.extend(rights::missing(link, backend.servers.is_cluster(), keys).await);
     if let Some(replicas) = backend.replicas {
-        findings.extend(of_replicas(link, replicas).await?);
+        findings.extend(replica_finding(link, replicas).await?);
     }
     Ok(findings)
 }
 
 /// The identity and the settings of the server. Errors as of [`check`].
-pub(crate) async fn look_at(link: &Arc<Link>) -> Result<Vec<Finding>> {
+pub(crate) async fn look_at(link: &ServerLink) -> Result<Vec<Finding>> {
     let mut findings = Vec::new();
     match denied_apart(link.facts().await)? {
         Ok(facts) => {
@@ -71,16 +71,16 @@ pub(crate) async fn look_at(link: &Arc<Link>) -> Result<Vec<Finding>> {
     }
     let question = redis::cmd("CONFIG").arg("GET").arg(&[EVICTION, APPEND_ONLY, SYNC]).take();
     match denied_apart(link.command(&question).await.and_then(|settings| parse(&settings)))? {
-        Ok(settings) => of_settings(&settings, &mut findings),
+        Ok(settings) => setting_findings(&settings, &mut findings),
         Err(why) => findings.push(not_seen("the settings of the server", &why)),
     }
     findings.extend(link.route.shows_password().then(Finding::clear_text));
-    findings.extend(of_addresses(&link.route.addresses().await));
+    findings.extend(address_finding(&link.route.addresses().await));
     Ok(findings)
 }
 
 /// Two addresses of one family may be two servers; an IPv4 and an IPv6 address are as a rule one host.
-fn of_addresses(addresses: &[IpAddr]) -> Option<Finding> {
+fn address_finding(addresses: &[IpAddr]) -> Option<Finding> {
     let (v4, v6): (HashSet<&IpAddr>, HashSet<&IpAddr>) = addresses.iter().partition(|it| it.is_ipv4());
     let count = v4.len().max(v6.len());
     let what = format!("the host name has {count} addresses: two processes may lock on different servers");
@@ -89,7 +89,7 @@ fn of_addresses(addresses: &[IpAddr]) -> Option<Finding> {
 }
 
 /// Whether there are as many replicas as are waited for.
-async fn of_replicas(link: &Arc<Link>, replicas: Replicas) -> Result<Option<Finding>> {
+async fn replica_finding(link: &ServerLink, replicas: Replicas) -> Result<Option<Finding>> {
     let wanted = replicas.count;
     match denied_apart(link.command(&wait_for(replicas)).await.and_then(|count| parse::<u32>(&count)))? {
         Ok(count) if count >= wanted => Ok(None),
@@ -108,19 +108,14 @@ async fn of_replicas(link: &Arc<Link>, replicas: Replicas) -> Result<Option<Find
 /// A node that refuses the login, or that is none for locks, beside others that are; or one that does not count its replicas.
 fn unusable(why: &Error) -> Finding {
     let code = if why.kind() == ErrorKind::Denied { "E_DENIED" } else { "E_SERVER" };
-    because(Severity::Error, code, "", why)
+    error_finding(Severity::Error, code, "", why)
 }
 
 fn not_seen(what: &str, why: &Error) -> Finding {
-    because(Severity::Info, "I_NOT_SEEN", &format!("cannot see {what}: "), why)
+    error_finding(Severity::Info, "I_NOT_SEEN", &format!("cannot see {what}: "), why)
 }
 
-/// A finding whose message and help are those of an error.
-pub(crate) fn because(severity: Severity, code: &'static str, what: &str, why: &Error) -> Finding {
-    Finding::new(severity, code, format!("{what}{why}"), why.help().unwrap_or_default())
-}
-
-fn of_settings(settings: &HashMap<String, String>, findings: &mut Vec<Finding>) {
+fn setting_findings(settings: &HashMap<String, String>, findings: &mut Vec<Finding>) {
     let setting = |name| settings.get(name).map(String::as_str);
     if let Some(policy) = setting(EVICTION).filter(|policy| *policy != "noeviction") {
         findings.push(Finding::new(
@@ -163,7 +158,7 @@ mod tests {
     fn several_addresses_of_one_family_are_warned_of() {
         let warned = |addresses: &[&str]| {
             let addresses: Vec<IpAddr> = addresses.iter().map(|address| address.parse().unwrap()).collect();
-            of_addresses(&addresses).is_some()
+            address_finding(&addresses).is_some()
         };
         assert!(!warned(&[]) && !warned(&["127.0.0.1", "::1"]) && !warned(&["10.0.0.1", "10.0.0.1"]));
         assert!(warned(&["10.0.0.1", "10.0.0.2"]) && warned(&["10.0.0.1", "fd00::1", "fd00::2"]));

@@ -139,7 +139,7 @@ mod tests {
         Keys::new(&Namespace::new(prefix).unwrap()).unwrap()
     }
 
-    fn of(prefix: &str, name: &str) -> LockKeys {
+    fn lock_keys(prefix: &str, name: &str) -> LockKeys {
         keys(prefix).of(&LockName::new(name).unwrap())
     }
 
@@ -167,8 +167,8 @@ mod tests {
     ];
 
     #[test]
-    fn an_ordinary_name_is_its_own_key() {
-        let keys = of("leasehold:", "invoice/42 *?[é]");
+    fn ordinary_name_is_its_own_key() {
+        let keys = lock_keys("leasehold:", "invoice/42 *?[é]");
         let all = [
             "leasehold:invoice/42 *?[é]",
             "{leasehold:invoice/42 *?[é]}:holder",
@@ -179,15 +179,15 @@ mod tests {
         ];
         assert_eq!(keys.all(), all);
         assert_eq!(keys.lock(), all[0]);
-        assert_eq!(of("", "job").lock(), "job");
-        assert_eq!(of("{shop}:", "job").all()[1], "{shop}:{job}:holder");
+        assert_eq!(lock_keys("", "job").lock(), "job");
+        assert_eq!(lock_keys("{shop}:", "job").all()[1], "{shop}:{job}:holder");
     }
 
     #[test]
-    fn the_keys_of_a_name_lie_in_one_slot() {
+    fn keys_of_a_name_lie_in_one_slot() {
         for prefix in ["", "leasehold:", "{shop}:", "a{b}c"] {
             for name in ODD {
-                let keys = of(prefix, name);
+                let keys = lock_keys(prefix, name);
                 for key in keys.all() {
                     assert_eq!(slot_of(keys.lock()), slot_of(key), "{keys:?}");
                 }
@@ -196,21 +196,21 @@ mod tests {
     }
 
     #[test]
-    fn no_two_names_share_a_key() {
+    fn different_names_share_no_key() {
         for prefix in ["", "leasehold:", "{shop}:"] {
             let mut all = std::collections::HashSet::new();
             for name in ODD {
-                let keys = of(prefix, name);
+                let keys = lock_keys(prefix, name);
                 assert!(keys.all().into_iter().all(|key| all.insert(key.to_owned())), "{keys:?}");
             }
         }
     }
 
     #[test]
-    fn a_record_tells_its_name_and_nothing_else_does() {
+    fn holder_key_gives_its_name_and_no_other_key_does() {
         for prefix in ["", "leasehold:", "{shop}:"] {
             for name in ODD {
-                let found = keys(prefix).held_name(of(prefix, name).all()[1]);
+                let found = keys(prefix).held_name(lock_keys(prefix, name).all()[1]);
                 assert_eq!(found.unwrap().as_str(), name);
             }
         }
@@ -222,13 +222,13 @@ mod tests {
     }
 
     #[test]
-    fn a_pattern_takes_no_name_for_a_wildcard() {
+    fn scan_pattern_takes_no_name_for_a_wildcard() {
         assert_eq!(keys("leasehold:").held_patterns("")[0].0, "{leasehold:*}:holder");
         assert_eq!(keys("{a*}:").held_patterns("b?{")[1].0, "{a\\*}:{b\\?%7B*}:shared");
     }
 
     #[test]
-    fn a_stray_brace_in_the_prefix_is_refused() {
+    fn stray_brace_in_the_prefix_is_refused() {
         for prefix in ["{", "}", "a{b", "{}", "}a{", "{a}{b}", "{{a}}", "{a}}"] {
             let error = Keys::new(&Namespace::new(prefix).unwrap()).unwrap_err();
             assert_eq!(

@@ -29,22 +29,26 @@
 //!
 //! URLs, keys, rights, and what Sentinel, Cluster and Redlock are good for: the guide `docs/redis.md` of the repository.
 
+#![cfg_attr(docsrs, feature(doc_cfg))]
+
 mod admin;
 mod backend;
 mod batch;
 mod check;
 mod cluster;
 mod connection;
+mod finding;
 mod keys;
 mod redlock;
 mod reply;
 mod rights;
 mod scripts;
 mod semantics;
-mod sentinel;
 mod server_error;
 mod servers;
+mod sync;
 mod target;
+mod tls;
 mod trial;
 mod waiters;
 
@@ -54,7 +58,7 @@ pub use target::SCHEMES;
 
 use leasehold_core::{LockBackend, Namespace, Result};
 use leasehold_store_url::StoreUrl;
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::Arc;
 
 /// The prefix of every name, unless the user chooses another.
 pub const DEFAULT_PREFIX: &str = "leasehold:";
@@ -70,9 +74,4 @@ pub fn open(url: &StoreUrl, namespace: &Namespace) -> Result<Arc<dyn LockBackend
         "redlock" | "redlock+tls" => Arc::new(RedlockBackend::open(url, namespace)?),
         _ => Arc::new(RedisBackend::open(url, namespace)?),
     })
-}
-
-/// Locks a mutex, also a poisoned one: no code under these locks can panic half-way.
-fn locked<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
-    mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }

@@ -3,13 +3,12 @@
 //! The server looks at the rights before it looks at what is wanted. So what it would refuse for another reason, such as
 //! a `SET` that is to find the key and not to find it, tells of the right as well.
 
-use crate::check::because;
-use crate::connection::Link;
+use crate::connection::ServerLink;
+use crate::finding::{error_finding, no_messages};
 use crate::keys::LockKeys;
 use futures_util::future::join_all;
 use leasehold_core::{Error, ErrorKind, Finding, Result, Severity};
 use redis::Cmd;
-use std::sync::Arc;
 
 /// Commands, and what is not possible without them: nothing is, if that is empty. The kinds of keys stand for those of the lock.
 pub(crate) const COMMANDS: &[(&str, &str)] = &[
@@ -41,32 +40,34 @@ const QUEUE_COMMANDS: &[(&str, &str)] = &[
 ];
 
 /// One finding for each right that is missing.
-pub(crate) async fn missing(link: &Arc<Link>, is_cluster: bool, keys: &LockKeys) -> Vec<Finding> {
+pub(crate) async fn missing(link: &ServerLink, is_cluster: bool, keys: &LockKeys) -> Vec<Finding> {
     let mut findings = refused(link, keys, &[QUEUE_COMMANDS, COMMANDS].concat()).await;
     if is_cluster {
         // Needed only while a slot moves, by all holders in it.
-        findings
-            .extend(denied(link.may_ask().await).map(|why| because(Severity::Error, "E_DENIED", "", &why)));
+        findings.extend(
+            denied(link.may_ask().await).map(|why| error_finding(Severity::Error, "E_DENIED", "", &why)),
+        );
     }
     let publish = link.command(redis::cmd("PUBLISH").arg(&link.channel).arg("")).await;
-    findings.extend(denied(publish).map(|why| unheard(&why.to_string(), why.help().unwrap_or_default())));
+    findings.extend(denied(publish).map(|why| no_messages(&why.to_string(), why.help().unwrap_or_default())));
     if link.lacks_messages() {
         let help = "let what stands between pass HELLO 3 on, or leave protocol=resp2 out of the URL";
-        findings.push(unheard("the connection speaks RESP2, in which the server sends no messages", help));
+        findings
+            .push(no_messages("the connection speaks RESP2, in which the server sends no messages", help));
     } else if !link.listen().await {
         let help = "grant it with ACL SETUSER: +subscribe, and for the default prefix &leasehold:*";
-        findings.push(unheard("this user may not run SUBSCRIBE on the channel of its waiters", help));
+        findings.push(no_messages("this user may not run SUBSCRIBE on the channel of its waiters", help));
     }
     findings
 }
 
 /// One finding for each of these commands that the user may not run.
-pub(crate) async fn refused(link: &Arc<Link>, keys: &LockKeys, commands: &[(&str, &str)]) -> Vec<Finding> {
+pub(crate) async fn refused(link: &ServerLink, keys: &LockKeys, commands: &[(&str, &str)]) -> Vec<Finding> {
     let answers = join_all(commands.iter().map(async |(line, effect)| {
         let why = denied(link.command(&command(line, keys)).await)?;
         Some(match *effect {
-            "" => because(Severity::Error, "E_DENIED", "", &why),
-            effect => because(Severity::Warning, "W_DENIED", effect, &why),
+            "" => error_finding(Severity::Error, "E_DENIED", "", &why),
+            effect => error_finding(Severity::Warning, "W_DENIED", effect, &why),
         })
     }));
     let mut findings: Vec<Finding> = answers.await.into_iter().flatten().collect();
@@ -87,10 +88,4 @@ fn command(line: &str, keys: &LockKeys) -> Cmd {
 
 fn denied<T>(answer: Result<T>) -> Option<Error> {
     answer.err().filter(|error| error.kind() == ErrorKind::Denied)
-}
-
-/// Waiters of this process get no messages.
-pub(crate) fn unheard(why: &str, help: &str) -> Finding {
-    let message = format!("waiters are not told that a lock is theirs, and ask every half second: {why}");
-    Finding::new(Severity::Warning, "W_UNHEARD", message, help)
 }

@@ -19,11 +19,11 @@ pub(crate) const TO_PRIMARY: &str =
 pub(crate) const TO_CLUSTER: &str = "use the URL of a cluster, redis+cluster://host:port";
 
 /// An error whose meaning needs no second look: what tells it, its kind, message and help.
-type Row = (&'static str, ErrorKind, &'static str, &'static str);
+type ErrorRow = (&'static str, ErrorKind, &'static str, &'static str);
 
 /// Errors that their first word tells.
 #[rustfmt::skip]
-const BY_CODE: &[Row] = &[
+const BY_CODE: &[ErrorRow] = &[
     ("BUSY", Unavailable, "it runs a long script or function, and answers nobody else",
         "wait for it, or end it with SCRIPT KILL or FUNCTION KILL"),
     ("LOADING", Unavailable, "it is loading its data", "wait until it is done"),
@@ -55,7 +55,7 @@ const BY_CODE: &[Row] = &[
 
 /// Errors with the general code `ERR`, which their text tells.
 #[rustfmt::skip]
-const BY_TEXT: &[Row] = &[
+const BY_TEXT: &[ErrorRow] = &[
     ("DB index is out of range", Misconfigured, "it has no database of this index",
         "look at the number at the end of the URL, and at the server's setting databases"),
     ("SELECT is not allowed in cluster mode", Misconfigured, "it is a node of a cluster, which has database 0 only",
@@ -76,7 +76,7 @@ pub(crate) fn refusal(error: &ServerError, script: Option<&Script>) -> Error {
 
 /// What an error reply means, if it is one that is known. Never repeats the reply.
 pub(crate) fn known_refusal(code: &str, text: &str, script: Option<&Script>) -> Option<Error> {
-    let row = |(_, kind, message, help): &Row| Error::new(*kind, *message).with_help(*help);
+    let row = |(_, kind, message, help): &ErrorRow| Error::new(*kind, *message).with_help(*help);
     match code {
         "NOPERM" => Some(not_permitted(text, script)),
         "ERR" if is_refused_in_script(text) => Some(not_permitted(text, script)),
@@ -161,7 +161,7 @@ fn unknown_command(text: &str, script: Option<&Script>) -> Error {
         .with_help("use Redis 7.0 or later, or Valkey 7.2 or later; look at what stands between")
 }
 
-/// Not known here. Repeated, because nobody else can tell what it means, but without owner ids: some errors repeat the
+/// An error that is not known here. Its text is repeated for the reader, but without owner ids: some errors repeat the
 /// arguments of the command, and an owner id is what authorises a release.
 fn unknown(error: &ServerError) -> Error {
     let text = error.details().unwrap_or_default();

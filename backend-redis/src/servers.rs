@@ -1,11 +1,10 @@
 //! The servers of one store: scripts run on the one that has the keys.
 
 use crate::cluster::Cluster;
-use crate::connection::{Call, ConfirmKind, Link, Reply, Route};
+use crate::connection::{ConfirmKind, Route, ScriptCall, ScriptReply, Sentinels, ServerLink};
 use crate::keys::{Keys, LockKeys};
 use crate::reply;
 use crate::scripts::Script;
-use crate::sentinel::Sentinels;
 use crate::target::{Deployment, Replicas};
 use crate::waiters::WaiterRegistry;
 use futures_util::future::join_all;
@@ -23,7 +22,7 @@ const LISTENS_WITHIN: Duration = Duration::from_millis(250);
 #[derive(Debug)]
 pub(crate) enum Servers {
     /// One server has all names: always the same, or the primary of the moment.
-    One(Arc<Link>),
+    One(Arc<ServerLink>),
     /// Several have some names each.
     Cluster(Arc<Cluster>),
 }
@@ -47,7 +46,7 @@ impl Servers {
                 return Self::Cluster(Arc::new(Cluster::new(seeds, waiters, channel)));
             }
         };
-        Self::One(Link::new(route, waiters, channel))
+        Self::One(ServerLink::new(route, waiters, channel))
     }
 
     /// Makes sure that there is a connection, if all names are on one server.
@@ -58,10 +57,10 @@ impl Servers {
         }
     }
 
-    /// Runs a script for one claim. Errors: the refusal of the server; and as of [`Link::ask`].
+    /// Runs a script for one claim. Errors: the refusal of the server; and as of [`ServerLink::ask`].
     pub(crate) async fn run(&self, script: &'static Script, keys: &LockKeys, args: &[&str]) -> Result<Value> {
         let keys = script.keys_of(&[keys]);
-        let Reply { link, value, .. } = self.ask(Call::new(script, &keys, args)).await?;
+        let ScriptReply { link, value, .. } = self.ask(ScriptCall::new(script, &keys, args)).await?;
         link.check_reply(script, &keys, value).await
     }
 
@@ -78,8 +77,8 @@ impl Servers {
         let keys = script.keys_of(&keys);
         let args = shared_args.iter().chain(requests.iter().flat_map(|(_, args)| args));
         let args: Vec<&str> = args.map(String::as_str).collect();
-        let reply = self.ask(Call { confirm, ..Call::new(script, &keys, &args) }).await;
-        let Reply { link, value, replicas } = match reply {
+        let reply = self.ask(ScriptCall { confirm, ..ScriptCall::new(script, &keys, &args) }).await;
+        let ScriptReply { link, value, replicas } = match reply {
             Ok(reply) => reply,
             Err(why) => return requests.iter().map(|_| Err(why.clone())).collect(),
         };
@@ -92,7 +91,7 @@ impl Servers {
         for ((keys, _), answer) in requests.iter().zip(answers) {
             let answer = match answer {
                 Ok(answer) => link.check_reply(script, &keys.all(), answer).await,
-                Err(why) => Err(link.here(why)),
+                Err(why) => Err(link.route.with_address(why)),
             };
             checked.push(answer.map(|answer| (answer, replicas.clone())));
         }
@@ -117,7 +116,14 @@ impl Servers {
         }
     }
 
-    pub(crate) async fn link(&self, key: &str) -> Result<Arc<Link>> {
+    /// Deletes all that is stored of a name, a hold too.
+    pub(crate) async fn delete(&self, keys: &LockKeys) -> Result<()> {
+        let link = self.link(keys.lock()).await?;
+        link.command(redis::cmd("DEL").arg(&keys.all())).await.map(drop)
+    }
+
+    /// The server that has the key.
+    async fn link(&self, key: &str) -> Result<Arc<ServerLink>> {
         match self {
             Self::One(link) => Ok(Arc::clone(link)),
             Self::Cluster(cluster) => cluster.node_of(key).await,
@@ -125,7 +131,7 @@ impl Servers {
     }
 
     /// Each server that has names.
-    pub(crate) async fn each(&self) -> Result<Vec<Arc<Link>>> {
+    pub(crate) async fn each(&self) -> Result<Vec<Arc<ServerLink>>> {
         match self {
             Self::One(link) => Ok(vec![Arc::clone(link)]),
             Self::Cluster(cluster) => cluster.primaries().await,
@@ -163,7 +169,7 @@ impl Servers {
         }
     }
 
-    async fn ask(&self, call: Call<'_>) -> Result<Reply> {
+    async fn ask(&self, call: ScriptCall<'_>) -> Result<ScriptReply> {
         match self {
             Self::One(link) => link.ask(&call).await,
             Self::Cluster(cluster) => Box::pin(cluster.ask(call)).await,

@@ -1,8 +1,7 @@
 //! A trial of all that locks need, on names that are not in use.
 
-use crate::admin::unused_name;
 use crate::backend::RedisBackend;
-use crate::rights::unheard;
+use crate::finding::no_messages;
 use crate::semantics::HEARTBEAT;
 use leasehold_core::trial::{Failure, acquire, failed, finding, release, renew};
 use leasehold_core::{
@@ -24,7 +23,7 @@ pub(crate) async fn try_locks(backend: &RedisBackend) -> Result<Vec<Finding>> {
     for name in one_name_for_each_server(backend).await? {
         match try_on(backend, &name).await {
             Ok(true) => {}
-            Ok(false) => findings.push(unheard(
+            Ok(false) => findings.push(no_messages(
                 "no message came in a trial",
                 "look whether the server knows PUBLISH and SUBSCRIBE, and at what stands between",
             )),
@@ -32,6 +31,11 @@ pub(crate) async fn try_locks(backend: &RedisBackend) -> Result<Vec<Finding>> {
         }
     }
     Ok(findings)
+}
+
+/// A name that is not in use.
+pub(crate) fn unused_name() -> Result<LockName> {
+    LockName::new(format!("leasehold/check/{}", OwnerId::random()?.to_hex()))
 }
 
 async fn one_name_for_each_server(backend: &RedisBackend) -> Result<Vec<LockName>> {
@@ -62,7 +66,7 @@ async fn try_on(backend: &RedisBackend, name: &LockName) -> Result<bool, Failure
     for claim in readers.iter().chain([&waiter, &holder]) {
         removed = removed.and(backend.release(claim, Duration::ZERO).await);
     }
-    let forgotten = backend.delete_keys(name).await;
+    let forgotten = backend.servers.delete(&backend.keys.of(name)).await;
     let told = tried?;
     removed.map_err(|why| ("released", why))?;
     forgotten.map_err(|why| ("removed", why))?;

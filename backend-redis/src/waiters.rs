@@ -5,7 +5,7 @@
 //! the grant is then later than the request for that answer, and the lease is counted from that request. A message for another place
 //! is old, or its answer was lost; the next heartbeat of the owner finds out.
 
-use crate::locked;
+use crate::sync::locked;
 use leasehold_core::{FencingToken, Grant, LockName, OwnerId};
 use std::collections::HashMap;
 use std::sync::{Arc, Mutex};
@@ -14,18 +14,18 @@ use tokio::sync::Notify;
 /// The waiters of this process, and the last message for each.
 #[derive(Debug, Default)]
 pub(crate) struct WaiterRegistry {
-    waiters: Mutex<Waiters>,
+    waiters: Mutex<WaiterTable>,
 }
 
 #[derive(Debug, Default)]
-struct Waiters {
-    by_owner: HashMap<OwnerId, Waiter>,
+struct WaiterTable {
+    by_owner: HashMap<OwnerId, WaiterEntry>,
     /// How many wait for each name.
-    of_name: HashMap<LockName, usize>,
+    of: HashMap<LockName, usize>,
 }
 
 #[derive(Debug)]
-struct Waiter {
+struct WaiterEntry {
     name: LockName,
     /// As the last answer of the server named it.
     place: Option<u64>,
@@ -49,15 +49,15 @@ impl WaiterRegistry {
 
     /// True if an owner of this process waits for the name.
     pub(crate) fn is_waited_for(&self, name: &LockName) -> bool {
-        locked(&self.waiters).of_name.contains_key(name)
+        locked(&self.waiters).of.contains_key(name)
     }
 
     /// Begins to listen for this owner. Called before the request, because the message may come before the answer.
     pub(crate) fn add(&self, owner: OwnerId, name: &LockName) {
-        let Waiters { by_owner, of_name } = &mut *locked(&self.waiters);
+        let WaiterTable { by_owner, of } = &mut *locked(&self.waiters);
         by_owner.entry(owner).or_insert_with(|| {
-            *of_name.entry(name.clone()).or_default() += 1;
-            Waiter { name: name.clone(), place: None, message: None, changed: Arc::default() }
+            *of.entry(name.clone()).or_default() += 1;
+            WaiterEntry { name: name.clone(), place: None, message: None, changed: Arc::default() }
         });
     }
 
@@ -119,13 +119,13 @@ impl WaiterRegistry {
     }
 }
 
-impl Waiters {
+impl WaiterTable {
     fn remove(&mut self, owner: OwnerId) {
-        let Some(Waiter { name, .. }) = self.by_owner.remove(&owner) else { return };
-        if let Some(count) = self.of_name.get_mut(&name) {
+        let Some(WaiterEntry { name, .. }) = self.by_owner.remove(&owner) else { return };
+        if let Some(count) = self.of.get_mut(&name) {
             *count -= 1;
             if *count == 0 {
-                self.of_name.remove(&name);
+                self.of.remove(&name);
             }
         }
     }

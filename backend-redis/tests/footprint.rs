@@ -23,7 +23,7 @@ const WHILE_WAITING: usize = 1_600;
 const WHILE_ASKING: usize = 7_500;
 
 #[tokio::test]
-async fn a_waiter_keeps_little() {
+async fn waiter_keeps_little_memory() {
     let server = RedisServer::start().unwrap();
     let namespace = Namespace::new(leasehold_redis::DEFAULT_PREFIX).unwrap();
     let backend = leasehold_redis::open(&StoreUrl::parse(&server.url()).unwrap(), &namespace).unwrap();

@@ -34,6 +34,8 @@
 //! clock of its boot, which nobody can set; tokens follow the wall clock. The parameters, the files that are refused, reboots, containers,
 //! and what is not promised are in the same guide.
 
+#![cfg_attr(docsrs, feature(doc_cfg))]
+
 mod fenced;
 #[cfg(feature = "_server")]
 mod for_update;
@@ -42,8 +44,6 @@ mod lease;
 #[cfg(feature = "mysql")]
 mod mysql;
 mod names;
-#[cfg(feature = "_server")]
-mod optimistic;
 #[cfg(feature = "postgres")]
 mod postgres;
 #[cfg(feature = "_server")]
@@ -81,7 +81,7 @@ pub fn open(url: &StoreUrl, namespace: &Namespace) -> Result<Arc<dyn LockBackend
             Ok(open_server(Arc::new(postgres::PostgresDialect::open(url)?), namespace))
         }
         #[cfg(all(feature = "sqlite", target_os = "linux"))]
-        "sqlite" => Ok(Arc::new(RowLease::new(sqlite::Table::new(url, namespace)?))),
+        "sqlite" => Ok(Arc::new(RowLease::new(sqlite::SqliteTable::new(url, namespace)?))),
         "sqlite" if cfg!(feature = "sqlite") => Err(Error::new(
             ErrorKind::Unsupported,
             "locks on SQLite need Linux, by whose clock they are counted",
@@ -100,9 +100,8 @@ pub fn open(url: &StoreUrl, namespace: &Namespace) -> Result<Arc<dyn LockBackend
 #[cfg(feature = "_server")]
 fn open_server(dialect: Arc<dyn server::Dialect>, namespace: &Namespace) -> Arc<dyn LockBackend> {
     let (name, mode) = (dialect.target().name, dialect.target().mode);
-    let semantics = server::of_leases(name, mode.as_str(), dialect.texts().leases.sends_messages);
-    let tables = server::Table::of(&*dialect);
-    let server = server::Server::new(dialect, tables);
+    let semantics = server::lease_semantics(name, mode.as_str(), dialect.texts().leases.sends_messages);
+    let server = server::Server::new(dialect);
     match mode {
         server::Mode::Lease | server::Mode::Optimistic => {
             Arc::new(RowLease::new(lease::ServerTable::new(server, namespace, semantics)))

@@ -11,7 +11,8 @@ use tokio::time::{Instant, sleep};
 const NAME: &str = "leasehold/check";
 /// Long enough for every step, and the longest time that a trial which is cut off keeps the next one waiting.
 const TTL: Duration = Duration::from_secs(5);
-const AGAIN_AFTER: Duration = Duration::from_millis(100);
+/// The pause before a lock that another trial holds is asked for again.
+const ACQUIRE_AGAIN_AFTER: Duration = Duration::from_millis(100);
 
 /// Adds what a trial finds, unless an error is known already: that names its cause better than a trial does.
 pub(crate) async fn after(
@@ -26,7 +27,7 @@ pub(crate) async fn after(
     let (holder, other) = (claim(&name)?, claim(&name)?);
     let tried = try_steps(backend, &holder, &other).await;
     if tried.is_err() {
-        // Also after an answer that did not come.
+        // The release is also sent after an attempt without an answer.
         for claim in [&holder, &other] {
             let _ = backend.release(claim, Duration::ZERO).await;
         }
@@ -49,7 +50,7 @@ async fn try_steps(backend: &dyn LockBackend, holder: &Claim, other: &Claim) -> 
         if start.elapsed() > TTL {
             return Err(("acquired", failed("the store has it as held by another")));
         }
-        sleep(AGAIN_AFTER).await;
+        sleep(ACQUIRE_AGAIN_AFTER).await;
     }
     renew(backend, holder).await.map_err(|why| ("renewed", why))?;
     match backend.try_acquire(other).await {

@@ -7,7 +7,7 @@ use leasehold_core::{ErrorKind, Namespace};
 use leasehold_store_url::StoreUrl;
 
 #[test]
-fn the_feature_that_is_missing_is_named() {
+fn missing_feature_is_refused_by_name() {
     let url = StoreUrl::parse("sqlite:/tmp/locks.db").unwrap();
     let error = leasehold_sql::open(&url, &Namespace::default()).unwrap_err();
     assert_eq!(error.kind(), ErrorKind::Misconfigured);

@@ -93,6 +93,8 @@
 //! A server that is cut off from its leader, connected again and cut off once more, all within a quarter of a session's
 //! time-out, may let a holder believe for at most that quarter too long.
 
+#![cfg_attr(docsrs, feature(doc_cfg))]
+
 mod acl;
 mod admin;
 mod backend;

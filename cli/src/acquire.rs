@@ -1,21 +1,20 @@
 //! Waiting for a lock, in a process that may be told to stop waiting.
 
 use crate::args::AcquireArgs;
-use crate::give_back::PARTING;
-use crate::report::{Console, Failure, brief, sentence};
-use crate::run::Stack;
-use crate::run::signals::{Signals, ends, suspend};
-use crate::store::Store;
+use crate::give_back::CLOSE_TIMEOUT;
+use crate::nesting::Stack;
 use leasehold::admin::LockStatus;
 use leasehold::{
     AcquireOptions, DistributedLock, DistributedLockExt, ErrorKind, HolderInfo, LockGuard, LockName,
 };
+use leasehold_console::signals::{Signals, ends, suspend};
+use leasehold_console::{Console, Failure, OpenStore, brief, sentence};
 use rustix::process::Signal;
 use std::pin::pin;
 use std::time::{Duration, Instant};
 
-/// After so long, whoever watches is told for whom they wait.
-const PATIENCE: Duration = Duration::from_secs(1);
+/// The wait after which the holder is shown at a terminal.
+const ANNOUNCE_AFTER: Duration = Duration::from_secs(1);
 
 /// How waiting for a lock ended, if not with an error.
 #[derive(Debug)]
@@ -26,7 +25,7 @@ pub(crate) enum Acquired {
 }
 
 /// How the lock is to be acquired: the configured way, but for what the command line says.
-pub(crate) fn options(args: &AcquireArgs, store: &Store, doing: &str) -> AcquireOptions {
+pub(crate) fn options(args: &AcquireArgs, store: &OpenStore, doing: &str) -> AcquireOptions {
     let mut options = store.config.options();
     if let Some(wait) = args.wait() {
         options = options.with_wait(wait);
@@ -46,7 +45,7 @@ pub(crate) fn options(args: &AcquireArgs, store: &Store, doing: &str) -> Acquire
 
 /// Acquires, unless a signal ends the wait first. A lock that is held by somebody else is an error that says by whom.
 pub(crate) async fn acquire(
-    store: &Store,
+    store: &OpenStore,
     name: &LockName,
     options: &AcquireOptions,
     signals: &mut Signals,
@@ -79,7 +78,8 @@ pub(crate) async fn acquire(
         }
         Ok(Err(error)) if error.is_contended() => {
             let waited = (error.kind() == ErrorKind::TimedOut).then(|| ("waited", brief(waited)));
-            let holder = tokio::time::timeout(PARTING, current_holder(store, name)).await.unwrap_or_default();
+            let holder =
+                tokio::time::timeout(CLOSE_TIMEOUT, current_holder(store, name)).await.unwrap_or_default();
             if error.kind() == ErrorKind::TimedOut {
                 take_back_in_passing(store).await;
             }
@@ -98,12 +98,12 @@ pub(crate) async fn acquire(
 
 /// Takes back what a failed acquisition may have left in the store: a grant whose reply was lost, a place in a queue. That
 /// happens in the background, and would end with this process. After an answer to who does not wait nothing is left.
-async fn take_back_in_passing(store: &Store) {
-    let _ = tokio::time::timeout(PARTING, store.locks.close()).await;
+async fn take_back_in_passing(store: &OpenStore) {
+    let _ = tokio::time::timeout(CLOSE_TIMEOUT, store.locks.close()).await;
 }
 
 /// Waits until what the acquisition may have left in the store is taken back. A second signal ends the wait.
-async fn take_back(store: &Store, signals: &mut Signals) {
+async fn take_back(store: &OpenStore, signals: &mut Signals) {
     let again = async { while !ends(signals.next().await) {} };
     tokio::select! {
         _ = store.locks.close() => {}
@@ -112,9 +112,9 @@ async fn take_back(store: &Store, signals: &mut Signals) {
 }
 
 /// Prints the holder as soon as the store tells it.
-async fn announce_holder(store: &Store, name: &LockName, console: Console) {
+async fn announce_holder(store: &OpenStore, name: &LockName, console: Console) {
     loop {
-        tokio::time::sleep(PATIENCE).await;
+        tokio::time::sleep(ANNOUNCE_AFTER).await;
         if let Some(lock) = current_holder(store, name).await {
             return console.note(format_args!("waiting: {}", sentence(&lock)));
         }
@@ -122,6 +122,6 @@ async fn announce_holder(store: &Store, name: &LockName, console: Console) {
 }
 
 /// The holder of the lock; `None` if the lock is free or the store does not tell.
-async fn current_holder(store: &Store, name: &LockName) -> Option<LockStatus> {
+async fn current_holder(store: &OpenStore, name: &LockName) -> Option<LockStatus> {
     store.admin().ok()?.inspect(name).await.ok()?.into_iter().next()
 }

@@ -1,17 +1,16 @@
 //! Giving a lock back, at the end of `run` and of `hold`.
 
-use crate::report::Console;
-use crate::run::signals::Signals;
-use crate::store::Store;
 use leasehold::semantics::HoldKind;
 use leasehold::{DistributedLock, Error, ErrorKind, LockGuard, Loss, LossCause};
+use leasehold_console::signals::Signals;
+use leasehold_console::{Console, OpenStore};
 use std::time::Duration;
 
-/// The longest time that is spent on a store which may give no answer, when nobody waits for it any more.
-pub(crate) const PARTING: Duration = Duration::from_millis(500);
+/// Timeout of the last requests to a store that may give no answer.
+pub(crate) const CLOSE_TIMEOUT: Duration = Duration::from_millis(500);
 
-/// The same, where the store is in no trouble: the lock has come to a limit of its own.
-const PARTING_AT_THE_LIMIT: Duration = Duration::from_secs(5);
+/// The same after `max_hold`, when the store is in no trouble.
+const CLOSE_TIMEOUT_AT_MAX_HOLD: Duration = Duration::from_secs(5);
 
 /// What the store said when the lock was given back.
 #[derive(Debug)]
@@ -25,11 +24,11 @@ pub(crate) enum Released {
 
 /// Gives the lock back.
 ///
-/// The wait for the store is cut to [`PARTING`] in a `hurry`, when the command was stopped, most likely because the store does
+/// The wait for the store is cut to [`CLOSE_TIMEOUT`] in a `hurry`, when the command was stopped, most likely because the store does
 /// not answer; and after a signal that asks to end, because where the store keeps no lease, the rest of `hold_at_least` is
 /// waited for here, and that may be minutes.
 pub(crate) async fn give_back(
-    store: &Store,
+    store: &OpenStore,
     guard: LockGuard,
     hold_at_least: Duration,
     hurry: bool,
@@ -56,8 +55,8 @@ pub(crate) async fn give_back(
     // What is left in the store, of a lock that was lost too, is taken back in the background: a moment for that costs
     // nobody anything.
     let at_the_limit = released.loss().is_some_and(|loss| loss.cause() == LossCause::MaxHold);
-    let parting = if at_the_limit { PARTING_AT_THE_LIMIT } else { PARTING };
-    let _ = tokio::time::timeout(parting, store.locks.close()).await;
+    let timeout = if at_the_limit { CLOSE_TIMEOUT_AT_MAX_HOLD } else { CLOSE_TIMEOUT };
+    let _ = tokio::time::timeout(timeout, store.locks.close()).await;
     released
 }
 
@@ -67,7 +66,7 @@ async fn end_of_patience(hurry: bool, signals: &mut Signals) {
         // Ready with a signal only.
         let _ = signals.unless_ended(std::future::pending::<()>()).await;
     }
-    tokio::time::sleep(PARTING).await;
+    tokio::time::sleep(CLOSE_TIMEOUT).await;
 }
 
 fn not_waited_for(hurry: bool, lingers: bool) -> Error {
@@ -88,7 +87,7 @@ impl Released {
     }
 
     /// Warns if the release was not confirmed. `LeftToLease` is reported elsewhere, with the processes that live on.
-    pub(crate) fn warn(&self, store: &Store, name: &impl std::fmt::Debug, console: Console) {
+    pub(crate) fn warn(&self, store: &OpenStore, name: &impl std::fmt::Debug, console: Console) {
         if let Self::Unconfirmed(error) = self {
             let message = format!("the release of {name:?} was not confirmed: {error}");
             let free = match store.locks.semantics().hold {

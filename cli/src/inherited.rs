@@ -1,5 +1,7 @@
 //! File descriptors that whoever started this process has opened for it.
 
+use leasehold::Error;
+use leasehold_console::Failure;
 use rustix::io::{FdFlags, fcntl_dupfd_cloexec, fcntl_getfd, fcntl_setfd};
 use std::fs::File;
 use std::io;
@@ -30,6 +32,17 @@ pub(crate) fn take(number: RawFd) -> io::Result<OwnedFd> {
         fcntl_setfd(theirs, FdFlags::CLOEXEC)?;
     }
     Ok(ours)
+}
+
+/// The descriptor that the caller names by this option of the command line.
+pub(crate) fn take_for(option: &str, number: Option<RawFd>) -> Result<Option<File>, Failure> {
+    let taken = number.map(take).transpose();
+    let not_open = |_| {
+        let number = number.unwrap_or_default();
+        let problem = format_args!("descriptor {number} is not open");
+        Error::invalid(option, problem, format!("open it when you call: {number}>FILE"))
+    };
+    Ok(taken.map_err(not_open)?.map(File::from))
 }
 
 /// Lets go of standard output, which is the command's alone: whoever reads it is to find its end when the command is

@@ -55,6 +55,8 @@
 //!
 //! Minor releases add cases: a backend may then fail a case that was not there before.
 
+#![cfg_attr(docsrs, feature(doc_cfg))]
+
 mod administrator;
 mod cannot;
 mod case;

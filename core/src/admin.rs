@@ -10,10 +10,10 @@ use std::time::{Duration, SystemTime};
 ///
 /// # Errors
 ///
-/// Of every method: [`Unavailable`](crate::ErrorKind::Unavailable) if the store cannot be reached,
-/// [`Denied`](crate::ErrorKind::Denied) if these credentials may not do it,
-/// [`Misconfigured`](crate::ErrorKind::Misconfigured) for a store such as a database without the table, and, of those that
-/// change something, [`Indeterminate`](crate::ErrorKind::Indeterminate) if the reply was lost.
+/// Every method fails with [`Unavailable`](crate::ErrorKind::Unavailable) if the store cannot be reached, with
+/// [`Denied`](crate::ErrorKind::Denied) if these credentials may not do it, and with
+/// [`Misconfigured`](crate::ErrorKind::Misconfigured) for a store such as a database without the table. A method that changes
+/// something fails with [`Indeterminate`](crate::ErrorKind::Indeterminate) if the reply was lost.
 ///
 /// # Cancel safety
 ///

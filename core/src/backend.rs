@@ -32,7 +32,7 @@ pub const MAX_CLAIMS_PER_RENEWAL: usize = 128;
 ///
 /// # Cancel safety
 ///
-/// Of [`changed`](Self::changed), [`suspects`](Self::suspects) and [`close`](Self::close): must be safe to drop at any time.
+/// [`changed`](Self::changed), [`suspects`](Self::suspects) and [`close`](Self::close) must be safe to drop at any time.
 /// The core drops no other call half-way: a caller that leaves early leaves the call running in a task, and a
 /// [`release`](Self::release) follows it. Only the end of the runtime drops a call; a release follows that too.
 #[async_trait]

@@ -99,7 +99,7 @@ impl Clock for SystemClock {
 /// The clock of the runtime: under `tokio::time::pause` it is virtual time, so that a test waits hours in
 /// microseconds and every race has one outcome.
 ///
-/// Not for production: it stops while the host is suspended.
+/// It is unfit for production, because it stops while the host is suspended.
 #[derive(Clone, Copy, Debug)]
 pub struct RuntimeClock {
     origin: Instant,

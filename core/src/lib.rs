@@ -36,6 +36,8 @@
 //!
 //! This crate knows no store, no command line and no TLS.
 
+#![cfg_attr(docsrs, feature(doc_cfg))]
+
 mod admin;
 mod backend;
 mod claim;

@@ -15,13 +15,13 @@ use std::time::Duration;
 ///
 /// # Errors
 ///
-/// Of every method that acquires: as of [`acquire_named`](DistributedLock::acquire_named), and without
-/// [`Busy`](ErrorKind::Busy) in the forms with `try`. More is said at the method.
+/// Every method that acquires has the errors of [`acquire_named`](DistributedLock::acquire_named); the forms with `try` are never
+/// [`Busy`](ErrorKind::Busy). More is said at the method.
 ///
 /// # Cancel safety
 ///
-/// Of every method, unless it says more: as of [`acquire_named`](DistributedLock::acquire_named). What was acquired so far is
-/// released in the background.
+/// Every method is as safe to drop as [`acquire_named`](DistributedLock::acquire_named), unless it says more. The locks that were
+/// acquired so far are released in the background.
 pub trait DistributedLockExt: DistributedLock {
     /// Acquires, and waits until the lock is free.
     fn acquire(&self, name: impl IntoLockName) -> impl Future<Output = Result<LockGuard>> + Send {

@@ -52,7 +52,7 @@ pub(crate) struct WaitQueues {
 /// Exists while tasks wait for the name, and after the last of them was granted, until its release.
 #[derive(Default)]
 struct WaitQueue {
-    line: VecDeque<Arc<Waiter>>,
+    line: VecDeque<Arc<QueuedWaiter>>,
     /// When the first grant of the present streak came. Kept over a release that wakes a waiter of this client.
     streak_since: Option<Moment>,
     /// Until then the line yields to other processes.
@@ -62,7 +62,7 @@ struct WaitQueue {
 }
 
 #[derive(Default)]
-struct Waiter {
+struct QueuedWaiter {
     is_reader: bool,
     /// It was woken to ask, or has become the first in line.
     notify: Notify,
@@ -127,7 +127,8 @@ impl WaitQueues {
     }
 
     fn enter(&self, queue: &mut WaitQueue, claim: &Claim) -> Place<'_> {
-        let waiter = Arc::new(Waiter { is_reader: claim.mode().is_shared(), ..Waiter::default() });
+        let waiter =
+            Arc::new(QueuedWaiter { is_reader: claim.mode().is_shared(), ..QueuedWaiter::default() });
         queue.line.push_back(Arc::clone(&waiter));
         Place {
             queues: self,
@@ -153,7 +154,7 @@ impl WaitQueues {
         if !locked(&self.queues).contains_key(name) {
             return;
         }
-        // Not under the lock, and only where tasks wait: clocks and wakers may be foreign code.
+        // The clock is read outside the mutex, and only where tasks wait: it may be foreign code. So may a waker.
         let now = clock.now();
         let mut queues = locked(&self.queues);
         let Some(queue) = queues.get_mut(name) else { return };
@@ -166,7 +167,7 @@ impl WaitQueues {
             streak_since.map(|since| now.since(since)).filter(|streak| *streak >= self.longest_streak)
         {
             queue.yields_until = now.plus((streak / self.pause_part).min(self.longest_pause));
-            // Not woken to ask: it sets its timer to the end of the pause.
+            // The first is notified without a wake-up: it sets its timer to the end of the pause.
             let first = queue.line.front().cloned();
             drop(queues);
             notify(first.as_slice());
@@ -189,7 +190,7 @@ impl fmt::Debug for WaitQueues {
 impl WaitQueue {
     /// The first that was not woken before, marked as woken: a waiter that was woken, and has not asked since, may never be
     /// polled. If it is a reader, with the readers behind it. The caller notifies them, after it has released the lock.
-    fn mark_next_woken(&self) -> Vec<Arc<Waiter>> {
+    fn mark_next_woken(&self) -> Vec<Arc<QueuedWaiter>> {
         let mut rest = self.line.iter().skip_while(|waiter| waiter.woken.swap(true, SeqCst));
         let Some(first) = rest.next() else { return Vec::new() };
         let others = rest.take_while(|next| first.is_reader && next.is_reader);
@@ -201,27 +202,37 @@ impl WaitQueue {
         self.line.front().is_some_and(|first| first.woken.load(SeqCst))
     }
 
-    fn is_first(&self, waiter: &Arc<Waiter>) -> bool {
+    fn is_first(&self, waiter: &Arc<QueuedWaiter>) -> bool {
         self.line.front().is_some_and(|first| Arc::ptr_eq(first, waiter))
     }
 }
 
-fn notify(waiters: &[Arc<Waiter>]) {
+fn notify(waiters: &[Arc<QueuedWaiter>]) {
     waiters.iter().for_each(|waiter| waiter.notify.notify_one());
 }
 
-impl Waiter {
+impl QueuedWaiter {
     fn wake(&self) {
         self.woken.store(true, SeqCst);
         self.notify.notify_one();
     }
 }
 
+/// What a waiter in line is notified of.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub(crate) enum Notification {
+    /// It is to ask now.
+    Ask,
+    /// It is to compute the time of its next question again: it has become the first, the line yields, or an earlier attempt has used
+    /// up its wake-up.
+    Replan,
+}
+
 /// A place in line. Dropping it leaves the line.
 pub(crate) struct Place<'a> {
     queues: &'a WaitQueues,
     name: LockName,
-    waiter: Arc<Waiter>,
+    waiter: Arc<QueuedWaiter>,
     /// It was woken because some name was released between its attempt and its place in line.
     wake_up_is_guess: bool,
     /// True while it asks because this name was released.
@@ -230,11 +241,10 @@ pub(crate) struct Place<'a> {
 }
 
 impl Place<'_> {
-    /// Ready when this waiter is to ask now, with true; or, with false, when it has become the first in line, and its next question
-    /// is to be computed again. Safe to drop at any time: a notification is kept.
-    pub(crate) async fn notified(&self) -> bool {
+    /// Waits for a notification. Safe to drop at any time: it is kept.
+    pub(crate) async fn notified(&self) -> Notification {
         self.waiter.notify.notified().await;
-        self.waiter.woken.load(SeqCst)
+        if self.waiter.woken.load(SeqCst) { Notification::Ask } else { Notification::Replan }
     }
 
     pub(crate) fn is_first(&self) -> bool {

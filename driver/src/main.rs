@@ -40,7 +40,8 @@
 
 mod arguments;
 mod holding;
-mod turns;
+mod load;
+
 mod usage;
 
 use arguments::{Arguments, Work};
@@ -63,7 +64,7 @@ fn drive() -> Outcome<()> {
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
     let done = runtime.block_on(async {
         match arguments.work {
-            Work::Uncontended | Work::Contended => turns::take_turns(&arguments).await,
+            Work::Uncontended | Work::Contended => load::run_load(&arguments).await,
             Work::Hold => holding::hold(&arguments).await,
         }
     });

@@ -1,8 +1,8 @@
 //! The default store: a SQLite file of this user on this host.
 
-use super::ConfigSource;
+use super::entry::ConfigSource;
 use super::environment::Environment;
-use super::layers::Value;
+use super::layers::SourcedText;
 use leasehold_core::{Error, ErrorKind, Result};
 use percent_encoding::{AsciiSet, CONTROLS, utf8_percent_encode};
 use std::borrow::Cow;
@@ -28,7 +28,7 @@ pub(super) fn check_url_not_removed(environment: &Environment) -> Result<()> {
 }
 
 /// `sqlite:$XDG_STATE_HOME/leasehold/locks.db`, or under `~/.local/state`. Creates nothing.
-pub(super) fn default_store(environment: &Environment) -> Result<Value> {
+pub(super) fn default_store(environment: &Environment) -> Result<SourcedText> {
     if !cfg!(feature = "sqlite") {
         let fix = "set LEASEHOLD_URL, or add the local default: cargo add leasehold --features sqlite";
         return Err(no_store("", fix));
@@ -36,7 +36,7 @@ pub(super) fn default_store(environment: &Environment) -> Result<Value> {
     let state = environment.xdg("XDG_STATE_HOME", ".local/state").ok_or_else(|| {
         no_store(", and the default one has no place: HOME is not set", "set LEASEHOLD_URL, or HOME")
     })?;
-    Ok(Value::new(url_of(&state.join("leasehold/locks.db"))?, ConfigSource::Default))
+    Ok(SourcedText::new(url_of(&state.join("leasehold/locks.db"))?, ConfigSource::Default))
 }
 
 fn url_of(path: &Path) -> Result<String> {

@@ -1,7 +1,7 @@
 //! A configuration inside an application's own, through serde.
 
 use super::environment::Environment;
-use super::layers::{Layer, Value, expand_all};
+use super::layers::{Layer, SourcedText};
 use super::schema::{Content, Node, profile};
 use super::{Config, ConfigSource};
 use leasehold_core::Result;
@@ -25,13 +25,13 @@ impl<'de> Deserialize<'de> for Config {
 }
 
 fn of_url(url: &str) -> Result<Config> {
-    let value = Value::new(url, ConfigSource::Given);
-    Config::of_url(&value.expanded("url", &Environment::of_this_process())?)
+    let value = SourcedText::new(url, ConfigSource::Given);
+    Config::of_url(&Environment::of_this_process().expanded("url", &value)?)
 }
 
 fn of_table(table: Vec<(String, Node)>) -> Result<Config> {
     let environment = Environment::of_this_process();
-    let layer = expand_all(&profile(table)?, &environment)?;
+    let layer = environment.expand_all(&profile(table)?)?;
     Config::assemble(None, [&Layer::new(), &layer, &Layer::new()], &environment)
 }
 

@@ -1,7 +1,7 @@
 //! Environment variables: those of Leasehold, and `${VAR}` in the values of a file.
 
-use super::ConfigSource;
-use super::layers::{Layer, Value, is_own};
+use super::entry::ConfigSource;
+use super::layers::{Layer, SourcedText, is_own};
 use leasehold_core::{Error, Finding, Result, Severity};
 use leasehold_store_url::{Secret, nearest};
 use std::collections::BTreeMap;
@@ -75,7 +75,7 @@ impl Environment {
                     Error::invalid(key, "it is empty", format!("give {variable} a value, or unset it"));
                 return Err(source.blame(empty));
             }
-            layer.insert(key.to_owned(), Value::new(value, source));
+            layer.insert(key.to_owned(), SourcedText::new(value, source));
         }
         Ok(layer)
     }
@@ -88,6 +88,18 @@ impl Environment {
             path.is_absolute().then(|| path.to_owned())
         };
         absolute(variable).or_else(|| Some(absolute("HOME")?.join(under_home)))
+    }
+
+    /// The value with its variables replaced. `key` names it in an error.
+    pub(super) fn expanded(&self, key: &str, value: &SourcedText) -> Result<SourcedText> {
+        let text = expand(key, &value.text, |variable| self.get(variable));
+        let text = text.map_err(|error| value.source.blame(error))?;
+        Ok(SourcedText::new(text, value.source.clone()))
+    }
+
+    /// The layer with the variables of its values replaced.
+    pub(super) fn expand_all(&self, layer: &Layer) -> Result<Layer> {
+        layer.iter().map(|(key, value)| Ok((key.clone(), self.expanded(key, value)?))).collect()
     }
 
     /// Warnings of variables that look like those of Leasehold and are not read.

@@ -34,23 +34,23 @@ pub(super) struct ConfigFile {
 /// How a file was found: the user named it, it is where a system keeps such files, or it is in the working directory, which
 /// may be one of another user.
 #[derive(Clone, Copy, PartialEq, Eq)]
-pub(super) enum Found {
+pub(super) enum FileOrigin {
     Named,
     InPlace,
     InWorkingDirectory,
 }
 
 impl ConfigFile {
-    pub(super) fn read(path: &Path, found: Found) -> Result<Self> {
-        if found == Found::Named {
+    pub(super) fn read(path: &Path, origin: FileOrigin) -> Result<Self> {
+        if origin == FileOrigin::Named {
             check_blanks("configuration file", &path.to_string_lossy())?;
         }
-        let file = open(path, found).map_err(|error| unreadable(path, error))?;
+        let file = open(path, origin).map_err(|error| unreadable(path, error))?;
         let metadata = file.metadata().map_err(|error| unreadable(path, error))?;
         if metadata.is_dir() {
             return Err(wrong(path, "it is a directory", "name a file in it"));
         }
-        if found == Found::InWorkingDirectory {
+        if origin == FileOrigin::InWorkingDirectory {
             check_author(path, &metadata)?;
         }
         let text = read_text(path, file)?;
@@ -58,7 +58,7 @@ impl ConfigFile {
         let contents = Contents::read(&path, &text)?;
         let warnings = exposed_password(&path, &contents, &metadata).into_iter().collect();
         // `/dev/null` is named to say that no file counts.
-        let may_be_blank = found != Found::Named || metadata.file_type().is_char_device();
+        let may_be_blank = origin != FileOrigin::Named || metadata.file_type().is_char_device();
         let is_blank = contents.is_empty() && !may_be_blank;
         Ok(Self { path, contents, warnings, is_blank })
     }
@@ -84,9 +84,9 @@ impl ConfigFile {
 
 /// A named file may be a pipe, as in `--config <(...)`. A pipe in the working directory may be a trap: to open it is to wait
 /// for its writer.
-fn open(path: &Path, found: Found) -> io::Result<File> {
+fn open(path: &Path, origin: FileOrigin) -> io::Result<File> {
     let mut options = File::options();
-    if found == Found::InWorkingDirectory {
+    if origin == FileOrigin::InWorkingDirectory {
         options.custom_flags(OFlags::NONBLOCK.bits().cast_signed());
     }
     options.read(true).open(path)
@@ -166,7 +166,7 @@ fn unreadable(path: &Path, error: io::Error) -> Error {
     };
     let (problem, fix) = match error.kind() {
         io::ErrorKind::NotFound if may_be_a_url(&path.to_string_lossy()) => {
-            // Not shown: it may have a password.
+            // The name is not shown: it may have a password.
             let problem = "invalid configuration file: there is none by this name, which looks like a URL";
             let error = Error::new(ErrorKind::Misconfigured, problem).with_source(error);
             return error.with_help("name a file, or put the URL into LEASEHOLD_URL");

@@ -2,19 +2,20 @@
 
 mod default_store;
 mod embedded;
+mod entry;
 mod environment;
 mod file;
 mod layers;
 mod schema;
 mod sources;
 
-pub use sources::{ConfigSource, ConfigSources};
+pub use entry::{ConfigEntry, ConfigSource};
+pub use sources::ConfigSources;
 
 use environment::Environment;
-use layers::{Layer, SETTINGS, Value, is_own, own_keys};
-use leasehold_core::{AcquireOptions, Error, ErrorKind, Finding, Namespace, Result, Wait};
+use layers::{Layer, SETTINGS, SourcedText, is_own, own_keys};
+use leasehold_core::{AcquireOptions, Error, ErrorKind, Finding, Namespace, Result, Wait, parse_duration};
 use leasehold_store_url::{Secret, StoreUrl, did_you_mean, nearest};
-use serde::Serialize;
 use std::collections::BTreeMap;
 use std::fmt;
 use std::path::Path;
@@ -78,24 +79,6 @@ pub struct Config {
     warnings: Vec<Finding>,
 }
 
-/// One value of a [`Config`] and its source, for people. Passwords are shown as `***`.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
-#[non_exhaustive]
-pub struct ConfigEntry {
-    /// The key, as it may be written in the file: `url`, `ttl`, `tls_ca`.
-    pub key: String,
-    /// The value.
-    pub value: String,
-    /// Its source.
-    pub source: ConfigSource,
-}
-
-impl ConfigEntry {
-    fn new(key: impl Into<String>, value: impl Into<String>, source: ConfigSource) -> Self {
-        Self { key: key.into(), value: value.into(), source }
-    }
-}
-
 impl Config {
     /// The store at this URL. Reads no file and no environment.
     ///
@@ -104,16 +87,7 @@ impl Config {
     /// [`Invalid`](ErrorKind::Invalid), without any secret in it. Mistakes that only the backend can find are reported by
     /// [`connect_with`](crate::connect_with).
     pub fn new(url: &str) -> Result<Self> {
-        Self::of_url(&Value::new(url, ConfigSource::Given))
-    }
-
-    /// The configuration in the environment and the file of this process. Blocks as long as it takes to read them.
-    ///
-    /// # Errors
-    ///
-    /// As [`ConfigSources::load`].
-    pub fn load() -> Result<Self> {
-        ConfigSources::of_this_process().load()
+        Self::of_url(&SourcedText::new(url, ConfigSource::Given))
     }
 
     /// The length of the lease, from 50 ms to 24 h. Default: 30 s.
@@ -130,8 +104,8 @@ impl Config {
         self.given("wait")
     }
 
-    /// The prefix of every lock name in the store. Default: that of the store's scheme, `leasehold:` on Redis and none
-    /// elsewhere.
+    /// The prefix of every lock name in the store. Default: that of the store's scheme, `leasehold:` on Redis and none on the
+    /// other stores of this crate ([`Registry::set_default_prefix`](crate::Registry::set_default_prefix)).
     ///
     /// # Errors
     ///
@@ -157,7 +131,7 @@ impl Config {
         &self.url
     }
 
-    /// The prefix of every lock name, if it is configured.
+    /// The prefix of every lock name, if it is configured. The prefix that counts is [`Registry::namespace`](crate::Registry::namespace).
     pub fn prefix(&self) -> Option<&Namespace> {
         self.prefix.as_ref()
     }
@@ -189,11 +163,12 @@ impl Config {
         &self.warnings
     }
 
-    /// Every value that counts, and its source. Shows no password.
-    pub fn show(&self) -> Vec<ConfigEntry> {
+    /// Every value that counts, and its source, with this prefix of lock names.
+    pub(crate) fn entries(&self, prefix: &Namespace) -> Vec<ConfigEntry> {
         let settings = SETTINGS.iter().map(|(key, _)| {
             let source = self.sources.get(key).cloned().unwrap_or(ConfigSource::Default);
-            ConfigEntry::new(*key, self.show_setting(key), source)
+            let value = if *key == "prefix" { prefix.prefix().to_owned() } else { self.show_setting(key) };
+            ConfigEntry::new(*key, value, source)
         });
         self.store.iter().cloned().chain(settings).collect()
     }
@@ -215,7 +190,7 @@ impl Config {
         self.store.iter().find(|entry| entry.key == key)
     }
 
-    fn of_url(value: &Value) -> Result<Self> {
+    fn of_url(value: &SourcedText) -> Result<Self> {
         let url = StoreUrl::parse(&value.text).map_err(|error| value.source.blame(error))?;
         Ok(Self {
             prefix: None,
@@ -230,7 +205,11 @@ impl Config {
     }
 
     /// The values of these layers, the strongest first: the environment, the profile or the URL alone, and `[defaults]`.
-    fn assemble(profile: Option<&Value>, layers: [&Layer; 3], environment: &Environment) -> Result<Self> {
+    fn assemble(
+        profile: Option<&SourcedText>,
+        layers: [&Layer; 3],
+        environment: &Environment,
+    ) -> Result<Self> {
         let [variables, of_profile, _] = layers;
         let missing = || Error::invalid("url", "it is missing", "add one: redis://host:6379/0");
         let mut config = Self::of_url(of_profile.get("url").ok_or_else(missing)?)?;
@@ -252,6 +231,38 @@ impl Config {
         Ok(config)
     }
 
+    /// Reads a setting, and checks its range at once: when a lock is acquired, the line of the mistake is not known.
+    fn read_setting(&mut self, key: &str, text: &str) -> Result<()> {
+        let options = self.options.clone();
+        self.options = match key {
+            "prefix" => {
+                self.prefix = Some(Namespace::new(text)?);
+                options
+            }
+            "ttl" => options.with_ttl(parse_duration(key, text)?),
+            "wait" if text.trim() == "0" => options.with_wait(Wait::No),
+            "wait" => options.with_wait(text.trim().parse::<Wait>()?),
+            "max_hold" if text.trim() == "none" => options.with_max_hold(Duration::MAX),
+            "max_hold" => options.with_max_hold(parse_duration(key, text)?),
+            _ => options.with_hold_at_least(parse_duration(key, text)?),
+        };
+        self.options.check()
+    }
+
+    /// The value of a setting other than the prefix, as it can be read again.
+    fn show_setting(&self, key: &str) -> String {
+        let time = |time| humantime::format_duration(time).to_string();
+        match (key, self.options.wait(), self.options.max_hold()) {
+            ("ttl", ..) => time(self.options.ttl()),
+            ("wait", Wait::No, _) => "0".to_owned(),
+            ("wait", Wait::UpTo(limit), _) => time(limit),
+            ("wait", ..) => "forever".to_owned(),
+            ("max_hold", _, Duration::MAX) => "none".to_owned(),
+            ("max_hold", _, limit) => time(limit),
+            _ => time(self.options.hold_at_least()),
+        }
+    }
+
     /// Sets the password that counts: that of `LEASEHOLD_PASSWORD_FILE`, or that of the profile.
     fn find_password(&mut self, variables: &Layer, profile: &Layer, environment: &Environment) -> Result<()> {
         let (file, variable) = (profile.get("password_file"), profile.get("password_env"));
@@ -259,7 +270,7 @@ impl Config {
             let problem = "there is a password_env beside it";
             return Err(file.source.blame(Error::invalid("password_file", problem, "leave one of them out")));
         }
-        let is_set = |variable: &&Value| !matches!(environment.get(&variable.text), Ok(None));
+        let is_set = |variable: &&SourcedText| !matches!(environment.get(&variable.text), Ok(None));
         self.password_variable = variable.filter(is_set).map(|variable| variable.text.clone());
         let (secret, place, key) = match (variables.get("password_file").or(file), variable) {
             (Some(file), _) => (Secret::file(&file.text), file, "password_file"),
@@ -305,4 +316,31 @@ fn unknown_key(key: &str, profile: &str, error: &Error) -> Error {
     };
     let message = format!("unknown key {key:?} in [profile.{profile}]");
     Error::new(ErrorKind::Misconfigured, message).with_help(help)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn shown_value_can_be_read_again() {
+        let texts = [
+            ("prefix", "shop/"),
+            ("ttl", "1m 30s"),
+            ("wait", "forever"),
+            ("wait", "0"),
+            ("wait", "1m 30s"),
+            ("max_hold", "none"),
+            ("max_hold", "2h"),
+            ("hold_at_least", "0s"),
+            ("hold_at_least", "1day"),
+        ];
+        for (key, text) in texts {
+            let mut config = Config::new("memory:").unwrap();
+            config.read_setting(key, text).unwrap();
+            let entries = config.entries(&config.prefix().cloned().unwrap_or_default());
+            let shown = entries.into_iter().find(|entry| entry.key == key).unwrap();
+            assert_eq!(shown.value, text, "{key}");
+        }
+    }
 }

@@ -2,8 +2,8 @@
 //! TOML is read from the parser's own tables and not through serde, so that every value knows its line. The parser's
 //! errors are not chained, because they quote the file, which may have passwords in it.
 
-use super::ConfigSource;
-use super::layers::{Layer, SETTINGS, Value, check_blanks, is_own, own_keys};
+use super::entry::ConfigSource;
+use super::layers::{Layer, SETTINGS, SourcedText, check_blanks, is_own, own_keys};
 use leasehold_core::{Error, ErrorKind, Result};
 use leasehold_store_url::did_you_mean;
 use std::borrow::Cow;
@@ -18,8 +18,8 @@ const TOP_KEYS: [&str; 4] = ["default", "defaults", "profile", "require_store"];
 #[derive(Default)]
 pub(super) struct Contents {
     /// The name of the profile that counts if no other is named.
-    pub(super) default: Option<Value>,
-    pub(super) require_store: Option<Value>,
+    pub(super) default: Option<SourcedText>,
+    pub(super) require_store: Option<SourcedText>,
     pub(super) defaults: Layer,
     pub(super) profiles: BTreeMap<String, Layer>,
 }
@@ -55,7 +55,7 @@ impl Contents {
                 "default" => contents.default = Some(node.text(&key, "prod")?),
                 "require_store" => match node.content {
                     Content::Text(flag) | Content::Scalar(flag, _) => {
-                        contents.require_store = Some(Value::new(flag, node.source));
+                        contents.require_store = Some(SourcedText::new(flag, node.source));
                     }
                     _ => return Err(node.wrong_kind(&key, "write true or false")),
                 },
@@ -129,7 +129,9 @@ fn parameter(layer: &mut Layer, key: String, node: Node) -> Result<()> {
         _ if layer.contains_key(&key) => {
             return Err(node.wrong(format!("{key} is there twice"), "leave one of them out"));
         }
-        Content::Text(text) | Content::Scalar(text, _) => layer.insert(key, Value::new(text, node.source)),
+        Content::Text(text) | Content::Scalar(text, _) => {
+            layer.insert(key, SourcedText::new(text, node.source))
+        }
     };
     Ok(())
 }
@@ -153,9 +155,9 @@ impl Content {
 }
 
 impl Node {
-    fn text(self, key: &str, example: &str) -> Result<Value> {
+    fn text(self, key: &str, example: &str) -> Result<SourcedText> {
         match self.content {
-            Content::Text(text) => Ok(Value::new(text, self.source)),
+            Content::Text(text) => Ok(SourcedText::new(text, self.source)),
             _ => Err(self.wrong_kind(key, format!("write it in quotes: {key} = {example:?}"))),
         }
     }

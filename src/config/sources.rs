@@ -2,67 +2,13 @@
 
 use super::default_store::{check_url_not_removed, default_store, no_store};
 use super::environment::Environment;
-use super::file::{ConfigFile, Found};
-use super::layers::{Layer, Value, check_blanks, expand_all, may_be_a_url, read_flag};
-use super::{Config, ConfigEntry};
+use super::file::{ConfigFile, FileOrigin};
+use super::layers::{Layer, SourcedText, check_blanks, may_be_a_url, read_flag};
+use super::{Config, ConfigEntry, ConfigSource};
 use leasehold_core::{Error, ErrorKind, Result};
 use leasehold_store_url::{StoreUrl, did_you_mean};
-use serde::{Serialize, Serializer};
 use std::ffi::OsString;
-use std::fmt;
 use std::path::{Path, PathBuf};
-use std::sync::Arc;
-
-/// The source of a value of a [`Config`]. `Display` is what `leasehold config show` prints: `env LEASEHOLD_URL`,
-/// `/etc/leasehold/config.toml:3`, `default`.
-#[derive(Clone, Debug, PartialEq, Eq)]
-#[non_exhaustive]
-pub enum ConfigSource {
-    /// Given in code, or on a command line.
-    Given,
-    /// This environment variable.
-    Env(&'static str),
-    /// A file.
-    File {
-        /// Its path, as it was looked for.
-        path: Arc<Path>,
-        /// The line, from 1.
-        line: usize,
-    },
-    /// No source has the value: it is built in.
-    Default,
-}
-
-impl ConfigSource {
-    /// Names the place of a bad value in its error. A bad value in a file or in the environment is not an invalid argument
-    /// but a wrong configuration.
-    pub(super) fn blame(&self, error: Error) -> Error {
-        match self {
-            Self::Given | Self::Default => error,
-            _ if error.kind() == ErrorKind::Invalid => {
-                error.with_kind(ErrorKind::Misconfigured).context(self)
-            }
-            _ => error.context(self),
-        }
-    }
-}
-
-impl fmt::Display for ConfigSource {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self {
-            Self::Given => f.write_str("given"),
-            Self::Env(variable) => write!(f, "env {variable}"),
-            Self::File { path, line } => write!(f, "{}:{line}", path.display()),
-            Self::Default => f.write_str("default"),
-        }
-    }
-}
-
-impl Serialize for ConfigSource {
-    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
-        serializer.collect_str(self)
-    }
-}
 
 /// The sources from which a [`Config`] is loaded: values that are given, the environment, and one file. [`Config`] says
 /// which source counts.
@@ -115,7 +61,7 @@ impl ConfigSources {
     }
 
     fn given(mut self, key: &str, text: String) -> Self {
-        self.given.insert(key.to_owned(), Value::new(text, ConfigSource::Given));
+        self.given.insert(key.to_owned(), SourcedText::new(text, ConfigSource::Given));
         self
     }
 
@@ -163,7 +109,7 @@ impl ConfigSources {
         let required = required.or_else(|| file.as_ref()?.contents.require_store.as_ref());
         let required = required.map(|value| read_flag("require_store", value)).transpose()?;
         let (profile, store) = self.store(&environment, file.as_ref(), required.as_ref())?;
-        let defaults = file.as_ref().map(|file| expand_all(&file.contents.defaults, &self.environment));
+        let defaults = file.as_ref().map(|file| self.environment.expand_all(&file.contents.defaults));
         environment.extend(self.given.clone());
         let layers = [&environment, &store, &defaults.transpose()?.unwrap_or_default()];
 
@@ -179,17 +125,17 @@ impl ConfigSources {
 
     fn read_file(&self, environment: &Layer) -> Result<Option<ConfigFile>> {
         if let Some(path) = &self.file {
-            return ConfigFile::read(path, Found::Named).map(Some);
+            return ConfigFile::read(path, FileOrigin::Named).map(Some);
         }
         if let Some(named) = environment.get("config") {
-            let read = ConfigFile::read(Path::new(&named.text), Found::Named);
+            let read = ConfigFile::read(Path::new(&named.text), FileOrigin::Named);
             return read.map(Some).map_err(|error| named.source.blame(error));
         }
         let Some(path) = self.search_path().into_iter().find(|path| ConfigFile::exists(path)) else {
             return Ok(None);
         };
         let is_local = self.local_file.as_ref() == Some(&path);
-        let found = if is_local { Found::InWorkingDirectory } else { Found::InPlace };
+        let found = if is_local { FileOrigin::InWorkingDirectory } else { FileOrigin::InPlace };
         ConfigFile::read(&path, found).map(Some)
     }
 
@@ -199,8 +145,8 @@ impl ConfigSources {
         environment: &Layer,
         file: Option<&ConfigFile>,
         required: Option<&ConfigEntry>,
-    ) -> Result<(Option<Value>, Layer)> {
-        let of_url = |url: Value| Ok((None, Layer::from([("url".to_owned(), url)])));
+    ) -> Result<(Option<SourcedText>, Layer)> {
+        let of_url = |url: SourcedText| Ok((None, Layer::from([("url".to_owned(), url)])));
         for layer in [&self.given, environment] {
             match (layer.get("url"), layer.get("profile")) {
                 (Some(url), Some(_)) => {
@@ -221,7 +167,7 @@ impl ConfigSources {
         }
         check_url_not_removed(&self.environment)?;
         if let Some(name) = file.and_then(|file| file.contents.default.as_ref()) {
-            return self.profile(name.expanded("default", &self.environment)?, file);
+            return self.profile(self.environment.expanded("default", name)?, file);
         }
         if let Some(file) = file.filter(|file| !file.contents.profiles.is_empty()) {
             let message = format!("{}: no profile is chosen", file.path.display());
@@ -236,7 +182,7 @@ impl ConfigSources {
         of_url(default_store(&self.environment)?)
     }
 
-    fn profile(&self, name: Value, file: Option<&ConfigFile>) -> Result<(Option<Value>, Layer)> {
+    fn profile(&self, name: SourcedText, file: Option<&ConfigFile>) -> Result<(Option<SourcedText>, Layer)> {
         let blame = |error| name.source.blame(error);
         check_blanks("profile", &name.text).map_err(blame)?;
         let Some(file) = file else {
@@ -245,14 +191,14 @@ impl ConfigSources {
         };
         let Some(profile) = file.contents.profiles.get(&name.text) else {
             let problem = match may_be_a_url(&name.text) {
-                // Not shown: it may have a password.
+                // The name is not shown: it may have a password.
                 true => "a profile is a name, not a URL".to_owned(),
                 false => format!("there is no {:?} in {}", name.text, file.path.display()),
             };
             let known = file.contents.profiles.keys().map(String::as_str);
             return Err(blame(Error::invalid("profile", problem, did_you_mean(&name.text, known))));
         };
-        Ok((Some(name), expand_all(profile, &self.environment)?))
+        Ok((Some(name), self.environment.expand_all(profile)?))
     }
 
     /// Says where a store can be named.
@@ -264,6 +210,17 @@ impl ConfigSources {
             places.join(" or ")
         );
         required.source.blame(no_store(", and require_store forbids the default one", fix))
+    }
+}
+
+impl Config {
+    /// The configuration in the environment and the file of this process. Blocks as long as it takes to read them.
+    ///
+    /// # Errors
+    ///
+    /// As [`ConfigSources::load`].
+    pub fn load() -> Result<Self> {
+        ConfigSources::of_this_process().load()
     }
 }
 

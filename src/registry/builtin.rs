@@ -1,6 +1,6 @@
 //! The backends of this workspace: the features that each scheme needs, and how it is opened.
 
-use super::{Registered, Registry};
+use super::{Factory, Registry, Scheme};
 use leasehold_core::memory::MemoryBackend;
 use leasehold_core::{LockBackend, Namespace, Result};
 use leasehold_store_url::StoreUrl;
@@ -73,15 +73,18 @@ pub(super) fn compiled_in() -> Registry {
 impl Registry {
     /// Serves a scheme by a backend of this workspace, unless a feature of the scheme is not on: without TLS the Redis
     /// backend has the scheme `rediss` too.
-    fn add(&mut self, scheme: &str, default_prefix: &'static str, open: Open) {
+    #[expect(
+        clippy::expect_used,
+        reason = "each prefix is a constant of this workspace, which the tests register"
+    )]
+    fn add(&mut self, scheme: &str, default_prefix: &str, open: Open) {
         if missing_features(scheme).is_some() {
             return;
         }
-        let registered = Registered {
-            factory: Arc::new(move |url, namespace| Box::pin(std::future::ready(open(&url, &namespace)))),
-            default_prefix,
-        };
-        self.schemes.insert(scheme.to_owned(), registered);
+        let factory: Factory =
+            Arc::new(move |url, namespace| Box::pin(std::future::ready(open(&url, &namespace))));
+        let default_prefix = Namespace::new(default_prefix).expect("a prefix of lock names");
+        self.schemes.insert(scheme.to_owned(), Scheme { factory, default_prefix });
     }
 }
 

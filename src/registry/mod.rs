@@ -2,7 +2,7 @@
 
 mod builtin;
 
-use crate::Config;
+use crate::{Config, ConfigEntry};
 use leasehold_core::{
     DistributedLock, Error, ErrorKind, LockBackend, LockClient, LockClientBuilder, Namespace, Result,
 };
@@ -29,19 +29,20 @@ use std::sync::Arc;
 ///     let backend = MemoryBackend::new(); // EtcdBackend::new(endpoints, namespace)
 ///     Ok(Arc::new(backend) as Arc<dyn LockBackend>)
 /// })?;
+/// registry.set_default_prefix("etcd", "leasehold/")?;
 /// let locks = registry.connect(&Config::new("etcd://h1:2379,h2:2379")?).await?;
 /// # Ok(()) }
 /// ```
 #[derive(Clone)]
 pub struct Registry {
-    schemes: BTreeMap<String, Registered>,
+    schemes: BTreeMap<String, Scheme>,
 }
 
 #[derive(Clone)]
-struct Registered {
+struct Scheme {
     factory: Factory,
     /// The prefix of lock names if none is configured.
-    default_prefix: &'static str,
+    default_prefix: Namespace,
 }
 
 type Factory = Arc<dyn Fn(StoreUrl, Namespace) -> Opening + Send + Sync>;
@@ -53,8 +54,9 @@ impl Registry {
         Self { schemes: BTreeMap::new() }
     }
 
-    /// Serves a scheme by the backends that this factory makes. It replaces a scheme that is there already, so that a test
-    /// can put its own backend behind `redis`.
+    /// Serves a scheme by the backends that this factory makes. It replaces a scheme that is there already, with its default
+    /// prefix, so that a test can put its own backend behind `redis`. The scheme has no default prefix until
+    /// [`set_default_prefix`](Self::set_default_prefix) gives it one.
     ///
     /// The factory should open nothing, take every [parameter](StoreUrl::query) it knows, and
     /// [finish](crate::backend::Query::finish) the query, so that a mistyped one is found. The backend reads the
@@ -76,11 +78,36 @@ impl Registry {
             let fix = "begin it with a lower-case letter, and go on with such letters, figures, +, - and .";
             return Err(Error::invalid("scheme", format_args!("{scheme:?}"), fix));
         }
-        let registered = Registered {
-            factory: Arc::new(move |url, namespace| Box::pin(factory(url, namespace))),
-            default_prefix: "",
-        };
-        self.schemes.insert(scheme, registered);
+        let factory: Factory = Arc::new(move |url, namespace| Box::pin(factory(url, namespace)));
+        self.schemes.insert(scheme, Scheme { factory, default_prefix: Namespace::default() });
+        Ok(())
+    }
+
+    /// Sets the prefix that lock names have in a store with this scheme if the configuration has none. A store that keeps other
+    /// data beside locks, such as Redis, needs one.
+    ///
+    /// All programs that share a store must agree on the prefix: with another one they take other locks.
+    ///
+    /// ```
+    /// # fn main() -> leasehold::Result<()> {
+    /// use leasehold::{Config, Registry};
+    ///
+    /// let mut registry = Registry::default();
+    /// registry.set_default_prefix("memory", "shop/")?;
+    /// assert_eq!(registry.namespace(&Config::new("memory:")?).prefix(), "shop/");
+    /// # Ok(()) }
+    /// ```
+    ///
+    /// # Errors
+    ///
+    /// [`Invalid`](ErrorKind::Invalid) if the prefix is longer than 128 bytes, has a control character, or has white space
+    /// around it; [`Misconfigured`](ErrorKind::Misconfigured) if no backend has the scheme. Nothing is changed then.
+    pub fn set_default_prefix(&mut self, scheme: &str, prefix: &str) -> Result<()> {
+        let default_prefix = Namespace::new(prefix)?;
+        match self.schemes.get_mut(scheme) {
+            Some(known) => known.default_prefix = default_prefix,
+            None => return Err(self.unknown(scheme)),
+        }
         Ok(())
     }
 
@@ -133,16 +160,23 @@ impl Registry {
     pub async fn open(&self, config: &Config) -> Result<Arc<dyn LockBackend>> {
         let open = async {
             let url = config.url();
-            let registered = self.schemes.get(url.scheme()).ok_or_else(|| self.unknown(url.scheme()))?;
-            (registered.factory)(url.clone(), self.namespace(config)?).await
+            let scheme = self.schemes.get(url.scheme()).ok_or_else(|| self.unknown(url.scheme()))?;
+            (scheme.factory)(url.clone(), self.namespace(config)).await
         };
         open.await.map_err(|error| config.blame(error))
     }
 
-    /// The configured prefix of lock names, or that of the scheme.
-    pub(crate) fn namespace(&self, config: &Config) -> Result<Namespace> {
-        let of_scheme = || self.schemes.get(config.url().scheme()).map_or("", |scheme| scheme.default_prefix);
-        config.prefix().map_or_else(|| Namespace::new(of_scheme()), |configured| Ok(configured.clone()))
+    /// The prefix of lock names in the configured store: the configured one, or else the default of the scheme.
+    pub fn namespace(&self, config: &Config) -> Namespace {
+        let of_scheme =
+            || self.schemes.get(config.url().scheme()).map(|scheme| scheme.default_prefix.clone());
+        config.prefix().cloned().or_else(of_scheme).unwrap_or_default()
+    }
+
+    /// Every value of a configuration that counts, and its source; the prefix as [`namespace`](Self::namespace) has it. Shows no
+    /// password.
+    pub fn show(&self, config: &Config) -> Vec<ConfigEntry> {
+        config.entries(&self.namespace(config))
     }
 
     fn unknown(&self, scheme: &str) -> Error {
@@ -159,6 +193,13 @@ impl Registry {
     }
 }
 
+impl Config {
+    /// As [`Registry::show`] of the schemes that are compiled in.
+    pub fn show(&self) -> Vec<ConfigEntry> {
+        Registry::default().show(self)
+    }
+}
+
 /// The backends that are compiled in: `memory`, and those of the features.
 impl Default for Registry {
     fn default() -> Self {
@@ -169,34 +210,5 @@ impl Default for Registry {
 impl fmt::Debug for Registry {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_tuple("Registry").field(&self.schemes.keys()).finish()
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-    use leasehold_core::memory::MemoryBackend;
-    use std::sync::Mutex;
-
-    #[tokio::test]
-    async fn configured_prefix_replaces_that_of_the_scheme() {
-        let seen = Arc::new(Mutex::new(String::new()));
-        let note = Arc::clone(&seen);
-        let factory: Factory = Arc::new(move |_, namespace| {
-            *note.lock().unwrap() = namespace.prefix().to_owned();
-            Box::pin(async { Ok(Arc::new(MemoryBackend::new()) as Arc<dyn LockBackend>) })
-        });
-        let registered = Registered { factory, default_prefix: "theirs:" };
-        let mut registry = Registry::empty();
-        registry.schemes.insert("store".to_owned(), registered);
-
-        let config = Config::new("store:").unwrap();
-        registry.open(&config).await.unwrap();
-        assert_eq!(*seen.lock().unwrap(), "theirs:");
-        for prefix in ["mine:", ""] {
-            let config = config.clone().with_prefix(prefix).unwrap();
-            registry.open(&config).await.unwrap();
-            assert_eq!(*seen.lock().unwrap(), prefix);
-        }
     }
 }

@@ -1,4 +1,5 @@
-use super::{Secret, decode, invalid};
+use super::Secret;
+use super::part::{decode, invalid};
 use leasehold_core::Result;
 use std::fmt;
 

@@ -6,8 +6,11 @@
 //!
 //! For backends and for the facade. The locks themselves need nothing of this.
 
+#![cfg_attr(docsrs, feature(doc_cfg))]
+
 mod authority;
 mod nearest;
+mod part;
 mod query;
 mod redact;
 mod secret;
@@ -17,8 +20,8 @@ pub use nearest::{did_you_mean, nearest};
 pub use query::Query;
 pub use secret::Secret;
 
-use leasehold_core::{Error, Result};
-use percent_encoding::percent_decode_str;
+use leasehold_core::Result;
+use part::{decode, invalid};
 use std::borrow::Cow;
 use std::fmt;
 
@@ -139,24 +142,6 @@ impl StoreUrl {
     pub fn path(&self) -> Result<String> {
         decode("path", self.body.strip_prefix("//").unwrap_or(&self.body))
     }
-}
-
-fn decode(part: &str, text: &str) -> Result<String> {
-    let is_escape = |text: &str| text.len() >= 2 && text.bytes().take(2).all(|byte| byte.is_ascii_hexdigit());
-    if !text.split('%').skip(1).all(is_escape) {
-        return Err(invalid(
-            format_args!("its {part} has a % that encodes nothing"),
-            "write a plain % as %25",
-        ));
-    }
-    match percent_decode_str(text).decode_utf8() {
-        Ok(decoded) => Ok(decoded.into_owned()),
-        Err(_) => Err(invalid(format_args!("its {part} is not UTF-8 once decoded"), "encode it as UTF-8")),
-    }
-}
-
-fn invalid(problem: impl fmt::Display, fix: impl Into<Cow<'static, str>>) -> Error {
-    Error::invalid("store URL", problem, fix)
 }
 
 impl fmt::Display for StoreUrl {

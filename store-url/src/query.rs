@@ -1,5 +1,6 @@
-use super::{decode, invalid, redact};
-use crate::did_you_mean;
+use super::nearest::did_you_mean;
+use super::part::{decode, invalid};
+use super::redact;
 use leasehold_core::{Error, Result, parse_duration};
 use std::fmt;
 use std::ops::RangeInclusive;

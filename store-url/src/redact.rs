@@ -1,4 +1,4 @@
-use super::invalid;
+use super::part::invalid;
 use leasehold_core::Result;
 use std::borrow::Cow;
 

@@ -249,7 +249,7 @@ fn address_is_shown_without_its_secrets() {
 proptest! {
     /// Parsing any text ends without a panic.
     #[test]
-    fn anything_may_be_written(text in "[ -~é]{0,40}", scheme in "(redis|sqlite|[a-z+]{0,6})") {
+    fn parse_of_any_text_ends_without_a_panic(text in "[ -~é]{0,40}", scheme in "(redis|sqlite|[a-z+]{0,6})") {
         for url in [text.clone(), format!("{scheme}:{text}"), format!("{scheme}://{text}")] {
             if let Ok(url) = StoreUrl::parse(&url) {
                 let _ = (url.authority(), url.path(), url.query().finish(), url.to_string());
@@ -259,7 +259,7 @@ proptest! {
 
     /// Encoded credentials come back as they were, and are never shown.
     #[test]
-    fn credentials_round_trip(user in "[ -~]{1,12}", password in "[ -~]{4,24}", host in "[a-z0-9.-]{1,12}") {
+    fn credentials_come_back_as_they_were_written(user in "[ -~]{1,12}", password in "[ -~]{4,24}", host in "[a-z0-9.-]{1,12}") {
         let encode = |text: &str| percent_encoding::utf8_percent_encode(text, percent_encoding::NON_ALPHANUMERIC).to_string();
         let url = format!("redis://{}:X{}X@{host}:1", encode(&user), encode(&password));
         let url = StoreUrl::parse(&url).unwrap();
@@ -272,7 +272,7 @@ proptest! {
 
     /// A list of hosts comes back in its order.
     #[test]
-    fn hosts_round_trip(hosts in proptest::collection::vec(("[a-z][a-z0-9-]{0,8}", 1..=65535_u16), 1..6)) {
+    fn hosts_come_back_in_their_order(hosts in proptest::collection::vec(("[a-z][a-z0-9-]{0,8}", 1..=65535_u16), 1..6)) {
         let list: Vec<String> = hosts.iter().map(|(host, port)| format!("{host}:{port}")).collect();
         let url = StoreUrl::parse(&format!("zk://{}/a/b", list.join(","))).unwrap();
         let parsed: Vec<String> = url.authority().unwrap().endpoints.iter().map(ToString::to_string).collect();

@@ -9,6 +9,8 @@
 //!
 //! The crate has no stable interface: any release may change it.
 
+#![cfg_attr(docsrs, feature(doc_cfg))]
+
 mod footprint;
 pub mod pooler;
 pub mod servers;

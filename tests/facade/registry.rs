@@ -1,10 +1,10 @@
 //! Schemes and backends: those that are compiled in, those that are not, and a backend of one's own.
 
-use leasehold::backend::{LockBackend, MemoryBackend};
+use leasehold::backend::{LockBackend, MemoryBackend, Namespace};
 use leasehold::client::{Event, Observer};
 use leasehold::{Config, DistributedLock, DistributedLockExt, Error, Registry};
-use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::{Arc, Mutex};
 
 /// An error as people see it: kind, message, help.
 fn said(error: &Error) -> String {
@@ -52,7 +52,7 @@ async fn registered_scheme_replaces_the_old_one() {
 }
 
 #[test]
-fn scheme_that_is_none_of_a_url_is_refused() {
+fn scheme_that_no_url_can_have_is_refused() {
     for scheme in ["", "Etcd", "1x", "a b", "a:", "étcd", "+x"] {
         let refuse = |_, _| async { Err(Error::invalid("test", "never", "")) };
         let error = Registry::empty().register(scheme, refuse).unwrap_err();
@@ -66,6 +66,88 @@ fn scheme_that_is_none_of_a_url_is_refused() {
     }
     let refuse = |_, _| async { Err(Error::invalid("test", "never", "")) };
     assert!(Registry::empty().register("zk+tls-1.x", refuse).is_ok());
+}
+
+/// A registry with one scheme, and the prefixes of the backends that were opened.
+fn registry_of_namespaces() -> (Registry, Arc<Mutex<Vec<String>>>) {
+    let opened = Arc::new(Mutex::new(Vec::new()));
+    let note = Arc::clone(&opened);
+    let mut registry = Registry::empty();
+    let open = move |_, namespace: Namespace| {
+        note.lock().unwrap().push(namespace.prefix().to_owned());
+        async { Ok(Arc::new(MemoryBackend::new()) as Arc<dyn LockBackend>) }
+    };
+    registry.register("store", open).unwrap();
+    (registry, opened)
+}
+
+fn shown_prefix(registry: &Registry, config: &Config) -> String {
+    let entries = registry.show(config);
+    let prefix = entries.into_iter().find(|entry| entry.key == "prefix").unwrap();
+    format!("{} ({})", prefix.value, prefix.source)
+}
+
+#[tokio::test]
+async fn configured_prefix_replaces_that_of_the_scheme() {
+    let (mut registry, opened) = registry_of_namespaces();
+    let config = Config::new("store:").unwrap();
+    registry.open(&config).await.unwrap();
+    registry.set_default_prefix("store", "theirs:").unwrap();
+    registry.open(&config).await.unwrap();
+    assert_eq!(*opened.lock().unwrap(), ["", "theirs:"]);
+    for prefix in ["mine:", ""] {
+        let config = config.clone().with_prefix(prefix).unwrap();
+        registry.open(&config).await.unwrap();
+        assert_eq!(opened.lock().unwrap().last().unwrap(), prefix);
+    }
+}
+
+#[test]
+fn default_prefix_of_an_own_scheme_is_shown_unless_one_is_configured() {
+    let (mut registry, _) = registry_of_namespaces();
+    let config = Config::new("store:").unwrap();
+    assert_eq!(shown_prefix(&registry, &config), " (default)");
+    registry.set_default_prefix("store", "theirs:").unwrap();
+    assert_eq!(registry.namespace(&config).prefix(), "theirs:");
+    assert_eq!(shown_prefix(&registry, &config), "theirs: (default)");
+    let config = config.with_prefix("mine:").unwrap();
+    assert_eq!(registry.namespace(&config).prefix(), "mine:");
+    assert_eq!(shown_prefix(&registry, &config), "mine: (given)");
+}
+
+#[test]
+fn invalid_default_prefix_is_refused_before_anything_is_opened() {
+    let (mut registry, opened) = registry_of_namespaces();
+    registry.set_default_prefix("store", "theirs:").unwrap();
+    for (prefix, problem) in [
+        ("shop: ", "there is white space around it: \"shop: \"; remove it"),
+        ("a\nb", "it has a control character; take it out"),
+        (&"x".repeat(129), "129 bytes, limit 128; shorten it"),
+    ] {
+        let error = registry.set_default_prefix("store", prefix).unwrap_err();
+        assert_eq!(said(&error), format!("Invalid: invalid prefix: {problem}"));
+    }
+    assert_eq!(registry.namespace(&Config::new("store:").unwrap()).prefix(), "theirs:");
+    assert!(opened.lock().unwrap().is_empty());
+}
+
+#[test]
+fn default_prefix_of_an_unknown_scheme_is_refused_with_the_nearest() {
+    let (mut registry, _) = registry_of_namespaces();
+    let error = registry.set_default_prefix("stor", "theirs:").unwrap_err();
+    assert_eq!(
+        said(&error),
+        "Misconfigured: no backend for \"stor://\"; did you mean \"store\"? compiled in: store"
+    );
+}
+
+#[test]
+fn scheme_that_is_registered_again_has_no_default_prefix() {
+    let (mut registry, _) = registry_of_namespaces();
+    registry.set_default_prefix("store", "theirs:").unwrap();
+    let refuse = |_, _| async { Err(Error::invalid("test", "never", "")) };
+    registry.register("store", refuse).unwrap();
+    assert_eq!(registry.namespace(&Config::new("store:").unwrap()).prefix(), "");
 }
 
 #[tokio::test]

@@ -11,9 +11,9 @@ use std::ops::RangeInclusive;
 const SLOTS: u16 = 16_384;
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
-pub(crate) struct Slot(u16);
+pub(crate) struct HashSlot(u16);
 
-impl Slot {
+impl HashSlot {
     /// The slot of a key: what stands between its first braces decides, or the whole key if there are none, or nothing
     /// between them.
     pub(crate) fn of(key: &str) -> Self {
@@ -27,7 +27,7 @@ impl Slot {
     }
 }
 
-impl fmt::Display for Slot {
+impl fmt::Display for HashSlot {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         self.0.fmt(f)
     }
@@ -44,16 +44,16 @@ fn crc16(text: &str) -> u16 {
 
 /// What one node said of all.
 #[derive(Debug, Default)]
-pub(super) struct Map {
+pub(super) struct SlotMap {
     /// Ranges of slots and their primaries. The first one counts: slots that have moved since stand before the others.
-    ranges: Vec<(RangeInclusive<Slot>, Address)>,
+    ranges: Vec<(RangeInclusive<HashSlot>, Address)>,
     /// All nodes, replicas too: one of them may be a primary when they are asked next.
     nodes: Vec<Address>,
 }
 
-impl Map {
+impl SlotMap {
     /// Reads the reply to `CLUSTER SLOTS`: for each range its ends, its primary and its replicas, each a host and a port
-    /// and more. `None` if it is none, or names nobody.
+    /// and more. `None` if the reply has another form, or names no primary.
     pub(super) fn read(reply: &Value, asked: &Address) -> Option<Self> {
         let Value::Array(ranges) = reply else { return None };
         let mut map = Self::default();
@@ -63,7 +63,7 @@ impl Map {
             let [Value::Int(first), Value::Int(last), primary, replicas @ ..] = parts.as_slice() else {
                 return None;
             };
-            let range = Slot::numbered(*first)?..=Slot::numbered(*last)?;
+            let range = HashSlot::numbered(*first)?..=HashSlot::numbered(*last)?;
             if let Some(primary) = node(primary, asked) {
                 nodes.push(primary.clone());
                 map.ranges.push((range, primary));
@@ -76,11 +76,11 @@ impl Map {
     }
 
     /// The primary that has the slot.
-    pub(super) fn owner(&self, slot: Slot) -> Option<&Address> {
+    pub(super) fn owner(&self, slot: HashSlot) -> Option<&Address> {
         self.ranges.iter().find(|(range, _)| range.contains(&slot)).map(|(_, owner)| owner)
     }
 
-    pub(super) fn move_slot(&mut self, slot: Slot, to: Address) {
+    pub(super) fn move_slot(&mut self, slot: HashSlot, to: Address) {
         self.ranges.retain(|(range, _)| *range != (slot..=slot));
         self.ranges.insert(0, (slot..=slot, to));
     }
@@ -133,23 +133,23 @@ mod tests {
         Value::Array([vec![Value::Int(first), Value::Int(last)], nodes].concat())
     }
 
-    fn owner(map: &Map, slot: i64) -> Option<String> {
-        map.owner(Slot::numbered(slot).unwrap()).map(ToString::to_string)
+    fn owner(map: &SlotMap, slot: i64) -> Option<String> {
+        map.owner(HashSlot::numbered(slot).unwrap()).map(ToString::to_string)
     }
 
     #[test]
-    fn a_slot_is_found_with_its_primary() {
+    fn slot_is_found_with_its_primary_also_after_a_move() {
         let word = |text: &str| Value::BulkString(text.into());
         let reply = Value::Array(vec![
             range(0, 99, vec![node(word("a"), 7), node(word("c"), 9)]),
             range(200, 200, vec![node(Value::Nil, 8)]),
             range(300, 400, vec![node(word("?"), 8)]),
         ]);
-        let mut map = Map::read(&reply, &asked()).unwrap();
+        let mut map = SlotMap::read(&reply, &asked()).unwrap();
         assert_eq!(owner(&map, 99).as_deref(), Some("a:7"));
         assert_eq!(owner(&map, 200).as_deref(), Some("asked:8"), "its own address, which it does not know");
         assert_eq!((owner(&map, 100), owner(&map, 300)), (None, None));
-        map.move_slot(Slot::numbered(99).unwrap(), Address::Tcp { host: "b".to_owned(), port: 7 });
+        map.move_slot(HashSlot::numbered(99).unwrap(), Address::Tcp { host: "b".to_owned(), port: 7 });
         assert_eq!(owner(&map, 99).as_deref(), Some("b:7"));
         assert_eq!(owner(&map, 98).as_deref(), Some("a:7"));
         let names = |nodes: &[Address]| nodes.iter().map(ToString::to_string).collect::<Vec<_>>();
@@ -160,10 +160,10 @@ mod tests {
     #[test]
     fn reply_without_nodes_is_no_map() {
         for reply in [Value::Nil, Value::Array(Vec::new()), Value::Array(vec![Value::Int(1)])] {
-            assert!(Map::read(&reply, &asked()).is_none());
+            assert!(SlotMap::read(&reply, &asked()).is_none());
         }
         let beyond = Value::Array(vec![range(0, 16_384, vec![node(Value::Nil, 8)])]);
-        assert!(Map::read(&beyond, &asked()).is_none());
+        assert!(SlotMap::read(&beyond, &asked()).is_none());
     }
 
     #[test]
@@ -171,15 +171,15 @@ mod tests {
         assert_eq!(crc16("123456789"), 0x31C3);
         // As `CLUSTER KEYSLOT` answers.
         for (key, slot) in [("somekey", 11058), ("foo{hash_tag}", 2515), ("bar{hash_tag}", 2515), ("", 0)] {
-            assert_eq!(Slot::of(key), Slot(slot), "{key}");
+            assert_eq!(HashSlot::of(key), HashSlot(slot), "{key}");
         }
     }
 
     #[test]
-    fn the_first_braces_decide_unless_there_is_nothing_between_them() {
-        assert_eq!(Slot::of("{user1000}.following"), Slot::of("user1000"));
-        assert_eq!(Slot::of("foo{{bar}}zap"), Slot::of("{bar"));
-        assert_eq!(Slot::of("foo{bar}{zap}"), Slot::of("bar"));
-        assert_eq!(Slot::of("foo{}{bar}"), Slot(crc16("foo{}{bar}") % SLOTS));
+    fn first_braces_decide_the_slot_unless_they_are_empty() {
+        assert_eq!(HashSlot::of("{user1000}.following"), HashSlot::of("user1000"));
+        assert_eq!(HashSlot::of("foo{{bar}}zap"), HashSlot::of("{bar"));
+        assert_eq!(HashSlot::of("foo{bar}{zap}"), HashSlot::of("bar"));
+        assert_eq!(HashSlot::of("foo{}{bar}"), HashSlot(crc16("foo{}{bar}") % SLOTS));
     }
 }

@@ -5,12 +5,12 @@
 //! again.
 
 mod map;
-mod nodes;
+mod topology;
 
-pub(crate) use map::Slot;
-pub(crate) use nodes::Cluster;
+pub(crate) use map::HashSlot;
+pub(crate) use topology::Cluster;
 
-use crate::connection::{Call, Link, Reply};
+use crate::connection::{ScriptCall, ScriptReply, ServerLink};
 use crate::target::Address;
 use leasehold_core::{Error, ErrorKind, Result};
 use map::named;
@@ -22,8 +22,8 @@ const MOST_REDIRECTS: usize = 5;
 
 impl Cluster {
     /// Calls a script where its keys lie, and gives the very reply, which may be an error, of the node that has them.
-    pub(crate) async fn ask(self: &Arc<Self>, mut call: Call<'_>) -> Result<Reply> {
-        let slot = Slot::of(call.keys.first().unwrap_or(&""));
+    pub(crate) async fn ask(self: &Arc<Self>, mut call: ScriptCall<'_>) -> Result<ScriptReply> {
+        let slot = HashSlot::of(call.keys.first().unwrap_or(&""));
         let (mut address, mut link) = self.owner(slot).await?;
         for _ in 0..=MOST_REDIRECTS {
             let reply = match link.ask(&call).await {
@@ -47,7 +47,7 @@ impl Cluster {
                 }
                 Some((_, None)) => {
                     self.doubt();
-                    return Err(link.here(sent_nowhere(slot)));
+                    return Err(link.route.with_address(sent_nowhere(slot)));
                 }
                 None => {
                     if is_in_doubt(&reply.value) {
@@ -58,16 +58,16 @@ impl Cluster {
             }
             link = self.link(&address)?;
         }
-        Err(link.here(sent_around(slot)))
+        Err(link.route.with_address(sent_around(slot)))
     }
 
     /// Another node that has the slot, if this one could not be asked, so that certainly nothing was done.
     async fn instead_of(
         self: &Arc<Self>,
         failed: &Address,
-        slot: Slot,
+        slot: HashSlot,
         error: &Error,
-    ) -> Option<(Address, Arc<Link>)> {
+    ) -> Option<(Address, Arc<ServerLink>)> {
         if error.is_outage() {
             self.doubt();
         }
@@ -98,14 +98,14 @@ fn is_in_doubt(reply: &Value) -> bool {
     matches!(error.kind(), Some(ServerErrorKind::ClusterDown | ServerErrorKind::ReadOnly))
 }
 
-fn sent_nowhere(slot: Slot) -> Error {
+fn sent_nowhere(slot: HashSlot) -> Error {
     let message = format!("slot {slot} is at a node of which this one does not know where it is");
     Error::new(ErrorKind::Unavailable, message).with_help(
         "look at what the nodes announce: cluster-announce-hostname, cluster-preferred-endpoint-type",
     )
 }
 
-fn sent_around(slot: Slot) -> Error {
+fn sent_around(slot: HashSlot) -> Error {
     let message = format!("the nodes of the cluster do not agree on who has slot {slot}");
     Error::new(ErrorKind::Unavailable, message)
         .with_help("wait until they do; if it lasts, look at CLUSTER SLOTS of each of them")
@@ -147,7 +147,7 @@ mod tests {
     }
 
     #[test]
-    fn other_replies_are_no_redirect() {
+    fn reply_of_another_kind_is_no_redirect() {
         let asked = Address::Tcp { host: "a".to_owned(), port: 1 };
         for reply in [Value::Okay, Value::Nil, Value::BulkString("MOVED 1 a:1".into())] {
             assert_eq!(redirect(&reply, &asked), None);

@@ -6,10 +6,10 @@
 
 use super::multiplexed::{Connection, NoAnswer};
 use super::stream;
-use super::tls::refusal_by_peer;
 use crate::reply::{info_field, text};
 use crate::server_error::{is_unknown_command, known_refusal};
 use crate::target::{Protocol, Target};
+use crate::tls::refusal_by_peer;
 use crate::waiters::WaiterRegistry;
 use leasehold_core::{Error, ErrorKind, Result};
 use leasehold_store_url::Secret;
@@ -93,7 +93,7 @@ fn check(reply: Value) -> Result<Value> {
 
 fn refusal_of(code: &str, text: &str) -> Error {
     known_refusal(code, text, None).unwrap_or_else(|| {
-        // Not even its first word is repeated: of a stranger's text, that may be anything.
+        // No word of the reply is repeated: a proxy may answer with the arguments, and the password is one of them.
         let message = "it refused the login for a reason that is not known here";
         Error::new(ErrorKind::Unavailable, message)
             .with_help("look at the server, and at what stands between")
@@ -181,7 +181,7 @@ mod tests {
     }
 
     #[test]
-    fn the_older_protocol_tells_as_much() {
+    fn hello_reply_in_resp2_has_the_same_facts() {
         let facts = facts("8.0.1");
         assert_eq!((&*facts.flavour, &*facts.version), ("valkey", "8.0.1"));
         assert_eq!((&*facts.mode, &*facts.role), ("standalone", "master"));

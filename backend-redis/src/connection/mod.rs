@@ -2,13 +2,12 @@
 
 mod handshake;
 mod link;
+mod manager;
 mod multiplexed;
-mod replicas;
 mod route;
+mod sentinel;
 mod stream;
-mod tls;
 
-pub(crate) use link::{Call, ConfirmKind, Link, Reply};
-pub(crate) use replicas::wait_for;
+pub(crate) use link::{ConfirmKind, ScriptCall, ScriptReply, ServerLink, wait_for};
 pub(crate) use route::Route;
-pub(crate) use tls::Tls;
+pub(crate) use sentinel::Sentinels;

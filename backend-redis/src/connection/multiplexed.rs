@@ -1,4 +1,4 @@
-use super::stream::Stream;
+use super::stream::ByteStream;
 use crate::target::{Address, Login, Protocol, Target};
 use crate::waiters::WaiterRegistry;
 use leasehold_core::{Error, ErrorKind};
@@ -20,7 +20,7 @@ use tokio::time::Instant;
 /// The user of a connection that names none.
 const DEFAULT_USER: &str = "default";
 /// The pause after a refused subscription. Waiters ask meanwhile, as they do where no messages arrive.
-const PAUSE: Duration = Duration::from_secs(5);
+const RESUBSCRIBE_PAUSE: Duration = Duration::from_secs(5);
 
 /// One connection of redis-rs that all requests share. It ends for good when it breaks, or when a reply is overdue: replies come
 /// in order, so a late one delays all that follow.
@@ -61,7 +61,7 @@ struct EndOnDrop {
 impl Connection {
     /// A connection over this stream, in this protocol. RESP3 begins with `HELLO 3` and the login, RESP2 with the login alone.
     pub(super) async fn over(
-        stream: Box<dyn Stream>,
+        stream: Box<dyn ByteStream>,
         target: &Target,
         protocol: Protocol,
         password: Option<&SecretString>,
@@ -127,7 +127,7 @@ impl Connection {
         let reply = self.request(redis::cmd("SUBSCRIBE").arg(channel)).await;
         let is_done = matches!(reply, Ok(Value::Push { kind: PushKind::Subscribe, .. }));
         self.subscribed.store(is_done, Ordering::SeqCst);
-        *not_before = Some(Instant::now() + PAUSE);
+        *not_before = Some(Instant::now() + RESUBSCRIBE_PAUSE);
         is_done
     }
 

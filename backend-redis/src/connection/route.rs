@@ -1,37 +1,34 @@
 //! Where a link leads: to one server, or to whichever is the primary now.
 
-use super::handshake::ServerFacts;
+use super::handshake::{self, ServerFacts};
 use super::multiplexed::Connection;
-use crate::sentinel::{Epoch, Sentinels};
+use super::sentinel::{Epoch, Sentinels};
 use crate::server_error::TO_CLUSTER;
-use crate::target::{Address, Target, Timeouts};
+use crate::target::{Address, Target};
+use crate::waiters::WaiterRegistry;
 use leasehold_core::{Error, ErrorKind, Result};
 use std::fmt;
 use std::net::IpAddr;
 use std::sync::{Arc, Weak};
 use std::time::Duration;
+use tokio::time::Instant;
 
 /// The pause between two questions to the Sentinels who the primary is: for so long, and the time of an answer, two may hold.
-const PAUSE: Duration = Duration::from_secs(1);
+const SENTINEL_POLL_PAUSE: Duration = Duration::from_secs(1);
 
 #[derive(Debug)]
 pub(crate) enum Route {
     Server(Target),
     /// To this node of a cluster.
     Node(Target),
-    Sentinel(Target),
     /// To the server that the Sentinels name when it connects, for as long as they name no other.
     Primary(Sentinels),
 }
 
 impl Route {
-    pub(super) fn timeouts(&self) -> Timeouts {
-        self.terms().timeouts
-    }
-
     /// True if a password is sent to it unencrypted, over a network.
     pub(crate) fn shows_password(&self) -> bool {
-        let Target { address, tls, login, .. } = self.terms();
+        let Target { address, tls, login, .. } = self.target();
         let password = login.as_ref().and_then(|login| login.password.as_ref());
         password.is_some() && tls.is_none() && matches!(address, Address::Tcp { .. })
     }
@@ -45,27 +42,38 @@ impl Route {
         found.map(|found| found.map(|address| address.ip()).collect()).unwrap_or_default()
     }
 
+    /// Connects to where it leads now. One deadline covers all steps.
+    pub(super) async fn connect(self: &Arc<Self>, waiters: &Arc<WaiterRegistry>) -> Result<Arc<Connection>> {
+        let connected = async {
+            let deadline = Instant::now() + self.target().timeouts.connect;
+            let (target, epoch) = self.resolve().await?;
+            let (connection, facts) = handshake::connect(&target, waiters, deadline).await?;
+            self.check(&facts)?;
+            Ok((Arc::new(connection), epoch))
+        };
+        let (connection, epoch) = connected.await.map_err(|error| self.with_address(error))?;
+        tracing::debug!(target: "leasehold", server = %self, "connected");
+        if let Some(epoch) = epoch {
+            tokio::spawn(leave_when_replaced(Arc::clone(self), Arc::downgrade(&connection), epoch));
+        }
+        Ok(connection)
+    }
+
     /// The server to connect to now, and how new that is if it may be another one later.
-    pub(super) async fn lead(&self) -> Result<(Target, Option<Epoch>)> {
+    async fn resolve(&self) -> Result<(Target, Option<Epoch>)> {
         match self {
             Self::Primary(sentinels) => {
                 sentinels.primary().await.map(|(target, epoch)| (target, Some(epoch)))
             }
-            Self::Server(target) | Self::Node(target) | Self::Sentinel(target) => Ok((target.clone(), None)),
+            Self::Server(target) | Self::Node(target) => Ok((target.clone(), None)),
         }
     }
 
     /// Refuses a server that is not what the route should lead to. A server without facts is believed: a proxy
     /// may stand before it, and what it cannot do it refuses when it is asked.
-    pub(super) fn check(&self, facts: &ServerFacts) -> Result<()> {
+    fn check(&self, facts: &ServerFacts) -> Result<()> {
         let ServerFacts { flavour, version, mode, role } = facts;
         let (kind, message, help) = match self {
-            Self::Sentinel(_) if mode.is_empty() || mode == "sentinel" => return Ok(()),
-            Self::Sentinel(_) => (
-                ErrorKind::Misconfigured,
-                format!("it is no Sentinel, but {flavour} {version}"),
-                "use the URL of one server, redis://host:port, or look at the port",
-            ),
             _ if mode == "sentinel" => (
                 ErrorKind::Misconfigured,
                 "it is a Sentinel: it knows who has the data, and has none".to_owned(),
@@ -98,12 +106,9 @@ impl Route {
         Err(Error::new(kind, message).with_help(help))
     }
 
-    /// What it leads to, for people.
-    pub(super) fn kind(&self) -> &'static str {
-        match self {
-            Self::Sentinel(_) => "Sentinel",
-            _ => "Redis",
-        }
+    /// Says of an error where it happened.
+    pub(crate) fn with_address(&self, error: Error) -> Error {
+        error.context(format_args!("Redis at {self}"))
     }
 
     pub(super) fn close(&self) {
@@ -112,10 +117,11 @@ impl Route {
         }
     }
 
-    fn terms(&self) -> &Target {
+    /// How to talk to the server. The address of a primary is not known yet.
+    pub(super) fn target(&self) -> &Target {
         match self {
-            Self::Server(target) | Self::Node(target) | Self::Sentinel(target) => target,
-            Self::Primary(sentinels) => sentinels.terms(),
+            Self::Server(target) | Self::Node(target) => target,
+            Self::Primary(sentinels) => sentinels.target(),
         }
     }
 }
@@ -124,7 +130,7 @@ impl fmt::Display for Route {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::Primary(sentinels) => sentinels.fmt(f),
-            _ => self.terms().address.fmt(f),
+            _ => self.target().address.fmt(f),
         }
     }
 }
@@ -135,10 +141,10 @@ impl fmt::Display for Route {
 /// the Sentinels wait before they make a replica of it. A lease that is renewed there meanwhile may be another owner's on the new
 /// one. One report of a later fail-over than `epoch`, which led to the old primary, is enough to leave it. A Sentinel that was cut
 /// off cannot have such a report.
-pub(super) async fn leave_when_replaced(route: Arc<Route>, connection: Weak<Connection>, mut epoch: Epoch) {
+async fn leave_when_replaced(route: Arc<Route>, connection: Weak<Connection>, mut epoch: Epoch) {
     let Route::Primary(sentinels) = &*route else { return };
     loop {
-        tokio::time::sleep(PAUSE).await;
+        tokio::time::sleep(SENTINEL_POLL_PAUSE).await;
         if connection.upgrade().is_none_or(|connection| !connection.is_open()) {
             return;
         }

@@ -14,12 +14,12 @@ use tokio::time::{Instant, timeout_at};
 const KEEPALIVE: Duration = Duration::from_secs(30);
 
 /// Bytes to and from a server.
-pub(super) trait Stream: AsyncRead + AsyncWrite + Unpin + Send {}
+pub(super) trait ByteStream: AsyncRead + AsyncWrite + Unpin + Send {}
 
-impl<T: AsyncRead + AsyncWrite + Unpin + Send> Stream for T {}
+impl<T: AsyncRead + AsyncWrite + Unpin + Send> ByteStream for T {}
 
 /// Opens a stream to the target. A failure here says that no request was sent.
-pub(super) async fn open(target: &Target, deadline: Instant) -> Result<Box<dyn Stream>> {
+pub(super) async fn open(target: &Target, deadline: Instant) -> Result<Box<dyn ByteStream>> {
     let (host, port) = match &target.address {
         Address::Unix(path) => return Ok(Box::new(accepted(UnixStream::connect(path), deadline).await?)),
         Address::Tcp { host, port } => (host.as_str(), *port),

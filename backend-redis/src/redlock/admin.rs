@@ -1,12 +1,15 @@
-use super::nodes::Node;
+use super::node_claim::WITHOUT_TOKEN;
+use super::nodes::RedlockNode;
 use super::quorum::{Quorum, not_answered};
-use super::{RedlockBackend, WITHOUT_TOKEN, named_twice};
-use crate::admin::{held_names, inspect_ours, unused_name};
-use crate::check::{self, because};
+use super::{RedlockBackend, named_twice};
+use crate::admin::{held_names, inspect_ours};
+use crate::check;
+use crate::finding::error_finding;
 use crate::keys::LockKeys;
 use crate::reply::{self, info_field, text};
 use crate::rights;
 use crate::scripts::Script;
+use crate::trial::unused_name;
 use async_trait::async_trait;
 use futures_util::future::join_all;
 use leasehold_core::{FencingToken, Finding, LockAdmin, LockName, LockStatus, Result, Severity, Waiter};
@@ -50,7 +53,7 @@ impl LockAdmin for RedlockBackend {
 
     /// There is nothing to create. Makes sure that a majority of the nodes answers.
     async fn init(&self) -> Result<()> {
-        let ping = |node: Arc<Node>| async move { node.link.command(&redis::cmd("PING")).await };
+        let ping = |node: Arc<RedlockNode>| async move { node.link.command(&redis::cmd("PING")).await };
         self.ask_all(ping).await.map(drop)
     }
 
@@ -63,7 +66,7 @@ impl LockAdmin for RedlockBackend {
         let keys = self.keys.of(&unused_name()?);
         let looked = join_all(self.nodes.iter().map(|node| look_at(node, &keys))).await;
         let (quorum, mut down) = (self.nodes.quorum(), Vec::new());
-        let mut findings = of_number(quorum);
+        let mut findings = quorum_findings(quorum);
         for (node, found) in self.nodes.iter().zip(looked) {
             let place = format!("{}: ", node.address);
             match found {
@@ -72,7 +75,7 @@ impl LockAdmin for RedlockBackend {
                     finding
                 })),
                 Err(why) => {
-                    findings.push(because(Severity::Warning, "W_NODE", &place, &why));
+                    findings.push(error_finding(Severity::Warning, "W_NODE", &place, &why));
                     down.push(why);
                 }
             }
@@ -110,7 +113,7 @@ impl RedlockBackend {
     /// The answers of all nodes that give one; an error if these are no majority.
     async fn ask_all<T: Send + 'static, F: Future<Output = Result<T>> + Send + 'static>(
         &self,
-        question: impl Fn(Arc<Node>) -> F,
+        question: impl Fn(Arc<RedlockNode>) -> F,
     ) -> Result<Vec<T>> {
         let (mut answers, mut failed) = (Vec::new(), Vec::new());
         let take = |_, answer| {
@@ -135,14 +138,14 @@ impl RedlockBackend {
         for (node, id) in self.nodes.iter().zip(ids) {
             if let Some(first) = id.and_then(|id| seen.insert(id, &node.address)) {
                 let twice = named_twice(first, &node.address);
-                findings.push(because(Severity::Error, "E_SAME_NODE", "", &twice));
+                findings.push(error_finding(Severity::Error, "E_SAME_NODE", "", &twice));
             }
         }
         findings
     }
 }
 
-async fn look_at(node: &Node, keys: &LockKeys) -> Result<Vec<Finding>> {
+async fn look_at(node: &RedlockNode, keys: &LockKeys) -> Result<Vec<Finding>> {
     // A server that is not for locks is refused, although its settings could be read.
     node.link.connection().await?;
     let mut findings = check::look_at(&node.link).await?;
@@ -150,7 +153,7 @@ async fn look_at(node: &Node, keys: &LockKeys) -> Result<Vec<Finding>> {
     Ok(findings)
 }
 
-fn of_number(quorum: Quorum) -> Vec<Finding> {
+fn quorum_findings(quorum: Quorum) -> Vec<Finding> {
     let (all, majority) = (quorum.nodes(), quorum.majority());
     let what = format!("{all} nodes, of which {majority} are a majority: {} may fail", all - majority);
     let mut findings = vec![Finding::new(Severity::Info, "I_QUORUM", what, "")];
@@ -162,7 +165,7 @@ fn of_number(quorum: Quorum) -> Vec<Finding> {
     findings
 }
 
-async fn run_id(node: &Node) -> Option<String> {
+async fn run_id(node: &RedlockNode) -> Option<String> {
     let info = text(&node.link.command(redis::cmd("INFO").arg("server")).await.ok()?)?;
     info_field(&info, "run_id").map(str::to_owned)
 }
@@ -194,7 +197,7 @@ mod tests {
 
     #[test]
     fn hold_of_a_majority_is_shown_with_the_end_of_the_majority() {
-        let told = |found: Vec<LockStatus>| agreed(Quorum::of(5), found);
+        let told = |found: Vec<LockStatus>| agreed(Quorum::new(5), found);
         let held = told(vec![status(1, 7, 9), status(1, 7, 3), status(2, 8, 9), status(1, 7, 5)]).unwrap();
         assert_eq!((held.token, held.ends_in), (Some(FencingToken::new(7)), Some(Duration::from_secs(3))));
         let all = told((1..=5).map(|n| status(1, 7, n)).collect()).unwrap();

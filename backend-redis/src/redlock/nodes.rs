@@ -1,7 +1,7 @@
 //! The nodes, and how all of them are asked at once.
 
 use super::quorum::Quorum;
-use crate::connection::{Link, Route};
+use crate::connection::{Route, ServerLink};
 use crate::servers::Servers;
 use crate::target::Target;
 use futures_util::StreamExt;
@@ -18,11 +18,11 @@ use tokio::time::{Instant, timeout_at};
 const LEAST_GRACE: Duration = Duration::from_millis(1);
 
 #[derive(Debug)]
-pub(super) struct Node {
+pub(super) struct RedlockNode {
     /// Its place in the URL, from zero.
     pub(super) place: usize,
     pub(super) address: String,
-    pub(super) link: Arc<Link>,
+    pub(super) link: Arc<ServerLink>,
     /// The same, for scripts.
     pub(super) servers: Servers,
     /// True since a request to it failed: rounds do not wait for it longer than for a majority.
@@ -30,45 +30,45 @@ pub(super) struct Node {
 }
 
 #[derive(Debug)]
-pub(super) struct Nodes {
-    nodes: Vec<Arc<Node>>,
+pub(super) struct RedlockNodes {
+    nodes: Vec<Arc<RedlockNode>>,
 }
 
 /// Requests that are still under way.
-pub(super) struct Rest<T> {
-    pending: FuturesUnordered<BoxFuture<'static, (Arc<Node>, Result<T>)>>,
+pub(super) struct PendingRequests<T> {
+    pending: FuturesUnordered<BoxFuture<'static, (Arc<RedlockNode>, Result<T>)>>,
 }
 
 /// The answers to a question with yes or no.
 #[derive(Debug, Default)]
-pub(super) struct Tally {
+pub(super) struct YesNoAnswers {
     pub(super) yes: usize,
     pub(super) no: usize,
     /// Also one for each node that has not answered in time.
     pub(super) failed: Vec<Error>,
 }
 
-impl Nodes {
+impl RedlockNodes {
     pub(super) fn new(targets: Vec<Target>) -> Self {
         let node = |(place, target): (usize, Target)| {
             let address = target.address.to_string();
             // No channel is listened to: nodes know nothing of each other, so none can hand the lock over.
-            let link = Link::new(Route::Server(target), Arc::default(), String::new());
+            let link = ServerLink::new(Route::Server(target), Arc::default(), String::new());
             let servers = Servers::One(Arc::clone(&link));
-            Arc::new(Node { place, address, link, servers, is_failing: AtomicBool::new(false) })
+            Arc::new(RedlockNode { place, address, link, servers, is_failing: AtomicBool::new(false) })
         };
         Self { nodes: targets.into_iter().enumerate().map(node).collect() }
     }
 
     pub(super) fn quorum(&self) -> Quorum {
-        Quorum::of(self.nodes.len())
+        Quorum::new(self.nodes.len())
     }
 
-    pub(super) fn iter(&self) -> impl Iterator<Item = &Arc<Node>> {
+    pub(super) fn iter(&self) -> impl Iterator<Item = &Arc<RedlockNode>> {
         self.nodes.iter()
     }
 
-    pub(super) fn at(&self, place: usize) -> Option<Arc<Node>> {
+    pub(super) fn at(&self, place: usize) -> Option<Arc<RedlockNode>> {
         self.nodes.get(place).cloned()
     }
 
@@ -78,7 +78,7 @@ impl Nodes {
 
     /// For how long answers about a lease of this length are waited for: what is left of it afterwards must be worth
     /// having. An eighth, since a grant takes two rounds.
-    pub(super) fn patience(ttl: Duration) -> Option<Duration> {
+    pub(super) fn round_timeout(ttl: Duration) -> Option<Duration> {
         Some(ttl / 8)
     }
 
@@ -88,13 +88,13 @@ impl Nodes {
     pub(super) async fn ask<T: Send + 'static, F: Future<Output = Result<T>> + Send + 'static>(
         &self,
         places: impl Fn(usize) -> bool,
-        patience: Option<Duration>,
-        question: impl Fn(Arc<Node>) -> F,
+        within: Option<Duration>,
+        question: impl Fn(Arc<RedlockNode>) -> F,
         mut take: impl FnMut(usize, Result<T>) -> bool,
-    ) -> Rest<T> {
+    ) -> PendingRequests<T> {
         let start = Instant::now();
         let mut well = Vec::new();
-        let mut pending = FuturesUnordered::<BoxFuture<'static, (Arc<Node>, Result<T>)>>::new();
+        let mut pending = FuturesUnordered::<BoxFuture<'static, (Arc<RedlockNode>, Result<T>)>>::new();
         for node in self.nodes.iter().filter(|node| places(node.place)) {
             if !node.is_failing.load(Ordering::Relaxed) {
                 well.push(node.place);
@@ -106,7 +106,7 @@ impl Nodes {
                 (node, answer)
             }));
         }
-        let mut until = patience.map(|patience| start + patience);
+        let mut until = within.map(|within| start + within);
         let mut is_decided = false;
         loop {
             let next = match until {
@@ -124,31 +124,31 @@ impl Nodes {
                 break;
             }
         }
-        Rest { pending }
+        PendingRequests { pending }
     }
 
     /// Asks a question with yes or no, until the answers decide it. Requests that are under way then come to their end without a
     /// caller.
-    pub(super) async fn tally<F: Future<Output = Result<bool>> + Send + 'static>(
+    pub(super) async fn ask_yes_no<F: Future<Output = Result<bool>> + Send + 'static>(
         &self,
         places: impl Fn(usize) -> bool + Send,
-        patience: Option<Duration>,
-        question: impl Fn(Arc<Node>) -> F + Send,
-        is_decided: impl Fn(&Tally) -> bool + Send + Sync,
-    ) -> Tally {
-        let mut tally = Tally::default();
+        within: Option<Duration>,
+        question: impl Fn(Arc<RedlockNode>) -> F + Send,
+        is_decided: impl Fn(&YesNoAnswers) -> bool + Send + Sync,
+    ) -> YesNoAnswers {
+        let mut answers = YesNoAnswers::default();
         let take = |_, answer| {
             match answer {
-                Ok(true) => tally.yes += 1,
-                Ok(false) => tally.no += 1,
-                Err(error) => tally.failed.push(error),
+                Ok(true) => answers.yes += 1,
+                Ok(false) => answers.no += 1,
+                Err(error) => answers.failed.push(error),
             }
-            is_decided(&tally)
+            is_decided(&answers)
         };
-        let rest = self.ask(places, patience, question, take).await;
-        tally.failed.extend(rest.unheard());
-        rest.detach();
-        tally
+        let pending = self.ask(places, within, question, take).await;
+        answers.failed.extend(pending.overdue());
+        pending.detach();
+        answers
     }
 
     pub(super) fn close(&self) {
@@ -156,7 +156,7 @@ impl Nodes {
     }
 }
 
-impl Node {
+impl RedlockNode {
     /// Says once that it fails, and once that it is well again: locks go on, with fewer nodes to spare.
     fn note<T>(&self, answer: &Result<T>) {
         let failure = answer.as_ref().err().filter(|error| error.kind() != ErrorKind::Closed);
@@ -172,10 +172,10 @@ impl Node {
     }
 }
 
-impl<T: Send + 'static> Rest<T> {
+impl<T: Send + 'static> PendingRequests<T> {
     /// Lets them come to their end without a caller, and goes on from each answer. Nothing is left half-way because its
     /// caller had seen enough.
-    pub(super) fn finish<F>(self, then: impl Fn(Arc<Node>, Result<T>) -> F + Send + 'static)
+    pub(super) fn finish<F>(self, then: impl Fn(Arc<RedlockNode>, Result<T>) -> F + Send + 'static)
     where
         F: Future<Output = ()> + Send + 'static,
     {
@@ -190,7 +190,7 @@ impl<T: Send + 'static> Rest<T> {
     }
 
     /// What is said of those that have not answered in time.
-    pub(super) fn unheard(&self) -> impl Iterator<Item = Error> + use<T> {
+    pub(super) fn overdue(&self) -> impl Iterator<Item = Error> + use<T> {
         let late = || Error::new(ErrorKind::Indeterminate, "a node did not answer in time");
         (0..self.pending.len()).map(move |_| late().with_help("look at the nodes and at the network to them"))
     }

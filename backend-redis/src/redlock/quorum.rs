@@ -12,7 +12,7 @@ pub(super) struct Quorum {
 }
 
 impl Quorum {
-    pub(super) fn of(nodes: usize) -> Self {
+    pub(super) fn new(nodes: usize) -> Self {
         Self { nodes }
     }
 
@@ -33,7 +33,7 @@ impl Quorum {
 
 /// What became of a round in which every node could agree, refuse or fail.
 #[derive(Debug)]
-pub(super) enum Verdict {
+pub(super) enum Decision {
     /// A majority has agreed.
     Agreed,
     /// No majority can agree, and it is others that keep it from doing so.
@@ -42,9 +42,9 @@ pub(super) enum Verdict {
     NotAnswered,
 }
 
-/// The answers of one round, as they come.
+/// The answers to one attempt, as they come.
 #[derive(Debug)]
-pub(super) struct Ballot {
+pub(super) struct ClaimVotes {
     quorum: Quorum,
     agreed: Vec<(usize, ClaimReply)>,
     /// For each refusal, when it may end.
@@ -54,7 +54,7 @@ pub(super) struct Ballot {
     unknown: Vec<usize>,
 }
 
-impl Ballot {
+impl ClaimVotes {
     pub(super) fn new(quorum: Quorum) -> Self {
         let (agreed, refused, failed, unknown) = <_>::default();
         Self { quorum, agreed, refused, failed, unknown }
@@ -74,25 +74,25 @@ impl Ballot {
     }
 
     /// Nodes have not answered in time.
-    pub(super) fn fail_unheard(&mut self, errors: impl Iterator<Item = Error>) {
+    pub(super) fn fail_overdue(&mut self, errors: impl Iterator<Item = Error>) {
         self.failed.extend(errors);
     }
 
-    /// What the answers so far mean whatever the others say; `None` while that depends on them.
-    pub(super) fn verdict(&self) -> Option<Verdict> {
+    /// The decision that no further answer can change; `None` while there is none.
+    pub(super) fn decision(&self) -> Option<Decision> {
         let (agreed, refused, failed) = (self.agreed.len(), self.refused.len(), self.failed.len());
         let open = self.quorum.nodes - agreed - refused - failed;
         if agreed >= self.quorum.majority() {
-            return Some(Verdict::Agreed);
+            return Some(Decision::Agreed);
         }
         if agreed + open >= self.quorum.majority() {
             return None;
         }
-        // A majority that can be asked, and did not agree: somebody is in the way, not the network.
+        // A majority can be asked, and did not agree: another owner is in the way, not the network.
         if refused > 0 && (self.quorum.blocked_by(refused) || agreed + refused >= self.quorum.majority()) {
-            return Some(Verdict::Refused);
+            return Some(Decision::Refused);
         }
-        (agreed + refused + open < self.quorum.majority()).then_some(Verdict::NotAnswered)
+        (agreed + refused + open < self.quorum.majority()).then_some(Decision::NotAnswered)
     }
 
     pub(super) fn agreed(&self) -> impl Iterator<Item = usize> {

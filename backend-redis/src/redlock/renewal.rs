@@ -1,17 +1,22 @@
 //! Renewals: every node is asked once for many claims, and a claim is renewed if a majority has extended it.
 
-use super::nodes::{Node, Nodes};
+use super::RedlockBackend;
+use super::background;
+use super::node_claim::{NodeClaim, WITHOUT_TOKEN};
+use super::nodes::{RedlockNode, RedlockNodes};
 use super::quorum::{Quorum, not_answered};
-use super::{RENEW, RedlockBackend};
 use crate::reply;
+use crate::scripts::Script;
 use crate::servers::{ClaimRequest, renewal_of};
 use leasehold_core::{Claim, LossCause, Renewal, Result};
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 
+static RENEW: Script = Script::with_keys(include_str!("scripts/renew.lua"), WITHOUT_TOKEN);
+
 /// What the nodes have said of one claim.
 #[derive(Clone, Debug, Default)]
-struct Votes {
+struct RenewalVotes {
     held: usize,
     taken: usize,
     /// The nodes that have nothing of it.
@@ -27,7 +32,7 @@ impl RedlockBackend {
         let number = self.attempts.fetch_add(1, Ordering::Relaxed).to_string();
         let requests: Vec<_> = claims.iter().map(|claim| renewal_of(claim, &self.keys)).collect();
         let question = Arc::new((number, requests));
-        let mut votes = vec![Votes::default(); claims.len()];
+        let mut votes = vec![RenewalVotes::default(); claims.len()];
         let mut failed = Vec::new();
         // They fall due together, not for the same time: the shortest of them must not be waited past.
         let shortest = claims.iter().map(Claim::ttl).min().unwrap_or_default();
@@ -40,32 +45,44 @@ impl RedlockBackend {
             }
             votes.iter().all(|votes| votes.renewal(quorum).is_some())
         };
-        let patience = Nodes::patience(shortest);
-        let rest =
-            self.nodes.ask(|_| true, patience, |node| renew_on(node, Arc::clone(&question)), take).await;
-        failed.extend(rest.unheard());
-        rest.detach();
+        let within = RedlockNodes::round_timeout(shortest);
+        let pending =
+            self.nodes.ask(|_| true, within, |node| renew_on(node, Arc::clone(&question)), take).await;
+        failed.extend(pending.overdue());
+        pending.detach();
         let answered = quorum.nodes() - failed.len();
-        let conclude = |(claim, votes): (&Claim, Votes)| {
+        let conclude = |(claim, votes): (&Claim, RenewalVotes)| {
             let renewal = votes.renewal(quorum);
             if renewal == Some(Renewal::Renewed) && !votes.gone.is_empty() {
-                self.repair(claim, votes.witness, &votes.gone);
+                self.repair(claim, &votes);
             }
             // Neither held nor lost, by those that have answered.
             renewal.ok_or_else(|| not_answered(quorum, answered, &failed))
         };
         claims.iter().zip(votes).map(conclude).collect()
     }
+
+    /// No caller waits for it.
+    fn repair(&self, claim: &Claim, votes: &RenewalVotes) {
+        let Some(witness) = votes.witness.and_then(|place| self.nodes.at(place)) else { return };
+        let gone = votes.gone.iter().filter_map(|place| self.nodes.at(*place)).collect();
+        let request = self.background.begin(claim.owner());
+        let claim = Arc::new(NodeClaim::new(claim, &self.keys, 0));
+        tokio::spawn(background::repair(claim, request, witness, gone));
+    }
 }
 
-async fn renew_on(node: Arc<Node>, question: Arc<(String, Vec<ClaimRequest>)>) -> Result<Vec<Renewal>> {
+async fn renew_on(
+    node: Arc<RedlockNode>,
+    question: Arc<(String, Vec<ClaimRequest>)>,
+) -> Result<Vec<Renewal>> {
     let (number, requests) = &*question;
     let shared_args = [node.place.to_string(), number.clone()];
     let answers = node.servers.run_each(&RENEW, &shared_args, requests, None).await;
     answers.into_iter().map(|answer| reply::renewal(&answer?.0)).collect()
 }
 
-impl Votes {
+impl RenewalVotes {
     fn enter(&mut self, place: usize, answer: Renewal) {
         match answer {
             Renewal::Renewed | Renewal::Held => {
@@ -93,15 +110,15 @@ mod tests {
     use super::*;
 
     fn renewal(held: usize, gone: usize, taken: usize) -> Option<Renewal> {
-        let mut votes = Votes::default();
+        let mut votes = RenewalVotes::default();
         (0..held).for_each(|place| votes.enter(place, Renewal::Renewed));
         (0..gone).for_each(|place| votes.enter(place, Renewal::Lost(LossCause::Gone)));
         (0..taken).for_each(|place| votes.enter(place, Renewal::Lost(LossCause::Taken)));
-        votes.renewal(Quorum::of(5))
+        votes.renewal(Quorum::new(5))
     }
 
     #[test]
-    fn a_majority_renews_and_nothing_less_does() {
+    fn claim_is_renewed_or_lost_by_a_majority_only() {
         assert_eq!(renewal(3, 0, 0), Some(Renewal::Renewed));
         assert_eq!(renewal(3, 1, 1), Some(Renewal::Renewed));
         assert_eq!(renewal(2, 2, 0), None);

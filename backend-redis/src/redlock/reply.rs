@@ -78,7 +78,7 @@ mod tests {
     }
 
     #[test]
-    fn a_claim_is_answered_in_four_ways_and_no_other() {
+    fn claim_reply_has_four_forms_and_no_other() {
         let bid = ClaimReply { last: 7, clock: 9, own: None };
         assert_eq!(claimed(&words(&["mine", "7", "9", ""])).unwrap(), Claimed::Mine(bid));
         let own = ClaimReply { own: Some(FencingToken::new(5)), ..bid };
@@ -94,7 +94,7 @@ mod tests {
     }
 
     #[test]
-    fn a_record_tells_attempt_and_token_and_the_rest() {
+    fn record_reply_has_attempt_token_and_the_rest() {
         let text = format!("{}:3:2 77 1000 {{\"doing\":\"two words\"}}", "0".repeat(32));
         let told = record(&Value::BulkString(text.into())).unwrap();
         assert_eq!((&*told.attempt, &*told.token), ("3", "77"));

@@ -86,7 +86,7 @@ fn every_row_of_the_tables_has_a_line_that_tests_it() {
 }
 
 #[test]
-fn a_missing_right_is_named_as_each_version_tells_it() {
+fn missing_right_is_named_from_the_text_of_each_version() {
     let lines = [
         ("NOPERM this user has no permissions to run the 'evalsha' command", "EVALSHA"),
         ("NOPERM User locker has no permissions to run the 'config|get' command", "CONFIG GET"),
@@ -115,7 +115,7 @@ fn a_missing_right_is_named_as_each_version_tells_it() {
 }
 
 #[test]
-fn an_unknown_command_is_named_without_its_arguments() {
+fn unknown_command_is_named_without_its_arguments() {
     let lines = [
         "ERR unknown command 'EVALSHA', with args beginning with: '70c3' '3' 'leasehold:job' '0123456789abcdef0123456789abcdef'",
         "ERR unknown command `EVALSHA`, with args beginning with: `70c3`",

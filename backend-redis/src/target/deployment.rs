@@ -20,14 +20,14 @@ pub(crate) enum Deployment {
     /// One server, whose address is known.
     Single(Target),
     /// One primary at a time, and Sentinels that know which.
-    Sentinel(Group),
+    Sentinel(SentinelGroup),
     /// Several primaries, each with some of the names. Some of the cluster's nodes, which know the others.
     Cluster(Vec<Target>),
 }
 
 /// A primary that Sentinels watch.
 #[derive(Debug)]
-pub(crate) struct Group {
+pub(crate) struct SentinelGroup {
     pub(crate) sentinels: Vec<Target>,
     /// What the Sentinels call it.
     pub(crate) name: String,
@@ -44,13 +44,13 @@ pub(crate) struct Replicas {
 
 impl Deployment {
     /// Reads a URL of one of the [`SCHEMES`].
-    pub(crate) fn of(url: &StoreUrl) -> Result<(Self, Option<Replicas>)> {
+    pub(crate) fn from_url(url: &StoreUrl) -> Result<(Self, Option<Replicas>)> {
         let (scheme, mut query) = (url.scheme(), url.query());
         let encrypted = scheme.starts_with("rediss") || scheme.starts_with("valkeys");
         let deployment = match scheme.split_once('+').map(|(_, servers)| servers) {
             _ if !SCHEMES.contains(&scheme) => return Err(unknown_scheme(scheme)),
             Some("unix") => Self::Single(Target::socket(url, &mut query)?),
-            Some("sentinel") => Self::Sentinel(Group::of(url, &mut query, encrypted)?),
+            Some("sentinel") => Self::Sentinel(SentinelGroup::from_url(url, &mut query, encrypted)?),
             Some("cluster") => Self::Cluster(seeds(url, &mut query, encrypted)?),
             None if scheme != "redlock" => {
                 let authority = url.authority()?;
@@ -71,15 +71,15 @@ impl Deployment {
     }
 }
 
-impl Group {
+impl SentinelGroup {
     /// `redis+sentinel://user:password@s1,s2,s3/name/database`. The login is that of the primary; the Sentinels have
     /// their own, in parameters.
-    fn of(url: &StoreUrl, query: &mut Query, encrypted: bool) -> Result<Self> {
+    fn from_url(url: &StoreUrl, query: &mut Query, encrypted: bool) -> Result<Self> {
         let mut authority = url.authority()?;
         let (name, database) = name_and_database(&authority.path)?;
         authority.path = database;
         let user = query.take("sentinel_user").filter(|user| !user.is_empty());
-        let login = Login::of(user, query.take("sentinel_password").map(Secret::from));
+        let login = Login::from_parts(user, query.take("sentinel_password").map(Secret::from));
         let servers = Target::servers(url, authority, query, encrypted, (SENTINEL_PORT, TIMEOUT))?;
         let primary = servers[0].clone();
         let sentinel = |server| Target { login: login.clone(), database: 0, ..server };

@@ -2,9 +2,9 @@
 
 mod deployment;
 
-pub(crate) use deployment::{Deployment, Group, Replicas};
+pub(crate) use deployment::{Deployment, Replicas, SentinelGroup};
 
-use crate::connection::Tls;
+use crate::tls::Tls;
 use leasehold_core::{Error, ErrorKind, Result};
 use leasehold_store_url::{Authority, Endpoint, Query, Secret, StoreUrl};
 use std::collections::HashMap;
@@ -111,7 +111,7 @@ impl Target {
                 false => refuse_tls(url.scheme(), query)?,
             },
             database: database(&authority.path)?,
-            login: Login::of(authority.user, authority.password),
+            login: Login::from_parts(authority.user, authority.password),
             protocol: protocol(query)?,
             timeouts: Timeouts::from_query(query, timeout)?,
         };
@@ -136,7 +136,7 @@ impl Target {
         Ok(Self {
             address: Address::Unix(path.into()),
             tls: refuse_tls(url.scheme(), query)?,
-            login: Login::of(user, url.password().cloned().or(password.map(Secret::from))),
+            login: Login::from_parts(user, url.password().cloned().or(password.map(Secret::from))),
             database: database(&query.take("db").unwrap_or_default())?,
             protocol: protocol(query)?,
             timeouts: Timeouts::from_query(query, TIMEOUT)?,
@@ -153,7 +153,7 @@ impl Timeouts {
 }
 
 impl Login {
-    fn of(user: Option<String>, password: Option<Secret>) -> Option<Self> {
+    fn from_parts(user: Option<String>, password: Option<Secret>) -> Option<Self> {
         (user.is_some() || password.is_some()).then_some(Self { user, password })
     }
 }

@@ -3,7 +3,7 @@ use leasehold_core::ErrorKind;
 use secrecy::ExposeSecret;
 
 fn deployment(url: &str) -> Deployment {
-    Deployment::of(&StoreUrl::parse(url).unwrap()).unwrap().0
+    Deployment::from_url(&StoreUrl::parse(url).unwrap()).unwrap().0
 }
 
 fn target(url: &str) -> Target {
@@ -14,7 +14,7 @@ fn target(url: &str) -> Target {
 }
 
 fn problem(url: &str) -> String {
-    let error = Deployment::of(&StoreUrl::parse(url).unwrap()).unwrap_err();
+    let error = Deployment::from_url(&StoreUrl::parse(url).unwrap()).unwrap_err();
     assert_eq!(error.kind(), ErrorKind::Invalid, "{error}");
     format!("{error}; {}", error.help().unwrap_or_default())
 }
@@ -38,7 +38,7 @@ fn url_has_address_login_and_parameters() {
 }
 
 #[test]
-fn a_socket_has_a_path_and_perhaps_a_login() {
+fn socket_url_has_a_path_and_an_optional_login() {
     let socket = target("redis+unix:///run/a%20b.sock?db=2");
     assert_eq!(socket.address.to_string(), "/run/a b.sock");
     assert!(socket.login.is_none());
@@ -49,10 +49,10 @@ fn a_socket_has_a_path_and_perhaps_a_login() {
 }
 
 #[test]
-fn the_password_for_a_socket_may_be_given_beside_its_url() {
+fn password_for_a_socket_may_be_given_beside_its_url() {
     for (url, user) in [("redis+unix:///run/a.sock", None), ("redis+unix://ada@/run/a.sock", Some("ada"))] {
         let url = StoreUrl::parse(url).unwrap().with_password("pw".into()).unwrap();
-        let Deployment::Single(socket) = Deployment::of(&url).unwrap().0 else { panic!("{url}") };
+        let Deployment::Single(socket) = Deployment::from_url(&url).unwrap().0 else { panic!("{url}") };
         assert_eq!(socket.address.to_string(), "/run/a.sock");
         let login = socket.login.unwrap_or_else(|| panic!("no login of {url}"));
         assert_eq!(login.user.as_deref(), user);
@@ -80,7 +80,7 @@ fn sentinels_have_a_name_for_the_primary_and_a_login_of_their_own() {
 }
 
 #[test]
-fn a_cluster_is_known_by_some_of_its_nodes() {
+fn cluster_url_names_some_nodes_as_seeds() {
     let Deployment::Cluster(seeds) = deployment("redis+cluster://ada:pw@a,b:7000/") else { panic!() };
     let addresses: Vec<String> = seeds.iter().map(|seed| seed.address.to_string()).collect();
     assert_eq!(addresses, ["a:6379", "b:7000"]);
@@ -92,7 +92,7 @@ fn replicas_are_waited_for_on_request() {
     for url in ["redis://h", "redis+sentinel://h/m", "redis+cluster://h"] {
         let asked = |query: &str| {
             let url = StoreUrl::parse(&format!("{url}{query}")).unwrap();
-            Deployment::of(&url).unwrap().1
+            Deployment::from_url(&url).unwrap().1
         };
         assert_eq!(asked(""), None);
         let within = Duration::from_millis(100);
@@ -149,25 +149,25 @@ fn mistakes_are_named_with_the_way_out() {
 }
 
 #[test]
-fn a_scheme_of_another_store_is_a_mistake_of_the_set_up() {
+fn scheme_of_another_store_is_misconfigured() {
     for url in ["reddis://h", "postgres://h/db"] {
         let url = StoreUrl::parse(url).unwrap();
-        for error in [Deployment::of(&url).unwrap_err(), Target::nodes(&url).unwrap_err()] {
+        for error in [Deployment::from_url(&url).unwrap_err(), Target::nodes(&url).unwrap_err()] {
             assert_eq!(error.kind(), ErrorKind::Misconfigured);
             let (message, scheme) = (error.to_string(), url.scheme());
             assert_eq!(message, format!("the scheme {scheme:?} of the store URL is none of Redis"));
         }
     }
-    let error = Deployment::of(&StoreUrl::parse("reddis://h").unwrap()).unwrap_err();
+    let error = Deployment::from_url(&StoreUrl::parse("reddis://h").unwrap()).unwrap_err();
     assert!(error.help().unwrap().contains("did you mean \"redis\"?"));
 }
 
 #[cfg(not(feature = "tls"))]
 #[test]
-fn an_encrypted_url_says_which_feature_is_missing() {
+fn encrypted_url_without_tls_names_the_missing_feature() {
     for scheme in ["rediss", "valkeys", "rediss+sentinel", "valkeys+cluster"] {
         let url = StoreUrl::parse(&format!("{scheme}://h/0")).unwrap();
-        let error = Deployment::of(&url).unwrap_err();
+        let error = Deployment::from_url(&url).unwrap_err();
         assert_eq!(error.kind(), ErrorKind::Misconfigured);
         assert!(error.help().unwrap().contains("\"tls\""));
     }

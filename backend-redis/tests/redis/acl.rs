@@ -22,7 +22,7 @@ fn login(server: &RedisServer) -> String {
     format!("redis://locker:PASSWORD@127.0.0.1:{}", server.port())
 }
 
-/// A server on which somebody has typed these lines.
+/// A server that has been given these lines.
 fn server_with(lines: &[&str]) -> RedisServer {
     let server = server();
     for line in lines {
@@ -40,7 +40,7 @@ pub(crate) fn restricted_without(command: &str) -> (RedisServer, Arc<RedisBacken
 }
 
 #[test]
-fn the_documented_line_is_the_one_that_is_tested() {
+fn documented_acl_line_is_the_tested_one() {
     let documentation = include_str!("../../../docs/redis.md").replace("\\\n", "");
     let words = |text: &str| text.split_whitespace().collect::<Vec<_>>().join(" ");
     assert!(words(&documentation).contains(&words(LINE)));
@@ -55,7 +55,7 @@ async fn lacks(backend: &RedisBackend) -> Vec<(Severity, &'static str, String)> 
 }
 
 #[tokio::test]
-async fn a_check_names_each_command_that_is_missing_and_changes_nothing() {
+async fn check_names_each_missing_command_and_changes_nothing() {
     let commands: Vec<&str> = LINE.split_whitespace().filter_map(|word| word.strip_prefix('+')).collect();
     assert_eq!(commands.len(), 21);
     for command in commands {
@@ -79,7 +79,7 @@ async fn a_check_names_each_command_that_is_missing_and_changes_nothing() {
 }
 
 #[tokio::test]
-async fn a_check_names_the_keys_and_the_channels_that_are_missing() {
+async fn check_names_missing_keys_and_channels() {
     for keys in ["~leasehold:*", "~{leasehold:*"] {
         let server = server_with(&[LINE, &format!("ACL SETUSER locker resetkeys {keys}")]);
         let lacks = lacks(&backend(&login(&server))).await;
@@ -117,7 +117,7 @@ async fn work_through(backend: &RedisBackend) -> Vec<String> {
 }
 
 #[tokio::test]
-async fn each_missing_command_is_named_by_whatever_needs_it() {
+async fn missing_command_is_named_by_a_call_that_needs_it() {
     let commands = LINE.split_whitespace().filter_map(|word| word.strip_prefix('+'));
     // What is told or looked at beside the work is done without: see the check, and the tests of waiting and of types.
     for command in commands.filter(|command| !["publish", "subscribe", "type"].contains(command)) {
@@ -134,7 +134,7 @@ async fn each_missing_command_is_named_by_whatever_needs_it() {
 }
 
 #[tokio::test]
-async fn everything_works_with_the_documented_rights() {
+async fn documented_rights_suffice_for_every_call() {
     let server = server_with(&[LINE]);
     let backend = backend(&login(&server));
     backend.init().await.unwrap();
@@ -183,7 +183,7 @@ async fn check_without_rights_names_the_settings_that_it_cannot_see() {
 }
 
 #[tokio::test]
-async fn an_acquisition_names_the_right_that_it_lacks_and_leaves_nothing() {
+async fn acquisition_names_the_missing_right_and_leaves_nothing() {
     for command in ["evalsha", "eval", "set", "time", "exists"] {
         let (server, backend) = restricted_without(command);
         let (kind, told) = attempt_fails(&backend, &claim("job")).await;
@@ -202,7 +202,7 @@ async fn an_acquisition_names_the_right_that_it_lacks_and_leaves_nothing() {
 }
 
 #[tokio::test]
-async fn a_renewal_names_the_right_that_it_lacks_and_is_no_loss() {
+async fn renewal_names_the_missing_right_and_is_no_loss() {
     for command in ["get", "pexpire"] {
         let (_server, backend) = restricted_without(command);
         let claim = claim("job");
@@ -214,7 +214,7 @@ async fn a_renewal_names_the_right_that_it_lacks_and_is_no_loss() {
 }
 
 #[tokio::test]
-async fn a_release_names_the_right_that_it_lacks() {
+async fn release_names_the_missing_right() {
     let (server, backend) = restricted_without("del");
     let claim = claim("job");
     hold(&backend, &claim).await;
@@ -225,7 +225,7 @@ async fn a_release_names_the_right_that_it_lacks() {
 }
 
 #[tokio::test]
-async fn administration_names_the_right_that_it_lacks() {
+async fn administration_names_the_missing_right() {
     let (_server, backend) = restricted_without("scan");
     let error = backend.list("").await.unwrap_err();
     assert!(error.kind() == ErrorKind::Denied && error.to_string().contains("may not run SCAN"), "{error}");
@@ -239,7 +239,7 @@ async fn administration_names_the_right_that_it_lacks() {
 }
 
 #[tokio::test]
-async fn foreign_data_is_told_even_without_the_right_to_look_closer() {
+async fn foreign_data_is_named_without_the_right_to_run_type() {
     let (server, backend) = restricted_without("type");
     server.command(&["HSET", "leasehold:job", "field", "1"]).unwrap();
     let (kind, told) = attempt_fails(&backend, &claim("job")).await;
@@ -263,7 +263,7 @@ async fn keys_outside_the_granted_ones_are_denied_before_anything_is_done() {
 }
 
 #[tokio::test]
-async fn a_database_without_the_right_to_select_it_is_denied() {
+async fn database_without_the_right_to_select_it_is_denied() {
     let server = server_with(&[LINE]);
     let backend = backend(&format!("{}/1", login(&server)));
     let error = backend.init().await.unwrap_err();
@@ -275,7 +275,7 @@ async fn a_database_without_the_right_to_select_it_is_denied() {
     );
 }
 
-/// Each attempt of one who may not join would leave a place that nobody ever takes.
+/// Otherwise each attempt of an owner without the rights would leave a place that is never taken.
 #[tokio::test]
 async fn waiter_without_the_rights_leaves_no_place_in_the_queue() {
     for command in ["hset", "zadd", "zrange", "pexpire"] {

@@ -10,7 +10,7 @@ use leasehold_core::{
 use std::time::{Duration, SystemTime};
 
 #[tokio::test]
-async fn a_held_lock_tells_all_and_looking_changes_nothing() {
+async fn inspect_of_a_held_lock_shows_all_and_changes_nothing() {
     let server = server();
     let backend = backend(&server.url());
     assert!(backend.inspect(&name("job")).await.unwrap().is_empty());
@@ -32,7 +32,7 @@ async fn a_held_lock_tells_all_and_looking_changes_nothing() {
 }
 
 #[tokio::test]
-async fn a_foreign_programs_lock_is_told_as_such() {
+async fn lock_of_another_program_is_shown_without_owner_and_token() {
     let server = server();
     let backend = backend(&server.url());
     server.command(&["SET", "leasehold:job", "5f0c", "PX", "60000"]).unwrap();
@@ -45,7 +45,7 @@ async fn a_foreign_programs_lock_is_told_as_such() {
 }
 
 #[tokio::test]
-async fn a_stale_record_beside_a_foreign_programs_lock_is_not_taken_for_its_own() {
+async fn stale_record_beside_the_lock_of_another_program_is_ignored() {
     let server = server();
     let backend = backend(&server.url());
     let token = hold(&backend, &claim("job")).await;
@@ -60,7 +60,7 @@ async fn a_stale_record_beside_a_foreign_programs_lock_is_not_taken_for_its_own(
 }
 
 #[tokio::test]
-async fn a_vanished_lock_is_told_for_as_long_as_it_is_kept_for_its_holder() {
+async fn vanished_lock_is_shown_while_it_is_kept_for_its_holder() {
     let server = server();
     let backend = backend(&server.url());
     let claim = claim("job");
@@ -76,7 +76,7 @@ async fn a_vanished_lock_is_told_for_as_long_as_it_is_kept_for_its_holder() {
 }
 
 #[tokio::test]
-async fn a_lingering_lock_has_no_owner_and_can_be_freed() {
+async fn lingering_lock_has_no_owner_and_can_be_freed() {
     let server = server();
     let backend = backend(&server.url());
     let last = claim("job");
@@ -92,7 +92,7 @@ async fn a_lingering_lock_has_no_owner_and_can_be_freed() {
 }
 
 #[tokio::test]
-async fn force_frees_at_once_and_the_next_token_is_larger() {
+async fn force_release_frees_at_once_and_the_next_token_is_larger() {
     let server = server();
     let backend = backend(&server.url());
     let first = claim("job");
@@ -110,7 +110,7 @@ async fn force_frees_at_once_and_the_next_token_is_larger() {
 }
 
 #[tokio::test]
-async fn force_with_a_token_frees_that_grant_and_no_other() {
+async fn force_release_with_a_token_frees_that_grant_and_no_other() {
     let server = server();
     let backend = backend(&server.url());
     let claim = claim("job");
@@ -124,7 +124,7 @@ async fn force_with_a_token_frees_that_grant_and_no_other() {
 }
 
 #[tokio::test]
-async fn a_list_has_the_held_names_of_the_prefix_in_order_and_no_others() {
+async fn list_has_the_held_names_of_the_prefix_in_order_and_no_others() {
     let server = server();
     let backend = backend(&server.url());
     let odd = ["b/{x}", "b/*", "b/100%", "b/[a]", "b/é🔒"];
@@ -153,7 +153,7 @@ async fn a_list_has_the_held_names_of_the_prefix_in_order_and_no_others() {
 }
 
 #[tokio::test]
-async fn a_list_is_complete_over_many_pages_and_survives_foreign_keys() {
+async fn list_is_complete_over_many_pages_and_survives_foreign_keys() {
     let server = server();
     let backend = with_prefix(&server.url(), "").unwrap();
     for i in 0..1500 {

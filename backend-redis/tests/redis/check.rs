@@ -18,7 +18,7 @@ fn severity(findings: &[Finding], code: &str) -> Option<Severity> {
 }
 
 #[tokio::test]
-async fn a_server_that_keeps_everything_has_nothing_to_be_warned_of() {
+async fn check_of_a_server_that_keeps_everything_warns_of_nothing() {
     let server = RedisServer::start_with(&["--appendonly", "yes", "--appendfsync", "always"]).unwrap();
     let findings = findings(&server).await;
     assert_eq!(findings.len(), 1, "{findings:?}");
@@ -50,7 +50,7 @@ async fn check_names_the_grants_lost_by_a_restart_or_a_power_loss() {
 }
 
 #[tokio::test]
-async fn a_replica_is_an_error_and_a_node_of_a_cluster_cannot_be_looked_at() {
+async fn check_of_a_replica_finds_an_error_and_of_a_cluster_node_fails() {
     let replica = server();
     replica.command(&["REPLICAOF", "127.0.0.1", "1"]).unwrap();
     assert_eq!(severity(&findings(&replica).await, "E_REPLICA"), Some(Severity::Error));
@@ -62,7 +62,7 @@ async fn a_replica_is_an_error_and_a_node_of_a_cluster_cannot_be_looked_at() {
 }
 
 #[tokio::test]
-async fn a_sentinel_and_a_server_that_is_too_old_are_failures() {
+async fn check_of_a_sentinel_or_an_old_server_fails() {
     let sentinel = Sentinel::start();
     let old = Fake::answering(|_| WELCOME.replace("7.0.15", "6.2.14")).await;
     for (url, expected) in [
@@ -76,7 +76,7 @@ async fn a_sentinel_and_a_server_that_is_too_old_are_failures() {
 }
 
 #[tokio::test]
-async fn a_server_that_does_not_accept_the_password_is_a_failure() {
+async fn check_with_a_refused_password_fails() {
     let server = RedisServer::start_with(&["--requirepass", "other"]).unwrap();
     for url in [server.url(), server.url().replace("redis://", "redis://:wrong@")] {
         let error = backend(&url).check().await.unwrap_err();
@@ -86,7 +86,7 @@ async fn a_server_that_does_not_accept_the_password_is_a_failure() {
 }
 
 #[tokio::test]
-async fn a_majority_that_does_not_accept_the_password_is_a_failure_and_one_node_a_warning() {
+async fn password_refused_by_one_node_is_a_warning_and_by_a_majority_a_failure() {
     let mut servers = [server(), server(), server()];
     let lock_out = |server: &RedisServer| {
         assert_eq!(server.command(&["CONFIG", "SET", "requirepass", "other"]).unwrap(), "+OK");
@@ -115,7 +115,7 @@ async fn a_majority_that_does_not_accept_the_password_is_a_failure_and_one_node_
 
 /// Over a network without TLS; not over a socket of the host.
 #[tokio::test]
-async fn a_password_in_the_clear_is_warned_of() {
+async fn password_in_clear_text_is_warned_of() {
     let directory = tempfile::tempdir().unwrap();
     let socket = directory.path().join("redis.sock");
     let server =
@@ -130,7 +130,7 @@ async fn a_password_in_the_clear_is_warned_of() {
 }
 
 #[tokio::test]
-async fn a_server_that_lets_nothing_be_seen_is_no_failure() {
+async fn check_of_a_server_that_shows_nothing_succeeds() {
     let fake = Fake::answering(|words| match words {
         [hello, _, ..] if hello == "HELLO" => WELCOME.to_owned(),
         _ => "-ERR unknown command 'CONFIG', with args beginning with: 'GET'\r\n".to_owned(),
@@ -141,7 +141,7 @@ async fn a_server_that_lets_nothing_be_seen_is_no_failure() {
 }
 
 #[tokio::test]
-async fn a_server_that_does_not_answer_is_a_failure() {
+async fn check_of_a_server_that_is_down_fails() {
     let mut server = server();
     server.kill();
     let error = backend(&server.url()).check().await.unwrap_err();

@@ -11,7 +11,7 @@ const QUICK: &str = "?timeout=400ms&connect_timeout=400ms";
 /// A bound for what happens at once, on a noisy machine; far below the lease of 30 s that would end it otherwise.
 const SOON: Duration = Duration::from_secs(10);
 
-/// Waits until the server has granted the lock, though nobody hears of it.
+/// Waits until the server has granted the lock, although the reply does not arrive.
 async fn granted_unheard(server: &RedisServer) -> String {
     loop {
         if let Some(owner) = server.get(&keys("job").lock) {
@@ -28,7 +28,7 @@ fn lose_the_reply(proxy: &Proxy) {
 }
 
 #[tokio::test]
-async fn an_acquisition_whose_reply_is_lost_finds_its_grant() {
+async fn acquisition_with_a_lost_reply_finds_its_grant() {
     let server = server();
     let proxy = proxy_to(&server).await;
     let locks = client(&url_of(&proxy, ""));
@@ -50,7 +50,7 @@ async fn an_acquisition_whose_reply_is_lost_finds_its_grant() {
 }
 
 #[tokio::test]
-async fn an_acquisition_that_is_given_up_leaves_no_lock_behind() {
+async fn dropped_acquisition_leaves_no_lock() {
     let server = server();
     let proxy = proxy_to(&server).await;
     let locks = client(&url_of(&proxy, ""));
@@ -68,7 +68,7 @@ async fn an_acquisition_that_is_given_up_leaves_no_lock_behind() {
 }
 
 #[tokio::test]
-async fn a_release_whose_reply_is_lost_succeeds() {
+async fn release_with_a_lost_reply_succeeds() {
     let server = server();
     let proxy = proxy_to(&server).await;
     let locks = client(&url_of(&proxy, ""));
@@ -85,7 +85,7 @@ async fn a_release_whose_reply_is_lost_succeeds() {
 }
 
 #[tokio::test]
-async fn a_holder_that_hears_nothing_of_the_server_gives_up_before_its_lease_ends() {
+async fn holder_without_answers_gives_up_before_its_lease_ends() {
     let server = server();
     let locks = client(&format!("{}{QUICK}", server.url()));
     let lease = Duration::from_secs(2);
@@ -107,7 +107,7 @@ async fn a_holder_that_hears_nothing_of_the_server_gives_up_before_its_lease_end
 }
 
 #[tokio::test]
-async fn an_interruption_shorter_than_the_lease_loses_nothing() {
+async fn interruption_shorter_than_the_lease_loses_nothing() {
     let server = server();
     let proxy = proxy_to(&server).await;
     let locks = client(&url_of(&proxy, QUICK));

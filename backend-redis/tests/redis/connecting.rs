@@ -11,7 +11,7 @@ use tokio::task::JoinSet;
 use tokio::time::timeout;
 
 #[tokio::test]
-async fn nothing_is_connected_before_the_first_use() {
+async fn backend_connects_to_nothing_before_its_first_use() {
     let fake = Fake::answering(|_| WELCOME.to_owned()).await;
     let _backend = backend(&fake.url());
     tokio::task::yield_now().await;
@@ -51,7 +51,7 @@ async fn server_that_is_down_is_unavailable_to_all_callers_after_one_attempt() {
 }
 
 #[tokio::test]
-async fn a_server_that_is_down_is_not_hammered() {
+async fn server_that_is_down_is_not_hammered() {
     let refusing = Fake::answering(|_| String::new()).await;
     let backend = backend(&refusing.url());
     let start = Instant::now();
@@ -64,7 +64,7 @@ async fn a_server_that_is_down_is_not_hammered() {
 }
 
 #[tokio::test]
-async fn a_refused_connection_is_unavailable_and_says_where() {
+async fn refused_connection_is_unavailable_and_names_the_address() {
     let mut server = server();
     server.kill();
     let backend = backend(&server.url());
@@ -77,14 +77,14 @@ async fn a_refused_connection_is_unavailable_and_says_where() {
 }
 
 #[tokio::test]
-async fn a_name_without_an_address_is_unavailable() {
+async fn host_without_an_address_is_unavailable() {
     let (kind, told) = attempt_fails(&backend("redis://no-such-host.invalid"), &claim("job")).await;
     assert_eq!(kind, ErrorKind::Unavailable);
     assert!(told.starts_with("Redis at no-such-host.invalid:6379: its address was not found"), "{told}");
 }
 
 #[tokio::test]
-async fn a_closed_backend_says_so_and_gives_its_connection_back() {
+async fn closed_backend_refuses_calls_and_gives_its_connection_back() {
     let server = server();
     let backend = backend(&server.url());
     hold(&backend, &claim("job")).await;
@@ -117,7 +117,7 @@ async fn close_ends_requests_under_way() {
 }
 
 #[test]
-fn a_backend_outlives_the_runtime_that_it_was_first_used_on() {
+fn backend_outlives_the_runtime_of_its_first_use() {
     let server = server();
     let backend = backend(&server.url());
     let claim = claim("job");
@@ -128,7 +128,7 @@ fn a_backend_outlives_the_runtime_that_it_was_first_used_on() {
 }
 
 #[tokio::test]
-async fn a_unix_socket_will_do() {
+async fn unix_socket_serves_locks() {
     let directory = tempfile::tempdir().unwrap();
     let path = directory.path().join("redis.sock");
     let server = RedisServer::start_with(&["--unixsocket", path.to_str().unwrap()]).unwrap();
@@ -139,7 +139,7 @@ async fn a_unix_socket_will_do() {
 }
 
 #[tokio::test]
-async fn the_older_protocol_will_do_too() {
+async fn resp2_serves_locks_and_administration() {
     let server = server();
     let backend = backend(&format!("{}?protocol=resp2", server.url()));
     let claim = claim("job");
@@ -151,7 +151,7 @@ async fn the_older_protocol_will_do_too() {
 }
 
 #[tokio::test]
-async fn a_connection_that_is_made_while_the_backend_closes_is_not_kept() {
+async fn connection_made_while_the_backend_closes_is_not_kept() {
     let server = server();
     let backend = backend(&server.url());
     let claim = claim("job");

@@ -22,7 +22,7 @@ fn quick(server: &RedisServer) -> String {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_restarted_server_is_found_again() {
+async fn restarted_server_is_found_again() {
     let mut server = server();
     let backend = backend(&server.url());
     let first = claim("job");
@@ -33,7 +33,7 @@ async fn a_restarted_server_is_found_again() {
     for _ in 0..2 {
         outcomes.push(backend.try_acquire(&first).await);
     }
-    // The first call may have met the broken connection before anybody had noticed; the second cannot.
+    // The first call may have met the broken connection before the backend had noticed; the second cannot.
     if let Err(error) = &outcomes[0] {
         assert_eq!(error.kind(), ErrorKind::Indeterminate);
     }
@@ -41,7 +41,7 @@ async fn a_restarted_server_is_found_again() {
 }
 
 #[tokio::test]
-async fn a_connection_that_breaks_while_idle_costs_no_call() {
+async fn connection_that_breaks_while_idle_costs_no_call() {
     let server = server();
     let proxy = proxy_to(&server).await;
     let backend = backend(&url_of(&proxy, ""));
@@ -67,7 +67,7 @@ fn is_connected(port: u16) -> bool {
 }
 
 #[tokio::test]
-async fn a_silent_server_leaves_the_outcome_unknown_in_time_and_the_retry_finds_it() {
+async fn silent_server_leaves_the_outcome_unknown_in_time_and_a_retry_finds_it() {
     let server = server();
     let backend = backend(&quick(&server));
     hold(&backend, &claim("warm")).await;
@@ -137,7 +137,7 @@ async fn renewals_of_many_leases_wait_for_each_other_and_not_in_the_server() {
 }
 
 #[tokio::test]
-async fn a_network_that_swallows_everything_is_left_in_time() {
+async fn call_into_a_black_hole_ends_in_time() {
     let server = server();
     let proxy = proxy_to(&server).await;
     let backend = backend(&url_of(&proxy, QUICK));
@@ -155,7 +155,7 @@ async fn a_network_that_swallows_everything_is_left_in_time() {
 }
 
 #[tokio::test]
-async fn each_time_out_is_kept_by_itself() {
+async fn request_and_connect_time_outs_are_kept_independently() {
     let server = server();
     let proxy = proxy_to(&server).await;
     let slow_to_answer = backend(&url_of(&proxy, "?timeout=60s&connect_timeout=300ms"));
@@ -176,7 +176,7 @@ async fn each_time_out_is_kept_by_itself() {
 }
 
 #[tokio::test]
-async fn a_lost_reply_leaves_a_grant_that_the_same_owner_finds_again() {
+async fn grant_with_a_lost_reply_is_found_by_the_same_owner() {
     let server = server();
     let proxy = proxy_to(&server).await;
     let backend = backend(&url_of(&proxy, QUICK));
@@ -202,7 +202,7 @@ async fn a_lost_reply_leaves_a_grant_that_the_same_owner_finds_again() {
 }
 
 #[tokio::test]
-async fn a_lost_renewal_is_unknown_for_each_of_its_claims_and_may_have_been_done() {
+async fn renewal_with_a_lost_reply_is_unknown_for_each_claim_though_done() {
     let server = server();
     let proxy = proxy_to(&server).await;
     let backend = backend(&url_of(&proxy, QUICK));
@@ -220,7 +220,7 @@ async fn a_lost_renewal_is_unknown_for_each_of_its_claims_and_may_have_been_done
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 4)]
-async fn a_storm_of_broken_connections_never_lets_two_in() {
+async fn storm_of_broken_connections_never_lets_two_in() {
     let server = server();
     let proxy = Arc::new(proxy_to(&server).await);
     let inside = Arc::<AtomicUsize>::default();
@@ -259,7 +259,7 @@ async fn a_storm_of_broken_connections_never_lets_two_in() {
 }
 
 #[tokio::test]
-async fn a_call_that_is_dropped_half_way_harms_no_other() {
+async fn dropped_call_harms_no_other() {
     let server = server();
     let backend = backend(&format!("{}?timeout=100ms", server.url()));
     let claim = claim("job");
@@ -274,14 +274,14 @@ async fn a_call_that_is_dropped_half_way_harms_no_other() {
         assert!(backend.try_acquire(&claim).now_or_never().is_none(), "asked, and dropped");
         assert_eq!(renew(&backend, &claim).await.unwrap(), Renewal::Renewed);
     }
-    // Longer than the time-out of a request: nobody waits for the answers that nobody wants.
+    // Longer than the time-out of a request: the dropped calls no longer wait for their answers.
     tokio::time::sleep(Duration::from_millis(250)).await;
     assert_eq!(renew(&backend, &claim).await.unwrap(), Renewal::Renewed);
     assert_eq!(connection(), before);
 }
 
 #[tokio::test]
-async fn a_server_that_forgot_the_scripts_is_given_them_again() {
+async fn scripts_forgotten_by_the_server_are_sent_again() {
     let server = server();
     let backend = backend(&server.url());
     let claim = claim("job");

@@ -31,7 +31,7 @@ async fn waiting(
     task
 }
 
-/// Returns when the queue has somebody who was not in it before.
+/// Returns when the queue has an owner that was not in it before.
 async fn until_queued(server: &RedisServer, lock: &str, before: &[String]) {
     until(|| server.queue(lock).iter().any(|owner| !before.contains(owner))).await;
 }
@@ -41,7 +41,7 @@ async fn got(task: JoinHandle<Result<LockGuard>>) -> LockGuard {
 }
 
 #[tokio::test]
-async fn a_grant_whose_message_is_lost_is_found_by_the_next_heartbeat() {
+async fn grant_with_a_lost_message_is_found_by_the_next_heartbeat() {
     let server = server();
     let Behind { proxy, holding, holder, waits, next } = Behind::proxy_to(&server, "").await;
     proxy.set(Traffic::HoldReplies);
@@ -49,7 +49,7 @@ async fn a_grant_whose_message_is_lost_is_found_by_the_next_heartbeat() {
     let token = server.get(&keys("job").token).unwrap();
     proxy.cut();
     proxy.set(Traffic::Pass);
-    // The broken connection is news: nobody sleeps over it.
+    // The broken connection wakes the waiter at once.
     answered(waits.changed(&next)).await;
     // One attempt may still meet the connection that is broken.
     let mut attempt = answered(waits.try_acquire(&next)).await;
@@ -79,7 +79,7 @@ async fn waiters_are_told_under_every_prefix() {
 }
 
 #[tokio::test]
-async fn a_waiter_that_is_cancelled_when_its_turn_has_come_unheard_hands_on() {
+async fn waiter_cancelled_before_it_hears_of_its_grant_hands_on() {
     let server = server();
     let proxy = proxy_to(&server).await;
     let (holding, unlucky) = (client(&server.url()), client(&url_of(&proxy, "")));
@@ -152,7 +152,7 @@ async fn waiters_on_both_protocols_stand_in_one_queue() {
 }
 
 #[tokio::test]
-async fn without_the_right_to_tell_or_to_listen_waiters_are_served_by_heartbeats() {
+async fn waiters_without_rights_to_messages_are_served_by_heartbeats() {
     for missing in ["-publish", "-subscribe", "resetchannels"] {
         let server = server();
         let line = format!("ACL SETUSER locker on >PASSWORD ~* &* +@all {missing}");
@@ -192,7 +192,7 @@ async fn waiter_without_the_right_to_subscribe_is_told_once_it_has_it() {
 }
 
 #[tokio::test]
-async fn when_a_lease_ends_with_a_queue_the_first_in_it_gets_the_lock() {
+async fn lock_with_an_ended_lease_goes_to_the_first_in_the_queue() {
     let server = server();
     let crashed = backend(&server.url());
     let lease = Duration::from_secs(4);
@@ -209,7 +209,7 @@ async fn when_a_lease_ends_with_a_queue_the_first_in_it_gets_the_lock() {
 }
 
 #[tokio::test]
-async fn a_process_has_one_connection_and_one_subscription_and_that_only_if_it_waits() {
+async fn process_has_one_connection_and_subscribes_only_if_it_waits() {
     let server = server();
     let (locks, idle) = (client(&server.url()), client(&server.url()));
     idle.acquire("other").await.unwrap().release().await.unwrap();
@@ -233,7 +233,7 @@ async fn a_process_has_one_connection_and_one_subscription_and_that_only_if_it_w
 }
 
 #[tokio::test]
-async fn a_new_connection_is_subscribed_before_it_is_relied_on() {
+async fn new_connection_is_subscribed_before_it_is_relied_on() {
     let server = server();
     let behind = Behind::proxy_to(&server, "").await;
     behind.break_three_times().await;
@@ -285,7 +285,7 @@ async fn waiter_that_is_not_polled_keeps_no_other_from_listening() {
 }
 
 #[tokio::test]
-async fn many_waiters_in_many_processes_lose_no_turn_and_are_never_two() {
+async fn waiters_in_many_processes_lose_no_turn_and_never_hold_together() {
     let server = server();
     let inside = Arc::<std::sync::atomic::AtomicUsize>::default();
     let mut tasks = tokio::task::JoinSet::new();

@@ -1,8 +1,8 @@
-//! Hands that should not be there: somebody with `redis-cli` deletes, overwrites, forges and kills while others hold and
-//! wait. No waiter waits for ever, no two hold by the queue's doing, and tokens grow.
+//! Interference by `redis-cli`: keys are deleted, overwritten and forged, connections are killed, while locks are held and
+//! waited for. No waiter waits for ever, no two hold by the queue's doing, and tokens grow.
 
 use crate::kit::{
-    Keys, Look, attempt_fails, backend, claim, client, handed_over, hold, keys, queue, release, server,
+    LockKeys, Look, attempt_fails, backend, claim, client, handed_over, hold, keys, queue, release, server,
     waiter,
 };
 use futures_util::FutureExt;
@@ -25,7 +25,7 @@ struct Setup {
     waiters: [Claim; 3],
 }
 
-async fn scene() -> Setup {
+async fn setup() -> Setup {
     let server = server();
     let backend = backend(&server.url());
     let (holder, waiters) = (claim("job"), [(); 3].map(|()| waiter("job")));
@@ -37,7 +37,7 @@ async fn scene() -> Setup {
 }
 
 impl Setup {
-    /// All who wait are served, whatever their order, by heartbeats alone; one that gives up its place is served too.
+    /// All waiters are served, in any order, by heartbeats alone; a waiter that gives up its place is served too.
     async fn all_are_served(self) {
         let mut last = self.token;
         let mut left: Vec<Claim> = self.waiters.to_vec();
@@ -63,104 +63,104 @@ impl Setup {
     }
 }
 
-fn every_key(keys: &Keys) -> [&str; 5] {
+fn every_key(keys: &LockKeys) -> [&str; 5] {
     [&keys.lock, &keys.holder, &keys.token, &keys.queue, &keys.waiters]
 }
 
 #[tokio::test]
-async fn any_key_may_be_deleted_while_others_wait() {
+async fn waiters_survive_the_deletion_of_any_key() {
     for which in 0..5 {
-        let scene = scene().await;
-        scene.server.del(every_key(&keys("job"))[which]);
-        release(&scene.backend, &scene.holder).await;
-        scene.all_are_served().await;
+        let setup = setup().await;
+        setup.server.del(every_key(&keys("job"))[which]);
+        release(&setup.backend, &setup.holder).await;
+        setup.all_are_served().await;
     }
 }
 
 #[tokio::test]
-async fn any_key_may_be_deleted_when_the_lock_was_just_handed_over() {
+async fn waiters_survive_the_deletion_of_any_key_after_a_hand_over() {
     for which in 0..5 {
-        let mut scene = scene().await;
-        release(&scene.backend, &scene.holder).await;
-        scene.server.del(every_key(&keys("job"))[which]);
-        let first = handed_over(&scene.backend, &scene.waiters[0]).await;
-        assert!(first > scene.token);
-        scene.token = first;
-        release(&scene.backend, &scene.waiters[0]).await;
-        scene.waiters[0] = waiter("job");
-        scene.all_are_served().await;
+        let mut setup = setup().await;
+        release(&setup.backend, &setup.holder).await;
+        setup.server.del(every_key(&keys("job"))[which]);
+        let first = handed_over(&setup.backend, &setup.waiters[0]).await;
+        assert!(first > setup.token);
+        setup.token = first;
+        release(&setup.backend, &setup.waiters[0]).await;
+        setup.waiters[0] = waiter("job");
+        setup.all_are_served().await;
     }
 }
 
 #[tokio::test]
-async fn any_key_may_be_moved_away_and_back() {
+async fn waiters_survive_the_move_of_any_key_away_and_back() {
     for which in 0..5 {
-        let scene = scene().await;
+        let setup = setup().await;
         let keys = keys("job");
         let key = every_key(&keys)[which];
-        assert_eq!(scene.server.command(&["RENAME", key, "elsewhere"]).unwrap(), "+OK");
-        for waiter in &scene.waiters {
+        assert_eq!(setup.server.command(&["RENAME", key, "elsewhere"]).unwrap(), "+OK");
+        for waiter in &setup.waiters {
             // A waiter may be let in where the lock or its record is gone, and none where both stand.
-            let _ = scene.backend.try_acquire(waiter).await.unwrap();
+            let _ = setup.backend.try_acquire(waiter).await.unwrap();
         }
-        assert_eq!(scene.server.command(&["RENAME", "elsewhere", key]).unwrap(), "+OK");
-        release(&scene.backend, &scene.holder).await;
-        for waiter in &scene.waiters {
-            release(&scene.backend, waiter).await;
+        assert_eq!(setup.server.command(&["RENAME", "elsewhere", key]).unwrap(), "+OK");
+        release(&setup.backend, &setup.holder).await;
+        for waiter in &setup.waiters {
+            release(&setup.backend, waiter).await;
         }
-        scene.all_are_served().await;
+        setup.all_are_served().await;
     }
 }
 
 #[tokio::test]
-async fn foreign_data_in_any_key_is_named_and_when_it_is_gone_all_goes_on() {
+async fn foreign_data_in_any_key_is_named_and_its_removal_is_enough() {
     for which in 0..5 {
-        let scene = scene().await;
+        let setup = setup().await;
         let keys = keys("job");
         let key = every_key(&keys)[which];
-        scene.server.del(key);
-        scene.server.command(&["LPUSH", key, "foreign"]).unwrap();
+        setup.server.del(key);
+        setup.server.command(&["LPUSH", key, "foreign"]).unwrap();
         if key != keys.token && key != keys.holder {
             // These two are not read while another owner holds the lock.
-            let (_, told) = attempt_fails(&scene.backend, &scene.waiters[0]).await;
+            let (_, told) = attempt_fails(&setup.backend, &setup.waiters[0]).await;
             assert!(told.contains(key), "{key}: {told}");
         }
         if key != keys.lock {
             // What has no part in the hold does not keep it from being released.
-            assert_eq!(release(&scene.backend, &scene.holder).await, Release::Released, "{key}");
+            assert_eq!(release(&setup.backend, &setup.holder).await, Release::Released, "{key}");
         }
         if key == keys.holder {
             // It was released, and handed on or freed with its record.
             continue;
         }
-        assert!(scene.server.command(&["TYPE", key]).unwrap().contains("list"), "{key} was touched");
-        scene.server.del(key);
-        release(&scene.backend, &scene.holder).await;
-        scene.all_are_served().await;
+        assert!(setup.server.command(&["TYPE", key]).unwrap().contains("list"), "{key} was touched");
+        setup.server.del(key);
+        release(&setup.backend, &setup.holder).await;
+        setup.all_are_served().await;
     }
 }
 
 #[tokio::test]
-async fn nonsense_in_any_value_stops_nobody() {
+async fn nonsense_in_any_value_stops_no_waiter() {
     for nonsense in ["", "+", "x", "-1", "9 9 9 9", "nan queue"] {
-        let scene = scene().await;
+        let setup = setup().await;
         let keys = keys("job");
-        let owner = scene.waiters[0].owner().to_hex();
-        scene.server.set(&keys.token, nonsense);
-        scene.server.command(&["HSET", &keys.waiters, &owner, nonsense]).unwrap();
-        scene.server.command(&["ZADD", &keys.queue, "-inf", "nobody"]).unwrap();
-        scene.server.command(&["ZADD", &keys.queue, "1.5", "half"]).unwrap();
-        release(&scene.backend, &scene.holder).await;
-        scene.all_are_served().await;
+        let owner = setup.waiters[0].owner().to_hex();
+        setup.server.set(&keys.token, nonsense);
+        setup.server.command(&["HSET", &keys.waiters, &owner, nonsense]).unwrap();
+        setup.server.command(&["ZADD", &keys.queue, "-inf", "nobody"]).unwrap();
+        setup.server.command(&["ZADD", &keys.queue, "1.5", "half"]).unwrap();
+        release(&setup.backend, &setup.holder).await;
+        setup.all_are_served().await;
     }
 }
 
 /// Without the owner and the place, which stand in the keys of the lock alone, a message is a question at most.
 #[tokio::test]
-async fn a_forged_message_is_believed_by_nobody() {
-    let scene = scene().await;
-    let first = &scene.waiters[0];
-    let entry = scene.server.command(&["HGET", &keys("job").waiters, &first.owner().to_hex()]).unwrap();
+async fn forged_message_is_not_believed() {
+    let setup = setup().await;
+    let first = &setup.waiters[0];
+    let entry = setup.server.command(&["HGET", &keys("job").waiters, &first.owner().to_hex()]).unwrap();
     let channel = entry.split(' ').nth(2).unwrap().to_owned();
     let owner = first.owner().to_hex();
     let forged = [
@@ -173,16 +173,16 @@ async fn a_forged_message_is_believed_by_nobody() {
         String::new(),
     ];
     for message in &forged {
-        assert_eq!(scene.server.command(&["PUBLISH", &channel, message]).unwrap(), ":1", "{message:.40}");
+        assert_eq!(setup.server.command(&["PUBLISH", &channel, message]).unwrap(), ":1", "{message:.40}");
     }
     // They have all been heard when a later request is answered.
-    queue(&scene.backend, &scene.waiters[1]).await;
-    while scene.backend.changed(first).now_or_never().is_some() {
-        queue(&scene.backend, first).await;
+    queue(&setup.backend, &setup.waiters[1]).await;
+    while setup.backend.changed(first).now_or_never().is_some() {
+        queue(&setup.backend, first).await;
     }
-    release(&scene.backend, &scene.holder).await;
-    assert!(handed_over(&scene.backend, first).await > scene.token);
-    release(&scene.backend, first).await;
+    release(&setup.backend, &setup.holder).await;
+    assert!(handed_over(&setup.backend, first).await > setup.token);
+    release(&setup.backend, first).await;
 }
 
 async fn hundred(server: &RedisServer) -> (LockClient, LockGuard, JoinSet<Result<FencingToken>>) {
@@ -218,7 +218,7 @@ async fn all_get_it(waiters: JoinSet<Result<FencingToken>>) {
 }
 
 #[tokio::test]
-async fn a_hundred_waiters_survive_flushall() {
+async fn hundred_waiters_survive_flushall() {
     let server = server();
     let (_locks, guard, waiters) = hundred(&server).await;
     server.command(&["FLUSHALL"]).unwrap();
@@ -228,7 +228,7 @@ async fn a_hundred_waiters_survive_flushall() {
 }
 
 #[tokio::test]
-async fn a_hundred_waiters_survive_the_loss_of_connections_and_scripts_while_they_are_served() {
+async fn hundred_waiters_survive_the_loss_of_connections_and_scripts() {
     let server = server();
     let (_locks, guard, waiters) = hundred(&server).await;
     server.command(&["CLIENT", "KILL", "TYPE", "PUBSUB"]).unwrap();
@@ -239,7 +239,7 @@ async fn a_hundred_waiters_survive_the_loss_of_connections_and_scripts_while_the
 }
 
 #[tokio::test]
-async fn a_hundred_waiters_survive_a_memory_that_is_full_for_a_while() {
+async fn hundred_waiters_survive_a_memory_that_is_full_for_a_while() {
     let server = server();
     let (_locks, guard, waiters) = hundred(&server).await;
     server.command(&["CONFIG", "SET", "maxmemory", "1"]).unwrap();
@@ -252,17 +252,17 @@ async fn a_hundred_waiters_survive_a_memory_that_is_full_for_a_while() {
 /// As redis-py takes and frees it: `SET NX PX`, and a script that compares and deletes.
 #[tokio::test]
 async fn foreign_locks_in_between_hold_up_the_queue_for_as_long_as_they_last() {
-    let scene = scene().await;
+    let setup = setup().await;
     let lock = keys("job").lock;
     let foreign = "local v = redis.call('GET', KEYS[1]) if v == ARGV[1] then return redis.call('DEL', KEYS[1]) end return 0";
     for _ in 0..3 {
-        scene.server.command(&["DEL", &lock, &keys("job").holder]).unwrap();
-        assert_eq!(scene.server.command(&["SET", &lock, "theirs", "NX", "PX", "60000"]).unwrap(), "+OK");
-        for waiter in &scene.waiters {
-            queue(&scene.backend, waiter).await;
+        setup.server.command(&["DEL", &lock, &keys("job").holder]).unwrap();
+        assert_eq!(setup.server.command(&["SET", &lock, "theirs", "NX", "PX", "60000"]).unwrap(), "+OK");
+        for waiter in &setup.waiters {
+            queue(&setup.backend, waiter).await;
         }
-        assert_eq!(scene.server.get(&lock).as_deref(), Some("theirs"), "they know it by its value");
-        assert_eq!(scene.server.command(&["EVAL", foreign, "1", &lock, "theirs"]).unwrap(), ":1");
+        assert_eq!(setup.server.get(&lock).as_deref(), Some("theirs"), "they know it by its value");
+        assert_eq!(setup.server.command(&["EVAL", foreign, "1", &lock, "theirs"]).unwrap(), ":1");
     }
-    scene.all_are_served().await;
+    setup.all_are_served().await;
 }

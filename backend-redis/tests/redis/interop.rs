@@ -41,7 +41,7 @@ async fn lock_of_a_foreign_program_is_not_granted() {
 }
 
 #[tokio::test]
-async fn a_deleted_lock_is_not_granted_before_its_lease_would_have_ended() {
+async fn deleted_lock_is_not_granted_before_its_lease_would_have_ended() {
     let server = server();
     let backend = backend(&server.url());
     let lease = Duration::from_millis(600);
@@ -65,7 +65,7 @@ async fn a_deleted_lock_is_not_granted_before_its_lease_would_have_ended() {
 }
 
 #[tokio::test]
-async fn the_holder_of_a_deleted_lock_is_told_before_another_can_have_it() {
+async fn holder_of_a_deleted_lock_is_told_before_another_is_granted() {
     let server = server();
     let (first, second) = (client(&server.url()), client(&server.url()));
     let options = AcquireOptions::new().with_ttl(Duration::from_secs(3));
@@ -86,7 +86,7 @@ async fn the_holder_of_a_deleted_lock_is_told_before_another_can_have_it() {
 }
 
 #[tokio::test]
-async fn a_flushed_server_grants_anew_and_the_first_holder_is_told() {
+async fn flushed_server_grants_anew_and_the_first_holder_is_told() {
     let server = server();
     let (first, second) = (client(&server.url()), client(&server.url()));
     let options = AcquireOptions::new().with_ttl(Duration::from_secs(3));
@@ -103,7 +103,7 @@ async fn a_flushed_server_grants_anew_and_the_first_holder_is_told() {
 }
 
 #[tokio::test]
-async fn a_lock_of_another_owner_survives_every_call_of_a_stranger() {
+async fn lock_survives_every_call_of_another_owner() {
     let server = server();
     let backend = backend(&server.url());
     let holder = claim("job");
@@ -120,7 +120,7 @@ async fn a_lock_of_another_owner_survives_every_call_of_a_stranger() {
 /// Asked again by the very owner, it is a new grant, and the record must not tell of the old one: the token in it is what
 /// a later attempt with a lost reply would be given.
 #[tokio::test]
-async fn a_deleted_lock_is_granted_anew_to_its_own_holder_with_a_new_record() {
+async fn deleted_lock_is_granted_anew_to_its_own_holder_with_a_new_record() {
     let server = server();
     let backend = backend(&server.url());
     let ours = claim("job");

@@ -186,7 +186,7 @@ pub(crate) async fn attempt_fails(backend: &RedisBackend, claim: &Claim) -> (Err
 }
 
 /// The keys of a name under the default prefix.
-pub(crate) struct Keys {
+pub(crate) struct LockKeys {
     pub(crate) lock: String,
     pub(crate) holder: String,
     pub(crate) token: String,
@@ -194,8 +194,8 @@ pub(crate) struct Keys {
     pub(crate) waiters: String,
 }
 
-pub(crate) fn keys(name: &str) -> Keys {
-    Keys {
+pub(crate) fn keys(name: &str) -> LockKeys {
+    LockKeys {
         lock: format!("leasehold:{name}"),
         holder: format!("{{leasehold:{name}}}:holder"),
         token: format!("{{leasehold:{name}}}:token"),

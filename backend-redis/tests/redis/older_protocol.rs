@@ -47,7 +47,7 @@ async fn waiters_are_served_in_order_on_one_connection() {
 }
 
 #[tokio::test]
-async fn login_is_said_in_resp2_too() {
+async fn login_is_sent_in_resp2_too() {
     let server = server();
     for user in ["locker", "default"] {
         // The test itself is the default user, and shut out from then on.

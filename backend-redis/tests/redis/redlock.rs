@@ -57,7 +57,7 @@ fn codes(findings: &[Finding]) -> Vec<&'static str> {
 }
 
 #[tokio::test]
-async fn a_claim_is_granted_once_and_asked_again_with_the_same_token() {
+async fn claim_that_is_asked_again_keeps_its_token() {
     let servers = servers(3);
     let backend = open(&url(&servers, ""));
     assert_eq!(backend.semantics().fairness, Fairness::Unordered);
@@ -87,7 +87,7 @@ async fn clients_that_know_the_lock_key_only_are_respected_and_respect_us() {
 }
 
 #[tokio::test]
-async fn one_server_under_two_names_is_found_out_and_counts_once() {
+async fn server_under_two_names_is_detected_and_counts_once() {
     let servers = servers(2);
     let ports = [servers[0].port(), servers[1].port()];
     let backend =
@@ -130,7 +130,7 @@ async fn hold_of_a_majority_is_shown_and_can_be_freed() {
 }
 
 #[tokio::test]
-async fn a_check_names_nodes_that_are_down_and_even_numbers() {
+async fn check_names_nodes_that_are_down_and_an_even_number() {
     let mut servers = servers(4);
     let backend = open(&url(&servers, ""));
     assert!(codes(&backend.check().await.unwrap()).contains(&"W_EVEN"));
@@ -148,7 +148,7 @@ async fn a_check_names_nodes_that_are_down_and_even_numbers() {
 }
 
 #[tokio::test]
-async fn everything_works_with_the_documented_rights() {
+async fn documented_rights_suffice_for_every_call() {
     let documentation = include_str!("../../../docs/redis.md").replace("\\\n", "");
     let words = |text: &str| text.split_whitespace().collect::<Vec<_>>().join(" ");
     assert!(words(&documentation).contains(&words(LINE)));
@@ -181,7 +181,7 @@ async fn everything_works_with_the_documented_rights() {
 }
 
 #[tokio::test]
-async fn a_check_names_each_right_that_a_node_lacks_and_changes_nothing() {
+async fn check_names_each_missing_right_of_a_node_and_changes_nothing() {
     let servers = servers(3);
     let tell = |line: &str| {
         let words: Vec<&str> = line.split_whitespace().collect();
@@ -217,7 +217,7 @@ async fn a_check_names_each_right_that_a_node_lacks_and_changes_nothing() {
 /// The word of the release is at the node first: the lock that is set there afterwards would keep everybody out for a
 /// whole lease.
 #[tokio::test]
-async fn a_lock_that_is_repaired_while_it_is_released_is_taken_back() {
+async fn lock_that_is_repaired_while_it_is_released_is_taken_back() {
     let servers = servers(3);
     let (away, proxy) = (&servers[2], proxy_to(&servers[2]).await);
     let all = [servers[0].port(), servers[1].port(), proxy.address().port()];
@@ -254,7 +254,7 @@ async fn a_lock_that_is_repaired_while_it_is_released_is_taken_back() {
 /// It is kept on its way until a later attempt was granted without that node, and the hold rests on what the first one had
 /// left there.
 #[tokio::test]
-async fn the_late_word_that_takes_an_attempt_back_ends_no_hold() {
+async fn late_withdrawal_of_an_attempt_ends_no_hold() {
     let servers = servers(3);
     let (away, proxy) = (&servers[2], proxy_to(&servers[2]).await);
     let all = [servers[0].port(), servers[1].port(), proxy.address().port()];
@@ -308,7 +308,7 @@ async fn rights_that_are_missing_on_most_nodes_are_named() {
 
 /// A refused owner does not come back, and its claim on the first node would keep others out for a whole lease.
 #[tokio::test]
-async fn a_refusal_that_leaves_something_behind_is_an_unknown_outcome_that_is_ended() {
+async fn refused_attempt_that_leaves_a_claim_is_unknown_and_can_be_released() {
     let servers = servers(3);
     for (place, server) in servers.iter().enumerate() {
         // The first lets a claim in, and not out again.
@@ -332,7 +332,7 @@ async fn a_refusal_that_leaves_something_behind_is_an_unknown_outcome_that_is_en
     until(|| servers[0].get("leasehold:job").is_none()).await;
 }
 
-/// They keep it until its lease ends, and are too few to grant it to anybody, or to keep it from anybody.
+/// The minority keeps the hold until its lease ends, and is too small to grant the lock or to keep it from another owner.
 #[tokio::test]
 async fn minority_that_missed_a_release_keeps_no_owner_out() {
     let servers = servers(5);

@@ -57,7 +57,7 @@ fn node() -> Node {
 }
 
 #[test]
-fn a_free_name_is_claimed_and_the_last_token_told() {
+fn free_name_is_claimed_and_its_last_token_told() {
     let node = node();
     assert!(node.claim(ADA, "1").starts_with("mine 0 1"), "with the clock");
     assert_eq!(node.0.get(LOCK), Some(format!("{ADA}:1:0")));
@@ -67,7 +67,7 @@ fn a_free_name_is_claimed_and_the_last_token_told() {
 }
 
 #[test]
-fn an_owner_asks_again_and_only_its_latest_attempt_counts() {
+fn owner_that_asks_again_keeps_its_latest_attempt_only() {
     let node = node();
     node.claim(ADA, "1");
     assert_eq!(node.write(ADA, "1", "77"), ":1");
@@ -80,7 +80,7 @@ fn an_owner_asks_again_and_only_its_latest_attempt_counts() {
 }
 
 #[test]
-fn a_server_that_is_named_twice_is_recognised() {
+fn server_that_is_named_twice_is_recognised() {
     let node = node();
     node.claim(ADA, "1");
     assert_eq!(node.run(CLAIM, &[ADA, "1", "3", "60000"]), "twice 0");
@@ -88,7 +88,7 @@ fn a_server_that_is_named_twice_is_recognised() {
 }
 
 #[test]
-fn a_foreign_lock_is_respected_and_a_vanished_one_is_kept_for_its_holder() {
+fn foreign_lock_is_respected_and_a_vanished_one_kept_for_its_holder() {
     let node = node();
     node.0.set(LOCK, "a foreign value");
     assert_eq!(node.claim(ADA, "1"), "busy :-1");
@@ -104,7 +104,7 @@ fn a_foreign_lock_is_respected_and_a_vanished_one_is_kept_for_its_holder() {
 }
 
 #[test]
-fn a_claim_that_fails_leaves_nothing() {
+fn claim_that_fails_leaves_nothing() {
     let node = node();
     node.0.command(&["HSET", TOKEN, "a", "b"]).unwrap();
     assert!(node.claim(ADA, "1").contains("WRONGTYPE"));
@@ -129,7 +129,7 @@ fn token_is_written_only_for_the_holder_and_only_if_larger() {
 }
 
 #[test]
-fn a_token_ahead_of_the_clock_is_kept_until_a_day_past_it() {
+fn token_ahead_of_the_clock_is_kept_until_a_day_past_it() {
     let node = node();
     node.claim(ADA, "1");
     assert_eq!(node.write(ADA, "1", "9007199254740991"), ":1");
@@ -158,7 +158,7 @@ fn withdrawal_ends_the_hold_of_its_owner_and_no_other() {
 
 /// The word of an attempt that comes late, when the lock key of a later one has vanished: its record is what keeps others out.
 #[test]
-fn a_withdrawal_of_one_attempt_leaves_the_record_of_a_later_one() {
+fn withdrawal_of_an_attempt_leaves_the_record_of_a_later_one() {
     let node = node();
     node.claim(ADA, "1");
     node.claim(ADA, "2");
@@ -177,7 +177,7 @@ fn a_withdrawal_of_one_attempt_leaves_the_record_of_a_later_one() {
 }
 
 #[test]
-fn a_withdrawal_that_lingers_needs_no_memory() {
+fn lingering_withdrawal_needs_no_memory() {
     let node = node();
     node.claim(ADA, "1");
     node.write(ADA, "1", "77");
@@ -188,7 +188,7 @@ fn a_withdrawal_that_lingers_needs_no_memory() {
 }
 
 #[test]
-fn a_renewal_extends_and_never_brings_back() {
+fn renewal_extends_a_hold_and_brings_none_back() {
     let node = node();
     assert_eq!(node.renew(ADA, "90000"), "0");
     assert!(node.0.keys().is_empty());
@@ -231,9 +231,9 @@ fn renewed_hold_is_taken_back_by_no_earlier_attempt_and_granted_to_a_later_one()
     assert_eq!(node.0.keys(), [TOKEN]);
 }
 
-/// The node was so late with its answer to the claim. Without a record, nobody could be given the lock again from here.
+/// The node was so late with its answer to the claim. Without a record, no other node could be repaired from this one.
 #[test]
-fn a_token_that_is_written_after_the_first_renewal_finds_no_record_yet_and_is_written_once() {
+fn token_after_the_first_renewal_finds_no_record_and_is_written_once() {
     let node = node();
     node.claim(ADA, "1");
     assert_eq!(node.renew(ADA, "90000"), "1");
@@ -246,7 +246,7 @@ fn a_token_that_is_written_after_the_first_renewal_finds_no_record_yet_and_is_wr
 }
 
 #[test]
-fn a_renewal_needs_no_memory() {
+fn renewal_needs_no_memory() {
     let node = node();
     node.claim(ADA, "1");
     node.write(ADA, "1", "77");
@@ -257,7 +257,7 @@ fn a_renewal_needs_no_memory() {
 }
 
 #[test]
-fn a_repair_takes_a_free_node_only_and_turns_no_token_back() {
+fn repair_takes_a_free_node_only_and_turns_no_token_back() {
     let node = node();
     assert_eq!(node.repair(ADA), ":1");
     assert_eq!(node.0.get(LOCK), Some(format!("{ADA}:1:0")));

@@ -31,7 +31,7 @@ async fn full_memory_refuses_new_locks_and_lets_held_ones_go_on() {
 }
 
 #[tokio::test]
-async fn a_replica_says_that_it_is_one() {
+async fn replica_is_refused_and_named_as_such() {
     let server = server();
     server.command(&["REPLICAOF", "127.0.0.1", "1"]).unwrap();
     let (kind, told) = first_use(&server.url()).await;
@@ -56,12 +56,12 @@ async fn missing_replicas_refuse_new_locks() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_server_that_runs_a_long_script_is_unavailable_until_it_ends() {
+async fn server_that_runs_a_long_script_is_unavailable_until_it_ends() {
     let server = RedisServer::start_with(&["--busy-reply-threshold", "1"]).unwrap();
     let backend = backend(&server.url());
     hold(&backend, &claim("warm")).await;
     let mut script = say(&server, "EVAL 'while true do end' 0");
-    // Until the script has run for as long as the server bears, nobody is answered; then it is said why.
+    // The server answers no request until the script has run for the threshold; then it says why.
     while !first_line(&mut say(&server, "PING")).starts_with("-BUSY") {}
     let (kind, told) = attempt_fails(&backend, &claim("job")).await;
     assert!(kind == ErrorKind::Unavailable && told.contains("it runs a long script"), "{told}");
@@ -85,7 +85,7 @@ fn first_line(stream: &mut TcpStream) -> String {
 }
 
 #[tokio::test]
-async fn a_node_of_a_cluster_is_recognised() {
+async fn node_of_a_cluster_is_recognised() {
     let port = free_port().unwrap().to_string();
     let server = RedisServer::start_with(&["--cluster-enabled", "yes", "--cluster-port", &port]).unwrap();
     for database in ["", "/1"] {
@@ -95,7 +95,7 @@ async fn a_node_of_a_cluster_is_recognised() {
 }
 
 #[tokio::test]
-async fn a_sentinel_is_recognised() {
+async fn sentinel_is_recognised() {
     let sentinel = Sentinel::start();
     let (kind, told) = first_use(&format!("redis://127.0.0.1:{}", sentinel.port)).await;
     assert!(kind == ErrorKind::Misconfigured && told.contains("it is a Sentinel"), "{told}");
@@ -121,14 +121,14 @@ async fn logins_that_do_not_fit_are_denied() {
 }
 
 #[tokio::test]
-async fn a_database_that_is_not_there_is_named() {
+async fn missing_database_is_named() {
     let server = server();
     let (kind, told) = first_use(&format!("{}/99", server.url())).await;
     assert!(kind == ErrorKind::Misconfigured && told.contains("it has no database of this index"), "{told}");
 }
 
 #[tokio::test]
-async fn an_old_server_is_refused_with_its_version() {
+async fn old_server_is_refused_with_its_version() {
     let fake = Fake::answering(|_| WELCOME.replace("7.0.15", "6.2.14")).await;
     let (kind, told) = first_use(&fake.url()).await;
     assert_eq!(kind, ErrorKind::Misconfigured);
@@ -149,7 +149,7 @@ async fn server_of_another_protocol_is_recognised() {
 }
 
 #[tokio::test]
-async fn a_proxy_that_does_not_know_hello_is_greeted_the_older_way() {
+async fn proxy_that_does_not_know_hello_is_greeted_in_resp2() {
     let fake = Fake::answering(|words| match words[0].as_str() {
         "HELLO" => "-ERR unknown command 'HELLO', with args beginning with: '3'\r\n".to_owned(),
         "AUTH" if words[1..] == ["default", "pw"] => "+OK\r\n".to_owned(),
@@ -167,9 +167,9 @@ async fn a_proxy_that_does_not_know_hello_is_greeted_the_older_way() {
     assert!(kind == ErrorKind::Misconfigured && told.contains("protocol=resp3 cannot be had"), "{told}");
 }
 
-/// Before Redis 6, `HELLO` is not known; what is asked there is refused in words that nobody expects.
+/// Redis before version 6 does not know `HELLO`, and refuses the other requests with errors that are not known here.
 #[tokio::test]
-async fn a_server_that_is_too_old_for_hello_is_refused_as_well() {
+async fn server_that_is_too_old_for_hello_is_refused() {
     let info = "# Server\r\nredis_version:5.0.14\r\nredis_mode:standalone\r\n";
     let fake = Fake::answering(move |words| match words[0].as_str() {
         "HELLO" => "-ERR unknown command `HELLO`, with args beginning with: `3`, \r\n".to_owned(),

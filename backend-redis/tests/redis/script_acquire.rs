@@ -2,8 +2,8 @@
 
 use crate::batch::among_others;
 use crate::kit::{
-    HOLDER, Keys, Look, MICROS_OF_AN_HOUR, TTL, again_for, attempt_fails, backend, busy, claim, claim_for,
-    hold, keys, micros_within_an_hour, name, release, server, told,
+    HOLDER, LockKeys, Look, MICROS_OF_AN_HOUR, TTL, again_for, attempt_fails, backend, busy, claim,
+    claim_for, hold, keys, micros_within_an_hour, name, release, server, told,
 };
 use leasehold_core::{Attempt, ErrorKind, FencingToken, LockAdmin, Result};
 use std::time::{Duration, SystemTime};
@@ -14,7 +14,7 @@ fn micros_now() -> u64 {
 }
 
 #[tokio::test]
-async fn a_free_name_is_granted_in_the_common_layout_with_a_record_and_a_token() {
+async fn free_name_is_granted_in_the_common_layout_with_record_and_token() {
     let server = server();
     let backend = backend(&server.url());
     let claim = claim("job");
@@ -34,7 +34,7 @@ async fn a_free_name_is_granted_in_the_common_layout_with_a_record_and_a_token()
 }
 
 #[tokio::test]
-async fn a_token_has_all_its_digits_at_the_beginning_of_a_second_too() {
+async fn token_has_all_its_digits_at_the_beginning_of_a_second_too() {
     let server = server();
     let backend = backend(&server.url());
     // The clock tells its microseconds without leading zeros.
@@ -50,7 +50,7 @@ async fn a_token_has_all_its_digits_at_the_beginning_of_a_second_too() {
 }
 
 #[tokio::test]
-async fn free_name_costs_five_commands_and_one_more_if_its_last_token_is_not_of_this_hour() {
+async fn free_name_costs_five_commands_and_one_more_once_an_hour() {
     let server = server();
     let backend = backend(&server.url());
     hold(&backend, &claim("warm")).await;
@@ -76,7 +76,7 @@ async fn free_name_costs_five_commands_and_one_more_if_its_last_token_is_not_of_
 }
 
 #[tokio::test]
-async fn a_last_token_is_kept_for_a_day_at_least_and_its_end_is_set_once_an_hour() {
+async fn last_token_is_kept_for_a_day_at_least_and_its_end_set_once_an_hour() {
     let server = server();
     let backend = backend(&server.url());
     let (of_this_hour, token) = (micros_within_an_hour().await, keys("job").token);
@@ -101,7 +101,7 @@ async fn a_last_token_is_kept_for_a_day_at_least_and_its_end_is_set_once_an_hour
 }
 
 #[tokio::test]
-async fn a_held_name_is_busy_until_its_lease_ends_and_nothing_changes() {
+async fn held_name_is_busy_until_its_lease_ends_and_is_not_changed() {
     let server = server();
     let backend = backend(&server.url());
     let holder = claim("job");
@@ -116,7 +116,7 @@ async fn a_held_name_is_busy_until_its_lease_ends_and_nothing_changes() {
 }
 
 #[tokio::test]
-async fn the_holder_that_asks_again_gets_the_same_token_and_no_shorter_lease() {
+async fn holder_that_asks_again_gets_the_same_token_and_no_shorter_lease() {
     let server = server();
     let backend = backend(&server.url());
     let claim = claim("job");
@@ -130,7 +130,7 @@ async fn the_holder_that_asks_again_gets_the_same_token_and_no_shorter_lease() {
 }
 
 #[tokio::test]
-async fn the_holder_whose_record_was_evicted_gets_a_new_token_and_record() {
+async fn holder_with_an_evicted_record_gets_a_new_token_and_record() {
     let server = server();
     let backend = backend(&server.url());
     let claim = claim("job");
@@ -143,7 +143,7 @@ async fn the_holder_whose_record_was_evicted_gets_a_new_token_and_record() {
 }
 
 #[tokio::test]
-async fn the_holder_whose_key_vanished_may_have_it_again() {
+async fn holder_with_a_vanished_key_is_granted_again() {
     let server = server();
     let backend = backend(&server.url());
     let claim = claim("job");
@@ -239,7 +239,7 @@ async fn foreign_data_beside_the_lock_is_named_and_no_lock_is_left() {
 
 /// Redisson keeps its lock in a hash at the lock key, and has nothing beside it.
 #[tokio::test]
-async fn a_hash_beside_the_lock_is_not_called_redissons() {
+async fn hash_beside_the_lock_is_not_called_redissons() {
     let server = server();
     let backend = backend(&server.url());
     let key = keys("job").holder;
@@ -260,7 +260,7 @@ fn failed<T: std::fmt::Debug>(answer: Result<T>) -> (ErrorKind, String) {
 }
 
 #[tokio::test]
-async fn a_lock_made_by_hand_without_an_end_is_busy_without_a_hint() {
+async fn lock_made_by_hand_without_an_end_is_busy_without_a_hint() {
     let server = server();
     let backend = backend(&server.url());
     server.set("leasehold:job", "by hand");
@@ -271,7 +271,7 @@ async fn a_lock_made_by_hand_without_an_end_is_busy_without_a_hint() {
 #[tokio::test]
 async fn free_name_that_two_owners_want_in_one_call_is_granted_once() {
     let server = server();
-    let Keys { lock, holder, token, waiters: owners, .. } = keys("job");
+    let LockKeys { lock, holder, token, waiters: owners, .. } = keys("job");
     let names = [&lock, &lock, &holder, &holder, &owners, &owners, &token, &token].map(String::as_str);
     let script = include_str!("../../src/scripts/acquire.lua");
     let call = [["EVAL", script, "8"].as_slice(), &names, &["60000", HOLDER, "first", "second"]].concat();

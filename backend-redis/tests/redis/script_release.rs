@@ -7,7 +7,7 @@ use std::time::Duration;
 const LINGER: Duration = Duration::from_secs(20);
 
 #[tokio::test]
-async fn a_release_frees_at_once_and_keeps_the_last_token() {
+async fn release_frees_at_once_and_keeps_the_last_token() {
     let server = server();
     let backend = backend(&server.url());
     let claim = claim("job");
@@ -30,7 +30,7 @@ async fn another_owners_lock_is_not_released() {
 }
 
 #[tokio::test]
-async fn a_lingering_release_keeps_others_out_under_nobodys_name() {
+async fn lingering_release_keeps_others_out_without_an_owner() {
     let server = server();
     let backend = backend(&server.url());
     let last = claim("job");
@@ -44,14 +44,14 @@ async fn a_lingering_release_keeps_others_out_under_nobodys_name() {
     assert!((10_000..=20_000).contains(&server.pttl(&keys.lock)), "the rest of the lease does not count");
     assert!((10_000..=20_000).contains(&server.pttl(&keys.holder)));
     assert!(busy(&backend, &claim("job")).await.unwrap() <= LINGER);
-    // Not for its last holder either, who is nobody any more.
+    // The last holder is refused too: a lingering lock has no owner.
     assert!(busy(&backend, &last).await.is_some());
     assert_eq!(release(&backend, &last).await, Release::NotHeld);
     assert_eq!(server.get(&keys.lock).as_deref(), Some("released"));
 }
 
 #[tokio::test]
-async fn a_linger_may_outlast_the_lease_and_ends_by_itself() {
+async fn linger_may_outlast_the_lease_and_ends_by_itself() {
     let server = server();
     let backend = backend(&server.url());
     let last = claim("job");
@@ -70,7 +70,7 @@ async fn a_linger_may_outlast_the_lease_and_ends_by_itself() {
 
 /// The promise is made when the lock is taken, and must not need memory when it is to be kept.
 #[tokio::test]
-async fn a_lingering_release_keeps_others_out_although_memory_is_full() {
+async fn lingering_release_keeps_others_out_although_memory_is_full() {
     let server = server();
     let backend = backend(&server.url());
     let last = claim("job");
@@ -84,7 +84,7 @@ async fn a_lingering_release_keeps_others_out_although_memory_is_full() {
 }
 
 #[tokio::test]
-async fn the_holder_of_a_vanished_lock_gives_way_at_once() {
+async fn release_of_a_vanished_lock_lets_others_in_at_once() {
     let server = server();
     let backend = backend(&server.url());
     let first = claim("job");
@@ -97,7 +97,7 @@ async fn the_holder_of_a_vanished_lock_gives_way_at_once() {
 }
 
 #[tokio::test]
-async fn foreign_data_is_nothing_of_ours_to_release() {
+async fn foreign_data_at_the_lock_key_is_not_released() {
     let server = server();
     let backend = backend(&server.url());
     let first = claim("job");
@@ -110,7 +110,7 @@ async fn foreign_data_is_nothing_of_ours_to_release() {
 }
 
 #[tokio::test]
-async fn a_record_of_another_kind_is_an_error_and_not_a_release() {
+async fn record_of_another_kind_is_an_error_and_no_release() {
     let server = server();
     let backend = backend(&server.url());
     server.command(&["RPUSH", &keys("job").holder, "x"]).unwrap();

@@ -8,7 +8,7 @@ const GONE: Renewal = Renewal::Lost(LossCause::Gone);
 const TAKEN: Renewal = Renewal::Lost(LossCause::Taken);
 
 #[tokio::test]
-async fn a_renewal_lengthens_lock_and_record_and_keeps_the_token() {
+async fn renewal_lengthens_lock_and_record_and_keeps_the_token() {
     let server = server();
     let backend = backend(&server.url());
     let claim = claim("job");
@@ -23,7 +23,7 @@ async fn a_renewal_lengthens_lock_and_record_and_keeps_the_token() {
 }
 
 #[tokio::test]
-async fn a_renewal_never_shortens() {
+async fn renewal_never_shortens_a_lease() {
     let server = server();
     let backend = backend(&server.url());
     let claim = claim("job");
@@ -34,7 +34,7 @@ async fn a_renewal_never_shortens() {
 }
 
 #[tokio::test]
-async fn a_lock_that_is_gone_is_not_brought_back() {
+async fn lock_that_is_gone_is_not_brought_back() {
     let server = server();
     let backend = backend(&server.url());
     assert_eq!(renew(&backend, &claim("never")).await.unwrap(), GONE);
@@ -59,7 +59,7 @@ async fn another_owners_lock_is_not_touched() {
 }
 
 #[tokio::test]
-async fn a_released_lock_that_lingers_is_gone_for_its_last_holder() {
+async fn released_lock_that_lingers_is_gone_for_its_last_holder() {
     let server = server();
     let backend = backend(&server.url());
     let claim = claim("job");
@@ -107,7 +107,7 @@ async fn foreign_data_under_one_name_does_not_keep_the_others_from_renewal() {
 
 /// It would outlive its holder for ever.
 #[tokio::test]
-async fn a_lock_that_was_given_no_end_has_one_again() {
+async fn lock_without_an_end_is_given_one_again() {
     let server = server();
     let backend = backend(&server.url());
     let claim = claim("job");

@@ -29,7 +29,7 @@ async fn shows_nothing(backend: &RedisBackend) {
 }
 
 #[tokio::test]
-async fn a_refused_login_does_not_show_the_password() {
+async fn refused_login_does_not_show_the_password() {
     let server = RedisServer::start_with(&["--requirepass", "other"]).unwrap();
     for login in [format!(":{CANARY}"), format!("ada:{CANARY}")] {
         for protocol in ["resp2", "resp3"] {
@@ -40,7 +40,7 @@ async fn a_refused_login_does_not_show_the_password() {
 }
 
 #[tokio::test]
-async fn a_stranger_that_repeats_the_request_does_not_show_the_password() {
+async fn reply_that_repeats_the_request_does_not_show_the_password() {
     // Servers and proxies that do not know a command answer with its arguments.
     let parrots: [fn(&[String]) -> String; 6] = [
         |words| {
@@ -67,7 +67,7 @@ async fn a_stranger_that_repeats_the_request_does_not_show_the_password() {
 }
 
 #[tokio::test]
-async fn a_server_that_cannot_be_reached_does_not_show_the_password() {
+async fn server_that_cannot_be_reached_does_not_show_the_password() {
     let mut server = server();
     server.kill();
     shows_nothing(&backend(&format!("redis://ada:{CANARY}@127.0.0.1:{}", server.port()))).await;
@@ -76,7 +76,7 @@ async fn a_server_that_cannot_be_reached_does_not_show_the_password() {
 }
 
 #[test]
-fn a_refused_url_does_not_show_the_password() {
+fn refused_url_does_not_show_the_password() {
     let urls = [
         format!("redis://ada:{CANARY}@h/x"),
         format!("redis://ada:{CANARY}@h?timout=1s"),
@@ -92,7 +92,7 @@ fn a_refused_url_does_not_show_the_password() {
 }
 
 #[tokio::test]
-async fn an_owner_id_is_not_shown_in_full() {
+async fn owner_id_is_not_shown_in_full() {
     let fake = Fake::answering(|words| match words[0].as_str() {
         "HELLO" => crate::fake::WELCOME.to_owned(),
         _ => format!("-WEIRD {}\r\n", words.join(" ")),

@@ -24,7 +24,7 @@ async fn refused(url: &str) -> (ErrorKind, String) {
 }
 
 #[tokio::test]
-async fn a_server_with_a_trusted_certificate_is_talked_to() {
+async fn server_with_a_trusted_certificate_serves_locks() {
     let authority = Authority::new();
     let server = authority.plain_server();
     for (host, scheme) in [("localhost", "rediss"), ("127.0.0.1", "valkeys")] {
@@ -36,7 +36,7 @@ async fn a_server_with_a_trusted_certificate_is_talked_to() {
 }
 
 #[tokio::test]
-async fn a_certificate_of_an_unknown_authority_is_refused_with_the_way_out() {
+async fn certificate_of_an_unknown_authority_is_refused_with_the_way_out() {
     let authority = Authority::new();
     let server = authority.plain_server();
     let (kind, told) = refused(&server.url("localhost", &Authority::new().ca())).await;
@@ -51,7 +51,7 @@ async fn a_certificate_of_an_unknown_authority_is_refused_with_the_way_out() {
 }
 
 #[tokio::test]
-async fn a_certificate_for_another_host_or_of_another_time_is_refused() {
+async fn certificate_for_another_host_or_of_another_time_is_refused() {
     let authority = Authority::new();
     authority.certify("elsewhere", &["redis.example"]).unwrap();
     let server = authority.server("elsewhere", "no");
@@ -70,7 +70,7 @@ async fn a_certificate_for_another_host_or_of_another_time_is_refused() {
 }
 
 #[tokio::test]
-async fn a_server_that_wants_to_know_its_clients_is_shown_a_certificate() {
+async fn server_that_authenticates_clients_is_shown_a_certificate() {
     let authority = Authority::new();
     authority.certify("server", &["localhost"]).unwrap();
     authority.certify("client", &["worker"]).unwrap();
@@ -89,7 +89,7 @@ async fn a_server_that_wants_to_know_its_clients_is_shown_a_certificate() {
 }
 
 #[tokio::test]
-async fn an_unverified_server_is_talked_to_only_when_asked_for() {
+async fn unverified_server_is_used_only_when_asked_for() {
     let authority = Authority::new();
     authority.certify("elsewhere", &["redis.example"]).unwrap();
     let server = authority.server("elsewhere", "no");
@@ -99,7 +99,7 @@ async fn an_unverified_server_is_talked_to_only_when_asked_for() {
 }
 
 #[tokio::test]
-async fn a_renewed_certificate_is_read_again_for_the_next_connection() {
+async fn renewed_certificate_is_read_again_for_the_next_connection() {
     let authority = Authority::new();
     let server = authority.plain_server();
     let moved = Authority::new();
@@ -112,7 +112,7 @@ async fn a_renewed_certificate_is_read_again_for_the_next_connection() {
 
 /// As while it is replaced: an outage, which passes, and no mistake of the caller.
 #[tokio::test]
-async fn a_file_that_cannot_be_read_for_the_next_connection_is_an_outage() {
+async fn file_that_cannot_be_read_for_the_next_connection_is_an_outage() {
     let authority = Authority::new();
     let server = authority.plain_server();
     let backend = backend(&server.url("localhost", &authority.ca()));
@@ -127,7 +127,7 @@ async fn a_file_that_cannot_be_read_for_the_next_connection_is_an_outage() {
 }
 
 #[tokio::test]
-async fn tls_on_a_port_without_it_ends_in_time() {
+async fn tls_connection_to_a_plain_port_ends_in_time() {
     // A server that waits for the end of a line which does not come,
     let server = server();
     let silent = format!("rediss://127.0.0.1:{}?{QUICK}&tls_insecure=yes", server.port());
@@ -152,7 +152,7 @@ async fn tls_on_a_port_without_it_ends_in_time() {
 }
 
 #[tokio::test]
-async fn no_tls_on_a_port_that_wants_it_ends_in_time() {
+async fn plain_connection_to_a_tls_port_ends_in_time() {
     let authority = Authority::new();
     let server = authority.plain_server();
     let url = format!("redis://127.0.0.1:{}?{QUICK}", server.port);

@@ -99,7 +99,7 @@ async fn skipped_waiter_hears_of_no_grant() {
     assert!(held.starts_with(&first.owner().to_hex()), "{granted:?}, and the server says {held:?}");
     assert!(matches!(granted, [Some(_), None]), "two holders: {granted:?}");
 
-    // What is written beside the message goes its way: the hand-over is known to whoever takes over next.
+    // What is written beside the message goes its way: the next primary knows the hand-over.
     release(&one, &first).await;
     answered(two.changed(&second)).await;
     assert!(asked(&two, &second).await > granted[0]);
@@ -121,7 +121,7 @@ fn cut_off_replica(arguments: &[&str]) -> RedisServer {
     replica
 }
 
-/// The answer of whoever is asked: a connection that was cut gives none.
+/// The first answer of a server. A connection that was cut gives none.
 async fn heard<T>(ask: impl AsyncFn() -> Result<T>) -> Result<T, Error> {
     let start = Instant::now();
     loop {
@@ -137,7 +137,7 @@ async fn heard<T>(ask: impl AsyncFn() -> Result<T>) -> Result<T, Error> {
 /// The address leads to it for a moment, as it does while it moves: who holds a lock on the primary is told neither that it has
 /// lost it, nor that it has released it.
 #[tokio::test]
-async fn a_replica_that_has_not_heard_of_a_hold_does_not_end_it() {
+async fn replica_that_has_not_heard_of_a_hold_does_not_end_it() {
     let primary = RedisServer::start().unwrap();
     let replica = cut_off_replica(&[]);
     let address = Proxy::to(at(&primary)).await.unwrap();
@@ -160,9 +160,9 @@ async fn a_replica_that_has_not_heard_of_a_hold_does_not_end_it() {
     assert_eq!(release(&backend, &holder).await, Release::Released);
 }
 
-/// It answers nobody until it has found its primary, which may be never.
+/// The replica refuses every request until it has found its primary, which may be never.
 #[tokio::test]
-async fn a_replica_that_has_lost_its_primary_is_left_for_where_the_address_leads_now() {
+async fn replica_that_lost_its_primary_is_left_for_the_present_address() {
     let (old, new) = (RedisServer::start().unwrap(), RedisServer::start().unwrap());
     let address = Proxy::to(at(&old)).await.unwrap();
     let backend = at_address(&address);

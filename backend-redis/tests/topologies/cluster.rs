@@ -13,7 +13,7 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 #[tokio::test]
-async fn names_are_held_renewed_and_listed_wherever_they_lie() {
+async fn names_on_all_nodes_are_held_renewed_and_listed() {
     let cluster = RedisCluster::start(false).unwrap();
     let backend = backend(&cluster.url());
     let claims: Vec<Claim> = (0..300).map(|n| claim(&format!("job/{n}"))).collect();
@@ -115,7 +115,7 @@ async fn node_and_single_server_are_told_apart() {
 }
 
 #[tokio::test]
-async fn a_check_names_the_node_that_refuses_the_password_and_fails_if_all_of_them_do() {
+async fn check_names_the_node_that_refuses_the_password_and_fails_if_all_do() {
     let cluster = RedisCluster::start(false).unwrap();
     let lock_out = |node: &RedisServer| {
         assert_eq!(node.command(&["CONFIG", "SET", "requirepass", "other"]).unwrap(), "+OK");
@@ -131,9 +131,9 @@ async fn a_check_names_the_node_that_refuses_the_password_and_fails_if_all_of_th
     assert_eq!(error.kind(), ErrorKind::Denied, "{error}");
 }
 
-/// The other nodes serve on while one is gone, and while nobody takes over it is said that it is not to be had.
+/// The other nodes serve on while one is down. Its names are unavailable until a replica takes over.
 #[tokio::test]
-async fn a_node_that_is_down_costs_its_own_names_only() {
+async fn node_that_is_down_costs_its_own_names_only() {
     let mut cluster = RedisCluster::start(false).unwrap();
     for node in cluster.nodes() {
         let partial = ["CONFIG", "SET", "cluster-require-full-coverage", "no"];
@@ -167,7 +167,7 @@ async fn a_node_that_is_down_costs_its_own_names_only() {
 
 /// What a process does whose URL names one of its replicas: it has the map, and no names.
 #[tokio::test]
-async fn a_seed_may_be_a_replica() {
+async fn replica_serves_as_a_seed() {
     let cluster = RedisCluster::start(true).unwrap();
     let backend = backend(&format!("redis+cluster://127.0.0.1:{}", cluster.nodes()[4].port()));
     let claim = Claim::new(name("job"), OwnerId::random().unwrap(), TTL, "{}".into());
@@ -195,7 +195,7 @@ const RIGHTS: &str = "ACL SETUSER locker on >PASSWORD resetkeys ~leasehold:* ~{l
                       +cluster|slots +asking +wait";
 
 #[tokio::test]
-async fn the_documented_rights_suffice_and_those_that_are_missing_are_named() {
+async fn documented_rights_suffice_and_missing_ones_are_named() {
     let cluster = RedisCluster::start(true).unwrap();
     let tell = |words: &str| {
         for node in cluster.nodes() {

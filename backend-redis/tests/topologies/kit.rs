@@ -107,7 +107,7 @@ pub(crate) fn told(error: &Error) -> String {
     format!("{:?}: {error}; {}", error.kind(), error.help().unwrap_or_default())
 }
 
-/// The value of a key, as somebody sees it who looks with `redis-cli`.
+/// The value of a key, as `redis-cli` shows it.
 pub(crate) fn get(server: &RedisServer, key: &str) -> Option<String> {
     let reply = server.command(&["GET", key]).unwrap();
     assert!(reply.starts_with('$'), "{reply}");

@@ -22,7 +22,7 @@ fn cluster() -> (RedisCluster, usize, usize) {
 }
 
 #[tokio::test]
-async fn a_hold_moves_with_its_slot_and_keeps_its_token() {
+async fn hold_moves_with_its_slot_and_keeps_its_token() {
     let (cluster, from, to) = cluster();
     let (backend, holder) = (backend(&cluster.url()), claim("job"));
     let token = hold(&backend, &holder).await;
@@ -44,9 +44,9 @@ async fn a_hold_moves_with_its_slot_and_keeps_its_token() {
     assert!(hold(&backend, &claim("job")).await > token);
 }
 
-/// Half of the keys here, half of them there: nobody can serve that, and nothing is done.
+/// Half of the keys are on one node and half on the other: no node can serve them, and nothing is done.
 #[tokio::test]
-async fn a_name_that_is_torn_apart_is_unavailable_for_a_moment() {
+async fn name_that_is_torn_apart_is_unavailable_for_a_moment() {
     let (cluster, from, to) = cluster();
     let (backend, holder) = (backend(&cluster.url()), claim("job"));
     hold(&backend, &holder).await;
@@ -107,7 +107,7 @@ async fn holds_of_a_slot_that_is_torn_apart_between_them_are_renewed_one_by_one(
 /// The channel in the queue belongs to the connection to the old node. It has no listener on the new one, so a release skips the
 /// waiter; but the cluster carries the message to the old node, and the waiter hears it. It must not believe it.
 #[tokio::test]
-async fn a_waiter_whose_name_moved_believes_no_message() {
+async fn waiter_of_a_moved_name_believes_no_message() {
     let (cluster, from, to) = cluster();
     let (holding, waiting, other) =
         (backend(&cluster.url()), backend(&cluster.url()), backend(&cluster.url()));
@@ -135,7 +135,7 @@ async fn a_waiter_whose_name_moved_believes_no_message() {
 
 /// The new node has never seen a script, and the old one is forgotten with its connection.
 #[tokio::test]
-async fn waiters_are_served_wherever_the_name_goes() {
+async fn waiters_are_served_on_each_node_that_their_name_moves_to() {
     let (cluster, first, _) = cluster();
     let (holding, waiting) = (backend(&cluster.url()), backend(&cluster.url()));
     let mut token = None;

@@ -23,7 +23,7 @@ fn group() -> (RedisSentinelGroup, String) {
 }
 
 #[tokio::test]
-async fn a_grant_that_the_replica_has_is_believed() {
+async fn grant_that_the_replica_has_is_believed() {
     let (group, url) = group();
     let (backend, claim) = (backend(&url), claim("job"));
     hold(&backend, &claim).await;
@@ -49,7 +49,7 @@ async fn grant_that_no_replica_confirms_is_an_unknown_outcome_until_it_is_releas
 
 /// What is not told to the replica cannot be counted on: the lease before it can, and is not lost.
 #[tokio::test]
-async fn a_renewal_that_no_replica_has_extends_nothing() {
+async fn renewal_that_no_replica_has_extends_nothing() {
     let (group, url) = group();
     let (backend, claim) = (backend(&url), claim("job"));
     hold(&backend, &claim).await;
@@ -59,9 +59,9 @@ async fn a_renewal_that_no_replica_has_extends_nothing() {
     assert_eq!(renew(&backend, &claim).await.unwrap(), Renewal::Lost(leasehold_core::LossCause::Gone));
 }
 
-/// A hand-over is made by the server, which waits for nobody: its new holder does.
+/// The server hands over without waiting for replicas; the new holder waits for them.
 #[tokio::test]
-async fn a_hand_over_is_believed_once_the_replica_has_it() {
+async fn hand_over_is_believed_once_the_replica_has_it() {
     let (group, url) = group();
     let (holding, waiting) = (backend(&url), backend(&url));
     let (holder, next, last) = (claim("job"), waiter("job"), waiter("job"));
@@ -255,7 +255,7 @@ async fn crowd_without_replicas_is_answered_in_bounded_time_and_leaves_nothing()
 }
 
 #[tokio::test]
-async fn the_right_to_wait_is_named_when_it_is_missing() {
+async fn missing_right_to_wait_is_named() {
     let (group, _) = group();
     let user = "ACL SETUSER locker on >PW ~* &* +@all -wait";
     let server = group.server(0);
@@ -268,7 +268,7 @@ async fn the_right_to_wait_is_named_when_it_is_missing() {
 
 /// One promise that it buys: the replica that takes over knows the lock, and of two fail-overs none makes two holders.
 #[tokio::test]
-async fn a_confirmed_lock_is_known_to_the_next_primary() {
+async fn confirmed_lock_is_known_to_the_next_primary() {
     let (mut group, url) = group();
     let (holder, other) = (client(&url), backend(&group.url()));
     let guard = holder.acquire_with(&name("job"), &patient()).await.unwrap();

@@ -17,7 +17,7 @@ fn group() -> RedisSentinelGroup {
 }
 
 #[tokio::test]
-async fn a_lock_is_held_renewed_waited_for_and_handed_over() {
+async fn lock_is_held_renewed_waited_for_and_handed_over() {
     let group = group();
     let (backend, other) = (backend(&group.url()), backend(&group.url()));
     let (holder, next) = (claim("job"), waiter("job"));
@@ -31,7 +31,7 @@ async fn a_lock_is_held_renewed_waited_for_and_handed_over() {
 }
 
 #[tokio::test]
-async fn a_server_that_is_none_or_of_another_kind_is_named() {
+async fn server_that_is_down_or_no_sentinel_is_named() {
     let group = group();
     let sentinel = group.sentinel_ports()[0];
     let plain = RedisServer::start().unwrap();
@@ -83,7 +83,7 @@ async fn sentinels_and_servers_want_logins_of_their_own() {
 
 /// The old primary was stopped and replaced, and goes on: for a moment it takes itself for the primary.
 #[tokio::test]
-async fn a_primary_that_was_replaced_and_comes_back_grants_nothing_once_it_knows() {
+async fn replaced_primary_that_comes_back_grants_nothing_once_it_knows() {
     let group = group();
     let backend = backend(&group.url());
     hold(&backend, &claim("before")).await;
@@ -108,9 +108,9 @@ async fn a_primary_that_was_replaced_and_comes_back_grants_nothing_once_it_knows
     assert_eq!(holder, claim.owner().to_hex(), "{granted:?}");
 }
 
-/// It was replaced while it was well: nobody tells it for seconds, and it takes whatever a holder sends it.
+/// The primary was replaced while it was well: for seconds it does not know, and takes what a holder sends it.
 #[tokio::test(flavor = "multi_thread")]
-async fn a_holder_leaves_a_primary_that_was_replaced_before_that_is_told() {
+async fn holder_leaves_a_replaced_primary_before_that_is_told() {
     let group = group();
     let (locks, ttl) = (client(&group.url()), Duration::from_secs(6));
     let options = AcquireOptions::new().with_ttl(ttl);
@@ -157,7 +157,7 @@ async fn cut_off_sentinel_ends_no_connection() {
 
 /// Sentinels that have not heard yet name a server that is none: it is asked for its role before it is believed.
 #[tokio::test]
-async fn a_replica_that_a_sentinel_names_is_not_believed() {
+async fn replica_that_a_sentinel_names_is_not_believed() {
     let group = group();
     let (url, primary) = (group.url(), group.primary().unwrap());
     let replica = group.server(1 - primary).port();
@@ -174,7 +174,7 @@ async fn a_replica_that_a_sentinel_names_is_not_believed() {
 }
 
 #[tokio::test]
-async fn a_server_that_was_made_a_replica_is_left_for_the_primary() {
+async fn server_that_was_made_a_replica_is_left_for_the_primary() {
     let group = group();
     let backend = backend(&group.url());
     hold(&backend, &claim("before")).await;
@@ -182,7 +182,7 @@ async fn a_server_that_was_made_a_replica_is_left_for_the_primary() {
         |server: &RedisServer| server.command(&["CLIENT", "LIST"]).unwrap().contains("name=leasehold");
     let (old, new) = (group.server(0), group.server(1));
     assert!(connected(old));
-    // By hand and against the Sentinels, which is why nobody ends the connection.
+    // The switch is made by hand and without the Sentinels, so no report of theirs ends the connection.
     for ports in group.sentinel_ports() {
         let remove = ["SENTINEL", "REMOVE", "mm"];
         assert_eq!(leasehold_test_stores::servers::ask_redis(ports, &remove).unwrap(), "+OK");
@@ -201,7 +201,7 @@ async fn a_server_that_was_made_a_replica_is_left_for_the_primary() {
 }
 
 #[tokio::test]
-async fn a_check_looks_at_the_primary_and_for_its_replicas() {
+async fn check_inspects_the_primary_and_counts_its_replicas() {
     let group = group();
     let findings = backend(&group.url()).check().await.unwrap();
     assert!(findings.iter().all(|finding| finding.severity != Severity::Error), "{findings:?}");

@@ -1,5 +1,5 @@
 use super::HeldRow;
-use super::holder::{Entered, Holder};
+use super::holder::{Holder, HolderRow};
 use crate::server::{PoolClass, Statement, StatementKind, Value};
 use async_trait::async_trait;
 use leasehold_core::{
@@ -38,7 +38,7 @@ impl LockAdmin for HeldRow {
             if is_meant && self.rows.is_of_this_run(holder.token).await? {
                 match self.end_hold(name, &holder).await {
                     Ok(()) => ended.push(holder.status(name)),
-                    // Of several readers, the others end nevertheless.
+                    // The other readers end nevertheless.
                     Err(error) => failure = failure.or(Some(error)),
                 }
             }
@@ -78,7 +78,7 @@ impl HeldRow {
     }
 
     /// The holders that hold now: an entry is only what was.
-    async fn present(&self, name: &LockName, entered: Entered) -> Result<Vec<Holder>> {
+    async fn present(&self, name: &LockName, entered: HolderRow) -> Result<Vec<Holder>> {
         let mut present = Vec::new();
         for holder in entered.holders {
             if self.still_holds(name, &holder).await? {
@@ -108,7 +108,7 @@ impl HeldRow {
         let server = self.rows.server();
         let end = server.dialect().texts().for_update.end_connection;
         let end = end.replace("{connection}", &holder.connection.to_string());
-        let end = Statement::new(&end, server.dialect(), &server.target().table);
+        let end = Statement::new(&end, server.dialect().texts(), &server.target().table);
         let values = [Value::int(holder.connection), Value::int(holder.token.get())];
         let ended = server.execute(PoolClass::Attempt, StatementKind::End, &end, &values).await;
         ended.map_err(|error| match error.kind() {
@@ -116,7 +116,7 @@ impl HeldRow {
             _ => error,
         })?;
         // It may be one of this client's.
-        self.forget_grant(name, holder.token);
+        self.claims.forget_grant(name, holder.token);
         self.until_ended(name, holder).await
     }
 

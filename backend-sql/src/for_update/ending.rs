@@ -9,32 +9,28 @@
 //! exclusive grant removes the entries of all readers. (Beside many readers, another client may have removed the entry because the
 //! connection was gone. The answer is then that of a hold that was lost.)
 
-use super::HeldRow;
 use super::admin::LOOK_EVERY;
-use super::entries::Entry;
-use super::hold::Hold;
+use super::claims::ClaimState;
+use super::hold::TransactionHold;
+use super::{HeldRow, REASON_WITHIN};
 use crate::lease::perhaps_held;
 use crate::server::PoolClass;
 use leasehold_core::{Claim, Error, ErrorKind, FencingToken, Loss, LossCause, Release, Result};
 use std::sync::Arc;
-use std::time::Duration;
 use tokio::time::{Instant, sleep, timeout};
-
-/// How long it may take to find out what became of a lock that is lost: its holder waits for the answer.
-pub(super) const REASON_WITHIN: Duration = Duration::from_millis(250);
 
 impl HeldRow {
     /// Ends a hold.
-    pub(super) async fn end(&self, claim: &Claim, hold: &Arc<Hold>) -> Result<Release> {
+    pub(super) async fn end(&self, claim: &Claim, hold: &Arc<TransactionHold>) -> Result<Release> {
         let token = hold.token();
-        let unsettled = |held_to_its_end| Entry::Unsettled { hold: Arc::clone(hold), held_to_its_end };
+        let unsettled = |held_to_its_end| ClaimState::Unsettled { hold: Arc::clone(hold), held_to_its_end };
         // Before the request is sent: the caller may be gone before the answer comes.
-        self.entries().insert(claim.owner(), unsettled(false));
+        self.claims.set(claim.owner(), unsettled(false));
         let ended = match hold.end(&self.rows).await.map_err(perhaps_held) {
             Err(error) => match timeout(REASON_WITHIN, self.was_given_since(claim, token)).await {
                 Ok(Ok(true)) => Ok(Release::NotHeld),
                 Ok(Ok(false)) => {
-                    self.entries().insert(claim.owner(), unsettled(true));
+                    self.claims.set(claim.owner(), unsettled(true));
                     Err(error)
                 }
                 _ => Err(error),
@@ -42,7 +38,7 @@ impl HeldRow {
             ended => ended,
         };
         match ended {
-            Ok(Release::Released) => self.forget(claim.owner()),
+            Ok(Release::Released) => self.claims.forget(claim.owner()),
             Ok(Release::NotHeld) => self.forget_and_leave(claim, token).await,
             Err(_) => {}
         }
@@ -51,19 +47,29 @@ impl HeldRow {
     }
 
     /// The outcome of a release that had no answer.
-    pub(super) async fn settle(&self, claim: &Claim, hold: &Hold, held_to_its_end: bool) -> Result<Release> {
+    pub(super) async fn settle(
+        &self,
+        claim: &Claim,
+        hold: &TransactionHold,
+        held_to_its_end: bool,
+    ) -> Result<Release> {
         let settled = self.read_outcome(claim, hold, held_to_its_end).await.map_err(perhaps_held);
         self.forget_if_final(claim, &settled);
         settled
     }
 
-    async fn read_outcome(&self, claim: &Claim, hold: &Hold, held_to_its_end: bool) -> Result<Release> {
+    async fn read_outcome(
+        &self,
+        claim: &Claim,
+        hold: &TransactionHold,
+        held_to_its_end: bool,
+    ) -> Result<Release> {
         // The server takes a moment to notice that a connection has ended.
         let enough = Instant::now() + REASON_WITHIN;
         loop {
             let was_given = self.was_given_since(claim, hold.token()).await?;
             if was_given && !held_to_its_end {
-                self.forget(claim.owner());
+                self.claims.forget(claim.owner());
                 return Err(Loss::new(LossCause::Taken).into());
             }
             let may_hold = match claim.mode().is_shared() {
@@ -84,13 +90,13 @@ impl HeldRow {
     /// After an error that is no outage the core does not ask again.
     fn forget_if_final(&self, claim: &Claim, answer: &Result<Release>) {
         if answer.as_ref().is_err_and(|error| !error.is_outage()) {
-            self.forget(claim.owner());
+            self.claims.forget(claim.owner());
         }
     }
 
     /// Removes the entry, which is only for display: the lock is free already.
     async fn forget_and_leave(&self, claim: &Claim, token: FencingToken) {
-        self.forget(claim.owner());
+        self.claims.forget(claim.owner());
         self.rows.leave(claim.name(), claim.mode(), token).await;
     }
 

@@ -1,6 +1,6 @@
-use super::rows::{Locked, RolledBack, Rows};
+use super::rows::{LockedRow, RolledBack, Rows};
 use super::semantics::ASK_EVERY;
-use crate::server::{Answer, Connection, ErrorClass, Statement, StatementKind, Value};
+use crate::server::{Answer, ErrorClass, PooledConnection, Statement, StatementKind, Value};
 use leasehold_core::{Claim, FencingToken, LockMode, LockName, Release, Result};
 use std::fmt;
 use std::future::Future;
@@ -11,7 +11,7 @@ use tokio::sync::Mutex;
 use tokio::time::{Instant, timeout, timeout_at};
 
 /// A lock in hand: an open transaction that has a row locked.
-pub(super) struct Hold {
+pub(super) struct TransactionHold {
     name: LockName,
     mode: LockMode,
     token: FencingToken,
@@ -24,13 +24,13 @@ pub(super) struct Hold {
 }
 
 enum State {
-    Quiet(Connection),
+    Quiet(PooledConnection),
     /// A question without an answer yet. To drop it would close the connection, and give the lock away.
-    Asked(Pin<Box<dyn Future<Output = (Connection, sqlx::Result<Answer>)> + Send>>),
+    Asked(Pin<Box<dyn Future<Output = (PooledConnection, sqlx::Result<Answer>)> + Send>>),
     /// The last question failed on this side, and the server may not know. To close the connection would give the lock away while
     /// its holder still believes in it: the release closes it.
     Failed {
-        _connection: Connection,
+        _connection: PooledConnection,
     },
     Dead,
 }
@@ -46,8 +46,8 @@ pub(super) enum KeepAlive {
     Dead,
 }
 
-impl Hold {
-    pub(super) fn new(claim: &Claim, token: FencingToken, locked: Locked) -> Self {
+impl TransactionHold {
+    pub(super) fn new(claim: &Claim, token: FencingToken, locked: LockedRow) -> Self {
         Self {
             name: claim.name().clone(),
             mode: claim.mode(),
@@ -130,7 +130,7 @@ impl Hold {
         };
         if rows.keep_alive_before_end() {
             let within = rows.server().target().timeout;
-            let Ok(said) = timeout(within, connection.link().ask(&rows.keep_alive(), &[])).await else {
+            let Ok(said) = timeout(within, connection.raw().ask(&rows.keep_alive(), &[])).await else {
                 return Err(rows.server().no_answer(StatementKind::End));
             };
             match said {
@@ -194,8 +194,11 @@ impl State {
     }
 }
 
-async fn ask(mut connection: Connection, keep_alive: Arc<Statement>) -> (Connection, sqlx::Result<Answer>) {
-    let said = connection.link().ask(&keep_alive, &[]).await;
+async fn ask(
+    mut connection: PooledConnection,
+    keep_alive: Arc<Statement>,
+) -> (PooledConnection, sqlx::Result<Answer>) {
+    let said = connection.raw().ask(&keep_alive, &[]).await;
     (connection, said)
 }
 
@@ -203,8 +206,11 @@ fn takes_writes(answer: &Answer) -> bool {
     answer.rows.first().and_then(|row| row.first()).and_then(Value::as_int) == Some(1)
 }
 
-impl fmt::Debug for Hold {
+impl fmt::Debug for TransactionHold {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Hold").field("name", &self.name).field("token", &self.token).finish_non_exhaustive()
+        f.debug_struct("TransactionHold")
+            .field("name", &self.name)
+            .field("token", &self.token)
+            .finish_non_exhaustive()
     }
 }

@@ -12,9 +12,9 @@ use std::time::{Duration, SystemTime};
 /// How long a mark lasts: see `mark.sql`.
 pub(super) const MARK_LASTS: Duration = Duration::from_secs(2);
 
-/// The entries of one name.
+/// The row of a name in the table of holders.
 #[derive(Debug)]
-pub(super) struct Entered {
+pub(super) struct HolderRow {
     pub(super) stored_name: String,
     /// The last token, of a present holder or of an earlier one.
     pub(super) token: FencingToken,
@@ -51,7 +51,7 @@ enum Sharer {
     Reader(Holder),
 }
 
-impl Entered {
+impl HolderRow {
     /// As `look.sql` and `list.sql` answer it; `None` if another program wrote it.
     pub(super) fn read(row: &[Value]) -> Option<Self> {
         let [name, owner, token, acquired_at, connection, holder, sharers, now] = row else {

@@ -4,12 +4,12 @@
 //! | looking for | it is in |
 //! |---|---|
 //! | the statements | `rows.rs`, and the `.sql` files of each database |
-//! | the state of each claim | `entries.rs` |
+//! | the state of each claim | `claims.rs` |
 //! | a hold, and how its end is noticed | `hold.rs` |
 //! | the release, and its unknown outcome | `ending.rs` |
 //! | waiting in the server | `wait.rs` |
 //! | readers, and the marks of waiting writers | `shared.rs` |
-//! | what is entered of a name | `holder.rs` |
+//! | the row of a name in the table of holders | `holder.rs` |
 //! | forgetting names | `purge.rs` |
 //! | looking at locks, and breaking them | `admin.rs` |
 //!
@@ -22,8 +22,8 @@
 //! transaction is heard to be alive still. So the holds have the order of their tokens.
 
 mod admin;
+mod claims;
 mod ending;
-mod entries;
 mod hold;
 mod holder;
 mod purge;
@@ -37,22 +37,24 @@ mod wait;
 use crate::lease::perhaps_held;
 use crate::server::{PoolClass, Server};
 use async_trait::async_trait;
-use ending::REASON_WITHIN;
-use entries::Entry;
-use hold::{Hold, KeepAlive};
+use claims::{ClaimState, Claims};
+use hold::{KeepAlive, TransactionHold};
 use holder::Holder;
 use leasehold_core::{
     Attempt, Busy, Claim, Error, ErrorKind, FencingToken, Grant, LockAdmin, LockBackend, LockName, LossCause,
     Namespace, OwnerId, Release, Renewal, Result, Semantics, renew_each,
 };
-use rows::{Locked, RolledBack, Rows};
-use std::collections::{HashMap, HashSet};
+use rows::{LockedRow, RolledBack, Rows};
+use std::collections::HashSet;
 use std::hash::{DefaultHasher, Hash, Hasher};
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 use tokio::sync::Semaphore;
 use tokio::time::timeout;
-use wait::{Progress, Waiting};
+use wait::{Progress, RowWait};
+
+/// How long it may take to find out what became of a lost lock: its holder waits for the answer.
+const REASON_WITHIN: Duration = Duration::from_millis(250);
 
 /// One connection in so many may wait in the server for a row; all others are for holding.
 const WAITING_PART: usize = 4;
@@ -62,7 +64,7 @@ const WAITING_PART: usize = 4;
 pub(crate) struct HeldRow {
     rows: Arc<Rows>,
     semantics: Semantics,
-    entries: Mutex<HashMap<OwnerId, Entry>>,
+    claims: Claims,
     /// The waiting writers that may have left a mark.
     marks: Mutex<HashSet<OwnerId>>,
     /// How many may wait in the server.
@@ -76,7 +78,7 @@ impl HeldRow {
         Self {
             rows: Arc::new(Rows::new(server, namespace)),
             semantics,
-            entries: Mutex::default(),
+            claims: Claims::default(),
             marks: Mutex::default(),
             waiting: Arc::new(Semaphore::new(waiting)),
         }
@@ -90,26 +92,26 @@ impl LockBackend for HeldRow {
     }
 
     async fn try_acquire(&self, claim: &Claim) -> Result<Attempt> {
-        let seen = self.entry(claim.owner());
+        let seen = self.claims.get(claim.owner());
         match &seen {
-            Some(Entry::Held(hold)) if hold.keep_alive(&self.rows).await? == KeepAlive::Holds => {
+            Some(ClaimState::Held(hold)) if hold.keep_alive(&self.rows).await? == KeepAlive::Holds => {
                 return Ok(Attempt::Granted(Grant::new(hold.token())));
             }
-            Some(Entry::Waiting(waiting)) => match waiting.progress() {
+            Some(ClaimState::Waiting(waiting)) => match waiting.progress() {
                 Progress::Pending => {
                     // PostgreSQL lets readers pass a writer that waits in the server.
                     self.leave_mark(claim).await;
                     return Ok(busy());
                 }
                 Progress::Locked(locked) => {
-                    self.forget_seen(claim.owner(), seen.as_ref());
-                    return self.enter(claim, locked).await.map_err(Entering::into_error);
+                    self.claims.forget_seen(claim.owner(), seen.as_ref());
+                    return self.enter(claim, locked).await.map_err(EnterError::into_error);
                 }
                 Progress::Ended => {}
             },
-            Some(Entry::Held(_) | Entry::Refused | Entry::Unsettled { .. }) | None => {}
+            Some(ClaimState::Held(_) | ClaimState::Refused | ClaimState::Unsettled { .. }) | None => {}
         }
-        self.forget_seen(claim.owner(), seen.as_ref());
+        self.claims.forget_seen(claim.owner(), seen.as_ref());
         // The lock was held by this client a moment ago.
         if self.is_excluded_here(claim) {
             return Ok(self.refused(claim).await);
@@ -121,8 +123,8 @@ impl LockBackend for HeldRow {
         }
         match self.lock_and_enter(claim).await {
             // The connection ended in between, and the lock with it: the claim has held nothing, and another connection may serve.
-            Err(Entering::Ended) => self.lock_and_enter(claim).await.map_err(Entering::into_error),
-            entered => entered.map_err(Entering::into_error),
+            Err(EnterError::Ended) => self.lock_and_enter(claim).await.map_err(EnterError::into_error),
+            entered => entered.map_err(EnterError::into_error),
         }
     }
 
@@ -138,15 +140,15 @@ impl LockBackend for HeldRow {
     }
 
     async fn release(&self, claim: &Claim, _linger: Duration) -> Result<Release> {
-        let seen = self.entry(claim.owner());
+        let seen = self.claims.get(claim.owner());
         match &seen {
-            Some(Entry::Held(hold)) => self.end(claim, hold).await,
-            Some(Entry::Unsettled { hold, held_to_its_end }) => {
+            Some(ClaimState::Held(hold)) => self.end(claim, hold).await,
+            Some(ClaimState::Unsettled { hold, held_to_its_end }) => {
                 self.settle(claim, hold, *held_to_its_end).await
             }
-            Some(Entry::Waiting(_) | Entry::Refused) | None => {
-                self.forget_seen(claim.owner(), seen.as_ref());
-                if let Some(Entry::Waiting(waiting)) = &seen {
+            Some(ClaimState::Waiting(_) | ClaimState::Refused) | None => {
+                self.claims.forget_seen(claim.owner(), seen.as_ref());
+                if let Some(ClaimState::Waiting(waiting)) = &seen {
                     waiting.leave(&self.rows).await;
                 }
                 self.remove_mark(claim).await;
@@ -163,7 +165,7 @@ impl LockBackend for HeldRow {
         }
     }
 
-    /// Never: each renewal uses the connection of its hold, and notices its end.
+    /// Never returns: each renewal uses the connection of its hold, and notices its end.
     async fn suspects(&self) -> Vec<OwnerId> {
         std::future::pending().await
     }
@@ -174,8 +176,11 @@ impl LockBackend for HeldRow {
 
     async fn close(&self) -> Result<()> {
         // Unsettled releases are kept: the answer to their repetition must not be that there is nothing to end.
-        let ended: Vec<_> =
-            self.entries().extract_if(|_, entry| !matches!(entry, Entry::Unsettled { .. })).collect();
+        let ended: Vec<_> = self
+            .claims
+            .lock()
+            .extract_if(|_, state| !matches!(state, ClaimState::Unsettled { .. }))
+            .collect();
         drop(ended);
         self.rows.server().close().await;
         Ok(())
@@ -183,8 +188,8 @@ impl LockBackend for HeldRow {
 }
 
 impl HeldRow {
-    async fn lock_and_enter(&self, claim: &Claim) -> Result<Attempt, Entering> {
-        match self.rows.lock_now(claim).await.map_err(Entering::Failed)? {
+    async fn lock_and_enter(&self, claim: &Claim) -> Result<Attempt, EnterError> {
+        match self.rows.lock_now(claim).await.map_err(EnterError::Failed)? {
             Some(locked) => self.enter(claim, locked).await,
             None => Ok(self.refused(claim).await),
         }
@@ -192,13 +197,13 @@ impl HeldRow {
 
     /// Makes a locked row a hold: takes a token, and proves that the row was still locked after that. On an error the row is
     /// unlocked. If the server does not answer, it keeps the row locked until it notices that the connection is gone.
-    async fn enter(&self, claim: &Claim, mut locked: Locked) -> Result<Attempt, Entering> {
+    async fn enter(&self, claim: &Claim, mut locked: LockedRow) -> Result<Attempt, EnterError> {
         let token = match self.rows.enter(claim, locked.number).await {
             Ok(token) => token,
             Err(error) => {
                 // The connection is closed: a reader may be entered with its number.
                 let rolled_back = self.rows.end_transaction(&mut locked.connection).await;
-                return Err(Entering::Failed(match rolled_back {
+                return Err(EnterError::Failed(match rolled_back {
                     RolledBack::Now => nothing_is_held(error),
                     RolledBack::Before | RolledBack::Unknown(_) => perhaps_held(error),
                 }));
@@ -206,23 +211,23 @@ impl HeldRow {
         };
         // A mark of this owner is gone with the entry.
         self.marks().remove(&claim.owner());
-        let hold = Arc::new(Hold::new(claim, token, locked));
+        let hold = Arc::new(TransactionHold::new(claim, token, locked));
         match hold.keep_alive(&self.rows).await {
             Ok(KeepAlive::Holds) => Ok(self.keep(claim, hold).await),
-            Ok(KeepAlive::Demoted) => Err(Entering::Failed(self.rows.server().takes_no_writes())),
-            Ok(KeepAlive::Dead) => Err(Entering::Ended),
-            Err(error) => Err(Entering::Failed(error)),
+            Ok(KeepAlive::Demoted) => Err(EnterError::Failed(self.rows.server().takes_no_writes())),
+            Ok(KeepAlive::Dead) => Err(EnterError::Ended),
+            Err(error) => Err(EnterError::Failed(error)),
         }
     }
 
     /// Keeps a hold. A reader may be granted by two calls for one claim that run at once: the first hold is kept.
-    async fn keep(&self, claim: &Claim, hold: Arc<Hold>) -> Attempt {
+    async fn keep(&self, claim: &Claim, hold: Arc<TransactionHold>) -> Attempt {
         let kept = {
-            let mut entries = self.entries();
-            match entries.get(&claim.owner()) {
-                Some(Entry::Held(first)) if claim.mode().is_shared() => Arc::clone(first),
+            let mut claims = self.claims.lock();
+            match claims.get(&claim.owner()) {
+                Some(ClaimState::Held(first)) if claim.mode().is_shared() => Arc::clone(first),
                 _ => {
-                    entries.insert(claim.owner(), Entry::Held(Arc::clone(&hold)));
+                    claims.insert(claim.owner(), ClaimState::Held(Arc::clone(&hold)));
                     Arc::clone(&hold)
                 }
             }
@@ -234,7 +239,7 @@ impl HeldRow {
     }
 
     async fn renew_one(&self, claim: &Claim) -> Result<Renewal> {
-        let Some(Entry::Held(hold)) = self.entry(claim.owner()) else {
+        let Some(ClaimState::Held(hold)) = self.claims.get(claim.owner()) else {
             return Ok(Renewal::Lost(self.why_lost(claim).await));
         };
         match hold.keep_alive(&self.rows).await? {
@@ -259,24 +264,24 @@ impl HeldRow {
     /// The wait of this claim in the server; a new one, if there is a connection for it and no other claim of this process
     /// waits there for the same name. None for a claim that was not refused: on a server that is out of order, the next attempt would
     /// take a wait that has just begun for a lock that is held.
-    fn wait_in_the_server(&self, claim: &Claim) -> Option<Arc<Waiting>> {
-        let mut entries = self.entries();
-        match entries.get(&claim.owner()) {
-            Some(Entry::Waiting(waiting)) => return Some(Arc::clone(waiting)),
-            Some(Entry::Held(_) | Entry::Unsettled { .. }) | None => return None,
-            Some(Entry::Refused) => {}
+    fn wait_in_the_server(&self, claim: &Claim) -> Option<Arc<RowWait>> {
+        let mut claims = self.claims.lock();
+        match claims.get(&claim.owner()) {
+            Some(ClaimState::Waiting(waiting)) => return Some(Arc::clone(waiting)),
+            Some(ClaimState::Held(_) | ClaimState::Unsettled { .. }) | None => return None,
+            Some(ClaimState::Refused) => {}
         }
-        let concerns = |entry: &Entry| match entry {
-            Entry::Held(hold) => hold.excludes(claim) && self.is_believed(hold),
-            Entry::Waiting(waiting) => waiting.name() == claim.name(),
-            Entry::Refused | Entry::Unsettled { .. } => false,
+        let concerns = |state: &ClaimState| match state {
+            ClaimState::Held(hold) => hold.excludes(claim) && self.is_believed(hold),
+            ClaimState::Waiting(waiting) => waiting.name() == claim.name(),
+            ClaimState::Refused | ClaimState::Unsettled { .. } => false,
         };
-        if entries.values().any(concerns) {
+        if claims.values().any(concerns) {
             return None;
         }
         let place = Arc::clone(&self.waiting).try_acquire_owned().ok()?;
-        let waiting = Arc::new(Waiting::begin(Arc::clone(&self.rows), claim.clone(), place));
-        entries.insert(claim.owner(), Entry::Waiting(Arc::clone(&waiting)));
+        let waiting = Arc::new(RowWait::begin(Arc::clone(&self.rows), claim.clone(), place));
+        claims.insert(claim.owner(), ClaimState::Waiting(Arc::clone(&waiting)));
         Some(waiting)
     }
 
@@ -290,14 +295,14 @@ impl HeldRow {
         self.has_hold(|hold| hold.name() == name && hold.token() == token)
     }
 
-    fn has_hold(&self, is_meant: impl Fn(&Hold) -> bool) -> bool {
-        let is_believed = |hold: &Hold| is_meant(hold) && self.is_believed(hold);
-        self.entries().values().any(|entry| matches!(entry, Entry::Held(hold) if is_believed(hold)))
+    fn has_hold(&self, is_meant: impl Fn(&TransactionHold) -> bool) -> bool {
+        let is_believed = |hold: &TransactionHold| is_meant(hold) && self.is_believed(hold);
+        self.claims.lock().values().any(|state| matches!(state, ClaimState::Held(hold) if is_believed(hold)))
     }
 
     /// True if the server need not be asked whether this hold lives, or cannot be: the connection for asking may be the one
     /// that holds.
-    fn is_believed(&self, hold: &Hold) -> bool {
+    fn is_believed(&self, hold: &TransactionHold) -> bool {
         hold.is_fresh() || hold.may_live() && !self.rows.server().has_connection_to_hold()
     }
 }
@@ -317,13 +322,13 @@ fn nothing_is_held(error: Error) -> Error {
 
 /// Why a locked row became no hold.
 #[derive(Debug)]
-enum Entering {
+enum EnterError {
     /// The connection that had it locked has ended, and the lock with it.
     Ended,
     Failed(Error),
 }
 
-impl Entering {
+impl EnterError {
     fn into_error(self) -> Error {
         match self {
             Self::Ended => lost_at_once(),

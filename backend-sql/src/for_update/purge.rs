@@ -7,7 +7,7 @@ use std::time::Duration;
 impl HeldRow {
     pub(super) async fn forget_idle(&self, idle: Duration, purge: Purge) -> Result<u64> {
         Purge::check_idle(idle)?;
-        let statements = Statements::of(&self.rows);
+        let statements = Statements::new(&self.rows);
         let idle = Value::int(idle.as_micros());
         let (mut from, behind) = self.rows.range("");
         let mut forgotten = 0;
@@ -28,7 +28,7 @@ impl HeldRow {
 
     /// Deletes the rows of names that are not held.
     pub(super) async fn forget_names(&self, names: &[LockName]) -> Result<()> {
-        let statements = Statements::of(&self.rows);
+        let statements = Statements::new(&self.rows);
         for name in names {
             let (name, _) = self.rows.range(name.as_str());
             self.rows.forget(&statements, &name, &Value::int(0), Purge::Delete).await?;
@@ -44,12 +44,12 @@ struct Statements {
 }
 
 impl Statements {
-    fn of(rows: &Rows) -> Self {
-        let (dialect, holders) = (rows.server().dialect(), &rows.server().target().table);
+    fn new(rows: &Rows) -> Self {
+        let (texts, holders) = (rows.server().dialect().texts(), &rows.server().target().table);
         Self {
-            idle: Statement::new(include_str!("idle.sql"), dialect, holders),
-            purge: Statement::new(include_str!("purge.sql"), dialect, holders),
-            purge_row: Statement::new(include_str!("purge_row.sql"), dialect, &holders.of_rows()),
+            idle: Statement::new(include_str!("idle.sql"), texts, holders),
+            purge: Statement::new(include_str!("purge.sql"), texts, holders),
+            purge_row: Statement::new(include_str!("purge_row.sql"), texts, &holders.of_rows()),
         }
     }
 }

@@ -1,9 +1,11 @@
 //! The statements of this mode.
 
-use super::holder::{Entered, Holder};
-use crate::lease::perhaps_held;
+use super::holder::{Holder, HolderRow};
+use crate::lease::{foreign_row, perhaps_held};
 use crate::names::range;
-use crate::server::{Answer, Connection, ErrorClass, PoolClass, Server, Statement, StatementKind, Value};
+use crate::server::{
+    Answer, ErrorClass, PoolClass, PooledConnection, Server, Statement, StatementKind, Value,
+};
 use leasehold_core::{Claim, Error, ErrorKind, FencingToken, LockMode, LockName, Namespace, Result};
 use std::sync::Arc;
 use std::time::Duration;
@@ -18,12 +20,11 @@ pub(super) struct Rows {
     server: Server,
     namespace: Namespace,
     make_row: Statement,
-    exclusive: ByMode,
-    shared: ByMode,
+    exclusive: ModeStatements,
+    shared: ModeStatements,
     pub(super) mark: Statement,
     pub(super) in_transaction: Statement,
     keep_alive: Arc<Statement>,
-    keep_alive_before_end: bool,
     is_of_this_run: Option<Statement>,
     look: Statement,
     list: Statement,
@@ -31,7 +32,7 @@ pub(super) struct Rows {
 
 /// The statements in which readers differ from others.
 #[derive(Debug)]
-struct ByMode {
+struct ModeStatements {
     lock_now: Statement,
     lock: Statement,
     enter: Statement,
@@ -40,8 +41,8 @@ struct ByMode {
 
 /// A row that a transaction has locked.
 #[derive(Debug)]
-pub(super) struct Locked {
-    pub(super) connection: Connection,
+pub(super) struct LockedRow {
+    pub(super) connection: PooledConnection,
     /// The server's number of the connection.
     pub(super) number: i64,
 }
@@ -59,29 +60,28 @@ pub(super) enum RolledBack {
 
 impl Rows {
     pub(super) fn new(server: Server, namespace: &Namespace) -> Self {
-        let (dialect, holders) = (server.dialect(), &server.target().table);
-        let (texts, rows) = (&dialect.texts().for_update, holders.of_rows());
-        let by_mode = |lock, enter, leave| {
-            let lock = texts.lock.replace("{lock}", lock);
-            ByMode {
-                lock_now: Statement::new(&lock.replace("{nowait}", "NOWAIT"), dialect, &rows),
-                lock: Statement::new(&lock.replace("{nowait}", ""), dialect, &rows),
-                enter: Statement::new(enter, dialect, holders),
-                leave: Statement::new(leave, dialect, holders),
+        let (texts, holders) = (server.dialect().texts(), &server.target().table);
+        let (own, rows) = (&texts.for_update, holders.of_rows());
+        let statements = |lock, enter, leave| {
+            let lock = own.lock.replace("{lock}", lock);
+            ModeStatements {
+                lock_now: Statement::new(&lock.replace("{nowait}", "NOWAIT"), texts, &rows),
+                lock: Statement::new(&lock.replace("{nowait}", ""), texts, &rows),
+                enter: Statement::new(enter, texts, holders),
+                leave: Statement::new(leave, texts, holders),
             }
         };
         Self {
             namespace: namespace.clone(),
-            make_row: Statement::new(texts.make_row, dialect, &rows),
-            exclusive: by_mode("FOR UPDATE", texts.enter, include_str!("leave.sql")),
-            shared: by_mode(texts.for_share, texts.enter_shared, texts.remove_sharer),
-            mark: Statement::new(texts.mark, dialect, holders),
-            in_transaction: Statement::new(texts.in_transaction, dialect, holders),
-            keep_alive: Arc::new(Statement::new(texts.keep_alive, dialect, &rows)),
-            keep_alive_before_end: texts.keep_alive_before_end,
-            is_of_this_run: texts.is_of_this_run.map(|text| Statement::new(text, dialect, holders)),
-            look: Statement::new(include_str!("look.sql"), dialect, holders),
-            list: Statement::new(include_str!("list.sql"), dialect, holders),
+            make_row: Statement::new(own.make_row, texts, &rows),
+            exclusive: statements("FOR UPDATE", own.enter, include_str!("leave.sql")),
+            shared: statements(own.for_share, own.enter_shared, own.remove_sharer),
+            mark: Statement::new(own.mark, texts, holders),
+            in_transaction: Statement::new(own.in_transaction, texts, holders),
+            keep_alive: Arc::new(Statement::new(own.keep_alive, texts, &rows)),
+            is_of_this_run: own.is_of_this_run.map(|text| Statement::new(text, texts, holders)),
+            look: Statement::new(include_str!("look.sql"), texts, holders),
+            list: Statement::new(include_str!("list.sql"), texts, holders),
             server,
         }
     }
@@ -101,24 +101,24 @@ impl Rows {
 
     /// True if it is asked also before the hold is ended.
     pub(super) fn keep_alive_before_end(&self) -> bool {
-        self.keep_alive_before_end
+        self.server.dialect().texts().for_update.keep_alive_before_end
     }
 
-    fn of(&self, mode: LockMode) -> &ByMode {
+    fn by_mode(&self, mode: LockMode) -> &ModeStatements {
         if mode.is_shared() { &self.shared } else { &self.exclusive }
     }
 
     /// Locks the row of a claim's name, in a transaction that may be idle for its ttl. `None` if another owner has it locked.
-    pub(super) async fn lock_now(&self, claim: &Claim) -> Result<Option<Locked>> {
-        let (name, lock) = (self.stored(claim.name()), &self.of(claim.mode()).lock_now);
+    pub(super) async fn lock_now(&self, claim: &Claim) -> Result<Option<LockedRow>> {
+        let (name, lock) = (self.stored(claim.name()), &self.by_mode(claim.mode()).lock_now);
         self.locked(name, claim.ttl(), lock, self.server.target().timeout).await
     }
 
     /// Locks the row, and waits for it in the server. `None` if that took too long.
-    pub(super) async fn lock_in_time(&self, claim: &Claim) -> Result<Option<Locked>> {
+    pub(super) async fn lock_in_time(&self, claim: &Claim) -> Result<Option<LockedRow>> {
         // The server gives up first: it counts in whole seconds.
         let patience = self.server.target().timeout * 2 + Duration::from_secs(1);
-        let (name, lock) = (self.stored(claim.name()), &self.of(claim.mode()).lock);
+        let (name, lock) = (self.stored(claim.name()), &self.by_mode(claim.mode()).lock);
         self.locked(name, claim.ttl(), lock, patience).await
     }
 
@@ -136,7 +136,7 @@ impl Rows {
     }
 
     /// Locks the row of a name, as it is stored, for a moment, exclusively.
-    pub(super) async fn lock_stored(&self, name: Value) -> Result<Option<Locked>> {
+    pub(super) async fn lock_stored(&self, name: Value) -> Result<Option<LockedRow>> {
         let within = self.server.target().timeout;
         self.locked(name, within, &self.exclusive.lock_now, within).await
     }
@@ -144,13 +144,13 @@ impl Rows {
     /// Deletes a row that this connection has locked, and with that the lock.
     pub(super) async fn delete_locked(
         &self,
-        connection: &mut Connection,
+        connection: &mut PooledConnection,
         delete: &Statement,
         name: Value,
     ) -> Result<()> {
         let asked = timeout(self.server.target().timeout, async {
-            connection.link().ask(delete, &[name]).await?;
-            connection.link().tell("COMMIT").await
+            connection.raw().ask(delete, &[name]).await?;
+            connection.raw().tell("COMMIT").await
         });
         match asked.await {
             Ok(Ok(())) => Ok(()),
@@ -165,7 +165,7 @@ impl Rows {
         idle: Duration,
         lock: &Statement,
         patience: Duration,
-    ) -> Result<Option<Locked>> {
+    ) -> Result<Option<LockedRow>> {
         let mut may_be_in_our_way = false;
         for _ in 0..TRIES {
             // A broken connection may have locked the row: then no later error says that nothing is held.
@@ -173,9 +173,9 @@ impl Rows {
             let mut connection = self.server.connection_to_hold().await.map_err(told)?;
             let (begin, mut has_begun) = (self.server.dialect().begin(idle), false);
             let asked = timeout(patience, async {
-                connection.link().tell(&begin).await?;
+                connection.raw().tell(&begin).await?;
                 has_begun = true;
-                connection.link().ask(lock, std::slice::from_ref(&name)).await
+                connection.raw().ask(lock, std::slice::from_ref(&name)).await
             });
             match asked.await {
                 // The connection is closed. What it may have locked is let go when the server notices, and not before.
@@ -184,14 +184,14 @@ impl Rows {
                     return Err(self.server.no_answer(StatementKind::Write));
                 }
                 Ok(Ok(answer)) => match self.read_locked(&answer)? {
-                    Some(number) => return Ok(Some(Locked { connection, number })),
+                    Some(number) => return Ok(Some(LockedRow { connection, number })),
                     None => {
                         self.roll_back(connection).await;
                         self.make_row(&name).await?;
                     }
                 },
                 Ok(Err(error)) => match self.server.error_class(&error) {
-                    // Not over by itself: after error 1205 the transaction would go on.
+                    // The transaction does not end by itself: after error 1205 it goes on.
                     ErrorClass::Locked => {
                         self.roll_back(connection).await;
                         return if may_be_in_our_way { Err(self.own_remains()) } else { Ok(None) };
@@ -259,7 +259,8 @@ impl Rows {
             false => Value::bytes(claim.owner().to_bytes()),
         };
         let values = [self.stored(claim.name()), owner, Value::int(number), Value::text(claim.holder())];
-        let answer = self.server.write(PoolClass::Renewal, &self.of(claim.mode()).enter, &values).await?;
+        let answer =
+            self.server.write(PoolClass::Renewal, &self.by_mode(claim.mode()).enter, &values).await?;
         let token = match answer.rows.first() {
             Some(row) => row.first().and_then(Value::as_int).and_then(|token| u64::try_from(token).ok()),
             // A trigger in the statement hides the number. While the row is locked, the entry stays.
@@ -299,7 +300,7 @@ impl Rows {
     }
 
     /// Ends the transaction of a connection, and gives it back; otherwise it is closed.
-    pub(super) async fn roll_back(&self, mut connection: Connection) -> RolledBack {
+    pub(super) async fn roll_back(&self, mut connection: PooledConnection) -> RolledBack {
         let rolled_back = self.end_transaction(&mut connection).await;
         if let RolledBack::Now = rolled_back {
             connection.give_back();
@@ -307,8 +308,8 @@ impl Rows {
         rolled_back
     }
 
-    pub(super) async fn end_transaction(&self, connection: &mut Connection) -> RolledBack {
-        let told = timeout(self.server.target().timeout, connection.link().tell("ROLLBACK")).await;
+    pub(super) async fn end_transaction(&self, connection: &mut PooledConnection) -> RolledBack {
+        let told = timeout(self.server.target().timeout, connection.raw().tell("ROLLBACK")).await;
         match told {
             Ok(Ok(())) => RolledBack::Now,
             Ok(Err(error)) if self.server.error_class(&error) == ErrorClass::Ended => RolledBack::Before,
@@ -317,20 +318,20 @@ impl Rows {
         }
     }
 
-    /// What is entered of a name.
-    pub(super) async fn look(&self, class: PoolClass, name: &LockName) -> Result<Option<Entered>> {
+    /// The row of a name in the table of holders.
+    pub(super) async fn look(&self, class: PoolClass, name: &LockName) -> Result<Option<HolderRow>> {
         let values = [self.stored(name)];
         let answer = self.server.read(class, &self.look, &values).await?;
         let Some(row) = answer.rows.first() else { return Ok(None) };
-        Entered::read(row).map(Some).ok_or_else(|| self.server.foreign_row(name))
+        HolderRow::read(row).map(Some).ok_or_else(|| foreign_row(name, &self.server.target().table))
     }
 
-    /// What is entered of the names with this prefix.
-    pub(super) async fn list(&self, prefix: &str) -> Result<Vec<Entered>> {
+    /// The rows of the names with this prefix in the table of holders.
+    pub(super) async fn list(&self, prefix: &str) -> Result<Vec<HolderRow>> {
         let (first, behind) = self.range(prefix);
         let values = [Value::bytes(first), Value::bytes(behind)];
         let answer = self.server.read(PoolClass::Attempt, &self.list, &values).await?;
-        Ok(answer.rows.iter().filter_map(|row| Entered::read(row)).collect())
+        Ok(answer.rows.iter().filter_map(|row| HolderRow::read(row)).collect())
     }
 
     /// The names that begin so: from these bytes on, before those.

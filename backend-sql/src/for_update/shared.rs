@@ -4,9 +4,9 @@
 //! server cannot see them. So a writer that is refused by readers, and waits, leaves a mark beside them, and a reader looks for marks
 //! before it asks for the row. A reader that looked before the mark was written may still get the row ahead of the writer.
 
-use super::HeldRow;
-use super::holder::{Entered, Holder, MARK_LASTS};
+use super::holder::{Holder, HolderRow, MARK_LASTS};
 use super::rows::Rows;
+use super::{HeldRow, busy};
 use crate::server::{PoolClass, Value};
 use leasehold_core::{Attempt, Busy, Claim, LockName, OwnerId, Result};
 use std::collections::HashSet;
@@ -31,7 +31,7 @@ impl HeldRow {
         Ok(entered.readers_blocked_for().map(|left| Attempt::Busy(Busy::new().with_end(left))))
     }
 
-    async fn remove_ended(&self, name: &LockName, entered: &Entered) {
+    async fn remove_ended(&self, name: &LockName, entered: &HolderRow) {
         for reader in entered.readers() {
             if matches!(self.rows.entry_may_hold(reader).await, Ok(false)) {
                 self.rows.leave(name, reader.mode, reader.token).await;
@@ -42,6 +42,17 @@ impl HeldRow {
                 self.rows.remove_sharer(name, owner).await;
             }
         }
+    }
+
+    /// Notes the refusal of a claim.
+    ///
+    /// A writer that waits for readers leaves a mark, and does not wait in the server: MySQL and MariaDB let no reader pass a request
+    /// in their queue, and do not notice that the caller has gone.
+    pub(super) async fn refused(&self, claim: &Claim) -> Attempt {
+        if !self.leave_mark(claim).await {
+            self.claims.set_refused(claim.owner());
+        }
+        busy()
     }
 
     /// Leaves the mark of a writer that waits, if readers are entered. True if they are, also if the mark could not be written: the next

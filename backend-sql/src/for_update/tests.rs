@@ -42,7 +42,7 @@ fn well(text: &str) -> Reply {
 }
 
 #[tokio::test]
-async fn a_dead_connection_holds_up_no_renewal_of_another() {
+async fn dead_connection_delays_no_renewal_of_another_hold() {
     let backend = held_row(|_, _| Reply::Rows(Vec::new()));
     let (one, other) = (claim_of(1), claim_of(2));
     assert_eq!(backend.renewal_group(&one), backend.renewal_group(&one));
@@ -51,7 +51,7 @@ async fn a_dead_connection_holds_up_no_renewal_of_another() {
 
 /// Nothing comes back any more once the row is locked: it stays locked until the server notices.
 #[tokio::test(start_paused = true)]
-async fn a_row_that_may_still_be_locked_is_an_unknown_outcome() {
+async fn row_that_may_still_be_locked_is_indeterminate() {
     let silent_from_enter_on = held_row(|_, text| match text {
         text if text.contains("NOWAIT") => locked(),
         text if text.contains("INSERT") || text == "ROLLBACK" => Reply::Never,
@@ -114,7 +114,7 @@ async fn wait_that_is_not_polled_delays_no_other_call() {
 
 /// Of two waits for one claim, the one that is polled last is dropped.
 #[tokio::test(start_paused = true)]
-async fn wait_that_is_dropped_takes_no_wake_up_of_another_along() {
+async fn dropped_wait_takes_no_wake_up_from_another_wait() {
     let backend = held_row(|_, text| match text {
         text if text.contains("FOR UPDATE") => locked(),
         text if text.contains("INSERT") => Reply::Rows(vec![vec![Value::int(9)]]),
@@ -131,7 +131,7 @@ async fn wait_that_is_dropped_takes_no_wake_up_of_another_along() {
 
 /// The task that waits is not the one that has polled last.
 #[tokio::test(start_paused = true)]
-async fn wait_is_woken_although_an_attempt_polled_it_meanwhile() {
+async fn wait_that_an_attempt_polled_meanwhile_is_woken() {
     let backend = held_row(|_, text| match text {
         text if text.contains("FOR UPDATE") => locked(),
         text if text.contains("INSERT") => Reply::Rows(vec![vec![Value::int(9)]]),
@@ -177,7 +177,7 @@ fn last_token(token: i64) -> Reply {
 
 /// What locked the row is what this very attempt has sent before, on a connection that broke, and nobody else holds it.
 #[tokio::test(start_paused = true)]
-async fn a_row_that_a_broken_connection_may_have_locked_is_not_called_held() {
+async fn row_that_a_broken_connection_may_have_locked_is_not_called_held() {
     let broken_when_locking = |_, text: &str| {
         static LOCKED: AtomicUsize = AtomicUsize::new(0);
         match text {
@@ -215,7 +215,7 @@ async fn tried_again(replies: fn(usize, &str) -> Reply) -> Result<Attempt> {
 
 /// The server was replaced by another, and keeps our connection.
 #[tokio::test(start_paused = true)]
-async fn a_hold_on_a_server_that_takes_no_writes_is_lost_and_none_is_granted_there() {
+async fn server_that_takes_no_writes_grants_no_lock() {
     let demoted = |_, text: &str| match text {
         BEAT => Reply::Rows(vec![vec![Value::int(0)]]),
         text => granted_to(text),
@@ -227,7 +227,7 @@ async fn a_hold_on_a_server_that_takes_no_writes_is_lost_and_none_is_granted_the
 
 /// The loss is certain; only its cause is asked for.
 #[tokio::test(start_paused = true)]
-async fn loss_is_reported_although_its_cause_is_not_answered() {
+async fn loss_without_an_answer_about_its_cause_is_reported() {
     let silent = |_, _: &str| Reply::Never;
     let (server, said) = server("mode=for-update&timeout=20s", at_once, silent);
     let (backend, lost) = (HeldRow::new(server, &Namespace::default()), claim());
@@ -275,7 +275,7 @@ async fn cause_of_a_loss_does_not_wait_behind_attempts() {
 
 /// By a hand, by a limit of the server, or because two waited for each other: all of that is possible without a holder.
 #[tokio::test(start_paused = true)]
-async fn a_refusal_that_needs_no_holder_is_not_called_a_held_lock() {
+async fn refusal_that_needs_no_holder_is_unavailable_and_not_busy() {
     let cancelled = |_, text: &str| {
         if text.contains("NOWAIT") { Reply::Refused("57014") } else { well(text) }
     };

@@ -1,4 +1,4 @@
-use super::rows::{Locked, Rows};
+use super::rows::{LockedRow, Rows};
 use leasehold_core::{Claim, LockName};
 use std::fmt;
 use std::future::{Future, poll_fn};
@@ -9,9 +9,9 @@ use tokio::sync::OwnedSemaphorePermit;
 
 /// A wait for a row in the server, which locks it in the moment in which it is free.
 ///
-/// Not a task: it goes on when a caller polls it, and an answer of the server stays in the connection until then. If no caller
-/// does, the release of the claim closes the connection.
-pub(super) struct Waiting {
+/// It is no task: it goes on when a caller polls it, and an answer of the server stays in the connection until then. If no caller
+/// polls it, the release of the claim closes the connection.
+pub(super) struct RowWait {
     name: LockName,
     /// Never locked across an await: a caller may keep its future and not poll it.
     state: Mutex<State>,
@@ -21,8 +21,8 @@ pub(super) struct Waiting {
 }
 
 enum State {
-    Waiting(Pin<Box<dyn Future<Output = Option<Locked>> + Send>>),
-    Over(Option<Locked>),
+    Waiting(Pin<Box<dyn Future<Output = Option<LockedRow>> + Send>>),
+    Over(Option<LockedRow>),
 }
 
 /// The tasks that wait for it: there may be several, of which one is about to end.
@@ -34,12 +34,12 @@ pub(super) enum Progress {
     /// It goes on.
     Pending,
     /// The row is locked.
-    Locked(Locked),
+    Locked(LockedRow),
     /// It has ended, and the row is not locked.
     Ended,
 }
 
-impl Waiting {
+impl RowWait {
     pub(super) fn begin(rows: Arc<Rows>, claim: Claim, permit: OwnedSemaphorePermit) -> Self {
         let name = claim.name().clone();
         // The next attempt meets the same error, and returns it.
@@ -126,8 +126,8 @@ impl Wake for Listeners {
     }
 }
 
-impl fmt::Debug for Waiting {
+impl fmt::Debug for RowWait {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Waiting").field("name", &self.name).finish_non_exhaustive()
+        f.debug_struct("RowWait").field("name", &self.name).finish_non_exhaustive()
     }
 }

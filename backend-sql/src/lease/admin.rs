@@ -1,4 +1,4 @@
-use super::{ATTEMPTS, READERS, Row, RowLease};
+use super::{ATTEMPTS, LeaseRow, READERS, RowLease};
 use async_trait::async_trait;
 use leasehold_core::{
     Error, ErrorKind, FencingToken, Finding, LockAdmin, LockName, LockStatus, Purge, Result, Waiter,
@@ -69,7 +69,8 @@ impl RowLease {
     async fn break_open(&self, name: &LockName, only_if: Option<FencingToken>) -> Result<Option<LockStatus>> {
         for _ in 0..ATTEMPTS {
             let row = self.table.look(name).await?;
-            let is_meant = |row: &Row| row.owner != READERS && only_if.is_none_or(|only| only == row.token);
+            let is_meant =
+                |row: &LeaseRow| row.owner != READERS && only_if.is_none_or(|only| only == row.token);
             let Some(row) = row.filter(is_meant) else {
                 return Ok(None);
             };

@@ -14,9 +14,9 @@ mod table;
 #[cfg(test)]
 mod tests;
 
-pub(crate) use row::{Row, RowState, foreign_row};
+pub(crate) use row::{LeaseRow, RowState, foreign_row};
 #[cfg(feature = "_server")]
-pub(crate) use server_table::{ServerTable, read_row};
+pub(crate) use server_table::ServerTable;
 pub(crate) use sharers::{NextRow, READERS, SharedRow};
 pub(crate) use table::{Granting, LeaseTable, ReaderTable};
 
@@ -87,7 +87,7 @@ impl LockBackend for RowLease {
         if claim.mode().is_shared() {
             return self.acquire_shared(claim).await;
         }
-        if claim.waits() && self.table.is_known_held(claim) {
+        if claim.waits() && self.table.keep_polling_if_held(claim) {
             return Ok(Attempt::Busy(Busy::new()));
         }
         if self.busy_names().contains(claim.name())
@@ -190,7 +190,7 @@ impl RowLease {
     }
 
     /// The refusal for a claim; `None` if the row is free, or the claim's. A writer that waits for readers leaves its mark.
-    async fn busy_for(&self, claim: &Claim, row: &Row) -> Option<Busy> {
+    async fn busy_for(&self, claim: &Claim, row: &LeaseRow) -> Option<Busy> {
         let busy = row.busy_for(claim.owner())?;
         if row.owner != READERS || !claim.waits() {
             return Some(busy);
@@ -236,20 +236,20 @@ impl RowLease {
     /// The cause of each loss: the rows show which leases other owners have taken. A cause that is not read in time is left
     /// out; the loss itself is certain.
     async fn why_lost(&self, claims: &[Claim], renewed: &[Result<bool>]) -> HashMap<OwnerId, LossCause> {
-        let of = |what| {
+        let answered = |what| {
             claims.iter().zip(renewed).filter(move |(_, renewed)| matches!(renewed, Ok(it) if *it == what))
         };
-        let lost: Vec<&Claim> = of(false).map(|(claim, _)| claim).collect();
+        let lost: Vec<&Claim> = answered(false).map(|(claim, _)| claim).collect();
         if lost.is_empty() {
             return HashMap::new();
         }
-        let shortest = of(true).map(|(claim, _)| claim.ttl()).min();
+        let shortest = answered(true).map(|(claim, _)| claim.ttl()).min();
         let within = shortest.map_or(REASONS_WITHIN, |ttl| REASONS_WITHIN.min(ttl / REASONS_PART));
         let names: Vec<&LockName> = lost.iter().map(|claim| claim.name()).collect();
         let Ok(Ok(rows)) = timeout(within, self.table.look_at_each(&names)).await else {
             return HashMap::new();
         };
-        let rows: HashMap<&str, &Row> = rows.iter().map(|row| (row.stored_name.as_str(), row)).collect();
+        let rows: HashMap<&str, &LeaseRow> = rows.iter().map(|row| (row.stored_name.as_str(), row)).collect();
         let taken = |claim: &&&Claim| {
             let row = rows.get(self.table.namespace().stored(claim.name().as_str()).as_str());
             row.is_some_and(|row| row.is_held_by_another(claim.owner()))
@@ -264,7 +264,7 @@ fn hash_of(name: &LockName) -> u64 {
     hasher.finish()
 }
 
-fn tokens_left(row: &Row) -> Result<()> {
+fn tokens_left(row: &LeaseRow) -> Result<()> {
     if row.token.get() < FencingToken::MAX_COUNTED {
         return Ok(());
     }

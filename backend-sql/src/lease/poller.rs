@@ -12,7 +12,7 @@ mod messages;
 mod tests;
 
 use super::READERS;
-use crate::server::{Answer, Batch, FALLBACK, MOST, POLL_AT_MOST, PoolClass, Server, Value};
+use crate::server::{Answer, FALLBACK, ListStatement, MAX_CLAIMS, POLL_AT_MOST, PoolClass, Server, Value};
 use leasehold_core::{OwnerId, Result};
 use std::collections::HashMap;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -32,15 +32,15 @@ const PART_OF_HOLD: u32 = 16;
 /// Wakes the waiters of one store. Dropping it ends its task.
 #[derive(Debug)]
 pub(super) struct Poller {
-    shared: Arc<Shared>,
+    poll_loop: Arc<PollLoop>,
     /// Ends with its runtime. The next waiter starts another.
     task: Mutex<Option<JoinHandle<()>>>,
 }
 
 #[derive(Debug)]
-struct Shared {
+struct PollLoop {
     server: Server,
-    statement: Batch,
+    statement: ListStatement,
     state: Mutex<State>,
     /// A name is due before the poller wakes up.
     due_sooner: Notify,
@@ -61,7 +61,7 @@ struct State {
 #[derive(Debug)]
 struct Awaited {
     /// A waiter that was dropped has closed its channel.
-    waiters: Vec<Waiter>,
+    waiters: Vec<WaitingClaim>,
     /// When it is polled.
     due: Instant,
     /// From then on it is polled together with a name that is due.
@@ -71,13 +71,13 @@ struct Awaited {
     /// A poll is under way, and nothing has happened since it was sent.
     is_polling: bool,
     /// The answer to the last poll, if nothing has happened since.
-    row: Option<HeldRow>,
+    row: Option<PolledRow>,
     /// The attempt of a waiter was answered by that row, so the waiter comes back.
     is_expected: bool,
 }
 
 #[derive(Debug)]
-struct Waiter {
+struct WaitingClaim {
     owner: OwnerId,
     /// For a reader: from then on it is also woken while readers hold the row.
     may_share_from: Option<Instant>,
@@ -86,7 +86,7 @@ struct Waiter {
 
 /// A row as a poll has found it.
 #[derive(Debug)]
-struct HeldRow {
+struct PolledRow {
     owner: Option<OwnerId>,
     held_for: Duration,
     ends_in: Duration,
@@ -96,21 +96,21 @@ struct HeldRow {
 
 impl Poller {
     pub(super) fn new(server: &Server) -> Self {
-        let (dialect, table) = (server.dialect(), &server.target().table);
-        let shared = Shared {
-            statement: Batch::new(dialect.texts().leases.poll, dialect, table),
+        let (texts, table) = (server.dialect().texts(), &server.target().table);
+        let poll_loop = PollLoop {
+            statement: ListStatement::new(texts.leases.poll, texts, table),
             server: server.clone(),
             state: Mutex::default(),
             due_sooner: Notify::new(),
             has_waiters: Notify::new(),
         };
-        Self { shared: Arc::new(shared), task: Mutex::default() }
+        Self { poll_loop: Arc::new(poll_loop), task: Mutex::default() }
     }
 
-    /// True if the last poll has found the row held by an owner that is neither this one nor readers, and the next poll is not late. Only
-    /// for a claim that waits: it is expected to register again.
-    pub(super) fn is_known_held(&self, name: impl FnOnce() -> Vec<u8>, owner: OwnerId) -> bool {
-        let mut state = self.shared.state();
+    /// True if the last poll has found the row held by an owner that is neither this one nor readers, and the next poll is not late. The
+    /// row is then polled on for this claim, which waits and must register again.
+    pub(super) fn keep_polling_if_held(&self, name: impl FnOnce() -> Vec<u8>, owner: OwnerId) -> bool {
+        let mut state = self.poll_loop.state();
         let awaited = if state.names.is_empty() { None } else { state.names.get_mut(&name()) };
         let Some(awaited) = awaited.filter(|awaited| Instant::now() < awaited.due + LATE) else {
             return false;
@@ -122,7 +122,7 @@ impl Poller {
 
     /// This process has released the lock, or may have released it: the last answer does not count.
     pub(super) fn released(&self, name: &[u8]) {
-        if let Some(awaited) = self.shared.state().names.get_mut(name) {
+        if let Some(awaited) = self.poll_loop.state().names.get_mut(name) {
             awaited.poll_soon(Instant::now());
         }
     }
@@ -137,11 +137,11 @@ impl Poller {
     ) -> impl Future<Output = ()> + Send + use<> {
         let (wake, woken) = oneshot::channel();
         let may_share_from = is_reader.then(|| Instant::now() + POLL_AT_MOST);
-        self.shared.add(name, Waiter { owner, may_share_from, wake });
+        self.poll_loop.add(name, WaitingClaim { owner, may_share_from, wake });
         let mut task = self.task.lock().unwrap_or_else(PoisonError::into_inner);
         if task.as_ref().is_none_or(JoinHandle::is_finished) {
-            let shared = Arc::clone(&self.shared);
-            *task = Some(tokio::spawn(async move { tokio::join!(shared.poll(), shared.listen()).0 }));
+            let poll_loop = Arc::clone(&self.poll_loop);
+            *task = Some(tokio::spawn(async move { tokio::join!(poll_loop.poll(), poll_loop.listen()).0 }));
         }
         async move { _ = woken.await }
     }
@@ -155,8 +155,8 @@ impl Drop for Poller {
     }
 }
 
-impl Shared {
-    fn add(&self, name: Vec<u8>, waiter: Waiter) {
+impl PollLoop {
+    fn add(&self, name: Vec<u8>, waiter: WaitingClaim) {
         let (now, mut state) = (Instant::now(), self.state());
         if state.names.is_empty() {
             self.has_waiters.notify_one();
@@ -178,7 +178,7 @@ impl Shared {
         loop {
             match self.due_names() {
                 Ok(names) => {
-                    for names in names.chunks(MOST) {
+                    for names in names.chunks(MAX_CLAIMS) {
                         let found = self.read(names).await;
                         self.wake(names, found);
                     }
@@ -209,8 +209,8 @@ impl Shared {
     }
 
     /// The rows of these names that are held.
-    async fn read(&self, names: &[Vec<u8>]) -> Result<HashMap<Vec<u8>, HeldRow>> {
-        let (statement, size) = self.statement.of(names.len());
+    async fn read(&self, names: &[Vec<u8>]) -> Result<HashMap<Vec<u8>, PolledRow>> {
+        let (statement, size) = self.statement.for_claims(names.len());
         let values: Vec<Value> =
             names.iter().cycle().take(size).map(|name| Value::bytes(name.clone())).collect();
         let answer = self.server.read(PoolClass::Attempt, statement, &values).await?;
@@ -219,7 +219,7 @@ impl Shared {
 
     /// Wakes the waiters whose row is free, and those that hold it without knowing: the answer to an attempt was lost. A poll that
     /// failed wakes no waiter: each asks by itself, and hears why.
-    fn wake(&self, names: &[Vec<u8>], mut found: Result<HashMap<Vec<u8>, HeldRow>>) {
+    fn wake(&self, names: &[Vec<u8>], mut found: Result<HashMap<Vec<u8>, PolledRow>>) {
         let (now, mut state, mut woken) = (Instant::now(), self.state(), Vec::new());
         let is_listening = state.is_listening;
         for name in names {
@@ -284,8 +284,8 @@ impl Awaited {
     }
 }
 
-impl HeldRow {
-    fn may_be_granted(&self, waiter: &Waiter, now: Instant) -> bool {
+impl PolledRow {
+    fn may_be_granted(&self, waiter: &WaitingClaim, now: Instant) -> bool {
         self.owner == Some(waiter.owner)
             || (self.owner == Some(READERS) && waiter.may_share_from.is_some_and(|from| from <= now))
     }
@@ -301,12 +301,12 @@ impl HeldRow {
 }
 
 /// `None` if it is no answer to `poll.sql`.
-fn read_rows(answer: &Answer) -> Option<HashMap<Vec<u8>, HeldRow>> {
+fn read_rows(answer: &Answer) -> Option<HashMap<Vec<u8>, PolledRow>> {
     let micros =
         |value: &Value| Some(Duration::from_micros(u64::try_from(value.as_int()?).unwrap_or_default()));
     let row = |row: &Vec<Value>| {
         let [name, owner, held_for, ends_in, sends_message] = row.as_slice() else { return None };
-        let row = HeldRow {
+        let row = PolledRow {
             // A row that another program wrote is held all the same.
             owner: owner.as_bytes().and_then(OwnerId::from_bytes),
             held_for: micros(held_for)?,

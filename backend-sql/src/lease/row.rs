@@ -6,7 +6,7 @@ use std::time::{Duration, SystemTime};
 
 /// A row of the table, as it was read.
 #[derive(Debug)]
-pub(crate) struct Row {
+pub(crate) struct LeaseRow {
     /// The name under which the store knows the lock: with the namespace in front.
     pub(crate) stored_name: String,
     /// The owner of the last grant.
@@ -37,7 +37,7 @@ pub(crate) fn foreign_row(name: &LockName, table: &dyn fmt::Display) -> Error {
         .with_help("look at who else writes to the table; if nobody needs the row, delete it")
 }
 
-impl Row {
+impl LeaseRow {
     /// The refusal for a claim of this owner; `None` if the row is free or held by this owner.
     pub(crate) fn busy_for(&self, owner: OwnerId) -> Option<Busy> {
         match self.state {
@@ -76,8 +76,8 @@ mod tests {
     const OTHER: OwnerId = OwnerId::from_u128(2);
     const ENDS_IN: Duration = Duration::from_secs(3);
 
-    fn row(state: RowState) -> Row {
-        Row {
+    fn row(state: RowState) -> LeaseRow {
+        LeaseRow {
             stored_name: "shop/a".to_owned(),
             owner: OTHER,
             token: FencingToken::new(7),
@@ -89,7 +89,7 @@ mod tests {
 
     #[test]
     fn lease_of_another_owner_and_linger_are_busy() {
-        let ends = |row: Row, owner| row.busy_for(owner).map(|busy| busy.ends_in);
+        let ends = |row: LeaseRow, owner| row.busy_for(owner).map(|busy| busy.ends_in);
         let held = RowState::Held { ends_in: ENDS_IN };
         let lingering = RowState::Lingering { ends_in: ENDS_IN };
         assert_eq!(ends(row(held), MINE), Some(Some(ENDS_IN)));

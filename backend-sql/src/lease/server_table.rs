@@ -1,16 +1,17 @@
 //! The table of leases on a server. The databases share their statements, except those in [`Leases`](crate::server::Leases).
 
+mod optimistic;
 mod readers;
 mod renewal;
 #[cfg(all(test, feature = "postgres"))]
 mod tests;
 
 use super::poller::Poller;
-use super::{Granting, LeaseTable, Row, RowState};
+use super::{Granting, LeaseRow, LeaseTable, ReaderTable as _, RowState};
 use crate::names::range;
-use crate::optimistic::CompareAndSet;
 use crate::server::{
-    Answer, Batch, MOST, Mode, PoolClass, Server, Statement, StatementKind, Value, name_the_right,
+    Answer, ListStatement, MAX_CLAIMS, Mode, PoolClass, Server, Statement, StatementKind, Value,
+    name_the_right,
 };
 use async_trait::async_trait;
 use leasehold_core::{
@@ -30,53 +31,48 @@ pub(crate) struct ServerTable {
     statements: Statements,
     semantics: Semantics,
     poller: Poller,
-    /// Grants by compare-and-set, in that mode.
-    optimistic: Option<CompareAndSet>,
 }
 
 #[derive(Debug)]
 struct Statements {
     acquire: Statement,
-    renew: Batch,
+    take: Statement,
+    renew: ListStatement,
     release: Statement,
     end_grant: Statement,
-    look: Batch,
+    look: ListStatement,
     read_shared: Statement,
     make_row: Statement,
     replace: Statement,
     list: Statement,
     idle: Statement,
-    purge: Batch,
+    purge: ListStatement,
 }
 
 impl ServerTable {
     pub(crate) fn new(server: Server, namespace: &Namespace, semantics: Semantics) -> Self {
-        let (dialect, table) = (server.dialect(), &server.target().table);
-        let leases = &dialect.texts().leases;
-        let statement = |template| Statement::new(template, dialect, table);
+        let (texts, table) = (server.dialect().texts(), &server.target().table);
+        let leases = &texts.leases;
+        let statement = |template| Statement::new(template, texts, table);
         let statements = Statements {
             acquire: statement(leases.acquire),
-            renew: Batch::new(include_str!("renew.sql"), dialect, table),
+            take: statement(include_str!("server_table/optimistic/take.sql")),
+            renew: ListStatement::new(include_str!("renew.sql"), texts, table),
             release: statement(leases.release),
             end_grant: statement(leases.end_grant),
-            look: Batch::new(include_str!("look.sql"), dialect, table),
+            look: ListStatement::new(include_str!("look.sql"), texts, table),
             read_shared: statement(include_str!("read_shared.sql")),
             make_row: statement(leases.make_row),
             replace: statement(leases.replace),
             list: statement(include_str!("list.sql")),
             idle: statement(include_str!("idle.sql")),
-            purge: Batch::new(include_str!("purge.sql"), dialect, table),
+            purge: ListStatement::new(include_str!("purge.sql"), texts, table),
         };
         let poller = Poller::new(&server);
-        let optimistic = (server.target().mode == Mode::Optimistic).then(|| CompareAndSet::new(&server));
-        Self { server, namespace: namespace.clone(), statements, semantics, poller, optimistic }
+        Self { server, namespace: namespace.clone(), statements, semantics, poller }
     }
 
-    pub(crate) fn server(&self) -> &Server {
-        &self.server
-    }
-
-    pub(crate) fn stored(&self, name: &LockName) -> Vec<u8> {
+    fn stored(&self, name: &LockName) -> Vec<u8> {
         self.namespace.stored(name.as_str()).into_bytes()
     }
 
@@ -94,7 +90,7 @@ impl ServerTable {
     /// The outcome of a statement that was sent twice and refused the second time: unless the row is the claim's, the first one
     /// has granted nothing. A first one that still runs, on a server that has reset its connection, may grant one lease that
     /// no claim uses.
-    pub(crate) async fn settled(
+    async fn settled(
         &self,
         claim: &Claim,
         (answer, was_sent_before): (Result<Answer>, bool),
@@ -108,21 +104,21 @@ impl ServerTable {
     }
 
     /// The row, if it is the claim's. Read when no answer says whether it was granted.
-    pub(crate) async fn row_of(&self, claim: &Claim) -> Result<Option<Row>> {
+    async fn row_of(&self, claim: &Claim) -> Result<Option<LeaseRow>> {
         let rows = self.look_at_each(&[claim.name()]).await.map_err(unknown)?;
         Ok(rows.into_iter().find(|row| row.owner == claim.owner()))
     }
 
     /// The row of a name, read by `look.sql`.
-    pub(crate) async fn read<T>(
+    async fn read<T>(
         &self,
         name: &LockName,
         read: impl Fn(&[Value]) -> Option<T> + Send,
     ) -> Result<Option<T>> {
-        let (look, values) = (self.statements.look.of(1).0, [Value::bytes(self.stored(name))]);
+        let (look, values) = (self.statements.look.for_claims(1).0, [Value::bytes(self.stored(name))]);
         let answer = self.server.read(PoolClass::Attempt, look, &values).await?;
         let Some(row) = answer.rows.first() else { return Ok(None) };
-        read(row).map(Some).ok_or_else(|| self.server.foreign_row(name))
+        read(row).map(Some).ok_or_else(|| self.foreign(name))
     }
 
     /// Grants a free row by one statement.
@@ -145,7 +141,7 @@ impl ServerTable {
 
     /// Deletes the rows of these names that are still idle; their number.
     async fn forget_idle(&self, names: &[&Value], idle: Duration) -> Result<u64> {
-        let (statement, size) = self.statements.purge.of(names.len());
+        let (statement, size) = self.statements.purge.for_claims(names.len());
         let places = names.iter().chain(std::iter::repeat(&names[0])).take(size);
         let values: Vec<Value> =
             std::iter::once(micros(idle)).chain(places.map(|name| (*name).clone())).collect();
@@ -156,9 +152,9 @@ impl ServerTable {
 #[async_trait]
 impl LeaseTable for ServerTable {
     async fn grant(&self, claim: &Claim) -> Result<Granting> {
-        let granting = match &self.optimistic {
-            Some(optimistic) => optimistic.grant(self, claim).await?,
-            None => self.grant_at_once(claim).await?,
+        let granting = match self.server.target().mode {
+            Mode::Optimistic => self.grant_by_version(claim).await?,
+            Mode::Lease | Mode::ForUpdate => self.grant_at_once(claim).await?,
         };
         if let Granting::Granted(_) = granting {
             self.server.target().headroom.holds_for(claim.ttl());
@@ -176,7 +172,7 @@ impl LeaseTable for ServerTable {
         let mut answers: Vec<Result<bool>> = claims.iter().map(|_| Ok(false)).collect();
         for (ttl, mut alike) in by_ttl {
             alike.sort_by(|(one, _), (other, _)| one.name().cmp(other.name()));
-            for some in alike.chunks(MOST) {
+            for some in alike.chunks(MAX_CLAIMS) {
                 let claims: Vec<&Claim> = some.iter().map(|(claim, _)| *claim).collect();
                 for ((_, at), answer) in some.iter().zip(self.renew_alike(ttl, &claims).await) {
                     answers[*at] = answer;
@@ -208,15 +204,15 @@ impl LeaseTable for ServerTable {
         Ok(has_ended(&answer?))
     }
 
-    async fn look(&self, name: &LockName) -> Result<Option<Row>> {
+    async fn look(&self, name: &LockName) -> Result<Option<LeaseRow>> {
         self.read(name, read_row).await
     }
 
-    /// On the class for renewals, because a renewal waits for it.
-    async fn look_at_each(&self, names: &[&LockName]) -> Result<Vec<Row>> {
+    /// It uses the connection for renewals, because a renewal waits for it.
+    async fn look_at_each(&self, names: &[&LockName]) -> Result<Vec<LeaseRow>> {
         let mut rows = Vec::with_capacity(names.len());
-        for some in names.chunks(MOST) {
-            let (statement, size) = self.statements.look.of(some.len());
+        for some in names.chunks(MAX_CLAIMS) {
+            let (statement, size) = self.statements.look.for_claims(some.len());
             let values: Vec<Value> =
                 some.iter().cycle().take(size).map(|name| Value::bytes(self.stored(name))).collect();
             let answer = self.server.read(PoolClass::Renewal, statement, &values).await?;
@@ -226,7 +222,7 @@ impl LeaseTable for ServerTable {
         Ok(rows)
     }
 
-    async fn list(&self, prefix: &str) -> Result<Vec<Row>> {
+    async fn list(&self, prefix: &str) -> Result<Vec<LeaseRow>> {
         let (first, behind) = range(self.namespace.stored(prefix));
         let values = [Value::bytes(first), Value::bytes(behind)];
         let answer = self.server.read(PoolClass::Attempt, &self.statements.list, &values).await?;
@@ -237,8 +233,8 @@ impl LeaseTable for ServerTable {
         self.poller.changed(self.stored(claim.name()), claim.owner(), claim.mode().is_shared()).await;
     }
 
-    fn is_known_held(&self, claim: &Claim) -> bool {
-        self.poller.is_known_held(|| self.stored(claim.name()), claim.owner())
+    fn keep_polling_if_held(&self, claim: &Claim) -> bool {
+        self.poller.keep_polling_if_held(|| self.stored(claim.name()), claim.owner())
     }
 
     /// A few names at a time: a read finds them, and a statement deletes them by their keys. It locks no held row, and no
@@ -279,7 +275,7 @@ impl LeaseTable for ServerTable {
     }
 
     async fn forget(&self, names: &[LockName]) -> Result<()> {
-        for names in names.chunks(MOST) {
+        for names in names.chunks(MAX_CLAIMS) {
             let names: Vec<Value> = names.iter().map(|name| Value::bytes(self.stored(name))).collect();
             self.forget_idle(&names.iter().collect::<Vec<_>>(), Duration::ZERO).await?;
         }
@@ -318,7 +314,7 @@ fn micros(time: Duration) -> Value {
 }
 
 /// A row as `look.sql` and `list.sql` answer it; `None` if another program wrote it.
-pub(crate) fn read_row(values: &[Value]) -> Option<Row> {
+fn read_row(values: &[Value]) -> Option<LeaseRow> {
     let [name, owner, token, ends_in, acquired_at, _version, holder, ..] = values else {
         return None;
     };
@@ -327,7 +323,7 @@ pub(crate) fn read_row(values: &[Value]) -> Option<Row> {
         None => None,
     };
     let ends_in = u64::try_from(ends_in.as_int()?).map(Duration::from_micros).unwrap_or_default();
-    Some(Row {
+    Some(LeaseRow {
         stored_name: String::from_utf8(name.as_bytes()?.to_vec()).ok()?,
         state: match owner {
             _ if ends_in.is_zero() => RowState::Free,

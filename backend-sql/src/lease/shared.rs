@@ -2,23 +2,22 @@
 //! changed since.
 
 use super::sharers::{Decision, Reader, SharedRow, Sharers, admit, extend, mark};
-use super::{RowLease, TURNS, perhaps_held};
+use super::{RowLease, TURNS, hash_of, perhaps_held};
 use futures_util::{StreamExt as _, stream};
 use leasehold_core::{
     Attempt, Claim, Error, ErrorKind, FencingToken, LockName, LockStatus, LossCause, Release, Renewal, Result,
 };
 use std::collections::BTreeMap;
-use std::hash::{DefaultHasher, Hash as _, Hasher as _};
 use std::time::Duration;
 use tokio::sync::Mutex;
 use tokio::time::{Instant, sleep, timeout};
 
 /// How long a change is tried again because the row has changed between its read and its write.
 const CHANGE_WITHIN: Duration = Duration::from_secs(5);
-/// The longest pause between two tries.
-const LONGEST_PAUSE: Duration = Duration::from_millis(20);
-/// The longest pause between two tries of a mark: shorter, so that a writer succeeds beside readers that come and go.
-const LONGEST_PAUSE_OF_MARK: Duration = Duration::from_millis(1);
+/// The longest pause before a change is tried again.
+const CHANGE_AGAIN_WITHIN: Duration = Duration::from_millis(20);
+/// The longest pause before a mark is tried again: shorter, so that a writer succeeds beside readers that come and go.
+const MARK_AGAIN_WITHIN: Duration = Duration::from_millis(1);
 /// How many times a missing row is made before the attempt fails.
 const ROW_TRIES: usize = 3;
 /// How many names are changed at once by one renewal. Fewer than there are connections by default.
@@ -40,7 +39,7 @@ impl RowLease {
         while start.elapsed() < CHANGE_WITHIN {
             // Tasks of one process would make each other's writes fail. A task waits for its turn for a pause at most, and goes on
             // without it: the task before it may not be polled, or its answer may be late.
-            let turn = timeout(LONGEST_PAUSE, self.turn(name).lock()).await;
+            let turn = timeout(CHANGE_AGAIN_WITHIN, self.turn(name).lock()).await;
             let unknown = |error: Error| if is_sent { perhaps_held(error) } else { error };
             let Some(row) = self.table.read_shared(name, is_holder).await.map_err(unknown)? else {
                 return Ok(None);
@@ -65,15 +64,13 @@ impl RowLease {
     }
 
     fn turn(&self, name: &LockName) -> &Mutex<()> {
-        let mut hasher = DefaultHasher::new();
-        name.hash(&mut hasher);
-        &self.turns[hasher.finish() as usize % TURNS]
+        &self.turns[hash_of(name) as usize % TURNS]
     }
 
     pub(super) async fn acquire_shared(&self, claim: &Claim) -> Result<Attempt> {
         for _ in 0..ROW_TRIES {
             if let Some(attempt) = self
-                .change(claim.name(), false, LONGEST_PAUSE, |row, sharers| admit(claim, row, sharers))
+                .change(claim.name(), false, CHANGE_AGAIN_WITHIN, |row, sharers| admit(claim, row, sharers))
                 .await?
             {
                 return Ok(attempt);
@@ -115,15 +112,16 @@ impl RowLease {
         places: Vec<usize>,
     ) -> (Vec<usize>, Result<Option<Vec<Renewal>>>) {
         let of_name: Vec<&Claim> = places.iter().map(|at| claims[*at]).collect();
-        let renewed =
-            self.change(&name, true, LONGEST_PAUSE, |row, sharers| extend(&of_name, row, sharers)).await;
+        let renewed = self
+            .change(&name, true, CHANGE_AGAIN_WITHIN, |row, sharers| extend(&of_name, row, sharers))
+            .await;
         (places, renewed)
     }
 
     pub(super) async fn release_shared(&self, claim: &Claim, linger: Duration) -> Result<Release> {
         // As in `change`: the first copy of a statement may have removed the reader.
         let mut was_there = false;
-        let released = self.change(claim.name(), true, LONGEST_PAUSE, |row, mut sharers| {
+        let released = self.change(claim.name(), true, CHANGE_AGAIN_WITHIN, |row, mut sharers| {
             let Some(reader) = sharers.reader(claim.owner()) else { return Ok(Decision::Keep(())) };
             was_there = true;
             (reader.owner, reader.ends_at) = (None, row.ends(linger));
@@ -136,15 +134,14 @@ impl RowLease {
 
     /// Leaves the mark of a writer that waits for readers, or renews it.
     pub(super) async fn leave_mark(&self, claim: &Claim) -> Result<()> {
-        let marked = self.change(claim.name(), false, LONGEST_PAUSE_OF_MARK, |row, sharers| {
-            mark(claim.owner(), row, sharers)
-        });
+        let marked = self
+            .change(claim.name(), false, MARK_AGAIN_WITHIN, |row, sharers| mark(claim.owner(), row, sharers));
         marked.await.map(|_| ())
     }
 
     /// Removes the mark of a writer that has gone.
     pub(super) async fn remove_mark(&self, claim: &Claim) -> Result<()> {
-        let removed = self.change(claim.name(), false, LONGEST_PAUSE, |row, mut sharers| {
+        let removed = self.change(claim.name(), false, CHANGE_AGAIN_WITHIN, |row, mut sharers| {
             if !sharers.remove_mark(claim.owner()) {
                 return Ok(Decision::Keep(()));
             }
@@ -155,7 +152,7 @@ impl RowLease {
 
     /// The readers that hold a name.
     pub(super) async fn readers(&self, name: &LockName) -> Result<Vec<LockStatus>> {
-        let statuses = self.change(name, false, LONGEST_PAUSE, |row, sharers| {
+        let statuses = self.change(name, false, CHANGE_AGAIN_WITHIN, |row, sharers| {
             let statuses = sharers.readers.iter().map(|reader| reader.status(name, row.now));
             Ok(Decision::Keep(statuses.collect()))
         });
@@ -170,7 +167,7 @@ impl RowLease {
     ) -> Result<Vec<LockStatus>> {
         // As in `change`: the first copy of a statement may have ended them.
         let mut ended = Vec::new();
-        let change = self.change(name, false, LONGEST_PAUSE, |row, mut sharers| {
+        let change = self.change(name, false, CHANGE_AGAIN_WITHIN, |row, mut sharers| {
             let is_meant = |reader: &Reader| only_if.is_none_or(|token| token.get() == reader.token);
             let meant: Vec<LockStatus> =
                 sharers.readers.iter().filter(|it| is_meant(it)).map(|it| it.status(name, row.now)).collect();

@@ -1,4 +1,4 @@
-use super::{NextRow, Row, SharedRow};
+use super::{LeaseRow, NextRow, SharedRow};
 use async_trait::async_trait;
 use leasehold_core::{Claim, Error, FencingToken, Finding, LockName, Namespace, Purge, Result, Semantics};
 use std::fmt;
@@ -8,7 +8,7 @@ use std::time::Duration;
 pub(crate) enum Granting {
     Granted(FencingToken),
     /// Refused; the row as it was read after the refusal, `None` if it was gone by then.
-    Refused(Option<Row>),
+    Refused(Option<LeaseRow>),
     /// Refused because another owner holds the row, which was not read; false if that is not a reader.
     #[cfg_attr(not(feature = "_server"), expect(dead_code, reason = "SQLite always looks"))]
     Held {
@@ -32,19 +32,20 @@ pub(crate) trait LeaseTable: ReaderTable + fmt::Debug {
     async fn end_grant(&self, name: &LockName, token: FencingToken) -> Result<bool>;
 
     /// The row of a name.
-    async fn look(&self, name: &LockName) -> Result<Option<Row>>;
+    async fn look(&self, name: &LockName) -> Result<Option<LeaseRow>>;
 
     /// The rows of these names; a missing row is left out. A holder waits for the answer.
-    async fn look_at_each(&self, names: &[&LockName]) -> Result<Vec<Row>>;
+    async fn look_at_each(&self, names: &[&LockName]) -> Result<Vec<LeaseRow>>;
 
     /// The rows whose names begin with `prefix`, in the order of their bytes.
-    async fn list(&self, prefix: &str) -> Result<Vec<Row>>;
+    async fn list(&self, prefix: &str) -> Result<Vec<LeaseRow>>;
 
     /// Ends when another attempt of a claim may be granted; never where waiters only poll.
     async fn changed(&self, claim: &Claim);
 
-    /// True if an attempt of a claim that waits would be refused, as far as is known without asking.
-    fn is_known_held(&self, _: &Claim) -> bool {
+    /// True if an attempt of a claim that waits would be refused, as far as is known without a request. The row is then polled on for
+    /// this claim.
+    fn keep_polling_if_held(&self, _: &Claim) -> bool {
         false
     }
 

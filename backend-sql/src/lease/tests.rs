@@ -35,15 +35,15 @@ impl LeaseTable for Silent {
         pending().await
     }
 
-    async fn look(&self, _: &LockName) -> Result<Option<Row>> {
+    async fn look(&self, _: &LockName) -> Result<Option<LeaseRow>> {
         pending().await
     }
 
-    async fn look_at_each(&self, _: &[&LockName]) -> Result<Vec<Row>> {
+    async fn look_at_each(&self, _: &[&LockName]) -> Result<Vec<LeaseRow>> {
         pending().await
     }
 
-    async fn list(&self, _: &str) -> Result<Vec<Row>> {
+    async fn list(&self, _: &str) -> Result<Vec<LeaseRow>> {
         pending().await
     }
 
@@ -118,7 +118,7 @@ fn number_of_names_remembered_as_busy_is_bounded() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn whose_lease_was_renewed_does_not_wait_for_why_another_was_lost() {
+async fn renewed_lease_does_not_wait_for_the_cause_of_another_loss() {
     let backend = RowLease::new(Silent::default());
     for ttl in [Duration::from_millis(300), Duration::from_secs(9), Duration::from_secs(3600)] {
         let claims: Vec<Claim> = (0..128).map(|number| claim(&format!("n{number}"), ttl)).collect();

@@ -7,12 +7,12 @@ pub(super) fn error_class(error: &sqlx::Error) -> ErrorClass {
     match error {
         sqlx::Error::Database(error) => error
             .try_downcast_ref::<MySqlDatabaseError>()
-            .map_or(ErrorClass::Refused, |error| of(error.number())),
+            .map_or(ErrorClass::Refused, |error| class_of_number(error.number())),
         error => ErrorClass::of_the_driver(error),
     }
 }
 
-fn of(number: u16) -> ErrorClass {
+fn class_of_number(number: u16) -> ErrorClass {
     match number {
         // ER_LOCK_DEADLOCK; ER_CHECKREAD: the row has changed since the snapshot (MariaDB 11, Galera);
         // ER_TRANSACTION_ROLLBACK_DURING_COMMIT: by another node of a group; ER_NEED_REPREPARE.
@@ -63,16 +63,16 @@ mod tests {
 
     #[test]
     fn code_decides_between_unknown_and_not_applied() {
-        assert_eq!(of(1213), ErrorClass::Deadlock);
-        assert_eq!(of(1205), ErrorClass::Locked);
-        assert_eq!(of(1927), ErrorClass::Ended);
-        assert_eq!(of(3169), ErrorClass::Ended);
-        assert_eq!(of(1135), ErrorClass::Exhausted("threads"));
+        assert_eq!(class_of_number(1213), ErrorClass::Deadlock);
+        assert_eq!(class_of_number(1205), ErrorClass::Locked);
+        assert_eq!(class_of_number(1927), ErrorClass::Ended);
+        assert_eq!(class_of_number(3169), ErrorClass::Ended);
+        assert_eq!(class_of_number(1135), ErrorClass::Exhausted("threads"));
         for of_a_pooler in [2003, 2006, 2013, 9001] {
-            assert_eq!(of(of_a_pooler), ErrorClass::Broken, "{of_a_pooler}");
+            assert_eq!(class_of_number(of_a_pooler), ErrorClass::Broken, "{of_a_pooler}");
         }
-        assert_eq!(of(1290), ErrorClass::ReadOnly);
-        assert_eq!(of(1064), ErrorClass::Refused);
+        assert_eq!(class_of_number(1290), ErrorClass::ReadOnly);
+        assert_eq!(class_of_number(1064), ErrorClass::Refused);
         let io = sqlx::Error::Io(std::io::ErrorKind::UnexpectedEof.into());
         assert_eq!(error_class(&io), ErrorClass::Broken);
     }

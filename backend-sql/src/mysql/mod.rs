@@ -4,8 +4,8 @@ mod check;
 mod codes;
 
 use crate::server::{
-    Answer, ColumnType, Dialect, ErrorClass, ForUpdate, Layout, Leases, Link, Mode, SslMode, Statement,
-    Target, Texts, Value,
+    Answer, ColumnType, Dialect, ErrorClass, ForUpdate, Layout, Leases, Mode, RawConnection, SslMode,
+    Statement, Target, Texts, Value,
 };
 use async_trait::async_trait;
 use leasehold_core::{Error, Finding, Result};
@@ -18,13 +18,13 @@ use std::time::Duration;
 
 const PORT: u16 = 3306;
 
-/// What `make_row.sql` needs, for a plain read to lock nothing. Not where the server writes statements into its log: there
-/// it refuses to write under this level.
+/// The isolation that `make_row.sql` needs, for a plain read to lock nothing. A server that writes statements into its log keeps its
+/// own: it refuses to write under this level.
 const READ_COMMITTED: &str = "\
     /*M! , tx_isolation = IF(@@binlog_format = 'STATEMENT', @@tx_isolation, 'READ-COMMITTED') */ \
     /*!80000 , transaction_isolation = IF(@@binlog_format = 'STATEMENT', @@transaction_isolation, 'READ-COMMITTED') */";
 
-static TEXTS: Texts = Texts {
+pub(crate) static TEXTS: Texts = Texts {
     // `UTC_TIMESTAMP` knows no time zone and is frozen when the statement begins; what has passed since is added, as the
     // difference of two times of the same zone.
     now: "(TIMESTAMPDIFF(MICROSECOND, '1970-01-01', UTC_TIMESTAMP(6)) + TIMESTAMPDIFF(MICROSECOND, NOW(6), SYSDATE(6)))",
@@ -77,12 +77,12 @@ pub(crate) struct MySqlDialect {
 }
 
 #[derive(Debug)]
-struct MySqlLink(MySqlConnection);
+struct MySqlRawConnection(MySqlConnection);
 
 impl MySqlDialect {
     pub(crate) fn open(url: &StoreUrl) -> Result<Self> {
         let name = if url.scheme() == "mariadb" { "mariadb" } else { "mysql" };
-        Ok(Self { target: Arc::new(Target::of(url, name, PORT)?) })
+        Ok(Self { target: Arc::new(Target::from_url(url, name, PORT)?) })
     }
 
     /// The driver's own settings of a session are left out, so that one statement does for all.
@@ -135,8 +135,8 @@ impl Dialect for MySqlDialect {
         &self.target
     }
 
-    async fn log_in(&self) -> sqlx::Result<Box<dyn Link>> {
-        Ok(Box::new(MySqlLink(self.options()?.connect().await?)))
+    async fn log_in(&self) -> sqlx::Result<Box<dyn RawConnection>> {
+        Ok(Box::new(MySqlRawConnection(self.options()?.connect().await?)))
     }
 
     /// What a session of ours is like. Its SQL mode is ours and not the server's: strict, so that nothing is ever cut short
@@ -173,7 +173,7 @@ impl Dialect for MySqlDialect {
     /// In READ COMMITTED, where looking for a row that is not there locks nothing: else all who meet at a new name
     /// would lock the gap, and nobody could make the row.
     ///
-    /// In whole seconds, rounded up: the holder must know that its time is over before the server ends the transaction. MariaDB has
+    /// The time is in whole seconds, rounded up: the holder must know that its time is over before the server ends the transaction. MariaDB has
     /// limits for idle transactions, and those for transactions that have only read, or have written, come before the one for all
     /// (`THD::get_net_wait_timeout`). MySQL, whose comment begins with its version, knows only idle connections.
     fn begin(&self, idle: Duration) -> String {
@@ -197,7 +197,7 @@ impl Dialect for MySqlDialect {
 }
 
 #[async_trait]
-impl Link for MySqlLink {
+impl RawConnection for MySqlRawConnection {
     async fn ask(&mut self, statement: &Statement, values: &[Value]) -> sqlx::Result<Answer> {
         let query = sqlx::query(AssertSqlSafe(Arc::clone(&statement.text)));
         let query = statement.in_place(values).fold(query, |query, value| match value {

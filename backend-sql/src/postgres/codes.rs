@@ -27,8 +27,8 @@ pub(super) fn error_class(error: &sqlx::Error) -> ErrorClass {
         sqlx::Error::Database(error) if is_of_another_statement(&**error) => ErrorClass::Pooled,
         sqlx::Error::Database(error) => match error.code().as_deref() {
             None => ErrorClass::Refused,
-            Some(PROTOCOL_VIOLATION) => of_pooler(error.message()),
-            Some(code) => of(code),
+            Some(PROTOCOL_VIOLATION) => class_of_pooler_message(error.message()),
+            Some(code) => class_of_code(code),
         },
         error => ErrorClass::of_the_driver(error),
     }
@@ -43,12 +43,12 @@ fn is_of_another_statement(error: &dyn DatabaseError) -> bool {
     })
 }
 
-fn of_pooler(message: &str) -> ErrorClass {
+fn class_of_pooler_message(message: &str) -> ErrorClass {
     let found = OF_PGBOUNCER.iter().find(|(part, _)| message.contains(part));
     found.map_or(ErrorClass::Broken, |(_, class)| *class)
 }
 
-pub(crate) fn of(code: &str) -> ErrorClass {
+pub(crate) fn class_of_code(code: &str) -> ErrorClass {
     match code {
         "40001" | "40P01" => ErrorClass::Deadlock,
         "55P03" => ErrorClass::Locked,
@@ -82,21 +82,21 @@ mod tests {
 
     #[test]
     fn code_decides_between_unknown_and_not_applied() {
-        assert_eq!(of("40P01"), ErrorClass::Deadlock);
-        assert_eq!(of("55P03"), ErrorClass::Locked);
-        assert_eq!(of("57P01"), ErrorClass::Ended);
-        assert_eq!(of("08006"), ErrorClass::Broken);
-        assert_eq!(of("40003"), ErrorClass::Broken);
-        assert_eq!(of("25006"), ErrorClass::ReadOnly);
-        assert_eq!(of("42601"), ErrorClass::Refused);
+        assert_eq!(class_of_code("40P01"), ErrorClass::Deadlock);
+        assert_eq!(class_of_code("55P03"), ErrorClass::Locked);
+        assert_eq!(class_of_code("57P01"), ErrorClass::Ended);
+        assert_eq!(class_of_code("08006"), ErrorClass::Broken);
+        assert_eq!(class_of_code("40003"), ErrorClass::Broken);
+        assert_eq!(class_of_code("25006"), ErrorClass::ReadOnly);
+        assert_eq!(class_of_code("42601"), ErrorClass::Refused);
     }
 
     #[test]
     fn pooler_message_that_cannot_pass_is_no_broken_connection() {
-        assert_eq!(of_pooler("unsupported startup parameter: options"), ErrorClass::Refused);
-        assert_eq!(of_pooler("no such database: shop"), ErrorClass::NoDatabase);
+        assert_eq!(class_of_pooler_message("unsupported startup parameter: options"), ErrorClass::Refused);
+        assert_eq!(class_of_pooler_message("no such database: shop"), ErrorClass::NoDatabase);
         let limit = "server login failed: FATAL too many connections for role \"lk\"";
-        assert_eq!(of_pooler(limit), ErrorClass::Exhausted("connections"));
-        assert_eq!(of_pooler("server conn crashed?"), ErrorClass::Broken);
+        assert_eq!(class_of_pooler_message(limit), ErrorClass::Exhausted("connections"));
+        assert_eq!(class_of_pooler_message("server conn crashed?"), ErrorClass::Broken);
     }
 }

@@ -6,8 +6,8 @@ mod listener;
 mod simple;
 
 use crate::server::{
-    Answer, ColumnType, Dialect, ErrorClass, ForUpdate, Layout, Leases, Link, Releases, SslMode, Statement,
-    Target, Texts, Value,
+    Answer, ColumnType, Dialect, ErrorClass, ForUpdate, Layout, Leases, RawConnection, Releases, SslMode,
+    Statement, Target, Texts, Value,
 };
 use async_trait::async_trait;
 use leasehold_core::{Error, ErrorKind, Finding, Result};
@@ -21,8 +21,8 @@ use std::time::Duration;
 
 const PORT: u16 = 5432;
 
-static TEXTS: Texts = Texts {
-    // Not `now()`: that one stands still from the beginning of the transaction on. The whole number of microseconds is
+pub(crate) static TEXTS: Texts = Texts {
+    // `now()` stands still from the beginning of the transaction on, so it is not used. The whole number of microseconds is
     // exact, also where `extract` gives a double, as before version 14.
     now: "CAST(extract(epoch FROM clock_timestamp()) * 1000000 AS bigint)",
     quote: '"',
@@ -74,14 +74,14 @@ pub(crate) struct PostgresDialect {
 }
 
 #[derive(Debug)]
-struct PgLink {
+struct PgRawConnection {
     connection: PgConnection,
     prepares: Arc<AtomicBool>,
 }
 
 impl PostgresDialect {
     pub(crate) fn open(url: &StoreUrl) -> Result<Self> {
-        let target = Arc::new(Target::of(url, "postgres", PORT)?);
+        let target = Arc::new(Target::from_url(url, "postgres", PORT)?);
         check_environment(&target)?;
         Ok(Self { target, prepares: Arc::default() })
     }
@@ -131,9 +131,9 @@ impl Dialect for PostgresDialect {
         &self.target
     }
 
-    async fn log_in(&self) -> sqlx::Result<Box<dyn Link>> {
+    async fn log_in(&self) -> sqlx::Result<Box<dyn RawConnection>> {
         let connection = self.options()?.connect().await?;
-        Ok(Box::new(PgLink { connection, prepares: Arc::clone(&self.prepares) }))
+        Ok(Box::new(PgRawConnection { connection, prepares: Arc::clone(&self.prepares) }))
     }
 
     /// What a session of ours is like: the isolation under which one statement sees what others have committed before it
@@ -178,7 +178,7 @@ impl Dialect for PostgresDialect {
 }
 
 #[async_trait]
-impl Link for PgLink {
+impl RawConnection for PgRawConnection {
     async fn ask(&mut self, statement: &Statement, values: &[Value]) -> sqlx::Result<Answer> {
         let results = if self.prepares.load(Ordering::Acquire) {
             let query = sqlx::query(AssertSqlSafe(Arc::clone(&statement.text)));
@@ -218,7 +218,7 @@ fn read(row: &PgRow, at: usize, kind: ColumnType) -> sqlx::Result<Value> {
 ///
 /// If one of them is set that would be used.
 fn check_environment(target: &Target) -> Result<()> {
-    // As the driver reads them: what is no text is to it as if it were not there.
+    // The driver ignores a variable that is no text.
     let variable = |name| std::env::var(name).ok();
     if variable("PGOPTIONS").is_some_and(|options| !options.is_empty()) {
         return Err(is_set(

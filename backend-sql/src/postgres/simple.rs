@@ -27,14 +27,11 @@ fn bytea(bytes: &[u8]) -> String {
 mod tests {
     use super::*;
     use crate::names::TableName;
-    use crate::postgres::PostgresDialect;
+    use crate::postgres::TEXTS;
     use crate::server::Statement;
-    use leasehold_store_url::StoreUrl;
 
     fn with_values(text: &str, values: &[Value]) -> String {
-        let url = StoreUrl::parse("postgres://ada@localhost/shop").unwrap();
-        let dialect = PostgresDialect::open(&url).unwrap();
-        Statement::new(text, &dialect, &TableName::default()).with_values(values, literal)
+        Statement::new(text, &TEXTS, &TableName::default()).with_values(values, literal)
     }
 
     #[test]

@@ -1,8 +1,7 @@
 //! The differences between the databases.
 
-use super::schema::Layout;
-use super::{Answer, Statement, Target, Value};
-use crate::names::TableName;
+use super::schema::ExpectedTable;
+use super::{Answer, Mode, Statement, Target, Texts, Value};
 use async_trait::async_trait;
 use futures_util::stream::BoxStream;
 use leasehold_core::{Error, Finding};
@@ -22,28 +21,53 @@ pub(crate) trait Dialect: fmt::Debug + Send + Sync {
     fn target(&self) -> &Arc<Target>;
 
     /// A new connection, on which nothing was sent.
-    async fn log_in(&self) -> sqlx::Result<Box<dyn Link>>;
+    async fn log_in(&self) -> sqlx::Result<Box<dyn RawConnection>>;
 
     /// The statements that set up a new connection.
     fn session(&self) -> String;
 
     /// A new connection, set up for us.
-    async fn connect(&self) -> sqlx::Result<Box<dyn Link>> {
-        let mut link = self.log_in().await?;
-        link.tell(&self.session()).await?;
-        Ok(link)
+    async fn connect(&self) -> sqlx::Result<Box<dyn RawConnection>> {
+        let mut connection = self.log_in().await?;
+        connection.tell(&self.session()).await?;
+        Ok(connection)
     }
 
     /// A connection in addition to one in hand. A pooler without a free session lets a client in, and then lets it wait: it is
     /// not waited for here, since others may wait for the one in hand.
-    async fn connect_beside(&self) -> sqlx::Result<Box<dyn Link>> {
+    async fn connect_beside(&self) -> sqlx::Result<Box<dyn RawConnection>> {
         let start = Instant::now();
-        let mut link = self.log_in().await?;
+        let mut connection = self.log_in().await?;
         // A login takes a server several round trips, and an answer takes it one.
         let within = ANSWERS_WITHIN.max(start.elapsed() * 2);
-        match timeout(within, link.tell(&self.session())).await {
-            Ok(set_up) => set_up.map(|()| link),
+        match timeout(within, connection.tell(&self.session())).await {
+            Ok(set_up) => set_up.map(|()| connection),
             Err(_) => Err(sqlx::Error::PoolTimedOut),
+        }
+    }
+
+    /// A connection more, if the server has one to spare. The caller closes it at once: no call waits while it is open.
+    async fn connect_spare(&self) -> Option<Box<dyn RawConnection>> {
+        let target = self.target();
+        let connected = timeout(target.connect_timeout, self.connect_beside()).await;
+        let spare = connected.ok().and_then(Result::ok);
+        match spare {
+            Some(_) => target.headroom.found_spare(),
+            None => target.headroom.refused(),
+        }
+        spare
+    }
+
+    /// The tables of the mode.
+    fn tables(&self) -> Vec<ExpectedTable> {
+        let (target, texts) = (self.target(), self.texts());
+        let table = |name, layout| ExpectedTable { name, layout };
+        match target.mode {
+            Mode::Lease | Mode::Optimistic => vec![table(target.table.clone(), &texts.leases.layout)],
+            Mode::ForUpdate => vec![
+                table(target.table.clone(), &texts.for_update.holders),
+                table(target.table.of_rows(), &texts.for_update.rows),
+            ],
         }
     }
 
@@ -72,79 +96,9 @@ pub(crate) trait Dialect: fmt::Debug + Send + Sync {
     fn findings(&self, setting: &dyn Fn(&str) -> String) -> Vec<Finding>;
 }
 
-/// The texts of a database. Each statement is in a file of its own.
-#[derive(Debug)]
-pub(crate) struct Texts {
-    /// The server's clock in microseconds since 1970, as an expression: UTC whatever the session's time zone, and not
-    /// frozen while a statement waits for a lock.
-    pub(crate) now: &'static str,
-    /// The character around the name of a table.
-    pub(crate) quote: char,
-    /// True if parameters are written `$1`; otherwise they are written `?`.
-    pub(crate) numbers_parameters: bool,
-    /// Answers what is wrong with a table, such as an engine without transactions; no row if it is not there.
-    pub(crate) table: &'static str,
-    /// Answers the name, the kind and the part in the primary key of each column of a table.
-    pub(crate) columns: &'static str,
-    /// Answers settings and their values.
-    pub(crate) settings: &'static str,
-    /// Answers the server's number of a session; `None` where a pooler may answer in the server's place.
-    pub(crate) session_number: Option<&'static str>,
-    pub(crate) leases: Leases,
-    pub(crate) for_update: ForUpdate,
-}
-
-impl Texts {
-    /// The name of a table as it stands in a statement.
-    pub(crate) fn quoted(&self, table: &TableName) -> String {
-        let quote = self.quote;
-        format!("{quote}{table}{quote}")
-    }
-}
-
-/// The statements of leases in which the databases differ. Each file says what it does.
-#[derive(Clone, Copy, Debug)]
-pub(crate) struct Leases {
-    pub(crate) layout: Layout,
-    pub(crate) acquire: &'static str,
-    pub(crate) release: &'static str,
-    pub(crate) end_grant: &'static str,
-    pub(crate) make_row: &'static str,
-    pub(crate) poll: &'static str,
-    pub(crate) replace: &'static str,
-    /// True if the release of a row that was polled sends a message.
-    pub(crate) sends_messages: bool,
-}
-
-/// The statements by which transactions hold locks. Each file says what it does.
-#[derive(Clone, Copy, Debug)]
-pub(crate) struct ForUpdate {
-    /// The table of the holders.
-    pub(crate) holders: Layout,
-    /// The table of the rows that are locked.
-    pub(crate) rows: Layout,
-    pub(crate) make_row: &'static str,
-    /// With `{lock}` for the kind of lock, and `{nowait}` for the word that lets it fail at once.
-    pub(crate) lock: &'static str,
-    /// The kind of lock of a reader.
-    pub(crate) for_share: &'static str,
-    pub(crate) enter: &'static str,
-    pub(crate) enter_shared: &'static str,
-    pub(crate) mark: &'static str,
-    pub(crate) remove_sharer: &'static str,
-    pub(crate) in_transaction: &'static str,
-    pub(crate) end_connection: &'static str,
-    pub(crate) keep_alive: &'static str,
-    /// True if a server that was replaced by another keeps its connections, and their locks count no more. So a hold is asked
-    /// whether its lock counts before it is said to have been given back.
-    pub(crate) keep_alive_before_end: bool,
-    /// `None` where `end_connection` itself tells whether the connection is still the one that was meant.
-    pub(crate) is_of_this_run: Option<&'static str>,
-}
-
 /// One connection.
 #[async_trait]
-pub(crate) trait Link: fmt::Debug + Send {
+pub(crate) trait RawConnection: fmt::Debug + Send {
     /// Runs a statement that was prepared, in one round trip after its first use.
     async fn ask(&mut self, statement: &Statement, values: &[Value]) -> sqlx::Result<Answer>;
 

@@ -1,6 +1,6 @@
 //! One statement with a deadline, and what is known of it afterwards.
 
-use super::{Answer, Connection, ErrorClass, PoolClass, Server, Statement, StatementKind, Value};
+use super::{Answer, ErrorClass, PoolClass, PooledConnection, Server, Statement, StatementKind, Value};
 use leasehold_core::{ErrorKind, Result};
 use std::time::Duration;
 use tokio::time::{Instant, timeout_at};
@@ -70,7 +70,7 @@ impl Server {
         let deadline = Instant::now() + self.target().timeout;
         let mut deadlocks = 0;
         loop {
-            let failed = match timeout_at(deadline, connection.link().ask(statement, values)).await {
+            let failed = match timeout_at(deadline, connection.raw().ask(statement, values)).await {
                 Ok(Ok(answer)) => {
                     connection.give_back();
                     return Ok(answer);
@@ -132,7 +132,7 @@ impl Server {
         class: PoolClass,
         kind: StatementKind,
         deadline: Instant,
-    ) -> Result<Connection> {
+    ) -> Result<PooledConnection> {
         match timeout_at(deadline, self.connection(class)).await {
             // The outcome of the first sending is unknown, whatever fails now.
             Ok(Err(error)) if kind == StatementKind::Write => Err(error.with_kind(ErrorKind::Indeterminate)),

@@ -51,7 +51,7 @@ pub(super) fn failure(
             format!("{address} and this program do not agree on encryption"),
             "look at the server's certificate, at sslrootcert, and at sslmode",
         ),
-        // Without the driver's words, which name a feature that this library does not have.
+        // The driver's words are left out: they name a feature that this library does not have.
         ErrorClass::PasswordInTheClear => {
             let message = format!("{address} takes this user's password over TLS alone, and there is none");
             let help =

@@ -4,10 +4,9 @@
 //! holds leases. So however many processes wait, a connection becomes free again and again, and a holder whose connection was cut gets
 //! it and renews.
 
-use super::{Dialect, Link};
 use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
-use tokio::time::{Instant, timeout};
+use tokio::time::Instant;
 
 /// Short-lived clients never ask.
 const FIRST_CHECK_AFTER: Duration = Duration::from_secs(5);
@@ -68,20 +67,10 @@ impl Headroom {
         is_due
     }
 
-    /// Opens one connection more, if the server has one to spare. The caller closes it at once: no call waits while it is open.
-    pub(crate) async fn spare(
-        &self,
-        dialect: &dyn Dialect,
-        connect_timeout: Duration,
-    ) -> Option<Box<dyn Link>> {
-        let Ok(Ok(spare)) = timeout(connect_timeout, dialect.connect_beside()).await else {
-            self.refused();
-            return None;
-        };
+    /// The server had a connection to spare.
+    pub(crate) fn found_spare(&self) {
         let mut state = self.state();
         (state.is_short, state.check_at) = (false, Instant::now() + CHECK_EVERY);
-        drop(state);
-        Some(spare)
     }
 
     fn state(&self) -> MutexGuard<'_, State> {

@@ -9,10 +9,10 @@
 //! | one statement, and what is known of it afterwards | `execute.rs` |
 //! | whether the tables are there, and the server decides alone | `preflight.rs` |
 //! | whether a pooler is in between | `sessions.rs` |
-//! | how `.sql` files become statements | `statement.rs` |
+//! | how `.sql` files become statements | `statement.rs`; values and answers: `value.rs` |
 //! | what an error means for the caller | `failure.rs`, and for TLS `tls.rs` |
 //! | whether a table is ours | `schema.rs` |
-//! | what MySQL and PostgreSQL say differently | `dialect.rs`, and their folders beside this one |
+//! | what MySQL and PostgreSQL say differently | `dialect.rs`, `texts.rs`, and their folders beside this one |
 //!
 //! The driver cancels nothing on the server, knows no time limit of a statement, and does not set `TCP_NODELAY`. So a call
 //! ends by our own deadline, after which its connection is closed and never used again; each session also has the
@@ -32,23 +32,27 @@ mod statement;
 mod target;
 #[cfg(all(test, feature = "postgres"))]
 mod tests;
+mod texts;
 #[cfg(feature = "tls")]
 mod tls;
+mod value;
 
 #[cfg(feature = "postgres")]
 pub(crate) use dialect::Releases;
-pub(crate) use dialect::{Dialect, ErrorClass, ForUpdate, Leases, Link, Texts};
+pub(crate) use dialect::{Dialect, ErrorClass, RawConnection};
 pub(crate) use failure::{StatementKind, name_the_right};
-pub(crate) use pool::{Connection, PoolClass};
-pub(crate) use schema::{Layout, Table};
-pub(crate) use semantics::{FALLBACK, POLL_AT_MOST, of_leases};
+pub(crate) use pool::{PoolClass, PooledConnection};
+pub(crate) use schema::{ExpectedTable, Layout};
+pub(crate) use semantics::{FALLBACK, POLL_AT_MOST, lease_semantics};
 use sessions::Sessions;
-pub(crate) use statement::{Answer, Batch, ColumnType, MOST, Statement, Value};
+pub(crate) use statement::{ListStatement, MAX_CLAIMS, Statement};
 pub(crate) use target::{Mode, SslMode, Target};
 #[cfg(all(test, feature = "postgres"))]
 pub(crate) use tests::double;
+pub(crate) use texts::{ForUpdate, Leases, Texts};
+pub(crate) use value::{Answer, ColumnType, Value};
 
-use leasehold_core::{Error, ErrorKind, LockName, Result};
+use leasehold_core::{Error, ErrorKind, Result};
 use pool::Pool;
 use std::sync::Arc;
 use tokio::sync::OnceCell;
@@ -57,72 +61,72 @@ use tokio::time::timeout;
 /// A database on a server.
 #[derive(Clone, Debug)]
 pub(crate) struct Server {
-    shared: Arc<Shared>,
+    inner: Arc<Inner>,
 }
 
 #[derive(Debug)]
-struct Shared {
+struct Inner {
     dialect: Arc<dyn Dialect>,
     pool: Arc<Pool>,
     /// Set once the tables were found to be ours.
     checked: OnceCell<()>,
     /// What was found behind the connections.
-    sessions: sessions::Look,
-    tables: Vec<Table>,
+    session_check: sessions::SessionCheck,
+    tables: Vec<ExpectedTable>,
 }
 
 impl Server {
-    /// The database at this target. `tables` are looked at before the first use.
-    pub(crate) fn new(dialect: Arc<dyn Dialect>, tables: Vec<Table>) -> Self {
-        let pool = Arc::new(Pool::new(Arc::clone(&dialect)));
-        let (checked, sessions) = (OnceCell::new(), sessions::Look::default());
-        Self { shared: Arc::new(Shared { dialect, pool, checked, sessions, tables }) }
+    /// The database of this dialect. Its tables are looked at before the first use.
+    pub(crate) fn new(dialect: Arc<dyn Dialect>) -> Self {
+        let (tables, pool) = (dialect.tables(), Arc::new(Pool::new(Arc::clone(&dialect))));
+        let (checked, session_check) = (OnceCell::new(), sessions::SessionCheck::default());
+        Self { inner: Arc::new(Inner { dialect, pool, checked, session_check, tables }) }
     }
 
     pub(crate) fn dialect(&self) -> &dyn Dialect {
-        &*self.shared.dialect
+        &*self.inner.dialect
     }
 
     pub(crate) fn target(&self) -> &Target {
         self.dialect().target()
     }
 
-    fn tables(&self) -> &[Table] {
-        &self.shared.tables
+    fn tables(&self) -> &[ExpectedTable] {
+        &self.inner.tables
     }
 
     /// A connection, on which the tables have been looked at.
-    pub(crate) async fn connection(&self, class: PoolClass) -> Result<Connection> {
-        let mut connection = self.shared.pool.take(class).await?;
-        if self.shared.checked.get().is_none() {
+    pub(crate) async fn connection(&self, class: PoolClass) -> Result<PooledConnection> {
+        let mut connection = self.inner.pool.take(class).await?;
+        if self.inner.checked.get().is_none() {
             self.check_tables(&mut connection).await?;
             (connection, _) = self.check_sessions(connection).await?;
             self.check_server(&mut connection).await?;
-            let _ = self.shared.checked.set(());
-        } else if class == PoolClass::Attempt && self.shared.sessions.is_due() {
+            let _ = self.inner.checked.set(());
+        } else if class == PoolClass::Attempt && self.inner.session_check.is_due() {
             (connection, _) = self.check_sessions(connection).await?;
         }
         Ok(connection)
     }
 
     /// A connection on which nothing has been looked at: to make the tables, and to look around.
-    pub(crate) async fn unchecked_connection(&self) -> Result<Connection> {
-        self.shared.pool.take(PoolClass::Attempt).await
+    pub(crate) async fn unchecked_connection(&self) -> Result<PooledConnection> {
+        self.inner.pool.take(PoolClass::Attempt).await
     }
 
     /// A connection to be kept for as long as a lock is held. It is opened only beside one for statements: a lock that nobody
     /// can enter as held would keep others out for nothing.
-    pub(crate) async fn connection_to_hold(&self) -> Result<Connection> {
-        let permits = self.shared.pool.permits(PoolClass::Hold).await?;
+    pub(crate) async fn connection_to_hold(&self) -> Result<PooledConnection> {
+        let permits = self.inner.pool.permits(PoolClass::Hold).await?;
         let for_statements = self.connection(PoolClass::Attempt).await?;
-        let connection = self.shared.pool.open(permits, PoolClass::Hold).await;
+        let connection = self.inner.pool.open(permits, PoolClass::Hold).await;
         for_statements.give_back();
         connection
     }
 
     /// True if there is one without waiting, as it looks.
     pub(crate) fn has_connection_to_hold(&self) -> bool {
-        self.shared.pool.has_room_to_hold()
+        self.inner.pool.has_room_to_hold()
     }
 
     pub(crate) fn error_class(&self, error: &sqlx::Error) -> ErrorClass {
@@ -167,12 +171,7 @@ impl Server {
         .with_help("look at who else writes to the table")
     }
 
-    /// A row of a lock that is none of ours.
-    pub(crate) fn foreign_row(&self, name: &LockName) -> Error {
-        crate::lease::foreign_row(name, &self.target().table)
-    }
-
     pub(crate) async fn close(&self) {
-        self.shared.pool.close().await;
+        self.inner.pool.close().await;
     }
 }

@@ -1,12 +1,12 @@
 //! Connections: a few, used by many in turn.
 //!
-//! Not the driver's own pool: that one asks the server whether a connection lives each time it is given back, in a task
-//! of its own, and treats attempts and renewals alike.
+//! The driver's own pool is not used: it asks the server whether a connection lives each time one is given back, in a task of its own,
+//! and treats attempts and renewals alike.
 //!
 //! A client that is refused a connection closes what it has idle. `headroom.rs` says when an idle connection is kept.
 
 use super::failure::{Cause, failure};
-use super::{Dialect, ErrorClass, Link, StatementKind, Target};
+use super::{Dialect, ErrorClass, RawConnection, StatementKind, Target};
 use futures_util::future::join_all;
 use leasehold_core::{Error, ErrorKind, Result, StallTimeout};
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -19,7 +19,7 @@ use tokio::time::{Instant, sleep, timeout};
 /// How long closing waits for the goodbyes.
 const GOODBYE_WITHIN: Duration = Duration::from_millis(500);
 /// The pause before a refused connection is asked for again: a server needs a moment to notice that another one was closed.
-const AGAIN_AFTER: Duration = Duration::from_millis(20);
+const CONNECT_AGAIN_AFTER: Duration = Duration::from_millis(20);
 
 /// The use of a connection.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -51,7 +51,7 @@ pub(super) struct Pool {
 /// A session of the server.
 #[derive(Debug)]
 struct Session {
-    link: Box<dyn Link>,
+    raw: Box<dyn RawConnection>,
     /// What is set in the session of a hold does not fit other statements.
     is_for_holds: bool,
     /// The runtime that drives it. Used in another, it would hang after that one has ended.
@@ -62,7 +62,7 @@ struct Session {
 
 /// A connection in use. Closed when dropped, since its state is unknown then.
 #[derive(Debug)]
-pub(crate) struct Connection {
+pub(crate) struct PooledConnection {
     session: Session,
     pool: Arc<Pool>,
     _permits: Vec<OwnedSemaphorePermit>,
@@ -85,7 +85,7 @@ impl Pool {
     }
 
     /// A connection: an idle one, the newest first, or a new one.
-    pub(super) async fn take(self: &Arc<Self>, class: PoolClass) -> Result<Connection> {
+    pub(super) async fn take(self: &Arc<Self>, class: PoolClass) -> Result<PooledConnection> {
         let permits = self.permits(class).await?;
         self.open(permits, class).await
     }
@@ -120,7 +120,7 @@ impl Pool {
         self: &Arc<Self>,
         permits: Vec<OwnedSemaphorePermit>,
         class: PoolClass,
-    ) -> Result<Connection> {
+    ) -> Result<PooledConnection> {
         let (runtime, is_for_holds) = (Handle::current().id(), class == PoolClass::Hold);
         let idle = {
             let mut idle = self.idle();
@@ -135,9 +135,9 @@ impl Pool {
         };
         let session = match idle {
             Some(session) => session,
-            None => Session { link: self.connect(class).await?, is_for_holds, runtime, idle_since: None },
+            None => Session { raw: self.connect(class).await?, is_for_holds, runtime, idle_since: None },
         };
-        Ok(Connection { session, pool: Arc::clone(self), _permits: permits })
+        Ok(PooledConnection { session, pool: Arc::clone(self), _permits: permits })
     }
 
     /// True if another connection may hold a lock.
@@ -157,7 +157,7 @@ impl Pool {
     async fn close_idle(&self) -> bool {
         let idle = std::mem::take(&mut *self.idle());
         let any = !idle.is_empty();
-        let goodbyes = idle.into_iter().map(|idle| idle.link.close());
+        let goodbyes = idle.into_iter().map(|idle| idle.raw.close());
         let _ = timeout(GOODBYE_WITHIN, join_all(goodbyes)).await;
         any
     }
@@ -177,7 +177,7 @@ impl Pool {
 
     /// A new connection. If it is refused, all idle ones are closed first, and it is asked for again: by a holder until its time
     /// is over, by others only if something was closed.
-    async fn connect(&self, class: PoolClass) -> Result<Box<dyn Link>> {
+    async fn connect(&self, class: PoolClass) -> Result<Box<dyn RawConnection>> {
         let give_up = Instant::now() + self.target.timeout;
         loop {
             let connecting = match class {
@@ -185,7 +185,7 @@ impl Pool {
                 PoolClass::Attempt | PoolClass::Renewal => self.dialect.connect(),
             };
             let error = match timeout(self.target.connect_timeout, connecting).await {
-                Ok(Ok(link)) => return Ok(link),
+                Ok(Ok(raw)) => return Ok(raw),
                 Ok(Err(error)) => error,
                 Err(_) => {
                     self.refused().await;
@@ -197,7 +197,7 @@ impl Pool {
             if !again {
                 return Err(self.not_connected(error));
             }
-            sleep(AGAIN_AFTER.mul_f64(0.5 + fastrand::f64())).await;
+            sleep(CONNECT_AGAIN_AFTER.mul_f64(0.5 + fastrand::f64())).await;
         }
     }
 
@@ -249,9 +249,9 @@ impl Pool {
     }
 }
 
-impl Connection {
-    pub(crate) fn link(&mut self) -> &mut dyn Link {
-        &mut *self.session.link
+impl PooledConnection {
+    pub(crate) fn raw(&mut self) -> &mut dyn RawConnection {
+        &mut *self.session.raw
     }
 
     /// True if it may have died since its last use.
@@ -280,7 +280,7 @@ impl Connection {
         let is_check_due = headroom.is_check_due();
         let is_kept = !headroom.is_short() || is_check_due || headroom.is_holding() && pool.idle().is_empty();
         if pool.closed.load(Ordering::Acquire) || !is_kept {
-            drop(tokio::spawn(async move { timeout(GOODBYE_WITHIN, session.link.close()).await }));
+            drop(tokio::spawn(async move { timeout(GOODBYE_WITHIN, session.raw.close()).await }));
             return;
         }
         // The session is idle before the permit is free: the next caller finds it.
@@ -289,7 +289,7 @@ impl Connection {
         if is_check_due {
             let pool = Arc::clone(&pool);
             drop(tokio::spawn(async move {
-                match pool.target.headroom.spare(&*pool.dialect, pool.target.connect_timeout).await {
+                match pool.dialect.connect_spare().await {
                     Some(spare) => spare.close().await,
                     None => drop(pool.yield_idle().await),
                 }

@@ -1,9 +1,10 @@
 //! Checks before the first use: the tables, the server, and a pooler in between.
 
 use super::failure::Cause;
-use super::schema::Found;
+use super::schema::FoundTable;
 use super::{
-    Answer, Connection, ErrorClass, Server, Sessions, Statement, StatementKind, Table, Value, sessions,
+    Answer, ErrorClass, ExpectedTable, PooledConnection, Server, Sessions, Statement, StatementKind, Value,
+    sessions,
 };
 use leasehold_core::{Error, ErrorKind, Finding, Result, Severity};
 use tokio::time::timeout;
@@ -16,10 +17,10 @@ impl Server {
     pub(crate) async fn init(&self) -> Result<()> {
         let mut connection = self.unchecked_connection().await?;
         let script = self.schema();
-        let mut made = self.in_time(StatementKind::Write, connection.link().tell(&script)).await?;
+        let mut made = self.in_time(StatementKind::Write, connection.raw().tell(&script)).await?;
         // Another client was making them, which IF NOT EXISTS does not see. They are made by now.
         if made.as_ref().is_err_and(|error| self.error_class(error) == ErrorClass::Duplicate) {
-            made = self.in_time(StatementKind::Write, connection.link().tell(&script)).await?;
+            made = self.in_time(StatementKind::Write, connection.raw().tell(&script)).await?;
         }
         match made {
             Ok(()) => {}
@@ -46,25 +47,25 @@ impl Server {
     }
 
     /// Changes tables of an earlier schema. Of two clients that do so at once, one may find it done.
-    async fn add_columns(&self, connection: &mut Connection) -> Result<()> {
+    async fn add_columns(&self, connection: &mut PooledConnection) -> Result<()> {
         for table in self.tables() {
             let found = self.look_at(connection, table).await?;
             let Some(statement) = found.and_then(|found| table.lacks_addition(&found)) else { continue };
             let statement = self.about(table, statement);
             // If it fails, the check that follows says what is missing still.
-            let _ = self.in_time(StatementKind::Write, connection.link().tell(&statement)).await?;
+            let _ = self.in_time(StatementKind::Write, connection.raw().tell(&statement)).await?;
         }
         Ok(())
     }
 
     /// The statements that make the tables.
     pub(crate) fn schema(&self) -> String {
-        let make = |table: &Table| self.about(table, table.layout.schema);
+        let make = |table: &ExpectedTable| self.about(table, table.layout.schema);
         self.tables().iter().map(make).collect::<Vec<_>>().join("\n")
     }
 
     /// A statement without parameters about a table.
-    fn about(&self, table: &Table, statement: &str) -> String {
+    fn about(&self, table: &ExpectedTable, statement: &str) -> String {
         statement.replace("{table}", &self.dialect().texts().quoted(&table.name))
     }
 
@@ -89,10 +90,14 @@ impl Server {
     }
 
     /// Only a missing right is reported here. The settings tell of a server that takes no writes.
-    async fn check_rights(&self, connection: &mut Connection, table: &Table) -> Result<Option<Finding>> {
+    async fn check_rights(
+        &self,
+        connection: &mut PooledConnection,
+        table: &ExpectedTable,
+    ) -> Result<Option<Finding>> {
         for template in RIGHTS {
-            let statement = Statement::new(template, self.dialect(), &table.name);
-            let asked = self.in_time(StatementKind::Read, connection.link().ask(&statement, &[])).await?;
+            let statement = Statement::new(template, self.dialect().texts(), &table.name);
+            let asked = self.in_time(StatementKind::Read, connection.raw().ask(&statement, &[])).await?;
             if asked.is_err_and(|error| self.error_class(&error) == ErrorClass::Denied) {
                 let message = format!("these credentials may not use {}", table.name);
                 let help = "grant them SELECT, INSERT and UPDATE on the table";
@@ -104,20 +109,20 @@ impl Server {
 
     /// Looks for a pooler, if it is not known yet whether there is one.
     ///
-    /// By a task of its own: one looks for all, and a caller may keep the future and not poll it.
+    /// A task of its own looks: one looks for all, and a caller may keep the future and not poll it.
     pub(super) async fn check_sessions(
         &self,
-        mut connection: Connection,
-    ) -> Result<(Connection, Option<Sessions>)> {
-        let found = match self.shared.sessions.found() {
+        mut connection: PooledConnection,
+    ) -> Result<(PooledConnection, Option<Sessions>)> {
+        let found = match self.inner.session_check.found() {
             Some(found) => Some(found),
             None => {
                 let server = self.clone();
                 let look = tokio::spawn(async move {
-                    let found = server.shared.sessions.behind(&server, connection.link()).await;
+                    let found = server.inner.session_check.behind(&server, connection.raw()).await;
                     (connection, found)
                 });
-                // As long as one look takes: others may be before this one.
+                // The longest time of one look: others may be before this one.
                 let within = self.target().connect_timeout + self.target().timeout;
                 let looked = timeout(within, look).await.map_err(|_| self.no_answer(StatementKind::Read))?;
                 let found;
@@ -133,7 +138,7 @@ impl Server {
     }
 
     /// Looks whether the server decides alone.
-    pub(super) async fn check_server(&self, connection: &mut Connection) -> Result<()> {
+    pub(super) async fn check_server(&self, connection: &mut PooledConnection) -> Result<()> {
         let Some((question, refusal)) = self.dialect().other_writers() else { return Ok(()) };
         let answer = self.look(connection, question, &[]).await?;
         match answer.first().and_then(Value::as_text) {
@@ -142,7 +147,7 @@ impl Server {
         }
     }
 
-    pub(super) async fn check_tables(&self, connection: &mut Connection) -> Result<()> {
+    pub(super) async fn check_tables(&self, connection: &mut PooledConnection) -> Result<()> {
         for table in self.tables() {
             table.compare(self.look_at(connection, table).await?.as_ref())?;
         }
@@ -150,19 +155,28 @@ impl Server {
     }
 
     /// What is there under the name of a table; `None` if nothing, or nothing that these credentials may see.
-    async fn look_at(&self, connection: &mut Connection, table: &Table) -> Result<Option<Found>> {
+    async fn look_at(
+        &self,
+        connection: &mut PooledConnection,
+        table: &ExpectedTable,
+    ) -> Result<Option<FoundTable>> {
         let (texts, name) = (self.dialect().texts(), [Value::text(table.name.as_str())]);
         let fault = self.look(connection, texts.table, &name).await?;
         if fault.rows.is_empty() {
             return Ok(None);
         }
-        Ok(Some(Found::read(&fault, &self.look(connection, texts.columns, &name).await?)))
+        Ok(Some(FoundTable::read(&fault, &self.look(connection, texts.columns, &name).await?)))
     }
 
     /// Asks a question that no later call repeats.
-    async fn look(&self, connection: &mut Connection, question: &str, values: &[Value]) -> Result<Answer> {
-        let statement = Statement::new(question, self.dialect(), &self.target().table);
-        let answer = self.in_time(StatementKind::Read, connection.link().ask(&statement, values)).await?;
+    async fn look(
+        &self,
+        connection: &mut PooledConnection,
+        question: &str,
+        values: &[Value],
+    ) -> Result<Answer> {
+        let statement = Statement::new(question, self.dialect().texts(), &self.target().table);
+        let answer = self.in_time(StatementKind::Read, connection.raw().ask(&statement, values)).await?;
         answer.map_err(|error| self.failure(error, StatementKind::Read))
     }
 }

@@ -1,13 +1,13 @@
 //! A table as it must be, what is there under its name, and what is the difference.
 
-use super::{Answer, Dialect, Mode, Value};
+use super::{Answer, Value};
 use crate::names::TableName;
 use leasehold_core::{Error, ErrorKind, Result};
 use std::fmt;
 
 /// A table of this name, as it must be.
 #[derive(Debug)]
-pub(crate) struct Table {
+pub(crate) struct ExpectedTable {
     pub(crate) name: TableName,
     pub(crate) layout: &'static Layout,
 }
@@ -23,7 +23,7 @@ pub(crate) struct Layout {
 
 /// What is there under a name.
 #[derive(Debug, Default)]
-pub(crate) struct Found {
+pub(crate) struct FoundTable {
     /// What is wrong with the thing itself, such as an engine without transactions.
     fault: Option<String>,
     /// The names and kinds of its columns, in the database's own words.
@@ -51,7 +51,7 @@ impl Layout {
     }
 }
 
-impl Found {
+impl FoundTable {
     /// Reads the answers to the statements `table.sql` and `columns.sql`.
     pub(super) fn read(fault: &Answer, columns: &Answer) -> Self {
         let text = |value: &Value| value.as_text().map(str::to_owned);
@@ -65,22 +65,9 @@ impl Found {
     }
 }
 
-impl Table {
-    /// The tables of the mode.
-    pub(crate) fn of(dialect: &dyn Dialect) -> Vec<Self> {
-        let (target, texts) = (dialect.target(), dialect.texts());
-        let table = |name, layout| Self { name, layout };
-        match target.mode {
-            Mode::Lease | Mode::Optimistic => vec![table(target.table.clone(), &texts.leases.layout)],
-            Mode::ForUpdate => vec![
-                table(target.table.clone(), &texts.for_update.holders),
-                table(target.table.of_rows(), &texts.for_update.rows),
-            ],
-        }
-    }
-
+impl ExpectedTable {
     /// Compares it with what is there. The first difference is the error.
-    pub(crate) fn compare(&self, found: Option<&Found>) -> Result<()> {
+    pub(crate) fn compare(&self, found: Option<&FoundTable>) -> Result<()> {
         let Some(found) = found else {
             return Err(missing_table(&self.name));
         };
@@ -110,7 +97,7 @@ impl Table {
     }
 
     /// The statement that makes a table of an earlier schema one of this; `None` if it is of this schema.
-    pub(crate) fn lacks_addition(&self, found: &Found) -> Option<&'static str> {
+    pub(crate) fn lacks_addition(&self, found: &FoundTable) -> Option<&'static str> {
         let (column, statement) = self.layout.added?;
         found.columns.iter().all(|(found, _)| found != column).then_some(statement)
     }
@@ -156,17 +143,17 @@ mod tests {
         added: None,
     };
 
-    fn found(columns: &[(&str, &str)]) -> Found {
+    fn found(columns: &[(&str, &str)]) -> FoundTable {
         let column = |(name, kind): &(&str, &str)| ((*name).into(), (*kind).into());
-        Found {
+        FoundTable {
             columns: columns.iter().map(column).collect(),
             primary_key: vec!["name".to_owned()],
             fault: None,
         }
     }
 
-    fn difference(found: &Found) -> String {
-        let table = Table { name: TableName::default(), layout: &TABLE };
+    fn difference(found: &FoundTable) -> String {
+        let table = ExpectedTable { name: TableName::default(), layout: &TABLE };
         table.compare(Some(found)).map_or_else(|error| error.to_string(), |()| "none".to_owned())
     }
 
@@ -191,7 +178,7 @@ mod tests {
 
     #[test]
     fn missing_table_is_reported_with_the_way_to_make_it() {
-        let table = Table { name: TableName::default(), layout: &TABLE };
+        let table = ExpectedTable { name: TableName::default(), layout: &TABLE };
         let error = table.compare(None).unwrap_err();
         assert_eq!(error.kind(), ErrorKind::Misconfigured);
         assert!(error.help().is_some_and(|help| help.contains("leasehold init")));

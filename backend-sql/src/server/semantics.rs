@@ -9,7 +9,7 @@ pub(crate) const POLL_AT_MOST: Duration = Duration::from_millis(100);
 pub(crate) const FALLBACK: Duration = Duration::from_millis(500);
 
 /// What leases in rows of a server promise, by its own clock.
-pub(crate) fn of_leases(backend: &'static str, mode: &'static str, sends_messages: bool) -> Semantics {
+pub(crate) fn lease_semantics(backend: &'static str, mode: &'static str, sends_messages: bool) -> Semantics {
     let mut semantics = Semantics::lease(backend, mode, Promises::new(promise));
     semantics.sharing = Sharing::WriterFirst;
     semantics.wake_up = match sends_messages {

@@ -3,7 +3,7 @@
 #[cfg(all(test, feature = "postgres"))]
 mod tests;
 
-use super::{Link, Mode, Server, Statement, StatementKind, Target, Value};
+use super::{Mode, RawConnection, Server, Statement, StatementKind, Target, Value};
 use leasehold_core::{Error, ErrorKind, Finding, Result, Severity};
 use std::sync::{Mutex, PoisonError};
 use std::time::Duration;
@@ -30,13 +30,13 @@ pub(crate) enum Sessions {
 
 /// What was found behind the connections. A look that fails is not remembered as one that found no pooler.
 #[derive(Debug, Default)]
-pub(super) struct Look {
+pub(super) struct SessionCheck {
     found: OnceCell<Sessions>,
     /// When the last one began.
     last: Mutex<Option<Instant>>,
 }
 
-impl Look {
+impl SessionCheck {
     /// What was found, if anything was.
     pub(super) fn found(&self) -> Option<Sessions> {
         self.found.get().copied()
@@ -61,7 +61,11 @@ impl Look {
     /// # Errors
     ///
     /// If the server did not answer.
-    pub(super) async fn behind(&self, server: &Server, link: &mut dyn Link) -> Result<Option<Sessions>> {
+    pub(super) async fn behind(
+        &self,
+        server: &Server,
+        connection: &mut dyn RawConnection,
+    ) -> Result<Option<Sessions>> {
         let found = self.found.get_or_try_init(|| async {
             let Some(question) = server.dialect().texts().session_number else {
                 return Ok(Sessions::Own);
@@ -70,7 +74,7 @@ impl Look {
                 return Err(None);
             }
             *self.last.lock().unwrap_or_else(PoisonError::into_inner) = Some(Instant::now());
-            look(server, link, question).await
+            look(server, connection, question).await
         });
         match found.await {
             Ok(found) => Ok(Some(*found)),
@@ -83,14 +87,18 @@ impl Look {
     }
 }
 
-async fn look(server: &Server, link: &mut dyn Link, question: &str) -> Result<Sessions, Option<Error>> {
+async fn look(
+    server: &Server,
+    connection: &mut dyn RawConnection,
+    question: &str,
+) -> Result<Sessions, Option<Error>> {
     let (dialect, target) = (server.dialect(), server.target());
     let Ok(Ok(mut other)) = timeout(target.connect_timeout, dialect.connect_beside()).await else {
         target.headroom.refused();
         return Err(None);
     };
-    let question = Statement::new(question, dialect, &target.table);
-    let found = server.in_time(StatementKind::Read, behind(&question, [link, &mut *other])).await?;
+    let question = Statement::new(question, dialect.texts(), &target.table);
+    let found = server.in_time(StatementKind::Read, behind(&question, [connection, &mut *other])).await?;
     let found = found.map_err(|error| server.failure(error, StatementKind::Read))?;
     // Others wait for the result, and not for a goodbye.
     let _ = timeout(target.timeout, other.close()).await;
@@ -102,12 +110,12 @@ async fn look(server: &Server, link: &mut dyn Link, question: &str) -> Result<Se
 
 /// Asks two open connections for the server's numbers of their sessions. A session that has two connections, or a
 /// connection that has two sessions, is a pooler's: neither happens without one.
-async fn behind(question: &Statement, links: [&mut dyn Link; 2]) -> sqlx::Result<Sessions> {
+async fn behind(question: &Statement, connections: [&mut dyn RawConnection; 2]) -> sqlx::Result<Sessions> {
     let mut last = [None; 2];
     for number in 0..QUESTIONS {
         // Each is asked once in any case.
         let at = if number < 2 { number } else { fastrand::usize(..2) };
-        let session = links[at].ask(question, &[]).await?.first().and_then(Value::as_int);
+        let session = connections[at].ask(question, &[]).await?.first().and_then(Value::as_int);
         if last[1 - at] == Some(session) || *last[at].get_or_insert(session) != session {
             return Ok(Sessions::Shared);
         }

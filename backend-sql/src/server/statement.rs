@@ -1,71 +1,15 @@
 //! Statements: made of `.sql` files once, when the store is opened.
 
-use super::Dialect;
+use super::{ColumnType, Texts, Value};
 use crate::names::TableName;
-use futures_util::TryStreamExt;
-use futures_util::stream::BoxStream;
-use sqlx::Either;
 use std::sync::Arc;
 
 /// The most claims that go into one statement: what the keeper renews in one call.
-pub(crate) const MOST: usize = leasehold_core::MAX_CLAIMS_PER_RENEWAL;
+pub(crate) const MAX_CLAIMS: usize = leasehold_core::MAX_CLAIMS_PER_RENEWAL;
 
 /// For how many claims a statement is written. Each size is prepared once per connection; a statement for fewer claims is
 /// filled up by naming one of them again, which changes nothing.
-const SIZES: [usize; 4] = [1, 8, 32, MOST];
-
-/// A value that goes to the server, or comes from it.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub(crate) enum Value {
-    Bytes(Option<Vec<u8>>),
-    Int(Option<i64>),
-    Text(Option<String>),
-}
-
-/// What the server answered.
-#[derive(Debug, Default)]
-pub(crate) struct Answer {
-    pub(crate) rows: Vec<Vec<Value>>,
-    /// How many rows were changed.
-    pub(crate) changed: u64,
-    /// What the statement gave to `LAST_INSERT_ID()`.
-    pub(crate) last_id: u64,
-}
-
-impl Answer {
-    /// Collects the results that a driver streams. `counts` tells the changed rows and the last id.
-    pub(crate) async fn collect<D, R>(
-        mut results: BoxStream<'_, sqlx::Result<Either<D, R>>>,
-        columns: &[ColumnType],
-        counts: impl Fn(&D) -> (u64, u64),
-        read: impl Fn(&R, usize, ColumnType) -> sqlx::Result<Value>,
-    ) -> sqlx::Result<Self> {
-        let mut answer = Self::default();
-        while let Some(result) = results.try_next().await? {
-            match result {
-                Either::Left(done) => (answer.changed, answer.last_id) = counts(&done),
-                Either::Right(row) => {
-                    let values = columns.iter().enumerate().map(|(at, column)| read(&row, at, *column));
-                    answer.rows.push(values.collect::<sqlx::Result<_>>()?);
-                }
-            }
-        }
-        Ok(answer)
-    }
-
-    /// The first value of the first row.
-    pub(crate) fn first(&self) -> Option<&Value> {
-        self.rows.first()?.first()
-    }
-}
-
-/// The type of a column of an answer.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum ColumnType {
-    Bytes,
-    Int,
-    Text,
-}
+const SIZES: [usize; 4] = [1, 8, 32, MAX_CLAIMS];
 
 /// A statement for one dialect and one table.
 #[derive(Debug)]
@@ -82,21 +26,20 @@ pub(crate) struct Statement {
 
 /// A statement for any number of claims.
 #[derive(Debug)]
-pub(crate) struct Batch {
+pub(crate) struct ListStatement {
     statements: [Statement; SIZES.len()],
 }
 
 impl Statement {
     /// Makes a statement of a template: comments are taken out; `{table}`, `{now}` and `{channel}` are put in; `:1` is the first
     /// value, and may stand at several places. A line `-- answers: bytes int text` says what comes back.
-    pub(crate) fn new(template: &str, dialect: &dyn Dialect, table: &TableName) -> Self {
-        Self::of_size(template, dialect, table, 1)
+    pub(crate) fn new(template: &str, texts: &Texts, table: &TableName) -> Self {
+        Self::of_size(template, texts, table, 1)
     }
 
     /// In a template for several claims, `[:1]` is a list: the first value of each claim. The values that are not lists
     /// have the first numbers.
-    fn of_size(template: &str, dialect: &dyn Dialect, table: &TableName, size: usize) -> Self {
-        let texts = dialect.texts();
+    fn of_size(template: &str, texts: &Texts, table: &TableName, size: usize) -> Self {
         let columns = template.lines().find_map(|line| line.strip_prefix("-- answers:"));
         let text: Vec<&str> = template.lines().filter(|line| !line.trim_start().starts_with("--")).collect();
         let text = text.join("\n").replace("{table}", &texts.quoted(table)).replace("{now}", texts.now);
@@ -110,7 +53,7 @@ impl Statement {
             text: join(&parts, parameter).into(),
             parts,
             places,
-            columns: columns.into_iter().flat_map(str::split_whitespace).map(ColumnType::of).collect(),
+            columns: columns.into_iter().flat_map(str::split_whitespace).map(ColumnType::parse).collect(),
         }
     }
 
@@ -126,52 +69,15 @@ impl Statement {
     }
 }
 
-impl Batch {
-    pub(crate) fn new(template: &str, dialect: &dyn Dialect, table: &TableName) -> Self {
-        Self { statements: SIZES.map(|size| Statement::of_size(template, dialect, table, size)) }
+impl ListStatement {
+    pub(crate) fn new(template: &str, texts: &Texts, table: &TableName) -> Self {
+        Self { statements: SIZES.map(|size| Statement::of_size(template, texts, table, size)) }
     }
 
     /// The statement for so many claims, and for how many it is written.
-    pub(crate) fn of(&self, claims: usize) -> (&Statement, usize) {
+    pub(crate) fn for_claims(&self, claims: usize) -> (&Statement, usize) {
         let at = SIZES.iter().position(|size| *size >= claims).unwrap_or(SIZES.len() - 1);
         (&self.statements[at], SIZES[at])
-    }
-}
-
-impl ColumnType {
-    fn of(word: &str) -> Self {
-        match word {
-            "bytes" => Self::Bytes,
-            "int" => Self::Int,
-            _ => Self::Text,
-        }
-    }
-}
-
-impl Value {
-    pub(crate) fn bytes(bytes: impl Into<Vec<u8>>) -> Self {
-        Self::Bytes(Some(bytes.into()))
-    }
-
-    /// A number that a `BIGINT` can hold; the largest, if it cannot.
-    pub(crate) fn int(number: impl TryInto<i64>) -> Self {
-        Self::Int(Some(number.try_into().unwrap_or(i64::MAX)))
-    }
-
-    pub(crate) fn text(text: &str) -> Self {
-        Self::Text(Some(text.to_owned()))
-    }
-
-    pub(crate) fn as_int(&self) -> Option<i64> {
-        if let Self::Int(number) = self { *number } else { None }
-    }
-
-    pub(crate) fn as_bytes(&self) -> Option<&[u8]> {
-        if let Self::Bytes(bytes) = self { bytes.as_deref() } else { None }
-    }
-
-    pub(crate) fn as_text(&self) -> Option<&str> {
-        if let Self::Text(text) = self { text.as_deref() } else { None }
     }
 }
 
@@ -222,37 +128,29 @@ fn join(parts: &[String], value: impl Fn(usize) -> String) -> String {
 #[cfg(all(test, feature = "mysql", feature = "postgres"))]
 mod tests {
     use super::*;
-    use leasehold_store_url::StoreUrl;
 
-    #[expect(clippy::unwrap_used, reason = "a URL that is written here")]
-    fn dialects() -> [Box<dyn Dialect>; 2] {
-        let url = |scheme| StoreUrl::parse(&format!("{scheme}://ada@localhost/shop")).unwrap();
-        [
-            Box::new(crate::mysql::MySqlDialect::open(&url("mysql")).unwrap()),
-            Box::new(crate::postgres::PostgresDialect::open(&url("postgres")).unwrap()),
-        ]
-    }
+    const MYSQL: &Texts = &crate::mysql::TEXTS;
+    const POSTGRES: &Texts = &crate::postgres::TEXTS;
 
     #[test]
     fn value_that_is_named_twice_has_two_places() {
-        let [mysql, postgres] = dialects();
         let template = "-- why\n-- answers: int bytes\nSELECT :2, CAST(:1 AS int2[]), :2 FROM {table};\n";
-        let statement = Statement::new(template, &*mysql, &TableName::default());
+        let statement = Statement::new(template, MYSQL, &TableName::default());
         assert_eq!(&*statement.text, "SELECT ?, CAST(? AS int2[]), ? FROM `leasehold`");
         assert_eq!(statement.places, [1, 0, 1]);
         assert_eq!(statement.columns, [ColumnType::Int, ColumnType::Bytes]);
-        let statement = Statement::new(template, &*postgres, &TableName::default());
+        let statement = Statement::new(template, POSTGRES, &TableName::default());
         assert_eq!(&*statement.text, "SELECT $1, CAST($2 AS int2[]), $3 FROM \"leasehold\"");
         assert_eq!(statement.places, [1, 0, 1]);
     }
 
     #[test]
     fn list_of_several_claims_has_a_place_for_each() {
-        let [_, postgres] = dialects();
-        let batch = Batch::new("UPDATE {table} :1 IN ([:2]) AND ([:3])", &*postgres, &TableName::default());
-        let (one, size) = batch.of(1);
+        let list =
+            ListStatement::new("UPDATE {table} :1 IN ([:2]) AND ([:3])", POSTGRES, &TableName::default());
+        let (one, size) = list.for_claims(1);
         assert_eq!((&*one.text, size), ("UPDATE \"leasehold\" $1 IN ($2) AND ($3)", 1));
-        let (eight, size) = batch.of(2);
+        let (eight, size) = list.for_claims(2);
         assert_eq!(size, 8);
         assert!(
             eight.text.ends_with(
@@ -260,13 +158,12 @@ mod tests {
             )
         );
         assert_eq!(eight.places.len(), 17);
-        assert_eq!(batch.of(MOST).1, MOST);
+        assert_eq!(list.for_claims(MAX_CLAIMS).1, MAX_CLAIMS);
     }
 
     #[test]
     fn cast_is_no_parameter() {
-        let [mysql, _] = dialects();
-        let statement = Statement::new("SELECT a::text, :1", &*mysql, &TableName::default());
+        let statement = Statement::new("SELECT a::text, :1", MYSQL, &TableName::default());
         assert_eq!(&*statement.text, "SELECT a::text, ?");
     }
 }

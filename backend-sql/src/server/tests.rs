@@ -16,7 +16,7 @@ fn answered(_: usize, _: &str) -> Reply {
 
 async fn ask(server: &Server, kind: StatementKind) -> Result<Answer> {
     let class = if kind == StatementKind::Read { PoolClass::Attempt } else { PoolClass::Renewal };
-    let statement = Statement::new(WORDS, server.dialect(), &server.target().table);
+    let statement = Statement::new(WORDS, server.dialect().texts(), &server.target().table);
     server.execute(class, kind, &statement, &[]).await
 }
 
@@ -26,7 +26,7 @@ async fn leave_idle(server: &Server, connections: usize) {
     for _ in 0..connections {
         taken.push(server.unchecked_connection().await.unwrap());
     }
-    taken.into_iter().for_each(Connection::give_back);
+    taken.into_iter().for_each(PooledConnection::give_back);
 }
 
 #[tokio::test(start_paused = true)]

@@ -1,4 +1,4 @@
-//! What a failure of TLS means for whoever configured it.
+//! The meaning of a failure of TLS for the user who configured it.
 
 use super::Target;
 use leasehold_core::{Error, ErrorKind};

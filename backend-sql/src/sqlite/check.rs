@@ -1,5 +1,5 @@
-use super::Table;
-use super::database_path::network_file_system;
+use super::SqliteTable;
+use super::network_fs::network_file_system;
 use leasehold_core::{Finding, Result, Severity};
 use rustix::fs::statfs;
 use sqlx::Row as _;
@@ -9,13 +9,13 @@ const OTHERS_MAY_READ: u32 = 0o044;
 const GROUP_MAY_WRITE: u32 = 0o020;
 const EVERYONE_MAY_WRITE: u32 = 0o002;
 
-impl Table {
+impl SqliteTable {
     /// Findings about settings that weaken the promises. A setting that breaks them is an error, here as in every other use of the file.
     pub(super) async fn findings(&self) -> Result<Vec<Finding>> {
         self.check_open()?;
         let mut findings = Vec::new();
-        if self.shared.options.path.find()?.is_none() {
-            let message = format!("{} does not exist yet", self.shared.options.path);
+        if self.settings.options.path.find()?.is_none() {
+            let message = format!("{} does not exist yet", self.settings.options.path);
             let help = "nothing to do: the first use makes it, with mode 0600";
             findings.push(Finding::new(Severity::Info, "I_NEW", message, help));
         } else {
@@ -29,7 +29,7 @@ impl Table {
     }
 
     fn check_rights(&self) -> Option<Finding> {
-        let file = &self.shared.options.path;
+        let file = &self.settings.options.path;
         let mode = mode_of(&file.file)?;
         let (severity, code, who) = match mode {
             mode if mode & EVERYONE_MAY_WRITE != 0 => {
@@ -52,7 +52,7 @@ impl Table {
     }
 
     fn check_directory(&self) -> Option<Finding> {
-        let directory = self.shared.options.path.directory();
+        let directory = self.settings.options.path.directory();
         let (severity, who) = match mode_of(directory)? {
             mode if mode & EVERYONE_MAY_WRITE != 0 => {
                 (Severity::Warning, "everyone may make files there, and clean-up jobs delete old ones")
@@ -82,16 +82,16 @@ impl Table {
                 "W_JOURNAL",
                 format!(
                     "{} is in journal mode {mode}: who looks waits for who writes",
-                    self.shared.options.path
+                    self.settings.options.path
                 ),
                 "the next lock that is acquired puts it into WAL mode, if no other program keeps it open",
             )),
         })
     }
 
-    /// Only where a network file system is allowed: else it is refused.
+    /// The finding where a network file system is allowed: elsewhere it is refused.
     fn check_file_system(&self) -> Option<Finding> {
-        let directory = self.shared.options.path.directory();
+        let directory = self.settings.options.path.directory();
         let name = network_file_system(&statfs(directory).ok()?)?;
         Some(Finding::new(
             Severity::Error,
@@ -105,7 +105,7 @@ impl Table {
     }
 
     fn check_boot(&self) -> Option<Finding> {
-        if self.shared.clock.boot().is_some() {
+        if self.settings.clock.boot().is_some() {
             return None;
         }
         Some(Finding::new(

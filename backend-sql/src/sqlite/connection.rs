@@ -1,8 +1,8 @@
 //! A connection to a table that is there and is ours.
 
-use super::database_path::DatabasePath;
+use super::database_path::{DatabasePath, FileId};
 use super::failure::{is_busy, is_misfit};
-use super::files::{FileId, OpenFiles};
+use super::files::OpenFiles;
 use super::options::Options;
 use super::schema::{self, Schema};
 use futures_util::TryStreamExt;
@@ -11,12 +11,12 @@ use sqlx::sqlite::{SqliteArguments, SqliteConnectOptions, SqliteConnection, Sqli
 use sqlx::{AssertSqlSafe, ConnectOptions as _, Connection as _, Either, Executor as _, Sqlite};
 use std::time::{Duration, Instant};
 
-/// The pause between two tries of a change that SQLite does not wait for by itself.
-const PAUSE: Duration = Duration::from_millis(5);
+/// The pause before the change to WAL mode is tried again: SQLite does not wait for that by itself.
+const WAL_AGAIN_AFTER: Duration = Duration::from_millis(5);
 /// More rows than a statement of ours returns, but for a list: the driver's thread need not wait for a reader.
 const ROWS_AHEAD: usize = 256;
 
-pub(super) type Query = sqlx::query::Query<'static, Sqlite, SqliteArguments>;
+pub(super) type SqliteQuery = sqlx::query::Query<'static, Sqlite, SqliteArguments>;
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Role {
@@ -28,7 +28,7 @@ pub(super) enum Role {
 
 /// The result of a statement.
 #[derive(Default)]
-pub(super) struct Done {
+pub(super) struct StatementResult {
     pub(super) rows: Vec<SqliteRow>,
     /// The number of rows that it has changed, if it changes any.
     pub(super) changed: u64,
@@ -64,7 +64,7 @@ impl Connection {
             (Role::Reader, Schema::Present) => {}
             (Role::Writer, schema) => make_ready(&mut sqlite, options, schema).await?,
         }
-        let files = OpenFiles::of(&options.path, file);
+        let files = OpenFiles::new(&options.path, file);
         if role == Role::Writer {
             files.check_complete()?;
         }
@@ -82,16 +82,16 @@ impl Connection {
     ///
     /// Never by `fetch_one` or `fetch_optional`: they stop at the first row, the commit happens when the driver then resets
     /// the statement, and an error of the commit is dropped. A lock would be granted that is not in the file.
-    pub(super) async fn run(&mut self, query: Query) -> Result<Done, sqlx::Error> {
-        let mut done = Done::default();
+    pub(super) async fn run(&mut self, query: SqliteQuery) -> Result<StatementResult, sqlx::Error> {
+        let mut result = StatementResult::default();
         let mut results = self.sqlite.fetch_many(query);
-        while let Some(result) = results.try_next().await? {
-            match result {
-                Either::Left(end) => done.changed = end.rows_affected(),
-                Either::Right(row) => done.rows.push(row),
+        while let Some(part) = results.try_next().await? {
+            match part {
+                Either::Left(end) => result.changed = end.rows_affected(),
+                Either::Right(row) => result.rows.push(row),
             }
         }
-        Ok(done)
+        Ok(result)
     }
 }
 
@@ -176,7 +176,9 @@ async fn enter_wal(sqlite: &mut SqliteConnection, options: &Options) -> Result<(
         match sqlx::query_scalar::<_, String>("PRAGMA journal_mode = WAL").fetch_all(&mut *sqlite).await {
             Ok(modes) if modes == ["wal"] => return Ok(()),
             Ok(modes) => return Err(no_wal(&options.path, &modes.concat())),
-            Err(error) if is_busy(&error) && Instant::now() < give_up => tokio::time::sleep(PAUSE).await,
+            Err(error) if is_busy(&error) && Instant::now() < give_up => {
+                tokio::time::sleep(WAL_AGAIN_AFTER).await;
+            }
             Err(error) => return Err(nothing_written(options, error)),
         }
     }

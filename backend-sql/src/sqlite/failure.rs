@@ -1,11 +1,8 @@
-//! The errors of failed statements, and the limits of the file system and the process, which SQLite reports as a failure of the disk or as
-//! missing rights, or not at all.
+//! The errors of failed statements.
 
-use super::database_path::DatabasePath;
+use super::file_errors::Limit;
 use super::options::Options;
 use leasehold_core::{Error, ErrorKind};
-use rustix::fs::statvfs;
-use rustix::process::{Resource, getrlimit};
 
 /// The primary result codes of SQLite that have an error of their own here (<https://sqlite.org/rescode.html>). The driver enables
 /// the extended ones; their low byte is the primary.
@@ -53,13 +50,13 @@ impl Options {
                 format!("another process had {file} locked for all of {:?}", self.busy_timeout),
                 "find who keeps a transaction open in it, for instance with fuser; or lengthen busy_timeout",
             ),
-            // So many begin a transaction at once that this connection lost every race for it.
+            // This connection lost every race for the file to the many that begin a transaction at the same time.
             Some(code::PROTOCOL) => (
                 ErrorKind::Unavailable,
                 format!("too many processes use {file} at once"),
                 "try again; use a store with a server for so many",
             ),
-            // Met while the change is written to the log: without its whole last frame it is not in the log.
+            // SQLite meets it while it writes the change to the log: without its whole last frame the change is not in the log.
             Some(code::FULL) => {
                 (ErrorKind::Unavailable, format!("the disk under {file} is full"), "make room on it")
             }
@@ -125,51 +122,6 @@ fn driver_failure(error: sqlx::Error, unknown: ErrorKind) -> Error {
 fn primary_code(error: &sqlx::Error) -> Option<i32> {
     let extended: i32 = error.as_database_error()?.code()?.parse().ok()?;
     Some(extended & 0xff)
-}
-
-/// The most that SQLite adds to a file at once, with some to spare: a part of the shared memory of WAL mode.
-const ROOM: u64 = 64 * 1024;
-
-/// A limit that a file has met.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Limit {
-    Room,
-    Inodes,
-    FileSize(u64),
-}
-
-impl Limit {
-    /// The limit that a failed write to the file has met, as far as it shows now; `None` if none does.
-    pub(super) fn behind(path: &DatabasePath) -> Option<Self> {
-        if let Ok(disk) = statvfs(path.directory()) {
-            if disk.f_bavail.saturating_mul(disk.f_frsize) < ROOM {
-                return Some(Self::Room);
-            }
-            // Some file systems have no fixed number of them, and say that they have none at all.
-            if disk.f_files > 0 && disk.f_favail == 0 {
-                return Some(Self::Inodes);
-            }
-        }
-        let limit = getrlimit(Resource::Fsize).current?;
-        let [wal, shm] = path.side_files();
-        let lengths = [&path.file, &wal, &shm].map(|file| file.metadata().map_or(0, |found| found.len()));
-        (lengths.into_iter().max()? + ROOM > limit).then_some(Self::FileSize(limit))
-    }
-
-    pub(super) fn error(self, file: &DatabasePath, kind: ErrorKind) -> Error {
-        let (message, help) = match self {
-            Self::Room => (format!("the disk under {file} is full"), "make room on it"),
-            Self::Inodes => (
-                format!("the file system under {file} has no inode left"),
-                "delete files there: it has room, but takes no new file",
-            ),
-            Self::FileSize(limit) => (
-                format!("{file} may not grow: this process may write files of {limit} bytes at most"),
-                "raise the limit: ulimit -f unlimited, or LimitFSIZE=infinity of systemd",
-            ),
-        };
-        Error::new(kind, message).with_help(help)
-    }
 }
 
 #[cfg(test)]

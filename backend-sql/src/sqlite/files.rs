@@ -1,8 +1,8 @@
 //! The files of a store: which are open, and how one is made.
 
-use super::database_path::DatabasePath;
+use super::database_path::{DatabasePath, FileId};
 use leasehold_core::{Error, ErrorKind, Result};
-use rustix::fs::{CWD, FileType, Mode, Stat, lstat, mkdir, mknodat, unlink};
+use rustix::fs::{CWD, FileType, Mode, mkdir, mknodat, unlink};
 use rustix::io::Errno;
 use std::fs::{File, Permissions, TryLockError};
 use std::io;
@@ -14,12 +14,9 @@ use std::time::{Duration, Instant};
 const CHECK_EVERY: Duration = Duration::from_millis(10);
 
 /// Creating a file takes microseconds; a program that locks the directory for longer is none of ours.
-const LOCKED_AT_MOST: Duration = Duration::from_secs(2);
-const PAUSE: Duration = Duration::from_millis(1);
-
-/// The device and the inode of a file: no other file has these for as long as this one is open.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) struct FileId(u64, u64);
+const DIRECTORY_LOCKED_AT_MOST: Duration = Duration::from_secs(2);
+/// The pause before the lock of the directory is asked for again.
+const DIRECTORY_LOCK_AGAIN_AFTER: Duration = Duration::from_millis(1);
 
 /// The files that a connection has open, as they were when it opened them.
 ///
@@ -36,7 +33,7 @@ pub(super) struct OpenFiles {
 
 impl OpenFiles {
     /// The file that was found before it was opened, and the side files that are there since.
-    pub(super) fn of(path: &DatabasePath, found: FileId) -> Self {
+    pub(super) fn new(path: &DatabasePath, found: FileId) -> Self {
         Self {
             file: (path.file.clone(), Some(found)),
             side_files: path.side_files().map(|path| {
@@ -74,18 +71,6 @@ impl OpenFiles {
     }
 }
 
-impl FileId {
-    pub(super) fn of(stat: &Stat) -> Self {
-        #[allow(clippy::useless_conversion, reason = "these words have other lengths on other machines")]
-        Self(stat.st_dev.into(), stat.st_ino.into())
-    }
-
-    /// The file of this path; `None` if there is none.
-    pub(super) fn at(path: &Path) -> Option<Self> {
-        lstat(path).ok().map(|stat| Self::of(&stat))
-    }
-}
-
 fn leads_to((path, id): &(PathBuf, Option<FileId>)) -> bool {
     FileId::at(path) == *id
 }
@@ -93,7 +78,7 @@ fn leads_to((path, id): &(PathBuf, Option<FileId>)) -> bool {
 impl DatabasePath {
     /// Makes an empty file, which is an empty database, if there is none; and its directory, if that is our own.
     ///
-    /// By `mknod`, which follows no link, leaves no moment in which others have rights, and opens nothing: closing a file
+    /// `mknod` makes it, because it follows no link, leaves no moment in which others have rights, and opens nothing: closing a file
     /// of its own would let go of all locks that other connections of this process have on it (`fcntl(2)`).
     pub(super) fn create(&self) -> Result<()> {
         self.make_our_directories()?;
@@ -101,7 +86,7 @@ impl DatabasePath {
         if FileId::at(&self.file).is_some() {
             return Ok(());
         }
-        // Left by a file that is gone. SQLite would share the `-shm` with processes that still have that file open.
+        // A file that is gone has left them. SQLite would share the `-shm` with processes that still have that file open.
         for side_file in self.side_files() {
             match unlink(&side_file) {
                 Ok(()) | Err(Errno::NOENT) => {}
@@ -133,11 +118,13 @@ impl DatabasePath {
     fn lock_directory(&self) -> Result<File> {
         let cannot = |error: io::Error| self.cannot("lock", self.directory(), error);
         let directory = File::open(self.directory()).map_err(cannot)?;
-        let give_up = Instant::now() + LOCKED_AT_MOST;
+        let give_up = Instant::now() + DIRECTORY_LOCKED_AT_MOST;
         loop {
             match directory.try_lock() {
                 Ok(()) => return Ok(directory),
-                Err(TryLockError::WouldBlock) if Instant::now() < give_up => std::thread::sleep(PAUSE),
+                Err(TryLockError::WouldBlock) if Instant::now() < give_up => {
+                    std::thread::sleep(DIRECTORY_LOCK_AGAIN_AFTER);
+                }
                 Err(TryLockError::WouldBlock) => return Err(cannot(Errno::AGAIN.into())),
                 Err(TryLockError::Error(error)) => return Err(cannot(error)),
             }

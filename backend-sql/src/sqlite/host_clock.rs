@@ -163,7 +163,7 @@ mod tests {
     }
 
     #[test]
-    fn the_offset_of_a_time_namespace_is_read_as_the_kernel_writes_it() {
+    fn offset_of_a_time_namespace_is_read_as_the_kernel_writes_it() {
         let offset = |line: &str| parse_offset(&format!("monotonic           5         0\n{line}\n"));
         assert_eq!(offset("boottime            0         0"), Some(0));
         assert_eq!(offset("boottime       100000         0"), Some(100_000_000_000));
@@ -194,7 +194,7 @@ mod tests {
     }
 
     #[test]
-    fn this_host_shows_its_clock_and_its_boot() {
+    fn host_shows_its_clock_and_its_boot() {
         let clock = HostClock::of_this_host().unwrap();
         assert!(clock.now() > HostTime(0));
         assert!(clock.boot().is_none_or(|boot| boot.len() == 36));

@@ -4,12 +4,13 @@
 //! |---|---|
 //! | a grant, a renewal, a release | `acquire.sql`, `renew.sql`, `release.sql` |
 //! | several callers in one statement | `batch.rs` |
-//! | a row, and the readers of a shared hold in it | `rows.rs`, `replace.sql` |
-//! | the turns of a connection | `link.rs` |
+//! | a row as it is read | `rows.rs` |
+//! | the readers of a shared hold in a row | `readers.rs`, `replace.sql` |
+//! | the turns of a connection | `connection_slot.rs` |
 //! | a file that is made, or deleted under its users | `files.rs` |
-//! | the files and tables that are refused | `database_path.rs`, `schema.rs` |
+//! | the files and tables that are refused | `path_checks.rs`, `schema.rs` |
 //! | the host's clock and boot | `host_clock.rs` |
-//! | errors of SQLite, and limits that it met | `failure.rs` |
+//! | errors of SQLite and of the file system, and limits that were met | `failure.rs`, `file_errors.rs` |
 //!
 //! A statement that writes is a transaction of its own, and takes the lock of the file before it reads anything. If it
 //! cannot have it, SQLite waits by its busy time-out and then looks at the file anew (`btreeBeginTrans` in its sources
@@ -20,32 +21,38 @@
 mod batch;
 mod check;
 mod connection;
+mod connection_slot;
 mod database_path;
 mod failure;
+mod file_errors;
 mod files;
 mod host_clock;
-mod link;
+mod network_fs;
 mod options;
+mod path_checks;
+mod readers;
 mod rows;
 mod schema;
 mod semantics;
+mod settings;
 #[cfg(test)]
 mod tests;
 
-use crate::lease::{Granting, LeaseTable, Row};
+use crate::lease::{Granting, LeaseRow, LeaseTable, foreign_row};
 use crate::names::range;
 use async_trait::async_trait;
-use batch::{Batch, Kind, hex};
-use connection::Query;
+use batch::{Batch, Change, ChangeKind, ChangedOwners, hex};
+use connection_slot::{ConnectionHandle, ConnectionSlot};
 use host_clock::{HostClock, micros};
 use leasehold_core::{
     Claim, Error, ErrorKind, FencingToken, Finding, LockName, Namespace, Purge, Result, Semantics,
 };
 use leasehold_store_url::StoreUrl;
-use link::{Link, Worker};
 use options::Options;
 use rows::read_row;
-use sqlx::{AssertSqlSafe, Row as _};
+use settings::Settings;
+use sqlx::Row as _;
+use sqlx::sqlite::SqliteRow;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
@@ -56,37 +63,30 @@ use tokio::sync::OnceCell;
 /// It has a connection that writes, because SQLite runs one write at a time, and one that only reads, so that reads do not wait for
 /// writes.
 #[derive(Debug)]
-pub(crate) struct Table {
-    shared: Arc<Shared>,
-    reader: Worker,
-    writer: Worker,
+pub(crate) struct SqliteTable {
+    settings: Arc<Settings>,
+    reader: ConnectionHandle,
+    writer: ConnectionHandle,
     batch: Batch,
     /// Set once the table is known to have the column of readers.
     has_sharers: OnceCell<()>,
     closed: AtomicBool,
 }
 
-/// The settings of a table and its connections.
-#[derive(Debug)]
-struct Shared {
-    options: Options,
-    namespace: Namespace,
-    clock: HostClock,
-}
-
-impl Table {
+impl SqliteTable {
     pub(crate) fn new(url: &StoreUrl, namespace: &Namespace) -> Result<Self> {
         Ok(Self::with_clock(Options::parse(url)?, namespace, HostClock::of_this_host()?))
     }
 
     fn with_clock(options: Options, namespace: &Namespace, clock: HostClock) -> Self {
-        let shared = Arc::new(Shared { options, namespace: namespace.clone(), clock });
-        let reader = Worker::new(Link::reader(&shared));
+        let settings = Arc::new(Settings { options, namespace: namespace.clone(), clock });
+        let reader = ConnectionHandle::new(ConnectionSlot::reader(&settings));
+        let writer = ConnectionHandle::new(ConnectionSlot::writer(&settings, &reader));
         Self {
-            writer: Worker::new(Link::writer(&shared, &reader)),
+            batch: Batch::new(&settings, &writer),
+            writer,
             reader,
-            shared,
-            batch: Batch::default(),
+            settings,
             has_sharers: OnceCell::new(),
             closed: AtomicBool::new(false),
         }
@@ -101,44 +101,64 @@ impl Table {
 
     /// Makes the file and the table if they are missing.
     async fn open(&self) -> Result<()> {
-        self.writer.call(async |mut link| link.reopen().await).await
+        self.writer.call(async |mut slot| slot.reopen().await).await
+    }
+
+    /// Makes changes by the next statement of their kind.
+    async fn change(&self, kind: ChangeKind, changes: Vec<Change>) -> Result<ChangedOwners> {
+        self.check_open()?;
+        self.batch.change(kind, changes).await
+    }
+
+    /// Reads the row of a name by `read_row` or `read_shared`.
+    async fn read<T>(
+        &self,
+        name: &LockName,
+        read: fn(&SqliteRow, &HostClock) -> Result<T, sqlx::Error>,
+    ) -> Result<Option<T>> {
+        self.check_open()?;
+        let (settings, stored) = (self.settings.clone(), self.settings.stored_name(name));
+        let query = move || settings.query(include_str!("look.sql")).bind(stored.clone());
+        let rows = self.reader.run(query).await?.rows;
+        let row = rows.first().map(|row| read(row, &self.settings.clock)).transpose();
+        row.map_err(|error| foreign_row(name, &self.settings.options.path).with_source(error))
     }
 
     /// The last of some stored names from `first` on and before `end`; none if there is none there.
     async fn last_of_some(&self, first: &[u8], end: &[u8]) -> Result<Option<Vec<u8>>> {
-        let (shared, first, end) = (self.shared.clone(), first.to_vec(), end.to_vec());
+        let (settings, first, end) = (self.settings.clone(), first.to_vec(), end.to_vec());
         let query =
-            move || shared.query(include_str!("some_names.sql")).bind(first.clone()).bind(end.clone());
+            move || settings.query(include_str!("some_names.sql")).bind(first.clone()).bind(end.clone());
         let rows = self.reader.run(query).await?.rows;
         let last = rows.first().map_or(Ok(None), |row| row.try_get(0));
-        last.map_err(|error| self.shared.unreadable(error))
+        last.map_err(|error| self.settings.unreadable(error))
     }
 
     /// Deletes, or counts, the stored names from `first` on and before `end` that have been idle for `idle`.
     async fn purge_some(&self, first: Vec<u8>, end: Vec<u8>, idle: Duration, purge: Purge) -> Result<u64> {
-        let shared = self.shared.clone();
+        let settings = self.settings.clone();
         let query = move || {
             let text =
                 if purge == Purge::Delete { include_str!("purge.sql") } else { include_str!("idle.sql") };
-            let token = shared.clock.unix_micros().saturating_sub(micros(idle));
-            let query = shared.query(text).bind(first.clone()).bind(end.clone());
-            query.bind(shared.clock.now().0).bind(token)
+            let token = settings.clock.unix_micros().saturating_sub(micros(idle));
+            let query = settings.query(text).bind(first.clone()).bind(end.clone());
+            query.bind(settings.clock.now().0).bind(token)
         };
         let done = self.writer.run(query).await?;
         if purge == Purge::Delete {
             return Ok(done.changed);
         }
         let count = done.rows.first().map_or(Ok(0_i64), |row| row.try_get(0));
-        count.map(i64::unsigned_abs).map_err(|error| self.shared.unreadable(error))
+        count.map(i64::unsigned_abs).map_err(|error| self.settings.unreadable(error))
     }
 }
 
 #[async_trait]
-impl LeaseTable for Table {
+impl LeaseTable for SqliteTable {
     /// Asks for the row of a claim's name. If it is refused because of a lease of an earlier boot, that lease is ended, and
     /// the row is free for the next attempt.
     async fn grant(&self, claim: &Claim) -> Result<Granting> {
-        let granted = self.change(Kind::Grant, vec![(claim.clone(), claim.ttl())]).await?;
+        let granted = self.change(ChangeKind::Grant, vec![(claim.clone(), claim.ttl())]).await?;
         if let Some(token) = granted.get(&claim.owner()) {
             return Ok(Granting::Granted(*token));
         }
@@ -153,7 +173,7 @@ impl LeaseTable for Table {
 
     async fn renew(&self, claims: &[Claim]) -> Vec<Result<bool>> {
         let changes = claims.iter().map(|claim| (claim.clone(), claim.ttl())).collect();
-        let renewed = self.change(Kind::Renew, changes).await;
+        let renewed = self.change(ChangeKind::Renew, changes).await;
         let is_renewed = |claim: &Claim| match &renewed {
             Ok(renewed) => Ok(renewed.contains_key(&claim.owner())),
             Err(error) => Err(error.clone()),
@@ -162,26 +182,26 @@ impl LeaseTable for Table {
     }
 
     async fn release(&self, claim: &Claim, linger: Duration) -> Result<bool> {
-        let released = self.change(Kind::Release, vec![(claim.clone(), linger)]).await?;
+        let released = self.change(ChangeKind::Release, vec![(claim.clone(), linger)]).await?;
         Ok(released.contains_key(&claim.owner()))
     }
 
     async fn end_grant(&self, name: &LockName, token: FencingToken) -> Result<bool> {
         self.check_open()?;
-        let (shared, name) = (self.shared.clone(), self.shared.stored_name(name));
+        let (settings, name) = (self.settings.clone(), self.settings.stored_name(name));
         let token = i64::try_from(token.get()).unwrap_or(i64::MAX);
         let query = move || {
-            let query = shared.query(include_str!("end_grant.sql"));
-            query.bind(shared.clock.now().0).bind(name.clone()).bind(token)
+            let query = settings.query(include_str!("end_grant.sql"));
+            query.bind(settings.clock.now().0).bind(name.clone()).bind(token)
         };
         Ok(self.writer.run(query).await?.changed == 1)
     }
 
-    async fn look(&self, name: &LockName) -> Result<Option<Row>> {
+    async fn look(&self, name: &LockName) -> Result<Option<LeaseRow>> {
         Ok(self.read(name, read_row).await?.map(|(row, _)| row))
     }
 
-    async fn look_at_each(&self, names: &[&LockName]) -> Result<Vec<Row>> {
+    async fn look_at_each(&self, names: &[&LockName]) -> Result<Vec<LeaseRow>> {
         let mut rows = Vec::new();
         for name in names {
             rows.extend(self.look(name).await?);
@@ -190,13 +210,13 @@ impl LeaseTable for Table {
     }
 
     /// Rows that another program has written are left out.
-    async fn list(&self, prefix: &str) -> Result<Vec<Row>> {
+    async fn list(&self, prefix: &str) -> Result<Vec<LeaseRow>> {
         self.check_open()?;
-        let shared = self.shared.clone();
+        let settings = self.settings.clone();
         let (first, end) = range(self.namespace().stored(prefix));
-        let query = move || shared.query(include_str!("list.sql")).bind(first.clone()).bind(end.clone());
+        let query = move || settings.query(include_str!("list.sql")).bind(first.clone()).bind(end.clone());
         let rows = self.reader.run(query).await?.rows;
-        let rows = rows.iter().filter_map(|row| read_row(row, &self.shared.clock).ok());
+        let rows = rows.iter().filter_map(|row| read_row(row, &self.settings.clock).ok());
         Ok(rows.map(|(row, _)| row).collect())
     }
 
@@ -204,7 +224,7 @@ impl LeaseTable for Table {
     async fn purge(&self, idle: Duration, purge: Purge) -> Result<u64> {
         self.check_open()?;
         // A count creates no store.
-        if !self.shared.options.path.file.exists() {
+        if !self.settings.options.path.file.exists() {
             return Ok(0);
         }
         let (mut first, end) = range(self.namespace().stored(""));
@@ -223,15 +243,15 @@ impl LeaseTable for Table {
     }
 
     fn init_script(&self) -> String {
-        let create = self.shared.options.statement(include_str!("schema.sql"));
+        let create = self.settings.options.statement(include_str!("schema.sql"));
         format!("PRAGMA journal_mode = WAL;\n\n{create}")
     }
 
     async fn close(&self) {
         self.closed.store(true, Ordering::Release);
         for worker in [&self.writer, &self.reader] {
-            let closed = worker.call(async |mut link| {
-                link.close();
+            let closed = worker.call(async |mut slot| {
+                slot.close();
                 Ok(())
             });
             // If the runtime has ended, the connection closes with the table.
@@ -239,7 +259,7 @@ impl LeaseTable for Table {
         }
     }
 
-    /// Never: waiters poll.
+    /// Never returns: waiters poll.
     async fn changed(&self, _: &Claim) {
         std::future::pending::<()>().await;
     }
@@ -253,38 +273,19 @@ impl LeaseTable for Table {
     }
 
     async fn forget(&self, names: &[LockName]) -> Result<()> {
-        let names: Vec<String> = names.iter().map(|name| hex(&self.shared.stored_name(name))).collect();
-        let (shared, names) = (self.shared.clone(), serde_json::json!(names).to_string());
-        let query =
-            move || shared.query(include_str!("forget.sql")).bind(names.clone()).bind(shared.clock.now().0);
+        let names: Vec<String> = names.iter().map(|name| hex(&self.settings.stored_name(name))).collect();
+        let (settings, names) = (self.settings.clone(), serde_json::json!(names).to_string());
+        let query = move || {
+            settings.query(include_str!("forget.sql")).bind(names.clone()).bind(settings.clock.now().0)
+        };
         self.writer.run(query).await.map(drop)
     }
 
     fn semantics(&self) -> Semantics {
-        semantics::semantics(self.shared.options.path.allow_network_fs)
+        semantics::semantics(self.settings.options.path.allow_network_fs)
     }
 
     fn namespace(&self) -> &Namespace {
-        &self.shared.namespace
-    }
-}
-
-impl Shared {
-    /// A statement for the table, to which values are bound.
-    fn query(&self, template: &str) -> Query {
-        sqlx::query(AssertSqlSafe(self.options.statement(template)))
-    }
-
-    fn stored_name(&self, name: &LockName) -> Vec<u8> {
-        self.namespace.stored(name.as_str()).into_bytes()
-    }
-
-    /// The boot, as it is bound to statements.
-    fn boot(&self) -> Option<String> {
-        self.clock.boot().map(str::to_owned)
-    }
-
-    fn unreadable(&self, error: sqlx::Error) -> Error {
-        self.options.failure(error, ErrorKind::Unavailable)
+        &self.settings.namespace
     }
 }

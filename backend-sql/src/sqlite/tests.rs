@@ -4,7 +4,7 @@ use super::*;
 use crate::lease::RowState;
 use leasehold_core::OwnerId;
 use sqlx::sqlite::{SqliteConnectOptions, SqliteConnection};
-use sqlx::{ConnectOptions as _, Executor as _};
+use sqlx::{AssertSqlSafe, ConnectOptions as _, Executor as _};
 use std::future::poll_fn;
 use std::pin::Pin;
 use std::pin::pin;
@@ -28,11 +28,11 @@ impl Store {
         StoreUrl::parse(&format!("sqlite:{}", file.display())).unwrap()
     }
 
-    fn table(&self, clock: HostClock) -> Table {
-        Table::with_clock(Options::parse(&self.url()).unwrap(), &Namespace::default(), clock)
+    fn table(&self, clock: HostClock) -> SqliteTable {
+        SqliteTable::with_clock(Options::parse(&self.url()).unwrap(), &Namespace::default(), clock)
     }
 
-    fn table_now(&self) -> Table {
+    fn table_now(&self) -> SqliteTable {
         self.table(HostClock::for_test(Some("boot"), SystemTime::now))
     }
 
@@ -60,7 +60,7 @@ fn claim(name: &str) -> Claim {
     Claim::new(LockName::new(name).unwrap(), owner, TTL, "{}".into())
 }
 
-async fn granted(table: &Table, claim: &Claim) -> u64 {
+async fn granted(table: &SqliteTable, claim: &Claim) -> u64 {
     match table.grant(claim).await.unwrap() {
         Granting::Granted(token) => token.get(),
         Granting::Refused(row) => panic!("refused: {row:?}"),
@@ -69,7 +69,7 @@ async fn granted(table: &Table, claim: &Claim) -> u64 {
 }
 
 /// How the row stood that refused the claim.
-async fn refused(table: &Table, claim: &Claim) -> RowState {
+async fn refused(table: &SqliteTable, claim: &Claim) -> RowState {
     match table.grant(claim).await.unwrap() {
         Granting::Granted(token) => panic!("granted: {token}"),
         Granting::Refused(row) => row.unwrap().state,
@@ -260,7 +260,7 @@ async fn attempt_given_up_in_the_queue_is_not_granted() {
 }
 
 #[tokio::test]
-async fn caller_that_is_not_polled_holds_up_no_other() {
+async fn caller_that_is_not_polled_delays_no_other() {
     let store = Store::new();
     let table = store.table_now();
     granted(&table, &claim("first")).await;
@@ -300,7 +300,7 @@ fn runtime_that_ends_fails_all_calls_of_its_batch() {
     let table = store.table_now();
     let (one, other) = (runtime(), runtime());
     let (started, has_started) = std::sync::mpsc::channel();
-    let keep_connection = async move |_link| {
+    let keep_connection = async move |_slot| {
         started.send(()).unwrap();
         std::future::pending::<()>().await;
     };
@@ -326,7 +326,7 @@ fn runtime() -> tokio::runtime::Runtime {
 
 /// The clock stands still but for the limit, which is over at once: as if the disk did not answer. Each call has the whole time.
 #[tokio::test(start_paused = true)]
-async fn call_ends_in_time_although_the_disk_does_not_answer() {
+async fn call_to_a_disk_that_does_not_answer_ends_in_time() {
     let store = Store::new();
     let table = store.table_now();
     let (held, other) = (claim("a"), claim("b"));

@@ -20,7 +20,7 @@ async fn deadlocks(server: &Server) -> i64 {
 /// Two leases are renewed in one statement, in the order of their names. A third party has the second one locked, and
 /// asks for the first when the renewal has it: one of the two must give way, and it is arranged that it is the renewal.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn a_renewal_that_is_the_victim_of_a_deadlock_is_made_again() {
+async fn renewal_that_is_the_victim_of_a_deadlock_is_repeated() {
     for server in both().await {
         let (waits, heavier): (&str, &[&str]) = match &server {
             // The one that has changed less is the victim.

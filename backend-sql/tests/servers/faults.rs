@@ -11,7 +11,7 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 #[tokio::test]
-async fn a_lease_outlives_its_connection_and_the_next_call_makes_another() {
+async fn lease_outlives_its_connection_and_the_next_call_connects_again() {
     for server in both().await {
         for mode in ["lease", "optimistic"] {
             let backend = server.backend(&format!("mode={mode}"));
@@ -26,7 +26,7 @@ async fn a_lease_outlives_its_connection_and_the_next_call_makes_another() {
 }
 
 #[tokio::test]
-async fn a_lock_that_is_a_connection_is_lost_with_it_and_free_at_once() {
+async fn for_update_lock_is_lost_with_its_connection_and_free_at_once() {
     for server in both().await {
         let (backend, other) = (server.backend("mode=for-update"), server.backend("mode=for-update"));
         let held = claim("a");
@@ -44,7 +44,7 @@ async fn a_lock_that_is_a_connection_is_lost_with_it_and_free_at_once() {
 
 /// A client that only falls silent, with its connection open, must not hold for ever.
 #[tokio::test]
-async fn a_silent_holder_is_ended_by_the_server() {
+async fn silent_holder_is_ended_by_the_server_after_its_ttl() {
     for server in both().await {
         let (backend, other) = (server.backend("mode=for-update"), server.backend("mode=for-update"));
         granted(&backend, &claim_for("a", Duration::from_millis(1_000))).await;
@@ -58,7 +58,7 @@ async fn a_silent_holder_is_ended_by_the_server() {
 }
 
 #[tokio::test]
-async fn a_stopped_server_is_an_unknown_outcome_in_time() {
+async fn renewal_on_a_stopped_server_is_indeterminate_in_time() {
     for mut server in both().await {
         for mode in ["lease", "optimistic"] {
             let backend = server.backend(&format!("mode={mode}&timeout=500ms&connect_timeout=500ms"));
@@ -79,7 +79,7 @@ async fn a_stopped_server_is_an_unknown_outcome_in_time() {
 
 /// As after a restart of the server: all connections are dead, and the lease is well.
 #[tokio::test]
-async fn a_release_meets_one_dead_connection_at_most() {
+async fn release_meets_one_dead_connection_at_most() {
     for server in both().await {
         for mode in ["lease", "optimistic"] {
             let backend = server.backend(&format!("mode={mode}"));
@@ -130,7 +130,7 @@ async fn locked_row_loses_no_other_lock() {
 
 /// Another was granted it meanwhile: what the holder did last was not done under the lock.
 #[tokio::test]
-async fn a_lock_that_was_lost_with_its_connection_is_not_said_to_be_released() {
+async fn release_of_a_lock_that_another_was_granted_is_not_held() {
     for server in both().await {
         let (backend, other) = (server.backend("mode=for-update"), server.backend("mode=for-update"));
         let (held, next) = (claim("a"), claim("a"));
@@ -144,7 +144,7 @@ async fn a_lock_that_was_lost_with_its_connection_is_not_said_to_be_released() {
 
 /// The other owner has given it back before the release, so it is free.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn lock_that_was_lost_and_is_free_again_is_not_said_to_be_released() {
+async fn release_of_a_lost_lock_that_is_free_again_reports_the_loss() {
     for server in both().await {
         let proxy = Proxy::to(([127, 0, 0, 1], server.port()).into()).await.unwrap();
         let through = server.url_at(proxy.address().port(), "locker:sesame", "mode=for-update");
@@ -161,7 +161,7 @@ async fn lock_that_was_lost_and_is_free_again_is_not_said_to_be_released() {
 
 /// The row stays locked until the server notices, and a caller who was told that it is free would send others there.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn a_release_that_the_server_has_not_heard_is_no_success() {
+async fn release_that_does_not_reach_the_server_is_indeterminate() {
     for server in both().await {
         for mode in ["for-update", "lease"] {
             let proxy = Proxy::to(([127, 0, 0, 1], server.port()).into()).await.unwrap();
@@ -193,7 +193,7 @@ async fn until_granted(backend: &Arc<dyn LockBackend>, claim: &Claim) {
 
 /// A planned switch-over leaves the connections of the old primary as they are, and its rows locked.
 #[tokio::test]
-async fn a_hold_on_a_server_that_was_replaced_is_lost() {
+async fn hold_on_a_replaced_server_is_lost() {
     let server = Server::mariadb(&[]);
     server.furnish().await;
     for backend in [server.backend("mode=for-update"), server.administrator("mode=for-update")] {

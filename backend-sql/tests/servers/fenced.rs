@@ -28,7 +28,7 @@ async fn write(server: &Server, value: i64, token: FencingToken) -> leasehold_co
 }
 
 #[tokio::test]
-async fn a_paused_holder_writes_nothing_after_its_successor() {
+async fn paused_holder_writes_nothing_after_its_successor() {
     for server in both().await {
         let create = "CREATE TABLE account (id BIGINT PRIMARY KEY, balance BIGINT NOT NULL, fence BIGINT NOT NULL DEFAULT 0)";
         server.run(create).await;

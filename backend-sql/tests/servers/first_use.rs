@@ -35,7 +35,7 @@ async fn twenty_clients_that_meet_at_a_new_name_make_one_holder() {
 }
 
 #[tokio::test]
-async fn a_table_that_is_missing_is_said_with_the_way_to_make_it() {
+async fn missing_table_is_refused_with_the_way_to_make_it() {
     for server in both().await {
         for mode in MODES {
             let backend = server.backend(&format!("mode={mode}&table=nowhere"));

@@ -28,7 +28,7 @@ async fn until_open(server: &Server, expected: i64) {
 }
 
 #[tokio::test]
-async fn one_transaction_is_open_for_each_lock_and_none_after() {
+async fn each_held_lock_has_one_open_transaction() {
     for server in both().await {
         let backend = server.backend("mode=for-update");
         let (one, two) = (claim("one"), claim("two"));
@@ -44,7 +44,7 @@ async fn one_transaction_is_open_for_each_lock_and_none_after() {
 }
 
 #[tokio::test]
-async fn a_refused_attempt_leaves_no_transaction_open() {
+async fn refused_attempt_leaves_no_transaction_open() {
     for server in both().await {
         let (holder, other) = (server.backend("mode=for-update"), server.backend("mode=for-update"));
         granted(&holder, &claim("a")).await;
@@ -58,7 +58,7 @@ async fn a_refused_attempt_leaves_no_transaction_open() {
 /// The server gives the row to the next in its queue in the moment in which it is free; a time-out of that wait, which in
 /// MySQL ends the statement alone, ends the transaction too.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn a_waiter_in_the_server_is_granted_or_leaves_nothing() {
+async fn waiter_in_the_server_is_granted_or_leaves_no_transaction() {
     for server in both().await {
         let holder = server.backend("mode=for-update");
         let waiter = server.backend("mode=for-update&timeout=1s");
@@ -90,7 +90,7 @@ async fn a_waiter_in_the_server_is_granted_or_leaves_nothing() {
 
 /// A waiter of the holder's own process gets the lock as soon as a waiter of another process, whichever way the hold ends.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn a_hold_that_was_ended_keeps_no_waiter_of_its_own_process_waiting() {
+async fn hold_ended_from_outside_goes_to_a_waiter_of_its_own_process() {
     for server in both().await {
         for by_force in [true, false] {
             let backend = server.backend("mode=for-update");
@@ -124,7 +124,7 @@ async fn a_hold_that_was_ended_keeps_no_waiter_of_its_own_process_waiting() {
 
 /// Between the look at who holds and the end of its connection, that may have released, and taken another lock.
 #[tokio::test]
-async fn a_connection_that_holds_another_lock_by_now_is_not_ended() {
+async fn connection_that_holds_another_lock_by_now_is_not_ended() {
     let server = Server::postgres(&[]);
     server.furnish().await;
     let (backend, admin) =
@@ -149,7 +149,7 @@ async fn a_connection_that_holds_another_lock_by_now_is_not_ended() {
 /// A server that has started anew numbers its connections anew: the entry of a holder that died with the last one names the
 /// session of somebody who has nothing to do with locks.
 #[tokio::test]
-async fn a_number_from_before_a_restart_is_nobodys() {
+async fn connection_number_from_before_a_restart_ends_no_session() {
     let mut server = Server::mariadb(&[]);
     server.furnish().await;
     granted(&server.backend("mode=for-update"), &claim("a")).await;
@@ -178,7 +178,7 @@ async fn a_number_from_before_a_restart_is_nobodys() {
 
 /// A user of the tables that is not the holder.
 #[tokio::test]
-async fn the_connection_of_another_user_is_not_ended_and_said_to_hold_still() {
+async fn connection_of_another_user_is_not_ended_and_the_release_is_denied() {
     for server in both().await {
         let rights = match server.is_postgres() {
             true => {
@@ -203,7 +203,7 @@ async fn the_connection_of_another_user_is_not_ended_and_said_to_hold_still() {
 
 /// As the manual says: the holder's own user may, and who has the right to.
 #[tokio::test]
-async fn an_administrator_may_end_the_connection_of_any_holder() {
+async fn administrator_ends_the_connection_of_any_holder() {
     for server in both().await {
         let (holder, held) = (server.backend("mode=for-update"), claim("a"));
         let token = granted(&holder, &held).await;
@@ -217,7 +217,7 @@ async fn an_administrator_may_end_the_connection_of_any_holder() {
 
 /// Between the look at who holds and the end of its connection, that may have ended by itself.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn a_connection_that_is_gone_by_now_is_as_good_as_ended() {
+async fn connection_that_has_ended_by_itself_counts_as_ended() {
     let server = Server::mariadb(&[]);
     server.furnish().await;
     let (backend, held) = (server.backend("mode=for-update"), claim("a"));
@@ -242,7 +242,7 @@ async fn end_connection_of_holder(server: &Server) {
 
 /// It may be that there is no connection left to ask with; then it is held, as far as is known.
 #[tokio::test]
-async fn a_lock_that_is_held_here_is_busy_without_a_connection_to_ask_with() {
+async fn lock_held_by_this_client_is_busy_without_a_spare_connection() {
     for server in both().await {
         let backend = server.backend("mode=for-update&holds=1&timeout=20s");
         granted(&backend, &claim("a")).await;

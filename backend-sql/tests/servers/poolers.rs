@@ -152,7 +152,7 @@ async fn pooler_of_sessions_is_as_good_as_the_server() {
 
 /// A lock would end with the statement that has taken it.
 #[tokio::test]
-async fn a_transaction_that_something_in_between_does_not_begin_is_missed() {
+async fn row_locked_outside_a_transaction_is_refused() {
     let server = Server::postgres(&[]);
     server.furnish().await;
     let port = between(server.port(), without_begin).await;
@@ -166,7 +166,7 @@ async fn a_transaction_that_something_in_between_does_not_begin_is_missed() {
 
 /// It is also found if the server's clock is set back while it begins.
 #[tokio::test]
-async fn a_transaction_is_not_known_by_the_clock() {
+async fn transaction_is_recognised_although_the_clock_is_set_back() {
     let server = Server::postgres(&[]);
     server.furnish().await;
     for statement in [

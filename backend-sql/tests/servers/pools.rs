@@ -10,7 +10,7 @@ use std::time::Duration;
 use tokio::task::JoinSet;
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn one_connection_and_two_do_for_a_hundred_tasks() {
+async fn hundred_tasks_share_one_connection_or_two() {
     for server in both().await {
         for mode in ["lease", "optimistic"] {
             for connections in [1, 2] {
@@ -36,7 +36,7 @@ async fn one_connection_and_two_do_for_a_hundred_tasks() {
 }
 
 #[tokio::test]
-async fn a_lock_that_is_a_connection_says_when_there_are_none_left() {
+async fn for_update_lock_beyond_the_limit_of_holds_is_unavailable() {
     for server in both().await {
         let backend = server.backend("mode=for-update&holds=2&timeout=200ms&connections=5");
         let (one, two) = (claim("one"), claim("two"));
@@ -56,7 +56,7 @@ async fn a_lock_that_is_a_connection_says_when_there_are_none_left() {
 }
 
 #[tokio::test]
-async fn a_server_without_a_connection_left_is_unavailable() {
+async fn server_without_a_connection_left_is_unavailable() {
     for server in both().await {
         for mode in MODES {
             limit_connections(&server, 2).await;

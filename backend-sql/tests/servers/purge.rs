@@ -96,7 +96,7 @@ async fn free_names_are_forgotten_and_held_ones_are_kept() {
 }
 
 #[tokio::test]
-async fn a_holder_goes_on_while_hundreds_of_names_are_forgotten() {
+async fn holder_keeps_its_lock_while_hundreds_of_names_are_forgotten() {
     for server in both().await {
         let_delete(&server).await;
         let insert = match &server {
@@ -119,7 +119,7 @@ async fn a_holder_goes_on_while_hundreds_of_names_are_forgotten() {
 }
 
 #[tokio::test]
-async fn another_namespace_is_left_alone() {
+async fn purge_leaves_the_names_of_another_namespace() {
     for server in both().await {
         let_delete(&server).await;
         for name in ["a/old", "b/old"] {
@@ -138,7 +138,7 @@ async fn another_namespace_is_left_alone() {
 }
 
 #[tokio::test]
-async fn the_right_that_is_missing_is_named_and_so_is_a_time_that_is_too_short() {
+async fn purge_without_the_right_or_with_too_short_a_time_is_refused() {
     for server in both().await {
         for mode in MODES {
             let backend = server.backend(&format!("mode={mode}"));
@@ -163,15 +163,15 @@ async fn the_right_that_is_missing_is_named_and_so_is_a_time_that_is_too_short()
 ///
 /// The explored model of the strategy has found what was before: versions began with 0, and a free row had come to the same.
 #[tokio::test]
-async fn an_optimistic_grant_is_not_fooled_by_a_row_that_was_made_anew() {
+async fn optimistic_grant_of_a_row_that_was_made_anew_is_refused() {
     for server in both().await {
         let lease = open(&server.url("mode=lease")).unwrap();
         let held = claim("a");
         granted(&lease, &held).await;
-        let take = include_str!("../../src/optimistic/take.sql");
+        let take = include_str!("../../src/lease/server_table/optimistic/take.sql");
         let of_now = "DELETE FROM leasehold WHERE name = 'a' AND version < 1000000000000";
         assert_eq!(server.run(of_now).await, 0, "versions begin anew");
-        // As one who has read this very version, and a time before the grant, would take it.
+        // An attempt that has read this very version, at a time before the grant, sends this statement.
         let text = take.replace("{table}", "leasehold").replace("{now}", "1");
         let values = ["'a'", "version", "NULL", "1000", "1000", "1", "1", "''"];
         let text = (1..).zip(values).fold(text, |text, (at, value)| text.replace(&format!(":{at}"), value));

@@ -11,7 +11,7 @@ async fn refusal(backend: &Arc<dyn LockBackend>) -> String {
 }
 
 #[tokio::test]
-async fn a_row_that_is_none_of_ours_is_named_and_hides_no_other() {
+async fn foreign_row_is_refused_by_name_and_hides_no_other() {
     for server in both().await {
         let backend = server.backend("");
         let admin = backend.admin().unwrap();
@@ -32,7 +32,7 @@ async fn a_row_that_is_none_of_ours_is_named_and_hides_no_other() {
 }
 
 #[tokio::test]
-async fn a_table_that_would_merge_names_or_forget_rows_is_refused_with_the_difference() {
+async fn table_that_merges_names_or_forgets_rows_is_refused() {
     let [mariadb, postgres] = both().await;
     let cases = [
         (
@@ -115,7 +115,7 @@ fn denied(findings: Vec<leasehold_core::Finding>) -> Vec<String> {
 
 /// A trigger for each statement fires for one that changes no row.
 #[tokio::test]
-async fn a_look_for_rights_fires_no_trigger() {
+async fn check_of_rights_fires_no_trigger() {
     let server = Server::postgres(&[]);
     server.furnish().await;
     server
@@ -156,7 +156,7 @@ async fn rights_that_are_missing_are_found_by_check() {
 }
 
 #[tokio::test]
-async fn a_server_that_takes_no_writes_is_unavailable_and_found_by_check() {
+async fn server_that_takes_no_writes_is_unavailable_and_found_by_check() {
     for server in both().await {
         match &server {
             Server::MariaDb(_) => server.run("SET GLOBAL read_only = 1").await,
@@ -173,7 +173,7 @@ async fn a_server_that_takes_no_writes_is_unavailable_and_found_by_check() {
 
 /// As where it has no connections left: it may have some in a moment.
 #[tokio::test]
-async fn a_server_without_room_for_a_prepared_statement_is_unavailable() {
+async fn server_without_room_for_a_prepared_statement_is_unavailable() {
     let server = Server::mariadb(&[]);
     server.furnish().await;
     server.run("SET GLOBAL max_prepared_stmt_count = 0").await;
@@ -197,7 +197,7 @@ async fn settings_that_forget_commits_are_found() {
 
 /// With a binary log it is that which decides what is there after a crash.
 #[tokio::test]
-async fn a_binary_log_that_is_not_synced_is_found() {
+async fn unsynced_binary_log_is_found() {
     let server = Server::mariadb(&["--server-id=1", "--log-bin=changes", "--sync-binlog=0"]);
     server.furnish().await;
     for (flush, expected) in [(1, ["W_SYNC_BINLOG"].as_slice()), (3, &[]), (0, &["W_FLUSH", "W_SYNC_BINLOG"])]
@@ -211,7 +211,7 @@ async fn a_binary_log_that_is_not_synced_is_found() {
 
 /// By the variable that a node has on, here without a cluster: what two nodes would do is not tried.
 #[tokio::test]
-async fn a_node_of_a_galera_cluster_is_an_error_unless_it_alone_is_written_to() {
+async fn galera_node_is_refused_unless_it_is_the_single_writer() {
     let server = Server::mariadb(&["--wsrep-on=ON"]);
     server.furnish().await;
     let found = |query: &'static str| {
@@ -262,7 +262,7 @@ async fn refused_attempt_takes_nothing_over_if_the_token_is_0() {
 
 /// There `InnoDB` locks no row under READ COMMITTED, without which a lock of `for-update` cannot be taken.
 #[tokio::test]
-async fn a_log_of_statements_is_an_error_where_rows_are_locked() {
+async fn binary_log_of_statements_is_an_error_in_for_update_mode() {
     let server = Server::mariadb(&["--server-id=1", "--log-bin=changes", "--binlog-format=STATEMENT"]);
     server.furnish().await;
     for mode in MODES {

@@ -59,7 +59,7 @@ async fn trips<T>(proxy: &Proxy, call: impl Future<Output = T>) -> u64 {
 }
 
 #[tokio::test]
-async fn a_call_of_a_lease_is_one_round_trip_and_the_others_are_counted() {
+async fn lease_call_is_one_round_trip_and_other_modes_are_counted() {
     for server in both().await {
         for mode in MODES {
             let counts = count(&server, mode).await;
@@ -84,7 +84,7 @@ async fn a_call_of_a_lease_is_one_round_trip_and_the_others_are_counted() {
 
 /// Leases that are well need not wait for a statement about each of them.
 #[tokio::test]
-async fn a_lease_that_is_lost_costs_the_others_of_its_renewal_a_few_round_trips() {
+async fn lost_lease_costs_the_renewal_of_others_a_few_round_trips() {
     for server in both().await {
         let proxy = Proxy::to(([127, 0, 0, 1], server.port()).into()).await.unwrap();
         let backend = open(&server.url_at(proxy.address().port(), "locker:sesame", "")).unwrap();

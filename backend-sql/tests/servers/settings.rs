@@ -80,7 +80,7 @@ async fn server_settings_decide_nothing() {
 
 /// MariaDB has a limit of its own for transactions that have only read so far, and one that locks a row is of those.
 #[tokio::test]
-async fn a_holder_may_be_silent_for_its_ttl_and_no_longer_whatever_the_limit_is_for_others() {
+async fn silent_holder_lasts_for_its_ttl_whatever_limit_the_server_has() {
     let server = Server::mariadb(&[]);
     server.furnish().await;
     for (seconds, ttl, outlives) in [(1, Duration::from_secs(30), true), (60, Duration::from_secs(1), false)]
@@ -115,7 +115,7 @@ async fn holder_is_stored_whole_by_an_ascii_session() {
 }
 
 #[tokio::test]
-async fn names_of_tables_may_be_kept_in_small_letters() {
+async fn server_that_lowers_table_names_excludes_as_others_do() {
     let server = Server::mariadb(&["--lower-case-table-names=1"]);
     server.furnish().await;
     one_holds_and_the_others_do_not(&server, "lower_case_table_names").await;

@@ -4,7 +4,7 @@ use crate::kit::{Server, ask, both, claim, claim_for, granted};
 use std::time::Duration;
 
 #[tokio::test]
-async fn no_time_zone_of_a_session_shifts_a_lease() {
+async fn time_zone_of_a_session_shifts_no_lease() {
     let mariadb = Server::mariadb(&["--init-connect=SET time_zone = '+02:00'", "--default-time-zone=-11:00"]);
     let postgres = Server::postgres(&["-c", "timezone=Pacific/Kiritimati"]);
     for server in [mariadb, postgres] {
@@ -24,7 +24,7 @@ async fn no_time_zone_of_a_session_shifts_a_lease() {
 
 /// A statement that waited for the row looks at the clock when it has it, not when it began.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn the_time_is_not_that_of_before_the_wait() {
+async fn statement_that_waited_for_its_row_reads_the_clock_afterwards() {
     let wait = Duration::from_millis(1_000);
     for server in both().await {
         let backend = server.backend("timeout=10s");
@@ -72,7 +72,7 @@ fn micros_since_1970() -> u64 {
 /// As behind something that sends reads to a replica. Its clock may say that a lease is over, and the grant is made by
 /// another.
 #[tokio::test]
-async fn the_clock_of_a_replica_that_is_read_ends_no_lease() {
+async fn clock_of_a_replica_ends_no_lease() {
     let server = Server::postgres(&[]);
     server.furnish().await;
     server.run("CREATE SCHEMA ahead").await;

@@ -46,7 +46,7 @@ async fn purge_deletes_idle_names_and_no_others() {
 
 /// Many more than are looked at in one statement, of which every third was used lately.
 #[tokio::test]
-async fn of_many_names_all_old_ones_are_forgotten_and_no_others() {
+async fn purge_of_many_names_deletes_all_idle_ones_and_no_others() {
     let store = Store::new();
     let backend = store.open();
     let admin = backend.admin().unwrap();
@@ -73,7 +73,7 @@ async fn of_many_names_all_old_ones_are_forgotten_and_no_others() {
 }
 
 #[tokio::test]
-async fn a_row_that_is_none_of_ours_is_named_and_hides_no_other() {
+async fn foreign_row_is_refused_by_name_and_hides_no_other() {
     let store = Store::new();
     let backend = store.open();
     let admin = backend.admin().unwrap();
@@ -90,7 +90,7 @@ async fn a_row_that_is_none_of_ours_is_named_and_hides_no_other() {
 }
 
 #[tokio::test]
-async fn a_held_lock_is_shown_with_all_that_is_known() {
+async fn held_lock_is_shown_with_owner_token_holder_and_times() {
     let store = Store::new();
     let backend = store.open();
     let held = claim("a");
@@ -112,7 +112,7 @@ async fn a_held_lock_is_shown_with_all_that_is_known() {
 }
 
 #[tokio::test]
-async fn a_lock_that_is_freed_by_force_goes_to_the_next_with_a_larger_token() {
+async fn force_released_lock_is_granted_next_with_a_larger_token() {
     let store = Store::new();
     let backend = store.open();
     let admin = backend.admin().unwrap();
@@ -126,7 +126,7 @@ async fn a_lock_that_is_freed_by_force_goes_to_the_next_with_a_larger_token() {
 }
 
 #[tokio::test]
-async fn a_lock_is_freed_only_if_it_is_the_grant_that_was_meant() {
+async fn forced_release_with_the_token_of_another_grant_frees_nothing() {
     let store = Store::new();
     let backend = store.open();
     let admin = backend.admin().unwrap();
@@ -156,7 +156,7 @@ async fn forced_release_ends_a_linger_and_finds_nothing_on_a_free_name() {
 }
 
 #[tokio::test]
-async fn a_sound_store_has_nothing_to_be_said_about() {
+async fn check_of_a_sound_store_finds_nothing() {
     let store = Store::new();
     let backend = store.open();
     granted(&backend, &claim("a")).await;
@@ -202,7 +202,7 @@ async fn check_reports_a_shared_directory() {
 }
 
 #[tokio::test]
-async fn check_says_that_the_journal_is_no_log() {
+async fn check_reports_a_journal_that_is_no_log() {
     let store = Store::new();
     std::fs::write(store.file(), "").unwrap();
     super::refusals::set_mode(&store.file(), 0o600);

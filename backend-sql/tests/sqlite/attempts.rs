@@ -6,7 +6,7 @@ use leasehold_core::{Attempt, LossCause, OwnerId, Release, Renewal};
 use std::time::Duration;
 
 #[tokio::test]
-async fn a_name_that_was_never_locked_is_granted() {
+async fn name_that_was_never_locked_is_granted() {
     let store = Store::new();
     let backend = store.open();
     let token = granted(&backend, &claim("a")).await;
@@ -14,7 +14,7 @@ async fn a_name_that_was_never_locked_is_granted() {
 }
 
 #[tokio::test]
-async fn a_held_name_is_busy_until_its_lease_ends() {
+async fn held_name_is_busy_for_the_rest_of_its_lease() {
     let store = Store::new();
     let backend = store.open();
     granted(&backend, &claim("a")).await;
@@ -23,7 +23,7 @@ async fn a_held_name_is_busy_until_its_lease_ends() {
 }
 
 #[tokio::test]
-async fn the_same_claim_is_granted_again_with_the_same_token_and_a_whole_lease() {
+async fn claim_granted_again_keeps_its_token_and_gets_a_whole_lease() {
     let store = Store::new();
     let backend = store.open();
     let mine = claim("a");
@@ -34,7 +34,7 @@ async fn the_same_claim_is_granted_again_with_the_same_token_and_a_whole_lease()
 }
 
 #[tokio::test]
-async fn granting_again_does_not_shorten_a_longer_lease() {
+async fn claim_granted_again_keeps_a_longer_lease() {
     let store = Store::new();
     let backend = store.open();
     let owner = OwnerId::random().unwrap();
@@ -45,7 +45,7 @@ async fn granting_again_does_not_shorten_a_longer_lease() {
 }
 
 #[tokio::test]
-async fn an_ended_lease_goes_to_the_next_with_a_larger_token() {
+async fn ended_lease_is_granted_to_another_with_a_larger_token() {
     let store = Store::new();
     let backend = store.open();
     let first = granted(&backend, &claim("a")).await;
@@ -55,7 +55,7 @@ async fn an_ended_lease_goes_to_the_next_with_a_larger_token() {
 }
 
 #[tokio::test]
-async fn a_claim_whose_lease_has_ended_is_granted_with_a_new_token() {
+async fn claim_whose_lease_has_ended_is_granted_with_a_new_token() {
     let store = Store::new();
     let backend = store.open();
     let mine = claim("a");
@@ -65,7 +65,7 @@ async fn a_claim_whose_lease_has_ended_is_granted_with_a_new_token() {
 }
 
 #[tokio::test]
-async fn a_token_grows_by_one_at_least_when_the_clock_has_not_caught_up() {
+async fn token_ahead_of_the_clock_grows_by_one() {
     let store = Store::new();
     let backend = store.open();
     let mine = claim("a");
@@ -104,7 +104,7 @@ async fn claims_granted_in_one_statement_get_the_tokens_of_their_rows() {
 }
 
 #[tokio::test]
-async fn used_up_tokens_are_said_and_harm_no_other_name() {
+async fn used_up_tokens_are_an_error_and_harm_no_other_name() {
     let store = Store::new();
     let backend = store.open();
     let mine = claim("a");
@@ -118,7 +118,7 @@ async fn used_up_tokens_are_said_and_harm_no_other_name() {
 }
 
 #[tokio::test]
-async fn a_row_that_was_deleted_is_made_again_with_a_larger_token() {
+async fn deleted_row_is_made_again_with_a_larger_token() {
     let store = Store::new();
     let backend = store.open();
     let mine = claim("a");
@@ -131,7 +131,7 @@ async fn a_row_that_was_deleted_is_made_again_with_a_larger_token() {
 }
 
 #[tokio::test]
-async fn a_waiter_reads_and_does_not_write() {
+async fn waiter_reads_and_does_not_write() {
     let store = Store::new();
     let backend = store.open();
     granted(&backend, &claim("a")).await;

@@ -6,7 +6,7 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 #[tokio::test]
-async fn a_file_that_stays_locked_is_unavailable_and_nothing_was_done() {
+async fn file_that_stays_locked_is_unavailable_and_unchanged() {
     let store = Store::new();
     let backend = open(&format!("{}?busy_timeout=50ms", store.url())).unwrap();
     let held = claim("held");
@@ -53,7 +53,7 @@ async fn statement_that_waited_for_a_writer_sees_its_changes() {
 
 /// The control: SQLite does fail a transaction that reads first, so the case above shows something.
 #[tokio::test]
-async fn a_transaction_that_reads_first_would_fail() {
+async fn transaction_that_reads_first_fails_with_a_busy_snapshot() {
     let store = Store::new();
     granted(&store.open(), &claim("a")).await;
     let (mut one, mut other) = (store.raw().await, store.raw().await);
@@ -88,7 +88,7 @@ async fn read_does_not_wait_for_a_writer() {
 
 /// The change to WAL mode needs the file for itself, and SQLite does not wait for that: we do.
 #[tokio::test]
-async fn a_file_in_use_is_put_into_wal_mode_when_its_users_are_done() {
+async fn file_in_use_enters_wal_mode_once_its_users_are_done() {
     let store = Store::new();
     std::fs::write(store.file(), "").unwrap();
     let mut raw = store.raw().await;

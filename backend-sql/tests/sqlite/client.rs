@@ -8,7 +8,7 @@ use leasehold_core::{
 use std::time::Duration;
 
 #[tokio::test]
-async fn a_lock_is_acquired_held_and_released() {
+async fn lock_is_acquired_held_and_released() {
     let store = Store::new();
     let (mine, theirs) = (store.client(), store.client());
     let guard = mine.acquire("a").await.unwrap();
@@ -21,7 +21,7 @@ async fn a_lock_is_acquired_held_and_released() {
 }
 
 #[tokio::test]
-async fn wait_that_times_out_reports_the_holder() {
+async fn wait_for_a_held_lock_times_out() {
     let store = Store::new();
     let locks = store.client();
     let _held = locks.acquire("a").await.unwrap();
@@ -31,7 +31,7 @@ async fn wait_that_times_out_reports_the_holder() {
 }
 
 #[tokio::test]
-async fn a_waiter_gets_the_lock_when_it_is_released() {
+async fn waiter_gets_the_lock_once_it_is_released() {
     let store = Store::new();
     let (mine, theirs) = (store.client(), store.client());
     let guard = mine.acquire("a").await.unwrap();
@@ -45,7 +45,7 @@ async fn a_waiter_gets_the_lock_when_it_is_released() {
 }
 
 #[tokio::test]
-async fn a_renewed_lease_outlives_its_ttl() {
+async fn renewed_lease_outlives_its_ttl() {
     let store = Store::new();
     let locks = store.client();
     let options = AcquireOptions::new().with_ttl(Duration::from_secs(2));
@@ -61,7 +61,7 @@ async fn a_renewed_lease_outlives_its_ttl() {
 }
 
 #[tokio::test]
-async fn a_guard_that_is_dropped_frees_its_lock() {
+async fn dropped_guard_frees_its_lock() {
     let store = Store::new();
     let locks = store.client();
     drop(locks.acquire("a").await.unwrap());
@@ -71,7 +71,7 @@ async fn a_guard_that_is_dropped_frees_its_lock() {
 }
 
 #[tokio::test]
-async fn an_acquisition_that_is_dropped_at_any_moment_leaves_nothing() {
+async fn acquisition_dropped_at_any_moment_leaves_no_hold() {
     let store = Store::new();
     let locks = store.client();
     locks.acquire("warm").await.unwrap().release().await.unwrap();
@@ -86,7 +86,7 @@ async fn an_acquisition_that_is_dropped_at_any_moment_leaves_nothing() {
 }
 
 #[tokio::test]
-async fn a_lock_that_another_took_is_lost() {
+async fn lock_taken_by_another_owner_is_lost() {
     let store = Store::new();
     let (locks, other) = (store.client(), store.open());
     let options = AcquireOptions::new().with_ttl(Duration::from_secs(3));
@@ -100,7 +100,7 @@ async fn a_lock_that_another_took_is_lost() {
 }
 
 #[tokio::test]
-async fn a_hundred_tasks_share_a_file_and_each_its_own_name() {
+async fn hundred_tasks_with_a_name_each_share_a_file() {
     let store = Store::new();
     let locks = store.client();
     let mut tasks = tokio::task::JoinSet::new();
@@ -116,7 +116,7 @@ async fn a_hundred_tasks_share_a_file_and_each_its_own_name() {
 }
 
 #[tokio::test]
-async fn a_closed_store_says_so() {
+async fn closed_store_refuses_every_call() {
     let store = Store::new();
     let backend = store.open();
     let held = claim("a");
@@ -135,7 +135,7 @@ async fn a_closed_store_says_so() {
 }
 
 #[test]
-fn a_lock_serves_several_runtimes_one_after_the_other() {
+fn client_serves_several_runtimes_one_after_the_other() {
     let store = Store::new();
     let locks = store.client();
     for _ in 0..3 {

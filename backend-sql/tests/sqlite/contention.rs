@@ -49,7 +49,7 @@ async fn processes_that_make_the_file_at_once_all_succeed() {
 }
 
 #[tokio::test]
-async fn a_program_that_is_started_inherits_no_file() {
+async fn started_program_inherits_no_file() {
     let store = Store::new();
     let mut worker = Worker::start(&store.url());
     assert!(worker.ask("try a").await.starts_with("granted"));

@@ -6,7 +6,7 @@ use leasehold_core::{AcquireOptions, DistributedLock as _, DistributedLockExt as
 use std::time::{Duration, Instant};
 
 #[tokio::test]
-async fn a_killed_holder_is_followed_when_its_lease_ends_and_not_before() {
+async fn killed_holder_is_followed_when_its_lease_ends_and_not_before() {
     let store = Store::new();
     let locks = store.client();
     let mut worker = Worker::start(&store.url());
@@ -25,7 +25,7 @@ async fn a_killed_holder_is_followed_when_its_lease_ends_and_not_before() {
 }
 
 #[tokio::test]
-async fn a_process_that_is_killed_while_it_writes_leaves_a_whole_file() {
+async fn process_killed_while_it_writes_leaves_a_whole_file() {
     let store = Store::new();
     let locks = store.client();
     let mut last_token = 0;

@@ -9,7 +9,7 @@ use leasehold_test_stores::servers::{SharedFolder, shared_folder_missing};
 const SMALL_DISK: &str = "mount -t tmpfs -o size=128k,mode=700 small \"$STORE\"; exec \"$0\" \"$@\"";
 
 #[tokio::test]
-async fn a_full_disk_is_unavailable_and_grants_nothing() {
+async fn full_disk_is_unavailable_and_grants_nothing() {
     let store = Store::new();
     let directory = store.directory().display();
     let mount = SMALL_DISK.replace("$STORE", &directory.to_string());
@@ -50,7 +50,7 @@ async fn first_use_on_a_full_file_system_names_the_limit() {
 
 /// As `docker run -v /srv/locks.db:/data/locks.db` does it: one file, and two pairs of side files.
 #[tokio::test]
-async fn a_file_that_is_mounted_by_itself_is_refused() {
+async fn file_that_is_a_mount_point_is_refused() {
     let (outside, inside) = (Store::new(), Store::new());
     let backend = outside.open();
     granted(&backend, &claim("a")).await;
@@ -68,7 +68,7 @@ async fn a_file_that_is_mounted_by_itself_is_refused() {
 
 /// The shell's limit of a file's length makes a write fail in another way than for want of room.
 #[tokio::test]
-async fn a_failing_disk_leaves_the_outcome_unknown_and_grants_nothing() {
+async fn failing_disk_is_indeterminate_and_grants_nothing() {
     let store = Store::new();
     let backend = store.open();
     granted(&backend, &claim("first")).await;
@@ -86,7 +86,7 @@ async fn a_failing_disk_leaves_the_outcome_unknown_and_grants_nothing() {
 
 /// Where the cell of the matrix only sees that nothing worse than promised came of it.
 #[tokio::test]
-async fn a_file_that_is_seen_over_a_network_file_system_is_refused_and_nothing_is_made_there() {
+async fn file_on_a_network_file_system_is_refused_and_not_made() {
     if let Some(why) = shared_folder_missing() {
         return println!("not run: {why}");
     }

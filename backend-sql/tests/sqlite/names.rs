@@ -26,7 +26,7 @@ async fn names_that_look_alike_are_different_locks() {
 }
 
 #[tokio::test]
-async fn a_list_is_of_the_names_that_begin_so_in_the_order_of_their_bytes() {
+async fn list_has_the_names_with_the_prefix_in_the_order_of_their_bytes() {
     let store = Store::new();
     let backend = store.open();
     for name in ["b", "a/2", "a/1", "a", "a%", "A/1", "a\u{10ffff}z", "ab"] {

@@ -92,7 +92,7 @@ fn parameters_out_of_range_are_refused_with_the_range() {
 }
 
 #[test]
-fn another_scheme_is_not_ours() {
+fn scheme_of_another_store_is_refused() {
     let error = open("redis://h").unwrap_err();
     assert_eq!(error.kind(), ErrorKind::Misconfigured);
     assert_eq!(error.to_string(), "\"redis\" is no scheme of a SQL database");
@@ -117,7 +117,7 @@ async fn assert_refused(path: &Path, problem: &str, fix: &str) {
 }
 
 #[tokio::test]
-async fn a_directory_is_not_a_file() {
+async fn directory_in_place_of_the_file_is_refused() {
     let store = Store::new();
     std::fs::create_dir(store.file()).unwrap();
     let problem = format!("{} is a directory", store.file().display());
@@ -125,7 +125,7 @@ async fn a_directory_is_not_a_file() {
 }
 
 #[tokio::test]
-async fn a_symbolic_link_is_refused_wherever_it_leads() {
+async fn symbolic_link_is_refused_wherever_it_leads() {
     for there in [true, false] {
         let store = Store::new();
         let target = store.directory().join("target.db");
@@ -144,7 +144,7 @@ async fn a_symbolic_link_is_refused_wherever_it_leads() {
 }
 
 #[tokio::test]
-async fn a_file_with_two_names_is_refused() {
+async fn file_with_two_names_is_refused() {
     let store = Store::new();
     std::fs::write(store.file(), "").unwrap();
     std::fs::hard_link(store.file(), store.directory().join("twin.db")).unwrap();
@@ -165,7 +165,7 @@ async fn path_to_no_regular_file_is_refused() {
 }
 
 #[tokio::test]
-async fn a_directory_that_does_not_exist_is_not_made() {
+async fn missing_directory_is_refused_and_not_made() {
     let store = Store::new();
     let directory = store.directory().join("typo");
     let problem = format!("the directory {} does not exist", directory.display());
@@ -197,7 +197,7 @@ async fn directory_named_leasehold_in_a_missing_one_is_not_made() {
 }
 
 #[tokio::test]
-async fn a_file_in_the_place_of_a_directory_is_refused() {
+async fn file_in_place_of_a_directory_is_refused() {
     let store = Store::new();
     std::fs::write(store.directory().join("file"), "").unwrap();
     for error in refusals(&store.directory().join("file/locks.db")).await {
@@ -214,7 +214,7 @@ async fn a_file_in_the_place_of_a_directory_is_refused() {
 }
 
 #[tokio::test]
-async fn a_directory_in_which_everyone_may_replace_files_is_refused() {
+async fn directory_in_which_everyone_may_replace_files_is_refused() {
     let store = Store::new();
     let directory = store.directory().join("open");
     std::fs::create_dir(&directory).unwrap();

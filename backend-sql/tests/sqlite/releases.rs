@@ -5,7 +5,7 @@ use leasehold_core::{LossCause, Release, Renewal};
 use std::time::Duration;
 
 #[tokio::test]
-async fn a_released_name_is_free_at_once_and_keeps_its_token() {
+async fn released_name_is_free_at_once_and_keeps_its_token() {
     let store = Store::new();
     let backend = store.open();
     let mine = claim("a");
@@ -16,7 +16,7 @@ async fn a_released_name_is_free_at_once_and_keeps_its_token() {
 }
 
 #[tokio::test]
-async fn only_the_owner_releases() {
+async fn release_by_another_owner_is_not_held() {
     let store = Store::new();
     let backend = store.open();
     let mine = claim("a");
@@ -29,7 +29,7 @@ async fn only_the_owner_releases() {
 }
 
 #[tokio::test]
-async fn a_late_release_does_not_free_the_next_owner() {
+async fn late_release_does_not_free_the_next_owner() {
     let store = Store::new();
     let backend = store.open();
     let mine = claim("a");
@@ -42,7 +42,7 @@ async fn a_late_release_does_not_free_the_next_owner() {
 }
 
 #[tokio::test]
-async fn a_second_release_finds_nothing_to_end() {
+async fn second_release_is_not_held() {
     let store = Store::new();
     let backend = store.open();
     let mine = claim("a");

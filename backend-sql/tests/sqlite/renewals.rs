@@ -5,7 +5,7 @@ use leasehold_core::{Claim, LossCause, OwnerId, Renewal};
 use std::time::Duration;
 
 #[tokio::test]
-async fn a_renewal_extends_and_changes_no_token() {
+async fn renewal_extends_and_changes_no_token() {
     let store = Store::new();
     let backend = store.open();
     let mine = claim("a");
@@ -17,7 +17,7 @@ async fn a_renewal_extends_and_changes_no_token() {
 }
 
 #[tokio::test]
-async fn a_renewal_never_shortens() {
+async fn renewal_never_shortens() {
     let store = Store::new();
     let backend = store.open();
     let owner = OwnerId::random().unwrap();
@@ -29,7 +29,7 @@ async fn a_renewal_never_shortens() {
 }
 
 #[tokio::test]
-async fn a_renewal_brings_no_ended_lease_back() {
+async fn renewal_brings_no_ended_lease_back() {
     let store = Store::new();
     let backend = store.open();
     let mine = claim("a");
@@ -41,7 +41,7 @@ async fn a_renewal_brings_no_ended_lease_back() {
 }
 
 #[tokio::test]
-async fn a_renewal_makes_no_row() {
+async fn renewal_makes_no_row() {
     let store = Store::new();
     let backend = store.open();
     granted(&backend, &claim("other")).await;
@@ -51,7 +51,7 @@ async fn a_renewal_makes_no_row() {
 }
 
 #[tokio::test]
-async fn a_renewal_says_that_another_holds_it_and_does_not_touch_it() {
+async fn renewal_of_a_taken_lock_is_lost_and_changes_no_row() {
     let store = Store::new();
     let backend = store.open();
     let mine = claim("a");
@@ -90,14 +90,14 @@ async fn renewals_in_one_call_are_answered_each_for_itself_and_in_order() {
 }
 
 #[tokio::test]
-async fn no_renewals_are_no_question() {
+async fn renewal_of_no_claims_has_no_answers() {
     let store = Store::new();
     assert!(store.open().renew(&[]).await.is_empty());
 }
 
 /// The keeper's turn and an extension by the holder may share one statement.
 #[tokio::test]
-async fn a_claim_that_comes_twice_in_one_call_gets_the_longer_lease() {
+async fn claim_renewed_twice_in_one_call_gets_the_longer_lease() {
     let store = Store::new();
     let backend = store.open();
     let long = Duration::from_secs(600);

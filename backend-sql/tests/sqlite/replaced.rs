@@ -7,7 +7,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 #[tokio::test]
-async fn a_lock_in_a_deleted_file_is_lost_and_the_next_is_granted_in_a_new_one() {
+async fn lock_in_a_deleted_file_is_lost_and_granted_next_in_a_new_file() {
     let store = Store::new();
     let (holder, other) = (store.open(), store.open());
     let held = claim("a");
@@ -24,7 +24,7 @@ async fn a_lock_in_a_deleted_file_is_lost_and_the_next_is_granted_in_a_new_one()
 }
 
 #[tokio::test]
-async fn a_holder_whose_file_is_deleted_hears_that_its_lock_is_gone() {
+async fn holder_whose_file_is_deleted_loses_its_lock() {
     let store = Store::new();
     let backend = store.open();
     let held = claim("a");
@@ -36,7 +36,7 @@ async fn a_holder_whose_file_is_deleted_hears_that_its_lock_is_gone() {
 }
 
 #[tokio::test]
-async fn a_guard_hears_of_it_by_its_next_renewal() {
+async fn guard_whose_file_is_deleted_is_lost_by_its_next_renewal() {
     let store = Store::new();
     let locks = store.client();
     let options = AcquireOptions::new().with_ttl(Duration::from_secs(3));
@@ -48,7 +48,7 @@ async fn a_guard_hears_of_it_by_its_next_renewal() {
 }
 
 #[tokio::test]
-async fn a_file_that_is_moved_away_is_followed_by_nobody() {
+async fn file_that_is_moved_away_is_not_followed() {
     let store = Store::new();
     let backend = store.open();
     let held = claim("a");
@@ -75,7 +75,7 @@ async fn side_files_that_are_deleted_are_noticed() {
 
 /// The most natural way to delete a store: the file alone, while another process holds a lock in it.
 #[tokio::test]
-async fn a_new_file_begins_without_the_side_files_of_the_old() {
+async fn new_file_begins_without_the_side_files_of_the_old() {
     let store = Store::new();
     let mut worker = Worker::start(&store.url());
     let held = worker.ask("hold a 600000").await;
@@ -96,7 +96,7 @@ async fn a_new_file_begins_without_the_side_files_of_the_old() {
 }
 
 #[tokio::test]
-async fn a_reader_follows_the_file_too() {
+async fn reader_of_a_deleted_file_finds_nothing_and_makes_no_file() {
     let store = Store::new();
     let backend = store.open();
     let held = claim("a");
@@ -109,7 +109,7 @@ async fn a_reader_follows_the_file_too() {
 }
 
 #[tokio::test]
-async fn a_dropped_table_is_made_again() {
+async fn dropped_table_is_made_again() {
     let store = Store::new();
     let backend = store.open();
     let held = claim("a");

@@ -11,7 +11,7 @@ use std::time::{Duration, Instant};
 const NOBODY: u32 = 65_534;
 
 #[tokio::test]
-async fn the_file_and_its_side_files_are_for_their_owner_alone() {
+async fn file_and_its_side_files_are_for_their_owner_alone() {
     let store = Store::new();
     let backend = store.open();
     granted(&backend, &claim("a")).await;
@@ -22,7 +22,7 @@ async fn the_file_and_its_side_files_are_for_their_owner_alone() {
 
 /// Root may read and write all files, so such a case runs as another user.
 #[tokio::test]
-async fn no_umask_takes_the_file_from_its_owner() {
+async fn umask_takes_no_file_from_its_owner() {
     let store = store_of_the_owner_alone();
     let directory = store.directory().join("leasehold");
     let (file, wrapper) = (directory.join("locks.db"), ["sh", "-c", "umask 0777 && exec \"$@\"", "sh"]);
@@ -35,7 +35,7 @@ async fn no_umask_takes_the_file_from_its_owner() {
 }
 
 #[tokio::test]
-async fn a_file_that_its_group_shares_stays_so() {
+async fn file_that_its_group_shares_stays_shared() {
     let store = Store::new();
     std::fs::write(store.file(), "").unwrap();
     set_mode(&store.file(), 0o660);
@@ -47,7 +47,7 @@ async fn a_file_that_its_group_shares_stays_so() {
 }
 
 #[tokio::test]
-async fn a_file_that_may_not_be_written_is_denied() {
+async fn file_that_may_not_be_written_is_denied() {
     let store = store_of_the_owner_alone();
     std::fs::write(store.file(), "").unwrap();
     set_mode(&store.file(), 0o444);
@@ -56,7 +56,7 @@ async fn a_file_that_may_not_be_written_is_denied() {
 }
 
 #[tokio::test]
-async fn a_directory_that_may_not_be_written_is_denied() {
+async fn directory_that_may_not_be_written_is_denied() {
     let store = store_of_the_owner_alone();
     set_mode(store.directory(), 0o555);
     let answer = ask_unprivileged(&store, "try a").await;
@@ -118,7 +118,7 @@ async fn side_files_of_another_user_in_a_shared_directory_are_refused() {
 }
 
 #[tokio::test]
-async fn a_link_in_the_place_of_a_side_file_is_refused_in_a_shared_directory() {
+async fn link_in_place_of_a_side_file_is_refused_in_a_shared_directory() {
     for suffix in ["-wal", "-shm"] {
         let store = closed_in_a_shared_directory().await;
         let target = store.directory().join("target");

@@ -5,7 +5,7 @@ use leasehold_core::{Attempt, ErrorKind, LockBackend, LockMode};
 use std::sync::Arc;
 
 #[tokio::test]
-async fn the_file_is_made_on_first_use_and_not_before() {
+async fn file_is_made_on_first_use_and_not_before() {
     let store = Store::new();
     let backend = store.open();
     assert!(!store.file().exists());
@@ -16,14 +16,14 @@ async fn the_file_is_made_on_first_use_and_not_before() {
 }
 
 #[tokio::test]
-async fn an_empty_file_becomes_a_store() {
+async fn empty_file_becomes_a_store() {
     let store = Store::new();
     std::fs::write(store.file(), "").unwrap();
     granted(&store.open(), &claim("a")).await;
 }
 
 #[tokio::test]
-async fn a_store_in_another_programs_database_leaves_its_tables_alone() {
+async fn store_in_the_database_of_another_program_keeps_its_tables() {
     let store = Store::new();
     std::fs::write(store.file(), "").unwrap();
     store.sql("CREATE TABLE orders (id INTEGER); INSERT INTO orders VALUES (7)").await;
@@ -131,7 +131,7 @@ async fn table_of_schema_1_is_changed_by_the_first_writer_and_keeps_its_locks() 
 }
 
 #[tokio::test]
-async fn a_newer_schema_is_refused() {
+async fn newer_schema_is_refused() {
     let store = Store::new();
     std::fs::write(store.file(), "").unwrap();
     store

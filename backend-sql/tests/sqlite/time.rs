@@ -7,7 +7,7 @@ use leasehold_core::{LossCause, Renewal};
 const BOOT: &str = "SELECT boot FROM leasehold";
 
 #[tokio::test]
-async fn a_lease_of_another_boot_is_over_however_long_it_would_last() {
+async fn lease_of_another_boot_is_over_however_long_it_would_last() {
     let store = Store::new();
     let backend = store.open();
     let before_the_reboot = claim("a");
@@ -25,7 +25,7 @@ async fn a_lease_of_another_boot_is_over_however_long_it_would_last() {
 }
 
 #[tokio::test]
-async fn a_lease_of_this_boot_is_not_over_because_others_are() {
+async fn lease_of_this_boot_outlasts_leases_of_another_boot() {
     let store = Store::new();
     let backend = store.open();
     granted(&backend, &claim("a")).await;
@@ -36,7 +36,7 @@ async fn a_lease_of_this_boot_is_not_over_because_others_are() {
 }
 
 #[tokio::test]
-async fn a_grant_and_a_renewal_are_of_this_boot() {
+async fn grant_and_renewal_store_the_present_boot() {
     let store = Store::new();
     let backend = store.open();
     let kernel = std::fs::read_to_string("/proc/sys/kernel/random/boot_id").unwrap();
@@ -52,7 +52,7 @@ async fn a_grant_and_a_renewal_are_of_this_boot() {
 }
 
 #[tokio::test]
-async fn a_lease_of_an_unknown_boot_that_began_in_the_future_is_over() {
+async fn lease_of_an_unknown_boot_that_began_in_the_future_is_over() {
     let store = Store::new();
     let backend = store.open();
     granted(&backend, &claim("a")).await;
@@ -66,7 +66,7 @@ async fn a_lease_of_an_unknown_boot_that_began_in_the_future_is_over() {
 }
 
 #[tokio::test]
-async fn a_lease_of_an_unknown_boot_is_otherwise_waited_out() {
+async fn lease_of_an_unknown_boot_that_began_in_the_past_is_busy() {
     let store = Store::new();
     let backend = store.open();
     granted(&backend, &claim("a")).await;
@@ -76,7 +76,7 @@ async fn a_lease_of_an_unknown_boot_is_otherwise_waited_out() {
 
 /// `unshare --time` gives a process a `CLOCK_BOOTTIME` that is years ahead of the host's.
 #[tokio::test]
-async fn a_process_in_another_time_namespace_counts_by_the_hosts_clock() {
+async fn process_in_another_time_namespace_counts_by_the_clock_of_the_host() {
     let store = Store::new();
     let backend = store.open();
     let ahead = ["unshare", "-U", "-r", "-T", "--boottime", "300000000", "--fork"];

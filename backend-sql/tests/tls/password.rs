@@ -7,7 +7,7 @@ use sqlx::mysql::{MySqlConnectOptions, MySqlSslMode};
 use sqlx::{AssertSqlSafe, ConnectOptions, Executor};
 
 #[tokio::test]
-async fn a_password_that_needs_tls_is_asked_for_in_words_that_help() {
+async fn password_that_needs_tls_is_refused_with_the_way_out() {
     if std::env::var_os(MySqlServer::FOLDER).is_none() {
         eprintln!("skipped: {} names no MySQL", MySqlServer::FOLDER);
         return;

@@ -17,7 +17,7 @@ fn says(error: &Error, kind: ErrorKind, message: &str, help: &str) {
 }
 
 #[tokio::test]
-async fn a_server_with_a_trusted_certificate_is_talked_to_encrypted() {
+async fn connection_to_a_trusted_server_is_encrypted() {
     let authority = authority();
     for server in both(&authority, &["localhost", "127.0.0.1"]).await {
         for host in ["localhost", "127.0.0.1"] {
@@ -30,7 +30,7 @@ async fn a_server_with_a_trusted_certificate_is_talked_to_encrypted() {
 }
 
 #[tokio::test]
-async fn a_certificate_of_an_unknown_authority_is_refused_with_the_way_out() {
+async fn certificate_of_an_unknown_authority_is_refused_with_the_way_out() {
     for server in both(&authority(), &["localhost"]).await {
         for mode in ["verify-full", "verify-ca"] {
             for trusted in ["".to_owned(), trusting(&authority())] {
@@ -42,7 +42,7 @@ async fn a_certificate_of_an_unknown_authority_is_refused_with_the_way_out() {
 }
 
 #[tokio::test]
-async fn a_certificate_for_another_host_is_refused_unless_any_name_will_do() {
+async fn certificate_for_another_host_is_refused_unless_any_name_will_do() {
     let authority = authority();
     for server in both(&authority, &["db.example"]).await {
         let full = server.url("localhost", &format!("&sslmode=verify-full{}", trusting(&authority)));
@@ -55,7 +55,7 @@ async fn a_certificate_for_another_host_is_refused_unless_any_name_will_do() {
 }
 
 #[tokio::test]
-async fn an_unverified_server_is_talked_to_only_when_asked_for_and_encrypted() {
+async fn unverified_server_is_accepted_only_on_request_and_encrypted() {
     for server in both(&authority(), &["db.example"]).await {
         let backend = hold(&server.url("localhost", "&sslmode=require")).await;
         assert!(server.is_encrypted().await);
@@ -78,7 +78,7 @@ async fn server_without_tls_is_refused_if_tls_is_asked_for() {
 }
 
 #[tokio::test]
-async fn a_server_that_takes_nothing_in_the_clear_says_so() {
+async fn plain_connection_to_a_server_that_wants_tls_is_refused() {
     let authority = authority();
     for server in both(&authority, &["localhost"]).await {
         server.refuse_plain().await;
@@ -90,7 +90,7 @@ async fn a_server_that_takes_nothing_in_the_clear_says_so() {
 }
 
 #[tokio::test]
-async fn a_server_that_wants_to_know_its_clients_is_shown_a_certificate() {
+async fn server_that_asks_for_a_client_certificate_is_shown_one() {
     let authority = authority();
     let stranger = CertificateAuthority::new().unwrap();
     authority.certify("client", &["locker"]).unwrap();
@@ -107,7 +107,7 @@ async fn a_server_that_wants_to_know_its_clients_is_shown_a_certificate() {
 }
 
 #[test]
-fn files_that_will_not_do_are_named_when_the_store_is_opened() {
+fn unusable_file_is_refused_by_name_when_the_store_is_opened() {
     let authority = authority();
     authority.certify("a", &["a"]).unwrap();
     authority.certify("b", &["b"]).unwrap();

@@ -5,26 +5,22 @@
     reason = "the comments of options are what people read in a terminal, where a backtick is a backtick"
 )]
 
-mod common;
 mod left_out;
 mod run;
 mod values;
 mod verbs;
 
-pub(crate) use common::Common;
 pub(crate) use run::{AcquireArgs, RunArgs};
-#[cfg(feature = "lab")]
-pub(crate) use values::duration;
-pub(crate) use values::{lock_name, shell_word, stored_name};
+pub(crate) use values::{lock_name, stored_name};
 pub(crate) use verbs::{
     CompletionsArgs, ConfigVerb, HoldArgs, InitArgs, InspectArgs, LsArgs, ManArgs, PurgeArgs, ReleaseArgs,
     TryArgs, Verb,
 };
 
-use crate::exit::Code;
-use crate::report::{Console, Failure};
 use clap::error::{ContextKind, ContextValue, ErrorKind};
 use clap::{CommandFactory, Parser};
+use leasehold_console::exit::Code;
+use leasehold_console::{Console, Failure, OutputOptions, StoreOptions};
 use std::ffi::OsString;
 
 /// Distributed locks for any program: run a command while a lock is held, and stop it when the lock is lost.
@@ -35,7 +31,9 @@ use std::ffi::OsString;
 #[command(name = "leasehold", version, after_help = AFTER_HELP)]
 pub(crate) struct Cli {
     #[command(flatten)]
-    pub(crate) common: Common,
+    pub(crate) store: StoreOptions,
+    #[command(flatten)]
+    pub(crate) output: OutputOptions,
     #[command(subcommand)]
     pub(crate) verb: Verb,
 }
@@ -112,7 +110,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_definition_is_sound() {
+    fn definition_of_the_command_line_is_sound() {
         Cli::definition().debug_assert();
     }
 }

@@ -1,7 +1,9 @@
-use super::values::{Info, Seconds, duration, info, wait};
-use crate::watchdog::plan::OnLost;
+use super::values::{Info, Seconds, info, wait};
+use crate::watchdog::stop_plan::OnLost;
 use clap::Args;
 use leasehold::{Error, Result, Wait};
+use leasehold_console::duration;
+use leasehold_console::exit::Code;
 use std::ffi::OsString;
 use std::os::fd::RawFd;
 use std::time::Duration;
@@ -30,7 +32,7 @@ pub(crate) struct RunArgs {
     pub(crate) acquire: AcquireArgs,
 
     /// Exit with this code if the lock is not acquired: 0 in a crontab
-    #[arg(short = 'E', long, value_name = "CODE", default_value_t = crate::exit::Code::HELD.number(), allow_negative_numbers = true)]
+    #[arg(short = 'E', long, value_name = "CODE", default_value_t = Code::HELD.number(), allow_negative_numbers = true)]
     pub(crate) conflict_exit_code: u8,
 
     /// What to do with the command when the lock is lost. With "warn" it may run beside the next holder's

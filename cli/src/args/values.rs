@@ -1,7 +1,7 @@
 //! Values on the command line, each parsed once.
 
-use leasehold::{Error, LockName, Result, Wait, parse_duration};
-use std::borrow::Cow;
+use leasehold::{Error, LockName, Result, Wait};
+use leasehold_console::duration;
 use std::ffi::OsStr;
 use std::time::Duration;
 
@@ -18,15 +18,6 @@ pub(crate) fn stored_name(word: &OsStr) -> Result<LockName> {
 fn text(word: &OsStr) -> Result<&str> {
     let not_text = || Error::invalid("lock name", "it is not UTF-8", "use UTF-8, or percent-encode it");
     word.to_str().ok_or_else(not_text)
-}
-
-/// A word as a shell would have to be given it, for commands that we suggest.
-pub(crate) fn shell_word(word: &str) -> Cow<'_, str> {
-    let plain = |c: char| c.is_ascii_alphanumeric() || "-_./:,@%+=".contains(c);
-    if !word.is_empty() && word.chars().all(plain) {
-        return word.into();
-    }
-    format!("'{}'", word.replace('\'', "'\\''")).into()
 }
 
 /// How long to wait.
@@ -60,11 +51,6 @@ pub(super) fn some_text(text: &str) -> Result<String, String> {
     Ok(text.to_owned())
 }
 
-/// A duration with its unit.
-pub(crate) fn duration(text: &str) -> Result<Duration, String> {
-    parse_duration("time", text).map_err(|error| in_one_line(&error))
-}
-
 /// A pair for the description of the holder.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Info {
@@ -79,21 +65,12 @@ pub(super) fn info(text: &str) -> Result<Info, String> {
     }
 }
 
-fn in_one_line(error: &Error) -> String {
-    let message = error.to_string();
-    let problem = message.strip_prefix("invalid time: ").unwrap_or(&message);
-    match error.help() {
-        Some(help) => format!("{problem}; {help}"),
-        None => problem.to_owned(),
-    }
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
 
     #[test]
-    fn a_wait_is_a_number_of_seconds_or_has_a_unit() {
+    fn wait_is_parsed_as_seconds_or_with_a_unit() {
         let waits = [
             ("0", Wait::No),
             ("0.0", Wait::No),
@@ -109,15 +86,6 @@ mod tests {
         for odd in ["", ".", "1.2.3", "-1", "soon", "1e3", "99999999999999999999999", "٣"] {
             assert!(wait(odd).is_err(), "{odd}");
         }
-    }
-
-    #[test]
-    fn suggested_commands_can_be_pasted() {
-        assert_eq!(shell_word("a/b-1"), "a/b-1");
-        assert_eq!(shell_word("a b"), "'a b'");
-        assert_eq!(shell_word("it's"), "'it'\\''s'");
-        assert_eq!(shell_word("$(rm)"), "'$(rm)'");
-        assert_eq!(shell_word(""), "''");
     }
 
     #[test]

@@ -1,7 +1,8 @@
 use super::run::{AcquireArgs, RunArgs};
-use super::values::{duration, some_text};
+use super::values::some_text;
 use clap::{Args, Subcommand, ValueHint};
 use clap_complete::Shell;
+use leasehold_console::duration;
 use std::ffi::OsString;
 use std::path::PathBuf;
 use std::time::Duration;
@@ -20,7 +21,7 @@ pub(crate) enum Verb {
     Config(ConfigArgs),
     #[cfg(feature = "lab")]
     #[command(flatten)]
-    Lab(crate::lab::LabVerb),
+    Lab(leasehold_lab::LabVerb),
     Completions(CompletionsArgs),
     Man(ManArgs),
 }

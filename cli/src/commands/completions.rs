@@ -1,7 +1,6 @@
-use super::unprinted;
 use crate::args::{Cli, CompletionsArgs};
-use crate::exit::Code;
-use crate::report::Failure;
+use leasehold_console::exit::Code;
+use leasehold_console::{Failure, unprinted};
 use std::io::Write;
 
 /// Prints a completion script.

@@ -1,24 +1,20 @@
-use super::unprinted;
-use crate::args::{Common, ConfigVerb};
-use crate::exit::Code;
-use crate::report::{Console, Failure, print_json, safe};
-use crate::store::{Store, load, sources};
+use crate::args::ConfigVerb;
 use leasehold::admin::{Finding, Severity};
-use leasehold::{ConfigSources, Registry};
+use leasehold_console::exit::Code;
+use leasehold_console::{Failure, Invocation, OpenStore, print_json, safe, unprinted};
 use std::io::{self, Write};
 
 /// Looks at the configuration.
-pub(super) async fn config(verb: &ConfigVerb, common: &Common, console: Console) -> Result<Code, Failure> {
-    let sources = sources(common);
+pub(super) async fn config(verb: &ConfigVerb, invocation: &Invocation) -> Result<Code, Failure> {
     match verb {
-        ConfigVerb::Check { json } => check(sources, *json, console).await,
-        ConfigVerb::Show { json } => show(&sources, *json, console).await,
-        ConfigVerb::Path => path(&sources, console),
+        ConfigVerb::Check { json } => check(*json, invocation).await,
+        ConfigVerb::Show { json } => show(*json, invocation).await,
+        ConfigVerb::Path => path(invocation),
     }
 }
 
-async fn check(sources: ConfigSources, json: bool, console: Console) -> Result<Code, Failure> {
-    let store = Store::open(sources, console).await?;
+async fn check(json: bool, invocation: &Invocation) -> Result<Code, Failure> {
+    let store = invocation.open().await?;
     let findings = store.admin()?.check().await?;
     if json {
         print_json(&findings).map_err(unprinted)?;
@@ -29,7 +25,7 @@ async fn check(sources: ConfigSources, json: bool, console: Console) -> Result<C
     Ok(if broken { Code::CONFIG } else { Code::SUCCESS })
 }
 
-fn print(findings: &[Finding], store: &Store) -> io::Result<()> {
+fn print(findings: &[Finding], store: &OpenStore) -> io::Result<()> {
     let mut out = anstream::stdout();
     let url = store.config.url();
     if findings.is_empty() {
@@ -51,10 +47,10 @@ fn print(findings: &[Finding], store: &Store) -> io::Result<()> {
 }
 
 /// The backend is opened, which connects to nothing, because it alone knows the parameters of a profile.
-async fn show(sources: &ConfigSources, json: bool, console: Console) -> Result<Code, Failure> {
-    let config = load(sources, console)?;
-    Registry::default().open(&config).await?;
-    let entries = config.show();
+async fn show(json: bool, invocation: &Invocation) -> Result<Code, Failure> {
+    let config = invocation.load()?;
+    invocation.registry.open(&config).await?;
+    let entries = invocation.registry.show(&config);
     if json {
         print_json(&entries).map_err(unprinted)?;
         return Ok(Code::SUCCESS);
@@ -70,14 +66,17 @@ async fn show(sources: &ConfigSources, json: bool, console: Console) -> Result<C
 }
 
 /// The file that counts. If there is none, where one is looked for is a message, so that a script reads nothing.
-fn path(sources: &ConfigSources, console: Console) -> Result<Code, Failure> {
+fn path(invocation: &Invocation) -> Result<Code, Failure> {
+    let sources = invocation.store.sources();
     let config = sources.load()?;
     match config.file() {
         Some(file) => writeln!(io::stdout(), "{}", file.display()).map_err(unprinted)?,
         None => {
             let places: Vec<String> =
                 sources.search_path().iter().map(|path| path.display().to_string()).collect();
-            console.note(format_args!("there is no configuration file; looked for {}", places.join(", ")));
+            invocation
+                .console
+                .note(format_args!("there is no configuration file; looked for {}", places.join(", ")));
         }
     }
     Ok(Code::SUCCESS)

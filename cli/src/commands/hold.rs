@@ -1,13 +1,11 @@
-use super::unprinted;
 use crate::acquire::{Acquired, acquire, options};
-use crate::args::{Common, HoldArgs, lock_name};
-use crate::exit::Code;
+use crate::args::{HoldArgs, lock_name};
 use crate::give_back::{Released, give_back};
-use crate::report::{Console, Failure, brief, print_json};
-use crate::run::Stack;
-use crate::run::signals::{Signals, ends, suspend};
-use crate::store::{Store, sources};
+use crate::nesting::Stack;
 use leasehold::{DistributedLock, Error, ErrorKind, FencingToken, LockGuard, LockName, LossCause};
+use leasehold_console::exit::Code;
+use leasehold_console::signals::{Signals, ends, suspend};
+use leasehold_console::{Console, Failure, Invocation, OpenStore, brief, print_json, unprinted};
 use rustix::fs::{FileType, fstat};
 use rustix::process::Signal;
 use serde::Serialize;
@@ -18,7 +16,7 @@ use tokio::sync::oneshot;
 
 /// What is printed when the lock is held.
 #[derive(Debug, Serialize)]
-struct Held {
+struct HeldLine {
     name: String,
     token: FencingToken,
     backend: &'static str,
@@ -26,13 +24,13 @@ struct Held {
     acquired_at: String,
 }
 
-/// So long nothing else ends the hold: whose input has ended before it began gets its line too.
-const PRINTING: Duration = Duration::from_millis(500);
+/// The hold lasts so long at least for its line to be printed: standard input may have ended before it began.
+const PRINT_TIMEOUT: Duration = Duration::from_millis(500);
 
 /// Holds a lock until it is told to stop.
-pub(super) async fn hold(args: &HoldArgs, common: &Common, console: Console) -> Result<Code, Failure> {
-    let name = lock_name(&args.name)?;
-    let store = Store::open_with_ttl(sources(common), args.acquire.ttl.as_deref(), console).await?;
+pub(super) async fn hold(args: &HoldArgs, invocation: &Invocation) -> Result<Code, Failure> {
+    let (name, console) = (lock_name(&args.name)?, invocation.console);
+    let store = invocation.open_with_ttl(args.acquire.ttl.as_deref()).await?;
     Stack::of_this_process().check(&store, &name).await?;
     let mut signals =
         Signals::listen().map_err(|error| Failure::internal("cannot listen to signals", error))?;
@@ -41,7 +39,7 @@ pub(super) async fn hold(args: &HoldArgs, common: &Common, console: Console) -> 
         Acquired::Lock(guard) => guard,
         Acquired::Interrupted(signal) => return Ok(Code::of_signal(signal.as_raw())),
     };
-    let held = Held {
+    let held = HeldLine {
         name: name.as_str().to_owned(),
         token: guard.token()?,
         backend: store.locks.semantics().backend,
@@ -60,13 +58,13 @@ pub(super) async fn hold(args: &HoldArgs, common: &Common, console: Console) -> 
         }
     };
     printed.map_err(unprinted)?;
-    verdict(&released, &store, &name, held_for, console)
+    conclude(&released, &store, &name, held_for, console)
 }
 
 /// Until the lock is lost, a signal says so, or the pipe on standard input ends; or until it cannot be printed what is held.
-async fn until_the_end(guard: &LockGuard, held: Held, signals: &mut Signals) -> io::Result<()> {
+async fn until_the_end(guard: &LockGuard, held: HeldLine, signals: &mut Signals) -> io::Result<()> {
     let mut printed = pin!(printed(held));
-    let early = tokio::time::timeout(PRINTING, &mut printed).await.ok().transpose()?;
+    let early = tokio::time::timeout(PRINT_TIMEOUT, &mut printed).await.ok().transpose()?;
     let mut is_printed = early.is_some();
     let mut input = input_end();
     loop {
@@ -87,7 +85,7 @@ async fn until_the_end(guard: &LockGuard, held: Held, signals: &mut Signals) -> 
 }
 
 /// Completes when the line is printed. A full pipe may delay that for long; the lock is renewed meanwhile.
-async fn printed(held: Held) -> io::Result<()> {
+async fn printed(held: HeldLine) -> io::Result<()> {
     let (done, printed) = oneshot::channel();
     // A detached thread: a write into a full pipe cannot be cancelled.
     std::thread::spawn(move || {
@@ -115,9 +113,9 @@ fn input_end() -> Pin<Box<dyn Future<Output = ()> + Send>> {
 }
 
 /// What is said at the end. A lock that was lost by then was not held to the end.
-fn verdict(
+fn conclude(
     released: &Released,
-    store: &Store,
+    store: &OpenStore,
     name: &LockName,
     held_for: Duration,
     console: Console,

@@ -1,23 +1,21 @@
-use super::unprinted;
-use crate::args::{Common, InitArgs};
-use crate::exit::Code;
-use crate::report::{Console, Failure};
-use crate::store::{Store, sources};
+use crate::args::InitArgs;
+use leasehold_console::exit::Code;
+use leasehold_console::{Failure, Invocation, unprinted};
 use std::io::Write;
 
 /// Creates what the store needs, or prints how.
-pub(super) async fn init(args: &InitArgs, common: &Common, console: Console) -> Result<Code, Failure> {
-    let store = Store::open(sources(common), console).await?;
+pub(super) async fn init(args: &InitArgs, invocation: &Invocation) -> Result<Code, Failure> {
+    let store = invocation.open().await?;
     let admin = store.admin()?;
     let url = store.config.url();
     if !args.print {
         admin.init().await?;
-        console.note(format_args!("{url} is ready"));
+        invocation.console.note(format_args!("{url} is ready"));
         return Ok(Code::SUCCESS);
     }
     match admin.init_script() {
         Some(script) => writeln!(std::io::stdout(), "{}", script.trim_end()).map_err(unprinted)?,
-        None => console.note(format_args!("{url} needs nothing")),
+        None => invocation.console.note(format_args!("{url} needs nothing")),
     }
     Ok(Code::SUCCESS)
 }

@@ -1,20 +1,19 @@
-use super::unprinted;
-use crate::args::{Common, InspectArgs, stored_name};
-use crate::exit::Code;
-use crate::report::{Console, Failure, State, block, brief, print_json, safe, sentence};
-use crate::store::{Store, sources};
+use super::lock_state::LockState;
+use crate::args::{InspectArgs, stored_name};
 use leasehold::admin::{LockStatus, Waiter};
+use leasehold_console::exit::Code;
+use leasehold_console::{Failure, Invocation, block, brief, print_json, safe, sentence, unprinted};
 use std::io::{self, Write};
 
 /// Shows everything that is known of a lock.
-pub(super) async fn inspect(args: &InspectArgs, common: &Common, console: Console) -> Result<Code, Failure> {
+pub(super) async fn inspect(args: &InspectArgs, invocation: &Invocation) -> Result<Code, Failure> {
     let name = stored_name(&args.name)?;
-    let store = Store::open(sources(common), console).await?;
+    let store = invocation.open().await?;
     let admin = store.admin()?;
     let holds = admin.inspect(&name).await?;
     let waiters = admin.waiters(&name).await?;
     let printed = match holds.as_slice() {
-        _ if args.json => print_json(&State::new(&name, &holds, Some(&waiters))),
+        _ if args.json => print_json(&LockState::new(&name, &holds, Some(&waiters))),
         [] => writeln!(anstream::stdout(), "{name:?} is free"),
         holds => print(holds, &waiters),
     };

@@ -1,9 +1,8 @@
-use super::unprinted;
 use crate::args::{Cli, ManArgs};
-use crate::exit::Code;
-use crate::report::Failure;
 use clap_mangen::Man;
 use leasehold::Error;
+use leasehold_console::exit::Code;
+use leasehold_console::{Failure, unprinted};
 use std::io::Write;
 
 /// Prints the manual, or writes a page for each verb.

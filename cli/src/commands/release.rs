@@ -1,17 +1,16 @@
-use crate::args::{Common, ReleaseArgs, stored_name};
-use crate::exit::Code;
-use crate::report::{Console, Failure, block, sentence};
-use crate::store::{Store, sources};
+use crate::args::{ReleaseArgs, stored_name};
 use leasehold::admin::LockStatus;
 use leasehold::{Error, ErrorKind, FencingToken, LockName, Result};
+use leasehold_console::exit::Code;
+use leasehold_console::{Console, Failure, Invocation, block, sentence};
 use std::io::{self, IsTerminal};
 
 /// Takes a lock away from its holder, after a look at who that is. What was seen is what is ended: by its token, in one
 /// step of the store, so that nobody who came after it is hit. Another program's lock on Redis has no token: who holds the
 /// name by then loses it.
-pub(super) async fn release(args: &ReleaseArgs, common: &Common, console: Console) -> Result<Code, Failure> {
-    let name = stored_name(&args.name)?;
-    let store = Store::open(sources(common), console).await?;
+pub(super) async fn release(args: &ReleaseArgs, invocation: &Invocation) -> Result<Code, Failure> {
+    let (name, console) = (stored_name(&args.name)?, invocation.console);
+    let store = invocation.open().await?;
     let admin = store.admin()?;
     let holds = admin.inspect(&name).await?;
     if holds.is_empty() {

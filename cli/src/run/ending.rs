@@ -1,15 +1,15 @@
 //! How a run ended, and how that is said: by an exit code, by words, and to a program that asked.
 
-use super::verdict::{Verdict, still_there};
-use super::watch::{End, Interrupted};
+use super::finished_run::{FinishedRun, still_there};
+use super::watch::{End, InterruptSource};
 use crate::args::RunArgs;
-use crate::exit::{self, Code};
 use crate::give_back::Released;
-use crate::report::{Console, Failure, write_with_timeout};
 use crate::terminal;
-use crate::watchdog::plan::OnLost;
 use crate::watchdog::protocol::{CommandEnd, Exit};
+use crate::watchdog::stop_plan::OnLost;
 use leasehold::{Loss, LossCause};
+use leasehold_console::exit::{self, Code};
+use leasehold_console::{Console, Failure, write_with_timeout};
 use rustix::process::Signal;
 use serde::Serialize;
 use std::fs::File;
@@ -18,7 +18,7 @@ use std::io;
 /// The end of a run.
 #[derive(Debug)]
 pub(super) struct Ending {
-    outcome: Outcome,
+    outcome: EndingKind,
     code: Code,
     /// How the command ended.
     command: Option<Exit>,
@@ -26,13 +26,13 @@ pub(super) struct Ending {
     lost: bool,
     warning: Option<String>,
     failure: Option<Failure>,
-    interrupt: Interrupt,
+    interrupt: InterruptedGroup,
 }
 
 /// What became of it, in a word for programs.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "snake_case")]
-enum Outcome {
+enum EndingKind {
     /// The command ran under the lock to its end.
     Ended,
     /// The lock is held by another client.
@@ -47,23 +47,23 @@ enum Outcome {
     Failed,
 }
 
-/// Whether it ends like one that Ctrl-C has ended.
+/// The process group that Ctrl-C has interrupted, for a run that ends as Ctrl-C ends a program.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Interrupt {
-    No,
+enum InterruptedGroup {
+    None,
     /// The terminal has interrupted our group.
-    Us,
+    Ours,
     /// The terminal has interrupted the command's group only, because that had the terminal.
-    Command,
+    Commands,
 }
 
 impl Ending {
     /// A run that did not come to start its command.
     pub(super) fn failed(failure: Failure, args: &RunArgs) -> Self {
         let mut ending = match failure.code() {
-            Code::HELD => Self::new(Outcome::NotAcquired, Code::new(args.conflict_exit_code)),
-            Code::LOST => Self::new(Outcome::Lost, Code::LOST),
-            code => Self::new(Outcome::Failed, code),
+            Code::HELD => Self::new(EndingKind::NotAcquired, Code::new(args.conflict_exit_code)),
+            Code::LOST => Self::new(EndingKind::Lost, Code::LOST),
+            code => Self::new(EndingKind::Failed, code),
         };
         ending.failure = Some(failure);
         ending
@@ -71,16 +71,16 @@ impl Ending {
 
     /// A wait that a signal ended.
     pub(super) fn interrupted(signal: Signal) -> Self {
-        let mut ending = Self::new(Outcome::Interrupted, Code::of_signal(signal.as_raw()));
+        let mut ending = Self::new(EndingKind::Interrupted, Code::of_signal(signal.as_raw()));
         if signal == Signal::INT && terminal::is_ours() {
-            ending.interrupt = Interrupt::Us;
+            ending.interrupt = InterruptedGroup::Ours;
         }
         ending
     }
 
     /// A command that ran. `loss` is what the lease said of itself before it was given back.
     pub(super) fn of_command(
-        verdict: &Verdict<'_>,
+        run: &FinishedRun<'_>,
         args: &RunArgs,
         end: End,
         loss: Option<Loss>,
@@ -92,11 +92,11 @@ impl Ending {
                 let loss = loss.filter(|loss| !came_later(loss, &ended));
                 let lost = ended.stopped.is_some() || loss.is_some();
                 if lost && args.on_lost != OnLost::Warn {
-                    return Self::lost(verdict, loss.as_ref(), &ended);
+                    return Self::lost(run, loss.as_ref(), &ended);
                 }
                 Self {
                     lost,
-                    ..Self::of_its_own(&ended, verdict.interrupted)
+                    ..Self::of_its_own(&ended, run.interrupted)
                         .unless_unreleased(released, args.strict_release)
                 }
             }
@@ -104,10 +104,10 @@ impl Ending {
                 let unseen = killed.is_err();
                 let ended = CommandEnd { unseen, ..CommandEnd::unknown(killed.err().unwrap_or_default()) };
                 if loss.is_some() {
-                    return Self::lost(verdict, loss.as_ref(), &ended);
+                    return Self::lost(run, loss.as_ref(), &ended);
                 }
-                let mut ending = Self::new(Outcome::Failed, Code::INTERNAL);
-                ending.failure = Some(verdict.watchdog_killed(&ended));
+                let mut ending = Self::new(EndingKind::Failed, Code::INTERNAL);
+                ending.failure = Some(run.watchdog_killed(&ended));
                 ending
             }
         }
@@ -120,33 +120,41 @@ impl Ending {
         }
         match &self.failure {
             // The caller has said that this is no error, and a crontab wants to hear of errors only.
-            Some(failure) if self.outcome == Outcome::NotAcquired && self.code == Code::SUCCESS => {
+            Some(failure) if self.outcome == EndingKind::NotAcquired && self.code == Code::SUCCESS => {
                 console.detail(failure.message());
             }
             Some(failure) => console.fail(failure),
             None => {}
         }
         match self.interrupt {
-            Interrupt::No => self.code,
-            Interrupt::Us => exit::as_interrupted(),
-            Interrupt::Command => exit::as_interrupted_with_group(),
+            InterruptedGroup::None => self.code,
+            InterruptedGroup::Ours => exit::as_interrupted(),
+            InterruptedGroup::Commands => exit::as_interrupted_with_group(),
         }
     }
 
-    fn new(outcome: Outcome, code: Code) -> Self {
-        let lost = outcome == Outcome::Lost;
-        Self { outcome, code, command: None, lost, warning: None, failure: None, interrupt: Interrupt::No }
+    fn new(outcome: EndingKind, code: Code) -> Self {
+        let lost = outcome == EndingKind::Lost;
+        Self {
+            outcome,
+            code,
+            command: None,
+            lost,
+            warning: None,
+            failure: None,
+            interrupt: InterruptedGroup::None,
+        }
     }
 
-    fn lost(verdict: &Verdict<'_>, loss: Option<&Loss>, ended: &CommandEnd) -> Self {
-        let mut ending = Self::new(Outcome::Lost, Code::LOST);
+    fn lost(run: &FinishedRun<'_>, loss: Option<&Loss>, ended: &CommandEnd) -> Self {
+        let mut ending = Self::new(EndingKind::Lost, Code::LOST);
         ending.command = ended.exit;
-        ending.failure = Some(verdict.lost(loss, ended));
+        ending.failure = Some(run.lost(loss, ended));
         ending
     }
 
-    fn of_its_own(ended: &CommandEnd, interrupted: Interrupted) -> Self {
-        let mut ending = Self::new(Outcome::Ended, ended.exit.map_or(Code::INTERNAL, code_of));
+    fn of_its_own(ended: &CommandEnd, interrupted: InterruptSource) -> Self {
+        let mut ending = Self::new(EndingKind::Ended, ended.exit.map_or(Code::INTERNAL, code_of));
         ending.command = ended.exit;
         if !ended.left.is_empty() {
             ending.warning = Some(still_there(&ended.left));
@@ -154,9 +162,9 @@ impl Ending {
         // A command that SIGINT did not kill has handled it: the signal goes no further.
         if ended.exit == Some(Exit::Signal(Signal::INT.as_raw())) {
             ending.interrupt = match interrupted {
-                Interrupted::ByTerminal => Interrupt::Us,
-                Interrupted::No if ended.had_terminal => Interrupt::Command,
-                Interrupted::No | Interrupted::BySignal => Interrupt::No,
+                InterruptSource::Terminal => InterruptedGroup::Ours,
+                InterruptSource::None if ended.had_terminal => InterruptedGroup::Commands,
+                InterruptSource::None | InterruptSource::Signal => InterruptedGroup::None,
             };
         }
         ending
@@ -168,7 +176,7 @@ impl Ending {
             return self;
         };
         if strict {
-            self.outcome = Outcome::NotReleased;
+            self.outcome = EndingKind::NotReleased;
             self.code = Code::NOT_RELEASED;
             let error = error.context("the command has ended, but the release of its lock was not confirmed");
             self.failure = Some(Failure::new(error));
@@ -197,7 +205,7 @@ pub(super) struct StatusFd(Option<File>);
 
 #[derive(Serialize)]
 struct Status {
-    outcome: Outcome,
+    outcome: EndingKind,
     /// The command's exit code, or 128 and its signal; nothing if it did not run.
     command: Option<u8>,
     code: u8,

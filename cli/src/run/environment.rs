@@ -1,6 +1,6 @@
 //! What the command finds in its environment.
 
-use super::nesting::Stack;
+use crate::nesting::Stack;
 use leasehold::{FencingToken, LockName};
 use std::time::{Duration, SystemTime};
 
@@ -56,7 +56,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_url_is_kept_from_the_command_if_it_has_a_secret() {
+    fn url_with_a_secret_is_kept_from_the_command() {
         for secret in ["redis://u:pw@h", "redis://h?password=x", "redis://:a#b@h", "nonsense"] {
             assert!(has_secret(secret), "{secret}");
         }

@@ -2,59 +2,51 @@
 //!
 //! | step | where |
 //! |---|---|
-//! | find the command, before anybody is kept out for it | [`program`] |
+//! | find the command, before anybody is kept out for it | [`prepared_run`], [`program`] |
 //! | start the watchdog, and wait for the lock meanwhile | [`supervisor`], [`acquire`](crate::acquire) |
-//! | start the command, and tell it about the lock | [`start`], [`environment`], [`nesting`] |
+//! | start the command, and tell it about the lock | [`start`], [`environment`], [`nesting`](crate::nesting) |
 //! | renew, forward signals, notice losses | [`watch`] |
 //! | stop the command | [`watchdog`](crate::watchdog) |
-//! | release, and say how it ended | [`ending`], [`verdict`] |
+//! | release, and say how it ended | [`ending`], [`finished_run`] |
 //!
 //! Five words for an end, in the order in which they come about:
 //!
 //! * [`CommandEnd`](crate::watchdog::protocol::CommandEnd): what the watchdog reports of the command.
 //! * [`End`](watch::End): that, or that the watchdog itself is gone.
-//! * [`Verdict`]: the words for a command whose lock was lost, or whose watchdog was killed.
-//! * [`Ending`], with its `Outcome`: how the run ended, for its exit code, for people, and for `--status-fd`.
+//! * [`FinishedRun`]: the words for a command whose lock was lost, or whose watchdog was killed.
+//! * [`Ending`], with its `EndingKind`: how the run ended, for its exit code, for people, and for `--status-fd`.
 
 mod ending;
 mod environment;
-mod nesting;
+mod finished_run;
+mod prepared_run;
 mod program;
-pub(crate) mod signals;
 mod start;
 mod supervisor;
-mod verdict;
 mod watch;
 
-pub(crate) use nesting::Stack;
-
-use crate::acquire::{Acquired, acquire, options};
-use crate::args::{Common, RunArgs, lock_name};
-use crate::exit::Code;
+use crate::acquire::{Acquired, acquire};
+use crate::args::RunArgs;
 use crate::give_back::{Released, give_back};
 use crate::inherited;
-use crate::report::{Console, Failure};
-use crate::store::{Store, sources};
-use crate::terminal::{self, Terminal};
-use crate::watchdog::Program;
 use ending::{Ending, StatusFd};
-use leasehold::{AcquireOptions, Error, Health, LockGuard, LockName, Loss, LossCause};
+use finished_run::FinishedRun;
+use leasehold::{Health, LockGuard, Loss, LossCause};
+use leasehold_console::exit::Code;
+use leasehold_console::{Failure, Invocation};
+use prepared_run::PreparedRun;
 use rustix::process::Pid;
-use signals::Signals;
 use start::Started;
 use std::fs::File;
-use std::os::fd::RawFd;
-use supervisor::Supervisor;
-use verdict::Verdict;
-use watch::{Interrupted, Watch};
+use watch::{InterruptSource, Watch};
 
 /// Runs a command under a lock.
-pub(crate) async fn run(args: &RunArgs, common: &Common, console: Console) -> Result<Code, Failure> {
-    let status = take_fd("status-fd", args.status_fd)?;
+pub(crate) async fn run(args: &RunArgs, invocation: &Invocation) -> Result<Code, Failure> {
+    let status = inherited::take_for("status-fd", args.status_fd)?;
     let token = token_fd(args, status.as_ref());
     let status = StatusFd::new(status);
     let prepared = match token {
-        Ok(token) => Run::prepare(args, token, common, console).await,
+        Ok(token) => PreparedRun::prepare(args, token, invocation).await,
         Err(failure) => Err(failure),
     };
     let outcome = match prepared {
@@ -62,59 +54,11 @@ pub(crate) async fn run(args: &RunArgs, common: &Common, console: Console) -> Re
         Err(failure) => Err(failure),
     };
     let ending = outcome.unwrap_or_else(|failure| Ending::failed(failure, args));
-    status.write(&ending, console);
-    Ok(ending.finish(console))
+    status.write(&ending, invocation.console);
+    Ok(ending.finish(invocation.console))
 }
 
-struct Run<'a> {
-    args: &'a RunArgs,
-    console: Console,
-    store: Store,
-    name: LockName,
-    program: Program,
-    supervisor: Supervisor,
-    options: AcquireOptions,
-    stack: Stack,
-    signals: Signals,
-    /// As it was found, before a command could change it.
-    terminal: Option<Terminal>,
-    token_fd: Option<File>,
-}
-
-impl<'a> Run<'a> {
-    /// Everything that can be found wrong before anybody is kept out.
-    async fn prepare(
-        args: &'a RunArgs,
-        token_fd: Option<File>,
-        common: &Common,
-        console: Console,
-    ) -> Result<Self, Failure> {
-        let (name, words) = args.name_and_command()?;
-        let name = lock_name(&name)?;
-        let doing = program::description(&words);
-        let program = program::find(words)?;
-        let supervisor = Supervisor::prepare(&program).map_err(supervisor::not_prepared)?;
-        let store = Store::open_with_ttl(sources(common), args.acquire.ttl.as_deref(), console).await?;
-        let stack = Stack::of_this_process();
-        stack.check(&store, &name).await?;
-        let signals =
-            Signals::listen().map_err(|error| Failure::internal("cannot listen to signals", error))?;
-        terminal::block_stop_on_output();
-        Ok(Self {
-            args,
-            console,
-            options: options(&args.acquire, &store, &doing),
-            store,
-            name,
-            program,
-            supervisor,
-            stack,
-            signals,
-            terminal: Terminal::controlling(),
-            token_fd,
-        })
-    }
-
+impl PreparedRun<'_> {
     async fn run(mut self) -> Result<Ending, Failure> {
         let acquired = acquire(&self.store, &self.name, &self.options, &mut self.signals, self.console);
         let guard = match acquired.await? {
@@ -138,16 +82,16 @@ impl<'a> Run<'a> {
             terms: command.terms,
             lease_end: command.lease_end,
             console: self.console,
-            interrupted: Interrupted::No,
+            interrupted: InterruptSource::None,
             is_continued: true,
         };
         command.heard.iter().for_each(|signal| watch.hear(*signal));
-        if watch.interrupted == Interrupted::BySignal {
+        if watch.interrupted == InterruptSource::Signal {
             // Heard before the command had the terminal: it may have been the terminal's.
-            watch.interrupted = Interrupted::No;
+            watch.interrupted = InterruptSource::None;
         }
         let end = watch.until_the_end().await;
-        let verdict = Verdict {
+        let finished = FinishedRun {
             name: &self.name,
             pid: command.pid,
             held_for: command.at.elapsed(),
@@ -169,7 +113,7 @@ impl<'a> Run<'a> {
             released.warn(&self.store, &self.name, self.console);
         }
         self.supervisor.dismiss();
-        Ending::of_command(&verdict, self.args, end, loss, released)
+        Ending::of_command(&finished, self.args, end, loss, released)
     }
 
     /// True if it was not a renewal that was missing, but `max_hold` that was near: the lease ends with it. Otherwise a
@@ -192,17 +136,6 @@ fn token_fd(args: &RunArgs, status: Option<&File>) -> Result<Option<File>, Failu
             let twice = |error| Failure::internal("cannot use one descriptor for two things", error);
             Ok(Some(file.try_clone().map_err(twice)?))
         }
-        _ => take_fd("token-fd", args.token_fd),
+        _ => inherited::take_for("token-fd", args.token_fd),
     }
-}
-
-/// A descriptor that the caller has opened for us.
-fn take_fd(option: &str, number: Option<RawFd>) -> Result<Option<File>, Failure> {
-    let taken = number.map(inherited::take).transpose();
-    let not_open = |_| {
-        let number = number.unwrap_or_default();
-        let problem = format_args!("descriptor {number} is not open");
-        Error::invalid(option, problem, format!("open it when you call: {number}>FILE"))
-    };
-    Ok(taken.map_err(not_open)?.map(File::from))
 }

@@ -1,9 +1,9 @@
 //! Finding the command before the lock is acquired: others should not be kept out for one that cannot run.
 
-use crate::exit::Code;
-use crate::report::Failure;
 use crate::watchdog::Program;
 use leasehold::{Error, ErrorKind, HolderInfo};
+use leasehold_console::Failure;
+use leasehold_console::exit::Code;
 use rustix::fs::{Access, access};
 use rustix::io::Errno;
 use std::ffi::{OsStr, OsString};
@@ -117,7 +117,7 @@ mod tests {
     use std::os::unix::fs::PermissionsExt;
 
     #[test]
-    fn a_command_is_found_as_a_shell_finds_it() {
+    fn command_is_found_as_a_shell_finds_it() {
         let place = tempfile::tempdir().unwrap();
         let at = |name: &str| place.path().join(name);
         std::fs::create_dir_all(at("a/tool")).unwrap();
@@ -137,7 +137,7 @@ mod tests {
     }
 
     #[test]
-    fn a_system_without_room_for_a_process_says_nothing_of_the_command() {
+    fn lack_of_process_room_is_an_internal_error() {
         let code = |errno: Errno| not_started(OsStr::new("x"), errno.raw_os_error()).code();
         for errno in [Errno::AGAIN, Errno::NOMEM] {
             assert_eq!(code(errno), Code::INTERNAL, "{errno}");
@@ -147,7 +147,7 @@ mod tests {
     }
 
     #[test]
-    fn others_are_told_no_secret() {
+    fn secret_in_a_command_is_left_out_of_its_description() {
         let told = |line: &str| {
             let words: Vec<OsString> = line.split(' ').map(OsString::from).collect();
             description(&words)
@@ -162,7 +162,7 @@ mod tests {
     }
 
     #[test]
-    fn a_command_of_long_words_in_any_language_may_be_told() {
+    fn command_of_long_words_in_any_language_fits_the_holder_record() {
         for letter in ["é", "日", "🔒", "\u{1}"] {
             let told = description(&[letter.repeat(99), letter.repeat(99), "x".into()].map(OsString::from));
             assert!(told.ends_with(&format!("{letter} …")));

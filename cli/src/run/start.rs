@@ -1,23 +1,25 @@
 //! From the lock on, until it is known that the command runs, or that it does not.
 
 use super::environment::{self, HeldLock};
+use super::prepared_run::PreparedRun;
 use super::watch::end_of;
-use super::{Run, program, signals, verdict};
-use crate::give_back::{PARTING, Released, give_back};
-use crate::report::{Failure, write_with_timeout};
-use crate::watchdog::plan::Terms;
+use super::{finished_run, program};
+use crate::give_back::{CLOSE_TIMEOUT, Released, give_back};
 use crate::watchdog::process_tree;
-use crate::watchdog::protocol::{Report, Start};
+use crate::watchdog::protocol::{CommandReport, Start};
+use crate::watchdog::stop_plan::Terms;
 use leasehold::client::{Clock, Moment, SystemClock};
 use leasehold::semantics::HoldKind;
 use leasehold::{DistributedLock, Error, ErrorKind, FencingToken, LockGuard};
+use leasehold_console::signals;
+use leasehold_console::{Failure, write_with_timeout};
 use rustix::process::Signal;
 use std::fs::File;
 use std::io;
 use std::time::{Duration, Instant, SystemTime};
 
-/// How long a start is waited for when a signal asks to end.
-const SLOW_START: Duration = Duration::from_secs(5);
+/// Timeout of a start after a signal that asks to end.
+const START_TIMEOUT: Duration = Duration::from_secs(5);
 
 /// A command that runs.
 pub(super) struct Started {
@@ -29,10 +31,10 @@ pub(super) struct Started {
     pub(super) heard: Vec<Signal>,
 }
 
-impl Run<'_> {
+impl PreparedRun<'_> {
     /// After a failed start, kills the command if it runs all the same, and releases the lock only if it is gone.
     pub(super) async fn without_command(&mut self, guard: LockGuard, failure: Failure) -> Failure {
-        let killed = self.supervisor.kill(guard.remaining().max(PARTING)).await;
+        let killed = self.supervisor.kill(guard.remaining().max(CLOSE_TIMEOUT)).await;
         if let Some(terminal) = &self.terminal {
             terminal.take_back_from(None);
         }
@@ -40,7 +42,10 @@ impl Run<'_> {
             return self.unused(guard, failure).await;
         };
         std::mem::forget(guard);
-        failure.with_lines([("effect", format!("the lock was not released: {}", verdict::unstopped(&left)))])
+        failure.with_lines([(
+            "effect",
+            format!("the lock was not released: {}", finished_run::unstopped(&left)),
+        )])
     }
 
     /// Gives back a lock under which nothing runs, so that nobody is to be kept out for it, and says what became of it.
@@ -100,7 +105,7 @@ impl Run<'_> {
         let limit = guard.remaining().saturating_sub(terms.reserve / 2);
         let (report, heard) = self.answer(limit, terms.reserve / 4).await;
         match report {
-            Some(Report::Started { pid }) => {
+            Some(CommandReport::Started { pid }) => {
                 self.console
                     .detail(format_args!("acquired {:?} with token {token}, started pid {pid}", self.name));
                 if process_tree::is_blind() {
@@ -110,8 +115,8 @@ impl Run<'_> {
                 }
                 Ok(Started { pid, terms, lease_end, at: Instant::now(), heard })
             }
-            Some(Report::NotStarted { errno }) => Err(program::not_started(&self.program.name, errno)),
-            Some(Report::TooLate) => {
+            Some(CommandReport::NotStarted { errno }) => Err(program::not_started(&self.program.name, errno)),
+            Some(CommandReport::TooLate) => {
                 let message = format!("lock {:?} was acquired, but its lease is nearly over", self.name);
                 let limited = self.options.max_hold() < self.options.ttl();
                 let help = if limited { "lengthen --max-hold" } else { "lengthen the ttl" };
@@ -125,8 +130,8 @@ impl Run<'_> {
     }
 
     /// The watchdog's report of the start, and the signals that came meanwhile: they are the command's. After a signal that asks
-    /// to end, a watchdog has `SLOW_START` to answer, also if it was stopped.
-    async fn answer(&mut self, patience: Duration, look: Duration) -> (Option<Report>, Vec<Signal>) {
+    /// to end, a watchdog has `START_TIMEOUT` to answer, also if it was stopped.
+    async fn answer(&mut self, patience: Duration, look: Duration) -> (Option<CommandReport>, Vec<Signal>) {
         let clock = SystemClock::new();
         let (mut heard, mut end) = (Vec::new(), clock.now().plus(patience));
         loop {
@@ -136,7 +141,7 @@ impl Run<'_> {
                 report = self.supervisor.report_within(left, look) => return (report, heard),
                 signal = self.signals.next() => {
                     if signals::ends(signal) {
-                        end = end.min(clock.now().plus(SLOW_START));
+                        end = end.min(clock.now().plus(START_TIMEOUT));
                     }
                     heard.push(signal);
                 }

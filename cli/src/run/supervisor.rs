@@ -1,9 +1,9 @@
 //! The watchdog, as seen from `leasehold`.
 
-use crate::report::Failure;
 use crate::watchdog::process_tree::{ProcessTree, adopt_orphans, adopts_orphans, children, reap};
-use crate::watchdog::protocol::{Order, Report, Start, to_line};
+use crate::watchdog::protocol::{CommandReport, Order, Start, to_line};
 use crate::watchdog::{NAME, Program};
+use leasehold_console::Failure;
 use rustix::io::{FdFlags, fcntl_setfd};
 use rustix::net::{SendFlags, send};
 use rustix::process::{Pid, Signal};
@@ -19,8 +19,8 @@ use tokio::net::unix::{OwnedReadHalf, OwnedWriteHalf};
 use tokio::signal::unix::{self, SignalKind};
 use tokio::time::timeout;
 
-/// How soon a kill is followed by another look.
-const LOOK_AGAIN: Duration = Duration::from_millis(5);
+/// Interval between two checks whether the killed processes are gone.
+const KILL_CHECK_INTERVAL: Duration = Duration::from_millis(5);
 
 /// A watchdog that runs, and the command under it once that is started. Dropped, it ends the watchdog, or lets it stop the
 /// command first.
@@ -83,7 +83,7 @@ impl Supervisor {
     /// # Cancel safety
     ///
     /// Safe to drop: what was read of a report is kept.
-    pub(super) async fn report(&mut self) -> Option<Report> {
+    pub(super) async fn report(&mut self) -> Option<CommandReport> {
         let report = loop {
             tokio::select! {
                 biased;
@@ -99,16 +99,16 @@ impl Supervisor {
     /// # Cancel safety
     ///
     /// Safe to drop: what was read of a report is kept.
-    pub(super) async fn report_within(&mut self, limit: Duration, look: Duration) -> Option<Report> {
+    pub(super) async fn report_within(&mut self, limit: Duration, look: Duration) -> Option<CommandReport> {
         let report = self.reports.next_within(limit, look).await;
         self.heed(report)
     }
 
-    fn heed(&mut self, report: Option<Report>) -> Option<Report> {
+    fn heed(&mut self, report: Option<CommandReport>) -> Option<CommandReport> {
         match report {
-            Some(Report::Started { pid }) => self.command = Pid::from_raw(pid),
+            Some(CommandReport::Started { pid }) => self.command = Pid::from_raw(pid),
             // There is nothing of the command.
-            Some(Report::NotStarted { .. } | Report::TooLate) => self.strangers = self.others(),
+            Some(CommandReport::NotStarted { .. } | CommandReport::TooLate) => self.strangers = self.others(),
             _ => {}
         }
         report
@@ -158,7 +158,7 @@ impl Supervisor {
                 if tree.lives() != Some(true) {
                     return true;
                 }
-                tokio::time::sleep(LOOK_AGAIN).await;
+                tokio::time::sleep(KILL_CHECK_INTERVAL).await;
             }
         };
         if timeout(patience, kill).await.is_err() {
@@ -197,14 +197,14 @@ impl<R: AsyncRead + Unpin> Reports<R> {
         Self(BufReader::new(socket).lines())
     }
 
-    async fn next(&mut self) -> Option<Report> {
+    async fn next(&mut self) -> Option<CommandReport> {
         let line = self.0.next_line().await.ok().flatten()?;
         serde_json::from_str(&line).ok()
     }
 
     /// This process may have been stopped itself for longer than that: then there may be a report that came in time, and that
     /// nobody has looked at.
-    async fn next_within(&mut self, limit: Duration, look: Duration) -> Option<Report> {
+    async fn next_within(&mut self, limit: Duration, look: Duration) -> Option<CommandReport> {
         match timeout(limit, self.next()).await {
             Ok(report) => report,
             Err(_) => timeout(look, self.next()).await.ok().flatten(),
@@ -240,25 +240,25 @@ mod tests {
     const A_LOOK: Duration = Duration::from_millis(20);
 
     /// What this process would make of a report if it looked at the clock first, and saw the report this much later.
-    async fn seen_after_the_limit(late: Duration) -> Option<Report> {
+    async fn seen_after_the_limit(late: Duration) -> Option<CommandReport> {
         let (ours, mut theirs) = duplex(64);
         let mut reports = Reports::read_from(ours);
         let report = async {
             tokio::time::sleep(LIMIT + late).await;
-            let _ = theirs.write_all(&to_line(&Report::TooLate)).await;
+            let _ = theirs.write_all(&to_line(&CommandReport::TooLate)).await;
         };
         tokio::join!(reports.next_within(LIMIT, A_LOOK), report).0
     }
 
     /// After a stop of this process that outlasts the limit, the runtime may look at the clock before it looks at the socket.
     #[tokio::test(start_paused = true)]
-    async fn a_report_that_came_in_time_counts_though_it_is_seen_later() {
+    async fn report_in_time_counts_when_read_after_the_limit() {
         let report = seen_after_the_limit(A_LOOK / 2).await;
-        assert!(matches!(report, Some(Report::TooLate)), "{report:?}");
+        assert!(matches!(report, Some(CommandReport::TooLate)), "{report:?}");
     }
 
     #[tokio::test(start_paused = true)]
-    async fn a_report_that_does_not_come_is_not_waited_for_much_longer() {
+    async fn missing_report_is_not_awaited_beyond_the_second_look() {
         let report = seen_after_the_limit(A_LOOK * 2).await;
         assert!(report.is_none(), "{report:?}");
     }

@@ -1,21 +1,21 @@
 //! While the command runs: every confirmation of the lease goes on to the watchdog, every signal to the command, and
 //! every loss ends it.
 
-use super::signals::{Signals, suspend};
 use super::supervisor::Supervisor;
-use crate::report::{Console, brief};
 use crate::terminal::{self, Terminal};
-use crate::watchdog::plan::{OnLost, Terms};
-use crate::watchdog::protocol::{CommandEnd, Order, Report};
+use crate::watchdog::protocol::{CommandEnd, CommandReport, Order};
+use crate::watchdog::stop_plan::{OnLost, Terms};
 use leasehold::client::{Clock, Moment, SystemClock};
 use leasehold::{Lease, Loss};
+use leasehold_console::signals::{Signals, suspend};
+use leasehold_console::{Console, brief};
 use rustix::process::{Pid, Signal};
 use std::time::Duration;
 
-/// Time for what has arrived to be read.
-const ALREADY: Duration = Duration::from_millis(10);
-/// Between two looks at the lease at least.
-const LOOK: Duration = Duration::from_millis(5);
+/// Time to read the reports that have arrived.
+const READ_TIMEOUT: Duration = Duration::from_millis(10);
+/// The least time between two looks at the lease.
+const LOOK_INTERVAL: Duration = Duration::from_millis(5);
 
 /// How the command came to its end.
 #[derive(Debug)]
@@ -43,17 +43,17 @@ impl End {
 
 /// The source of a SIGINT, if one came. The terminal counts more than a signal to us alone.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Interrupted {
-    No,
+pub(super) enum InterruptSource {
+    None,
     /// The terminal, because our own group has it, and with us the command.
-    ByTerminal,
+    Terminal,
     /// A signal to us alone: a terminal that the command has signals only the command for its keys.
-    BySignal,
+    Signal,
 }
 
-impl Interrupted {
+impl InterruptSource {
     fn now() -> Self {
-        if terminal::is_ours() { Self::ByTerminal } else { Self::BySignal }
+        if terminal::is_ours() { Self::Terminal } else { Self::Signal }
     }
 }
 
@@ -69,7 +69,7 @@ pub(super) struct Watch<'a> {
     /// The end of the lease, as far as the watchdog knows.
     pub(super) lease_end: Moment,
     pub(super) console: Console,
-    pub(super) interrupted: Interrupted,
+    pub(super) interrupted: InterruptSource,
     /// False from when we have suspended ourselves until somebody continues us.
     pub(super) is_continued: bool,
 }
@@ -88,9 +88,9 @@ impl Watch<'_> {
                 biased;
                 signal = self.signals.next() => self.hear(signal),
                 report = self.supervisor.report() => match report {
-                    Some(Report::Ended(ended)) => return End::Ended(ended),
-                    Some(Report::Suspended { signal, had_terminal }) => self.suspended(signal, had_terminal),
-                    Some(Report::Stopping) if !stopping => self.say_stopping(),
+                    Some(CommandReport::Ended(ended)) => return End::Ended(ended),
+                    Some(CommandReport::Suspended { signal, had_terminal }) => self.suspended(signal, had_terminal),
+                    Some(CommandReport::Stopping) if !stopping => self.say_stopping(),
                     Some(_) => {}
                     None => return self.without_watchdog().await,
                 },
@@ -128,7 +128,7 @@ impl Watch<'_> {
             return None;
         }
         self.supervisor.order(&Order::Stop);
-        let ended = self.ended_meanwhile(ALREADY).await;
+        let ended = self.ended_meanwhile(READ_TIMEOUT).await;
         if ended.is_none() {
             self.console.note(format_args!("lock {name:?} was lost: {loss}; stopping the command"));
         }
@@ -143,8 +143,8 @@ impl Watch<'_> {
 
     pub(super) fn hear(&mut self, signal: Signal) {
         if signal != Signal::CONT {
-            if signal == Signal::INT && self.interrupted != Interrupted::ByTerminal {
-                self.interrupted = Interrupted::now();
+            if signal == Signal::INT && self.interrupted != InterruptSource::Terminal {
+                self.interrupted = InterruptSource::now();
             }
             return self.supervisor.order(&Order::Signal(signal.as_raw()));
         }
@@ -209,7 +209,7 @@ impl Watch<'_> {
         let reports = async {
             loop {
                 match self.supervisor.report().await {
-                    Some(Report::Ended(ended)) => return Some(ended),
+                    Some(CommandReport::Ended(ended)) => return Some(ended),
                     Some(_) => {}
                     None => return None,
                 }
@@ -233,7 +233,7 @@ impl Watch<'_> {
 fn next_look(now: Moment, stop_at: Moment, reserve: Duration) -> Moment {
     match stop_at.since(now) {
         Duration::ZERO => now.plus(reserve),
-        left => now.plus((left / 2).min(reserve).max(LOOK)),
+        left => now.plus((left / 2).min(reserve).max(LOOK_INTERVAL)),
     }
 }
 
@@ -254,25 +254,25 @@ mod tests {
 
     /// A renewal may succeed at any moment before the stop, and the watchdog is to hear of it.
     #[test]
-    fn the_last_look_comes_right_before_the_stop() {
+    fn last_look_comes_right_before_the_stop() {
         for (stop_at, reserve) in [(23_700, 1_000), (5_000, 625), (7_777, 400), (60, 10)] {
             let reserve = Duration::from_millis(reserve);
             let (mut now, mut looks) = (at(0), 0);
             loop {
                 let next = next_look(now, at(stop_at), reserve);
-                assert!(next.since(now) <= reserve && next.since(now) >= LOOK);
+                assert!(next.since(now) <= reserve && next.since(now) >= LOOK_INTERVAL);
                 if next >= at(stop_at) {
                     break;
                 }
                 (now, looks) = (next, looks + 1);
             }
-            assert!(at(stop_at).since(now) <= LOOK, "{now:?} of {stop_at}");
+            assert!(at(stop_at).since(now) <= LOOK_INTERVAL, "{now:?} of {stop_at}");
             assert!(looks <= stop_at / reserve.as_millis() as u64 + 12, "{looks} looks");
         }
     }
 
     #[test]
-    fn after_it_has_begun_a_look_in_a_reserve_is_enough() {
+    fn look_after_the_stop_comes_once_in_a_reserve() {
         assert_eq!(next_look(at(500), at(500), Duration::from_secs(1)), at(1_500));
         assert_eq!(next_look(at(900), at(500), Duration::from_secs(1)), at(1_900));
     }

@@ -10,7 +10,7 @@
 //! ```
 //!
 //! The watchdog knows one moment, the end of the lease as far as it is [confirmed](protocol::Order::ConfirmedUntil),
-//! and keeps to one [`plan`]: TERM early enough, then KILL, and nothing of the command lives when the lease ends.
+//! and keeps to one [`stop_plan`]: TERM early enough, then KILL, and nothing of the command lives when the lease ends.
 //!
 //! * The store says that the lock is lost: `leasehold` [says stop](protocol::Order::Stop).
 //! * The store cannot be reached, or `leasehold` is stopped: no confirmation comes, and the moment does.
@@ -18,21 +18,22 @@
 //! * The watchdog is killed: the socket ends for `leasehold`, which kills the command's group itself; the kernel has
 //!   killed the command already.
 //!
-//! Where to look: when it is stopped is [`plan`], by what is [`watch`], and who is [`process_tree`].
+//! Where to look: when it is stopped is [`stop_plan`], by what is [`watch`], and who is [`process_tree`].
 
-pub(crate) mod plan;
 pub(crate) mod process_tree;
 pub(crate) mod protocol;
+pub(crate) mod stop_plan;
 
+mod child_status;
 mod command;
-mod link;
+mod order_socket;
 mod wake;
 mod watch;
 
 pub(crate) use command::Program;
 
-use link::Link;
 use nix::sys::signal::{SigSet, Signal};
+use order_socket::OrderSocket;
 use std::ffi::{OsStr, OsString};
 use std::os::fd::RawFd;
 use std::process::ExitCode;
@@ -52,7 +53,7 @@ pub(crate) fn is_meant(name: Option<&OsStr>) -> bool {
 /// A watchdog's whole life. `arguments` are the number of its socket, and its [`Program`].
 pub(crate) fn main(arguments: impl Iterator<Item = OsString>) -> ExitCode {
     be_deaf();
-    let served = start_up(arguments).map(|(link, program)| watch::serve(link, &program));
+    let served = start_up(arguments).map(|(socket, program)| watch::serve(socket, &program));
     match served {
         Some(Ok(())) => ExitCode::SUCCESS,
         // No message: `leasehold` reads no output of this process, and only notices that it has ended.
@@ -65,16 +66,16 @@ pub(crate) fn main(arguments: impl Iterator<Item = OsString>) -> ExitCode {
 fn be_deaf() {
     let mut all = SigSet::all();
     all.remove(Signal::SIGCHLD);
-    // Not only more than is blocked already: whoever started us may have blocked what tells of the command's end.
+    // The mask is replaced, not added to: the caller may have blocked SIGCHLD, which tells of the command's end.
     let _ = all.thread_set_mask();
     #[cfg(target_os = "linux")]
     let _ = rustix::thread::set_name(SHORT_NAME);
     let _ = process_tree::adopt_orphans();
 }
 
-fn start_up(mut arguments: impl Iterator<Item = OsString>) -> Option<(Link, Program)> {
+fn start_up(mut arguments: impl Iterator<Item = OsString>) -> Option<(OrderSocket, Program)> {
     let number: RawFd = arguments.next()?.to_str()?.parse().ok()?;
     let program =
         Program { file: arguments.next()?, name: arguments.next()?, arguments: arguments.collect() };
-    Some((Link::take(number).ok()?, program))
+    Some((OrderSocket::take(number).ok()?, program))
 }

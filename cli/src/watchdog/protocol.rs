@@ -3,7 +3,7 @@
 //! The socket itself says the most important thing: when one of the two is gone, whatever killed it, the other reads
 //! the end of it.
 
-use super::plan::Terms;
+use super::stop_plan::Terms;
 use leasehold::client::Moment;
 use serde::{Deserialize, Serialize};
 use std::time::Duration;
@@ -36,7 +36,7 @@ pub(crate) struct Start {
 
 /// What became of the command.
 #[derive(Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub(crate) enum Report {
+pub(crate) enum CommandReport {
     /// It runs; its process group has this number too.
     Started { pid: i32 },
     /// It could not be executed, and why.
@@ -136,11 +136,11 @@ mod tests {
     }
 
     #[test]
-    fn a_message_is_one_line_whatever_is_in_it() {
+    fn message_of_any_text_is_one_line() {
         let line = to_line(&Order::Start(Start {
             environment: vec![("A".to_owned(), "b\nc\"\u{2028}".to_owned())],
             secrets: Vec::new(),
-            terms: Terms::new(super::super::plan::OnLost::Term, Duration::ZERO, Duration::from_secs(30)),
+            terms: Terms::new(super::super::stop_plan::OnLost::Term, Duration::ZERO, Duration::from_secs(30)),
             lease_end: Moment::NEVER.into(),
         }));
         assert_eq!(line.iter().filter(|byte| **byte == b'\n').count(), 1);

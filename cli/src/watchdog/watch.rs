@@ -1,10 +1,11 @@
 //! The watchdog at work: one loop over what has happened and what is to be done.
 
+use super::child_status::{exit_of, suspension_of};
 use super::command::{self, Program};
-use super::link::Link;
-use super::plan::{Plan, Step};
+use super::order_socket::OrderSocket;
 use super::process_tree::{self, ProcessTree};
-use super::protocol::{CommandEnd, Exit, Order, Report, Start, StopResult};
+use super::protocol::{CommandEnd, CommandReport, Exit, Order, Start, StopResult};
+use super::stop_plan::{StopPlan, StopStep};
 use super::wake::Wake;
 use crate::inherited;
 use crate::terminal::{self, Terminal};
@@ -15,34 +16,35 @@ use std::io;
 use std::sync::Arc;
 use std::time::Duration;
 
-/// How soon a kill is followed by another look. The end of a child is heard at once; this is for those who are not.
-const LOOK_AGAIN: Duration = Duration::from_millis(5);
+/// Interval between two checks whether the killed processes are gone. The end of a child is noticed at once; the end of other
+/// descendants is not.
+const KILL_CHECK_INTERVAL: Duration = Duration::from_millis(5);
 
 /// Starts the command when it is ordered to, and answers when it is over and was reported.
-pub(super) fn serve(mut link: Link, program: &Program) -> io::Result<()> {
+pub(super) fn serve(mut socket: OrderSocket, program: &Program) -> io::Result<()> {
     let wake = Wake::new()?;
     let leasehold = Leasehold::this_one();
-    let Some(Order::Start(start)) = link.wait_for_order() else {
+    let Some(Order::Start(start)) = socket.wait_for_order() else {
         return Ok(());
     };
-    link.stop_waiting()?;
+    socket.stop_waiting()?;
     // Killed since it gave the order: nobody renews, and a lock that ends with its holder is somebody else's already.
-    if link.has_ended() {
+    if socket.has_ended() {
         return Ok(());
     }
-    let mut watch = match Watch::begin(link, wake, leasehold, program, &start) {
-        Ok(watch) => watch,
-        Err((mut link, report)) => {
-            link.report(&report);
+    let mut watchdog = match Watchdog::begin(socket, wake, leasehold, program, &start) {
+        Ok(watchdog) => watchdog,
+        Err((mut socket, report)) => {
+            socket.report(&report);
             return Ok(());
         }
     };
     inherited::release_stdout();
-    let mut ended = watch.until_the_end();
+    let mut ended = watchdog.until_the_end();
     // A command that a signal ended could not restore the terminal modes; shells restore them too.
     let untidy = ended.stopped.is_some() || matches!(ended.exit, Some(Exit::Signal(_)));
-    ended.had_terminal = watch.take_terminal_back(untidy);
-    watch.link.report(&Report::Ended(ended));
+    ended.had_terminal = watchdog.take_terminal_back(untidy);
+    watchdog.socket.report(&CommandReport::Ended(ended));
     Ok(())
 }
 
@@ -57,8 +59,8 @@ impl Leasehold {
     }
 }
 
-struct Watch {
-    link: Link,
+struct Watchdog {
+    socket: OrderSocket,
     wake: Wake,
     clock: SystemClock,
     leasehold: Leasehold,
@@ -71,21 +73,21 @@ struct Watch {
     is_owed: Cell<bool>,
     command: Pid,
     tree: ProcessTree,
-    plan: Plan,
+    plan: StopPlan,
 }
 
-impl Watch {
+impl Watchdog {
     fn begin(
-        link: Link,
+        socket: OrderSocket,
         wake: Wake,
         leasehold: Leasehold,
         program: &Program,
         start: &Start,
-    ) -> Result<Self, (Link, Report)> {
+    ) -> Result<Self, (OrderSocket, CommandReport)> {
         let clock = SystemClock::new();
-        let mut plan = Plan::new(start.terms, start.lease_end.into());
+        let mut plan = StopPlan::new(start.terms, start.lease_end.into());
         if !plan.may_begin(clock.now()) {
-            return Err((link, Report::TooLate));
+            return Err((socket, CommandReport::TooLate));
         }
         let terminal = Terminal::controlling().map(Arc::new);
         let is_for_command = terminal::is_for_command();
@@ -99,8 +101,8 @@ impl Watch {
         drop(deadline);
         match started {
             Ok(command) => {
-                let mut watch = Self {
-                    link,
+                let mut watchdog = Self {
+                    socket,
                     wake,
                     clock,
                     leasehold,
@@ -113,12 +115,12 @@ impl Watch {
                     plan,
                 };
                 let pid = command.as_raw_pid();
-                watch.link.report(&Report::Started { pid });
-                Ok(watch)
+                watchdog.socket.report(&CommandReport::Started { pid });
+                Ok(watchdog)
             }
             Err(error) => {
                 let errno = error.raw_os_error().unwrap_or_default();
-                Err((link, Report::NotStarted { errno }))
+                Err((socket, CommandReport::NotStarted { errno }))
             }
         }
     }
@@ -130,10 +132,10 @@ impl Watch {
                 return ended;
             }
             let look_again = match self.plan.step(self.clock.now()) {
-                Step::Wait(moment) => moment,
-                Step::Terminate => self.terminate(),
-                Step::Kill => self.kill(),
-                Step::GiveUp => return self.end(self.tree.alive()),
+                StopStep::Wait(moment) => moment,
+                StopStep::Terminate => self.terminate(),
+                StopStep::Kill => self.kill(),
+                StopStep::GiveUp => return self.end(self.tree.alive()),
             };
             self.sleep_until(look_again);
             self.obey();
@@ -141,7 +143,7 @@ impl Watch {
     }
 
     fn terminate(&mut self) -> Moment {
-        self.link.report(&Report::Stopping);
+        self.socket.report(&CommandReport::Stopping);
         // A suspended command would not handle TERM; the lease lasts long enough for it to run.
         self.tree.signal_all(&[Signal::TERM, Signal::CONT]);
         self.clock.now()
@@ -149,12 +151,12 @@ impl Watch {
 
     fn kill(&mut self) -> Moment {
         self.tree.signal_all(&[Signal::KILL]);
-        self.clock.now().plus(LOOK_AGAIN)
+        self.clock.now().plus(KILL_CHECK_INTERVAL)
     }
 
     /// The end, if everything that must be over is.
     fn ended(&self) -> Option<CommandEnd> {
-        process_tree::exit_of(self.command)?;
+        exit_of(self.command)?;
         if self.plan.stopping_since().is_none() {
             return Some(self.end(self.tree.alive_in_group()));
         }
@@ -172,21 +174,21 @@ impl Watch {
             .plan
             .stopping_since()
             .map(|since| StopResult { killed: self.plan.killed(), took: now.since(since) });
-        let (exit, late) = (process_tree::exit_of(self.command), self.plan.is_over(now));
+        let (exit, late) = (exit_of(self.command), self.plan.is_over(now));
         let unseen = self.tree.lives().is_none();
         CommandEnd { exit, stopped, late, left, unseen, had_terminal: false }
     }
 
     fn sleep_until(&mut self, moment: Moment) {
-        let socket = (!self.link.is_closed()).then(|| std::os::fd::AsFd::as_fd(&self.link));
+        let socket = (!self.socket.is_closed()).then(|| std::os::fd::AsFd::as_fd(&self.socket));
         self.wake.sleep_until(moment, socket);
     }
 }
 
 /// What it is told.
-impl Watch {
+impl Watchdog {
     fn obey(&mut self) {
-        while let Some(order) = self.link.order() {
+        while let Some(order) = self.socket.order() {
             match order {
                 Order::ConfirmedUntil(moment) => self.plan.confirmed_until(moment.into()),
                 Order::Signal(number) => {
@@ -199,7 +201,7 @@ impl Watch {
                 Order::Start(_) => {}
             }
         }
-        if self.link.is_closed() {
+        if self.socket.is_closed() {
             self.plan.holder_is_gone(self.clock.now());
         }
     }
@@ -214,11 +216,11 @@ impl Watch {
 }
 
 /// What its children do.
-impl Watch {
+impl Watchdog {
     fn look_after_children(&mut self) {
         // The command keeps its number until the last signal to its group is sent: it is not reaped here.
         process_tree::reap(&[self.command]);
-        if let Some(signal) = process_tree::suspension_of(self.command) {
+        if let Some(signal) = suspension_of(self.command) {
             self.suspended_by(signal);
         }
     }
@@ -234,7 +236,7 @@ impl Watch {
         }
         let had_terminal = self.take_terminal_back(false);
         self.is_owed.set(wants_terminal || had_terminal);
-        self.link.report(&Report::Suspended { signal: signal.as_raw(), had_terminal });
+        self.socket.report(&CommandReport::Suspended { signal: signal.as_raw(), had_terminal });
     }
 
     /// Gives the command the terminal, if `leasehold`'s group has it.

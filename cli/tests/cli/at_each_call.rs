@@ -30,7 +30,7 @@ fn leasehold_killed_while_it_starts_the_command() {
 }
 
 #[test]
-fn the_watchdog_killed_while_it_starts_the_command() {
+fn watchdog_killed_while_it_starts_the_command() {
     at_each_call(1, |call| TracedRun::starting(Target::Watchdog, call).map(TracedRun::killed));
 }
 
@@ -40,7 +40,7 @@ fn leasehold_stopped_while_it_starts_the_command() {
 }
 
 #[test]
-fn the_watchdog_stopped_while_it_starts_the_command() {
+fn watchdog_stopped_while_it_starts_the_command() {
     at_each_call(3, |call| TracedRun::starting(Target::Watchdog, call).map(TracedRun::without_watchdog));
 }
 
@@ -51,7 +51,7 @@ fn leasehold_killed_while_a_lost_lock_stops_the_command() {
 
 /// The most of its calls are looks at other processes.
 #[test]
-fn the_watchdog_killed_while_it_stops_the_command() {
+fn watchdog_killed_while_it_stops_the_command() {
     at_each_call(17, |call| TracedRun::stopping(Target::Watchdog, call).map(TracedRun::killed_too_late));
 }
 

@@ -153,7 +153,7 @@ fn is_left_out(missing: Option<String>) -> bool {
 
 /// What the server has no room for costs its own row, and no other: each hold takes a connection in this mode.
 #[test]
-fn a_row_that_the_store_has_no_room_for_is_left_out_and_says_why() {
+fn row_beyond_the_room_of_the_store_is_left_out_with_the_reason() {
     if is_left_out(mariadb_server_missing()) {
         return;
     }
@@ -173,7 +173,7 @@ fn a_row_that_the_store_has_no_room_for_is_left_out_and_says_why() {
 }
 
 #[test]
-fn the_other_servers_are_measured_too() {
+fn database_and_zookeeper_servers_are_measured() {
     let _alone = machine();
     let only =
         ["--only", "uncontended", "--only", "handover", "--processes", "1", "--raw", "--format", "json"];
@@ -215,7 +215,7 @@ fn the_other_servers_are_measured_too() {
 }
 
 #[test]
-fn a_run_can_be_compared_with_an_earlier_one() {
+fn bench_is_compared_with_a_baseline() {
     let _alone = machine();
     let place = Place::with_store("memory:");
     let only = ["--only", "uncontended"];
@@ -237,7 +237,7 @@ fn a_run_can_be_compared_with_an_earlier_one() {
 }
 
 #[test]
-fn a_store_that_is_not_there_is_said_once_with_its_code() {
+fn unreachable_store_is_reported_once_by_bench() {
     let place = Place::with_store("redis://127.0.0.1:1");
     let said = place.say(words(&[]));
     assert_eq!(said.code(69).err.matches("error[").count(), 1, "{}", said.err);
@@ -270,7 +270,7 @@ fn impossible_measurement_is_refused_before_the_bench_starts() {
 }
 
 #[test]
-fn a_store_in_memory_has_no_crowd_of_several_processes() {
+fn memory_store_leaves_out_rows_of_several_processes() {
     let _alone = machine();
     let place = Place::with_store("memory:");
     let report = json(&place.say(words(&["--only", "handover", "--format", "json"])));
@@ -280,7 +280,7 @@ fn a_store_in_memory_has_no_crowd_of_several_processes() {
 }
 
 #[test]
-fn ctrl_c_ends_it_and_nothing_stays_in_the_store() {
+fn ctrl_c_ends_bench_and_leaves_nothing_in_the_store() {
     let (place, server) = Place::with_redis();
     let earlier = place.file("earlier.json", "{}");
     let long = ["-v", "bench", "--only", "handover", "--duration", "20s", "--format", "json", "--json"];
@@ -320,7 +320,7 @@ fn workers_of_a_killed_bench_release_their_locks() {
 
 /// The worker is asked for more locks than memory can address. Its input stays open, as that of a bench which waits for it.
 #[test]
-fn a_worker_that_panics_ends() {
+fn worker_ends_by_a_panic() {
     let place = Place::with_store("memory:");
     let mut command = place.command(["bench-worker"]);
     command.stdin(Stdio::piped());

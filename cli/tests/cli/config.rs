@@ -4,7 +4,7 @@ use crate::support::{CommandOutput, Place};
 use leasehold_test_stores::servers::RedisServer;
 
 #[test]
-fn a_flag_wins_over_the_environment_and_that_over_a_file() {
+fn flag_wins_over_environment_and_environment_over_file() {
     let place = Place::new();
     place.file(
         "leasehold.toml",
@@ -47,7 +47,7 @@ hold_at_least = \"0s\"      # default
 }
 
 #[test]
-fn the_file_that_counts_is_told() {
+fn config_path_prints_the_file_in_use() {
     let place = Place::new();
     let none = place.say(["config", "path"]);
     assert_eq!((none.code, none.out.as_str()), (Some(0), ""));
@@ -65,7 +65,7 @@ fn the_file_that_counts_is_told() {
 }
 
 #[test]
-fn the_defaults_of_the_file_hold() {
+fn defaults_of_the_file_apply() {
     let place = Place::new();
     place.file("leasehold.toml", "[defaults]\nttl = \"10s\"\nwait = \"0\"\n");
     let ttl = |words: &[&str]| place.say(words).out;
@@ -109,7 +109,7 @@ fn default_store_is_refused_if_a_store_is_required() {
 
 /// It would be read once by the verb, and again, empty, by each of its cases and processes: those would be somewhere else.
 #[test]
-fn a_store_is_not_tried_by_a_configuration_that_can_be_read_only_once() {
+fn configuration_readable_only_once_is_refused_by_verbs_with_workers() {
     let place = Place::new();
     let profile = "[profile.p]\\nurl = \\\"redis://127.0.0.1:1\\\"\\n";
     let config = format!("printf \"default = \\\"p\\\"\\n{profile}\"");
@@ -151,7 +151,7 @@ fn check_connects_and_lists_its_findings() {
 }
 
 #[test]
-fn a_check_of_a_store_that_does_not_answer_says_so() {
+fn config_check_of_an_unreachable_store_fails() {
     let server = RedisServer::start_with(&["--requirepass", "other"]).unwrap();
     let refused = Place::with_store(server.url()).say(["config", "check"]);
     assert!(!refused.code(77).out.contains("answers"), "{refused:?}");
@@ -164,7 +164,7 @@ fn a_check_of_a_store_that_does_not_answer_says_so() {
 }
 
 #[test]
-fn a_secret_that_everybody_may_read_is_warned_of() {
+fn world_readable_secret_is_warned_of() {
     use std::os::unix::fs::PermissionsExt;
     let place = Place::new();
     let file = place.file("leasehold.toml", "default = \"p\"\n[profile.p]\nurl = \"redis://:S3CR3T@h\"\n");

@@ -16,7 +16,7 @@ fn last_line(said: &CommandOutput) -> &str {
 }
 
 #[test]
-fn a_store_of_the_users_is_put_to_the_test_and_left_as_it_was() {
+fn user_store_is_tested_and_left_as_it_was() {
     let (place, server) = Place::with_redis();
     server.command(&["SET", "leasehold:theirs", "another program's"]).unwrap();
     // Locks that are given back, dropped, listed, taken by processes that are killed; and a whole family.
@@ -43,7 +43,7 @@ fn cases_that_would_disturb_others_are_skipped_and_say_so() {
 }
 
 #[test]
-fn a_list_runs_nothing() {
+fn conformance_list_runs_nothing() {
     let place = Place::new();
     let said = place.say(["conformance", "--faults", "redis", "sqlite:", "--list", "--filter", "A01"]);
     said.expect(
@@ -59,7 +59,7 @@ fn a_list_runs_nothing() {
 }
 
 #[test]
-fn a_run_in_which_nothing_ran_is_a_failure() {
+fn run_without_a_case_is_a_failure() {
     let (place, _server) = Place::with_redis();
     let said = place.say(["conformance", "--filter", "P07"]);
     said.code(1);
@@ -117,7 +117,7 @@ fn memory_is_one_store_wherever_its_url_comes_from() {
 
 /// With the options of the call, without which it would be another store.
 #[test]
-fn the_line_that_shows_it_again_names_the_same_store() {
+fn repeat_command_of_a_failure_names_the_same_store() {
     let (place, server) = Place::with_redis();
     server.command(&["ACL", "SETUSER", "default", "-scan"]).unwrap();
     let profile = format!("[profile.p]\nurl = \"{}\"\n", server.url());
@@ -136,7 +136,7 @@ fn the_line_that_shows_it_again_names_the_same_store() {
 }
 
 #[test]
-fn a_store_that_would_not_be_tried_is_not_passed_over() {
+fn url_option_beside_named_stores_is_refused() {
     let place = Place::new();
     for words in ["conformance --faults sqlite", "conformance memory:", "bench memory:"] {
         let words: Vec<&str> = ["-u", "sqlite:mine.db"].into_iter().chain(words.split(' ')).collect();
@@ -179,7 +179,7 @@ fn events_are_one_object_in_a_line() {
 }
 
 #[test]
-fn ctrl_c_ends_it_and_leaves_nothing() {
+fn ctrl_c_ends_conformance_and_leaves_nothing_in_the_store() {
     let (place, server) = Place::with_redis();
     let mut run = place.start(["conformance", "--filter", "D0", "--filter", "B0", "--filter", "A0"]);
     until("it is at it", || keys(&server) != ":0" && run.is_running());
@@ -293,7 +293,7 @@ fn faults_of_which_none_was_made_are_a_failure() {
 
 /// To skip what needs it is for whoever asks for that, and no success if nothing else was there.
 #[test]
-fn a_server_that_is_not_installed_is_a_failure_unless_it_may_be_missing() {
+fn missing_server_is_a_failure_unless_skipping_is_allowed() {
     let place = Place::new();
     let say = |stores: &[&str], may_be_missing: bool| {
         let words = [&["conformance", "--faults"][..], stores, &["--filter", "::A01"]].concat();
@@ -322,7 +322,7 @@ fn a_server_that_is_not_installed_is_a_failure_unless_it_may_be_missing() {
 }
 
 #[test]
-fn a_soak_prints_the_seed_and_schedule_of_each_round() {
+fn soak_prints_the_seed_and_schedule_of_each_round() {
     let place = Place::new();
     let said = place.say(["conformance", "--faults", "redis", "--soak", "1s", "--seed", "7"]);
     said.code(0);

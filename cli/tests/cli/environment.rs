@@ -13,7 +13,7 @@ fn environment(said: &CommandOutput) -> BTreeMap<String, String> {
 }
 
 #[test]
-fn the_command_is_told_of_its_lock() {
+fn environment_of_the_command_describes_its_lock() {
     let place = Place::new();
     let said = place.say(["run", "--ttl", "1m 30s", "a b", "--", "env"]);
     let mut told = environment(&said);
@@ -42,7 +42,7 @@ fn tokens_grow_from_run_to_run() {
 }
 
 #[test]
-fn the_inner_lock_wins_and_the_stack_has_both() {
+fn nested_command_has_the_inner_lock_and_a_stack_of_both() {
     let place = Place::new();
     let said = place
         .command(["-q", "run", "outer", "--", env!("CARGO_BIN_EXE_leasehold"), "run", "inner", "--", "env"])
@@ -57,7 +57,7 @@ fn the_inner_lock_wins_and_the_stack_has_both() {
 }
 
 #[test]
-fn the_token_is_written_where_it_is_asked_for_and_kept_from_the_command() {
+fn token_fd_gets_the_token_and_is_closed_to_the_command() {
     let place = Place::new();
     let script = r#""$0" -q run --token-fd 3 x -- sh -c 'echo $LEASEHOLD_TOKEN; ls /proc/self/fd' 3>token"#;
     let said = place.shell(script);
@@ -67,7 +67,7 @@ fn the_token_is_written_where_it_is_asked_for_and_kept_from_the_command() {
 
 /// The caller must know the token that it asked for before the command does anything.
 #[test]
-fn a_token_that_cannot_be_written_keeps_the_command_from_being_started() {
+fn unwritable_token_fd_prevents_the_start_of_the_command() {
     let place = Place::new();
     let (_unread, full) = full_pipe();
     let no_space = File::options().write(true).open("/dev/full").unwrap();
@@ -89,7 +89,7 @@ fn a_token_that_cannot_be_written_keeps_the_command_from_being_started() {
 }
 
 #[test]
-fn a_reader_of_tokens_that_is_gone_stops_nothing() {
+fn token_fd_without_a_reader_does_not_prevent_the_run() {
     let place = Place::new();
     let (reader, writer) = std::io::pipe().unwrap();
     drop(reader);
@@ -99,7 +99,7 @@ fn a_reader_of_tokens_that_is_gone_stops_nothing() {
 }
 
 #[test]
-fn the_command_finds_signals_as_it_would_without_a_lock() {
+fn signal_dispositions_are_the_same_with_and_without_a_lock() {
     let place = Place::new();
     let signals = |said: CommandOutput| -> Vec<(String, u64)> {
         let sets = said.out.lines().filter_map(|line| line.split_once(":\t"));
@@ -117,7 +117,7 @@ fn the_command_finds_signals_as_it_would_without_a_lock() {
 
 /// What the file names by `password_env` is not there any more, and nobody has set it wrong.
 #[test]
-fn a_nested_run_whose_password_was_removed_is_told_how_it_gets_it() {
+fn nested_run_without_its_password_is_pointed_to_pass_env() {
     let server = RedisServer::start_with(&["--requirepass", "open sesame"]).unwrap();
     let place = Place::new();
     let profile = format!("[profile.p]\nurl = \"{}\"\npassword_env = \"REDIS_PW\"\n", server.url());

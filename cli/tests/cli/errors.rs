@@ -165,7 +165,7 @@ fn parser_error_says_which_values_are_valid() {
 }
 
 #[test]
-fn a_name_that_is_not_text_is_refused() {
+fn lock_name_that_is_not_utf8_is_refused() {
     let place = Place::new();
     let odd = OsStr::from_bytes(b"a\xff");
     let expected =
@@ -178,7 +178,7 @@ fn a_name_that_is_not_text_is_refused() {
 }
 
 #[test]
-fn a_name_may_begin_with_a_dash() {
+fn lock_name_with_a_leading_dash_is_accepted() {
     let place = Place::new();
     let said = place.say(["-q", "run", "--", "-n", "--", "sh", "-c", "printf '%s\n' $LEASEHOLD_NAME"]);
     said.expect(0, "-n\n", "");
@@ -206,7 +206,7 @@ fn unknown_scheme_is_reported_with_the_nearest_one() {
 }
 
 #[test]
-fn a_state_directory_that_cannot_be_written_is_said() {
+fn unwritable_state_directory_is_reported() {
     let place = Place::new();
     // A file where the directory should be: root, who runs this in a container, is not stopped by permissions.
     place.file("state/leasehold", "");
@@ -216,7 +216,7 @@ fn a_state_directory_that_cannot_be_written_is_said() {
 }
 
 #[test]
-fn a_configuration_file_that_cannot_be_read_is_said() {
+fn unreadable_configuration_file_is_reported() {
     let place = Place::new();
     std::fs::create_dir(place.path().join("leasehold.toml")).unwrap();
     let said = place.say(["run", "x", "--", "true"]);
@@ -245,7 +245,7 @@ fn colours_are_for_terminals_or_on_request() {
 
 /// What it says in an error is put into ours, on whose terminal it could write what it likes.
 #[test]
-fn a_server_cannot_write_to_the_terminal() {
+fn control_characters_of_a_server_error_are_escaped() {
     let redis = RedisServer::start().unwrap();
     let place = Place::with_store(format!("redis://{}", that_refuses_scripts(redis.port())));
     for verb in [&["run", "-n", "x", "--", "true"][..], &["try", "x"], &["hold", "-w", "1", "x"]] {
@@ -287,7 +287,7 @@ fn that_refuses_scripts(port: u16) -> SocketAddr {
 
 /// Not after all has been measured.
 #[test]
-fn a_result_that_cannot_be_written_is_refused_before_anything_runs() {
+fn unwritable_result_file_is_refused_before_the_run() {
     let place = Place::new();
     for words in [["bench", "--json", "/nowhere/x"], ["conformance", "--junit", "/nowhere/x"]] {
         let said = place.say(words.into_iter().chain(["redis://127.0.0.1:1"]));

@@ -10,7 +10,7 @@ fn code_of(place: &Place, words: &[&str]) -> i32 {
 }
 
 #[test]
-fn it_is_the_commands_own() {
+fn exit_code_of_run_is_that_of_its_command() {
     let place = Place::new();
     for code in [0, 1, 7, 64, 75, 80, 255] {
         assert_eq!(code_of(&place, &["run", "x", "--", "sh", "-c", &format!("exit {code}")]), code);
@@ -18,7 +18,7 @@ fn it_is_the_commands_own() {
 }
 
 #[test]
-fn it_is_128_and_the_signal_that_ended_the_command() {
+fn exit_code_after_a_signal_is_128_and_its_number() {
     let place = Place::new();
     for signal in [Signal::TERM, Signal::INT, Signal::KILL, Signal::USR1, Signal::SEGV] {
         let script = format!("ulimit -c 0; kill -{} $$", signal.as_raw());
@@ -27,7 +27,7 @@ fn it_is_128_and_the_signal_that_ended_the_command() {
 }
 
 #[test]
-fn it_is_75_or_the_conflict_exit_code_if_the_lock_is_held() {
+fn exit_code_of_a_held_lock_is_75_or_the_chosen_one() {
     let place = Place::new();
     let _holder = place.hold("x");
     assert_eq!(code_of(&place, &["run", "-n", "x", "--", "true"]), 75);
@@ -39,7 +39,7 @@ fn it_is_75_or_the_conflict_exit_code_if_the_lock_is_held() {
 }
 
 #[test]
-fn it_is_64_for_a_wrong_command_line() {
+fn exit_code_of_a_wrong_command_line_is_64() {
     let place = Place::new();
     let wrong: [&[&str]; 15] = [
         &[],
@@ -65,7 +65,7 @@ fn it_is_64_for_a_wrong_command_line() {
 }
 
 #[test]
-fn it_is_69_if_the_store_cannot_be_reached() {
+fn exit_code_of_an_unreachable_store_is_69() {
     // No server listens on port 1.
     let place = Place::with_store("redis://127.0.0.1:1");
     assert_eq!(code_of(&place, &["run", "x", "--", "true"]), 69);
@@ -73,7 +73,7 @@ fn it_is_69_if_the_store_cannot_be_reached() {
 }
 
 #[test]
-fn it_is_69_if_the_store_does_not_answer() {
+fn exit_code_of_a_silent_store_is_69() {
     let server = RedisServer::start().unwrap();
     server.pause();
     let place = Place::with_store(format!("{}?timeout=50ms&connect_timeout=50ms", server.url()));
@@ -103,14 +103,14 @@ fn patient_place() -> (Place, RedisServer) {
 }
 
 #[test]
-fn it_is_77_if_the_store_refuses_us() {
+fn exit_code_of_a_refusing_store_is_77() {
     let server = RedisServer::start_with(&["--requirepass", "right"]).unwrap();
     let place = Place::with_store(server.url().replace("//", "//:wrong@"));
     assert_eq!(code_of(&place, &["run", "x", "--", "true"]), 77);
 }
 
 #[test]
-fn it_is_78_for_a_wrong_configuration() {
+fn exit_code_of_a_wrong_configuration_is_78() {
     for url in
         ["nosuch://h", "sqlite:", "sqlite::memory:", "redis://h?timout=1s", "sqlite:/nowhere/at/all/x.db"]
     {
@@ -120,7 +120,7 @@ fn it_is_78_for_a_wrong_configuration() {
 }
 
 #[test]
-fn it_is_126_or_127_before_the_store_is_opened() {
+fn exit_code_of_an_unknown_command_is_126_or_127_before_any_store() {
     let place = Place::new();
     let plain = place.file("plain", "");
     assert_eq!(code_of(&place, &["run", "x", "--", "no-such-command"]), 127);
@@ -151,7 +151,7 @@ fn exec_error_is_reported_and_the_lock_is_released() {
 }
 
 #[test]
-fn it_is_80_if_the_lock_was_lost() {
+fn exit_code_of_a_lost_lock_is_80() {
     let place = Place::new();
     let mut run =
         place.start(["run", "--ttl", "600ms", "x", "--", "sh", "-c", "echo pid $$; exec sleep 1000"]);
@@ -178,7 +178,7 @@ fn run_without_release(words: &[&str], script: &str) -> (i32, String) {
 }
 
 #[test]
-fn a_failed_release_never_hides_the_commands_own() {
+fn exit_code_of_the_command_outranks_a_failed_release() {
     let (code, err) = run_without_release(&[], "echo pid $$; read go; exit 7");
     assert_eq!(code, 7);
     assert!(err.starts_with("warning: the release of \"x\" was not confirmed: "), "{err}");
@@ -186,7 +186,7 @@ fn a_failed_release_never_hides_the_commands_own() {
 }
 
 #[test]
-fn it_is_81_for_a_failed_release_if_that_is_asked_for() {
+fn exit_code_of_a_failed_strict_release_is_81() {
     let (code, err) = run_without_release(&["--strict-release"], "echo pid $$; read go; exit 7");
     assert_eq!(code, 81);
     assert!(
@@ -196,7 +196,7 @@ fn it_is_81_for_a_failed_release_if_that_is_asked_for() {
 }
 
 #[test]
-fn a_program_that_asked_is_told_how_it_ended() {
+fn status_fd_gets_the_outcome_as_json() {
     let place = Place::new();
     let told = |words: &str| {
         place.shell(&format!("\"$0\" run --status-fd 3 {words} 3>status"));
@@ -228,7 +228,7 @@ fn unread_status_fd_is_not_waited_for() {
 
 /// As on a full disk. An older result is a baseline, and may be all that there is.
 #[test]
-fn it_is_70_if_a_result_cannot_be_written_and_the_older_one_stays() {
+fn exit_code_of_a_lost_result_is_70_and_the_older_one_stays() {
     let place = Place::with_store("memory:");
     for words in [
         "conformance --filter A01 --junit",

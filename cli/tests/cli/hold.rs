@@ -26,7 +26,7 @@ fn hold_prints_one_line_and_releases_at_the_end_of_its_input() {
 }
 
 #[test]
-fn without_a_pipe_it_holds_until_a_signal() {
+fn hold_without_a_pipe_lasts_until_a_signal() {
     let place = Place::new();
     for signal in [Signal::TERM, Signal::INT, Signal::HUP] {
         let mut hold = place.start(["hold", "x"]);
@@ -39,7 +39,7 @@ fn without_a_pipe_it_holds_until_a_signal() {
 }
 
 #[test]
-fn it_ends_with_80_when_the_lock_is_lost() {
+fn hold_ends_with_80_when_the_lock_is_lost() {
     let place = Place::new();
     let mut hold = place.start(["-q", "hold", "--ttl", "600ms", "x"]);
     hold.line("{");
@@ -51,7 +51,7 @@ fn it_ends_with_80_when_the_lock_is_lost() {
 
 /// The lease outlasts the hold: left alone, it would keep others out for the rest of it.
 #[test]
-fn at_its_own_limit_it_ends_with_80_and_the_lock_is_free() {
+fn hold_at_max_hold_ends_with_80_and_frees_the_lock() {
     let place = Place::new();
     let said = place.say(["-q", "hold", "--max-hold", "100ms", "x"]);
     assert!(said.code(80).err.ends_with(": it was held for as long as its holder allowed\n"), "{}", said.err);
@@ -59,7 +59,7 @@ fn at_its_own_limit_it_ends_with_80_and_the_lock_is_free() {
 }
 
 #[test]
-fn a_reader_that_is_gone_gets_no_lock_held_for_it() {
+fn hold_with_a_closed_stdout_keeps_no_lock() {
     let place = Place::new();
     let mut shell = std::process::Command::new("bash");
     place.settle(&mut shell);
@@ -119,7 +119,7 @@ fn unread_line_does_not_stop_the_renewal() {
 }
 
 #[test]
-fn the_line_is_printed_also_if_its_input_has_ended_before() {
+fn hold_prints_its_line_although_its_input_has_ended() {
     let place = Place::new();
     for _ in 0..5 {
         let mut command = place.command(["-q", "hold", "x"]);

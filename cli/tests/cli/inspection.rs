@@ -5,7 +5,7 @@ use crate::support::{CommandOutput, Place};
 use std::process::Stdio;
 
 #[test]
-fn a_free_lock_is_free_and_asking_takes_nothing() {
+fn inspection_of_a_free_lock_takes_nothing() {
     let place = Place::new();
     place.say(["run", "warm", "--", "true"]);
     place.say(["try", "x"]).expect(0, "\"x\" is free\n", "");
@@ -16,7 +16,7 @@ fn a_free_lock_is_free_and_asking_takes_nothing() {
 }
 
 #[test]
-fn a_held_lock_is_shown_with_its_holder() {
+fn held_lock_is_shown_with_its_holder() {
     let place = Place::new();
     let mut run = place.start([
         "-q",
@@ -50,7 +50,7 @@ fn a_held_lock_is_shown_with_its_holder() {
 
 /// A login sets `USER`; cron sets `LOGNAME` alone.
 #[test]
-fn a_holder_is_named_by_whatever_the_environment_has_of_its_user() {
+fn holder_is_named_by_user_logname_or_uid() {
     let place = Place::new();
     let told = |setting: &str| {
         let shown = place.shell(&format!("env -u USER {setting} $0 -q run x -- $0 inspect x"));
@@ -63,7 +63,7 @@ fn a_holder_is_named_by_whatever_the_environment_has_of_its_user() {
 }
 
 #[test]
-fn the_list_is_a_table_in_columns_and_can_be_narrowed() {
+fn ls_prints_aligned_columns_of_the_matching_locks() {
     let place = Place::new();
     let _held = [place.hold("job/a"), place.hold("job/a longer name"), place.hold("other")];
     let listed = place.say(["ls", "job/"]);
@@ -97,7 +97,7 @@ fn odd_text_from_the_store_is_shown_safely() {
 }
 
 #[test]
-fn the_holder_can_be_told_from_the_exit_code_alone() {
+fn quiet_try_reports_a_holder_by_exit_code_75() {
     let place = Place::new();
     let _held = place.hold("x");
     let said = place.say(["-q", "try", "x"]);
@@ -106,7 +106,7 @@ fn the_holder_can_be_told_from_the_exit_code_alone() {
 }
 
 #[test]
-fn a_lock_is_taken_away_only_from_the_holder_that_was_meant() {
+fn forced_release_takes_the_lock_from_the_stated_holder_only() {
     let place = Place::new();
     let mut hold = place.start(["hold", "--ttl", "600ms", "x"]);
     let told: serde_json::Value = serde_json::from_str(&format!("{{{}", hold.line("{"))).unwrap();
@@ -164,7 +164,7 @@ fn completions_and_manual_are_there() {
 
 /// Another program may have written any time to live, and what can be looked at can be taken away.
 #[test]
-fn a_lease_that_outlasts_every_calendar_is_no_obstacle() {
+fn lease_beyond_the_year_9999_can_be_shown_and_released() {
     let (place, server) = Place::with_redis();
     for (lock, time) in [("x", "999999999999999"), ("y", "9000000000000000000")] {
         server.command(&["SET", &format!("leasehold:{lock}"), "theirs", "PX", time]).unwrap();
@@ -181,7 +181,7 @@ fn a_lease_that_outlasts_every_calendar_is_no_obstacle() {
 }
 
 #[test]
-fn a_reader_that_has_seen_enough_is_no_error() {
+fn closed_stdout_ends_silently_with_141() {
     let place = Place::new();
     for words in ["man", "completions bash", "config show", "ls --json"] {
         let mut shell = std::process::Command::new("bash");
@@ -199,7 +199,7 @@ fn a_reader_that_has_seen_enough_is_no_error() {
 }
 
 #[test]
-fn the_log_is_written_when_it_is_asked_for() {
+fn log_is_written_on_request_and_a_bad_filter_refused() {
     let place = Place::new();
     let mut command = place.command(["run", "x", "--", "true"]);
     command.env("LEASEHOLD_LOG", "trace");

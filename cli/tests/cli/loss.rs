@@ -8,7 +8,7 @@ use std::time::Duration;
 
 /// etcdctl lock lets the command run on when its lease is revoked, beside the next holder's, and exits with 0.
 #[test]
-fn the_key_deleted_the_command_is_gone_before_the_next_one_starts() {
+fn command_is_gone_before_the_next_holder_when_the_key_is_deleted() {
     let (place, server) = Place::with_redis();
     let (first, command) = start(&place, "3s");
     assert_eq!(server.command(&["DEL", "leasehold:x"]).unwrap(), ":1");
@@ -21,7 +21,7 @@ fn the_key_deleted_the_command_is_gone_before_the_next_one_starts() {
 }
 
 #[test]
-fn the_server_stopped_the_command_is_gone_before_its_lease_ends() {
+fn command_is_gone_within_its_lease_when_the_server_is_stopped() {
     let (place, server) = Place::with_redis();
     let (first, command) = start(&place, "1500ms");
     server.pause();
@@ -35,7 +35,7 @@ fn the_server_stopped_the_command_is_gone_before_its_lease_ends() {
 }
 
 #[test]
-fn the_server_killed_the_command_is_gone_before_its_lease_ends() {
+fn command_is_gone_within_its_lease_when_the_server_is_killed() {
     let (place, mut server) = Place::with_redis();
     let (first, command) = start(&place, "1500ms");
     server.kill();
@@ -46,7 +46,7 @@ fn the_server_killed_the_command_is_gone_before_its_lease_ends() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn the_network_cut_the_command_is_gone_before_the_next_one_starts() {
+async fn command_is_gone_before_the_next_holder_when_the_network_is_cut() {
     let server = RedisServer::start().unwrap();
     let proxy = Proxy::to(([127, 0, 0, 1], server.port()).into()).await.unwrap();
     let here = Place::with_store(format!("redis://{}", proxy.address()));
@@ -60,7 +60,7 @@ async fn the_network_cut_the_command_is_gone_before_the_next_one_starts() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn an_outage_shorter_than_the_lease_is_survived() {
+async fn command_survives_an_outage_shorter_than_the_lease() {
     let server = RedisServer::start().unwrap();
     let proxy = Proxy::to(([127, 0, 0, 1], server.port()).into()).await.unwrap();
     let place = Place::with_store(format!("redis://{}?timeout=100ms", proxy.address()));
@@ -80,7 +80,7 @@ async fn an_outage_shorter_than_the_lease_is_survived() {
 /// Grace and reserve are 4 s together, so without a renewal it would be stopped after 7.88 s; and of a lease with nothing to fear
 /// somebody looks once in a second, after 7 s and after 8.
 #[tokio::test(flavor = "multi_thread")]
-async fn a_renewal_that_succeeds_shortly_before_the_stop_is_in_time() {
+async fn renewal_shortly_before_the_stop_is_in_time() {
     let server = RedisServer::start().unwrap();
     let proxy = Proxy::to(([127, 0, 0, 1], server.port()).into()).await.unwrap();
     let place = Place::with_store(format!("redis://{}?timeout=20s", proxy.address()));
@@ -108,7 +108,7 @@ fn start(place: &Place, ttl: &str) -> (Running, Process) {
 
 /// Its end is the only word that its caller gets.
 #[test]
-fn a_hold_ends_when_its_lease_does_and_not_after_a_parting_word_to_the_store() {
+fn hold_ends_with_its_lease_although_the_store_is_silent() {
     let (place, server) = Place::with_redis();
     let mut hold = place.start(["hold", "--ttl", "1500ms", "x"]);
     hold.line("{");
@@ -120,7 +120,7 @@ fn a_hold_ends_when_its_lease_does_and_not_after_a_parting_word_to_the_store() {
 
 /// The next caller must not wait for a lease of a minute that has no holder.
 #[tokio::test(flavor = "multi_thread")]
-async fn a_grant_whose_reply_was_lost_is_taken_back_before_the_end() {
+async fn grant_with_a_lost_reply_is_taken_back_before_the_exit() {
     let server = RedisServer::start().unwrap();
     let is_granted = || server.command(&["EXISTS", "leasehold:x"]).unwrap() == ":1";
     // The replies before it are those of the connection. Several may come as one piece, and then one too few is kept back

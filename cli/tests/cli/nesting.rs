@@ -5,7 +5,7 @@ use crate::support::{CommandOutput, Place};
 const LEASEHOLD: &str = env!("CARGO_BIN_EXE_leasehold");
 
 #[test]
-fn a_command_that_takes_its_own_lock_again_is_told_instead_of_waiting_for_ever() {
+fn nested_run_of_the_same_lock_is_refused_as_a_deadlock() {
     let place = Place::new();
     let said = place.say(["run", "x", "--", LEASEHOLD, "run", "x", "--", "true"]);
     said.code(64);
@@ -20,14 +20,14 @@ fn a_command_that_takes_its_own_lock_again_is_told_instead_of_waiting_for_ever()
 }
 
 #[test]
-fn so_is_one_that_is_two_locks_further_in() {
+fn nested_run_two_locks_further_in_is_refused_as_a_deadlock() {
     let place = Place::new();
     let words = ["-q", "run", "x", "--", LEASEHOLD, "run", "y", "--", LEASEHOLD, "hold", "x"];
     place.say(words).code(64);
 }
 
 #[test]
-fn a_lock_of_the_same_name_in_another_store_is_another_lock() {
+fn nested_run_of_the_same_name_in_another_store_acquires() {
     let place = Place::new();
     let said = place.say([
         "-q",
@@ -47,7 +47,7 @@ fn a_lock_of_the_same_name_in_another_store_is_another_lock() {
 }
 
 #[test]
-fn a_daemon_that_was_started_under_a_lock_may_take_it_when_that_is_over() {
+fn daemon_started_under_a_lock_acquires_it_after_the_release() {
     let place = Place::new();
     let said = place.say(["-q", "run", "x", "--", "sh", "-c", "echo $LEASEHOLD_STACK"]);
     let mut later = place.command(["run", "x", "--", "echo", "mine"]);
@@ -62,7 +62,7 @@ fn a_daemon_that_was_started_under_a_lock_may_take_it_when_that_is_over() {
 
 /// It ends by itself, and is no deadlock.
 #[test]
-fn a_lock_that_is_released_and_still_kept_from_others_may_be_waited_for() {
+fn released_lock_still_kept_from_others_is_no_deadlock() {
     let place = Place::new();
     let kept = ["-q", "run", "--hold-at-least", "1m", "x", "--", "sh", "-c", "echo $LEASEHOLD_STACK"];
     let said = place.say(kept);

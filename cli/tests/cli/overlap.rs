@@ -33,7 +33,7 @@ fn survive(place: &Place, mut fault: impl FnMut(usize, &Running)) {
 }
 
 #[test]
-fn on_sqlite() {
+fn commands_never_overlap_on_sqlite() {
     let place = Place::new();
     survive(&place, |round, holder| match round % 3 {
         0 => holder.signal(Signal::KILL),
@@ -62,7 +62,7 @@ fn can_be_written(file: &Path) -> bool {
 }
 
 #[test]
-fn on_redis() {
+fn commands_never_overlap_on_redis() {
     let server = RedisServer::start().unwrap();
     let place = Place::with_store(format!("{}?timeout=100ms", server.url()));
     survive(&place, |round, holder| match round % 3 {

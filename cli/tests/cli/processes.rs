@@ -25,7 +25,7 @@ fn lock_is_released_when_the_command_ends_and_its_survivors_are_listed() {
 
 /// As under a supervisor that reads signals from a descriptor, and hands its mask on.
 #[test]
-fn the_end_of_the_command_is_heard_though_the_caller_has_blocked_its_signal() {
+fn end_of_the_command_is_noticed_with_sigchld_blocked() {
     let place = Place::new();
     let mut command = Command::new("env");
     command.args([
@@ -47,7 +47,7 @@ fn the_end_of_the_command_is_heard_though_the_caller_has_blocked_its_signal() {
 }
 
 #[test]
-fn a_process_that_left_the_group_on_purpose_is_nobodys_business() {
+fn daemon_outside_the_group_survives_the_end_of_the_command() {
     let place = Place::new();
     place.say(["try", "x"]);
     place.say(["run", "warm", "--", "true"]);
@@ -74,7 +74,7 @@ fn orphans_are_reaped_while_the_command_runs() {
 }
 
 #[test]
-fn three_processes_and_no_more() {
+fn run_has_one_watchdog_and_one_command() {
     let place = Place::new();
     let mut run = place.start(["run", "x", "--", "sh", "-c", "echo pid $$; exec sleep 1000"]);
     let command = run.process_line("pid ");
@@ -88,7 +88,7 @@ fn three_processes_and_no_more() {
 }
 
 #[test]
-fn an_upgrade_while_it_waits_does_no_harm() {
+fn run_survives_the_removal_of_its_executable() {
     let place = Place::new();
     let copy = place.path().join("leasehold");
     // By a process of its own: a child that another test forks while this one has the copy open to write keeps it open until
@@ -105,7 +105,7 @@ fn an_upgrade_while_it_waits_does_no_harm() {
 
 /// In a container the first process may never reap what comes to it.
 #[test]
-fn no_zombie_is_left_to_anybody() {
+fn run_leaves_no_zombie() {
     let place = Place::new();
     rustix::process::set_child_subreaper(Some(rustix::process::getpid())).unwrap();
     // The command ends when its orphan is gone: one that outlives the command is nobody's zombie but the caller's.
@@ -189,7 +189,7 @@ fn run_without_a_view_of_descendants_warns_that_they_may_go_on() {
 
 /// There is nothing then by which the watchdog could be started, or what the command starts be found.
 #[test]
-fn without_a_proc_nothing_is_started_and_the_way_out_is_said() {
+fn run_without_proc_starts_nothing_and_says_how_to_mount_it() {
     let place = Place::new();
     let call = "mount -t tmpfs none /proc && exec \"$0\" run x -- echo ran";
     let mut command = Command::new("unshare");

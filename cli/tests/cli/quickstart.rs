@@ -49,7 +49,7 @@ fn default_store_under_a_lock_of_another_store_is_a_warning() {
 }
 
 #[test]
-fn of_two_shells_one_runs_and_the_other_says_who() {
+fn second_run_of_a_lock_shows_its_holder() {
     let place = Place::new();
     let mut first = place.start(["run", "-n", "job", "--", "sh", "-c", "echo pid $$; exec sleep 1000"]);
     first.line("pid ");
@@ -80,7 +80,7 @@ fn input_reaches_the_command_byte_for_byte() {
 }
 
 #[test]
-fn a_reader_that_leaves_ends_the_command_as_it_would_without_a_lock() {
+fn command_with_a_closed_stdout_ends_by_sigpipe() {
     let place = Place::new();
     let said = place.shell(r#""$0" run demo -- yes | head -1; echo "${PIPESTATUS[0]}""#);
     assert_eq!(said.out, "y\n141\n");

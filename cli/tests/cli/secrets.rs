@@ -11,7 +11,7 @@ fn with_password(server: &RedisServer) -> String {
 }
 
 #[test]
-fn a_url_with_a_password_is_refused_where_everybody_may_read_it() {
+fn url_with_a_password_is_refused_on_the_command_line() {
     let place = Place::new();
     for url in [format!("redis://u:{CANARY}@h"), format!("redis://h?password={CANARY}")] {
         let said = place.say(["-u", &url, "run", "x", "--", "true"]);
@@ -55,7 +55,7 @@ fn no_output_has_the_password() {
 }
 
 #[test]
-fn the_command_does_not_get_it_unless_that_is_wanted() {
+fn password_reaches_the_command_only_with_pass_env() {
     let server = RedisServer::start_with(&["--requirepass", CANARY]).unwrap();
     let place = Place::with_store(with_password(&server));
     let said = place.say(["run", "x", "--", "env"]);
@@ -82,7 +82,7 @@ fn password_is_not_visible_in_the_process_list() {
 }
 
 #[test]
-fn the_variable_that_a_profile_names_is_a_secret_too() {
+fn variable_named_by_password_env_is_kept_from_the_command() {
     let server = RedisServer::start_with(&["--requirepass", CANARY]).unwrap();
     let place = Place::new();
     place.file(
@@ -103,7 +103,7 @@ fn the_variable_that_a_profile_names_is_a_secret_too() {
 }
 
 #[test]
-fn a_store_without_a_secret_is_passed_on_for_commands_that_lock_too() {
+fn url_without_a_secret_reaches_nested_commands() {
     let place = Place::with_store("sqlite:locks.db");
     let nested = env!("CARGO_BIN_EXE_leasehold");
     let said =
@@ -113,7 +113,7 @@ fn a_store_without_a_secret_is_passed_on_for_commands_that_lock_too() {
 
 /// It would lock for itself, in a file that nobody else looks at.
 #[test]
-fn a_nested_lock_does_not_go_to_the_default_store_because_the_url_was_removed() {
+fn nested_run_without_its_url_is_refused_the_default_store() {
     let server = RedisServer::start_with(&["--requirepass", CANARY]).unwrap();
     let place = Place::with_store(with_password(&server));
     let nested = env!("CARGO_BIN_EXE_leasehold");

@@ -128,7 +128,7 @@ fn is_used_as_any_other(store: &Store) {
 }
 
 #[test]
-fn a_database_is_set_up_and_used_in_every_mode() {
+fn database_is_set_up_and_used_in_every_mode() {
     for store in databases() {
         let place = &store.place;
         let early = place.say(["run", "x", "--", "true"]);
@@ -153,7 +153,7 @@ fn a_database_is_set_up_and_used_in_every_mode() {
 }
 
 #[test]
-fn zookeeper_needs_no_setting_up() {
+fn zookeeper_needs_no_init() {
     let store = zookeeper();
     let printed = store.place.say(["init", "--print"]);
     printed.expect(0, "create \"/leasehold\" \"\" world:anyone:cdr\n", "");
@@ -168,7 +168,7 @@ fn zookeeper_needs_no_setting_up() {
 
 /// By whoever has the database's own client at hand.
 #[test]
-fn a_lock_taken_away_in_the_database_stops_the_command_before_the_next_one_starts() {
+fn command_is_gone_before_the_next_holder_when_its_row_is_taken() {
     for store in databases() {
         store.init();
         let (first, command) = start(&store.place, "3s");
@@ -201,7 +201,7 @@ fn signal_ends_the_wait_before_the_release() {
 
 /// The database frees the row at once: there is no time for the grace, which is 5 s.
 #[test]
-fn where_the_lock_dies_with_its_holder_so_does_the_command() {
+fn command_dies_with_leasehold_where_the_lock_is_a_connection() {
     for store in [mariadb("for-update"), postgres("for-update")] {
         store.place.say(["-q", "init"]).code(0);
         let (run, command) = start(&store.place, "60s");

@@ -11,7 +11,7 @@ const ENDING: [Signal; 6] =
 
 /// consul lock ignored signals until it held the lock (hashicorp/consul#4439).
 #[test]
-fn a_signal_ends_the_wait_and_nothing_is_left_behind() {
+fn signal_ends_the_wait_of_run_and_leaves_nothing_in_the_store() {
     let place = Place::new();
     let mut holder = place.hold("x");
     for signal in ENDING {
@@ -31,7 +31,7 @@ fn a_signal_ends_the_wait_and_nothing_is_left_behind() {
 }
 
 #[test]
-fn a_signal_ends_the_wait_of_hold_too() {
+fn signal_ends_the_wait_of_hold() {
     let place = Place::new();
     let _holder = place.hold("x");
     let waiter = place.start(["hold", "-v", "x"]);
@@ -41,7 +41,7 @@ fn a_signal_ends_the_wait_of_hold_too() {
 }
 
 #[test]
-fn a_store_that_does_not_answer_does_not_hold_up_a_signal() {
+fn signal_ends_the_wait_for_a_silent_store() {
     let server = RedisServer::start().unwrap();
     server.pause();
     let place = Place::with_store(format!("{}?timeout=60s&connect_timeout=60s", server.url()));
@@ -59,7 +59,7 @@ fn a_store_that_does_not_answer_does_not_hold_up_a_signal() {
 }
 
 #[test]
-fn a_watchdog_that_starts_nothing_because_it_was_stopped_does_not_hold_up_a_signal() {
+fn signal_ends_the_wait_for_a_stopped_watchdog() {
     let place = Place::new();
     let mut holder = place.hold("x");
     let mut command = std::process::Command::new("sh");
@@ -103,7 +103,7 @@ fn every_signal_is_passed_on_to_the_command() {
 }
 
 #[test]
-fn a_command_that_a_signal_ends_ends_the_run_with_that_signals_code() {
+fn command_ended_by_a_signal_gives_run_the_code_of_the_signal() {
     let place = Place::new();
     for signal in ENDING {
         let words = ["-q", "run", "x", "--", "sh", "-c", "ulimit -c 0; echo ready; exec sleep 1000"];
@@ -117,7 +117,7 @@ fn a_command_that_a_signal_ends_ends_the_run_with_that_signals_code() {
 
 /// A grandchild gets what a terminal would have sent it.
 #[test]
-fn the_whole_group_gets_the_signal() {
+fn signal_reaches_the_whole_group_of_the_command() {
     let place = Place::new();
     let mut run = place.start(["run", "x", "--", "sh", "-c", "sleep 1000 & echo pid $!; wait"]);
     let grandchild = run.process_line("pid ");
@@ -127,7 +127,7 @@ fn the_whole_group_gets_the_signal() {
 }
 
 #[test]
-fn under_nohup_a_hangup_reaches_nobody() {
+fn hangup_under_nohup_does_not_reach_the_command() {
     let place = Place::new();
     let mut command = std::process::Command::new("sh");
     place.settle(&mut command);

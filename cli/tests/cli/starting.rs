@@ -26,7 +26,7 @@ fn ordered(place: &Place, on_lost: &str, lease_end: u64) -> (Command, UnixStream
 /// The watchdog may hear the order late, when a lock that ends with its holder is somebody else's already.
 /// What is left alone shows whether it ran.
 #[test]
-fn leasehold_killed_behind_its_order_to_start_nothing_is_started() {
+fn order_of_a_killed_leasehold_starts_nothing() {
     let place = Place::new();
     let (watchdog, leasehold) = ordered(&place, "Warn", u64::MAX);
     drop(leasehold);
@@ -35,7 +35,7 @@ fn leasehold_killed_behind_its_order_to_start_nothing_is_started() {
 
 /// As if both were stopped between the grant and the start. To warn is to leave alone what runs, and nothing does yet.
 #[test]
-fn nothing_is_started_after_the_lease_whatever_is_done_when_it_is_lost() {
+fn order_after_the_lease_starts_nothing_under_any_on_lost() {
     let place = Place::new();
     for on_lost in ["Term", "Kill", "Warn"] {
         let (watchdog, leasehold) = ordered(&place, on_lost, 1);
@@ -48,7 +48,7 @@ fn nothing_is_started_after_the_lease_whatever_is_done_when_it_is_lost() {
 
 /// As if the disk did not answer on which it is: its exec is what the watchdog waits for.
 #[test]
-fn leasehold_killed_a_command_that_starts_slowly_does_not_begin_after_the_lease() {
+fn slow_start_of_a_killed_leasehold_does_not_begin_after_the_lease() {
     let place = Place::new();
     let mut holder = place.hold("x");
     let run = place.start(["-v", "run", "--ttl", "1500ms", "x", "--", "echo", "ran"]);
@@ -75,7 +75,7 @@ fn unreported(ttl: Duration, place: Place) -> (Stubborn, Traced) {
 }
 
 #[test]
-fn the_watchdog_killed_before_its_report_leaves_nothing_of_the_command() {
+fn watchdog_killed_before_its_report_leaves_nothing_of_the_command() {
     let (stubborn, mut watchdog) = unreported(TTL, Place::new());
     watchdog.kill();
     let said = stubborn.run.wait();
@@ -88,7 +88,7 @@ fn the_watchdog_killed_before_its_report_leaves_nothing_of_the_command() {
 /// The lease is not confirmed meanwhile either: the lock is free when it ends. The lease is long, because half of a reserve is
 /// left for the kill, a twenty-fourth of the lease: on a busy machine a process may stand still for that part of a short lease.
 #[test]
-fn the_watchdog_stopped_before_its_report_does_not_keep_the_command_alive_beyond_the_lease() {
+fn watchdog_stopped_before_its_report_lets_no_command_outlive_the_lease() {
     let (place, redis) = Place::with_redis();
     let ttl = TTL * 4;
     let (stubborn, watchdog) = unreported(ttl, place);

@@ -47,7 +47,7 @@ fn kill_without_the_watchdog_spares_orphans_of_the_caller() {
 }
 
 #[test]
-fn a_command_that_cannot_be_started_is_nobodys_end() {
+fn command_that_cannot_be_started_spares_orphans_of_the_caller() {
     let place = Place::new();
     let file = place.file("bad", "#!/there/is/no/such/interpreter\n");
     std::fs::set_permissions(&file, std::fs::Permissions::from_mode(0o755)).unwrap();

@@ -7,14 +7,14 @@ use std::process::{Command, Stdio};
 use std::time::Duration;
 
 #[test]
-fn leasehold_killed_its_command_dies_before_the_lock_passes_on() {
+fn killed_leasehold_leaves_no_command_to_the_next_holder() {
     let stubborn = Stubborn::start(&[]);
     stubborn.run.signal(Signal::KILL);
     assert!(!stubborn.overlapped());
 }
 
 #[test]
-fn leasehold_killed_a_command_that_listens_is_gone_long_before_the_lease() {
+fn killed_leasehold_stops_a_command_with_a_term_handler_at_once() {
     let place = Place::new();
     let mut run =
         place.start(["run", "--ttl", "1h", "x", "--", "sh", "-c", "sleep 1000 & echo pid $!; wait"]);
@@ -28,7 +28,7 @@ fn leasehold_killed_a_command_that_listens_is_gone_long_before_the_lease() {
 }
 
 #[test]
-fn leasehold_stopped_its_command_is_gone_before_the_lease_ends_and_it_says_so_when_it_goes_on() {
+fn stopped_leasehold_loses_its_command_within_the_lease() {
     let stubborn = Stubborn::start(&[]);
     let clock = SystemClock::new();
     stubborn.run.signal(Signal::STOP);
@@ -45,7 +45,7 @@ fn leasehold_stopped_its_command_is_gone_before_the_lease_ends_and_it_says_so_wh
 }
 
 #[test]
-fn the_watchdog_killed_leasehold_kills_the_group_itself() {
+fn killed_watchdog_makes_leasehold_kill_the_group() {
     let stubborn = Stubborn::start(&[]);
     stubborn.run.warned("started pid ");
     stubborn.run.watchdog().signal(Signal::KILL);
@@ -58,7 +58,7 @@ fn the_watchdog_killed_leasehold_kills_the_group_itself() {
 
 /// The watchdog has seen its end, within the lease; nobody was there to give the lock back, and it ended after it.
 #[test]
-fn leasehold_stopped_a_command_that_ends_in_time_was_covered() {
+fn stopped_leasehold_keeps_the_code_of_a_command_that_ends_in_time() {
     for limit in [None, Some("2s")] {
         let place = Place::new();
         let mut command = place.command(["run", "-v", "--ttl", "3s"]);
@@ -79,7 +79,7 @@ fn leasehold_stopped_a_command_that_ends_in_time_was_covered() {
 }
 
 #[test]
-fn the_watchdog_stopped_leasehold_does_its_work_when_the_lock_is_lost() {
+fn stopped_watchdog_makes_leasehold_kill_the_command_at_a_loss() {
     let stubborn = Stubborn::start(&[]);
     stubborn.run.watchdog().signal(Signal::STOP);
     stubborn.place.say(["-q", "release", "--force", "--yes", "x"]).code(0);
@@ -89,7 +89,7 @@ fn the_watchdog_stopped_leasehold_does_its_work_when_the_lock_is_lost() {
 }
 
 #[test]
-fn both_killed_in_one_stroke_the_kernel_kills_the_command() {
+fn command_is_killed_by_the_kernel_when_both_are_killed() {
     let stubborn = Stubborn::start(&[]);
     let watchdog = stubborn.run.watchdog();
     let command = watchdog.child().unwrap();
@@ -106,7 +106,7 @@ fn both_killed_in_one_stroke_the_kernel_kills_the_command() {
 }
 
 #[test]
-fn a_signal_for_everybody_does_not_end_the_one_in_between() {
+fn signal_to_all_processes_does_not_end_the_watchdog() {
     let place = Place::new();
     let mut run = place.start([
         "run",
@@ -137,7 +137,7 @@ fn a_signal_for_everybody_does_not_end_the_one_in_between() {
 }
 
 #[test]
-fn the_stores_word_ends_the_command_long_before_its_lease_would() {
+fn forced_release_stops_the_command_long_before_its_lease_ends() {
     let place = Place::new();
     let mut run = place.start([
         "run",
@@ -162,7 +162,7 @@ fn the_stores_word_ends_the_command_long_before_its_lease_would() {
 }
 
 #[test]
-fn to_kill_leaves_no_time_to_listen() {
+fn on_lost_kill_leaves_no_time_for_a_term_handler() {
     let place = Place::new();
     let script = "trap 'echo listened; exit' TERM; echo pid $$; while :; do sleep 0.01; done";
     let mut run = place.start(["run", "--ttl", "900ms", "--on-lost", "kill", "x", "--", "sh", "-c", script]);
@@ -175,7 +175,7 @@ fn to_kill_leaves_no_time_to_listen() {
 
 /// And is said to the end, also to who wants to hear of failures only.
 #[test]
-fn to_warn_leaves_the_command_alone() {
+fn on_lost_warn_leaves_the_command_alone() {
     let place = Place::new();
     let status = place.path().join("status");
     let mut command = Command::new("sh");
@@ -212,7 +212,7 @@ fn to_warn_leaves_the_command_alone() {
 }
 
 #[test]
-fn a_command_that_listens_has_the_whole_grace() {
+fn command_with_a_term_handler_has_the_whole_grace() {
     let place = Place::new();
     let script = "trap 'sleep 0.5; echo cleaned up; exit 3' TERM; echo ready; while :; do sleep 0.01; done";
     let mut run = place.start(["run", "--ttl", "6s", "--grace", "1s", "x", "--", "bash", "-c", script]);
@@ -237,7 +237,7 @@ fn process_that_left_the_group_is_stopped_too() {
 }
 
 #[test]
-fn a_command_that_was_suspended_is_stopped_all_the_same() {
+fn suspended_command_is_stopped_at_a_loss() {
     let place = Place::new();
     let mut run =
         place.start(["run", "--ttl", "900ms", "x", "--", "sh", "-c", "echo pid $$; exec sleep 1000"]);
@@ -250,7 +250,7 @@ fn a_command_that_was_suspended_is_stopped_all_the_same() {
 }
 
 #[test]
-fn the_longest_hold_is_the_end_of_the_command_and_the_lock_is_given_back() {
+fn max_hold_stops_the_command_and_releases_the_lock() {
     let place = Place::new();
     let began = SystemClock::new().now();
     let mut run =

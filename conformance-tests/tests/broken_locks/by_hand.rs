@@ -17,7 +17,7 @@ use tokio::task::AbortHandle;
 
 type BoxFuture<T> = Pin<Box<dyn Future<Output = T> + Send>>;
 
-/// What it does wrong.
+/// The mistake of the client.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub(crate) enum Mistake {
     Nothing,
@@ -30,8 +30,8 @@ pub(crate) enum Mistake {
     ValidFromFirstAttempt,
     /// #96: a renewal counts from its reply.
     RenewedFromReply,
-    /// #28: whoever waits asks again when the server says that the key is gone, and only then. What is said while
-    /// nobody listens is not said again.
+    /// #28: a waiter asks again when the server says that the key is gone, and only then. The server does not repeat
+    /// a message that had no listener.
     AsksWhenToldOnly,
 }
 

@@ -1,5 +1,5 @@
-//! What is the same in most locks here: it is told of nothing, has no queue, nothing for administrators, and nothing to
-//! close.
+//! The common part of most locks here: they are told of nothing, and have no queue, nothing for administrators, and nothing
+//! to close.
 
 use async_trait::async_trait;
 use leasehold_core::{

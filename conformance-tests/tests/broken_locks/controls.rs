@@ -13,11 +13,12 @@ use crate::scopes::{IdentityOfTheTask, InnerReleaseFrees};
 use crate::sets::{CallersOrder, FirstLockOnly, KeptAfterFailure};
 use crate::shared::{Mistake as Sharing, shared};
 use crate::steps;
-use crate::subject::{Made, Make, SoundKinds, Start, redis};
+use crate::subject::{Made, Make, Start, redis};
 use crate::values;
 use crate::waiters;
 use leasehold_conformance::{Kinds, Subject};
 use leasehold_core::LossSignal;
+use leasehold_test_stores::stores;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -27,7 +28,7 @@ pub(crate) struct Control {
     pub(crate) number: u8,
     mistake: &'static str,
     pub(crate) case: &'static str,
-    /// What that case says of it, in part: a lock that is caught for another reason shows nothing.
+    /// A part of the words of that case: a lock that is caught for another reason shows nothing.
     pub(crate) words: &'static str,
     /// The path of `start`.
     store: &'static str,
@@ -43,7 +44,7 @@ impl Control {
         format!("{:02}_{}", self.number, self.mistake)
     }
 
-    /// What people call the store that it stands on.
+    /// The common name of the store that it stands on.
     pub(crate) fn store(&self) -> &'static str {
         const STORES: [(&str, &str); 7] = [
             ("redlock", "five Redis nodes"),
@@ -67,7 +68,7 @@ impl Control {
             name: format!("{}_mended", self.name()),
             start: self.start,
             make: self.mended,
-            kinds: &SoundKinds,
+            kinds: &stores::FacadeKinds,
         })
     }
 }
@@ -86,7 +87,7 @@ macro_rules! control {
             start: $start,
             broken: |address| Ok($broken(address)),
             mended: |address| Ok($mended(address)),
-            broken_kinds: &SoundKinds,
+            broken_kinds: &stores::FacadeKinds,
         }
     };
     ($number:literal $mistake:ident $case:ident $words:literal, kinds $wrong:expr) => {
@@ -243,10 +244,10 @@ pub(crate) fn controls() -> Vec<Control> {
             |address| lock(ENDS_BY_BOOT_CLOCKS, address), |address| lock(SOUND, address)),
         control!(109 exclusive_hold_is_shown_as_shared C08 "is shown as shared",
             values::shown_as_shared, |address| lock(SOUND, address)),
-        // Once more, by nothing but the history of clients that know nothing of the mistake.
+        // These are caught once more by the history alone, of clients that know nothing of the mistake.
         control!(42 for_update_in_autocommit S01 "Exclusion broken", held InAutocommit),
         control!(52 release_deletes_the_row S01 "TokenUnique broken", row ReleaseDeletes),
-        // Once more, by what becomes of a queue when one of those who wait leaves it.
+        // These are caught once more when a waiter leaves the queue.
         control!(39 woken_is_taken_for_granted H05 "got a lock that is held", zookeeper TrustsTheWatch),
         control!(64 last_come_first_served H05 "were served in the order",
             |address| waiters::in_line("-1", address), |address| waiters::in_line("0", address)),

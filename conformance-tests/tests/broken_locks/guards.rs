@@ -17,13 +17,13 @@ use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 
 type BoxFuture<T> = Pin<Box<dyn Future<Output = T> + Send>>;
 
-/// What the guard does wrong.
+/// The mistake of the guard.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub(crate) enum Mistake {
     Nothing,
     /// #11: a guard that goes down with a panic "must not touch anything": its renewals go on.
     RenewedAfterPanic,
-    /// #13: whether it is held is a flag that some task sets.
+    /// #13: a task sets a flag that says whether the lock is held.
     FlagSetByATask,
     /// #55: releasing twice frees whoever holds the lock by then.
     ReleasedTwice,

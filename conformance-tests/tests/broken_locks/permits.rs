@@ -205,7 +205,7 @@ impl Hold for Wrapped {
 /// those whose end has passed, by its own clock. With one permit, it is a lock.
 pub(crate) const ENDS_BY_CLIENTS_CLOCKS: Steps = ends_by!(now_millis);
 
-/// #108: likewise, by its boot clock.
+/// #108: the same by the boot clock of each client.
 pub(crate) const ENDS_BY_BOOT_CLOCKS: Steps = ends_by!(boot_millis);
 
 fn now_millis() -> u64 {

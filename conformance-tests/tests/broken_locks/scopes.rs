@@ -12,7 +12,7 @@ use std::sync::{Arc, Mutex, PoisonError, Weak};
 use std::time::Duration;
 use tokio::task;
 
-/// By the address of the client, and the task.
+/// The scopes, by the address of the client and the task.
 type TaskScopes = HashMap<(usize, Option<task::Id>), Scope>;
 type BoxFuture<T> = Pin<Box<dyn Future<Output = T> + Send>>;
 

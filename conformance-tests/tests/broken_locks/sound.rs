@@ -1,13 +1,13 @@
-//! Sound locks of unusual kinds: the suite accuses none of them. And what it refuses before it runs.
+//! Sound locks of unusual kinds: the suite accuses none of them. One is refused before it runs.
 
-use crate::passes;
 use crate::plain::{SOUND, lock};
-use crate::run;
-use crate::subject::{Made, Make, SoundKinds, redis};
+use crate::subject::{Made, Make, redis};
+use crate::trials::{passes, run};
 use crate::values::{self, WHOLE_SECONDS_AT_LEAST};
 use crate::waiters;
 use leasehold_conformance::{Stop, Subject};
 use leasehold_core::TokenClass;
+use leasehold_test_stores::stores;
 use libtest_mimic::{Completion, Failed, Trial};
 use std::sync::Arc;
 use std::time::Duration;
@@ -48,7 +48,7 @@ pub(crate) fn subjects() -> impl Iterator<Item = Arc<dyn Subject>> {
 }
 
 fn subject(name: &str, make: Make) -> Arc<dyn Subject> {
-    Arc::new(Made { name: format!("sound_{name}"), start: redis, make, kinds: &SoundKinds })
+    Arc::new(Made { name: format!("sound_{name}"), start: redis, make, kinds: &stores::FacadeKinds })
 }
 
 pub(crate) fn trials() -> Vec<Trial> {

@@ -1,4 +1,4 @@
-//! Mistakes in what is sent to the server.
+//! Mistakes in the commands that are sent to the server.
 
 use crate::plain::{SOUND, Steps, busy, fence, granted, key};
 use leasehold_core::{Attempt, Claim, LossCause, OwnerId, Release, Renewal};
@@ -74,8 +74,7 @@ pub(crate) const GETSET: Steps = Steps {
     ..SOUND
 };
 
-/// #4: the end of the lease stands in the value, by the clock of whoever wrote it, and is compared with the clock of
-/// whoever reads it.
+/// #4: the end of the lease stands in the value, by the clock of its writer, and is compared with the clock of its reader.
 pub(crate) const CLIENT_CLOCK_EXPIRY: Steps = Steps {
     acquire: |redis, claim| {
         Box::pin(async move {
@@ -114,7 +113,7 @@ fn now_millis() -> u128 {
     SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default().as_millis()
 }
 
-/// #5: whoever releases, deletes.
+/// #5: a release deletes the key, whoever its owner is.
 pub(crate) const DEL_WITHOUT_OWNER_CHECK: Steps = Steps {
     release: |redis, claim| {
         Box::pin(async move {
@@ -140,7 +139,7 @@ pub(crate) const GET_THEN_DEL: Steps = Steps {
     ..SOUND
 };
 
-/// #8: whoever renews, sets the end of whatever lease there is.
+/// #8: a renewal sets the end of the lease, whoever its owner is.
 pub(crate) const PEXPIRE_WITHOUT_OWNER_CHECK: Steps = Steps {
     renew: |redis, claim| {
         Box::pin(async move {
@@ -175,7 +174,7 @@ pub(crate) const RELEASED_FOR_UNKNOWN: Steps = Steps {
     ..SOUND
 };
 
-/// #62: whoever renews a lease that has ended gets a new one, if nobody else has it.
+/// #62: a renewal of a lease that has ended makes a new one, if the lock is free.
 pub(crate) const RENEWAL_BEGINS_ANEW: Steps = Steps {
     renew: |redis, claim| {
         Box::pin(async move {
@@ -264,7 +263,7 @@ pub(crate) const FENCE_GOES_WITH_THE_RECORD: Steps = Steps {
     ..SOUND
 };
 
-/// #25: the token is the time, by the clock of whoever takes the lock.
+/// #25: the token is the time, by the clock of the client that takes the lock.
 pub(crate) const FENCE_IS_THE_CLIENTS_TIME: Steps = Steps {
     acquire: |redis, claim| {
         Box::pin(async move {

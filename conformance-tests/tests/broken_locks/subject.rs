@@ -21,31 +21,30 @@ pub(crate) struct Made {
     pub(crate) kinds: &'static dyn Kinds,
 }
 
-/// The library's kinds of lock.
-#[derive(Debug)]
-pub(crate) struct SoundKinds;
-
-impl Kinds for SoundKinds {}
-
 /// `host:port patience_ms [password [hold_ms [replica]]]`, in one line for worker processes.
 #[derive(Clone, Debug)]
 pub(crate) struct Address {
     pub(crate) server: String,
     pub(crate) patience: Duration,
     pub(crate) password: String,
-    /// How long a hold lasts without a word, where that is not for the lease to say.
+    /// The time for which a hold lasts without a word, where the lease does not say it.
     pub(crate) hold: Option<Duration>,
-    /// Where a copy of the store is, if there is one.
+    /// The address of a copy of the store, if there is one.
     pub(crate) replica: Option<String>,
+}
+
+/// For a server that does not do its part. The case is then skipped: a failed one would pass for one that has caught the lock.
+pub(crate) fn cannot(error: impl fmt::Display) -> Cannot {
+    Cannot::new(error.to_string())
 }
 
 #[derive(Debug)]
 struct Server(RedisServer);
 
-/// A `redis-server` of its own, which tells whoever listens of keys that are deleted or expire.
+/// A `redis-server` of its own, which tells its listeners of keys that are deleted or expire.
 pub(crate) fn redis() -> std::result::Result<Box<dyn Store>, Cannot> {
     let told = ["--notify-keyspace-events", "Kgx"];
-    let server = RedisServer::start_with(&told).map_err(|error| Cannot::new(error.to_string()))?;
+    let server = RedisServer::start_with(&told).map_err(cannot)?;
     Ok(Box::new(Server(server)))
 }
 
@@ -98,18 +97,18 @@ impl Store for Server {
 
     async fn proxied(&self, patience: Duration) -> std::result::Result<(Proxy, String), Cannot> {
         let target = ([127, 0, 0, 1], self.0.port()).into();
-        let proxy = Proxy::to(target).await.map_err(|error| Cannot::new(error.to_string()))?;
+        let proxy = Proxy::to(target).await.map_err(cannot)?;
         let address = format!("{} {}", proxy.address(), patience.as_millis());
         Ok((proxy, address))
     }
 
     async fn records(&self) -> std::result::Result<usize, Cannot> {
-        let size = self.0.command(&["DBSIZE"]).map_err(|error| Cannot::new(error.to_string()))?;
+        let size = self.0.command(&["DBSIZE"]).map_err(cannot)?;
         size.trim_start_matches(':').parse().map_err(|_| Cannot::new(size.clone()))
     }
 
     async fn wipe(&self) -> std::result::Result<(), Cannot> {
-        self.0.command(&["FLUSHALL"]).map(drop).map_err(|error| Cannot::new(error.to_string()))
+        self.0.command(&["FLUSHALL"]).map(drop).map_err(cannot)
     }
 
     fn administrator(&self) -> std::result::Result<&dyn Administrator, Cannot> {
@@ -117,7 +116,7 @@ impl Store for Server {
     }
 
     async fn delete(&self, name: &LockName) -> std::result::Result<(), Cannot> {
-        self.0.command(&["DEL", name.as_str()]).map(drop).map_err(|error| Cannot::new(error.to_string()))
+        self.0.command(&["DEL", name.as_str()]).map(drop).map_err(cannot)
     }
 
     async fn secret(&self) -> std::result::Result<(String, String), Cannot> {

@@ -1,5 +1,5 @@
-//! `docs/generated/broken-locks.md`: every lock of this program, its mistake, and the case that catches it. Written by this program
-//! itself with `LEASEHOLD_WRITE_DOCS=1`, and otherwise compared.
+//! `docs/generated/broken-locks.md`: every lock of this program, its mistake, and the case that catches it. This program writes it
+//! with `LEASEHOLD_WRITE_DOCS=1`, and otherwise compares it.
 
 use crate::controls::Control;
 use leasehold_conformance::by_id;
@@ -157,7 +157,7 @@ const MISTAKES: &[(u8, &str)] = &[
     (109, "The mode of a hold is not kept, and an exclusive one is shown as shared."),
 ];
 
-/// True to the table, or the table is written anew.
+/// Compares the table with the file, or writes it anew.
 pub(crate) fn check(controls: &[Arc<Control>]) -> Result<(), String> {
     let (text, file) = (table(controls)?, of_workspace("docs/generated/broken-locks.md"));
     if std::env::var_os(WRITE).is_some() {
@@ -171,7 +171,7 @@ pub(crate) fn check(controls: &[Arc<Control>]) -> Result<(), String> {
     if readme.contains(&told) { Ok(()) } else { Err(format!("README.md does not say {told:?}")) }
 }
 
-/// What the README says of them.
+/// The words of the README about them.
 fn told(controls: &[Arc<Control>]) -> String {
     format!("[{} classic broken locks](docs/generated/broken-locks.md)", numbers(controls).len())
 }

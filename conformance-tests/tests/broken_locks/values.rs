@@ -1,4 +1,4 @@
-//! Mistakes in values: what a name, a lease, a batch, a token is taken for.
+//! Mistakes in values: a name, a lease, a batch or a token is taken for another.
 
 use crate::calls::{Calls, lock_of};
 use crate::plain::{Batch, Plain, SOUND, Steps, busy, fence, granted, key};

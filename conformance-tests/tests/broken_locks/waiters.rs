@@ -1,4 +1,4 @@
-//! Mistakes that cost nobody the lock, and somebody the wait for it.
+//! Mistakes in the order and the waking of waiters: no lock is lost by them.
 
 use crate::calls::{Calls, lock_of};
 use crate::plain::{Plain, Redis, SOUND, fence, granted, key};

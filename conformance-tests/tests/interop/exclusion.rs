@@ -7,7 +7,7 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 use tokio::runtime::Runtime;
 
-/// Beyond every bound that matters here: sessions last a second, leases of redis-py two.
+/// Longer than every bound that matters here: sessions last a second, leases of redis-py two.
 const PATIENCE: Duration = Duration::from_secs(20);
 const SOON: Duration = Duration::from_secs(4);
 
@@ -56,7 +56,7 @@ impl Setup {
 }
 
 /// Our holds are of this mode. Two readers hold together, and the peer waits for both.
-pub(crate) fn excludes_and_wakes_both_ways(library: Library, mode: LockMode) {
+pub(crate) fn holds_exclude_and_wake_both_ways(library: Library, mode: LockMode) {
     let setup = Setup::new(library, mode);
     let mut peer = setup.peer(library);
 
@@ -100,7 +100,7 @@ pub(crate) fn excludes_and_wakes_both_ways(library: Library, mode: LockMode) {
 }
 
 /// Each reads a number, and writes the next one, under the lock: any overlap of two holders loses a count.
-pub(crate) fn count_together() {
+pub(crate) fn counters_lose_no_count() {
     const TIMES: usize = 20;
     let setup = Setup::new(Library::Curator, LockMode::Exclusive);
     let directory = tempfile::tempdir().unwrap();

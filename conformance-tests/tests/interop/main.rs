@@ -15,8 +15,8 @@ fn main() -> ExitCode {
     let mut arguments = Arguments::from_args();
     arguments.test_threads.get_or_insert(2);
     let each = |library: Library, mode: LockMode| {
-        trial(&format!("{library:?}::excludes_and_wakes_{mode}_both_ways"), vec![library], move || {
-            exclusion::excludes_and_wakes_both_ways(library, mode);
+        trial(&format!("{library:?}::{mode}_holds_exclude_and_wake_both_ways"), vec![library], move || {
+            exclusion::holds_exclude_and_wake_both_ways(library, mode);
         })
     };
     let trials = vec![
@@ -25,9 +25,9 @@ fn main() -> ExitCode {
         each(Library::RedisPy, LockMode::Exclusive),
         each(Library::RedisPy, LockMode::Shared),
         trial(
-            "all_of_them_count_together",
+            "counters_of_three_libraries_lose_no_count",
             vec![Library::Curator, Library::Kazoo],
-            exclusion::count_together,
+            exclusion::counters_lose_no_count,
         ),
     ];
     libtest_mimic::run(&arguments, trials).exit_code()

@@ -1,7 +1,7 @@
 //! The answers of a backend and of its administrator's side, and the wrong ones that are given instead.
 
 use crate::mutant::unknown;
-use crate::mutations::{A_HINT, ALIKE, Mutation, changed, cut, micros_in_32_bits, whole_seconds};
+use crate::mutation::{A_HINT, ALIKE, Mutation, changed, cut, micros_in_32_bits, whole_seconds};
 use crate::values::{QUEUED, SOUND, TELLING, Values};
 use leasehold_core::{
     Attempt, Busy, Error, ErrorKind, FencingToken, Grant, HoldKind, HolderInfo, LockMode, LockName,
@@ -258,7 +258,7 @@ pub(crate) fn lists() -> Vec<Mutation> {
     ]
 }
 
-/// Of several holds of one name, and of those that the store tells of.
+/// Mutations of several holds of one name, and of those that the store tells of.
 pub(crate) fn holds() -> Vec<Mutation> {
     use LockMode::{Exclusive, Shared, Write};
     const MODE: &str = "`mode` of a status";

@@ -1,17 +1,18 @@
 //! Value mutations: the memory backend with one wrong value at a time, under the cases that a store in memory can show, in
-//! virtual time. `docs/generated/value-mutations.md` is written by this program with `LEASEHOLD_WRITE_DOCS=1`, and otherwise compared.
+//! virtual time. This program writes `docs/generated/value-mutations.md` with `LEASEHOLD_WRITE_DOCS=1`, and otherwise compares it.
 
 #![allow(clippy::unwrap_used, clippy::panic, reason = "a test that unwraps fails, which is what it is for")]
 
 mod answers;
 mod mutant;
+mod mutation;
 mod mutations;
 mod table;
 mod values;
 
 use leasehold_conformance::{Case, Harm, Stop, all, run_case_here};
 use mutant::Mutant;
-use mutations::Mutation;
+use mutation::Mutation;
 use std::sync::Mutex;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Duration;
@@ -84,7 +85,7 @@ fn unchanged_stores_pass_all_cases() {
 
 #[test]
 fn table_of_mutations_is_up_to_date() {
-    // What a mutant makes a case panic with is not to be read by anybody.
+    // A case may panic over a mutant, and that is not to be read.
     std::panic::set_hook(Box::new(|_| {}));
     let (mutations, cases) = (mutations::all(), cases());
     let noticed = noticed(&mutations, &cases);

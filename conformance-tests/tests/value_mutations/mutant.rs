@@ -22,7 +22,7 @@ pub(crate) struct Mutant {
     store: Shared,
 }
 
-/// What the clients of a store have in common.
+/// The state that the clients of a store share.
 #[derive(Clone, Debug)]
 struct Shared {
     memory: MemoryBackend,
@@ -131,7 +131,8 @@ impl Store for Behind {
     }
 }
 
-/// More calls than any case makes of a sound backend: what asks for ever would ask until the end of days, in no virtual time.
+/// More calls than any case makes of a sound backend: a client that asks for ever would do so until the end of days, in no virtual
+/// time.
 const CALLS: usize = 50_000;
 
 struct Backend {

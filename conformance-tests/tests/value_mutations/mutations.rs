@@ -1,37 +1,10 @@
 //! Each parameter and each answer of [`LockBackend`](leasehold_core::LockBackend), and the wrong values that it is given.
 
 use crate::answers;
+use crate::mutation::{A_HINT, ALIKE, Mutation, changed, cut, micros_in_32_bits, whole_seconds};
 use crate::values::{SOUND, Values};
 use leasehold_core::{Fairness, HoldKind, LockMode, LossSignal, WakeUp};
 use std::time::Duration;
-
-/// One value, changed in one way.
-pub(crate) struct Mutation {
-    pub(crate) value: &'static str,
-    pub(crate) change: &'static str,
-    pub(crate) values: Values,
-    /// The families of cases that it is put to.
-    pub(crate) families: &'static str,
-    /// Why it is no mistake, or none that a store in memory can show.
-    pub(crate) excuse: Option<&'static str>,
-}
-
-pub(crate) const fn changed(value: &'static str, change: &'static str, values: Values) -> Mutation {
-    Mutation { value, change, values, families: "ABCDEFGHK", excuse: None }
-}
-
-impl Mutation {
-    /// Puts it to these families alone: those that look at the value.
-    pub(crate) const fn under(mut self, families: &'static str) -> Self {
-        self.families = families;
-        self
-    }
-
-    pub(crate) const fn excused(mut self, excuse: &'static str) -> Self {
-        self.excuse = Some(excuse);
-        self
-    }
-}
 
 /// Each way to change a duration, for one place in which there is one.
 macro_rules! durations {
@@ -46,16 +19,7 @@ macro_rules! durations {
     };
 }
 
-pub(crate) const A_HINT: &str = "a hint: a waiter asks at its interval, whatever the hint says";
 const A_DAY_FITS: &str = "24 h are 86,400,000 ms, and 32 bits hold 2,147,483,647";
-
-pub(crate) fn whole_seconds(time: Duration) -> Duration {
-    Duration::from_secs(time.as_secs())
-}
-
-pub(crate) fn micros_in_32_bits(time: Duration) -> Duration {
-    Duration::from_micros((time.as_micros() as u32).into())
-}
 
 fn millis_in_32_bits(time: Duration) -> Duration {
     Duration::from_millis((time.as_millis() as i32).unsigned_abs().into())
@@ -136,9 +100,6 @@ const LAST: fn(LockMode) -> LockMode = |mode| match mode {
     _ => LockMode::Shared,
 };
 
-pub(crate) const ALIKE: &str =
-    "the two exclude each other and all others; they differ in the name of a node of ZooKeeper";
-
 fn modes() -> Vec<Mutation> {
     use LockMode::{Exclusive, Shared, Write};
     const BY_OWNER: &str = "\"a claim is known by its owner alone\", says the contract";
@@ -158,11 +119,6 @@ fn modes() -> Vec<Mutation> {
         released("the next one", NEXT).excused(BY_OWNER),
         released("the one before", LAST).excused(BY_OWNER),
     ]
-}
-
-pub(crate) fn cut(text: &str, bytes: usize) -> String {
-    let end = (0..=bytes.min(text.len())).rev().find(|end| text.is_char_boundary(*end));
-    text[..end.unwrap_or(0)].to_owned()
 }
 
 fn before(name: &str, separator: char) -> String {

@@ -1,6 +1,6 @@
 //! The table, mutation by case.
 
-use crate::mutations::Mutation;
+use crate::mutation::Mutation;
 use std::fmt::Write as _;
 use std::path::Path;
 
@@ -21,7 +21,7 @@ cargo test -p leasehold-conformance --test value_mutations
 
 ";
 
-/// True to the table, or the table is written anew. No mutation is left without a case or a reason.
+/// Compares the table with the file, or writes it anew. No mutation is left without a case or a reason.
 pub(crate) fn check(mutations: &[Mutation], noticed: &[Vec<&'static str>]) -> Result<(), String> {
     let mut wrong = Vec::new();
     for (mutation, by) in mutations.iter().zip(noticed) {

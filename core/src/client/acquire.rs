@@ -1,13 +1,13 @@
 //! An acquisition: ask, wait, ask again, until the lock is granted or the time is over.
 
-use super::observed::{Observed, record, span};
 use super::pending_claim::PendingClaim;
 use super::retry::{RetrySchedule, between};
+use super::telemetry::{AcquisitionEvents, record, span};
 use crate::context::Context;
 use crate::keeper::{GrantedLease, Keeper, renewal_due, valid_until};
 use crate::observer::Event;
 use crate::options::whole_millis;
-use crate::wait_queue::{FALLBACK, Place};
+use crate::wait_queue::{FALLBACK, Notification, Place};
 use crate::{
     AcquireOptions, Attempt, Claim, Error, ErrorKind, HoldKind, LockGuard, LockMode, LockName, Moment,
     OwnerId, Result, Semantics, Sharing, Wait,
@@ -27,8 +27,8 @@ pub(super) async fn acquire(
     let span = span(context, name);
     let mut acquisition = Acquisition::new(context, name, options)?;
     let outcome = acquisition.run().instrument(span.clone()).await;
-    if let Some(observed) = &mut acquisition.observed {
-        observed.ended(&outcome);
+    if let Some(events) = &mut acquisition.events {
+        events.ended(&outcome);
     }
     record(&span, &acquisition.claim.claim, acquisition.claim.attempts, &outcome);
     let grant = outcome?;
@@ -48,10 +48,22 @@ struct Acquisition<'a> {
     place: Option<Place<'a>>,
     /// The store serves this claim in a queue of its own, for which the line does not yield.
     is_queued: bool,
+    /// True once the store has said that another owner holds the lock.
+    was_busy: bool,
     /// What went wrong since the store last answered. An unknown outcome is kept in front of later failures: that the last
     /// request was not applied says nothing about the one before.
     failure: Option<Error>,
-    observed: Option<Observed<'a>>,
+    /// `None` if the client has no observer.
+    events: Option<AcquisitionEvents<'a>>,
+}
+
+/// What wakes a waiter in its pause.
+enum WakeSource {
+    /// A hint of the store.
+    Store,
+    /// A task of this client that stood in front, or released the lock.
+    Line(Notification),
+    Timer,
 }
 
 impl<'a> Acquisition<'a> {
@@ -72,11 +84,12 @@ impl<'a> Acquisition<'a> {
                 Wait::UpTo(time) => context.clock.now().plus(time),
                 Wait::No | Wait::Forever => Moment::NEVER,
             },
-            observed: Observed::new(context, &claim),
+            events: AcquisitionEvents::new(context, &claim),
             claim: PendingClaim::new(context, runtime, claim, max_waiting_ttl),
             schedule: RetrySchedule::new(context.semantics.wake_up),
             place: None,
             is_queued: false,
+            was_busy: false,
             failure: None,
             context,
             options,
@@ -113,7 +126,7 @@ impl<'a> Acquisition<'a> {
                 Ok(Attempt::Granted(grant)) => {
                     self.context.check_open()?;
                     let (grant, now) = (self.claim.granted_lease(&grant), self.context.clock.now());
-                    if self.claim.note_grant() || is_due_for_renewal(&grant, now) {
+                    if self.claim.asked_for_less() || is_due_for_renewal(&grant, now) {
                         continue;
                     }
                     if now < valid_until(grant.since, grant.length) {
@@ -128,7 +141,7 @@ impl<'a> Acquisition<'a> {
                     None
                 }
                 Ok(Attempt::Busy(busy)) => {
-                    self.failure = None;
+                    (self.was_busy, self.failure) = (true, None);
                     if let Some(place) = &mut self.place {
                         place.note_refusal();
                     }
@@ -156,7 +169,7 @@ impl<'a> Acquisition<'a> {
     /// wait would begin on a store that was never reached.
     fn go_on_after(&mut self, error: Error) -> Result<()> {
         let never_reached =
-            !self.claim.was_busy && self.failure.is_none() && error.kind() == ErrorKind::Unavailable;
+            !self.was_busy && self.failure.is_none() && error.kind() == ErrorKind::Unavailable;
         let gives_up = match self.options.wait {
             Wait::No => true,
             Wait::Forever => never_reached,
@@ -171,53 +184,73 @@ impl<'a> Acquisition<'a> {
         Ok(())
     }
 
-    /// Until a hint, or until it is time to ask anyway.
+    /// Waits for a hint, or until it is time to ask anyway.
     async fn pause(&mut self, ends_in: Option<Duration>) {
-        // It asks at least once, whatever becomes of the waiters in front: the store may be down, or the lock free.
-        let now = self.context.clock.now();
-        let left = self.deadline.since(now);
-        let latest = now.plus(if self.claim.attempts == 0 { left / 2 } else { left });
-        let (mut until, mut has_hint) = (self.next_question(ends_in).min(latest), false);
+        let latest = self.latest_question();
+        let mut timer = self.next_question(ends_in).min(latest);
+        let mut awaits_hint = true;
         loop {
-            // The store wakes the first in line alone.
-            let awaits_hint = !has_hint && self.place.as_ref().is_none_or(Place::is_first);
-            let hint = async {
-                if !awaits_hint {
-                    pending::<()>().await;
-                }
-                self.context.backend.changed(&self.claim.claim).await;
-            };
-            let in_line = async {
-                match &self.place {
-                    Some(place) => place.notified().await,
-                    None => pending().await,
-                }
-            };
-            tokio::select! {
-                () = hint => {
-                    let place = self.place.as_ref().filter(|_| !self.is_queued);
-                    let yields_until = place.map_or(Moment::ORIGIN, Place::yields_until).min(latest);
-                    if yields_until <= self.context.clock.now() {
+            match self.next_wake_up(timer, awaits_hint).await {
+                WakeSource::Line(Notification::Ask) => break,
+                WakeSource::Line(Notification::Replan) => timer = self.next_question(None).min(latest),
+                WakeSource::Store => {
+                    timer = self.follows_hints_from().min(latest);
+                    if timer <= self.context.clock.now() {
                         break;
                     }
-                    (until, has_hint) = (yields_until, true);
+                    awaits_hint = false;
                 }
-                is_woken = in_line => {
-                    if is_woken {
-                        break;
-                    }
-                    // This waiter is the first now, or the line yields, or an earlier attempt has used up the wake-up.
-                    until = self.next_question(None).min(latest);
-                }
-                () = self.context.clock.sleep_until(until) => {
-                    let asks_from = self.place.as_ref().map_or(Moment::ORIGIN, Place::asks_from);
-                    until = asks_from.min(latest);
-                    if until <= self.context.clock.now() {
+                WakeSource::Timer => {
+                    timer = self.place.as_ref().map_or(Moment::ORIGIN, Place::asks_from).min(latest);
+                    if timer <= self.context.clock.now() {
                         return self.schedule.slept();
                     }
                 }
             }
         }
+        self.rest_after_wake_up().await;
+    }
+
+    /// Waits for the first of three: the line of this client, the timer, and, if `awaits_hint`, the store.
+    async fn next_wake_up(&mut self, timer: Moment, awaits_hint: bool) -> WakeSource {
+        // The store wakes the first in line alone.
+        let awaits_hint = awaits_hint && self.place.as_ref().is_none_or(Place::is_first);
+        let hint = async {
+            if !awaits_hint {
+                pending::<()>().await;
+            }
+            self.context.backend.changed(&self.claim.claim).await;
+        };
+        let in_line = async {
+            match &self.place {
+                Some(place) => place.notified().await,
+                None => pending().await,
+            }
+        };
+        tokio::select! {
+            () = hint => WakeSource::Store,
+            notification = in_line => WakeSource::Line(notification),
+            () = self.context.clock.sleep_until(timer) => WakeSource::Timer,
+        }
+    }
+
+    /// The deadline. For a waiter that has not asked yet, half of the time: it asks at least once, whatever becomes of the waiters in
+    /// front, because the store may be down, or the lock free.
+    fn latest_question(&self) -> Moment {
+        let now = self.context.clock.now();
+        let left = self.deadline.since(now);
+        now.plus(if self.claim.attempts == 0 { left / 2 } else { left })
+    }
+
+    /// The moment from which this waiter follows a hint of the store: the end of the pause in which the line yields. A claim in a queue
+    /// of the store does not yield.
+    fn follows_hints_from(&self) -> Moment {
+        let place = self.place.as_ref().filter(|_| !self.is_queued);
+        place.map_or(Moment::ORIGIN, Place::yields_until)
+    }
+
+    /// The least time between a wake-up and the question that follows it.
+    async fn rest_after_wake_up(&mut self) {
         let rest = self.schedule.after_wake_up();
         if !rest.is_zero() {
             let until = self.context.clock.now().plus(rest).min(self.deadline);
@@ -225,6 +258,7 @@ impl<'a> Acquisition<'a> {
         }
     }
 
+    /// When the timer of a pause is to end.
     fn next_question(&mut self, ends_in: Option<Duration>) -> Moment {
         let now = self.context.clock.now();
         match &self.place {
@@ -243,19 +277,19 @@ impl<'a> Acquisition<'a> {
         };
         match self.failure.take() {
             // The earlier requests were not applied. The last one may be.
-            Some(error) if self.claim.is_asking && !error.is_indeterminate() => {
+            Some(error) if self.claim.is_unanswered() && !error.is_indeterminate() => {
                 no_answer(waited).with_source(error)
             }
             Some(error) => error.context(format_args!("gave up after {waited:?}")),
-            None if self.claim.was_busy || (self.place.is_some() && !self.claim.is_asking) => self
+            None if self.was_busy || (self.place.is_some() && !self.claim.is_unanswered()) => self
                 .held_by_another(ErrorKind::TimedOut, &format!("was held by others for all of {waited:?}")),
             None => no_answer(waited),
         }
     }
 
     fn waits(&mut self) {
-        if let Some(observed) = &mut self.observed {
-            observed.waits();
+        if let Some(events) = &mut self.events {
+            events.waits();
         }
     }
 

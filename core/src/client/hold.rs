@@ -96,7 +96,7 @@ impl Hold for KeptLease {
 /// A request that goes on in the background if its caller drops it: its effect on the store must be known to the end.
 /// Closing the client waits for it in either case.
 ///
-/// Not a task from the start: while the caller stays, no other thread is woken and nothing is scheduled.
+/// It is no task from the start: while the caller stays, no other thread is woken and nothing is scheduled.
 pub(super) struct DetachOnDrop<T: Send + 'static> {
     /// The runtime of the caller that polls it, to which the timers and sockets of the request belong; before the first poll,
     /// the runtime that acquired.

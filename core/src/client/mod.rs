@@ -3,9 +3,9 @@
 mod acquire;
 mod cleanup;
 mod hold;
-mod observed;
 mod pending_claim;
 mod retry;
+mod telemetry;
 
 pub(crate) use acquire::runtime;
 

@@ -22,24 +22,50 @@ pub(super) struct PendingClaim<'a> {
     pub(super) claim: Claim,
     /// The longest ttl of an attempt, until the store has granted one and the waiter has seen it.
     max_waiting_ttl: Duration,
-    /// True from a grant that was seen until the store says that another owner holds the lock.
-    is_granted: bool,
+    in_store: InStore,
     /// The request that is under way. Independent of this value, so that it can go on without it.
     request: Option<BoxFuture<'static, Result<Attempt>>>,
-    /// True from the send of a request until its answer, also after the request has panicked and is gone.
-    pub(super) is_asking: bool,
-    /// Held from the send of a request until an answer rules a grant out: closing the client waits for it, because a backend
-    /// that is closed releases nothing. A claim that waits in the store's own queue does not hold it.
-    under_way: Option<TaskTrackerToken>,
+    /// Held while `in_store` does not rule a grant out: closing the client waits for it, because a backend that is closed
+    /// releases nothing.
+    keeps_backend_open: Option<TaskTrackerToken>,
     pub(super) attempts: u32,
-    /// True once the store has said that another owner holds the lock.
-    pub(super) was_busy: bool,
-    /// True if an answered request may have left something: a grant, also one whose reply was lost, or an entry in a queue.
-    left_something: bool,
-    /// When the last attempt was sent.
+    /// The ttl of the last attempt, and when it was sent.
+    sent_ttl: Duration,
     sent_at: Moment,
     /// A hand-over is counted from here: the send of the last attempt that was answered `Busy`, or of the first attempt.
     waiting_since: Moment,
+}
+
+/// What the store may have of a claim. An answer is about its own request alone: an earlier one may still be carried out.
+#[derive(Clone, Copy, Debug, PartialEq)]
+enum InStore {
+    /// Nothing: no request was sent, or none of them has changed anything.
+    Nothing,
+    /// No grant: another owner holds the lock. An entry in the store's queue may remain, and an earlier request of unknown outcome.
+    Leftover,
+    /// Perhaps a grant: a request is under way, has panicked, or has an unknown outcome; or a leftover may have been granted since.
+    MayBeGranted,
+    /// A grant, which was seen. No answer since then says that another owner holds the lock.
+    Granted,
+}
+
+impl InStore {
+    /// What the store may have after the answer to one more request.
+    fn after(self, answer: &Result<Attempt>) -> Self {
+        match (self, answer) {
+            (_, Ok(Attempt::Granted(_))) => Self::Granted,
+            (Self::Nothing, Ok(Attempt::Busy(busy))) if !busy.queued => Self::Nothing,
+            (_, Ok(Attempt::Busy(_))) => Self::Leftover,
+            // Every error but an unknown outcome says that its request changed nothing.
+            (Self::Nothing, Err(error)) if !error.is_indeterminate() => Self::Nothing,
+            (Self::Granted, Err(_)) => Self::Granted,
+            (Self::Nothing | Self::Leftover | Self::MayBeGranted, Err(_)) => Self::MayBeGranted,
+        }
+    }
+
+    fn rules_out_grant(self) -> bool {
+        matches!(self, Self::Nothing | Self::Leftover)
+    }
 }
 
 impl<'a> PendingClaim<'a> {
@@ -54,13 +80,11 @@ impl<'a> PendingClaim<'a> {
             runtime,
             claim,
             max_waiting_ttl,
-            is_granted: false,
+            in_store: InStore::Nothing,
             request: None,
-            is_asking: false,
-            under_way: None,
+            keeps_backend_open: None,
             attempts: 0,
-            was_busy: false,
-            left_something: false,
+            sent_ttl: Duration::ZERO,
             sent_at: Moment::NEVER,
             waiting_since: Moment::NEVER,
         }
@@ -68,49 +92,37 @@ impl<'a> PendingClaim<'a> {
 
     /// Makes one attempt. If this future is dropped, the request stays with this value.
     pub(super) async fn attempt(&mut self) -> Result<Attempt> {
-        self.under_way.get_or_insert_with(|| self.context.background.token());
-        // Not before: a close that has not seen the token does not wait for this request.
+        // A close that comes before the token does not wait for this request, so the client must still be open after it.
+        self.keeps_backend_open.get_or_insert_with(|| self.context.background.token());
         self.context.check_open()?;
         self.attempts += 1;
-        self.is_asking = true;
         self.sent_at = self.context.clock.now();
         self.waiting_since = self.waiting_since.min(self.sent_at);
-        let (backend, ttl) = (Arc::clone(&self.context.backend), self.ttl());
-        let claim = self.claim.clone().with_ttl(ttl);
+        let before = std::mem::replace(&mut self.in_store, InStore::MayBeGranted);
+        let ttl = self.claim.ttl();
+        self.sent_ttl = if before == InStore::Granted { ttl } else { ttl.min(self.max_waiting_ttl) };
+        let claim = self.claim.clone().with_ttl(self.sent_ttl);
+        let backend = Arc::clone(&self.context.backend);
         self.request = Some(Box::pin(async move { backend.try_acquire(&claim).await }));
         let answer = poll_fn(|cx| poll_request(&mut self.request, cx)).await;
-        self.is_asking = false;
-        match &answer {
-            Ok(Attempt::Granted(_)) => self.left_something = true,
-            Ok(Attempt::Busy(busy)) => {
-                self.is_granted = false;
-                self.under_way = None;
-                self.was_busy = true;
-                self.left_something |= busy.queued;
-                self.waiting_since = self.sent_at;
-            }
-            Err(error) => {
-                // Every other error says that this request changed nothing.
-                self.left_something |= error.is_indeterminate();
-                if !self.left_something {
-                    self.under_way = None;
-                }
-            }
+        self.in_store = before.after(&answer);
+        if self.in_store.rules_out_grant() {
+            self.keeps_backend_open = None;
+        }
+        if let Ok(Attempt::Busy(_)) = answer {
+            self.waiting_since = self.sent_at;
         }
         answer
     }
 
-    /// The ttl of the next attempt.
-    fn ttl(&self) -> Duration {
-        let ttl = self.claim.ttl();
-        if self.is_granted { ttl } else { ttl.min(self.max_waiting_ttl) }
+    /// True while the last attempt has no answer.
+    pub(super) fn is_unanswered(&self) -> bool {
+        self.request.is_some()
     }
 
-    /// Notes a grant: the next attempt asks for the whole ttl. True if this grant was shorter than that.
-    pub(super) fn note_grant(&mut self) -> bool {
-        let was_short = self.ttl() < self.claim.ttl();
-        self.is_granted = true;
-        was_short
+    /// True if the last attempt did not ask for the whole ttl. Once it is granted, the next one does.
+    pub(super) fn asked_for_less(&self) -> bool {
+        self.sent_ttl < self.claim.ttl()
     }
 
     /// The lease of a grant that the last attempt was answered with.
@@ -126,14 +138,14 @@ impl<'a> PendingClaim<'a> {
 
     /// Gives the grant to a hold, which releases it from now on.
     pub(super) fn into_hold(mut self) -> (Claim, Handle) {
-        self.left_something = false;
+        self.in_store = InStore::Nothing;
         (self.claim.clone(), self.runtime.clone())
     }
 }
 
 impl Drop for PendingClaim<'_> {
     fn drop(&mut self) {
-        if !self.left_something && !self.is_asking {
+        if self.in_store == InStore::Nothing {
             return;
         }
         let cleanup = Cleanup::new(self.context, self.claim.clone(), false, None);
@@ -151,5 +163,32 @@ impl Drop for PendingClaim<'_> {
         };
         // A runtime that has ended drops this at once, and `Drop for Cleanup` takes over.
         self.runtime.spawn(self.context.background.track_future(rest));
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::{Busy, Error, ErrorKind, FencingToken};
+
+    #[test]
+    fn answer_removes_no_trace_of_earlier_requests() {
+        use InStore::*;
+        let fails_with = |kind| Err(Error::new(kind, "injected"));
+        let answers = [
+            Ok(Attempt::Granted(Grant::new(FencingToken::new(1)))),
+            Ok(Attempt::Busy(Busy::new())),
+            Ok(Attempt::Busy(Busy::new().with_place_in_queue())),
+            fails_with(ErrorKind::Unavailable),
+            fails_with(ErrorKind::Indeterminate),
+        ];
+        for (before, after) in [
+            (Nothing, [Granted, Nothing, Leftover, Nothing, MayBeGranted]),
+            (Leftover, [Granted, Leftover, Leftover, MayBeGranted, MayBeGranted]),
+            (MayBeGranted, [Granted, Leftover, Leftover, MayBeGranted, MayBeGranted]),
+            (Granted, [Granted, Leftover, Leftover, Granted, Granted]),
+        ] {
+            assert_eq!(answers.each_ref().map(|answer| before.after(answer)), after, "from {before:?}");
+        }
     }
 }

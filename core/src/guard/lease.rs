@@ -146,17 +146,17 @@ impl Lease {
         let mut ended = pin!(Arc::clone(&self.0).ended());
         let mut work = pin!(work);
         poll_fn(|cx| {
-            // Polled before the look at the status: an end from now on wakes this task, and an earlier one is seen.
+            // `ended` is polled before the look at the status: an end from now on wakes this task, and an earlier one is seen.
             if let Poll::Ready(end) = ended.as_mut().poll(cx) {
                 return Poll::Ready(Err(end.map_or_else(released, Error::from)));
             }
-            // By the clock: after a pause, `work` may be woken before the timer of `ended` is.
+            // The status asks the clock: after a pause, `work` may be woken before the timer of `ended` is.
             match self.0.status() {
                 HoldStatus::Held { .. } => {}
                 HoldStatus::Lost(loss) => return Poll::Ready(Err(loss.into())),
                 HoldStatus::Released => return Poll::Ready(Err(released())),
             }
-            // And once more: the last step of `work` may have taken longer than the lease.
+            // The status is asked once more: the last step of `work` may have taken longer than the lease.
             work.as_mut().poll(cx).map(|output| self.loss().map_or(Ok(output), |loss| Err(loss.into())))
         })
         .await
@@ -169,8 +169,8 @@ pub(crate) fn released() -> Error {
 
 impl fmt::Debug for Lease {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        // Not its status: the first look that finds a loss tells the observer, which may hold the lock of the log that this
-        // is written to.
+        // The status is left out: the first look that finds a loss tells the observer, which may hold the lock of the log that
+        // this is written to.
         f.debug_struct("Lease")
             .field("name", self.name())
             .field("token", &self.0.token())

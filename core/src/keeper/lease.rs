@@ -38,12 +38,12 @@ pub(crate) struct KeptLease {
     /// A moment before the grant.
     since: Moment,
     is_renewed: bool,
-    state: Mutex<State>,
+    state: Mutex<LeaseState>,
     ended: Notify,
 }
 
 #[derive(Debug)]
-struct State {
+struct LeaseState {
     rule: HoldState,
     /// The length of the lease: the grant's, or what an extension has made of it.
     length: Duration,
@@ -78,7 +78,7 @@ impl KeptLease {
             linger_until: (!options.hold_at_least.is_zero()).then(linger_until),
             since: grant.since,
             is_renewed: options.renewed || is_renewed_to_its_end,
-            state: Mutex::new(State {
+            state: Mutex::new(LeaseState {
                 rule: HoldState::granted(until(grant.length), max_hold, fixed_end),
                 length: grant.length,
                 longest_asked: claim.ttl(),
@@ -114,7 +114,7 @@ impl KeptLease {
                 HoldStatus::Released => return None,
                 HoldStatus::Held { .. } => {}
             }
-            // Until the deadline, not for a duration: that would begin late in a process that is stopped here.
+            // The sleep ends at a moment: a duration would begin late in a process that is stopped here.
             tokio::select! {
                 () = ended => {}
                 () = self.context().clock.sleep_until(self.valid_until()) => {}
@@ -137,7 +137,7 @@ impl KeptLease {
     }
 
     /// Looks at the state as it is now. The first look that finds a loss announces it.
-    fn look<T>(&self, look: impl FnOnce(&mut State, Moment) -> T) -> T {
+    fn look<T>(&self, look: impl FnOnce(&mut LeaseState, Moment) -> T) -> T {
         let mut state = locked(&self.state);
         let now = self.context().clock.now();
         if self.context().is_closed() {

@@ -1,7 +1,7 @@
 //! The keeper: one task per client that renews leases at a third of their length, except fixed ones that the store keeps whole, and
 //! announces a loss that was not announced yet.
 //!
-//! There is no task, timer or thread per lock. Leases stand in one [`Schedule`], and those that fall due together are
+//! There is no task, timer or thread per lock. Leases stand in one [`LeaseSchedule`], and those that fall due together are
 //! renewed by one call of the backend for each [group](crate::LockBackend::renewal_group), in a task of its own. What an answer means is the [loss rule](loss_rule).
 
 mod lease;
@@ -19,7 +19,7 @@ use crate::{
 };
 use futures_util::FutureExt;
 use futures_util::future::join_all;
-use schedule::Schedule;
+use schedule::LeaseSchedule;
 use std::collections::BTreeMap;
 use std::fmt;
 use std::panic::AssertUnwindSafe;
@@ -39,18 +39,18 @@ const LONGEST_PAUSE: Duration = Duration::from_secs(5);
 
 pub(crate) struct Keeper {
     pub(crate) context: Arc<Context>,
-    state: Mutex<State>,
+    state: Mutex<KeeperState>,
     wake: Arc<Notify>,
 }
 
-struct State {
-    schedule: Schedule<Arc<KeptLease>>,
+struct KeeperState {
+    schedule: LeaseSchedule<Arc<KeptLease>>,
     task_runs: bool,
 }
 
 impl Keeper {
     pub(crate) fn new(context: Context) -> Self {
-        let state = Mutex::new(State { schedule: Schedule::new(), task_runs: false });
+        let state = Mutex::new(KeeperState { schedule: LeaseSchedule::new(), task_runs: false });
         Self { context: Arc::new(context), state, wake: Arc::default() }
     }
 
@@ -117,7 +117,7 @@ impl Keeper {
     fn take_due(&self, now: Moment) -> Vec<Arc<KeptLease>> {
         let mut due = locked(&self.state).schedule.due(now, slack);
         due.retain(|lease| {
-            // Not under the lock: a step may announce a loss, and an observer may do anything, such as drop a guard.
+            // A step runs outside the mutex: it may announce a loss, and an observer may do anything, such as drop a guard.
             let step = lease.step(now);
             let (owner, schedule) = (lease.claim.owner(), &mut locked(&self.state).schedule);
             match step {
@@ -229,7 +229,7 @@ async fn renew_group(keeper: &Keeper, batch: Vec<Arc<KeptLease>>) {
         if is_confirmed {
             keeper.reschedule(lease, renewal_due(sent_at, length));
         } else if let HoldStatus::Held { .. } = lease.status_now() {
-            // Not after its end, which is announced when it comes.
+            // The retry comes by the lease's end at the latest: a loss is announced when it comes.
             let again = context.clock.now().plus(retry_pause(length));
             keeper.reschedule(lease, again.min(lease.valid_until()));
         } else {

@@ -7,7 +7,7 @@ use std::time::Duration;
 
 /// Entries in the order in which they fall due, each known by its owner.
 #[derive(Debug)]
-pub(super) struct Schedule<Entry> {
+pub(super) struct LeaseSchedule<Entry> {
     entries: BTreeMap<Key, Entry>,
     keys: HashMap<OwnerId, Key, BuildHasherDefault<OwnerHasher>>,
     next_number: u64,
@@ -32,7 +32,7 @@ impl Hasher for OwnerHasher {
     }
 }
 
-impl<Entry: Clone> Schedule<Entry> {
+impl<Entry: Clone> LeaseSchedule<Entry> {
     pub(super) fn new() -> Self {
         Self { entries: BTreeMap::new(), keys: HashMap::default(), next_number: 0, planned: Moment::NEVER }
     }
@@ -98,8 +98,8 @@ mod tests {
     }
 
     /// A schedule with an entry at each of these seconds, numbered in this order.
-    fn schedule<const N: usize>(dues: [u64; N]) -> (Schedule<u128>, [bool; N]) {
-        let mut schedule = Schedule::new();
+    fn schedule<const N: usize>(dues: [u64; N]) -> (LeaseSchedule<u128>, [bool; N]) {
+        let mut schedule = LeaseSchedule::new();
         let mut number = 0;
         let wakes = dues.map(|due| {
             number += 1;
@@ -157,7 +157,7 @@ mod tests {
 
     #[test]
     fn entries_removed_before_they_are_due_wake_the_keeper_once_per_period() {
-        let mut schedule = Schedule::new();
+        let mut schedule = LeaseSchedule::new();
         let (owner, mut wakes) = (OwnerId::from_u128(1), 0);
         for second in 0..100 {
             let wake = schedule.enter(owner, at(second + 10), ());

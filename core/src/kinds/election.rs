@@ -109,7 +109,7 @@ impl Election {
         let Ok(_campaign) = self.state.campaign.try_lock() else {
             return Err(refused("this candidate campaigns already"));
         };
-        // Not under the mutex: to find a loss is to tell an observer.
+        // The lease is asked outside the mutex: a loss that it finds is told to an observer.
         let term = locked(&self.state.term).clone();
         if term.is_some_and(|term| term.lease.is_held()) {
             return Err(refused("this candidate leads already"));

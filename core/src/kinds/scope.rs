@@ -162,8 +162,8 @@ impl DistributedLock for Scope {
             let (hold, is_new) = self.find_or_begin(name, options, wait)?;
             let acquisition = hold.acquisition.clone();
             let outcome = if is_new { Some(acquisition.await) } else { deadline.run(acquisition).await };
-            match outcome {
-                Some(Ok(lease)) => {
+            match outcome.ok_or_else(out_of_time)? {
+                Ok(lease) => {
                     if let Some(guard) = hold.new_guard(&lease) {
                         return match guard.loss().filter(|_| !is_new) {
                             Some(loss) => Err(loss.into()),
@@ -172,20 +172,8 @@ impl DistributedLock for Scope {
                     }
                     // It was released before this call was polled again: acquire anew.
                 }
-                Some(Err(error)) if is_new => return Err(error),
-                // This call shared an attempt, and wants no other.
-                Some(Err(error)) if wait == Wait::No && hold.wait == Wait::No => return Err(error),
-                // Its own request would fail likewise, unless the store serves its mode and not that of the other call.
-                Some(Err(error)) if !error.is_retryable() && error.kind() != ErrorKind::Unsupported => {
-                    return Err(error);
-                }
-                // An endless wait does not begin on a store that cannot be reached.
-                Some(Err(error)) if wait == Wait::Forever && error.kind() == ErrorKind::Unavailable => {
-                    return Err(error);
-                }
-                // Its own time is not over, and its own wait may be longer.
-                Some(Err(_)) => {}
-                None => return Err(out_of_time()),
+                Err(error) if is_new || !acquires_anew(&error, hold.wait, wait) => return Err(error),
+                Err(_) => {}
             }
             remaining = deadline.remaining();
         }
@@ -211,6 +199,19 @@ impl DistributedLock for Scope {
 impl fmt::Debug for Scope {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("Scope").field("locks", &self.locks).finish_non_exhaustive()
+    }
+}
+
+/// True if a call of this wait acquires anew after an acquisition of another call, which it shared, has failed: its own time is not
+/// over, and its own wait may be longer.
+fn acquires_anew(error: &Error, shared_wait: Wait, own_wait: Wait) -> bool {
+    match own_wait {
+        // It shared an attempt, and wants no other.
+        Wait::No if shared_wait == Wait::No => false,
+        // An endless wait does not begin on a store that cannot be reached.
+        Wait::Forever if error.kind() == ErrorKind::Unavailable => false,
+        // Any other error would come again, unless the store serves its mode and not that of the other call.
+        _ => error.is_retryable() || error.kind() == ErrorKind::Unsupported,
     }
 }
 

@@ -79,6 +79,15 @@ pub struct Semaphore {
     waiters: TaskTracker,
 }
 
+/// How attempts on slots, without a wait, have ended.
+enum SlotSearch {
+    Found(LockGuard),
+    /// No slot was granted, and this wait is left.
+    GoesOn {
+        remaining: Wait,
+    },
+}
+
 impl Semaphore {
     /// The largest number of permits. A waiter may have to ask the store for each slot, and above this that takes too long.
     pub const MAX_PERMITS: u32 = 1000;
@@ -160,8 +169,8 @@ impl Semaphore {
         let mut wait = options.wait;
         if self.waiters.is_empty() && self.locks.semantics().fairness == Fairness::Unordered {
             match self.try_within(deadline, options, 1).await? {
-                Ok(permit) => return Ok(permit),
-                Err(remaining) => wait = remaining,
+                SlotSearch::Found(permit) => return Ok(permit),
+                SlotSearch::GoesOn { remaining } => wait = remaining,
             }
         }
         let _waiter = self.waiters.token();
@@ -169,8 +178,8 @@ impl Semaphore {
         let gate = self.locks.acquire_named(&self.gate, &gate_options).await?;
         let acquire_slot = async {
             match self.try_within(deadline, options, MAX_SEQUENTIAL_TRIES).await? {
-                Ok(permit) => Ok(permit),
-                Err(remaining) => {
+                SlotSearch::Found(permit) => Ok(permit),
+                SlotSearch::GoesOn { remaining } => {
                     let mut options = options.clone().with_wait(remaining);
                     options.max_waiting_ttl = MAX_WAITING_TTL;
                     self.wait_for_any_slot(&options, deadline).await
@@ -184,24 +193,25 @@ impl Semaphore {
         }
     }
 
-    /// One attempt on each of at most so many slots. Answers a permit, or the wait that remains; an outage ends the attempts,
-    /// and is an error only if no time remains.
+    /// One attempt on each of at most so many slots. An outage ends the attempts, and is an error only if no time remains.
     async fn try_within(
         &self,
         deadline: &Deadline,
         options: &AcquireOptions,
         at_most: usize,
-    ) -> Result<Result<LockGuard, Wait>> {
+    ) -> Result<SlotSearch> {
         let one_attempt = options.clone().with_wait(Wait::No);
         let failure = match deadline.run(self.try_slots(&one_attempt, at_most)).await {
-            Some(Ok(Some(permit))) => return Ok(Ok(permit)),
+            Some(Ok(Some(permit))) => return Ok(SlotSearch::Found(permit)),
             Some(Ok(None)) => None,
             Some(Err(error)) if error.is_outage() => Some(error),
             Some(Err(error)) => return Err(error),
             None => Some(no_answer()),
         };
-        let remaining = deadline.remaining();
-        remaining.map(Err).ok_or_else(|| failure.unwrap_or_else(|| self.timed_out(deadline)))
+        match deadline.remaining() {
+            Some(remaining) => Ok(SlotSearch::GoesOn { remaining }),
+            None => Err(failure.unwrap_or_else(|| self.timed_out(deadline))),
+        }
     }
 
     /// One attempt on each slot that is not held by a permit of this semaphore, one after the other, at most so many. The first

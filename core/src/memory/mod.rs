@@ -11,7 +11,7 @@ use crate::{
 use async_trait::async_trait;
 use std::sync::Arc;
 use std::time::Duration;
-use store::{Refusal, Store};
+use store::{POLL_INTERVAL, Refusal, Store};
 
 /// Locks in this process's memory, shared by the clones of one value. For tests, and for code that must choose its
 /// store by configuration.
@@ -22,9 +22,6 @@ pub struct MemoryBackend {
 }
 
 impl MemoryBackend {
-    /// How often a waiter asks. The tasks of one client wake each other; the clones of a store do not wake other clients.
-    const POLL_INTERVAL: Duration = Duration::from_millis(50);
-
     /// An empty store on the system's clock.
     pub fn new() -> Self {
         Self::with_clock(Arc::new(SystemClock::new()))
@@ -66,7 +63,7 @@ impl LockBackend for MemoryBackend {
         let mut semantics = Semantics::lease("memory", "process", promises);
         semantics.reach = Reach::Process;
         semantics.expiry_clock = crate::ExpiryClock::Host;
-        semantics.wake_up = WakeUp::Poll { at_most: Self::POLL_INTERVAL };
+        semantics.wake_up = WakeUp::Poll { at_most: POLL_INTERVAL };
         semantics.token = TokenClass::Process;
         semantics.sharing = Sharing::WriterFirst;
         semantics

@@ -1,14 +1,15 @@
-use super::MemoryBackend;
 use crate::{Claim, FencingToken, Grant, HolderInfo, LockMode, LockName, LockStatus, Moment, OwnerId};
 use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::time::{Duration, SystemTime};
 
+/// How often a waiter asks. The tasks of one client wake each other; the clones of a store do not wake other clients.
+pub(super) const POLL_INTERVAL: Duration = Duration::from_millis(50);
 /// When the map reaches this size, entries that may be forgotten are removed.
 const LEAST_TO_SWEEP: usize = 64;
 /// How long readers give way to a writer that has asked and was refused. Longer than the pause of a waiter that is the first of
 /// its client; the mark of a writer behind others may end between its questions.
-const WRITER_MARK_TTL: Duration = MemoryBackend::POLL_INTERVAL.saturating_mul(4);
+const WRITER_MARK_TTL: Duration = POLL_INTERVAL.saturating_mul(4);
 
 /// The entries of a server. An entry may be forgotten only when the clock is past its last token: the next token is then larger
 /// without it.
@@ -22,7 +23,7 @@ pub(super) struct Store {
 #[derive(Debug)]
 struct Entry {
     /// In the order of their grants. Several only if all are shared. Holds that have ended stay until the next look.
-    holds: Vec<Hold>,
+    holds: Vec<HoldRecord>,
     /// The token of the last grant. The next token is larger.
     last_token: FencingToken,
     /// The writers that wait for readers to leave, and until when new readers give way to each.
@@ -30,7 +31,7 @@ struct Entry {
 }
 
 #[derive(Debug)]
-struct Hold {
+struct HoldRecord {
     /// `None` after a release that lingers.
     owner: Option<OwnerId>,
     mode: LockMode,
@@ -72,7 +73,7 @@ impl Store {
         }
         let token = FencingToken::after(Some(entry.last_token), micros(now)).ok_or(Refusal::TokensUsedUp)?;
         entry.last_token = token;
-        entry.holds.push(Hold {
+        entry.holds.push(HoldRecord {
             owner: Some(claim.owner()),
             mode: claim.mode(),
             ends_at: end,
@@ -140,7 +141,7 @@ impl Entry {
         Self { holds: Vec::new(), last_token: FencingToken::new(0), writer_marks: Vec::new() }
     }
 
-    fn hold_of(&mut self, owner: OwnerId) -> Option<&mut Hold> {
+    fn hold_of(&mut self, owner: OwnerId) -> Option<&mut HoldRecord> {
         self.holds.iter_mut().find(|hold| hold.owner == Some(owner))
     }
 
@@ -167,7 +168,7 @@ impl Entry {
     }
 }
 
-impl Hold {
+impl HoldRecord {
     fn status(&self, name: &LockName, now: Moment) -> LockStatus {
         let mut status = LockStatus::new(name.clone());
         status.owner = self.owner;

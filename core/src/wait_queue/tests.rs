@@ -48,7 +48,7 @@ fn join_in_mode(queues: &WaitQueues, mode: LockMode) -> Place<'_> {
 }
 
 fn is_woken(place: &Place<'_>) -> bool {
-    place.notified().now_or_never() == Some(true)
+    place.notified().now_or_never() == Some(Notification::Ask)
 }
 
 #[test]
@@ -98,7 +98,11 @@ fn granted_reader_wakes_a_reader_that_joined_after_the_release() {
     first.granted(at(1));
     assert!(is_woken(&second));
     second.granted(at(2));
-    assert_eq!(writer.notified().now_or_never(), Some(false), "it is the first, and waits for the readers");
+    assert_eq!(
+        writer.notified().now_or_never(),
+        Some(Notification::Replan),
+        "it is the first, and waits for the readers"
+    );
 }
 
 #[test]
@@ -118,7 +122,11 @@ fn waiter_that_leaves_without_a_grant_wakes_the_next() {
     drop(first);
     assert!(is_woken(&second));
     second.granted(at(1));
-    assert_eq!(third.notified().now_or_never(), Some(false), "it is the first, and waits for the release");
+    assert_eq!(
+        third.notified().now_or_never(),
+        Some(Notification::Replan),
+        "it is the first, and waits for the release"
+    );
     queues.released(&claim(LockMode::Exclusive), &ClockAt(at(2)));
     assert!(is_woken(&third));
 }
@@ -227,7 +235,10 @@ fn pause_of_a_store_that_wakes_its_waiters_is_a_part_of_the_streak() {
         first.granted(at(0));
         queues.released(&claim(LockMode::Exclusive), &ClockAt(at(streak)));
         assert_eq!(second.yields_until(), at(streak + pause));
-        assert!(second.notified().now_or_never() == Some(false), "its timer is to be set again");
+        assert!(
+            second.notified().now_or_never() == Some(Notification::Replan),
+            "its timer is to be set again"
+        );
     }
 }
 

@@ -266,6 +266,21 @@ async fn close_waits_for_an_attempt_and_its_release() {
     assert_eq!(acquiring.await.unwrap().unwrap_err().kind(), ErrorKind::Closed);
 }
 
+/// The store granted the lock, and the waiter pauses before it asks again.
+#[tokio::test(start_paused = true)]
+async fn close_waits_for_the_release_of_an_unknown_outcome() {
+    let store = FaultyStore::new();
+    store.acquires.push(CallFault::ReplyLost);
+    let client = store.client();
+    let other = client.clone();
+    let acquiring = tokio::spawn(async move { other.acquire("job").await });
+    run_ready_tasks().await;
+    assert!(!store.is_clean("job").await && store.acquires.calls() == 1);
+    client.close().await.unwrap();
+    assert!(store.is_clean("job").await);
+    assert_eq!(acquiring.await.unwrap().unwrap_err().kind(), ErrorKind::Closed);
+}
+
 #[tokio::test(start_paused = true)]
 async fn unknown_outcome_after_an_unreachable_store_is_indeterminate() {
     let store = FaultyStore::new();

@@ -179,7 +179,7 @@ async fn set_on_a_silent_store_ends_at_its_deadline() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn one_deadline_covers_all_names() {
+async fn deadline_covers_all_names_together() {
     let store = FaultyStore::new();
     let other = store.client();
     let held = other.acquire_all(NAMES).await.unwrap();

@@ -10,7 +10,7 @@ use tokio::time::{Instant, sleep};
 const GATE_TTL: Duration = Duration::from_secs(3);
 
 #[tokio::test(start_paused = true)]
-async fn one_deadline_covers_gate_and_slots() {
+async fn deadline_covers_gate_and_slots_together() {
     let store = queueing();
     let pool = semaphore(&store, 2);
     let _permits = acquire_all(&pool).await;

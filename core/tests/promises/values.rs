@@ -81,7 +81,7 @@ fn busy_answer_carries_the_end_of_the_lease() {
     assert!(busy.with_place_in_queue().queued);
 }
 
-/// A lock of another program has no token on Redis, and no end on ZooKeeper. Neither is a released lock that lingers.
+/// A lock of another program has no token on Redis, and no end on ZooKeeper. It is not a released lock that lingers.
 #[test]
 fn lock_of_another_program_is_not_reported_as_released() {
     let (owner, token) = (Some(OwnerId::from_u128(7)), Some(FencingToken::new(1)));

@@ -1,7 +1,7 @@
 //! A pooler in this process, for `MariaDB`: between clients and their server, it lends each client a session for one
 //! transaction, and another one for the next. None is packaged for Debian; this does what `ProxySQL` and `MaxScale` are
-//! used for. It hands the settings of a client on to whatever session it gets, and keeps its prepared statements apart
-//! from those of others. It asks nobody for a password: whoever comes logs in at the server, with a session that then
+//! used for. The settings of a client go on to every session that it gets, and its prepared statements are kept apart
+//! from those of other clients. The pooler asks for no password: each client logs in at the server, with a session that then
 //! belongs to all.
 
 #[cfg(test)]
@@ -14,7 +14,7 @@ use std::net::SocketAddr;
 use std::sync::{Arc, Mutex, PoisonError};
 use tokio::net::{TcpListener, TcpStream};
 use tokio::task::JoinSet;
-use wire::{Answer, Packet, Wire};
+use wire::{Packet, Response, Wire};
 
 /// A pooler in front of one server. Connections end with it.
 #[derive(Debug)]
@@ -48,35 +48,37 @@ impl MariaDbPooler {
 }
 
 async fn accept(listener: TcpListener, server: SocketAddr) {
-    let (pool, mut clients) = (Arc::<Pool>::default(), JoinSet::new());
+    let (pool, mut clients) = (Arc::<IdleSessions>::default(), JoinSet::new());
     while let Ok((client, _)) = listener.accept().await {
         while clients.try_join_next().is_some() {}
         let pool = Arc::clone(&pool);
         clients.spawn(async move {
-            // What goes wrong ends the connection, and the client sees that.
-            let _ = serve(Wire::of(client)?, server, &pool).await;
+            // An error ends the connection, and the client sees that.
+            let _ = serve(Wire::new(client)?, server, &pool).await;
             io::Result::Ok(())
         });
     }
 }
 
-async fn serve(mut client: Wire, server: SocketAddr, pool: &Pool) -> io::Result<()> {
+async fn serve(mut client: Wire, server: SocketAddr, pool: &IdleSessions) -> io::Result<()> {
     let Some(session) = log_in(&mut client, server).await? else {
         return Ok(());
     };
     pool.give_back(session);
-    Client { wire: client, settings: Vec::new(), statements: HashMap::new(), lent: None }.serve(pool).await
+    ClientConnection { wire: client, settings: Vec::new(), statements: HashMap::new(), lent: None }
+        .serve(pool)
+        .await
 }
 
 /// Lets the client and the server come to terms; `None` if they do not.
-async fn log_in(client: &mut Wire, server: SocketAddr) -> io::Result<Option<Session>> {
-    let mut wire = Wire::of(TcpStream::connect(server).await?)?;
+async fn log_in(client: &mut Wire, server: SocketAddr) -> io::Result<Option<ServerSession>> {
+    let mut wire = Wire::new(TcpStream::connect(server).await?)?;
     let mut said = wire.read().await?;
     said.offer_no_encryption();
     client.write(&said).await?;
     while said.code() != wire::ERR {
         let answer = client.read().await?;
-        // The first says what the client understands. What ends an answer would look another way.
+        // The first packet tells what the client understands. Without this flag, answers end in another way.
         if wire.is_new() && !answer.knows_one_end() {
             return Err(io::ErrorKind::Unsupported.into());
         }
@@ -84,44 +86,44 @@ async fn log_in(client: &mut Wire, server: SocketAddr) -> io::Result<Option<Sess
         said = wire.read().await?;
         client.write(&said).await?;
         if said.code() == wire::OK {
-            return Ok(Some(Session { wire, settings: Vec::new(), statements: HashMap::new() }));
+            return Ok(Some(ServerSession { wire, settings: Vec::new(), statements: HashMap::new() }));
         }
     }
     Ok(None)
 }
 
-/// Sessions that are lent to nobody. As many have been opened as there were clients, so there is one for everybody.
+/// Sessions that no client has. Each client has opened one, so there is one for each.
 #[derive(Default)]
-struct Pool(Mutex<VecDeque<Session>>);
+struct IdleSessions(Mutex<VecDeque<ServerSession>>);
 
-impl Pool {
-    /// The one that has been here for the longest, which is rarely the one that its borrower had before.
-    fn lend(&self) -> io::Result<Session> {
+impl IdleSessions {
+    /// The session that has been idle longest, which is rarely the one that its borrower had before.
+    fn lend(&self) -> io::Result<ServerSession> {
         let session = self.0.lock().unwrap_or_else(PoisonError::into_inner).pop_front();
         session.ok_or_else(|| io::ErrorKind::ConnectionAborted.into())
     }
 
-    fn give_back(&self, session: Session) {
+    fn give_back(&self, session: ServerSession) {
         self.0.lock().unwrap_or_else(PoisonError::into_inner).push_back(session);
     }
 }
 
 /// A session of the server.
-struct Session {
+struct ServerSession {
     wire: Wire,
-    /// What it was told for its last borrower.
+    /// The settings of its last borrower.
     settings: Vec<Packet>,
-    /// Its own numbers of what was prepared in it.
+    /// Its own numbers of the statements that were prepared in it, by their packets.
     statements: HashMap<Vec<u8>, u32>,
 }
 
-impl Session {
-    async fn ask(&mut self, command: &Packet) -> io::Result<Answer> {
+impl ServerSession {
+    async fn ask(&mut self, command: &Packet) -> io::Result<Response> {
         self.wire.write(command).await?;
         self.wire.answer(command.code()).await
     }
 
-    /// Makes it a session of whoever has these settings, and of nobody else.
+    /// Gives it these settings and no other.
     async fn set(&mut self, settings: &[Packet]) -> io::Result<()> {
         if self.settings != settings {
             self.statements.clear();
@@ -135,8 +137,8 @@ impl Session {
         Ok(())
     }
 
-    /// Prepares what a client has prepared, perhaps in another one.
-    async fn prepare(&mut self, statement: &Packet) -> io::Result<Answer> {
+    /// Prepares a statement that a client has prepared, perhaps in another session.
+    async fn prepare(&mut self, statement: &Packet) -> io::Result<Response> {
         let answer = self.ask(statement).await?;
         if let Some(number) = answer.statement() {
             self.statements.insert(statement.body.clone(), number);
@@ -144,7 +146,7 @@ impl Session {
         Ok(answer)
     }
 
-    async fn execute(&mut self, command: &Packet, statement: &Packet) -> io::Result<Answer> {
+    async fn execute(&mut self, command: &Packet, statement: &Packet) -> io::Result<Response> {
         if !self.statements.contains_key(&statement.body) {
             let answer = self.prepare(statement).await?;
             if answer.statement().is_none() {
@@ -158,22 +160,22 @@ impl Session {
 }
 
 /// A connected client, with the settings that it made and the statements that it prepared.
-struct Client {
+struct ClientConnection {
     wire: Wire,
     settings: Vec<Packet>,
-    /// By the numbers that it was given.
+    /// The statements by the numbers that the client was given.
     statements: HashMap<u32, Packet>,
-    /// In a transaction.
-    lent: Option<Session>,
+    /// The session of a transaction.
+    lent: Option<ServerSession>,
 }
 
-impl Client {
-    async fn serve(mut self, pool: &Pool) -> io::Result<()> {
+impl ClientConnection {
+    async fn serve(mut self, pool: &IdleSessions) -> io::Result<()> {
         loop {
             let command = self.wire.read().await?;
             match command.code() {
                 wire::QUIT => return Ok(()),
-                // Nothing is answered to it.
+                // A server does not answer this one.
                 wire::CLOSE_STATEMENT => drop(self.statements.remove(&command.statement()?)),
                 wire::QUERY | wire::PREPARE | wire::EXECUTE | wire::PING => self.pass(command, pool).await?,
                 _ => return Err(io::ErrorKind::Unsupported.into()),
@@ -181,7 +183,7 @@ impl Client {
         }
     }
 
-    async fn pass(&mut self, command: Packet, pool: &Pool) -> io::Result<()> {
+    async fn pass(&mut self, command: Packet, pool: &IdleSessions) -> io::Result<()> {
         let mut session = match self.lent.take() {
             Some(session) => session,
             None => {
@@ -213,8 +215,8 @@ impl Client {
         Ok(())
     }
 
-    /// With a number of its own: of two sessions each begins at one.
-    async fn prepare(&mut self, session: &mut Session, statement: &Packet) -> io::Result<Answer> {
+    /// Gives a statement a number of the client's own, because each session counts from one.
+    async fn prepare(&mut self, session: &mut ServerSession, statement: &Packet) -> io::Result<Response> {
         let mut answer = session.prepare(statement).await?;
         if answer.statement().is_some() {
             let number = self.statements.keys().max().map_or(1, |last| last + 1);

@@ -1,4 +1,4 @@
-//! What it does to clients, seen by a client that is not ours.
+//! The pooler, seen by a client that is not ours.
 
 #![allow(
     clippy::unwrap_used,
@@ -22,7 +22,7 @@ struct Clients {
     _between: (MariaDbServer, MariaDbPooler),
 }
 
-/// `None` where there is no server, and somebody has said to do without.
+/// `None` where there is no server, and `LEASEHOLD_SKIP_MISSING` allows that.
 async fn clients() -> Option<Clients> {
     if let Some(why) = mariadb_server_missing() {
         match Stop::missing(&why) {
@@ -45,7 +45,7 @@ async fn number(client: &mut MySqlConnection, question: &'static str) -> i64 {
 }
 
 #[tokio::test]
-async fn a_session_is_lent_for_a_statement_and_for_a_whole_transaction() {
+async fn session_is_lent_for_one_statement_or_one_transaction() {
     let Some(mut clients) = clients().await else { return };
     let mut seen = Vec::new();
     for _ in 0..4 {
@@ -83,9 +83,9 @@ async fn a_session_is_lent_for_a_statement_and_for_a_whole_transaction() {
     assert_eq!(number(&mut clients.other, "SELECT COUNT(*) FROM counters").await, 0);
 }
 
-/// What is only a session's is no lock here, as behind `PgBouncer`.
+/// A lock that a session holds excludes no client of a pooler, as behind `PgBouncer`.
 #[tokio::test]
-async fn a_lock_of_a_session_is_granted_twice() {
+async fn session_lock_behind_a_pooler_is_granted_twice() {
     let Some(Clients { mut one, mut other, _between }) = clients().await else { return };
     const LOCK: &str = "SELECT GET_LOCK('a', 0)";
     assert_eq!(number(&mut one, LOCK).await, 1);

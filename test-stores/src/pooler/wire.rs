@@ -1,16 +1,16 @@
-//! As much of the protocol of `MariaDB` as a pooler has to understand: where an answer ends, and whether the session
-//! is in a transaction then ("Client/Server Protocol" in MariaDB's documentation).
+//! The part of the protocol of `MariaDB` that a pooler has to understand: where an answer ends, and whether the session is in a
+//! transaction then ("Client/Server Protocol" in MariaDB's documentation).
 
 use std::io;
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::TcpStream;
 
-/// First bytes of what a server says.
+// First bytes of a server's packets.
 pub(super) const OK: u8 = 0x00;
 pub(super) const ERR: u8 = 0xff;
 const END_OF_ROWS: u8 = 0xfe;
 
-/// First bytes of what a client says.
+// First bytes of a client's packets.
 pub(super) const QUIT: u8 = 0x01;
 pub(super) const QUERY: u8 = 0x03;
 pub(super) const PING: u8 = 0x0e;
@@ -19,16 +19,16 @@ pub(super) const EXECUTE: u8 = 0x17;
 pub(super) const CLOSE_STATEMENT: u8 = 0x19;
 const RESET_CONNECTION: u8 = 0x1f;
 
-/// What a server says of itself, in the second byte, and of its session.
+// Flags of a server, in the second byte of its capabilities, and of its session.
 const CAN_ENCRYPT: u8 = 0x08;
 const IN_TRANSACTION: u16 = 1;
 const MORE_RESULTS: u16 = 8;
 
-/// What a client says of itself, in the fourth byte: of a result's two ends, one behind the columns and one behind the
+/// A flag of a client, in the fourth byte of its capabilities: of a result's two ends, one behind the columns and one behind the
 /// rows, it wants the last alone.
 const ONE_END: u8 = 0x01;
 
-/// One packet, without its length. Longer ones than 16 MiB come in several, and are refused here.
+/// One packet, without its length. A result of 16 MiB or more comes in several, and is refused here.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct Packet {
     number: u8,
@@ -46,26 +46,26 @@ impl Packet {
         self.code() == QUERY && self.body.get(1..5).is_some_and(|word| word.eq_ignore_ascii_case(b"SET "))
     }
 
-    /// What makes a session as good as new, but for its number.
+    /// The command that makes a session like new, but for its number.
     pub(super) fn reset() -> Self {
         Self { number: 0, body: vec![RESET_CONNECTION] }
     }
 
-    /// In the first answer of a client.
+    /// Whether a client has [`ONE_END`], in its first packet.
     pub(super) fn knows_one_end(&self) -> bool {
         self.body.get(3).is_some_and(|capabilities| capabilities & ONE_END != 0)
     }
 
-    /// In the greeting of a server: a pooler would see nothing of what is encrypted.
+    /// Changes the greeting of a server: a pooler could not read what is encrypted.
     pub(super) fn offer_no_encryption(&mut self) {
-        // Behind the version, which ends with a zero: the number of the connection, eight bytes and a zero.
+        // The version ends with a zero; the number of the connection, eight bytes and a zero follow.
         let version = self.body.iter().position(|byte| *byte == 0).unwrap_or(self.body.len());
         if let Some(capabilities) = self.body.get_mut(version + 15) {
             *capabilities &= !CAN_ENCRYPT;
         }
     }
 
-    /// The number of a statement, to which this refers, or in the answer to one that was prepared.
+    /// The number of the statement that a command refers to, or that was prepared.
     pub(super) fn statement(&self) -> io::Result<u32> {
         let number = self.body.get(1..5).and_then(|bytes| bytes.try_into().ok());
         number.map(u32::from_le_bytes).ok_or_else(cut_off)
@@ -76,7 +76,7 @@ impl Packet {
         Ok(())
     }
 
-    /// What is told at the end of a result: after two numbers, which vary in length.
+    /// The flags of the session at the end of a result: they follow two numbers, which vary in length.
     fn status(&self) -> io::Result<u16> {
         let (_, rest) = number(self.body.get(1..).unwrap_or_default())?;
         let (_, rest) = number(rest)?;
@@ -84,35 +84,35 @@ impl Packet {
     }
 }
 
-/// All that a server says to one command.
-pub(super) struct Answer {
+/// All packets that answer one command.
+pub(super) struct Response {
     pub(super) packets: Vec<Packet>,
     pub(super) is_in_transaction: bool,
     prepared: Option<u32>,
 }
 
-impl Answer {
+impl Response {
     /// True unless it is an error.
     pub(super) fn is_done(&self) -> bool {
         self.packets.last().is_some_and(|last| last.code() != ERR)
     }
 
-    /// The number of what was prepared, if anything was.
+    /// The number of the statement, if one was prepared.
     pub(super) fn statement(&self) -> Option<u32> {
         self.prepared
     }
 }
 
-/// A connection, by packets.
+/// A connection, packet by packet.
 pub(super) struct Wire {
     stream: TcpStream,
-    /// What was said last of the session. An error says nothing of it, and neither does the answer to what was prepared.
+    /// The last known flags of the session. An error has none, nor has the answer to a statement that was prepared.
     status: u16,
     is_new: bool,
 }
 
 impl Wire {
-    pub(super) fn of(stream: TcpStream) -> io::Result<Self> {
+    pub(super) fn new(stream: TcpStream) -> io::Result<Self> {
         stream.set_nodelay(true)?;
         Ok(Self { stream, status: 0, is_new: true })
     }
@@ -141,8 +141,8 @@ impl Wire {
         self.stream.write_all(&bytes).await
     }
 
-    /// Reads what is answered to a command of this code, to its end.
-    pub(super) async fn answer(&mut self, command: u8) -> io::Result<Answer> {
+    /// Reads the whole answer to a command of this code.
+    pub(super) async fn answer(&mut self, command: u8) -> io::Result<Response> {
         let (mut packets, mut prepared) = (Vec::new(), None);
         loop {
             let first = self.read().await?;
@@ -159,7 +159,7 @@ impl Wire {
                 },
             );
             packets.push(first);
-            // Parameters, or columns, as they are called and what type they have.
+            // The names and types of parameters, or of columns.
             for _ in 0..more {
                 packets.push(self.read().await?);
             }
@@ -172,7 +172,7 @@ impl Wire {
             }
             if last.code() == ERR || prepared.is_some() || self.status & MORE_RESULTS == 0 {
                 let is_in_transaction = self.status & IN_TRANSACTION != 0;
-                return Ok(Answer { packets, is_in_transaction, prepared });
+                return Ok(Response { packets, is_in_transaction, prepared });
             }
         }
     }
@@ -189,7 +189,7 @@ impl Wire {
     }
 }
 
-/// A number that says by its first byte how long it is, and what follows.
+/// A number whose first byte tells its length, and the bytes that follow.
 fn number(bytes: &[u8]) -> io::Result<(u64, &[u8])> {
     let (first, rest) = bytes.split_first().ok_or_else(cut_off)?;
     let length = match first {

@@ -14,14 +14,14 @@ pub struct CertificateAuthority {
 }
 
 impl CertificateAuthority {
-    /// A new one, whom nobody trusts yet.
+    /// Makes a new authority, with a key of its own.
     ///
     /// # Errors
     ///
     /// If its files cannot be written.
     pub fn new() -> Result<Self, StartError> {
         let mut params = CertificateParams::new(Vec::new()).map_err(failed)?;
-        params.distinguished_name = called(&format!("authority {}", fastrand::u64(..)));
+        params.distinguished_name = distinguished_name(&format!("authority {}", fastrand::u64(..)));
         params.is_ca = IsCa::Ca(BasicConstraints::Unconstrained);
         let key = KeyPair::generate().map_err(failed)?;
         let certificate = params.self_signed(&key).map_err(failed)?;
@@ -31,7 +31,7 @@ impl CertificateAuthority {
         Ok(authority)
     }
 
-    /// Where a file of its is.
+    /// The path of one of its files.
     pub fn path(&self, file: &str) -> PathBuf {
         self.files.path().join(file)
     }
@@ -46,7 +46,7 @@ impl CertificateAuthority {
         self.certify_with(file, names, |_| {})
     }
 
-    /// The same, with a change to the certificate.
+    /// Makes a certificate as [`certify`](Self::certify) does, with a change to it.
     ///
     /// # Errors
     ///
@@ -59,7 +59,7 @@ impl CertificateAuthority {
     ) -> Result<(), StartError> {
         let hosts: Vec<String> = names.iter().map(ToString::to_string).collect();
         let mut params = CertificateParams::new(hosts).map_err(failed)?;
-        params.distinguished_name = called(names.first().unwrap_or(&file));
+        params.distinguished_name = distinguished_name(names.first().unwrap_or(&file));
         params.extended_key_usages =
             vec![ExtendedKeyUsagePurpose::ServerAuth, ExtendedKeyUsagePurpose::ClientAuth];
         change(&mut params);
@@ -74,8 +74,8 @@ impl CertificateAuthority {
     }
 }
 
-/// A name of its own: a certificate that bears the name of its issuer counts as self-signed.
-fn called(name: &str) -> DistinguishedName {
+/// A certificate needs a name of its own: one that bears the name of its issuer counts as self-signed.
+fn distinguished_name(name: &str) -> DistinguishedName {
     let mut distinguished = DistinguishedName::new();
     distinguished.push(DnType::CommonName, name);
     distinguished

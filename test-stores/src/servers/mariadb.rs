@@ -3,7 +3,6 @@ use leasehold_conformance::server::run;
 use leasehold_conformance::server::{Launch, ServerProcess, StartError, free_port};
 use std::io::Read;
 use std::net::TcpStream;
-use std::ops::{Deref, DerefMut};
 use std::path::{Path, PathBuf};
 use std::process::Command;
 use std::time::Duration;
@@ -53,26 +52,9 @@ impl MariaDbServer {
             ServerProcess::start(MariaDbLaunch { binary, port, syncs: false, arguments, environment })?;
         Ok(Self { process, port })
     }
-
-    /// Its port on 127.0.0.1.
-    pub fn port(&self) -> u16 {
-        self.port
-    }
 }
 
-impl Deref for MariaDbServer {
-    type Target = ServerProcess;
-
-    fn deref(&self) -> &ServerProcess {
-        &self.process
-    }
-}
-
-impl DerefMut for MariaDbServer {
-    fn deref_mut(&mut self) -> &mut ServerProcess {
-        &mut self.process
-    }
-}
+process_on_port!(MariaDbServer);
 
 struct MariaDbLaunch {
     binary: PathBuf,
@@ -108,8 +90,7 @@ impl Launch for MariaDbLaunch {
         command.arg(place("tmpdir", ""));
         command.args([&format!("--port={}", self.port), "--bind-address=127.0.0.1", "--skip-name-resolve"]);
         if !self.syncs {
-            // Quick. Not flush-log-at-trx-commit=0: that loses what was committed when the process is killed, where 2 has at
-            // least given it to the kernel.
+            // flush-log-at-trx-commit=2 gives a commit to the kernel, which survives the process; 0 would not.
             command.args(["--innodb-flush-log-at-trx-commit=2", "--innodb-flush-method=nosync"]);
         }
         command.args(["--innodb-log-file-size=4M", "--innodb-buffer-pool-size=16M", "--key-buffer-size=8M"]);

@@ -1,6 +1,32 @@
 //! Real servers for tests: child processes on free loopback ports, with data directories of their own, that end with
 //! the test. No docker, no daemon, no fixed port.
 
+/// A server is a process with a port: it can do what its process can.
+macro_rules! process_on_port {
+    ($server:ty) => {
+        impl $server {
+            /// Its port on 127.0.0.1.
+            pub fn port(&self) -> u16 {
+                self.port
+            }
+        }
+
+        impl std::ops::Deref for $server {
+            type Target = leasehold_conformance::server::ServerProcess;
+
+            fn deref(&self) -> &Self::Target {
+                &self.process
+            }
+        }
+
+        impl std::ops::DerefMut for $server {
+            fn deref_mut(&mut self) -> &mut Self::Target {
+                &mut self.process
+            }
+        }
+    };
+}
+
 mod authority;
 mod mariadb;
 mod mysql;
@@ -12,6 +38,7 @@ mod redis_cluster;
 mod redis_sentinel;
 mod shared_folder;
 mod template;
+mod wait;
 mod zookeeper;
 
 pub use authority::CertificateAuthority;

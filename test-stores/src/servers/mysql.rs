@@ -2,7 +2,6 @@ use super::MariaDbServer;
 use super::template::copy_of;
 use leasehold_conformance::server::run;
 use leasehold_conformance::server::{Launch, ServerProcess, StartError, free_port};
-use std::ops::{Deref, DerefMut};
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
@@ -16,7 +15,7 @@ pub struct MySqlServer {
 }
 
 impl MySqlServer {
-    /// Where the unpacked packages are.
+    /// The variable that names the folder of the unpacked packages.
     pub const FOLDER: &str = "LEASEHOLD_MYSQL";
     /// The empty database that there is.
     pub const DATABASE: &str = MariaDbServer::DATABASE;
@@ -34,26 +33,9 @@ impl MySqlServer {
         let process = ServerProcess::start(launch)?;
         Ok(Self { process, port })
     }
-
-    /// Its port on 127.0.0.1.
-    pub fn port(&self) -> u16 {
-        self.port
-    }
 }
 
-impl Deref for MySqlServer {
-    type Target = ServerProcess;
-
-    fn deref(&self) -> &ServerProcess {
-        &self.process
-    }
-}
-
-impl DerefMut for MySqlServer {
-    fn deref_mut(&mut self) -> &mut ServerProcess {
-        &mut self.process
-    }
-}
+process_on_port!(MySqlServer);
 
 struct MySqlLaunch {
     folder: PathBuf,
@@ -62,7 +44,7 @@ struct MySqlLaunch {
 }
 
 impl MySqlLaunch {
-    /// By the loader it was unpacked with: it is built for a newer C library than this system's.
+    /// Runs by the loader that it was unpacked with: it is built for a newer C library than this system's.
     fn mysqld(&self) -> Command {
         let libraries = self.folder.join("usr/lib/x86_64-linux-gnu");
         let mut command = Command::new(libraries.join("ld-linux-x86-64.so.2"));
@@ -104,7 +86,7 @@ impl Launch for MySqlLaunch {
         command.args([&format!("--port={}", self.port), "--bind-address=127.0.0.1", "--skip-name-resolve"]);
         command.args(["--mysqlx=OFF", "--disable-log-bin", "--performance-schema=OFF"]);
         if !self.syncs {
-            // As with MariaDB: what was committed has at least been given to the kernel.
+            // As with MariaDB, a commit has been given to the kernel.
             command.args(["--innodb-flush-log-at-trx-commit=2", "--innodb-flush-method=nosync"]);
         }
         command.args(["--innodb-redo-log-capacity=8388608", "--innodb-buffer-pool-size=32M"]);

@@ -5,8 +5,8 @@ use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
-/// A `pgbouncer` of its own in front of a [`PostgresServer`](super::PostgresServer), with its default settings: but it lets
-/// everybody in as whoever they say they are, and knows nothing of prepared statements, whatever its version.
+/// A `pgbouncer` of its own in front of a [`PostgresServer`](super::PostgresServer), with its default settings, but for two: it
+/// asks for no password, and knows no prepared statements, whatever its version.
 #[derive(Debug)]
 pub struct PgBouncer {
     _process: ServerProcess,
@@ -82,7 +82,7 @@ impl PgBouncerLaunch {
     }
 }
 
-/// Of `PgBouncer 1.18.0` and what follows.
+/// Reads the output of `pgbouncer --version`: `PgBouncer 1.18.0`, and more lines.
 fn is_at_least_1_21(version: &str) -> bool {
     let numbers = version.split_whitespace().nth(1).unwrap_or_default().split('.');
     numbers.map_while(|number| number.parse::<u32>().ok()).take(2).ge([1, 21])
@@ -98,7 +98,7 @@ mod tests {
     use super::is_at_least_1_21;
 
     #[test]
-    fn versions_are_numbers() {
+    fn versions_are_compared_as_numbers() {
         for (version, expected) in
             [("1.9.0", false), ("1.18.0", false), ("1.21.0", true), ("1.24.1", true), ("2.0", true)]
         {

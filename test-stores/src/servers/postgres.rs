@@ -4,7 +4,6 @@ use leasehold_conformance::server::{Launch, ServerProcess, StartError, free_port
 use std::ffi::OsStr;
 use std::io::{Read, Write};
 use std::net::TcpStream;
-use std::ops::{Deref, DerefMut};
 use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
@@ -33,7 +32,7 @@ impl PostgresServer {
         Self::start_with(&[], &[])
     }
 
-    /// Starts one that follows another one, asynchronously, and can be read.
+    /// Starts a hot standby that follows this primary asynchronously.
     ///
     /// # Errors
     ///
@@ -69,31 +68,14 @@ impl PostgresServer {
         let port = launch.port;
         Ok(Self { process: ServerProcess::start(launch)?, port })
     }
-
-    /// Its port on 127.0.0.1.
-    pub fn port(&self) -> u16 {
-        self.port
-    }
 }
 
-impl Deref for PostgresServer {
-    type Target = ServerProcess;
-
-    fn deref(&self) -> &ServerProcess {
-        &self.process
-    }
-}
-
-impl DerefMut for PostgresServer {
-    fn deref_mut(&mut self) -> &mut ServerProcess {
-        &mut self.process
-    }
-}
+process_on_port!(PostgresServer);
 
 struct PostgresLaunch {
     postgres: PathBuf,
     initdb: PathBuf,
-    /// The port of the one that it follows, if it follows one.
+    /// The port of the primary that it follows, if it is a standby.
     follows: Option<u16>,
     port: u16,
     syncs: bool,
@@ -120,17 +102,8 @@ impl Launch for PostgresLaunch {
                     .map_err(|error| StartError::new(error.to_string()))?;
             }
             let mut initdb = not_as_root(&self.initdb);
-            initdb.args([
-                "-A",
-                "trust",
-                "-U",
-                "postgres",
-                "-N",
-                "-E",
-                "UTF8",
-                "--locale=C",
-                "--wal-segsize=1",
-            ]);
+            initdb.args(["-A", "trust", "-U", "postgres"]).args(["-N", "-E", "UTF8"]);
+            initdb.args(["--locale=C", "--wal-segsize=1"]);
             initdb.arg("-D").arg(&data);
             run(initdb.current_dir("/"))?;
             keep_one_database(&self.postgres, &data)
@@ -139,13 +112,13 @@ impl Launch for PostgresLaunch {
 
     fn command(&self, data: &Path) -> Command {
         let mut command = not_as_root(Path::new("env"));
-        // For the server alone: what a preloaded library makes for whoever changes the user is not the server's.
+        // Only the server gets the environment: files that a preloaded library makes for `setpriv` would not be the server's.
         command
             .args(self.environment.iter().map(|(key, value)| format!("{key}={value}")))
             .arg(&self.postgres);
         command.arg("-D").arg(data.join("db")).args(["-p", &self.port.to_string(), "-h", "127.0.0.1"]);
         if !self.syncs {
-            // No fsync. What was committed has been given to the kernel, which survives the process.
+            // Without fsync, a commit has been given to the kernel, which survives the process.
             command.arg("-F");
         }
         command.args(["-c", "unix_socket_directories=", "-c", "shared_buffers=16MB"]);
@@ -165,7 +138,7 @@ impl Launch for PostgresLaunch {
         }
     }
 
-    /// True if it lets somebody in; while it starts, it answers with an error.
+    /// True if it lets a client in; while it starts, it answers with an error.
     fn is_ready(&self) -> bool {
         greeting(self.port).is_ok_and(|first| first == b'R')
     }
@@ -186,9 +159,9 @@ fn own_directory(directory: &Path) -> Result<(), StartError> {
     Ok(())
 }
 
-/// Two of the three databases are there to make others from, which nobody does, and have two files of three. To make a file
-/// takes longer on some systems the more of them were removed in the last minutes: the suite makes and removes a hundred
-/// servers. A server that runs alone takes each line for a statement, and needs no semicolon.
+/// Drops the two databases that are templates for others, which no test makes: they have two files of three. To make a file takes
+/// longer on some systems the more of them were removed in the last minutes, and the suite makes and removes a hundred servers. A
+/// server that runs alone takes each line for a statement, and needs no semicolon.
 fn keep_one_database(postgres: &Path, data: &Path) -> Result<(), StartError> {
     let failed = |error: std::io::Error| StartError::new(format!("cannot drop its templates: {error}"));
     let (statements, mut say) = std::io::pipe().map_err(failed)?;
@@ -197,7 +170,7 @@ fn keep_one_database(postgres: &Path, data: &Path) -> Result<(), StartError> {
     let mut alone = not_as_root(postgres);
     alone.args(["--single", "-F", "-D"]).arg(data).arg("postgres");
     let said = run(alone.current_dir("/").stdin(statements))?;
-    // It goes on after an error, and ends as if there were none.
+    // The server goes on after an error, and ends as if there were none.
     let left = std::fs::read_dir(data.join("base")).map_err(failed)?.count();
     if left == 1 {
         return Ok(());
@@ -206,7 +179,7 @@ fn keep_one_database(postgres: &Path, data: &Path) -> Result<(), StartError> {
     Err(StartError::new(format!("its templates are not dropped, {left} databases are left: {said}")))
 }
 
-/// Fills a directory with what the server at this port has, and the word that it is to be followed.
+/// Fills a directory with the data of the server at this port, for a standby of it.
 fn follow(primary: u16, data: &Path) -> Result<(), StartError> {
     own_directory(data)?;
     let missing = || StartError::new("pg_basebackup is not installed");
@@ -226,7 +199,7 @@ fn greeting(port: u16) -> std::io::Result<u8> {
     stream.write_all(parameters)?;
     let mut first = [0];
     stream.read_exact(&mut first)?;
-    // A polite end; else the server's log is full of complaints.
+    // Without a polite end, the server's log is full of complaints.
     let _ = stream.write_all(b"X\0\0\0\x04");
     Ok(first[0])
 }
@@ -282,7 +255,7 @@ mod tests {
     }
 
     #[test]
-    fn a_power_loss_discards_unsynced_writes() {
+    fn power_loss_discards_unsynced_writes() {
         if let Some(why) = disk_missing() {
             eprintln!("not run: {why}");
             return;
@@ -308,7 +281,7 @@ mod tests {
     }
 
     #[test]
-    fn a_server_that_was_killed_leaves_no_shared_memory_behind() {
+    fn killed_server_leaves_no_shared_memory_behind() {
         let server = PostgresServer::start().unwrap();
         let segment = shared_memory(server.data()).unwrap();
         assert!(segments().contains(&segment), "{segment} is not a segment");

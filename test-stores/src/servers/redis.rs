@@ -2,10 +2,8 @@ use leasehold_conformance::server::{Launch, ServerProcess, StartError, free_port
 use std::fs::{File, OpenOptions};
 use std::io::{Read, Write};
 use std::net::TcpStream;
-use std::ops::{Deref, DerefMut};
 use std::path::{Path, PathBuf};
 use std::process::Command;
-use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
 /// A `redis-server` of its own, ready in about ten milliseconds.
@@ -13,13 +11,9 @@ use std::time::Duration;
 pub struct RedisServer {
     process: ServerProcess,
     port: u16,
-    environment: Environment,
     /// How long its append-only file was when it counted as synced.
     synced: u64,
 }
-
-/// What the server is started with from the next time on.
-type Environment = Arc<Mutex<Vec<(String, String)>>>;
 
 /// Why no Redis can be started here, or `None` if one can.
 pub fn redis_server_missing() -> Option<String> {
@@ -51,32 +45,20 @@ impl RedisServer {
     ///
     /// As [`start`](Self::start).
     pub fn start_in(arguments: &[&str], environment: &[(String, String)]) -> Result<Self, StartError> {
-        let launch = RedisLaunch::new(free_port()?, arguments)?;
-        Self::launch(RedisLaunch { environment: Arc::new(Mutex::new(environment.to_vec())), ..launch })
+        Self::start_on(free_port()?, arguments, environment, Vec::new())
     }
 
     /// Starts one on this port, with files in its data directory.
     pub(super) fn start_on(
         port: u16,
         arguments: &[&str],
+        environment: &[(String, String)],
         files: Vec<(&'static str, String)>,
     ) -> Result<Self, StartError> {
-        Self::launch(RedisLaunch { files, ..RedisLaunch::new(port, arguments)? })
-    }
-
-    fn launch(launch: RedisLaunch) -> Result<Self, StartError> {
-        let (port, environment) = (launch.port, Arc::clone(&launch.environment));
-        Ok(Self { process: ServerProcess::start(launch)?, port, environment, synced: 0 })
-    }
-
-    /// Starts it again with its data, in this environment.
-    ///
-    /// # Errors
-    ///
-    /// As [`start`](Self::start).
-    pub fn restart_in(&mut self, environment: Vec<(String, String)>) -> Result<(), StartError> {
-        *self.environment.lock().unwrap_or_else(PoisonError::into_inner) = environment;
-        self.restart(true)
+        let arguments = arguments.iter().map(ToString::to_string).collect();
+        let environment = environment.to_vec();
+        let launch = RedisLaunch { binary: binary()?, port, arguments, files, environment };
+        Ok(Self { process: ServerProcess::start(launch)?, port, synced: 0 })
     }
 
     /// From now on, what is in its append-only file counts as synced to the disk, and what is added does not: `appendfsync
@@ -98,7 +80,7 @@ impl RedisServer {
     /// If it has no append-only file.
     pub fn lose_power(&mut self) -> std::io::Result<()> {
         self.kill();
-        // Which may have been written anew meanwhile, and is shorter then.
+        // The file may have been written anew meanwhile, and be shorter.
         let file = self.append_only_file()?;
         file.set_len(self.synced.min(file.metadata()?.len()))
     }
@@ -109,11 +91,6 @@ impl RedisServer {
         let newest = increments.filter(|path| path.to_string_lossy().ends_with(".incr.aof")).max();
         let newest = newest.ok_or_else(|| std::io::Error::other("there is no append-only file"))?;
         OpenOptions::new().write(true).open(newest)
-    }
-
-    /// Its port on 127.0.0.1.
-    pub fn port(&self) -> u16 {
-        self.port
     }
 
     /// Its URL.
@@ -131,34 +108,15 @@ impl RedisServer {
     }
 }
 
-impl Deref for RedisServer {
-    type Target = ServerProcess;
-
-    fn deref(&self) -> &ServerProcess {
-        &self.process
-    }
-}
-
-impl DerefMut for RedisServer {
-    fn deref_mut(&mut self) -> &mut ServerProcess {
-        &mut self.process
-    }
-}
+process_on_port!(RedisServer);
 
 struct RedisLaunch {
     binary: PathBuf,
     port: u16,
     arguments: Vec<String>,
-    /// What stands in the data directory from the start, by the names of the files.
+    /// The files in the data directory from the start, by their names.
     files: Vec<(&'static str, String)>,
-    environment: Environment,
-}
-
-impl RedisLaunch {
-    fn new(port: u16, arguments: &[&str]) -> Result<Self, StartError> {
-        let arguments = arguments.iter().map(ToString::to_string).collect();
-        Ok(Self { binary: binary()?, port, arguments, files: Vec::new(), environment: Arc::default() })
-    }
+    environment: Vec<(String, String)>,
 }
 
 impl Launch for RedisLaunch {
@@ -167,8 +125,7 @@ impl Launch for RedisLaunch {
         let port = self.port.to_string();
         command.args(["--port", &port, "--bind", "127.0.0.1", "--save", "", "--daemonize", "no"]);
         command.arg("--dir").arg(data).args(&self.arguments);
-        let environment = self.environment.lock().unwrap_or_else(PoisonError::into_inner);
-        command.envs(environment.iter().map(|(key, value)| (key, value)));
+        command.envs(self.environment.iter().map(|(key, value)| (key, value)));
         command
     }
 
@@ -211,7 +168,7 @@ pub fn ask_redis(port: u16, words: &[&str]) -> std::io::Result<String> {
     command(port, words, Duration::from_secs(5))
 }
 
-/// One command on a connection of its own; the reply as it comes.
+/// Sends one command on a connection of its own, and answers the reply as it comes.
 pub(super) fn command(port: u16, words: &[&str], timeout: Duration) -> std::io::Result<String> {
     let mut stream = TcpStream::connect(("127.0.0.1", port))?;
     stream.set_read_timeout(Some(timeout))?;
@@ -231,7 +188,7 @@ pub(super) fn command(port: u16, words: &[&str], timeout: Duration) -> std::io::
         if let Some(answer) = text.strip_suffix("$13\r\nend-of-answer\r\n") {
             return Ok(answer.trim_end().to_owned());
         }
-        // A Sentinel, or a user who may not, gets to hear that there is no such command.
+        // A Sentinel answers that there is no such command, as a server does to a user without the right to it.
         if let Some((answer, _)) =
             text.split_once("-ERR unknown command 'ECHO'").filter(|_| text.ends_with("\r\n"))
         {

@@ -3,7 +3,7 @@
 mod migration;
 
 use super::RedisServer;
-use super::redis_sentinel::wait_until;
+use super::wait::wait_until;
 use leasehold_conformance::server::{StartError, free_port};
 
 /// How many primaries.
@@ -12,9 +12,14 @@ const PRIMARIES: usize = 3;
 /// How many slots a cluster has.
 const SLOTS: usize = 16_384;
 
-/// How long the nodes let one of them be silent, in ms: in peace, so that a busy machine makes no fail-over, and once one is
-/// wanted.
-const NODE_TIMEOUT: [&str; 2] = ["10000", "500"];
+/// How long the nodes let one of them be silent, in ms, so that a busy machine makes no fail-over.
+const NODE_TIMEOUT: &str = "10000";
+
+/// The same once a fail-over is wanted.
+const NODE_TIMEOUT_ONCE_WANTED: &str = "500";
+
+const ARGUMENTS: &str = "--cluster-enabled yes --cluster-config-file nodes.conf --cluster-replica-validity-factor 0 \
+    --appendonly yes --appendfsync no --repl-diskless-sync-delay 0 --repl-ping-replica-period 1";
 
 /// Three Redis nodes that share the keys among them, perhaps with a replica each.
 #[derive(Debug)]
@@ -40,7 +45,16 @@ impl RedisCluster {
     ///
     /// If Redis is not installed or does not start.
     pub fn start(with_replicas: bool) -> Result<Self, StartError> {
-        Self::start_all(if with_replicas { 2 * PRIMARIES } else { PRIMARIES }, &[])
+        Self::start_all(if with_replicas { 2 * PRIMARIES } else { PRIMARIES }, &[], &[])
+    }
+
+    /// Starts three primaries with a replica each, in this environment.
+    ///
+    /// # Errors
+    ///
+    /// As [`start`](Self::start).
+    pub fn start_in(environment: &[(String, String)]) -> Result<Self, StartError> {
+        Self::start_all(2 * PRIMARIES, &[], environment)
     }
 
     /// Starts three primaries that use TLS with these settings, among themselves and for clients, on other [ports](Self::tls_ports).
@@ -49,15 +63,21 @@ impl RedisCluster {
     ///
     /// As [`start`](Self::start).
     pub fn start_with_tls(settings: &[(&str, String)]) -> Result<Self, StartError> {
-        Self::start_all(PRIMARIES, settings)
+        Self::start_all(PRIMARIES, settings, &[])
     }
 
-    fn start_all(count: usize, tls: &[(&str, String)]) -> Result<Self, StartError> {
+    fn start_all(
+        count: usize,
+        tls: &[(&str, String)],
+        environment: &[(String, String)],
+    ) -> Result<Self, StartError> {
         let port = || if tls.is_empty() { Ok(0) } else { free_port() };
         let ports = (0..count)
             .map(|_| Ok(NodePorts { port: free_port()?, tls: port()?, bus: free_port()? }))
             .collect::<Result<Vec<_>, StartError>>()?;
-        let nodes = (0..count).map(|number| start_node(number, &ports, tls)).collect::<Result<_, _>>()?;
+        let nodes = (0..count)
+            .map(|number| start_node(number, &ports, tls, environment))
+            .collect::<Result<_, _>>()?;
         let cluster = Self { nodes, ports };
         cluster.wait_until_whole()?;
         Ok(cluster)
@@ -68,7 +88,7 @@ impl RedisCluster {
         self.ports.iter().map(|node| node.tls).collect()
     }
 
-    /// Its URL, which names all nodes.
+    /// Its URL, with all nodes.
     pub fn url(&self) -> String {
         let hosts: Vec<String> = self.nodes.iter().map(|node| format!("127.0.0.1:{}", node.port())).collect();
         format!("redis+cluster://{}", hosts.join(","))
@@ -117,7 +137,7 @@ impl RedisCluster {
         self.until_replaced(primary, key)
     }
 
-    /// If it was cut off. The primary says nothing any more, so it learns nothing new.
+    /// Starts a replica again that was cut off. Its primary is down, so it learns nothing new.
     fn start_partner_of(&mut self, primary: usize) -> Result<(), StartError> {
         let replica = &mut self.nodes[Self::partner_of(primary)];
         if replica.command(&["PING"]).is_err() {
@@ -126,7 +146,8 @@ impl RedisCluster {
         Ok(())
     }
 
-    /// Stops the primary of a key without closing a connection, and waits until its replica has taken over. Which it was.
+    /// Stops the primary of a key without closing a connection, waits until its replica has taken over, and answers which
+    /// one it was.
     ///
     /// # Errors
     ///
@@ -141,22 +162,19 @@ impl RedisCluster {
 
     fn until_replaced(&self, primary: usize, key: &str) -> Result<(), StartError> {
         let replica = Self::partner_of(primary);
-        self.make_impatient(primary, true)?;
+        self.set_node_timeout(primary, NODE_TIMEOUT_ONCE_WANTED)?;
         wait_until("the replica has taken over", || self.serves(replica, key))?;
-        self.make_impatient(primary, false)
+        self.set_node_timeout(primary, NODE_TIMEOUT)
     }
 
     /// The other node that has the same slots.
-    fn partner_of(node: usize) -> usize {
+    pub(crate) fn partner_of(node: usize) -> usize {
         (node + PRIMARIES) % (2 * PRIMARIES)
     }
 
-    fn make_impatient(&self, gone: usize, impatient: bool) -> Result<(), StartError> {
-        let timeout = NODE_TIMEOUT[usize::from(impatient)];
-        let living = (0..self.nodes.len()).filter(|node| *node != gone);
-        living
-            .into_iter()
-            .try_for_each(|node| self.tell(node, &["CONFIG", "SET", "cluster-node-timeout", timeout]))
+    fn set_node_timeout(&self, gone: usize, timeout: &str) -> Result<(), StartError> {
+        let mut living = (0..self.nodes.len()).filter(|node| *node != gone);
+        living.try_for_each(|node| self.tell(node, &["CONFIG", "SET", "cluster-node-timeout", timeout]))
     }
 
     /// The node that is the primary of a key, as all that live agree.
@@ -215,35 +233,22 @@ impl RedisCluster {
     }
 }
 
-fn start_node(number: usize, ports: &[NodePorts], tls: &[(&str, String)]) -> Result<RedisServer, StartError> {
+fn start_node(
+    number: usize,
+    ports: &[NodePorts],
+    tls: &[(&str, String)],
+    environment: &[(String, String)],
+) -> Result<RedisServer, StartError> {
     let own = ports[number];
     let (bus, tls_port) = (own.bus.to_string(), own.tls.to_string());
-    let mut arguments = vec![
-        "--cluster-enabled",
-        "yes",
-        "--cluster-config-file",
-        "nodes.conf",
-        "--cluster-port",
-        &bus,
-        "--cluster-node-timeout",
-        NODE_TIMEOUT[0],
-        "--cluster-replica-validity-factor",
-        "0",
-        "--appendonly",
-        "yes",
-        "--appendfsync",
-        "no",
-        "--repl-diskless-sync-delay",
-        "0",
-        "--repl-ping-replica-period",
-        "1",
-    ];
+    let mut arguments: Vec<&str> = ARGUMENTS.split_whitespace().collect();
+    arguments.extend(["--cluster-port", &bus, "--cluster-node-timeout", NODE_TIMEOUT]);
     let settings: Vec<_> = tls.iter().map(|(setting, value)| (format!("--{setting}"), value)).collect();
     if !tls.is_empty() {
         arguments.extend(["--tls-port", &tls_port, "--tls-cluster", "yes"]);
         arguments.extend(settings.iter().flat_map(|(setting, value)| [setting.as_str(), value]));
     }
-    RedisServer::start_on(own.port, &arguments, vec![("nodes.conf", nodes_conf(number, ports))])
+    RedisServer::start_on(own.port, &arguments, environment, vec![("nodes.conf", nodes_conf(number, ports))])
 }
 
 /// The file in which a node remembers all nodes, written beforehand: a cluster that is told of itself is ready sooner

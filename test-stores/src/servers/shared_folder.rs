@@ -7,8 +7,7 @@ use std::sync::LazyLock;
 use tempfile::TempDir;
 
 /// A directory, seen a second time by FUSE: as what `sshfs` mounts, and what a virtual machine or a container shares
-/// with its host. To the kernel, and to whoever asks it, its files have nothing to do with those of the directory
-/// itself.
+/// with its host. To the kernel, its files have nothing to do with those of the directory itself.
 #[derive(Debug)]
 pub struct SharedFolder {
     /// `None` while it ends.
@@ -25,7 +24,7 @@ struct BindFs {
 impl Launch for BindFs {
     fn command(&self, _: &Path) -> Command {
         let mut command = Command::new("bindfs");
-        // In the foreground: it ends with its parent.
+        // A daemon in the foreground ends with its parent.
         command.arg("-f").arg(&self.directory).arg(&self.place);
         command
     }
@@ -89,7 +88,7 @@ mod tests {
     use std::fs;
 
     #[test]
-    fn it_shows_the_files_of_the_directory_and_leaves_nothing_mounted() {
+    fn shared_folder_shows_the_files_and_leaves_nothing_mounted() {
         if let Some(why) = shared_folder_missing() {
             eprintln!("not run: {why}");
             return;

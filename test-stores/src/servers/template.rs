@@ -15,11 +15,11 @@ pub(super) fn copy_of(
 ) -> Result<(), StartError> {
     let template = template(name, make)
         .map_err(|error| StartError::new(format!("cannot make the template of {name}: {}", error.message)))?;
-    // With its owners: a server that refuses to be root refuses to be given root's files as well.
+    // The copy keeps the owners: a server that refuses to be root refuses root's files as well.
     run(Command::new("cp").args(["-rp", "--reflink=auto"]).arg(template.join(".")).arg(data)).map(drop)
 }
 
-/// Where what `make` has made once on this machine is, under a name that is to carry its version.
+/// The directory of what `make` has made once on this machine. Its name is to carry the version of what is made.
 pub(super) fn template(
     name: &str,
     make: impl FnOnce(&Path) -> Result<(), StartError>,
@@ -29,7 +29,7 @@ pub(super) fn template(
     let lock = File::create(home.join(format!("{name}.lock"))).map_err(io)?;
     lock.lock().map_err(io)?;
     if !done.is_dir() {
-        // Made under another name: what was interrupted is never taken for whole.
+        // A template is made under another name: one that was interrupted is never taken for whole.
         let under_way = home.join(format!("{name}.new"));
         let _ = fs::remove_dir_all(&under_way);
         fs::create_dir(&under_way).map_err(io)?;
@@ -95,7 +95,7 @@ mod tests {
     }
 
     #[test]
-    fn a_link_in_its_place_is_refused() {
+    fn link_in_place_of_the_directory_is_refused() {
         let (place, home) = home();
         let link = place.path().join("link");
         symlink(&home, &link).unwrap();
@@ -103,7 +103,7 @@ mod tests {
     }
 
     #[test]
-    fn a_directory_that_others_can_write_to_is_refused() {
+    fn directory_writable_by_others_is_refused() {
         for mode in [0o731, 0o713] {
             let (_place, home) = home();
             fs::set_permissions(&home, Permissions::from_mode(mode)).unwrap();
@@ -112,7 +112,7 @@ mod tests {
     }
 
     #[test]
-    fn a_directory_of_another_user_is_refused() {
+    fn directory_of_another_user_is_refused() {
         let (_place, home) = home();
         // Only root can give it away.
         if chown(&home, Some(user() + 1), None).is_ok() {

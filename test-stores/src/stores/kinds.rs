@@ -7,11 +7,10 @@ use leasehold_conformance::{BlockingApi, BlockingGuard, BlockingLocks, Cannot, K
 use std::sync::Arc;
 use std::time::Duration;
 
-/// What [`Subject::kinds`](leasehold_conformance::Subject::kinds) answers for every store here.
-pub(super) static KINDS: FacadeKinds = FacadeKinds;
-
+/// The library's kinds of lock, with the blocking API of the facade.
 #[derive(Debug)]
-pub(super) struct FacadeKinds;
+#[expect(clippy::exhaustive_structs, reason = "it has no state")]
+pub struct FacadeKinds;
 
 impl Kinds for FacadeKinds {
     fn blocking(&self) -> std::result::Result<&dyn BlockingApi, Cannot> {

@@ -1,5 +1,6 @@
-use super::kinds::KINDS;
-use super::{NOBODY, cannot, connect, connect_observed};
+use super::cannot::not_held;
+use super::connect::{connect, connect_observed};
+use super::kinds::FacadeKinds;
 use async_trait::async_trait;
 use leasehold::client::Observer;
 use leasehold::{DistributedLock, LockName, Result};
@@ -10,7 +11,7 @@ use std::sync::Arc;
 #[derive(Debug)]
 pub(crate) struct Memory;
 
-/// A namespace of its own, kept by one client that lives as long as the case.
+/// A namespace of its own, which lives as long as a client that the case keeps.
 #[derive(Debug)]
 struct Namespace {
     address: String,
@@ -24,12 +25,12 @@ impl Subject for Memory {
     }
 
     fn kinds(&self) -> &dyn Kinds {
-        &KINDS
+        &FacadeKinds
     }
 
     async fn start(&self) -> std::result::Result<Box<dyn Store>, Cannot> {
         let address = format!("memory:{:016x}", fastrand::u64(..));
-        let keeper = connect(&address).await.map_err(cannot)?;
+        let keeper = connect(&address).await.map_err(Cannot::failed)?;
         Ok(Box::new(Namespace { address, keeper }))
     }
 
@@ -42,7 +43,7 @@ impl Subject for Memory {
         address: &str,
         observer: Arc<dyn Observer>,
     ) -> std::result::Result<Arc<dyn DistributedLock>, Cannot> {
-        connect_observed(address, observer).await.map_err(cannot)
+        connect_observed(address, observer).await
     }
 }
 
@@ -54,8 +55,8 @@ impl Store for Namespace {
 
     async fn delete(&self, name: &LockName) -> std::result::Result<(), Cannot> {
         let admin = self.keeper.admin().ok_or_else(|| Cannot::new("no way to look"))?;
-        let held = admin.force_release(name, None).await.map_err(cannot)?;
-        if held.is_empty() { Err(Cannot::absent(NOBODY)) } else { Ok(()) }
+        let held = admin.force_release(name, None).await.map_err(Cannot::failed)?;
+        if held.is_empty() { Err(not_held()) } else { Ok(()) }
     }
 
     async fn namespaced(&self, prefix: &str) -> std::result::Result<String, Cannot> {

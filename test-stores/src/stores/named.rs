@@ -1,4 +1,4 @@
-use super::all;
+use super::subjects::all;
 use leasehold_conformance::{Cannot, Subject};
 
 /// The subjects that these words name, in the order of [`all`]; all of them if there is no word. A word is a subject,
@@ -6,7 +6,7 @@ use leasehold_conformance::{Cannot, Subject};
 ///
 /// # Errors
 ///
-/// Which word names none.
+/// If a word names no subject: which one.
 pub fn named(words: &[String]) -> Result<Vec<Box<dyn Subject>>, Cannot> {
     let mut subjects = all();
     for word in words {
@@ -46,7 +46,7 @@ mod tests {
     }
 
     #[test]
-    fn a_word_names_one_subject_and_a_scheme_its_modes() {
+    fn word_names_one_subject_and_scheme_names_all_its_modes() {
         assert_eq!(names(&["postgres"]), ["postgres"]);
         assert_eq!(names(&["postgres:"]), ["postgres", "postgres-for-update", "postgres-optimistic"]);
         assert_eq!(names(&["zk://h1/locks", "sqlite"]), ["sqlite", "zookeeper", "zookeeper-ensemble"]);
@@ -55,7 +55,7 @@ mod tests {
     }
 
     #[test]
-    fn every_scheme_of_the_library_names_some() {
+    fn every_scheme_of_the_library_names_subjects() {
         for scheme in leasehold::Registry::default().schemes() {
             assert!(!names(&[&format!("{scheme}:")]).is_empty(), "{scheme}");
         }

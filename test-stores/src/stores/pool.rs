@@ -1,79 +1,76 @@
-//! Servers are used again: to start one takes longer than most cases.
+//! G are used again, because to start one takes longer than most cases.
 
 use std::ops::{Deref, DerefMut};
-use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
-/// Servers that nobody uses at the moment. They end with the subject.
+/// G that no case uses at the moment. They end with the subject.
 #[derive(Debug)]
-pub(super) struct Pool<Server> {
-    idle: Mutex<Vec<Server>>,
+pub(super) struct ServerPool<G> {
+    idle: Mutex<Vec<G>>,
 }
 
-/// A server that goes back to its pool when it is dropped, unless it was harmed.
+/// G that go back to their pool when they are dropped, unless they were harmed.
 #[derive(Debug)]
-pub(super) struct Pooled<Server> {
-    /// `None` while it is dropped, and never before.
-    server: Option<Server>,
-    pool: Option<Arc<Pool<Server>>>,
-    harmed: AtomicBool,
+pub(super) struct Pooled<G> {
+    /// `None` only while this value is dropped.
+    servers: Option<G>,
+    /// `None` if they end with this value.
+    pool: Option<Arc<ServerPool<G>>>,
 }
 
-impl<Server> Default for Pool<Server> {
+impl<G> Default for ServerPool<G> {
     fn default() -> Self {
         Self { idle: Mutex::default() }
     }
 }
 
-impl<Server> Pool<Server> {
-    /// A server that was used before and is well, if there is one.
-    pub(super) fn take(self: &Arc<Self>) -> Option<Pooled<Server>> {
-        let server = self.idle().pop()?;
-        Some(self.lend(server))
+impl<G> ServerPool<G> {
+    /// G that were used before, if there are any.
+    pub(super) fn take(self: &Arc<Self>) -> Option<Pooled<G>> {
+        let servers = self.idle().pop()?;
+        Some(self.lend(servers))
     }
 
-    /// A server that comes here when its user is done.
-    pub(super) fn lend(self: &Arc<Self>, server: Server) -> Pooled<Server> {
-        Pooled { server: Some(server), pool: Some(Arc::clone(self)), harmed: AtomicBool::new(false) }
+    /// G that come here when their user is done.
+    pub(super) fn lend(self: &Arc<Self>, servers: G) -> Pooled<G> {
+        Pooled { servers: Some(servers), pool: Some(Arc::clone(self)) }
     }
 
-    fn idle(&self) -> MutexGuard<'_, Vec<Server>> {
+    fn idle(&self) -> MutexGuard<'_, Vec<G>> {
         self.idle.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
-impl<Server> Pooled<Server> {
-    /// A server that never goes to any pool.
-    pub(super) fn apart(server: Server) -> Self {
-        Self { server: Some(server), pool: None, harmed: AtomicBool::new(false) }
+impl<G> Pooled<G> {
+    /// G that never go to any pool.
+    pub(super) fn apart(servers: G) -> Self {
+        Self { servers: Some(servers), pool: None }
     }
 
-    /// It ends with this value.
-    pub(super) fn keep_from_others(&self) {
-        self.harmed.store(true, Ordering::Relaxed);
+    /// The servers end with this value.
+    pub(super) fn keep_from_others(&mut self) {
+        self.pool = None;
     }
 }
 
-impl<Server> Drop for Pooled<Server> {
+impl<G> Drop for Pooled<G> {
     fn drop(&mut self) {
-        if let (Some(server), Some(pool), false) =
-            (self.server.take(), self.pool.take(), *self.harmed.get_mut())
-        {
-            pool.idle().push(server);
+        if let (Some(servers), Some(pool)) = (self.servers.take(), self.pool.take()) {
+            pool.idle().push(servers);
         }
     }
 }
 
-impl<Server> Deref for Pooled<Server> {
-    type Target = Server;
+impl<G> Deref for Pooled<G> {
+    type Target = G;
 
-    fn deref(&self) -> &Server {
-        self.server.as_ref().unwrap_or_else(|| unreachable!("it is taken out only when it is dropped"))
+    fn deref(&self) -> &G {
+        self.servers.as_ref().unwrap_or_else(|| unreachable!("it is taken out only when it is dropped"))
     }
 }
 
-impl<Server> DerefMut for Pooled<Server> {
-    fn deref_mut(&mut self) -> &mut Server {
-        self.server.as_mut().unwrap_or_else(|| unreachable!("it is taken out only when it is dropped"))
+impl<G> DerefMut for Pooled<G> {
+    fn deref_mut(&mut self) -> &mut G {
+        self.servers.as_mut().unwrap_or_else(|| unreachable!("it is taken out only when it is dropped"))
     }
 }

@@ -1,5 +1,6 @@
-use super::kinds::KINDS;
-use super::{NOBODY, cannot, connect, connect_observed, ensure_disk};
+use super::cannot::{ensure_disk, not_held};
+use super::connect::{connect, connect_observed};
+use super::kinds::FacadeKinds;
 use crate::servers::{SharedFolder, shared_folder_missing};
 use async_trait::async_trait;
 use leasehold::client::Observer;
@@ -20,7 +21,7 @@ pub(crate) struct Sqlite;
 
 #[derive(Debug)]
 struct Database {
-    /// The one of its own that it is on, once a case wants to harm it. Before the directory that it is mounted over.
+    /// The disk of its own, once a case wants to harm it. It is dropped before the directory that it is mounted over.
     disk: Mutex<Option<Disk>>,
     directory: TempDir,
 }
@@ -32,13 +33,13 @@ impl Database {
         self.directory.path().join(FILE)
     }
 
-    /// A connection of the suite's own, as an administrator's would be.
+    /// A connection of this crate's own, not of the code under test.
     async fn open(&self) -> std::result::Result<SqliteConnection, Cannot> {
         let options = SqliteConnectOptions::new().filename(self.file()).busy_timeout(Duration::from_secs(10));
-        SqliteConnection::connect_with(&options).await.map_err(cannot)
+        SqliteConnection::connect_with(&options).await.map_err(Cannot::failed)
     }
 
-    /// Gives it a disk of its own, which must be there before the file is.
+    /// Gives the file a disk of its own, which must be there before the file is.
     fn move_to_own_disk(&self) -> Done {
         ensure_disk()?;
         let mut disk = self.disk();
@@ -46,14 +47,14 @@ impl Database {
             if self.file().exists() {
                 return Err(Cannot::failed("the file is on everybody's disk already"));
             }
-            *disk = Some(Disk::under(self.directory.path()).map_err(cannot)?);
+            *disk = Some(Disk::under(self.directory.path()).map_err(Cannot::failed)?);
         }
         Ok(())
     }
 
-    fn of_disk(&self, harm: impl FnOnce(&Disk) -> std::result::Result<(), StartError>) -> Done {
+    fn harm_disk(&self, harm: impl FnOnce(&Disk) -> std::result::Result<(), StartError>) -> Done {
         let disk = self.disk();
-        disk.as_ref().map_or_else(|| Err(Cannot::failed(NO_DISK)), |disk| harm(disk).map_err(cannot))
+        disk.as_ref().map_or_else(|| Err(Cannot::failed(NO_DISK)), |disk| harm(disk).map_err(Cannot::failed))
     }
 
     fn disk(&self) -> MutexGuard<'_, Option<Disk>> {
@@ -71,14 +72,14 @@ impl Subject for Sqlite {
     }
 
     fn kinds(&self) -> &dyn Kinds {
-        &KINDS
+        &FacadeKinds
     }
 
     async fn start(&self) -> std::result::Result<Box<dyn Store>, Cannot> {
-        // In memory where there is such a place: the cases test the lock, not the disk.
+        // The file is in memory where that is possible: the cases test the lock, not the disk.
         let place = std::path::Path::new("/dev/shm");
         let directory = if place.is_dir() { TempDir::new_in(place) } else { TempDir::new() };
-        Ok(Box::new(Database { disk: Mutex::default(), directory: directory.map_err(cannot)? }))
+        Ok(Box::new(Database { disk: Mutex::default(), directory: directory.map_err(Cannot::failed)? }))
     }
 
     async fn connect(&self, address: &str) -> Result<Arc<dyn DistributedLock>> {
@@ -90,7 +91,7 @@ impl Subject for Sqlite {
         address: &str,
         observer: Arc<dyn Observer>,
     ) -> std::result::Result<Arc<dyn DistributedLock>, Cannot> {
-        connect_observed(address, observer).await.map_err(cannot)
+        connect_observed(address, observer).await
     }
 }
 
@@ -105,23 +106,27 @@ impl Store for Database {
     }
 
     async fn lose_power(&self) -> std::result::Result<(), Cannot> {
-        self.of_disk(|disk| disk.lose_power().and_then(|()| disk.start_again()))
+        self.harm_disk(|disk| disk.lose_power().and_then(|()| disk.start_again()))
     }
 
     async fn delete(&self, name: &LockName) -> std::result::Result<(), Cannot> {
         let delete = query("DELETE FROM leasehold WHERE name = ?").bind(name.as_str().as_bytes());
-        let done = delete.execute(&mut self.open().await?).await.map_err(cannot)?;
-        if done.rows_affected() == 1 { Ok(()) } else { Err(Cannot::absent(NOBODY)) }
+        let done = delete.execute(&mut self.open().await?).await.map_err(Cannot::failed)?;
+        if done.rows_affected() == 1 { Ok(()) } else { Err(not_held()) }
     }
 
     async fn wipe(&self) -> std::result::Result<(), Cannot> {
-        query("DELETE FROM leasehold").execute(&mut self.open().await?).await.map(drop).map_err(cannot)
+        query("DELETE FROM leasehold")
+            .execute(&mut self.open().await?)
+            .await
+            .map(drop)
+            .map_err(Cannot::failed)
     }
 
     async fn records(&self) -> std::result::Result<usize, Cannot> {
         let count = query_scalar("SELECT count(*) FROM leasehold");
-        let count: i64 = count.fetch_one(&mut self.open().await?).await.map_err(cannot)?;
-        usize::try_from(count).map_err(cannot)
+        let count: i64 = count.fetch_one(&mut self.open().await?).await.map_err(Cannot::failed)?;
+        usize::try_from(count).map_err(Cannot::failed)
     }
 
     fn administrator(&self) -> std::result::Result<&dyn Administrator, Cannot> {
@@ -142,7 +147,7 @@ impl Store for Database {
     }
 }
 
-/// Of its disk, there being nothing else to look after.
+/// Only the disk has an administrator.
 #[async_trait]
 impl Administrator for Database {
     async fn prepare_disk(&self) -> Done {
@@ -150,14 +155,14 @@ impl Administrator for Database {
     }
 
     async fn fill_disk(&self, full: bool) -> Done {
-        self.of_disk(if full { Disk::fill } else { Disk::make_room })
+        self.harm_disk(if full { Disk::fill } else { Disk::make_room })
     }
 
     async fn behind_network_file_system(&self) -> std::result::Result<(Box<dyn Any + Send>, String), Cannot> {
         if let Some(why) = shared_folder_missing() {
             return Err(Cannot::new(format!("no directory can be shared here: {why}")));
         }
-        let shared = SharedFolder::of(self.directory.path()).map_err(cannot)?;
+        let shared = SharedFolder::of(self.directory.path()).map_err(Cannot::failed)?;
         let address = format!("sqlite:{}", shared.path().join(FILE).display());
         Ok((Box::new(shared), address))
     }

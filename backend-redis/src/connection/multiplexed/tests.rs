@@ -9,7 +9,7 @@ use tokio::io::{AsyncReadExt, AsyncWriteExt, DuplexStream, duplex};
 use tokio::time::{sleep, timeout};
 
 fn target() -> Target {
-    match Deployment::of(&StoreUrl::parse("redis://localhost?timeout=2s").unwrap()).unwrap().0 {
+    match Deployment::from_url(&StoreUrl::parse("redis://localhost?timeout=2s").unwrap()).unwrap().0 {
         Deployment::Single(target) => target,
         other => panic!("{other:?}"),
     }
@@ -77,7 +77,7 @@ async fn request_that_the_library_leaves_unanswered_ends_with_the_connection() {
 
 /// The library leaves about ten requests of 2000 rounds unanswered.
 #[tokio::test(flavor = "multi_thread", worker_threads = 4)]
-async fn all_requests_under_way_end_when_the_connection_breaks() {
+async fn requests_under_way_end_when_the_connection_breaks() {
     let ping = redis::cmd("PING");
     for round in 0..2000 {
         let (connection, theirs) = connection().await;

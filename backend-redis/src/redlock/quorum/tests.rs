@@ -8,55 +8,55 @@ fn down() -> Error {
     Error::new(ErrorKind::Unavailable, "down")
 }
 
-/// A ballot of five: so many agree, refuse and fail.
-fn ballot(agreed: usize, refused: usize, failed: usize) -> Ballot {
-    let mut ballot = Ballot::new(Quorum::of(5));
-    (0..agreed).for_each(|node| ballot.agree(node, reply(0, 0)));
-    (0..refused).for_each(|n| ballot.refuse(Some(Duration::from_millis(10 * (n as u64 + 1)))));
-    (0..failed).for_each(|node| ballot.fail(node, down()));
-    ballot
+/// The votes of five nodes: so many agree, refuse and fail.
+fn votes(agreed: usize, refused: usize, failed: usize) -> ClaimVotes {
+    let mut votes = ClaimVotes::new(Quorum::new(5));
+    (0..agreed).for_each(|node| votes.agree(node, reply(0, 0)));
+    (0..refused).for_each(|n| votes.refuse(Some(Duration::from_millis(10 * (n as u64 + 1)))));
+    (0..failed).for_each(|node| votes.fail(node, down()));
+    votes
 }
 
 #[test]
-fn a_majority_is_more_than_half_also_of_an_even_number() {
-    let majority = |nodes| Quorum::of(nodes).majority();
+fn majority_is_more_than_half_also_of_an_even_number() {
+    let majority = |nodes| Quorum::new(nodes).majority();
     assert_eq!([3, 4, 5, 6, 7].map(majority), [2, 3, 3, 4, 4]);
-    assert!(!Quorum::of(5).blocked_by(2) && Quorum::of(5).blocked_by(3));
-    assert!(!Quorum::of(4).blocked_by(1) && Quorum::of(4).blocked_by(2));
+    assert!(!Quorum::new(5).blocked_by(2) && Quorum::new(5).blocked_by(3));
+    assert!(!Quorum::new(4).blocked_by(1) && Quorum::new(4).blocked_by(2));
 }
 
 #[test]
-fn a_round_is_decided_as_soon_as_no_answer_can_change_it() {
-    assert!(matches!(ballot(3, 0, 0).verdict(), Some(Verdict::Agreed)));
-    assert!(matches!(ballot(3, 2, 0).verdict(), Some(Verdict::Agreed)));
-    assert!(ballot(2, 2, 0).verdict().is_none());
-    assert!(ballot(2, 0, 2).verdict().is_none());
-    assert!(matches!(ballot(0, 3, 0).verdict(), Some(Verdict::Refused)));
+fn round_is_decided_once_no_answer_can_change_it() {
+    assert!(matches!(votes(3, 0, 0).decision(), Some(Decision::Agreed)));
+    assert!(matches!(votes(3, 2, 0).decision(), Some(Decision::Agreed)));
+    assert!(votes(2, 2, 0).decision().is_none());
+    assert!(votes(2, 0, 2).decision().is_none());
+    assert!(matches!(votes(0, 3, 0).decision(), Some(Decision::Refused)));
     // The name is contended on the nodes that can be asked, and those are a majority.
-    assert!(matches!(ballot(2, 1, 2).verdict(), Some(Verdict::Refused)));
-    assert!(matches!(ballot(1, 2, 1).verdict(), Some(Verdict::Refused)));
+    assert!(matches!(votes(2, 1, 2).decision(), Some(Decision::Refused)));
+    assert!(matches!(votes(1, 2, 1).decision(), Some(Decision::Refused)));
     // One node left to answer tells whether it is contention or an outage.
-    assert!(ballot(0, 2, 2).verdict().is_none());
-    assert!(matches!(ballot(0, 2, 3).verdict(), Some(Verdict::NotAnswered)));
-    assert!(matches!(ballot(2, 0, 3).verdict(), Some(Verdict::NotAnswered)));
+    assert!(votes(0, 2, 2).decision().is_none());
+    assert!(matches!(votes(0, 2, 3).decision(), Some(Decision::NotAnswered)));
+    assert!(matches!(votes(2, 0, 3).decision(), Some(Decision::NotAnswered)));
 }
 
 #[test]
-fn a_waiter_comes_back_when_enough_leases_have_ended() {
+fn refused_round_ends_when_enough_leases_have_ended() {
     // Two agree already: the first of the three to end makes a majority. None does: it takes three.
-    assert_eq!(ballot(2, 3, 0).ends_in(), Some(Duration::from_millis(10)));
-    assert_eq!(ballot(0, 5, 0).ends_in(), Some(Duration::from_millis(30)));
-    let mut foreign = ballot(0, 4, 0);
+    assert_eq!(votes(2, 3, 0).ends_in(), Some(Duration::from_millis(10)));
+    assert_eq!(votes(0, 5, 0).ends_in(), Some(Duration::from_millis(30)));
+    let mut foreign = votes(0, 4, 0);
     foreign.refuse(None);
     assert_eq!(foreign.ends_in(), None);
 }
 
 #[test]
-fn the_next_token_is_larger_than_all_and_follows_the_middle_clock() {
+fn next_token_is_larger_than_all_and_follows_the_middle_clock() {
     let token = |replies: &[(u64, u64)]| {
-        let mut ballot = Ballot::new(Quorum::of(5));
-        replies.iter().enumerate().for_each(|(node, (last, clock))| ballot.agree(node, reply(*last, *clock)));
-        ballot.next_token().map(FencingToken::get)
+        let mut votes = ClaimVotes::new(Quorum::new(5));
+        replies.iter().enumerate().for_each(|(node, (last, clock))| votes.agree(node, reply(*last, *clock)));
+        votes.next_token().map(FencingToken::get)
     };
     assert_eq!(token(&[(0, 100), (0, 120), (0, 110)]), Some(110));
     assert_eq!(token(&[(500, 100), (7, 120), (0, 110)]), Some(501));
@@ -65,23 +65,23 @@ fn the_next_token_is_larger_than_all_and_follows_the_middle_clock() {
 }
 
 #[test]
-fn a_token_counts_as_granted_only_on_a_majority() {
-    let ballot = |own: [u64; 4]| {
-        let mut ballot = Ballot::new(Quorum::of(5));
+fn token_counts_as_granted_only_on_a_majority() {
+    let votes = |own: [u64; 4]| {
+        let mut votes = ClaimVotes::new(Quorum::new(5));
         for (node, own) in own.into_iter().enumerate() {
             let own = (own > 0).then(|| FencingToken::new(own));
-            ballot.agree(node, ClaimReply { last: 9, clock: 0, own });
+            votes.agree(node, ClaimReply { last: 9, clock: 0, own });
         }
-        ballot.token_of_majority()
+        votes.token_of_majority()
     };
-    assert_eq!(ballot([8, 9, 9, 9]), Some(FencingToken::new(9)));
-    assert_eq!(ballot([8, 9, 9, 0]), None);
-    assert_eq!(ballot([0; 4]), None);
+    assert_eq!(votes([8, 9, 9, 9]), Some(FencingToken::new(9)));
+    assert_eq!(votes([8, 9, 9, 0]), None);
+    assert_eq!(votes([0; 4]), None);
 }
 
 #[test]
-fn the_error_says_the_worst_that_decides() {
-    let kind = |failed: Vec<Error>| not_answered(Quorum::of(5), 5 - failed.len(), &failed).kind();
+fn error_of_a_round_has_the_worst_kind_that_decides() {
+    let kind = |failed: Vec<Error>| not_answered(Quorum::new(5), 5 - failed.len(), &failed).kind();
     let unknown = || Error::new(ErrorKind::Indeterminate, "no answer");
     let denied = || Error::new(ErrorKind::Denied, "no right");
     assert_eq!(kind(vec![down(), down(), down()]), ErrorKind::Unavailable);

@@ -26,7 +26,7 @@ fn runtime() -> Runtime {
 }
 
 #[tokio::test]
-async fn one_that_is_forbidden_keeps_no_other_from_its_lock() {
+async fn forbidden_claim_keeps_no_other_from_its_lock() {
     let (_server, backend) = with_rights("~leasehold:other* ~{leasehold:other* +@all");
     let error = among_others(&backend, &claim("job")).await.unwrap_err();
     assert_eq!(error.kind(), ErrorKind::Denied, "{error}");
@@ -51,9 +51,9 @@ async fn user_without_del_is_granted_no_name_that_was_not_free() {
     assert_eq!(server.get(&keys("job").token).map(|token| token.as_str() >= last), Some(true));
 }
 
-/// The replies are lost on the way, so nobody knows; asked again, each finds the grant that was its own.
+/// The replies are lost on the way, so each outcome is unknown; asked again, each claim finds its own grant.
 #[tokio::test]
-async fn a_lost_reply_is_an_unknown_outcome_for_each_and_recognised_by_the_next_attempt() {
+async fn lost_reply_is_unknown_for_each_claim_and_found_by_its_next_attempt() {
     let server = server();
     let proxy = proxy_to(&server).await;
     let backend = backend(&url_of(&proxy, ""));
@@ -121,7 +121,7 @@ async fn claims_abandoned_while_the_connection_is_made_again_are_not_sent() {
 
 /// Claims of another runtime that were left to one which ends; and those that come after.
 #[test]
-fn when_a_runtime_ends_all_have_an_answer_and_others_their_locks() {
+fn claims_of_an_ended_runtime_get_answers_and_others_their_locks() {
     let server = server();
     let backend: Arc<RedisBackend> = backend(&server.url());
     let (first, second) = (runtime(), runtime());

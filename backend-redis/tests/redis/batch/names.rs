@@ -8,7 +8,7 @@ use crate::kit::{
 use leasehold_core::{Attempt, Claim, ErrorKind, FencingToken, LockBackend, LockMode, Release, Result};
 
 #[tokio::test]
-async fn many_are_granted_and_released_together_as_they_are_alone() {
+async fn claims_are_granted_and_released_together_as_they_are_alone() {
     let server = server();
     let backend = backend(&server.url());
     warm_up(&backend).await;
@@ -50,7 +50,7 @@ async fn many_are_granted_and_released_together_as_they_are_alone() {
 }
 
 #[tokio::test]
-async fn one_that_is_held_or_waited_for_is_answered_as_alone_and_left_as_it_was() {
+async fn held_or_awaited_name_is_answered_as_alone_and_left_as_it_was() {
     let server = server();
     let backend = backend(&server.url());
     let (holder, first) = (claim("job"), waiter("job"));
@@ -59,7 +59,7 @@ async fn one_that_is_held_or_waited_for_is_answered_as_alone_and_left_as_it_was(
     assert!(matches!(&held, Ok(Attempt::Busy(busy)) if busy.ends_in.is_some()), "{held:?}");
     // Its own: a retry whose first reply was lost.
     assert_eq!(token(&among_others(&backend, &holder).await), granted);
-    // Free, but somebody waits: the queue has it, whoever asks.
+    // The name is free, but has a waiter: the lock goes to the queue, whichever claim asks.
     queue(&backend, &first).await;
     server.del(&keys("job").lock);
     server.del(&keys("job").holder);
@@ -117,7 +117,7 @@ async fn names_that_two_owners_want_in_one_call_are_granted_once() {
 }
 
 #[tokio::test]
-async fn one_that_lingers_under_nobodys_name_is_not_granted() {
+async fn lingering_name_is_not_granted() {
     let server = server();
     let backend = backend(&server.url());
     let holder = claim("job");
@@ -128,7 +128,7 @@ async fn one_that_lingers_under_nobodys_name_is_not_granted() {
 }
 
 #[tokio::test]
-async fn one_whose_lock_key_has_vanished_is_kept_for_its_holder() {
+async fn name_with_a_vanished_lock_key_is_kept_for_its_holder() {
     let server = server();
     let backend = backend(&server.url());
     let holder = claim("job");
@@ -141,7 +141,7 @@ async fn one_whose_lock_key_has_vanished_is_kept_for_its_holder() {
 }
 
 #[tokio::test]
-async fn one_whose_clock_went_back_is_given_the_token_behind_the_last_one() {
+async fn name_with_a_last_token_ahead_of_the_clock_gets_the_one_behind_it() {
     let server = server();
     let backend = backend(&server.url());
     server.set(&keys("job").token, "8000000000000000");
@@ -156,7 +156,7 @@ async fn one_whose_clock_went_back_is_given_the_token_behind_the_last_one() {
 }
 
 #[tokio::test]
-async fn foreign_data_is_named_to_whom_it_concerns_and_stays() {
+async fn foreign_data_is_named_to_its_own_claim_and_stays() {
     let server = server();
     let backend = backend(&server.url());
     for which in 0..3 {
@@ -174,7 +174,7 @@ async fn foreign_data_is_named_to_whom_it_concerns_and_stays() {
 }
 
 #[tokio::test]
-async fn one_that_is_not_held_is_told_so_and_another_owner_keeps_its_lock() {
+async fn release_of_another_owners_lock_is_not_held_and_ends_nothing() {
     let server = server();
     let backend = backend(&server.url());
     let (holder, other) = (claim("job"), claim("job"));

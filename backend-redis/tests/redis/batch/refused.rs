@@ -71,7 +71,7 @@ async fn full_memory_grants_nothing_and_lets_all_release() {
 }
 
 #[tokio::test]
-async fn when_memory_runs_full_each_is_granted_its_lock_or_nothing_at_all() {
+async fn claims_while_memory_runs_full_are_granted_whole_or_leave_nothing() {
     let server = server();
     let backend = backend(&server.url());
     warm_up(&backend).await;
@@ -97,7 +97,7 @@ async fn when_memory_runs_full_each_is_granted_its_lock_or_nothing_at_all() {
 }
 
 #[tokio::test]
-async fn a_server_that_became_a_replica_says_so_to_each_until_it_is_a_primary_again() {
+async fn claims_on_a_demoted_server_are_unavailable_until_it_is_primary_again() {
     let server = server();
     let backend = backend(&server.url());
     warm_up(&backend).await;

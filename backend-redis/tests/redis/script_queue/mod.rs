@@ -1,4 +1,4 @@
-//! What the scripts do where somebody waits, branch by branch: joining, handing over, leaving.
+//! What the scripts do with a queue, branch by branch: joining, handing over, leaving.
 
 mod handing_over;
 mod joining;
@@ -19,7 +19,7 @@ struct Setup {
     waiters: Vec<Claim>,
 }
 
-async fn scene(waiting: usize) -> Setup {
+async fn setup(waiting: usize) -> Setup {
     let server = server();
     let backend = backend(&server.url());
     let holder = claim("job");
@@ -54,7 +54,7 @@ impl Setup {
         self.server.command(&["HSET", &keys("job").waiters, &waiter.owner().to_hex(), &entry]).unwrap();
     }
 
-    /// Ends the hold as its expiry does: nothing is left of it, and nobody is told.
+    /// Ends the hold as its expiry does: nothing is left of it, and no message is sent.
     fn expire(&self) {
         self.server.command(&["DEL", &keys("job").lock, &keys("job").holder]).unwrap();
     }

@@ -11,7 +11,7 @@ async fn released(replies: fn(usize, &str) -> Reply) -> Result<Release> {
 
 /// The core would take the second answer for that of a release that succeeded and was not heard of.
 #[tokio::test(start_paused = true)]
-async fn a_hold_that_had_ended_was_not_released() {
+async fn release_of_a_hold_that_had_ended_is_not_held() {
     let ended = |_, text: &str| if text == "ROLLBACK" { Reply::Refused("57P01") } else { granted_to(text) };
     assert_eq!(released(ended).await.unwrap(), Release::NotHeld);
     let broken_and_taken = |_, text: &str| match text {
@@ -24,7 +24,7 @@ async fn a_hold_that_had_ended_was_not_released() {
 
 /// A release that was carried out and whose answer was lost looks like this; and one that was not.
 #[tokio::test(start_paused = true)]
-async fn release_without_an_answer_is_an_unknown_outcome() {
+async fn release_without_an_answer_is_indeterminate() {
     let broken = |_, text: &str| match text {
         "ROLLBACK" => Reply::Breaks,
         text if is_look(text) => last_token(9),
@@ -111,11 +111,11 @@ async fn unknown_outcome_is_kept_over_a_late_renewal_and_over_close() {
     });
     let held = claim_of(1);
     assert!(matches!(backend.try_acquire(&held).await.unwrap(), Attempt::Granted(_)));
-    let Some(Entry::Held(hold)) = backend.entry(held.owner()) else { panic!("it is held") };
+    let Some(ClaimState::Held(hold)) = backend.claims.get(held.owner()) else { panic!("it is held") };
     backend.release(&held, Duration::ZERO).await.unwrap_err();
     // As a renewal does that had the hold in its hands before, and finds it dead.
-    backend.forget_seen(held.owner(), Some(&Entry::Held(hold)));
-    assert!(matches!(backend.entry(held.owner()), Some(Entry::Unsettled { .. })));
+    backend.claims.forget_seen(held.owner(), Some(&ClaimState::Held(hold)));
+    assert!(matches!(backend.claims.get(held.owner()), Some(ClaimState::Unsettled { .. })));
     backend.close().await.unwrap();
     assert!(backend.release(&held, Duration::ZERO).await.is_err());
 }

@@ -48,7 +48,7 @@ fn busy_for(attempt: &Attempt) -> Option<Duration> {
 
 /// MySQL would keep new readers out for as long as its queue has the request of a writer that has gone.
 #[tokio::test(start_paused = true)]
-async fn writer_that_waits_for_readers_leaves_a_mark_until_its_release_and_does_not_wait_in_the_server() {
+async fn writer_behind_readers_leaves_a_mark_and_does_not_wait_in_the_server() {
     let (backend, said) = backend_of(|_, text| read_locked(text));
     let wanted = waiting_writer();
     assert!(matches!(backend.try_acquire(&wanted).await.unwrap(), Attempt::Busy(_)));
@@ -194,7 +194,7 @@ async fn reader_among_many_removes_those_that_have_ended_and_marks_that_are_over
 async fn entries_that_another_program_wrote_are_no_readers() {
     for foreign in ["[]", r#"{"9":"x"}"#, r#"{"9":{"mode":"shared","owner":"1"}}"#] {
         let Reply::Rows(rows) = entered(9, None, foreign) else { unreachable!() };
-        assert!(holder::Entered::read(&rows[0]).is_none(), "{foreign}");
+        assert!(holder::HolderRow::read(&rows[0]).is_none(), "{foreign}");
     }
 }
 

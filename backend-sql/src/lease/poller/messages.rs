@@ -1,6 +1,6 @@
 //! Messages of releases: they make the poller read a row at once.
 
-use super::{Awaited, Shared};
+use super::{Awaited, PollLoop};
 use futures_util::TryStreamExt as _;
 use std::time::Duration;
 use tokio::time::{Instant, sleep, timeout};
@@ -8,7 +8,7 @@ use tokio::time::{Instant, sleep, timeout};
 /// The pause after the connection for messages was lost. Meanwhile the poller polls as it does without messages.
 const RECONNECT_AFTER: Duration = Duration::from_millis(500);
 
-impl Shared {
+impl PollLoop {
     /// Receives messages while tasks wait.
     pub(super) async fn listen(&self) {
         loop {
@@ -41,7 +41,7 @@ impl Shared {
             Err(error) => return Some(Err(error)),
         };
         // This connection is kept only if the server accepts one more: waiters can do without it.
-        if let Some(spare) = target.headroom.spare(self.server.dialect(), target.connect_timeout).await {
+        if let Some(spare) = self.server.dialect().connect_spare().await {
             spare.close().await;
         }
         // Messages that were sent before this point were missed: every name is polled.

@@ -33,7 +33,7 @@ fn of_other() -> [u8; 16] {
 
 #[tokio::test(start_paused = true)]
 async fn waiters_of_free_rows_are_woken_and_others_not() {
-    const NAMES: u32 = 2 * MOST as u32;
+    const NAMES: u32 = 2 * MAX_CLAIMS as u32;
     let (poller, _) = poller(|_, _| {
         Reply::Rows((0..NAMES).filter(|name| name % 8 > 0).map(|name| held(name, of_other(), 1)).collect())
     });
@@ -66,8 +66,9 @@ async fn row_with_an_unreadable_owner_is_held_and_delays_no_other_name() {
 #[tokio::test(start_paused = true)]
 async fn number_of_statements_does_not_grow_with_waiters_and_names() {
     let statements = async |names: u32, waiters: u32| {
-        let (poller, said) =
-            poller(|_, _| Reply::Rows((0..MOST as u32).map(|name| held(name, of_other(), 60_000)).collect()));
+        let (poller, said) = poller(|_, _| {
+            Reply::Rows((0..MAX_CLAIMS as u32).map(|name| held(name, of_other(), 60_000)).collect())
+        });
         let waits =
             (0..names * waiters).map(|number| poller.changed(name(number % names), owner(number), false));
         _ = timeout(Duration::from_secs(10), join_all(waits)).await;
@@ -75,7 +76,7 @@ async fn number_of_statements_does_not_grow_with_waiters_and_names() {
     };
     let one = statements(1, 1).await;
     assert!((100..=150).contains(&one), "{one} polls in ten seconds");
-    for (names, waiters) in [(1, 100), (MOST as u32, 2)] {
+    for (names, waiters) in [(1, 100), (MAX_CLAIMS as u32, 2)] {
         let many = statements(names, waiters).await;
         assert!(
             many <= one * 2,
@@ -93,7 +94,7 @@ async fn dropped_waiter_is_not_polled_for() {
     assert!(before > 0);
     sleep(POLL_AT_MOST * 10).await;
     assert_eq!(said.times("SELECT"), before);
-    assert!(poller.shared.state().names.is_empty());
+    assert!(poller.poll_loop.state().names.is_empty());
 }
 
 /// In a line of one process, each holder releases before the next is polled for.
@@ -122,7 +123,7 @@ async fn message_during_a_poll_makes_the_next_poll_soon() {
     let mut waiter = std::pin::pin!(poller.changed(name(1), owner(1), false));
     sleep(SHORTEST * 3 / 2).await;
     assert_eq!(said.times("SELECT"), 1, "and it is not answered yet");
-    poller.shared.note_release(Some(&name(1)));
+    poller.poll_loop.note_release(Some(&name(1)));
     sleep(SHORTEST * 2).await;
     assert_eq!(said.times("SELECT"), 2);
     sleep(POLL_AT_MOST / 2).await;
@@ -134,25 +135,25 @@ async fn message_during_a_poll_makes_the_next_poll_soon() {
 #[tokio::test(start_paused = true)]
 async fn held_row_is_known_until_a_release_or_a_late_poll() {
     let (poller, said) = poller(|_, _| Reply::Rows(vec![held(1, of_other(), 60_000)]));
-    let is_known_held = |number| poller.is_known_held(|| name(number), owner(1));
-    assert!(!is_known_held(1));
+    let keep_polling_if_held = |number| poller.keep_polling_if_held(|| name(number), owner(1));
+    assert!(!keep_polling_if_held(1));
     _ = timeout(SHORTEST * 3, poller.changed(name(1), owner(1), false)).await;
-    assert!(is_known_held(1) && !is_known_held(2));
+    assert!(keep_polling_if_held(1) && !keep_polling_if_held(2));
     assert!(
-        !poller.is_known_held(|| name(1), OwnerId::from_u128(OTHER)),
+        !poller.keep_polling_if_held(|| name(1), OwnerId::from_u128(OTHER)),
         "the holder asks, to hear of its grant"
     );
-    assert!(is_known_held(1));
+    assert!(keep_polling_if_held(1));
     _ = timeout(SHORTEST * 3, poller.changed(name(1), owner(1), false)).await;
     assert_eq!(said.times("SELECT"), 1);
     poller.released(&name(1));
-    assert!(!is_known_held(1));
+    assert!(!keep_polling_if_held(1));
 
     _ = timeout(SHORTEST * 3, poller.changed(name(1), owner(1), false)).await;
-    assert!(is_known_held(1));
+    assert!(keep_polling_if_held(1));
     poller.task.lock().unwrap().take().unwrap().abort();
     sleep(POLL_AT_MOST + LATE).await;
-    assert!(!is_known_held(1), "the poller has ended");
+    assert!(!keep_polling_if_held(1), "the poller has ended");
 }
 
 /// The task that polled has ended with its runtime.

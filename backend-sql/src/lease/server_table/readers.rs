@@ -1,7 +1,7 @@
 //! The readers of a row on a server: read, and replaced if the row has the version that was read.
 
 use super::{ServerTable, has_ended, read_token};
-use crate::lease::{NextRow, READERS, ReaderTable, SharedRow};
+use crate::lease::{NextRow, READERS, ReaderTable, SharedRow, foreign_row};
 use crate::server::{PoolClass, StatementKind, Value};
 use async_trait::async_trait;
 use leasehold_core::{Error, LockName, OwnerId, Result};
@@ -56,7 +56,7 @@ impl ReaderTable for ServerTable {
     }
 
     fn foreign(&self, name: &LockName) -> Error {
-        self.server.foreign_row(name)
+        foreign_row(name, &self.server.target().table)
     }
 }
 

@@ -1,7 +1,7 @@
 //! Renewals of many leases: one statement where none was lost, and few where some were.
 
 use super::{ServerTable, micros};
-use crate::lease::{LeaseTable, Row, RowState};
+use crate::lease::{LeaseRow, LeaseTable, RowState};
 use crate::server::{PoolClass, Value};
 use futures_util::{StreamExt, stream};
 use leasehold_core::{Claim, Error, ErrorKind, LockName, OwnerId, Result};
@@ -75,7 +75,8 @@ impl ServerTable {
             rows.clear();
         }
         let elapsed = start.elapsed();
-        let lasts = |row: &&Row| matches!(row.state, RowState::Held { ends_in } if ends_in + elapsed >= ttl);
+        let lasts =
+            |row: &&LeaseRow| matches!(row.state, RowState::Held { ends_in } if ends_in + elapsed >= ttl);
         Ok(rows.iter().filter(lasts).map(|row| row.owner).filter(|owner| owners.contains(owner)).collect())
     }
 
@@ -100,7 +101,7 @@ impl ServerTable {
     }
 
     async fn renew_some(&self, ttl: Duration, claims: &[&Claim]) -> Result<usize> {
-        let (statement, size) = self.statements.renew.of(claims.len());
+        let (statement, size) = self.statements.renew.for_claims(claims.len());
         // Filled up with the first one again, which a list may name as often as it likes.
         let places = || claims.iter().chain(std::iter::repeat(&claims[0])).take(size);
         let names = places().map(|claim| Value::bytes(self.stored(claim.name())));

@@ -2,7 +2,7 @@
 
 use super::*;
 use crate::server::double::{Reply, at_once, server};
-use crate::server::of_leases;
+use crate::server::lease_semantics;
 
 const TTL: Duration = Duration::from_secs(9);
 
@@ -36,7 +36,7 @@ fn rows(ends_in: Duration) -> Reply {
 /// All but one are renewed together; then this is found, and each by itself is renewed or not.
 async fn renewed(replies: fn(usize, &str) -> Reply) -> (Vec<Result<bool>>, usize) {
     let (server, said) = server("timeout=500ms", at_once, replies);
-    let table = ServerTable::new(server, &Namespace::default(), of_leases("postgres", "lease", true));
+    let table = ServerTable::new(server, &Namespace::default(), lease_semantics("postgres", "lease", true));
     let answers = table.renew(&claims()).await;
     (answers, said.times("UPDATE") + said.times("SELECT"))
 }
@@ -99,7 +99,7 @@ async fn silent_server_is_not_asked_for_each_claim() {
 async fn refused_twice(replies: fn(usize, &str) -> Reply) -> ErrorKind {
     let (server, said) = server("timeout=500ms", at_once, replies);
     server.unchecked_connection().await.unwrap().give_back();
-    let table = ServerTable::new(server, &Namespace::default(), of_leases("postgres", "lease", true));
+    let table = ServerTable::new(server, &Namespace::default(), lease_semantics("postgres", "lease", true));
     let error = table.grant(&claims()[0]).await.err().unwrap();
     assert_eq!(said.times("INSERT"), 2);
     error.kind()

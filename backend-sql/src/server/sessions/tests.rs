@@ -4,10 +4,9 @@
 
 use super::*;
 use crate::names::TableName;
-use crate::postgres::PostgresDialect;
+use crate::postgres::TEXTS;
 use crate::server::Answer;
 use async_trait::async_trait;
-use leasehold_store_url::StoreUrl;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
@@ -19,7 +18,7 @@ struct Lent {
 }
 
 #[async_trait]
-impl Link for Lent {
+impl RawConnection for Lent {
     async fn ask(&mut self, _: &Statement, _: &[Value]) -> sqlx::Result<Answer> {
         let turn = self.turn.fetch_add(1, Ordering::SeqCst);
         let session = self.sessions[turn % self.sessions.len()];
@@ -34,9 +33,7 @@ impl Link for Lent {
 }
 
 async fn behind_connections(mut one: Lent, mut other: Lent) -> Sessions {
-    let url = StoreUrl::parse("postgres://u@127.0.0.1/d").unwrap();
-    let dialect = PostgresDialect::open(&url).unwrap();
-    let question = Statement::new("SELECT 1", &dialect, &TableName::default());
+    let question = Statement::new("SELECT 1", &TEXTS, &TableName::default());
     behind(&question, [&mut one, &mut other]).await.unwrap()
 }
 

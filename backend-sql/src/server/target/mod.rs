@@ -81,7 +81,7 @@ impl Mode {
 }
 
 impl Target {
-    pub(crate) fn of(url: &StoreUrl, name: &'static str, default_port: u16) -> Result<Self> {
+    pub(crate) fn from_url(url: &StoreUrl, name: &'static str, default_port: u16) -> Result<Self> {
         let authority = url.authority()?;
         let endpoint = authority.only_endpoint()?;
         let mut query = url.query();

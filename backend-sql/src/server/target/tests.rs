@@ -1,7 +1,7 @@
 use super::*;
 
 fn target(url: &str) -> Result<Target> {
-    Target::of(&StoreUrl::parse(url).unwrap(), "postgres", 5432)
+    Target::from_url(&StoreUrl::parse(url).unwrap(), "postgres", 5432)
 }
 
 fn problem(url: &str) -> String {

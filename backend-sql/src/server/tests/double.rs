@@ -1,7 +1,9 @@
 //! A server that answers as a test wants, when the test wants it. Its texts are PostgreSQL's.
 
 use crate::postgres::{PostgresDialect, codes};
-use crate::server::{Answer, Dialect, ErrorClass, Link, Server, Statement, Target, Texts, Value};
+use crate::server::{
+    Answer, Dialect, ErrorClass, ExpectedTable, RawConnection, Server, Statement, Target, Texts, Value,
+};
 use async_trait::async_trait;
 use leasehold_core::Finding;
 use leasehold_store_url::StoreUrl;
@@ -86,7 +88,7 @@ fn server_of(
     let texts = Box::leak(Box::new(Texts { session_number, ..*postgres.texts() }));
     let connections = AtomicUsize::new(0);
     let double = Double { postgres, texts, connecting, replies, connections, said: Arc::clone(&said) };
-    (Server::new(Arc::new(double), Vec::new()), said)
+    (Server::new(Arc::new(double)), said)
 }
 
 pub(crate) fn at_once(_: usize) -> Duration {
@@ -103,10 +105,14 @@ impl Dialect for Double {
         self.postgres.target()
     }
 
-    async fn log_in(&self) -> sqlx::Result<Box<dyn Link>> {
+    fn tables(&self) -> Vec<ExpectedTable> {
+        Vec::new()
+    }
+
+    async fn log_in(&self) -> sqlx::Result<Box<dyn RawConnection>> {
         let number = self.connections.fetch_add(1, Ordering::SeqCst);
         tokio::time::sleep((self.connecting)(number)).await;
-        Ok(Box::new(DoubleLink { number, replies: self.replies, said: Arc::clone(&self.said) }))
+        Ok(Box::new(DoubleConnection { number, replies: self.replies, said: Arc::clone(&self.said) }))
     }
 
     /// Nothing, which takes no time.
@@ -116,7 +122,7 @@ impl Dialect for Double {
 
     fn error_class(&self, error: &sqlx::Error) -> ErrorClass {
         match error {
-            sqlx::Error::Configuration(code) => codes::of(&code.to_string()),
+            sqlx::Error::Configuration(code) => codes::class_of_code(&code.to_string()),
             error => self.postgres.error_class(error),
         }
     }
@@ -131,19 +137,19 @@ impl Dialect for Double {
 }
 
 #[derive(Debug)]
-struct DoubleLink {
+struct DoubleConnection {
     number: usize,
     replies: Replies,
     said: Arc<Transcript>,
 }
 
-impl Drop for DoubleLink {
+impl Drop for DoubleConnection {
     fn drop(&mut self) {
         self.said.1.fetch_add(1, Ordering::SeqCst);
     }
 }
 
-impl DoubleLink {
+impl DoubleConnection {
     async fn say(&self, text: &str) -> sqlx::Result<Answer> {
         self.said.0.lock().unwrap().push((self.number, text.to_owned()));
         let reply = (self.replies)(self.number, text);
@@ -158,7 +164,7 @@ impl DoubleLink {
 }
 
 #[async_trait]
-impl Link for DoubleLink {
+impl RawConnection for DoubleConnection {
     async fn ask(&mut self, statement: &Statement, _: &[Value]) -> sqlx::Result<Answer> {
         self.say(&statement.text).await
     }

@@ -1,4 +1,4 @@
-use super::exit_of;
+use crate::watchdog::child_status::exit_of;
 use leasehold::client::Moment;
 use nix::sys::signal::{SigEvent, SigevNotify, Signal as Sent};
 use nix::sys::time::TimeSpec;
@@ -203,7 +203,7 @@ mod tests {
     use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
 
     #[test]
-    fn a_line_of_proc_is_read_whatever_the_program_is_called() {
+    fn stat_line_is_parsed_for_any_program_name() {
         let stat = b"42 (a b) (c)) S 7 42 42 0 -1 4194304 1 0 0 0 0 0 0 0 20 0 1 0 98765 1 1";
         let process = Process::parse(Pid::from_raw(42).unwrap(), stat).unwrap();
         assert!(!process.exiting);
@@ -277,7 +277,7 @@ mod tests {
 
     /// As before Linux 5.3, and as a filter of system calls answers.
     #[test]
-    fn where_the_kernel_gives_no_handle_the_number_has_to_do() {
+    fn process_is_signalled_by_number_without_a_pidfd() {
         for denied in [io::Errno::NOSYS, io::Errno::PERM] {
             let mut sleeper = Command::new("sleep").arg("100").spawn().unwrap();
             let pid = Pid::from_raw(i32::try_from(sleeper.id()).unwrap()).unwrap();

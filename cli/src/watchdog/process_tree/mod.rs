@@ -16,7 +16,6 @@ use portable as system;
 
 pub(crate) use system::{adopt_orphans, adopts_orphans, children, die_at, die_with_parent, is_blind};
 
-use super::protocol::Exit;
 use rustix::process::{Pid, Signal, WaitId, WaitIdOptions, kill_process_group, waitid};
 
 /// The command and its descendants.
@@ -96,19 +95,4 @@ pub(crate) fn reap(but: &[Pid]) {
             let _ = waitid(WaitId::Pid(child), WaitIdOptions::EXITED | WaitIdOptions::NOHANG);
         }
     }
-}
-
-/// How a child ended, if it has. Does not reap it.
-pub(crate) fn exit_of(child: Pid) -> Option<Exit> {
-    let options = WaitIdOptions::EXITED | WaitIdOptions::NOHANG | WaitIdOptions::NOWAIT;
-    let status = waitid(WaitId::Pid(child), options).ok().flatten()?;
-    let by_signal = status.terminating_signal().map(Exit::Signal);
-    by_signal.or_else(|| status.exit_status().map(Exit::Code))
-}
-
-/// The signal that suspended a child since this was last asked.
-pub(crate) fn suspension_of(child: Pid) -> Option<Signal> {
-    let options = WaitIdOptions::STOPPED | WaitIdOptions::NOHANG;
-    let status = waitid(WaitId::Pid(child), options).ok().flatten()?;
-    Signal::from_named_raw(status.stopping_signal()?)
 }

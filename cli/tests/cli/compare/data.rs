@@ -16,7 +16,7 @@ pub(super) fn is_valid(report: &Value) -> Result<(), String> {
 }
 
 #[test]
-fn the_schema_takes_a_report_and_nothing_else() {
+fn schema_accepts_a_report_and_refuses_other_json() {
     is_valid(&fixture()).unwrap();
     let mut odd = fixture();
     odd["stores"][1]["declared"]["reach"] = json!("galaxy");
@@ -30,7 +30,7 @@ fn the_schema_takes_a_report_and_nothing_else() {
 }
 
 #[test]
-fn a_report_that_is_read_and_written_is_the_same() {
+fn report_read_and_written_is_unchanged() {
     let again: Value = serde_json::from_str(&shown(&["--format", "json"]).code(0).out).unwrap();
     assert_eq!(again, fixture());
 }
@@ -81,7 +81,7 @@ fn baseline_marks_rows_as_faster_slower_or_the_same() {
 }
 
 #[test]
-fn a_pipe_gets_eighty_columns_without_colours() {
+fn report_to_a_pipe_has_eighty_columns_and_no_colours() {
     let said = shown(&[]);
     let out = &said.code(0).out;
     assert!(!out.contains('\u{1b}'));

@@ -49,7 +49,7 @@ fn stores_of_the_users_are_compared_and_nothing_stays_in_them() {
 }
 
 #[test]
-fn a_private_store_is_started_and_faults_are_made_in_it() {
+fn private_store_is_started_and_exposed_to_faults() {
     let place = Place::new();
     let out = place.path().join("out");
     let words = [
@@ -85,7 +85,7 @@ fn private_store_is_measured_without_a_warning_about_leftovers() {
 }
 
 #[test]
-fn without_a_url_it_is_the_configured_store() {
+fn compare_without_a_url_takes_the_configured_store() {
     let _alone = machine();
     let place = Place::new();
     let out = place.path().join("out");
@@ -96,7 +96,7 @@ fn without_a_url_it_is_the_configured_store() {
 }
 
 #[test]
-fn a_store_that_is_not_there_is_in_the_report_and_nothing_at_all_is_a_failure() {
+fn unreachable_store_is_in_the_report_and_alone_a_failure() {
     let place = Place::new();
     let out = place.path().join("out");
     let words = ["compare", "redis://127.0.0.1:1", "--quick", "--out", out.to_str().unwrap()];
@@ -132,7 +132,7 @@ fn mistakes_are_told_before_anything_is_tried() {
 }
 
 #[test]
-fn an_interrupted_comparison_is_published_and_says_so() {
+fn interrupted_comparison_is_published_as_interrupted() {
     let (place, server) = Place::with_redis();
     let out = place.path().join("out");
     let url = server.url();

@@ -112,7 +112,7 @@ fn every_link_leads_somewhere_and_every_anchor_is_there_once() {
 }
 
 #[test]
-fn the_page_has_no_script_and_asks_for_nothing() {
+fn page_has_no_script_and_requests_nothing() {
     let (_, page) = page(&Place::new());
     let policy = "default-src 'none'; style-src 'unsafe-inline'; img-src data:";
     assert!(page.contains(&format!("http-equiv=\"Content-Security-Policy\" content=\"{policy}\"")));
@@ -170,7 +170,7 @@ fn contrast(one: &[f64; 3], other: &[f64; 3]) -> f64 {
 }
 
 #[test]
-fn answers_follow_from_the_data() {
+fn recommendations_follow_from_the_data() {
     let (_, page) = page(&Place::new());
     let answers = between(&page, "<dl class=\"answers\">", "</dl>")[0];
     let of = |want: &str| {

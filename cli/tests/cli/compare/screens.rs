@@ -5,7 +5,7 @@ use crate::support::Place;
 use crate::support::browser::Browser;
 
 #[test]
-fn the_page_fits_its_window_and_the_browser_has_nothing_to_say() {
+fn page_fits_its_window_without_browser_messages() {
     let place = Place::new();
     let (file, _) = page(&place);
     for (width, scheme) in [(380, "light"), (1280, "light"), (380, "dark"), (1280, "dark")] {

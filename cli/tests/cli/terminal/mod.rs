@@ -10,7 +10,7 @@ const CTRL_C: &str = "\x03";
 const CTRL_Z: &str = "\x1a";
 
 #[test]
-fn the_command_has_the_keyboard() {
+fn command_has_the_keyboard() {
     let place = Place::new();
     let mut shell = Shell::start(&place);
     shell.types("$LH -q run x -- sh -c 'echo up; read a; echo got $a'");
@@ -49,7 +49,7 @@ fn log_at_a_terminal_is_written_without_colours() {
 
 /// By a signal to `leasehold` alone, that is, and not by the terminal, which would tell everybody.
 #[test]
-fn an_interrupt_that_was_sent_to_it_alone_ends_the_command_and_no_loop() {
+fn interrupt_sent_to_leasehold_alone_ends_no_loop() {
     let place = Place::new();
     let mut shell = Shell::start(&place);
     let run = "sh -c 'echo pid $$; exec $LH -q run x -- sh -c \"echo up; exec sleep 1000\"'";
@@ -86,7 +86,7 @@ fn ctrl_c_ends_the_loop_around_a_command_that_has_no_terminal_too() {
 }
 
 #[test]
-fn ctrl_c_is_the_commands_to_take() {
+fn ctrl_c_handled_by_the_command_ends_nothing_else() {
     let place = Place::new();
     let mut shell = Shell::start(&place);
     shell.types("$LH -q run x -- bash -c 'trap \"echo taken\" INT; echo up; while :; do sleep 0.01; done'");
@@ -120,7 +120,7 @@ fn ctrl_c_ends_the_first_process_of_a_container_too() {
 
 /// As under `ssh -t` or in a container: what is suspended there, nobody continues.
 #[test]
-fn ctrl_z_suspends_nothing_where_there_is_no_shell() {
+fn ctrl_z_without_a_shell_suspends_nothing() {
     let place = Place::new();
     let mut session = Shell::of(&place, &["run", "x", "--", "sh", "-c", "echo up; read a; echo got $a"]);
     session.sees("up\n");
@@ -159,7 +159,7 @@ fn ctrl_z_suspends_the_job_and_fg_continues_it() {
 }
 
 #[test]
-fn a_suspended_job_loses_its_command_with_its_lease_and_says_so_when_it_is_continued() {
+fn suspended_job_loses_its_command_with_its_lease() {
     let place = Place::new();
     let mut shell = Shell::start(&place);
     // No child: a shell whose child was suspended before its exec does not stop until that goes on.
@@ -178,7 +178,7 @@ fn a_suspended_job_loses_its_command_with_its_lease_and_says_so_when_it_is_conti
 
 /// A loss does not stop it, so only the shell ends its pause.
 #[test]
-fn a_suspended_job_that_no_loss_stops_goes_on_when_it_is_continued() {
+fn suspended_job_with_on_lost_warn_goes_on_after_fg() {
     let place = Place::new();
     let mut shell = Shell::start(&place);
     shell.types("$LH run --on-lost warn --ttl 900ms x -- sh -c 'echo up; read a; echo got $a; exit 5'");
@@ -197,7 +197,7 @@ fn a_suspended_job_that_no_loss_stops_goes_on_when_it_is_continued() {
 }
 
 #[test]
-fn in_the_background_it_runs_until_it_wants_the_keyboard() {
+fn background_command_runs_until_it_reads_the_keyboard() {
     let place = Place::new();
     let mut shell = Shell::start(&place);
     shell.types("$LH -q run --ttl 1h x -- sh -c 'echo up; read a; echo got $a' &");
@@ -210,7 +210,7 @@ fn in_the_background_it_runs_until_it_wants_the_keyboard() {
 }
 
 #[test]
-fn a_pager_behind_it_keeps_the_keyboard() {
+fn pager_behind_the_command_keeps_the_keyboard() {
     let place = Place::new();
     let mut shell = Shell::start(&place);
     shell.types("$LH -q run x -- seq 3 | sh -c 'echo up; read a </dev/tty; echo got $a; cat'");
@@ -221,7 +221,7 @@ fn a_pager_behind_it_keeps_the_keyboard() {
 
 /// The command goes on with it, and does not take the keyboard from it by that.
 #[test]
-fn a_pager_behind_it_keeps_the_keyboard_after_fg_too() {
+fn pager_behind_the_command_keeps_the_keyboard_after_fg() {
     let place = Place::new();
     // A shell without a trap overlooks Ctrl-C if the `sleep` that it waits for ends by itself at that moment.
     place.file(
@@ -247,7 +247,7 @@ fn a_pager_behind_it_keeps_the_keyboard_after_fg_too() {
 }
 
 #[test]
-fn a_command_in_a_pipe_gets_the_keyboard_when_it_asks() {
+fn command_in_a_pipe_gets_the_keyboard_on_request() {
     let place = Place::new();
     let mut shell = Shell::start(&place);
     shell.types("$LH -q run x -- sh -c 'echo up; read a </dev/tty; echo got $a' | cat");
@@ -258,7 +258,7 @@ fn a_command_in_a_pipe_gets_the_keyboard_when_it_asks() {
 
 /// Its group is one that nobody could continue, and so it is never suspended with its command.
 #[test]
-fn a_job_that_has_outlived_its_shell_does_not_ask_for_the_keyboard_without_end() {
+fn job_without_a_shell_stops_asking_for_the_keyboard() {
     let place = Place::new();
     place.file("command", "echo $$ >started; until [ -e go ]; do sleep 0.01; done; read a </dev/tty");
     let mut shell = Shell::start(&place);
@@ -275,7 +275,7 @@ fn a_job_that_has_outlived_its_shell_does_not_ask_for_the_keyboard_without_end()
 }
 
 #[test]
-fn the_keyboard_goes_back_to_a_script_without_job_control() {
+fn keyboard_goes_back_to_a_script_without_job_control() {
     let place = Place::new();
     place.file("script", "$LH -q run x -- true; echo up; read a; echo got $a\n");
     let mut shell = Shell::start(&place);

@@ -16,7 +16,7 @@ fn waiter_at_a_terminal_is_shown_the_holder() {
 }
 
 #[test]
-fn a_lock_is_taken_away_after_a_yes() {
+fn forced_release_asks_and_acts_on_yes_alone() {
     let place = Place::new();
     let _holder = place.hold("x");
     let mut shell = Shell::start(&place);
@@ -35,7 +35,7 @@ fn a_lock_is_taken_away_after_a_yes() {
 
 /// Nothing else is released than what was asked about, and nothing is left to do.
 #[test]
-fn a_lock_that_is_given_back_while_one_is_asked_is_free() {
+fn lock_released_during_the_question_is_reported_free() {
     let place = Place::new();
     let mut holder = place.hold("x");
     let mut shell = Shell::start(&place);
@@ -50,7 +50,7 @@ fn a_lock_that_is_given_back_while_one_is_asked_is_free() {
 }
 
 #[test]
-fn the_table_fits_a_narrow_terminal() {
+fn table_fits_a_narrow_terminal() {
     let place = Place::new();
     let _held = [place.hold("a name of some length"), place.hold("b")];
     let mut shell = Shell::with_columns(&place, 60);

@@ -7,7 +7,7 @@ use std::os::unix::fs::PermissionsExt;
 const CTRL_S: &str = "\x13";
 
 #[test]
-fn a_terminal_that_a_stopped_command_had_changed_is_put_right() {
+fn terminal_changed_by_a_stopped_command_is_restored() {
     let place = Place::new();
     let mut shell = Shell::start(&place);
     shell.types("$LH run --ttl 900ms x -- sh -c 'stty raw -echo; printf \"up\\r\\n\"; exec sleep 1000'");
@@ -20,7 +20,7 @@ fn a_terminal_that_a_stopped_command_had_changed_is_put_right() {
 
 /// As below a shell, which makes a group for each job and gives it the terminal.
 #[test]
-fn a_terminal_that_a_job_of_the_stopped_command_had_changed_is_put_right() {
+fn terminal_changed_by_a_job_of_the_stopped_command_is_restored() {
     for on_lost in ["kill", "term"] {
         let place = Place::new();
         let mut shell = Shell::start(&place);
@@ -39,7 +39,7 @@ fn a_terminal_that_a_job_of_the_stopped_command_had_changed_is_put_right() {
 }
 
 #[test]
-fn a_terminal_is_put_right_also_if_the_watchdog_dies_while_a_job_has_it() {
+fn terminal_of_a_job_is_restored_after_the_watchdog_is_killed() {
     let place = Place::new();
     let mut shell = Shell::start(&place);
     shell.types("$LH -v run x -- bash --norc --noprofile -i");
@@ -55,7 +55,7 @@ fn a_terminal_is_put_right_also_if_the_watchdog_dies_while_a_job_has_it() {
 
 /// As a shell does for a command that it runs itself.
 #[test]
-fn one_that_was_killed_leaves_the_terminal_as_it_found_it() {
+fn terminal_changed_by_a_killed_command_is_restored() {
     let place = Place::new();
     let mut shell = Shell::start(&place);
     shell.runs("$LH -q run x -- sh -c 'stty -echo; kill -KILL $$'");
@@ -69,7 +69,7 @@ fn one_that_was_killed_leaves_the_terminal_as_it_found_it() {
 
 /// By the memory limit of a container, say; nobody else knows then how the terminal was found.
 #[test]
-fn a_terminal_is_put_right_also_without_the_watchdog() {
+fn terminal_is_restored_without_the_watchdog() {
     let place = Place::new();
     let mut shell = Shell::start(&place);
     shell.types("$LH -v run x -- sh -c 'read go; stty raw -echo; kill -KILL $PPID; exec sleep 1000'");
@@ -95,7 +95,7 @@ fn command_that_cannot_be_started_leaves_the_terminal_to_its_caller() {
 }
 
 #[test]
-fn in_the_background_a_killed_watchdog_takes_the_terminal_from_nobody() {
+fn killed_watchdog_of_a_background_job_leaves_the_terminal_alone() {
     let place = Place::new();
     let mut shell = Shell::start(&place);
     shell.types("$LH -v run x -- sleep 1000 &");
@@ -108,9 +108,9 @@ fn in_the_background_a_killed_watchdog_takes_the_terminal_from_nobody() {
 
 /// While somebody else is in the middle of a line there.
 #[test]
-fn a_stopped_terminal_is_put_right_without_waiting_for_it() {
+fn terminal_stopped_by_ctrl_s_does_not_delay_the_release() {
     let place = Place::new();
-    // Not of the command's group: it outlives the command.
+    // `yes` leaves the command's group, and outlives the command.
     let script = "echo pid $$; setsid yes & exec sleep 1000";
     let mut session = Shell::of(&place, &["-q", "run", "x", "--", "sh", "-c", script]);
     session.sees("pid ");

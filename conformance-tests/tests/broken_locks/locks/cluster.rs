@@ -1,6 +1,7 @@
 //! A lock over a cluster, and what people get wrong with its slots.
 
 use crate::plain::{Redis, SOUND, Steps, busy, granted, key};
+use crate::subject::cannot;
 use async_trait::async_trait;
 use leasehold_conformance::server::free_port;
 use leasehold_conformance::{Cannot, Store};
@@ -66,9 +67,4 @@ impl Store for Node {
     fn address(&self) -> String {
         format!("127.0.0.1:{} 5000", self.0.port())
     }
-}
-
-/// A case that fails for this would pass for one that has caught the lock: it is one that did not run.
-fn cannot(error: impl std::fmt::Display) -> Cannot {
-    Cannot::new(error.to_string())
 }

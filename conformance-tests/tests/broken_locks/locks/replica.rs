@@ -1,6 +1,7 @@
 //! A lock over a Redis with a replica, and what people get wrong with one.
 
 use crate::plain::{SOUND, Steps, busy, fence, granted, key};
+use crate::subject::cannot;
 use async_trait::async_trait;
 use leasehold_conformance::proxy::{Proxy, Traffic};
 use leasehold_conformance::{Administrator, Cannot, Store};
@@ -113,9 +114,4 @@ impl Administrator for Pair {
         self.link.set(if hold { Traffic::HoldReplies } else { Traffic::Pass });
         if hold { Ok(()) } else { self.until_the_replica_follows().await }
     }
-}
-
-/// A case that fails for this would pass for one that has caught the lock: it is one that did not run.
-fn cannot(error: impl std::fmt::Display) -> Cannot {
-    Cannot::new(error.to_string())
 }

@@ -1,7 +1,7 @@
 //! How a slot moves from node to node.
 
 use super::{PRIMARIES, RedisCluster};
-use crate::servers::redis_sentinel::wait_until;
+use crate::servers::wait::wait_until;
 use leasehold_conformance::server::StartError;
 use std::collections::BTreeSet;
 
@@ -43,10 +43,10 @@ impl RedisCluster {
         let words = ["CLUSTER", "SETSLOT", &slot, "NODE", &id];
         self.tell(from, &words)?;
         self.tell(to, &words)?;
-        // Above all that was said of the slot until now.
+        // The epoch is now above all that any node has claimed the slot with.
         self.tell(to, &["CLUSTER", "BUMPEPOCH"])?;
         let place = format!(":{}", self.nodes[to].port());
-        wait_until("all nodes know who has the slot", || {
+        wait_until("all nodes know the owner of the slot", || {
             (0..PRIMARIES).all(|node| {
                 let knows = || match self.nodes[node].command(&["EVAL", "return 1", "1", key]) {
                     Ok(answer) if node == to => answer == ":1",

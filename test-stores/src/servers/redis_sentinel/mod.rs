@@ -3,15 +3,12 @@
 mod sentinel;
 
 use super::RedisServer;
+use super::wait::wait_until;
 use leasehold_conformance::server::{ServerProcess, StartError, free_port};
-use sentinel::{DOWN_AFTER, FASTER, NAME, Sentinel};
-use std::time::{Duration, Instant};
+use sentinel::{DOWN_AFTER, DOWN_AFTER_ONCE_WANTED, NAME, Sentinel};
 
-/// So many Sentinels, of which two must agree that the primary is gone.
+/// Two of the three must agree that the primary is gone.
 const SENTINELS: usize = 3;
-
-/// Limit for a start or a fail-over. It takes a second on a quiet machine.
-const PATIENCE: Duration = Duration::from_secs(120);
 
 /// A Redis with a replica, which three Sentinels promote when the primary is gone.
 #[derive(Debug)]
@@ -27,9 +24,20 @@ impl RedisSentinelGroup {
     ///
     /// If Redis is not installed or does not start.
     pub fn start() -> Result<Self, StartError> {
-        let primary = RedisServer::start_with(&ARGUMENTS)?;
+        Self::start_in(&[])
+    }
+
+    /// Starts them with the servers that keep data in this environment.
+    ///
+    /// # Errors
+    ///
+    /// As [`start`](Self::start).
+    pub fn start_in(environment: &[(String, String)]) -> Result<Self, StartError> {
+        let mut arguments: Vec<&str> = ARGUMENTS.split_whitespace().collect();
+        let primary = RedisServer::start_in(&arguments, environment)?;
         let follow = format!("127.0.0.1 {}", primary.port());
-        let replica = RedisServer::start_with(&[&ARGUMENTS[..], &["--replicaof", &follow]].concat())?;
+        arguments.extend(["--replicaof", &follow]);
+        let replica = RedisServer::start_in(&arguments, environment)?;
         let ports = (0..SENTINELS).map(|_| free_port()).collect::<Result<Vec<_>, _>>()?;
         let sentinels = (0..SENTINELS)
             .map(|number| Sentinel::start(number, &ports, primary.port(), replica.port()))
@@ -41,8 +49,12 @@ impl RedisSentinelGroup {
 
     /// Its URL.
     pub fn url(&self) -> String {
-        let hosts: Vec<String> =
-            self.sentinel_ports().iter().map(|port| format!("127.0.0.1:{port}")).collect();
+        Self::url_with(self.sentinel_ports())
+    }
+
+    /// The URL of a group whose Sentinels are reached by these ports.
+    pub fn url_with(sentinels: impl IntoIterator<Item = u16>) -> String {
+        let hosts: Vec<String> = sentinels.into_iter().map(|port| format!("127.0.0.1:{port}")).collect();
         format!("redis+sentinel://{}/{NAME}", hosts.join(","))
     }
 
@@ -51,17 +63,12 @@ impl RedisSentinelGroup {
         self.sentinels.iter().map(|sentinel| sentinel.port).collect()
     }
 
-    /// The two servers with data. Which of them is the primary changes.
+    /// A server with data, 0 or 1. Which of the two is the primary changes.
     pub fn server(&self, number: usize) -> &RedisServer {
         &self.servers[number]
     }
 
-    /// The same, to be killed and restarted.
-    pub fn server_mut(&mut self, number: usize) -> &mut RedisServer {
-        &mut self.servers[number]
-    }
-
-    /// Both of them.
+    /// Both servers with data, to be killed and restarted.
     pub fn servers_mut(&mut self) -> &mut [RedisServer] {
         &mut self.servers
     }
@@ -80,12 +87,10 @@ impl RedisSentinelGroup {
     pub fn fail_over(&mut self) -> Result<(), StartError> {
         let primary = self.known_primary()?;
         self.servers[primary].kill();
-        self.make_impatient(true)?;
-        self.wait_for_primary(1 - primary)?;
-        self.make_impatient(false)
+        self.wait_until_replaced(primary)
     }
 
-    /// Stops the primary without closing a connection, and waits until the other one has taken over. Which one it was.
+    /// Stops the primary without closing a connection, waits until the other one has taken over, and answers which one it was.
     ///
     /// # Errors
     ///
@@ -93,15 +98,13 @@ impl RedisSentinelGroup {
     pub fn supplant(&self) -> Result<usize, StartError> {
         let primary = self.known_primary()?;
         self.servers[primary].pause();
-        self.make_impatient(true)?;
-        self.wait_for_primary(1 - primary)?;
-        self.make_impatient(false)?;
+        self.wait_until_replaced(primary)?;
         Ok(primary)
     }
 
     /// Lets the Sentinels put the replica in the place of a primary that is well, as before its maintenance, and waits until
-    /// they have. Which one it was: it goes on as a primary, because nobody tells it for minutes. In peace that takes them
-    /// ten seconds.
+    /// they have. The old primary, which is answered, goes on as one: the Sentinels, told to take their time, correct it after
+    /// minutes. Otherwise that takes them ten seconds.
     ///
     /// # Errors
     ///
@@ -114,17 +117,17 @@ impl RedisSentinelGroup {
         Ok(primary)
     }
 
-    fn make_impatient(&self, impatient: bool) -> Result<(), StartError> {
-        let after = DOWN_AFTER[usize::from(impatient)];
-        self.tell_sentinels(&["SENTINEL", "SET", NAME, "down-after-milliseconds", after])
+    /// Waits until the other server is the primary. The Sentinels give the old one up sooner meanwhile.
+    fn wait_until_replaced(&self, primary: usize) -> Result<(), StartError> {
+        let set_down_after =
+            |after| self.tell_sentinels(&["SENTINEL", "SET", NAME, "down-after-milliseconds", after]);
+        set_down_after(DOWN_AFTER_ONCE_WANTED)?;
+        self.wait_for_primary(1 - primary)?;
+        set_down_after(DOWN_AFTER)
     }
 
     /// Waits until a server is a primary that takes writes, and all Sentinels say so.
-    ///
-    /// # Errors
-    ///
-    /// If that takes longer than anything reasonable.
-    pub fn wait_for_primary(&self, number: usize) -> Result<(), StartError> {
+    fn wait_for_primary(&self, number: usize) -> Result<(), StartError> {
         let port = self.servers[number].port();
         wait_until("the replica has taken over", || {
             let role = self.servers[number].command(&["ROLE"]).unwrap_or_default();
@@ -138,13 +141,13 @@ impl RedisSentinelGroup {
     ///
     /// If a server does not answer.
     pub fn cut_replica_off(&self) -> Result<(), StartError> {
-        // A Sentinel makes a replica of what ought to be one, but if it is told to take its time, only after four minutes.
+        // A Sentinel makes this server a replica again; told to take its time, only after four minutes.
         self.tell_sentinels(&["SENTINEL", "DEBUG", "publish-period", "60000"])?;
         let replica = 1 - self.known_primary()?;
         tell(&self.servers[replica], &["REPLICAOF", "NO", "ONE"])
     }
 
-    /// Starts again whoever is down, and waits until there is a primary with a replica, and all Sentinels know.
+    /// Starts servers again that are down, and waits until there is a primary with a replica, and all Sentinels know.
     ///
     /// # Errors
     ///
@@ -155,7 +158,7 @@ impl RedisSentinelGroup {
                 server.restart(true)?;
             }
         }
-        self.tell_sentinels(&FASTER)?;
+        self.sentinels.iter().try_for_each(Sentinel::hurry)?;
         let primary = self.known_primary()?;
         let port = self.servers[primary].port().to_string();
         // The Sentinels would do it, in their time.
@@ -168,7 +171,7 @@ impl RedisSentinelGroup {
         self.processes().for_each(ServerProcess::pause);
     }
 
-    /// Lets them go on: those with data first, or they would be found dead.
+    /// Lets all servers go on: those with data first, or the Sentinels would find them dead.
     pub fn resume(&self) {
         self.processes().for_each(ServerProcess::resume);
     }
@@ -222,35 +225,13 @@ impl RedisSentinelGroup {
     }
 }
 
-/// For the servers with data. `everysec` would hold a write back for up to two seconds on a busy disk, and a kill lose it.
-const ARGUMENTS: [&str; 10] = [
-    "--appendonly",
-    "yes",
-    "--appendfsync",
-    "no",
-    "--repl-diskless-sync-delay",
-    "0",
-    "--repl-ping-replica-period",
-    "1",
-    "--repl-diskless-load",
-    "swapdb",
-];
+/// Arguments of the servers with data. `everysec` would hold a write back for up to two seconds on a busy disk, and a kill lose it.
+const ARGUMENTS: &str = "--appendonly yes --appendfsync no \
+    --repl-diskless-sync-delay 0 --repl-ping-replica-period 1 --repl-diskless-load swapdb";
 
 fn tell(server: &RedisServer, words: &[&str]) -> Result<(), StartError> {
     match server.command(words) {
         Ok(answer) if answer.starts_with("+OK") => Ok(()),
         answer => Err(StartError::new(format!("a server answers {words:?} with {answer:?}"))),
     }
-}
-
-/// Asks every few milliseconds.
-pub(super) fn wait_until(what: &str, mut holds: impl FnMut() -> bool) -> Result<(), StartError> {
-    let start = Instant::now();
-    while !holds() {
-        if start.elapsed() > PATIENCE {
-            return Err(StartError::new(format!("after {PATIENCE:?} it is not so that {what}")));
-        }
-        std::thread::sleep(Duration::from_millis(10));
-    }
-    Ok(())
 }

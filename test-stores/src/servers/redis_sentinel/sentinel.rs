@@ -1,7 +1,7 @@
 //! One Sentinel: its file, its pace, and what it sees.
 
 use super::super::redis::{binary, command, server_command};
-use super::PATIENCE;
+use super::super::wait::SETTLED_WITHIN;
 use leasehold_conformance::server::{Launch, ServerProcess, StartError};
 use std::path::{Path, PathBuf};
 use std::process::Command;
@@ -10,30 +10,17 @@ use std::time::Duration;
 /// What the Sentinels call the primary.
 pub(super) const NAME: &str = "mm";
 
-/// How long a Sentinel lets the primary be silent, in ms: in peace, so that a busy machine makes no fail-over, and once one
-/// is wanted.
-pub(super) const DOWN_AFTER: [&str; 2] = ["10000", "300"];
+/// How long a Sentinel lets the primary be silent, in ms, so that a busy machine makes no fail-over.
+pub(super) const DOWN_AFTER: &str = "10000";
 
-/// Everything that a Sentinel does from time to time, done more often: a fail-over in one second instead of three, and
-/// a primary that comes back is told within half a second that it is none. Not the pings: who has not told of itself
-/// for five of them is not promoted, and a replica without its primary is asked once a second. After each start: it is
-/// not in its file.
-pub(super) const FASTER: [&str; 14] = [
-    "SENTINEL",
-    "DEBUG",
-    "info-period",
-    "100",
-    "ping-period",
-    "250",
-    "ask-period",
-    "50",
-    "publish-period",
-    "100",
-    "election-timeout",
-    "1000",
-    "min-link-reconnect-period",
-    "50",
-];
+/// The same once a fail-over is wanted.
+pub(super) const DOWN_AFTER_ONCE_WANTED: &str = "300";
+
+/// Shorter periods of a Sentinel: a fail-over takes one second instead of three, and a primary that comes back is told within
+/// half a second that it is none. Pings keep a longer period: a replica is not promoted if it has been silent for five of them,
+/// and a replica without its primary is asked once a second. No file takes these settings, so each start is followed by them.
+const FASTER: &str = "SENTINEL DEBUG info-period 100 ping-period 250 ask-period 50 publish-period 100 \
+    election-timeout 1000 min-link-reconnect-period 50";
 
 #[derive(Debug)]
 pub(super) struct Sentinel {
@@ -56,12 +43,13 @@ impl Sentinel {
         Ok(sentinel)
     }
 
+    /// Sets the shorter periods.
     pub(super) fn hurry(&self) -> Result<(), StartError> {
-        self.tell(&FASTER)
+        self.tell(&FASTER.split_whitespace().collect::<Vec<_>>())
     }
 
     pub(super) fn tell(&self, words: &[&str]) -> Result<(), StartError> {
-        match command(self.port, words, PATIENCE) {
+        match command(self.port, words, SETTLED_WITHIN) {
             Ok(answer) if answer == "+OK" => Ok(()),
             answer => Err(StartError::new(format!("a Sentinel answers {words:?} with {answer:?}"))),
         }
@@ -73,7 +61,7 @@ impl Sentinel {
         answer.lines().last()?.parse().ok()
     }
 
-    /// True if it is in touch with the primary and its replica, and has nothing against the primary.
+    /// True if it is in touch with the primary, its replica and the other Sentinels, and takes the primary for alive.
     pub(super) fn sees_all(&self, primary: u16) -> bool {
         let ask = |words: &[&str]| command(self.port, words, Duration::from_secs(1)).unwrap_or_default();
         let master = ask(&["SENTINEL", "MASTER", NAME]);
@@ -90,7 +78,7 @@ impl Sentinel {
     }
 }
 
-/// What stands in the file of one Sentinel: all that it would otherwise find out, which takes time.
+/// The file of one Sentinel. It has all that a Sentinel would otherwise find out, which takes time.
 fn lines(number: usize, ports: &[u16], primary: u16, replica: u16) -> Vec<String> {
     let id = |number: usize| format!("{:040x}", number + 1);
     let mut lines = vec![
@@ -98,7 +86,7 @@ fn lines(number: usize, ports: &[u16], primary: u16, replica: u16) -> Vec<String
         "bind 127.0.0.1".to_owned(),
         format!("sentinel myid {}", id(number)),
         format!("sentinel monitor {NAME} 127.0.0.1 {primary} 2"),
-        format!("sentinel down-after-milliseconds {NAME} {}", DOWN_AFTER[0]),
+        format!("sentinel down-after-milliseconds {NAME} {}", DOWN_AFTER),
         format!("sentinel failover-timeout {NAME} 1000"),
         format!("sentinel known-replica {NAME} 127.0.0.1 {replica}"),
     ];

@@ -1,31 +1,26 @@
 use super::four_letter_words::{ZooKeeperRole, role};
 use super::launch::ZooKeeperLaunch;
-use leasehold_conformance::server::{ServerProcess, StartError, free_port};
+use super::server::ZooKeeperServer;
+use leasehold_conformance::server::{StartError, free_port};
 use std::time::{Duration, Instant};
 
 /// Limit for an election. It takes a third of a second on a quiet machine.
 const ELECTED_WITHIN: Duration = Duration::from_secs(120);
 
 /// Limit for the answer of a member about its role. A stopped one never answers.
-const ASKED_FOR: Duration = Duration::from_secs(1);
+const ANSWERS_WITHIN: Duration = Duration::from_secs(1);
 
 /// Three ZooKeeper servers that are one service, each with ports and data of its own.
 ///
 /// Two of them go on without the third; a leader that is silent for 1.5 s is replaced.
 #[derive(Debug)]
 pub struct ZooKeeperEnsemble {
-    members: Vec<Member>,
-}
-
-#[derive(Debug)]
-struct Member {
-    process: ServerProcess,
-    port: u16,
+    members: Vec<ZooKeeperServer>,
 }
 
 /// The ports of one member.
 #[derive(Clone, Copy)]
-struct Ports {
+struct MemberPorts {
     clients: u16,
     quorum: u16,
     election: u16,
@@ -38,7 +33,7 @@ impl ZooKeeperEnsemble {
     ///
     /// If ZooKeeper is not installed or does not start.
     pub fn start() -> Result<Self, StartError> {
-        Self::start_within(&[])
+        Self::start_in(&[])
     }
 
     /// Starts them in this environment.
@@ -46,16 +41,20 @@ impl ZooKeeperEnsemble {
     /// # Errors
     ///
     /// As [`start`](Self::start).
-    pub fn start_within(environment: &[(String, String)]) -> Result<Self, StartError> {
-        let ports = (0..3).map(|_| Ports::free()).collect::<Result<Vec<_>, _>>()?;
+    pub fn start_in(environment: &[(String, String)]) -> Result<Self, StartError> {
+        let ports = (0..3).map(|_| MemberPorts::free()).collect::<Result<Vec<_>, _>>()?;
         let lines = configuration(&ports);
-        // At once: one after the other takes three times as long.
+        // All start at once: one after the other takes three times as long.
         let members: Result<_, _> = std::thread::scope(|scope| {
             let starts: Vec<_> = (1..)
                 .zip(&ports)
-                .map(|(number, ports)| (ZooKeeperLaunch::member(number, ports.clients, lines.clone()), ports))
-                .map(|(launch, ports)| {
-                    scope.spawn(|| Member::start(launch?.within(environment), ports.clients))
+                .map(|(number, ports)| ZooKeeperLaunch::member(number, ports.clients, lines.clone()))
+                .map(|launch| {
+                    scope.spawn(|| {
+                        let mut launch = launch?;
+                        launch.environment = environment.to_vec();
+                        ZooKeeperServer::launch(launch)
+                    })
                 })
                 .collect();
             starts.into_iter().map(|start| start.join().unwrap_or_else(|_| Err(panicked()))).collect()
@@ -78,12 +77,12 @@ impl ZooKeeperEnsemble {
 
     /// The members' ports on 127.0.0.1. A member is known by its place here.
     pub fn ports(&self) -> Vec<u16> {
-        self.members.iter().map(|member| member.port).collect()
+        self.members.iter().map(ZooKeeperServer::port).collect()
     }
 
     /// What each member says of itself; `None` of one that does not serve.
     pub fn roles(&self) -> Vec<Option<ZooKeeperRole>> {
-        self.members.iter().map(|member| role(member.port, ASKED_FOR)).collect()
+        self.members.iter().map(|member| role(member.port(), ANSWERS_WITHIN)).collect()
     }
 
     /// Waits until a leader and its followers are this many, and answers the leader.
@@ -108,45 +107,22 @@ impl ZooKeeperEnsemble {
 
     /// Kills one member, as a crash would. It stays down until [`restart`](Self::restart).
     pub fn kill(&mut self, member: usize) {
-        self.members[member].process.kill();
+        self.members[member].kill();
     }
 
     /// Stops one member without closing a connection.
     pub fn pause(&self, member: usize) {
-        self.members[member].process.pause();
+        self.members[member].pause();
     }
 
     /// Lets it go on.
     pub fn resume(&self, member: usize) {
-        self.members[member].process.resume();
+        self.members[member].resume();
     }
 
-    /// Leaves no member room for anything that it wants to write to a file. They end; a restart makes room again.
-    ///
-    /// # Errors
-    ///
-    /// If the kernel does not let this process limit them.
-    pub fn fill_disks(&self) -> Result<(), StartError> {
-        self.members.iter().try_for_each(|member| member.process.fill_disk())
-    }
-
-    /// Starts each member again with its data on a disk of its own; see [`ServerProcess::sync_to_own_disk`].
-    ///
-    /// # Errors
-    ///
-    /// If one does not start, or nothing can be mounted here.
-    pub fn sync_to_own_disks(&mut self) -> Result<(), StartError> {
-        self.members.iter_mut().try_for_each(|member| member.process.sync_to_own_disk())?;
-        self.wait_until_served(self.members.len()).map(drop)
-    }
-
-    /// Kills all members as a loss of power would, which is the same for all; see [`ServerProcess::lose_power`].
-    ///
-    /// # Errors
-    ///
-    /// If they have no disks of their own.
-    pub fn lose_power(&mut self) -> Result<(), StartError> {
-        self.members.iter_mut().try_for_each(|member| member.process.lose_power())
+    /// The members, in the order of their ports.
+    pub fn members_mut(&mut self) -> &mut [ZooKeeperServer] {
+        &mut self.members
     }
 
     /// Starts one member again, with what it had written or with nothing. It joins the others by itself, a moment
@@ -156,25 +132,19 @@ impl ZooKeeperEnsemble {
     ///
     /// If it does not start.
     pub fn restart(&mut self, member: usize, keep_data: bool) -> Result<(), StartError> {
-        self.members[member].process.restart(keep_data)
+        self.members[member].restart(keep_data)
     }
 }
 
-impl Member {
-    fn start(launch: ZooKeeperLaunch, port: u16) -> Result<Self, StartError> {
-        Ok(Self { process: ServerProcess::start(launch)?, port })
-    }
-}
-
-impl Ports {
+impl MemberPorts {
     fn free() -> Result<Self, StartError> {
         Ok(Self { clients: free_port()?, quorum: free_port()?, election: free_port()? })
     }
 }
 
-fn configuration(ports: &[Ports]) -> Vec<String> {
+fn configuration(ports: &[MemberPorts]) -> Vec<String> {
     let mut lines = vec!["initLimit=100".to_owned(), "syncLimit=15".to_owned()];
-    lines.extend((1..).zip(ports).map(|(number, Ports { clients, quorum, election })| {
+    lines.extend((1..).zip(ports).map(|(number, MemberPorts { clients, quorum, election })| {
         format!("server.{number}=127.0.0.1:{quorum}:{election}:participant;127.0.0.1:{clients}")
     }));
     lines

@@ -1,4 +1,4 @@
-//! ZooKeeper's four-letter words: a question on a plain socket, answered until the server closes it.
+//! ZooKeeper's four-letter words: questions on a plain socket, which the server closes after its answer.
 
 use std::collections::BTreeMap;
 use std::io::{Read, Write};
@@ -43,7 +43,8 @@ pub(super) fn role(port: u16, timeout: Duration) -> Option<ZooKeeperRole> {
     }
 }
 
-pub(super) fn counters(mntr: &str) -> BTreeMap<String, u64> {
+/// The lines of `mntr` that have a whole number.
+pub(super) fn numbers(mntr: &str) -> BTreeMap<String, u64> {
     let pairs = mntr.lines().filter_map(|line| line.split_once('\t'));
     pairs.filter_map(|(name, value)| Some((name.to_owned(), value.trim().parse().ok()?))).collect()
 }

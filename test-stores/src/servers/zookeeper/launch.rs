@@ -1,5 +1,5 @@
-use super::classes::archive;
 use super::four_letter_words::{ask_zookeeper, role};
+use crate::servers::on_path::on_path;
 use leasehold_conformance::server::{Launch, StartError};
 use std::path::{Path, PathBuf};
 use std::process::Command;
@@ -8,10 +8,10 @@ use std::time::Duration;
 /// Debian's `libzookeeper-java`. The manifest of the first names whatever else it needs, except a logger.
 pub(super) const JARS: [&str; 2] = ["/usr/share/java/zookeeper.jar", "/usr/share/java/slf4j-simple.jar"];
 
-/// What a server with TLS needs beside them: the manifest forgets them.
+/// The jars that a server with TLS needs as well: the manifest forgets them.
 const JARS_FOR_TLS: [&str; 2] = ["/usr/share/java/netty-codec.jar", "/usr/share/java/netty-resolver.jar"];
 
-/// What the virtual machine is told, for a server that starts fast and stays small.
+/// Options of the virtual machine, for a server that starts fast and stays small.
 const JAVA: [&str; 6] = [
     "-Xmx192m",
     "-XX:+UseSerialGC",
@@ -23,7 +23,7 @@ const JAVA: [&str; 6] = [
     "-Dznode.container.checkIntervalMs=1000",
 ];
 
-/// What every server is told. `tickTime` is the grain of session ends.
+/// Configuration of every server. `tickTime` is the grain of session ends.
 const CONFIGURATION: &str = "\
 tickTime=100
 minSessionTimeout=300
@@ -34,12 +34,12 @@ maxClientCnxns=0
 preAllocSize=64
 ";
 
-/// How long a server that is there may take to say so.
+/// Limit for the answer to a four-letter word.
 const ANSWERS_WITHIN: Duration = Duration::from_secs(1);
 
 /// Why no ZooKeeper can be started here, or `None` if one can.
 pub fn zookeeper_server_missing() -> Option<String> {
-    if java().is_none() {
+    if on_path("java").is_none() {
         return Some("java is not installed (Debian package default-jre-headless)".to_owned());
     }
     let missing = JARS.iter().find(|jar| !Path::new(jar).is_file())?;
@@ -48,48 +48,28 @@ pub fn zookeeper_server_missing() -> Option<String> {
 
 /// One server: alone, or a member of an ensemble.
 pub(super) struct ZooKeeperLaunch {
-    java: PathBuf,
-    port: u16,
-    /// Beside [`CONFIGURATION`].
+    pub(super) java: PathBuf,
+    pub(super) port: u16,
+    /// Lines of configuration beside [`CONFIGURATION`], and options of the virtual machine.
     lines: Vec<String>,
     /// False leaves it to the kernel when a write reaches the disk: a server that is killed loses nothing.
     syncs: bool,
-    /// Its number in the ensemble.
+    /// The server's number in the ensemble, from one.
     member: Option<usize>,
-    environment: Vec<(String, String)>,
-    /// What the virtual machine is told of the classes.
-    classes: Option<String>,
+    pub(super) environment: Vec<(String, String)>,
+    /// The option of the virtual machine that names an archive of classes.
+    pub(super) classes: Option<String>,
 }
 
 impl ZooKeeperLaunch {
-    pub(super) fn alone(port: u16, lines: Vec<String>) -> Result<Self, StartError> {
-        let java = installed()?;
-        let classes = archive(&java).map(|file| format!("-XX:SharedArchiveFile={}", file.display()));
-        Ok(Self { java, port, lines, syncs: false, member: None, environment: Vec::new(), classes })
+    pub(super) fn standalone(port: u16, mut lines: Vec<String>) -> Result<Self, StartError> {
+        lines.extend([format!("clientPort={port}"), "clientPortAddress=127.0.0.1".to_owned()]);
+        let (member, environment, classes) = (None, Vec::new(), None);
+        Ok(Self { java: installed()?, port, lines, syncs: false, member, environment, classes })
     }
 
     pub(super) fn member(number: usize, port: u16, lines: Vec<String>) -> Result<Self, StartError> {
-        Ok(Self { member: Some(number), ..Self::alone(port, lines)? })
-    }
-
-    /// A server that writes into this file, when it ends, which classes it has loaded.
-    pub(super) fn that_shows_its_classes(file: &Path, port: u16) -> Result<Self, StartError> {
-        let classes = Some(format!("-XX:ArchiveClassesAtExit={}", file.display()));
-        let lines = vec![format!("clientPort={port}"), "clientPortAddress=127.0.0.1".to_owned()];
-        Ok(Self {
-            java: installed()?,
-            port,
-            lines,
-            syncs: false,
-            member: None,
-            environment: Vec::new(),
-            classes,
-        })
-    }
-
-    pub(super) fn within(mut self, environment: &[(String, String)]) -> Self {
-        self.environment = environment.to_vec();
-        self
+        Ok(Self { member: Some(number), lines, ..Self::standalone(port, Vec::new())? })
     }
 
     fn configuration(&self, data: &Path) -> String {
@@ -103,8 +83,8 @@ impl ZooKeeperLaunch {
 impl Launch for ZooKeeperLaunch {
     fn command(&self, data: &Path) -> Command {
         let file = data.join("zoo.cfg");
-        // Written at each start, because a server that is to lose its data loses these too. A file that could not
-        // be written shows as a server that ends.
+        // These files are written at each start, because a server that loses its data loses them too. If one could not be
+        // written, the server ends.
         let _ = std::fs::write(&file, self.configuration(data));
         if let Some(number) = self.member {
             let _ = std::fs::write(data.join("myid"), number.to_string());
@@ -125,25 +105,20 @@ impl Launch for ZooKeeperLaunch {
     fn is_ready(&self) -> bool {
         match self.member {
             None => role(self.port, ANSWERS_WITHIN).is_some(),
-            // It cannot serve before the others are there; that it listens is all that it can do alone.
+            // A member cannot serve before the others are there, but it listens.
             Some(_) => ask_zookeeper(self.port, "ruok", ANSWERS_WITHIN).is_ok(),
         }
     }
 }
 
-/// A word for the virtual machine, which takes the last where two disagree, and not for the server.
+/// True for an option of the virtual machine, which takes the last where two disagree.
 fn is_for_java(line: &str) -> bool {
     line.starts_with('-')
 }
 
 pub(super) fn installed() -> Result<PathBuf, StartError> {
     match zookeeper_server_missing() {
-        None => java().ok_or_else(|| StartError::new("java is not installed")),
+        None => on_path("java").ok_or_else(|| StartError::new("java is not installed")),
         Some(missing) => Err(StartError::new(missing)),
     }
-}
-
-fn java() -> Option<PathBuf> {
-    let path = std::env::var_os("PATH").unwrap_or_default();
-    std::env::split_paths(&path).map(|directory| directory.join("java")).find(|file| file.is_file())
 }

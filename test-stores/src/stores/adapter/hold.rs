@@ -13,14 +13,14 @@ use tokio::sync::oneshot;
 
 type BoxFuture<T> = Pin<Box<dyn Future<Output = T> + Send>>;
 
-/// A guard with a lease, and operations of its own.
-pub(super) trait Guard: Debug + Send + Sync + 'static {
+/// A guard that is not a [`LockGuard`], with a lease and operations of its own.
+pub(super) trait OtherGuard: Debug + Send + Sync + 'static {
     fn lease(&self) -> Lease;
     fn extend(self: Arc<Self>, ttl: Duration) -> BoxFuture<Result<()>>;
     fn release(self) -> BoxFuture<Result<()>>;
 }
 
-impl Guard for LockSetGuard {
+impl OtherGuard for LockSetGuard {
     fn lease(&self) -> Lease {
         (**self).lease()
     }
@@ -34,7 +34,7 @@ impl Guard for LockSetGuard {
     }
 }
 
-impl Guard for blocking::Guard {
+impl OtherGuard for blocking::Guard {
     fn lease(&self) -> Lease {
         (**self).clone()
     }
@@ -49,7 +49,7 @@ impl Guard for blocking::Guard {
 }
 
 /// The same hold, under a [`LockGuard`].
-pub(super) fn guard_over(guard: impl Guard) -> Result<LockGuard> {
+pub(super) fn guard_over(guard: impl OtherGuard) -> Result<LockGuard> {
     let lease = guard.lease();
     Ok(LockGuard::new(Arc::new(HoldOver {
         token: lease.token()?,
@@ -58,7 +58,8 @@ pub(super) fn guard_over(guard: impl Guard) -> Result<LockGuard> {
     })))
 }
 
-/// Runs this where a call may block: on a thread outside of every runtime. Dropped, it goes on, and its result is dropped.
+/// Runs work where it may block: on a thread outside of every runtime. When the future is dropped, the work goes on, and its
+/// result is dropped.
 pub(super) async fn on_a_thread<T: Send + 'static>(
     work: impl FnOnce() -> Result<T> + Send + 'static,
 ) -> Result<T> {
@@ -87,7 +88,7 @@ impl<G> HoldOver<G> {
     }
 }
 
-impl<G: Guard> Hold for HoldOver<G> {
+impl<G: OtherGuard> Hold for HoldOver<G> {
     fn name(&self) -> &LockName {
         self.lease.name()
     }
@@ -108,7 +109,7 @@ impl<G: Guard> Hold for HoldOver<G> {
 
     fn ended(self: Arc<Self>) -> BoxFuture<Option<Loss>> {
         Box::pin(async move {
-            // Work without an end is over when the lease is.
+            // `protect` ends work without an end when the lease ends.
             let _ = self.lease.protect(pending::<()>()).await;
             self.lease.loss()
         })
@@ -119,7 +120,7 @@ impl<G: Guard> Hold for HoldOver<G> {
     }
 
     fn release(self: Arc<Self>) -> BoxFuture<Result<()>> {
-        self.take().and_then(Arc::into_inner).map_or_else(released, Guard::release)
+        self.take().and_then(Arc::into_inner).map_or_else(released, OtherGuard::release)
     }
 
     fn abandon(self: Arc<Self>) {

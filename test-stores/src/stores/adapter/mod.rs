@@ -29,7 +29,7 @@ pub(super) enum Kind {
     Scope,
     /// A permit of a semaphore of one, which is a mutex.
     SemaphoreOfOne,
-    /// A lock of the API without an async runtime.
+    /// A lock of the blocking API.
     Blocking,
 }
 
@@ -68,13 +68,13 @@ impl Subject for Adapter {
     async fn connect(&self, address: &str) -> Result<Arc<dyn DistributedLock>> {
         if self.kind != Kind::Blocking {
             let inner = self.base.connect(address).await?;
-            return Ok(Arc::new(Locks::new(inner, self.kind, None)));
+            return Ok(Arc::new(AdapterClient::new(inner, self.kind, None)));
         }
         let (base, address) = (Arc::clone(&self.base), address.to_owned());
         on_a_thread(move || {
             let locks = blocking::Locks::new(async move { base.connect(&address).await })?;
             let inner = locks.run(async |inner| Ok(inner))?;
-            Ok(Arc::new(Locks::new(inner, Kind::Blocking, Some(locks))) as Arc<dyn DistributedLock>)
+            Ok(Arc::new(AdapterClient::new(inner, Kind::Blocking, Some(locks))) as Arc<dyn DistributedLock>)
         })
         .await
     }
@@ -83,7 +83,7 @@ impl Subject for Adapter {
         self.base.lease(ttl)
     }
 
-    /// On memory every case of one name, on other stores the families A to G.
+    /// Covers every case of one name on memory, and the families A to G on other stores.
     fn covers(&self, case: &Case) -> std::result::Result<(), Cannot> {
         let all_families = self.base.name() == "memory";
         match (self.kind, case.id) {
@@ -110,7 +110,7 @@ impl Subject for Adapter {
 
 /// The client of an adapter.
 #[derive(Clone)]
-struct Locks {
+struct AdapterClient {
     inner: Arc<dyn DistributedLock>,
     kind: Kind,
     /// The client whose thread `inner` runs on, if the kind is blocking.
@@ -119,7 +119,7 @@ struct Locks {
     semaphores: Arc<Mutex<HashMap<LockName, Semaphore>>>,
 }
 
-impl Locks {
+impl AdapterClient {
     fn new(inner: Arc<dyn DistributedLock>, kind: Kind, blocking: Option<blocking::Locks>) -> Self {
         Self { inner, kind, blocking, semaphores: Arc::default() }
     }
@@ -136,7 +136,7 @@ impl Locks {
 }
 
 #[async_trait]
-impl DistributedLock for Locks {
+impl DistributedLock for AdapterClient {
     fn semantics(&self) -> &Semantics {
         self.inner.semantics()
     }
@@ -177,7 +177,7 @@ impl DistributedLock for Locks {
     }
 }
 
-impl fmt::Debug for Locks {
+impl fmt::Debug for AdapterClient {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         self.inner.fmt(f)
     }

@@ -1,7 +1,6 @@
 //! The store of a semaphore of one, and its operator's view: the slot has a name of its own.
 
-use super::Locks;
-use crate::stores::cannot;
+use super::AdapterClient;
 use async_trait::async_trait;
 use leasehold::admin::{Finding, LockAdmin, LockStatus, Waiter};
 use leasehold::{Error, ErrorKind, FencingToken, LockName, Result};
@@ -9,7 +8,7 @@ use leasehold_conformance::proxy::Proxy;
 use leasehold_conformance::{Cannot, Store};
 use std::time::Duration;
 
-/// The name of a semaphore, by itself or by that of its slot, which is the name of a guard.
+/// The name of a semaphore, from that name or from the name of its slot, which is a guard's.
 pub(super) fn semaphore_name(name: &LockName) -> &str {
     name.semaphore().unwrap_or(name.as_str())
 }
@@ -45,11 +44,11 @@ impl Store for SlotStore {
     }
 
     async fn delete(&self, name: &LockName) -> std::result::Result<(), Cannot> {
-        self.0.delete(&slot(name).map_err(cannot)?).await
+        self.0.delete(&slot(name).map_err(Cannot::failed)?).await
     }
 
     async fn delete_queue(&self, name: &LockName) -> std::result::Result<(), Cannot> {
-        self.0.delete_queue(&slot(name).map_err(cannot)?).await
+        self.0.delete_queue(&slot(name).map_err(Cannot::failed)?).await
     }
 
     async fn wipe(&self) -> std::result::Result<(), Cannot> {
@@ -61,15 +60,15 @@ impl Store for SlotStore {
     }
 }
 
-impl Locks {
+impl AdapterClient {
     fn slots(&self) -> Result<&dyn LockAdmin> {
         self.inner.admin().ok_or_else(|| Error::new(ErrorKind::Unsupported, "the store cannot look"))
     }
 }
 
-/// The permits under the names of their semaphores.
+/// Permits are shown under the names of their semaphores.
 #[async_trait]
-impl LockAdmin for Locks {
+impl LockAdmin for AdapterClient {
     async fn inspect(&self, name: &LockName) -> Result<Vec<LockStatus>> {
         Ok(permits(self.slots()?.inspect(&slot(name)?).await?))
     }

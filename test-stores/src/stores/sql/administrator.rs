@@ -1,44 +1,47 @@
-use super::{LOCKER, Running, SqlServer, cannot, kill_clients};
-use crate::stores::wall_clock::ensure_ahead;
+use super::group::SqlGroup;
+use super::server::{SqlServer, kill_clients};
+use crate::stores::connect::{loopback, with_options};
+use crate::stores::server_group::ServerGroup;
+use crate::stores::server_store::ServerStore;
 use async_trait::async_trait;
-use leasehold_conformance::{Administrator, Cannot, SteppedClock};
+use leasehold_conformance::{Administrator, Cannot, Store};
 use std::any::Any;
 use std::time::{Duration, Instant};
 
-/// More than any server takes here.
-const MANY: usize = 1_000;
+/// More connections than any server here takes.
+const TOO_MANY: usize = 1_000;
 
-/// A server that has refused somebody for so long is full. It gives out the place of somebody who has just left a
-/// little later, on a busy machine after some milliseconds, and that one would be had by whoever is to find none.
+/// A server that has refused connections for so long is full. It gives out the place of a client that has just left a little
+/// later, on a busy machine after some milliseconds, and the client that is to find none would get that place.
 const STAYS_FULL: Duration = Duration::from_millis(250);
 
 #[async_trait]
-impl<Server: SqlServer> Administrator for Running<Server> {
+impl<S: SqlServer> Administrator for ServerStore<SqlGroup<S>> {
     fn address_with(&self, connections: usize) -> Result<String, Cannot> {
-        Ok(self.url(LOCKER, &self.place(), &format!("&connections={connections}")))
+        Ok(with_options(&self.address(), &format!("connections={connections}")))
     }
 
     async fn behind_pooler(&self) -> Result<(Box<dyn Any + Send>, String), Cannot> {
-        let (pooler, port) = Server::pooler(self.port()).await?;
-        Ok((pooler, self.url(LOCKER, &format!("127.0.0.1:{port}"), "")))
+        let (pooler, port) = S::pooler(self.port()).await?;
+        Ok((pooler, self.group().url_at(&[loopback(port)])))
     }
 
     async fn kill_connections(&self) -> Result<(), Cannot> {
-        kill_clients::<Server>(self.port()).await
+        kill_clients::<S>(self.port()).await
     }
 
     async fn connections(&self) -> Result<usize, Cannot> {
-        Server::count(self.port(), Server::CONNECTIONS).await
+        S::count(self.port(), S::CONNECTIONS).await
     }
 
     async fn open_transactions(&self) -> Result<usize, Cannot> {
-        Server::count(self.port(), Server::TRANSACTIONS).await
+        S::count(self.port(), S::TRANSACTIONS).await
     }
 
     async fn take_all_connections(&self) -> Result<Box<dyn Any + Send>, Cannot> {
         let (mut all, mut full_since) = (Vec::new(), None);
-        while all.len() < MANY {
-            match Server::stranger(self.port()).await {
+        while all.len() < TOO_MANY {
+            match S::connect_as_locker(self.port()).await {
                 Ok(connection) => {
                     all.push(connection);
                     full_since = None;
@@ -49,59 +52,44 @@ impl<Server: SqlServer> Administrator for Running<Server> {
                 Err(_) => return Ok(Box::new(all)),
             }
         }
-        Err(Cannot::failed(format!("the server takes {MANY} connections and more")))
+        Err(Cannot::failed(format!("the server takes {TOO_MANY} connections and more")))
     }
 
     async fn set_time_zone(&self, offset: &str) -> Result<(), Cannot> {
-        self.set(&Server::time_zone(offset)).await
+        self.set(&S::time_zone(offset)).await
     }
 
     async fn set_isolation(&self, level: &str) -> Result<(), Cannot> {
-        self.set(&Server::isolation(level)).await
+        self.set(&S::isolation(level)).await
     }
 
     async fn end_idle_transactions(&self, after: Duration) -> Result<(), Cannot> {
-        self.set(&Server::idle_limit(after)).await
+        self.set(&S::idle_limit(after)).await
     }
 
     async fn set_read_only(&self, read_only: bool) -> Result<(), Cannot> {
-        let statement = self.harmed().read_only(read_only)?;
-        Server::run(self.port(), &statement).await?;
-        kill_clients::<Server>(self.port()).await
-    }
-
-    async fn fill_disk(&self, full: bool) -> Result<(), Cannot> {
-        let mut server = self.harmed();
-        let process = server.process();
-        if full { process.fill_disk() } else { process.restart(true) }.map_err(cannot)
+        let statement = self.harm(|group| group.primary.read_only(read_only))?;
+        S::run(self.port(), &statement).await?;
+        kill_clients::<S>(self.port()).await
     }
 
     async fn step_clock(&self, seconds: i64) -> Result<(), Cannot> {
-        let running_on_it = {
-            let clock = self.clock();
-            clock.as_ref().map(|clock| clock.step_to(seconds))
-        };
-        match running_on_it {
-            Some(stepped) => stepped.map_err(Cannot::from)?,
-            None => self.start_on_a_clock(seconds).await?,
-        }
-        let shown = Server::count(self.port(), Server::WALL_CLOCK).await?;
-        ensure_ahead(i64::try_from(shown).map_err(cannot)? * 1_000, seconds)
+        self.step_wall_clock(seconds).await
+    }
+
+    async fn fill_disk(&self, full: bool) -> Result<(), Cannot> {
+        self.fill_disks(full)
     }
 }
 
-impl<Server: SqlServer> Running<Server> {
-    /// Changes a setting of the whole server.
-    async fn set(&self, statement: &str) -> Result<(), Cannot> {
-        drop(self.harmed());
-        Server::run(self.port(), statement).await.map(drop)
+impl<S: SqlServer> ServerStore<SqlGroup<S>> {
+    fn port(&self) -> u16 {
+        self.group().primary.port()
     }
 
-    async fn start_on_a_clock(&self, seconds: i64) -> Result<(), Cannot> {
-        let clock = SteppedClock::ahead(seconds)?;
-        let server = Server::launch(clock.environment()).await?;
-        self.replace(server);
-        *self.clock() = Some(clock);
-        self.furnish().await.map_err(cannot)
+    /// Changes a setting of the whole server.
+    async fn set(&self, statement: &str) -> Result<(), Cannot> {
+        let port = self.harm(|group| group.primary.port());
+        S::run(port, statement).await.map(drop)
     }
 }

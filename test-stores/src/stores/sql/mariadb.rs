@@ -1,25 +1,25 @@
-//! MariaDB, and MySQL, which differ in little.
+//! MariaDB and MySQL, which differ in little.
 
-use super::{SqlServer, cannot};
+use super::server::SqlServer;
 use crate::pooler::MariaDbPooler;
 use crate::servers::{MariaDbServer, MySqlServer};
+use crate::stores::connect::loopback;
+use crate::stores::server_group::{DataServer, Environment};
 use async_trait::async_trait;
 use leasehold_conformance::Cannot;
-use leasehold_conformance::server::ServerProcess;
 use sqlx::error::DatabaseError;
 use sqlx::mysql::{MySqlConnectOptions, MySqlConnection, MySqlDatabaseError, MySqlSslMode};
 use sqlx::{AssertSqlSafe, ConnectOptions, Executor, query, query_scalar};
 use std::any::Any;
-use std::net::Ipv4Addr;
-use std::ops::DerefMut;
 use std::time::Duration;
+use tokio::task::block_in_place;
 
-/// A connection of the suite's own.
+/// A connection of this crate's own, not of the code under test.
 async fn connect(port: u16, user: &str, password: Option<&str>) -> Result<MySqlConnection, Cannot> {
     let options = MySqlConnectOptions::new().host("127.0.0.1").port(port).username(user);
     let options = password.into_iter().fold(options, MySqlConnectOptions::password);
     let options = options.database(MariaDbServer::DATABASE).ssl_mode(MySqlSslMode::Disabled);
-    options.disable_statement_logging().connect().await.map_err(cannot)
+    options.disable_statement_logging().connect().await.map_err(Cannot::failed)
 }
 
 /// `ER_CANNOT_CONVERT_STRING`
@@ -31,20 +31,29 @@ async fn root(port: u16) -> Result<MySqlConnection, Cannot> {
     connect(port, "root", None).await
 }
 
-/// In what they differ.
-pub(crate) trait MySqlCompatible:
-    std::fmt::Debug + DerefMut<Target = ServerProcess> + Send + Sync + Sized + 'static
-{
+/// What differs between the two.
+pub(in crate::stores) trait MySqlCompatible: DataServer + Sized {
     const SCHEME: &'static str;
     const ALIAS: &'static str;
     const OPTIONS: &'static str;
-    /// What ends a transaction that is idle, or the session with it.
+    /// The setting that ends idle transactions, or their sessions.
     const IDLE_LIMIT: &'static str;
 
-    fn launch(environment: &[(String, String)]) -> Result<Self, Cannot>;
-    /// Two, the second of which is to follow the first, which has this environment.
-    fn launch_pair(environment: &[(String, String)]) -> Result<(Self, Self), Cannot>;
-    fn port(&self) -> u16;
+    fn launch(environment: &Environment) -> Result<Self, Cannot>;
+    /// Two servers that can follow each other, the first of which has this environment.
+    fn launch_two(environment: &Environment) -> Result<(Self, Self), Cannot>;
+}
+
+impl DataServer for MariaDbServer {
+    fn port(&self) -> u16 {
+        Self::port(self)
+    }
+}
+
+impl DataServer for MySqlServer {
+    fn port(&self) -> u16 {
+        Self::port(self)
+    }
 }
 
 impl MySqlCompatible for MariaDbServer {
@@ -53,18 +62,14 @@ impl MySqlCompatible for MariaDbServer {
     const OPTIONS: &'static str = "";
     const IDLE_LIMIT: &'static str = "idle_transaction_timeout";
 
-    fn launch(environment: &[(String, String)]) -> Result<Self, Cannot> {
-        Self::start_with(&[], environment).map_err(cannot)
+    fn launch(environment: &Environment) -> Result<Self, Cannot> {
+        Self::start_with(&[], environment).map_err(Cannot::failed)
     }
 
-    fn launch_pair(environment: &[(String, String)]) -> Result<(Self, Self), Cannot> {
+    fn launch_two(environment: &Environment) -> Result<(Self, Self), Cannot> {
         let primary = Self::start_with(&["--server-id=1", "--log-bin=changes"], environment);
-        let follower = Self::start_with(&["--server-id=2", "--read-only"], &[]);
-        Ok((primary.map_err(cannot)?, follower.map_err(cannot)?))
-    }
-
-    fn port(&self) -> u16 {
-        Self::port(self)
+        let replica = Self::start_with(&["--server-id=2", "--read-only"], &[]);
+        Ok((primary.map_err(Cannot::failed)?, replica.map_err(Cannot::failed)?))
     }
 }
 
@@ -75,19 +80,15 @@ impl MySqlCompatible for MySqlServer {
     const OPTIONS: &'static str = "&sslmode=require";
     const IDLE_LIMIT: &'static str = "wait_timeout";
 
-    fn launch(environment: &[(String, String)]) -> Result<Self, Cannot> {
+    fn launch(environment: &Environment) -> Result<Self, Cannot> {
         if !environment.is_empty() {
             return Err(Cannot::new("the server has a C library of its own, for which no clock is there"));
         }
-        Self::start().map_err(cannot)
+        Self::start().map_err(Cannot::failed)
     }
 
-    fn launch_pair(_: &[(String, String)]) -> Result<(Self, Self), Cannot> {
+    fn launch_two(_: &Environment) -> Result<(Self, Self), Cannot> {
         Err(Cannot::new("a replica of it has to be set up in words of its own, which nobody has tried here"))
-    }
-
-    fn port(&self) -> u16 {
-        Self::port(self)
     }
 }
 
@@ -106,47 +107,37 @@ impl<Server: MySqlCompatible> SqlServer for Server {
     const FOLLOWED: &'static str = "SELECT CAST(SUBSTRING_INDEX(@@gtid_slave_pos, '-', -1) AS SIGNED)";
     const TRANSACTIONS: &'static str = "SELECT count(*) FROM information_schema.innodb_trx";
 
-    async fn launch(environment: Vec<(String, String)>) -> Result<Self, Cannot> {
-        let start = move || <Self as MySqlCompatible>::launch(&environment);
-        tokio::task::spawn_blocking(start).await.map_err(cannot)?
+    fn launch(environment: &Environment) -> Result<Self, Cannot> {
+        <Self as MySqlCompatible>::launch(environment)
     }
 
-    async fn launch_pair(environment: Vec<(String, String)>) -> Result<(Self, Self), Cannot> {
-        let start = move || <Self as MySqlCompatible>::launch_pair(&environment);
-        let (primary, follower) = tokio::task::spawn_blocking(start).await.map_err(cannot)??;
+    async fn launch_pair(environment: &Environment) -> Result<(Self, Self), Cannot> {
+        let (primary, replica) = block_in_place(|| Self::launch_two(environment))?;
         let follow = format!(
             "CHANGE MASTER TO master_host = '127.0.0.1', master_port = {}, master_user = 'root', \
              master_password = '', master_connect_retry = 1, master_use_gtid = slave_pos",
-            MySqlCompatible::port(&primary)
+            primary.port()
         );
         for statement in [&follow, "START SLAVE"] {
-            Self::run(MySqlCompatible::port(&follower), statement).await?;
+            Self::run(replica.port(), statement).await?;
         }
-        Ok((primary, follower))
-    }
-
-    fn port(&self) -> u16 {
-        MySqlCompatible::port(self)
-    }
-
-    fn process(&mut self) -> &mut ServerProcess {
-        self.deref_mut()
+        Ok((primary, replica))
     }
 
     async fn run(port: u16, statement: &str) -> Result<u64, Cannot> {
         let done = root(port).await?.execute(AssertSqlSafe(statement.to_owned())).await;
-        done.map(|done| done.rows_affected()).map_err(cannot)
+        done.map(|done| done.rows_affected()).map_err(Cannot::failed)
     }
 
     async fn count(port: u16, statement: &str) -> Result<usize, Cannot> {
         let count = query_scalar(AssertSqlSafe(statement.to_owned()));
-        let count: i64 = count.fetch_one(&mut root(port).await?).await.map_err(cannot)?;
-        usize::try_from(count).map_err(cannot)
+        let count: i64 = count.fetch_one(&mut root(port).await?).await.map_err(Cannot::failed)?;
+        usize::try_from(count).map_err(Cannot::failed)
     }
 
     async fn delete(port: u16, table: &str, name: &[u8]) -> Result<u64, Cannot> {
         let delete = query(AssertSqlSafe(format!("DELETE FROM {table} WHERE name = ?"))).bind(name.to_vec());
-        delete.execute(&mut root(port).await?).await.map(|done| done.rows_affected()).map_err(cannot)
+        delete.execute(&mut root(port).await?).await.map(|done| done.rows_affected()).map_err(Cannot::failed)
     }
 
     async fn kill_clients(port: u16) -> Result<(), Cannot> {
@@ -158,15 +149,15 @@ impl<Server: MySqlCompatible> SqlServer for Server {
                 Err(sqlx::Error::Database(error)) if is_no_text(&*error) => {
                     tokio::time::sleep(Duration::from_millis(5)).await;
                 }
-                listed => break listed.map_err(cannot)?,
+                listed => break listed.map_err(Cannot::failed)?,
             }
         };
-        // All at once: whoever waited is not to inherit a lock in between.
+        // All without a pause: a waiter must not inherit a lock in between.
         for client in &clients {
             let _ = root.execute(AssertSqlSafe(format!("KILL {client}"))).await;
         }
         for client in clients {
-            // Until it is gone, or has gone by itself: it would go on with what it was asked before.
+            // A session that is not gone yet goes on with its last statement.
             while root.execute(AssertSqlSafe(format!("KILL {client}"))).await.is_ok() {
                 tokio::time::sleep(Duration::from_millis(5)).await;
             }
@@ -185,7 +176,7 @@ impl<Server: MySqlCompatible> SqlServer for Server {
         Ok(())
     }
 
-    async fn stranger(port: u16) -> Result<Box<dyn Any + Send>, Cannot> {
+    async fn connect_as_locker(port: u16) -> Result<Box<dyn Any + Send>, Cannot> {
         Ok(Box::new(connect(port, "locker", Some("sesame")).await?))
     }
 
@@ -193,7 +184,7 @@ impl<Server: MySqlCompatible> SqlServer for Server {
         if !<Self as MySqlCompatible>::OPTIONS.is_empty() {
             return Err(Cannot::new("what passes is encrypted, and our pooler understands nothing of it"));
         }
-        let pooler = MariaDbPooler::to((Ipv4Addr::LOCALHOST, port).into()).await.map_err(cannot)?;
+        let pooler = MariaDbPooler::to(loopback(port)).await.map_err(Cannot::failed)?;
         let port = pooler.address().port();
         Ok((Box::new(pooler), port))
     }

@@ -1,19 +1,25 @@
-use super::{SqlServer, cannot};
+use super::server::SqlServer;
 use crate::servers::{PgBouncer, PostgresServer, pgbouncer_missing};
+use crate::stores::server_group::{DataServer, Environment};
 use async_trait::async_trait;
-use leasehold_conformance::server::ServerProcess;
 use leasehold_conformance::{Cannot, Stop};
 use sqlx::postgres::{PgConnectOptions, PgConnection, PgSslMode};
 use sqlx::{AssertSqlSafe, ConnectOptions, Executor, query, query_as, query_scalar};
 use std::any::Any;
-use std::ops::DerefMut;
 use std::time::Duration;
+use tokio::task::block_in_place;
 
-/// A connection of the suite's own.
+/// A connection of this crate's own, not of the code under test.
 async fn connect(port: u16, user: &str) -> Result<PgConnection, Cannot> {
     let options = PgConnectOptions::new_without_pgpass().host("127.0.0.1").port(port).username(user);
     let options = options.database("postgres").ssl_mode(PgSslMode::Disable);
-    options.disable_statement_logging().connect().await.map_err(cannot)
+    options.disable_statement_logging().connect().await.map_err(Cannot::failed)
+}
+
+impl DataServer for PostgresServer {
+    fn port(&self) -> u16 {
+        Self::port(self)
+    }
 }
 
 #[async_trait]
@@ -29,58 +35,50 @@ impl SqlServer for PostgresServer {
     const WRITTEN: &'static str = "SELECT CAST(pg_current_wal_flush_lsn() - '0/0' AS bigint)";
     const FOLLOWED: &'static str = "SELECT CAST(pg_last_wal_replay_lsn() - '0/0' AS bigint)";
 
-    async fn launch(environment: Vec<(String, String)>) -> Result<Self, Cannot> {
-        let start = move || Self::start_with(&[], &environment);
-        tokio::task::spawn_blocking(start).await.map_err(cannot)?.map_err(cannot)
+    fn launch(environment: &Environment) -> Result<Self, Cannot> {
+        Self::start_with(&[], environment).map_err(Cannot::failed)
     }
 
-    async fn launch_pair(environment: Vec<(String, String)>) -> Result<(Self, Self), Cannot> {
-        let start = move || {
-            let primary = Self::start_with(&[], &environment)?;
-            let standby = Self::start_standby_of(&primary)?;
-            Ok::<_, leasehold_conformance::server::StartError>((primary, standby))
-        };
-        tokio::task::spawn_blocking(start).await.map_err(cannot)?.map_err(cannot)
-    }
-
-    fn port(&self) -> u16 {
-        Self::port(self)
-    }
-
-    fn process(&mut self) -> &mut ServerProcess {
-        self.deref_mut()
+    async fn launch_pair(environment: &Environment) -> Result<(Self, Self), Cannot> {
+        block_in_place(|| {
+            let primary = Self::launch(environment)?;
+            let standby = Self::start_standby_of(&primary).map_err(Cannot::failed)?;
+            Ok((primary, standby))
+        })
     }
 
     async fn run(port: u16, statement: &str) -> Result<u64, Cannot> {
         let done = connect(port, "postgres").await?.execute(AssertSqlSafe(statement.to_owned())).await;
-        done.map(|done| done.rows_affected()).map_err(cannot)
+        done.map(|done| done.rows_affected()).map_err(Cannot::failed)
     }
 
     async fn count(port: u16, statement: &str) -> Result<usize, Cannot> {
         let count = query_scalar(AssertSqlSafe(statement.to_owned()));
-        let count: i64 = count.fetch_one(&mut connect(port, "postgres").await?).await.map_err(cannot)?;
-        usize::try_from(count).map_err(cannot)
+        let count: i64 =
+            count.fetch_one(&mut connect(port, "postgres").await?).await.map_err(Cannot::failed)?;
+        usize::try_from(count).map_err(Cannot::failed)
     }
 
     async fn delete(port: u16, table: &str, name: &[u8]) -> Result<u64, Cannot> {
         let delete = query(AssertSqlSafe(format!("DELETE FROM {table} WHERE name = $1"))).bind(name.to_vec());
         let done = delete.execute(&mut connect(port, "postgres").await?).await;
-        done.map(|done| done.rows_affected()).map_err(cannot)
+        done.map(|done| done.rows_affected()).map_err(Cannot::failed)
     }
 
     async fn kill_clients(port: u16) -> Result<(), Cannot> {
         let mut administrator = connect(port, "postgres").await?;
-        // All at once: whoever waited is not to inherit a lock in between.
+        // All in one statement: a waiter must not inherit a lock in between.
         let kill = "SELECT pid, pg_terminate_backend(pid) FROM pg_stat_activity WHERE usename = 'locker'";
-        let killed: Vec<(i32, bool)> = query_as(kill).fetch_all(&mut administrator).await.map_err(cannot)?;
+        let killed: Vec<(i32, bool)> =
+            query_as(kill).fetch_all(&mut administrator).await.map_err(Cannot::failed)?;
         let killed: Vec<i32> = killed.into_iter().map(|(pid, _)| pid).collect();
-        // Until they are gone: they would go on with what they were asked before.
+        // A session that is not gone yet goes on with its last statement.
         let left = "SELECT count(*) FROM pg_stat_activity WHERE pid = ANY($1)";
         while query_scalar::<_, i64>(left)
             .bind(&killed)
             .fetch_one(&mut administrator)
             .await
-            .map_err(cannot)?
+            .map_err(Cannot::failed)?
             > 0
         {
             tokio::time::sleep(Duration::from_millis(5)).await;
@@ -101,7 +99,7 @@ impl SqlServer for PostgresServer {
         Self::run(port, "SELECT pg_promote()").await.map(drop)
     }
 
-    async fn stranger(port: u16) -> Result<Box<dyn Any + Send>, Cannot> {
+    async fn connect_as_locker(port: u16) -> Result<Box<dyn Any + Send>, Cannot> {
         Ok(Box::new(connect(port, "locker").await?))
     }
 
@@ -109,8 +107,7 @@ impl SqlServer for PostgresServer {
         if let Some(why) = pgbouncer_missing() {
             return Err(Stop::missing(&why).into());
         }
-        let start = move || PgBouncer::start(port, "transaction");
-        let pooler = tokio::task::spawn_blocking(start).await.map_err(cannot)?.map_err(cannot)?;
+        let pooler = block_in_place(|| PgBouncer::start(port, "transaction")).map_err(Cannot::failed)?;
         let port = pooler.port();
         Ok((Box::new(pooler), port))
     }
@@ -136,13 +133,13 @@ impl SqlServer for PostgresServer {
         format!("ALTER ROLE locker SET idle_in_transaction_session_timeout = {}", limit.as_millis())
     }
 
-    /// As a hot standby, which has forgotten whom it follows, until it is promoted.
+    /// A read-only server is a hot standby that follows no primary, until it is promoted.
     fn read_only(&mut self, read_only: bool) -> Result<String, Cannot> {
         if !read_only {
             return Ok("SELECT pg_promote()".to_owned());
         }
-        std::fs::write(self.data().join("db/standby.signal"), "").map_err(cannot)?;
-        self.restart(true).map_err(cannot)?;
+        std::fs::write(self.data().join("db/standby.signal"), "").map_err(Cannot::failed)?;
+        self.restart(true).map_err(Cannot::failed)?;
         Ok("SELECT pg_is_in_recovery()".to_owned())
     }
 }

@@ -1,59 +1,52 @@
-//! A replica of a database, for the cases that need one: it follows asynchronously, as replicas do that nobody has told
-//! to do otherwise, and takes over when it is told to. Clients come by an address that moves with the primary.
+//! A replica of a database, for the cases that need one: it follows asynchronously, as is the default, and takes over when it is
+//! told to. Clients come by an address that moves with the primary.
 
-use super::{Pooled, Running, SqlServer, cannot, in_time};
+use super::group::SqlGroup;
+use super::server::SqlServer;
+use crate::stores::cannot::in_time;
+use crate::stores::connect::loopback;
+use crate::stores::server_group::ServerGroup;
+use crate::stores::server_store::ServerStore;
 use async_trait::async_trait;
 use leasehold::LockName;
 use leasehold_conformance::proxy::Proxy;
 use leasehold_conformance::{Cannot, Replicas, SteppedClock};
-use std::sync::{MutexGuard, PoisonError};
 use std::time::Duration;
 
-/// The other server of two, and the address that leads to the primary.
+/// The other server of two. When it has taken over, it is the old primary.
 #[derive(Debug)]
-pub(super) struct Follower<Server> {
-    server: Pooled<Server>,
-    address: Proxy,
+pub(super) struct Replica<S> {
+    server: S,
+    /// The address that leads to the primary.
+    pub(super) primary_address: Proxy,
 }
 
-impl<Server: SqlServer> Running<Server> {
+impl<S: SqlServer> ServerStore<SqlGroup<S>> {
     /// Starts anew, as two servers, the first of which has a clock that is ahead by so much.
-    pub(super) async fn be_followed(&self, ahead: Duration) -> Result<(), Cannot> {
-        if self.followed_at().is_some() {
+    pub(super) async fn start_with_replica(&self, ahead: Duration) -> Result<(), Cannot> {
+        if self.group().replica.is_some() {
             return Ok(());
         }
-        let (primary, follower) = self.launch_pair(ahead).await?;
-        self.replace(primary);
-        self.furnish().await.map_err(cannot)?;
-        let address = Proxy::to(([127, 0, 0, 1], self.port()).into()).await.map_err(cannot)?;
-        *self.follower() = Some(Follower { server: Pooled::apart(follower), address });
+        let clock = match i64::try_from(ahead.as_secs()) {
+            Ok(seconds) if seconds > 0 => Some(SteppedClock::ahead(seconds)?),
+            _ => None,
+        };
+        let environment = clock.as_ref().map(SteppedClock::environment).unwrap_or_default();
+        let (primary, server) = S::launch_pair(&environment).await?;
+        let mode = self.group().mode;
+        let primary_address = Proxy::to(loopback(primary.port())).await.map_err(Cannot::failed)?;
+        let replica = Some(Replica { server, primary_address });
+        self.replace(SqlGroup { primary, replica, mode }, clock);
+        SqlGroup::furnish(self).await?;
         self.caught_up().await
     }
 
-    async fn launch_pair(&self, ahead: Duration) -> Result<(Server, Server), Cannot> {
-        let Some(seconds) = i64::try_from(ahead.as_secs()).ok().filter(|seconds| *seconds > 0) else {
-            return Server::launch_pair(Vec::new()).await;
-        };
-        let clock = SteppedClock::ahead(seconds)?;
-        let pair = Server::launch_pair(clock.environment()).await?;
-        *self.clock() = Some(clock);
-        Ok(pair)
-    }
-
-    /// The address that moves, if there is one.
-    pub(super) fn followed_at(&self) -> Option<String> {
-        self.follower().as_ref().map(|follower| follower.address.address().to_string())
-    }
-
-    fn follower(&self) -> MutexGuard<'_, Option<Follower<Server>>> {
-        self.follower.lock().unwrap_or_else(PoisonError::into_inner)
-    }
-
     async fn caught_up(&self) -> Result<(), Cannot> {
-        let written = Server::count(self.port(), Server::WRITTEN).await?;
-        // It may follow a primary that is no more: one that began anew with empty files.
+        let primary = self.group().primary.port();
+        let written = S::count(primary, S::WRITTEN).await?;
+        // The replica may follow a primary that has begun anew with empty files: it would never catch up.
         in_time("the replica does not catch up", async {
-            while Server::count(self.port_of_follower()?, Server::FOLLOWED).await? < written {
+            while S::count(self.replica_port()?, S::FOLLOWED).await? < written {
                 tokio::time::sleep(Duration::from_millis(5)).await;
             }
             Ok(())
@@ -61,48 +54,48 @@ impl<Server: SqlServer> Running<Server> {
         .await
     }
 
-    fn port_of_follower(&self) -> Result<u16, Cannot> {
+    fn replica_port(&self) -> Result<u16, Cannot> {
         let none = || Cannot::new("nothing follows the server");
-        self.follower().as_ref().map(|follower| follower.server.port()).ok_or_else(none)
+        self.group().replica.as_ref().map(|replica| replica.server.port()).ok_or_else(none)
     }
 
-    /// Makes the follower the primary, and moves the address. Connections that the old one has stay with it.
+    /// Makes the replica the primary, and moves the address. Connections that the old one has stay with it.
     async fn take_over(&self) -> Result<(), Cannot> {
-        Server::promote(self.port_of_follower()?).await?;
-        if let Some(follower) = &mut *self.follower() {
-            std::mem::swap(&mut *self.server(), &mut follower.server);
-            follower.address.lead_to(([127, 0, 0, 1], self.port()).into());
-        }
+        S::promote(self.replica_port()?).await?;
+        self.harm(|group| {
+            if let Some(replica) = &mut group.replica {
+                std::mem::swap(&mut group.primary, &mut replica.server);
+                replica.primary_address.lead_to(loopback(group.primary.port()));
+            }
+        });
         Ok(())
     }
 }
 
 #[async_trait]
-impl<Server: SqlServer> Replicas for Running<Server> {
+impl<S: SqlServer> Replicas for ServerStore<SqlGroup<S>> {
     async fn catch_up(&self, _: &LockName) -> Result<(), Cannot> {
         self.caught_up().await
     }
 
-    /// With all that there is until now: the tables, and what clients have left in them.
+    /// After the replica has all that there is until now: the tables, and what clients have left in them.
     async fn cut_off(&self, _: &LockName) -> Result<(), Cannot> {
         self.caught_up().await?;
-        in_time("the replica listens on", Server::cut_off(self.port_of_follower()?)).await
+        in_time("the replica listens on", S::cut_off(self.replica_port()?)).await
     }
 
     async fn fail_over(&self, _: &LockName) -> Result<(), Cannot> {
-        self.server().process().kill();
+        self.harm(|group| group.primary.kill());
         self.take_over().await
     }
 
     async fn supplant(&self, _: &LockName) -> Result<(), Cannot> {
-        self.server().process().pause();
+        self.harm(|group| group.primary.pause());
         self.take_over().await
     }
 
     async fn revive(&self) -> Result<(), Cannot> {
-        if let Some(old) = &mut *self.follower() {
-            old.server.process().resume();
-        }
+        self.harm(|group| group.replica.iter().for_each(|replica| replica.server.resume()));
         Ok(())
     }
 }

@@ -3,7 +3,7 @@
 use super::*;
 use crate::lease::RowLease;
 use crate::server::double::{Reply, at_once, server};
-use crate::server::of_leases;
+use crate::server::lease_semantics;
 use leasehold_core::{Claim, ErrorKind, LockAdmin, LockBackend, LockMode, Namespace, Release};
 
 const TTL: Duration = Duration::from_secs(9);
@@ -31,7 +31,7 @@ fn is_read(text: &str) -> bool {
 
 fn backend(replies: fn(usize, &str) -> Reply) -> RowLease {
     let (server, _) = server("timeout=500ms", at_once, replies);
-    RowLease::new(ServerTable::new(server, &Namespace::default(), of_leases("postgres", "lease", true)))
+    RowLease::new(ServerTable::new(server, &Namespace::default(), lease_semantics("postgres", "lease", true)))
 }
 
 /// The first sending, over a connection that breaks, has removed the reader.

@@ -19,7 +19,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 use tokio::task::JoinHandle;
 
-/// What it does wrong.
+/// The mistake of the lock.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub(crate) enum Mistake {
     Nothing,
@@ -133,7 +133,7 @@ impl Redlock {
         }
     }
 
-    /// What each node has said: its counter, or `None` if it is held there.
+    /// The answer of each node: its counter, or `None` if the lock is held there.
     async fn first_majority(
         &self,
         script: &str,
@@ -196,7 +196,7 @@ impl Redlock {
 
 struct Backend {
     redlock: Arc<Redlock>,
-    /// #21: attempts that are waited for longer than their callers do.
+    /// #21: attempts that wait for longer than their callers do.
     slow: Mutex<HashMap<OwnerId, JoinHandle<Result<Attempt>>>>,
 }
 

@@ -1,3 +1,4 @@
+use crate::subject::cannot;
 use async_trait::async_trait;
 use leasehold_conformance::proxy::Proxy;
 use leasehold_conformance::{Cannot, Members, Store};
@@ -37,11 +38,6 @@ impl Nodes {
 fn address(ports: impl IntoIterator<Item = u16>) -> String {
     let servers: Vec<String> = ports.into_iter().map(|port| format!("127.0.0.1:{port}")).collect();
     format!("{} 0", servers.join(","))
-}
-
-/// A case that fails for this would pass for one that has caught the lock: it is one that did not run.
-fn cannot(error: impl std::fmt::Display) -> Cannot {
-    Cannot::new(error.to_string())
 }
 
 #[async_trait]

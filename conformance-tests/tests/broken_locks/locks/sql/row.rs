@@ -14,7 +14,7 @@ use std::sync::Arc;
 use std::time::{SystemTime, UNIX_EPOCH};
 use tokio::sync::Mutex;
 
-/// What it does wrong.
+/// The mistake of the lock.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub(crate) enum Mistake {
     Nothing,
@@ -22,9 +22,9 @@ pub(crate) enum Mistake {
     WithoutLease,
     /// #41: looks whether the row is free, and then takes it.
     LooksThenTakes,
-    /// #44: *now* is what the clock of whoever asks shows.
+    /// #44: *now* is the time on the clock of the client.
     ClientsClock,
-    /// #45: *now* is what a clock on the wall would show where the session says that it is.
+    /// #45: *now* is the time of day in the time zone of the session.
     SessionsTimeZone,
     /// #46: names are text, and the collation finds different ones equal.
     NamesThatCollate,

@@ -1,3 +1,4 @@
+use crate::subject::cannot;
 use async_trait::async_trait;
 use leasehold_conformance::proxy::Proxy;
 use leasehold_conformance::{Administrator, Cannot, Store};
@@ -104,9 +105,4 @@ impl Store for File {
     fn address(&self) -> String {
         format!("{} 5000", self.0.path().join("locks.db").display())
     }
-}
-
-/// A case that fails for this would pass for one that has caught the lock: it is one that did not run.
-fn cannot(error: impl std::fmt::Display) -> Cannot {
-    Cannot::new(error.to_string())
 }

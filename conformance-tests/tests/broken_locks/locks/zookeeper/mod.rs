@@ -17,7 +17,7 @@ use recipe::Recipe;
 use std::sync::Arc;
 use std::time::Duration;
 
-/// What it does wrong.
+/// The mistake of the lock.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub(crate) enum Mistake {
     Nothing,
@@ -29,7 +29,7 @@ pub(crate) enum Mistake {
     SortedByName,
     /// #35: nothing in the name of a place says whose it is, so a place whose reply was lost is not found again.
     NoOwnerInTheName,
-    /// #36: places are persistent nodes, and outlive whoever stood there.
+    /// #36: places are persistent nodes, and outlive their waiters.
     PersistentNodes,
     /// #37: only the server's word *expired* is a loss, and it comes when the connection is back.
     WaitsForExpired,

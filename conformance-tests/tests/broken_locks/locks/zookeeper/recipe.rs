@@ -1,4 +1,4 @@
-//! The recipe: a place in the queue, the lowest of which holds; whoever waits is woken by the place before its own.
+//! The recipe: a place in the queue, the lowest of which holds; a waiter is woken by the place before its own.
 
 use super::Mistake;
 use super::session::Session;

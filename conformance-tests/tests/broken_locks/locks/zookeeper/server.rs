@@ -1,4 +1,5 @@
 use super::recipe::queue_of;
+use crate::subject::cannot;
 use async_trait::async_trait;
 use leasehold_conformance::proxy::Proxy;
 use leasehold_conformance::{Cannot, Counters, Store};
@@ -72,9 +73,4 @@ impl Store for Server {
     async fn counters(&self) -> Result<Counters, Cannot> {
         self.server().traffic().map_err(cannot)
     }
-}
-
-/// A case that fails for this would pass for one that has caught the lock: it is one that did not run.
-fn cannot(error: impl std::fmt::Display) -> Cannot {
-    Cannot::new(error.to_string())
 }

@@ -1,0 +1,87 @@
+//! The state of each claim of this client.
+//!
+//! Several calls for one claim may run at once: `LockBackend` allows a call to be repeated while an earlier one runs. So a call
+//! forgets a claim only if its state is still the one that the call has read.
+
+use super::hold::TransactionHold;
+use super::wait::RowWait;
+use leasehold_core::{FencingToken, LockName, OwnerId};
+use std::collections::HashMap;
+use std::collections::hash_map::Entry::Occupied;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+
+/// The state of a claim.
+#[derive(Clone, Debug)]
+pub(super) enum ClaimState {
+    Held(Arc<TransactionHold>),
+    Waiting(Arc<RowWait>),
+    /// Another owner held the lock at the last attempt.
+    Refused,
+    /// It held the lock; the outcome of its release is unknown.
+    Unsettled {
+        hold: Arc<TransactionHold>,
+        /// True if no other owner was entered before its release began: it held the lock to the end.
+        held_to_its_end: bool,
+    },
+}
+
+impl ClaimState {
+    /// True if both are the same hold, the same wait or the same state.
+    fn is(&self, other: &Self) -> bool {
+        match (self, other) {
+            (Self::Held(one), Self::Held(other)) => Arc::ptr_eq(one, other),
+            (Self::Waiting(one), Self::Waiting(other)) => Arc::ptr_eq(one, other),
+            (Self::Refused, Self::Refused) => true,
+            (Self::Unsettled { hold: one, .. }, Self::Unsettled { hold: other, .. }) => {
+                Arc::ptr_eq(one, other)
+            }
+            _ => false,
+        }
+    }
+}
+
+/// The claims of one client, by their owners.
+#[derive(Debug, Default)]
+pub(super) struct Claims(Mutex<HashMap<OwnerId, ClaimState>>);
+
+impl Claims {
+    pub(super) fn get(&self, owner: OwnerId) -> Option<ClaimState> {
+        self.lock().get(&owner).cloned()
+    }
+
+    pub(super) fn set(&self, owner: OwnerId, state: ClaimState) {
+        self.lock().insert(owner, state);
+    }
+
+    /// Notes that another owner holds the row. A state of the claim stays: the row may be locked by another call for the same claim.
+    pub(super) fn set_refused(&self, owner: OwnerId) {
+        self.lock().entry(owner).or_insert(ClaimState::Refused);
+    }
+
+    /// Forgets a hold that is ended from outside.
+    pub(super) fn forget_grant(&self, name: &LockName, token: FencingToken) {
+        let ended = |state: &ClaimState| matches!(state, ClaimState::Held(hold) if hold.name() == name && hold.token() == token);
+        self.lock().retain(|_, state| !ended(state));
+    }
+
+    /// Forgets the claim if its state is still the one that was seen: another call for the claim may have replaced it.
+    pub(super) fn forget_seen(&self, owner: OwnerId, seen: Option<&ClaimState>) {
+        let Some(seen) = seen else { return };
+        // Dropped after the map is unlocked: that closes a connection.
+        let forgotten = match self.lock().entry(owner) {
+            Occupied(entry) if entry.get().is(seen) => Some(entry.remove()),
+            _ => None,
+        };
+        drop(forgotten);
+    }
+
+    /// Forgets the claim, whatever its state.
+    pub(super) fn forget(&self, owner: OwnerId) {
+        let forgotten = self.lock().remove(&owner);
+        drop(forgotten);
+    }
+
+    pub(super) fn lock(&self) -> MutexGuard<'_, HashMap<OwnerId, ClaimState>> {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}

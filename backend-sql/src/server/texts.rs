@@ -1,0 +1,74 @@
+//! The texts in which the databases differ.
+
+use super::schema::Layout;
+use crate::names::TableName;
+
+/// The texts of a database. Each statement is in a file of its own.
+#[derive(Debug)]
+pub(crate) struct Texts {
+    /// The server's clock in microseconds since 1970, as an expression: UTC whatever the session's time zone, and not
+    /// frozen while a statement waits for a lock.
+    pub(crate) now: &'static str,
+    /// The character around the name of a table.
+    pub(crate) quote: char,
+    /// True if parameters are written `$1`; otherwise they are written `?`.
+    pub(crate) numbers_parameters: bool,
+    /// Answers what is wrong with a table, such as an engine without transactions; no row if it is not there.
+    pub(crate) table: &'static str,
+    /// Answers the name, the kind and the part in the primary key of each column of a table.
+    pub(crate) columns: &'static str,
+    /// Answers settings and their values.
+    pub(crate) settings: &'static str,
+    /// Answers the server's number of a session; `None` where a pooler may answer in the server's place.
+    pub(crate) session_number: Option<&'static str>,
+    pub(crate) leases: Leases,
+    pub(crate) for_update: ForUpdate,
+}
+
+impl Texts {
+    /// The name of a table as it stands in a statement.
+    pub(crate) fn quoted(&self, table: &TableName) -> String {
+        let quote = self.quote;
+        format!("{quote}{table}{quote}")
+    }
+}
+
+/// The statements of leases in which the databases differ. Each file says what it does.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Leases {
+    pub(crate) layout: Layout,
+    pub(crate) acquire: &'static str,
+    pub(crate) release: &'static str,
+    pub(crate) end_grant: &'static str,
+    pub(crate) make_row: &'static str,
+    pub(crate) poll: &'static str,
+    pub(crate) replace: &'static str,
+    /// True if the release of a row that was polled sends a message.
+    pub(crate) sends_messages: bool,
+}
+
+/// The statements by which transactions hold locks. Each file says what it does.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct ForUpdate {
+    /// The table of the holders.
+    pub(crate) holders: Layout,
+    /// The table of the rows that are locked.
+    pub(crate) rows: Layout,
+    pub(crate) make_row: &'static str,
+    /// With `{lock}` for the kind of lock, and `{nowait}` for the word that lets it fail at once.
+    pub(crate) lock: &'static str,
+    /// The kind of lock of a reader.
+    pub(crate) for_share: &'static str,
+    pub(crate) enter: &'static str,
+    pub(crate) enter_shared: &'static str,
+    pub(crate) mark: &'static str,
+    pub(crate) remove_sharer: &'static str,
+    pub(crate) in_transaction: &'static str,
+    pub(crate) end_connection: &'static str,
+    pub(crate) keep_alive: &'static str,
+    /// True if a server that was replaced by another keeps its connections, and their locks count no more. So a hold is asked
+    /// whether its lock counts before it is said to have been given back.
+    pub(crate) keep_alive_before_end: bool,
+    /// `None` where `end_connection` itself tells whether the connection is still the one that was meant.
+    pub(crate) is_of_this_run: Option<&'static str>,
+}

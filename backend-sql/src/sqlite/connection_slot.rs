@@ -1,0 +1,200 @@
+use super::connection::{Connection, Role, SqliteQuery, StatementResult};
+use super::failure::{is_busy, is_misfit};
+use super::settings::Settings;
+use leasehold_core::{Error, ErrorKind, Result};
+use std::sync::Arc;
+use std::time::Duration;
+use tokio::runtime::Handle;
+use tokio::sync::{Mutex, OwnedMutexGuard, oneshot};
+use tokio::time::timeout;
+
+/// How often a statement is run on a file that turns out to have been replaced.
+const TRIES: usize = 3;
+/// The time of a call for the disk, beside the waits for other writers: much longer than a disk takes that works.
+const DISK_TIME: Duration = Duration::from_secs(10);
+
+/// A connection that is opened when it is first used, and again when its path leads to another file.
+#[derive(Debug)]
+pub(super) struct ConnectionSlot {
+    settings: Arc<Settings>,
+    role: Role,
+    connection: Option<Connection>,
+    /// The reader that leaves a replaced file together with this writer.
+    reader: Option<ConnectionHandle>,
+}
+
+impl ConnectionSlot {
+    pub(super) fn reader(settings: &Arc<Settings>) -> Self {
+        Self { settings: settings.clone(), role: Role::Reader, connection: None, reader: None }
+    }
+
+    pub(super) fn writer(settings: &Arc<Settings>, reader: &ConnectionHandle) -> Self {
+        Self {
+            settings: settings.clone(),
+            role: Role::Writer,
+            connection: None,
+            reader: Some(reader.clone()),
+        }
+    }
+
+    /// Runs a statement; without a result if a reader finds no table.
+    ///
+    /// The result is that of the file to which the path leads after the statement. A statement that ran on a replaced file is repeated.
+    pub(super) async fn run(&mut self, query: impl Fn() -> SqliteQuery + Send) -> Result<StatementResult> {
+        let limit = self.time_limit();
+        in_time(limit, self.run_on_file(query)).await
+    }
+
+    /// Makes the file and the table if they are missing.
+    pub(super) async fn reopen(&mut self) -> Result<()> {
+        let limit = self.time_limit();
+        let reopen = async {
+            self.disconnect().await;
+            self.connected().await.map(drop)
+        };
+        in_time(limit, reopen).await
+    }
+
+    /// Gives the connection back. The driver closes it later on a thread of its own: it may copy the log into the file then, and
+    /// a process that ends meanwhile leaves that to the next.
+    pub(super) fn close(&mut self) {
+        self.connection = None;
+    }
+
+    /// Closes the connection, and waits for that.
+    pub(super) async fn disconnect(&mut self) {
+        if let Some(connection) = self.connection.take() {
+            connection.close().await;
+        }
+    }
+
+    /// The time for one call, and the error after it: four waits for other writers, as when the file must be made first, and the disk.
+    fn time_limit(&self) -> (Duration, ErrorKind) {
+        (self.settings.options.busy_timeout * 4 + DISK_TIME, self.role.unknown())
+    }
+
+    async fn run_on_file(&mut self, query: impl Fn() -> SqliteQuery + Send) -> Result<StatementResult> {
+        for turn in 1..=TRIES {
+            let Some(connection) = self.connected().await? else {
+                return Ok(StatementResult::default());
+            };
+            if connection.files.were_in_place() {
+                match connection.run(query()).await {
+                    Ok(done) if connection.files.is_in_place() => return Ok(done),
+                    // The table may have been dropped; a new connection makes it again, or names the object in its place.
+                    Err(error) if is_misfit(&error) && turn < TRIES => {}
+                    Err(error) if connection.files.all_are_in_place() => return Err(self.failed(error)),
+                    _ => {}
+                }
+            }
+            self.leave_file().await;
+        }
+        Err(self.replaced_too_often())
+    }
+
+    async fn connected(&mut self) -> Result<Option<&mut Connection>> {
+        if self.connection.is_none() {
+            self.connection = Connection::open(&self.settings.options, self.role).await?;
+        }
+        Ok(self.connection.as_mut())
+    }
+
+    /// After any error but a busy file the connection is given up: the next one checks everything anew.
+    fn failed(&mut self, error: sqlx::Error) -> Error {
+        if !is_busy(&error) {
+            self.connection = None;
+        }
+        self.settings.options.failure(error, self.role.unknown())
+    }
+
+    async fn leave_file(&mut self) {
+        let file = &self.settings.options.path;
+        tracing::warn!(target: "leasehold", "store_replaced: {file}, a side file of it or its table is gone; the locks in it are lost");
+        self.disconnect().await;
+        if let Some(reader) = &self.reader {
+            let left = reader.call(async |mut slot| {
+                slot.disconnect().await;
+                Ok(())
+            });
+            // If the runtime ends, the reader notices the replaced file by itself.
+            let _ = left.await;
+        }
+    }
+
+    fn replaced_too_often(&self) -> Error {
+        let file = &self.settings.options.path;
+        Error::new(ErrorKind::Unavailable, format!("{file} was replaced {TRIES} times while it was used"))
+            .with_help("find out who deletes it or its side files; clean-up jobs of temporary directories do")
+    }
+}
+
+async fn in_time<T>((time, kind): (Duration, ErrorKind), call: impl Future<Output = Result<T>>) -> Result<T> {
+    timeout(time, call).await.unwrap_or_else(|_| {
+        Err(Error::new(kind, format!("the database did not answer within {time:?}"))
+            .with_help("look at the disk under it; a frozen or failing one stops every write"))
+    })
+}
+
+/// A connection, and the calls that wait for it.
+///
+/// Each call runs in a task of its own, so that a caller that is not polled holds up no other. If the runtime of a call ends, the
+/// next call goes on with the connection.
+#[derive(Clone, Debug)]
+pub(super) struct ConnectionHandle(Arc<Mutex<ConnectionSlot>>);
+
+impl ConnectionHandle {
+    pub(super) fn new(slot: ConnectionSlot) -> Self {
+        Self(Arc::new(Mutex::new(slot)))
+    }
+
+    /// Runs a statement; without a result if a reader finds no table.
+    pub(super) async fn run(
+        &self,
+        query: impl Fn() -> SqliteQuery + Send + Sync + 'static,
+    ) -> Result<StatementResult> {
+        self.call(async move |mut slot| slot.run(query).await).await
+    }
+
+    /// Runs a call when the connection is free, unless its caller has gone by then: a call that was given up must not change anything
+    /// later.
+    pub(super) async fn call<T, F>(
+        &self,
+        call: impl FnOnce(OwnedMutexGuard<ConnectionSlot>) -> F + Send + 'static,
+    ) -> Result<T>
+    where
+        T: Send + 'static,
+        F: Future<Output = Result<T>> + Send + 'static,
+    {
+        let (reply, answer) = oneshot::channel();
+        self.spawn(async move |slot| {
+            if !reply.is_closed() {
+                let _ = reply.send(call(slot).await);
+            }
+        })?;
+        answer.await.unwrap_or_else(|_| Err(runtime_ended()))
+    }
+
+    /// Starts a task that runs as soon as the connection is free.
+    pub(super) fn spawn<F>(
+        &self,
+        job: impl FnOnce(OwnedMutexGuard<ConnectionSlot>) -> F + Send + 'static,
+    ) -> Result<()>
+    where
+        F: Future<Output = ()> + Send + 'static,
+    {
+        let runtime = Handle::try_current().map_err(|_| no_runtime())?;
+        let slot = Arc::clone(&self.0);
+        runtime.spawn(async move { job(slot.lock_owned().await).await });
+        Ok(())
+    }
+}
+
+pub(super) fn runtime_ended() -> Error {
+    Error::new(ErrorKind::Indeterminate, "the runtime on which the store was used has ended")
+        .with_help("ask again; runtimes that share a store should live as long as it is used")
+}
+
+fn no_runtime() -> Error {
+    Error::new(ErrorKind::Misconfigured, "using a store needs a Tokio runtime, and there is none here")
+        .with_help("call it from async code that runs on Tokio, for instance under #[tokio::main]")
+}

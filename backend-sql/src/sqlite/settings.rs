@@ -1,0 +1,33 @@
+use super::connection::SqliteQuery;
+use super::host_clock::HostClock;
+use super::options::Options;
+use leasehold_core::{Error, ErrorKind, LockName, Namespace};
+use sqlx::AssertSqlSafe;
+
+/// The settings of a table and its connections.
+#[derive(Debug)]
+pub(super) struct Settings {
+    pub(super) options: Options,
+    pub(super) namespace: Namespace,
+    pub(super) clock: HostClock,
+}
+
+impl Settings {
+    /// A statement for the table, to which values are bound.
+    pub(super) fn query(&self, template: &str) -> SqliteQuery {
+        sqlx::query(AssertSqlSafe(self.options.statement(template)))
+    }
+
+    pub(super) fn stored_name(&self, name: &LockName) -> Vec<u8> {
+        self.namespace.stored(name.as_str()).into_bytes()
+    }
+
+    /// The boot, as it is bound to statements.
+    pub(super) fn boot(&self) -> Option<String> {
+        self.clock.boot().map(str::to_owned)
+    }
+
+    pub(super) fn unreadable(&self, error: sqlx::Error) -> Error {
+        self.options.failure(error, ErrorKind::Unavailable)
+    }
+}

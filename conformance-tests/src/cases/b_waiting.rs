@@ -1,0 +1,153 @@
+//! B: one attempt, a bounded wait, an endless wait.
+
+use crate::cases::outcomes::{ensure_kind_if_known, ensure_outage};
+use crate::cases::prelude::*;
+use crate::cases::tasks::spawn_take;
+use leasehold_core::Error;
+use tokio::time::Instant;
+
+pub(super) const CASES: CaseTable = cases![
+    B01 bounded_wait_ends_neither_early_nor_late,
+    B02 wait_shorter_than_the_poll_interval_is_kept,
+    B03 waiter_gets_a_lock_released_in_time,
+    B04 deadline_covers_connecting_too,
+    B05 every_waiter_keeps_its_own_deadline,
+    B06 no_wait_is_one_attempt,
+    B07 waiter_outlasts_a_renewed_lease_and_gets_a_full_one,
+    B08 unreachable_store_is_an_error_in_time,
+    B09 kinds_tell_the_outcomes_apart,
+];
+
+/// How an acquisition came out, and how long it took.
+async fn timed(
+    client: &Client,
+    name: &LockName,
+    wait: impl Into<Wait>,
+) -> (Result<LockGuard, Error>, Duration) {
+    let options = AcquireOptions::new().with_wait(wait);
+    let start = Instant::now();
+    let outcome = client.acquire_with(name, &options).await;
+    (outcome, start.elapsed())
+}
+
+async fn bounded_wait_ends_neither_early_nor_late(cx: &Context) -> Verdict {
+    let (client, name) = (cx.client().await?, cx.name());
+    let _guard = client.take(&name, &AcquireOptions::new()).await?;
+    let wait = Duration::from_millis(700);
+    let (outcome, took) = timed(&cx.client().await?, &name, wait).await;
+    ensure_kind(outcome, ErrorKind::TimedOut, "waiting for a lock that stays held")?;
+    ensure!(took >= wait.mul_f64(0.9), "it gave up after {took:?} of {wait:?}");
+    ensure!(took <= wait + cx.slack(), "it gave up only after {took:?} of {wait:?}");
+    Ok(())
+}
+
+/// There are so many waits in a row that whole intervals would be seen beside what a busy machine needs.
+async fn wait_shorter_than_the_poll_interval_is_kept(cx: &Context) -> Verdict {
+    let (client, name) = (cx.client().await?, cx.name());
+    let _guard = client.take(&name, &AcquireOptions::new()).await?;
+    let interval = client.semantics().wake_up.bound();
+    let wait = interval / 3;
+    let waits = 1 + u32::try_from((cx.slack() * 3).div_duration_f64(interval * 2).ceil() as u64).unwrap_or(1);
+    let mut in_all = Duration::ZERO;
+    for _ in 0..waits {
+        let (outcome, took) = timed(&client, &name, wait).await;
+        ensure!(took <= wait + cx.slack(), "it gave up only after {took:?} of {wait:?}");
+        ensure_kind_if_known(outcome, ErrorKind::TimedOut, "a short wait")?;
+        in_all += took;
+    }
+    let bound = wait * waits + cx.slack();
+    ensure!(in_all <= bound, "{waits} waits of {wait:?} took {in_all:?}");
+    Ok(())
+}
+
+async fn waiter_gets_a_lock_released_in_time(cx: &Context) -> Verdict {
+    let (client, name) = (cx.client().await?, cx.name());
+    let guard = client.take(&name, &AcquireOptions::new()).await?;
+    let options = AcquireOptions::new().with_wait(cx.patience());
+    let waiter = spawn_take(&cx.client().await?, &name, &options);
+    tokio::time::sleep(Duration::from_millis(300)).await;
+    guard.release().await?;
+    Ok(waiter.await??.release().await?)
+}
+
+async fn deadline_covers_connecting_too(cx: &Context) -> Verdict {
+    let (proxy, client) = cx.client_behind_proxy(Duration::from_secs(10)).await?;
+    proxy.set(Traffic::BlackHole);
+    let wait = Duration::from_millis(500);
+    let (outcome, took) = timed(&client, &cx.name(), wait).await;
+    ensure!(outcome.is_err(), "a lock was acquired through a black hole");
+    ensure!(took <= wait + cx.slack(), "it gave up only after {took:?} of {wait:?}");
+    Ok(())
+}
+
+/// Ten waiters, each with the same deadline counted from its own start: none has its wait begun anew when another one
+/// gives up before it.
+async fn every_waiter_keeps_its_own_deadline(cx: &Context) -> Verdict {
+    let (client, name) = (cx.client().await?, cx.name());
+    let _guard = client.take(&name, &AcquireOptions::new()).await?;
+    // A waiter whose wait restarts when another one gives up would wait for nearly twice as long.
+    let wait = cx.slack() * 3;
+    let mut waiters = tokio::task::JoinSet::new();
+    for _ in 0..10 {
+        let (client, name) = (client.clone(), name.clone());
+        waiters.spawn(async move { timed(&client, &name, wait).await });
+        tokio::time::sleep(wait / 20).await;
+    }
+    while let Some(waiter) = waiters.join_next().await {
+        let (outcome, took) = waiter?;
+        ensure_kind(outcome, ErrorKind::TimedOut, "one of ten waiters")?;
+        ensure!(took <= wait + cx.slack(), "one of ten waiters gave up only after {took:?} of {wait:?}");
+    }
+    Ok(())
+}
+
+async fn no_wait_is_one_attempt(cx: &Context) -> Verdict {
+    let (client, name) = (cx.client().await?, cx.name());
+    let _guard = client.take(&name, &AcquireOptions::new()).await?;
+    let (outcome, took) = timed(&client, &name, Duration::ZERO).await;
+    ensure_kind(outcome, ErrorKind::Busy, "one attempt at a held lock")?;
+    ensure!(took <= cx.slack(), "one attempt took {took:?}");
+    Ok(())
+}
+
+/// Validity counts from the attempt that succeeded, not from the first of a long wait.
+async fn waiter_outlasts_a_renewed_lease_and_gets_a_full_one(cx: &Context) -> Verdict {
+    let (client, name, ttl) = (cx.client().await?, cx.name(), cx.ttl());
+    let guard = client.take(&name, &cx.options()).await?;
+    let waiter = spawn_take(&cx.client().await?, &name, &cx.fixed());
+    tokio::time::sleep(ttl * 5 / 2).await;
+    ensure!(!waiter.is_finished(), "a lease that is renewed was given to another");
+    ensure!(guard.is_held(), "a lease that is renewed was lost");
+    guard.release().await?;
+    let guard = waiter.await??;
+    let remaining = guard.remaining();
+    ensure!(remaining > ttl / 2, "of a new lease of {ttl:?} only {remaining:?} are left");
+    Ok(guard.release().await?)
+}
+
+async fn unreachable_store_is_an_error_in_time(cx: &Context) -> Verdict {
+    let client = cx.client().await?;
+    cx.warm_up(&client).await?;
+    cx.store().kill().await?;
+    let wait = Duration::from_millis(700);
+    for client in [client, cx.client().await?] {
+        let (outcome, took) = timed(&client, &cx.name(), wait).await;
+        ensure_outage(outcome, "a dead store")?;
+        ensure!(took <= wait + cx.slack(), "it gave up only after {took:?} of {wait:?}");
+    }
+    Ok(())
+}
+
+async fn kinds_tell_the_outcomes_apart(cx: &Context) -> Verdict {
+    let (client, name) = (cx.client().await?, cx.name());
+    // Twice as long as elsewhere: the waiter is to find it held to the end of its wait, on a busy machine too.
+    let guard = client.take(&name, &cx.fixed().with_ttl(cx.ttl() * 2)).await?;
+    let wait = |wait| AcquireOptions::new().with_wait(wait);
+    ensure_kind(client.acquire_with(&name, &wait(Wait::No)).await, ErrorKind::Busy, "one attempt")?;
+    let short = Wait::UpTo(cx.slack());
+    ensure_kind(client.acquire_with(&name, &wait(short)).await, ErrorKind::TimedOut, "a short wait")?;
+    tokio::time::sleep(cx.ttl() * 2).await;
+    ensure_kind(guard.token(), ErrorKind::Lost, "the token of a lease that is over")?;
+    client.close().await?;
+    ensure_kind(client.acquire_with(&name, &wait(Wait::No)).await, ErrorKind::Closed, "a closed client")
+}

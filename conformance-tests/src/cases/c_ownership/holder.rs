@@ -1,0 +1,152 @@
+//! The owner of a hold, and the holder that people see.
+
+use crate::cases::prelude::*;
+use leasehold_core::{ExpiryClock, Fairness, FencingToken, HolderInfo, LockStatus, Reach};
+use std::collections::HashSet;
+use tokio::time::Instant;
+
+pub(super) const CASES: CaseTable = cases![
+    C06 every_acquisition_has_an_owner_of_its_own,
+    C07 holder_info_is_seen_while_held_and_gone_after,
+    C08 looking_shows_the_holder_and_changes_nothing,
+    C09 forced_release_frees_tells_the_holder_and_keeps_tokens_growing,
+    C10 listing_shows_exactly_the_held_names,
+    C17 processes_of_one_pid_are_different_owners_whatever_their_boot_clocks,
+];
+
+async fn status(client: &Client, name: &LockName) -> Result<Option<LockStatus>, Stop> {
+    Ok(client.looking()?.inspect(name).await?.pop())
+}
+
+async fn every_acquisition_has_an_owner_of_its_own(cx: &Context) -> Verdict {
+    let (client, name) = (cx.client().await?, cx.name());
+    let mut owners = HashSet::new();
+    for _ in 0..200 {
+        let guard = client.take(&name, &AcquireOptions::new()).await?;
+        let owner = status(&client, &name).await?.and_then(|status| status.owner);
+        let Some(owner) = owner else {
+            return Err(Stop::Skipped("the store shows no owner".to_owned()));
+        };
+        ensure!(owners.insert(owner), "two acquisitions had the same owner {owner}");
+        guard.release().await?;
+    }
+    Ok(())
+}
+
+async fn holder_info_is_seen_while_held_and_gone_after(cx: &Context) -> Verdict {
+    let (client, name) = (cx.client().await?, cx.name());
+    let info = HolderInfo::this_process().with_doing("Reindex “Ü” '\"\\").with_label("version", "1.4.2");
+    let guard = client.take(&name, &cx.options().with_holder(&info)).await?;
+    let seen = status(&cx.client().await?, &name).await?.map(|status| status.holder);
+    ensure!(seen.as_ref() == Some(&info), "stored {info:?}, seen {seen:?}");
+    guard.release().await?;
+    let seen = status(&client, &name).await?;
+    ensure!(seen.is_none(), "a released lock still shows {seen:?}");
+    Ok(())
+}
+
+async fn looking_shows_the_holder_and_changes_nothing(cx: &Context) -> Verdict {
+    let (client, other, name) = (cx.client().await?, cx.client().await?, cx.name());
+    let ttl = cx.ttl() * 2;
+    let guard = client.take(&name, &cx.fixed().with_ttl(ttl)).await?;
+    // A store may round a lease up.
+    let (token, mut last) = (guard.token()?, ttl + cx.slack());
+    for _ in 0..5 {
+        let Some(seen) = status(&other, &name).await? else {
+            return Err(Stop::Failed("a held lock is not shown".to_owned()));
+        };
+        ensure!(seen.token == Some(token), "token {:?} is shown", seen.token);
+        let hold = other.semantics().hold;
+        let lease = hold == HoldKind::Lease;
+        ensure!(seen.hold == hold, "a hold is declared to be a {hold:?}, and shown as a {:?}", seen.hold);
+        ensure!(!seen.mode.is_shared(), "a hold that excludes all others is shown as {}", seen.mode);
+        ensure!(lease == seen.ends_in.is_some(), "a hold that is no lease ends in {:?}", seen.ends_in);
+        let ends_in = seen.ends_in.unwrap_or(last / 2);
+        ensure!(!ends_in.is_zero() && ends_in <= last, "looked at: {ends_in:?} are left after {last:?}");
+        last = ends_in;
+        tokio::time::sleep(Duration::from_millis(30)).await;
+    }
+    let waiters = other.looking()?.waiters(&name).await?;
+    let fifo = other.semantics().fairness == Fairness::Fifo;
+    ensure!(waiters.is_empty() || fifo, "waiters of a store without a queue: {waiters:?}");
+    ensure!(guard.is_held(), "looking at a lock lost it");
+    tokio::time::sleep(ttl).await;
+    let _ended = Context::let_go_unless_lease(&client, guard);
+    let start = Instant::now();
+    while status(&other, &name).await?.is_some() {
+        ensure!(start.elapsed() < cx.slack(), "a lock whose hold is over is shown as held");
+        tokio::time::sleep(Duration::from_millis(5)).await;
+    }
+    Ok(())
+}
+
+async fn forced_release_frees_tells_the_holder_and_keeps_tokens_growing(cx: &Context) -> Verdict {
+    let (client, operator, name) = (cx.client().await?, cx.client().await?, cx.name());
+    let guard = client.take(&name, &cx.options()).await?;
+    let token = guard.token()?;
+    let wrong = FencingToken::new(token.get() + 1);
+    let spared = operator.looking()?.force_release(&name, Some(wrong)).await?;
+    ensure!(spared.is_empty() && guard.is_held(), "the lock of another token was broken: {spared:?}");
+    let broken = operator.looking()?.force_release(&name, Some(token)).await?;
+    let broken = broken.first().and_then(|status| status.token);
+    ensure!(broken == Some(token), "the lock of {broken:?} was broken, and {token} held");
+    let next = operator.take(&name, &cx.options()).await?;
+    ensure!(next.token()? > token, "token {} after the broken {token}", next.token()?);
+    loss_within(&guard, cx.ttl() + cx.slack()).await?;
+    let broken = operator.looking()?.force_release(&cx.named("free"), None).await?;
+    ensure!(broken.is_empty(), "a free lock was broken: {broken:?}");
+    Ok(next.release().await?)
+}
+
+async fn listing_shows_exactly_the_held_names(cx: &Context) -> Verdict {
+    let client = cx.client().await?;
+    let mut guards = Vec::new();
+    // `%` and `_` are wildcards in SQL, `*`, `?` and `[` in Redis.
+    for name in ["list/a", "list/b", "list/%", "list/_x", "list/*", "list/[a]", "lis", "other"] {
+        guards.push(client.take(&cx.named(name), &AcquireOptions::new()).await?);
+    }
+    client.take(&cx.named("list/done"), &AcquireOptions::new()).await?.release().await?;
+    let listed = |prefix: &'static str| {
+        let client = client.clone();
+        async move {
+            let found = client.looking()?.list(&format!("{}/{prefix}", cx.mark())).await?;
+            let names =
+                found.iter().map(|status| status.name.to_string().replace(&format!("{}/", cx.mark()), ""));
+            Ok::<Vec<String>, Stop>(names.collect())
+        }
+    };
+    let all = listed("list/").await?;
+    ensure!(all == ["list/%", "list/*", "list/[a]", "list/_x", "list/a", "list/b"], "listed {all:?}");
+    for prefix in ["list/%", "list/_", "list/*", "list/["] {
+        let some = listed(prefix).await?;
+        ensure!(some.len() == 1, "{prefix:?} is a prefix, not a pattern: listed {some:?}");
+    }
+    Ok(())
+}
+
+/// As in containers: each process is process 1 in its own namespace. The boot clock of the last is a day ahead of the others', as
+/// that of another host is; where a lease ends by the clock that the processes of a host share, there is no such process.
+async fn processes_of_one_pid_are_different_owners_whatever_their_boot_clocks(cx: &Context) -> Verdict {
+    const DAY: Duration = Duration::from_secs(86_400);
+    let semantics = cx.semantics().await?;
+    if semantics.reach == Reach::Process {
+        return Err(Stop::Skipped("the lock excludes within one process only".to_owned()));
+    }
+    let (name, address) = (cx.name(), cx.store().address());
+    let start = |ahead| Worker::start_as_process_one(cx.subject().name(), &address, ahead);
+    let mut holder = start(Duration::ZERO).await?;
+    holder.take(&name, cx.ttl()).await?;
+    for ahead in [Duration::ZERO, DAY] {
+        if ahead == DAY && semantics.expiry_clock == ExpiryClock::Host {
+            continue;
+        }
+        let is_granted = start(ahead).await?.try_take(&name, cx.ttl()).await?;
+        let other = format!("another process 1, whose boot clock is {ahead:?} ahead");
+        ensure!(!is_granted, "{other}, got a held lock");
+        let status = holder.status().await?;
+        ensure!(status == "held", "after an attempt of {other}, the holder is {status:?}");
+    }
+    let released = holder.release().await?;
+    ensure!(released == "released", "the holder's release is {released:?}");
+    Ok(())
+}

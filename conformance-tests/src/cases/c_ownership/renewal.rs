@@ -1,0 +1,108 @@
+//! A renewal that arrives late touches no successor, and brings no ended lease back.
+
+use crate::cases::declared::{hand_over_bound, lease_only};
+use crate::cases::prelude::*;
+
+pub(super) const CASES: CaseTable = cases![
+    C04 stale_renewal_touches_no_successor,
+    C05 late_renewal_revives_no_ended_lease,
+    C14 late_renewal_revives_no_lease_that_ended_unnoticed,
+    C15 stranded_renewal_shortens_no_extension,
+];
+
+/// A holder whose renewals are under way in the network while its lease ends.
+async fn with_a_renewal_on_the_wire(cx: &Context, name: &LockName) -> Result<(Proxy, LockGuard), Stop> {
+    let (proxy, client) = cx.client_behind_proxy(cx.patience()).await?;
+    let guard = client.take(name, &cx.options()).await?;
+    // The first renewal passes, and makes the rest of the lease longer. The connection of renewals is made by then, and a request
+    // that the grant has left behind has ended: the proxy reads no other request behind one that it holds.
+    let mut last = guard.remaining();
+    let is_renewed = || std::mem::replace(&mut last, guard.remaining()) < last;
+    ensure!(eventually(cx.ttl() * 2, is_renewed).await, "no renewal was confirmed: {:?}", guard.loss());
+    // Read before: a renewal between the two lines may be held already, and the next is not read behind it.
+    let before = proxy.request_bytes();
+    proxy.set(Traffic::BlackHole);
+    let sent = eventually(cx.ttl(), || proxy.request_bytes() > before).await;
+    ensure!(sent, "no renewal was sent within a lease of {:?}", cx.ttl());
+    loss_within(&guard, cx.ttl() + cx.slack()).await?;
+    Ok((proxy, guard))
+}
+
+async fn stale_renewal_touches_no_successor(cx: &Context) -> Verdict {
+    let name = cx.name();
+    let (proxy, _stale) = with_a_renewal_on_the_wire(cx, &name).await?;
+    let (second, third) = (cx.client().await?, cx.client().await?);
+    // A successor whose lease is much longer than the one that the stale renewal would give it.
+    let long = cx.fixed().with_ttl(cx.ttl() * 6);
+    let successor = second.take(&name, &long).await?;
+    proxy.set(Traffic::Pass);
+    tokio::time::sleep(cx.ttl() * 3 / 2).await;
+    ensure!(successor.is_held(), "the successor lost its lock");
+    ensure_held(&third, &name, "after the stale renewal arrived").await?;
+    Ok(successor.release().await?)
+}
+
+async fn late_renewal_revives_no_ended_lease(cx: &Context) -> Verdict {
+    let (client, name) = (cx.client().await?, cx.name());
+    let (proxy, stale) = with_a_renewal_on_the_wire(cx, &name).await?;
+    // The store ends the lease a little after the holder does; only then may the late renewal arrive.
+    let bound = cx.ttl() / 4 + hand_over_bound(cx, &client);
+    free_within(&client, &name, bound, "after the lease ended").await?;
+    ensure_not_revived(&proxy, &stale, &client).await
+}
+
+/// An acquisition would remove the record of the last hold, so none is made before the late renewal arrives.
+async fn late_renewal_revives_no_lease_that_ended_unnoticed(cx: &Context) -> Verdict {
+    lease_only(cx).await?;
+    let (client, name) = (cx.client().await?, cx.name());
+    let (proxy, stale) = with_a_renewal_on_the_wire(cx, &name).await?;
+    tokio::time::sleep(cx.ttl() / 4 + cx.slack()).await;
+    ensure_not_revived(&proxy, &stale, &client).await
+}
+
+/// Lets the late renewal arrive, after the end of its lease.
+async fn ensure_not_revived(proxy: &Proxy, stale: &LockGuard, client: &Client) -> Verdict {
+    proxy.set(Traffic::Pass);
+    tokio::time::sleep(Duration::from_millis(200)).await;
+    ensure!(!stale.is_held(), "a lost lock is held again");
+    ensure_free(client, stale.name(), "after the late renewal arrived").await
+}
+
+/// The renewal is sent over a connection that its client has given up, and delivered when the lease has long been made longer over
+/// another one.
+async fn stranded_renewal_shortens_no_extension(cx: &Context) -> Verdict {
+    lease_only(cx).await?;
+    let (name, other, ttl) = (cx.name(), cx.client().await?, cx.ttl() * 2);
+    let (proxy, client) = cx.client_behind_proxy(ttl / 8).await?;
+    cx.warm_up(&client).await?;
+    let guard = client.take(&name, &cx.options().with_ttl(ttl)).await?;
+    proxy.strand();
+    let before = proxy.request_bytes();
+    let sent = eventually(ttl, || proxy.request_bytes() > before).await;
+    ensure!(sent, "no renewal was sent within a lease of {ttl:?}");
+    // By then its client has given it up, and asked again over another connection.
+    tokio::time::sleep(ttl / 4).await;
+    extend_over_another_connection(&proxy, &guard, ttl * 4).await?;
+    proxy.deliver();
+    let when = "after a renewal that was sent before the extension";
+    if other.admin().is_some() {
+        tokio::time::sleep(ttl / 10).await;
+        ensure_kept(&other, &guard, when).await?;
+    } else {
+        // Before the next renewal, which comes after a third of the longer lease.
+        tokio::time::sleep(ttl * 7 / 6).await;
+        ensure_held(&other, &name, when).await?;
+    }
+    ensure!(guard.is_held(), "lost to a renewal that came late: {:?}", guard.loss());
+    Ok(guard.release().await?)
+}
+
+async fn extend_over_another_connection(proxy: &Proxy, guard: &LockGuard, ttl: Duration) -> Verdict {
+    while let Err(error) = guard.extend(ttl).await {
+        if error.kind() == ErrorKind::Lost {
+            proxy.deliver();
+            return Err(Stop::Skipped("its client keeps to a connection that does not answer".to_owned()));
+        }
+    }
+    Ok(())
+}

@@ -1,0 +1,217 @@
+//! A lease in the store is as long as it was asked for, whatever was asked for beside it; and as long as its holder chooses later.
+
+use crate::cases::declared::{expiry_bound, lease_only};
+use crate::cases::prelude::*;
+use leasehold_core::LossCause;
+use tokio::time::Instant;
+
+pub(super) const CASES: CaseTable = cases![
+    D12 max_hold_ends_a_healthy_hold,
+    D13 extend_sets_the_time_that_is_left,
+    D14 extended_length_is_used_by_the_next_renewals,
+    D17 hold_at_least_keeps_others_out,
+    D19 store_keeps_each_lease_for_as_long_as_was_asked,
+    D20 renewals_of_one_batch_keep_their_own_ttls,
+    D21 lost_claim_of_a_batch_is_told_to_its_holder_alone,
+    D22 hold_at_least_outlasts_a_dropped_guard,
+    D23 renewals_shorten_no_extension_in_the_store,
+    D24 least_time_of_a_day_is_a_day,
+];
+
+/// The most that a store may add, because it counts in whole seconds.
+const ROUNDING: Duration = Duration::from_secs(1);
+
+/// Expects of a lease that the store keeps it for as long as its holder believes, and not for much longer than `ttl`.
+async fn ensure_lasts(cx: &Context, other: &Client, guard: &LockGuard, ttl: Duration) -> Verdict {
+    let kept = ensure_kept(other, guard, &format!("on a lease of {ttl:?}")).await?;
+    let bound = cx.subject().lease(ttl) + ROUNDING + cx.slack();
+    ensure!(kept <= bound, "a lease of {ttl:?} ends only in {kept:?}");
+    Ok(())
+}
+
+/// From a second to a day: 24 h are more microseconds than 32 bits can count. Granted, and then extended.
+async fn store_keeps_each_lease_for_as_long_as_was_asked(cx: &Context) -> Verdict {
+    lease_only(cx).await?;
+    let (client, other) = (cx.client().await?, cx.client().await?);
+    let ttls = [
+        cx.ttl() * 3 / 2,
+        Duration::from_millis(61_250),
+        Duration::from_secs(3_600),
+        AcquireOptions::MAX_TTL,
+    ];
+    let extended = client.take(&cx.named("extended"), &cx.fixed()).await?;
+    for ttl in ttls {
+        let guard = client.take(&cx.named(&format!("{ttl:?}")), &cx.fixed().with_ttl(ttl)).await?;
+        ensure_held(&other, guard.name(), "while it is held").await?;
+        ensure_lasts(cx, &other, &guard, ttl).await?;
+        extended.extend(ttl).await?;
+        ensure_lasts(cx, &other, &extended, ttl).await?;
+        guard.release().await?;
+        ensure_free(&other, &cx.named(&format!("{ttl:?}")), "after a release").await?;
+    }
+    extended.release().await?;
+    Ok(())
+}
+
+/// Leases of once, twice and four times a ttl, granted at the same time, fall due together.
+async fn renewals_of_one_batch_keep_their_own_ttls(cx: &Context) -> Verdict {
+    lease_only(cx).await?;
+    let (client, other) = (cx.client().await?, cx.client().await?);
+    let mut held = Vec::new();
+    for times in [4, 1, 2] {
+        let ttl = cx.ttl() * times;
+        held.push((ttl, client.take(&cx.named(&times.to_string()), &cx.options().with_ttl(ttl)).await?));
+    }
+    // The longest is renewed once by then.
+    let end = Instant::now() + cx.ttl() * 3 / 2;
+    while Instant::now() < end {
+        for (ttl, guard) in &held {
+            ensure_lasts(cx, &other, guard, *ttl).await?;
+            ensure!(guard.is_held(), "a lease of {ttl:?} was lost: {:?}", guard.loss());
+        }
+        tokio::time::sleep(cx.ttl() / 20).await;
+    }
+    for (_, guard) in held {
+        guard.release().await?;
+    }
+    Ok(())
+}
+
+/// Six holds of one client are renewed together. The store loses one of them, which is neither the first nor the last.
+async fn lost_claim_of_a_batch_is_told_to_its_holder_alone(cx: &Context) -> Verdict {
+    const LOST: usize = 1;
+    let (client, other) = (cx.client().await?, cx.client().await?);
+    let mut held = Vec::new();
+    for number in 0..6 {
+        held.push(client.take(&cx.named(&number.to_string()), &cx.options()).await?);
+    }
+    end_of(cx, &other, held[LOST].name()).await?;
+    let lost = held.remove(LOST);
+    loss_within(&lost, cx.ttl() + cx.slack()).await?;
+    let end = Instant::now() + cx.ttl() * 3 / 2;
+    while Instant::now() < end {
+        for guard in &held {
+            let name = guard.name();
+            ensure!(guard.is_held(), "{name} was told of the loss of {}: {:?}", lost.name(), guard.loss());
+            ensure_held(&other, name, "renewed beside a lost one").await?;
+        }
+        tokio::time::sleep(cx.ttl() / 10).await;
+    }
+    ensure!(lost.loss().is_some(), "a lost lock is held again");
+    ensure_free(&other, lost.name(), "after its loss").await?;
+    for guard in held {
+        guard.release().await?;
+    }
+    Ok(())
+}
+
+/// Ends a hold behind its holder's back.
+async fn end_of(cx: &Context, operator: &Client, name: &LockName) -> Verdict {
+    if let Some(admin) = operator.admin() {
+        let ended = admin.force_release(name, None).await?;
+        ensure!(!ended.is_empty(), "a held lock was not there to be released by force");
+        return Ok(());
+    }
+    match optional(cx.store().delete(name).await)? {
+        Some(()) => Ok(()),
+        None => Err(Stop::Skipped("the store has no way to end one hold".to_owned())),
+    }
+}
+
+/// Its renewals go on while it is extended.
+async fn renewals_shorten_no_extension_in_the_store(cx: &Context) -> Verdict {
+    lease_only(cx).await?;
+    let (client, other, name) = (cx.client().await?, cx.client().await?, cx.name());
+    let guard = client.take(&name, &cx.options()).await?;
+    let longer = cx.ttl() * 4;
+    guard.extend(longer).await?;
+    let end = Instant::now() + cx.ttl() * 3 / 2;
+    while Instant::now() < end {
+        ensure_lasts(cx, &other, &guard, longer).await?;
+        tokio::time::sleep(cx.ttl() / 20).await;
+    }
+    Ok(guard.release().await?)
+}
+
+async fn max_hold_ends_a_healthy_hold(cx: &Context) -> Verdict {
+    let (client, other, name) = (cx.client().await?, cx.client().await?, cx.name());
+    let limit = cx.ttl() * 2;
+    let start = Instant::now();
+    let guard = client.take(&name, &cx.options().with_max_hold(limit)).await?;
+    let loss = loss_within(&guard, limit + cx.slack()).await?;
+    ensure!(loss.cause() == LossCause::MaxHold, "the limit was reported as {:?}", loss.cause());
+    ensure!(start.elapsed() >= limit.mul_f64(0.9), "it ended after {:?} of {limit:?}", start.elapsed());
+    let _lost = Context::let_go_unless_lease(&client, guard);
+    free_within(&other, &name, expiry_bound(cx, &other), "after max_hold").await.map(drop)
+}
+
+async fn extend_sets_the_time_that_is_left(cx: &Context) -> Verdict {
+    lease_only(cx).await?;
+    let (client, other, name) = (cx.client().await?, cx.client().await?, cx.name());
+    let guard = client.take(&name, &cx.fixed()).await?;
+    let longer = cx.ttl() * 3;
+    guard.extend(longer).await?;
+    let left = guard.remaining();
+    ensure!(left <= longer && left >= longer.mul_f64(0.8), "extended to {longer:?}, {left:?} are left");
+    guard.extend(cx.ttl() / 2).await?;
+    ensure!(guard.remaining() >= longer.mul_f64(0.8), "a shorter extension shortened the lease");
+    tokio::time::sleep(cx.ttl() * 3 / 2).await;
+    ensure_held(&other, &name, "on the extended lease").await?;
+    ensure_kind(guard.extend(Duration::ZERO).await, ErrorKind::Invalid, "an extension by nothing")?;
+    Ok(guard.release().await?)
+}
+
+async fn extended_length_is_used_by_the_next_renewals(cx: &Context) -> Verdict {
+    lease_only(cx).await?;
+    let (client, name) = (cx.client().await?, cx.name());
+    let guard = client.take(&name, &cx.options()).await?;
+    let longer = cx.ttl() * 4;
+    guard.extend(longer).await?;
+    tokio::time::sleep(cx.ttl() * 2).await;
+    let left = guard.remaining();
+    ensure!(left > longer / 2, "a renewal shrank an extension to {longer:?} back to {left:?}");
+    Ok(guard.release().await?)
+}
+
+async fn hold_at_least_keeps_others_out(cx: &Context) -> Verdict {
+    ensure_held_at_least(cx, "released").await
+}
+
+async fn hold_at_least_outlasts_a_dropped_guard(cx: &Context) -> Verdict {
+    ensure_held_at_least(cx, "dropped").await
+}
+
+/// Expects that a guard that is released, or dropped, keeps others out for the least time of its hold.
+async fn ensure_held_at_least(cx: &Context, end: &str) -> Verdict {
+    let (client, other, name, at_least) = (cx.client().await?, cx.client().await?, cx.name(), cx.ttl());
+    let options = cx.options().with_ttl(at_least * 3).with_hold_at_least(at_least);
+    cx.warm_up(&other).await?;
+    let start = Instant::now();
+    let guard = client.take(&name, &options).await?;
+    match end {
+        "dropped" => drop(guard),
+        _ => guard.release().await?,
+    }
+    let when = format!("after the least time of a {end} guard");
+    free_within(&other, &name, expiry_bound(cx, &other), &when).await?;
+    let took = start.elapsed();
+    ensure!(took >= at_least.mul_f64(0.95), "a {end} guard held for {took:?}, not for {at_least:?}");
+    Ok(())
+}
+
+/// By the end that the store shows after the release. Then an operator ends it.
+async fn least_time_of_a_day_is_a_day(cx: &Context) -> Verdict {
+    lease_only(cx).await?;
+    let (client, other, name) = (cx.client().await?, cx.client().await?, cx.name());
+    let day = AcquireOptions::MAX_TTL;
+    let operator = other.looking()?;
+    client.take(&name, &cx.options().with_hold_at_least(day)).await?.release().await?;
+    let left = operator.inspect(&name).await?.first().and_then(|status| status.ends_in);
+    operator.force_release(&name, None).await?;
+    let Some(left) = left else {
+        return Err(Stop::Failed(format!("a lock that was to be held for {day:?} is shown without an end")));
+    };
+    let bounds = day - cx.slack()..=cx.subject().lease(day) + ROUNDING;
+    ensure!(bounds.contains(&left), "a lock that was to be held for {day:?} ends in {left:?}");
+    ensure_free(&other, &name, "after an operator ended the least time of a hold").await
+}

@@ -1,0 +1,170 @@
+//! Renewal keeps a hold going, and ends with it.
+
+use crate::cases::declared::{expiry_bound, lease_only};
+use crate::cases::prelude::*;
+use crate::cases::tasks::{at_most, joined};
+use leasehold_core::Health;
+use std::sync::Arc;
+use tokio::time::Instant;
+
+pub(super) const CASES: CaseTable = cases![
+    D02 renewed_lease_outlasts_five_ttls,
+    D03 renewal_ends_with_the_release,
+    D04 renewal_ends_with_the_drop,
+    D05 abandoned_acquire_leaves_no_renewal,
+    D06 one_failed_renewal_is_survived,
+    D07 lost_reply_to_a_renewal_is_survived,
+    D10 name_lost_once_gets_a_working_renewal_again,
+    D15 short_lease_is_renewed_in_time,
+    D16 ten_thousand_holds_are_all_renewed(quarter, load),
+];
+
+async fn renewed_lease_outlasts_five_ttls(cx: &Context) -> Verdict {
+    let (client, other, name) = (cx.client().await?, cx.client().await?, cx.name());
+    let guard = client.take(&name, &cx.options()).await?;
+    let end = Instant::now() + cx.ttl() * 5;
+    while Instant::now() < end {
+        ensure_held(&other, &name, "while it is renewed").await?;
+        ensure!(guard.is_held(), "lost: {:?}", guard.loss());
+        tokio::time::sleep(cx.ttl() / 10).await;
+    }
+    Ok(guard.release().await?)
+}
+
+/// If anything still renewed the first holder's lease, the second one's would not end on time.
+async fn ends_for_the_next_holder(cx: &Context, name: &LockName) -> Verdict {
+    let (second, third) = (cx.client().await?, cx.client().await?);
+    let _forgotten = second.take(name, &cx.fixed()).await?;
+    free_within(&third, name, expiry_bound(cx, &third), "the lease after the renewed one").await.map(drop)
+}
+
+async fn renewal_ends_with_the_release(cx: &Context) -> Verdict {
+    lease_only(cx).await?;
+    let (client, name) = (cx.client().await?, cx.name());
+    let guard = client.take(&name, &cx.options()).await?;
+    tokio::time::sleep(cx.ttl()).await;
+    guard.release().await?;
+    ends_for_the_next_holder(cx, &name).await
+}
+
+async fn renewal_ends_with_the_drop(cx: &Context) -> Verdict {
+    lease_only(cx).await?;
+    let (client, name) = (cx.client().await?, cx.name());
+    drop(client.take(&name, &cx.options()).await?);
+    ends_for_the_next_holder(cx, &name).await
+}
+
+/// Dropped after one poll, two polls, and so on: on whichever side of the grant the drop falls, nothing renews it.
+async fn abandoned_acquire_leaves_no_renewal(cx: &Context) -> Verdict {
+    lease_only(cx).await?;
+    let client = cx.client().await?;
+    cx.warm_up(&client).await?;
+    let mut names = Vec::new();
+    for polls in 1..=12 {
+        let name = cx.named(&format!("dropped-{polls}"));
+        drop(at_most(polls, client.acquire_with(&name, &cx.options())).await);
+        names.push(name);
+    }
+    tokio::time::sleep(cx.ttl() * 2).await;
+    for name in names {
+        ensure_free(&client, &name, "two leases after its acquisition was dropped").await?;
+    }
+    Ok(())
+}
+
+async fn one_failed_renewal_is_survived(cx: &Context) -> Verdict {
+    let (name, ttl) = (cx.name(), cx.ttl() * 3);
+    let (proxy, client) = cx.client_behind_proxy(ttl / 10).await?;
+    let guard = client.take(&name, &cx.options().with_ttl(ttl)).await?;
+    proxy.set(Traffic::BlackHole);
+    let at_risk = eventually(ttl, || guard.health() == Health::AtRisk).await;
+    ensure!(at_risk && guard.is_held(), "a renewal failed, and the holder was not told that it is at risk");
+    proxy.set(Traffic::Pass);
+    let well = eventually(ttl, || guard.health() != Health::AtRisk).await;
+    ensure!(well && guard.is_held(), "the lock was lost by one failed renewal: {:?}", guard.loss());
+    tokio::time::sleep(ttl).await;
+    ensure!(guard.is_held(), "lost after the network was well again: {:?}", guard.loss());
+    Ok(guard.release().await?)
+}
+
+async fn lost_reply_to_a_renewal_is_survived(cx: &Context) -> Verdict {
+    cx.outlives_its_connection().await?;
+    let (name, ttl) = (cx.name(), cx.ttl() * 3);
+    let (proxy, client) = cx.client_behind_proxy(ttl / 10).await?;
+    let guard = client.take(&name, &cx.options().with_ttl(ttl)).await?;
+    let token = guard.token()?;
+    proxy.set(Traffic::HoldReplies);
+    let before = proxy.reply_bytes();
+    let applied = eventually(ttl, || proxy.reply_bytes() > before).await;
+    ensure!(applied, "no renewal within a lease of {ttl:?}");
+    proxy.cut();
+    proxy.set(Traffic::Pass);
+    tokio::time::sleep(ttl * 3 / 2).await;
+    ensure!(guard.is_held(), "the lock was lost by one lost reply: {:?}", guard.loss());
+    ensure!(guard.token()? == token, "a renewal changed the token");
+    Ok(guard.release().await?)
+}
+
+async fn name_lost_once_gets_a_working_renewal_again(cx: &Context) -> Verdict {
+    let (client, name) = (cx.client().await?, cx.name());
+    let first = client.take(&name, &cx.options()).await?;
+    client.looking()?.force_release(&name, None).await?;
+    loss_within(&first, cx.ttl() + cx.slack()).await?;
+    let second = client.take(&name, &cx.options()).await?;
+    drop(first);
+    tokio::time::sleep(cx.ttl() * 2).await;
+    ensure!(second.is_held(), "not renewed after an earlier loss of the name: {:?}", second.loss());
+    Ok(second.release().await?)
+}
+
+async fn short_lease_is_renewed_in_time(cx: &Context) -> Verdict {
+    let (client, name) = (cx.client().await?, cx.name());
+    let ttl = cx.ttl() / 2;
+    let guard = client.take(&name, &cx.options().with_ttl(ttl)).await?;
+    tokio::time::sleep(ttl * 4).await;
+    ensure!(guard.is_held(), "a lease of {ttl:?} was lost: {:?}", guard.loss());
+    Ok(guard.release().await?)
+}
+
+/// No field declares how fast a store is, so a slow one is not accused of that: it holds fewer, and if some are lost, once more
+/// on leases that are long beside the time in which it granted them.
+async fn ten_thousand_holds_are_all_renewed(cx: &Context) -> Verdict {
+    cx.outlives_its_connection().await?;
+    let mut ttl = cx.ttl() * 8;
+    loop {
+        let start = Instant::now();
+        let guards = ten_thousand_holds(cx, ttl).await?;
+        let took = start.elapsed();
+        // Past the end of the lease that was granted last: what is held now was renewed.
+        tokio::time::sleep(ttl + cx.ttl()).await;
+        let lost = guards.iter().filter(|guard| !guard.is_held()).count();
+        if lost == 0 {
+            return Ok(());
+        }
+        ensure!(ttl < took * 3, "{lost} of {} holds were lost, on leases of {ttl:?}", guards.len());
+        ttl = took * 6;
+    }
+}
+
+/// Ten thousand locks of one client, or as many as it is granted in a time that is long enough for a fast store.
+async fn ten_thousand_holds(cx: &Context, ttl: Duration) -> Result<Vec<LockGuard>, Stop> {
+    const HOLDS: usize = 10_000;
+    const AT_ONCE: usize = 64;
+    let until = Instant::now() + cx.patience();
+    let client = cx.client_at(&cx.store().address_for_holds_of(ttl)).await?;
+    let options = Arc::new(cx.options().with_ttl(ttl));
+    let mut tasks = tokio::task::JoinSet::new();
+    for task in 0..AT_ONCE {
+        let (client, options) = (client.clone(), Arc::clone(&options));
+        let names = (task..HOLDS).step_by(AT_ONCE);
+        let names: Vec<_> = names.map(|n| cx.named(&format!("{ttl:?}-{n}"))).collect();
+        tasks.spawn(async move {
+            let mut guards = Vec::new();
+            for name in names.iter().take_while(|_| Instant::now() < until) {
+                guards.push(client.take(name, &options).await?);
+            }
+            Ok::<_, Stop>(guards)
+        });
+    }
+    Ok(joined(tasks).await?.into_iter().flatten().collect())
+}

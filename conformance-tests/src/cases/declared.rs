@@ -1,0 +1,77 @@
+//! What a store declares: the cases that it rules out, and the bounds that follow from it.
+
+use crate::cases::prelude::*;
+use crate::time_scale::time_scale;
+use leasehold_core::{CrashBound, Fairness, WakeUp};
+
+/// Skips a case where a hold is no lease.
+pub(super) async fn lease_only(cx: &Context) -> Verdict {
+    match cx.semantics().await?.hold {
+        HoldKind::Lease => Ok(()),
+        hold => Err(Stop::Skipped(format!("a hold here is not a lease but a {hold:?}"))),
+    }
+}
+
+/// Skips a case where waiters are served in no order.
+pub(super) fn fifo_only(client: &Client) -> Verdict {
+    match client.semantics().fairness {
+        Fairness::Fifo => Ok(()),
+        _ => Err(Stop::Skipped("the backend declares no order of its waiters".to_owned())),
+    }
+}
+
+/// The longest time from a release to the next grant.
+pub(super) fn hand_over_bound(cx: &Context, client: &Client) -> Duration {
+    client.semantics().wake_up.bound() + cx.slack()
+}
+
+/// The longest time from the end of the last renewal to the next grant, where no request of the holder arrives any more.
+pub(super) fn expiry_bound(cx: &Context, client: &Client) -> Duration {
+    cx.ttl() + hand_over_bound(cx, client)
+}
+
+/// The longest time from a crash to the next grant.
+pub(super) async fn crash_bound(cx: &Context) -> Result<Duration, Stop> {
+    let semantics = cx.semantics().await?;
+    let until_noticed = match semantics.crash_bound {
+        CrashBound::Connection => Duration::ZERO,
+        _ => cx.ttl(),
+    };
+    Ok(until_noticed + semantics.wake_up.bound() + cx.slack())
+}
+
+/// The longest time until a holder is replaced that is silent, and may be alive for all that the store knows. A connection
+/// is ended by the store when nothing was heard of it for one ttl; some stores count that in whole seconds.
+pub(super) async fn silent_bound(cx: &Context) -> Result<Duration, Stop> {
+    let semantics = cx.semantics().await?;
+    let until_noticed = match semantics.crash_bound {
+        CrashBound::Connection => Duration::from_secs(cx.ttl().as_secs() + 2),
+        _ => cx.ttl(),
+    };
+    Ok(until_noticed + semantics.wake_up.bound() + cx.slack())
+}
+
+/// How long a withdrawn request may keep the lock, once the network is well again: a withdrawal that failed is tried again, a
+/// second later at most.
+pub(super) fn withdrawn_within(cx: &Context, client: &Client) -> Duration {
+    Duration::from_secs(1) + client.semantics().wake_up.bound() + cx.slack() * 2
+}
+
+/// A store that says that it tells its waiters tells them: if every word were lost, most hand-overs would last until the
+/// question that is asked anyway. A busy machine makes some of them late, but not half, and few of them very late.
+pub(super) fn ensure_told(wake_up: WakeUp, mut hand_overs: Vec<Duration>) -> Verdict {
+    let WakeUp::Push { fallback } = wake_up else { return Ok(()) };
+    hand_overs.sort();
+    // What is asked anyway does not wait for a slow machine; what is told may.
+    let fallback_here = fallback.mul_f64(time_scale().max(1.0));
+    let (all, half, tenth) = (hand_overs.len(), "half", "a tenth");
+    for (at, share, bound) in [(all / 2, half, fallback_here / 4), (all * 9 / 10, tenth, fallback_here / 2)] {
+        let Some(took) = hand_overs.get(at) else { return Ok(()) };
+        ensure!(
+            *took < bound,
+            "waiters are not told, as is declared: {share} of the hand-overs took {took:?} and more, and {fallback:?} is \
+             the interval at which they ask anyway"
+        );
+    }
+    Ok(())
+}

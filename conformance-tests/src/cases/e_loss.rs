@@ -1,0 +1,209 @@
+//! E: the holder is told in time that it holds no longer.
+
+use crate::cases::prelude::*;
+use crate::cases::tasks::{ensure_believed_before, joined, on_own_runtime, spawn_successor, spawn_take};
+use leasehold_core::{Fairness, Health, LossCause, LossSignal};
+use tokio::time::Instant;
+
+pub(super) const CASES: CaseTable = cases![
+    E01 deleted_record_is_a_loss_within_its_bound,
+    E02 unreachable_store_is_a_loss_by_the_deadline,
+    E03 paused_process_first_learns_that_it_lost,
+    E04 loss_is_sticky,
+    E05 wait_for_a_past_loss_returns_at_once,
+    E06 release_is_no_loss,
+    E07 guard_ends_cleanly_while_it_is_being_renewed,
+    E09 steady_holder_under_connection_resets_loses_nothing,
+    E10 lost_guard_gives_no_token_and_says_so_at_release,
+    E11 loss_carries_its_cause,
+    E12 starved_executor_does_not_hide_the_deadline,
+    E13 late_reply_to_a_renewal_is_counted_from_its_request,
+];
+
+/// The lease is so long that the next renewal is far off: a holder that is told by that alone was not told by the store.
+async fn deleted_record_is_a_loss_within_its_bound(cx: &Context) -> Verdict {
+    let (client, name, ttl) = (cx.client().await?, cx.name(), cx.ttl() * 8);
+    let guard = client.take(&name, &cx.options().with_ttl(ttl)).await?;
+    cx.store().delete(&name).await?;
+    let bound = match client.semantics().loss_signal {
+        LossSignal::Push => cx.slack() * 2,
+        _ => ttl / 3 + cx.slack(),
+    };
+    let loss = loss_within(&guard, bound).await?;
+    ensure!(loss.cause() == LossCause::Gone, "a deleted record was reported as {:?}", loss.cause());
+    Ok(())
+}
+
+async fn unreachable_store_is_a_loss_by_the_deadline(cx: &Context) -> Verdict {
+    let name = cx.name();
+    let (proxy, client) = cx.client_behind_proxy(cx.ttl() / 4).await?;
+    let guard = client.take(&name, &cx.options()).await?;
+    let start = Instant::now();
+    proxy.set(Traffic::BlackHole);
+    while guard.is_held() {
+        let took = start.elapsed();
+        ensure!(took <= cx.ttl() + cx.slack(), "still held after {took:?} without the store");
+        tokio::time::sleep(Duration::from_millis(2)).await;
+    }
+    let loss = loss_within(&guard, cx.slack()).await?;
+    ensure!(loss.cause() == LossCause::Unreachable, "a black hole was reported as {:?}", loss.cause());
+    Ok(())
+}
+
+async fn paused_process_first_learns_that_it_lost(cx: &Context) -> Verdict {
+    let (name, mut worker) = (cx.name(), cx.worker().await?);
+    worker.take(&name, cx.ttl()).await?;
+    worker.pause();
+    tokio::time::sleep(cx.ttl() + Duration::from_millis(100)).await;
+    worker.resume();
+    let status = worker.status().await?;
+    ensure!(status.starts_with("lost"), "the first answer after a pause beyond the lease was {status:?}");
+    Ok(())
+}
+
+async fn loss_is_sticky(cx: &Context) -> Verdict {
+    let (client, name) = (cx.client().await?, cx.name());
+    let guard = client.take(&name, &cx.fixed()).await?;
+    loss_within(&guard, cx.ttl() + cx.slack()).await?;
+    for _ in 0..20 {
+        ensure!(guard.health() == Health::Ended, "a lost lock is {:?}", guard.health());
+        tokio::time::sleep(cx.ttl() / 10).await;
+    }
+    Ok(())
+}
+
+async fn wait_for_a_past_loss_returns_at_once(cx: &Context) -> Verdict {
+    let (client, name) = (cx.client().await?, cx.name());
+    let guard = client.take(&name, &cx.fixed()).await?;
+    tokio::time::sleep(cx.ttl() + Duration::from_millis(50)).await;
+    let start = Instant::now();
+    loss_within(&guard, cx.slack()).await?;
+    let lease = guard.lease();
+    tokio::spawn(async move { lease.lost().await }).await?;
+    ensure!(start.elapsed() < cx.slack(), "hearing of a loss that had happened took {:?}", start.elapsed());
+    Ok(())
+}
+
+async fn release_is_no_loss(cx: &Context) -> Verdict {
+    let (client, name) = (cx.client().await?, cx.name());
+    let guard = client.take(&name, &cx.options()).await?;
+    let lease = guard.lease();
+    guard.release().await?;
+    let told = tokio::time::timeout(cx.ttl() * 2, lease.lost()).await;
+    ensure!(told.is_err(), "a release was reported as the loss {told:?}");
+    Ok(())
+}
+
+async fn guard_ends_cleanly_while_it_is_being_renewed(cx: &Context) -> Verdict {
+    let client = cx.client().await?;
+    let mut tasks = tokio::task::JoinSet::new();
+    for n in 0..20_u32 {
+        let (client, name, options) = (client.clone(), cx.named(&n.to_string()), cx.options());
+        // Around the first renewal, at a third of the lease, a little earlier or later each.
+        let pause = cx.ttl() / 3 - cx.ttl() / 60 + cx.ttl() / 600 * n;
+        tasks.spawn(async move {
+            let guard = client.take(&name, &options).await?;
+            tokio::time::sleep(pause).await;
+            match n % 2 {
+                0 => drop(guard),
+                _ => guard.release().await?,
+            }
+            Ok::<_, Stop>(())
+        });
+    }
+    joined(tasks).await?;
+    tokio::time::sleep(cx.ttl() / 3).await;
+    for n in 0..20_u32 {
+        ensure_free(&client, &cx.named(&n.to_string()), "after its end during a renewal").await?;
+    }
+    Ok(())
+}
+
+async fn steady_holder_under_connection_resets_loses_nothing(cx: &Context) -> Verdict {
+    cx.outlives_its_connection().await?;
+    let (name, ttl) = (cx.name(), cx.ttl() * 2);
+    let (proxy, client) = cx.client_behind_proxy(ttl / 10).await?;
+    let guard = client.take(&name, &cx.options().with_ttl(ttl)).await?;
+    for _ in 0..12 {
+        tokio::time::sleep(ttl / 4).await;
+        proxy.cut();
+        ensure!(guard.is_held(), "lost although the store was there: {:?}", guard.loss());
+    }
+    Ok(guard.release().await?)
+}
+
+async fn lost_guard_gives_no_token_and_says_so_at_release(cx: &Context) -> Verdict {
+    let (client, name) = (cx.client().await?, cx.name());
+    let guard = client.take(&name, &cx.fixed()).await?;
+    guard.token()?;
+    loss_within(&guard, cx.ttl() + cx.slack()).await?;
+    ensure_kind(guard.token(), ErrorKind::Lost, "the token of a lost lock")?;
+    ensure_kind(guard.extend(cx.ttl()).await, ErrorKind::Lost, "extending a lost lock")?;
+    ensure_kind(guard.protect(async {}).await, ErrorKind::Lost, "work under a lost lock")?;
+    ensure_kind(guard.release().await, ErrorKind::Lost, "releasing a lost lock")
+}
+
+async fn loss_carries_its_cause(cx: &Context) -> Verdict {
+    let (client, other) = (cx.client().await?, cx.client().await?);
+    let expired = client.take(&cx.named("expired"), &cx.fixed()).await?;
+    let forced = client.take(&cx.named("forced"), &cx.options()).await?;
+    // Asked for again only when its successor is there, also on a busy machine.
+    let taken = client.take(&cx.named("taken"), &cx.options().with_ttl(cx.ttl() * 4)).await?;
+    let limited = client.take(&cx.named("limited"), &cx.options().with_max_hold(cx.ttl() / 2)).await?;
+    let operator = other.looking()?;
+    operator.force_release(&cx.named("forced"), None).await?;
+    // A store that tells of a deletion at once is quicker than a successor that comes after it, so this one waits already.
+    let successor = spawn_take(&other, &cx.named("taken"), &cx.options());
+    if other.semantics().fairness == Fairness::Fifo {
+        until_queued(cx, &other, &cx.named("taken"), 1).await?;
+    }
+    operator.force_release(&cx.named("taken"), None).await?;
+    let _successor = successor.await??;
+    for (guard, expected) in [
+        (&expired, LossCause::Expired),
+        (&forced, LossCause::Gone),
+        (&taken, LossCause::Taken),
+        (&limited, LossCause::MaxHold),
+    ] {
+        let cause = loss_within(guard, cx.ttl() * 2 + cx.slack()).await?.cause();
+        ensure!(cause == expected, "{} was reported as {cause:?}", guard.name());
+    }
+    let closed = client.take(&cx.named("closed"), &cx.options()).await?;
+    client.close().await?;
+    let cause = closed.loss().map(|loss| loss.cause());
+    ensure!(cause == Some(LossCause::Closed), "closing the client was reported as {cause:?}");
+    Ok(())
+}
+
+/// The only thread of the runtime is blocked: no task runs, no timer fires, and the answer must be right all the same.
+async fn starved_executor_does_not_hide_the_deadline(cx: &Context) -> Verdict {
+    let (name, ttl) = (cx.name(), cx.ttl());
+    let client = cx.client().await?;
+    let options = cx.options();
+    on_own_runtime(async move {
+        let guard = client.take(&name, &options).await?;
+        std::thread::sleep(ttl + Duration::from_millis(50));
+        ensure!(!guard.is_held(), "a lease of {ttl:?} is believed in after a pause longer than that");
+        Ok(())
+    })
+    .await
+}
+
+/// The store renewed in time, and its reply is on the way for half a lease; then the network is cut.
+async fn late_reply_to_a_renewal_is_counted_from_its_request(cx: &Context) -> Verdict {
+    let (name, other, ttl) = (cx.name(), cx.client().await?, cx.ttl());
+    let (proxy, client) = cx.client_behind_proxy(cx.patience()).await?;
+    cx.warm_up(&client).await?;
+    let guard = client.take(&name, &cx.options()).await?;
+    let successor = spawn_successor(cx, &other, &name);
+    tokio::time::sleep(ttl / 4).await;
+    proxy.set(Traffic::HoldReplies);
+    let before = proxy.reply_bytes();
+    let renewed = eventually(ttl / 2, || proxy.reply_bytes() > before).await;
+    ensure!(renewed, "no renewal within half a lease of {ttl:?}");
+    proxy.set(Traffic::BlackHole);
+    tokio::time::sleep(ttl / 2).await;
+    // The reply passes, and no other renewal does.
+    proxy.set(Traffic::HoldRequests);
+    ensure_believed_before(&guard, successor, "after a late reply to a renewal").await
+}

@@ -1,0 +1,240 @@
+//! F: tokens that only grow.
+
+use crate::cases::independent_nodes::{IndependentNodes, set_all};
+use crate::cases::prelude::*;
+use crate::cases::tasks::{HoldLog, joined, spawn_take, take_turn};
+use crate::clock::SteppedClock;
+use crate::history::FencedCounter;
+use leasehold_core::{FencingToken, TokenClass};
+
+pub(super) const CASES: CaseTable = cases![
+    F01 tokens_grow_from_hold_to_hold,
+    F02 tokens_grow_over_expiry_force_deletion_and_restart,
+    F03 tokens_of_sixteen_clients_grow_in_the_order_of_their_holds,
+    F04 refused_attempts_repeat_no_token,
+    F06 renewal_does_not_change_the_token,
+    F07 resource_refuses_older_tokens_only,
+    F08 late_write_of_a_paused_holder_is_refused,
+    F11 tokens_survive_the_loss_of_all_data,
+    F12 tokens_grow_although_majorities_differ,
+    F13 tokens_grow_whatever_the_clocks_of_clients_show,
+    F14 tokens_grow_over_several_idle_leases,
+];
+
+async fn next_token(client: &Client, name: &LockName) -> Result<FencingToken, Stop> {
+    take_turn(client, name, &AcquireOptions::new()).await
+}
+
+/// Remembers the last token and expects a larger one.
+struct Growing(Option<FencingToken>);
+
+impl Growing {
+    fn ensure(&mut self, next: FencingToken, when: &str) -> Verdict {
+        ensure!(self.0 < Some(next), "{when}: token {next} after {:?}", self.0);
+        self.0 = Some(next);
+        Ok(())
+    }
+}
+
+async fn tokens_grow_from_hold_to_hold(cx: &Context) -> Verdict {
+    let (one, two, name) = (cx.client().await?, cx.client().await?, cx.name());
+    let mut growing = Growing(None);
+    for round in 0..50 {
+        let client = if round % 2 == 0 { &one } else { &two };
+        growing.ensure(next_token(client, &name).await?, "after a release")?;
+    }
+    Ok(())
+}
+
+async fn tokens_grow_over_expiry_force_deletion_and_restart(cx: &Context) -> Verdict {
+    let (client, name) = (cx.client().await?, cx.name());
+    let mut growing = Growing(None);
+    growing.ensure(next_token(&client, &name).await?, "at first")?;
+
+    let expiring = client.take(&name, &cx.fixed()).await?;
+    growing.ensure(expiring.token()?, "after a release")?;
+    tokio::time::sleep(cx.ttl() + Duration::from_millis(20)).await;
+    let _expired = Context::let_go_unless_lease(&client, expiring);
+    growing.ensure(next_token(&client, &name).await?, "after a lease that ended")?;
+
+    if let Some(admin) = client.admin() {
+        let forced = client.take(&name, &cx.options()).await?;
+        growing.ensure(forced.token()?, "before a forced release")?;
+        admin.force_release(&name, None).await?;
+        growing.ensure(next_token(&client, &name).await?, "after a forced release")?;
+    }
+
+    let deleted = client.take(&name, &cx.options()).await?;
+    growing.ensure(deleted.token()?, "before a deletion")?;
+    let deletion = cx.store().delete(&name).await;
+    optional(deletion.clone())?;
+    drop(deleted);
+    growing.ensure(next_token(&client, &name).await?, "after a deletion")?;
+
+    let restart = cx.store().restart(true).await;
+    optional(restart.clone())?;
+    growing.ensure(next_token(&cx.client().await?, &name).await?, "after a restart")?;
+    // Too little is shown for a success, of a store that can neither delete nor restart.
+    if let (Err(no_deletion), Err(no_restart)) = (deletion, restart) {
+        return Err(Stop::Skipped(format!(
+            "shown over release, expiry and force only: {no_deletion}; {no_restart}"
+        )));
+    }
+    Ok(())
+}
+
+async fn tokens_of_sixteen_clients_grow_in_the_order_of_their_holds(cx: &Context) -> Verdict {
+    let name = cx.name();
+    let seen = HoldLog::new();
+    let options = AcquireOptions::new().with_wait(cx.patience() * 3);
+    let mut tasks = tokio::task::JoinSet::new();
+    for _ in 0..16 {
+        let (client, name, seen, options) = (cx.client().await?, name.clone(), seen.clone(), options.clone());
+        tasks.spawn(async move {
+            for _ in 0..4 {
+                let guard = client.take(&name, &options).await?;
+                seen.add(guard.token()?);
+                guard.release().await?;
+            }
+            Ok::<_, Stop>(())
+        });
+    }
+    joined(tasks).await?;
+    let seen = seen.entries();
+    ensure!(seen.len() == 64, "{} of 64 holds", seen.len());
+    ensure!(seen.is_sorted_by(|one, next| one < next), "tokens in the order of their holds: {seen:?}");
+    Ok(())
+}
+
+async fn refused_attempts_repeat_no_token(cx: &Context) -> Verdict {
+    let (client, name) = (cx.client().await?, cx.name());
+    let guard = client.take(&name, &AcquireOptions::new()).await?;
+    let token = guard.token()?;
+    for _ in 0..20 {
+        ensure!(client.poke(&name).await?.is_none(), "a second holder");
+    }
+    guard.release().await?;
+    let next = next_token(&client, &name).await?;
+    ensure!(next > token, "token {next} after {token} and refused attempts");
+    Ok(())
+}
+
+async fn renewal_does_not_change_the_token(cx: &Context) -> Verdict {
+    let (client, name) = (cx.client().await?, cx.name());
+    let guard = client.take(&name, &cx.options()).await?;
+    let token = guard.token()?;
+    tokio::time::sleep(cx.ttl() * 3 / 2).await;
+    ensure!(guard.token()? == token, "token {} after renewals of {token}", guard.token()?);
+    for status in client.looking()?.inspect(&name).await? {
+        ensure!(status.token == Some(token), "the store has {:?} for {token}", status.token);
+    }
+    Ok(guard.release().await?)
+}
+
+async fn resource_refuses_older_tokens_only(cx: &Context) -> Verdict {
+    let (client, name, directory) = (cx.client().await?, cx.name(), tempfile::tempdir()?);
+    let mut counter = FencedCounter::open(&directory.path().join("counter"))?;
+    let first = client.take(&name, &AcquireOptions::new()).await?;
+    let old = first.token()?.get();
+    ensure!(counter.write(old, 1)?, "the first token was refused");
+    ensure!(counter.write(old, 2)?, "an equal token was refused");
+    first.release().await?;
+    let second = client.take(&name, &AcquireOptions::new()).await?;
+    ensure!(counter.write(second.token()?.get(), 3)?, "a newer token was refused");
+    ensure!(!counter.write(old, 4)?, "an older token was accepted");
+    Ok(second.release().await?)
+}
+
+/// Kleppmann's scenario, with real processes: the first holder is stopped, the second works, the first wakes up and
+/// writes with the token that it read before.
+async fn late_write_of_a_paused_holder_is_refused(cx: &Context) -> Verdict {
+    let (name, directory) = (cx.name(), tempfile::tempdir()?);
+    let mut counter = FencedCounter::open(&directory.path().join("counter"))?;
+    let (mut first, mut second) = (cx.worker().await?, cx.worker().await?);
+    let old = first.take(&name, cx.ttl()).await?;
+    first.pause();
+    let new = second.take(&name, cx.ttl()).await?;
+    ensure!(counter.write(new, 1)?, "the second holder's write was refused");
+    first.resume();
+    ensure!(!counter.write(old, 2)?, "the late write of a paused holder was accepted");
+    let released = first.release().await?;
+    ensure!(released == "error Lost", "the paused holder's release was answered {released:?}");
+    let status = second.status().await?;
+    ensure!(status == "held", "the second holder is {status:?} after the first one's late release");
+    Ok(())
+}
+
+async fn tokens_survive_the_loss_of_all_data(cx: &Context) -> Verdict {
+    let (client, name) = (cx.client().await?, cx.name());
+    let class = client.semantics().token;
+    if class != TokenClass::Durable {
+        return Err(Stop::Skipped(format!("tokens are declared to live as long as the {class:?}")));
+    }
+    let before = next_token(&client, &name).await?;
+    cx.store().wipe().await?;
+    let after = next_token(&cx.client().await?, &name).await?;
+    ensure!(after > before, "token {after} after {before}, over the loss of all data");
+    Ok(())
+}
+
+/// The next hold begins long after the end of anything that a store might keep for as long as a lease. One name was released, one
+/// was not.
+async fn tokens_grow_over_several_idle_leases(cx: &Context) -> Verdict {
+    let (client, released, ended) = (cx.client().await?, cx.named("released"), cx.named("ended"));
+    let ttl = cx.ttl() / 2;
+    let guard = client.take(&released, &cx.options().with_ttl(ttl)).await?;
+    let mut after_release = Growing(Some(guard.token()?));
+    guard.release().await?;
+    let guard = client.take(&ended, &cx.fixed().with_ttl(ttl)).await?;
+    let mut after_end = Growing(Some(guard.token()?));
+    tokio::time::sleep(ttl * 4).await;
+    drop(guard);
+    after_release.ensure(next_token(&client, &released).await?, "four leases after a release")?;
+    after_end.ensure(next_token(&client, &ended).await?, "three leases after the end of a lease")
+}
+
+/// The client whose clock is an hour ahead takes the lock first.
+async fn tokens_grow_whatever_the_clocks_of_clients_show(cx: &Context) -> Verdict {
+    let (client, name, ahead) = (cx.client().await?, cx.name(), SteppedClock::ahead(3600)?);
+    let mut worker = cx.worker_at(&cx.store().address(), &ahead.environment()).await?;
+    let mut last = 0;
+    for _ in 0..3 {
+        for whose in ["ahead", "right"] {
+            let token = if whose == "ahead" {
+                let token = worker.take(&name, cx.ttl()).await?;
+                worker.release().await?;
+                token
+            } else {
+                next_token(&client, &name).await?.get()
+            };
+            ensure!(token > last, "token {token} after {last}, of a client whose clock is {whose}");
+            last = token;
+        }
+    }
+    Ok(())
+}
+
+/// The history with which a model checker refutes tokens that are the largest of the nodes' counters: a slow attempt that
+/// has been counted on a minority, overtaken by another, is completed where the other has been counted as well.
+async fn tokens_grow_although_majorities_differ(cx: &Context) -> Verdict {
+    let nodes = IndependentNodes::new(cx).await?;
+    let (proxies, address) = nodes.members.proxied().await?;
+    let slow = cx.client_at(&address).await?;
+    let minority = (nodes.count() - 1) / 2;
+    set_all(&proxies[minority..], Traffic::BlackHole);
+    let options = cx.options().with_ttl(cx.ttl() * 4);
+    let slow = spawn_take(&slow, &nodes.name, &options);
+    nodes.until_held(0..minority, cx.patience()).await?;
+    nodes.end_leases(0..minority).await?;
+    let (others, others_address) = nodes.members.proxied().await?;
+    set_all(&others[nodes.count() / 2 + 1..], Traffic::BlackHole);
+    let fast = cx.client_at(&others_address).await?;
+    let first = fast.take(&nodes.name, &options).await?;
+    let before = first.token()?;
+    nodes.end_leases(0..nodes.count()).await?;
+    set_all(&proxies, Traffic::Pass);
+    let guard = slow.await??;
+    let after = guard.token()?;
+    ensure!(after > before, "token {after} after {before}, of a majority that differs in one node");
+    Ok(())
+}

@@ -1,0 +1,241 @@
+//! In which order waiters are served.
+
+use crate::cases::declared::{fifo_only, hand_over_bound};
+use crate::cases::prelude::*;
+use crate::cases::tasks::{HoldLog, joined, spawn_take, until_waiting};
+use leasehold_core::{Fairness, OwnerId};
+use std::sync::{Arc, Mutex, PoisonError};
+use tokio::task::JoinSet;
+use tokio::time::Instant;
+
+pub(super) const CASES: CaseTable = cases![
+    H03 waiters_are_served_in_their_order,
+    H05 waiters_that_give_up_leave_the_order_of_the_others,
+    H09 no_competing_client_starves,
+    H11 tasks_of_two_processes_share_a_lock,
+    H12 newcomer_waits_behind_a_first_waiter_that_is_cut_off,
+    H14 waiters_of_several_processes_are_served_in_their_order,
+    H15 waiters_are_shown_by_name_and_in_their_order,
+];
+
+async fn waiters_are_served_in_their_order(cx: &Context) -> Verdict {
+    let (client, name) = (cx.client().await?, cx.name());
+    fifo_only(&client)?;
+    let guard = client.take(&name, &AcquireOptions::new()).await?;
+    let mut waiters = JoinSet::new();
+    let options = AcquireOptions::new().with_wait(cx.patience());
+    let served = HoldLog::new();
+    for place in 0..10 {
+        let (waiter, name, options) = (cx.client().await?, name.clone(), options.clone());
+        let served = served.clone();
+        waiters.spawn(async move {
+            let guard = waiter.take(&name, &options).await?;
+            served.add(place);
+            guard.release().await?;
+            Ok::<_, Stop>(())
+        });
+        // The order is that of arrival in the store.
+        until_waiting(&client, cx, &cx.name(), place + 1).await?;
+    }
+    guard.release().await?;
+    joined(waiters).await?;
+    let served = served.entries();
+    ensure!(served.is_sorted(), "served in the order {served:?}");
+    Ok(())
+}
+
+/// Each is shown behind those that came before it, and the first that is shown is the next owner.
+async fn waiters_are_shown_by_name_and_in_their_order(cx: &Context) -> Verdict {
+    let (client, name, other) = (cx.client().await?, cx.name(), cx.named("other"));
+    fifo_only(&client)?;
+    let shown_of = async |name: &LockName| {
+        let waiters = client.looking()?.waiters(name).await?;
+        Ok::<Vec<Option<OwnerId>>, Stop>(waiters.into_iter().map(|waiter| waiter.owner).collect())
+    };
+    let guards = [client.take(&name, &cx.options()).await?, client.take(&other, &cx.options()).await?];
+    let (mut waiters, mut shown) = (Vec::new(), Vec::new());
+    for place in 0..3 {
+        waiters.push(spawn_take(&cx.client().await?, &name, &cx.options()));
+        until_queued(cx, &client, &name, place + 1).await?;
+        let owners = shown_of(&name).await?;
+        let is_longer = owners.len() == place + 1 && owners.starts_with(&shown);
+        ensure!(is_longer, "after {shown:?} and one more waiter, {owners:?} are shown");
+        shown = owners;
+    }
+    let of_other = shown_of(&other).await?;
+    ensure!(of_other.is_empty(), "the waiters {of_other:?} are shown of a lock that has none");
+    for guard in guards {
+        guard.release().await?;
+    }
+    for (place, (waiter, shown)) in waiters.into_iter().zip(shown).enumerate() {
+        let guard = waiter.await??;
+        let owner = client.looking()?.inspect(&name).await?.pop().and_then(|hold| hold.owner);
+        let is_same = shown.is_none() || owner == shown;
+        ensure!(is_same, "{shown:?} was shown as waiter {place}, and {owner:?} was served in its place");
+        guard.release().await?;
+    }
+    Ok(())
+}
+
+/// The waiters are by turns a process of its own and a client in this one.
+async fn waiters_of_several_processes_are_served_in_their_order(cx: &Context) -> Verdict {
+    let (client, name) = (cx.client().await?, cx.name());
+    fifo_only(&client)?;
+    let guard = client.take(&name, &AcquireOptions::new()).await?;
+    let (mut workers, mut tasks) = (Vec::new(), Vec::new());
+    for pair in 0..3 {
+        let mut worker = cx.worker().await?;
+        worker.begin_take(&name, cx.patience()).await?;
+        until_waiting(&client, cx, &name, 2 * pair + 1).await?;
+        workers.push(worker);
+        tasks.push(spawn_take(&cx.client().await?, &name, &cx.options()));
+        until_waiting(&client, cx, &name, 2 * pair + 2).await?;
+    }
+    guard.release().await?;
+    let bound = hand_over_bound(cx, &client) + cx.slack();
+    for (pair, (mut worker, task)) in workers.into_iter().zip(tasks).enumerate() {
+        let served = worker.answers_within(bound).await?;
+        ensure!(served.is_some(), "pair {pair}: the worker was not served in its turn");
+        worker.release().await?;
+        let Ok(served) = tokio::time::timeout(bound, task).await else {
+            return Err(Stop::Failed(format!("pair {pair}: the client was not served in its turn")));
+        };
+        served??.release().await?;
+    }
+    Ok(())
+}
+
+/// Two in the middle give up while the lock is held. That gives it to nobody, and all others are served as they came.
+async fn waiters_that_give_up_leave_the_order_of_the_others(cx: &Context) -> Verdict {
+    const LEAVE: [usize; 2] = [1, 4];
+    let (client, name) = (cx.client().await?, cx.name());
+    fifo_only(&client)?;
+    let guard = client.take(&name, &AcquireOptions::new()).await?;
+    let served = HoldLog::new();
+    let (mut leavers, mut others) = (JoinSet::new(), JoinSet::new());
+    for place in 0..6 {
+        let leaves = LEAVE.contains(&place);
+        // Long enough for all to have come.
+        let wait = if leaves { cx.ttl() * 5 } else { cx.patience() };
+        let (waiter, name, served) = (cx.client().await?, name.clone(), served.clone());
+        let queue = if leaves { &mut leavers } else { &mut others };
+        queue.spawn(async move {
+            let guard = waiter.acquire_with(&name, &AcquireOptions::new().with_wait(wait)).await?;
+            served.add(place);
+            guard.release().await
+        });
+        until_waiting(&client, cx, &cx.name(), place + 1).await?;
+    }
+    let left = leavers.join_all().await;
+    // By then, whatever their leaving has set off is over.
+    tokio::time::sleep(cx.slack()).await;
+    let early = served.entries();
+    let untouched = early.is_empty() && guard.is_held();
+    ensure!(untouched, "two left the queue, and {early:?} got a lock that is held");
+    for outcome in left {
+        ensure_kind(outcome, ErrorKind::TimedOut, "a waiter that gives up")?;
+    }
+    guard.release().await?;
+    joined(others).await?;
+    let served = served.entries();
+    ensure!(served == [0, 2, 3, 5], "when 1 and 4 had left, the others were served in the order {served:?}");
+    Ok(())
+}
+
+/// The lock is free, and the first in the queue does not know it yet. It is served first all the same.
+async fn newcomer_waits_behind_a_first_waiter_that_is_cut_off(cx: &Context) -> Verdict {
+    let (client, newcomer, name) = (cx.client().await?, cx.client().await?, cx.name());
+    fifo_only(&client)?;
+    cx.warm_up(&newcomer).await?;
+    let guard = client.take(&name, &AcquireOptions::new()).await?;
+    let (proxy, first) = cx.client_behind_proxy(cx.patience()).await?;
+    let first = spawn_take(&first, &name, &AcquireOptions::new().with_wait(cx.patience()));
+    until_queued(cx, &client, &name, 1).await?;
+    proxy.set(Traffic::BlackHole);
+    guard.release().await?;
+    let overtakes = newcomer.poke(&name).await?.is_some();
+    ensure!(!overtakes, "a newcomer got the lock before the one who waited for it");
+    proxy.set(Traffic::Pass);
+    Ok(first.await??.release().await?)
+}
+
+/// Ten clients that all want it, all the time: each comes back as soon as it has released. Where waiters are served in
+/// order they share alike; elsewhere each has it at least once, however often the others do.
+async fn no_competing_client_starves(cx: &Context) -> Verdict {
+    const PLAYERS: usize = 10;
+    const ROUNDS: usize = 200;
+    let (client, name) = (cx.client().await?, cx.name());
+    let fifo = client.semantics().fairness == Fairness::Fifo;
+    let grants = Arc::new(Mutex::new([0; PLAYERS]));
+    let enough =
+        move |grants: &[usize]| grants.iter().sum::<usize>() >= ROUNDS && (fifo || !grants.contains(&0));
+    let guard = client.take(&name, &AcquireOptions::new()).await?;
+    let options = AcquireOptions::new().with_wait(cx.patience());
+    let mut players = JoinSet::new();
+    for player in 0..PLAYERS {
+        let (client, name, options) = (cx.client().await?, name.clone(), options.clone());
+        let grants = Arc::clone(&grants);
+        players.spawn(async move {
+            loop {
+                let outcome = client.acquire_with(&name, &options).await;
+                let sums = {
+                    let mut grants = grants.lock().unwrap_or_else(PoisonError::into_inner);
+                    grants[player] += usize::from(outcome.is_ok() && !enough(&*grants));
+                    *grants
+                };
+                if outcome.as_ref().is_err_and(|error| error.kind() == ErrorKind::TimedOut) {
+                    let starved = format!("client {player} starved; so often they got it: {sums:?}");
+                    return Err(Stop::Failed(starved));
+                }
+                let guard = outcome?;
+                if enough(&sums) {
+                    return Ok(guard.release().await?);
+                }
+                tokio::time::sleep(Duration::from_millis(2)).await;
+                guard.release().await?;
+                // Where the order is luck, a client that never paused would have more of it than one that has to be woken.
+                if !fifo {
+                    tokio::time::sleep(Duration::from_millis(2)).await;
+                }
+            }
+        });
+    }
+    until_waiting(&client, cx, &name, PLAYERS).await?;
+    guard.release().await?;
+    joined(players).await?;
+    let grants = grants.lock().unwrap_or_else(PoisonError::into_inner);
+    let alike = grants.iter().all(|count| (18..=22).contains(count));
+    ensure!(alike || !fifo, "ten who waited in order all the time got it so often: {grants:?}");
+    Ok(())
+}
+
+/// Eight tasks of each of two clients acquire and release as fast as they can. Every grant has a larger token than the last; in
+/// the order of arrival both clients get about half; in no order, each gets a part, because the line of the other pauses.
+async fn tasks_of_two_processes_share_a_lock(cx: &Context) -> Verdict {
+    let semantics = cx.semantics().await?;
+    let (name, grants) = (cx.name(), HoldLog::new());
+    let mut tasks = JoinSet::new();
+    let end = Instant::now() + cx.ttl();
+    for process in 0..2 {
+        let client = cx.client().await?;
+        for _ in 0..8 {
+            let (client, name, options) = (client.clone(), name.clone(), cx.options());
+            let grants = grants.clone();
+            tasks.spawn(async move {
+                while Instant::now() < end {
+                    let guard = client.take(&name, &options).await?;
+                    grants.add((process, guard.token()?));
+                    guard.release().await?;
+                }
+                Ok::<_, Stop>(())
+            });
+        }
+    }
+    joined(tasks).await?;
+    let grants = grants.entries();
+    ensure!(grants.is_sorted_by(|one, next| one.1 < next.1), "tokens do not grow from grant to grant");
+    let (all, of_one) = (grants.len(), grants.iter().filter(|(process, _)| *process == 0).count());
+    let least = if semantics.fairness == Fairness::Fifo { all / 4 } else { all / 20 };
+    ensure!((least..=all - least).contains(&of_one), "one of two processes got {of_one} of {all}");
+    Ok(())
+}

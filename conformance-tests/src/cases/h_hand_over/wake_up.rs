@@ -1,0 +1,229 @@
+//! What wakes a waiter, and how soon.
+
+use crate::cases::declared::{
+    crash_bound, ensure_told, fifo_only, hand_over_bound, lease_only, silent_bound,
+};
+use crate::cases::prelude::*;
+use crate::cases::tasks::{
+    ensure_believed_before, granted_within, joined, spawn_successor, spawn_take, until_all_wait,
+    until_waiting,
+};
+use leasehold_core::{Fault, Outcome};
+use std::sync::{Arc, Mutex, PoisonError};
+use tokio::time::Instant;
+
+/// A number of waiters whose leases, one after the other, would last longer than two.
+const SEVERAL: usize = 4;
+
+pub(super) const CASES: CaseTable = cases![
+    H01 no_hand_over_is_missed,
+    H02 lost_wake_up_costs_no_more_than_the_fallback,
+    H04 waiter_that_died_delays_others_within_the_declared_bound,
+    H07 idle_waiter_sends_no_more_requests_than_declared,
+    H10 waiter_that_was_cut_off_holds_nothing_beside_another,
+    H13 late_hand_over_is_counted_from_the_last_busy,
+];
+
+async fn no_hand_over_is_missed(cx: &Context) -> Verdict {
+    let (name, rounds) = (cx.name(), 100);
+    let semantics = cx.semantics().await?;
+    let one = semantics.wake_up.bound() + cx.slack();
+    // The other may be lucky several times in a row where the order is luck.
+    let bound = (one * 10).min(cx.patience() / 2);
+    let options = AcquireOptions::new().with_wait(cx.patience());
+    let last = Arc::<Mutex<Option<(usize, Instant)>>>::default();
+    let mut players = tokio::task::JoinSet::new();
+    for player in 0..2 {
+        let (client, name, options) = (cx.client().await?, name.clone(), options.clone());
+        let last = Arc::clone(&last);
+        players.spawn(async move {
+            let (mut longest, mut hand_overs) = (Duration::ZERO, Vec::new());
+            for _ in 0..rounds {
+                let start = Instant::now();
+                let guard = client.take(&name, &options).await?;
+                let granted = Instant::now();
+                longest = longest.max(granted - start);
+                if let Some((other, released)) = *last.lock().unwrap_or_else(PoisonError::into_inner)
+                    && other != player
+                    && released > start
+                {
+                    hand_overs.push(granted - released);
+                }
+                *last.lock().unwrap_or_else(PoisonError::into_inner) = Some((player, Instant::now()));
+                guard.release().await?;
+                tokio::task::yield_now().await;
+            }
+            Ok::<_, Stop>((longest, hand_overs))
+        });
+    }
+    let mut hand_overs = Vec::new();
+    for (longest, of_this_player) in joined(players).await? {
+        ensure!(longest <= bound, "one of two waited for {longest:?}");
+        let late = of_this_player.iter().find(|took| **took > one);
+        ensure!(late.is_none(), "a hand-over between two took {late:?}");
+        hand_overs.extend(of_this_player);
+    }
+    // Where the order is luck, one player may take it again before the other, and little is handed over.
+    if hand_overs.len() < rounds / 2 {
+        return Ok(());
+    }
+    ensure_told(semantics.wake_up, hand_overs)
+}
+
+/// The wake-up is lost with the connection that carried it.
+async fn lost_wake_up_costs_no_more_than_the_fallback(cx: &Context) -> Verdict {
+    let (client, name) = (cx.client().await?, cx.name());
+    let guard = client.take(&name, &AcquireOptions::new()).await?;
+    let (proxy, other) = cx.client_behind_proxy(cx.patience()).await?;
+    cx.warm_up(&other).await?;
+    let waiter = spawn_take(&other, &name, &AcquireOptions::new().with_wait(cx.patience()));
+    until_waiting(&client, cx, &name, 1).await?;
+    proxy.set(Traffic::HoldReplies);
+    guard.release().await?;
+    proxy.cut();
+    proxy.set(Traffic::Pass);
+    let bound = hand_over_bound(cx, &client);
+    granted_within(waiter, bound, "a waiter whose wake-up was lost").await?.release().await?;
+    freed_without_a_word(cx).await
+}
+
+/// The record is deleted, as by an administrator, and all connections live: no message is sent to the waiter.
+async fn freed_without_a_word(cx: &Context) -> Verdict {
+    let (client, other, name) = (cx.client().await?, cx.client().await?, cx.named("deleted"));
+    let guard = client.take(&name, &AcquireOptions::new()).await?;
+    let waiter = spawn_take(&other, &name, &AcquireOptions::new().with_wait(cx.patience()));
+    until_waiting(&client, cx, &name, 1).await?;
+    if !is_freed_in_silence(cx, &name).await? {
+        waiter.abort();
+        return Ok(guard.release().await?);
+    }
+    let bound = hand_over_bound(cx, &client);
+    let successor = granted_within(waiter, bound, "a waiter that was told of nothing").await?;
+    drop(guard);
+    Ok(successor.release().await?)
+}
+
+/// False if the store has no way to it: one that keeps a queue of its own loses all of it, and of one that has a second record,
+/// the loss of the first frees nothing.
+async fn is_freed_in_silence(cx: &Context, name: &LockName) -> Result<bool, Stop> {
+    if optional(cx.store().delete_queue(name).await)?.is_some() {
+        return Ok(true);
+    }
+    let is_free_then = cx.semantics().await?.promises.under(Fault::RecordDeleted) != Outcome::Holds;
+    Ok(is_free_then && optional(cx.store().delete(name).await)?.is_some())
+}
+
+/// The first in the queue is killed, or stopped; the next is a live one. Several that are killed are not waited for one after the
+/// other: a store that has not noticed yet may give the lock to one more of them.
+async fn waiter_that_died_delays_others_within_the_declared_bound(cx: &Context) -> Verdict {
+    for (kill, count) in [(true, 1), (false, 1), (true, SEVERAL)] {
+        let what = if kill { "killed" } else { "stopped" };
+        let (client, name) = (cx.client().await?, cx.named(&format!("{what}-{count}")));
+        let guard = client.take(&name, &AcquireOptions::new()).await?;
+        let mut dying = Vec::new();
+        for number in 1..=count {
+            let mut waiter = cx.worker().await?;
+            waiter.begin_take(&name, cx.ttl()).await?;
+            until_waiting(&client, cx, &name, number).await?;
+            dying.push(waiter);
+        }
+        let behind = spawn_take(&cx.client().await?, &name, &cx.options());
+        until_waiting(&client, cx, &name, count + 1).await?;
+        let bound = if kill {
+            dying.iter_mut().for_each(Worker::kill);
+            crash_bound(cx).await?
+        } else {
+            dying.iter().for_each(Worker::pause);
+            silent_bound(cx).await?
+        };
+        let bound = if count == 1 { bound } else { bound * 2 };
+        guard.release().await?;
+        let freed = Instant::now();
+        let guard = behind.await??;
+        let took = freed.elapsed();
+        ensure!(took <= bound, "the one behind {count} waiters that were {what} got the lock after {took:?}");
+        guard.release().await?;
+    }
+    Ok(())
+}
+
+/// The proxy counts the requests, less those that keep the connection alive. A waiter that looks by itself may ask four times as
+/// often as its longest interval, because pauses are jittered down to a quarter of it; one that is told asks once in an
+/// interval, but a question may be several requests. Both ask a few times more at first.
+async fn idle_waiter_sends_no_more_requests_than_declared(cx: &Context) -> Verdict {
+    let (client, name) = (cx.client().await?, cx.name());
+    let _guard = client.take(&name, &AcquireOptions::new()).await?;
+    let (proxy, waiter) = cx.client_behind_proxy(cx.patience()).await?;
+    cx.warm_up(&waiter).await?;
+    let wait = Duration::from_secs(2);
+    let before = proxy.requests();
+    tokio::time::sleep(wait).await;
+    let kept_alive = proxy.requests() - before;
+    let before = proxy.requests();
+    let options = AcquireOptions::new().with_wait(wait);
+    ensure!(waiter.acquire_with(&name, &options).await.is_err(), "a second holder");
+    let asked = (proxy.requests() - before).saturating_sub(kept_alive);
+    let bound = 4 * wait.as_millis() / client.semantics().wake_up.bound().as_millis().max(1) + 12;
+    ensure!(u128::from(asked) <= bound, "{asked} requests of an idle waiter in {wait:?}, bound {bound}");
+    Ok(())
+}
+
+/// Its place in the queue ends with its lease or session while it hears nothing. Woken by the first word that gets
+/// through, it must look again before it believes that it is its turn.
+async fn waiter_that_was_cut_off_holds_nothing_beside_another(cx: &Context) -> Verdict {
+    let (client, name) = (cx.client().await?, cx.name());
+    let guard = client.take(&name, &cx.options()).await?;
+    let (proxy, cut_off) = cx.client_behind_proxy(cx.ttl() / 2).await?;
+    cx.warm_up(&cut_off).await?;
+    let (before, waiting) = (proxy.requests(), optional(cx.store().counters().await)?);
+    let waiter = spawn_take(&cut_off, &name, &cx.options());
+    ensure!(eventually(cx.patience(), || proxy.requests() > before).await, "the waiter asked nothing");
+    match waiting {
+        Some(counters) => until_all_wait(cx, counters.waiting + 1).await?,
+        None => tokio::time::sleep(cx.slack()).await,
+    }
+    proxy.set(Traffic::BlackHole);
+    tokio::time::sleep(cx.ttl() * 2).await;
+    guard.release().await?;
+    let successor = client.take(&name, &cx.options()).await?;
+    proxy.set(Traffic::Pass);
+    let end = Instant::now() + cx.ttl() * 5;
+    while Instant::now() < end && !waiter.is_finished() {
+        tokio::time::sleep(Duration::from_millis(5)).await;
+    }
+    if waiter.is_finished() {
+        // Its own keeper may have found out by now; that it was told so at all is the mistake.
+        let second = waiter.await?.is_ok();
+        ensure!(!(second && successor.is_held()), "a waiter that was cut off got a lock that another holds");
+        return Ok(successor.release().await?);
+    }
+    ensure!(successor.is_held(), "the holder lost its lock: {:?}", successor.loss());
+    successor.release().await?;
+    Ok(waiter.await??.release().await?)
+}
+
+/// The store has handed the lock over to a waiter, which hears of it when most of that lease is over.
+async fn late_hand_over_is_counted_from_the_last_busy(cx: &Context) -> Verdict {
+    lease_only(cx).await?;
+    let (client, other, name) = (cx.client().await?, cx.client().await?, cx.name());
+    fifo_only(&client)?;
+    let guard = client.take(&name, &AcquireOptions::new()).await?;
+    // The waiter asks again while it hears nothing: a request from before the hand-over would not be seen.
+    let (proxy, waiting) = cx.client_behind_proxy(cx.ttl() / 5).await?;
+    cx.warm_up(&waiting).await?;
+    let waiter = spawn_take(&waiting, &name, &cx.fixed());
+    until_queued(cx, &client, &name, 1).await?;
+    proxy.set(Traffic::BlackHole);
+    guard.release().await?;
+    tokio::time::sleep(cx.ttl() * 3 / 5).await;
+    let successor = spawn_successor(cx, &other, &name);
+    proxy.set(Traffic::Pass);
+    eventually(cx.patience(), || waiter.is_finished() || successor.is_finished()).await;
+    if !waiter.is_finished() {
+        // The lease was over before its waiter could ask: it has believed nothing.
+        successor.await??.0.release().await?;
+        return Ok(waiter.await??.release().await?);
+    }
+    let guard = waiter.await??;
+    ensure_believed_before(&guard, successor, "after a hand-over that was heard of late").await
+}

@@ -1,0 +1,74 @@
+//! I: processes that die, stop, and lose their network.
+
+use crate::cases::declared::{crash_bound, silent_bound};
+use crate::cases::prelude::*;
+use tokio::time::Instant;
+
+pub(super) const CASES: CaseTable = cases![
+    I01 killed_holder_is_replaced_within_its_bound,
+    I02 killed_waiter_blocks_no_other,
+    I03 partitioned_holder_is_replaced_after_it_knows,
+    I04 stopped_holder_is_replaced_as_declared,
+    I05 holder_killed_between_grant_and_reply_is_replaced,
+];
+
+async fn killed_holder_is_replaced_within_its_bound(cx: &Context) -> Verdict {
+    let (client, name, mut worker) = (cx.client().await?, cx.name(), cx.worker().await?);
+    worker.take(&name, cx.ttl()).await?;
+    tokio::time::sleep(cx.ttl()).await;
+    ensure_held(&client, &name, "while the holder lives").await?;
+    worker.kill();
+    free_within(&client, &name, crash_bound(cx).await?, "after its holder was killed").await.map(drop)
+}
+
+async fn killed_waiter_blocks_no_other(cx: &Context) -> Verdict {
+    let (client, name, mut waiter) = (cx.client().await?, cx.name(), cx.worker().await?);
+    let other = cx.client().await?;
+    // The time of a client's first use is no part of the bound.
+    cx.warm_up(&other).await?;
+    let guard = client.take(&name, &cx.options()).await?;
+    waiter.begin_take(&name, cx.ttl()).await?;
+    tokio::time::sleep(Duration::from_millis(300)).await;
+    waiter.kill();
+    guard.release().await?;
+    free_within(&other, &name, crash_bound(cx).await?, "after a waiter was killed").await.map(drop)
+}
+
+async fn partitioned_holder_is_replaced_after_it_knows(cx: &Context) -> Verdict {
+    let (client, name) = (cx.client().await?, cx.name());
+    let (proxy, holder) = cx.client_behind_proxy(cx.ttl() / 4).await?;
+    let guard = holder.take(&name, &cx.options()).await?;
+    proxy.set(Traffic::BlackHole);
+    let start = Instant::now();
+    let options = AcquireOptions::new().with_wait(cx.patience());
+    let successor = client.take(&name, &options).await?;
+    ensure!(!guard.is_held(), "a holder behind a black hole believes, and another one holds");
+    let bound = silent_bound(cx).await?;
+    ensure!(start.elapsed() <= bound, "replaced after {:?}, bound {bound:?}", start.elapsed());
+    Ok(successor.release().await?)
+}
+
+async fn stopped_holder_is_replaced_as_declared(cx: &Context) -> Verdict {
+    let (client, name, mut worker) = (cx.client().await?, cx.name(), cx.worker().await?);
+    worker.take(&name, cx.ttl()).await?;
+    worker.pause();
+    free_within(&client, &name, silent_bound(cx).await?, "after its holder was stopped").await.map(drop)
+}
+
+/// The store has granted, and the holder dies before it has heard so: it does no second step, such as setting the end of the lease.
+async fn holder_killed_between_grant_and_reply_is_replaced(cx: &Context) -> Verdict {
+    let (client, name) = (cx.client().await?, cx.name());
+    let (proxy, address) = cx.store().proxied(cx.patience()).await?;
+    let mut worker = cx.worker_at(&address, &[]).await?;
+    worker.take(&cx.named("warm-up"), cx.ttl()).await?;
+    worker.release().await?;
+    proxy.set(Traffic::HoldReplies);
+    let before = proxy.reply_bytes();
+    worker.begin_take(&name, cx.ttl()).await?;
+    let granted = eventually(cx.patience(), || proxy.reply_bytes() > before).await;
+    ensure!(granted, "the store never answered");
+    worker.kill();
+    free_within(&client, &name, crash_bound(cx).await?, "after its holder was killed in the middle")
+        .await
+        .map(drop)
+}

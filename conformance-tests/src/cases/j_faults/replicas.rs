@@ -1,0 +1,185 @@
+//! Stores with a replica: the cost of a fail-over for holders, waiters and releases, and of a replica that lags behind.
+
+use crate::cases::fail_over::{OUTLASTS, long, replicas};
+use crate::cases::outcomes::{ensure_larger_token, ensure_outage};
+use crate::cases::prelude::*;
+use crate::cases::tasks::{granted_within, spawn_take};
+use leasehold_core::{Fault, Outcome};
+use tokio::time::Instant;
+
+pub(super) const CASES: CaseTable = cases![
+    J04 lost_grant_makes_two_holders_as_declared_and_never_two_equal_tokens(quarter),
+    J05 waiter_outlives_a_fail_over(quarter),
+    J24 lagging_replica_grants_no_held_lock,
+    J25 confirmed_grant_is_not_made_where_the_replica_cannot_have_it(quarter),
+    J26 holder_keeps_its_lock_over_a_fail_over_of_which_the_replica_knew(quarter),
+    J27 release_while_failing_over_ends_the_hold(quarter),
+    J28 supplanted_primary_that_comes_back_turns_no_token_back(quarter),
+    J38 tokens_grow_while_a_replica_lags_behind,
+];
+
+const OVER: &str = "over a fail-over";
+
+/// The replica never had the grant, which is certain because it was cut off before. So the next primary gives the lock
+/// to another: that this can happen must be declared. The tokens tell the two apart, and the first holder hears of it.
+async fn lost_grant_makes_two_holders_as_declared_and_never_two_equal_tokens(cx: &Context) -> Verdict {
+    let replicas = replicas(cx).await?;
+    let (client, other, name) = (cx.client().await?, cx.client().await?, cx.name());
+    cx.warm_up(&client).await?;
+    replicas.cut_off(&name).await?;
+    let guard = client.take(&name, &long(cx)).await?;
+    let first = guard.token()?;
+    replicas.fail_over(&name).await?;
+    let next = other.take(&name, &long(cx)).await?;
+    let both = guard.is_held();
+    let declared = client.semantics().promises.under(Fault::FailOver);
+    ensure!(both, "the holder of a lost grant knew too soon: the case shows nothing");
+    ensure!(declared != Outcome::Holds, "two holders after a fail-over, and {declared:?} is declared");
+    ensure!(next.token()? > first, "token {} after {first}, over a fail-over", next.token()?);
+    // The holder hears of it from its next renewal.
+    while guard.is_held() {
+        let _ = guard.extend(OUTLASTS).await;
+    }
+    let loss = loss_within(&guard, cx.slack()).await?;
+    ensure!(!guard.is_held(), "a holder believes after {loss:?}");
+    Ok(next.release().await?)
+}
+
+/// A client that asks for the word of the replicas is not granted the lock, and nothing of its attempt stays.
+async fn confirmed_grant_is_not_made_where_the_replica_cannot_have_it(cx: &Context) -> Verdict {
+    let replicas = replicas(cx).await?;
+    let (client, name) = (cx.client_at(&replicas.confirmed_address()?).await?, cx.name());
+    let guard = client.take(&name, &long(cx)).await?;
+    let first = guard.token()?;
+    guard.release().await?;
+    replicas.cut_off(&name).await?;
+    let unconfirmed = client.acquire_with(&name, &cx.options().with_wait(cx.ttl())).await;
+    ensure_outage(unconfirmed, "a store whose replica is cut off")?;
+    replicas.fail_over(&name).await?;
+    ensure_larger_token(&cx.client().await?, &name, &long(cx), first, OVER).await
+}
+
+/// The waiter hangs on nothing that died with the primary: connection, subscription, scripts.
+async fn waiter_outlives_a_fail_over(cx: &Context) -> Verdict {
+    let replicas = replicas(cx).await?;
+    let (client, waiting, name) = (cx.client().await?, cx.client().await?, cx.name());
+    let guard = client.take(&name, &long(cx)).await?;
+    let first = guard.token()?;
+    let waiter = spawn_take(&waiting, &name, &long(cx));
+    tokio::time::sleep(cx.ttl() / 2).await;
+    replicas.catch_up(&name).await?;
+    replicas.fail_over(&name).await?;
+    let ended = client.semantics().hold == HoldKind::Connection;
+    ensure!(ended || !waiter.is_finished(), "the waiter ended before the holder released");
+    release(cx, &client, guard).await?;
+    let bound = client.semantics().wake_up.bound() + cx.slack() * 4;
+    let start = Instant::now();
+    let next = granted_within(waiter, OUTLASTS, "a waiter over a fail-over").await?;
+    let took = start.elapsed();
+    ensure!(took <= bound, "a waiter got a free lock after {took:?}, bound {bound:?}");
+    ensure!(next.token()? > first, "token {} after {first}, over a fail-over", next.token()?);
+    Ok(next.release().await?)
+}
+
+async fn holder_keeps_its_lock_over_a_fail_over_of_which_the_replica_knew(cx: &Context) -> Verdict {
+    let replicas = replicas(cx).await?;
+    let (client, other, name) = (cx.client().await?, cx.client().await?, cx.name());
+    let guard = client.take(&name, &long(cx)).await?;
+    replicas.catch_up(&name).await?;
+    replicas.fail_over(&name).await?;
+    // Renewed on the next primary, or not at all.
+    while guard.extend(OUTLASTS).await.is_err() {
+        ensure!(guard.is_held(), "lost after a fail-over: {:?}", guard.loss());
+    }
+    let wanted = other.acquire_with(&name, &cx.options().with_wait(cx.ttl() * 2)).await;
+    ensure_kind(wanted, ErrorKind::TimedOut, "after a fail-over of which the replica knew")?;
+    let first = guard.token()?;
+    release(cx, &client, guard).await?;
+    ensure_larger_token(&other, &name, &long(cx), first, OVER).await
+}
+
+/// The answer to the release may be lost with the primary; the lock is free all the same, long before the end of its lease.
+async fn release_while_failing_over_ends_the_hold(cx: &Context) -> Verdict {
+    let replicas = replicas(cx).await?;
+    let (client, other, name) = (cx.client().await?, cx.client().await?, cx.name());
+    let guard = client.take(&name, &long(cx)).await?;
+    let first = guard.token()?;
+    replicas.catch_up(&name).await?;
+    let (_, failed_over) = tokio::join!(guard.release(), replicas.fail_over(&name));
+    failed_over?;
+    let start = Instant::now();
+    let next = other.take(&name, &long(cx)).await?;
+    let took = start.elapsed();
+    ensure!(took < OUTLASTS * 2 / 3, "released while its primary died, and free only after {took:?}");
+    ensure!(next.token()? > first, "token {} after {first}, over a fail-over", next.token()?);
+    Ok(next.release().await?)
+}
+
+/// A primary that was stopped is replaced, and goes on. Clients that are still connected to it may be granted locks
+/// for a moment, where that is declared; every later grant has the larger token.
+async fn supplanted_primary_that_comes_back_turns_no_token_back(cx: &Context) -> Verdict {
+    let replicas = replicas(cx).await?;
+    let (client, other, name) = (cx.client().await?, cx.client().await?, cx.name());
+    cx.warm_up(&client).await?;
+    client.take(&name, &cx.options()).await?.release().await?;
+    replicas.supplant(&name).await?;
+    let guard = other.take(&name, &long(cx)).await?;
+    let first = guard.token()?;
+    replicas.revive().await?;
+    let stale = client.acquire_with(&name, &cx.options().with_wait(cx.ttl())).await;
+    if let Ok(stale) = &stale {
+        let declared = client.semantics().promises.under(Fault::SplitBrain);
+        ensure!(declared != Outcome::Holds, "two holders beside two primaries, and {declared:?} is declared");
+        ensure!(stale.token()? > first, "token {} after {first}, by the old primary", stale.token()?);
+    }
+    let last = stale.ok().and_then(|stale| stale.token().ok()).unwrap_or(first);
+    release(cx, &client, guard).await?;
+    ensure_larger_token(&other, &name, &long(cx), last, OVER).await
+}
+
+/// The first request on a connection that died with its server may get no answer; the core sends the release again.
+async fn release(cx: &Context, client: &Client, guard: LockGuard) -> Verdict {
+    let is_connection = client.semantics().hold == HoldKind::Connection;
+    match guard.release().await {
+        Ok(()) => Ok(()),
+        // The holder may learn before its release that its connection to the old primary has ended.
+        Err(error) if is_connection && error.kind() == ErrorKind::Lost => Ok(()),
+        Err(error) if matches!(error.kind(), ErrorKind::Indeterminate | ErrorKind::Unavailable) => {
+            tokio::time::sleep(cx.slack()).await;
+            Ok(())
+        }
+        Err(error) => Err(error.into()),
+    }
+}
+
+/// The replica has not heard of the lock yet, and takes it for free.
+async fn lagging_replica_grants_no_held_lock(cx: &Context) -> Verdict {
+    let administrator = cx.store().administrator()?;
+    let (client, other, name) = (cx.client().await?, cx.client().await?, cx.name());
+    cx.warm_up(&other).await?;
+    administrator.hold_back_replication(true).await?;
+    let guard = client.take(&name, &cx.options()).await?;
+    ensure_held(&other, &name, "taken while a replica lags behind").await?;
+    administrator.hold_back_replication(false).await?;
+    ensure_held(&other, &name, "once the replica has caught up").await?;
+    Ok(guard.release().await?)
+}
+
+/// Two clients are granted the lock several times within the lag of the replica.
+async fn tokens_grow_while_a_replica_lags_behind(cx: &Context) -> Verdict {
+    let administrator = cx.store().administrator()?;
+    let (client, other, name) = (cx.client().await?, cx.client().await?, cx.name());
+    let mut last = None;
+    for held_back in [false, true] {
+        administrator.hold_back_replication(held_back).await?;
+        for client in [&client, &other, &client] {
+            let guard = client.take(&name, &cx.options()).await?;
+            let token = guard.token()?;
+            let when = format!("with replication held back: {held_back}");
+            ensure!(last < Some(token), "token {token} after {last:?}, {when}");
+            last = Some(token);
+            guard.release().await?;
+        }
+    }
+    administrator.hold_back_replication(false).await.map_err(Into::into)
+}

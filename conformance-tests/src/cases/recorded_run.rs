@@ -1,0 +1,83 @@
+//! A history that is being recorded, and then judged by the checker.
+
+use crate::cases::prelude::*;
+use crate::cases::tasks::joined;
+use crate::checker::{CheckReport, Least, Model, check};
+use crate::history::{History, Recorder, read};
+use crate::workload::Workload;
+use tempfile::TempDir;
+
+pub(super) struct RecordedRun<'a> {
+    cx: &'a Context,
+    pub(super) directory: TempDir,
+    seed: u64,
+    ttl: Duration,
+    readers: u32,
+    least: Least,
+    pub(super) recorder: Recorder,
+}
+
+impl<'a> RecordedRun<'a> {
+    pub(super) fn new(cx: &'a Context, ttl: Duration) -> Result<Self, Stop> {
+        let directory = tempfile::tempdir()?;
+        let recorder = Recorder::create(directory.path())?;
+        Ok(Self { cx, directory, seed: cx.seed(), ttl, readers: 0, least: Least::USUAL, recorder })
+    }
+
+    /// The least that the history must have, or it shows nothing.
+    pub(super) fn with_least(self, least: Least) -> Self {
+        Self { least, ..self }
+    }
+
+    /// How many of a hundred holds are shared.
+    pub(super) fn with_readers(self, readers: u32) -> Self {
+        Self { readers, ..self }
+    }
+
+    pub(super) fn workload(&self, client: u64, lasts: Duration) -> Workload {
+        Workload {
+            directory: self.directory.path().to_owned(),
+            name: self.cx.name(),
+            seed: self.seed.wrapping_add(client),
+            ttl: self.ttl,
+            lasts,
+            readers: self.readers,
+        }
+    }
+
+    /// Tasks of this process, each with a client of its own.
+    pub(super) async fn run_tasks(&self, tasks: u64, lasts: Duration) -> Verdict {
+        let mut running = tokio::task::JoinSet::new();
+        for task in 0..tasks {
+            let (client, workload) = (self.cx.client().await?, self.workload(task, lasts));
+            running.spawn(async move { workload.run(client).await });
+        }
+        joined(running).await.map(drop)
+    }
+
+    /// The report of the checker, with room for a machine that runs many cases at once: other cases measure times.
+    pub(super) async fn report(&self) -> Result<CheckReport, Stop> {
+        let semantics = self.cx.semantics().await?;
+        let mut model = Model::from_semantics(&semantics, self.ttl, self.cx.slack() * 4);
+        model.least = self.least;
+        let history = History::from_events(read(self.directory.path())?)
+            .map_err(|error| Stop::Failed(format!("the history is none: {error}")))?;
+        Ok(check(&history, &model))
+    }
+
+    /// Ends the case: the history must be accepted. A rejected history is kept, and can be run again.
+    pub(super) async fn judge(self) -> Verdict {
+        let outcome = self.report().await.map(|report| (report.is_accepted(), report.to_string()));
+        let problem = match outcome {
+            Ok((true, _)) => return Ok(()),
+            Ok((false, report)) => report,
+            Err(stop) => format!("{stop:?}"),
+        };
+        let kept = self.directory.keep();
+        Err(Stop::Failed(format!(
+            "LEASEHOLD_SEED={}, the history is in {}: {problem}",
+            self.seed,
+            kept.display()
+        )))
+    }
+}

@@ -1,0 +1,82 @@
+//! S: histories at random, recorded, and held against what a lock is.
+
+use crate::cases::prelude::*;
+use crate::cases::recorded_run::RecordedRun;
+use crate::checker::Rule;
+use leasehold_core::Fault;
+
+pub(super) const CASES: CaseTable = cases![
+    S01 random_history_of_many_tasks_is_that_of_one_lock,
+    S02 random_history_of_processes_that_stop_and_die_is_that_of_one_lock,
+    S03 counter_that_checks_tokens_loses_nothing_where_another_one_does,
+];
+
+async fn random_history_of_many_tasks_is_that_of_one_lock(cx: &Context) -> Verdict {
+    // Short leases: many of them end before their holders let go.
+    let run = RecordedRun::new(cx, cx.ttl() / 4)?;
+    run.run_tasks(4, cx.ttl() * 2).await?;
+    run.judge().await
+}
+
+/// Three processes and a task. One process is stopped for longer than its lease, another one dies, each while it holds.
+async fn random_history_of_processes_that_stop_and_die_is_that_of_one_lock(cx: &Context) -> Verdict {
+    let run = RecordedRun::new(cx, cx.ttl())?;
+    let (mut stopped, mut killed, mut busy) = (cx.worker().await?, cx.worker().await?, cx.worker().await?);
+    let lasts = cx.ttl() * 4;
+    let tasks = async {
+        busy.begin_history(&run.workload(10, lasts)).await?;
+        run.run_tasks(1, lasts).await?;
+        busy.done().await
+    };
+    let accidents = async {
+        stopped.begin_effect(&run.workload(20, lasts)).await?;
+        stopped.done().await?;
+        stop(&run, &stopped, cx.ttl() * 3 / 2).await?;
+        stopped.end_effect().await?;
+        killed.begin_effect(&run.workload(30, lasts)).await?;
+        killed.done().await?;
+        run.recorder.injected(Fault::HolderKilled, Some(killed.process()))?;
+        killed.kill();
+        Ok(())
+    };
+    let (tasks, accidents): (Verdict, Verdict) = tokio::join!(tasks, accidents);
+    tasks.and(accidents)?;
+    // Once the hold of the killed process is over, all goes on as before.
+    free_within(&cx.client().await?, &cx.name(), cx.patience(), "after a holder was killed").await?;
+    run.run_tasks(3, cx.ttl()).await?;
+    run.judge().await
+}
+
+async fn stop(run: &RecordedRun<'_>, worker: &Worker, time: Duration) -> Verdict {
+    run.recorder.injected(Fault::HolderPaused, Some(worker.process()))?;
+    worker.pause();
+    tokio::time::sleep(time).await;
+    worker.resume();
+    Ok(run.recorder.healed(Fault::HolderPaused, Some(worker.process()))?)
+}
+
+/// The first holder is stopped between its read and its write, and the second one reads and writes meanwhile. Where no token is
+/// checked, the late write of the first loses an update.
+async fn counter_that_checks_tokens_loses_nothing_where_another_one_does(cx: &Context) -> Verdict {
+    let run = RecordedRun::new(cx, cx.ttl())?;
+    let (mut first, mut second) = (cx.worker().await?, cx.worker().await?);
+    let (name, lasts) = (run.workload(0, Duration::ZERO), Duration::ZERO);
+    first.begin_effect(&name).await?;
+    first.done().await?;
+    run.recorder.injected(Fault::HolderPaused, Some(first.process()))?;
+    first.pause();
+    second.begin_effect(&run.workload(1, lasts)).await?;
+    second.done().await?;
+    second.end_effect().await?;
+    first.resume();
+    run.recorder.healed(Fault::HolderPaused, Some(first.process()))?;
+    first.end_effect().await?;
+
+    let report = run.report().await?;
+    ensure!(report.violations.is_empty(), "{report}");
+    let (fenced, plain) = (report.measured.fenced, report.measured.plain);
+    ensure!((fenced.accepted, fenced.refused, fenced.lost) == (1, 1, 0), "with tokens: {fenced:?}");
+    ensure!((plain.accepted, plain.lost) == (2, 1), "without tokens: {plain:?}");
+    ensure!(report.count(Rule::Belief) == 0, "two believed at once: {report}");
+    Ok(())
+}

@@ -1,0 +1,206 @@
+//! What the store and its administrator see of readers and writers, and the tokens of both.
+
+use super::modes::{NOT_SHARED, attempt, ensure_excluded, hold, sharing};
+use crate::cases::fail_over::{OUTLASTS, long, replicas};
+use crate::cases::outcomes::ensure_larger_token;
+use crate::cases::prelude::*;
+use crate::history::FencedCounter;
+use leasehold_core::{Fault, FencingToken, LockMode, Outcome, Sharing};
+use std::collections::BTreeSet;
+
+pub(super) const CASES: CaseTable = cases![
+    T11 tokens_of_readers_and_writers_differ_and_grow,
+    T12 resource_with_two_marks_refuses_stale_writers_and_readers,
+    T13 record_deleted_under_readers_is_told_to_all,
+    T14 readers_leave_nothing_behind,
+    T16 looking_shows_every_reader,
+    T17 forced_release_of_one_reader_leaves_the_others,
+    T19 store_without_readers_refuses_them_before_any_trace,
+    T22 fail_over_keeps_readers_that_the_replica_knew_and_repeats_no_token(quarter),
+];
+
+async fn tokens_of_readers_and_writers_differ_and_grow(cx: &Context) -> Verdict {
+    sharing(cx).await?;
+    let (client, name) = (cx.client().await?, cx.name());
+    let mut all: BTreeSet<FencingToken> = BTreeSet::new();
+    for round in 0..4 {
+        let last = all.last().copied();
+        let mut readers = Vec::new();
+        for _ in 0..3 {
+            readers.push(hold(cx, &client, &name, LockMode::Shared).await?);
+        }
+        for reader in readers {
+            let token = reader.token()?;
+            ensure!(all.insert(token), "round {round}: a reader has the token {token} of another grant");
+            ensure!(Some(token) > last, "round {round}: a reader has {token} after the writer's {last:?}");
+            reader.release().await?;
+        }
+        let writer = hold(cx, &client, &name, LockMode::Write).await?;
+        let (token, last) = (writer.token()?, all.last().copied());
+        ensure!(Some(token) > last, "round {round}: a writer has {token} after a reader's {last:?}");
+        all.insert(token);
+        writer.release().await?;
+    }
+    Ok(())
+}
+
+/// Stale readers and writers go by the token that they had, as a process would that was paused while its lease ended.
+async fn resource_with_two_marks_refuses_stale_writers_and_readers(cx: &Context) -> Verdict {
+    sharing(cx).await?;
+    let (client, name, directory) = (cx.client().await?, cx.name(), tempfile::tempdir()?);
+    let mut counter = FencedCounter::open(&directory.path().join("counter"))?;
+    let grant = async |mode| {
+        let guard = hold(cx, &client, &name, mode).await?;
+        let token = guard.token()?.get();
+        guard.release().await?;
+        Ok::<_, Stop>(token)
+    };
+    let stale_writer = grant(LockMode::Write).await?;
+    let reader = grant(LockMode::Shared).await?;
+    let second_reader = grant(LockMode::Shared).await?;
+    let mut reads = |token| Ok::<_, Stop>(counter.read_shared(token)?.is_some());
+    ensure!(reads(second_reader)? && reads(reader)?, "a reader was refused beside another");
+    ensure!(!counter.write(stale_writer, 1)?, "a stale writer was accepted under a reader");
+    let writer = grant(LockMode::Write).await?;
+    ensure!(counter.write(writer, 2)?, "a writer was refused");
+    ensure!(counter.read_shared(reader)?.is_none(), "a stale reader was accepted after a writer");
+    ensure!(!counter.write(stale_writer, 3)?, "a stale writer was accepted after another");
+    let reader = grant(LockMode::Shared).await?;
+    ensure!(counter.read_shared(reader)? == Some(2), "a reader was refused");
+    Ok(())
+}
+
+async fn record_deleted_under_readers_is_told_to_all(cx: &Context) -> Verdict {
+    let semantics = sharing(cx).await?;
+    let (one, other, name) = (cx.client().await?, cx.client().await?, cx.name());
+    let first = hold(cx, &one, &name, LockMode::Shared).await?;
+    let second = hold(cx, &other, &name, LockMode::Shared).await?;
+    let before = first.token()?.max(second.token()?);
+    cx.store().delete(&name).await?;
+    for reader in [&first, &second] {
+        loss_within(reader, cx.ttl() / 3 + cx.slack()).await?;
+    }
+    let next = hold(cx, &one, &name, LockMode::Write).await?;
+    if semantics.promises.under(Fault::RecordDeleted) == Outcome::FencedOnly {
+        ensure!(next.token()? > before, "token {} after the deleted {before}", next.token()?);
+    }
+    Ok(next.release().await?)
+}
+
+async fn readers_leave_nothing_behind(cx: &Context) -> Verdict {
+    sharing(cx).await?;
+    let (client, name) = (cx.client().await?, cx.name());
+    hold(cx, &client, &name, LockMode::Shared).await?.release().await?;
+    hold(cx, &client, &name, LockMode::Write).await?.release().await?;
+    let before = optional(cx.store().records().await)?;
+    for round in 0..50 {
+        let reader = hold(cx, &client, &name, LockMode::Shared).await?;
+        let refused = attempt(&client, &name, LockMode::Write).await?;
+        ensure!(refused.is_none(), "round {round}: a writer was let in beside a reader");
+        let short = cx.options().with_wait(Duration::from_millis(1)).with_mode(LockMode::Write);
+        ensure!(client.acquire_with(&name, &short).await.is_err(), "a writer was let in beside a reader");
+        if round % 2 == 0 { reader.release().await? } else { drop(reader) }
+    }
+    let crashed = client.take(&name, &cx.fixed().with_mode(LockMode::Shared)).await?;
+    tokio::time::sleep(cx.ttl() + cx.slack() / 5).await;
+    let ended = Context::let_go_unless_lease(&client, crashed);
+    let writer = hold(cx, &client, &name, LockMode::Write).await?;
+    writer.release().await?;
+    drop(ended);
+    tokio::time::sleep(cx.slack()).await;
+    let after = optional(cx.store().records().await)?;
+    ensure!(after <= before, "{before:?} records before, {after:?} after fifty readers");
+    if let Some(admin) = client.admin() {
+        let left = admin.inspect(&name).await?;
+        ensure!(left.is_empty(), "still shown as held: {left:?}");
+    }
+    Ok(())
+}
+
+async fn looking_shows_every_reader(cx: &Context) -> Verdict {
+    sharing(cx).await?;
+    let (client, other, name) = (cx.client().await?, cx.client().await?, cx.name());
+    let readers =
+        [hold(cx, &client, &name, LockMode::Shared).await?, hold(cx, &other, &name, LockMode::Shared).await?];
+    let shown = other.looking()?.inspect(&name).await?;
+    let tokens: BTreeSet<_> = shown.iter().filter_map(|hold| hold.token).collect();
+    let held: BTreeSet<_> = readers.iter().map(|reader| reader.token()).collect::<Result<_, _>>()?;
+    ensure!(tokens == held && shown.len() == 2, "{shown:?} is shown of the tokens {held:?}");
+    ensure!(shown.iter().all(|hold| hold.mode.is_shared()), "a reader is shown as exclusive: {shown:?}");
+    let listed = other.looking()?.list(name.as_str()).await?;
+    ensure!(listed.len() == 2, "{} of 2 readers are listed", listed.len());
+    for reader in readers {
+        reader.release().await?;
+    }
+    let writer = hold(cx, &client, &name, LockMode::Write).await?;
+    let shown = other.looking()?.inspect(&name).await?;
+    ensure!(shown.len() == 1 && !shown[0].mode.is_shared(), "a writer is shown as {shown:?}");
+    Ok(writer.release().await?)
+}
+
+async fn forced_release_of_one_reader_leaves_the_others(cx: &Context) -> Verdict {
+    sharing(cx).await?;
+    let (client, other, name) = (cx.client().await?, cx.client().await?, cx.name());
+    let first = hold(cx, &client, &name, LockMode::Shared).await?;
+    let second = hold(cx, &other, &name, LockMode::Shared).await?;
+    let ended = other.looking()?.force_release(&name, Some(first.token()?)).await?;
+    ensure!(ended.len() == 1 && ended[0].token == Some(first.token()?), "{ended:?} was ended");
+    loss_within(&first, cx.ttl() + cx.slack()).await?;
+    tokio::time::sleep(cx.ttl()).await;
+    ensure!(second.is_held(), "the other reader lost its lock: {:?}", second.loss());
+    ensure_excluded(&client, &name, &NOT_SHARED, "under the reader that is left").await?;
+    other.looking()?.force_release(&name, None).await?;
+    loss_within(&second, cx.ttl() + cx.slack()).await?;
+    let writer = attempt(&client, &name, LockMode::Write).await?;
+    ensure!(writer.is_some(), "the lock is not free after its last reader was ended");
+    Ok(())
+}
+
+/// The replica has the first reader, and was cut off before the second: the next primary knows one of them.
+async fn fail_over_keeps_readers_that_the_replica_knew_and_repeats_no_token(cx: &Context) -> Verdict {
+    let semantics = sharing(cx).await?;
+    cx.outlives_its_connection().await?;
+    let replicas = replicas(cx).await?;
+    let (client, other, name) = (cx.client().await?, cx.client().await?, cx.name());
+    let long = long(cx).with_mode(LockMode::Shared);
+    cx.warm_up(&other).await?;
+    let known = client.take(&name, &long).await?;
+    replicas.catch_up(&name).await?;
+    replicas.cut_off(&name).await?;
+    let lost = other.take(&name, &long).await?;
+    let before = known.token()?.max(lost.token()?);
+    replicas.fail_over(&name).await?;
+    // Renewed on the next primary.
+    while known.extend(OUTLASTS).await.is_err() {
+        ensure!(known.is_held(), "a reader of which the replica knew is lost: {:?}", known.loss());
+    }
+    ensure_larger_token(&client, &name, &long, before, "over a fail-over").await?;
+    let options = cx.options().with_wait(cx.ttl()).with_mode(LockMode::Write);
+    let wanted = client.acquire_with(&name, &options).await;
+    ensure_kind(wanted, ErrorKind::TimedOut, "a writer beside a reader of which the replica knew")?;
+    let believes = lost.is_held();
+    known.release().await?;
+    let writer = client.take(&name, &long.with_mode(LockMode::Write)).await?;
+    ensure!(writer.token()? > before, "token {} after {before}, over a fail-over", writer.token()?);
+    let declared = semantics.promises.under(Fault::FailOver);
+    ensure!(!believes || declared != Outcome::Holds, "two holders after a fail-over, {declared:?} declared");
+    while lost.is_held() {
+        let _ = lost.extend(OUTLASTS).await;
+    }
+    ensure!(writer.is_held(), "a writer lost its lock to the reader of another primary: {:?}", writer.loss());
+    Ok(writer.release().await?)
+}
+
+async fn store_without_readers_refuses_them_before_any_trace(cx: &Context) -> Verdict {
+    if cx.semantics().await?.sharing != Sharing::Unsupported {
+        return Err(Stop::Skipped("the store declares shared locks".to_owned()));
+    }
+    let (client, name) = (cx.client().await?, cx.name());
+    cx.warm_up(&client).await?;
+    let before = optional(cx.store().records().await)?;
+    ensure_kind(client.read(&name).await, ErrorKind::Unsupported, "a reader")?;
+    ensure_kind(client.write(&name).await, ErrorKind::Unsupported, "a writer")?;
+    let after = optional(cx.store().records().await)?;
+    ensure!(before == after, "{before:?} records before, {after:?} after refused modes");
+    Ok(())
+}

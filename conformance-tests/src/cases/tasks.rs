@@ -1,0 +1,158 @@
+//! Acquisitions in tasks of their own, and how to know how far they are.
+
+use crate::cases::prelude::*;
+use crate::faults::until_granted_unheard;
+use leasehold_core::{Error, Fairness, FencingToken};
+use std::future::{Future, poll_fn};
+use std::pin::pin;
+use std::sync::{Arc, Mutex, PoisonError};
+use std::task::Poll;
+use tokio::task::{JoinHandle, JoinSet};
+use tokio::time::Instant;
+
+/// A task that acquires.
+pub(super) type TakeTask<E = Stop> = JoinHandle<Result<LockGuard, E>>;
+
+/// Acquires in a task.
+pub(super) fn spawn_take(client: &Client, name: &LockName, options: &AcquireOptions) -> TakeTask {
+    let (client, name, options) = (client.clone(), name.clone(), options.clone());
+    tokio::spawn(async move { client.take(&name, &options).await })
+}
+
+/// The guard of a task that acquires; a failure if it comes later than this.
+pub(super) async fn granted_within<E: Into<Stop>>(
+    waiter: TakeTask<E>,
+    bound: Duration,
+    who: &str,
+) -> Result<LockGuard, Stop> {
+    let late = |_| Stop::Failed(format!("{who} has no lock after {bound:?}"));
+    tokio::time::timeout(bound, waiter).await.map_err(late)??.map_err(Into::into)
+}
+
+/// A task that takes the lock as soon as it can be had: the guard, and when it was granted.
+pub(super) type Successor = JoinHandle<Result<(LockGuard, Instant), Stop>>;
+
+pub(super) fn spawn_successor(cx: &Context, other: &Client, name: &LockName) -> Successor {
+    let (other, name) = (other.clone(), name.clone());
+    let options = AcquireOptions::new().with_wait(cx.patience());
+    tokio::spawn(async move { Ok((other.take(&name, &options).await?, Instant::now())) })
+}
+
+/// Expects that a holder stops believing before another one has the lock.
+pub(super) async fn ensure_believed_before(guard: &LockGuard, successor: Successor, when: &str) -> Verdict {
+    let believed = believed_until(guard).await;
+    let (successor, taken) = successor.await??;
+    ensure!(believed < taken, "{when}: believed for {:?} after another had got it", believed - taken);
+    Ok(successor.release().await?)
+}
+
+/// Takes the lock, gives it back, and answers the token.
+pub(super) async fn take_turn(
+    client: &Client,
+    name: &LockName,
+    options: &AcquireOptions,
+) -> Result<FencingToken, Stop> {
+    let guard = client.take(name, options).await?;
+    let token = guard.token()?;
+    guard.release().await?;
+    Ok(token)
+}
+
+/// Waits for all tasks. Their results, in the order in which they ended; the first failure ends the case.
+pub(super) async fn joined<T, E>(mut tasks: JoinSet<Result<T, E>>) -> Result<Vec<T>, Stop>
+where
+    T: Send + 'static,
+    E: Into<Stop> + Send + 'static,
+{
+    let mut results = Vec::new();
+    while let Some(task) = tasks.join_next().await {
+        results.push(task?.map_err(Into::into)?);
+    }
+    Ok(results)
+}
+
+/// Expects that no token was given twice.
+pub(super) fn ensure_distinct(mut tokens: Vec<FencingToken>, when: &str) -> Verdict {
+    tokens.sort_unstable();
+    ensure!(tokens.is_sorted_by(|one, next| one < next), "{when}: a token was given twice: {tokens:?}");
+    Ok(())
+}
+
+/// Entries of holders, in the order in which they held the lock: tasks may end in another order.
+#[derive(Clone)]
+pub(super) struct HoldLog<T>(Arc<Mutex<Vec<T>>>);
+
+impl<T: Clone> HoldLog<T> {
+    pub(super) fn new() -> Self {
+        Self(Arc::default())
+    }
+
+    /// To be called while the lock is held.
+    pub(super) fn add(&self, entry: T) {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner).push(entry);
+    }
+
+    pub(super) fn entries(&self) -> Vec<T> {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner).clone()
+    }
+}
+
+/// Waits until so many wait for a lock, as far as the store knows and shows; else for long enough to have asked.
+pub(super) async fn until_waiting(client: &Client, cx: &Context, name: &LockName, count: usize) -> Verdict {
+    if client.semantics().fairness != Fairness::Fifo || client.admin().is_none() {
+        tokio::time::sleep(Duration::from_millis(300)).await;
+        return Ok(());
+    }
+    until_queued(cx, client, name, count).await
+}
+
+/// Waits until so many clients wait for the store's word.
+pub(super) async fn until_all_wait(cx: &Context, waiting: u64) -> Verdict {
+    let start = Instant::now();
+    while cx.store().counters().await?.waiting < waiting {
+        ensure!(start.elapsed() < cx.patience(), "the waiters never came to wait for the store's word");
+        tokio::time::sleep(Duration::from_millis(10)).await;
+    }
+    // A place is watched before its owner has heard so.
+    tokio::time::sleep(Duration::from_millis(50)).await;
+    Ok(())
+}
+
+/// An attempt that the store has granted. Its client does not know: replies are held back.
+pub(super) async fn attempt_without_a_reply(
+    cx: &Context,
+    (proxy, client): (&Proxy, &Client),
+    name: &LockName,
+    options: AcquireOptions,
+) -> Result<TakeTask<Error>, Stop> {
+    // With this very name: others may be another server's.
+    ensure_free(client, name, "before anybody wanted it").await?;
+    proxy.set(Traffic::HoldReplies);
+    let before = proxy.reply_bytes();
+    let (wanted, client) = (name.clone(), client.clone());
+    let attempt = tokio::spawn(async move { client.acquire_with(&wanted, &options).await });
+    until_granted_unheard(proxy, before, &*cx.client().await?, name).await?;
+    Ok(attempt)
+}
+
+/// Polls a future `polls` times at most; `None` if it was not ready by then, and was dropped.
+pub(super) async fn at_most<F: Future>(polls: usize, future: F) -> Option<F::Output> {
+    let mut future = pin!(future);
+    let mut polled = 0;
+    poll_fn(|cx| {
+        if polled == polls {
+            return Poll::Ready(None);
+        }
+        polled += 1;
+        future.as_mut().poll(cx).map(Some)
+    })
+    .await
+}
+
+/// Runs this on a runtime of one thread, which ends with it.
+pub(super) async fn on_own_runtime<T: Send + 'static>(
+    work: impl Future<Output = Result<T, Stop>> + Send + 'static,
+) -> Result<T, Stop> {
+    let run = move || tokio::runtime::Builder::new_current_thread().enable_all().build()?.block_on(work);
+    tokio::task::spawn_blocking(run).await?
+}

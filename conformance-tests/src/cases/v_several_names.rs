@@ -1,0 +1,261 @@
+//! V: several names at once.
+
+use crate::cases::declared::hand_over_bound;
+use crate::cases::outcomes::ensure_kind_if_known;
+use crate::cases::prelude::*;
+use crate::cases::tasks::joined;
+use crate::kinds::LockSet;
+use leasehold_core::{Error, LockSetGuard, Result};
+use std::collections::HashMap;
+use std::io::Write;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::Instant;
+use tokio::task::JoinSet;
+
+pub(super) const CASES: CaseTable = cases![
+    V01 set_is_acquired_whole_or_not_at_all,
+    V02 sets_in_crossed_orders_all_end(quarter),
+    V03 deadline_of_a_set_covers_all_its_names,
+    V04 failed_and_dropped_sets_leave_nothing,
+    V05 loss_of_one_name_is_the_loss_of_the_set_at_once,
+    V06 duplicates_count_once_and_a_set_without_names_is_refused,
+];
+
+/// The variable with the seconds for which the tasks of V02 go on: for runs by hand. Default: [`CROSSED_FOR`].
+const SECONDS: &str = "LEASEHOLD_V02_SECONDS";
+const CROSSED_FOR: Duration = Duration::from_secs(2);
+const TASKS: usize = 20;
+const NAMES: usize = 6;
+
+async fn acquire_all<const N: usize>(
+    cx: &Context,
+    client: &Client,
+    names: [&LockName; N],
+    options: &AcquireOptions,
+) -> Result<Box<dyn LockSet>> {
+    let names = names.map(Clone::clone);
+    cx.kinds().acquire_all(client, &names, options).await
+}
+
+async fn ensure_all_free<const N: usize>(client: &Client, names: [&LockName; N], when: &str) -> Verdict {
+    for name in names {
+        ensure_free(client, name, when).await?;
+    }
+    Ok(())
+}
+
+/// Expects that locks are free which a set gives back in the background.
+async fn free_soon(cx: &Context, client: &Client, names: [&LockName; 2], when: &str) -> Verdict {
+    for name in names {
+        free_within(client, name, hand_over_bound(cx, client), when).await?;
+    }
+    Ok(())
+}
+
+async fn set_is_acquired_whole_or_not_at_all(cx: &Context) -> Verdict {
+    let (client, other) = (cx.client().await?, cx.client().await?);
+    let [a, b, c] = ["a", "b", "c"].map(|name| cx.named(name));
+    let once = AcquireOptions::new().with_wait(Wait::No);
+
+    let held = other.take(&b, &AcquireOptions::new()).await?;
+    let refused = acquire_all(cx, &client, [&c, &a, &b], &once).await;
+    let words = refused.as_ref().err().map(ToString::to_string).unwrap_or_default();
+    ensure_kind(refused, ErrorKind::Busy, "a set of which one name is held")?;
+    ensure!(words.contains(b.as_str()), "the error does not name the lock that is held: {words}");
+    free_soon(cx, &other, [&a, &c], "after the refusal of the set").await?;
+    held.release().await?;
+
+    let set = acquire_all(cx, &client, [&c, &a, &b], &cx.options().with_ttl(cx.patience())).await?;
+    for name in [&a, &b, &c] {
+        ensure_held(&other, name, "while the set is held").await?;
+        set.token(name)?;
+    }
+    ensure!(set.is_held(), "a set that was just acquired is not held");
+    set.release().await?;
+    ensure_all_free(&other, [&a, &b, &c], "after the release of the set").await
+}
+
+/// First the smallest circle, by a forced order: the names between keep each set waiting with its first name, if it takes them in
+/// the order of its caller, until the other set has the name that it wants last. Then many tasks with random sets.
+async fn sets_in_crossed_orders_all_end(cx: &Context) -> Verdict {
+    let (outside, one, two) = (cx.client().await?, cx.client().await?, cx.client().await?);
+    let [a, b, between_one, between_two] = ["a", "b", "between-1", "between-2"].map(|name| cx.named(name));
+    let mut gates = Vec::new();
+    for name in [&between_one, &between_two] {
+        gates.push(outside.take(name, &AcquireOptions::new()).await?);
+    }
+    let options = cx.options().with_ttl(cx.patience()).with_wait(cx.patience() / 4);
+    let opened = async {
+        // Both wait by then.
+        tokio::time::sleep(cx.slack()).await;
+        for gate in gates {
+            gate.release().await?;
+        }
+        Ok::<_, Error>(())
+    };
+    let end = async |client: &Client, names: [&LockName; 3]| {
+        acquire_all(cx, client, names, &options).await?.release().await
+    };
+    let (opened, first, second) =
+        tokio::join!(opened, end(&one, [&a, &between_one, &b]), end(&two, [&b, &between_two, &a]));
+    opened?;
+    for outcome in [first, second] {
+        ensure!(outcome.is_ok(), "two sets in crossed orders wait for each other: {outcome:?}");
+    }
+    let clients = [outside, one, two, cx.client().await?];
+    let sets = random_sets_of_many_tasks(cx, &clients).await?;
+    tell(cx, &sets);
+    let least = sets.iter().min().copied().unwrap_or_default();
+    ensure!(least > 0, "a task acquired no set, of tasks with {sets:?}");
+    Ok(())
+}
+
+/// How many sets each task acquired. While one holds a set, no other holds any of its names.
+async fn random_sets_of_many_tasks(cx: &Context, clients: &[Client]) -> Result<Vec<u32>, Stop> {
+    let seconds = std::env::var(SECONDS).ok().and_then(|seconds| seconds.parse().ok());
+    let end = Instant::now() + seconds.map_or(CROSSED_FOR, Duration::from_secs);
+    let names: Vec<LockName> = (0..NAMES).map(|at| cx.named(&format!("name-{at}"))).collect();
+    let held: HashMap<_, _> = names.iter().map(|name| (name.clone(), AtomicBool::new(false))).collect();
+    let held = Arc::new(held);
+    let options = cx.options().with_ttl(cx.patience()).with_wait(cx.patience() * 3);
+    let mut tasks = JoinSet::new();
+    for task in 0..TASKS {
+        let (client, names, held, options) =
+            (clients[task % clients.len()].clone(), names.clone(), Arc::clone(&held), options.clone());
+        let (subject, mut random) = (cx.shared_subject(), fastrand::Rng::with_seed(cx.seed() ^ task as u64));
+        tasks.spawn(async move {
+            let mut acquired = 0;
+            while acquired == 0 || Instant::now() < end {
+                let mut wanted = names.clone();
+                random.shuffle(&mut wanted);
+                wanted.truncate(random.usize(2..=NAMES / 2));
+                let set = subject.kinds().acquire_all(&client, &wanted, &options).await?;
+                for name in &wanted {
+                    ensure!(!held[name].swap(true, Ordering::SeqCst), "two sets hold {name}");
+                }
+                tokio::task::yield_now().await;
+                for name in &wanted {
+                    held[name].store(false, Ordering::SeqCst);
+                }
+                set.release().await?;
+                acquired += 1;
+            }
+            Ok::<_, Stop>(acquired)
+        });
+    }
+    joined(tasks).await
+}
+
+/// The progress of each task, for runs by hand.
+fn tell(cx: &Context, sets: &[u32]) {
+    if std::env::var_os(SECONDS).is_some() {
+        let total: u32 = sets.iter().sum();
+        let _ = writeln!(std::io::stderr(), "{}: {total} sets, by task {sets:?}", cx.subject().name());
+    }
+}
+
+/// The first lock is free after half of the time, the second after four fifths, and the third never: a deadline that begins
+/// anew with each name ends far later.
+async fn deadline_of_a_set_covers_all_its_names(cx: &Context) -> Verdict {
+    let (client, other) = (cx.client().await?, cx.client().await?);
+    cx.warm_up(&client).await?;
+    let [a, b, c] = ["a", "b", "c"].map(|name| cx.named(name));
+    let wait = cx.ttl() * 2;
+    let mut holds = Vec::new();
+    for name in [&a, &b, &c] {
+        holds.push(other.take(name, &AcquireOptions::new()).await?);
+    }
+    let _last = holds.pop();
+    let start = Instant::now();
+    let releases = async {
+        for (guard, at) in holds.into_iter().zip([wait / 2, wait * 4 / 5]) {
+            tokio::time::sleep(at.saturating_sub(start.elapsed())).await;
+            guard.release().await?;
+        }
+        Ok::<_, Stop>(())
+    };
+    let options = AcquireOptions::new().with_wait(wait);
+    let (released, refused) = tokio::join!(releases, acquire_all(cx, &client, [&a, &b, &c], &options));
+    released?;
+    let took = start.elapsed();
+    ensure_kind_if_known(refused, ErrorKind::TimedOut, "a set of which one name stays held")?;
+    ensure!(took >= wait, "it gave up after {took:?} of {wait:?}");
+    ensure!(took <= wait + cx.slack(), "it gave up only after {took:?}, with a wait of {wait:?}");
+    let Some((proxy, address)) = optional(cx.store().proxied(cx.patience()).await)? else { return Ok(()) };
+    let cut_off = cx.client_at(&address).await?;
+    cx.warm_up(&cut_off).await?;
+    proxy.set(Traffic::BlackHole);
+    let start = Instant::now();
+    let silent = acquire_all(cx, &cut_off, [&a, &b], &AcquireOptions::new().with_wait(cx.ttl())).await;
+    let took = start.elapsed();
+    ensure!(silent.is_err(), "a set was acquired without the store");
+    ensure!(took <= cx.ttl() + cx.slack(), "without the store it gave up only after {took:?}");
+    Ok(())
+}
+
+/// The leases outlast the case.
+async fn failed_and_dropped_sets_leave_nothing(cx: &Context) -> Verdict {
+    let (client, other) = (cx.client().await?, cx.client().await?);
+    let [a, b, c] = ["a", "b", "c"].map(|name| cx.named(name));
+    cx.warm_up(&client).await?;
+    let _held = other.take(&c, &AcquireOptions::new()).await?;
+
+    let failed = acquire_all(cx, &client, [&b, &c, &a], &AcquireOptions::new().with_wait(cx.ttl())).await;
+    ensure!(failed.is_err(), "a set was acquired of which one name stays held");
+    free_soon(cx, &other, [&a, &b], "after the set has failed").await?;
+    // Before, between and after the grants of the free names.
+    for step in 0..8_u32 {
+        let options = AcquireOptions::new();
+        let waiting = acquire_all(cx, &client, [&a, &b, &c], &options);
+        let _ = tokio::time::timeout(cx.slack() * step.pow(2) / 200, waiting).await;
+    }
+    free_soon(cx, &other, [&a, &b], "after the waiting set was dropped").await
+}
+
+async fn loss_of_one_name_is_the_loss_of_the_set_at_once(cx: &Context) -> Verdict {
+    let (client, other) = (cx.client().await?, cx.client().await?);
+    let [a, b, c] = ["a", "b", "c"].map(|name| cx.named(name));
+    let ttl = cx.ttl() * 4;
+    let set = acquire_all(cx, &client, [&a, &b, &c], &cx.options().with_ttl(ttl)).await?;
+    if optional(cx.store().delete(&b).await)?.is_none() {
+        ensure!(!other.looking()?.force_release(&b, None).await?.is_empty(), "nothing was released by force");
+    }
+    let told = tokio::time::timeout(ttl / 3 + cx.slack(), set.lost()).await;
+    let Ok(lost) = told else {
+        return Err(Stop::Failed("the holder of the set was not told of the loss of one name".to_owned()));
+    };
+    ensure!(lost.as_ref() == Some(&b), "{lost:?} is said to be lost, and not {b}");
+    ensure!(!set.is_held(), "the set is held after the loss of one name");
+    for name in [&a, &b, &c] {
+        ensure_kind(set.token(name), ErrorKind::Lost, "the token of a name after the loss of another")?;
+    }
+    // The leases go on for longer than that.
+    let bound = hand_over_bound(cx, &other).min(ttl / 2);
+    for name in [&a, &c] {
+        free_within(&other, name, bound, "after the loss of another name of its set").await?;
+    }
+    ensure_kind(set.release().await, ErrorKind::Lost, "the release of a set that was lost")
+}
+
+async fn duplicates_count_once_and_a_set_without_names_is_refused(cx: &Context) -> Verdict {
+    let client = cx.client().await?;
+    let (a, b) = (cx.named("a"), cx.named("b"));
+    let once = AcquireOptions::new().with_wait(Wait::No);
+    let set = acquire_all(cx, &client, [&b, &a, &b, &a], &once).await?;
+    ensure!(set.is_held(), "a set with duplicates is not held");
+    set.release().await?;
+    ensure_all_free(&client, [&a, &b], "after the release of a set with duplicates").await?;
+    let before = optional(cx.store().records().await)?;
+    ensure_kind(acquire_all(cx, &client, [], &once).await, ErrorKind::Invalid, "a set without names")?;
+    let many: Vec<LockName> =
+        (0..=LockSetGuard::MAX_NAMES).map(|at| cx.named(&format!("many-{at}"))).collect();
+    let too_many = cx.kinds().acquire_all(&client, &many, &once).await;
+    ensure_kind(too_many, ErrorKind::Invalid, "a set of too many names")?;
+    let lingering = once.with_hold_at_least(cx.ttl());
+    let lingers = acquire_all(cx, &client, [&a, &b], &lingering).await;
+    ensure_kind(lingers, ErrorKind::Invalid, "a set that lingers")?;
+    let after = optional(cx.store().records().await)?;
+    ensure!(before == after, "{before:?} records before, {after:?} after refused calls");
+    Ok(())
+}

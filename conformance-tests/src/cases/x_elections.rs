@@ -1,0 +1,206 @@
+//! X: leader election.
+
+use crate::cases::declared::{hand_over_bound, silent_bound};
+use crate::cases::prelude::*;
+use crate::cases::tasks::until_waiting;
+use futures_util::{Stream, StreamExt};
+use leasehold_core::{Election, Leader, Leadership, Result};
+use std::path::Path;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering::SeqCst};
+use std::time::Instant;
+
+pub(super) const CASES: CaseTable = cases![
+    X01 terms_grow_over_resignation_force_and_restart,
+    X02 observer_never_shows_a_smaller_term_after_a_larger_one,
+    X03 work_of_a_leader_that_is_cut_off_is_dropped_before_another_leads,
+    X04 resignation_hands_on_within_the_wake_up,
+    X05 leader_that_was_stopped_does_not_go_on_with_its_work,
+    X06 observer_costs_one_look_a_second,
+];
+
+/// How often an observer looks.
+const INTERVAL: Duration = Duration::from_secs(1);
+
+impl Context {
+    fn candidate(&self, client: &Client) -> Result<Election> {
+        Ok(client.elect(self.name())?.with_options(self.options()))
+    }
+}
+
+async fn terms_grow_over_resignation_force_and_restart(cx: &Context) -> Verdict {
+    let (one, other) = (cx.client().await?, cx.client().await?);
+    let mut last = None;
+    let mut lead = async |client: &Client| -> std::result::Result<Leadership, Stop> {
+        let leadership = cx.candidate(client)?.campaign().await?;
+        let term = leadership.term();
+        ensure!(last < Some(term), "term {term} after {last:?}");
+        last = Some(term);
+        Ok(leadership)
+    };
+    for client in [&one, &other, &one] {
+        lead(client).await?.resign().await?;
+    }
+    let forced = lead(&other).await?;
+    if let Ok(admin) = one.looking() {
+        let ended = admin.force_release(&cx.name(), Some(forced.term())).await?;
+        ensure!(!ended.is_empty(), "a leader was not released by force");
+        lead(&one).await?.resign().await?;
+    }
+    drop(forced);
+    if optional(cx.store().kill().await)?.is_some() {
+        cx.store().restart(true).await?;
+        lead(&cx.client().await?).await?.resign().await?;
+    }
+    Ok(())
+}
+
+async fn observer_never_shows_a_smaller_term_after_a_larger_one(cx: &Context) -> Verdict {
+    let (client, other) = (cx.client().await?, cx.client().await?);
+    client.looking()?;
+    let mut leaders = cx.candidate(&cx.client().await?)?.observe()?;
+    let mut last = None;
+    for round in 0..3 {
+        let client = if round % 2 == 0 { &client } else { &other };
+        let leadership = cx.candidate(client)?.campaign().await?;
+        let seen = next_leader(cx, &mut leaders).await?;
+        ensure!(seen.term == leadership.term(), "term {} is shown in term {}", seen.term, leadership.term());
+        ensure!(last < Some(seen.term), "term {} was shown after {last:?}", seen.term);
+        last = Some(seen.term);
+        // A term that the observer may miss.
+        leadership.resign().await?;
+        cx.candidate(client)?.campaign().await?.resign().await?;
+    }
+    Ok(())
+}
+
+async fn next_leader(
+    cx: &Context,
+    leaders: &mut (impl Stream<Item = Result<Leader>> + Unpin),
+) -> std::result::Result<Leader, Stop> {
+    let bound = INTERVAL * 2 + cx.slack();
+    match tokio::time::timeout(bound, leaders.next()).await {
+        Ok(Some(leader)) => Ok(leader?),
+        Ok(None) => Err(Stop::Failed("an observer ended".to_owned())),
+        Err(_) => Err(Stop::Failed(format!("an observer showed no leader within {bound:?}"))),
+    }
+}
+
+/// Sets a flag when it is dropped.
+struct OnDrop(Arc<AtomicBool>);
+
+impl Drop for OnDrop {
+    fn drop(&mut self) {
+        self.0.store(true, SeqCst);
+    }
+}
+
+async fn work_of_a_leader_that_is_cut_off_is_dropped_before_another_leads(cx: &Context) -> Verdict {
+    let (proxy, cut_off) = cx.client_behind_proxy(cx.ttl() / 4).await?;
+    let (begun, dropped) = (Arc::<AtomicBool>::default(), Arc::<AtomicBool>::default());
+    let (election, flags) = (cx.candidate(&cut_off)?, (Arc::clone(&begun), Arc::clone(&dropped)));
+    let leading = tokio::spawn(async move {
+        let work = |_| {
+            let (begun, dropped) = flags.clone();
+            async move {
+                let _end = OnDrop(dropped);
+                begun.store(true, SeqCst);
+                std::future::pending::<()>().await;
+            }
+        };
+        election.lead(work).await
+    });
+    let started = eventually(cx.patience(), || begun.load(SeqCst)).await;
+    ensure!(started, "the first candidate does not lead");
+    let next = cx.candidate(&cx.client().await?)?;
+    let next = tokio::spawn(async move {
+        let leadership = next.campaign().await?;
+        Ok::<_, Stop>((leadership, dropped.load(SeqCst)))
+    });
+    proxy.set(Traffic::BlackHole);
+    let start = Instant::now();
+    let (leadership, was_dropped) = next.await??;
+    ensure!(was_dropped, "the next leader led, and the work of the one before went on");
+    let (took, bound) = (start.elapsed(), silent_bound(cx).await?);
+    ensure!(took <= bound, "a leader that was cut off was replaced after {took:?}, bound {bound:?}");
+    leading.abort();
+    Ok(leadership.resign().await?)
+}
+
+async fn resignation_hands_on_within_the_wake_up(cx: &Context) -> Verdict {
+    let clients = [cx.client().await?, cx.client().await?];
+    let mut leadership = cx.candidate(&clients[0])?.campaign().await?;
+    for round in 1..4 {
+        let candidate = cx.candidate(&clients[round % 2])?;
+        let next = tokio::spawn(async move { candidate.campaign().await });
+        until_waiting(&clients[0], cx, &cx.name(), 1).await?;
+        leadership.resign().await?;
+        let start = Instant::now();
+        leadership = next.await??;
+        let (took, bound) = (start.elapsed(), hand_over_bound(cx, &clients[0]));
+        ensure!(took <= bound, "the next candidate led {took:?} after the resignation, bound {bound:?}");
+    }
+    Ok(leadership.resign().await?)
+}
+
+/// The work of the leader changes a file all the time. The step in which it was stopped may still be done.
+async fn leader_that_was_stopped_does_not_go_on_with_its_work(cx: &Context) -> Verdict {
+    let (directory, client, mut worker) = (tempfile::tempdir()?, cx.client().await?, cx.worker().await?);
+    let file = directory.path().join("work");
+    worker.begin_lead(cx.ttl(), &file, &cx.name()).await?;
+    let leads = eventually(cx.patience(), || file.exists()).await;
+    ensure!(leads, "the worker does not lead");
+    worker.pause();
+    let candidate = cx.candidate(&client)?;
+    let leadership = tokio::time::timeout(silent_bound(cx).await?, candidate.campaign()).await;
+    let Ok(leadership) = leadership else {
+        return Err(Stop::Failed("a leader that was stopped was not replaced".to_owned()));
+    };
+    let leadership = leadership?;
+    let (mut content, mut changes) = (read(&file), 0);
+    worker.resume();
+    let end = Instant::now() + cx.slack();
+    while Instant::now() < end {
+        let now = read(&file);
+        changes += usize::from(now != content);
+        content = now;
+        tokio::time::sleep(Duration::from_millis(1)).await;
+    }
+    ensure!(leadership.is_leader(), "the next leader lost the leadership: {:?}", leadership.loss());
+    ensure!(changes <= 1, "a leader that was stopped, and replaced, did {changes} more steps of its work");
+    Ok(leadership.resign().await?)
+}
+
+fn read(file: &Path) -> String {
+    std::fs::read_to_string(file).unwrap_or_default()
+}
+
+/// The cost is counted in requests that one look takes, without those that keep a connection alive.
+async fn observer_costs_one_look_a_second(cx: &Context) -> Verdict {
+    const LOOKS: u32 = 3;
+    // It leads for longer than a short session lasts on a busy machine.
+    let leader = cx.client_at(&cx.store().address_for_holds_of(cx.patience())).await?;
+    let leadership = cx.candidate(&leader)?.campaign().await?;
+    let (proxy, observer) = cx.client_behind_proxy(cx.patience()).await?;
+    cx.warm_up(&observer).await?;
+    let requests_in = async |time| {
+        let before = proxy.requests();
+        tokio::time::sleep(time).await;
+        proxy.requests() - before
+    };
+    let kept_alive = requests_in(INTERVAL * LOOKS).await;
+    // At its first use after five seconds, a client of a database opens one connection more, to learn whether there is one to spare.
+    tokio::time::sleep(INTERVAL * LOOKS).await;
+    observer.looking()?.inspect(&cx.name()).await?;
+    tokio::time::sleep(INTERVAL).await;
+    let before = proxy.requests();
+    observer.looking()?.inspect(&cx.name()).await?;
+    let a_look = proxy.requests() - before;
+    let mut leaders = cx.candidate(&observer)?.observe()?;
+    let watching = tokio::spawn(async move { while leaders.next().await.is_some() {} });
+    let asked = requests_in(INTERVAL * LOOKS).await.saturating_sub(kept_alive);
+    watching.abort();
+    let bound = a_look * u64::from(LOOKS + 1) + 4;
+    ensure!(asked <= bound, "{asked} requests in {LOOKS} s, {a_look} for a look; bound {bound}");
+    Ok(leadership.resign().await?)
+}

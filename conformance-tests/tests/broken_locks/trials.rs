@@ -1,0 +1,82 @@
+//! Puts cases to locks: a broken one must be caught, and a sound one pass.
+
+use crate::controls::Control;
+use leasehold_conformance::{Stop, Subject, by_id, run_case};
+use libtest_mimic::{Completion, Failed, Trial};
+use std::sync::Arc;
+
+/// The cases that any lock passes that works at all.
+const PLAINEST: [&str; 3] = ["A01", "A02", "A03"];
+
+/// The trials of a broken lock, in one line of the table.
+pub(crate) fn of_control(control: &Arc<Control>, all: &[Arc<Control>]) -> Vec<Trial> {
+    let name = |what: &str| format!("{}::{what}", control.name());
+    let [caught, mended, plain] = [Arc::clone(control), Arc::clone(control), Arc::clone(control)];
+    // A lock may stand in the table for several cases. The plainest cases run once.
+    let of_this_lock: Vec<&Arc<Control>> =
+        all.iter().filter(|other| other.name() == control.name()).collect();
+    let catching: Vec<&'static str> = of_this_lock.iter().map(|control| control.case).collect();
+    let mut trials = vec![
+        Trial::ignorable_test(name(&format!("is_caught_by_{}", control.case)), move || {
+            let mut verdict = run(&caught.broken(), caught.case);
+            // A busy machine may end a lease before the mistake shows.
+            if matches!(&verdict, Err(Stop::Failed(words)) if !words.contains(caught.words)) {
+                verdict = run(&caught.broken(), caught.case);
+            }
+            match verdict {
+                Err(Stop::Failed(words)) if words.contains(caught.words) => {
+                    forget_history(&words);
+                    Ok(Completion::Completed)
+                }
+                Err(Stop::Failed(words)) => {
+                    Err(Failed::from(format!("caught for another reason than {:?}: {words}", caught.words)))
+                }
+                Err(Stop::Skipped(reason)) => skipped(&reason),
+                Ok(()) => Err(Failed::from("the suite trusts a broken lock")),
+            }
+        }),
+        Trial::ignorable_test(name(&format!("mended_passes_{}", control.case)), move || {
+            passes(&mended.mended(), mended.case)
+        }),
+    ];
+    if of_this_lock.first().is_some_and(|first| Arc::ptr_eq(first, control)) {
+        trials.push(Trial::ignorable_test(name("passes_the_plainest_cases"), move || {
+            let mut others = PLAINEST.iter().filter(|case| !catching.contains(*case));
+            others.try_fold(Completion::Completed, |so_far, case| match passes(&plain.broken(), case)? {
+                Completion::Completed => Ok(so_far),
+                ignored => Ok(ignored),
+            })
+        }));
+    }
+    trials
+}
+
+/// Removes the history that the suite has kept because it rejects it: here it was to be rejected.
+fn forget_history(words: &str) {
+    let place = words.split_once("the history is in ").and_then(|(_, rest)| rest.split_once(": "));
+    if let Some((place, _)) = place {
+        let _ = std::fs::remove_dir_all(place);
+    }
+}
+
+pub(crate) fn passes(subject: &Arc<dyn Subject>, case: &str) -> Result<Completion, Failed> {
+    match run(subject, case) {
+        Ok(()) => Ok(Completion::Completed),
+        Err(Stop::Skipped(reason)) => skipped(&reason),
+        Err(Stop::Failed(words)) => Err(Failed::from(format!("{case}: {words}"))),
+    }
+}
+
+/// A case that is not put to a lock shows nothing of it. It may be ignored where a program is not installed, if that was asked for,
+/// and where the kernel refuses namespaces.
+fn skipped(reason: &str) -> Result<Completion, Failed> {
+    const OF_THIS_HOST: [&str; 2] = ["NOT RUN: ", "pid and time namespaces are not permitted here"];
+    match OF_THIS_HOST.iter().any(|start| reason.starts_with(start)) {
+        true => Ok(Completion::ignored_with(reason)),
+        false => Err(Failed::from(format!("the case did not run: {reason}"))),
+    }
+}
+
+pub(crate) fn run(subject: &Arc<dyn Subject>, case: &str) -> Result<(), Stop> {
+    run_case(subject, by_id(case).unwrap_or_else(|| panic!("no case {case}")))
+}

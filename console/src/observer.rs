@@ -1,0 +1,51 @@
+use crate::{Console, brief};
+use leasehold::client::{Event, Observer, TracingObserver};
+use std::sync::{Mutex, PoisonError};
+use std::time::{Duration, Instant};
+
+/// The least time between two warnings of one kind: an outage of the store is news once, not at every attempt.
+const WARNING_INTERVAL: Duration = Duration::from_secs(10);
+
+/// Tells the operator what happens in the background; the whole story goes to the log.
+#[derive(Debug)]
+pub(crate) struct ConsoleObserver {
+    console: Console,
+    log: TracingObserver,
+    renewal: Mutex<Option<Instant>>,
+    wait: Mutex<Option<Instant>>,
+}
+
+impl ConsoleObserver {
+    pub(crate) fn new(console: Console) -> Self {
+        Self { console, log: TracingObserver::default(), renewal: Mutex::default(), wait: Mutex::default() }
+    }
+}
+
+impl Observer for ConsoleObserver {
+    fn event(&self, event: &Event<'_>) {
+        self.log.event(event);
+        match event {
+            Event::RenewalFailed { name, error, remaining, .. } if is_news(&self.renewal) => {
+                let left = brief(*remaining);
+                self.console.warn(
+                    format_args!("the lease of {name:?} was not renewed, {left} are left: {error}"),
+                    None,
+                );
+            }
+            Event::WaitFailed { name, error } if is_news(&self.wait) => {
+                self.console.warn(format_args!("still waiting for {name:?}: {error}"), error.help());
+            }
+            // A loss and a release that was not confirmed are told by whoever holds the lock.
+            _ => {}
+        }
+    }
+}
+
+fn is_news(last: &Mutex<Option<Instant>>) -> bool {
+    let mut last = last.lock().unwrap_or_else(PoisonError::into_inner);
+    let news = last.is_none_or(|last| last.elapsed() >= WARNING_INTERVAL);
+    if news {
+        *last = Some(Instant::now());
+    }
+    news
+}

@@ -1,0 +1,154 @@
+//! The signals that `leasehold` hears.
+
+use nix::sys::signal::{SaFlags, SigAction, SigHandler, SigSet, Signal as Number, sigaction};
+use rustix::process::{Signal, kill_current_process_group};
+use std::future::poll_fn;
+use std::io;
+use std::sync::Arc;
+use std::task::{Context, Poll};
+use tokio::signal::unix::{self, SignalKind};
+
+/// What is heard, in the order in which it is looked at. To go on comes first: after a pause, nothing is done before
+/// the lease was looked at.
+const HEARD: [Signal; 9] = [
+    Signal::CONT,
+    Signal::TERM,
+    Signal::INT,
+    Signal::HUP,
+    Signal::QUIT,
+    Signal::USR1,
+    Signal::USR2,
+    Signal::WINCH,
+    Signal::TSTP,
+];
+
+/// The signals that reach this process, from now on.
+#[derive(Debug)]
+pub struct Signals {
+    streams: Vec<(Signal, unix::Signal)>,
+}
+
+impl Signals {
+    /// Listens. What was ignored when this process was started, as HUP is under nohup, stays ignored, here and in the
+    /// command.
+    pub fn listen() -> io::Result<Self> {
+        let ignored = ignored_at_start();
+        let mut streams = Vec::new();
+        for signal in HEARD {
+            if !ignored.contains(signal) {
+                streams.push((signal, unix::signal(SignalKind::from_raw(signal.as_raw()))?));
+            }
+        }
+        // SIGCHLD may be ignored from before the exec, and the kernel would then drop the exit status of our children.
+        drop(unix::signal(SignalKind::child())?);
+        Ok(Self { streams })
+    }
+
+    /// The next one.
+    pub async fn next(&mut self) -> Signal {
+        poll_fn(|cx| {
+            let heard = HEARD.into_iter().find(|signal| self.has_heard(*signal, cx));
+            if heard == Some(Signal::CONT) {
+                // The later of CONT and TSTP counts: the kernel discards the earlier one while it is pending (signal(7)). The
+                // order is not known here, and a process suspended for ever is worse than one that goes on.
+                self.has_heard(Signal::TSTP, cx);
+            }
+            heard.map_or(Poll::Pending, Poll::Ready)
+        })
+        .await
+    }
+
+    fn has_heard(&mut self, signal: Signal, cx: &mut Context<'_>) -> bool {
+        let mut streams = self.streams.iter_mut();
+        let stream = streams.find(|(heard, _)| *heard == signal);
+        stream.is_some_and(|(_, stream)| stream.poll_recv(cx).is_ready())
+    }
+
+    /// Waits for this, unless a signal asks to end: then it is dropped, and the signal is the answer.
+    pub async fn unless_ended<T>(&mut self, work: impl Future<Output = T>) -> Result<T, Signal> {
+        let mut work = std::pin::pin!(work);
+        loop {
+            tokio::select! {
+                biased;
+                signal = self.next() => match signal {
+                    Signal::TSTP => suspend(),
+                    signal if ends(signal) => return Err(signal),
+                    _ => {}
+                },
+                done = &mut work => return Ok(done),
+            }
+        }
+    }
+}
+
+/// Lets a write beyond the limit of file sizes fail, instead of ending this process. A command that is started has the default
+/// again, since a handler does not outlive `execve(2)`.
+pub fn survive_the_limit_of_file_sizes() {
+    let number = Signal::XFSZ.as_raw();
+    if !ignored_at_start().contains(Signal::XFSZ) {
+        // Without a handler the signal ends the process, as it would have.
+        let _ = signal_hook::flag::register(number, Arc::default());
+    }
+}
+
+/// Suspends this process and its whole group, as the terminal would have: whoever called us, and whoever is in the same
+/// pipe. Returns when it is continued.
+///
+/// By the signal that the terminal sends, with our handler out of its way, and not by STOP: the kernel then does not
+/// suspend a group that no shell could continue, such as what `ssh -t` or a container has started.
+pub fn suspend() {
+    let default = SigAction::new(SigHandler::SigDfl, SaFlags::empty(), SigSet::empty());
+    #[allow(
+        unsafe_code,
+        reason = "a handler could run at a moment in which nothing may be done; the default runs none of our code, and \
+                  what is put back is what was there"
+    )]
+    // SAFETY: as above.
+    unsafe {
+        let ours = sigaction(Number::SIGTSTP, &default);
+        let _ = kill_current_process_group(Signal::TSTP);
+        if let Ok(ours) = ours {
+            let _ = sigaction(Number::SIGTSTP, &ours);
+        }
+    }
+}
+
+/// True if this signal asks to end.
+pub fn ends(signal: Signal) -> bool {
+    !matches!(signal, Signal::CONT | Signal::WINCH | Signal::TSTP)
+}
+
+/// The set of ignored signals, as `proc_pid_status(5)` has it. Empty where there is none to read.
+struct Ignored(u64);
+
+fn ignored_at_start() -> Ignored {
+    let status = std::fs::read_to_string("/proc/self/status").unwrap_or_default();
+    let mask = status.lines().find_map(|line| line.strip_prefix("SigIgn:"));
+    Ignored(mask.and_then(|mask| u64::from_str_radix(mask.trim(), 16).ok()).unwrap_or_default())
+}
+
+impl Ignored {
+    fn contains(&self, signal: Signal) -> bool {
+        self.0 >> (signal.as_raw() - 1) & 1 == 1
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use nix::sys::signal::raise;
+    use std::time::Duration;
+
+    /// As `kill -TSTP` and `kill -CONT` of a script, before this process came to look at the first.
+    #[tokio::test]
+    async fn process_suspended_and_continued_at_once_goes_on() {
+        let mut signals = Signals::listen().unwrap();
+        raise(Number::SIGTSTP).unwrap();
+        raise(Number::SIGCONT).unwrap();
+        assert_eq!(signals.next().await, Signal::CONT);
+        raise(Number::SIGWINCH).unwrap();
+        assert_eq!(signals.next().await, Signal::WINCH);
+        let later = tokio::time::timeout(Duration::from_millis(20), signals.next()).await;
+        assert!(later.is_err(), "{later:?}");
+    }
+}

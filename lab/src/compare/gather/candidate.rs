@@ -1,0 +1,137 @@
+//! The stores that are compared.
+
+use crate::args::CompareArgs;
+use crate::bench::BenchStore;
+use crate::compare::model::{Declared, StoreReport};
+use crate::conformance::{UserStore, clean_up, root};
+use crate::early_end::EarlyEnd;
+use crate::private_stores;
+use crate::store_arguments::check_unnamed;
+use leasehold::{AcquireOptions, DistributedLockExt, Error, LockName, Wait};
+use leasehold_conformance::{Store, Subject};
+use leasehold_console::signals::Signals;
+use leasehold_console::{Console, Failure, Invocation, in_one_line};
+use std::sync::Arc;
+use std::time::Duration;
+use tokio::runtime::Handle;
+
+/// Timeout of the first lock of a store.
+const FIRST_ANSWER_TIMEOUT: Duration = Duration::from_secs(60);
+
+/// One store, and what is known of it so far.
+#[derive(Debug)]
+pub(super) struct Candidate {
+    pub(super) subject: Arc<dyn Subject>,
+    /// The store, if it is one of the user's.
+    pub(super) user_store: Option<UserStore>,
+    pub(super) report: StoreReport,
+    /// What the names of the locks begin with that are taken in it before the bench.
+    pub(super) root: String,
+}
+
+/// The stores on the command line, or the configured one. All configurations are checked before any store is tried.
+pub(super) async fn all(args: &CompareArgs, invocation: &Invocation) -> Result<Vec<Candidate>, Failure> {
+    if args.preset.is_some() {
+        check_unnamed(&invocation.store, "--preset")?;
+        return private(&args.store);
+    }
+    let user_stores = UserStore::each(&args.stores, invocation)?;
+    for UserStore { invocation, .. } in &user_stores {
+        invocation.open_backend(&invocation.load()?).await?;
+    }
+    Ok(user_stores.into_iter().map(named).collect())
+}
+
+/// Memory is no store of the user's: a private one stands in its place, and there is nothing to tidy up.
+fn named(user_store: UserStore) -> Candidate {
+    Candidate::new(user_store.subject(), (!user_store.is_memory()).then_some(user_store))
+}
+
+fn private(wanted: &[String]) -> Result<Vec<Candidate>, Failure> {
+    let all = private_stores::all();
+    let names: Vec<String> = all.iter().map(|subject| subject.name().to_owned()).collect();
+    let is_wanted = |name: &str| wanted.is_empty() || wanted.iter().any(|part| name.contains(part.as_str()));
+    let chosen = all.into_iter().filter(|subject| is_wanted(subject.name()));
+    let chosen: Vec<Candidate> = chosen.map(|subject| Candidate::new(subject, None)).collect();
+    if chosen.is_empty() {
+        let problem = format!("no store of this machine has a name with {:?}", wanted.join(" or "));
+        return Err(Error::invalid("store", problem, format!("choose from: {}", names.join(", "))).into());
+    }
+    Ok(chosen)
+}
+
+impl Candidate {
+    fn new(subject: Arc<dyn Subject>, user_store: Option<UserStore>) -> Self {
+        let report = StoreReport::named(subject.name());
+        Self { subject, user_store, report, root: root() }
+    }
+
+    /// Sees whether it is there, and what it declares. If not, the report says why, and nothing else is tried.
+    pub(super) async fn meet(&mut self, signals: &mut Signals, console: Console) -> Result<(), EarlyEnd> {
+        let met = signals.unless_ended(tokio::time::timeout(FIRST_ANSWER_TIMEOUT, self.first_lock())).await;
+        match met.map_err(EarlyEnd::Interrupted)? {
+            Ok(Ok(declared)) => self.report.declared = Some(declared),
+            Ok(Err(why)) => self.is_missing(why, console),
+            Err(_) => self.is_missing(format!("it did not answer within {FIRST_ANSWER_TIMEOUT:?}"), console),
+        }
+        Ok(())
+    }
+
+    /// Starts a store of its own, which ends when the value is dropped. On a thread where it may block.
+    pub(super) async fn start(&self) -> Result<Box<dyn Store>, String> {
+        let (subject, runtime) = (Arc::clone(&self.subject), Handle::current());
+        let started = tokio::task::spawn_blocking(move || runtime.block_on(subject.start())).await;
+        started.map_err(|error| error.to_string())?.map_err(|cannot| cannot.to_string())
+    }
+
+    /// The way to it for the processes of the bench.
+    pub(super) async fn target(
+        &self,
+        store: &dyn Store,
+        invocation: &Invocation,
+    ) -> Result<BenchStore, Failure> {
+        match &self.user_store {
+            Some(user_store) => BenchStore::configured(&user_store.invocation).await,
+            None => BenchStore::private(&store.address(), invocation).await,
+        }
+    }
+
+    /// Ends what the suite has left in a store of the user's, under these names and that of the first lock.
+    pub(super) async fn clean_up(&self, names: &[LockName], console: Console) {
+        let Some(user_store) = self.user_store.as_ref().filter(|_| self.is_there()) else { return };
+        let names: Vec<LockName> = names.iter().cloned().chain(self.first_name()).collect();
+        if let Err(failure) = clean_up(user_store, &self.root, &names).await {
+            let name = &self.report.name;
+            console.warn(format_args!("not tidied up: {name}: {}", failure.message()), None);
+        }
+    }
+
+    pub(super) fn is_there(&self) -> bool {
+        self.report.not_run.is_none()
+    }
+
+    pub(super) fn into_report(self) -> StoreReport {
+        self.report
+    }
+
+    async fn first_lock(&self) -> Result<Declared, String> {
+        let store = self.start().await?;
+        let locks = self.subject.connect(&store.address()).await.map_err(|error| in_one_line(&error))?;
+        let declared = Declared::of(locks.semantics());
+        let name = self.first_name().map_err(|error| in_one_line(&error))?;
+        let options = AcquireOptions::new().with_wait(Wait::No);
+        let taken = async { locks.acquire_with(&name, &options).await?.release().await };
+        taken.await.map_err(|error| in_one_line(&error))?;
+        let _ = locks.close().await;
+        Ok(declared)
+    }
+
+    fn first_name(&self) -> Result<LockName, Error> {
+        LockName::new(format!("{}first", self.root))
+    }
+
+    fn is_missing(&mut self, why: String, console: Console) {
+        console.warn(format_args!("{} is left out: {why}", self.report.name), None);
+        self.report.not_run = Some(why);
+    }
+}

@@ -1,0 +1,197 @@
+use crate::bench::{Costs, HeldFigures, LeftOut, Passes, Row, RowTally};
+use hdrhistogram::Histogram;
+use serde::{Deserialize, Serialize};
+
+/// How fast a store is, and what that costs.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub(crate) struct Speed {
+    pub(crate) pairs: Vec<PairFigures>,
+    pub(crate) hand_over: Vec<HandOverFigures>,
+    pub(crate) held: Vec<HeldRow>,
+    /// What was not measured, and why.
+    pub(crate) left_out: Vec<LeftOut>,
+}
+
+/// Acquire and release by so many tasks, each on a name of its own.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub(crate) struct PairFigures {
+    pub(crate) tasks: usize,
+    pub(crate) per_second: Passes,
+    pub(crate) acquire: Distribution,
+    pub(crate) release: Distribution,
+    pub(crate) costs: Costs,
+}
+
+/// One name that goes round: so many wait for it at any time.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub(crate) struct HandOverFigures {
+    pub(crate) waiters: usize,
+    /// Over how many processes they are spread.
+    pub(crate) processes: usize,
+    /// Turns of a holder.
+    pub(crate) per_second: Passes,
+    /// From the beginning of a release until the next one's acquisition has returned.
+    pub(crate) gap: Distribution,
+    /// Jain's index of how often each had it: 1 if all had it equally often.
+    pub(crate) fairness: Option<Passes>,
+    /// Turns that began before the one before had ended.
+    pub(crate) overlaps: u64,
+    /// Tokens that were not larger than the one before.
+    pub(crate) stale_tokens: u64,
+    pub(crate) costs: Costs,
+}
+
+/// So many names, held and renewed by one process.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub(crate) struct HeldRow {
+    pub(crate) count: usize,
+    /// In the client.
+    pub(crate) bytes_each: Option<u64>,
+    /// The share of one core that the client uses for all of them, at a ttl of 30 s.
+    pub(crate) client_cpu: f64,
+    pub(crate) lost: usize,
+}
+
+/// How long something took, in microseconds.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub(crate) struct Distribution {
+    /// How many were measured.
+    pub(crate) count: u64,
+    pub(crate) p50_us: f64,
+    pub(crate) p99_us: f64,
+    pub(crate) p999_us: f64,
+    pub(crate) max_us: f64,
+    /// The cumulative distribution: what part of them took no longer than that.
+    pub(crate) curve: Vec<Point>,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub(crate) struct Point {
+    pub(crate) us: f64,
+    /// From 0 to 1.
+    pub(crate) share: f64,
+}
+
+/// The shares of which the curve has a point: dense where most is, and to the end of the tail.
+const SHARES: [f64; 25] = [
+    0.001, 0.01, 0.02, 0.05, 0.1, 0.15, 0.2, 0.25, 0.3, 0.35, 0.4, 0.45, 0.5, 0.55, 0.6, 0.65, 0.7, 0.75,
+    0.8, 0.85, 0.9, 0.95, 0.98, 0.99, 0.999,
+];
+
+impl Speed {
+    /// From the rows of a bench. A row in which nothing ended within its windows, or nobody but one ever had the lock,
+    /// is left out, and says so.
+    pub(crate) fn of(tallies: &[RowTally], left_out: Vec<LeftOut>) -> Self {
+        let mut speed = Self { left_out, ..Self::default() };
+        for tally in tallies {
+            if !speed.add(tally) {
+                let why = "nothing ended, or went from one to another, within its windows".to_owned();
+                speed.left_out.push(LeftOut { row: tally.row.to_string(), why });
+            }
+        }
+        speed
+    }
+
+    fn add(&mut self, tally: &RowTally) -> bool {
+        match tally.row {
+            Row::Pairs { tasks } => PairFigures::of(tasks, tally).map(|pairs| self.pairs.push(pairs)),
+            Row::HandOver { waiters, processes } => {
+                HandOverFigures::of(waiters, processes, tally).map(|row| self.hand_over.push(row))
+            }
+            Row::Held { count } => tally.held.as_ref().map(|held| self.held.push(HeldRow::of(count, held))),
+            Row::HalfLoad { .. } => None,
+        }
+        .is_some()
+    }
+
+    /// True if something was seen that a lock must never do.
+    pub(crate) fn is_broken(&self) -> bool {
+        let broken = |row: &HandOverFigures| row.overlaps > 0 || row.stale_tokens > 0;
+        self.hand_over.iter().any(broken) || self.held.iter().any(|held| held.lost > 0)
+    }
+
+    pub(crate) fn hand_over_at(&self, waiters: usize) -> Option<&HandOverFigures> {
+        self.hand_over.iter().find(|row| row.waiters == waiters)
+    }
+
+    pub(crate) fn pairs_at(&self, tasks: usize) -> Option<&PairFigures> {
+        self.pairs.iter().find(|row| row.tasks == tasks)
+    }
+}
+
+impl PairFigures {
+    fn of(tasks: usize, tally: &RowTally) -> Option<Self> {
+        Some(Self {
+            tasks,
+            per_second: tally.per_second()?,
+            acquire: Distribution::of(&tally.acquires)?,
+            release: Distribution::of(&tally.releases)?,
+            costs: tally.costs(),
+        })
+    }
+}
+
+impl HandOverFigures {
+    fn of(waiters: usize, processes: usize, tally: &RowTally) -> Option<Self> {
+        Some(Self {
+            waiters,
+            processes,
+            per_second: tally.per_second()?,
+            gap: Distribution::of(&tally.latencies)?,
+            fairness: Passes::some(&tally.fairness),
+            overlaps: tally.overlaps,
+            stale_tokens: tally.stale_tokens,
+            costs: tally.costs(),
+        })
+    }
+}
+
+impl HeldRow {
+    fn of(count: usize, held: &HeldFigures) -> Self {
+        Self { count, bytes_each: held.bytes_each, client_cpu: held.client_cpu_at_30s, lost: held.lost }
+    }
+}
+
+impl Distribution {
+    /// `None` if nothing was recorded.
+    fn of(nanos: &Histogram<u64>) -> Option<Self> {
+        let at = |share| nanos.value_at_quantile(share) as f64 / 1e3;
+        let max_us = nanos.max() as f64 / 1e3;
+        let curve = SHARES.map(|share| Point { us: at(share), share });
+        let last = Point { us: max_us, share: 1.0 };
+        (!nanos.is_empty()).then(|| Self {
+            count: nanos.len(),
+            p50_us: at(0.5),
+            p99_us: at(0.99),
+            p999_us: at(0.999),
+            max_us,
+            curve: curve.into_iter().chain([last]).collect(),
+        })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn curve_rises_to_the_share_of_one() {
+        let mut nanos = Histogram::new(3).unwrap();
+        for value in 1..=1_000 {
+            nanos.record(value * 1_000).unwrap();
+        }
+        let seen = Distribution::of(&nanos).unwrap();
+        assert_eq!(seen.count, 1_000);
+        assert!((seen.p50_us - 500.0).abs() < 2.0, "{seen:?}");
+        assert!(seen.curve.is_sorted_by(|one, next| one.us <= next.us && one.share < next.share));
+        let last = seen.curve.last().unwrap();
+        assert!((last.share - 1.0).abs() < f64::EPSILON && last.us >= seen.p999_us);
+        assert_eq!(Distribution::of(&Histogram::new(3).unwrap()), None);
+    }
+}

@@ -1,0 +1,116 @@
+use super::{CaseCounts, ReportedCase, Speed};
+use leasehold::semantics::{
+    CrashBound, ExpiryClock, Fairness, Fault, HoldKind, LossSignal, Outcome, Reach, Semantics, TokenClass,
+    WakeUp,
+};
+use leasehold_conformance::matrix::{Cell, State};
+use serde::{Deserialize, Serialize};
+
+/// One store: what it declares, and what was seen of it.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub(crate) struct StoreReport {
+    /// Its name in this report: `redis-sentinel`.
+    pub(crate) name: String,
+    /// Without a password; `None` if it was a private one, which is gone.
+    pub(crate) url: Option<String>,
+    /// What the server calls itself, if there is one and it tells.
+    pub(crate) server: Option<String>,
+    /// Why nothing of it was measured; `None` if something was.
+    pub(crate) not_run: Option<String>,
+    pub(crate) declared: Option<Declared>,
+    pub(crate) cases: Vec<ReportedCase>,
+    /// What was seen under faults.
+    pub(crate) cells: Vec<Cell>,
+    pub(crate) speed: Speed,
+}
+
+/// What a backend declares of itself in one mode.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub(crate) struct Declared {
+    pub(crate) backend: String,
+    pub(crate) mode: String,
+    pub(crate) reach: Reach,
+    pub(crate) hold: HoldKind,
+    pub(crate) expiry_clock: ExpiryClock,
+    pub(crate) fairness: Fairness,
+    /// True if the store tells a waiter; otherwise the waiter asks.
+    pub(crate) push: bool,
+    /// The longest time from a free lock to a waiter's next question, if every message is lost.
+    pub(crate) asks_within_ms: u64,
+    pub(crate) loss_signal: LossSignal,
+    pub(crate) crash_bound: CrashBound,
+    pub(crate) token: TokenClass,
+    pub(crate) promises: Vec<Promise>,
+}
+
+/// What is promised under one fault.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub(crate) struct Promise {
+    pub(crate) fault: Fault,
+    pub(crate) outcome: Outcome,
+}
+
+impl StoreReport {
+    /// An empty report, for a store of which nothing is known yet.
+    pub(crate) fn named(name: &str) -> Self {
+        Self {
+            name: name.to_owned(),
+            url: None,
+            server: None,
+            not_run: None,
+            declared: None,
+            cases: Vec::new(),
+            cells: Vec::new(),
+            speed: Speed::default(),
+        }
+    }
+
+    pub(crate) fn counts(&self) -> CaseCounts {
+        CaseCounts::of(&self.cases)
+    }
+
+    pub(crate) fn cell(&self, fault: Fault) -> Option<&Cell> {
+        self.cells.iter().find(|cell| cell.fault == fault)
+    }
+
+    /// True if anything was measured at all.
+    pub(crate) fn has_figures(&self) -> bool {
+        self.counts().ran() > 0
+            || !self.speed.pairs.is_empty()
+            || !self.speed.hand_over.is_empty()
+            || self.cells.iter().any(|cell| cell.measured.is_some())
+    }
+
+    /// True if something was seen that its declaration does not allow, or a cell shows nothing though it should.
+    pub(crate) fn is_broken(&self) -> bool {
+        let bad = |cell: &Cell| matches!(cell.state, State::Broken { .. } | State::Void { .. });
+        self.counts().failed > 0 || self.cells.iter().any(bad) || self.speed.is_broken()
+    }
+}
+
+impl Declared {
+    pub(crate) fn of(semantics: &Semantics) -> Self {
+        let promises = semantics.promises.iter().map(|(fault, outcome)| Promise { fault, outcome });
+        Self {
+            backend: semantics.backend.to_owned(),
+            mode: semantics.mode.to_owned(),
+            reach: semantics.reach,
+            hold: semantics.hold,
+            expiry_clock: semantics.expiry_clock,
+            fairness: semantics.fairness,
+            push: matches!(semantics.wake_up, WakeUp::Push { .. }),
+            asks_within_ms: u64::try_from(semantics.wake_up.bound().as_millis()).unwrap_or(u64::MAX),
+            loss_signal: semantics.loss_signal,
+            crash_bound: semantics.crash_bound,
+            token: semantics.token,
+            promises: promises.collect(),
+        }
+    }
+
+    pub(crate) fn under(&self, fault: Fault) -> Option<Outcome> {
+        self.promises.iter().find(|promise| promise.fault == fault).map(|promise| promise.outcome)
+    }
+}

@@ -1,0 +1,102 @@
+use crate::private_stores;
+use crate::store_arguments::each_store;
+use async_trait::async_trait;
+use leasehold::backend::OwnerId;
+use leasehold::{DistributedLock, DistributedLockExt, Error, LockName, Registry, Result};
+use leasehold_conformance::{Cannot, Store, Subject};
+use leasehold_console::{Console, Failure, Invocation, StoreOptions};
+use std::sync::Arc;
+
+/// A store of the user's, as the suite sees it: a place to connect to, and nothing that could be done to it.
+#[derive(Clone, Debug)]
+pub(crate) struct UserStore {
+    name: String,
+    /// The call, with the options of this store.
+    pub(crate) invocation: Invocation,
+}
+
+/// What stands in front of the names of a run's locks.
+pub(crate) fn root() -> String {
+    let random = OwnerId::random().map_or_else(|_| String::new(), |id| id.to_hex());
+    format!("leasehold-conformance-{}/", random.get(..12).unwrap_or_default())
+}
+
+/// The lock that [`UserStore::probe`] takes.
+pub(super) fn probed(root: &str) -> Result<LockName> {
+    LockName::new(format!("{root}probe"))
+}
+
+impl UserStore {
+    /// The stores that the call names, or the configured one.
+    pub(crate) fn each(urls: &[String], invocation: &Invocation) -> Result<Vec<Self>> {
+        let mut user_stores: Vec<Self> = Vec::new();
+        for options in each_store(urls, &invocation.store)? {
+            let scheme = options.url.as_deref().and_then(|url| Some(url.split_once(':')?.0.to_owned()));
+            let scheme = scheme.unwrap_or_else(|| "store".to_owned());
+            let same = user_stores.iter().filter(|other| other.name.starts_with(&scheme)).count();
+            let name = if same == 0 { scheme } else { format!("{scheme}-{}", same + 1) };
+            user_stores.push(Self { name, invocation: invocation.with_store(options) });
+        }
+        Ok(user_stores)
+    }
+
+    /// The store that a worker process is told of, if it is not one of the suite's own.
+    pub(super) fn of_worker(name: &str, address: &str, registry: &Registry) -> Option<Self> {
+        let options = serde_json::from_str(address).ok()?;
+        let invocation = Invocation::new(options, registry.clone(), Console::before_options());
+        Some(Self { name: name.to_owned(), invocation })
+    }
+
+    /// It as the suite is to see it. Memory is nobody's but this process's: in its place stands a private one, which all
+    /// clients of a case share.
+    pub(crate) fn subject(&self) -> Arc<dyn Subject> {
+        let memory = || private_stores::all().into_iter().find(|subject| subject.name() == "memory");
+        self.is_memory().then(memory).flatten().unwrap_or_else(|| Arc::new(self.clone()))
+    }
+
+    /// Whether it is, wherever its URL comes from. What is wrong with the configuration is said when it is opened.
+    pub(crate) fn is_memory(&self) -> bool {
+        let config = self.invocation.store.sources().load();
+        config.is_ok_and(|config| config.url().scheme() == "memory")
+    }
+
+    /// Takes a lock and gives it back: what cannot be reached, or lets nobody in, is said once and not by every case. How
+    /// many cases the store can serve at once without making them wait for each other.
+    pub(super) async fn probe(&self, root: &str) -> std::result::Result<usize, Failure> {
+        let store = self.invocation.open().await?;
+        store.introduce(false, self.invocation.console);
+        let name = probed(root)?;
+        let options = store.config.options().with_wait(leasehold::Wait::No);
+        store.locks.acquire_with(&name, &options).await?.release().await?;
+        store.locks.close().await?;
+        Ok(if store.config.url().scheme() == "sqlite" { 1 } else { usize::MAX })
+    }
+}
+
+#[async_trait]
+impl Subject for UserStore {
+    fn name(&self) -> &str {
+        &self.name
+    }
+
+    async fn start(&self) -> std::result::Result<Box<dyn Store>, Cannot> {
+        let address = serde_json::to_string(&self.invocation.store).map_err(Cannot::failed)?;
+        Ok(Box::new(UserStoreAddress(address)))
+    }
+
+    async fn connect(&self, address: &str) -> Result<Arc<dyn DistributedLock>> {
+        let options: StoreOptions = serde_json::from_str(address)
+            .map_err(|error| Error::invalid("address", error, "use one that the suite has made"))?;
+        self.invocation.registry.connect(&options.sources().load()?).await
+    }
+}
+
+/// Every hook of a store is missing here, and skips the cases that need it.
+#[derive(Debug)]
+struct UserStoreAddress(String);
+
+impl Store for UserStoreAddress {
+    fn address(&self) -> String {
+        self.0.clone()
+    }
+}

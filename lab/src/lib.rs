@@ -1,0 +1,46 @@
+//! The verbs of the command `leasehold` that measure stores and put them to the test.
+//!
+//! | topic | place |
+//! |---|---|
+//! | the cost of locks on a store | `bench/` |
+//! | the properties of a lock, and its behaviour under faults | `conformance/` |
+//! | a comparison of stores, from both | `compare/` |
+//! | faults that run beside each other, for the last two | `cells.rs` |
+//! | stores without a lock library, which a bench compares with | `yardstick/` |
+//! | options of these verbs | `args/` |
+//!
+//! The command links this crate by its feature `lab`. It is no library for other programs.
+
+mod args;
+mod bench;
+mod cells;
+mod compare;
+mod conformance;
+mod early_end;
+mod format;
+mod private_stores;
+mod progress;
+mod result_file;
+mod store_arguments;
+mod yardstick;
+
+pub use args::LabVerb;
+pub use conformance::serve_suite;
+
+use leasehold_console::exit::Code;
+use leasehold_console::{Failure, Invocation};
+
+/// Executes a verb.
+///
+/// # Errors
+///
+/// What ended the verb, for the command to report. What was seen before that is printed, and written to its files.
+pub async fn execute(verb: LabVerb, invocation: &Invocation) -> Result<Code, Failure> {
+    match verb {
+        LabVerb::Bench(args) => bench::bench(&args, invocation).await,
+        LabVerb::BenchWorker => bench::work(invocation).await,
+        LabVerb::Compare(args) => compare::compare(&args, invocation).await,
+        LabVerb::Report(args) => compare::report(&args),
+        LabVerb::Conformance(args) => conformance::conformance(&args, invocation).await,
+    }
+}

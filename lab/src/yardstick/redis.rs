@@ -1,0 +1,218 @@
+//! Redis and Valkey, by two small scripts.
+
+use super::contract::{ByHand, ServerCounters, Yardstick, broken, unexpected};
+use async_trait::async_trait;
+use leasehold::backend::OwnerId;
+use leasehold::{Config, LockName, Registry, Result};
+use redis::aio::MultiplexedConnection;
+use redis::{
+    AsyncConnectionConfig, Client, ConnectionAddr, InfoDict, IntoConnectionInfo, ProtocolVersion, PushInfo,
+    PushKind, RedisConnectionInfo, RedisError, Script, Value,
+};
+use secrecy::ExposeSecret;
+use std::collections::HashMap;
+use std::sync::LazyLock;
+use std::time::{Duration, Instant};
+use tokio::sync::mpsc::{UnboundedReceiver, unbounded_channel};
+use tokio::sync::{Mutex, OnceCell};
+
+/// A lease that outlasts every measurement.
+const LEASE_MILLIS: u32 = 30_000;
+/// A script, and its digest.
+type Digested = LazyLock<(&'static str, Script)>;
+
+/// The least that grants a lease with a token: no queue, no holder record. Replies the token, or nil if it is held.
+static ACQUIRE: Digested = LazyLock::new(|| {
+    digested(
+        "if redis.call('SET', KEYS[1], ARGV[1], 'NX', 'PX', ARGV[2]) then return redis.call('INCR', KEYS[2]) end \
+         return false",
+    )
+});
+/// The least that ends a lease, if it is still its owner's. Replies 1, or 0 if it is not held.
+static RELEASE: Digested = LazyLock::new(|| {
+    digested("if redis.call('GET', KEYS[1]) == ARGV[1] then return redis.call('DEL', KEYS[1]) end return 0")
+});
+/// The same, and publishes on the channel `ARGV[2]`. Replies the number of listeners, or 0 if it is not held.
+static RELEASE_AND_PUBLISH: Digested = LazyLock::new(|| {
+    digested(
+        "if redis.call('GET', KEYS[1]) == ARGV[1] then redis.call('DEL', KEYS[1]) \
+         return redis.call('PUBLISH', ARGV[2], 'free') end return 0",
+    )
+});
+/// A server, by connections with no time limit.
+#[derive(Debug)]
+pub(super) struct RawRedis {
+    config: Config,
+    prefix: String,
+    owner: String,
+    requests: OnceCell<MultiplexedConnection>,
+    /// Another connection, on which a waiter listens, and its messages.
+    listener: OnceCell<(MultiplexedConnection, Mutex<UnboundedReceiver<PushInfo>>)>,
+}
+
+impl RawRedis {
+    pub(super) fn new(config: &Config) -> Result<Self> {
+        let prefix = Registry::default().namespace(config).prefix().to_owned();
+        let (owner, requests, listener) = (OwnerId::random()?.to_hex(), OnceCell::new(), OnceCell::new());
+        Ok(Self { config: config.clone(), prefix, owner, requests, listener })
+    }
+
+    /// A channel that a user with the documented rights may use.
+    fn channel(&self) -> String {
+        format!("{}bench:{}", self.prefix, self.owner)
+    }
+
+    async fn connect(&self, limits: AsyncConnectionConfig) -> Result<MultiplexedConnection> {
+        let authority = self.config.url().authority()?;
+        let endpoint = authority.only_endpoint()?;
+        let address = ConnectionAddr::Tcp(endpoint.host.clone(), endpoint.port.unwrap_or(6379));
+        // The backend has refused a path that is no index.
+        let database = authority.path.parse().unwrap_or_default();
+        let mut settings =
+            RedisConnectionInfo::default().set_protocol(ProtocolVersion::RESP3).set_db(database);
+        if let Some(user) = &authority.user {
+            settings = settings.set_username(user);
+        }
+        if let Some(password) = &authority.password {
+            settings = settings.set_password(password.read()?.expose_secret());
+        }
+        let info = address.into_connection_info().map_err(broken)?.set_redis_settings(settings);
+        let limits = limits.set_response_timeout(None);
+        let client = Client::open(info).map_err(broken)?;
+        client.get_multiplexed_async_connection_with_config(&limits).await.map_err(broken)
+    }
+
+    async fn requests(&self) -> Result<MultiplexedConnection> {
+        let connect = || self.connect(AsyncConnectionConfig::new());
+        self.requests.get_or_try_init(connect).await.cloned()
+    }
+
+    async fn listen(&self) -> Result<(MultiplexedConnection, Mutex<UnboundedReceiver<PushInfo>>)> {
+        let (told, messages) = unbounded_channel();
+        let mut connection = self.connect(AsyncConnectionConfig::new().set_push_sender(told)).await?;
+        connection.subscribe(self.channel()).await.map_err(broken)?;
+        Ok((connection, Mutex::new(messages)))
+    }
+
+    /// Runs a script by its digest; or in full, which needs no right to load it, if the server does not have it.
+    async fn run(&self, (text, script): &(&str, Script), keys: &[String], args: &[&str]) -> Result<()> {
+        let call = |command: &str, script: &str| {
+            redis::cmd(command).arg(script).arg(keys.len()).arg(keys).arg(&self.owner).arg(args).take()
+        };
+        let mut requests = self.requests().await?;
+        let mut reply = call("EVALSHA", script.get_hash()).query_async(&mut requests).await;
+        if reply.as_ref().is_err_and(|error: &RedisError| error.code() == Some("NOSCRIPT")) {
+            reply = call("EVAL", text).query_async(&mut requests).await;
+        }
+        match reply.map_err(broken)? {
+            Value::Int(1..) => Ok(()),
+            other => Err(unexpected(format!("a script for measuring answered {other:?}"))),
+        }
+    }
+
+    async fn acquire(&self, name: &LockName) -> Result<()> {
+        let [lock, _, token, ..] = keys(&self.prefix, name);
+        self.run(&ACQUIRE, &[lock, token], &[&LEASE_MILLIS.to_string()]).await
+    }
+
+    async fn release(&self, name: &LockName) -> Result<()> {
+        let [lock, ..] = keys(&self.prefix, name);
+        self.run(&RELEASE, &[lock], &[]).await
+    }
+}
+
+#[async_trait]
+impl Yardstick for RawRedis {
+    async fn server(&self) -> Result<String> {
+        let hello = redis::cmd("HELLO").query_async(&mut self.requests().await?).await;
+        let fields: HashMap<String, Value> = hello.map_err(broken)?;
+        let field =
+            |name| fields.get(name).and_then(|value| redis::from_redis_value_ref::<String>(value).ok());
+        Ok(format!("{} {}", field("server").unwrap_or_default(), field("version").unwrap_or_default()))
+    }
+
+    /// What is sent by hand waits for no replica, and so would be no measure of a lock that does.
+    fn has(&self, _measure: ByHand) -> bool {
+        self.config.url().query().take("wait_replicas").is_none()
+    }
+
+    async fn raw_pair(&self, name: &LockName) -> Result<()> {
+        self.acquire(name).await?;
+        self.release(name).await
+    }
+
+    async fn tokenless_pair(&self, name: &LockName) -> Result<()> {
+        let [lock, ..] = keys(&self.prefix, name);
+        let mut set = redis::cmd("SET");
+        set.arg(lock).arg(&self.owner).arg("NX").arg("PX").arg(LEASE_MILLIS);
+        match self.requests().await?.send_packed_command(&set).await.map_err(broken)? {
+            Value::Okay => self.release(name).await,
+            other => Err(unexpected(format!("a name for measuring is in use: {other:?}"))),
+        }
+    }
+
+    async fn raw_notice(&self, name: &LockName) -> Result<Duration> {
+        let (_connection, messages) = self.listener.get_or_try_init(|| self.listen()).await?;
+        let mut messages = messages.lock().await;
+        self.acquire(name).await?;
+        let ([lock, ..], channel, begin) = (keys(&self.prefix, name), self.channel(), Instant::now());
+        let told = async {
+            while let Some(message) = messages.recv().await {
+                if message.kind == PushKind::Message {
+                    return Ok(begin.elapsed());
+                }
+            }
+            Err(unexpected("the connection of the waiter broke"))
+        };
+        let (keys, args) = ([lock], [channel.as_str()]);
+        let release = self.run(&RELEASE_AND_PUBLISH, &keys, &args);
+        tokio::try_join!(release, told).map(|((), told)| told)
+    }
+
+    async fn counters(&self) -> Result<Option<ServerCounters>> {
+        match redis::cmd("INFO").arg("stats").query_async(&mut self.requests().await?).await {
+            Ok(info) => Ok(read_counters(&info)),
+            Err(error) if error.code() == Some("NOPERM") => Ok(None),
+            Err(error) => Err(broken(error)),
+        }
+    }
+}
+
+/// All keys of a lock, as `docs/redis.md` has them; the lock first, its last token third.
+fn keys(prefix: &str, name: &LockName) -> [String; 6] {
+    let name = name.as_str().replace('%', "%25").replace('{', "%7B").replace('}', "%7D");
+    let braced =
+        if prefix.contains('{') { format!("{prefix}{{{name}}}") } else { format!("{{{prefix}{name}}}") };
+    let beside = |kind| format!("{braced}:{kind}");
+    let [holder, token, queue, owners, shared] = ["holder", "token", "queue", "owners", "shared"].map(beside);
+    [format!("{prefix}{name}"), holder, token, queue, owners, shared]
+}
+
+fn digested(text: &'static str) -> (&'static str, Script) {
+    (text, Script::new(text))
+}
+
+fn read_counters(info: &InfoDict) -> Option<ServerCounters> {
+    let bytes = info.get::<u64>("total_net_input_bytes")? + info.get::<u64>("total_net_output_bytes")?;
+    Some(ServerCounters { commands: info.get("total_commands_processed")?, bytes })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn counters_are_read_from_the_servers_own_words() {
+        let info = "# Stats\r\ntotal_connections_received:3\r\ntotal_commands_processed:41\r\n\
+                    total_net_input_bytes:100\r\ntotal_net_output_bytes:20\r\n";
+        assert_eq!(read_counters(&InfoDict::new(info)), Some(ServerCounters { commands: 41, bytes: 120 }));
+        assert_eq!(read_counters(&InfoDict::new("total_commands_processed:41")), None);
+    }
+
+    #[test]
+    fn keys_are_those_of_the_backend() {
+        let name = LockName::new("a{b}").unwrap();
+        assert_eq!(keys("leasehold:", &name)[..2], ["leasehold:a%7Bb%7D", "{leasehold:a%7Bb%7D}:holder"]);
+        assert_eq!(keys("{shop}:", &name)[2], "{shop}:{a%7Bb%7D}:token");
+    }
+}

@@ -1,0 +1,164 @@
+//! ZooKeeper, by two requests of the crate `zookeeper-client`. Without a user.
+
+use super::contract::{ByHand, ServerCounters, Yardstick, broken, stored_name, unexpected};
+use async_trait::async_trait;
+use leasehold::backend::Endpoint;
+use leasehold::{Config, LockName, Result};
+use std::collections::{BTreeMap, HashSet};
+use std::fmt;
+use std::time::{Duration, Instant};
+use tokio::io::{AsyncReadExt, AsyncWriteExt};
+use tokio::net::TcpStream;
+use tokio::sync::{Mutex, OnceCell};
+use tokio::time::timeout;
+use zookeeper_client::{Acls, Client, CreateMode, CreateOptions, Error as ZkError};
+
+/// How long a server may take to answer a four-letter word.
+const ANSWER_TIMEOUT: Duration = Duration::from_secs(1);
+
+pub(super) struct RawZooKeeper {
+    config: Config,
+    /// The directory of the locks.
+    base: String,
+    /// `host:port` of each server.
+    servers: Vec<String>,
+    /// The directories that were made. To make one again is a write of all servers, which no lock makes.
+    made: Mutex<HashSet<String>>,
+    holder: OnceCell<Client>,
+    waiter: OnceCell<Client>,
+}
+
+impl RawZooKeeper {
+    pub(super) fn new(config: &Config) -> Result<Self> {
+        let authority = config.url().authority()?;
+        let path = authority.path.trim_end_matches('/');
+        let base = if path.is_empty() { "/leasehold".to_owned() } else { format!("/{path}") };
+        let address = |server: &Endpoint| match server.host.contains(':') {
+            true => format!("[{}]:{}", server.host, server.port.unwrap_or(2181)),
+            false => format!("{}:{}", server.host, server.port.unwrap_or(2181)),
+        };
+        let servers = authority.endpoints.iter().map(address).collect();
+        let (holder, waiter) = (OnceCell::new(), OnceCell::new());
+        Ok(Self { config: config.clone(), base, servers, made: Mutex::default(), holder, waiter })
+    }
+
+    async fn connect(&self) -> Result<Client> {
+        Client::connect(&self.servers.join(",")).await.map_err(broken)
+    }
+
+    /// The directory of a lock. A name for measuring has no other character that the backend encodes.
+    async fn directory_of(&self, name: &LockName) -> Result<String> {
+        let segment = stored_name(&self.config, name).replace('%', "%25").replace('/', "%2F");
+        let directory = format!("{}/{segment}", self.base);
+        let client = self.holder.get_or_try_init(|| self.connect()).await?;
+        let mut made = self.made.lock().await;
+        if !made.contains(&directory) {
+            match client.create(&directory, b"", &container()).await {
+                Ok(_) | Err(ZkError::NodeExists) => _ = made.insert(directory.clone()),
+                Err(error) => return Err(broken(error)),
+            }
+        }
+        Ok(directory)
+    }
+
+    /// The server deletes a directory that is empty when it looks.
+    async fn again_after_cleanup(&self, name: &LockName, directory: &str) -> Result<()> {
+        self.made.lock().await.remove(directory);
+        self.raw_pair(name).await
+    }
+
+    /// The answers of all servers to `srvr`; `None` if one of them gives none.
+    async fn facts(&self) -> Option<Vec<BTreeMap<String, String>>> {
+        let mut all = Vec::new();
+        for server in &self.servers {
+            let asked = async {
+                let mut stream = TcpStream::connect(server).await.ok()?;
+                stream.write_all(b"srvr").await.ok()?;
+                let mut answer = String::new();
+                stream.read_to_string(&mut answer).await.ok()?;
+                Some(answer)
+            };
+            let answer = timeout(ANSWER_TIMEOUT, asked).await.ok()??;
+            let facts = answer.lines().filter_map(|line| line.split_once(": "));
+            all.push(facts.map(|(key, value)| (key.to_owned(), value.trim().to_owned())).collect());
+        }
+        Some(all)
+    }
+}
+
+#[async_trait]
+impl Yardstick for RawZooKeeper {
+    async fn server(&self) -> Result<String> {
+        let facts = self.facts().await;
+        let version = facts.iter().flatten().find_map(|facts| facts.get("Zookeeper version"));
+        // `3.8.0-5a02b05eddb59f6ac762f7ea82e92a68eb9c0f99, built on 2022-02-25 08:49 UTC`
+        let version = version.and_then(|version| version.split('-').next());
+        Ok(format!("zookeeper {}", version.unwrap_or("of unknown version")))
+    }
+
+    fn has(&self, measure: ByHand) -> bool {
+        measure != ByHand::TokenlessPair
+    }
+
+    /// Creates a node and lists its directory, both sent at once; then deletes it.
+    async fn raw_pair(&self, name: &LockName) -> Result<()> {
+        let directory = self.directory_of(name).await?;
+        let client = self.holder.get_or_try_init(|| self.connect()).await?;
+        let path = format!("{directory}/raw-");
+        let options = ephemeral();
+        let (created, listed) =
+            tokio::join!(client.create(&path, b"", &options), client.list_children(&directory));
+        if matches!(created, Err(ZkError::NoNode)) {
+            return self.again_after_cleanup(name, &directory).await;
+        }
+        let ((_, sequence), children) = (created.map_err(broken)?, listed.map_err(broken)?);
+        client.delete(&format!("{path}{sequence}"), None).await.map_err(broken)?;
+        match children.len() {
+            1 => Ok(()),
+            _ => Err(unexpected("a name for measuring is in use")),
+        }
+    }
+
+    /// Creates a node that another session watches, and deletes it.
+    async fn raw_notice(&self, name: &LockName) -> Result<Duration> {
+        let directory = self.directory_of(name).await?;
+        let client = self.holder.get_or_try_init(|| self.connect()).await?;
+        let waiter = self.waiter.get_or_try_init(|| self.connect()).await?;
+        let created = client.create(&format!("{directory}/raw-"), b"", &ephemeral()).await;
+        if matches!(created, Err(ZkError::NoNode)) {
+            self.again_after_cleanup(name, &directory).await?;
+            return self.raw_notice(name).await;
+        }
+        let (_, sequence) = created.map_err(broken)?;
+        let path = format!("{directory}/raw-{sequence}");
+        let (_, _, watcher) = waiter.get_and_watch_data(&path).await.map_err(broken)?;
+        let begin = Instant::now();
+        let told = async {
+            watcher.changed().await;
+            Ok(begin.elapsed())
+        };
+        tokio::try_join!(client.delete(&path, None), told).map(|((), told)| told).map_err(broken)
+    }
+
+    /// Packets of requests, pings among them. Bytes are not counted.
+    async fn counters(&self) -> Result<Option<ServerCounters>> {
+        let received = |facts: &BTreeMap<String, String>| facts.get("Received")?.parse::<u64>().ok();
+        let Some(facts) = self.facts().await else { return Ok(None) };
+        let commands: Option<u64> = facts.iter().map(received).sum();
+        Ok(commands.map(|commands| ServerCounters { commands, bytes: 0 }))
+    }
+}
+
+fn container() -> CreateOptions<'static> {
+    CreateMode::Container.with_acls(Acls::anyone_all())
+}
+
+fn ephemeral() -> CreateOptions<'static> {
+    CreateMode::EphemeralSequential.with_acls(Acls::anyone_all())
+}
+
+impl fmt::Debug for RawZooKeeper {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("RawZooKeeper").field("servers", &self.servers).finish_non_exhaustive()
+    }
+}

@@ -1,0 +1,95 @@
+//! The members of a store of several servers, one by one.
+
+use super::cannot::no_hook;
+use super::server_group::ServerGroup;
+use super::server_store::ServerStore;
+use async_trait::async_trait;
+use leasehold::LockName;
+use leasehold_conformance::proxy::Proxy;
+use leasehold_conformance::{Cannot, Members};
+use tokio::task::block_in_place;
+
+/// A group whose servers vote, or are asked for a majority.
+pub(super) trait MemberGroup: ServerGroup {
+    /// True if each member keeps for itself what clients tell it, and knows nothing of the others.
+    const INDEPENDENT: bool;
+
+    /// Waits until so many members serve, and answers which one leads; any, if they are independent.
+    fn leader_of(&mut self, serving: usize) -> Result<usize, Cannot>;
+
+    fn records_of(&self, _member: usize) -> Result<usize, Cannot> {
+        Err(no_hook("records_of"))
+    }
+
+    /// True if a member has this lock as taken.
+    fn holds(&self, _member: usize, _name: &LockName) -> Result<bool, Cannot> {
+        Err(no_hook("holds"))
+    }
+
+    fn end_lease(&self, _member: usize, _name: &LockName) -> Result<(), Cannot> {
+        Err(no_hook("end_lease"))
+    }
+}
+
+#[async_trait]
+impl<G: MemberGroup> Members for ServerStore<G> {
+    fn count(&self) -> usize {
+        self.group().addresses().len()
+    }
+
+    async fn leader_of(&self, serving: usize) -> Result<usize, Cannot> {
+        block_in_place(|| self.group().leader_of(serving))
+    }
+
+    fn has_leader(&self) -> bool {
+        !G::INDEPENDENT
+    }
+
+    async fn kill(&self, member: usize) -> Result<(), Cannot> {
+        self.harm(|group| group.servers()[member].kill());
+        Ok(())
+    }
+
+    async fn restart(&self, member: usize) -> Result<(), Cannot> {
+        self.harm(|group| group.servers()[member].restart(true)).map_err(Cannot::failed)
+    }
+
+    async fn restart_empty(&self, member: usize) -> Result<(), Cannot> {
+        if !G::INDEPENDENT {
+            return Err(no_hook("restart_empty"));
+        }
+        self.harm(|group| group.servers()[member].restart(false)).map_err(Cannot::failed)
+    }
+
+    async fn pause(&self, member: usize) -> Result<(), Cannot> {
+        self.harm(|group| group.servers()[member].pause());
+        Ok(())
+    }
+
+    async fn resume(&self, member: usize) -> Result<(), Cannot> {
+        self.harm(|group| group.servers()[member].resume());
+        Ok(())
+    }
+
+    async fn proxied(&self) -> Result<(Vec<Proxy>, String), Cannot> {
+        let (mut proxies, addresses) = (Vec::new(), self.group().addresses());
+        for address in addresses {
+            proxies.push(Proxy::to(address).await.map_err(Cannot::failed)?);
+        }
+        let addresses: Vec<_> = proxies.iter().map(Proxy::address).collect();
+        let url = self.group().url_at(&addresses);
+        Ok((proxies, url))
+    }
+
+    async fn records_of(&self, member: usize) -> Result<usize, Cannot> {
+        self.group().records_of(member)
+    }
+
+    async fn holds(&self, member: usize, name: &LockName) -> Result<bool, Cannot> {
+        self.group().holds(member, name)
+    }
+
+    async fn end_lease(&self, member: usize, name: &LockName) -> Result<(), Cannot> {
+        self.group().end_lease(member, name)
+    }
+}

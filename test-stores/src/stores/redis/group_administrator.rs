@@ -1,0 +1,30 @@
+//! What the administrator of several Redis servers does, to all of them alike.
+
+use super::commands::{evict_everything, kill_connections};
+use crate::servers::RedisServer;
+use crate::stores::server_group::ServerGroup;
+use crate::stores::server_store::ServerStore;
+use async_trait::async_trait;
+use leasehold_conformance::{Administrator, Cannot};
+
+/// Several Redis servers that are one store.
+pub(super) trait RedisGroup: ServerGroup<Server = RedisServer> {}
+
+#[async_trait]
+impl<G: RedisGroup> Administrator for ServerStore<G> {
+    async fn kill_connections(&self) -> Result<(), Cannot> {
+        self.harm(|group| group.servers().iter().try_for_each(kill_connections))
+    }
+
+    async fn step_clock(&self, seconds: i64) -> Result<(), Cannot> {
+        self.step_wall_clock(seconds).await
+    }
+
+    async fn fill_disk(&self, full: bool) -> Result<(), Cannot> {
+        self.fill_disks(full)
+    }
+
+    async fn evict_everything(&self) -> Result<(), Cannot> {
+        self.harm(|group| evict_everything(group.servers()))
+    }
+}

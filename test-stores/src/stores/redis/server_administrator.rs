@@ -1,0 +1,113 @@
+//! What the administrator of one Redis server does: by commands of the default user, which the clients under test are not.
+
+use super::commands::{evict_everything, tell};
+use super::server::USER;
+use crate::servers::RedisServer;
+use crate::stores::server_group::ServerGroup;
+use crate::stores::server_store::ServerStore;
+use async_trait::async_trait;
+use leasehold_conformance::{Administrator, Cannot};
+use std::any::Any;
+use std::io::{Read, Write};
+use std::net::TcpStream;
+use std::time::{Duration, Instant};
+
+/// How many clients a server takes whose connections are to be used up.
+const FEW_CLIENTS: usize = 32;
+/// Limit for a server to be busy with a program.
+const BUSY_WITHIN: Duration = Duration::from_secs(10);
+
+#[async_trait]
+impl Administrator for ServerStore<RedisServer> {
+    async fn kill_connections(&self) -> Result<(), Cannot> {
+        let there = self.connections().await?;
+        match &*self.group().command(&["CLIENT", "KILL", "USER", USER]).map_err(Cannot::failed)? {
+            ":0" if there > 0 => {
+                Err(Cannot::failed(format!("{there} clients are connected, and none was killed")))
+            }
+            killed if killed.starts_with(':') => Ok(()),
+            other => Err(Cannot::failed(format!("CLIENT KILL answered {other}"))),
+        }
+    }
+
+    async fn connections(&self) -> Result<usize, Cannot> {
+        let clients = self.group().command(&["CLIENT", "LIST"]).map_err(Cannot::failed)?;
+        Ok(clients.lines().filter(|line| line.contains(&format!("user={USER}"))).count())
+    }
+
+    async fn take_all_connections(&self) -> Result<Box<dyn Any + Send>, Cannot> {
+        self.set("maxclients", &FEW_CLIENTS.to_string())?;
+        let strangers = (0..FEW_CLIENTS * 2).map(|_| self.open_connection());
+        let strangers: Vec<_> = strangers.collect::<Result<_, _>>().map_err(Cannot::failed)?;
+        // The server has seen the last of them when it has turned it away.
+        let mut refusal = [0; 4];
+        strangers.last().map(|mut last| last.read(&mut refusal)).transpose().map_err(Cannot::failed)?;
+        Ok(Box::new(strangers))
+    }
+
+    async fn end_idle_transactions(&self, after: Duration) -> Result<(), Cannot> {
+        self.set("timeout", &after.as_secs().to_string())
+    }
+
+    async fn set_read_only(&self, read_only: bool) -> Result<(), Cannot> {
+        self.set("min-replicas-to-write", if read_only { "1" } else { "0" })
+    }
+
+    async fn step_clock(&self, seconds: i64) -> Result<(), Cannot> {
+        self.step_wall_clock(seconds).await
+    }
+
+    async fn fill_disk(&self, full: bool) -> Result<(), Cannot> {
+        self.fill_disks(full)
+    }
+
+    async fn evict_everything(&self) -> Result<(), Cannot> {
+        self.harm(|server| evict_everything(server.servers()))
+    }
+
+    async fn forget_scripts(&self) -> Result<(), Cannot> {
+        tell(&self.group(), &["SCRIPT", "FLUSH"])
+    }
+
+    async fn be_busy(&self, time: Duration) -> Result<(), Cannot> {
+        self.set("busy-reply-threshold", "50")?;
+        let mut stranger = self.say("EVAL 'while true do end' 0").map_err(Cannot::failed)?;
+        let start = Instant::now();
+        while !self.says_that_it_is_busy().map_err(Cannot::failed)? {
+            if start.elapsed() > BUSY_WITHIN {
+                return Err(Cannot::failed("the server is never busy"));
+            }
+        }
+        let mut killer = self.open_connection().map_err(Cannot::failed)?;
+        std::thread::spawn(move || {
+            std::thread::sleep(time);
+            // Neither answer is needed: that to the program says that it was ended.
+            let _ = (killer.write_all(b"SCRIPT KILL\r\n"), stranger.read(&mut [0; 64]));
+        });
+        Ok(())
+    }
+}
+
+impl ServerStore<RedisServer> {
+    /// Changes a setting, which stays: the server is for no other case.
+    fn set(&self, setting: &str, value: &str) -> Result<(), Cannot> {
+        self.harm(|server| tell(server, &["CONFIG", "SET", setting, value]))
+    }
+
+    fn says_that_it_is_busy(&self) -> std::io::Result<bool> {
+        let mut answer = [0; 5];
+        self.say("PING")?.read_exact(&mut answer)?;
+        Ok(answer == *b"-BUSY")
+    }
+
+    /// Says one line, on a connection of its own.
+    fn say(&self, line: &str) -> std::io::Result<TcpStream> {
+        let mut stream = self.open_connection()?;
+        write!(stream, "{line}\r\n")?;
+        Ok(stream)
+    }
+
+    fn open_connection(&self) -> std::io::Result<TcpStream> {
+        TcpStream::connect(("127.0.0.1", self.group().port()))
+    }
+}

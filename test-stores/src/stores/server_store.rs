@@ -1,0 +1,258 @@
+//! The store of a case: servers that the case has to itself. They are used again for another case, because to start them takes
+//! longer than most cases, unless this one has harmed them.
+
+use super::cannot::no_hook;
+use super::connect::{SECRET, connect, connect_observed, timeouts, with_options};
+use super::kinds::FacadeKinds;
+use super::pool::{Pooled, ServerPool};
+use super::server_group::{DataServer, ServerGroup};
+use super::wall_clock::{WallClock, ensure_ahead};
+use async_trait::async_trait;
+use leasehold::client::Observer;
+use leasehold::semantics::Fault;
+use leasehold::{DistributedLock, LockName};
+use leasehold_conformance::proxy::Proxy;
+use leasehold_conformance::{
+    Administrator, Cannot, Case, Counters, Kinds, Members, Replicas, Store, Subject,
+};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::Duration;
+use tokio::task::block_in_place;
+
+/// A backend in one mode, on servers of this host.
+#[derive(Debug)]
+pub(super) struct ServerSubject<G: ServerGroup> {
+    name: &'static str,
+    mode: G::Mode,
+    pool: Arc<ServerPool<G>>,
+}
+
+/// The servers that a case has.
+#[derive(Debug)]
+pub(super) struct ServerStore<G: ServerGroup> {
+    group: Mutex<Pooled<G>>,
+    mode: G::Mode,
+    /// The clock that the servers run by, if it is not the host's.
+    clock: Mutex<Option<G::Clock>>,
+}
+
+impl<G: ServerGroup> ServerSubject<G> {
+    pub(super) fn new(name: &'static str, mode: G::Mode) -> Self {
+        Self { name, mode, pool: Arc::default() }
+    }
+}
+
+#[async_trait]
+impl<G: ServerGroup> Subject for ServerSubject<G>
+where
+    ServerStore<G>: Administrator,
+{
+    fn name(&self) -> &str {
+        self.name
+    }
+
+    fn kinds(&self) -> &dyn Kinds {
+        &FacadeKinds
+    }
+
+    async fn start(&self) -> Result<Box<dyn Store>, Cannot> {
+        let (group, is_used) = match self.pool.take() {
+            Some(used) => (used, true),
+            None => (self.pool.lend(block_in_place(|| G::launch(self.mode, &[]))?), false),
+        };
+        let store = ServerStore { group: Mutex::new(group), mode: self.mode, clock: Mutex::default() };
+        let ready = if is_used { G::renew(&store).await } else { G::furnish(&store).await };
+        ready.inspect_err(|_| store.group().keep_from_others())?;
+        Ok(Box::new(store))
+    }
+
+    async fn connect(&self, address: &str) -> leasehold::Result<Arc<dyn DistributedLock>> {
+        connect(address).await
+    }
+
+    async fn connect_observed(
+        &self,
+        address: &str,
+        observer: Arc<dyn Observer>,
+    ) -> Result<Arc<dyn DistributedLock>, Cannot> {
+        match G::HAS_OBSERVERS {
+            true => connect_observed(address, observer).await,
+            false => Err(no_hook("connect_observed")),
+        }
+    }
+
+    fn covers(&self, case: &Case) -> Result<(), Cannot> {
+        G::covers(self.mode, case)
+    }
+
+    fn can_meet(&self, fault: Fault) -> Result<(), Cannot> {
+        G::can_meet(fault)
+    }
+}
+
+impl<G: ServerGroup> ServerStore<G> {
+    pub(super) fn group(&self) -> MutexGuard<'_, Pooled<G>> {
+        self.group.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Harms the servers, after which no other case gets them. `act` may block.
+    pub(super) fn harm<T>(&self, act: impl FnOnce(&mut G) -> T) -> T {
+        block_in_place(|| {
+            let mut group = self.group();
+            group.keep_from_others();
+            act(&mut group)
+        })
+    }
+
+    /// Puts other servers in their place, at other addresses.
+    pub(super) fn replace(&self, group: G, clock: Option<G::Clock>) {
+        *self.group() = Pooled::apart(group);
+        *self.clock() = clock;
+    }
+
+    fn clock(&self) -> MutexGuard<'_, Option<G::Clock>> {
+        self.clock.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Steps the wall clock of the servers. The first step starts new servers, with nothing.
+    pub(super) async fn step_wall_clock(&self, seconds: i64) -> Result<(), Cannot> {
+        let stepped = self.clock().as_ref().map(|clock| clock.step_to(seconds));
+        if let Some(stepped) = stepped {
+            stepped?;
+        } else {
+            let clock = G::Clock::ahead(seconds)?;
+            let group = block_in_place(|| G::launch(self.mode, &clock.environment()))?;
+            self.replace(group, Some(clock));
+            G::furnish(self).await?;
+        }
+        let shown = G::wall_clocks(self).await?;
+        shown.into_iter().try_for_each(|shown| ensure_ahead(shown, seconds))
+    }
+
+    /// Leaves no server room for what it writes; or starts all again with room, because some have died.
+    pub(super) fn fill_disks(&self, full: bool) -> Result<(), Cannot> {
+        self.harm(|group| {
+            let mut servers = group.servers().iter_mut();
+            match full {
+                true => servers.try_for_each(|server| server.fill_disk()).map_err(Cannot::failed),
+                false => {
+                    servers.try_for_each(|server| server.restart(true)).map_err(Cannot::failed)?;
+                    group.settle()
+                }
+            }
+        })
+    }
+}
+
+#[async_trait]
+impl<G: ServerGroup> Store for ServerStore<G>
+where
+    Self: Administrator,
+{
+    fn address(&self) -> String {
+        let group = self.group();
+        group.url_at(&group.addresses())
+    }
+
+    fn address_for_holds_of(&self, time: Duration) -> String {
+        let group = self.group();
+        group.url_for_holds_of(time, &group.addresses())
+    }
+
+    async fn proxied(&self, patience: Duration) -> Result<(Proxy, String), Cannot> {
+        let addresses = self.group().addresses();
+        let proxy = match G::NAME_EACH_OTHER {
+            true => Proxy::to_all_that_name_each_other(addresses).await,
+            false => Proxy::to_all(addresses).await,
+        };
+        let proxy = proxy.map_err(Cannot::failed)?;
+        let url = self.group().url_through_proxy(proxy.addresses());
+        Ok((proxy, with_options(&url, &timeouts(patience))))
+    }
+
+    async fn pause(&self) -> Result<(), Cannot> {
+        self.harm(G::pause_all);
+        Ok(())
+    }
+
+    async fn resume(&self) -> Result<(), Cannot> {
+        self.harm(G::resume_all)
+    }
+
+    async fn kill(&self) -> Result<(), Cannot> {
+        self.harm(G::kill_all);
+        Ok(())
+    }
+
+    async fn restart(&self, keep_data: bool) -> Result<(), Cannot> {
+        self.harm(|group| group.restart_all(keep_data))?;
+        if keep_data { Ok(()) } else { G::furnish(self).await }
+    }
+
+    async fn crash(&self) -> Result<(), Cannot> {
+        self.restart(G::CRASH_KEEPS_DATA).await
+    }
+
+    async fn sync(&self) -> Result<(), Cannot> {
+        self.harm(G::sync_all)
+    }
+
+    /// All servers lose their power at once.
+    async fn lose_power(&self) -> Result<(), Cannot> {
+        self.harm(|group| group.servers().iter_mut().try_for_each(DataServer::lose_power))?;
+        self.restart(true).await
+    }
+
+    async fn delete(&self, name: &LockName) -> Result<(), Cannot> {
+        G::delete(self, name).await
+    }
+
+    async fn delete_queue(&self, name: &LockName) -> Result<(), Cannot> {
+        G::delete_queue(self, name).await
+    }
+
+    async fn wipe(&self) -> Result<(), Cannot> {
+        G::wipe(self).await
+    }
+
+    async fn lose_data(&self) -> Result<(), Cannot> {
+        G::lose_data(self).await
+    }
+
+    async fn records(&self) -> Result<usize, Cannot> {
+        G::records(self).await
+    }
+
+    fn administrator(&self) -> Result<&dyn Administrator, Cannot> {
+        Ok(self)
+    }
+
+    async fn counters(&self) -> Result<Counters, Cannot> {
+        self.group().counters()
+    }
+
+    fn members(&self) -> Result<&dyn Members, Cannot> {
+        G::members(self)
+    }
+
+    async fn replicate(&self, behind: Duration) -> Result<(), Cannot> {
+        G::replicate(self, behind).await
+    }
+
+    fn replicas(&self) -> Result<&dyn Replicas, Cannot> {
+        G::replicas(self)
+    }
+
+    async fn namespaced(&self, prefix: &str) -> Result<String, Cannot> {
+        self.group().permit_prefix(prefix)?;
+        Ok(format!("{} {prefix}", self.address()))
+    }
+
+    async fn aliases(&self) -> Result<Vec<String>, Cannot> {
+        self.group().aliases()
+    }
+
+    async fn secret(&self) -> Result<(String, String), Cannot> {
+        Ok((self.group().url_with_secret(SECRET)?, SECRET.to_owned()))
+    }
+}

@@ -1,0 +1,196 @@
+use super::replica::Replica;
+use super::server::{SqlServer, kill_clients};
+use crate::stores::cannot::not_held;
+use crate::stores::connect::{loopback, with_options};
+use crate::stores::server_group::{Environment, ServerGroup};
+use crate::stores::server_store::ServerStore;
+use async_trait::async_trait;
+use leasehold::{Config, LockName};
+use leasehold_conformance::{Cannot, Case, Replicas, SteppedClock, Store};
+use std::error::Error;
+use std::net::SocketAddr;
+use std::slice::from_mut;
+use std::time::Duration;
+
+/// The user of the tables. It has no other right.
+const LOCKER: &str = "locker:sesame";
+
+/// How the locks are kept.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(in crate::stores) enum Mode {
+    Lease,
+    ForUpdate,
+    Optimistic,
+}
+
+impl Mode {
+    fn word(self) -> &'static str {
+        match self {
+            Self::Lease => "lease",
+            Self::ForUpdate => "for-update",
+            Self::Optimistic => "optimistic",
+        }
+    }
+
+    fn tables(self) -> &'static [&'static str] {
+        match self {
+            Self::Lease | Self::Optimistic => &["leasehold"],
+            Self::ForUpdate => &["leasehold_held", "leasehold_held_rows"],
+        }
+    }
+}
+
+/// A database server in one mode, with a replica once a case has asked for one.
+#[derive(Debug)]
+pub(in crate::stores) struct SqlGroup<S> {
+    pub(super) primary: S,
+    pub(super) replica: Option<Replica<S>>,
+    pub(super) mode: Mode,
+}
+
+impl<S: SqlServer> SqlGroup<S> {
+    pub(super) fn url(&self, login: &str, address: SocketAddr) -> String {
+        let (scheme, database, options) = (S::SCHEME, S::DATABASE, S::OPTIONS);
+        format!("{scheme}://{login}@{address}/{database}?mode={}{options}", self.mode.word())
+    }
+
+    /// Where the primary is, whichever server that is.
+    pub(super) fn address(&self) -> SocketAddr {
+        let moving = self.replica.as_ref().map(|replica| replica.primary_address.address());
+        moving.unwrap_or_else(|| loopback(self.primary.port()))
+    }
+}
+
+#[async_trait]
+impl<S: SqlServer> ServerGroup for SqlGroup<S> {
+    type Server = S;
+    type Clock = SteppedClock;
+    type Mode = Mode;
+
+    fn covers(mode: Mode, case: &Case) -> Result<(), Cannot> {
+        match (mode, case.id) {
+            (Mode::Optimistic, "D16") => {
+                Err(Cannot::new("its renewals are those of the leases, by the same statement"))
+            }
+            (Mode::Optimistic, "J05" | "J26" | "J27") => Err(Cannot::new("its rows are those of the leases")),
+            (Mode::ForUpdate, "J26") => {
+                Err(Cannot::new("a hold that is a connection's ends with the primary"))
+            }
+            (_, "J04" | "J28") => {
+                Err(Cannot::new("the matrix makes it, and shows more: fail over, split brain"))
+            }
+            (_, "J25") => Err(Cannot::new("clients cannot ask whether a replica has what the primary has")),
+            _ => Ok(()),
+        }
+    }
+
+    fn launch(mode: Mode, environment: &Environment) -> Result<Self, Cannot> {
+        Ok(Self { primary: S::launch(environment)?, replica: None, mode })
+    }
+
+    fn servers(&mut self) -> &mut [S] {
+        from_mut(&mut self.primary)
+    }
+
+    fn addresses(&self) -> Vec<SocketAddr> {
+        vec![self.address()]
+    }
+
+    fn url_at(&self, addresses: &[SocketAddr]) -> String {
+        self.url(LOCKER, addresses[0])
+    }
+
+    fn aliases(&self) -> Result<Vec<String>, Cannot> {
+        let (address, port) = (self.url_at(&self.addresses()), self.primary.port());
+        Ok(vec![
+            address.replace("127.0.0.1", "localhost"),
+            address.replacen(S::SCHEME, S::ALIAS, 1),
+            with_options(&address, "timeout=1s&connections=3"),
+            address.replace(&format!("127.0.0.1:{port}"), &format!("[::ffff:127.0.0.1]:{port}")),
+        ])
+    }
+
+    fn url_with_secret(&self, secret: &str) -> Result<String, Cannot> {
+        Ok(self.url_at(&self.addresses()).replace("sesame", secret))
+    }
+
+    /// Makes the tables, by `leasehold init` as an administrator runs it, and gives their user its rights.
+    async fn furnish(store: &ServerStore<Self>) -> Result<(), Cannot> {
+        let (url, port, mode) = {
+            let group = store.group();
+            (group.url(S::ADMINISTRATOR, group.address()), group.primary.port(), group.mode)
+        };
+        let config = Config::new(&url).map_err(Cannot::failed)?;
+        let client = leasehold::connect_with(&config).await.map_err(Cannot::failed)?;
+        let admin = client.admin().ok_or_else(|| Cannot::new("no administration"))?;
+        let made = admin.init().await;
+        made.map_err(|error| Cannot::failed(format!("{error}: {:?}", error.source())))?;
+        client.close().await.map_err(Cannot::failed)?;
+        for grant in mode.tables().iter().flat_map(|table| S::grants(table)) {
+            S::run(port, &grant).await?;
+        }
+        Ok(())
+    }
+
+    /// Ends what the last case has left to itself.
+    async fn renew(store: &ServerStore<Self>) -> Result<(), Cannot> {
+        let port = store.group().primary.port();
+        kill_clients::<S>(port).await
+    }
+
+    async fn delete(store: &ServerStore<Self>, name: &LockName) -> Result<(), Cannot> {
+        let (port, mode) = port_and_mode(store);
+        if mode == Mode::ForUpdate {
+            return Err(Cannot::new("the row of a held lock is locked: nobody can delete it"));
+        }
+        match S::delete(port, mode.tables()[0], name.as_str().as_bytes()).await? {
+            1 => Ok(()),
+            _ => Err(not_held()),
+        }
+    }
+
+    async fn wipe(store: &ServerStore<Self>) -> Result<(), Cannot> {
+        let (port, mode) = port_and_mode(store);
+        for table in mode.tables() {
+            S::run(port, &format!("DELETE FROM {table}")).await?;
+        }
+        Ok(())
+    }
+
+    /// Rows that are locked cannot be deleted; disks can be lost.
+    async fn lose_data(store: &ServerStore<Self>) -> Result<(), Cannot> {
+        match port_and_mode(store).1 {
+            Mode::ForUpdate => store.restart(false).await,
+            Mode::Lease | Mode::Optimistic => store.wipe().await,
+        }
+    }
+
+    async fn records(store: &ServerStore<Self>) -> Result<usize, Cannot> {
+        let ((port, mode), mut records) = (port_and_mode(store), 0);
+        for table in mode.tables() {
+            records += S::count(port, &format!("SELECT count(*) FROM {table}")).await?;
+        }
+        Ok(records)
+    }
+
+    async fn wall_clocks(store: &ServerStore<Self>) -> Result<Vec<i64>, Cannot> {
+        let seconds = S::count(port_and_mode(store).0, S::WALL_CLOCK).await?;
+        Ok(vec![i64::try_from(seconds * 1_000).map_err(Cannot::failed)?])
+    }
+
+    async fn replicate(store: &ServerStore<Self>, behind: Duration) -> Result<(), Cannot> {
+        store.start_with_replica(behind).await
+    }
+
+    fn replicas(store: &ServerStore<Self>) -> Result<&dyn Replicas, Cannot> {
+        match store.group().replica {
+            Some(_) => Ok(store),
+            None => Err(Cannot::new("the store has no replica that takes over")),
+        }
+    }
+}
+
+fn port_and_mode<S: SqlServer>(store: &ServerStore<SqlGroup<S>>) -> (u16, Mode) {
+    let group = store.group();
+    (group.primary.port(), group.mode)
+}

@@ -1,0 +1,107 @@
+use crate::stores::cannot::not_held;
+use leasehold::LockName;
+use leasehold_conformance::Cannot;
+use std::time::Duration;
+use zookeeper_client::{Acls, Client, CreateMode, Error};
+
+/// Limit for a connection: a server that is busy with thousands of waiters lets an administrator wait too.
+const CONNECTED_WITHIN: Duration = Duration::from_secs(30);
+
+/// A client of ZooKeeper for an administrator: the library under test is not asked.
+pub(super) struct AdminClient {
+    client: Client,
+    directory: String,
+}
+
+impl AdminClient {
+    /// Connects, for the locks in a directory.
+    pub(super) async fn connect(servers: &str, directory: String) -> Result<Self, Cannot> {
+        let connecting = Client::connector().with_session_timeout(Duration::from_secs(10)).connect(servers);
+        let client = tokio::time::timeout(CONNECTED_WITHIN, connecting).await.map_err(Cannot::failed)?;
+        Ok(Self { client: client.map_err(Cannot::failed)?, directory })
+    }
+
+    /// Deletes the first place in the queue of a lock: the node of its holder.
+    pub(super) async fn delete_holder(&self, name: &LockName) -> Result<(), Cannot> {
+        let queue = self.queue(name);
+        let places = self.client.list_children(&queue).await.map_err(Cannot::failed)?;
+        let first = places.into_iter().min_by_key(|place| sequence(place));
+        let first = first.ok_or_else(not_held)?;
+        match self.client.delete(&format!("{queue}/{first}"), None).await {
+            Err(Error::NoNode) => Err(not_held()),
+            deleted => deleted.map_err(Cannot::failed),
+        }
+    }
+
+    /// Deletes all nodes of a lock and their parent in one transaction: no client takes a new place in between.
+    pub(super) async fn delete_queue(&self, name: &LockName) -> Result<(), Cannot> {
+        let queue = self.queue(name);
+        let mut deletion = self.client.new_multi_writer();
+        for place in self.children(&queue).await? {
+            deletion.add_delete(&format!("{queue}/{place}"), None).map_err(Cannot::failed)?;
+        }
+        deletion.add_delete(&queue, None).map_err(Cannot::failed)?;
+        deletion.commit().await.map(drop).map_err(Cannot::failed)
+    }
+
+    /// Deletes all nodes of all locks and their parents until none is left: waiters take new places meanwhile.
+    pub(super) async fn delete_all(&self) -> Result<(), Cannot> {
+        while !self.children(&self.directory).await?.is_empty() {
+            for queue in self.children(&self.directory).await? {
+                let queue = format!("{}/{queue}", self.directory);
+                for place in self.children(&queue).await? {
+                    self.delete(&format!("{queue}/{place}")).await?;
+                }
+                self.delete(&queue).await?;
+            }
+        }
+        Ok(())
+    }
+
+    /// The wall clock of the server that orders writes, in milliseconds: it stands on every node.
+    pub(super) async fn wall_clock(&self) -> Result<i64, Cannot> {
+        let options = CreateMode::Ephemeral.with_acls(Acls::anyone_all());
+        let path = format!("/clock-{:08x}", fastrand::u32(..));
+        let (stat, _) = self.client.create(&path, b"", &options).await.map_err(Cannot::failed)?;
+        self.delete(&path).await?;
+        Ok(stat.ctime)
+    }
+
+    /// How many nodes of holders and waiters there are. Parents without children are the server's to remove, and do not count.
+    pub(super) async fn places(&self) -> Result<usize, Cannot> {
+        let mut places = 0;
+        for queue in self.children(&self.directory).await? {
+            let stat = self
+                .client
+                .check_stat(&format!("{}/{queue}", self.directory))
+                .await
+                .map_err(Cannot::failed)?;
+            places += stat.map_or(0, |stat| usize::try_from(stat.num_children).unwrap_or_default());
+        }
+        Ok(places)
+    }
+
+    async fn delete(&self, node: &str) -> Result<(), Cannot> {
+        match self.client.delete(node, None).await {
+            Ok(()) | Err(Error::NoNode | Error::NotEmpty) => Ok(()),
+            Err(error) => Err(Cannot::failed(error)),
+        }
+    }
+
+    async fn children(&self, parent: &str) -> Result<Vec<String>, Cannot> {
+        match self.client.list_children(parent).await {
+            Ok(children) => Ok(children),
+            Err(Error::NoNode) => Ok(Vec::new()),
+            Err(error) => Err(Cannot::failed(error)),
+        }
+    }
+
+    /// The parent of a lock's nodes. A slash is the only character in the names of cases that a path does not take.
+    fn queue(&self, name: &LockName) -> String {
+        format!("{}/{}", self.directory, name.as_str().replace('/', "%2F"))
+    }
+}
+
+fn sequence(place: &str) -> Option<u64> {
+    place.rsplit('-').next()?.parse().ok()
+}

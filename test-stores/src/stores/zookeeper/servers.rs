@@ -1,0 +1,82 @@
+//! One server, and an ensemble of three that is asked only what needs several servers: the rest is asked of one, which is the
+//! same code.
+
+use super::group::{SHORT_SESSION, ZooKeeperGroup, ZooKeeperServers};
+use crate::servers::{ZooKeeperEnsemble, ZooKeeperServer};
+use crate::stores::members::MemberGroup;
+use crate::stores::server_group::Environment;
+use crate::stores::server_store::ServerStore;
+use leasehold::semantics::Fault;
+use leasehold_conformance::server::StartError;
+use leasehold_conformance::{Cannot, Case, Members};
+use std::slice::from_mut;
+
+impl ZooKeeperServers for ZooKeeperServer {
+    const SESSION: &str = SHORT_SESSION;
+
+    fn can_meet(fault: Fault) -> Result<(), Cannot> {
+        match fault {
+            Fault::FailOver | Fault::SplitBrain | Fault::MinorityDown => {
+                Err(Cannot::new("it is one server: no other one could take over, and none can be spared"))
+            }
+            _ => Ok(()),
+        }
+    }
+
+    fn launch(environment: &Environment) -> Result<Self, StartError> {
+        Self::start_in(environment)
+    }
+
+    fn each(&mut self) -> &mut [ZooKeeperServer] {
+        from_mut(self)
+    }
+
+    fn ports(&self) -> Vec<u16> {
+        vec![self.port()]
+    }
+
+    fn only_server(&self, _hook: &str) -> Result<&ZooKeeperServer, Cannot> {
+        Ok(self)
+    }
+}
+
+/// The cases of exclusion and order across servers, and of servers that fail.
+const COVERED_BY_ENSEMBLE: [&str; 8] = ["A01", "A05", "F03", "H01", "J17", "J18", "J19", "J20"];
+
+impl ZooKeeperServers for ZooKeeperEnsemble {
+    /// A session survives an election. Cases of one server measure holds with short sessions.
+    const SESSION: &str = "session_timeout=9s";
+
+    fn covers(case: &Case) -> Result<(), Cannot> {
+        let covered = COVERED_BY_ENSEMBLE.contains(&case.id);
+        covered.then_some(()).ok_or_else(|| Cannot::new("shown on one server, which is the same code"))
+    }
+
+    fn launch(environment: &Environment) -> Result<Self, StartError> {
+        Self::start_in(environment)
+    }
+
+    fn each(&mut self) -> &mut [ZooKeeperServer] {
+        self.members_mut()
+    }
+
+    fn ports(&self) -> Vec<u16> {
+        self.ports()
+    }
+
+    fn settle(&self) -> Result<(), StartError> {
+        self.wait_until_served(self.ports().len()).map(drop)
+    }
+
+    fn members(store: &ServerStore<ZooKeeperGroup<Self>>) -> Result<&dyn Members, Cannot> {
+        Ok(store)
+    }
+}
+
+impl MemberGroup for ZooKeeperGroup<ZooKeeperEnsemble> {
+    const INDEPENDENT: bool = false;
+
+    fn leader_of(&mut self, serving: usize) -> Result<usize, Cannot> {
+        self.servers.wait_until_served(serving).map_err(Cannot::failed)
+    }
+}

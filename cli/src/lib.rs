@@ -35,7 +35,7 @@ use std::process::ExitCode;
 /// It reads the command line, the environment (`LEASEHOLD_URL` and the other `LEASEHOLD_…` variables), the configuration file,
 /// and standard input where a verb says so. Call it first in `main`, before a runtime or a thread is started, and return its
 /// result: it starts its own runtime, listens to signals, and forks. The program executes itself again for the watchdog of a
-/// command and for the processes of a bench, and knows these calls by its arguments and its environment: so each of them must
+/// command and for the processes of a bench and of the suite, and knows these calls by its arguments and its environment: so each of them must
 /// come here with the same registry.
 ///
 /// ```no_run
@@ -57,7 +57,7 @@ use std::process::ExitCode;
 ///
 /// # Exit codes
 ///
-/// Of `run`, the code of the command that was run. Otherwise 0; 64 for a wrong command line, 69 if the store is unavailable, 70
+/// Of `run`, the code of the command that was run. Otherwise 0; 1 if `release` was declined, or `conformance` or `compare` found a failure; 64 for a wrong command line, 69 if the store is unavailable, 70
 /// for an internal failure, 75 if the lock is held by another client, 77 if the store refuses, 78 for a wrong configuration, 80
 /// if the lock was lost, 81 for a release that was not confirmed under `--strict-release`; 126 and 127 if the command cannot
 /// be executed or found, and 128 + n after signal n.

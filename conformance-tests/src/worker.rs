@@ -1,14 +1,13 @@
 //! Worker processes: this very program, executed again, taking locks on command. For what only another process can
 //! show: crashes, pauses, clocks of its own.
 
-mod kinds;
 mod namespaces;
 mod request;
 mod running_clients;
 mod served;
 
-pub(crate) use kinds::occupy;
 pub(crate) use request::{ClientRequest, Request};
+pub(crate) use served::occupy;
 pub use served::{is_worker, serve_as_worker, worker_order};
 
 use crate::clock::is_taken;

@@ -90,7 +90,7 @@ pub fn ended_by(signal: Signal) -> Code {
     }
 }
 
-/// The same when the terminal has interrupted the command alone, because it was the one that had the terminal. Without
+/// As [`as_interrupted`], for when the terminal has interrupted the command alone, because it was the one that had the terminal. Without
 /// us it would have interrupted everybody in our group, a script that called us included.
 pub fn as_interrupted_with_group() -> Code {
     let _ = kill_current_process_group(Signal::INT);

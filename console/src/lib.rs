@@ -9,7 +9,8 @@
 //! | exit codes | [`exit`] |
 //! | signals that end a verb, or suspend it | [`signals`] |
 //!
-//! It is a part of the command, and no library for other programs: [`leasehold`] is that.
+//! A crate of its own, because the lab is one: the command links the lab, so neither can hold what both use. It is no library for other
+//! programs: [`leasehold`] is that.
 
 #[cfg(not(unix))]
 compile_error!("leasehold stops commands by process groups and signals, which only Unix has");

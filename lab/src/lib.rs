@@ -5,8 +5,8 @@
 //! | the cost of locks on a store | `bench/` |
 //! | the properties of a lock, and its behaviour under faults | `conformance/` |
 //! | a comparison of stores, from both | `compare/` |
-//! | faults that run beside each other, for the last two | `cells.rs` |
-//! | stores without a lock library, which a bench compares with | `yardstick/` |
+//! | cells of the matrix of faults, many at once, for the last two | `cells.rs` |
+//! | raw stores, without a lock library, which a bench compares with (`--raw`) | `yardstick/` |
 //! | options of these verbs | `args/` |
 //!
 //! The command links this crate by its feature `lab`. It is no library for other programs.

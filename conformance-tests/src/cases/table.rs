@@ -10,7 +10,7 @@ pub(crate) type CaseTable = &'static [(Case, CaseFn)];
 /// Finds out whether a lock has the property.
 pub(crate) type CaseFn = for<'a> fn(&'a Context) -> BoxFuture<'a, Verdict>;
 
-/// A [`CaseTable`]: `A01 name_of_the_function, …`. A function that stands in no table is dead code, and the build refuses it.
+/// A [`CaseTable`]: `A01 name_of_the_function, …`. In parentheses, by methods of [`Case`]: the case's share of the host, and its harm. A function that stands in no table is dead code, and the build refuses it.
 macro_rules! cases {
     ($($id:ident $property:ident $(($($how:ident),+))?),+ $(,)?) => {
         &[$((

@@ -1,7 +1,7 @@
 //! What a history must have, or it shows nothing.
 
 use super::belief::belief;
-use super::model::Model;
+use super::circumstances::Circumstances;
 use super::report::CheckReport;
 use super::timeline::Timeline;
 use crate::history::{AcquireOutcome, FaultSpan, History};
@@ -19,7 +19,7 @@ pub(super) fn count(timeline: &Timeline<'_>, report: &mut CheckReport) {
     report.measured.contended += waited;
 }
 
-pub(super) fn check(history: &History, kills: &HashMap<u32, u64>, model: &Model, report: &mut CheckReport) {
+pub(super) fn check(history: &History, circumstances: &Circumstances<'_>, report: &mut CheckReport) {
     let of = |wanted: fn(&AcquireOutcome) -> bool| {
         history.acquisitions.iter().filter(|one| wanted(&one.outcome)).count()
     };
@@ -28,7 +28,7 @@ pub(super) fn check(history: &History, kills: &HashMap<u32, u64>, model: &Model,
     measured.unknown = of(|outcome| matches!(outcome, AcquireOutcome::Unknown));
     measured.contended += of(|outcome| matches!(outcome, AcquireOutcome::Contended));
 
-    let (least, measured) = (model.least, &report.measured);
+    let (least, measured) = (circumstances.model.least, &report.measured);
     let mut void = Vec::new();
     if measured.grants < least.grants {
         void.push(format!("{} grants, at least {}", measured.grants, least.grants));
@@ -43,7 +43,7 @@ pub(super) fn check(history: &History, kills: &HashMap<u32, u64>, model: &Model,
         ));
     }
     for span in history.faults.iter().filter(|span| span.fault != Fault::None) {
-        if !met_a_hold(span, history, kills) {
+        if !met_a_hold(span, history, &circumstances.kills) {
             void.push(format!("{:?} at {} met no holder", span.fault, span.from));
         }
     }

@@ -37,13 +37,13 @@
 //! ```
 
 mod belief;
+mod circumstances;
 mod effects;
 mod evidence;
 mod exclusion;
 mod locks;
 mod model;
 mod order;
-mod pauses;
 mod refusals;
 mod report;
 mod resurrection;
@@ -60,15 +60,14 @@ pub use model::{Least, Model, RefusedFor};
 pub use report::{CheckReport, Measured, Rule, Updates, Validity, Violation};
 
 use crate::history::History;
+use circumstances::Circumstances;
 use locks::locks;
-use pauses::Pauses;
 use timeline::{Ends, Timeline};
 
 /// Holds a history against a model, in the time that it takes to sort it.
 pub fn check(history: &History, model: &Model) -> CheckReport {
     let mut report = CheckReport::against(model);
-    let kills = history.kills();
-    let (ends, pauses) = (Ends::new(model, history), Pauses::new(history));
+    let (ends, circumstances) = (Ends::new(model, history), Circumstances::new(history, model));
     for lock in &locks(history) {
         let in_order = order::check_tokens(lock, &mut report);
         // A permit is granted in the order of the gate, and waits for all slots.
@@ -76,19 +75,19 @@ pub fn check(history: &History, model: &Model) -> CheckReport {
         if in_order && !is_slot {
             order::check_turns(lock, model, &mut report);
         }
-        belief::check(lock, &kills, &mut report);
+        belief::check(lock, &circumstances.kills, &mut report);
         resurrection::check(lock, model, &mut report);
         let timeline = Timeline::new(lock, &ends, in_order);
         exclusion::check(&timeline, &mut report);
         refusals::check(&timeline, &lock.all, model, &mut report);
         if !is_slot {
-            waiting::check(&timeline, &lock.all, &pauses, &kills, model, &mut report);
+            waiting::check(&timeline, &lock.all, &circumstances, &mut report);
         }
         evidence::count(&timeline, &mut report);
     }
     exclusion::check_slots(history, &mut report);
-    waiting::check_deadlines(history, &pauses, model, &mut report);
+    waiting::check_deadlines(history, &circumstances, &mut report);
     effects::check(history, &mut report);
-    evidence::check(history, &kills, model, &mut report);
+    evidence::check(history, &circumstances, &mut report);
     report
 }

@@ -1,7 +1,6 @@
-use super::model::{Model, nanos};
-use super::pauses::{PauseKind, Pauses};
+use super::circumstances::{Circumstances, PauseKind};
+use super::model::nanos;
 use crate::history::{AcquireOutcome, Acquisition};
-use std::collections::HashMap;
 
 /// When somebody may have had the lock, or the first place in its queue, without anybody's learning of it.
 pub(super) struct Unseen {
@@ -10,15 +9,9 @@ pub(super) struct Unseen {
 }
 
 impl Unseen {
-    pub(super) fn new(
-        all: &[&Acquisition],
-        kills: &HashMap<u32, u64>,
-        pauses: &Pauses<'_>,
-        model: &Model,
-        is_reader: bool,
-    ) -> Self {
+    pub(super) fn new(all: &[&Acquisition], circumstances: &Circumstances<'_>, is_reader: bool) -> Self {
         let spans = all.iter().filter_map(|one| {
-            let span = span(one, kills, pauses, model);
+            let span = span(one, circumstances);
             // A reader gives way to a writer all the time that it waits.
             let is_in_front = is_reader && !one.mode.is_shared() && one.wait != Some(0);
             is_in_front.then(|| (one.asked_at, span.map_or(one.answered_by(), |(_, end)| end))).or(span)
@@ -47,12 +40,8 @@ impl Unseen {
     }
 }
 
-fn span(
-    one: &Acquisition,
-    kills: &HashMap<u32, u64>,
-    pauses: &Pauses<'_>,
-    model: &Model,
-) -> Option<(u64, u64)> {
+fn span(one: &Acquisition, circumstances: &Circumstances<'_>) -> Option<(u64, u64)> {
+    let Circumstances { model, kills, .. } = circumstances;
     let (left, takes_leave) = match one.outcome {
         AcquireOutcome::Unknown => {
             let left = one.answered_at.or(kills.get(&one.process).copied()).unwrap_or(u64::MAX);
@@ -67,7 +56,10 @@ fn span(
     let gone = left.saturating_add(moment);
     let killed = kills.get(&one.process).is_some_and(|at| *at <= gone);
     // A client that gives up without a fault returns a grant that it may have, and would have been told of an earlier grant.
-    if takes_leave && !killed && !pauses.hit(PauseKind::StalledOrAway, one.process, one.asked_at, leftovers) {
+    if takes_leave
+        && !killed
+        && !circumstances.paused(PauseKind::StalledOrAway, one.process, one.asked_at, leftovers)
+    {
         return Some((one.asked_at.max(left.saturating_sub(moment)), gone));
     }
     Some((one.asked_at, leftovers))

@@ -1,30 +1,26 @@
 //! L1, L2, L3: how long anything took.
 
-use super::model::{Model, nanos};
-use super::pauses::{PauseKind, Pauses};
+use super::circumstances::{Circumstances, PauseKind};
+use super::model::nanos;
 use super::report::{CheckReport, Rule};
 use super::timeline::{Placed, Timeline};
 use super::unseen::Unseen;
 use crate::history::{Acquisition, History};
-use std::collections::HashMap;
 use std::time::Duration;
 
 pub(super) fn check(
     timeline: &Timeline<'_>,
     all: &[&Acquisition],
-    pauses: &Pauses<'_>,
-    kills: &HashMap<u32, u64>,
-    model: &Model,
+    circumstances: &Circumstances<'_>,
     report: &mut CheckReport,
 ) {
-    wake_ups(timeline, all, pauses, kills, model, report);
-    crashes(timeline, pauses, kills, model, report);
+    wake_ups(timeline, all, circumstances, report);
+    crashes(timeline, circumstances, report);
 }
 
 pub(super) fn check_deadlines(
     history: &History,
-    pauses: &Pauses<'_>,
-    model: &Model,
+    circumstances: &Circumstances<'_>,
     report: &mut CheckReport,
 ) {
     for one in &history.acquisitions {
@@ -33,8 +29,8 @@ pub(super) fn check_deadlines(
             continue;
         };
         let late = (answered - one.asked_at).saturating_sub(wait);
-        if late > nanos(model.overshoot)
-            && !pauses.hit(PauseKind::Stalled, one.process, one.asked_at, answered)
+        if late > nanos(circumstances.model.overshoot)
+            && !circumstances.paused(PauseKind::Stalled, one.process, one.asked_at, answered)
         {
             let name = &history.names[one.name as usize];
             report.broken(Rule::Deadline, name, answered, &[one.id()], || {
@@ -49,12 +45,10 @@ pub(super) fn check_deadlines(
 fn wake_ups(
     timeline: &Timeline<'_>,
     all: &[&Acquisition],
-    pauses: &Pauses<'_>,
-    kills: &HashMap<u32, u64>,
-    model: &Model,
+    circumstances: &Circumstances<'_>,
     report: &mut CheckReport,
 ) {
-    let unseen = [false, true].map(|is_reader| Unseen::new(all, kills, pauses, model, is_reader));
+    let unseen = [false, true].map(|is_reader| Unseen::new(all, circumstances, is_reader));
     for placed in timeline.grants.iter().skip(1) {
         let grant = placed.acquisition;
         let before = timeline.grants[placed.after.clone()].iter();
@@ -62,8 +56,10 @@ fn wake_ups(
         // Readers before whom no writer was found it free.
         let Some(freed) = freed.map(|freed| freed.into_iter().max().unwrap_or_default()) else { continue };
         let (from, to) = (freed.max(grant.asked_at), grant.answered_by());
-        let bound = nanos(model.wake_up);
-        if to.saturating_sub(from) <= bound || pauses.hit(PauseKind::StalledOrAway, grant.process, from, to) {
+        let bound = nanos(circumstances.model.wake_up);
+        if to.saturating_sub(from) <= bound
+            || circumstances.paused(PauseKind::StalledOrAway, grant.process, from, to)
+        {
             continue;
         }
         let idle = unseen[usize::from(grant.mode.is_shared())].longest_without(from, to);
@@ -76,17 +72,12 @@ fn wake_ups(
 }
 
 /// From a holder's death to the next grant, to somebody who waited for it.
-fn crashes(
-    timeline: &Timeline<'_>,
-    pauses: &Pauses<'_>,
-    kills: &HashMap<u32, u64>,
-    model: &Model,
-    report: &mut CheckReport,
-) {
+fn crashes(timeline: &Timeline<'_>, circumstances: &Circumstances<'_>, report: &mut CheckReport) {
     for placed in &timeline.grants {
         let (before, next) = (&timeline.grants[placed.after.clone()], placed.acquisition);
-        let killed_at =
-            |dead: &Placed<'_>| kills.get(&dead.acquisition.process).copied().filter(|at| dead.held_at(*at));
+        let killed_at = |dead: &Placed<'_>| {
+            circumstances.kills.get(&dead.acquisition.process).copied().filter(|at| dead.held_at(*at))
+        };
         if !before.iter().any(|dead| killed_at(dead).is_some()) {
             continue;
         }
@@ -100,8 +91,8 @@ fn crashes(
         let took = Duration::from_nanos(to.saturating_sub(killed.max(next.asked_at)));
         let (longest, count) = report.measured.detection.unwrap_or_default();
         report.measured.detection = Some((longest.max(took), count + 1));
-        if model.crash.is_some_and(|bound| took > bound)
-            && !pauses.hit(PauseKind::StalledOrAway, next.process, killed, to)
+        if circumstances.model.crash.is_some_and(|bound| took > bound)
+            && !circumstances.paused(PauseKind::StalledOrAway, next.process, killed, to)
         {
             report.broken(Rule::Crash, timeline.name, to, &[next.id()], || {
                 format!("granted {took:?} after the holder was killed")

@@ -1,19 +1,20 @@
 //! The other side: a worker process, which serves the case that has started it.
 
 use super::ENVIRONMENT;
-use super::kinds::{lead, occupy};
 use super::request::Request;
 use super::running_clients::RunningClients;
 use crate::expect::Client;
 use crate::history::{RecordedPermits, Recorder};
-use crate::stop::Stop;
+use crate::stop::{Stop, Verdict};
 use crate::subject::Subject;
 use crate::workload::Interrupted;
-use leasehold_core::{AcquireOptions, DistributedLockExt, Error, LockGuard, LockName, Wait};
+use leasehold_core::{AcquireOptions, DistributedLockExt, Error, Lease, LockGuard, LockName, Wait};
+use std::fs;
 use std::io::Write as _;
 use std::path::Path;
 use std::process::ExitCode;
 use std::sync::Arc;
+use std::time::Duration;
 use tokio::io::{AsyncBufReadExt, BufReader};
 
 /// True if this process was started as a worker of the suite. For a `main` with something else to do: it need not make
@@ -45,7 +46,7 @@ pub fn serve_as_worker(subjects: &[Arc<dyn Subject>]) -> Option<ExitCode> {
     })
 }
 
-fn serve(subjects: &[Arc<dyn Subject>], name: &str, address: &str) -> Result<(), Stop> {
+fn serve(subjects: &[Arc<dyn Subject>], name: &str, address: &str) -> Verdict {
     let subject = subjects.iter().find(|subject| subject.name() == name);
     let subject = subject.ok_or_else(|| Stop::Failed(format!("no subject {name:?} in this program")))?;
     let runtime = tokio::runtime::Builder::new_multi_thread().worker_threads(1).enable_all().build()?;
@@ -144,13 +145,54 @@ impl Served<'_> {
     }
 }
 
+/// Takes permits, so many times, and each time sees in the directory how many others hold one.
+///
+/// A holder has a file in a folder of the directory for as long as it holds. It looks after it has made its own, so of any set of holders
+/// that overlap the last one sees all.
+pub(crate) async fn occupy(
+    permits: &RecordedPermits,
+    times: u64,
+    directory: &Path,
+    options: &AcquireOptions,
+) -> Verdict {
+    let (directory, limit) = (directory.join("holders"), permits.limit);
+    fs::create_dir_all(&directory)?;
+    for _ in 0..times {
+        let guard = permits.acquire(options).await?;
+        let mine = directory.join(format!("{:016x}", fastrand::u64(..)));
+        fs::write(&mine, "")?;
+        tokio::time::sleep(Duration::from_micros(fastrand::u64(..2000))).await;
+        let holders = fs::read_dir(&directory)?.count();
+        fs::remove_file(&mine)?;
+        if holders > limit as usize {
+            return Err(Stop::Failed(format!("{holders} hold a permit, of {limit}")));
+        }
+        guard.observe()?;
+        guard.release().await?;
+    }
+    Ok(())
+}
+
+/// Leads for ever; writes the term into a file each few milliseconds while it does.
+async fn lead(client: &Client, ttl: Duration, file: &Path, name: &LockName) -> Verdict {
+    let election = client.elect(name)?.with_options(AcquireOptions::new().with_ttl(ttl));
+    let work = |leader: Lease| async move {
+        let term = leader.token().map_err(Stop::from)?;
+        loop {
+            fs::write(file, format!("{term} {:016x}", fastrand::u64(..)))?;
+            tokio::time::sleep(Duration::from_millis(5)).await;
+        }
+    };
+    election.lead(work).await?
+}
+
 /// Reads, waits a moment, writes: any overlap of two holders loses a count.
-async fn count(client: &Client, times: u32, file: &Path, name: &LockName) -> Result<(), Stop> {
+async fn count(client: &Client, times: u32, file: &Path, name: &LockName) -> Verdict {
     for _ in 0..times {
         let guard = client.acquire_with(name, &AcquireOptions::new()).await?;
-        let before: u64 = std::fs::read_to_string(file)?.trim().parse().unwrap_or(0);
+        let before: u64 = fs::read_to_string(file)?.trim().parse().unwrap_or(0);
         tokio::task::yield_now().await;
-        std::fs::write(file, (before + 1).to_string())?;
+        fs::write(file, (before + 1).to_string())?;
         guard.release().await?;
     }
     Ok(())
@@ -160,7 +202,7 @@ fn refusal(error: &Error) -> String {
     format!("error {:?}", error.kind())
 }
 
-fn say(answer: &str) -> Result<(), Stop> {
+fn say(answer: &str) -> Verdict {
     let mut out = std::io::stdout().lock();
     writeln!(out, "{answer}")?;
     Ok(out.flush()?)

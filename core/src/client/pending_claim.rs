@@ -1,3 +1,5 @@
+//! What an acquisition may leave in the store, and its removal when it is dropped.
+
 use super::cleanup::Cleanup;
 use super::hold::poll_request;
 use crate::context::Context;
@@ -20,7 +22,8 @@ pub(super) struct PendingClaim<'a> {
     runtime: Handle,
     /// Its ttl is that of the hold.
     pub(super) claim: Claim,
-    /// The longest ttl of an attempt, until the store has granted one and the waiter has seen it.
+    /// The longest ttl of an attempt, until the store has granted one and the waiter has seen it: a lock that is handed to a waiter
+    /// which has ended is free soon.
     max_waiting_ttl: Duration,
     in_store: InStore,
     /// The request that is under way. Independent of this value, so that it can go on without it.
@@ -32,7 +35,7 @@ pub(super) struct PendingClaim<'a> {
     /// The ttl of the last attempt, and when it was sent.
     sent_ttl: Duration,
     sent_at: Moment,
-    /// A hand-over is counted from here: the send of the last attempt that was answered `Busy`, or of the first attempt.
+    /// The lease of a hand-over is counted from here: the send of the last attempt that was answered `Busy`, or of the first attempt.
     waiting_since: Moment,
 }
 

@@ -1,4 +1,4 @@
-//! The reference backend: locks of one process. The shortest correct implementation, to be read first.
+//! The reference backend: locks of one process. To be read first.
 
 mod admin;
 mod store;

@@ -46,28 +46,28 @@ impl<G: MemberGroup> Members for ServerStore<G> {
     }
 
     async fn kill(&self, member: usize) -> Result<(), Cannot> {
-        self.harm(|group| group.servers()[member].kill());
+        self.for_this_case_only(|group| group.servers()[member].kill());
         Ok(())
     }
 
     async fn restart(&self, member: usize) -> Result<(), Cannot> {
-        self.harm(|group| group.servers()[member].restart(true)).map_err(Cannot::failed)
+        self.for_this_case_only(|group| group.servers()[member].restart(true)).map_err(Cannot::failed)
     }
 
     async fn restart_empty(&self, member: usize) -> Result<(), Cannot> {
         if !G::INDEPENDENT {
             return Err(no_hook("restart_empty"));
         }
-        self.harm(|group| group.servers()[member].restart(false)).map_err(Cannot::failed)
+        self.for_this_case_only(|group| group.servers()[member].restart(false)).map_err(Cannot::failed)
     }
 
     async fn pause(&self, member: usize) -> Result<(), Cannot> {
-        self.harm(|group| group.servers()[member].pause());
+        self.for_this_case_only(|group| group.servers()[member].pause());
         Ok(())
     }
 
     async fn resume(&self, member: usize) -> Result<(), Cannot> {
-        self.harm(|group| group.servers()[member].resume());
+        self.for_this_case_only(|group| group.servers()[member].resume());
         Ok(())
     }
 

@@ -1,15 +1,15 @@
-//! G are used again, because to start one takes longer than most cases.
+//! Servers are used again, because to start some takes longer than most cases.
 
 use std::ops::{Deref, DerefMut};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
-/// G that no case uses at the moment. They end with the subject.
+/// Groups of servers that no case uses at the moment. They end with the subject.
 #[derive(Debug)]
 pub(super) struct ServerPool<G> {
     idle: Mutex<Vec<G>>,
 }
 
-/// G that go back to their pool when they are dropped, unless they were harmed.
+/// A group of servers that goes back to its pool when it is dropped, unless a case has harmed it.
 #[derive(Debug)]
 pub(super) struct Pooled<G> {
     /// `None` only while this value is dropped.
@@ -25,13 +25,13 @@ impl<G> Default for ServerPool<G> {
 }
 
 impl<G> ServerPool<G> {
-    /// G that were used before, if there are any.
+    /// A group that was used before, if there is one.
     pub(super) fn take(self: &Arc<Self>) -> Option<Pooled<G>> {
         let servers = self.idle().pop()?;
         Some(self.lend(servers))
     }
 
-    /// G that come here when their user is done.
+    /// A group that comes here when its user is done.
     pub(super) fn lend(self: &Arc<Self>, servers: G) -> Pooled<G> {
         Pooled { servers: Some(servers), pool: Some(Arc::clone(self)) }
     }
@@ -42,13 +42,13 @@ impl<G> ServerPool<G> {
 }
 
 impl<G> Pooled<G> {
-    /// G that never go to any pool.
+    /// A group that never goes to any pool.
     pub(super) fn apart(servers: G) -> Self {
         Self { servers: Some(servers), pool: None }
     }
 
     /// The servers end with this value.
-    pub(super) fn keep_from_others(&mut self) {
+    pub(super) fn discard_after_use(&mut self) {
         self.pool = None;
     }
 }

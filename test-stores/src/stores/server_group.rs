@@ -47,7 +47,8 @@ pub(super) trait ServerGroup: Debug + Send + Sized + 'static {
 
     /// True if a server may send a client to another one, by its port.
     const NAME_EACH_OTHER: bool = false;
-    /// False if servers as they are shipped write nothing but a snapshot now and then, which a crash comes before.
+    /// False if a crash starts the servers empty, as those that are configured as shipped come back: they write only a snapshot now
+    /// and then. A restart that keeps data keeps it all the same.
     const CRASH_KEEPS_DATA: bool = true;
     /// False if the subject does not offer observers of its clients' events.
     const HAS_OBSERVERS: bool = true;
@@ -134,12 +135,12 @@ pub(super) trait ServerGroup: Debug + Send + Sized + 'static {
     // What an administrator does, by other means than the code under test.
 
     /// Prepares servers that have started with nothing.
-    async fn furnish(_store: &ServerStore<Self>) -> Result<(), Cannot> {
+    async fn set_up(_store: &ServerStore<Self>) -> Result<(), Cannot> {
         Ok(())
     }
 
     /// Makes servers that another case has used like new ones.
-    async fn renew(_store: &ServerStore<Self>) -> Result<(), Cannot> {
+    async fn reset(_store: &ServerStore<Self>) -> Result<(), Cannot> {
         Ok(())
     }
 

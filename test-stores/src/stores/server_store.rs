@@ -61,8 +61,8 @@ where
             None => (self.pool.lend(block_in_place(|| G::launch(self.mode, &[]))?), false),
         };
         let store = ServerStore { group: Mutex::new(group), mode: self.mode, clock: Mutex::default() };
-        let ready = if is_used { G::renew(&store).await } else { G::furnish(&store).await };
-        ready.inspect_err(|_| store.group().keep_from_others())?;
+        let ready = if is_used { G::reset(&store).await } else { G::set_up(&store).await };
+        ready.inspect_err(|_| store.group().discard_after_use())?;
         Ok(Box::new(store))
     }
 
@@ -95,11 +95,11 @@ impl<G: ServerGroup> ServerStore<G> {
         self.group.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Harms the servers, after which no other case gets them. `act` may block.
-    pub(super) fn harm<T>(&self, act: impl FnOnce(&mut G) -> T) -> T {
+    /// Does something after which no other case gets the servers. `act` may block.
+    pub(super) fn for_this_case_only<T>(&self, act: impl FnOnce(&mut G) -> T) -> T {
         block_in_place(|| {
             let mut group = self.group();
-            group.keep_from_others();
+            group.discard_after_use();
             act(&mut group)
         })
     }
@@ -123,15 +123,15 @@ impl<G: ServerGroup> ServerStore<G> {
             let clock = G::Clock::ahead(seconds)?;
             let group = block_in_place(|| G::launch(self.mode, &clock.environment()))?;
             self.replace(group, Some(clock));
-            G::furnish(self).await?;
+            G::set_up(self).await?;
         }
         let shown = G::wall_clocks(self).await?;
         shown.into_iter().try_for_each(|shown| ensure_ahead(shown, seconds))
     }
 
     /// Leaves no server room for what it writes; or starts all again with room, because some have died.
-    pub(super) fn fill_disks(&self, full: bool) -> Result<(), Cannot> {
-        self.harm(|group| {
+    pub(super) fn set_disks_full(&self, full: bool) -> Result<(), Cannot> {
+        self.for_this_case_only(|group| {
             let mut servers = group.servers().iter_mut();
             match full {
                 true => servers.try_for_each(|server| server.fill_disk()).map_err(Cannot::failed),
@@ -171,22 +171,22 @@ where
     }
 
     async fn pause(&self) -> Result<(), Cannot> {
-        self.harm(G::pause_all);
+        self.for_this_case_only(G::pause_all);
         Ok(())
     }
 
     async fn resume(&self) -> Result<(), Cannot> {
-        self.harm(G::resume_all)
+        self.for_this_case_only(G::resume_all)
     }
 
     async fn kill(&self) -> Result<(), Cannot> {
-        self.harm(G::kill_all);
+        self.for_this_case_only(G::kill_all);
         Ok(())
     }
 
     async fn restart(&self, keep_data: bool) -> Result<(), Cannot> {
-        self.harm(|group| group.restart_all(keep_data))?;
-        if keep_data { Ok(()) } else { G::furnish(self).await }
+        self.for_this_case_only(|group| group.restart_all(keep_data))?;
+        if keep_data { Ok(()) } else { G::set_up(self).await }
     }
 
     async fn crash(&self) -> Result<(), Cannot> {
@@ -194,12 +194,12 @@ where
     }
 
     async fn sync(&self) -> Result<(), Cannot> {
-        self.harm(G::sync_all)
+        self.for_this_case_only(G::sync_all)
     }
 
     /// All servers lose their power at once.
     async fn lose_power(&self) -> Result<(), Cannot> {
-        self.harm(|group| group.servers().iter_mut().try_for_each(DataServer::lose_power))?;
+        self.for_this_case_only(|group| group.servers().iter_mut().try_for_each(DataServer::lose_power))?;
         self.restart(true).await
     }
 

@@ -1,4 +1,4 @@
-//! C: only the owner releases and renews; what people can see and do.
+//! C: only the owner releases (`release.rs`) and renews (`renewal.rs`); what people can see of a holder and do to it (`holder.rs`).
 
 mod holder;
 mod release;

@@ -1,4 +1,13 @@
 //! J: faults of the network, of servers and of the machine.
+//!
+//! | faults of | file |
+//! |---|---|
+//! | the network | `network.rs` |
+//! | one server, and its programs | `server.rs` |
+//! | wall clocks | `clocks.rs` |
+//! | a primary with replicas | `replicas.rs` |
+//! | servers that elect a leader, as ZooKeeper's | `ensemble.rs` |
+//! | independent servers of which a majority counts, as Redlock's | `majority.rs` |
 
 mod clocks;
 mod ensemble;

@@ -104,19 +104,19 @@ impl Replicas for ServerStore<RedisCluster> {
     }
 
     async fn cut_off(&self, name: &LockName) -> Result<(), Cannot> {
-        self.harm(|cluster| cluster.cut_replica_off(&lock_key(name))).map_err(Cannot::failed)
+        self.for_this_case_only(|cluster| cluster.cut_replica_off(&lock_key(name))).map_err(Cannot::failed)
     }
 
     async fn fail_over(&self, name: &LockName) -> Result<(), Cannot> {
-        self.harm(|cluster| cluster.fail_over(&lock_key(name))).map_err(Cannot::failed)
+        self.for_this_case_only(|cluster| cluster.fail_over(&lock_key(name))).map_err(Cannot::failed)
     }
 
     async fn supplant(&self, name: &LockName) -> Result<(), Cannot> {
-        self.harm(|cluster| cluster.supplant(&lock_key(name))).map(drop).map_err(Cannot::failed)
+        self.for_this_case_only(|cluster| cluster.supplant(&lock_key(name))).map(drop).map_err(Cannot::failed)
     }
 
     async fn revive(&self) -> Result<(), Cannot> {
-        self.harm(|cluster| cluster.nodes().iter().for_each(|node| node.resume()));
+        self.for_this_case_only(|cluster| cluster.nodes().iter().for_each(|node| node.resume()));
         Ok(())
     }
 }

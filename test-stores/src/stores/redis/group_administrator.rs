@@ -13,7 +13,7 @@ pub(super) trait RedisGroup: ServerGroup<Server = RedisServer> {}
 #[async_trait]
 impl<G: RedisGroup> Administrator for ServerStore<G> {
     async fn kill_connections(&self) -> Result<(), Cannot> {
-        self.harm(|group| group.servers().iter().try_for_each(kill_connections))
+        self.for_this_case_only(|group| group.servers().iter().try_for_each(kill_connections))
     }
 
     async fn step_clock(&self, seconds: i64) -> Result<(), Cannot> {
@@ -21,10 +21,10 @@ impl<G: RedisGroup> Administrator for ServerStore<G> {
     }
 
     async fn fill_disk(&self, full: bool) -> Result<(), Cannot> {
-        self.fill_disks(full)
+        self.set_disks_full(full)
     }
 
     async fn evict_everything(&self) -> Result<(), Cannot> {
-        self.harm(|group| evict_everything(group.servers()))
+        self.for_this_case_only(|group| evict_everything(group.servers()))
     }
 }

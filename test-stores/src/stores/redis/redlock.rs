@@ -74,7 +74,7 @@ impl ServerGroup for RedlockServers {
         Ok(self.url_at(&self.addresses()).replace("://", &format!("://locker:{secret}@")))
     }
 
-    async fn renew(store: &ServerStore<Self>) -> Result<(), Cannot> {
+    async fn reset(store: &ServerStore<Self>) -> Result<(), Cannot> {
         store.group().0.iter().try_for_each(clear)
     }
 

@@ -70,7 +70,7 @@ impl ServerGroup for RedisSentinelGroup {
         Ok(with_options(&self.url(), &format!("sentinel_password={secret}")))
     }
 
-    async fn renew(store: &ServerStore<Self>) -> Result<(), Cannot> {
+    async fn reset(store: &ServerStore<Self>) -> Result<(), Cannot> {
         Self::wipe(store).await
     }
 
@@ -110,7 +110,7 @@ impl Replicas for ServerStore<RedisSentinelGroup> {
     }
 
     async fn catch_up(&self, _: &LockName) -> Result<(), Cannot> {
-        let (primary, replica) = self.harm(|group| {
+        let (primary, replica) = self.for_this_case_only(|group| {
             let primary = primary(group)?.port();
             let both = [0, 1].map(|server| group.server(server).port());
             Ok::<_, Cannot>((primary, both[usize::from(both[0] == primary)]))
@@ -119,18 +119,18 @@ impl Replicas for ServerStore<RedisSentinelGroup> {
     }
 
     async fn cut_off(&self, _: &LockName) -> Result<(), Cannot> {
-        self.harm(|group| group.cut_replica_off()).map_err(Cannot::failed)
+        self.for_this_case_only(|group| group.cut_replica_off()).map_err(Cannot::failed)
     }
 
     async fn fail_over(&self, _: &LockName) -> Result<(), Cannot> {
-        self.harm(RedisSentinelGroup::fail_over).map_err(Cannot::failed)
+        self.for_this_case_only(RedisSentinelGroup::fail_over).map_err(Cannot::failed)
     }
 
     async fn supplant(&self, _: &LockName) -> Result<(), Cannot> {
-        self.harm(|group| group.supplant()).map(drop).map_err(Cannot::failed)
+        self.for_this_case_only(|group| group.supplant()).map(drop).map_err(Cannot::failed)
     }
 
     async fn revive(&self) -> Result<(), Cannot> {
-        self.harm(RedisSentinelGroup::resume_all)
+        self.for_this_case_only(RedisSentinelGroup::resume_all)
     }
 }

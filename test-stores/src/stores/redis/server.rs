@@ -89,7 +89,7 @@ impl ServerGroup for RedisServer {
     }
 
     /// Makes the user of the clients anew as well. To delete a user closes its connections.
-    async fn renew(store: &ServerStore<Self>) -> Result<(), Cannot> {
+    async fn reset(store: &ServerStore<Self>) -> Result<(), Cannot> {
         let server = store.group();
         tell(&server, &["ACL", "DELUSER", USER])?;
         clear(&server)?;

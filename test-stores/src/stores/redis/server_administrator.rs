@@ -58,11 +58,11 @@ impl Administrator for ServerStore<RedisServer> {
     }
 
     async fn fill_disk(&self, full: bool) -> Result<(), Cannot> {
-        self.fill_disks(full)
+        self.set_disks_full(full)
     }
 
     async fn evict_everything(&self) -> Result<(), Cannot> {
-        self.harm(|server| evict_everything(server.servers()))
+        self.for_this_case_only(|server| evict_everything(server.servers()))
     }
 
     async fn forget_scripts(&self) -> Result<(), Cannot> {
@@ -91,7 +91,7 @@ impl Administrator for ServerStore<RedisServer> {
 impl ServerStore<RedisServer> {
     /// Changes a setting, which stays: the server is for no other case.
     fn set(&self, setting: &str, value: &str) -> Result<(), Cannot> {
-        self.harm(|server| tell(server, &["CONFIG", "SET", setting, value]))
+        self.for_this_case_only(|server| tell(server, &["CONFIG", "SET", setting, value]))
     }
 
     fn says_that_it_is_busy(&self) -> std::io::Result<bool> {

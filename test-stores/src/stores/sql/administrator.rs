@@ -68,7 +68,7 @@ impl<S: SqlServer> Administrator for ServerStore<SqlGroup<S>> {
     }
 
     async fn set_read_only(&self, read_only: bool) -> Result<(), Cannot> {
-        let statement = self.harm(|group| group.primary.read_only(read_only))?;
+        let statement = self.for_this_case_only(|group| group.primary.read_only(read_only))?;
         S::run(self.port(), &statement).await?;
         kill_clients::<S>(self.port()).await
     }
@@ -78,7 +78,7 @@ impl<S: SqlServer> Administrator for ServerStore<SqlGroup<S>> {
     }
 
     async fn fill_disk(&self, full: bool) -> Result<(), Cannot> {
-        self.fill_disks(full)
+        self.set_disks_full(full)
     }
 }
 
@@ -89,7 +89,7 @@ impl<S: SqlServer> ServerStore<SqlGroup<S>> {
 
     /// Changes a setting of the whole server.
     async fn set(&self, statement: &str) -> Result<(), Cannot> {
-        let port = self.harm(|group| group.primary.port());
+        let port = self.for_this_case_only(|group| group.primary.port());
         S::run(port, statement).await.map(drop)
     }
 }

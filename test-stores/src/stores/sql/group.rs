@@ -115,7 +115,7 @@ impl<S: SqlServer> ServerGroup for SqlGroup<S> {
     }
 
     /// Makes the tables, by `leasehold init` as an administrator runs it, and gives their user its rights.
-    async fn furnish(store: &ServerStore<Self>) -> Result<(), Cannot> {
+    async fn set_up(store: &ServerStore<Self>) -> Result<(), Cannot> {
         let (url, port, mode) = {
             let group = store.group();
             (group.url(S::ADMINISTRATOR, group.address()), group.primary.port(), group.mode)
@@ -133,7 +133,7 @@ impl<S: SqlServer> ServerGroup for SqlGroup<S> {
     }
 
     /// Ends what the last case has left to itself.
-    async fn renew(store: &ServerStore<Self>) -> Result<(), Cannot> {
+    async fn reset(store: &ServerStore<Self>) -> Result<(), Cannot> {
         let port = store.group().primary.port();
         kill_clients::<S>(port).await
     }

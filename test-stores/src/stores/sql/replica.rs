@@ -37,7 +37,7 @@ impl<S: SqlServer> ServerStore<SqlGroup<S>> {
         let primary_address = Proxy::to(loopback(primary.port())).await.map_err(Cannot::failed)?;
         let replica = Some(Replica { server, primary_address });
         self.replace(SqlGroup { primary, replica, mode }, clock);
-        SqlGroup::furnish(self).await?;
+        SqlGroup::set_up(self).await?;
         self.caught_up().await
     }
 
@@ -62,7 +62,7 @@ impl<S: SqlServer> ServerStore<SqlGroup<S>> {
     /// Makes the replica the primary, and moves the address. Connections that the old one has stay with it.
     async fn take_over(&self) -> Result<(), Cannot> {
         S::promote(self.replica_port()?).await?;
-        self.harm(|group| {
+        self.for_this_case_only(|group| {
             if let Some(replica) = &mut group.replica {
                 std::mem::swap(&mut group.primary, &mut replica.server);
                 replica.primary_address.lead_to(loopback(group.primary.port()));
@@ -85,17 +85,17 @@ impl<S: SqlServer> Replicas for ServerStore<SqlGroup<S>> {
     }
 
     async fn fail_over(&self, _: &LockName) -> Result<(), Cannot> {
-        self.harm(|group| group.primary.kill());
+        self.for_this_case_only(|group| group.primary.kill());
         self.take_over().await
     }
 
     async fn supplant(&self, _: &LockName) -> Result<(), Cannot> {
-        self.harm(|group| group.primary.pause());
+        self.for_this_case_only(|group| group.primary.pause());
         self.take_over().await
     }
 
     async fn revive(&self) -> Result<(), Cannot> {
-        self.harm(|group| group.replica.iter().for_each(|replica| replica.server.resume()));
+        self.for_this_case_only(|group| group.replica.iter().for_each(|replica| replica.server.resume()));
         Ok(())
     }
 }

@@ -133,7 +133,7 @@ impl<S: ZooKeeperServers> ServerGroup for ZooKeeperGroup<S> {
         self.servers.only_server("namespaced").map(drop)
     }
 
-    async fn renew(store: &ServerStore<Self>) -> Result<(), Cannot> {
+    async fn reset(store: &ServerStore<Self>) -> Result<(), Cannot> {
         store.group().directory = new_directory();
         Ok(())
     }
@@ -200,6 +200,6 @@ impl<S: ZooKeeperServers> Administrator for ServerStore<ZooKeeperGroup<S>> {
     }
 
     async fn fill_disk(&self, full: bool) -> Result<(), Cannot> {
-        self.fill_disks(full)
+        self.set_disks_full(full)
     }
 }

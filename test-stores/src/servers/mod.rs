@@ -27,6 +27,7 @@ macro_rules! process_on_port {
     };
 }
 
+#[cfg(feature = "certificates")]
 mod authority;
 mod mariadb;
 mod mysql;
@@ -41,6 +42,7 @@ mod template;
 mod wait;
 mod zookeeper;
 
+#[cfg(feature = "certificates")]
 pub use authority::CertificateAuthority;
 pub use mariadb::{MariaDbServer, mariadb_server_missing};
 pub use mysql::MySqlServer;

@@ -227,7 +227,13 @@ async fn connection_that_has_ended_by_itself_counts_as_ended() {
         let (other, name) = (server.backend("mode=for-update"), held.name().clone());
         async move { other.admin().unwrap().force_release(&name, None).await }
     });
-    tokio::time::sleep(Duration::from_millis(300)).await;
+    // The holder has been looked up by then.
+    let killed = "SELECT CAST(variable_value AS SIGNED) FROM information_schema.global_status WHERE variable_name = 'COM_KILL'";
+    let start = Instant::now();
+    while server.number(killed).await == 0 {
+        assert!(start.elapsed() < Duration::from_secs(20), "no connection was ended");
+        tokio::time::sleep(Duration::from_millis(5)).await;
+    }
     backend.release(&held, Duration::ZERO).await.unwrap();
     assert_eq!(breaking.await.unwrap().unwrap()[0].token, Some(token));
 }

@@ -10,7 +10,7 @@ pub(crate) fn all() -> Vec<Arc<dyn Subject>> {
     stores::all().into_iter().map(Arc::from).collect()
 }
 
-/// Those of these names or schemes; all if there is none.
+/// The stores of these names or schemes; all if there is none.
 pub(crate) fn named(names: &[String]) -> Result<Vec<Arc<dyn Subject>>, Error> {
     let named = stores::named(names).map_err(|cannot| {
         let known: Vec<String> = all().iter().map(|subject| subject.name().to_owned()).collect();

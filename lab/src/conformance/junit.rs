@@ -1,6 +1,6 @@
 //! `JUnit`'s XML, as CI servers read it: a suite for each subject, a case for each case.
 
-use super::run_suite::SuiteResult;
+use super::suite_result::SuiteResult;
 use crate::result_file::write_result;
 use leasehold_conformance::{CaseOutcome, CaseResult, Tally};
 use leasehold_console::Failure;

@@ -19,6 +19,7 @@ mod junit;
 mod reporter;
 mod run_suite;
 mod soak;
+mod suite_result;
 mod user_store;
 
 pub(crate) use cleanup::clean_up;
@@ -35,9 +36,10 @@ use leasehold_conformance::{Run, Subject, serve_as_worker, worker_order};
 use leasehold_console::exit::{self, Code};
 use leasehold_console::signals::Signals;
 use leasehold_console::{Console, Failure, Invocation, unprinted};
-use run_suite::{SuiteResult, run_suite};
+use run_suite::run_suite;
 use rustix::process::Signal;
 use std::sync::Arc;
+use suite_result::SuiteResult;
 
 /// How many cases run at once in one store: they measure times, and must not be in each other's way.
 const IN_A_STORE_OF_THE_USERS: usize = 4;

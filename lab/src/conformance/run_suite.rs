@@ -3,29 +3,16 @@
 use super::heartbeat::Heartbeat;
 use super::interrupt::{Interrupts, WaitResult};
 use super::reporter::Reporter;
+use super::suite_result::SuiteResult;
 use super::{faults, junit};
 use crate::args::ConformanceArgs;
 use crate::cells::Pair;
-use leasehold_conformance::{CaseEvent, CaseResult, Run, Tally};
+use leasehold_conformance::{CaseEvent, CaseResult, Run};
 use leasehold_console::signals::Signals;
 use leasehold_console::{Console, Failure, unprinted};
-use rustix::process::Signal;
 use std::io;
 use std::sync::Arc;
 use tokio::sync::mpsc::unbounded_channel;
-
-/// What came of a run of the suite.
-pub(super) struct SuiteResult {
-    pub(super) results: Vec<CaseResult>,
-    /// What ended it early.
-    pub(super) signal: Option<Signal>,
-}
-
-impl SuiteResult {
-    pub(super) fn is_success(&self) -> bool {
-        self.signal.is_none() && Tally::count(&self.results).is_success()
-    }
-}
 
 /// Runs the cases, then the cells, and publishes what came of them.
 pub(super) async fn run_suite(

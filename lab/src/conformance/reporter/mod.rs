@@ -7,7 +7,7 @@ pub(super) use lines::line;
 
 use crate::args::{ConformanceArgs, Lines};
 use crate::cells::Pair;
-use crate::conformance::run_suite::SuiteResult;
+use crate::conformance::suite_result::SuiteResult;
 use bars::Bars;
 use leasehold_conformance::matrix::{Cell, cell_name};
 use leasehold_conformance::{CaseEvent, Round, Run, Tally};

@@ -74,3 +74,25 @@ impl<G> DerefMut for Pooled<G> {
         self.servers.as_mut().unwrap_or_else(|| unreachable!("it is taken out only when it is dropped"))
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn unharmed_group_is_lent_again() {
+        let pool = Arc::<ServerPool<u8>>::default();
+        drop(pool.lend(7));
+        assert_eq!(pool.take().as_deref(), Some(&7));
+        assert!(pool.take().is_some(), "the last borrower gave it back");
+    }
+
+    #[test]
+    fn harmed_group_is_never_lent_again() {
+        let pool = Arc::<ServerPool<u8>>::default();
+        let mut group = pool.lend(7);
+        group.discard_after_use();
+        drop(group);
+        assert!(pool.take().is_none());
+    }
+}

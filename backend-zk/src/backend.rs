@@ -133,7 +133,7 @@ impl ZooKeeperBackend {
 #[async_trait]
 impl LockBackend for ZooKeeperBackend {
     fn semantics(&self) -> Semantics {
-        semantics::semantics()
+        semantics::semantics(self.sessions.target().timeouts.session)
     }
 
     async fn try_acquire(&self, claim: &Claim) -> Result<Attempt> {

@@ -9,14 +9,15 @@ use std::time::Duration;
 /// has thought of.
 const FALLBACK: Duration = Duration::from_secs(5);
 
-/// What an ensemble promises.
-pub(crate) fn semantics() -> Semantics {
+/// What an ensemble promises in sessions of this length.
+pub(crate) fn semantics(session_timeout: Duration) -> Semantics {
     let mut semantics = Semantics::lease("zookeeper", "session", Promises::new(promise));
     semantics.hold = HoldKind::Session;
     semantics.fairness = Fairness::Fifo;
     semantics.wake_up = WakeUp::Push { fallback: FALLBACK };
     semantics.loss_signal = LossSignal::Push;
     semantics.crash_bound = CrashBound::Session;
+    semantics.session_timeout = Some(session_timeout);
     semantics.token = TokenClass::Stored;
     semantics
 }

@@ -1,5 +1,6 @@
 //! What a store or a subject could not do for the suite.
 
+use crate::server::StartError;
 use crate::stop::Stop;
 use std::fmt;
 
@@ -16,6 +17,7 @@ enum Why {
     NoWay,
     Failed,
     Absent,
+    NotReady,
 }
 
 impl Cannot {
@@ -45,9 +47,20 @@ impl Cannot {
         self.why == Why::Absent
     }
 
+    /// True for a store that was not ready in time: nothing can be said of it.
+    pub(crate) fn is_not_ready(&self) -> bool {
+        self.why == Why::NotReady
+    }
+
     /// False if there is no way to do it.
     pub(crate) fn was_tried(&self) -> bool {
         self.why != Why::NoWay
+    }
+}
+
+impl From<StartError> for Cannot {
+    fn from(error: StartError) -> Self {
+        Self { why: if error.is_late { Why::NotReady } else { Why::Failed }, reason: error.message }
     }
 }
 
@@ -56,6 +69,7 @@ impl From<Cannot> for Stop {
         match cannot.why {
             Why::NoWay => Self::Skipped(cannot.reason),
             Why::Failed | Why::Absent => Self::Failed(cannot.reason),
+            Why::NotReady => Self::NotJudged(cannot.reason),
         }
     }
 }
@@ -64,7 +78,8 @@ impl From<Stop> for Cannot {
     fn from(stop: Stop) -> Self {
         match stop {
             Stop::Skipped(why) => Self::new(why),
-            Stop::Failed(why) => Self::failed(why),
+            Stop::Failed(why) | Stop::Late(why, _) => Self::failed(why),
+            Stop::NotJudged(why) => Self { reason: why, why: Why::NotReady },
         }
     }
 }

@@ -10,10 +10,10 @@ use crate::proxy::{Proxy, Traffic};
 use crate::run_config::RunConfig;
 use crate::stop::{Stop, Verdict, ensure, require};
 use crate::subject::{Store, Subject};
-use crate::time_scale::scaled;
+use crate::time_scale::{SLACK, scaled};
 use crate::worker::Worker;
 use leasehold_core::{AcquireOptions, HoldKind, LockGuard, LockName, Reach, Semantics};
-use std::sync::Arc;
+use std::sync::{Arc, OnceLock};
 use std::time::Duration;
 use tokio::time::Instant;
 
@@ -25,12 +25,12 @@ pub(crate) struct Context {
     /// Makes the names of this case and run its own.
     mark: String,
     config: RunConfig,
+    /// The declared end of sessions that are silent, once a client was made; zero for any other hold.
+    session_timeout: OnceLock<Duration>,
 }
 
 /// The lease of cases that wait for one to end.
 const TTL: Duration = Duration::from_millis(900);
-/// What a busy machine with two cores may add to anything.
-const SLACK: Duration = Duration::from_millis(500);
 /// How long anything may take that must happen at all. Far beyond every bound that is asserted.
 const PATIENCE: Duration = Duration::from_secs(20);
 
@@ -45,10 +45,10 @@ impl Context {
         case: &str,
         config: RunConfig,
     ) -> Result<Self, Stop> {
-        let store = subject.start().await.map_err(|cannot| Stop::missing(&cannot.to_string()))?;
+        let store = subject.start().await.map_err(Stop::without_store)?;
         // The seed is no part of it: a second run with one seed meets none of the names that the first has left in a store.
         let mark = format!("{}{case}-{:08x}", config.root, fastrand::u32(..));
-        Ok(Self { subject, store, mark, config })
+        Ok(Self { subject, store, mark, config, session_timeout: OnceLock::new() })
     }
 
     /// What the random choices of a case are made from.
@@ -81,6 +81,7 @@ impl Context {
 
     pub(crate) async fn client_at(&self, address: &str) -> Result<Client, Stop> {
         let client = self.subject.connect(address).await?;
+        self.session_timeout.get_or_init(|| client.semantics().session_timeout.unwrap_or_default());
         let (bound, limit) = (client.semantics().wake_up.bound(), self.patience() / 2);
         ensure!(
             bound <= limit,
@@ -222,8 +223,14 @@ impl Context {
         self.options().with_fixed_lease()
     }
 
+    /// How long anything may take that must happen at all.
     pub(crate) fn patience(&self) -> Duration {
-        scaled(PATIENCE)
+        scaled(PATIENCE).max(self.session_timeout() * 2)
+    }
+
+    /// The declared end of sessions that are silent; zero for any other hold.
+    pub(crate) fn session_timeout(&self) -> Duration {
+        self.session_timeout.get().copied().unwrap_or_default()
     }
 }
 

@@ -1,7 +1,7 @@
 //! What cases do all the time, and expect of it.
 
 use crate::cannot::Cannot;
-use crate::stop::{Stop, Verdict, ensure};
+use crate::stop::{Stop, Verdict, ensure, ensure_within};
 use leasehold_core::{
     AcquireOptions, DistributedLock, DistributedLockExt, Error, ErrorKind, LockAdmin, LockGuard, LockMode,
     LockName, Loss, Wait,
@@ -111,18 +111,15 @@ pub(crate) async fn ensure_free(client: &Client, name: &LockName, when: &str) ->
     Ok(())
 }
 
-/// Expects that a lock can be had within a bound, and gives it back. How long it took.
-pub(crate) async fn free_within(
-    client: &Client,
-    name: &LockName,
-    bound: Duration,
-    when: &str,
-) -> Result<Duration, Stop> {
-    let options = AcquireOptions::new().with_wait(bound);
+/// Expects that a lock can be had within a bound, and gives it back.
+pub(crate) async fn free_within(client: &Client, name: &LockName, bound: Duration, when: &str) -> Verdict {
+    // Longer than the bound: what comes late is another finding than what never comes.
+    let options = AcquireOptions::new().with_wait(bound * 2);
     let (outcome, took) = timed(client.acquire_with(name, &options)).await;
-    let late = |error| Stop::Failed(format!("{when}: not free within {bound:?}: {error}"));
-    outcome.map_err(late)?.release().await?;
-    Ok(took)
+    let never =
+        |error| Stop::Failed(format!("{when}: not free within {bound:?}, nor within twice that: {error}"));
+    outcome.map_err(never)?.release().await?;
+    ensure_within(took, bound, format_args!("{when}: not free within {bound:?}: the next grant"))
 }
 
 /// Expects an error of this kind.
@@ -159,9 +156,11 @@ pub(crate) async fn eventually(bound: Duration, mut holds: impl FnMut() -> bool)
 
 /// Waits for the loss of a guard; fails the case if it does not come.
 pub(crate) async fn loss_within(guard: &LockGuard, bound: Duration) -> Result<Loss, Stop> {
-    tokio::time::timeout(bound, guard.lost())
-        .await
-        .map_err(|_| Stop::Failed(format!("the holder was not told within {bound:?} that it lost the lock")))
+    let untold = format!("the holder was not told within {bound:?} that it lost the lock");
+    let (loss, took) = timed(tokio::time::timeout(bound * 2, guard.lost())).await;
+    let loss = loss.map_err(|_| Stop::Failed(format!("{untold}, nor within twice that")))?;
+    ensure_within(took, bound, untold)?;
+    Ok(loss)
 }
 
 /// The last moment at which the holder can have said that it holds: taken before each look, so that a thread which is

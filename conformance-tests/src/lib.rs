@@ -69,6 +69,7 @@ mod fault_run;
 mod faults;
 pub mod history;
 mod kinds;
+mod lateness;
 pub mod matrix;
 pub mod proxy;
 mod run_config;
@@ -89,7 +90,9 @@ pub use cases::{all, by_id};
 pub use clock::{ShimmedClock, SteppedClock};
 pub use kinds::{BlockingApi, BlockingGuard, BlockingLocks, Kinds, LockSet, Permits};
 pub use run_config::Interrupt;
-pub use runner::{CaseEvent, CaseOutcome, CaseResult, Run, Tally, run, run_case, run_case_here};
+pub use runner::{
+    CaseEvent, CaseOutcome, CaseResult, Run, Tally, run, run_case, run_case_here, skipped_by_reason,
+};
 pub use soak::{Round, Soak};
 pub use stop::{Stop, Verdict};
 pub use subject::{Counters, Members, Replicas, Store, Subject};

@@ -1,18 +1,25 @@
 //! How a case came out.
 
+use crate::cannot::Cannot;
 use crate::server::StartError;
 use leasehold_core::Error;
 use std::error::Error as _;
+use std::fmt::Display;
+use std::time::Duration;
 
 /// How a case, or a part of it, came out; `?` on a broken expectation ends it.
 pub type Verdict = Result<(), Stop>;
 
 /// Why a case did not pass.
 #[derive(Clone, Debug)]
-#[expect(clippy::exhaustive_enums, reason = "complete: a case passes, fails or is skipped")]
+#[expect(clippy::exhaustive_enums, reason = "complete: a case passes, fails, is not judged or is skipped")]
 pub enum Stop {
     /// The property does not hold; what was seen.
     Failed(String),
+    /// A bound was missed by this much; what was late.
+    Late(String, Duration),
+    /// Nothing can be said of the store: this machine was late, or a server was not ready in time.
+    NotJudged(String),
     /// The property has no meaning here, or cannot be observed; why.
     Skipped(String),
 }
@@ -29,17 +36,28 @@ impl Stop {
         }
     }
 
-    /// True for a failure, and for what is [missing](Self::missing), also where that skips.
-    pub(crate) fn is_failed_or_missing(&self) -> bool {
+    /// What was seen of a case that failed, or was late.
+    pub fn failure(&self) -> Option<&str> {
         match self {
-            Self::Failed(_) => true,
-            Self::Skipped(why) => why.starts_with(NOT_RUN),
+            Self::Failed(why) | Self::Late(why, _) => Some(why),
+            Self::NotJudged(_) | Self::Skipped(_) => None,
         }
     }
 
-    /// What was seen, or why it was skipped.
-    pub(crate) fn into_reason(self) -> String {
-        let (Self::Failed(reason) | Self::Skipped(reason)) = self;
+    /// There is no store: it was not ready in time, or it is [missing](Self::missing).
+    pub(crate) fn without_store(cannot: Cannot) -> Self {
+        if cannot.is_not_ready() { cannot.into() } else { Self::missing(&cannot.to_string()) }
+    }
+
+    /// True for a failure, and for what is [missing](Self::missing), also where that skips.
+    pub(crate) fn is_failed_or_missing(&self) -> bool {
+        self.failure().is_some() || matches!(self, Self::Skipped(why) if why.starts_with(NOT_RUN))
+    }
+
+    /// What was seen, or why it was not judged or skipped.
+    pub fn into_reason(self) -> String {
+        let (Self::Failed(reason) | Self::Late(reason, _) | Self::NotJudged(reason) | Self::Skipped(reason)) =
+            self;
         reason
     }
 }
@@ -78,9 +96,17 @@ impl From<Error> for Stop {
     }
 }
 
+/// Expects that this took no longer than its bound.
+pub(crate) fn ensure_within(took: Duration, bound: Duration, what: impl Display) -> Verdict {
+    match took.checked_sub(bound) {
+        None | Some(Duration::ZERO) => Ok(()),
+        Some(by) => Err(Stop::Late(format!("{what} took {took:?}, bound {bound:?}"), by)),
+    }
+}
+
 impl From<StartError> for Stop {
     fn from(error: StartError) -> Self {
-        Self::Failed(error.message)
+        if error.is_late { Self::NotJudged(error.message) } else { Self::Failed(error.message) }
     }
 }
 

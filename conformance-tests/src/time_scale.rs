@@ -1,10 +1,28 @@
-//! By how much everything takes longer on this machine, as `LEASEHOLD_TIME_SCALE` says.
+//! By how much everything takes longer on this machine: as `LEASEHOLD_TIME_SCALE` says, and more while the machine is late.
 
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
-/// The factor; 1 if nothing is said.
+/// What a busy machine with two cores may add to anything.
+pub(crate) const SLACK: Duration = Duration::from_millis(500);
+
+/// The longest scale. A lease that is not asked for in the scale of a case lasts for 30 s, and what waits for longer than that
+/// would not see who forgot to end it.
+const LONGEST: f64 = 10.0;
+
+/// The factor for a machine that is late.
+const STRETCH: f64 = 3.0;
+static IS_STRETCHED: AtomicBool = AtomicBool::new(false);
+
+/// The factor; 1 if nothing is said, on a machine that is on time.
 pub(crate) fn time_scale() -> f64 {
-    said_time_scale().unwrap_or(Some(1.0)).unwrap_or(1.0)
+    let said = said_time_scale().unwrap_or(Some(1.0)).unwrap_or(1.0);
+    if IS_STRETCHED.load(Ordering::Relaxed) { (said * STRETCH).min(LONGEST) } else { said }
+}
+
+/// Makes everything take longer from now on, or no longer. Answers what was set before. To be called while no case runs.
+pub(crate) fn stretch(is_late: bool) -> bool {
+    IS_STRETCHED.swap(is_late, Ordering::Relaxed)
 }
 
 /// This time on this machine.
@@ -16,12 +34,11 @@ pub(crate) fn scaled(time: Duration) -> Duration {
 ///
 /// # Errors
 ///
-/// What it says, if that is no number from 0.1 to 10: a bound that is nothing would judge the machine. A lease that is not
-/// asked for in the scale of a case lasts for 30 s, and what waits for longer than that would not see who forgot to end it.
+/// What it says, if that is no number from 0.1 to 10: a bound that is nothing would judge the machine.
 pub fn said_time_scale() -> Result<Option<f64>, String> {
     let Some(said) = std::env::var_os("LEASEHOLD_TIME_SCALE") else { return Ok(None) };
     let scale = said.to_str().and_then(|scale| scale.parse().ok());
-    match scale.filter(|scale| (0.1..=10.0).contains(scale)) {
+    match scale.filter(|scale| (0.1..=LONGEST).contains(scale)) {
         Some(scale) => Ok(Some(scale)),
         None => Err(said.to_string_lossy().into_owned()),
     }

@@ -16,6 +16,10 @@ impl Code {
     pub const DECLINED: Self = Self(1);
     /// A store was put to the test, and failed it; or nothing was tested.
     pub const FAILED: Self = Self(1);
+    /// A store missed a bound twice, on a machine that was on time.
+    pub const LATE: Self = Self(2);
+    /// The machine was too late to judge a store (`EX_TEMPFAIL`: try again later).
+    pub const NOT_JUDGED: Self = Self(75);
     /// The command line is wrong (`EX_USAGE`).
     pub const USAGE: Self = Self(64);
     /// The store cannot be reached, or it is not known what it did (`EX_UNAVAILABLE`).

@@ -25,28 +25,25 @@ pub(super) fn hand_over_bound(cx: &Context, client: &Client) -> Duration {
 
 /// The longest time from the end of the last renewal to the next grant, where no request of the holder arrives any more.
 pub(super) fn expiry_bound(cx: &Context, client: &Client) -> Duration {
-    cx.ttl() + hand_over_bound(cx, client)
+    cx.ttl().max(cx.session_timeout()) + hand_over_bound(cx, client)
 }
 
 /// The longest time from a crash to the next grant.
 pub(super) async fn crash_bound(cx: &Context) -> Result<Duration, Stop> {
-    let semantics = cx.semantics().await?;
-    let until_noticed = match semantics.crash_bound {
-        CrashBound::Connection => Duration::ZERO,
-        _ => cx.ttl(),
-    };
-    Ok(until_noticed + semantics.wake_up.bound() + cx.slack())
+    let client = cx.client().await?;
+    match client.semantics().crash_bound {
+        CrashBound::Connection => Ok(hand_over_bound(cx, &client)),
+        _ => Ok(expiry_bound(cx, &client)),
+    }
 }
 
 /// The longest time until a holder is replaced that is silent, and may be alive for all that the store knows. A connection
 /// is ended by the store when nothing was heard of it for one ttl; some stores count that in whole seconds.
 pub(super) async fn silent_bound(cx: &Context) -> Result<Duration, Stop> {
-    let semantics = cx.semantics().await?;
-    let until_noticed = match semantics.crash_bound {
-        CrashBound::Connection => Duration::from_secs(cx.ttl().as_secs() + 2),
-        _ => cx.ttl(),
-    };
-    Ok(until_noticed + semantics.wake_up.bound() + cx.slack())
+    let client = cx.client().await?;
+    let counts_seconds = client.semantics().crash_bound == CrashBound::Connection;
+    let rounding = if counts_seconds { Duration::from_secs(2) } else { Duration::ZERO };
+    Ok(expiry_bound(cx, &client) + rounding)
 }
 
 /// How long a withdrawn request may keep the lock, once the network is well again: a withdrawal that failed is tried again, a

@@ -66,7 +66,7 @@ async fn fifty_refused_attempts_leave_nothing(cx: &Context) -> Verdict {
     until_records_are_gone(cx, before, bound, &format!("{TIMES} refused attempts of each kind")).await?;
     guard.release().await?;
     // An attempt whose time was over before its answer is taken back.
-    free_within(&other, &name, bound, "after refused attempts").await.map(drop)
+    free_within(&other, &name, bound, "after refused attempts").await
 }
 
 /// The leases are so long that none ends within the case.
@@ -155,7 +155,7 @@ async fn dropped_guard_is_released_soon_and_blocks_no_thread(cx: &Context) -> Ve
         let took = start.elapsed();
         set(Traffic::Pass);
         ensure!(took < slack, "a drop blocked its thread for {took:?}");
-        free_within(&other, &name, bound, "dropped on a runtime of one thread").await.map(drop)
+        free_within(&other, &name, bound, "dropped on a runtime of one thread").await
     })
     .await
 }
@@ -174,7 +174,7 @@ async fn lease_outlives_the_runtime_of_its_acquisition(cx: &Context) -> Verdict 
         ensure!(guard.is_held(), "lost after its runtime ended: {:?}", guard.loss());
         ensure_held(&other, &name, "after its runtime ended").await?;
         drop(guard);
-        return free_within(&other, &name, bound, "dropped after its runtime ended").await.map(drop);
+        return free_within(&other, &name, bound, "dropped after its runtime ended").await;
     }
     // A request of a renewal may arrive without its runtime, and be answered: the loss comes when one is not.
     let told = async { tokio::time::timeout(cx.patience(), guard.lost()).await.map(|_| Instant::now()) };
@@ -204,7 +204,7 @@ async fn panic_in_the_critical_section_frees_the_lock(cx: &Context) -> Verdict {
     });
     ensure!(task.await.is_err_and(|error| error.is_panic()), "the task did not panic");
     let bound = expiry_bound(cx, &other);
-    free_within(&other, &name, bound, "after a panic in the critical section").await.map(drop)
+    free_within(&other, &name, bound, "after a panic in the critical section").await
 }
 
 /// The lease is much longer than the case may take: the lock is had because it is recognised, not because it ended.
@@ -263,7 +263,7 @@ async fn only_attempt_whose_reply_is_lost_is_indeterminate(cx: &Context) -> Verd
     proxy.cut();
     proxy.set(Traffic::Pass);
     let bound = withdrawn_within(cx, &other);
-    free_within(&other, &name, bound, "after an attempt without a reply").await.map(drop)
+    free_within(&other, &name, bound, "after an attempt without a reply").await
 }
 
 /// The lease is much longer than the case may take: a release that is taken for done is found out.

@@ -17,7 +17,7 @@ async fn killed_holder_is_replaced_within_its_bound(cx: &Context) -> Verdict {
     tokio::time::sleep(cx.ttl()).await;
     ensure_held(&client, &name, "while the holder lives").await?;
     worker.kill();
-    free_within(&client, &name, crash_bound(cx).await?, "after its holder was killed").await.map(drop)
+    free_within(&client, &name, crash_bound(cx).await?, "after its holder was killed").await
 }
 
 async fn killed_waiter_blocks_no_other(cx: &Context) -> Verdict {
@@ -30,7 +30,7 @@ async fn killed_waiter_blocks_no_other(cx: &Context) -> Verdict {
     tokio::time::sleep(Duration::from_millis(300)).await;
     waiter.kill();
     guard.release().await?;
-    free_within(&other, &name, crash_bound(cx).await?, "after a waiter was killed").await.map(drop)
+    free_within(&other, &name, crash_bound(cx).await?, "after a waiter was killed").await
 }
 
 async fn partitioned_holder_is_replaced_after_it_knows(cx: &Context) -> Verdict {
@@ -51,7 +51,7 @@ async fn stopped_holder_is_replaced_as_declared(cx: &Context) -> Verdict {
     let (client, name, mut worker) = (cx.client().await?, cx.name(), cx.worker().await?);
     worker.take(&name, cx.ttl()).await?;
     worker.pause();
-    free_within(&client, &name, silent_bound(cx).await?, "after its holder was stopped").await.map(drop)
+    free_within(&client, &name, silent_bound(cx).await?, "after its holder was stopped").await
 }
 
 /// The store has granted, and the holder dies before it has heard so: it does no second step, such as setting the end of the lease.
@@ -66,7 +66,5 @@ async fn holder_killed_between_grant_and_reply_is_replaced(cx: &Context) -> Verd
     worker.begin_take(&name, cx.ttl()).await?;
     ensure!(eventually(cx.patience(), || proxy.reply_bytes() > before).await, "the store never answered");
     worker.kill();
-    free_within(&client, &name, crash_bound(cx).await?, "after its holder was killed in the middle")
-        .await
-        .map(drop)
+    free_within(&client, &name, crash_bound(cx).await?, "after its holder was killed in the middle").await
 }

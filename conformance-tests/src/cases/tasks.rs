@@ -25,8 +25,11 @@ pub(super) async fn granted_within<E: Into<Stop>>(
     bound: Duration,
     who: &str,
 ) -> Result<LockGuard, Stop> {
-    let late = |_| Stop::Failed(format!("{who} has no lock after {bound:?}"));
-    tokio::time::timeout(bound, waiter).await.map_err(late)??.map_err(Into::into)
+    let never = |_| Stop::Failed(format!("{who} has no lock after twice {bound:?}"));
+    let (granted, took) = timed(tokio::time::timeout(bound * 2, waiter)).await;
+    let guard = granted.map_err(never)??.map_err(Into::into)?;
+    ensure_within(took, bound, format_args!("{who} has no lock after {bound:?}: the grant"))?;
+    Ok(guard)
 }
 
 /// A task that takes the lock as soon as it can be had: the guard, and when it was granted.

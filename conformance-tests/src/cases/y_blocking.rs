@@ -56,7 +56,7 @@ async fn blocking_guard_is_dropped_at_once_while_the_store_is_silent(cx: &Contex
     ensure!(took < cx.slack(), "a drop blocked its thread for {took:?}");
     let other = cx.client().await?;
     let bound = if other.semantics().hold == HoldKind::Lease { cx.ttl() } else { cx.patience() / 2 };
-    free_within(&other, &name, bound + cx.slack(), "after the drop").await.map(drop)
+    free_within(&other, &name, bound + cx.slack(), "after the drop").await
 }
 
 async fn blocking_call_inside_a_runtime_is_refused(cx: &Context) -> Verdict {

@@ -70,10 +70,11 @@ impl From<&Cell> for CaseResult {
     fn from(cell: &Cell) -> Self {
         let outcome = match &cell.state {
             State::Kept | State::Better => CaseOutcome::Passed,
-            State::Broken { why } => CaseOutcome::Failed { words: why.clone() },
-            State::Void { why } => CaseOutcome::Failed { words: format!("it shows nothing: {why}") },
-            State::NotRun { why } => CaseOutcome::Skipped { reason: why.clone() },
-            State::NotApplicable { why } => CaseOutcome::Skipped { reason: format!("not applicable: {why}") },
+            State::Broken { why } => CaseOutcome::Failed { why: why.clone() },
+            State::Void { why } => CaseOutcome::Failed { why: format!("it shows nothing: {why}") },
+            State::NotJudged { why } => CaseOutcome::NotJudged { why: why.clone() },
+            State::NotRun { why } => CaseOutcome::Skipped { why: why.clone() },
+            State::NotApplicable { why } => CaseOutcome::Skipped { why: format!("not applicable: {why}") },
         };
         let (subject, case, property) = (cell.subject.clone(), "fault".to_owned(), word(cell.fault));
         Self { subject, case, property, outcome, took_ms: cell.took_ms }
@@ -99,6 +100,11 @@ pub enum State {
         /// What was missing.
         why: String,
     },
+    /// Nothing can be said of the store: this machine was late, or a server was not ready in time.
+    NotJudged {
+        /// By how much, and what was seen.
+        why: String,
+    },
     /// It can happen, and cannot be made on this machine.
     NotRun {
         /// Why.
@@ -117,7 +123,8 @@ impl From<Stop> for State {
     fn from(stop: Stop) -> Self {
         match stop {
             Stop::Skipped(why) => Self::NotRun { why },
-            Stop::Failed(why) => Self::Broken { why },
+            Stop::Failed(why) | Stop::Late(why, _) => Self::Broken { why },
+            Stop::NotJudged(why) => Self::NotJudged { why },
         }
     }
 }
@@ -171,7 +178,7 @@ mod tests {
         let why = || "two holders".to_owned();
         let result = CaseResult::from(&cell(State::Broken { why: why() }));
         assert_eq!((result.name(), &*result.property), (cell(State::Kept).name(), "store-paused"));
-        assert_eq!(result.outcome, CaseOutcome::Failed { words: why() });
+        assert_eq!(result.outcome, CaseOutcome::Failed { why: why() });
         let outcome = |state| CaseResult::from(&cell(state)).outcome;
         assert!(matches!(outcome(State::Void { why: why() }), CaseOutcome::Failed { .. }));
         assert!(matches!(outcome(State::NotRun { why: why() }), CaseOutcome::Skipped { .. }));

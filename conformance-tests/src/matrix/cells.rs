@@ -4,6 +4,7 @@ use super::cell::{Cell, Figures, State};
 use super::cell_run::play;
 use crate::case::HostShare;
 use crate::faults::can_happen;
+use crate::lateness::{self, Lateness};
 use crate::run_config::Interrupt;
 use crate::runner::{HostCapacity, WATCHDOG, in_parallel, in_time, lock};
 use crate::stop::Stop;
@@ -92,12 +93,33 @@ impl Matrix {
     }
 
     fn timed(&self, subject: &Arc<dyn Subject>, fault: Fault, reader: bool) -> Option<Cell> {
-        let _permit = self.capacity.take(share(subject.name(), fault));
+        lateness::watch();
+        let mut cell = self.judged(subject, fault, reader, share(subject.name(), fault))?;
+        if matches!(cell.state, State::Broken { .. }) {
+            cell = self.judged(subject, fault, reader, HostShare::Whole)?;
+        }
+        Some(cell)
+    }
+
+    /// A cell that is broken on a machine that is late is not judged.
+    fn judged(
+        &self,
+        subject: &Arc<dyn Subject>,
+        fault: Fault,
+        reader: bool,
+        share: HostShare,
+    ) -> Option<Cell> {
+        let _permit = self.capacity.take(share);
         if self.interrupt.is_asked_for() {
             return None;
         }
         let (start, mut cell) = (Instant::now(), Cell::new(subject.name(), fault, reader, self.seed));
-        cell.state = self.state(subject, &mut cell)?;
+        let state = self.state(subject, &mut cell)?;
+        let late = Lateness::of_a_case(start);
+        cell.state = match state {
+            State::Broken { why } if late.is_too_late() => State::NotJudged { why: late.told(&why) },
+            state => state,
+        };
         cell.took_ms = u64::try_from(start.elapsed().as_millis()).unwrap_or(u64::MAX);
         Some(cell)
     }
@@ -143,7 +165,7 @@ impl Matrix {
         }
         let this = Arc::clone(subject);
         let semantics = self.watched(move || async move {
-            let store = this.start().await.map_err(|cannot| Stop::missing(&cannot.to_string()))?;
+            let store = this.start().await.map_err(Stop::without_store)?;
             Ok(this.connect(&store.address()).await?.semantics().clone())
         })?;
         if let Ok(semantics) = &semantics {

@@ -1,6 +1,6 @@
 use super::host_capacity::{THREADS, lock};
-use super::one::in_turn;
-use super::result::{CaseOutcome, CaseResult};
+use super::judge::judge;
+use super::result::{CaseOutcome, CaseResult, Tally, skipped_by_reason};
 use super::run::mix;
 use crate::case::Case;
 use crate::cases::all;
@@ -17,13 +17,17 @@ use std::sync::{Arc, Mutex};
 /// How many of the slowest cases are named at the end.
 const SLOWEST: usize = 20;
 
+/// The exit code of a run that failed nothing and did not judge everything: `EX_TEMPFAIL` of `sysexits.h`, try again later.
+const NOT_JUDGED: u8 = 75;
+
 /// Names a file into which every result is written, one JSON object in a line.
 const RESULTS: &str = "LEASEHOLD_RESULTS";
 
 /// Runs every case against every subject and reports in the form of `cargo test`: filters, `--list`, `--exact` and
 /// `--test-threads` work. To be called first in `main`, because it also serves as the worker processes of the cases.
 ///
-/// A case that has no meaning for a subject is `ignored`, with its reason. A subject whose store is missing fails,
+/// A case that has no meaning for a subject is `ignored`, with its reason. A case that fails is run again, alone; if this machine
+/// was late then, the case is `ignored` as not judged, and the exit code is 75. A subject whose store is missing fails,
 /// unless `LEASEHOLD_SKIP_MISSING` is set. A run without a filter in which nothing ran fails, and so does one with a
 /// `LEASEHOLD_TIME_SCALE` that is none. `LEASEHOLD_RESULTS=FILE`
 /// writes every [`CaseResult`] into a file, one JSON object in a line.
@@ -55,14 +59,16 @@ fn trial(subject: &Arc<dyn Subject>, case: Case, config: &RunConfig, results: &R
     let name = format!("{}::{}", subject.name(), case.name());
     let (subject, config, results) = (Arc::clone(subject), config.clone(), Arc::clone(results));
     Trial::ignorable_test(name, move || {
-        let Some(result) = in_turn(&subject, case, &config, || ()) else {
+        let Some(result) = judge(&subject, case, &config, || ()) else {
             return Ok(Completion::ignored_with("it was interrupted"));
         };
         lock(&results).push(result.clone());
         match result.outcome {
             CaseOutcome::Passed => Ok(Completion::Completed),
-            CaseOutcome::Skipped { reason } => Ok(Completion::ignored_with(reason)),
-            CaseOutcome::Failed { words } => Err(Failed::from(words)),
+            CaseOutcome::Skipped { why } => Ok(Completion::ignored_with(why)),
+            CaseOutcome::NotJudged { why } => Ok(Completion::ignored_with(format!("NOT JUDGED: {why}"))),
+            CaseOutcome::Late { why } => Err(Failed::from(format!("late: {why}"))),
+            CaseOutcome::Failed { why } => Err(Failed::from(why)),
         }
     })
 }
@@ -79,10 +85,21 @@ fn conclude(arguments: &Arguments, conclusion: &Conclusion, results: &Results) -
     if results.len() > SLOWEST {
         let _ = tell_slowest(&results);
     }
+    if results.len() > SLOWEST {
+        let _ = tell_skipped(&results);
+    }
     let ran = conclusion.num_passed + conclusion.num_failed;
     if ran == 0 && arguments.filter.is_none() && !arguments.list {
         let _ = writeln!(io::stderr(), "nothing ran: that is a failure");
         return ExitCode::FAILURE;
+    }
+    let not_judged = Tally::count(&results).not_judged;
+    if not_judged > 0 && !conclusion.has_failed() {
+        let _ = writeln!(
+            io::stderr(),
+            "{not_judged} cases were not judged: run them again on a machine that is less busy"
+        );
+        return ExitCode::from(NOT_JUDGED);
     }
     conclusion.exit_code()
 }
@@ -94,6 +111,13 @@ fn write(results: &[CaseResult], file: &Path) -> io::Result<()> {
         file.write_all(b"\n")?;
     }
     file.flush()
+}
+
+fn tell_skipped(results: &[CaseResult]) -> io::Result<()> {
+    let mut stderr = io::stderr().lock();
+    skipped_by_reason(results)
+        .into_iter()
+        .try_for_each(|(why, cases)| writeln!(stderr, "not tested, {why}: {}", cases.join(" ")))
 }
 
 fn tell_slowest(results: &[CaseResult]) -> io::Result<()> {

@@ -1,17 +1,16 @@
 //! One case on one subject.
 
-use super::host_capacity::HostCapacity;
-use super::result::CaseResult;
 use crate::case::Case;
 use crate::cases;
 use crate::context::Context;
+use crate::lateness;
 use crate::run_config::{Interrupt, RunConfig};
 use crate::stop::{Stop, Verdict};
 use crate::subject::Subject;
 use crate::time_scale::scaled;
 use std::sync::Arc;
 use std::sync::mpsc::{RecvTimeoutError, sync_channel};
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 /// A case or a cell that takes longer than this hangs. More than its servers may take to start.
 pub(crate) const WATCHDOG: Duration = Duration::from_secs(300);
@@ -19,14 +18,14 @@ pub(crate) const WATCHDOG: Duration = Duration::from_secs(300);
 /// How long what was stopped may take to end.
 const PARTING: Duration = Duration::from_secs(5);
 
-/// Runs one case against one subject, here and now.
+/// Runs one case against one subject, here and now, and once: a failure says nothing of the machine.
 ///
 /// # Errors
 ///
 /// [`Stop`]: failed or skipped, and why.
 pub fn run_case(subject: &Arc<dyn Subject>, case: Case) -> Verdict {
     let interrupted = || Err(Stop::Skipped("it was interrupted".to_owned()));
-    watched(subject, case, &RunConfig::from_environment(), scaled(WATCHDOG)).unwrap_or_else(interrupted)
+    watched(subject, case, &RunConfig::from_environment()).unwrap_or_else(interrupted)
 }
 
 /// Runs one case in the runtime of the caller, with no limit of time: under `tokio::time::pause` in virtual time, if the store is
@@ -44,24 +43,18 @@ pub async fn run_case_here(subject: &Arc<dyn Subject>, case: Case) -> Verdict {
     in_a_store(Arc::clone(subject), case, RunConfig::from_environment()).await
 }
 
-/// Runs one case when its share of the machine is free, and says when it begins.
 /// `None` if it was interrupted.
-pub(super) fn in_turn(
+pub(super) fn watched(subject: &Arc<dyn Subject>, case: Case, config: &RunConfig) -> Option<Verdict> {
+    lateness::watch();
+    watched_for(scaled(WATCHDOG), subject, case, config)
+}
+
+fn watched_for(
+    limit: Duration,
     subject: &Arc<dyn Subject>,
     case: Case,
     config: &RunConfig,
-    begun: impl FnOnce(),
-) -> Option<CaseResult> {
-    static CAPACITY: HostCapacity = HostCapacity::new();
-    let _permit = CAPACITY.take(case.share);
-    begun();
-    let start = Instant::now();
-    let verdict = watched(subject, case, config, scaled(WATCHDOG))?;
-    Some(CaseResult::new(subject.name(), case, verdict, start.elapsed()))
-}
-
-/// `None` if it was interrupted.
-fn watched(subject: &Arc<dyn Subject>, case: Case, config: &RunConfig, limit: Duration) -> Option<Verdict> {
+) -> Option<Verdict> {
     if config.interrupt.is_asked_for() {
         return None;
     }
@@ -186,7 +179,7 @@ mod tests {
         let ended = Arc::<AtomicUsize>::default();
         let subject: Arc<dyn Subject> = Arc::new(Silent(Arc::clone(&ended)));
         let (case, config) = (by_id("A01").unwrap(), RunConfig::from_environment());
-        let verdict = watched(&subject, case, &config, Duration::from_millis(50));
+        let verdict = watched_for(Duration::from_millis(50), &subject, case, &config);
         let words = "it hangs: no end after 50ms";
         assert!(matches!(&verdict, Some(Err(Stop::Failed(why))) if why == words), "{verdict:?}");
         assert_eq!(ended.load(Ordering::SeqCst), 1);

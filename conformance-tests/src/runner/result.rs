@@ -1,6 +1,8 @@
 use crate::case::{Case, Harm};
 use crate::stop::{Stop, Verdict};
 use serde::{Deserialize, Serialize};
+use std::cmp::Reverse;
+use std::collections::{BTreeMap, BTreeSet};
 use std::fmt;
 use std::time::Duration;
 
@@ -23,20 +25,19 @@ pub struct CaseResult {
 /// The outcome of a case.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(tag = "is", rename_all = "kebab-case")]
-#[expect(clippy::exhaustive_enums, reason = "complete: a case passes, fails or is skipped")]
+#[expect(clippy::exhaustive_enums, reason = "complete: a case passes, fails, is not judged or is skipped")]
+#[allow(missing_docs, reason = "`why` is what was seen, or the reason")]
 pub enum CaseOutcome {
     /// The subject has the property.
     Passed,
-    /// It has not.
-    Failed {
-        /// What was seen.
-        words: String,
-    },
+    /// It has not: seen twice, or once if it is no matter of time.
+    Failed { why: String },
+    /// A bound was missed twice, although the machine was on time.
+    Late { why: String },
+    /// Nothing can be said of the subject: the machine was late, or a server was not ready in time.
+    NotJudged { why: String },
     /// The property has no meaning here, or cannot be observed.
-    Skipped {
-        /// Why.
-        reason: String,
-    },
+    Skipped { why: String },
 }
 
 /// How many came out how.
@@ -47,6 +48,10 @@ pub struct Tally {
     pub passed: usize,
     /// Failed.
     pub failed: usize,
+    /// Late.
+    pub late: usize,
+    /// Not judged.
+    pub not_judged: usize,
     /// Skipped.
     pub skipped: usize,
 }
@@ -81,8 +86,10 @@ impl From<Verdict> for CaseOutcome {
     fn from(verdict: Verdict) -> Self {
         match verdict {
             Ok(()) => Self::Passed,
-            Err(Stop::Failed(words)) => Self::Failed { words },
-            Err(Stop::Skipped(reason)) => Self::Skipped { reason },
+            Err(Stop::Failed(why)) => Self::Failed { why },
+            Err(Stop::Late(why, _)) => Self::Late { why },
+            Err(Stop::NotJudged(why)) => Self::NotJudged { why },
+            Err(Stop::Skipped(why)) => Self::Skipped { why },
         }
     }
 }
@@ -90,27 +97,61 @@ impl From<Verdict> for CaseOutcome {
 impl Tally {
     /// Counts these.
     pub fn count<'a>(results: impl IntoIterator<Item = &'a CaseResult>) -> Self {
-        let mut tally = Self::default();
-        for result in results {
-            match result.outcome {
-                CaseOutcome::Passed => tally.passed += 1,
-                CaseOutcome::Failed { .. } => tally.failed += 1,
-                CaseOutcome::Skipped { .. } => tally.skipped += 1,
-            }
-        }
-        tally
+        results.into_iter().map(|result| &result.outcome).collect()
     }
 
-    /// True if there was something to see, and nothing was wrong: a run in which nothing ran is no success.
+    /// True if there was something to see, and nothing was wrong or left open: a run in which nothing ran is no success.
     pub fn is_success(self) -> bool {
-        self.failed == 0 && self.passed > 0
+        self.failed + self.late + self.not_judged == 0 && self.passed > 0
+    }
+
+    /// True if all that is missing to a success is that the machine was on time.
+    pub fn is_not_judged(self) -> bool {
+        self.failed + self.late == 0 && self.not_judged > 0
     }
 }
 
-/// `63 passed, 0 failed, 4 skipped`.
+/// Why cases of these were skipped, the most frequent reason first, with their ids: what was not tested.
+pub fn skipped_by_reason(results: &[CaseResult]) -> Vec<(&str, Vec<&str>)> {
+    let mut reasons = BTreeMap::<&str, (usize, BTreeSet<&str>)>::new();
+    for result in results {
+        if let CaseOutcome::Skipped { why } = &result.outcome {
+            let (count, cases) = reasons.entry(why).or_default();
+            *count += 1;
+            cases.insert(&result.case);
+        }
+    }
+    let mut reasons: Vec<_> = reasons.into_iter().collect();
+    reasons.sort_by_key(|(_, (count, _))| Reverse(*count));
+    reasons.into_iter().map(|(why, (_, cases))| (why, cases.into_iter().collect())).collect()
+}
+
+impl<'a> FromIterator<&'a CaseOutcome> for Tally {
+    fn from_iter<T: IntoIterator<Item = &'a CaseOutcome>>(outcomes: T) -> Self {
+        let mut tally = Self::default();
+        for outcome in outcomes {
+            *match outcome {
+                CaseOutcome::Passed => &mut tally.passed,
+                CaseOutcome::Failed { .. } => &mut tally.failed,
+                CaseOutcome::Late { .. } => &mut tally.late,
+                CaseOutcome::NotJudged { .. } => &mut tally.not_judged,
+                CaseOutcome::Skipped { .. } => &mut tally.skipped,
+            } += 1;
+        }
+        tally
+    }
+}
+
+/// `63 passed, 0 failed, 4 skipped`, and if there are any `, 1 late` and `, 2 not judged`.
 impl fmt::Display for Tally {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "{} passed, {} failed, {} skipped", self.passed, self.failed, self.skipped)
+        write!(f, "{} passed, {} failed, {} skipped", self.passed, self.failed, self.skipped)?;
+        for (count, word) in [(self.late, "late"), (self.not_judged, "not judged")] {
+            if count > 0 {
+                write!(f, ", {count} {word}")?;
+            }
+        }
+        Ok(())
     }
 }
 
@@ -125,11 +166,11 @@ mod tests {
 
     #[test]
     fn results_are_read_as_they_were_written() {
-        let failed = result(CaseOutcome::Failed { words: "two \"holders\"".to_owned() });
+        let failed = result(CaseOutcome::Failed { why: "two \"holders\"".to_owned() });
         let text = serde_json::to_string(&failed).unwrap();
         assert_eq!(
             text,
-            r#"{"subject":"redis","case":"A02","property":"held_lock_refuses_a_second_holder_at_once","outcome":{"is":"failed","words":"two \"holders\""},"took_ms":12}"#
+            r#"{"subject":"redis","case":"A02","property":"held_lock_refuses_a_second_holder_at_once","outcome":{"is":"failed","why":"two \"holders\""},"took_ms":12}"#
         );
         assert_eq!(serde_json::from_str::<CaseResult>(&text).unwrap(), failed);
         assert_eq!(failed.name(), "redis::A02_held_lock_refuses_a_second_holder_at_once");
@@ -137,8 +178,8 @@ mod tests {
 
     #[test]
     fn run_in_which_nothing_ran_is_no_success() {
-        let skipped = result(CaseOutcome::Skipped { reason: "no server".to_owned() });
-        let failed = result(CaseOutcome::Failed { words: "two holders".to_owned() });
+        let skipped = result(CaseOutcome::Skipped { why: "no server".to_owned() });
+        let failed = result(CaseOutcome::Failed { why: "two holders".to_owned() });
         let passed = result(CaseOutcome::Passed);
         assert!(!Tally::count([]).is_success());
         assert!(!Tally::count([&skipped]).is_success());
@@ -146,5 +187,24 @@ mod tests {
         assert!(Tally::count([&passed, &skipped]).is_success());
         let all = Tally::count([&passed, &skipped, &failed, &passed]);
         assert_eq!(all.to_string(), "2 passed, 1 failed, 1 skipped");
+    }
+
+    #[test]
+    fn run_that_was_not_judged_is_neither_a_success_nor_a_failure() {
+        let [late, open] =
+            [CaseOutcome::Late { why: String::new() }, CaseOutcome::NotJudged { why: String::new() }];
+        let told = |outcomes: &[&CaseOutcome]| {
+            let tally: Tally = outcomes.iter().copied().collect();
+            (tally.is_success(), tally.is_not_judged(), tally.to_string())
+        };
+        let passed = CaseOutcome::Passed;
+        assert_eq!(
+            told(&[&passed, &open]),
+            (false, true, "1 passed, 0 failed, 0 skipped, 1 not judged".to_owned())
+        );
+        assert_eq!(
+            told(&[&passed, &open, &late]),
+            (false, false, "1 passed, 0 failed, 0 skipped, 1 late, 1 not judged".to_owned())
+        );
     }
 }

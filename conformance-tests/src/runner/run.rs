@@ -1,7 +1,7 @@
 //! Cases of some subjects, run as a whole.
 
 use super::host_capacity::{THREADS, in_parallel, lock};
-use super::one::in_turn;
+use super::judge::judge;
 use super::result::CaseResult;
 use crate::case::{Case, Harm};
 use crate::cases::all;
@@ -140,7 +140,7 @@ impl Run {
         let begun = || observer(CaseEvent::Started(subject.name(), case));
         let result = match case.harm {
             harm if self.harmless && harm != Harm::None => CaseResult::spared(subject.name(), case),
-            _ => in_turn(subject, case, &self.config, begun)?,
+            _ => judge(subject, case, &self.config, begun)?,
         };
         observer(CaseEvent::Finished(&result));
         Some(result)

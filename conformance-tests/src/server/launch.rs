@@ -36,12 +36,19 @@ pub trait Launch: Send + Sync + 'static {
 pub struct StartError {
     /// What was tried and what came of it, in one line.
     pub message: String,
+    /// True if all that is wrong is that it took too long: nothing can be said of the server.
+    pub is_late: bool,
 }
 
 impl StartError {
     /// An error with this message.
     pub fn new(message: impl Into<String>) -> Self {
-        Self { message: message.into() }
+        Self { message: message.into(), is_late: false }
+    }
+
+    /// Not ready in time, with this message.
+    pub fn late(message: impl Into<String>) -> Self {
+        Self { is_late: true, ..Self::new(message) }
     }
 
     /// An error with these words before its cause.

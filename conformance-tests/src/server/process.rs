@@ -3,7 +3,7 @@ use super::processes::{children, end_of, is_running, limit_as_its_user, shared, 
 use super::spawn::spawn_lasting;
 use super::{Launch, StartError};
 use crate::clock::is_taken;
-use crate::time_scale::time_scale;
+use crate::time_scale::scaled;
 use rustix::io::Errno;
 use rustix::process::{Pid, Resource, Rlimit, Signal, prlimit};
 use std::os::unix::process::CommandExt;
@@ -188,11 +188,16 @@ impl ServerProcess {
     fn wait_until_ready(&self) -> Result<(), StartError> {
         let start = Instant::now();
         while !self.launch.is_ready() {
-            let ended = self.child.as_ref().and_then(end_of);
-            if ended.is_some() || start.elapsed() > READY_WITHIN.mul_f64(time_scale()) {
-                let why = ended
-                    .map_or("did not answer in time".to_owned(), |status| format!("ended with {status}"));
-                return Err(StartError::new(format!("the server {why}: {}", self.log_tail())));
+            if let Some(status) = self.child.as_ref().and_then(end_of) {
+                return Err(StartError::new(format!("the server ended with {status}: {}", self.log_tail())));
+            }
+            let took = start.elapsed();
+            if took > scaled(READY_WITHIN) {
+                let log = self.log_tail();
+                return Err(StartError::late(format!(
+                    "the server was not ready after {} s: {log}",
+                    took.as_secs()
+                )));
             }
             std::thread::sleep(Duration::from_millis(2));
         }

@@ -74,7 +74,7 @@ impl Round {
             Stop::Failed(why) => {
                 Stop::Failed(format!("the history is in {}: {why}", run.directory.keep().display()))
             }
-            Stop::Skipped(why) => Stop::Skipped(why),
+            stop => stop,
         })
     }
 

@@ -79,7 +79,7 @@ impl SoakSetup {
             match run.prepare(fault, Some(usual_lease())).await {
                 Ok(fault) => faults.push((place, SoakFault { plan: *plan, fault, process: 0 })),
                 Err(Stop::Skipped(why)) => setup.leave_out(fault, &why),
-                Err(Stop::Failed(why)) => return Err(Stop::Skipped(by_half(fault, &why))),
+                Err(stop) => return Err(Stop::Skipped(by_half(fault, &stop.into_reason()))),
             }
         }
         faults.sort_by_key(|(place, _)| *place);

@@ -42,7 +42,7 @@ pub(crate) fn trials(honest: &Arc<dyn Subject>) -> Vec<Trial> {
             let mut rounds = rounds(subject, HALVED, ACCUSED_WITHIN);
             let drawn = rounds.find(|round| round.schedule.contains("StorePaused at "));
             let by_half = |round: &Round| match &round.outcome {
-                CaseOutcome::Skipped { reason } => reason.contains("StorePaused was made by half: "),
+                CaseOutcome::Skipped { why } => why.contains("StorePaused was made by half: "),
                 _ => false,
             };
             match drawn.as_ref().is_some_and(by_half) {
@@ -71,13 +71,13 @@ fn rounds(subject: Arc<dyn Subject>, seed: u64, at_most: u64) -> impl Iterator<I
 
 /// For its history: a round that did not come to its end accuses no store.
 fn is_accused(round: &Round) -> bool {
-    matches!(&round.outcome, CaseOutcome::Failed { words } if words.contains("Rejected"))
+    matches!(&round.outcome, CaseOutcome::Failed { why } if why.contains("Rejected"))
 }
 
 /// Where it was allowed to do without servers that are missing.
 fn not_run(seen: &[Round]) -> Option<Completion> {
     let missing = |round: &Round| match &round.outcome {
-        CaseOutcome::Skipped { reason } => reason.starts_with("NOT RUN").then(|| reason.clone()),
+        CaseOutcome::Skipped { why } => why.starts_with("NOT RUN").then(|| why.clone()),
         _ => None,
     };
     let reasons: Option<Vec<String>> = seen.iter().map(missing).collect();

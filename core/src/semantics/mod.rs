@@ -31,6 +31,8 @@ pub struct Semantics {
     pub loss_signal: LossSignal,
     /// How long a crashed holder keeps others out.
     pub crash_bound: CrashBound,
+    /// The time without a word after which the store ends a session, as it was asked for; `None` where a hold is not a part of one.
+    pub session_timeout: Option<Duration>,
     /// What the order of tokens survives.
     pub token: TokenClass,
     /// What is promised under each fault.
@@ -51,6 +53,7 @@ impl Semantics {
             wake_up: WakeUp::Poll { at_most: Duration::from_millis(250) },
             loss_signal: LossSignal::Renewal,
             crash_bound: CrashBound::Ttl,
+            session_timeout: None,
             token: TokenClass::Durable,
             promises,
         }
@@ -165,7 +168,7 @@ pub enum LossSignal {
 pub enum CrashBound {
     /// For the rest of its lease, one ttl at most.
     Ttl,
-    /// Until the store ends its session.
+    /// Until the store ends its session: after [`session_timeout`](Semantics::session_timeout).
     Session,
     /// Until the store notices that the connection is gone.
     Connection,

@@ -65,5 +65,9 @@ fn conclude(report: &Report) -> Result<Code, Failure> {
         let error = Error::new(ErrorKind::Lost, message).with_help(help);
         return Err(Failure::new(error).with_code("E_FAILED", Code::FAILED));
     }
-    Ok(Code::SUCCESS)
+    if report.stores.iter().any(|store| store.counts().late > 0) {
+        return Ok(Code::LATE);
+    }
+    let not_judged = report.stores.iter().any(|store| store.not_judged() > 0);
+    Ok(if not_judged { Code::NOT_JUDGED } else { Code::SUCCESS })
 }

@@ -43,13 +43,15 @@ fn case(out: &mut String, result: &CaseResult) {
     );
     let _ = match &result.outcome {
         CaseOutcome::Passed => writeln!(out, "/>"),
-        CaseOutcome::Failed { words } => {
-            writeln!(out, "><failure message=\"{0}\">{0}</failure></testcase>", XmlText(words))
-        }
-        CaseOutcome::Skipped { reason } => {
-            writeln!(out, "><skipped message=\"{}\"/></testcase>", XmlText(reason))
-        }
+        CaseOutcome::Failed { why } => fault(out, "failure", "failed", why),
+        CaseOutcome::Late { why } => fault(out, "failure", "late", why),
+        CaseOutcome::NotJudged { why } => fault(out, "error", "not judged", why),
+        CaseOutcome::Skipped { why } => writeln!(out, "><skipped message=\"{}\"/></testcase>", XmlText(why)),
     };
+}
+
+fn fault(out: &mut String, element: &str, kind: &str, why: &str) -> fmt::Result {
+    writeln!(out, "><{element} type=\"{kind}\" message=\"{0}\">{0}</{element}></testcase>", XmlText(why))
 }
 
 fn seconds(result: &CaseResult) -> f64 {
@@ -60,9 +62,13 @@ struct Totals<'a>(&'a [CaseResult]);
 
 impl Display for Totals<'_> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let Tally { failed, skipped, .. } = Tally::count(self.0);
+        let Tally { failed, late, not_judged, skipped, .. } = Tally::count(self.0);
         let (tests, time) = (self.0.len(), self.0.iter().map(seconds).sum::<f64>());
-        write!(f, "tests=\"{tests}\" failures=\"{failed}\" skipped=\"{skipped}\" time=\"{time:.3}\"")
+        write!(
+            f,
+            "tests=\"{tests}\" failures=\"{}\" errors=\"{not_judged}\" skipped=\"{skipped}\" time=\"{time:.3}\"",
+            failed + late
+        )
     }
 }
 

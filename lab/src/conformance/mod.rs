@@ -126,7 +126,7 @@ async fn run_user_stores(
             console.note(format_args!("nobody has looked what the cases left: {ls}"));
             Ok(exit::ended_by(interrupts.signal().unwrap_or(Signal::INT)))
         }
-        Some(Err(failure)) if ended.is_success() => Err(failure),
+        Some(Err(failure)) if ended.signal.is_none() && ended.code() == Code::SUCCESS => Err(failure),
         Some(cleaned) => {
             // What was found says more than what was left.
             if let Err(failure) = cleaned {
@@ -171,7 +171,6 @@ fn list(run: &Run, cells: &[Pair], args: &ConformanceArgs) -> Result<Code, Failu
 fn conclude(ended: &SuiteResult) -> Code {
     match ended.signal {
         Some(signal) => exit::ended_by(signal),
-        None if ended.is_success() => Code::SUCCESS,
-        None => Code::FAILED,
+        None => ended.code(),
     }
 }

@@ -1,5 +1,6 @@
 use super::interrupt::{Interrupts, WaitResult};
 use super::reporter;
+use super::suite_result::code_of;
 use crate::args::{ConformanceArgs, Lines};
 use crate::private_stores;
 use leasehold_conformance::{CaseOutcome, Round, Soak, Tally};
@@ -26,15 +27,11 @@ pub(super) async fn soak(args: &ConformanceArgs, time: Duration) -> Result<Code,
             .map_err(unprinted)?;
     }
     let (mut rounds, playing) = begin(Arc::clone(&soak), time);
-    let (mut sum, mut interrupts, mut said) = (Tally::default(), Interrupts::default(), Ok(()));
+    let (mut outcomes, mut interrupts, mut said) = (Vec::<CaseOutcome>::new(), Interrupts::default(), Ok(()));
     loop {
         match interrupts.next(&mut signals, rounds.recv()).await {
             WaitResult::Done(Some(round)) => {
-                match round.outcome {
-                    CaseOutcome::Passed => sum.passed += 1,
-                    CaseOutcome::Failed { .. } => sum.failed += 1,
-                    CaseOutcome::Skipped { .. } => sum.skipped += 1,
-                }
+                outcomes.push(round.outcome.clone());
                 said = said.and_then(|()| reporter::round(&round, args.format));
                 if said.is_err() {
                     soak.interrupt().interrupt();
@@ -50,11 +47,11 @@ pub(super) async fn soak(args: &ConformanceArgs, time: Duration) -> Result<Code,
         return Err(Failure::internal("the soak ended", io::Error::other("it panicked")));
     }
     said.map_err(unprinted)?;
+    let sum: Tally = outcomes.iter().collect();
     reporter::rounds(sum, args.format, interrupts.signal().is_some()).map_err(unprinted)?;
     Ok(match interrupts.signal() {
         Some(signal) => exit::ended_by(signal),
-        None if sum.is_success() => Code::SUCCESS,
-        None => Code::FAILED,
+        None => code_of(sum),
     })
 }
 

@@ -1,4 +1,5 @@
 use leasehold_conformance::{CaseResult, Tally};
+use leasehold_console::exit::Code;
 use rustix::process::Signal;
 
 /// What came of a run of the suite.
@@ -9,7 +10,17 @@ pub(super) struct SuiteResult {
 }
 
 impl SuiteResult {
-    pub(super) fn is_success(&self) -> bool {
-        self.signal.is_none() && Tally::count(&self.results).is_success()
+    pub(super) fn code(&self) -> Code {
+        code_of(Tally::count(&self.results))
+    }
+}
+
+/// A failure counts for more than a missed bound, and that for more than what was not judged.
+pub(super) fn code_of(tally: Tally) -> Code {
+    match tally {
+        tally if tally.is_success() => Code::SUCCESS,
+        tally if tally.is_not_judged() => Code::NOT_JUDGED,
+        Tally { failed: 0, late: 1.., .. } => Code::LATE,
+        _ => Code::FAILED,
     }
 }

@@ -134,7 +134,7 @@ async fn max_hold_ends_a_healthy_hold(cx: &Context) -> Verdict {
     ensure!(loss.cause() == LossCause::MaxHold, "the limit was reported as {:?}", loss.cause());
     ensure!(start.elapsed() >= limit.mul_f64(0.9), "it ended after {:?} of {limit:?}", start.elapsed());
     let _lost = Context::let_go_unless_lease(&client, guard);
-    free_within(&other, &name, expiry_bound(cx, &other), "after max_hold").await.map(drop)
+    free_within(&other, &name, expiry_bound(cx, &other), "after max_hold").await
 }
 
 async fn extend_sets_the_time_that_is_left(cx: &Context) -> Verdict {

@@ -35,7 +35,7 @@ async fn renewed_lease_outlasts_five_ttls(cx: &Context) -> Verdict {
 async fn ends_for_the_next_holder(cx: &Context, name: &LockName) -> Verdict {
     let (second, third) = (cx.client().await?, cx.client().await?);
     let _forgotten = second.take(name, &cx.fixed()).await?;
-    free_within(&third, name, expiry_bound(cx, &third), "the lease after the renewed one").await.map(drop)
+    free_within(&third, name, expiry_bound(cx, &third), "the lease after the renewed one").await
 }
 
 async fn renewal_ends_with_the_release(cx: &Context) -> Verdict {

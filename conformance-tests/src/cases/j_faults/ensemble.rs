@@ -106,5 +106,5 @@ async fn partitioned_server_costs_its_client_no_lock(cx: &Context) -> Verdict {
     let other = cx.client().await?;
     ensure_held(&other, &name, "while one server is cut off").await?;
     guard.release().await?;
-    free_within(&other, &name, cx.slack(), "after its release through another server").await.map(drop)
+    free_within(&other, &name, cx.slack(), "after its release through another server").await
 }

@@ -114,7 +114,7 @@ async fn requests_that_vanish_end_belief_in_time(cx: &Context) -> Verdict {
     let guard = holder.take(&name, &cx.options()).await?;
     proxy.set(Traffic::HoldRequests);
     loss_within(&guard, cx.ttl() + cx.slack()).await?;
-    free_within(&client, &name, silent_bound(cx).await?, "whose holder's requests vanish").await.map(drop)
+    free_within(&client, &name, silent_bound(cx).await?, "whose holder's requests vanish").await
 }
 
 /// The reset is swept over logging in, and then over the acquisition and release of a client that has its connections.
@@ -193,7 +193,7 @@ async fn ensure_undone(
         proxy.cut();
     }
     proxy.set(Traffic::Pass);
-    free_within(direct, name, withdrawn_within(cx, direct), &format!("after {traffic:?}")).await.map(drop)
+    free_within(direct, name, withdrawn_within(cx, direct), &format!("after {traffic:?}")).await
 }
 
 /// The holder can make no new connection. It renews over those that there are; when they break, it hears in time that it lost; and

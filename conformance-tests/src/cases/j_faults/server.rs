@@ -66,7 +66,7 @@ async fn client_closes_in_time_although_the_store_is_silent(cx: &Context) -> Ver
     cx.store().resume().await?;
     let other = cx.client().await?;
     let bound = expiry_bound(cx, &other);
-    free_within(&other, &name, bound, "dropped while the store was silent").await.map(drop)
+    free_within(&other, &name, bound, "dropped while the store was silent").await
 }
 
 async fn idle_transaction_timeout_spares_a_living_holder(cx: &Context) -> Verdict {

@@ -2,7 +2,7 @@
 
 use super::candidate::Candidate;
 use crate::cells::STOP_TIMEOUT;
-use crate::compare::model::{ReportedCase, ReportedOutcome};
+use crate::compare::model::ReportedCase;
 use crate::early_end::EarlyEnd;
 use crate::format::joined_lines;
 use crate::progress::Progress;
@@ -94,10 +94,11 @@ async fn collect(
         let Some(candidate) = of else { continue };
         let name = &candidate.report.name;
         progress.step(format_args!("{name} {}", result.case));
-        let result = result_of(&result.case, &result.property, result.outcome.into(), result.took_ms);
-        if let ReportedOutcome::Failed { why } = &result.outcome {
+        let result = result_of(&result.case, &result.property, result.outcome, result.took_ms);
+        if let CaseOutcome::Failed { why } | CaseOutcome::Late { why } = &result.outcome {
+            let word = if matches!(result.outcome, CaseOutcome::Late { .. }) { "late" } else { "FAILED" };
             progress.say(format_args!(
-                "{name}: {} {} FAILED: {}",
+                "{name}: {} {} {word}: {}",
                 result.id,
                 result.property,
                 joined_lines(why)
@@ -112,22 +113,12 @@ fn settle(candidate: &mut Candidate, quick: bool, console: Console) {
     let report = &mut candidate.report;
     for case in leasehold_conformance::all().filter(|case| quick && case.share != HostShare::Usual) {
         let why = "it needs more of the machine, which --quick leaves out".to_owned();
-        report.cases.push(result_of(case.id, case.property, ReportedOutcome::Skipped { why }, 0));
+        report.cases.push(result_of(case.id, case.property, CaseOutcome::Skipped { why }, 0));
     }
     report.cases.sort_by(|one, other| one.id.cmp(&other.id));
     console.note(format_args!("{}: {}", report.name, report.counts()));
 }
 
-fn result_of(id: &str, property: &str, outcome: ReportedOutcome, took_ms: u64) -> ReportedCase {
+fn result_of(id: &str, property: &str, outcome: CaseOutcome, took_ms: u64) -> ReportedCase {
     ReportedCase { id: id.to_owned(), property: property.to_owned(), outcome, took_ms }
-}
-
-impl From<CaseOutcome> for ReportedOutcome {
-    fn from(outcome: CaseOutcome) -> Self {
-        match outcome {
-            CaseOutcome::Passed => Self::Passed,
-            CaseOutcome::Failed { words } => Self::Failed { why: words },
-            CaseOutcome::Skipped { reason } => Self::Skipped { why: reason },
-        }
-    }
 }

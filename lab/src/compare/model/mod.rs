@@ -13,4 +13,4 @@ pub(crate) use report::{Report, SCHEMA};
 pub(crate) use setup::Setup;
 pub(crate) use speed::{Distribution, HandOverFigures, PairFigures, Speed};
 pub(crate) use store::{Declared, StoreReport};
-pub(crate) use suite::{ReportedCase, ReportedOutcome};
+pub(crate) use suite::ReportedCase;

@@ -1,4 +1,4 @@
-use super::{ReportedCase, ReportedOutcome, Speed};
+use super::{ReportedCase, Speed};
 use leasehold::semantics::{
     CrashBound, ExpiryClock, Fairness, Fault, HoldKind, LossSignal, Outcome, Reach, Semantics, TokenClass,
     WakeUp,
@@ -70,15 +70,7 @@ impl StoreReport {
     }
 
     pub(crate) fn counts(&self) -> Tally {
-        let mut counts = Tally::default();
-        for case in &self.cases {
-            match case.outcome {
-                ReportedOutcome::Passed => counts.passed += 1,
-                ReportedOutcome::Failed { .. } => counts.failed += 1,
-                ReportedOutcome::Skipped { .. } => counts.skipped += 1,
-            }
-        }
-        counts
+        self.cases.iter().map(|case| &case.outcome).collect()
     }
 
     /// True if any fault was made in it.
@@ -103,6 +95,12 @@ impl StoreReport {
     pub(crate) fn is_broken(&self) -> bool {
         let bad = |cell: &Cell| matches!(cell.state, State::Broken { .. } | State::Void { .. });
         self.counts().failed > 0 || self.cells.iter().any(bad) || self.speed.is_broken()
+    }
+
+    /// How many cases and cells the machine was too late to judge.
+    pub(crate) fn not_judged(&self) -> usize {
+        let cells = self.cells.iter().filter(|cell| matches!(cell.state, State::NotJudged { .. })).count();
+        self.counts().not_judged + cells
     }
 }
 

@@ -1,3 +1,4 @@
+use leasehold_conformance::CaseOutcome;
 use serde::{Deserialize, Serialize};
 
 /// One case of the suite, against one store.
@@ -8,21 +9,6 @@ pub(crate) struct ReportedCase {
     pub(crate) id: String,
     /// What is to hold, in snake case.
     pub(crate) property: String,
-    pub(crate) outcome: ReportedOutcome,
+    pub(crate) outcome: CaseOutcome,
     pub(crate) took_ms: u64,
-}
-
-/// How a case came out.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(tag = "is", rename_all = "kebab-case", deny_unknown_fields)]
-pub(crate) enum ReportedOutcome {
-    Passed,
-    /// What was seen.
-    Failed {
-        why: String,
-    },
-    /// It has no meaning there, or was not to be run.
-    Skipped {
-        why: String,
-    },
 }

@@ -13,7 +13,7 @@ pub(crate) struct Card {
     pub(crate) store: String,
     /// What answered: its version and address, as far as known.
     pub(crate) server: String,
-    /// `as declared`, `BROKEN` or `not run`.
+    /// `as declared`, `BROKEN`, `late`, `not judged` or `not run`.
     pub(crate) words: &'static str,
     /// A shape for those who see no colours.
     pub(crate) mark: &'static str,
@@ -29,9 +29,11 @@ pub(crate) fn card(store: &StoreReport) -> Card {
     let (words, mark, tone) = match &store.not_run {
         Some(_) => ("not run", "□", Tone::Muted),
         None if store.is_broken() => ("BROKEN", "✕", Tone::Bad),
+        None if store.counts().late > 0 => ("late", "△", Tone::Bad),
+        None if store.not_judged() > 0 => ("not judged", "□", Tone::Muted),
         None => ("as declared", "●", Tone::Good),
     };
-    let has_evidence = !store.cells.is_empty() || store.counts().failed + store.counts().skipped > 0;
+    let has_evidence = !store.cells.is_empty() || store.cases.len() > store.counts().passed;
     Card {
         id: format!("store-{}", anchor(&store.name)),
         store: store.name.clone(),
@@ -53,6 +55,12 @@ fn headline(store: &StoreReport) -> String {
         parts.push(format!("{} of {} cases failed", counts.failed, counts.passed + counts.failed));
     } else if counts.passed > 0 {
         parts.push(format!("{} cases passed", counts.passed));
+    }
+    if counts.late > 0 {
+        parts.push(format!("{} bounds missed twice", counts.late));
+    }
+    if store.not_judged() > 0 {
+        parts.push(format!("{} not judged, because the machine was late", store.not_judged()));
     }
     let broken = faults_with(store, |cell| matches!(cell.state, State::Broken { .. }));
     let void = faults_with(store, |cell| matches!(cell.state, State::Void { .. }));

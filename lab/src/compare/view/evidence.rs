@@ -1,8 +1,9 @@
 //! What stands behind every field of the matrix, and every case that failed or was skipped.
 
 use super::{Column, Datum, Table};
-use crate::compare::model::{ReportedOutcome, StoreReport};
+use crate::compare::model::StoreReport;
 use crate::format::{Tone, anchor, cell_id, count, fault, outcome, time};
+use leasehold_conformance::CaseOutcome;
 use leasehold_conformance::matrix::{Cell, State};
 use serde::Serialize;
 
@@ -55,6 +56,7 @@ fn cell_evidence(store: &str, cell: &Cell) -> CellEvidence {
         State::Better => ("better than promised", Tone::Good, None),
         State::Broken { why } => ("broken", Tone::Bad, Some(why.clone())),
         State::Void { why } => ("void", Tone::Bad, Some(why.clone())),
+        State::NotJudged { why } => ("not judged", Tone::Muted, Some(why.clone())),
         State::NotRun { why } => ("not run", Tone::Muted, Some(why.clone())),
         State::NotApplicable { why } => {
             ("not applicable", Tone::Muted, Some(why.clone()).filter(|why| !why.is_empty()))
@@ -97,9 +99,11 @@ fn figures(cell: &Cell) -> Vec<(&'static str, Datum)> {
 fn cases(store: &StoreReport) -> Option<Table> {
     let rows = store.cases.iter().filter_map(|case| {
         let (word, tone, why) = match &case.outcome {
-            ReportedOutcome::Passed => return None,
-            ReportedOutcome::Failed { why } => ("failed", Tone::Bad, why),
-            ReportedOutcome::Skipped { why } => ("skipped", Tone::Muted, why),
+            CaseOutcome::Passed => return None,
+            CaseOutcome::Failed { why } => ("failed", Tone::Bad, why),
+            CaseOutcome::Late { why } => ("late", Tone::Bad, why),
+            CaseOutcome::NotJudged { why } => ("not judged", Tone::Muted, why),
+            CaseOutcome::Skipped { why } => ("skipped", Tone::Muted, why),
         };
         let name = format!("{} {}", case.id, case.property.replace('_', " "));
         let mark = (tone == Tone::Bad).then_some("✕");

@@ -14,7 +14,7 @@ pub(super) fn section(report: &Report) -> Option<Section> {
         table: Table::new(
             "suite-table",
             "Cases",
-            Column::all(&["Store"], &["Passed", "Failed", "Skipped"]),
+            Column::all(&["Store"], &["Passed", "Failed", "Late", "Not judged", "Skipped"]),
             ran.into_iter().map(row).collect(),
         ),
     })
@@ -23,12 +23,19 @@ pub(super) fn section(report: &Report) -> Option<Section> {
 fn row(store: &StoreReport) -> Vec<Datum> {
     let counts = store.counts();
     let figure = |value: usize| Datum::figure(value as f64, value.to_string());
-    let failed = match counts.failed {
+    let bad = |count: usize| match count {
         0 => figure(0),
-        failed => figure(failed).with_tone(Tone::Bad, Some("✕")),
+        count => figure(count).with_tone(Tone::Bad, Some("✕")),
     };
-    let evidence = counts.failed + counts.skipped > 0;
+    let evidence = store.cases.len() > counts.passed;
     let link = evidence.then(|| format!("evidence-{}", anchor(&store.name)));
     let name = Datum { link, ..Datum::words(&store.name) };
-    vec![name, figure(counts.passed), failed, figure(counts.skipped)]
+    vec![
+        name,
+        figure(counts.passed),
+        bad(counts.failed),
+        bad(counts.late),
+        figure(counts.not_judged),
+        figure(counts.skipped),
+    ]
 }

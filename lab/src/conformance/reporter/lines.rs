@@ -1,6 +1,6 @@
 use crate::format::outcome;
 use leasehold_conformance::matrix::{Cell, State, cell_name};
-use leasehold_conformance::{Case, CaseOutcome, CaseResult, Round, Tally};
+use leasehold_conformance::{Case, CaseOutcome, CaseResult, Round, Tally, skipped_by_reason};
 use leasehold_console::{print_json, safe, shell_word};
 use serde::Serialize;
 use serde_json::{Value, json};
@@ -16,18 +16,22 @@ pub(in crate::conformance) fn line(text: impl Display) -> io::Result<()> {
 }
 
 pub(super) fn is_failed(result: &CaseResult) -> bool {
-    matches!(result.outcome, CaseOutcome::Failed { .. })
+    matches!(result.outcome, CaseOutcome::Failed { .. } | CaseOutcome::Late { .. })
 }
 
-/// `ok`, `skipped` or `FAILED`, the case, and why; of a failure also the line that shows it again.
+/// `ok`, `skipped`, `not judged`, `late` or `FAILED`, the case, and why; of a failure also the line that shows it again.
 pub(super) fn finished(result: &CaseResult, words: &str, seed: u64) -> io::Result<()> {
     let (name, took) = (result.name(), result.took_ms as f64 / 1000.0);
     match &result.outcome {
         CaseOutcome::Passed => line(format_args!("ok      {name} ({took:.1} s)")),
-        CaseOutcome::Skipped { reason } => line(format_args!("skipped {name}: {}", safe(reason))),
-        CaseOutcome::Failed { words: seen } => {
+        CaseOutcome::Skipped { why } => line(format_args!("skipped {name}: {}", safe(why))),
+        CaseOutcome::NotJudged { why } => {
+            line(format_args!("not judged {name} ({took:.1} s){}", indented(why)))
+        }
+        CaseOutcome::Failed { why } | CaseOutcome::Late { why } => {
+            let word = if matches!(result.outcome, CaseOutcome::Late { .. }) { "late   " } else { "FAILED " };
             let again = again(words, &result.case, seed);
-            line(format_args!("FAILED  {name} ({took:.1} s){}\n        {again}", indented(seen)))
+            line(format_args!("{word} {name} ({took:.1} s){}\n        {again}", indented(why)))
         }
     }
 }
@@ -43,6 +47,7 @@ pub(super) fn cell(cell: &Cell, words: &str, seed: u64) -> io::Result<()> {
         }
         State::NotApplicable { why } => line(format_args!("skipped {name}: not applicable: {}", safe(why))),
         State::NotRun { why } => line(format_args!("skipped {name}: not run: {}", safe(why))),
+        State::NotJudged { why } => line(format_args!("not judged {name} ({took:.1} s){}", indented(why))),
         State::Broken { why } | State::Void { why } => {
             let word = if matches!(cell.state, State::Void { .. }) { "it shows nothing" } else { "broken" };
             let seen = indented(&format!("{word}; promised: {promised}: {why}"));
@@ -60,13 +65,18 @@ fn again(words: &str, filter: &str, seed: u64) -> String {
     format!("again: leasehold conformance{words} --filter {filter} --seed {seed}")
 }
 
-pub(super) fn end(tally: &Tally, total: usize, interrupted: bool) -> io::Result<()> {
+/// The skipped cases by their reasons, and the tally.
+pub(super) fn end(results: &[CaseResult], total: usize, interrupted: bool) -> io::Result<()> {
+    let tally = Tally::count(results);
     if interrupted {
-        let not_run = total - (tally.passed + tally.failed + tally.skipped);
+        let not_run = total - results.len();
         return line(format_args!("{tally}, interrupted: {not_run} not run"));
     }
-    if tally.passed + tally.failed == 0 {
+    if tally.passed + tally.failed + tally.late + tally.not_judged == 0 {
         line("nothing ran: that is a failure")?;
+    }
+    for (why, cases) in skipped_by_reason(results) {
+        line(format_args!("not tested, {}: {}", safe(why), cases.join(" ")))?;
     }
     line(tally)
 }
@@ -88,11 +98,11 @@ pub(super) fn json_finished(result: &CaseResult) -> io::Result<()> {
 }
 
 pub(super) fn json_end(tally: &Tally, seed: u64, interrupted: bool) -> io::Result<()> {
-    let Tally { passed, failed, skipped, .. } = *tally;
+    let Tally { passed, failed, late, not_judged, skipped, .. } = *tally;
     let seed = shown(seed);
     print_json(&json!({
-        "event": "run_finished", "passed": passed, "failed": failed, "skipped": skipped, "seed": seed,
-        "interrupted": interrupted,
+        "event": "run_finished", "passed": passed, "failed": failed, "late": late, "not_judged": not_judged,
+        "skipped": skipped, "seed": seed, "interrupted": interrupted,
     }))
 }
 
@@ -104,10 +114,12 @@ pub(super) fn round(round: &Round) -> io::Result<()> {
     let head = format!("{subject} seed {seed} ({took:.1} s): {}; {seen}", safe(schedule));
     match &round.outcome {
         CaseOutcome::Passed => line(format_args!("ok      {head}")),
-        CaseOutcome::Skipped { reason } => line(format_args!("void    {head}{}", indented(reason))),
-        CaseOutcome::Failed { words } => line(format_args!(
+        CaseOutcome::Skipped { why } | CaseOutcome::NotJudged { why } => {
+            line(format_args!("void    {head}{}", indented(why)))
+        }
+        CaseOutcome::Failed { why } | CaseOutcome::Late { why } => line(format_args!(
             "FAILED  {head}{}\n        again: leasehold conformance --faults {} --soak 1s --seed {seed}",
-            indented(words),
+            indented(why),
             shell_word(subject),
         )),
     }

@@ -104,7 +104,7 @@ impl Reporter {
         let (tally, interrupted) = (Tally::count(&ended.results), ended.signal.is_some());
         match self.format {
             Lines::Ndjson => self.print(|| lines::json_end(&tally, self.seed, interrupted)),
-            Lines::Plain => self.print(|| lines::end(&tally, self.total, interrupted)),
+            Lines::Plain => self.print(|| lines::end(&ended.results, self.total, interrupted)),
         }
         self.unprinted.lock().unwrap_or_else(PoisonError::into_inner).take().map_or(Ok(()), Err)
     }
@@ -150,7 +150,7 @@ pub(super) fn round(round: &Round, format: Lines) -> io::Result<()> {
 
 /// The last line of a soak.
 pub(super) fn rounds(sum: Tally, format: Lines, interrupted: bool) -> io::Result<()> {
-    let Tally { passed: accepted, failed: rejected, skipped: void, .. } = sum;
+    let (accepted, rejected, void) = (sum.passed, sum.failed + sum.late, sum.skipped + sum.not_judged);
     let early = if interrupted { ", interrupted" } else { "" };
     match format {
         Lines::Plain => {

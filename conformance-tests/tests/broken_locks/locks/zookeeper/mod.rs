@@ -53,6 +53,7 @@ impl Calls for ByRecipe {
         let mut semantics = Semantics::lease("zookeeper", "plain", Promises::new(|_| Outcome::MayBreak));
         semantics.hold = HoldKind::Session;
         semantics.crash_bound = CrashBound::Session;
+        semantics.session_timeout = Some(session::SESSION);
         semantics.fairness = Fairness::Fifo;
         semantics.wake_up = WakeUp::Push { fallback: Duration::from_secs(2) };
         semantics

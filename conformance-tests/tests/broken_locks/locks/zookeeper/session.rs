@@ -5,9 +5,8 @@ use std::time::Duration;
 use tokio::sync::Mutex;
 use zookeeper_client::{Client, Error as Refusal};
 
-/// About as long as the lease of the cases, which is what they take for the end of a crashed holder; and long enough for a
-/// busy machine: the client calls a connection dead that was silent for two fifths of it.
-const SESSION: Duration = Duration::from_millis(1500);
+/// Long enough for a busy machine: the client calls a connection dead that was silent for two fifths of it.
+pub(super) const SESSION: Duration = Duration::from_millis(1500);
 
 /// How long it may take to get one. The patience of the cases is for replies.
 const CONNECTS_WITHIN: Duration = Duration::from_secs(5);

@@ -1,0 +1,124 @@
+//! The verdict on a case: of one attempt, or of two.
+//!
+//! 1. A case that fails is run again, with the whole host for itself. If this machine was late, everything takes three times as
+//!    long then.
+//! 2. A case that fails twice has failed. If the machine was late for more than a third of some window in the second attempt, or a
+//!    bound was missed by less than the machine was late in all, the case is not judged.
+//! 3. A case that passes the second time has passed, unless what failed the first time was no matter of time on a machine that was on
+//!    time: two holders are no accident.
+
+use super::host_capacity::HostCapacity;
+use super::one::watched;
+use super::result::CaseResult;
+use crate::case::{Case, HostShare};
+use crate::lateness::Lateness;
+use crate::run_config::RunConfig;
+use crate::stop::{Stop, Verdict};
+use crate::subject::Subject;
+use crate::time_scale::stretch;
+use std::sync::Arc;
+use std::time::Instant;
+
+/// A run of a case, and how late the machine was meanwhile.
+struct CaseAttempt {
+    verdict: Verdict,
+    late: Lateness,
+}
+
+/// Runs one case when its share of the host is free, says when it begins, and judges it. `None` if it was interrupted.
+pub(super) fn judge(
+    subject: &Arc<dyn Subject>,
+    case: Case,
+    config: &RunConfig,
+    begun: impl FnOnce(),
+) -> Option<CaseResult> {
+    static CAPACITY: HostCapacity = HostCapacity::new();
+    let attempt = || {
+        let start = Instant::now();
+        let verdict = watched(subject, case, config)?;
+        Some(CaseAttempt { verdict, late: Lateness::of_a_case(start) })
+    };
+    let permit = CAPACITY.take(case.share);
+    begun();
+    let start = Instant::now();
+    let first = attempt()?;
+    let took = start.elapsed();
+    drop(permit);
+    if first.verdict.as_ref().err().and_then(Stop::failure).is_none() {
+        return Some(CaseResult::new(subject.name(), case, first.verdict, took));
+    }
+    let _permit = CAPACITY.take(HostShare::Whole);
+    let (start, was_stretched) = (Instant::now(), stretch(false));
+    stretch(was_stretched || !first.late.is_on_time());
+    let second = attempt();
+    stretch(was_stretched);
+    Some(CaseResult::new(subject.name(), case, of_two(first, second?), took + start.elapsed()))
+}
+
+fn of_two(first: CaseAttempt, second: CaseAttempt) -> Verdict {
+    let in_all = second.late.in_all;
+    match (first.verdict, second.verdict) {
+        (_, Err(Stop::Failed(why) | Stop::Late(why, _))) if second.late.is_too_late() => {
+            Err(Stop::NotJudged(second.late.told(&why)))
+        }
+        (_, Err(Stop::Late(why, by))) if by < in_all => {
+            Err(Stop::NotJudged(format!("this machine was late by {in_all:?} in all: {why}")))
+        }
+        (Err(Stop::Failed(why)), Ok(()) | Err(Stop::Skipped(_))) if first.late.is_on_time() => {
+            Err(Stop::Failed(format!("in one of two attempts: {why}")))
+        }
+        (_, second) => second,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::time::Duration;
+
+    const MS: Duration = Duration::from_millis(1);
+
+    fn attempt(verdict: Verdict, late_by: u32) -> CaseAttempt {
+        let late = Lateness { in_all: MS * late_by, most: MS * late_by, window: MS * 500 };
+        CaseAttempt { verdict, late }
+    }
+
+    fn two_holders() -> Verdict {
+        Err(Stop::Failed("two holders".to_owned()))
+    }
+
+    fn late(by: u32) -> Verdict {
+        Err(Stop::Late("a release".to_owned(), MS * by))
+    }
+
+    fn judged(first: CaseAttempt, second: CaseAttempt) -> String {
+        of_two(first, second).map_or_else(|stop| format!("{stop:?}"), |()| "passed".to_owned())
+    }
+
+    #[test]
+    fn case_that_fails_twice_on_a_machine_that_is_on_time_has_failed() {
+        assert_eq!(judged(attempt(two_holders(), 5), attempt(two_holders(), 5)), r#"Failed("two holders")"#);
+        assert_eq!(judged(attempt(late(30), 5), attempt(late(30), 5)), r#"Late("a release", 30ms)"#);
+    }
+
+    #[test]
+    fn case_is_not_judged_by_a_machine_that_was_late() {
+        let words = r#"NotJudged("this machine was late by 170ms in 500ms: two holders")"#;
+        assert_eq!(judged(attempt(two_holders(), 5), attempt(two_holders(), 170)), words);
+        let words = r#"NotJudged("this machine was late by 31ms in all: a release")"#;
+        assert_eq!(judged(attempt(late(30), 5), attempt(late(30), 31)), words);
+        let not_ready = Err(Stop::NotJudged("the server was not ready".to_owned()));
+        assert_eq!(
+            judged(attempt(late(30), 5), attempt(not_ready, 5)),
+            r#"NotJudged("the server was not ready")"#
+        );
+    }
+
+    #[test]
+    fn case_that_passes_the_second_time_has_passed_unless_the_machine_was_on_time() {
+        assert_eq!(judged(attempt(late(30), 5), attempt(Ok(()), 5)), "passed");
+        assert_eq!(judged(attempt(two_holders(), 90), attempt(Ok(()), 5)), "passed");
+        let words = r#"Failed("in one of two attempts: two holders")"#;
+        assert_eq!(judged(attempt(two_holders(), 80), attempt(Ok(()), 5)), words);
+    }
+}

@@ -132,7 +132,7 @@ mod tests {
                 eprintln!("{why}");
                 None
             }
-            Err(Stop::Failed(why)) => panic!("{why}"),
+            Err(stop) => panic!("{stop:?}"),
         }
     }
 

@@ -109,7 +109,8 @@ impl Context {
         environment: &[(String, String)],
     ) -> Result<Worker, Stop> {
         self.reaches_other_processes().await?;
-        Worker::start(self.subject.name(), address, environment).await
+        let worker = Worker::start(self.subject.name(), address, environment).await?;
+        Ok(worker.with_patience(self.patience() * 2))
     }
 
     pub(crate) async fn semantics(&self) -> Result<Semantics, Stop> {

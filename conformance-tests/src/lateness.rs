@@ -110,7 +110,7 @@ mod tests {
         let (now, ms) = (Instant::now() + Duration::from_secs(10), Duration::from_millis);
         let late = [(0, 1), (100, 20), (150, 30), (600, 5), (3_000, 45)];
         let samples = late.map(|(before, by)| (now - ms(before), ms(by)));
-        assert_eq!(most_within(&samples, ms(100)), ms(51));
+        assert_eq!(most_within(&samples, ms(100)), ms(50));
         assert_eq!(most_within(&samples, ms(40)), ms(45));
         assert_eq!(most_within(&samples, ms(1_000)), ms(56));
         assert_eq!(most_within(&[], ms(100)), Duration::ZERO);

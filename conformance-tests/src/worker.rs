@@ -24,7 +24,7 @@ use tokio::process::{ChildStdin, ChildStdout};
 /// Tells a process that it is a worker, of which subject, and where the store is.
 const ENVIRONMENT: &str = "LEASEHOLD_CONFORMANCE_WORKER";
 
-/// How long a worker may take for an answer that needs no waiting for a lock.
+/// How long a worker may take for an answer.
 const ANSWER_WITHIN: Duration = Duration::from_secs(30);
 
 /// A worker process, seen from the case that drives it. Killed when dropped.
@@ -32,6 +32,8 @@ pub(crate) struct Worker {
     child: std::process::Child,
     requests: ChildStdin,
     answers: Lines<BufReader<ChildStdout>>,
+    /// How long it may take for an answer.
+    patience: Duration,
 }
 
 impl Worker {
@@ -61,10 +63,17 @@ impl Worker {
             child,
             requests: ChildStdin::from_std(requests)?,
             answers: BufReader::new(ChildStdout::from_std(answers)?).lines(),
+            patience: scaled(ANSWER_WITHIN),
         };
         worker.expect("ready").await?;
         is_taken(&command, worker.process()).map_err(Stop::Failed)?;
         Ok(worker)
+    }
+
+    /// Waits for as long as this for an answer, if it is longer than usual: a lock may have to be waited for.
+    pub(crate) fn with_patience(mut self, patience: Duration) -> Self {
+        self.patience = self.patience.max(patience);
+        self
     }
 
     /// Acquires, and answers the token.
@@ -166,7 +175,7 @@ impl Worker {
     }
 
     async fn answer(&mut self) -> Result<String, Stop> {
-        let within = scaled(ANSWER_WITHIN);
+        let within = self.patience;
         let answer = self.answers_within(within).await?;
         answer.ok_or_else(|| Stop::Failed(format!("a worker said nothing within {within:?}")))
     }

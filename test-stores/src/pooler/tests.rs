@@ -27,7 +27,7 @@ async fn clients() -> Option<Clients> {
     if let Some(why) = mariadb_server_missing() {
         match Stop::missing(&why) {
             Stop::Skipped(why) => eprintln!("{why}"),
-            Stop::Failed(why) => panic!("{why}"),
+            stop => panic!("{stop:?}"),
         }
         return None;
     }

@@ -4,7 +4,6 @@ use crate::cannot::Cannot;
 use crate::server::StartError;
 use leasehold_core::Error;
 use std::error::Error as _;
-use std::fmt::Display;
 use std::time::Duration;
 
 /// How a case, or a part of it, came out; `?` on a broken expectation ends it.
@@ -96,13 +95,16 @@ impl From<Error> for Stop {
     }
 }
 
-/// Expects that this took no longer than its bound.
-pub(crate) fn ensure_within(took: Duration, bound: Duration, what: impl Display) -> Verdict {
-    match took.checked_sub(bound) {
-        None | Some(Duration::ZERO) => Ok(()),
-        Some(by) => Err(Stop::Late(format!("{what} took {took:?}, bound {bound:?}"), by)),
-    }
+/// Ends the case as late, with these words, unless this took no longer than its bound.
+macro_rules! ensure_within {
+    ($took:expr, $bound:expr, $($words:tt)+) => {
+        let (took, bound): (std::time::Duration, std::time::Duration) = ($took, $bound);
+        if took > bound {
+            return Err($crate::stop::Stop::Late(format!($($words)+), took - bound));
+        }
+    };
 }
+pub(crate) use ensure_within;
 
 impl From<StartError> for Stop {
     fn from(error: StartError) -> Self {

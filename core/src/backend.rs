@@ -11,7 +11,7 @@ use std::time::Duration;
 pub const MAX_CLAIMS_PER_RENEWAL: usize = 128;
 
 /// What a store does to serve locks. Only [`renewal_group`](LockBackend::renewal_group) is optional; a wrapper must pass it
-/// on. [`MemoryBackend`](crate::memory::MemoryBackend) is the reference.
+/// on, and `#[deny(clippy::missing_trait_methods)]` on its `impl` sees that it does. [`MemoryBackend`](crate::memory::MemoryBackend) is the reference.
 ///
 /// # Contract
 ///

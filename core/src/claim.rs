@@ -57,9 +57,38 @@ impl fmt::Display for LockMode {
 
 impl Claim {
     /// An exclusive claim of a lease of `ttl`, not checked. `holder` is the stored form of a
-    /// [`HolderInfo`](crate::HolderInfo). For tests of backends: [`LockClient`](crate::LockClient) makes and checks claims.
+    /// [`HolderInfo`](crate::HolderInfo). For tests of backends: [`LockClient`](crate::LockClient) makes and checks claims. A backend
+    /// around another changes the claim that it was given: a new one has lost its mode.
     pub fn new(name: LockName, owner: OwnerId, ttl: Duration, holder: Arc<str>) -> Self {
         Self { name, owner, ttl, mode: LockMode::default(), holder, waits: false }
+    }
+
+    /// Sets the name.
+    #[must_use]
+    pub fn with_name(mut self, name: LockName) -> Self {
+        self.name = name;
+        self
+    }
+
+    /// Sets the owner.
+    #[must_use]
+    pub fn with_owner(mut self, owner: OwnerId) -> Self {
+        self.owner = owner;
+        self
+    }
+
+    /// Sets the length of the lease, not checked.
+    #[must_use]
+    pub fn with_ttl(mut self, ttl: Duration) -> Self {
+        self.ttl = ttl;
+        self
+    }
+
+    /// Sets the stored form of the holder.
+    #[must_use]
+    pub fn with_holder(mut self, holder: Arc<str>) -> Self {
+        self.holder = holder;
+        self
     }
 
     /// Says that its owner will wait if the lock is held. Default: it makes one attempt and goes.
@@ -110,12 +139,6 @@ impl Claim {
     /// The holder's description, as it is stored.
     pub fn holder(&self) -> &Arc<str> {
         &self.holder
-    }
-
-    #[must_use]
-    pub(crate) fn with_ttl(mut self, ttl: Duration) -> Self {
-        self.ttl = ttl;
-        self
     }
 }
 

@@ -61,6 +61,7 @@ impl Switched {
 }
 
 #[async_trait]
+#[deny(clippy::missing_trait_methods)]
 impl LockBackend for Switched {
     fn semantics(&self) -> Semantics {
         self.store.semantics()
@@ -81,6 +82,10 @@ impl LockBackend for Switched {
     async fn release(&self, claim: &Claim, linger: Duration) -> Result<Release> {
         self.check()?;
         self.store.release(claim, linger).await
+    }
+
+    fn renewal_group(&self, claim: &Claim) -> u64 {
+        self.store.renewal_group(claim)
     }
 
     async fn changed(&self, claim: &Claim) {

@@ -38,7 +38,7 @@ async fn held_lock_refuses_a_second_holder_at_once(cx: &Context) -> Verdict {
     cx.warm_up(&second).await?;
     let start = Instant::now();
     ensure_held(&second, &name, "while it is held").await?;
-    ensure!(start.elapsed() < cx.slack(), "the refusal took {:?}", start.elapsed());
+    ensure_within!(start.elapsed(), cx.slack(), "the refusal took {:?}", start.elapsed());
     guard.release().await?;
     ensure_free(&second, &name, "after the refused attempt").await
 }
@@ -139,7 +139,7 @@ async fn release_lets_a_waiter_in_within_its_bound(cx: &Context) -> Verdict {
         Ok::<_, Stop>(taken.saturating_duration_since(released))
     };
     let took = hand_over(bound).await?;
-    ensure!(took <= bound, "the hand-over took {took:?}, bound {bound:?}");
+    ensure_within!(took, bound, "the hand-over took {took:?}, bound {bound:?}");
     let WakeUp::Push { fallback } = wake_up else { return Ok(()) };
     // Long enough to have asked once, and long before anybody asks again without having been told.
     let soon = (fallback / 10).min(Duration::from_millis(100));

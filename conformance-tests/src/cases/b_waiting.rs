@@ -33,7 +33,7 @@ async fn bounded_wait_ends_neither_early_nor_late(cx: &Context) -> Verdict {
     let (outcome, took) = acquired(&cx.client().await?, &name, wait).await;
     ensure_kind(outcome, ErrorKind::TimedOut, "waiting for a lock that stays held")?;
     ensure!(took >= wait.mul_f64(0.9), "it gave up after {took:?} of {wait:?}");
-    ensure!(took <= wait + cx.slack(), "it gave up only after {took:?} of {wait:?}");
+    ensure_within!(took, wait + cx.slack(), "it gave up only after {took:?} of {wait:?}");
     Ok(())
 }
 
@@ -47,12 +47,12 @@ async fn wait_shorter_than_the_poll_interval_is_kept(cx: &Context) -> Verdict {
     let mut in_all = Duration::ZERO;
     for _ in 0..waits {
         let (outcome, took) = acquired(&client, &name, wait).await;
-        ensure!(took <= wait + cx.slack(), "it gave up only after {took:?} of {wait:?}");
+        ensure_within!(took, wait + cx.slack(), "it gave up only after {took:?} of {wait:?}");
         ensure_kind_if_known(outcome, ErrorKind::TimedOut, "a short wait")?;
         in_all += took;
     }
     let bound = wait * waits + cx.slack();
-    ensure!(in_all <= bound, "{waits} waits of {wait:?} took {in_all:?}");
+    ensure_within!(in_all, bound, "{waits} waits of {wait:?} took {in_all:?}");
     Ok(())
 }
 
@@ -72,7 +72,7 @@ async fn deadline_covers_connecting_too(cx: &Context) -> Verdict {
     let wait = Duration::from_millis(500);
     let (outcome, took) = acquired(&client, &cx.name(), wait).await;
     ensure!(outcome.is_err(), "a lock was acquired through a black hole");
-    ensure!(took <= wait + cx.slack(), "it gave up only after {took:?} of {wait:?}");
+    ensure_within!(took, wait + cx.slack(), "it gave up only after {took:?} of {wait:?}");
     Ok(())
 }
 
@@ -92,7 +92,7 @@ async fn every_waiter_keeps_its_own_deadline(cx: &Context) -> Verdict {
     while let Some(waiter) = waiters.join_next().await {
         let (outcome, took) = waiter?;
         ensure_kind(outcome, ErrorKind::TimedOut, "one of ten waiters")?;
-        ensure!(took <= wait + cx.slack(), "one of ten waiters gave up only after {took:?} of {wait:?}");
+        ensure_within!(took, wait + cx.slack(), "one of ten waiters gave up only after {took:?} of {wait:?}");
     }
     Ok(())
 }
@@ -102,7 +102,7 @@ async fn no_wait_is_one_attempt(cx: &Context) -> Verdict {
     let _guard = client.take(&name, &AcquireOptions::new()).await?;
     let (outcome, took) = acquired(&client, &name, Duration::ZERO).await;
     ensure_kind(outcome, ErrorKind::Busy, "one attempt at a held lock")?;
-    ensure!(took <= cx.slack(), "one attempt took {took:?}");
+    ensure_within!(took, cx.slack(), "one attempt took {took:?}");
     Ok(())
 }
 
@@ -129,7 +129,7 @@ async fn unreachable_store_is_an_error_in_time(cx: &Context) -> Verdict {
     for client in [client, cx.client().await?] {
         let (outcome, took) = acquired(&client, &cx.name(), wait).await;
         ensure_outage(outcome, "a dead store")?;
-        ensure!(took <= wait + cx.slack(), "it gave up only after {took:?} of {wait:?}");
+        ensure_within!(took, wait + cx.slack(), "it gave up only after {took:?} of {wait:?}");
     }
     Ok(())
 }

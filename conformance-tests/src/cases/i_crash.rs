@@ -43,7 +43,7 @@ async fn partitioned_holder_is_replaced_after_it_knows(cx: &Context) -> Verdict 
     let successor = successor?;
     ensure!(!guard.is_held(), "a holder behind a black hole believes, and another one holds");
     let bound = silent_bound(cx).await?;
-    ensure!(took <= bound, "replaced after {took:?}, bound {bound:?}");
+    ensure_within!(took, bound, "replaced after {took:?}, bound {bound:?}");
     Ok(successor.release().await?)
 }
 

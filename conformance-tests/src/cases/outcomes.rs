@@ -50,7 +50,7 @@ pub(super) async fn until_records_are_gone(
         if after <= before {
             return Ok(());
         }
-        ensure!(start.elapsed() < bound, "{before} records before, {after} after {when}");
+        ensure!(start.elapsed() <= bound, "{before} records before, {after} after {when}");
         tokio::time::sleep(Duration::from_millis(20)).await;
     }
 }

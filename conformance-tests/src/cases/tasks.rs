@@ -28,7 +28,7 @@ pub(super) async fn granted_within<E: Into<Stop>>(
     let never = |_| Stop::Failed(format!("{who} has no lock after twice {bound:?}"));
     let (granted, took) = timed(tokio::time::timeout(bound * 2, waiter)).await;
     let guard = granted.map_err(never)??.map_err(Into::into)?;
-    ensure_within(took, bound, format_args!("{who} has no lock after {bound:?}: the grant"))?;
+    ensure_within!(took, bound, "{who} has no lock after {bound:?}, but after {took:?}");
     Ok(guard)
 }
 
@@ -113,7 +113,7 @@ pub(super) async fn until_waiting(client: &Client, cx: &Context, name: &LockName
 pub(super) async fn until_all_wait(cx: &Context, waiting: u64) -> Verdict {
     let start = Instant::now();
     while cx.store().counters().await?.waiting < waiting {
-        ensure!(start.elapsed() < cx.patience(), "the waiters never came to wait for the store's word");
+        ensure!(start.elapsed() <= cx.patience(), "the waiters never came to wait for the store's word");
         tokio::time::sleep(Duration::from_millis(10)).await;
     }
     // A place is watched before its owner has heard so.

@@ -160,7 +160,7 @@ async fn release_of_any_permit_wakes_the_first_waiter(cx: &Context) -> Verdict {
         permit.ok_or_else(|| Stop::Failed(format!("nobody holds slot {wanted}")))?.release().await?;
         let (permit, took) = timed(waiter).await;
         let (permit, bound) = (permit??, hand_over_bound(cx, &client));
-        ensure!(took <= bound, "slot {wanted} was released, and the waiter got it after {took:?}");
+        ensure_within!(took, bound, "slot {wanted} was released, and the waiter got it after {took:?}");
         ensure!(slot(&permit)? == wanted, "slot {wanted} was released, and {permit:?} was granted");
         held.insert(wanted, permit);
     }
@@ -274,7 +274,7 @@ async fn next_within(
     held.release().await?;
     let (next, took) = timed(waiter).await;
     let next = next??;
-    ensure!(took <= bound, "behind a first waiter that {what}, the next got a permit after {took:?}");
+    ensure_within!(took, bound, "behind a first waiter that {what}, the next got a permit after {took:?}");
     Ok(next)
 }
 

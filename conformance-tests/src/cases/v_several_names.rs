@@ -178,7 +178,7 @@ async fn deadline_of_a_set_covers_all_its_names(cx: &Context) -> Verdict {
     let took = start.elapsed();
     ensure_kind_if_known(refused, ErrorKind::TimedOut, "a set of which one name stays held")?;
     ensure!(took >= wait, "it gave up after {took:?} of {wait:?}");
-    ensure!(took <= wait + cx.slack(), "it gave up only after {took:?}, with a wait of {wait:?}");
+    ensure_within!(took, wait + cx.slack(), "it gave up only after {took:?}, with a wait of {wait:?}");
     let Some((proxy, address)) = optional(cx.store().proxied(cx.patience()).await)? else { return Ok(()) };
     let cut_off = cx.client_at(&address).await?;
     cx.warm_up(&cut_off).await?;
@@ -186,7 +186,7 @@ async fn deadline_of_a_set_covers_all_its_names(cx: &Context) -> Verdict {
     let options = AcquireOptions::new().with_wait(cx.ttl());
     let (silent, took) = timed(acquire_all(cx, &cut_off, [&a, &b], &options)).await;
     ensure!(silent.is_err(), "a set was acquired without the store");
-    ensure!(took <= cx.ttl() + cx.slack(), "without the store it gave up only after {took:?}");
+    ensure_within!(took, cx.ttl() + cx.slack(), "without the store it gave up only after {took:?}");
     Ok(())
 }
 

@@ -26,7 +26,7 @@ async fn second_acquire_has_the_same_token_and_asks_nobody(cx: &Context) -> Verd
     }
     let start = Instant::now();
     let inner = scope.take(&name, &options.with_wait(cx.slack())).await?;
-    ensure!(start.elapsed() < cx.slack(), "the second acquire took {:?}", start.elapsed());
+    ensure_within!(start.elapsed(), cx.slack(), "the second acquire took {:?}", start.elapsed());
     ensure!(inner.token()? == outer.token()?, "tokens {} and {} of one hold", outer.token()?, inner.token()?);
     inner.release().await?;
     ensure!(outer.is_held(), "the hold ended with its second guard");
@@ -149,7 +149,12 @@ async fn first_calls_at_once_share_one_acquisition(cx: &Context) -> Verdict {
         let released = Instant::now();
         held.release().await?;
         let second = second.await??;
-        ensure!(released.elapsed() < bound + cx.slack(), "the second call took {:?}", released.elapsed());
+        ensure_within!(
+            released.elapsed(),
+            bound + cx.slack(),
+            "the second call took {:?}",
+            released.elapsed()
+        );
         if !drops_first {
             let first = first.await??;
             ensure!(first.token()? == second.token()?, "two calls of one scope got a hold each");

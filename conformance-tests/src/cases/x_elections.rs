@@ -122,7 +122,7 @@ async fn work_of_a_leader_that_is_cut_off_is_dropped_before_another_leads(cx: &C
     let (leadership, was_dropped) = next.await??;
     ensure!(was_dropped, "the next leader led, and the work of the one before went on");
     let (took, bound) = (start.elapsed(), silent_bound(cx).await?);
-    ensure!(took <= bound, "a leader that was cut off was replaced after {took:?}, bound {bound:?}");
+    ensure_within!(took, bound, "a leader that was cut off was replaced after {took:?}, bound {bound:?}");
     leading.abort();
     Ok(leadership.resign().await?)
 }
@@ -138,7 +138,7 @@ async fn resignation_hands_on_within_the_wake_up(cx: &Context) -> Verdict {
         let start = Instant::now();
         leadership = next.await??;
         let (took, bound) = (start.elapsed(), hand_over_bound(cx, &clients[0]));
-        ensure!(took <= bound, "the next candidate led {took:?} after the resignation, bound {bound:?}");
+        ensure_within!(took, bound, "the next candidate led {took:?} after the resignation, bound {bound:?}");
     }
     Ok(leadership.resign().await?)
 }

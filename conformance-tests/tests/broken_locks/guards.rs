@@ -156,7 +156,7 @@ impl Hold for Wrapping {
             self.guard.lock().unwrap_or_else(PoisonError::into_inner).as_ref().map(|guard| guard.lease());
         Box::pin(async move {
             match lease {
-                Some(lease) => Some(lease.lost().await),
+                Some(lease) => lease.ended().await,
                 None => std::future::pending().await,
             }
         })

@@ -6,8 +6,8 @@ use leasehold_conformance::{Cannot, Store, Subject};
 use leasehold_core::memory::MemoryBackend;
 use leasehold_core::{
     Attempt, Busy, Claim, DistributedLock, Error, ErrorKind, FencingToken, Finding, HolderInfo, LockAdmin,
-    LockBackend, LockClient, LockClientBuilder, LockMode, LockName, LockStatus, Observer, OwnerId, Release,
-    Renewal, Result, RuntimeClock, Semantics, Waiter, renew_each,
+    LockBackend, LockClient, LockClientBuilder, LockMode, LockName, LockStatus, Observer, OwnerId, Purge,
+    Release, Renewal, Result, RuntimeClock, Semantics, Waiter, renew_each,
 };
 use std::fmt;
 use std::future::pending;
@@ -148,8 +148,13 @@ impl Backend {
         let name =
             LockName::new((self.values.name)(claim.name().as_str())).unwrap_or_else(|_| claim.name().clone());
         let owner = OwnerId::from_u128((self.values.owner)(claim.owner().as_u128()));
-        Claim::new(name, owner, ttl, (self.values.holder)(claim.holder()).into())
-            .with_waiting(claim.waits())
+        let holder = (self.values.holder)(claim.holder()).into();
+        claim
+            .clone()
+            .with_name(name)
+            .with_owner(owner)
+            .with_ttl(ttl)
+            .with_holder(holder)
             .with_mode(mode(claim.mode()))
     }
 
@@ -166,6 +171,7 @@ impl Backend {
 }
 
 #[async_trait]
+#[deny(clippy::missing_trait_methods)]
 impl LockBackend for Backend {
     fn semantics(&self) -> Semantics {
         (self.values.semantics)(self.store.memory.semantics())
@@ -234,6 +240,7 @@ impl LockBackend for Backend {
 }
 
 #[async_trait]
+#[deny(clippy::missing_trait_methods)]
 impl LockAdmin for Backend {
     async fn inspect(&self, name: &LockName) -> Result<Vec<LockStatus>> {
         let holds = self.store.memory.inspect(&self.named(name)?).await?;
@@ -255,12 +262,20 @@ impl LockAdmin for Backend {
         Ok(or_none(seen).into_iter().filter_map(self.values.forced).collect())
     }
 
+    async fn purge(&self, idle: Duration, purge: Purge) -> Result<Option<u64>> {
+        self.store.memory.purge(idle, purge).await
+    }
+
     async fn init(&self) -> Result<()> {
         Ok(())
     }
 
     fn init_script(&self) -> Option<String> {
         None
+    }
+
+    async fn forget(&self, names: &[LockName]) -> Result<()> {
+        self.store.memory.forget(names).await
     }
 
     async fn check(&self) -> Result<Vec<Finding>> {

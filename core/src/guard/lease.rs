@@ -107,10 +107,20 @@ impl Lease {
     ///
     /// Safe to drop and to call again, also from several tasks.
     pub async fn lost(&self) -> Loss {
-        match Arc::clone(&self.0).ended().await {
+        match self.ended().await {
             Some(loss) => loss,
             None => pending().await,
         }
+    }
+
+    /// Waits until the hold is over: its loss, as [`lost`](Self::lost), or `None` once it was released. For a
+    /// [`Hold`](crate::Hold) around another.
+    ///
+    /// # Cancel safety
+    ///
+    /// Safe to drop and to call again, also from several tasks.
+    pub async fn ended(&self) -> Option<Loss> {
+        Arc::clone(&self.0).ended().await
     }
 
     /// A token that is cancelled when the lock is lost or released, for code that is stopped by such a token. A task of its
@@ -121,10 +131,10 @@ impl Lease {
     ///
     /// Outside a Tokio runtime.
     pub fn cancellation_token(&self) -> CancellationToken {
-        let (token, hold) = (CancellationToken::new(), Arc::clone(&self.0));
+        let (token, lease) = (CancellationToken::new(), self.clone());
         let cancel = token.clone().drop_guard();
         tokio::spawn(async move {
-            hold.ended().await;
+            lease.ended().await;
             drop(cancel);
         });
         token

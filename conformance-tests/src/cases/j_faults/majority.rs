@@ -28,7 +28,7 @@ async fn nodes_that_fail_cost_nothing_until_they_are_a_majority(cx: &Context) ->
         for client in [client.clone(), cx.client().await?] {
             let (guard, took) = timed(client.take(&nodes.name, &options)).await;
             let guard = guard?;
-            ensure!(took < cx.ttl(), "with {minority} nodes failing it took {took:?}, all of a lease");
+            ensure_within!(took, cx.ttl(), "with {minority} nodes failing it took {took:?}, all of a lease");
             tokio::time::sleep(cx.ttl() * 3 / 2).await;
             ensure!(guard.is_held(), "lost although a majority answers: {:?}", guard.loss());
             ensure_held(&cx.client().await?, &nodes.name, "while a minority fails").await?;
@@ -44,7 +44,7 @@ async fn nodes_that_fail_cost_nothing_until_they_are_a_majority(cx: &Context) ->
     for (client, wait) in [(client.clone(), Wait::No), (cx.client().await?, Wait::UpTo(cx.ttl()))] {
         let options = cx.options().with_wait(wait);
         let (outcome, took) = timed(client.acquire_with(&nodes.name, &options)).await;
-        ensure!(took <= cx.ttl() * 2 + cx.slack(), "without a majority it gave up only after {took:?}");
+        ensure_within!(took, cx.ttl() * 2 + cx.slack(), "without a majority it gave up only after {took:?}");
         ensure_outage(outcome, "a store without its majority")?;
     }
     members.resume(minority).await?;

@@ -165,7 +165,7 @@ async fn acquire_under(
     // The lease is so long that nothing of this ends by itself.
     let options = AcquireOptions::new().with_wait(wait);
     let (outcome, took) = timed(client.acquire_with(name, &options)).await;
-    ensure!(took <= wait + cx.slack(), "{traffic:?}: answered after {took:?}, of a wait of {wait:?}");
+    ensure_within!(took, wait + cx.slack(), "{traffic:?}: answered after {took:?}, of a wait of {wait:?}");
     match outcome {
         Ok(guard) => {
             ensure!(guard.is_held(), "{traffic:?}: granted and not held: {:?}", guard.loss());

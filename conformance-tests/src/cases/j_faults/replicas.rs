@@ -72,7 +72,7 @@ async fn waiter_outlives_a_fail_over(cx: &Context) -> Verdict {
     let bound = client.semantics().wake_up.bound() + cx.slack() * 4;
     let (next, took) = timed(granted_within(waiter, OUTLASTS, "a waiter over a fail-over")).await;
     let next = next?;
-    ensure!(took <= bound, "a waiter got a free lock after {took:?}, bound {bound:?}");
+    ensure_within!(took, bound, "a waiter got a free lock after {took:?}, bound {bound:?}");
     ensure!(next.token()? > first, "token {} after {first}, over a fail-over", next.token()?);
     Ok(next.release().await?)
 }
@@ -105,7 +105,7 @@ async fn release_while_failing_over_ends_the_hold(cx: &Context) -> Verdict {
     failed_over?;
     let (next, took) = timed(other.take(&name, &long(cx))).await;
     let next = next?;
-    ensure!(took < OUTLASTS * 2 / 3, "released while its primary died, and free only after {took:?}");
+    ensure_within!(took, OUTLASTS * 2 / 3, "released while its primary died, and free only after {took:?}");
     ensure!(next.token()? > first, "token {} after {first}, over a fail-over", next.token()?);
     Ok(next.release().await?)
 }

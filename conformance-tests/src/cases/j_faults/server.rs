@@ -61,7 +61,7 @@ async fn client_closes_in_time_although_the_store_is_silent(cx: &Context) -> Ver
     drop(dropped);
     let (_, took) = timed(client.close()).await;
     let bound = Duration::from_secs(5) + cx.slack() * 2;
-    ensure!(took <= bound, "closing took {took:?}, bound {bound:?}");
+    ensure_within!(took, bound, "closing took {took:?}, bound {bound:?}");
     ensure!(!kept.is_held(), "a guard is held although its client was closed");
     cx.store().resume().await?;
     let other = cx.client().await?;
@@ -95,7 +95,7 @@ async fn read_only_store_grants_nothing_and_says_so(cx: &Context) -> Verdict {
     for (client, name, wait) in [(client.clone(), name.clone(), Wait::No), late] {
         let options = AcquireOptions::new().with_wait(wait);
         let (outcome, took) = timed(client.acquire_with(&name, &options)).await;
-        ensure!(took <= patience + cx.slack(), "it gave up only after {took:?}");
+        ensure_within!(took, patience + cx.slack(), "it gave up only after {took:?}");
         match outcome.map_err(|error| error.kind()) {
             Err(ErrorKind::Unavailable | ErrorKind::Misconfigured) => {}
             // The last question may have been on its way when the time was up.
@@ -162,7 +162,7 @@ async fn busy_store_says_so_in_time_and_costs_no_holder_its_lock(cx: &Context) -
     let (wait, start) = (cx.ttl(), Instant::now());
     let attempt = AcquireOptions::new().with_wait(Wait::UpTo(wait));
     let outcome = other.acquire_with(&cx.named("free"), &attempt).await;
-    ensure!(start.elapsed() <= wait + cx.slack(), "it gave up only after {:?}", start.elapsed());
+    ensure_within!(start.elapsed(), wait + cx.slack(), "it gave up only after {:?}", start.elapsed());
     ensure_outage(outcome, "a store that is busy")?;
     tokio::time::sleep(cx.ttl() * 2).await;
     ensure!(guard.is_held(), "lost to somebody's program: {:?}", guard.loss());

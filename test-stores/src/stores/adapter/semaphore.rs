@@ -2,7 +2,7 @@
 
 use super::AdapterClient;
 use async_trait::async_trait;
-use leasehold::admin::{Finding, LockAdmin, LockStatus, Waiter};
+use leasehold::admin::{Finding, LockAdmin, LockStatus, Purge, Waiter};
 use leasehold::{Error, ErrorKind, FencingToken, LockName, Result};
 use leasehold_conformance::proxy::Proxy;
 use leasehold_conformance::{Cannot, Store};
@@ -68,6 +68,7 @@ impl AdapterClient {
 
 /// Permits are shown under the names of their semaphores.
 #[async_trait]
+#[deny(clippy::missing_trait_methods)]
 impl LockAdmin for AdapterClient {
     async fn inspect(&self, name: &LockName) -> Result<Vec<LockStatus>> {
         Ok(permits(self.slots()?.inspect(&slot(name)?).await?))
@@ -87,6 +88,15 @@ impl LockAdmin for AdapterClient {
 
     async fn force_release(&self, name: &LockName, only_if: Option<FencingToken>) -> Result<Vec<LockStatus>> {
         Ok(permits(self.slots()?.force_release(&slot(name)?, only_if).await?))
+    }
+
+    async fn purge(&self, idle: Duration, purge: Purge) -> Result<Option<u64>> {
+        self.slots()?.purge(idle, purge).await
+    }
+
+    async fn forget(&self, names: &[LockName]) -> Result<()> {
+        let slots = names.iter().map(slot).collect::<Result<Vec<_>>>()?;
+        self.slots()?.forget(&slots).await
     }
 
     async fn init(&self) -> Result<()> {

@@ -107,6 +107,11 @@ impl Server {
         Ok(None)
     }
 
+    /// True if a pooler was found that lends sessions.
+    pub(crate) fn has_shared_sessions(&self) -> bool {
+        self.inner.session_check.found() == Some(Sessions::Shared)
+    }
+
     /// Looks for a pooler, if it is not known yet whether there is one.
     ///
     /// A task of its own looks: one looks for all, and a caller may keep the future and not poll it.

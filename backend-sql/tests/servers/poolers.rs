@@ -56,6 +56,34 @@ async fn lease_behind_a_pooler_of_transactions_holds_and_for_update_is_refused()
     }
 }
 
+/// A session that listens is lent to other clients, and they would get the messages.
+#[tokio::test]
+async fn waiter_behind_a_pooler_of_transactions_does_not_listen() {
+    let server = Server::postgres(&[]);
+    server.furnish().await;
+    let pooler = PgBouncer::start(server.port(), "transaction").unwrap();
+    let listening = "SELECT count(*) FROM pg_stat_activity WHERE query LIKE 'LISTEN%'";
+    let direct = server.backend("mode=lease");
+    granted(&direct, &claim("a")).await;
+    for (backend, listens) in [(pooled(&server, &pooler, "lease"), false), (direct, true)] {
+        let waiter = claim("a").with_waiting(true);
+        assert!(ask(&backend, &waiter).await.is_none(), "two holders");
+        let look = async {
+            let mut seen = false;
+            for _ in 0..100 {
+                seen |= server.number(listening).await > 0;
+                tokio::time::sleep(Duration::from_millis(5)).await;
+            }
+            seen
+        };
+        let seen = tokio::select! {
+            () = async { loop { backend.changed(&waiter).await } } => unreachable!(),
+            seen = look => seen,
+        };
+        assert_eq!(seen, listens);
+    }
+}
+
 /// Others use the sessions meanwhile, and leave now this one and now that.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn pooler_that_is_busy_with_others_is_found() {

@@ -28,10 +28,14 @@ impl PollLoop {
         }
     }
 
-    /// `None` if the database sends no messages; `Ok` if no task waits after a time without a message; an error if there is no
+    /// `None` if the database sends no messages, or a pooler is in between, which would hand them to the next client of the session
+    /// that listens; `Ok` if no task waits after a time without a message; an error if there is no
     /// connection, or none to spare.
     async fn receive(&self) -> Option<sqlx::Result<()>> {
         let target = self.server.target();
+        if self.server.has_shared_sessions() {
+            return None;
+        }
         if target.headroom.is_short() {
             return Some(Err(sqlx::Error::PoolTimedOut));
         }

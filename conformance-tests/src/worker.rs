@@ -32,6 +32,8 @@ pub(crate) struct Worker {
     child: std::process::Child,
     requests: ChildStdin,
     answers: Lines<BufReader<ChildStdout>>,
+    /// What it [takes](Self::take) a lock for.
+    pub(crate) mode: LockMode,
 }
 
 impl Worker {
@@ -61,6 +63,7 @@ impl Worker {
             child,
             requests: ChildStdin::from_std(requests)?,
             answers: BufReader::new(ChildStdout::from_std(answers)?).lines(),
+            mode: LockMode::Exclusive,
         };
         worker.expect("ready").await?;
         is_taken(&command, worker.process()).map_err(Stop::Failed)?;
@@ -78,7 +81,7 @@ impl Worker {
         token(&self.ask(&Request::Acquire(name.clone(), ttl, LockMode::Shared, true)).await?)
     }
 
-    /// One attempt: true if it was granted.
+    /// One attempt, exclusive: true if it was granted.
     pub(crate) async fn try_take(&mut self, name: &LockName, ttl: Duration) -> Result<bool, Stop> {
         let answer = self.ask(&Request::Acquire(name.clone(), ttl, LockMode::Exclusive, false)).await?;
         if answer == "error Busy" { Ok(false) } else { token(&answer).map(|_| true) }
@@ -86,7 +89,7 @@ impl Worker {
 
     /// Begins to acquire, and does not wait for the end of it.
     pub(crate) async fn begin_take(&mut self, name: &LockName, ttl: Duration) -> Verdict {
-        self.send(&Request::Acquire(name.clone(), ttl, LockMode::Exclusive, true)).await
+        self.send(&Request::Acquire(name.clone(), ttl, self.mode, true)).await
     }
 
     /// What it says within this time, if anything: of what was begun.

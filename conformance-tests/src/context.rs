@@ -12,7 +12,7 @@ use crate::stop::{Stop, Verdict, ensure, require};
 use crate::subject::{Store, Subject};
 use crate::time_scale::{SLACK, scaled};
 use crate::worker::Worker;
-use leasehold_core::{AcquireOptions, HoldKind, LockGuard, LockName, Reach, Semantics};
+use leasehold_core::{AcquireOptions, HoldKind, LockGuard, LockMode, LockName, Reach, Semantics};
 use std::sync::{Arc, OnceLock};
 use std::time::Duration;
 use tokio::time::Instant;
@@ -27,6 +27,8 @@ pub(crate) struct Context {
     config: RunConfig,
     /// The declared end of sessions that are silent, once a client was made; zero for any other hold.
     session_timeout: OnceLock<Duration>,
+    /// Empty: exclusive.
+    mode: OnceLock<LockMode>,
 }
 
 /// The lease of cases that wait for one to end.
@@ -48,7 +50,7 @@ impl Context {
         let store = subject.start().await.map_err(Stop::without_store)?;
         // The seed is no part of it: a second run with one seed meets none of the names that the first has left in a store.
         let mark = format!("{}{case}-{:08x}", config.root, fastrand::u32(..));
-        Ok(Self { subject, store, mark, config, session_timeout: OnceLock::new() })
+        Ok(Self { subject, store, mark, config, session_timeout: OnceLock::new(), mode: OnceLock::new() })
     }
 
     /// What the random choices of a case are made from.
@@ -109,8 +111,10 @@ impl Context {
         environment: &[(String, String)],
     ) -> Result<Worker, Stop> {
         self.reaches_other_processes().await?;
-        let worker = Worker::start(self.subject.name(), address, environment).await?;
-        Ok(worker.with_patience(self.patience() * 2))
+        let mut worker = Worker::start(self.subject.name(), address, environment).await?;
+        worker.patience = worker.patience.max(self.patience() * 2);
+        worker.mode = self.mode();
+        Ok(worker)
     }
 
     pub(crate) async fn semantics(&self) -> Result<Semantics, Stop> {
@@ -216,7 +220,21 @@ impl Context {
 
     /// A renewed lease, and a wait that ends long after anything should have happened.
     pub(crate) fn options(&self) -> AcquireOptions {
-        AcquireOptions::new().with_ttl(self.ttl()).with_wait(self.patience())
+        self.long_lease().with_ttl(self.ttl()).with_wait(self.patience())
+    }
+
+    /// A lease that is much longer than a case.
+    pub(crate) fn long_lease(&self) -> AcquireOptions {
+        AcquireOptions::new().with_mode(self.mode())
+    }
+
+    fn mode(&self) -> LockMode {
+        self.mode.get().copied().unwrap_or_default()
+    }
+
+    /// From now on, those who hold do so in this mode, and not exclusively. Attempts that find out whether a lock is held stay exclusive.
+    pub(crate) fn hold_in(&self, mode: LockMode) {
+        let _ = self.mode.set(mode);
     }
 
     /// The same, but nobody renews it.

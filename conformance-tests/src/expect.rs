@@ -159,7 +159,7 @@ pub(crate) async fn eventually(bound: Duration, mut holds: impl FnMut() -> bool)
 pub(crate) async fn loss_within(guard: &LockGuard, bound: Duration) -> Result<Loss, Stop> {
     let untold = format!("the holder was not told within {bound:?} that it lost the lock");
     let (loss, took) = timed(tokio::time::timeout(bound * 2, guard.lost())).await;
-    let loss = loss.map_err(|_| Stop::Failed(format!("{untold}, nor within twice that")))?;
+    let loss = loss.map_err(|_| Stop::Late(format!("{untold}, nor within twice that"), None))?;
     ensure_within!(took, bound, "{untold}, but after {took:?}");
     Ok(loss)
 }

@@ -2,7 +2,7 @@
 
 use crate::cannot::Cannot;
 use crate::server::StartError;
-use leasehold_core::Error;
+use leasehold_core::{Error, ErrorKind};
 use std::error::Error as _;
 use std::time::Duration;
 
@@ -15,8 +15,8 @@ pub type Verdict = Result<(), Stop>;
 pub enum Stop {
     /// The property does not hold; what was seen.
     Failed(String),
-    /// A bound was missed by this much; what was late.
-    Late(String, Duration),
+    /// Something came too late, by this much; `None` if it had not come when the case went on without it.
+    Late(String, Option<Duration>),
     /// Nothing can be said of the store: this machine was late, or a server was not ready in time.
     NotJudged(String),
     /// The property has no meaning here, or cannot be observed; why.
@@ -91,7 +91,11 @@ impl From<Error> for Stop {
             words += &format!(": {cause}");
             source = cause.source();
         }
-        Self::Failed(words)
+        // A store that is slow or away may do better the next time.
+        match error.is_outage() || error.kind() == ErrorKind::TimedOut {
+            true => Self::Late(words, None),
+            false => Self::Failed(words),
+        }
     }
 }
 
@@ -100,7 +104,7 @@ macro_rules! ensure_within {
     ($took:expr, $bound:expr, $($words:tt)+) => {
         let (took, bound): (std::time::Duration, std::time::Duration) = ($took, $bound);
         if took > bound {
-            return Err($crate::stop::Stop::Late(format!($($words)+), took - bound));
+            return Err($crate::stop::Stop::Late(format!($($words)+), Some(took - bound)));
         }
     };
 }

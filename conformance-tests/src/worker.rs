@@ -33,7 +33,9 @@ pub(crate) struct Worker {
     requests: ChildStdin,
     answers: Lines<BufReader<ChildStdout>>,
     /// How long it may take for an answer.
-    patience: Duration,
+    pub(crate) patience: Duration,
+    /// What it [takes](Self::take) a lock for.
+    pub(crate) mode: LockMode,
 }
 
 impl Worker {
@@ -64,16 +66,11 @@ impl Worker {
             requests: ChildStdin::from_std(requests)?,
             answers: BufReader::new(ChildStdout::from_std(answers)?).lines(),
             patience: scaled(ANSWER_WITHIN),
+            mode: LockMode::Exclusive,
         };
         worker.expect("ready").await?;
         is_taken(&command, worker.process()).map_err(Stop::Failed)?;
         Ok(worker)
-    }
-
-    /// Waits for as long as this for an answer, if it is longer than usual: a lock may have to be waited for.
-    pub(crate) fn with_patience(mut self, patience: Duration) -> Self {
-        self.patience = self.patience.max(patience);
-        self
     }
 
     /// Acquires, and answers the token.
@@ -87,7 +84,7 @@ impl Worker {
         token(&self.ask(&Request::Acquire(name.clone(), ttl, LockMode::Shared, true)).await?)
     }
 
-    /// One attempt: true if it was granted.
+    /// One attempt, exclusive: true if it was granted.
     pub(crate) async fn try_take(&mut self, name: &LockName, ttl: Duration) -> Result<bool, Stop> {
         let answer = self.ask(&Request::Acquire(name.clone(), ttl, LockMode::Exclusive, false)).await?;
         if answer == "error Busy" { Ok(false) } else { token(&answer).map(|_| true) }
@@ -95,7 +92,7 @@ impl Worker {
 
     /// Begins to acquire, and does not wait for the end of it.
     pub(crate) async fn begin_take(&mut self, name: &LockName, ttl: Duration) -> Verdict {
-        self.send(&Request::Acquire(name.clone(), ttl, LockMode::Exclusive, true)).await
+        self.send(&Request::Acquire(name.clone(), ttl, self.mode, true)).await
     }
 
     /// What it says within this time, if anything: of what was begun.

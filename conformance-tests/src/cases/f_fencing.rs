@@ -21,8 +21,8 @@ pub(super) const CASES: CaseTable = cases![
     F14 tokens_grow_over_several_idle_leases,
 ];
 
-async fn next_token(client: &Client, name: &LockName) -> Result<FencingToken, Stop> {
-    take_turn(client, name, &AcquireOptions::new()).await
+async fn next_token(cx: &Context, client: &Client, name: &LockName) -> Result<FencingToken, Stop> {
+    take_turn(client, name, &cx.long_lease()).await
 }
 
 /// Remembers the last token and expects a larger one.
@@ -41,7 +41,7 @@ async fn tokens_grow_from_hold_to_hold(cx: &Context) -> Verdict {
     let mut growing = Growing(None);
     for round in 0..50 {
         let client = if round % 2 == 0 { &one } else { &two };
-        growing.ensure(next_token(client, &name).await?, "after a release")?;
+        growing.ensure(next_token(cx, client, &name).await?, "after a release")?;
     }
     Ok(())
 }
@@ -49,19 +49,19 @@ async fn tokens_grow_from_hold_to_hold(cx: &Context) -> Verdict {
 async fn tokens_grow_over_expiry_force_deletion_and_restart(cx: &Context) -> Verdict {
     let (client, name) = (cx.client().await?, cx.name());
     let mut growing = Growing(None);
-    growing.ensure(next_token(&client, &name).await?, "at first")?;
+    growing.ensure(next_token(cx, &client, &name).await?, "at first")?;
 
     let expiring = client.take(&name, &cx.fixed()).await?;
     growing.ensure(expiring.token()?, "after a release")?;
     tokio::time::sleep(cx.ttl() + Duration::from_millis(20)).await;
     let _expired = Context::let_go_unless_lease(&client, expiring);
-    growing.ensure(next_token(&client, &name).await?, "after a lease that ended")?;
+    growing.ensure(next_token(cx, &client, &name).await?, "after a lease that ended")?;
 
     if let Some(admin) = client.admin() {
         let forced = client.take(&name, &cx.options()).await?;
         growing.ensure(forced.token()?, "before a forced release")?;
         admin.force_release(&name, None).await?;
-        growing.ensure(next_token(&client, &name).await?, "after a forced release")?;
+        growing.ensure(next_token(cx, &client, &name).await?, "after a forced release")?;
     }
 
     let deleted = client.take(&name, &cx.options()).await?;
@@ -69,11 +69,11 @@ async fn tokens_grow_over_expiry_force_deletion_and_restart(cx: &Context) -> Ver
     let deletion = cx.store().delete(&name).await;
     optional(deletion.clone())?;
     drop(deleted);
-    growing.ensure(next_token(&client, &name).await?, "after a deletion")?;
+    growing.ensure(next_token(cx, &client, &name).await?, "after a deletion")?;
 
     let restart = cx.store().restart(true).await;
     optional(restart.clone())?;
-    growing.ensure(next_token(&cx.client().await?, &name).await?, "after a restart")?;
+    growing.ensure(next_token(cx, &cx.client().await?, &name).await?, "after a restart")?;
     // Too little is shown for a success, of a store that can neither delete nor restart.
     if let (Err(no_deletion), Err(no_restart)) = (deletion, restart) {
         return Err(Stop::Skipped(format!(
@@ -114,7 +114,7 @@ async fn refused_attempts_repeat_no_token(cx: &Context) -> Verdict {
         ensure!(client.poke(&name).await?.is_none(), "a second holder");
     }
     guard.release().await?;
-    let next = next_token(&client, &name).await?;
+    let next = next_token(cx, &client, &name).await?;
     ensure!(next > token, "token {next} after {token} and refused attempts");
     Ok(())
 }
@@ -168,9 +168,9 @@ async fn tokens_survive_the_loss_of_all_data(cx: &Context) -> Verdict {
     let (client, name) = (cx.client().await?, cx.name());
     let class = client.semantics().token;
     require!(class == TokenClass::Durable, "tokens are declared to live as long as the {class:?}");
-    let before = next_token(&client, &name).await?;
+    let before = next_token(cx, &client, &name).await?;
     cx.store().wipe().await?;
-    let after = next_token(&cx.client().await?, &name).await?;
+    let after = next_token(cx, &cx.client().await?, &name).await?;
     ensure!(after > before, "token {after} after {before}, over the loss of all data");
     Ok(())
 }
@@ -187,8 +187,8 @@ async fn tokens_grow_over_several_idle_leases(cx: &Context) -> Verdict {
     let mut after_end = Growing(Some(guard.token()?));
     tokio::time::sleep(ttl * 4).await;
     drop(guard);
-    after_release.ensure(next_token(&client, &released).await?, "four leases after a release")?;
-    after_end.ensure(next_token(&client, &ended).await?, "three leases after the end of a lease")
+    after_release.ensure(next_token(cx, &client, &released).await?, "four leases after a release")?;
+    after_end.ensure(next_token(cx, &client, &ended).await?, "three leases after the end of a lease")
 }
 
 /// The client whose clock is an hour ahead takes the lock first.
@@ -203,7 +203,7 @@ async fn tokens_grow_whatever_the_clocks_of_clients_show(cx: &Context) -> Verdic
                 worker.release().await?;
                 token
             } else {
-                next_token(&client, &name).await?.get()
+                next_token(cx, &client, &name).await?.get()
             };
             ensure!(token > last, "token {token} after {last}, of a client whose clock is {whose}");
             last = token;

@@ -50,10 +50,8 @@ async fn fifty_refused_attempts_leave_nothing(cx: &Context) -> Verdict {
         let mut attempts = tokio::task::JoinSet::new();
         for number in 0..times * 2 {
             let wait = if number < times { Duration::ZERO } else { cx.slack() / 2 };
-            let (other, name) = (other.clone(), name.clone());
-            attempts.spawn(async move {
-                other.acquire_with(&name, &AcquireOptions::new().with_wait(wait)).await.is_ok()
-            });
+            let (other, name, options) = (other.clone(), name.clone(), cx.long_lease());
+            attempts.spawn(async move { other.acquire_with(&name, &options.with_wait(wait)).await.is_ok() });
         }
         ensure!(!attempts.join_all().await.contains(&true), "a lock that is held was granted again");
         Ok::<_, Stop>(())
@@ -74,7 +72,7 @@ async fn acquire_dropped_at_any_await_frees_the_lock(cx: &Context) -> Verdict {
     let (client, other) = (cx.client().await?, cx.client().await?);
     for polls in 1..=200 {
         let name = cx.named(&format!("dropped-{polls}"));
-        let outcome = at_most(polls, client.acquire_with(&name, &AcquireOptions::new())).await;
+        let outcome = at_most(polls, client.acquire_with(&name, &cx.long_lease())).await;
         let done = outcome.is_some();
         drop(outcome);
         let bound = hand_over_bound(cx, &other) + cx.slack();
@@ -92,7 +90,7 @@ async fn acquire_dropped_between_grant_and_reply_is_undone(cx: &Context) -> Verd
     for lost in [false, true] {
         let name = cx.named(if lost { "lost" } else { "late" });
         let (proxy, client) = cx.client_behind_proxy(cx.patience()).await?;
-        let attempt = attempt_without_a_reply(cx, (&proxy, &client), &name, AcquireOptions::new()).await?;
+        let attempt = attempt_without_a_reply(cx, (&proxy, &client), &name, cx.long_lease()).await?;
         attempt.abort();
         let _ = attempt.await;
         let mut bound = hand_over_bound(cx, &other) + cx.slack();
@@ -122,7 +120,7 @@ async fn acquire_that_is_never_polled_asks_nothing(cx: &Context) -> Verdict {
 async fn release_that_is_dropped_still_releases(cx: &Context) -> Verdict {
     let (client, other, name) = (cx.client().await?, cx.client().await?, cx.name());
     for polls in 0..4 {
-        let guard = client.take(&name, &AcquireOptions::new()).await?;
+        let guard = client.take(&name, &cx.long_lease()).await?;
         drop(at_most(polls, guard.release()).await);
         let when = format!("a release dropped after {polls} polls");
         free_within(&other, &name, hand_over_bound(cx, &other), &when).await?;
@@ -212,7 +210,7 @@ async fn panic_in_the_critical_section_frees_the_lock(cx: &Context) -> Verdict {
 async fn grant_whose_reply_is_lost_is_recognised(cx: &Context) -> Verdict {
     let name = cx.name();
     let (proxy, client) = cx.client_behind_proxy(cx.patience() / 20).await?;
-    let attempt = attempt_without_a_reply(cx, (&proxy, &client), &name, AcquireOptions::new()).await?;
+    let attempt = attempt_without_a_reply(cx, (&proxy, &client), &name, cx.long_lease()).await?;
     let lost = token_in_the_store(cx, &name).await?;
     proxy.cut();
     proxy.set(Traffic::Pass);
@@ -238,7 +236,7 @@ async fn token_in_the_store(cx: &Context, name: &LockName) -> Result<Option<Fenc
 async fn release_whose_reply_is_lost_is_a_success(cx: &Context) -> Verdict {
     let name = cx.name();
     let (proxy, client) = cx.client_behind_proxy(cx.patience()).await?;
-    let guard = client.take(&name, &AcquireOptions::new()).await?;
+    let guard = client.take(&name, &cx.long_lease()).await?;
     let release = until_answer_is_held(cx, &proxy, guard.release()).await?;
     proxy.cut();
     proxy.set(Traffic::Pass);
@@ -257,7 +255,7 @@ async fn guard_may_be_released_by_another_thread(cx: &Context) -> Verdict {
 async fn only_attempt_whose_reply_is_lost_is_indeterminate(cx: &Context) -> Verdict {
     let (name, other) = (cx.name(), cx.client().await?);
     let (proxy, client) = cx.client_behind_proxy(cx.ttl()).await?;
-    let once = AcquireOptions::new().with_wait(Wait::No);
+    let once = cx.long_lease().with_wait(Wait::No);
     let attempt = attempt_without_a_reply(cx, (&proxy, &client), &name, once).await?;
     // By its own patience: after a connection that broke, a client may ask again over the next one.
     ensure_kind(attempt.await?, ErrorKind::Indeterminate, "the one attempt, without a reply")?;
@@ -272,7 +270,7 @@ async fn release_whose_request_is_lost_is_made_again(cx: &Context) -> Verdict {
     let (name, other, patience) = (cx.name(), cx.client().await?, cx.ttl() / 4);
     let (proxy, client) = cx.client_behind_proxy(patience).await?;
     cx.warm_up(&client).await?;
-    let guard = client.take(&name, &AcquireOptions::new()).await?;
+    let guard = client.take(&name, &cx.long_lease()).await?;
     proxy.set(Traffic::BlackHole);
     let before = proxy.request_bytes();
     let release = tokio::spawn(guard.release());

@@ -22,6 +22,7 @@ mod p_databases;
 pub(crate) mod prelude;
 mod q_queue;
 mod r_secrets;
+mod random_steps;
 mod recorded_run;
 mod s_histories;
 mod t_shared_locks;

@@ -1,15 +1,17 @@
 //! S: histories at random, recorded, and held against what a lock is.
 
 use crate::cases::prelude::*;
+use crate::cases::random_steps::run_histories;
 use crate::cases::recorded_run::RecordedRun;
 use crate::checker::Rule;
 use crate::worker::Request;
-use leasehold_core::Fault;
+use leasehold_core::{Fault, LockMode};
 
 pub(super) const CASES: CaseTable = cases![
     S01 random_history_of_many_tasks_is_that_of_one_lock,
     S02 random_history_of_processes_that_stop_and_die_is_that_of_one_lock,
     S03 counter_that_checks_tokens_loses_nothing_where_another_one_does,
+    S04 random_steps_of_owners_are_those_of_a_model,
 ];
 
 async fn random_history_of_many_tasks_is_that_of_one_lock(cx: &Context) -> Verdict {
@@ -80,4 +82,8 @@ async fn counter_that_checks_tokens_loses_nothing_where_another_one_does(cx: &Co
     ensure!((plain.accepted, plain.lost) == (2, 1), "without tokens: {plain:?}");
     ensure!(report.count(Rule::Belief) == 0, "two believed at once: {report}");
     Ok(())
+}
+
+async fn random_steps_of_owners_are_those_of_a_model(cx: &Context) -> Verdict {
+    run_histories(cx, |_| vec![vec![LockMode::Exclusive]; 4], &[LockMode::Exclusive], false).await
 }

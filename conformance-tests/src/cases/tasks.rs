@@ -25,7 +25,7 @@ pub(super) async fn granted_within<E: Into<Stop>>(
     bound: Duration,
     who: &str,
 ) -> Result<LockGuard, Stop> {
-    let never = |_| Stop::Failed(format!("{who} has no lock after twice {bound:?}"));
+    let never = |_| Stop::Late(format!("{who} has no lock after {bound:?}, nor after twice that"), None);
     let (granted, took) = timed(tokio::time::timeout(bound * 2, waiter)).await;
     let guard = granted.map_err(never)??.map_err(Into::into)?;
     ensure_within!(took, bound, "{who} has no lock after {bound:?}, but after {took:?}");

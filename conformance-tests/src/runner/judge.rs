@@ -61,7 +61,7 @@ fn of_two(first: CaseAttempt, second: CaseAttempt) -> Verdict {
         (_, Err(Stop::Failed(why) | Stop::Late(why, _))) if second.late.is_too_late() => {
             Err(Stop::NotJudged(second.late.told(&why)))
         }
-        (_, Err(Stop::Late(why, by))) if by < in_all => {
+        (_, Err(Stop::Late(why, Some(by)))) if by < in_all => {
             Err(Stop::NotJudged(format!("this machine was late by {in_all:?} in all: {why}")))
         }
         (Err(Stop::Failed(why)), Ok(()) | Err(Stop::Skipped(_))) if first.late.is_on_time() => {
@@ -88,7 +88,7 @@ mod tests {
     }
 
     fn late(by: u32) -> Verdict {
-        Err(Stop::Late("a release".to_owned(), MS * by))
+        Err(Stop::Late("a release".to_owned(), Some(MS * by)))
     }
 
     fn judged(first: CaseAttempt, second: CaseAttempt) -> String {
@@ -98,7 +98,7 @@ mod tests {
     #[test]
     fn case_that_fails_twice_on_a_machine_that_is_on_time_has_failed() {
         assert_eq!(judged(attempt(two_holders(), 5), attempt(two_holders(), 5)), r#"Failed("two holders")"#);
-        assert_eq!(judged(attempt(late(30), 5), attempt(late(30), 5)), r#"Late("a release", 30ms)"#);
+        assert_eq!(judged(attempt(late(30), 5), attempt(late(30), 5)), r#"Late("a release", Some(30ms))"#);
     }
 
     #[test]

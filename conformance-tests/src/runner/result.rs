@@ -30,7 +30,7 @@ pub struct CaseResult {
 pub enum CaseOutcome {
     /// The subject has the property.
     Passed,
-    /// It has not: seen twice, or once if it is no matter of time.
+    /// It has not.
     Failed { why: String },
     /// A bound was missed twice, although the machine was on time.
     Late { why: String },
@@ -86,8 +86,8 @@ impl From<Verdict> for CaseOutcome {
     fn from(verdict: Verdict) -> Self {
         match verdict {
             Ok(()) => Self::Passed,
-            Err(Stop::Failed(why)) => Self::Failed { why },
-            Err(Stop::Late(why, _)) => Self::Late { why },
+            Err(Stop::Failed(why) | Stop::Late(why, None)) => Self::Failed { why },
+            Err(Stop::Late(why, Some(_))) => Self::Late { why },
             Err(Stop::NotJudged(why)) => Self::NotJudged { why },
             Err(Stop::Skipped(why)) => Self::Skipped { why },
         }

@@ -11,7 +11,8 @@ use crate::permits::{CountedByNodes, ENDS_BY_BOOT_CLOCKS, ENDS_BY_CLIENTS_CLOCKS
 use crate::plain::{SOUND, lock};
 use crate::scopes::{IdentityOfTheTask, InnerReleaseFrees};
 use crate::sets::{CallersOrder, FirstLockOnly, KeptAfterFailure};
-use crate::shared::{Mistake as Sharing, shared};
+use crate::shared::shared;
+use crate::shared_mistakes::Mistake as Sharing;
 use crate::steps;
 use crate::subject::{Made, Make, Start, redis};
 use crate::values;
@@ -251,10 +252,36 @@ pub(crate) fn controls() -> Vec<Control> {
         control!(39 woken_is_taken_for_granted H05 "got a lock that is held", zookeeper TrustsTheWatch),
         control!(64 last_come_first_served H05 "were served in the order",
             |address| waiters::in_line("-1", address), |address| waiters::in_line("0", address)),
-        control!(65 readers_are_counted T05 "after the repeated release of another reader", shared CountsReaders),
-        control!(66 one_end_for_all_readers T07 "a writer waited for", shared OneEndForAll),
+        control!(65 readers_are_counted T05 "after a release that was made again", shared CountsReaders),
+        control!(66 one_end_for_all_readers T61 "is free: false", shared ONE_END_FOR_ALL),
         control!(67 looks_for_a_writer_then_enters T04 "hold together", shared LooksThenEnters),
         control!(71 last_reader_deletes_without_looking T20 "under a reader that came", shared DeletesWithoutLooking),
+        control!(110 recognised_reader_keeps_its_old_end T53 "recognised late", shared RECOGNISED_AS_IT_IS),
+        control!(111 recognised_reader_has_a_new_token T06 "for the lost grant of", shared RECOGNISED_WITH_A_NEW_TOKEN),
+        control!(112 renewal_of_a_reader_sets_the_end T30 "sent before the extension", shared RENEWAL_SETS_THE_END),
+        control!(113 readers_do_not_linger T64 "a released guard lets a write lock in", shared READERS_DO_NOT_LINGER),
+        control!(114 readers_linger_for_a_lease T64 "not free within", shared READERS_LINGER_FOR_A_LEASE),
+        control!(115 lingering_reader_ends_others T23 "is held: ", shared LINGERING_READER_ENDS_OTHERS),
+        control!(116 writers_do_not_linger T63 "a released guard lets a", shared WRITERS_DO_NOT_LINGER),
+        control!(117 lingering_writer_lets_readers_in T63 "a released guard lets a shared lock in", shared LINGERING_WRITER_LETS_READERS_IN),
+        control!(118 lingering_hold_is_shown_as_held S04 "is shown as", shared LINGERING_HOLD_IS_SHOWN_AS_HELD),
+        control!(119 record_ends_with_the_latest_reader T61 "is free: true", shared RECORD_ENDS_WITH_THE_LATEST_READER),
+        control!(120 record_ends_with_the_first_reader T61 "is free: true", shared RECORD_ENDS_WITH_THE_FIRST_READER),
+        control!(121 renewals_are_answered_by_name T17 "", shared AnswersByName),
+        control!(123 reader_is_refused_for_unknown T51 "Busy instead of Indeterminate", shared RefusedForUnknown),
+        control!(124 reader_is_released_for_unknown T52 "after a release that was lost", shared ReleasedForUnknown),
+        control!(125 reader_is_known_by_its_token T29 "after the late renewal arrived", shared KNOWN_BY_ITS_TOKEN),
+        control!(126 reader_is_known_by_its_token_beside_another T65 "is shown of one reader", shared KNOWN_BY_ITS_TOKEN_WHILE_ANY_READS),
+        control!(127 leases_of_readers_of_a_minute T41 "the store keeps", shared LEASES_OF_READERS_OF_A_MINUTE),
+        control!(128 ten_readers_are_shown T16 "is shown of", shared SHOWS_TEN_READERS),
+        control!(129 recognised_writer_keeps_its_old_end T60 "recognised late", shared WRITER_RECOGNISED_AS_IT_IS),
+        control!(130 renewal_of_a_writer_sets_the_end T56 "sent before the extension", shared RENEWAL_SETS_THE_END_OF_A_WRITER),
+        control!(131 renewal_of_a_writer_begins_anew T55 "after the late renewal arrived", shared RENEWAL_OF_A_WRITER_BEGINS_ANEW),
+        control!(132 recognised_reader_has_the_last_token T24 "token ", shared RECOGNISED_WITH_THE_LAST_TOKEN),
+        control!(133 renewal_gives_way_to_a_waiting_writer T73 "while a writer waits", shared RENEWAL_GIVES_WAY_TO_A_WRITER),
+        control!(134 readers_end_by_the_clocks_of_clients T72 "whose clock is an hour ahead", shared ENDS_BY_THE_CLOCKS_OF_CLIENTS),
+        control!(135 end_of_a_reader_is_a_second_step T71 "not free within", shared EndsByASecondStep),
+        control!(136 tokens_begin_again_after_a_reader_that_ended T68 "after a lease that ended", shared TOKENS_BEGIN_AGAIN),
         control!(84 blocking_drop_waits_for_the_store Y01 "a drop blocked its thread", guard DropBlocks),
     ]
 }

@@ -16,6 +16,7 @@ mod plain;
 mod scopes;
 mod sets;
 mod shared;
+mod shared_mistakes;
 mod sound;
 mod steps;
 mod subject;

@@ -155,6 +155,56 @@ const MISTAKES: &[(u8, &str)] = &[
     ),
     (108, "The lease ends by the boot clock of the client that took it."),
     (109, "The mode of a hold is not kept, and an exclusive one is shown as shared."),
+    (110, "Shared: the grant of a reader that is recognised after a lost reply is not extended."),
+    (111, "Shared: the grant of a reader that is recognised after a lost reply gets another token."),
+    (
+        112,
+        "Shared: a renewal sets the end of a reader, whatever it is: one that comes late shortens an extension.",
+    ),
+    (113, "Shared: the least time of a reader is forgotten."),
+    (
+        114,
+        "Shared: a reader that is released early keeps writers out for a whole lease, not for its least time.",
+    ),
+    (115, "Shared: the least time of a reader replaces the other readers."),
+    (116, "Shared: the least time is kept for exclusive owners, and not for writers."),
+    (117, "Shared: a writer that is released early keeps out writers for its least time, and no readers."),
+    (118, "A lock that is released, and kept for its least time, is shown as held."),
+    (
+        119,
+        "Shared: each reader sets the end of the record: one with a short lease ends those with long ones.",
+    ),
+    (
+        120,
+        "Shared: the first reader sets the end of the record: a later one with a longer lease ends with it.",
+    ),
+    (
+        121,
+        "Shared: the answers to a batch are kept by name: of two readers of one client, both are told of the loss of one, or neither.",
+    ),
+    (123, "Shared: an attempt of a reader without an answer counts as busy: a reader stays that nobody is."),
+    (124, "Shared: a release of a reader without an answer counts as done."),
+    (125, "Shared: a reader is known by its token, which outlasts its lease: a late renewal brings it back."),
+    (126, "Shared: the same while another reads: a late renewal brings a reader back beside another."),
+    (127, "Shared: the lease of a reader is a minute at most, and believed in for longer."),
+    (128, "Shared: the first ten readers are shown, and no others."),
+    (129, "Shared: the grant of a writer that is recognised after a lost reply is not extended."),
+    (
+        130,
+        "Shared: a renewal sets the end of a writer, whatever it is: one that comes late shortens an extension.",
+    ),
+    (131, "Shared: a renewal of a writer that comes late begins the lease anew."),
+    (
+        132,
+        "Shared: the grant of a reader that is recognised after a lost reply is answered with the last token, of another.",
+    ),
+    (133, "Shared: a reader is not renewed while a writer waits."),
+    (134, "Shared: the lease of a reader ends by the clock of the client that asks."),
+    (
+        135,
+        "Shared: the end of a reader's lease is set in a second step: one that dies between the two stays for ever.",
+    ),
+    (136, "Shared: the counter of tokens is deleted when the lease of the last reader has ended."),
 ];
 
 /// Compares the table with the file, or writes it anew.

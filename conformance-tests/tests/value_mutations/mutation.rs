@@ -15,7 +15,7 @@ pub(crate) struct Mutation {
 }
 
 pub(crate) const fn changed(value: &'static str, change: &'static str, values: Values) -> Mutation {
-    Mutation { value, change, values, families: "ABCDEFGHK", excuse: None }
+    Mutation { value, change, values, families: "ABCDEFGHKS", excuse: None }
 }
 
 impl Mutation {

@@ -5,5 +5,6 @@ mod release;
 mod renewal;
 
 use crate::cases::table::CaseTable;
+pub(super) use renewal::with_a_renewal_on_the_wire;
 
 pub(super) const TABLES: &[CaseTable] = &[release::CASES, renewal::CASES, holder::CASES];

@@ -108,7 +108,7 @@ impl ReleaseOnTheWire {
         let release = tokio::spawn(guard.release());
         let answered = eventually(cx.ttl(), || proxy.reply_bytes() > before).await;
         ensure!(answered, "the store answered no release while the lease lasted");
-        let successor = direct.take(&name, &AcquireOptions::new().with_wait(cx.patience())).await?;
+        let successor = direct.take(&name, &cx.long_lease().with_wait(cx.patience())).await?;
         Ok(Self { proxy, release, direct, successor })
     }
 }

@@ -11,7 +11,10 @@ pub(super) const CASES: CaseTable = cases![
 ];
 
 /// A holder whose renewals are under way in the network while its lease ends.
-async fn with_a_renewal_on_the_wire(cx: &Context, name: &LockName) -> Result<(Proxy, LockGuard), Stop> {
+pub(in crate::cases) async fn with_a_renewal_on_the_wire(
+    cx: &Context,
+    name: &LockName,
+) -> Result<(Proxy, LockGuard), Stop> {
     let (proxy, client) = cx.client_behind_proxy(cx.patience()).await?;
     let guard = client.take(name, &cx.options()).await?;
     // The first renewal passes, and makes the rest of the lease longer. The connection of renewals is made by then, and a request

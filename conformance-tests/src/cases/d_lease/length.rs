@@ -2,7 +2,7 @@
 
 use crate::cases::declared::{expiry_bound, lease_only};
 use crate::cases::prelude::*;
-use leasehold_core::LossCause;
+use leasehold_core::{LockMode, LossCause};
 use tokio::time::Instant;
 
 pub(super) const CASES: CaseTable = cases![
@@ -183,6 +183,15 @@ async fn ensure_held_at_least(cx: &Context, end: &str) -> Verdict {
     match end {
         "dropped" => drop(guard),
         _ => guard.release().await?,
+    }
+    if options.mode() != LockMode::Exclusive {
+        for asked in [LockMode::Shared, LockMode::Write] {
+            let granted = other.poke_in(&name, asked).await?;
+            let (is_granted, may_be) = (granted.is_some(), !asked.conflicts_with(options.mode()));
+            let is_early = start.elapsed() < at_least.mul_f64(0.95);
+            release_all(granted).await?;
+            ensure!(is_granted == may_be || !is_early, "a {end} guard lets a {asked} lock in: {is_granted}");
+        }
     }
     let when = format!("after the least time of a {end} guard");
     free_within(&other, &name, expiry_bound(cx, &other), &when).await?;

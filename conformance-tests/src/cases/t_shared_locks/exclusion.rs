@@ -3,18 +3,14 @@
 use super::modes::{ALL, NOT_SHARED, ensure_excluded, hold, sharing, waiter};
 use crate::cases::prelude::*;
 use crate::cases::recorded_run::RecordedRun;
-use crate::cases::tasks::{granted_within, spawn_take};
-use leasehold_core::{LockMode, Reach};
-use std::time::Instant;
+use crate::cases::tasks::granted_within;
+use leasehold_core::LockMode;
 
 pub(super) const CASES: CaseTable = cases![
     T01 two_readers_hold_together,
     T02 writer_holds_alone_and_lets_readers_in_afterwards,
     T03 exclusive_lock_and_reader_exclude_each_other,
     T04 reader_and_writer_that_ask_at_once_never_hold_together,
-    T05 late_or_repeated_release_of_a_reader_frees_no_other,
-    T06 reader_recognises_a_grant_whose_reply_was_lost,
-    T07 crashed_reader_is_gone_at_its_own_end,
     T15 dropped_attempt_of_a_reader_or_writer_leaves_the_lock_free,
     T20 reader_that_comes_as_the_last_one_leaves_is_kept,
     T21 random_history_of_readers_and_writers_is_that_of_one_lock,
@@ -84,80 +80,6 @@ async fn reader_and_writer_that_ask_at_once_never_hold_together(cx: &Context) ->
         ensure!(!together, "a {first} and a {second} lock, asked for at once, hold together");
     }
     Ok(())
-}
-
-/// A reader whose lease has ended releases, another release is carried out twice because its reply was lost. A store that only
-/// counts its readers forgets one that still reads.
-async fn late_or_repeated_release_of_a_reader_frees_no_other(cx: &Context) -> Verdict {
-    sharing(cx).await?;
-    let (client, other, name) = (cx.client().await?, cx.client().await?, cx.name());
-    let reader = hold(cx, &other, &name, LockMode::Shared).await?;
-    let late = client.take(&name, &cx.fixed().with_mode(LockMode::Shared)).await?;
-    tokio::time::sleep(cx.ttl() + cx.slack() / 5).await;
-    ensure_kind(late.release().await, ErrorKind::Lost, "a release after the end of the lease")?;
-    tokio::time::sleep(cx.slack() / 5).await;
-    ensure_excluded(&client, &name, &NOT_SHARED, "after the late release of another reader").await?;
-    if let Ok((proxy, behind)) = cx.client_behind_proxy(cx.ttl() / 4).await {
-        let repeated = hold(cx, &behind, &name, LockMode::Shared).await?;
-        proxy.set(Traffic::HoldReplies);
-        let release = tokio::spawn(async move { repeated.release().await });
-        tokio::time::sleep(cx.ttl() / 2).await;
-        proxy.set(Traffic::Pass);
-        // Confirmed or not: it is repeated until the store has answered.
-        drop(release.await?);
-        tokio::time::sleep(cx.slack()).await;
-        ensure_excluded(&client, &name, &NOT_SHARED, "after the repeated release of another reader").await?;
-    }
-    ensure!(reader.is_held(), "the reader lost its lock: {:?}", reader.loss());
-    Ok(reader.release().await?)
-}
-
-async fn reader_recognises_a_grant_whose_reply_was_lost(cx: &Context) -> Verdict {
-    sharing(cx).await?;
-    cx.outlives_its_connection().await?;
-    let (client, name) = (cx.client().await?, cx.name());
-    let other = hold(cx, &client, &name, LockMode::Shared).await?;
-    let (proxy, behind) = cx.client_behind_proxy(cx.ttl() / 4).await?;
-    cx.warm_up(&behind).await?;
-    proxy.set(Traffic::HoldReplies);
-    let asking = spawn_take(&behind, &name, &cx.options().with_mode(LockMode::Shared));
-    tokio::time::sleep(cx.ttl() / 2).await;
-    proxy.set(Traffic::Pass);
-    let reader = granted_within(asking, cx.patience(), "a reader whose first reply was lost").await?;
-    other.release().await?;
-    ensure_excluded(&client, &name, &NOT_SHARED, "under a reader whose first reply was lost").await?;
-    reader.release().await?;
-    let writer = client.poke_in(&name, LockMode::Write).await?;
-    ensure!(writer.is_some(), "the grant whose reply was lost still keeps writers out");
-    Ok(())
-}
-
-/// One reader renews all the time. Beside it one reader does not renew, and another is killed by SIGKILL. A lease that all readers
-/// share would keep a writer out for the rest of it after the release.
-async fn crashed_reader_is_gone_at_its_own_end(cx: &Context) -> Verdict {
-    let semantics = sharing(cx).await?;
-    let (client, other, name) = (cx.client().await?, cx.client().await?, cx.name());
-    let long = cx.options().with_ttl(cx.ttl() * 3).with_mode(LockMode::Shared);
-    let reader = other.take(&name, &long).await?;
-    if semantics.reach != Reach::Process {
-        let mut killed = cx.worker().await?;
-        killed.read(&name, cx.ttl()).await?;
-        killed.kill();
-    }
-    // Longer than the time to the other's first renewal, and shorter than its lease.
-    let fixed = cx.fixed().with_ttl(cx.ttl() * 2).with_mode(LockMode::Shared);
-    let crashed = client.take(&name, &fixed).await?;
-    let end = Instant::now() + cx.ttl() * 2;
-    ensure_excluded(&other, &name, &NOT_SHARED, "under all readers").await?;
-    tokio::time::sleep(end.saturating_duration_since(Instant::now()) + cx.slack() / 5).await;
-    ensure_excluded(&client, &name, &NOT_SHARED, "under the reader that renews").await?;
-    ensure!(!crashed.is_held(), "a reader believes in a lease that has ended");
-    let released = Instant::now();
-    reader.release().await?;
-    let writer = hold(cx, &client, &name, LockMode::Write).await?;
-    let (took, bound) = (released.elapsed(), semantics.wake_up.bound() + cx.slack());
-    ensure!(took <= bound, "a writer waited for {took:?} after the last reader, bound {bound:?}");
-    Ok(writer.release().await?)
 }
 
 /// The attempt is dropped after each of its first steps, while it is granted at once and while it waits.

@@ -1,10 +1,19 @@
 //! T: shared locks.
 
+mod beside_readers;
 mod exclusion;
+mod in_a_mode;
 mod modes;
 mod order;
 mod records;
 
 use crate::cases::table::CaseTable;
 
-pub(super) const TABLES: &[CaseTable] = &[exclusion::CASES, order::CASES, records::CASES];
+pub(super) const TABLES: &[CaseTable] = &[
+    exclusion::CASES,
+    order::CASES,
+    records::CASES,
+    beside_readers::CASES,
+    in_a_mode::OF_READERS,
+    in_a_mode::OF_WRITERS,
+];

@@ -88,7 +88,9 @@ impl Subject for Adapter {
         let all_families = self.base.name() == "memory";
         match (self.kind, case.id) {
             (_, "D16") => Err(Cannot::new("its renewals are those of the locks that it is made of")),
-            (Kind::SetOfOne, "D17" | "D22" | "D24") => Err(Cannot::new("a set refuses hold_at_least")),
+            (Kind::SetOfOne, "D17" | "D22" | "D24" | "S04") => {
+                Err(Cannot::new("a set refuses hold_at_least"))
+            }
             (Kind::SemaphoreOfOne, "K03" | "K10") => {
                 Err(Cannot::new("the longest names leave no room for the number of a slot"))
             }

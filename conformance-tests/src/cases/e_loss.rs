@@ -1,7 +1,9 @@
 //! E: the holder is told in time that it holds no longer.
 
 use crate::cases::prelude::*;
-use crate::cases::tasks::{ensure_believed_before, joined, on_own_runtime, spawn_successor, spawn_take};
+use crate::cases::tasks::{
+    cut, ensure_believed_before, joined, on_own_runtime, spawn_successor, spawn_take, until_renewed_unheard,
+};
 use leasehold_core::{Fairness, Health, LossCause, LossSignal};
 use tokio::time::Instant;
 
@@ -126,7 +128,7 @@ async fn steady_holder_under_connection_resets_loses_nothing(cx: &Context) -> Ve
     let guard = client.take(&name, &cx.options().with_ttl(ttl)).await?;
     for _ in 0..12 {
         tokio::time::sleep(ttl / 4).await;
-        proxy.cut();
+        cut(&proxy)?;
         ensure!(guard.is_held(), "lost although the store was there: {:?}", guard.loss());
     }
     Ok(guard.release().await?)
@@ -196,11 +198,7 @@ async fn late_reply_to_a_renewal_is_counted_from_its_request(cx: &Context) -> Ve
     cx.warm_up(&client).await?;
     let guard = client.take(&name, &cx.options()).await?;
     let successor = spawn_successor(cx, &other, &name);
-    tokio::time::sleep(ttl / 4).await;
-    proxy.set(Traffic::HoldReplies);
-    let before = proxy.reply_bytes();
-    let renewed = eventually(ttl / 2, || proxy.reply_bytes() > before).await;
-    ensure!(renewed, "no renewal within half a lease of {ttl:?}");
+    until_renewed_unheard(cx, &proxy, &guard, ttl).await?;
     proxy.set(Traffic::BlackHole);
     tokio::time::sleep(ttl / 2).await;
     // The reply passes, and no other renewal does.

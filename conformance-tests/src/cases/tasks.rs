@@ -1,8 +1,8 @@
 //! Acquisitions in tasks of their own, and how to know how far they are.
 
 use crate::cases::prelude::*;
-use crate::faults::until_granted_unheard;
-use leasehold_core::{Error, Fairness, FencingToken};
+use crate::faults::{until_done_unheard, until_granted_unheard};
+use leasehold_core::{Error, Fairness, FencingToken, LockStatus};
 use std::future::{Future, poll_fn};
 use std::pin::pin;
 use std::sync::{Arc, Mutex, PoisonError};
@@ -133,6 +133,59 @@ pub(super) async fn attempt_without_a_reply(
     let attempt = tokio::spawn(async move { client.acquire_with(&wanted, &options).await });
     until_granted_unheard(proxy, before, &*cx.client().await?, name).await?;
     Ok(attempt)
+}
+
+/// A release that the store has carried out. Its client does not know: the reply is held back.
+pub(super) async fn release_without_a_reply(
+    cx: &Context,
+    (proxy, client): (&Proxy, &Client),
+    guard: LockGuard,
+) -> Result<JoinHandle<Result<(), Error>>, Stop> {
+    // Whatever comes with a first release is over by then.
+    cx.warm_up(client).await?;
+    let (other, name, token) = (cx.client().await?, guard.name().clone(), guard.token()?);
+    let before = proxy.reply_bytes();
+    let release = until_answer_is_held(cx, proxy, guard.release()).await?;
+    let is_gone = |holds: &[LockStatus]| holds.iter().all(|hold| hold.token != Some(token));
+    until_done_unheard(proxy, before, (&*other, &name), is_gone).await?;
+    Ok(release)
+}
+
+/// Waits until a renewal was confirmed, and made the rest of the lease longer. The connection of renewals is made by then, their
+/// script is known, and a request that the grant has left behind has ended: the proxy reads no other behind one that it holds.
+pub(super) async fn until_renewed(guard: &LockGuard, ttl: Duration) -> Verdict {
+    let mut last = guard.remaining();
+    let is_renewed = || std::mem::replace(&mut last, guard.remaining()) < last;
+    ensure!(eventually(ttl * 2, is_renewed).await, "no renewal was confirmed: {:?}", guard.loss());
+    Ok(())
+}
+
+/// Lets one renewal pass, and waits for the next, which the store carries out. Its holder does not know: the reply is held back.
+pub(super) async fn until_renewed_unheard(
+    cx: &Context,
+    proxy: &Proxy,
+    guard: &LockGuard,
+    ttl: Duration,
+) -> Verdict {
+    until_renewed(guard, ttl).await?;
+    let (other, name) = (cx.client().await?, guard.name());
+    let end =
+        |holds: &[LockStatus]| holds.last().and_then(|hold| hold.ends_in).map(|left| Instant::now() + left);
+    let first = match other.admin() {
+        Some(admin) => end(&admin.inspect(name).await?),
+        None => None,
+    };
+    // A store that shows no end is believed: what it answers first is its answer.
+    let is_later =
+        |holds: &[LockStatus]| first.is_none_or(|first| end(holds).is_some_and(|end| end > first + ttl / 9));
+    proxy.set(Traffic::HoldReplies);
+    until_done_unheard(proxy, proxy.reply_bytes(), (&*other, name), is_later).await
+}
+
+/// Cuts the connections there are.
+pub(super) fn cut(proxy: &Proxy) -> Verdict {
+    ensure!(proxy.cut() > 0, "void: the fault met nothing, because there was no connection to be cut");
+    Ok(())
 }
 
 /// Polls a future `polls` times at most; `None` if it was not ready by then, and was dropped.

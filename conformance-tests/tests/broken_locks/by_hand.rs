@@ -36,7 +36,16 @@ pub(crate) enum Mistake {
 }
 
 pub(crate) fn by_hand(mistake: Mistake, address: &Address) -> Arc<dyn DistributedLock> {
-    let backend = Arc::new(Plain::new(SOUND, address));
+    on(Plain::new(SOUND, address), mistake)
+}
+
+/// The same, on scripts that are run by their hash.
+pub(crate) fn by_hand_and_hash(mistake: Mistake, address: &Address) -> Arc<dyn DistributedLock> {
+    on(Plain::by_hash(SOUND, address), mistake)
+}
+
+fn on(backend: Plain, mistake: Mistake) -> Arc<dyn DistributedLock> {
+    let backend = Arc::new(backend);
     Arc::new(ByHand { semantics: backend.semantics(), defaults: AcquireOptions::new(), backend, mistake })
 }
 

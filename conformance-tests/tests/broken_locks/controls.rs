@@ -1,6 +1,6 @@
 //! The table: number, mistake, and the case that is named for it.
 
-use crate::by_hand::{Mistake as Hand, by_hand};
+use crate::by_hand::{Mistake as Hand, by_hand, by_hand_and_hash};
 use crate::guards::{Mistake as Guard, chatty, discreet, on_the_wall_clock, wrapped};
 use crate::locks::cluster;
 use crate::locks::redlock::{self, Mistake as Redlock};
@@ -8,7 +8,7 @@ use crate::locks::replica;
 use crate::locks::sql::{self, advisory, deferred, held, row};
 use crate::locks::zookeeper::{self, Mistake as Zk};
 use crate::permits::{CountedByNodes, ENDS_BY_BOOT_CLOCKS, ENDS_BY_CLIENTS_CLOCKS, TokenIsACount};
-use crate::plain::{SOUND, lock};
+use crate::plain::{SOUND, lock, lock_by_hash};
 use crate::scopes::{IdentityOfTheTask, InnerReleaseFrees};
 use crate::sets::{CallersOrder, FirstLockOnly, KeptAfterFailure};
 use crate::shared::{Mistake as Sharing, shared};
@@ -98,6 +98,10 @@ macro_rules! control {
     };
     ($number:literal $mistake:ident $case:ident $words:literal, steps $steps:path) => {
         control!($number $mistake $case $words, |address| lock($steps, address), |address| lock(SOUND, address))
+    };
+    ($number:literal $mistake:ident $case:ident $words:literal, by_hash $steps:path) => {
+        control!($number $mistake $case $words,
+            |address| lock_by_hash($steps, address), |address| lock_by_hash(SOUND, address))
     };
     ($number:literal $mistake:ident $case:ident $words:literal, guard $wrong:ident) => {
         control!($number $mistake $case $words,
@@ -244,6 +248,13 @@ pub(crate) fn controls() -> Vec<Control> {
             |address| lock(ENDS_BY_BOOT_CLOCKS, address), |address| lock(SOUND, address)),
         control!(109 exclusive_hold_is_shown_as_shared C08 "is shown as shared",
             values::shown_as_shared, |address| lock(SOUND, address)),
+        control!(170 renewed_from_the_reply_by_hash E13 "after a late reply to a renewal",
+            |address| by_hand_and_hash(Hand::RenewedFromReply, address), |address| by_hand_and_hash(Hand::Nothing, address)),
+        control!(171 turn_counts_from_its_message H13 "heard of late",
+            |address| waiters::told_of_its_turn(true, address), |address| waiters::told_of_its_turn(false, address)),
+        control!(172 renewals_by_number D07 "lost by one lost reply", by_hash steps::RENEWALS_BY_NUMBER),
+        control!(173 nothing_to_end_is_lost G10 "another owner has had it", by_hash steps::NOTHING_TO_END_IS_LOST),
+        control!(174 check_by_hash_then_del C12 "after the delayed release went on", by_hash steps::CHECK_THEN_DEL),
         // These are caught once more by the history alone, of clients that know nothing of the mistake.
         control!(42 for_update_in_autocommit S01 "Exclusion broken", held InAutocommit),
         control!(52 release_deletes_the_row S01 "TokenUnique broken", row ReleaseDeletes),

@@ -84,11 +84,13 @@ pub(crate) fn busy() -> Attempt {
 pub(crate) struct Redis {
     address: Address,
     connection: Mutex<Option<MultiplexedConnection>>,
+    /// True for a client that runs scripts by their hash, and sends the text of one that the server does not know.
+    by_hash: bool,
 }
 
 impl Redis {
     pub(crate) fn at(address: &Address) -> Self {
-        Self { address: address.clone(), connection: Mutex::new(None) }
+        Self { address: address.clone(), connection: Mutex::new(None), by_hash: false }
     }
 
     /// A connection to the copy of this server.
@@ -101,7 +103,7 @@ impl Redis {
         command.arg(&words[1..]);
         let answer = tokio::time::timeout(self.address.patience, self.send(&command)).await;
         let answer = answer.unwrap_or_else(|_| Err(unknown("no reply in time".to_owned())));
-        if answer.is_err() {
+        if answer.as_ref().is_err_and(|error| !is_unknown_script(error)) {
             *self.connection.lock().await = None;
         }
         answer
@@ -113,16 +115,22 @@ impl Redis {
         keys: &[&str],
         arguments: &[&str],
     ) -> Result<T> {
-        let count = keys.len().to_string();
-        let words = [&["EVAL", script, &count], keys, arguments].concat();
-        self.command(&words).await
+        let (count, hash) = (keys.len().to_string(), redis::Script::new(script).get_hash().to_owned());
+        let words = |how, script| [&[how, script, &*count], keys, arguments].concat();
+        if self.by_hash {
+            match self.command(&words("EVALSHA", &hash)).await {
+                Err(error) if is_unknown_script(&error) => {}
+                answer => return answer,
+            }
+        }
+        self.command(&words("EVAL", script)).await
     }
 
-    /// What is said on a channel from now on.
-    async fn listen(&self, channel: &str) -> Option<PubSub> {
+    /// What is said on channels of this pattern from now on.
+    pub(crate) async fn listen(&self, channel: &str) -> Option<PubSub> {
         let client = redis::Client::open(format!("redis://{}", self.address.server)).ok()?;
         let mut messages = client.get_async_pubsub().await.ok()?;
-        messages.subscribe(channel).await.ok()?;
+        messages.psubscribe(channel).await.ok()?;
         Some(messages)
     }
 
@@ -147,6 +155,10 @@ impl Redis {
             .map_err(|error| down(&error))?;
         Ok(connection.insert(new).clone())
     }
+}
+
+fn is_unknown_script(error: &Error) -> bool {
+    error.to_string().contains("No matching script")
 }
 
 fn unknown(why: String) -> Error {
@@ -188,6 +200,12 @@ impl Plain {
 }
 
 impl Plain {
+    pub(crate) fn by_hash(steps: Steps, address: &Address) -> Self {
+        let mut plain = Self::new(steps, address);
+        plain.redis.by_hash = true;
+        plain
+    }
+
     /// Returns when the server says that the lock's key was deleted or has expired. Connects anew when its connection
     /// breaks, as a good client does.
     pub(crate) async fn key_gone(&self, claim: &Claim) {
@@ -211,6 +229,11 @@ impl Plain {
         }
         messages.on_message().next().await.map(drop)
     }
+}
+
+/// A lock of these steps, whose scripts are run by their hash.
+pub(crate) fn lock_by_hash(steps: Steps, address: &Address) -> Arc<dyn DistributedLock> {
+    lock_of(Plain::by_hash(steps, address))
 }
 
 /// A lock of these steps.

@@ -155,6 +155,20 @@ const MISTAKES: &[(u8, &str)] = &[
     ),
     (108, "The lease ends by the boot clock of the client that took it."),
     (109, "The mode of a hold is not kept, and an exclusive one is shown as shared."),
+    (170, "A renewal counts from its reply, and its script is run by its hash."),
+    (171, "A waiter is told that it was given the lock, and counts its lease from the message."),
+    (
+        172,
+        "A renewal names the number of the one before: one whose reply was lost is refused when it is made again.",
+    ),
+    (
+        173,
+        "A release that finds nothing to end is a loss: one whose reply was lost is reported as such when it is made again.",
+    ),
+    (
+        174,
+        "A script, by its hash, checks the owner, and then `DEL`: the lock may change hands between the two.",
+    ),
 ];
 
 /// Compares the table with the file, or writes it anew.

@@ -2,6 +2,7 @@
 
 use crate::cases::declared::{hand_over_bound, lease_only};
 use crate::cases::prelude::*;
+use crate::cases::tasks::until_renewed;
 
 pub(super) const CASES: CaseTable = cases![
     C04 stale_renewal_touches_no_successor,
@@ -14,11 +15,7 @@ pub(super) const CASES: CaseTable = cases![
 async fn with_a_renewal_on_the_wire(cx: &Context, name: &LockName) -> Result<(Proxy, LockGuard), Stop> {
     let (proxy, client) = cx.client_behind_proxy(cx.patience()).await?;
     let guard = client.take(name, &cx.options()).await?;
-    // The first renewal passes, and makes the rest of the lease longer. The connection of renewals is made by then, and a request
-    // that the grant has left behind has ended: the proxy reads no other request behind one that it holds.
-    let mut last = guard.remaining();
-    let is_renewed = || std::mem::replace(&mut last, guard.remaining()) < last;
-    ensure!(eventually(cx.ttl() * 2, is_renewed).await, "no renewal was confirmed: {:?}", guard.loss());
+    until_renewed(&guard, cx.ttl()).await?;
     // Read before: a renewal between the two lines may be held already, and the next is not read behind it.
     let before = proxy.request_bytes();
     proxy.set(Traffic::BlackHole);

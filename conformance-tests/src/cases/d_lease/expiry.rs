@@ -94,6 +94,7 @@ async fn grant_that_arrives_after_its_lease_is_not_held(cx: &Context) -> Verdict
     let (wanted, options) = (name.clone(), cx.fixed().with_wait(Duration::ZERO));
     let attempt =
         until_answer_is_held(cx, &proxy, async move { slow.acquire_with(&wanted, &options).await }).await?;
+    ensure_held(&direct, &name, "void: the grant that is to arrive late was not made").await?;
     let successor = direct.take(&name, &AcquireOptions::new().with_wait(cx.patience())).await?;
     proxy.set(Traffic::Pass);
     let held = attempt.await?.is_ok_and(|guard| guard.is_held());

@@ -3,7 +3,8 @@
 use super::modes::{ALL, NOT_SHARED, ensure_excluded, hold, sharing, waiter};
 use crate::cases::prelude::*;
 use crate::cases::recorded_run::RecordedRun;
-use crate::cases::tasks::{granted_within, spawn_take};
+use crate::cases::tasks::{granted_within, release_without_a_reply, spawn_take};
+use crate::faults::until_done_unheard;
 use leasehold_core::{LockMode, Reach};
 use std::time::Instant;
 
@@ -70,6 +71,10 @@ async fn reader_and_writer_that_ask_at_once_never_hold_together(cx: &Context) ->
     let fast = cx.client().await?;
     cx.warm_up(&slow).await?;
     cx.warm_up(&fast).await?;
+    // What comes with the first use of a mode is over by then.
+    for mode in ALL {
+        drop(hold(cx, &slow, &cx.named(&mode.to_string()), mode).await?);
+    }
     for (first, second) in
         NOT_SHARED.into_iter().flat_map(|mode| [(LockMode::Shared, mode), (mode, LockMode::Shared)])
     {
@@ -99,8 +104,7 @@ async fn late_or_repeated_release_of_a_reader_frees_no_other(cx: &Context) -> Ve
     ensure_excluded(&client, &name, &NOT_SHARED, "after the late release of another reader").await?;
     if let Ok((proxy, behind)) = cx.client_behind_proxy(cx.ttl() / 4).await {
         let repeated = hold(cx, &behind, &name, LockMode::Shared).await?;
-        proxy.set(Traffic::HoldReplies);
-        let release = tokio::spawn(async move { repeated.release().await });
+        let release = release_without_a_reply(cx, (&proxy, &behind), repeated).await?;
         tokio::time::sleep(cx.ttl() / 2).await;
         proxy.set(Traffic::Pass);
         // Confirmed or not: it is repeated until the store has answered.
@@ -120,7 +124,11 @@ async fn reader_recognises_a_grant_whose_reply_was_lost(cx: &Context) -> Verdict
     let (proxy, behind) = cx.client_behind_proxy(cx.ttl() / 4).await?;
     cx.warm_up(&behind).await?;
     proxy.set(Traffic::HoldReplies);
+    let before = proxy.reply_bytes();
     let asking = spawn_take(&behind, &name, &cx.options().with_mode(LockMode::Shared));
+    if client.admin().is_some() {
+        until_done_unheard(&proxy, before, (&*client, &name), |holds| holds.len() == 2).await?;
+    }
     tokio::time::sleep(cx.ttl() / 2).await;
     proxy.set(Traffic::Pass);
     let reader = granted_within(asking, cx.patience(), "a reader whose first reply was lost").await?;

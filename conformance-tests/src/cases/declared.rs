@@ -25,7 +25,7 @@ pub(super) fn hand_over_bound(cx: &Context, client: &Client) -> Duration {
 
 /// The longest time from the end of the last renewal to the next grant, where no request of the holder arrives any more.
 pub(super) fn expiry_bound(cx: &Context, client: &Client) -> Duration {
-    cx.ttl() + hand_over_bound(cx, client)
+    cx.lease(cx.ttl()) + hand_over_bound(cx, client)
 }
 
 /// The longest time from a crash to the next grant.
@@ -33,7 +33,7 @@ pub(super) async fn crash_bound(cx: &Context) -> Result<Duration, Stop> {
     let semantics = cx.semantics().await?;
     let until_noticed = match semantics.crash_bound {
         CrashBound::Connection => Duration::ZERO,
-        _ => cx.ttl(),
+        _ => cx.lease(cx.ttl()),
     };
     Ok(until_noticed + semantics.wake_up.bound() + cx.slack())
 }
@@ -44,7 +44,7 @@ pub(super) async fn silent_bound(cx: &Context) -> Result<Duration, Stop> {
     let semantics = cx.semantics().await?;
     let until_noticed = match semantics.crash_bound {
         CrashBound::Connection => Duration::from_secs(cx.ttl().as_secs() + 2),
-        _ => cx.ttl(),
+        _ => cx.lease(cx.ttl()),
     };
     Ok(until_noticed + semantics.wake_up.bound() + cx.slack())
 }

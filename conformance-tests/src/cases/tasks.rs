@@ -168,18 +168,14 @@ pub(super) async fn until_renewed_unheard(
     ttl: Duration,
 ) -> Verdict {
     until_renewed(guard, ttl).await?;
-    let (other, name) = (cx.client().await?, guard.name());
-    let end =
-        |holds: &[LockStatus]| holds.last().and_then(|hold| hold.ends_in).map(|left| Instant::now() + left);
-    let first = match other.admin() {
-        Some(admin) => end(&admin.inspect(name).await?),
-        None => None,
-    };
+    let (other, asked) = (cx.client().await?, Instant::now());
     // A store that shows no end is believed: what it answers first is its answer.
-    let is_later =
-        |holds: &[LockStatus]| first.is_none_or(|first| end(holds).is_some_and(|end| end > first + ttl / 9));
+    let is_renewed = |holds: &[LockStatus]| {
+        let left = holds.last().and_then(|hold| hold.ends_in);
+        left.is_none_or(|left| Instant::now() + left >= asked + ttl + ttl / 9)
+    };
     proxy.set(Traffic::HoldReplies);
-    until_done_unheard(proxy, proxy.reply_bytes(), (&*other, name), is_later).await
+    until_done_unheard(proxy, proxy.reply_bytes(), (&*other, guard.name()), is_renewed).await
 }
 
 /// Cuts the connections there are.

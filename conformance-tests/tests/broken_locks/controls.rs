@@ -8,12 +8,12 @@ use crate::locks::replica;
 use crate::locks::sql::{self, advisory, deferred, held, row};
 use crate::locks::zookeeper::{self, Mistake as Zk};
 use crate::permits::{CountedByNodes, ENDS_BY_BOOT_CLOCKS, ENDS_BY_CLIENTS_CLOCKS, TokenIsACount};
-use crate::plain::{SOUND, lock, lock_by_hash};
+use crate::plain::{SOUND, Times, lock, lock_by_hash};
 use crate::scopes::{IdentityOfTheTask, InnerReleaseFrees};
 use crate::sets::{CallersOrder, FirstLockOnly, KeptAfterFailure};
 use crate::shared::{Mistake as Sharing, shared};
 use crate::steps;
-use crate::subject::{Made, Make, Start, redis};
+use crate::subject::{Lasting, Made, Make, Start, redis};
 use crate::values;
 use crate::waiters;
 use leasehold_conformance::{Kinds, Subject};
@@ -37,6 +37,8 @@ pub(crate) struct Control {
     mended: Make,
     /// The kinds of the broken lock. The mended one has the library's.
     broken_kinds: &'static dyn Kinds,
+    /// See [`Made::lease`].
+    lease: Lasting,
 }
 
 impl Control {
@@ -60,7 +62,13 @@ impl Control {
     }
 
     pub(crate) fn broken(&self) -> Arc<dyn Subject> {
-        Arc::new(Made { name: self.name(), start: self.start, make: self.broken, kinds: self.broken_kinds })
+        Arc::new(Made {
+            name: self.name(),
+            start: self.start,
+            make: self.broken,
+            kinds: self.broken_kinds,
+            lease: self.lease,
+        })
     }
 
     pub(crate) fn mended(&self) -> Arc<dyn Subject> {
@@ -69,6 +77,7 @@ impl Control {
             start: self.start,
             make: self.mended,
             kinds: &stores::FacadeKinds,
+            lease: self.lease,
         })
     }
 }
@@ -88,6 +97,7 @@ macro_rules! control {
             broken: |address| Ok($broken(address)),
             mended: |address| Ok($mended(address)),
             broken_kinds: &stores::FacadeKinds,
+            lease: |ttl| ttl,
         }
     };
     ($number:literal $mistake:ident $case:ident $words:literal, kinds $wrong:expr) => {
@@ -102,6 +112,14 @@ macro_rules! control {
     ($number:literal $mistake:ident $case:ident $words:literal, by_hash $steps:path) => {
         control!($number $mistake $case $words,
             |address| lock_by_hash($steps, address), |address| lock_by_hash(SOUND, address))
+    };
+    ($number:literal $mistake:ident $case:ident $words:literal, seconds $field:ident $wrong:path, admin $admin:literal) => {
+        Control {
+            lease: values::SECONDS,
+            ..control!($number $mistake $case $words,
+                |address| values::in_times(Times { $field: $wrong, ..Times::all(values::SECONDS) }, $admin, address),
+                |address| values::in_times(Times::all(values::SECONDS), $admin, address))
+        }
     };
     ($number:literal $mistake:ident $case:ident $words:literal, guard $wrong:ident) => {
         control!($number $mistake $case $words,
@@ -255,6 +273,10 @@ pub(crate) fn controls() -> Vec<Control> {
         control!(172 renewals_by_number D07 "lost by one lost reply", by_hash steps::RENEWALS_BY_NUMBER),
         control!(173 nothing_to_end_is_lost G10 "another owner has had it", by_hash steps::NOTHING_TO_END_IS_LOST),
         control!(174 check_by_hash_then_del C12 "after the delayed release went on", by_hash steps::CHECK_THEN_DEL),
+        control!(185 renewals_are_rounded_down D19 "the store keeps", seconds renewed_for values::ROUNDED_DOWN, admin true),
+        control!(186 renewals_keep_a_second_less D23 "the store keeps", seconds renewed_for values::A_SECOND_LESS, admin true),
+        control!(187 renewals_nobody_sees_are_rounded_down D25 "after a renewal", seconds renewed_for values::ROUNDED_DOWN, admin false),
+        control!(188 least_time_is_rounded_down D17 "guard held for", seconds lingers_for values::ROUNDED_DOWN, admin true),
         // These are caught once more by the history alone, of clients that know nothing of the mistake.
         control!(42 for_update_in_autocommit S01 "Exclusion broken", held InAutocommit),
         control!(52 release_deletes_the_row S01 "TokenUnique broken", row ReleaseDeletes),

@@ -1,7 +1,7 @@
 //! A small backend over Redis in three steps, each of which can be exchanged for a broken one.
 
 use crate::calls::{Calls, lock_of};
-use crate::subject::Address;
+use crate::subject::{Address, Lasting};
 use async_trait::async_trait;
 use futures_util::StreamExt;
 use leasehold_core::{
@@ -157,6 +157,12 @@ impl Redis {
     }
 }
 
+fn lasting(claim: &Claim, time: Lasting) -> Claim {
+    Claim::new(claim.name().clone(), claim.owner(), time(claim.ttl()), claim.holder().clone())
+        .with_waiting(claim.waits())
+        .with_mode(claim.mode())
+}
+
 fn is_unknown_script(error: &Error) -> bool {
     error.to_string().contains("No matching script")
 }
@@ -178,6 +184,22 @@ pub(crate) struct Plain {
     pub(crate) has_admin: bool,
     /// The mode in which holds are shown.
     pub(crate) shown_mode: LockMode,
+    pub(crate) lasting: Times,
+}
+
+/// How long the store keeps a grant, a renewal, and the least time of a hold.
+#[derive(Clone, Copy)]
+pub(crate) struct Times {
+    pub(crate) granted_for: Lasting,
+    pub(crate) renewed_for: Lasting,
+    pub(crate) lingers_for: Lasting,
+}
+
+impl Times {
+    /// The same for all.
+    pub(crate) const fn all(lasting: Lasting) -> Self {
+        Self { granted_for: lasting, renewed_for: lasting, lingers_for: lasting }
+    }
 }
 
 /// How claims are renewed that fall due together.
@@ -195,6 +217,7 @@ impl Plain {
             semantics,
             has_admin: true,
             shown_mode: LockMode::Exclusive,
+            lasting: Times::all(|time| time),
         }
     }
 }
@@ -248,11 +271,11 @@ impl Calls for Plain {
     }
 
     async fn try_acquire(&self, claim: &Claim) -> Result<Attempt> {
-        (self.steps.acquire)(&self.redis, claim).await
+        (self.steps.acquire)(&self.redis, &lasting(claim, self.lasting.granted_for)).await
     }
 
     async fn renew(&self, claim: &Claim) -> Result<Renewal> {
-        (self.steps.renew)(&self.redis, claim).await
+        (self.steps.renew)(&self.redis, &lasting(claim, self.lasting.renewed_for)).await
     }
 
     async fn renew_all(&self, claims: &[Claim]) -> Vec<Result<Renewal>> {
@@ -266,7 +289,7 @@ impl Calls for Plain {
     async fn linger(&self, claim: &Claim, time: Duration) -> Result<Release> {
         let script = "if redis.call('GET', KEYS[1]) ~= ARGV[1] then return 0 end
                       redis.call('SET', KEYS[1], '', 'PX', ARGV[2]) return 1";
-        let arguments = [claim.owner().to_hex(), time.as_millis().to_string()];
+        let arguments = [claim.owner().to_hex(), (self.lasting.lingers_for)(time).as_millis().to_string()];
         let held: u64 = self.redis.script(script, &[&key(claim)], &[&arguments[0], &arguments[1]]).await?;
         Ok(if held == 1 { Release::Released } else { Release::NotHeld })
     }

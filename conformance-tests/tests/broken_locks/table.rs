@@ -169,6 +169,13 @@ const MISTAKES: &[(u8, &str)] = &[
         174,
         "A script, by its hash, checks the owner, and then `DEL`: the lock may change hands between the two.",
     ),
+    (185, "Grants are rounded up to whole seconds, as is declared, and renewals down."),
+    (
+        186,
+        "Leases are kept in whole seconds, as is declared, and a renewal for one second less than a grant.",
+    ),
+    (187, "Renewals are rounded down to whole seconds, and the store shows no lease."),
+    (188, "The least time of a hold is rounded down to whole seconds."),
 ];
 
 /// Compares the table with the file, or writes it anew.

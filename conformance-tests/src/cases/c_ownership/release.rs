@@ -63,7 +63,7 @@ async fn interleaved_attempts_leave_one_holder_that_can_release(cx: &Context) ->
     let _over = Context::let_go_unless_lease(&direct, over);
 
     // A store may round a lease up: then both are refused until it is over.
-    let over_by = Instant::now() + cx.slack();
+    let over_by = Instant::now() + cx.lease(cx.ttl()) - cx.ttl() + cx.slack();
     let holder = loop {
         let mut holders = interleaved(cx, (&proxy, &slow), &direct, &name).await?;
         ensure!(holders.len() < 2, "{} holders of one lock", holders.len());

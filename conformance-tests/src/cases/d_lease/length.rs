@@ -1,6 +1,6 @@
 //! A lease in the store is as long as it was asked for, whatever was asked for beside it; and as long as its holder chooses later.
 
-use crate::cases::declared::{expiry_bound, lease_only};
+use crate::cases::declared::{expiry_bound, hand_over_bound, lease_only};
 use crate::cases::prelude::*;
 use leasehold_core::LossCause;
 use tokio::time::Instant;
@@ -18,13 +18,10 @@ pub(super) const CASES: CaseTable = cases![
     D24 least_time_of_a_day_is_a_day,
 ];
 
-/// The most that a store may add, because it counts in whole seconds.
-const ROUNDING: Duration = Duration::from_secs(1);
-
 /// Expects of a lease that the store keeps it for as long as its holder believes, and not for much longer than `ttl`.
 async fn ensure_lasts(cx: &Context, other: &Client, guard: &LockGuard, ttl: Duration) -> Verdict {
     let kept = ensure_kept(other, guard, &format!("on a lease of {ttl:?}")).await?;
-    let bound = cx.subject().lease(ttl) + ROUNDING + cx.slack();
+    let bound = cx.lease(ttl) + cx.slack();
     ensure!(kept <= bound, "a lease of {ttl:?} ends only in {kept:?}");
     Ok(())
 }
@@ -175,7 +172,9 @@ async fn hold_at_least_outlasts_a_dropped_guard(cx: &Context) -> Verdict {
 
 /// Expects that a guard that is released, or dropped, keeps others out for the least time of its hold.
 async fn ensure_held_at_least(cx: &Context, end: &str) -> Verdict {
-    let (client, other, name, at_least) = (cx.client().await?, cx.client().await?, cx.name(), cx.ttl());
+    let (client, other, name) = (cx.client().await?, cx.client().await?, cx.name());
+    // No whole number of seconds: a store that rounds it down is found out.
+    let at_least = cx.ttl() * 3 / 2;
     let options = cx.options().with_ttl(at_least * 3).with_hold_at_least(at_least);
     cx.warm_up(&other).await?;
     let start = Instant::now();
@@ -185,7 +184,7 @@ async fn ensure_held_at_least(cx: &Context, end: &str) -> Verdict {
         _ => guard.release().await?,
     }
     let when = format!("after the least time of a {end} guard");
-    free_within(&other, &name, expiry_bound(cx, &other), &when).await?;
+    free_within(&other, &name, cx.lease(at_least) + hand_over_bound(cx, &other), &when).await?;
     let took = start.elapsed();
     ensure!(took >= at_least.mul_f64(0.95), "a {end} guard held for {took:?}, not for {at_least:?}");
     Ok(())
@@ -202,7 +201,7 @@ async fn least_time_of_a_day_is_a_day(cx: &Context) -> Verdict {
     operator.force_release(&name, None).await?;
     let endless = || Stop::Failed(format!("a lock that was to be held for {day:?} is shown without an end"));
     let left = left.ok_or_else(endless)?;
-    let bounds = day - cx.slack()..=cx.subject().lease(day) + ROUNDING;
+    let bounds = day - cx.slack()..=cx.lease(day);
     ensure!(bounds.contains(&left), "a lock that was to be held for {day:?} ends in {left:?}");
     ensure_free(&other, &name, "after an operator ended the least time of a hold").await
 }

@@ -65,7 +65,7 @@ async fn abandoned_acquire_leaves_no_renewal(cx: &Context) -> Verdict {
         drop(at_most(polls, client.acquire_with(&name, &cx.options())).await);
         names.push(name);
     }
-    tokio::time::sleep(cx.ttl() * 2).await;
+    tokio::time::sleep(cx.lease(cx.ttl()) + cx.ttl()).await;
     for name in names {
         ensure_free(&client, &name, "two leases after its acquisition was dropped").await?;
     }

@@ -180,7 +180,7 @@ async fn waiter_that_was_cut_off_holds_nothing_beside_another(cx: &Context) -> V
     ensure!(eventually(cx.patience(), || proxy.requests() > before).await, "the waiter asked nothing");
     until_it_listens(cx, waiting).await?;
     proxy.set(Traffic::BlackHole);
-    tokio::time::sleep(cx.ttl() * 2).await;
+    tokio::time::sleep(cx.lease(cx.ttl()) + cx.ttl()).await;
     guard.release().await?;
     let successor = client.take(&name, &cx.options()).await?;
     proxy.set(Traffic::Pass);

@@ -212,7 +212,7 @@ async fn holder_without_file_descriptors_is_told_the_truth(cx: &Context) -> Verd
     ensure_held(&client, &name, "by a process without file descriptors").await?;
     if let Some((proxy, _)) = &proxied {
         proxy.cut();
-        let bound = silent_bound(cx).await? + cx.ttl();
+        let bound = silent_bound(cx).await? + cx.lease(cx.ttl() * 2) - cx.ttl();
         free_within(&client, &name, bound, "whose holder can make no connection").await?;
         // A hold that is a connection ends with it, and its holder hears of it when it renews.
         let told_by = match client.semantics().hold {

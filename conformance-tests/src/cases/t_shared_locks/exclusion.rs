@@ -155,7 +155,7 @@ async fn crashed_reader_is_gone_at_its_own_end(cx: &Context) -> Verdict {
     // Longer than the time to the other's first renewal, and shorter than its lease.
     let fixed = cx.fixed().with_ttl(cx.ttl() * 2).with_mode(LockMode::Shared);
     let crashed = client.take(&name, &fixed).await?;
-    let end = Instant::now() + cx.ttl() * 2;
+    let end = Instant::now() + cx.lease(cx.ttl() * 2);
     ensure_excluded(&other, &name, &NOT_SHARED, "under all readers").await?;
     tokio::time::sleep(end.saturating_duration_since(Instant::now()) + cx.slack() / 5).await;
     ensure_excluded(&client, &name, &NOT_SHARED, "under the reader that renews").await?;

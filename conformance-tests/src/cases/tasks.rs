@@ -178,6 +178,34 @@ pub(super) async fn until_renewed_unheard(
     until_done_unheard(proxy, proxy.reply_bytes(), (&*other, guard.name()), is_renewed).await
 }
 
+/// What counts the requests of one client: the proxy before it, or a store that nobody else uses meanwhile.
+pub(super) struct Requests<'a>(&'a Context, Option<Proxy>);
+
+impl<'a> Requests<'a> {
+    /// A client, and the count of its requests.
+    pub(super) async fn of_client(cx: &'a Context) -> Result<(Self, Client), Stop> {
+        let Some((proxy, address)) = optional(cx.store().proxied(cx.patience()).await)? else {
+            cx.store().counters().await?;
+            return Ok((Self(cx, None), cx.client().await?));
+        };
+        Ok((Self(cx, Some(proxy)), cx.client_at(&address).await?))
+    }
+
+    pub(super) async fn so_far(&self) -> Result<u64, Stop> {
+        match &self.1 {
+            Some(proxy) => Ok(proxy.requests()),
+            None => Ok(self.0.store().counters().await?.messages),
+        }
+    }
+
+    /// How many there are meanwhile.
+    pub(super) async fn during(&self, time: Duration) -> Result<u64, Stop> {
+        let before = self.so_far().await?;
+        tokio::time::sleep(time).await;
+        Ok(self.so_far().await? - before)
+    }
+}
+
 /// Cuts the connections there are.
 pub(super) fn cut(proxy: &Proxy) -> Verdict {
     ensure!(proxy.cut() > 0, "void: the fault met nothing, because there was no connection to be cut");

@@ -169,6 +169,7 @@ const MISTAKES: &[(u8, &str)] = &[
         174,
         "A script, by its hash, checks the owner, and then `DEL`: the lock may change hands between the two.",
     ),
+    (175, "Waiters are told all the time: each asks as often as it may."),
     (185, "Grants are rounded up to whole seconds, as is declared, and renewals down."),
     (
         186,
@@ -176,6 +177,7 @@ const MISTAKES: &[(u8, &str)] = &[
     ),
     (187, "Renewals are rounded down to whole seconds, and the store shows no lease."),
     (188, "The least time of a hold is rounded down to whole seconds."),
+    (189, "The watchdog renews all the time."),
 ];
 
 /// Compares the table with the file, or writes it anew.

@@ -20,6 +20,36 @@ pub(crate) fn told(fallback: Duration, notifies: bool, address: &Address) -> Arc
     lock_of(NotifyingLock { plain: Plain::new(SOUND, address), fallback, notifies })
 }
 
+/// #175: says that a waiter should ask again whenever it is asked.
+pub(crate) fn always_told(address: &Address) -> Arc<dyn DistributedLock> {
+    lock_of(AlwaysTold(Plain::new(SOUND, address)))
+}
+
+struct AlwaysTold(Plain);
+
+#[async_trait]
+impl Calls for AlwaysTold {
+    fn semantics(&self) -> Semantics {
+        let mut semantics = self.0.semantics();
+        semantics.wake_up = WakeUp::Push { fallback: Duration::from_secs(1) };
+        semantics
+    }
+
+    async fn try_acquire(&self, claim: &Claim) -> Result<Attempt> {
+        self.0.try_acquire(claim).await
+    }
+
+    async fn renew(&self, claim: &Claim) -> Result<Renewal> {
+        self.0.renew(claim).await
+    }
+
+    async fn release(&self, claim: &Claim) -> Result<Release> {
+        self.0.release(claim).await
+    }
+
+    async fn changed(&self, _: &Claim) {}
+}
+
 struct NotifyingLock {
     plain: Plain,
     fallback: Duration,

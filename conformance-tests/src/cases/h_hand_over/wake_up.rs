@@ -5,8 +5,8 @@ use crate::cases::declared::{
 };
 use crate::cases::prelude::*;
 use crate::cases::tasks::{
-    cut, ensure_believed_before, granted_within, joined, spawn_successor, spawn_take, until_all_wait,
-    until_waiting,
+    Requests, cut, ensure_believed_before, granted_within, joined, spawn_successor, spawn_take,
+    until_all_wait, until_waiting,
 };
 use crate::subject::Counters;
 use leasehold_core::{Fault, Outcome};
@@ -147,22 +147,20 @@ async fn waiter_that_died_delays_others_within_the_declared_bound(cx: &Context) 
     Ok(())
 }
 
-/// The proxy counts the requests, less those that keep the connection alive. A waiter that looks by itself may ask four times as
+/// Counted are its requests, less those that keep the connection alive. A waiter that looks by itself may ask four times as
 /// often as its longest interval, because pauses are jittered down to a quarter of it; one that is told asks once in an
 /// interval, but a question may be several requests. Both ask a few times more at first.
 async fn idle_waiter_sends_no_more_requests_than_declared(cx: &Context) -> Verdict {
     let (client, name) = (cx.client().await?, cx.name());
     let _guard = client.take(&name, &AcquireOptions::new()).await?;
-    let (proxy, waiter) = cx.client_behind_proxy(cx.patience()).await?;
+    let (requests, waiter) = Requests::of_client(cx).await?;
     cx.warm_up(&waiter).await?;
     let wait = Duration::from_secs(2);
-    let before = proxy.requests();
-    tokio::time::sleep(wait).await;
-    let kept_alive = proxy.requests() - before;
-    let before = proxy.requests();
+    let kept_alive = requests.during(wait).await?;
+    let before = requests.so_far().await?;
     let options = AcquireOptions::new().with_wait(wait);
     ensure!(waiter.acquire_with(&name, &options).await.is_err(), "a second holder");
-    let asked = (proxy.requests() - before).saturating_sub(kept_alive);
+    let asked = (requests.so_far().await? - before).saturating_sub(kept_alive);
     let bound = 4 * wait.as_millis() / client.semantics().wake_up.bound().as_millis().max(1) + 12;
     ensure!(u128::from(asked) <= bound, "{asked} requests of an idle waiter in {wait:?}, bound {bound}");
     Ok(())

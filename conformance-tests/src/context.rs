@@ -202,10 +202,11 @@ impl Context {
         (client.semantics().hold == HoldKind::Lease).then_some(guard)
     }
 
-    /// The lease of cases that wait for one to end: one that the store keeps exactly, if it keeps any so.
+    /// The lease of cases that wait for one to end: one that the store keeps exactly, if it keeps so short a one.
     pub(crate) fn ttl(&self) -> Duration {
         let (ttl, kept) = (scaled(TTL), self.subject.lease(scaled(TTL)));
-        if self.subject.lease(kept) == kept { kept } else { ttl }
+        let is_exact = self.subject.lease(kept) == kept && kept <= ttl * 3;
+        if is_exact { kept } else { ttl }
     }
 
     /// The longest for which the store may keep a lease of this ttl: as its subject says, and in whole seconds, which it need not say.

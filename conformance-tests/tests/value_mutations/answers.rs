@@ -284,8 +284,8 @@ pub(crate) fn by_mode() -> Vec<Mutation> {
         "`ends_in` of a `Busy`",
         "`queued` of a `Busy`",
     ];
-    let modes: [(&str, fn(LockMode) -> bool); 2] =
-        [("readers", LockMode::is_shared), ("writers", |mode| mode == LockMode::Write)];
+    let readers: fn(LockMode) -> bool = LockMode::is_shared;
+    let writers: fn(LockMode) -> bool = |mode| mode == LockMode::Write;
     let of = |(holders, of_mode)| {
         let all = [attempts(), renewals(), releases(), statuses()].into_iter().flatten();
         let is_of_all =
@@ -296,7 +296,7 @@ pub(crate) fn by_mode() -> Vec<Mutation> {
             Mutation { holders, values, families: "DET", ..mutation }
         })
     };
-    modes.into_iter().flat_map(of).collect()
+    [("readers", readers), ("writers", writers)].into_iter().flat_map(of).collect()
 }
 
 /// Mutations of several holds of one name, and of those that the store tells of.

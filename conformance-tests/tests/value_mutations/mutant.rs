@@ -270,16 +270,15 @@ impl LockBackend for Backend {
             Hints::Freed { late, of_others } => {
                 let (mut freed, name) = (self.store.freed.subscribe(), self.stored(claim.name()));
                 let is_free = self.store.memory.inspect(&name).await.is_ok_and(|holds| holds.is_empty());
-                while !is_free || of_others {
+                let mut is_told = is_free && !of_others;
+                while !is_told {
                     let Ok(told) = freed.recv().await else { return pending().await };
-                    if (told == name) != of_others {
-                        break;
-                    }
+                    is_told = (told == name) != of_others;
                 }
                 return tokio::time::sleep(late).await;
             }
         }
-        pending().await
+        pending::<()>().await;
     }
 
     fn renewal_group(&self, claim: &Claim) -> u64 {

@@ -257,16 +257,16 @@ async fn steady_holder_is_renewed_seldom_and_told_of_no_loss(cx: &Context) -> Ve
     Ok(guard.release().await?)
 }
 
-/// The store renewed in time, and its reply is on the way for half a lease; then the network is cut.
+/// The store renewed in time, and its reply is on the way for most of the time that the holder has left; then the network is cut.
 async fn late_reply_to_a_renewal_is_counted_from_its_request(cx: &Context) -> Verdict {
-    let (name, other, ttl) = (cx.name(), cx.client().await?, cx.ttl());
+    let (name, other, ttl) = (cx.name(), cx.client().await?, cx.ttl() * 2);
     let (proxy, client) = cx.client_behind_proxy(cx.patience()).await?;
     cx.warm_up(&client).await?;
-    let guard = client.take(&name, &cx.options()).await?;
+    let guard = client.take(&name, &cx.options().with_ttl(ttl)).await?;
     let successor = spawn_successor(cx, &other, &name);
     until_renewed_unheard(cx, &proxy, &guard, ttl).await?;
     proxy.set(Traffic::BlackHole);
-    tokio::time::sleep(ttl / 2).await;
+    tokio::time::sleep(ttl * 2 / 5).await;
     // The reply passes, and no other renewal does.
     proxy.set(Traffic::HoldRequests);
     ensure_believed_before(&guard, successor, "after a late reply to a renewal").await

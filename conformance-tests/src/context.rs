@@ -208,9 +208,16 @@ impl Context {
         (client.semantics().hold == HoldKind::Lease).then_some(guard)
     }
 
-    /// The lease of cases that wait for one to end: one that the store keeps exactly.
+    /// The lease of cases that wait for one to end: one that the store keeps exactly, if it keeps so short a one.
     pub(crate) fn ttl(&self) -> Duration {
-        self.subject.lease(scaled(TTL))
+        let (ttl, kept) = (scaled(TTL), self.subject.lease(scaled(TTL)));
+        let is_exact = self.subject.lease(kept) == kept && kept <= ttl * 3;
+        if is_exact { kept } else { ttl }
+    }
+
+    /// The longest for which the store may keep a lease of this ttl: as its subject says, and in whole seconds, which it need not say.
+    pub(crate) fn lease(&self, ttl: Duration) -> Duration {
+        self.subject.lease(ttl).max(Duration::from_secs(ttl.as_secs_f64().ceil() as u64))
     }
 
     /// What a busy machine may add to a bound.

@@ -61,8 +61,9 @@ pub trait Subject: fmt::Debug + Send + Sync + 'static {
         &LibraryKinds
     }
 
-    /// The lease that the store makes of this ttl: longer, if it counts in whole seconds or has a smallest lease; never shorter.
-    /// The cases then use leases that it keeps exactly. Default: the ttl.
+    /// The longest lease that the store may make of this ttl: longer, if it counts in seconds, has a smallest lease, or adds to each;
+    /// never shorter. It is the same for a grant, a renewal and the least time of a hold. The cases then use leases that it keeps
+    /// exactly, if there are any, and wait for the end of the others. Default: the ttl.
     fn lease(&self, ttl: Duration) -> Duration {
         ttl
     }

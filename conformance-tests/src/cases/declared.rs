@@ -25,7 +25,7 @@ pub(super) fn hand_over_bound(cx: &Context, client: &Client) -> Duration {
 
 /// The longest time from the end of the last renewal to the next grant, where no request of the holder arrives any more.
 pub(super) fn expiry_bound(cx: &Context, client: &Client) -> Duration {
-    cx.ttl().max(cx.session_timeout()) + hand_over_bound(cx, client)
+    cx.lease(cx.ttl()).max(cx.session_timeout()) + hand_over_bound(cx, client)
 }
 
 /// The longest time from a crash to the next grant.

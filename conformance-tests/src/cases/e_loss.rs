@@ -1,8 +1,12 @@
 //! E: the holder is told in time that it holds no longer.
 
+use crate::cases::declared::lease_only;
 use crate::cases::prelude::*;
-use crate::cases::tasks::{ensure_believed_before, joined, on_own_runtime, spawn_successor, spawn_take};
-use leasehold_core::{Fairness, Health, LossCause, LossSignal};
+use crate::cases::tasks::{
+    Requests, ensure_believed_before, joined, on_own_runtime, spawn_successor, spawn_take, until_renewed,
+    until_renewed_unheard,
+};
+use leasehold_core::{Fairness, Health, LockMode, LossCause, LossSignal, Sharing};
 use tokio::time::Instant;
 
 pub(super) const CASES: CaseTable = cases![
@@ -17,6 +21,8 @@ pub(super) const CASES: CaseTable = cases![
     E10 lost_guard_gives_no_token_and_says_so_at_release,
     E11 loss_carries_its_cause,
     E12 starved_executor_does_not_hide_the_deadline,
+    E14 steady_holder_is_renewed_seldom_and_told_of_no_loss,
+    E15 reader_and_writer_are_told_of_their_loss_and_its_cause,
     E13 late_reply_to_a_renewal_is_counted_from_its_request,
 ];
 
@@ -124,11 +130,14 @@ async fn steady_holder_under_connection_resets_loses_nothing(cx: &Context) -> Ve
     let (name, ttl) = (cx.name(), cx.ttl() * 2);
     let (proxy, client) = cx.client_behind_proxy(ttl / 10).await?;
     let guard = client.take(&name, &cx.options().with_ttl(ttl)).await?;
+    let mut connections = 0;
     for _ in 0..12 {
         tokio::time::sleep(ttl / 4).await;
-        proxy.cut();
+        connections += proxy.cut();
         ensure!(guard.is_held(), "lost although the store was there: {:?}", guard.loss());
     }
+    // Some clients connect anew only for their next renewal.
+    ensure!(connections > 2, "void: twelve resets have met {connections} connections");
     Ok(guard.release().await?)
 }
 
@@ -175,6 +184,41 @@ async fn loss_carries_its_cause(cx: &Context) -> Verdict {
     Ok(())
 }
 
+async fn reader_and_writer_are_told_of_their_loss_and_its_cause(cx: &Context) -> Verdict {
+    require!(
+        cx.semantics().await?.sharing != Sharing::Unsupported,
+        "the store does not declare shared locks"
+    );
+    let (client, other) = (cx.client().await?, cx.client().await?);
+    let operator = other.looking()?;
+    for mode in [LockMode::Shared, LockMode::Write] {
+        let [ended, gone, taken] = ["ended", "gone", "taken"].map(|name| cx.named(&format!("{name}-{mode}")));
+        let options = cx.options().with_mode(mode);
+        let late = client.take(&ended, &options).await?;
+        operator.force_release(&ended, None).await?;
+        let released = late.release().await;
+        // A connection is ended by the store, and a release that comes meanwhile may be carried out.
+        if client.semantics().hold == HoldKind::Lease {
+            ensure_kind(released, ErrorKind::Lost, &format!("a {mode} lock, released after its end"))?;
+        }
+        let first = client.take(&gone, &options).await?;
+        // Asked for again only when its successor is there, also on a busy machine.
+        let second = client.take(&taken, &options.clone().with_ttl(cx.ttl() * 4)).await?;
+        let successor = spawn_take(&other, &taken, &cx.options());
+        if other.semantics().fairness == Fairness::Fifo {
+            until_queued(cx, &other, &taken, 1).await?;
+        }
+        operator.force_release(&gone, None).await?;
+        operator.force_release(&taken, None).await?;
+        let _successor = successor.await??;
+        for (guard, expected) in [(&first, LossCause::Gone), (&second, LossCause::Taken)] {
+            let cause = loss_within(guard, cx.ttl() * 2 + cx.slack()).await?.cause();
+            ensure!(cause == expected, "of a {mode} lock, {} was reported as {cause:?}", guard.name());
+        }
+    }
+    Ok(())
+}
+
 /// The only thread of the runtime is blocked: no task runs, no timer fires, and the answer must be right all the same.
 async fn starved_executor_does_not_hide_the_deadline(cx: &Context) -> Verdict {
     let (name, ttl) = (cx.name(), cx.ttl());
@@ -189,20 +233,40 @@ async fn starved_executor_does_not_hide_the_deadline(cx: &Context) -> Verdict {
     .await
 }
 
-/// The store renewed in time, and its reply is on the way for half a lease; then the network is cut.
+/// A lease is renewed three times, and four times as often at most, whatever the store hints at. Not counted is what keeps the
+/// connection alive.
+async fn steady_holder_is_renewed_seldom_and_told_of_no_loss(cx: &Context) -> Verdict {
+    const LEASES: u32 = 2;
+    lease_only(cx).await?;
+    let (requests, client) = Requests::of_client(cx).await?;
+    cx.warm_up(&client).await?;
+    let kept_alive = requests.during(cx.ttl() * LEASES).await?;
+    let guard = client.take(&cx.name(), &cx.options()).await?;
+    // Whatever comes with a first renewal is over by then.
+    until_renewed(&guard, cx.ttl()).await?;
+    let before = requests.so_far().await?;
+    guard.extend(cx.ttl()).await?;
+    let of_one = (requests.so_far().await? - before).max(1);
+    let sent = requests.during(cx.ttl() * LEASES).await?.saturating_sub(kept_alive);
+    let bound = of_one * u64::from(12 * LEASES + 3);
+    ensure!(
+        sent <= bound,
+        "{sent} requests of a holder in {LEASES} leases, {of_one} for an extension; bound {bound}"
+    );
+    ensure!(guard.is_held(), "told of a loss that there was not: {:?}", guard.loss());
+    Ok(guard.release().await?)
+}
+
+/// The store renewed in time, and its reply is on the way for most of the time that the holder has left; then the network is cut.
 async fn late_reply_to_a_renewal_is_counted_from_its_request(cx: &Context) -> Verdict {
-    let (name, other, ttl) = (cx.name(), cx.client().await?, cx.ttl());
+    let (name, other, ttl) = (cx.name(), cx.client().await?, cx.ttl() * 2);
     let (proxy, client) = cx.client_behind_proxy(cx.patience()).await?;
     cx.warm_up(&client).await?;
-    let guard = client.take(&name, &cx.options()).await?;
+    let guard = client.take(&name, &cx.options().with_ttl(ttl)).await?;
     let successor = spawn_successor(cx, &other, &name);
-    tokio::time::sleep(ttl / 4).await;
-    proxy.set(Traffic::HoldReplies);
-    let before = proxy.reply_bytes();
-    let renewed = eventually(ttl / 2, || proxy.reply_bytes() > before).await;
-    ensure!(renewed, "no renewal within half a lease of {ttl:?}");
+    until_renewed_unheard(cx, &proxy, &guard, ttl).await?;
     proxy.set(Traffic::BlackHole);
-    tokio::time::sleep(ttl / 2).await;
+    tokio::time::sleep(ttl * 2 / 5).await;
     // The reply passes, and no other renewal does.
     proxy.set(Traffic::HoldRequests);
     ensure_believed_before(&guard, successor, "after a late reply to a renewal").await

@@ -4,7 +4,8 @@ use crate::cases::declared::{expiry_bound, hand_over_bound, lease_only, withdraw
 use crate::cases::outcomes::until_records_are_gone;
 use crate::cases::prelude::*;
 use crate::cases::tasks::{
-    at_most, attempt_without_a_reply, ensure_believed_before, granted_within, on_own_runtime, spawn_successor,
+    at_most, attempt_without_a_reply, cut, ensure_believed_before, granted_within, on_own_runtime,
+    release_without_a_reply, spawn_successor,
 };
 use leasehold_core::FencingToken;
 use tokio::time::Instant;
@@ -237,8 +238,8 @@ async fn release_whose_reply_is_lost_is_a_success(cx: &Context) -> Verdict {
     let name = cx.name();
     let (proxy, client) = cx.client_behind_proxy(cx.patience()).await?;
     let guard = client.take(&name, &cx.long_lease()).await?;
-    let release = until_answer_is_held(cx, &proxy, guard.release()).await?;
-    proxy.cut();
+    let release = release_without_a_reply(cx, (&proxy, &client), guard).await?;
+    cut(&proxy)?;
     proxy.set(Traffic::Pass);
     release.await??;
     ensure_free(&cx.client().await?, &name, "after the release").await
@@ -276,7 +277,8 @@ async fn release_whose_request_is_lost_is_made_again(cx: &Context) -> Verdict {
     let release = tokio::spawn(guard.release());
     ensure!(eventually(cx.patience(), || proxy.request_bytes() > before).await, "no release was sent");
     tokio::time::sleep(patience + cx.slack()).await;
-    proxy.cut();
+    ensure_held(&other, &name, "void: the release that is to be lost arrived").await?;
+    cut(&proxy)?;
     proxy.set(Traffic::Pass);
     free_within(&other, &name, withdrawn_within(cx, &other), "after a release that was lost").await?;
     release.abort();

@@ -2,6 +2,8 @@
 
 use crate::cases::declared::{crash_bound, silent_bound};
 use crate::cases::prelude::*;
+use crate::cases::tasks::until_waiting;
+use crate::faults::until_granted_unheard;
 
 pub(super) const CASES: CaseTable = cases![
     I01 killed_holder_is_replaced_within_its_bound,
@@ -27,7 +29,7 @@ async fn killed_waiter_blocks_no_other(cx: &Context) -> Verdict {
     cx.warm_up(&other).await?;
     let guard = client.take(&name, &cx.options()).await?;
     waiter.begin_take(&name, cx.ttl()).await?;
-    tokio::time::sleep(Duration::from_millis(300)).await;
+    until_waiting(&other, cx, &name, 1).await?;
     waiter.kill();
     guard.release().await?;
     free_within(&other, &name, crash_bound(cx).await?, "after a waiter was killed").await
@@ -64,7 +66,7 @@ async fn holder_killed_between_grant_and_reply_is_replaced(cx: &Context) -> Verd
     proxy.set(Traffic::HoldReplies);
     let before = proxy.reply_bytes();
     worker.begin_take(&name, cx.ttl()).await?;
-    ensure!(eventually(cx.patience(), || proxy.reply_bytes() > before).await, "the store never answered");
+    until_granted_unheard(&proxy, before, &*client, &name).await?;
     worker.kill();
     free_within(&client, &name, crash_bound(cx).await?, "after its holder was killed in the middle").await
 }

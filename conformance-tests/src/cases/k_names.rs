@@ -2,6 +2,7 @@
 
 use crate::cases::hash_collisions::collisions;
 use crate::cases::prelude::*;
+use leasehold_core::{Error, Namespace};
 use std::sync::OnceLock;
 
 pub(super) const CASES: CaseTable = cases![
@@ -14,11 +15,17 @@ pub(super) const CASES: CaseTable = cases![
     K08 names_with_one_32_bit_hash_differ,
     K09 names_that_look_like_companion_keys_differ,
     K10 names_that_begin_or_end_alike_differ,
+    K11 longest_names_under_the_longest_prefix_differ,
+    K12 names_that_repeat_their_prefix_differ,
 ];
 
 /// Takes all of them at once, with one client, and gives them back.
 async fn all_at_once(cx: &Context, names: &[LockName]) -> Verdict {
-    let (client, other) = (cx.client().await?, cx.client().await?);
+    all_at_once_at(cx, &cx.store().address(), names).await
+}
+
+async fn all_at_once_at(cx: &Context, address: &str, names: &[LockName]) -> Verdict {
+    let (client, other) = (cx.client_at(address).await?, cx.client_at(address).await?);
     let mut guards = Vec::new();
     for name in names {
         let guard = client.poke(name).await?;
@@ -150,6 +157,41 @@ async fn names_that_begin_or_end_alike_differ(cx: &Context) -> Verdict {
         names.push(format!("{front}{base}{back}"));
     }
     all_at_once(cx, &bare(cx, &names)).await
+}
+
+/// The prefix is as long as the core lets one be. Either all names are locks of their own, which are listed, or the store says its
+/// limit before it does anything.
+async fn longest_names_under_the_longest_prefix_differ(cx: &Context) -> Verdict {
+    let prefix = format!("{}/", "p".repeat(Namespace::MAX_BYTES - 1));
+    let address = cx.store().namespaced(&prefix).await?;
+    let room = LockName::MAX_BYTES - cx.named("").as_str().len();
+    let long = |first: &str, last: &str| cx.named(&format!("{first}{}{last}", "x".repeat(room - 2)));
+    let names = [long("a", "a"), long("a", "b"), long("b", "a")];
+    let refusal = |error: Error| {
+        let says = error.kind() == ErrorKind::Invalid && error.to_string().contains("limit");
+        ensure!(says, "a long name under a long prefix is refused, and no limit is named: {error}");
+        Ok(())
+    };
+    let client = match cx.subject().connect(&address).await {
+        Ok(client) => client,
+        Err(error) => return refusal(error),
+    };
+    let guard = match client.acquire_with(&names[0], &AcquireOptions::new()).await {
+        Ok(guard) => guard,
+        Err(error) => return refusal(error),
+    };
+    let listed = client.looking()?.list(cx.mark()).await?;
+    let listed: Vec<&LockName> = listed.iter().map(|status| &status.name).collect();
+    ensure!(listed == [&names[0]], "of a long name under a long prefix, {listed:?} is listed");
+    guard.release().await?;
+    all_at_once_at(cx, &address, &names).await
+}
+
+/// A name that begins with the prefix is another one than what follows.
+async fn names_that_repeat_their_prefix_differ(cx: &Context) -> Verdict {
+    let name = format!("{:08x}", fastrand::u32(..));
+    let names = ["", "shop/", "shop/shop/", "shop", "sho"].map(|front| cx.bare(&format!("{front}{name}")));
+    all_at_once_at(cx, &cx.store().namespaced("shop/").await?, &names).await
 }
 
 /// Names that begin with nothing but what all names of a run begin with. They are unique by a number in them.

@@ -1,8 +1,8 @@
 //! Acquisitions in tasks of their own, and how to know how far they are.
 
 use crate::cases::prelude::*;
-use crate::faults::until_granted_unheard;
-use leasehold_core::{Error, Fairness, FencingToken};
+use crate::faults::{until_done_unheard, until_granted_unheard};
+use leasehold_core::{Error, Fairness, FencingToken, LockStatus};
 use std::future::{Future, poll_fn};
 use std::pin::pin;
 use std::sync::{Arc, Mutex, PoisonError};
@@ -136,6 +136,83 @@ pub(super) async fn attempt_without_a_reply(
     let attempt = tokio::spawn(async move { client.acquire_with(&wanted, &options).await });
     until_granted_unheard(proxy, before, &*cx.client().await?, name).await?;
     Ok(attempt)
+}
+
+/// A release that the store has carried out. Its client does not know: the reply is held back.
+pub(super) async fn release_without_a_reply(
+    cx: &Context,
+    (proxy, client): (&Proxy, &Client),
+    guard: LockGuard,
+) -> Result<JoinHandle<Result<(), Error>>, Stop> {
+    // Whatever comes with a first release is over by then.
+    cx.warm_up(client).await?;
+    let (other, name, token) = (cx.client().await?, guard.name().clone(), guard.token()?);
+    let before = proxy.reply_bytes();
+    let release = until_answer_is_held(cx, proxy, guard.release()).await?;
+    let is_gone = |holds: &[LockStatus]| holds.iter().all(|hold| hold.token != Some(token));
+    until_done_unheard(proxy, before, (&*other, &name), is_gone).await?;
+    Ok(release)
+}
+
+/// Waits until a renewal was confirmed, and made the rest of the lease longer. The connection of renewals is made by then, their
+/// script is known, and a request that the grant has left behind has ended: the proxy reads no other behind one that it holds.
+pub(super) async fn until_renewed(guard: &LockGuard, ttl: Duration) -> Verdict {
+    let mut last = guard.remaining();
+    let is_renewed = || std::mem::replace(&mut last, guard.remaining()) < last;
+    ensure!(eventually(ttl * 2, is_renewed).await, "no renewal was confirmed: {:?}", guard.loss());
+    Ok(())
+}
+
+/// Lets one renewal pass, and waits for the next, which the store carries out. Its holder does not know: the reply is held back.
+pub(super) async fn until_renewed_unheard(
+    cx: &Context,
+    proxy: &Proxy,
+    guard: &LockGuard,
+    ttl: Duration,
+) -> Verdict {
+    until_renewed(guard, ttl).await?;
+    let (other, asked) = (cx.client().await?, Instant::now());
+    // A store that shows no end is believed: what it answers first is its answer.
+    let is_renewed = |holds: &[LockStatus]| {
+        let left = holds.last().and_then(|hold| hold.ends_in);
+        left.is_none_or(|left| Instant::now() + left >= asked + ttl + ttl / 9)
+    };
+    proxy.set(Traffic::HoldReplies);
+    until_done_unheard(proxy, proxy.reply_bytes(), (&*other, guard.name()), is_renewed).await
+}
+
+/// What counts the requests of one client: the proxy before it, or a store that nobody else uses meanwhile.
+pub(super) struct Requests<'a>(&'a Context, Option<Proxy>);
+
+impl<'a> Requests<'a> {
+    /// A client, and the count of its requests.
+    pub(super) async fn of_client(cx: &'a Context) -> Result<(Self, Client), Stop> {
+        let Some((proxy, address)) = optional(cx.store().proxied(cx.patience()).await)? else {
+            cx.store().counters().await?;
+            return Ok((Self(cx, None), cx.client().await?));
+        };
+        Ok((Self(cx, Some(proxy)), cx.client_at(&address).await?))
+    }
+
+    pub(super) async fn so_far(&self) -> Result<u64, Stop> {
+        match &self.1 {
+            Some(proxy) => Ok(proxy.requests()),
+            None => Ok(self.0.store().counters().await?.messages),
+        }
+    }
+
+    /// How many there are meanwhile.
+    pub(super) async fn during(&self, time: Duration) -> Result<u64, Stop> {
+        let before = self.so_far().await?;
+        tokio::time::sleep(time).await;
+        Ok(self.so_far().await? - before)
+    }
+}
+
+/// Cuts the connections there are.
+pub(super) fn cut(proxy: &Proxy) -> Verdict {
+    ensure!(proxy.cut() > 0, "void: the fault met nothing, because there was no connection to be cut");
+    Ok(())
 }
 
 /// Polls a future `polls` times at most; `None` if it was not ready by then, and was dropped.

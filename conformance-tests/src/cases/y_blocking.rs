@@ -55,7 +55,8 @@ async fn blocking_guard_is_dropped_at_once_while_the_store_is_silent(cx: &Contex
     proxy.set(Traffic::Pass);
     ensure_within!(took, cx.slack(), "a drop blocked its thread for {took:?}");
     let other = cx.client().await?;
-    let bound = if other.semantics().hold == HoldKind::Lease { cx.ttl() } else { cx.patience() / 2 };
+    let bound =
+        if other.semantics().hold == HoldKind::Lease { cx.lease(cx.ttl()) } else { cx.patience() / 2 };
     free_within(&other, &name, bound + cx.slack(), "after the drop").await
 }
 

@@ -10,7 +10,9 @@ use crate::subject::Store;
 use crate::time_scale::scaled;
 use crate::worker::ClientRequest;
 use async_trait::async_trait;
-use leasehold_core::{AcquireOptions, DistributedLock, DistributedLockExt, ErrorKind, LockName, Wait};
+use leasehold_core::{
+    AcquireOptions, DistributedLock, DistributedLockExt, ErrorKind, LockName, LockStatus, Wait,
+};
 use std::any::Any;
 use std::time::Duration;
 
@@ -19,7 +21,7 @@ const PATIENCE: Duration = Duration::from_millis(400);
 /// How long the store may take for a reply, on any machine.
 const ANSWERS_WITHIN: Duration = Duration::from_secs(10);
 /// More than any store needs, with statements that are prepared at their first use, and a look at the connections that are left.
-const REPLIES_BEFORE_A_GRANT: usize = 100;
+const REPLIES_BEFORE_IT_IS_DONE: usize = 100;
 /// Longer than servers of one host answer apart.
 const REST: Duration = Duration::from_millis(20);
 
@@ -120,7 +122,9 @@ impl Injection for Between {
                 self.answered = proxy.reply_bytes();
                 proxy.set(Traffic::HoldReplies);
             }
-            (What::Killed, Some(proxy)) => proxy.cut(),
+            (What::Killed, Some(proxy)) => {
+                proxy.cut();
+            }
             (What::Killed, None) => ground.store.administrator()?.kill_connections().await?,
             _ => {}
         }
@@ -162,8 +166,7 @@ impl Between {
 }
 
 /// Waits until the store has granted this lock to somebody behind a proxy, which keeps back all replies and had heard so many
-/// bytes of them before. Most stores grant with the first thing that they are asked; of the others, what they answer before is
-/// passed on, one reply after the other. `other` is not behind the proxy.
+/// bytes of them before. `other` is not behind the proxy.
 ///
 /// # Errors
 ///
@@ -174,29 +177,46 @@ pub(crate) async fn until_granted_unheard(
     other: &dyn DistributedLock,
     name: &LockName,
 ) -> Verdict {
+    let is_taken = |holds: &[LockStatus]| holds.iter().any(|hold| !hold.is_released());
+    until_done_unheard(proxy, before, (other, name), is_taken).await
+}
+
+/// Waits until the store has done what was asked through a proxy, which keeps back all replies and had heard so many bytes of them
+/// before. Most stores do it with the first request; of the others, what they answer before (a script is not known, a statement is
+/// prepared) is passed on, one reply after the other.
+///
+/// # Errors
+///
+/// [`Stop::Failed`] if it is never done.
+pub(crate) async fn until_done_unheard(
+    proxy: &Proxy,
+    before: u64,
+    (other, name): (&dyn DistributedLock, &LockName),
+    is_done: impl Fn(&[LockStatus]) -> bool + Sync,
+) -> Verdict {
     let mut before = before;
-    for _ in 0..REPLIES_BEFORE_A_GRANT {
+    for _ in 0..REPLIES_BEFORE_IT_IS_DONE {
         ensure!(
             eventually(ANSWERS_WITHIN, || proxy.reply_bytes() > before).await,
-            "the store never answered"
+            "void: no reply was held, because the store never did what was asked"
         );
         before = at_rest(proxy).await;
-        if is_taken(other, name).await? {
+        if is_done(&holds(other, name).await?) {
             return Ok(());
         }
         proxy.pass_one_reply();
     }
-    Err(Stop::Failed("the store answered, and never granted".to_owned()))
+    Err(Stop::Failed("void: the store answered, and never did what was asked".to_owned()))
 }
 
 /// By a look, where there is one: to ask for a lock changes what somebody else may have read of it.
-async fn is_taken(other: &dyn DistributedLock, name: &LockName) -> Result<bool, Stop> {
+async fn holds(other: &dyn DistributedLock, name: &LockName) -> Result<Vec<LockStatus>, Stop> {
     if let Some(admin) = other.admin() {
-        return Ok(admin.inspect(name).await?.iter().any(|status| !status.is_released()));
+        return Ok(admin.inspect(name).await?);
     }
     match other.acquire_with(name, &AcquireOptions::new().with_wait(Wait::No)).await {
-        Ok(guard) => guard.release().await.map(|()| false).map_err(Stop::from),
-        Err(error) if error.kind() == ErrorKind::Busy => Ok(true),
+        Ok(guard) => guard.release().await.map(|()| Vec::new()).map_err(Stop::from),
+        Err(error) if error.kind() == ErrorKind::Busy => Ok(vec![LockStatus::new(name.clone())]),
         Err(error) => Err(error.into()),
     }
 }

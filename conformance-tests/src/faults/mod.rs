@@ -12,7 +12,7 @@ mod store;
 mod timing;
 mod witness;
 
-pub(crate) use between::until_granted_unheard;
+pub(crate) use between::{until_done_unheard, until_granted_unheard};
 pub(crate) use injection::{ClientSetup, Ground, Injection, SideEffect};
 pub(crate) use never::can_happen;
 pub(crate) use timing::{FaultTiming, Lasting, Time, usual_lease};

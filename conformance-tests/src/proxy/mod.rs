@@ -144,9 +144,15 @@ impl Proxy {
         self.singles.add_permits(1);
     }
 
-    /// Cuts every connection there is; new ones are accepted.
-    pub fn cut(&self) {
-        self.shared.iter().for_each(|shared| shared.connections().abort_all());
+    /// Cuts every connection there is, and says how many there were; new ones are accepted.
+    pub fn cut(&self) -> usize {
+        let cut = self.shared.iter().map(|shared| {
+            let mut connections = shared.connections();
+            while connections.try_join_next().is_some() {}
+            connections.abort_all();
+            connections.len()
+        });
+        cut.sum()
     }
 
     /// Keeps back what clients send from now on over the connections that there are; new ones pass. It is not lost: it

@@ -1,6 +1,6 @@
 //! The table: number, mistake, and the case that is named for it.
 
-use crate::by_hand::{Mistake as Hand, by_hand};
+use crate::by_hand::{Mistake as Hand, by_hand, by_hand_and_hash};
 use crate::guards::{Mistake as Guard, chatty, discreet, on_the_wall_clock, wrapped};
 use crate::locks::cluster;
 use crate::locks::redlock::{self, Mistake as Redlock};
@@ -8,13 +8,13 @@ use crate::locks::replica;
 use crate::locks::sql::{self, advisory, deferred, held, row};
 use crate::locks::zookeeper::{self, Mistake as Zk};
 use crate::permits::{CountedByNodes, ENDS_BY_BOOT_CLOCKS, ENDS_BY_CLIENTS_CLOCKS, TokenIsACount};
-use crate::plain::{SOUND, lock};
+use crate::plain::{SOUND, Times, lock, lock_by_hash};
 use crate::scopes::{IdentityOfTheTask, InnerReleaseFrees};
 use crate::sets::{CallersOrder, FirstLockOnly, KeptAfterFailure};
 use crate::shared::shared;
 use crate::shared_mistakes::Mistake as Sharing;
 use crate::steps;
-use crate::subject::{Made, Make, Start, redis};
+use crate::subject::{Lasting, Made, Make, Start, redis};
 use crate::values;
 use crate::waiters;
 use leasehold_conformance::{Kinds, Subject};
@@ -38,6 +38,8 @@ pub(crate) struct Control {
     mended: Make,
     /// The kinds of the broken lock. The mended one has the library's.
     broken_kinds: &'static dyn Kinds,
+    /// See [`Made::lease`].
+    lease: Lasting,
 }
 
 impl Control {
@@ -61,7 +63,13 @@ impl Control {
     }
 
     pub(crate) fn broken(&self) -> Arc<dyn Subject> {
-        Arc::new(Made { name: self.name(), start: self.start, make: self.broken, kinds: self.broken_kinds })
+        Arc::new(Made {
+            name: self.name(),
+            start: self.start,
+            make: self.broken,
+            kinds: self.broken_kinds,
+            lease: self.lease,
+        })
     }
 
     pub(crate) fn mended(&self) -> Arc<dyn Subject> {
@@ -70,6 +78,7 @@ impl Control {
             start: self.start,
             make: self.mended,
             kinds: &stores::FacadeKinds,
+            lease: self.lease,
         })
     }
 }
@@ -89,6 +98,7 @@ macro_rules! control {
             broken: |address| Ok($broken(address)),
             mended: |address| Ok($mended(address)),
             broken_kinds: &stores::FacadeKinds,
+            lease: |ttl| ttl,
         }
     };
     ($number:literal $mistake:ident $case:ident $words:literal, kinds $wrong:expr) => {
@@ -99,6 +109,18 @@ macro_rules! control {
     };
     ($number:literal $mistake:ident $case:ident $words:literal, steps $steps:path) => {
         control!($number $mistake $case $words, |address| lock($steps, address), |address| lock(SOUND, address))
+    };
+    ($number:literal $mistake:ident $case:ident $words:literal, by_hash $steps:path) => {
+        control!($number $mistake $case $words,
+            |address| lock_by_hash($steps, address), |address| lock_by_hash(SOUND, address))
+    };
+    ($number:literal $mistake:ident $case:ident $words:literal, seconds $field:ident $wrong:path, admin $admin:literal) => {
+        Control {
+            lease: values::SECONDS,
+            ..control!($number $mistake $case $words,
+                |address| values::in_times(Times { $field: $wrong, ..Times::all(values::SECONDS) }, $admin, address),
+                |address| values::in_times(Times::all(values::SECONDS), $admin, address))
+        }
     };
     ($number:literal $mistake:ident $case:ident $words:literal, guard $wrong:ident) => {
         control!($number $mistake $case $words,
@@ -245,6 +267,20 @@ pub(crate) fn controls() -> Vec<Control> {
             |address| lock(ENDS_BY_BOOT_CLOCKS, address), |address| lock(SOUND, address)),
         control!(109 exclusive_hold_is_shown_as_shared C08 "is shown as shared",
             values::shown_as_shared, |address| lock(SOUND, address)),
+        control!(170 renewed_from_the_reply_by_hash E13 "after a late reply to a renewal",
+            |address| by_hand_and_hash(Hand::RenewedFromReply, address), |address| by_hand_and_hash(Hand::Nothing, address)),
+        control!(171 turn_counts_from_its_message H13 "heard of late",
+            |address| waiters::told_of_its_turn(true, address), |address| waiters::told_of_its_turn(false, address)),
+        control!(172 renewals_by_number D07 "lost by one lost reply", by_hash steps::RENEWALS_BY_NUMBER),
+        control!(173 nothing_to_end_is_lost G10 "another owner has had it", by_hash steps::NOTHING_TO_END_IS_LOST),
+        control!(174 check_by_hash_then_del C12 "after the delayed release went on", by_hash steps::CHECK_THEN_DEL),
+        control!(175 waiter_is_always_told H07 "requests of an idle waiter",
+            waiters::always_told, |address| waiters::told(TWO_SECONDS, true, address)),
+        control!(189 renewed_all_the_time E14 "requests of a holder", hand RenewedAllTheTime),
+        control!(185 renewals_are_rounded_down D19 "the store keeps", seconds renewed_for values::ROUNDED_DOWN, admin true),
+        control!(186 renewals_keep_a_second_less D23 "the store keeps", seconds renewed_for values::A_SECOND_LESS, admin true),
+        control!(187 renewals_nobody_sees_are_rounded_down D25 "after a renewal", seconds renewed_for values::ROUNDED_DOWN, admin false),
+        control!(188 least_time_is_rounded_down D17 "guard held for", seconds lingers_for values::ROUNDED_DOWN, admin true),
         // These are caught once more by the history alone, of clients that know nothing of the mistake.
         control!(42 for_update_in_autocommit S01 "Exclusion broken", held InAutocommit),
         control!(52 release_deletes_the_row S01 "TokenUnique broken", row ReleaseDeletes),

@@ -1,7 +1,7 @@
 //! A small backend over Redis in three steps, each of which can be exchanged for a broken one.
 
 use crate::calls::{Calls, lock_of};
-use crate::subject::Address;
+use crate::subject::{Address, Lasting};
 use async_trait::async_trait;
 use futures_util::StreamExt;
 use leasehold_core::{
@@ -84,11 +84,13 @@ pub(crate) fn busy() -> Attempt {
 pub(crate) struct Redis {
     address: Address,
     connection: Mutex<Option<MultiplexedConnection>>,
+    /// True for a client that runs scripts by their hash, and sends the text of one that the server does not know.
+    by_hash: bool,
 }
 
 impl Redis {
     pub(crate) fn at(address: &Address) -> Self {
-        Self { address: address.clone(), connection: Mutex::new(None) }
+        Self { address: address.clone(), connection: Mutex::new(None), by_hash: false }
     }
 
     /// A connection to the copy of this server.
@@ -101,7 +103,7 @@ impl Redis {
         command.arg(&words[1..]);
         let answer = tokio::time::timeout(self.address.patience, self.send(&command)).await;
         let answer = answer.unwrap_or_else(|_| Err(unknown("no reply in time".to_owned())));
-        if answer.is_err() {
+        if answer.as_ref().is_err_and(|error| !is_unknown_script(error)) {
             *self.connection.lock().await = None;
         }
         answer
@@ -113,16 +115,22 @@ impl Redis {
         keys: &[&str],
         arguments: &[&str],
     ) -> Result<T> {
-        let count = keys.len().to_string();
-        let words = [&["EVAL", script, &count], keys, arguments].concat();
-        self.command(&words).await
+        let (count, hash) = (keys.len().to_string(), redis::Script::new(script).get_hash().to_owned());
+        let words = |how, script| [&[how, script, &*count], keys, arguments].concat();
+        if self.by_hash {
+            match self.command(&words("EVALSHA", &hash)).await {
+                Err(error) if is_unknown_script(&error) => {}
+                answer => return answer,
+            }
+        }
+        self.command(&words("EVAL", script)).await
     }
 
-    /// What is said on a channel from now on.
-    async fn listen(&self, channel: &str) -> Option<PubSub> {
+    /// What is said on channels of this pattern from now on.
+    pub(crate) async fn listen(&self, channel: &str) -> Option<PubSub> {
         let client = redis::Client::open(format!("redis://{}", self.address.server)).ok()?;
         let mut messages = client.get_async_pubsub().await.ok()?;
-        messages.subscribe(channel).await.ok()?;
+        messages.psubscribe(channel).await.ok()?;
         Some(messages)
     }
 
@@ -149,6 +157,16 @@ impl Redis {
     }
 }
 
+fn lasting(claim: &Claim, time: Lasting) -> Claim {
+    Claim::new(claim.name().clone(), claim.owner(), time(claim.ttl()), claim.holder().clone())
+        .with_waiting(claim.waits())
+        .with_mode(claim.mode())
+}
+
+fn is_unknown_script(error: &Error) -> bool {
+    error.to_string().contains("No matching script")
+}
+
 fn unknown(why: String) -> Error {
     Error::new(ErrorKind::Indeterminate, why)
 }
@@ -166,6 +184,22 @@ pub(crate) struct Plain {
     pub(crate) has_admin: bool,
     /// The mode in which holds are shown.
     pub(crate) shown_mode: LockMode,
+    pub(crate) lasting: Times,
+}
+
+/// How long the store keeps a grant, a renewal, and the least time of a hold.
+#[derive(Clone, Copy)]
+pub(crate) struct Times {
+    pub(crate) granted_for: Lasting,
+    pub(crate) renewed_for: Lasting,
+    pub(crate) lingers_for: Lasting,
+}
+
+impl Times {
+    /// The same for all.
+    pub(crate) const fn all(lasting: Lasting) -> Self {
+        Self { granted_for: lasting, renewed_for: lasting, lingers_for: lasting }
+    }
 }
 
 /// How claims are renewed that fall due together.
@@ -183,11 +217,18 @@ impl Plain {
             semantics,
             has_admin: true,
             shown_mode: LockMode::Exclusive,
+            lasting: Times::all(|time| time),
         }
     }
 }
 
 impl Plain {
+    pub(crate) fn by_hash(steps: Steps, address: &Address) -> Self {
+        let mut plain = Self::new(steps, address);
+        plain.redis.by_hash = true;
+        plain
+    }
+
     /// Returns when the server says that the lock's key was deleted or has expired. Connects anew when its connection
     /// breaks, as a good client does.
     pub(crate) async fn key_gone(&self, claim: &Claim) {
@@ -213,6 +254,11 @@ impl Plain {
     }
 }
 
+/// A lock of these steps, whose scripts are run by their hash.
+pub(crate) fn lock_by_hash(steps: Steps, address: &Address) -> Arc<dyn DistributedLock> {
+    lock_of(Plain::by_hash(steps, address))
+}
+
 /// A lock of these steps.
 pub(crate) fn lock(steps: Steps, address: &Address) -> Arc<dyn DistributedLock> {
     lock_of(Plain::new(steps, address))
@@ -225,11 +271,11 @@ impl Calls for Plain {
     }
 
     async fn try_acquire(&self, claim: &Claim) -> Result<Attempt> {
-        (self.steps.acquire)(&self.redis, claim).await
+        (self.steps.acquire)(&self.redis, &lasting(claim, self.lasting.granted_for)).await
     }
 
     async fn renew(&self, claim: &Claim) -> Result<Renewal> {
-        (self.steps.renew)(&self.redis, claim).await
+        (self.steps.renew)(&self.redis, &lasting(claim, self.lasting.renewed_for)).await
     }
 
     async fn renew_all(&self, claims: &[Claim]) -> Vec<Result<Renewal>> {
@@ -243,7 +289,7 @@ impl Calls for Plain {
     async fn linger(&self, claim: &Claim, time: Duration) -> Result<Release> {
         let script = "if redis.call('GET', KEYS[1]) ~= ARGV[1] then return 0 end
                       redis.call('SET', KEYS[1], '', 'PX', ARGV[2]) return 1";
-        let arguments = [claim.owner().to_hex(), time.as_millis().to_string()];
+        let arguments = [claim.owner().to_hex(), (self.lasting.lingers_for)(time).as_millis().to_string()];
         let held: u64 = self.redis.script(script, &[&key(claim)], &[&arguments[0], &arguments[1]]).await?;
         Ok(if held == 1 { Release::Released } else { Release::NotHeld })
     }

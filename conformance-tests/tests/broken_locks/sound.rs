@@ -1,9 +1,11 @@
 //! Sound locks of unusual kinds: the suite accuses none of them. One is refused before it runs.
 
-use crate::plain::{SOUND, lock};
-use crate::subject::{Made, Make, redis};
+use crate::plain::{SOUND, Times};
+use crate::subject::{Lasting, Made, Make, redis};
 use crate::trials::{passes, run};
-use crate::values::{self, WHOLE_SECONDS_AT_LEAST};
+use crate::values::{
+    self, A_SECOND_MORE, END_OF_A_SECOND, SECONDS, STEPS_OF_TEN, TWO_SECONDS_AT_LEAST, in_times,
+};
 use crate::waiters;
 use leasehold_conformance::{Stop, Subject};
 use leasehold_core::TokenClass;
@@ -15,12 +17,29 @@ use std::time::Duration;
 /// A name, how to make it, and the cases that might accuse it.
 type Sound = (&'static str, Make, &'static [&'static str]);
 
-const SOUNDS: &[Sound] = &[
+/// The cases that wait for the end of a lease, or look at it.
+const OF_LEASES: &[&str] = &[
+    "B07", "C04", "C08", "C11", "C14", "D01", "D03", "D08", "D17", "D19", "D22", "D25", "E09", "E13", "G08",
+    "I03", "J37",
+];
+
+/// A name, how it keeps time, and what its subject says of that.
+type Coarse = (&'static str, Make, Lasting);
+
+const COARSE: &[Coarse] = &[
+    ("seconds", |address| Ok(in_times(Times::all(SECONDS), true, address)), SECONDS),
+    ("seconds_undeclared", |address| Ok(in_times(Times::all(SECONDS), true, address)), |ttl| ttl),
+    ("end_of_a_second", |address| Ok(in_times(Times::all(END_OF_A_SECOND), true, address)), A_SECOND_MORE),
     (
-        "leases_rounded_up_to_seconds",
-        |address| Ok(lock(WHOLE_SECONDS_AT_LEAST, address)),
-        &["B07", "C02", "C08", "C11", "C14", "D01", "D05", "D08", "D13", "D14", "D19", "D20", "D23", "G14"],
+        "two_seconds_at_least",
+        |address| Ok(in_times(Times::all(TWO_SECONDS_AT_LEAST), true, address)),
+        TWO_SECONDS_AT_LEAST,
     ),
+    ("a_second_more", |address| Ok(in_times(Times::all(A_SECOND_MORE), true, address)), A_SECOND_MORE),
+    ("steps_of_ten", |address| Ok(in_times(Times::all(STEPS_OF_TEN), true, address)), STEPS_OF_TEN),
+];
+
+const SOUNDS: &[Sound] = &[
     (
         "queue_in_one_record",
         |address| Ok(waiters::in_line("0", address)),
@@ -44,23 +63,30 @@ const SOUNDS: &[Sound] = &[
 ];
 
 pub(crate) fn subjects() -> impl Iterator<Item = Arc<dyn Subject>> {
-    SOUNDS.iter().map(|(name, make, _)| subject(name, *make))
+    let sounds = SOUNDS.iter().map(|(name, make, _)| subject(name, *make));
+    sounds.chain(COARSE.iter().map(coarse))
 }
 
 fn subject(name: &str, make: Make) -> Arc<dyn Subject> {
-    Arc::new(Made { name: format!("sound_{name}"), start: redis, make, kinds: &stores::FacadeKinds })
+    coarse(&(name, make, |ttl| ttl))
+}
+
+fn coarse((name, make, lease): &(&str, Make, Lasting)) -> Arc<dyn Subject> {
+    let (name, make, lease) = (format!("sound_{name}"), *make, *lease);
+    Arc::new(Made { name, start: redis, make, kinds: &stores::FacadeKinds, lease })
 }
 
 pub(crate) fn trials() -> Vec<Trial> {
-    let of = |(name, make, cases): &Sound| {
-        let subject = subject(name, *make);
+    let of = |(name, subject, cases): (&&str, Arc<dyn Subject>, &[&'static str])| {
         let trial = |case: &&'static str| {
             let (subject, case) = (Arc::clone(&subject), *case);
             Trial::ignorable_test(format!("sound::{name}::passes_{case}"), move || passes(&subject, case))
         };
         cases.iter().map(trial).collect::<Vec<_>>()
     };
-    let mut trials: Vec<Trial> = SOUNDS.iter().flat_map(of).collect();
+    let sounds = SOUNDS.iter().map(|(name, make, cases)| (name, subject(name, *make), *cases));
+    let coarse = COARSE.iter().map(|of_these| (&of_these.0, coarse(of_these), OF_LEASES));
+    let mut trials: Vec<Trial> = sounds.chain(coarse).flat_map(of).collect();
     trials.push(Trial::ignorable_test("fallback_of_a_day_is_refused_at_once", refuses_a_day));
     trials
 }

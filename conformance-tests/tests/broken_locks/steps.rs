@@ -1,7 +1,7 @@
 //! Mistakes in the commands that are sent to the server.
 
 use crate::plain::{SOUND, Steps, busy, fence, granted, key};
-use leasehold_core::{Attempt, Claim, LossCause, OwnerId, Release, Renewal};
+use leasehold_core::{Attempt, Claim, Error, ErrorKind, LossCause, OwnerId, Release, Renewal};
 use std::collections::HashMap;
 use std::sync::{Mutex, PoisonError};
 use std::time::{SystemTime, UNIX_EPOCH};
@@ -270,6 +270,60 @@ pub(crate) const FENCE_IS_THE_CLIENTS_TIME: Steps = Steps {
             let attempt = (SOUND.acquire)(redis, claim).await?;
             let now = u64::try_from(now_millis()).unwrap_or(u64::MAX);
             Ok(if let Attempt::Granted(_) = attempt { granted(now) } else { attempt })
+        })
+    },
+    ..SOUND
+};
+
+/// #172: a renewal names the number of the one before it, so that one that comes late changes nothing. A repeated one is refused.
+pub(crate) const RENEWALS_BY_NUMBER: Steps = Steps {
+    renew: |redis, claim| {
+        Box::pin(async move {
+            let script = "if redis.call('GET', KEYS[1]) ~= ARGV[1] then return -1 end
+                          if (redis.call('GET', KEYS[2]) or '0') ~= ARGV[3] then return -1 end
+                          redis.call('PEXPIRE', KEYS[1], ARGV[2], 'GT')
+                          return redis.call('INCR', KEYS[2])";
+            let (owner, ttl) = (claim.owner().to_hex(), claim.ttl_millis().to_string());
+            let last = renewals(|renewals| renewals.get(&claim.owner()).copied().unwrap_or(0)).to_string();
+            let keys = [key(claim), format!("{}:{owner}", claim.name())];
+            let next: i64 = redis.script(script, &[&keys[0], &keys[1]], &[&owner, &ttl, &last]).await?;
+            let Ok(next) = u64::try_from(next) else { return Ok(Renewal::Lost(LossCause::Gone)) };
+            renewals(|renewals| renewals.insert(claim.owner(), next));
+            Ok(Renewal::Renewed)
+        })
+    },
+    ..SOUND
+};
+
+fn renewals<T>(act: impl FnOnce(&mut HashMap<OwnerId, u64>) -> T) -> T {
+    static RENEWALS: Mutex<Option<HashMap<OwnerId, u64>>> = Mutex::new(None);
+    act(RENEWALS.lock().unwrap_or_else(PoisonError::into_inner).get_or_insert_default())
+}
+
+/// #173: a release that finds nothing to end is reported as a loss, also if it is made for the second time.
+pub(crate) const NOTHING_TO_END_IS_LOST: Steps = Steps {
+    release: |redis, claim| {
+        Box::pin(async move {
+            match (SOUND.release)(redis, claim).await? {
+                Release::Released => Ok(Release::Released),
+                Release::NotHeld => Err(Error::new(ErrorKind::Lost, "another owner has had it")),
+            }
+        })
+    },
+    ..SOUND
+};
+
+/// #174: a script checks the owner, and a command deletes: the lock may change hands between the two.
+pub(crate) const CHECK_THEN_DEL: Steps = Steps {
+    release: |redis, claim| {
+        Box::pin(async move {
+            let script = "return redis.call('GET', KEYS[1]) == ARGV[1] and 1 or 0";
+            let mine: u64 = redis.script(script, &[&key(claim)], &[&claim.owner().to_hex()]).await?;
+            if mine == 0 {
+                return Ok(Release::NotHeld);
+            }
+            redis.command::<u64>(&["DEL", &key(claim)]).await?;
+            Ok(Release::Released)
         })
     },
     ..SOUND

@@ -19,7 +19,12 @@ pub(crate) struct Made {
     pub(crate) start: Start,
     pub(crate) make: Make,
     pub(crate) kinds: &'static dyn Kinds,
+    /// The lease that it makes of a ttl.
+    pub(crate) lease: Lasting,
 }
+
+/// What becomes of a time.
+pub(crate) type Lasting = fn(Duration) -> Duration;
 
 /// `host:port patience_ms [password [hold_ms [replica]]]`, in one line for worker processes.
 #[derive(Clone, Debug)]
@@ -86,6 +91,10 @@ impl Subject for Made {
 
     fn kinds(&self) -> &dyn Kinds {
         self.kinds
+    }
+
+    fn lease(&self, ttl: Duration) -> Duration {
+        (self.lease)(ttl)
     }
 }
 

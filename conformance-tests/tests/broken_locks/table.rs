@@ -205,6 +205,29 @@ const MISTAKES: &[(u8, &str)] = &[
         "Shared: the end of a reader's lease is set in a second step: one that dies between the two stays for ever.",
     ),
     (136, "Shared: the counter of tokens is deleted when the lease of the last reader has ended."),
+    (170, "A renewal counts from its reply, and its script is run by its hash."),
+    (171, "A waiter is told that it was given the lock, and counts its lease from the message."),
+    (
+        172,
+        "A renewal names the number of the one before: one whose reply was lost is refused when it is made again.",
+    ),
+    (
+        173,
+        "A release that finds nothing to end is a loss: one whose reply was lost is reported as such when it is made again.",
+    ),
+    (
+        174,
+        "A script, by its hash, checks the owner, and then `DEL`: the lock may change hands between the two.",
+    ),
+    (175, "Waiters are told all the time: each asks as often as it may."),
+    (185, "Grants are rounded up to whole seconds, as is declared, and renewals down."),
+    (
+        186,
+        "Leases are kept in whole seconds, as is declared, and a renewal for one second less than a grant.",
+    ),
+    (187, "Renewals are rounded down to whole seconds, and the store shows no lease."),
+    (188, "The least time of a hold is rounded down to whole seconds."),
+    (189, "The watchdog renews all the time."),
 ];
 
 /// Compares the table with the file, or writes it anew.

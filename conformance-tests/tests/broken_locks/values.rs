@@ -1,14 +1,14 @@
 //! Mistakes in values: a name, a lease, a batch or a token is taken for another.
 
 use crate::calls::{Calls, lock_of};
-use crate::plain::{Batch, Plain, SOUND, Steps, busy, fence, granted, key};
-use crate::subject::Address;
+use crate::plain::{Batch, Plain, SOUND, Steps, Times, busy, fence, granted, key};
+use crate::subject::{Address, Lasting};
 use leasehold_core::{
     Claim, DistributedLock, LockMode, LockName, LossCause, LossSignal, Release, Renewal, TokenClass,
     renew_each,
 };
 use std::sync::Arc;
-use std::time::Duration;
+use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 /// Steps that take another name, or another lease, for the one that was asked for.
 macro_rules! of_another_claim {
@@ -39,6 +39,30 @@ pub(crate) const LEASE_IN_32_BITS: Steps = of_another_claim!(in_32_bits);
 /// #94: the lease is counted in whole seconds, rounded down. Rounded up, it is sound.
 pub(crate) const WHOLE_SECONDS: Steps = of_another_claim!(whole_seconds);
 pub(crate) const WHOLE_SECONDS_AT_LEAST: Steps = of_another_claim!(whole_seconds_at_least);
+
+/// Ways to keep time that are coarse, and sound.
+pub(crate) const SECONDS: Lasting = |time| Duration::from_secs(time.as_secs_f64().ceil() as u64);
+pub(crate) const TWO_SECONDS_AT_LEAST: Lasting = |time| time.max(Duration::from_secs(2));
+pub(crate) const A_SECOND_MORE: Lasting = |time| SECONDS(time) + Duration::from_secs(1);
+pub(crate) const STEPS_OF_TEN: Lasting =
+    |time| Duration::from_secs(10 * (time.as_secs_f64() / 10.0).ceil() as u64);
+/// The lease ends as a second of the clock does.
+pub(crate) const END_OF_A_SECOND: Lasting = |time| {
+    let now = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
+    SECONDS(now + time) - now
+};
+
+pub(crate) const ROUNDED_DOWN: Lasting = |time| Duration::from_secs(time.as_secs().max(1));
+/// #186
+pub(crate) const A_SECOND_LESS: Lasting =
+    |time| SECONDS(time).saturating_sub(Duration::from_secs(1)).max(time / 2);
+
+/// #185 to #189: sound steps, and these times; with an administrator's side or without.
+pub(crate) fn in_times(lasting: Times, has_admin: bool, address: &Address) -> Arc<dyn DistributedLock> {
+    let mut plain = Plain::new(SOUND, address);
+    (plain.lasting, plain.has_admin) = (lasting, has_admin);
+    lock_of(plain)
+}
 
 fn named(claim: &Claim, name: &str) -> Claim {
     Claim::new(LockName::new(name).unwrap(), claim.owner(), claim.ttl(), claim.holder().clone())
@@ -77,11 +101,11 @@ fn in_32_bits(claim: &Claim) -> Claim {
 }
 
 fn whole_seconds(claim: &Claim) -> Claim {
-    lasting(claim, Duration::from_secs(claim.ttl().as_secs().max(1)))
+    lasting(claim, ROUNDED_DOWN(claim.ttl()))
 }
 
 fn whole_seconds_at_least(claim: &Claim) -> Claim {
-    lasting(claim, Duration::from_secs(claim.ttl().as_secs_f64().ceil() as u64))
+    lasting(claim, SECONDS(claim.ttl()))
 }
 
 /// #90: a renewal sets the end of the lease, whatever it is. A late renewal makes it earlier.

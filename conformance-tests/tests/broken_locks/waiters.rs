@@ -4,11 +4,13 @@ use crate::calls::{Calls, lock_of};
 use crate::plain::{Plain, Redis, SOUND, fence, granted, key};
 use crate::subject::Address;
 use async_trait::async_trait;
+use futures_util::StreamExt;
 use leasehold_core::{
-    Attempt, Busy, Claim, DistributedLock, Fairness, FencingToken, Finding, HolderInfo, LockAdmin, LockName,
-    LockStatus, OwnerId, Release, Renewal, Result, Semantics, Waiter, WakeUp,
+    Attempt, Busy, Claim, DistributedLock, Fairness, FencingToken, Finding, Grant, HolderInfo, LockAdmin,
+    LockName, LockStatus, OwnerId, Release, Renewal, Result, Semantics, Waiter, WakeUp,
 };
-use std::collections::{BTreeMap, VecDeque};
+use redis::aio::PubSub;
+use std::collections::{BTreeMap, HashMap, VecDeque};
 use std::fmt;
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
@@ -16,6 +18,36 @@ use std::time::Duration;
 /// #63: declares that waiters are told, and tells them or does not.
 pub(crate) fn told(fallback: Duration, notifies: bool, address: &Address) -> Arc<dyn DistributedLock> {
     lock_of(NotifyingLock { plain: Plain::new(SOUND, address), fallback, notifies })
+}
+
+/// #175: says that a waiter should ask again whenever it is asked.
+pub(crate) fn always_told(address: &Address) -> Arc<dyn DistributedLock> {
+    lock_of(AlwaysTold(Plain::new(SOUND, address)))
+}
+
+struct AlwaysTold(Plain);
+
+#[async_trait]
+impl Calls for AlwaysTold {
+    fn semantics(&self) -> Semantics {
+        let mut semantics = self.0.semantics();
+        semantics.wake_up = WakeUp::Push { fallback: Duration::from_secs(1) };
+        semantics
+    }
+
+    async fn try_acquire(&self, claim: &Claim) -> Result<Attempt> {
+        self.0.try_acquire(claim).await
+    }
+
+    async fn renew(&self, claim: &Claim) -> Result<Renewal> {
+        self.0.renew(claim).await
+    }
+
+    async fn release(&self, claim: &Claim) -> Result<Release> {
+        self.0.release(claim).await
+    }
+
+    async fn changed(&self, _: &Claim) {}
 }
 
 struct NotifyingLock {
@@ -68,6 +100,14 @@ pub(crate) fn handed_over(begins_anew: bool, address: &Address) -> Arc<dyn Distr
     lock_of(Line::new("0", Some(begins_anew), address))
 }
 
+/// #171: the head of the queue is told that it was given the lock, and believes that without asking: from the message, or from its
+/// last question.
+pub(crate) fn told_of_its_turn(from_the_message: bool, address: &Address) -> Arc<dyn DistributedLock> {
+    let turns =
+        Some(Turns { from_the_message, told: Mutex::default(), words: tokio::sync::Mutex::default() });
+    lock_of(Line { turns, ..Line::new("0", Some(true), address) })
+}
+
 struct Line {
     plain: Plain,
     redis: Redis,
@@ -75,6 +115,21 @@ struct Line {
     hands_over: bool,
     begins_anew: bool,
     shows_from_the_end: bool,
+    turns: Option<Turns>,
+}
+
+/// The turns that waiters were told of, with their tokens.
+struct Turns {
+    from_the_message: bool,
+    told: Mutex<HashMap<OwnerId, u64>>,
+    /// What is told, on a connection that is made once.
+    words: tokio::sync::Mutex<Option<PubSub>>,
+}
+
+impl Turns {
+    fn told(&self) -> std::sync::MutexGuard<'_, HashMap<OwnerId, u64>> {
+        self.told.lock().unwrap_or_else(PoisonError::into_inner)
+    }
 }
 
 impl Line {
@@ -86,6 +141,7 @@ impl Line {
             hands_over: hands_over.is_some(),
             begins_anew: hands_over.unwrap_or(true),
             shows_from_the_end: false,
+            turns: None,
         }
     }
 }
@@ -114,7 +170,7 @@ const LEAVE: &str = "
     local heir = ARGV[2] == 'true' and redis.call('LPOP', KEYS[3])
     if heir then
         redis.call('SET', KEYS[1], heir, 'PX', redis.call('HGET', KEYS[4], heir))
-        redis.call('INCR', KEYS[2])
+        redis.call('PUBLISH', 'turn:' .. heir, redis.call('INCR', KEYS[2]))
     else
         redis.call('DEL', KEYS[1])
     end
@@ -123,10 +179,21 @@ const LEAVE: &str = "
 #[async_trait]
 impl Calls for Line {
     fn semantics(&self) -> Semantics {
-        in_order(self.plain.semantics())
+        let mut semantics = in_order(self.plain.semantics());
+        if self.turns.is_some() {
+            semantics.wake_up = WakeUp::Push { fallback: Duration::from_millis(500) };
+        }
+        semantics
     }
 
     async fn try_acquire(&self, claim: &Claim) -> Result<Attempt> {
+        if let Some(turns) = &self.turns
+            && let Some(token) = turns.told().remove(&claim.owner())
+        {
+            let grant = Grant::new(FencingToken::new(token));
+            let grant = if turns.from_the_message { grant } else { grant.from_hand_over() };
+            return Ok(Attempt::Granted(grant));
+        }
         let keys = [key(claim), fence(claim), queue(claim.name()), format!("{}:ttls", claim.name())];
         let (owner, ttl) = (claim.owner().to_hex(), claim.ttl_millis().to_string());
         let (anew, waits) = (self.begins_anew.to_string(), claim.waits().to_string());
@@ -134,6 +201,22 @@ impl Calls for Line {
         let token: Option<u64> =
             self.redis.script(JOIN, &keys, &[&owner, &ttl, self.first, &anew, &waits]).await?;
         Ok(token.map_or_else(|| Attempt::Busy(Busy::new().with_place_in_queue()), granted))
+    }
+
+    async fn changed(&self, claim: &Claim) {
+        let Some(turns) = &self.turns else { return std::future::pending().await };
+        let mut words = turns.words.lock().await;
+        while !turns.told().contains_key(&claim.owner()) {
+            if words.is_none() {
+                *words = self.redis.listen("turn:*").await;
+            }
+            let Some(messages) = &mut *words else { return std::future::pending().await };
+            let Some(word) = messages.on_message().next().await else { return std::future::pending().await };
+            let owner = word.get_channel_name().strip_prefix("turn:").and_then(OwnerId::from_hex);
+            if let (Some(owner), Ok(token)) = (owner, word.get_payload()) {
+                turns.told().insert(owner, token);
+            }
+        }
     }
 
     async fn renew(&self, claim: &Claim) -> Result<Renewal> {

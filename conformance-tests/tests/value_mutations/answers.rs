@@ -38,8 +38,7 @@ pub(crate) fn attempts() -> Vec<Mutation> {
         of(BUSY, "`Indeterminate`", |attempt| busy(attempt, |_| Err(unknown()))),
         of("`ends_in` of a `Busy`", "nothing", |attempt| {
             busy(attempt, |_| Ok(Attempt::Busy(Busy::new().with_end(Duration::ZERO))))
-        })
-        .excused(A_HINT),
+        }),
         of("`ends_in` of a `Busy`", "ten times as long", |attempt| {
             busy(attempt, |busy| {
                 Ok(Attempt::Busy(Busy::new().with_end(busy.ends_in.unwrap_or_default() * 10)))
@@ -52,6 +51,24 @@ pub(crate) fn attempts() -> Vec<Mutation> {
             busy(attempt, |busy| Ok(Attempt::Busy(busy.with_place_in_queue())))
         })
         .excused("a release follows that finds nothing to end"),
+        changed(
+            "`queued` of a `Busy`",
+            "false, where there is a place",
+            Values {
+                attempt: |attempt| {
+                    busy(attempt, |mut busy| {
+                        busy.queued = false;
+                        Ok(Attempt::Busy(busy))
+                    })
+                },
+                ..QUEUED
+            },
+        )
+        .under("ACGH"),
+        of("`ends_in` of a `Busy`", "endless", |attempt| {
+            busy(attempt, |_| Ok(Attempt::Busy(Busy::new().with_end(Duration::MAX))))
+        })
+        .excused(A_HINT),
     ]
 }
 
@@ -258,6 +275,30 @@ pub(crate) fn lists() -> Vec<Mutation> {
     ]
 }
 
+/// The same mistakes, made with readers alone, or with writers beside readers.
+pub(crate) fn by_mode() -> Vec<Mutation> {
+    const OF_ALL: [&str; 5] = [
+        "answers to a batch",
+        "`only_if` of a forced release",
+        "held, of a free lock",
+        "`ends_in` of a `Busy`",
+        "`queued` of a `Busy`",
+    ];
+    let readers: fn(LockMode) -> bool = LockMode::is_shared;
+    let writers: fn(LockMode) -> bool = |mode| mode == LockMode::Write;
+    let of = |(holders, of_mode)| {
+        let all = [attempts(), renewals(), releases(), statuses()].into_iter().flatten();
+        let is_of_all =
+            |mutation: &Mutation| OF_ALL.contains(&mutation.value) || OF_ALL.contains(&mutation.change);
+        let found = all.filter(move |mutation| mutation.excuse.is_none() && !is_of_all(mutation));
+        found.map(move |mutation| {
+            let values = Values { of_mode, ..mutation.values };
+            Mutation { holders, values, families: "DET", ..mutation }
+        })
+    };
+    [("readers", readers), ("writers", writers)].into_iter().flat_map(of).collect()
+}
+
 /// Mutations of several holds of one name, and of those that the store tells of.
 pub(crate) fn holds() -> Vec<Mutation> {
     use LockMode::{Exclusive, Shared, Write};
@@ -300,6 +341,13 @@ pub(crate) fn holds() -> Vec<Mutation> {
             held
         })
         .excused("a hint: each of them is renewed once more"),
+        changed(
+            SUSPECTS,
+            "all that hold, every millisecond",
+            Values { suspects_every: Some(Duration::from_millis(1)), ..TELLING },
+        )
+        .under("DE")
+        .excused("a hint: the core follows a few between two renewals, and E14 bounds the cost"),
     ]
 }
 

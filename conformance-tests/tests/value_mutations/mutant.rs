@@ -1,14 +1,15 @@
 //! The memory backend, with one value changed on its way in or out.
 
-use crate::values::{Queues, Values};
+use crate::values::{Hints, Queues, SOUND, Values};
 use async_trait::async_trait;
-use leasehold_conformance::{Cannot, Store, Subject};
+use leasehold_conformance::{Cannot, Counters, Store, Subject};
 use leasehold_core::memory::MemoryBackend;
 use leasehold_core::{
     Attempt, Busy, Claim, DistributedLock, Error, ErrorKind, FencingToken, Finding, HolderInfo, LockAdmin,
     LockBackend, LockClient, LockClientBuilder, LockMode, LockName, LockStatus, Observer, OwnerId, Purge,
     Release, Renewal, Result, RuntimeClock, Semantics, Waiter, renew_each,
 };
+use std::collections::BTreeMap;
 use std::fmt;
 use std::future::pending;
 use std::sync::atomic::{AtomicUsize, Ordering};
@@ -29,19 +30,37 @@ struct Shared {
     queues: Arc<Mutex<Queues>>,
     /// The owners of holds that were ended by force.
     ended: broadcast::Sender<OwnerId>,
+    freed: broadcast::Sender<LockName>,
+    calls: Arc<AtomicUsize>,
+    /// What the names in the store stand for.
+    texts: Arc<Mutex<BTreeMap<LockName, String>>>,
 }
 
 impl Mutant {
     pub(crate) fn subject(values: Values) -> Arc<dyn Subject> {
         let memory = MemoryBackend::with_clock(Arc::new(RuntimeClock::new()));
-        let store = Shared { memory, queues: Arc::default(), ended: broadcast::Sender::new(64) };
+        let store = Shared {
+            memory,
+            queues: Arc::default(),
+            ended: broadcast::Sender::new(64),
+            freed: broadcast::Sender::new(64),
+            calls: Arc::default(),
+            texts: Arc::default(),
+        };
         Arc::new(Self { values, store })
     }
 
-    fn client(&self) -> LockClientBuilder {
+    /// The address is the prefix of all names.
+    fn client(&self, prefix: &str) -> LockClientBuilder {
         let ended = tokio::sync::Mutex::new(self.store.ended.subscribe());
-        let backend =
-            Backend { values: self.values, store: self.store.clone(), ended, calls: AtomicUsize::new(0) };
+        let backend = Backend {
+            values: self.values,
+            store: self.store.clone(),
+            ended,
+            calls: AtomicUsize::new(0),
+            prefix: prefix.to_owned(),
+            early: Mutex::default(),
+        };
         LockClient::builder(Arc::new(backend)).with_clock(Arc::new(RuntimeClock::new()))
     }
 }
@@ -53,6 +72,7 @@ impl Shared {
         for owner in ended.iter().filter_map(|hold| hold.owner) {
             let _ = self.ended.send(owner);
         }
+        let _ = self.freed.send(name.clone());
         Ok(ended)
     }
 
@@ -83,6 +103,10 @@ impl Shared {
         }
     }
 
+    fn texts(&self) -> MutexGuard<'_, BTreeMap<LockName, String>> {
+        self.texts.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
     fn queues(&self) -> MutexGuard<'_, Queues> {
         self.queues.lock().unwrap_or_else(PoisonError::into_inner)
     }
@@ -98,16 +122,16 @@ impl Subject for Mutant {
         Ok(Box::new(Behind(self.store.clone())))
     }
 
-    async fn connect(&self, _: &str) -> Result<Arc<dyn DistributedLock>> {
-        Ok(Arc::new(self.client().build()))
+    async fn connect(&self, prefix: &str) -> Result<Arc<dyn DistributedLock>> {
+        Ok(Arc::new(self.client(prefix).build()))
     }
 
     async fn connect_observed(
         &self,
-        _: &str,
+        prefix: &str,
         observer: Arc<dyn Observer>,
     ) -> std::result::Result<Arc<dyn DistributedLock>, Cannot> {
-        Ok(Arc::new(self.client().with_observer(observer).build()))
+        Ok(Arc::new(self.client(prefix).with_observer(observer).build()))
     }
 }
 
@@ -126,6 +150,14 @@ impl Store for Behind {
         if deleted.is_empty() { Err(Cannot::absent("nobody holds the lock")) } else { Ok(()) }
     }
 
+    async fn namespaced(&self, prefix: &str) -> std::result::Result<String, Cannot> {
+        Ok(prefix.to_owned())
+    }
+
+    async fn counters(&self) -> std::result::Result<Counters, Cannot> {
+        Ok(Counters::new(self.0.calls.load(Ordering::Relaxed) as u64, 0, 0))
+    }
+
     async fn records(&self) -> std::result::Result<usize, Cannot> {
         self.0.memory.list("").await.map(|held| held.len()).map_err(Cannot::failed)
     }
@@ -140,13 +172,26 @@ struct Backend {
     store: Shared,
     ended: tokio::sync::Mutex<broadcast::Receiver<OwnerId>>,
     calls: AtomicUsize,
+    prefix: String,
+    /// Those that were told once.
+    early: Mutex<Vec<OwnerId>>,
 }
 
 impl Backend {
+    /// The values of what belongs to a claim of this mode.
+    fn values(&self, mode: LockMode) -> Values {
+        if (self.values.of_mode)(mode) { self.values } else { SOUND }
+    }
+
+    fn values_of(&self, hold: &Option<LockStatus>) -> Values {
+        self.values(hold.as_ref().map_or(LockMode::Exclusive, |hold| hold.mode))
+    }
+
     fn claim(&self, claim: &Claim, ttl: Duration, mode: fn(LockMode) -> LockMode) -> Claim {
-        assert!(self.calls.fetch_add(1, Ordering::Relaxed) < CALLS, "it asks without end");
-        let name =
-            LockName::new((self.values.name)(claim.name().as_str())).unwrap_or_else(|_| claim.name().clone());
+        let calls = self.calls.fetch_add(1, Ordering::Relaxed);
+        assert!(calls < CALLS, "it asks without end");
+        self.store.calls.fetch_add(1, Ordering::Relaxed);
+        let name = self.stored(claim.name());
         let owner = OwnerId::from_u128((self.values.owner)(claim.owner().as_u128()));
         let holder = (self.values.holder)(claim.holder()).into();
         claim
@@ -165,8 +210,17 @@ impl Backend {
         status
     }
 
-    fn named(&self, name: &LockName) -> Result<LockName> {
-        LockName::new((self.values.name)(name.as_str()))
+    /// The name in the store, and a note of what it stands for: with its prefix, it may be longer than a name.
+    fn stored(&self, name: &LockName) -> LockName {
+        let text = (self.values.stored)(&self.prefix, &(self.values.name)(name.as_str()));
+        let short = || {
+            let hash = std::hash::BuildHasherDefault::<std::hash::DefaultHasher>::default();
+            LockName::new(format!("{:x}", std::hash::BuildHasher::hash_one(&hash, &text))).unwrap()
+        };
+        let stored = LockName::from_store(&text)
+            .unwrap_or_else(|_| if text.is_empty() { name.clone() } else { short() });
+        self.store.texts().insert(stored.clone(), text);
+        stored
     }
 }
 
@@ -177,40 +231,60 @@ impl LockBackend for Backend {
         (self.values.semantics)(self.store.memory.semantics())
     }
 
-    async fn try_acquire(&self, claim: &Claim) -> Result<Attempt> {
-        let claim = self.claim(claim, (self.values.granted_for)(claim.ttl()), self.values.granted_mode);
+    async fn try_acquire(&self, asked: &Claim) -> Result<Attempt> {
+        let values = self.values(asked.mode());
+        let claim = self.claim(asked, (values.granted_for)(asked.ttl()), values.granted_mode);
         let mut attempt = match self.values.has_queue {
             true => self.store.try_in_order(&claim).await,
             false => self.store.memory.try_acquire(&claim).await,
         };
         if let Ok(Attempt::Granted(grant)) = &mut attempt {
-            grant.token = FencingToken::new((self.values.token)(grant.token.get()));
+            grant.token = FencingToken::new((values.token)(grant.token.get()));
         }
-        (self.values.attempt)(attempt)
+        (values.attempt)(attempt)
     }
 
-    async fn renew(&self, claims: &[Claim]) -> Vec<Result<Renewal>> {
-        let (ttl, mode) = (self.values.renewed_for, self.values.renewed_mode);
-        let claims: Vec<Claim> =
-            claims.iter().map(|claim| self.claim(claim, ttl(claim.ttl()), mode)).collect();
-        let answers = renew_each(&claims, async |claim| {
-            let mut answer = self.store.memory.renew(std::slice::from_ref(claim)).await;
-            (self.values.renewal)(answer.pop().unwrap_or_else(|| Err(unknown()))?)
+    async fn renew(&self, asked: &[Claim]) -> Vec<Result<Renewal>> {
+        let answers = renew_each(asked, async |asked| {
+            let values = self.values(asked.mode());
+            let claim = self.claim(asked, (values.renewed_for)(asked.ttl()), values.renewed_mode);
+            let mut answer = self.store.memory.renew(std::slice::from_ref(&claim)).await;
+            (values.renewal)(answer.pop().unwrap_or_else(|| Err(unknown()))?)
         });
         (self.values.renewals)(answers.await)
     }
 
-    async fn release(&self, claim: &Claim, linger: Duration) -> Result<Release> {
-        let claim = self.claim(claim, claim.ttl(), self.values.released_mode);
+    async fn release(&self, asked: &Claim, linger: Duration) -> Result<Release> {
+        let values = self.values(asked.mode());
+        let claim = self.claim(asked, asked.ttl(), values.released_mode);
         self.store.leave_queue(&claim);
-        (self.values.release)(self.store.memory.release(&claim, (self.values.lingers_for)(linger)).await?)
+        let released = self.store.memory.release(&claim, (values.lingers_for)(linger)).await?;
+        let _ = self.store.freed.send(claim.name().clone());
+        (values.release)(released)
     }
 
-    async fn changed(&self, _: &Claim) {
-        match self.values.changes {
-            Some(after) => tokio::time::sleep(after).await,
-            None => pending().await,
+    async fn changed(&self, claim: &Claim) {
+        match self.values.hints {
+            Hints::Never => pending().await,
+            Hints::Always(after) => tokio::time::sleep(after).await,
+            Hints::Once => {
+                let told = &mut *self.early.lock().unwrap_or_else(PoisonError::into_inner);
+                if !told.contains(&claim.owner()) {
+                    return told.push(claim.owner());
+                }
+            }
+            Hints::Freed { late, of_others } => {
+                let (mut freed, name) = (self.store.freed.subscribe(), self.stored(claim.name()));
+                let is_free = self.store.memory.inspect(&name).await.is_ok_and(|holds| holds.is_empty());
+                let mut is_told = is_free && !of_others;
+                while !is_told {
+                    let Ok(told) = freed.recv().await else { return pending().await };
+                    is_told = (told == name) != of_others;
+                }
+                return tokio::time::sleep(late).await;
+            }
         }
+        pending::<()>().await;
     }
 
     fn renewal_group(&self, claim: &Claim) -> u64 {
@@ -218,6 +292,13 @@ impl LockBackend for Backend {
     }
 
     async fn suspects(&self) -> Vec<OwnerId> {
+        if let Some(pause) = self.values.suspects_every {
+            tokio::time::sleep(pause).await;
+            let held = self.store.memory.list("").await.unwrap_or_default();
+            let mut ended = self.ended.lock().await;
+            let ended = std::iter::from_fn(|| ended.try_recv().ok()).collect::<Vec<_>>();
+            return held.iter().filter_map(|hold| hold.owner).chain(ended).collect();
+        }
         let Some(suspects) = self.values.suspects else { return pending().await };
         let mut ended = self.ended.lock().await;
         loop {
@@ -243,13 +324,22 @@ impl LockBackend for Backend {
 #[deny(clippy::missing_trait_methods)]
 impl LockAdmin for Backend {
     async fn inspect(&self, name: &LockName) -> Result<Vec<LockStatus>> {
-        let holds = self.store.memory.inspect(&self.named(name)?).await?;
-        let seen = holds.into_iter().map(|hold| Some(self.seen(hold, name)));
-        Ok((self.values.statuses)(or_none(seen).into_iter().filter_map(self.values.status).collect()))
+        let holds = self.store.memory.inspect(&self.stored(name)).await?;
+        let seen = or_none(holds.into_iter().map(|hold| Some(self.seen(hold, name))));
+        let changed = seen.into_iter().filter_map(|hold| (self.values_of(&hold).status)(hold));
+        Ok((self.values.statuses)(changed.collect()))
     }
 
     async fn list(&self, prefix: &str) -> Result<Vec<LockStatus>> {
-        Ok((self.values.list)(self.store.memory.list(&(self.values.prefix)(prefix)).await?))
+        let wanted = [&self.prefix, &*(self.values.prefix)(prefix)].concat();
+        let mut held = self.store.memory.list("").await?;
+        held.retain_mut(|hold| {
+            let text = self.store.texts().get(&hold.name).cloned().unwrap_or_default();
+            let name = text.strip_prefix(&self.prefix).and_then(|name| LockName::from_store(name).ok());
+            hold.name = name.unwrap_or_else(|| hold.name.clone());
+            text.starts_with(&wanted)
+        });
+        Ok((self.values.list)(held))
     }
 
     async fn waiters(&self, name: &LockName) -> Result<Vec<Waiter>> {
@@ -257,9 +347,9 @@ impl LockAdmin for Backend {
     }
 
     async fn force_release(&self, name: &LockName, only_if: Option<FencingToken>) -> Result<Vec<LockStatus>> {
-        let ended = self.store.end(&self.named(name)?, (self.values.only_if)(only_if)).await?;
+        let ended = self.store.end(&self.stored(name), (self.values.only_if)(only_if)).await?;
         let seen = ended.into_iter().map(|hold| Some(self.seen(hold, name)));
-        Ok(or_none(seen).into_iter().filter_map(self.values.forced).collect())
+        Ok(or_none(seen).into_iter().filter_map(|hold| (self.values_of(&hold).forced)(hold)).collect())
     }
 
     async fn purge(&self, idle: Duration, purge: Purge) -> Result<Option<u64>> {

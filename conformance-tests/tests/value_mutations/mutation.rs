@@ -7,6 +7,8 @@ use std::time::Duration;
 pub(crate) struct Mutation {
     pub(crate) value: &'static str,
     pub(crate) change: &'static str,
+    /// Those to whom it is done alone; to all, if it is empty.
+    pub(crate) holders: &'static str,
     pub(crate) values: Values,
     /// The families of cases that it is put to.
     pub(crate) families: &'static str,
@@ -15,7 +17,7 @@ pub(crate) struct Mutation {
 }
 
 pub(crate) const fn changed(value: &'static str, change: &'static str, values: Values) -> Mutation {
-    Mutation { value, change, values, families: "ABCDEFGHKS", excuse: None }
+    Mutation { value, change, holders: "", values, families: "ABCDEFGHKST", excuse: None }
 }
 
 impl Mutation {

@@ -1,8 +1,8 @@
 //! Each parameter and each answer of [`LockBackend`](leasehold_core::LockBackend), and the wrong values that it is given.
 
 use crate::answers;
-use crate::mutation::{A_HINT, ALIKE, Mutation, changed, cut, micros_in_32_bits, whole_seconds};
-use crate::values::{SOUND, Values};
+use crate::mutation::{ALIKE, Mutation, changed, cut, micros_in_32_bits, whole_seconds};
+use crate::values::{HINTING, Hints, OF_HINTS, SOUND, Values};
 use leasehold_core::{Fairness, HoldKind, LockMode, LossSignal, WakeUp};
 use std::time::Duration;
 
@@ -41,6 +41,7 @@ pub(crate) fn all() -> Vec<Mutation> {
     all.extend(answers::holds());
     all.extend(answers::waiters());
     all.extend(declarations());
+    all.extend(answers::by_mode());
     all
 }
 
@@ -71,6 +72,24 @@ fn names() -> Vec<Mutation> {
         of("its Java hash code", |name| java_hash(name).to_string()),
         of("its length", |name| name.len().to_string()),
         of("the same for all", |_| "lock".to_owned()),
+        changed(
+            "name with its prefix",
+            "without the prefix",
+            Values { stored: |_, name| name.to_owned(), ..SOUND },
+        ),
+        changed(
+            "name with its prefix",
+            "the first 512 bytes",
+            Values { stored: |prefix, name| cut(&[prefix, name].concat(), 512), ..SOUND },
+        ),
+        changed(
+            "name with its prefix",
+            "the prefix not twice",
+            Values {
+                stored: |prefix, name| [prefix, name.strip_prefix(prefix).unwrap_or(name)].concat(),
+                ..SOUND
+            },
+        ),
         changed("owner of a claim", "the same for all", Values { owner: |_| 7, ..SOUND }),
         changed(
             "owner of a claim",
@@ -131,9 +150,17 @@ fn java_hash(name: &str) -> u32 {
 
 fn declarations() -> Vec<Mutation> {
     let of = |value, change, semantics| changed(value, change, Values { semantics, ..SOUND });
+    let hinted = |change, hints| {
+        changed("`changed` where waiters are told", change, Values { hints, ..HINTING }).under(OF_HINTS)
+    };
     vec![
-        changed("`changed`", "at once, always", Values { changes: Some(Duration::ZERO), ..SOUND })
-            .excused(A_HINT),
+        changed("`changed`", "at once, always", Values { hints: Hints::Always(Duration::ZERO), ..SOUND })
+            .excused("a hint: the core asks 200 times a second at most, and this store lets its waiters ask as often"),
+        hinted("at once, always, beside what is told", Hints::Always(Duration::ZERO)),
+        hinted("never", Hints::Never),
+        hinted("late", Hints::Freed { late: Duration::from_millis(400), of_others: false }),
+        hinted("when another lock was freed", Hints::Freed { late: Duration::ZERO, of_others: true }),
+        hinted("once, too early", Hints::Once),
         changed("`renewal_group`", "each claim its own", Values { group: |owner| owner as u64, ..SOUND })
             .excused("an optimisation only, says the contract"),
         of("`fairness`", "`Fifo`", |mut semantics| {

@@ -27,7 +27,10 @@ pub(crate) fn check(mutations: &[Mutation], noticed: &[Vec<&'static str>]) -> Re
     for (mutation, by) in mutations.iter().zip(noticed) {
         match (by.is_empty(), mutation.excuse) {
             (true, None) => {
-                wrong.push(format!("{}, {}: no case notices it", mutation.value, mutation.change));
+                wrong.push(format!(
+                    "{}, {}, {}: no case notices it",
+                    mutation.value, mutation.change, mutation.holders
+                ));
             }
             (false, Some(_)) => {
                 wrong
@@ -51,10 +54,13 @@ pub(crate) fn check(mutations: &[Mutation], noticed: &[Vec<&'static str>]) -> Re
 fn table(mutations: &[Mutation], noticed: &[Vec<&'static str>]) -> String {
     let mut out = HEAD.to_owned();
     out.push_str("| value | becomes | noticed by |\n|---|---|---|\n");
-    let mut last = "";
+    let mut last = String::new();
     for (mutation, by) in mutations.iter().zip(noticed) {
-        let value = if mutation.value == last { "" } else { mutation.value };
-        last = mutation.value;
+        let mut value = mutation.value.to_owned();
+        if !mutation.holders.is_empty() {
+            value = format!("{value}, for {} alone", mutation.holders);
+        }
+        let value = if value == std::mem::replace(&mut last, value.clone()) { "" } else { &value };
         let by = mutation.excuse.map_or_else(|| by.join(" "), |excuse| format!("*no mistake:* {excuse}"));
         let _ = writeln!(out, "| {value} | {} | {by} |", mutation.change);
     }

@@ -2,7 +2,7 @@
 
 use leasehold_core::{
     Attempt, Fairness, FencingToken, LockMode, LockName, LockStatus, LossSignal, OwnerId, Release, Renewal,
-    Result, Semantics, Waiter,
+    Result, Semantics, Waiter, WakeUp,
 };
 use std::collections::BTreeMap;
 use std::time::Duration;
@@ -32,15 +32,50 @@ pub(crate) struct Values {
     pub(crate) only_if: fn(Option<FencingToken>) -> Option<FencingToken>,
     pub(crate) forced: fn(Option<LockStatus>) -> Option<LockStatus>,
     pub(crate) semantics: fn(Semantics) -> Semantics,
-    /// After how long a waiter is told to ask again, if ever.
-    pub(crate) changes: Option<Duration>,
+    /// When a waiter is told to ask again.
+    pub(crate) hints: Hints,
+    /// What the store keeps a name under, with its prefix.
+    pub(crate) stored: fn(&str, &str) -> String,
+    /// The claims whose values are changed.
+    pub(crate) of_mode: fn(LockMode) -> bool,
     pub(crate) group: fn(u128) -> u64,
     /// Makes the store tell of holds that are ended by force.
     pub(crate) suspects: Option<Suspects>,
+    /// Makes the store tell so often, whatever happens.
+    pub(crate) suspects_every: Option<Duration>,
     /// True for a store that serves its waiters in their order.
     pub(crate) has_queue: bool,
     pub(crate) waiters: fn(&Queues, &LockName) -> Vec<Waiter>,
 }
+
+/// When waiters are told to ask again.
+#[derive(Clone, Copy)]
+pub(crate) enum Hints {
+    Never,
+    /// After so long, whatever happens.
+    Always(Duration),
+    /// When a lock is freed, so much later: their own, or another one.
+    Freed {
+        late: Duration,
+        of_others: bool,
+    },
+    /// Once, and too early.
+    Once,
+}
+
+/// The cases of waiters that are told, and of one that waits alone: in virtual time, all who are told ask at one instant, and it is
+/// always the same one who is first.
+pub(crate) const OF_HINTS: &str = "A07 H01 H07";
+
+/// A store that tells its waiters.
+pub(crate) const HINTING: Values = Values {
+    hints: Hints::Freed { late: Duration::ZERO, of_others: false },
+    semantics: |mut semantics| {
+        semantics.wake_up = WakeUp::Push { fallback: Duration::from_millis(500) };
+        semantics
+    },
+    ..SOUND
+};
 
 /// The owners that are told to renew, of one whose hold was ended and of all that hold.
 pub(crate) type Suspects = fn(OwnerId, Vec<OwnerId>) -> Vec<OwnerId>;
@@ -70,9 +105,12 @@ pub(crate) const SOUND: Values = Values {
     only_if: |token| token,
     forced: |status| status,
     semantics: |semantics| semantics,
-    changes: None,
+    hints: Hints::Never,
+    stored: |prefix, name| [prefix, name].concat(),
+    of_mode: |_| true,
     group: |_| 0,
     suspects: None,
+    suspects_every: None,
     has_queue: false,
     waiters: |queues, name| queues.get(name).cloned().unwrap_or_default(),
 };

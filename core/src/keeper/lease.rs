@@ -12,6 +12,8 @@ use tokio::sync::Notify;
 
 /// A lease is renewed after one third: a renewal that is never answered leaves time for another.
 const RENEWAL_PARTS: u32 = 3;
+/// Hints of a store that a lease may be over which are followed between two renewals. The next renewal finds what more of them would.
+const FREE_HINTS: u32 = 3;
 
 /// A grant, with the moments from which its lease is counted.
 #[derive(Clone, Copy, Debug)]
@@ -50,6 +52,8 @@ struct LeaseState {
     /// The longest lease that was asked for, confirmed or not: the store may have it.
     longest_asked: Duration,
     is_loss_announced: bool,
+    /// Since when hints are counted, and how many came since.
+    hints: (Moment, u32),
 }
 
 /// When a lease is renewed that was granted, or confirmed, at `sent_at`.
@@ -83,6 +87,7 @@ impl KeptLease {
                 length: grant.length,
                 longest_asked: claim.ttl(),
                 is_loss_announced: false,
+                hints: (grant.since, 0),
             }),
             claim,
             ended: Notify::new(),
@@ -168,6 +173,14 @@ impl KeptLease {
     /// The claim of a release: the store may have the longest lease that was asked for.
     pub(crate) fn claim_to_release(&self) -> Claim {
         self.claim.clone().with_ttl(locked(&self.state).longest_asked)
+    }
+
+    /// True if a hint of the store that this lease may be over is followed by a renewal.
+    pub(super) fn follows_hint(&self, now: Moment) -> bool {
+        let mut state = locked(&self.state);
+        let (since, count) = state.hints;
+        state.hints = if now < renewal_due(since, state.length) { (since, count + 1) } else { (now, 1) };
+        state.hints.1 <= FREE_HINTS
     }
 
     pub(super) fn first_due(&self) -> Moment {

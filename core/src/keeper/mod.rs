@@ -104,11 +104,13 @@ impl Keeper {
     }
 
     /// Renews these leases at once, because the store has said that they may be over: the answer shows whether they are.
-    /// A lease that is not renewed is left alone: its end is fixed.
+    /// A lease that is not renewed is left alone: its end is fixed. So is one that the store names again and again.
     fn make_due(&self, owners: &[OwnerId], now: Moment) {
         let mut state = locked(&self.state);
         for owner in owners {
-            state.schedule.move_to(*owner, now);
+            if state.schedule.entry(*owner).is_some_and(|lease| lease.follows_hint(now)) {
+                state.schedule.move_to(*owner, now);
+            }
         }
     }
 
@@ -182,7 +184,13 @@ impl Task {
                 suspects = suspects(&*backend) => suspects,
             };
             if let Some(keeper) = self.keeper.upgrade() {
-                keeper.make_due(&suspects, keeper.context.clock.now());
+                let now = keeper.context.clock.now();
+                keeper.make_due(&suspects, now);
+                keeper.begin_renewals();
+                // A backend whose hint is always ready does not make the client spin.
+                let rest = keeper.context.clock.sleep_until(now.plus(SHORTEST_PAUSE));
+                drop(keeper);
+                rest.await;
             }
         }
     }

@@ -54,6 +54,10 @@ impl<Entry: Clone> LeaseSchedule<Entry> {
         self.remove(owner).is_some_and(|entry| self.enter(owner, due, entry))
     }
 
+    pub(super) fn entry(&self, owner: OwnerId) -> Option<&Entry> {
+        self.entries.get(self.keys.get(&owner)?)
+    }
+
     pub(super) fn remove(&mut self, owner: OwnerId) -> Option<Entry> {
         self.entries.remove(&self.keys.remove(&owner)?)
     }

@@ -100,6 +100,22 @@ async fn false_suspicion_costs_one_renewal() {
 }
 
 #[tokio::test(start_paused = true)]
+async fn flood_of_suspicions_costs_few_renewals() {
+    let store = FaultyStore::new();
+    let guard = store.client().acquire("job").await.unwrap();
+    let (owner, end) = (store.owner("job").await, Instant::now() + TTL);
+
+    while Instant::now() < end {
+        store.suspect(owner);
+        sleep(Duration::from_millis(1)).await;
+    }
+
+    let renewals = store.renewals.calls();
+    assert!((3..=15).contains(&renewals), "{renewals} renewals in one lease");
+    assert!(guard.is_held());
+}
+
+#[tokio::test(start_paused = true)]
 async fn suspicion_of_an_unknown_owner_or_a_fixed_lease_is_ignored() {
     let store = FaultyStore::new();
     let guard = acquire(&store.client(), "job", options().with_fixed_lease()).await.unwrap();

@@ -2,6 +2,7 @@
 
 use crate::cases::declared::{hand_over_bound, lease_only};
 use crate::cases::prelude::*;
+use crate::cases::tasks::until_renewed;
 
 pub(super) const CASES: CaseTable = cases![
     C04 stale_renewal_touches_no_successor,
@@ -17,11 +18,7 @@ pub(in crate::cases) async fn with_a_renewal_on_the_wire(
 ) -> Result<(Proxy, LockGuard), Stop> {
     let (proxy, client) = cx.client_behind_proxy(cx.patience()).await?;
     let guard = client.take(name, &cx.options()).await?;
-    // The first renewal passes, and makes the rest of the lease longer. The connection of renewals is made by then, and a request
-    // that the grant has left behind has ended: the proxy reads no other request behind one that it holds.
-    let mut last = guard.remaining();
-    let is_renewed = || std::mem::replace(&mut last, guard.remaining()) < last;
-    ensure!(eventually(cx.ttl() * 2, is_renewed).await, "no renewal was confirmed: {:?}", guard.loss());
+    until_renewed(&guard, cx.ttl()).await?;
     // Read before: a renewal between the two lines may be held already, and the next is not read behind it.
     let before = proxy.request_bytes();
     proxy.set(Traffic::BlackHole);
@@ -36,10 +33,10 @@ async fn stale_renewal_touches_no_successor(cx: &Context) -> Verdict {
     let (proxy, _stale) = with_a_renewal_on_the_wire(cx, &name).await?;
     let (second, third) = (cx.client().await?, cx.client().await?);
     // A successor whose lease is much longer than the one that the stale renewal would give it.
-    let long = cx.fixed().with_ttl(cx.ttl() * 6);
+    let long = cx.fixed().with_ttl(cx.lease(cx.ttl()) * 6);
     let successor = second.take(&name, &long).await?;
     proxy.set(Traffic::Pass);
-    tokio::time::sleep(cx.ttl() * 3 / 2).await;
+    tokio::time::sleep(cx.lease(cx.ttl()) + cx.ttl() / 2).await;
     ensure!(successor.is_held(), "the successor lost its lock");
     ensure_held(&third, &name, "after the stale renewal arrived").await?;
     Ok(successor.release().await?)
@@ -49,7 +46,7 @@ async fn late_renewal_revives_no_ended_lease(cx: &Context) -> Verdict {
     let (client, name) = (cx.client().await?, cx.name());
     let (proxy, stale) = with_a_renewal_on_the_wire(cx, &name).await?;
     // The store ends the lease a little after the holder does; only then may the late renewal arrive.
-    let bound = cx.ttl() / 4 + hand_over_bound(cx, &client);
+    let bound = cx.lease(cx.ttl()) - cx.ttl() * 3 / 4 + hand_over_bound(cx, &client);
     free_within(&client, &name, bound, "after the lease ended").await?;
     ensure_not_revived(&proxy, &stale, &client).await
 }
@@ -59,7 +56,7 @@ async fn late_renewal_revives_no_lease_that_ended_unnoticed(cx: &Context) -> Ver
     lease_only(cx).await?;
     let (client, name) = (cx.client().await?, cx.name());
     let (proxy, stale) = with_a_renewal_on_the_wire(cx, &name).await?;
-    tokio::time::sleep(cx.ttl() / 4 + cx.slack()).await;
+    tokio::time::sleep(cx.lease(cx.ttl()) - cx.ttl() * 3 / 4 + cx.slack()).await;
     ensure_not_revived(&proxy, &stale, &client).await
 }
 
@@ -85,7 +82,8 @@ async fn stranded_renewal_shortens_no_extension(cx: &Context) -> Verdict {
     ensure!(sent, "no renewal was sent within a lease of {ttl:?}");
     // By then its client has given it up, and asked again over another connection.
     tokio::time::sleep(ttl / 4).await;
-    extend_over_another_connection(&proxy, &guard, ttl * 4).await?;
+    let kept = cx.lease(ttl);
+    extend_over_another_connection(&proxy, &guard, kept * 4).await?;
     proxy.deliver();
     let when = "after a renewal that was sent before the extension";
     if other.admin().is_some() {
@@ -93,7 +91,7 @@ async fn stranded_renewal_shortens_no_extension(cx: &Context) -> Verdict {
         ensure_kept(&other, &guard, when).await?;
     } else {
         // Before the next renewal, which comes after a third of the longer lease.
-        tokio::time::sleep(ttl * 7 / 6).await;
+        tokio::time::sleep(kept * 7 / 6).await;
         ensure_held(&other, &name, when).await?;
     }
     ensure!(guard.is_held(), "lost to a renewal that came late: {:?}", guard.loss());

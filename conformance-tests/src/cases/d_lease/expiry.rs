@@ -2,7 +2,7 @@
 
 use crate::cases::declared::{expiry_bound, lease_only};
 use crate::cases::prelude::*;
-use crate::cases::tasks::{ensure_believed_before, spawn_successor};
+use crate::cases::tasks::{attempt_without_a_reply, ensure_believed_before, spawn_successor, until_renewed};
 use leasehold_core::{LossCause, TokenClass};
 use tokio::time::Instant;
 
@@ -10,6 +10,7 @@ pub(super) const CASES: CaseTable = cases![
     D01 fixed_lease_ends_on_time,
     D08 loss_comes_before_the_store_lets_another_in,
     D09 restart_with_data_keeps_the_lock_and_without_data_loses_it,
+    D25 belief_after_a_renewal_ends_before_the_store_lets_another_in,
     D18 grant_that_arrives_after_its_lease_is_not_held,
 ];
 
@@ -40,6 +41,18 @@ async fn loss_comes_before_the_store_lets_another_in(cx: &Context) -> Verdict {
     proxy.set(Traffic::BlackHole);
     ensure_believed_before(&guard, spawn_successor(cx, &other, &name), "behind a black hole").await?;
     loss_within(&guard, cx.slack()).await.map(drop)
+}
+
+/// The lease is no whole number of seconds: a store that rounds its renewals down is found out, by the second of them if it rounds
+/// grants up.
+async fn belief_after_a_renewal_ends_before_the_store_lets_another_in(cx: &Context) -> Verdict {
+    let (name, other, ttl) = (cx.name(), cx.client().await?, cx.ttl() * 3 / 2);
+    let (proxy, client) = cx.client_behind_proxy(cx.patience()).await?;
+    let guard = client.take(&name, &cx.options().with_ttl(ttl)).await?;
+    until_renewed(&guard, ttl).await?;
+    until_renewed(&guard, ttl).await?;
+    proxy.set(Traffic::BlackHole);
+    ensure_believed_before(&guard, spawn_successor(cx, &other, &name), "after a renewal").await
 }
 
 async fn restart_with_data_keeps_the_lock_and_without_data_loses_it(cx: &Context) -> Verdict {
@@ -91,9 +104,8 @@ async fn grant_that_arrives_after_its_lease_is_not_held(cx: &Context) -> Verdict
     let (name, direct) = (cx.name(), cx.client().await?);
     let (proxy, slow) = cx.client_behind_proxy(cx.patience()).await?;
     cx.warm_up(&slow).await?;
-    let (wanted, options) = (name.clone(), cx.fixed().with_wait(Duration::ZERO));
-    let attempt =
-        until_answer_is_held(cx, &proxy, async move { slow.acquire_with(&wanted, &options).await }).await?;
+    let once = cx.fixed().with_wait(Duration::ZERO);
+    let attempt = attempt_without_a_reply(cx, (&proxy, &slow), &name, once).await?;
     let successor = direct.take(&name, &AcquireOptions::new().with_wait(cx.patience())).await?;
     proxy.set(Traffic::Pass);
     let held = attempt.await?.is_ok_and(|guard| guard.is_held());

@@ -1,8 +1,8 @@
 //! A lease in the store is as long as it was asked for, whatever was asked for beside it; and as long as its holder chooses later.
 
-use crate::cases::declared::{expiry_bound, lease_only};
+use crate::cases::declared::{expiry_bound, hand_over_bound, lease_only};
 use crate::cases::prelude::*;
-use leasehold_core::{LockMode, LossCause};
+use leasehold_core::{HolderInfo, LockMode, LossCause, Sharing};
 use tokio::time::Instant;
 
 pub(super) const CASES: CaseTable = cases![
@@ -15,16 +15,14 @@ pub(super) const CASES: CaseTable = cases![
     D21 lost_claim_of_a_batch_is_told_to_its_holder_alone,
     D22 hold_at_least_outlasts_a_dropped_guard,
     D23 renewals_shorten_no_extension_in_the_store,
+    D26 reader_and_writer_are_shown_as_they_are_and_renewed,
     D24 least_time_of_a_day_is_a_day,
 ];
-
-/// The most that a store may add, because it counts in whole seconds.
-const ROUNDING: Duration = Duration::from_secs(1);
 
 /// Expects of a lease that the store keeps it for as long as its holder believes, and not for much longer than `ttl`.
 async fn ensure_lasts(cx: &Context, other: &Client, guard: &LockGuard, ttl: Duration) -> Verdict {
     let kept = ensure_kept(other, guard, &format!("on a lease of {ttl:?}")).await?;
-    let bound = cx.subject().lease(ttl) + ROUNDING + cx.slack();
+    let bound = cx.lease(ttl) + cx.slack();
     ensure!(kept <= bound, "a lease of {ttl:?} ends only in {kept:?}");
     Ok(())
 }
@@ -110,6 +108,55 @@ async fn end_of(cx: &Context, operator: &Client, name: &LockName) -> Verdict {
     Ok(())
 }
 
+/// Two readers and two writers: each is believed in, shown and renewed as it was asked for, and ended alone.
+async fn reader_and_writer_are_shown_as_they_are_and_renewed(cx: &Context) -> Verdict {
+    lease_only(cx).await?;
+    require!(
+        cx.semantics().await?.sharing != Sharing::Unsupported,
+        "the store does not declare shared locks"
+    );
+    let (client, other, ttl) = (cx.client().await?, cx.client().await?, cx.ttl() * 2);
+    let (operator, info) = (other.looking()?, HolderInfo::this_process().with_doing("read"));
+    let (mut held, mut owners) = (Vec::new(), Vec::new());
+    let modes = [LockMode::Shared, LockMode::Shared, LockMode::Write, LockMode::Write];
+    for (number, mode) in modes.into_iter().enumerate() {
+        let options = cx.options().with_ttl(ttl).with_mode(mode).with_holder(&info);
+        let guard = client.take(&cx.named(&number.to_string()), &options).await?;
+        let believed = guard.remaining();
+        ensure!(believed > ttl / 2, "of a new {mode} lease of {ttl:?}, {believed:?} are believed in");
+        let shown = operator.inspect(guard.name()).await?.pop();
+        let shown = shown.ok_or_else(|| Stop::Failed(format!("a held {mode} lock is not shown")))?;
+        let token = guard.token()?;
+        ensure!(shown.token == Some(token), "the token {:?} is shown for {token}", shown.token);
+        ensure!(shown.holder == info, "stored {info:?}, seen {:?}", shown.holder);
+        let is_lease = shown.hold == HoldKind::Lease && shown.ends_in.is_some();
+        ensure!(is_lease, "a lease is shown as a {:?} that ends in {:?}", shown.hold, shown.ends_in);
+        let is_new = shown.owner.is_none() || !owners.contains(&shown.owner);
+        ensure!(is_new, "two holders are shown as the owner {:?}", shown.owner);
+        owners.push(shown.owner);
+        held.push(guard);
+    }
+    let end = Instant::now() + ttl * 3 / 2;
+    while Instant::now() < end {
+        for guard in &held {
+            ensure_lasts(cx, &other, guard, ttl).await?;
+            ensure!(guard.is_held(), "{} was lost: {:?}", guard.name(), guard.loss());
+        }
+        tokio::time::sleep(cx.ttl() / 10).await;
+    }
+    for guard in held {
+        guard.extend(AcquireOptions::MAX_TTL).await?;
+        ensure_lasts(cx, &other, &guard, AcquireOptions::MAX_TTL).await?;
+        let (name, token) = (guard.name().clone(), guard.token()?);
+        let ended = operator.force_release(&name, None).await?;
+        let is_it = ended.len() == 1 && ended[0].token == Some(token);
+        ensure!(is_it, "{ended:?} was ended, and {token} held");
+        let again = (operator.force_release(&name, None).await?, operator.inspect(&name).await?);
+        ensure!(again.0.is_empty() && again.1.is_empty(), "ended, and shown or ended again: {again:?}");
+    }
+    Ok(())
+}
+
 /// Its renewals go on while it is extended.
 async fn renewals_shorten_no_extension_in_the_store(cx: &Context) -> Verdict {
     lease_only(cx).await?;
@@ -175,7 +222,9 @@ async fn hold_at_least_outlasts_a_dropped_guard(cx: &Context) -> Verdict {
 
 /// Expects that a guard that is released, or dropped, keeps others out for the least time of its hold.
 async fn ensure_held_at_least(cx: &Context, end: &str) -> Verdict {
-    let (client, other, name, at_least) = (cx.client().await?, cx.client().await?, cx.name(), cx.ttl());
+    let (client, other, name) = (cx.client().await?, cx.client().await?, cx.name());
+    // No whole number of seconds: a store that rounds it down is found out.
+    let at_least = cx.ttl() * 3 / 2;
     let options = cx.options().with_ttl(at_least * 3).with_hold_at_least(at_least);
     cx.warm_up(&other).await?;
     let start = Instant::now();
@@ -194,7 +243,7 @@ async fn ensure_held_at_least(cx: &Context, end: &str) -> Verdict {
         }
     }
     let when = format!("after the least time of a {end} guard");
-    free_within(&other, &name, expiry_bound(cx, &other), &when).await?;
+    free_within(&other, &name, cx.lease(at_least) + hand_over_bound(cx, &other), &when).await?;
     let took = start.elapsed();
     ensure!(took >= at_least.mul_f64(0.95), "a {end} guard held for {took:?}, not for {at_least:?}");
     Ok(())
@@ -211,7 +260,7 @@ async fn least_time_of_a_day_is_a_day(cx: &Context) -> Verdict {
     operator.force_release(&name, None).await?;
     let endless = || Stop::Failed(format!("a lock that was to be held for {day:?} is shown without an end"));
     let left = left.ok_or_else(endless)?;
-    let bounds = day - cx.slack()..=cx.subject().lease(day) + ROUNDING;
+    let bounds = day - cx.slack()..=cx.lease(day);
     ensure!(bounds.contains(&left), "a lock that was to be held for {day:?} ends in {left:?}");
     ensure_free(&other, &name, "after an operator ended the least time of a hold").await
 }

@@ -2,7 +2,7 @@
 
 use crate::cases::declared::{expiry_bound, lease_only};
 use crate::cases::prelude::*;
-use crate::cases::tasks::{at_most, joined};
+use crate::cases::tasks::{at_most, cut, joined, until_renewed_unheard};
 use leasehold_core::Health;
 use std::sync::Arc;
 use tokio::time::Instant;
@@ -65,7 +65,7 @@ async fn abandoned_acquire_leaves_no_renewal(cx: &Context) -> Verdict {
         drop(at_most(polls, client.acquire_with(&name, &cx.options())).await);
         names.push(name);
     }
-    tokio::time::sleep(cx.ttl() * 2).await;
+    tokio::time::sleep(cx.lease(cx.ttl()) + cx.ttl()).await;
     for name in names {
         ensure_free(&client, &name, "two leases after its acquisition was dropped").await?;
     }
@@ -93,10 +93,8 @@ async fn lost_reply_to_a_renewal_is_survived(cx: &Context) -> Verdict {
     let (proxy, client) = cx.client_behind_proxy(ttl / 10).await?;
     let guard = client.take(&name, &cx.options().with_ttl(ttl)).await?;
     let token = guard.token()?;
-    proxy.set(Traffic::HoldReplies);
-    let before = proxy.reply_bytes();
-    ensure!(eventually(ttl, || proxy.reply_bytes() > before).await, "no renewal within a lease of {ttl:?}");
-    proxy.cut();
+    until_renewed_unheard(cx, &proxy, &guard, ttl).await?;
+    cut(&proxy)?;
     proxy.set(Traffic::Pass);
     tokio::time::sleep(ttl * 3 / 2).await;
     ensure!(guard.is_held(), "the lock was lost by one lost reply: {:?}", guard.loss());

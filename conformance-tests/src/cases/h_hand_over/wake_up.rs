@@ -5,9 +5,10 @@ use crate::cases::declared::{
 };
 use crate::cases::prelude::*;
 use crate::cases::tasks::{
-    ensure_believed_before, granted_within, joined, spawn_successor, spawn_take, until_all_wait,
-    until_waiting,
+    Requests, cut, ensure_believed_before, granted_within, joined, spawn_successor, spawn_take,
+    until_all_wait, until_waiting,
 };
+use crate::subject::Counters;
 use leasehold_core::{Fault, Outcome};
 use std::sync::{Arc, Mutex, PoisonError};
 use tokio::time::Instant;
@@ -80,7 +81,7 @@ async fn lost_wake_up_costs_no_more_than_the_fallback(cx: &Context) -> Verdict {
     until_waiting(&client, cx, &name, 1).await?;
     proxy.set(Traffic::HoldReplies);
     guard.release().await?;
-    proxy.cut();
+    cut(&proxy)?;
     proxy.set(Traffic::Pass);
     let bound = hand_over_bound(cx, &client);
     granted_within(waiter, bound, "a waiter whose wake-up was lost").await?.release().await?;
@@ -146,22 +147,20 @@ async fn waiter_that_died_delays_others_within_the_declared_bound(cx: &Context) 
     Ok(())
 }
 
-/// The proxy counts the requests, less those that keep the connection alive. A waiter that looks by itself may ask four times as
+/// Counted are its requests, less those that keep the connection alive. A waiter that looks by itself may ask four times as
 /// often as its longest interval, because pauses are jittered down to a quarter of it; one that is told asks once in an
 /// interval, but a question may be several requests. Both ask a few times more at first.
 async fn idle_waiter_sends_no_more_requests_than_declared(cx: &Context) -> Verdict {
     let (client, name) = (cx.client().await?, cx.name());
     let _guard = client.take(&name, &AcquireOptions::new()).await?;
-    let (proxy, waiter) = cx.client_behind_proxy(cx.patience()).await?;
+    let (requests, waiter) = Requests::of_client(cx).await?;
     cx.warm_up(&waiter).await?;
     let wait = Duration::from_secs(2);
-    let before = proxy.requests();
-    tokio::time::sleep(wait).await;
-    let kept_alive = proxy.requests() - before;
-    let before = proxy.requests();
+    let kept_alive = requests.during(wait).await?;
+    let before = requests.so_far().await?;
     let options = AcquireOptions::new().with_wait(wait);
     ensure!(waiter.acquire_with(&name, &options).await.is_err(), "a second holder");
-    let asked = (proxy.requests() - before).saturating_sub(kept_alive);
+    let asked = (requests.so_far().await? - before).saturating_sub(kept_alive);
     let bound = 4 * wait.as_millis() / client.semantics().wake_up.bound().as_millis().max(1) + 12;
     ensure!(u128::from(asked) <= bound, "{asked} requests of an idle waiter in {wait:?}, bound {bound}");
     Ok(())
@@ -177,12 +176,9 @@ async fn waiter_that_was_cut_off_holds_nothing_beside_another(cx: &Context) -> V
     let (before, waiting) = (proxy.requests(), optional(cx.store().counters().await)?);
     let waiter = spawn_take(&cut_off, &name, &cx.options());
     ensure!(eventually(cx.patience(), || proxy.requests() > before).await, "the waiter asked nothing");
-    match waiting {
-        Some(counters) => until_all_wait(cx, counters.waiting + 1).await?,
-        None => tokio::time::sleep(cx.slack()).await,
-    }
+    until_it_listens(cx, waiting).await?;
     proxy.set(Traffic::BlackHole);
-    tokio::time::sleep(cx.ttl() * 2).await;
+    tokio::time::sleep(cx.lease(cx.ttl()) + cx.ttl()).await;
     guard.release().await?;
     let successor = client.take(&name, &cx.options()).await?;
     proxy.set(Traffic::Pass);
@@ -201,28 +197,51 @@ async fn waiter_that_was_cut_off_holds_nothing_beside_another(cx: &Context) -> V
     Ok(waiter.await??.release().await?)
 }
 
-/// The store has handed the lock over to a waiter, which hears of it when most of that lease is over.
+/// The store has handed the lock over to a waiter, which hears of it when most of that lease is over: by what the store says by
+/// itself, while no question of the waiter arrives that would make the lease longer; and by its next question.
 async fn late_hand_over_is_counted_from_the_last_busy(cx: &Context) -> Verdict {
     lease_only(cx).await?;
-    let (client, other, name) = (cx.client().await?, cx.client().await?, cx.name());
+    let (client, other) = (cx.client().await?, cx.client().await?);
     fifo_only(&client)?;
-    let guard = client.take(&name, &AcquireOptions::new()).await?;
-    // The waiter asks again while it hears nothing: a request from before the hand-over would not be seen.
-    let (proxy, waiting) = cx.client_behind_proxy(cx.ttl() / 5).await?;
-    cx.warm_up(&waiting).await?;
-    let waiter = spawn_take(&waiting, &name, &cx.fixed());
-    until_queued(cx, &client, &name, 1).await?;
-    proxy.set(Traffic::BlackHole);
-    guard.release().await?;
-    tokio::time::sleep(cx.ttl() * 3 / 5).await;
-    let successor = spawn_successor(cx, &other, &name);
-    proxy.set(Traffic::Pass);
-    eventually(cx.patience(), || waiter.is_finished() || successor.is_finished()).await;
-    if !waiter.is_finished() {
-        // The lease was over before its waiter could ask: it has believed nothing.
-        successor.await??.0.release().await?;
-        return Ok(waiter.await??.release().await?);
+    for (hears, how) in [(Traffic::HoldRequests, "told"), (Traffic::Pass, "answered")] {
+        let name = cx.named(how);
+        let guard = client.take(&name, &AcquireOptions::new()).await?;
+        // The waiter asks again while it hears nothing: a request from before the hand-over would not be seen.
+        let (proxy, waiting) = cx.client_behind_proxy(cx.ttl() / 5).await?;
+        cx.warm_up(&waiting).await?;
+        let listening = optional(cx.store().counters().await)?;
+        let waiter = spawn_take(&waiting, &name, &cx.fixed());
+        until_queued(cx, &client, &name, 1).await?;
+        until_it_listens(cx, listening).await?;
+        proxy.set(Traffic::BlackHole);
+        guard.release().await?;
+        let is_handed_over = client.looking()?.inspect(&name).await?.iter().any(|hold| !hold.is_released());
+        require!(is_handed_over, "the store hands nothing over: the lock was free until its waiter asked");
+        tokio::time::sleep(cx.ttl() * 3 / 5).await;
+        let successor = spawn_successor(cx, &other, &name);
+        proxy.set(hears);
+        eventually(cx.patience(), || waiter.is_finished() || successor.is_finished()).await;
+        let is_granted = waiter.is_finished();
+        if is_granted {
+            let guard = waiter.await??;
+            ensure_believed_before(&guard, successor, "after a hand-over that was heard of late").await?;
+        } else {
+            // The lease was over before its waiter could ask: it has believed nothing.
+            successor.await??.0.release().await?;
+            proxy.set(Traffic::Pass);
+            waiter.await??.release().await?;
+        }
     }
-    let guard = waiter.await??;
-    ensure_believed_before(&guard, successor, "after a hand-over that was heard of late").await
+    Ok(())
+}
+
+/// Waits until one more waits for the store's word, as far as it knows; else for long enough.
+async fn until_it_listens(cx: &Context, before: Option<Counters>) -> Verdict {
+    match before {
+        Some(counters) => until_all_wait(cx, counters.waiting + 1).await,
+        None => {
+            tokio::time::sleep(cx.slack()).await;
+            Ok(())
+        }
+    }
 }

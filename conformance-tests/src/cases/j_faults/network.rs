@@ -46,9 +46,9 @@ async fn storm_of_resets_never_lets_two_in(cx: &Context) -> Verdict {
     }
     // The storm abates, and goes on until the lock was granted between two resets: on a busy machine, logging in may take longer
     // than the first pauses are.
-    let mut pause = Duration::from_millis(20);
+    let (mut pause, mut connections) = (Duration::from_millis(20), 0);
     while Instant::now() < end || (granted.load(Ordering::SeqCst) == 0 && Instant::now() < at_last) {
-        proxy.cut();
+        connections += proxy.cut();
         tokio::time::sleep(pause).await;
         pause = (pause * 5 / 4).min(cx.ttl() / 2);
     }
@@ -61,6 +61,7 @@ async fn storm_of_resets_never_lets_two_in(cx: &Context) -> Verdict {
     ensure_distinct(tokens.concat(), "under resets")?;
     let other = cx.client().await?;
     free_within(&other, &name, expiry_bound(cx, &other), "after a storm of resets").await?;
+    ensure!(connections > 0, "void: the storm met no connection");
     ensure!(granted.load(Ordering::SeqCst) > 0, "nobody ever got the lock");
     Ok(())
 }
@@ -211,7 +212,7 @@ async fn holder_without_file_descriptors_is_told_the_truth(cx: &Context) -> Verd
     ensure_held(&client, &name, "by a process without file descriptors").await?;
     if let Some((proxy, _)) = &proxied {
         proxy.cut();
-        let bound = silent_bound(cx).await? + cx.ttl();
+        let bound = silent_bound(cx).await? + cx.lease(cx.ttl() * 2) - cx.ttl();
         free_within(&client, &name, bound, "whose holder can make no connection").await?;
         // A hold that is a connection ends with it, and its holder hears of it when it renews.
         let told_by = match client.semantics().hold {

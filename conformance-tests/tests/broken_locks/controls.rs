@@ -2,6 +2,7 @@
 
 use crate::by_hand::{Mistake as Hand, by_hand};
 use crate::guards::{Mistake as Guard, chatty, discreet, on_the_wall_clock, wrapped};
+use crate::line_controls;
 use crate::locks::cluster;
 use crate::locks::redlock::{self, Mistake as Redlock};
 use crate::locks::replica;
@@ -26,17 +27,17 @@ use std::time::Duration;
 pub(crate) struct Control {
     /// Its number in the list of classic mistakes.
     pub(crate) number: u8,
-    mistake: &'static str,
+    pub(crate) mistake: &'static str,
     pub(crate) case: &'static str,
     /// A part of the words of that case: a lock that is caught for another reason shows nothing.
     pub(crate) words: &'static str,
     /// The path of `start`.
-    store: &'static str,
-    start: Start,
-    broken: Make,
-    mended: Make,
+    pub(crate) store: &'static str,
+    pub(crate) start: Start,
+    pub(crate) broken: Make,
+    pub(crate) mended: Make,
     /// The kinds of the broken lock. The mended one has the library's.
-    broken_kinds: &'static dyn Kinds,
+    pub(crate) broken_kinds: &'static dyn Kinds,
 }
 
 impl Control {
@@ -129,10 +130,12 @@ macro_rules! control {
     };
 }
 
+pub(crate) use control;
+
 const TWO_SECONDS: Duration = Duration::from_secs(2);
 
 pub(crate) fn controls() -> Vec<Control> {
-    vec![
+    let mut controls = vec![
         control!(1 setnx_without_expiry I01 "not free within", steps steps::SETNX_WITHOUT_EXPIRY),
         control!(2 setnx_then_expire I05 "not free within", steps steps::SETNX_THEN_EXPIRE),
         control!(3 timestamp_and_getset C11 "another attempt overwrote it", steps steps::GETSET),
@@ -256,5 +259,7 @@ pub(crate) fn controls() -> Vec<Control> {
         control!(67 looks_for_a_writer_then_enters T04 "hold together", shared LooksThenEnters),
         control!(71 last_reader_deletes_without_looking T20 "under a reader that came", shared DeletesWithoutLooking),
         control!(84 blocking_drop_waits_for_the_store Y01 "a drop blocked its thread", guard DropBlocks),
-    ]
+    ];
+    controls.extend(line_controls::controls());
+    controls
 }

@@ -1,9 +1,12 @@
-//! C: only the owner releases (`release.rs`) and renews (`renewal.rs`); what people can see of a holder and do to it (`holder.rs`).
+//! C: only the owner releases (`release.rs`) and renews (`renewal.rs`); what people can see of a
+//! holder (`holder.rs`), and what operators do to holds and names (`administration.rs`).
 
+mod administration;
 mod holder;
 mod release;
 mod renewal;
 
 use crate::cases::table::CaseTable;
 
-pub(super) const TABLES: &[CaseTable] = &[release::CASES, renewal::CASES, holder::CASES];
+pub(super) const TABLES: &[CaseTable] =
+    &[release::CASES, renewal::CASES, holder::CASES, administration::CASES];

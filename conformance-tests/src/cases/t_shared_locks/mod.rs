@@ -1,10 +1,11 @@
 //! T: shared locks.
 
 mod exclusion;
-mod modes;
+pub(super) mod modes;
 mod order;
 mod records;
+mod waiting;
 
 use crate::cases::table::CaseTable;
 
-pub(super) const TABLES: &[CaseTable] = &[exclusion::CASES, order::CASES, records::CASES];
+pub(super) const TABLES: &[CaseTable] = &[exclusion::CASES, order::CASES, records::CASES, waiting::CASES];

@@ -6,7 +6,7 @@ mod semaphore;
 use async_trait::async_trait;
 use hold::{guard_over, on_a_thread};
 use leasehold::admin::LockAdmin;
-use leasehold::semantics::Semantics;
+use leasehold::semantics::{Semantics, Sharing};
 use leasehold::{
     AcquireOptions, DistributedLock, DistributedLockExt, LockGuard, LockMode, LockName, Result, Semaphore,
     blocking,
@@ -112,6 +112,7 @@ impl Subject for Adapter {
 #[derive(Clone)]
 struct AdapterClient {
     inner: Arc<dyn DistributedLock>,
+    semantics: Semantics,
     kind: Kind,
     /// The client whose thread `inner` runs on, if the kind is blocking.
     blocking: Option<blocking::Locks>,
@@ -121,7 +122,12 @@ struct AdapterClient {
 
 impl AdapterClient {
     fn new(inner: Arc<dyn DistributedLock>, kind: Kind, blocking: Option<blocking::Locks>) -> Self {
-        Self { inner, kind, blocking, semaphores: Arc::default() }
+        let mut semantics = inner.semantics().clone();
+        if matches!(kind, Kind::Write | Kind::SemaphoreOfOne) {
+            // All its holds are of one mode.
+            semantics.sharing = Sharing::Unsupported;
+        }
+        Self { inner, semantics, kind, blocking, semaphores: Arc::default() }
     }
 
     fn semaphore(&self, name: &LockName) -> Result<Semaphore> {
@@ -138,7 +144,7 @@ impl AdapterClient {
 #[async_trait]
 impl DistributedLock for AdapterClient {
     fn semantics(&self) -> &Semantics {
-        self.inner.semantics()
+        &self.semantics
     }
 
     fn defaults(&self) -> &AcquireOptions {

@@ -74,7 +74,9 @@ impl LockAdmin for AdapterClient {
     }
 
     async fn list(&self, prefix: &str) -> Result<Vec<LockStatus>> {
-        Ok(permits(self.slots()?.list(prefix).await?))
+        let mut permits = permits(self.slots()?.list(prefix).await?);
+        permits.sort_by(|one, next| one.name.cmp(&next.name));
+        Ok(permits)
     }
 
     /// The owner of the gate waits for the slot, and the others for the gate.
@@ -83,6 +85,12 @@ impl LockAdmin for AdapterClient {
         let mut waiters = self.slots()?.waiters(&slot(name)?).await?;
         waiters.extend(self.slots()?.waiters(&gate).await?);
         Ok(waiters)
+    }
+
+    async fn forget(&self, names: &[LockName]) -> Result<()> {
+        let slots = names.iter().map(slot);
+        let gates = names.iter().map(|name| LockName::from_store(format!("{}::gate", semaphore_name(name))));
+        self.slots()?.forget(&slots.chain(gates).collect::<Result<Vec<_>>>()?).await
     }
 
     async fn force_release(&self, name: &LockName, only_if: Option<FencingToken>) -> Result<Vec<LockStatus>> {

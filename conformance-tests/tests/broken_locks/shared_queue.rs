@@ -7,7 +7,7 @@ use async_trait::async_trait;
 use leasehold_core::{
     Attempt, Busy, Claim, DistributedLock, FencingToken, Finding, HolderInfo, LockAdmin, LockMode, LockName,
     LockStatus, LossCause, Outcome, OwnerId, Promises, Purge, Release, Renewal, Result, Semantics, Sharing,
-    Waiter, WakeUp,
+    TokenClass, Waiter, WakeUp,
 };
 use redis::FromRedisValue;
 use std::fmt;
@@ -39,7 +39,7 @@ const COMMON: &str = "
     local function keys(name)
         local marks = name
         return {
-            ends = name .. ':ends', modes = name .. ':modes', tokens = name .. ':tokens', fence = name .. ':fence',
+            ends = name, modes = name .. ':modes', tokens = name .. ':tokens', fence = name .. ':fence',
             place = name .. ':place', used = name .. ':used',
             line = marks .. ':line', seen = marks .. ':seen', wants = marks .. ':wants',
         }
@@ -56,7 +56,7 @@ const COMMON: &str = "
         redis.call('HDEL', k.tokens, owner)
     end
     local function is_gone(waiter)
-        return tonumber(redis.call('HGET', k.seen, waiter)) + 2000 < now
+        return tonumber(redis.call('HGET', k.seen, waiter)) + 1000 < now
     end
     local function prune()
         for _, ended in ipairs(redis.call('ZRANGEBYSCORE', k.ends, '-inf', now)) do drop(ended) end
@@ -170,7 +170,7 @@ const FORCE_RELEASE: &str = "
 
 const LIST: &str = "
     local listed = {}
-    for _, of in ipairs(names('ends', argument)) do
+    for _, of in ipairs(names('modes', argument)) do
         for _, hold in ipairs(holds(keys(of))) do listed[#listed + 1] = { of, hold } end
     end
     return listed
@@ -232,6 +232,7 @@ impl Calls for Line {
     fn semantics(&self) -> Semantics {
         let mut semantics = Semantics::lease("redis", "line", Promises::new(|_| Outcome::MayBreak));
         semantics.sharing = self.sharing;
+        semantics.token = TokenClass::Stored;
         if self.sharing == Sharing::Fifo {
             semantics.fairness = leasehold_core::Fairness::Fifo;
         }

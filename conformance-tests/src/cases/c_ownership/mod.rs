@@ -1,7 +1,7 @@
 //! C: only the owner releases (`release.rs`) and renews (`renewal.rs`); what people can see of a
 //! holder (`holder.rs`), and what operators do to holds and names (`administration.rs`).
 
-mod administration;
+pub(super) mod administration;
 mod holder;
 mod release;
 mod renewal;

@@ -91,21 +91,31 @@ async fn readers_and_writers_are_served_in_their_order(cx: &Context) -> Verdict 
 }
 
 async fn waiters_that_leave_keep_the_order_of_readers_and_writers(cx: &Context) -> Verdict {
-    // A writer between readers, the first of all, and a reader between writers.
     in_line(cx, &[0, 3, 5]).await
 }
 
 /// Each waiter is a client of its own, and two of them are processes. Those at these places leave.
 async fn in_line(cx: &Context, leave: &[usize]) -> Verdict {
-    const LINE: [LockMode; 10] =
-        [Write, Shared, Shared, Write, Shared, Shared, Exclusive, Write, Shared, Exclusive];
+    /// Readers that follow each other have one turn.
+    const LINE: [(usize, LockMode); 10] = [
+        (0, Write),
+        (1, Shared),
+        (1, Shared),
+        (2, Write),
+        (3, Shared),
+        (3, Shared),
+        (4, Exclusive),
+        (5, Write),
+        (6, Shared),
+        (7, Exclusive),
+    ];
     const PROCESSES: [usize; 2] = [2, 7];
-    let sharing = sharing(cx).await?.sharing;
-    require!(sharing == Sharing::Fifo, "readers and writers are not declared to be served in their order");
+    let is_fifo = sharing(cx).await?.sharing == Sharing::Fifo;
+    require!(is_fifo, "readers and writers are not declared to be served in their order");
     let (client, name) = (cx.client().await?, cx.name());
     let holder = hold(cx, &client, &name, Exclusive).await?;
     let (mut tokens, mut leavers) = (JoinSet::new(), Vec::new());
-    for (place, mode) in LINE.into_iter().enumerate() {
+    for (place, (_, mode)) in LINE.into_iter().enumerate() {
         if PROCESSES.contains(&place) {
             let (mut process, network) = waiting_process(cx, &name, cx.ttl(), mode).await?;
             tokens.spawn(async move {
@@ -131,21 +141,8 @@ async fn in_line(cx: &Context, leave: &[usize]) -> Verdict {
     holder.release().await?;
     let mut served = joined(tokens).await?;
     served.sort_unstable();
-    let served: Vec<usize> = served.into_iter().map(|(_, place)| place).collect();
-    // Readers that follow each other are granted together.
-    let mut turns = Vec::new();
-    let (mut turn, mut was_shared) = (0, false);
-    for place in (0..LINE.len()).filter(|place| !leave.contains(place)) {
-        let is_shared = LINE[place].is_shared();
-        turn += usize::from(!(is_shared && was_shared));
-        was_shared = is_shared;
-        turns.push((place, turn));
-    }
-    let turn_of = |place: &usize| turns.iter().find(|(at, _)| at == place).map(|(_, turn)| *turn);
-    ensure!(
-        served.is_sorted_by_key(turn_of),
-        "{LINE:?}, without {leave:?}, were served in the order {served:?}"
-    );
+    let is_in_order = served.is_sorted_by_key(|(_, place)| LINE[*place].0);
+    ensure!(is_in_order, "{LINE:?}, without {leave:?}, were served in the order {served:?}");
     Ok(())
 }
 

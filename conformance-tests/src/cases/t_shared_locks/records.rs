@@ -1,6 +1,7 @@
 //! What the store and its administrator see of readers and writers, and the tokens of both.
 
-use super::modes::{NOT_SHARED, ensure_excluded, hold, sharing};
+use super::modes::{hold, sharing};
+use crate::cases::c_ownership::administration::{crowd, ensure_told, forced_release};
 use crate::cases::fail_over::{OUTLASTS, long, replicas};
 use crate::cases::outcomes::ensure_larger_token;
 use crate::cases::prelude::*;
@@ -13,7 +14,7 @@ pub(super) const CASES: CaseTable = cases![
     T12 resource_with_two_marks_refuses_stale_writers_and_readers,
     T13 record_deleted_under_readers_is_told_to_all,
     T14 readers_leave_nothing_behind,
-    T16 looking_shows_every_reader,
+    T16 looking_shows_every_reader(quarter),
     T17 forced_release_of_one_reader_leaves_the_others,
     T19 store_without_readers_refuses_them_before_any_trace,
     T22 fail_over_keeps_readers_that_the_replica_knew_and_repeats_no_token(quarter),
@@ -117,41 +118,32 @@ async fn readers_leave_nothing_behind(cx: &Context) -> Verdict {
     Ok(())
 }
 
+/// Many, and fewer and fewer.
 async fn looking_shows_every_reader(cx: &Context) -> Verdict {
     sharing(cx).await?;
     let (client, other, name) = (cx.client().await?, cx.client().await?, cx.name());
-    let readers =
-        [hold(cx, &client, &name, LockMode::Shared).await?, hold(cx, &other, &name, LockMode::Shared).await?];
-    let shown = other.looking()?.inspect(&name).await?;
-    let tokens: BTreeSet<_> = shown.iter().filter_map(|hold| hold.token).collect();
-    let held: BTreeSet<_> = readers.iter().map(|reader| reader.token()).collect::<Result<_, _>>()?;
-    ensure!(tokens == held && shown.len() == 2, "{shown:?} is shown of the tokens {held:?}");
-    ensure!(shown.iter().all(|hold| hold.mode.is_shared()), "a reader is shown as exclusive: {shown:?}");
-    let listed = other.looking()?.list(name.as_str()).await?;
-    ensure!(listed.len() == 2, "{} of 2 readers are listed", listed.len());
-    release_all(readers).await?;
-    let writer = hold(cx, &client, &name, LockMode::Write).await?;
-    let shown = other.looking()?.inspect(&name).await?;
-    ensure!(shown.len() == 1 && !shown[0].mode.is_shared(), "a writer is shown as {shown:?}");
-    Ok(writer.release().await?)
+    let number = if client.semantics().hold == HoldKind::Connection { 20 } else { 150 };
+    let options = AcquireOptions::new().with_mode(LockMode::Shared);
+    let mut readers = crowd([&client, &other], &name, number, &options).await?;
+    let admin = other.looking()?;
+    loop {
+        let when = format!("{} readers", readers.len());
+        ensure_told(&admin.inspect(&name).await?, (&name, LockMode::Shared, &readers), &when)?;
+        ensure_told(&admin.list(name.as_str()).await?, (&name, LockMode::Shared, &readers), &when)?;
+        if readers.is_empty() {
+            return Ok(());
+        }
+        // The first, the last, and those in the middle.
+        let (stay, leave): (Vec<_>, Vec<_>) =
+            readers.into_iter().enumerate().partition(|(at, _)| at % 3 == 1);
+        release_all(leave.into_iter().map(|(_, reader)| reader)).await?;
+        readers = stay.into_iter().map(|(_, reader)| reader).collect();
+    }
 }
 
 async fn forced_release_of_one_reader_leaves_the_others(cx: &Context) -> Verdict {
     sharing(cx).await?;
-    let (client, other, name) = (cx.client().await?, cx.client().await?, cx.name());
-    let first = hold(cx, &client, &name, LockMode::Shared).await?;
-    let second = hold(cx, &other, &name, LockMode::Shared).await?;
-    let ended = other.looking()?.force_release(&name, Some(first.token()?)).await?;
-    ensure!(ended.len() == 1 && ended[0].token == Some(first.token()?), "{ended:?} was ended");
-    loss_within(&first, cx.ttl() + cx.slack()).await?;
-    tokio::time::sleep(cx.ttl()).await;
-    ensure!(second.is_held(), "the other reader lost its lock: {:?}", second.loss());
-    ensure_excluded(&client, &name, &NOT_SHARED, "under the reader that is left").await?;
-    other.looking()?.force_release(&name, None).await?;
-    loss_within(&second, cx.ttl() + cx.slack()).await?;
-    let writer = client.poke_in(&name, LockMode::Write).await?;
-    ensure!(writer.is_some(), "the lock is not free after its last reader was ended");
-    Ok(())
+    forced_release(cx, LockMode::Shared, 4).await
 }
 
 /// The replica has the first reader, and was cut off before the second: the next primary knows one of them.

@@ -79,7 +79,11 @@ async fn in_each_role(cx: &Context, fate: Fate) -> Verdict {
         let leaves: BoxFuture<'static, Verdict> = match fate {
             Fate::Killed => {
                 let (mut process, network) = waiting_process(cx, &name, ttl, leaving).await?;
-                Box::pin(async move { Ok((process.kill(), network).0) })
+                Box::pin(async move {
+                    let _network = network;
+                    process.kill();
+                    Ok(())
+                })
             }
             Fate::GivesUp => {
                 let task = leavers.begin(cx, &name, &options(leaving).with_wait(ttl)).await?;
@@ -91,9 +95,10 @@ async fn in_each_role(cx: &Context, fate: Fate) -> Verdict {
             Fate::Dropped | Fate::CutOff => {
                 let task = leavers.begin(cx, &name, &options(leaving)).await?;
                 Box::pin(async move {
-                    Ok(if fate == Fate::Dropped {
-                        task.abort()
-                    })
+                    if fate == Fate::Dropped {
+                        task.abort();
+                    }
+                    Ok(())
                 })
             }
         };

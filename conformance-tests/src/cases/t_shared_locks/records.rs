@@ -1,7 +1,7 @@
 //! What the store and its administrator see of readers and writers, and the tokens of both.
 
 use super::modes::{hold, sharing};
-use crate::cases::c_ownership::administration::{crowd, ensure_told, forced_release};
+use crate::cases::c_ownership::administration::{crowd, ensure_told, forced_release, tokens_of};
 use crate::cases::fail_over::{OUTLASTS, long, replicas};
 use crate::cases::outcomes::ensure_larger_token;
 use crate::cases::prelude::*;
@@ -127,9 +127,9 @@ async fn looking_shows_every_reader(cx: &Context) -> Verdict {
     let mut readers = crowd([&client, &other], &name, number, &options).await?;
     let admin = other.looking()?;
     loop {
-        let when = format!("{} readers", readers.len());
-        ensure_told(&admin.inspect(&name).await?, (&name, LockMode::Shared, &readers), &when)?;
-        ensure_told(&admin.list(name.as_str()).await?, (&name, LockMode::Shared, &readers), &when)?;
+        let (when, tokens) = (format!("{} readers", readers.len()), tokens_of(&readers)?);
+        ensure_told(&admin.inspect(&name).await?, (&name, LockMode::Shared, &tokens), &when)?;
+        ensure_told(&admin.list(name.as_str()).await?, (&name, LockMode::Shared, &tokens), &when)?;
         if readers.is_empty() {
             return Ok(());
         }

@@ -88,6 +88,10 @@ impl Subject for Adapter {
         let all_families = self.base.name() == "memory";
         match (self.kind, case.id) {
             (_, "D16") => Err(Cannot::new("its renewals are those of the locks that it is made of")),
+            (_, "C24") => Err(Cannot::new("its list is that of the locks that it is made of")),
+            (Kind::SemaphoreOfOne, "C19") => {
+                Err(Cannot::new("its waiters go from the gate to a slot, and are not shown in between"))
+            }
             (Kind::SetOfOne, "D17" | "D22" | "D24") => Err(Cannot::new("a set refuses hold_at_least")),
             (Kind::SemaphoreOfOne, "K03" | "K10") => {
                 Err(Cannot::new("the longest names leave no room for the number of a slot"))

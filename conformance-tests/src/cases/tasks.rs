@@ -111,7 +111,7 @@ pub(super) async fn until_waiting(client: &Client, cx: &Context, name: &LockName
 pub(super) async fn until_answered(cx: &Context, proxy: &Proxy, reply_bytes_before: u64) -> Verdict {
     let is_answered = eventually(cx.patience(), || proxy.reply_bytes() > reply_bytes_before).await;
     ensure!(is_answered, "a waiter was not answered");
-    // One that asks all the time is answered often meanwhile.
+    // A waiter that polls is never quiet for long.
     for _ in 0..10 {
         let seen = (proxy.requests(), proxy.reply_bytes());
         tokio::time::sleep(Duration::from_millis(20)).await;

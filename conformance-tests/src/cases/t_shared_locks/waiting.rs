@@ -34,7 +34,7 @@ const ROLES: [(LockMode, LockMode, LockMode); 9] = [
 ];
 
 #[derive(Clone, Copy, Debug, PartialEq)]
-enum Fate {
+enum Departure {
     GivesUp,
     Dropped,
     Killed,
@@ -42,26 +42,26 @@ enum Fate {
 }
 
 async fn waiter_that_gives_up_keeps_no_other_out(cx: &Context) -> Verdict {
-    in_each_role(cx, Fate::GivesUp).await
+    in_each_role(cx, Departure::GivesUp).await
 }
 
 async fn dropped_waiter_keeps_no_other_out(cx: &Context) -> Verdict {
-    in_each_role(cx, Fate::Dropped).await
+    in_each_role(cx, Departure::Dropped).await
 }
 
 async fn killed_waiter_keeps_others_out_no_longer_than_its_lease(cx: &Context) -> Verdict {
-    in_each_role(cx, Fate::Killed).await
+    in_each_role(cx, Departure::Killed).await
 }
 
 async fn waiter_that_is_cut_off_keeps_others_out_no_longer_than_its_lease(cx: &Context) -> Verdict {
-    in_each_role(cx, Fate::CutOff).await
+    in_each_role(cx, Departure::CutOff).await
 }
 
-async fn in_each_role(cx: &Context, fate: Fate) -> Verdict {
+async fn in_each_role(cx: &Context, departure: Departure) -> Verdict {
     let semantics = sharing(cx).await?;
     let (client, mut others) = (cx.client().await?, Waiters::of_a_client(cx).await?);
-    let mut leavers = match fate {
-        Fate::CutOff => Waiters::behind_a_proxy(cx).await?,
+    let mut leavers = match departure {
+        Departure::CutOff => Waiters::behind_a_proxy(cx).await?,
         _ => Waiters::of_a_client(cx).await?,
     };
     let has_network = optional(cx.store().proxied(cx.patience()).await)?.is_some();
@@ -72,12 +72,12 @@ async fn in_each_role(cx: &Context, fate: Fate) -> Verdict {
     for (at, (holding, leaving, staying)) in ROLES.into_iter().enumerate() {
         let name = cx.named(&at.to_string());
         // Each is a process; without a network, only a writer's mark shows that it waits.
-        if fate == Fate::Killed && (at % 2 == 1 || !(has_network || holding.is_shared())) {
+        if departure == Departure::Killed && (at % 2 == 1 || !(has_network || holding.is_shared())) {
             continue;
         }
         let guard = client.take(&name, &options(holding)).await?;
-        let leaves: BoxFuture<'static, Verdict> = match fate {
-            Fate::Killed => {
+        let leaves: BoxFuture<'static, Verdict> = match departure {
+            Departure::Killed => {
                 let (mut process, network) = waiting_process(cx, &name, ttl, leaving).await?;
                 Box::pin(async move {
                     let _network = network;
@@ -85,17 +85,17 @@ async fn in_each_role(cx: &Context, fate: Fate) -> Verdict {
                     Ok(())
                 })
             }
-            Fate::GivesUp => {
+            Departure::GivesUp => {
                 let task = leavers.begin(cx, &name, &options(leaving).with_wait(ttl)).await?;
                 Box::pin(async move {
                     ensure!(task.await?.is_err(), "a lock that stays held was granted");
                     Ok(())
                 })
             }
-            Fate::Dropped | Fate::CutOff => {
+            Departure::Dropped | Departure::CutOff => {
                 let task = leavers.begin(cx, &name, &options(leaving)).await?;
                 Box::pin(async move {
-                    if fate == Fate::Dropped {
+                    if departure == Departure::Dropped {
                         task.abort();
                     }
                     Ok(())
@@ -108,12 +108,13 @@ async fn in_each_role(cx: &Context, fate: Fate) -> Verdict {
         let behind = others.begin(cx, &name, &options(staying)).await?;
         rows.push((leaves, guard, behind, (holding, leaving, staying)));
     }
-    if fate == Fate::CutOff {
+    if departure == Departure::CutOff {
         leavers.cut_off();
     }
-    let bound = fate.bound(ttl, &semantics) + cx.slack() * 2;
-    let go_on =
-        |(leaves, guard, behind, roles)| others_go_on(&client, leaves, guard, behind, roles, (fate, bound));
+    let bound = departure.bound(ttl, &semantics) + cx.slack() * 2;
+    let go_on = |(leaves, guard, behind, roles)| {
+        others_go_on(&client, leaves, guard, behind, roles, (departure, bound))
+    };
     try_join_all(rows.into_iter().map(go_on)).await.map(drop)
 }
 
@@ -123,21 +124,21 @@ async fn others_go_on(
     guard: LockGuard,
     behind: TakeTask,
     (holding, leaving, staying): (LockMode, LockMode, LockMode),
-    (fate, bound): (Fate, Duration),
+    (departure, bound): (Departure, Duration),
 ) -> Verdict {
     leaves.await?;
     let (name, mut guard) = (guard.name().clone(), Some(guard));
     if !(holding.is_shared() && staying.is_shared()) {
         release_all(guard.take()).await?;
     }
-    let when = format!("{fate:?}, a {leaving} lock that waited for a {holding} one");
+    let when = format!("{departure:?}, a {leaving} lock that waited for a {holding} one");
     let who = format!("{when}: a {staying} lock behind it");
     granted_within(behind, bound, &who).await?.release().await?;
     release_all(guard).await?;
     free_within(client, &name, bound, &when).await.map(drop)
 }
 
-impl Fate {
+impl Departure {
     /// How long a waiter may keep others out when it has left.
     fn bound(self, ttl: Duration, semantics: &Semantics) -> Duration {
         let until_missed = match self {
@@ -219,7 +220,7 @@ async fn served_writer_keeps_no_reader_out_after_its_release(cx: &Context) -> Ve
     Ok(())
 }
 
-/// One of the two leaves, the first or the second; readers ask all the time, from then until the other one has asked again.
+/// The first or the second of them leaves. From then on readers ask all the time, until the writer that stays has asked again.
 async fn second_waiting_writer_keeps_readers_out_when_the_first_leaves(cx: &Context) -> Verdict {
     let bound = sharing(cx).await?.wake_up.bound();
     let client = cx.client().await?;

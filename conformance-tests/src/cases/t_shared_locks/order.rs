@@ -12,9 +12,9 @@ pub(super) const CASES: CaseTable = cases![
     T08 new_reader_does_not_pass_a_waiting_writer,
     T09 stream_of_readers_starves_no_writer_nor_one_of_writers_a_reader,
     T10 release_of_a_writer_admits_all_readers_before_the_next_writer,
-    T58 readers_and_writers_are_served_in_their_order,
-    T59 waiters_that_leave_keep_the_order_of_readers_and_writers,
-    T60 newcomer_waits_behind_a_first_waiter_of_another_mode,
+    T88 readers_and_writers_are_served_in_their_order,
+    T89 waiters_that_leave_keep_the_order_of_readers_and_writers,
+    T90 newcomer_waits_behind_a_first_waiter_of_another_mode,
 ];
 
 /// A reader that asks once, and one that waits: it asks again within the bound of its wake-up, which the store declares.

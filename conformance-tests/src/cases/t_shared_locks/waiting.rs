@@ -10,14 +10,14 @@ use leasehold_core::{CrashBound, Semantics};
 use tokio::time::Instant;
 
 pub(super) const CASES: CaseTable = cases![
-    T50 attempt_that_does_not_wait_keeps_no_other_out,
-    T51 waiter_that_gives_up_keeps_no_other_out,
-    T52 dropped_waiter_keeps_no_other_out,
-    T53 killed_waiter_keeps_others_out_no_longer_than_its_lease,
-    T54 waiter_that_is_cut_off_keeps_others_out_no_longer_than_its_lease,
-    T55 served_writer_keeps_no_reader_out_after_its_release,
-    T56 second_waiting_writer_keeps_readers_out_when_the_first_leaves,
-    T57 waiting_writer_keeps_out_the_readers_of_its_own_name_alone,
+    T80 attempt_that_does_not_wait_keeps_no_other_out,
+    T81 waiter_that_gives_up_keeps_no_other_out,
+    T82 dropped_waiter_keeps_no_other_out,
+    T83 killed_waiter_keeps_others_out_no_longer_than_its_lease,
+    T84 waiter_that_is_cut_off_keeps_others_out_no_longer_than_its_lease,
+    T85 served_writer_keeps_no_reader_out_after_its_release,
+    T86 second_waiting_writer_keeps_readers_out_when_the_first_leaves,
+    T87 waiting_writer_keeps_out_the_readers_of_its_own_name_alone,
 ];
 
 /// A holder, a waiter that leaves, and a waiter behind it. A reader behind it holds beside a reader; all others wait for the release.

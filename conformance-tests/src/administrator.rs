@@ -17,6 +17,11 @@ pub trait Administrator: fmt::Debug + Send + Sync + 'static {
         Err(Cannot::no_hook("address_with"))
     }
 
+    /// The store's address for a client that may forget names, where those that take locks may not.
+    fn address_of_operator(&self) -> Result<String, Cannot> {
+        Err(Cannot::no_hook("address_of_operator"))
+    }
+
     /// The store's address behind a pooler that lends sessions for one transaction at a time, and the pooler, which
     /// ends when it is dropped.
     async fn behind_pooler(&self) -> Result<(Box<dyn Any + Send>, String), Cannot> {

@@ -2,7 +2,7 @@
 
 mod waits;
 
-pub(crate) use waits::{until_answer_is_held, until_queued};
+pub(crate) use waits::{Waits, until_answer_is_held, until_queued};
 
 use crate::expect::{Client, ClientExt, ensure_free, free_within, loss_within};
 use crate::kinds::Kinds;

@@ -95,6 +95,11 @@ impl Worker {
         self.send(&Request::Acquire(name.clone(), ttl, self.mode, true)).await
     }
 
+    /// Waits for the grant of what it has begun to acquire, and answers the token.
+    pub(crate) async fn granted(&mut self) -> Result<u64, Stop> {
+        token(&self.answer().await?)
+    }
+
     /// What it says within this time, if anything: of what was begun.
     pub(crate) async fn answers_within(&mut self, time: Duration) -> Result<Option<String>, Stop> {
         match tokio::time::timeout(time, self.answers.next_line()).await {

@@ -61,8 +61,8 @@ pub trait LockAdmin: Debug + Send + Sync {
     }
 
     /// Deletes what is kept of names that are not used again, such as those of a test: their last tokens too, so that a name that
-    /// is used again may be granted with a smaller token. A name that is held is kept. A store that keeps nothing of a free name,
-    /// or for a limited time alone, may do nothing.
+    /// is used again may be granted with a smaller token. A name that is held is kept. A store that keeps nothing of a free name
+    /// may do nothing.
     async fn forget(&self, names: &[LockName]) -> Result<()>;
 
     /// Looks for settings, versions and permissions that weaken the promises. Changes nothing but a trial lock of its own.

@@ -1,4 +1,4 @@
-use super::node_claim::WITHOUT_TOKEN;
+use super::node_claim::{NodeClaim, WITHOUT_TOKEN};
 use super::nodes::RedlockNode;
 use super::quorum::{Quorum, not_answered};
 use super::{RedlockBackend, named_twice};
@@ -12,7 +12,10 @@ use crate::scripts::Script;
 use crate::trial::unused_name;
 use async_trait::async_trait;
 use futures_util::future::join_all;
-use leasehold_core::{FencingToken, Finding, LockAdmin, LockName, LockStatus, Result, Severity, Waiter};
+use leasehold_core::{
+    AcquireOptions, Attempt, Claim, FencingToken, Finding, LockAdmin, LockBackend, LockName, LockStatus,
+    OwnerId, Result, Severity, Waiter,
+};
 use std::cmp::Reverse;
 use std::collections::HashMap;
 use std::sync::Arc;
@@ -61,12 +64,19 @@ impl LockAdmin for RedlockBackend {
         None
     }
 
-    /// Looks at every node, and at all of them together. A node that does not answer beside a majority that does is a finding.
-    /// Last tokens end by themselves, on each node.
-    async fn forget(&self, _names: &[LockName]) -> Result<()> {
+    /// Each name is acquired first: one that is held is not granted. A node that does not answer keeps what it has.
+    async fn forget(&self, names: &[LockName]) -> Result<()> {
+        for name in names {
+            let claim = Claim::new(name.clone(), OwnerId::random()?, AcquireOptions::DEFAULT_TTL, "".into());
+            if let Attempt::Granted(_) = self.try_acquire(&claim).await? {
+                let claim = Arc::new(NodeClaim::new(&claim, &self.keys, 0));
+                self.ask_all(|node| Arc::clone(&claim).forget(node)).await?;
+            }
+        }
         Ok(())
     }
 
+    /// Looks at every node, and at all of them together. A node that does not answer beside a majority that does is a finding.
     async fn check(&self) -> Result<Vec<Finding>> {
         let keys = self.keys.of(&unused_name()?);
         let looked = join_all(self.nodes.iter().map(|node| look_at(node, &keys))).await;

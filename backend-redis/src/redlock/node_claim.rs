@@ -16,6 +16,7 @@ pub(super) const WITHOUT_TOKEN: &[usize] = &[LOCK, HOLDER];
 static CLAIM: Script = Script::with_keys(include_str!("scripts/claim.lua"), WITH_TOKEN);
 static WRITE_TOKEN: Script = Script::with_keys(include_str!("scripts/write_token.lua"), WITH_TOKEN);
 static REPAIR: Script = Script::with_keys(include_str!("scripts/repair.lua"), WITH_TOKEN);
+static FORGET: Script = Script::with_keys(include_str!("scripts/forget.lua"), WITH_TOKEN);
 static WITHDRAW: Script = Script::with_keys(include_str!("scripts/withdraw.lua"), WITHOUT_TOKEN);
 
 /// A claim, as nodes are asked for it.
@@ -67,6 +68,11 @@ impl NodeClaim {
     pub(super) async fn withdraw(self: Arc<Self>, node: Arc<RedlockNode>, linger: Duration) -> Result<bool> {
         let args = [&*self.owner, "", &whole_millis(linger).to_string()];
         reply::done(&node.servers.run(&WITHDRAW, &self.keys, &args).await?)
+    }
+
+    /// Deletes what a node has of the name, unless another owner has it there.
+    pub(super) async fn forget(self: Arc<Self>, node: Arc<RedlockNode>) -> Result<()> {
+        node.servers.run(&FORGET, &self.keys, &[&*self.owner]).await.map(drop)
     }
 
     /// The record of the grant, from a node that has it.

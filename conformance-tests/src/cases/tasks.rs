@@ -109,6 +109,22 @@ pub(super) async fn until_waiting(client: &Client, cx: &Context, name: &LockName
     until_queued(cx, client, name, count).await
 }
 
+/// Waits until the store has answered what was asked through a proxy, and what follows at once: after a script that the server did
+/// not know, or a second statement.
+pub(super) async fn until_answered(cx: &Context, proxy: &Proxy, reply_bytes_before: u64) -> Verdict {
+    let is_answered = eventually(cx.patience(), || proxy.reply_bytes() > reply_bytes_before).await;
+    ensure!(is_answered, "a waiter was not answered");
+    // A waiter that polls is never quiet for long.
+    for _ in 0..10 {
+        let seen = (proxy.requests(), proxy.reply_bytes());
+        tokio::time::sleep(Duration::from_millis(20)).await;
+        if seen == (proxy.requests(), proxy.reply_bytes()) {
+            break;
+        }
+    }
+    Ok(())
+}
+
 /// Waits until so many clients wait for the store's word.
 pub(super) async fn until_all_wait(cx: &Context, waiting: u64) -> Verdict {
     let start = Instant::now();

@@ -21,6 +21,8 @@ pub(crate) enum Request {
     Status,
     /// `released`, `none`, or `error KIND`.
     Release,
+    /// Looks at a lock in each way in which an operator can.
+    Look(LockName),
     /// The process id, and the seconds of the boot clock.
     Identity,
     /// Adds one to the number in a file, each time under the lock. The name, how often, and the file.

@@ -3,7 +3,7 @@
 use super::ENVIRONMENT;
 use super::request::Request;
 use super::running_clients::RunningClients;
-use crate::expect::Client;
+use crate::expect::{Client, ClientExt};
 use crate::history::{RecordedPermits, Recorder};
 use crate::stop::{Stop, Verdict};
 use crate::subject::Subject;
@@ -96,6 +96,11 @@ impl Served<'_> {
                     .release()
                     .await
                     .map_or_else(|error| refusal(&error), |()| "released".into()));
+            }
+            Request::Look(name) => {
+                let admin = client.looking()?;
+                let _ = (admin.inspect(&name).await?, admin.list(name.as_str()).await?);
+                admin.waiters(&name).await?;
             }
             Request::Identity => {
                 let boot = rustix::time::clock_gettime(rustix::time::ClockId::Boottime);

@@ -2,6 +2,7 @@
 
 use crate::by_hand::{Mistake as Hand, by_hand, by_hand_and_hash};
 use crate::guards::{Mistake as Guard, chatty, discreet, on_the_wall_clock, wrapped};
+use crate::line_controls;
 use crate::locks::cluster;
 use crate::locks::redlock::{self, Mistake as Redlock};
 use crate::locks::replica;
@@ -27,19 +28,19 @@ use std::time::Duration;
 pub(crate) struct Control {
     /// Its number in the list of classic mistakes.
     pub(crate) number: u8,
-    mistake: &'static str,
+    pub(crate) mistake: &'static str,
     pub(crate) case: &'static str,
     /// A part of the words of that case: a lock that is caught for another reason shows nothing.
     pub(crate) words: &'static str,
     /// The path of `start`.
-    store: &'static str,
-    start: Start,
-    broken: Make,
-    mended: Make,
+    pub(crate) store: &'static str,
+    pub(crate) start: Start,
+    pub(crate) broken: Make,
+    pub(crate) mended: Make,
     /// The kinds of the broken lock. The mended one has the library's.
-    broken_kinds: &'static dyn Kinds,
+    pub(crate) broken_kinds: &'static dyn Kinds,
     /// See [`Made::lease`].
-    lease: Lasting,
+    pub(crate) lease: Lasting,
 }
 
 impl Control {
@@ -152,10 +153,12 @@ macro_rules! control {
     };
 }
 
+pub(crate) use control;
+
 const TWO_SECONDS: Duration = Duration::from_secs(2);
 
 pub(crate) fn controls() -> Vec<Control> {
-    vec![
+    let mut controls = vec![
         control!(1 setnx_without_expiry I01 "not free within", steps steps::SETNX_WITHOUT_EXPIRY),
         control!(2 setnx_then_expire I05 "not free within", steps steps::SETNX_THEN_EXPIRE),
         control!(3 timestamp_and_getset C11 "another attempt overwrote it", steps steps::GETSET),
@@ -303,7 +306,7 @@ pub(crate) fn controls() -> Vec<Control> {
         control!(118 lingering_hold_is_shown_as_held S04 "is shown as", shared LINGERING_HOLD_IS_SHOWN_AS_HELD),
         control!(119 record_ends_with_the_latest_reader T61 "is free: true", shared RECORD_ENDS_WITH_THE_LATEST_READER),
         control!(120 record_ends_with_the_first_reader T61 "is free: true", shared RECORD_ENDS_WITH_THE_FIRST_READER),
-        control!(121 renewals_are_answered_by_name T17 "", shared AnswersByName),
+        control!(121 renewals_are_answered_by_name T17 " told", shared AnswersByName),
         control!(123 reader_is_refused_for_unknown T51 "Busy instead of Indeterminate", shared RefusedForUnknown),
         control!(124 reader_is_released_for_unknown T52 "after a release that was lost", shared ReleasedForUnknown),
         control!(125 reader_is_known_by_its_token T29 "after the late renewal arrived", shared KNOWN_BY_ITS_TOKEN),
@@ -319,5 +322,7 @@ pub(crate) fn controls() -> Vec<Control> {
         control!(135 end_of_a_reader_is_a_second_step T71 "not free within", shared EndsByASecondStep),
         control!(136 tokens_begin_again_after_a_reader_that_ended T68 "after a lease that ended", shared TOKENS_BEGIN_AGAIN),
         control!(84 blocking_drop_waits_for_the_store Y01 "a drop blocked its thread", guard DropBlocks),
-    ]
+    ];
+    controls.extend(line_controls::controls());
+    controls
 }

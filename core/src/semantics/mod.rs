@@ -161,7 +161,7 @@ pub enum LossSignal {
     Push,
 }
 
-/// How long a crashed holder keeps others out.
+/// How long a crashed holder keeps others out. A crashed waiter does so for no longer, or for two seconds if its ttl is shorter.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 #[non_exhaustive]

@@ -1,7 +1,7 @@
 //! The owner of a hold, and the holder that people see.
 
 use crate::cases::prelude::*;
-use leasehold_core::{ExpiryClock, Fairness, FencingToken, HolderInfo, LockStatus};
+use leasehold_core::{ExpiryClock, Fairness, HolderInfo, LockStatus};
 use std::collections::HashSet;
 use tokio::time::Instant;
 
@@ -9,7 +9,6 @@ pub(super) const CASES: CaseTable = cases![
     C06 every_acquisition_has_an_owner_of_its_own,
     C07 holder_info_is_seen_while_held_and_gone_after,
     C08 looking_shows_the_holder_and_changes_nothing,
-    C09 forced_release_frees_tells_the_holder_and_keeps_tokens_growing,
     C10 listing_shows_exactly_the_held_names,
     C17 processes_of_one_pid_are_different_owners_whatever_their_boot_clocks,
 ];
@@ -75,24 +74,6 @@ async fn looking_shows_the_holder_and_changes_nothing(cx: &Context) -> Verdict {
         tokio::time::sleep(Duration::from_millis(5)).await;
     }
     Ok(())
-}
-
-async fn forced_release_frees_tells_the_holder_and_keeps_tokens_growing(cx: &Context) -> Verdict {
-    let (client, operator, name) = (cx.client().await?, cx.client().await?, cx.name());
-    let guard = client.take(&name, &cx.options()).await?;
-    let token = guard.token()?;
-    let wrong = FencingToken::new(token.get() + 1);
-    let spared = operator.looking()?.force_release(&name, Some(wrong)).await?;
-    ensure!(spared.is_empty() && guard.is_held(), "the lock of another token was broken: {spared:?}");
-    let broken = operator.looking()?.force_release(&name, Some(token)).await?;
-    let broken = broken.first().and_then(|status| status.token);
-    ensure!(broken == Some(token), "the lock of {broken:?} was broken, and {token} held");
-    let next = operator.take(&name, &cx.options()).await?;
-    ensure!(next.token()? > token, "token {} after the broken {token}", next.token()?);
-    loss_within(&guard, cx.ttl() + cx.slack()).await?;
-    let broken = operator.looking()?.force_release(&cx.named("free"), None).await?;
-    ensure!(broken.is_empty(), "a free lock was broken: {broken:?}");
-    Ok(next.release().await?)
 }
 
 async fn listing_shows_exactly_the_held_names(cx: &Context) -> Verdict {

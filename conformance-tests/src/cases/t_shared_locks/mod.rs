@@ -3,9 +3,10 @@
 mod beside_readers;
 mod exclusion;
 mod in_a_mode;
-mod modes;
+pub(super) mod modes;
 mod order;
 mod records;
+mod waiting;
 
 use crate::cases::table::CaseTable;
 
@@ -13,6 +14,7 @@ pub(super) const TABLES: &[CaseTable] = &[
     exclusion::CASES,
     order::CASES,
     records::CASES,
+    waiting::CASES,
     beside_readers::CASES,
     in_a_mode::OF_READERS,
     in_a_mode::OF_WRITERS,

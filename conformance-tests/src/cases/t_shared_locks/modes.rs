@@ -1,8 +1,11 @@
 //! Holds, attempts and waiters in a mode.
 
 use crate::cases::prelude::*;
-use crate::cases::tasks::{TakeTask, spawn_take};
+use crate::cases::tasks::{TakeTask, spawn_take, until_answered};
+use crate::context::Waits;
 use leasehold_core::{LockMode, Semantics, Sharing};
+use std::future::pending;
+use std::sync::Arc;
 
 pub(super) const NOT_SHARED: [LockMode; 2] = [LockMode::Write, LockMode::Exclusive];
 pub(super) const ALL: [LockMode; 3] = [LockMode::Shared, LockMode::Write, LockMode::Exclusive];
@@ -36,14 +39,69 @@ pub(super) async fn ensure_excluded(
 }
 
 /// A waiter that the store has refused once.
-pub(super) async fn waiter(cx: &Context, name: &LockName, mode: LockMode) -> Result<TakeTask, Stop> {
-    let (client, mut waits) = cx.observed_client().await?;
-    let mut waiter = spawn_take(&client, name, &cx.options().with_mode(mode));
-    tokio::select! {
-        refused = waits.reach(cx, 1) => refused.map(|()| waiter),
-        granted = &mut waiter => {
-            drop(granted??);
-            Err(Stop::Failed(format!("a {mode} lock was not waited for")))
+pub(in crate::cases) async fn waiter(
+    cx: &Context,
+    name: &LockName,
+    mode: LockMode,
+) -> Result<TakeTask, Stop> {
+    Waiters::of_a_client(cx).await?.begin(cx, name, &cx.options().with_mode(mode)).await
+}
+
+/// A client whose waiters are known to have been refused: it says so, or the network shows that they were answered.
+pub(in crate::cases) struct Waiters {
+    client: Client,
+    waits: Option<Waits>,
+    network: Option<Arc<Proxy>>,
+    begun: usize,
+}
+
+impl Waiters {
+    pub(in crate::cases) async fn of_a_client(cx: &Context) -> Result<Self, Stop> {
+        match cx.observed_client().await {
+            Ok((client, waits)) => Ok(Self { client, waits: Some(waits), network: None, begun: 0 }),
+            Err(Stop::Skipped(_)) => Self::behind_a_proxy(cx).await,
+            Err(stop) => Err(stop),
         }
+    }
+
+    pub(super) async fn behind_a_proxy(cx: &Context) -> Result<Self, Stop> {
+        let (proxy, client) = cx.client_behind_proxy(cx.patience()).await?;
+        cx.warm_up(&client).await?;
+        let network = Arc::new(proxy);
+        let kept = Arc::clone(&network);
+        // As long as the case: holds and releases need it.
+        tokio::spawn(async move { (pending::<()>().await, kept) });
+        Ok(Self { client, waits: None, network: Some(network), begun: 0 })
+    }
+
+    pub(in crate::cases) async fn begin(
+        &mut self,
+        cx: &Context,
+        name: &LockName,
+        options: &AcquireOptions,
+    ) -> Result<TakeTask, Stop> {
+        self.begun += 1;
+        let answered_before = self.network.as_ref().map_or(0, |network| network.reply_bytes());
+        let mut waiter = spawn_take(&self.client, name, options);
+        let is_refused = async {
+            match (&mut self.waits, &self.network) {
+                (Some(waits), _) => waits.reach(cx, self.begun).await,
+                (None, Some(network)) => until_answered(cx, network, answered_before).await,
+                (None, None) => Ok(()),
+            }
+        };
+        tokio::select! {
+            refused = is_refused => refused?,
+            granted = &mut waiter => {
+                let token = granted??.token();
+                return Err(Stop::Failed(format!("a lock that is held was granted with the token {token:?}")));
+            }
+        }
+        Ok(waiter)
+    }
+
+    /// The store hears no more of them, and they go on to wait.
+    pub(super) fn cut_off(&self) {
+        self.network.iter().for_each(|network| network.set(Traffic::BlackHole));
     }
 }

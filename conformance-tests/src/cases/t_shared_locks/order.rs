@@ -1,60 +1,76 @@
 //! In which order readers and writers are served.
 
-use super::modes::{ALL, ensure_excluded, hold, sharing, waiter};
+use super::modes::{ALL, NOT_SHARED, Waiters, ensure_excluded, hold, sharing, waiter};
+use super::waiting::waiting_process;
 use crate::cases::prelude::*;
-use crate::cases::tasks::{granted_within, spawn_take};
-use leasehold_core::LockMode;
+use crate::cases::tasks::{TakeTask, granted_within, joined, spawn_take};
+use leasehold_core::LockMode::{self, Exclusive, Shared, Write};
+use leasehold_core::Sharing;
 use tokio::task::JoinSet;
 
 pub(super) const CASES: CaseTable = cases![
     T08 new_reader_does_not_pass_a_waiting_writer,
     T09 stream_of_readers_starves_no_writer_nor_one_of_writers_a_reader,
     T10 release_of_a_writer_admits_all_readers_before_the_next_writer,
+    T88 readers_and_writers_are_served_in_their_order,
+    T89 waiters_that_leave_keep_the_order_of_readers_and_writers,
+    T90 newcomer_waits_behind_a_first_waiter_of_another_mode,
 ];
 
+/// A reader that asks once, and one that waits: it asks again within the bound of its wake-up, which the store declares.
 async fn new_reader_does_not_pass_a_waiting_writer(cx: &Context) -> Verdict {
     let semantics = sharing(cx).await?;
-    let (client, name) = (cx.client().await?, cx.name());
-    let bound = semantics.wake_up.bound() + cx.slack();
-    let first = hold(cx, &client, &name, LockMode::Shared).await?;
-    let writer = waiter(cx, &name, LockMode::Write).await?;
-    let passed = client.poke_in(&name, LockMode::Shared).await?;
-    ensure!(passed.is_none(), "a reader was let in before a writer that waits");
-    let second = waiter(cx, &name, LockMode::Shared).await?;
-    first.release().await?;
-    let writer = granted_within(writer, bound, "a writer after the last reader").await?;
-    ensure_excluded(&client, &name, &ALL, "under a writer that readers wait for").await?;
-    ensure!(!second.is_finished(), "a reader was let in beside a writer");
-    writer.release().await?;
-    let second = granted_within(second, bound, "a reader after the writer").await?;
-    second.release().await?;
-    // A writer that gives up keeps no reader out.
-    let first = hold(cx, &client, &name, LockMode::Shared).await?;
-    let writer = waiter(cx, &name, LockMode::Write).await?;
-    writer.abort();
-    // It may be granted at once.
-    let reader = spawn_take(&cx.client().await?, &name, &cx.options().with_mode(LockMode::Shared));
-    let second = granted_within(reader, bound + cx.slack(), "a reader after a writer that gave up").await?;
-    second.release().await?;
-    Ok(first.release().await?)
+    let (client, wake_up) = (cx.client().await?, semantics.wake_up.bound());
+    for mode in NOT_SHARED {
+        let name = cx.named(&mode.to_string());
+        let first = hold(cx, &client, &name, Shared).await?;
+        let writer = waiter(cx, &name, mode).await?;
+        let passed = client.poke_in(&name, Shared).await?;
+        ensure!(passed.is_none(), "a reader was let in before a {mode} lock that waits");
+        let second = spawn_take(&cx.client().await?, &name, &cx.options().with_mode(Shared));
+        tokio::time::sleep(wake_up + cx.slack() / 5).await;
+        ensure!(!second.is_finished(), "a reader that waits was let in before a {mode} lock that waits");
+        first.release().await?;
+        let bound = wake_up + cx.slack();
+        let writer = granted_within(writer, bound, "a writer after the last reader").await?;
+        ensure_excluded(&client, &name, &ALL, "under a writer that readers wait for").await?;
+        ensure!(!second.is_finished(), "a reader was let in beside a writer");
+        writer.release().await?;
+        granted_within(second, bound, "a reader after the writer").await?.release().await?;
+    }
+    Ok(())
 }
 
-/// Three tasks of one client hold the lock in turns that overlap, and a waiter of another client wants it in the other mode.
+/// Three tasks, of one client or of a client each, hold the lock in turns that overlap, and a waiter of another client wants it in
+/// another mode.
 async fn stream_of_readers_starves_no_writer_nor_one_of_writers_a_reader(cx: &Context) -> Verdict {
     sharing(cx).await?;
-    let (client, other) = (cx.client().await?, cx.client().await?);
+    let other = cx.client().await?;
     cx.warm_up(&other).await?;
-    for (stream, wanted) in [(LockMode::Shared, LockMode::Write), (LockMode::Write, LockMode::Shared)] {
-        let name = cx.named(&stream.to_string());
+    let clients = [cx.client().await?, cx.client().await?, cx.client().await?];
+    let streams = [
+        (1, [Shared; 3], Write),
+        (1, [Write; 3], Shared),
+        (3, [Shared; 3], Exclusive),
+        (3, [Exclusive; 3], Shared),
+        (3, [Shared, Shared, Exclusive], Write),
+        (3, [Shared, Write, Exclusive], Shared),
+    ];
+    for (number, (clients_of, stream, wanted)) in streams.into_iter().enumerate() {
+        let name = cx.named(&number.to_string());
         let mut tasks = JoinSet::new();
-        for task in 0..3 {
-            let (client, options, name) = (client.clone(), cx.options().with_mode(stream), name.clone());
-            let held = Duration::from_millis(20 + 7 * task);
+        for (task, mode) in stream.into_iter().enumerate() {
+            let (client, name) = (clients[task % clients_of].clone(), name.clone());
+            let options = cx.options().with_mode(mode);
+            let held = Duration::from_millis(20 + 7 * task as u64);
+            // In no order, nothing is promised beside another client that asks again at once.
+            let pause = if mode.is_shared() || clients_of == 1 { Duration::ZERO } else { held / 2 };
             tasks.spawn(async move {
                 loop {
                     let guard = client.take(&name, &options).await?;
                     tokio::time::sleep(held).await;
                     guard.release().await?;
+                    tokio::time::sleep(pause).await;
                 }
                 #[expect(unreachable_code, reason = "names the type of the errors")]
                 Ok::<(), Stop>(())
@@ -64,23 +80,114 @@ async fn stream_of_readers_starves_no_writer_nor_one_of_writers_a_reader(cx: &Co
         let options = cx.options().with_wait(cx.patience() / 4).with_mode(wanted);
         let outcome = other.acquire_with(&name, &options).await;
         tasks.abort_all();
-        let starves =
-            |error| Stop::Failed(format!("a stream of {stream} locks starves a {wanted} lock: {error}"));
+        let stream = format!("a stream of {stream:?} locks of {clients_of} clients");
+        let starves = |error| Stop::Failed(format!("{stream} starves a {wanted} lock: {error}"));
         outcome.map_err(starves)?.release().await?;
     }
+    Ok(())
+}
+
+async fn fifo_only(cx: &Context) -> Verdict {
+    let is_fifo = sharing(cx).await?.sharing == Sharing::Fifo;
+    require!(is_fifo, "readers and writers are not declared to be served in their order");
+    Ok(())
+}
+
+/// The lock is free, and the first in line does not know it yet.
+async fn newcomer_waits_behind_a_first_waiter_of_another_mode(cx: &Context) -> Verdict {
+    fifo_only(cx).await?;
+    let client = cx.client().await?;
+    for (first, coming) in [(Shared, Write), (Shared, Exclusive), (Write, Shared), (Exclusive, Shared)] {
+        let name = cx.named(&format!("{first}-{coming}"));
+        let guard = hold(cx, &client, &name, Exclusive).await?;
+        let mut waiters = Waiters::behind_a_proxy(cx).await?;
+        let waiter = waiters.begin(cx, &name, &cx.options().with_mode(first)).await?;
+        waiters.cut_off();
+        guard.release().await?;
+        let overtakes = client.poke_in(&name, coming).await?.is_some();
+        ensure!(!overtakes, "a {coming} lock overtook a {first} one that had waited for longer");
+        waiter.abort();
+    }
+    Ok(())
+}
+
+async fn readers_and_writers_are_served_in_their_order(cx: &Context) -> Verdict {
+    in_line(cx, &[]).await
+}
+
+async fn waiters_that_leave_keep_the_order_of_readers_and_writers(cx: &Context) -> Verdict {
+    in_line(cx, &[0, 3, 5]).await
+}
+
+/// Each waiter is a client of its own, and two of them are processes. Those at these places leave.
+async fn in_line(cx: &Context, leave: &[usize]) -> Verdict {
+    /// Readers that follow each other have one turn.
+    const LINE: [(usize, LockMode); 10] = [
+        (0, Write),
+        (1, Shared),
+        (1, Shared),
+        (2, Write),
+        (3, Shared),
+        (3, Shared),
+        (4, Exclusive),
+        (5, Write),
+        (6, Shared),
+        (7, Exclusive),
+    ];
+    const PROCESSES: [usize; 2] = [2, 7];
+    fifo_only(cx).await?;
+    let (client, name) = (cx.client().await?, cx.name());
+    let holder = hold(cx, &client, &name, Exclusive).await?;
+    let (mut tokens, mut leavers) = (JoinSet::new(), Vec::new());
+    for (place, (_, mode)) in LINE.into_iter().enumerate() {
+        if PROCESSES.contains(&place) {
+            let (mut process, network) = waiting_process(cx, &name, cx.ttl(), mode).await?;
+            tokens.spawn(async move {
+                let (token, _network) = (process.granted().await?, network);
+                process.release().await?;
+                Ok::<_, Stop>((token, place))
+            });
+            continue;
+        }
+        let waiter = waiter(cx, &name, mode).await?;
+        if leave.contains(&place) {
+            leavers.push(waiter);
+            continue;
+        }
+        tokens.spawn(async move {
+            let guard = waiter.await??;
+            let token = guard.token()?.get();
+            guard.release().await?;
+            Ok((token, place))
+        });
+    }
+    leavers.iter().for_each(TakeTask::abort);
+    holder.release().await?;
+    let mut served = joined(tokens).await?;
+    served.sort_unstable();
+    let is_in_order = served.is_sorted_by_key(|(_, place)| LINE[*place].0);
+    ensure!(is_in_order, "{LINE:?}, without {leave:?}, were served in the order {served:?}");
     Ok(())
 }
 
 /// In the order of one client: three readers, a writer, and a reader behind it.
 async fn release_of_a_writer_admits_all_readers_before_the_next_writer(cx: &Context) -> Verdict {
     let semantics = sharing(cx).await?;
-    let ((client, mut waits), name) = (cx.observed_client().await?, cx.name());
+    let name = cx.name();
+    // A queue shows who stands in it; in a line of the client's own, only the client knows.
+    let (client, mut waits) = match semantics.sharing {
+        Sharing::Fifo => (cx.client().await?, None),
+        _ => cx.observed_client().await.map(|(client, waits)| (client, Some(waits)))?,
+    };
     let (wake_up, bound) = (semantics.wake_up.bound(), semantics.wake_up.bound() + cx.slack());
-    let holder = hold(cx, &client, &name, LockMode::Write).await?;
+    let holder = hold(cx, &client, &name, Write).await?;
     let mut waiters = Vec::new();
-    for mode in [LockMode::Shared, LockMode::Shared, LockMode::Shared, LockMode::Write, LockMode::Shared] {
+    for mode in [Shared, Shared, Shared, Write, Shared] {
         waiters.push(spawn_take(&client, &name, &cx.options().with_mode(mode)));
-        waits.reach(cx, waiters.len()).await?;
+        match &mut waits {
+            Some(waits) => waits.reach(cx, waiters.len()).await?,
+            None => until_queued(cx, &client, &name, waiters.len()).await?,
+        }
     }
     holder.release().await?;
     let (last, writer) = (waiters.pop(), waiters.pop());

@@ -1,6 +1,7 @@
 //! What the store and its administrator see of readers and writers, and the tokens of both.
 
 use super::modes::{hold, sharing};
+use crate::cases::c_ownership::administration::forced_release;
 use crate::cases::fail_over::{OUTLASTS, long, replicas};
 use crate::cases::outcomes::ensure_larger_token;
 use crate::cases::prelude::*;
@@ -13,6 +14,7 @@ pub(super) const CASES: CaseTable = cases![
     T12 resource_with_two_marks_refuses_stale_writers_and_readers,
     T13 record_deleted_under_readers_is_told_to_all,
     T14 readers_leave_nothing_behind,
+    T91 forced_release_of_readers_answers_those_that_it_ended,
     T19 store_without_readers_refuses_them_before_any_trace,
     T22 fail_over_keeps_readers_that_the_replica_knew_and_repeats_no_token(quarter),
 ];
@@ -113,6 +115,11 @@ async fn readers_leave_nothing_behind(cx: &Context) -> Verdict {
         ensure!(left.is_empty(), "still shown as held: {left:?}");
     }
     Ok(())
+}
+
+async fn forced_release_of_readers_answers_those_that_it_ended(cx: &Context) -> Verdict {
+    sharing(cx).await?;
+    forced_release(cx, LockMode::Shared, 4).await
 }
 
 /// The replica has the first reader, and was cut off before the second: the next primary knows one of them.

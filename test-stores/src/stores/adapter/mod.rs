@@ -6,7 +6,7 @@ mod semaphore;
 use async_trait::async_trait;
 use hold::{guard_over, on_a_thread};
 use leasehold::admin::LockAdmin;
-use leasehold::semantics::Semantics;
+use leasehold::semantics::{Semantics, Sharing};
 use leasehold::{
     AcquireOptions, DistributedLock, DistributedLockExt, LockGuard, LockMode, LockName, Result, Semaphore,
     blocking,
@@ -88,6 +88,10 @@ impl Subject for Adapter {
         let all_families = self.base.name() == "memory";
         match (self.kind, case.id) {
             (_, "D16") => Err(Cannot::new("its renewals are those of the locks that it is made of")),
+            (_, "C24") => Err(Cannot::new("its list is that of the locks that it is made of")),
+            (Kind::SemaphoreOfOne, "C19") => {
+                Err(Cannot::new("its waiters go from the gate to a slot, and are not shown in between"))
+            }
             (Kind::SetOfOne, "D17" | "D22" | "D24" | "S04") => {
                 Err(Cannot::new("a set refuses hold_at_least"))
             }
@@ -115,6 +119,7 @@ impl Subject for Adapter {
 #[derive(Clone)]
 struct AdapterClient {
     inner: Arc<dyn DistributedLock>,
+    semantics: Semantics,
     kind: Kind,
     /// The client whose thread `inner` runs on, if the kind is blocking.
     blocking: Option<blocking::Locks>,
@@ -124,7 +129,12 @@ struct AdapterClient {
 
 impl AdapterClient {
     fn new(inner: Arc<dyn DistributedLock>, kind: Kind, blocking: Option<blocking::Locks>) -> Self {
-        Self { inner, kind, blocking, semaphores: Arc::default() }
+        let mut semantics = inner.semantics().clone();
+        if matches!(kind, Kind::Write | Kind::SemaphoreOfOne) {
+            // All its holds are of one mode.
+            semantics.sharing = Sharing::Unsupported;
+        }
+        Self { inner, semantics, kind, blocking, semaphores: Arc::default() }
     }
 
     fn semaphore(&self, name: &LockName) -> Result<Semaphore> {
@@ -141,7 +151,7 @@ impl AdapterClient {
 #[async_trait]
 impl DistributedLock for AdapterClient {
     fn semantics(&self) -> &Semantics {
-        self.inner.semantics()
+        &self.semantics
     }
 
     fn defaults(&self) -> &AcquireOptions {

@@ -75,7 +75,9 @@ impl LockAdmin for AdapterClient {
     }
 
     async fn list(&self, prefix: &str) -> Result<Vec<LockStatus>> {
-        Ok(permits(self.slots()?.list(prefix).await?))
+        let mut permits = permits(self.slots()?.list(prefix).await?);
+        permits.sort_by(|one, next| one.name.cmp(&next.name));
+        Ok(permits)
     }
 
     /// The owner of the gate waits for the slot, and the others for the gate.
@@ -86,17 +88,18 @@ impl LockAdmin for AdapterClient {
         Ok(waiters)
     }
 
+    async fn forget(&self, names: &[LockName]) -> Result<()> {
+        let slots = names.iter().map(slot);
+        let gates = names.iter().map(|name| LockName::from_store(format!("{}::gate", semaphore_name(name))));
+        self.slots()?.forget(&slots.chain(gates).collect::<Result<Vec<_>>>()?).await
+    }
+
     async fn force_release(&self, name: &LockName, only_if: Option<FencingToken>) -> Result<Vec<LockStatus>> {
         Ok(permits(self.slots()?.force_release(&slot(name)?, only_if).await?))
     }
 
     async fn purge(&self, idle: Duration, purge: Purge) -> Result<Option<u64>> {
         self.slots()?.purge(idle, purge).await
-    }
-
-    async fn forget(&self, names: &[LockName]) -> Result<()> {
-        let slots = names.iter().map(slot).collect::<Result<Vec<_>>>()?;
-        self.slots()?.forget(&slots).await
     }
 
     async fn init(&self) -> Result<()> {

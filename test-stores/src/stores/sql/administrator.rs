@@ -21,6 +21,11 @@ impl<S: SqlServer> Administrator for ServerStore<SqlGroup<S>> {
         Ok(with_options(&self.address(), &format!("connections={connections}")))
     }
 
+    fn address_of_operator(&self) -> Result<String, Cannot> {
+        let group = self.group();
+        Ok(group.url(S::ADMINISTRATOR, group.address()))
+    }
+
     async fn behind_pooler(&self) -> Result<(Box<dyn Any + Send>, String), Cannot> {
         let (pooler, port) = S::pooler(self.port()).await?;
         Ok((pooler, self.group().url_at(&[loopback(port)])))

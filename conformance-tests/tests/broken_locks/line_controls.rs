@@ -1,0 +1,81 @@
+//! The table of the shared lock in `shared_queue.rs`: number, mistake, the case that is named for it, and the change in its scripts.
+
+use crate::controls::{Control, control};
+use crate::shared_queue::line;
+use crate::subject::redis;
+use leasehold_core::Sharing;
+use leasehold_test_stores::stores;
+
+macro_rules! edited {
+    ($number:literal $mistake:ident $case:ident $words:literal, $order:ident $($edit:expr),+) => {
+        control!($number $mistake $case $words,
+            |address| line(Sharing::$order, &[$($edit),+], address), |address| line(Sharing::$order, &[], address))
+    };
+}
+
+pub(crate) fn controls() -> Vec<Control> {
+    vec![
+        edited!(140 mark_of_a_writer_has_no_end T83 "Killed, a write lock that waited for a shared one",
+            WriterFirst ("+ 1000 < now", "< 0")),
+        edited!(141 attempt_of_a_writer_leaves_a_mark T80 "a reader was kept out",
+            WriterFirst ("waits == 'true' and joins", "joins")),
+        edited!(142 mark_outlives_the_grant_of_its_writer T85 "was served and released, and keeps readers out",
+            WriterFirst ("leave(owner)\n        if is_writer and order ~= 'fifo' then redis.call('DEL', k.line, k.seen, k.wants) end", ""),
+            ("leave(owner) -- who goes", "if not held then leave(owner) end")),
+        edited!(143 leaving_writer_removes_all_marks T86 "when one of two waiting writers had left",
+            WriterFirst ("leave(owner) -- who goes", "leave(owner) redis.call('DEL', k.line, k.seen, k.wants)")),
+        edited!(144 waiting_reader_passes_writers T08 "a reader that waits was let in before",
+            WriterFirst ("not is_writer and other_writes", "not is_writer and other_writes and waits == 'false'")),
+        edited!(145 mark_covers_the_folder_of_its_name T87 "and keeps readers out of",
+            WriterFirst ("local marks = name", "local marks = string.gsub(name, '/[^/]*$', '')")),
+        edited!(146 exclusive_waiter_leaves_no_mark T08 "before a exclusive lock that waits",
+            WriterFirst ("is_writer and beside_readers", "mode == 'write' and beside_readers")),
+        edited!(147 writer_that_gives_up_leaves_its_mark T81 "GivesUp, a write lock that waited for a shared one",
+            WriterFirst ("leave(owner) -- who goes", "if held then leave(owner) end"), ("+ 1000 < now", "+ 5000 < now")),
+        edited!(148 writers_first_in_a_line T90 "a write lock overtook a shared one",
+            Fifo ("in_front and (is_writer or other_writes)", "in_front and other_writes")),
+        edited!(149 dead_reader_keeps_its_place T83 "Killed, a shared lock that waited for",
+            Fifo ("+ 1000 < now", "+ 1000 < now and redis.call('HGET', k.wants, waiter) ~= 'shared'")),
+        edited!(150 readers_first_in_a_line T90 "a shared lock overtook a write one",
+            Fifo ("in_front and (is_writer or other_writes)", "in_front and is_writer")),
+        edited!(150 readers_first_in_a_line T88 "were served in the order",
+            Fifo ("in_front and (is_writer or other_writes)", "in_front and is_writer")),
+        edited!(151 attempt_of_a_writer_leaves_a_place_in_line T80 "a reader was kept out",
+            Fifo ("waits == 'true' and joins", "(waits == 'true' or mode == 'write') and joins")),
+        edited!(152 reader_cut_off_keeps_its_place_for_ever T84 "CutOff, a shared lock that waited for",
+            Fifo ("+ 1000 < now", "+ 1000 < now and redis.call('HGET', k.wants, waiter) ~= 'shared'")),
+        edited!(153 forced_release_of_all_ends_the_first T91 "holds ended by force",
+            WriterFirst ("argument == ''", "(argument == '' and #ended == 0)")),
+        edited!(154 forced_release_of_one_ends_all T91 "of 4 shared holds ended by force, then",
+            WriterFirst ("drop(hold[1])", "redis.call('DEL', k.ends)")),
+        edited!(155 forced_release_answers_another_hold T91 "of 4 shared holds ended by force: of the holds",
+            WriterFirst ("ended[#ended + 1] = hold", "ended[#ended + 1] = all[1]")),
+        edited!(156 forced_release_forgets_the_waiters C19 "waiters were shown",
+            Fifo ("redis.call('SET', k.used, now) -- by force", "redis.call('DEL', k.line, k.seen, k.wants)")),
+        edited!(157 forget_ends_a_hold C21 "a held name that was to be forgotten",
+            WriterFirst ("is_free and all_of(k)", "all_of(k)")),
+        edited!(158 forget_deletes_the_token_of_a_held_name C21 "over what was to forget a held name",
+            WriterFirst ("all_of(k) or {}", "all_of(k) or {k.fence}")),
+        edited!(159 forget_takes_a_name_for_a_prefix C21 "when a name like it was forgotten",
+            WriterFirst ("{ KEYS[1] }", "names('used', KEYS[1])")),
+        edited!(160 forget_does_nothing C22 "free names were to be forgotten",
+            WriterFirst ("if #all > 0", "if false")),
+        edited!(161 list_is_one_page C24 "held names are not listed",
+            WriterFirst ("until cursor == '0'", "until true")),
+        edited!(162 list_is_deduplicated_page_by_page C24 "of them are different",
+            WriterFirst ("local page", "found = {} local page"), ("'^(.*):' .. suffix", "'^(.*):[mt][a-z]+'")),
+        edited!(163 list_shows_ended_holds C20 "or after its end",
+            WriterFirst ("holds(keys(of))", "holds(keys(of), true)")),
+        edited!(165 look_ends_holds_by_the_clients_clock C25 "after a look of a client whose clock is",
+            WriterFirst ("local seen = holds(k)", "redis.call('ZREMRANGEBYSCORE', k.ends, '-inf', clients_now) local seen = holds(k)")),
+        edited!(166 look_lengthens_the_leases_of_readers C20 "has moved its end",
+            WriterFirst ("local seen = holds(k)", "local seen = holds(k)
+                for _, hold in ipairs(seen) do
+                    if hold[4] == 'shared' then redis.call('ZADD', k.ends, 'GT', now + 900, hold[1]) end
+                end")),
+        edited!(167 purge_forgets_names_in_use P12 "were idle for an hour",
+            WriterFirst ("idle >= tonumber(argument)", "true")),
+        edited!(169 purge_takes_any_time C23 "succeeded instead of being Invalid",
+            WriterFirst ("any idle time", "")),
+    ]
+}

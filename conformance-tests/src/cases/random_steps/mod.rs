@@ -151,9 +151,13 @@ impl<'a> History<'a> {
     }
 
     fn tell(&self, stop: Stop) -> Stop {
-        let Stop::Failed(words) = stop else { return stop };
         let (name, seed, steps) = (&self.name, self.cx.seed(), self.steps.join("; "));
-        Stop::Failed(format!("{words}. In {name} of the seed {seed}, after: {steps}"))
+        let told = |words| format!("{words}. In {name} of the seed {seed}, after: {steps}");
+        match stop {
+            Stop::Failed(words) => Stop::Failed(told(words)),
+            Stop::Late(words, by) => Stop::Late(told(words), by),
+            stop => stop,
+        }
     }
 
     /// Each hold comes, is extended if it is to be, and ends; the steps of several holds in any order.

@@ -36,14 +36,23 @@ impl History<'_> {
     /// Exactly the holds of the model are shown, with all that is known of them.
     async fn look_at_the_store(&self, is_list: bool) -> Verdict {
         let Some(operator) = self.clients[1].admin() else { return Ok(()) };
-        let before: Vec<Duration> = self.holds.iter().map(ModelHold::remaining).collect();
-        let from = Instant::now();
-        let shown = match is_list {
-            true => operator.list(self.name.as_str()).await?,
-            false => operator.inspect(&self.name).await?,
+        let is_known = |status: &LockStatus| self.holds.iter().any(|hold| status.token == Some(hold.token));
+        // An attempt that was refused may be the first of a queue until its place is withdrawn.
+        let until = Instant::now() + self.cx.slack();
+        let (before, from, shown) = loop {
+            let before: Vec<Duration> = self.holds.iter().map(ModelHold::remaining).collect();
+            let from = Instant::now();
+            let shown = match is_list {
+                true => operator.list(self.name.as_str()).await?,
+                false => operator.inspect(&self.name).await?,
+            };
+            let is_of_an_attempt = |status: &LockStatus| !status.holder.labels.contains_key("step");
+            if shown.iter().all(is_known) || !shown.iter().any(is_of_an_attempt) || from > until {
+                break (before, from, shown);
+            }
+            sleep(Duration::from_millis(5)).await;
         };
         let to = Instant::now();
-        let is_known = |status: &LockStatus| self.holds.iter().any(|hold| status.token == Some(hold.token));
         ensure!(shown.iter().all(is_known), "one that nobody holds is among {shown:?}");
         for (hold, before) in self.holds.iter().zip(before) {
             let number = hold.number;

@@ -16,8 +16,13 @@ static IS_STRETCHED: AtomicBool = AtomicBool::new(false);
 
 /// The factor; 1 if nothing is said, on a machine that is on time.
 pub(crate) fn time_scale() -> f64 {
-    let said = said_time_scale().unwrap_or(Some(1.0)).unwrap_or(1.0);
+    let said = said_factor();
     if IS_STRETCHED.load(Ordering::Relaxed) { (said * STRETCH).min(LONGEST) } else { said }
+}
+
+/// The factor that was said, however late the machine is.
+pub(crate) fn said_factor() -> f64 {
+    said_time_scale().unwrap_or(Some(1.0)).unwrap_or(1.0)
 }
 
 /// Makes everything take longer from now on, or no longer. Answers what was set before. To be called while no case runs.

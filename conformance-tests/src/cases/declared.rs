@@ -1,7 +1,7 @@
 //! What a store declares: the cases that it rules out, and the bounds that follow from it.
 
 use crate::cases::prelude::*;
-use crate::time_scale::time_scale;
+use crate::time_scale::said_factor;
 use leasehold_core::{CrashBound, Fairness, WakeUp};
 
 /// Skips a case where a hold is no lease.
@@ -57,13 +57,14 @@ pub(super) fn withdrawn_within(cx: &Context, client: &Client) -> Duration {
 pub(super) fn ensure_told(wake_up: WakeUp, mut hand_overs: Vec<Duration>) -> Verdict {
     let WakeUp::Push { fallback } = wake_up else { return Ok(()) };
     hand_overs.sort();
-    // What is asked anyway does not wait for a slow machine; what is told may.
-    let fallback_here = fallback.mul_f64(time_scale().max(1.0));
+    // What is asked anyway does not wait for a slow machine: only what was said of the machine counts.
+    let fallback_here = fallback.mul_f64(said_factor().max(1.0));
     let (all, half, tenth) = (hand_overs.len(), "half", "a tenth");
     for (at, share, bound) in [(all / 2, half, fallback_here / 4), (all * 9 / 10, tenth, fallback_here / 2)] {
         let Some(took) = hand_overs.get(at) else { return Ok(()) };
-        ensure!(
-            *took < bound,
+        ensure_within!(
+            *took,
+            bound,
             "waiters are not told, as is declared: {share} of the hand-overs took {took:?} and more, and {fallback:?} is \
              the interval at which they ask anyway"
         );

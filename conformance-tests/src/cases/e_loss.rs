@@ -242,7 +242,7 @@ async fn steady_holder_is_renewed_seldom_and_told_of_no_loss(cx: &Context) -> Ve
     cx.warm_up(&client).await?;
     let kept_alive = requests.during(cx.ttl() * LEASES).await?;
     let guard = client.take(&cx.name(), &cx.options()).await?;
-    // Whatever comes with a first renewal is over by then.
+    // The connections that a first renewal makes are there from now on.
     until_renewed(&guard, cx.ttl()).await?;
     let before = requests.so_far().await?;
     guard.extend(cx.ttl()).await?;

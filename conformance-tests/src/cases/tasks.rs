@@ -160,7 +160,7 @@ pub(super) async fn release_without_a_reply(
     (proxy, client): (&Proxy, &Client),
     guard: LockGuard,
 ) -> Result<JoinHandle<Result<(), Error>>, Stop> {
-    // Whatever comes with a first release is over by then.
+    // The connections and scripts of a first release are there from now on.
     cx.warm_up(client).await?;
     let (other, name, token) = (cx.client().await?, guard.name().clone(), guard.token()?);
     let before = proxy.reply_bytes();

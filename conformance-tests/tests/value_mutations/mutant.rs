@@ -173,7 +173,7 @@ struct Backend {
     ended: tokio::sync::Mutex<broadcast::Receiver<OwnerId>>,
     calls: AtomicUsize,
     prefix: String,
-    /// Those that were told once.
+    /// The owners of waiters that were told once.
     early: Mutex<Vec<OwnerId>>,
 }
 

@@ -29,7 +29,7 @@ const HOLDS: usize = 4;
 
 /// How a hold ends: by its owner, by its lease unless that is renewed, or by an operator, alone or with all others.
 #[derive(Clone, Copy, Debug, PartialEq)]
-enum End {
+enum HoldEnd {
     Released,
     Dropped,
     Expired,
@@ -37,7 +37,8 @@ enum End {
     AllForced,
 }
 
-const ENDS: [End; 5] = [End::Released, End::Dropped, End::Expired, End::Forced, End::AllForced];
+const ENDS: [HoldEnd; 5] =
+    [HoldEnd::Released, HoldEnd::Dropped, HoldEnd::Expired, HoldEnd::Forced, HoldEnd::AllForced];
 
 /// A hold, as the model has it.
 struct ModelHold {
@@ -161,7 +162,7 @@ impl<'a> History<'a> {
     }
 
     /// Each hold comes, is extended if it is to be, and ends; the steps of several holds in any order.
-    async fn play(&mut self, plans: &[(LockMode, (LeasePlan, End))]) -> Verdict {
+    async fn play(&mut self, plans: &[(LockMode, (LeasePlan, HoldEnd))]) -> Verdict {
         let mut order: Vec<usize> = (0..plans.len()).flat_map(|hold| [hold; 3]).collect();
         self.rng.shuffle(&mut order);
         for (at, number) in order.iter().enumerate() {
@@ -254,12 +255,12 @@ impl<'a> History<'a> {
         Ok(())
     }
 
-    async fn end(&mut self, at: usize, end: End) -> Verdict {
+    async fn end(&mut self, at: usize, end: HoldEnd) -> Verdict {
         self.steps.push(format!("{} is {end:?}", self.holds[at].number));
         match (end, self.holds[at].ends) {
-            (End::Expired, Some((_, over))) => sleep_until(over + Duration::from_millis(1)).await,
-            (End::Forced, _) => return self.force(Some(at)).await,
-            (End::AllForced, _) => return self.force(None).await,
+            (HoldEnd::Expired, Some((_, over))) => sleep_until(over + Duration::from_millis(1)).await,
+            (HoldEnd::Forced, _) => return self.force(Some(at)).await,
+            (HoldEnd::AllForced, _) => return self.force(None).await,
             _ => {}
         }
         let mut hold = self.holds.remove(at);
@@ -271,7 +272,7 @@ impl<'a> History<'a> {
         };
         let is_lost = self.proxy.is_some() && hold.number.is_multiple_of(2) && guard.is_held();
         let released = match is_lost {
-            _ if end == End::Dropped => {
+            _ if end == HoldEnd::Dropped => {
                 drop(guard);
                 self.until_shown(is_gone).await?;
                 None

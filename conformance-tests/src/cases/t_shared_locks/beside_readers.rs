@@ -37,7 +37,7 @@ async fn random_steps_of_readers_whose_replies_are_lost_are_those_of_a_model(cx:
 
 /// What becomes of a reader of the pairs in T61.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Fate {
+enum PairEnd {
     EndsFirst,
     EndsLast,
     /// Its short lease is made a long one.
@@ -51,29 +51,29 @@ enum Fate {
 /// Pairs of readers with leases of once and three times a length, in either order of coming. While the long leases go on, and after them, the
 /// lock is free exactly where no lease goes on: by the guards and by writers, because a store may not show its holds.
 async fn each_reader_ends_by_its_own_lease_whatever_came_beside_it(cx: &Context) -> Verdict {
-    use Fate::{EndsFirst, EndsLast, Extended, Released, Renewed};
+    use PairEnd::{EndsFirst, EndsLast, Extended, Released, Renewed};
     sharing(cx).await?;
     lease_only(cx).await?;
     let (clients, ttl) = ([cx.client().await?, cx.client().await?], cx.ttl() * 3 / 2);
-    let fates = [EndsFirst, EndsLast, Extended, Released, Renewed];
-    let pairs = fates.into_iter().flat_map(|first| fates.map(|second| [first, second]));
+    let ends = [EndsFirst, EndsLast, Extended, Released, Renewed];
+    let pairs = ends.into_iter().flat_map(|first| ends.map(|second| [first, second]));
     let pairs = pairs.filter(|[first, second]| first != second).enumerate();
-    let play = async |(at, fates): (usize, [Fate; 2])| {
+    let play = async |(at, ends): (usize, [PairEnd; 2])| {
         // Not all at once, which would be a load.
         tokio::time::sleep(ttl / 20 * at as u32).await;
-        let (name, mut pair) = (cx.named(&format!("{fates:?}")), Vec::new());
-        for (client, fate) in [0, at % 2].into_iter().zip(fates) {
-            let ttls = match fate {
+        let (name, mut pair) = (cx.named(&format!("{ends:?}")), Vec::new());
+        for (client, end) in [0, at % 2].into_iter().zip(ends) {
+            let ttls = match end {
                 EndsFirst | Extended => 1,
                 Renewed => 2,
                 EndsLast | Released => 3,
             };
-            let options = if fate == Renewed { cx.options() } else { cx.fixed() };
+            let options = if end == Renewed { cx.options() } else { cx.fixed() };
             let options = options.with_ttl(ttl * ttls).with_mode(LockMode::Shared);
-            pair.push((fate, Some(clients[client].take(&name, &options).await?)));
+            pair.push((end, Some(clients[client].take(&name, &options).await?)));
         }
-        for (fate, guard) in &mut pair {
-            match (*fate, &guard) {
+        for (end, guard) in &mut pair {
+            match (*end, &guard) {
                 (Extended, Some(guard)) => guard.extend(ttl * 3).await?,
                 (Released, _) => release_all(guard.take()).await?,
                 _ => {}
@@ -88,17 +88,17 @@ async fn each_reader_ends_by_its_own_lease_whatever_came_beside_it(cx: &Context)
         ];
         for (moment, kept) in observations {
             tokio::time::sleep_until(came + moment).await;
-            for (fate, guard) in &pair {
+            for (end, guard) in &pair {
                 let is_held = guard.as_ref().is_some_and(|guard| guard.is_held());
                 ensure!(
-                    is_held == kept.contains(fate),
-                    "{moment:?} after {fates:?}, {fate:?} is held: {is_held}"
+                    is_held == kept.contains(end),
+                    "{moment:?} after {ends:?}, {end:?} is held: {is_held}"
                 );
             }
             let is_free = is_granted_to_a_writer(&clients[1], &name).await?;
-            let is_kept = fates.iter().any(|fate| kept.contains(fate));
-            ensure!(is_free != is_kept, "{moment:?} after {fates:?}, the lock is free: {is_free}");
-            for (_, guard) in pair.iter_mut().filter(|(fate, _)| *fate == Renewed) {
+            let is_kept = ends.iter().any(|end| kept.contains(end));
+            ensure!(is_free != is_kept, "{moment:?} after {ends:?}, the lock is free: {is_free}");
+            for (_, guard) in pair.iter_mut().filter(|(end, _)| *end == Renewed) {
                 release_all(guard.take()).await?;
             }
         }

@@ -8,6 +8,8 @@ pub struct Case {
     pub id: &'static str,
     /// The property, in snake case: `held_lock_refuses_a_second_holder_at_once`.
     pub property: &'static str,
+    /// The case that it puts to readers or writers, if it is one of owners: `C02`.
+    pub in_a_mode: Option<&'static str>,
     /// How much of the machine it needs.
     pub share: HostShare,
     /// What it does to a store that others use, beyond taking locks of its own names.
@@ -45,7 +47,11 @@ pub enum Harm {
 
 impl Case {
     pub(crate) const fn new(id: &'static str, property: &'static str) -> Self {
-        Self { id, property, share: HostShare::Usual, harm: Harm::None }
+        Self { id, property, in_a_mode: None, share: HostShare::Usual, harm: Harm::None }
+    }
+
+    pub(crate) const fn in_a_mode(self, of: &'static str) -> Self {
+        Self { in_a_mode: Some(of), ..self }
     }
 
     pub(crate) const fn quarter(self) -> Self {

@@ -6,7 +6,7 @@ use crate::stores::server_group::{Environment, ServerGroup};
 use crate::stores::server_store::ServerStore;
 use async_trait::async_trait;
 use leasehold::LockName;
-use leasehold_conformance::{Cannot, Replicas, ShimmedClock, Store};
+use leasehold_conformance::{Cannot, Case, Replicas, ShimmedClock, Store};
 use std::net::SocketAddr;
 
 /// A Redis cluster: three primaries with a replica each, which takes two seconds to trust itself.
@@ -18,6 +18,13 @@ impl ServerGroup for RedisCluster {
 
     const NAME_EACH_OTHER: bool = true;
     const CRASH_KEEPS_DATA: bool = false;
+
+    fn covers((): (), case: &Case) -> Result<(), Cannot> {
+        match case.in_a_mode {
+            Some(_) => Err(Cannot::new("its readers and writers are those of one server")),
+            None => Ok(()),
+        }
+    }
 
     fn launch((): (), environment: &Environment) -> Result<Self, Cannot> {
         Self::start_in(environment).map_err(Cannot::failed)

@@ -22,6 +22,9 @@ impl ServerGroup for RedisSentinelGroup {
     fn covers((): (), case: &Case) -> Result<(), Cannot> {
         match case.id {
             "D16" => Err(Cannot::new("the primary is one server, and renewals are those of one")),
+            _ if case.in_a_mode.is_some() => {
+                Err(Cannot::new("its readers and writers are those of one server"))
+            }
             _ => Ok(()),
         }
     }

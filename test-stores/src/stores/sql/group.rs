@@ -80,6 +80,9 @@ impl<S: SqlServer> ServerGroup for SqlGroup<S> {
                 Err(Cannot::new("the matrix makes it, and shows more: fail over, split brain"))
             }
             (_, "J25") => Err(Cannot::new("clients cannot ask whether a replica has what the primary has")),
+            (Mode::Optimistic, _) if case.in_a_mode.is_some() => {
+                Err(Cannot::new("its readers and writers are those of the leases"))
+            }
             _ => Ok(()),
         }
     }

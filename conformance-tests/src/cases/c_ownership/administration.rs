@@ -205,6 +205,7 @@ async fn look_until_its_end(cx: &Context, client: &Client, other: &Client, mode:
 
 async fn look_of_a_client_whose_clock_is_wrong_ends_no_hold(cx: &Context) -> Verdict {
     let (client, other) = (cx.client().await?, cx.client().await?);
+    other.looking()?;
     for hours in [-1, 1] {
         let clock = SteppedClock::ahead(hours * 3600)?;
         let mut looker = cx.worker_at(&cx.store().address(), &clock.environment()).await?;

@@ -162,7 +162,7 @@ fn is_well_formed(text: &str) {
         }
     }
     assert!(open.is_empty(), "{open:?} are open in {text}");
-    assert!(text.contains("tests=\"2\" failures=\"1\" skipped=\"0\""), "{text}");
+    assert!(text.contains("tests=\"2\" failures=\"1\" errors=\"0\" skipped=\"0\""), "{text}");
 }
 
 #[test]

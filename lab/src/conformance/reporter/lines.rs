@@ -72,11 +72,11 @@ pub(super) fn end(results: &[CaseResult], total: usize, interrupted: bool) -> io
         let not_run = total - results.len();
         return line(format_args!("{tally}, interrupted: {not_run} not run"));
     }
-    if tally.passed + tally.failed + tally.late + tally.not_judged == 0 {
-        line("nothing ran: that is a failure")?;
-    }
     for (why, cases) in skipped_by_reason(results) {
         line(format_args!("not tested, {}: {}", safe(why), cases.join(" ")))?;
+    }
+    if tally.passed + tally.failed + tally.late + tally.not_judged == 0 {
+        line("nothing ran: that is a failure")?;
     }
     line(tally)
 }

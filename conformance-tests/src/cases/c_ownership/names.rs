@@ -15,7 +15,7 @@ use tokio::task::JoinSet;
 pub(super) const CASES: CaseTable = cases![
     C21 forget_keeps_held_names_and_those_that_look_alike,
     C22 forget_leaves_nothing_of_a_free_name,
-    C23 purge_refuses_a_time_below_an_hour,
+    C23 purge_refuses_a_time_below_an_hour(touches_others),
     C24 list_of_many_names_is_whole_while_others_come_and_go(half, load),
 ];
 

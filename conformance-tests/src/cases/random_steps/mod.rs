@@ -197,7 +197,7 @@ impl<'a> History<'a> {
 
     /// When a lease ends that was asked for at one moment, and confirmed by now.
     fn ends(&self, sent: Instant, lease: Duration) -> (Instant, Instant) {
-        let over = Instant::now() + self.cx.subject().lease(lease) + self.cx.slack() / 5;
+        let over = Instant::now() + self.cx.lease(lease) + self.cx.slack() / 5;
         (sent + lease.mul_f64(0.95), over)
     }
 

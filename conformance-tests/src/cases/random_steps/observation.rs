@@ -68,7 +68,7 @@ impl History<'_> {
             ensure!(is_right, "{number} is shown as {status:?}");
             let Some(left) = status.ends_in else { continue };
             let least = before.saturating_sub(to - from).min(hold.remaining());
-            let most = self.cx.subject().lease(hold.lease.max(self.ttl * 2)) + self.cx.slack();
+            let most = self.cx.lease(hold.lease.max(self.ttl * 2)) + self.cx.slack();
             ensure!(
                 left >= least && left <= most,
                 "{number} is shown to end in {left:?}: {least:?} to {most:?}"

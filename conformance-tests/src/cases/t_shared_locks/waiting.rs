@@ -111,7 +111,7 @@ async fn in_each_role(cx: &Context, departure: Departure) -> Verdict {
     if departure == Departure::CutOff {
         leavers.cut_off();
     }
-    let bound = departure.bound(ttl, &semantics) + cx.slack() * 2;
+    let bound = departure.bound(cx.lease(ttl).max(cx.session_timeout()), &semantics) + cx.slack() * 2;
     let go_on = |(leaves, guard, behind, roles)| {
         others_go_on(&client, leaves, guard, behind, roles, (departure, bound))
     };

@@ -174,8 +174,8 @@ async fn look_until_its_end(cx: &Context, client: &Client, other: &Client, mode:
     let kept = if mode.is_shared() { &name } else { &kept };
     let stays = client.take(kept, &cx.options().with_ttl(cx.ttl() * 3).with_mode(mode)).await?;
     let ends = client.take(&name, &cx.fixed().with_mode(mode)).await?;
-    let (token, token_kept, end) = (ends.token()?, stays.token()?, Instant::now() + cx.ttl());
-    let mut last = cx.ttl() + cx.slack();
+    let (token, token_kept, end) = (ends.token()?, stays.token()?, Instant::now() + cx.lease(cx.ttl()));
+    let mut last = cx.lease(cx.ttl()) + cx.slack();
     while Instant::now() < end + cx.slack() {
         let (believed, asked) = (ends.is_held(), Instant::now());
         let (seen, listed) = (admin.inspect(&name).await?, admin.list(&prefix).await?);

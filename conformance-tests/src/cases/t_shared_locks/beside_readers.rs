@@ -80,11 +80,12 @@ async fn each_reader_ends_by_its_own_lease_whatever_came_beside_it(cx: &Context)
             }
         }
         let came = Instant::now();
+        let short_are_over = cx.lease(ttl) + cx.slack() / 5;
         let observations = [
-            (ttl * 3 / 2, &[EndsLast, Extended, Renewed][..]),
+            (short_are_over, &[EndsLast, Extended, Renewed][..]),
             // A renewed reader is released by then.
-            (ttl * 3 / 2, &[EndsLast, Extended]),
-            (ttl * 3 + cx.slack() / 5, &[]),
+            (short_are_over, &[EndsLast, Extended]),
+            (cx.lease(ttl * 3) + cx.slack() / 5, &[]),
         ];
         for (moment, kept) in observations {
             tokio::time::sleep_until(came + moment).await;
@@ -235,7 +236,7 @@ async fn late_renewal_of_an_ended_reader_revives_nothing_beside_another(cx: &Con
     let (other, name) = (cx.client().await?, cx.name());
     let beside = other.take(&name, &cx.long_lease()).await?;
     let (proxy, stale) = with_a_renewal_on_the_wire(cx, &name).await?;
-    tokio::time::sleep(cx.ttl() / 4 + cx.slack() / 5).await;
+    tokio::time::sleep(cx.lease(cx.ttl()) - cx.ttl() * 3 / 4 + cx.slack() / 5).await;
     proxy.set(Traffic::Pass);
     tokio::time::sleep(cx.slack() / 3).await;
     ensure!(!stale.is_held(), "a lost reader is held again");

@@ -87,6 +87,12 @@ pub(crate) async fn run(case: Case, context: &Context) -> Verdict {
 
 fn table() -> impl Iterator<Item = (Case, CaseFn)> {
     let mut table = FAMILIES.concat().concat();
+    let cases = table.clone();
+    for (case, _) in &mut table {
+        if let Some((of, _)) = cases.iter().find(|(of, _)| case.in_a_mode == Some(of.id)) {
+            (case.share, case.harm) = (of.share, of.harm);
+        }
+    }
     table.sort_by_key(|(case, _)| case.id);
     table.into_iter()
 }
@@ -104,6 +110,15 @@ mod tests {
             .collect();
         assert!(letters.iter().all(|letters| letters.len() == 1), "{letters:?}");
         assert!(letters.is_sorted_by(|one, next| one < next), "{letters:?}");
+    }
+
+    #[test]
+    fn case_in_a_mode_needs_as_much_of_the_host_as_the_case_of_owners() {
+        for case in all() {
+            let Some(of) = case.in_a_mode else { continue };
+            let of = by_id(of).unwrap_or_else(|| panic!("{} is of no case: {of}", case.id));
+            assert_eq!((case.share, case.harm), (of.share, of.harm), "{}", case.id);
+        }
     }
 
     #[test]

@@ -300,7 +300,7 @@ pub(crate) fn controls() -> Vec<Control> {
         control!(112 renewal_of_a_reader_sets_the_end T30 "sent before the extension", shared RENEWAL_SETS_THE_END),
         control!(113 readers_do_not_linger T64 "a released guard lets a write lock in", shared READERS_DO_NOT_LINGER),
         control!(114 readers_linger_for_a_lease T64 "not free within", shared READERS_LINGER_FOR_A_LEASE),
-        control!(115 lingering_reader_ends_others T23 "is held: ", shared LINGERING_READER_ENDS_OTHERS),
+        control!(115 lingering_reader_ends_others T17 " told", shared LINGERING_READER_ENDS_OTHERS),
         control!(116 writers_do_not_linger T63 "a released guard lets a", shared WRITERS_DO_NOT_LINGER),
         control!(117 lingering_writer_lets_readers_in T63 "a released guard lets a shared lock in", shared LINGERING_WRITER_LETS_READERS_IN),
         control!(118 lingering_hold_is_shown_as_held S04 "is shown as", shared LINGERING_HOLD_IS_SHOWN_AS_HELD),

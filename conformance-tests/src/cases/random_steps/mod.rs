@@ -8,17 +8,30 @@ use futures_util::{StreamExt, TryStreamExt, stream};
 use leasehold_core::{Error, FencingToken, HolderInfo, LockMode, LockStatus};
 use tokio::time::{Instant, sleep_until};
 
-/// What a hold asks for: the length of its lease in ttls, whether that is renewed, and, in halves of a ttl, by how much it is
-/// extended, and its least time.
-type LeasePlan = (u32, bool, Option<u32>, u32);
+/// What a hold asks for.
+#[derive(Clone, Copy, Debug)]
+struct LeasePlan {
+    ttls: u32,
+    is_renewed: bool,
+    /// The length to which it is extended, in halves of a ttl.
+    extended_to: Option<u32>,
+    /// Its least time, in halves of a ttl.
+    at_least: u32,
+}
+
+impl LeasePlan {
+    const fn new(ttls: u32, is_renewed: bool, extended_to: Option<u32>, at_least: u32) -> Self {
+        Self { ttls, is_renewed, extended_to, at_least }
+    }
+}
 
 const LEASES: [LeasePlan; 6] = [
-    (1, false, None, 0),
-    (2, false, None, 3),
-    (2, true, None, 0),
-    (3, true, None, 0),
-    (1, false, Some(3), 0),
-    (3, true, Some(1), 2),
+    LeasePlan::new(1, false, None, 0),
+    LeasePlan::new(2, false, None, 3),
+    LeasePlan::new(2, true, None, 0),
+    LeasePlan::new(3, true, None, 0),
+    LeasePlan::new(1, false, Some(3), 0),
+    LeasePlan::new(3, true, Some(1), 2),
 ];
 /// The histories of a case, all at once: they meet each lease with each end. More would be a load, and leases end under a load.
 const HISTORIES: usize = 8;
@@ -38,6 +51,15 @@ enum HoldEnd {
 const ENDS: [HoldEnd; 5] =
     [HoldEnd::Released, HoldEnd::Dropped, HoldEnd::Expired, HoldEnd::Forced, HoldEnd::AllForced];
 
+/// When a lease ends, as far as a client can know.
+#[derive(Clone, Copy)]
+struct End {
+    /// Until then the store keeps the lease, and the guard believes in it.
+    earliest: Instant,
+    /// Since then it is over.
+    latest: Instant,
+}
+
 /// A hold, as the model has it.
 struct ModelHold {
     number: usize,
@@ -45,10 +67,10 @@ struct ModelHold {
     token: FencingToken,
     info: HolderInfo,
     lease: Duration,
-    /// Until the first moment it is kept by the store and believed in, and at the second it is over. `None` while it is renewed.
-    ends: Option<(Instant, Instant)>,
-    /// The same, of its least time.
-    lingers: Option<(Instant, Instant)>,
+    /// `None` while it is renewed.
+    ends: Option<End>,
+    /// The end of its least time.
+    lingers: Option<End>,
     /// `None` once it was released or dropped, and only its least time goes on.
     guard: Option<LockGuard>,
     /// The store has confirmed its release.
@@ -59,8 +81,8 @@ impl ModelHold {
     /// Whether the store has it for all of this time; `None` if it may end meanwhile.
     fn is_kept(&self, from: Instant, to: Instant) -> Option<bool> {
         match self.ends {
-            Some((_, over)) if from > over => Some(false),
-            Some((first, _)) if to >= first => None,
+            Some(end) if from > end.latest => Some(false),
+            Some(end) if to >= end.earliest => None,
             _ => Some(true),
         }
     }
@@ -82,9 +104,9 @@ pub(super) async fn run_histories(
     let clients = [cx.client().await?, cx.client().await?];
     // Any other hold does not end by its lease, and may need a connection. A renewal would be answered in the place of what is lost.
     let is_lease = clients[0].semantics().hold == HoldKind::Lease;
-    let is_met = |(_, is_renewed, extension, _): &LeasePlan| match lost_replies {
-        true => !is_renewed,
-        false => is_lease || *is_renewed && extension.is_none(),
+    let is_met = |plan: &LeasePlan| match lost_replies {
+        true => !plan.is_renewed,
+        false => is_lease || plan.is_renewed && plan.extended_to.is_none(),
     };
     let leases = LEASES.into_iter().filter(is_met);
     let mut plans: Vec<_> = leases.flat_map(|lease| ENDS.map(|end| (lease, end))).collect();
@@ -166,7 +188,7 @@ impl<'a> History<'a> {
             self.until_determined().await;
             let (mode, (lease, end)) = plans[*number];
             let is_held = self.holds.iter().position(|hold| hold.number == *number && hold.guard.is_some());
-            match (order[..at].iter().filter(|other| *other == number).count(), is_held, lease.2) {
+            match (order[..at].iter().filter(|other| *other == number).count(), is_held, lease.extended_to) {
                 (0, ..) => self.come(*number, mode, lease).await?,
                 (1, Some(at), Some(halves)) => self.extend(at, self.ttl * halves / 2).await?,
                 (2, Some(at), _) => self.end(at, end).await?,
@@ -176,7 +198,7 @@ impl<'a> History<'a> {
             self.look().await?;
         }
         // What lingers would keep the next ones out.
-        if let Some(over) = self.holds.iter().filter_map(|hold| Some(hold.ends?.1)).max() {
+        if let Some(over) = self.holds.iter().filter_map(|hold| Some(hold.ends?.latest)).max() {
             sleep_until(over + Duration::from_millis(1)).await;
             self.look().await?;
             self.holds.clear();
@@ -189,27 +211,26 @@ impl<'a> History<'a> {
         while let Some(over) = {
             let now = Instant::now();
             let undetermined = self.holds.iter().filter(|hold| hold.is_kept(now, now).is_none());
-            undetermined.filter_map(|hold| Some(hold.ends?.1)).max()
+            undetermined.filter_map(|hold| Some(hold.ends?.latest)).max()
         } {
             sleep_until(over + Duration::from_millis(1)).await;
         }
     }
 
     /// When a lease ends that was asked for at one moment, and confirmed by now.
-    fn ends(&self, sent: Instant, lease: Duration) -> (Instant, Instant) {
-        let over = Instant::now() + self.cx.lease(lease) + self.cx.slack() / 5;
-        (sent + lease.mul_f64(0.95), over)
+    fn ends(&self, sent: Instant, lease: Duration) -> End {
+        let latest = Instant::now() + self.cx.lease(lease) + self.cx.slack() / 5;
+        End { earliest: sent + lease.mul_f64(0.95), latest }
     }
 
     async fn come(&mut self, number: usize, mode: LockMode, plan: LeasePlan) -> Verdict {
-        let (ttls, is_renewed, _, halves) = plan;
         let by = if self.proxy.is_some() { number % 2 } else { self.rng.usize(..2) };
         self.steps.push(format!("{number} comes, of client {by}, {mode}, {plan:?}"));
-        let (lease, at_least) = (self.ttl * ttls, self.ttl * halves / 2);
+        let (lease, at_least) = (self.ttl * plan.ttls, self.ttl * plan.at_least / 2);
         let info = HolderInfo::this_process().with_label("step", self.steps.len().to_string());
         let is_lost = self.proxy.is_some() && by == 0;
         let wait = if is_lost { self.cx.patience().into() } else { Wait::No };
-        let options = if is_renewed { self.cx.options() } else { self.cx.fixed() };
+        let options = if plan.is_renewed { self.cx.options() } else { self.cx.fixed() };
         let options = options.with_ttl(lease).with_hold_at_least(at_least).with_wait(wait);
         let options = options.with_mode(mode).with_holder(&info);
         let (client, name, before) = (self.clients[by].clone(), self.name.clone(), self.last);
@@ -226,8 +247,8 @@ impl<'a> History<'a> {
         let is_in_order = before < Some(token) && (last == before || Some(token) < last);
         ensure!(is_in_order, "token {token} after {before:?} and before {last:?}");
         self.last = last.max(Some(token));
-        let ends = (!is_renewed).then(|| self.ends(sent, lease));
-        let lingers = (halves > 0).then(|| self.ends(sent, at_least));
+        let ends = (!plan.is_renewed).then(|| self.ends(sent, lease));
+        let lingers = (plan.at_least > 0).then(|| self.ends(sent, at_least));
         let (guard, is_released) = (Some(guard), false);
         self.holds.push(ModelHold { number, mode, token, info, lease, ends, lingers, guard, is_released });
         Ok(())
@@ -239,15 +260,16 @@ impl<'a> History<'a> {
         self.steps.push(format!("{} is extended to {longer:?}", hold.number));
         let extended = guard.extend(longer).await;
         let lease = longer.max(hold.lease);
-        let (first, over) = self.ends(sent, lease);
+        let end = self.ends(sent, lease);
         ensure_by(hold.is_kept(sent, Instant::now()), &extended, "an extension")?;
         let hold = &mut self.holds[at];
         if extended.is_ok() {
             hold.lease = lease;
         }
         // A failed extension may have been carried out.
-        hold.ends = hold.ends.map(|(before, last)| {
-            (if extended.is_ok() { first.max(before) } else { before }, over.max(last))
+        hold.ends = hold.ends.map(|before| End {
+            earliest: if extended.is_ok() { end.earliest.max(before.earliest) } else { before.earliest },
+            latest: end.latest.max(before.latest),
         });
         Ok(())
     }
@@ -257,7 +279,7 @@ impl<'a> History<'a> {
         // Where there is no operator, the owner releases.
         let has_operator = self.clients[1].admin().is_some();
         match (end, self.holds[at].ends) {
-            (HoldEnd::Expired, Some((_, over))) => sleep_until(over + Duration::from_millis(1)).await,
+            (HoldEnd::Expired, Some(end)) => sleep_until(end.latest + Duration::from_millis(1)).await,
             (HoldEnd::Forced, _) if has_operator => return self.force(Some(at)).await,
             (HoldEnd::AllForced, _) if has_operator => return self.force(None).await,
             _ => {}
@@ -265,7 +287,7 @@ impl<'a> History<'a> {
         let mut hold = self.holds.remove(at);
         let Some(guard) = hold.guard.take() else { return Ok(()) };
         let from = Instant::now();
-        let (token, may_linger) = (hold.token, hold.lingers.is_some_and(|(_, over)| over > from));
+        let (token, may_linger) = (hold.token, hold.lingers.is_some_and(|end| end.latest > from));
         let is_gone = |shown: &[LockStatus]| {
             !shown.iter().any(|other| other.token == Some(token) && !(may_linger && other.is_released()))
         };
@@ -284,7 +306,7 @@ impl<'a> History<'a> {
         released.map_or(Ok(()), |released| ensure_by(was_kept, &released, "a release"))?;
         if let (Some(lingers), None | Some(true)) = (hold.lingers, was_kept) {
             // The rest of the time is counted from when the release arrives.
-            hold.ends = Some((lingers.0, lingers.1 + from.elapsed()));
+            hold.ends = Some(End { latest: lingers.latest + from.elapsed(), ..lingers });
             self.holds.push(hold);
         }
         Ok(())

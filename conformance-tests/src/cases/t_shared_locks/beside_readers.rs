@@ -15,7 +15,7 @@ pub(super) const CASES: CaseTable = cases![
     T23 random_steps_of_readers_and_writers_are_those_of_a_model,
     T24 random_steps_of_readers_whose_replies_are_lost_are_those_of_a_model,
     T61 each_reader_ends_by_its_own_lease_whatever_came_beside_it,
-    T17 forced_release_of_one_reader_leaves_the_others,
+    T17 end_of_one_reader_leaves_the_others,
     T16 looking_shows_every_reader,
     T73 readers_are_renewed_while_a_writer_waits,
     T65 late_renewal_of_an_ended_reader_revives_nothing_beside_another,
@@ -23,9 +23,7 @@ pub(super) const CASES: CaseTable = cases![
 
 async fn random_steps_of_readers_and_writers_are_those_of_a_model(cx: &Context) -> Verdict {
     sharing(cx).await?;
-    let modes = |rng: &mut fastrand::Rng| {
-        vec![vec![LockMode::Shared; rng.usize(2..=3)], vec![NOT_SHARED[rng.usize(..2)]]]
-    };
+    let modes = |rng: &mut fastrand::Rng| vec![vec![LockMode::Shared; 3], vec![NOT_SHARED[rng.usize(..2)]]];
     run_histories(cx, modes, &ALL, false).await
 }
 
@@ -116,25 +114,29 @@ async fn is_granted_to_a_writer(client: &Client, name: &LockName) -> Result<bool
     Ok(is_granted)
 }
 
-/// Pairs of readers of one client, which are renewed together: the first or the second of each is released, or ended by force.
-async fn forced_release_of_one_reader_leaves_the_others(cx: &Context) -> Verdict {
+/// Pairs of readers of one client, which are renewed together: the first or the second of each is released, also before its least
+/// time is over, or ended by force.
+async fn end_of_one_reader_leaves_the_others(cx: &Context) -> Verdict {
     sharing(cx).await?;
     let (client, other) = (cx.client().await?, cx.client().await?);
-    let ways = if other.admin().is_some() { &["released", "forced"][..] } else { &["released"] };
+    let forced = other.admin().is_some().then_some("forced");
+    let ways = ["released", "released early"].into_iter().chain(forced);
     let mut pairs = Vec::new();
-    for (way, ended) in ways.iter().flat_map(|way| [(*way, 0), (way, 1)]) {
-        let name = cx.named(&format!("{way}-{ended}"));
-        let readers = [
-            hold(cx, &client, &name, LockMode::Shared).await?,
-            hold(cx, &client, &name, LockMode::Shared).await?,
-        ];
-        pairs.push((way, ended, readers));
+    for (way, ended) in ways.flat_map(|way| [(way, 0), (way, 1)]) {
+        let name = cx.named(&format!("{}-{ended}", way.replace(' ', "-")));
+        let at_least = if way == "released early" { cx.ttl() / 2 } else { Duration::ZERO };
+        let mut readers = Vec::new();
+        for number in 0..2 {
+            let at_least = if number == ended { at_least } else { Duration::ZERO };
+            let options = cx.options().with_hold_at_least(at_least).with_mode(LockMode::Shared);
+            readers.push(client.take(&name, &options).await?);
+        }
+        pairs.push((way, readers.swap_remove(ended), readers.remove(0)));
     }
     let (mut left, mut told) = (Vec::new(), Vec::new());
-    for (way, ended, [first, second]) in pairs {
-        let (ended, kept) = if ended == 0 { (first, second) } else { (second, first) };
+    for (way, ended, kept) in pairs {
         match way {
-            "released" => ended.release().await?,
+            "released" | "released early" => ended.release().await?,
             _ => {
                 let by_force = other.looking()?.force_release(ended.name(), Some(ended.token()?)).await?;
                 ensure!(by_force.len() == 1, "{by_force:?} was ended in the place of one reader");

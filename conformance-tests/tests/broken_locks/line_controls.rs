@@ -44,6 +44,13 @@ pub(crate) fn controls() -> Vec<Control> {
             Fifo ("waits == 'true' and joins", "(waits == 'true' or mode == 'write') and joins")),
         edited!(152 reader_cut_off_keeps_its_place_for_ever T84 "CutOff, a shared lock that waited for",
             Fifo ("+ 1000 < now", "+ 1000 < now and redis.call('HGET', k.wants, waiter) ~= 'shared'")),
+        edited!(190 leaving_waiter_sends_the_next_to_the_end T89 "were served in the order",
+            Fifo ("leave(owner) -- who goes", "local place = redis.call('ZSCORE', k.line, owner)
+                leave(owner)
+                local behind = place and not held and redis.call('ZRANGEBYSCORE', k.line, place, '+inf', 'LIMIT', 0, 1)[1]
+                if behind then leave(behind) end")),
+        edited!(191 writers_behind_writers_keep_readers_out T09 "starves a shared lock",
+            WriterFirst ("is_writer and beside_readers", "is_writer")),
         edited!(153 forced_release_of_all_ends_the_first T91 "holds ended by force",
             WriterFirst ("argument == ''", "(argument == '' and #ended == 0)")),
         edited!(154 forced_release_of_one_ends_all T91 "of 4 shared holds ended by force, then",

@@ -241,6 +241,14 @@ const MISTAKES: &[(u8, &str)] = &[
     (150, "Shared: a line that says it is in order lets readers pass."),
     (151, "Shared: a writer that asks once leaves a place in line."),
     (152, "Shared: a reader that is cut off keeps its place in line, and blocks those behind it."),
+    (
+        190,
+        "Shared: a waiter that leaves a line in order takes the place of the next one with it, which comes again at the end.",
+    ),
+    (
+        191,
+        "Shared: a writer that waits for another writer keeps readers out, and a stream of writers starves them.",
+    ),
     (153, "A forced release of all ends the first hold."),
     (154, "A forced release of one reader ends all."),
     (155, "A forced release answers the first hold, whichever it has ended."),

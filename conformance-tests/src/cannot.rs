@@ -48,7 +48,7 @@ impl Cannot {
     }
 
     /// True for a store that was not ready in time: nothing can be said of it.
-    pub(crate) fn is_not_ready(&self) -> bool {
+    pub fn is_not_ready(&self) -> bool {
         self.why == Why::NotReady
     }
 

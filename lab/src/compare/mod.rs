@@ -4,7 +4,7 @@
 //! |---|---|
 //! | what is tried, in which order | `gather/` |
 //! | the form of `report.json` | `model/` |
-//! | from figures to sentences: who is recommended for what | `rules/` |
+//! | from figures to sentences: the verdicts, and which store answers which question | `rules/` |
 //! | tables and charts, before it is known for what | `view/` |
 //! | terminal, Markdown, HTML | `render/` |
 //!
@@ -23,7 +23,7 @@ use leasehold::{Error, ErrorKind};
 use leasehold_console::exit::{self, Code};
 use leasehold_console::signals::Signals;
 use leasehold_console::{Failure, Invocation};
-use model::Report;
+use model::{Report, Verdict};
 
 /// Gathers, publishes, and says by its code whether all is as declared.
 pub(crate) async fn compare(args: &CompareArgs, invocation: &Invocation) -> Result<Code, Failure> {
@@ -55,19 +55,19 @@ pub(crate) fn report(args: &ReportArgs) -> Result<Code, Failure> {
 fn conclude(report: &Report) -> Result<Code, Failure> {
     if !report.stores.iter().any(model::StoreReport::has_figures) {
         let reasons = report.stores.iter().filter_map(|store| Some((store, store.not_run.as_ref()?)));
-        let reasons = reasons.map(|(store, why)| ("cause", format!("{}: {why}", store.name)));
+        let reasons = reasons.map(|(store, not_run)| ("cause", format!("{}: {}", store.name, not_run.why)));
         let error = Error::new(ErrorKind::Unavailable, "nothing was measured");
         return Err(Failure::new(error).exiting_with(Code::FAILED).with_lines(reasons));
     }
-    if report.stores.iter().any(model::StoreReport::is_broken) {
-        let message = "a store is not what it declares, or a fault that was to be shown touched nothing";
-        let help = "see the failed cases, and the broken and void fields, in the report";
-        let error = Error::new(ErrorKind::Lost, message).with_help(help);
+    let any = |verdict| report.stores.iter().any(|store| store.verdict() == verdict);
+    if any(Verdict::Broken) {
+        let error = Error::new(ErrorKind::Lost, "a store is not what it declares").with_help(
+            "see its card in the report: each case that failed, and the command that shows it again",
+        );
         return Err(Failure::new(error).with_code("E_FAILED", Code::FAILED));
     }
-    if report.stores.iter().any(|store| store.counts().late > 0) {
+    if any(Verdict::Late) {
         return Ok(Code::LATE);
     }
-    let not_judged = report.stores.iter().any(|store| store.not_judged() > 0);
-    Ok(if not_judged { Code::NOT_JUDGED } else { Code::SUCCESS })
+    Ok(if any(Verdict::NotJudged) { Code::NOT_JUDGED } else { Code::SUCCESS })
 }

@@ -61,7 +61,7 @@ pub(super) fn publish(
         }
     }
     let printed = match format {
-        ReportFormat::Terminal => terminal::print(report, &view),
+        ReportFormat::Terminal => terminal::print(&view, directory),
         ReportFormat::Json => print(&json),
         ReportFormat::Markdown => print(&markdown::render(&view)),
         ReportFormat::Html => print(&html::render(&view)?),

@@ -2,7 +2,7 @@
 
 use crate::args::CompareArgs;
 use crate::bench::BenchStore;
-use crate::compare::model::{Declared, StoreReport};
+use crate::compare::model::{Declared, NotRun, StoreReport};
 use crate::conformance::{UserStore, clean_up, root};
 use crate::early_end::EarlyEnd;
 use crate::private_stores;
@@ -68,17 +68,23 @@ impl Candidate {
         let met = signals.unless_ended(tokio::time::timeout(FIRST_ANSWER_TIMEOUT, self.first_lock())).await;
         match met.map_err(EarlyEnd::Interrupted)? {
             Ok(Ok(declared)) => self.report.declared = Some(declared),
-            Ok(Err(why)) => self.is_missing(why, console),
-            Err(_) => self.is_missing(format!("it did not answer within {FIRST_ANSWER_TIMEOUT:?}"), console),
+            Ok(Err(not_run)) => self.leave_out(not_run, console),
+            Err(_) => {
+                // A server that this run has started is there.
+                let is_late = self.user_store.is_none();
+                let why = format!("it did not answer within {FIRST_ANSWER_TIMEOUT:?}");
+                self.leave_out(NotRun { why, is_late }, console);
+            }
         }
         Ok(())
     }
 
     /// Starts a store of its own, which ends when the value is dropped. On a thread where it may block.
-    pub(super) async fn start(&self) -> Result<Box<dyn Store>, String> {
+    pub(super) async fn start(&self) -> Result<Box<dyn Store>, NotRun> {
         let (subject, runtime) = (Arc::clone(&self.subject), Handle::current());
         let started = tokio::task::spawn_blocking(move || runtime.block_on(subject.start())).await;
-        started.map_err(|error| error.to_string())?.map_err(|cannot| cannot.to_string())
+        let started = started.map_err(|error| NotRun { why: error.to_string(), is_late: false })?;
+        started.map_err(|cannot| NotRun { why: cannot.to_string(), is_late: cannot.is_not_ready() })
     }
 
     /// The way to it for the processes of the bench.
@@ -107,24 +113,26 @@ impl Candidate {
         self.report.not_run.is_none()
     }
 
-    async fn first_lock(&self) -> Result<Declared, String> {
+    async fn first_lock(&self) -> Result<Declared, NotRun> {
         let store = self.start().await?;
-        let locks = self.subject.connect(&store.address()).await.map_err(|error| in_one_line(&error))?;
-        let declared = Declared::of(locks.semantics());
-        let name = self.first_name().map_err(|error| in_one_line(&error))?;
-        let options = AcquireOptions::new().with_wait(Wait::No);
-        let taken = async { locks.acquire_with(&name, &options).await?.release().await };
-        taken.await.map_err(|error| in_one_line(&error))?;
-        let _ = locks.close().await;
-        Ok(declared)
+        let first = async {
+            let locks = self.subject.connect(&store.address()).await?;
+            let options = AcquireOptions::new().with_wait(Wait::No);
+            locks.acquire_with(&self.first_name()?, &options).await?.release().await?;
+            let declared = Declared::of(locks.semantics());
+            let _ = locks.close().await;
+            Ok(declared)
+        };
+        first.await.map_err(|error: Error| NotRun { why: in_one_line(&error), is_late: false })
     }
 
     fn first_name(&self) -> Result<LockName, Error> {
         LockName::new(format!("{}first", self.root))
     }
 
-    fn is_missing(&mut self, why: String, console: Console) {
-        console.warn(format_args!("{} is left out: {why}", self.report.name), None);
-        self.report.not_run = Some(why);
+    fn leave_out(&mut self, not_run: NotRun, console: Console) {
+        let word = if not_run.is_late { "not judged" } else { "left out" };
+        console.warn(format_args!("{} is {word}: {}", self.report.name, not_run.why), None);
+        self.report.not_run = Some(not_run);
     }
 }

@@ -48,7 +48,7 @@ async fn collect(candidates: &mut [Candidate], playing: &mut Playing, progress: 
         let fault = crate::format::fault(cell.fault);
         progress.step(format_args!("{}: {fault}", cell.subject));
         if let State::Broken { why } | State::Void { why } = &cell.state {
-            let word = if matches!(cell.state, State::Void { .. }) { "VOID" } else { "BROKEN" };
+            let word = if matches!(cell.state, State::Void { .. }) { "not judged" } else { "BROKEN" };
             progress.say(format_args!("{}: {fault}: {word}: {}", cell.subject, joined_lines(why)));
         }
         candidate.report.cells.push(cell);

@@ -3,7 +3,7 @@
 use super::candidate::Candidate;
 use crate::args::CompareArgs;
 use crate::bench::{LeftOut, Plan, measure as bench};
-use crate::compare::model::Speed;
+use crate::compare::model::{NotRun, Speed};
 use crate::early_end::EarlyEnd;
 use leasehold::backend::OwnerId;
 use leasehold::semantics::Reach;
@@ -24,7 +24,7 @@ pub(super) async fn measure(
     invocation.console.note(format_args!("measuring {}", candidate.report.name));
     let store = match candidate.start().await {
         Ok(store) => store,
-        Err(why) => {
+        Err(NotRun { why, .. }) => {
             candidate.report.speed = not_measured(&plan, &why);
             return Ok(());
         }

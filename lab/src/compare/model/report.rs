@@ -3,7 +3,7 @@ use super::{Changes, Setup, StoreReport};
 use serde::{Deserialize, Serialize};
 
 /// Goes up when a reader of the JSON has to change.
-pub(crate) const SCHEMA: u32 = 2;
+pub(crate) const SCHEMA: u32 = 3;
 
 /// One run.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
@@ -26,11 +26,6 @@ pub(crate) struct Report {
 }
 
 impl Report {
-    /// The stores of which anything was measured.
-    pub(crate) fn measured(&self) -> impl Iterator<Item = &StoreReport> {
-        self.stores.iter().filter(|store| store.not_run.is_none())
-    }
-
     /// What the two runs have in common, side by side.
     pub(crate) fn changes_since(&self, before: &Self) -> Changes {
         let same = |get: fn(&Self) -> String| get(before) == get(self);

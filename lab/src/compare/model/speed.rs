@@ -110,10 +110,23 @@ impl Speed {
         .is_some()
     }
 
-    /// True if something was seen that a lock must never do.
-    pub(crate) fn is_broken(&self) -> bool {
-        let broken = |row: &HandOverFigures| row.overlaps > 0 || row.stale_tokens > 0;
-        self.hand_over.iter().any(broken) || self.held.iter().any(|held| held.lost > 0)
+    /// What was seen that a lock must never do.
+    pub(crate) fn violations(&self) -> Vec<String> {
+        let mut seen = Vec::new();
+        for row in &self.hand_over {
+            if row.overlaps > 0 {
+                seen.push(format!("{} times two held at once, with {} waiting", row.overlaps, row.waiters));
+            }
+            if row.stale_tokens > 0 {
+                seen.push(format!("{} tokens did not grow, with {} waiting", row.stale_tokens, row.waiters));
+            }
+        }
+        seen
+    }
+
+    /// Locks that were lost while they were held: renewals came too late.
+    pub(crate) fn lost(&self) -> usize {
+        self.held.iter().map(|row| row.lost).sum()
     }
 
     pub(crate) fn hand_over_at(&self, waiters: usize) -> Option<&HandOverFigures> {

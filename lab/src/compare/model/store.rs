@@ -1,7 +1,7 @@
 use super::{ReportedCase, Speed};
 use leasehold::semantics::{
-    CrashBound, ExpiryClock, Fairness, Fault, HoldKind, LossSignal, Outcome, Reach, Semantics, TokenClass,
-    WakeUp,
+    CrashBound, ExpiryClock, Fairness, Fault, HoldKind, LossSignal, Outcome, Reach, Semantics, Sharing,
+    TokenClass, WakeUp,
 };
 use leasehold_conformance::Tally;
 use leasehold_conformance::matrix::{Cell, State};
@@ -18,12 +18,36 @@ pub(crate) struct StoreReport {
     /// What the server calls itself, if there is one and it tells.
     pub(crate) server: Option<String>,
     /// Why nothing of it was measured; `None` if something was.
-    pub(crate) not_run: Option<String>,
+    pub(crate) not_run: Option<NotRun>,
     pub(crate) declared: Option<Declared>,
     pub(crate) cases: Vec<ReportedCase>,
     /// What was seen under faults.
     pub(crate) cells: Vec<Cell>,
     pub(crate) speed: Speed,
+}
+
+/// Why nothing of a store was measured.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub(crate) struct NotRun {
+    pub(crate) why: String,
+    /// True if its server is there, and was not ready in time: nothing can be said of it then.
+    pub(crate) is_late: bool,
+}
+
+/// What a run says of a store.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Verdict {
+    /// All that was tried is as declared.
+    AsDeclared,
+    /// Something was seen that its declaration does not allow.
+    Broken,
+    /// A bound was missed twice, although the machine was on time.
+    Late,
+    /// The machine was late, the server was not ready in time, or a fault touched nothing.
+    NotJudged,
+    /// It is not there.
+    NotRun,
 }
 
 /// What a backend declares of itself in one mode.
@@ -36,6 +60,7 @@ pub(crate) struct Declared {
     pub(crate) hold: HoldKind,
     pub(crate) expiry_clock: ExpiryClock,
     pub(crate) fairness: Fairness,
+    pub(crate) sharing: Sharing,
     /// True if the store tells a waiter; otherwise the waiter asks.
     pub(crate) push: bool,
     /// The longest time from a free lock to a waiter's next question, if every message is lost.
@@ -91,16 +116,28 @@ impl StoreReport {
             || self.was_tried()
     }
 
-    /// True if something was seen that its declaration does not allow, or a cell shows nothing though it should.
-    pub(crate) fn is_broken(&self) -> bool {
-        let bad = |cell: &Cell| matches!(cell.state, State::Broken { .. } | State::Void { .. });
-        self.counts().failed > 0 || self.cells.iter().any(bad) || self.speed.is_broken()
+    pub(crate) fn verdict(&self) -> Verdict {
+        let broken = self.cells.iter().any(|cell| matches!(cell.state, State::Broken { .. }));
+        match &self.not_run {
+            Some(NotRun { is_late: true, .. }) => Verdict::NotJudged,
+            Some(_) => Verdict::NotRun,
+            None if self.counts().failed > 0 || broken || !self.speed.violations().is_empty() => {
+                Verdict::Broken
+            }
+            None if self.counts().late > 0 => Verdict::Late,
+            None if self.not_judged() > 0 => Verdict::NotJudged,
+            None => Verdict::AsDeclared,
+        }
     }
 
-    /// How many cases and cells the machine was too late to judge.
+    /// How many cases, faults and held locks are not judged: the machine was too late, or a fault touched nothing.
     pub(crate) fn not_judged(&self) -> usize {
-        let cells = self.cells.iter().filter(|cell| matches!(cell.state, State::NotJudged { .. })).count();
-        self.counts().not_judged + cells
+        let is_not_judged = |cell: &&Cell| matches!(cell.state, State::NotJudged { .. } | State::Void { .. });
+        self.counts().not_judged + self.cells.iter().filter(is_not_judged).count() + self.speed.lost()
+    }
+
+    pub(crate) fn reach(&self) -> Option<Reach> {
+        self.declared.as_ref().map(|declared| declared.reach)
     }
 }
 
@@ -114,6 +151,7 @@ impl Declared {
             hold: semantics.hold,
             expiry_clock: semantics.expiry_clock,
             fairness: semantics.fairness,
+            sharing: semantics.sharing,
             push: matches!(semantics.wake_up, WakeUp::Push { .. }),
             asks_within_ms: u64::try_from(semantics.wake_up.bound().as_millis()).unwrap_or(u64::MAX),
             loss_signal: semantics.loss_signal,

@@ -18,16 +18,15 @@ fn write(out: &mut String, view: &View) -> std::fmt::Result {
         writeln!(out, "> **{}**\n", inline(notice))?;
     }
     writeln!(out, "## Which store\n")?;
-    writeln!(out, "| You want | Store | Why |\n|---|---|---|")?;
-    for recommendation in &view.recommendations {
-        let stores = inline(&recommendation.stores.join(", "));
-        writeln!(
-            out,
-            "| {} | **{stores}** | {} |",
-            inline(recommendation.want),
-            inline(&recommendation.why)
-        )?;
+    writeln!(out, "| Question | Store | Figure | As good | Apart |\n|---|---|---|---|---|")?;
+    for answer in &view.answers {
+        let store =
+            answer.store.as_deref().map_or_else(|| "–".to_owned(), |store| format!("**{}**", inline(store)));
+        let [as_good, apart] = [answer.as_good.join(", "), answer.apart.join("; ")].map(|text| inline(&text));
+        let (question, figure) = (inline(answer.question), inline(&answer.figure));
+        writeln!(out, "| {question} | {store} | {figure} | {as_good} | {apart} |")?;
     }
+    writeln!(out, "\n{}", view.legend)?;
     writeln!(out, "\n## The stores\n")?;
     for card in &view.cards {
         writeln!(
@@ -38,6 +37,12 @@ fn write(out: &mut String, view: &View) -> std::fmt::Result {
             card.words,
             inline(&card.headline)
         )?;
+        for violation in &card.violations {
+            writeln!(out, "  * ✕ {}", inline(&violation.what))?;
+            if !violation.again.is_empty() {
+                writeln!(out, "    again: `{}`", violation.again)?;
+            }
+        }
         for point in &card.points {
             writeln!(out, "  * {}", inline(point))?;
         }

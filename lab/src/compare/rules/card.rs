@@ -1,9 +1,12 @@
 //! The verdict on one store, in words.
 
-use crate::compare::model::{Declared, StoreReport};
-use crate::format::{Tone, anchor, fault, hold, list, reach, time, token};
+use super::UnderFault;
+use crate::compare::model::{Declared, Report, StoreReport, Verdict};
+use crate::format::{Tone, anchor, fault, hold, list, reach, slug, time, token};
 use leasehold::semantics::{Fairness, Fault, Outcome, Reach};
-use leasehold_conformance::matrix::{Cell, State};
+use leasehold_conformance::CaseOutcome;
+use leasehold_conformance::matrix::State;
+use leasehold_console::shell_word;
 use serde::Serialize;
 
 /// One store, in a few sentences.
@@ -13,25 +16,35 @@ pub(crate) struct Card {
     pub(crate) store: String,
     /// What answered: its version and address, as far as known.
     pub(crate) server: String,
-    /// `as declared`, `BROKEN`, `late`, `not judged` or `not run`.
+    /// The verdict.
     pub(crate) words: &'static str,
     /// A shape for those who see no colours.
     pub(crate) mark: &'static str,
     pub(crate) tone: Tone,
     /// The first sentence.
     pub(crate) headline: String,
+    /// What was seen that its declaration does not allow, each with the command that shows it again.
+    pub(crate) violations: Vec<Violation>,
     pub(crate) points: Vec<String>,
     /// The anchor of its evidence, if there is any.
     pub(crate) evidence: Option<String>,
 }
 
-pub(crate) fn card(store: &StoreReport) -> Card {
-    let (words, mark, tone) = match &store.not_run {
-        Some(_) => ("not run", "□", Tone::Muted),
-        None if store.is_broken() => ("BROKEN", "✕", Tone::Bad),
-        None if store.counts().late > 0 => ("late", "△", Tone::Bad),
-        None if store.not_judged() > 0 => ("not judged", "□", Tone::Muted),
-        None => ("as declared", "●", Tone::Good),
+/// A case that failed, or a promise that was broken.
+#[derive(Debug, Serialize)]
+pub(crate) struct Violation {
+    pub(crate) what: String,
+    /// The command that shows it again; empty if no command does.
+    pub(crate) again: String,
+}
+
+pub(crate) fn card(report: &Report, store: &StoreReport) -> Card {
+    let (words, mark, tone) = match store.verdict() {
+        Verdict::NotRun => ("not run", "□", Tone::Muted),
+        Verdict::Broken => ("BROKEN", "✕", Tone::Bad),
+        Verdict::Late => ("late", "△", Tone::Careful),
+        Verdict::NotJudged => ("not judged", "□", Tone::Muted),
+        Verdict::AsDeclared => ("as declared", "●", Tone::Good),
     };
     let has_evidence = !store.cells.is_empty() || store.cases.len() > store.counts().passed;
     Card {
@@ -41,7 +54,8 @@ pub(crate) fn card(store: &StoreReport) -> Card {
         words,
         mark,
         tone,
-        headline: store.not_run.clone().unwrap_or_else(|| headline(store)),
+        headline: store.not_run.as_ref().map_or_else(|| headline(store), |not_run| not_run.why.clone()),
+        violations: violations(report, store),
         points: store.declared.as_ref().map_or_else(Vec::new, |declared| points(store, declared)),
         evidence: has_evidence.then(|| format!("evidence-{}", anchor(&store.name))),
     }
@@ -49,34 +63,50 @@ pub(crate) fn card(store: &StoreReport) -> Card {
 
 fn headline(store: &StoreReport) -> String {
     let counts = store.counts();
-    let kept = store.cells.iter().filter(|cell| matches!(cell.state, State::Kept | State::Better)).count();
-    let mut parts = Vec::new();
-    if counts.failed > 0 {
-        parts.push(format!("{} of {} cases failed", counts.failed, counts.passed + counts.failed));
-    } else if counts.passed > 0 {
-        parts.push(format!("{} cases passed", counts.passed));
-    }
-    if counts.late > 0 {
-        parts.push(format!("{} bounds missed twice", counts.late));
-    }
-    if store.not_judged() > 0 {
-        parts.push(format!("{} not judged, because the machine was late", store.not_judged()));
-    }
-    let broken = faults_with(store, |cell| matches!(cell.state, State::Broken { .. }));
-    let void = faults_with(store, |cell| matches!(cell.state, State::Void { .. }));
-    if !broken.is_empty() {
-        parts.push(format!("promise broken under {}", list(&broken, 4)));
-    }
-    if !void.is_empty() {
-        parts.push(format!("nothing shown under {}", list(&void, 4)));
-    }
-    if kept > 0 {
-        parts.push(format!("{kept} promises kept under faults"));
-    }
-    if store.speed.is_broken() {
-        parts.push("two holders, a lost hold or a stale token while it was measured".to_owned());
-    }
+    let count = |test: fn(&State) -> bool| store.cells.iter().filter(|cell| test(&cell.state)).count();
+    let figures = [
+        (counts.failed, "cases failed"),
+        (count(|state| matches!(state, State::Broken { .. })), "promises broken under faults"),
+        (counts.late, "bounds missed twice, on a machine that was on time"),
+        (counts.passed, "cases passed"),
+        (count(|state| matches!(state, State::Kept | State::Better)), "promises kept under faults"),
+        (counts.not_judged, "cases not judged: the machine was late"),
+        (count(|state| matches!(state, State::NotJudged { .. })), "faults not judged: the machine was late"),
+        (count(|state| matches!(state, State::Void { .. })), "faults not judged: they touched nothing"),
+        (store.speed.lost(), "locks lost while they were measured: renewals came too late"),
+    ];
+    let parts = figures.into_iter().filter(|(figure, _)| *figure > 0);
+    let parts: Vec<String> = parts.map(|(figure, words)| format!("{figure} {words}")).collect();
     if parts.is_empty() { "only its speed was measured".to_owned() } else { parts.join("; ") }
+}
+
+fn violations(report: &Report, store: &StoreReport) -> Vec<Violation> {
+    let of = match &store.url {
+        Some(url) => format!(" {}", shell_word(url)),
+        None => format!(" --faults {}", shell_word(&store.name)),
+    };
+    let again =
+        |filter: &str, seed: u64| format!("leasehold conformance{of} --filter {filter} --seed {seed:#x}");
+    let failed = store.cases.iter().filter_map(|case| match &case.outcome {
+        CaseOutcome::Failed { why } => Some(Violation {
+            what: format!("{} {}: {}", case.id, case.property.replace('_', " "), first_line(why)),
+            again: again(&case.id, report.seed),
+        }),
+        _ => None,
+    });
+    let broken = store.cells.iter().filter_map(|cell| match &cell.state {
+        State::Broken { why } => Some(Violation {
+            what: format!("under {}: {}", fault(cell.fault), first_line(why)),
+            again: again(&slug(cell.fault), cell.seed),
+        }),
+        _ => None,
+    });
+    let measured = store.speed.violations().into_iter().map(|what| Violation { what, again: String::new() });
+    failed.chain(broken).chain(measured).collect()
+}
+
+fn first_line(text: &str) -> &str {
+    text.lines().next().unwrap_or_default()
 }
 
 fn points(store: &StoreReport, declared: &Declared) -> Vec<String> {
@@ -105,39 +135,21 @@ fn points(store: &StoreReport, declared: &Declared) -> Vec<String> {
     points
 }
 
-/// What becomes of the one owner, as far as it was seen, and as it is promised otherwise.
+/// After which faults one owner is not enough.
 fn owners(store: &StoreReport) -> Vec<String> {
-    let prefix = if store.was_tried() { "" } else { "promised: " };
-    let under =
-        |outcome| known(store).filter(move |(_, known)| *known == outcome).map(|(each, _)| fault(each));
-    let one = |outcome| under(outcome).collect::<Vec<String>>();
-    let (holds, fenced, away, breaks) =
-        (one(Outcome::Holds), one(Outcome::FencedOnly), one(Outcome::Unavailable), one(Outcome::MayBreak));
-    let all = holds.len() + fenced.len() + away.len() + breaks.len();
-    if all == 0 {
-        return Vec::new();
-    }
-    let mut points = vec![format!("{prefix}one owner under {} of {all} faults", holds.len() + away.len())];
-    if !fenced.is_empty() {
-        points.push(format!("{prefix}needs the token after: {}", list(&fenced, 4)));
-    }
-    if !breaks.is_empty() {
-        points.push(format!("{prefix}not even the token helps after: {}", list(&breaks, 4)));
-    }
-    points
-}
-
-/// Each fault that can happen to it, with what was seen, or, if no fault was made at all, what is promised.
-pub(super) fn known(store: &StoreReport) -> impl Iterator<Item = (Fault, Outcome)> {
-    let measured = store.cells.iter().filter_map(|cell| Some((cell.fault, cell.measured?)));
-    let promises = store.declared.iter().flat_map(|declared| &declared.promises);
-    let promised =
-        promises.filter(move |_| !store.was_tried()).map(|promise| (promise.fault, promise.outcome));
-    let real =
-        |(each, outcome): &(Fault, Outcome)| *each != Fault::None && *outcome != Outcome::NotApplicable;
-    measured.chain(promised).filter(real)
-}
-
-fn faults_with(store: &StoreReport, test: impl Fn(&Cell) -> bool) -> Vec<String> {
-    store.cells.iter().filter(|cell| test(cell)).map(|cell| fault(cell.fault)).collect()
+    let under = |outcome: Outcome| {
+        let is_so = |each: &Fault| {
+            UnderFault::of(store, *each).is_some_and(|seen| seen.outcome == outcome && *each != Fault::None)
+        };
+        Fault::ALL.into_iter().filter(is_so).map(fault).collect::<Vec<String>>()
+    };
+    let sentences = [
+        (Outcome::FencedOnly, "needs the token after"),
+        (Outcome::MayBreak, "not even the token helps after"),
+    ];
+    let point = |(outcome, words): (Outcome, &str)| {
+        let faults = under(outcome);
+        (!faults.is_empty()).then(|| format!("{words}: {}", list(&faults, 4)))
+    };
+    sentences.into_iter().filter_map(point).collect()
 }

@@ -1,4 +1,4 @@
-use crate::compare::model::Report;
+use crate::compare::model::{Report, Verdict};
 use crate::format::list;
 
 /// What must be known before anything else is read.
@@ -7,18 +7,21 @@ pub(crate) fn notices(report: &Report) -> Vec<String> {
     if report.interrupted {
         notices.push("This run was interrupted: what is missing was not measured.".to_owned());
     }
-    let broken: Vec<String> =
-        report.stores.iter().filter(|store| store.is_broken()).map(|store| store.name.clone()).collect();
-    if !broken.is_empty() {
-        notices.push(format!(
-            "Something was seen that must not be, or a fault that was to be shown touched nothing: {}.",
-            list(&broken, broken.len())
-        ));
+    let sentences = [
+        (Verdict::Broken, "Something was seen that must not be, and the cards say what"),
+        (Verdict::Late, "Bounds were missed twice, although the machine was on time"),
+        (Verdict::NotJudged, "Not judged in all: the machine was late, or a server was not ready in time"),
+    ];
+    for (verdict, words) in sentences {
+        let stores = report.stores.iter().filter(|store| store.verdict() == verdict);
+        let names: Vec<String> = stores.map(|store| store.name.clone()).collect();
+        if !names.is_empty() {
+            notices.push(format!("{words}: {}.", list(&names, names.len())));
+        }
     }
-    let missing: Vec<String> = report
-        .stores
-        .iter()
-        .filter_map(|store| Some(format!("{} ({})", store.name, store.not_run.as_ref()?)))
+    let missing = report.stores.iter().filter(|store| store.verdict() == Verdict::NotRun);
+    let missing: Vec<String> = missing
+        .filter_map(|store| Some(format!("{} ({})", store.name, store.not_run.as_ref()?.why)))
         .collect();
     if !missing.is_empty() {
         notices.push(format!("Not run: {}.", list(&missing, missing.len())));

@@ -6,6 +6,7 @@ use crate::format::{Tone, anchor, cell_id, count, fault, outcome, time};
 use leasehold_conformance::CaseOutcome;
 use leasehold_conformance::matrix::{Cell, State};
 use serde::Serialize;
+use std::collections::BTreeMap;
 
 /// All that was seen of one store.
 #[derive(Debug, Serialize)]
@@ -32,7 +33,7 @@ pub(crate) struct CellEvidence {
     pub(crate) words: String,
     /// Why it is broken, void or was not run.
     pub(crate) why: Option<String>,
-    /// Each with its name.
+    /// Each with its name; without those that are zero or unknown.
     pub(crate) figures: Vec<(&'static str, Datum)>,
     pub(crate) seed: String,
 }
@@ -55,7 +56,7 @@ fn cell_evidence(store: &str, cell: &Cell) -> CellEvidence {
         State::Kept => ("kept", Tone::Good, None),
         State::Better => ("better than promised", Tone::Good, None),
         State::Broken { why } => ("broken", Tone::Bad, Some(why.clone())),
-        State::Void { why } => ("void", Tone::Bad, Some(why.clone())),
+        State::Void { why } => ("not judged", Tone::Muted, Some(why.clone())),
         State::NotJudged { why } => ("not judged", Tone::Muted, Some(why.clone())),
         State::NotRun { why } => ("not run", Tone::Muted, Some(why.clone())),
         State::NotApplicable { why } => {
@@ -81,7 +82,7 @@ fn figures(cell: &Cell) -> Vec<(&'static str, Datum)> {
     let whole = |value: u64| Datum::figure(value as f64, count(value as f64));
     let ms = |value: f64| Datum::figure(value, time(value * 1e3));
     let maybe_ms = |value: Option<f64>| value.map_or_else(Datum::none, ms);
-    vec![
+    let all = [
         ("trials", whole(figures.trials)),
         ("grants", whole(figures.grants)),
         ("two holders in the store", whole(figures.two_holders)),
@@ -93,23 +94,38 @@ fn figures(cell: &Cell) -> Vec<(&'static str, Datum)> {
         ("holder knew after", maybe_ms(figures.detected_ms)),
         ("next grant after", maybe_ms(figures.recovered_ms)),
         ("records left behind", whole(figures.residue)),
-    ]
+    ];
+    // A zero is the rule.
+    all.into_iter().filter(|(_, figure)| figure.value.is_some_and(|value| value != 0.0)).collect()
 }
 
+/// The cases that did not pass; those that were skipped for one reason are one row.
 fn cases(store: &StoreReport) -> Option<Table> {
-    let rows = store.cases.iter().filter_map(|case| {
+    let (mut rows, mut skipped) = (Vec::new(), BTreeMap::<&str, Vec<&str>>::new());
+    for case in &store.cases {
         let (word, tone, why) = match &case.outcome {
-            CaseOutcome::Passed => return None,
+            CaseOutcome::Passed => continue,
+            CaseOutcome::Skipped { why } => {
+                skipped.entry(why).or_default().push(&case.id);
+                continue;
+            }
             CaseOutcome::Failed { why } => ("failed", Tone::Bad, why),
-            CaseOutcome::Late { why } => ("late", Tone::Bad, why),
+            CaseOutcome::Late { why } => ("late", Tone::Careful, why),
             CaseOutcome::NotJudged { why } => ("not judged", Tone::Muted, why),
-            CaseOutcome::Skipped { why } => ("skipped", Tone::Muted, why),
         };
         let name = format!("{} {}", case.id, case.property.replace('_', " "));
         let mark = (tone == Tone::Bad).then_some("✕");
-        Some(vec![Datum::words(name), Datum::words(word).with_tone(tone, mark), Datum::words(why.clone())])
+        let word = Datum::words(word).with_tone(tone, mark);
+        rows.push(vec![Datum::words(name), word, Datum::words(why.clone())]);
+    }
+    let skipped = skipped.into_iter().map(|(why, ids)| {
+        vec![
+            Datum::words(ids.join(" ")),
+            Datum::words("skipped").with_tone(Tone::Muted, None),
+            Datum::words(why),
+        ]
     });
-    let rows: Vec<_> = rows.collect();
+    rows.extend(skipped);
     let (id, columns) = (format!("cases-{}", anchor(&store.name)), ["Case", "Outcome", "Why"]);
     (!rows.is_empty()).then(|| Table::new(&id, "Cases that did not pass", Column::all(&columns, &[]), rows))
 }

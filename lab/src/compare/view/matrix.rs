@@ -2,170 +2,63 @@
 
 use super::{Column, Datum, Section, Table};
 use crate::compare::model::{Report, StoreReport};
-use crate::format::{Tone, cell_id, fault, outcome, time};
+use crate::compare::rules::{Basis, UnderFault};
+use crate::format::{Tone, cell_id, fault, outcome};
 use leasehold::semantics::{Fault, Outcome};
-use leasehold_conformance::matrix::{Cell, State};
+use leasehold_conformance::matrix::State;
 
-/// How one field of the matrix is to be read.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Glyph {
-    /// It was seen.
-    Measured(Outcome),
-    /// It is promised, and nothing was seen.
-    Promised(Outcome),
-    /// Less was seen than is promised.
-    Broken(Option<Outcome>),
-    /// The fault touched nothing.
-    Void,
-    /// Nothing is known.
-    Unknown,
-}
+pub(crate) const LEGEND: &str = "● one owner at a time, and a holder that can no longer be sure knows it. ◐ two owners are \
+                                 possible, and their tokens still grow. ○ nobody gets the lock until the fault is \
+                                 healed. ▲ two owners, and tokens may repeat. ✕ less than is promised. □ not judged. – \
+                                 cannot happen there.";
 
-/// What is known of a store under a fault.
-pub(crate) fn glyph(store: &StoreReport, fault: Fault) -> Glyph {
-    let promised = store.declared.as_ref().and_then(|declared| declared.under(fault));
-    match store.cell(fault) {
-        Some(Cell { state: State::Broken { .. }, measured, .. }) => Glyph::Broken(*measured),
-        Some(Cell { state: State::Void { .. }, .. }) => Glyph::Void,
-        Some(Cell { measured: Some(measured), .. }) => Glyph::Measured(*measured),
-        // One server alone, of a backend that promises something of several.
-        Some(Cell { state: State::NotApplicable { .. }, .. }) => Glyph::Promised(Outcome::NotApplicable),
-        _ => promised.map_or(Glyph::Unknown, Glyph::Promised),
-    }
-}
-
-impl Glyph {
-    /// The one letter of narrow terminals, the first of its outcome: capital if it was seen, small if it is promised.
-    pub(crate) fn letter(self) -> char {
-        let first = |seen| outcome(seen).chars().next().unwrap_or('?');
-        match self {
-            Self::Measured(seen) => first(seen).to_ascii_uppercase(),
-            Self::Promised(promised) => first(promised),
-            Self::Broken(_) => 'X',
-            Self::Void => 'V',
-            Self::Unknown => '?',
-        }
-    }
-
-    pub(crate) fn tone(self) -> Tone {
-        match self {
-            Self::Measured(Outcome::Holds) => Tone::Good,
-            Self::Measured(Outcome::FencedOnly | Outcome::Unavailable) => Tone::Careful,
-            Self::Measured(Outcome::MayBreak) | Self::Broken(_) | Self::Void => Tone::Bad,
-            _ => Tone::Muted,
-        }
-    }
-
-    fn mark(self) -> Option<&'static str> {
-        match self {
-            Self::Broken(_) => Some("✕"),
-            Self::Void => Some("□"),
-            Self::Unknown => None,
-            Self::Measured(outcome) | Self::Promised(outcome) => match outcome {
-                Outcome::Holds => Some("●"),
-                Outcome::FencedOnly => Some("◐"),
-                Outcome::Unavailable => Some("○"),
-                Outcome::MayBreak => Some("▲"),
-                Outcome::NotApplicable => None,
-            },
-        }
-    }
-
-    fn words(self) -> String {
-        match self {
-            Self::Measured(seen) | Self::Promised(seen) => outcome(seen).to_owned(),
-            Self::Broken(Some(seen)) => format!("broken: {}", outcome(seen)),
-            Self::Broken(None) => "broken".to_owned(),
-            Self::Void => "void".to_owned(),
-            Self::Unknown => "not known".to_owned(),
-        }
-    }
-}
-
-/// The faults of which anything is known that can happen.
-pub(crate) fn faults(report: &Report) -> Vec<Fault> {
-    let matters = |fault: &Fault| {
-        report.stores.iter().any(|store| {
-            let seen = glyph(store, *fault);
-            !matches!(seen, Glyph::Unknown | Glyph::Promised(Outcome::NotApplicable))
-        })
-    };
-    Fault::ALL.into_iter().filter(matters).collect()
-}
-
+/// One row for each fault of which anything is known that can happen.
 pub(super) fn section(report: &Report) -> Option<Section> {
-    let faults = faults(report);
-    if faults.is_empty() {
-        return None;
-    }
     let stores: Vec<&StoreReport> = report.stores.iter().filter(|store| store.declared.is_some()).collect();
-    let columns: Vec<&str> =
-        ["Fault"].into_iter().chain(stores.iter().map(|store| store.name.as_str())).collect();
-    let rows = faults.iter().map(|each| {
-        let fields = stores.iter().map(|store| field(store, *each));
-        [Datum::words(fault(*each))].into_iter().chain(fields).collect()
-    });
-    Some(Section {
+    let names = stores.iter().map(|store| Column::words(store.name.as_str()));
+    let columns = [Column::words("Fault")].into_iter().chain(names).collect();
+    let row = |each: Fault| {
+        let fields: Vec<Datum> = stores.iter().map(|store| field(store, each)).collect();
+        let happens = fields.iter().any(|field| field.mark.is_some());
+        happens.then(|| [Datum::words(fault(each))].into_iter().chain(fields).collect())
+    };
+    let rows: Vec<Vec<Datum>> = Fault::ALL.into_iter().filter_map(row).collect();
+    (!rows.is_empty()).then(|| Section {
         id: "faults",
         title: "Under faults",
-        lead: lead(report),
+        lead: LEGEND.to_owned(),
         charts: Vec::new(),
-        table: Table::new(
-            "faults-table",
-            "What each store does under each fault",
-            Column::all(&columns, &[]),
-            rows.collect(),
-        ),
+        table: Table::new("faults-table", "What each store does under each fault", columns, rows),
     })
 }
 
-fn lead(report: &Report) -> String {
-    let measured = report.stores.iter().flat_map(|store| &store.cells);
-    let measured = measured.filter(|cell| cell.measured.is_some()).count();
-    let legend = "● holds: one owner at a time, and a holder that can no longer be sure knows it. ◐ fenced only: two \
-                  owners are possible, and their tokens still grow. ○ unavailable: nobody gets the lock until the fault \
-                  is healed. ▲ may break: two owners, and tokens may repeat. – cannot happen there.";
-    match measured {
-        0 => format!("{legend} No fault was made in this run: these are the promises."),
-        count => {
-            format!("{legend} {count} fields were seen; one in small print is a promise that was not tried.")
-        }
-    }
-}
-
 fn field(store: &StoreReport, fault: Fault) -> Datum {
-    let seen = glyph(store, fault);
-    let cell = store.cell(fault);
-    let note = match (seen, cell) {
-        (Glyph::Promised(Outcome::NotApplicable), _) => None,
-        (Glyph::Promised(_), _) => Some("promised".to_owned()),
-        (Glyph::Broken(_), Some(cell)) => Some(format!("promised: {}", outcome(cell.promised))),
-        (_, Some(Cell { state: State::Better, promised, .. })) => {
-            Some(format!("promised: {}", outcome(*promised)))
+    let (cell, known) = (store.cell(fault), UnderFault::of(store, fault));
+    let link = cell.map(|cell| cell_id(&store.name, cell.fault));
+    let note = cell.map(|cell| format!("promised: {}", outcome(cell.promised)));
+    match (cell.map(|cell| &cell.state), known) {
+        // One server alone, of a backend that promises something of several.
+        (Some(State::NotApplicable { .. }), _)
+        | (_, Some(UnderFault { outcome: Outcome::NotApplicable, .. })) => Datum { link, ..Datum::none() },
+        (Some(State::Broken { .. }), known) => {
+            let words = known.map(|known| known.words()).unwrap_or_default();
+            Datum { link, note, ..Datum::words(format!("broken: {words}")) }.with_tone(Tone::Bad, Some("✕"))
         }
-        (_, Some(cell)) => figures(cell),
-        _ => None,
-    };
-    Datum {
-        text: seen.words(),
-        mark: seen.mark(),
-        tone: seen.tone(),
-        note,
-        link: cell.map(|cell| cell_id(&store.name, cell.fault)),
-        value: None,
+        (Some(State::Void { .. } | State::NotJudged { .. }), _) => {
+            Datum { link, ..Datum::words("not judged") }.with_tone(Tone::Muted, Some("□"))
+        }
+        (state, Some(known)) => {
+            let (mark, tone) = match known.outcome {
+                Outcome::Holds => ("●", Tone::Good),
+                Outcome::FencedOnly => ("◐", Tone::Careful),
+                Outcome::Unavailable => ("○", Tone::Careful),
+                Outcome::MayBreak | Outcome::NotApplicable => ("▲", Tone::Bad),
+            };
+            let tone = if known.basis() == Basis::Measured { tone } else { Tone::Muted };
+            let note = note.filter(|_| matches!(state, Some(State::Better)));
+            let words = format!("{}{}", known.words(), known.basis().sign());
+            Datum { link, note, ..Datum::words(words) }.with_tone(tone, Some(mark))
+        }
+        (_, None) => Datum { link, ..Datum::words("not known") },
     }
-}
-
-/// What a field is about, where there is a figure to it.
-fn figures(cell: &Cell) -> Option<String> {
-    cell.measured?;
-    let figures = &cell.figures;
-    let ms = |ms: f64| time(ms * 1e3);
-    if figures.belief_overlap_ms > 0.0 {
-        return Some(format!("two for {}", ms(figures.belief_overlap_ms)));
-    }
-    if cell.measured == Some(Outcome::Unavailable) && figures.unavailable_ms > 0.0 {
-        return Some(ms(figures.unavailable_ms));
-    }
-    figures.recovered_ms.map(|time| format!("next after {}", ms(time)))
 }

@@ -11,11 +11,10 @@ mod suite;
 mod table;
 
 pub(crate) use evidence::Evidence;
-pub(crate) use matrix::glyph;
 pub(crate) use table::{Axis, Chart, Column, Curve, Datum, Panel, Section, Span, Table};
 
 use super::model::Report;
-use super::rules::{self, Card, Recommendation};
+use super::rules::{self, Answer, Basis, Card};
 use leasehold_console::brief;
 use serde::Serialize;
 use std::time::Duration;
@@ -29,7 +28,9 @@ pub(crate) struct View {
     /// What must be known before anything else is read.
     pub(crate) notices: Vec<String>,
     /// Which store for whom.
-    pub(crate) recommendations: Vec<Recommendation>,
+    pub(crate) answers: Vec<Answer>,
+    /// What the signs behind figures mean.
+    pub(crate) legend: &'static str,
     /// One for each store.
     pub(crate) cards: Vec<Card>,
     pub(crate) sections: Vec<Section>,
@@ -54,8 +55,9 @@ impl View {
             title: title(report),
             facts: facts(report),
             notices: rules::notices(report),
-            recommendations: rules::recommendations(report),
-            cards: report.stores.iter().map(rules::card).collect(),
+            answers: rules::answers(report),
+            legend: Basis::LEGEND,
+            cards: report.stores.iter().map(|store| rules::card(report, store)).collect(),
             sections: sections.into_iter().flatten().collect(),
             evidence: report.stores.iter().filter_map(evidence::evidence).collect(),
             caveats: report.setup.caveats.clone(),

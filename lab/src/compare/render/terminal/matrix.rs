@@ -1,58 +1,42 @@
-//! Fault × store: in words where they fit, and in letters otherwise.
+//! Fault × store: in words where they fit, and by marks alone otherwise.
 
 use super::table::table_within;
 use super::text::{paragraph, style};
-use crate::compare::model::Report;
-use crate::compare::view::{Section, glyph};
-use crate::format::fault;
-use leasehold::semantics::Fault;
+use crate::compare::view::{Datum, Section};
+use leasehold_console::safe;
 use std::io::{self, Write};
 
-/// What a column of words needs.
-const WORDS: usize = 15;
+/// What a column of words needs: four of them fit into 80 columns.
+const WORDS: usize = 14;
 const FAULT: usize = 22;
 
-const LEGEND: &str = "H holds: one owner at a time. F fenced only: two are possible, their tokens still grow. \
-                      U unavailable until the fault is healed. M may break: two owners, and tokens may repeat. \
-                      X BROKEN: less than is promised. V void: the fault touched nothing. – cannot happen there. \
-                      A small letter is a promise that was not tried. The columns are the stores by their numbers \
-                      above.";
-
-pub(super) fn write(
-    out: &mut impl Write,
-    report: &Report,
-    section: &Section,
-    width: usize,
-) -> io::Result<()> {
-    let declared = report.stores.iter().filter(|store| store.declared.is_some()).count();
-    if FAULT + WORDS * declared <= width {
-        paragraph(out, &section.lead, 0, width)?;
+pub(super) fn write(out: &mut impl Write, section: &Section, legend: &str, width: usize) -> io::Result<()> {
+    paragraph(out, &format!("{} {legend}", section.lead), 0, width)?;
+    writeln!(out)?;
+    let columns = &section.table.columns;
+    if FAULT + WORDS * (columns.len() - 1) <= width {
         return writeln!(out, "{}", table_within(&section.table, width));
     }
-    paragraph(out, LEGEND, 0, width)?;
-    letters(out, report)
-}
-
-/// At most four characters a store: a dozen of them fit into eighty columns.
-fn letters(out: &mut impl Write, report: &Report) -> io::Result<()> {
-    let stores: Vec<_> =
-        report.stores.iter().enumerate().filter(|(_, store)| store.declared.is_some()).collect();
-    write!(out, "{:FAULT$}", "")?;
-    for (index, _) in &stores {
-        write!(out, "{:>3}", index + 1)?;
+    let names = columns.iter().skip(1).enumerate();
+    let names: Vec<String> =
+        names.map(|(index, column)| format!("{} {}", index + 1, safe(&column.title))).collect();
+    paragraph(out, &names.join(", "), 0, width)?;
+    write!(out, "\n{:FAULT$}", "")?;
+    for number in 1..columns.len() {
+        write!(out, "{number:>2} ")?;
     }
     writeln!(out)?;
-    for each in Fault::ALL {
-        let glyphs: Vec<_> = stores.iter().map(|(_, store)| glyph(store, each)).collect();
-        if glyphs.iter().all(|glyph| matches!(glyph.letter(), '–' | '?')) {
-            continue;
-        }
-        write!(out, "{:FAULT$}", fault(each))?;
-        for glyph in glyphs {
-            let style = style(glyph.tone());
-            write!(out, "  {style}{}{style:#}", glyph.letter())?;
-        }
-        writeln!(out)?;
+    section.table.rows.iter().try_for_each(|row| marks(out, row))
+}
+
+/// Three characters a store: a dozen of them fit into 80 columns.
+fn marks(out: &mut impl Write, row: &[Datum]) -> io::Result<()> {
+    let Some((fault, fields)) = row.split_first() else { return Ok(()) };
+    write!(out, "{:FAULT$}", fault.text)?;
+    for field in fields {
+        let (style, mark) = (style(field.tone), field.mark.unwrap_or(&field.text));
+        let sign = field.text.chars().last().filter(|last| "†‡".contains(*last)).unwrap_or(' ');
+        write!(out, " {style}{mark}{style:#}{sign}")?;
     }
-    Ok(())
+    writeln!(out)
 }

@@ -4,21 +4,29 @@ mod matrix;
 mod table;
 mod text;
 
-use crate::compare::model::Report;
+use crate::compare::rules::Answer;
 use crate::compare::view::{Column, Datum, Section, View};
 use crate::format::Tone;
 use leasehold_console::safe;
 use std::io::{self, Write};
+use std::path::Path;
 use table::{WIDE, table, table_within};
 use text::{BOLD, heading, paragraph, style, wrapped};
 
 /// How wide a pipe is, and what is least taken for granted.
 const NARROW: usize = 80;
 
-pub(crate) fn print(report: &Report, view: &View) -> io::Result<()> {
+/// All of it; or, if all of it was written into files, the answers and where the files are.
+pub(crate) fn print(view: &View, files: Option<&Path>) -> io::Result<()> {
     let width = width();
     let mut out = Vec::new();
-    write(&mut out, report, view, width)?;
+    head(&mut out, view, width)?;
+    match files {
+        Some(files) => {
+            writeln!(out, "\nAll of it: {}", safe(&files.join("report.html").display().to_string()))?
+        }
+        None => body(&mut out, view, width)?,
+    }
     let mut stdout = anstream::stdout();
     stdout.write_all(&out)?;
     stdout.flush()
@@ -30,7 +38,7 @@ fn width() -> usize {
     columns.unwrap_or(NARROW)
 }
 
-fn write(out: &mut impl Write, report: &Report, view: &View, width: usize) -> io::Result<()> {
+fn head(out: &mut impl Write, view: &View, width: usize) -> io::Result<()> {
     writeln!(out, "{BOLD}{}{BOLD:#}", view.title)?;
     paragraph(out, &view.facts.join(" · "), 0, width)?;
     for notice in &view.notices {
@@ -39,12 +47,15 @@ fn write(out: &mut impl Write, report: &Report, view: &View, width: usize) -> io
         paragraph(out, &format!("! {notice}"), 2, width)?;
         write!(out, "{style:#}")?;
     }
-    recommendations(out, view, width)?;
+    answers(out, view, width)
+}
+
+fn body(out: &mut impl Write, view: &View, width: usize) -> io::Result<()> {
     cards(out, view, width)?;
     for section in &view.sections {
         heading(out, section.title)?;
         if section.id == "faults" {
-            matrix::write(out, report, section, width)?;
+            matrix::write(out, section, view.legend, width)?;
         } else {
             tables(out, section, width)?;
         }
@@ -53,17 +64,20 @@ fn write(out: &mut impl Write, report: &Report, view: &View, width: usize) -> io
     view.caveats.iter().try_for_each(|caveat| paragraph(out, &format!("* {caveat}"), 2, width))
 }
 
-fn recommendations(out: &mut impl Write, view: &View, width: usize) -> io::Result<()> {
-    if view.recommendations.is_empty() {
-        return Ok(());
-    }
+fn answers(out: &mut impl Write, view: &View, width: usize) -> io::Result<()> {
     heading(out, "Which store")?;
-    let row = |recommendation: &crate::compare::rules::Recommendation| {
-        let stores = Datum::words(recommendation.stores.join(", "));
-        vec![Datum::words(recommendation.want), stores, Datum::words(&recommendation.why)]
-    };
-    let columns = ["YOU WANT", "STORE", "WHY"].map(Column::words);
-    writeln!(out, "{}", table(&columns, view.recommendations.iter().map(row), width))
+    // Each of those behind the best one has a line of its own.
+    let rows = view.answers.iter().flat_map(|answer: &Answer| {
+        let first =
+            [answer.question, answer.store.as_deref().unwrap_or("–"), &answer.figure].map(Datum::words);
+        let as_good = (!answer.as_good.is_empty()).then(|| format!("as good: {}", answer.as_good.join(", ")));
+        let behind = as_good.into_iter().chain(answer.apart.iter().cloned());
+        let behind = behind.map(|words| vec![Datum::default(), Datum::default(), Datum::words(words)]);
+        [Vec::from(first)].into_iter().chain(behind).collect::<Vec<_>>()
+    });
+    let columns = ["QUESTION", "STORE", "FIGURE"].map(Column::words);
+    writeln!(out, "{}", table(&columns, rows, width))?;
+    paragraph(out, view.legend, 0, width)
 }
 
 fn cards(out: &mut impl Write, view: &View, width: usize) -> io::Result<()> {
@@ -78,6 +92,13 @@ fn cards(out: &mut impl Write, view: &View, width: usize) -> io::Result<()> {
         writeln!(out, "{first}, {}", lines.next().unwrap_or_default())?;
         for line in lines {
             writeln!(out, "     {line}")?;
+        }
+        for violation in &card.violations {
+            write!(out, "     ")?;
+            paragraph(out, &format!("✕ {}", violation.what), 7, width)?;
+            if !violation.again.is_empty() {
+                writeln!(out, "       again: {}", safe(&violation.again))?;
+            }
         }
         for point in &card.points {
             write!(out, "     ")?;

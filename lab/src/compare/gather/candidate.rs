@@ -7,6 +7,7 @@ use crate::conformance::{UserStore, clean_up, root};
 use crate::early_end::EarlyEnd;
 use crate::private_stores;
 use crate::store_arguments::check_unnamed;
+use leasehold::admin::Finding;
 use leasehold::{AcquireOptions, DistributedLockExt, Error, LockName, Wait};
 use leasehold_conformance::{Store, Subject};
 use leasehold_console::signals::Signals;
@@ -67,7 +68,10 @@ impl Candidate {
     pub(super) async fn meet(&mut self, signals: &mut Signals, console: Console) -> Result<(), EarlyEnd> {
         let met = signals.unless_ended(tokio::time::timeout(FIRST_ANSWER_TIMEOUT, self.first_lock())).await;
         match met.map_err(EarlyEnd::Interrupted)? {
-            Ok(Ok(declared)) => self.report.declared = Some(declared),
+            Ok(Ok((declared, findings))) => {
+                self.report.declared = Some(declared);
+                self.report.findings = findings;
+            }
             Ok(Err(not_run)) => self.leave_out(not_run, console),
             Err(_) => {
                 // A server that this run has started is there.
@@ -113,15 +117,22 @@ impl Candidate {
         self.report.not_run.is_none()
     }
 
-    async fn first_lock(&self) -> Result<Declared, NotRun> {
+    /// What it declares, and, of a store of the user's, what `config check` finds in it.
+    async fn first_lock(&self) -> Result<(Declared, Vec<String>), NotRun> {
         let store = self.start().await?;
         let first = async {
             let locks = self.subject.connect(&store.address()).await?;
             let options = AcquireOptions::new().with_wait(Wait::No);
             locks.acquire_with(&self.first_name()?, &options).await?.release().await?;
             let declared = Declared::of(locks.semantics());
+            let admin = locks.admin().filter(|_| self.user_store.is_some());
+            let findings = match admin {
+                Some(admin) => admin.check().await.unwrap_or_default(),
+                None => Vec::new(),
+            };
             let _ = locks.close().await;
-            Ok(declared)
+            let line = |finding: &Finding| format!("{}: {}", finding.code, finding.message);
+            Ok((declared, findings.iter().map(line).collect()))
         };
         first.await.map_err(|error: Error| NotRun { why: in_one_line(&error), is_late: false })
     }

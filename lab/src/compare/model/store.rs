@@ -20,6 +20,8 @@ pub(crate) struct StoreReport {
     /// Why nothing of it was measured; `None` if something was.
     pub(crate) not_run: Option<NotRun>,
     pub(crate) declared: Option<Declared>,
+    /// What `leasehold config check` finds in it.
+    pub(crate) findings: Vec<String>,
     pub(crate) cases: Vec<ReportedCase>,
     /// What was seen under faults.
     pub(crate) cells: Vec<Cell>,
@@ -88,6 +90,7 @@ impl StoreReport {
             server: None,
             not_run: None,
             declared: None,
+            findings: Vec::new(),
             cases: Vec::new(),
             cells: Vec::new(),
             speed: Speed::default(),

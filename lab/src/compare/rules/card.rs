@@ -64,19 +64,22 @@ pub(crate) fn card(report: &Report, store: &StoreReport) -> Card {
 fn headline(store: &StoreReport) -> String {
     let counts = store.counts();
     let count = |test: fn(&State) -> bool| store.cells.iter().filter(|cell| test(&cell.state)).count();
+    let late = "not judged: the machine was late";
     let figures = [
-        (counts.failed, "cases failed"),
-        (count(|state| matches!(state, State::Broken { .. })), "promises broken under faults"),
-        (counts.late, "bounds missed twice, on a machine that was on time"),
-        (counts.passed, "cases passed"),
-        (count(|state| matches!(state, State::Kept | State::Better)), "promises kept under faults"),
-        (counts.not_judged, "cases not judged: the machine was late"),
-        (count(|state| matches!(state, State::NotJudged { .. })), "faults not judged: the machine was late"),
-        (count(|state| matches!(state, State::Void { .. })), "faults not judged: they touched nothing"),
-        (store.speed.lost(), "locks lost while they were measured: renewals came too late"),
+        (counts.failed, "case", "failed"),
+        (count(|state| matches!(state, State::Broken { .. })), "promise", "broken under faults"),
+        (counts.late, "bound", "missed twice, on a machine that was on time"),
+        (counts.passed, "case", "passed"),
+        (count(|state| matches!(state, State::Kept | State::Better)), "promise", "kept under faults"),
+        (counts.not_judged, "case", late),
+        (count(|state| matches!(state, State::NotJudged { .. })), "fault", late),
+        (count(|state| matches!(state, State::Void { .. })), "fault", "not judged: a holder was not touched"),
+        (store.speed.lost(), "lock", "lost while it was measured: renewals came too late"),
     ];
-    let parts = figures.into_iter().filter(|(figure, _)| *figure > 0);
-    let parts: Vec<String> = parts.map(|(figure, words)| format!("{figure} {words}")).collect();
+    let parts = figures.into_iter().filter(|(figure, ..)| *figure > 0);
+    let parts: Vec<String> = parts
+        .map(|(figure, noun, words)| format!("{figure} {noun}{} {words}", if figure == 1 { "" } else { "s" }))
+        .collect();
     if parts.is_empty() { "only its speed was measured".to_owned() } else { parts.join("; ") }
 }
 
@@ -132,6 +135,7 @@ fn points(store: &StoreReport, declared: &Declared) -> Vec<String> {
         hold(declared.hold, declared.crash_bound),
         token(declared.token)
     ));
+    points.extend(store.findings.iter().cloned());
     points
 }
 

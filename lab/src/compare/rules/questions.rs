@@ -31,24 +31,32 @@ fn owners_under(stores: &[&StoreReport], question: &'static str, fault: Fault) -
     let (mut ranked, mut without) = (Vec::new(), Vec::new());
     for store in stores {
         let Some(seen) = UnderFault::of(store, fault) else { continue };
-        let class = match seen.outcome {
-            Outcome::Holds => 0,
-            Outcome::Unavailable => 1,
-            Outcome::FencedOnly => 2,
-            Outcome::MayBreak => 3,
-            Outcome::NotApplicable => {
-                if store.reach() == Some(Reach::Network) {
-                    without.push(store.name.clone());
-                }
-                continue;
+        let Some(class) = class(seen.outcome) else {
+            if store.reach() == Some(Reach::Network) {
+                without.push(store.name.clone());
             }
+            continue;
         };
+        // One run that shows more than is promised may have been lucky.
+        let promised = store.declared.as_ref().and_then(|declared| declared.under(fault));
+        let class = class.max(promised.and_then(self::class).unwrap_or(0));
         let mut of = Ranked::of_class(store, class, seen.words(), seen.basis());
         of.value = seen.recovered_ms().unwrap_or(0.0);
         ranked.push(of);
     }
     let without = (!without.is_empty()).then(|| format!("cannot happen to: {}", without.join(", ")));
     answer(question, ranked, without)
+}
+
+/// From the best outcome to the worst; `None` of a fault that cannot happen.
+fn class(outcome: Outcome) -> Option<usize> {
+    match outcome {
+        Outcome::Holds => Some(0),
+        Outcome::Unavailable => Some(1),
+        Outcome::FencedOnly => Some(2),
+        Outcome::MayBreak => Some(3),
+        Outcome::NotApplicable => None,
+    }
 }
 
 fn crashed_holder(stores: &[&StoreReport]) -> Option<Answer> {

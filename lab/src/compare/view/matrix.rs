@@ -57,6 +57,8 @@ fn field(store: &StoreReport, fault: Fault) -> Datum {
             let tone = if known.basis() == Basis::Measured { tone } else { Tone::Muted };
             let note = note.filter(|_| matches!(state, Some(State::Better)));
             let words = format!("{}{}", known.words(), known.basis().sign());
+            // Its mark says so.
+            let words = words.trim_start_matches("one owner, ");
             Datum { link, note, ..Datum::words(words) }.with_tone(tone, Some(mark))
         }
         (_, None) => Datum { link, ..Datum::words("not known") },

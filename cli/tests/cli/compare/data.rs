@@ -85,15 +85,57 @@ fn report_to_a_pipe_has_eighty_columns_and_no_colours() {
     let said = shown(&[]);
     let out = &said.code(0).out;
     assert!(!out.contains('\u{1b}'));
-    for line in out.lines() {
+    // A command is one line, to be copied.
+    for line in out.lines().filter(|line| !line.contains("again: leasehold ")) {
         assert!(line.chars().count() <= 80, "{} columns: {line:?}", line.chars().count());
     }
-    for needed in ["WHICH STORE", "no server to run", "BROKEN", "not run", "UNDER FAULTS", "HAND-OVER"] {
+    for needed in ["WHICH STORE", "two at once", "BROKEN", "not run", "UNDER FAULTS", "HAND-OVER"] {
         assert!(out.contains(needed), "{needed}");
     }
-    // zookeeper, fail over: seen to hold; the letters stand in the order of the numbers.
+    // zookeeper, fail over: seen to hold; the marks stand in the order of the numbers.
     let line = out.lines().find(|line| line.starts_with("fail over")).unwrap();
-    assert_eq!(line.split_whitespace().skip(2).collect::<Vec<_>>(), ["–", "–", "–", "X", "H", "–"]);
+    assert_eq!(line.split_whitespace().skip(2).collect::<Vec<_>>(), ["–", "–", "–", "✕", "●", "–"]);
+}
+
+#[test]
+fn broken_store_names_its_case_and_the_command_that_repeats_it() {
+    let said = shown(&[]);
+    let out = &said.code(0).out;
+    assert!(out.contains("✕ J05 waiter outlives a fail over: no grant within 20s"), "{out}");
+    let again = "again: leasehold conformance --faults redis-sentinel --filter J05 --seed 0x5eed";
+    assert!(out.contains(again), "{out}");
+}
+
+#[test]
+fn late_and_unjudged_stores_are_not_called_broken() {
+    let place = Place::new();
+    let outcomes = [
+        (json!({ "is": "late", "why": "after 2 s" }), "late: 1 bound missed twice"),
+        (json!({ "is": "not-judged", "why": "late by 640 ms" }), "not judged: 1 case"),
+        (json!({ "is": "failed", "why": "two hold it" }), "BROKEN: 1 case failed"),
+    ];
+    for (outcome, words) in outcomes {
+        let mut report = fixture();
+        report["stores"] = json!([report["stores"][1].clone()]);
+        report["stores"][0]["cases"] =
+            json!([{ "id": "C02", "property": "late_release", "outcome": outcome, "took_ms": 7 }]);
+        is_valid(&report).unwrap();
+        let file = place.file("report.json", &report.to_string());
+        let out = place.say(["report", file.to_str().unwrap()]).code(0).out.clone();
+        assert!(out.contains(&format!("sqlite, {words}")), "{out}");
+        assert_eq!(out.contains("BROKEN"), words.starts_with("BROKEN"), "{out}");
+        assert!(out.contains("WHICH STORE"), "{out}");
+    }
+}
+
+#[test]
+fn with_a_directory_the_terminal_shows_the_answers_and_the_path() {
+    let place = Place::new();
+    let out = place.path().join("out");
+    let said = place.say(["report", FIXTURE, "--out", out.to_str().unwrap()]);
+    let said = &said.code(0).out;
+    assert!(said.contains("WHICH STORE") && said.contains("report.html"), "{said}");
+    assert!(said.lines().count() < 60 && !said.contains("UNDER FAULTS"), "{said}");
 }
 
 #[test]

@@ -1,7 +1,7 @@
 //! G: dropped, cancelled, panicked: nothing stays behind.
 
 use crate::cases::declared::{expiry_bound, hand_over_bound, lease_only, withdrawn_within};
-use crate::cases::outcomes::until_records_are_gone;
+use crate::cases::outcomes::{ensure_kind_if_known, until_records_are_gone};
 use crate::cases::prelude::*;
 use crate::cases::tasks::{
     at_most, attempt_without_a_reply, cut, ensure_believed_before, granted_within, on_own_runtime,
@@ -11,7 +11,7 @@ use leasehold_core::FencingToken;
 use tokio::time::Instant;
 
 pub(super) const CASES: CaseTable = cases![
-    G01 waiter_that_leaves_delays_no_other,
+    G01 waiter_that_leaves_delays_no_other_and_takes_nothing,
     G02 acquire_dropped_at_any_await_frees_the_lock,
     G03 acquire_dropped_between_grant_and_reply_is_undone,
     G04 acquire_that_is_never_polled_asks_nothing,
@@ -28,12 +28,15 @@ pub(super) const CASES: CaseTable = cases![
     G15 fifty_refused_attempts_leave_nothing,
 ];
 
-async fn waiter_that_leaves_delays_no_other(cx: &Context) -> Verdict {
+async fn waiter_that_leaves_delays_no_other_and_takes_nothing(cx: &Context) -> Verdict {
     let (client, other, name) = (cx.client().await?, cx.client().await?, cx.name());
     cx.warm_up(&other).await?;
     let guard = client.take(&name, &AcquireOptions::new()).await?;
     let leaver = cx.client().await?;
     drop(tokio::time::timeout(Duration::from_millis(200), leaver.acquire_with(&name, &cx.options())).await);
+    let short = cx.options().with_wait(cx.slack());
+    ensure_kind_if_known(leaver.acquire_with(&name, &short).await, ErrorKind::TimedOut, "a waiter that gives up")?;
+    ensure_held(&other, &name, "after waiters left").await?;
     let before = optional(cx.store().records().await)?;
     guard.release().await?;
     free_within(&other, &name, hand_over_bound(cx, &client), "after a waiter left").await?;

@@ -192,7 +192,7 @@ async fn pooler_that_lends_sessions_is_refused_or_holds(cx: &Context) -> Verdict
     Ok(())
 }
 
-/// Names that are held, or were just now, are kept; and the token goes on growing.
+/// A time below an hour is refused. Names that are held, or were just now, are kept; and the token goes on growing.
 async fn purge_forgets_nothing_that_counts(cx: &Context) -> Verdict {
     let (client, held, free) = (cx.client().await?, cx.named("held"), cx.named("free"));
     let admin = client.admin().ok_or_else(|| Cannot::new("it cannot be administrated"))?;
@@ -200,6 +200,10 @@ async fn purge_forgets_nothing_that_counts(cx: &Context) -> Verdict {
     let token = take_turn(&client, &free, &cx.options()).await?;
     let idle = Duration::from_secs(3600);
     for purge in [Purge::Count, Purge::Delete] {
+        for idle in [Duration::ZERO, idle - Duration::from_millis(1)] {
+            let when = format!("a purge ({purge:?}) of names idle for {idle:?}");
+            ensure_kind(admin.purge(idle, purge).await, ErrorKind::Invalid, &when)?;
+        }
         let forgotten = admin.purge(idle, purge).await?;
         ensure!(forgotten.unwrap_or(0) == 0, "{forgotten:?} names of this minute were idle for an hour");
     }

@@ -82,7 +82,7 @@ pub(crate) fn controls() -> Vec<Control> {
                 end")),
         edited!(167 purge_forgets_names_in_use P12 "were idle for an hour",
             WriterFirst ("idle >= tonumber(argument)", "true")),
-        edited!(169 purge_takes_any_time C23 "succeeded instead of being Invalid",
+        edited!(169 purge_takes_any_time P12 "succeeded instead of being Invalid",
             WriterFirst ("any idle time", "")),
     ]
 }

@@ -156,6 +156,8 @@ async fn late_write_of_a_paused_holder_is_refused(cx: &Context) -> Verdict {
     let new = second.take(&name, cx.ttl()).await?;
     ensure!(counter.write(new, 1)?, "the second holder's write was refused");
     first.resume();
+    let status = first.status().await?;
+    ensure!(status.starts_with("lost"), "the first answer after a pause beyond the lease was {status:?}");
     ensure!(!counter.write(old, 2)?, "the late write of a paused holder was accepted");
     let released = first.release().await?;
     ensure!(released == "error Lost", "the paused holder's release was answered {released:?}");

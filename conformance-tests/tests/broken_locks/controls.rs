@@ -317,7 +317,7 @@ pub(crate) fn controls() -> Vec<Control> {
         control!(130 renewal_of_a_writer_sets_the_end T56 "sent before the extension", shared RENEWAL_SETS_THE_END_OF_A_WRITER),
         control!(131 renewal_of_a_writer_begins_anew T55 "after the late renewal arrived", shared RENEWAL_OF_A_WRITER_BEGINS_ANEW),
         control!(132 recognised_reader_has_the_last_token T24 "token ", shared RECOGNISED_WITH_THE_LAST_TOKEN),
-        control!(133 renewal_gives_way_to_a_waiting_writer T73 "while a writer waits", shared RENEWAL_GIVES_WAY_TO_A_WRITER),
+        control!(133 renewal_gives_way_to_a_waiting_writer T08 "while a writer waits", shared RENEWAL_GIVES_WAY_TO_A_WRITER),
         control!(134 readers_end_by_the_clocks_of_clients T72 "whose clock is an hour ahead", shared ENDS_BY_THE_CLOCKS_OF_CLIENTS),
         control!(135 end_of_a_reader_is_a_second_step T71 "not free within", shared EndsByASecondStep),
         control!(136 tokens_begin_again_after_a_reader_that_ended T68 "after a lease that ended", shared TOKENS_BEGIN_AGAIN),

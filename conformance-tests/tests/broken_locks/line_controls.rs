@@ -38,7 +38,7 @@ pub(crate) fn controls() -> Vec<Control> {
             Fifo ("+ 1000 < now", "+ 1000 < now and redis.call('HGET', k.wants, waiter) ~= 'shared'")),
         edited!(150 readers_first_in_a_line T90 "a shared lock overtook a write one",
             Fifo ("in_front and (is_writer or other_writes)", "in_front and is_writer")),
-        edited!(150 readers_first_in_a_line T88 "were served in the order",
+        edited!(150 readers_first_in_a_line T89 "were served in the order",
             Fifo ("in_front and (is_writer or other_writes)", "in_front and is_writer")),
         edited!(151 attempt_of_a_writer_leaves_a_place_in_line T80 "a reader was kept out",
             Fifo ("waits == 'true' and joins", "(waits == 'true' or mode == 'write') and joins")),

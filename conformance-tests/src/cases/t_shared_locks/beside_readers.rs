@@ -3,9 +3,10 @@
 use super::modes::{ALL, NOT_SHARED, ensure_excluded, hold, sharing};
 use crate::cases::c_ownership::with_a_renewal_on_the_wire;
 use crate::cases::declared::{hand_over_bound, lease_only};
+use crate::cases::outcomes::ensure_larger_token;
 use crate::cases::prelude::*;
 use crate::cases::random_steps::run_histories;
-use crate::cases::tasks::{granted_within, spawn_take};
+use crate::cases::tasks::take_turn;
 use futures_util::future::try_join_all;
 use leasehold_core::{LockMode, Reach};
 use std::collections::BTreeSet;
@@ -17,7 +18,6 @@ pub(super) const CASES: CaseTable = cases![
     T61 each_reader_ends_by_its_own_lease_whatever_came_beside_it,
     T17 end_of_one_reader_leaves_the_others,
     T16 looking_shows_every_reader,
-    T73 readers_are_renewed_while_a_writer_waits,
     T65 late_renewal_of_an_ended_reader_revives_nothing_beside_another,
 ];
 
@@ -205,29 +205,10 @@ async fn looking_shows_every_reader(cx: &Context) -> Verdict {
         reader.release().await?;
     }
     let options = cx.options().with_wait(hand_over_bound(cx, &clients[0])).with_mode(LockMode::Write);
-    let writer = clients[0].take(&name, &options).await?;
-    ensure!(
-        tokens.last() < Some(&writer.token()?.get()),
-        "the writer has {} after {tokens:?}",
-        writer.token()?
-    );
-    Ok(writer.release().await?)
-}
-
-async fn readers_are_renewed_while_a_writer_waits(cx: &Context) -> Verdict {
-    sharing(cx).await?;
-    let (client, other, name) = (cx.client().await?, cx.client().await?, cx.name());
-    let readers =
-        [hold(cx, &client, &name, LockMode::Shared).await?, hold(cx, &other, &name, LockMode::Shared).await?];
-    let writer = spawn_take(&other, &name, &cx.options().with_mode(LockMode::Write));
-    tokio::time::sleep(cx.ttl() * 3 / 2).await;
-    for reader in &readers {
-        ensure!(reader.is_held(), "a reader is lost while a writer waits: {:?}", reader.loss());
-    }
-    ensure!(!writer.is_finished(), "a writer was let in beside readers");
-    release_all(readers).await?;
-    let writer = granted_within(writer, hand_over_bound(cx, &other), "a writer after the readers").await?;
-    Ok(writer.release().await?)
+    let writer = take_turn(&clients[0], &name, &options).await?;
+    ensure!(tokens.last() < Some(&writer.get()), "the writer has {writer} after {tokens:?}");
+    let options = cx.options().with_mode(LockMode::Shared);
+    ensure_larger_token(&clients[1], &name, &options, writer, "of a reader after a writer").await
 }
 
 /// The record of the lock is kept by another reader meanwhile.

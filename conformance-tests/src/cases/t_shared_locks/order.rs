@@ -1,6 +1,6 @@
 //! In which order readers and writers are served.
 
-use super::modes::{ALL, NOT_SHARED, Waiters, ensure_excluded, hold, sharing, waiter};
+use super::modes::{ALL, NOT_SHARED, ensure_excluded, hold, sharing, waiter};
 use super::waiting::waiting_process;
 use crate::cases::prelude::*;
 use crate::cases::tasks::{TakeTask, granted_within, joined, spawn_take};
@@ -13,7 +13,6 @@ pub(super) const CASES: CaseTable = cases![
     T09 stream_of_readers_starves_no_writer_nor_one_of_writers_a_reader,
     T10 release_of_a_writer_admits_all_readers_before_the_next_writer,
     T89 readers_and_writers_are_served_in_their_order_whoever_leaves,
-    T90 newcomer_waits_behind_a_first_waiter_of_another_mode,
 ];
 
 /// A reader that asks once, and one that waits: it asks again within the bound of its wake-up, which the store declares. The reader
@@ -92,24 +91,6 @@ async fn stream_of_readers_starves_no_writer_nor_one_of_writers_a_reader(cx: &Co
 async fn fifo_only(cx: &Context) -> Verdict {
     let is_fifo = sharing(cx).await?.sharing == Sharing::Fifo;
     require!(is_fifo, "readers and writers are not declared to be served in their order");
-    Ok(())
-}
-
-/// The lock is free, and the first in line does not know it yet.
-async fn newcomer_waits_behind_a_first_waiter_of_another_mode(cx: &Context) -> Verdict {
-    fifo_only(cx).await?;
-    let client = cx.client().await?;
-    for (first, coming) in [(Shared, Write), (Shared, Exclusive), (Write, Shared), (Exclusive, Shared)] {
-        let name = cx.named(&format!("{first}-{coming}"));
-        let guard = hold(cx, &client, &name, Exclusive).await?;
-        let mut waiters = Waiters::behind_a_proxy(cx).await?;
-        let waiter = waiters.begin(cx, &name, &cx.options().with_mode(first)).await?;
-        waiters.cut_off();
-        guard.release().await?;
-        let overtakes = client.poke_in(&name, coming).await?.is_some();
-        ensure!(!overtakes, "a {coming} lock overtook a {first} one that had waited for longer");
-        waiter.abort();
-    }
     Ok(())
 }
 

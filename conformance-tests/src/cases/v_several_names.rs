@@ -7,7 +7,6 @@ use crate::cases::tasks::joined;
 use crate::kinds::LockSet;
 use leasehold_core::{LockSetGuard, Result};
 use std::collections::HashMap;
-use std::io::Write;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Instant;
@@ -22,8 +21,6 @@ pub(super) const CASES: CaseTable = cases![
     V06 duplicates_count_once_and_a_set_without_names_is_refused,
 ];
 
-/// The variable with the seconds for which the tasks of V02 go on: for runs by hand. Default: [`CROSSED_FOR`].
-const SECONDS: &str = "LEASEHOLD_V02_SECONDS";
 const CROSSED_FOR: Duration = Duration::from_secs(2);
 const TASKS: usize = 20;
 const NAMES: usize = 6;
@@ -102,7 +99,6 @@ async fn sets_in_crossed_orders_all_end(cx: &Context) -> Verdict {
     }
     let clients = [outside, one, two, cx.client().await?];
     let sets = random_sets_of_many_tasks(cx, &clients).await?;
-    tell(cx, &sets);
     let least = sets.iter().min().copied().unwrap_or_default();
     ensure!(least > 0, "a task acquired no set, of tasks with {sets:?}");
     Ok(())
@@ -110,8 +106,7 @@ async fn sets_in_crossed_orders_all_end(cx: &Context) -> Verdict {
 
 /// How many sets each task acquired. While one holds a set, no other holds any of its names.
 async fn random_sets_of_many_tasks(cx: &Context, clients: &[Client]) -> Result<Vec<u32>, Stop> {
-    let seconds = std::env::var(SECONDS).ok().and_then(|seconds| seconds.parse().ok());
-    let end = Instant::now() + seconds.map_or(CROSSED_FOR, Duration::from_secs);
+    let end = Instant::now() + CROSSED_FOR;
     let names: Vec<LockName> = (0..NAMES).map(|at| cx.named(&format!("name-{at}"))).collect();
     let held: HashMap<_, _> = names.iter().map(|name| (name.clone(), AtomicBool::new(false))).collect();
     let held = Arc::new(held);
@@ -142,14 +137,6 @@ async fn random_sets_of_many_tasks(cx: &Context, clients: &[Client]) -> Result<V
         });
     }
     joined(tasks).await
-}
-
-/// The progress of each task, for runs by hand.
-fn tell(cx: &Context, sets: &[u32]) {
-    if std::env::var_os(SECONDS).is_some() {
-        let total: u32 = sets.iter().sum();
-        let _ = writeln!(std::io::stderr(), "{}: {total} sets, by task {sets:?}", cx.subject().name());
-    }
 }
 
 /// The first lock is free after half of the time, the second after four fifths, and the third never: a deadline that begins

@@ -45,11 +45,7 @@ async fn looking_shows_the_holder_and_changes_nothing(cx: &Context) -> Verdict {
         );
         ensure!(!seen.mode.is_shared(), "a hold that excludes all others is shown as {}", seen.mode);
         let is_lease = declared == HoldKind::Lease;
-        ensure!(
-            is_lease == seen.ends_in.is_some(),
-            "a hold that is no lease ends in {:?}",
-            seen.ends_in
-        );
+        ensure!(is_lease == seen.ends_in.is_some(), "a hold that is no lease ends in {:?}", seen.ends_in);
         let ends_in = seen.ends_in.unwrap_or(last / 2);
         ensure!(!ends_in.is_zero() && ends_in <= last, "looked at: {ends_in:?} are left after {last:?}");
         last = ends_in;

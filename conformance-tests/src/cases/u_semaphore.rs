@@ -8,7 +8,7 @@ use crate::checker::Least;
 use crate::history::{RecordedPermits, Recorder};
 use crate::kinds::Permits;
 use crate::worker::{Request, occupy};
-use leasehold_core::{FencingToken, Reach, Result, Semaphore};
+use leasehold_core::{FencingToken, Reach, Result};
 use std::collections::BTreeMap;
 use std::future::Future;
 use tokio::task::{JoinHandle, JoinSet};
@@ -18,11 +18,9 @@ pub(super) const CASES: CaseTable = cases![
     U03 token_of_a_slot_grows_with_each_grant,
     U04 release_of_any_permit_wakes_the_first_waiter,
     U05 waiters_for_a_permit_are_served_in_their_order,
-    U06 callers_with_different_numbers_share_the_slots_that_both_know,
     U07 failing_nodes_grant_no_permit_beyond_the_number(quarter, load),
     U08 first_waiter_that_dies_stops_or_leaves_holds_up_the_others_for_a_lease,
     U09 late_grant_of_an_abandoned_permit_is_released,
-    U10 semaphore_of_one_excludes_and_other_numbers_are_checked,
 ];
 
 /// The number of permits in most cases.
@@ -178,24 +176,6 @@ async fn waiters_for_a_permit_are_served_in_their_order(cx: &Context) -> Verdict
     Ok(())
 }
 
-async fn callers_with_different_numbers_share_the_slots_that_both_know(cx: &Context) -> Verdict {
-    let (three, five) = (cx.permits(&cx.client().await?, 3)?, cx.permits(&cx.client().await?, 5)?);
-    let of_three = take_all(&*three, 3).await?;
-    for permit in &of_three {
-        ensure!(slot(permit)? < 3, "a caller that sees three slots got {permit:?}");
-    }
-    let mut of_five = take_all(&*five, 2).await?;
-    for (kind, permits) in [("three", &three), ("five", &five)] {
-        let when = format!("an attempt of one that sees {kind}, when five are held");
-        ensure_kind(permits.acquire(&at_once()).await, ErrorKind::Busy, &when)?;
-    }
-    release_all(of_five.pop()).await?;
-    let when = "an attempt of one that sees three, when one of the others is free";
-    ensure_kind(three.acquire(&at_once()).await, ErrorKind::Busy, when)?;
-    five.acquire(&at_once()).await?.release().await?;
-    release_all(of_three).await
-}
-
 /// A minority is killed in the middle of the crowd, and then comes back with what it had.
 async fn failing_nodes_grant_no_permit_beyond_the_number(cx: &Context) -> Verdict {
     let members = cx.store().members()?;
@@ -286,21 +266,4 @@ async fn late_grant_of_an_abandoned_permit_is_released(cx: &Context) -> Verdict 
         all.push(permit.map_err(late)?);
     }
     Ok(())
-}
-
-async fn semaphore_of_one_excludes_and_other_numbers_are_checked(cx: &Context) -> Verdict {
-    let client = cx.client().await?;
-    for limit in [0, Semaphore::MAX_PERMITS + 1, u32::MAX] {
-        let outcome = cx.permits(&client, limit).map(drop);
-        ensure_kind(outcome, ErrorKind::Invalid, &format!("a semaphore of {limit}"))?;
-    }
-    let lock = client.poke(&cx.name()).await?;
-    ensure!(lock.is_some(), "the lock of that name is not free");
-    let permit = cx.permits(&client, 1)?.acquire(&at_once()).await?;
-    for other in [client, cx.client().await?] {
-        let when = "a second permit of a semaphore of one";
-        ensure_kind(cx.permits(&other, 1)?.acquire(&at_once()).await, ErrorKind::Busy, when)?;
-    }
-    permit.release().await?;
-    Ok(cx.permits(&cx.client().await?, 1)?.acquire(&at_once()).await?.release().await?)
 }

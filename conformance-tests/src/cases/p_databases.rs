@@ -125,7 +125,7 @@ async fn one_first_holder(
     name: &LockName,
 ) -> Verdict {
     let before = proxy.map_or(0, Proxy::requests);
-    hold_replies(proxy, true);
+    proxy.iter().for_each(|proxy| proxy.set(Traffic::HoldReplies));
     let mut attempts = JoinSet::new();
     for client in clients {
         let (client, name) = (client.clone(), name.clone());
@@ -135,18 +135,12 @@ async fn one_first_holder(
         let asked = clients.len() as u64;
         let all = eventually(cx.patience(), || proxy.requests() >= before + asked).await;
         ensure!(all, "not all of {asked} clients have asked");
+        proxy.set(Traffic::Pass);
     }
-    hold_replies(proxy, false);
     let holders: Vec<_> = joined(attempts).await?.into_iter().flatten().collect();
     ensure!(holders.len() == 1, "{} first holders of one name", holders.len());
     ensure_held(&clients[0], name, "after its first acquisition").await?;
     release_all(holders).await
-}
-
-fn hold_replies(proxy: Option<&Proxy>, hold: bool) {
-    if let Some(proxy) = proxy {
-        proxy.set(if hold { Traffic::HoldReplies } else { Traffic::Pass });
-    }
 }
 
 async fn isolation_level_of_the_server_decides_nothing(cx: &Context) -> Verdict {

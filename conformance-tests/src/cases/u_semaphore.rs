@@ -20,7 +20,6 @@ pub(super) const CASES: CaseTable = cases![
     U05 waiters_for_a_permit_are_served_in_their_order,
     U07 failing_nodes_grant_no_permit_beyond_the_number(quarter, load),
     U08 first_waiter_that_dies_stops_or_leaves_holds_up_the_others_for_a_lease,
-    U09 late_grant_of_an_abandoned_permit_is_released,
 ];
 
 /// The number of permits in most cases.
@@ -240,30 +239,4 @@ async fn next_within(
     let next = next??;
     ensure_within!(took, bound, "behind a first waiter that {what}, the next got a permit after {took:?}");
     Ok(next)
-}
-
-/// All slots are granted, or about to be, to a waiter that does not hear of it, and leaves.
-async fn late_grant_of_an_abandoned_permit_is_released(cx: &Context) -> Verdict {
-    let client = cx.client().await?;
-    let permits = cx.permits(&client, LIMIT)?;
-    let (proxy, deaf) = cx.client_behind_proxy(cx.patience()).await?;
-    cx.warm_up(&deaf).await?;
-    let held = take_all(&*permits, LIMIT).await?;
-    let waiter = cx.permit(&deaf, LIMIT)?;
-    cx.until_first_waits(&client).await?;
-    proxy.set(Traffic::HoldReplies);
-    release_all(held).await?;
-    tokio::time::sleep(cx.slack()).await;
-    ensure!(!waiter.is_finished(), "a waiter was granted a permit through a network that holds replies");
-    waiter.abort();
-    proxy.set(Traffic::Pass);
-    let bound = hand_over_bound(cx, &client) * 2;
-    let options = AcquireOptions::new().with_wait(bound);
-    let mut all = Vec::new();
-    for number in 1..=LIMIT {
-        let permit = permits.acquire(&options).await;
-        let late = |error| Stop::Failed(format!("permit {number} after the waiter had left: {error}"));
-        all.push(permit.map_err(late)?);
-    }
-    Ok(())
 }

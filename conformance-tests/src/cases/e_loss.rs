@@ -1,28 +1,24 @@
 //! E: the holder is told in time that it holds no longer.
 
+use crate::cases::c_ownership::administration::crowds;
 use crate::cases::declared::lease_only;
 use crate::cases::prelude::*;
 use crate::cases::tasks::{
     Requests, ensure_believed_before, joined, on_own_runtime, spawn_successor, spawn_take, until_renewed,
     until_renewed_unheard,
 };
-use leasehold_core::{Fairness, Health, LockMode, LossCause, LossSignal, Sharing};
+use leasehold_core::{Fairness, Health, LossCause, LossSignal};
 use tokio::time::Instant;
 
 pub(super) const CASES: CaseTable = cases![
     E01 deleted_record_is_a_loss_within_its_bound,
     E02 unreachable_store_is_a_loss_by_the_deadline,
-    E03 paused_process_first_learns_that_it_lost,
-    E04 loss_is_sticky,
-    E05 wait_for_a_past_loss_returns_at_once,
-    E06 release_is_no_loss,
     E07 guard_ends_cleanly_while_it_is_being_renewed,
     E09 steady_holder_under_connection_resets_loses_nothing,
-    E10 lost_guard_gives_no_token_and_says_so_at_release,
+    E10 lost_guard_says_so_in_each_way_and_for_good,
     E11 loss_carries_its_cause,
     E12 starved_executor_does_not_hide_the_deadline,
     E14 steady_holder_is_renewed_seldom_and_told_of_no_loss,
-    E15 reader_and_writer_are_told_of_their_loss_and_its_cause,
     E13 late_reply_to_a_renewal_is_counted_from_its_request,
 ];
 
@@ -53,50 +49,6 @@ async fn unreachable_store_is_a_loss_by_the_deadline(cx: &Context) -> Verdict {
     }
     let loss = loss_within(&guard, cx.slack()).await?;
     ensure!(loss.cause() == LossCause::Unreachable, "a black hole was reported as {:?}", loss.cause());
-    Ok(())
-}
-
-async fn paused_process_first_learns_that_it_lost(cx: &Context) -> Verdict {
-    let (name, mut worker) = (cx.name(), cx.worker().await?);
-    worker.take(&name, cx.ttl()).await?;
-    worker.pause();
-    tokio::time::sleep(cx.ttl() + Duration::from_millis(100)).await;
-    worker.resume();
-    let status = worker.status().await?;
-    ensure!(status.starts_with("lost"), "the first answer after a pause beyond the lease was {status:?}");
-    Ok(())
-}
-
-async fn loss_is_sticky(cx: &Context) -> Verdict {
-    let (client, name) = (cx.client().await?, cx.name());
-    let guard = client.take(&name, &cx.fixed()).await?;
-    loss_within(&guard, cx.ttl() + cx.slack()).await?;
-    for _ in 0..20 {
-        ensure!(guard.health() == Health::Ended, "a lost lock is {:?}", guard.health());
-        tokio::time::sleep(cx.ttl() / 10).await;
-    }
-    Ok(())
-}
-
-async fn wait_for_a_past_loss_returns_at_once(cx: &Context) -> Verdict {
-    let (client, name) = (cx.client().await?, cx.name());
-    let guard = client.take(&name, &cx.fixed()).await?;
-    tokio::time::sleep(cx.ttl() + Duration::from_millis(50)).await;
-    let start = Instant::now();
-    loss_within(&guard, cx.slack()).await?;
-    let lease = guard.lease();
-    tokio::spawn(async move { lease.lost().await }).await?;
-    ensure!(start.elapsed() < cx.slack(), "hearing of a loss that had happened took {:?}", start.elapsed());
-    Ok(())
-}
-
-async fn release_is_no_loss(cx: &Context) -> Verdict {
-    let (client, name) = (cx.client().await?, cx.name());
-    let guard = client.take(&name, &cx.options()).await?;
-    let lease = guard.lease();
-    guard.release().await?;
-    let told = tokio::time::timeout(cx.ttl() * 2, lease.lost()).await;
-    ensure!(told.is_err(), "a release was reported as the loss {told:?}");
     Ok(())
 }
 
@@ -141,81 +93,68 @@ async fn steady_holder_under_connection_resets_loses_nothing(cx: &Context) -> Ve
     Ok(guard.release().await?)
 }
 
-async fn lost_guard_gives_no_token_and_says_so_at_release(cx: &Context) -> Verdict {
+/// The lease is over before anybody asks. Who asks then is told at once, in each way and for good.
+async fn lost_guard_says_so_in_each_way_and_for_good(cx: &Context) -> Verdict {
     let (client, name) = (cx.client().await?, cx.name());
     let guard = client.take(&name, &cx.fixed()).await?;
     guard.token()?;
-    loss_within(&guard, cx.ttl() + cx.slack()).await?;
+    tokio::time::sleep(cx.ttl() + Duration::from_millis(50)).await;
+    let start = Instant::now();
+    loss_within(&guard, cx.slack()).await?;
+    let lease = guard.lease();
+    tokio::spawn(async move { lease.lost().await }).await?;
+    ensure!(start.elapsed() < cx.slack(), "hearing of a loss that had happened took {:?}", start.elapsed());
+    for _ in 0..20 {
+        ensure!(guard.health() == Health::Ended, "a lost lock is {:?}", guard.health());
+        tokio::time::sleep(cx.ttl() / 10).await;
+    }
     ensure_kind(guard.token(), ErrorKind::Lost, "the token of a lost lock")?;
     ensure_kind(guard.extend(cx.ttl()).await, ErrorKind::Lost, "extending a lost lock")?;
     ensure_kind(guard.protect(async {}).await, ErrorKind::Lost, "work under a lost lock")?;
     ensure_kind(guard.release().await, ErrorKind::Lost, "releasing a lost lock")
 }
 
+/// Of an owner, and of a reader and a writer where the store has them.
 async fn loss_carries_its_cause(cx: &Context) -> Verdict {
     let (client, other) = (cx.client().await?, cx.client().await?);
-    let expired = client.take(&cx.named("expired"), &cx.fixed()).await?;
-    let forced = client.take(&cx.named("forced"), &cx.options()).await?;
-    // Asked for again only when its successor is there, also on a busy machine.
-    let taken = client.take(&cx.named("taken"), &cx.options().with_ttl(cx.ttl() * 4)).await?;
-    let limited = client.take(&cx.named("limited"), &cx.options().with_max_hold(cx.ttl() / 2)).await?;
     let operator = other.looking()?;
-    operator.force_release(&cx.named("forced"), None).await?;
-    // A store that tells of a deletion at once is quicker than a successor that comes after it, so this one waits already.
-    let successor = spawn_take(&other, &cx.named("taken"), &cx.options());
-    if other.semantics().fairness == Fairness::Fifo {
-        until_queued(cx, &other, &cx.named("taken"), 1).await?;
-    }
-    operator.force_release(&cx.named("taken"), None).await?;
-    let _successor = successor.await??;
-    for (guard, expected) in [
-        (&expired, LossCause::Expired),
-        (&forced, LossCause::Gone),
-        (&taken, LossCause::Taken),
-        (&limited, LossCause::MaxHold),
-    ] {
-        let cause = loss_within(guard, cx.ttl() * 2 + cx.slack()).await?.cause();
-        ensure!(cause == expected, "{} was reported as {cause:?}", guard.name());
-    }
-    let closed = client.take(&cx.named("closed"), &cx.options()).await?;
-    client.close().await?;
-    let cause = closed.loss().map(|loss| loss.cause());
-    ensure!(cause == Some(LossCause::Closed), "closing the client was reported as {cause:?}");
-    Ok(())
-}
-
-async fn reader_and_writer_are_told_of_their_loss_and_its_cause(cx: &Context) -> Verdict {
-    require!(
-        cx.semantics().await?.sharing != Sharing::Unsupported,
-        "the store does not declare shared locks"
-    );
-    let (client, other) = (cx.client().await?, cx.client().await?);
-    let operator = other.looking()?;
-    for mode in [LockMode::Shared, LockMode::Write] {
-        let [ended, gone, taken] = ["ended", "gone", "taken"].map(|name| cx.named(&format!("{name}-{mode}")));
-        let options = cx.options().with_mode(mode);
-        let late = client.take(&ended, &options).await?;
-        operator.force_release(&ended, None).await?;
+    for (mode, _) in crowds(&client) {
+        let name = |cause: &str| cx.named(&format!("{cause}-{mode}"));
+        let options = cx.options().with_mode(*mode);
+        let late = client.take(&name("ended"), &options).await?;
+        operator.force_release(late.name(), None).await?;
         let released = late.release().await;
         // A connection is ended by the store, and a release that comes meanwhile may be carried out.
         if client.semantics().hold == HoldKind::Lease {
             ensure_kind(released, ErrorKind::Lost, &format!("a {mode} lock, released after its end"))?;
         }
-        let first = client.take(&gone, &options).await?;
+        let expired = client.take(&name("expired"), &options.clone().with_fixed_lease()).await?;
+        let forced = client.take(&name("forced"), &options).await?;
         // Asked for again only when its successor is there, also on a busy machine.
-        let second = client.take(&taken, &options.clone().with_ttl(cx.ttl() * 4)).await?;
-        let successor = spawn_take(&other, &taken, &cx.options());
+        let taken = client.take(&name("taken"), &options.clone().with_ttl(cx.ttl() * 4)).await?;
+        let limited = client.take(&name("limited"), &options.clone().with_max_hold(cx.ttl() / 2)).await?;
+        operator.force_release(forced.name(), None).await?;
+        // A store that tells of a deletion at once is quicker than a successor that comes after it, so this one waits already.
+        let successor = spawn_take(&other, taken.name(), &cx.options());
         if other.semantics().fairness == Fairness::Fifo {
-            until_queued(cx, &other, &taken, 1).await?;
+            until_queued(cx, &other, taken.name(), 1).await?;
         }
-        operator.force_release(&gone, None).await?;
-        operator.force_release(&taken, None).await?;
+        operator.force_release(taken.name(), None).await?;
         let _successor = successor.await??;
-        for (guard, expected) in [(&first, LossCause::Gone), (&second, LossCause::Taken)] {
+        for (guard, expected) in [
+            (&expired, LossCause::Expired),
+            (&forced, LossCause::Gone),
+            (&taken, LossCause::Taken),
+            (&limited, LossCause::MaxHold),
+        ] {
             let cause = loss_within(guard, cx.ttl() * 2 + cx.slack()).await?.cause();
-            ensure!(cause == expected, "of a {mode} lock, {} was reported as {cause:?}", guard.name());
+            ensure!(cause == expected, "{} was reported as {cause:?}", guard.name());
         }
     }
+    let closed = client.take(&cx.named("closed"), &cx.options()).await?;
+    client.close().await?;
+    let cause = closed.loss().map(|loss| loss.cause());
+    ensure!(cause == Some(LossCause::Closed), "closing the client was reported as {cause:?}");
     Ok(())
 }
 

@@ -1,6 +1,7 @@
 //! F: tokens that only grow.
 
 use crate::cases::independent_nodes::{IndependentNodes, set_all};
+use crate::cases::outcomes::ensure_larger_token;
 use crate::cases::prelude::*;
 use crate::cases::tasks::{HoldLog, joined, spawn_take, take_turn};
 use crate::clock::SteppedClock;
@@ -8,12 +9,9 @@ use crate::history::FencedCounter;
 use leasehold_core::{FencingToken, TokenClass};
 
 pub(super) const CASES: CaseTable = cases![
-    F01 tokens_grow_from_hold_to_hold,
     F02 tokens_grow_over_expiry_force_deletion_and_restart,
     F03 tokens_of_sixteen_clients_grow_in_the_order_of_their_holds,
-    F04 refused_attempts_repeat_no_token,
     F06 renewal_does_not_change_the_token,
-    F07 resource_refuses_older_tokens_only,
     F08 late_write_of_a_paused_holder_is_refused,
     F11 tokens_survive_the_loss_of_all_data,
     F12 tokens_grow_although_majorities_differ,
@@ -25,55 +23,39 @@ async fn next_token(cx: &Context, client: &Client, name: &LockName) -> Result<Fe
     take_turn(client, name, &cx.long_lease()).await
 }
 
-/// Remembers the last token and expects a larger one.
-struct Growing(Option<FencingToken>);
-
-impl Growing {
-    fn ensure(&mut self, next: FencingToken, when: &str) -> Verdict {
-        ensure!(self.0 < Some(next), "{when}: token {next} after {:?}", self.0);
-        self.0 = Some(next);
-        Ok(())
-    }
-}
-
-async fn tokens_grow_from_hold_to_hold(cx: &Context) -> Verdict {
-    let (one, two, name) = (cx.client().await?, cx.client().await?, cx.name());
-    let mut growing = Growing(None);
-    for round in 0..50 {
-        let client = if round % 2 == 0 { &one } else { &two };
-        growing.ensure(next_token(cx, client, &name).await?, "after a release")?;
-    }
-    Ok(())
-}
-
 async fn tokens_grow_over_expiry_force_deletion_and_restart(cx: &Context) -> Verdict {
     let (client, name) = (cx.client().await?, cx.name());
-    let mut growing = Growing(None);
-    growing.ensure(next_token(cx, &client, &name).await?, "at first")?;
+    let mut last = None;
+    let mut ensure_grows = |next: FencingToken, when: &str| -> Verdict {
+        ensure!(last < Some(next), "{when}: token {next} after {last:?}");
+        last = Some(next);
+        Ok(())
+    };
+    ensure_grows(next_token(cx, &client, &name).await?, "at first")?;
 
     let expiring = client.take(&name, &cx.fixed()).await?;
-    growing.ensure(expiring.token()?, "after a release")?;
+    ensure_grows(expiring.token()?, "after a release")?;
     tokio::time::sleep(cx.ttl() + Duration::from_millis(20)).await;
     let _expired = Context::let_go_unless_lease(&client, expiring);
-    growing.ensure(next_token(cx, &client, &name).await?, "after a lease that ended")?;
+    ensure_grows(next_token(cx, &client, &name).await?, "after a lease that ended")?;
 
     if let Some(admin) = client.admin() {
         let forced = client.take(&name, &cx.options()).await?;
-        growing.ensure(forced.token()?, "before a forced release")?;
+        ensure_grows(forced.token()?, "before a forced release")?;
         admin.force_release(&name, None).await?;
-        growing.ensure(next_token(cx, &client, &name).await?, "after a forced release")?;
+        ensure_grows(next_token(cx, &client, &name).await?, "after a forced release")?;
     }
 
     let deleted = client.take(&name, &cx.options()).await?;
-    growing.ensure(deleted.token()?, "before a deletion")?;
+    ensure_grows(deleted.token()?, "before a deletion")?;
     let deletion = cx.store().delete(&name).await;
     optional(deletion.clone())?;
     drop(deleted);
-    growing.ensure(next_token(cx, &client, &name).await?, "after a deletion")?;
+    ensure_grows(next_token(cx, &client, &name).await?, "after a deletion")?;
 
     let restart = cx.store().restart(true).await;
     optional(restart.clone())?;
-    growing.ensure(next_token(cx, &cx.client().await?, &name).await?, "after a restart")?;
+    ensure_grows(next_token(cx, &cx.client().await?, &name).await?, "after a restart")?;
     // Too little is shown for a success, of a store that can neither delete nor restart.
     if let (Err(no_deletion), Err(no_restart)) = (deletion, restart) {
         return Err(Stop::Skipped(format!(
@@ -106,19 +88,6 @@ async fn tokens_of_sixteen_clients_grow_in_the_order_of_their_holds(cx: &Context
     Ok(())
 }
 
-async fn refused_attempts_repeat_no_token(cx: &Context) -> Verdict {
-    let (client, name) = (cx.client().await?, cx.name());
-    let guard = client.take(&name, &AcquireOptions::new()).await?;
-    let token = guard.token()?;
-    for _ in 0..20 {
-        ensure!(client.poke(&name).await?.is_none(), "a second holder");
-    }
-    guard.release().await?;
-    let next = next_token(cx, &client, &name).await?;
-    ensure!(next > token, "token {next} after {token} and refused attempts");
-    Ok(())
-}
-
 async fn renewal_does_not_change_the_token(cx: &Context) -> Verdict {
     let (client, name) = (cx.client().await?, cx.name());
     let guard = client.take(&name, &cx.options()).await?;
@@ -129,20 +98,6 @@ async fn renewal_does_not_change_the_token(cx: &Context) -> Verdict {
         ensure!(status.token == Some(token), "the store has {:?} for {token}", status.token);
     }
     Ok(guard.release().await?)
-}
-
-async fn resource_refuses_older_tokens_only(cx: &Context) -> Verdict {
-    let (client, name, directory) = (cx.client().await?, cx.name(), tempfile::tempdir()?);
-    let mut counter = FencedCounter::open(&directory.path().join("counter"))?;
-    let first = client.take(&name, &AcquireOptions::new()).await?;
-    let old = first.token()?.get();
-    ensure!(counter.write(old, 1)?, "the first token was refused");
-    ensure!(counter.write(old, 2)?, "an equal token was refused");
-    first.release().await?;
-    let second = client.take(&name, &AcquireOptions::new()).await?;
-    ensure!(counter.write(second.token()?.get(), 3)?, "a newer token was refused");
-    ensure!(!counter.write(old, 4)?, "an older token was accepted");
-    Ok(second.release().await?)
 }
 
 /// Kleppmann's scenario, with real processes: the first holder is stopped, the second works, the first wakes up and
@@ -156,6 +111,8 @@ async fn late_write_of_a_paused_holder_is_refused(cx: &Context) -> Verdict {
     let new = second.take(&name, cx.ttl()).await?;
     ensure!(counter.write(new, 1)?, "the second holder's write was refused");
     first.resume();
+    let status = first.status().await?;
+    ensure!(status.starts_with("lost"), "the first answer after a pause beyond the lease was {status:?}");
     ensure!(!counter.write(old, 2)?, "the late write of a paused holder was accepted");
     let released = first.release().await?;
     ensure!(released == "error Lost", "the paused holder's release was answered {released:?}");
@@ -180,15 +137,14 @@ async fn tokens_survive_the_loss_of_all_data(cx: &Context) -> Verdict {
 async fn tokens_grow_over_several_idle_leases(cx: &Context) -> Verdict {
     let (client, released, ended) = (cx.client().await?, cx.named("released"), cx.named("ended"));
     let ttl = cx.ttl() / 2;
-    let guard = client.take(&released, &cx.options().with_ttl(ttl)).await?;
-    let mut after_release = Growing(Some(guard.token()?));
-    guard.release().await?;
+    let after_release = take_turn(&client, &released, &cx.options().with_ttl(ttl)).await?;
     let guard = client.take(&ended, &cx.fixed().with_ttl(ttl)).await?;
-    let mut after_end = Growing(Some(guard.token()?));
+    let after_end = guard.token()?;
     tokio::time::sleep(ttl * 4).await;
     drop(guard);
-    after_release.ensure(next_token(cx, &client, &released).await?, "four leases after a release")?;
-    after_end.ensure(next_token(cx, &client, &ended).await?, "three leases after the end of a lease")
+    let options = cx.long_lease();
+    ensure_larger_token(&client, &released, &options, after_release, "four leases after a release").await?;
+    ensure_larger_token(&client, &ended, &options, after_end, "three leases after the end of a lease").await
 }
 
 /// The client whose clock is an hour ahead takes the lock first.

@@ -1,7 +1,7 @@
 //! G: dropped, cancelled, panicked: nothing stays behind.
 
 use crate::cases::declared::{expiry_bound, hand_over_bound, lease_only, withdrawn_within};
-use crate::cases::outcomes::until_records_are_gone;
+use crate::cases::outcomes::{ensure_kind_if_known, until_records_are_gone};
 use crate::cases::prelude::*;
 use crate::cases::tasks::{
     at_most, attempt_without_a_reply, cut, ensure_believed_before, granted_within, on_own_runtime,
@@ -11,7 +11,7 @@ use leasehold_core::FencingToken;
 use tokio::time::Instant;
 
 pub(super) const CASES: CaseTable = cases![
-    G01 waiter_that_leaves_delays_no_other,
+    G01 waiter_that_leaves_delays_no_other_and_takes_nothing,
     G02 acquire_dropped_at_any_await_frees_the_lock,
     G03 acquire_dropped_between_grant_and_reply_is_undone,
     G04 acquire_that_is_never_polled_asks_nothing,
@@ -21,19 +21,25 @@ pub(super) const CASES: CaseTable = cases![
     G08 panic_in_the_critical_section_frees_the_lock,
     G09 grant_whose_reply_is_lost_is_recognised,
     G10 release_whose_reply_is_lost_is_a_success,
-    G11 guard_may_be_released_by_another_thread,
     G12 only_attempt_whose_reply_is_lost_is_indeterminate,
     G13 release_whose_request_is_lost_is_made_again,
     G14 grant_recognised_late_lasts_a_whole_lease,
     G15 fifty_refused_attempts_leave_nothing,
 ];
 
-async fn waiter_that_leaves_delays_no_other(cx: &Context) -> Verdict {
+async fn waiter_that_leaves_delays_no_other_and_takes_nothing(cx: &Context) -> Verdict {
     let (client, other, name) = (cx.client().await?, cx.client().await?, cx.name());
     cx.warm_up(&other).await?;
     let guard = client.take(&name, &AcquireOptions::new()).await?;
     let leaver = cx.client().await?;
     drop(tokio::time::timeout(Duration::from_millis(200), leaver.acquire_with(&name, &cx.options())).await);
+    let short = cx.options().with_wait(cx.slack());
+    ensure_kind_if_known(
+        leaver.acquire_with(&name, &short).await,
+        ErrorKind::TimedOut,
+        "a waiter that gives up",
+    )?;
+    ensure_held(&other, &name, "after waiters left").await?;
     let before = optional(cx.store().records().await)?;
     guard.release().await?;
     free_within(&other, &name, hand_over_bound(cx, &client), "after a waiter left").await?;
@@ -129,7 +135,7 @@ async fn release_that_is_dropped_still_releases(cx: &Context) -> Verdict {
     Ok(())
 }
 
-/// The guard is dropped outside any runtime, and then inside one of a single thread, where a drop that waits would wait for itself.
+/// The guard is dropped outside any runtime, released in another one, and then dropped inside one of a single thread, where a drop that waits would wait for itself.
 /// There the store gives no answer meanwhile, where there is a network between.
 async fn dropped_guard_is_released_soon_and_blocks_no_thread(cx: &Context) -> Verdict {
     let (client, other, name) = (cx.client().await?, cx.client().await?, cx.name());
@@ -139,6 +145,9 @@ async fn dropped_guard_is_released_soon_and_blocks_no_thread(cx: &Context) -> Ve
         .join()
         .map_err(|_| Stop::Failed("dropping a guard outside a runtime panicked".to_owned()))?;
     free_within(&other, &name, bound, "dropped outside any runtime").await?;
+    let guard = client.take(&name, &AcquireOptions::new()).await?;
+    on_own_runtime(async move { Ok(guard.release().await?) }).await?;
+    ensure_free(&other, &name, "released by another thread").await?;
 
     let slack = cx.slack();
     let (proxy, client) = match optional(cx.store().proxied(cx.patience() / 4).await)? {
@@ -243,13 +252,6 @@ async fn release_whose_reply_is_lost_is_a_success(cx: &Context) -> Verdict {
     proxy.set(Traffic::Pass);
     release.await??;
     ensure_free(&cx.client().await?, &name, "after the release").await
-}
-
-async fn guard_may_be_released_by_another_thread(cx: &Context) -> Verdict {
-    let (client, name) = (cx.client().await?, cx.name());
-    let guard = client.take(&name, &cx.options()).await?;
-    on_own_runtime(async move { Ok(guard.release().await?) }).await?;
-    ensure_free(&client, &name, "released by another thread").await
 }
 
 /// The attempt may hold the lock. A client that is told of another holder, or that nothing was done, would leave it held.

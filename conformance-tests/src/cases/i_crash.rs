@@ -2,13 +2,10 @@
 
 use crate::cases::declared::{crash_bound, silent_bound};
 use crate::cases::prelude::*;
-use crate::cases::tasks::until_waiting;
 use crate::faults::until_granted_unheard;
 
 pub(super) const CASES: CaseTable = cases![
     I01 killed_holder_is_replaced_within_its_bound,
-    I02 killed_waiter_blocks_no_other,
-    I03 partitioned_holder_is_replaced_after_it_knows,
     I04 stopped_holder_is_replaced_as_declared,
     I05 holder_killed_between_grant_and_reply_is_replaced,
 ];
@@ -20,33 +17,6 @@ async fn killed_holder_is_replaced_within_its_bound(cx: &Context) -> Verdict {
     ensure_held(&client, &name, "while the holder lives").await?;
     worker.kill();
     free_within(&client, &name, crash_bound(cx).await?, "after its holder was killed").await
-}
-
-async fn killed_waiter_blocks_no_other(cx: &Context) -> Verdict {
-    let (client, name, mut waiter) = (cx.client().await?, cx.name(), cx.worker().await?);
-    let other = cx.client().await?;
-    // The time of a client's first use is no part of the bound.
-    cx.warm_up(&other).await?;
-    let guard = client.take(&name, &cx.options()).await?;
-    waiter.begin_take(&name, cx.ttl()).await?;
-    until_waiting(&other, cx, &name, 1).await?;
-    waiter.kill();
-    guard.release().await?;
-    free_within(&other, &name, crash_bound(cx).await?, "after a waiter was killed").await
-}
-
-async fn partitioned_holder_is_replaced_after_it_knows(cx: &Context) -> Verdict {
-    let (client, name) = (cx.client().await?, cx.name());
-    let (proxy, holder) = cx.client_behind_proxy(cx.ttl() / 4).await?;
-    let guard = holder.take(&name, &cx.options()).await?;
-    proxy.set(Traffic::BlackHole);
-    let options = AcquireOptions::new().with_wait(cx.patience());
-    let (successor, took) = timed(client.take(&name, &options)).await;
-    let successor = successor?;
-    ensure!(!guard.is_held(), "a holder behind a black hole believes, and another one holds");
-    let bound = silent_bound(cx).await?;
-    ensure_within!(took, bound, "replaced after {took:?}, bound {bound:?}");
-    Ok(successor.release().await?)
 }
 
 async fn stopped_holder_is_replaced_as_declared(cx: &Context) -> Verdict {

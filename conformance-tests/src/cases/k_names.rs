@@ -6,9 +6,7 @@ use leasehold_core::{Error, Namespace};
 use std::sync::OnceLock;
 
 pub(super) const CASES: CaseTable = cases![
-    K01 names_differ_by_case_accent_and_space,
     K02 any_name_works_and_collides_with_no_other,
-    K03 long_names_that_differ_at_the_end_differ,
     K05 prefixes_keep_applications_apart,
     K06 spellings_of_one_address_are_one_store,
     K07 names_of_one_number_or_one_word_differ,
@@ -43,23 +41,11 @@ async fn all_at_once_at(cx: &Context, address: &str, names: &[LockName]) -> Verd
     Ok(())
 }
 
-async fn names_differ_by_case_accent_and_space(cx: &Context) -> Verdict {
-    let names = ["A", "a", "A ", " A", "Á", "A\u{301}", "ａ", "ß", "ss", "ı", "i"];
-    all_at_once(cx, &names.map(|name| cx.named(name))).await
-}
-
 async fn any_name_works_and_collides_with_no_other(cx: &Context) -> Verdict {
     const SHORT: &str = ". .. ../x / // /abs a/b a//b { } {} {a} a}b {a}b a{b}c % %7B %25 _ * ? [a] \\ ' \" ` \
         ; -- $1 : a:holder a:token 🔒 日本語 \u{2028} \u{200f}rtl zookeeper";
     let names: Vec<LockName> = SHORT.split(' ').map(|name| cx.named(name)).collect();
     all_at_once(cx, &names).await
-}
-
-async fn long_names_that_differ_at_the_end_differ(cx: &Context) -> Verdict {
-    let room = LockName::MAX_BYTES - cx.named("").as_str().len();
-    let long = |last: char| cx.named(&format!("{}{last}", "x".repeat(room - 1)));
-    let shorter = cx.named(&"x".repeat(room - 1));
-    all_at_once(cx, &[long('a'), long('b'), shorter]).await
 }
 
 async fn prefixes_keep_applications_apart(cx: &Context) -> Verdict {
@@ -98,10 +84,10 @@ async fn names_of_one_number_or_one_word_differ(cx: &Context) -> Verdict {
     all_at_once(cx, &bare(cx, &WORDS.map(|word| format!("{n}{word}")))).await
 }
 
-/// Alike but for case, accents, and the forms in which Unicode has a letter. `\u{212a}` is Kelvin's K.
-const WORDS: [&str; 18] = [
+/// Alike but for case, accents, blanks, and the forms in which Unicode has a letter. `\u{212a}` is Kelvin's K.
+const WORDS: [&str; 25] = [
     "k", "K", "\u{212a}", "s", "S", "ſ", "fi", "ﬁ", "e", "E", "é", "e\u{301}", "É", "ss", "ß", "ẞ", "İ",
-    "i\u{307}",
+    "i\u{307}", "i", "ı", "a", "ａ", "A", " A", "A ",
 ];
 
 /// The names are as long as each other, and alike but for their last digits.
@@ -138,8 +124,8 @@ async fn names_that_look_like_companion_keys_differ(cx: &Context) -> Verdict {
     all_at_once(cx, &names).await
 }
 
-/// A name, and what begins or ends with it; and the longest names, which differ in one byte at the front, in the middle, at the
-/// end.
+/// A name, and what begins or ends with it; and the longest names, which differ in one byte at the front, in the middle or at
+/// the end, and one that is shorter by a byte.
 async fn names_that_begin_or_end_alike_differ(cx: &Context) -> Verdict {
     let base = format!("{:08x}", fastrand::u32(..));
     let mut names: Vec<String> =
@@ -156,6 +142,7 @@ async fn names_that_begin_or_end_alike_differ(cx: &Context) -> Verdict {
         let (front, back) = long.split_at(room / 2);
         names.push(format!("{front}{base}{back}"));
     }
+    names.push(format!("{}{base}{}", "x".repeat(room / 2), "x".repeat(room - room / 2 - 1)));
     all_at_once(cx, &bare(cx, &names)).await
 }
 

@@ -125,7 +125,7 @@ async fn one_first_holder(
     name: &LockName,
 ) -> Verdict {
     let before = proxy.map_or(0, Proxy::requests);
-    hold_replies(proxy, true);
+    proxy.iter().for_each(|proxy| proxy.set(Traffic::HoldReplies));
     let mut attempts = JoinSet::new();
     for client in clients {
         let (client, name) = (client.clone(), name.clone());
@@ -135,18 +135,12 @@ async fn one_first_holder(
         let asked = clients.len() as u64;
         let all = eventually(cx.patience(), || proxy.requests() >= before + asked).await;
         ensure!(all, "not all of {asked} clients have asked");
+        proxy.set(Traffic::Pass);
     }
-    hold_replies(proxy, false);
     let holders: Vec<_> = joined(attempts).await?.into_iter().flatten().collect();
     ensure!(holders.len() == 1, "{} first holders of one name", holders.len());
     ensure_held(&clients[0], name, "after its first acquisition").await?;
     release_all(holders).await
-}
-
-fn hold_replies(proxy: Option<&Proxy>, hold: bool) {
-    if let Some(proxy) = proxy {
-        proxy.set(if hold { Traffic::HoldReplies } else { Traffic::Pass });
-    }
 }
 
 async fn isolation_level_of_the_server_decides_nothing(cx: &Context) -> Verdict {
@@ -192,7 +186,7 @@ async fn pooler_that_lends_sessions_is_refused_or_holds(cx: &Context) -> Verdict
     Ok(())
 }
 
-/// Names that are held, or were just now, are kept; and the token goes on growing.
+/// A time below an hour is refused. Names that are held, or were just now, are kept; and the token goes on growing.
 async fn purge_forgets_nothing_that_counts(cx: &Context) -> Verdict {
     let (client, held, free) = (cx.client().await?, cx.named("held"), cx.named("free"));
     let admin = client.admin().ok_or_else(|| Cannot::new("it cannot be administrated"))?;
@@ -200,6 +194,10 @@ async fn purge_forgets_nothing_that_counts(cx: &Context) -> Verdict {
     let token = take_turn(&client, &free, &cx.options()).await?;
     let idle = Duration::from_secs(3600);
     for purge in [Purge::Count, Purge::Delete] {
+        for idle in [Duration::ZERO, idle - Duration::from_millis(1)] {
+            let when = format!("a purge ({purge:?}) of names idle for {idle:?}");
+            ensure_kind(admin.purge(idle, purge).await, ErrorKind::Invalid, &when)?;
+        }
         let forgotten = admin.purge(idle, purge).await?;
         ensure!(forgotten.unwrap_or(0) == 0, "{forgotten:?} names of this minute were idle for an hour");
     }

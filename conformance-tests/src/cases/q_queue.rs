@@ -1,21 +1,19 @@
 //! Q: waiters that stand in a queue in the store, and are told when it is their turn.
 
 use crate::cases::declared::fifo_only;
-use crate::cases::outcomes::{ensure_larger_token, until_records_are_gone};
+use crate::cases::outcomes::until_records_are_gone;
 use crate::cases::prelude::*;
 use crate::cases::tasks::{joined, spawn_take, take_turn, until_all_wait};
 use crate::subject::Counters;
 use leasehold_core::{FencingToken, TokenClass, WakeUp};
 use tokio::sync::mpsc::{UnboundedSender, unbounded_channel};
 use tokio::task::JoinSet;
-use tokio::time::Instant;
 
 pub(super) const CASES: CaseTable = cases![
     Q01 release_wakes_one_waiter_whatever_their_number(alone, load),
     Q05 waiters_survive_the_deletion_of_their_queue,
     Q08 thousands_of_waiters_are_served_in_their_order(alone, load),
     Q09 newcomer_never_overtakes_by_its_name,
-    Q10 hundred_sessions_that_end_are_lost_in_time_and_begin_anew(alone, load),
 ];
 
 /// The number of hand-overs that are measured; the cheapest counts, because the store may hear of other things meanwhile.
@@ -194,43 +192,4 @@ async fn newcomer_never_overtakes_by_its_name(cx: &Context) -> Verdict {
         }
     }
     Ok(guard.release().await?)
-}
-
-/// A hundred holders, each with a session of its own, behind one black hole; and a waiter for each on the other side.
-/// No holder believes at the moment at which another one gets its lock. When the network is well again, none of them
-/// takes what is left of its old session for a hold, and each gets the lock again in a new one.
-async fn hundred_sessions_that_end_are_lost_in_time_and_begin_anew(cx: &Context) -> Verdict {
-    const HOLDERS: usize = 100;
-    let other = cx.client().await?;
-    let is_session = other.semantics().hold == HoldKind::Session;
-    require!(is_session, "a hold here is not a part of a session");
-    let (proxy, address) = cx.store().proxied(cx.ttl() / 4).await?;
-    let mut held = Vec::new();
-    for n in 0..HOLDERS {
-        let (client, name) = (cx.client_at(&address).await?, cx.named(&n.to_string()));
-        let guard = client.take(&name, &cx.options()).await?;
-        held.push((client, name, guard));
-    }
-    proxy.set(Traffic::BlackHole);
-    let mut takers = JoinSet::new();
-    for (client, name, guard) in held {
-        let (other, options) = (other.clone(), cx.options());
-        takers.spawn(async move {
-            let taking = async { (other.take(&name, &options).await, Instant::now()) };
-            let ((successor, taken), believed) = tokio::join!(taking, believed_until(&guard));
-            let successor = successor?;
-            ensure!(believed < taken, "{name}: its holder believed for {:?} too long", believed - taken);
-            let first = guard.token().err().map(|error| error.kind());
-            ensure!(first == Some(ErrorKind::Lost), "{name}: a lost lock gives a token: {first:?}");
-            Ok::<_, Stop>((client, name, successor))
-        });
-    }
-    let successors = joined(takers).await?;
-    proxy.set(Traffic::Pass);
-    for (client, name, successor) in successors {
-        let token = successor.token()?;
-        successor.release().await?;
-        ensure_larger_token(&client, &name, &cx.options(), token, "in a new session").await?;
-    }
-    Ok(())
 }

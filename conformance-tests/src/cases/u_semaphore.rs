@@ -8,29 +8,25 @@ use crate::checker::Least;
 use crate::history::{RecordedPermits, Recorder};
 use crate::kinds::Permits;
 use crate::worker::{Request, occupy};
-use leasehold_core::{FencingToken, Reach, Result, Semaphore};
+use leasehold_core::{FencingToken, Reach, Result};
 use std::collections::BTreeMap;
 use std::future::Future;
 use tokio::task::{JoinHandle, JoinSet};
 
 pub(super) const CASES: CaseTable = cases![
     U01 crowd_never_holds_more_permits_than_there_are(quarter, load),
-    U02 holders_have_distinct_slots_below_the_number,
     U03 token_of_a_slot_grows_with_each_grant,
     U04 release_of_any_permit_wakes_the_first_waiter,
     U05 waiters_for_a_permit_are_served_in_their_order,
-    U06 callers_with_different_numbers_share_the_slots_that_both_know,
     U07 failing_nodes_grant_no_permit_beyond_the_number(quarter, load),
     U08 first_waiter_that_dies_stops_or_leaves_holds_up_the_others_for_a_lease,
-    U09 late_grant_of_an_abandoned_permit_is_released,
-    U10 semaphore_of_one_excludes_and_other_numbers_are_checked,
 ];
 
 /// The number of permits in most cases.
 const LIMIT: u32 = 2;
 
-/// The variable with the number of permits that U01 and U07 take in all. For a long run: 10000.
-const GRANTS: &str = "LEASEHOLD_PERMIT_GRANTS";
+/// How often each of those in U01 and U07 holds a permit.
+const GRANTS: u64 = 10;
 
 impl Context {
     fn permits(&self, client: &Client, limit: u32) -> Result<Box<dyn Permits>> {
@@ -86,13 +82,11 @@ async fn crowd(cx: &Context, meanwhile: impl Future<Output = Verdict>) -> Verdic
     let run = run.with_least(Least { contended: 0, ..Least::USUAL });
     let directory = run.directory.path();
     let players = u64::from(LIMIT + 1);
-    let grants = std::env::var(GRANTS).ok().and_then(|grants| grants.parse().ok()).unwrap_or(60);
-    let each = u64::div_ceil(grants, 2 * players);
     let mut workers = Vec::new();
     if cx.semantics().await?.reach != Reach::Process {
         for _ in 0..players {
             let mut worker = cx.worker().await?;
-            worker.send(&Request::Occupy(cx.name(), LIMIT, each, directory.to_owned())).await?;
+            worker.send(&Request::Occupy(cx.name(), LIMIT, GRANTS, directory.to_owned())).await?;
             workers.push(worker);
         }
     }
@@ -101,7 +95,7 @@ async fn crowd(cx: &Context, meanwhile: impl Future<Output = Verdict>) -> Verdic
         let (permits, directory) = (cx.permits(&cx.client().await?, LIMIT)?, directory.to_owned());
         let recorder = Recorder::create(&directory)?;
         let permits = RecordedPermits { permits, name: cx.name(), limit: LIMIT, recorder };
-        tasks.spawn(async move { occupy(&permits, each, &directory, &AcquireOptions::new()).await });
+        tasks.spawn(async move { occupy(&permits, GRANTS, &directory, &AcquireOptions::new()).await });
     }
     meanwhile.await?;
     joined(tasks).await?;
@@ -109,19 +103,6 @@ async fn crowd(cx: &Context, meanwhile: impl Future<Output = Verdict>) -> Verdic
         worker.done().await?;
     }
     run.judge().await
-}
-
-async fn holders_have_distinct_slots_below_the_number(cx: &Context) -> Verdict {
-    let mut held = BTreeMap::new();
-    for _ in 0..LIMIT {
-        let permit = cx.permits(&cx.client().await?, LIMIT)?.acquire(&at_once()).await?;
-        let slot = slot(&permit)?;
-        ensure!(slot < LIMIT, "slot {slot} of {LIMIT}");
-        ensure!(held.insert(slot, permit).is_none(), "two hold slot {slot}");
-    }
-    let other = cx.permits(&cx.client().await?, LIMIT)?;
-    ensure_kind(other.acquire(&at_once()).await, ErrorKind::Busy, "an attempt when all permits are held")?;
-    release_all(held.into_values()).await
 }
 
 async fn token_of_a_slot_grows_with_each_grant(cx: &Context) -> Verdict {
@@ -194,24 +175,6 @@ async fn waiters_for_a_permit_are_served_in_their_order(cx: &Context) -> Verdict
     Ok(())
 }
 
-async fn callers_with_different_numbers_share_the_slots_that_both_know(cx: &Context) -> Verdict {
-    let (three, five) = (cx.permits(&cx.client().await?, 3)?, cx.permits(&cx.client().await?, 5)?);
-    let of_three = take_all(&*three, 3).await?;
-    for permit in &of_three {
-        ensure!(slot(permit)? < 3, "a caller that sees three slots got {permit:?}");
-    }
-    let mut of_five = take_all(&*five, 2).await?;
-    for (kind, permits) in [("three", &three), ("five", &five)] {
-        let when = format!("an attempt of one that sees {kind}, when five are held");
-        ensure_kind(permits.acquire(&at_once()).await, ErrorKind::Busy, &when)?;
-    }
-    release_all(of_five.pop()).await?;
-    let when = "an attempt of one that sees three, when one of the others is free";
-    ensure_kind(three.acquire(&at_once()).await, ErrorKind::Busy, when)?;
-    five.acquire(&at_once()).await?.release().await?;
-    release_all(of_three).await
-}
-
 /// A minority is killed in the middle of the crowd, and then comes back with what it had.
 async fn failing_nodes_grant_no_permit_beyond_the_number(cx: &Context) -> Verdict {
     let members = cx.store().members()?;
@@ -276,47 +239,4 @@ async fn next_within(
     let next = next??;
     ensure_within!(took, bound, "behind a first waiter that {what}, the next got a permit after {took:?}");
     Ok(next)
-}
-
-/// All slots are granted, or about to be, to a waiter that does not hear of it, and leaves.
-async fn late_grant_of_an_abandoned_permit_is_released(cx: &Context) -> Verdict {
-    let client = cx.client().await?;
-    let permits = cx.permits(&client, LIMIT)?;
-    let (proxy, deaf) = cx.client_behind_proxy(cx.patience()).await?;
-    cx.warm_up(&deaf).await?;
-    let held = take_all(&*permits, LIMIT).await?;
-    let waiter = cx.permit(&deaf, LIMIT)?;
-    cx.until_first_waits(&client).await?;
-    proxy.set(Traffic::HoldReplies);
-    release_all(held).await?;
-    tokio::time::sleep(cx.slack()).await;
-    ensure!(!waiter.is_finished(), "a waiter was granted a permit through a network that holds replies");
-    waiter.abort();
-    proxy.set(Traffic::Pass);
-    let bound = hand_over_bound(cx, &client) * 2;
-    let options = AcquireOptions::new().with_wait(bound);
-    let mut all = Vec::new();
-    for number in 1..=LIMIT {
-        let permit = permits.acquire(&options).await;
-        let late = |error| Stop::Failed(format!("permit {number} after the waiter had left: {error}"));
-        all.push(permit.map_err(late)?);
-    }
-    Ok(())
-}
-
-async fn semaphore_of_one_excludes_and_other_numbers_are_checked(cx: &Context) -> Verdict {
-    let client = cx.client().await?;
-    for limit in [0, Semaphore::MAX_PERMITS + 1, u32::MAX] {
-        let outcome = cx.permits(&client, limit).map(drop);
-        ensure_kind(outcome, ErrorKind::Invalid, &format!("a semaphore of {limit}"))?;
-    }
-    let lock = client.poke(&cx.name()).await?;
-    ensure!(lock.is_some(), "the lock of that name is not free");
-    let permit = cx.permits(&client, 1)?.acquire(&at_once()).await?;
-    for other in [client.clone(), cx.client().await?] {
-        let when = "a second permit of a semaphore of one";
-        ensure_kind(cx.permits(&other, 1)?.acquire(&at_once()).await, ErrorKind::Busy, when)?;
-    }
-    permit.release().await?;
-    Ok(cx.permits(&cx.client().await?, 1)?.acquire(&at_once()).await?.release().await?)
 }

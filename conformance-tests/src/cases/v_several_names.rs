@@ -1,13 +1,11 @@
 //! V: several names at once.
 
 use crate::cases::declared::hand_over_bound;
-use crate::cases::outcomes::ensure_kind_if_known;
 use crate::cases::prelude::*;
 use crate::cases::tasks::joined;
 use crate::kinds::LockSet;
-use leasehold_core::{LockSetGuard, Result};
+use leasehold_core::Result;
 use std::collections::HashMap;
-use std::io::Write;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Instant;
@@ -16,14 +14,10 @@ use tokio::task::JoinSet;
 pub(super) const CASES: CaseTable = cases![
     V01 set_is_acquired_whole_or_not_at_all,
     V02 sets_in_crossed_orders_all_end(quarter),
-    V03 deadline_of_a_set_covers_all_its_names,
     V04 failed_and_dropped_sets_leave_nothing,
     V05 loss_of_one_name_is_the_loss_of_the_set_at_once,
-    V06 duplicates_count_once_and_a_set_without_names_is_refused,
 ];
 
-/// The variable with the seconds for which the tasks of V02 go on: for runs by hand. Default: [`CROSSED_FOR`].
-const SECONDS: &str = "LEASEHOLD_V02_SECONDS";
 const CROSSED_FOR: Duration = Duration::from_secs(2);
 const TASKS: usize = 20;
 const NAMES: usize = 6;
@@ -53,6 +47,7 @@ async fn free_soon(cx: &Context, client: &Client, names: [&LockName; 2], when: &
     Ok(())
 }
 
+/// A name that stands in it twice counts once.
 async fn set_is_acquired_whole_or_not_at_all(cx: &Context) -> Verdict {
     let (client, other) = (cx.client().await?, cx.client().await?);
     let [a, b, c] = ["a", "b", "c"].map(|name| cx.named(name));
@@ -66,7 +61,7 @@ async fn set_is_acquired_whole_or_not_at_all(cx: &Context) -> Verdict {
     free_soon(cx, &other, [&a, &c], "after the refusal of the set").await?;
     held.release().await?;
 
-    let set = acquire_all(cx, &client, [&c, &a, &b], &cx.options().with_ttl(cx.patience())).await?;
+    let set = acquire_all(cx, &client, [&c, &a, &b, &a], &cx.options().with_ttl(cx.patience())).await?;
     for name in [&a, &b, &c] {
         ensure_held(&other, name, "while the set is held").await?;
         set.token(name)?;
@@ -102,7 +97,6 @@ async fn sets_in_crossed_orders_all_end(cx: &Context) -> Verdict {
     }
     let clients = [outside, one, two, cx.client().await?];
     let sets = random_sets_of_many_tasks(cx, &clients).await?;
-    tell(cx, &sets);
     let least = sets.iter().min().copied().unwrap_or_default();
     ensure!(least > 0, "a task acquired no set, of tasks with {sets:?}");
     Ok(())
@@ -110,8 +104,7 @@ async fn sets_in_crossed_orders_all_end(cx: &Context) -> Verdict {
 
 /// How many sets each task acquired. While one holds a set, no other holds any of its names.
 async fn random_sets_of_many_tasks(cx: &Context, clients: &[Client]) -> Result<Vec<u32>, Stop> {
-    let seconds = std::env::var(SECONDS).ok().and_then(|seconds| seconds.parse().ok());
-    let end = Instant::now() + seconds.map_or(CROSSED_FOR, Duration::from_secs);
+    let end = Instant::now() + CROSSED_FOR;
     let names: Vec<LockName> = (0..NAMES).map(|at| cx.named(&format!("name-{at}"))).collect();
     let held: HashMap<_, _> = names.iter().map(|name| (name.clone(), AtomicBool::new(false))).collect();
     let held = Arc::new(held);
@@ -142,52 +135,6 @@ async fn random_sets_of_many_tasks(cx: &Context, clients: &[Client]) -> Result<V
         });
     }
     joined(tasks).await
-}
-
-/// The progress of each task, for runs by hand.
-fn tell(cx: &Context, sets: &[u32]) {
-    if std::env::var_os(SECONDS).is_some() {
-        let total: u32 = sets.iter().sum();
-        let _ = writeln!(std::io::stderr(), "{}: {total} sets, by task {sets:?}", cx.subject().name());
-    }
-}
-
-/// The first lock is free after half of the time, the second after four fifths, and the third never: a deadline that begins
-/// anew with each name ends far later.
-async fn deadline_of_a_set_covers_all_its_names(cx: &Context) -> Verdict {
-    let (client, other) = (cx.client().await?, cx.client().await?);
-    cx.warm_up(&client).await?;
-    let [a, b, c] = ["a", "b", "c"].map(|name| cx.named(name));
-    let wait = cx.ttl() * 2;
-    let mut holds = Vec::new();
-    for name in [&a, &b, &c] {
-        holds.push(other.take(name, &AcquireOptions::new()).await?);
-    }
-    let _last = holds.pop();
-    let start = Instant::now();
-    let releases = async {
-        for (guard, at) in holds.into_iter().zip([wait / 2, wait * 4 / 5]) {
-            tokio::time::sleep(at.saturating_sub(start.elapsed())).await;
-            guard.release().await?;
-        }
-        Ok::<_, Stop>(())
-    };
-    let options = AcquireOptions::new().with_wait(wait);
-    let (released, refused) = tokio::join!(releases, acquire_all(cx, &client, [&a, &b, &c], &options));
-    released?;
-    let took = start.elapsed();
-    ensure_kind_if_known(refused, ErrorKind::TimedOut, "a set of which one name stays held")?;
-    ensure!(took >= wait, "it gave up after {took:?} of {wait:?}");
-    ensure_within!(took, wait + cx.slack(), "it gave up only after {took:?}, with a wait of {wait:?}");
-    let Some((proxy, address)) = optional(cx.store().proxied(cx.patience()).await)? else { return Ok(()) };
-    let cut_off = cx.client_at(&address).await?;
-    cx.warm_up(&cut_off).await?;
-    proxy.set(Traffic::BlackHole);
-    let options = AcquireOptions::new().with_wait(cx.ttl());
-    let (silent, took) = timed(acquire_all(cx, &cut_off, [&a, &b], &options)).await;
-    ensure!(silent.is_err(), "a set was acquired without the store");
-    ensure_within!(took, cx.ttl() + cx.slack(), "without the store it gave up only after {took:?}");
-    Ok(())
 }
 
 /// The leases outlast the case.
@@ -230,26 +177,4 @@ async fn loss_of_one_name_is_the_loss_of_the_set_at_once(cx: &Context) -> Verdic
         free_within(&other, name, bound, "after the loss of another name of its set").await?;
     }
     ensure_kind(set.release().await, ErrorKind::Lost, "the release of a set that was lost")
-}
-
-async fn duplicates_count_once_and_a_set_without_names_is_refused(cx: &Context) -> Verdict {
-    let client = cx.client().await?;
-    let (a, b) = (cx.named("a"), cx.named("b"));
-    let once = AcquireOptions::new().with_wait(Wait::No);
-    let set = acquire_all(cx, &client, [&b, &a, &b, &a], &once).await?;
-    ensure!(set.is_held(), "a set with duplicates is not held");
-    set.release().await?;
-    ensure_all_free(&client, [&a, &b], "after the release of a set with duplicates").await?;
-    let before = optional(cx.store().records().await)?;
-    ensure_kind(acquire_all(cx, &client, [], &once).await, ErrorKind::Invalid, "a set without names")?;
-    let many: Vec<LockName> =
-        (0..=LockSetGuard::MAX_NAMES).map(|at| cx.named(&format!("many-{at}"))).collect();
-    let too_many = cx.kinds().acquire_all(&client, &many, &once).await;
-    ensure_kind(too_many, ErrorKind::Invalid, "a set of too many names")?;
-    let lingering = once.with_hold_at_least(cx.ttl());
-    let lingers = acquire_all(cx, &client, [&a, &b], &lingering).await;
-    ensure_kind(lingers, ErrorKind::Invalid, "a set that lingers")?;
-    let after = optional(cx.store().records().await)?;
-    ensure!(before == after, "{before:?} records before, {after:?} after refused calls");
-    Ok(())
 }

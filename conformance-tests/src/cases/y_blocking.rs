@@ -3,14 +3,12 @@
 use crate::cases::prelude::*;
 use crate::kinds::{BlockingGuard, BlockingLocks};
 use std::sync::Arc;
-use std::sync::atomic::{AtomicU32, Ordering};
 use std::thread;
 
 pub(super) const CASES: CaseTable = cases![
     Y01 blocking_guard_is_dropped_at_once_while_the_store_is_silent,
     Y03 blocking_call_inside_a_runtime_is_refused,
     Y04 caller_that_computes_for_three_leases_keeps_its_lock,
-    Y05 sixty_four_threads_exclude_each_other(quarter),
 ];
 
 /// Runs this on a thread outside of the runtime, and waits for it.
@@ -100,34 +98,4 @@ async fn caller_that_computes_for_three_leases_keeps_its_lock(cx: &Context) -> V
     looked?;
     ensure_free(&other, &name, "after the release").await?;
     on_a_thread(move || Ok(locks.close()?)).await
-}
-
-async fn sixty_four_threads_exclude_each_other(cx: &Context) -> Verdict {
-    let (locks, name) = (locks(cx, cx.store().address()).await?, cx.name());
-    let options = AcquireOptions::new().with_wait(cx.patience() * 3);
-    on_a_thread(move || {
-        let (inside, total) = (Arc::new(AtomicU32::new(0)), Arc::new(AtomicU32::new(0)));
-        let begin = |_| {
-            let (locks, name, options) = (Arc::clone(&locks), name.clone(), options.clone());
-            let (inside, total) = (Arc::clone(&inside), Arc::clone(&total));
-            thread::spawn(move || {
-                let guard = locks.acquire(&name, &options)?;
-                let others = inside.fetch_add(1, Ordering::SeqCst);
-                thread::sleep(Duration::from_micros(200));
-                total.fetch_add(1, Ordering::SeqCst);
-                inside.fetch_sub(1, Ordering::SeqCst);
-                guard.release()?;
-                Ok::<_, leasehold_core::Error>(others)
-            })
-        };
-        let threads: Vec<_> = (0..64).map(begin).collect();
-        for thread in threads {
-            let others = thread.join().map_err(|_| Stop::Failed("a thread panicked".to_owned()))??;
-            ensure!(others == 0, "{others} other threads held it at the same time");
-        }
-        let total = total.load(Ordering::SeqCst);
-        ensure!(total == 64, "{total} of 64 threads had the lock");
-        Ok(locks.close()?)
-    })
-    .await
 }

@@ -19,8 +19,8 @@ type Sound = (&'static str, Make, &'static [&'static str]);
 
 /// The cases that wait for the end of a lease, or look at it.
 const OF_LEASES: &[&str] = &[
-    "B07", "C04", "C08", "C11", "C14", "D01", "D03", "D08", "D17", "D19", "D22", "D25", "E09", "E13", "G08",
-    "I03", "J37",
+    "B07", "C04", "C08", "C11", "C14", "D01", "D04", "D08", "D17", "D19", "D22", "D25", "E09", "E13", "G08",
+    "J34", "J37",
 ];
 
 /// A name, how it keeps time, and what its subject says of that.
@@ -43,17 +43,17 @@ const SOUNDS: &[Sound] = &[
     (
         "queue_in_one_record",
         |address| Ok(waiters::in_line("0", address)),
-        &["G01", "G15", "H03", "H05", "H09", "H12", "H14", "Q08"],
+        &["G01", "G15", "H05", "H09", "H12", "H14", "Q08"],
     ),
     (
         "queue_that_is_handed_over",
         |address| Ok(waiters::handed_over(true, address)),
-        &["G01", "G15", "H03", "H05", "H09", "H12", "H13", "H14", "Q08"],
+        &["G01", "G15", "H05", "H09", "H12", "H13", "H14", "Q08"],
     ),
     (
         "tokens_that_live_in_the_data",
         |address| Ok(values::with_tokens_of(TokenClass::Stored, address)),
-        &["F01", "F02", "F14", "J10"],
+        &["F02", "F03", "F14", "J10"],
     ),
     (
         "no_administrator",

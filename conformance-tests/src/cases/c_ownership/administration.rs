@@ -22,7 +22,7 @@ pub(super) const CASES: CaseTable = cases![
 ];
 
 /// Modes in which a name is held, and by how many: readers where the store has them.
-pub(super) fn crowds(client: &Client) -> &'static [(LockMode, usize)] {
+pub(in crate::cases) fn crowds(client: &Client) -> &'static [(LockMode, usize)] {
     match client.semantics().sharing {
         Sharing::Unsupported => &[(Exclusive, 1)],
         _ => &[(Exclusive, 1), (Write, 1), (Shared, 4)],

@@ -8,14 +8,12 @@ use crate::cases::t_shared_locks::modes::waiter;
 use crate::cases::tasks::{granted_within, joined, take_turn};
 use futures_util::{StreamExt, TryStreamExt, stream};
 use leasehold_core::LockMode::Exclusive;
-use leasehold_core::Purge;
 use std::collections::BTreeSet;
 use tokio::task::JoinSet;
 
 pub(super) const CASES: CaseTable = cases![
     C21 forget_keeps_held_names_and_those_that_look_alike,
     C22 forget_leaves_nothing_of_a_free_name,
-    C23 purge_refuses_a_time_below_an_hour(touches_others),
     C24 list_of_many_names_is_whole_while_others_come_and_go(half, load),
 ];
 
@@ -91,21 +89,6 @@ async fn forget_leaves_nothing_of_a_free_name(cx: &Context) -> Verdict {
     tokio::time::sleep(cx.lease(cx.ttl()) - cx.ttl() + cx.slack() / 5).await;
     admin.forget(&names).await?;
     until_records_are_gone(cx, before, cx.slack(), "15 free names were to be forgotten").await
-}
-
-async fn purge_refuses_a_time_below_an_hour(cx: &Context) -> Verdict {
-    let client = cx.client().await?;
-    for purge in [Purge::Count, Purge::Delete] {
-        for idle in [Duration::ZERO, Duration::from_secs(1), Duration::from_millis(3_599_999)] {
-            let outcome = client.looking()?.purge(idle, purge).await;
-            ensure_kind(
-                outcome,
-                ErrorKind::Invalid,
-                &format!("a purge ({purge:?}) of names idle for {idle:?}"),
-            )?;
-        }
-    }
-    Ok(())
 }
 
 /// More than a page of any store's cursor. Meanwhile, others come and go among them.

@@ -1,6 +1,5 @@
 //! Only the owner releases.
 
-use crate::cases::outcomes::ensure_kind_if_known;
 use crate::cases::prelude::*;
 use crate::cases::tasks::{cut, release_without_a_reply};
 use leasehold_core::Error;
@@ -8,7 +7,6 @@ use tokio::task::JoinHandle;
 use tokio::time::Instant;
 
 pub(super) const CASES: CaseTable = cases![
-    C01 loser_that_gives_up_leaves_the_holder_its_lock,
     C02 late_release_frees_no_successor,
     C03 late_release_through_the_same_client_frees_no_successor,
     C11 interleaved_attempts_leave_one_holder_that_can_release,
@@ -16,18 +14,6 @@ pub(super) const CASES: CaseTable = cases![
     C13 late_release_after_a_deletion_frees_no_successor,
     C16 repeated_release_frees_no_successor,
 ];
-
-async fn loser_that_gives_up_leaves_the_holder_its_lock(cx: &Context) -> Verdict {
-    let (holder, loser, name) = (cx.client().await?, cx.client().await?, cx.name());
-    let guard = holder.take(&name, &cx.options()).await?;
-    cx.warm_up(&loser).await?;
-    let short = AcquireOptions::new().with_wait(cx.slack());
-    ensure_kind_if_known(loser.acquire_with(&name, &short).await, ErrorKind::TimedOut, "the loser")?;
-    drop(tokio::time::timeout(Duration::from_millis(150), loser.acquire_with(&name, &cx.options())).await);
-    tokio::time::sleep(Duration::from_millis(100)).await;
-    ensure_held(&loser, &name, "after a loser gave up").await?;
-    Ok(guard.release().await?)
-}
 
 async fn late_release_frees_no_successor(cx: &Context) -> Verdict {
     let (name, second) = (cx.name(), cx.client().await?);

@@ -2,7 +2,8 @@
 
 use crate::cases::declared::{expiry_bound, hand_over_bound, lease_only};
 use crate::cases::prelude::*;
-use leasehold_core::{HolderInfo, LockMode, LossCause, Sharing};
+use leasehold_core::{HolderInfo, LockMode, LockStatus, LossCause, Sharing};
+use std::collections::HashSet;
 use tokio::time::Instant;
 
 pub(super) const CASES: CaseTable = cases![
@@ -108,7 +109,7 @@ async fn end_of(cx: &Context, operator: &Client, name: &LockName) -> Verdict {
     Ok(())
 }
 
-/// Two readers and two writers: each is believed in, shown and renewed as it was asked for, and ended alone.
+/// Two readers and two writers: each is believed in, shown and renewed as it was asked for.
 async fn reader_and_writer_are_shown_as_they_are_and_renewed(cx: &Context) -> Verdict {
     lease_only(cx).await?;
     require!(
@@ -117,23 +118,21 @@ async fn reader_and_writer_are_shown_as_they_are_and_renewed(cx: &Context) -> Ve
     );
     let (client, other, ttl) = (cx.client().await?, cx.client().await?, cx.ttl() * 2);
     let (operator, info) = (other.looking()?, HolderInfo::this_process().with_doing("read"));
-    let (mut held, mut owners) = (Vec::new(), Vec::new());
+    let (mut held, mut owners) = (Vec::new(), HashSet::new());
     let modes = [LockMode::Shared, LockMode::Shared, LockMode::Write, LockMode::Write];
     for (number, mode) in modes.into_iter().enumerate() {
         let options = cx.options().with_ttl(ttl).with_mode(mode).with_holder(&info);
         let guard = client.take(&cx.named(&number.to_string()), &options).await?;
-        let believed = guard.remaining();
+        let (token, believed) = (guard.token()?, guard.remaining());
         ensure!(believed > ttl / 2, "of a new {mode} lease of {ttl:?}, {believed:?} are believed in");
-        let shown = operator.inspect(guard.name()).await?.pop();
-        let shown = shown.ok_or_else(|| Stop::Failed(format!("a held {mode} lock is not shown")))?;
-        let token = guard.token()?;
-        ensure!(shown.token == Some(token), "the token {:?} is shown for {token}", shown.token);
-        ensure!(shown.holder == info, "stored {info:?}, seen {:?}", shown.holder);
-        let is_lease = shown.hold == HoldKind::Lease && shown.ends_in.is_some();
-        ensure!(is_lease, "a lease is shown as a {:?} that ends in {:?}", shown.hold, shown.ends_in);
-        let is_new = shown.owner.is_none() || !owners.contains(&shown.owner);
-        ensure!(is_new, "two holders are shown as the owner {:?}", shown.owner);
-        owners.push(shown.owner);
+        let shown = operator.inspect(guard.name()).await?;
+        let is_shown = |hold: &LockStatus| {
+            let is_lease = hold.hold == HoldKind::Lease && hold.ends_in.is_some();
+            is_lease && hold.token == Some(token) && hold.holder == info
+        };
+        ensure!(shown.len() == 1 && is_shown(&shown[0]), "a {mode} lock of {info:?} is shown as {shown:?}");
+        let is_new = shown[0].owner.is_none_or(|owner| owners.insert(owner));
+        ensure!(is_new, "two holders are shown as the owner {:?}", shown[0].owner);
         held.push(guard);
     }
     let end = Instant::now() + ttl * 3 / 2;
@@ -144,17 +143,7 @@ async fn reader_and_writer_are_shown_as_they_are_and_renewed(cx: &Context) -> Ve
         }
         tokio::time::sleep(cx.ttl() / 10).await;
     }
-    for guard in held {
-        guard.extend(AcquireOptions::MAX_TTL).await?;
-        ensure_lasts(cx, &other, &guard, AcquireOptions::MAX_TTL).await?;
-        let (name, token) = (guard.name().clone(), guard.token()?);
-        let ended = operator.force_release(&name, None).await?;
-        let is_it = ended.len() == 1 && ended[0].token == Some(token);
-        ensure!(is_it, "{ended:?} was ended, and {token} held");
-        let again = (operator.force_release(&name, None).await?, operator.inspect(&name).await?);
-        ensure!(again.0.is_empty() && again.1.is_empty(), "ended, and shown or ended again: {again:?}");
-    }
-    Ok(())
+    release_all(held).await
 }
 
 /// Its renewals go on while it is extended.

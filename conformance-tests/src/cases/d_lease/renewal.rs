@@ -9,26 +9,30 @@ use tokio::time::Instant;
 
 pub(super) const CASES: CaseTable = cases![
     D02 renewed_lease_outlasts_five_ttls,
-    D03 renewal_ends_with_the_release,
-    D04 renewal_ends_with_the_drop,
+    D04 renewal_ends_with_the_guard,
     D05 abandoned_acquire_leaves_no_renewal,
     D06 one_failed_renewal_is_survived,
     D07 lost_reply_to_a_renewal_is_survived,
     D10 name_lost_once_gets_a_working_renewal_again,
-    D15 short_lease_is_renewed_in_time,
     D16 ten_thousand_holds_are_all_renewed(quarter, load),
 ];
 
+/// One lease of the usual length, and one of half of that.
 async fn renewed_lease_outlasts_five_ttls(cx: &Context) -> Verdict {
-    let (client, other, name) = (cx.client().await?, cx.client().await?, cx.name());
-    let guard = client.take(&name, &cx.options()).await?;
+    let (client, other) = (cx.client().await?, cx.client().await?);
+    let mut held = Vec::new();
+    for ttl in [cx.ttl(), cx.ttl() / 2] {
+        held.push(client.take(&cx.named(&format!("{ttl:?}")), &cx.options().with_ttl(ttl)).await?);
+    }
     let end = Instant::now() + cx.ttl() * 5;
     while Instant::now() < end {
-        ensure_held(&other, &name, "while it is renewed").await?;
-        ensure!(guard.is_held(), "lost: {:?}", guard.loss());
+        for guard in &held {
+            ensure_held(&other, guard.name(), "while it is renewed").await?;
+            ensure!(guard.is_held(), "{} was lost: {:?}", guard.name(), guard.loss());
+        }
         tokio::time::sleep(cx.ttl() / 10).await;
     }
-    Ok(guard.release().await?)
+    release_all(held).await
 }
 
 /// If anything still renewed the first holder's lease, the second one's would not end on time.
@@ -38,20 +42,15 @@ async fn ends_for_the_next_holder(cx: &Context, name: &LockName) -> Verdict {
     free_within(&third, name, expiry_bound(cx, &third), "the lease after the renewed one").await
 }
 
-async fn renewal_ends_with_the_release(cx: &Context) -> Verdict {
+/// The guard is released after its first renewals, or dropped.
+async fn renewal_ends_with_the_guard(cx: &Context) -> Verdict {
     lease_only(cx).await?;
-    let (client, name) = (cx.client().await?, cx.name());
-    let guard = client.take(&name, &cx.options()).await?;
+    let (client, name, released) = (cx.client().await?, cx.name(), cx.named("released"));
+    let guard = client.take(&released, &cx.options()).await?;
     tokio::time::sleep(cx.ttl()).await;
     guard.release().await?;
-    ends_for_the_next_holder(cx, &name).await
-}
-
-async fn renewal_ends_with_the_drop(cx: &Context) -> Verdict {
-    lease_only(cx).await?;
-    let (client, name) = (cx.client().await?, cx.name());
     drop(client.take(&name, &cx.options()).await?);
-    ends_for_the_next_holder(cx, &name).await
+    tokio::try_join!(ends_for_the_next_holder(cx, &released), ends_for_the_next_holder(cx, &name)).map(drop)
 }
 
 /// Dropped after one poll, two polls, and so on: on whichever side of the grant the drop falls, nothing renews it.
@@ -112,15 +111,6 @@ async fn name_lost_once_gets_a_working_renewal_again(cx: &Context) -> Verdict {
     tokio::time::sleep(cx.ttl() * 2).await;
     ensure!(second.is_held(), "not renewed after an earlier loss of the name: {:?}", second.loss());
     Ok(second.release().await?)
-}
-
-async fn short_lease_is_renewed_in_time(cx: &Context) -> Verdict {
-    let (client, name) = (cx.client().await?, cx.name());
-    let ttl = cx.ttl() / 2;
-    let guard = client.take(&name, &cx.options().with_ttl(ttl)).await?;
-    tokio::time::sleep(ttl * 4).await;
-    ensure!(guard.is_held(), "a lease of {ttl:?} was lost: {:?}", guard.loss());
-    Ok(guard.release().await?)
 }
 
 /// No field declares how fast a store is, so a slow one is not accused of that: it holds fewer, and if some are lost, once more

@@ -2,46 +2,22 @@
 
 use crate::cases::declared::{fifo_only, hand_over_bound};
 use crate::cases::prelude::*;
+use crate::cases::t_shared_locks::modes::Waiters;
 use crate::cases::tasks::{HoldLog, joined, spawn_take, until_waiting};
-use leasehold_core::{Fairness, OwnerId};
+use leasehold_core::LockMode::{self, Exclusive, Shared, Write};
+use leasehold_core::{Fairness, OwnerId, Sharing};
 use std::sync::{Arc, Mutex, PoisonError};
 use tokio::task::JoinSet;
 use tokio::time::Instant;
 
 pub(super) const CASES: CaseTable = cases![
-    H03 waiters_are_served_in_their_order,
-    H05 waiters_that_give_up_leave_the_order_of_the_others,
+    H05 waiters_are_served_in_their_order_whoever_gives_up,
     H09 no_competing_client_starves,
     H11 tasks_of_two_processes_share_a_lock,
     H12 newcomer_waits_behind_a_first_waiter_that_is_cut_off,
     H14 waiters_of_several_processes_are_served_in_their_order,
     H15 waiters_are_shown_by_name_and_in_their_order,
 ];
-
-async fn waiters_are_served_in_their_order(cx: &Context) -> Verdict {
-    let (client, name) = (cx.client().await?, cx.name());
-    fifo_only(&client)?;
-    let guard = client.take(&name, &AcquireOptions::new()).await?;
-    let mut waiters = JoinSet::new();
-    let options = AcquireOptions::new().with_wait(cx.patience());
-    let served = HoldLog::new();
-    for place in 0..10 {
-        let (waiter, name, options) = (cx.client().await?, name.clone(), options.clone());
-        let served = served.clone();
-        waiters.spawn(async move {
-            let guard = waiter.take(&name, &options).await?;
-            served.add(place);
-            Ok::<_, Stop>(guard.release().await?)
-        });
-        // The order is that of arrival in the store.
-        until_waiting(&client, cx, &cx.name(), place + 1).await?;
-    }
-    guard.release().await?;
-    joined(waiters).await?;
-    let served = served.entries();
-    ensure!(served.is_sorted(), "served in the order {served:?}");
-    Ok(())
-}
 
 /// Each is shown behind those that came before it, and the first that is shown is the next owner.
 async fn waiters_are_shown_by_name_and_in_their_order(cx: &Context) -> Verdict {
@@ -101,14 +77,14 @@ async fn waiters_of_several_processes_are_served_in_their_order(cx: &Context) ->
 }
 
 /// Two in the middle give up while the lock is held. That gives it to nobody, and all others are served as they came.
-async fn waiters_that_give_up_leave_the_order_of_the_others(cx: &Context) -> Verdict {
+async fn waiters_are_served_in_their_order_whoever_gives_up(cx: &Context) -> Verdict {
     const LEAVE: [usize; 2] = [1, 4];
     let (client, name) = (cx.client().await?, cx.name());
     fifo_only(&client)?;
     let guard = client.take(&name, &AcquireOptions::new()).await?;
     let served = HoldLog::new();
     let (mut leavers, mut others) = (JoinSet::new(), JoinSet::new());
-    for place in 0..6 {
+    for place in 0..8 {
         let leaves = LEAVE.contains(&place);
         // Long enough for all to have come.
         let wait = if leaves { cx.ttl() * 5 } else { cx.patience() };
@@ -119,6 +95,7 @@ async fn waiters_that_give_up_leave_the_order_of_the_others(cx: &Context) -> Ver
             served.add(place);
             guard.release().await
         });
+        // The order is that of arrival in the store.
         until_waiting(&client, cx, &cx.name(), place + 1).await?;
     }
     let left = leavers.join_all().await;
@@ -133,25 +110,36 @@ async fn waiters_that_give_up_leave_the_order_of_the_others(cx: &Context) -> Ver
     guard.release().await?;
     joined(others).await?;
     let served = served.entries();
-    ensure!(served == [0, 2, 3, 5], "when 1 and 4 had left, the others were served in the order {served:?}");
+    ensure!(
+        served == [0, 2, 3, 5, 6, 7],
+        "when 1 and 4 had left, the others were served in the order {served:?}"
+    );
     Ok(())
 }
 
-/// The lock is free, and the first in the queue does not know it yet. It is served first all the same.
+/// The lock is free, and the first in the queue does not know it yet. It is served first all the same, also before another mode if
+/// the store serves all modes in their order.
 async fn newcomer_waits_behind_a_first_waiter_that_is_cut_off(cx: &Context) -> Verdict {
-    let (client, newcomer, name) = (cx.client().await?, cx.client().await?, cx.name());
+    const ROLES: [(LockMode, LockMode); 5] =
+        [(Exclusive, Exclusive), (Shared, Write), (Shared, Exclusive), (Write, Shared), (Exclusive, Shared)];
+    let (client, newcomer) = (cx.client().await?, cx.client().await?);
     fifo_only(&client)?;
     cx.warm_up(&newcomer).await?;
-    let guard = client.take(&name, &AcquireOptions::new()).await?;
-    let (proxy, first) = cx.client_behind_proxy(cx.patience()).await?;
-    let first = spawn_take(&first, &name, &AcquireOptions::new().with_wait(cx.patience()));
-    until_queued(cx, &client, &name, 1).await?;
-    proxy.set(Traffic::BlackHole);
-    guard.release().await?;
-    let overtakes = newcomer.poke(&name).await?.is_some();
-    ensure!(!overtakes, "a newcomer got the lock before the one who waited for it");
-    proxy.set(Traffic::Pass);
-    Ok(first.await??.release().await?)
+    let roles = if client.semantics().sharing == Sharing::Fifo { &ROLES[..] } else { &ROLES[..1] };
+    for (first, coming) in roles {
+        let name = cx.named(&format!("{first}-{coming}"));
+        let guard = client.take(&name, &AcquireOptions::new()).await?;
+        let mut waiters = Waiters::behind_a_proxy(cx).await?;
+        let options = AcquireOptions::new().with_wait(cx.patience()).with_mode(*first);
+        let waiter = waiters.begin(cx, &name, &options).await?;
+        waiters.set_traffic(Traffic::BlackHole);
+        guard.release().await?;
+        let overtakes = newcomer.poke_in(&name, *coming).await?.is_some();
+        ensure!(!overtakes, "a {coming} lock overtook a {first} one that had waited for longer");
+        waiters.set_traffic(Traffic::Pass);
+        waiter.await??.release().await?;
+    }
+    Ok(())
 }
 
 /// Ten clients that all want it, all the time: each comes back as soon as it has released. Where waiters are served in

@@ -143,6 +143,8 @@ async fn waiter_that_died_delays_others_within_the_declared_bound(cx: &Context) 
         let guard = guard??;
         ensure!(took <= bound, "the one behind {count} waiters that were {what} got the lock after {took:?}");
         guard.release().await?;
+        let when = format!("for a newcomer, after {count} waiters that were {what}");
+        free_within(&client, &name, hand_over_bound(cx, &client), &when).await?;
     }
     Ok(())
 }

@@ -1,25 +1,80 @@
-//! A reader beside others: each has a lease, a least time, a loss and an end of its own.
+//! Readers beside each other, and beside writers that are kept out: each has a lease, a least time, a loss and an end of its own.
 
 use super::modes::{ALL, NOT_SHARED, ensure_excluded, hold, sharing};
 use crate::cases::c_ownership::with_a_renewal_on_the_wire;
 use crate::cases::declared::{hand_over_bound, lease_only};
+use crate::cases::outcomes::ensure_larger_token;
 use crate::cases::prelude::*;
 use crate::cases::random_steps::run_histories;
-use crate::cases::tasks::{granted_within, spawn_take};
+use crate::cases::recorded_run::RecordedRun;
+use crate::cases::tasks::take_turn;
 use futures_util::future::try_join_all;
 use leasehold_core::{LockMode, Reach};
 use std::collections::BTreeSet;
 use tokio::time::Instant;
 
 pub(super) const CASES: CaseTable = cases![
+    T04 reader_and_writer_that_ask_at_once_never_hold_together,
+    T20 reader_that_comes_as_the_last_one_leaves_is_kept,
+    T21 random_history_of_readers_and_writers_is_that_of_one_lock,
     T23 random_steps_of_readers_and_writers_are_those_of_a_model,
     T24 random_steps_of_readers_whose_replies_are_lost_are_those_of_a_model,
     T61 each_reader_ends_by_its_own_lease_whatever_came_beside_it,
     T17 end_of_one_reader_leaves_the_others,
     T16 looking_shows_every_reader,
-    T73 readers_are_renewed_while_a_writer_waits,
     T65 late_renewal_of_an_ended_reader_revives_nothing_beside_another,
 ];
+
+/// The first reply to one client is held until the other has asked: a store that looks for holders and enters the new one in
+/// two steps lets both in.
+async fn reader_and_writer_that_ask_at_once_never_hold_together(cx: &Context) -> Verdict {
+    sharing(cx).await?;
+    let (proxy, slow) = cx.client_behind_proxy(cx.patience()).await?;
+    let fast = cx.client().await?;
+    cx.warm_up(&slow).await?;
+    cx.warm_up(&fast).await?;
+    // What comes with the first use of a mode is over by then.
+    for mode in ALL {
+        drop(hold(cx, &slow, &cx.named(&mode.to_string()), mode).await?);
+    }
+    for (first, second) in
+        NOT_SHARED.into_iter().flat_map(|mode| [(LockMode::Shared, mode), (mode, LockMode::Shared)])
+    {
+        let (late, name) = (slow.clone(), cx.named(&format!("{first}-{second}")));
+        let wanted = name.clone();
+        let asking = async move { late.poke_in(&wanted, first).await };
+        let asking = until_answer_is_held(cx, &proxy, asking).await?;
+        let second_guard = fast.poke_in(&name, second).await?;
+        proxy.set(Traffic::Pass);
+        let first_guard = asking.await??;
+        let together = first_guard.is_some() && second_guard.is_some();
+        ensure!(!together, "a {first} and a {second} lock, asked for at once, hold together");
+    }
+    Ok(())
+}
+
+/// The first reply to the release is held until another reader has come: a store that decides in one step that the reader was the
+/// last, and deletes in the next, forgets the other.
+async fn reader_that_comes_as_the_last_one_leaves_is_kept(cx: &Context) -> Verdict {
+    sharing(cx).await?;
+    let (proxy, leaving) = cx.client_behind_proxy(cx.patience()).await?;
+    let (client, other, name) = (cx.client().await?, cx.client().await?, cx.name());
+    // A renewal would be answered in the place of the release.
+    let last = leaving.take(&name, &cx.fixed().with_mode(LockMode::Shared)).await?;
+    let release = until_answer_is_held(cx, &proxy, last.release()).await?;
+    let reader = hold(cx, &other, &name, LockMode::Shared).await?;
+    proxy.set(Traffic::Pass);
+    release.await??;
+    ensure_excluded(&client, &name, &NOT_SHARED, "under a reader that came as the last one left").await?;
+    Ok(reader.release().await?)
+}
+
+async fn random_history_of_readers_and_writers_is_that_of_one_lock(cx: &Context) -> Verdict {
+    sharing(cx).await?;
+    let run = RecordedRun::new(cx, cx.ttl() / 4)?.with_readers(60);
+    run.run_tasks(5, cx.ttl() * 2).await?;
+    run.judge().await
+}
 
 async fn random_steps_of_readers_and_writers_are_those_of_a_model(cx: &Context) -> Verdict {
     sharing(cx).await?;
@@ -205,29 +260,10 @@ async fn looking_shows_every_reader(cx: &Context) -> Verdict {
         reader.release().await?;
     }
     let options = cx.options().with_wait(hand_over_bound(cx, &clients[0])).with_mode(LockMode::Write);
-    let writer = clients[0].take(&name, &options).await?;
-    ensure!(
-        tokens.last() < Some(&writer.token()?.get()),
-        "the writer has {} after {tokens:?}",
-        writer.token()?
-    );
-    Ok(writer.release().await?)
-}
-
-async fn readers_are_renewed_while_a_writer_waits(cx: &Context) -> Verdict {
-    sharing(cx).await?;
-    let (client, other, name) = (cx.client().await?, cx.client().await?, cx.name());
-    let readers =
-        [hold(cx, &client, &name, LockMode::Shared).await?, hold(cx, &other, &name, LockMode::Shared).await?];
-    let writer = spawn_take(&other, &name, &cx.options().with_mode(LockMode::Write));
-    tokio::time::sleep(cx.ttl() * 3 / 2).await;
-    for reader in &readers {
-        ensure!(reader.is_held(), "a reader is lost while a writer waits: {:?}", reader.loss());
-    }
-    ensure!(!writer.is_finished(), "a writer was let in beside readers");
-    release_all(readers).await?;
-    let writer = granted_within(writer, hand_over_bound(cx, &other), "a writer after the readers").await?;
-    Ok(writer.release().await?)
+    let writer = take_turn(&clients[0], &name, &options).await?;
+    ensure!(tokens.last() < Some(&writer.get()), "the writer has {writer} after {tokens:?}");
+    let options = cx.options().with_mode(LockMode::Shared);
+    ensure_larger_token(&clients[1], &name, &options, writer, "of a reader after a writer").await
 }
 
 /// The record of the lock is kept by another reader meanwhile.

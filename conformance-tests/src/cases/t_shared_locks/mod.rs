@@ -1,7 +1,6 @@
 //! T: shared locks.
 
 mod beside_readers;
-mod exclusion;
 mod in_a_mode;
 pub(super) mod modes;
 mod order;
@@ -11,7 +10,6 @@ mod waiting;
 use crate::cases::table::CaseTable;
 
 pub(super) const TABLES: &[CaseTable] = &[
-    exclusion::CASES,
     order::CASES,
     records::CASES,
     waiting::CASES,

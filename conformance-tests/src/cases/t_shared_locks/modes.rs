@@ -64,7 +64,7 @@ impl Waiters {
         }
     }
 
-    pub(super) async fn behind_a_proxy(cx: &Context) -> Result<Self, Stop> {
+    pub(in crate::cases) async fn behind_a_proxy(cx: &Context) -> Result<Self, Stop> {
         let (proxy, client) = cx.client_behind_proxy(cx.patience()).await?;
         cx.warm_up(&client).await?;
         let network = Arc::new(proxy);
@@ -100,8 +100,8 @@ impl Waiters {
         Ok(waiter)
     }
 
-    /// The store hears no more of them, and they go on to wait.
-    pub(super) fn cut_off(&self) {
-        self.network.iter().for_each(|network| network.set(Traffic::BlackHole));
+    /// What becomes of their messages, while they go on to wait.
+    pub(in crate::cases) fn set_traffic(&self, traffic: Traffic) {
+        self.network.iter().for_each(|network| network.set(traffic));
     }
 }

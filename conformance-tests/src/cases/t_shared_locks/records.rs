@@ -5,70 +5,15 @@ use crate::cases::c_ownership::administration::forced_release;
 use crate::cases::fail_over::{OUTLASTS, long, replicas};
 use crate::cases::outcomes::ensure_larger_token;
 use crate::cases::prelude::*;
-use crate::history::FencedCounter;
-use leasehold_core::{Fault, FencingToken, LockMode, Outcome, Sharing};
-use std::collections::BTreeSet;
+use leasehold_core::{Fault, LockMode, Outcome, Sharing};
 
 pub(super) const CASES: CaseTable = cases![
-    T11 tokens_of_readers_and_writers_differ_and_grow,
-    T12 resource_with_two_marks_refuses_stale_writers_and_readers,
     T13 record_deleted_under_readers_is_told_to_all,
     T14 readers_leave_nothing_behind,
     T91 forced_release_of_readers_answers_those_that_it_ended,
     T19 store_without_readers_refuses_them_before_any_trace,
     T22 fail_over_keeps_readers_that_the_replica_knew_and_repeats_no_token(quarter),
 ];
-
-async fn tokens_of_readers_and_writers_differ_and_grow(cx: &Context) -> Verdict {
-    sharing(cx).await?;
-    let (client, name) = (cx.client().await?, cx.name());
-    let mut all: BTreeSet<FencingToken> = BTreeSet::new();
-    for round in 0..4 {
-        let last = all.last().copied();
-        let mut readers = Vec::new();
-        for _ in 0..3 {
-            readers.push(hold(cx, &client, &name, LockMode::Shared).await?);
-        }
-        for reader in readers {
-            let token = reader.token()?;
-            ensure!(all.insert(token), "round {round}: a reader has the token {token} of another grant");
-            ensure!(Some(token) > last, "round {round}: a reader has {token} after the writer's {last:?}");
-            reader.release().await?;
-        }
-        let writer = hold(cx, &client, &name, LockMode::Write).await?;
-        let (token, last) = (writer.token()?, all.last().copied());
-        ensure!(Some(token) > last, "round {round}: a writer has {token} after a reader's {last:?}");
-        all.insert(token);
-        writer.release().await?;
-    }
-    Ok(())
-}
-
-/// Stale readers and writers go by the token that they had, as a process would that was paused while its lease ended.
-async fn resource_with_two_marks_refuses_stale_writers_and_readers(cx: &Context) -> Verdict {
-    sharing(cx).await?;
-    let (client, name, directory) = (cx.client().await?, cx.name(), tempfile::tempdir()?);
-    let mut counter = FencedCounter::open(&directory.path().join("counter"))?;
-    let grant = async |mode| {
-        let guard = hold(cx, &client, &name, mode).await?;
-        let token = guard.token()?.get();
-        guard.release().await?;
-        Ok::<_, Stop>(token)
-    };
-    let stale_writer = grant(LockMode::Write).await?;
-    let reader = grant(LockMode::Shared).await?;
-    let second_reader = grant(LockMode::Shared).await?;
-    let mut reads = |token| Ok::<_, Stop>(counter.read_shared(token)?.is_some());
-    ensure!(reads(second_reader)? && reads(reader)?, "a reader was refused beside another");
-    ensure!(!counter.write(stale_writer, 1)?, "a stale writer was accepted under a reader");
-    let writer = grant(LockMode::Write).await?;
-    ensure!(counter.write(writer, 2)?, "a writer was refused");
-    ensure!(counter.read_shared(reader)?.is_none(), "a stale reader was accepted after a writer");
-    ensure!(!counter.write(stale_writer, 3)?, "a stale writer was accepted after another");
-    let reader = grant(LockMode::Shared).await?;
-    ensure!(counter.read_shared(reader)? == Some(2), "a reader was refused");
-    Ok(())
-}
 
 async fn record_deleted_under_readers_is_told_to_all(cx: &Context) -> Verdict {
     let semantics = sharing(cx).await?;

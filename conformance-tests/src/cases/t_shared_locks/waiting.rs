@@ -109,7 +109,7 @@ async fn in_each_role(cx: &Context, departure: Departure) -> Verdict {
         rows.push((leaves, guard, behind, (holding, leaving, staying)));
     }
     if departure == Departure::CutOff {
-        leavers.cut_off();
+        leavers.set_traffic(Traffic::BlackHole);
     }
     let bound = departure.bound(cx.lease(ttl).max(cx.session_timeout()), &semantics) + cx.slack() * 2;
     let go_on = |(leaves, guard, behind, roles)| {

@@ -95,10 +95,10 @@ impl Subject for Adapter {
             (Kind::SetOfOne, "D17" | "D22" | "D24" | "S04") => {
                 Err(Cannot::new("a set refuses hold_at_least"))
             }
-            (Kind::SemaphoreOfOne, "K03" | "K10") => {
+            (Kind::SemaphoreOfOne, "K10") => {
                 Err(Cannot::new("the longest names leave no room for the number of a slot"))
             }
-            (Kind::SemaphoreOfOne, "D26" | "E15") => Err(Cannot::new("a permit has no mode")),
+            (Kind::SemaphoreOfOne, "D26") => Err(Cannot::new("a permit has no mode")),
             (Kind::SemaphoreOfOne, "G09") => Err(Cannot::new(
                 "an attempt on a slot whose reply is lost is withdrawn, and another claim waits",
             )),

@@ -72,10 +72,7 @@ impl<S: SqlServer> ServerGroup for SqlGroup<S> {
             (Mode::Optimistic, "D16") => {
                 Err(Cannot::new("its renewals are those of the leases, by the same statement"))
             }
-            (Mode::Optimistic, "J05" | "J26" | "J27") => Err(Cannot::new("its rows are those of the leases")),
-            (Mode::ForUpdate, "J26") => {
-                Err(Cannot::new("a hold that is a connection's ends with the primary"))
-            }
+            (Mode::Optimistic, "J05" | "J27") => Err(Cannot::new("its rows are those of the leases")),
             (_, "J04" | "J28") => {
                 Err(Cannot::new("the matrix makes it, and shows more: fail over, split brain"))
             }

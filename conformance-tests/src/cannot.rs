@@ -78,7 +78,7 @@ impl From<Stop> for Cannot {
     fn from(stop: Stop) -> Self {
         match stop {
             Stop::Skipped(why) => Self::new(why),
-            Stop::Failed(why) | Stop::Late(why, _) => Self::failed(why),
+            Stop::Failed(why) | Stop::Wrong(why) | Stop::Late(why, _) => Self::failed(why),
             Stop::NotJudged(why) => Self { reason: why, why: Why::NotReady },
         }
     }

@@ -107,7 +107,8 @@ pub(crate) async fn ensure_kept(other: &Client, guard: &LockGuard, when: &str) -
 /// Expects that a lock can be had, and gives it back.
 pub(crate) async fn ensure_free(client: &Client, name: &LockName, when: &str) -> Verdict {
     let guard = client.poke(name).await?;
-    guard.ok_or_else(|| Stop::Failed(format!("{when}: the lock is not free")))?.release().await?;
+    // Not at once: a slow machine, or twice, a lock that is not given back.
+    guard.ok_or_else(|| Stop::Late(format!("{when}: the lock is not free"), None))?.release().await?;
     Ok(())
 }
 

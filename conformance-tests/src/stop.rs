@@ -15,6 +15,8 @@ pub type Verdict = Result<(), Stop>;
 pub enum Stop {
     /// The property does not hold; what was seen.
     Failed(String),
+    /// The property does not hold, and no delay of this machine explains what was seen: a token that did not grow.
+    Wrong(String),
     /// Something came too late, by this much; `None` if it had not come when the case went on without it.
     Late(String, Option<Duration>),
     /// Nothing can be said of the store: this machine was late, or a server was not ready in time.
@@ -38,7 +40,7 @@ impl Stop {
     /// What was seen of a case that failed, or was late.
     pub fn failure(&self) -> Option<&str> {
         match self {
-            Self::Failed(why) | Self::Late(why, _) => Some(why),
+            Self::Failed(why) | Self::Wrong(why) | Self::Late(why, _) => Some(why),
             Self::NotJudged(_) | Self::Skipped(_) => None,
         }
     }
@@ -55,9 +57,13 @@ impl Stop {
 
     /// What was seen, or why it was not judged or skipped.
     pub fn into_reason(self) -> String {
-        let (Self::Failed(reason) | Self::Late(reason, _) | Self::NotJudged(reason) | Self::Skipped(reason)) =
-            self;
-        reason
+        match self {
+            Self::Failed(reason)
+            | Self::Wrong(reason)
+            | Self::Late(reason, _)
+            | Self::NotJudged(reason)
+            | Self::Skipped(reason) => reason,
+        }
     }
 }
 
@@ -72,6 +78,16 @@ macro_rules! ensure {
     };
 }
 pub(crate) use ensure;
+
+/// Ends the case as wrong, with these words, unless the condition holds, which no delay of this machine can break.
+macro_rules! ensure_untimed {
+    ($condition:expr, $($words:tt)+) => {
+        if !$condition {
+            return Err($crate::stop::Stop::Wrong(format!($($words)+)));
+        }
+    };
+}
+pub(crate) use ensure_untimed;
 
 /// Ends the case as skipped, with these words, unless the condition holds.
 macro_rules! require {

@@ -27,7 +27,7 @@ async fn tokens_grow_over_expiry_force_deletion_and_restart(cx: &Context) -> Ver
     let (client, name) = (cx.client().await?, cx.name());
     let mut last = None;
     let mut ensure_grows = |next: FencingToken, when: &str| -> Verdict {
-        ensure!(last < Some(next), "{when}: token {next} after {last:?}");
+        ensure_untimed!(last < Some(next), "{when}: token {next} after {last:?}");
         last = Some(next);
         Ok(())
     };
@@ -84,7 +84,10 @@ async fn tokens_of_sixteen_clients_grow_in_the_order_of_their_holds(cx: &Context
     joined(tasks).await?;
     let seen = seen.entries();
     ensure!(seen.len() == 64, "{} of 64 holds", seen.len());
-    ensure!(seen.is_sorted_by(|one, next| one < next), "tokens in the order of their holds: {seen:?}");
+    ensure_untimed!(
+        seen.is_sorted_by(|one, next| one < next),
+        "tokens in the order of their holds: {seen:?}"
+    );
     Ok(())
 }
 
@@ -128,7 +131,7 @@ async fn tokens_survive_the_loss_of_all_data(cx: &Context) -> Verdict {
     let before = next_token(cx, &client, &name).await?;
     cx.store().wipe().await?;
     let after = next_token(cx, &cx.client().await?, &name).await?;
-    ensure!(after > before, "token {after} after {before}, over the loss of all data");
+    ensure_untimed!(after > before, "token {after} after {before}, over the loss of all data");
     Ok(())
 }
 
@@ -161,7 +164,7 @@ async fn tokens_grow_whatever_the_clocks_of_clients_show(cx: &Context) -> Verdic
             } else {
                 next_token(cx, &client, &name).await?.get()
             };
-            ensure!(token > last, "token {token} after {last}, of a client whose clock is {whose}");
+            ensure_untimed!(token > last, "token {token} after {last}, of a client whose clock is {whose}");
             last = token;
         }
     }
@@ -189,6 +192,6 @@ async fn tokens_grow_although_majorities_differ(cx: &Context) -> Verdict {
     set_all(&proxies, Traffic::Pass);
     let guard = slow.await??;
     let after = guard.token()?;
-    ensure!(after > before, "token {after} after {before}, of a majority that differs in one node");
+    ensure_untimed!(after > before, "token {after} after {before}, of a majority that differs in one node");
     Ok(())
 }

@@ -33,7 +33,7 @@ pub(super) async fn ensure_larger_token(
     when: &str,
 ) -> Verdict {
     let next = client.take(name, options).await?;
-    ensure!(next.token()? > last, "token {} after {last}, {when}", next.token()?);
+    ensure_untimed!(next.token()? > last, "token {} after {last}, {when}", next.token()?);
     Ok(next.release().await?)
 }
 

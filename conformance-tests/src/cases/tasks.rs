@@ -77,7 +77,10 @@ where
 /// Expects that no token was given twice.
 pub(super) fn ensure_distinct(mut tokens: Vec<FencingToken>, when: &str) -> Verdict {
     tokens.sort_unstable();
-    ensure!(tokens.is_sorted_by(|one, next| one < next), "{when}: a token was given twice: {tokens:?}");
+    ensure_untimed!(
+        tokens.is_sorted_by(|one, next| one < next),
+        "{when}: a token was given twice: {tokens:?}"
+    );
     Ok(())
 }
 

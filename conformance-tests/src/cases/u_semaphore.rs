@@ -115,12 +115,15 @@ async fn token_of_a_slot_grows_with_each_grant(cx: &Context) -> Verdict {
         while let Some(permit) = all.pop() {
             let (slot, token) = (slot(&permit)?, permit.token()?);
             let before = last.insert(slot, token);
-            ensure!(before < Some(token), "slot {slot}: token {token} after {before:?}");
+            ensure_untimed!(before < Some(token), "slot {slot}: token {token} after {before:?}");
             permit.release().await?;
             let again = permits.acquire(&at_once()).await?;
             let (slot, token) = (self::slot(&again)?, again.token()?);
             let before = last.insert(slot, token);
-            ensure!(before < Some(token), "slot {slot}, granted again: token {token} after {before:?}");
+            ensure_untimed!(
+                before < Some(token),
+                "slot {slot}, granted again: token {token} after {before:?}"
+            );
             again.release().await?;
         }
     }

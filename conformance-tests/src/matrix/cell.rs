@@ -123,7 +123,7 @@ impl From<Stop> for State {
     fn from(stop: Stop) -> Self {
         match stop {
             Stop::Skipped(why) => Self::NotRun { why },
-            Stop::Failed(why) | Stop::Late(why, _) => Self::Broken { why },
+            Stop::Failed(why) | Stop::Wrong(why) | Stop::Late(why, _) => Self::Broken { why },
             Stop::NotJudged(why) => Self::NotJudged { why },
         }
     }

@@ -7,6 +7,7 @@
 //! 3. A case that passes the second time has passed.
 //! 4. What failed the first time on a machine that was on time, and is no matter of time, has failed whatever comes after: two holders
 //!    are no accident.
+//! 5. What no delay explains has failed in whichever attempt it was seen: a token that did not grow.
 
 use super::host_capacity::HostCapacity;
 use super::one::watched;
@@ -45,7 +46,8 @@ pub(super) fn judge(
     let first = attempt()?;
     let took = start.elapsed();
     drop(permit);
-    if first.verdict.as_ref().err().and_then(Stop::failure).is_none() {
+    let failure = first.verdict.as_ref().err().filter(|stop| stop.failure().is_some());
+    if failure.is_none_or(|stop| matches!(stop, Stop::Wrong(_))) {
         return Some(CaseResult::new(subject.name(), case, first.verdict, took));
     }
     let _permit = CAPACITY.take(HostShare::Whole);
@@ -59,6 +61,7 @@ pub(super) fn judge(
 fn of_two(first: CaseAttempt, second: CaseAttempt) -> Verdict {
     let in_all = second.late.in_all;
     match (first.verdict, second.verdict) {
+        (Err(Stop::Wrong(why)), _) | (_, Err(Stop::Wrong(why))) => Err(Stop::Wrong(why)),
         (Err(Stop::Failed(why)), second) if first.late.is_on_time() => {
             let once = if second.is_ok() { "in one of two attempts: " } else { "" };
             Err(Stop::Failed(format!("{once}{why}")))
@@ -114,6 +117,14 @@ mod tests {
             judged(attempt(late(30), 5), attempt(not_ready, 5)),
             r#"NotJudged("the server was not ready")"#
         );
+    }
+
+    #[test]
+    fn token_that_did_not_grow_is_a_failure_however_late_the_machine_was() {
+        let wrong = || Err(Stop::Wrong("token 1 after 2".to_owned()));
+        let words = r#"Wrong("token 1 after 2")"#;
+        assert_eq!(judged(attempt(wrong(), 400), attempt(Ok(()), 400)), words);
+        assert_eq!(judged(attempt(two_holders(), 400), attempt(wrong(), 400)), words);
     }
 
     #[test]

@@ -93,7 +93,11 @@ async fn over_restarts(cx: &Context, ttl: Duration) -> Result<Option<Duration>, 
     ensure!(told, "a restart without its data was reported as {:?}", loss.cause());
     let next = cx.client().await?.take(&name, &cx.options()).await?;
     if client.semantics().token == TokenClass::Durable {
-        ensure!(next.token()? > token, "token {} after {token}, over the loss of all data", next.token()?);
+        ensure_untimed!(
+            next.token()? > token,
+            "token {} after {token}, over the loss of all data",
+            next.token()?
+        );
     }
     next.release().await?;
     Ok(None)

@@ -56,7 +56,7 @@ async fn storm_of_resets_never_lets_two_in(cx: &Context) -> Verdict {
     proxy.set(Traffic::Pass);
     let tokens = joined(players).await?;
     for of_one in &tokens {
-        ensure!(of_one.is_sorted(), "the tokens of one client do not grow: {of_one:?}");
+        ensure_untimed!(of_one.is_sorted(), "the tokens of one client do not grow: {of_one:?}");
     }
     ensure_distinct(tokens.concat(), "under resets")?;
     let other = cx.client().await?;
@@ -102,7 +102,7 @@ async fn slow_network_costs_time_and_no_lock(cx: &Context) -> Verdict {
         ensure_held(&direct, &name, &format!("through {way:?}")).await?;
         guard.release().await?;
         let next = waiter.await??;
-        ensure!(next.token()? > first, "the token {:?} after {first}, through {way:?}", next.token());
+        ensure_untimed!(next.token()? > first, "the token {:?} after {first}, through {way:?}", next.token());
         next.release().await?;
     }
     Ok(())
@@ -229,7 +229,7 @@ async fn holder_without_file_descriptors_is_told_the_truth(cx: &Context) -> Verd
     worker.order(ClientRequest::MayOpenFiles(true)).await?;
     worker.release().await?;
     let next = worker.take(&name, cx.ttl()).await?;
-    ensure!(next > first, "token {next} after {first}");
+    ensure_untimed!(next > first, "token {next} after {first}");
     worker.release().await?;
     Ok(())
 }

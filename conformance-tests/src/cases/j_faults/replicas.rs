@@ -32,7 +32,7 @@ async fn lost_grant_makes_two_holders_as_declared_and_never_two_equal_tokens(cx:
     let declared = client.semantics().promises.under(Fault::FailOver);
     ensure!(both, "the holder of a lost grant knew too soon: the case shows nothing");
     ensure!(declared != Outcome::Holds, "two holders after a fail-over, and {declared:?} is declared");
-    ensure!(next.token()? > first, "token {} after {first}, over a fail-over", next.token()?);
+    ensure_untimed!(next.token()? > first, "token {} after {first}, over a fail-over", next.token()?);
     // The holder hears of it from its next renewal.
     while guard.is_held() {
         let _ = guard.extend(OUTLASTS).await;
@@ -78,7 +78,7 @@ async fn holder_and_waiter_outlive_a_fail_over_of_which_the_replica_knew(cx: &Co
     let (next, took) = timed(granted_within(waiter, OUTLASTS, "a waiter over a fail-over")).await;
     let next = next?;
     ensure_within!(took, bound, "a waiter got a free lock after {took:?}, bound {bound:?}");
-    ensure!(next.token()? > first, "token {} after {first}, over a fail-over", next.token()?);
+    ensure_untimed!(next.token()? > first, "token {} after {first}, over a fail-over", next.token()?);
     Ok(next.release().await?)
 }
 
@@ -94,7 +94,7 @@ async fn release_while_failing_over_ends_the_hold(cx: &Context) -> Verdict {
     let (next, took) = timed(other.take(&name, &long(cx))).await;
     let next = next?;
     ensure_within!(took, OUTLASTS * 2 / 3, "released while its primary died, and free only after {took:?}");
-    ensure!(next.token()? > first, "token {} after {first}, over a fail-over", next.token()?);
+    ensure_untimed!(next.token()? > first, "token {} after {first}, over a fail-over", next.token()?);
     Ok(next.release().await?)
 }
 
@@ -113,7 +113,7 @@ async fn supplanted_primary_that_comes_back_turns_no_token_back(cx: &Context) ->
     if let Ok(stale) = &stale {
         let declared = client.semantics().promises.under(Fault::SplitBrain);
         ensure!(declared != Outcome::Holds, "two holders beside two primaries, and {declared:?} is declared");
-        ensure!(stale.token()? > first, "token {} after {first}, by the old primary", stale.token()?);
+        ensure_untimed!(stale.token()? > first, "token {} after {first}, by the old primary", stale.token()?);
     }
     let last = stale.ok().and_then(|stale| stale.token().ok()).unwrap_or(first);
     release(cx, &client, guard).await?;
@@ -151,7 +151,7 @@ async fn lagging_replica_grants_no_held_lock_and_gives_no_token_twice(cx: &Conte
     administrator.hold_back_replication(true).await?;
     for client in [&client, &other, &client] {
         let token = take_turn(client, &name, &cx.options()).await?;
-        ensure!(token > last, "token {token} after {last}, with replication held back");
+        ensure_untimed!(token > last, "token {token} after {last}, with replication held back");
         last = token;
     }
     administrator.hold_back_replication(false).await.map_err(Into::into)

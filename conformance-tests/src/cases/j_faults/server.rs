@@ -190,6 +190,6 @@ async fn ensure_all_served(
     after: Option<FencingToken>,
 ) -> Verdict {
     let tokens = joined(waiters).await?;
-    ensure!(tokens.iter().all(|token| Some(*token) > after), "tokens {tokens:?} after {after:?}");
+    ensure_untimed!(tokens.iter().all(|token| Some(*token) > after), "tokens {tokens:?} after {after:?}");
     ensure_distinct(tokens, "of several waiters")
 }

@@ -175,6 +175,7 @@ impl<'a> History<'a> {
         let told = |words| format!("{words}. In {name} of the seed {seed}, after: {steps}");
         match stop {
             Stop::Failed(words) => Stop::Failed(told(words)),
+            Stop::Wrong(words) => Stop::Wrong(told(words)),
             Stop::Late(words, by) => Stop::Late(told(words), by),
             stop => stop,
         }
@@ -245,7 +246,7 @@ impl<'a> History<'a> {
         }
         let (token, last) = (guard.token()?, self.last);
         let is_in_order = before < Some(token) && (last == before || Some(token) < last);
-        ensure!(is_in_order, "token {token} after {before:?} and before {last:?}");
+        ensure_untimed!(is_in_order, "token {token} after {before:?} and before {last:?}");
         self.last = last.max(Some(token));
         let ends = (!plan.is_renewed).then(|| self.ends(sent, lease));
         let lingers = (plan.at_least > 0).then(|| self.ends(sent, at_least));

@@ -17,7 +17,7 @@ impl History<'_> {
                 "{number} is held: {is_kept}; its guard: {is_held}, {:?}",
                 guard.loss()
             );
-            ensure!(
+            ensure_untimed!(
                 token.is_err() || token.is_ok_and(|token| token == hold.token),
                 "{number} has another token"
             );
@@ -97,7 +97,7 @@ impl History<'_> {
 
     pub(super) fn grow(&mut self, token: FencingToken) -> Verdict {
         let last = self.last.replace(token);
-        ensure!(last < Some(token), "token {token} after {last:?}");
+        ensure_untimed!(last < Some(token), "token {token} after {last:?}");
         Ok(())
     }
 

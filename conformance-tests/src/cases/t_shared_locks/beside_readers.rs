@@ -232,7 +232,7 @@ async fn looking_shows_every_reader(cx: &Context) -> Verdict {
     for reader in 0..count {
         readers.push(hold(cx, &clients[reader % 2], &name, LockMode::Shared).await?);
         let token = readers[reader].token()?.get();
-        ensure!(tokens.last() < Some(&token), "reader {reader} has {token} after {tokens:?}");
+        ensure_untimed!(tokens.last() < Some(&token), "reader {reader} has {token} after {tokens:?}");
         tokens.insert(token);
     }
     tokio::time::sleep(cx.ttl() * 3 / 2).await;
@@ -261,7 +261,7 @@ async fn looking_shows_every_reader(cx: &Context) -> Verdict {
     }
     let options = cx.options().with_wait(hand_over_bound(cx, &clients[0])).with_mode(LockMode::Write);
     let writer = take_turn(&clients[0], &name, &options).await?;
-    ensure!(tokens.last() < Some(&writer.get()), "the writer has {writer} after {tokens:?}");
+    ensure_untimed!(tokens.last() < Some(&writer.get()), "the writer has {writer} after {tokens:?}");
     let options = cx.options().with_mode(LockMode::Shared);
     ensure_larger_token(&clients[1], &name, &options, writer, "of a reader after a writer").await
 }

@@ -92,7 +92,7 @@ async fn fail_over_keeps_readers_that_the_replica_knew_and_repeats_no_token(cx: 
     let believes = lost.is_held();
     known.release().await?;
     let writer = client.take(&name, &long.with_mode(LockMode::Write)).await?;
-    ensure!(writer.token()? > before, "token {} after {before}, over a fail-over", writer.token()?);
+    ensure_untimed!(writer.token()? > before, "token {} after {before}, over a fail-over", writer.token()?);
     let declared = semantics.promises.under(Fault::FailOver);
     ensure!(!believes || declared != Outcome::Holds, "two holders after a fail-over, {declared:?} declared");
     while lost.is_held() {

@@ -1,6 +1,5 @@
 //! What a store or a subject could not do for the suite.
 
-use crate::server::StartError;
 use crate::stop::Stop;
 use std::fmt;
 
@@ -36,6 +35,11 @@ impl Cannot {
         Self { reason: error.to_string(), why: Why::Failed }
     }
 
+    /// A server was not ready in time: nothing can be said of it.
+    pub(crate) fn not_ready(reason: String) -> Self {
+        Self { reason, why: Why::NotReady }
+    }
+
     /// There is a way, and nothing there to do it to: a case has failed that had made sure of it. A fault that is made at
     /// random is left out.
     pub fn absent(reason: impl Into<String>) -> Self {
@@ -58,11 +62,14 @@ impl Cannot {
     }
 }
 
-impl From<StartError> for Cannot {
-    fn from(error: StartError) -> Self {
-        Self { why: if error.is_late { Why::NotReady } else { Why::Failed }, reason: error.message }
+/// Of a file, a directory or a port that a server is to have.
+impl From<std::io::Error> for Cannot {
+    fn from(error: std::io::Error) -> Self {
+        Self::failed(format!("what a server needs cannot be made: {error}"))
     }
 }
+
+impl std::error::Error for Cannot {}
 
 impl From<Cannot> for Stop {
     fn from(cannot: Cannot) -> Self {
@@ -79,7 +86,7 @@ impl From<Stop> for Cannot {
         match stop {
             Stop::Skipped(why) => Self::new(why),
             Stop::Failed(why) | Stop::Wrong(why) | Stop::Late(why, _) => Self::failed(why),
-            Stop::NotJudged(why) => Self { reason: why, why: Why::NotReady },
+            Stop::NotJudged(why) => Self::not_ready(why),
         }
     }
 }

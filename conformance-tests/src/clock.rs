@@ -1,42 +1,51 @@
-//! Wall clocks for processes that can be stepped while they run. Not the machine's: that is shared.
-
-mod shim;
-
-pub use shim::ShimmedClock;
+//! Clocks for processes that can be stepped while they run. Not the machine's: that is shared.
 
 use crate::stop::Stop;
-use std::borrow::Cow;
-use std::ffi::OsStr;
+use std::fs::{File, Permissions};
 use std::io::ErrorKind;
-use std::os::unix::fs::PermissionsExt;
-use std::path::{Path, PathBuf};
+use std::os::unix::fs::{FileExt, PermissionsExt};
 use std::process::Command;
-use tempfile::NamedTempFile;
+use std::time::Duration;
+use tempfile::TempDir;
 
-/// Where the library keeps something of each process, by names that begin like these and end with its number.
-const SHARED: &str = "/dev/shm";
-const KEPT: [&str; 2] = ["faketime_shm_", "sem.faketime_sem_"];
+const SOURCE: &str = include_str!("clock.c");
+const LIBRARY: &str = "clock.so";
+const SOURCE_FILE: &str = "clock.c";
+const OFFSET_FILE: &str = "offset";
 const PRELOAD: &str = "LD_PRELOAD";
 
-/// The wall clock of a process, by a preloaded library (Debian package libfaketime). Its monotonic clocks go on
-/// as they are, as they do when an administrator sets a clock.
+/// The wall clock of a process, by a preloaded library that the C compiler of this machine makes. Its monotonic clocks go on
+/// as they are, as they do when an administrator sets a clock, but for time in which its host is said to have been asleep.
 #[derive(Debug)]
-pub struct SteppedClock {
-    library: PathBuf,
-    offset: NamedTempFile,
+pub struct WallClock {
+    folder: TempDir,
+    offset: File,
 }
 
-impl SteppedClock {
+impl WallClock {
     /// A clock that is so many seconds ahead.
     ///
     /// # Errors
     ///
-    /// If the library is not there.
+    /// If there is no C compiler (Debian packages gcc and libc6-dev), or no temporary folder.
     pub fn ahead(seconds: i64) -> Result<Self, Stop> {
-        let library = find()
-            .ok_or_else(|| Stop::missing("libfaketime is not installed (Debian package libfaketime)"))?;
-        forget_the_dead();
-        let clock = Self { library, offset: NamedTempFile::new()? };
+        // A server that runs as another user reads it as well.
+        let readable = || Permissions::from_mode(0o755);
+        let folder = tempfile::Builder::new().permissions(readable()).tempdir()?;
+        std::fs::write(folder.path().join(SOURCE_FILE), SOURCE)?;
+        let mut compiler = Command::new("cc");
+        compiler.current_dir(folder.path()).args(["-shared", "-fPIC", "-O1", "-o", LIBRARY, SOURCE_FILE]);
+        let output = compiler
+            .output()
+            .map_err(|_| Stop::missing("there is no C compiler, cc (Debian packages gcc and libc6-dev)"))?;
+        if !output.status.success() {
+            return Err(Stop::Failed(String::from_utf8_lossy(&output.stderr).into_owned()));
+        }
+        let clock = Self { offset: File::create(folder.path().join(OFFSET_FILE))?, folder };
+        for file in [LIBRARY, OFFSET_FILE] {
+            std::fs::set_permissions(clock.folder.path().join(file), readable())?;
+        }
+        clock.hide(Duration::ZERO)?;
         clock.step_to(seconds)?;
         Ok(clock)
     }
@@ -47,147 +56,119 @@ impl SteppedClock {
     ///
     /// If the file that says what time it is cannot be written.
     pub fn step_to(&self, seconds: i64) -> Result<(), Stop> {
-        let (path, next) = (self.offset.path(), self.offset.path().with_extension("next"));
-        std::fs::write(&next, format!("{seconds:+}s\n"))?;
-        // A server that runs as another user reads it as well.
-        std::fs::set_permissions(&next, std::fs::Permissions::from_mode(0o644))?;
-        // In one step: the library reads the file at each look at the clock, and ends the process if there is nothing in it.
-        Ok(std::fs::rename(next, path)?)
+        // In place: the process has the file mapped into its memory.
+        Ok(self.offset.write_all_at(&seconds.to_ne_bytes(), 0)?)
+    }
+
+    /// Hides from its monotonic clock that this much time has passed: it was asleep, and so was its host. For a process that
+    /// is stopped, or it would see the clock go back.
+    ///
+    /// # Errors
+    ///
+    /// If the file that says what time it is cannot be written.
+    pub fn hide(&self, asleep: Duration) -> Result<(), Stop> {
+        let nanos = i64::try_from(asleep.as_nanos()).unwrap_or(i64::MAX);
+        Ok(self.offset.write_all_at(&nanos.to_ne_bytes(), 8)?)
     }
 
     /// What a process must be started with.
     pub fn environment(&self) -> Vec<(String, String)> {
-        let pairs = [
-            (PRELOAD, self.library.to_string_lossy().into_owned()),
-            ("FAKETIME_TIMESTAMP_FILE", self.offset.path().to_string_lossy().into_owned()),
-            ("FAKETIME_NO_CACHE", "1".to_owned()),
-            ("DONT_FAKE_MONOTONIC", "1".to_owned()),
-        ];
-        pairs.map(|(key, value)| (key.to_owned(), value)).into()
+        let file = |name| self.folder.path().join(name).to_string_lossy().into_owned();
+        vec![(PRELOAD.into(), file(LIBRARY)), ("LEASEHOLD_CLOCK_OFFSET".into(), file(OFFSET_FILE))]
     }
 }
 
-impl Drop for SteppedClock {
-    fn drop(&mut self) {
-        forget_the_dead();
-    }
+/// The library of the clock that a process is to run by, if it has one of its own.
+pub(crate) fn clock_of(command: &Command) -> Option<String> {
+    let given = command.get_envs().find(|(key, _)| *key == PRELOAD)?.1?;
+    Some(given.to_string_lossy().into_owned())
 }
 
-/// Finds out whether a process that was to run by a clock of its own does: one that is linked statically, or for
-/// another kind of processor than the library, takes no notice, and nothing else would show that its clock never moved.
+/// Finds out whether a process runs by its clock: one that is linked statically, or for another kind of processor than the
+/// library, takes no notice, and nothing else would show that its clock never moved.
 ///
 /// # Errors
 ///
 /// If it does not.
-pub(crate) fn is_taken(command: &Command, pid: u32) -> Result<(), String> {
-    let Some(library) = preloaded(command) else { return Ok(()) };
+pub(crate) fn ensure_runs_by(library: Option<String>, pid: u32) -> Result<(), String> {
+    let Some(library) = library else { return Ok(()) };
     let maps = match std::fs::read_to_string(format!("/proc/{pid}/maps")) {
         Ok(maps) => maps,
         // The maps of another user's process may be unreadable, in a container even for root.
         Err(error) if error.kind() == ErrorKind::PermissionDenied => return Ok(()),
         Err(error) => return Err(format!("cannot see whether process {pid} runs by its clock: {error}")),
     };
-    match maps.contains(&*library) {
+    match maps.contains(&library) {
         true => Ok(()),
         false => Err(format!("process {pid} took no notice of its clock, {library}")),
     }
 }
 
-/// What is given to it, or to a program that executes it.
-fn preloaded(command: &Command) -> Option<Cow<'_, str>> {
-    let given = command.get_envs().find(|(key, _)| *key == PRELOAD).and_then(|(_, value)| value);
-    let handed_on =
-        || command.get_args().find_map(|word| word.to_str()?.strip_prefix(PRELOAD)?.strip_prefix('='));
-    given.map(OsStr::to_string_lossy).or_else(|| handed_on().map(Cow::from))
-}
-
-/// Removes what the library keeps in shared memory of each process; of one that was killed, it keeps it for ever.
-fn forget_the_dead() {
-    for entry in std::fs::read_dir(SHARED).into_iter().flatten().flatten() {
-        let name = entry.file_name();
-        let of = KEPT.iter().find_map(|kept| name.to_str()?.strip_prefix(kept));
-        if of.is_some_and(|pid| !Path::new("/proc").join(pid).exists()) {
-            let _ = std::fs::remove_file(entry.path());
-        }
-    }
-}
-
-fn find() -> Option<PathBuf> {
-    let directories = std::fs::read_dir("/usr/lib").ok()?.flatten();
-    directories
-        .map(|entry| entry.path().join("faketime/libfaketimeMT.so.1"))
-        .find(|library| library.is_file())
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
+    use std::io::{Read, Write};
     use std::process::Stdio;
-
-    /// `None` if its library is missing, and somebody has said to do without.
-    fn clock() -> Option<SteppedClock> {
-        match SteppedClock::ahead(60) {
-            Ok(clock) => Some(clock),
-            Err(Stop::Skipped(why)) => {
-                eprintln!("{why}");
-                None
-            }
-            Err(stop) => panic!("{stop:?}"),
-        }
-    }
+    use std::time::Instant;
 
     #[test]
     fn process_that_takes_no_notice_of_its_clock_is_found() {
-        let Some(clock) = clock() else { return };
-        let by = |clock: &SteppedClock| {
-            let mut command = Command::new("env");
-            command.args(clock.environment().iter().map(|(key, value)| format!("{key}={value}")));
-            command.arg("cat").stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::null());
+        let clock = WallClock::ahead(60).unwrap();
+        let by = |library: &str| {
+            let mut command = Command::new("cat");
+            command.env(PRELOAD, library);
+            command.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::null());
             let mut process = command.spawn().unwrap();
             // It answers when it has been loaded.
-            std::io::Write::write_all(process.stdin.as_mut().unwrap(), b"x").unwrap();
-            std::io::Read::read_exact(process.stdout.as_mut().unwrap(), &mut [0]).unwrap();
-            let taken = is_taken(&command, process.id());
+            process.stdin.as_mut().unwrap().write_all(b"x").unwrap();
+            process.stdout.as_mut().unwrap().read_exact(&mut [0]).unwrap();
+            let taken = ensure_runs_by(clock_of(&command), process.id());
             process.kill().unwrap();
             process.wait().unwrap();
             taken
         };
-        by(&clock).unwrap();
-        let (not_one, mut clock) = (NamedTempFile::new().unwrap(), clock);
-        clock.library = not_one.path().to_path_buf();
-        assert!(by(&clock).unwrap_err().contains("took no notice of its clock"));
+        by(&clock.environment()[0].1).unwrap();
+        let none = clock.folder.path().join(SOURCE_FILE);
+        assert!(by(none.to_str().unwrap()).unwrap_err().contains("took no notice of its clock"));
     }
 
-    #[test]
-    fn offset_file_opened_before_a_step_keeps_its_content() {
-        let Some(clock) = clock() else { return };
-        let mut opened = std::fs::File::open(clock.offset.path()).unwrap();
-        clock.step_to(-60).unwrap();
-        assert_eq!(std::io::read_to_string(&mut opened).unwrap(), "+60s\n");
-        assert_eq!(std::fs::read_to_string(clock.offset.path()).unwrap(), "-60s\n");
-    }
+    /// Prints the wall clock, and how long a wait of 100 ms on a condition took by the monotonic clock, in ms.
+    const WAITS: &str = r#"
+        #include <pthread.h>
+        #include <stdio.h>
+        #include <time.h>
+        int main(void) {
+            pthread_cond_t condition = PTHREAD_COND_INITIALIZER;
+            pthread_mutex_t mutex = PTHREAD_MUTEX_INITIALIZER;
+            struct timespec start, end, until;
+            clock_gettime(CLOCK_REALTIME, &until);
+            long shown = until.tv_sec;
+            until.tv_nsec += 100000000;
+            until.tv_sec += until.tv_nsec / 1000000000;
+            until.tv_nsec %= 1000000000;
+            clock_gettime(CLOCK_MONOTONIC, &start);
+            pthread_mutex_lock(&mutex);
+            while (pthread_cond_timedwait(&condition, &mutex, &until) == 0) {}
+            clock_gettime(CLOCK_MONOTONIC, &end);
+            printf("%ld %ld\n", shown, (end.tv_sec - start.tv_sec) * 1000 + (end.tv_nsec - start.tv_nsec) / 1000000);
+        }"#;
 
     #[test]
-    fn killed_process_leaves_nothing_in_shared_memory() {
-        let Some(clock) = clock() else { return };
-        let mut process = Command::new("cat")
-            .envs(clock.environment())
-            .stdin(Stdio::piped())
-            .stdout(Stdio::null())
-            .spawn()
-            .unwrap();
-        let pid = process.id();
-        let kept = || KEPT.map(|kept| Path::new(SHARED).join(format!("{kept}{pid}")).exists());
-        for _ in 0..1000 {
-            if kept() == [true, true] {
-                break;
-            }
-            std::thread::sleep(std::time::Duration::from_millis(5));
+    fn wait_until_a_moment_of_a_stepped_clock_takes_as_long_as_it_says() {
+        for ahead in [-3600, 0, 3600] {
+            let clock = WallClock::ahead(ahead).unwrap();
+            let (source, program) = (clock.folder.path().join("waits.c"), clock.folder.path().join("waits"));
+            std::fs::write(&source, WAITS).unwrap();
+            assert!(Command::new("cc").arg("-o").arg(&program).arg(&source).status().unwrap().success());
+            let start = Instant::now();
+            let output = Command::new(&program).envs(clock.environment()).output().unwrap();
+            let now = std::time::SystemTime::now().duration_since(std::time::UNIX_EPOCH).unwrap();
+            let words = String::from_utf8(output.stdout).unwrap();
+            let (shown, took) = words.trim().split_once(' ').unwrap();
+            let shown: i64 = shown.parse().unwrap();
+            assert!(shown.abs_diff(now.as_secs().cast_signed() + ahead) < 60, "{shown}");
+            let (took, at_most): (u128, _) = (took.parse().unwrap(), start.elapsed().as_millis());
+            assert!((99..=at_most).contains(&took), "{took} ms");
         }
-        assert_eq!(kept(), [true, true]);
-        process.kill().unwrap();
-        process.wait().unwrap();
-        drop(clock);
-        assert_eq!(kept(), [false, false]);
     }
 }

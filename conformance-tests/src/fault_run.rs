@@ -3,12 +3,12 @@
 
 use crate::checker::{CheckReport, Model, check};
 use crate::context::Context;
-use crate::faults::{ClientSetup, FaultTiming, Ground, Injection, Time, injection};
+use crate::faults::{Ground, Time};
 use crate::history::{FencedCounter, History, Recorder, read};
 use crate::stop::{Stop, Verdict};
 use crate::worker::Worker;
 use crate::workload::{FENCED, Workload};
-use leasehold_core::{Fault, LockName, Semantics};
+use leasehold_core::{LockName, Semantics};
 use std::path::Path;
 use std::time::{Duration, Instant};
 use tempfile::TempDir;
@@ -22,28 +22,12 @@ pub(crate) struct FaultRun {
     pub(crate) recorder: Recorder,
 }
 
-/// A fault of a run, ready to be made.
-pub(crate) struct PreparedFault {
-    pub(crate) fault: Fault,
-    pub(crate) injection: Box<dyn Injection>,
-    pub(crate) timing: FaultTiming,
-    pub(crate) setup: ClientSetup,
-}
-
 impl FaultRun {
     /// A run whose history is in a directory below `root`.
     pub(crate) fn new(cx: Context, semantics: Semantics, name: LockName, root: &Path) -> Result<Self, Stop> {
         let directory = tempfile::tempdir_in(root)?;
         let recorder = Recorder::create(directory.path())?;
         Ok(Self { cx, semantics, name, directory, recorder })
-    }
-
-    /// Prepares a fault for leases of this length, or of its own. Before any client is connected.
-    pub(crate) async fn prepare(&self, fault: Fault, lease: Option<Duration>) -> Result<PreparedFault, Stop> {
-        let mut injection = injection(fault, self.cx.store(), &self.semantics)?;
-        let timing = injection.timing();
-        let setup = injection.prepare(self.cx.store(), lease.unwrap_or(timing.ttl)).await?;
-        Ok(PreparedFault { fault, injection, timing, setup })
     }
 
     pub(crate) async fn worker(
@@ -78,41 +62,5 @@ impl FaultRun {
             .map_err(|error| Stop::Failed(format!("the history is none: {error}")))?;
         let report = check(&history, model);
         Ok((history, report))
-    }
-}
-
-impl PreparedFault {
-    /// Makes the fault. It stands in the history from just before, and is over there if it could be made only by half.
-    pub(crate) async fn inject(&mut self, ground: &mut Ground<'_>) -> Verdict {
-        ground.recorder.injected(self.fault, self.target(ground.holder))?;
-        let done = self.injection.inject(ground).await;
-        if done.is_err() {
-            self.record_end(ground)?;
-        }
-        done
-    }
-
-    /// Heals the fault. It stands in the history until just after.
-    pub(crate) async fn heal(&mut self, ground: &mut Ground<'_>) -> Verdict {
-        let done = self.injection.heal(ground).await;
-        self.record_end(ground)?;
-        done
-    }
-
-    fn record_end(&self, ground: &Ground<'_>) -> Verdict {
-        // The dead stay dead.
-        if self.fault == Fault::HolderKilled {
-            return Ok(());
-        }
-        Ok(ground.recorder.healed(self.fault, self.target(ground.holder))?)
-    }
-
-    /// True if no process but the holder's feels it.
-    pub(crate) fn hits_holder_alone(&self) -> bool {
-        self.timing.hits_holder || self.setup.holder != self.setup.others
-    }
-
-    fn target(&self, holder: &Worker) -> Option<u32> {
-        self.hits_holder_alone().then(|| holder.process())
     }
 }

@@ -87,7 +87,7 @@ pub use administrator::Administrator;
 pub use cannot::Cannot;
 pub use case::{Case, Harm, HostShare};
 pub use cases::{all, by_id};
-pub use clock::{ShimmedClock, SteppedClock};
+pub use clock::WallClock;
 pub use kinds::{BlockingApi, BlockingGuard, BlockingLocks, Kinds, LockSet, Permits};
 pub use run_config::Interrupt;
 pub use runner::{

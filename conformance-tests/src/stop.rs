@@ -1,7 +1,6 @@
 //! How a case came out.
 
 use crate::cannot::Cannot;
-use crate::server::StartError;
 use leasehold_core::{Error, ErrorKind};
 use std::error::Error as _;
 use std::time::Duration;
@@ -125,12 +124,6 @@ macro_rules! ensure_within {
     };
 }
 pub(crate) use ensure_within;
-
-impl From<StartError> for Stop {
-    fn from(error: StartError) -> Self {
-        if error.is_late { Self::NotJudged(error.message) } else { Self::Failed(error.message) }
-    }
-}
 
 impl From<std::io::Error> for Stop {
     fn from(error: std::io::Error) -> Self {

@@ -10,7 +10,7 @@ pub(crate) use request::{ClientRequest, Request};
 pub(crate) use served::occupy;
 pub use served::{is_worker, serve_as_worker, worker_order};
 
-use crate::clock::is_taken;
+use crate::clock::{clock_of, ensure_runs_by};
 use crate::server::{spawn_lasting, until_still};
 use crate::stop::{Stop, Verdict};
 use crate::time_scale::scaled;
@@ -56,9 +56,9 @@ impl Worker {
     ) -> Result<Self, Stop> {
         command.env(ENVIRONMENT, format!("{subject}\n{address}"));
         command.envs(environment.iter().map(|(key, value)| (key, value)));
-        let mut child = spawn_lasting(&command, |command| {
-            command.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::inherit());
-        })?;
+        command.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::inherit());
+        let clock = clock_of(&command);
+        let mut child = spawn_lasting(command)?;
         let pipes = child.stdin.take().zip(child.stdout.take());
         let (requests, answers) = pipes.ok_or_else(|| Stop::Failed("a worker without pipes".to_owned()))?;
         let mut worker = Self {
@@ -69,7 +69,7 @@ impl Worker {
             mode: LockMode::Exclusive,
         };
         worker.expect("ready").await?;
-        is_taken(&command, worker.process()).map_err(Stop::Failed)?;
+        ensure_runs_by(clock, worker.process()).map_err(Stop::Failed)?;
         Ok(worker)
     }
 

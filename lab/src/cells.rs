@@ -55,7 +55,7 @@ impl Work {
     fn play(&self, done: &UnboundedSender<Cell>) {
         let next = || self.left.lock().unwrap_or_else(PoisonError::into_inner).pop_front();
         while let Some((subject, fault)) = next() {
-            let Some(cell) = self.matrix.play(&subject, fault) else { break };
+            let Some(cell) = self.matrix.play(&subject, fault, false) else { break };
             // The send fails only if the receiver was dropped: the result is not wanted then.
             let _ = done.send(cell);
         }

@@ -14,6 +14,7 @@ use leasehold_core::{
 };
 use leasehold_redis::RedisBackend;
 use leasehold_test_stores::servers::{RedisSentinelGroup, RedisServer};
+use std::num::NonZeroUsize;
 use std::time::{Duration, Instant};
 
 fn group() -> (RedisSentinelGroup, String) {
@@ -208,7 +209,7 @@ async fn renewals_do_not_stand_behind_a_crowd_of_grants() {
     while !matches!(backend.try_acquire(&holder).await, Ok(Attempt::Granted(_))) {
         assert!(start.elapsed() < PATIENCE);
     }
-    far.set(Traffic::Delay(Duration::from_millis(10)));
+    far.set(Traffic::Slow(NonZeroUsize::MAX, Duration::from_millis(10)));
     let take_what_is_free = |n: usize| {
         let backend = backend.clone();
         tokio::spawn(async move {

@@ -2,7 +2,7 @@
 
 use crate::cases::declared::{crash_bound, silent_bound};
 use crate::cases::prelude::*;
-use crate::faults::until_granted_unheard;
+use crate::faults::{is_taken, until_done_unheard};
 
 pub(super) const CASES: CaseTable = cases![
     I01 killed_holder_is_replaced_within_its_bound,
@@ -36,7 +36,7 @@ async fn holder_killed_between_grant_and_reply_is_replaced(cx: &Context) -> Verd
     proxy.set(Traffic::HoldReplies);
     let before = proxy.reply_bytes();
     worker.begin_take(&name, cx.ttl()).await?;
-    until_granted_unheard(&proxy, before, &*client, &name).await?;
+    until_done_unheard(&proxy, before, (&*client, &name), is_taken).await?;
     worker.kill();
     free_within(&client, &name, crash_bound(cx).await?, "after its holder was killed in the middle").await
 }

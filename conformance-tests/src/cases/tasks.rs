@@ -1,7 +1,7 @@
 //! Acquisitions in tasks of their own, and how to know how far they are.
 
 use crate::cases::prelude::*;
-use crate::faults::{until_done_unheard, until_granted_unheard};
+use crate::faults::{is_taken, until_done_unheard};
 use leasehold_core::{Error, Fairness, FencingToken, LockStatus};
 use std::future::{Future, poll_fn};
 use std::pin::pin;
@@ -153,7 +153,7 @@ pub(super) async fn attempt_without_a_reply(
     let before = proxy.reply_bytes();
     let (wanted, client) = (name.clone(), client.clone());
     let attempt = tokio::spawn(async move { client.acquire_with(&wanted, &options).await });
-    until_granted_unheard(proxy, before, &*cx.client().await?, name).await?;
+    until_done_unheard(proxy, before, (&*cx.client().await?, name), is_taken).await?;
     Ok(attempt)
 }
 

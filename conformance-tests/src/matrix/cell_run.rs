@@ -2,9 +2,9 @@
 
 use crate::checker::{CheckReport, Model};
 use crate::context::Context;
-use crate::expect::{eventually, optional};
-use crate::fault_run::{FaultRun, PreparedFault};
-use crate::faults::{ClientSetup, FaultTiming, Ground, Lasting, SideEffect, Time, Witness};
+use crate::expect::{eventually, first_use, optional};
+use crate::fault_run::FaultRun;
+use crate::faults::{ClientSetup, FaultSpec, Ground, Injection, Lasting, SideEffect, Time, Witness, spec_of};
 use crate::history::{History, PlainCounter};
 use crate::run_config::RunConfig;
 use crate::running_client::Role;
@@ -13,17 +13,13 @@ use crate::subject::Subject;
 use crate::time_scale::scaled;
 use crate::worker::{ClientRequest, Worker};
 use crate::workload::{PLAIN, Workload};
-use leasehold_core::{AcquireOptions, DistributedLockExt, Fault, HoldKind, LockName, Reach, Semantics};
+use leasehold_core::{AcquireOptions, Fault, HoldKind, LockName, Reach, Semantics};
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 /// What is left of a run.
 pub(super) struct Observation {
-    pub(super) fault: Fault,
-    pub(super) words: &'static str,
-    pub(super) timing: FaultTiming,
-    /// True if another server took over that knows nothing of the hold.
-    pub(super) replaced: bool,
+    pub(super) fault: FaultSpec,
     /// How many connections the store has ended of a client that did nothing; `None` where no client could see that, or the
     /// fault need not end any.
     pub(super) ended: Option<u64>,
@@ -37,15 +33,15 @@ pub(super) struct Observation {
     pub(super) injected: u64,
     pub(super) struck: u64,
     pub(super) healing: u64,
-    /// How long it took until the lock could be had again when all was over, if it ever could.
-    pub(super) recovered: Option<Duration>,
+    /// True if the lock could be had again when all was over.
+    pub(super) recovered: bool,
     /// Records beyond those that a plain use leaves.
     pub(super) residue: u64,
 }
 
 struct CellRun {
     run: FaultRun,
-    timing: FaultTiming,
+    fault: FaultSpec,
     free_name: LockName,
     reader: bool,
 }
@@ -82,50 +78,51 @@ pub(super) async fn play(
     let (name, free_name) =
         (cx.bare(&format!("matrix/{seed:x}/wanted")), cx.bare(&format!("matrix/{seed:x}/free")));
     let run = FaultRun::new(cx, semantics.clone(), name, &std::env::temp_dir())?;
-    let fault = run.prepare(fault, None).await?;
-    CellRun { run, timing: fault.timing, free_name, reader }.play(fault).await
+    let fault = spec_of(fault, run.cx.store(), semantics)?;
+    let injection = Injection::prepare(fault, run.cx.store(), fault.ttl).await?;
+    // How it is made may have been found out only then.
+    CellRun { run, fault: injection.spec, free_name, reader }.play(injection).await
 }
 
 impl CellRun {
-    async fn play(self, mut fault: PreparedFault) -> Result<Observation, Stop> {
-        let (run, cx) = (&self.run, &self.run.cx);
+    async fn play(self, mut injection: Injection) -> Result<Observation, Stop> {
+        let (run, cx, fault) = (&self.run, &self.run.cx, self.fault);
         let declared = self.plain_use().await?;
-        let mut workers = self.workers(&fault.setup).await?;
+        let mut workers = self.workers(&injection.setup).await?;
         let holder = workers.holder.process();
         let mut witness = None;
-        let (sees, replaced) =
-            (fault.injection.ends_connections(), fault.injection.side_effect() == SideEffect::Primary);
-        if sees && replaced {
+        let replaced = fault.side_effect() == SideEffect::Primary;
+        if fault.ends_connections() && replaced {
             // Another name may have another primary; and of a use after it was cut off, the replica would not know.
             witness = Witness::connect(cx.subject(), cx.store(), &run.name).await?;
         }
-        fault.injection.before_the_hold(&mut workers.ground(run)).await?;
-        if sees && !replaced {
+        injection.before_the_hold(&mut workers.ground(run)).await?;
+        if fault.ends_connections() && !replaced {
             witness = Witness::connect(cx.subject(), cx.store(), &self.free_name).await?;
         }
 
         let mut injected = run.recorder.now();
-        if self.timing.from_the_start {
-            fault.inject(&mut workers.ground(run)).await?;
+        if fault.is_from_the_start() {
+            injection.inject(&mut workers.ground(run)).await?;
             workers.holder.order(ClientRequest::Start(Role::Holder, self.workload_of_holder())).await?;
-            let other = cx.subject().connect(&cx.store().address_for_holds_of(self.timing.ttl)).await?;
-            fault.injection.has_struck(&*other, &run.name).await?;
+            let other = cx.subject().connect(&cx.store().address_for_holds_of(fault.ttl)).await?;
+            injection.has_struck(&*other, &run.name).await?;
             self.begin_others(workers.others()).await?;
         } else {
             workers.holder.order(ClientRequest::Start(Role::Holder, self.workload_of_holder())).await?;
             workers.holder.held().await?;
             self.begin_others(workers.others()).await?;
             injected = run.recorder.now();
-            fault.inject(&mut workers.ground(run)).await?;
+            injection.inject(&mut workers.ground(run)).await?;
         }
         let struck = run.recorder.now();
-        if let Lasting::Spell(time) | Lasting::State(time) = self.timing.lasts {
+        if let Lasting::Spell(time) | Lasting::State(time) = fault.lasts {
             run.watch(time).await?;
         }
         let healing = run.recorder.now();
-        fault.heal(&mut workers.ground(run)).await?;
-        if let Some(address) = &fault.setup.healed {
-            workers.others = Some(run.worker(address, &fault.setup.others_environment).await?);
+        injection.heal(&mut workers.ground(run)).await?;
+        if let Some(address) = &injection.setup.healed {
+            workers.others = Some(run.worker(address, &injection.setup.others_environment).await?);
             self.begin_others(workers.others()).await?;
         }
         run.watch(self.aftermath(workers.holder.is_alive())).await?;
@@ -133,16 +130,14 @@ impl CellRun {
         let recovered = self.recover(&mut workers).await?;
         drop((workers, witness));
         let residue = self.residue(declared).await?;
-        let model = Model::from_semantics(&run.semantics, self.timing.ttl, scaled(AFTERWARDS));
+        let model = Model::from_semantics(&run.semantics, fault.ttl, scaled(AFTERWARDS));
         let (history, report) = run.check(&model)?;
+        let (hold, name) = (run.semantics.hold, run.name.clone());
         Ok(Observation {
-            fault: fault.fault,
-            words: fault.injection.words(),
-            timing: self.timing,
-            replaced,
+            fault,
             ended,
-            hold: run.semantics.hold,
-            name: run.name.clone(),
+            hold,
+            name,
             history,
             report,
             holder,
@@ -160,24 +155,17 @@ impl CellRun {
         if self.run.semantics.reach == Reach::Process {
             return Ok(None);
         }
-        let start = Instant::now();
-        while let Err(error) = self.use_each_once().await {
-            if start.elapsed() > scaled(FIRST_USE) {
-                return Err(Stop::Failed(format!("no plain use before the fault: {error}")));
-            }
-            tokio::time::sleep(Duration::from_millis(50)).await;
-        }
-        optional(self.run.cx.store().records().await)
-    }
-
-    async fn use_each_once(&self) -> leasehold_core::Result<()> {
-        let (cx, ttl) = (&self.run.cx, self.timing.ttl);
+        let (cx, ttl) = (&self.run.cx, self.fault.ttl);
         let client = cx.subject().connect(&cx.store().address_for_holds_of(ttl)).await?;
         let options = AcquireOptions::new().with_ttl(ttl).with_wait(scaled(FIRST_ANSWER));
         for name in [&self.run.name, &self.free_name] {
-            client.acquire_with(name, &options).await?.release().await?;
+            let used = first_use(&client, name, &options, scaled(FIRST_USE)).await;
+            used.map_err(|stop| {
+                Stop::Failed(format!("no plain use before the fault: {}", stop.into_reason()))
+            })?;
         }
-        client.close().await
+        client.close().await?;
+        optional(cx.store().records().await)
     }
 
     async fn workers(&self, setup: &ClientSetup) -> Result<Workers, Stop> {
@@ -198,7 +186,7 @@ impl CellRun {
     }
 
     fn workload(&self, name: &LockName) -> Workload {
-        self.run.workload(name, self.run.cx.seed(), self.timing.ttl)
+        self.run.workload(name, self.run.cx.seed(), self.fault.ttl)
     }
 
     fn workload_of_holder(&self) -> Workload {
@@ -207,34 +195,33 @@ impl CellRun {
 
     /// What comes of a moment is seen within a lease; a dead holder is replaced after it.
     fn aftermath(&self, holder_lives: bool) -> Time {
-        let ttl = self.timing.ttl;
-        match (self.timing.lasts, holder_lives) {
+        let ttl = self.fault.ttl;
+        match (self.fault.lasts, holder_lives) {
             (Lasting::Moment, true) => Time { least: ttl / 2, most: ttl * 6 / 5 },
             (Lasting::Moment, false) => Time { least: Duration::ZERO, most: ttl + scaled(AFTERWARDS) },
             _ => Time::exactly(ttl / 4),
         }
     }
 
-    /// The holder gives back what it has, and the others go on. How long it takes until one of them has the lock.
-    async fn recover(&self, workers: &mut Workers) -> Result<Option<Duration>, Stop> {
+    /// The holder gives back what it has, and the others go on. True if one of them has the lock in time.
+    async fn recover(&self, workers: &mut Workers) -> Result<bool, Stop> {
         let mut counter = PlainCounter::open(&self.run.directory.path().join(PLAIN))?;
         if workers.holder.is_alive() {
             workers.holder.order(ClientRequest::Leave(Some(Role::Holder))).await?;
         }
-        let (start, before) = (Instant::now(), counter.read()?);
-        let bound = self.timing.ttl + self.run.semantics.wake_up.bound() + scaled(AFTERWARDS);
+        let before = counter.read()?;
+        let bound = self.fault.ttl + self.run.semantics.wake_up.bound() + scaled(AFTERWARDS);
         // The first may have begun before.
         let free = eventually(bound, || counter.read().is_ok_and(|now| now >= before + 2)).await;
-        let took = start.elapsed();
         workers.others().order(ClientRequest::Leave(None)).await?;
-        Ok(free.then_some(took))
+        Ok(free)
     }
 
     /// What is left when all clients have gone, once leases have had time to end.
     async fn residue(&self, declared: Option<usize>) -> Result<u64, Stop> {
         let Some(declared) = declared else { return Ok(0) };
         // A session may be longer than the lease that was asked for, by a third.
-        let (start, bound) = (Instant::now(), self.timing.ttl * 4 / 3 + scaled(AFTERWARDS / 4));
+        let (start, bound) = (Instant::now(), self.fault.ttl * 4 / 3 + scaled(AFTERWARDS / 4));
         loop {
             let records = self.run.cx.store().records().await;
             let left = records.map(|records| records.saturating_sub(declared) as u64);

@@ -51,7 +51,7 @@ impl Observation {
     /// The grant that the fault met.
     pub(super) fn met(&self) -> Option<BelievedGrant<'_>> {
         let wanted = self.wanted();
-        if self.timing.from_the_start {
+        if self.fault.is_from_the_start() {
             return wanted.into_iter().find(|grant| grant.acquisition.process == self.holder);
         }
         wanted.into_iter().find(|grant| grant.from <= self.injected && self.injected < grant.until)

@@ -3,7 +3,7 @@
 use super::cell::{Cell, Figures, State};
 use super::cell_run::Observation;
 use super::figures::BelievedGrant;
-use crate::faults::Lasting;
+use crate::faults::{Lasting, SideEffect};
 use crate::history::{AcquireOutcome, Acquisition};
 use crate::time_scale::scaled;
 use leasehold_core::{Fault, Outcome};
@@ -15,7 +15,7 @@ impl Observation {
         let figures = self.figures();
         let measured = self.outcome(&figures);
         let state = self.state(cell.promised, measured, &figures);
-        (cell.words, cell.measured, cell.figures) = (self.words.to_owned(), Some(measured), figures);
+        (cell.words, cell.measured, cell.figures) = (self.fault.words().to_owned(), Some(measured), figures);
         state
     }
 
@@ -27,7 +27,7 @@ impl Observation {
         if figures.two_holders > 0 || figures.belief_overlap_ms > 0.0 {
             return Outcome::FencedOnly;
         }
-        match self.timing.lasts {
+        match self.fault.lasts {
             Lasting::State(_) if self.had_no_grant() => Outcome::Unavailable,
             _ => Outcome::Holds,
         }
@@ -37,7 +37,7 @@ impl Observation {
         if let Some(why) = self.void(promised, figures) {
             return State::Void { why };
         }
-        if self.recovered.is_none() {
+        if !self.recovered {
             return State::Broken { why: "nobody got the lock again when the fault was over".to_owned() };
         }
         if self.residue > 0 {
@@ -78,7 +78,7 @@ impl Observation {
     fn refused_from_the_start(&self) -> bool {
         let of_holder = |one: &&Acquisition| one.process == self.holder && one.asked_at <= self.healing;
         let asked = self.history.acquisitions.iter().find(of_holder);
-        self.timing.from_the_start
+        self.fault.is_from_the_start()
             && asked.is_some_and(|one| !matches!(one.outcome, AcquireOutcome::Contended))
     }
 
@@ -88,14 +88,13 @@ impl Observation {
         let alive = |from: u64, to: u64| self.writes_of_holder(from, to) > 0;
         let grace = nanos(scaled(GRACE));
         // Until well before its end: when exactly that comes, the machine decides.
-        let spell = (self.struck + grace, self.healing.min(self.struck + nanos(self.timing.ttl)));
+        let spell = (self.struck + grace, self.healing.min(self.struck + nanos(self.fault.ttl)));
         // Where the promise is to hold, the server that takes over may have refused every grant.
         let survives = promised == Outcome::Holds || figures.lost_something();
-        let why = match self.fault {
+        let replaced = self.fault.side_effect() == SideEffect::Primary;
+        let why = match self.fault.fault {
             _ if self.ended == Some(0) => "the store ended no connection",
-            _ if self.replaced && !survives => {
-                "the server that took over knows of the hold, or none took over"
-            }
+            _ if replaced && !survives => "the server that took over knows of the hold, or none took over",
             Fault::HolderKilled if alive(self.injected + grace, u64::MAX) => {
                 "the holder works on after its death"
             }

@@ -29,4 +29,4 @@ mod figures;
 mod judgement;
 
 pub use cell::{Cell, Figures, State, cell_name};
-pub use cells::{Matrix, cells};
+pub use cells::Matrix;

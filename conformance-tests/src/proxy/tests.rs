@@ -4,7 +4,7 @@
 
 use super::{Proxy, Traffic};
 use std::io;
-use std::num::{NonZeroU32, NonZeroUsize};
+use std::num::NonZeroUsize;
 use std::time::{Duration, Instant};
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::{TcpListener, TcpStream};
@@ -110,12 +110,12 @@ async fn single_reply_of_those_held_may_pass() {
 async fn delay_is_kept_and_rate_is_not_exceeded() {
     let Line { proxy, mut client, mut server, .. } = line().await;
     let start = Instant::now();
-    proxy.set(Traffic::Delay(Duration::from_millis(50)));
+    proxy.set(Traffic::Slow(NonZeroUsize::MAX, Duration::from_millis(50)));
     client.write_all(b"asked").await.unwrap();
     arrives(&mut server, b"asked").await;
     assert!(start.elapsed() >= Duration::from_millis(50));
     let start = Instant::now();
-    proxy.set(Traffic::Throttle(NonZeroU32::new(10_000).unwrap()));
+    proxy.set(Traffic::Slow(NonZeroUsize::new(100).unwrap(), Duration::from_millis(10)));
     server.write_all(&[7; 1000]).await.unwrap();
     arrives(&mut client, &[7; 1000]).await;
     assert!(start.elapsed() >= Duration::from_millis(100));
@@ -124,7 +124,7 @@ async fn delay_is_kept_and_rate_is_not_exceeded() {
 #[tokio::test]
 async fn sliced_message_arrives_in_pieces() {
     let Line { proxy, mut client, mut server, .. } = line().await;
-    proxy.set(Traffic::Slice(NonZeroUsize::new(3).unwrap()));
+    proxy.set(Traffic::Slow(NonZeroUsize::new(3).unwrap(), Duration::from_millis(1)));
     client.write_all(b"a whole message").await.unwrap();
     let first = next(&mut server, LONG).await.unwrap().unwrap();
     assert!(first.len() < 15 && first.len() % 3 == 0, "{first:?}");

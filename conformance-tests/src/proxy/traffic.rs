@@ -1,13 +1,14 @@
 //! What becomes of what passes.
 
+use super::Network;
 use std::io;
-use std::num::{NonZeroU32, NonZeroUsize};
+use std::num::NonZeroUsize;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 use tokio::io::AsyncWriteExt;
 use tokio::net::tcp::WriteHalf;
-use tokio::sync::{Semaphore, SemaphorePermit, watch};
+use tokio::sync::SemaphorePermit;
 
 /// What the proxy does with what passes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -27,12 +28,9 @@ pub enum Traffic {
     HoldRepliesAfter(u64),
     /// Passes replies, keeps the requests back: what is asked does not arrive, and what the store says by itself does.
     HoldRequests,
-    /// Passes everything, each piece so much later.
-    Delay(Duration),
-    /// Passes so many bytes a second, in each direction of each connection.
-    Throttle(NonZeroU32),
-    /// Passes at most so many bytes at a time, with a pause of a millisecond: whoever reads them reads half a message.
-    Slice(NonZeroUsize),
+    /// Passes at most so many bytes at a time, each piece after a pause: every message is late, or there is little bandwidth, or
+    /// whoever reads them reads half a message.
+    Slow(NonZeroUsize, Duration),
     /// Passes so many bytes, in both directions and over all connections, counted from the moment in which this is set.
     /// Then it resets the connection of the next one (RST, where [`Proxy::cut`](super::Proxy::cut) says FIN), and
     /// passes everything that follows.
@@ -70,56 +68,51 @@ impl TrafficState {
 }
 
 /// What decides over one connection.
-#[derive(Clone)]
 pub(super) struct Gate {
-    pub(super) way: watch::Receiver<TrafficState>,
-    pub(super) resets: Arc<AtomicU64>,
-    pub(super) singles: Arc<Semaphore>,
-    pub(super) stranded: watch::Receiver<u64>,
+    pub(super) network: Arc<Network>,
+    /// The number of the connection.
     pub(super) number: u64,
 }
 
 /// Where something comes from.
-#[derive(Clone, Copy)]
+#[derive(Clone, Copy, PartialEq, Eq)]
 pub(super) enum Side {
     Client,
     Server,
 }
 
 impl Gate {
-    /// Waits until what came from this side may go on; false if the proxy has ended.
-    pub(super) async fn lets_pass(&mut self, from: Side) -> bool {
+    /// Waits until what came from this side may go on.
+    pub(super) async fn wait_until_passing(&self, from: Side) {
         match from {
             Side::Client => {
-                self.passes(|now| !matches!(now, Traffic::BlackHole | Traffic::HoldRequests)).await
-                    && self.stranded.wait_for(|first| self.number >= *first).await.is_ok()
+                self.wait_for(|now| !matches!(now, Traffic::BlackHole | Traffic::HoldRequests)).await;
+                let _ = self.network.stranded.subscribe().wait_for(|first| self.number >= *first).await;
             }
-            Side::Server => {
-                let singles = Arc::clone(&self.singles);
-                tokio::select! {
-                    biased;
-                    passes = self.passes(Traffic::passes_replies) => passes,
-                    single = singles.acquire() => single.map(SemaphorePermit::forget).is_ok(),
-                }
-            }
+            Side::Server => tokio::select! {
+                biased;
+                () = self.wait_for(Traffic::passes_replies) => {}
+                single = self.network.singles.acquire() => single.map_or((), SemaphorePermit::forget),
+            },
         }
+    }
+
+    pub(super) async fn wait_for(&self, passes: fn(Traffic) -> bool) {
+        // It never fails: the network has the sender.
+        let _ = self.network.state.subscribe().wait_for(|state| passes(state.traffic)).await;
     }
 
     /// How many bytes of a piece come before the first that are kept back.
     pub(super) fn in_time(&self, from: Side, length: usize) -> usize {
-        let way = self.way.borrow();
-        match (from, way.traffic) {
-            (Side::Server, Traffic::HoldRepliesFrom(number)) if way.pass(1) < number => length,
+        let state = self.network.state.borrow();
+        match (from, state.traffic) {
+            (Side::Server, Traffic::HoldRepliesFrom(number)) if state.pass(1) < number => length,
             (Side::Server, Traffic::HoldRepliesAfter(bytes)) => {
-                let left = bytes.saturating_sub(way.pass(length));
+                let left = bytes.saturating_sub(state.pass(length));
                 usize::try_from(left).map_or(length, |left| left.min(length))
             }
             _ => 0,
         }
-    }
-
-    pub(super) async fn passes(&mut self, passes: fn(Traffic) -> bool) -> bool {
-        self.way.wait_for(|way| passes(way.traffic)).await.is_ok()
     }
 
     /// Passes on what may pass, in the way of the moment.
@@ -128,27 +121,19 @@ impl Gate {
     ///
     /// `ConnectionReset` if this is where the connection is to be reset.
     pub(super) async fn pass_on(&self, piece: &[u8], to: &mut WriteHalf<'_>) -> io::Result<()> {
-        let way = self.way.borrow().clone();
-        match way.traffic {
-            Traffic::Delay(time) => tokio::time::sleep(time).await,
-            Traffic::Throttle(rate) => {
-                for part in piece.chunks((rate.get() as usize).div_ceil(100)) {
-                    tokio::time::sleep(Duration::from_secs(part.len() as u64) / rate.get()).await;
-                    to.write_all(part).await?;
-                }
-                return Ok(());
-            }
-            Traffic::Slice(bytes) => {
+        let state = self.network.state.borrow().clone();
+        match state.traffic {
+            Traffic::Slow(bytes, pause) => {
                 for part in piece.chunks(bytes.get()) {
+                    tokio::time::sleep(pause).await;
                     to.write_all(part).await?;
-                    tokio::time::sleep(Duration::from_millis(1)).await;
                 }
                 return Ok(());
             }
             Traffic::ResetAfter(bytes) => {
-                if let Some(last) = way.last_before_a_reset(piece, bytes) {
+                if let Some(last) = state.last_before_a_reset(piece, bytes) {
                     to.write_all(last).await?;
-                    self.resets.fetch_add(1, Ordering::SeqCst);
+                    self.network.resets.fetch_add(1, Ordering::SeqCst);
                     return Err(io::ErrorKind::ConnectionReset.into());
                 }
             }

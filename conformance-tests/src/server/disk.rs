@@ -1,4 +1,6 @@
-use super::{StartError, run};
+use super::processes::holds_within;
+use super::run;
+use crate::cannot::Cannot;
 use rustix::fs::{FallocateFlags, fallocate, statvfs};
 use rustix::io::Errno;
 use rustix::ioctl::{Setter, ioctl, opcode};
@@ -7,7 +9,7 @@ use std::io::{self, Seek, SeekFrom, Write};
 use std::path::{Path, PathBuf};
 use std::process::Command;
 use std::sync::LazyLock;
-use std::time::{Duration, Instant};
+use std::time::Duration;
 use tempfile::TempDir;
 
 /// How large it says that it is. The file behind it has what was written.
@@ -33,8 +35,8 @@ pub struct Disk {
 /// Why there can be no disk here that loses its power, or `None` if there can.
 pub fn disk_missing() -> Option<String> {
     static MISSING: LazyLock<Option<String>> = LazyLock::new(|| {
-        let tried = tempfile::tempdir().map_err(|error| StartError::new(error.to_string()));
-        tried.and_then(|directory| Disk::under(directory.path()).map(drop)).err().map(|error| error.message)
+        let try_one = || Disk::under(tempfile::tempdir()?.path()).map(drop);
+        try_one().err().map(|error: Cannot| error.to_string())
     });
     MISSING.clone()
 }
@@ -46,20 +48,18 @@ impl Disk {
     /// # Errors
     ///
     /// If nothing can be mounted here: see [`disk_missing`].
-    pub fn under(place: &Path) -> Result<Self, StartError> {
+    pub fn under(place: &Path) -> Result<Self, Cannot> {
         if !rustix::process::geteuid().is_root() {
-            return Err(StartError::new("only root can mount a disk that loses its power"));
+            return Err(Cannot::failed("only root can mount a disk that loses its power"));
         }
         let memory = Path::new("/dev/shm");
-        let image = if memory.is_dir() { TempDir::new_in(memory) } else { TempDir::new() };
-        let image = image.map_err(StartError::caused("no place for a disk"))?;
+        let image = if memory.is_dir() { TempDir::new_in(memory) } else { TempDir::new() }?;
         // What it takes from the directory keeps its owners; the directory itself is not part of that.
         run(tool("mkfs.ext4").args(["-q", "-m", "0", "-d"]).arg(place).arg(file(&image)).arg(SIZE))?;
-        let directory = std::fs::metadata(place).map_err(|error| StartError::new(error.to_string()))?;
+        let directory = std::fs::metadata(place)?;
         mount(&image, place)?;
         let disk = Self { image, place: place.to_owned() };
-        std::fs::set_permissions(place, directory.permissions())
-            .map_err(StartError::caused("cannot open the disk"))?;
+        std::fs::set_permissions(place, directory.permissions())?;
         Ok(disk)
     }
 
@@ -68,16 +68,12 @@ impl Disk {
     /// # Errors
     ///
     /// If the kernel does not let this process do it.
-    pub fn lose_power(&self) -> Result<(), StartError> {
-        self.shut_down().map_err(StartError::caused("the disk does not lose its power"))
-    }
-
     #[allow(unsafe_code, reason = "an ioctl that rustix has no function for")]
-    fn shut_down(&self) -> io::Result<()> {
+    pub fn lose_power(&self) -> Result<(), Cannot> {
         let directory = File::open(&self.place)?;
         // SAFETY: the kernel reads one `u32` through the pointer, which is what `Setter` passes for this opcode.
-        unsafe { ioctl(&directory, Setter::<SHUTDOWN, u32>::new(NOTHING_MORE)) }?;
-        Ok(())
+        let shut_down = unsafe { ioctl(&directory, Setter::<SHUTDOWN, u32>::new(NOTHING_MORE)) };
+        shut_down.map_err(|error| Cannot::failed(format!("the disk does not lose its power: {error}")))
     }
 
     /// Turns the power on again. Every process that had a file in there open must have ended.
@@ -85,7 +81,7 @@ impl Disk {
     /// # Errors
     ///
     /// If a process has not, or what is on the disk cannot be read.
-    pub fn start_again(&self) -> Result<(), StartError> {
+    pub fn start_again(&self) -> Result<(), Cannot> {
         self.unmount()?;
         mount(&self.image, &self.place)
     }
@@ -95,17 +91,13 @@ impl Disk {
     /// # Errors
     ///
     /// If it cannot be written for another reason.
-    pub fn fill(&self) -> Result<(), StartError> {
-        self.take_all_room().map_err(StartError::caused("the disk cannot be filled"))
-    }
-
-    fn take_all_room(&self) -> io::Result<()> {
+    pub fn fill(&self) -> Result<(), Cannot> {
         let mut filler = File::create(self.filler())?;
-        let room = statvfs(&self.place)?;
+        let room = statvfs(&self.place).map_err(io::Error::from)?;
         // The large part without writing it: the file behind the disk may be in memory.
         match fallocate(&filler, FallocateFlags::empty(), 0, room.f_bavail * room.f_frsize) {
             Ok(()) | Err(Errno::NOSPC) => {}
-            Err(error) => return Err(error.into()),
+            Err(error) => return Err(io::Error::from(error).into()),
         }
         filler.seek(SeekFrom::End(0))?;
         loop {
@@ -121,22 +113,21 @@ impl Disk {
     /// # Errors
     ///
     /// If that is nothing.
-    pub fn make_room(&self) -> Result<(), StartError> {
-        std::fs::remove_file(self.filler()).map_err(StartError::caused("the disk stays full"))
+    pub fn make_room(&self) -> Result<(), Cannot> {
+        Ok(std::fs::remove_file(self.filler())?)
     }
 
     fn filler(&self) -> PathBuf {
         self.place.join("filler")
     }
 
-    fn unmount(&self) -> Result<(), StartError> {
-        let start = Instant::now();
-        loop {
-            match run(tool("umount").arg(&self.place)) {
-                Err(_) if start.elapsed() < FREE_WITHIN => std::thread::sleep(Duration::from_millis(5)),
-                done => return done.map(drop),
-            }
-        }
+    fn unmount(&self) -> Result<(), Cannot> {
+        let mut done = Ok(());
+        holds_within(FREE_WITHIN, || {
+            done = run(tool("umount").arg(&self.place)).map(drop);
+            done.is_ok()
+        });
+        done
     }
 }
 
@@ -152,7 +143,7 @@ fn file(image: &TempDir) -> PathBuf {
     image.path().join("disk")
 }
 
-fn mount(image: &TempDir, place: &Path) -> Result<(), StartError> {
+fn mount(image: &TempDir, place: &Path) -> Result<(), Cannot> {
     run(tool("mount").args(["-t", "ext4", "-o", "loop"]).arg(file(image)).arg(place)).map(drop)
 }
 

@@ -12,7 +12,7 @@ mod processes;
 mod spawn;
 
 pub use disk::{Disk, disk_missing};
-pub use launch::{Launch, StartError, run};
+pub use launch::{Launch, run};
 pub use port::free_port;
 pub use process::ServerProcess;
 pub(crate) use processes::until_still;

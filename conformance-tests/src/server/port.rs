@@ -1,4 +1,4 @@
-use super::StartError;
+use crate::cannot::Cannot;
 use std::collections::VecDeque;
 use std::io::ErrorKind;
 use std::net::{TcpListener, UdpSocket};
@@ -18,14 +18,14 @@ const KEPT: usize = 256;
 /// # Errors
 ///
 /// If there is none.
-pub fn free_port() -> Result<u16, StartError> {
+pub fn free_port() -> Result<u16, Cannot> {
     // A UDP socket, on which no store listens, reserves the port for a server, also while no server runs.
     static GIVEN: Mutex<VecDeque<UdpSocket>> = Mutex::new(VecDeque::new());
     for _ in 0..1_000 {
         let port = fastrand::u16(RANGE);
         let claim = match UdpSocket::bind(("127.0.0.1", port)) {
             Err(error) if error.kind() == ErrorKind::AddrInUse => continue,
-            claim => claim.map_err(StartError::caused("no port on 127.0.0.1"))?,
+            claim => claim?,
         };
         if TcpListener::bind(("127.0.0.1", port)).is_ok() {
             let mut given = GIVEN.lock().unwrap_or_else(PoisonError::into_inner);
@@ -36,7 +36,7 @@ pub fn free_port() -> Result<u16, StartError> {
             return Ok(port);
         }
     }
-    Err(StartError::new("no free port on 127.0.0.1 from 20000 to 31999"))
+    Err(Cannot::failed("no free port on 127.0.0.1 from 20000 to 31999"))
 }
 
 #[cfg(test)]

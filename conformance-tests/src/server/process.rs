@@ -1,15 +1,17 @@
 use super::disk::Disk;
-use super::processes::{children, end_of, is_running, limit_as_its_user, shared, signal, until_still};
+use super::launch::tail;
+use super::processes::{children, end_of, holds_within, is_running, limit_as_its_user, signal, until_still};
 use super::spawn::spawn_lasting;
-use super::{Launch, StartError};
-use crate::clock::is_taken;
+use super::{Launch, run};
+use crate::cannot::Cannot;
+use crate::clock::{clock_of, ensure_runs_by};
 use crate::time_scale::scaled;
 use rustix::io::Errno;
 use rustix::process::{Pid, Resource, Rlimit, Signal, prlimit};
 use std::os::unix::process::CommandExt;
 use std::path::{Path, PathBuf};
-use std::process::{Child, Stdio};
-use std::time::{Duration, Instant};
+use std::process::{Child, Command, Stdio};
+use std::time::Duration;
 use tempfile::TempDir;
 
 /// Limit for a server to start or to end. It takes milliseconds, and a minute under a load of 20.
@@ -30,8 +32,8 @@ impl ServerProcess {
     /// # Errors
     ///
     /// If it cannot be executed, ends, or does not answer in time; with the last lines of its log.
-    pub fn start(launch: impl Launch) -> Result<Self, StartError> {
-        let data = tempfile::tempdir().map_err(StartError::caused("no data directory"))?;
+    pub fn start(launch: impl Launch) -> Result<Self, Cannot> {
+        let data = tempfile::tempdir()?;
         launch.prepare(data.path())?;
         let mut server = Self { launch: Box::new(launch), disk: None, data, child: None };
         server.spawn()?;
@@ -49,17 +51,11 @@ impl ServerProcess {
             // Or it may have another child after the look, which has its listening socket for a moment: the port is taken then.
             signal(&child, Signal::STOP);
             until_still(&child);
-            let (children, shared) = (children(&child), shared(&child));
+            let children = children(&child);
             signal(&child, Signal::KILL);
             let _ = child.wait();
             // A server that finds its predecessor's children still there refuses to start.
-            let start = Instant::now();
-            while children.iter().any(|pid| is_running(*pid)) && start.elapsed() < READY_WITHIN {
-                std::thread::sleep(Duration::from_millis(1));
-            }
-            for file in shared {
-                let _ = std::fs::remove_file(file);
-            }
+            holds_within(READY_WITHIN, || !children.iter().any(|pid| is_running(*pid)));
         }
     }
 
@@ -73,16 +69,12 @@ impl ServerProcess {
     /// # Errors
     ///
     /// If it goes on.
-    pub fn end(self) -> Result<(), StartError> {
+    pub fn end(self) -> Result<(), Cannot> {
         self.signal(Signal::TERM);
-        let start = Instant::now();
-        while self.child.as_ref().is_some_and(|child| end_of(child).is_none()) {
-            if start.elapsed() > READY_WITHIN {
-                return Err(StartError::new(format!("the server does not end: {}", self.log_tail())));
-            }
-            std::thread::sleep(Duration::from_millis(2));
+        match holds_within(READY_WITHIN, || self.child.as_ref().is_none_or(|child| end_of(child).is_some())) {
+            true => Ok(()),
+            false => Err(Cannot::failed(format!("the server does not end: {}", self.log_tail()))),
         }
-        Ok(())
     }
 
     /// True if it was killed, and not started since.
@@ -107,7 +99,7 @@ impl ServerProcess {
     /// # Errors
     ///
     /// If the kernel does not let this process limit the server.
-    pub fn fill_disk(&self) -> Result<(), StartError> {
+    pub fn fill_disk(&self) -> Result<(), Cannot> {
         let parent = self.child.as_ref().and_then(|child| Pid::from_raw(i32::try_from(child.id()).ok()?));
         let children = self.child.as_ref().map(children).unwrap_or_default();
         for pid in parent.into_iter().chain(children) {
@@ -116,7 +108,7 @@ impl ServerProcess {
                 // A child may have ended meanwhile.
                 Ok(_) | Err(Errno::SRCH) => {}
                 Err(Errno::PERM) => limit_as_its_user(pid)?,
-                Err(error) => return Err(StartError::new(format!("cannot limit process {pid:?}: {error}"))),
+                Err(error) => return Err(Cannot::failed(format!("cannot limit process {pid:?}: {error}"))),
             }
         }
         Ok(())
@@ -127,10 +119,10 @@ impl ServerProcess {
     /// # Errors
     ///
     /// As [`start`](Self::start).
-    pub fn restart(&mut self, keep_data: bool) -> Result<(), StartError> {
+    pub fn restart(&mut self, keep_data: bool) -> Result<(), Cannot> {
         self.kill();
         if !keep_data {
-            empty(self.data.path()).map_err(StartError::caused("cannot empty its data"))?;
+            run(Command::new("find").arg(self.data.path()).args(["-mindepth", "1", "-delete"]))?;
             self.launch.prepare(self.data.path())?;
         }
         self.spawn()
@@ -142,7 +134,7 @@ impl ServerProcess {
     /// # Errors
     ///
     /// As [`start`](Self::start), and if nothing can be mounted here (see [`disk_missing`](super::disk_missing)).
-    pub fn sync_to_own_disk(&mut self) -> Result<(), StartError> {
+    pub fn sync_to_own_disk(&mut self) -> Result<(), Cannot> {
         self.launch.sync_each_write();
         self.move_to_own_disk()
     }
@@ -152,7 +144,7 @@ impl ServerProcess {
     /// # Errors
     ///
     /// As [`sync_to_own_disk`](Self::sync_to_own_disk).
-    pub fn move_to_own_disk(&mut self) -> Result<(), StartError> {
+    pub fn move_to_own_disk(&mut self) -> Result<(), Cannot> {
         self.kill();
         self.disk = Some(Disk::under(self.data.path())?);
         self.spawn()
@@ -164,44 +156,42 @@ impl ServerProcess {
     /// # Errors
     ///
     /// If it has no such disk.
-    pub fn lose_power(&mut self) -> Result<(), StartError> {
-        let disk = self.disk.as_ref().ok_or_else(|| StartError::new("it has no disk of its own"))?;
+    pub fn lose_power(&mut self) -> Result<(), Cannot> {
+        let disk = self.disk.as_ref().ok_or_else(|| Cannot::failed("it has no disk of its own"))?;
         // First: what it syncs from now on is late.
         disk.lose_power()?;
         self.kill();
         self.disk.as_ref().map_or(Ok(()), Disk::start_again)
     }
 
-    fn spawn(&mut self) -> Result<(), StartError> {
-        let log =
-            std::fs::File::create(self.log_path()).map_err(StartError::caused("cannot write its log"))?;
-        let log_too = log.try_clone().map_err(StartError::caused("cannot write its log"))?;
-        let command = self.launch.command(self.data.path());
-        self.child = Some(spawn_lasting(&command, |command| {
-            command.stdin(Stdio::null()).stdout(log).stderr(log_too).process_group(0);
-        })?);
+    fn spawn(&mut self) -> Result<(), Cannot> {
+        let log = std::fs::File::create(self.log_path())?;
+        let mut command = self.launch.command(self.data.path());
+        let clock = clock_of(&command);
+        command.stdin(Stdio::null()).stdout(log.try_clone()?).stderr(log).process_group(0);
+        let child = self.child.insert(spawn_lasting(command)?);
+        let pid = child.id();
         self.wait_until_ready()?;
-        let taken = self.child.as_ref().map_or(Ok(()), |child| is_taken(&command, child.id()));
-        taken.map_err(StartError::new)
+        ensure_runs_by(clock, pid).map_err(Cannot::new)
     }
 
-    fn wait_until_ready(&self) -> Result<(), StartError> {
-        let start = Instant::now();
-        while !self.launch.is_ready() {
-            if let Some(status) = self.child.as_ref().and_then(end_of) {
-                return Err(StartError::new(format!("the server ended with {status}: {}", self.log_tail())));
+    fn wait_until_ready(&self) -> Result<(), Cannot> {
+        let (limit, child) = (scaled(READY_WITHIN), self.child.as_ref());
+        let mut ended = None;
+        let is_done = holds_within(limit, || {
+            ended = child.and_then(end_of);
+            ended.is_some() || self.launch.is_ready()
+        });
+        match ended {
+            Some(status) => {
+                Err(Cannot::failed(format!("the server ended with {status}: {}", self.log_tail())))
             }
-            let took = start.elapsed();
-            if took > scaled(READY_WITHIN) {
+            None if is_done => Ok(()),
+            None => {
                 let log = self.log_tail();
-                return Err(StartError::late(format!(
-                    "the server was not ready after {} s: {log}",
-                    took.as_secs()
-                )));
+                Err(Cannot::not_ready(format!("the server was not ready after {} s: {log}", limit.as_secs())))
             }
-            std::thread::sleep(Duration::from_millis(2));
         }
-        Ok(())
     }
 
     fn signal(&self, which: Signal) {
@@ -215,9 +205,7 @@ impl ServerProcess {
     }
 
     fn log_tail(&self) -> String {
-        let log = std::fs::read_to_string(self.log_path()).unwrap_or_default();
-        let lines: Vec<&str> = log.lines().rev().take(5).collect();
-        lines.into_iter().rev().collect::<Vec<_>>().join(" | ")
+        tail(&std::fs::read_to_string(self.log_path()).unwrap_or_default())
     }
 }
 
@@ -234,22 +222,9 @@ impl std::fmt::Debug for ServerProcess {
     }
 }
 
-fn empty(directory: &Path) -> std::io::Result<()> {
-    for entry in std::fs::read_dir(directory)? {
-        let entry = entry?;
-        if entry.file_type()?.is_dir() {
-            std::fs::remove_dir_all(entry.path())?;
-        } else {
-            std::fs::remove_file(entry.path())?;
-        }
-    }
-    Ok(())
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
-    use std::process::Command;
 
     /// Ends at once, and leaves one of its group behind.
     struct Leaving;
@@ -266,20 +241,12 @@ mod tests {
         }
     }
 
-    fn soon(holds: impl Fn() -> bool) -> bool {
-        let start = Instant::now();
-        while !holds() && start.elapsed() < READY_WITHIN {
-            std::thread::sleep(Duration::from_millis(1));
-        }
-        holds()
-    }
-
     #[test]
     fn child_left_by_a_server_that_exited_is_killed() {
-        let message = ServerProcess::start(Leaving).unwrap_err().message;
+        let message = ServerProcess::start(Leaving).unwrap_err().to_string();
         let (words, left) = message.rsplit_once(": ").unwrap();
         assert_eq!(words, "the server ended with exit status: 3");
         let left = Pid::from_raw(left.parse().unwrap()).unwrap();
-        assert!(soon(|| !is_running(left)), "{left:?} runs");
+        assert!(holds_within(READY_WITHIN, || !is_running(left)), "{left:?} runs");
     }
 }

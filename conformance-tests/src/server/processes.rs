@@ -1,8 +1,8 @@
 //! What the kernel knows of a server's processes, and does to them.
 
-use super::{StartError, run};
+use super::run;
+use crate::cannot::Cannot;
 use rustix::process::{Pid, Signal, WaitId, WaitIdOptions, kill_process, kill_process_group, waitid};
-use std::collections::BTreeSet;
 use std::os::unix::fs::MetadataExt;
 use std::os::unix::process::ExitStatusExt;
 use std::path::{Path, PathBuf};
@@ -11,9 +11,6 @@ use std::time::{Duration, Instant};
 
 /// How long one may take until it stands still. A thread may be in the middle of a write to the disk.
 const STILL_WITHIN: Duration = Duration::from_secs(5);
-
-/// Where the kernel has shared memory that has a name.
-const SHARED: &str = "/dev/shm/";
 
 /// Tells the group and, because PostgreSQL makes each of its children a session of its own, the children.
 pub(super) fn signal(child: &Child, signal: Signal) {
@@ -44,26 +41,24 @@ pub(super) fn children(parent: &Child) -> Vec<Pid> {
     list.split_whitespace().filter_map(|pid| Pid::from_raw(pid.parse().ok()?)).collect()
 }
 
-/// What it has in shared memory under a name, and would have removed at its own end: PostgreSQL a megabyte for itself, and
-/// one for its statistics, which only its children open.
-pub(super) fn shared(process: &Child) -> BTreeSet<PathBuf> {
-    let file = |line: &str| line.find(SHARED).map(|at| PathBuf::from(&line[at..]));
-    let mapped = |pid: u32| {
-        let maps = std::fs::read_to_string(format!("/proc/{pid}/maps")).unwrap_or_default();
-        maps.lines().filter_map(file).collect::<Vec<_>>()
-    };
-    let children = children(process).into_iter().map(|pid| pid.as_raw_nonzero().get().unsigned_abs());
-    children.chain([process.id()]).flat_map(mapped).collect()
-}
-
 /// Waits until nothing runs in a process that was stopped, nor in its children. `kill(2)` returns before anybody has
 /// taken the signal: a thread that a request wakes in that moment would still answer it.
 pub(crate) fn until_still(stopped: &Child) {
     let own = i32::try_from(stopped.id()).ok().and_then(Pid::from_raw);
-    let (all, start) = (children(stopped).into_iter().chain(own).collect::<Vec<_>>(), Instant::now());
-    while !all.iter().all(|pid| is_still(*pid)) && start.elapsed() < STILL_WITHIN {
-        std::thread::sleep(Duration::from_micros(200));
+    let all: Vec<Pid> = children(stopped).into_iter().chain(own).collect();
+    holds_within(STILL_WITHIN, || all.iter().all(|pid| is_still(*pid)));
+}
+
+/// Asks until this holds; false if it does not in time.
+pub(super) fn holds_within(limit: Duration, mut holds: impl FnMut() -> bool) -> bool {
+    let start = Instant::now();
+    while !holds() {
+        if start.elapsed() > limit {
+            return false;
+        }
+        std::thread::sleep(Duration::from_millis(1));
     }
+    true
 }
 
 /// Each of its threads is stopped, or has ended.
@@ -73,7 +68,7 @@ fn is_still(pid: Pid) -> bool {
 }
 
 /// Root in a container may not limit whoever it likes; but who is of the same user and group may.
-pub(super) fn limit_as_its_user(pid: Pid) -> Result<(), StartError> {
+pub(super) fn limit_as_its_user(pid: Pid) -> Result<(), Cannot> {
     let number = pid.as_raw_nonzero().to_string();
     let Ok(owner) = std::fs::metadata(format!("/proc/{number}")) else { return Ok(()) };
     let (user, group) = (format!("--reuid={}", owner.uid()), format!("--regid={}", owner.gid()));
@@ -105,10 +100,7 @@ mod tests {
     #[test]
     fn reading_an_exit_status_leaves_the_child_to_be_waited_for() {
         let mut child = Command::new("sh").args(["-c", "exit 3"]).spawn().unwrap();
-        let start = Instant::now();
-        while end_of(&child).is_none() && start.elapsed() < STILL_WITHIN * 6 {
-            std::thread::sleep(Duration::from_millis(1));
-        }
+        holds_within(STILL_WITHIN * 6, || end_of(&child).is_some());
         let seen = end_of(&child);
         assert_eq!(seen, Some(child.wait().unwrap()));
         assert_eq!(seen.and_then(|status| status.code()), Some(3));

@@ -1,42 +1,25 @@
 //! Starting processes that end with this one.
 
-use super::StartError;
+use crate::cannot::Cannot;
+use rustix::process::{Signal, set_parent_process_death_signal};
+use std::os::unix::process::CommandExt;
 use std::process::{Child, Command};
 use std::sync::OnceLock;
 use std::sync::mpsc::{Sender, channel};
 
-/// Starts a process that the kernel kills when this one dies, however it dies. `set_up` gives it its pipes.
-pub(crate) fn spawn_lasting(
-    command: &Command,
-    set_up: impl FnOnce(&mut Command),
-) -> Result<Child, StartError> {
-    let mut command = die_with_us(command);
-    set_up(&mut command);
-    spawn_from_lasting_thread(command)
-}
-
-/// The same command under `setpriv` (util-linux, on every Debian), so that the kernel kills the server when this
-/// process dies without having had time to: a killed test run leaves nothing behind.
-fn die_with_us(command: &Command) -> Command {
-    let mut wrapped = Command::new("setpriv");
-    wrapped.args(["--pdeathsig", "KILL"]).arg(command.get_program()).args(command.get_args());
-    for (key, value) in command.get_envs() {
-        match value {
-            Some(value) => wrapped.env(key, value),
-            None => wrapped.env_remove(key),
-        };
-    }
-    if let Some(directory) = command.get_current_dir() {
-        wrapped.current_dir(directory);
-    }
-    wrapped
-}
-
-/// The parent-death signal is sent when the *thread* that forked ends, not the process (`prctl(2)`), so servers are
-/// started from one thread that lasts as long as the process.
-fn spawn_from_lasting_thread(command: Command) -> Result<Child, StartError> {
+/// Starts a process that the kernel kills when this one dies, however it dies: a killed test run leaves nothing behind.
+///
+/// The parent-death signal is sent when the *thread* that forked ends, not the process (`prctl(2)`), so all are started from
+/// one thread that lasts as long as the process.
+pub(crate) fn spawn_lasting(mut command: Command) -> Result<Child, Cannot> {
     type Order = (Command, Sender<std::io::Result<Child>>);
     static SPAWNER: OnceLock<Sender<Order>> = OnceLock::new();
+    let die_with_us = || Ok(set_parent_process_death_signal(Some(Signal::KILL))?);
+    #[allow(unsafe_code, reason = "the signal must be set between fork and exec")]
+    // SAFETY: the closure makes one system call, `prctl`, and touches no memory of the parent.
+    unsafe {
+        command.pre_exec(die_with_us);
+    }
     let spawner = SPAWNER.get_or_init(|| {
         let (orders, inbox) = channel::<Order>();
         std::thread::spawn(move || {
@@ -47,14 +30,11 @@ fn spawn_from_lasting_thread(command: Command) -> Result<Child, StartError> {
         orders
     });
     let (reply, answer) = channel();
-    let program = command.get_args().nth(2).unwrap_or_default().to_string_lossy().into_owned();
-    let sent = spawner.send((command, reply)).is_ok();
-    let spawned = answer.recv().ok().filter(|_| sent);
-    match spawned {
-        Some(Ok(child)) => Ok(child),
-        Some(Err(error)) => Err(StartError::new(format!(
-            "cannot execute setpriv (Debian package util-linux), which starts {program}: {error}"
-        ))),
-        None => Err(StartError::new("the thread that starts servers has ended")),
+    let program = command.get_program().to_string_lossy().into_owned();
+    let _ = spawner.send((command, reply));
+    match answer.recv() {
+        Ok(Ok(child)) => Ok(child),
+        Ok(Err(error)) => Err(Cannot::failed(format!("cannot execute {program}: {error}"))),
+        Err(_) => Err(Cannot::failed("the thread that starts servers has ended")),
     }
 }

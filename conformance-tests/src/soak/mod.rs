@@ -7,12 +7,10 @@
 //! | looking for | it is in |
 //! |---|---|
 //! | what is drawn, and what never together | `schedule.rs` |
-//! | faults that are prepared and made, the processes that they hit | `setup.rs` |
-//! | a round from its store to its verdict | `round.rs` |
+//! | a round from its store to its verdict: faults that are prepared and made, the processes that they hit | `round.rs` |
 
 mod round;
 mod schedule;
-mod setup;
 
 pub use round::Round;
 
@@ -32,24 +30,15 @@ pub struct Soak {
 }
 
 impl Soak {
-    /// Rounds over these subjects in turn. Worker processes are this program, executed again: see
+    /// Rounds over these subjects in turn, which make their random choices from this seed; if there is none, from that of
+    /// `LEASEHOLD_SEED`, or from one of their own. Worker processes are this program, executed again: see
     /// [`serve_as_worker`](crate::serve_as_worker).
-    pub fn new(subjects: Vec<Arc<dyn Subject>>) -> Self {
-        Self { subjects, config: RunConfig::from_environment(), directory: std::env::temp_dir() }
-    }
-
-    /// Where histories are written. What is rejected is kept. Default: where temporary files are.
-    #[must_use]
-    pub fn with_directory(mut self, directory: impl Into<PathBuf>) -> Self {
-        self.directory = directory.into();
-        self
-    }
-
-    /// Makes the random choices from this.
-    #[must_use]
-    pub fn with_seed(mut self, seed: u64) -> Self {
-        self.config.seed = seed;
-        self
+    ///
+    /// Histories are written to this directory. What is rejected is kept there.
+    pub fn new(subjects: Vec<Arc<dyn Subject>>, seed: Option<u64>, directory: impl Into<PathBuf>) -> Self {
+        let mut config = RunConfig::from_environment();
+        config.seed = seed.unwrap_or(config.seed);
+        Self { subjects, config, directory: directory.into() }
     }
 
     /// What the random choices are made from.

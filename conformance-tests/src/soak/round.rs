@@ -1,10 +1,9 @@
-use super::schedule::Schedule;
-use super::setup::{MadeFault, SoakSetup, possible};
+use super::schedule::{PlannedFault, PossibleFault, Schedule};
 use crate::checker::{CheckReport, Model, met_a_hold};
 use crate::context::Context;
 use crate::expect::free_within;
 use crate::fault_run::FaultRun;
-use crate::faults::usual_lease;
+use crate::faults::{ClientSetup, Ground, Injection, SideEffect, Time, usual_lease};
 use crate::history::History;
 use crate::run_config::RunConfig;
 use crate::runner::CaseOutcome;
@@ -12,8 +11,8 @@ use crate::running_client::Role;
 use crate::stop::{Stop, Verdict};
 use crate::subject::Subject;
 use crate::time_scale::scaled;
-use crate::worker::ClientRequest;
-use leasehold_core::{Outcome, Reach};
+use crate::worker::{ClientRequest, Worker};
+use leasehold_core::{Fault, Outcome, Reach};
 use serde::{Deserialize, Serialize};
 use std::path::Path;
 use std::sync::Arc;
@@ -65,7 +64,7 @@ impl Round {
         let cx = Context::start(subject, "SOAK", config).await?;
         let (semantics, name) = (cx.semantics().await?, cx.name());
         let run = FaultRun::new(cx, semantics, name, root)?;
-        let schedule = Schedule::draw(self.seed, &possible(&run), usual_lease());
+        let schedule = Schedule::draw(self.seed, &PossibleFault::all(&run), usual_lease());
         self.schedule = schedule.to_string();
         let played = tokio::time::timeout(scaled(WATCHDOG), self.contend(&run, &schedule)).await;
         let played =
@@ -81,43 +80,99 @@ impl Round {
     /// Lets all clients contend while the faults are made.
     async fn contend(&mut self, run: &FaultRun, schedule: &Schedule) -> Verdict {
         let (cx, reach) = (&run.cx, run.semantics.reach);
-        let mut setup = SoakSetup::new(run, schedule).await?;
-        setup.before_the_hold(run).await?;
+        let mut faults = self.prepare(run, schedule).await?;
+        let mut workers = Vec::new();
+        for (address, environment) in orders(run, &mut faults) {
+            workers.push(run.worker(&address, &environment).await?);
+        }
+        // What lies in wait sees a first use of the lock, as long as no other client uses it.
+        for one in faults.iter_mut().filter(|one| one.plan.what.spec.is_from_the_start()) {
+            let mut ground = run.ground(&mut workers[one.process], None);
+            let done = one.injection.before_the_hold(&mut ground).await;
+            done.map_err(|stop| by_half(one.plan.what.spec.fault, stop))?;
+        }
         let mut number = 0;
         // A process that has the store to itself contends only with itself.
         let clients = schedule.clients * if reach == Reach::Process { 3 } else { 1 };
-        for process in &mut setup.workers {
+        for process in &mut workers {
             for _ in 0..clients {
                 number += 1;
                 let workload = run.workload(&run.name, self.seed.wrapping_add(number), usual_lease());
                 process.order(ClientRequest::Start(Role::Anybody, workload)).await?;
             }
         }
-        let made = setup.play(run).await;
-        setup.left_out.iter().for_each(|fault| self.schedule += &format!("; {fault}"));
-        if let Some(why) = setup.half_made.take() {
+        let (made, half_made) = self.make(run, &mut faults, &mut workers).await;
+        if let Some(half_made) = half_made {
             // No client writes while the history is read.
-            drop(setup);
+            drop(workers);
             // The machine's doing; and a history that ends there need not show anything else.
             return match self.judge(run, &made) {
                 Err(Stop::Failed(why)) => Err(Stop::Failed(why)),
-                _ => Err(Stop::Skipped(why)),
+                _ => Err(half_made),
             };
         }
         // What the last one has touched is over by then, or confirmed.
         tokio::time::sleep(usual_lease()).await;
         // A process that ended without being killed has failed, and does not answer.
-        setup.workers.retain_mut(|process| !process.was_killed());
-        for process in &mut setup.workers {
+        workers.retain_mut(|process| !process.was_killed());
+        for process in &mut workers {
             process.begin(ClientRequest::Leave(None)).await?;
         }
-        for process in &mut setup.workers {
+        for process in &mut workers {
             process.done().await?;
         }
         if reach != Reach::Process {
             free_within(&cx.client().await?, &run.name, cx.patience(), "after all clients had left").await?;
         }
         self.judge(run, &made)
+    }
+
+    /// Prepares all faults, in the order in which they are made. No client is connected before clocks and proxies stand.
+    async fn prepare(&mut self, run: &FaultRun, schedule: &Schedule) -> Result<Vec<RoundFault>, Stop> {
+        let mut plans: Vec<(usize, &PlannedFault)> = schedule.faults.iter().enumerate().collect();
+        // To change a clock or a primary, servers may be started anew, with another address for proxies to lead to.
+        plans.sort_by_key(|(_, plan)| plan.what.spec.side_effect() == SideEffect::None);
+        let mut faults = Vec::new();
+        for (place, plan) in plans {
+            let spec = plan.what.spec;
+            match Injection::prepare(spec, run.cx.store(), usual_lease()).await.map_err(Stop::from) {
+                Ok(injection) => faults.push((place, RoundFault { plan: *plan, injection, process: 0 })),
+                Err(Stop::Skipped(why)) => self.leave_out(spec.fault, &why),
+                Err(stop) => return Err(by_half(spec.fault, stop)),
+            }
+        }
+        faults.sort_by_key(|(place, _)| *place);
+        Ok(faults.into_iter().map(|(_, fault)| fault).collect())
+    }
+
+    /// Makes all faults, each at its moment, and heals it at its own. Ends with the first that came to nothing half-way: the
+    /// state of the store is unknown then.
+    async fn make(
+        &mut self,
+        run: &FaultRun,
+        faults: &mut [RoundFault],
+        workers: &mut [Worker],
+    ) -> (Vec<MadeFault>, Option<Stop>) {
+        let mut made = Vec::new();
+        for fault in faults {
+            let mut ground = run.ground(&mut workers[fault.process], None);
+            let mut one = MadeFault { what: fault.plan.what, from: run.recorder.now(), to: 0 };
+            let done = fault.make(run, &mut ground, &mut one.from).await;
+            one.to = run.recorder.now();
+            match done {
+                Ok(()) => made.push(one),
+                Err(stop) if stop.is_failed_or_missing() => {
+                    made.push(one);
+                    return (made, Some(by_half(one.what.spec.fault, stop)));
+                }
+                Err(stop) => self.leave_out(one.what.spec.fault, &stop.into_reason()),
+            }
+        }
+        (made, None)
+    }
+
+    fn leave_out(&mut self, fault: Fault, why: &str) {
+        self.schedule += &format!("; {fault:?} was not made: {why}");
     }
 
     /// A fault at random may meet no holder; too few clients that met each other would show nothing.
@@ -130,6 +185,75 @@ impl Round {
             true if self.met == 0 || !shows_something(&report) => Err(Stop::Skipped(report.to_string())),
             true => Ok(()),
         }
+    }
+}
+
+/// Processes that no fault hits alone: a lock between processes needs two, or no client meets another.
+const SURVIVORS: usize = 2;
+
+type Environment = Vec<(String, String)>;
+
+/// One fault, ready to be made.
+struct RoundFault {
+    plan: PlannedFault,
+    injection: Injection,
+    /// Its process among the workers.
+    process: usize,
+}
+
+/// A fault that was made: when, from just before to just after.
+#[derive(Clone, Copy)]
+struct MadeFault {
+    what: PossibleFault,
+    from: u64,
+    to: u64,
+}
+
+/// How each of the workers is to connect, and what it is started with: the processes that survive all faults, and then one for
+/// each fault that hits a process. Where a lock excludes within one process only, there is no other one.
+fn orders(run: &FaultRun, faults: &mut [RoundFault]) -> Vec<(String, Environment)> {
+    let address = run.cx.store().address_for_holds_of(usual_lease());
+    // There is one at most: two faults of a round do not change the clocks.
+    let environment = |of: fn(&ClientSetup) -> &Environment| {
+        let mut all = faults.iter().map(|fault| of(&fault.injection.setup));
+        all.find(|environment| !environment.is_empty()).cloned().unwrap_or_default()
+    };
+    if run.semantics.reach == Reach::Process {
+        return vec![(address, environment(|setup| &setup.holder_environment))];
+    }
+    let of_all = environment(|setup| &setup.others_environment);
+    let mut orders = vec![(address, of_all.clone()); SURVIVORS];
+    for fault in faults.iter_mut().filter(|fault| fault.hits_a_process()) {
+        fault.process = orders.len();
+        let setup = &fault.injection.setup;
+        let own = Some(&setup.holder_environment).filter(|own| !own.is_empty());
+        orders.push((setup.holder.clone(), own.unwrap_or(&of_all).clone()));
+    }
+    orders
+}
+
+fn by_half(fault: Fault, stop: Stop) -> Stop {
+    Stop::Skipped(format!("{fault:?} was made by half: {}", stop.into_reason()))
+}
+
+impl RoundFault {
+    async fn make(&mut self, run: &FaultRun, ground: &mut Ground<'_>, from: &mut u64) -> Verdict {
+        let PlannedFault { after, what, lasts } = self.plan;
+        if !what.spec.is_from_the_start() {
+            self.injection.before_the_hold(ground).await?;
+        }
+        tokio::time::sleep(after).await;
+        *from = run.recorder.now();
+        self.injection.inject(ground).await?;
+        run.watch(Time::exactly(lasts)).await?;
+        // It is there, and stays.
+        self.injection.heal(ground).await.map_err(|stop| Stop::Failed(stop.into_reason()))
+    }
+
+    /// True if it has a process of its own; also if it kills one in its course: after a clock was set back, the lease of the dead
+    /// goes on.
+    fn hits_a_process(&self) -> bool {
+        self.injection.hits_holder_alone() || self.plan.what.spec.fault == Fault::StoreClockBack
     }
 }
 
@@ -150,7 +274,7 @@ impl MadeFault {
         let own = history
             .faults
             .iter()
-            .find(|span| span.fault == self.what.fault && (self.from..=self.to).contains(&span.from));
+            .find(|span| span.fault == self.what.spec.fault && (self.from..=self.to).contains(&span.from));
         own.is_some_and(|span| met_a_hold(span, history, &history.kills()))
     }
 }

@@ -1,19 +1,16 @@
-use crate::faults::{Lasting, SideEffect};
+use crate::fault_run::FaultRun;
+use crate::faults::{FaultSpec, Lasting, SideEffect, can_happen, spec_of};
 use fastrand::Rng;
-use leasehold_core::{Fault, Outcome};
+use leasehold_core::{Fault, Outcome, Semantics};
 use std::fmt;
 use std::time::Duration;
 
-/// A fault that the store of a round can meet, and what a schedule has to know of it.
+/// A fault that the store of a round can meet.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct PossibleFault {
-    pub(super) fault: Fault,
+    pub(super) spec: FaultSpec,
     /// What holds while it lasts, and when it is healed.
     pub(super) promised: Outcome,
-    pub(super) lasts: Lasting,
-    pub(super) side_effect: SideEffect,
-    /// True if it waits for what somebody asks: it needs a while for that, however short it is itself.
-    pub(super) lies_in_wait: bool,
 }
 
 /// What happens and when, and how many clients of each process it happens to. All of it follows from the seed.
@@ -46,39 +43,59 @@ impl Schedule {
             left.retain(|other| what.goes_with(other));
         }
         // Other faults are made on the server that was the store in the beginning.
-        steps.sort_by_key(|step| step.what.side_effect == SideEffect::Primary);
+        steps.sort_by_key(|step| step.what.spec.side_effect() == SideEffect::Primary);
         Self { clients, faults: steps }
     }
 }
 
 impl PossibleFault {
+    /// The faults that the store can meet, and under which it promises anything.
+    pub(super) fn all(run: &FaultRun) -> Vec<Self> {
+        let faults = Fault::ALL.into_iter().filter(|fault| *fault != Fault::None);
+        let possible = faults.filter_map(|fault| {
+            let promised = promised(&run.semantics, fault);
+            if !matches!(promised, Outcome::Holds | Outcome::Unavailable | Outcome::FencedOnly) {
+                return None;
+            }
+            can_happen(run.cx.subject(), &run.semantics, fault).ok()?;
+            let spec = spec_of(fault, run.cx.store(), &run.semantics).ok()?;
+            spec.is_one_of_many().then_some(Self { spec, promised })
+        });
+        possible.collect()
+    }
+
     fn goes_with(&self, other: &Self) -> bool {
-        let alone = self.side_effect == SideEffect::None || other.side_effect == SideEffect::None;
-        alone
-            && !self.misleads(other)
-            && !other.misleads(self)
-            && !self.strands(other)
-            && !other.strands(self)
+        let alone = [self, other].iter().any(|one| one.spec.side_effect() == SideEffect::None);
+        alone && !self.spoils(other) && !other.spoils(self)
     }
 
-    /// A store that began anew is followed by nobody who could take over.
-    fn strands(&self, other: &Self) -> bool {
-        self.fault == Fault::DataLost && other.side_effect == SideEffect::Primary
-    }
-
-    /// A token after data were lost is taken from the clock, so whoever changes the clock must not lose data as well: that
-    /// tokens rise through both, no store promises.
-    fn misleads(&self, other: &Self) -> bool {
-        self.side_effect == SideEffect::Clocks && other.may_forget()
+    /// A store that began anew is followed by nobody who could take over. And a token after data were lost is taken from the
+    /// clock, so whoever changes the clock must not lose data as well: that tokens rise through both, no store promises.
+    fn spoils(&self, other: &Self) -> bool {
+        match self.spec.side_effect() {
+            SideEffect::None => false,
+            SideEffect::Primary => other.spec.fault == Fault::DataLost,
+            SideEffect::Clocks => other.may_forget(),
+        }
     }
 
     fn may_forget(&self) -> bool {
         use Fault::*;
         let of_one_server = matches!(
-            self.fault,
+            self.spec.fault,
             DataLost | DiskFull | MemoryFull | PowerLost | RecordDeleted | StoreRestarted
         );
-        of_one_server || matches!(self.fault, FailOver | MinorityDown | QuorumLost | SplitBrain)
+        of_one_server || matches!(self.spec.fault, FailOver | MinorityDown | QuorumLost | SplitBrain)
+    }
+}
+
+/// What is promised while it lasts and when it is healed: a clock that was set back jumps ahead then.
+fn promised(semantics: &Semantics, fault: Fault) -> Outcome {
+    let promised = semantics.promises.under(fault);
+    let ahead = semantics.promises.under(Fault::StoreClockForward);
+    match ahead {
+        Outcome::FencedOnly | Outcome::MayBreak if fault == Fault::StoreClockBack => ahead,
+        _ => promised,
     }
 }
 
@@ -87,8 +104,9 @@ impl PlannedFault {
         // Not before the leases are over, or confirmed, that the fault before has touched: no store promises anything of two
         // at once.
         let after = lease + random(rng, Duration::ZERO, lease);
-        let lasts = match what.lasts {
-            Lasting::Moment if !what.lies_in_wait => Duration::ZERO,
+        let lasts = match what.spec.lasts {
+            // What waits for what somebody asks needs a while for that, however short it is itself.
+            Lasting::Moment if !what.spec.is_from_the_start() => Duration::ZERO,
             Lasting::Moment => random(rng, lease / 10, lease),
             Lasting::Spell(time) if time.least == time.most => time.least,
             Lasting::Spell(_) => random(rng, lease / 10, lease * 2),
@@ -112,7 +130,7 @@ impl fmt::Display for Schedule {
         for (index, step) in self.faults.iter().enumerate() {
             at += step.after;
             let comma = if index == 0 { "" } else { ", " };
-            write!(f, "{comma}{:?} at {:.1} s", step.what.fault, at.as_secs_f64())?;
+            write!(f, "{comma}{:?} at {:.1} s", step.what.spec.fault, at.as_secs_f64())?;
             if !step.lasts.is_zero() {
                 write!(f, " for {:.1} s", step.lasts.as_secs_f64())?;
             }
@@ -125,7 +143,7 @@ impl fmt::Display for Schedule {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::faults::Time;
+    use crate::faults::{Means, Time};
     use std::collections::HashSet;
 
     const LEASE: Duration = Duration::from_millis(1_500);
@@ -133,23 +151,19 @@ mod tests {
     /// As many of them as there are, with three that want the clocks and one that wants the primary.
     fn kit() -> Vec<PossibleFault> {
         let least = Duration::from_secs(2);
-        let possible = |fault| PossibleFault {
-            fault,
-            promised: Outcome::Holds,
-            lasts: match fault {
-                Fault::HolderKilled => Lasting::Moment,
-                Fault::ExecutorStarved => Lasting::Spell(Time { least, most: least }),
-                Fault::QuorumLost => Lasting::State(Time { least, most: least * 2 }),
-                _ => Lasting::Spell(Time { least, most: least * 2 }),
-            },
-            side_effect: match fault {
-                Fault::ClientSuspended | Fault::ClientClockJumps | Fault::StoreClockBack => {
-                    SideEffect::Clocks
-                }
-                Fault::FailOver => SideEffect::Primary,
-                _ => SideEffect::None,
-            },
-            lies_in_wait: false,
+        let time = Time { least, most: least * 2 };
+        let possible = |fault| {
+            let (means, lasts) = match fault {
+                Fault::HolderKilled => (Means::KillHolder, Lasting::Moment),
+                Fault::ExecutorStarved => (Means::StarveHolder, Lasting::Spell(Time::exactly(least))),
+                Fault::QuorumLost => (Means::KillStore, Lasting::State(time)),
+                Fault::ClientSuspended => (Means::SuspendHolder, Lasting::Spell(time)),
+                Fault::ClientClockJumps => (Means::StepHolderClock, Lasting::Spell(time)),
+                Fault::StoreClockBack => (Means::StepStoreClockBack, Lasting::Spell(time)),
+                Fault::FailOver => (Means::FailOver, Lasting::Spell(time)),
+                _ => (Means::Nothing, Lasting::Spell(time)),
+            };
+            PossibleFault { spec: FaultSpec { fault, means, lasts, ttl: LEASE }, promised: Outcome::Holds }
         };
         Fault::ALL.map(possible).into()
     }
@@ -169,7 +183,8 @@ mod tests {
     fn faults_are_all_drawn_sooner_or_later_and_end() {
         let schedules: Vec<Schedule> = (0..300).map(draw).collect();
         for fault in Fault::ALL {
-            let drawn = |schedule: &Schedule| schedule.faults.iter().any(|step| step.what.fault == fault);
+            let drawn =
+                |schedule: &Schedule| schedule.faults.iter().any(|step| step.what.spec.fault == fault);
             assert!(schedules.iter().any(drawn), "never {fault:?}");
         }
         for schedule in &schedules {
@@ -182,10 +197,11 @@ mod tests {
     #[test]
     fn faults_with_side_effects_are_not_drawn_together() {
         for schedule in (0..300).map(draw) {
-            let claims = schedule.faults.iter().filter(|step| step.what.side_effect != SideEffect::None);
+            let claims =
+                schedule.faults.iter().filter(|step| step.what.spec.side_effect() != SideEffect::None);
             assert!(claims.count() <= 1, "{schedule}");
             let primary =
-                schedule.faults.iter().position(|step| step.what.side_effect == SideEffect::Primary);
+                schedule.faults.iter().position(|step| step.what.spec.side_effect() == SideEffect::Primary);
             assert!(primary.is_none_or(|place| place + 1 == schedule.faults.len()), "{schedule}");
         }
     }
@@ -196,9 +212,12 @@ mod tests {
             schedule.faults.iter().any(|step| is(&step.what))
         };
         for schedule in (0..300).map(draw) {
-            let lost = drawn(&schedule, |what| what.fault == Fault::DataLost);
-            assert!(!lost || !drawn(&schedule, |what| what.side_effect == SideEffect::Primary), "{schedule}");
-            let clocks = drawn(&schedule, |what| what.side_effect == SideEffect::Clocks);
+            let lost = drawn(&schedule, |what| what.spec.fault == Fault::DataLost);
+            assert!(
+                !lost || !drawn(&schedule, |what| what.spec.side_effect() == SideEffect::Primary),
+                "{schedule}"
+            );
+            let clocks = drawn(&schedule, |what| what.spec.side_effect() == SideEffect::Clocks);
             assert!(!clocks || !drawn(&schedule, PossibleFault::may_forget), "{schedule}");
         }
     }
@@ -211,7 +230,7 @@ mod tests {
     #[test]
     fn drawn_fault_lasts_as_its_kind_requires() {
         for step in (0..300).flat_map(|seed| draw(seed).faults) {
-            match step.what.fault {
+            match step.what.spec.fault {
                 Fault::HolderKilled => assert_eq!(step.lasts, Duration::ZERO),
                 Fault::ExecutorStarved => assert_eq!(step.lasts, Duration::from_secs(2)),
                 Fault::QuorumLost => assert!(step.lasts >= LEASE, "{step:?}"),

@@ -1,6 +1,6 @@
 use async_trait::async_trait;
 use leasehold_conformance::proxy::Proxy;
-use leasehold_conformance::server::{Launch, ServerProcess, StartError, free_port};
+use leasehold_conformance::server::{Launch, ServerProcess, free_port};
 use leasehold_conformance::{Cannot, Store};
 use std::io::{self, Read, Write};
 use std::net::TcpStream;
@@ -42,7 +42,7 @@ pub(crate) struct ServerStore {
 }
 
 impl ServerStore {
-    pub(crate) fn start(program: PathBuf) -> Result<Self, StartError> {
+    pub(crate) fn start(program: PathBuf) -> Result<Self, Cannot> {
         let port = free_port()?;
         let server = ServerProcess::start(ServerLaunch { program, port })?;
         Ok(Self { port, server: Mutex::new(server) })
@@ -60,7 +60,7 @@ impl Store for ServerStore {
     }
 
     async fn proxied(&self, patience: Duration) -> Result<(Proxy, String), Cannot> {
-        let proxy = Proxy::to(([127, 0, 0, 1], self.port).into()).await.map_err(Cannot::failed)?;
+        let proxy = Proxy::to(([127, 0, 0, 1], self.port).into()).await?;
         let address = format!("{} {}", proxy.address(), patience.as_millis());
         Ok((proxy, address))
     }
@@ -81,6 +81,6 @@ impl Store for ServerStore {
     }
 
     async fn restart(&self, keep_data: bool) -> Result<(), Cannot> {
-        self.server().restart(keep_data).map_err(Cannot::failed)
+        self.server().restart(keep_data)
     }
 }

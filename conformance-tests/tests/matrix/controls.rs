@@ -105,9 +105,7 @@ pub(crate) fn trials(all: &[Arc<dyn Subject>], seed: u64) -> Vec<Trial> {
         Trial::ignorable_test(format!("controls::{}", control.what), move || {
             let Control { subject, fault, reader, is_right, .. } = control;
             let matrix = Matrix::new(&[Arc::clone(&subject)], seed);
-            let play = if reader { Matrix::play_with_reader } else { Matrix::play };
-            let cell = play(&matrix, &subject, fault);
-            let cell = cell.ok_or("it was interrupted")?;
+            let cell = matrix.play(&subject, fault, reader).ok_or("it was interrupted")?;
             match &cell.state {
                 state if is_right(state) => Ok(Completion::Completed),
                 State::NotRun { why } if skips_missing() => Ok(Completion::ignored_with(why.clone())),

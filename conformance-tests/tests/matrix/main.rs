@@ -63,7 +63,7 @@ fn trial(
     let name = cell_name(subject.name(), fault);
     let (matrix, file) = (Arc::clone(matrix), Arc::clone(file));
     Trial::ignorable_test(name, move || {
-        let cell = matrix.play(&subject, fault).ok_or("it was interrupted")?;
+        let cell = matrix.play(&subject, fault, false).ok_or("it was interrupted")?;
         append(&file, &cell);
         completion(&cell)
     })
@@ -91,7 +91,7 @@ fn reader_trial(matrix: &Arc<Matrix>, subject: Arc<dyn Subject>, file: &Arc<Opti
             let play = |fault| {
                 scope.spawn({
                     let (matrix, subject) = (&matrix, &subject);
-                    move || matrix.play_with_reader(subject, fault)
+                    move || matrix.play(subject, fault, true)
                 })
             };
             let playing = Fault::ALL.map(play);

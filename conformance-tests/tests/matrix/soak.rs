@@ -62,7 +62,7 @@ pub(crate) fn trials(honest: &Arc<dyn Subject>) -> Vec<Trial> {
 fn rounds(subject: Arc<dyn Subject>, seed: u64, at_most: u64) -> impl Iterator<Item = Round> {
     // Where the histories are that are rejected here, as they ought to be.
     let directory = tempfile::tempdir().unwrap();
-    let soak = Soak::new(vec![subject]).with_seed(seed).with_directory(directory.path());
+    let soak = Soak::new(vec![subject], Some(seed), directory.path());
     (0..at_most).map_while(move |number| {
         let _kept_so_long = &directory;
         soak.round(number)

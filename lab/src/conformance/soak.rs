@@ -15,10 +15,7 @@ use tokio::sync::mpsc::{Receiver, channel};
 
 /// Round after round for as long as told, one at least: random faults under random clients on private servers.
 pub(super) async fn soak(args: &ConformanceArgs, time: Duration) -> Result<Code, Failure> {
-    let mut soak = Soak::new(private_stores::named(&args.stores)?);
-    if let Some(seed) = args.seed {
-        soak = soak.with_seed(seed);
-    }
+    let soak = Soak::new(private_stores::named(&args.stores)?, args.seed, std::env::temp_dir());
     let mut signals =
         Signals::listen().map_err(|error| Failure::internal("cannot listen to signals", error))?;
     let soak = Arc::new(soak);

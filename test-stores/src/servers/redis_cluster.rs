@@ -4,7 +4,8 @@ mod migration;
 
 use super::RedisServer;
 use super::wait::wait_until;
-use leasehold_conformance::server::{StartError, free_port};
+use leasehold_conformance::Cannot;
+use leasehold_conformance::server::free_port;
 
 /// How many primaries.
 const PRIMARIES: usize = 3;
@@ -44,7 +45,7 @@ impl RedisCluster {
     /// # Errors
     ///
     /// If Redis is not installed or does not start.
-    pub fn start(with_replicas: bool) -> Result<Self, StartError> {
+    pub fn start(with_replicas: bool) -> Result<Self, Cannot> {
         Self::start_all(if with_replicas { 2 * PRIMARIES } else { PRIMARIES }, &[], &[])
     }
 
@@ -53,7 +54,7 @@ impl RedisCluster {
     /// # Errors
     ///
     /// As [`start`](Self::start).
-    pub fn start_in(environment: &[(String, String)]) -> Result<Self, StartError> {
+    pub fn start_in(environment: &[(String, String)]) -> Result<Self, Cannot> {
         Self::start_all(2 * PRIMARIES, &[], environment)
     }
 
@@ -62,7 +63,7 @@ impl RedisCluster {
     /// # Errors
     ///
     /// As [`start`](Self::start).
-    pub fn start_with_tls(settings: &[(&str, String)]) -> Result<Self, StartError> {
+    pub fn start_with_tls(settings: &[(&str, String)]) -> Result<Self, Cannot> {
         Self::start_all(PRIMARIES, settings, &[])
     }
 
@@ -70,11 +71,11 @@ impl RedisCluster {
         count: usize,
         tls: &[(&str, String)],
         environment: &[(String, String)],
-    ) -> Result<Self, StartError> {
+    ) -> Result<Self, Cannot> {
         let port = || if tls.is_empty() { Ok(0) } else { free_port() };
         let ports = (0..count)
             .map(|_| Ok(NodePorts { port: free_port()?, tls: port()?, bus: free_port()? }))
-            .collect::<Result<Vec<_>, StartError>>()?;
+            .collect::<Result<Vec<_>, Cannot>>()?;
         let nodes = (0..count)
             .map(|number| start_node(number, &ports, tls, environment))
             .collect::<Result<_, _>>()?;
@@ -109,9 +110,9 @@ impl RedisCluster {
     /// # Errors
     ///
     /// If it does not answer.
-    pub fn slot_of(&self, key: &str) -> Result<u16, StartError> {
+    pub fn slot_of(&self, key: &str) -> Result<u16, Cannot> {
         let answer = self.answer(0, &["CLUSTER", "KEYSLOT", key])?;
-        answer.trim_start_matches(':').parse().map_err(|_| StartError::new(answer))
+        answer.trim_start_matches(':').parse().map_err(|_| Cannot::failed(answer))
     }
 
     /// Kills the replica of a key's primary, so that it will never have what the primary is told from now on.
@@ -119,7 +120,7 @@ impl RedisCluster {
     /// # Errors
     ///
     /// If the nodes do not agree on the primary.
-    pub fn cut_replica_off(&mut self, key: &str) -> Result<(), StartError> {
+    pub fn cut_replica_off(&mut self, key: &str) -> Result<(), Cannot> {
         let replica = Self::partner_of(self.owner_of(key)?);
         self.nodes[replica].kill();
         Ok(())
@@ -130,7 +131,7 @@ impl RedisCluster {
     /// # Errors
     ///
     /// If that takes longer than anything reasonable.
-    pub fn fail_over(&mut self, key: &str) -> Result<(), StartError> {
+    pub fn fail_over(&mut self, key: &str) -> Result<(), Cannot> {
         let primary = self.owner_of(key)?;
         self.nodes[primary].kill();
         self.start_partner_of(primary)?;
@@ -138,7 +139,7 @@ impl RedisCluster {
     }
 
     /// Starts a replica again that was cut off. Its primary is down, so it learns nothing new.
-    fn start_partner_of(&mut self, primary: usize) -> Result<(), StartError> {
+    fn start_partner_of(&mut self, primary: usize) -> Result<(), Cannot> {
         let replica = &mut self.nodes[Self::partner_of(primary)];
         if replica.command(&["PING"]).is_err() {
             replica.restart(true)?;
@@ -152,7 +153,7 @@ impl RedisCluster {
     /// # Errors
     ///
     /// If that takes longer than anything reasonable.
-    pub fn supplant(&mut self, key: &str) -> Result<usize, StartError> {
+    pub fn supplant(&mut self, key: &str) -> Result<usize, Cannot> {
         let primary = self.owner_of(key)?;
         self.nodes[primary].pause();
         self.start_partner_of(primary)?;
@@ -160,7 +161,7 @@ impl RedisCluster {
         Ok(primary)
     }
 
-    fn until_replaced(&self, primary: usize, key: &str) -> Result<(), StartError> {
+    fn until_replaced(&self, primary: usize, key: &str) -> Result<(), Cannot> {
         let replica = Self::partner_of(primary);
         self.set_node_timeout(primary, NODE_TIMEOUT_ONCE_WANTED)?;
         wait_until("the replica has taken over", || self.serves(replica, key))?;
@@ -172,7 +173,7 @@ impl RedisCluster {
         (node + PRIMARIES) % (2 * PRIMARIES)
     }
 
-    fn set_node_timeout(&self, gone: usize, timeout: &str) -> Result<(), StartError> {
+    fn set_node_timeout(&self, gone: usize, timeout: &str) -> Result<(), Cannot> {
         let mut living = (0..self.nodes.len()).filter(|node| *node != gone);
         living.try_for_each(|node| self.tell(node, &["CONFIG", "SET", "cluster-node-timeout", timeout]))
     }
@@ -182,14 +183,14 @@ impl RedisCluster {
     /// # Errors
     ///
     /// If they do not agree in any reasonable time.
-    pub fn owner_of(&self, key: &str) -> Result<usize, StartError> {
+    pub fn owner_of(&self, key: &str) -> Result<usize, Cannot> {
         let mut owner = None;
         wait_until("the nodes agree on the primary of a key", || {
             let owners: Vec<usize> = (0..self.nodes.len()).filter(|node| self.serves(*node, key)).collect();
             owner = owners.first().copied().filter(|_| owners.len() == 1);
             owner.is_some()
         })?;
-        owner.ok_or_else(|| StartError::new("no owner"))
+        owner.ok_or_else(|| Cannot::failed("no owner"))
     }
 
     /// Waits until every node that lives serves all slots, and every replica follows.
@@ -197,7 +198,7 @@ impl RedisCluster {
     /// # Errors
     ///
     /// If that takes longer than anything reasonable.
-    pub fn wait_until_whole(&self) -> Result<(), StartError> {
+    pub fn wait_until_whole(&self) -> Result<(), Cannot> {
         wait_until("all nodes serve all slots", || {
             self.nodes.iter().all(|node| {
                 let info = node.command(&["CLUSTER", "INFO"]).unwrap_or_default();
@@ -211,7 +212,7 @@ impl RedisCluster {
     }
 
     /// The id of a node.
-    fn id(&self, node: usize) -> Result<String, StartError> {
+    fn id(&self, node: usize) -> Result<String, Cannot> {
         let answer = self.answer(node, &["CLUSTER", "MYID"])?;
         Ok(answer.lines().last().unwrap_or_default().to_owned())
     }
@@ -222,14 +223,14 @@ impl RedisCluster {
         answer.is_ok_and(|answer| answer == ":1")
     }
 
-    fn tell(&self, node: usize, words: &[&str]) -> Result<(), StartError> {
+    fn tell(&self, node: usize, words: &[&str]) -> Result<(), Cannot> {
         let answer = self.answer(node, words)?;
-        if answer.starts_with('+') { Ok(()) } else { Err(StartError::new(format!("{words:?}: {answer}"))) }
+        if answer.starts_with('+') { Ok(()) } else { Err(Cannot::failed(format!("{words:?}: {answer}"))) }
     }
 
-    fn answer(&self, node: usize, words: &[&str]) -> Result<String, StartError> {
+    fn answer(&self, node: usize, words: &[&str]) -> Result<String, Cannot> {
         let answer = self.nodes[node].command(words);
-        answer.map_err(|error| StartError::new(format!("node {node} does not answer {words:?}: {error}")))
+        answer.map_err(|error| Cannot::failed(format!("node {node} does not answer {words:?}: {error}")))
     }
 }
 
@@ -238,7 +239,7 @@ fn start_node(
     ports: &[NodePorts],
     tls: &[(&str, String)],
     environment: &[(String, String)],
-) -> Result<RedisServer, StartError> {
+) -> Result<RedisServer, Cannot> {
     let own = ports[number];
     let (bus, tls_port) = (own.bus.to_string(), own.tls.to_string());
     let mut arguments: Vec<&str> = ARGUMENTS.split_whitespace().collect();

@@ -1,4 +1,5 @@
-use leasehold_conformance::server::{StartError, run};
+use leasehold_conformance::Cannot;
+use leasehold_conformance::server::run;
 use std::fs::{self, DirBuilder, File, Permissions};
 use std::os::unix::fs::{DirBuilderExt, MetadataExt, PermissionsExt};
 use std::path::{Path, PathBuf};
@@ -11,10 +12,10 @@ use std::process::Command;
 pub(super) fn copy_of(
     name: &str,
     data: &Path,
-    make: impl FnOnce(&Path) -> Result<(), StartError>,
-) -> Result<(), StartError> {
+    make: impl FnOnce(&Path) -> Result<(), Cannot>,
+) -> Result<(), Cannot> {
     let template = template(name, make)
-        .map_err(|error| StartError::new(format!("cannot make the template of {name}: {}", error.message)))?;
+        .map_err(|error| Cannot::failed(format!("cannot make the template of {name}: {error}")))?;
     // The copy keeps the owners: a server that refuses to be root refuses root's files as well.
     run(Command::new("cp").args(["-rp", "--reflink=auto"]).arg(template.join(".")).arg(data)).map(drop)
 }
@@ -22,25 +23,25 @@ pub(super) fn copy_of(
 /// The directory of what `make` has made once on this machine. Its name is to carry the version of what is made.
 pub(super) fn template(
     name: &str,
-    make: impl FnOnce(&Path) -> Result<(), StartError>,
-) -> Result<PathBuf, StartError> {
+    make: impl FnOnce(&Path) -> Result<(), Cannot>,
+) -> Result<PathBuf, Cannot> {
     let home = home()?;
     let done = home.join(name);
-    let lock = File::create(home.join(format!("{name}.lock"))).map_err(io)?;
-    lock.lock().map_err(io)?;
+    let lock = File::create(home.join(format!("{name}.lock")))?;
+    lock.lock()?;
     if !done.is_dir() {
         // A template is made under another name: one that was interrupted is never taken for whole.
         let under_way = home.join(format!("{name}.new"));
         let _ = fs::remove_dir_all(&under_way);
-        fs::create_dir(&under_way).map_err(io)?;
+        fs::create_dir(&under_way)?;
         make(&under_way)?;
-        fs::rename(&under_way, &done).map_err(io)?;
+        fs::rename(&under_way, &done)?;
     }
     Ok(done)
 }
 
 /// Where the templates are.
-fn home() -> Result<PathBuf, StartError> {
+fn home() -> Result<PathBuf, Cannot> {
     let home = std::env::temp_dir().join(format!("leasehold-servers-{}", user()));
     make_own(&home)?;
     Ok(home)
@@ -48,15 +49,15 @@ fn home() -> Result<PathBuf, StartError> {
 
 /// Other users may go through it, because a server that runs as another user must. No other user may write into it: what is
 /// there already is taken for a template.
-fn make_own(home: &Path) -> Result<(), StartError> {
-    DirBuilder::new().recursive(true).mode(THROUGH).create(home).map_err(io)?;
-    let found = fs::symlink_metadata(home).map_err(io)?;
+fn make_own(home: &Path) -> Result<(), Cannot> {
+    DirBuilder::new().recursive(true).mode(THROUGH).create(home)?;
+    let found = fs::symlink_metadata(home)?;
     if !found.is_dir() || found.uid() != user() || found.mode() & WRITTEN_BY_OTHERS != 0 {
         let home = home.display();
-        return Err(StartError::new(format!("{home} is no directory that only this user can write to")));
+        return Err(Cannot::failed(format!("{home} is no directory that only this user can write to")));
     }
     // The mask of this process may have taken the way through it.
-    fs::set_permissions(home, Permissions::from_mode(THROUGH)).map_err(io)
+    Ok(fs::set_permissions(home, Permissions::from_mode(THROUGH))?)
 }
 
 const THROUGH: u32 = 0o711;
@@ -64,11 +65,6 @@ const WRITTEN_BY_OTHERS: u32 = 0o022;
 
 fn user() -> u32 {
     rustix::process::getuid().as_raw()
-}
-
-#[expect(clippy::needless_pass_by_value, reason = "the shape that map_err wants")]
-fn io(error: std::io::Error) -> StartError {
-    StartError::new(error.to_string())
 }
 
 #[cfg(test)]
@@ -84,7 +80,7 @@ mod tests {
     }
 
     fn is_refused(home: &Path) -> bool {
-        make_own(home).is_err_and(|error| error.message.contains("only this user"))
+        make_own(home).is_err_and(|error| error.to_string().contains("only this user"))
     }
 
     #[test]

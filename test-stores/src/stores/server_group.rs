@@ -3,7 +3,6 @@
 
 use super::cannot::{ensure_disk, no_hook};
 use super::server_store::ServerStore;
-use super::wall_clock::WallClock;
 use async_trait::async_trait;
 use leasehold::LockName;
 use leasehold::semantics::Fault;
@@ -40,8 +39,6 @@ pub(super) trait DataServer: DerefMut<Target = ServerProcess> + Debug + Send + S
 #[async_trait]
 pub(super) trait ServerGroup: Debug + Send + Sized + 'static {
     type Server: DataServer;
-    /// The wall clock that the servers can be started on.
-    type Clock: WallClock;
     /// How clients use the servers: `()` if there is one way.
     type Mode: Copy + Debug + Send + Sync + 'static;
 

@@ -6,14 +6,14 @@ use super::connect::{SECRET, connect, connect_observed, timeouts, with_options};
 use super::kinds::FacadeKinds;
 use super::pool::{Pooled, ServerPool};
 use super::server_group::{DataServer, ServerGroup};
-use super::wall_clock::{WallClock, ensure_ahead};
+use super::wall_clock::ensure_ahead;
 use async_trait::async_trait;
 use leasehold::client::Observer;
 use leasehold::semantics::Fault;
 use leasehold::{DistributedLock, LockName};
 use leasehold_conformance::proxy::Proxy;
 use leasehold_conformance::{
-    Administrator, Cannot, Case, Counters, Kinds, Members, Replicas, Store, Subject,
+    Administrator, Cannot, Case, Counters, Kinds, Members, Replicas, Store, Subject, WallClock,
 };
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
@@ -33,7 +33,7 @@ pub(super) struct ServerStore<G: ServerGroup> {
     group: Mutex<Pooled<G>>,
     mode: G::Mode,
     /// The clock that the servers run by, if it is not the host's.
-    clock: Mutex<Option<G::Clock>>,
+    clock: Mutex<Option<WallClock>>,
 }
 
 impl<G: ServerGroup> ServerSubject<G> {
@@ -105,12 +105,12 @@ impl<G: ServerGroup> ServerStore<G> {
     }
 
     /// Puts other servers in their place, at other addresses.
-    pub(super) fn replace(&self, group: G, clock: Option<G::Clock>) {
+    pub(super) fn replace(&self, group: G, clock: Option<WallClock>) {
         *self.group() = Pooled::apart(group);
         *self.clock() = clock;
     }
 
-    fn clock(&self) -> MutexGuard<'_, Option<G::Clock>> {
+    fn clock(&self) -> MutexGuard<'_, Option<WallClock>> {
         self.clock.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
@@ -120,7 +120,7 @@ impl<G: ServerGroup> ServerStore<G> {
         if let Some(stepped) = stepped {
             stepped?;
         } else {
-            let clock = G::Clock::ahead(seconds)?;
+            let clock = WallClock::ahead(seconds)?;
             let group = block_in_place(|| G::launch(self.mode, &clock.environment()))?;
             self.replace(group, Some(clock));
             G::set_up(self).await?;
@@ -161,11 +161,7 @@ where
 
     async fn proxied(&self, patience: Duration) -> Result<(Proxy, String), Cannot> {
         let addresses = self.group().addresses();
-        let proxy = match G::NAME_EACH_OTHER {
-            true => Proxy::to_all_that_name_each_other(addresses).await,
-            false => Proxy::to_all(addresses).await,
-        };
-        let proxy = proxy.map_err(Cannot::failed)?;
+        let proxy = Proxy::to_all(addresses, G::NAME_EACH_OTHER).await?;
         let url = self.group().url_through_proxy(proxy.addresses());
         Ok((proxy, with_options(&url, &timeouts(patience))))
     }

@@ -5,7 +5,7 @@ use crate::servers::{SharedFolder, shared_folder_missing};
 use async_trait::async_trait;
 use leasehold::client::Observer;
 use leasehold::{DistributedLock, LockName, Result};
-use leasehold_conformance::server::{Disk, StartError};
+use leasehold_conformance::server::Disk;
 use leasehold_conformance::{Administrator, Cannot, Kinds, Store, Subject};
 use sqlx::sqlite::{SqliteConnectOptions, SqliteConnection};
 use sqlx::{Connection, query, query_scalar};
@@ -52,7 +52,7 @@ impl Database {
         Ok(())
     }
 
-    fn harm_disk(&self, harm: impl FnOnce(&Disk) -> std::result::Result<(), StartError>) -> Done {
+    fn harm_disk(&self, harm: impl FnOnce(&Disk) -> std::result::Result<(), Cannot>) -> Done {
         let disk = self.disk();
         disk.as_ref().map_or_else(|| Err(Cannot::failed(NO_DISK)), |disk| harm(disk).map_err(Cannot::failed))
     }

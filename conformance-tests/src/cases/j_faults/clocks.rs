@@ -3,7 +3,7 @@
 use crate::cases::declared::expiry_bound;
 use crate::cases::outcomes::ensure_larger_token;
 use crate::cases::prelude::*;
-use crate::clock::SteppedClock;
+use crate::clock::WallClock;
 use leasehold_core::{Fault, Outcome};
 
 pub(super) const CASES: CaseTable = cases![
@@ -18,7 +18,7 @@ async fn wall_clock_of_a_client_decides_nothing(cx: &Context) -> Verdict {
     let address = cx.store().address();
 
     let guard = client.take(&name, &cx.long_lease()).await?;
-    let fast = SteppedClock::ahead(HOUR)?;
+    let fast = WallClock::ahead(HOUR)?;
     let mut thief = cx.worker_at(&address, &fast.environment()).await?;
     // It is connected by now: its answer, or its silence, is about the lock.
     thief.take(&cx.named("warm-up"), cx.ttl()).await?;
@@ -30,7 +30,7 @@ async fn wall_clock_of_a_client_decides_nothing(cx: &Context) -> Verdict {
     thief.kill();
     guard.release().await?;
 
-    let clock = SteppedClock::ahead(0)?;
+    let clock = WallClock::ahead(0)?;
     let mut holder = cx.worker_at(&address, &clock.environment()).await?;
     holder.take(&name, cx.ttl()).await?;
     for ahead in [HOUR, -HOUR] {

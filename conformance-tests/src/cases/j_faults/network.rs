@@ -5,7 +5,7 @@ use crate::cases::prelude::*;
 use crate::cases::tasks::{ensure_distinct, joined, spawn_take};
 use crate::worker::ClientRequest;
 use leasehold_core::FencingToken;
-use std::num::{NonZeroU32, NonZeroUsize};
+use std::num::NonZeroUsize;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use tokio::task::JoinSet;
@@ -81,10 +81,11 @@ async fn alone_inside(guard: &LockGuard, inside: &AtomicUsize) -> Result<Option<
 /// does not give up because of it, and never reads half an answer.
 async fn slow_network_costs_time_and_no_lock(cx: &Context) -> Verdict {
     let delay = cx.ttl() / 60;
+    let pieces = |bytes| NonZeroUsize::new(bytes).unwrap_or(NonZeroUsize::MAX);
     let ways = [
-        Traffic::Delay(delay),
-        Traffic::Throttle(NonZeroU32::new(20_000).unwrap_or(NonZeroU32::MAX)),
-        Traffic::Slice(NonZeroUsize::new(50).unwrap_or(NonZeroUsize::MAX)),
+        Traffic::Slow(pieces(usize::MAX), delay),
+        Traffic::Slow(pieces(200), Duration::from_millis(10)),
+        Traffic::Slow(pieces(50), Duration::from_millis(1)),
     ];
     for (number, way) in ways.into_iter().enumerate() {
         let (proxy, client) = cx.client_behind_proxy(cx.patience()).await?;

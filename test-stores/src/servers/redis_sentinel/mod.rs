@@ -4,7 +4,8 @@ mod sentinel;
 
 use super::RedisServer;
 use super::wait::wait_until;
-use leasehold_conformance::server::{ServerProcess, StartError, free_port};
+use leasehold_conformance::Cannot;
+use leasehold_conformance::server::{ServerProcess, free_port};
 use sentinel::{DOWN_AFTER, DOWN_AFTER_ONCE_WANTED, NAME, Sentinel};
 
 /// Two of the three must agree that the primary is gone.
@@ -23,7 +24,7 @@ impl RedisSentinelGroup {
     /// # Errors
     ///
     /// If Redis is not installed or does not start.
-    pub fn start() -> Result<Self, StartError> {
+    pub fn start() -> Result<Self, Cannot> {
         Self::start_in(&[])
     }
 
@@ -32,7 +33,7 @@ impl RedisSentinelGroup {
     /// # Errors
     ///
     /// As [`start`](Self::start).
-    pub fn start_in(environment: &[(String, String)]) -> Result<Self, StartError> {
+    pub fn start_in(environment: &[(String, String)]) -> Result<Self, Cannot> {
         let mut arguments: Vec<&str> = ARGUMENTS.split_whitespace().collect();
         let primary = RedisServer::start_in(&arguments, environment)?;
         let follow = format!("127.0.0.1 {}", primary.port());
@@ -84,7 +85,7 @@ impl RedisSentinelGroup {
     /// # Errors
     ///
     /// If that takes longer than anything reasonable.
-    pub fn fail_over(&mut self) -> Result<(), StartError> {
+    pub fn fail_over(&mut self) -> Result<(), Cannot> {
         let primary = self.known_primary()?;
         self.servers[primary].kill();
         self.wait_until_replaced(primary)
@@ -95,7 +96,7 @@ impl RedisSentinelGroup {
     /// # Errors
     ///
     /// If that takes longer than anything reasonable.
-    pub fn supplant(&self) -> Result<usize, StartError> {
+    pub fn supplant(&self) -> Result<usize, Cannot> {
         let primary = self.known_primary()?;
         self.servers[primary].pause();
         self.wait_until_replaced(primary)?;
@@ -109,7 +110,7 @@ impl RedisSentinelGroup {
     /// # Errors
     ///
     /// If that takes longer than anything reasonable.
-    pub fn switch_over(&self) -> Result<usize, StartError> {
+    pub fn switch_over(&self) -> Result<usize, Cannot> {
         let primary = self.known_primary()?;
         self.tell_sentinels(&["SENTINEL", "DEBUG", "publish-period", "60000"])?;
         self.sentinels[0].tell(&["SENTINEL", "FAILOVER", NAME])?;
@@ -118,7 +119,7 @@ impl RedisSentinelGroup {
     }
 
     /// Waits until the other server is the primary. The Sentinels give the old one up sooner meanwhile.
-    fn wait_until_replaced(&self, primary: usize) -> Result<(), StartError> {
+    fn wait_until_replaced(&self, primary: usize) -> Result<(), Cannot> {
         let set_down_after =
             |after| self.tell_sentinels(&["SENTINEL", "SET", NAME, "down-after-milliseconds", after]);
         set_down_after(DOWN_AFTER_ONCE_WANTED)?;
@@ -127,7 +128,7 @@ impl RedisSentinelGroup {
     }
 
     /// Waits until a server is a primary that takes writes, and all Sentinels say so.
-    fn wait_for_primary(&self, number: usize) -> Result<(), StartError> {
+    fn wait_for_primary(&self, number: usize) -> Result<(), Cannot> {
         let port = self.servers[number].port();
         wait_until("the replica has taken over", || {
             let role = self.servers[number].command(&["ROLE"]).unwrap_or_default();
@@ -140,7 +141,7 @@ impl RedisSentinelGroup {
     /// # Errors
     ///
     /// If a server does not answer.
-    pub fn cut_replica_off(&self) -> Result<(), StartError> {
+    pub fn cut_replica_off(&self) -> Result<(), Cannot> {
         // A Sentinel makes this server a replica again; told to take its time, only after four minutes.
         self.tell_sentinels(&["SENTINEL", "DEBUG", "publish-period", "60000"])?;
         let replica = 1 - self.known_primary()?;
@@ -152,7 +153,7 @@ impl RedisSentinelGroup {
     /// # Errors
     ///
     /// If that takes longer than anything reasonable.
-    pub fn heal(&mut self) -> Result<(), StartError> {
+    pub fn heal(&mut self) -> Result<(), Cannot> {
         for server in &mut self.servers {
             if server.command(&["PING"]).is_err() {
                 server.restart(true)?;
@@ -187,7 +188,7 @@ impl RedisSentinelGroup {
     /// # Errors
     ///
     /// If one does not start.
-    pub fn restart(&mut self, keep_data: bool) -> Result<(), StartError> {
+    pub fn restart(&mut self, keep_data: bool) -> Result<(), Cannot> {
         self.kill();
         self.servers.iter_mut().try_for_each(|server| server.restart(keep_data))?;
         for sentinel in &mut self.sentinels {
@@ -197,8 +198,8 @@ impl RedisSentinelGroup {
         self.wait_until_whole()
     }
 
-    fn known_primary(&self) -> Result<usize, StartError> {
-        self.primary().ok_or_else(|| StartError::new("no Sentinel names a primary"))
+    fn known_primary(&self) -> Result<usize, Cannot> {
+        self.primary().ok_or_else(|| Cannot::failed("no Sentinel names a primary"))
     }
 
     fn processes(&self) -> impl Iterator<Item = &ServerProcess> {
@@ -206,7 +207,7 @@ impl RedisSentinelGroup {
         servers.chain(self.sentinels.iter().map(|sentinel| &sentinel.process))
     }
 
-    fn tell_sentinels(&self, words: &[&str]) -> Result<(), StartError> {
+    fn tell_sentinels(&self, words: &[&str]) -> Result<(), Cannot> {
         self.sentinels.iter().try_for_each(|sentinel| sentinel.tell(words))
     }
 
@@ -215,7 +216,7 @@ impl RedisSentinelGroup {
     /// # Errors
     ///
     /// If that takes longer than anything reasonable.
-    pub fn wait_until_whole(&self) -> Result<(), StartError> {
+    pub fn wait_until_whole(&self) -> Result<(), Cannot> {
         wait_until("a primary has a replica that all Sentinels know", || {
             let Some(primary) = self.primary() else { return false };
             let replica = self.servers[1 - primary].command(&["INFO", "replication"]).unwrap_or_default();
@@ -229,9 +230,9 @@ impl RedisSentinelGroup {
 const ARGUMENTS: &str = "--appendonly yes --appendfsync no \
     --repl-diskless-sync-delay 0 --repl-ping-replica-period 1 --repl-diskless-load swapdb";
 
-fn tell(server: &RedisServer, words: &[&str]) -> Result<(), StartError> {
+fn tell(server: &RedisServer, words: &[&str]) -> Result<(), Cannot> {
     match server.command(words) {
         Ok(answer) if answer.starts_with("+OK") => Ok(()),
-        answer => Err(StartError::new(format!("a server answers {words:?} with {answer:?}"))),
+        answer => Err(Cannot::failed(format!("a server answers {words:?} with {answer:?}"))),
     }
 }

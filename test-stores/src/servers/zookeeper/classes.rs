@@ -3,7 +3,8 @@
 
 use super::launch::{JARS, ZooKeeperLaunch};
 use crate::servers::template::template;
-use leasehold_conformance::server::{ServerProcess, StartError, free_port};
+use leasehold_conformance::Cannot;
+use leasehold_conformance::server::{ServerProcess, free_port};
 use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 use std::sync::OnceLock;
@@ -35,12 +36,12 @@ fn last_modified(folder: &Path) -> Option<i64> {
 }
 
 /// A virtual machine writes the archive when it ends.
-fn write_archive(file: &Path) -> Result<(), StartError> {
+fn write_archive(file: &Path) -> Result<(), Cannot> {
     let mut launch = ZooKeeperLaunch::standalone(free_port()?, Vec::new())?;
     launch.classes = Some(format!("-XX:ArchiveClassesAtExit={}", file.display()));
     ServerProcess::start(launch)?.end()?;
     match file.is_file() {
         true => Ok(()),
-        false => Err(StartError::new(format!("{} was not written", file.display()))),
+        false => Err(Cannot::failed(format!("{} was not written", file.display()))),
     }
 }

@@ -1,7 +1,8 @@
 use super::four_letter_words::{ZooKeeperRole, role};
 use super::launch::ZooKeeperLaunch;
 use super::server::ZooKeeperServer;
-use leasehold_conformance::server::{StartError, free_port};
+use leasehold_conformance::Cannot;
+use leasehold_conformance::server::free_port;
 use std::time::{Duration, Instant};
 
 /// Limit for an election. It takes a third of a second on a quiet machine.
@@ -32,7 +33,7 @@ impl ZooKeeperEnsemble {
     /// # Errors
     ///
     /// If ZooKeeper is not installed or does not start.
-    pub fn start() -> Result<Self, StartError> {
+    pub fn start() -> Result<Self, Cannot> {
         Self::start_in(&[])
     }
 
@@ -41,7 +42,7 @@ impl ZooKeeperEnsemble {
     /// # Errors
     ///
     /// As [`start`](Self::start).
-    pub fn start_in(environment: &[(String, String)]) -> Result<Self, StartError> {
+    pub fn start_in(environment: &[(String, String)]) -> Result<Self, Cannot> {
         let ports = (0..3).map(|_| MemberPorts::free()).collect::<Result<Vec<_>, _>>()?;
         let lines = configuration(&ports);
         // All start at once: one after the other takes three times as long.
@@ -90,7 +91,7 @@ impl ZooKeeperEnsemble {
     /// # Errors
     ///
     /// If that takes longer than anything reasonable.
-    pub fn wait_until_served(&self, members: usize) -> Result<usize, StartError> {
+    pub fn wait_until_served(&self, members: usize) -> Result<usize, Cannot> {
         let start = Instant::now();
         while start.elapsed() < ELECTED_WITHIN {
             let roles = self.roles();
@@ -102,7 +103,7 @@ impl ZooKeeperEnsemble {
             }
             std::thread::sleep(Duration::from_millis(50));
         }
-        Err(StartError::new(format!("{members} ZooKeeper servers have agreed on no leader")))
+        Err(Cannot::failed(format!("{members} ZooKeeper servers have agreed on no leader")))
     }
 
     /// Kills one member, as a crash would. It stays down until [`restart`](Self::restart).
@@ -131,13 +132,13 @@ impl ZooKeeperEnsemble {
     /// # Errors
     ///
     /// If it does not start.
-    pub fn restart(&mut self, member: usize, keep_data: bool) -> Result<(), StartError> {
+    pub fn restart(&mut self, member: usize, keep_data: bool) -> Result<(), Cannot> {
         self.members[member].restart(keep_data)
     }
 }
 
 impl MemberPorts {
-    fn free() -> Result<Self, StartError> {
+    fn free() -> Result<Self, Cannot> {
         Ok(Self { clients: free_port()?, quorum: free_port()?, election: free_port()? })
     }
 }
@@ -150,8 +151,8 @@ fn configuration(ports: &[MemberPorts]) -> Vec<String> {
     lines
 }
 
-fn panicked() -> StartError {
-    StartError::new("the thread that starts a server panicked")
+fn panicked() -> Cannot {
+    Cannot::failed("the thread that starts a server panicked")
 }
 
 #[cfg(test)]

@@ -1,6 +1,7 @@
 use super::four_letter_words::{ask_zookeeper, role};
 use crate::servers::on_path::on_path;
-use leasehold_conformance::server::{Launch, StartError};
+use leasehold_conformance::Cannot;
+use leasehold_conformance::server::Launch;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 use std::time::Duration;
@@ -62,13 +63,13 @@ pub(super) struct ZooKeeperLaunch {
 }
 
 impl ZooKeeperLaunch {
-    pub(super) fn standalone(port: u16, mut lines: Vec<String>) -> Result<Self, StartError> {
+    pub(super) fn standalone(port: u16, mut lines: Vec<String>) -> Result<Self, Cannot> {
         lines.extend([format!("clientPort={port}"), "clientPortAddress=127.0.0.1".to_owned()]);
         let (member, environment, classes) = (None, Vec::new(), None);
         Ok(Self { java: installed()?, port, lines, syncs: false, member, environment, classes })
     }
 
-    pub(super) fn member(number: usize, port: u16, lines: Vec<String>) -> Result<Self, StartError> {
+    pub(super) fn member(number: usize, port: u16, lines: Vec<String>) -> Result<Self, Cannot> {
         Ok(Self { member: Some(number), lines, ..Self::standalone(port, Vec::new())? })
     }
 
@@ -116,9 +117,9 @@ fn is_for_java(line: &str) -> bool {
     line.starts_with('-')
 }
 
-pub(super) fn installed() -> Result<PathBuf, StartError> {
+pub(super) fn installed() -> Result<PathBuf, Cannot> {
     match zookeeper_server_missing() {
-        None => on_path("java").ok_or_else(|| StartError::new("java is not installed")),
-        Some(missing) => Err(StartError::new(missing)),
+        None => on_path("java").ok_or_else(|| Cannot::failed("java is not installed")),
+        Some(missing) => Err(Cannot::failed(missing)),
     }
 }

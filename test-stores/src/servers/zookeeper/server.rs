@@ -1,8 +1,9 @@
 use super::classes::archive;
 use super::four_letter_words::{ask_zookeeper, numbers};
 use super::launch::ZooKeeperLaunch;
+use leasehold_conformance::Cannot;
 use leasehold_conformance::Counters;
-use leasehold_conformance::server::{ServerProcess, StartError, free_port};
+use leasehold_conformance::server::{ServerProcess, free_port};
 use std::collections::BTreeMap;
 use std::time::Duration;
 
@@ -29,7 +30,7 @@ impl ZooKeeperServer {
     /// # Errors
     ///
     /// If it is not installed or does not start.
-    pub fn start() -> Result<Self, StartError> {
+    pub fn start() -> Result<Self, Cannot> {
         Self::start_with(&[])
     }
 
@@ -39,7 +40,7 @@ impl ZooKeeperServer {
     /// # Errors
     ///
     /// As [`start`](Self::start).
-    pub fn start_with(lines: &[&str]) -> Result<Self, StartError> {
+    pub fn start_with(lines: &[&str]) -> Result<Self, Cannot> {
         let lines = lines.iter().map(ToString::to_string).collect();
         Self::launch(ZooKeeperLaunch::standalone(free_port()?, lines)?)
     }
@@ -49,13 +50,13 @@ impl ZooKeeperServer {
     /// # Errors
     ///
     /// As [`start`](Self::start).
-    pub fn start_in(environment: &[(String, String)]) -> Result<Self, StartError> {
+    pub fn start_in(environment: &[(String, String)]) -> Result<Self, Cannot> {
         let mut launch = ZooKeeperLaunch::standalone(free_port()?, Vec::new())?;
         launch.environment = environment.to_vec();
         Self::launch(launch)
     }
 
-    pub(super) fn launch(mut launch: ZooKeeperLaunch) -> Result<Self, StartError> {
+    pub(super) fn launch(mut launch: ZooKeeperLaunch) -> Result<Self, Cannot> {
         launch.classes =
             archive(&launch.java).map(|file| format!("-XX:SharedArchiveFile={}", file.display()));
         let port = launch.port;

@@ -6,14 +6,13 @@ use crate::stores::server_group::{Environment, ServerGroup};
 use crate::stores::server_store::ServerStore;
 use async_trait::async_trait;
 use leasehold::LockName;
-use leasehold_conformance::{Cannot, Case, Replicas, ShimmedClock, Store};
+use leasehold_conformance::{Cannot, Case, Replicas, Store};
 use std::net::SocketAddr;
 
 /// A Redis cluster: three primaries with a replica each, which takes two seconds to trust itself.
 #[async_trait]
 impl ServerGroup for RedisCluster {
     type Server = RedisServer;
-    type Clock = ShimmedClock;
     type Mode = ();
 
     const NAME_EACH_OTHER: bool = true;

@@ -8,7 +8,7 @@ use crate::stores::server_group::{Environment, ServerGroup};
 use crate::stores::server_store::ServerStore;
 use async_trait::async_trait;
 use leasehold::LockName;
-use leasehold_conformance::{Cannot, Case, Members, ShimmedClock};
+use leasehold_conformance::{Cannot, Case, Members};
 use std::net::SocketAddr;
 use std::time::Duration;
 
@@ -22,7 +22,6 @@ pub(in crate::stores) struct RedlockServers(Vec<RedisServer>);
 #[async_trait]
 impl ServerGroup for RedlockServers {
     type Server = RedisServer;
-    type Clock = ShimmedClock;
     type Mode = ();
 
     const CRASH_KEEPS_DATA: bool = false;

@@ -5,7 +5,7 @@ use crate::stores::server_group::{DataServer, Environment, ServerGroup};
 use crate::stores::server_store::ServerStore;
 use async_trait::async_trait;
 use leasehold::LockName;
-use leasehold_conformance::{Cannot, Counters, ShimmedClock};
+use leasehold_conformance::{Cannot, Counters};
 use std::net::SocketAddr;
 use std::slice::from_mut;
 
@@ -45,7 +45,6 @@ impl DataServer for RedisServer {
 #[async_trait]
 impl ServerGroup for RedisServer {
     type Server = Self;
-    type Clock = ShimmedClock;
     type Mode = ();
 
     const CRASH_KEEPS_DATA: bool = false;

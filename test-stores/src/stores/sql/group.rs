@@ -6,7 +6,7 @@ use crate::stores::server_group::{Environment, ServerGroup};
 use crate::stores::server_store::ServerStore;
 use async_trait::async_trait;
 use leasehold::{Config, LockName};
-use leasehold_conformance::{Cannot, Case, Replicas, SteppedClock, Store};
+use leasehold_conformance::{Cannot, Case, Replicas, Store};
 use std::error::Error;
 use std::net::SocketAddr;
 use std::slice::from_mut;
@@ -64,7 +64,6 @@ impl<S: SqlServer> SqlGroup<S> {
 #[async_trait]
 impl<S: SqlServer> ServerGroup for SqlGroup<S> {
     type Server = S;
-    type Clock = SteppedClock;
     type Mode = Mode;
 
     fn covers(mode: Mode, case: &Case) -> Result<(), Cannot> {

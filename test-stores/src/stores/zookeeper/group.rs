@@ -7,8 +7,7 @@ use crate::stores::server_store::ServerStore;
 use async_trait::async_trait;
 use leasehold::LockName;
 use leasehold::semantics::Fault;
-use leasehold_conformance::server::StartError;
-use leasehold_conformance::{Administrator, Cannot, Case, Counters, Members, ShimmedClock, Store};
+use leasehold_conformance::{Administrator, Cannot, Case, Counters, Members, Store};
 use std::fmt::Debug;
 use std::net::SocketAddr;
 use std::time::Duration;
@@ -36,14 +35,14 @@ pub(in crate::stores) trait ZooKeeperServers: Debug + Send + Sized + 'static {
         Ok(())
     }
 
-    fn launch(environment: &Environment) -> Result<Self, StartError>;
+    fn launch(environment: &Environment) -> Result<Self, Cannot>;
 
     fn each(&mut self) -> &mut [ZooKeeperServer];
 
     fn ports(&self) -> Vec<u16>;
 
     /// Waits until all servers serve.
-    fn settle(&self) -> Result<(), StartError> {
+    fn settle(&self) -> Result<(), Cannot> {
         Ok(())
     }
 
@@ -66,7 +65,6 @@ impl DataServer for ZooKeeperServer {
 #[async_trait]
 impl<S: ZooKeeperServers> ServerGroup for ZooKeeperGroup<S> {
     type Server = ZooKeeperServer;
-    type Clock = ShimmedClock;
     type Mode = ();
 
     const HAS_OBSERVERS: bool = false;

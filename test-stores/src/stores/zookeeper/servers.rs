@@ -7,7 +7,6 @@ use crate::stores::members::MemberGroup;
 use crate::stores::server_group::Environment;
 use crate::stores::server_store::ServerStore;
 use leasehold::semantics::Fault;
-use leasehold_conformance::server::StartError;
 use leasehold_conformance::{Cannot, Case, Members};
 use std::slice::from_mut;
 
@@ -23,7 +22,7 @@ impl ZooKeeperServers for ZooKeeperServer {
         }
     }
 
-    fn launch(environment: &Environment) -> Result<Self, StartError> {
+    fn launch(environment: &Environment) -> Result<Self, Cannot> {
         Self::start_in(environment)
     }
 
@@ -52,7 +51,7 @@ impl ZooKeeperServers for ZooKeeperEnsemble {
         covered.then_some(()).ok_or_else(|| Cannot::new("shown on one server, which is the same code"))
     }
 
-    fn launch(environment: &Environment) -> Result<Self, StartError> {
+    fn launch(environment: &Environment) -> Result<Self, Cannot> {
         Self::start_in(environment)
     }
 
@@ -64,7 +63,7 @@ impl ZooKeeperServers for ZooKeeperEnsemble {
         self.ports()
     }
 
-    fn settle(&self) -> Result<(), StartError> {
+    fn settle(&self) -> Result<(), Cannot> {
         self.wait_until_served(self.ports().len()).map(drop)
     }
 

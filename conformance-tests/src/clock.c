@@ -1,12 +1,13 @@
-/* A wall clock with an offset that can be changed while the process runs. For servers that libfaketime does not suit: it
-   looks up what it replaces, and an allocator that asks for the time while the process starts waits for itself. Here
-   everything is asked of the kernel. Monotonic clocks stay as they are, but for the time in which the host is said to have
-   been asleep; CLOCK_BOOTTIME counts that as well, and is left alone. */
+/* A wall clock with an offset that can be changed while the process runs. Nothing that is replaced here is looked up: an
+   allocator that asks for the time while the process starts would wait for itself. The time is asked of the kernel.
+   Monotonic clocks stay as they are, but for the time in which the host is said to have been asleep; CLOCK_BOOTTIME counts
+   that as well, and is left alone. */
 
 #define _GNU_SOURCE
 #include <errno.h>
 #include <fcntl.h>
 #include <linux/futex.h>
+#include <pthread.h>
 #include <stdarg.h>
 #include <stdint.h>
 #include <stdlib.h>
@@ -112,4 +113,20 @@ time_t time(time_t *now) {
     if (now)
         *now = exact.tv_sec;
     return exact.tv_sec;
+}
+
+/* Waits until a moment of a clock as it is shown here; the C library wants the moment as the kernel shows it. */
+int pthread_cond_timedwait(pthread_cond_t *restrict condition, pthread_mutex_t *restrict mutex,
+                           const struct timespec *restrict shown) {
+    /* glibc keeps in this bit by which clock the condition was told to wait. */
+    int is_monotonic = (condition->__data.__wrefs & 2) != 0;
+    struct timespec until = *shown;
+    if (offset && !is_monotonic)
+        until.tv_sec -= offset[0];
+    if (offset && is_monotonic) {
+        int64_t nanos = until.tv_nsec + offset[1];
+        until.tv_sec += nanos / 1000000000LL;
+        until.tv_nsec = nanos % 1000000000LL;
+    }
+    return pthread_cond_clockwait(condition, mutex, is_monotonic ? CLOCK_MONOTONIC : CLOCK_REALTIME, &until);
 }

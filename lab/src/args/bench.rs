@@ -51,6 +51,10 @@ pub(crate) enum Part {
     Uncontended,
     /// One name that goes round among many
     Handover,
+    /// Readers, a writer beside readers, and permits
+    Kinds,
+    /// Many that wait while nothing happens
+    Waiting,
     /// Many names that are held and renewed
     Held,
 }

@@ -3,39 +3,33 @@
 //! | looking for | it is in |
 //! |---|---|
 //! | what is measured, for how long | `plan.rs` |
-//! | how each row is measured | `rows.rs` |
-//! | what is done for it | `worker.rs` and `pairs.rs`, in processes of its own |
-//! | who holds at once, fairness, passes | `stats.rs` |
-//! | the order of the passes | `measure.rs`, with `tally.rs` for what they show |
-//! | what costs a row only, and what the run | `pass_error.rs` |
+//! | the order of the passes, and how each row is measured | `measure.rs` |
+//! | what tasks do meanwhile | `load/`, beside this folder; in processes of their own, `worker.rs` |
+//! | what is said to a worker, and by it | `protocol.rs` |
+//! | holders at once, fairness, passes | `figures.rs`, and `tally.rs` for one row |
 //! | the form of the result | `result.rs`, as text `show.rs` |
 //!
-//! Rows at full speed are closed loops: they tell how long a pair takes when the store is as busy as its clients can make
-//! it, and how many there are a second. How long one takes at a given load is told by `half-load`, which begins pairs at
-//! fixed times: a store that stands still is charged with all that had to wait.
+//! Loads are closed loops: they tell how long a pair takes when the store is as busy as its clients can make it, and how many
+//! there are a second.
 
 mod bench_store;
-mod job;
+mod figures;
 mod measure;
-mod pairs;
-mod pass_error;
 mod plan;
+mod protocol;
 mod result;
-mod rows;
 mod show;
-mod stats;
 mod tally;
-mod usage;
 mod worker;
-mod worker_process;
 
 pub(crate) use bench_store::BenchStore;
+pub(crate) use figures::Passes;
 pub(crate) use measure::StoreFigures;
 pub(crate) use plan::{LeftOut, Plan, Row};
-pub(crate) use stats::Passes;
 pub(crate) use tally::{Costs, HeldFigures, RowTally};
-pub(crate) use usage::{cores, load_average, system};
 pub(crate) use worker::work;
+
+pub(crate) use crate::load::usage::{cores, load_average, system};
 
 use crate::args::{BenchArgs, Format};
 use crate::early_end::EarlyEnd;
@@ -50,6 +44,7 @@ use leasehold_console::signals::Signals;
 use leasehold_console::{Console, Failure, Invocation, StoreOptions, print_json, timestamp, unprinted};
 use measure::Measurement;
 use result::{BenchResult, Machine, RowResult, SCHEMA, StoreResult};
+use std::collections::BTreeSet;
 use std::path::Path;
 use std::time::SystemTime;
 
@@ -123,7 +118,7 @@ pub(crate) async fn measure(
         seed,
         progress: &progress,
         workers: Vec::new(),
-        names: Vec::new(),
+        names: BTreeSet::new(),
     };
     let outcome = match signals.unless_ended(measurement.run()).await {
         Ok(measured) => measured.map_err(EarlyEnd::Failed),
@@ -136,7 +131,7 @@ pub(crate) async fn measure(
     // Only now: nobody holds any of them any more. One name alone was never acquired: the store could not be reached.
     let admin = target.store.locks.admin().filter(|_| names.len() > 1 && !target.ends_with_us());
     if let Some(admin) = admin
-        && let Err(error) = admin.forget(&names).await
+        && let Err(error) = admin.forget(&names.into_iter().collect::<Vec<_>>()).await
     {
         console.warn(format_args!("not deleted: what locks below {seed:?} have left: {error}"), error.help());
     }

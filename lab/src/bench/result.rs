@@ -1,8 +1,8 @@
 //! The result of a bench: what is written with `--json`, compared with `--baseline`, and shown in the table.
 
+use super::figures::{Latency, Passes};
 use super::measure::StoreFigures;
 use super::plan::{LeftOut, Row};
-use super::stats::{Latency, Passes};
 use super::tally::{HeldFigures, RowTally};
 use leasehold::DistributedLock;
 use leasehold_console::OpenStore;
@@ -54,9 +54,12 @@ pub(super) struct StoreResult {
 #[derive(Debug, Default, Serialize, Deserialize)]
 pub(super) struct RowResult {
     pub(super) row: String,
-    /// Pairs of acquire and release, or turns of a holder.
+    /// Pairs of acquire and release, turns of a holder, reads, or grants of a permit.
     pub(super) per_second: Option<Passes>,
-    /// The latency of a pair or of a hand-over, over all passes together.
+    /// Of the writer beside readers.
+    #[serde(default)]
+    pub(super) writes_per_second: Option<Passes>,
+    /// The latency of a pair or of a hand-over, the wait of a writer or for a permit, over all passes together.
     pub(super) latency_us: Option<Latency>,
     /// The raw measure beside it, and how much of its rate is reached, pass by pass.
     pub(super) raw_per_second: Option<Passes>,
@@ -66,10 +69,10 @@ pub(super) struct RowResult {
     pub(super) raw_of_tokenless: Option<Passes>,
     /// Beside a hand-over: from the beginning of a release by hand until another was told of it.
     pub(super) raw_latency_us: Option<Latency>,
-    /// What the server counts for one pair or turn, over all its clients.
+    /// What the server counts for one hold, or for one waiter in a second, over all its clients.
     pub(super) server_commands: Option<f64>,
     pub(super) server_bytes: Option<f64>,
-    /// Time on a processor of the client, for one pair or turn.
+    /// Time on a processor of the client, for the same.
     pub(super) client_cpu_us: Option<f64>,
     pub(super) fairness: Option<Passes>,
     pub(super) overlaps: Option<u64>,
@@ -96,7 +99,10 @@ impl StoreResult {
 
 impl RowResult {
     fn of(tally: &RowTally) -> Self {
-        let contended = matches!(tally.row, Row::HandOver { .. });
+        let contended = matches!(
+            tally.row,
+            Row::HandOver { .. } | Row::Reads { .. } | Row::Mixed { .. } | Row::Permits { .. }
+        );
         let costs = tally.costs();
         let mut result = Self {
             row: tally.row.to_string(),
@@ -104,6 +110,7 @@ impl RowResult {
             server_bytes: costs.server_bytes,
             client_cpu_us: costs.client_cpu_us,
             per_second: tally.per_second(),
+            writes_per_second: Passes::some(&tally.write_rates),
             latency_us: Latency::of(&tally.latencies),
             raw_per_second: Passes::some(&tally.raw_rates),
             of_raw: ratios(&tally.rates, &tally.raw_rates),

@@ -1,7 +1,7 @@
 //! The result, for people.
 
+use super::figures::{Latency, Passes};
 use super::result::{BenchResult, RowResult, StoreResult};
-use super::stats::Passes;
 use comfy_table::{CellAlignment, ContentArrangement, Table};
 use leasehold_console::safe;
 use std::io::{self, Write};
@@ -45,7 +45,7 @@ fn table(store: &StoreResult) -> String {
     let mut table = Table::new();
     table.load_style(comfy_table::presets::NOTHING).set_header(HEADER);
     table.set_content_arrangement(ContentArrangement::Disabled);
-    table.add_rows(store.rows.iter().filter(|row| row.per_second.is_some()).map(cells));
+    table.add_rows(store.rows.iter().filter(|row| row.held.is_none()).map(cells));
     for (index, column) in table.column_iter_mut().enumerate() {
         column.set_padding((0, 2));
         if index > 0 {
@@ -58,9 +58,8 @@ fn table(store: &StoreResult) -> String {
 fn cells(row: &RowResult) -> [String; 10] {
     let dash = || "-".to_owned();
     let rate = |passes: Passes| format!("{:.0} ({:.0}..{:.0})", passes.median, passes.min, passes.max);
-    let latency = |of: fn(&super::stats::Latency) -> f64| {
-        row.latency_us.as_ref().map_or_else(dash, |latency| figure(of(latency)))
-    };
+    let latency =
+        |of: fn(&Latency) -> f64| row.latency_us.as_ref().map_or_else(dash, |latency| figure(of(latency)));
     [
         row.row.clone(),
         row.per_second.map_or_else(dash, rate),
@@ -103,11 +102,23 @@ fn more(row: &RowResult) -> Option<String> {
             figure(raw.p99)
         ));
     }
-    if let (Some(fairness), Some(overlaps), Some(stale)) = (row.fairness, row.overlaps, row.stale_tokens) {
+    if let Some(writes) = row.writes_per_second {
         parts.push(format!(
-            "fairness {:.3} (1 is equal), two holders at once: {overlaps}, tokens that did not grow: {stale}",
-            fairness.median
+            "{:.0} writes a second beside these reads; latencies are the writer's wait",
+            writes.median
         ));
+    }
+    if row.row.starts_with("permits@") {
+        parts.push("latencies are the wait for a permit".to_owned());
+    }
+    if row.row.starts_with("waiting@") {
+        parts.push("costs are those of one waiter in a second".to_owned());
+    }
+    if let Some(fairness) = row.fairness {
+        parts.push(format!("fairness {:.3} (1 is equal)", fairness.median));
+    }
+    if let Some((overlaps, stale)) = row.overlaps.zip(row.stale_tokens) {
+        parts.push(format!("holders too many: {overlaps}, tokens that did not grow: {stale}"));
     }
     if let Some(why) = row.repeated.first() {
         parts.push(format!("passes made again: {}, because {}", row.repeated.len(), safe(why)));

@@ -26,7 +26,7 @@ impl<C: Connection> Connections<C> {
 
     /// A connection, and the permit to have it.
     pub(super) async fn take(&self) -> Result<(C, SemaphorePermit<'_>)> {
-        let permit = self.permits.acquire().await.map_err(|_| super::contract::unmeasured())?;
+        let permit = self.permits.acquire().await.map_err(|_| crate::load::unmeasured())?;
         let idle = self.idle.lock().unwrap_or_else(PoisonError::into_inner).pop();
         let connection = match idle {
             Some(connection) => connection,

@@ -1,5 +1,6 @@
 //! What each raw store implements, and what they share.
 
+use crate::load::unmeasured;
 use async_trait::async_trait;
 use leasehold::{Config, Error, ErrorKind, LockName, Result};
 use std::fmt::{Debug, Display};
@@ -66,10 +67,6 @@ pub(super) fn table_of_leases(config: &Config) -> Option<String> {
 pub(super) fn stored_name(config: &Config, name: &LockName) -> String {
     let prefix = config.prefix().map_or("", |prefix| prefix.prefix());
     [prefix, name.as_str()].concat()
-}
-
-pub(super) fn unmeasured() -> Error {
-    Error::new(ErrorKind::Unsupported, "this store has no such measure")
 }
 
 pub(super) fn broken(error: impl std::error::Error + Send + Sync + 'static) -> Error {

@@ -86,7 +86,7 @@ impl Yardstick for RawPostgres {
             connected.listen(&self.channel()).await.map_err(broken)?;
             *listener = Some(connected);
         }
-        let Some(listener) = listener.as_mut() else { return Err(super::contract::unmeasured()) };
+        let Some(listener) = listener.as_mut() else { return Err(crate::load::unmeasured()) };
         self.acquire(name).await?;
         let begin = Instant::now();
         let told = async {

@@ -1,7 +1,7 @@
 //! What the driver was told.
 
 use crate::Outcome;
-use leasehold_lab::load::Kind;
+use leasehold_lab::load::LoadKind;
 use std::collections::HashMap;
 use std::path::PathBuf;
 use std::str::FromStr;
@@ -11,7 +11,7 @@ use std::time::Duration;
 pub(crate) struct Arguments {
     pub(crate) url: String,
     pub(crate) work: Work,
-    pub(crate) kind: Kind,
+    pub(crate) kind: LoadKind,
     pub(crate) tasks: usize,
     pub(crate) process: u64,
     pub(crate) rows: Option<PathBuf>,
@@ -46,7 +46,7 @@ impl Arguments {
         let kind = match given.0.get("kind") {
             Some(kind) if work != Work::Hold => kind_of(kind)?,
             Some(_) => return Err("hold knows no kind: its locks are exclusive".into()),
-            None => Kind::Exclusive,
+            None => LoadKind::Exclusive,
         };
         Ok(Self {
             url,
@@ -74,13 +74,13 @@ impl Arguments {
     }
 }
 
-fn kind_of(text: &str) -> Outcome<Kind> {
+fn kind_of(text: &str) -> Outcome<LoadKind> {
     let permits = text.strip_prefix("permits:").and_then(|permits| permits.parse().ok());
     match (text, permits) {
-        ("exclusive", _) => Ok(Kind::Exclusive),
-        ("read", _) => Ok(Kind::Read),
-        ("mixed", _) => Ok(Kind::Mixed),
-        (_, Some(permits)) => Ok(Kind::Permits(permits)),
+        ("exclusive", _) => Ok(LoadKind::Exclusive),
+        ("read", _) => Ok(LoadKind::Read),
+        ("mixed", _) => Ok(LoadKind::Mixed),
+        (_, Some(permits)) => Ok(LoadKind::Permits(permits)),
         _ => Err(format!("unknown kind {text:?}: write exclusive, read, mixed or permits:N").into()),
     }
 }

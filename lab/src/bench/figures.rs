@@ -1,6 +1,6 @@
 //! Figures of several passes, latencies, and what the turns of one name tell.
 
-use crate::load::{Kind, Turn, Window};
+use crate::load::{LoadKind, Turn, Window};
 use hdrhistogram::Histogram;
 use serde::{Deserialize, Serialize};
 use std::collections::HashMap;
@@ -30,11 +30,6 @@ impl Passes {
     /// How far the passes lie apart, as a part of the median: beyond all measure if that is nothing, and some pass is not.
     pub(crate) fn spread(self) -> f64 {
         if self.max > self.min { (self.max - self.min) / self.median } else { 0.0 }
-    }
-
-    /// True of a single pass, or of several that are the same to the last figure.
-    pub(crate) fn is_alone(self) -> bool {
-        self.max <= self.min
     }
 
     /// True if some pass of one lies between passes of the other: a difference cannot be told then.
@@ -84,17 +79,17 @@ pub(super) struct Evidence {
 
 impl Evidence {
     /// Of turns in the order in which they were acquired.
-    pub(super) fn of(kind: Kind, turns: &[Turn]) -> Self {
+    pub(super) fn of(kind: LoadKind, turns: &[Turn]) -> Self {
         let mut seen = Self::default();
-        if kind == Kind::Read {
+        if kind == LoadKind::Read {
             return seen;
         }
-        let room = if let Kind::Permits(permits) = kind { permits as usize } else { 1 };
-        // Who holds it at the moment: until when, and whether as a reader.
+        let room = if let LoadKind::Permits(permits) = kind { permits as usize } else { 1 };
+        // The holders at the moment: until when each holds, and whether it reads.
         let mut holders: Vec<(u64, bool)> = Vec::new();
         let mut last_tokens = HashMap::new();
         for turn in turns {
-            let reads = kind == Kind::Mixed && turn.task != 0;
+            let reads = kind == LoadKind::Mixed && turn.task != 0;
             holders.retain(|(ends, _)| *ends > turn.acquired);
             let excluded = holders.iter().filter(|(_, other_reads)| !(reads && *other_reads)).count();
             seen.overlaps += u64::from(excluded >= room);
@@ -149,14 +144,14 @@ mod tests {
         Turn { task, asked: acquired, acquired, ends, released: ends, token, slot: 0 }
     }
 
-    fn evidence(kind: Kind, turns: &[Turn]) -> (u64, u64) {
+    fn evidence(kind: LoadKind, turns: &[Turn]) -> (u64, u64) {
         let Evidence { overlaps, stale_tokens } = Evidence::of(kind, turns);
         (overlaps, stale_tokens)
     }
 
     #[test]
     fn overlapping_owners_are_counted_also_behind_a_long_hold() {
-        let owners = |turns: &[Turn]| evidence(Kind::Exclusive, turns);
+        let owners = |turns: &[Turn]| evidence(LoadKind::Exclusive, turns);
         assert_eq!(owners(&[turn(0, 10, 20, 1), turn(1, 15, 30, 2)]), (1, 0));
         assert_eq!(owners(&[turn(0, 10, 20, 1), turn(1, 20, 30, 2)]), (0, 0));
         assert_eq!(owners(&[turn(0, 10, 30, 1), turn(1, 12, 13, 2), turn(2, 20, 21, 3)]), (2, 0));
@@ -165,27 +160,27 @@ mod tests {
     #[test]
     fn repeated_token_is_counted_as_stale() {
         let turns = [turn(0, 10, 20, 7), turn(1, 21, 29, 7), turn(0, 30, 31, 3)];
-        assert_eq!(evidence(Kind::Exclusive, &turns), (0, 2));
+        assert_eq!(evidence(LoadKind::Exclusive, &turns), (0, 2));
     }
 
     #[test]
     fn reads_overlap_a_write_and_not_each_other() {
-        let mixed = |turns: &[Turn]| evidence(Kind::Mixed, turns);
+        let mixed = |turns: &[Turn]| evidence(LoadKind::Mixed, turns);
         assert_eq!(mixed(&[turn(1, 10, 20, 5), turn(2, 11, 19, 5), turn(0, 20, 22, 6)]), (0, 0));
         assert_eq!(mixed(&[turn(1, 10, 20, 5), turn(0, 19, 22, 6)]), (1, 0), "a read reaches into a write");
         assert_eq!(mixed(&[turn(0, 10, 20, 5), turn(1, 19, 22, 6), turn(2, 19, 22, 7)]), (2, 0));
         assert_eq!(mixed(&[turn(0, 10, 20, 5), turn(1, 20, 22, 3), turn(0, 22, 23, 5)]), (0, 1));
-        assert_eq!(evidence(Kind::Read, &[turn(0, 10, 20, 5), turn(1, 10, 20, 5)]), (0, 0));
+        assert_eq!(evidence(LoadKind::Read, &[turn(0, 10, 20, 5), turn(1, 10, 20, 5)]), (0, 0));
     }
 
     #[test]
     fn holders_beyond_the_permits_are_counted_and_tokens_by_slot() {
         let permit = |task, acquired, ends, token, slot| Turn { slot, ..turn(task, acquired, ends, token) };
         let two = [permit(0, 10, 20, 7, 0), permit(1, 10, 20, 3, 1)];
-        assert_eq!(evidence(Kind::Permits(2), &two), (0, 0));
+        assert_eq!(evidence(LoadKind::Permits(2), &two), (0, 0));
         let three = [two[0], two[1], permit(2, 15, 20, 8, 0)];
-        assert_eq!(evidence(Kind::Permits(2), &three), (1, 0));
-        assert_eq!(evidence(Kind::Permits(2), &[two[0], permit(2, 21, 22, 6, 0)]), (0, 1));
+        assert_eq!(evidence(LoadKind::Permits(2), &three), (1, 0));
+        assert_eq!(evidence(LoadKind::Permits(2), &[two[0], permit(2, 21, 22, 6, 0)]), (0, 1));
     }
 
     fn recorded(turns: &[Turn]) -> (u64, u64) {

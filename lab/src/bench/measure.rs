@@ -2,13 +2,12 @@
 //! workers, and what the server counts meanwhile.
 
 use super::bench_store::BenchStore;
-use super::figures::histogram;
 use super::plan::{HEAD_START, LeftOut, Plan, Row};
 use super::protocol::{Job, JobResult, WorkerProcess};
-use super::tally::{HeldFigures, Pass, RowTally};
-use crate::load::{Kind, Turn, Window, nanos, now, sleep_until};
+use super::tally::{Pass, RowTally};
+use crate::load::{LoadKind, Turn, Window, nanos, now, sleep_until};
 use crate::progress::Progress;
-use crate::yardstick::{ByHand, ServerCounters, Yardstick};
+use crate::yardstick::{ServerCounters, Yardstick};
 use leasehold::semantics::{Reach, Sharing};
 use leasehold::{DistributedLock, Error, ErrorKind, LockName};
 use leasehold_console::{Failure, brief};
@@ -73,7 +72,7 @@ impl Measurement<'_> {
         let plan = self.plan;
         let unchosen = plan.left_out.iter().map(|row| LeftOut::new(row, plan.why_left_out));
         let mut left_out: Vec<LeftOut> = unchosen.collect();
-        if plan.raw && !self.has(ByHand::Pair) {
+        if plan.raw && !self.has_pair_by_hand() {
             left_out.insert(0, LeftOut::new("raw", "this store has no such measure"));
         }
         let mut rows = Vec::new();
@@ -83,7 +82,7 @@ impl Measurement<'_> {
                 None => rows.push(*row),
             }
         }
-        let time = brief(plan.estimate(&rows, |row| self.by_hand(row)));
+        let time = brief(plan.estimate(&rows, self.has_pair_by_hand()));
         self.progress.say(format_args!("measuring {url}: {} rows, about {time}", rows.len()));
         let mut tallies: Vec<RowTally> = rows.into_iter().map(RowTally::new).collect();
         let mut broken = Vec::new();
@@ -115,19 +114,9 @@ impl Measurement<'_> {
         if semantics.reach == Reach::Process && row.processes() > 1 {
             return Some("this store is of one process".to_owned());
         }
-        let shares = matches!(row.kind(), Kind::Read | Kind::Mixed);
+        let shares = matches!(row.kind(), LoadKind::Read | LoadKind::Mixed);
         (shares && semantics.sharing == Sharing::Unsupported)
             .then(|| format!("{} ({}) refuses shared locks", semantics.backend, semantics.mode))
-    }
-
-    /// How many windows of measures by hand this row has beside its own.
-    fn by_hand(&self, row: Row) -> u32 {
-        let measures: &[ByHand] = match row {
-            Row::Pairs { .. } => &[ByHand::Pair, ByHand::TokenlessPair],
-            Row::HandOver { .. } => &[ByHand::Notice],
-            _ => &[],
-        };
-        measures.iter().map(|measure| u32::from(self.has(*measure))).sum()
     }
 
     /// The row before may have left its processes with all connections that the store has: new ones begin with none.
@@ -149,12 +138,12 @@ impl Measurement<'_> {
     async fn pass(&mut self, tally: &mut RowTally, pass: usize) -> Result<(), PassError> {
         match tally.row {
             Row::Pairs { .. } => {
-                let mut kinds = vec![Kind::Exclusive];
-                let by_hand = [(ByHand::Pair, Kind::ByHand), (ByHand::TokenlessPair, Kind::Tokenless)];
-                kinds.extend(by_hand.iter().filter(|(measure, _)| self.has(*measure)).map(|(_, kind)| kind));
+                let mut kinds = vec![LoadKind::Exclusive];
+                kinds.extend(self.has_pair_by_hand().then_some(LoadKind::ByHand));
                 // Each is first at times, so that none always has the warmer machine.
-                let first = pass % kinds.len();
-                kinds.rotate_left(first);
+                if pass % 2 == 1 {
+                    kinds.reverse();
+                }
                 for kind in kinds {
                     self.load(tally, pass, kind).await?;
                 }
@@ -163,17 +152,11 @@ impl Measurement<'_> {
             // Once is enough for what takes minutes to make.
             Row::Held { count } if pass == 0 => self.held(tally, count).await,
             Row::Held { .. } => Ok(()),
-            row => {
-                self.load(tally, pass, row.kind()).await?;
-                if matches!(row, Row::HandOver { .. }) && self.has(ByHand::Notice) {
-                    self.notices(tally).await?;
-                }
-                Ok(())
-            }
+            row => self.load(tally, pass, row.kind()).await,
         }
     }
 
-    async fn load(&mut self, tally: &mut RowTally, pass: usize, kind: Kind) -> Result<(), PassError> {
+    async fn load(&mut self, tally: &mut RowTally, pass: usize, kind: LoadKind) -> Result<(), PassError> {
         let row = tally.row;
         self.start_workers(row.processes()).await?;
         let names = match row {
@@ -182,7 +165,7 @@ impl Measurement<'_> {
             _ => vec![format!("{row}/{pass}")],
         };
         let names = names.iter().map(|name| self.name(name)).collect::<Result<Vec<_>, _>>()?;
-        if let Kind::Permits(permits) = kind {
+        if let LoadKind::Permits(permits) = kind {
             self.add_slots(&names, permits)?;
         }
         let window = self.window();
@@ -211,20 +194,6 @@ impl Measurement<'_> {
         Ok(())
     }
 
-    /// As long as one window, with nothing beside it.
-    async fn notices(&mut self, tally: &mut RowTally) -> Result<(), PassError> {
-        let (name, window) = (self.name("notice")?, self.window());
-        match self.ask(0, Job::Notices { name, window }).await? {
-            JobResult::Notices { nanos } => {
-                let mut seen = histogram();
-                nanos.into_iter().for_each(|nanos| _ = seen.record(nanos));
-                let _ = tally.notices.add(seen);
-                Ok(())
-            }
-            other => Err(unexpected(other)),
-        }
-    }
-
     /// In a process of its own, whose memory nothing else has grown.
     async fn held(&mut self, tally: &mut RowTally, count: usize) -> Result<(), PassError> {
         let at = self.workers.len();
@@ -236,12 +205,12 @@ impl Measurement<'_> {
         // A ttl that has each of them renewed twice meanwhile, and that a busy machine can keep.
         let time = self.plan.hold();
         let millis = |time: Duration| u64::try_from(time.as_millis()).unwrap_or(u64::MAX);
-        let ttl_millis = millis(time * 3 / 2);
-        let done = self.ask(at, Job::Hold { names, count, ttl_millis, millis: millis(time) }).await?;
+        let (ttl_ms, time_ms) = (millis(time * 3 / 2), millis(time));
+        let done = self.ask(at, Job::Hold { names, count, ttl_ms, time_ms }).await?;
         self.workers.remove(at).end().await;
         match done {
             JobResult::Held(held) => {
-                tally.held = Some(HeldFigures::of(&held, ttl_millis, time.as_secs_f64()));
+                tally.held = Some(held);
                 Ok(())
             }
             other => Err(unexpected(other)),
@@ -331,8 +300,8 @@ impl Measurement<'_> {
         Ok(())
     }
 
-    fn has(&self, measure: ByHand) -> bool {
-        self.plan.raw && self.yardstick.as_ref().is_some_and(|yardstick| yardstick.has(measure))
+    fn has_pair_by_hand(&self) -> bool {
+        self.plan.raw && self.yardstick.as_ref().is_some_and(|yardstick| yardstick.has_pair())
     }
 }
 

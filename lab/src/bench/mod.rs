@@ -45,7 +45,6 @@ use leasehold_console::{Console, Failure, Invocation, StoreOptions, print_json, 
 use measure::Measurement;
 use result::{BenchResult, Machine, RowResult, SCHEMA, StoreResult};
 use std::collections::BTreeSet;
-use std::path::Path;
 use std::time::SystemTime;
 
 /// Measures the stores that the call names, one after the other.
@@ -53,12 +52,7 @@ pub(crate) async fn bench(args: &BenchArgs, invocation: &Invocation) -> Result<C
     let console = invocation.console;
     can_be_written("json", args.json.as_deref())?;
     let stores = each_store(&args.stores, &invocation.store)?;
-    if args.baseline.is_some() && matches!(args.format, Format::Json) {
-        let help = "leave --format json out: --json FILE writes the result beside the comparison";
-        return Err(Failure::new(Error::invalid("baseline", "JSON has no comparison in it", help)));
-    }
     let plan = Plan::of(args);
-    let baseline = args.baseline.as_deref().map(read).transpose()?;
     let mut signals =
         Signals::listen().map_err(|error| Failure::internal("cannot listen to signals", error))?;
     let mut result = begin(&plan)?;
@@ -67,7 +61,7 @@ pub(crate) async fn bench(args: &BenchArgs, invocation: &Invocation) -> Result<C
     result.interrupted = matches!(measured, Err(EarlyEnd::Interrupted(_)));
     // Also if a later store has failed: what was measured took minutes.
     if !matches!(measured, Err(EarlyEnd::Failed(_))) || !result.stores.is_empty() {
-        publish(&result, baseline.as_ref(), args)?;
+        publish(&result, args)?;
     }
     warn_of_noise(&result, console);
     let broken = result.rows().any(RowResult::is_broken);
@@ -154,20 +148,7 @@ fn begin(plan: &Plan) -> Result<BenchResult, Failure> {
     })
 }
 
-fn read(file: &Path) -> Result<BenchResult, Failure> {
-    let invalid = |problem: &dyn std::fmt::Display| {
-        let problem = format!("{}: {problem}", file.display());
-        Failure::new(Error::invalid("baseline", problem, "name a file that was written by --json"))
-    };
-    let text = std::fs::read_to_string(file).map_err(|error| invalid(&error))?;
-    let result: BenchResult = serde_json::from_str(&text).map_err(|error| invalid(&error))?;
-    if result.schema != SCHEMA {
-        return Err(invalid(&format_args!("its schema is {}, and this command's {SCHEMA}", result.schema)));
-    }
-    Ok(result)
-}
-
-fn publish(result: &BenchResult, baseline: Option<&BenchResult>, args: &BenchArgs) -> Result<(), Failure> {
+fn publish(result: &BenchResult, args: &BenchArgs) -> Result<(), Failure> {
     // A run that came to nothing leaves an earlier result where it is.
     if let Some(file) = args.json.as_ref().filter(|_| !result.stores.is_empty()) {
         let text = serde_json::to_vec_pretty(result);
@@ -175,7 +156,7 @@ fn publish(result: &BenchResult, baseline: Option<&BenchResult>, args: &BenchArg
         write_result(file, &text)?;
     }
     let shown = match args.format {
-        Format::Table => show::show(result, baseline),
+        Format::Table => show::show(result),
         Format::Json => print_json(result),
     };
     shown.map_err(unprinted)

@@ -1,7 +1,7 @@
 //! What is measured, for how long.
 
 use crate::args::{BenchArgs, Part};
-use crate::load::{Kind, Load, Window};
+use crate::load::{Load, LoadKind, Window};
 use serde::{Deserialize, Serialize};
 use std::fmt;
 use std::time::Duration;
@@ -50,13 +50,13 @@ impl Row {
     }
 
     /// What its tasks take.
-    pub(super) fn kind(self) -> Kind {
+    pub(super) fn kind(self) -> LoadKind {
         match self {
-            Self::Reads { .. } => Kind::Read,
-            Self::Mixed { .. } => Kind::Mixed,
-            Self::Permits { permits, .. } => Kind::Permits(permits),
+            Self::Reads { .. } => LoadKind::Read,
+            Self::Mixed { .. } => LoadKind::Mixed,
+            Self::Permits { permits, .. } => LoadKind::Permits(permits),
             Self::Pairs { .. } | Self::HandOver { .. } | Self::Waiting { .. } | Self::Held { .. } => {
-                Kind::Exclusive
+                LoadKind::Exclusive
             }
         }
     }
@@ -77,7 +77,7 @@ impl Row {
     }
 
     /// The load of one process of its. The tasks of all are numbered through.
-    pub(super) fn load(self, process: usize, kind: Kind, names: Vec<String>, window: Window) -> Load {
+    pub(super) fn load(self, process: usize, kind: LoadKind, names: Vec<String>, window: Window) -> Load {
         let first = |process: usize| self.tasks() * process / self.processes();
         Load {
             kind,
@@ -176,17 +176,18 @@ impl Plan {
         self.all_passes(self.window).clamp(MIN_HOLD, MIN_HOLD * 5)
     }
 
-    /// How long a store takes for these rows, of which some have so many more windows of measures by hand.
-    pub(crate) fn estimate(&self, rows: &[Row], by_hand: impl Fn(Row) -> u32) -> Duration {
+    /// How long a store takes for these rows; pairs have a window more where they are made by hand too.
+    pub(crate) fn estimate(&self, rows: &[Row], by_hand: bool) -> Duration {
         let each = |row: &Row| match row {
             Row::Held { count } => self.hold() + Duration::from_secs_f64(2.0 * *count as f64 / USUAL_RATE),
-            row => {
-                let window = HEAD_START + self.warm_up + self.window + BESIDE_WINDOW;
-                let grace = if matches!(row, Row::Pairs { .. }) { Duration::ZERO } else { GRACE };
-                self.all_passes(window * (1 + by_hand(*row)) + grace)
-            }
+            Row::Pairs { .. } => self.all_passes(self.around_window() * (1 + u32::from(by_hand))),
+            _ => self.all_passes(self.around_window() + GRACE),
         };
         rows.iter().map(each).sum()
+    }
+
+    fn around_window(&self) -> Duration {
+        HEAD_START + self.warm_up + self.window + BESIDE_WINDOW
     }
 
     fn all_passes(&self, one: Duration) -> Duration {

@@ -2,7 +2,8 @@
 //! follow their line as bytes.
 
 use super::bench_store::BenchStore;
-use crate::load::{Load, Turn, Window};
+use super::tally::HeldFigures;
+use crate::load::{Load, Turn};
 use leasehold_console::Failure;
 use leasehold_console::exit::Code;
 use serde::{Deserialize, Serialize};
@@ -29,17 +30,12 @@ pub(super) enum Job {
         for_all: bool,
     },
     Load(Load),
-    /// One name is given back by hand while somebody waits to be told, over and over.
-    Notices {
-        name: String,
-        window: Window,
-    },
     /// Holds so many names.
     Hold {
         names: String,
         count: usize,
-        ttl_millis: u64,
-        millis: u64,
+        ttl_ms: u64,
+        time_ms: u64,
     },
 }
 
@@ -65,25 +61,7 @@ pub(super) enum JobResult {
         cpu: f64,
         failed: Option<String>,
     },
-    /// How many nanoseconds it took each time until the waiter was told.
-    Notices {
-        nanos: Vec<u64>,
-    },
-    Held(HoldResult),
-}
-
-/// What holding many names has cost.
-#[derive(Clone, Copy, Debug, Default, Serialize, Deserialize)]
-pub(super) struct HoldResult {
-    /// Seconds.
-    pub(super) acquiring: f64,
-    pub(super) releasing: f64,
-    /// Names that were no longer held at the end, or not surely.
-    pub(super) lost: usize,
-    /// Seconds on a processor while they were held.
-    pub(super) cpu: f64,
-    /// `None` where the system does not tell.
-    pub(super) bytes_each: Option<u64>,
+    Held(HeldFigures),
 }
 
 /// A line and what follows it, as a worker writes them.

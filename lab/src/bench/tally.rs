@@ -2,8 +2,7 @@
 
 use super::figures::{Evidence, Passes, fairness, hand_overs, histogram, stall};
 use super::plan::Row;
-use super::protocol::HoldResult;
-use crate::load::{Kind, Turn, Window};
+use crate::load::{LoadKind, Turn, Window};
 use crate::yardstick::ServerCounters;
 use hdrhistogram::Histogram;
 use serde::{Deserialize, Serialize};
@@ -14,14 +13,11 @@ pub(crate) struct RowTally {
     pub(crate) row: Row,
     /// Pairs, turns, reads or grants a second, of each pass.
     pub(crate) rates: Vec<f64>,
-    /// Of the writer beside readers.
+    /// The rate of the writer beside readers.
     pub(crate) write_rates: Vec<f64>,
     pub(crate) raw_rates: Vec<f64>,
-    pub(crate) tokenless_rates: Vec<f64>,
     /// The latencies of pairs or of hand-overs, the waits of a writer or for a permit.
     pub(crate) latencies: Histogram<u64>,
-    /// Beside a hand-over: a release by hand until another was told of it.
-    pub(crate) notices: Histogram<u64>,
     /// The two halves of a pair.
     pub(crate) acquires: Histogram<u64>,
     pub(crate) releases: Histogram<u64>,
@@ -40,7 +36,7 @@ pub(crate) struct RowTally {
 /// One window of a row.
 #[derive(Debug)]
 pub(super) struct Pass {
-    pub(super) kind: Kind,
+    pub(super) kind: LoadKind,
     pub(super) window: Window,
     /// In the order in which they were acquired.
     pub(super) turns: Vec<Turn>,
@@ -61,7 +57,7 @@ pub(crate) struct Costs {
 }
 
 /// What holding many names has cost.
-#[derive(Clone, Debug, Serialize, Deserialize)]
+#[derive(Clone, Copy, Debug, Serialize, Deserialize)]
 pub(crate) struct HeldFigures {
     pub(crate) ttl_ms: u64,
     pub(crate) acquired_in_s: f64,
@@ -74,21 +70,6 @@ pub(crate) struct HeldFigures {
     pub(crate) client_cpu_at_30s: f64,
 }
 
-impl HeldFigures {
-    pub(super) fn of(held: &HoldResult, ttl_ms: u64, seconds: f64) -> Self {
-        let client_cpu = held.cpu / seconds;
-        Self {
-            ttl_ms,
-            acquired_in_s: held.acquiring,
-            released_in_s: held.releasing,
-            lost: held.lost,
-            bytes_each: held.bytes_each,
-            client_cpu,
-            client_cpu_at_30s: client_cpu * ttl_ms as f64 / 30_000.0,
-        }
-    }
-}
-
 impl RowTally {
     pub(super) fn new(row: Row) -> Self {
         Self {
@@ -96,9 +77,7 @@ impl RowTally {
             rates: Vec::new(),
             write_rates: Vec::new(),
             raw_rates: Vec::new(),
-            tokenless_rates: Vec::new(),
             latencies: histogram(),
-            notices: histogram(),
             acquires: histogram(),
             releases: histogram(),
             units: 0.0,
@@ -117,10 +96,8 @@ impl RowTally {
         let rate = |count: usize| count as f64 / window.seconds();
         let acquired = || turns.iter().filter(|turn| window.covers(turn.acquired));
         let released = turns.iter().filter(|turn| window.covers(turn.released)).count();
-        match kind {
-            Kind::ByHand => return self.raw_rates.push(rate(released)),
-            Kind::Tokenless => return self.tokenless_rates.push(rate(released)),
-            _ => {}
+        if *kind == LoadKind::ByHand {
+            return self.raw_rates.push(rate(released));
         }
         let mut units = acquired().count() as f64;
         match self.row {
@@ -285,7 +262,7 @@ mod tests {
             turns.sort_by_key(|turn| turn.acquired);
             let tally = pass(row, turns, window);
             assert!(!tally.is_broken() && tally.rates[0] > 0.0, "{row}: {tally:?}");
-            assert_eq!(tally.write_rates.is_empty(), row.kind() != Kind::Mixed);
+            assert_eq!(tally.write_rates.is_empty(), row.kind() != LoadKind::Mixed);
         }
     }
 }

@@ -1,11 +1,9 @@
 //! A process that takes locks, as an application would: what is measured runs here, on one thread, so that its time on a
 //! processor and its memory are those of the locks alone.
 
-use super::protocol::{HoldResult, Job, JobResult, encode};
-use crate::load::{
-    Load, Turn, Window, acquire_all, cpu_seconds, nanos, now, options, resident_bytes, run_beside, seconds,
-    unmeasured,
-};
+use super::protocol::{Job, JobResult, encode};
+use super::tally::HeldFigures;
+use crate::load::{Load, Turn, acquire_all, cpu_seconds, now, options, resident_bytes, run_beside, seconds};
 use crate::yardstick::{Yardstick, yardstick};
 use leasehold::{
     DistributedLock, DistributedLockExt, Error, ErrorKind, Health, LockGuard, LockName, Result, Wait,
@@ -18,8 +16,6 @@ use tokio::io::{AsyncBufReadExt, AsyncWriteExt, BufReader, stdin, stdout};
 use tokio::signal::unix::{SignalKind, signal};
 use tokio::task::JoinSet;
 
-/// Timeout of a notice: a lost one never comes.
-const NOTICE_TIMEOUT: Duration = Duration::from_secs(5);
 /// Timeout for a name that no other client wants: where each hold has a connection of its own, there may be none left.
 const FREE_NAME_TIMEOUT: Wait = Wait::UpTo(Duration::from_secs(5));
 /// How many names are released at a time.
@@ -103,10 +99,8 @@ impl JobRunner {
                 JobResult::Opened
             }
             Job::Load(load) => return self.load(load).await,
-            Job::Notices { name, window } => self.notices(&LockName::new(name)?, window).await?,
-            Job::Hold { names, count, ttl_millis, millis } => {
-                self.hold(&names, count, Duration::from_millis(ttl_millis), Duration::from_millis(millis))
-                    .await?
+            Job::Hold { names, count, ttl_ms, time_ms } => {
+                JobResult::Held(self.hold(&names, count, ttl_ms, time_ms).await?)
             }
         };
         Ok((done, Vec::new()))
@@ -121,41 +115,28 @@ impl JobRunner {
         Ok((JobResult::Loaded { turns: seen.turns.len(), cpu: seen.cpu, failed }, seen.turns))
     }
 
-    async fn notices(&self, name: &LockName, window: Window) -> Result<JobResult> {
-        let raw = self.by_hand.as_ref().ok_or_else(unmeasured)?;
-        let mut seen = Vec::new();
-        while now() < window.until {
-            let began = now();
-            let heard = tokio::time::timeout(NOTICE_TIMEOUT, raw.raw_notice(name)).await;
-            let heard = heard.map_err(|_| Error::new(ErrorKind::Unavailable, "a notice was lost"))??;
-            if window.covers(began) {
-                seen.push(nanos(heard));
-            }
-        }
-        Ok(JobResult::Notices { nanos: seen })
-    }
-
-    async fn hold(&self, names: &str, count: usize, ttl: Duration, time: Duration) -> Result<JobResult> {
+    async fn hold(&self, names: &str, count: usize, ttl_ms: u64, time_ms: u64) -> Result<HeldFigures> {
         let (before, begin) = (resident_bytes(), now());
-        let options = options().with_ttl(ttl).with_wait(FREE_NAME_TIMEOUT);
+        let options = options().with_ttl(Duration::from_millis(ttl_ms)).with_wait(FREE_NAME_TIMEOUT);
         let names = (0..count).map(|number| LockName::new(format!("{names}/{number}")));
         let guards = acquire_all(&self.locks, names, &options).await?;
-        let acquiring = seconds(now() - begin);
+        let acquired_in_s = seconds(now() - begin);
         let (after, cpu) = (resident_bytes(), cpu_seconds());
-        tokio::time::sleep(time).await;
-        let cpu = cpu_seconds() - cpu;
+        tokio::time::sleep(Duration::from_millis(time_ms)).await;
+        let client_cpu = (cpu_seconds() - cpu) * 1e3 / time_ms as f64;
         let lost = guards.iter().filter(|guard| guard.health() != Health::Held).count();
         let begin = now();
         let late = release_all(guards).await;
-        let each =
-            before.zip(after).map(|(before, after)| after.saturating_sub(before) / count.max(1) as u64);
-        Ok(JobResult::Held(HoldResult {
-            acquiring,
-            releasing: seconds(now() - begin),
+        let grown = before.zip(after).map(|(before, after)| after.saturating_sub(before));
+        Ok(HeldFigures {
+            ttl_ms,
+            acquired_in_s,
+            released_in_s: seconds(now() - begin),
             lost: lost.max(late),
-            cpu,
-            bytes_each: each,
-        }))
+            bytes_each: grown.map(|grown| grown / count.max(1) as u64),
+            client_cpu,
+            client_cpu_at_30s: client_cpu * ttl_ms as f64 / 30_000.0,
+        })
     }
 }
 

@@ -31,7 +31,7 @@ const AT_ONCE: usize = 64;
 /// What a task takes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
-pub enum Kind {
+pub enum LoadKind {
     /// A lock of one owner.
     Exclusive,
     /// A shared lock.
@@ -42,12 +42,10 @@ pub enum Kind {
     Permits(u32),
     /// Two requests by hand, without a lock library.
     ByHand,
-    /// The same without a token.
-    Tokenless,
 }
 
 /// As it is given to the driver: `permits:4`.
-impl fmt::Display for Kind {
+impl fmt::Display for LoadKind {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::Exclusive => f.write_str("exclusive"),
@@ -55,7 +53,6 @@ impl fmt::Display for Kind {
             Self::Mixed => f.write_str("mixed"),
             Self::Permits(permits) => write!(f, "permits:{permits}"),
             Self::ByHand => f.write_str("by-hand"),
-            Self::Tokenless => f.write_str("tokenless"),
         }
     }
 }
@@ -64,7 +61,7 @@ impl fmt::Display for Kind {
 #[derive(Clone, Debug, Serialize, Deserialize)]
 pub struct Load {
     /// What they take.
-    pub kind: Kind,
+    pub kind: LoadKind,
     /// The names of the tasks: each has one of its own, or all want the only one.
     pub names: Vec<String>,
     /// How many tasks there are.
@@ -126,7 +123,7 @@ struct Shared {
     by_hand: Option<Arc<dyn Yardstick>>,
     semaphore: Option<Semaphore>,
     options: AcquireOptions,
-    /// Of a task that writes beside readers.
+    /// The options of a task that writes beside readers.
     write_options: AcquireOptions,
     seen: Mutex<Outcome>,
 }
@@ -149,20 +146,20 @@ pub async fn run(load: Load, locks: &Arc<dyn DistributedLock>) -> Result<Outcome
     run_beside(load, locks, None).await
 }
 
-/// The same for kinds of load by hand, too.
+/// The same, also by hand.
 pub(crate) async fn run_beside(
     load: Load,
     locks: &Arc<dyn DistributedLock>,
     by_hand: Option<Arc<dyn Yardstick>>,
 ) -> Result<Outcome> {
     let (mode, beside) = match load.kind {
-        Kind::Read => (LockMode::Shared, LockMode::Shared),
-        Kind::Mixed => (LockMode::Shared, LockMode::Write),
+        LoadKind::Read => (LockMode::Shared, LockMode::Shared),
+        LoadKind::Mixed => (LockMode::Shared, LockMode::Write),
         _ => (LockMode::Exclusive, LockMode::Exclusive),
     };
     let names: Vec<LockName> = load.names.iter().map(LockName::new).collect::<Result<_>>()?;
     let semaphore = match (load.kind, names.first()) {
-        (Kind::Permits(permits), Some(name)) => Some(locks.semaphore(name, permits)?),
+        (LoadKind::Permits(permits), Some(name)) => Some(locks.semaphore(name, permits)?),
         _ => None,
     };
     let (options, seen) = (options(), Mutex::default());
@@ -273,7 +270,7 @@ impl Task {
     fn turn(&self, asked: u64) -> impl Future<Output = Result<Turn>> + Send {
         async move {
             let shared = &*self.shared;
-            if matches!(shared.load.kind, Kind::ByHand | Kind::Tokenless) {
+            if shared.load.kind == LoadKind::ByHand {
                 return Box::pin(self.by_hand(asked)).await;
             }
             let guard = match &shared.semaphore {
@@ -313,22 +310,14 @@ impl Task {
     }
 
     async fn by_hand(&self, asked: u64) -> Result<Turn> {
-        let raw = self.shared.by_hand.as_ref().ok_or_else(unmeasured)?;
-        match self.shared.load.kind {
-            Kind::Tokenless => raw.tokenless_pair(&self.name).await?,
-            _ => raw.raw_pair(&self.name).await?,
-        }
+        let unmeasured = || Error::new(ErrorKind::Unsupported, "this store has no such measure");
+        self.shared.by_hand.as_ref().ok_or_else(unmeasured)?.pair(&self.name).await?;
         let end = now();
         Ok(Turn { task: self.number, asked, acquired: end, ends: end, released: end, ..Turn::default() })
     }
 }
 
-/// The error for a measure by hand that the store does not have.
-pub(crate) fn unmeasured() -> Error {
-    Error::new(ErrorKind::Unsupported, "this store has no such measure").with_help("leave --raw out")
-}
-
-pub(crate) fn ended_early(error: tokio::task::JoinError) -> Error {
+fn ended_early(error: tokio::task::JoinError) -> Error {
     Error::new(ErrorKind::Closed, "a task of the load ended early").with_source(error)
 }
 

@@ -57,7 +57,7 @@ pub(crate) struct KindFigures {
     pub(crate) row: String,
     /// Reads, or grants of a permit.
     pub(crate) per_second: Passes,
-    /// Of the writer beside readers.
+    /// The rate of the writer beside readers.
     pub(crate) writes_per_second: Option<Passes>,
     /// Acquire and release of a read; the wait of the writer beside readers; the wait for a permit.
     pub(crate) latency: Distribution,

@@ -3,6 +3,12 @@
 //! The workers of `bench` run it, and so does the driver that is measured beside other libraries. A task is kept small, because
 //! the memory of a waiter is measured with it.
 
+#![allow(
+    clippy::exhaustive_enums,
+    clippy::exhaustive_structs,
+    reason = "the driver makes these values, and is built together with this crate"
+)]
+
 pub(crate) mod usage;
 
 pub use usage::{Window, cpu_seconds, now, resident_bytes, seconds, sleep_until};

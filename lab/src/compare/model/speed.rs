@@ -142,7 +142,10 @@ impl Speed {
             row @ (Row::Reads { .. } | Row::Mixed { .. } | Row::Permits { .. }) => {
                 KindFigures::of(row, tally).map(|kind| self.kinds.push(kind))
             }
-            Row::Waiting { tasks } => Some(self.waiting.push(WaitingFigures { tasks, costs: tally.costs() })),
+            Row::Waiting { tasks } => {
+                self.waiting.push(WaitingFigures { tasks, costs: tally.costs() });
+                Some(())
+            }
         }
         .is_some()
     }

@@ -137,7 +137,7 @@ fn rates(store: &StoreReport) -> Vec<Vec<Datum>> {
     let kinds = speed.kinds.iter().flat_map(|kind| {
         let writes = kind
             .writes_per_second
-            .map(|rate| row(kind_words(kind).1.replace("wait of", "writes by"), rate, None));
+            .map(|rate| row(kind_words(kind).1.replace("wait of a writer", "writes"), rate, None));
         [Some(row(kind_words(kind).0, kind.per_second, kind.fairness)), writes].into_iter().flatten()
     });
     pairs.chain(turns).chain(kinds).collect()

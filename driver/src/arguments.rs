@@ -1,7 +1,7 @@
 //! What the driver was told.
 
 use crate::Outcome;
-use leasehold::LockName;
+use leasehold_lab::load::LoadKind;
 use std::collections::HashMap;
 use std::path::PathBuf;
 use std::str::FromStr;
@@ -11,6 +11,7 @@ use std::time::Duration;
 pub(crate) struct Arguments {
     pub(crate) url: String,
     pub(crate) work: Work,
+    pub(crate) kind: LoadKind,
     pub(crate) tasks: usize,
     pub(crate) process: u64,
     pub(crate) rows: Option<PathBuf>,
@@ -42,9 +43,15 @@ impl Arguments {
         let pairs =
             words.filter_map(|word| word.split_once('=').map(|(key, value)| (key.into(), value.into())));
         let given = Given(pairs.collect());
+        let kind = match given.0.get("kind") {
+            Some(kind) if work != Work::Hold => kind_of(kind)?,
+            Some(_) => return Err("hold knows no kind: its locks are exclusive".into()),
+            None => LoadKind::Exclusive,
+        };
         Ok(Self {
             url,
             work,
+            kind,
             tasks: given.number("conc", 1)?,
             process: given.number("id", 0)?,
             rows: given.0.get("out").map(PathBuf::from),
@@ -57,14 +64,24 @@ impl Arguments {
         })
     }
 
-    /// The name that this task takes.
-    pub(crate) fn name(&self, task: usize) -> leasehold::Result<LockName> {
+    /// The names that the tasks take.
+    pub(crate) fn task_names(&self) -> Vec<String> {
         let (prefix, process) = (&self.prefix, self.process);
         match self.work {
-            Work::Contended => LockName::new(prefix.clone()),
-            Work::Uncontended => LockName::new(format!("{prefix}-{process}-{task}")),
-            Work::Hold => LockName::new(format!("lock-number-{task:08}")),
+            Work::Uncontended => (0..self.tasks).map(|task| format!("{prefix}-{process}-{task}")).collect(),
+            Work::Contended | Work::Hold => vec![prefix.clone()],
         }
+    }
+}
+
+fn kind_of(text: &str) -> Outcome<LoadKind> {
+    let permits = text.strip_prefix("permits:").and_then(|permits| permits.parse().ok());
+    match (text, permits) {
+        ("exclusive", _) => Ok(LoadKind::Exclusive),
+        ("read", _) => Ok(LoadKind::Read),
+        ("mixed", _) => Ok(LoadKind::Mixed),
+        (_, Some(permits)) => Ok(LoadKind::Permits(permits)),
+        _ => Err(format!("unknown kind {text:?}: write exclusive, read, mixed or permits:N").into()),
     }
 }
 

@@ -13,6 +13,7 @@
 //!
 //! | key | meaning | default |
 //! |---|---|---|
+//! | `kind` | what they take: `exclusive`; `read`; `mixed`, where the first task of each process writes and the others read; `permits:N`, a semaphore | `exclusive` |
 //! | `conc` | how many tasks | 1 |
 //! | `id` | the number of this process among those of one measurement | 0 |
 //! | `prefix` | what names begin with | `k` |
@@ -28,7 +29,7 @@
 //! For `unc` and `con` it connects, prints `READY`, and reads a line `GO T0 T1`: nanoseconds of `CLOCK_MONOTONIC`, which
 //! all processes of a host share. It begins at once; what is acquired from T0 to T1 is a row of five numbers of 64 bits,
 //! lowest byte first: task (100 000 × `id` + its number), asked, acquired, release begun, released. At the end it writes
-//! the rows, and prints `DONE` and an object of JSON: `n`, `cpu_s` within the window, `rss0_kb` and `rss1_kb` before and
+//! the rows, and prints `DONE` and an object of JSON: `n`, `kind`, `cpu_s` within the window, `rss0_kb` and `rss1_kb` before and
 //! after it, `errors` and `first_error`.
 //!
 //! `hold` prints `MARK start`, `MARK held` and `MARK idle6s`, waits for a line after each, so that the server can be looked
@@ -42,10 +43,9 @@ mod arguments;
 mod holding;
 mod load;
 
-mod usage;
-
 use arguments::{Arguments, Work};
 use std::process::ExitCode;
+use tokio::io::{AsyncBufReadExt, BufReader, stdin};
 
 type Outcome<T> = Result<T, Box<dyn std::error::Error + Send + Sync>>;
 
@@ -71,4 +71,11 @@ fn drive() -> Outcome<()> {
     // A task that waits for a lock, or for its input, would be waited for.
     runtime.shutdown_background();
     done
+}
+
+/// The next line of the input; it is read by nobody else.
+async fn read_line() -> Outcome<String> {
+    let mut line = String::new();
+    BufReader::new(stdin()).read_line(&mut line).await?;
+    Ok(line)
 }

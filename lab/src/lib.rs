@@ -3,13 +3,15 @@
 //! | topic | place |
 //! |---|---|
 //! | the cost of locks on a store | `bench/` |
+//! | tasks that take locks, over and over: the load of a measurement | `load/` |
 //! | the properties of a lock, and its behaviour under faults | `conformance/` |
 //! | a comparison of stores, from both | `compare/` |
 //! | cells of the matrix of faults, many at once, for the last two | `cells.rs` |
 //! | raw stores, without a lock library, which a bench compares with (`--raw`) | `yardstick/` |
 //! | options of these verbs | `args/` |
 //!
-//! The command links this crate by its feature `lab`. It is no library for other programs.
+//! The command links this crate by its feature `lab`. It is no library for other programs, but for the driver beside it, which runs the same
+//! [load].
 
 mod args;
 mod bench;
@@ -18,6 +20,7 @@ mod compare;
 mod conformance;
 mod early_end;
 mod format;
+pub mod load;
 mod private_stores;
 mod progress;
 mod result_file;

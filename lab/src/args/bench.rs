@@ -39,9 +39,6 @@ pub struct BenchArgs {
     /// Write the result into this file too, as JSON
     #[arg(long, value_name = "FILE", value_hint = ValueHint::FilePath)]
     pub(crate) json: Option<PathBuf>,
-    /// Compare with an earlier result, written by --json
-    #[arg(long, value_name = "FILE", value_hint = ValueHint::FilePath)]
-    pub(crate) baseline: Option<PathBuf>,
 }
 
 /// A part of what can be measured.
@@ -51,6 +48,10 @@ pub(crate) enum Part {
     Uncontended,
     /// One name that goes round among many
     Handover,
+    /// Readers, a writer beside readers, and permits
+    Kinds,
+    /// Many that wait while nothing happens
+    Waiting,
     /// Many names that are held and renewed
     Held,
 }

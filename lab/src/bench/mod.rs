@@ -3,39 +3,33 @@
 //! | looking for | it is in |
 //! |---|---|
 //! | what is measured, for how long | `plan.rs` |
-//! | how each row is measured | `rows.rs` |
-//! | what is done for it | `worker.rs` and `pairs.rs`, in processes of its own |
-//! | who holds at once, fairness, passes | `stats.rs` |
-//! | the order of the passes | `measure.rs`, with `tally.rs` for what they show |
-//! | what costs a row only, and what the run | `pass_error.rs` |
+//! | the order of the passes, and how each row is measured | `measure.rs` |
+//! | what tasks do meanwhile | `load/`, beside this folder; in processes of their own, `worker.rs` |
+//! | what is said to a worker, and by it | `protocol.rs` |
+//! | holders at once, fairness, passes | `figures.rs`, and `tally.rs` for one row |
 //! | the form of the result | `result.rs`, as text `show.rs` |
 //!
-//! Rows at full speed are closed loops: they tell how long a pair takes when the store is as busy as its clients can make
-//! it, and how many there are a second. How long one takes at a given load is told by `half-load`, which begins pairs at
-//! fixed times: a store that stands still is charged with all that had to wait.
+//! Loads are closed loops: they tell how long a pair takes when the store is as busy as its clients can make it, and how many
+//! there are a second.
 
 mod bench_store;
-mod job;
+mod figures;
 mod measure;
-mod pairs;
-mod pass_error;
 mod plan;
+mod protocol;
 mod result;
-mod rows;
 mod show;
-mod stats;
 mod tally;
-mod usage;
 mod worker;
-mod worker_process;
 
 pub(crate) use bench_store::BenchStore;
+pub(crate) use figures::Passes;
 pub(crate) use measure::StoreFigures;
 pub(crate) use plan::{LeftOut, Plan, Row};
-pub(crate) use stats::Passes;
 pub(crate) use tally::{Costs, HeldFigures, RowTally};
-pub(crate) use usage::{cores, load_average, system};
 pub(crate) use worker::work;
+
+pub(crate) use crate::load::usage::{cores, load_average, system};
 
 use crate::args::{BenchArgs, Format};
 use crate::early_end::EarlyEnd;
@@ -50,7 +44,7 @@ use leasehold_console::signals::Signals;
 use leasehold_console::{Console, Failure, Invocation, StoreOptions, print_json, timestamp, unprinted};
 use measure::Measurement;
 use result::{BenchResult, Machine, RowResult, SCHEMA, StoreResult};
-use std::path::Path;
+use std::collections::BTreeSet;
 use std::time::SystemTime;
 
 /// Measures the stores that the call names, one after the other.
@@ -58,12 +52,7 @@ pub(crate) async fn bench(args: &BenchArgs, invocation: &Invocation) -> Result<C
     let console = invocation.console;
     can_be_written("json", args.json.as_deref())?;
     let stores = each_store(&args.stores, &invocation.store)?;
-    if args.baseline.is_some() && matches!(args.format, Format::Json) {
-        let help = "leave --format json out: --json FILE writes the result beside the comparison";
-        return Err(Failure::new(Error::invalid("baseline", "JSON has no comparison in it", help)));
-    }
     let plan = Plan::of(args);
-    let baseline = args.baseline.as_deref().map(read).transpose()?;
     let mut signals =
         Signals::listen().map_err(|error| Failure::internal("cannot listen to signals", error))?;
     let mut result = begin(&plan)?;
@@ -72,7 +61,7 @@ pub(crate) async fn bench(args: &BenchArgs, invocation: &Invocation) -> Result<C
     result.interrupted = matches!(measured, Err(EarlyEnd::Interrupted(_)));
     // Also if a later store has failed: what was measured took minutes.
     if !matches!(measured, Err(EarlyEnd::Failed(_))) || !result.stores.is_empty() {
-        publish(&result, baseline.as_ref(), args)?;
+        publish(&result, args)?;
     }
     warn_of_noise(&result, console);
     let broken = result.rows().any(RowResult::is_broken);
@@ -123,7 +112,7 @@ pub(crate) async fn measure(
         seed,
         progress: &progress,
         workers: Vec::new(),
-        names: Vec::new(),
+        names: BTreeSet::new(),
     };
     let outcome = match signals.unless_ended(measurement.run()).await {
         Ok(measured) => measured.map_err(EarlyEnd::Failed),
@@ -136,7 +125,7 @@ pub(crate) async fn measure(
     // Only now: nobody holds any of them any more. One name alone was never acquired: the store could not be reached.
     let admin = target.store.locks.admin().filter(|_| names.len() > 1 && !target.ends_with_us());
     if let Some(admin) = admin
-        && let Err(error) = admin.forget(&names).await
+        && let Err(error) = admin.forget(&names.into_iter().collect::<Vec<_>>()).await
     {
         console.warn(format_args!("not deleted: what locks below {seed:?} have left: {error}"), error.help());
     }
@@ -159,20 +148,7 @@ fn begin(plan: &Plan) -> Result<BenchResult, Failure> {
     })
 }
 
-fn read(file: &Path) -> Result<BenchResult, Failure> {
-    let invalid = |problem: &dyn std::fmt::Display| {
-        let problem = format!("{}: {problem}", file.display());
-        Failure::new(Error::invalid("baseline", problem, "name a file that was written by --json"))
-    };
-    let text = std::fs::read_to_string(file).map_err(|error| invalid(&error))?;
-    let result: BenchResult = serde_json::from_str(&text).map_err(|error| invalid(&error))?;
-    if result.schema != SCHEMA {
-        return Err(invalid(&format_args!("its schema is {}, and this command's {SCHEMA}", result.schema)));
-    }
-    Ok(result)
-}
-
-fn publish(result: &BenchResult, baseline: Option<&BenchResult>, args: &BenchArgs) -> Result<(), Failure> {
+fn publish(result: &BenchResult, args: &BenchArgs) -> Result<(), Failure> {
     // A run that came to nothing leaves an earlier result where it is.
     if let Some(file) = args.json.as_ref().filter(|_| !result.stores.is_empty()) {
         let text = serde_json::to_vec_pretty(result);
@@ -180,7 +156,7 @@ fn publish(result: &BenchResult, baseline: Option<&BenchResult>, args: &BenchArg
         write_result(file, &text)?;
     }
     let shown = match args.format {
-        Format::Table => show::show(result, baseline),
+        Format::Table => show::show(result),
         Format::Json => print_json(result),
     };
     shown.map_err(unprinted)

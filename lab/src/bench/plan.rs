@@ -1,19 +1,39 @@
 //! What is measured, for how long.
 
 use crate::args::{BenchArgs, Part};
+use crate::load::{Load, LoadKind, Window};
 use serde::{Deserialize, Serialize};
 use std::fmt;
 use std::time::Duration;
+
+/// From when a job is sent until its warm-up: a worker reads it, and a thousand tasks are started.
+pub(super) const HEAD_START: Duration = Duration::from_millis(50);
+/// How long tasks that want one name have to end after the window.
+const GRACE: Duration = Duration::from_millis(50);
+/// How long names are held at least.
+const MIN_HOLD: Duration = Duration::from_secs(4);
+/// How long readers and a writer hold the lock that they share.
+const SHARED_HOLD: Duration = Duration::from_millis(2);
+/// For the estimate: how many locks a store acquires, and releases, in a second.
+const USUAL_RATE: f64 = 10_000.0;
+/// For the estimate: what a window has beside it, to tell jobs and to read what came of them.
+const BESIDE_WINDOW: Duration = Duration::from_millis(20);
 
 /// One row of the result.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Row {
     /// Acquire and release, each task on a name of its own, as fast as it goes.
     Pairs { tasks: usize },
-    /// The same at half of the rate that the row before has reached.
-    HalfLoad { tasks: usize },
     /// One name that goes round: so many wait for it at any time, spread over so many processes.
     HandOver { waiters: usize, processes: usize },
+    /// One name that all share.
+    Reads { tasks: usize },
+    /// One name that so many readers share, and that one writer wants again and again.
+    Mixed { readers: usize },
+    /// One semaphore.
+    Permits { tasks: usize, permits: u32 },
+    /// One name that is held all the time, and for which so many wait.
+    Waiting { tasks: usize },
     /// So many names are held and renewed.
     Held { count: usize },
 }
@@ -21,9 +41,59 @@ pub(crate) enum Row {
 impl Row {
     fn part(self) -> Part {
         match self {
-            Self::Pairs { .. } | Self::HalfLoad { .. } => Part::Uncontended,
+            Self::Pairs { .. } => Part::Uncontended,
             Self::HandOver { .. } => Part::Handover,
+            Self::Reads { .. } | Self::Mixed { .. } | Self::Permits { .. } => Part::Kinds,
+            Self::Waiting { .. } => Part::Waiting,
             Self::Held { .. } => Part::Held,
+        }
+    }
+
+    /// What its tasks take.
+    pub(super) fn kind(self) -> LoadKind {
+        match self {
+            Self::Reads { .. } => LoadKind::Read,
+            Self::Mixed { .. } => LoadKind::Mixed,
+            Self::Permits { permits, .. } => LoadKind::Permits(permits),
+            Self::Pairs { .. } | Self::HandOver { .. } | Self::Waiting { .. } | Self::Held { .. } => {
+                LoadKind::Exclusive
+            }
+        }
+    }
+
+    /// How many tasks it has, in all processes: a holder beside those that wait, a writer beside those that read.
+    pub(super) fn tasks(self) -> usize {
+        match self {
+            Self::Pairs { tasks } | Self::Reads { tasks } | Self::Permits { tasks, .. } => tasks,
+            Self::HandOver { waiters: others, .. }
+            | Self::Mixed { readers: others }
+            | Self::Waiting { tasks: others } => others + 1,
+            Self::Held { count } => count,
+        }
+    }
+
+    pub(super) fn processes(self) -> usize {
+        if let Self::HandOver { processes, .. } = self { processes } else { 1 }
+    }
+
+    /// The load of one process of its. The tasks of all are numbered through.
+    pub(super) fn load(self, process: usize, kind: LoadKind, names: Vec<String>, window: Window) -> Load {
+        let first = |process: usize| self.tasks() * process / self.processes();
+        Load {
+            kind,
+            names,
+            tasks: first(process + 1) - first(process),
+            first: first(process) as u64,
+            hold: match self {
+                Self::Mixed { .. } => SHARED_HOLD,
+                Self::Waiting { .. } => Duration::from_secs(3600),
+                _ => Duration::ZERO,
+            },
+            holds_in_warm_up: matches!(self, Self::HandOver { .. } | Self::Permits { .. }),
+            drops: false,
+            ramp: Duration::ZERO,
+            grace: (!matches!(self, Self::Pairs { .. })).then_some(GRACE),
+            window,
         }
     }
 }
@@ -33,12 +103,23 @@ impl fmt::Display for Row {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::Pairs { tasks } => write!(f, "pairs@{tasks}"),
-            Self::HalfLoad { tasks } => write!(f, "half-load@{tasks}"),
             Self::HandOver { waiters, processes } => write!(f, "hand-over@{waiters}x{processes}p"),
+            Self::Reads { tasks } => write!(f, "reads@{tasks}"),
+            Self::Mixed { readers } => write!(f, "mixed@{readers}"),
+            Self::Permits { tasks, permits } => write!(f, "permits@{tasks}/{permits}"),
+            Self::Waiting { tasks } => write!(f, "waiting@{tasks}"),
             Self::Held { count } => write!(f, "held@{count}"),
         }
     }
 }
+
+/// The rows of kinds, and that of waiters.
+const KINDS: [Row; 4] = [
+    Row::Reads { tasks: 64 },
+    Row::Mixed { readers: 8 },
+    Row::Permits { tasks: 64, permits: 8 },
+    Row::Waiting { tasks: 100 },
+];
 
 /// A row that was not measured, by its name, and why.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
@@ -80,6 +161,7 @@ impl Plan {
         let turns = |waiters| Row::HandOver { waiters, processes };
         let mut rows: Vec<Row> = [1, 64].map(|tasks| Row::Pairs { tasks }).into();
         rows.extend([1, 8, 64].map(turns));
+        rows.extend(KINDS);
         let long = vec![turns(512), Row::Held { count: 1_000 }];
         let (more, left_out) = if quick { (Vec::new(), long) } else { (long, Vec::new()) };
         rows.extend(more);
@@ -88,29 +170,50 @@ impl Plan {
         let why_left_out = "left out by --quick";
         Self { rows, left_out, why_left_out, window, warm_up: window / 4, passes, raw: false }
     }
+
+    /// How long names are held: so that each is renewed twice meanwhile.
+    pub(super) fn hold(&self) -> Duration {
+        self.all_passes(self.window).clamp(MIN_HOLD, MIN_HOLD * 5)
+    }
+
+    /// How long a store takes for these rows; pairs have a window more where they are made by hand too.
+    pub(crate) fn estimate(&self, rows: &[Row], by_hand: bool) -> Duration {
+        let each = |row: &Row| match row {
+            Row::Held { count } => self.hold() + Duration::from_secs_f64(2.0 * *count as f64 / USUAL_RATE),
+            Row::Pairs { .. } => self.all_passes(self.around_window() * (1 + u32::from(by_hand))),
+            _ => self.all_passes(self.around_window() + GRACE),
+        };
+        rows.iter().map(each).sum()
+    }
+
+    fn around_window(&self) -> Duration {
+        HEAD_START + self.warm_up + self.window + BESIDE_WINDOW
+    }
+
+    fn all_passes(&self, one: Duration) -> Duration {
+        one * u32::try_from(self.passes).unwrap_or(u32::MAX)
+    }
 }
 
 fn wanted(row: Row, args: &BenchArgs) -> bool {
     if !args.only.is_empty() && !args.only.contains(&row.part()) {
         return false;
     }
-    if args.full {
-        return true;
-    }
-    match row {
-        Row::Held { count } => count <= if args.quick { 1_000 } else { 10_000 },
-        Row::HandOver { waiters, .. } => !args.quick || waiters <= 64,
-        Row::Pairs { .. } | Row::HalfLoad { .. } => true,
-    }
+    args.full
+        || match row {
+            Row::Held { count } => count <= if args.quick { 1_000 } else { 10_000 },
+            Row::HandOver { waiters, .. } => !args.quick || waiters <= 64,
+            _ => true,
+        }
 }
 
 fn all(processes: usize) -> Vec<Row> {
     let mut rows: Vec<Row> = [1, 64, 1_000].map(|tasks| Row::Pairs { tasks }).into();
-    rows.insert(2, Row::HalfLoad { tasks: 64 });
     rows.extend([1, 8, 64, 512].map(|waiters| Row::HandOver { waiters, processes: 1 }));
     if processes > 1 {
-        rows.extend([8, 64, 512].map(|waiters| Row::HandOver { waiters, processes }));
+        rows.extend([64, 512].map(|waiters| Row::HandOver { waiters, processes }));
     }
+    rows.extend(KINDS);
     rows.extend([1_000, 10_000, 100_000].map(|count| Row::Held { count }));
     rows
 }

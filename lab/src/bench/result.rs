@@ -1,12 +1,12 @@
-//! The result of a bench: what is written with `--json`, compared with `--baseline`, and shown in the table.
+//! The result of a bench: what is written with `--json`, and shown in the table.
 
+use super::figures::{Latency, Passes};
 use super::measure::StoreFigures;
 use super::plan::{LeftOut, Row};
-use super::stats::{Latency, Passes};
 use super::tally::{HeldFigures, RowTally};
 use leasehold::DistributedLock;
 use leasehold_console::OpenStore;
-use serde::{Deserialize, Serialize};
+use serde::Serialize;
 
 /// Goes up when a reader of the JSON has to change.
 pub(super) const SCHEMA: u32 = 1;
@@ -14,7 +14,7 @@ pub(super) const SCHEMA: u32 = 1;
 const NOISE_LIMIT: f64 = 0.25;
 
 /// One run.
-#[derive(Debug, Serialize, Deserialize)]
+#[derive(Debug, Serialize)]
 pub(super) struct BenchResult {
     pub(super) schema: u32,
     pub(super) leasehold: String,
@@ -30,7 +30,7 @@ pub(super) struct BenchResult {
     pub(super) stores: Vec<StoreResult>,
 }
 
-#[derive(Debug, Serialize, Deserialize)]
+#[derive(Debug, Serialize)]
 pub(super) struct Machine {
     pub(super) system: String,
     pub(super) cores: usize,
@@ -39,7 +39,7 @@ pub(super) struct Machine {
     pub(super) load_after: Option<f64>,
 }
 
-#[derive(Debug, Serialize, Deserialize)]
+#[derive(Debug, Serialize)]
 pub(super) struct StoreResult {
     /// Without a password.
     pub(super) url: String,
@@ -51,32 +51,28 @@ pub(super) struct StoreResult {
 }
 
 /// One row. What does not apply to it, or is not known, is `null`.
-#[derive(Debug, Default, Serialize, Deserialize)]
+#[derive(Debug, Default, Serialize)]
 pub(super) struct RowResult {
     pub(super) row: String,
-    /// Pairs of acquire and release, or turns of a holder.
+    /// Pairs of acquire and release, turns of a holder, reads, or grants of a permit.
     pub(super) per_second: Option<Passes>,
-    /// The latency of a pair or of a hand-over, over all passes together.
+    /// The rate of the writer beside readers.
+    pub(super) writes_per_second: Option<Passes>,
+    /// The latency of a pair or of a hand-over, the wait of a writer or for a permit, over all passes together.
     pub(super) latency_us: Option<Latency>,
     /// The raw measure beside it, and how much of its rate is reached, pass by pass.
     pub(super) raw_per_second: Option<Passes>,
     pub(super) of_raw: Option<Passes>,
-    /// The raw measure without a token, and how much of its rate the one with a token reaches.
-    pub(super) tokenless_per_second: Option<Passes>,
-    pub(super) raw_of_tokenless: Option<Passes>,
-    /// Beside a hand-over: from the beginning of a release by hand until another was told of it.
-    pub(super) raw_latency_us: Option<Latency>,
-    /// What the server counts for one pair or turn, over all its clients.
+    /// What the server counts for one hold, or for one waiter in a second, over all its clients.
     pub(super) server_commands: Option<f64>,
     pub(super) server_bytes: Option<f64>,
-    /// Time on a processor of the client, for one pair or turn.
+    /// Time on a processor of the client, for the same.
     pub(super) client_cpu_us: Option<f64>,
     pub(super) fairness: Option<Passes>,
     pub(super) overlaps: Option<u64>,
     pub(super) stale_tokens: Option<u64>,
     pub(super) held: Option<HeldFigures>,
     /// Why passes were made again: what had failed in them.
-    #[serde(default)]
     pub(super) repeated: Vec<String>,
     /// True if the passes, or the raw ones, lie too far apart to tell small differences.
     pub(super) noisy: bool,
@@ -96,7 +92,10 @@ impl StoreResult {
 
 impl RowResult {
     fn of(tally: &RowTally) -> Self {
-        let contended = matches!(tally.row, Row::HandOver { .. });
+        let contended = matches!(
+            tally.row,
+            Row::HandOver { .. } | Row::Reads { .. } | Row::Mixed { .. } | Row::Permits { .. }
+        );
         let costs = tally.costs();
         let mut result = Self {
             row: tally.row.to_string(),
@@ -104,16 +103,14 @@ impl RowResult {
             server_bytes: costs.server_bytes,
             client_cpu_us: costs.client_cpu_us,
             per_second: tally.per_second(),
+            writes_per_second: Passes::some(&tally.write_rates),
             latency_us: Latency::of(&tally.latencies),
             raw_per_second: Passes::some(&tally.raw_rates),
             of_raw: ratios(&tally.rates, &tally.raw_rates),
-            tokenless_per_second: Passes::some(&tally.tokenless_rates),
-            raw_of_tokenless: ratios(&tally.raw_rates, &tally.tokenless_rates),
-            raw_latency_us: Latency::of(&tally.notices),
             fairness: Passes::some(&tally.fairness),
             overlaps: contended.then_some(tally.overlaps),
             stale_tokens: contended.then_some(tally.stale_tokens),
-            held: tally.held.clone(),
+            held: tally.held,
             repeated: tally.repeated.clone(),
             noisy: false,
         };
@@ -146,13 +143,6 @@ fn ratios(rates: &[f64], of: &[f64]) -> Option<Passes> {
 }
 
 impl BenchResult {
-    /// The same store; or the one store of its kind, which may have had another address.
-    pub(super) fn find(&self, store: &StoreResult) -> Option<&StoreResult> {
-        let mut of_its_kind = self.stores.iter().filter(|other| other.backend == store.backend);
-        let alone = of_its_kind.next().filter(|_| of_its_kind.next().is_none());
-        self.stores.iter().find(|other| other.url == store.url).or(alone)
-    }
-
     pub(super) fn rows(&self) -> impl Iterator<Item = &RowResult> {
         self.stores.iter().flat_map(|store| &store.rows)
     }
@@ -161,30 +151,6 @@ impl BenchResult {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use serde_json::json;
-
-    fn store(url: &str, backend: &str) -> StoreResult {
-        let report = json!({"url": url, "backend": backend, "rows": [], "left_out": []});
-        serde_json::from_value(report).unwrap()
-    }
-
-    #[test]
-    fn store_is_compared_with_itself_or_the_only_one_of_its_kind() {
-        let machine = json!({"system": "x", "cores": 1});
-        let report = json!({
-            "schema": SCHEMA, "leasehold": "0", "started_at": "", "machine": machine, "seed": "", "passes": 1,
-            "window_ms": 1, "warm_up_ms": 1, "interrupted": false, "stores": [],
-        });
-        let mut earlier: BenchResult = serde_json::from_value(report).unwrap();
-        earlier.stores =
-            vec![store("redis://h1", "redis"), store("redis://host2", "redis"), store("zk://h", "zk")];
-        let found = |url: &str, backend: &str| Some(earlier.find(&store(url, backend))?.url.as_str());
-        assert_eq!(found("redis://h1", "redis"), Some("redis://h1"));
-        assert_eq!(found("redis://host2", "redis"), Some("redis://host2"));
-        assert_eq!(found("redis://h3", "redis"), None);
-        assert_eq!(found("zk://elsewhere", "zk"), Some("zk://h"));
-        assert_eq!(found("mysql://h", "mysql"), None);
-    }
 
     #[test]
     fn passes_far_apart_are_noisy() {

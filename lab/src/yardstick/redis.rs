@@ -1,20 +1,18 @@
 //! Redis and Valkey, by two small scripts.
 
-use super::contract::{ByHand, ServerCounters, Yardstick, broken, unexpected};
+use super::{ServerCounters, Yardstick, broken, unexpected};
 use async_trait::async_trait;
 use leasehold::backend::OwnerId;
 use leasehold::{Config, LockName, Registry, Result};
 use redis::aio::MultiplexedConnection;
 use redis::{
-    AsyncConnectionConfig, Client, ConnectionAddr, InfoDict, IntoConnectionInfo, ProtocolVersion, PushInfo,
-    PushKind, RedisConnectionInfo, RedisError, Script, Value,
+    AsyncConnectionConfig, Client, ConnectionAddr, InfoDict, IntoConnectionInfo, ProtocolVersion,
+    RedisConnectionInfo, RedisError, Script, Value,
 };
 use secrecy::ExposeSecret;
 use std::collections::HashMap;
 use std::sync::LazyLock;
-use std::time::{Duration, Instant};
-use tokio::sync::mpsc::{UnboundedReceiver, unbounded_channel};
-use tokio::sync::{Mutex, OnceCell};
+use tokio::sync::OnceCell;
 
 /// A lease that outlasts every measurement.
 const LEASE_MILLIS: u32 = 30_000;
@@ -32,37 +30,23 @@ static ACQUIRE: Digested = LazyLock::new(|| {
 static RELEASE: Digested = LazyLock::new(|| {
     digested("if redis.call('GET', KEYS[1]) == ARGV[1] then return redis.call('DEL', KEYS[1]) end return 0")
 });
-/// The same, and publishes on the channel `ARGV[2]`. Replies the number of listeners, or 0 if it is not held.
-static RELEASE_AND_PUBLISH: Digested = LazyLock::new(|| {
-    digested(
-        "if redis.call('GET', KEYS[1]) == ARGV[1] then redis.call('DEL', KEYS[1]) \
-         return redis.call('PUBLISH', ARGV[2], 'free') end return 0",
-    )
-});
-/// A server, by connections with no time limit.
+/// A server, by a connection with no time limit.
 #[derive(Debug)]
 pub(super) struct RawRedis {
     config: Config,
     prefix: String,
     owner: String,
     requests: OnceCell<MultiplexedConnection>,
-    /// Another connection, on which a waiter listens, and its messages.
-    listener: OnceCell<(MultiplexedConnection, Mutex<UnboundedReceiver<PushInfo>>)>,
 }
 
 impl RawRedis {
     pub(super) fn new(config: &Config) -> Result<Self> {
         let prefix = Registry::default().namespace(config).prefix().to_owned();
-        let (owner, requests, listener) = (OwnerId::random()?.to_hex(), OnceCell::new(), OnceCell::new());
-        Ok(Self { config: config.clone(), prefix, owner, requests, listener })
+        let owner = OwnerId::random()?.to_hex();
+        Ok(Self { config: config.clone(), prefix, owner, requests: OnceCell::new() })
     }
 
-    /// A channel that a user with the documented rights may use.
-    fn channel(&self) -> String {
-        format!("{}bench:{}", self.prefix, self.owner)
-    }
-
-    async fn connect(&self, limits: AsyncConnectionConfig) -> Result<MultiplexedConnection> {
+    async fn connect(&self) -> Result<MultiplexedConnection> {
         let authority = self.config.url().authority()?;
         let endpoint = authority.only_endpoint()?;
         let address = ConnectionAddr::Tcp(endpoint.host.clone(), endpoint.port.unwrap_or(6379));
@@ -77,21 +61,13 @@ impl RawRedis {
             settings = settings.set_password(password.read()?.expose_secret());
         }
         let info = address.into_connection_info().map_err(broken)?.set_redis_settings(settings);
-        let limits = limits.set_response_timeout(None);
+        let limits = AsyncConnectionConfig::new().set_response_timeout(None);
         let client = Client::open(info).map_err(broken)?;
         client.get_multiplexed_async_connection_with_config(&limits).await.map_err(broken)
     }
 
     async fn requests(&self) -> Result<MultiplexedConnection> {
-        let connect = || self.connect(AsyncConnectionConfig::new());
-        self.requests.get_or_try_init(connect).await.cloned()
-    }
-
-    async fn listen(&self) -> Result<(MultiplexedConnection, Mutex<UnboundedReceiver<PushInfo>>)> {
-        let (told, messages) = unbounded_channel();
-        let mut connection = self.connect(AsyncConnectionConfig::new().set_push_sender(told)).await?;
-        connection.subscribe(self.channel()).await.map_err(broken)?;
-        Ok((connection, Mutex::new(messages)))
+        self.requests.get_or_try_init(|| self.connect()).await.cloned()
     }
 
     /// Runs a script by its digest; or in full, which needs no right to load it, if the server does not have it.
@@ -109,16 +85,6 @@ impl RawRedis {
             other => Err(unexpected(format!("a script for measuring answered {other:?}"))),
         }
     }
-
-    async fn acquire(&self, name: &LockName) -> Result<()> {
-        let [lock, _, token, ..] = keys(&self.prefix, name);
-        self.run(&ACQUIRE, &[lock, token], &[&LEASE_MILLIS.to_string()]).await
-    }
-
-    async fn release(&self, name: &LockName) -> Result<()> {
-        let [lock, ..] = keys(&self.prefix, name);
-        self.run(&RELEASE, &[lock], &[]).await
-    }
 }
 
 #[async_trait]
@@ -132,41 +98,14 @@ impl Yardstick for RawRedis {
     }
 
     /// What is sent by hand waits for no replica, and so would be no measure of a lock that does.
-    fn has(&self, _measure: ByHand) -> bool {
+    fn has_pair(&self) -> bool {
         self.config.url().query().take("wait_replicas").is_none()
     }
 
-    async fn raw_pair(&self, name: &LockName) -> Result<()> {
-        self.acquire(name).await?;
-        self.release(name).await
-    }
-
-    async fn tokenless_pair(&self, name: &LockName) -> Result<()> {
-        let [lock, ..] = keys(&self.prefix, name);
-        let mut set = redis::cmd("SET");
-        set.arg(lock).arg(&self.owner).arg("NX").arg("PX").arg(LEASE_MILLIS);
-        match self.requests().await?.send_packed_command(&set).await.map_err(broken)? {
-            Value::Okay => self.release(name).await,
-            other => Err(unexpected(format!("a name for measuring is in use: {other:?}"))),
-        }
-    }
-
-    async fn raw_notice(&self, name: &LockName) -> Result<Duration> {
-        let (_connection, messages) = self.listener.get_or_try_init(|| self.listen()).await?;
-        let mut messages = messages.lock().await;
-        self.acquire(name).await?;
-        let ([lock, ..], channel, begin) = (keys(&self.prefix, name), self.channel(), Instant::now());
-        let told = async {
-            while let Some(message) = messages.recv().await {
-                if message.kind == PushKind::Message {
-                    return Ok(begin.elapsed());
-                }
-            }
-            Err(unexpected("the connection of the waiter broke"))
-        };
-        let (keys, args) = ([lock], [channel.as_str()]);
-        let release = self.run(&RELEASE_AND_PUBLISH, &keys, &args);
-        tokio::try_join!(release, told).map(|((), told)| told)
+    async fn pair(&self, name: &LockName) -> Result<()> {
+        let [lock, token] = keys(&self.prefix, name);
+        self.run(&ACQUIRE, &[lock.clone(), token], &[&LEASE_MILLIS.to_string()]).await?;
+        self.run(&RELEASE, &[lock], &[]).await
     }
 
     async fn counters(&self) -> Result<Option<ServerCounters>> {
@@ -178,14 +117,12 @@ impl Yardstick for RawRedis {
     }
 }
 
-/// All keys of a lock, as `docs/redis.md` has them; the lock first, its last token third.
-fn keys(prefix: &str, name: &LockName) -> [String; 6] {
+/// The keys of a lock and of its last token, as `docs/redis.md` has them.
+fn keys(prefix: &str, name: &LockName) -> [String; 2] {
     let name = name.as_str().replace('%', "%25").replace('{', "%7B").replace('}', "%7D");
     let braced =
         if prefix.contains('{') { format!("{prefix}{{{name}}}") } else { format!("{{{prefix}{name}}}") };
-    let beside = |kind| format!("{braced}:{kind}");
-    let [holder, token, queue, owners, shared] = ["holder", "token", "queue", "owners", "shared"].map(beside);
-    [format!("{prefix}{name}"), holder, token, queue, owners, shared]
+    [format!("{prefix}{name}"), format!("{braced}:token")]
 }
 
 fn digested(text: &'static str) -> (&'static str, Script) {
@@ -212,7 +149,7 @@ mod tests {
     #[test]
     fn keys_are_those_of_the_backend() {
         let name = LockName::new("a{b}").unwrap();
-        assert_eq!(keys("leasehold:", &name)[..2], ["leasehold:a%7Bb%7D", "{leasehold:a%7Bb%7D}:holder"]);
-        assert_eq!(keys("{shop}:", &name)[2], "{shop}:{a%7Bb%7D}:token");
+        assert_eq!(keys("leasehold:", &name), ["leasehold:a%7Bb%7D", "{leasehold:a%7Bb%7D}:token"]);
+        assert_eq!(keys("{shop}:", &name)[1], "{shop}:{a%7Bb%7D}:token");
     }
 }

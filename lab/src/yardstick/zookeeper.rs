@@ -1,12 +1,12 @@
 //! ZooKeeper, by two requests of the crate `zookeeper-client`. Without a user.
 
-use super::contract::{ByHand, ServerCounters, Yardstick, broken, stored_name, unexpected};
+use super::{ServerCounters, Yardstick, broken, stored_name, unexpected};
 use async_trait::async_trait;
 use leasehold::backend::Endpoint;
 use leasehold::{Config, LockName, Result};
 use std::collections::{BTreeMap, HashSet};
 use std::fmt;
-use std::time::{Duration, Instant};
+use std::time::Duration;
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::TcpStream;
 use tokio::sync::{Mutex, OnceCell};
@@ -24,8 +24,7 @@ pub(super) struct RawZooKeeper {
     servers: Vec<String>,
     /// The directories that were made. To make one again is a write of all servers, which no lock makes.
     made: Mutex<HashSet<String>>,
-    holder: OnceCell<Client>,
-    waiter: OnceCell<Client>,
+    session: OnceCell<Client>,
 }
 
 impl RawZooKeeper {
@@ -38,19 +37,20 @@ impl RawZooKeeper {
             false => format!("{}:{}", server.host, server.port.unwrap_or(2181)),
         };
         let servers = authority.endpoints.iter().map(address).collect();
-        let (holder, waiter) = (OnceCell::new(), OnceCell::new());
-        Ok(Self { config: config.clone(), base, servers, made: Mutex::default(), holder, waiter })
+        let (made, session) = (Mutex::default(), OnceCell::new());
+        Ok(Self { config: config.clone(), base, servers, made, session })
     }
 
-    async fn connect(&self) -> Result<Client> {
-        Client::connect(&self.servers.join(",")).await.map_err(broken)
+    async fn session(&self) -> Result<&Client> {
+        let connect = async || Client::connect(&self.servers.join(",")).await.map_err(broken);
+        self.session.get_or_try_init(connect).await
     }
 
     /// The directory of a lock. A name for measuring has no other character that the backend encodes.
     async fn directory_of(&self, name: &LockName) -> Result<String> {
         let segment = stored_name(&self.config, name).replace('%', "%25").replace('/', "%2F");
         let directory = format!("{}/{segment}", self.base);
-        let client = self.holder.get_or_try_init(|| self.connect()).await?;
+        let client = self.session().await?;
         let mut made = self.made.lock().await;
         if !made.contains(&directory) {
             match client.create(&directory, b"", &container()).await {
@@ -64,7 +64,7 @@ impl RawZooKeeper {
     /// The server deletes a directory that is empty when it looks.
     async fn again_after_cleanup(&self, name: &LockName, directory: &str) -> Result<()> {
         self.made.lock().await.remove(directory);
-        self.raw_pair(name).await
+        self.pair(name).await
     }
 
     /// The answers of all servers to `srvr`; `None` if one of them gives none.
@@ -96,14 +96,10 @@ impl Yardstick for RawZooKeeper {
         Ok(format!("zookeeper {}", version.unwrap_or("of unknown version")))
     }
 
-    fn has(&self, measure: ByHand) -> bool {
-        measure != ByHand::TokenlessPair
-    }
-
     /// Creates a node and lists its directory, both sent at once; then deletes it.
-    async fn raw_pair(&self, name: &LockName) -> Result<()> {
+    async fn pair(&self, name: &LockName) -> Result<()> {
         let directory = self.directory_of(name).await?;
-        let client = self.holder.get_or_try_init(|| self.connect()).await?;
+        let client = self.session().await?;
         let path = format!("{directory}/raw-");
         let options = ephemeral();
         let (created, listed) =
@@ -117,27 +113,6 @@ impl Yardstick for RawZooKeeper {
             1 => Ok(()),
             _ => Err(unexpected("a name for measuring is in use")),
         }
-    }
-
-    /// Creates a node that another session watches, and deletes it.
-    async fn raw_notice(&self, name: &LockName) -> Result<Duration> {
-        let directory = self.directory_of(name).await?;
-        let client = self.holder.get_or_try_init(|| self.connect()).await?;
-        let waiter = self.waiter.get_or_try_init(|| self.connect()).await?;
-        let created = client.create(&format!("{directory}/raw-"), b"", &ephemeral()).await;
-        if matches!(created, Err(ZkError::NoNode)) {
-            self.again_after_cleanup(name, &directory).await?;
-            return self.raw_notice(name).await;
-        }
-        let (_, sequence) = created.map_err(broken)?;
-        let path = format!("{directory}/raw-{sequence}");
-        let (_, _, watcher) = waiter.get_and_watch_data(&path).await.map_err(broken)?;
-        let begin = Instant::now();
-        let told = async {
-            watcher.changed().await;
-            Ok(begin.elapsed())
-        };
-        tokio::try_join!(client.delete(&path, None), told).map(|((), told)| told).map_err(broken)
     }
 
     /// Packets of requests, pings among them. Bytes are not counted.

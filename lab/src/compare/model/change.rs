@@ -53,7 +53,8 @@ fn rates(store: &StoreReport) -> Vec<(String, Passes)> {
     let pairs = store.speed.pairs.iter().map(|row| (format!("pairs@{}", row.tasks), row.per_second));
     let turns = store.speed.hand_over.iter();
     let turns = turns.map(|row| (format!("hand-over@{}x{}p", row.waiters, row.processes), row.per_second));
-    pairs.chain(turns).collect()
+    let kinds = store.speed.kinds.iter().map(|kind| (kind.row.clone(), kind.per_second));
+    pairs.chain(turns).chain(kinds).collect()
 }
 
 impl Difference {

@@ -8,6 +8,11 @@ use serde::{Deserialize, Serialize};
 pub(crate) struct Speed {
     pub(crate) pairs: Vec<PairFigures>,
     pub(crate) hand_over: Vec<HandOverFigures>,
+    /// Readers, a writer beside readers, permits.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub(crate) kinds: Vec<KindFigures>,
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub(crate) waiting: Vec<WaitingFigures>,
     pub(crate) held: Vec<HeldRow>,
     /// What was not measured, and why.
     pub(crate) left_out: Vec<LeftOut>,
@@ -41,6 +46,35 @@ pub(crate) struct HandOverFigures {
     pub(crate) overlaps: u64,
     /// Tokens that were not larger than the one before.
     pub(crate) stale_tokens: u64,
+    pub(crate) costs: Costs,
+}
+
+/// One name, or one semaphore, that many want in another way than to own it alone.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub(crate) struct KindFigures {
+    /// `reads@64`, `mixed@8`, `permits@64/8`.
+    pub(crate) row: String,
+    /// Reads, or grants of a permit.
+    pub(crate) per_second: Passes,
+    /// The rate of the writer beside readers.
+    pub(crate) writes_per_second: Option<Passes>,
+    /// Acquire and release of a read; the wait of the writer beside readers; the wait for a permit.
+    pub(crate) latency: Distribution,
+    /// Jain's index of how often each task had a permit.
+    pub(crate) fairness: Option<Passes>,
+    /// Holds that began beside one that excludes them: a read within a write, or one more than there are permits.
+    pub(crate) overlaps: u64,
+    /// Tokens that were not larger than the one before, of a writer or of a slot.
+    pub(crate) stale_tokens: u64,
+    pub(crate) costs: Costs,
+}
+
+/// Tasks that wait for a name that is held all the time: what one of them costs in a second.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub(crate) struct WaitingFigures {
+    pub(crate) tasks: usize,
     pub(crate) costs: Costs,
 }
 
@@ -105,23 +139,30 @@ impl Speed {
                 HandOverFigures::of(waiters, processes, tally).map(|row| self.hand_over.push(row))
             }
             Row::Held { count } => tally.held.as_ref().map(|held| self.held.push(HeldRow::of(count, held))),
-            Row::HalfLoad { .. } => None,
+            row @ (Row::Reads { .. } | Row::Mixed { .. } | Row::Permits { .. }) => {
+                KindFigures::of(row, tally).map(|kind| self.kinds.push(kind))
+            }
+            Row::Waiting { tasks } => {
+                self.waiting.push(WaitingFigures { tasks, costs: tally.costs() });
+                Some(())
+            }
         }
         .is_some()
     }
 
     /// What was seen that a lock must never do.
     pub(crate) fn violations(&self) -> Vec<String> {
-        let mut seen = Vec::new();
-        for row in &self.hand_over {
-            if row.overlaps > 0 {
-                seen.push(format!("{} times two held at once, with {} waiting", row.overlaps, row.waiters));
-            }
-            if row.stale_tokens > 0 {
-                seen.push(format!("{} tokens did not grow, with {} waiting", row.stale_tokens, row.waiters));
-            }
-        }
-        seen
+        let turns = self
+            .hand_over
+            .iter()
+            .map(|row| (format!("hand-over with {} waiting", row.waiters), row.overlaps, row.stale_tokens));
+        let kinds = self.kinds.iter().map(|row| (row.row.clone(), row.overlaps, row.stale_tokens));
+        let words = |(row, overlaps, stale_tokens): (String, u64, u64)| {
+            let seen = [(overlaps, "times too many held at once"), (stale_tokens, "tokens did not grow")];
+            let seen = seen.into_iter().filter(|(count, _)| *count > 0);
+            seen.map(move |(count, words)| format!("{row}: {count} {words}")).collect::<Vec<_>>()
+        };
+        turns.chain(kinds).flat_map(words).collect()
     }
 
     /// Locks that were lost while they were held: renewals came too late.
@@ -157,6 +198,21 @@ impl HandOverFigures {
             processes,
             per_second: tally.per_second()?,
             gap: Distribution::of(&tally.latencies)?,
+            fairness: Passes::some(&tally.fairness),
+            overlaps: tally.overlaps,
+            stale_tokens: tally.stale_tokens,
+            costs: tally.costs(),
+        })
+    }
+}
+
+impl KindFigures {
+    fn of(row: Row, tally: &RowTally) -> Option<Self> {
+        Some(Self {
+            row: row.to_string(),
+            per_second: tally.per_second()?,
+            writes_per_second: Passes::some(&tally.write_rates),
+            latency: Distribution::of(&tally.latencies)?,
             fairness: Passes::some(&tally.fairness),
             overlaps: tally.overlaps,
             stale_tokens: tally.stale_tokens,

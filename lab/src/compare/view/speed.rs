@@ -2,7 +2,7 @@
 
 use super::{Axis, Chart, Column, Curve, Datum, Panel, Section, Span, Table};
 use crate::bench::{Costs, Passes};
-use crate::compare::model::{Distribution, HandOverFigures, PairFigures, Report, StoreReport};
+use crate::compare::model::{Distribution, HandOverFigures, KindFigures, PairFigures, Report, StoreReport};
 use crate::format::{bytes, count, time};
 
 pub(super) fn hand_over(report: &Report) -> Option<Section> {
@@ -77,7 +77,11 @@ fn latencies(store: &StoreReport) -> Vec<Vec<Datum>> {
     };
     let both =
         |pairs: &PairFigures| [row("acquire", pairs, &pairs.acquire), row("release", pairs, &pairs.release)];
-    store.speed.pairs.iter().flat_map(both).collect()
+    let kinds = store.speed.kinds.iter().map(|kind| {
+        let head = [Datum::words(&store.name), Datum::words(kind_words(kind).1), Datum::none()];
+        head.into_iter().chain(distribution(&kind.latency)).collect()
+    });
+    store.speed.pairs.iter().flat_map(both).chain(kinds).collect()
 }
 
 pub(super) fn throughput(report: &Report) -> Option<Section> {
@@ -130,7 +134,34 @@ fn rates(store: &StoreReport) -> Vec<Vec<Datum>> {
     let turns = speed.hand_over.iter();
     let turns =
         turns.map(|turn| row(format!("turns, {} waiting", turn.waiters), turn.per_second, turn.fairness));
-    pairs.chain(turns).collect()
+    let kinds = speed.kinds.iter().flat_map(|kind| {
+        let writes = kind
+            .writes_per_second
+            .map(|rate| row(kind_words(kind).1.replace("wait of a writer", "writes"), rate, None));
+        [Some(row(kind_words(kind).0, kind.per_second, kind.fairness)), writes].into_iter().flatten()
+    });
+    pairs.chain(turns).chain(kinds).collect()
+}
+
+/// What a row of another kind counts, and what its latency is.
+fn kind_words(kind: &KindFigures) -> (String, String) {
+    match kind.row.split_once('@') {
+        Some(("mixed", readers)) => (
+            format!("reads by {readers} beside a writer"),
+            format!("wait of a writer beside {readers} readers"),
+        ),
+        Some(("permits", tasks)) => {
+            let (tasks, permits) = tasks.split_once('/').unwrap_or((tasks, "?"));
+            (
+                format!("{permits} permits, {tasks} at once"),
+                format!("wait for one of {permits} permits, {tasks} at once"),
+            )
+        }
+        Some((_, tasks)) => {
+            (format!("reads, {tasks} at once"), format!("acquire and release of a read, {tasks} at once"))
+        }
+        None => (kind.row.clone(), kind.row.clone()),
+    }
 }
 
 pub(super) fn costs(report: &Report) -> Option<Section> {
@@ -138,7 +169,8 @@ pub(super) fn costs(report: &Report) -> Option<Section> {
     (!rows.is_empty()).then(|| Section {
         id: "costs",
         title: "Costs",
-        lead: "For one acquire and release, one turn, or one name that is held. Commands and bytes are what the server \
+        lead: "For one acquire and release, one turn, one read or permit, one task that waits for a second, or one name \
+               that is held. Commands and bytes are what the server \
                has counted, commands inside scripts included; some servers do not tell. Processor time and memory are \
                the client's."
             .to_owned(),
@@ -172,7 +204,11 @@ fn costs_of(store: &StoreReport) -> Vec<Vec<Datum>> {
         let what = format!("name held, of {}", count(held.count as f64));
         row(what, Costs::default(), held.bytes_each.map(|bytes| bytes as f64))
     });
-    pairs.chain(turns).chain(held).collect()
+    let kinds =
+        speed.kinds.iter().map(|kind| row(format!("one of {}", kind_words(kind).0), kind.costs, None));
+    let waiting = speed.waiting.iter();
+    let waiting = waiting.map(|all| row(format!("waiter, of {}, a second", all.tasks), all.costs, None));
+    pairs.chain(turns).chain(kinds).chain(waiting).chain(held).collect()
 }
 
 /// The fastest store first; those without this distribution are left out.

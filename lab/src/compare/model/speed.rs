@@ -100,23 +100,7 @@ pub(crate) struct Distribution {
     pub(crate) p99_us: f64,
     pub(crate) p999_us: f64,
     pub(crate) max_us: f64,
-    /// The cumulative distribution: what part of them took no longer than that.
-    pub(crate) curve: Vec<Point>,
 }
-
-#[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
-#[serde(deny_unknown_fields)]
-pub(crate) struct Point {
-    pub(crate) us: f64,
-    /// From 0 to 1.
-    pub(crate) share: f64,
-}
-
-/// The shares of which the curve has a point: dense where most is, and to the end of the tail.
-const SHARES: [f64; 25] = [
-    0.001, 0.01, 0.02, 0.05, 0.1, 0.15, 0.2, 0.25, 0.3, 0.35, 0.4, 0.45, 0.5, 0.55, 0.6, 0.65, 0.7, 0.75,
-    0.8, 0.85, 0.9, 0.95, 0.98, 0.99, 0.999,
-];
 
 impl Speed {
     /// From the rows of a bench. A row in which nothing ended within its windows, or nobody but one ever had the lock,
@@ -172,6 +156,11 @@ impl Speed {
 
     pub(crate) fn hand_over_at(&self, waiters: usize) -> Option<&HandOverFigures> {
         self.hand_over.iter().find(|row| row.waiters == waiters)
+    }
+
+    /// The row of a kind: `reads`, `mixed` or `permits`.
+    pub(crate) fn kind(&self, kind: &str) -> Option<&KindFigures> {
+        self.kinds.iter().find(|row| row.row.split('@').next() == Some(kind))
     }
 
     pub(crate) fn pairs_at(&self, tasks: usize) -> Option<&PairFigures> {
@@ -232,35 +221,12 @@ impl Distribution {
     fn of(nanos: &Histogram<u64>) -> Option<Self> {
         let at = |share| nanos.value_at_quantile(share) as f64 / 1e3;
         let max_us = nanos.max() as f64 / 1e3;
-        let curve = SHARES.map(|share| Point { us: at(share), share });
-        let last = Point { us: max_us, share: 1.0 };
         (!nanos.is_empty()).then(|| Self {
             count: nanos.len(),
             p50_us: at(0.5),
             p99_us: at(0.99),
             p999_us: at(0.999),
             max_us,
-            curve: curve.into_iter().chain([last]).collect(),
         })
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn curve_rises_to_the_share_of_one() {
-        let mut nanos = Histogram::new(3).unwrap();
-        for value in 1..=1_000 {
-            nanos.record(value * 1_000).unwrap();
-        }
-        let seen = Distribution::of(&nanos).unwrap();
-        assert_eq!(seen.count, 1_000);
-        assert!((seen.p50_us - 500.0).abs() < 2.0, "{seen:?}");
-        assert!(seen.curve.is_sorted_by(|one, next| one.us <= next.us && one.share < next.share));
-        let last = seen.curve.last().unwrap();
-        assert!((last.share - 1.0).abs() < f64::EPSILON && last.us >= seen.p999_us);
-        assert_eq!(Distribution::of(&Histogram::new(3).unwrap()), None);
     }
 }

@@ -139,6 +139,10 @@ impl StoreReport {
         self.counts().not_judged + self.cells.iter().filter(is_not_judged).count() + self.speed.lost()
     }
 
+    pub(crate) fn serves_readers(&self) -> bool {
+        self.declared.as_ref().is_some_and(|declared| declared.sharing != Sharing::Unsupported)
+    }
+
     pub(crate) fn reach(&self) -> Option<Reach> {
         self.declared.as_ref().map(|declared| declared.reach)
     }

@@ -22,6 +22,9 @@ pub(crate) fn answers(report: &Report) -> Vec<Answer> {
         hand_over(&stores),
         alone(&stores),
         held(&stores),
+        readers(&stores),
+        permits(&stores),
+        idle_waiter(&stores),
     ];
     questions.into_iter().flatten().collect()
 }
@@ -32,9 +35,7 @@ fn owners_under(stores: &[&StoreReport], question: &'static str, fault: Fault) -
     for store in stores {
         let Some(seen) = UnderFault::of(store, fault) else { continue };
         let Some(class) = class(seen.outcome) else {
-            if store.reach() == Some(Reach::Network) {
-                without.push(store.name.clone());
-            }
+            without.extend(Some(*store).filter(|store| store.reach() == Some(Reach::Network)));
             continue;
         };
         // One run that shows more than is promised may have been lucky.
@@ -44,8 +45,7 @@ fn owners_under(stores: &[&StoreReport], question: &'static str, fault: Fault) -
         of.value = seen.recovered_ms().unwrap_or(0.0);
         ranked.push(of);
     }
-    let without = (!without.is_empty()).then(|| format!("cannot happen to: {}", without.join(", ")));
-    answer(question, ranked, without)
+    answer(question, ranked, named("cannot happen to", &without))
 }
 
 /// From the best outcome to the worst; `None` of a fault that cannot happen.
@@ -107,9 +107,7 @@ fn in_order(stores: &[&StoreReport]) -> Option<Answer> {
         let basis = if store.counts().passed > 0 { Basis::Measured } else { Basis::Declared };
         Ranked::of_class(store, 0, "first come, first served".to_owned(), basis)
     });
-    let names: Vec<&str> = others.iter().map(|store| store.name.as_str()).collect();
-    let in_no_order = (!names.is_empty()).then(|| format!("in no order: {}", names.join(", ")));
-    answer("served in order?", ranked, in_no_order)
+    answer("served in order?", ranked, named("in no order", &others))
 }
 
 fn hand_over(stores: &[&StoreReport]) -> Option<Answer> {
@@ -142,6 +140,53 @@ fn held(stores: &[&StoreReport]) -> Option<Answer> {
         Some(Ranked::of_class(store, row.lost, figure, Basis::Measured).by(row.client_cpu))
     });
     answer("most holds?", ranked.collect(), None)
+}
+
+fn readers(stores: &[&StoreReport]) -> Option<Answer> {
+    let (served, refused): (Vec<&StoreReport>, Vec<&StoreReport>) =
+        stores.iter().copied().partition(|store| store.serves_readers());
+    let ranked = served.iter().filter_map(|store| {
+        let reads = store.speed.kind("reads")?;
+        let wait = store.speed.kind("mixed").map(|mixed| {
+            let (median, p99) = (time(mixed.latency.p50_us), time(mixed.latency.p99_us));
+            format!(", a writer beside them waits {median}, p99 {p99}")
+        });
+        let figure = format!("{} reads a second{}", count(reads.per_second.median), wait.unwrap_or_default());
+        Some(Ranked::of_class(store, 0, figure, Basis::Measured).by_rate(reads.per_second))
+    });
+    answer("fastest for readers?", ranked.collect(), named("refuse readers", &refused))
+}
+
+fn permits(stores: &[&StoreReport]) -> Option<Answer> {
+    let ranked = stores.iter().filter_map(|store| {
+        let row = store.speed.kind("permits")?;
+        let fairness = row.fairness.map(|fairness| format!(", fairness {:.2}", fairness.median));
+        let figure =
+            format!("{} grants a second{}", count(row.per_second.median), fairness.unwrap_or_default());
+        Some(Ranked::of_class(store, 0, figure, Basis::Measured).by_rate(row.per_second))
+    });
+    answer("fastest for permits?", ranked.collect(), None)
+}
+
+/// By what the server does for it; where that is not told, by the client's time.
+fn idle_waiter(stores: &[&StoreReport]) -> Option<Answer> {
+    let ranked = stores.iter().filter_map(|store| {
+        let costs = store.speed.waiting.first()?.costs;
+        let cpu = costs.client_cpu_us.map_or_else(|| "?".to_owned(), time);
+        let (class, value, figure) = match costs.server_commands {
+            Some(commands) => {
+                (0, commands, format!("{} commands and {cpu} of the client a second", count(commands)))
+            }
+            None => (1, costs.client_cpu_us?, format!("{cpu} of the client a second")),
+        };
+        Some(Ranked::of_class(store, class, figure, Basis::Measured).by(value))
+    });
+    answer("what does an idle waiter cost?", ranked.collect(), None)
+}
+
+fn named(words: &str, stores: &[&StoreReport]) -> Option<String> {
+    let names: Vec<&str> = stores.iter().map(|store| store.name.as_str()).collect();
+    (!names.is_empty()).then(|| format!("{words}: {}", names.join(", ")))
 }
 
 fn declaring<'a>(

@@ -11,7 +11,7 @@ mod suite;
 mod table;
 
 pub(crate) use evidence::Evidence;
-pub(crate) use table::{Axis, Chart, Column, Curve, Datum, Panel, Section, Span, Table};
+pub(crate) use table::{Chart, Column, Datum, Section, Span, Table};
 
 use super::model::Report;
 use super::rules::{self, Answer, Basis, Card};

@@ -19,7 +19,7 @@ pub(super) fn section(report: &Report) -> Option<Section> {
     let mut crashes: Vec<Span> = crashes.collect();
     crashes.sort_by(|one, other| one.p50.total_cmp(&other.p50));
     let title = "Until the next grant, after the holder was killed".to_owned();
-    let chart = (!crashes.is_empty()).then_some(Chart::Spans { title, rows: crashes });
+    let chart = (!crashes.is_empty()).then_some(Chart { title, rows: crashes });
     let figures = ["Holder knew after", "Next grant after", "Unavailable"];
     let columns = Column::all(&["Store", "Fault"], &figures);
     Some(Section {

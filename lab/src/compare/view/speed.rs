@@ -1,17 +1,13 @@
 //! Latency, hand-over, throughput and costs.
 
-use super::{Axis, Chart, Column, Curve, Datum, Panel, Section, Span, Table};
+use super::{Chart, Column, Datum, Section, Span, Table};
 use crate::bench::{Costs, Passes};
-use crate::compare::model::{Distribution, HandOverFigures, KindFigures, PairFigures, Report, StoreReport};
+use crate::compare::model::{Distribution, KindFigures, PairFigures, Report, StoreReport};
 use crate::format::{bytes, count, time};
 
 pub(super) fn hand_over(report: &Report) -> Option<Section> {
     let waiters = || report.stores.iter().flat_map(|store| &store.speed.hand_over).map(|row| row.waiters);
     let spans = waiters().filter(|waiters| *waiters >= 8).min().or(waiters().max())?;
-    let panels = panels(report, |store| {
-        let rows = store.speed.hand_over.iter();
-        rows.map(|row| curve(format!("{} waiting", row.waiters), &row.gap)).collect()
-    });
     let figures = report.stores.iter().flat_map(|store| {
         store.speed.hand_over.iter().map(|row| {
             let head = [Datum::words(&store.name), whole(row.waiters), whole(row.processes)];
@@ -24,12 +20,9 @@ pub(super) fn hand_over(report: &Report) -> Option<Section> {
         lead: "From the beginning of a release until the next waiter has the lock. One name goes round; so many wait \
                for it at any time."
             .to_owned(),
-        charts: vec![
-            spans_of(report, format!("With {spans} waiting"), |store| {
-                Some(&store.speed.hand_over_at(spans)?.gap)
-            }),
-            shares("What part of the hand-overs took no longer than that", panels),
-        ],
+        charts: vec![spans_of(report, format!("With {spans} waiting"), |store| {
+            Some(&store.speed.hand_over_at(spans)?.gap)
+        })],
         table: Table::new(
             "hand-over-table",
             "Hand-over against waiters",
@@ -41,26 +34,15 @@ pub(super) fn hand_over(report: &Report) -> Option<Section> {
 
 pub(super) fn latency(report: &Report) -> Option<Section> {
     let tasks = report.stores.iter().flat_map(|store| &store.speed.pairs).map(|row| row.tasks).min()?;
-    let panels = panels(report, |store| {
-        let rows = store.speed.pairs.iter();
-        let both = rows.flat_map(|row| {
-            let at = |what: &str| format!("{what}, {} at once", row.tasks);
-            [curve(at("acquire"), &row.acquire), curve(at("release"), &row.release)]
-        });
-        both.collect()
-    });
     Some(Section {
         id: "latency",
         title: "Latency",
         lead: "Acquire and release where nobody is in the way: each task on a name of its own, as fast as it goes. With many at once it is the \
                latency of a store as busy as its clients can make it."
             .to_owned(),
-        charts: vec![
-            spans_of(report, format!("Acquire, {tasks} at once"), |store| {
-                Some(&store.speed.pairs_at(tasks)?.acquire)
-            }),
-            shares("What part of the requests took no longer than that", panels),
-        ],
+        charts: vec![spans_of(report, format!("Acquire, {tasks} at once"), |store| {
+            Some(&store.speed.pairs_at(tasks)?.acquire)
+        })],
         table: Table::new(
             "latency-table",
             "Latency of acquire and release",
@@ -85,12 +67,6 @@ fn latencies(store: &StoreReport) -> Vec<Vec<Datum>> {
 }
 
 pub(super) fn throughput(report: &Report) -> Option<Section> {
-    let turns = |row: &HandOverFigures| (row.waiters as f64, row.per_second.median);
-    let panels = panels(report, |store| {
-        let points: Vec<_> = store.speed.hand_over.iter().map(turns).collect();
-        let curve = Curve { label: "turns a second".to_owned(), points };
-        Some(curve).filter(|curve| !curve.points.is_empty()).into_iter().collect()
-    });
     let rows: Vec<Vec<Datum>> = report.stores.iter().flat_map(rates).collect();
     (!rows.is_empty()).then(|| Section {
         id: "throughput",
@@ -99,12 +75,7 @@ pub(super) fn throughput(report: &Report) -> Option<Section> {
                is that of the passes: a difference within it is none. Fairness is Jain's index of how often each waiter \
                had the lock: 1 if all had it equally often."
             .to_owned(),
-        charts: vec![Chart::Panels {
-            title: "Turns a second against waiters".to_owned(),
-            x: Axis::Waiters,
-            y: Axis::Rate,
-            panels,
-        }],
+        charts: Vec::new(),
         table: Table::new(
             "throughput-table",
             "Throughput",
@@ -219,20 +190,7 @@ fn spans_of(report: &Report, title: String, seen: impl Fn(&StoreReport) -> Optio
     });
     let mut rows: Vec<Span> = spans.collect();
     rows.sort_by(|one, other| one.p50.total_cmp(&other.p50));
-    Chart::Spans { title, rows }
-}
-
-fn shares(title: &str, panels: Vec<Panel>) -> Chart {
-    Chart::Panels { title: title.to_owned(), x: Axis::Time, y: Axis::Share, panels }
-}
-
-fn panels(report: &Report, curves: impl Fn(&StoreReport) -> Vec<Curve>) -> Vec<Panel> {
-    let panels = report.stores.iter().map(|store| Panel { label: store.name.clone(), curves: curves(store) });
-    panels.filter(|panel| !panel.curves.is_empty()).collect()
-}
-
-fn curve(label: String, seen: &Distribution) -> Curve {
-    Curve { label, points: seen.curve.iter().map(|point| (point.us, point.share)).collect() }
+    Chart { title, rows }
 }
 
 fn distribution(seen: &Distribution) -> [Datum; 5] {

@@ -103,13 +103,12 @@ impl Datum {
     }
 }
 
-/// A picture of figures that also stand in a table of the same section.
+/// A picture of figures that also stand in a table of the same section: for each store, from the median to the tail, on one
+/// logarithmic scale of microseconds.
 #[derive(Debug)]
-pub(crate) enum Chart {
-    /// For each store, from the median to the tail, on one logarithmic scale of microseconds.
-    Spans { title: String, rows: Vec<Span> },
-    /// For each store a panel, with the other stores in the background.
-    Panels { title: String, x: Axis, y: Axis, panels: Vec<Panel> },
+pub(crate) struct Chart {
+    pub(crate) title: String,
+    pub(crate) rows: Vec<Span>,
 }
 
 #[derive(Debug)]
@@ -118,30 +117,4 @@ pub(crate) struct Span {
     pub(crate) p50: f64,
     pub(crate) p99: f64,
     pub(crate) p999: f64,
-}
-
-#[derive(Debug)]
-pub(crate) struct Panel {
-    pub(crate) label: String,
-    /// The first one is also drawn in the background of the other panels.
-    pub(crate) curves: Vec<Curve>,
-}
-
-#[derive(Debug)]
-pub(crate) struct Curve {
-    pub(crate) label: String,
-    pub(crate) points: Vec<(f64, f64)>,
-}
-
-/// What an axis shows.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Axis {
-    /// Microseconds, logarithmic.
-    Time,
-    /// A part of all, from 0 to 1.
-    Share,
-    /// A number of waiters, logarithmic.
-    Waiters,
-    /// So many a second, logarithmic.
-    Rate,
 }

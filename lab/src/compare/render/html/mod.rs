@@ -26,10 +26,7 @@ struct Page<'a> {
 }
 
 pub(crate) fn render(view: &View) -> Result<String, Failure> {
-    let with_charts = |section: &Section| {
-        let charts = section.charts.iter().enumerate();
-        charts.map(|(number, chart)| svg::draw(section.id, number, chart)).collect()
-    };
+    let with_charts = |section: &Section| section.charts.iter().map(svg::draw).collect();
     let sections = view.sections.iter().map(|section| (section, with_charts(section))).collect();
     let page = Page { view, sections, style: STYLE };
     let failed = |error: minijinja::Error| Failure::internal("cannot render the page", error);

@@ -1,72 +1,35 @@
-//! From figures to places in a chart.
+//! From times to places in a chart.
 
-use crate::compare::view::Axis;
-use crate::format::{count, time};
+use crate::format::time;
 
-/// One axis: its ends, and whether each place is so many times the one before.
+/// A logarithmic axis of microseconds, which begins and ends with a power of ten.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub(super) struct Scale {
-    axis: Axis,
     low: f64,
     high: f64,
 }
 
 impl Scale {
-    /// One on which all of these have a place. Logarithmic ones begin and end with a power of ten.
-    pub(super) fn over(axis: Axis, values: impl Iterator<Item = f64>) -> Self {
-        if axis == Axis::Share {
-            return Self { axis, low: 0.0, high: 1.0 };
-        }
-        let values: Vec<f64> = values.filter(|value| *value > 0.0 && value.is_finite()).collect();
-        let low = values.iter().copied().reduce(f64::min).unwrap_or(1.0);
-        let high = values.iter().copied().reduce(f64::max).unwrap_or(10.0);
-        let (low, high) = match axis {
-            Axis::Waiters => (low, high),
-            _ => (10_f64.powf(low.log10().floor()), 10_f64.powf(high.log10().ceil())),
-        };
-        Self { axis, low, high: if high > low { high } else { low * 10.0 } }
+    /// One on which all of these have a place.
+    pub(super) fn over(times: impl Iterator<Item = f64>) -> Self {
+        let times: Vec<f64> = times.filter(|time| *time > 0.0 && time.is_finite()).collect();
+        let low = times.iter().copied().reduce(f64::min).unwrap_or(1.0);
+        let high = times.iter().copied().reduce(f64::max).unwrap_or(10.0);
+        let (low, high) = (10_f64.powf(low.log10().floor()), 10_f64.powf(high.log10().ceil()));
+        Self { low, high: if high > low { high } else { low * 10.0 } }
     }
 
     /// From 0 at the low end to 1 at the high one.
-    pub(super) fn place(self, value: f64) -> f64 {
-        let place = match self.axis {
-            Axis::Share => value,
-            _ => (value.max(self.low) / self.low).ln() / (self.high / self.low).ln(),
-        };
-        place.clamp(0.0, 1.0)
+    pub(super) fn place(self, time: f64) -> f64 {
+        ((time.max(self.low) / self.low).ln() / (self.high / self.low).ln()).clamp(0.0, 1.0)
     }
 
-    /// Where there are lines, and what stands beside them; so few that they do not touch.
+    /// The places of lines, and what stands beside them: every power of ten, or every second one if there are many.
     pub(super) fn ticks(self) -> Vec<(f64, String)> {
-        let write = |value: f64| match self.axis {
-            Axis::Time => time(value),
-            Axis::Share => format!("{:.0} %", value * 100.0),
-            Axis::Waiters | Axis::Rate => short(value),
-        };
-        let values: Vec<f64> = match self.axis {
-            Axis::Share => vec![0.0, 0.5, 1.0],
-            Axis::Waiters => [1.0, 8.0, 64.0, 512.0].into(),
-            _ => powers(self.low, self.high),
-        };
-        let within = values.into_iter().filter(|value| *value >= self.low && *value <= self.high * 1.001);
-        within.map(|value| (self.place(value), write(value))).collect()
-    }
-}
-
-/// Every power of ten, or every second one if there are many.
-fn powers(low: f64, high: f64) -> Vec<f64> {
-    let (from, to) = (low.log10().round() as i32, high.log10().round() as i32);
-    let step = if to - from > 4 { 2 } else { 1 };
-    (from..=to).step_by(step).map(|power| 10_f64.powi(power)).collect()
-}
-
-fn short(value: f64) -> String {
-    if value >= 1e6 {
-        format!("{}M", count(value / 1e6))
-    } else if value >= 1e3 {
-        format!("{}k", count(value / 1e3))
-    } else {
-        count(value)
+        let (from, to) = (self.low.log10().round() as i32, self.high.log10().round() as i32);
+        let step = if to - from > 4 { 2 } else { 1 };
+        let powers = (from..=to).step_by(step).map(|power| 10_f64.powi(power));
+        powers.map(|value| (self.place(value), time(value))).collect()
     }
 }
 
@@ -76,7 +39,7 @@ mod tests {
 
     #[test]
     fn logarithmic_scale_has_its_figures_in_equal_steps() {
-        let scale = Scale::over(Axis::Time, [20.0, 9_000.0].into_iter());
+        let scale = Scale::over([20.0, 9_000.0].into_iter());
         assert_eq!((scale.low, scale.high), (10.0, 10_000.0));
         assert!((scale.place(100.0) - 1.0 / 3.0).abs() < 1e-9);
         assert_eq!(scale.place(0.0), 0.0);
@@ -85,9 +48,9 @@ mod tests {
     }
 
     #[test]
-    fn scale_of_a_single_figure_has_a_width() {
-        let scale = Scale::over(Axis::Rate, [100.0].into_iter());
+    fn scale_of_a_single_time_has_a_width() {
+        let scale = Scale::over([100.0].into_iter());
         assert!(scale.place(100.0).is_finite() && scale.high > scale.low);
-        assert!(Scale::over(Axis::Time, std::iter::empty()).place(5.0).is_finite());
+        assert!(Scale::over(std::iter::empty()).place(5.0).is_finite());
     }
 }

@@ -61,13 +61,13 @@ mod administrator;
 mod cannot;
 mod case;
 mod cases;
-pub mod checker;
+mod checker;
 mod clock;
 mod context;
 mod expect;
 mod fault_run;
 mod faults;
-pub mod history;
+mod history;
 mod kinds;
 mod lateness;
 pub mod matrix;
@@ -97,7 +97,7 @@ pub use soak::{Round, Soak};
 pub use stop::{Stop, Verdict};
 pub use subject::{Counters, Members, Replicas, Store, Subject};
 pub use time_scale::said_time_scale;
-pub use worker::{is_worker, serve_as_worker, worker_order};
+pub use worker::{serve_as_worker, worker_order};
 
 /// The `main` of a test target with `harness = false`: runs the suite against these subjects.
 #[macro_export]

@@ -8,7 +8,7 @@ mod served;
 
 pub(crate) use request::{ClientRequest, Request};
 pub(crate) use served::occupy;
-pub use served::{is_worker, serve_as_worker, worker_order};
+pub use served::{serve_as_worker, worker_order};
 
 use crate::clock::is_taken;
 use crate::server::{spawn_lasting, until_still};

@@ -1,7 +1,7 @@
 //! M3: what has happened to what the lock protects.
 
 use super::locks::Largest;
-use super::report::{CheckReport, Rule, Updates};
+use super::report::{CheckReport, Rule};
 use crate::history::{History, Write};
 use std::collections::BTreeMap;
 
@@ -12,22 +12,23 @@ pub(super) fn check(history: &History, report: &mut CheckReport) {
     }
     for ((resource, fenced), mut writes) in resources {
         let is_update = |write: &&Write| !write.what.mode.is_shared();
-        let refused = writes.iter().copied().filter(is_update).filter(|write| !write.what.accepted).count();
-        writes.retain(|write| write.what.accepted);
+        let all = writes.iter().copied().filter(is_update).count();
+        writes.retain(|write| write.what.wrote.is_some());
         // The counter's own order: each writes one more than it has read, and readers see the last number that was written.
         writes
             .sort_unstable_by_key(|write| (write.what.wrote, write.what.mode.is_shared(), write.what.token));
         let updates: Vec<&Write> = writes.iter().copied().filter(is_update).collect();
         let lost: Vec<_> =
             updates.windows(2).filter(|pair| pair[0].what.wrote == pair[1].what.wrote).collect();
-        let updates = Updates { accepted: updates.len(), refused, lost: lost.len() };
+        let sum = if fenced { &mut report.measured.fenced } else { &mut report.measured.plain };
+        sum.accepted += updates.len();
+        sum.refused += all - updates.len();
+        sum.lost += lost.len();
         if !fenced {
-            report.measured.plain.add(updates);
             continue;
         }
-        report.measured.fenced.add(updates);
         for pair in lost {
-            broken(report, resource, pair[0], pair[1], || format!("both wrote {}", pair[0].what.wrote));
+            broken(report, resource, pair[0], pair[1], || format!("both wrote {:?}", pair[0].what.wrote));
         }
         // The two marks: a writer is refused after any newer holder, a reader after a newer writer.
         let mut marks = Largest::NONE;
@@ -40,14 +41,6 @@ pub(super) fn check(history: &History, report: &mut CheckReport) {
             }
             marks.add(mode, older, write);
         }
-    }
-}
-
-impl Updates {
-    fn add(&mut self, other: Self) {
-        self.accepted += other.accepted;
-        self.refused += other.refused;
-        self.lost += other.lost;
     }
 }
 

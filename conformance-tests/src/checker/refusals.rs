@@ -11,7 +11,7 @@ use leasehold_core::{LockMode, Sharing};
 pub(super) fn check(timeline: &Timeline<'_>, all: &[&Acquisition], model: &Model, report: &mut CheckReport) {
     for mode in [LockMode::Exclusive, LockMode::Shared] {
         let wanted = |one: &&Acquisition| {
-            matches!(one.outcome, AcquireOutcome::Contended)
+            one.outcome == AcquireOutcome::Contended
                 && one.mode.is_shared() == mode.is_shared()
                 && timeline.slot.is_none_or(|slot| one.permits.is_some_and(|limit| slot < limit))
         };
@@ -69,8 +69,8 @@ fn possible_holds(timeline: &Timeline<'_>, mode: LockMode) -> Vec<PossibleHold> 
     let (mut next, mut next_writer) = (u64::MAX, u64::MAX);
     let ends = timeline.grants.iter().rev().map(|grant| {
         let is_shared = grant.acquisition.mode.is_shared();
-        let released = grant.hold.released().and_then(|release| release.answered_at);
-        let end = released.unwrap_or(u64::MAX).min(if is_shared { next_writer } else { next });
+        let released = grant.acquisition.hold.released_at().unwrap_or(u64::MAX);
+        let end = released.min(if is_shared { next_writer } else { next });
         next = next.min(grant.acquisition.answered_by()).min(end);
         if !is_shared {
             next_writer = next;
@@ -122,10 +122,11 @@ impl<'a> Contenders<'a> {
 fn under_way(one: &Acquisition, model: &Model, gives_way: bool) -> Option<(u64, u64)> {
     let asking = (one.asked_at, one.answered_by());
     let undoing = (asking.0, asking.1.saturating_add(nanos(model.overshoot)));
-    match (model.refused_for, &one.outcome) {
+    match (model.refused_for, one.outcome) {
+        #[cfg(test)]
         (RefusedFor::Holders, _) => None,
-        (_, AcquireOutcome::Granted(_)) if one.permits.is_some() => Some(undoing),
-        (RefusedFor::Contenders, _) | (_, AcquireOutcome::Granted(_)) => Some(asking),
+        (_, AcquireOutcome::Granted) if one.permits.is_some() => Some(undoing),
+        (RefusedFor::Contenders, _) | (_, AcquireOutcome::Granted) => Some(asking),
         (_, AcquireOutcome::Contended) if one.wait == Some(0) => None,
         (_, AcquireOutcome::Contended | AcquireOutcome::Failed) => Some(undoing),
         (_, AcquireOutcome::Unknown) => (gives_way && one.wait != Some(0)).then_some(undoing),
@@ -143,7 +144,7 @@ struct UnknownOutcomes {
 
 impl UnknownOutcomes {
     fn new(all: &[&Acquisition]) -> Self {
-        let unknown = all.iter().filter(|one| matches!(one.outcome, AcquireOutcome::Unknown));
+        let unknown = all.iter().filter(|one| one.outcome == AcquireOutcome::Unknown);
         let mut asked: Vec<u64> = unknown.map(|one| one.asked_at).collect();
         asked.sort_unstable();
         Self { asked, used: 0, gap: None }

@@ -4,8 +4,7 @@ use super::circumstances::{Circumstances, PauseKind};
 use super::model::nanos;
 use super::report::{CheckReport, Rule};
 use super::timeline::{Placed, Timeline};
-use super::unseen::Unseen;
-use crate::history::{Acquisition, History};
+use crate::history::{AcquireOutcome, Acquisition, History};
 use std::time::Duration;
 
 pub(super) fn check(
@@ -32,8 +31,7 @@ pub(super) fn check_deadlines(
         if late > nanos(circumstances.model.overshoot)
             && !circumstances.paused(PauseKind::Stalled, one.process, one.asked_at, answered)
         {
-            let name = &history.names[one.name as usize];
-            report.broken(Rule::Deadline, name, answered, &[one.id()], || {
+            report.broken(Rule::Deadline, &one.name, answered, &[one.id()], || {
                 format!("it ended {:?} after its deadline", Duration::from_nanos(late))
             });
         }
@@ -52,7 +50,7 @@ fn wake_ups(
     for placed in timeline.grants.iter().skip(1) {
         let grant = placed.acquisition;
         let before = timeline.grants[placed.after.clone()].iter();
-        let freed = before.map(|before| before.hold.released()?.answered_at).collect::<Option<Vec<_>>>();
+        let freed = before.map(|before| before.acquisition.hold.released_at()).collect::<Option<Vec<_>>>();
         // Readers before whom no writer was found it free.
         let Some(freed) = freed.map(|freed| freed.into_iter().max().unwrap_or_default()) else { continue };
         let (from, to) = (freed.max(grant.asked_at), grant.answered_by());
@@ -82,15 +80,12 @@ fn crashes(timeline: &Timeline<'_>, circumstances: &Circumstances<'_>, report: &
             continue;
         }
         // Other readers end as they please.
-        let released = |one: &Placed<'_>| one.hold.released()?.answered_at;
-        let ends = before.iter().map(|one| killed_at(one).or_else(|| released(one)));
+        let ends = before.iter().map(|one| killed_at(one).or_else(|| one.acquisition.hold.released_at()));
         let Some(killed) = ends.collect::<Option<Vec<_>>>().and_then(|ends| ends.into_iter().max()) else {
             continue;
         };
         let to = next.answered_by();
         let took = Duration::from_nanos(to.saturating_sub(killed.max(next.asked_at)));
-        let (longest, count) = report.measured.detection.unwrap_or_default();
-        report.measured.detection = Some((longest.max(took), count + 1));
         if circumstances.model.crash.is_some_and(|bound| took > bound)
             && !circumstances.paused(PauseKind::StalledOrAway, next.process, killed, to)
         {
@@ -104,8 +99,71 @@ fn crashes(timeline: &Timeline<'_>, circumstances: &Circumstances<'_>, report: &
 impl Placed<'_> {
     /// True if its holder had not given it back by then, nor seen its end.
     fn held_at(&self, moment: u64) -> bool {
-        let ended = self.hold.release.as_ref().map(|release| release.asked_at);
-        let ends = ended.into_iter().chain(self.hold.seen_ended);
-        self.acquisition.answered_by() <= moment && ends.into_iter().all(|end| end > moment)
+        let hold = &self.acquisition.hold;
+        let mut ends = hold.release.iter().map(|release| release.asked_at).chain(hold.seen_ended);
+        self.acquisition.answered_by() <= moment && ends.all(|end| end > moment)
     }
+}
+
+/// When somebody may have had the lock, or the first place in its queue, without anybody's learning of it.
+struct Unseen {
+    /// Apart from each other, and in order.
+    spans: Vec<(u64, u64)>,
+}
+
+impl Unseen {
+    fn new(all: &[&Acquisition], circumstances: &Circumstances<'_>, is_reader: bool) -> Self {
+        let spans = all.iter().filter_map(|one| {
+            let span = span(one, circumstances);
+            // A reader gives way to a writer all the time that it waits.
+            let is_in_front = is_reader && !one.mode.is_shared() && one.wait != Some(0);
+            is_in_front.then(|| (one.asked_at, span.map_or(one.answered_by(), |(_, end)| end))).or(span)
+        });
+        let mut spans: Vec<(u64, u64)> = spans.collect();
+        spans.sort_unstable();
+        spans.dedup_by(|next, before| {
+            let touch = next.0 <= before.1;
+            if touch {
+                before.1 = before.1.max(next.1);
+            }
+            touch
+        });
+        Self { spans }
+    }
+
+    /// The longest part of this time in which nobody was there.
+    fn longest_without(&self, from: u64, to: u64) -> u64 {
+        let (mut free, mut longest) = (from, 0);
+        let first = self.spans.partition_point(|(_, end)| *end < from);
+        for (begin, end) in self.spans[first..].iter().take_while(|(begin, _)| *begin <= to) {
+            longest = longest.max(begin.saturating_sub(free));
+            free = free.max(*end);
+        }
+        longest.max(to.saturating_sub(free))
+    }
+}
+
+fn span(one: &Acquisition, circumstances: &Circumstances<'_>) -> Option<(u64, u64)> {
+    let Circumstances { model, kills, .. } = circumstances;
+    let (left, takes_leave) = match one.outcome {
+        AcquireOutcome::Unknown => {
+            let left = one.answered_at.or(kills.get(&one.process).copied()).unwrap_or(u64::MAX);
+            (left, one.was_dropped)
+        }
+        // It stood in line, and is taken out of it after it has given up.
+        AcquireOutcome::Contended if one.wait != Some(0) => (one.answered_by(), true),
+        _ => return None,
+    };
+    let leftovers = left.saturating_add(model.crash.map_or(u64::MAX, nanos));
+    let moment = nanos(model.wake_up);
+    let gone = left.saturating_add(moment);
+    let killed = kills.get(&one.process).is_some_and(|at| *at <= gone);
+    // A client that gives up without a fault returns a grant that it may have, and would have been told of an earlier grant.
+    if takes_leave
+        && !killed
+        && !circumstances.paused(PauseKind::StalledOrAway, one.process, one.asked_at, leftovers)
+    {
+        return Some((one.asked_at.max(left.saturating_sub(moment)), gone));
+    }
+    Some((one.asked_at, leftovers))
 }

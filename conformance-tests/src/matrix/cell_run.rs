@@ -5,7 +5,7 @@ use crate::context::Context;
 use crate::expect::{eventually, optional};
 use crate::fault_run::{FaultRun, PreparedFault};
 use crate::faults::{ClientSetup, FaultTiming, Ground, Lasting, SideEffect, Time, Witness};
-use crate::history::{History, PlainCounter};
+use crate::history::{FencedCounter, History};
 use crate::run_config::RunConfig;
 use crate::running_client::Role;
 use crate::stop::{Stop, Verdict};
@@ -217,14 +217,14 @@ impl CellRun {
 
     /// The holder gives back what it has, and the others go on. How long it takes until one of them has the lock.
     async fn recover(&self, workers: &mut Workers) -> Result<Option<Duration>, Stop> {
-        let mut counter = PlainCounter::open(&self.run.directory.path().join(PLAIN))?;
+        let mut counter = FencedCounter::open(&self.run.directory.path().join(PLAIN))?;
         if workers.holder.is_alive() {
             workers.holder.order(ClientRequest::Leave(Some(Role::Holder))).await?;
         }
-        let (start, before) = (Instant::now(), counter.read()?);
+        let (start, before) = (Instant::now(), counter.number()?);
         let bound = self.timing.ttl + self.run.semantics.wake_up.bound() + scaled(AFTERWARDS);
         // The first may have begun before.
-        let free = eventually(bound, || counter.read().is_ok_and(|now| now >= before + 2)).await;
+        let free = eventually(bound, || counter.number().is_ok_and(|now| now >= before + 2)).await;
         let took = start.elapsed();
         workers.others().order(ClientRequest::Leave(None)).await?;
         Ok(free.then_some(took))

@@ -9,14 +9,14 @@
 //!    are no accident.
 
 use super::host_capacity::HostCapacity;
-use super::one::watched;
+use super::one::{WATCHDOG, watched};
 use super::result::CaseResult;
 use crate::case::{Case, HostShare};
 use crate::lateness::Lateness;
 use crate::run_config::RunConfig;
 use crate::stop::{Stop, Verdict};
 use crate::subject::Subject;
-use crate::time_scale::stretch;
+use crate::time_scale::{scaled, stretch};
 use std::sync::Arc;
 use std::time::Instant;
 
@@ -36,7 +36,7 @@ pub(super) fn judge(
     static CAPACITY: HostCapacity = HostCapacity::new();
     let attempt = || {
         let start = Instant::now();
-        let verdict = watched(subject, case, config)?;
+        let verdict = watched(scaled(WATCHDOG), subject, case, config)?;
         Some(CaseAttempt { verdict, late: Lateness::of_a_case(start) })
     };
     let permit = CAPACITY.take(case.share);

@@ -117,7 +117,10 @@ impl Run {
     pub fn plan(&self) -> Vec<(usize, Case)> {
         let pairs = (0..self.subjects.len()).flat_map(|subject| all().map(move |case| (subject, case)));
         let line = |(subject, case): &(usize, Case)| format!("{}::{}", self.subject(*subject), case.name());
-        pairs.filter(|pair| self.wants(&line(pair))).collect()
+        let wanted = |pair: &(usize, Case)| {
+            self.filters.is_empty() || self.filters.iter().any(|filter| line(pair).contains(filter))
+        };
+        pairs.filter(wanted).collect()
     }
 
     /// Runs it, on threads of its own, and returns when all is over. The results are in the order in which they came. The observer
@@ -130,7 +133,8 @@ impl Run {
         in_parallel(self.threads, plan, |(subject, case)| self.one(subject, case, observer))
     }
 
-    fn one(
+    /// Runs one case of the plan. `None` if it was interrupted.
+    pub(super) fn one(
         &self,
         subject: usize,
         case: Case,
@@ -145,16 +149,12 @@ impl Run {
         observer(CaseEvent::Finished(&result));
         Some(result)
     }
-
-    fn wants(&self, name: &str) -> bool {
-        self.filters.is_empty() || self.filters.iter().any(|filter| name.contains(filter.as_str()))
-    }
 }
 
 /// In the same order each time. Neither all cases of one store at once, which would want as many servers of it, nor one case
 /// of all stores, which load the machine alike. Cases that need more of it wait until there is room for them: one after the
 /// other at the end, they wait for that once.
-pub(super) fn mix<S>(pairs: &mut [(S, Case)]) {
+pub(super) fn mix(pairs: &mut [(usize, Case)]) {
     fastrand::Rng::with_seed(1).shuffle(pairs);
     pairs.sort_by_key(|(_, case)| case.share);
 }

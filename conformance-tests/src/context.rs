@@ -148,9 +148,8 @@ impl Context {
         self.noted(format!("{}{name}", self.config.root))
     }
 
-    /// What stands in front of every name of this run.
-    pub(crate) fn root(&self) -> &str {
-        &self.config.root
+    pub(crate) fn config(&self) -> &RunConfig {
+        &self.config
     }
 
     fn noted(&self, name: String) -> LockName {

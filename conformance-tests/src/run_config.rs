@@ -3,6 +3,7 @@
 use leasehold_core::LockName;
 use std::collections::BTreeSet;
 use std::sync::{Arc, Mutex, PoisonError};
+use std::time::Duration;
 use tokio::sync::watch;
 
 /// What all cases of a run share: what their random choices are made from, what their locks are called, and when they
@@ -15,6 +16,10 @@ pub(crate) struct RunConfig {
     /// The names that were used, where somebody wants to know.
     pub(crate) names: Option<Names>,
     pub(crate) interrupt: Interrupt,
+    /// The number of permits that U01 and U07 take in all: for long runs by hand.
+    pub(crate) permit_grants: Option<u64>,
+    /// How long the tasks of V02 go on: for long runs by hand.
+    pub(crate) crossed_for: Option<Duration>,
 }
 
 /// Lock names that a run has used.
@@ -26,17 +31,16 @@ pub(crate) type Names = Arc<Mutex<BTreeSet<LockName>>>;
 pub struct Interrupt(Arc<watch::Sender<bool>>);
 
 impl RunConfig {
-    /// The variable that has the seed.
-    const SEED: &str = "LEASEHOLD_SEED";
-
     /// The seed of the environment, or one of their own; names as they are.
     pub(crate) fn from_environment() -> Self {
-        let seed = std::env::var(Self::SEED).ok().and_then(|seed| seed.parse().ok());
+        let number = |variable| std::env::var(variable).ok()?.parse().ok();
         Self {
-            seed: seed.unwrap_or_else(|| fastrand::u64(..)),
+            seed: number("LEASEHOLD_SEED").unwrap_or_else(|| fastrand::u64(..)),
             root: String::new(),
             names: None,
             interrupt: Interrupt::default(),
+            permit_grants: number("LEASEHOLD_PERMIT_GRANTS"),
+            crossed_for: number("LEASEHOLD_V02_SECONDS").map(Duration::from_secs),
         }
     }
 

@@ -79,11 +79,6 @@ impl Worker {
         token(&self.answer().await?)
     }
 
-    /// Acquires as a reader, and answers the token.
-    pub(crate) async fn read(&mut self, name: &LockName, ttl: Duration) -> Result<u64, Stop> {
-        token(&self.ask(&Request::Acquire(name.clone(), ttl, LockMode::Shared, true)).await?)
-    }
-
     /// One attempt, exclusive: true if it was granted.
     pub(crate) async fn try_take(&mut self, name: &LockName, ttl: Duration) -> Result<bool, Stop> {
         let answer = self.ask(&Request::Acquire(name.clone(), ttl, LockMode::Exclusive, false)).await?;

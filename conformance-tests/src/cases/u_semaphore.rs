@@ -29,9 +29,6 @@ pub(super) const CASES: CaseTable = cases![
 /// The number of permits in most cases.
 const LIMIT: u32 = 2;
 
-/// The variable with the number of permits that U01 and U07 take in all. For a long run: 10000.
-const GRANTS: &str = "LEASEHOLD_PERMIT_GRANTS";
-
 impl Context {
     fn permits(&self, client: &Client, limit: u32) -> Result<Box<dyn Permits>> {
         let permits = self.kinds().semaphore(&**client, &self.name(), limit)?;
@@ -86,8 +83,7 @@ async fn crowd(cx: &Context, meanwhile: impl Future<Output = Verdict>) -> Verdic
     let run = run.with_least(Least { contended: 0, ..Least::USUAL });
     let directory = run.directory.path();
     let players = u64::from(LIMIT + 1);
-    let grants = std::env::var(GRANTS).ok().and_then(|grants| grants.parse().ok()).unwrap_or(60);
-    let each = u64::div_ceil(grants, 2 * players);
+    let each = u64::div_ceil(cx.config().permit_grants.unwrap_or(60), 2 * players);
     let mut workers = Vec::new();
     if cx.semantics().await?.reach != Reach::Process {
         for _ in 0..players {

@@ -22,8 +22,7 @@ pub(super) const CASES: CaseTable = cases![
     V06 duplicates_count_once_and_a_set_without_names_is_refused,
 ];
 
-/// The variable with the seconds for which the tasks of V02 go on: for runs by hand. Default: [`CROSSED_FOR`].
-const SECONDS: &str = "LEASEHOLD_V02_SECONDS";
+/// How long the tasks of V02 go on, if nothing is said.
 const CROSSED_FOR: Duration = Duration::from_secs(2);
 const TASKS: usize = 20;
 const NAMES: usize = 6;
@@ -110,8 +109,7 @@ async fn sets_in_crossed_orders_all_end(cx: &Context) -> Verdict {
 
 /// How many sets each task acquired. While one holds a set, no other holds any of its names.
 async fn random_sets_of_many_tasks(cx: &Context, clients: &[Client]) -> Result<Vec<u32>, Stop> {
-    let seconds = std::env::var(SECONDS).ok().and_then(|seconds| seconds.parse().ok());
-    let end = Instant::now() + seconds.map_or(CROSSED_FOR, Duration::from_secs);
+    let end = Instant::now() + cx.config().crossed_for.unwrap_or(CROSSED_FOR);
     let names: Vec<LockName> = (0..NAMES).map(|at| cx.named(&format!("name-{at}"))).collect();
     let held: HashMap<_, _> = names.iter().map(|name| (name.clone(), AtomicBool::new(false))).collect();
     let held = Arc::new(held);
@@ -146,7 +144,7 @@ async fn random_sets_of_many_tasks(cx: &Context, clients: &[Client]) -> Result<V
 
 /// The progress of each task, for runs by hand.
 fn tell(cx: &Context, sets: &[u32]) {
-    if std::env::var_os(SECONDS).is_some() {
+    if cx.config().crossed_for.is_some() {
         let total: u32 = sets.iter().sum();
         let _ = writeln!(std::io::stderr(), "{}: {total} sets, by task {sets:?}", cx.subject().name());
     }

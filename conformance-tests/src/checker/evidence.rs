@@ -1,44 +1,46 @@
 //! What a history must have, or it shows nothing.
 
-use super::circumstances::Circumstances;
+use super::Checker;
 use super::holds::belief;
-use super::report::CheckReport;
 use super::timeline::Timeline;
 use crate::history::{AcquireOutcome, FaultSpan, History};
 use leasehold_core::Fault;
 use std::collections::HashMap;
 
-/// Counts what there is of one name.
-pub(super) fn count(timeline: &Timeline<'_>, report: &mut CheckReport) {
-    // It was asked for while one before that conflicts with it was still held.
-    let waited = timeline.grants.iter().filter(|grant| {
-        grant.after.clone().any(|before| grant.acquisition.asked_at < timeline.grants[before].to)
-    });
-    report.measured.contended += waited.count();
-    report.measured.grants += timeline.grants.len();
-}
+impl Checker<'_> {
+    /// Counts what there is of one lock.
+    pub(super) fn count_evidence(&mut self, timeline: &Timeline<'_>) {
+        // It was asked for while one before that conflicts with it was still held.
+        let waited = timeline.grants.iter().filter(|grant| {
+            grant.after.clone().any(|before| grant.acquisition.asked_at < timeline.grants[before].to)
+        });
+        self.report.measured.contended += waited.count();
+        self.report.measured.grants += timeline.grants.len();
+    }
 
-pub(super) fn check(history: &History, circumstances: &Circumstances<'_>, report: &mut CheckReport) {
-    let of = |wanted| history.acquisitions.iter().filter(|one| one.outcome == wanted).count();
-    let (least, measured) = (circumstances.model.least, &mut report.measured);
-    measured.acquisitions = history.acquisitions.len();
-    measured.unknown = of(AcquireOutcome::Unknown);
-    measured.contended += of(AcquireOutcome::Contended);
-    if measured.grants < least.grants {
-        report.void.push(format!("{} grants, at least {}", measured.grants, least.grants));
-    }
-    if measured.contended < least.contended {
-        report.void.push(format!("{} met a holder, at least {}", measured.contended, least.contended));
-    }
-    if measured.unknown * 100 > measured.acquisitions * least.unknown_percent {
-        report.void.push(format!(
-            "{} of {} outcomes are unknown, at most {} %",
-            measured.unknown, measured.acquisitions, least.unknown_percent
-        ));
-    }
-    for span in history.faults.iter().filter(|span| span.fault != Fault::None) {
-        if !met_a_hold(span, history, &circumstances.kills) {
-            report.void.push(format!("{:?} at {} met no holder", span.fault, span.from));
+    pub(super) fn check_evidence(&mut self) {
+        let (history, least, report) = (self.history, self.model.least, &mut self.report);
+        let of = |wanted| history.acquisitions.iter().filter(|one| one.outcome == wanted).count();
+        let (measured, void) = (&mut report.measured, &mut report.void);
+        measured.acquisitions = history.acquisitions.len();
+        measured.unknown = of(AcquireOutcome::Unknown);
+        measured.contended += of(AcquireOutcome::Contended);
+        if measured.grants < least.grants {
+            void.push(format!("{} grants, at least {}", measured.grants, least.grants));
+        }
+        if measured.contended < least.contended {
+            void.push(format!("{} met a holder, at least {}", measured.contended, least.contended));
+        }
+        if measured.unknown * 100 > measured.acquisitions * least.unknown_percent {
+            void.push(format!(
+                "{} of {} outcomes are unknown, at most {} %",
+                measured.unknown, measured.acquisitions, least.unknown_percent
+            ));
+        }
+        for span in history.faults.iter().filter(|span| span.fault != Fault::None) {
+            if !met_a_hold(span, history, &self.kills) {
+                void.push(format!("{:?} at {} met no holder", span.fault, span.from));
+            }
         }
     }
 }

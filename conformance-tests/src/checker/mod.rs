@@ -11,7 +11,6 @@
 //!
 //! A history that shows nothing is void, and not accepted: too few grants, nobody who met a holder, a fault that hit nobody.
 
-mod circumstances;
 mod effects;
 mod evidence;
 mod holds;
@@ -33,35 +32,100 @@ pub(crate) use model::RefusedFor;
 pub(crate) use model::{Least, Model};
 pub(crate) use report::{CheckReport, Rule};
 
-use crate::history::History;
-use circumstances::Circumstances;
+use crate::history::{Acquisition, FaultSpan, History};
+use leasehold_core::{Fault, HoldKind};
 use locks::locks;
-use timeline::Timeline;
+use std::collections::HashMap;
 
 /// Holds a history against a model, in the time that it takes to sort it.
 pub(crate) fn check(history: &History, model: &Model) -> CheckReport {
-    let mut report = CheckReport::against(model);
-    let circumstances = Circumstances::new(history, model);
+    let mut checker = Checker::new(history, model);
     for lock in &locks(history) {
-        let in_order = order::check_tokens(lock, &mut report);
+        let in_order = checker.check_tokens(lock);
         // A permit is granted in the order of the gate, and waits for all slots.
         let is_slot = lock.slot.is_some();
         if in_order && !is_slot {
-            order::check_turns(lock, model, &mut report);
+            checker.check_turns(lock);
         }
-        holds::check_beliefs(lock, &circumstances.kills, &mut report);
-        holds::check_resurrections(lock, model, &mut report);
-        let timeline = Timeline::new(lock, &circumstances, in_order);
-        holds::check_clashes(&timeline, &mut report);
-        refusals::check(&timeline, &lock.all, model, &mut report);
+        checker.check_beliefs(lock);
+        checker.check_resurrections(lock);
+        let timeline = checker.check_exclusion(lock, in_order);
+        checker.check_refusals(&timeline);
         if !is_slot {
-            waiting::check(&timeline, &lock.all, &circumstances, &mut report);
+            checker.check_wake_ups(&timeline);
+            checker.check_crashes(&timeline);
         }
-        evidence::count(&timeline, &mut report);
+        checker.count_evidence(&timeline);
     }
-    holds::check_slots(history, &mut report);
-    waiting::check_deadlines(history, &circumstances, &mut report);
-    effects::check(history, &mut report);
-    evidence::check(history, &circumstances, &mut report);
-    report
+    checker.check_slots();
+    checker.check_deadlines();
+    checker.check_effects();
+    checker.check_evidence();
+    checker.report
+}
+
+/// A check under way: what is promised, under what the history came about, and what was found so far.
+struct Checker<'a> {
+    history: &'a History,
+    model: &'a Model,
+    /// The processes that were killed, and when.
+    kills: HashMap<u32, u64>,
+    /// Processes and stores that stood still: what happened meanwhile took as long as it took. And stores that were away, or
+    /// started again: they hand nothing over meanwhile. But a deadline is the client's own, and is kept without them.
+    pauses: Vec<&'a FaultSpan>,
+    /// What ended holds besides their releases and the store's clock.
+    ends: Vec<&'a FaultSpan>,
+    report: CheckReport,
+}
+
+/// The pauses that excuse a rule: of clients and stores that stand still, or also of stores that are away.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum PauseKind {
+    Stalled,
+    StalledOrAway,
+}
+
+impl<'a> Checker<'a> {
+    fn new(history: &'a History, model: &'a Model) -> Self {
+        let spans = |wanted: &dyn Fn(Fault) -> bool| {
+            history.faults.iter().filter(|span| wanted(span.fault)).collect::<Vec<_>>()
+        };
+        let pauses = spans(&|fault| {
+            !matches!(
+                fault,
+                Fault::None | Fault::HolderKilled | Fault::RecordDeleted | Fault::ClientClockJumps
+            )
+        });
+        let is_connection = model.hold == HoldKind::Connection;
+        let ends = spans(&|fault| match fault {
+            Fault::RecordDeleted => true,
+            Fault::ConnectionKilled | Fault::HolderKilled => is_connection,
+            _ => false,
+        });
+        Self { history, model, kills: history.kills(), pauses, ends, report: CheckReport::against(model) }
+    }
+
+    /// True if such a pause hit the process in this time.
+    fn paused(&self, kind: PauseKind, process: u32, from: u64, to: u64) -> bool {
+        self.pauses.iter().any(|span| {
+            (kind == PauseKind::StalledOrAway || stands_still(span.fault))
+                && span.hits(process)
+                && span.from <= to
+                && span.to.is_none_or(|end| end >= from)
+        })
+    }
+
+    /// The first moment at which a hold that the store confirmed at `point` can have ended without a release.
+    fn earliest_end(&self, grant: &Acquisition, point: u64, ttl: u64, until: u64) -> u64 {
+        let by_time = self.model.earliest_end(point, ttl, until);
+        let hits = |span: &&&FaultSpan| span.to.is_none_or(|to| to >= point) && span.hits(grant.process);
+        self.ends.iter().filter(hits).fold(by_time, |end, span| end.min(span.from.max(point)))
+    }
+}
+
+fn stands_still(fault: Fault) -> bool {
+    matches!(
+        fault,
+        Fault::HolderPaused | Fault::ClientSuspended | Fault::ExecutorStarved | Fault::StorePaused
+    )
 }

@@ -1,49 +1,61 @@
 //! F1, F2, L4: tokens against the order of time.
 
+use super::Checker;
 use super::locks::{Largest, Lock};
-use super::model::{Model, nanos};
-use super::report::{CheckReport, Rule};
+use super::model::nanos;
+use super::report::Rule;
 use crate::history::{AcquireOutcome, Acquisition};
 use leasehold_core::{LockMode, Sharing};
 
-/// True if the tokens of these grants of one name are unique and grow, whatever their modes.
-pub(super) fn check_tokens(lock: &Lock<'_>, report: &mut CheckReport) -> bool {
-    let (name, grants) = (&*lock.name, &lock.grants);
-    let mut by_token = grants.clone();
-    by_token.sort_unstable_by_key(|grant| (grant.hold.token, grant.answered_by()));
-    let mut sound = true;
-    for pair in by_token.windows(2).filter(|pair| pair[0].hold.token == pair[1].hold.token) {
-        sound = false;
-        broken(report, Rule::TokenUnique, name, pair[0], pair[1], || {
-            format!("{} was granted twice", pair[0].hold.token)
-        });
-    }
-    let inverted = inversions(grants, |_| LockMode::Exclusive, Acquisition::answered_by);
-    for (older, newer) in &inverted {
-        broken(report, Rule::TokenOrder, name, older, newer, || {
-            format!("{} was granted after {} was answered", newer.hold.token, older.hold.token)
-        });
-    }
-    sound && inverted.is_empty()
-}
-
-/// Waiters are served as is declared: in their order, or no readers before a writer that waits.
-pub(super) fn check_turns(lock: &Lock<'_>, model: &Model, report: &mut CheckReport) {
-    let inverted = match (model.order.map(nanos), model.sharing) {
-        (Some(settled), _) => {
-            let waited = lock.grants.iter().copied().filter(|grant| grant.wait != Some(0));
-            let settled = |grant: &Acquisition| grant.asked_at.saturating_add(settled);
-            inversions(&waited.collect::<Vec<_>>(), |grant| grant.mode, settled)
+impl Checker<'_> {
+    /// True if the tokens of these grants are unique and grow, whatever their modes.
+    pub(super) fn check_tokens(&mut self, lock: &Lock<'_>) -> bool {
+        let mut by_token = lock.grants.clone();
+        by_token.sort_unstable_by_key(|grant| (grant.hold.token, grant.answered_by()));
+        let mut sound = true;
+        for pair in by_token.windows(2).filter(|pair| pair[0].hold.token == pair[1].hold.token) {
+            sound = false;
+            let what = format!("{} was granted twice", pair[0].hold.token);
+            self.two_grants(Rule::TokenUnique, lock, pair[0], pair[1], what);
         }
-        (None, Sharing::WriterFirst) => passed_writers(lock, nanos(model.overshoot)),
-        _ => return,
-    };
-    for (first, second) in inverted {
-        broken(report, Rule::Order, &lock.name, first, second, || {
+        let inverted = inversions(&lock.grants, |_| LockMode::Exclusive, Acquisition::answered_by);
+        for (older, newer) in &inverted {
+            let (first, second) = (older.hold.token, newer.hold.token);
+            let what = format!("{second} was granted after {first} was answered");
+            self.two_grants(Rule::TokenOrder, lock, older, newer, what);
+        }
+        sound && inverted.is_empty()
+    }
+
+    /// Waiters are served as is declared: in their order, or no readers before a writer that waits.
+    pub(super) fn check_turns(&mut self, lock: &Lock<'_>) {
+        let inverted = match (self.model.order.map(nanos), self.model.sharing) {
+            (Some(settled), _) => {
+                let waited = lock.grants.iter().copied().filter(|grant| grant.wait != Some(0));
+                let settled = |grant: &Acquisition| grant.asked_at.saturating_add(settled);
+                inversions(&waited.collect::<Vec<_>>(), |grant| grant.mode, settled)
+            }
+            (None, Sharing::WriterFirst) => passed_writers(lock, nanos(self.model.overshoot)),
+            _ => return,
+        };
+        for (first, second) in inverted {
             let earlier = (second.asked_at - first.asked_at) / 1_000_000;
-            let (first, second) = (first.hold.token, second.hold.token);
-            format!("{first} came {earlier} ms before {second}, and was served after it")
-        });
+            let tokens = (first.hold.token, second.hold.token);
+            let what = format!("{} came {earlier} ms before {}, and was served after it", tokens.0, tokens.1);
+            self.two_grants(Rule::Order, lock, first, second, what);
+        }
+    }
+
+    fn two_grants(
+        &mut self,
+        rule: Rule,
+        lock: &Lock<'_>,
+        one: &Acquisition,
+        other: &Acquisition,
+        what: String,
+    ) {
+        let at = one.answered_by().max(other.answered_by());
+        self.report.broken(rule, &lock.name, at, &[one.id(), other.id()], what);
     }
 }
 
@@ -113,16 +125,4 @@ fn inversions<'a>(
         }
     }
     inverted
-}
-
-fn broken(
-    report: &mut CheckReport,
-    rule: Rule,
-    name: &str,
-    one: &Acquisition,
-    other: &Acquisition,
-    what: impl FnOnce() -> String,
-) {
-    let at = one.answered_by().max(other.answered_by());
-    report.broken(rule, name, at, &[one.id(), other.id()], what);
 }

@@ -1,55 +1,51 @@
 //! C1: an acquisition is refused only if another one may have held the lock.
 
+use super::Checker;
 use super::model::{Model, RefusedFor, nanos};
-use super::report::{CheckReport, Rule};
+use super::report::Rule;
 use super::timeline::Timeline;
 use crate::history::{AcquireOutcome, Acquisition};
 use leasehold_core::{LockMode, Sharing};
 
-/// `all` are the acquisitions of the timeline's name, or of its semaphore: a permit is refused for a reason if each slot may have
-/// been held.
-pub(super) fn check(timeline: &Timeline<'_>, all: &[&Acquisition], model: &Model, report: &mut CheckReport) {
-    for mode in [LockMode::Exclusive, LockMode::Shared] {
-        let wanted = |one: &&Acquisition| {
-            one.outcome == AcquireOutcome::Contended
-                && one.mode.is_shared() == mode.is_shared()
-                && timeline.slot.is_none_or(|slot| one.permits.is_some_and(|limit| slot < limit))
-        };
-        let refused: Vec<&Acquisition> = all.iter().copied().filter(wanted).collect();
-        if !refused.is_empty() {
-            let all: Vec<_> = all.iter().copied().filter(|one| one.mode.conflicts_with(mode)).collect();
-            check_mode(timeline, refused, &all, mode, model, report);
+impl Checker<'_> {
+    /// A permit is refused for a reason if each slot may have been held.
+    pub(super) fn check_refusals(&mut self, timeline: &Timeline<'_>) {
+        for mode in [LockMode::Exclusive, LockMode::Shared] {
+            let is_refused = |one: &&Acquisition| {
+                one.outcome == AcquireOutcome::Contended
+                    && one.mode.is_shared() == mode.is_shared()
+                    && timeline.lock.slot.is_none_or(|slot| one.permits.is_some_and(|limit| slot < limit))
+            };
+            let refused: Vec<_> = timeline.lock.all.iter().copied().filter(is_refused).collect();
+            if !refused.is_empty() {
+                self.check_refusals_in(mode, refused, timeline);
+            }
         }
     }
-}
 
-/// All of `refused` have this mode, and all of `all` conflict with it.
-fn check_mode(
-    timeline: &Timeline<'_>,
-    mut refused: Vec<&Acquisition>,
-    all: &[&Acquisition],
-    mode: LockMode,
-    model: &Model,
-    report: &mut CheckReport,
-) {
-    // In a gap between two holds, the first answer is the one that wants a holder first.
-    refused.sort_unstable_by_key(|refused| refused.answered_by());
-    let held = possible_holds(timeline, mode);
-    // Readers give way to a writer that waits.
-    let gives_way = mode.is_shared() && model.sharing != Sharing::Unsupported;
-    let contenders = Contenders::new(all, model, gives_way);
-    let mut unknown_outcomes = UnknownOutcomes::new(all);
-    for refusal in refused {
-        let by = refusal.answered_by();
-        // The last hold that can have begun by then.
-        let index = held.partition_point(|hold| hold.from <= by);
-        let last = index.checked_sub(1).map(|last| &held[last]);
-        let excused = last.is_some_and(|last| last.latest_end >= refusal.asked_at)
-            || contenders.others_in(refusal)
-            || unknown_outcomes.fill(last.map_or(0, |last| last.writers), by);
-        if !excused {
-            let what = || "refused, and nobody can have held it".to_owned();
-            report.broken(Rule::Refusal, timeline.name, by, &[refusal.id()], what);
+    /// All of `refused` have this mode.
+    fn check_refusals_in(&mut self, mode: LockMode, mut refused: Vec<&Acquisition>, timeline: &Timeline<'_>) {
+        let all = timeline.lock.all.iter().copied().filter(|one| one.mode.conflicts_with(mode));
+        let all: Vec<&Acquisition> = all.collect();
+        // In a gap between two holds, the first answer is the one that wants a holder first.
+        refused.sort_unstable_by_key(|refused| refused.answered_by());
+        let held = possible_holds(timeline, mode);
+        // Readers give way to a writer that waits.
+        let gives_way = mode.is_shared() && self.model.sharing != Sharing::Unsupported;
+        let contenders = Contenders::new(&all, self.model, gives_way);
+        let mut unknown_outcomes = UnknownOutcomes::new(&all);
+        for refusal in refused {
+            let by = refusal.answered_by();
+            // The last hold that can have begun by then.
+            let index = held.partition_point(|hold| hold.from <= by);
+            let last = index.checked_sub(1).map(|last| &held[last]);
+            let excused = last.is_some_and(|last| last.latest_end >= refusal.asked_at)
+                || contenders.others_in(refusal)
+                || unknown_outcomes.fill(last.map_or(0, |last| last.writers), by);
+            if !excused {
+                let what = "refused, and nobody can have held it".to_owned();
+                self.report.broken(Rule::Refusal, &timeline.lock.name, by, &[refusal.id()], what);
+            }
         }
     }
 }

@@ -120,7 +120,7 @@ impl CheckReport {
         name: &str,
         at: u64,
         operations: &[(u32, u64)],
-        what: impl FnOnce() -> String,
+        what: String,
     ) {
         if !rule.is_kept_by_two() && self.fenced_only.iter().any(|(from, to)| (*from..=*to).contains(&at)) {
             return;
@@ -129,7 +129,7 @@ impl CheckReport {
         *count += 1;
         if *count <= Self::SHOWN {
             let (name, operations) = (name.to_owned(), operations.to_vec());
-            self.violations.push(Violation { rule, name, at, operations, what: what() });
+            self.violations.push(Violation { rule, name, at, operations, what });
         }
     }
 }

@@ -4,18 +4,16 @@
 //! the ends of those before that conflict with it allow, every end as early as a release or the lease allows. If that fails,
 //! everything does, because whatever is placed later only leaves less room for the next.
 
-use super::circumstances::Circumstances;
+use super::Checker;
 use super::locks::Lock;
+use super::report::Rule;
 use crate::history::{Acquisition, Answer, Call};
 use std::ops::Range;
 
-/// The grants of one name.
+/// The grants of one lock.
 pub(super) struct Timeline<'a> {
-    pub(super) name: &'a str,
-    /// The slot, if the name is one of a semaphore.
-    pub(super) slot: Option<u32>,
+    pub(super) lock: &'a Lock<'a>,
     pub(super) grants: Vec<Placed<'a>>,
-    pub(super) clashes: Vec<Clash>,
 }
 
 pub(super) struct Placed<'a> {
@@ -28,46 +26,47 @@ pub(super) struct Placed<'a> {
     pub(super) after: Range<usize>,
 }
 
-/// Two grants of which the later one cannot be placed after the earlier one.
-pub(super) struct Clash {
-    pub(super) before: usize,
-    pub(super) grant: usize,
-    /// What was confirmed to the earlier one after it can have been the owner, if it would fit without.
-    pub(super) impostor: Option<u64>,
-}
-
-impl<'a> Timeline<'a> {
-    /// Places these grants of one name. `in_order` if their tokens can be trusted to say in which order; else it is that
+impl Checker<'_> {
+    /// M1, O1, O2: places the grants of a lock. `in_order` if their tokens can be trusted to say in which order; else it is that
     /// of the answers, as far as anybody can tell.
-    pub(super) fn new(lock: &'a Lock<'a>, circumstances: &Circumstances<'_>, in_order: bool) -> Self {
+    pub(super) fn check_exclusion<'a>(&mut self, lock: &'a Lock<'a>, in_order: bool) -> Timeline<'a> {
         let mut grants = lock.grants.clone();
         grants.sort_unstable_by_key(|one| if in_order { one.hold.token } else { one.answered_by() });
-        let placed = Vec::with_capacity(grants.len());
-        let mut timeline = Self { name: &lock.name, slot: lock.slot, grants: placed, clashes: Vec::new() };
-        for grant in grants {
-            timeline.place(grant, circumstances);
+        let mut timeline = Timeline { lock, grants: Vec::with_capacity(grants.len()) };
+        for acquisition in grants {
+            let after = timeline.in_the_way_of(acquisition);
+            let last = timeline.grants[after.clone()].iter().max_by_key(|before| before.to);
+            let free = last.map_or(0, |last| last.to);
+            let by = acquisition.answered_by();
+            if let Some(before) = last.filter(|_| free > by) {
+                self.clash(lock, before, acquisition);
+            }
+            // Readers too are granted in the order of their tokens.
+            let from = timeline.grants.last().map_or(0, |before| before.from);
+            // After a clash, the grant counts as regular, so that later grants are judged by themselves.
+            let from = from.max(free).max(acquisition.asked_at).min(by);
+            let mut placed = Placed { acquisition, from, to: from, after };
+            placed.to = placed.end(u64::MAX, self);
+            timeline.grants.push(placed);
         }
         timeline
     }
 
-    fn place(&mut self, acquisition: &'a Acquisition, circumstances: &Circumstances<'_>) {
-        let after = self.in_the_way_of(acquisition);
-        let last = after.clone().max_by_key(|before| self.grants[*before].to);
-        let free = last.map_or(0, |before| self.grants[before].to);
-        // Readers too are granted in the order of their tokens.
-        let mut from = self.grants.last().map_or(0, |before| before.from).max(free).max(acquisition.asked_at);
-        let by = acquisition.answered_by();
-        if let Some(before) = last.filter(|_| free > by) {
-            let impostor = self.grants[before].impostor(by, circumstances);
-            self.clashes.push(Clash { before, grant: self.grants.len(), impostor });
+    /// A grant cannot be placed after this one before it.
+    fn clash(&mut self, lock: &Lock<'_>, before: &Placed<'_>, grant: &Acquisition) {
+        let (first, second, at) = (before.acquisition.hold.token, grant.hold.token, grant.answered_by());
+        let (process, op) = before.acquisition.id();
+        if let Some(op) = before.impostor(at, self) {
+            let what = format!("confirmed to the holder of {first}, after {second} was granted");
+            self.report.broken(Rule::OwnerOnly, &lock.name, at, &[(process, op), grant.id()], what);
+        } else {
+            let what = format!("{second} was granted while {first} was held: until {} at least", before.to);
+            self.report.broken(Rule::Exclusion, &lock.name, at, &[(process, op), grant.id()], what);
         }
-        // After a clash, the grant counts as regular, so that later grants are judged by themselves.
-        from = from.min(by);
-        let mut placed = Placed { acquisition, from, to: from, after };
-        placed.to = placed.end(u64::MAX, circumstances);
-        self.grants.push(placed);
     }
+}
 
+impl Timeline<'_> {
     /// See [`Placed::after`].
     fn in_the_way_of(&self, next: &Acquisition) -> Range<usize> {
         let count = self.grants.len();
@@ -86,16 +85,16 @@ impl<'a> Timeline<'a> {
 
 impl Placed<'_> {
     /// When it ended at the earliest, by what its holder had asked for until `known`.
-    fn end(&self, known: u64, circumstances: &Circumstances<'_>) -> u64 {
+    fn end(&self, known: u64, checker: &Checker<'_>) -> u64 {
         let Self { acquisition, from, .. } = self;
         let hold = &acquisition.hold;
         let (mut alive, mut ttl) = (*from, acquisition.ttl);
-        let mut expires = circumstances.earliest_end(acquisition, alive, ttl, hold.until);
+        let mut expires = checker.earliest_end(acquisition, alive, ttl, hold.until);
         let confirmed = hold.renewals.iter().filter(|renewal| renewal.answer == Answer::Ok);
         for renewal in confirmed.take_while(|renewal| renewal.asked_at <= known) {
             alive = alive.max(renewal.asked_at);
             ttl = ttl.max(renewal.ttl);
-            expires = circumstances.earliest_end(acquisition, alive, ttl, renewal.until.unwrap_or(alive));
+            expires = checker.earliest_end(acquisition, alive, ttl, renewal.until.unwrap_or(alive));
         }
         match hold.release.as_ref().filter(|release| release.asked_at <= known) {
             // The store has said that it was the owner until then.
@@ -108,8 +107,8 @@ impl Placed<'_> {
 
     /// The first thing that was confirmed to this grant although, without it, the lock could have been somebody else's
     /// by `taken`.
-    fn impostor(&self, taken: u64, circumstances: &Circumstances<'_>) -> Option<u64> {
-        if self.end(taken, circumstances) > taken {
+    fn impostor(&self, taken: u64, checker: &Checker<'_>) -> Option<u64> {
+        if self.end(taken, checker) > taken {
             return None;
         }
         let hold = &self.acquisition.hold;

@@ -5,19 +5,6 @@
 //! processes that are killed and stopped, and a network that loses replies on command. A complete backend with its
 //! `Subject` is in the guide `docs/backend-author.md` of the repository.
 //!
-//! As long as the crates are not on crates.io:
-//!
-//! ```toml
-//! [dev-dependencies]
-//! async-trait = "0.1"
-//! leasehold-conformance = { git = "https://github.com/leasehold/leasehold" }
-//! leasehold-core = { git = "https://github.com/leasehold/leasehold" }
-//!
-//! [[test]]
-//! name = "conformance"
-//! harness = false
-//! ```
-//!
 //! ```no_run
 //! use async_trait::async_trait;
 //! use leasehold_conformance::{Cannot, Store, Subject};

@@ -66,14 +66,14 @@ impl Pairing {
                     permits: asked.permits,
                     ..Acquisition::default()
                 });
-                self.begin(process, op, Kind::Acquisition, self.history.acquisitions.len() - 1)
+                self.begin(process, op, Kind::Acquisition, self.history.acquisitions.len() - 1)?;
             }
             Step::Renew { hold, ttl_ms } => {
                 let (index, hold) = self.hold(process, hold)?;
                 let ttl = from_millis(ttl_ms);
                 hold.renewals.push(Call { op, asked_at: at, ttl, ..Call::default() });
                 let kind = Kind::Renewal(hold.renewals.len() - 1);
-                self.begin(process, op, kind, index)
+                self.begin(process, op, kind, index)?;
             }
             Step::Release { hold } => {
                 let (index, hold) = self.hold(process, hold)?;
@@ -81,27 +81,20 @@ impl Pairing {
                     return Err("a second release of one grant");
                 }
                 hold.release = Some(Call { op, asked_at: at, ..Call::default() });
-                self.begin(process, op, Kind::Release, index)
+                self.begin(process, op, Kind::Release, index)?;
             }
             Step::Observe { hold, held: true, until } => {
                 let (_, hold) = self.hold(process, hold)?;
                 hold.seen_until = hold.seen_until.max(until);
-                Ok(())
             }
             Step::Lost { hold } | Step::Observe { hold, held: false, .. } => {
                 self.hold(process, hold)?.1.seen_ended.get_or_insert(at);
-                Ok(())
             }
-            Step::Write(what) => {
-                self.history.writes.push(Write { at, process, op, what });
-                Ok(())
-            }
-            Step::Fault { fault, on, target } => {
-                self.fault(at, fault, on, target);
-                Ok(())
-            }
-            answer => self.answered(at, process, op, &answer),
+            Step::Write(what) => self.history.writes.push(Write { at, process, op, what }),
+            Step::Fault { fault, on, target } => self.fault(at, fault, on, target),
+            answer => self.answered(at, process, op, &answer)?,
         }
+        Ok(())
     }
 
     fn begin(&mut self, process: u32, op: u64, kind: Kind, acquisition: usize) -> Taken {

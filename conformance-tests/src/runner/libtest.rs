@@ -51,11 +51,11 @@ pub fn run(subjects: Vec<Box<dyn Subject>>) -> ExitCode {
 
 type Results = Arc<Mutex<Vec<CaseResult>>>;
 
-fn trial(run: &Arc<Run>, subject: usize, case: Case, results: &Results) -> Trial {
-    let name = format!("{}::{}", run.subject(subject), case.name());
+fn trial(run: &Arc<Run>, subject: Arc<dyn Subject>, case: Case, results: &Results) -> Trial {
+    let name = format!("{}::{}", subject.name(), case.name());
     let (run, results) = (Arc::clone(run), Arc::clone(results));
     Trial::ignorable_test(name, move || {
-        let Some(result) = run.one(subject, case, &|_| ()) else {
+        let Some(result) = run.one(&subject, case, &|_| ()) else {
             return Ok(Completion::ignored_with("it was interrupted"));
         };
         lock(&results).push(result.clone());

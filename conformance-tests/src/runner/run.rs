@@ -104,23 +104,14 @@ impl Run {
         lock(names).iter().cloned().collect()
     }
 
-    /// The name of a subject, by its number in the [plan](Self::plan).
-    ///
-    /// # Panics
-    ///
-    /// If there is none of this number.
-    pub fn subject(&self, number: usize) -> &str {
-        self.subjects[number].name()
-    }
-
-    /// What it would run, in an order of its own: the number of the subject among those that were given, and the case.
-    pub fn plan(&self) -> Vec<(usize, Case)> {
-        let pairs = (0..self.subjects.len()).flat_map(|subject| all().map(move |case| (subject, case)));
-        let line = |(subject, case): &(usize, Case)| format!("{}::{}", self.subject(*subject), case.name());
-        let wanted = |pair: &(usize, Case)| {
-            self.filters.is_empty() || self.filters.iter().any(|filter| line(pair).contains(filter))
+    /// What it would run, in an order of its own.
+    pub fn plan(&self) -> Vec<(Arc<dyn Subject>, Case)> {
+        let of_subject = |subject| all().map(move |case| (Arc::clone(subject), case));
+        let wanted = |(subject, case): &(Arc<dyn Subject>, Case)| {
+            let line = format!("{}::{}", subject.name(), case.name());
+            self.filters.is_empty() || self.filters.iter().any(|filter| line.contains(filter))
         };
-        pairs.filter(wanted).collect()
+        self.subjects.iter().flat_map(of_subject).filter(wanted).collect()
     }
 
     /// Runs it, on threads of its own, and returns when all is over. The results are in the order in which they came. The observer
@@ -130,17 +121,16 @@ impl Run {
     pub fn execute(&self, observer: &(dyn Fn(CaseEvent<'_>) + Sync)) -> Vec<CaseResult> {
         let mut plan = self.plan();
         mix(&mut plan);
-        in_parallel(self.threads, plan, |(subject, case)| self.one(subject, case, observer))
+        in_parallel(self.threads, plan, |(subject, case)| self.one(&subject, case, observer))
     }
 
     /// Runs one case of the plan. `None` if it was interrupted.
     pub(super) fn one(
         &self,
-        subject: usize,
+        subject: &Arc<dyn Subject>,
         case: Case,
         observer: &(dyn Fn(CaseEvent<'_>) + Sync),
     ) -> Option<CaseResult> {
-        let subject = &self.subjects[subject];
         let begun = || observer(CaseEvent::Started(subject.name(), case));
         let result = match case.harm {
             harm if self.harmless && harm != Harm::None => CaseResult::spared(subject.name(), case),
@@ -154,7 +144,7 @@ impl Run {
 /// In the same order each time. Neither all cases of one store at once, which would want as many servers of it, nor one case
 /// of all stores, which load the machine alike. Cases that need more of it wait until there is room for them: one after the
 /// other at the end, they wait for that once.
-pub(super) fn mix(pairs: &mut [(usize, Case)]) {
+pub(super) fn mix<S>(pairs: &mut [(S, Case)]) {
     fastrand::Rng::with_seed(1).shuffle(pairs);
     pairs.sort_by_key(|(_, case)| case.share);
 }

@@ -7,22 +7,14 @@ use std::fmt;
 /// one.
 #[derive(Clone, Debug)]
 pub struct Cannot {
-    reason: String,
-    why: Why,
-}
-
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Why {
-    NoWay,
-    Failed,
-    Absent,
-    NotReady,
+    stop: Stop,
+    is_absent: bool,
 }
 
 impl Cannot {
     /// There is no way to do it, for this reason: a case that needs it is skipped.
     pub fn new(reason: impl Into<String>) -> Self {
-        Self { reason: reason.into(), why: Why::NoWay }
+        Stop::Skipped(reason.into()).into()
     }
 
     /// The subject does not implement this hook. Says nothing of the store, of which nothing is known then.
@@ -32,33 +24,41 @@ impl Cannot {
 
     /// It was tried, and came to nothing, or to one knows not what: a case that needs it has failed.
     pub fn failed(error: impl fmt::Display) -> Self {
-        Self { reason: error.to_string(), why: Why::Failed }
+        Stop::Failed(error.to_string()).into()
     }
 
     /// A server was not ready in time: nothing can be said of it.
     pub(crate) fn not_ready(reason: String) -> Self {
-        Self { reason, why: Why::NotReady }
+        Stop::NotJudged(reason).into()
     }
 
     /// There is a way, and nothing there to do it to: a case has failed that had made sure of it. A fault that is made at
     /// random is left out.
     pub fn absent(reason: impl Into<String>) -> Self {
-        Self { reason: reason.into(), why: Why::Absent }
+        Self { stop: Stop::Failed(reason.into()), is_absent: true }
     }
 
     /// True for what is [absent](Self::absent).
     pub fn is_absent(&self) -> bool {
-        self.why == Why::Absent
+        self.is_absent
     }
 
     /// True for a store that was not ready in time: nothing can be said of it.
     pub fn is_not_ready(&self) -> bool {
-        self.why == Why::NotReady
+        matches!(self.stop, Stop::NotJudged(_))
     }
 
     /// False if there is no way to do it.
     pub(crate) fn was_tried(&self) -> bool {
-        self.why != Why::NoWay
+        !matches!(self.stop, Stop::Skipped(_))
+    }
+}
+
+/// What came too late for a hook is a failure of the hook.
+impl From<Stop> for Cannot {
+    fn from(stop: Stop) -> Self {
+        let stop = if let Stop::Late(why, _) = stop { Stop::Failed(why) } else { stop };
+        Self { stop, is_absent: false }
     }
 }
 
@@ -73,26 +73,12 @@ impl std::error::Error for Cannot {}
 
 impl From<Cannot> for Stop {
     fn from(cannot: Cannot) -> Self {
-        match cannot.why {
-            Why::NoWay => Self::Skipped(cannot.reason),
-            Why::Failed | Why::Absent => Self::Failed(cannot.reason),
-            Why::NotReady => Self::NotJudged(cannot.reason),
-        }
-    }
-}
-
-impl From<Stop> for Cannot {
-    fn from(stop: Stop) -> Self {
-        match stop {
-            Stop::Skipped(why) => Self::new(why),
-            Stop::Failed(why) | Stop::Wrong(why) | Stop::Late(why, _) => Self::failed(why),
-            Stop::NotJudged(why) => Self::not_ready(why),
-        }
+        cannot.stop
     }
 }
 
 impl fmt::Display for Cannot {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(&self.reason)
+        f.write_str(&self.stop.clone().into_reason())
     }
 }

@@ -4,7 +4,7 @@ mod waits;
 
 pub(crate) use waits::{Waits, until_answer_is_held, until_queued};
 
-use crate::expect::{Client, ClientExt, ensure_free, free_within, loss_within};
+use crate::expect::{Client, ClientExt, first_use, free_within, loss_within};
 use crate::kinds::Kinds;
 use crate::proxy::{Proxy, Traffic};
 use crate::run_config::RunConfig;
@@ -12,10 +12,9 @@ use crate::stop::{Stop, Verdict, ensure, require};
 use crate::subject::{Store, Subject};
 use crate::time_scale::{SLACK, scaled};
 use crate::worker::Worker;
-use leasehold_core::{AcquireOptions, HoldKind, LockGuard, LockMode, LockName, Reach, Semantics};
+use leasehold_core::{AcquireOptions, HoldKind, LockGuard, LockMode, LockName, Reach, Semantics, Wait};
 use std::sync::{Arc, OnceLock};
 use std::time::Duration;
-use tokio::time::Instant;
 
 /// A running store and its subject, for one case.
 #[derive(Debug)]
@@ -149,9 +148,8 @@ impl Context {
         self.noted(format!("{}{name}", self.config.root))
     }
 
-    /// What stands in front of every name of this run.
-    pub(crate) fn root(&self) -> &str {
-        &self.config.root
+    pub(crate) fn config(&self) -> &RunConfig {
+        &self.config
     }
 
     fn noted(&self, name: String) -> LockName {
@@ -175,13 +173,8 @@ impl Context {
     /// Makes the client's connections and whatever else comes with a first use, so that what follows is one request. A
     /// client of little patience may need several attempts for that, on a busy machine.
     pub(crate) async fn warm_up(&self, client: &Client) -> Verdict {
-        let (name, start) = (self.named("warm-up"), Instant::now());
-        loop {
-            match ensure_free(client, &name, "a name that nobody uses").await {
-                Err(_) if start.elapsed() < self.patience() => tokio::time::sleep(self.ttl() / 10).await,
-                verdict => return verdict,
-            }
-        }
+        let options = AcquireOptions::new().with_wait(Wait::No);
+        first_use(client, &self.named("warm-up"), &options, self.patience()).await
     }
 
     /// A holder whose hold is over in the store, or will be in a moment, and that still has its guard.

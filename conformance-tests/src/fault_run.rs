@@ -4,7 +4,7 @@
 use crate::checker::{CheckReport, Model, check};
 use crate::context::Context;
 use crate::faults::{Ground, Time};
-use crate::history::{FencedCounter, History, Recorder, read};
+use crate::history::{FencedCounter, History, Recorder};
 use crate::stop::{Stop, Verdict};
 use crate::worker::Worker;
 use crate::workload::{FENCED, Workload};
@@ -58,8 +58,7 @@ impl FaultRun {
     }
 
     pub(crate) fn check(&self, model: &Model) -> Result<(History, CheckReport), Stop> {
-        let history = History::from_events(read(self.directory.path())?)
-            .map_err(|error| Stop::Failed(format!("the history is none: {error}")))?;
+        let history = History::read(self.directory.path())?;
         let report = check(&history, model);
         Ok((history, report))
     }

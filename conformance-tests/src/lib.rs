@@ -5,19 +5,6 @@
 //! processes that are killed and stopped, and a network that loses replies on command. A complete backend with its
 //! `Subject` is in the guide `docs/backend-author.md` of the repository.
 //!
-//! As long as the crates are not on crates.io:
-//!
-//! ```toml
-//! [dev-dependencies]
-//! async-trait = "0.1"
-//! leasehold-conformance = { git = "https://github.com/leasehold/leasehold" }
-//! leasehold-core = { git = "https://github.com/leasehold/leasehold" }
-//!
-//! [[test]]
-//! name = "conformance"
-//! harness = false
-//! ```
-//!
 //! ```no_run
 //! use async_trait::async_trait;
 //! use leasehold_conformance::{Cannot, Store, Subject};
@@ -61,13 +48,13 @@ mod administrator;
 mod cannot;
 mod case;
 mod cases;
-pub mod checker;
+mod checker;
 mod clock;
 mod context;
 mod expect;
 mod fault_run;
 mod faults;
-pub mod history;
+mod history;
 mod kinds;
 mod lateness;
 pub mod matrix;
@@ -97,7 +84,7 @@ pub use soak::{Round, Soak};
 pub use stop::{Stop, Verdict};
 pub use subject::{Counters, Members, Replicas, Store, Subject};
 pub use time_scale::said_time_scale;
-pub use worker::{is_worker, serve_as_worker, worker_order};
+pub use worker::{serve_as_worker, worker_order};
 
 /// The `main` of a test target with `harness = false`: runs the suite against these subjects.
 #[macro_export]

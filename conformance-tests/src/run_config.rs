@@ -26,12 +26,9 @@ pub(crate) type Names = Arc<Mutex<BTreeSet<LockName>>>;
 pub struct Interrupt(Arc<watch::Sender<bool>>);
 
 impl RunConfig {
-    /// The variable that has the seed.
-    const SEED: &str = "LEASEHOLD_SEED";
-
     /// The seed of the environment, or one of their own; names as they are.
     pub(crate) fn from_environment() -> Self {
-        let seed = std::env::var(Self::SEED).ok().and_then(|seed| seed.parse().ok());
+        let seed = std::env::var("LEASEHOLD_SEED").ok().and_then(|seed| seed.parse().ok());
         Self {
             seed: seed.unwrap_or_else(|| fastrand::u64(..)),
             root: String::new(),

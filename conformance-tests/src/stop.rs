@@ -46,7 +46,10 @@ impl Stop {
 
     /// There is no store: it was not ready in time, or it is [missing](Self::missing).
     pub(crate) fn without_store(cannot: Cannot) -> Self {
-        if cannot.is_not_ready() { cannot.into() } else { Self::missing(&cannot.to_string()) }
+        match Self::from(cannot) {
+            not_ready @ Self::NotJudged(_) => not_ready,
+            other => Self::missing(&other.into_reason()),
+        }
     }
 
     /// True for a failure, and for what is [missing](Self::missing), also where that skips.

@@ -8,7 +8,7 @@ mod served;
 
 pub(crate) use request::{ClientRequest, Request};
 pub(crate) use served::occupy;
-pub use served::{is_worker, serve_as_worker, worker_order};
+pub use served::{serve_as_worker, worker_order};
 
 use crate::clock::{clock_of, ensure_runs_by};
 use crate::server::{spawn_lasting, until_still};
@@ -77,11 +77,6 @@ impl Worker {
     pub(crate) async fn take(&mut self, name: &LockName, ttl: Duration) -> Result<u64, Stop> {
         self.begin_take(name, ttl).await?;
         token(&self.answer().await?)
-    }
-
-    /// Acquires as a reader, and answers the token.
-    pub(crate) async fn read(&mut self, name: &LockName, ttl: Duration) -> Result<u64, Stop> {
-        token(&self.ask(&Request::Acquire(name.clone(), ttl, LockMode::Shared, true)).await?)
     }
 
     /// One attempt, exclusive: true if it was granted.

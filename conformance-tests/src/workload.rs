@@ -1,7 +1,7 @@
 //! What clients do at random for a history: take a lock in every way there is, hold it for a moment or for too long, count
 //! under it, release it or forget to.
 
-use crate::history::{FencedCounter, PlainCounter, RecordedGuard, RecordedLock, Recorder};
+use crate::history::{FencedCounter, NO_TOKEN, RecordedGuard, RecordedLock, Recorder};
 use crate::stop::{Stop, Verdict};
 use fastrand::Rng;
 use leasehold_core::{AcquireOptions, DistributedLock, Error, ErrorKind, LockMode, LockName, Wait};
@@ -30,7 +30,7 @@ pub(crate) type Survived = fn(Error) -> Verdict;
 /// The two counters that the lock protects, as one client sees them.
 pub(crate) struct ProtectedCounters {
     fenced: FencedCounter,
-    plain: PlainCounter,
+    plain: FencedCounter,
 }
 
 /// What a client has read, and works on.
@@ -172,8 +172,8 @@ pub(crate) const PLAIN: &str = "plain";
 
 impl ProtectedCounters {
     pub(crate) fn open(directory: &Path) -> Result<Self, Stop> {
-        let fenced = FencedCounter::open(&directory.join(FENCED))?;
-        Ok(Self { fenced, plain: PlainCounter::open(&directory.join(PLAIN))? })
+        let open = |name| FencedCounter::open(&directory.join(name));
+        Ok(Self { fenced: open(FENCED)?, plain: open(PLAIN)? })
     }
 
     /// A reader shows its token, so that earlier writers are refused.
@@ -183,7 +183,7 @@ impl ProtectedCounters {
             guard.wrote(FENCED, true, fenced)?;
             return Ok(CounterValues { fenced, plain: 0 });
         }
-        Ok(CounterValues { fenced: self.fenced.read(guard.token())?, plain: self.plain.read()? })
+        Ok(CounterValues { fenced: self.fenced.read(guard.token())?, plain: self.plain.number()? })
     }
 
     /// A reader reads again instead.
@@ -198,7 +198,7 @@ impl ProtectedCounters {
             wrote = Some(before + 1);
         }
         guard.wrote(FENCED, true, wrote)?;
-        self.plain.write(read.plain + 1)?;
+        self.plain.write(NO_TOKEN, read.plain + 1)?;
         Ok(guard.wrote(PLAIN, false, Some(read.plain + 1))?)
     }
 }

@@ -94,7 +94,7 @@ const WORDS: [&str; 25] = [
 async fn names_with_one_32_bit_hash_differ(cx: &Context) -> Verdict {
     // The pairs are found once in a process, because it takes a while; with all that stands before them, which is hashed, too.
     static FOUND: OnceLock<(String, Vec<String>)> = OnceLock::new();
-    let root = cx.root();
+    let root = &*cx.config().root;
     let find = || {
         let front = format!("{root}{:06x}-", fastrand::u32(..1 << 24));
         let names = collisions(&front).into_iter().map(|name| name[root.len()..].to_owned());

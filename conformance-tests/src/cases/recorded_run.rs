@@ -3,7 +3,7 @@
 use crate::cases::prelude::*;
 use crate::cases::tasks::joined;
 use crate::checker::{CheckReport, Least, Model, check};
-use crate::history::{History, Recorder, read};
+use crate::history::{History, Recorder};
 use crate::workload::Workload;
 use tempfile::TempDir;
 
@@ -60,9 +60,7 @@ impl<'a> RecordedRun<'a> {
         let semantics = self.cx.semantics().await?;
         let mut model = Model::from_semantics(&semantics, self.ttl, self.cx.slack() * 4);
         model.least = self.least;
-        let history = History::from_events(read(self.directory.path())?)
-            .map_err(|error| Stop::Failed(format!("the history is none: {error}")))?;
-        Ok(check(&history, &model))
+        Ok(check(&History::read(self.directory.path())?, &model))
     }
 
     /// Ends the case: the history must be accepted. A rejected history is kept, and can be run again.

@@ -1,11 +1,9 @@
 //! The holds of a history, lock by lock: those of one name, or of one slot of a semaphore.
 
-use crate::history::{Acquisition, History, HoldRecord};
+use crate::history::{Acquisition, History};
 use leasehold_core::LockMode;
 use std::borrow::Cow;
-use std::collections::BTreeSet;
-
-pub(super) type GrantedHold<'a> = (&'a Acquisition, &'a HoldRecord);
+use std::collections::{BTreeMap, BTreeSet};
 
 /// One lock, and all that concerns it.
 pub(super) struct Lock<'a> {
@@ -13,27 +11,27 @@ pub(super) struct Lock<'a> {
     pub(super) slot: Option<u32>,
     /// The attempts. Those on a semaphore concern each of its slots: a refused one found all of them held.
     pub(super) all: Vec<&'a Acquisition>,
-    pub(super) grants: Vec<GrantedHold<'a>>,
+    pub(super) grants: Vec<&'a Acquisition>,
 }
 
 pub(super) fn locks(history: &History) -> Vec<Lock<'_>> {
-    let mut groups: Vec<[Vec<&Acquisition>; 2]> = history.names.iter().map(|_| Default::default()).collect();
+    let mut groups = BTreeMap::<(&str, bool), Vec<&Acquisition>>::new();
     for one in &history.acquisitions {
-        groups[one.name as usize][usize::from(one.permits.is_some())].push(one);
+        groups.entry((&one.name, one.permits.is_none())).or_default().push(one);
     }
     let mut locks = Vec::new();
-    for (name, [plain, permits]) in history.names.iter().zip(groups) {
-        let limit = permits.iter().filter_map(|one| one.permits).max().unwrap_or_default();
-        let granted = permits.iter().filter_map(|one| one.hold()?.slot);
-        for slot in granted.chain(0..limit).collect::<BTreeSet<u32>>() {
-            let grants = permits.iter().filter_map(|one| Some((*one, one.hold()?)));
-            let grants = grants.filter(|(_, hold)| hold.slot == Some(slot)).collect();
-            let name = Cow::Owned(format!("{name}::slot:{slot}"));
-            locks.push(Lock { name, slot: Some(slot), all: permits.clone(), grants });
-        }
-        if !plain.is_empty() {
-            let grants = plain.iter().filter_map(|one| Some((*one, one.hold()?))).collect();
-            locks.push(Lock { name: Cow::Borrowed(name), slot: None, all: plain, grants });
+    for ((name, is_plain), all) in groups {
+        let granted: Vec<&Acquisition> = all.iter().copied().filter(|one| one.is_granted()).collect();
+        let limit = all.iter().filter_map(|one| one.permits).max().unwrap_or_default();
+        let slots = granted.iter().filter_map(|one| one.hold.slot).chain(0..limit).map(Some);
+        let slots = if is_plain { BTreeSet::from([None]) } else { slots.collect() };
+        for slot in slots {
+            let name = match slot {
+                Some(slot) => Cow::Owned(format!("{name}::slot:{slot}")),
+                None => Cow::Borrowed(name),
+            };
+            let grants = granted.iter().copied().filter(|one| is_plain || one.hold.slot == slot).collect();
+            locks.push(Lock { name, slot, all: all.clone(), grants });
         }
     }
     locks

@@ -9,85 +9,123 @@
 //! of a semaphore is a hold of its slot, and each slot is an exclusive lock: so, if no slot is beyond the number of permits, there
 //! are never more holders than that.
 //!
-//! Every [`Rule`] is checked and reported for itself, because a lock that forgets its tokens is not one that has two
-//! owners; and a history that shows nothing is [`Void`](Validity::Void), not accepted: too few grants, nobody who met a
-//! holder, a fault that hit nobody.
-//!
-//! ```
-//! # use leasehold_conformance::checker::{Model, Validity, check};
-//! # use leasehold_conformance::history::{History, Recorder, RecordedLock, read};
-//! # use leasehold_core::{AcquireOptions, DistributedLock, LockClient, LockName, memory::MemoryBackend};
-//! # use std::{sync::Arc, time::Duration};
-//! # #[tokio::main(flavor = "current_thread")] async fn main() -> Result<(), Box<dyn std::error::Error>> {
-//! let directory = tempfile::tempdir()?;
-//! let client: Arc<dyn DistributedLock> = Arc::new(LockClient::new(Arc::new(MemoryBackend::new())));
-//! let lock = RecordedLock::new(client.clone(), Recorder::create(directory.path())?);
-//! let name = LockName::new("job")?;
-//! for _ in 0..20 {
-//!     let guard = lock.acquire(&name, &AcquireOptions::new()).await?;
-//!     guard.observe()?;
-//!     guard.release().await?;
-//! }
-//! let history = History::from_events(read(directory.path())?)?;
-//! let model = Model::from_semantics(client.semantics(), AcquireOptions::DEFAULT_TTL, Duration::from_secs(1));
-//! let report = check(&history, &model);
-//! assert_eq!(report.validity(), Validity::Void, "nobody has contended: {report}");
-//! assert_eq!(check(&history, &model.with_least(20, 0, 0)).validity(), Validity::Accepted);
-//! # Ok(()) }
-//! ```
+//! A history that shows nothing is void, and not accepted: too few grants, nobody who met a holder, a fault that hit nobody.
 
-mod belief;
-mod circumstances;
 mod effects;
 mod evidence;
-mod exclusion;
+mod holds;
 mod locks;
 mod model;
 mod order;
 mod refusals;
 mod report;
-mod resurrection;
 mod timeline;
-mod unseen;
 mod waiting;
 
 #[cfg(test)]
 mod tests;
 
-pub(crate) use belief::belief;
 pub(crate) use evidence::met_a_hold;
-pub use model::{Least, Model, RefusedFor};
-pub use report::{CheckReport, Measured, Rule, Updates, Validity, Violation};
+pub(crate) use holds::belief;
+#[cfg(test)]
+pub(crate) use model::RefusedFor;
+pub(crate) use model::{Least, Model};
+pub(crate) use report::{CheckReport, Rule};
 
-use crate::history::History;
-use circumstances::Circumstances;
+use crate::history::{Acquisition, FaultSpan, History};
+use leasehold_core::{Fault, HoldKind};
 use locks::locks;
-use timeline::{Ends, Timeline};
+use std::collections::HashMap;
 
 /// Holds a history against a model, in the time that it takes to sort it.
-pub fn check(history: &History, model: &Model) -> CheckReport {
-    let mut report = CheckReport::against(model);
-    let (ends, circumstances) = (Ends::new(model, history), Circumstances::new(history, model));
+pub(crate) fn check(history: &History, model: &Model) -> CheckReport {
+    let mut checker = Checker::new(history, model);
     for lock in &locks(history) {
-        let in_order = order::check_tokens(lock, &mut report);
+        let in_order = checker.check_tokens(lock);
         // A permit is granted in the order of the gate, and waits for all slots.
         let is_slot = lock.slot.is_some();
         if in_order && !is_slot {
-            order::check_turns(lock, model, &mut report);
+            checker.check_turns(lock);
         }
-        belief::check(lock, &circumstances.kills, &mut report);
-        resurrection::check(lock, model, &mut report);
-        let timeline = Timeline::new(lock, &ends, in_order);
-        exclusion::check(&timeline, &mut report);
-        refusals::check(&timeline, &lock.all, model, &mut report);
+        checker.check_beliefs(lock);
+        checker.check_resurrections(lock);
+        let timeline = checker.check_exclusion(lock, in_order);
+        checker.check_refusals(&timeline);
         if !is_slot {
-            waiting::check(&timeline, &lock.all, &circumstances, &mut report);
+            checker.check_wake_ups(&timeline);
+            checker.check_crashes(&timeline);
         }
-        evidence::count(&timeline, &mut report);
+        checker.count_evidence(&timeline);
     }
-    exclusion::check_slots(history, &mut report);
-    waiting::check_deadlines(history, &circumstances, &mut report);
-    effects::check(history, &mut report);
-    evidence::check(history, &circumstances, &mut report);
-    report
+    checker.check_slots();
+    checker.check_deadlines();
+    checker.check_effects();
+    checker.check_evidence();
+    checker.report
+}
+
+/// A check under way: what is promised, under what the history came about, and what was found so far.
+struct Checker<'a> {
+    history: &'a History,
+    model: &'a Model,
+    /// The processes that were killed, and when.
+    kills: HashMap<u32, u64>,
+    /// Processes and stores that stood still: what happened meanwhile took as long as it took. And stores that were away, or
+    /// started again: they hand nothing over meanwhile. But a deadline is the client's own, and is kept without them.
+    pauses: Vec<&'a FaultSpan>,
+    /// What ended holds besides their releases and the store's clock.
+    ends: Vec<&'a FaultSpan>,
+    report: CheckReport,
+}
+
+/// The pauses that excuse a rule: of clients and stores that stand still, or also of stores that are away.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum PauseKind {
+    Stalled,
+    StalledOrAway,
+}
+
+impl<'a> Checker<'a> {
+    fn new(history: &'a History, model: &'a Model) -> Self {
+        let spans = |wanted: &dyn Fn(Fault) -> bool| {
+            history.faults.iter().filter(|span| wanted(span.fault)).collect::<Vec<_>>()
+        };
+        let pauses = spans(&|fault| {
+            !matches!(
+                fault,
+                Fault::None | Fault::HolderKilled | Fault::RecordDeleted | Fault::ClientClockJumps
+            )
+        });
+        let is_connection = model.hold == HoldKind::Connection;
+        let ends = spans(&|fault| match fault {
+            Fault::RecordDeleted => true,
+            Fault::ConnectionKilled | Fault::HolderKilled => is_connection,
+            _ => false,
+        });
+        Self { history, model, kills: history.kills(), pauses, ends, report: CheckReport::against(model) }
+    }
+
+    /// True if such a pause hit the process in this time.
+    fn paused(&self, kind: PauseKind, process: u32, from: u64, to: u64) -> bool {
+        self.pauses.iter().any(|span| {
+            (kind == PauseKind::StalledOrAway || stands_still(span.fault))
+                && span.hits(process)
+                && span.from <= to
+                && span.to.is_none_or(|end| end >= from)
+        })
+    }
+
+    /// The first moment at which a hold that the store confirmed at `point` can have ended without a release.
+    fn earliest_end(&self, grant: &Acquisition, point: u64, ttl: u64, until: u64) -> u64 {
+        let by_time = self.model.earliest_end(point, ttl, until);
+        let hits = |span: &&&FaultSpan| span.to.is_none_or(|to| to >= point) && span.hits(grant.process);
+        self.ends.iter().filter(hits).fold(by_time, |end, span| end.min(span.from.max(point)))
+    }
+}
+
+fn stands_still(fault: Fault) -> bool {
+    matches!(
+        fault,
+        Fault::HolderPaused | Fault::ClientSuspended | Fault::ExecutorStarved | Fault::StorePaused
+    )
 }

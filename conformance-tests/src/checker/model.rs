@@ -3,37 +3,34 @@ use std::time::Duration;
 
 /// What a history is held against.
 #[derive(Clone, Debug)]
-#[non_exhaustive]
-pub struct Model {
+pub(crate) struct Model {
     /// What a hold is, to the store: what may end it but a release.
-    pub hold: HoldKind,
-    /// By how many thousandths the clocks of store and holder may differ in rate.
-    pub drift_per_mille: u64,
+    pub(crate) hold: HoldKind,
     /// How long a lock may stay free while somebody waits for it.
-    pub wake_up: Duration,
+    pub(crate) wake_up: Duration,
     /// By how much an acquisition may be longer than its wait.
-    pub overshoot: Duration,
+    pub(crate) overshoot: Duration,
     /// How long a killed holder may keep others out, until the next grant is answered. `None`: longer than a history.
-    pub crash: Option<Duration>,
+    pub(crate) crash: Option<Duration>,
     /// Where waiters are served in order: how much earlier one must have come to be certainly before another. `None`:
     /// served in no order.
-    pub order: Option<Duration>,
+    pub(crate) order: Option<Duration>,
     /// How readers and writers take turns: whether a writer that waits keeps readers out.
-    pub sharing: Sharing,
+    pub(crate) sharing: Sharing,
     /// Because of whom an attempt may be refused.
-    pub refused_for: RefusedFor,
+    pub(crate) refused_for: RefusedFor,
     /// What a history must have, or it shows nothing.
-    pub least: Least,
+    pub(crate) least: Least,
     /// When two owners are possible, and only the promises of tokens are held against it: F1, F2, M3. From and to, in the
     /// time of the history.
-    pub fenced_only: Vec<(u64, u64)>,
+    pub(crate) fenced_only: Vec<(u64, u64)>,
 }
 
 /// The acquisitions that may cause another one to be refused.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-#[non_exhaustive]
-pub enum RefusedFor {
-    /// A holder, from its grant on.
+pub(crate) enum RefusedFor {
+    /// A holder, from its grant on. No store is as strict: for the tests of the checker.
+    #[cfg(test)]
     Holders,
     /// Also a waiter or a failed attempt: it may have held the lock for a moment, and have released it unseen.
     Waiters,
@@ -42,35 +39,23 @@ pub enum RefusedFor {
     Contenders,
 }
 
-impl RefusedFor {
-    fn from_semantics(semantics: &Semantics) -> Self {
-        let has_line = semantics.fairness != Fairness::Unordered;
-        // Of several servers, each may have another owner for a moment.
-        let has_votes = semantics.promises.under(Fault::MinorityDown) != Outcome::NotApplicable;
-        if has_line || has_votes { Self::Contenders } else { Self::Waiters }
-    }
-}
-
 /// What a history must have, or it shows nothing.
 #[derive(Clone, Copy, Debug)]
-#[non_exhaustive]
-pub struct Least {
-    /// Grants.
-    pub grants: usize,
+pub(crate) struct Least {
+    pub(crate) grants: usize,
     /// Attempts that met a holder.
-    pub contended: usize,
+    pub(crate) contended: usize,
     /// At most so many acquisitions in a hundred may have an unknown outcome.
-    pub unknown_percent: usize,
+    pub(crate) unknown_percent: usize,
 }
 
 impl Least {
-    /// See [`Model::with_least`].
     pub(crate) const USUAL: Self = Self { grants: 10, contended: 3, unknown_percent: 50 };
 }
 
 impl Model {
     /// The model of a lock with these semantics, on a machine that may add `slack` to anything.
-    pub fn from_semantics(semantics: &Semantics, ttl: Duration, slack: Duration) -> Self {
+    pub(crate) fn from_semantics(semantics: &Semantics, ttl: Duration, slack: Duration) -> Self {
         let wake_up = semantics.wake_up.bound() + slack;
         let crash = match semantics.crash_bound {
             CrashBound::Connection => Some(wake_up),
@@ -78,46 +63,41 @@ impl Model {
             // The session's time is the store's affair, and not declared.
             _ => None,
         };
+        let has_queue = semantics.fairness != Fairness::Unordered;
+        // Of several servers, each may have another owner for a moment.
+        let has_votes = semantics.promises.under(Fault::MinorityDown) != Outcome::NotApplicable;
         Self {
             hold: semantics.hold,
-            drift_per_mille: 10,
             wake_up,
             overshoot: slack,
             crash,
             order: (semantics.fairness == Fairness::Fifo).then_some(slack),
             sharing: semantics.sharing,
-            refused_for: RefusedFor::from_semantics(semantics),
+            refused_for: if has_queue || has_votes { RefusedFor::Contenders } else { RefusedFor::Waiters },
             least: Least::USUAL,
             fenced_only: Vec::new(),
         }
-    }
-
-    /// What a history must have. Default: 10 grants, 3 attempts that met a holder, at most 50 % unknown outcomes.
-    #[must_use]
-    pub fn with_least(mut self, grants: usize, contended: usize, unknown_percent: usize) -> Self {
-        self.least = Least { grants, contended, unknown_percent };
-        self
     }
 
     /// The first moment at which the store can have ended a hold that it confirmed at `point`, by itself. Never later than
     /// its holder believes: where that is too long, it is the belief that is wrong, and another rule's matter.
     pub(super) fn earliest_end(&self, point: u64, ttl: u64, until: u64) -> u64 {
         let believed = until.max(point);
+        let shortest = (ttl / 1000 * (1000 - DRIFT_PER_MILLE)).saturating_sub(MARGIN);
         match self.hold {
-            HoldKind::Lease => believed.min(point.saturating_add(self.shortest(ttl))),
+            HoldKind::Lease => believed.min(point.saturating_add(shortest)),
             _ => believed,
         }
     }
-
-    /// The first moment at which the store has certainly ended a lease that it confirmed by `point`.
-    pub(super) fn latest_end(&self, point: u64, ttl: u64) -> u64 {
-        point.saturating_add(ttl + ttl / 1000 * self.drift_per_mille).saturating_add(MARGIN)
-    }
-
-    fn shortest(&self, ttl: u64) -> u64 {
-        (ttl / 1000 * (1000 - self.drift_per_mille.min(1000))).saturating_sub(MARGIN)
-    }
 }
+
+/// The first moment at which the store has certainly ended a lease that it confirmed by `point`.
+pub(super) fn latest_end(point: u64, ttl: u64) -> u64 {
+    point.saturating_add(ttl + ttl / 1000 * DRIFT_PER_MILLE).saturating_add(MARGIN)
+}
+
+/// By how many thousandths the clocks of store and holder may differ in rate.
+const DRIFT_PER_MILLE: u64 = 10;
 
 /// The 2 ms by which a holder's lease is shorter, beside 1 %.
 const MARGIN: u64 = 2_000_000;

@@ -1,55 +1,51 @@
 //! C1: an acquisition is refused only if another one may have held the lock.
 
+use super::Checker;
 use super::model::{Model, RefusedFor, nanos};
-use super::report::{CheckReport, Rule};
+use super::report::Rule;
 use super::timeline::Timeline;
 use crate::history::{AcquireOutcome, Acquisition};
 use leasehold_core::{LockMode, Sharing};
 
-/// `all` are the acquisitions of the timeline's name, or of its semaphore: a permit is refused for a reason if each slot may have
-/// been held.
-pub(super) fn check(timeline: &Timeline<'_>, all: &[&Acquisition], model: &Model, report: &mut CheckReport) {
-    for mode in [LockMode::Exclusive, LockMode::Shared] {
-        let wanted = |one: &&Acquisition| {
-            matches!(one.outcome, AcquireOutcome::Contended)
-                && one.mode.is_shared() == mode.is_shared()
-                && timeline.slot.is_none_or(|slot| one.permits.is_some_and(|limit| slot < limit))
-        };
-        let refused: Vec<&Acquisition> = all.iter().copied().filter(wanted).collect();
-        if !refused.is_empty() {
-            let all: Vec<_> = all.iter().copied().filter(|one| one.mode.conflicts_with(mode)).collect();
-            check_mode(timeline, refused, &all, mode, model, report);
+impl Checker<'_> {
+    /// A permit is refused for a reason if each slot may have been held.
+    pub(super) fn check_refusals(&mut self, timeline: &Timeline<'_>) {
+        for mode in [LockMode::Exclusive, LockMode::Shared] {
+            let is_refused = |one: &&Acquisition| {
+                one.outcome == AcquireOutcome::Contended
+                    && one.mode.is_shared() == mode.is_shared()
+                    && timeline.lock.slot.is_none_or(|slot| one.permits.is_some_and(|limit| slot < limit))
+            };
+            let refused: Vec<_> = timeline.lock.all.iter().copied().filter(is_refused).collect();
+            if !refused.is_empty() {
+                self.check_refusals_in(mode, refused, timeline);
+            }
         }
     }
-}
 
-/// All of `refused` have this mode, and all of `all` conflict with it.
-fn check_mode(
-    timeline: &Timeline<'_>,
-    mut refused: Vec<&Acquisition>,
-    all: &[&Acquisition],
-    mode: LockMode,
-    model: &Model,
-    report: &mut CheckReport,
-) {
-    // In a gap between two holds, the first answer is the one that wants a holder first.
-    refused.sort_unstable_by_key(|refused| refused.answered_by());
-    let held = possible_holds(timeline, mode);
-    // Readers give way to a writer that waits.
-    let gives_way = mode.is_shared() && model.sharing != Sharing::Unsupported;
-    let contenders = Contenders::new(all, model, gives_way);
-    let mut unknown_outcomes = UnknownOutcomes::new(all);
-    for refusal in refused {
-        let by = refusal.answered_by();
-        // The last hold that can have begun by then.
-        let index = held.partition_point(|hold| hold.from <= by);
-        let last = index.checked_sub(1).map(|last| &held[last]);
-        let excused = last.is_some_and(|last| last.latest_end >= refusal.asked_at)
-            || contenders.others_in(refusal)
-            || unknown_outcomes.fill(last.map_or(0, |last| last.writers), by);
-        if !excused {
-            let what = || "refused, and nobody can have held it".to_owned();
-            report.broken(Rule::Refusal, timeline.name, by, &[refusal.id()], what);
+    /// All of `refused` have this mode.
+    fn check_refusals_in(&mut self, mode: LockMode, mut refused: Vec<&Acquisition>, timeline: &Timeline<'_>) {
+        let all = timeline.lock.all.iter().copied().filter(|one| one.mode.conflicts_with(mode));
+        let all: Vec<&Acquisition> = all.collect();
+        // In a gap between two holds, the first answer is the one that wants a holder first.
+        refused.sort_unstable_by_key(|refused| refused.answered_by());
+        let held = possible_holds(timeline, mode);
+        // Readers give way to a writer that waits.
+        let gives_way = mode.is_shared() && self.model.sharing != Sharing::Unsupported;
+        let contenders = Contenders::new(&all, self.model, gives_way);
+        let mut unknown_outcomes = UnknownOutcomes::new(&all);
+        for refusal in refused {
+            let by = refusal.answered_by();
+            // The last hold that can have begun by then.
+            let index = held.partition_point(|hold| hold.from <= by);
+            let last = index.checked_sub(1).map(|last| &held[last]);
+            let excused = last.is_some_and(|last| last.latest_end >= refusal.asked_at)
+                || contenders.others_in(refusal)
+                || unknown_outcomes.fill(last.map_or(0, |last| last.writers), by);
+            if !excused {
+                let what = "refused, and nobody can have held it".to_owned();
+                self.report.broken(Rule::Refusal, &timeline.lock.name, by, &[refusal.id()], what);
+            }
         }
     }
 }
@@ -69,8 +65,8 @@ fn possible_holds(timeline: &Timeline<'_>, mode: LockMode) -> Vec<PossibleHold> 
     let (mut next, mut next_writer) = (u64::MAX, u64::MAX);
     let ends = timeline.grants.iter().rev().map(|grant| {
         let is_shared = grant.acquisition.mode.is_shared();
-        let released = grant.hold.released().and_then(|release| release.answered_at);
-        let end = released.unwrap_or(u64::MAX).min(if is_shared { next_writer } else { next });
+        let released = grant.acquisition.hold.released_at().unwrap_or(u64::MAX);
+        let end = released.min(if is_shared { next_writer } else { next });
         next = next.min(grant.acquisition.answered_by()).min(end);
         if !is_shared {
             next_writer = next;
@@ -122,10 +118,11 @@ impl<'a> Contenders<'a> {
 fn under_way(one: &Acquisition, model: &Model, gives_way: bool) -> Option<(u64, u64)> {
     let asking = (one.asked_at, one.answered_by());
     let undoing = (asking.0, asking.1.saturating_add(nanos(model.overshoot)));
-    match (model.refused_for, &one.outcome) {
+    match (model.refused_for, one.outcome) {
+        #[cfg(test)]
         (RefusedFor::Holders, _) => None,
-        (_, AcquireOutcome::Granted(_)) if one.permits.is_some() => Some(undoing),
-        (RefusedFor::Contenders, _) | (_, AcquireOutcome::Granted(_)) => Some(asking),
+        (_, AcquireOutcome::Granted) if one.permits.is_some() => Some(undoing),
+        (RefusedFor::Contenders, _) | (_, AcquireOutcome::Granted) => Some(asking),
         (_, AcquireOutcome::Contended) if one.wait == Some(0) => None,
         (_, AcquireOutcome::Contended | AcquireOutcome::Failed) => Some(undoing),
         (_, AcquireOutcome::Unknown) => (gives_way && one.wait != Some(0)).then_some(undoing),
@@ -143,7 +140,7 @@ struct UnknownOutcomes {
 
 impl UnknownOutcomes {
     fn new(all: &[&Acquisition]) -> Self {
-        let unknown = all.iter().filter(|one| matches!(one.outcome, AcquireOutcome::Unknown));
+        let unknown = all.iter().filter(|one| one.outcome == AcquireOutcome::Unknown);
         let mut asked: Vec<u64> = unknown.map(|one| one.asked_at).collect();
         asked.sort_unstable();
         Self { asked, used: 0, gap: None }

@@ -1,11 +1,11 @@
 use super::model::Model;
+use std::collections::BTreeMap;
 use std::fmt;
 use std::time::Duration;
 
-/// What a history can break. Each is checked for itself.
+/// What a history can break. Each is checked for itself, because a lock that forgets its tokens is not one that has two owners.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
-#[non_exhaustive]
-pub enum Rule {
+pub(crate) enum Rule {
     /// M1: no two holds that conflict at a time, in the order of the tokens; no more permits of a semaphore than it has.
     Exclusion,
     /// F2: no two grants have the same token.
@@ -43,106 +43,74 @@ impl Rule {
 
 /// One place where a history breaks a rule.
 #[derive(Clone, Debug)]
-#[non_exhaustive]
-pub struct Violation {
-    /// The rule.
-    pub rule: Rule,
+pub(crate) struct Violation {
+    pub(crate) rule: Rule,
     /// The lock, or the resource.
-    pub name: String,
+    pub(crate) name: String,
     /// When it was certain, in the time of the history.
-    pub at: u64,
+    pub(crate) at: u64,
     /// The operations that show it: process, and number in it.
-    pub operations: Vec<(u32, u64)>,
-    /// How.
-    pub what: String,
+    pub(crate) operations: Vec<(u32, u64)>,
+    pub(crate) what: String,
 }
 
 /// What was measured, whether or not it breaks a rule.
 #[derive(Clone, Debug, Default)]
-#[non_exhaustive]
-pub struct Measured {
-    /// Acquisitions.
-    pub acquisitions: usize,
+pub(crate) struct Measured {
+    pub(crate) acquisitions: usize,
     /// Grants that were answered.
-    pub grants: usize,
+    pub(crate) grants: usize,
     /// Attempts that met a holder: refused, or granted after a wait.
-    pub contended: usize,
+    pub(crate) contended: usize,
     /// Acquisitions whose outcome nobody knows.
-    pub unknown: usize,
+    pub(crate) unknown: usize,
     /// The longest time for which two holders believed at once.
-    pub belief_overlap: Duration,
-    /// The longest time from a holder's death to the next grant, and how many there were.
-    pub detection: Option<(Duration, usize)>,
-    /// Updates of counters that look at tokens: accepted, refused, lost.
-    pub fenced: Updates,
+    pub(crate) belief_overlap: Duration,
+    /// Updates of counters that look at tokens.
+    pub(crate) fenced: Updates,
     /// Updates of counters that do not.
-    pub plain: Updates,
+    pub(crate) plain: Updates,
 }
 
 /// What became of the updates of counters.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-#[non_exhaustive]
-pub struct Updates {
-    /// Written.
-    pub accepted: usize,
+#[derive(Clone, Copy, Debug, Default)]
+pub(crate) struct Updates {
+    pub(crate) accepted: usize,
     /// Refused for their token.
-    pub refused: usize,
+    pub(crate) refused: usize,
     /// Written, and overwritten by somebody who had not seen them.
-    pub lost: usize,
-}
-
-/// What a history shows.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-#[expect(clippy::exhaustive_enums, reason = "complete: right, wrong, or no evidence")]
-pub enum Validity {
-    /// It is the history of a lock.
-    Accepted,
-    /// It is not.
-    Rejected,
-    /// It breaks no rule, and shows nothing.
-    Void,
+    pub(crate) lost: usize,
 }
 
 /// What comes of a check.
 #[derive(Clone, Debug, Default)]
-#[non_exhaustive]
-pub struct CheckReport {
-    /// Where it breaks a rule. For each rule the first [`CheckReport::SHOWN`]; [`count`](Self::count) has all.
-    pub violations: Vec<Violation>,
-    /// What was measured.
-    pub measured: Measured,
+pub(crate) struct CheckReport {
+    /// Where it breaks a rule: for each rule the first [`SHOWN`](Self::SHOWN).
+    pub(crate) violations: Vec<Violation>,
+    pub(crate) measured: Measured,
     /// Why it shows nothing, if it does not.
-    pub void: Vec<String>,
-    counts: Vec<(Rule, usize)>,
+    pub(crate) void: Vec<String>,
+    counts: BTreeMap<Rule, usize>,
     /// As [`Model::fenced_only`].
     fenced_only: Vec<(u64, u64)>,
 }
 
 impl CheckReport {
     /// How many violations of each rule are kept.
-    pub const SHOWN: usize = 10;
+    const SHOWN: usize = 10;
 
     pub(super) fn against(model: &Model) -> Self {
         Self { fenced_only: model.fenced_only.clone(), ..Self::default() }
     }
 
-    /// What the history shows.
-    pub fn validity(&self) -> Validity {
-        match (self.violations.is_empty(), self.void.is_empty()) {
-            (false, _) => Validity::Rejected,
-            (true, false) => Validity::Void,
-            (true, true) => Validity::Accepted,
-        }
-    }
-
-    /// True if the history is [`Accepted`](Validity::Accepted).
-    pub fn is_accepted(&self) -> bool {
-        self.validity() == Validity::Accepted
+    /// True if it is the history of a lock, and shows something.
+    pub(crate) fn is_accepted(&self) -> bool {
+        self.violations.is_empty() && self.void.is_empty()
     }
 
     /// How often a rule is broken.
-    pub fn count(&self, rule: Rule) -> usize {
-        self.counts.iter().find(|(other, _)| *other == rule).map_or(0, |(_, count)| *count)
+    pub(crate) fn count(&self, rule: Rule) -> usize {
+        self.counts.get(&rule).copied().unwrap_or_default()
     }
 
     /// Counts a violation, unless two owners were possible then and the rule is kept by one. The first of each rule are kept.
@@ -152,20 +120,16 @@ impl CheckReport {
         name: &str,
         at: u64,
         operations: &[(u32, u64)],
-        what: impl FnOnce() -> String,
+        what: String,
     ) {
         if !rule.is_kept_by_two() && self.fenced_only.iter().any(|(from, to)| (*from..=*to).contains(&at)) {
             return;
         }
-        let place = self.counts.iter().position(|(other, _)| *other == rule);
-        let place = place.unwrap_or_else(|| {
-            self.counts.push((rule, 0));
-            self.counts.len() - 1
-        });
-        self.counts[place].1 += 1;
-        if self.counts[place].1 <= Self::SHOWN {
+        let count = self.counts.entry(rule).or_default();
+        *count += 1;
+        if *count <= Self::SHOWN {
             let (name, operations) = (name.to_owned(), operations.to_vec());
-            self.violations.push(Violation { rule, name, at, operations, what: what() });
+            self.violations.push(Violation { rule, name, at, operations, what });
         }
     }
 }
@@ -173,10 +137,14 @@ impl CheckReport {
 impl fmt::Display for CheckReport {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let Measured { acquisitions, grants, contended, unknown, .. } = &self.measured;
+        let verdict = match (self.violations.is_empty(), self.void.is_empty()) {
+            (false, _) => "Rejected",
+            (true, false) => "Void",
+            (true, true) => "Accepted",
+        };
         write!(
             f,
-            "{:?}: {acquisitions} acquisitions, {grants} granted, {contended} contended, {unknown} unknown",
-            self.validity()
+            "{verdict}: {acquisitions} acquisitions, {grants} granted, {contended} contended, {unknown} unknown"
         )?;
         for (rule, count) in &self.counts {
             write!(f, "\n  {rule:?} broken {count} times")?;

@@ -1,55 +1,21 @@
-use super::event::{
-    Asked, DROPPED, Done, Extended, Granted, HoldRef, Observed, Phase, Reason, Step, Until, Written,
-};
+use super::event::{Asked, DROPPED, Step, Written};
 use super::recorder::Recorder;
 use crate::kinds::Permits;
 use leasehold_core::{
     AcquireOptions, DistributedLock, DistributedLockExt, Error, ErrorKind, Lease, LockGuard, LockMode,
-    LockName, Loss, Result, Wait,
+    LockName, Result, Wait,
 };
 use std::sync::Arc;
 use std::time::Duration;
 
-/// A lock of which everything is written into a history. An operation that cannot be written is not done.
-///
-/// # Errors
-///
-/// Here and of its guards, those of the library's method of the same name; and [`Unavailable`](ErrorKind::Unavailable) if the history
-/// cannot be written.
-///
-/// # Cancel safety
-///
-/// As there. The history has an unknown outcome then.
+/// A lock of which everything is written into a history. An operation that cannot be written is not done: it fails with
+/// [`Unavailable`](ErrorKind::Unavailable).
 ///
 /// Not a [`DistributedLock`] itself: its guards have more to say than a [`LockGuard`].
-#[derive(Clone, Debug)]
-pub struct RecordedLock {
+#[derive(Debug)]
+pub(crate) struct RecordedLock {
     lock: Arc<dyn DistributedLock>,
     recorder: Recorder,
-}
-
-/// A guard of a [`RecordedLock`]. It can be asked what its [`Lease`] can.
-#[derive(Debug)]
-#[must_use = "the lock is released when its guard is dropped"]
-pub struct RecordedGuard {
-    guard: Option<LockGuard>,
-    lease: Lease,
-    token: u64,
-    mode: LockMode,
-    op: u64,
-    recorder: Recorder,
-}
-
-impl RecordedLock {
-    /// This lock, as a client of the history that the recorder writes.
-    pub fn new(lock: Arc<dyn DistributedLock>, recorder: Recorder) -> Self {
-        Self { lock, recorder }
-    }
-
-    /// Acquires, as [`DistributedLockExt::acquire_with`](leasehold_core::DistributedLockExt::acquire_with) does.
-    pub async fn acquire(&self, name: &LockName, options: &AcquireOptions) -> Result<RecordedGuard> {
-        record(&self.recorder, asked(name, None, options), self.lock.acquire_with(name, options)).await
-    }
 }
 
 /// A semaphore of which everything is written into a history.
@@ -61,8 +27,30 @@ pub(crate) struct RecordedPermits {
     pub(crate) recorder: Recorder,
 }
 
+/// A guard of a [`RecordedLock`].
+#[derive(Debug)]
+#[must_use = "the lock is released when its guard is dropped"]
+pub(crate) struct RecordedGuard {
+    guard: Option<LockGuard>,
+    lease: Lease,
+    token: u64,
+    mode: LockMode,
+    op: u64,
+    recorder: Recorder,
+}
+
+impl RecordedLock {
+    /// This lock, as a client of the history that the recorder writes.
+    pub(crate) fn new(lock: Arc<dyn DistributedLock>, recorder: Recorder) -> Self {
+        Self { lock, recorder }
+    }
+
+    pub(crate) async fn acquire(&self, name: &LockName, options: &AcquireOptions) -> Result<RecordedGuard> {
+        record(&self.recorder, asked(name, None, options), self.lock.acquire_with(name, options)).await
+    }
+}
+
 impl RecordedPermits {
-    /// As [`RecordedLock::acquire`], for a permit.
     pub(crate) async fn acquire(&self, options: &AcquireOptions) -> Result<RecordedGuard> {
         let asked = asked(&self.name, Some(self.limit), options);
         record(&self.recorder, asked, self.permits.acquire(options)).await
@@ -70,10 +58,15 @@ impl RecordedPermits {
 }
 
 fn asked(name: &LockName, permits: Option<u32>, options: &AcquireOptions) -> Asked {
+    let wait_ms = match options.wait() {
+        Wait::No => Some(0),
+        Wait::UpTo(time) => Some(millis(time)),
+        _ => None,
+    };
     Asked {
         name: name.as_str().to_owned(),
         ttl_ms: millis(options.ttl()),
-        wait_ms: wait_millis(options.wait()),
+        wait_ms,
         renewed: options.is_renewed(),
         mode: options.mode(),
         permits,
@@ -87,90 +80,76 @@ async fn record(
     acquiring: impl Future<Output = Result<LockGuard>>,
 ) -> Result<RecordedGuard> {
     let (mode, is_permit) = (asked.mode, asked.permits.is_some());
-    let question = Unanswered::new(recorder, Step::Acquire, asked)?;
-    let outcome = acquiring.await.and_then(|guard| {
-        // A grant that is over by now has no token to be ordered by: what was learnt of it is nothing.
-        let (token, until) = (guard.token()?.get(), believed_until(recorder, &guard));
-        let slot = guard.slot().filter(|_| is_permit);
-        Ok((guard, Granted { token, until, slot }))
-    });
-    let phase = outcome.as_ref().map_or_else(acquisition, |(_, granted)| Phase::Ok(granted.clone()));
-    let op = question.answer(phase)?;
-    let (guard, granted) = outcome?;
-    let (lease, recorder) = (guard.lease(), recorder.clone());
-    Ok(RecordedGuard { guard: Some(guard), lease, token: granted.token, mode, op, recorder })
+    let question = Unanswered::new(recorder, Step::Acquire(asked))?;
+    // A grant that is over by now has no token to be ordered by: what was learnt of it is nothing.
+    let outcome = acquiring.await.and_then(|guard| Ok((guard.token()?.get(), guard)));
+    match outcome {
+        Ok((token, guard)) => {
+            let (until, slot) = (believed_until(recorder, &guard), guard.slot().filter(|_| is_permit));
+            let op = question.answer(Step::Granted { token, until, slot })?;
+            let (lease, recorder) = (guard.lease(), recorder.clone());
+            Ok(RecordedGuard { guard: Some(guard), lease, token, mode, op, recorder })
+        }
+        Err(error) => {
+            question.answer(acquisition(&error))?;
+            Err(error)
+        }
+    }
 }
 
 impl RecordedGuard {
     /// The token, whether or not the lock is still held: for what a holder does that does not look.
-    pub fn token(&self) -> u64 {
+    pub(crate) fn token(&self) -> u64 {
         self.token
     }
 
     /// The kind of hold that was asked for.
-    pub fn mode(&self) -> LockMode {
+    pub(crate) fn mode(&self) -> LockMode {
         self.mode
     }
 
-    /// What can be asked of the guard. Nothing of that is written down.
-    pub fn lease(&self) -> &Lease {
-        &self.lease
-    }
-
     /// Looks whether it is held, and writes down what was seen.
-    pub fn observe(&self) -> Result<bool> {
+    pub(crate) fn observe(&self) -> Result<bool> {
         let until = believed_until(&self.recorder, &self.lease);
         // After `until` was worked out: a guard that is held now was held then.
         let held = self.lease.is_held();
-        let seen = Observed { hold: self.op, held, until: if held { until } else { 0 } };
-        self.recorder.begin(Step::Observe(seen)).map_err(unwritten)?;
+        self.write(Step::Observe { hold: self.op, held, until: if held { until } else { 0 } })?;
         Ok(held)
     }
 
     /// Waits for the loss, and writes it down.
-    ///
-    /// # Cancel safety
-    ///
-    /// Safe to drop and to call again.
-    pub async fn lost(&self) -> Result<Loss> {
-        let loss = self.lease.lost().await;
-        self.recorder.begin(Step::Lost(HoldRef { hold: self.op })).map_err(unwritten)?;
-        Ok(loss)
+    pub(crate) async fn lost(&self) -> Result<()> {
+        self.lease.lost().await;
+        self.write(Step::Lost { hold: self.op })
     }
 
     /// Makes the lease longer, as [`LockGuard::extend`] does.
-    pub async fn extend(&self, ttl: Duration) -> Result<()> {
+    pub(crate) async fn extend(&self, ttl: Duration) -> Result<()> {
         let Some(guard) = &self.guard else { return Ok(()) };
-        let extended = Extended { hold: self.op, ttl_ms: millis(ttl) };
-        let question = Unanswered::new(&self.recorder, Step::Renew, extended)?;
+        let question = Unanswered::new(&self.recorder, Step::Renew { hold: self.op, ttl_ms: millis(ttl) })?;
         let outcome = guard.extend(ttl).await;
-        let renewed = |()| Phase::Ok(Until { until: believed_until(&self.recorder, guard) });
+        let renewed = |()| Step::Renewed { until: believed_until(&self.recorder, guard) };
         question.answer(outcome.as_ref().copied().map_or_else(refusal, renewed))?;
         outcome
     }
 
     /// Releases, as [`LockGuard::release`] does.
-    pub async fn release(mut self) -> Result<()> {
+    pub(crate) async fn release(mut self) -> Result<()> {
         let Some(guard) = self.guard.take() else { return Ok(()) };
-        let question = Unanswered::new(&self.recorder, Step::Release, HoldRef { hold: self.op })?;
+        let question = Unanswered::new(&self.recorder, Step::Release { hold: self.op })?;
         let outcome = guard.release().await;
-        let released = |()| Phase::Ok(Done::default());
-        question.answer(outcome.as_ref().copied().map_or_else(refusal, released))?;
+        question.answer(outcome.as_ref().copied().map_or_else(refusal, |()| Step::Released))?;
         outcome
     }
 
     /// Writes down what was done to a counter under this grant: the number that was written, or by a reader was read.
-    pub fn wrote(&self, resource: &str, fenced: bool, wrote: Option<u64>) -> Result<()> {
-        let written = Written {
-            hold: self.op,
-            token: self.token,
-            resource: resource.to_owned(),
-            fenced,
-            wrote: wrote.unwrap_or_default(),
-            accepted: wrote.is_some(),
-            mode: self.mode,
-        };
-        self.recorder.begin(Step::Write(written)).map(drop).map_err(unwritten)
+    pub(crate) fn wrote(&self, resource: &str, fenced: bool, wrote: Option<u64>) -> Result<()> {
+        let (token, resource, mode) = (self.token, resource.to_owned(), self.mode);
+        self.write(Step::Write(Written { token, resource, fenced, wrote, mode }))
+    }
+
+    fn write(&self, step: Step) -> Result<()> {
+        self.recorder.begin(step).map(drop).map_err(unwritten)
     }
 }
 
@@ -179,62 +158,57 @@ impl Drop for RecordedGuard {
         if self.guard.is_some() {
             // A failure cannot be returned here. A history without these lines has a hold that was never given back, which is
             // what a reader must assume anyway.
-            drop(Unanswered::new(&self.recorder, Step::Release, HoldRef { hold: self.op }));
+            drop(Unanswered::new(&self.recorder, Step::Release { hold: self.op }));
         }
     }
 }
 
 /// An operation without an answer. Its caller may leave at any await, and then this is written down.
-struct Unanswered<'a, C, A> {
+struct Unanswered<'a> {
     recorder: &'a Recorder,
     op: u64,
-    step: fn(Phase<C, A>) -> Step,
     is_answered: bool,
 }
 
-impl<'a, C, A> Unanswered<'a, C, A> {
+impl<'a> Unanswered<'a> {
     /// Writes the question down.
-    fn new(recorder: &'a Recorder, step: fn(Phase<C, A>) -> Step, question: C) -> Result<Self> {
-        let op = recorder.begin(step(Phase::Invoke(question))).map_err(unwritten)?;
-        Ok(Self { recorder, op, step, is_answered: false })
+    fn new(recorder: &'a Recorder, question: Step) -> Result<Self> {
+        let op = recorder.begin(question).map_err(unwritten)?;
+        Ok(Self { recorder, op, is_answered: false })
     }
 
     /// Writes the answer down; the number of the operation.
-    fn answer(mut self, answer: Phase<C, A>) -> Result<u64> {
+    fn answer(mut self, answer: Step) -> Result<u64> {
         self.is_answered = true;
-        self.recorder.record(self.op, (self.step)(answer)).map_err(unwritten)?;
+        self.recorder.record(self.op, answer).map_err(unwritten)?;
         Ok(self.op)
     }
 }
 
-impl<C, A> Drop for Unanswered<'_, C, A> {
+impl Drop for Unanswered<'_> {
     fn drop(&mut self) {
         if !self.is_answered {
             // Without this line the outcome is unknown as well; it says since when nobody waits for it.
-            let left = Phase::Info(Reason { why: DROPPED.to_owned() });
-            let _ = self.recorder.record(self.op, (self.step)(left));
+            let _ = self.recorder.record(self.op, Step::Unknown { why: DROPPED.to_owned() });
         }
     }
 }
 
 /// What is lost when it is looked at for the first time was granted: others were refused for its sake.
-fn acquisition(error: &Error) -> Phase<Asked, Granted> {
+fn acquisition(error: &Error) -> Step {
     match error.kind() {
-        ErrorKind::Lost => Phase::Info(reason(error)),
+        kind @ ErrorKind::Lost => Step::Unknown { why: format!("{kind:?}") },
         _ => refusal(error),
     }
 }
 
 /// By the kind of the error: certainly without effect, or nobody knows.
-fn refusal<C, A>(error: &Error) -> Phase<C, A> {
+fn refusal(error: &Error) -> Step {
+    let why = format!("{:?}", error.kind());
     match error.kind() {
-        ErrorKind::Indeterminate | ErrorKind::Closed => Phase::Info(reason(error)),
-        _ => Phase::Fail(reason(error)),
+        ErrorKind::Indeterminate | ErrorKind::Closed => Step::Unknown { why },
+        _ => Step::Failed { why },
     }
-}
-
-fn reason(error: &Error) -> Reason {
-    Reason { why: format!("{:?}", error.kind()) }
 }
 
 /// Worked out from a moment before the guard was asked, so it is never too late.
@@ -245,14 +219,6 @@ fn believed_until(recorder: &Recorder, lease: &Lease) -> u64 {
 
 fn millis(time: Duration) -> u64 {
     u64::try_from(time.as_millis()).unwrap_or(u64::MAX)
-}
-
-fn wait_millis(wait: Wait) -> Option<u64> {
-    match wait {
-        Wait::No => Some(0),
-        Wait::UpTo(time) => Some(millis(time)),
-        _ => None,
-    }
 }
 
 fn unwritten(error: std::io::Error) -> Error {
@@ -266,10 +232,10 @@ mod tests {
     #[test]
     fn acquisition_that_ends_in_a_loss_has_an_unknown_outcome() {
         let of = |kind| acquisition(&Error::new(kind, "over"));
-        assert!(matches!(of(ErrorKind::Lost), Phase::Info(_)));
-        assert!(matches!(of(ErrorKind::Indeterminate), Phase::Info(_)));
-        assert!(matches!(of(ErrorKind::Busy), Phase::Fail(_)));
-        let renewal: Phase<Extended, Until> = refusal(&Error::new(ErrorKind::Lost, "over"));
-        assert!(matches!(renewal, Phase::Fail(_)), "it had no effect");
+        assert!(matches!(of(ErrorKind::Lost), Step::Unknown { .. }));
+        assert!(matches!(of(ErrorKind::Indeterminate), Step::Unknown { .. }));
+        assert!(matches!(of(ErrorKind::Busy), Step::Failed { .. }));
+        let renewal = refusal(&Error::new(ErrorKind::Lost, "over"));
+        assert!(matches!(renewal, Step::Failed { .. }), "it had no effect");
     }
 }

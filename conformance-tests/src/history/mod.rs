@@ -3,23 +3,17 @@
 //! A history is a directory. Every [`Recorder`] writes a file of its own there, one JSON object in a line:
 //!
 //! ```text
-//! {"leasehold-history":1,"at":8123450000,"wall_ns":1760000000000000000}
-//! {"at":8123451000,"process":77,"op":1,"f":"acquire","phase":"invoke","name":"job","ttl_ms":900,"wait_ms":0,"renewed":true}
-//! {"at":8123482000,"process":77,"op":1,"f":"acquire","phase":"ok","token":41,"until":9012300000}
+//! {"leasehold-history":2,"at":8123450000,"wall_ns":1760000000000000000}
+//! {"at":8123451000,"process":77,"op":1,"f":"acquire","name":"job","ttl_ms":900,"wait_ms":0,"renewed":true}
+//! {"at":8123482000,"process":77,"op":1,"f":"granted","token":41,"until":9012300000}
 //! {"at":8123490000,"process":77,"op":2,"f":"observe","hold":1,"held":true,"until":9012300000}
-//! {"at":8123700000,"process":77,"op":3,"f":"release","phase":"invoke","hold":1}
-//! {"at":8123733000,"process":77,"op":3,"f":"release","phase":"ok"}
+//! {"at":8123700000,"process":77,"op":3,"f":"release","hold":1}
+//! {"at":8123733000,"process":77,"op":3,"f":"released"}
 //! {"at":8130000000,"process":70,"op":9,"f":"fault","fault":"holder-killed","on":true,"target":77}
 //! ```
 //!
-//! A hold that is not exclusive has a `mode`: `shared` or `write`. A permit is asked for with the number of `permits`, and granted
-//! with a `slot`.
-//!
-//! The first line of a file has the version of the format. Times are nanoseconds of `CLOCK_BOOTTIME`. What each field
-//! means stands at the types in [`HistoryEvent`]; phases are those of Jepsen's histories: `invoke`, then `ok`, `fail` (certainly
-//! without effect) or `info` (nobody knows), or nothing, which is `info` as well.
-//!
-//! A [`RecordedLock`] writes down what is done with a lock; the owner of a fault writes it down with
+//! The first line of a file has the version of the format. Times are nanoseconds of `CLOCK_BOOTTIME`. What each field means
+//! stands in `event.rs`. A [`RecordedLock`] writes down what is done with a lock; the owner of a fault writes it down with
 //! [`Recorder::injected`]. [`checker`](crate::checker) says whether it is the history of a lock.
 
 mod event;
@@ -30,18 +24,12 @@ mod reader;
 mod recorder;
 mod resource;
 
-pub use event::{
-    Asked, Done, Extended, Granted, HistoryEvent, HoldRef, Injected, Observed, Phase, Reason, Step, Until,
-    Written,
-};
-pub(crate) use instrument::RecordedPermits;
-pub use instrument::{RecordedGuard, RecordedLock};
-pub use operation::History;
-pub use pairing::Malformed;
-pub use reader::read;
-pub use recorder::Recorder;
-pub use resource::{FencedCounter, PlainCounter};
+pub(crate) use instrument::{RecordedGuard, RecordedLock, RecordedPermits};
+pub(crate) use operation::{AcquireOutcome, Acquisition, Answer, Call, FaultSpan, History, Write};
+pub(crate) use recorder::Recorder;
+pub(crate) use resource::{FencedCounter, NO_TOKEN};
 
 #[cfg(test)]
-pub(crate) use operation::Renewal;
-pub(crate) use operation::{AcquireOutcome, Acquisition, Answer, Call, FaultSpan, HoldRecord, Write};
+pub(crate) use event::{Asked, HistoryEvent, Step, Written};
+#[cfg(test)]
+pub(crate) use operation::HoldRecord;

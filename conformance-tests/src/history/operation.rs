@@ -1,22 +1,18 @@
 use super::event::Written;
 use leasehold_core::{Fault, LockMode};
 use std::collections::HashMap;
-use std::sync::Arc;
 
 /// A history as operations: each from its beginning to its answer, with all that has happened to its grant.
 #[derive(Clone, Debug, Default)]
-pub struct History {
-    pub(crate) names: Vec<Arc<str>>,
+pub(crate) struct History {
     pub(crate) acquisitions: Vec<Acquisition>,
     pub(crate) writes: Vec<Write>,
     pub(crate) faults: Vec<FaultSpan>,
 }
 
-/// One acquisition.
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, Default)]
 pub(crate) struct Acquisition {
-    /// Of [`History::names`].
-    pub(crate) name: u32,
+    pub(crate) name: String,
     pub(crate) process: u32,
     pub(crate) op: u64,
     pub(crate) asked_at: u64,
@@ -32,19 +28,21 @@ pub(crate) struct Acquisition {
     /// True if its caller did not wait for the answer.
     pub(crate) was_dropped: bool,
     pub(crate) outcome: AcquireOutcome,
+    /// What has become of its grant; nothing unless it was granted.
+    pub(crate) hold: HoldRecord,
 }
 
-#[derive(Clone, Debug)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) enum AcquireOutcome {
-    Granted(Box<HoldRecord>),
+    Granted,
     /// The store says that another owner held it.
     Contended,
     /// Certainly not granted, for another reason.
     Failed,
+    #[default]
     Unknown,
 }
 
-/// What has become of a grant.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct HoldRecord {
     pub(crate) token: u64,
@@ -56,31 +54,28 @@ pub(crate) struct HoldRecord {
     pub(crate) seen_until: u64,
     /// The first sight that its holder had of its end.
     pub(crate) seen_ended: Option<u64>,
-    pub(crate) renewals: Vec<Renewal>,
+    pub(crate) renewals: Vec<Call>,
     pub(crate) release: Option<Call>,
 }
 
-#[derive(Clone, Debug)]
-pub(crate) struct Renewal {
-    pub(crate) ttl: u64,
-    pub(crate) call: Call,
-    /// The new end, if it was renewed.
-    pub(crate) until: Option<u64>,
-}
-
 /// A renewal or a release.
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, Default)]
 pub(crate) struct Call {
     pub(crate) op: u64,
     pub(crate) asked_at: u64,
     pub(crate) answered_at: Option<u64>,
     pub(crate) answer: Answer,
+    /// The lease that a renewal asks for; zero for a release.
+    pub(crate) ttl: u64,
+    /// The new end, if it was renewed.
+    pub(crate) until: Option<u64>,
 }
 
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) enum Answer {
     Ok,
     Failed,
+    #[default]
     Unknown,
 }
 
@@ -97,14 +92,13 @@ pub(crate) struct Write {
 pub(crate) struct FaultSpan {
     pub(crate) fault: Fault,
     pub(crate) target: Option<u32>,
-    pub(crate) name: Option<String>,
     pub(crate) from: u64,
     pub(crate) to: Option<u64>,
 }
 
 impl History {
-    pub(crate) fn granted(&self) -> impl Iterator<Item = (&Acquisition, &HoldRecord)> {
-        self.acquisitions.iter().filter_map(|acquisition| Some((acquisition, acquisition.hold()?)))
+    pub(crate) fn grants(&self) -> impl Iterator<Item = &Acquisition> {
+        self.acquisitions.iter().filter(|one| one.is_granted())
     }
 
     /// The processes that were killed, and when.
@@ -115,11 +109,8 @@ impl History {
 }
 
 impl Acquisition {
-    pub(crate) fn hold(&self) -> Option<&HoldRecord> {
-        match &self.outcome {
-            AcquireOutcome::Granted(hold) => Some(hold),
-            _ => None,
-        }
+    pub(crate) fn is_granted(&self) -> bool {
+        self.outcome == AcquireOutcome::Granted
     }
 
     /// Its process, and its number there.
@@ -137,5 +128,16 @@ impl HoldRecord {
     /// The release that the store has confirmed.
     pub(crate) fn released(&self) -> Option<&Call> {
         self.release.as_ref().filter(|release| release.answer == Answer::Ok)
+    }
+
+    /// When the store has confirmed its release.
+    pub(crate) fn released_at(&self) -> Option<u64> {
+        self.released()?.answered_at
+    }
+}
+
+impl FaultSpan {
+    pub(crate) fn hits(&self, process: u32) -> bool {
+        self.target.is_none_or(|target| target == process)
     }
 }

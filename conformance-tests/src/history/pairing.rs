@@ -1,50 +1,40 @@
-use super::event::{Asked, DROPPED, Extended, Granted, HistoryEvent, HoldRef, Injected, Phase, Step, Until};
-use super::operation::{
-    AcquireOutcome, Acquisition, Answer, Call, FaultSpan, History, HoldRecord, Renewal, Write,
-};
+use super::event::{DROPPED, HistoryEvent, Step};
+use super::operation::{AcquireOutcome, Acquisition, Answer, Call, FaultSpan, History, HoldRecord, Write};
+use super::reader::read_events;
+use leasehold_core::Fault;
 use std::collections::HashMap;
-use std::fmt;
-use std::sync::Arc;
-
-/// A list of events that no recorder can have written.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Malformed {
-    process: u32,
-    op: u64,
-    what: &'static str,
-}
-
-impl fmt::Display for Malformed {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "operation {} of process {}: {}", self.op, self.process, self.what)
-    }
-}
-
-impl std::error::Error for Malformed {}
+use std::io::{Error, ErrorKind};
+use std::path::Path;
 
 impl History {
-    /// The operations of these events, which are in the order of time.
+    /// What all recorders have written in a directory.
     ///
     /// # Errors
     ///
-    /// [`Malformed`]: an answer without a question, a second answer, something that concerns a grant that never was.
-    pub fn from_events(events: Vec<HistoryEvent>) -> Result<Self, Malformed> {
+    /// What the file system says; and `InvalidData`, with file and line, or process and operation, for what no recorder of this version
+    /// can have written. A last line without an end is passed over: its writer was killed in the middle of it.
+    pub(crate) fn read(directory: &Path) -> std::io::Result<Self> {
+        let paired = Self::from_events(read_events(directory)?);
+        paired.map_err(|why| Error::new(ErrorKind::InvalidData, format!("the history is none: {why}")))
+    }
+
+    /// The operations of these events, which are in the order of time.
+    pub(crate) fn from_events(events: Vec<HistoryEvent>) -> Result<Self, String> {
         let mut pairing = Pairing::default();
         for event in events {
             let (process, op) = (event.process, event.op);
-            pairing.take(event).map_err(|what| Malformed { process, op, what })?;
+            pairing.take(event).map_err(|why| format!("operation {op} of process {process}: {why}"))?;
         }
         Ok(pairing.history)
     }
 }
 
-/// Puts the phases of each operation together.
+/// Puts the answer of each operation to its question.
 #[derive(Default)]
 struct Pairing {
     history: History,
-    names: HashMap<String, u32>,
-    /// What each operation is, and its acquisition.
-    open: HashMap<(u32, u64), (Kind, usize)>,
+    /// What each operation is, and the place of its acquisition.
+    begun: HashMap<(u32, u64), (Kind, usize)>,
 }
 
 #[derive(Clone, Copy)]
@@ -59,133 +49,85 @@ type Taken = Result<(), &'static str>;
 
 const NO_QUESTION: &str = "an answer without a question";
 const SECOND_ANSWER: &str = "a second answer";
-const NO_GRANT: &str = "it concerns a grant that never was";
 
 impl Pairing {
-    fn take(&mut self, event: HistoryEvent) -> Taken {
-        let HistoryEvent { at, process, op, step } = event;
+    fn take(&mut self, HistoryEvent { at, process, op, step }: HistoryEvent) -> Taken {
         match step {
-            Step::Acquire(Phase::Invoke(asked)) => self.asked(at, process, op, asked),
-            Step::Acquire(phase) => {
-                let Some((Kind::Acquisition, index)) = self.open.get(&(process, op)) else {
-                    return Err(NO_QUESTION);
-                };
-                self.history.acquisitions[*index].answer(at, phase)
+            Step::Acquire(asked) => {
+                self.history.acquisitions.push(Acquisition {
+                    name: asked.name,
+                    process,
+                    op,
+                    asked_at: at,
+                    ttl: from_millis(asked.ttl_ms),
+                    wait: asked.wait_ms.map(from_millis),
+                    renewed: asked.renewed,
+                    mode: asked.mode,
+                    permits: asked.permits,
+                    ..Acquisition::default()
+                });
+                self.begin(process, op, Kind::Acquisition, self.history.acquisitions.len() - 1)?;
             }
-            Step::Renew(Phase::Invoke(what)) => self.renewing(at, process, op, &what),
-            Step::Renew(phase) => self.renewed(at, process, op, &phase),
-            Step::Release(Phase::Invoke(of)) => self.releasing(at, process, op, &of),
-            Step::Release(phase) => self.released(at, process, op, &phase),
-            Step::Lost(HoldRef { hold }) => self.saw(process, hold, at, None),
-            Step::Observe(seen) => self.saw(process, seen.hold, at, seen.held.then_some(seen.until)),
-            Step::Write(what) => {
-                self.history.writes.push(Write { at, process, op, what });
-                Ok(())
+            Step::Renew { hold, ttl_ms } => {
+                let (index, hold) = self.hold(process, hold)?;
+                let ttl = from_millis(ttl_ms);
+                hold.renewals.push(Call { op, asked_at: at, ttl, ..Call::default() });
+                let kind = Kind::Renewal(hold.renewals.len() - 1);
+                self.begin(process, op, kind, index)?;
             }
-            Step::Fault(what) => {
-                self.fault(at, what);
-                Ok(())
+            Step::Release { hold } => {
+                let (index, hold) = self.hold(process, hold)?;
+                if hold.release.is_some() {
+                    return Err("a second release of one grant");
+                }
+                hold.release = Some(Call { op, asked_at: at, ..Call::default() });
+                self.begin(process, op, Kind::Release, index)?;
             }
+            Step::Observe { hold, held: true, until } => {
+                let (_, hold) = self.hold(process, hold)?;
+                hold.seen_until = hold.seen_until.max(until);
+            }
+            Step::Lost { hold } | Step::Observe { hold, held: false, .. } => {
+                self.hold(process, hold)?.1.seen_ended.get_or_insert(at);
+            }
+            Step::Write(what) => self.history.writes.push(Write { at, process, op, what }),
+            Step::Fault { fault, on, target } => self.fault(at, fault, on, target),
+            answer => self.answered(at, process, op, &answer)?,
         }
+        Ok(())
     }
 
-    fn asked(&mut self, at: u64, process: u32, op: u64, asked: Asked) -> Taken {
-        let names = &mut self.history.names;
-        let number = match self.names.get(&asked.name) {
-            Some(number) => *number,
-            None => {
-                let number = u32::try_from(names.len()).map_err(|_| "more names than can be counted")?;
-                names.push(Arc::from(asked.name.as_str()));
-                self.names.insert(asked.name, number);
-                number
-            }
-        };
-        let index = self.history.acquisitions.len();
-        if self.open.insert((process, op), (Kind::Acquisition, index)).is_some() {
-            return Err("a number that was used before");
+    fn begin(&mut self, process: u32, op: u64, kind: Kind, acquisition: usize) -> Taken {
+        match self.begun.insert((process, op), (kind, acquisition)) {
+            None => Ok(()),
+            Some(_) => Err("a number that was used before"),
         }
-        self.history.acquisitions.push(Acquisition {
-            name: number,
-            process,
-            op,
-            asked_at: at,
-            answered_at: None,
-            ttl: from_millis(asked.ttl_ms),
-            wait: asked.wait_ms.map(from_millis),
-            renewed: asked.renewed,
-            mode: asked.mode,
-            permits: asked.permits,
-            was_dropped: false,
-            outcome: AcquireOutcome::Unknown,
-        });
-        Ok(())
     }
 
     fn hold(&mut self, process: u32, op: u64) -> Result<(usize, &mut HoldRecord), &'static str> {
-        match self.open.get(&(process, op)).copied() {
-            Some((Kind::Acquisition, index)) => Ok((index, self.granted(index)?)),
-            _ => Err(NO_GRANT),
+        if let Some((Kind::Acquisition, index)) = self.begun.get(&(process, op)).copied() {
+            let acquisition = &mut self.history.acquisitions[index];
+            if acquisition.is_granted() {
+                return Ok((index, &mut acquisition.hold));
+            }
+        }
+        Err("it concerns a grant that never was")
+    }
+
+    fn answered(&mut self, at: u64, process: u32, op: u64, answer: &Step) -> Taken {
+        let (kind, index) = *self.begun.get(&(process, op)).ok_or(NO_QUESTION)?;
+        let acquisition = &mut self.history.acquisitions[index];
+        match kind {
+            Kind::Acquisition => acquisition.answered(at, answer),
+            Kind::Renewal(number) => acquisition.hold.renewed(number, at, answer),
+            Kind::Release => acquisition.hold.release.as_mut().ok_or(NO_QUESTION)?.answered(at, answer),
         }
     }
 
-    fn granted(&mut self, acquisition: usize) -> Result<&mut HoldRecord, &'static str> {
-        match &mut self.history.acquisitions[acquisition].outcome {
-            AcquireOutcome::Granted(hold) => Ok(hold),
-            _ => Err(NO_GRANT),
-        }
-    }
-
-    fn renewing(&mut self, at: u64, process: u32, op: u64, what: &Extended) -> Taken {
-        let (index, hold) = self.hold(process, what.hold)?;
-        let kind = Kind::Renewal(hold.renewals.len());
-        hold.renewals.push(Renewal { ttl: from_millis(what.ttl_ms), call: Call::asked(op, at), until: None });
-        self.open.insert((process, op), (kind, index));
-        Ok(())
-    }
-
-    fn renewed(&mut self, at: u64, process: u32, op: u64, phase: &Phase<Extended, Until>) -> Taken {
-        let Some((Kind::Renewal(number), index)) = self.open.get(&(process, op)).copied() else {
-            return Err(NO_QUESTION);
-        };
-        let hold = self.granted(index)?;
-        if let Phase::Ok(until) = phase {
-            hold.renewals[number].until = Some(until.until);
-            hold.seen_until = hold.seen_until.max(until.until);
-        }
-        hold.renewals[number].call.answer(at, phase)
-    }
-
-    fn releasing(&mut self, at: u64, process: u32, op: u64, of: &HoldRef) -> Taken {
-        let (index, hold) = self.hold(process, of.hold)?;
-        if hold.release.is_some() {
-            return Err("a second release of one grant");
-        }
-        hold.release = Some(Call::asked(op, at));
-        self.open.insert((process, op), (Kind::Release, index));
-        Ok(())
-    }
-
-    fn released<C, A>(&mut self, at: u64, process: u32, op: u64, phase: &Phase<C, A>) -> Taken {
-        let Some((Kind::Release, index)) = self.open.get(&(process, op)).copied() else {
-            return Err(NO_QUESTION);
-        };
-        self.granted(index)?.release.as_mut().ok_or(NO_QUESTION)?.answer(at, phase)
-    }
-
-    fn saw(&mut self, process: u32, op: u64, at: u64, until: Option<u64>) -> Taken {
-        let (_, hold) = self.hold(process, op)?;
-        match until {
-            Some(until) => hold.seen_until = hold.seen_until.max(until),
-            None => hold.seen_ended = Some(hold.seen_ended.map_or(at, |before| before.min(at))),
-        }
-        Ok(())
-    }
-
-    fn fault(&mut self, at: u64, what: Injected) {
-        let Injected { fault, on, target, name } = what;
-        let same = |span: &&mut FaultSpan| span.fault == fault && span.target == target && span.name == name;
+    fn fault(&mut self, at: u64, fault: Fault, on: bool, target: Option<u32>) {
+        let same = |span: &&mut FaultSpan| span.fault == fault && span.target == target;
         if on {
-            self.history.faults.push(FaultSpan { fault, target, name, from: at, to: None });
+            self.history.faults.push(FaultSpan { fault, target, from: at, to: None });
         } else if let Some(span) = self.history.faults.iter_mut().rfind(same) {
             span.to.get_or_insert(at);
         }
@@ -193,44 +135,48 @@ impl Pairing {
 }
 
 impl Acquisition {
-    fn answer(&mut self, at: u64, phase: Phase<Asked, Granted>) -> Taken {
-        if self.answered_at.is_some() {
+    fn answered(&mut self, at: u64, answer: &Step) -> Taken {
+        if self.answered_at.replace(at).is_some() {
             return Err(SECOND_ANSWER);
         }
-        self.answered_at = Some(at);
-        self.was_dropped = matches!(&phase, Phase::Info(reason) if reason.why == DROPPED);
-        self.outcome = match phase {
-            Phase::Ok(granted) => AcquireOutcome::Granted(Box::new(HoldRecord {
-                token: granted.token,
-                slot: granted.slot,
-                until: granted.until,
-                seen_until: granted.until,
-                ..HoldRecord::default()
-            })),
-            Phase::Fail(reason) if ["Busy", "TimedOut"].contains(&reason.why.as_str()) => {
-                AcquireOutcome::Contended
+        self.outcome = match answer {
+            Step::Granted { token, until, slot } => {
+                let (token, slot, until) = (*token, *slot, *until);
+                self.hold = HoldRecord { token, slot, until, seen_until: until, ..HoldRecord::default() };
+                AcquireOutcome::Granted
             }
-            Phase::Fail(_) => AcquireOutcome::Failed,
-            Phase::Info(_) | Phase::Invoke(_) => AcquireOutcome::Unknown,
+            Step::Failed { why } if ["Busy", "TimedOut"].contains(&why.as_str()) => AcquireOutcome::Contended,
+            Step::Failed { .. } => AcquireOutcome::Failed,
+            Step::Unknown { why } => {
+                self.was_dropped = why == DROPPED;
+                AcquireOutcome::Unknown
+            }
+            _ => return Err(NO_QUESTION),
         };
         Ok(())
     }
 }
 
-impl Call {
-    fn asked(op: u64, at: u64) -> Self {
-        Self { op, asked_at: at, answered_at: None, answer: Answer::Unknown }
+impl HoldRecord {
+    fn renewed(&mut self, number: usize, at: u64, answer: &Step) -> Taken {
+        if let Step::Renewed { until } = answer {
+            self.renewals[number].until = Some(*until);
+            self.seen_until = self.seen_until.max(*until);
+        }
+        self.renewals[number].answered(at, answer)
     }
+}
 
-    fn answer<C, A>(&mut self, at: u64, phase: &Phase<C, A>) -> Taken {
-        if self.answered_at.is_some() {
+impl Call {
+    fn answered(&mut self, at: u64, answer: &Step) -> Taken {
+        if self.answered_at.replace(at).is_some() {
             return Err(SECOND_ANSWER);
         }
-        self.answered_at = Some(at);
-        self.answer = match phase {
-            Phase::Ok(_) => Answer::Ok,
-            Phase::Fail(_) => Answer::Failed,
-            Phase::Info(_) | Phase::Invoke(_) => Answer::Unknown,
+        self.answer = match answer {
+            Step::Renewed { .. } | Step::Released => Answer::Ok,
+            Step::Failed { .. } => Answer::Failed,
+            Step::Unknown { .. } => Answer::Unknown,
+            _ => return Err(NO_QUESTION),
         };
         Ok(())
     }

@@ -6,15 +6,10 @@ use std::path::{Path, PathBuf};
 /// The key of a file's first line, whose value is the version of the format.
 pub(super) const HEADER: &str = "leasehold-history";
 /// Raised when a reader of the old one could misunderstand the new one. Fields are added without.
-pub(super) const VERSION: u64 = 1;
+pub(super) const VERSION: u64 = 2;
 
-/// Reads what all recorders have written in a directory, in the order of time.
-///
-/// # Errors
-///
-/// What the file system says; and `InvalidData`, with file and line, for what is no event of a version that is known
-/// here. A last line without an end is passed over: its writer was killed in the middle of it.
-pub fn read(directory: &Path) -> Result<Vec<HistoryEvent>> {
+/// The events of all recorders in a directory, in the order of time.
+pub(super) fn read_events(directory: &Path) -> Result<Vec<HistoryEvent>> {
     let mut files: Vec<PathBuf> =
         fs::read_dir(directory)?.map(|entry| Ok(entry?.path())).collect::<Result<_>>()?;
     files.retain(|path| path.extension().is_some_and(|extension| extension == "jsonl"));
@@ -32,7 +27,10 @@ fn read_file(path: &Path, events: &mut Vec<HistoryEvent>) -> Result<()> {
     let text = fs::read_to_string(path)?;
     let whole = text.rfind('\n').map_or("", |end| &text[..end]);
     for (index, line) in whole.lines().enumerate() {
-        let read = if index == 0 { check_header(line) } else { parse(line).map(|event| events.push(event)) };
+        let read = match index {
+            0 => check_header(line),
+            _ => serde_json::from_str(line).map(|event| events.push(event)).map_err(Error::from),
+        };
         read.map_err(|error| {
             Error::new(ErrorKind::InvalidData, format!("{}:{}: {error}", path.display(), index + 1))
         })?;
@@ -49,14 +47,10 @@ fn check_header(line: &str) -> Result<()> {
     }
 }
 
-fn parse(line: &str) -> Result<HistoryEvent> {
-    Ok(serde_json::from_str(line)?)
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::history::{Injected, Recorder, Step};
+    use crate::history::{Recorder, Step};
     use leasehold_core::Fault;
     use std::io::Write;
 
@@ -67,11 +61,11 @@ mod tests {
         for round in 0..20 {
             recorders[round % 3].injected(Fault::HolderPaused, Some(7)).unwrap();
         }
-        let events = read(directory.path()).unwrap();
+        let events = read_events(directory.path()).unwrap();
         assert_eq!(events.len(), 20);
         assert!(events.is_sorted_by(|one, next| one.at <= next.at && one.op < next.op), "{events:?}");
-        let fault = Injected { fault: Fault::HolderPaused, on: true, target: Some(7), name: None };
-        assert_eq!(events[0].step, Step::Fault(fault));
+        let step = Step::Fault { fault: Fault::HolderPaused, on: true, target: Some(7) };
+        assert_eq!(events[0].step, step);
     }
 
     #[test]
@@ -82,17 +76,17 @@ mod tests {
         let file = fs::read_dir(directory.path()).unwrap().next().unwrap().unwrap().path();
         let mut file = fs::OpenOptions::new().append(true).open(file).unwrap();
         file.write_all(b"{\"at\":12,\"proc").unwrap();
-        assert_eq!(read(directory.path()).unwrap().len(), 1);
+        assert_eq!(read_events(directory.path()).unwrap().len(), 1);
         file.write_all(b"\n").unwrap();
-        let error = read(directory.path()).unwrap_err().to_string();
+        let error = read_events(directory.path()).unwrap_err().to_string();
         assert!(error.contains(".jsonl:3: "), "{error}");
     }
 
     #[test]
     fn unknown_version_is_refused_and_named() {
         let directory = tempfile::tempdir().unwrap();
-        fs::write(directory.path().join("1-1.jsonl"), "{\"leasehold-history\":2}\n").unwrap();
-        let error = read(directory.path()).unwrap_err().to_string();
-        assert!(error.ends_with("1-1.jsonl:1: version 2 of the format, 1 is known"), "{error}");
+        fs::write(directory.path().join("1-1.jsonl"), "{\"leasehold-history\":1}\n").unwrap();
+        let error = read_events(directory.path()).unwrap_err().to_string();
+        assert!(error.ends_with("1-1.jsonl:1: version 1 of the format, 2 is known"), "{error}");
     }
 }

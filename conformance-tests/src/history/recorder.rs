@@ -1,4 +1,4 @@
-use super::event::{HistoryEvent, Injected, Step};
+use super::event::{HistoryEvent, Step};
 use super::reader::{HEADER, VERSION};
 use leasehold_core::{Clock, Fault, Moment, SystemClock};
 use std::fs::{File, OpenOptions};
@@ -12,9 +12,9 @@ use std::time::{SystemTime, UNIX_EPOCH};
 /// killed leaves a history of all that it has asked for.
 ///
 /// No lock and no queue stands before the file, and every recorder has a file of its own: those of one history wait for
-/// each other nowhere. Clones share a file. Errors are those of the file system.
+/// each other nowhere. Clones share a file.
 #[derive(Clone, Debug)]
-pub struct Recorder {
+pub(crate) struct Recorder {
     file: Arc<File>,
     clock: SystemClock,
 }
@@ -26,7 +26,7 @@ static RECORDERS: AtomicU64 = AtomicU64::new(1);
 
 impl Recorder {
     /// A recorder of the history in this directory, which any number of tasks and processes of this host may record.
-    pub fn create(directory: &Path) -> Result<Self> {
+    pub(crate) fn create(directory: &Path) -> Result<Self> {
         let number = RECORDERS.fetch_add(1, Ordering::Relaxed);
         let path = directory.join(format!("{}-{number}.jsonl", std::process::id()));
         let file = OpenOptions::new().append(true).create_new(true).open(path)?;
@@ -38,27 +38,19 @@ impl Recorder {
     }
 
     /// The time of histories.
-    pub fn now(&self) -> u64 {
-        nanos(self.clock.now())
+    pub(crate) fn now(&self) -> u64 {
+        u64::try_from(self.clock.now().since(Moment::ORIGIN).as_nanos()).unwrap_or(u64::MAX)
     }
 
-    /// Records the beginning of an operation, and answers its number.
-    ///
-    /// # Errors
-    ///
-    /// The operation must then not begin: it would stand in no history.
-    pub fn begin(&self, step: Step) -> Result<u64> {
+    /// Records the beginning of an operation, and answers its number. If it cannot be recorded, it must not begin.
+    pub(super) fn begin(&self, step: Step) -> Result<u64> {
         let op = OPERATIONS.fetch_add(1, Ordering::Relaxed);
         self.record(op, step)?;
         Ok(op)
     }
 
-    /// Records what has become of an operation, now.
-    ///
-    /// # Errors
-    ///
-    /// The outcome counts as unknown then.
-    pub fn record(&self, op: u64, step: Step) -> Result<()> {
+    /// Records what has become of an operation, now. If it cannot be recorded, the outcome counts as unknown.
+    pub(super) fn record(&self, op: u64, step: Step) -> Result<()> {
         let event = HistoryEvent { at: self.now(), process: std::process::id(), op, step };
         let mut line = serde_json::to_string(&event)?;
         line.push('\n');
@@ -66,21 +58,17 @@ impl Recorder {
     }
 
     /// Records that a fault begins: just before it does. It hits this process of the host, or with `None` all alike.
-    pub fn injected(&self, fault: Fault, target: Option<u32>) -> Result<()> {
-        self.begin(Step::Fault(Injected { fault, on: true, target, name: None })).map(drop)
+    pub(crate) fn injected(&self, fault: Fault, target: Option<u32>) -> Result<()> {
+        self.begin(Step::Fault { fault, on: true, target }).map(drop)
     }
 
     /// Records that a fault is over: just after it is.
-    pub fn healed(&self, fault: Fault, target: Option<u32>) -> Result<()> {
-        self.begin(Step::Fault(Injected { fault, on: false, target, name: None })).map(drop)
+    pub(crate) fn healed(&self, fault: Fault, target: Option<u32>) -> Result<()> {
+        self.begin(Step::Fault { fault, on: false, target }).map(drop)
     }
 
     /// One call: lines of clones never run into each other (`O_APPEND`, `write(2)`).
     fn write_line(&self, line: &str) -> Result<()> {
         (&*self.file).write_all(line.as_bytes())
     }
-}
-
-pub(super) fn nanos(moment: Moment) -> u64 {
-    u64::try_from(moment.since(Moment::ORIGIN).as_nanos()).unwrap_or(u64::MAX)
 }

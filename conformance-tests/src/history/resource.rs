@@ -1,79 +1,22 @@
+use serde::{Deserialize, Serialize};
 use std::fs::{File, OpenOptions};
-use std::io::{Error, ErrorKind, Result, Seek, Write};
+use std::io::{Result, Seek, Write};
 use std::os::unix::fs::FileExt;
 use std::path::Path;
 
 /// A counter in a file, shared by the processes of this host, that looks at tokens: what a lock with a fencing token is
-/// to protect. Each call is one atomic step. Every client opens it for itself. Errors are those of the file system.
+/// to protect. Each call is one atomic step. Every client opens it for itself.
 ///
 /// Reading shows the token as well. Readers of a shared lock leave a mark of their own, so that they do not refuse each other:
-/// an exclusive holder is refused if any later holder was here, a reader only if a later one has written. A resource that looks at tokens only when it is written to accepts the write of an
-/// older grant after a newer one has read, and the newer one then overwrites it: an update is lost although every check
-/// was passed.
+/// an exclusive holder is refused if any later holder was here, a reader only if a later one has written. A resource that looks at
+/// tokens only when it is written to accepts the write of an older grant after a newer one has read, and the newer one then
+/// overwrites it: an update is lost although every check was passed.
+///
+/// The file has the steps that made the counter: a client appends its step, in one call, and learns what came of it from all that
+/// stand before it. No lock is taken, since a process that is stopped would keep it: a resource does not stand still with one
+/// of its clients.
 #[derive(Debug)]
-pub struct FencedCounter(CounterFile);
-
-/// The same counter without a look at tokens: as safe as the lock alone makes it. Errors are those of the file system.
-#[derive(Debug)]
-pub struct PlainCounter(CounterFile);
-
-impl FencedCounter {
-    /// The counter in this file, at zero if it is not there.
-    pub fn open(path: &Path) -> Result<Self> {
-        CounterFile::open(path).map(Self)
-    }
-
-    /// The number, or `None` for a token that is older than one which was shown before.
-    pub fn read(&mut self, token: u64) -> Result<Option<u64>> {
-        let fresh = self.0.step(&CounterStep::Read(token))?;
-        Ok(fresh.then_some(self.0.number))
-    }
-
-    /// The number for a reader of a shared lock, or `None` if a later holder has written. Earlier writers are refused from now
-    /// on.
-    pub fn read_shared(&mut self, token: u64) -> Result<Option<u64>> {
-        let fresh = self.0.step(&CounterStep::ReadShared(token))?;
-        Ok(fresh.then_some(self.0.number))
-    }
-
-    /// The highest token that was shown so far. For whoever looks on, and takes no part.
-    pub(crate) fn highest(&mut self) -> Result<u64> {
-        self.0.look()?;
-        Ok(self.0.highest)
-    }
-
-    /// Writes the number, unless the token is older than one which was shown before: false then.
-    pub fn write(&mut self, token: u64, new: u64) -> Result<bool> {
-        self.0.step(&CounterStep::Write(token, new))
-    }
-}
-
-impl PlainCounter {
-    /// The counter in this file, at zero if it is not there.
-    pub fn open(path: &Path) -> Result<Self> {
-        CounterFile::open(path).map(Self)
-    }
-
-    /// The number.
-    pub fn read(&mut self) -> Result<u64> {
-        self.0.look()?;
-        Ok(self.0.number)
-    }
-
-    /// Writes the number.
-    pub fn write(&mut self, new: u64) -> Result<()> {
-        self.0.step(&CounterStep::Write(ANY, new)).map(drop)
-    }
-}
-
-/// The token of one who shows none: no other is older or newer.
-const ANY: u64 = 0;
-
-/// Two numbers, as a file of the steps that made them: whoever makes a step appends it, in one call, and learns what came of
-/// it from all that stand before it. No lock is taken, since a process that is stopped would keep it: a resource does not
-/// stand still with one of its clients.
-#[derive(Debug)]
-struct CounterFile {
+pub(crate) struct FencedCounter {
     file: File,
     /// How much of the file is in the numbers below.
     folded: u64,
@@ -82,83 +25,90 @@ struct CounterFile {
     last_write: u64,
 }
 
-/// One step, with the token that it shows.
+/// The token of clients that show none. A counter that is shown no other is as safe as the lock alone makes it.
+pub(crate) const NO_TOKEN: u64 = 0;
+
+/// One step, with the token that it shows. A line of the file.
+#[derive(Clone, Copy, Serialize, Deserialize)]
 enum CounterStep {
     Read(u64),
     ReadShared(u64),
     Write(u64, u64),
 }
 
-impl CounterFile {
-    fn open(path: &Path) -> Result<Self> {
+impl FencedCounter {
+    /// The counter in this file, at zero if it is not there.
+    pub(crate) fn open(path: &Path) -> Result<Self> {
         let file = OpenOptions::new().read(true).append(true).create(true).open(path)?;
         Ok(Self { file, folded: 0, number: 0, highest: 0, last_write: 0 })
     }
 
+    /// The number, or `None` for a token that is older than one which was shown before.
+    pub(crate) fn read(&mut self, token: u64) -> Result<Option<u64>> {
+        let fresh = self.step(CounterStep::Read(token))?;
+        Ok(fresh.then_some(self.number))
+    }
+
+    /// The number for a reader of a shared lock, or `None` if a later holder has written. Earlier writers are refused from now
+    /// on.
+    pub(crate) fn read_shared(&mut self, token: u64) -> Result<Option<u64>> {
+        let fresh = self.step(CounterStep::ReadShared(token))?;
+        Ok(fresh.then_some(self.number))
+    }
+
+    /// Writes the number, unless the token is older than one which was shown before: false then.
+    pub(crate) fn write(&mut self, token: u64, new: u64) -> Result<bool> {
+        self.step(CounterStep::Write(token, new))
+    }
+
+    /// The highest token that was shown so far. For an onlooker, who makes no step.
+    pub(crate) fn highest(&mut self) -> Result<u64> {
+        self.look()?;
+        Ok(self.highest)
+    }
+
+    /// The number. For an onlooker, who makes no step.
+    pub(crate) fn number(&mut self) -> Result<u64> {
+        self.look()?;
+        Ok(self.number)
+    }
+
     /// True unless the token was older than one before it.
-    fn step(&mut self, step: &CounterStep) -> Result<bool> {
-        self.file.write_all(&step.to_bytes())?;
+    fn step(&mut self, step: CounterStep) -> Result<bool> {
+        let line = serde_json::to_string(&step)? + "\n";
+        self.file.write_all(line.as_bytes())?;
         // What is appended moves the place of this file to its own end, wherever others have written meanwhile.
         let end = self.file.stream_position()?;
         self.fold(end)
     }
 
-    /// Without a step of its own.
     fn look(&mut self) -> Result<()> {
         let end = self.file.metadata()?.len();
-        // The last one may be on its way.
-        self.fold(end - end % CounterStep::LENGTH).map(drop)
+        self.fold(end).map(drop)
     }
 
     /// What the last step before this place came to.
     fn fold(&mut self, end: u64) -> Result<bool> {
         let mut bytes = vec![0; usize::try_from(end - self.folded).unwrap_or_default()];
         self.file.read_exact_at(&mut bytes, self.folded)?;
-        self.folded = end;
-        let steps = bytes.chunks_exact(CounterStep::LENGTH as usize).map(CounterStep::from_bytes);
         let mut accepted = false;
-        for step in steps {
-            accepted = self.accepts(&step?);
+        // A last line without an end is on its way.
+        for line in bytes.split_inclusive(|byte| *byte == b'\n').filter(|line| line.ends_with(b"\n")) {
+            accepted = self.accepts(serde_json::from_slice(line)?);
+            self.folded += line.len() as u64;
         }
         Ok(accepted)
     }
 
-    fn accepts(&mut self, step: &CounterStep) -> bool {
-        let (CounterStep::Read(token) | CounterStep::ReadShared(token) | CounterStep::Write(token, _)) =
-            *step;
+    fn accepts(&mut self, step: CounterStep) -> bool {
+        let (CounterStep::Read(token) | CounterStep::ReadShared(token) | CounterStep::Write(token, _)) = step;
         let mark = if matches!(step, CounterStep::ReadShared(_)) { self.last_write } else { self.highest };
         let fresh = token >= mark;
         self.highest = token.max(self.highest);
         if let (true, CounterStep::Write(_, new)) = (fresh, step) {
-            (self.number, self.last_write) = (*new, token);
+            (self.number, self.last_write) = (new, token);
         }
         fresh
-    }
-}
-
-impl CounterStep {
-    /// A line: what it is, the token, the number.
-    const LENGTH: u64 = 44;
-
-    fn to_bytes(&self) -> Vec<u8> {
-        match self {
-            Self::Read(token) => format!("r {token:020} {:020}\n", 0),
-            Self::ReadShared(token) => format!("s {token:020} {:020}\n", 0),
-            Self::Write(token, number) => format!("w {token:020} {number:020}\n"),
-        }
-        .into_bytes()
-    }
-
-    fn from_bytes(bytes: &[u8]) -> Result<Self> {
-        let text = String::from_utf8_lossy(bytes);
-        let mut words = text.split_whitespace();
-        let (verb, mut numbers) = (words.next(), words.map(str::parse));
-        match (verb, numbers.next(), numbers.next()) {
-            (Some("r"), Some(Ok(token)), _) => Ok(Self::Read(token)),
-            (Some("s"), Some(Ok(token)), _) => Ok(Self::ReadShared(token)),
-            (Some("w"), Some(Ok(token)), Some(Ok(number))) => Ok(Self::Write(token, number)),
-            _ => Err(Error::new(ErrorKind::InvalidData, format!("{text:?}"))),
-        }
     }
 }
 
@@ -246,12 +196,12 @@ mod tests {
     }
 
     #[test]
-    fn plain_counter_accepts_every_write() {
+    fn counter_without_tokens_accepts_every_write() {
         let directory = tempfile::tempdir().unwrap();
-        let mut counter = PlainCounter::open(&directory.path().join("plain")).unwrap();
-        assert_eq!(counter.read().unwrap(), 0);
-        counter.write(7).unwrap();
-        counter.write(6).unwrap();
-        assert_eq!(counter.read().unwrap(), 6);
+        let mut counter = FencedCounter::open(&directory.path().join("plain")).unwrap();
+        assert_eq!(counter.number().unwrap(), 0);
+        assert!(counter.write(NO_TOKEN, 7).unwrap());
+        assert!(counter.write(NO_TOKEN, 6).unwrap());
+        assert_eq!(counter.number().unwrap(), 6);
     }
 }

@@ -5,7 +5,7 @@ use crate::context::Context;
 use crate::expect::{eventually, first_use, optional};
 use crate::fault_run::FaultRun;
 use crate::faults::{ClientSetup, FaultSpec, Ground, Injection, Lasting, SideEffect, Time, Witness, spec_of};
-use crate::history::{History, PlainCounter};
+use crate::history::{FencedCounter, History};
 use crate::run_config::RunConfig;
 use crate::running_client::Role;
 use crate::stop::{Stop, Verdict};
@@ -205,14 +205,14 @@ impl CellRun {
 
     /// The holder gives back what it has, and the others go on. True if one of them has the lock in time.
     async fn recover(&self, workers: &mut Workers) -> Result<bool, Stop> {
-        let mut counter = PlainCounter::open(&self.run.directory.path().join(PLAIN))?;
+        let mut counter = FencedCounter::open(&self.run.directory.path().join(PLAIN))?;
         if workers.holder.is_alive() {
             workers.holder.order(ClientRequest::Leave(Some(Role::Holder))).await?;
         }
-        let before = counter.read()?;
+        let before = counter.number()?;
         let bound = self.fault.ttl + self.run.semantics.wake_up.bound() + scaled(AFTERWARDS);
         // The first may have begun before.
-        let free = eventually(bound, || counter.read().is_ok_and(|now| now >= before + 2)).await;
+        let free = eventually(bound, || counter.number().is_ok_and(|now| now >= before + 2)).await;
         workers.others().order(ClientRequest::Leave(None)).await?;
         Ok(free)
     }

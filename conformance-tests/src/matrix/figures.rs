@@ -3,14 +3,13 @@
 use super::cell::Figures;
 use super::cell_run::Observation;
 use crate::checker::{Rule, belief};
-use crate::history::{Acquisition, HoldRecord};
+use crate::history::Acquisition;
 use leasehold_core::HoldKind;
 
 /// A grant, and for how long its holder believed in it.
 #[derive(Clone, Copy)]
 pub(super) struct BelievedGrant<'a> {
     pub(super) acquisition: &'a Acquisition,
-    pub(super) hold: &'a HoldRecord,
     pub(super) from: u64,
     /// By what it saw and did, until its death.
     pub(super) until: u64,
@@ -31,17 +30,16 @@ impl Observation {
 
     fn grants(&self, wanted: bool) -> Vec<BelievedGrant<'_>> {
         let kills = self.history.kills();
-        let of_name =
-            |one: &Acquisition| (&*self.history.names[one.name as usize] == self.name.as_str()) == wanted;
-        let granted = self.history.granted().filter(|(one, _)| of_name(one));
+        let granted = self.history.grants().filter(|one| (one.name == self.name.as_str()) == wanted);
         let mut grants: Vec<_> = granted
-            .map(|(acquisition, hold)| {
-                let (from, until) = belief(acquisition, hold, &kills);
+            .map(|acquisition| {
+                let (from, until) = belief(acquisition, &kills);
+                let hold = &acquisition.hold;
                 let given_back = hold.release.as_ref().map_or(u64::MAX, |release| release.asked_at);
                 // A connection dies with its process; a lease and a session do not.
                 let dead = kills.get(&acquisition.process).filter(|_| self.hold == HoldKind::Connection);
                 let limit = hold.seen_until.min(given_back).min(dead.copied().unwrap_or(u64::MAX));
-                BelievedGrant { acquisition, hold, from, until, limit }
+                BelievedGrant { acquisition, from, until, limit }
             })
             .collect();
         grants.sort_unstable_by_key(|grant| grant.from);
@@ -64,7 +62,8 @@ impl Observation {
         let after = |at: u64| millis(at.saturating_sub(self.injected));
         let met = self.met();
         // Given back by its holder, it is no loss, and who comes next shows nothing.
-        let given_back = met.and_then(|met| met.hold.release.as_ref()).map_or(u64::MAX, |call| call.asked_at);
+        let given_back =
+            met.and_then(|met| met.acquisition.hold.release.as_ref()).map_or(u64::MAX, |call| call.asked_at);
         let next = wanted.iter().find(|grant| grant.from > self.injected && !self.is_met(grant));
         Figures {
             trials: 1,
@@ -75,7 +74,7 @@ impl Observation {
             plain_lost: measured.plain.lost as u64,
             tokens_repeated: tokens as u64,
             unavailable_ms: millis(longest_gap(&wanted).max(longest_gap(&self.passed()))),
-            detected_ms: met.and_then(|met| met.hold.seen_ended).map(after),
+            detected_ms: met.and_then(|met| met.acquisition.hold.seen_ended).map(after),
             recovered_ms: next.map(|next| next.from).filter(|at| *at < given_back).map(after),
             residue: self.residue,
         }

@@ -78,13 +78,12 @@ impl Observation {
     fn refused_from_the_start(&self) -> bool {
         let of_holder = |one: &&Acquisition| one.process == self.holder && one.asked_at <= self.healing;
         let asked = self.history.acquisitions.iter().find(of_holder);
-        self.fault.is_from_the_start()
-            && asked.is_some_and(|one| !matches!(one.outcome, AcquireOutcome::Contended))
+        self.fault.is_from_the_start() && asked.is_some_and(|one| one.outcome != AcquireOutcome::Contended)
     }
 
     /// A fault that changed nothing was not made, whatever its hook says.
     fn without_effect(&self, promised: Outcome, figures: &Figures) -> Option<String> {
-        let told = self.met().is_some_and(|met| met.hold.seen_ended.is_some());
+        let told = self.met().is_some_and(|met| met.acquisition.hold.seen_ended.is_some());
         let alive = |from: u64, to: u64| self.writes_of_holder(from, to) > 0;
         let grace = nanos(scaled(GRACE));
         // Until well before its end: when exactly that comes, the machine decides.
@@ -122,7 +121,7 @@ impl Observation {
     }
 
     fn writes_of_holder(&self, from: u64, to: u64) -> usize {
-        let token = self.met().map(|met| met.hold.token);
+        let token = self.met().map(|met| met.acquisition.hold.token);
         let of_holder = self
             .history
             .writes

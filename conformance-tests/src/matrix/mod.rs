@@ -3,7 +3,7 @@
 //! A *cell* is one fault under one store. Real servers, a holder that works under its lock in a process of its own, others
 //! in another process that want it all the time: one waits, one tries again and again, one takes a lock that nobody else
 //! wants, which shows whether the store grants anything. The fault is made while the lock is held, and healed. All write
-//! down what they do and see; what is measured is read from that history ([`checker`](crate::checker)), never from what the
+//! down what they do and see; what is measured is read from that history (by `checker`), never from what the
 //! backend says of itself.
 //!
 //! What was seen becomes an [`Outcome`](leasehold_core::Outcome) by one rule:

@@ -10,14 +10,14 @@
 //! 5. What no delay explains has failed in whichever attempt it was seen: a token that did not grow.
 
 use super::host_capacity::HostCapacity;
-use super::one::watched;
+use super::one::{WATCHDOG, watched};
 use super::result::CaseResult;
 use crate::case::{Case, HostShare};
 use crate::lateness::Lateness;
 use crate::run_config::RunConfig;
 use crate::stop::{Stop, Verdict};
 use crate::subject::Subject;
-use crate::time_scale::stretch;
+use crate::time_scale::{scaled, stretch};
 use std::sync::Arc;
 use std::time::Instant;
 
@@ -37,7 +37,7 @@ pub(super) fn judge(
     static CAPACITY: HostCapacity = HostCapacity::new();
     let attempt = || {
         let start = Instant::now();
-        let verdict = watched(subject, case, config)?;
+        let verdict = watched(scaled(WATCHDOG), subject, case, config)?;
         Some(CaseAttempt { verdict, late: Lateness::of_a_case(start) })
     };
     let permit = CAPACITY.take(case.share);

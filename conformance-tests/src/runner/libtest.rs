@@ -1,10 +1,7 @@
-use super::host_capacity::{THREADS, lock};
-use super::judge::judge;
+use super::host_capacity::lock;
 use super::result::{CaseOutcome, CaseResult, Tally, skipped_by_reason};
-use super::run::mix;
+use super::run::{Run, mix};
 use crate::case::Case;
-use crate::cases::all;
-use crate::run_config::RunConfig;
 use crate::subject::Subject;
 use crate::time_scale::said_time_scale;
 use crate::worker;
@@ -14,7 +11,7 @@ use std::path::Path;
 use std::process::ExitCode;
 use std::sync::{Arc, Mutex};
 
-/// How many of the slowest cases are named at the end.
+/// How many of the slowest cases are named at the end of a run that has more of them.
 const SLOWEST: usize = 20;
 
 /// The exit code of a run that failed nothing and did not judge everything: `EX_TEMPFAIL` of `sysexits.h`, try again later.
@@ -37,29 +34,28 @@ pub fn run(subjects: Vec<Box<dyn Subject>>) -> ExitCode {
         return done;
     }
     if let Err(said) = said_time_scale() {
-        let _ = writeln!(io::stderr(), "LEASEHOLD_TIME_SCALE is {said:?}, from 0.1 to 10");
-        return ExitCode::FAILURE;
+        return failure(format_args!("LEASEHOLD_TIME_SCALE is {said:?}, from 0.1 to 10"));
     }
     let mut arguments = Arguments::from_args();
-    arguments.test_threads.get_or_insert(THREADS);
-    let (config, results) = (RunConfig::from_environment(), Results::default());
-    let mut pairs: Vec<(&Arc<dyn Subject>, Case)> =
-        subjects.iter().flat_map(|subject| all().map(move |case| (subject, case))).collect();
+    arguments.test_threads.get_or_insert(Run::THREADS);
+    let (run, results) = (Arc::new(Run::new(subjects)), Results::default());
+    let mut plan = run.plan();
     if !arguments.list {
-        mix(&mut pairs);
+        mix(&mut plan);
     }
-    let trials = pairs.into_iter().map(|(subject, case)| trial(subject, case, &config, &results)).collect();
+    let trials = plan.into_iter().map(|(subject, case)| trial(&run, subject, case, &results)).collect();
     let conclusion = libtest_mimic::run(&arguments, trials);
-    conclude(&arguments, &conclusion, &results)
+    let results = std::mem::take(&mut *lock(&results));
+    conclude(&arguments, &conclusion, results)
 }
 
 type Results = Arc<Mutex<Vec<CaseResult>>>;
 
-fn trial(subject: &Arc<dyn Subject>, case: Case, config: &RunConfig, results: &Results) -> Trial {
+fn trial(run: &Arc<Run>, subject: Arc<dyn Subject>, case: Case, results: &Results) -> Trial {
     let name = format!("{}::{}", subject.name(), case.name());
-    let (subject, config, results) = (Arc::clone(subject), config.clone(), Arc::clone(results));
+    let (run, results) = (Arc::clone(run), Arc::clone(results));
     Trial::ignorable_test(name, move || {
-        let Some(result) = judge(&subject, case, &config, || ()) else {
+        let Some(result) = run.one(&subject, case, &|_| ()) else {
             return Ok(Completion::ignored_with("it was interrupted"));
         };
         lock(&results).push(result.clone());
@@ -73,35 +69,33 @@ fn trial(subject: &Arc<dyn Subject>, case: Case, config: &RunConfig, results: &R
     })
 }
 
-fn conclude(arguments: &Arguments, conclusion: &Conclusion, results: &Results) -> ExitCode {
-    let mut results = std::mem::take(&mut *lock(results));
+fn conclude(arguments: &Arguments, conclusion: &Conclusion, mut results: Vec<CaseResult>) -> ExitCode {
     if let Some(file) = std::env::var_os(RESULTS)
         && let Err(error) = write(&results, Path::new(&file))
     {
-        let _ = writeln!(io::stderr(), "{RESULTS}={}: {error}", file.display());
-        return ExitCode::FAILURE;
+        return failure(format_args!("{RESULTS}={}: {error}", file.display()));
     }
     results.sort_by_key(|result| std::cmp::Reverse(result.took_ms));
     if results.len() > SLOWEST {
-        let _ = tell_slowest(&results);
-    }
-    if results.len() > SLOWEST {
-        let _ = tell_skipped(&results);
+        let _ = tell(&results);
     }
     let ran = conclusion.num_passed + conclusion.num_failed;
     if ran == 0 && arguments.filter.is_none() && !arguments.list {
-        let _ = writeln!(io::stderr(), "nothing ran: that is a failure");
-        return ExitCode::FAILURE;
+        return failure(format_args!("nothing ran: that is a failure"));
     }
     let not_judged = Tally::count(&results).not_judged;
     if not_judged > 0 && !conclusion.has_failed() {
-        let _ = writeln!(
-            io::stderr(),
+        failure(format_args!(
             "{not_judged} cases were not judged: run them again on a machine that is less busy"
-        );
+        ));
         return ExitCode::from(NOT_JUDGED);
     }
     conclusion.exit_code()
+}
+
+fn failure(words: std::fmt::Arguments<'_>) -> ExitCode {
+    let _ = writeln!(io::stderr(), "{words}");
+    ExitCode::FAILURE
 }
 
 fn write(results: &[CaseResult], file: &Path) -> io::Result<()> {
@@ -113,19 +107,16 @@ fn write(results: &[CaseResult], file: &Path) -> io::Result<()> {
     file.flush()
 }
 
-fn tell_skipped(results: &[CaseResult]) -> io::Result<()> {
-    let mut stderr = io::stderr().lock();
-    skipped_by_reason(results)
-        .into_iter()
-        .try_for_each(|(why, cases)| writeln!(stderr, "not tested, {why}: {}", cases.join(" ")))
-}
-
-fn tell_slowest(results: &[CaseResult]) -> io::Result<()> {
+/// What took long, and what was not tested. The results begin with the slowest.
+fn tell(results: &[CaseResult]) -> io::Result<()> {
     let mut stderr = io::stderr().lock();
     let total: u64 = results.iter().map(|result| result.took_ms).sum();
     writeln!(stderr, "{} cases took {} s, one after the other. The slowest:", results.len(), total / 1000)?;
     for result in &results[..SLOWEST] {
         writeln!(stderr, "{:7.1} s  {}", result.took_ms as f64 / 1000.0, result.name())?;
+    }
+    for (why, cases) in skipped_by_reason(results) {
+        writeln!(stderr, "not tested, {why}: {}", cases.join(" "))?;
     }
     Ok(())
 }

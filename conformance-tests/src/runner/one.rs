@@ -25,7 +25,7 @@ const PARTING: Duration = Duration::from_secs(5);
 /// [`Stop`]: failed or skipped, and why.
 pub fn run_case(subject: &Arc<dyn Subject>, case: Case) -> Verdict {
     let interrupted = || Err(Stop::Skipped("it was interrupted".to_owned()));
-    watched(subject, case, &RunConfig::from_environment()).unwrap_or_else(interrupted)
+    watched(scaled(WATCHDOG), subject, case, &RunConfig::from_environment()).unwrap_or_else(interrupted)
 }
 
 /// Runs one case in the runtime of the caller, with no limit of time: under `tokio::time::pause` in virtual time, if the store is
@@ -44,17 +44,13 @@ pub async fn run_case_here(subject: &Arc<dyn Subject>, case: Case) -> Verdict {
 }
 
 /// `None` if it was interrupted.
-pub(super) fn watched(subject: &Arc<dyn Subject>, case: Case, config: &RunConfig) -> Option<Verdict> {
-    lateness::watch();
-    watched_for(scaled(WATCHDOG), subject, case, config)
-}
-
-fn watched_for(
+pub(super) fn watched(
     limit: Duration,
     subject: &Arc<dyn Subject>,
     case: Case,
     config: &RunConfig,
 ) -> Option<Verdict> {
+    lateness::watch();
     if config.interrupt.is_asked_for() {
         return None;
     }
@@ -179,7 +175,7 @@ mod tests {
         let ended = Arc::<AtomicUsize>::default();
         let subject: Arc<dyn Subject> = Arc::new(Silent(Arc::clone(&ended)));
         let (case, config) = (by_id("A01").unwrap(), RunConfig::from_environment());
-        let verdict = watched_for(Duration::from_millis(50), &subject, case, &config);
+        let verdict = watched(Duration::from_millis(50), &subject, case, &config);
         let words = "it hangs: no end after 50ms";
         assert!(matches!(&verdict, Some(Err(Stop::Failed(why))) if why == words), "{verdict:?}");
         assert_eq!(ended.load(Ordering::SeqCst), 1);

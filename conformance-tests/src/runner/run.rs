@@ -104,20 +104,14 @@ impl Run {
         lock(names).iter().cloned().collect()
     }
 
-    /// The name of a subject, by its number in the [plan](Self::plan).
-    ///
-    /// # Panics
-    ///
-    /// If there is none of this number.
-    pub fn subject(&self, number: usize) -> &str {
-        self.subjects[number].name()
-    }
-
-    /// What it would run, in an order of its own: the number of the subject among those that were given, and the case.
-    pub fn plan(&self) -> Vec<(usize, Case)> {
-        let pairs = (0..self.subjects.len()).flat_map(|subject| all().map(move |case| (subject, case)));
-        let line = |(subject, case): &(usize, Case)| format!("{}::{}", self.subject(*subject), case.name());
-        pairs.filter(|pair| self.wants(&line(pair))).collect()
+    /// What it would run, in an order of its own.
+    pub fn plan(&self) -> Vec<(Arc<dyn Subject>, Case)> {
+        let of_subject = |subject| all().map(move |case| (Arc::clone(subject), case));
+        let wanted = |(subject, case): &(Arc<dyn Subject>, Case)| {
+            let line = format!("{}::{}", subject.name(), case.name());
+            self.filters.is_empty() || self.filters.iter().any(|filter| line.contains(filter))
+        };
+        self.subjects.iter().flat_map(of_subject).filter(wanted).collect()
     }
 
     /// Runs it, on threads of its own, and returns when all is over. The results are in the order in which they came. The observer
@@ -127,16 +121,16 @@ impl Run {
     pub fn execute(&self, observer: &(dyn Fn(CaseEvent<'_>) + Sync)) -> Vec<CaseResult> {
         let mut plan = self.plan();
         mix(&mut plan);
-        in_parallel(self.threads, plan, |(subject, case)| self.one(subject, case, observer))
+        in_parallel(self.threads, plan, |(subject, case)| self.one(&subject, case, observer))
     }
 
-    fn one(
+    /// Runs one case of the plan. `None` if it was interrupted.
+    pub(super) fn one(
         &self,
-        subject: usize,
+        subject: &Arc<dyn Subject>,
         case: Case,
         observer: &(dyn Fn(CaseEvent<'_>) + Sync),
     ) -> Option<CaseResult> {
-        let subject = &self.subjects[subject];
         let begun = || observer(CaseEvent::Started(subject.name(), case));
         let result = match case.harm {
             harm if self.harmless && harm != Harm::None => CaseResult::spared(subject.name(), case),
@@ -144,10 +138,6 @@ impl Run {
         };
         observer(CaseEvent::Finished(&result));
         Some(result)
-    }
-
-    fn wants(&self, name: &str) -> bool {
-        self.filters.is_empty() || self.filters.iter().any(|filter| name.contains(filter.as_str()))
     }
 }
 

@@ -42,11 +42,6 @@ pub trait Members: fmt::Debug + Send + Sync + 'static {
         Err(Cannot::no_hook("restart_empty"))
     }
 
-    /// How many records one has, of whatever kind.
-    async fn records_of(&self, member: usize) -> Result<usize, Cannot> {
-        Err(Cannot::no_hook("records_of"))
-    }
-
     /// True if one has this lock as taken, by whomever.
     async fn holds(&self, member: usize, name: &LockName) -> Result<bool, Cannot> {
         Err(Cannot::no_hook("holds"))

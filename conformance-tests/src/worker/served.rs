@@ -17,12 +17,6 @@ use std::sync::Arc;
 use std::time::Duration;
 use tokio::io::{AsyncBufReadExt, BufReader};
 
-/// True if this process was started as a worker of the suite. For a `main` with something else to do: it need not make
-/// its subjects to find that out.
-pub fn is_worker() -> bool {
-    std::env::var_os(ENVIRONMENT).is_some()
-}
-
 /// The subject and the address that this process was told, if it was started as a worker of the suite. For a `main` whose
 /// subjects are made of what it is called with.
 pub fn worker_order() -> Option<(String, String)> {
@@ -33,7 +27,7 @@ pub fn worker_order() -> Option<(String, String)> {
 /// If this process is a worker of the suite, serves until its requests end. For a `main` of your own that runs cases
 /// with [`run_case`](crate::run_case): call it before anything else.
 pub fn serve_as_worker(subjects: &[Arc<dyn Subject>]) -> Option<ExitCode> {
-    is_worker().then_some(())?;
+    std::env::var_os(ENVIRONMENT)?;
     let outcome = worker_order()
         .ok_or_else(|| Stop::Failed("an order without an address".to_owned()))
         .and_then(|(name, address)| serve(subjects, &name, &address));

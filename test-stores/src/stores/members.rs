@@ -17,10 +17,6 @@ pub(super) trait MemberGroup: ServerGroup {
     /// Waits until so many members serve, and answers which one leads; any, if they are independent.
     fn leader_of(&mut self, serving: usize) -> Result<usize, Cannot>;
 
-    fn records_of(&self, _member: usize) -> Result<usize, Cannot> {
-        Err(no_hook("records_of"))
-    }
-
     /// True if a member has this lock as taken.
     fn holds(&self, _member: usize, _name: &LockName) -> Result<bool, Cannot> {
         Err(no_hook("holds"))
@@ -79,10 +75,6 @@ impl<G: MemberGroup> Members for ServerStore<G> {
         let addresses: Vec<_> = proxies.iter().map(Proxy::address).collect();
         let url = self.group().url_at(&addresses);
         Ok((proxies, url))
-    }
-
-    async fn records_of(&self, member: usize) -> Result<usize, Cannot> {
-        self.group().records_of(member)
     }
 
     async fn holds(&self, member: usize, name: &LockName) -> Result<bool, Cannot> {

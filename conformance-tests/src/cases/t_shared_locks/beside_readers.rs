@@ -226,7 +226,9 @@ async fn looking_shows_every_reader(cx: &Context) -> Verdict {
     let mut process = None;
     let mut tokens = BTreeSet::new();
     if semantics.reach != Reach::Process {
-        tokens.insert(process.insert(cx.worker().await?).read(&name, cx.ttl()).await?);
+        let process = process.insert(cx.worker().await?);
+        process.mode = LockMode::Shared;
+        tokens.insert(process.take(&name, cx.ttl()).await?);
     }
     let mut readers = Vec::new();
     for reader in 0..count {

@@ -5,7 +5,7 @@ use super::random::{HistoryConfig, Kind, history};
 use super::script::MILLI;
 use super::{model, rules};
 use crate::checker::{Rule, check};
-use crate::history::{AcquireOutcome, Acquisition, Answer, Call, History, HoldRecord};
+use crate::history::{AcquireOutcome, Acquisition, Answer, History, HoldRecord};
 use fastrand::Rng;
 use leasehold_core::LockMode;
 
@@ -33,8 +33,7 @@ fn checker_and_general_search_agree() {
         let general = linearizable(&history, &model());
         // The checker lets any acquisition of unknown outcome be between readers: it may accept more, and accuses no more.
         let any = |wanted: fn(&Acquisition) -> bool| history.acquisitions.iter().any(wanted);
-        let lenient =
-            any(|one| one.mode.is_shared()) && any(|one| matches!(one.outcome, AcquireOutcome::Unknown));
+        let lenient = any(|one| one.mode.is_shared()) && any(|one| one.outcome == AcquireOutcome::Unknown);
         assert!(accepted == general || lenient && accepted, "seed {seed}: {report}\n{history:#?}");
         verdicts[kind][usize::from(general)] += 1;
     }
@@ -66,32 +65,32 @@ fn disturb(history: &mut History, rng: &mut Rng) {
             acquisition.answered_at = acquisition.answered_at.map(|at| at - earlier);
         }
         1 => {
-            let last = acquisition.hold().and_then(first_call).unwrap_or(u64::MAX);
+            let last = first_call(&acquisition.hold).unwrap_or(u64::MAX);
             let later = acquisition.answered_at.map(|at| (at + rng.u64(0..30 * MILLI)).min(last));
             acquisition.answered_at = later;
         }
         2 => acquisition.outcome = AcquireOutcome::Contended,
         3 => {
-            if let AcquireOutcome::Granted(hold) = &mut acquisition.outcome {
-                disturb_end(hold, rng);
+            if acquisition.is_granted() {
+                disturb_end(&mut acquisition.hold, rng);
             }
         }
         4 => {
-            let tokens = [one, other].map(|index| history.acquisitions[index].hold().map(|hold| hold.token));
-            if let [Some(first), Some(second)] = tokens {
-                set_token(history, one, second);
-                set_token(history, other, first);
+            let [first, second] = [one, other].map(|index| history.acquisitions[index].hold.token);
+            if [one, other].iter().all(|index| history.acquisitions[*index].is_granted()) {
+                history.acquisitions[one].hold.token = second;
+                history.acquisitions[other].hold.token = first;
             }
         }
         5 => acquisition.outcome = AcquireOutcome::Unknown,
-        _ => match (&mut acquisition.outcome, acquisition.permits) {
+        _ => match (acquisition.outcome, acquisition.permits) {
             // One more than there are, at times.
-            (AcquireOutcome::Granted(hold), Some(limit)) => hold.slot = Some(rng.u32(0..=limit)),
+            (AcquireOutcome::Granted, Some(limit)) => acquisition.hold.slot = Some(rng.u32(0..=limit)),
             _ => acquisition.mode = [LockMode::Shared, LockMode::Exclusive][rng.usize(0..2)],
         },
     }
     let acquisition = &mut history.acquisitions[one];
-    if matches!(acquisition.outcome, AcquireOutcome::Contended) {
+    if acquisition.outcome == AcquireOutcome::Contended {
         acquisition.answered_at.get_or_insert(acquisition.asked_at + MILLI);
     }
 }
@@ -113,12 +112,5 @@ fn disturb_end(hold: &mut HoldRecord, rng: &mut Rng) {
 }
 
 fn first_call(hold: &HoldRecord) -> Option<u64> {
-    let calls = hold.renewals.iter().map(|renewal| &renewal.call).chain(&hold.release);
-    calls.map(|call: &Call| call.asked_at).min()
-}
-
-fn set_token(history: &mut History, index: usize, token: u64) {
-    if let AcquireOutcome::Granted(hold) = &mut history.acquisitions[index].outcome {
-        hold.token = token;
-    }
+    hold.renewals.iter().chain(&hold.release).map(|call| call.asked_at).min()
 }

@@ -76,8 +76,8 @@ fn operations(hold: usize, one: &Acquisition) -> Vec<Op> {
     let (from, by) = (one.asked_at, one.answered_by());
     let mode = one.mode;
     let slots = 0..one.permits.unwrap_or(1);
-    let grant = match &one.outcome {
-        AcquireOutcome::Granted(grant) => grant,
+    let grant = match one.outcome {
+        AcquireOutcome::Granted => &one.hold,
         AcquireOutcome::Contended => {
             let refuse = |slot| Op { effect: Effect::Refuse { slot, mode }, from, to: by, certain: true };
             return slots.map(refuse).collect();
@@ -94,8 +94,8 @@ fn operations(hold: usize, one: &Acquisition) -> Vec<Op> {
     let owner = Owner { hold: Some(hold), slot: grant.slot.unwrap_or(0), mode, ttl: one.ttl, ends: 0 };
     let effect = Effect::Grant { owner, token: grant.token, until: grant.until };
     let mut ops = vec![Op { effect, from, to: by, certain: true }];
-    for renewal in grant.renewals.iter().filter(|renewal| renewal.call.answer == Answer::Ok) {
-        let (from, to) = (renewal.call.asked_at, renewal.call.answered_at.unwrap());
+    for renewal in grant.renewals.iter().filter(|renewal| renewal.answer == Answer::Ok) {
+        let (from, to) = (renewal.asked_at, renewal.answered_at.unwrap());
         let until = renewal.until.unwrap();
         ops.push(Op { effect: Effect::Renew { hold, ttl: renewal.ttl, until }, from, to, certain: true });
     }

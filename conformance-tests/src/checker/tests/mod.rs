@@ -20,7 +20,6 @@ fn model() -> Model {
     let little = Duration::from_millis(50);
     Model {
         hold: HoldKind::Lease,
-        drift_per_mille: 10,
         wake_up: little,
         overshoot: little,
         crash: Some(TTL + little),

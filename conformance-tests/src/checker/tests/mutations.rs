@@ -9,7 +9,7 @@ use super::random::{HistoryConfig, Kind, history};
 use super::script::MILLI;
 use super::{model, rules};
 use crate::checker::{Rule, check};
-use crate::history::{AcquireOutcome, Acquisition, Answer, Call, History, HoldRecord, Renewal};
+use crate::history::{AcquireOutcome, Acquisition, Answer, Call, History, HoldRecord};
 use fastrand::Rng;
 
 /// Histories for each mutation. A hundred thousand in all are checked by the ignored test.
@@ -141,7 +141,7 @@ fn grant_early(history: &mut History, rng: &mut Rng) -> bool {
 
 fn drop_a_release(history: &mut History, rng: &mut Rng) -> bool {
     let early = |one: &Acquisition, next: &Acquisition| {
-        let never_renewed = one.hold().is_some_and(|hold| hold.renewals.is_empty());
+        let never_renewed = one.hold.renewals.is_empty();
         released(one).is_some() && never_renewed && next.answered_by() < one.asked_at + 900 * MILLI
     };
     let Some((one, _)) = neighbours(history, rng, early) else { return false };
@@ -152,7 +152,7 @@ fn drop_a_release(history: &mut History, rng: &mut Rng) -> bool {
 /// Someone held on for too long, somebody else took it, and then the release of the first was refused.
 fn confirm_a_late_release(history: &mut History, rng: &mut Rng) -> bool {
     let late = |one: &Acquisition, next: &Acquisition| {
-        let release = one.hold().and_then(|hold| hold.release.as_ref());
+        let release = one.hold.release.as_ref();
         release
             .is_some_and(|release| release.answer == Answer::Failed && release.asked_at > next.answered_by())
     };
@@ -176,8 +176,8 @@ fn renew_after_the_next(history: &mut History, rng: &mut Rng) -> bool {
 fn renew_when_over(history: &mut History, rng: &mut Rng) -> bool {
     let grants = grants(history, rng);
     let Some(&last) = grants.last() else { return false };
-    let known = hold(history, last).renewals.iter().all(|renewal| renewal.call.answer == Answer::Ok);
-    let confirmed = hold(history, last).renewals.iter().filter_map(|renewal| renewal.call.answered_at).max();
+    let known = hold(history, last).renewals.iter().all(|renewal| renewal.answer == Answer::Ok);
+    let confirmed = hold(history, last).renewals.iter().filter_map(|renewal| renewal.answered_at).max();
     let confirmed = confirmed.unwrap_or(history.acquisitions[last].answered_by());
     renew(hold(history, last), confirmed + 1013 * MILLI);
     hold(history, last).release = None;
@@ -185,22 +185,22 @@ fn renew_when_over(history: &mut History, rng: &mut Rng) -> bool {
 }
 
 fn renew(hold: &mut HoldRecord, at: u64) {
-    let call = Call { op: 0, asked_at: at, answered_at: Some(at + 1), answer: Answer::Ok };
-    hold.renewals.push(Renewal { ttl: 1000 * MILLI, call, until: Some(at) });
+    let (answered_at, until, ttl) = (Some(at + 1), Some(at), 1000 * MILLI);
+    hold.renewals.push(Call { op: 0, asked_at: at, answered_at, answer: Answer::Ok, ttl, until });
 }
 
 /// In a history without unknown outcomes, of which each excuses some refusal.
 fn refuse_while_free(history: &mut History, rng: &mut Rng) -> bool {
-    if history.acquisitions.iter().any(|one| matches!(one.outcome, AcquireOutcome::Unknown)) {
+    if history.acquisitions.iter().any(|one| one.outcome == AcquireOutcome::Unknown) {
         return false;
     }
     let free = |one: &Acquisition, next: &Acquisition| {
-        let freed = released(one).and_then(|release| release.answered_at).unwrap_or(u64::MAX - 5);
+        let freed = one.hold.released_at().unwrap_or(u64::MAX - 5);
         next.asked_at > freed + 2
     };
     let Some((one, next)) = neighbours(history, rng, free) else { return false };
     let mut refused = history.acquisitions[next].clone();
-    let freed = released(&history.acquisitions[one]).and_then(|release| release.answered_at);
+    let freed = history.acquisitions[one].hold.released_at();
     (refused.op, refused.asked_at) = (0, freed.unwrap_or_default() + 1);
     (refused.answered_at, refused.outcome) = (Some(refused.asked_at + 1), AcquireOutcome::Contended);
     // No other waiter can have held it then: all the grants in question come later.
@@ -211,11 +211,11 @@ fn refuse_while_free(history: &mut History, rng: &mut Rng) -> bool {
 }
 
 fn refuse_late(history: &mut History, rng: &mut Rng) -> bool {
-    late(history, rng, |one| matches!(one.outcome, AcquireOutcome::Contended))
+    late(history, rng, |one| one.outcome == AcquireOutcome::Contended)
 }
 
 fn grant_late(history: &mut History, rng: &mut Rng) -> bool {
-    late(history, rng, |one| one.hold().is_some())
+    late(history, rng, Acquisition::is_granted)
 }
 
 fn late(history: &mut History, rng: &mut Rng, wanted: impl Fn(&Acquisition) -> bool) -> bool {
@@ -248,12 +248,12 @@ fn believe_too_long(history: &mut History, rng: &mut Rng) -> bool {
 
 /// Long after all who gave up have gone.
 fn wake_late(history: &mut History, rng: &mut Rng) -> bool {
-    if history.acquisitions.iter().any(|one| matches!(one.outcome, AcquireOutcome::Unknown)) {
+    if history.acquisitions.iter().any(|one| one.outcome == AcquireOutcome::Unknown) {
         return false;
     }
     let grants = grants(history, rng);
     let [.., one, last] = grants[..] else { return false };
-    let Some(freed) = released(&history.acquisitions[one]).and_then(|release| release.answered_at) else {
+    let Some(freed) = history.acquisitions[one].hold.released_at() else {
         return false;
     };
     let last = &mut history.acquisitions[last];
@@ -264,7 +264,7 @@ fn wake_late(history: &mut History, rng: &mut Rng) -> bool {
 fn swap_writes(history: &mut History, rng: &mut Rng) -> bool {
     let resource = format!("counter{}/0", rng.u64(0..2));
     let mut writes: Vec<_> = history.writes.iter_mut().map(|write| &mut write.what).collect();
-    writes.retain(|write| write.resource == resource && write.accepted);
+    writes.retain(|write| write.resource == resource && write.wrote.is_some());
     let [.., one, next] = &mut writes[..] else { return false };
     std::mem::swap(&mut one.wrote, &mut next.wrote);
     true

@@ -4,27 +4,26 @@ use super::script::MILLI;
 use crate::history::{AcquireOutcome, Acquisition, Call, History, HoldRecord, Written};
 use fastrand::Rng;
 use leasehold_core::LockMode;
+use std::collections::BTreeSet;
 
 /// The grants of one name in the order of their tokens.
 pub(super) fn grants(history: &History, rng: &mut Rng) -> Vec<usize> {
-    let name = rng.usize(0..history.names.len());
+    let names: BTreeSet<&str> = history.acquisitions.iter().map(|one| one.name.as_str()).collect();
+    let name = rng.choice(names);
     let mut grants: Vec<usize> = (0..history.acquisitions.len())
-        .filter(|index| history.acquisitions[*index].name as usize == name)
-        .filter(|index| history.acquisitions[*index].hold().is_some())
+        .filter(|index| Some(history.acquisitions[*index].name.as_str()) == name)
+        .filter(|index| history.acquisitions[*index].is_granted())
         .collect();
-    grants.sort_by_key(|index| history.acquisitions[*index].hold().unwrap().token);
+    grants.sort_by_key(|index| history.acquisitions[*index].hold.token);
     grants
 }
 
 pub(super) fn hold(history: &mut History, index: usize) -> &mut HoldRecord {
-    match &mut history.acquisitions[index].outcome {
-        AcquireOutcome::Granted(hold) => hold,
-        _ => unreachable!("not granted"),
-    }
+    &mut history.acquisitions[index].hold
 }
 
 pub(super) fn released(grant: &Acquisition) -> Option<&Call> {
-    grant.hold().and_then(HoldRecord::released)
+    grant.hold.released()
 }
 
 /// From the answer on, and for how long the store cannot have ended it.
@@ -75,7 +74,7 @@ pub(super) fn refuse_a_reader(history: &mut History, rng: &mut Rng) -> bool {
     refused.outcome = AcquireOutcome::Contended;
     let was_shared = refused.mode.is_shared();
     history.acquisitions.push(refused);
-    was_shared && !history.acquisitions.iter().any(|one| matches!(one.outcome, AcquireOutcome::Unknown))
+    was_shared && !history.acquisitions.iter().any(|one| one.outcome == AcquireOutcome::Unknown)
 }
 
 /// A reader's and a writer's operation on one counter; `later` if the reader saw what was written, else it read before.
@@ -85,9 +84,10 @@ fn read_and_written<'a>(
     later: bool,
 ) -> Option<(Written, &'a mut Written)> {
     let reads = history.writes.iter().map(|write| write.what.clone());
-    let read = rng.choice(reads.filter(|what| what.accepted && what.mode.is_shared()).collect::<Vec<_>>())?;
+    let read =
+        rng.choice(reads.filter(|what| what.wrote.is_some() && what.mode.is_shared()).collect::<Vec<_>>())?;
     let of_it = |what: &&mut Written| {
-        what.accepted
+        what.wrote.is_some()
             && what.resource == read.resource
             && !what.mode.is_shared()
             && (what.wrote <= read.wrote) == later
@@ -119,6 +119,6 @@ pub(super) fn grant_a_slot_twice(history: &mut History, rng: &mut Rng) -> bool {
     let (first, second) = (hold(history, one).clone(), hold(history, next));
     (second.slot, second.token) = (first.slot, first.token + 1);
     // Only if it is the next one of that slot.
-    let between = |(_, hold): (_, &HoldRecord)| hold.slot == first.slot && hold.token == first.token + 1;
-    history.granted().filter(|grant| between(*grant)).count() == 1
+    let between = |hold: &HoldRecord| hold.slot == first.slot && hold.token == first.token + 1;
+    history.grants().filter(|grant| between(&grant.hold)).count() == 1
 }

@@ -1,10 +1,7 @@
 //! Histories at random of a lock that is one: a store and its clients, simulated on a clock of their own.
 
 use super::TTL;
-use crate::history::{
-    Asked, Done, Extended, Granted, History, HistoryEvent, HoldRef, Injected, Observed, Phase, Reason, Step,
-    Until, Written,
-};
+use crate::history::{Asked, History, HistoryEvent, Step, Written};
 use fastrand::Rng;
 use leasehold_core::{Fault, LockMode};
 use std::cmp::Reverse;
@@ -182,7 +179,7 @@ impl World<'_> {
         let permits = if let Kind::Permits(permits) = self.config.kind { Some(permits) } else { None };
         let name = format!("lock{}", want.name);
         let asked = Asked { name, ttl_ms: 1000, wait_ms, renewed: false, mode, permits };
-        self.write(process, op, Step::Acquire(Phase::Invoke(asked)));
+        self.write(process, op, Step::Acquire(asked));
         self.soon(process, Turn::AskArrives { want, sent: self.now });
     }
 
@@ -206,7 +203,7 @@ impl World<'_> {
         if self.chance(self.config.lost_answers) {
             // The client never returns to it: a grant lasts for its lease.
             if self.rng.bool() {
-                self.write(process, want.op, Step::Acquire(Phase::Info(why("Indeterminate"))));
+                self.write(process, want.op, unknown());
             }
             return self.soon(process, Turn::Idle);
         }
@@ -214,8 +211,8 @@ impl World<'_> {
             Some((slot, token)) => {
                 let until = sent + BELIEF;
                 let number = matches!(self.config.kind, Kind::Permits(_)).then_some(slot);
-                let answer = Granted { token, until: until * TICK, slot: number };
-                self.write(process, want.op, Step::Acquire(Phase::Ok(answer)));
+                let answer = Step::Granted { token, until: until * TICK, slot: number };
+                self.write(process, want.op, answer);
                 let grant = HeldGrant { want, slot, token, until, renewals: 0 };
                 if self.rng.u32(0..3) == 0 {
                     self.update(process, &grant);
@@ -223,7 +220,7 @@ impl World<'_> {
                 self.soon(process, Turn::Holding(grant));
             }
             None if want.deadline.is_some_and(|deadline| deadline <= self.now) => {
-                self.write(process, want.op, Step::Acquire(Phase::Fail(why("Busy"))));
+                self.write(process, want.op, failed("Busy"));
                 self.soon(process, Turn::Idle);
             }
             None => self.soon(process, Turn::AskArrives { want, sent: self.now }),
@@ -235,26 +232,25 @@ impl World<'_> {
             return self.accident(process, grant);
         }
         if self.now >= grant.until {
-            let lost = Step::Lost(HoldRef { hold: grant.want.op });
+            let lost = Step::Lost { hold: grant.want.op };
             self.note(process, lost);
         } else if self.rng.bool() {
             let until = grant.until * TICK;
-            self.note(process, Step::Observe(Observed { hold: grant.want.op, held: true, until }));
+            self.note(process, Step::Observe { hold: grant.want.op, held: true, until });
         }
         let op = self.number();
         if grant.renewals < 2 && self.now < grant.until && self.rng.u32(0..4) == 0 {
-            let extended = Extended { hold: grant.want.op, ttl_ms: 1000 };
-            self.write(process, op, Step::Renew(Phase::Invoke(extended)));
+            self.write(process, op, Step::Renew { hold: grant.want.op, ttl_ms: 1000 });
             return self.soon(process, Turn::RenewalArrives(grant, op));
         }
-        self.write(process, op, Step::Release(Phase::Invoke(HoldRef { hold: grant.want.op })));
+        self.write(process, op, Step::Release { hold: grant.want.op });
         self.soon(process, Turn::ReleaseArrives(grant, op));
     }
 
     fn accident(&mut self, process: u64, grant: HeldGrant) {
         if self.rng.bool() {
             let target = u32::try_from(process).ok();
-            self.note(0, Step::Fault(Injected { fault: Fault::HolderKilled, on: true, target, name: None }));
+            self.note(0, Step::Fault { fault: Fault::HolderKilled, on: true, target });
             // Another one takes its place.
             self.soon(process + self.config.clients, Turn::Idle);
         } else {
@@ -265,26 +261,26 @@ impl World<'_> {
 
     fn renewed(&mut self, process: u64, mut grant: HeldGrant, op: u64, renewed: bool) {
         grant.renewals += 1;
-        let phase = match renewed {
-            _ if self.chance(self.config.lost_answers) => Phase::Info(why("Indeterminate")),
+        let answer = match renewed {
+            _ if self.chance(self.config.lost_answers) => unknown(),
             true => {
                 // From before it was sent, which was two legs of at most two milliseconds ago.
                 grant.until = grant.until.max(self.now + BELIEF - 40);
-                Phase::Ok(Until { until: grant.until * TICK })
+                Step::Renewed { until: grant.until * TICK }
             }
-            false => Phase::Fail(why("Lost")),
+            false => failed("Lost"),
         };
-        self.write(process, op, Step::Renew(phase));
+        self.write(process, op, answer);
         self.soon(process, Turn::Holding(grant));
     }
 
     fn released(&mut self, process: u64, _grant: HeldGrant, op: u64, released: bool) {
-        let phase = match released {
-            _ if self.chance(self.config.lost_answers) => Phase::Info(why("Indeterminate")),
-            true => Phase::Ok(Done::default()),
-            false => Phase::Fail(why("Lost")),
+        let answer = match released {
+            _ if self.chance(self.config.lost_answers) => unknown(),
+            true => Step::Released,
+            false => failed("Lost"),
         };
-        self.write(process, op, Step::Release(phase));
+        self.write(process, op, answer);
         self.soon(process, Turn::Idle);
     }
 
@@ -299,12 +295,10 @@ impl World<'_> {
             (entry.written, entry.last_write) = (entry.written + 1, grant.token);
         }
         let written = Written {
-            hold: grant.want.op,
             token: grant.token,
             resource: format!("counter{}/{}", grant.want.name, grant.slot),
             fenced: true,
-            wrote: if accepted { entry.written } else { 0 },
-            accepted,
+            wrote: accepted.then_some(entry.written),
             mode,
         };
         self.note(process, Step::Write(written));
@@ -338,8 +332,12 @@ impl World<'_> {
     }
 }
 
-fn why(why: &str) -> Reason {
-    Reason { why: why.to_owned() }
+fn failed(why: &str) -> Step {
+    Step::Failed { why: why.to_owned() }
+}
+
+fn unknown() -> Step {
+    Step::Unknown { why: "Indeterminate".to_owned() }
 }
 
 #[test]

@@ -2,10 +2,7 @@
 
 use super::{TTL, rules};
 use crate::checker::{CheckReport, Model, Rule, check};
-use crate::history::{
-    Asked, Done, Extended, Granted, History, HistoryEvent, HoldRef, Injected, Observed, Phase, Reason, Step,
-    Until, Written,
-};
+use crate::history::{Asked, History, HistoryEvent, Step, Written};
 use leasehold_core::{Fault, LockMode};
 
 /// Every acquisition is that of a process of its own, with the same number.
@@ -70,7 +67,7 @@ impl Script {
     ) -> u64 {
         let op = self.asks(asked, wait, renewed);
         let until = until * MILLI;
-        self.push(answered, op, op, Step::Acquire(Phase::Ok(Granted { token, until, slot: self.slot })));
+        self.push(answered, op, op, Step::Granted { token, until, slot: self.slot });
         op
     }
 
@@ -85,26 +82,26 @@ impl Script {
             mode: self.mode,
             permits: self.permits,
         };
-        self.push(at, op, op, Step::Acquire(Phase::Invoke(asked)));
+        self.push(at, op, op, Step::Acquire(asked));
         op
     }
 
     /// A single attempt, answered `Busy`.
     pub(super) fn refused(&mut self, (asked, answered): Took) {
         let op = self.asks(asked, Some(0), false);
-        self.push(answered, op, op, Step::Acquire(Phase::Fail(why("Busy"))));
+        self.push(answered, op, op, failed("Busy"));
     }
 
     /// A single attempt that came to nothing.
     pub(super) fn failed(&mut self, (asked, answered): Took) {
         let op = self.asks(asked, Some(0), false);
-        self.push(answered, op, op, Step::Acquire(Phase::Fail(why("Unavailable"))));
+        self.push(answered, op, op, failed("Unavailable"));
     }
 
     /// A wait of so many milliseconds, in vain.
     pub(super) fn timed_out(&mut self, (asked, answered): Took, wait: u64) {
         let op = self.asks(asked, Some(wait), false);
-        self.push(answered, op, op, Step::Acquire(Phase::Fail(why("TimedOut"))));
+        self.push(answered, op, op, failed("TimedOut"));
     }
 
     /// An acquisition of which nothing was heard.
@@ -115,64 +112,55 @@ impl Script {
     /// An acquisition that its caller left.
     pub(super) fn left(&mut self, (asked, left): Took) {
         let op = self.asks(asked, None, false);
-        self.push(left, op, op, Step::Acquire(Phase::Info(why("Dropped"))));
+        self.push(left, op, op, unknown("Dropped"));
     }
 
     pub(super) fn release(&mut self, hold: u64, took: Took) {
-        self.released(hold, took, Phase::Ok(Done::default()));
+        self.released(hold, took, Step::Released);
     }
 
     pub(super) fn release_refused(&mut self, hold: u64, took: Took) {
-        self.released(hold, took, Phase::Fail(why("Lost")));
+        self.released(hold, took, failed("Lost"));
     }
 
     pub(super) fn release_unknown(&mut self, hold: u64, took: Took) {
-        self.released(hold, took, Phase::Info(why("Indeterminate")));
+        self.released(hold, took, unknown("Indeterminate"));
     }
 
-    fn released(&mut self, hold: u64, (asked, answered): Took, phase: Phase<HoldRef, Done>) {
+    fn released(&mut self, hold: u64, (asked, answered): Took, answer: Step) {
         let op = self.number();
-        self.push(asked, hold, op, Step::Release(Phase::Invoke(HoldRef { hold })));
-        self.push(answered, hold, op, Step::Release(phase));
+        self.push(asked, hold, op, Step::Release { hold });
+        self.push(answered, hold, op, answer);
     }
 
     pub(super) fn renew(&mut self, hold: u64, took: Took) {
-        let until = Until { until: (took.0 + 988) * MILLI };
-        self.renewed(hold, took, Phase::Ok(until));
+        self.renewed(hold, took, Step::Renewed { until: (took.0 + 988) * MILLI });
     }
 
     pub(super) fn renew_unknown(&mut self, hold: u64, took: Took) {
-        self.renewed(hold, took, Phase::Info(why("Indeterminate")));
+        self.renewed(hold, took, unknown("Indeterminate"));
     }
 
-    fn renewed(&mut self, hold: u64, (asked, answered): Took, phase: Phase<Extended, Until>) {
+    fn renewed(&mut self, hold: u64, (asked, answered): Took, answer: Step) {
         let op = self.number();
-        self.push(asked, hold, op, Step::Renew(Phase::Invoke(Extended { hold, ttl_ms: 1000 })));
-        self.push(answered, hold, op, Step::Renew(phase));
+        self.push(asked, hold, op, Step::Renew { hold, ttl_ms: 1000 });
+        self.push(answered, hold, op, answer);
     }
 
     /// The holder looks, and believes until then.
     pub(super) fn believes(&mut self, hold: u64, at: u64, until: u64) {
         let op = self.number();
-        self.push(at, hold, op, Step::Observe(Observed { hold, held: true, until: until * MILLI }));
+        self.push(at, hold, op, Step::Observe { hold, held: true, until: until * MILLI });
     }
 
     pub(super) fn is_told_of_its_loss(&mut self, hold: u64, at: u64) {
         let op = self.number();
-        self.push(at, hold, op, Step::Lost(HoldRef { hold }));
+        self.push(at, hold, op, Step::Lost { hold });
     }
 
     pub(super) fn writes(&mut self, hold: u64, at: u64, fenced: bool, token: u64, wrote: Option<u64>) {
         let op = self.number();
-        let written = Written {
-            hold,
-            token,
-            resource: "counter".to_owned(),
-            fenced,
-            wrote: wrote.unwrap_or_default(),
-            accepted: wrote.is_some(),
-            mode: self.mode,
-        };
+        let written = Written { token, resource: "counter".to_owned(), fenced, wrote, mode: self.mode };
         self.push(at, hold, op, Step::Write(written));
     }
 
@@ -182,7 +170,7 @@ impl Script {
 
     pub(super) fn fault(&mut self, fault: Fault, at: u64, on: bool, target: Option<u32>) {
         let op = self.number();
-        self.push(at, 0, op, Step::Fault(Injected { fault, on, target, name: None }));
+        self.push(at, 0, op, Step::Fault { fault, on, target });
     }
 
     fn number(&mut self) -> u64 {
@@ -212,6 +200,10 @@ impl Script {
     }
 }
 
-fn why(why: &str) -> Reason {
-    Reason { why: why.to_owned() }
+fn failed(why: &str) -> Step {
+    Step::Failed { why: why.to_owned() }
+}
+
+fn unknown(why: &str) -> Step {
+    Step::Unknown { why: why.to_owned() }
 }

@@ -11,6 +11,6 @@ mod suite;
 pub(crate) use change::{Change, Changes, Difference};
 pub(crate) use report::{Report, SCHEMA};
 pub(crate) use setup::Setup;
-pub(crate) use speed::{Distribution, HandOverFigures, KindFigures, PairFigures, Speed};
+pub(crate) use speed::{Distribution, KindFigures, PairFigures, Speed};
 pub(crate) use store::{Declared, NotRun, StoreReport, Verdict};
 pub(crate) use suite::ReportedCase;

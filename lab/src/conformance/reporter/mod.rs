@@ -34,7 +34,7 @@ pub(super) struct Reporter {
 impl Reporter {
     pub(super) fn new(run: &Run, cells: &[Pair], args: &ConformanceArgs, console: Console) -> Self {
         let plan = run.plan();
-        let of_cases = plan.iter().map(|(subject, _)| run.subject(*subject));
+        let of_cases = plan.iter().map(|(subject, _)| subject.name());
         let subjects = of_cases.chain(cells.iter().map(|(subject, _)| subject.name()));
         let bars = (args.format == Lines::Plain && console.is_at_terminal()).then(|| Bars::new(subjects));
         let options = if args.faults { " --faults" } else { console.store() };
@@ -123,7 +123,7 @@ impl Reporter {
 /// Says what a run would put to the test.
 pub(super) fn list(run: &Run, cells: &[Pair], format: Lines) -> io::Result<()> {
     for (subject, case) in run.plan() {
-        let subject = run.subject(subject);
+        let subject = subject.name();
         match format {
             Lines::Plain => line(format_args!("{subject}::{}", case.name()))?,
             Lines::Ndjson => {

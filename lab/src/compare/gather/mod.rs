@@ -2,6 +2,7 @@
 //! the measurements of speed, one store after the other, on a machine that does nothing else.
 
 mod candidate;
+mod estimate;
 mod faults;
 mod speed;
 mod suite;
@@ -58,6 +59,7 @@ async fn try_all(
     for candidate in candidates.iter_mut() {
         candidate.meet(signals, console).await?;
     }
+    console.note(estimate::estimate(args, candidates));
     if wants(ComparePart::Suite) {
         suite::run(candidates, seed, args.quick, signals, console).await?;
     } else {

@@ -1,12 +1,13 @@
 //! What stands behind every field of the matrix, and every case that failed or was skipped.
 
 use super::{Column, Datum, Table};
-use crate::compare::model::StoreReport;
+use crate::compare::model::{Report, StoreReport};
 use crate::format::{Tone, anchor, cell_id, count, fault, outcome, time};
+use leasehold::semantics::Fault;
 use leasehold_conformance::CaseOutcome;
 use leasehold_conformance::matrix::{Cell, State};
 use serde::Serialize;
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 /// All that was seen of one store.
 #[derive(Debug, Serialize)]
@@ -20,22 +21,19 @@ pub(crate) struct Evidence {
     pub(crate) left_out: Vec<String>,
 }
 
-/// One field of the matrix.
+/// One field of the table of faults.
 #[derive(Debug, Serialize)]
 pub(crate) struct CellEvidence {
     pub(crate) id: String,
     pub(crate) fault: String,
     pub(crate) state: &'static str,
     pub(crate) tone: Tone,
-    pub(crate) promised: &'static str,
-    pub(crate) measured: &'static str,
-    /// How it was made, and what came of it.
+    /// How the fault was made.
     pub(crate) words: String,
-    /// Why it is broken, void or was not run.
+    /// What was counted and timed; without what is zero or unknown.
+    pub(crate) figures: String,
+    /// Why it is broken or better, was not judged or was not run.
     pub(crate) why: Option<String>,
-    /// Each with its name; without those that are zero or unknown.
-    pub(crate) figures: Vec<(&'static str, Datum)>,
-    pub(crate) seed: String,
 }
 
 /// What can be looked up of a store; `None` if there is nothing.
@@ -43,7 +41,12 @@ pub(super) fn evidence(store: &StoreReport) -> Option<Evidence> {
     let evidence = Evidence {
         id: format!("evidence-{}", anchor(&store.name)),
         store: store.name.clone(),
-        cells: store.cells.iter().map(|cell| cell_evidence(&store.name, cell)).collect(),
+        cells: store
+            .cells
+            .iter()
+            .filter(|cell| has_evidence(cell))
+            .map(|cell| cell_evidence(&store.name, cell))
+            .collect(),
         cases: cases(store),
         left_out: store.speed.left_out.iter().map(|row| format!("{}: {}", row.row, row.why)).collect(),
     };
@@ -51,52 +54,65 @@ pub(super) fn evidence(store: &StoreReport) -> Option<Evidence> {
     (!empty).then_some(evidence)
 }
 
+/// How each fault was made, in the words of the stores in which it was.
+pub(super) fn faults(report: &Report) -> Vec<(String, String)> {
+    let made = |each: Fault| {
+        let cells =
+            report.stores.iter().filter_map(|store| store.cell(each)).filter(|cell| has_evidence(cell));
+        let words: BTreeSet<&str> = cells.map(|cell| cell.words.as_str()).collect();
+        let words: Vec<&str> = words.into_iter().filter(|words| !words.is_empty()).collect();
+        (!words.is_empty()).then(|| (fault(each), words.join("; or ")))
+    };
+    Fault::ALL.into_iter().filter_map(made).collect()
+}
+
+/// False for a fault that cannot happen, if that is all that is known of it.
+pub(super) fn has_evidence(cell: &Cell) -> bool {
+    !matches!(&cell.state, State::NotApplicable { why } if why.is_empty())
+}
+
 fn cell_evidence(store: &str, cell: &Cell) -> CellEvidence {
+    let promised = || Some(format!("promised: {}", outcome(cell.promised)));
     let (state, tone, why) = match &cell.state {
         State::Kept => ("kept", Tone::Good, None),
-        State::Better => ("better than promised", Tone::Good, None),
+        State::Better => ("better than promised", Tone::Good, promised()),
         State::Broken { why } => ("broken", Tone::Bad, Some(why.clone())),
-        State::Void { why } => ("not judged", Tone::Muted, Some(why.clone())),
-        State::NotJudged { why } => ("not judged", Tone::Muted, Some(why.clone())),
+        State::Void { why } | State::NotJudged { why } => ("not judged", Tone::Muted, Some(why.clone())),
         State::NotRun { why } => ("not run", Tone::Muted, Some(why.clone())),
-        State::NotApplicable { why } => {
-            ("not applicable", Tone::Muted, Some(why.clone()).filter(|why| !why.is_empty()))
-        }
+        State::NotApplicable { why } => ("not applicable", Tone::Muted, Some(why.clone())),
     };
     CellEvidence {
         id: cell_id(store, cell.fault),
         fault: fault(cell.fault),
         state,
         tone,
-        promised: outcome(cell.promised),
-        measured: cell.measured.map_or("nothing", outcome),
         words: cell.words.clone(),
+        figures: if cell.measured.is_some() { figures(cell) } else { String::new() },
         why,
-        figures: cell.measured.map_or_else(Vec::new, |_| figures(cell)),
-        seed: format!("{:#x}", cell.seed),
     }
 }
 
-fn figures(cell: &Cell) -> Vec<(&'static str, Datum)> {
+fn figures(cell: &Cell) -> String {
     let figures = &cell.figures;
-    let whole = |value: u64| Datum::figure(value as f64, count(value as f64));
-    let ms = |value: f64| Datum::figure(value, time(value * 1e3));
-    let maybe_ms = |value: Option<f64>| value.map_or_else(Datum::none, ms);
-    let all = [
-        ("trials", whole(figures.trials)),
-        ("grants", whole(figures.grants)),
-        ("two holders in the store", whole(figures.two_holders)),
-        ("longest overlap of belief", ms(figures.belief_overlap_ms)),
-        ("updates lost with tokens checked", whole(figures.fenced_lost)),
-        ("updates lost without", whole(figures.plain_lost)),
-        ("tokens repeated", whole(figures.tokens_repeated)),
-        ("unavailable", ms(figures.unavailable_ms)),
-        ("holder knew after", maybe_ms(figures.detected_ms)),
-        ("next grant after", maybe_ms(figures.recovered_ms)),
-        ("records left behind", whole(figures.residue)),
+    let counts = [
+        ("grants", figures.grants),
+        ("two holders in the store", figures.two_holders),
+        ("updates lost with tokens checked", figures.fenced_lost),
+        ("updates lost without", figures.plain_lost),
+        ("tokens repeated", figures.tokens_repeated),
+        ("records left behind", figures.residue),
     ];
-    // A zero is the rule.
-    all.into_iter().filter(|(_, figure)| figure.value.is_some_and(|value| value != 0.0)).collect()
+    let times = [
+        ("two believed for", figures.belief_overlap_ms),
+        ("nobody got it for", figures.unavailable_ms),
+        ("the holder knew after", figures.detected_ms.unwrap_or(0.0)),
+        ("next grant after", figures.recovered_ms.unwrap_or(0.0)),
+    ];
+    let counts = counts.into_iter().filter(|(_, value)| *value > 0);
+    let counts = counts.map(|(name, value)| format!("{name}: {}", count(value as f64)));
+    let times = times.into_iter().filter(|(_, ms)| *ms > 0.0);
+    let times = times.map(|(name, ms)| format!("{name} {}", time(ms * 1e3)));
+    counts.chain(times).collect::<Vec<_>>().join(", ")
 }
 
 /// The cases that did not pass; those that were skipped for one reason are one row.

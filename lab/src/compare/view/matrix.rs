@@ -1,6 +1,7 @@
 //! Fault × store: what was seen, or what is promised where nothing was.
 
-use super::{Column, Datum, Section, Table};
+use super::evidence::has_evidence;
+use super::{Chart, Column, Datum, Section, Span, Table};
 use crate::compare::model::{Report, StoreReport};
 use crate::compare::rules::{Basis, UnderFault};
 use crate::format::{Tone, cell_id, fault, outcome};
@@ -27,14 +28,26 @@ pub(super) fn section(report: &Report) -> Option<Section> {
         id: "faults",
         title: "Under faults",
         lead: LEGEND.to_owned(),
-        charts: Vec::new(),
+        charts: crashes(report).into_iter().collect(),
         table: Table::new("faults-table", "What each store does under each fault", columns, rows),
     })
 }
 
+/// How long a killed holder keeps others out.
+fn crashes(report: &Report) -> Option<Chart> {
+    let seen = report.stores.iter().filter_map(|store| {
+        let us = store.cell(Fault::HolderKilled)?.figures.recovered_ms? * 1e3;
+        Some(Span { label: store.name.clone(), p50: us, p99: us, p999: us })
+    });
+    let mut rows: Vec<Span> = seen.collect();
+    rows.sort_by(|one, other| one.p50.total_cmp(&other.p50));
+    let title = "Until the next grant, after the holder was killed; the leases of these runs are short";
+    (!rows.is_empty()).then(|| Chart { title: title.to_owned(), rows })
+}
+
 fn field(store: &StoreReport, fault: Fault) -> Datum {
     let (cell, known) = (store.cell(fault), UnderFault::of(store, fault));
-    let link = cell.map(|cell| cell_id(&store.name, cell.fault));
+    let link = cell.filter(|cell| has_evidence(cell)).map(|cell| cell_id(&store.name, cell.fault));
     let note = cell.map(|cell| format!("promised: {}", outcome(cell.promised)));
     match (cell.map(|cell| &cell.state), known) {
         // One server alone, of a backend that promises something of several.

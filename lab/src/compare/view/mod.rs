@@ -5,7 +5,6 @@ mod changes;
 mod declared;
 mod evidence;
 mod matrix;
-mod recovery;
 mod speed;
 mod suite;
 mod table;
@@ -34,6 +33,8 @@ pub(crate) struct View {
     /// One for each store.
     pub(crate) cards: Vec<Card>,
     pub(crate) sections: Vec<Section>,
+    /// How each fault was made.
+    pub(crate) faults: Vec<(String, String)>,
     pub(crate) evidence: Vec<Evidence>,
     pub(crate) caveats: Vec<String>,
 }
@@ -46,7 +47,6 @@ impl View {
             speed::hand_over(report),
             speed::latency(report),
             speed::throughput(report),
-            recovery::section(report),
             speed::costs(report),
             suite::section(report),
             declared::section(report),
@@ -59,6 +59,7 @@ impl View {
             legend: Basis::LEGEND,
             cards: report.stores.iter().map(|store| rules::card(report, store)).collect(),
             sections: sections.into_iter().flatten().collect(),
+            faults: evidence::faults(report),
             evidence: report.stores.iter().filter_map(evidence::evidence).collect(),
             caveats: report.setup.caveats.clone(),
         }

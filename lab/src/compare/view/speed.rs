@@ -193,23 +193,15 @@ fn spans_of(report: &Report, title: String, seen: impl Fn(&StoreReport) -> Optio
     Chart { title, rows }
 }
 
-fn distribution(seen: &Distribution) -> [Datum; 5] {
-    let at = |us: f64| Datum::figure(us, time(us));
-    let how_many = seen.count as f64;
-    [
-        at(seen.p50_us),
-        at(seen.p99_us),
-        at(seen.p999_us),
-        at(seen.max_us),
-        Datum::figure(how_many, count(how_many)),
-    ]
+fn distribution(seen: &Distribution) -> [Datum; 3] {
+    [seen.p50_us, seen.p99_us, seen.max_us].map(|us| Datum::figure(us, time(us)))
 }
 
 /// The columns of a distribution behind these.
 fn headed<const N: usize>(words: &[&str], figures: [Column; N]) -> Vec<Column> {
     let words = words.iter().map(|title| Column::words(*title));
-    let times = ["p50", "p99", "p99.9", "max"].map(Column::figures);
-    words.chain(figures).chain(times).chain([Column::figures("Measured").detail()]).collect()
+    let times = ["p50", "p99", "max"].map(Column::figures);
+    words.chain(figures).chain(times).collect()
 }
 
 fn whole(value: usize) -> Datum {

@@ -124,7 +124,7 @@ async fn release_lets_a_waiter_in_within_its_bound(cx: &Context) -> Verdict {
     let hand_over = async |waits| {
         let guard = first.take(&name, &AcquireOptions::new()).await?;
         // A lease that outlasts whatever holds up a busy machine.
-        let options = AcquireOptions::new().with_wait(cx.patience());
+        let options = cx.long_lease().with_wait(cx.patience());
         let (second, waiting) = (second.clone(), name.clone());
         let waiter = tokio::spawn(async move {
             let guard = second.take(&waiting, &options).await?;

@@ -46,6 +46,11 @@ pub(super) async fn silent_bound(cx: &Context) -> Result<Duration, Stop> {
     Ok(expiry_bound(cx, &client) + rounding)
 }
 
+/// The bound of a crashed holder, or a silent one, as that of a waiter: it keeps others out for two seconds where its ttl is shorter.
+pub(super) fn of_a_waiter(of_a_holder: Duration, cx: &Context, client: &Client) -> Duration {
+    of_a_holder.max(Duration::from_secs(2) + hand_over_bound(cx, client))
+}
+
 /// How long a withdrawn request may keep the lock, once the network is well again: a withdrawal that failed is tried again, a
 /// second later at most.
 pub(super) fn withdrawn_within(cx: &Context, client: &Client) -> Duration {

@@ -144,7 +144,7 @@ async fn tokens_grow_over_several_idle_leases(cx: &Context) -> Verdict {
     let guard = client.take(&ended, &cx.fixed().with_ttl(ttl)).await?;
     let after_end = guard.token()?;
     tokio::time::sleep(ttl * 4).await;
-    drop(guard);
+    let _ended = Context::let_go_unless_lease(&client, guard);
     let options = cx.long_lease();
     ensure_larger_token(&client, &released, &options, after_release, "four leases after a release").await?;
     ensure_larger_token(&client, &ended, &options, after_end, "three leases after the end of a lease").await

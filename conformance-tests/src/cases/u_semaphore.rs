@@ -1,6 +1,6 @@
 //! U: semaphores.
 
-use crate::cases::declared::{crash_bound, fifo_only, hand_over_bound, silent_bound};
+use crate::cases::declared::{crash_bound, fifo_only, hand_over_bound, of_a_waiter, silent_bound};
 use crate::cases::prelude::*;
 use crate::cases::recorded_run::RecordedRun;
 use crate::cases::tasks::{HoldLog, joined, until_waiting};
@@ -225,7 +225,7 @@ async fn first_waiter_that_dies_stops_or_leaves_holds_up_the_others_for_a_lease(
             (silent_bound(cx).await?, "was stopped")
         };
         // Twice: once for its gate, and once for its place in front of the slot.
-        held = next_within(held, behind, bound * 2, what).await?;
+        held = next_within(held, behind, of_a_waiter(bound, cx, &client) * 2, what).await?;
     }
     Ok(held.release().await?)
 }

@@ -172,12 +172,22 @@ impl Calls for Shared {
             Mistake::CountsReaders => self.run(&[LOOK, ENTER], claim, now).await?,
             _ => self.run(&[AGAIN, LOOK, ENTER], claim, now).await?,
         };
-        if matches!(self.mistake, Mistake::EndsByASecondStep) && token.is_some() && claim.mode().is_shared() {
-            self.run(&["return redis.call('ZADD', readers, now + ttl, owner)"], claim, now).await?;
+        if let Mistake::EndsByASecondStep(mode) = self.mistake
+            && token.is_some()
+            && claim.mode() == mode
+        {
+            let end = match mode {
+                LockMode::Shared => "return redis.call('ZADD', readers, now + ttl, owner)",
+                _ => "return redis.call('PEXPIRE', writer, ttl)",
+            };
+            self.run(&[end], claim, now).await?;
         }
         let leaves_mark = claim.waits() && !claim.mode().is_shared();
         Ok(match token {
             Some(token) => granted(token),
+            None if matches!(self.mistake, Mistake::HintsToWriters) && claim.mode() == LockMode::Write => {
+                Attempt::Busy(Busy::new().with_place_in_queue().with_end(Duration::from_millis(1)))
+            }
             None if leaves_mark => Attempt::Busy(Busy::new().with_place_in_queue()),
             None => busy(),
         })
@@ -206,6 +216,13 @@ impl Calls for Shared {
                 let is_last = "return redis.call('ZCARD', readers) <= 1 and redis.call('ZSCORE', readers, owner) and 1 or 0";
                 match self.run(&[is_last], claim, time).await? == Some(1) {
                     true => "return redis.call('DEL', readers)",
+                    false => RELEASE[1],
+                }
+            }
+            Mistake::LooksThenDeletesTheWriter if claim.mode() == LockMode::Write => {
+                let is_its = "return redis.call('GET', writer) == owner and 1 or 0";
+                match self.run(&[is_its], claim, time).await? == Some(1) {
+                    true => "return redis.call('DEL', writer)",
                     false => RELEASE[1],
                 }
             }

@@ -1,6 +1,6 @@
 //! The mistakes of the shared lock: most of them a line of its scripts.
 
-use leasehold_core::{Claim, ErrorKind, Renewal, Result};
+use leasehold_core::{Claim, ErrorKind, LockMode, Renewal, Result};
 use std::collections::HashMap;
 
 /// Parts of scripts, and what stands there instead.
@@ -16,14 +16,18 @@ pub(crate) enum Mistake {
     /// #71: the last reader deletes the record without another look at it.
     DeletesWithoutLooking,
     Lines(Lines),
-    /// #135: the end of a reader's lease is set by a second script.
-    EndsByASecondStep,
+    /// #135, #194: the end of a lease in this mode is set by a second script.
+    EndsByASecondStep(LockMode),
     /// #121: two holds of one name that are renewed together get the answer of one.
     AnswersByName,
-    /// #123: an attempt of a reader without an answer counts as refused.
-    RefusedForUnknown,
-    /// #124: a release of a reader without an answer counts as done.
-    ReleasedForUnknown,
+    /// #123, #192: an attempt in this mode without an answer counts as refused.
+    RefusedForUnknown(LockMode),
+    /// #124, #193: a release in this mode without an answer counts as done.
+    ReleasedForUnknown(LockMode),
+    /// #196: looks whose the lock is, and deletes the writer in a second step.
+    LooksThenDeletesTheWriter,
+    /// #207: a writer that is refused is told of an end in a millisecond.
+    HintsToWriters,
 }
 
 const ENTERS: &str = "redis.call('ZADD', readers, now + ttl, owner)\n";
@@ -38,6 +42,18 @@ end
 ";
 
 impl Mistake {
+    pub(crate) const READER_REFUSED_FOR_UNKNOWN: Self = Self::RefusedForUnknown(LockMode::Shared);
+    pub(crate) const WRITER_REFUSED_FOR_UNKNOWN: Self = Self::RefusedForUnknown(LockMode::Write);
+    pub(crate) const READER_RELEASED_FOR_UNKNOWN: Self = Self::ReleasedForUnknown(LockMode::Shared);
+    pub(crate) const WRITER_RELEASED_FOR_UNKNOWN: Self = Self::ReleasedForUnknown(LockMode::Write);
+    pub(crate) const READER_ENDS_BY_A_SECOND_STEP: Self = Self::EndsByASecondStep(LockMode::Shared);
+    pub(crate) const WRITER_ENDS_BY_A_SECOND_STEP: Self = Self::EndsByASecondStep(LockMode::Write);
+    pub(crate) const RENEWAL_IS_OF_ANY_WRITER: Self = Self::Lines(&[(
+        IS_READER,
+        "if mode == 'write' and redis.call('EXISTS', writer) == 1 then return redis.call('PEXPIRE', writer, ttl) end
+         if not redis.call('ZSCORE', readers, owner) then return 0 end",
+    )]);
+    pub(crate) const ONE_LEAST_TIME: Self = Self::Lines(&[("'released ' .. owner", "'released'")]);
     /// One end for all readers, which each of them renews.
     pub(crate) const ONE_END_FOR_ALL: Self = Self::Lines(&[
         (
@@ -135,7 +151,13 @@ impl Mistake {
                 (IS_READER, "if redis.call('ZCARD', readers) == 0 then return 0 end"),
                 (RENEWS, EXTENDS_ALL),
             ],
-            Self::EndsByASecondStep => &[(ENTERS, "redis.call('ZADD', readers, '+inf', owner)\n")],
+            Self::EndsByASecondStep(LockMode::Shared) => {
+                &[(ENTERS, "redis.call('ZADD', readers, '+inf', owner)\n")]
+            }
+            Self::EndsByASecondStep(_) => &[(
+                "redis.call('SET', writer, owner, 'PX', ttl)",
+                "redis.call('SET', writer, owner, unpack(mode == 'write' and {} or {'PX', ttl}))",
+            )],
             Self::Lines(lines) => lines,
             _ => &[],
         };
@@ -149,13 +171,13 @@ impl Mistake {
         is_attempt: bool,
         answer: Result<Option<u64>>,
     ) -> Result<Option<u64>> {
-        match (self, answer) {
-            (_, Err(error)) if error.kind() != ErrorKind::Indeterminate || !claim.mode().is_shared() => {
-                Err(error)
+        let is_unknown = answer.as_ref().is_err_and(|error| error.kind() == ErrorKind::Indeterminate);
+        match self {
+            Self::RefusedForUnknown(mode) if is_unknown && is_attempt && mode == claim.mode() => Ok(None),
+            Self::ReleasedForUnknown(mode) if is_unknown && !is_attempt && mode == claim.mode() => {
+                Ok(Some(1))
             }
-            (Self::RefusedForUnknown, Err(_)) if is_attempt => Ok(None),
-            (Self::ReleasedForUnknown, Err(_)) if !is_attempt => Ok(Some(1)),
-            (_, answer) => answer,
+            _ => answer,
         }
     }
 

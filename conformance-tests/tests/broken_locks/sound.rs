@@ -1,6 +1,7 @@
 //! Sound locks of unusual kinds: the suite accuses none of them. One is refused before it runs.
 
 use crate::plain::{SOUND, Times};
+use crate::shared_queue::line;
 use crate::subject::{Lasting, Made, Make, redis};
 use crate::trials::{passes, run};
 use crate::values::{
@@ -8,7 +9,7 @@ use crate::values::{
 };
 use crate::waiters;
 use leasehold_conformance::{Stop, Subject};
-use leasehold_core::TokenClass;
+use leasehold_core::{Sharing, TokenClass};
 use leasehold_test_stores::stores;
 use libtest_mimic::{Completion, Failed, Trial};
 use std::sync::Arc;
@@ -49,6 +50,15 @@ const SOUNDS: &[Sound] = &[
         "queue_that_is_handed_over",
         |address| Ok(waiters::handed_over(true, address)),
         &["G01", "G15", "H05", "H09", "H12", "H13", "H14", "Q08"],
+    ),
+    (
+        "line_that_misses_a_dead_waiter_after_two_seconds",
+        |address| {
+            const SEEN: (&str, &str) =
+                ("'HSET', k.seen, owner, now", "'HSET', k.seen, owner, now + math.max(ttl, 2000) - 1000");
+            Ok(line(Sharing::Fifo, &[SEEN], address))
+        },
+        &["H04", "T14"],
     ),
     (
         "tokens_that_live_in_the_data",

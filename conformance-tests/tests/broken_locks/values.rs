@@ -204,6 +204,26 @@ pub(crate) const LOSSES_FIRST: Batch = |plain, claims| {
     })
 };
 
+/// #205: sixteen claims are renewed at a time, and those behind them are taken for renewed.
+pub(crate) const SIXTEEN_AT_A_TIME: Batch = |plain, claims| {
+    Box::pin(async move {
+        let sixteen = &claims[..claims.len().min(16)];
+        let mut answers = renew_each(sixteen, |claim| plain.renew(claim)).await;
+        answers.resize_with(claims.len(), || Ok(Renewal::Renewed));
+        answers
+    })
+};
+
+/// #206: the first loss is told, and the others count as renewed.
+pub(crate) const FIRST_LOSS_ONLY: Batch = |plain, claims| {
+    Box::pin(async move {
+        let mut answers = renew_each(claims, |claim| plain.renew(claim)).await;
+        let losses = answers.iter_mut().filter(|answer| matches!(answer, Ok(Renewal::Lost(_))));
+        losses.skip(1).for_each(|answer| *answer = Ok(Renewal::Renewed));
+        answers
+    })
+};
+
 /// A lock that renews in batches of this kind.
 pub(crate) fn in_batches(batch: Option<Batch>, address: &Address) -> Arc<dyn DistributedLock> {
     let mut plain = Plain::new(SOUND, address);

@@ -3,8 +3,8 @@
 use crate::cases::declared::hand_over_bound;
 use crate::cases::outcomes::ensure_larger_token;
 use crate::cases::prelude::*;
-use crate::cases::t_shared_locks::modes::waiter;
-use crate::cases::tasks::granted_within;
+use crate::cases::t_shared_locks::modes::{ensure_excluded, waiter};
+use crate::cases::tasks::{granted_within, take_turn};
 use crate::clock::WallClock;
 use crate::worker::Request;
 use futures_util::future::try_join_all;
@@ -83,11 +83,16 @@ async fn forced_release_frees_tells_the_holder_and_keeps_tokens_growing(cx: &Con
 pub(in crate::cases) async fn forced_release(cx: &Context, mode: LockMode, number: usize) -> Verdict {
     let (client, other, name) = (cx.client().await?, cx.client().await?, cx.name());
     let (admin, options) = (other.looking()?, long(cx, mode));
+    // Of tokens with several digits, one may be the beginning of another.
+    for _ in 0..10 {
+        take_turn(&client, &name, &options).await?;
+    }
     let mut guards = crowd([&client, &other], &name, number, &options).await?;
     let of_another = client.take(&cx.named("beside"), &options).await?;
     let tokens = tokens_of(&guards)?;
     let last = tokens.last().copied().unwrap_or(FencingToken::new(0));
-    let wrong = [of_another.token()?, FencingToken::new(1), FencingToken::new(last.get() + 1_000_000)];
+    let wrong =
+        [of_another.token()?.get(), 1, last.get() / 10, last.get() + 1_000_000].map(FencingToken::new);
     for wrong in wrong.into_iter().filter(|wrong| !tokens.contains(wrong)) {
         let ended = admin.force_release(&name, Some(wrong)).await?;
         ensure!(ended.is_empty(), "the lock of another token was broken: {ended:?}");
@@ -138,6 +143,10 @@ async fn forced_release_lets_in_the_first_waiter_and_costs_no_place(cx: &Context
                     after + 1 >= before,
                     "{before} waiters were shown, and {after} after a forced release"
                 );
+                if mode.is_shared() {
+                    let when = "when readers were ended by force, and others waited";
+                    ensure_excluded(&client, &name, &[Shared], when).await?;
+                }
             }
             let served = eventually(bound, || one.is_finished() || two.is_finished()).await;
             ensure!(served, "no waiter was let in after {mode} holds were ended");

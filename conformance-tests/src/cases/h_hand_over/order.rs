@@ -76,7 +76,8 @@ async fn waiters_of_several_processes_are_served_in_their_order(cx: &Context) ->
     Ok(())
 }
 
-/// Two in the middle give up while the lock is held. That gives it to nobody, and all others are served as they came.
+/// They come one after the other, and wait for longer than a store takes to miss one that asks no more. Two in the middle give up while
+/// the lock is held. That gives it to nobody, and all others are served as they came.
 async fn waiters_are_served_in_their_order_whoever_gives_up(cx: &Context) -> Verdict {
     const LEAVE: [usize; 2] = [1, 4];
     let (client, name) = (cx.client().await?, cx.name());
@@ -89,14 +90,16 @@ async fn waiters_are_served_in_their_order_whoever_gives_up(cx: &Context) -> Ver
         // Long enough for all to have come.
         let wait = if leaves { cx.ttl() * 5 } else { cx.patience() };
         let (waiter, name, served) = (cx.client().await?, name.clone(), served.clone());
+        let options = cx.options().with_wait(wait);
         let queue = if leaves { &mut leavers } else { &mut others };
         queue.spawn(async move {
-            let guard = waiter.acquire_with(&name, &AcquireOptions::new().with_wait(wait)).await?;
+            let guard = waiter.acquire_with(&name, &options).await?;
             served.add(place);
             guard.release().await
         });
         // The order is that of arrival in the store.
         until_waiting(&client, cx, &cx.name(), place + 1).await?;
+        tokio::time::sleep(cx.ttl() * 2 / 3).await;
     }
     let left = leavers.join_all().await;
     // By then, whatever their leaving has set off is over.

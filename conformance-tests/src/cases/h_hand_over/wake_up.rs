@@ -1,7 +1,7 @@
 //! What wakes a waiter, and how soon.
 
 use crate::cases::declared::{
-    crash_bound, ensure_told, fifo_only, hand_over_bound, lease_only, silent_bound,
+    crash_bound, ensure_told, fifo_only, hand_over_bound, lease_only, of_a_waiter, silent_bound,
 };
 use crate::cases::prelude::*;
 use crate::cases::tasks::{
@@ -9,7 +9,7 @@ use crate::cases::tasks::{
     until_all_wait, until_waiting,
 };
 use crate::subject::Counters;
-use leasehold_core::{Fault, Outcome};
+use leasehold_core::{Fault, Outcome, WakeUp};
 use std::sync::{Arc, Mutex, PoisonError};
 use tokio::time::Instant;
 
@@ -137,7 +137,7 @@ async fn waiter_that_died_delays_others_within_the_declared_bound(cx: &Context) 
             dying.iter().for_each(Worker::pause);
             silent_bound(cx).await?
         };
-        let bound = if count == 1 { bound } else { bound * 2 };
+        let bound = of_a_waiter(bound, cx, &client) * if count == 1 { 1 } else { 2 };
         guard.release().await?;
         let (guard, took) = timed(behind).await;
         let guard = guard??;
@@ -151,7 +151,8 @@ async fn waiter_that_died_delays_others_within_the_declared_bound(cx: &Context) 
 
 /// Counted are its requests, less those that keep the connection alive. A waiter that looks by itself may ask four times as
 /// often as its longest interval, because pauses are jittered down to a quarter of it; one that is told asks once in an
-/// interval, but a question may be several requests. Both ask a few times more at first.
+/// interval, but a question may be several requests. One whose client looks for changes sends a request for each look besides. All ask
+/// a few times more at first.
 async fn idle_waiter_sends_no_more_requests_than_declared(cx: &Context) -> Verdict {
     let (client, name) = (cx.client().await?, cx.name());
     let _guard = client.take(&name, &AcquireOptions::new()).await?;
@@ -160,10 +161,15 @@ async fn idle_waiter_sends_no_more_requests_than_declared(cx: &Context) -> Verdi
     let wait = Duration::from_secs(2);
     let kept_alive = requests.during(wait).await?;
     let before = requests.so_far().await?;
-    let options = AcquireOptions::new().with_wait(wait);
+    let options = cx.long_lease().with_wait(wait);
     ensure!(waiter.acquire_with(&name, &options).await.is_err(), "a second holder");
     let asked = (requests.so_far().await? - before).saturating_sub(kept_alive);
-    let bound = 4 * wait.as_millis() / client.semantics().wake_up.bound().as_millis().max(1) + 12;
+    let wake_up = client.semantics().wake_up;
+    let looks = match wake_up {
+        WakeUp::Look { at_most, .. } => wait.as_millis() / at_most.as_millis().max(1),
+        _ => 0,
+    };
+    let bound = looks + 4 * wait.as_millis() / wake_up.bound().as_millis().max(1) + 12;
     ensure!(u128::from(asked) <= bound, "{asked} requests of an idle waiter in {wait:?}, bound {bound}");
     Ok(())
 }

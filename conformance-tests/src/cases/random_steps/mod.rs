@@ -259,7 +259,7 @@ impl<'a> History<'a> {
         let (hold, sent) = (&self.holds[at], Instant::now());
         let Some(guard) = &hold.guard else { return Ok(()) };
         self.steps.push(format!("{} is extended to {longer:?}", hold.number));
-        let extended = guard.extend(longer).await;
+        let extended = self.extended(guard, longer).await;
         let lease = longer.max(hold.lease);
         let end = self.ends(sent, lease);
         ensure_by(hold.is_kept(sent, Instant::now()), &extended, "an extension")?;

@@ -2,7 +2,7 @@
 
 use super::{History, ModelHold};
 use crate::cases::prelude::*;
-use leasehold_core::{FencingToken, LockMode, LockStatus};
+use leasehold_core::{Error, FencingToken, LockMode, LockStatus};
 use tokio::time::{Instant, sleep};
 
 impl History<'_> {
@@ -128,6 +128,17 @@ impl History<'_> {
         proxy.set(Traffic::Pass);
         self.proxy = Some(proxy);
         Ok(request.await?)
+    }
+
+    /// Extends a lease. Over a connection that was cut, a backend may not know what became of the request: it is made again.
+    pub(super) async fn extended(&self, guard: &LockGuard, longer: Duration) -> Result<(), Error> {
+        loop {
+            let outcome = guard.extend(longer).await;
+            let is_unknown = outcome.as_ref().is_err_and(|error| error.kind() == ErrorKind::Indeterminate);
+            if !(is_unknown && self.proxy.is_some() && guard.is_held()) {
+                return outcome;
+            }
+        }
     }
 
     /// Waits until the store shows an effect of what goes on in the background.

@@ -21,6 +21,7 @@ pub(super) const CASES: CaseTable = cases![
     T24 random_steps_of_readers_whose_replies_are_lost_are_those_of_a_model,
     T61 each_reader_ends_by_its_own_lease_whatever_came_beside_it,
     T17 end_of_one_reader_leaves_the_others,
+    T98 later_of_two_least_times_of_readers_keeps_writers_out,
     T16 looking_shows_every_reader,
     T65 late_renewal_of_an_ended_reader_revives_nothing_beside_another,
 ];
@@ -216,6 +217,28 @@ async fn end_of_one_reader_leaves_the_others(cx: &Context) -> Verdict {
         free_within(&other, &name, hand_over_bound(cx, &other), "after both readers").await?;
     }
     Ok(())
+}
+
+/// The reader with the longer one is released last, or first.
+async fn later_of_two_least_times_of_readers_keeps_writers_out(cx: &Context) -> Verdict {
+    sharing(cx).await?;
+    let (client, other, longest) = (cx.client().await?, cx.client().await?, cx.ttl() * 3 / 2);
+    cx.warm_up(&other).await?;
+    let bound = cx.lease(longest) + hand_over_bound(cx, &other);
+    let play = async |at_least: [Duration; 2]| {
+        let (name, start, mut readers) = (cx.named(&format!("{at_least:?}")), Instant::now(), Vec::new());
+        for at_least in at_least {
+            let options = cx.options().with_ttl(longest * 3).with_hold_at_least(at_least);
+            readers.push(client.take(&name, &options.with_mode(LockMode::Shared)).await?);
+        }
+        release_all(readers).await?;
+        free_within(&other, &name, bound, "after the least times of two readers").await?;
+        let took = start.elapsed();
+        let is_kept = took >= longest.mul_f64(0.95);
+        ensure!(is_kept, "readers with the least times {at_least:?} kept others out for {took:?}");
+        Ok::<_, Stop>(())
+    };
+    try_join_all([[longest / 3, longest], [longest, longest / 3]].map(play)).await.map(drop)
 }
 
 /// Of two clients, and one in another process; fewer where each needs a connection.

@@ -1,4 +1,5 @@
-//! The properties of owners, of readers and of writers too: the cases of other families, in which those that hold do so in a mode.
+//! The properties of owners, of readers and of writers too: the cases of other families, in which those that hold, or wait, do so in a
+//! mode.
 //! Attempts that find out whether the lock is held stay exclusive.
 
 use super::modes::sharing;
@@ -64,6 +65,8 @@ pub(super) const OF_READERS: CaseTable = cases_in_a_mode![Shared:
     T70 tokens_of_readers_grow_over_several_idle_leases F14,
     T71 reader_killed_between_grant_and_reply_is_replaced I05,
     T72 wall_clock_of_a_reader_decides_nothing J14,
+    T74 release_lets_a_waiting_reader_in_within_its_bound A07,
+    T75 idle_waiting_reader_sends_no_more_requests_than_declared H07,
 ];
 
 /// Those in which a store that keeps its writers apart from exclusive owners may differ.
@@ -76,4 +79,14 @@ pub(super) const OF_WRITERS: CaseTable = cases_in_a_mode![Write:
     T58 store_keeps_each_lease_of_a_writer_for_as_long_as_was_asked D19,
     T59 grant_of_a_writer_whose_reply_is_lost_is_recognised G09,
     T60 grant_of_a_writer_recognised_late_lasts_a_whole_lease G14,
+    T76 release_lets_a_waiting_writer_in_within_its_bound A07,
+    T77 idle_waiting_writer_sends_no_more_requests_than_declared H07,
+    T78 stale_renewal_of_a_writer_touches_no_successor C04,
+    T79 release_of_a_writer_delayed_on_the_wire_frees_no_successor C12,
+    T92 tokens_of_writers_grow_over_expiry_force_deletion_and_restart F02,
+    T93 tokens_of_writers_grow_over_several_idle_leases F14,
+    T94 only_write_attempt_whose_reply_is_lost_is_indeterminate G12,
+    T95 release_of_a_writer_whose_request_is_lost_is_made_again G13,
+    T96 writer_killed_between_grant_and_reply_is_replaced I05,
+    T97 wall_clock_of_a_writer_decides_nothing J14,
 ];

@@ -3,7 +3,7 @@
 use crate::cases::prelude::*;
 use crate::cases::tasks::{TakeTask, spawn_take, until_answered};
 use crate::context::Waits;
-use leasehold_core::{LockMode, Semantics, Sharing};
+use leasehold_core::{Fairness, LockMode, Semantics, Sharing};
 use std::future::pending;
 use std::sync::Arc;
 
@@ -14,6 +14,8 @@ pub(super) const ALL: [LockMode; 3] = [LockMode::Shared, LockMode::Write, LockMo
 pub(super) async fn sharing(cx: &Context) -> Result<Semantics, Stop> {
     let semantics = cx.semantics().await?;
     require!(semantics.sharing != Sharing::Unsupported, "the store does not declare shared locks");
+    let is_in_order = semantics.fairness == Fairness::Fifo || semantics.sharing != Sharing::Fifo;
+    ensure!(is_in_order, "readers and writers are declared to be served in their order, and waiters in none");
     Ok(semantics)
 }
 
@@ -26,7 +28,7 @@ pub(super) async fn hold(
     client.take(name, &cx.options().with_mode(mode)).await
 }
 
-pub(super) async fn ensure_excluded(
+pub(in crate::cases) async fn ensure_excluded(
     client: &Client,
     name: &LockName,
     modes: &[LockMode],

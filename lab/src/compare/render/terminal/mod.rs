@@ -23,7 +23,7 @@ pub(crate) fn print(view: &View, files: Option<&Path>) -> io::Result<()> {
     head(&mut out, view, width)?;
     match files {
         Some(files) => {
-            writeln!(out, "\nAll of it: {}", safe(&files.join("report.html").display().to_string()))?
+            writeln!(out, "\nAll of it: {}", safe(&files.join("report.html").display().to_string()))?;
         }
         None => body(&mut out, view, width)?,
     }

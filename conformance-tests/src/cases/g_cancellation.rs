@@ -5,10 +5,10 @@ use crate::cases::outcomes::{ensure_kind_if_known, until_records_are_gone};
 use crate::cases::prelude::*;
 use crate::cases::t_shared_locks::modes::waiter;
 use crate::cases::tasks::{
-    at_most, attempt_without_a_reply, cut, ensure_believed_before, granted_within, on_own_runtime,
+    TakeTask, at_most, attempt_without_a_reply, cut, ensure_believed_before, granted_within, on_own_runtime,
     release_without_a_reply, spawn_successor,
 };
-use leasehold_core::{FencingToken, LockMode};
+use leasehold_core::{Error, FencingToken, LockMode};
 use tokio::time::Instant;
 
 pub(super) const CASES: CaseTable = cases![
@@ -220,29 +220,47 @@ async fn panic_in_the_critical_section_frees_the_lock(cx: &Context) -> Verdict {
 /// The lease is much longer than the case may take: the lock is had because it is recognised, not because it ended. First nobody waits
 /// for it, and then another client.
 async fn grant_whose_reply_is_lost_is_recognised(cx: &Context) -> Verdict {
-    ensure_recognised(cx, &cx.named("alone"), false).await?;
-    match cx.semantics().await?.hold {
-        // It ends with the connection, and the waiter may be the next.
-        HoldKind::Connection => Ok(()),
-        _ => ensure_recognised(cx, &cx.named("wanted"), true).await,
-    }
-}
-
-async fn ensure_recognised(cx: &Context, name: &LockName, is_wanted: bool) -> Verdict {
-    let (proxy, client) = cx.client_behind_proxy(cx.patience() / 20).await?;
-    let attempt = attempt_without_a_reply(cx, (&proxy, &client), name, cx.long_lease()).await?;
-    let lost = token_in_the_store(cx, name).await?;
-    let behind = if is_wanted { Some(waiter(cx, name, LockMode::Exclusive).await?) } else { None };
-    proxy.cut();
-    proxy.set(Traffic::Pass);
-    let guard = granted_within(attempt, cx.patience() / 5, "it waits for its own ghost: the client").await?;
+    let bound = cx.patience() / 5;
+    let alone = cx.named("alone");
+    let (proxy, attempt, lost) = grant_without_a_reply(cx, &alone).await?;
+    restore(&proxy);
+    let guard = granted_within(attempt, bound, "it waits for its own ghost: the client").await?;
     let token = guard.token()?;
     ensure!(lost.is_none_or(|lost| lost == token), "token {token} for the lost grant of {lost:?}");
     guard.release().await?;
-    if let Some(behind) = behind {
-        granted_within(behind, cx.patience() / 5, "the waiter behind it").await?.release().await?;
-    }
-    ensure_free(&cx.client().await?, name, "after the recognised grant was released").await
+    ensure_free(&cx.client().await?, &alone, "after the recognised grant was released").await?;
+
+    let wanted = cx.named("wanted");
+    let (proxy, attempt, _) = grant_without_a_reply(cx, &wanted).await?;
+    let waiter = waiter(cx, &wanted, LockMode::Exclusive).await?;
+    restore(&proxy);
+    // A store that withdraws what was not answered may serve the waiter first.
+    let client = async {
+        let who = "beside a waiter, it waits for its own ghost: the client";
+        Ok(granted_within(attempt, bound * 2, who).await?.release().await?)
+    };
+    let other = async {
+        let who = "the waiter beside a grant whose reply was lost";
+        Ok::<_, Stop>(granted_within(waiter, bound * 2, who).await?.release().await?)
+    };
+    tokio::try_join!(client, other)?;
+    ensure_free(&cx.client().await?, &wanted, "after both were served").await
+}
+
+/// The network, the attempt that the store has granted and that has not heard of it, and its token.
+async fn grant_without_a_reply(
+    cx: &Context,
+    name: &LockName,
+) -> Result<(Proxy, TakeTask<Error>, Option<FencingToken>), Stop> {
+    let (proxy, client) = cx.client_behind_proxy(cx.patience() / 20).await?;
+    let attempt = attempt_without_a_reply(cx, (&proxy, &client), name, cx.long_lease()).await?;
+    let lost = token_in_the_store(cx, name).await?;
+    Ok((proxy, attempt, lost))
+}
+
+fn restore(proxy: &Proxy) {
+    proxy.cut();
+    proxy.set(Traffic::Pass);
 }
 
 /// The token of the holder, where the store shows one and it is that of more than a connection: a hold that ends with its

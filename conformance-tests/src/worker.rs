@@ -3,10 +3,9 @@
 
 mod namespaces;
 mod request;
-mod running_clients;
 mod served;
 
-pub(crate) use request::{ClientRequest, Request};
+pub(crate) use request::Request;
 pub(crate) use served::occupy;
 pub use served::{serve_as_worker, worker_order};
 
@@ -16,6 +15,7 @@ use crate::stop::{Stop, Verdict};
 use crate::time_scale::scaled;
 use leasehold_core::{LockMode, LockName};
 use rustix::process::{Pid, Signal, kill_process};
+use std::os::unix::process::ExitStatusExt;
 use std::process::{Command, Stdio};
 use std::time::Duration;
 use tokio::io::{AsyncBufReadExt, AsyncWriteExt, BufReader, Lines};
@@ -115,10 +115,15 @@ impl Worker {
         self.ask(&Request::Release).await
     }
 
-    /// Lets it write, whether or not it still holds, and release.
-    pub(crate) async fn end_effect(&mut self) -> Verdict {
-        self.send(&Request::EndEffect).await?;
+    /// Asks something of it, and waits until it is done.
+    pub(crate) async fn order(&mut self, request: Request) -> Verdict {
+        self.send(&request).await?;
         self.done().await
+    }
+
+    /// Waits until the first of its clients at work has had the lock; its token.
+    pub(crate) async fn held(&mut self) -> Result<u64, Stop> {
+        token(&self.ask(&Request::Held).await?)
     }
 
     /// Waits until it has done what was begun.
@@ -131,10 +136,20 @@ impl Worker {
         self.child.id()
     }
 
+    /// True unless it was killed, or has ended.
+    pub(crate) fn is_alive(&mut self) -> bool {
+        matches!(self.child.try_wait(), Ok(None))
+    }
+
+    /// True if it was killed; one that has ended by itself was not.
+    pub(crate) fn was_killed(&mut self) -> bool {
+        matches!(self.child.try_wait(), Ok(Some(status)) if status.signal() == Some(Signal::KILL.as_raw()))
+    }
+
     /// Ends it as a crash would.
     pub(crate) fn kill(&mut self) {
         // After it was waited for, its number may belong to another process.
-        if !matches!(self.child.try_wait(), Ok(None)) {
+        if !self.is_alive() {
             return;
         }
         self.signal(Signal::CONT);

@@ -123,7 +123,9 @@ impl From<Stop> for State {
     fn from(stop: Stop) -> Self {
         match stop {
             Stop::Skipped(why) => Self::NotRun { why },
-            Stop::Failed(why) | Stop::Wrong(why) | Stop::Late(why, _) => Self::Broken { why },
+            Stop::Failed(why) | Stop::Absent(why) | Stop::Wrong(why) | Stop::Late(why, _) => {
+                Self::Broken { why }
+            }
             Stop::NotJudged(why) => Self::NotJudged { why },
         }
     }

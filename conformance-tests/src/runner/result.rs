@@ -86,7 +86,9 @@ impl From<Verdict> for CaseOutcome {
     fn from(verdict: Verdict) -> Self {
         match verdict {
             Ok(()) => Self::Passed,
-            Err(Stop::Failed(why) | Stop::Wrong(why) | Stop::Late(why, None)) => Self::Failed { why },
+            Err(Stop::Failed(why) | Stop::Absent(why) | Stop::Wrong(why) | Stop::Late(why, None)) => {
+                Self::Failed { why }
+            }
             Err(Stop::Late(why, Some(_))) => Self::Late { why },
             Err(Stop::NotJudged(why)) => Self::NotJudged { why },
             Err(Stop::Skipped(why)) => Self::Skipped { why },

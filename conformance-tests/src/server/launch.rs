@@ -1,4 +1,4 @@
-use crate::cannot::Cannot;
+use crate::stop::Stop;
 use std::path::Path;
 use std::process::{Command, Output};
 
@@ -15,7 +15,7 @@ pub trait Launch: Send + Sync + 'static {
     /// # Errors
     ///
     /// What went wrong.
-    fn prepare(&self, data: &Path) -> Result<(), Cannot> {
+    fn prepare(&self, data: &Path) -> Result<(), Stop> {
         let _ = data;
         Ok(())
     }
@@ -35,15 +35,15 @@ pub trait Launch: Send + Sync + 'static {
 /// # Errors
 ///
 /// If it cannot be executed, or ends with another status than 0; with the last lines of what it printed.
-pub fn run(command: &mut Command) -> Result<Output, Cannot> {
+pub fn run(command: &mut Command) -> Result<Output, Stop> {
     let program = command.get_program().to_string_lossy().into_owned();
     let output =
-        command.output().map_err(|error| Cannot::failed(format!("cannot execute {program}: {error}")))?;
+        command.output().map_err(|error| Stop::failed(format!("cannot execute {program}: {error}")))?;
     if output.status.success() {
         return Ok(output);
     }
     let words = [&*output.stdout, &*output.stderr].map(String::from_utf8_lossy).concat();
-    Err(Cannot::failed(format!("{program} ended with {}: {}", output.status, tail(&words))))
+    Err(Stop::failed(format!("{program} ended with {}: {}", output.status, tail(&words))))
 }
 
 /// The last lines, in one.

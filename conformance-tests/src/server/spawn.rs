@@ -1,6 +1,6 @@
 //! Starting processes that end with this one.
 
-use crate::cannot::Cannot;
+use crate::stop::Stop;
 use rustix::process::{Signal, set_parent_process_death_signal};
 use std::os::unix::process::CommandExt;
 use std::process::{Child, Command};
@@ -11,7 +11,7 @@ use std::sync::mpsc::{Sender, channel};
 ///
 /// The parent-death signal is sent when the *thread* that forked ends, not the process (`prctl(2)`), so all are started from
 /// one thread that lasts as long as the process.
-pub(crate) fn spawn_lasting(mut command: Command) -> Result<Child, Cannot> {
+pub(crate) fn spawn_lasting(mut command: Command) -> Result<Child, Stop> {
     type Order = (Command, Sender<std::io::Result<Child>>);
     static SPAWNER: OnceLock<Sender<Order>> = OnceLock::new();
     let die_with_us = || Ok(set_parent_process_death_signal(Some(Signal::KILL))?);
@@ -34,7 +34,7 @@ pub(crate) fn spawn_lasting(mut command: Command) -> Result<Child, Cannot> {
     let _ = spawner.send((command, reply));
     match answer.recv() {
         Ok(Ok(child)) => Ok(child),
-        Ok(Err(error)) => Err(Cannot::failed(format!("cannot execute {program}: {error}"))),
-        Err(_) => Err(Cannot::failed("the thread that starts servers has ended")),
+        Ok(Err(error)) => Err(Stop::failed(format!("cannot execute {program}: {error}"))),
+        Err(_) => Err(Stop::failed("the thread that starts servers has ended")),
     }
 }

@@ -11,7 +11,7 @@ use crate::running_client::Role;
 use crate::stop::{Stop, Verdict};
 use crate::subject::Subject;
 use crate::time_scale::scaled;
-use crate::worker::{ClientRequest, Worker};
+use crate::worker::{Request, Worker};
 use leasehold_core::{Fault, Outcome, Reach};
 use serde::{Deserialize, Serialize};
 use std::path::Path;
@@ -98,7 +98,7 @@ impl Round {
             for _ in 0..clients {
                 number += 1;
                 let workload = run.workload(&run.name, self.seed.wrapping_add(number), usual_lease());
-                process.order(ClientRequest::Start(Role::Anybody, workload)).await?;
+                process.order(Request::Start(Role::Anybody, workload)).await?;
             }
         }
         let (made, half_made) = self.make(run, &mut faults, &mut workers).await;
@@ -116,7 +116,7 @@ impl Round {
         // A process that ended without being killed has failed, and does not answer.
         workers.retain_mut(|process| !process.was_killed());
         for process in &mut workers {
-            process.begin(ClientRequest::Leave(None)).await?;
+            process.send(&Request::Leave(None)).await?;
         }
         for process in &mut workers {
             process.done().await?;
@@ -135,7 +135,7 @@ impl Round {
         let mut faults = Vec::new();
         for (place, plan) in plans {
             let spec = plan.what.spec;
-            match Injection::prepare(spec, run.cx.store(), usual_lease()).await.map_err(Stop::from) {
+            match Injection::prepare(spec, run.cx.store(), usual_lease()).await {
                 Ok(injection) => faults.push((place, RoundFault { plan: *plan, injection, process: 0 })),
                 Err(Stop::Skipped(why)) => self.leave_out(spec.fault, &why),
                 Err(stop) => return Err(by_half(spec.fault, stop)),

@@ -3,7 +3,7 @@
 use crate::cases::declared::{expiry_bound, lease_only, silent_bound, withdrawn_within};
 use crate::cases::prelude::*;
 use crate::cases::tasks::{ensure_distinct, joined, spawn_take};
-use crate::worker::ClientRequest;
+use crate::worker::Request;
 use leasehold_core::FencingToken;
 use std::num::NonZeroUsize;
 use std::sync::Arc;
@@ -206,7 +206,7 @@ async fn holder_without_file_descriptors_is_told_the_truth(cx: &Context) -> Verd
     let address = proxied.as_ref().map_or_else(|| cx.store().address(), |(_, address)| address.clone());
     let mut worker = cx.worker_at(&address, &[]).await?;
     let first = worker.take(&name, cx.ttl() * 2).await?;
-    worker.order(ClientRequest::MayOpenFiles(false)).await?;
+    worker.order(Request::MayOpenFiles(false)).await?;
     tokio::time::sleep(cx.ttl() * 2).await;
     let status = worker.status().await?;
     ensure!(status == "held", "with its connections, and no descriptor for more: {status}");
@@ -227,7 +227,7 @@ async fn holder_without_file_descriptors_is_told_the_truth(cx: &Context) -> Verd
         }
         ensure!(status.starts_with("lost"), "it can make no connection, and another one held: {status}");
     }
-    worker.order(ClientRequest::MayOpenFiles(true)).await?;
+    worker.order(Request::MayOpenFiles(true)).await?;
     worker.release().await?;
     let next = worker.take(&name, cx.ttl()).await?;
     ensure_untimed!(next > first, "token {next} after {first}");

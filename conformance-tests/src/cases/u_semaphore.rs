@@ -4,7 +4,6 @@ use crate::cases::declared::{crash_bound, fifo_only, hand_over_bound, silent_bou
 use crate::cases::prelude::*;
 use crate::cases::recorded_run::RecordedRun;
 use crate::cases::tasks::{HoldLog, joined, until_waiting};
-use crate::checker::Least;
 use crate::history::{RecordedPermits, Recorder};
 use crate::kinds::Permits;
 use crate::worker::{Request, occupy};
@@ -78,8 +77,8 @@ async fn crowd_never_holds_more_permits_than_there_are(cx: &Context) -> Verdict 
 /// There is one task more than there are permits, and so many processes. Meanwhile, something else happens. The history is
 /// recorded and judged; holds are short, so where waiters poll, few meet a holder.
 async fn crowd(cx: &Context, meanwhile: impl Future<Output = Verdict>) -> Verdict {
-    let run = RecordedRun::new(cx, AcquireOptions::DEFAULT_TTL)?;
-    let run = run.with_least(Least { contended: 0, ..Least::USUAL });
+    let mut run = RecordedRun::new(cx, AcquireOptions::DEFAULT_TTL)?;
+    run.least.contended = 0;
     let directory = run.directory.path();
     let players = u64::from(LIMIT + 1);
     let mut workers = Vec::new();

@@ -240,7 +240,7 @@ impl Injection {
                 self.set_traffic(Traffic::Pass);
             }
             Means::StopStore => store.resume().await?,
-            // One that was set forward is not set back.
+            // A clock that was set forward is not set back.
             Means::StepStoreClockBack => store.administrator()?.step_clock(0).await?,
             Means::FillDisk => store.administrator()?.fill_disk(false).await?,
             Means::Supplant => store.replicas()?.revive().await?,

@@ -14,7 +14,6 @@ use tokio::time::Instant;
 pub(super) const CASES: CaseTable = cases![
     J23 storm_of_resets_never_lets_two_in,
     J33 slow_network_costs_time_and_no_lock,
-    J34 requests_that_vanish_end_belief_in_time,
     J35 connection_that_is_reset_within_a_message_leaves_no_lock_behind,
     J36 any_reply_of_an_acquisition_may_be_lost,
     J37 holder_without_file_descriptors_is_told_the_truth,
@@ -107,16 +106,6 @@ async fn slow_network_costs_time_and_no_lock(cx: &Context) -> Verdict {
         next.release().await?;
     }
     Ok(())
-}
-
-/// What the store says by itself still arrives, so the connection looks alive.
-async fn requests_that_vanish_end_belief_in_time(cx: &Context) -> Verdict {
-    let (client, name) = (cx.client().await?, cx.name());
-    let (proxy, holder) = cx.client_behind_proxy(cx.ttl() / 4).await?;
-    let guard = holder.take(&name, &cx.options()).await?;
-    proxy.set(Traffic::HoldRequests);
-    loss_within(&guard, cx.ttl() + cx.slack()).await?;
-    free_within(&client, &name, silent_bound(cx).await?, "whose holder's requests vanish").await
 }
 
 /// The reset is swept over logging in, and then over the acquisition and release of a client that has its connections.

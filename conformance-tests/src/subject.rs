@@ -92,11 +92,7 @@ pub trait Subject: fmt::Debug + Send + Sync + 'static {
 /// A running store, and what the suite may do to it. A hook that is not there skips the cases that need it, by name
 /// and with its reason ([`Stop::skipped`]); one that was tried and came to nothing fails them ([`Stop::failed`],
 /// [`Stop::Absent`]).
-///
-/// # Cancel safety
-///
-/// A case that takes too long is dropped wherever it waits, and its store with it. What a hook has started must end with
-/// the store then, and need not be finished.
+/// Cancel safety is that of [`Subject`].
 #[allow(unused_variables, reason = "a hook that is not there, or does nothing, needs none of them")]
 #[async_trait]
 pub trait Store: fmt::Debug + Send + Sync + 'static {

@@ -40,6 +40,16 @@ pub(crate) fn scaled(time: Duration) -> Duration {
     time.mul_f64(time_scale())
 }
 
+/// In whole nanoseconds, as histories count them.
+pub(crate) fn nanos(time: Duration) -> u64 {
+    u64::try_from(time.as_nanos()).unwrap_or(u64::MAX)
+}
+
+/// In whole milliseconds.
+pub(crate) fn millis(time: Duration) -> u64 {
+    u64::try_from(time.as_millis()).unwrap_or(u64::MAX)
+}
+
 /// What `LEASEHOLD_TIME_SCALE` says; `None` if nothing.
 ///
 /// # Errors

@@ -154,11 +154,14 @@ impl ProtectedCounters {
     /// A reader shows its token, so that earlier writers are refused.
     pub(crate) fn read(&mut self, guard: &RecordedGuard) -> Result<CounterValues, Stop> {
         if guard.mode().is_shared() {
-            let fenced = self.fenced.read_shared(guard.token())?;
+            let fenced = self.fenced.read(guard.token(), guard.mode())?;
             guard.wrote(FENCED, true, fenced)?;
             return Ok(CounterValues { fenced, plain: 0 });
         }
-        Ok(CounterValues { fenced: self.fenced.read(guard.token())?, plain: self.plain.number()? })
+        Ok(CounterValues {
+            fenced: self.fenced.read(guard.token(), guard.mode())?,
+            plain: self.plain.number()?,
+        })
     }
 
     /// A reader reads again instead.

@@ -64,7 +64,7 @@ async fn stop(run: &RecordedRun<'_>, worker: &Worker, time: Duration) -> Verdict
     Ok(run.recorder.healed(Fault::HolderPaused, Some(worker.process()))?)
 }
 
-/// The first holder is stopped between its read and its write, and the second one reads and writes meanwhile. Where no token is
+/// Kleppmann's scenario, with real processes: the first holder is stopped between its read and its write, and the second one reads and writes meanwhile. Where no token is
 /// checked, the late write of the first loses an update.
 async fn counter_that_checks_tokens_loses_nothing_where_another_one_does(cx: &Context) -> Verdict {
     let run = RecordedRun::new(cx, cx.ttl())?;

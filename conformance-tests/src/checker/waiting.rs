@@ -1,10 +1,10 @@
 //! L1, L2, L3: how long anything took.
 
-use super::model::nanos;
 use super::report::Rule;
 use super::timeline::{Placed, Timeline};
 use super::{Checker, stands_still};
 use crate::history::{AcquireOutcome, Acquisition};
+use crate::time_scale::nanos;
 use std::time::Duration;
 
 impl Checker<'_> {

@@ -247,7 +247,7 @@ impl Injection {
             Means::StopLeader => store.members()?.resume(self.down[0]).await?,
             Means::KillLeader | Means::KillMinority | Means::KillMajority => {
                 for member in &self.down {
-                    store.members()?.restart(*member).await?;
+                    store.members()?.restart(*member, true).await?;
                 }
             }
             Means::KillStore => store.restart(true).await?,

@@ -8,7 +8,7 @@ use crate::lateness::{self, Lateness};
 use crate::runner::{HostCapacity, WATCHDOG, in_time, lock};
 use crate::stop::Stop;
 use crate::subject::Subject;
-use crate::time_scale::scaled;
+use crate::time_scale::{millis, scaled};
 use leasehold_core::{Fault, Semantics, Sharing};
 use std::collections::HashMap;
 use std::sync::{Arc, Mutex};
@@ -87,7 +87,7 @@ impl Matrix {
         {
             cell.state = State::NotJudged { why: late.told(why) };
         }
-        cell.took_ms = u64::try_from(start.elapsed().as_millis()).unwrap_or(u64::MAX);
+        cell.took_ms = millis(start.elapsed());
         Some(cell)
     }
 }

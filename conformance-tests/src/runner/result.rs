@@ -1,5 +1,6 @@
 use crate::case::{Case, Harm};
 use crate::stop::{Stop, Verdict};
+use crate::time_scale::millis;
 use serde::{Deserialize, Serialize};
 use std::cmp::Reverse;
 use std::collections::{BTreeMap, BTreeSet};
@@ -63,7 +64,7 @@ impl CaseResult {
             case: case.id.to_owned(),
             property: case.property.to_owned(),
             outcome: verdict.into(),
-            took_ms: u64::try_from(took.as_millis()).unwrap_or(u64::MAX),
+            took_ms: millis(took),
         }
     }
 

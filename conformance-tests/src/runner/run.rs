@@ -1,6 +1,6 @@
 //! Cases of some subjects, run as a whole.
 
-use super::host_capacity::{THREADS, in_parallel, lock};
+use super::host_capacity::{in_parallel, lock};
 use super::judge::judge;
 use super::result::CaseResult;
 use crate::case::{Case, Harm};
@@ -49,7 +49,7 @@ pub enum CaseEvent<'a> {
 
 impl Run {
     /// How many cases run at once if nothing is said. They mostly wait.
-    pub const THREADS: usize = THREADS;
+    pub const THREADS: usize = 16;
 
     /// All cases against these subjects, with a seed of its own or the one in `LEASEHOLD_SEED`.
     pub fn new(subjects: Vec<Arc<dyn Subject>>) -> Self {

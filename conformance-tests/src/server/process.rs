@@ -1,7 +1,6 @@
 use super::disk::Disk;
-use super::launch::tail;
+use super::launch::{spawn_lasting, tail};
 use super::processes::{children, end_of, holds_within, is_running, limit_as_its_user, signal, until_still};
-use super::spawn::spawn_lasting;
 use super::{Launch, run};
 use crate::clock::{clock_of, ensure_runs_by};
 use crate::stop::Stop;

@@ -17,6 +17,7 @@ pub use round::Round;
 use crate::run_config::RunConfig;
 use crate::runner::in_runtime;
 use crate::subject::Subject;
+use crate::time_scale::millis;
 use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::Instant;
@@ -63,7 +64,7 @@ impl Soak {
         let played = round.play(subject, config, &self.directory);
         let outcome = in_runtime(self.config.interrupt.cancelled(), played)?;
         round.outcome = outcome.into();
-        round.took_ms = u64::try_from(start.elapsed().as_millis()).unwrap_or(u64::MAX);
+        round.took_ms = millis(start.elapsed());
         Some(round)
     }
 }

@@ -10,7 +10,7 @@ use crate::runner::CaseOutcome;
 use crate::running_client::Role;
 use crate::stop::{Stop, Verdict};
 use crate::subject::Subject;
-use crate::time_scale::scaled;
+use crate::time_scale::{nanos, scaled};
 use crate::worker::{Request, Worker};
 use leasehold_core::{Fault, Outcome, Reach};
 use serde::{Deserialize, Serialize};
@@ -263,7 +263,7 @@ fn model(run: &FaultRun, made: &[MadeFault]) -> Model {
     // A waiter that is silent for longer than its place in the queue lasts moves to the end.
     model.order = None;
     // A holder that lost the lock to such a fault may believe for another lease that it has it.
-    let after = u64::try_from((usual_lease() + run.cx.slack()).as_nanos()).unwrap_or(u64::MAX);
+    let after = nanos(usual_lease() + run.cx.slack());
     let lenient = made.iter().filter(|one| promised(&run.semantics, one.fault) == Outcome::FencedOnly);
     model.fenced_only = lenient.map(|one| (one.from, one.to.saturating_add(after))).collect();
     model

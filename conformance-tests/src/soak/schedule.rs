@@ -1,5 +1,6 @@
 use crate::fault_run::FaultRun;
 use crate::faults::{FaultSpec, Lasting, SideEffect, can_happen, spec_of};
+use crate::time_scale::millis;
 use fastrand::Rng;
 use leasehold_core::{Fault, Outcome, Semantics};
 use std::fmt;
@@ -105,7 +106,6 @@ impl PlannedFault {
 
 /// In whole milliseconds.
 fn random(rng: &mut Rng, least: Duration, most: Duration) -> Duration {
-    let millis = |time: Duration| u64::try_from(time.as_millis()).unwrap_or(u64::MAX);
     Duration::from_millis(rng.u64(millis(least)..=millis(most)))
 }
 

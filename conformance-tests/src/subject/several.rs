@@ -25,8 +25,9 @@ pub trait Members: fmt::Debug + Send + Sync + 'static {
     /// Kills one as a crash would.
     async fn kill(&self, member: usize) -> Result<(), Stop>;
 
-    /// Starts it again with what it had written. It joins the others a moment later.
-    async fn restart(&self, member: usize) -> Result<(), Stop>;
+    /// Starts it again with what it had written, and it joins the others a moment later; or with nothing, where each keeps for itself
+    /// what the clients tell it.
+    async fn restart(&self, member: usize, keep_data: bool) -> Result<(), Stop>;
 
     /// Stops one without closing a connection.
     async fn pause(&self, member: usize) -> Result<(), Stop>;
@@ -36,11 +37,6 @@ pub trait Members: fmt::Debug + Send + Sync + 'static {
 
     /// A proxy in front of each, in their order, and the address of the store through them.
     async fn proxied(&self) -> Result<(Vec<Proxy>, String), Stop>;
-
-    /// Starts one again with nothing, where each keeps for itself what the clients tell it.
-    async fn restart_empty(&self, member: usize) -> Result<(), Stop> {
-        Err(Stop::no_hook("restart_empty"))
-    }
 
     /// True if one has this lock as taken, by whomever.
     async fn holds(&self, member: usize, name: &LockName) -> Result<bool, Stop> {

@@ -25,8 +25,6 @@ pub(crate) enum Request {
     Look(LockName),
     /// The process id, and the seconds of the boot clock.
     Identity,
-    /// Adds one to the number in a file, each time under the lock. The name, how often, and the file.
-    Count(LockName, u32, PathBuf),
     /// Writes a history.
     History(Workload),
     // To clients at work in the process, any number at once, each with connections of its own.

@@ -117,7 +117,6 @@ impl<'a> Served<'a> {
                 occupy(&permits, times, &directory, &AcquireOptions::new()).await?;
             }
             Request::Lead(name, ttl, file) => lead(client, ttl, &file, &name).await?,
-            Request::Count(name, times, file) => count(client, times, &file, &name).await?,
             Request::History(workload) => workload.run(Arc::clone(client)).await?,
             Request::Start(role, workload) => {
                 let client = match self.ready.take() {
@@ -246,18 +245,6 @@ async fn lead(client: &Client, ttl: Duration, file: &Path, name: &LockName) -> V
         }
     };
     election.lead(work).await?
-}
-
-/// Reads, waits a moment, writes: any overlap of two holders loses a count.
-async fn count(client: &Client, times: u32, file: &Path, name: &LockName) -> Verdict {
-    for _ in 0..times {
-        let guard = client.acquire_with(name, &AcquireOptions::new()).await?;
-        let before: u64 = fs::read_to_string(file)?.trim().parse().unwrap_or(0);
-        tokio::task::yield_now().await;
-        fs::write(file, (before + 1).to_string())?;
-        guard.release().await?;
-    }
-    Ok(())
 }
 
 fn refusal(error: &Error) -> String {

@@ -53,7 +53,7 @@ const SOUNDS: &[Sound] = &[
     (
         "tokens_that_live_in_the_data",
         |address| Ok(values::with_tokens_of(TokenClass::Stored, address)),
-        &["F02", "F03", "F14", "J10"],
+        &["F02", "F14", "J10", "S01"],
     ),
     (
         "no_administrator",

@@ -87,7 +87,7 @@ impl Members for TameStore {
         Ok(())
     }
 
-    async fn restart(&self, _: usize) -> Result<(), Stop> {
+    async fn restart(&self, _: usize, _: bool) -> Result<(), Stop> {
         Ok(())
     }
 

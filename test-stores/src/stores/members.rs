@@ -46,15 +46,8 @@ impl<G: MemberGroup> Members for ServerStore<G> {
         Ok(())
     }
 
-    async fn restart(&self, member: usize) -> Result<(), Stop> {
-        self.for_this_case_only(|group| group.servers()[member].restart(true)).map_err(Stop::failed)
-    }
-
-    async fn restart_empty(&self, member: usize) -> Result<(), Stop> {
-        if !G::INDEPENDENT {
-            return Err(no_hook("restart_empty"));
-        }
-        self.for_this_case_only(|group| group.servers()[member].restart(false)).map_err(Stop::failed)
+    async fn restart(&self, member: usize, keep_data: bool) -> Result<(), Stop> {
+        self.for_this_case_only(|group| group.servers()[member].restart(keep_data))
     }
 
     async fn pause(&self, member: usize) -> Result<(), Stop> {

@@ -51,7 +51,7 @@ async fn ensure_held_without_leader(cx: &Context, kill: bool) -> Verdict {
         ensure_larger_token(&other, &name, &options, token, "over an election").await?;
     }
     match kill {
-        true => members.restart(leader).await?,
+        true => members.restart(leader, true).await?,
         false => members.resume(leader).await?,
     }
     members.leader_of(members.count()).await?;
@@ -75,7 +75,7 @@ async fn lost_majority_grants_nothing_and_ends_belief_in_time(cx: &Context) -> V
     let loss = loss_within(&guard, (ttl + cx.slack()).saturating_sub(start.elapsed())).await?;
     ensure!(!guard.is_held(), "a holder believes without a majority, after {loss:?}");
     for member in lost {
-        members.restart(member).await?;
+        members.restart(member, true).await?;
     }
     members.leader_of(members.count()).await?;
     drop(guard);

@@ -105,7 +105,7 @@ impl SqlServer for PostgresServer {
 
     async fn pooler(port: u16) -> Result<(Box<dyn Any + Send>, u16), Stop> {
         if let Some(why) = pgbouncer_missing() {
-            return Err(Stop::missing(&why).into());
+            return Err(Stop::missing(&why));
         }
         let pooler = block_in_place(|| PgBouncer::start(port, "transaction")).map_err(Stop::failed)?;
         let port = pooler.port();

@@ -66,8 +66,8 @@ impl Members for Nodes {
         Ok(())
     }
 
-    async fn restart(&self, member: usize) -> Result<(), Stop> {
-        self.server(member).restart(true).map_err(cannot)
+    async fn restart(&self, member: usize, keep_data: bool) -> Result<(), Stop> {
+        self.server(member).restart(keep_data).map_err(cannot)
     }
 
     async fn pause(&self, member: usize) -> Result<(), Stop> {

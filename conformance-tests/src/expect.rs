@@ -1,6 +1,5 @@
 //! What cases do all the time, and expect of it.
 
-use crate::cannot::Cannot;
 use crate::stop::{Stop, Verdict, ensure, ensure_within};
 use leasehold_core::{
     AcquireOptions, DistributedLock, DistributedLockExt, Error, ErrorKind, LockAdmin, LockGuard, LockMode,
@@ -136,11 +135,11 @@ pub(crate) fn ensure_kind<T>(outcome: Result<T, Error>, kind: ErrorKind, when: &
 }
 
 /// What a hook answered, or `None` where there is no such hook. A hook that was tried and failed fails the case.
-pub(crate) fn optional<T>(answer: Result<T, Cannot>) -> Result<Option<T>, Stop> {
+pub(crate) fn optional<T>(answer: Result<T, Stop>) -> Result<Option<T>, Stop> {
     match answer {
         Ok(answer) => Ok(Some(answer)),
-        Err(cannot) if !cannot.was_tried() => Ok(None),
-        Err(cannot) => Err(cannot.into()),
+        Err(Stop::Skipped(_)) => Ok(None),
+        Err(stop) => Err(stop),
     }
 }
 

@@ -1,6 +1,5 @@
 //! The kinds of lock that the core builds on exclusive locks, as the cases of the suite use them.
 
-use crate::cannot::Cannot;
 use async_trait::async_trait;
 use futures_util::future::BoxFuture;
 use leasehold_core::{
@@ -44,27 +43,16 @@ pub trait Kinds: Debug + Send + Sync + 'static {
         Ok(Box::new(client.semaphore(name, permits)?))
     }
 
-    /// The API for programs without an async runtime.
-    ///
-    /// # Errors
-    ///
-    /// The default is not to have one; the cases of the family Y are then skipped.
-    fn blocking(&self) -> std::result::Result<&dyn BlockingApi, Cannot> {
-        Err(Cannot::new("the subject's kinds have no `blocking`"))
-    }
-}
-
-/// An API for programs without an async runtime.
-pub trait BlockingApi: Debug + Send + Sync {
-    /// A client for threads, made by this future.
-    ///
-    /// # Errors
-    ///
-    /// As the future; [`Misconfigured`](leasehold_core::ErrorKind::Misconfigured) inside a runtime, as each call of the client.
-    fn client(
+    /// A client for threads, made by this future: the API for programs without an async runtime, whose calls fail as
+    /// [`Misconfigured`](leasehold_core::ErrorKind::Misconfigured) inside a runtime. The default is not to have one, `None`; the cases
+    /// of the family Y are then skipped.
+    fn blocking(
         &self,
         connecting: BoxFuture<'static, Result<Arc<dyn DistributedLock>>>,
-    ) -> Result<Arc<dyn BlockingLocks>>;
+    ) -> Option<Result<Arc<dyn BlockingLocks>>> {
+        drop(connecting);
+        None
+    }
 }
 
 /// A client whose calls block their thread.

@@ -1,27 +1,39 @@
 //! How late this machine is: a timer beside all cases, which is to fire every five milliseconds.
 
+use crate::runner::lock;
 use crate::time_scale::{SLACK, scaled, stretch};
 use std::collections::VecDeque;
-use std::sync::{Mutex, MutexGuard, Once, PoisonError};
+use std::sync::{Mutex, Once};
 use std::time::{Duration, Instant};
 
 const INTERVAL: Duration = Duration::from_millis(5);
 /// What an idle machine takes longer.
 const USUAL: Duration = Duration::from_millis(1);
-/// Longer than any case.
-const KEPT: Duration = Duration::from_secs(3_600);
+/// How many late firings are kept: more than an hour has on a machine that is idle, and some minutes of one that never is.
+const KEPT: usize = 100_000;
 /// How long the timer fires before the first case begins.
 const FIRST_LOOK: Duration = Duration::from_millis(250);
 
-/// When the timer fired too late, and how late it was.
-static LATE: Mutex<VecDeque<(Instant, Duration)>> = Mutex::new(VecDeque::new());
+static FIRINGS: Mutex<Firings> = Mutex::new(Firings { last: None, late: VecDeque::new() });
+
+/// The firings of the timer.
+struct Firings {
+    last: Option<Instant>,
+    /// When it fired too late, and how late it was.
+    late: VecDeque<(Instant, Duration)>,
+}
 
 /// Starts the timer, once in a process, and waits for its first look. On a machine that is late by then, everything takes longer
 /// from now on.
 pub(crate) fn watch() {
     static STARTED: Once = Once::new();
     STARTED.call_once(|| {
-        std::thread::spawn(fire_for_ever);
+        std::thread::spawn(|| {
+            loop {
+                lock(&FIRINGS).fired(Instant::now());
+                std::thread::sleep(INTERVAL);
+            }
+        });
         let start = Instant::now();
         std::thread::sleep(FIRST_LOOK);
         if !Lateness::since(start, FIRST_LOOK).is_on_time() {
@@ -30,21 +42,26 @@ pub(crate) fn watch() {
     });
 }
 
-fn fire_for_ever() {
-    loop {
-        let start = Instant::now();
-        std::thread::sleep(INTERVAL);
-        let (now, took) = (Instant::now(), start.elapsed());
-        let mut late = lock();
-        late.push_back((now, took.saturating_sub(INTERVAL + USUAL)));
-        while late.front().is_some_and(|(fired, _)| now - *fired > KEPT) {
-            late.pop_front();
+impl Firings {
+    fn fired(&mut self, now: Instant) {
+        self.late.extend(self.overdue(now));
+        if self.late.len() > KEPT {
+            self.late.pop_front();
         }
+        self.last = Some(now);
     }
-}
 
-fn lock() -> MutexGuard<'static, VecDeque<(Instant, Duration)>> {
-    LATE.lock().unwrap_or_else(PoisonError::into_inner)
+    /// The lateness of the next firing, if it is late by now.
+    fn overdue(&self, now: Instant) -> Option<(Instant, Duration)> {
+        let late = now.saturating_duration_since(self.last?).saturating_sub(INTERVAL + USUAL);
+        (!late.is_zero()).then_some((now, late))
+    }
+
+    /// The late firings since then, the last one first. It may stand out still, while the machine stands still.
+    fn since(&self, start: Instant, now: Instant) -> Vec<(Instant, Duration)> {
+        let late = self.overdue(now).into_iter().chain(self.late.iter().rev().copied());
+        late.take_while(|(fired, _)| *fired >= start).collect()
+    }
 }
 
 /// How late the timer was while a case ran.
@@ -64,8 +81,7 @@ impl Lateness {
     }
 
     fn since(start: Instant, window: Duration) -> Self {
-        let samples: Vec<(Instant, Duration)> =
-            lock().iter().rev().take_while(|(fired, _)| *fired >= start).copied().collect();
+        let samples = lock(&FIRINGS).since(start, Instant::now());
         Self {
             in_all: samples.iter().map(|(_, late)| *late).sum(),
             most: most_within(&samples, window),
@@ -75,7 +91,10 @@ impl Lateness {
 
     /// What was seen, after the reason not to judge it.
     pub(crate) fn told(self, seen: &str) -> String {
-        format!("this machine was late by {:?} in {:?}: {seen}", self.most, self.window)
+        format!(
+            "this machine was late: its timers that fired within {:?} were {:?} late in all; {seen}",
+            self.window, self.most
+        )
     }
 
     /// True if a chain of steps took little longer than on an idle machine.
@@ -116,6 +135,19 @@ mod tests {
         assert_eq!(most_within(&samples, ms(40)), ms(45));
         assert_eq!(most_within(&samples, ms(1_000)), ms(56));
         assert_eq!(most_within(&[], ms(100)), Duration::ZERO);
+    }
+
+    #[test]
+    fn stall_counts_while_it_lasts_and_firings_in_time_do_not() {
+        let (start, ms) = (Instant::now(), Duration::from_millis);
+        let mut firings = Firings { last: None, late: VecDeque::new() };
+        for at in [0, 5, 11, 117] {
+            firings.fired(start + ms(at));
+        }
+        let seen = |from, now| firings.since(start + ms(from), start + ms(now));
+        assert_eq!(seen(0, 120), [(start + ms(117), ms(100))]);
+        assert_eq!(seen(0, 323), [(start + ms(323), ms(200)), (start + ms(117), ms(100))]);
+        assert_eq!(seen(200, 323), [(start + ms(323), ms(200))]);
     }
 
     #[test]

@@ -7,7 +7,7 @@
 //!
 //! ```no_run
 //! use async_trait::async_trait;
-//! use leasehold_conformance::{Cannot, Store, Subject};
+//! use leasehold_conformance::{Stop, Store, Subject};
 //! use leasehold_core::memory::MemoryBackend;
 //! use leasehold_core::{DistributedLock, LockClient, Result};
 //! use std::sync::Arc;
@@ -20,7 +20,7 @@
 //!     fn name(&self) -> &str {
 //!         "mine"
 //!     }
-//!     async fn start(&self) -> Result<Box<dyn Store>, Cannot> {
+//!     async fn start(&self) -> Result<Box<dyn Store>, Stop> {
 //!         Ok(Box::new(RunningServer))
 //!     }
 //!     async fn connect(&self, address: &str) -> Result<Arc<dyn DistributedLock>> {
@@ -45,7 +45,6 @@
 #![cfg_attr(docsrs, feature(doc_cfg))]
 
 mod administrator;
-mod cannot;
 mod case;
 mod cases;
 mod checker;
@@ -71,12 +70,10 @@ mod worker;
 mod workload;
 
 pub use administrator::Administrator;
-pub use cannot::Cannot;
 pub use case::{Case, Harm, HostShare};
 pub use cases::{all, by_id};
 pub use clock::WallClock;
-pub use kinds::{BlockingApi, BlockingGuard, BlockingLocks, Kinds, LockSet, Permits};
-pub use run_config::Interrupt;
+pub use kinds::{BlockingGuard, BlockingLocks, Kinds, LockSet, Permits};
 pub use runner::{
     CaseEvent, CaseOutcome, CaseResult, Run, Tally, run, run_case, run_case_here, skipped_by_reason,
 };

@@ -22,6 +22,8 @@ pub(crate) enum Role {
     Prober,
     /// Takes and gives back a lock that is always free: whether the store grants anything at all.
     Passer,
+    /// Takes the lock, reads what it protects, and writes when it is told to leave, whether or not it still holds.
+    LateWriter,
     /// Takes the lock at random, in every way there is: see [`Workload`].
     Anybody,
 }
@@ -116,7 +118,7 @@ impl ClientTask {
     /// An error of the lock is no end: it stands in the history, and is tried again.
     async fn acquire(&mut self) -> Result<Option<RecordedGuard>, Stop> {
         let wait = match self.role {
-            Role::Holder | Role::Waiter => Wait::UpTo(WAIT),
+            Role::Holder | Role::Waiter | Role::LateWriter => Wait::UpTo(WAIT),
             Role::Prober | Role::Passer | Role::Anybody => Wait::No,
         };
         let mode = self.workload.mode(&mut fastrand::Rng::new());
@@ -141,10 +143,13 @@ impl ClientTask {
 
     /// The holder works piece by piece until it is told to leave or sees that it lost. Between reading and writing nobody
     /// looks at a guard: that is where a lock alone is not enough.
-    async fn work_under(&self, guard: &RecordedGuard, counters: &mut ProtectedCounters) -> Verdict {
+    async fn work_under(&mut self, guard: &RecordedGuard, counters: &mut ProtectedCounters) -> Verdict {
         loop {
             let read = counters.read(guard)?;
-            tokio::time::sleep(WORK).await;
+            match self.role {
+                Role::LateWriter => drop(self.leaving.wait_for(|leaving| *leaving).await),
+                _ => tokio::time::sleep(WORK).await,
+            }
             counters.write(guard, &read)?;
             let held = guard.observe()?;
             if !held || self.role != Role::Holder || *self.leaving.borrow() {

@@ -1,30 +1,48 @@
-//! How a case came out.
+//! How a case came out, and what a hook of a subject could not do.
 
-use crate::cannot::Cannot;
 use leasehold_core::{Error, ErrorKind};
 use std::error::Error as _;
+use std::fmt;
 use std::time::Duration;
 
 /// How a case, or a part of it, came out; `?` on a broken expectation ends it.
 pub type Verdict = Result<(), Stop>;
 
-/// Why a case did not pass.
+/// Why a case did not pass, or why a hook did not do what the case asked of it, which ends the case in the same way.
 #[derive(Clone, Debug)]
 #[expect(clippy::exhaustive_enums, reason = "complete: a case passes, fails, is not judged or is skipped")]
 pub enum Stop {
     /// The property does not hold; what was seen.
     Failed(String),
+    /// A hook found nothing to do it to, where the case had made sure of something: a failure. A fault that is made at random is
+    /// left out.
+    Absent(String),
     /// The property does not hold, and no delay of this machine explains what was seen: a token that did not grow.
     Wrong(String),
     /// Something came too late, by this much; `None` if it had not come when the case went on without it.
     Late(String, Option<Duration>),
     /// Nothing can be said of the store: this machine was late, or a server was not ready in time.
     NotJudged(String),
-    /// The property has no meaning here, or cannot be observed; why.
+    /// The property has no meaning here, cannot be observed, or needs a hook that there is not; why.
     Skipped(String),
 }
 
 impl Stop {
+    /// There is no way to do it, for this reason: a case that needs it is skipped.
+    pub fn skipped(reason: impl Into<String>) -> Self {
+        Self::Skipped(reason.into())
+    }
+
+    /// It was tried, and came to nothing, or its outcome is unknown: a case that needs it has failed.
+    pub fn failed(error: impl fmt::Display) -> Self {
+        Self::Failed(error.to_string())
+    }
+
+    /// The subject does not implement this hook. Says nothing of the store, of which nothing is known then.
+    pub(crate) fn no_hook(hook: &str) -> Self {
+        Self::Skipped(format!("the subject has no hook `{hook}`"))
+    }
+
     /// For what is to be installed and is not there: a failure, unless `LEASEHOLD_SKIP_MISSING` is set, which skips.
     pub fn missing(reason: &str) -> Self {
         match std::env::var_os("LEASEHOLD_SKIP_MISSING") {
@@ -39,14 +57,14 @@ impl Stop {
     /// What was seen of a case that failed, or was late.
     pub fn failure(&self) -> Option<&str> {
         match self {
-            Self::Failed(why) | Self::Wrong(why) | Self::Late(why, _) => Some(why),
+            Self::Failed(why) | Self::Absent(why) | Self::Wrong(why) | Self::Late(why, _) => Some(why),
             Self::NotJudged(_) | Self::Skipped(_) => None,
         }
     }
 
     /// There is no store: it was not ready in time, or it is [missing](Self::missing).
-    pub(crate) fn without_store(cannot: Cannot) -> Self {
-        match Self::from(cannot) {
+    pub(crate) fn without_store(self) -> Self {
+        match self {
             not_ready @ Self::NotJudged(_) => not_ready,
             other => Self::missing(&other.into_reason()),
         }
@@ -61,11 +79,20 @@ impl Stop {
     pub fn into_reason(self) -> String {
         match self {
             Self::Failed(reason)
+            | Self::Absent(reason)
             | Self::Wrong(reason)
             | Self::Late(reason, _)
             | Self::NotJudged(reason)
             | Self::Skipped(reason) => reason,
         }
+    }
+}
+
+impl std::error::Error for Stop {}
+
+impl fmt::Display for Stop {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(&self.clone().into_reason())
     }
 }
 
@@ -130,7 +157,7 @@ pub(crate) use ensure_within;
 
 impl From<std::io::Error> for Stop {
     fn from(error: std::io::Error) -> Self {
-        Self::Failed(format!("the suite itself failed: {error}"))
+        Self::Failed(format!("a file, a directory, a port or a process of the suite: {error}"))
     }
 }
 

@@ -5,10 +5,10 @@ mod several;
 pub use several::{Members, Replicas};
 
 use crate::administrator::Administrator;
-use crate::cannot::Cannot;
 use crate::case::Case;
 use crate::kinds::{Kinds, LibraryKinds};
 use crate::proxy::Proxy;
+use crate::stop::Stop;
 use async_trait::async_trait;
 use leasehold_core::{DistributedLock, Fault, LockName, Observer, Result};
 use std::fmt;
@@ -36,7 +36,7 @@ pub trait Subject: fmt::Debug + Send + Sync + 'static {
     /// # Errors
     ///
     /// Why there is none here. The cases then fail, unless `LEASEHOLD_SKIP_MISSING` is set.
-    async fn start(&self) -> std::result::Result<Box<dyn Store>, Cannot>;
+    async fn start(&self) -> std::result::Result<Box<dyn Store>, Stop>;
 
     /// Connects to a store by an address that it gave. Called in this process and in worker processes; every client
     /// has connections of its own.
@@ -52,8 +52,8 @@ pub trait Subject: fmt::Debug + Send + Sync + 'static {
         &self,
         address: &str,
         observer: Arc<dyn Observer>,
-    ) -> std::result::Result<Arc<dyn DistributedLock>, Cannot> {
-        Err(Cannot::no_hook("connect_observed"))
+    ) -> std::result::Result<Arc<dyn DistributedLock>, Stop> {
+        Err(Stop::no_hook("connect_observed"))
     }
 
     /// The kinds of lock that are built on its exclusive locks. Default: the library's.
@@ -74,7 +74,7 @@ pub trait Subject: fmt::Debug + Send + Sync + 'static {
     /// # Errors
     ///
     /// Why not. The case is skipped with this reason.
-    fn covers(&self, case: &Case) -> std::result::Result<(), Cannot> {
+    fn covers(&self, case: &Case) -> std::result::Result<(), Stop> {
         Ok(())
     }
 
@@ -84,19 +84,15 @@ pub trait Subject: fmt::Debug + Send + Sync + 'static {
     /// # Errors
     ///
     /// Why it never can.
-    fn can_meet(&self, fault: Fault) -> std::result::Result<(), Cannot> {
+    fn can_meet(&self, fault: Fault) -> std::result::Result<(), Stop> {
         Ok(())
     }
 }
 
 /// A running store, and what the suite may do to it. A hook that is not there skips the cases that need it, by name
-/// and with its reason ([`Cannot::new`]); one that was tried and came to nothing fails them ([`Cannot::failed`],
-/// [`Cannot::absent`]).
-///
-/// # Cancel safety
-///
-/// A case that takes too long is dropped wherever it waits, and its store with it. What a hook has started must end with
-/// the store then, and need not be finished.
+/// and with its reason ([`Stop::skipped`]); one that was tried and came to nothing fails them ([`Stop::failed`],
+/// [`Stop::Absent`]).
+/// Cancel safety is that of [`Subject`].
 #[allow(unused_variables, reason = "a hook that is not there, or does nothing, needs none of them")]
 #[async_trait]
 pub trait Store: fmt::Debug + Send + Sync + 'static {
@@ -111,115 +107,115 @@ pub trait Store: fmt::Debug + Send + Sync + 'static {
 
     /// Puts a proxy in front of the store, and answers it and the address through it, for a client that takes a
     /// request for lost after `patience`.
-    async fn proxied(&self, patience: Duration) -> std::result::Result<(Proxy, String), Cannot> {
-        Err(Cannot::no_hook("proxied"))
+    async fn proxied(&self, patience: Duration) -> std::result::Result<(Proxy, String), Stop> {
+        Err(Stop::no_hook("proxied"))
     }
 
     /// Stops the store without closing a connection.
-    async fn pause(&self) -> std::result::Result<(), Cannot> {
-        Err(Cannot::no_hook("pause"))
+    async fn pause(&self) -> std::result::Result<(), Stop> {
+        Err(Stop::no_hook("pause"))
     }
 
     /// Lets it go on.
-    async fn resume(&self) -> std::result::Result<(), Cannot> {
-        Err(Cannot::no_hook("resume"))
+    async fn resume(&self) -> std::result::Result<(), Stop> {
+        Err(Stop::no_hook("resume"))
     }
 
     /// Kills it as a crash would. It stays down until [`restart`](Self::restart).
-    async fn kill(&self) -> std::result::Result<(), Cannot> {
-        Err(Cannot::no_hook("kill"))
+    async fn kill(&self) -> std::result::Result<(), Stop> {
+        Err(Stop::no_hook("kill"))
     }
 
     /// Starts it again at the same address, with what it had written or with nothing. Also called on a store that runs: it is
     /// stopped first.
-    async fn restart(&self, keep_data: bool) -> std::result::Result<(), Cannot> {
-        Err(Cannot::no_hook("restart"))
+    async fn restart(&self, keep_data: bool) -> std::result::Result<(), Stop> {
+        Err(Stop::no_hook("restart"))
     }
 
     /// Kills it as a crash would, and starts it again with what one that is set up in the usual way would have written by
     /// then.
-    async fn crash(&self) -> std::result::Result<(), Cannot> {
+    async fn crash(&self) -> std::result::Result<(), Stop> {
         self.kill().await?;
         self.restart(true).await
     }
 
     /// From now on, what is there counts as synced to the disk, and what comes later only if the store syncs it. Those
     /// that have connections to it may lose them.
-    async fn sync(&self) -> std::result::Result<(), Cannot> {
-        Err(Cannot::no_hook("sync"))
+    async fn sync(&self) -> std::result::Result<(), Stop> {
+        Err(Stop::no_hook("sync"))
     }
 
     /// Kills it as a loss of power would, and starts it again with what was [synced](Self::sync).
-    async fn lose_power(&self) -> std::result::Result<(), Cannot> {
-        Err(Cannot::no_hook("lose_power"))
+    async fn lose_power(&self) -> std::result::Result<(), Stop> {
+        Err(Stop::no_hook("lose_power"))
     }
 
     /// Deletes the record of one held lock, as an administrator with the store's own client would; where there is none, it
-    /// is [absent](Cannot::absent).
-    async fn delete(&self, name: &LockName) -> std::result::Result<(), Cannot> {
-        Err(Cannot::no_hook("delete"))
+    /// is [absent](Stop::Absent).
+    async fn delete(&self, name: &LockName) -> std::result::Result<(), Stop> {
+        Err(Stop::no_hook("delete"))
     }
 
     /// Deletes everything in the store.
-    async fn wipe(&self) -> std::result::Result<(), Cannot> {
-        Err(Cannot::no_hook("wipe"))
+    async fn wipe(&self) -> std::result::Result<(), Stop> {
+        Err(Stop::no_hook("wipe"))
     }
 
     /// Loses everything that it keeps, by whatever is the worst way to do so. Default: [`wipe`](Self::wipe).
-    async fn lose_data(&self) -> std::result::Result<(), Cannot> {
+    async fn lose_data(&self) -> std::result::Result<(), Stop> {
         self.wipe().await
     }
 
     /// How many records the store has, of whatever kind: keys, rows, nodes.
-    async fn records(&self) -> std::result::Result<usize, Cannot> {
-        Err(Cannot::no_hook("records"))
+    async fn records(&self) -> std::result::Result<usize, Stop> {
+        Err(Stop::no_hook("records"))
     }
 
     /// The administrator of the store, where it is a database.
-    fn administrator(&self) -> std::result::Result<&dyn Administrator, Cannot> {
-        Err(Cannot::no_hook("administrator"))
+    fn administrator(&self) -> std::result::Result<&dyn Administrator, Stop> {
+        Err(Stop::no_hook("administrator"))
     }
 
     /// What the store itself has counted. Exact only where nobody but the case uses it.
-    async fn counters(&self) -> std::result::Result<Counters, Cannot> {
-        Err(Cannot::no_hook("counters"))
+    async fn counters(&self) -> std::result::Result<Counters, Stop> {
+        Err(Stop::no_hook("counters"))
     }
 
     /// Deletes everything that the store keeps of one name, the places of its waiters included.
-    async fn delete_queue(&self, name: &LockName) -> std::result::Result<(), Cannot> {
-        Err(Cannot::no_hook("delete_queue"))
+    async fn delete_queue(&self, name: &LockName) -> std::result::Result<(), Stop> {
+        Err(Stop::no_hook("delete_queue"))
     }
 
     /// Its servers one by one, where several are one store.
-    fn members(&self) -> std::result::Result<&dyn Members, Cannot> {
-        Err(Cannot::no_hook("members"))
+    fn members(&self) -> std::result::Result<&dyn Members, Stop> {
+        Err(Stop::no_hook("members"))
     }
 
     /// Lets a replica follow it from now on, where there is none from the start; then it has [`replicas`](Self::replicas),
     /// and an [`address`](Self::address) that leads to whichever server is the primary. The first time, it may be a new
     /// start with nothing. The replica's clock is `behind` by so much, where that can be chosen.
-    async fn replicate(&self, behind: Duration) -> std::result::Result<(), Cannot> {
+    async fn replicate(&self, behind: Duration) -> std::result::Result<(), Stop> {
         self.replicas().map(drop)
     }
 
     /// Its replicas, one of which takes over when a primary fails.
-    fn replicas(&self) -> std::result::Result<&dyn Replicas, Cannot> {
-        Err(Cannot::no_hook("replicas"))
+    fn replicas(&self) -> std::result::Result<&dyn Replicas, Stop> {
+        Err(Stop::no_hook("replicas"))
     }
 
     /// The same store under a prefix for lock names.
-    async fn namespaced(&self, prefix: &str) -> std::result::Result<String, Cannot> {
-        Err(Cannot::no_hook("namespaced"))
+    async fn namespaced(&self, prefix: &str) -> std::result::Result<String, Stop> {
+        Err(Stop::no_hook("namespaced"))
     }
 
     /// Other addresses of the same store: with and without the default port, another spelling of the path.
-    async fn aliases(&self) -> std::result::Result<Vec<String>, Cannot> {
-        Err(Cannot::no_hook("aliases"))
+    async fn aliases(&self) -> std::result::Result<Vec<String>, Stop> {
+        Err(Stop::no_hook("aliases"))
     }
 
     /// An address with a secret in it, and the secret. It need not let anybody in.
-    async fn secret(&self) -> std::result::Result<(String, String), Cannot> {
-        Err(Cannot::no_hook("secret"))
+    async fn secret(&self) -> std::result::Result<(String, String), Stop> {
+        Err(Stop::no_hook("secret"))
     }
 }
 

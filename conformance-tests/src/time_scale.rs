@@ -17,7 +17,7 @@ static IS_STRETCHED: AtomicBool = AtomicBool::new(false);
 /// The factor; 1 if nothing is said, on a machine that is on time.
 pub(crate) fn time_scale() -> f64 {
     let said = said_factor();
-    if IS_STRETCHED.load(Ordering::Relaxed) { (said * STRETCH).min(LONGEST) } else { said }
+    if is_stretched() { (said * STRETCH).min(LONGEST) } else { said }
 }
 
 /// The factor that was said, however late the machine is.
@@ -25,14 +25,29 @@ pub(crate) fn said_factor() -> f64 {
     said_time_scale().unwrap_or(Some(1.0)).unwrap_or(1.0)
 }
 
-/// Makes everything take longer from now on, or no longer. Answers what was set before. To be called while no case runs.
-pub(crate) fn stretch(is_late: bool) -> bool {
-    IS_STRETCHED.swap(is_late, Ordering::Relaxed)
+/// True if everything takes longer, for a machine that is late.
+pub(crate) fn is_stretched() -> bool {
+    IS_STRETCHED.load(Ordering::Relaxed)
+}
+
+/// Makes everything take longer from now on, or no longer. To be called while no case runs.
+pub(crate) fn stretch(is_late: bool) {
+    IS_STRETCHED.store(is_late, Ordering::Relaxed);
 }
 
 /// This time on this machine.
 pub(crate) fn scaled(time: Duration) -> Duration {
     time.mul_f64(time_scale())
+}
+
+/// In whole nanoseconds, as histories count them.
+pub(crate) fn nanos(time: Duration) -> u64 {
+    u64::try_from(time.as_nanos()).unwrap_or(u64::MAX)
+}
+
+/// In whole milliseconds.
+pub(crate) fn millis(time: Duration) -> u64 {
+    u64::try_from(time.as_millis()).unwrap_or(u64::MAX)
 }
 
 /// What `LEASEHOLD_TIME_SCALE` says; `None` if nothing.

@@ -1,21 +1,20 @@
 //! Worker processes: this very program, executed again, taking locks on command. For what only another process can
 //! show: crashes, pauses, clocks of its own.
 
-mod namespaces;
 mod request;
-mod running_clients;
 mod served;
 
-pub(crate) use request::{ClientRequest, Request};
+pub(crate) use request::Request;
 pub(crate) use served::occupy;
 pub use served::{serve_as_worker, worker_order};
 
 use crate::clock::{clock_of, ensure_runs_by};
 use crate::server::{spawn_lasting, until_still};
-use crate::stop::{Stop, Verdict};
+use crate::stop::{Stop, Verdict, ensure};
 use crate::time_scale::scaled;
 use leasehold_core::{LockMode, LockName};
 use rustix::process::{Pid, Signal, kill_process};
+use std::os::unix::process::ExitStatusExt;
 use std::process::{Command, Stdio};
 use std::time::Duration;
 use tokio::io::{AsyncBufReadExt, AsyncWriteExt, BufReader, Lines};
@@ -45,6 +44,29 @@ impl Worker {
         environment: &[(String, String)],
     ) -> Result<Self, Stop> {
         Self::start_by(Command::new(std::env::current_exe()?), subject, address, environment).await
+    }
+
+    /// A worker that is process 1 of a new pid namespace, and whose boot clock is so much ahead of the host's.
+    pub(crate) async fn start_as_process_one(
+        subject: &str,
+        address: &str,
+        boot_clock_ahead: Duration,
+    ) -> Result<Self, Stop> {
+        let mut command = unshare(boot_clock_ahead)?;
+        command.arg(std::env::current_exe()?);
+        let mut worker = Self::start_by(command, subject, address, &[]).await?;
+        let (pid, boot_clock) = worker.identity().await?;
+        let host = rustix::time::clock_gettime(rustix::time::ClockId::Boottime).tv_sec;
+        let is_ahead = (boot_clock - host).unsigned_abs().abs_diff(boot_clock_ahead.as_secs()) < 60;
+        ensure!(pid == 1 && is_ahead, "`unshare` made process {pid}, whose boot clock shows {boot_clock} s");
+        Ok(worker)
+    }
+
+    async fn identity(&mut self) -> Result<(u32, i64), Stop> {
+        let answer = self.ask(&Request::Identity).await?;
+        let words = answer.split_once(' ');
+        let identity = words.and_then(|(pid, boot)| Some((pid.parse().ok()?, boot.parse().ok()?)));
+        identity.ok_or_else(|| Stop::Failed(format!("a worker said {answer:?} instead of its identity")))
     }
 
     /// A worker that this command executes: this very program, directly or by another.
@@ -115,10 +137,15 @@ impl Worker {
         self.ask(&Request::Release).await
     }
 
-    /// Lets it write, whether or not it still holds, and release.
-    pub(crate) async fn end_effect(&mut self) -> Verdict {
-        self.send(&Request::EndEffect).await?;
+    /// Asks something of it, and waits until it is done.
+    pub(crate) async fn order(&mut self, request: Request) -> Verdict {
+        self.send(&request).await?;
         self.done().await
+    }
+
+    /// Waits until the first of its clients at work has had the lock; its token.
+    pub(crate) async fn held(&mut self) -> Result<u64, Stop> {
+        token(&self.ask(&Request::Held).await?)
     }
 
     /// Waits until it has done what was begun.
@@ -131,10 +158,20 @@ impl Worker {
         self.child.id()
     }
 
+    /// True unless it was killed, or has ended.
+    pub(crate) fn is_alive(&mut self) -> bool {
+        matches!(self.child.try_wait(), Ok(None))
+    }
+
+    /// True if it was killed; one that has ended by itself was not.
+    pub(crate) fn was_killed(&mut self) -> bool {
+        matches!(self.child.try_wait(), Ok(Some(status)) if status.signal() == Some(Signal::KILL.as_raw()))
+    }
+
     /// Ends it as a crash would.
     pub(crate) fn kill(&mut self) {
         // After it was waited for, its number may belong to another process.
-        if !matches!(self.child.try_wait(), Ok(None)) {
+        if !self.is_alive() {
             return;
         }
         self.signal(Signal::CONT);
@@ -192,4 +229,24 @@ impl Drop for Worker {
 fn token(answer: &str) -> Result<u64, Stop> {
     let token = answer.strip_prefix("token ").and_then(|token| token.parse().ok());
     token.ok_or_else(|| Stop::Failed(format!("a worker said {answer:?} instead of a token")))
+}
+
+/// `unshare` in the way that is permitted here: as root, or as an ordinary user in a user namespace.
+fn unshare(boot_clock_ahead: Duration) -> Result<Command, Stop> {
+    let mut refusal = String::new();
+    for user in [&[][..], &["--map-root-user"]] {
+        let command = || {
+            let mut command = Command::new("unshare");
+            command.args(user).args(["--pid", "--fork", "--kill-child", "--time"]);
+            command.arg(format!("--boottime={}", boot_clock_ahead.as_secs()));
+            command
+        };
+        let tried = command().arg("true").output();
+        let tried = tried.map_err(|_| Stop::missing("there is no `unshare` (Debian package util-linux)"))?;
+        if tried.status.success() {
+            return Ok(command());
+        }
+        refusal = String::from_utf8_lossy(&tried.stderr).trim().to_owned();
+    }
+    Err(Stop::Skipped(format!("pid and time namespaces are not permitted here: {refusal}")))
 }

@@ -141,31 +141,6 @@ impl RandomClient<'_> {
     }
 }
 
-/// Takes the lock, reads what it protects, waits for the word to go on, and writes without another look at its guard.
-pub(crate) struct Interrupted {
-    guard: RecordedGuard,
-    counters: ProtectedCounters,
-    read: CounterValues,
-}
-
-impl Interrupted {
-    pub(crate) async fn begin(workload: &Workload, lock: Arc<dyn DistributedLock>) -> Result<Self, Stop> {
-        let lock = RecordedLock::new(lock, Recorder::create(&workload.directory)?);
-        let options = AcquireOptions::new().with_ttl(workload.ttl).with_wait(Wait::Forever);
-        let guard = lock.acquire(&workload.name, &options).await?;
-        let mut counters = ProtectedCounters::open(&workload.directory)?;
-        let read = counters.read(&guard)?;
-        guard.observe()?;
-        Ok(Self { guard, counters, read })
-    }
-
-    pub(crate) async fn end(mut self) -> Verdict {
-        self.counters.write(&self.guard, &self.read)?;
-        self.guard.observe()?;
-        self.guard.release().await.or_else(expected)
-    }
-}
-
 /// The files of the counters in the directory of a history.
 pub(crate) const FENCED: &str = "fenced";
 pub(crate) const PLAIN: &str = "plain";
@@ -179,11 +154,14 @@ impl ProtectedCounters {
     /// A reader shows its token, so that earlier writers are refused.
     pub(crate) fn read(&mut self, guard: &RecordedGuard) -> Result<CounterValues, Stop> {
         if guard.mode().is_shared() {
-            let fenced = self.fenced.read_shared(guard.token())?;
+            let fenced = self.fenced.read(guard.token(), guard.mode())?;
             guard.wrote(FENCED, true, fenced)?;
             return Ok(CounterValues { fenced, plain: 0 });
         }
-        Ok(CounterValues { fenced: self.fenced.read(guard.token())?, plain: self.plain.number()? })
+        Ok(CounterValues {
+            fenced: self.fenced.read(guard.token(), guard.mode())?,
+            plain: self.plain.number()?,
+        })
     }
 
     /// A reader reads again instead.

@@ -1,7 +1,7 @@
 //! A backend on one file, complete, and the suite over it.
 
 use async_trait::async_trait;
-use leasehold_conformance::{Cannot, Store, Subject};
+use leasehold_conformance::{Stop, Store, Subject};
 use leasehold_core::{
     Attempt, Busy, Claim, Clock, DistributedLock, Error, ErrorKind, ExpiryClock, Fault, FencingToken, Grant,
     LockAdmin, LockBackend, LockClient, LossCause, Moment, Outcome, OwnerId, Promises, Reach, Release,
@@ -194,8 +194,8 @@ impl Subject for ToySubject {
         "toy"
     }
 
-    async fn start(&self) -> std::result::Result<Box<dyn Store>, Cannot> {
-        Ok(Box::new(Directory(tempfile::tempdir().map_err(Cannot::failed)?)))
+    async fn start(&self) -> std::result::Result<Box<dyn Store>, Stop> {
+        Ok(Box::new(Directory(tempfile::tempdir().map_err(Stop::failed)?)))
     }
 
     async fn connect(&self, address: &str) -> Result<Arc<dyn DistributedLock>> {

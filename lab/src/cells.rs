@@ -47,7 +47,7 @@ impl Playing {
 
     /// Begins no more of them, and ends those that are being played.
     pub(crate) fn stop(&self) {
-        self.work.matrix.interrupt().interrupt();
+        self.work.matrix.interrupt().cancel();
     }
 }
 

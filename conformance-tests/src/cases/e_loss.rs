@@ -1,7 +1,7 @@
 //! E: the holder is told in time that it holds no longer.
 
 use crate::cases::c_ownership::administration::crowds;
-use crate::cases::declared::lease_only;
+use crate::cases::declared::{lease_only, silent_bound};
 use crate::cases::prelude::*;
 use crate::cases::tasks::{
     Requests, ensure_believed_before, joined, on_own_runtime, spawn_successor, spawn_take, until_renewed,
@@ -36,19 +36,24 @@ async fn deleted_record_is_a_loss_within_its_bound(cx: &Context) -> Verdict {
     Ok(())
 }
 
+/// First nothing passes; then what the store says by itself still arrives, so the connection looks alive.
 async fn unreachable_store_is_a_loss_by_the_deadline(cx: &Context) -> Verdict {
-    let name = cx.name();
-    let (proxy, client) = cx.client_behind_proxy(cx.ttl() / 4).await?;
-    let guard = client.take(&name, &cx.options()).await?;
-    let start = Instant::now();
-    proxy.set(Traffic::BlackHole);
-    while guard.is_held() {
-        let took = start.elapsed();
-        ensure!(took <= cx.ttl() + cx.slack(), "still held after {took:?} without the store");
-        tokio::time::sleep(Duration::from_millis(2)).await;
+    let other = cx.client().await?;
+    for traffic in [Traffic::BlackHole, Traffic::HoldRequests] {
+        let name = cx.named(&format!("{traffic:?}"));
+        let (proxy, client) = cx.client_behind_proxy(cx.ttl() / 4).await?;
+        let guard = client.take(&name, &cx.options()).await?;
+        let start = Instant::now();
+        proxy.set(traffic);
+        while guard.is_held() {
+            let took = start.elapsed();
+            ensure!(took <= cx.ttl() + cx.slack(), "still held after {took:?} without the store");
+            tokio::time::sleep(Duration::from_millis(2)).await;
+        }
+        let cause = loss_within(&guard, cx.slack()).await?.cause();
+        ensure!(cause == LossCause::Unreachable, "{traffic:?} was reported as {cause:?}");
+        free_within(&other, &name, silent_bound(cx).await?, "whose holder does not reach the store").await?;
     }
-    let loss = loss_within(&guard, cx.slack()).await?;
-    ensure!(loss.cause() == LossCause::Unreachable, "a black hole was reported as {:?}", loss.cause());
     Ok(())
 }
 
@@ -93,7 +98,7 @@ async fn steady_holder_under_connection_resets_loses_nothing(cx: &Context) -> Ve
     Ok(guard.release().await?)
 }
 
-/// The lease is over before anybody asks. Who asks then is told at once, in each way and for good.
+/// The lease is over before the first question. Each question is then answered at once, and always in the same way.
 async fn lost_guard_says_so_in_each_way_and_for_good(cx: &Context) -> Verdict {
     let (client, name) = (cx.client().await?, cx.name());
     let guard = client.take(&name, &cx.fixed()).await?;
@@ -114,7 +119,7 @@ async fn lost_guard_says_so_in_each_way_and_for_good(cx: &Context) -> Verdict {
     ensure_kind(guard.release().await, ErrorKind::Lost, "releasing a lost lock")
 }
 
-/// Of an owner, and of a reader and a writer where the store has them.
+/// The holder is an owner, and then a reader and a writer where the store has them.
 async fn loss_carries_its_cause(cx: &Context) -> Verdict {
     let (client, other) = (cx.client().await?, cx.client().await?);
     let operator = other.looking()?;

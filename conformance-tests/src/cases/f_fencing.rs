@@ -3,16 +3,13 @@
 use crate::cases::independent_nodes::{IndependentNodes, set_all};
 use crate::cases::outcomes::ensure_larger_token;
 use crate::cases::prelude::*;
-use crate::cases::tasks::{HoldLog, joined, spawn_take, take_turn};
+use crate::cases::tasks::{spawn_take, take_turn};
 use crate::clock::WallClock;
-use crate::history::FencedCounter;
 use leasehold_core::{FencingToken, TokenClass};
 
 pub(super) const CASES: CaseTable = cases![
     F02 tokens_grow_over_expiry_force_deletion_and_restart,
-    F03 tokens_of_sixteen_clients_grow_in_the_order_of_their_holds,
     F06 renewal_does_not_change_the_token,
-    F08 late_write_of_a_paused_holder_is_refused,
     F11 tokens_survive_the_loss_of_all_data,
     F12 tokens_grow_although_majorities_differ,
     F13 tokens_grow_whatever_the_clocks_of_clients_show,
@@ -65,32 +62,6 @@ async fn tokens_grow_over_expiry_force_deletion_and_restart(cx: &Context) -> Ver
     Ok(())
 }
 
-async fn tokens_of_sixteen_clients_grow_in_the_order_of_their_holds(cx: &Context) -> Verdict {
-    let name = cx.name();
-    let seen = HoldLog::new();
-    let options = AcquireOptions::new().with_wait(cx.patience() * 3);
-    let mut tasks = tokio::task::JoinSet::new();
-    for _ in 0..16 {
-        let (client, name, seen, options) = (cx.client().await?, name.clone(), seen.clone(), options.clone());
-        tasks.spawn(async move {
-            for _ in 0..4 {
-                let guard = client.take(&name, &options).await?;
-                seen.add(guard.token()?);
-                guard.release().await?;
-            }
-            Ok::<_, Stop>(())
-        });
-    }
-    joined(tasks).await?;
-    let seen = seen.entries();
-    ensure!(seen.len() == 64, "{} of 64 holds", seen.len());
-    ensure_untimed!(
-        seen.is_sorted_by(|one, next| one < next),
-        "tokens in the order of their holds: {seen:?}"
-    );
-    Ok(())
-}
-
 async fn renewal_does_not_change_the_token(cx: &Context) -> Verdict {
     let (client, name) = (cx.client().await?, cx.name());
     let guard = client.take(&name, &cx.options()).await?;
@@ -101,27 +72,6 @@ async fn renewal_does_not_change_the_token(cx: &Context) -> Verdict {
         ensure!(status.token == Some(token), "the store has {:?} for {token}", status.token);
     }
     Ok(guard.release().await?)
-}
-
-/// Kleppmann's scenario, with real processes: the first holder is stopped, the second works, the first wakes up and
-/// writes with the token that it read before.
-async fn late_write_of_a_paused_holder_is_refused(cx: &Context) -> Verdict {
-    let (name, directory) = (cx.name(), tempfile::tempdir()?);
-    let mut counter = FencedCounter::open(&directory.path().join("counter"))?;
-    let (mut first, mut second) = (cx.worker().await?, cx.worker().await?);
-    let old = first.take(&name, cx.ttl()).await?;
-    first.pause();
-    let new = second.take(&name, cx.ttl()).await?;
-    ensure!(counter.write(new, 1)?, "the second holder's write was refused");
-    first.resume();
-    let status = first.status().await?;
-    ensure!(status.starts_with("lost"), "the first answer after a pause beyond the lease was {status:?}");
-    ensure!(!counter.write(old, 2)?, "the late write of a paused holder was accepted");
-    let released = first.release().await?;
-    ensure!(released == "error Lost", "the paused holder's release was answered {released:?}");
-    let status = second.status().await?;
-    ensure!(status == "held", "the second holder is {status:?} after the first one's late release");
-    Ok(())
 }
 
 async fn tokens_survive_the_loss_of_all_data(cx: &Context) -> Verdict {

@@ -1,6 +1,5 @@
 //! A fail-over to a replica.
 
-use crate::cannot::Cannot;
 use crate::cases::prelude::*;
 use crate::subject::Replicas;
 
@@ -12,7 +11,7 @@ pub(super) fn long(cx: &Context) -> AcquireOptions {
 }
 
 /// The replicas of the store; they are added now if it was started without any.
-pub(super) async fn replicas(cx: &Context) -> Result<&dyn Replicas, Cannot> {
+pub(super) async fn replicas(cx: &Context) -> Result<&dyn Replicas, Stop> {
     cx.store().replicate(Duration::ZERO).await?;
     cx.store().replicas()
 }

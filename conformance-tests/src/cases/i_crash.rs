@@ -5,22 +5,18 @@ use crate::cases::prelude::*;
 use crate::faults::{is_taken, until_done_unheard};
 
 pub(super) const CASES: CaseTable = cases![
-    I01 killed_holder_is_replaced_within_its_bound,
-    I04 stopped_holder_is_replaced_as_declared,
+    I01 killed_or_stopped_holder_is_replaced_within_its_bound,
     I05 holder_killed_between_grant_and_reply_is_replaced,
 ];
 
-async fn killed_holder_is_replaced_within_its_bound(cx: &Context) -> Verdict {
+async fn killed_or_stopped_holder_is_replaced_within_its_bound(cx: &Context) -> Verdict {
     let (client, name, mut worker) = (cx.client().await?, cx.name(), cx.worker().await?);
     worker.take(&name, cx.ttl()).await?;
     tokio::time::sleep(cx.ttl()).await;
     ensure_held(&client, &name, "while the holder lives").await?;
     worker.kill();
-    free_within(&client, &name, crash_bound(cx).await?, "after its holder was killed").await
-}
-
-async fn stopped_holder_is_replaced_as_declared(cx: &Context) -> Verdict {
-    let (client, name, mut worker) = (cx.client().await?, cx.name(), cx.worker().await?);
+    free_within(&client, &name, crash_bound(cx).await?, "after its holder was killed").await?;
+    let mut worker = cx.worker().await?;
     worker.take(&name, cx.ttl()).await?;
     worker.pause();
     free_within(&client, &name, silent_bound(cx).await?, "after its holder was stopped").await

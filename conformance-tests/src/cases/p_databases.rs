@@ -1,6 +1,5 @@
 //! P: databases, whose clients have pools, transactions and sessions with settings.
 
-use crate::cannot::Cannot;
 use crate::cases::declared::hand_over_bound;
 use crate::cases::outcomes::{ensure_kind_if_known, ensure_larger_token};
 use crate::cases::prelude::*;
@@ -189,7 +188,7 @@ async fn pooler_that_lends_sessions_is_refused_or_holds(cx: &Context) -> Verdict
 /// A time below an hour is refused. Names that are held, or were just now, are kept; and the token goes on growing.
 async fn purge_forgets_nothing_that_counts(cx: &Context) -> Verdict {
     let (client, held, free) = (cx.client().await?, cx.named("held"), cx.named("free"));
-    let admin = client.admin().ok_or_else(|| Cannot::new("it cannot be administrated"))?;
+    let admin = client.admin().ok_or_else(|| Stop::skipped("it cannot be administrated"))?;
     let guard = client.take(&held, &cx.options()).await?;
     let token = take_turn(&client, &free, &cx.options()).await?;
     let idle = Duration::from_secs(3600);

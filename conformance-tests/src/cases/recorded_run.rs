@@ -13,7 +13,8 @@ pub(super) struct RecordedRun<'a> {
     seed: u64,
     ttl: Duration,
     readers: u32,
-    least: Least,
+    /// The least that the history must have, or it shows nothing.
+    pub(super) least: Least,
     pub(super) recorder: Recorder,
 }
 
@@ -22,11 +23,6 @@ impl<'a> RecordedRun<'a> {
         let directory = tempfile::tempdir()?;
         let recorder = Recorder::create(directory.path())?;
         Ok(Self { cx, directory, seed: cx.seed(), ttl, readers: 0, least: Least::USUAL, recorder })
-    }
-
-    /// The least that the history must have, or it shows nothing.
-    pub(super) fn with_least(self, least: Least) -> Self {
-        Self { least, ..self }
     }
 
     /// How many of a hundred holds are shared.

@@ -4,7 +4,9 @@ use crate::cases::prelude::*;
 use crate::cases::random_steps::run_histories;
 use crate::cases::recorded_run::RecordedRun;
 use crate::checker::Rule;
+use crate::running_client::Role;
 use crate::worker::Request;
+use crate::workload::Workload;
 use leasehold_core::{Fault, LockMode};
 
 pub(super) const CASES: CaseTable = cases![
@@ -32,12 +34,10 @@ async fn random_history_of_processes_that_stop_and_die_is_that_of_one_lock(cx: &
         busy.done().await
     };
     let accidents = async {
-        stopped.send(&Request::BeginEffect(run.workload(20, lasts))).await?;
-        stopped.done().await?;
+        begin_to_write(&mut stopped, run.workload(20, lasts)).await?;
         stop(&run, &stopped, cx.ttl() * 3 / 2).await?;
-        stopped.end_effect().await?;
-        killed.send(&Request::BeginEffect(run.workload(30, lasts))).await?;
-        killed.done().await?;
+        stopped.order(Request::Leave(None)).await?;
+        begin_to_write(&mut killed, run.workload(30, lasts)).await?;
         run.recorder.injected(Fault::HolderKilled, Some(killed.process()))?;
         killed.kill();
         Ok(())
@@ -50,6 +50,12 @@ async fn random_history_of_processes_that_stop_and_die_is_that_of_one_lock(cx: &
     run.judge().await
 }
 
+/// The process takes the lock and reads; it writes when it is told to leave.
+async fn begin_to_write(worker: &mut Worker, workload: Workload) -> Verdict {
+    worker.order(Request::Start(Role::LateWriter, workload)).await?;
+    worker.held().await.map(drop)
+}
+
 async fn stop(run: &RecordedRun<'_>, worker: &Worker, time: Duration) -> Verdict {
     run.recorder.injected(Fault::HolderPaused, Some(worker.process()))?;
     worker.pause();
@@ -58,22 +64,19 @@ async fn stop(run: &RecordedRun<'_>, worker: &Worker, time: Duration) -> Verdict
     Ok(run.recorder.healed(Fault::HolderPaused, Some(worker.process()))?)
 }
 
-/// The first holder is stopped between its read and its write, and the second one reads and writes meanwhile. Where no token is
+/// Kleppmann's scenario, with real processes: the first holder is stopped between its read and its write, and the second one reads and writes meanwhile. Where no token is
 /// checked, the late write of the first loses an update.
 async fn counter_that_checks_tokens_loses_nothing_where_another_one_does(cx: &Context) -> Verdict {
     let run = RecordedRun::new(cx, cx.ttl())?;
     let (mut first, mut second) = (cx.worker().await?, cx.worker().await?);
-    let (name, lasts) = (run.workload(0, Duration::ZERO), Duration::ZERO);
-    first.send(&Request::BeginEffect(name)).await?;
-    first.done().await?;
+    begin_to_write(&mut first, run.workload(0, Duration::ZERO)).await?;
     run.recorder.injected(Fault::HolderPaused, Some(first.process()))?;
     first.pause();
-    second.send(&Request::BeginEffect(run.workload(1, lasts))).await?;
-    second.done().await?;
-    second.end_effect().await?;
+    begin_to_write(&mut second, run.workload(1, Duration::ZERO)).await?;
+    second.order(Request::Leave(None)).await?;
     first.resume();
     run.recorder.healed(Fault::HolderPaused, Some(first.process()))?;
-    first.end_effect().await?;
+    first.order(Request::Leave(None)).await?;
 
     let report = run.report().await?;
     ensure!(report.violations.is_empty(), "{report}");

@@ -4,18 +4,16 @@ use crate::cases::declared::{crash_bound, fifo_only, hand_over_bound, of_a_waite
 use crate::cases::prelude::*;
 use crate::cases::recorded_run::RecordedRun;
 use crate::cases::tasks::{HoldLog, joined, until_waiting};
-use crate::checker::Least;
 use crate::history::{RecordedPermits, Recorder};
 use crate::kinds::Permits;
 use crate::worker::{Request, occupy};
-use leasehold_core::{FencingToken, Reach, Result};
+use leasehold_core::{Reach, Result};
 use std::collections::BTreeMap;
 use std::future::Future;
 use tokio::task::{JoinHandle, JoinSet};
 
 pub(super) const CASES: CaseTable = cases![
     U01 crowd_never_holds_more_permits_than_there_are(quarter, load),
-    U03 token_of_a_slot_grows_with_each_grant,
     U04 release_of_any_permit_wakes_the_first_waiter,
     U05 waiters_for_a_permit_are_served_in_their_order,
     U07 failing_nodes_grant_no_permit_beyond_the_number(quarter, load),
@@ -78,8 +76,8 @@ async fn crowd_never_holds_more_permits_than_there_are(cx: &Context) -> Verdict 
 /// There is one task more than there are permits, and so many processes. Meanwhile, something else happens. The history is
 /// recorded and judged; holds are short, so where waiters poll, few meet a holder.
 async fn crowd(cx: &Context, meanwhile: impl Future<Output = Verdict>) -> Verdict {
-    let run = RecordedRun::new(cx, AcquireOptions::DEFAULT_TTL)?;
-    let run = run.with_least(Least { contended: 0, ..Least::USUAL });
+    let mut run = RecordedRun::new(cx, AcquireOptions::DEFAULT_TTL)?;
+    run.least.contended = 0;
     let directory = run.directory.path();
     let players = u64::from(LIMIT + 1);
     let mut workers = Vec::new();
@@ -103,31 +101,6 @@ async fn crowd(cx: &Context, meanwhile: impl Future<Output = Verdict>) -> Verdic
         worker.done().await?;
     }
     run.judge().await
-}
-
-async fn token_of_a_slot_grows_with_each_grant(cx: &Context) -> Verdict {
-    let mut last: BTreeMap<u32, FencingToken> = BTreeMap::new();
-    let clients = [cx.client().await?, cx.client().await?];
-    for round in 0..4 {
-        let permits = cx.permits(&clients[round % 2], LIMIT)?;
-        let mut all = take_all(&*permits, LIMIT).await?;
-        // The last one is released first, and granted again while the others are held.
-        while let Some(permit) = all.pop() {
-            let (slot, token) = (slot(&permit)?, permit.token()?);
-            let before = last.insert(slot, token);
-            ensure_untimed!(before < Some(token), "slot {slot}: token {token} after {before:?}");
-            permit.release().await?;
-            let again = permits.acquire(&at_once()).await?;
-            let (slot, token) = (self::slot(&again)?, again.token()?);
-            let before = last.insert(slot, token);
-            ensure_untimed!(
-                before < Some(token),
-                "slot {slot}, granted again: token {token} after {before:?}"
-            );
-            again.release().await?;
-        }
-    }
-    Ok(())
 }
 
 async fn release_of_any_permit_wakes_the_first_waiter(cx: &Context) -> Verdict {
@@ -190,7 +163,7 @@ async fn failing_nodes_grant_no_permit_beyond_the_number(cx: &Context) -> Verdic
         }
         tokio::time::sleep(cx.slack()).await;
         for node in failing {
-            members.restart(node).await?;
+            members.restart(node, true).await?;
         }
         Ok(())
     };

@@ -8,8 +8,8 @@ use futures_util::StreamExt;
 use leasehold_core::{Election, Result};
 use std::path::Path;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, Ordering::SeqCst};
 use std::time::Instant;
+use tokio::sync::watch;
 
 pub(super) const CASES: CaseTable = cases![
     X03 work_of_a_leader_that_is_cut_off_is_dropped_before_another_leads,
@@ -27,35 +27,29 @@ impl Context {
     }
 }
 
-/// Sets a flag when it is dropped.
-struct OnDrop(Arc<AtomicBool>);
-
-impl Drop for OnDrop {
-    fn drop(&mut self) {
-        self.0.store(true, SeqCst);
-    }
-}
-
 async fn work_of_a_leader_that_is_cut_off_is_dropped_before_another_leads(cx: &Context) -> Verdict {
     let (proxy, cut_off) = cx.client_behind_proxy(cx.ttl() / 4).await?;
-    let (begun, dropped) = (Arc::<AtomicBool>::default(), Arc::<AtomicBool>::default());
-    let (election, flags) = (cx.candidate(&cut_off)?, (Arc::clone(&begun), Arc::clone(&dropped)));
+    // The work has a receiver of it for as long as it lives.
+    let works = Arc::new(watch::Sender::new(()));
+    let (election, seen_by_work) = (cx.candidate(&cut_off)?, Arc::clone(&works));
     let leading = tokio::spawn(async move {
         let work = |_| {
-            let (begun, dropped) = flags.clone();
+            let receiver = seen_by_work.subscribe();
             async move {
-                let _end = OnDrop(dropped);
-                begun.store(true, SeqCst);
+                let _lives = receiver;
                 std::future::pending::<()>().await;
             }
         };
         election.lead(work).await
     });
-    ensure!(eventually(cx.patience(), || begun.load(SeqCst)).await, "the first candidate does not lead");
+    ensure!(
+        eventually(cx.patience(), || works.receiver_count() > 0).await,
+        "the first candidate does not lead"
+    );
     let next = cx.candidate(&cx.client().await?)?;
     let next = tokio::spawn(async move {
         let leadership = next.campaign().await?;
-        Ok::<_, Stop>((leadership, dropped.load(SeqCst)))
+        Ok::<_, Stop>((leadership, works.receiver_count() == 0))
     });
     proxy.set(Traffic::BlackHole);
     let start = Instant::now();

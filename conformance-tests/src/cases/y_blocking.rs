@@ -25,7 +25,8 @@ async fn locks(cx: &Context, address: String) -> Result<Arc<dyn BlockingLocks>, 
     let subject = cx.shared_subject();
     on_a_thread(move || {
         let connecting = Arc::clone(&subject);
-        Ok(subject.kinds().blocking()?.client(Box::pin(async move { connecting.connect(&address).await }))?)
+        let client = subject.kinds().blocking(Box::pin(async move { connecting.connect(&address).await }));
+        Ok(client.ok_or_else(|| Stop::skipped("the subject's kinds have no `blocking`"))??)
     })
     .await
 }
@@ -66,7 +67,7 @@ async fn blocking_call_inside_a_runtime_is_refused(cx: &Context) -> Verdict {
         locks.try_acquire(&name).err(),
         guard.extend(cx.ttl()).err(),
         guard.release().err(),
-        cx.kinds().blocking()?.client(Box::pin(async { unreachable!("nothing connects") })).err(),
+        cx.kinds().blocking(Box::pin(async { unreachable!("nothing connects") })).and_then(Result::err),
     ];
     for error in refused {
         let kind = error.as_ref().map(leasehold_core::Error::kind);

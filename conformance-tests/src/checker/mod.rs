@@ -78,13 +78,6 @@ struct Checker<'a> {
     report: CheckReport,
 }
 
-/// The pauses that excuse a rule: of clients and stores that stand still, or also of stores that are away.
-#[derive(Clone, Copy, PartialEq, Eq)]
-enum PauseKind {
-    Stalled,
-    StalledOrAway,
-}
-
 impl<'a> Checker<'a> {
     fn new(history: &'a History, model: &'a Model) -> Self {
         let spans = |wanted: &dyn Fn(Fault) -> bool| {
@@ -105,14 +98,17 @@ impl<'a> Checker<'a> {
         Self { history, model, kills: history.kills(), pauses, ends, report: CheckReport::against(model) }
     }
 
-    /// True if such a pause hit the process in this time.
-    fn paused(&self, kind: PauseKind, process: u32, from: u64, to: u64) -> bool {
-        self.pauses.iter().any(|span| {
-            (kind == PauseKind::StalledOrAway || stands_still(span.fault))
-                && span.hits(process)
-                && span.from <= to
-                && span.to.is_none_or(|end| end >= from)
-        })
+    /// The pauses that hit the process in this time.
+    fn pauses(&self, process: u32, from: u64, to: u64) -> impl Iterator<Item = Fault> {
+        let hit = move |span: &&&FaultSpan| {
+            span.hits(process) && span.from <= to && span.to.is_none_or(|end| end >= from)
+        };
+        self.pauses.iter().filter(hit).map(|span| span.fault)
+    }
+
+    /// True if the process, or its store, stood still or was away in this time.
+    fn paused(&self, process: u32, from: u64, to: u64) -> bool {
+        self.pauses(process, from, to).next().is_some()
     }
 
     /// The first moment at which a hold that the store confirmed at `point` can have ended without a release.

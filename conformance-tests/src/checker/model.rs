@@ -101,7 +101,3 @@ const DRIFT_PER_MILLE: u64 = 10;
 
 /// The 2 ms by which a holder's lease is shorter, beside 1 %.
 const MARGIN: u64 = 2_000_000;
-
-pub(super) fn nanos(time: Duration) -> u64 {
-    u64::try_from(time.as_nanos()).unwrap_or(u64::MAX)
-}

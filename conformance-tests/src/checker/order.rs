@@ -2,9 +2,9 @@
 
 use super::Checker;
 use super::locks::{Largest, Lock};
-use super::model::nanos;
 use super::report::Rule;
 use crate::history::{AcquireOutcome, Acquisition};
+use crate::time_scale::nanos;
 use leasehold_core::{LockMode, Sharing};
 
 impl Checker<'_> {

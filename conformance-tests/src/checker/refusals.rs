@@ -1,10 +1,11 @@
 //! C1: an acquisition is refused only if another one may have held the lock.
 
 use super::Checker;
-use super::model::{Model, RefusedFor, nanos};
+use super::model::{Model, RefusedFor};
 use super::report::Rule;
 use super::timeline::Timeline;
 use crate::history::{AcquireOutcome, Acquisition};
+use crate::time_scale::nanos;
 use leasehold_core::{LockMode, Sharing};
 
 impl Checker<'_> {

@@ -1,14 +1,13 @@
 use super::evidence::{ensure_killed, ensure_one_is_down, is_taken, until_done_unheard};
 use super::spec::{FaultSpec, Means};
 use super::table::{HOUR, STARVED};
-use crate::cannot::Cannot;
 use crate::clock::WallClock;
 use crate::history::Recorder;
 use crate::proxy::{Proxy, Traffic};
 use crate::stop::{Stop, Verdict};
 use crate::subject::Store;
 use crate::time_scale::scaled;
-use crate::worker::{ClientRequest, Worker};
+use crate::worker::{Request, Worker};
 use leasehold_core::{DistributedLock, Fault, LockName};
 use std::any::Any;
 use std::time::{Duration, Instant};
@@ -63,7 +62,7 @@ pub(crate) struct ClientSetup {
 
 impl Injection {
     /// Does what must be done before anybody has a connection: proxies, clocks, poolers.
-    pub(crate) async fn prepare(spec: FaultSpec, store: &dyn Store, lease: Duration) -> Result<Self, Cannot> {
+    pub(crate) async fn prepare(spec: FaultSpec, store: &dyn Store, lease: Duration) -> Result<Self, Stop> {
         let stands = prepare_store(spec.means, store).await?;
         let address = store.address_for_holds_of(lease);
         let mut this = Self {
@@ -89,7 +88,7 @@ impl Injection {
             Means::BlackHole | Means::LoseReply => this.prepare_proxy(store).await?,
             // No client is connected yet.
             Means::EndConnections => match end_connections(store).await {
-                Err(cannot) if !cannot.was_tried() => {
+                Err(Stop::Skipped(_)) => {
                     this.spec.means = Means::CutConnections;
                     this.prepare_proxy(store).await?;
                 }
@@ -99,7 +98,7 @@ impl Injection {
         }
         if let Some((stands, address)) = stands {
             if [&store.address(), &this.setup.others].contains(&&address) {
-                return Err(Cannot::failed("nothing stands before the store: the address is its own"));
+                return Err(Stop::failed("nothing stands before the store: the address is its own"));
             }
             let direct = std::mem::replace(&mut this.setup, ClientSetup::direct(address)).others;
             (this.setup.healed, this._stands) = (Some(direct), Some(stands));
@@ -107,7 +106,7 @@ impl Injection {
         Ok(this)
     }
 
-    async fn prepare_proxy(&mut self, store: &dyn Store) -> Result<(), Cannot> {
+    async fn prepare_proxy(&mut self, store: &dyn Store) -> Result<(), Stop> {
         let (proxy, address) = store.proxied(scaled(PATIENCE)).await?;
         (self.proxy, self.setup.holder) = (Some(proxy), address);
         Ok(())
@@ -117,7 +116,7 @@ impl Injection {
     pub(crate) async fn before_the_hold(&mut self, ground: &mut Ground<'_>) -> Verdict {
         match self.spec.means {
             // The reply that is lost is to be that of the acquisition, and not of a greeting.
-            Means::LoseReply => ground.holder.order(ClientRequest::WarmUp(ground.name.clone())).await?,
+            Means::LoseReply => ground.holder.order(Request::WarmUp(ground.name.clone())).await?,
             Means::CutStorePower => ground.store.sync().await?,
             Means::FailOver | Means::Supplant => ground.store.replicas()?.cut_off(ground.name).await?,
             _ => {}
@@ -165,7 +164,7 @@ impl Injection {
             Means::Nothing | Means::Pooler | Means::NetworkFileSystem => {}
             Means::KillHolder => ground.holder.kill(),
             Means::StopHolder => ground.holder.pause(),
-            Means::StarveHolder => ground.holder.order(ClientRequest::Starve(scaled(STARVED))).await?,
+            Means::StarveHolder => ground.holder.order(Request::Starve(scaled(STARVED))).await?,
             Means::SuspendHolder => {
                 ground.holder.pause();
                 self.asleep_since = Some(Instant::now());
@@ -193,11 +192,11 @@ impl Injection {
             Means::CutStorePower => store.lose_power().await?,
             Means::DeleteRecord => match store.delete(ground.name).await {
                 // Among random faults, another may have ended the hold just before.
-                Err(nobody) if nobody.is_absent() => return Err(Stop::Skipped(nobody.to_string())),
+                Err(Stop::Absent(nobody)) => return Err(Stop::Skipped(nobody)),
                 deleted => deleted?,
             },
             Means::ForceRelease => {
-                ground.holder.order(ClientRequest::ForceRelease(ground.name.clone())).await?;
+                ground.holder.order(Request::ForceRelease(ground.name.clone())).await?;
             }
             Means::LoseData => store.lose_data().await?,
             Means::StepStoreClockForward => store.administrator()?.step_clock(HOUR).await?,
@@ -241,14 +240,14 @@ impl Injection {
                 self.set_traffic(Traffic::Pass);
             }
             Means::StopStore => store.resume().await?,
-            // One that was set forward is not set back.
+            // A clock that was set forward is not set back.
             Means::StepStoreClockBack => store.administrator()?.step_clock(0).await?,
             Means::FillDisk => store.administrator()?.fill_disk(false).await?,
             Means::Supplant => store.replicas()?.revive().await?,
             Means::StopLeader => store.members()?.resume(self.down[0]).await?,
             Means::KillLeader | Means::KillMinority | Means::KillMajority => {
                 for member in &self.down {
-                    store.members()?.restart(*member).await?;
+                    store.members()?.restart(*member, true).await?;
                 }
             }
             Means::KillStore => store.restart(true).await?,
@@ -302,7 +301,7 @@ impl Injection {
 async fn prepare_store(
     means: Means,
     store: &dyn Store,
-) -> Result<Option<(Box<dyn Any + Send>, String)>, Cannot> {
+) -> Result<Option<(Box<dyn Any + Send>, String)>, Stop> {
     match means {
         Means::CutHostPower => store.sync().await?,
         Means::Pooler => return store.administrator()?.behind_pooler().await.map(Some),
@@ -321,7 +320,7 @@ async fn prepare_store(
     Ok(None)
 }
 
-async fn end_connections(store: &dyn Store) -> Result<(), Cannot> {
+async fn end_connections(store: &dyn Store) -> Result<(), Stop> {
     store.administrator()?.kill_connections().await
 }
 

@@ -1,7 +1,7 @@
 //! Which faults a store can meet, and by what means.
 
 use super::spec::{FaultSpec, Lasting, Means, Time, USUAL};
-use crate::cannot::Cannot;
+use crate::stop::Stop;
 use crate::subject::{Store, Subject};
 use crate::time_scale::scaled;
 use leasehold_core::{ExpiryClock, Fault, HoldKind, Outcome, Reach, Semantics};
@@ -18,7 +18,7 @@ pub(super) const STARVED: Duration = Duration::from_secs(2);
 pub(super) const HOUR: i64 = 3600;
 
 /// How this fault is made on this store, if it can be.
-pub(crate) fn spec_of(fault: Fault, store: &dyn Store, semantics: &Semantics) -> Result<FaultSpec, Cannot> {
+pub(crate) fn spec_of(fault: Fault, store: &dyn Store, semantics: &Semantics) -> Result<FaultSpec, Stop> {
     use Lasting::{Moment, Spell, State};
     // Longer than the usual lease; and than it takes a server to find out that a connection is dead, which some count in whole
     // seconds.
@@ -76,7 +76,7 @@ pub(crate) fn spec_of(fault: Fault, store: &dyn Store, semantics: &Semantics) ->
             (Means::KillStore, state, USUAL)
         }
         Fault::MinorityDown => {
-            return Err(Cannot::new("one server alone has no minority that it could spare"));
+            return Err(Stop::skipped("one server alone has no minority that it could spare"));
         }
         Fault::QuorumLost if members => (Means::KillMajority, state, USUAL),
         Fault::QuorumLost => (Means::KillStore, state, USUAL),
@@ -128,9 +128,9 @@ impl FaultSpec {
 /// # Errors
 ///
 /// Why this fault never happens to this subject. What could happen and cannot be made on this machine is another thing.
-pub(crate) fn can_happen(subject: &dyn Subject, semantics: &Semantics, fault: Fault) -> Result<(), Cannot> {
+pub(crate) fn can_happen(subject: &dyn Subject, semantics: &Semantics, fault: Fault) -> Result<(), Stop> {
     match semantics.promises.under(fault) {
-        Outcome::NotApplicable => Err(Cannot::new(why_not(semantics.reach, fault))),
+        Outcome::NotApplicable => Err(Stop::skipped(why_not(semantics.reach, fault))),
         _ => subject.can_meet(fault),
     }
 }

@@ -1,6 +1,7 @@
 use super::event::{Asked, DROPPED, Step, Written};
 use super::recorder::Recorder;
 use crate::kinds::Permits;
+use crate::time_scale::{millis, nanos};
 use leasehold_core::{
     AcquireOptions, DistributedLock, DistributedLockExt, Error, ErrorKind, Lease, LockGuard, LockMode,
     LockName, Result, Wait,
@@ -214,11 +215,7 @@ fn refusal(error: &Error) -> Step {
 /// Worked out from a moment before the guard was asked, so it is never too late.
 fn believed_until(recorder: &Recorder, lease: &Lease) -> u64 {
     let now = recorder.now();
-    now.saturating_add(u64::try_from(lease.remaining().as_nanos()).unwrap_or(u64::MAX))
-}
-
-fn millis(time: Duration) -> u64 {
-    u64::try_from(time.as_millis()).unwrap_or(u64::MAX)
+    now.saturating_add(nanos(lease.remaining()))
 }
 
 fn unwritten(error: std::io::Error) -> Error {

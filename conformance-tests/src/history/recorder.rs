@@ -1,5 +1,6 @@
 use super::event::{HistoryEvent, Step};
 use super::reader::{HEADER, VERSION};
+use crate::time_scale::nanos;
 use leasehold_core::{Clock, Fault, Moment, SystemClock};
 use std::fs::{File, OpenOptions};
 use std::io::{Result, Write};
@@ -39,7 +40,7 @@ impl Recorder {
 
     /// The time of histories.
     pub(crate) fn now(&self) -> u64 {
-        u64::try_from(self.clock.now().since(Moment::ORIGIN).as_nanos()).unwrap_or(u64::MAX)
+        nanos(self.clock.now().since(Moment::ORIGIN))
     }
 
     /// Records the beginning of an operation, and answers its number. If it cannot be recorded, it must not begin.

@@ -1,3 +1,4 @@
+use leasehold_core::LockMode;
 use serde::{Deserialize, Serialize};
 use std::fs::{File, OpenOptions};
 use std::io::{Result, Seek, Write};
@@ -43,17 +44,11 @@ impl FencedCounter {
         Ok(Self { file, folded: 0, number: 0, highest: 0, last_write: 0 })
     }
 
-    /// The number, or `None` for a token that is older than one which was shown before.
-    pub(crate) fn read(&mut self, token: u64) -> Result<Option<u64>> {
-        let fresh = self.step(CounterStep::Read(token))?;
-        Ok(fresh.then_some(self.number))
-    }
-
-    /// The number for a reader of a shared lock, or `None` if a later holder has written. Earlier writers are refused from now
-    /// on.
-    pub(crate) fn read_shared(&mut self, token: u64) -> Result<Option<u64>> {
-        let fresh = self.step(CounterStep::ReadShared(token))?;
-        Ok(fresh.then_some(self.number))
+    /// The number, or `None` for a token that is older than one which was shown before; for a reader of a shared lock, than one
+    /// which was written with. Earlier writers are refused from now on.
+    pub(crate) fn read(&mut self, token: u64, mode: LockMode) -> Result<Option<u64>> {
+        let step = if mode.is_shared() { CounterStep::ReadShared(token) } else { CounterStep::Read(token) };
+        Ok(self.step(step)?.then_some(self.number))
     }
 
     /// Writes the number, unless the token is older than one which was shown before: false then.
@@ -121,25 +116,29 @@ mod tests {
         let directory = tempfile::tempdir().unwrap();
         let path = directory.path().join("fenced");
         let (mut one, mut two) = (FencedCounter::open(&path).unwrap(), FencedCounter::open(&path).unwrap());
-        assert_eq!(one.read(3).unwrap(), Some(0));
+        assert_eq!(one.read(3, LockMode::Exclusive).unwrap(), Some(0));
         assert!(one.write(3, 1).unwrap(), "a token was refused that is the highest");
-        assert_eq!(two.read(5).unwrap(), Some(1));
+        assert_eq!(two.read(5, LockMode::Exclusive).unwrap(), Some(1));
         assert!(!one.write(3, 2).unwrap(), "a newer token had been shown, by a reader");
-        assert_eq!(one.read(4).unwrap(), None);
+        assert_eq!(one.read(4, LockMode::Exclusive).unwrap(), None);
         assert!(two.write(5, 2).unwrap());
-        assert_eq!(two.read(5).unwrap(), Some(2));
+        assert_eq!(two.read(5, LockMode::Exclusive).unwrap(), Some(2));
     }
 
     #[test]
     fn reader_is_refused_after_a_later_write_alone_and_refuses_earlier_writers() {
         let directory = tempfile::tempdir().unwrap();
         let mut counter = FencedCounter::open(&directory.path().join("fenced")).unwrap();
-        assert_eq!(counter.read_shared(5).unwrap(), Some(0));
-        assert_eq!(counter.read_shared(4).unwrap(), Some(0), "the other reader has not written");
+        assert_eq!(counter.read(5, LockMode::Shared).unwrap(), Some(0));
+        assert_eq!(counter.read(4, LockMode::Shared).unwrap(), Some(0), "the other reader has not written");
         assert!(!counter.write(3, 1).unwrap(), "a stale writer was accepted under readers");
         assert!(counter.write(6, 2).unwrap());
-        assert_eq!(counter.read_shared(5).unwrap(), None, "a stale reader was accepted after a writer");
-        assert_eq!(counter.read_shared(7).unwrap(), Some(2));
+        assert_eq!(
+            counter.read(5, LockMode::Shared).unwrap(),
+            None,
+            "a stale reader was accepted after a writer"
+        );
+        assert_eq!(counter.read(7, LockMode::Shared).unwrap(), Some(2));
     }
 
     /// Like a client that is stopped in the middle of a step.
@@ -150,7 +149,9 @@ mod tests {
         let kept = File::create(&path).unwrap();
         kept.lock().unwrap();
         let (done, outcome) = std::sync::mpsc::channel();
-        std::thread::spawn(move || done.send(FencedCounter::open(&path).unwrap().read(1).unwrap()));
+        std::thread::spawn(move || {
+            done.send(FencedCounter::open(&path).unwrap().read(1, LockMode::Exclusive).unwrap())
+        });
         let waited = std::time::Duration::from_secs(10);
         assert_eq!(
             outcome.recv_timeout(waited),
@@ -173,7 +174,7 @@ mod tests {
                     for _ in 0..TIMES {
                         let token = turn.fetch_add(1, std::sync::atomic::Ordering::Relaxed);
                         // Refused, if another one was here with a newer token.
-                        if counter.read(token).unwrap().is_some() {
+                        if counter.read(token, LockMode::Exclusive).unwrap().is_some() {
                             counter.write(token, token).unwrap();
                         }
                     }
@@ -187,10 +188,10 @@ mod tests {
             }
         });
         let mut fresh = FencedCounter::open(&path).unwrap();
-        let number = fresh.read(u64::MAX).unwrap().unwrap();
+        let number = fresh.read(u64::MAX, LockMode::Exclusive).unwrap().unwrap();
         assert_eq!(
             Some(number),
-            seen.read(u64::MAX).unwrap(),
+            seen.read(u64::MAX, LockMode::Exclusive).unwrap(),
             "who reads it all, and who read it as it grew"
         );
     }

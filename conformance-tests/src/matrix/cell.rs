@@ -85,31 +85,20 @@ impl From<&Cell> for CaseResult {
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(tag = "is", rename_all = "kebab-case")]
 #[expect(clippy::exhaustive_enums, reason = "complete: the verdicts of a cell")]
+#[allow(missing_docs, reason = "`why` is what was seen, what was missing, or the reason")]
 pub enum State {
     /// What was seen is what is promised.
     Kept,
     /// More was seen than is promised: the promise may be too small, or the fault too weak.
     Better,
     /// Less was seen than is promised.
-    Broken {
-        /// What was seen.
-        why: String,
-    },
+    Broken { why: String },
     /// The fault touched nothing: no hold overlapped it. It shows nothing, and fails the run.
-    Void {
-        /// What was missing.
-        why: String,
-    },
+    Void { why: String },
     /// Nothing can be said of the store: this machine was late, or a server was not ready in time.
-    NotJudged {
-        /// By how much, and what was seen.
-        why: String,
-    },
+    NotJudged { why: String },
     /// It can happen, and cannot be made on this machine.
-    NotRun {
-        /// Why.
-        why: String,
-    },
+    NotRun { why: String },
     /// It cannot happen to this store.
     NotApplicable {
         /// Why not. Empty where an earlier run did not say.
@@ -123,7 +112,9 @@ impl From<Stop> for State {
     fn from(stop: Stop) -> Self {
         match stop {
             Stop::Skipped(why) => Self::NotRun { why },
-            Stop::Failed(why) | Stop::Wrong(why) | Stop::Late(why, _) => Self::Broken { why },
+            Stop::Failed(why) | Stop::Absent(why) | Stop::Wrong(why) | Stop::Late(why, _) => {
+                Self::Broken { why }
+            }
             Stop::NotJudged(why) => Self::NotJudged { why },
         }
     }

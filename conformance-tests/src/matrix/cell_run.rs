@@ -11,7 +11,7 @@ use crate::running_client::Role;
 use crate::stop::{Stop, Verdict};
 use crate::subject::Subject;
 use crate::time_scale::scaled;
-use crate::worker::{ClientRequest, Worker};
+use crate::worker::{Request, Worker};
 use crate::workload::{PLAIN, Workload};
 use leasehold_core::{AcquireOptions, Fault, HoldKind, LockName, Reach, Semantics};
 use std::sync::Arc;
@@ -104,12 +104,12 @@ impl CellRun {
         let mut injected = run.recorder.now();
         if fault.is_from_the_start() {
             injection.inject(&mut workers.ground(run)).await?;
-            workers.holder.order(ClientRequest::Start(Role::Holder, self.workload_of_holder())).await?;
+            workers.holder.order(Request::Start(Role::Holder, self.workload_of_holder())).await?;
             let other = cx.subject().connect(&cx.store().address_for_holds_of(fault.ttl)).await?;
             injection.has_struck(&*other, &run.name).await?;
             self.begin_others(workers.others()).await?;
         } else {
-            workers.holder.order(ClientRequest::Start(Role::Holder, self.workload_of_holder())).await?;
+            workers.holder.order(Request::Start(Role::Holder, self.workload_of_holder())).await?;
             workers.holder.held().await?;
             self.begin_others(workers.others()).await?;
             injected = run.recorder.now();
@@ -179,10 +179,10 @@ impl CellRun {
 
     /// All others want the lock from now on, and each has been told once that it is held.
     async fn begin_others(&self, worker: &mut Worker) -> Verdict {
-        worker.order(ClientRequest::Start(Role::Passer, self.workload(&self.free_name))).await?;
-        worker.order(ClientRequest::Start(Role::Prober, self.workload(&self.run.name))).await?;
-        worker.order(ClientRequest::Start(Role::Waiter, self.workload(&self.run.name))).await?;
-        worker.order(ClientRequest::Answered(scaled(FIRST_ANSWER))).await
+        worker.order(Request::Start(Role::Passer, self.workload(&self.free_name))).await?;
+        worker.order(Request::Start(Role::Prober, self.workload(&self.run.name))).await?;
+        worker.order(Request::Start(Role::Waiter, self.workload(&self.run.name))).await?;
+        worker.order(Request::Answered(scaled(FIRST_ANSWER))).await
     }
 
     fn workload(&self, name: &LockName) -> Workload {
@@ -207,13 +207,13 @@ impl CellRun {
     async fn recover(&self, workers: &mut Workers) -> Result<bool, Stop> {
         let mut counter = FencedCounter::open(&self.run.directory.path().join(PLAIN))?;
         if workers.holder.is_alive() {
-            workers.holder.order(ClientRequest::Leave(Some(Role::Holder))).await?;
+            workers.holder.order(Request::Leave(Some(Role::Holder))).await?;
         }
         let before = counter.number()?;
         let bound = self.fault.ttl + self.run.semantics.wake_up.bound() + scaled(AFTERWARDS);
         // The first may have begun before.
         let free = eventually(bound, || counter.number().is_ok_and(|now| now >= before + 2)).await;
-        workers.others().order(ClientRequest::Leave(None)).await?;
+        workers.others().order(Request::Leave(None)).await?;
         Ok(free)
     }
 

@@ -5,16 +5,16 @@ use super::cell_run::play;
 use crate::case::HostShare;
 use crate::faults::can_happen;
 use crate::lateness::{self, Lateness};
-use crate::run_config::Interrupt;
 use crate::runner::{HostCapacity, WATCHDOG, in_time, lock};
 use crate::stop::Stop;
 use crate::subject::Subject;
-use crate::time_scale::scaled;
+use crate::time_scale::{millis, scaled};
 use leasehold_core::{Fault, Semantics, Sharing};
 use std::collections::HashMap;
 use std::sync::{Arc, Mutex};
 use std::time::Instant;
 use tokio::sync::OnceCell;
+use tokio_util::sync::CancellationToken;
 
 /// How often a fault is made until it hits a holder: a machine that is busy may take a lease from its holder before.
 const TRIALS: u64 = 3;
@@ -27,7 +27,7 @@ pub struct Matrix {
     /// What each promises, by its name: to ask, a store must be started.
     semantics: Mutex<HashMap<String, Arc<OnceCell<Semantics>>>>,
     capacity: HostCapacity,
-    interrupt: Interrupt,
+    interrupt: CancellationToken,
 }
 
 impl Matrix {
@@ -41,7 +41,7 @@ impl Matrix {
             seed,
             semantics: Mutex::default(),
             capacity: HostCapacity::new(),
-            interrupt: Interrupt::default(),
+            interrupt: CancellationToken::new(),
         }
     }
 
@@ -50,8 +50,8 @@ impl Matrix {
         self.subjects.iter().flat_map(|subject| Fault::ALL.map(|fault| (Arc::clone(subject), fault)))
     }
 
-    /// Ends cells early, from any thread.
-    pub fn interrupt(&self) -> Interrupt {
+    /// Cancelled, from any thread, it ends cells early.
+    pub fn interrupt(&self) -> CancellationToken {
         self.interrupt.clone()
     }
 
@@ -72,7 +72,7 @@ impl Matrix {
     /// A cell that is broken on a machine that is late is not judged.
     fn judged(&self, subject: &Arc<dyn Subject>, new: Cell, share: HostShare) -> Option<Cell> {
         let _permit = self.capacity.take(share);
-        if self.interrupt.is_asked_for() {
+        if self.interrupt.is_cancelled() {
             return None;
         }
         let start = Instant::now();
@@ -87,7 +87,7 @@ impl Matrix {
         {
             cell.state = State::NotJudged { why: late.told(why) };
         }
-        cell.took_ms = u64::try_from(start.elapsed().as_millis()).unwrap_or(u64::MAX);
+        cell.took_ms = millis(start.elapsed());
         Some(cell)
     }
 }

@@ -4,6 +4,7 @@ use super::cell::Figures;
 use super::cell_run::Observation;
 use crate::checker::{Rule, belief};
 use crate::history::Acquisition;
+use crate::time_scale::nanos;
 use leasehold_core::HoldKind;
 
 /// A grant, and for how long its holder believed in it.
@@ -69,7 +70,7 @@ impl Observation {
             trials: 1,
             grants: measured.grants as u64,
             two_holders: two_holders(&wanted) + self.report.count(Rule::OwnerOnly) as u64,
-            belief_overlap_ms: millis(u64::try_from(measured.belief_overlap.as_nanos()).unwrap_or(u64::MAX)),
+            belief_overlap_ms: millis(nanos(measured.belief_overlap)),
             fenced_lost: self.report.count(Rule::Effects) as u64,
             plain_lost: measured.plain.lost as u64,
             tokens_repeated: tokens as u64,

@@ -5,7 +5,7 @@ use super::cell_run::Observation;
 use super::figures::BelievedGrant;
 use crate::faults::{Lasting, SideEffect};
 use crate::history::{AcquireOutcome, Acquisition};
-use crate::time_scale::scaled;
+use crate::time_scale::{nanos, scaled};
 use leasehold_core::{Fault, Outcome};
 use std::time::Duration;
 
@@ -140,10 +140,6 @@ impl Observation {
 
 /// What a process may still do that was stopped a moment ago.
 const GRACE: Duration = Duration::from_millis(300);
-
-fn nanos(time: Duration) -> u64 {
-    u64::try_from(time.as_nanos()).unwrap_or(u64::MAX)
-}
 
 /// From the worst to the best.
 fn rank(outcome: Outcome) -> u8 {

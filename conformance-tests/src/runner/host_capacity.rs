@@ -1,13 +1,11 @@
 //! How much runs at once, and the capacity of the host, which cases share.
 
+use super::run::Run;
 use crate::case::HostShare;
 use std::collections::VecDeque;
 use std::sync::{Mutex, MutexGuard, PoisonError};
 use tokio::runtime::Builder;
 use tokio::sync::{Semaphore, SemaphorePermit};
-
-/// How many cases run at once if nothing is said. They mostly wait.
-pub(super) const THREADS: usize = 16;
 
 /// Does the work of each item on so many threads. What came of it is in the order in which it came; a thread ends with the first
 /// item of which nothing comes.
@@ -44,7 +42,7 @@ impl HostShare {
 
     const fn size(self) -> u32 {
         match self {
-            Self::Usual => Self::WHOLE / THREADS as u32,
+            Self::Usual => Self::WHOLE / Run::THREADS as u32,
             Self::Quarter => Self::WHOLE / 4,
             Self::Half => Self::WHOLE / 2,
             Self::Whole => Self::WHOLE,
@@ -79,7 +77,7 @@ mod tests {
 
     #[test]
     fn host_is_divided_into_as_many_parts_as_a_share_says() {
-        for (share, parts) in [(Half, 2), (Quarter, 4), (Whole, 1), (Usual, THREADS)] {
+        for (share, parts) in [(Half, 2), (Quarter, 4), (Whole, 1), (Usual, Run::THREADS)] {
             let capacity = HostCapacity::new();
             let taken: Vec<_> = (0..parts).map(|_| capacity.take(share)).collect();
             assert_eq!(capacity.0.available_permits(), 0, "{share:?}");

@@ -4,13 +4,14 @@ use crate::case::Case;
 use crate::cases;
 use crate::context::Context;
 use crate::lateness;
-use crate::run_config::{Interrupt, RunConfig};
+use crate::run_config::RunConfig;
 use crate::stop::{Stop, Verdict};
 use crate::subject::Subject;
 use crate::time_scale::scaled;
 use std::sync::Arc;
 use std::sync::mpsc::{RecvTimeoutError, sync_channel};
 use std::time::Duration;
+use tokio_util::sync::CancellationToken;
 
 /// A case or a cell that takes longer than this hangs. More than its servers may take to start.
 pub(crate) const WATCHDOG: Duration = Duration::from_secs(300);
@@ -51,11 +52,11 @@ pub(super) fn watched(
     config: &RunConfig,
 ) -> Option<Verdict> {
     lateness::watch();
-    if config.interrupt.is_asked_for() {
+    if config.interrupt.is_cancelled() {
         return None;
     }
-    if let Err(cannot) = subject.covers(&case) {
-        return Some(Err(cannot.into()));
+    if let Err(stop) = subject.covers(&case) {
+        return Some(Err(stop));
     }
     in_time(limit, &config.interrupt, in_a_store(Arc::clone(subject), case, config.clone()))
 }
@@ -64,25 +65,17 @@ pub(super) fn watched(
 /// that blocks its thread is left behind with the thread. `None` if it was interrupted.
 pub(crate) fn in_time<T: Send + 'static>(
     watchdog: Duration,
-    interrupt: &Interrupt,
+    interrupt: &CancellationToken,
     case: impl Future<Output = Result<T, Stop>> + Send + 'static,
 ) -> Option<Result<T, Stop>> {
     let (done, outcome) = sync_channel(1);
-    let (interrupt, given_up) = (interrupt.clone(), Interrupt::default());
-    let hangs = given_up.clone();
-    std::thread::spawn(move || {
-        let stopped = async {
-            tokio::select! {
-                () = interrupt.asked_for() => {}
-                () = hangs.asked_for() => {}
-            }
-        };
-        let _ = done.send(in_runtime(stopped, case));
-    });
+    let given_up = interrupt.child_token();
+    let stopped = given_up.clone();
+    std::thread::spawn(move || done.send(in_runtime(stopped.cancelled(), case)));
     let words = match outcome.recv_timeout(watchdog) {
         Ok(verdict) => return verdict,
         Err(RecvTimeoutError::Timeout) => {
-            given_up.interrupt();
+            given_up.cancel();
             // Its runtime has as long for its servers, and a little for itself.
             let _ = outcome.recv_timeout(PARTING * 2);
             format!("it hangs: no end after {watchdog:?}")
@@ -125,7 +118,6 @@ async fn in_a_store(subject: Arc<dyn Subject>, case: Case, config: RunConfig) ->
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::cannot::Cannot;
     use crate::cases::by_id;
     use crate::expect::optional;
     use crate::subject::Store;
@@ -161,7 +153,7 @@ mod tests {
             "silent"
         }
 
-        async fn start(&self) -> Result<Box<dyn Store>, Cannot> {
+        async fn start(&self) -> Result<Box<dyn Store>, Stop> {
             Ok(Box::new(Noted(Arc::clone(&self.0))))
         }
 
@@ -179,7 +171,7 @@ mod tests {
         let words = "it hangs: no end after 50ms";
         assert!(matches!(&verdict, Some(Err(Stop::Failed(why))) if why == words), "{verdict:?}");
         assert_eq!(ended.load(Ordering::SeqCst), 1);
-        assert!(!config.interrupt.is_asked_for(), "others go on");
+        assert!(!config.interrupt.is_cancelled(), "others go on");
     }
 
     /// Locks in memory, of one client.
@@ -196,12 +188,12 @@ mod tests {
             String::new()
         }
 
-        async fn records(&self) -> Result<usize, Cannot> {
-            Err(Cannot::failed("broken hook"))
+        async fn records(&self) -> Result<usize, Stop> {
+            Err(Stop::failed("broken hook"))
         }
 
-        async fn delete(&self, _: &LockName) -> Result<(), Cannot> {
-            Err(Cannot::failed("broken hook"))
+        async fn delete(&self, _: &LockName) -> Result<(), Stop> {
+            Err(Stop::failed("broken hook"))
         }
     }
 
@@ -211,7 +203,7 @@ mod tests {
             "small"
         }
 
-        async fn start(&self) -> Result<Box<dyn Store>, Cannot> {
+        async fn start(&self) -> Result<Box<dyn Store>, Stop> {
             Ok(Box::new(Broken))
         }
 
@@ -241,7 +233,7 @@ mod tests {
 
     #[test]
     fn missing_hook_answers_nothing() {
-        assert!(matches!(optional::<usize>(Err(Cannot::new("no way"))), Ok(None)));
+        assert!(matches!(optional::<usize>(Err(Stop::skipped("no way"))), Ok(None)));
         assert!(matches!(optional(Ok(7)), Ok(Some(7))));
     }
 }

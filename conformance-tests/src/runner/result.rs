@@ -1,5 +1,6 @@
 use crate::case::{Case, Harm};
 use crate::stop::{Stop, Verdict};
+use crate::time_scale::millis;
 use serde::{Deserialize, Serialize};
 use std::cmp::Reverse;
 use std::collections::{BTreeMap, BTreeSet};
@@ -63,7 +64,7 @@ impl CaseResult {
             case: case.id.to_owned(),
             property: case.property.to_owned(),
             outcome: verdict.into(),
-            took_ms: u64::try_from(took.as_millis()).unwrap_or(u64::MAX),
+            took_ms: millis(took),
         }
     }
 
@@ -86,7 +87,9 @@ impl From<Verdict> for CaseOutcome {
     fn from(verdict: Verdict) -> Self {
         match verdict {
             Ok(()) => Self::Passed,
-            Err(Stop::Failed(why) | Stop::Wrong(why) | Stop::Late(why, None)) => Self::Failed { why },
+            Err(Stop::Failed(why) | Stop::Absent(why) | Stop::Wrong(why) | Stop::Late(why, None)) => {
+                Self::Failed { why }
+            }
             Err(Stop::Late(why, Some(_))) => Self::Late { why },
             Err(Stop::NotJudged(why)) => Self::NotJudged { why },
             Err(Stop::Skipped(why)) => Self::Skipped { why },

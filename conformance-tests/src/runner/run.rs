@@ -1,14 +1,15 @@
 //! Cases of some subjects, run as a whole.
 
-use super::host_capacity::{THREADS, in_parallel, lock};
+use super::host_capacity::{in_parallel, lock};
 use super::judge::judge;
 use super::result::CaseResult;
 use crate::case::{Case, Harm};
 use crate::cases::all;
-use crate::run_config::{Interrupt, Names, RunConfig};
+use crate::run_config::{Names, RunConfig};
 use crate::subject::Subject;
 use leasehold_core::LockName;
 use std::sync::Arc;
+use tokio_util::sync::CancellationToken;
 
 /// Every case against some subjects, for a program that wants results and not lines.
 ///
@@ -48,7 +49,7 @@ pub enum CaseEvent<'a> {
 
 impl Run {
     /// How many cases run at once if nothing is said. They mostly wait.
-    pub const THREADS: usize = THREADS;
+    pub const THREADS: usize = 16;
 
     /// All cases against these subjects, with a seed of its own or the one in `LEASEHOLD_SEED`.
     pub fn new(subjects: Vec<Arc<dyn Subject>>) -> Self {
@@ -93,8 +94,8 @@ impl Run {
         self.config.seed
     }
 
-    /// Ends the run early, from any thread.
-    pub fn interrupt(&self) -> Interrupt {
+    /// Cancelled, from any thread, it ends the run early.
+    pub fn interrupt(&self) -> CancellationToken {
         self.config.interrupt.clone()
     }
 
@@ -152,9 +153,9 @@ pub(super) fn mix<S>(pairs: &mut [(S, Case)]) {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::cannot::Cannot;
     use crate::case::HostShare;
     use crate::runner::result::Tally;
+    use crate::stop::Stop;
     use crate::subject::Store;
     use async_trait::async_trait;
     use leasehold_core::memory::MemoryBackend;
@@ -180,7 +181,7 @@ mod tests {
             "small"
         }
 
-        async fn start(&self) -> std::result::Result<Box<dyn Store>, Cannot> {
+        async fn start(&self) -> std::result::Result<Box<dyn Store>, Stop> {
             Ok(Box::new(Here))
         }
 
@@ -224,7 +225,7 @@ mod tests {
     fn interrupted_run_ends_without_the_rest() {
         let run = run().with_threads(2);
         let interrupt = run.interrupt();
-        let results = run.execute(&|_: CaseEvent<'_>| interrupt.interrupt());
+        let results = run.execute(&|_: CaseEvent<'_>| interrupt.cancel());
         assert!(results.len() <= 2, "{results:?}");
     }
 

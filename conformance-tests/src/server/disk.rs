@@ -1,6 +1,6 @@
 use super::processes::holds_within;
 use super::run;
-use crate::cannot::Cannot;
+use crate::stop::Stop;
 use rustix::fs::{FallocateFlags, fallocate, statvfs};
 use rustix::io::Errno;
 use rustix::ioctl::{Setter, ioctl, opcode};
@@ -36,7 +36,7 @@ pub struct Disk {
 pub fn disk_missing() -> Option<String> {
     static MISSING: LazyLock<Option<String>> = LazyLock::new(|| {
         let try_one = || Disk::under(tempfile::tempdir()?.path()).map(drop);
-        try_one().err().map(|error: Cannot| error.to_string())
+        try_one().err().map(|error: Stop| error.to_string())
     });
     MISSING.clone()
 }
@@ -48,9 +48,9 @@ impl Disk {
     /// # Errors
     ///
     /// If nothing can be mounted here: see [`disk_missing`].
-    pub fn under(place: &Path) -> Result<Self, Cannot> {
+    pub fn under(place: &Path) -> Result<Self, Stop> {
         if !rustix::process::geteuid().is_root() {
-            return Err(Cannot::failed("only root can mount a disk that loses its power"));
+            return Err(Stop::failed("only root can mount a disk that loses its power"));
         }
         let memory = Path::new("/dev/shm");
         let image = if memory.is_dir() { TempDir::new_in(memory) } else { TempDir::new() }?;
@@ -69,11 +69,11 @@ impl Disk {
     ///
     /// If the kernel does not let this process do it.
     #[allow(unsafe_code, reason = "an ioctl that rustix has no function for")]
-    pub fn lose_power(&self) -> Result<(), Cannot> {
+    pub fn lose_power(&self) -> Result<(), Stop> {
         let directory = File::open(&self.place)?;
         // SAFETY: the kernel reads one `u32` through the pointer, which is what `Setter` passes for this opcode.
         let shut_down = unsafe { ioctl(&directory, Setter::<SHUTDOWN, u32>::new(NOTHING_MORE)) };
-        shut_down.map_err(|error| Cannot::failed(format!("the disk does not lose its power: {error}")))
+        shut_down.map_err(|error| Stop::failed(format!("the disk does not lose its power: {error}")))
     }
 
     /// Turns the power on again. Every process that had a file in there open must have ended.
@@ -81,7 +81,7 @@ impl Disk {
     /// # Errors
     ///
     /// If a process has not, or what is on the disk cannot be read.
-    pub fn start_again(&self) -> Result<(), Cannot> {
+    pub fn start_again(&self) -> Result<(), Stop> {
         self.unmount()?;
         mount(&self.image, &self.place)
     }
@@ -91,7 +91,7 @@ impl Disk {
     /// # Errors
     ///
     /// If it cannot be written for another reason.
-    pub fn fill(&self) -> Result<(), Cannot> {
+    pub fn fill(&self) -> Result<(), Stop> {
         let mut filler = File::create(self.filler())?;
         let room = statvfs(&self.place).map_err(io::Error::from)?;
         // The large part without writing it: the file behind the disk may be in memory.
@@ -113,7 +113,7 @@ impl Disk {
     /// # Errors
     ///
     /// If that is nothing.
-    pub fn make_room(&self) -> Result<(), Cannot> {
+    pub fn make_room(&self) -> Result<(), Stop> {
         Ok(std::fs::remove_file(self.filler())?)
     }
 
@@ -121,7 +121,7 @@ impl Disk {
         self.place.join("filler")
     }
 
-    fn unmount(&self) -> Result<(), Cannot> {
+    fn unmount(&self) -> Result<(), Stop> {
         let mut done = Ok(());
         holds_within(FREE_WITHIN, || {
             done = run(tool("umount").arg(&self.place)).map(drop);
@@ -143,7 +143,7 @@ fn file(image: &TempDir) -> PathBuf {
     image.path().join("disk")
 }
 
-fn mount(image: &TempDir, place: &Path) -> Result<(), Cannot> {
+fn mount(image: &TempDir, place: &Path) -> Result<(), Stop> {
     run(tool("mount").args(["-t", "ext4", "-o", "loop"]).arg(file(image)).arg(place)).map(drop)
 }
 

@@ -1,8 +1,13 @@
-use crate::cannot::Cannot;
+use crate::stop::Stop;
+use rustix::process::{Signal, set_parent_process_death_signal};
+use std::os::unix::process::CommandExt;
 use std::path::Path;
-use std::process::{Command, Output};
+use std::process::{Child, Command, Output};
+use std::sync::OnceLock;
+use std::sync::mpsc::{Sender, channel};
 
 /// How to start a server in a data directory, and how to tell that it is ready.
+#[allow(unused_variables, reason = "a method that does nothing needs none of them")]
 pub trait Launch: Send + Sync + 'static {
     /// The command line.
     fn command(&self, data: &Path) -> Command;
@@ -15,8 +20,7 @@ pub trait Launch: Send + Sync + 'static {
     /// # Errors
     ///
     /// What went wrong.
-    fn prepare(&self, data: &Path) -> Result<(), Cannot> {
-        let _ = data;
+    fn prepare(&self, data: &Path) -> Result<(), Stop> {
         Ok(())
     }
 
@@ -25,9 +29,7 @@ pub trait Launch: Send + Sync + 'static {
 
     /// Removes what a server that was killed leaves in the system outside of its data directory, when it is not to come
     /// back.
-    fn bury(&self, data: &Path) {
-        let _ = data;
-    }
+    fn bury(&self, data: &Path) {}
 }
 
 /// Runs a command to its end.
@@ -35,19 +37,51 @@ pub trait Launch: Send + Sync + 'static {
 /// # Errors
 ///
 /// If it cannot be executed, or ends with another status than 0; with the last lines of what it printed.
-pub fn run(command: &mut Command) -> Result<Output, Cannot> {
+pub fn run(command: &mut Command) -> Result<Output, Stop> {
     let program = command.get_program().to_string_lossy().into_owned();
     let output =
-        command.output().map_err(|error| Cannot::failed(format!("cannot execute {program}: {error}")))?;
+        command.output().map_err(|error| Stop::failed(format!("cannot execute {program}: {error}")))?;
     if output.status.success() {
         return Ok(output);
     }
     let words = [&*output.stdout, &*output.stderr].map(String::from_utf8_lossy).concat();
-    Err(Cannot::failed(format!("{program} ended with {}: {}", output.status, tail(&words))))
+    Err(Stop::failed(format!("{program} ended with {}: {}", output.status, tail(&words))))
 }
 
 /// The last lines, in one.
 pub(super) fn tail(text: &str) -> String {
     let lines: Vec<&str> = text.lines().collect();
     lines[lines.len().saturating_sub(5)..].join(" | ")
+}
+
+/// Starts a process that the kernel kills when this one dies, however it dies: a killed test run leaves nothing behind.
+///
+/// The parent-death signal is sent when the *thread* that forked ends, not the process (`prctl(2)`), so all are started from
+/// one thread that lasts as long as the process.
+pub(crate) fn spawn_lasting(mut command: Command) -> Result<Child, Stop> {
+    type Order = (Command, Sender<std::io::Result<Child>>);
+    static SPAWNER: OnceLock<Sender<Order>> = OnceLock::new();
+    let die_with_us = || Ok(set_parent_process_death_signal(Some(Signal::KILL))?);
+    #[allow(unsafe_code, reason = "the signal must be set between fork and exec")]
+    // SAFETY: the closure makes one system call, `prctl`, and touches no memory of the parent.
+    unsafe {
+        command.pre_exec(die_with_us);
+    }
+    let spawner = SPAWNER.get_or_init(|| {
+        let (orders, inbox) = channel::<Order>();
+        std::thread::spawn(move || {
+            for (mut command, reply) in inbox {
+                let _ = reply.send(command.spawn());
+            }
+        });
+        orders
+    });
+    let (reply, answer) = channel();
+    let program = command.get_program().to_string_lossy().into_owned();
+    let _ = spawner.send((command, reply));
+    match answer.recv() {
+        Ok(Ok(child)) => Ok(child),
+        Ok(Err(error)) => Err(Stop::failed(format!("cannot execute {program}: {error}"))),
+        Err(_) => Err(Stop::failed("the thread that starts servers has ended")),
+    }
 }

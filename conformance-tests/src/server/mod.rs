@@ -9,11 +9,10 @@ mod launch;
 mod port;
 mod process;
 mod processes;
-mod spawn;
 
 pub use disk::{Disk, disk_missing};
+pub(crate) use launch::spawn_lasting;
 pub use launch::{Launch, run};
 pub use port::free_port;
 pub use process::ServerProcess;
 pub(crate) use processes::until_still;
-pub(crate) use spawn::spawn_lasting;

@@ -1,4 +1,4 @@
-use crate::cannot::Cannot;
+use crate::stop::Stop;
 use std::collections::VecDeque;
 use std::io::ErrorKind;
 use std::net::{TcpListener, UdpSocket};
@@ -18,7 +18,7 @@ const KEPT: usize = 256;
 /// # Errors
 ///
 /// If there is none.
-pub fn free_port() -> Result<u16, Cannot> {
+pub fn free_port() -> Result<u16, Stop> {
     // A UDP socket, on which no store listens, reserves the port for a server, also while no server runs.
     static GIVEN: Mutex<VecDeque<UdpSocket>> = Mutex::new(VecDeque::new());
     for _ in 0..1_000 {
@@ -36,7 +36,7 @@ pub fn free_port() -> Result<u16, Cannot> {
             return Ok(port);
         }
     }
-    Err(Cannot::failed("no free port on 127.0.0.1 from 20000 to 31999"))
+    Err(Stop::failed("no free port on 127.0.0.1 from 20000 to 31999"))
 }
 
 #[cfg(test)]

@@ -1,10 +1,9 @@
 use super::disk::Disk;
-use super::launch::tail;
+use super::launch::{spawn_lasting, tail};
 use super::processes::{children, end_of, holds_within, is_running, limit_as_its_user, signal, until_still};
-use super::spawn::spawn_lasting;
 use super::{Launch, run};
-use crate::cannot::Cannot;
 use crate::clock::{clock_of, ensure_runs_by};
+use crate::stop::Stop;
 use crate::time_scale::scaled;
 use rustix::io::Errno;
 use rustix::process::{Pid, Resource, Rlimit, Signal, prlimit};
@@ -32,7 +31,7 @@ impl ServerProcess {
     /// # Errors
     ///
     /// If it cannot be executed, ends, or does not answer in time; with the last lines of its log.
-    pub fn start(launch: impl Launch) -> Result<Self, Cannot> {
+    pub fn start(launch: impl Launch) -> Result<Self, Stop> {
         let data = tempfile::tempdir()?;
         launch.prepare(data.path())?;
         let mut server = Self { launch: Box::new(launch), disk: None, data, child: None };
@@ -69,11 +68,11 @@ impl ServerProcess {
     /// # Errors
     ///
     /// If it goes on.
-    pub fn end(self) -> Result<(), Cannot> {
+    pub fn end(self) -> Result<(), Stop> {
         self.signal(Signal::TERM);
         match holds_within(READY_WITHIN, || self.child.as_ref().is_none_or(|child| end_of(child).is_some())) {
             true => Ok(()),
-            false => Err(Cannot::failed(format!("the server does not end: {}", self.log_tail()))),
+            false => Err(Stop::failed(format!("the server does not end: {}", self.log_tail()))),
         }
     }
 
@@ -99,7 +98,7 @@ impl ServerProcess {
     /// # Errors
     ///
     /// If the kernel does not let this process limit the server.
-    pub fn fill_disk(&self) -> Result<(), Cannot> {
+    pub fn fill_disk(&self) -> Result<(), Stop> {
         let parent = self.child.as_ref().and_then(|child| Pid::from_raw(i32::try_from(child.id()).ok()?));
         let children = self.child.as_ref().map(children).unwrap_or_default();
         for pid in parent.into_iter().chain(children) {
@@ -108,7 +107,7 @@ impl ServerProcess {
                 // A child may have ended meanwhile.
                 Ok(_) | Err(Errno::SRCH) => {}
                 Err(Errno::PERM) => limit_as_its_user(pid)?,
-                Err(error) => return Err(Cannot::failed(format!("cannot limit process {pid:?}: {error}"))),
+                Err(error) => return Err(Stop::failed(format!("cannot limit process {pid:?}: {error}"))),
             }
         }
         Ok(())
@@ -119,7 +118,7 @@ impl ServerProcess {
     /// # Errors
     ///
     /// As [`start`](Self::start).
-    pub fn restart(&mut self, keep_data: bool) -> Result<(), Cannot> {
+    pub fn restart(&mut self, keep_data: bool) -> Result<(), Stop> {
         self.kill();
         if !keep_data {
             run(Command::new("find").arg(self.data.path()).args(["-mindepth", "1", "-delete"]))?;
@@ -134,7 +133,7 @@ impl ServerProcess {
     /// # Errors
     ///
     /// As [`start`](Self::start), and if nothing can be mounted here (see [`disk_missing`](super::disk_missing)).
-    pub fn sync_to_own_disk(&mut self) -> Result<(), Cannot> {
+    pub fn sync_to_own_disk(&mut self) -> Result<(), Stop> {
         self.launch.sync_each_write();
         self.move_to_own_disk()
     }
@@ -144,7 +143,7 @@ impl ServerProcess {
     /// # Errors
     ///
     /// As [`sync_to_own_disk`](Self::sync_to_own_disk).
-    pub fn move_to_own_disk(&mut self) -> Result<(), Cannot> {
+    pub fn move_to_own_disk(&mut self) -> Result<(), Stop> {
         self.kill();
         self.disk = Some(Disk::under(self.data.path())?);
         self.spawn()
@@ -156,15 +155,15 @@ impl ServerProcess {
     /// # Errors
     ///
     /// If it has no such disk.
-    pub fn lose_power(&mut self) -> Result<(), Cannot> {
-        let disk = self.disk.as_ref().ok_or_else(|| Cannot::failed("it has no disk of its own"))?;
+    pub fn lose_power(&mut self) -> Result<(), Stop> {
+        let disk = self.disk.as_ref().ok_or_else(|| Stop::failed("it has no disk of its own"))?;
         // First: what it syncs from now on is late.
         disk.lose_power()?;
         self.kill();
         self.disk.as_ref().map_or(Ok(()), Disk::start_again)
     }
 
-    fn spawn(&mut self) -> Result<(), Cannot> {
+    fn spawn(&mut self) -> Result<(), Stop> {
         let log = std::fs::File::create(self.log_path())?;
         let mut command = self.launch.command(self.data.path());
         let clock = clock_of(&command);
@@ -172,10 +171,10 @@ impl ServerProcess {
         let child = self.child.insert(spawn_lasting(command)?);
         let pid = child.id();
         self.wait_until_ready()?;
-        ensure_runs_by(clock, pid).map_err(Cannot::new)
+        ensure_runs_by(clock, pid).map_err(Stop::skipped)
     }
 
-    fn wait_until_ready(&self) -> Result<(), Cannot> {
+    fn wait_until_ready(&self) -> Result<(), Stop> {
         let (limit, child) = (scaled(READY_WITHIN), self.child.as_ref());
         let mut ended = None;
         let is_done = holds_within(limit, || {
@@ -183,13 +182,11 @@ impl ServerProcess {
             ended.is_some() || self.launch.is_ready()
         });
         match ended {
-            Some(status) => {
-                Err(Cannot::failed(format!("the server ended with {status}: {}", self.log_tail())))
-            }
+            Some(status) => Err(Stop::failed(format!("the server ended with {status}: {}", self.log_tail()))),
             None if is_done => Ok(()),
             None => {
                 let log = self.log_tail();
-                Err(Cannot::not_ready(format!("the server was not ready after {} s: {log}", limit.as_secs())))
+                Err(Stop::NotJudged(format!("the server was not ready after {} s: {log}", limit.as_secs())))
             }
         }
     }

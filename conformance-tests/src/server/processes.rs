@@ -1,7 +1,7 @@
 //! What the kernel knows of a server's processes, and does to them.
 
 use super::run;
-use crate::cannot::Cannot;
+use crate::stop::Stop;
 use rustix::process::{Pid, Signal, WaitId, WaitIdOptions, kill_process, kill_process_group, waitid};
 use std::os::unix::fs::MetadataExt;
 use std::os::unix::process::ExitStatusExt;
@@ -68,7 +68,7 @@ fn is_still(pid: Pid) -> bool {
 }
 
 /// Root in a container may not limit whoever it likes; but who is of the same user and group may.
-pub(super) fn limit_as_its_user(pid: Pid) -> Result<(), Cannot> {
+pub(super) fn limit_as_its_user(pid: Pid) -> Result<(), Stop> {
     let number = pid.as_raw_nonzero().to_string();
     let Ok(owner) = std::fs::metadata(format!("/proc/{number}")) else { return Ok(()) };
     let (user, group) = (format!("--reuid={}", owner.uid()), format!("--regid={}", owner.gid()));

@@ -14,12 +14,14 @@ mod schedule;
 
 pub use round::Round;
 
-use crate::run_config::{Interrupt, RunConfig};
+use crate::run_config::RunConfig;
 use crate::runner::in_runtime;
 use crate::subject::Subject;
+use crate::time_scale::millis;
 use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::Instant;
+use tokio_util::sync::CancellationToken;
 
 /// Round after round, each on the next of some subjects.
 #[derive(Debug)]
@@ -46,8 +48,8 @@ impl Soak {
         self.config.seed
     }
 
-    /// Ends a round early, from any thread.
-    pub fn interrupt(&self) -> Interrupt {
+    /// Cancelled, from any thread, it ends a round early.
+    pub fn interrupt(&self) -> CancellationToken {
         self.config.interrupt.clone()
     }
 
@@ -60,9 +62,9 @@ impl Soak {
         let mut round = Round::new(number, subject.name(), seed);
         let config = RunConfig { seed, ..self.config.clone() };
         let played = round.play(subject, config, &self.directory);
-        let outcome = in_runtime(self.config.interrupt.asked_for(), played)?;
+        let outcome = in_runtime(self.config.interrupt.cancelled(), played)?;
         round.outcome = outcome.into();
-        round.took_ms = u64::try_from(start.elapsed().as_millis()).unwrap_or(u64::MAX);
+        round.took_ms = millis(start.elapsed());
         Some(round)
     }
 }

@@ -1,4 +1,4 @@
-use super::schedule::{PlannedFault, PossibleFault, Schedule};
+use super::schedule::{PlannedFault, Schedule, possible_faults, promised};
 use crate::checker::{CheckReport, Model, met_a_hold};
 use crate::context::Context;
 use crate::expect::free_within;
@@ -10,8 +10,8 @@ use crate::runner::CaseOutcome;
 use crate::running_client::Role;
 use crate::stop::{Stop, Verdict};
 use crate::subject::Subject;
-use crate::time_scale::scaled;
-use crate::worker::{ClientRequest, Worker};
+use crate::time_scale::{nanos, scaled};
+use crate::worker::{Request, Worker};
 use leasehold_core::{Fault, Outcome, Reach};
 use serde::{Deserialize, Serialize};
 use std::path::Path;
@@ -64,7 +64,7 @@ impl Round {
         let cx = Context::start(subject, "SOAK", config).await?;
         let (semantics, name) = (cx.semantics().await?, cx.name());
         let run = FaultRun::new(cx, semantics, name, root)?;
-        let schedule = Schedule::draw(self.seed, &PossibleFault::all(&run), usual_lease());
+        let schedule = Schedule::draw(self.seed, &possible_faults(&run), usual_lease());
         self.schedule = schedule.to_string();
         let played = tokio::time::timeout(scaled(WATCHDOG), self.contend(&run, &schedule)).await;
         let played =
@@ -86,10 +86,10 @@ impl Round {
             workers.push(run.worker(&address, &environment).await?);
         }
         // What lies in wait sees a first use of the lock, as long as no other client uses it.
-        for one in faults.iter_mut().filter(|one| one.plan.what.spec.is_from_the_start()) {
+        for one in faults.iter_mut().filter(|one| one.plan.spec.is_from_the_start()) {
             let mut ground = run.ground(&mut workers[one.process], None);
             let done = one.injection.before_the_hold(&mut ground).await;
-            done.map_err(|stop| by_half(one.plan.what.spec.fault, stop))?;
+            done.map_err(|stop| by_half(one.plan.spec.fault, stop))?;
         }
         let mut number = 0;
         // A process that has the store to itself contends only with itself.
@@ -98,7 +98,7 @@ impl Round {
             for _ in 0..clients {
                 number += 1;
                 let workload = run.workload(&run.name, self.seed.wrapping_add(number), usual_lease());
-                process.order(ClientRequest::Start(Role::Anybody, workload)).await?;
+                process.order(Request::Start(Role::Anybody, workload)).await?;
             }
         }
         let (made, half_made) = self.make(run, &mut faults, &mut workers).await;
@@ -116,7 +116,7 @@ impl Round {
         // A process that ended without being killed has failed, and does not answer.
         workers.retain_mut(|process| !process.was_killed());
         for process in &mut workers {
-            process.begin(ClientRequest::Leave(None)).await?;
+            process.send(&Request::Leave(None)).await?;
         }
         for process in &mut workers {
             process.done().await?;
@@ -131,11 +131,11 @@ impl Round {
     async fn prepare(&mut self, run: &FaultRun, schedule: &Schedule) -> Result<Vec<RoundFault>, Stop> {
         let mut plans: Vec<(usize, &PlannedFault)> = schedule.faults.iter().enumerate().collect();
         // To change a clock or a primary, servers may be started anew, with another address for proxies to lead to.
-        plans.sort_by_key(|(_, plan)| plan.what.spec.side_effect() == SideEffect::None);
+        plans.sort_by_key(|(_, plan)| plan.spec.side_effect() == SideEffect::None);
         let mut faults = Vec::new();
         for (place, plan) in plans {
-            let spec = plan.what.spec;
-            match Injection::prepare(spec, run.cx.store(), usual_lease()).await.map_err(Stop::from) {
+            let spec = plan.spec;
+            match Injection::prepare(spec, run.cx.store(), usual_lease()).await {
                 Ok(injection) => faults.push((place, RoundFault { plan: *plan, injection, process: 0 })),
                 Err(Stop::Skipped(why)) => self.leave_out(spec.fault, &why),
                 Err(stop) => return Err(by_half(spec.fault, stop)),
@@ -156,16 +156,16 @@ impl Round {
         let mut made = Vec::new();
         for fault in faults {
             let mut ground = run.ground(&mut workers[fault.process], None);
-            let mut one = MadeFault { what: fault.plan.what, from: run.recorder.now(), to: 0 };
+            let mut one = MadeFault { fault: fault.plan.spec.fault, from: run.recorder.now(), to: 0 };
             let done = fault.make(run, &mut ground, &mut one.from).await;
             one.to = run.recorder.now();
             match done {
                 Ok(()) => made.push(one),
                 Err(stop) if stop.is_failed_or_missing() => {
                     made.push(one);
-                    return (made, Some(by_half(one.what.spec.fault, stop)));
+                    return (made, Some(by_half(one.fault, stop)));
                 }
-                Err(stop) => self.leave_out(one.what.spec.fault, &stop.into_reason()),
+                Err(stop) => self.leave_out(one.fault, &stop.into_reason()),
             }
         }
         (made, None)
@@ -204,7 +204,7 @@ struct RoundFault {
 /// A fault that was made: when, from just before to just after.
 #[derive(Clone, Copy)]
 struct MadeFault {
-    what: PossibleFault,
+    fault: Fault,
     from: u64,
     to: u64,
 }
@@ -238,8 +238,8 @@ fn by_half(fault: Fault, stop: Stop) -> Stop {
 
 impl RoundFault {
     async fn make(&mut self, run: &FaultRun, ground: &mut Ground<'_>, from: &mut u64) -> Verdict {
-        let PlannedFault { after, what, lasts } = self.plan;
-        if !what.spec.is_from_the_start() {
+        let PlannedFault { after, spec, lasts } = self.plan;
+        if !spec.is_from_the_start() {
             self.injection.before_the_hold(ground).await?;
         }
         tokio::time::sleep(after).await;
@@ -253,7 +253,7 @@ impl RoundFault {
     /// True if it has a process of its own; also if it kills one in its course: after a clock was set back, the lease of the dead
     /// goes on.
     fn hits_a_process(&self) -> bool {
-        self.injection.hits_holder_alone() || self.plan.what.spec.fault == Fault::StoreClockBack
+        self.injection.hits_holder_alone() || self.plan.spec.fault == Fault::StoreClockBack
     }
 }
 
@@ -263,8 +263,8 @@ fn model(run: &FaultRun, made: &[MadeFault]) -> Model {
     // A waiter that is silent for longer than its place in the queue lasts moves to the end.
     model.order = None;
     // A holder that lost the lock to such a fault may believe for another lease that it has it.
-    let after = u64::try_from((usual_lease() + run.cx.slack()).as_nanos()).unwrap_or(u64::MAX);
-    let lenient = made.iter().filter(|one| one.what.promised == Outcome::FencedOnly);
+    let after = nanos(usual_lease() + run.cx.slack());
+    let lenient = made.iter().filter(|one| promised(&run.semantics, one.fault) == Outcome::FencedOnly);
     model.fenced_only = lenient.map(|one| (one.from, one.to.saturating_add(after))).collect();
     model
 }
@@ -274,7 +274,7 @@ impl MadeFault {
         let own = history
             .faults
             .iter()
-            .find(|span| span.fault == self.what.spec.fault && (self.from..=self.to).contains(&span.from));
+            .find(|span| span.fault == self.fault && (self.from..=self.to).contains(&span.from));
         own.is_some_and(|span| met_a_hold(span, history, &history.kills()))
     }
 }

@@ -1,17 +1,10 @@
 use crate::fault_run::FaultRun;
 use crate::faults::{FaultSpec, Lasting, SideEffect, can_happen, spec_of};
+use crate::time_scale::millis;
 use fastrand::Rng;
 use leasehold_core::{Fault, Outcome, Semantics};
 use std::fmt;
 use std::time::Duration;
-
-/// A fault that the store of a round can meet.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) struct PossibleFault {
-    pub(super) spec: FaultSpec,
-    /// What holds while it lasts, and when it is healed.
-    pub(super) promised: Outcome,
-}
 
 /// What happens and when, and how many clients of each process it happens to. All of it follows from the seed.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -25,72 +18,66 @@ pub(super) struct Schedule {
 pub(super) struct PlannedFault {
     /// After the end of the one before.
     pub(super) after: Duration,
-    pub(super) what: PossibleFault,
+    pub(super) spec: FaultSpec,
     /// The time until it is healed, or passes by itself.
     pub(super) lasts: Duration,
 }
 
 impl Schedule {
     /// Draws one from what is possible, for leases of this length.
-    pub(super) fn draw(seed: u64, possible: &[PossibleFault], lease: Duration) -> Self {
+    pub(super) fn draw(seed: u64, possible: &[FaultSpec], lease: Duration) -> Self {
         let mut rng = Rng::with_seed(seed);
         let clients = rng.u64(1..=2);
         let (wanted, mut left) = (rng.usize(2..=4), possible.to_vec());
         let mut steps = Vec::with_capacity(wanted);
         while steps.len() < wanted && !left.is_empty() {
-            let what = left[rng.usize(..left.len())];
-            steps.push(PlannedFault::draw(what, lease, &mut rng));
-            left.retain(|other| what.goes_with(other));
+            let spec = left[rng.usize(..left.len())];
+            steps.push(PlannedFault::draw(spec, lease, &mut rng));
+            left.retain(|other| go_together(&spec, other));
         }
         // Other faults are made on the server that was the store in the beginning.
-        steps.sort_by_key(|step| step.what.spec.side_effect() == SideEffect::Primary);
+        steps.sort_by_key(|step| step.spec.side_effect() == SideEffect::Primary);
         Self { clients, faults: steps }
     }
 }
 
-impl PossibleFault {
-    /// The faults that the store can meet, and under which it promises anything.
-    pub(super) fn all(run: &FaultRun) -> Vec<Self> {
-        let faults = Fault::ALL.into_iter().filter(|fault| *fault != Fault::None);
-        let possible = faults.filter_map(|fault| {
-            let promised = promised(&run.semantics, fault);
-            if !matches!(promised, Outcome::Holds | Outcome::Unavailable | Outcome::FencedOnly) {
-                return None;
-            }
-            can_happen(run.cx.subject(), &run.semantics, fault).ok()?;
-            let spec = spec_of(fault, run.cx.store(), &run.semantics).ok()?;
-            spec.is_one_of_many().then_some(Self { spec, promised })
-        });
-        possible.collect()
-    }
-
-    fn goes_with(&self, other: &Self) -> bool {
-        let alone = [self, other].iter().any(|one| one.spec.side_effect() == SideEffect::None);
-        alone && !self.spoils(other) && !other.spoils(self)
-    }
-
-    /// A store that began anew is followed by nobody who could take over. And a token after data were lost is taken from the
-    /// clock, so whoever changes the clock must not lose data as well: that tokens rise through both, no store promises.
-    fn spoils(&self, other: &Self) -> bool {
-        match self.spec.side_effect() {
-            SideEffect::None => false,
-            SideEffect::Primary => other.spec.fault == Fault::DataLost,
-            SideEffect::Clocks => other.may_forget(),
+/// The faults that the store can meet, and under which it promises anything.
+pub(super) fn possible_faults(run: &FaultRun) -> Vec<FaultSpec> {
+    let faults = Fault::ALL.into_iter().filter(|fault| *fault != Fault::None);
+    let possible = faults.filter_map(|fault| {
+        if matches!(promised(&run.semantics, fault), Outcome::MayBreak | Outcome::NotApplicable) {
+            return None;
         }
-    }
+        can_happen(run.cx.subject(), &run.semantics, fault).ok()?;
+        spec_of(fault, run.cx.store(), &run.semantics).ok().filter(FaultSpec::is_one_of_many)
+    });
+    possible.collect()
+}
 
-    fn may_forget(&self) -> bool {
-        use Fault::*;
-        let of_one_server = matches!(
-            self.spec.fault,
-            DataLost | DiskFull | MemoryFull | PowerLost | RecordDeleted | StoreRestarted
-        );
-        of_one_server || matches!(self.spec.fault, FailOver | MinorityDown | QuorumLost | SplitBrain)
+fn go_together(one: &FaultSpec, other: &FaultSpec) -> bool {
+    let alone = [one, other].iter().any(|spec| spec.side_effect() == SideEffect::None);
+    alone && !spoils(one, other) && !spoils(other, one)
+}
+
+/// A store that began anew is followed by nobody who could take over. And a token after data were lost is taken from the
+/// clock, so whoever changes the clock must not lose data as well: that tokens rise through both, no store promises.
+fn spoils(one: &FaultSpec, other: &FaultSpec) -> bool {
+    match one.side_effect() {
+        SideEffect::None => false,
+        SideEffect::Primary => other.fault == Fault::DataLost,
+        SideEffect::Clocks => may_forget(other),
     }
 }
 
-/// What is promised while it lasts and when it is healed: a clock that was set back jumps ahead then.
-fn promised(semantics: &Semantics, fault: Fault) -> Outcome {
+fn may_forget(spec: &FaultSpec) -> bool {
+    use Fault::*;
+    let of_one_server =
+        matches!(spec.fault, DataLost | DiskFull | MemoryFull | PowerLost | RecordDeleted | StoreRestarted);
+    of_one_server || matches!(spec.fault, FailOver | MinorityDown | QuorumLost | SplitBrain)
+}
+
+/// What is promised while a fault lasts and when it is healed: a clock that was set back jumps ahead then.
+pub(super) fn promised(semantics: &Semantics, fault: Fault) -> Outcome {
     let promised = semantics.promises.under(fault);
     let ahead = semantics.promises.under(Fault::StoreClockForward);
     match ahead {
@@ -100,26 +87,25 @@ fn promised(semantics: &Semantics, fault: Fault) -> Outcome {
 }
 
 impl PlannedFault {
-    fn draw(what: PossibleFault, lease: Duration, rng: &mut Rng) -> Self {
+    fn draw(spec: FaultSpec, lease: Duration, rng: &mut Rng) -> Self {
         // Not before the leases are over, or confirmed, that the fault before has touched: no store promises anything of two
         // at once.
         let after = lease + random(rng, Duration::ZERO, lease);
-        let lasts = match what.spec.lasts {
+        let lasts = match spec.lasts {
             // What waits for what somebody asks needs a while for that, however short it is itself.
-            Lasting::Moment if !what.spec.is_from_the_start() => Duration::ZERO,
+            Lasting::Moment if !spec.is_from_the_start() => Duration::ZERO,
             Lasting::Moment => random(rng, lease / 10, lease),
             Lasting::Spell(time) if time.least == time.most => time.least,
             Lasting::Spell(_) => random(rng, lease / 10, lease * 2),
             // What has forgotten its leases comes back when they are over.
             Lasting::State(_) => random(rng, lease, lease * 2),
         };
-        Self { after, what, lasts }
+        Self { after, spec, lasts }
     }
 }
 
 /// In whole milliseconds.
 fn random(rng: &mut Rng, least: Duration, most: Duration) -> Duration {
-    let millis = |time: Duration| u64::try_from(time.as_millis()).unwrap_or(u64::MAX);
     Duration::from_millis(rng.u64(millis(least)..=millis(most)))
 }
 
@@ -130,7 +116,7 @@ impl fmt::Display for Schedule {
         for (index, step) in self.faults.iter().enumerate() {
             at += step.after;
             let comma = if index == 0 { "" } else { ", " };
-            write!(f, "{comma}{:?} at {:.1} s", step.what.spec.fault, at.as_secs_f64())?;
+            write!(f, "{comma}{:?} at {:.1} s", step.spec.fault, at.as_secs_f64())?;
             if !step.lasts.is_zero() {
                 write!(f, " for {:.1} s", step.lasts.as_secs_f64())?;
             }
@@ -149,7 +135,7 @@ mod tests {
     const LEASE: Duration = Duration::from_millis(1_500);
 
     /// As many of them as there are, with three that want the clocks and one that wants the primary.
-    fn kit() -> Vec<PossibleFault> {
+    fn kit() -> Vec<FaultSpec> {
         let least = Duration::from_secs(2);
         let time = Time { least, most: least * 2 };
         let possible = |fault| {
@@ -163,7 +149,7 @@ mod tests {
                 Fault::FailOver => (Means::FailOver, Lasting::Spell(time)),
                 _ => (Means::Nothing, Lasting::Spell(time)),
             };
-            PossibleFault { spec: FaultSpec { fault, means, lasts, ttl: LEASE }, promised: Outcome::Holds }
+            FaultSpec { fault, means, lasts, ttl: LEASE }
         };
         Fault::ALL.map(possible).into()
     }
@@ -183,8 +169,7 @@ mod tests {
     fn faults_are_all_drawn_sooner_or_later_and_end() {
         let schedules: Vec<Schedule> = (0..300).map(draw).collect();
         for fault in Fault::ALL {
-            let drawn =
-                |schedule: &Schedule| schedule.faults.iter().any(|step| step.what.spec.fault == fault);
+            let drawn = |schedule: &Schedule| schedule.faults.iter().any(|step| step.spec.fault == fault);
             assert!(schedules.iter().any(drawn), "never {fault:?}");
         }
         for schedule in &schedules {
@@ -197,28 +182,27 @@ mod tests {
     #[test]
     fn faults_with_side_effects_are_not_drawn_together() {
         for schedule in (0..300).map(draw) {
-            let claims =
-                schedule.faults.iter().filter(|step| step.what.spec.side_effect() != SideEffect::None);
+            let claims = schedule.faults.iter().filter(|step| step.spec.side_effect() != SideEffect::None);
             assert!(claims.count() <= 1, "{schedule}");
             let primary =
-                schedule.faults.iter().position(|step| step.what.spec.side_effect() == SideEffect::Primary);
+                schedule.faults.iter().position(|step| step.spec.side_effect() == SideEffect::Primary);
             assert!(primary.is_none_or(|place| place + 1 == schedule.faults.len()), "{schedule}");
         }
     }
 
     #[test]
     fn clock_and_data_loss_are_not_drawn_together() {
-        let drawn = |schedule: &Schedule, is: fn(&PossibleFault) -> bool| {
-            schedule.faults.iter().any(|step| is(&step.what))
+        let drawn = |schedule: &Schedule, is: fn(&FaultSpec) -> bool| {
+            schedule.faults.iter().any(|step| is(&step.spec))
         };
         for schedule in (0..300).map(draw) {
-            let lost = drawn(&schedule, |what| what.spec.fault == Fault::DataLost);
+            let lost = drawn(&schedule, |spec| spec.fault == Fault::DataLost);
             assert!(
-                !lost || !drawn(&schedule, |what| what.spec.side_effect() == SideEffect::Primary),
+                !lost || !drawn(&schedule, |spec| spec.side_effect() == SideEffect::Primary),
                 "{schedule}"
             );
-            let clocks = drawn(&schedule, |what| what.spec.side_effect() == SideEffect::Clocks);
-            assert!(!clocks || !drawn(&schedule, PossibleFault::may_forget), "{schedule}");
+            let clocks = drawn(&schedule, |spec| spec.side_effect() == SideEffect::Clocks);
+            assert!(!clocks || !drawn(&schedule, may_forget), "{schedule}");
         }
     }
 
@@ -230,7 +214,7 @@ mod tests {
     #[test]
     fn drawn_fault_lasts_as_its_kind_requires() {
         for step in (0..300).flat_map(|seed| draw(seed).faults) {
-            match step.what.spec.fault {
+            match step.spec.fault {
                 Fault::HolderKilled => assert_eq!(step.lasts, Duration::ZERO),
                 Fault::ExecutorStarved => assert_eq!(step.lasts, Duration::from_secs(2)),
                 Fault::QuorumLost => assert!(step.lasts >= LEASE, "{step:?}"),

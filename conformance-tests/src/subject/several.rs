@@ -1,7 +1,7 @@
 //! Stores of several servers: members that vote, a primary and its replica.
 
-use crate::cannot::Cannot;
 use crate::proxy::Proxy;
+use crate::stop::Stop;
 use async_trait::async_trait;
 use leasehold_core::LockName;
 use std::fmt;
@@ -15,7 +15,7 @@ pub trait Members: fmt::Debug + Send + Sync + 'static {
     fn count(&self) -> usize;
 
     /// Waits until so many of them serve, and answers which one leads; any, where [none leads](Self::has_leader).
-    async fn leader_of(&self, serving: usize) -> Result<usize, Cannot>;
+    async fn leader_of(&self, serving: usize) -> Result<usize, Stop>;
 
     /// False if they know nothing of each other.
     fn has_leader(&self) -> bool {
@@ -23,33 +23,29 @@ pub trait Members: fmt::Debug + Send + Sync + 'static {
     }
 
     /// Kills one as a crash would.
-    async fn kill(&self, member: usize) -> Result<(), Cannot>;
+    async fn kill(&self, member: usize) -> Result<(), Stop>;
 
-    /// Starts it again with what it had written. It joins the others a moment later.
-    async fn restart(&self, member: usize) -> Result<(), Cannot>;
+    /// Starts it again with what it had written, and it joins the others a moment later; or with nothing, where each keeps for itself
+    /// what the clients tell it.
+    async fn restart(&self, member: usize, keep_data: bool) -> Result<(), Stop>;
 
     /// Stops one without closing a connection.
-    async fn pause(&self, member: usize) -> Result<(), Cannot>;
+    async fn pause(&self, member: usize) -> Result<(), Stop>;
 
     /// Lets it go on.
-    async fn resume(&self, member: usize) -> Result<(), Cannot>;
+    async fn resume(&self, member: usize) -> Result<(), Stop>;
 
     /// A proxy in front of each, in their order, and the address of the store through them.
-    async fn proxied(&self) -> Result<(Vec<Proxy>, String), Cannot>;
-
-    /// Starts one again with nothing, where each keeps for itself what the clients tell it.
-    async fn restart_empty(&self, member: usize) -> Result<(), Cannot> {
-        Err(Cannot::no_hook("restart_empty"))
-    }
+    async fn proxied(&self) -> Result<(Vec<Proxy>, String), Stop>;
 
     /// True if one has this lock as taken, by whomever.
-    async fn holds(&self, member: usize, name: &LockName) -> Result<bool, Cannot> {
-        Err(Cannot::no_hook("holds"))
+    async fn holds(&self, member: usize, name: &LockName) -> Result<bool, Stop> {
+        Err(Stop::no_hook("holds"))
     }
 
     /// Ends the lease of a lock on one of them, as its clock would.
-    async fn end_lease(&self, member: usize, name: &LockName) -> Result<(), Cannot> {
-        Err(Cannot::no_hook("end_lease"))
+    async fn end_lease(&self, member: usize, name: &LockName) -> Result<(), Stop> {
+        Err(Stop::no_hook("end_lease"))
     }
 }
 
@@ -59,22 +55,22 @@ pub trait Members: fmt::Debug + Send + Sync + 'static {
 #[async_trait]
 pub trait Replicas: fmt::Debug + Send + Sync + 'static {
     /// The store's address for clients that believe no grant which the replica does not have.
-    fn confirmed_address(&self) -> Result<String, Cannot> {
-        Err(Cannot::no_hook("confirmed_address"))
+    fn confirmed_address(&self) -> Result<String, Stop> {
+        Err(Stop::no_hook("confirmed_address"))
     }
 
     /// Waits until the replica of the name's primary has all that it has.
-    async fn catch_up(&self, name: &LockName) -> Result<(), Cannot>;
+    async fn catch_up(&self, name: &LockName) -> Result<(), Stop>;
 
     /// Cuts the replica of the name's primary off: what the primary is told from now on, the replica will never have.
-    async fn cut_off(&self, name: &LockName) -> Result<(), Cannot>;
+    async fn cut_off(&self, name: &LockName) -> Result<(), Stop>;
 
     /// Kills the name's primary as a crash would, and waits until the replica has taken over.
-    async fn fail_over(&self, name: &LockName) -> Result<(), Cannot>;
+    async fn fail_over(&self, name: &LockName) -> Result<(), Stop>;
 
     /// Stops the name's primary without closing a connection, and waits until the replica has taken over.
-    async fn supplant(&self, name: &LockName) -> Result<(), Cannot>;
+    async fn supplant(&self, name: &LockName) -> Result<(), Stop>;
 
     /// Lets the stopped primary go on, which takes itself for one until it is told.
-    async fn revive(&self) -> Result<(), Cannot>;
+    async fn revive(&self) -> Result<(), Stop>;
 }

@@ -25,30 +25,20 @@ pub(crate) enum Request {
     Look(LockName),
     /// The process id, and the seconds of the boot clock.
     Identity,
-    /// Adds one to the number in a file, each time under the lock. The name, how often, and the file.
-    Count(LockName, u32, PathBuf),
     /// Writes a history.
     History(Workload),
-    /// Takes the lock and reads what it protects.
-    BeginEffect(Workload),
-    /// Writes, whether or not it still holds, and releases.
-    EndEffect,
-    Clients(ClientRequest),
-}
-
-/// What is asked of the [running clients](super::running_clients) of a worker: `done`, if nothing else is said.
-#[derive(Debug, Serialize, Deserialize)]
-pub(crate) enum ClientRequest {
-    /// Lets a client begin its work.
+    // To clients at work in the process, any number at once, each with connections of its own.
+    /// Lets one begin its work.
     Start(Role, Workload),
-    /// Waits until the first client has had the lock: `token N`.
+    /// Waits until the first one has had the lock: `token N`.
     Held,
-    /// Waits until all clients but those that wait have had an answer, or until that takes too long.
+    /// Waits until all but those that wait have had an answer, or until that takes too long.
     Answered(Duration),
-    /// Lets the clients of this role, or all, give back what they have, and end.
+    /// Lets those of this role, or all, give back what they have, and end.
     Leave(Option<Role>),
-    /// Lets the first client make its connections, and whatever else comes with a first use of a lock.
+    /// Lets the first one make its connections, and whatever else comes with a first use of a lock.
     WarmUp(LockName),
+    // To the process.
     /// Blocks every thread on which clients run.
     Starve(Duration),
     /// Lets the process have no more file descriptors than it has, not even in place of one that it closes; or as many

@@ -2,13 +2,13 @@
 
 use super::ENVIRONMENT;
 use super::request::Request;
-use super::running_clients::RunningClients;
-use crate::expect::{Client, ClientExt};
+use crate::expect::{Client, ClientExt, first_use};
 use crate::history::{RecordedPermits, Recorder};
+use crate::running_client::{Role, RunningClient};
 use crate::stop::{Stop, Verdict};
 use crate::subject::Subject;
-use crate::workload::Interrupted;
 use leasehold_core::{AcquireOptions, DistributedLockExt, Error, Lease, LockGuard, LockName, Wait};
+use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
 use std::fs;
 use std::io::Write as _;
 use std::path::Path;
@@ -46,8 +46,7 @@ fn serve(subjects: &[Arc<dyn Subject>], name: &str, address: &str) -> Verdict {
     let runtime = tokio::runtime::Builder::new_multi_thread().worker_threads(1).enable_all().build()?;
     runtime.block_on(async {
         let client = subject.connect(address).await?;
-        let clients = RunningClients::new(&**subject, address);
-        let mut served = Served { subject: &**subject, client, guard: None, interrupted: None, clients };
+        let mut served = Served::new(&**subject, address, client);
         say("ready")?;
         let mut requests = BufReader::new(tokio::io::stdin()).lines();
         while let Some(request) = requests.next_line().await? {
@@ -62,13 +61,24 @@ fn serve(subjects: &[Arc<dyn Subject>], name: &str, address: &str) -> Verdict {
 /// What a worker has at hand between two requests.
 struct Served<'a> {
     subject: &'a dyn Subject,
+    address: &'a str,
     client: Client,
     guard: Option<LockGuard>,
-    interrupted: Option<Interrupted>,
-    clients: RunningClients<'a>,
+    running: Vec<RunningClient>,
+    /// A client that has connections, and no work yet.
+    ready: Option<Client>,
+    /// The file descriptors that this process may have, if it may have no more for now.
+    descriptors: Option<Rlimit>,
 }
 
-impl Served<'_> {
+/// How long a first use may take until it succeeds.
+const FIRST_USE: Duration = Duration::from_secs(10);
+
+impl<'a> Served<'a> {
+    fn new(subject: &'a dyn Subject, address: &'a str, client: Client) -> Self {
+        Self { subject, address, client, guard: None, running: Vec::new(), ready: None, descriptors: None }
+    }
+
     async fn answer(&mut self, request: Request) -> Result<String, Stop> {
         let client = &self.client;
         match request {
@@ -100,7 +110,6 @@ impl Served<'_> {
                 let boot = rustix::time::clock_gettime(rustix::time::ClockId::Boottime);
                 return Ok(format!("{} {}", std::process::id(), boot.tv_sec));
             }
-            Request::Clients(request) => return self.clients.answer(request).await,
             Request::Occupy(name, limit, times, directory) => {
                 let permits = self.subject.kinds().semaphore(&**client, &name, limit)?;
                 let recorder = Recorder::create(&directory)?;
@@ -108,17 +117,70 @@ impl Served<'_> {
                 occupy(&permits, times, &directory, &AcquireOptions::new()).await?;
             }
             Request::Lead(name, ttl, file) => lead(client, ttl, &file, &name).await?,
-            Request::Count(name, times, file) => count(client, times, &file, &name).await?,
             Request::History(workload) => workload.run(Arc::clone(client)).await?,
-            Request::BeginEffect(workload) => {
-                self.interrupted = Some(Interrupted::begin(&workload, Arc::clone(client)).await?);
+            Request::Start(role, workload) => {
+                let client = match self.ready.take() {
+                    Some(ready) => ready,
+                    None => self.subject.connect(self.address).await?,
+                };
+                self.running.push(RunningClient::begin(role, &workload, client)?);
             }
-            Request::EndEffect => {
-                let begun = self.interrupted.take();
-                begun.ok_or_else(|| Stop::Failed("no effect was begun".to_owned()))?.end().await?;
+            Request::Held => {
+                let first = self.running.first_mut();
+                let first = first.ok_or_else(|| Stop::Failed("no client was started".to_owned()))?;
+                return Ok(format!("token {}", first.held().await?));
+            }
+            Request::Answered(at_most) => {
+                tokio::time::timeout(at_most, self.all_answered()).await.unwrap_or(Ok(()))?;
+            }
+            Request::Leave(role) => self.leave(role).await?,
+            Request::WarmUp(name) => {
+                let client = self.subject.connect(self.address).await?;
+                first_use(&client, &name, &AcquireOptions::new(), FIRST_USE).await?;
+                self.ready = Some(client);
+            }
+            Request::Starve(time) => {
+                // The runtime has one thread for its tasks; this one serves requests.
+                tokio::spawn(async move { std::thread::sleep(time) });
+            }
+            Request::MayOpenFiles(may) => self.may_open_files(may)?,
+            Request::ForceRelease(name) => {
+                let admin = client.admin().ok_or_else(|| Stop::Failed("no administration".to_owned()))?;
+                admin.force_release(&name, None).await?;
             }
         }
         Ok("done".to_owned())
+    }
+
+    /// Waits until all clients at work but those that wait have had an answer.
+    async fn all_answered(&mut self) -> Verdict {
+        for client in self.running.iter_mut().filter(|client| client.role() != Role::Waiter) {
+            client.held().await?;
+        }
+        Ok(())
+    }
+
+    async fn leave(&mut self, role: Option<Role>) -> Verdict {
+        let leaves = |one: &mut RunningClient| role.is_none_or(|role| role == one.role());
+        let leaving: Vec<RunningClient> = self.running.extract_if(.., leaves).collect();
+        leaving.iter().for_each(RunningClient::tell);
+        for client in leaving {
+            client.end().await?;
+        }
+        Ok(())
+    }
+
+    /// By the limit alone: what is open stays open, whatever its number.
+    fn may_open_files(&mut self, may: bool) -> std::io::Result<()> {
+        let limit = match may {
+            true => self.descriptors.take(),
+            false => {
+                let before = getrlimit(Resource::Nofile);
+                self.descriptors = Some(before);
+                Some(Rlimit { current: Some(0), ..before })
+            }
+        };
+        Ok(limit.map_or(Ok(()), |limit| setrlimit(Resource::Nofile, limit))?)
     }
 
     fn keep(&mut self, acquired: Result<LockGuard, Error>) -> String {
@@ -183,18 +245,6 @@ async fn lead(client: &Client, ttl: Duration, file: &Path, name: &LockName) -> V
         }
     };
     election.lead(work).await?
-}
-
-/// Reads, waits a moment, writes: any overlap of two holders loses a count.
-async fn count(client: &Client, times: u32, file: &Path, name: &LockName) -> Verdict {
-    for _ in 0..times {
-        let guard = client.acquire_with(name, &AcquireOptions::new()).await?;
-        let before: u64 = fs::read_to_string(file)?.trim().parse().unwrap_or(0);
-        tokio::task::yield_now().await;
-        fs::write(file, (before + 1).to_string())?;
-        guard.release().await?;
-    }
-    Ok(())
 }
 
 fn refusal(error: &Error) -> String {

@@ -20,8 +20,8 @@ type Sound = (&'static str, Make, &'static [&'static str]);
 
 /// The cases that wait for the end of a lease, or look at it.
 const OF_LEASES: &[&str] = &[
-    "B07", "C04", "C08", "C11", "C14", "D01", "D04", "D08", "D17", "D19", "D22", "D25", "E09", "E13", "G08",
-    "J34", "J37",
+    "B07", "C04", "C08", "C11", "C14", "D01", "D04", "D08", "D17", "D19", "D22", "D25", "E02", "E09", "E13",
+    "G08", "J37",
 ];
 
 /// A name, how it keeps time, and what its subject says of that.
@@ -63,7 +63,7 @@ const SOUNDS: &[Sound] = &[
     (
         "tokens_that_live_in_the_data",
         |address| Ok(values::with_tokens_of(TokenClass::Stored, address)),
-        &["F02", "F03", "F14", "J10"],
+        &["F02", "F14", "J10", "S01"],
     ),
     (
         "no_administrator",

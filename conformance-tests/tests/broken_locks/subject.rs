@@ -1,6 +1,6 @@
 use async_trait::async_trait;
 use leasehold_conformance::proxy::Proxy;
-use leasehold_conformance::{Administrator, Cannot, Kinds, Store, Subject};
+use leasehold_conformance::{Administrator, Kinds, Stop, Store, Subject};
 use leasehold_core::{DistributedLock, LockName, Result};
 use leasehold_test_stores::servers::RedisServer;
 use std::fmt;
@@ -11,7 +11,7 @@ use std::time::Duration;
 pub(crate) type Make = fn(address: &Address) -> Result<Arc<dyn DistributedLock>>;
 
 /// Starts the server that such a lock stands on.
-pub(crate) type Start = fn() -> std::result::Result<Box<dyn Store>, Cannot>;
+pub(crate) type Start = fn() -> std::result::Result<Box<dyn Store>, Stop>;
 
 /// A lock of this program, broken or not, as a subject of the suite: on a real server of its own.
 pub(crate) struct Made {
@@ -39,15 +39,15 @@ pub(crate) struct Address {
 }
 
 /// For a server that does not do its part. The case is then skipped: a failed one would pass for one that has caught the lock.
-pub(crate) fn cannot(error: impl fmt::Display) -> Cannot {
-    Cannot::new(error.to_string())
+pub(crate) fn cannot(error: impl fmt::Display) -> Stop {
+    Stop::skipped(error.to_string())
 }
 
 #[derive(Debug)]
 struct Server(RedisServer);
 
 /// A `redis-server` of its own, which tells its listeners of keys that are deleted or expire.
-pub(crate) fn redis() -> std::result::Result<Box<dyn Store>, Cannot> {
+pub(crate) fn redis() -> std::result::Result<Box<dyn Store>, Stop> {
     let told = ["--notify-keyspace-events", "Kgx"];
     let server = RedisServer::start_with(&told).map_err(cannot)?;
     Ok(Box::new(Server(server)))
@@ -81,7 +81,7 @@ impl Subject for Made {
         &self.name
     }
 
-    async fn start(&self) -> std::result::Result<Box<dyn Store>, Cannot> {
+    async fn start(&self) -> std::result::Result<Box<dyn Store>, Stop> {
         (self.start)()
     }
 
@@ -104,31 +104,31 @@ impl Store for Server {
         format!("127.0.0.1:{} 5000", self.0.port())
     }
 
-    async fn proxied(&self, patience: Duration) -> std::result::Result<(Proxy, String), Cannot> {
+    async fn proxied(&self, patience: Duration) -> std::result::Result<(Proxy, String), Stop> {
         let target = ([127, 0, 0, 1], self.0.port()).into();
         let proxy = Proxy::to(target).await.map_err(cannot)?;
         let address = format!("{} {}", proxy.address(), patience.as_millis());
         Ok((proxy, address))
     }
 
-    async fn records(&self) -> std::result::Result<usize, Cannot> {
+    async fn records(&self) -> std::result::Result<usize, Stop> {
         let size = self.0.command(&["DBSIZE"]).map_err(cannot)?;
-        size.trim_start_matches(':').parse().map_err(|_| Cannot::new(size.clone()))
+        size.trim_start_matches(':').parse().map_err(|_| Stop::skipped(size.clone()))
     }
 
-    async fn wipe(&self) -> std::result::Result<(), Cannot> {
+    async fn wipe(&self) -> std::result::Result<(), Stop> {
         self.0.command(&["FLUSHALL"]).map(drop).map_err(cannot)
     }
 
-    fn administrator(&self) -> std::result::Result<&dyn Administrator, Cannot> {
+    fn administrator(&self) -> std::result::Result<&dyn Administrator, Stop> {
         Ok(self)
     }
 
-    async fn delete(&self, name: &LockName) -> std::result::Result<(), Cannot> {
+    async fn delete(&self, name: &LockName) -> std::result::Result<(), Stop> {
         self.0.command(&["DEL", name.as_str()]).map(drop).map_err(cannot)
     }
 
-    async fn secret(&self) -> std::result::Result<(String, String), Cannot> {
+    async fn secret(&self) -> std::result::Result<(String, String), Stop> {
         let secret = "S3CR3T-CANARY".to_owned();
         Ok((format!("127.0.0.1:{} 5000 {secret}", self.0.port()), secret))
     }
@@ -136,7 +136,7 @@ impl Store for Server {
 
 #[async_trait]
 impl Administrator for Server {
-    async fn evict_everything(&self) -> std::result::Result<(), Cannot> {
+    async fn evict_everything(&self) -> std::result::Result<(), Stop> {
         self.wipe().await
     }
 }

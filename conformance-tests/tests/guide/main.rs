@@ -77,7 +77,7 @@ fn cases_that_the_guides_name_exist() {
     }
 }
 
-/// The ids in a word: `A02` is one, and `J17–J20` are four.
+/// The ids in a word: `A02` is one, and `J06–J09` are four.
 fn cases(word: &str) -> Vec<String> {
     let number = |id: &str| {
         let (family, number) = id.split_at_checked(1)?;

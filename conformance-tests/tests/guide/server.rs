@@ -1,7 +1,7 @@
 use async_trait::async_trait;
 use leasehold_conformance::proxy::Proxy;
 use leasehold_conformance::server::{Launch, ServerProcess, free_port};
-use leasehold_conformance::{Cannot, Store};
+use leasehold_conformance::{Stop, Store};
 use std::io::{self, Read, Write};
 use std::net::TcpStream;
 use std::path::{Path, PathBuf};
@@ -42,7 +42,7 @@ pub(crate) struct ServerStore {
 }
 
 impl ServerStore {
-    pub(crate) fn start(program: PathBuf) -> Result<Self, Cannot> {
+    pub(crate) fn start(program: PathBuf) -> Result<Self, Stop> {
         let port = free_port()?;
         let server = ServerProcess::start(ServerLaunch { program, port })?;
         Ok(Self { port, server: Mutex::new(server) })
@@ -59,28 +59,28 @@ impl Store for ServerStore {
         format!("127.0.0.1:{}", self.port)
     }
 
-    async fn proxied(&self, patience: Duration) -> Result<(Proxy, String), Cannot> {
+    async fn proxied(&self, patience: Duration) -> Result<(Proxy, String), Stop> {
         let proxy = Proxy::to(([127, 0, 0, 1], self.port).into()).await?;
         let address = format!("{} {}", proxy.address(), patience.as_millis());
         Ok((proxy, address))
     }
 
-    async fn pause(&self) -> Result<(), Cannot> {
+    async fn pause(&self) -> Result<(), Stop> {
         self.server().pause();
         Ok(())
     }
 
-    async fn resume(&self) -> Result<(), Cannot> {
+    async fn resume(&self) -> Result<(), Stop> {
         self.server().resume();
         Ok(())
     }
 
-    async fn kill(&self) -> Result<(), Cannot> {
+    async fn kill(&self) -> Result<(), Stop> {
         self.server().kill();
         Ok(())
     }
 
-    async fn restart(&self, keep_data: bool) -> Result<(), Cannot> {
+    async fn restart(&self, keep_data: bool) -> Result<(), Stop> {
         self.server().restart(keep_data)
     }
 }

@@ -5,7 +5,7 @@ use crate::skips_missing;
 use crate::tame::TameStore;
 use async_trait::async_trait;
 use leasehold_conformance::matrix::{Matrix, State};
-use leasehold_conformance::{Cannot, Store, Subject};
+use leasehold_conformance::{Stop, Store, Subject};
 use leasehold_core::memory::MemoryBackend;
 use leasehold_core::{
     AcquireOptions, Attempt, Claim, DistributedLock, DistributedLockExt, Fault, FencingToken, Grant,
@@ -125,7 +125,7 @@ impl Subject for Proud {
         "proud"
     }
 
-    async fn start(&self) -> std::result::Result<Box<dyn Store>, Cannot> {
+    async fn start(&self) -> std::result::Result<Box<dyn Store>, Stop> {
         self.0.start().await
     }
 
@@ -192,7 +192,7 @@ impl Subject for Another {
         self.name
     }
 
-    async fn start(&self) -> std::result::Result<Box<dyn Store>, Cannot> {
+    async fn start(&self) -> std::result::Result<Box<dyn Store>, Stop> {
         Ok((self.alter)(self.honest.start().await?))
     }
 
@@ -211,7 +211,7 @@ impl Store for UntidyStore {
         self.0.address()
     }
 
-    async fn records(&self) -> std::result::Result<usize, Cannot> {
+    async fn records(&self) -> std::result::Result<usize, Stop> {
         Ok(self.0.records().await? + self.1.fetch_add(1, Ordering::SeqCst))
     }
 }
@@ -226,11 +226,11 @@ impl Store for BlindStore {
         self.0.address()
     }
 
-    async fn records(&self) -> std::result::Result<usize, Cannot> {
+    async fn records(&self) -> std::result::Result<usize, Stop> {
         let one_less = |left: usize| left.checked_sub(1);
         match self.1.fetch_update(Ordering::SeqCst, Ordering::SeqCst, one_less) {
             Ok(_) => self.0.records().await,
-            Err(_) => Err(Cannot::failed("it is too dark")),
+            Err(_) => Err(Stop::failed("it is too dark")),
         }
     }
 }
@@ -245,12 +245,12 @@ impl Store for ClumsyStore {
         self.0.address()
     }
 
-    async fn pause(&self) -> std::result::Result<(), Cannot> {
+    async fn pause(&self) -> std::result::Result<(), Stop> {
         self.0.pause().await
     }
 
-    async fn resume(&self) -> std::result::Result<(), Cannot> {
-        Err(Cannot::new("its servers were dropped"))
+    async fn resume(&self) -> std::result::Result<(), Stop> {
+        Err(Stop::skipped("its servers were dropped"))
     }
 }
 
@@ -272,7 +272,7 @@ impl Subject for Open {
         "open"
     }
 
-    async fn start(&self) -> std::result::Result<Box<dyn Store>, Cannot> {
+    async fn start(&self) -> std::result::Result<Box<dyn Store>, Stop> {
         Ok(Box::new(OpenStore))
     }
 

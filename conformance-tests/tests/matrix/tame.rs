@@ -2,7 +2,7 @@
 
 use async_trait::async_trait;
 use leasehold_conformance::proxy::Proxy;
-use leasehold_conformance::{Administrator, Cannot, Members, Replicas, Store};
+use leasehold_conformance::{Administrator, Members, Replicas, Stop, Store};
 use leasehold_core::LockName;
 use std::any::Any;
 use std::time::Duration;
@@ -17,58 +17,58 @@ impl Store for TameStore {
         self.0.address()
     }
 
-    async fn proxied(&self, patience: Duration) -> Result<(Proxy, String), Cannot> {
+    async fn proxied(&self, patience: Duration) -> Result<(Proxy, String), Stop> {
         self.0.proxied(patience).await
     }
 
-    async fn pause(&self) -> Result<(), Cannot> {
+    async fn pause(&self) -> Result<(), Stop> {
         Ok(())
     }
 
-    async fn resume(&self) -> Result<(), Cannot> {
+    async fn resume(&self) -> Result<(), Stop> {
         Ok(())
     }
 
-    async fn kill(&self) -> Result<(), Cannot> {
+    async fn kill(&self) -> Result<(), Stop> {
         Ok(())
     }
 
-    async fn restart(&self, _: bool) -> Result<(), Cannot> {
+    async fn restart(&self, _: bool) -> Result<(), Stop> {
         Ok(())
     }
 
-    async fn sync(&self) -> Result<(), Cannot> {
+    async fn sync(&self) -> Result<(), Stop> {
         Ok(())
     }
 
-    async fn lose_power(&self) -> Result<(), Cannot> {
+    async fn lose_power(&self) -> Result<(), Stop> {
         Ok(())
     }
 
-    async fn wipe(&self) -> Result<(), Cannot> {
+    async fn wipe(&self) -> Result<(), Stop> {
         Ok(())
     }
 
-    fn administrator(&self) -> Result<&dyn Administrator, Cannot> {
+    fn administrator(&self) -> Result<&dyn Administrator, Stop> {
         Ok(self)
     }
 
-    fn members(&self) -> Result<&dyn Members, Cannot> {
+    fn members(&self) -> Result<&dyn Members, Stop> {
         self.0.members().map(|_| self as &dyn Members)
     }
 
-    fn replicas(&self) -> Result<&dyn Replicas, Cannot> {
+    fn replicas(&self) -> Result<&dyn Replicas, Stop> {
         self.0.replicas().map(|_| self as &dyn Replicas)
     }
 }
 
 #[async_trait]
 impl Administrator for TameStore {
-    async fn behind_pooler(&self) -> Result<(Box<dyn Any + Send>, String), Cannot> {
+    async fn behind_pooler(&self) -> Result<(Box<dyn Any + Send>, String), Stop> {
         Ok((Box::new(()), self.0.address()))
     }
 
-    async fn kill_connections(&self) -> Result<(), Cannot> {
+    async fn kill_connections(&self) -> Result<(), Stop> {
         Ok(())
     }
 }
@@ -79,50 +79,50 @@ impl Members for TameStore {
         self.0.members().map_or(0, Members::count)
     }
 
-    async fn leader_of(&self, serving: usize) -> Result<usize, Cannot> {
+    async fn leader_of(&self, serving: usize) -> Result<usize, Stop> {
         self.0.members()?.leader_of(serving).await
     }
 
-    async fn kill(&self, _: usize) -> Result<(), Cannot> {
+    async fn kill(&self, _: usize) -> Result<(), Stop> {
         Ok(())
     }
 
-    async fn restart(&self, _: usize) -> Result<(), Cannot> {
+    async fn restart(&self, _: usize, _: bool) -> Result<(), Stop> {
         Ok(())
     }
 
-    async fn pause(&self, _: usize) -> Result<(), Cannot> {
+    async fn pause(&self, _: usize) -> Result<(), Stop> {
         Ok(())
     }
 
-    async fn resume(&self, _: usize) -> Result<(), Cannot> {
+    async fn resume(&self, _: usize) -> Result<(), Stop> {
         Ok(())
     }
 
-    async fn proxied(&self) -> Result<(Vec<Proxy>, String), Cannot> {
+    async fn proxied(&self) -> Result<(Vec<Proxy>, String), Stop> {
         self.0.members()?.proxied().await
     }
 }
 
 #[async_trait]
 impl Replicas for TameStore {
-    async fn catch_up(&self, _: &LockName) -> Result<(), Cannot> {
+    async fn catch_up(&self, _: &LockName) -> Result<(), Stop> {
         Ok(())
     }
 
-    async fn cut_off(&self, _: &LockName) -> Result<(), Cannot> {
+    async fn cut_off(&self, _: &LockName) -> Result<(), Stop> {
         Ok(())
     }
 
-    async fn fail_over(&self, _: &LockName) -> Result<(), Cannot> {
+    async fn fail_over(&self, _: &LockName) -> Result<(), Stop> {
         Ok(())
     }
 
-    async fn supplant(&self, _: &LockName) -> Result<(), Cannot> {
+    async fn supplant(&self, _: &LockName) -> Result<(), Stop> {
         Ok(())
     }
 
-    async fn revive(&self) -> Result<(), Cannot> {
+    async fn revive(&self) -> Result<(), Stop> {
         Ok(())
     }
 }

@@ -2,7 +2,7 @@
 
 use crate::values::{Hints, Queues, SOUND, Values};
 use async_trait::async_trait;
-use leasehold_conformance::{Cannot, Counters, Store, Subject};
+use leasehold_conformance::{Counters, Stop, Store, Subject};
 use leasehold_core::memory::MemoryBackend;
 use leasehold_core::{
     Attempt, Busy, Claim, DistributedLock, Error, ErrorKind, FencingToken, Finding, HolderInfo, LockAdmin,
@@ -118,7 +118,7 @@ impl Subject for Mutant {
         "mutant"
     }
 
-    async fn start(&self) -> std::result::Result<Box<dyn Store>, Cannot> {
+    async fn start(&self) -> std::result::Result<Box<dyn Store>, Stop> {
         Ok(Box::new(Behind(self.store.clone())))
     }
 
@@ -130,7 +130,7 @@ impl Subject for Mutant {
         &self,
         prefix: &str,
         observer: Arc<dyn Observer>,
-    ) -> std::result::Result<Arc<dyn DistributedLock>, Cannot> {
+    ) -> std::result::Result<Arc<dyn DistributedLock>, Stop> {
         Ok(Arc::new(self.client(prefix).with_observer(observer).build()))
     }
 }
@@ -145,21 +145,21 @@ impl Store for Behind {
         String::new()
     }
 
-    async fn delete(&self, name: &LockName) -> std::result::Result<(), Cannot> {
-        let deleted = self.0.end(name, None).await.map_err(Cannot::failed)?;
-        if deleted.is_empty() { Err(Cannot::absent("nobody holds the lock")) } else { Ok(()) }
+    async fn delete(&self, name: &LockName) -> std::result::Result<(), Stop> {
+        let deleted = self.0.end(name, None).await.map_err(Stop::failed)?;
+        if deleted.is_empty() { Err(Stop::Absent("nobody holds the lock".to_owned())) } else { Ok(()) }
     }
 
-    async fn namespaced(&self, prefix: &str) -> std::result::Result<String, Cannot> {
+    async fn namespaced(&self, prefix: &str) -> std::result::Result<String, Stop> {
         Ok(prefix.to_owned())
     }
 
-    async fn counters(&self) -> std::result::Result<Counters, Cannot> {
+    async fn counters(&self) -> std::result::Result<Counters, Stop> {
         Ok(Counters::new(self.0.calls.load(Ordering::Relaxed) as u64, 0, 0))
     }
 
-    async fn records(&self) -> std::result::Result<usize, Cannot> {
-        self.0.memory.list("").await.map(|held| held.len()).map_err(Cannot::failed)
+    async fn records(&self) -> std::result::Result<usize, Stop> {
+        self.0.memory.list("").await.map(|held| held.len()).map_err(Stop::failed)
     }
 }
 

@@ -5,7 +5,7 @@
 
 #![allow(clippy::print_stdout, clippy::print_stderr, reason = "a program for people and scripts")]
 
-use leasehold_conformance::Cannot;
+use leasehold_conformance::Stop;
 use leasehold_test_stores::servers::{MariaDbServer, PostgresServer, RedisServer, ZooKeeperServer};
 
 fn main() {
@@ -26,7 +26,7 @@ fn main() {
 }
 
 /// Says where it is, or why it is nowhere.
-fn told<S>(kind: &str, started: Result<S, Cannot>, url: impl Fn(&S) -> String) -> Option<S> {
+fn told<S>(kind: &str, started: Result<S, Stop>, url: impl Fn(&S) -> String) -> Option<S> {
     match started {
         Ok(server) => {
             println!("{kind} {}", url(&server));

@@ -60,7 +60,7 @@ async fn run_cases(
     loop {
         match interrupts.next(signals, heartbeat.beside(over.recv())).await {
             WaitResult::Done(Some(result)) => results.push(result),
-            WaitResult::Stop => run.interrupt().interrupt(),
+            WaitResult::Stop => run.interrupt().cancel(),
             WaitResult::Done(None) | WaitResult::Abort => break,
         }
     }

@@ -31,10 +31,10 @@ pub(super) async fn soak(args: &ConformanceArgs, time: Duration) -> Result<Code,
                 outcomes.push(round.outcome.clone());
                 said = said.and_then(|()| reporter::round(&round, args.format));
                 if said.is_err() {
-                    soak.interrupt().interrupt();
+                    soak.interrupt().cancel();
                 }
             }
-            WaitResult::Stop => soak.interrupt().interrupt(),
+            WaitResult::Stop => soak.interrupt().cancel(),
             WaitResult::Done(None) | WaitResult::Abort => break,
         }
     }

@@ -3,7 +3,7 @@ use crate::store_arguments::each_store;
 use async_trait::async_trait;
 use leasehold::backend::OwnerId;
 use leasehold::{DistributedLock, DistributedLockExt, Error, LockName, Registry, Result};
-use leasehold_conformance::{Cannot, Store, Subject};
+use leasehold_conformance::{Stop, Store, Subject};
 use leasehold_console::{Console, Failure, Invocation, StoreOptions};
 use std::sync::Arc;
 
@@ -79,8 +79,8 @@ impl Subject for UserStore {
         &self.name
     }
 
-    async fn start(&self) -> std::result::Result<Box<dyn Store>, Cannot> {
-        let address = serde_json::to_string(&self.invocation.store).map_err(Cannot::failed)?;
+    async fn start(&self) -> std::result::Result<Box<dyn Store>, Stop> {
+        let address = serde_json::to_string(&self.invocation.store).map_err(Stop::failed)?;
         Ok(Box::new(UserStoreAddress(address)))
     }
 

@@ -1,4 +1,4 @@
-use leasehold_conformance::Cannot;
+use leasehold_conformance::Stop;
 use rcgen::{
     BasicConstraints, CertificateParams, DistinguishedName, DnType, ExtendedKeyUsagePurpose, IsCa, Issuer,
     KeyPair,
@@ -19,7 +19,7 @@ impl CertificateAuthority {
     /// # Errors
     ///
     /// If its files cannot be written.
-    pub fn new() -> Result<Self, Cannot> {
+    pub fn new() -> Result<Self, Stop> {
         let mut params = CertificateParams::new(Vec::new()).map_err(failed)?;
         params.distinguished_name = distinguished_name(&format!("authority {}", fastrand::u64(..)));
         params.is_ca = IsCa::Ca(BasicConstraints::Unconstrained);
@@ -42,7 +42,7 @@ impl CertificateAuthority {
     /// # Errors
     ///
     /// If a name cannot stand in a certificate, or a file cannot be written.
-    pub fn certify(&self, file: &str, names: &[&str]) -> Result<(), Cannot> {
+    pub fn certify(&self, file: &str, names: &[&str]) -> Result<(), Stop> {
         self.certify_with(file, names, |_| {})
     }
 
@@ -56,7 +56,7 @@ impl CertificateAuthority {
         file: &str,
         names: &[&str],
         change: impl FnOnce(&mut CertificateParams),
-    ) -> Result<(), Cannot> {
+    ) -> Result<(), Stop> {
         let hosts: Vec<String> = names.iter().map(ToString::to_string).collect();
         let mut params = CertificateParams::new(hosts).map_err(failed)?;
         params.distinguished_name = distinguished_name(names.first().unwrap_or(&file));
@@ -69,7 +69,7 @@ impl CertificateAuthority {
         self.write(&format!("{file}.key"), &key.serialize_pem())
     }
 
-    fn write(&self, file: &str, text: &str) -> Result<(), Cannot> {
+    fn write(&self, file: &str, text: &str) -> Result<(), Stop> {
         std::fs::write(self.path(file), text).map_err(failed)
     }
 }
@@ -81,8 +81,8 @@ fn distinguished_name(name: &str) -> DistinguishedName {
     distinguished
 }
 
-fn failed(error: impl fmt::Display) -> Cannot {
-    Cannot::failed(format!("no certificate: {error}"))
+fn failed(error: impl fmt::Display) -> Stop {
+    Stop::failed(format!("no certificate: {error}"))
 }
 
 impl fmt::Debug for CertificateAuthority {

@@ -1,5 +1,5 @@
 use super::template::copy_of;
-use leasehold_conformance::Cannot;
+use leasehold_conformance::Stop;
 use leasehold_conformance::server::run;
 use leasehold_conformance::server::{Launch, ServerProcess, free_port};
 use std::io::Read;
@@ -33,7 +33,7 @@ impl MariaDbServer {
     /// # Errors
     ///
     /// If it is not installed or does not start.
-    pub fn start() -> Result<Self, Cannot> {
+    pub fn start() -> Result<Self, Stop> {
         Self::start_with(&[], &[])
     }
 
@@ -42,10 +42,10 @@ impl MariaDbServer {
     /// # Errors
     ///
     /// As [`start`](Self::start).
-    pub fn start_with(arguments: &[&str], environment: &[(String, String)]) -> Result<Self, Cannot> {
+    pub fn start_with(arguments: &[&str], environment: &[(String, String)]) -> Result<Self, Stop> {
         let binary = binary()
             .filter(|_| mariadb_server_missing().is_none())
-            .ok_or_else(|| Cannot::failed(mariadb_server_missing().unwrap_or_default()))?;
+            .ok_or_else(|| Stop::failed(mariadb_server_missing().unwrap_or_default()))?;
         let port = free_port()?;
         let arguments = arguments.iter().map(ToString::to_string).collect();
         let environment = environment.to_vec();
@@ -66,7 +66,7 @@ struct MariaDbLaunch {
 }
 
 impl Launch for MariaDbLaunch {
-    fn prepare(&self, data: &Path) -> Result<(), Cannot> {
+    fn prepare(&self, data: &Path) -> Result<(), Stop> {
         let version = run(Command::new(&self.binary).arg("--version"))?.stdout;
         let version = String::from_utf8_lossy(&version);
         let version = version.split_whitespace().nth(2).unwrap_or("unknown");
@@ -78,7 +78,7 @@ impl Launch for MariaDbLaunch {
                 .arg(format!("--user={}", user()))
                 .arg(format!("--datadir={}", data.display())))?;
             std::fs::create_dir(data.join(MariaDbServer::DATABASE))
-                .map_err(|error| Cannot::failed(format!("no database: {error}")))
+                .map_err(|error| Stop::failed(format!("no database: {error}")))
         })
     }
 

@@ -1,6 +1,6 @@
 use super::MariaDbServer;
 use super::template::copy_of;
-use leasehold_conformance::Cannot;
+use leasehold_conformance::Stop;
 use leasehold_conformance::server::run;
 use leasehold_conformance::server::{Launch, ServerProcess, free_port};
 use std::path::{Path, PathBuf};
@@ -26,9 +26,9 @@ impl MySqlServer {
     /// # Errors
     ///
     /// If it is not there or does not start.
-    pub fn start() -> Result<Self, Cannot> {
+    pub fn start() -> Result<Self, Stop> {
         let folder = std::env::var_os(Self::FOLDER).map(PathBuf::from);
-        let missing = || Cannot::failed(format!("{} is not set", Self::FOLDER));
+        let missing = || Stop::failed(format!("{} is not set", Self::FOLDER));
         let port = free_port()?;
         let launch = MySqlLaunch { folder: folder.ok_or_else(missing)?, port, syncs: false };
         let process = ServerProcess::start(launch)?;
@@ -61,7 +61,7 @@ impl MySqlLaunch {
 }
 
 impl Launch for MySqlLaunch {
-    fn prepare(&self, data: &Path) -> Result<(), Cannot> {
+    fn prepare(&self, data: &Path) -> Result<(), Stop> {
         let version = run(self.mysqld().arg("--version"))?.stdout;
         let version = String::from_utf8_lossy(&version);
         let version =
@@ -70,7 +70,7 @@ impl Launch for MySqlLaunch {
             let first = template.join("first.sql");
             let statements = "CREATE USER 'root'@'127.0.0.1';\n\
                               GRANT ALL ON *.* TO 'root'@'127.0.0.1' WITH GRANT OPTION;\nCREATE DATABASE locks;\n";
-            std::fs::write(&first, statements).map_err(|error| Cannot::failed(error.to_string()))?;
+            std::fs::write(&first, statements).map_err(|error| Stop::failed(error.to_string()))?;
             run(self
                 .mysqld()
                 .args(["--initialize-insecure", "--innodb-redo-log-capacity=8388608"])

@@ -1,5 +1,5 @@
 use super::postgres::not_as_root;
-use leasehold_conformance::Cannot;
+use leasehold_conformance::Stop;
 use leasehold_conformance::server::{Launch, ServerProcess, free_port};
 use std::net::TcpStream;
 use std::os::unix::fs::PermissionsExt;
@@ -26,8 +26,8 @@ impl PgBouncer {
     /// # Errors
     ///
     /// If it is not installed or does not start.
-    pub fn start(server: u16, pool_mode: &'static str) -> Result<Self, Cannot> {
-        let binary = binary().ok_or_else(|| Cannot::failed(pgbouncer_missing().unwrap_or_default()))?;
+    pub fn start(server: u16, pool_mode: &'static str) -> Result<Self, Stop> {
+        let binary = binary().ok_or_else(|| Stop::failed(pgbouncer_missing().unwrap_or_default()))?;
         let port = free_port()?;
         let launch = PgBouncerLaunch { binary, port, server, pool_mode };
         Ok(Self { _process: ServerProcess::start(launch)?, port })
@@ -47,8 +47,8 @@ struct PgBouncerLaunch {
 }
 
 impl Launch for PgBouncerLaunch {
-    fn prepare(&self, data: &Path) -> Result<(), Cannot> {
-        let failed = |error: std::io::Error| Cannot::failed(format!("no configuration: {error}"));
+    fn prepare(&self, data: &Path) -> Result<(), Stop> {
+        let failed = |error: std::io::Error| Stop::failed(format!("no configuration: {error}"));
         // Like the server, it runs as another user, who must be able to read this.
         std::fs::set_permissions(data, std::fs::Permissions::from_mode(0o711)).map_err(failed)?;
         let (server, port, mode) = (self.server, self.port, self.pool_mode);

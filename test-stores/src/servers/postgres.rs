@@ -1,5 +1,5 @@
 use super::template::copy_of;
-use leasehold_conformance::Cannot;
+use leasehold_conformance::Stop;
 use leasehold_conformance::server::run;
 use leasehold_conformance::server::{Launch, ServerProcess, free_port};
 use std::ffi::OsStr;
@@ -29,7 +29,7 @@ impl PostgresServer {
     /// # Errors
     ///
     /// If it is not installed or does not start.
-    pub fn start() -> Result<Self, Cannot> {
+    pub fn start() -> Result<Self, Stop> {
         Self::start_with(&[], &[])
     }
 
@@ -38,7 +38,7 @@ impl PostgresServer {
     /// # Errors
     ///
     /// As [`start`](Self::start).
-    pub fn start_standby_of(primary: &Self) -> Result<Self, Cannot> {
+    pub fn start_standby_of(primary: &Self) -> Result<Self, Stop> {
         Self::launch(&[], &[], Some(primary.port))
     }
 
@@ -47,7 +47,7 @@ impl PostgresServer {
     /// # Errors
     ///
     /// As [`start`](Self::start).
-    pub fn start_with(arguments: &[&str], environment: &[(String, String)]) -> Result<Self, Cannot> {
+    pub fn start_with(arguments: &[&str], environment: &[(String, String)]) -> Result<Self, Stop> {
         Self::launch(arguments, environment, None)
     }
 
@@ -55,8 +55,8 @@ impl PostgresServer {
         arguments: &[&str],
         environment: &[(String, String)],
         follows: Option<u16>,
-    ) -> Result<Self, Cannot> {
-        let missing = || Cannot::failed(postgres_server_missing().unwrap_or_default());
+    ) -> Result<Self, Stop> {
+        let missing = || Stop::failed(postgres_server_missing().unwrap_or_default());
         let launch = PostgresLaunch {
             postgres: binary("postgres").ok_or_else(missing)?,
             initdb: binary("initdb").ok_or_else(missing)?,
@@ -85,10 +85,10 @@ struct PostgresLaunch {
 }
 
 impl Launch for PostgresLaunch {
-    fn prepare(&self, data: &Path) -> Result<(), Cannot> {
+    fn prepare(&self, data: &Path) -> Result<(), Stop> {
         // The server runs as another user, and must be able to get to its own directory in here.
         std::fs::set_permissions(data, std::fs::Permissions::from_mode(0o711))
-            .map_err(|error| Cannot::failed(format!("cannot open its directory: {error}")))?;
+            .map_err(|error| Stop::failed(format!("cannot open its directory: {error}")))?;
         if let Some(primary) = self.follows {
             return follow(primary, &data.join("db"));
         }
@@ -100,7 +100,7 @@ impl Launch for PostgresLaunch {
             own_directory(&data)?;
             if rustix::process::getuid().is_root() {
                 std::fs::set_permissions(template, std::fs::Permissions::from_mode(0o711))
-                    .map_err(|error| Cannot::failed(error.to_string()))?;
+                    .map_err(|error| Stop::failed(error.to_string()))?;
             }
             let mut initdb = not_as_root(&self.initdb);
             initdb.args(["-A", "trust", "-U", "postgres"]).args(["-N", "-E", "UTF8"]);
@@ -152,7 +152,7 @@ fn shared_memory(data: &Path) -> Option<String> {
 }
 
 /// A directory of the user that the server runs as, where that is another one.
-fn own_directory(directory: &Path) -> Result<(), Cannot> {
+fn own_directory(directory: &Path) -> Result<(), Stop> {
     if rustix::process::getuid().is_root() {
         run(Command::new("install").args(["-d", "-m", "700", "-o", "postgres"]).arg(directory))?;
     }
@@ -162,8 +162,8 @@ fn own_directory(directory: &Path) -> Result<(), Cannot> {
 /// Drops the two databases that are templates for others, which no test makes: they have two files of three. To make a file takes
 /// longer on some systems the more of them were removed in the last minutes, and the suite makes and removes a hundred servers. A
 /// server that runs alone takes each line for a statement, and needs no semicolon.
-fn keep_one_database(postgres: &Path, data: &Path) -> Result<(), Cannot> {
-    let failed = |error: std::io::Error| Cannot::failed(format!("cannot drop its templates: {error}"));
+fn keep_one_database(postgres: &Path, data: &Path) -> Result<(), Stop> {
+    let failed = |error: std::io::Error| Stop::failed(format!("cannot drop its templates: {error}"));
     let (statements, mut say) = std::io::pipe().map_err(failed)?;
     say.write_all(include_bytes!("postgres_one.sql")).map_err(failed)?;
     drop(say);
@@ -176,13 +176,13 @@ fn keep_one_database(postgres: &Path, data: &Path) -> Result<(), Cannot> {
         return Ok(());
     }
     let said = String::from_utf8_lossy(&said.stderr).into_owned();
-    Err(Cannot::failed(format!("its templates are not dropped, {left} databases are left: {said}")))
+    Err(Stop::failed(format!("its templates are not dropped, {left} databases are left: {said}")))
 }
 
 /// Fills a directory with the data of the server at this port, for a standby of it.
-fn follow(primary: u16, data: &Path) -> Result<(), Cannot> {
+fn follow(primary: u16, data: &Path) -> Result<(), Stop> {
     own_directory(data)?;
-    let missing = || Cannot::failed("pg_basebackup is not installed");
+    let missing = || Stop::failed("pg_basebackup is not installed");
     let mut copy = not_as_root(&binary("pg_basebackup").ok_or_else(missing)?);
     copy.args(["-h", "127.0.0.1", "-p", &primary.to_string(), "-U", "postgres", "-D"]).arg(data);
     copy.args(["--checkpoint=fast", "--wal-method=stream", "--write-recovery-conf", "--no-sync"]);
@@ -239,7 +239,7 @@ mod tests {
         text.lines().filter_map(|line| line.split_whitespace().nth(1).map(str::to_owned)).collect()
     }
 
-    fn psql(server: &PostgresServer, statement: &str) -> Result<String, Cannot> {
+    fn psql(server: &PostgresServer, statement: &str) -> Result<String, Stop> {
         let url = format!("postgres://postgres@127.0.0.1:{}/postgres", server.port());
         let said =
             run(Command::new(binary("psql").unwrap()).args(["-X", "-A", "-t", "-c", statement, &url]))?;
@@ -247,7 +247,7 @@ mod tests {
     }
 
     /// What is left of a commit when the power comes back.
-    fn left_by(mut server: PostgresServer) -> Result<String, Cannot> {
+    fn left_by(mut server: PostgresServer) -> Result<String, Stop> {
         psql(&server, "CREATE TABLE kept AS SELECT 42 AS number")?;
         server.lose_power()?;
         server.restart(true)?;

@@ -1,4 +1,4 @@
-use leasehold_conformance::Cannot;
+use leasehold_conformance::Stop;
 use leasehold_conformance::server::{Launch, ServerProcess, free_port};
 use std::fs::{File, OpenOptions};
 use std::io::{Read, Write};
@@ -27,7 +27,7 @@ impl RedisServer {
     /// # Errors
     ///
     /// If it is not installed or does not start.
-    pub fn start() -> Result<Self, Cannot> {
+    pub fn start() -> Result<Self, Stop> {
         Self::start_with(&[])
     }
 
@@ -36,7 +36,7 @@ impl RedisServer {
     /// # Errors
     ///
     /// As [`start`](Self::start).
-    pub fn start_with(arguments: &[&str]) -> Result<Self, Cannot> {
+    pub fn start_with(arguments: &[&str]) -> Result<Self, Stop> {
         Self::start_in(arguments, &[])
     }
 
@@ -45,7 +45,7 @@ impl RedisServer {
     /// # Errors
     ///
     /// As [`start`](Self::start).
-    pub fn start_in(arguments: &[&str], environment: &[(String, String)]) -> Result<Self, Cannot> {
+    pub fn start_in(arguments: &[&str], environment: &[(String, String)]) -> Result<Self, Stop> {
         Self::start_on(free_port()?, arguments, environment, Vec::new())
     }
 
@@ -55,7 +55,7 @@ impl RedisServer {
         arguments: &[&str],
         environment: &[(String, String)],
         files: Vec<(&'static str, String)>,
-    ) -> Result<Self, Cannot> {
+    ) -> Result<Self, Stop> {
         let arguments = arguments.iter().map(ToString::to_string).collect();
         let environment = environment.to_vec();
         let launch = RedisLaunch { binary: binary()?, port, arguments, files, environment };
@@ -130,10 +130,10 @@ impl Launch for RedisLaunch {
         command
     }
 
-    fn prepare(&self, data: &Path) -> Result<(), Cannot> {
+    fn prepare(&self, data: &Path) -> Result<(), Stop> {
         for (name, text) in &self.files {
             std::fs::write(data.join(name), text)
-                .map_err(|error| Cannot::failed(format!("cannot write {name}: {error}")))?;
+                .map_err(|error| Stop::failed(format!("cannot write {name}: {error}")))?;
         }
         Ok(())
     }
@@ -152,8 +152,8 @@ pub(super) fn server_command(binary: &Path, data: &Path) -> Command {
     Command::new(server)
 }
 
-pub(super) fn binary() -> Result<PathBuf, Cannot> {
-    find_binary().ok_or_else(|| Cannot::failed(redis_server_missing().unwrap_or_default()))
+pub(super) fn binary() -> Result<PathBuf, Stop> {
+    find_binary().ok_or_else(|| Stop::failed(redis_server_missing().unwrap_or_default()))
 }
 
 fn find_binary() -> Option<PathBuf> {

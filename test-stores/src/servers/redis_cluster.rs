@@ -4,7 +4,7 @@ mod migration;
 
 use super::RedisServer;
 use super::wait::wait_until;
-use leasehold_conformance::Cannot;
+use leasehold_conformance::Stop;
 use leasehold_conformance::server::free_port;
 
 /// How many primaries.
@@ -45,7 +45,7 @@ impl RedisCluster {
     /// # Errors
     ///
     /// If Redis is not installed or does not start.
-    pub fn start(with_replicas: bool) -> Result<Self, Cannot> {
+    pub fn start(with_replicas: bool) -> Result<Self, Stop> {
         Self::start_all(if with_replicas { 2 * PRIMARIES } else { PRIMARIES }, &[], &[])
     }
 
@@ -54,7 +54,7 @@ impl RedisCluster {
     /// # Errors
     ///
     /// As [`start`](Self::start).
-    pub fn start_in(environment: &[(String, String)]) -> Result<Self, Cannot> {
+    pub fn start_in(environment: &[(String, String)]) -> Result<Self, Stop> {
         Self::start_all(2 * PRIMARIES, &[], environment)
     }
 
@@ -63,7 +63,7 @@ impl RedisCluster {
     /// # Errors
     ///
     /// As [`start`](Self::start).
-    pub fn start_with_tls(settings: &[(&str, String)]) -> Result<Self, Cannot> {
+    pub fn start_with_tls(settings: &[(&str, String)]) -> Result<Self, Stop> {
         Self::start_all(PRIMARIES, settings, &[])
     }
 
@@ -71,11 +71,11 @@ impl RedisCluster {
         count: usize,
         tls: &[(&str, String)],
         environment: &[(String, String)],
-    ) -> Result<Self, Cannot> {
+    ) -> Result<Self, Stop> {
         let port = || if tls.is_empty() { Ok(0) } else { free_port() };
         let ports = (0..count)
             .map(|_| Ok(NodePorts { port: free_port()?, tls: port()?, bus: free_port()? }))
-            .collect::<Result<Vec<_>, Cannot>>()?;
+            .collect::<Result<Vec<_>, Stop>>()?;
         let nodes = (0..count)
             .map(|number| start_node(number, &ports, tls, environment))
             .collect::<Result<_, _>>()?;
@@ -110,9 +110,9 @@ impl RedisCluster {
     /// # Errors
     ///
     /// If it does not answer.
-    pub fn slot_of(&self, key: &str) -> Result<u16, Cannot> {
+    pub fn slot_of(&self, key: &str) -> Result<u16, Stop> {
         let answer = self.answer(0, &["CLUSTER", "KEYSLOT", key])?;
-        answer.trim_start_matches(':').parse().map_err(|_| Cannot::failed(answer))
+        answer.trim_start_matches(':').parse().map_err(|_| Stop::failed(answer))
     }
 
     /// Kills the replica of a key's primary, so that it will never have what the primary is told from now on.
@@ -120,7 +120,7 @@ impl RedisCluster {
     /// # Errors
     ///
     /// If the nodes do not agree on the primary.
-    pub fn cut_replica_off(&mut self, key: &str) -> Result<(), Cannot> {
+    pub fn cut_replica_off(&mut self, key: &str) -> Result<(), Stop> {
         let replica = Self::partner_of(self.owner_of(key)?);
         self.nodes[replica].kill();
         Ok(())
@@ -131,7 +131,7 @@ impl RedisCluster {
     /// # Errors
     ///
     /// If that takes longer than anything reasonable.
-    pub fn fail_over(&mut self, key: &str) -> Result<(), Cannot> {
+    pub fn fail_over(&mut self, key: &str) -> Result<(), Stop> {
         let primary = self.owner_of(key)?;
         self.nodes[primary].kill();
         self.start_partner_of(primary)?;
@@ -139,7 +139,7 @@ impl RedisCluster {
     }
 
     /// Starts a replica again that was cut off. Its primary is down, so it learns nothing new.
-    fn start_partner_of(&mut self, primary: usize) -> Result<(), Cannot> {
+    fn start_partner_of(&mut self, primary: usize) -> Result<(), Stop> {
         let replica = &mut self.nodes[Self::partner_of(primary)];
         if replica.command(&["PING"]).is_err() {
             replica.restart(true)?;
@@ -153,7 +153,7 @@ impl RedisCluster {
     /// # Errors
     ///
     /// If that takes longer than anything reasonable.
-    pub fn supplant(&mut self, key: &str) -> Result<usize, Cannot> {
+    pub fn supplant(&mut self, key: &str) -> Result<usize, Stop> {
         let primary = self.owner_of(key)?;
         self.nodes[primary].pause();
         self.start_partner_of(primary)?;
@@ -161,7 +161,7 @@ impl RedisCluster {
         Ok(primary)
     }
 
-    fn until_replaced(&self, primary: usize, key: &str) -> Result<(), Cannot> {
+    fn until_replaced(&self, primary: usize, key: &str) -> Result<(), Stop> {
         let replica = Self::partner_of(primary);
         self.set_node_timeout(primary, NODE_TIMEOUT_ONCE_WANTED)?;
         wait_until("the replica has taken over", || self.serves(replica, key))?;
@@ -173,7 +173,7 @@ impl RedisCluster {
         (node + PRIMARIES) % (2 * PRIMARIES)
     }
 
-    fn set_node_timeout(&self, gone: usize, timeout: &str) -> Result<(), Cannot> {
+    fn set_node_timeout(&self, gone: usize, timeout: &str) -> Result<(), Stop> {
         let mut living = (0..self.nodes.len()).filter(|node| *node != gone);
         living.try_for_each(|node| self.tell(node, &["CONFIG", "SET", "cluster-node-timeout", timeout]))
     }
@@ -183,14 +183,14 @@ impl RedisCluster {
     /// # Errors
     ///
     /// If they do not agree in any reasonable time.
-    pub fn owner_of(&self, key: &str) -> Result<usize, Cannot> {
+    pub fn owner_of(&self, key: &str) -> Result<usize, Stop> {
         let mut owner = None;
         wait_until("the nodes agree on the primary of a key", || {
             let owners: Vec<usize> = (0..self.nodes.len()).filter(|node| self.serves(*node, key)).collect();
             owner = owners.first().copied().filter(|_| owners.len() == 1);
             owner.is_some()
         })?;
-        owner.ok_or_else(|| Cannot::failed("no owner"))
+        owner.ok_or_else(|| Stop::failed("no owner"))
     }
 
     /// Waits until every node that lives serves all slots, and every replica follows.
@@ -198,7 +198,7 @@ impl RedisCluster {
     /// # Errors
     ///
     /// If that takes longer than anything reasonable.
-    pub fn wait_until_whole(&self) -> Result<(), Cannot> {
+    pub fn wait_until_whole(&self) -> Result<(), Stop> {
         wait_until("all nodes serve all slots", || {
             self.nodes.iter().all(|node| {
                 let info = node.command(&["CLUSTER", "INFO"]).unwrap_or_default();
@@ -212,7 +212,7 @@ impl RedisCluster {
     }
 
     /// The id of a node.
-    fn id(&self, node: usize) -> Result<String, Cannot> {
+    fn id(&self, node: usize) -> Result<String, Stop> {
         let answer = self.answer(node, &["CLUSTER", "MYID"])?;
         Ok(answer.lines().last().unwrap_or_default().to_owned())
     }
@@ -223,14 +223,14 @@ impl RedisCluster {
         answer.is_ok_and(|answer| answer == ":1")
     }
 
-    fn tell(&self, node: usize, words: &[&str]) -> Result<(), Cannot> {
+    fn tell(&self, node: usize, words: &[&str]) -> Result<(), Stop> {
         let answer = self.answer(node, words)?;
-        if answer.starts_with('+') { Ok(()) } else { Err(Cannot::failed(format!("{words:?}: {answer}"))) }
+        if answer.starts_with('+') { Ok(()) } else { Err(Stop::failed(format!("{words:?}: {answer}"))) }
     }
 
-    fn answer(&self, node: usize, words: &[&str]) -> Result<String, Cannot> {
+    fn answer(&self, node: usize, words: &[&str]) -> Result<String, Stop> {
         let answer = self.nodes[node].command(words);
-        answer.map_err(|error| Cannot::failed(format!("node {node} does not answer {words:?}: {error}")))
+        answer.map_err(|error| Stop::failed(format!("node {node} does not answer {words:?}: {error}")))
     }
 }
 
@@ -239,7 +239,7 @@ fn start_node(
     ports: &[NodePorts],
     tls: &[(&str, String)],
     environment: &[(String, String)],
-) -> Result<RedisServer, Cannot> {
+) -> Result<RedisServer, Stop> {
     let own = ports[number];
     let (bus, tls_port) = (own.bus.to_string(), own.tls.to_string());
     let mut arguments: Vec<&str> = ARGUMENTS.split_whitespace().collect();

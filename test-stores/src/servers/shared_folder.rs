@@ -1,5 +1,5 @@
 use super::on_path::on_path;
-use leasehold_conformance::Cannot;
+use leasehold_conformance::Stop;
 use leasehold_conformance::server::{Launch, ServerProcess, run};
 use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
@@ -41,7 +41,7 @@ pub fn shared_folder_missing() -> Option<String> {
         if on_path("bindfs").is_none() {
             return Some("bindfs is not installed (Debian package bindfs)".to_owned());
         }
-        let tried = tempfile::tempdir().map_err(|error| Cannot::failed(error.to_string()));
+        let tried = tempfile::tempdir().map_err(|error| Stop::failed(error.to_string()));
         let shared = tried.and_then(|directory| SharedFolder::of(directory.path()).map(drop));
         shared.err().map(|error| error.to_string())
     });
@@ -54,8 +54,8 @@ impl SharedFolder {
     /// # Errors
     ///
     /// If that cannot be done here: see [`shared_folder_missing`].
-    pub fn of(directory: &Path) -> Result<Self, Cannot> {
-        let place = TempDir::new().map_err(|error| Cannot::failed(format!("no place for it: {error}")))?;
+    pub fn of(directory: &Path) -> Result<Self, Stop> {
+        let place = TempDir::new().map_err(|error| Stop::failed(format!("no place for it: {error}")))?;
         let daemon = BindFs { directory: directory.to_owned(), place: place.path().to_owned() };
         Ok(Self { daemon: Some(ServerProcess::start(daemon)?), place })
     }

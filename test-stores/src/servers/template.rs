@@ -1,4 +1,4 @@
-use leasehold_conformance::Cannot;
+use leasehold_conformance::Stop;
 use leasehold_conformance::server::run;
 use std::fs::{self, DirBuilder, File, Permissions};
 use std::os::unix::fs::{DirBuilderExt, MetadataExt, PermissionsExt};
@@ -12,19 +12,16 @@ use std::process::Command;
 pub(super) fn copy_of(
     name: &str,
     data: &Path,
-    make: impl FnOnce(&Path) -> Result<(), Cannot>,
-) -> Result<(), Cannot> {
+    make: impl FnOnce(&Path) -> Result<(), Stop>,
+) -> Result<(), Stop> {
     let template = template(name, make)
-        .map_err(|error| Cannot::failed(format!("cannot make the template of {name}: {error}")))?;
+        .map_err(|error| Stop::failed(format!("cannot make the template of {name}: {error}")))?;
     // The copy keeps the owners: a server that refuses to be root refuses root's files as well.
     run(Command::new("cp").args(["-rp", "--reflink=auto"]).arg(template.join(".")).arg(data)).map(drop)
 }
 
 /// The directory of what `make` has made once on this machine. Its name is to carry the version of what is made.
-pub(super) fn template(
-    name: &str,
-    make: impl FnOnce(&Path) -> Result<(), Cannot>,
-) -> Result<PathBuf, Cannot> {
+pub(super) fn template(name: &str, make: impl FnOnce(&Path) -> Result<(), Stop>) -> Result<PathBuf, Stop> {
     let home = home()?;
     let done = home.join(name);
     let lock = File::create(home.join(format!("{name}.lock")))?;
@@ -41,7 +38,7 @@ pub(super) fn template(
 }
 
 /// Where the templates are.
-fn home() -> Result<PathBuf, Cannot> {
+fn home() -> Result<PathBuf, Stop> {
     let home = std::env::temp_dir().join(format!("leasehold-servers-{}", user()));
     make_own(&home)?;
     Ok(home)
@@ -49,12 +46,12 @@ fn home() -> Result<PathBuf, Cannot> {
 
 /// Other users may go through it, because a server that runs as another user must. No other user may write into it: what is
 /// there already is taken for a template.
-fn make_own(home: &Path) -> Result<(), Cannot> {
+fn make_own(home: &Path) -> Result<(), Stop> {
     DirBuilder::new().recursive(true).mode(THROUGH).create(home)?;
     let found = fs::symlink_metadata(home)?;
     if !found.is_dir() || found.uid() != user() || found.mode() & WRITTEN_BY_OTHERS != 0 {
         let home = home.display();
-        return Err(Cannot::failed(format!("{home} is no directory that only this user can write to")));
+        return Err(Stop::failed(format!("{home} is no directory that only this user can write to")));
     }
     // The mask of this process may have taken the way through it.
     Ok(fs::set_permissions(home, Permissions::from_mode(THROUGH))?)

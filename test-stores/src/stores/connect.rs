@@ -2,7 +2,7 @@
 
 use leasehold::client::{LockClientBuilder, Observer};
 use leasehold::{Config, DistributedLock, Registry, Result};
-use leasehold_conformance::Cannot;
+use leasehold_conformance::Stop;
 use std::net::SocketAddr;
 use std::sync::Arc;
 use std::time::Duration;
@@ -18,10 +18,10 @@ pub(super) async fn connect(address: &str) -> Result<Arc<dyn DistributedLock>> {
 pub(super) async fn connect_observed(
     address: &str,
     observer: Arc<dyn Observer>,
-) -> std::result::Result<Arc<dyn DistributedLock>, Cannot> {
+) -> std::result::Result<Arc<dyn DistributedLock>, Stop> {
     let observed = |client: LockClientBuilder| client.with_observer(observer);
-    let config = config(address).map_err(Cannot::failed)?;
-    let client = Registry::default().connect_with(&config, observed).await.map_err(Cannot::failed)?;
+    let config = config(address).map_err(Stop::failed)?;
+    let client = Registry::default().connect_with(&config, observed).await.map_err(Stop::failed)?;
     Ok(Arc::new(client))
 }
 

@@ -3,7 +3,7 @@
 use futures_util::future::BoxFuture;
 use leasehold::blocking::{Guard, Locks};
 use leasehold::{AcquireOptions, DistributedLock, LockName, Loss, Result};
-use leasehold_conformance::{BlockingApi, BlockingGuard, BlockingLocks, Cannot, Kinds};
+use leasehold_conformance::{BlockingGuard, BlockingLocks, Kinds};
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -13,17 +13,11 @@ use std::time::Duration;
 pub struct FacadeKinds;
 
 impl Kinds for FacadeKinds {
-    fn blocking(&self) -> std::result::Result<&dyn BlockingApi, Cannot> {
-        Ok(self)
-    }
-}
-
-impl BlockingApi for FacadeKinds {
-    fn client(
+    fn blocking(
         &self,
         connecting: BoxFuture<'static, Result<Arc<dyn DistributedLock>>>,
-    ) -> Result<Arc<dyn BlockingLocks>> {
-        Ok(Arc::new(ThreadClient(Locks::new(connecting)?)))
+    ) -> Option<Result<Arc<dyn BlockingLocks>>> {
+        Some(Locks::new(connecting).map(|locks| Arc::new(ThreadClient(locks)) as Arc<dyn BlockingLocks>))
     }
 }
 

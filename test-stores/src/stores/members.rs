@@ -6,7 +6,7 @@ use super::server_store::ServerStore;
 use async_trait::async_trait;
 use leasehold::LockName;
 use leasehold_conformance::proxy::Proxy;
-use leasehold_conformance::{Cannot, Members};
+use leasehold_conformance::{Members, Stop};
 use tokio::task::block_in_place;
 
 /// A group whose servers vote, or are asked for a majority.
@@ -15,14 +15,14 @@ pub(super) trait MemberGroup: ServerGroup {
     const INDEPENDENT: bool;
 
     /// Waits until so many members serve, and answers which one leads; any, if they are independent.
-    fn leader_of(&mut self, serving: usize) -> Result<usize, Cannot>;
+    fn leader_of(&mut self, serving: usize) -> Result<usize, Stop>;
 
     /// True if a member has this lock as taken.
-    fn holds(&self, _member: usize, _name: &LockName) -> Result<bool, Cannot> {
+    fn holds(&self, _member: usize, _name: &LockName) -> Result<bool, Stop> {
         Err(no_hook("holds"))
     }
 
-    fn end_lease(&self, _member: usize, _name: &LockName) -> Result<(), Cannot> {
+    fn end_lease(&self, _member: usize, _name: &LockName) -> Result<(), Stop> {
         Err(no_hook("end_lease"))
     }
 }
@@ -33,7 +33,7 @@ impl<G: MemberGroup> Members for ServerStore<G> {
         self.group().addresses().len()
     }
 
-    async fn leader_of(&self, serving: usize) -> Result<usize, Cannot> {
+    async fn leader_of(&self, serving: usize) -> Result<usize, Stop> {
         block_in_place(|| self.group().leader_of(serving))
     }
 
@@ -41,47 +41,40 @@ impl<G: MemberGroup> Members for ServerStore<G> {
         !G::INDEPENDENT
     }
 
-    async fn kill(&self, member: usize) -> Result<(), Cannot> {
+    async fn kill(&self, member: usize) -> Result<(), Stop> {
         self.for_this_case_only(|group| group.servers()[member].kill());
         Ok(())
     }
 
-    async fn restart(&self, member: usize) -> Result<(), Cannot> {
-        self.for_this_case_only(|group| group.servers()[member].restart(true)).map_err(Cannot::failed)
+    async fn restart(&self, member: usize, keep_data: bool) -> Result<(), Stop> {
+        self.for_this_case_only(|group| group.servers()[member].restart(keep_data))
     }
 
-    async fn restart_empty(&self, member: usize) -> Result<(), Cannot> {
-        if !G::INDEPENDENT {
-            return Err(no_hook("restart_empty"));
-        }
-        self.for_this_case_only(|group| group.servers()[member].restart(false)).map_err(Cannot::failed)
-    }
-
-    async fn pause(&self, member: usize) -> Result<(), Cannot> {
+    async fn pause(&self, member: usize) -> Result<(), Stop> {
         self.for_this_case_only(|group| group.servers()[member].pause());
         Ok(())
     }
 
-    async fn resume(&self, member: usize) -> Result<(), Cannot> {
+    async fn resume(&self, member: usize) -> Result<(), Stop> {
         self.for_this_case_only(|group| group.servers()[member].resume());
         Ok(())
     }
 
-    async fn proxied(&self) -> Result<(Vec<Proxy>, String), Cannot> {
+    async fn proxied(&self) -> Result<(Vec<Proxy>, String), Stop> {
         let (mut proxies, addresses) = (Vec::new(), self.group().addresses());
         for address in addresses {
-            proxies.push(Proxy::to(address).await.map_err(Cannot::failed)?);
+            proxies.push(Proxy::to(address).await.map_err(Stop::failed)?);
         }
         let addresses: Vec<_> = proxies.iter().map(Proxy::address).collect();
         let url = self.group().url_at(&addresses);
         Ok((proxies, url))
     }
 
-    async fn holds(&self, member: usize, name: &LockName) -> Result<bool, Cannot> {
+    async fn holds(&self, member: usize, name: &LockName) -> Result<bool, Stop> {
         self.group().holds(member, name)
     }
 
-    async fn end_lease(&self, member: usize, name: &LockName) -> Result<(), Cannot> {
+    async fn end_lease(&self, member: usize, name: &LockName) -> Result<(), Stop> {
         self.group().end_lease(member, name)
     }
 }

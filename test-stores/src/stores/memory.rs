@@ -4,7 +4,7 @@ use super::kinds::FacadeKinds;
 use async_trait::async_trait;
 use leasehold::client::Observer;
 use leasehold::{DistributedLock, LockName, Result};
-use leasehold_conformance::{Cannot, Kinds, Store, Subject};
+use leasehold_conformance::{Kinds, Stop, Store, Subject};
 use std::sync::Arc;
 
 /// Locks in this process's memory.
@@ -28,9 +28,9 @@ impl Subject for Memory {
         &FacadeKinds
     }
 
-    async fn start(&self) -> std::result::Result<Box<dyn Store>, Cannot> {
+    async fn start(&self) -> std::result::Result<Box<dyn Store>, Stop> {
         let address = format!("memory:{:016x}", fastrand::u64(..));
-        let keeper = connect(&address).await.map_err(Cannot::failed)?;
+        let keeper = connect(&address).await.map_err(Stop::failed)?;
         Ok(Box::new(Namespace { address, keeper }))
     }
 
@@ -42,7 +42,7 @@ impl Subject for Memory {
         &self,
         address: &str,
         observer: Arc<dyn Observer>,
-    ) -> std::result::Result<Arc<dyn DistributedLock>, Cannot> {
+    ) -> std::result::Result<Arc<dyn DistributedLock>, Stop> {
         connect_observed(address, observer).await
     }
 }
@@ -53,13 +53,13 @@ impl Store for Namespace {
         self.address.clone()
     }
 
-    async fn delete(&self, name: &LockName) -> std::result::Result<(), Cannot> {
-        let admin = self.keeper.admin().ok_or_else(|| Cannot::new("no way to look"))?;
-        let held = admin.force_release(name, None).await.map_err(Cannot::failed)?;
+    async fn delete(&self, name: &LockName) -> std::result::Result<(), Stop> {
+        let admin = self.keeper.admin().ok_or_else(|| Stop::skipped("no way to look"))?;
+        let held = admin.force_release(name, None).await.map_err(Stop::failed)?;
         if held.is_empty() { Err(not_held()) } else { Ok(()) }
     }
 
-    async fn namespaced(&self, prefix: &str) -> std::result::Result<String, Cannot> {
+    async fn namespaced(&self, prefix: &str) -> std::result::Result<String, Stop> {
         Ok(format!("{} {prefix}", self.address))
     }
 }

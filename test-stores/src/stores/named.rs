@@ -1,5 +1,5 @@
 use super::subjects::all;
-use leasehold_conformance::{Cannot, Subject};
+use leasehold_conformance::{Stop, Subject};
 
 /// The subjects that these words name, in the order of [`all`]; all of them if there is no word. A word is a subject,
 /// `postgres-for-update`, or a URL or its scheme, `postgres:`, which names the backend in every mode.
@@ -7,11 +7,11 @@ use leasehold_conformance::{Cannot, Subject};
 /// # Errors
 ///
 /// If a word names no subject: which one.
-pub fn named(words: &[String]) -> Result<Vec<Box<dyn Subject>>, Cannot> {
+pub fn named(words: &[String]) -> Result<Vec<Box<dyn Subject>>, Stop> {
     let mut subjects = all();
     for word in words {
         if !subjects.iter().any(|subject| is_named_by(subject.name(), word)) {
-            return Err(Cannot::new(format!("{word:?} names no store that can be started here")));
+            return Err(Stop::skipped(format!("{word:?} names no store that can be started here")));
         }
     }
     if !words.is_empty() {

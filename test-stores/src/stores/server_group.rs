@@ -7,7 +7,7 @@ use async_trait::async_trait;
 use leasehold::LockName;
 use leasehold::semantics::Fault;
 use leasehold_conformance::server::ServerProcess;
-use leasehold_conformance::{Cannot, Case, Counters, Members, Replicas};
+use leasehold_conformance::{Case, Counters, Members, Replicas, Stop};
 use std::fmt::Debug;
 use std::net::SocketAddr;
 use std::ops::DerefMut;
@@ -22,14 +22,14 @@ pub(super) trait DataServer: DerefMut<Target = ServerProcess> + Debug + Send + S
     fn port(&self) -> u16;
 
     /// From now on, what is there counts as synced to the disk, and what comes later only if the server syncs it.
-    fn sync(&mut self) -> Result<(), Cannot> {
+    fn sync(&mut self) -> Result<(), Stop> {
         ensure_disk()?;
-        self.sync_to_own_disk().map_err(Cannot::failed)
+        self.sync_to_own_disk().map_err(Stop::failed)
     }
 
     /// Kills the server, and takes away what was not [synced](Self::sync).
-    fn lose_power(&mut self) -> Result<(), Cannot> {
-        ServerProcess::lose_power(self).map_err(Cannot::failed)
+    fn lose_power(&mut self) -> Result<(), Stop> {
+        ServerProcess::lose_power(self).map_err(Stop::failed)
     }
 }
 
@@ -51,25 +51,25 @@ pub(super) trait ServerGroup: Debug + Send + Sized + 'static {
     const HAS_OBSERVERS: bool = true;
 
     /// Whether a case is put to the subject, and if not, why.
-    fn covers(_mode: Self::Mode, _case: &Case) -> Result<(), Cannot> {
+    fn covers(_mode: Self::Mode, _case: &Case) -> Result<(), Stop> {
         Ok(())
     }
 
     /// Whether a fault can happen to the servers, and if not, why.
-    fn can_meet(_fault: Fault) -> Result<(), Cannot> {
+    fn can_meet(_fault: Fault) -> Result<(), Stop> {
         Ok(())
     }
 
     // How servers start and end.
 
     /// Starts servers in this environment.
-    fn launch(mode: Self::Mode, environment: &Environment) -> Result<Self, Cannot>;
+    fn launch(mode: Self::Mode, environment: &Environment) -> Result<Self, Stop>;
 
     /// The servers that keep data.
     fn servers(&mut self) -> &mut [Self::Server];
 
     /// Waits until servers that were started again are one store.
-    fn settle(&mut self) -> Result<(), Cannot> {
+    fn settle(&mut self) -> Result<(), Stop> {
         Ok(())
     }
 
@@ -77,7 +77,7 @@ pub(super) trait ServerGroup: Debug + Send + Sized + 'static {
         self.servers().iter().for_each(|server| server.pause());
     }
 
-    fn resume_all(&mut self) -> Result<(), Cannot> {
+    fn resume_all(&mut self) -> Result<(), Stop> {
         self.servers().iter().for_each(|server| server.resume());
         Ok(())
     }
@@ -86,13 +86,13 @@ pub(super) trait ServerGroup: Debug + Send + Sized + 'static {
         self.servers().iter_mut().for_each(|server| server.kill());
     }
 
-    fn restart_all(&mut self, keep_data: bool) -> Result<(), Cannot> {
+    fn restart_all(&mut self, keep_data: bool) -> Result<(), Stop> {
         self.kill_all();
-        self.servers().iter_mut().try_for_each(|server| server.restart(keep_data)).map_err(Cannot::failed)?;
+        self.servers().iter_mut().try_for_each(|server| server.restart(keep_data)).map_err(Stop::failed)?;
         self.settle()
     }
 
-    fn sync_all(&mut self) -> Result<(), Cannot> {
+    fn sync_all(&mut self) -> Result<(), Stop> {
         self.servers().iter_mut().try_for_each(Self::Server::sync)
     }
 
@@ -115,69 +115,69 @@ pub(super) trait ServerGroup: Debug + Send + Sized + 'static {
     }
 
     /// Other URLs of the store.
-    fn aliases(&self) -> Result<Vec<String>, Cannot> {
+    fn aliases(&self) -> Result<Vec<String>, Stop> {
         Err(no_hook("aliases"))
     }
 
     /// A URL with a secret in it.
-    fn url_with_secret(&self, _secret: &str) -> Result<String, Cannot> {
+    fn url_with_secret(&self, _secret: &str) -> Result<String, Stop> {
         Err(no_hook("secret"))
     }
 
     /// Lets clients use lock names with this prefix.
-    fn permit_prefix(&self, _prefix: &str) -> Result<(), Cannot> {
+    fn permit_prefix(&self, _prefix: &str) -> Result<(), Stop> {
         Ok(())
     }
 
     // What an administrator does, by other means than the code under test.
 
     /// Prepares servers that have started with nothing.
-    async fn set_up(_store: &ServerStore<Self>) -> Result<(), Cannot> {
+    async fn set_up(_store: &ServerStore<Self>) -> Result<(), Stop> {
         Ok(())
     }
 
     /// Makes servers that another case has used like new ones.
-    async fn reset(_store: &ServerStore<Self>) -> Result<(), Cannot> {
+    async fn reset(_store: &ServerStore<Self>) -> Result<(), Stop> {
         Ok(())
     }
 
     /// Deletes the record of a held lock.
-    async fn delete(store: &ServerStore<Self>, name: &LockName) -> Result<(), Cannot>;
+    async fn delete(store: &ServerStore<Self>, name: &LockName) -> Result<(), Stop>;
 
     /// Deletes everything that the store keeps of a name.
-    async fn delete_queue(_store: &ServerStore<Self>, _name: &LockName) -> Result<(), Cannot> {
+    async fn delete_queue(_store: &ServerStore<Self>, _name: &LockName) -> Result<(), Stop> {
         Err(no_hook("delete_queue"))
     }
 
     /// Deletes everything.
-    async fn wipe(store: &ServerStore<Self>) -> Result<(), Cannot>;
+    async fn wipe(store: &ServerStore<Self>) -> Result<(), Stop>;
 
     /// Loses everything in the worst way.
-    async fn lose_data(store: &ServerStore<Self>) -> Result<(), Cannot> {
+    async fn lose_data(store: &ServerStore<Self>) -> Result<(), Stop> {
         Self::wipe(store).await
     }
 
     /// How many keys, rows or nodes there are.
-    async fn records(store: &ServerStore<Self>) -> Result<usize, Cannot>;
+    async fn records(store: &ServerStore<Self>) -> Result<usize, Stop>;
 
     /// What the servers have counted.
-    fn counters(&self) -> Result<Counters, Cannot> {
+    fn counters(&self) -> Result<Counters, Stop> {
         Err(no_hook("counters"))
     }
 
     /// The wall clocks that the servers show, in milliseconds since 1970.
-    async fn wall_clocks(store: &ServerStore<Self>) -> Result<Vec<i64>, Cannot>;
+    async fn wall_clocks(store: &ServerStore<Self>) -> Result<Vec<i64>, Stop>;
 
     /// Lets a replica follow from now on, whose clock is behind by so much.
-    async fn replicate(store: &ServerStore<Self>, _behind: Duration) -> Result<(), Cannot> {
+    async fn replicate(store: &ServerStore<Self>, _behind: Duration) -> Result<(), Stop> {
         Self::replicas(store).map(drop)
     }
 
-    fn members(_store: &ServerStore<Self>) -> Result<&dyn Members, Cannot> {
+    fn members(_store: &ServerStore<Self>) -> Result<&dyn Members, Stop> {
         Err(no_hook("members"))
     }
 
-    fn replicas(_store: &ServerStore<Self>) -> Result<&dyn Replicas, Cannot> {
+    fn replicas(_store: &ServerStore<Self>) -> Result<&dyn Replicas, Stop> {
         Err(no_hook("replicas"))
     }
 }

@@ -13,7 +13,7 @@ use leasehold::semantics::Fault;
 use leasehold::{DistributedLock, LockName};
 use leasehold_conformance::proxy::Proxy;
 use leasehold_conformance::{
-    Administrator, Cannot, Case, Counters, Kinds, Members, Replicas, Store, Subject, WallClock,
+    Administrator, Case, Counters, Kinds, Members, Replicas, Stop, Store, Subject, WallClock,
 };
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
@@ -55,7 +55,7 @@ where
         &FacadeKinds
     }
 
-    async fn start(&self) -> Result<Box<dyn Store>, Cannot> {
+    async fn start(&self) -> Result<Box<dyn Store>, Stop> {
         let (group, is_used) = match self.pool.take() {
             Some(used) => (used, true),
             None => (self.pool.lend(block_in_place(|| G::launch(self.mode, &[]))?), false),
@@ -74,18 +74,18 @@ where
         &self,
         address: &str,
         observer: Arc<dyn Observer>,
-    ) -> Result<Arc<dyn DistributedLock>, Cannot> {
+    ) -> Result<Arc<dyn DistributedLock>, Stop> {
         match G::HAS_OBSERVERS {
             true => connect_observed(address, observer).await,
             false => Err(no_hook("connect_observed")),
         }
     }
 
-    fn covers(&self, case: &Case) -> Result<(), Cannot> {
+    fn covers(&self, case: &Case) -> Result<(), Stop> {
         G::covers(self.mode, case)
     }
 
-    fn can_meet(&self, fault: Fault) -> Result<(), Cannot> {
+    fn can_meet(&self, fault: Fault) -> Result<(), Stop> {
         G::can_meet(fault)
     }
 }
@@ -115,7 +115,7 @@ impl<G: ServerGroup> ServerStore<G> {
     }
 
     /// Steps the wall clock of the servers. The first step starts new servers, with nothing.
-    pub(super) async fn step_wall_clock(&self, seconds: i64) -> Result<(), Cannot> {
+    pub(super) async fn step_wall_clock(&self, seconds: i64) -> Result<(), Stop> {
         let stepped = self.clock().as_ref().map(|clock| clock.step_to(seconds));
         if let Some(stepped) = stepped {
             stepped?;
@@ -130,13 +130,13 @@ impl<G: ServerGroup> ServerStore<G> {
     }
 
     /// Leaves no server room for what it writes; or starts all again with room, because some have died.
-    pub(super) fn set_disks_full(&self, full: bool) -> Result<(), Cannot> {
+    pub(super) fn set_disks_full(&self, full: bool) -> Result<(), Stop> {
         self.for_this_case_only(|group| {
             let mut servers = group.servers().iter_mut();
             match full {
-                true => servers.try_for_each(|server| server.fill_disk()).map_err(Cannot::failed),
+                true => servers.try_for_each(|server| server.fill_disk()).map_err(Stop::failed),
                 false => {
-                    servers.try_for_each(|server| server.restart(true)).map_err(Cannot::failed)?;
+                    servers.try_for_each(|server| server.restart(true)).map_err(Stop::failed)?;
                     group.settle()
                 }
             }
@@ -159,96 +159,96 @@ where
         group.url_for_holds_of(time, &group.addresses())
     }
 
-    async fn proxied(&self, patience: Duration) -> Result<(Proxy, String), Cannot> {
+    async fn proxied(&self, patience: Duration) -> Result<(Proxy, String), Stop> {
         let addresses = self.group().addresses();
         let proxy = Proxy::to_all(addresses, G::NAME_EACH_OTHER).await?;
         let url = self.group().url_through_proxy(proxy.addresses());
         Ok((proxy, with_options(&url, &timeouts(patience))))
     }
 
-    async fn pause(&self) -> Result<(), Cannot> {
+    async fn pause(&self) -> Result<(), Stop> {
         self.for_this_case_only(G::pause_all);
         Ok(())
     }
 
-    async fn resume(&self) -> Result<(), Cannot> {
+    async fn resume(&self) -> Result<(), Stop> {
         self.for_this_case_only(G::resume_all)
     }
 
-    async fn kill(&self) -> Result<(), Cannot> {
+    async fn kill(&self) -> Result<(), Stop> {
         self.for_this_case_only(G::kill_all);
         Ok(())
     }
 
-    async fn restart(&self, keep_data: bool) -> Result<(), Cannot> {
+    async fn restart(&self, keep_data: bool) -> Result<(), Stop> {
         self.for_this_case_only(|group| group.restart_all(keep_data))?;
         if keep_data { Ok(()) } else { G::set_up(self).await }
     }
 
-    async fn crash(&self) -> Result<(), Cannot> {
+    async fn crash(&self) -> Result<(), Stop> {
         self.restart(G::CRASH_KEEPS_DATA).await
     }
 
-    async fn sync(&self) -> Result<(), Cannot> {
+    async fn sync(&self) -> Result<(), Stop> {
         self.for_this_case_only(G::sync_all)
     }
 
     /// All servers lose their power at once.
-    async fn lose_power(&self) -> Result<(), Cannot> {
+    async fn lose_power(&self) -> Result<(), Stop> {
         self.for_this_case_only(|group| group.servers().iter_mut().try_for_each(DataServer::lose_power))?;
         self.restart(true).await
     }
 
-    async fn delete(&self, name: &LockName) -> Result<(), Cannot> {
+    async fn delete(&self, name: &LockName) -> Result<(), Stop> {
         G::delete(self, name).await
     }
 
-    async fn delete_queue(&self, name: &LockName) -> Result<(), Cannot> {
+    async fn delete_queue(&self, name: &LockName) -> Result<(), Stop> {
         G::delete_queue(self, name).await
     }
 
-    async fn wipe(&self) -> Result<(), Cannot> {
+    async fn wipe(&self) -> Result<(), Stop> {
         G::wipe(self).await
     }
 
-    async fn lose_data(&self) -> Result<(), Cannot> {
+    async fn lose_data(&self) -> Result<(), Stop> {
         G::lose_data(self).await
     }
 
-    async fn records(&self) -> Result<usize, Cannot> {
+    async fn records(&self) -> Result<usize, Stop> {
         G::records(self).await
     }
 
-    fn administrator(&self) -> Result<&dyn Administrator, Cannot> {
+    fn administrator(&self) -> Result<&dyn Administrator, Stop> {
         Ok(self)
     }
 
-    async fn counters(&self) -> Result<Counters, Cannot> {
+    async fn counters(&self) -> Result<Counters, Stop> {
         self.group().counters()
     }
 
-    fn members(&self) -> Result<&dyn Members, Cannot> {
+    fn members(&self) -> Result<&dyn Members, Stop> {
         G::members(self)
     }
 
-    async fn replicate(&self, behind: Duration) -> Result<(), Cannot> {
+    async fn replicate(&self, behind: Duration) -> Result<(), Stop> {
         G::replicate(self, behind).await
     }
 
-    fn replicas(&self) -> Result<&dyn Replicas, Cannot> {
+    fn replicas(&self) -> Result<&dyn Replicas, Stop> {
         G::replicas(self)
     }
 
-    async fn namespaced(&self, prefix: &str) -> Result<String, Cannot> {
+    async fn namespaced(&self, prefix: &str) -> Result<String, Stop> {
         self.group().permit_prefix(prefix)?;
         Ok(format!("{} {prefix}", self.address()))
     }
 
-    async fn aliases(&self) -> Result<Vec<String>, Cannot> {
+    async fn aliases(&self) -> Result<Vec<String>, Stop> {
         self.group().aliases()
     }
 
-    async fn secret(&self) -> Result<(String, String), Cannot> {
+    async fn secret(&self) -> Result<(String, String), Stop> {
         Ok((self.group().url_with_secret(SECRET)?, SECRET.to_owned()))
     }
 }

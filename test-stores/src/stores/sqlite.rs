@@ -6,7 +6,7 @@ use async_trait::async_trait;
 use leasehold::client::Observer;
 use leasehold::{DistributedLock, LockName, Result};
 use leasehold_conformance::server::Disk;
-use leasehold_conformance::{Administrator, Cannot, Kinds, Store, Subject};
+use leasehold_conformance::{Administrator, Kinds, Stop, Store, Subject};
 use sqlx::sqlite::{SqliteConnectOptions, SqliteConnection};
 use sqlx::{Connection, query, query_scalar};
 use std::any::Any;
@@ -26,7 +26,7 @@ struct Database {
     directory: TempDir,
 }
 
-type Done = std::result::Result<(), Cannot>;
+type Done = std::result::Result<(), Stop>;
 
 impl Database {
     fn file(&self) -> PathBuf {
@@ -34,9 +34,9 @@ impl Database {
     }
 
     /// A connection of this crate's own, not of the code under test.
-    async fn open(&self) -> std::result::Result<SqliteConnection, Cannot> {
+    async fn open(&self) -> std::result::Result<SqliteConnection, Stop> {
         let options = SqliteConnectOptions::new().filename(self.file()).busy_timeout(Duration::from_secs(10));
-        SqliteConnection::connect_with(&options).await.map_err(Cannot::failed)
+        SqliteConnection::connect_with(&options).await.map_err(Stop::failed)
     }
 
     /// Gives the file a disk of its own, which must be there before the file is.
@@ -45,16 +45,16 @@ impl Database {
         let mut disk = self.disk();
         if disk.is_none() {
             if self.file().exists() {
-                return Err(Cannot::failed("the file is on everybody's disk already"));
+                return Err(Stop::failed("the file is on everybody's disk already"));
             }
-            *disk = Some(Disk::under(self.directory.path()).map_err(Cannot::failed)?);
+            *disk = Some(Disk::under(self.directory.path()).map_err(Stop::failed)?);
         }
         Ok(())
     }
 
-    fn harm_disk(&self, harm: impl FnOnce(&Disk) -> std::result::Result<(), Cannot>) -> Done {
+    fn harm_disk(&self, harm: impl FnOnce(&Disk) -> std::result::Result<(), Stop>) -> Done {
         let disk = self.disk();
-        disk.as_ref().map_or_else(|| Err(Cannot::failed(NO_DISK)), |disk| harm(disk).map_err(Cannot::failed))
+        disk.as_ref().map_or_else(|| Err(Stop::failed(NO_DISK)), |disk| harm(disk).map_err(Stop::failed))
     }
 
     fn disk(&self) -> MutexGuard<'_, Option<Disk>> {
@@ -75,11 +75,11 @@ impl Subject for Sqlite {
         &FacadeKinds
     }
 
-    async fn start(&self) -> std::result::Result<Box<dyn Store>, Cannot> {
+    async fn start(&self) -> std::result::Result<Box<dyn Store>, Stop> {
         // The file is in memory where that is possible: the cases test the lock, not the disk.
         let place = std::path::Path::new("/dev/shm");
         let directory = if place.is_dir() { TempDir::new_in(place) } else { TempDir::new() };
-        Ok(Box::new(Database { disk: Mutex::default(), directory: directory.map_err(Cannot::failed)? }))
+        Ok(Box::new(Database { disk: Mutex::default(), directory: directory.map_err(Stop::failed)? }))
     }
 
     async fn connect(&self, address: &str) -> Result<Arc<dyn DistributedLock>> {
@@ -90,7 +90,7 @@ impl Subject for Sqlite {
         &self,
         address: &str,
         observer: Arc<dyn Observer>,
-    ) -> std::result::Result<Arc<dyn DistributedLock>, Cannot> {
+    ) -> std::result::Result<Arc<dyn DistributedLock>, Stop> {
         connect_observed(address, observer).await
     }
 }
@@ -101,43 +101,39 @@ impl Store for Database {
         format!("sqlite:{}", self.file().display())
     }
 
-    async fn sync(&self) -> std::result::Result<(), Cannot> {
+    async fn sync(&self) -> std::result::Result<(), Stop> {
         self.move_to_own_disk()
     }
 
-    async fn lose_power(&self) -> std::result::Result<(), Cannot> {
+    async fn lose_power(&self) -> std::result::Result<(), Stop> {
         self.harm_disk(|disk| disk.lose_power().and_then(|()| disk.start_again()))
     }
 
-    async fn delete(&self, name: &LockName) -> std::result::Result<(), Cannot> {
+    async fn delete(&self, name: &LockName) -> std::result::Result<(), Stop> {
         let delete = query("DELETE FROM leasehold WHERE name = ?").bind(name.as_str().as_bytes());
-        let done = delete.execute(&mut self.open().await?).await.map_err(Cannot::failed)?;
+        let done = delete.execute(&mut self.open().await?).await.map_err(Stop::failed)?;
         if done.rows_affected() == 1 { Ok(()) } else { Err(not_held()) }
     }
 
-    async fn wipe(&self) -> std::result::Result<(), Cannot> {
-        query("DELETE FROM leasehold")
-            .execute(&mut self.open().await?)
-            .await
-            .map(drop)
-            .map_err(Cannot::failed)
+    async fn wipe(&self) -> std::result::Result<(), Stop> {
+        query("DELETE FROM leasehold").execute(&mut self.open().await?).await.map(drop).map_err(Stop::failed)
     }
 
-    async fn records(&self) -> std::result::Result<usize, Cannot> {
+    async fn records(&self) -> std::result::Result<usize, Stop> {
         let count = query_scalar("SELECT count(*) FROM leasehold");
-        let count: i64 = count.fetch_one(&mut self.open().await?).await.map_err(Cannot::failed)?;
-        usize::try_from(count).map_err(Cannot::failed)
+        let count: i64 = count.fetch_one(&mut self.open().await?).await.map_err(Stop::failed)?;
+        usize::try_from(count).map_err(Stop::failed)
     }
 
-    fn administrator(&self) -> std::result::Result<&dyn Administrator, Cannot> {
+    fn administrator(&self) -> std::result::Result<&dyn Administrator, Stop> {
         Ok(self)
     }
 
-    async fn namespaced(&self, prefix: &str) -> std::result::Result<String, Cannot> {
+    async fn namespaced(&self, prefix: &str) -> std::result::Result<String, Stop> {
         Ok(format!("{} {prefix}", self.address()))
     }
 
-    async fn aliases(&self) -> std::result::Result<Vec<String>, Cannot> {
+    async fn aliases(&self) -> std::result::Result<Vec<String>, Stop> {
         let directory = self.directory.path().display();
         Ok(vec![
             format!("sqlite://{}", self.file().display()),
@@ -158,11 +154,11 @@ impl Administrator for Database {
         self.harm_disk(if full { Disk::fill } else { Disk::make_room })
     }
 
-    async fn behind_network_file_system(&self) -> std::result::Result<(Box<dyn Any + Send>, String), Cannot> {
+    async fn behind_network_file_system(&self) -> std::result::Result<(Box<dyn Any + Send>, String), Stop> {
         if let Some(why) = shared_folder_missing() {
-            return Err(Cannot::new(format!("no directory can be shared here: {why}")));
+            return Err(Stop::skipped(format!("no directory can be shared here: {why}")));
         }
-        let shared = SharedFolder::of(self.directory.path()).map_err(Cannot::failed)?;
+        let shared = SharedFolder::of(self.directory.path()).map_err(Stop::failed)?;
         let address = format!("sqlite:{}", shared.path().join(FILE).display());
         Ok((Box::new(shared), address))
     }

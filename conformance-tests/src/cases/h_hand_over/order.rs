@@ -11,7 +11,7 @@ use tokio::task::JoinSet;
 use tokio::time::Instant;
 
 pub(super) const CASES: CaseTable = cases![
-    H05 waiters_are_served_in_their_order_whoever_gives_up,
+    H05 waiters_are_served_in_their_order_also_when_some_give_up,
     H09 no_competing_client_starves,
     H11 tasks_of_two_processes_share_a_lock,
     H12 newcomer_waits_behind_a_first_waiter_that_is_cut_off,
@@ -78,7 +78,7 @@ async fn waiters_of_several_processes_are_served_in_their_order(cx: &Context) ->
 
 /// They come one after the other, and wait for longer than a store takes to miss one that asks no more. Two in the middle give up while
 /// the lock is held. That gives it to nobody, and all others are served as they came.
-async fn waiters_are_served_in_their_order_whoever_gives_up(cx: &Context) -> Verdict {
+async fn waiters_are_served_in_their_order_also_when_some_give_up(cx: &Context) -> Verdict {
     const LEAVE: [usize; 2] = [1, 4];
     let (client, name) = (cx.client().await?, cx.name());
     fifo_only(&client)?;

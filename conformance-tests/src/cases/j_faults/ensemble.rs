@@ -5,8 +5,7 @@ use crate::cases::prelude::*;
 use tokio::time::Instant;
 
 pub(super) const CASES: CaseTable = cases![
-    J17 killed_leader_costs_no_holder_its_lock(half),
-    J18 stopped_leader_costs_no_holder_its_lock(half),
+    J17 killed_or_stopped_leader_costs_no_holder_its_lock(half),
     J19 lost_majority_grants_nothing_and_ends_belief_in_time(half),
     J20 partitioned_server_costs_its_client_no_lock(half),
 ];
@@ -14,11 +13,8 @@ pub(super) const CASES: CaseTable = cases![
 /// Longer than an election takes, also where the old leader only fell silent.
 const OUTLASTS_AN_ELECTION: Duration = Duration::from_secs(8);
 
-async fn killed_leader_costs_no_holder_its_lock(cx: &Context) -> Verdict {
-    ensure_held_without_leader(cx, true).await
-}
-
-async fn stopped_leader_costs_no_holder_its_lock(cx: &Context) -> Verdict {
+async fn killed_or_stopped_leader_costs_no_holder_its_lock(cx: &Context) -> Verdict {
+    ensure_held_without_leader(cx, true).await?;
     ensure_held_without_leader(cx, false).await
 }
 
@@ -30,7 +26,7 @@ async fn ensure_held_without_leader(cx: &Context, kill: bool) -> Verdict {
     let options = cx.options().with_ttl(cx.ttl().max(OUTLASTS_AN_ELECTION));
     let mut held = Vec::new();
     for n in 0..6 {
-        let (client, name) = (cx.client().await?, cx.named(&n.to_string()));
+        let (client, name) = (cx.client().await?, cx.named(&format!("{kill}-{n}")));
         let guard = client.take(&name, &options).await?;
         held.push((client, name, guard));
     }
@@ -55,7 +51,7 @@ async fn ensure_held_without_leader(cx: &Context, kill: bool) -> Verdict {
         ensure_larger_token(&other, &name, &options, token, "over an election").await?;
     }
     match kill {
-        true => members.restart(leader).await?,
+        true => members.restart(leader, true).await?,
         false => members.resume(leader).await?,
     }
     members.leader_of(members.count()).await?;
@@ -79,7 +75,7 @@ async fn lost_majority_grants_nothing_and_ends_belief_in_time(cx: &Context) -> V
     let loss = loss_within(&guard, (ttl + cx.slack()).saturating_sub(start.elapsed())).await?;
     ensure!(!guard.is_held(), "a holder believes without a majority, after {loss:?}");
     for member in lost {
-        members.restart(member).await?;
+        members.restart(member, true).await?;
     }
     members.leader_of(members.count()).await?;
     drop(guard);

@@ -49,7 +49,7 @@ async fn nodes_that_fail_cost_nothing_until_they_are_a_majority(cx: &Context) ->
     }
     members.resume(minority).await?;
     for node in 0..minority {
-        members.restart(node).await?;
+        members.restart(node, true).await?;
     }
     Ok(client.take(&nodes.name, &cx.options()).await?.release().await?)
 }
@@ -86,7 +86,7 @@ async fn node_that_forgets_is_given_its_locks_again(cx: &Context) -> Verdict {
     let guard = client.take(&nodes.name, &cx.options()).await?;
     let token = guard.token()?;
     for node in 0..nodes.count() {
-        nodes.members.restart_empty(node).await?;
+        nodes.members.restart(node, false).await?;
         nodes.until_held(node..node + 1, cx.ttl() * 2 + cx.slack()).await?;
         ensure!(guard.is_held(), "lost with one node's memory: {:?}", guard.loss());
     }

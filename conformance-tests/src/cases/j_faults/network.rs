@@ -3,7 +3,7 @@
 use crate::cases::declared::{expiry_bound, lease_only, silent_bound, withdrawn_within};
 use crate::cases::prelude::*;
 use crate::cases::tasks::{ensure_distinct, joined, spawn_take};
-use crate::worker::ClientRequest;
+use crate::worker::Request;
 use leasehold_core::FencingToken;
 use std::num::NonZeroUsize;
 use std::sync::Arc;
@@ -14,7 +14,6 @@ use tokio::time::Instant;
 pub(super) const CASES: CaseTable = cases![
     J23 storm_of_resets_never_lets_two_in,
     J33 slow_network_costs_time_and_no_lock,
-    J34 requests_that_vanish_end_belief_in_time,
     J35 connection_that_is_reset_within_a_message_leaves_no_lock_behind,
     J36 any_reply_of_an_acquisition_may_be_lost,
     J37 holder_without_file_descriptors_is_told_the_truth,
@@ -109,16 +108,6 @@ async fn slow_network_costs_time_and_no_lock(cx: &Context) -> Verdict {
     Ok(())
 }
 
-/// What the store says by itself still arrives, so the connection looks alive.
-async fn requests_that_vanish_end_belief_in_time(cx: &Context) -> Verdict {
-    let (client, name) = (cx.client().await?, cx.name());
-    let (proxy, holder) = cx.client_behind_proxy(cx.ttl() / 4).await?;
-    let guard = holder.take(&name, &cx.options()).await?;
-    proxy.set(Traffic::HoldRequests);
-    loss_within(&guard, cx.ttl() + cx.slack()).await?;
-    free_within(&client, &name, silent_bound(cx).await?, "whose holder's requests vanish").await
-}
-
 /// The reset is swept over logging in, and then over the acquisition and release of a client that has its connections.
 async fn connection_that_is_reset_within_a_message_leaves_no_lock_behind(cx: &Context) -> Verdict {
     let direct = cx.client().await?;
@@ -206,7 +195,7 @@ async fn holder_without_file_descriptors_is_told_the_truth(cx: &Context) -> Verd
     let address = proxied.as_ref().map_or_else(|| cx.store().address(), |(_, address)| address.clone());
     let mut worker = cx.worker_at(&address, &[]).await?;
     let first = worker.take(&name, cx.ttl() * 2).await?;
-    worker.order(ClientRequest::MayOpenFiles(false)).await?;
+    worker.order(Request::MayOpenFiles(false)).await?;
     tokio::time::sleep(cx.ttl() * 2).await;
     let status = worker.status().await?;
     ensure!(status == "held", "with its connections, and no descriptor for more: {status}");
@@ -227,7 +216,7 @@ async fn holder_without_file_descriptors_is_told_the_truth(cx: &Context) -> Verd
         }
         ensure!(status.starts_with("lost"), "it can make no connection, and another one held: {status}");
     }
-    worker.order(ClientRequest::MayOpenFiles(true)).await?;
+    worker.order(Request::MayOpenFiles(true)).await?;
     worker.release().await?;
     let next = worker.take(&name, cx.ttl()).await?;
     ensure_untimed!(next > first, "token {next} after {first}");

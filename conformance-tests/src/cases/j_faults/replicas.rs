@@ -154,5 +154,5 @@ async fn lagging_replica_grants_no_held_lock_and_gives_no_token_twice(cx: &Conte
         ensure_untimed!(token > last, "token {token} after {last}, with replication held back");
         last = token;
     }
-    administrator.hold_back_replication(false).await.map_err(Into::into)
+    administrator.hold_back_replication(false).await
 }

@@ -12,7 +12,7 @@ pub(super) const CASES: CaseTable = cases![
     T08 new_reader_does_not_pass_a_waiting_writer,
     T09 stream_of_readers_starves_no_writer_nor_one_of_writers_a_reader,
     T10 release_of_a_writer_admits_all_readers_before_the_next_writer,
-    T89 readers_and_writers_are_served_in_their_order_whoever_leaves,
+    T89 readers_and_writers_are_served_in_their_order_also_when_some_leave,
 ];
 
 /// A reader that asks once, and one that waits: it asks again within the bound of its wake-up, which the store declares. The reader
@@ -95,7 +95,7 @@ async fn fifo_only(cx: &Context) -> Verdict {
 }
 
 /// Each waiter is a client of its own, and two of them are processes. Three leave.
-async fn readers_and_writers_are_served_in_their_order_whoever_leaves(cx: &Context) -> Verdict {
+async fn readers_and_writers_are_served_in_their_order_also_when_some_leave(cx: &Context) -> Verdict {
     const LINE: [LockMode; 10] =
         [Write, Shared, Shared, Write, Shared, Shared, Exclusive, Write, Shared, Exclusive];
     const PROCESSES: [usize; 2] = [2, 7];

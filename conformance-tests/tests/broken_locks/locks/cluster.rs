@@ -4,7 +4,7 @@ use crate::plain::{Redis, SOUND, Steps, busy, granted, key};
 use crate::subject::cannot;
 use async_trait::async_trait;
 use leasehold_conformance::server::free_port;
-use leasehold_conformance::{Cannot, Store};
+use leasehold_conformance::{Stop, Store};
 use leasehold_core::{Attempt, Claim, LockName, Result};
 use leasehold_test_stores::servers::RedisServer;
 use std::time::{Duration, Instant};
@@ -17,7 +17,7 @@ struct Node(RedisServer);
 const READY_WITHIN: Duration = Duration::from_secs(20);
 
 /// A cluster of one node.
-pub(crate) fn start() -> std::result::Result<Box<dyn Store>, Cannot> {
+pub(crate) fn start() -> std::result::Result<Box<dyn Store>, Stop> {
     // By default the second port is ten thousand above the first, where the kernel takes ports for outgoing connections.
     let bus = free_port().map_err(cannot)?.to_string();
     let node =
@@ -26,7 +26,7 @@ pub(crate) fn start() -> std::result::Result<Box<dyn Store>, Cannot> {
     let start = Instant::now();
     while !node.command(&["CLUSTER", "INFO"]).map_err(cannot)?.contains("cluster_state:ok") {
         if start.elapsed() > READY_WITHIN {
-            return Err(Cannot::new("a cluster of one node is not ready"));
+            return Err(Stop::skipped("a cluster of one node is not ready"));
         }
         std::thread::sleep(Duration::from_millis(10));
     }

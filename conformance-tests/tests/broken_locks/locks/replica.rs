@@ -4,7 +4,7 @@ use crate::plain::{SOUND, Steps, busy, fence, granted, key};
 use crate::subject::cannot;
 use async_trait::async_trait;
 use leasehold_conformance::proxy::{Proxy, Traffic};
-use leasehold_conformance::{Administrator, Cannot, Store};
+use leasehold_conformance::{Administrator, Stop, Store};
 use leasehold_core::Attempt;
 use leasehold_test_stores::servers::RedisServer;
 use std::time::{Duration, Instant};
@@ -21,7 +21,7 @@ struct Pair {
 const FOLLOWS_WITHIN: Duration = Duration::from_secs(10);
 
 /// Two servers of their own, the one a copy of the other.
-pub(crate) fn start() -> Result<Box<dyn Store>, Cannot> {
+pub(crate) fn start() -> Result<Box<dyn Store>, Stop> {
     let started = tokio::runtime::Handle::current();
     tokio::task::block_in_place(|| started.block_on(Pair::start())).map(|pair| Box::new(pair) as _)
 }
@@ -69,7 +69,7 @@ pub(crate) const TOKEN_OF_THE_REPLICA: Steps = Steps {
 };
 
 impl Pair {
-    async fn start() -> Result<Self, Cannot> {
+    async fn start() -> Result<Self, Stop> {
         let primary = RedisServer::start_with(&["--repl-diskless-sync-delay", "0"]).map_err(cannot)?;
         let replica = RedisServer::start().map_err(cannot)?;
         let link = Proxy::to(([127, 0, 0, 1], primary.port()).into()).await.map_err(cannot)?;
@@ -82,14 +82,14 @@ impl Pair {
         Ok(pair)
     }
 
-    async fn until_the_replica_follows(&self) -> Result<(), Cannot> {
+    async fn until_the_replica_follows(&self) -> Result<(), Stop> {
         let start = Instant::now();
         // Counts up, so that a mark of an earlier time is none.
         let mark = self.primary.command(&["INCR", "mark"]).map_err(cannot)?;
         let mark = mark.trim_start_matches(':');
         while !self.replica.command(&["GET", "mark"]).map_err(cannot)?.ends_with(&format!("\n{mark}")) {
             if start.elapsed() > FOLLOWS_WITHIN {
-                return Err(Cannot::new("the replica does not follow"));
+                return Err(Stop::skipped("the replica does not follow"));
             }
             tokio::time::sleep(Duration::from_millis(5)).await;
         }
@@ -103,14 +103,14 @@ impl Store for Pair {
         format!("127.0.0.1:{} 5000   127.0.0.1:{}", self.primary.port(), self.replica.port())
     }
 
-    fn administrator(&self) -> Result<&dyn Administrator, Cannot> {
+    fn administrator(&self) -> Result<&dyn Administrator, Stop> {
         Ok(self)
     }
 }
 
 #[async_trait]
 impl Administrator for Pair {
-    async fn hold_back_replication(&self, hold: bool) -> Result<(), Cannot> {
+    async fn hold_back_replication(&self, hold: bool) -> Result<(), Stop> {
         self.link.set(if hold { Traffic::HoldReplies } else { Traffic::Pass });
         if hold { Ok(()) } else { self.until_the_replica_follows().await }
     }

@@ -9,7 +9,7 @@ use crate::private_stores;
 use crate::store_arguments::check_unnamed;
 use leasehold::admin::Finding;
 use leasehold::{AcquireOptions, DistributedLockExt, Error, LockName, Wait};
-use leasehold_conformance::{Store, Subject};
+use leasehold_conformance::{Stop, Store, Subject};
 use leasehold_console::signals::Signals;
 use leasehold_console::{Console, Failure, Invocation, in_one_line};
 use std::sync::Arc;
@@ -88,7 +88,10 @@ impl Candidate {
         let (subject, runtime) = (Arc::clone(&self.subject), Handle::current());
         let started = tokio::task::spawn_blocking(move || runtime.block_on(subject.start())).await;
         let started = started.map_err(|error| NotRun { why: error.to_string(), is_late: false })?;
-        started.map_err(|cannot| NotRun { why: cannot.to_string(), is_late: cannot.is_not_ready() })
+        started.map_err(|cannot| NotRun {
+            why: cannot.to_string(),
+            is_late: matches!(cannot, Stop::NotJudged(_)),
+        })
     }
 
     /// The way to it for the processes of the bench.

@@ -75,7 +75,7 @@ async fn watch(
     });
     let outcome = signals.unless_ended(collect(candidates, &mut results, &progress)).await;
     if outcome.is_err() {
-        run.interrupt().interrupt();
+        run.interrupt().cancel();
         let ending = tokio::time::timeout(STOP_TIMEOUT, collect(candidates, &mut results, &progress));
         // A second signal ends this wait early.
         let _ = signals.unless_ended(ending).await;

@@ -2,7 +2,7 @@
 
 use super::{PRIMARIES, RedisCluster};
 use crate::servers::wait::wait_until;
-use leasehold_conformance::Cannot;
+use leasehold_conformance::Stop;
 use std::collections::BTreeSet;
 
 impl RedisCluster {
@@ -11,7 +11,7 @@ impl RedisCluster {
     /// # Errors
     ///
     /// If a node does not agree.
-    pub fn begin_migration(&self, key: &str, to: usize) -> Result<(), Cannot> {
+    pub fn begin_migration(&self, key: &str, to: usize) -> Result<(), Stop> {
         let (slot, from) = (self.slot_of(key)?.to_string(), self.owner_of(key)?);
         self.tell(to, &["CLUSTER", "SETSLOT", &slot, "IMPORTING", &self.id(from)?])?;
         self.tell(from, &["CLUSTER", "SETSLOT", &slot, "MIGRATING", &self.id(to)?])
@@ -22,7 +22,7 @@ impl RedisCluster {
     /// # Errors
     ///
     /// If a node does not agree.
-    pub fn migrate(&self, from: usize, to: usize, keys: &[&str]) -> Result<(), Cannot> {
+    pub fn migrate(&self, from: usize, to: usize, keys: &[&str]) -> Result<(), Stop> {
         let port = self.nodes[to].port().to_string();
         let mut words = vec!["MIGRATE", "127.0.0.1", &port, "", "0", "5000", "KEYS"];
         words.extend(keys);
@@ -38,7 +38,7 @@ impl RedisCluster {
     /// # Errors
     ///
     /// If a node does not agree.
-    pub fn end_migration(&self, key: &str, from: usize, to: usize) -> Result<(), Cannot> {
+    pub fn end_migration(&self, key: &str, from: usize, to: usize) -> Result<(), Stop> {
         let (slot, id) = (self.slot_of(key)?.to_string(), self.id(to)?);
         let words = ["CLUSTER", "SETSLOT", &slot, "NODE", &id];
         self.tell(from, &words)?;

@@ -4,7 +4,7 @@ mod sentinel;
 
 use super::RedisServer;
 use super::wait::wait_until;
-use leasehold_conformance::Cannot;
+use leasehold_conformance::Stop;
 use leasehold_conformance::server::{ServerProcess, free_port};
 use sentinel::{DOWN_AFTER, DOWN_AFTER_ONCE_WANTED, NAME, Sentinel};
 
@@ -24,7 +24,7 @@ impl RedisSentinelGroup {
     /// # Errors
     ///
     /// If Redis is not installed or does not start.
-    pub fn start() -> Result<Self, Cannot> {
+    pub fn start() -> Result<Self, Stop> {
         Self::start_in(&[])
     }
 
@@ -33,7 +33,7 @@ impl RedisSentinelGroup {
     /// # Errors
     ///
     /// As [`start`](Self::start).
-    pub fn start_in(environment: &[(String, String)]) -> Result<Self, Cannot> {
+    pub fn start_in(environment: &[(String, String)]) -> Result<Self, Stop> {
         let mut arguments: Vec<&str> = ARGUMENTS.split_whitespace().collect();
         let primary = RedisServer::start_in(&arguments, environment)?;
         let follow = format!("127.0.0.1 {}", primary.port());
@@ -85,7 +85,7 @@ impl RedisSentinelGroup {
     /// # Errors
     ///
     /// If that takes longer than anything reasonable.
-    pub fn fail_over(&mut self) -> Result<(), Cannot> {
+    pub fn fail_over(&mut self) -> Result<(), Stop> {
         let primary = self.known_primary()?;
         self.servers[primary].kill();
         self.wait_until_replaced(primary)
@@ -96,7 +96,7 @@ impl RedisSentinelGroup {
     /// # Errors
     ///
     /// If that takes longer than anything reasonable.
-    pub fn supplant(&self) -> Result<usize, Cannot> {
+    pub fn supplant(&self) -> Result<usize, Stop> {
         let primary = self.known_primary()?;
         self.servers[primary].pause();
         self.wait_until_replaced(primary)?;
@@ -110,7 +110,7 @@ impl RedisSentinelGroup {
     /// # Errors
     ///
     /// If that takes longer than anything reasonable.
-    pub fn switch_over(&self) -> Result<usize, Cannot> {
+    pub fn switch_over(&self) -> Result<usize, Stop> {
         let primary = self.known_primary()?;
         self.tell_sentinels(&["SENTINEL", "DEBUG", "publish-period", "60000"])?;
         self.sentinels[0].tell(&["SENTINEL", "FAILOVER", NAME])?;
@@ -119,7 +119,7 @@ impl RedisSentinelGroup {
     }
 
     /// Waits until the other server is the primary. The Sentinels give the old one up sooner meanwhile.
-    fn wait_until_replaced(&self, primary: usize) -> Result<(), Cannot> {
+    fn wait_until_replaced(&self, primary: usize) -> Result<(), Stop> {
         let set_down_after =
             |after| self.tell_sentinels(&["SENTINEL", "SET", NAME, "down-after-milliseconds", after]);
         set_down_after(DOWN_AFTER_ONCE_WANTED)?;
@@ -128,7 +128,7 @@ impl RedisSentinelGroup {
     }
 
     /// Waits until a server is a primary that takes writes, and all Sentinels say so.
-    fn wait_for_primary(&self, number: usize) -> Result<(), Cannot> {
+    fn wait_for_primary(&self, number: usize) -> Result<(), Stop> {
         let port = self.servers[number].port();
         wait_until("the replica has taken over", || {
             let role = self.servers[number].command(&["ROLE"]).unwrap_or_default();
@@ -141,7 +141,7 @@ impl RedisSentinelGroup {
     /// # Errors
     ///
     /// If a server does not answer.
-    pub fn cut_replica_off(&self) -> Result<(), Cannot> {
+    pub fn cut_replica_off(&self) -> Result<(), Stop> {
         // A Sentinel makes this server a replica again; told to take its time, only after four minutes.
         self.tell_sentinels(&["SENTINEL", "DEBUG", "publish-period", "60000"])?;
         let replica = 1 - self.known_primary()?;
@@ -153,7 +153,7 @@ impl RedisSentinelGroup {
     /// # Errors
     ///
     /// If that takes longer than anything reasonable.
-    pub fn heal(&mut self) -> Result<(), Cannot> {
+    pub fn heal(&mut self) -> Result<(), Stop> {
         for server in &mut self.servers {
             if server.command(&["PING"]).is_err() {
                 server.restart(true)?;
@@ -188,7 +188,7 @@ impl RedisSentinelGroup {
     /// # Errors
     ///
     /// If one does not start.
-    pub fn restart(&mut self, keep_data: bool) -> Result<(), Cannot> {
+    pub fn restart(&mut self, keep_data: bool) -> Result<(), Stop> {
         self.kill();
         self.servers.iter_mut().try_for_each(|server| server.restart(keep_data))?;
         for sentinel in &mut self.sentinels {
@@ -198,8 +198,8 @@ impl RedisSentinelGroup {
         self.wait_until_whole()
     }
 
-    fn known_primary(&self) -> Result<usize, Cannot> {
-        self.primary().ok_or_else(|| Cannot::failed("no Sentinel names a primary"))
+    fn known_primary(&self) -> Result<usize, Stop> {
+        self.primary().ok_or_else(|| Stop::failed("no Sentinel names a primary"))
     }
 
     fn processes(&self) -> impl Iterator<Item = &ServerProcess> {
@@ -207,7 +207,7 @@ impl RedisSentinelGroup {
         servers.chain(self.sentinels.iter().map(|sentinel| &sentinel.process))
     }
 
-    fn tell_sentinels(&self, words: &[&str]) -> Result<(), Cannot> {
+    fn tell_sentinels(&self, words: &[&str]) -> Result<(), Stop> {
         self.sentinels.iter().try_for_each(|sentinel| sentinel.tell(words))
     }
 
@@ -216,7 +216,7 @@ impl RedisSentinelGroup {
     /// # Errors
     ///
     /// If that takes longer than anything reasonable.
-    pub fn wait_until_whole(&self) -> Result<(), Cannot> {
+    pub fn wait_until_whole(&self) -> Result<(), Stop> {
         wait_until("a primary has a replica that all Sentinels know", || {
             let Some(primary) = self.primary() else { return false };
             let replica = self.servers[1 - primary].command(&["INFO", "replication"]).unwrap_or_default();
@@ -230,9 +230,9 @@ impl RedisSentinelGroup {
 const ARGUMENTS: &str = "--appendonly yes --appendfsync no \
     --repl-diskless-sync-delay 0 --repl-ping-replica-period 1 --repl-diskless-load swapdb";
 
-fn tell(server: &RedisServer, words: &[&str]) -> Result<(), Cannot> {
+fn tell(server: &RedisServer, words: &[&str]) -> Result<(), Stop> {
     match server.command(words) {
         Ok(answer) if answer.starts_with("+OK") => Ok(()),
-        answer => Err(Cannot::failed(format!("a server answers {words:?} with {answer:?}"))),
+        answer => Err(Stop::failed(format!("a server answers {words:?} with {answer:?}"))),
     }
 }

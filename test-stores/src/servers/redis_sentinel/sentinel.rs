@@ -2,7 +2,7 @@
 
 use super::super::redis::{binary, command, server_command};
 use super::super::wait::SETTLED_WITHIN;
-use leasehold_conformance::Cannot;
+use leasehold_conformance::Stop;
 use leasehold_conformance::server::{Launch, ServerProcess};
 use std::path::{Path, PathBuf};
 use std::process::Command;
@@ -30,7 +30,7 @@ pub(super) struct Sentinel {
 }
 
 impl Sentinel {
-    pub(super) fn start(number: usize, ports: &[u16], primary: u16, replica: u16) -> Result<Self, Cannot> {
+    pub(super) fn start(number: usize, ports: &[u16], primary: u16, replica: u16) -> Result<Self, Stop> {
         let port = ports[number];
         let launch =
             SentinelLaunch { binary: binary()?, port, lines: lines(number, ports, primary, replica) };
@@ -40,14 +40,14 @@ impl Sentinel {
     }
 
     /// Sets the shorter periods.
-    pub(super) fn hurry(&self) -> Result<(), Cannot> {
+    pub(super) fn hurry(&self) -> Result<(), Stop> {
         self.tell(&FASTER.split_whitespace().collect::<Vec<_>>())
     }
 
-    pub(super) fn tell(&self, words: &[&str]) -> Result<(), Cannot> {
+    pub(super) fn tell(&self, words: &[&str]) -> Result<(), Stop> {
         match command(self.port, words, SETTLED_WITHIN) {
             Ok(answer) if answer == "+OK" => Ok(()),
-            answer => Err(Cannot::failed(format!("a Sentinel answers {words:?} with {answer:?}"))),
+            answer => Err(Stop::failed(format!("a Sentinel answers {words:?} with {answer:?}"))),
         }
     }
 
@@ -101,10 +101,10 @@ struct SentinelLaunch {
 }
 
 impl Launch for SentinelLaunch {
-    fn prepare(&self, data: &Path) -> Result<(), Cannot> {
+    fn prepare(&self, data: &Path) -> Result<(), Stop> {
         let lines = self.lines.join("\n") + &format!("\ndir \"{}\"\n", data.display());
         std::fs::write(data.join("sentinel.conf"), lines)
-            .map_err(|error| Cannot::failed(format!("cannot write sentinel.conf: {error}")))
+            .map_err(|error| Stop::failed(format!("cannot write sentinel.conf: {error}")))
     }
 
     fn command(&self, data: &Path) -> Command {

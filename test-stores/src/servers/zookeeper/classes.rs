@@ -3,7 +3,7 @@
 
 use super::launch::{JARS, ZooKeeperLaunch};
 use crate::servers::template::template;
-use leasehold_conformance::Cannot;
+use leasehold_conformance::Stop;
 use leasehold_conformance::server::{ServerProcess, free_port};
 use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
@@ -36,12 +36,12 @@ fn last_modified(folder: &Path) -> Option<i64> {
 }
 
 /// A virtual machine writes the archive when it ends.
-fn write_archive(file: &Path) -> Result<(), Cannot> {
+fn write_archive(file: &Path) -> Result<(), Stop> {
     let mut launch = ZooKeeperLaunch::standalone(free_port()?, Vec::new())?;
     launch.classes = Some(format!("-XX:ArchiveClassesAtExit={}", file.display()));
     ServerProcess::start(launch)?.end()?;
     match file.is_file() {
         true => Ok(()),
-        false => Err(Cannot::failed(format!("{} was not written", file.display()))),
+        false => Err(Stop::failed(format!("{} was not written", file.display()))),
     }
 }

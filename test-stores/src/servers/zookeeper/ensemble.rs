@@ -1,7 +1,7 @@
 use super::four_letter_words::{ZooKeeperRole, role};
 use super::launch::ZooKeeperLaunch;
 use super::server::ZooKeeperServer;
-use leasehold_conformance::Cannot;
+use leasehold_conformance::Stop;
 use leasehold_conformance::server::free_port;
 use std::time::{Duration, Instant};
 
@@ -33,7 +33,7 @@ impl ZooKeeperEnsemble {
     /// # Errors
     ///
     /// If ZooKeeper is not installed or does not start.
-    pub fn start() -> Result<Self, Cannot> {
+    pub fn start() -> Result<Self, Stop> {
         Self::start_in(&[])
     }
 
@@ -42,7 +42,7 @@ impl ZooKeeperEnsemble {
     /// # Errors
     ///
     /// As [`start`](Self::start).
-    pub fn start_in(environment: &[(String, String)]) -> Result<Self, Cannot> {
+    pub fn start_in(environment: &[(String, String)]) -> Result<Self, Stop> {
         let ports = (0..3).map(|_| MemberPorts::free()).collect::<Result<Vec<_>, _>>()?;
         let lines = configuration(&ports);
         // All start at once: one after the other takes three times as long.
@@ -91,7 +91,7 @@ impl ZooKeeperEnsemble {
     /// # Errors
     ///
     /// If that takes longer than anything reasonable.
-    pub fn wait_until_served(&self, members: usize) -> Result<usize, Cannot> {
+    pub fn wait_until_served(&self, members: usize) -> Result<usize, Stop> {
         let start = Instant::now();
         while start.elapsed() < ELECTED_WITHIN {
             let roles = self.roles();
@@ -103,7 +103,7 @@ impl ZooKeeperEnsemble {
             }
             std::thread::sleep(Duration::from_millis(50));
         }
-        Err(Cannot::failed(format!("{members} ZooKeeper servers have agreed on no leader")))
+        Err(Stop::failed(format!("{members} ZooKeeper servers have agreed on no leader")))
     }
 
     /// Kills one member, as a crash would. It stays down until [`restart`](Self::restart).
@@ -132,13 +132,13 @@ impl ZooKeeperEnsemble {
     /// # Errors
     ///
     /// If it does not start.
-    pub fn restart(&mut self, member: usize, keep_data: bool) -> Result<(), Cannot> {
+    pub fn restart(&mut self, member: usize, keep_data: bool) -> Result<(), Stop> {
         self.members[member].restart(keep_data)
     }
 }
 
 impl MemberPorts {
-    fn free() -> Result<Self, Cannot> {
+    fn free() -> Result<Self, Stop> {
         Ok(Self { clients: free_port()?, quorum: free_port()?, election: free_port()? })
     }
 }
@@ -151,8 +151,8 @@ fn configuration(ports: &[MemberPorts]) -> Vec<String> {
     lines
 }
 
-fn panicked() -> Cannot {
-    Cannot::failed("the thread that starts a server panicked")
+fn panicked() -> Stop {
+    Stop::failed("the thread that starts a server panicked")
 }
 
 #[cfg(test)]

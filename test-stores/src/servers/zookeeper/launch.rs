@@ -1,6 +1,6 @@
 use super::four_letter_words::{ask_zookeeper, role};
 use crate::servers::on_path::on_path;
-use leasehold_conformance::Cannot;
+use leasehold_conformance::Stop;
 use leasehold_conformance::server::Launch;
 use std::path::{Path, PathBuf};
 use std::process::Command;
@@ -63,13 +63,13 @@ pub(super) struct ZooKeeperLaunch {
 }
 
 impl ZooKeeperLaunch {
-    pub(super) fn standalone(port: u16, mut lines: Vec<String>) -> Result<Self, Cannot> {
+    pub(super) fn standalone(port: u16, mut lines: Vec<String>) -> Result<Self, Stop> {
         lines.extend([format!("clientPort={port}"), "clientPortAddress=127.0.0.1".to_owned()]);
         let (member, environment, classes) = (None, Vec::new(), None);
         Ok(Self { java: installed()?, port, lines, syncs: false, member, environment, classes })
     }
 
-    pub(super) fn member(number: usize, port: u16, lines: Vec<String>) -> Result<Self, Cannot> {
+    pub(super) fn member(number: usize, port: u16, lines: Vec<String>) -> Result<Self, Stop> {
         Ok(Self { member: Some(number), lines, ..Self::standalone(port, Vec::new())? })
     }
 
@@ -117,9 +117,9 @@ fn is_for_java(line: &str) -> bool {
     line.starts_with('-')
 }
 
-pub(super) fn installed() -> Result<PathBuf, Cannot> {
+pub(super) fn installed() -> Result<PathBuf, Stop> {
     match zookeeper_server_missing() {
-        None => on_path("java").ok_or_else(|| Cannot::failed("java is not installed")),
-        Some(missing) => Err(Cannot::failed(missing)),
+        None => on_path("java").ok_or_else(|| Stop::failed("java is not installed")),
+        Some(missing) => Err(Stop::failed(missing)),
     }
 }

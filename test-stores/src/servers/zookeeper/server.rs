@@ -1,8 +1,8 @@
 use super::classes::archive;
 use super::four_letter_words::{ask_zookeeper, numbers};
 use super::launch::ZooKeeperLaunch;
-use leasehold_conformance::Cannot;
 use leasehold_conformance::Counters;
+use leasehold_conformance::Stop;
 use leasehold_conformance::server::{ServerProcess, free_port};
 use std::collections::BTreeMap;
 use std::time::Duration;
@@ -30,7 +30,7 @@ impl ZooKeeperServer {
     /// # Errors
     ///
     /// If it is not installed or does not start.
-    pub fn start() -> Result<Self, Cannot> {
+    pub fn start() -> Result<Self, Stop> {
         Self::start_with(&[])
     }
 
@@ -40,7 +40,7 @@ impl ZooKeeperServer {
     /// # Errors
     ///
     /// As [`start`](Self::start).
-    pub fn start_with(lines: &[&str]) -> Result<Self, Cannot> {
+    pub fn start_with(lines: &[&str]) -> Result<Self, Stop> {
         let lines = lines.iter().map(ToString::to_string).collect();
         Self::launch(ZooKeeperLaunch::standalone(free_port()?, lines)?)
     }
@@ -50,13 +50,13 @@ impl ZooKeeperServer {
     /// # Errors
     ///
     /// As [`start`](Self::start).
-    pub fn start_in(environment: &[(String, String)]) -> Result<Self, Cannot> {
+    pub fn start_in(environment: &[(String, String)]) -> Result<Self, Stop> {
         let mut launch = ZooKeeperLaunch::standalone(free_port()?, Vec::new())?;
         launch.environment = environment.to_vec();
         Self::launch(launch)
     }
 
-    pub(super) fn launch(mut launch: ZooKeeperLaunch) -> Result<Self, Cannot> {
+    pub(super) fn launch(mut launch: ZooKeeperLaunch) -> Result<Self, Stop> {
         launch.classes =
             archive(&launch.java).map(|file| format!("-XX:SharedArchiveFile={}", file.display()));
         let port = launch.port;

@@ -11,7 +11,7 @@ use leasehold::{
     AcquireOptions, DistributedLock, DistributedLockExt, LockGuard, LockMode, LockName, Result, Semaphore,
     blocking,
 };
-use leasehold_conformance::{Cannot, Case, Store, Subject};
+use leasehold_conformance::{Case, Stop, Store, Subject};
 use semaphore::{SlotStore, semaphore_name};
 use std::collections::HashMap;
 use std::fmt;
@@ -60,7 +60,7 @@ impl Subject for Adapter {
         &self.name
     }
 
-    async fn start(&self) -> std::result::Result<Box<dyn Store>, Cannot> {
+    async fn start(&self) -> std::result::Result<Box<dyn Store>, Stop> {
         let store = self.base.start().await?;
         Ok(if self.kind == Kind::SemaphoreOfOne { Box::new(SlotStore(store)) } else { store })
     }
@@ -84,33 +84,33 @@ impl Subject for Adapter {
     }
 
     /// Covers every case of one name on memory, and the families A to G on other stores.
-    fn covers(&self, case: &Case) -> std::result::Result<(), Cannot> {
+    fn covers(&self, case: &Case) -> std::result::Result<(), Stop> {
         let all_families = self.base.name() == "memory";
         match (self.kind, case.id) {
-            (_, "D16") => Err(Cannot::new("its renewals are those of the locks that it is made of")),
-            (_, "C24") => Err(Cannot::new("its list is that of the locks that it is made of")),
+            (_, "D16") => Err(Stop::skipped("its renewals are those of the locks that it is made of")),
+            (_, "C24") => Err(Stop::skipped("its list is that of the locks that it is made of")),
             (Kind::SemaphoreOfOne, "C19") => {
-                Err(Cannot::new("its waiters go from the gate to a slot, and are not shown in between"))
+                Err(Stop::skipped("its waiters go from the gate to a slot, and are not shown in between"))
             }
             (Kind::SetOfOne, "D17" | "D22" | "D24" | "S04") => {
-                Err(Cannot::new("a set refuses hold_at_least"))
+                Err(Stop::skipped("a set refuses hold_at_least"))
             }
             (Kind::SemaphoreOfOne, "K10") => {
-                Err(Cannot::new("the longest names leave no room for the number of a slot"))
+                Err(Stop::skipped("the longest names leave no room for the number of a slot"))
             }
-            (Kind::SemaphoreOfOne, "D26") => Err(Cannot::new("a permit has no mode")),
-            (Kind::SemaphoreOfOne, "G09") => Err(Cannot::new(
+            (Kind::SemaphoreOfOne, "D26") => Err(Stop::skipped("a permit has no mode")),
+            (Kind::SemaphoreOfOne, "G09") => Err(Stop::skipped(
                 "an attempt on a slot whose reply is lost is withdrawn, and another claim waits",
             )),
             (Kind::Blocking, "E12") => {
-                Err(Cannot::new("a blocking client renews on a thread of its own, which no caller starves"))
+                Err(Stop::skipped("a blocking client renews on a thread of its own, which no caller starves"))
             }
             (_, id) if id.starts_with(['A', 'B', 'C', 'D', 'E', 'F', 'G']) => self.base.covers(case),
             (_, id) if id.starts_with(['T', 'U', 'V', 'W', 'X', 'Y']) => {
-                Err(Cannot::new("a kind of lock is put to the cases of one name"))
+                Err(Stop::skipped("a kind of lock is put to the cases of one name"))
             }
             _ if all_families => self.base.covers(case),
-            _ => Err(Cannot::new("a kind of lock is put to the families A to G")),
+            _ => Err(Stop::skipped("a kind of lock is put to the families A to G")),
         }
     }
 }

@@ -5,7 +5,7 @@ use async_trait::async_trait;
 use leasehold::admin::{Finding, LockAdmin, LockStatus, Purge, Waiter};
 use leasehold::{Error, ErrorKind, FencingToken, LockName, Result};
 use leasehold_conformance::proxy::Proxy;
-use leasehold_conformance::{Cannot, Store};
+use leasehold_conformance::{Stop, Store};
 use std::time::Duration;
 
 /// The name of a semaphore, from that name or from the name of its slot, which is a guard's.
@@ -31,31 +31,31 @@ impl Store for SlotStore {
         self.0.address_for_holds_of(time)
     }
 
-    async fn proxied(&self, patience: Duration) -> std::result::Result<(Proxy, String), Cannot> {
+    async fn proxied(&self, patience: Duration) -> std::result::Result<(Proxy, String), Stop> {
         self.0.proxied(patience).await
     }
 
-    async fn kill(&self) -> std::result::Result<(), Cannot> {
+    async fn kill(&self) -> std::result::Result<(), Stop> {
         self.0.kill().await
     }
 
-    async fn restart(&self, keep_data: bool) -> std::result::Result<(), Cannot> {
+    async fn restart(&self, keep_data: bool) -> std::result::Result<(), Stop> {
         self.0.restart(keep_data).await
     }
 
-    async fn delete(&self, name: &LockName) -> std::result::Result<(), Cannot> {
-        self.0.delete(&slot(name).map_err(Cannot::failed)?).await
+    async fn delete(&self, name: &LockName) -> std::result::Result<(), Stop> {
+        self.0.delete(&slot(name).map_err(Stop::failed)?).await
     }
 
-    async fn delete_queue(&self, name: &LockName) -> std::result::Result<(), Cannot> {
-        self.0.delete_queue(&slot(name).map_err(Cannot::failed)?).await
+    async fn delete_queue(&self, name: &LockName) -> std::result::Result<(), Stop> {
+        self.0.delete_queue(&slot(name).map_err(Stop::failed)?).await
     }
 
-    async fn wipe(&self) -> std::result::Result<(), Cannot> {
+    async fn wipe(&self) -> std::result::Result<(), Stop> {
         self.0.wipe().await
     }
 
-    async fn records(&self) -> std::result::Result<usize, Cannot> {
+    async fn records(&self) -> std::result::Result<usize, Stop> {
         self.0.records().await
     }
 }

@@ -6,7 +6,7 @@ use crate::stores::server_group::{Environment, ServerGroup};
 use crate::stores::server_store::ServerStore;
 use async_trait::async_trait;
 use leasehold::LockName;
-use leasehold_conformance::{Cannot, Case, Replicas, Store};
+use leasehold_conformance::{Case, Replicas, Stop, Store};
 use std::net::SocketAddr;
 
 /// A Redis cluster: three primaries with a replica each, which takes two seconds to trust itself.
@@ -18,26 +18,26 @@ impl ServerGroup for RedisCluster {
     const NAME_EACH_OTHER: bool = true;
     const CRASH_KEEPS_DATA: bool = false;
 
-    fn covers((): (), case: &Case) -> Result<(), Cannot> {
+    fn covers((): (), case: &Case) -> Result<(), Stop> {
         match case.in_a_mode {
-            Some(_) => Err(Cannot::new("its readers and writers are those of one server")),
+            Some(_) => Err(Stop::skipped("its readers and writers are those of one server")),
             None => Ok(()),
         }
     }
 
-    fn launch((): (), environment: &Environment) -> Result<Self, Cannot> {
-        Self::start_in(environment).map_err(Cannot::failed)
+    fn launch((): (), environment: &Environment) -> Result<Self, Stop> {
+        Self::start_in(environment).map_err(Stop::failed)
     }
 
     fn servers(&mut self) -> &mut [RedisServer] {
         self.nodes_mut()
     }
 
-    fn settle(&mut self) -> Result<(), Cannot> {
-        self.wait_until_whole().map_err(Cannot::failed)
+    fn settle(&mut self) -> Result<(), Stop> {
+        self.wait_until_whole().map_err(Stop::failed)
     }
 
-    fn resume_all(&mut self) -> Result<(), Cannot> {
+    fn resume_all(&mut self) -> Result<(), Stop> {
         self.nodes().iter().for_each(|node| node.resume());
         self.settle()
     }
@@ -50,7 +50,7 @@ impl ServerGroup for RedisCluster {
         format!("redis+cluster://{}", join(addresses))
     }
 
-    fn aliases(&self) -> Result<Vec<String>, Cannot> {
+    fn aliases(&self) -> Result<Vec<String>, Stop> {
         let ports: Vec<u16> = self.nodes().iter().map(RedisServer::port).collect();
         Ok(vec![
             format!("redis+cluster://localhost:{}", ports[0]),
@@ -59,34 +59,34 @@ impl ServerGroup for RedisCluster {
         ])
     }
 
-    fn url_with_secret(&self, secret: &str) -> Result<String, Cannot> {
+    fn url_with_secret(&self, secret: &str) -> Result<String, Stop> {
         Ok(format!("redis+cluster://locker:{secret}@127.0.0.1:{}", self.nodes()[0].port()))
     }
 
-    async fn delete(store: &ServerStore<Self>, name: &LockName) -> Result<(), Cannot> {
+    async fn delete(store: &ServerStore<Self>, name: &LockName) -> Result<(), Stop> {
         let cluster = store.group();
-        let owner = cluster.owner_of(&lock_key(name)).map_err(Cannot::failed)?;
+        let owner = cluster.owner_of(&lock_key(name)).map_err(Stop::failed)?;
         delete(&cluster.nodes()[owner], name)
     }
 
-    async fn wipe(store: &ServerStore<Self>) -> Result<(), Cannot> {
+    async fn wipe(store: &ServerStore<Self>) -> Result<(), Stop> {
         for node in store.group().nodes() {
             // A replica refuses, and hears it from its primary.
-            node.command(&["FLUSHALL"]).map_err(Cannot::failed)?;
+            node.command(&["FLUSHALL"]).map_err(Stop::failed)?;
         }
         Ok(())
     }
 
     /// Leaves killed nodes out: another node keeps the same records.
-    async fn records(store: &ServerStore<Self>) -> Result<usize, Cannot> {
+    async fn records(store: &ServerStore<Self>) -> Result<usize, Stop> {
         store.group().nodes().iter().filter(|node| !node.is_killed()).map(records).sum()
     }
 
-    async fn wall_clocks(store: &ServerStore<Self>) -> Result<Vec<i64>, Cannot> {
+    async fn wall_clocks(store: &ServerStore<Self>) -> Result<Vec<i64>, Stop> {
         wall_clocks(store.group().nodes())
     }
 
-    fn replicas(store: &ServerStore<Self>) -> Result<&dyn Replicas, Cannot> {
+    fn replicas(store: &ServerStore<Self>) -> Result<&dyn Replicas, Stop> {
         Ok(store)
     }
 }
@@ -95,33 +95,33 @@ impl RedisGroup for RedisCluster {}
 
 #[async_trait]
 impl Replicas for ServerStore<RedisCluster> {
-    fn confirmed_address(&self) -> Result<String, Cannot> {
+    fn confirmed_address(&self) -> Result<String, Stop> {
         Ok(with_options(&self.address(), "wait_replicas=1&timeout=8s"))
     }
 
-    async fn catch_up(&self, name: &LockName) -> Result<(), Cannot> {
+    async fn catch_up(&self, name: &LockName) -> Result<(), Stop> {
         let (primary, replica) = {
             let cluster = self.group();
-            let primary = cluster.owner_of(&lock_key(name)).map_err(Cannot::failed)?;
+            let primary = cluster.owner_of(&lock_key(name)).map_err(Stop::failed)?;
             let replica = RedisCluster::partner_of(primary);
             (cluster.nodes()[primary].port(), cluster.nodes()[replica].port())
         };
         caught_up(primary, replica).await
     }
 
-    async fn cut_off(&self, name: &LockName) -> Result<(), Cannot> {
-        self.for_this_case_only(|cluster| cluster.cut_replica_off(&lock_key(name))).map_err(Cannot::failed)
+    async fn cut_off(&self, name: &LockName) -> Result<(), Stop> {
+        self.for_this_case_only(|cluster| cluster.cut_replica_off(&lock_key(name))).map_err(Stop::failed)
     }
 
-    async fn fail_over(&self, name: &LockName) -> Result<(), Cannot> {
-        self.for_this_case_only(|cluster| cluster.fail_over(&lock_key(name))).map_err(Cannot::failed)
+    async fn fail_over(&self, name: &LockName) -> Result<(), Stop> {
+        self.for_this_case_only(|cluster| cluster.fail_over(&lock_key(name))).map_err(Stop::failed)
     }
 
-    async fn supplant(&self, name: &LockName) -> Result<(), Cannot> {
-        self.for_this_case_only(|cluster| cluster.supplant(&lock_key(name))).map(drop).map_err(Cannot::failed)
+    async fn supplant(&self, name: &LockName) -> Result<(), Stop> {
+        self.for_this_case_only(|cluster| cluster.supplant(&lock_key(name))).map(drop).map_err(Stop::failed)
     }
 
-    async fn revive(&self) -> Result<(), Cannot> {
+    async fn revive(&self) -> Result<(), Stop> {
         self.for_this_case_only(|cluster| cluster.nodes().iter().for_each(|node| node.resume()));
         Ok(())
     }

@@ -3,7 +3,7 @@
 use crate::servers::{RedisServer, ask_redis};
 use crate::stores::cannot::{in_time, not_held};
 use leasehold::LockName;
-use leasehold_conformance::Cannot;
+use leasehold_conformance::Stop;
 use std::time::{Duration, Instant};
 
 /// Arguments of a server that answers when what it has done is in its file. The default, `everysec`, keeps a write back for up to
@@ -30,18 +30,18 @@ const RECORDS: &str = "#!lua flags=allow-cross-slot-keys
     return records";
 
 /// Says this to a server, which must not refuse it.
-pub(super) fn tell(server: &RedisServer, words: &[&str]) -> Result<(), Cannot> {
-    let answer = server.command(words).map_err(Cannot::failed)?;
+pub(super) fn tell(server: &RedisServer, words: &[&str]) -> Result<(), Stop> {
+    let answer = server.command(words).map_err(Stop::failed)?;
     match answer.starts_with('-') {
-        true => Err(Cannot::failed(format!("{words:?} answered {answer}"))),
+        true => Err(Stop::failed(format!("{words:?} answered {answer}"))),
         false => Ok(()),
     }
 }
 
 /// Asks a server for a number.
-pub(super) fn ask_number(server: &RedisServer, words: &[&str]) -> Result<usize, Cannot> {
-    let answer = server.command(words).map_err(Cannot::failed)?;
-    answer.trim_start_matches(':').parse().map_err(|_| Cannot::failed(answer.clone()))
+pub(super) fn ask_number(server: &RedisServer, words: &[&str]) -> Result<usize, Stop> {
+    let answer = server.command(words).map_err(Stop::failed)?;
+    answer.trim_start_matches(':').parse().map_err(|_| Stop::failed(answer.clone()))
 }
 
 pub(super) fn lock_key(name: &LockName) -> String {
@@ -49,7 +49,7 @@ pub(super) fn lock_key(name: &LockName) -> String {
 }
 
 /// Deletes the lock key of a name.
-pub(super) fn delete(server: &RedisServer, name: &LockName) -> Result<(), Cannot> {
+pub(super) fn delete(server: &RedisServer, name: &LockName) -> Result<(), Stop> {
     match ask_number(server, &["DEL", &lock_key(name)])? {
         0 => Err(not_held()),
         _ => Ok(()),
@@ -57,19 +57,19 @@ pub(super) fn delete(server: &RedisServer, name: &LockName) -> Result<(), Cannot
 }
 
 /// What a server keeps of locks, if it is a primary. A replica keeps the same as its primary, and counts as none.
-pub(super) fn records(server: &RedisServer) -> Result<usize, Cannot> {
-    if !server.command(&["ROLE"]).map_err(Cannot::failed)?.contains("master") {
+pub(super) fn records(server: &RedisServer) -> Result<usize, Stop> {
+    if !server.command(&["ROLE"]).map_err(Stop::failed)?.contains("master") {
         return Ok(0);
     }
     ask_number(server, &["EVAL", RECORDS, "0"])
 }
 
-pub(super) fn kill_connections(server: &RedisServer) -> Result<(), Cannot> {
+pub(super) fn kill_connections(server: &RedisServer) -> Result<(), Stop> {
     ["normal", "pubsub"].into_iter().try_for_each(|kind| tell(server, &["CLIENT", "KILL", "TYPE", kind]))
 }
 
 /// Ends all connections of clients, and makes a server forget its keys, its scripts and what it has counted.
-pub(super) fn clear(server: &RedisServer) -> Result<(), Cannot> {
+pub(super) fn clear(server: &RedisServer) -> Result<(), Stop> {
     kill_connections(server)?;
     [&["FLUSHALL"][..], &["SCRIPT", "FLUSH"], &["CONFIG", "RESETSTAT"]]
         .into_iter()
@@ -77,7 +77,7 @@ pub(super) fn clear(server: &RedisServer) -> Result<(), Cannot> {
 }
 
 /// Makes servers evict all keys. No client can write meanwhile, because there is no room for it.
-pub(super) fn evict_everything(servers: &[RedisServer]) -> Result<(), Cannot> {
+pub(super) fn evict_everything(servers: &[RedisServer]) -> Result<(), Stop> {
     servers.iter().try_for_each(|server| {
         tell(server, &["CONFIG", "SET", "maxmemory-policy", "allkeys-random"])?;
         tell(server, &["CONFIG", "SET", "maxmemory", "1"])
@@ -86,7 +86,7 @@ pub(super) fn evict_everything(servers: &[RedisServer]) -> Result<(), Cannot> {
     for server in servers {
         while ask_number(server, &["DBSIZE"])? > 0 {
             if start.elapsed() > EVICTED_WITHIN {
-                return Err(Cannot::failed("a server evicts nothing"));
+                return Err(Stop::failed("a server evicts nothing"));
             }
             std::thread::sleep(Duration::from_millis(1));
         }
@@ -98,16 +98,16 @@ pub(super) fn evict_everything(servers: &[RedisServer]) -> Result<(), Cannot> {
 }
 
 /// The wall clocks of servers, in milliseconds since 1970.
-pub(super) fn wall_clocks(servers: &[RedisServer]) -> Result<Vec<i64>, Cannot> {
+pub(super) fn wall_clocks(servers: &[RedisServer]) -> Result<Vec<i64>, Stop> {
     let clock = |server| {
         let seconds = ask_number(server, &["EVAL", "return tonumber(redis.call('TIME')[1])", "0"])?;
-        i64::try_from(seconds * 1_000).map_err(Cannot::failed)
+        i64::try_from(seconds * 1_000).map_err(Stop::failed)
     };
     servers.iter().map(clock).collect()
 }
 
 /// Waits until a replica has all that its primary has, by their ports.
-pub(super) async fn caught_up(primary: u16, replica: u16) -> Result<(), Cannot> {
+pub(super) async fn caught_up(primary: u16, replica: u16) -> Result<(), Stop> {
     let told = replication_offset(primary)?;
     in_time("the replica does not catch up", async {
         while replication_offset(replica).unwrap_or_default() < told {
@@ -118,8 +118,8 @@ pub(super) async fn caught_up(primary: u16, replica: u16) -> Result<(), Cannot> 
     .await
 }
 
-fn replication_offset(port: u16) -> Result<u64, Cannot> {
-    let info = ask_redis(port, &["INFO", "replication"]).map_err(Cannot::failed)?;
+fn replication_offset(port: u16) -> Result<u64, Stop> {
+    let info = ask_redis(port, &["INFO", "replication"]).map_err(Stop::failed)?;
     let offset = info.lines().find_map(|line| line.strip_prefix("master_repl_offset:")?.parse().ok());
-    offset.ok_or_else(|| Cannot::failed("a server tells no replication offset"))
+    offset.ok_or_else(|| Stop::failed("a server tells no replication offset"))
 }

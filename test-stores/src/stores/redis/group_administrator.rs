@@ -5,26 +5,26 @@ use crate::servers::RedisServer;
 use crate::stores::server_group::ServerGroup;
 use crate::stores::server_store::ServerStore;
 use async_trait::async_trait;
-use leasehold_conformance::{Administrator, Cannot};
+use leasehold_conformance::{Administrator, Stop};
 
 /// Several Redis servers that are one store.
 pub(super) trait RedisGroup: ServerGroup<Server = RedisServer> {}
 
 #[async_trait]
 impl<G: RedisGroup> Administrator for ServerStore<G> {
-    async fn kill_connections(&self) -> Result<(), Cannot> {
+    async fn kill_connections(&self) -> Result<(), Stop> {
         self.for_this_case_only(|group| group.servers().iter().try_for_each(kill_connections))
     }
 
-    async fn step_clock(&self, seconds: i64) -> Result<(), Cannot> {
+    async fn step_clock(&self, seconds: i64) -> Result<(), Stop> {
         self.step_wall_clock(seconds).await
     }
 
-    async fn fill_disk(&self, full: bool) -> Result<(), Cannot> {
+    async fn fill_disk(&self, full: bool) -> Result<(), Stop> {
         self.set_disks_full(full)
     }
 
-    async fn evict_everything(&self) -> Result<(), Cannot> {
+    async fn evict_everything(&self) -> Result<(), Stop> {
         self.for_this_case_only(|group| evict_everything(group.servers()))
     }
 }

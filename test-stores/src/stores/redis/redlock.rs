@@ -8,7 +8,7 @@ use crate::stores::server_group::{Environment, ServerGroup};
 use crate::stores::server_store::ServerStore;
 use async_trait::async_trait;
 use leasehold::LockName;
-use leasehold_conformance::{Cannot, Case, Members};
+use leasehold_conformance::{Case, Members, Stop};
 use std::net::SocketAddr;
 use std::time::Duration;
 
@@ -27,22 +27,22 @@ impl ServerGroup for RedlockServers {
     const CRASH_KEEPS_DATA: bool = false;
     const HAS_OBSERVERS: bool = false;
 
-    fn covers((): (), case: &Case) -> Result<(), Cannot> {
+    fn covers((): (), case: &Case) -> Result<(), Stop> {
         match case.id {
-            "P04" => Err(Cannot::new("of many who try at once and do not wait, none may get a majority")),
+            "P04" => Err(Stop::skipped("of many who try at once and do not wait, none may get a majority")),
             _ => Ok(()),
         }
     }
 
     /// Starts all at once, which takes less time.
-    fn launch((): (), environment: &Environment) -> Result<Self, Cannot> {
+    fn launch((): (), environment: &Environment) -> Result<Self, Stop> {
         let start = || RedisServer::start_in(&APPEND_ONLY, environment);
         let servers: Result<_, _> = std::thread::scope(|scope| {
             let starting: Vec<_> = (0..SERVERS).map(|_| scope.spawn(start)).collect();
             let started = starting.into_iter().map(|server| server.join());
             started.map(|server| server.unwrap_or_else(|panic| std::panic::resume_unwind(panic))).collect()
         });
-        servers.map(Self).map_err(Cannot::failed)
+        servers.map(Self).map_err(Stop::failed)
     }
 
     fn servers(&mut self) -> &mut [RedisServer] {
@@ -57,7 +57,7 @@ impl ServerGroup for RedlockServers {
         format!("redlock://{}", join(addresses))
     }
 
-    fn aliases(&self) -> Result<Vec<String>, Cannot> {
+    fn aliases(&self) -> Result<Vec<String>, Stop> {
         let mut addresses = self.addresses();
         let url = self.url_at(&addresses);
         addresses.reverse();
@@ -69,33 +69,33 @@ impl ServerGroup for RedlockServers {
         ])
     }
 
-    fn url_with_secret(&self, secret: &str) -> Result<String, Cannot> {
+    fn url_with_secret(&self, secret: &str) -> Result<String, Stop> {
         Ok(self.url_at(&self.addresses()).replace("://", &format!("://locker:{secret}@")))
     }
 
-    async fn reset(store: &ServerStore<Self>) -> Result<(), Cannot> {
+    async fn reset(store: &ServerStore<Self>) -> Result<(), Stop> {
         store.group().0.iter().try_for_each(clear)
     }
 
     /// Deletes the key on each server that has it: a majority is enough to hold the lock.
-    async fn delete(store: &ServerStore<Self>, name: &LockName) -> Result<(), Cannot> {
+    async fn delete(store: &ServerStore<Self>, name: &LockName) -> Result<(), Stop> {
         let mut deleted = Err(not_held());
         for server in &store.group().0 {
             match delete(server, name) {
-                Err(nobody) if nobody.is_absent() => {}
+                Err(Stop::Absent(_)) => {}
                 here => deleted = Ok(here?),
             }
         }
         deleted
     }
 
-    async fn wipe(store: &ServerStore<Self>) -> Result<(), Cannot> {
+    async fn wipe(store: &ServerStore<Self>) -> Result<(), Stop> {
         store.group().0.iter().try_for_each(|server| tell(server, &["FLUSHALL"]))
     }
 
     /// The largest number of records on one server. A server that answered too late for a grant or a release follows the others a
     /// moment later, so all servers are counted until nothing changes.
-    async fn records(store: &ServerStore<Self>) -> Result<usize, Cannot> {
+    async fn records(store: &ServerStore<Self>) -> Result<usize, Stop> {
         let mut before = None;
         loop {
             let now = (0..SERVERS).map(|member| ask_number(&store.group().0[member], &["DBSIZE"]));
@@ -108,11 +108,11 @@ impl ServerGroup for RedlockServers {
         }
     }
 
-    async fn wall_clocks(store: &ServerStore<Self>) -> Result<Vec<i64>, Cannot> {
+    async fn wall_clocks(store: &ServerStore<Self>) -> Result<Vec<i64>, Stop> {
         wall_clocks(&store.group().0)
     }
 
-    fn members(store: &ServerStore<Self>) -> Result<&dyn Members, Cannot> {
+    fn members(store: &ServerStore<Self>) -> Result<&dyn Members, Stop> {
         Ok(store)
     }
 }
@@ -122,15 +122,15 @@ impl RedisGroup for RedlockServers {}
 impl MemberGroup for RedlockServers {
     const INDEPENDENT: bool = true;
 
-    fn leader_of(&mut self, _serving: usize) -> Result<usize, Cannot> {
+    fn leader_of(&mut self, _serving: usize) -> Result<usize, Stop> {
         Ok(0)
     }
 
-    fn holds(&self, member: usize, name: &LockName) -> Result<bool, Cannot> {
+    fn holds(&self, member: usize, name: &LockName) -> Result<bool, Stop> {
         Ok(ask_number(&self.0[member], &["EXISTS", &lock_key(name)])? == 1)
     }
 
-    fn end_lease(&self, member: usize, name: &LockName) -> Result<(), Cannot> {
+    fn end_lease(&self, member: usize, name: &LockName) -> Result<(), Stop> {
         let holder = format!("{{{}}}:holder", lock_key(name));
         tell(&self.0[member], &["DEL", &lock_key(name), &holder])
     }

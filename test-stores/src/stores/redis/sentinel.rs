@@ -6,7 +6,7 @@ use crate::stores::server_group::{Environment, ServerGroup};
 use crate::stores::server_store::ServerStore;
 use async_trait::async_trait;
 use leasehold::LockName;
-use leasehold_conformance::{Cannot, Case, Replicas, Store};
+use leasehold_conformance::{Case, Replicas, Stop, Store};
 use std::net::SocketAddr;
 
 /// A Redis with a replica, and three Sentinels that watch them.
@@ -18,33 +18,33 @@ impl ServerGroup for RedisSentinelGroup {
     const NAME_EACH_OTHER: bool = true;
     const CRASH_KEEPS_DATA: bool = false;
 
-    fn covers((): (), case: &Case) -> Result<(), Cannot> {
+    fn covers((): (), case: &Case) -> Result<(), Stop> {
         match case.id {
-            "D16" => Err(Cannot::new("the primary is one server, and renewals are those of one")),
+            "D16" => Err(Stop::skipped("the primary is one server, and renewals are those of one")),
             _ if case.in_a_mode.is_some() => {
-                Err(Cannot::new("its readers and writers are those of one server"))
+                Err(Stop::skipped("its readers and writers are those of one server"))
             }
             _ => Ok(()),
         }
     }
 
-    fn launch((): (), environment: &Environment) -> Result<Self, Cannot> {
-        Self::start_in(environment).map_err(Cannot::failed)
+    fn launch((): (), environment: &Environment) -> Result<Self, Stop> {
+        Self::start_in(environment).map_err(Stop::failed)
     }
 
     fn servers(&mut self) -> &mut [RedisServer] {
         self.servers_mut()
     }
 
-    fn settle(&mut self) -> Result<(), Cannot> {
-        self.wait_until_whole().map_err(Cannot::failed)
+    fn settle(&mut self) -> Result<(), Stop> {
+        self.wait_until_whole().map_err(Stop::failed)
     }
 
     fn pause_all(&mut self) {
         self.pause();
     }
 
-    fn resume_all(&mut self) -> Result<(), Cannot> {
+    fn resume_all(&mut self) -> Result<(), Stop> {
         self.resume();
         Ok(())
     }
@@ -53,8 +53,8 @@ impl ServerGroup for RedisSentinelGroup {
         self.kill();
     }
 
-    fn restart_all(&mut self, keep_data: bool) -> Result<(), Cannot> {
-        self.restart(keep_data).map_err(Cannot::failed)
+    fn restart_all(&mut self, keep_data: bool) -> Result<(), Stop> {
+        self.restart(keep_data).map_err(Stop::failed)
     }
 
     /// The Sentinels come first, and alone are in the URL.
@@ -68,71 +68,71 @@ impl ServerGroup for RedisSentinelGroup {
         Self::url_with(sentinels.iter().map(SocketAddr::port))
     }
 
-    fn url_with_secret(&self, secret: &str) -> Result<String, Cannot> {
+    fn url_with_secret(&self, secret: &str) -> Result<String, Stop> {
         Ok(with_options(&self.url(), &format!("sentinel_password={secret}")))
     }
 
-    async fn reset(store: &ServerStore<Self>) -> Result<(), Cannot> {
+    async fn reset(store: &ServerStore<Self>) -> Result<(), Stop> {
         Self::wipe(store).await
     }
 
-    async fn delete(store: &ServerStore<Self>, name: &LockName) -> Result<(), Cannot> {
+    async fn delete(store: &ServerStore<Self>, name: &LockName) -> Result<(), Stop> {
         delete(primary(&store.group())?, name)
     }
 
-    async fn wipe(store: &ServerStore<Self>) -> Result<(), Cannot> {
+    async fn wipe(store: &ServerStore<Self>) -> Result<(), Stop> {
         tell(primary(&store.group())?, &["FLUSHALL"])
     }
 
     /// Counts only on the primary: a replaced primary keeps its records until it is told.
-    async fn records(store: &ServerStore<Self>) -> Result<usize, Cannot> {
+    async fn records(store: &ServerStore<Self>) -> Result<usize, Stop> {
         records(primary(&store.group())?)
     }
 
-    async fn wall_clocks(store: &ServerStore<Self>) -> Result<Vec<i64>, Cannot> {
+    async fn wall_clocks(store: &ServerStore<Self>) -> Result<Vec<i64>, Stop> {
         wall_clocks(store.group().servers())
     }
 
-    fn replicas(store: &ServerStore<Self>) -> Result<&dyn Replicas, Cannot> {
+    fn replicas(store: &ServerStore<Self>) -> Result<&dyn Replicas, Stop> {
         Ok(store)
     }
 }
 
 impl RedisGroup for RedisSentinelGroup {}
 
-fn primary(group: &RedisSentinelGroup) -> Result<&RedisServer, Cannot> {
-    let primary = group.primary().ok_or_else(|| Cannot::failed("no Sentinel names a primary"))?;
+fn primary(group: &RedisSentinelGroup) -> Result<&RedisServer, Stop> {
+    let primary = group.primary().ok_or_else(|| Stop::failed("no Sentinel names a primary"))?;
     Ok(group.server(primary))
 }
 
 #[async_trait]
 impl Replicas for ServerStore<RedisSentinelGroup> {
-    fn confirmed_address(&self) -> Result<String, Cannot> {
+    fn confirmed_address(&self) -> Result<String, Stop> {
         Ok(with_options(&self.address(), "wait_replicas=1&timeout=8s"))
     }
 
-    async fn catch_up(&self, _: &LockName) -> Result<(), Cannot> {
+    async fn catch_up(&self, _: &LockName) -> Result<(), Stop> {
         let (primary, replica) = self.for_this_case_only(|group| {
             let primary = primary(group)?.port();
             let both = [0, 1].map(|server| group.server(server).port());
-            Ok::<_, Cannot>((primary, both[usize::from(both[0] == primary)]))
+            Ok::<_, Stop>((primary, both[usize::from(both[0] == primary)]))
         })?;
         caught_up(primary, replica).await
     }
 
-    async fn cut_off(&self, _: &LockName) -> Result<(), Cannot> {
-        self.for_this_case_only(|group| group.cut_replica_off()).map_err(Cannot::failed)
+    async fn cut_off(&self, _: &LockName) -> Result<(), Stop> {
+        self.for_this_case_only(|group| group.cut_replica_off()).map_err(Stop::failed)
     }
 
-    async fn fail_over(&self, _: &LockName) -> Result<(), Cannot> {
-        self.for_this_case_only(RedisSentinelGroup::fail_over).map_err(Cannot::failed)
+    async fn fail_over(&self, _: &LockName) -> Result<(), Stop> {
+        self.for_this_case_only(RedisSentinelGroup::fail_over).map_err(Stop::failed)
     }
 
-    async fn supplant(&self, _: &LockName) -> Result<(), Cannot> {
-        self.for_this_case_only(|group| group.supplant()).map(drop).map_err(Cannot::failed)
+    async fn supplant(&self, _: &LockName) -> Result<(), Stop> {
+        self.for_this_case_only(|group| group.supplant()).map(drop).map_err(Stop::failed)
     }
 
-    async fn revive(&self) -> Result<(), Cannot> {
+    async fn revive(&self) -> Result<(), Stop> {
         self.for_this_case_only(RedisSentinelGroup::resume_all)
     }
 }

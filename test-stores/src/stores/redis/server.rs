@@ -5,7 +5,7 @@ use crate::stores::server_group::{DataServer, Environment, ServerGroup};
 use crate::stores::server_store::ServerStore;
 use async_trait::async_trait;
 use leasehold::LockName;
-use leasehold_conformance::{Cannot, Counters};
+use leasehold_conformance::{Counters, Stop};
 use std::net::SocketAddr;
 use std::slice::from_mut;
 
@@ -32,12 +32,12 @@ impl DataServer for RedisServer {
         Self::port(self)
     }
 
-    fn sync(&mut self) -> Result<(), Cannot> {
-        Self::sync(self).map_err(Cannot::failed)
+    fn sync(&mut self) -> Result<(), Stop> {
+        Self::sync(self).map_err(Stop::failed)
     }
 
-    fn lose_power(&mut self) -> Result<(), Cannot> {
-        Self::lose_power(self).map_err(Cannot::failed)
+    fn lose_power(&mut self) -> Result<(), Stop> {
+        Self::lose_power(self).map_err(Stop::failed)
     }
 }
 
@@ -49,10 +49,10 @@ impl ServerGroup for RedisServer {
 
     const CRASH_KEEPS_DATA: bool = false;
 
-    fn launch((): (), environment: &Environment) -> Result<Self, Cannot> {
+    fn launch((): (), environment: &Environment) -> Result<Self, Stop> {
         let user = ["--user", USER, "on", PASSWORD].into_iter().chain(RIGHTS.split_whitespace());
         let arguments: Vec<&str> = APPEND_ONLY.into_iter().chain(user).collect();
-        Self::start_in(&arguments, environment).map_err(Cannot::failed)
+        Self::start_in(&arguments, environment).map_err(Stop::failed)
     }
 
     fn servers(&mut self) -> &mut [Self] {
@@ -67,7 +67,7 @@ impl ServerGroup for RedisServer {
         format!("redis://{LOGIN}@{}", addresses[0])
     }
 
-    fn aliases(&self) -> Result<Vec<String>, Cannot> {
+    fn aliases(&self) -> Result<Vec<String>, Stop> {
         let port = self.port();
         Ok(vec![
             format!("redis://{LOGIN}@localhost:{port}"),
@@ -77,18 +77,18 @@ impl ServerGroup for RedisServer {
         ])
     }
 
-    fn url_with_secret(&self, secret: &str) -> Result<String, Cannot> {
+    fn url_with_secret(&self, secret: &str) -> Result<String, Stop> {
         Ok(format!("redis://locker:{secret}@127.0.0.1:{}", self.port()))
     }
 
-    fn permit_prefix(&self, prefix: &str) -> Result<(), Cannot> {
+    fn permit_prefix(&self, prefix: &str) -> Result<(), Stop> {
         let [plain, tagged, channels] =
             [format!("~{prefix}*"), format!("~{{{prefix}*"), format!("&{prefix}*")];
         tell(self, &["ACL", "SETUSER", USER, &plain, &tagged, &channels])
     }
 
     /// Makes the user of the clients anew as well. To delete a user closes its connections.
-    async fn reset(store: &ServerStore<Self>) -> Result<(), Cannot> {
+    async fn reset(store: &ServerStore<Self>) -> Result<(), Stop> {
         let server = store.group();
         tell(&server, &["ACL", "DELUSER", USER])?;
         clear(&server)?;
@@ -96,38 +96,38 @@ impl ServerGroup for RedisServer {
         tell(&server, &user.collect::<Vec<_>>())
     }
 
-    async fn delete(store: &ServerStore<Self>, name: &LockName) -> Result<(), Cannot> {
+    async fn delete(store: &ServerStore<Self>, name: &LockName) -> Result<(), Stop> {
         delete(&store.group(), name)
     }
 
-    async fn delete_queue(store: &ServerStore<Self>, name: &LockName) -> Result<(), Cannot> {
+    async fn delete_queue(store: &ServerStore<Self>, name: &LockName) -> Result<(), Stop> {
         let lock = lock_key(name);
         let [holder, token, queue, owners] =
             ["holder", "token", "queue", "owners"].map(|companion| format!("{{{lock}}}:{companion}"));
         tell(&store.group(), &["DEL", &lock, &holder, &token, &queue, &owners])
     }
 
-    async fn wipe(store: &ServerStore<Self>) -> Result<(), Cannot> {
+    async fn wipe(store: &ServerStore<Self>) -> Result<(), Stop> {
         tell(&store.group(), &["FLUSHALL"])
     }
 
-    async fn records(store: &ServerStore<Self>) -> Result<usize, Cannot> {
+    async fn records(store: &ServerStore<Self>) -> Result<usize, Stop> {
         records(&store.group())
     }
 
     /// Messages are the requests of clients, scripts' own not counted; wake-ups are messages to those that were granted a lock.
-    fn counters(&self) -> Result<Counters, Cannot> {
-        let stats = self.command(&["INFO", "commandstats"]).map_err(Cannot::failed)?;
+    fn counters(&self) -> Result<Counters, Stop> {
+        let stats = self.command(&["INFO", "commandstats"]).map_err(Stop::failed)?;
         let calls = |command: &str| {
             let line = stats.lines().find_map(|line| line.strip_prefix(&format!("cmdstat_{command}:calls=")));
             line.and_then(|line| line.split(',').next()?.parse().ok()).unwrap_or(0_u64)
         };
         let messages = ["eval", "evalsha", "subscribe"].into_iter().map(calls).sum();
         let waiting = ask_number(self, &["EVAL", WAITING, "0"])?;
-        Ok(Counters::new(messages, calls("publish"), waiting.try_into().map_err(Cannot::failed)?))
+        Ok(Counters::new(messages, calls("publish"), waiting.try_into().map_err(Stop::failed)?))
     }
 
-    async fn wall_clocks(store: &ServerStore<Self>) -> Result<Vec<i64>, Cannot> {
+    async fn wall_clocks(store: &ServerStore<Self>) -> Result<Vec<i64>, Stop> {
         wall_clocks(store.group().servers())
     }
 }

@@ -6,7 +6,7 @@ use crate::servers::RedisServer;
 use crate::stores::server_group::ServerGroup;
 use crate::stores::server_store::ServerStore;
 use async_trait::async_trait;
-use leasehold_conformance::{Administrator, Cannot};
+use leasehold_conformance::{Administrator, Stop};
 use std::any::Any;
 use std::io::{Read, Write};
 use std::net::TcpStream;
@@ -19,66 +19,66 @@ const BUSY_WITHIN: Duration = Duration::from_secs(10);
 
 #[async_trait]
 impl Administrator for ServerStore<RedisServer> {
-    async fn kill_connections(&self) -> Result<(), Cannot> {
+    async fn kill_connections(&self) -> Result<(), Stop> {
         let there = self.connections().await?;
-        match &*self.group().command(&["CLIENT", "KILL", "USER", USER]).map_err(Cannot::failed)? {
+        match &*self.group().command(&["CLIENT", "KILL", "USER", USER]).map_err(Stop::failed)? {
             ":0" if there > 0 => {
-                Err(Cannot::failed(format!("{there} clients are connected, and none was killed")))
+                Err(Stop::failed(format!("{there} clients are connected, and none was killed")))
             }
             killed if killed.starts_with(':') => Ok(()),
-            other => Err(Cannot::failed(format!("CLIENT KILL answered {other}"))),
+            other => Err(Stop::failed(format!("CLIENT KILL answered {other}"))),
         }
     }
 
-    async fn connections(&self) -> Result<usize, Cannot> {
-        let clients = self.group().command(&["CLIENT", "LIST"]).map_err(Cannot::failed)?;
+    async fn connections(&self) -> Result<usize, Stop> {
+        let clients = self.group().command(&["CLIENT", "LIST"]).map_err(Stop::failed)?;
         Ok(clients.lines().filter(|line| line.contains(&format!("user={USER}"))).count())
     }
 
-    async fn take_all_connections(&self) -> Result<Box<dyn Any + Send>, Cannot> {
+    async fn take_all_connections(&self) -> Result<Box<dyn Any + Send>, Stop> {
         self.set("maxclients", &FEW_CLIENTS.to_string())?;
         let strangers = (0..FEW_CLIENTS * 2).map(|_| self.open_connection());
-        let strangers: Vec<_> = strangers.collect::<Result<_, _>>().map_err(Cannot::failed)?;
+        let strangers: Vec<_> = strangers.collect::<Result<_, _>>().map_err(Stop::failed)?;
         // The server has seen the last of them when it has turned it away.
         let mut refusal = [0; 4];
-        strangers.last().map(|mut last| last.read(&mut refusal)).transpose().map_err(Cannot::failed)?;
+        strangers.last().map(|mut last| last.read(&mut refusal)).transpose().map_err(Stop::failed)?;
         Ok(Box::new(strangers))
     }
 
-    async fn end_idle_transactions(&self, after: Duration) -> Result<(), Cannot> {
+    async fn end_idle_transactions(&self, after: Duration) -> Result<(), Stop> {
         self.set("timeout", &after.as_secs().to_string())
     }
 
-    async fn set_read_only(&self, read_only: bool) -> Result<(), Cannot> {
+    async fn set_read_only(&self, read_only: bool) -> Result<(), Stop> {
         self.set("min-replicas-to-write", if read_only { "1" } else { "0" })
     }
 
-    async fn step_clock(&self, seconds: i64) -> Result<(), Cannot> {
+    async fn step_clock(&self, seconds: i64) -> Result<(), Stop> {
         self.step_wall_clock(seconds).await
     }
 
-    async fn fill_disk(&self, full: bool) -> Result<(), Cannot> {
+    async fn fill_disk(&self, full: bool) -> Result<(), Stop> {
         self.set_disks_full(full)
     }
 
-    async fn evict_everything(&self) -> Result<(), Cannot> {
+    async fn evict_everything(&self) -> Result<(), Stop> {
         self.for_this_case_only(|server| evict_everything(server.servers()))
     }
 
-    async fn forget_scripts(&self) -> Result<(), Cannot> {
+    async fn forget_scripts(&self) -> Result<(), Stop> {
         tell(&self.group(), &["SCRIPT", "FLUSH"])
     }
 
-    async fn be_busy(&self, time: Duration) -> Result<(), Cannot> {
+    async fn be_busy(&self, time: Duration) -> Result<(), Stop> {
         self.set("busy-reply-threshold", "50")?;
-        let mut stranger = self.say("EVAL 'while true do end' 0").map_err(Cannot::failed)?;
+        let mut stranger = self.say("EVAL 'while true do end' 0").map_err(Stop::failed)?;
         let start = Instant::now();
-        while !self.says_that_it_is_busy().map_err(Cannot::failed)? {
+        while !self.says_that_it_is_busy().map_err(Stop::failed)? {
             if start.elapsed() > BUSY_WITHIN {
-                return Err(Cannot::failed("the server is never busy"));
+                return Err(Stop::failed("the server is never busy"));
             }
         }
-        let mut killer = self.open_connection().map_err(Cannot::failed)?;
+        let mut killer = self.open_connection().map_err(Stop::failed)?;
         std::thread::spawn(move || {
             std::thread::sleep(time);
             // Neither answer is needed: that to the program says that it was ended.
@@ -90,7 +90,7 @@ impl Administrator for ServerStore<RedisServer> {
 
 impl ServerStore<RedisServer> {
     /// Changes a setting, which stays: the server is for no other case.
-    fn set(&self, setting: &str, value: &str) -> Result<(), Cannot> {
+    fn set(&self, setting: &str, value: &str) -> Result<(), Stop> {
         self.for_this_case_only(|server| tell(server, &["CONFIG", "SET", setting, value]))
     }
 

@@ -6,7 +6,7 @@ use crate::stores::server_group::{Environment, ServerGroup};
 use crate::stores::server_store::ServerStore;
 use async_trait::async_trait;
 use leasehold::{Config, LockName};
-use leasehold_conformance::{Cannot, Case, Replicas, Store};
+use leasehold_conformance::{Case, Replicas, Stop, Store};
 use std::error::Error;
 use std::net::SocketAddr;
 use std::slice::from_mut;
@@ -66,24 +66,24 @@ impl<S: SqlServer> ServerGroup for SqlGroup<S> {
     type Server = S;
     type Mode = Mode;
 
-    fn covers(mode: Mode, case: &Case) -> Result<(), Cannot> {
+    fn covers(mode: Mode, case: &Case) -> Result<(), Stop> {
         match (mode, case.id) {
             (Mode::Optimistic, "D16") => {
-                Err(Cannot::new("its renewals are those of the leases, by the same statement"))
+                Err(Stop::skipped("its renewals are those of the leases, by the same statement"))
             }
-            (Mode::Optimistic, "J05" | "J27") => Err(Cannot::new("its rows are those of the leases")),
+            (Mode::Optimistic, "J05" | "J27") => Err(Stop::skipped("its rows are those of the leases")),
             (_, "J04" | "J28") => {
-                Err(Cannot::new("the matrix makes it, and shows more: fail over, split brain"))
+                Err(Stop::skipped("the matrix makes it, and shows more: fail over, split brain"))
             }
-            (_, "J25") => Err(Cannot::new("clients cannot ask whether a replica has what the primary has")),
+            (_, "J25") => Err(Stop::skipped("clients cannot ask whether a replica has what the primary has")),
             (Mode::Optimistic, _) if case.in_a_mode.is_some() => {
-                Err(Cannot::new("its readers and writers are those of the leases"))
+                Err(Stop::skipped("its readers and writers are those of the leases"))
             }
             _ => Ok(()),
         }
     }
 
-    fn launch(mode: Mode, environment: &Environment) -> Result<Self, Cannot> {
+    fn launch(mode: Mode, environment: &Environment) -> Result<Self, Stop> {
         Ok(Self { primary: S::launch(environment)?, replica: None, mode })
     }
 
@@ -99,7 +99,7 @@ impl<S: SqlServer> ServerGroup for SqlGroup<S> {
         self.url(LOCKER, addresses[0])
     }
 
-    fn aliases(&self) -> Result<Vec<String>, Cannot> {
+    fn aliases(&self) -> Result<Vec<String>, Stop> {
         let (address, port) = (self.url_at(&self.addresses()), self.primary.port());
         Ok(vec![
             address.replace("127.0.0.1", "localhost"),
@@ -109,22 +109,22 @@ impl<S: SqlServer> ServerGroup for SqlGroup<S> {
         ])
     }
 
-    fn url_with_secret(&self, secret: &str) -> Result<String, Cannot> {
+    fn url_with_secret(&self, secret: &str) -> Result<String, Stop> {
         Ok(self.url_at(&self.addresses()).replace("sesame", secret))
     }
 
     /// Makes the tables, by `leasehold init` as an administrator runs it, and gives their user its rights.
-    async fn set_up(store: &ServerStore<Self>) -> Result<(), Cannot> {
+    async fn set_up(store: &ServerStore<Self>) -> Result<(), Stop> {
         let (url, port, mode) = {
             let group = store.group();
             (group.url(S::ADMINISTRATOR, group.address()), group.primary.port(), group.mode)
         };
-        let config = Config::new(&url).map_err(Cannot::failed)?;
-        let client = leasehold::connect_with(&config).await.map_err(Cannot::failed)?;
-        let admin = client.admin().ok_or_else(|| Cannot::new("no administration"))?;
+        let config = Config::new(&url).map_err(Stop::failed)?;
+        let client = leasehold::connect_with(&config).await.map_err(Stop::failed)?;
+        let admin = client.admin().ok_or_else(|| Stop::skipped("no administration"))?;
         let made = admin.init().await;
-        made.map_err(|error| Cannot::failed(format!("{error}: {:?}", error.source())))?;
-        client.close().await.map_err(Cannot::failed)?;
+        made.map_err(|error| Stop::failed(format!("{error}: {:?}", error.source())))?;
+        client.close().await.map_err(Stop::failed)?;
         for grant in mode.tables().iter().flat_map(|table| S::grants(table)) {
             S::run(port, &grant).await?;
         }
@@ -132,15 +132,15 @@ impl<S: SqlServer> ServerGroup for SqlGroup<S> {
     }
 
     /// Ends what the last case has left to itself.
-    async fn reset(store: &ServerStore<Self>) -> Result<(), Cannot> {
+    async fn reset(store: &ServerStore<Self>) -> Result<(), Stop> {
         let port = store.group().primary.port();
         kill_clients::<S>(port).await
     }
 
-    async fn delete(store: &ServerStore<Self>, name: &LockName) -> Result<(), Cannot> {
+    async fn delete(store: &ServerStore<Self>, name: &LockName) -> Result<(), Stop> {
         let (port, mode) = port_and_mode(store);
         if mode == Mode::ForUpdate {
-            return Err(Cannot::new("the row of a held lock is locked: nobody can delete it"));
+            return Err(Stop::skipped("the row of a held lock is locked: nobody can delete it"));
         }
         match S::delete(port, mode.tables()[0], name.as_str().as_bytes()).await? {
             1 => Ok(()),
@@ -148,7 +148,7 @@ impl<S: SqlServer> ServerGroup for SqlGroup<S> {
         }
     }
 
-    async fn wipe(store: &ServerStore<Self>) -> Result<(), Cannot> {
+    async fn wipe(store: &ServerStore<Self>) -> Result<(), Stop> {
         let (port, mode) = port_and_mode(store);
         for table in mode.tables() {
             S::run(port, &format!("DELETE FROM {table}")).await?;
@@ -157,14 +157,14 @@ impl<S: SqlServer> ServerGroup for SqlGroup<S> {
     }
 
     /// Rows that are locked cannot be deleted; disks can be lost.
-    async fn lose_data(store: &ServerStore<Self>) -> Result<(), Cannot> {
+    async fn lose_data(store: &ServerStore<Self>) -> Result<(), Stop> {
         match port_and_mode(store).1 {
             Mode::ForUpdate => store.restart(false).await,
             Mode::Lease | Mode::Optimistic => store.wipe().await,
         }
     }
 
-    async fn records(store: &ServerStore<Self>) -> Result<usize, Cannot> {
+    async fn records(store: &ServerStore<Self>) -> Result<usize, Stop> {
         let ((port, mode), mut records) = (port_and_mode(store), 0);
         for table in mode.tables() {
             records += S::count(port, &format!("SELECT count(*) FROM {table}")).await?;
@@ -172,19 +172,19 @@ impl<S: SqlServer> ServerGroup for SqlGroup<S> {
         Ok(records)
     }
 
-    async fn wall_clocks(store: &ServerStore<Self>) -> Result<Vec<i64>, Cannot> {
+    async fn wall_clocks(store: &ServerStore<Self>) -> Result<Vec<i64>, Stop> {
         let seconds = S::count(port_and_mode(store).0, S::WALL_CLOCK).await?;
-        Ok(vec![i64::try_from(seconds * 1_000).map_err(Cannot::failed)?])
+        Ok(vec![i64::try_from(seconds * 1_000).map_err(Stop::failed)?])
     }
 
-    async fn replicate(store: &ServerStore<Self>, behind: Duration) -> Result<(), Cannot> {
+    async fn replicate(store: &ServerStore<Self>, behind: Duration) -> Result<(), Stop> {
         store.start_with_replica(behind).await
     }
 
-    fn replicas(store: &ServerStore<Self>) -> Result<&dyn Replicas, Cannot> {
+    fn replicas(store: &ServerStore<Self>) -> Result<&dyn Replicas, Stop> {
         match store.group().replica {
             Some(_) => Ok(store),
-            None => Err(Cannot::new("the store has no replica that takes over")),
+            None => Err(Stop::skipped("the store has no replica that takes over")),
         }
     }
 }

@@ -2,7 +2,7 @@ use super::server::SqlServer;
 use crate::servers::{PgBouncer, PostgresServer, pgbouncer_missing};
 use crate::stores::server_group::{DataServer, Environment};
 use async_trait::async_trait;
-use leasehold_conformance::{Cannot, Stop};
+use leasehold_conformance::Stop;
 use sqlx::postgres::{PgConnectOptions, PgConnection, PgSslMode};
 use sqlx::{AssertSqlSafe, ConnectOptions, Executor, query, query_as, query_scalar};
 use std::any::Any;
@@ -10,10 +10,10 @@ use std::time::Duration;
 use tokio::task::block_in_place;
 
 /// A connection of this crate's own, not of the code under test.
-async fn connect(port: u16, user: &str) -> Result<PgConnection, Cannot> {
+async fn connect(port: u16, user: &str) -> Result<PgConnection, Stop> {
     let options = PgConnectOptions::new_without_pgpass().host("127.0.0.1").port(port).username(user);
     let options = options.database("postgres").ssl_mode(PgSslMode::Disable);
-    options.disable_statement_logging().connect().await.map_err(Cannot::failed)
+    options.disable_statement_logging().connect().await.map_err(Stop::failed)
 }
 
 impl DataServer for PostgresServer {
@@ -35,42 +35,42 @@ impl SqlServer for PostgresServer {
     const WRITTEN: &'static str = "SELECT CAST(pg_current_wal_flush_lsn() - '0/0' AS bigint)";
     const FOLLOWED: &'static str = "SELECT CAST(pg_last_wal_replay_lsn() - '0/0' AS bigint)";
 
-    fn launch(environment: &Environment) -> Result<Self, Cannot> {
-        Self::start_with(&[], environment).map_err(Cannot::failed)
+    fn launch(environment: &Environment) -> Result<Self, Stop> {
+        Self::start_with(&[], environment).map_err(Stop::failed)
     }
 
-    async fn launch_pair(environment: &Environment) -> Result<(Self, Self), Cannot> {
+    async fn launch_pair(environment: &Environment) -> Result<(Self, Self), Stop> {
         block_in_place(|| {
             let primary = Self::launch(environment)?;
-            let standby = Self::start_standby_of(&primary).map_err(Cannot::failed)?;
+            let standby = Self::start_standby_of(&primary).map_err(Stop::failed)?;
             Ok((primary, standby))
         })
     }
 
-    async fn run(port: u16, statement: &str) -> Result<u64, Cannot> {
+    async fn run(port: u16, statement: &str) -> Result<u64, Stop> {
         let done = connect(port, "postgres").await?.execute(AssertSqlSafe(statement.to_owned())).await;
-        done.map(|done| done.rows_affected()).map_err(Cannot::failed)
+        done.map(|done| done.rows_affected()).map_err(Stop::failed)
     }
 
-    async fn count(port: u16, statement: &str) -> Result<usize, Cannot> {
+    async fn count(port: u16, statement: &str) -> Result<usize, Stop> {
         let count = query_scalar(AssertSqlSafe(statement.to_owned()));
         let count: i64 =
-            count.fetch_one(&mut connect(port, "postgres").await?).await.map_err(Cannot::failed)?;
-        usize::try_from(count).map_err(Cannot::failed)
+            count.fetch_one(&mut connect(port, "postgres").await?).await.map_err(Stop::failed)?;
+        usize::try_from(count).map_err(Stop::failed)
     }
 
-    async fn delete(port: u16, table: &str, name: &[u8]) -> Result<u64, Cannot> {
+    async fn delete(port: u16, table: &str, name: &[u8]) -> Result<u64, Stop> {
         let delete = query(AssertSqlSafe(format!("DELETE FROM {table} WHERE name = $1"))).bind(name.to_vec());
         let done = delete.execute(&mut connect(port, "postgres").await?).await;
-        done.map(|done| done.rows_affected()).map_err(Cannot::failed)
+        done.map(|done| done.rows_affected()).map_err(Stop::failed)
     }
 
-    async fn kill_clients(port: u16) -> Result<(), Cannot> {
+    async fn kill_clients(port: u16) -> Result<(), Stop> {
         let mut administrator = connect(port, "postgres").await?;
         // All in one statement: a waiter must not inherit a lock in between.
         let kill = "SELECT pid, pg_terminate_backend(pid) FROM pg_stat_activity WHERE usename = 'locker'";
         let killed: Vec<(i32, bool)> =
-            query_as(kill).fetch_all(&mut administrator).await.map_err(Cannot::failed)?;
+            query_as(kill).fetch_all(&mut administrator).await.map_err(Stop::failed)?;
         let killed: Vec<i32> = killed.into_iter().map(|(pid, _)| pid).collect();
         // A session that is not gone yet goes on with its last statement.
         let left = "SELECT count(*) FROM pg_stat_activity WHERE pid = ANY($1)";
@@ -78,7 +78,7 @@ impl SqlServer for PostgresServer {
             .bind(&killed)
             .fetch_one(&mut administrator)
             .await
-            .map_err(Cannot::failed)?
+            .map_err(Stop::failed)?
             > 0
         {
             tokio::time::sleep(Duration::from_millis(5)).await;
@@ -86,7 +86,7 @@ impl SqlServer for PostgresServer {
         Ok(())
     }
 
-    async fn cut_off(port: u16) -> Result<(), Cannot> {
+    async fn cut_off(port: u16) -> Result<(), Stop> {
         Self::run(port, "ALTER SYSTEM SET primary_conninfo = ''").await?;
         Self::run(port, "SELECT pg_reload_conf()").await?;
         while Self::count(port, "SELECT count(*) FROM pg_stat_wal_receiver").await? > 0 {
@@ -95,19 +95,19 @@ impl SqlServer for PostgresServer {
         Ok(())
     }
 
-    async fn promote(port: u16) -> Result<(), Cannot> {
+    async fn promote(port: u16) -> Result<(), Stop> {
         Self::run(port, "SELECT pg_promote()").await.map(drop)
     }
 
-    async fn connect_as_locker(port: u16) -> Result<Box<dyn Any + Send>, Cannot> {
+    async fn connect_as_locker(port: u16) -> Result<Box<dyn Any + Send>, Stop> {
         Ok(Box::new(connect(port, "locker").await?))
     }
 
-    async fn pooler(port: u16) -> Result<(Box<dyn Any + Send>, u16), Cannot> {
+    async fn pooler(port: u16) -> Result<(Box<dyn Any + Send>, u16), Stop> {
         if let Some(why) = pgbouncer_missing() {
-            return Err(Stop::missing(&why).into());
+            return Err(Stop::missing(&why));
         }
-        let pooler = block_in_place(|| PgBouncer::start(port, "transaction")).map_err(Cannot::failed)?;
+        let pooler = block_in_place(|| PgBouncer::start(port, "transaction")).map_err(Stop::failed)?;
         let port = pooler.port();
         Ok((Box::new(pooler), port))
     }
@@ -134,12 +134,12 @@ impl SqlServer for PostgresServer {
     }
 
     /// A read-only server is a hot standby that follows no primary, until it is promoted.
-    fn read_only(&mut self, read_only: bool) -> Result<String, Cannot> {
+    fn read_only(&mut self, read_only: bool) -> Result<String, Stop> {
         if !read_only {
             return Ok("SELECT pg_promote()".to_owned());
         }
-        std::fs::write(self.data().join("db/standby.signal"), "").map_err(Cannot::failed)?;
-        self.restart(true).map_err(Cannot::failed)?;
+        std::fs::write(self.data().join("db/standby.signal"), "").map_err(Stop::failed)?;
+        self.restart(true).map_err(Stop::failed)?;
         Ok("SELECT pg_is_in_recovery()".to_owned())
     }
 }

@@ -10,7 +10,7 @@ use crate::stores::server_store::ServerStore;
 use async_trait::async_trait;
 use leasehold::LockName;
 use leasehold_conformance::proxy::Proxy;
-use leasehold_conformance::{Cannot, Replicas, WallClock};
+use leasehold_conformance::{Replicas, Stop, WallClock};
 use std::time::Duration;
 
 /// The other server of two. When it has taken over, it is the old primary.
@@ -23,7 +23,7 @@ pub(super) struct Replica<S> {
 
 impl<S: SqlServer> ServerStore<SqlGroup<S>> {
     /// Starts anew, as two servers, the first of which has a clock that is ahead by so much.
-    pub(super) async fn start_with_replica(&self, ahead: Duration) -> Result<(), Cannot> {
+    pub(super) async fn start_with_replica(&self, ahead: Duration) -> Result<(), Stop> {
         if self.group().replica.is_some() {
             return Ok(());
         }
@@ -34,14 +34,14 @@ impl<S: SqlServer> ServerStore<SqlGroup<S>> {
         let environment = clock.as_ref().map(WallClock::environment).unwrap_or_default();
         let (primary, server) = S::launch_pair(&environment).await?;
         let mode = self.group().mode;
-        let primary_address = Proxy::to(loopback(primary.port())).await.map_err(Cannot::failed)?;
+        let primary_address = Proxy::to(loopback(primary.port())).await.map_err(Stop::failed)?;
         let replica = Some(Replica { server, primary_address });
         self.replace(SqlGroup { primary, replica, mode }, clock);
         SqlGroup::set_up(self).await?;
         self.caught_up().await
     }
 
-    async fn caught_up(&self) -> Result<(), Cannot> {
+    async fn caught_up(&self) -> Result<(), Stop> {
         let primary = self.group().primary.port();
         let written = S::count(primary, S::WRITTEN).await?;
         // The replica may follow a primary that has begun anew with empty files: it would never catch up.
@@ -54,13 +54,13 @@ impl<S: SqlServer> ServerStore<SqlGroup<S>> {
         .await
     }
 
-    fn replica_port(&self) -> Result<u16, Cannot> {
-        let none = || Cannot::new("nothing follows the server");
+    fn replica_port(&self) -> Result<u16, Stop> {
+        let none = || Stop::skipped("nothing follows the server");
         self.group().replica.as_ref().map(|replica| replica.server.port()).ok_or_else(none)
     }
 
     /// Makes the replica the primary, and moves the address. Connections that the old one has stay with it.
-    async fn take_over(&self) -> Result<(), Cannot> {
+    async fn take_over(&self) -> Result<(), Stop> {
         S::promote(self.replica_port()?).await?;
         self.for_this_case_only(|group| {
             if let Some(replica) = &mut group.replica {
@@ -74,27 +74,27 @@ impl<S: SqlServer> ServerStore<SqlGroup<S>> {
 
 #[async_trait]
 impl<S: SqlServer> Replicas for ServerStore<SqlGroup<S>> {
-    async fn catch_up(&self, _: &LockName) -> Result<(), Cannot> {
+    async fn catch_up(&self, _: &LockName) -> Result<(), Stop> {
         self.caught_up().await
     }
 
     /// After the replica has all that there is until now: the tables, and what clients have left in them.
-    async fn cut_off(&self, _: &LockName) -> Result<(), Cannot> {
+    async fn cut_off(&self, _: &LockName) -> Result<(), Stop> {
         self.caught_up().await?;
         in_time("the replica listens on", S::cut_off(self.replica_port()?)).await
     }
 
-    async fn fail_over(&self, _: &LockName) -> Result<(), Cannot> {
+    async fn fail_over(&self, _: &LockName) -> Result<(), Stop> {
         self.for_this_case_only(|group| group.primary.kill());
         self.take_over().await
     }
 
-    async fn supplant(&self, _: &LockName) -> Result<(), Cannot> {
+    async fn supplant(&self, _: &LockName) -> Result<(), Stop> {
         self.for_this_case_only(|group| group.primary.pause());
         self.take_over().await
     }
 
-    async fn revive(&self) -> Result<(), Cannot> {
+    async fn revive(&self) -> Result<(), Stop> {
         self.for_this_case_only(|group| group.replica.iter().for_each(|replica| replica.server.resume()));
         Ok(())
     }

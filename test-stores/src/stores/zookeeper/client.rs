@@ -1,6 +1,6 @@
 use crate::stores::cannot::not_held;
 use leasehold::LockName;
-use leasehold_conformance::Cannot;
+use leasehold_conformance::Stop;
 use std::time::Duration;
 use zookeeper_client::{Acls, Client, CreateMode, Error};
 
@@ -15,37 +15,37 @@ pub(super) struct AdminClient {
 
 impl AdminClient {
     /// Connects, for the locks in a directory.
-    pub(super) async fn connect(servers: &str, directory: String) -> Result<Self, Cannot> {
+    pub(super) async fn connect(servers: &str, directory: String) -> Result<Self, Stop> {
         let connecting = Client::connector().with_session_timeout(Duration::from_secs(10)).connect(servers);
-        let client = tokio::time::timeout(CONNECTED_WITHIN, connecting).await.map_err(Cannot::failed)?;
-        Ok(Self { client: client.map_err(Cannot::failed)?, directory })
+        let client = tokio::time::timeout(CONNECTED_WITHIN, connecting).await.map_err(Stop::failed)?;
+        Ok(Self { client: client.map_err(Stop::failed)?, directory })
     }
 
     /// Deletes the first place in the queue of a lock: the node of its holder.
-    pub(super) async fn delete_holder(&self, name: &LockName) -> Result<(), Cannot> {
+    pub(super) async fn delete_holder(&self, name: &LockName) -> Result<(), Stop> {
         let queue = self.queue(name);
-        let places = self.client.list_children(&queue).await.map_err(Cannot::failed)?;
+        let places = self.client.list_children(&queue).await.map_err(Stop::failed)?;
         let first = places.into_iter().min_by_key(|place| sequence(place));
         let first = first.ok_or_else(not_held)?;
         match self.client.delete(&format!("{queue}/{first}"), None).await {
             Err(Error::NoNode) => Err(not_held()),
-            deleted => deleted.map_err(Cannot::failed),
+            deleted => deleted.map_err(Stop::failed),
         }
     }
 
     /// Deletes all nodes of a lock and their parent in one transaction: no client takes a new place in between.
-    pub(super) async fn delete_queue(&self, name: &LockName) -> Result<(), Cannot> {
+    pub(super) async fn delete_queue(&self, name: &LockName) -> Result<(), Stop> {
         let queue = self.queue(name);
         let mut deletion = self.client.new_multi_writer();
         for place in self.children(&queue).await? {
-            deletion.add_delete(&format!("{queue}/{place}"), None).map_err(Cannot::failed)?;
+            deletion.add_delete(&format!("{queue}/{place}"), None).map_err(Stop::failed)?;
         }
-        deletion.add_delete(&queue, None).map_err(Cannot::failed)?;
-        deletion.commit().await.map(drop).map_err(Cannot::failed)
+        deletion.add_delete(&queue, None).map_err(Stop::failed)?;
+        deletion.commit().await.map(drop).map_err(Stop::failed)
     }
 
     /// Deletes all nodes of all locks and their parents until none is left: waiters take new places meanwhile.
-    pub(super) async fn delete_all(&self) -> Result<(), Cannot> {
+    pub(super) async fn delete_all(&self) -> Result<(), Stop> {
         while !self.children(&self.directory).await?.is_empty() {
             for queue in self.children(&self.directory).await? {
                 let queue = format!("{}/{queue}", self.directory);
@@ -59,40 +59,37 @@ impl AdminClient {
     }
 
     /// The wall clock of the server that orders writes, in milliseconds: it stands on every node.
-    pub(super) async fn wall_clock(&self) -> Result<i64, Cannot> {
+    pub(super) async fn wall_clock(&self) -> Result<i64, Stop> {
         let options = CreateMode::Ephemeral.with_acls(Acls::anyone_all());
         let path = format!("/clock-{:08x}", fastrand::u32(..));
-        let (stat, _) = self.client.create(&path, b"", &options).await.map_err(Cannot::failed)?;
+        let (stat, _) = self.client.create(&path, b"", &options).await.map_err(Stop::failed)?;
         self.delete(&path).await?;
         Ok(stat.ctime)
     }
 
     /// How many nodes of holders and waiters there are. Parents without children are the server's to remove, and do not count.
-    pub(super) async fn places(&self) -> Result<usize, Cannot> {
+    pub(super) async fn places(&self) -> Result<usize, Stop> {
         let mut places = 0;
         for queue in self.children(&self.directory).await? {
-            let stat = self
-                .client
-                .check_stat(&format!("{}/{queue}", self.directory))
-                .await
-                .map_err(Cannot::failed)?;
+            let stat =
+                self.client.check_stat(&format!("{}/{queue}", self.directory)).await.map_err(Stop::failed)?;
             places += stat.map_or(0, |stat| usize::try_from(stat.num_children).unwrap_or_default());
         }
         Ok(places)
     }
 
-    async fn delete(&self, node: &str) -> Result<(), Cannot> {
+    async fn delete(&self, node: &str) -> Result<(), Stop> {
         match self.client.delete(node, None).await {
             Ok(()) | Err(Error::NoNode | Error::NotEmpty) => Ok(()),
-            Err(error) => Err(Cannot::failed(error)),
+            Err(error) => Err(Stop::failed(error)),
         }
     }
 
-    async fn children(&self, parent: &str) -> Result<Vec<String>, Cannot> {
+    async fn children(&self, parent: &str) -> Result<Vec<String>, Stop> {
         match self.client.list_children(parent).await {
             Ok(children) => Ok(children),
             Err(Error::NoNode) => Ok(Vec::new()),
-            Err(error) => Err(Cannot::failed(error)),
+            Err(error) => Err(Stop::failed(error)),
         }
     }
 

@@ -7,7 +7,7 @@ use crate::stores::server_store::ServerStore;
 use async_trait::async_trait;
 use leasehold::LockName;
 use leasehold::semantics::Fault;
-use leasehold_conformance::{Administrator, Cannot, Case, Counters, Members, Store};
+use leasehold_conformance::{Administrator, Case, Counters, Members, Stop, Store};
 use std::fmt::Debug;
 use std::net::SocketAddr;
 use std::time::Duration;
@@ -27,31 +27,31 @@ pub(in crate::stores) trait ZooKeeperServers: Debug + Send + Sized + 'static {
     /// The option of the usual URL.
     const SESSION: &str;
 
-    fn covers(_case: &Case) -> Result<(), Cannot> {
+    fn covers(_case: &Case) -> Result<(), Stop> {
         Ok(())
     }
 
-    fn can_meet(_fault: Fault) -> Result<(), Cannot> {
+    fn can_meet(_fault: Fault) -> Result<(), Stop> {
         Ok(())
     }
 
-    fn launch(environment: &Environment) -> Result<Self, Cannot>;
+    fn launch(environment: &Environment) -> Result<Self, Stop>;
 
     fn each(&mut self) -> &mut [ZooKeeperServer];
 
     fn ports(&self) -> Vec<u16>;
 
     /// Waits until all servers serve.
-    fn settle(&self) -> Result<(), Cannot> {
+    fn settle(&self) -> Result<(), Stop> {
         Ok(())
     }
 
     /// The server, for a hook that an ensemble does not offer.
-    fn only_server(&self, hook: &str) -> Result<&ZooKeeperServer, Cannot> {
+    fn only_server(&self, hook: &str) -> Result<&ZooKeeperServer, Stop> {
         Err(no_hook(hook))
     }
 
-    fn members(_store: &ServerStore<ZooKeeperGroup<Self>>) -> Result<&dyn Members, Cannot> {
+    fn members(_store: &ServerStore<ZooKeeperGroup<Self>>) -> Result<&dyn Members, Stop> {
         Err(no_hook("members"))
     }
 }
@@ -69,16 +69,16 @@ impl<S: ZooKeeperServers> ServerGroup for ZooKeeperGroup<S> {
 
     const HAS_OBSERVERS: bool = false;
 
-    fn covers((): (), case: &Case) -> Result<(), Cannot> {
+    fn covers((): (), case: &Case) -> Result<(), Stop> {
         S::covers(case)
     }
 
-    fn can_meet(fault: Fault) -> Result<(), Cannot> {
+    fn can_meet(fault: Fault) -> Result<(), Stop> {
         S::can_meet(fault)
     }
 
-    fn launch((): (), environment: &Environment) -> Result<Self, Cannot> {
-        let servers = S::launch(environment).map_err(Cannot::failed)?;
+    fn launch((): (), environment: &Environment) -> Result<Self, Stop> {
+        let servers = S::launch(environment).map_err(Stop::failed)?;
         Ok(Self { servers, directory: new_directory() })
     }
 
@@ -86,11 +86,11 @@ impl<S: ZooKeeperServers> ServerGroup for ZooKeeperGroup<S> {
         self.servers.each()
     }
 
-    fn settle(&mut self) -> Result<(), Cannot> {
-        self.servers.settle().map_err(Cannot::failed)
+    fn settle(&mut self) -> Result<(), Stop> {
+        self.servers.settle().map_err(Stop::failed)
     }
 
-    fn sync_all(&mut self) -> Result<(), Cannot> {
+    fn sync_all(&mut self) -> Result<(), Stop> {
         self.servers().iter_mut().try_for_each(DataServer::sync)?;
         self.settle()
     }
@@ -113,7 +113,7 @@ impl<S: ZooKeeperServers> ServerGroup for ZooKeeperGroup<S> {
         self.url_with_session(addresses, SHORT_SESSION)
     }
 
-    fn aliases(&self) -> Result<Vec<String>, Cannot> {
+    fn aliases(&self) -> Result<Vec<String>, Stop> {
         let (port, directory) = (self.servers.only_server("aliases")?.port(), &self.directory);
         Ok(vec![
             format!("zk://localhost:{port}{directory}"),
@@ -122,52 +122,52 @@ impl<S: ZooKeeperServers> ServerGroup for ZooKeeperGroup<S> {
         ])
     }
 
-    fn url_with_secret(&self, secret: &str) -> Result<String, Cannot> {
+    fn url_with_secret(&self, secret: &str) -> Result<String, Stop> {
         self.servers.only_server("secret")?;
         Ok(self.url_at(&self.addresses()).replace("://", &format!("://locker:{secret}@")))
     }
 
-    fn permit_prefix(&self, _prefix: &str) -> Result<(), Cannot> {
+    fn permit_prefix(&self, _prefix: &str) -> Result<(), Stop> {
         self.servers.only_server("namespaced").map(drop)
     }
 
-    async fn reset(store: &ServerStore<Self>) -> Result<(), Cannot> {
+    async fn reset(store: &ServerStore<Self>) -> Result<(), Stop> {
         store.group().directory = new_directory();
         Ok(())
     }
 
-    async fn delete(store: &ServerStore<Self>, name: &LockName) -> Result<(), Cannot> {
+    async fn delete(store: &ServerStore<Self>, name: &LockName) -> Result<(), Stop> {
         client(store).await?.delete_holder(name).await
     }
 
-    async fn delete_queue(store: &ServerStore<Self>, name: &LockName) -> Result<(), Cannot> {
+    async fn delete_queue(store: &ServerStore<Self>, name: &LockName) -> Result<(), Stop> {
         store.group().servers.only_server("delete_queue").map(drop)?;
         client(store).await?.delete_queue(name).await
     }
 
-    async fn wipe(store: &ServerStore<Self>) -> Result<(), Cannot> {
+    async fn wipe(store: &ServerStore<Self>) -> Result<(), Stop> {
         client(store).await?.delete_all().await
     }
 
     /// The worst way is to lose the disks, and with them the count of transactions.
-    async fn lose_data(store: &ServerStore<Self>) -> Result<(), Cannot> {
+    async fn lose_data(store: &ServerStore<Self>) -> Result<(), Stop> {
         Store::restart(store, false).await
     }
 
-    async fn records(store: &ServerStore<Self>) -> Result<usize, Cannot> {
+    async fn records(store: &ServerStore<Self>) -> Result<usize, Stop> {
         client(store).await?.places().await
     }
 
-    fn counters(&self) -> Result<Counters, Cannot> {
-        self.servers.only_server("counters")?.traffic().map_err(Cannot::failed)
+    fn counters(&self) -> Result<Counters, Stop> {
+        self.servers.only_server("counters")?.traffic().map_err(Stop::failed)
     }
 
     /// The clock of the server that orders what is written.
-    async fn wall_clocks(store: &ServerStore<Self>) -> Result<Vec<i64>, Cannot> {
+    async fn wall_clocks(store: &ServerStore<Self>) -> Result<Vec<i64>, Stop> {
         Ok(vec![client(store).await?.wall_clock().await?])
     }
 
-    fn members(store: &ServerStore<Self>) -> Result<&dyn Members, Cannot> {
+    fn members(store: &ServerStore<Self>) -> Result<&dyn Members, Stop> {
         S::members(store)
     }
 }
@@ -178,7 +178,7 @@ impl<S: ZooKeeperServers> ZooKeeperGroup<S> {
     }
 }
 
-async fn client<S: ZooKeeperServers>(store: &ServerStore<ZooKeeperGroup<S>>) -> Result<AdminClient, Cannot> {
+async fn client<S: ZooKeeperServers>(store: &ServerStore<ZooKeeperGroup<S>>) -> Result<AdminClient, Stop> {
     let (servers, directory) = {
         let group = store.group();
         (join(&group.addresses()), group.directory.clone())
@@ -193,11 +193,11 @@ fn new_directory() -> String {
 /// Only the host has an administrator: its wall clock, and its disk.
 #[async_trait]
 impl<S: ZooKeeperServers> Administrator for ServerStore<ZooKeeperGroup<S>> {
-    async fn step_clock(&self, seconds: i64) -> Result<(), Cannot> {
+    async fn step_clock(&self, seconds: i64) -> Result<(), Stop> {
         self.step_wall_clock(seconds).await
     }
 
-    async fn fill_disk(&self, full: bool) -> Result<(), Cannot> {
+    async fn fill_disk(&self, full: bool) -> Result<(), Stop> {
         self.set_disks_full(full)
     }
 }

@@ -1,7 +1,7 @@
 use crate::subject::cannot;
 use async_trait::async_trait;
 use leasehold_conformance::proxy::Proxy;
-use leasehold_conformance::{Cannot, Members, Store};
+use leasehold_conformance::{Members, Stop, Store};
 use leasehold_core::LockName;
 use leasehold_test_stores::servers::RedisServer;
 use std::sync::{Mutex, MutexGuard, PoisonError};
@@ -13,15 +13,15 @@ struct Nodes {
     ports: Vec<u16>,
 }
 
-pub(crate) fn four() -> Result<Box<dyn Store>, Cannot> {
+pub(crate) fn four() -> Result<Box<dyn Store>, Stop> {
     start(4)
 }
 
-pub(crate) fn five() -> Result<Box<dyn Store>, Cannot> {
+pub(crate) fn five() -> Result<Box<dyn Store>, Stop> {
     start(5)
 }
 
-fn start(nodes: usize) -> Result<Box<dyn Store>, Cannot> {
+fn start(nodes: usize) -> Result<Box<dyn Store>, Stop> {
     let start = |_| RedisServer::start_with(&["--appendonly", "yes", "--appendfsync", "no"]);
     let servers = (0..nodes).map(start).collect::<Result<Vec<_>, _>>().map_err(cannot)?;
     let ports = servers.iter().map(RedisServer::port).collect();
@@ -46,7 +46,7 @@ impl Store for Nodes {
         address(self.ports.iter().copied())
     }
 
-    fn members(&self) -> Result<&dyn Members, Cannot> {
+    fn members(&self) -> Result<&dyn Members, Stop> {
         Ok(self)
     }
 }
@@ -57,30 +57,30 @@ impl Members for Nodes {
         self.ports.len()
     }
 
-    async fn leader_of(&self, _serving: usize) -> Result<usize, Cannot> {
+    async fn leader_of(&self, _serving: usize) -> Result<usize, Stop> {
         Ok(0)
     }
 
-    async fn kill(&self, member: usize) -> Result<(), Cannot> {
+    async fn kill(&self, member: usize) -> Result<(), Stop> {
         self.server(member).kill();
         Ok(())
     }
 
-    async fn restart(&self, member: usize) -> Result<(), Cannot> {
-        self.server(member).restart(true).map_err(cannot)
+    async fn restart(&self, member: usize, keep_data: bool) -> Result<(), Stop> {
+        self.server(member).restart(keep_data).map_err(cannot)
     }
 
-    async fn pause(&self, member: usize) -> Result<(), Cannot> {
+    async fn pause(&self, member: usize) -> Result<(), Stop> {
         self.server(member).pause();
         Ok(())
     }
 
-    async fn resume(&self, member: usize) -> Result<(), Cannot> {
+    async fn resume(&self, member: usize) -> Result<(), Stop> {
         self.server(member).resume();
         Ok(())
     }
 
-    async fn proxied(&self) -> Result<(Vec<Proxy>, String), Cannot> {
+    async fn proxied(&self) -> Result<(Vec<Proxy>, String), Stop> {
         let mut proxies = Vec::new();
         for port in &self.ports {
             proxies.push(Proxy::to(([127, 0, 0, 1], *port).into()).await.map_err(cannot)?);
@@ -89,12 +89,12 @@ impl Members for Nodes {
         Ok((proxies, through))
     }
 
-    async fn holds(&self, member: usize, name: &LockName) -> Result<bool, Cannot> {
+    async fn holds(&self, member: usize, name: &LockName) -> Result<bool, Stop> {
         let held = self.server(member).command(&["EXISTS", name.as_str()]).map_err(cannot)?;
         Ok(held == ":1")
     }
 
-    async fn end_lease(&self, member: usize, name: &LockName) -> Result<(), Cannot> {
+    async fn end_lease(&self, member: usize, name: &LockName) -> Result<(), Stop> {
         self.server(member).command(&["DEL", name.as_str()]).map(drop).map_err(cannot)
     }
 }

@@ -2,7 +2,7 @@ use super::recipe::queue_of;
 use crate::subject::cannot;
 use async_trait::async_trait;
 use leasehold_conformance::proxy::Proxy;
-use leasehold_conformance::{Cannot, Counters, Store};
+use leasehold_conformance::{Counters, Stop, Store};
 use leasehold_core::LockName;
 use leasehold_test_stores::servers::ZooKeeperServer;
 use std::sync::{Mutex, MutexGuard, PoisonError};
@@ -17,7 +17,7 @@ static IDLE: Mutex<Vec<ZooKeeperServer>> = Mutex::new(Vec::new());
 #[derive(Debug)]
 struct Server(Option<ZooKeeperServer>);
 
-pub(crate) fn start() -> Result<Box<dyn Store>, Cannot> {
+pub(crate) fn start() -> Result<Box<dyn Store>, Stop> {
     let server = idle().pop();
     let server = server.map_or_else(ZooKeeperServer::start, Ok).map_err(cannot)?;
     Ok(Box::new(Server(Some(server))))
@@ -54,13 +54,13 @@ impl Store for Server {
         format!("{}  {}", self.address(), time.as_millis())
     }
 
-    async fn proxied(&self, patience: Duration) -> Result<(Proxy, String), Cannot> {
+    async fn proxied(&self, patience: Duration) -> Result<(Proxy, String), Stop> {
         let proxy = Proxy::to(([127, 0, 0, 1], self.server().port()).into()).await.map_err(cannot)?;
         let address = format!("{} {}", proxy.address(), patience.as_millis());
         Ok((proxy, address))
     }
 
-    async fn delete_queue(&self, name: &LockName) -> Result<(), Cannot> {
+    async fn delete_queue(&self, name: &LockName) -> Result<(), Stop> {
         let client = Client::connect(&format!("127.0.0.1:{}", self.server().port())).await.map_err(cannot)?;
         let (queue, mut deletion) = (queue_of(name), client.new_multi_writer());
         for place in client.list_children(&queue).await.map_err(cannot)? {
@@ -70,7 +70,7 @@ impl Store for Server {
         deletion.commit().await.map(drop).map_err(cannot)
     }
 
-    async fn counters(&self) -> Result<Counters, Cannot> {
+    async fn counters(&self) -> Result<Counters, Stop> {
         self.server().traffic().map_err(cannot)
     }
 }

@@ -71,7 +71,8 @@ impl RunningClient {
         self.role
     }
 
-    /// Waits until the lock is had for the first time, its token; zero from one that does not wait and was refused.
+    /// Waits until the client has the lock for the first time, and has read what it protects. Answers the token; zero from a client that
+    /// does not wait and was refused.
     pub(crate) async fn held(&mut self) -> Result<u64, Stop> {
         match self.held.wait_for(Option::is_some).await {
             Ok(token) => Ok(token.unwrap_or_default()),
@@ -102,9 +103,9 @@ impl ClientTask {
         let mut counters = ProtectedCounters::open(&self.workload.directory)?;
         while !*self.leaving.borrow() {
             let Some(guard) = self.acquire().await? else { continue };
-            self.held.send_replace(Some(guard.token()));
-            if self.role != Role::Passer {
-                self.work_under(&guard, &mut counters).await?;
+            match self.role {
+                Role::Passer => drop(self.held.send_replace(Some(guard.token()))),
+                _ => self.work_under(&guard, &mut counters).await?,
             }
             guard.release().await.or_else(survived)?;
             if self.role == Role::Holder {
@@ -146,6 +147,7 @@ impl ClientTask {
     async fn work_under(&mut self, guard: &RecordedGuard, counters: &mut ProtectedCounters) -> Verdict {
         loop {
             let read = counters.read(guard)?;
+            self.held.send_replace(Some(guard.token()));
             match self.role {
                 Role::LateWriter => drop(self.leaving.wait_for(|leaving| *leaving).await),
                 _ => tokio::time::sleep(WORK).await,

@@ -208,7 +208,6 @@ pub(crate) fn controls() -> Vec<Control> {
         control!(50 connection_goes_back_with_its_lock G03 "dropped between grant and reply" on sql::postgres,
             |address| advisory::lock(true, address), |address| advisory::lock(false, address)),
         control!(51 pool_reconnects_behind_the_guard J11 "the holder was not told", held HeartbeatThroughThePool),
-        control!(52 release_deletes_the_row F02 "after a release", row ReleaseDeletes),
         control!(54 deferred_transaction P04 "database is locked" on sql::sqlite,
             |address| deferred::lock("BEGIN", address), |address| deferred::lock("BEGIN IMMEDIATE", address)),
         control!(55 second_release_frees_the_next_owner A06 "after the first holder's release", guard ReleasedTwice),

@@ -16,7 +16,7 @@ pub struct CompareArgs {
     /// Private stores in place of yours
     #[arg(long, value_name = "NAME")]
     pub(crate) preset: Option<Preset>,
-    /// Of the private stores, only those whose names contain this; may be given several times
+    /// Only the private stores whose names contain this; may be given several times
     #[arg(long, value_name = "TEXT", requires = "preset")]
     pub(crate) store: Vec<String>,
     /// Do only this; may be given several times

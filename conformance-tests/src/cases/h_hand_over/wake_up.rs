@@ -151,8 +151,8 @@ async fn waiter_that_died_delays_others_within_the_declared_bound(cx: &Context) 
 
 /// Counted are its requests, less those that keep the connection alive. A waiter that looks by itself may ask four times as
 /// often as its longest interval, because pauses are jittered down to a quarter of it; one that is told asks once in an
-/// interval, but a question may be several requests. One whose client looks for changes sends a request for each look besides. All ask
-/// a few times more at first.
+/// interval, but a question may be several requests. A waiter whose client looks for changes sends a request for each look besides. All
+/// ask a few times more at first.
 async fn idle_waiter_sends_no_more_requests_than_declared(cx: &Context) -> Verdict {
     let (client, name) = (cx.client().await?, cx.name());
     let _guard = client.take(&name, &AcquireOptions::new()).await?;

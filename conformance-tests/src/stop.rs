@@ -14,12 +14,11 @@ pub type Verdict = Result<(), Stop>;
 pub enum Stop {
     /// The property does not hold; what was seen.
     Failed(String),
-    /// A hook found nothing to do it to, where the case had made sure of something: a failure. A fault that is made at random is
-    /// left out.
+    /// A hook found nothing to act on, such as a record to delete. That fails a case; a fault that is made at random is left out.
     Absent(String),
     /// The property does not hold, and no delay of this machine explains what was seen: a token that did not grow.
     Wrong(String),
-    /// Something came too late, by this much; `None` if it had not come when the case went on without it.
+    /// Something came too late, by this much; `None` if it had not come when the case went on without it, or if the store was away.
     Late(String, Option<Duration>),
     /// Nothing can be said of the store: this machine was late, or a server was not ready in time.
     NotJudged(String),

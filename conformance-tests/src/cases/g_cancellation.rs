@@ -236,11 +236,11 @@ async fn grant_whose_reply_is_lost_is_recognised(cx: &Context) -> Verdict {
     restore(&proxy);
     // A store that withdraws what was not answered may serve the waiter first.
     let client = async {
-        let who = "beside a waiter, it waits for its own ghost: the client";
+        let who = "beside a lost grant, the client";
         Ok(granted_within(attempt, bound * 2, who).await?.release().await?)
     };
     let other = async {
-        let who = "the waiter beside a grant whose reply was lost";
+        let who = "beside a lost grant, the waiter";
         Ok::<_, Stop>(granted_within(waiter, bound * 2, who).await?.release().await?)
     };
     tokio::try_join!(client, other)?;

@@ -70,9 +70,9 @@ struct Checker<'a> {
     model: &'a Model,
     /// The processes that were killed, and when.
     kills: HashMap<u32, u64>,
-    /// Processes and stores that stood still: what happened meanwhile took as long as it took. And stores that were away, or
-    /// started again: they hand nothing over meanwhile. But a deadline is the client's own, and is kept without them.
-    pauses: Vec<&'a FaultSpan>,
+    /// All faults but those that delay nothing. While one lasts, a late hand-over is no violation; a late deadline is the client's own,
+    /// and only a process or a store that stands still excuses it.
+    disturbances: Vec<&'a FaultSpan>,
     /// What ended holds besides their releases and the store's clock.
     ends: Vec<&'a FaultSpan>,
     report: CheckReport,
@@ -83,7 +83,7 @@ impl<'a> Checker<'a> {
         let spans = |wanted: &dyn Fn(Fault) -> bool| {
             history.faults.iter().filter(|span| wanted(span.fault)).collect::<Vec<_>>()
         };
-        let pauses = spans(&|fault| {
+        let disturbances = spans(&|fault| {
             !matches!(
                 fault,
                 Fault::None | Fault::HolderKilled | Fault::RecordDeleted | Fault::ClientClockJumps
@@ -95,20 +95,27 @@ impl<'a> Checker<'a> {
             Fault::ConnectionKilled | Fault::HolderKilled => is_connection,
             _ => false,
         });
-        Self { history, model, kills: history.kills(), pauses, ends, report: CheckReport::against(model) }
+        Self {
+            history,
+            model,
+            kills: history.kills(),
+            disturbances,
+            ends,
+            report: CheckReport::against(model),
+        }
     }
 
-    /// The pauses that hit the process in this time.
-    fn pauses(&self, process: u32, from: u64, to: u64) -> impl Iterator<Item = Fault> {
+    /// The disturbances that hit the process in this time.
+    fn disturbances(&self, process: u32, from: u64, to: u64) -> impl Iterator<Item = Fault> {
         let hit = move |span: &&&FaultSpan| {
             span.hits(process) && span.from <= to && span.to.is_none_or(|end| end >= from)
         };
-        self.pauses.iter().filter(hit).map(|span| span.fault)
+        self.disturbances.iter().filter(hit).map(|span| span.fault)
     }
 
-    /// True if the process, or its store, stood still or was away in this time.
-    fn paused(&self, process: u32, from: u64, to: u64) -> bool {
-        self.pauses(process, from, to).next().is_some()
+    /// True if a disturbance hit the process in this time.
+    fn is_disturbed(&self, process: u32, from: u64, to: u64) -> bool {
+        self.disturbances(process, from, to).next().is_some()
     }
 
     /// The first moment at which a hold that the store confirmed at `point` can have ended without a release.

@@ -17,7 +17,7 @@ impl Checker<'_> {
             };
             let late = (answered - one.asked_at).saturating_sub(wait);
             if late > nanos(self.model.overshoot)
-                && !self.pauses(one.process, one.asked_at, answered).any(stands_still)
+                && !self.disturbances(one.process, one.asked_at, answered).any(stands_still)
             {
                 let what = format!("it ended {:?} after its deadline", Duration::from_nanos(late));
                 self.report.broken(Rule::Deadline, &one.name, answered, &[one.id()], what);
@@ -39,7 +39,7 @@ impl Checker<'_> {
                 continue;
             };
             let (from, to) = (freed.max(grant.asked_at), grant.answered_by());
-            if to.saturating_sub(from) <= bound || self.paused(grant.process, from, to) {
+            if to.saturating_sub(from) <= bound || self.is_disturbed(grant.process, from, to) {
                 continue;
             }
             let idle = longest_without(&unseen[usize::from(grant.mode.is_shared())], from, to);
@@ -68,7 +68,9 @@ impl Checker<'_> {
             };
             let to = next.answered_by();
             let took = Duration::from_nanos(to.saturating_sub(killed.max(next.asked_at)));
-            if self.model.crash.is_some_and(|bound| took > bound) && !self.paused(next.process, killed, to) {
+            if self.model.crash.is_some_and(|bound| took > bound)
+                && !self.is_disturbed(next.process, killed, to)
+            {
                 let what = format!("granted {took:?} after the holder was killed");
                 self.report.broken(Rule::Crash, &timeline.lock.name, to, &[next.id()], what);
             }
@@ -110,7 +112,7 @@ impl Checker<'_> {
         // A client that gives up without a fault returns a grant that it may have, and would have been told of an earlier grant.
         if takes_leave
             && killed.is_none_or(|at| at > gone)
-            && !self.paused(one.process, one.asked_at, leftovers)
+            && !self.is_disturbed(one.process, one.asked_at, leftovers)
         {
             return Some((one.asked_at.max(left.saturating_sub(moment)), gone));
         }

@@ -66,10 +66,10 @@ pub(crate) async fn until_done_unheard(
 ) -> Verdict {
     let mut before = before;
     for _ in 0..REPLIES_BEFORE_IT_IS_DONE {
-        ensure!(
-            eventually(ANSWERS_WITHIN, || proxy.reply_bytes() > before).await,
-            "void: no reply was held, because the store never did what was asked"
-        );
+        if !eventually(ANSWERS_WITHIN, || proxy.reply_bytes() > before).await {
+            let void = "void: no reply was held, because the store never did what was asked";
+            return Err(Stop::Late(void.to_owned(), None));
+        }
         before = at_rest(proxy).await;
         if is_done(&holds(other, name).await?) {
             return Ok(());

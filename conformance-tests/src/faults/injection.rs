@@ -190,11 +190,7 @@ impl Injection {
             Means::StopStore => store.pause().await?,
             Means::CrashStore => store.crash().await?,
             Means::CutStorePower => store.lose_power().await?,
-            Means::DeleteRecord => match store.delete(ground.name).await {
-                // Among random faults, another may have ended the hold just before.
-                Err(Stop::Absent(nobody)) => return Err(Stop::Skipped(nobody)),
-                deleted => deleted?,
-            },
+            Means::DeleteRecord => store.delete(ground.name).await?,
             Means::ForceRelease => {
                 ground.holder.order(Request::ForceRelease(ground.name.clone())).await?;
             }

@@ -48,8 +48,8 @@ pub(crate) enum Means {
     StepStoreClockBack,
     EvictEverything,
     FillDisk,
-    // To some of its servers: replicas that take over, members that vote. A store with one server has it as its minority and
-    // as its majority.
+    // To some of its servers: replicas that take over, members that vote. A store with one
+    // server has `KillStore` instead.
     FailOver,
     Supplant,
     KillLeader,
@@ -79,7 +79,7 @@ pub(crate) struct Time {
     pub(crate) most: Duration,
 }
 
-/// What a fault changes for all that is done in a store, before or after it. A store can meet one fault that has any.
+/// What a fault changes for all that is done in a store, before or after it. A store meets at most one fault that has one.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum SideEffect {
     None,

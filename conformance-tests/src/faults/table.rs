@@ -35,7 +35,7 @@ pub(crate) fn spec_of(fault: Fault, store: &dyn Store, semantics: &Semantics) ->
         HoldKind::Connection => (LONG, OUTLASTS_A_NEW_START),
         _ => (MEDIUM, MEDIUM),
     };
-    // A replica that is told to take over does not have to find out.
+    // A store with replicas of its own has to find out that its primary is gone; a replica that is added is told to take over.
     let take_over = if replicas { LONG } else { MEDIUM };
     let elected = Spell(Time::scaled(2_500, 2_500));
     let (means, lasts, lease) = match fault {
@@ -71,7 +71,7 @@ pub(crate) fn spec_of(fault: Fault, store: &dyn Store, semantics: &Semantics) ->
         // The one that is down is the primary of the name: that is the worst of them.
         Fault::MinorityDown if replicas => (Means::FailOver, Moment, LONG),
         Fault::MinorityDown if members => (Means::KillMinority, state, LONG),
-        // A store that promises only `Unavailable` means its one server.
+        // A store that promises `Unavailable` counts its one server as the minority.
         Fault::MinorityDown if semantics.promises.under(fault) == Outcome::Unavailable => {
             (Means::KillStore, state, USUAL)
         }

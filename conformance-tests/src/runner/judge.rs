@@ -62,11 +62,11 @@ fn of_two(first: CaseAttempt, second: CaseAttempt) -> Verdict {
     let in_all = second.late.in_all;
     match (first.verdict, second.verdict) {
         (Err(Stop::Wrong(why)), _) | (_, Err(Stop::Wrong(why))) => Err(Stop::Wrong(why)),
-        (Err(Stop::Failed(why)), second) if first.late.is_on_time() => {
+        (Err(Stop::Failed(why) | Stop::Absent(why)), second) if first.late.is_on_time() => {
             let once = if second.is_ok() { "in one of two attempts: " } else { "" };
             Err(Stop::Failed(format!("{once}{why}")))
         }
-        (_, Err(Stop::Failed(why) | Stop::Late(why, _))) if second.late.is_too_late() => {
+        (_, Err(Stop::Failed(why) | Stop::Absent(why) | Stop::Late(why, _))) if second.late.is_too_late() => {
             Err(Stop::NotJudged(second.late.told(&why)))
         }
         (_, Err(Stop::Late(why, Some(by)))) if by < in_all => {

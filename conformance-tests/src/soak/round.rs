@@ -161,6 +161,8 @@ impl Round {
             one.to = run.recorder.now();
             match done {
                 Ok(()) => made.push(one),
+                // Another fault may have ended the hold just before.
+                Err(Stop::Absent(nobody)) => self.leave_out(one.fault, &nobody),
                 Err(stop) if stop.is_failed_or_missing() => {
                     made.push(one);
                     return (made, Some(by_half(one.fault, stop)));

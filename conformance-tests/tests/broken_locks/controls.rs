@@ -30,7 +30,7 @@ pub(crate) struct Control {
     pub(crate) number: u8,
     pub(crate) mistake: &'static str,
     pub(crate) case: &'static str,
-    /// A part of the words of that case: a lock that is caught for another reason shows nothing.
+    /// A part of the words of that case, or parts between bars: a lock that is caught for another reason shows nothing.
     pub(crate) words: &'static str,
     /// The path of `start`.
     pub(crate) store: &'static str,
@@ -221,7 +221,7 @@ pub(crate) fn controls() -> Vec<Control> {
             |address| waiters::told(TWO_SECONDS, false, address), |address| waiters::told(TWO_SECONDS, true, address)),
         control!(64 last_come_first_served H09 "it so often",
             |address| waiters::in_line("-1", address), |address| waiters::in_line("0", address)),
-        control!(72 permits_counted_on_a_majority U01 "hold a permit, of 2", kinds CountedByNodes),
+        control!(72 permits_counted_on_a_majority U01 "hold a permit, of 2 | Exclusion broken", kinds CountedByNodes),
         control!(74 permits_end_by_the_clients_clocks J14 "whose clock is an hour ahead",
             |address| lock(ENDS_BY_CLIENTS_CLOCKS, address), |address| lock(SOUND, address)),
         control!(75 slot_given_again_with_an_older_token U01 "TokenOrder", kinds TokenIsACount),
@@ -244,8 +244,8 @@ pub(crate) fn controls() -> Vec<Control> {
         control!(92 losses_first_in_the_answer D21 "was told of the loss of",
             |address| values::in_batches(Some(values::LOSSES_FIRST), address),
             |address| values::in_batches(None, address)),
-        control!(205 sixteen_are_renewed_at_a_time D21 "renewed beside a lost one",
-            |address| values::in_batches(Some(values::SIXTEEN_AT_A_TIME), address),
+        control!(205 eight_are_renewed_at_a_time D21 "renewed beside a lost one",
+            |address| values::in_batches(Some(values::EIGHT_AT_A_TIME), address),
             |address| values::in_batches(None, address)),
         control!(206 first_loss_of_a_batch_is_told_alone D21 "was lost with others",
             |address| values::in_batches(Some(values::FIRST_LOSS_ONLY), address),

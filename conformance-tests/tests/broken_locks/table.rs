@@ -262,7 +262,7 @@ const MISTAKES: &[(u8, &str)] = &[
     (202, "A place in line ends after six seconds, however often its owner asks."),
     (203, "A place in line ends with the first lease of its owner, however often that asks."),
     (204, "Shared: readers that were released have one least time, that of the last."),
-    (205, "Of claims that are renewed together, the first sixteen are, and the others are told so."),
+    (205, "Of claims that are renewed together, the first eight are, and the others are told so."),
     (206, "Of claims that are lost together, the first is told."),
     (207, "Shared: a writer that is refused is told to ask at once, again and again."),
     (208, "Shared: the counter of tokens is deleted when the lease of a writer has ended."),

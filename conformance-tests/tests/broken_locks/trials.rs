@@ -24,7 +24,7 @@ pub(crate) fn of_control(control: &Arc<Control>, all: &[Arc<Control>]) -> Vec<Tr
                     .as_ref()
                     .err()
                     .and_then(Stop::failure)
-                    .is_some_and(|words| words.contains(caught.words))
+                    .is_some_and(|words| caught.words.split(" | ").any(|part| words.contains(part)))
             };
             let first = attempt();
             // A busy machine may end a lease before the mistake shows.

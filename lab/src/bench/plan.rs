@@ -76,7 +76,7 @@ impl Row {
         if let Self::HandOver { processes, .. } = self { processes } else { 1 }
     }
 
-    /// The load of one process of its. The tasks of all are numbered through.
+    /// The load of one of its processes. The tasks of all are numbered through.
     pub(super) fn load(self, process: usize, kind: LoadKind, names: Vec<String>, window: Window) -> Load {
         let first = |process: usize| self.tasks() * process / self.processes();
         Load {

@@ -25,8 +25,8 @@ use std::time::Duration;
 use tokio::task::{JoinHandle, JoinSet};
 use tokio::time::{sleep, timeout};
 
-/// Longer than any window: no hold is renewed.
-const TTL: Duration = Duration::from_secs(30);
+/// A third of it is longer than any window: no hold is renewed.
+const TTL: Duration = Duration::from_secs(300);
 const PAUSE_AFTER_FAILURE: Duration = Duration::from_millis(2);
 /// One task in `WARM_UP_HOLD_ONE_IN` holds for `WARM_UP_HOLD` in the warm-up, where that is asked for.
 const WARM_UP_HOLD: Duration = Duration::from_millis(1);

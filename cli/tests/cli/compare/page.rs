@@ -181,7 +181,7 @@ fn answers_follow_from_the_data() {
     let (best, apart) = fastest.split_once("one host only").unwrap();
     assert!(best.contains("redis") && apart.contains("sqlite") && !fastest.contains("memory"), "{fastest}");
     assert!(!answers.contains("redis-sentinel"), "what is broken is the answer to nothing");
-    assert!(of("two at once while servers fail over?").contains("zookeeper"));
+    assert!(of("one owner while servers fail over?").contains("zookeeper"));
     assert!(of("told of a loss how soon?").contains('‡'), "what is declared has its sign");
     let _ = shown(&["--format", "html"]).code(0);
 }

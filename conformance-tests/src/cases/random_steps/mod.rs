@@ -174,7 +174,7 @@ impl<'a> History<'a> {
         let (name, seed, steps) = (&self.name, self.cx.seed(), self.steps.join("; "));
         let told = |words| format!("{words}. In {name} of the seed {seed}, after: {steps}");
         match stop {
-            Stop::Failed(words) => Stop::Failed(told(words)),
+            Stop::Failed(words) | Stop::Absent(words) => Stop::Failed(told(words)),
             Stop::Wrong(words) => Stop::Wrong(told(words)),
             Stop::Late(words, by) => Stop::Late(told(words), by),
             stop => stop,

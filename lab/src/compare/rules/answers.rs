@@ -10,7 +10,7 @@ use serde::Serialize;
 #[derive(Debug, PartialEq, Serialize)]
 pub(crate) struct Answer {
     pub(crate) question: &'static str,
-    /// `None` if no store that serves many hosts has the asked property.
+    /// `None` if no store has the asked property.
     pub(crate) store: Option<String>,
     /// The figure of that store, with the sign of its basis.
     pub(crate) figure: String,
@@ -25,7 +25,7 @@ pub(super) struct Ranked<'a> {
     pub(super) store: &'a StoreReport,
     /// Stores of a higher class are worse, whatever their figures are.
     pub(super) class: usize,
-    /// What is compared within a class: the smaller, the better. Stores whose bands touch cannot be told apart.
+    /// What is compared within a class: the smaller, the better; of a rate, the time that one takes. Stores whose bands touch cannot be told apart.
     pub(super) value: f64,
     pub(super) band: (f64, f64),
     pub(super) figure: String,
@@ -62,14 +62,14 @@ impl<'a> Ranked<'a> {
     }
 }
 
-/// Stores of one host, of which only the best one is named, are compared with stores of many hosts only if there are none of those.
+/// Stores of one host are ranked only if no store serves many hosts; otherwise the best of them is named apart.
 pub(super) fn answer(
     question: &'static str,
     ranked: Vec<Ranked<'_>>,
     without: Option<String>,
 ) -> Option<Answer> {
     let (hosts, network): (Vec<_>, Vec<_>) = ranked.into_iter().partition(Ranked::is_of_one_host);
-    let (hosts, network) = (in_order(hosts), in_order(network));
+    let (hosts, network) = (best_first(hosts), best_first(network));
     let (ranked, of_one_host) =
         if network.is_empty() { (hosts, None) } else { (network, hosts.into_iter().next()) };
     let of_one_host = of_one_host.map(|of| format!("one host only: {}, {}", of.store.name, of.signed()));
@@ -94,8 +94,8 @@ pub(super) fn answer(
     })
 }
 
-/// The best one first; a store of one process is the last among equals.
-fn in_order(mut ranked: Vec<Ranked<'_>>) -> Vec<Ranked<'_>> {
+/// The best one first; stores of one process are always last.
+fn best_first(mut ranked: Vec<Ranked<'_>>) -> Vec<Ranked<'_>> {
     let of_one_process = |of: &Ranked<'_>| of.store.reach() == Some(Reach::Process);
     ranked.sort_by(|one, other| {
         let classes = (of_one_process(one), one.class).cmp(&(of_one_process(other), other.class));

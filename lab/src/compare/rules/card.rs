@@ -68,12 +68,12 @@ fn headline(store: &StoreReport) -> String {
     let figures = [
         (counts.failed, "case", "failed"),
         (count(|state| matches!(state, State::Broken { .. })), "promise", "broken under faults"),
-        (counts.late, "bound", "missed twice, on a machine that was on time"),
+        (counts.late, "bound", "missed, also when tried again, by more than the machine was late"),
         (counts.passed, "case", "passed"),
         (count(|state| matches!(state, State::Kept | State::Better)), "promise", "kept under faults"),
         (counts.not_judged, "case", late),
         (count(|state| matches!(state, State::NotJudged { .. })), "fault", late),
-        (count(|state| matches!(state, State::Void { .. })), "fault", "not judged: a holder was not touched"),
+        (count(|state| matches!(state, State::Void { .. })), "fault", "not judged: no hold was under it"),
         (store.speed.lost(), "lock", "lost while it was measured: renewals came too late"),
     ];
     let parts = figures.into_iter().filter(|(figure, ..)| *figure > 0);

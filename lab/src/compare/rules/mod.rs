@@ -17,22 +17,23 @@ pub(crate) use under_fault::UnderFault;
 pub(crate) enum Basis {
     /// It was seen in this run.
     Measured,
-    /// It was seen by Leasehold's own tests on a server of this kind, whose table of faults comes with the release.
-    Matrix,
+    /// The backend promises it, and Leasehold's own tests hold the promise against the faults of the table that comes with the
+    /// release.
+    Promised,
     /// The backend declares it.
     Declared,
 }
 
 impl Basis {
     /// What the signs mean.
-    pub(crate) const LEGEND: &str = "† not tried in this run: seen in the table of faults that comes with Leasehold. \
+    pub(crate) const LEGEND: &str = "† not tried in this run: promised, and held against the table of faults that comes with Leasehold. \
                                      ‡ as the backend declares. Everything else was measured in this run.";
 
     /// What follows a figure.
     pub(crate) fn sign(self) -> &'static str {
         match self {
             Self::Measured => "",
-            Self::Matrix => " †",
+            Self::Promised => " †",
             Self::Declared => " ‡",
         }
     }

@@ -9,8 +9,8 @@ pub(crate) fn notices(report: &Report) -> Vec<String> {
     }
     let sentences = [
         (Verdict::Broken, "Something was seen that must not be, and the cards say what"),
-        (Verdict::Late, "Bounds were missed twice, although the machine was on time"),
-        (Verdict::NotJudged, "Not judged in all: the machine was late, or a server was not ready in time"),
+        (Verdict::Late, "Bounds were missed, also when tried again, by more than the machine was late"),
+        (Verdict::NotJudged, "Not fully judged, and the cards say why"),
     ];
     for (verdict, words) in sentences {
         let stores = report.stores.iter().filter(|store| store.verdict() == verdict);

@@ -14,8 +14,8 @@ pub(crate) fn answers(report: &Report) -> Vec<Answer> {
     };
     let stores: Vec<&StoreReport> = report.stores.iter().filter(is_known).collect();
     let questions = [
-        owners_under(&stores, "two at once while servers fail over?", Fault::FailOver),
-        owners_under(&stores, "survives a restart of the store?", Fault::StoreRestarted),
+        owners_under(&stores, "one owner while servers fail over?", Fault::FailOver),
+        owners_under(&stores, "one owner over a restart of the store?", Fault::StoreRestarted),
         crashed_holder(&stores),
         told_of_a_loss(&stores),
         in_order(&stores),
@@ -42,7 +42,7 @@ fn owners_under(stores: &[&StoreReport], question: &'static str, fault: Fault) -
         let promised = store.declared.as_ref().and_then(|declared| declared.under(fault));
         let class = class.max(promised.and_then(self::class).unwrap_or(0));
         let mut of = Ranked::of_class(store, class, seen.words(), seen.basis());
-        of.value = seen.recovered_ms().unwrap_or(0.0);
+        of.value = seen.recovered_ms().unwrap_or(f64::INFINITY);
         ranked.push(of);
     }
     answer(question, ranked, named("cannot happen to", &without))
@@ -59,13 +59,14 @@ fn class(outcome: Outcome) -> Option<usize> {
     }
 }
 
+/// What was measured comes before what is declared.
 fn crashed_holder(stores: &[&StoreReport]) -> Option<Answer> {
     let ranked = declaring(stores, |store, declared| {
         let seen = store.cell(Fault::HolderKilled).and_then(|cell| cell.figures.recovered_ms);
         let (class, bound) = match declared.crash_bound {
-            CrashBound::Connection => (0, "as soon as its connection ends"),
-            CrashBound::Session => (1, "when its session ends"),
-            _ => (1, "when its lease ends"),
+            CrashBound::Connection => (1, "as soon as its connection ends"),
+            CrashBound::Session => (2, "when its session ends"),
+            _ => (2, "when its lease ends"),
         };
         match seen {
             Some(ms) => {
@@ -82,8 +83,8 @@ fn told_of_a_loss(stores: &[&StoreReport]) -> Option<Answer> {
     let ranked = declaring(stores, |store, declared| {
         let seen = store.cell(Fault::RecordDeleted).and_then(|cell| cell.figures.detected_ms);
         let (class, by) = match declared.loss_signal {
-            LossSignal::Push => (0, "the store tells it at once"),
-            _ => (1, "with its next renewal"),
+            LossSignal::Push => (1, "the store tells it at once"),
+            _ => (2, "with its next renewal"),
         };
         match seen {
             Some(ms) => {
@@ -139,7 +140,7 @@ fn held(stores: &[&StoreReport]) -> Option<Answer> {
             format!("{} held with {:.1} % of a core", count(row.count as f64), row.client_cpu * 100.0);
         Some(Ranked::of_class(store, row.lost, figure, Basis::Measured).by(row.client_cpu))
     });
-    answer("most holds?", ranked.collect(), None)
+    answer("cheapest for many holds?", ranked.collect(), None)
 }
 
 fn readers(stores: &[&StoreReport]) -> Option<Answer> {

@@ -22,7 +22,7 @@ impl<'a> UnderFault<'a> {
     }
 
     pub(crate) fn basis(&self) -> Basis {
-        if self.cell.is_some() { Basis::Measured } else { Basis::Matrix }
+        if self.cell.is_some() { Basis::Measured } else { Basis::Promised }
     }
 
     pub(crate) fn recovered_ms(&self) -> Option<f64> {

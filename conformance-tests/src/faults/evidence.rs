@@ -2,7 +2,7 @@
 
 use crate::expect::{Client, eventually, first_use, optional};
 use crate::proxy::Proxy;
-use crate::stop::{Stop, Verdict, ensure};
+use crate::stop::{Stop, Verdict, ensure_untimed};
 use crate::subject::{Members, Store, Subject};
 use crate::time_scale::scaled;
 use leasehold_core::{
@@ -112,7 +112,7 @@ pub(super) async fn ensure_killed(members: &dyn Members, killed: &[usize]) -> Ve
     let Some((proxies, _)) = optional(members.proxied().await)? else { return Ok(()) };
     for member in killed {
         let up = serves(proxies[*member].address()).await;
-        ensure!(!up, "server {member} was killed, and still takes connections");
+        ensure_untimed!(!up, "server {member} was killed, and still takes connections");
     }
     Ok(())
 }
@@ -126,7 +126,7 @@ pub(super) async fn ensure_one_is_down(store: &dyn Store) -> Verdict {
             return Ok(());
         }
     }
-    Err(Stop::Failed("the store was killed, and all of it still takes connections".to_owned()))
+    Err(Stop::Wrong("the store was killed, and all of it still takes connections".to_owned()))
 }
 
 /// Whether there is a server behind the proxy at an address: of one that is down, the proxy ends the connection at once.

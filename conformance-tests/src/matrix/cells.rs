@@ -80,10 +80,12 @@ impl Matrix {
         let work = play_until_met(Arc::clone(subject), known, new.clone());
         // A task of its own: a panic is the failure of this cell.
         let judged = in_time(scaled(WATCHDOG), &self.interrupt, async { tokio::spawn(work).await? })?;
-        let mut cell = judged.unwrap_or_else(|stop| Cell { state: stop.into(), ..new });
+        let (mut cell, is_wrong) = judged.unwrap_or_else(|stop| (Cell { state: stop.into(), ..new }, false));
         let late = Lateness::of_a_case(start);
         if let State::Broken { why } = &cell.state
             && late.is_too_late()
+            // No delay repeats a token.
+            && !is_wrong && cell.figures.tokens_repeated == 0
         {
             cell.state = State::NotJudged { why: late.told(why) };
         }
@@ -97,13 +99,14 @@ async fn play_until_met(
     subject: Arc<dyn Subject>,
     known: Arc<OnceCell<Semantics>>,
     mut cell: Cell,
-) -> Result<Cell, Stop> {
+) -> Result<(Cell, bool), Stop> {
     let asked = async || {
         let store = subject.start().await.map_err(Stop::without_store)?;
         Ok::<_, Stop>(subject.connect(&store.address()).await?.semantics().clone())
     };
     let semantics = known.get_or_try_init(asked).await?;
     cell.promised = semantics.promises.under(cell.fault);
+    let mut is_wrong = false;
     if let Err(cannot) = can_happen(&*subject, semantics, cell.fault) {
         cell.state = State::NotApplicable { why: cannot.to_string() };
     } else if cell.reader && semantics.sharing == Sharing::Unsupported {
@@ -112,6 +115,7 @@ async fn play_until_met(
         for trials in 1..=TRIALS {
             let seen = play(&subject, semantics, cell.fault, cell.seed, cell.reader).await;
             (cell.words, cell.measured, cell.figures) = (String::new(), None, Figures::default());
+            is_wrong = matches!(seen, Err(Stop::Wrong(_)));
             cell.state = match seen {
                 Ok(seen) => seen.judge(&mut cell),
                 Err(stop) => stop.into(),
@@ -122,7 +126,7 @@ async fn play_until_met(
             }
         }
     }
-    Ok(cell)
+    Ok((cell, is_wrong))
 }
 
 /// Elections and fail-overs have time-outs of their own, which other cells would make them miss; and of servers that

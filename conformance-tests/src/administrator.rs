@@ -77,8 +77,8 @@ pub trait Administrator: fmt::Debug + Send + Sync + 'static {
 
     /// Sets the store's wall clock this far ahead of the true time, or behind it, while it runs. The first step, which
     /// should be none, may be a new start with nothing.
-    async fn step_clock(&self, seconds: i64) -> Result<(), Stop> {
-        Err(Stop::no_hook("step_clock"))
+    async fn set_clock_ahead(&self, seconds: i64) -> Result<(), Stop> {
+        Err(Stop::no_hook("set_clock_ahead"))
     }
 
     /// What must be done before anybody is connected, so that its disk can be [filled](Self::fill_disk). Default: nothing.

@@ -17,12 +17,12 @@ const PRELOAD: &str = "LD_PRELOAD";
 /// The wall clock of a process, by a preloaded library that the C compiler of this machine makes. Its monotonic clocks go on
 /// as they are, as they do when an administrator sets a clock, but for time in which its host is said to have been asleep.
 #[derive(Debug)]
-pub struct WallClock {
+pub struct ProcessClock {
     folder: TempDir,
     offset: File,
 }
 
-impl WallClock {
+impl ProcessClock {
     /// A clock that is so many seconds ahead.
     ///
     /// # Errors
@@ -46,7 +46,7 @@ impl WallClock {
             std::fs::set_permissions(clock.folder.path().join(file), readable())?;
         }
         clock.hide(Duration::ZERO)?;
-        clock.step_to(seconds)?;
+        clock.set_ahead(seconds)?;
         Ok(clock)
     }
 
@@ -55,7 +55,7 @@ impl WallClock {
     /// # Errors
     ///
     /// If the file that says what time it is cannot be written.
-    pub fn step_to(&self, seconds: i64) -> Result<(), Stop> {
+    pub fn set_ahead(&self, seconds: i64) -> Result<(), Stop> {
         // In place: the process has the file mapped into its memory.
         Ok(self.offset.write_all_at(&seconds.to_ne_bytes(), 0)?)
     }
@@ -113,7 +113,7 @@ mod tests {
 
     #[test]
     fn process_that_takes_no_notice_of_its_clock_is_found() {
-        let clock = WallClock::ahead(60).unwrap();
+        let clock = ProcessClock::ahead(60).unwrap();
         let by = |library: &str| {
             let mut command = Command::new("cat");
             command.env(PRELOAD, library);
@@ -156,7 +156,7 @@ mod tests {
     #[test]
     fn wait_until_a_moment_of_a_stepped_clock_takes_as_long_as_it_says() {
         for ahead in [-3600, 0, 3600] {
-            let clock = WallClock::ahead(ahead).unwrap();
+            let clock = ProcessClock::ahead(ahead).unwrap();
             let (source, program) = (clock.folder.path().join("waits.c"), clock.folder.path().join("waits"));
             std::fs::write(&source, WAITS).unwrap();
             assert!(Command::new("cc").arg("-o").arg(&program).arg(&source).status().unwrap().success());

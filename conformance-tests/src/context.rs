@@ -47,7 +47,7 @@ impl Context {
         case: &str,
         config: RunConfig,
     ) -> Result<Self, Stop> {
-        let store = subject.start().await.map_err(Stop::without_store)?;
+        let store = subject.start().await?;
         // The seed is no part of it: a second run with one seed meets none of the names that the first has left in a store.
         let mark = format!("{}{case}-{:08x}", config.root, fastrand::u32(..));
         Ok(Self { subject, store, mark, config, session_timeout: OnceLock::new(), mode: OnceLock::new() })

@@ -72,7 +72,7 @@ mod workload;
 pub use administrator::Administrator;
 pub use case::{Case, Harm, HostShare};
 pub use cases::{all, by_id};
-pub use clock::WallClock;
+pub use clock::ProcessClock;
 pub use kinds::{BlockingGuard, BlockingLocks, Kinds, LockSet, Permits};
 pub use runner::{
     CaseEvent, CaseOutcome, CaseResult, Run, Tally, run, run_case, run_case_here, skipped_by_reason,

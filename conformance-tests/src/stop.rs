@@ -61,14 +61,6 @@ impl Stop {
         }
     }
 
-    /// There is no store: it was not ready in time, or it is [missing](Self::missing).
-    pub(crate) fn without_store(self) -> Self {
-        match self {
-            not_ready @ Self::NotJudged(_) => not_ready,
-            other => Self::missing(&other.into_reason()),
-        }
-    }
-
     /// True for a failure, and for what is [missing](Self::missing), also where that skips.
     pub(crate) fn is_failed_or_missing(&self) -> bool {
         self.failure().is_some() || matches!(self, Self::Skipped(why) if why.starts_with(NOT_RUN))

@@ -4,7 +4,7 @@ use crate::cases::independent_nodes::{IndependentNodes, set_all};
 use crate::cases::outcomes::ensure_larger_token;
 use crate::cases::prelude::*;
 use crate::cases::tasks::{spawn_take, take_turn};
-use crate::clock::WallClock;
+use crate::clock::ProcessClock;
 use leasehold_core::{FencingToken, TokenClass};
 
 pub(super) const CASES: CaseTable = cases![
@@ -102,7 +102,7 @@ async fn tokens_grow_over_several_idle_leases(cx: &Context) -> Verdict {
 
 /// The client whose clock is an hour ahead takes the lock first.
 async fn tokens_grow_whatever_the_clocks_of_clients_show(cx: &Context) -> Verdict {
-    let (client, name, ahead) = (cx.client().await?, cx.name(), WallClock::ahead(3600)?);
+    let (client, name, ahead) = (cx.client().await?, cx.name(), ProcessClock::ahead(3600)?);
     let mut worker = cx.worker_at(&cx.store().address(), &ahead.environment()).await?;
     let mut last = 0;
     for _ in 0..3 {

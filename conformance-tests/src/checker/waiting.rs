@@ -62,14 +62,13 @@ impl Checker<'_> {
             }
             // Other readers end as they please.
             let ends = before.iter().map(|one| killed_at(one).or_else(|| one.acquisition.hold.released_at()));
-            let Some(killed) = ends.collect::<Option<Vec<_>>>().and_then(|ends| ends.into_iter().max())
-            else {
+            let Some(freed) = ends.collect::<Option<Vec<_>>>().and_then(|ends| ends.into_iter().max()) else {
                 continue;
             };
             let to = next.answered_by();
-            let took = Duration::from_nanos(to.saturating_sub(killed.max(next.asked_at)));
+            let took = Duration::from_nanos(to.saturating_sub(freed.max(next.asked_at)));
             if self.model.crash.is_some_and(|bound| took > bound)
-                && !self.is_disturbed(next.process, killed, to)
+                && !self.is_disturbed(next.process, freed, to)
             {
                 let what = format!("granted {took:?} after the holder was killed");
                 self.report.broken(Rule::Crash, &timeline.lock.name, to, &[next.id()], what);
@@ -107,14 +106,14 @@ impl Checker<'_> {
             _ => return None,
         };
         let leftovers = left.saturating_add(self.model.crash.map_or(u64::MAX, nanos));
-        let moment = nanos(self.model.wake_up);
-        let gone = left.saturating_add(moment);
+        let wake_up = nanos(self.model.wake_up);
+        let gone = left.saturating_add(wake_up);
         // A client that gives up without a fault returns a grant that it may have, and would have been told of an earlier grant.
         if takes_leave
             && killed.is_none_or(|at| at > gone)
             && !self.is_disturbed(one.process, one.asked_at, leftovers)
         {
-            return Some((one.asked_at.max(left.saturating_sub(moment)), gone));
+            return Some((one.asked_at.max(left.saturating_sub(wake_up)), gone));
         }
         Some((one.asked_at, leftovers))
     }

@@ -1,7 +1,7 @@
 use super::evidence::{ensure_killed, ensure_one_is_down, is_taken, until_done_unheard};
 use super::spec::{FaultSpec, Means};
 use super::table::{HOUR, STARVED};
-use crate::clock::WallClock;
+use crate::clock::ProcessClock;
 use crate::history::Recorder;
 use crate::proxy::{Proxy, Traffic};
 use crate::stop::{Stop, Verdict};
@@ -32,7 +32,7 @@ pub(crate) struct Injection {
     answered: u64,
     /// What stands in front of all clients, as long as it stands there.
     _stands: Option<Box<dyn Any + Send>>,
-    clock: Option<WallClock>,
+    clock: Option<ProcessClock>,
     asleep_since: Option<Instant>,
     /// The members that were killed or stopped.
     down: Vec<usize>,
@@ -78,10 +78,10 @@ impl Injection {
         let setup = &mut this.setup;
         match spec.means {
             Means::SuspendHolder | Means::StepHolderClock => {
-                setup.holder_environment = this.clock.insert(WallClock::ahead(0)?).environment();
+                setup.holder_environment = this.clock.insert(ProcessClock::ahead(0)?).environment();
             }
             Means::StepHostClock(_) => {
-                setup.holder_environment = this.clock.insert(WallClock::ahead(0)?).environment();
+                setup.holder_environment = this.clock.insert(ProcessClock::ahead(0)?).environment();
                 setup.others_environment.clone_from(&setup.holder_environment);
             }
             Means::CutHostPower => setup.healed = Some(setup.others.clone()),
@@ -136,9 +136,8 @@ impl Injection {
 
     /// Heals the fault. It stands in the history until just after.
     pub(crate) async fn heal(&mut self, ground: &mut Ground<'_>) -> Verdict {
-        let done = self.undo(ground).await;
-        self.record_end(ground)?;
-        done
+        self.undo(ground).await?;
+        self.record_end(ground)
     }
 
     fn record_end(&self, ground: &Ground<'_>) -> Verdict {
@@ -170,11 +169,11 @@ impl Injection {
                 self.asleep_since = Some(Instant::now());
             }
             Means::StepHolderClock => {
-                self.step_clock(HOUR)?;
+                self.set_clock_ahead(HOUR)?;
                 tokio::time::sleep(scaled(BETWEEN_JUMPS)).await;
-                self.step_clock(-HOUR)?;
+                self.set_clock_ahead(-HOUR)?;
             }
-            Means::StepHostClock(seconds) => self.step_clock(seconds)?,
+            Means::StepHostClock(seconds) => self.set_clock_ahead(seconds)?,
             Means::CutHostPower => {
                 kill(ground.holder, ground.recorder)?;
                 ground.others.iter_mut().try_for_each(|others| kill(others, ground.recorder))?;
@@ -195,9 +194,9 @@ impl Injection {
                 ground.holder.order(Request::ForceRelease(ground.name.clone())).await?;
             }
             Means::LoseData => store.lose_data().await?,
-            Means::StepStoreClockForward => store.administrator()?.step_clock(HOUR).await?,
+            Means::StepStoreClockForward => store.administrator()?.set_clock_ahead(HOUR).await?,
             Means::StepStoreClockBack => {
-                store.administrator()?.step_clock(-HOUR).await?;
+                store.administrator()?.set_clock_ahead(-HOUR).await?;
                 tokio::time::sleep(scaled(WATCHED)).await;
                 kill(ground.holder, ground.recorder)?;
             }
@@ -229,7 +228,7 @@ impl Injection {
                 }
                 ground.holder.resume();
             }
-            Means::StepHolderClock | Means::StepHostClock(_) => self.step_clock(0)?,
+            Means::StepHolderClock | Means::StepHostClock(_) => self.set_clock_ahead(0)?,
             Means::BlackHole => self.set_traffic(Traffic::Pass),
             Means::LoseReply => {
                 self.cut();
@@ -237,7 +236,7 @@ impl Injection {
             }
             Means::StopStore => store.resume().await?,
             // A clock that was set forward is not set back.
-            Means::StepStoreClockBack => store.administrator()?.step_clock(0).await?,
+            Means::StepStoreClockBack => store.administrator()?.set_clock_ahead(0).await?,
             Means::FillDisk => store.administrator()?.fill_disk(false).await?,
             Means::Supplant => store.replicas()?.revive().await?,
             Means::StopLeader => store.members()?.resume(self.down[0]).await?,
@@ -280,8 +279,8 @@ impl Injection {
         ensure_killed(members, &self.down).await
     }
 
-    fn step_clock(&self, seconds: i64) -> Verdict {
-        self.clock.iter().try_for_each(|clock| clock.step_to(seconds))
+    fn set_clock_ahead(&self, seconds: i64) -> Verdict {
+        self.clock.iter().try_for_each(|clock| clock.set_ahead(seconds))
     }
 
     fn set_traffic(&self, traffic: Traffic) {
@@ -305,7 +304,7 @@ async fn prepare_store(
             return store.administrator()?.behind_network_file_system().await.map(Some);
         }
         Means::StepStoreClockForward | Means::StepStoreClockBack => {
-            store.administrator()?.step_clock(0).await?;
+            store.administrator()?.set_clock_ahead(0).await?;
         }
         Means::EvictEverything => store.administrator().map(drop)?,
         Means::FillDisk => store.administrator()?.prepare_disk().await?,

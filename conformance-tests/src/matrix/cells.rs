@@ -101,7 +101,7 @@ async fn play_until_met(
     mut cell: Cell,
 ) -> Result<(Cell, bool), Stop> {
     let asked = async || {
-        let store = subject.start().await.map_err(Stop::without_store)?;
+        let store = subject.start().await?;
         Ok::<_, Stop>(subject.connect(&store.address()).await?.semantics().clone())
     };
     let semantics = known.get_or_try_init(asked).await?;

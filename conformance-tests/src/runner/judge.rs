@@ -61,7 +61,7 @@ pub(super) fn judge(
 fn of_two(first: CaseAttempt, second: CaseAttempt) -> Verdict {
     let in_all = second.late.in_all;
     match (first.verdict, second.verdict) {
-        (Err(Stop::Wrong(why)), _) | (_, Err(Stop::Wrong(why))) => Err(Stop::Wrong(why)),
+        (Err(Stop::Wrong(why)), _) => Err(Stop::Wrong(why)),
         (Err(Stop::Failed(why) | Stop::Absent(why)), second) if first.late.is_on_time() => {
             let once = if second.is_ok() { "in one of two attempts: " } else { "" };
             Err(Stop::Failed(format!("{once}{why}")))

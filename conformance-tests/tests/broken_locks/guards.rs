@@ -217,9 +217,9 @@ impl fmt::Debug for Wrapping {
 
 /// #16: validity by the wall clock.
 #[derive(Debug)]
-struct WallClock;
+struct ProcessClock;
 
-impl Clock for WallClock {
+impl Clock for ProcessClock {
     fn now(&self) -> Moment {
         Moment::since_origin(SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default())
     }
@@ -232,7 +232,7 @@ impl Clock for WallClock {
 
 pub(crate) fn on_the_wall_clock(address: &Address) -> Arc<dyn DistributedLock> {
     let backend = Arc::new(ByCalls(crate::plain::Plain::new(SOUND, address)));
-    Arc::new(LockClient::builder(backend).with_clock(Arc::new(WallClock)).build())
+    Arc::new(LockClient::builder(backend).with_clock(Arc::new(ProcessClock)).build())
 }
 
 /// #59: `Debug` derived over a password.

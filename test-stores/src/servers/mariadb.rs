@@ -45,7 +45,7 @@ impl MariaDbServer {
     pub fn start_with(arguments: &[&str], environment: &[(String, String)]) -> Result<Self, Stop> {
         let binary = binary()
             .filter(|_| mariadb_server_missing().is_none())
-            .ok_or_else(|| Stop::failed(mariadb_server_missing().unwrap_or_default()))?;
+            .ok_or_else(|| Stop::missing(&mariadb_server_missing().unwrap_or_default()))?;
         let port = free_port()?;
         let arguments = arguments.iter().map(ToString::to_string).collect();
         let environment = environment.to_vec();

@@ -27,7 +27,7 @@ impl PgBouncer {
     ///
     /// If it is not installed or does not start.
     pub fn start(server: u16, pool_mode: &'static str) -> Result<Self, Stop> {
-        let binary = binary().ok_or_else(|| Stop::failed(pgbouncer_missing().unwrap_or_default()))?;
+        let binary = binary().ok_or_else(|| Stop::missing(&pgbouncer_missing().unwrap_or_default()))?;
         let port = free_port()?;
         let launch = PgBouncerLaunch { binary, port, server, pool_mode };
         Ok(Self { _process: ServerProcess::start(launch)?, port })

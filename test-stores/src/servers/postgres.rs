@@ -56,7 +56,7 @@ impl PostgresServer {
         environment: &[(String, String)],
         follows: Option<u16>,
     ) -> Result<Self, Stop> {
-        let missing = || Stop::failed(postgres_server_missing().unwrap_or_default());
+        let missing = || Stop::missing(&postgres_server_missing().unwrap_or_default());
         let launch = PostgresLaunch {
             postgres: binary("postgres").ok_or_else(missing)?,
             initdb: binary("initdb").ok_or_else(missing)?,

@@ -153,7 +153,7 @@ pub(super) fn server_command(binary: &Path, data: &Path) -> Command {
 }
 
 pub(super) fn binary() -> Result<PathBuf, Stop> {
-    find_binary().ok_or_else(|| Stop::failed(redis_server_missing().unwrap_or_default()))
+    find_binary().ok_or_else(|| Stop::missing(&redis_server_missing().unwrap_or_default()))
 }
 
 fn find_binary() -> Option<PathBuf> {

@@ -13,7 +13,7 @@ use leasehold::semantics::Fault;
 use leasehold::{DistributedLock, LockName};
 use leasehold_conformance::proxy::Proxy;
 use leasehold_conformance::{
-    Administrator, Case, Counters, Kinds, Members, Replicas, Stop, Store, Subject, WallClock,
+    Administrator, Case, Counters, Kinds, Members, Replicas, Stop, Store, Subject, ProcessClock,
 };
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
@@ -33,7 +33,7 @@ pub(super) struct ServerStore<G: ServerGroup> {
     group: Mutex<Pooled<G>>,
     mode: G::Mode,
     /// The clock that the servers run by, if it is not the host's.
-    clock: Mutex<Option<WallClock>>,
+    clock: Mutex<Option<ProcessClock>>,
 }
 
 impl<G: ServerGroup> ServerSubject<G> {
@@ -105,22 +105,22 @@ impl<G: ServerGroup> ServerStore<G> {
     }
 
     /// Puts other servers in their place, at other addresses.
-    pub(super) fn replace(&self, group: G, clock: Option<WallClock>) {
+    pub(super) fn replace(&self, group: G, clock: Option<ProcessClock>) {
         *self.group() = Pooled::apart(group);
         *self.clock() = clock;
     }
 
-    fn clock(&self) -> MutexGuard<'_, Option<WallClock>> {
+    fn clock(&self) -> MutexGuard<'_, Option<ProcessClock>> {
         self.clock.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     /// Steps the wall clock of the servers. The first step starts new servers, with nothing.
     pub(super) async fn step_wall_clock(&self, seconds: i64) -> Result<(), Stop> {
-        let stepped = self.clock().as_ref().map(|clock| clock.step_to(seconds));
+        let stepped = self.clock().as_ref().map(|clock| clock.set_ahead(seconds));
         if let Some(stepped) = stepped {
             stepped?;
         } else {
-            let clock = WallClock::ahead(seconds)?;
+            let clock = ProcessClock::ahead(seconds)?;
             let group = block_in_place(|| G::launch(self.mode, &clock.environment()))?;
             self.replace(group, Some(clock));
             G::set_up(self).await?;

@@ -5,7 +5,7 @@ use crate::cases::outcomes::ensure_larger_token;
 use crate::cases::prelude::*;
 use crate::cases::t_shared_locks::modes::{ensure_excluded, waiter};
 use crate::cases::tasks::{granted_within, take_turn};
-use crate::clock::WallClock;
+use crate::clock::ProcessClock;
 use crate::worker::Request;
 use futures_util::future::try_join_all;
 use futures_util::{StreamExt, TryStreamExt, stream};
@@ -216,7 +216,7 @@ async fn look_of_a_client_whose_clock_is_wrong_ends_no_hold(cx: &Context) -> Ver
     let (client, other) = (cx.client().await?, cx.client().await?);
     other.looking()?;
     for hours in [-1, 1] {
-        let clock = WallClock::ahead(hours * 3600)?;
+        let clock = ProcessClock::ahead(hours * 3600)?;
         let mut looker = cx.worker_at(&cx.store().address(), &clock.environment()).await?;
         for (mode, number) in crowds(&client) {
             let name = cx.named(&format!("{mode}-{hours}"));

@@ -2,6 +2,7 @@
 
 use crate::cases::declared::{expiry_bound, hand_over_bound, lease_only};
 use crate::cases::prelude::*;
+use futures_util::future::try_join_all;
 use leasehold_core::{HolderInfo, LockMode, LockStatus, LossCause, Sharing};
 use std::collections::HashSet;
 use tokio::time::Instant;
@@ -76,11 +77,12 @@ async fn renewals_of_one_batch_keep_their_own_ttls(cx: &Context) -> Verdict {
 async fn lost_claim_of_a_batch_is_told_to_its_holder_alone(cx: &Context) -> Verdict {
     let (client, other) = (cx.client().await?, cx.client().await?);
     let pairs = if client.semantics().hold == HoldKind::Lease { 20 } else { 3 };
-    let (mut held, mut lost) = (Vec::new(), Vec::new());
-    for pair in 0..pairs {
-        held.push(client.take(&cx.named(&format!("{pair}-held")), &cx.options()).await?);
-        lost.push(client.take(&cx.named(&format!("{pair}-lost")), &cx.options()).await?);
-    }
+    let take = async |name: String| client.take(&cx.named(&name), &cx.options()).await;
+    let take_pair =
+        async |pair| tokio::try_join!(take(format!("{pair}-held")), take(format!("{pair}-lost")));
+    // What is taken at one moment is renewed at one moment.
+    let (held, lost): (Vec<_>, Vec<_>) =
+        try_join_all((0..pairs).map(take_pair)).await?.into_iter().unzip();
     for guard in &lost {
         end_of(cx, &other, guard.name()).await?;
     }

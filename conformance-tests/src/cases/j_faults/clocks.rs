@@ -3,7 +3,7 @@
 use crate::cases::declared::expiry_bound;
 use crate::cases::outcomes::ensure_larger_token;
 use crate::cases::prelude::*;
-use crate::clock::WallClock;
+use crate::clock::ProcessClock;
 use leasehold_core::{Fault, Outcome};
 
 pub(super) const CASES: CaseTable = cases![
@@ -18,7 +18,7 @@ async fn wall_clock_of_a_client_decides_nothing(cx: &Context) -> Verdict {
     let address = cx.store().address();
 
     let guard = client.take(&name, &cx.long_lease()).await?;
-    let fast = WallClock::ahead(HOUR)?;
+    let fast = ProcessClock::ahead(HOUR)?;
     let mut thief = cx.worker_at(&address, &fast.environment()).await?;
     // It is connected by now: its answer, or its silence, is about the lock.
     thief.take(&cx.named("warm-up"), cx.ttl()).await?;
@@ -30,11 +30,11 @@ async fn wall_clock_of_a_client_decides_nothing(cx: &Context) -> Verdict {
     thief.kill();
     guard.release().await?;
 
-    let clock = WallClock::ahead(0)?;
+    let clock = ProcessClock::ahead(0)?;
     let mut holder = cx.worker_at(&address, &clock.environment()).await?;
     holder.take(&name, cx.ttl()).await?;
     for ahead in [HOUR, -HOUR] {
-        clock.step_to(ahead)?;
+        clock.set_ahead(ahead)?;
         tokio::time::sleep(cx.ttl() * 3 / 2).await;
         let status = holder.status().await?;
         ensure!(status == "held", "after its wall clock stepped by {ahead} s, the holder is {status:?}");
@@ -60,11 +60,11 @@ async fn wall_clock_of_a_client_decides_nothing(cx: &Context) -> Verdict {
 /// The holder keeps the lock or is told of its loss, as declared; the next token is larger in both cases.
 async fn wall_clock_of_the_store_ends_leases_and_turns_no_token_back(cx: &Context) -> Verdict {
     let administrator = cx.store().administrator()?;
-    administrator.step_clock(0).await?;
+    administrator.set_clock_ahead(0).await?;
     let (client, other, name) = (cx.client().await?, cx.client().await?, cx.name());
     let guard = client.take(&name, &cx.options()).await?;
     let first = guard.token()?;
-    administrator.step_clock(HOUR).await?;
+    administrator.set_clock_ahead(HOUR).await?;
     let ended = after_the_step(cx, &client, &guard, Fault::StoreClockForward).await?;
     let guard = if ended {
         drop(guard);
@@ -77,7 +77,7 @@ async fn wall_clock_of_the_store_ends_leases_and_turns_no_token_back(cx: &Contex
         second > first || !ended,
         "token {second} after {first}, when the clock had gone forward"
     );
-    administrator.step_clock(-HOUR).await?;
+    administrator.set_clock_ahead(-HOUR).await?;
     if after_the_step(cx, &other, &guard, Fault::StoreClockBack).await? {
         drop(guard);
     } else {

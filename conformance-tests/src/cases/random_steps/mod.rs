@@ -33,10 +33,8 @@ const LEASES: [LeasePlan; 6] = [
     LeasePlan::new(1, false, Some(3), 0),
     LeasePlan::new(3, true, Some(1), 2),
 ];
-/// The histories of a case, all at once: they meet each lease with each end. More would be a load, and leases end under a load.
+/// The histories of a case, all at once: together they meet each lease with each end. More would be a load, and leases end under a load.
 const HISTORIES: usize = 8;
-/// The most holds of a history.
-const HOLDS: usize = 4;
 
 /// How a hold ends: by its owner, by its lease unless that is renewed, or by an operator, alone or with all others.
 #[derive(Clone, Copy, Debug, PartialEq)]
@@ -111,11 +109,20 @@ pub(super) async fn run_histories(
     let leases = LEASES.into_iter().filter(is_met);
     let mut plans: Vec<_> = leases.flat_map(|lease| ENDS.map(|end| (lease, end))).collect();
     fastrand::Rng::with_seed(cx.seed()).shuffle(&mut plans);
-    let histories = (0..HISTORIES).map(async |number| {
-        let mut rng = fastrand::Rng::with_seed(cx.seed().wrapping_add(number as u64));
-        let mut plans = plans.iter().cycle().skip(number * HOLDS).copied();
-        let groups = groups(&mut rng).into_iter();
-        let groups: Vec<Vec<_>> = groups.map(|modes| modes.into_iter().zip(&mut plans).collect()).collect();
+    let mut next_plans = plans.iter().copied().cycle();
+    let mut holds = 0;
+    let games: Vec<_> = (0..HISTORIES)
+        .map(|number| {
+            let mut rng = fastrand::Rng::with_seed(cx.seed().wrapping_add(number as u64));
+            let groups = groups(&mut rng).into_iter();
+            let groups: Vec<Vec<_>> =
+                groups.map(|modes| modes.into_iter().zip(&mut next_plans).collect()).collect();
+            holds += groups.iter().map(Vec::len).sum::<usize>();
+            (number, rng, groups)
+        })
+        .collect();
+    ensure!(holds >= plans.len(), "{holds} holds cannot meet all of {} plans", plans.len());
+    let histories = games.into_iter().map(async |(number, rng, groups)| {
         let mut history = History::new(cx, number, clients.clone(), asked, rng);
         if lost_replies {
             history.lose_replies().await?;

@@ -119,7 +119,7 @@ fn is_for_java(line: &str) -> bool {
 
 pub(super) fn installed() -> Result<PathBuf, Stop> {
     match zookeeper_server_missing() {
-        None => on_path("java").ok_or_else(|| Stop::failed("java is not installed")),
-        Some(missing) => Err(Stop::failed(missing)),
+        None => on_path("java").ok_or_else(|| Stop::missing("java is not installed")),
+        Some(missing) => Err(Stop::missing(&missing)),
     }
 }

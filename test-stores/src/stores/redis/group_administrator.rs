@@ -16,7 +16,7 @@ impl<G: RedisGroup> Administrator for ServerStore<G> {
         self.for_this_case_only(|group| group.servers().iter().try_for_each(kill_connections))
     }
 
-    async fn step_clock(&self, seconds: i64) -> Result<(), Stop> {
+    async fn set_clock_ahead(&self, seconds: i64) -> Result<(), Stop> {
         self.step_wall_clock(seconds).await
     }
 

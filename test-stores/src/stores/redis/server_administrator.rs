@@ -53,7 +53,7 @@ impl Administrator for ServerStore<RedisServer> {
         self.set("min-replicas-to-write", if read_only { "1" } else { "0" })
     }
 
-    async fn step_clock(&self, seconds: i64) -> Result<(), Stop> {
+    async fn set_clock_ahead(&self, seconds: i64) -> Result<(), Stop> {
         self.step_wall_clock(seconds).await
     }
 

@@ -78,7 +78,7 @@ impl<S: SqlServer> Administrator for ServerStore<SqlGroup<S>> {
         kill_clients::<S>(self.port()).await
     }
 
-    async fn step_clock(&self, seconds: i64) -> Result<(), Stop> {
+    async fn set_clock_ahead(&self, seconds: i64) -> Result<(), Stop> {
         self.step_wall_clock(seconds).await
     }
 

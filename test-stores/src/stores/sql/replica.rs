@@ -10,7 +10,7 @@ use crate::stores::server_store::ServerStore;
 use async_trait::async_trait;
 use leasehold::LockName;
 use leasehold_conformance::proxy::Proxy;
-use leasehold_conformance::{Replicas, Stop, WallClock};
+use leasehold_conformance::{Replicas, Stop, ProcessClock};
 use std::time::Duration;
 
 /// The other server of two. When it has taken over, it is the old primary.
@@ -28,10 +28,10 @@ impl<S: SqlServer> ServerStore<SqlGroup<S>> {
             return Ok(());
         }
         let clock = match i64::try_from(ahead.as_secs()) {
-            Ok(seconds) if seconds > 0 => Some(WallClock::ahead(seconds)?),
+            Ok(seconds) if seconds > 0 => Some(ProcessClock::ahead(seconds)?),
             _ => None,
         };
-        let environment = clock.as_ref().map(WallClock::environment).unwrap_or_default();
+        let environment = clock.as_ref().map(ProcessClock::environment).unwrap_or_default();
         let (primary, server) = S::launch_pair(&environment).await?;
         let mode = self.group().mode;
         let primary_address = Proxy::to(loopback(primary.port())).await.map_err(Stop::failed)?;

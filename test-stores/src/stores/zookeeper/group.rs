@@ -193,7 +193,7 @@ fn new_directory() -> String {
 /// Only the host has an administrator: its wall clock, and its disk.
 #[async_trait]
 impl<S: ZooKeeperServers> Administrator for ServerStore<ZooKeeperGroup<S>> {
-    async fn step_clock(&self, seconds: i64) -> Result<(), Stop> {
+    async fn set_clock_ahead(&self, seconds: i64) -> Result<(), Stop> {
         self.step_wall_clock(seconds).await
     }
 

@@ -1,4 +1,5 @@
-//! How late this machine is: a timer beside all cases, which is to fire every five milliseconds.
+//! How late this machine is: a timer beside all cases, which is to fire every five milliseconds. And how crowded it is: a thread that
+//! sleeps most of the time, as the timer does, is given a processor before those that have work to do.
 
 use crate::runner::lock;
 use crate::time_scale::{SLACK, scaled, stretch};
@@ -14,13 +15,21 @@ const KEPT: usize = 100_000;
 /// How long the timer fires before the first case begins.
 const FIRST_LOOK: Duration = Duration::from_millis(250);
 
-static FIRINGS: Mutex<Firings> = Mutex::new(Firings { last: None, late: VecDeque::new() });
+/// How often the threads that want a processor are counted.
+const COUNTED_EVERY: Duration = Duration::from_millis(50);
+/// More threads than this for each processor delay the steps of a case, and twice as many delay them beyond all bounds.
+const CROWD: f64 = 8.0;
+
+static FIRINGS: Mutex<Firings> =
+    Mutex::new(Firings { last: None, late: VecDeque::new(), crowds: VecDeque::new() });
 
 /// The firings of the timer.
 struct Firings {
     last: Option<Instant>,
     /// When it fired too late, and how late it was.
     late: VecDeque<(Instant, Duration)>,
+    /// How many threads wanted a processor, for each that there is, and when.
+    crowds: VecDeque<(Instant, f64)>,
 }
 
 /// Starts the timer, once in a process, and waits for its first look. On a machine that is late by then, everything takes longer
@@ -49,6 +58,21 @@ impl Firings {
             self.late.pop_front();
         }
         self.last = Some(now);
+        if self.crowds.back().is_none_or(|(counted, _)| now >= *counted + COUNTED_EVERY) {
+            self.crowds.extend(crowd().map(|crowd| (now, crowd)));
+            if self.crowds.len() > KEPT {
+                self.crowds.pop_front();
+            }
+        }
+    }
+
+    /// The mean since then.
+    fn crowd_since(&self, start: Instant) -> f64 {
+        let (mut sum, mut count) = (0.0, 0.0);
+        for (_, crowd) in self.crowds.iter().rev().take_while(|(counted, _)| *counted >= start) {
+            (sum, count) = (sum + crowd, count + 1.0);
+        }
+        if count > 0.0 { sum / count } else { 0.0 }
     }
 
     /// The lateness of the next firing, if it is late by now.
@@ -64,7 +88,17 @@ impl Firings {
     }
 }
 
-/// How late the timer was while a case ran.
+/// How many threads want a processor now, for each that there is. `None` where the kernel does not tell.
+fn crowd() -> Option<f64> {
+    let told = std::fs::read_to_string("/proc/loadavg").ok()?;
+    let (running, _) = told.split(' ').nth(3)?.split_once('/')?;
+    // Without this thread.
+    let others = running.parse::<u32>().ok()?.saturating_sub(1);
+    let processors = std::thread::available_parallelism().ok()?.get();
+    Some(f64::from(others) / f64::from(u32::try_from(processors).ok()?))
+}
+
+/// How late the timer was while a case ran, and how crowded the machine.
 #[derive(Clone, Copy, Debug, Default)]
 pub(crate) struct Lateness {
     /// By how much in all.
@@ -72,6 +106,8 @@ pub(crate) struct Lateness {
     /// The most in any window.
     pub(crate) most: Duration,
     pub(crate) window: Duration,
+    /// How many threads wanted each processor.
+    pub(crate) crowd: f64,
 }
 
 impl Lateness {
@@ -81,16 +117,22 @@ impl Lateness {
     }
 
     fn since(start: Instant, window: Duration) -> Self {
-        let samples = lock(&FIRINGS).since(start, Instant::now());
+        let firings = lock(&FIRINGS);
+        let (samples, crowd) = (firings.since(start, Instant::now()), firings.crowd_since(start));
+        drop(firings);
         Self {
             in_all: samples.iter().map(|(_, late)| *late).sum(),
             most: most_within(&samples, window),
             window,
+            crowd,
         }
     }
 
     /// What was seen, after the reason not to judge it.
     pub(crate) fn told(self, seen: &str) -> String {
+        if self.crowd > 2.0 * CROWD {
+            return format!("this machine was crowded: {:.0} threads wanted each processor; {seen}", self.crowd);
+        }
         format!(
             "this machine was late: its timers that fired within {:?} were {:?} late in all; {seen}",
             self.window, self.most
@@ -99,12 +141,12 @@ impl Lateness {
 
     /// True if a chain of steps took little longer than on an idle machine.
     pub(crate) fn is_on_time(self) -> bool {
-        self.most * 6 <= self.window
+        self.most * 6 <= self.window && self.crowd <= CROWD
     }
 
-    /// True if no bound can be judged: the machine was away for more than a third of some window.
+    /// True if no bound can be judged: the machine was away for more than a third of some window, or too crowded.
     pub(crate) fn is_too_late(self) -> bool {
-        self.most * 3 > self.window
+        self.most * 3 > self.window || self.crowd > 2.0 * CROWD
     }
 }
 
@@ -140,7 +182,7 @@ mod tests {
     #[test]
     fn stall_counts_while_it_lasts_and_firings_in_time_do_not() {
         let (start, ms) = (Instant::now(), Duration::from_millis);
-        let mut firings = Firings { last: None, late: VecDeque::new() };
+        let mut firings = Firings { last: None, late: VecDeque::new(), crowds: VecDeque::new() };
         for at in [0, 5, 11, 117] {
             firings.fired(start + ms(at));
         }
@@ -148,6 +190,22 @@ mod tests {
         assert_eq!(seen(0, 120), [(start + ms(117), ms(100))]);
         assert_eq!(seen(0, 323), [(start + ms(323), ms(200)), (start + ms(117), ms(100))]);
         assert_eq!(seen(200, 323), [(start + ms(323), ms(200))]);
+    }
+
+    #[test]
+    fn machine_whose_processors_are_wanted_by_many_threads_is_too_late() {
+        let judged = |crowd| {
+            let late = Lateness { window: Duration::from_millis(500), crowd, ..Lateness::default() };
+            (late.is_on_time(), late.is_too_late())
+        };
+        assert_eq!(
+            [8.0, 8.5, 16.0, 16.5].map(judged),
+            [(true, false), (false, false), (false, false), (false, true)]
+        );
+        let (start, ms) = (Instant::now(), Duration::from_millis);
+        let crowds = [(0, 90.0), (50, 4.0), (100, 8.0)].map(|(at, crowd)| (start + ms(at), crowd));
+        let firings = Firings { last: None, late: VecDeque::new(), crowds: crowds.into() };
+        assert_eq!([0, 1, 101].map(|from| firings.crowd_since(start + ms(from)) as u32), [34, 6, 0]);
     }
 
     #[test]

@@ -2,8 +2,8 @@
 //!
 //! 1. A case that fails is run again, with the whole host for itself. If this machine was late, everything takes three times as
 //!    long then.
-//! 2. A case that fails twice has failed. If the machine was late for more than a third of some window in the second attempt, or a
-//!    bound was missed by less than the machine was late in all, the case is not judged.
+//! 2. A case that fails twice has failed. If the machine was late for more than a third of some window in the second attempt, or
+//!    crowded, or a bound was missed by less than the machine was late in all, the case is not judged.
 //! 3. A case that passes the second time has passed.
 //! 4. What failed the first time on a machine that was on time, and is no matter of time, has failed whatever comes after: two holders
 //!    are no accident.
@@ -84,7 +84,7 @@ mod tests {
     const MS: Duration = Duration::from_millis(1);
 
     fn attempt(verdict: Verdict, late_by: u32) -> CaseAttempt {
-        let late = Lateness { in_all: MS * late_by, most: MS * late_by, window: MS * 500 };
+        let late = Lateness { in_all: MS * late_by, most: MS * late_by, window: MS * 500, crowd: 1.0 };
         CaseAttempt { verdict, late }
     }
 

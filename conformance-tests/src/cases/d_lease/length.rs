@@ -33,21 +33,18 @@ async fn ensure_lasts(cx: &Context, other: &Client, guard: &LockGuard, ttl: Dura
 async fn store_keeps_each_lease_for_as_long_as_was_asked(cx: &Context) -> Verdict {
     lease_only(cx).await?;
     let (client, other) = (cx.client().await?, cx.client().await?);
-    let ttls = [
-        cx.ttl() * 3 / 2,
-        Duration::from_millis(61_250),
-        Duration::from_secs(3_600),
-        AcquireOptions::MAX_TTL,
-    ];
-    let extended = client.take(&cx.named("extended"), &cx.fixed()).await?;
-    for ttl in ttls {
+    let (short, long) = (cx.ttl() * 3 / 2, [61_250, 3_600_000, 86_400_000].map(Duration::from_millis));
+    for ttl in [&[short], &long[..]].concat() {
         let guard = client.take(&cx.named(&format!("{ttl:?}")), &cx.fixed().with_ttl(ttl)).await?;
         ensure_held(&other, guard.name(), "while it is held").await?;
         ensure_lasts(cx, &other, &guard, ttl).await?;
-        extended.extend(ttl).await?;
-        ensure_lasts(cx, &other, &extended, ttl).await?;
         guard.release().await?;
         ensure_free(&other, &cx.named(&format!("{ttl:?}")), "after a release").await?;
+    }
+    let extended = client.take(&cx.named("extended"), &cx.fixed().with_ttl(cx.patience())).await?;
+    for ttl in long {
+        extended.extend(ttl).await?;
+        ensure_lasts(cx, &other, &extended, ttl).await?;
     }
     Ok(extended.release().await?)
 }

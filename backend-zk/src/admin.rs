@@ -1,13 +1,13 @@
 use crate::ZooKeeperBackend;
 use crate::check;
+use crate::claims::token;
+use crate::parents;
 use crate::queue::{Contender, Queue};
-use crate::recipe::token;
 use crate::session::{SessionCall, ZkError};
 use async_trait::async_trait;
 use futures_util::future::{join_all, try_join_all};
 use leasehold_core::{
-    Error, ErrorKind, FencingToken, Finding, HoldKind, HolderInfo, LockAdmin, LockName, LockStatus, Result,
-    Waiter,
+    ErrorKind, FencingToken, Finding, HoldKind, HolderInfo, LockAdmin, LockName, LockStatus, Result, Waiter,
 };
 use std::time::{Duration, SystemTime};
 use zookeeper_client::Stat;
@@ -86,7 +86,7 @@ impl LockAdmin for ZooKeeperBackend {
     /// Makes the directory of the locks, with its access list.
     async fn init(&self) -> Result<()> {
         let (call, base) = (self.sessions.call().await?, self.names.base());
-        match self.parents.make(&call, base).await.map_err(ZkError::into_error) {
+        match parents::make(&call, self.sessions.target().access, base).await.map_err(ZkError::into_error) {
             // The server checks the right to make it before it checks whether it exists.
             Err(error) if error.kind() == ErrorKind::Denied => {
                 let exists = call.exists(base).await.map_err(ZkError::into_read_error)?;
@@ -98,7 +98,7 @@ impl LockAdmin for ZooKeeperBackend {
 
     /// For `zkCli.sh`; with a user, after its `addauth`.
     fn init_script(&self) -> Option<String> {
-        Some(self.parents.script(self.names.base()))
+        Some(parents::script(self.sessions.target().access, self.names.base()))
     }
 
     /// Deletes their directories. The server would do it itself, some time later.
@@ -120,10 +120,10 @@ impl LockAdmin for ZooKeeperBackend {
     }
 }
 
-/// The holds of a lock. A holder that leaves between the two looks is left out, and the next one may hold by then: so an empty
-/// answer is looked at again.
+/// The holds of a lock. A holder that leaves between the two looks is left out. If none is left, the next may hold by then: so it
+/// looks again, until the deadline of the call.
 async fn inspect(call: &SessionCall, directory: &str, name: &LockName) -> Result<Vec<LockStatus>> {
-    for _ in 0..MAX_LOOKS {
+    loop {
         let queue = queue(call, directory).await?;
         let (holders, _) = split_holders(&queue);
         let found = try_join_all(holders.iter().map(|holder| read(call, directory, holder))).await?;
@@ -133,15 +133,7 @@ async fn inspect(call: &SessionCall, directory: &str, name: &LockName) -> Result
             return Ok(holds);
         }
     }
-    Err(Error::new(
-        ErrorKind::Unavailable,
-        format!("lock {name:?} changes hands faster than it can be looked at"),
-    )
-    .with_help("try again"))
 }
-
-/// How often holders that have just left are looked for again.
-const MAX_LOOKS: usize = 16;
 
 async fn queue(call: &SessionCall, directory: &str) -> Result<Queue> {
     call.sync_and_list(directory).await.map(Queue::of).map_err(ZkError::into_read_error)

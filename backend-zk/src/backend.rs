@@ -2,11 +2,10 @@ use crate::claims::{ClaimEntry, ClaimState, ClaimTable};
 use crate::names::Names;
 use crate::notifier::retry_pause;
 use crate::own_node;
-use crate::parents::Parents;
 use crate::recipe::Recipe;
 use crate::renewal::Renewals;
 use crate::semantics;
-use crate::session::{EventHandler, Sessions, ZkError};
+use crate::session::{Sessions, ZkError};
 use crate::target::Target;
 use async_trait::async_trait;
 use leasehold_core::{
@@ -29,7 +28,6 @@ const MAX_ATTEMPTS: usize = 32;
 pub struct ZooKeeperBackend {
     pub(crate) sessions: Sessions,
     pub(crate) names: Names,
-    pub(crate) parents: Parents,
     claims: Arc<ClaimTable>,
     attempts: Semaphore,
     stall_timeout: StallTimeout,
@@ -48,9 +46,8 @@ impl ZooKeeperBackend {
         let told = Arc::clone(&claims);
         Ok(Self {
             names: Names::new(target.base.clone(), namespace.clone()),
-            parents: Parents::new(target.access),
             stall_timeout: StallTimeout::new(target.timeouts.request),
-            sessions: Sessions::new(target, EventHandler::new(move |event| told.session_event(event))),
+            sessions: Sessions::new(target, Arc::new(move |event| told.session_event(event))),
             claims,
             attempts: Semaphore::new(MAX_ATTEMPTS),
         })
@@ -65,7 +62,6 @@ impl ZooKeeperBackend {
         let call = self.sessions.call_in(&session)?;
         let recipe = Recipe {
             call: &call,
-            parents: &self.parents,
             access: self.sessions.target().access,
             directory: &self.names.directory_of(claim.name()),
             claim,
@@ -83,27 +79,15 @@ impl ZooKeeperBackend {
     /// Step 5 of the recipe: deletes the node, or all nodes of an owner whose node is not known. True if one of them held the lock.
     async fn delete_nodes(&self, claim: &Claim, state: &ClaimState) -> Result<bool> {
         let directory = self.names.directory_of(claim.name());
-        let (call, held) = match state.node() {
+        let held = match state.node() {
             Some(node) if !node.session.has_ended() => {
                 let call = self.sessions.call_in(&node.session)?;
                 let existed = call.delete(&format!("{directory}/{}", node.name)).await;
-                let holds = matches!(state, ClaimState::Holding { .. });
-                (call, existed.map(|existed| existed && holds))
+                existed.map(|existed| existed && matches!(state, ClaimState::Holding { .. }))
             }
-            _ => {
-                let call = self.sessions.call().await?;
-                let held = own_node::delete_all(&call, &directory, claim.owner()).await;
-                (call, held)
-            }
+            _ => own_node::delete_all(&self.sessions.call().await?, &directory, claim.owner()).await,
         };
-        let held = held.map_err(ZkError::into_error)?;
-        self.parents.tidy(&call, &directory).await;
-        Ok(held)
-    }
-
-    /// True if no node of this claim can exist, though there is no session to look with: nodes end with their session.
-    fn has_no_node(&self, state: &ClaimState) -> bool {
-        state.session().map_or_else(|| self.sessions.have_expired(), |session| session.has_expired())
+        held.map_err(ZkError::into_error)
     }
 
     fn too_slow(&self) -> Error {
@@ -146,7 +130,15 @@ impl LockBackend for ZooKeeperBackend {
     async fn release(&self, claim: &Claim, _linger: Duration) -> Result<Release> {
         let (_, mut state) = self.claims.lock(claim.owner()).await;
         let deleted = match self.delete_nodes(claim, &state).await {
-            Err(error) if error.is_outage() && self.has_no_node(&state) => Ok(false),
+            // Nodes end with their session, so there is none, though no session is left to look with.
+            Err(error)
+                if error.is_outage()
+                    && state
+                        .session()
+                        .map_or_else(|| self.sessions.have_expired(), |it| it.has_expired()) =>
+            {
+                Ok(false)
+            }
             deleted => deleted.map_err(|error| as_far_as_known(error, &state)),
         };
         if deleted.is_ok() {

@@ -17,8 +17,6 @@ const WORD_TIMEOUT: Duration = Duration::from_secs(1);
 const MAX_DIRECTORIES: usize = 256;
 /// A session of fewer ticks is ended by the first pause of a server.
 const MIN_TICKS: u32 = 4;
-/// The first version with container nodes.
-const OLDEST_VERSION: [u32; 3] = [3, 5, 3];
 
 /// Looks at session, access lists and servers, and tries a lock. A value that cannot be seen is a finding, and no failure. Fails
 /// if there is no session.
@@ -68,23 +66,20 @@ async fn check_access(
     match call.access(base).await {
         Ok(acls) => {
             let open = open_locks(call, backend).await?;
+            let what = match open.as_slice() {
+                _ if acls.iter().any(is_open) => {
+                    format!("make and delete the directories of locks in {base}")
+                }
+                [] => return Ok(()),
+                [one] => format!("delete locks in {one}"),
+                [one, more @ ..] => format!("delete locks in {one} and {} more in {base}", more.len()),
+            };
+            let what = format!("anyone who reaches the servers can {what}");
             let help = match backend.sessions.target().access {
                 Access::Anyone => {
                     "name a user in the URL, before the directory is made: zk://user:password@host"
                 }
                 Access::Creator => "close it with setAcl -R, or use another directory",
-            };
-            let what = match (acls.iter().any(is_open), open.as_slice()) {
-                (false, []) => return Ok(()),
-                (true, []) => format!(
-                    "anyone who reaches the servers can make and delete the directories of locks in {base}"
-                ),
-                (true, _) => format!("anyone who reaches the servers can delete locks in {base}"),
-                (false, [one]) => format!("anyone who reaches the servers can delete locks in {one}"),
-                (false, [one, more @ ..]) => format!(
-                    "anyone who reaches the servers can delete locks in {one} and {} more in {base}",
-                    more.len()
-                ),
             };
             findings.push(Finding::new(Severity::Warning, "W_OPEN_ACL", what, help));
         }
@@ -105,8 +100,8 @@ async fn check_access(
     Ok(())
 }
 
-/// The directories of locks in which every client may change something, of the first [`MAX_DIRECTORIES`]. One that this user may
-/// not see is left out.
+/// The directories of locks in which every client may change something, among the first [`MAX_DIRECTORIES`]. A directory that this
+/// user may not see is left out.
 async fn open_locks(call: &SessionCall, backend: &ZooKeeperBackend) -> Result<Vec<String>> {
     let unless_denied = |error: ZkError| -> Result<Vec<Acl>> {
         match error {
@@ -167,15 +162,6 @@ fn check_version(at: &str, values: &BTreeMap<String, String>, findings: &mut Vec
         format!("{at} is ZooKeeper {version}, {mode}"),
         "",
     ));
-    let parts: Vec<u32> = version.split('.').map_while(|part| part.parse().ok()).collect();
-    if parts.as_slice() < OLDEST_VERSION.as_slice() {
-        findings.push(Finding::new(
-            Severity::Warning,
-            "W_NO_CONTAINERS",
-            format!("{at} has no container nodes: the directory of a name stays if its last user crashes"),
-            "use ZooKeeper 3.5.3 or later",
-        ));
-    }
 }
 
 fn check_tick(at: &str, values: &BTreeMap<String, String>, session: Duration, findings: &mut Vec<Finding>) {

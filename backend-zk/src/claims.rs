@@ -6,6 +6,7 @@ use leasehold_core::{FencingToken, OwnerId};
 use std::collections::HashMap;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use tokio::sync::OwnedMutexGuard;
+use zookeeper_client::Stat;
 
 /// The claims that have, or may have, a node.
 #[derive(Debug, Default)]
@@ -48,11 +49,27 @@ pub(crate) struct OwnNode {
     pub(crate) token: FencingToken,
 }
 
+impl OwnNode {
+    pub(crate) fn new(session: &Arc<Session>, name: &str, stat: &Stat) -> Self {
+        Self { session: Arc::clone(session), name: name.into(), token: token(stat) }
+    }
+}
+
+/// The token of a grant by this node: the transaction that made it. The numbers of nodes begin again when their directory is made
+/// again; the numbers of transactions do not.
+pub(crate) fn token(stat: &Stat) -> FencingToken {
+    FencingToken::new(stat.czxid.unsigned_abs())
+}
+
 impl ClaimTable {
     /// The entry of an owner, new if there is none, and its state.
     pub(crate) async fn lock(&self, owner: OwnerId) -> (Arc<ClaimEntry>, OwnedMutexGuard<ClaimState>) {
         loop {
-            let entry = Arc::clone(self.entries().entry(owner).or_insert_with(|| self.new_entry(owner)));
+            let new = || {
+                let notifier = Arc::new(ClaimNotifier::new(owner, &self.suspects));
+                Arc::new(ClaimEntry { state: Arc::default(), notifier })
+            };
+            let entry = Arc::clone(self.entries().entry(owner).or_insert_with(new));
             let state = entry.lock().await;
             // Another call may have removed the entry while this one waited for it.
             if self.get(owner).is_some_and(|current| Arc::ptr_eq(&current, &entry)) {
@@ -76,20 +93,13 @@ impl ClaimTable {
         let claims = entries.iter().map(|entry| &entry.notifier);
         match event {
             SessionEvent::Ended => claims.for_each(|claim| claim.fire()),
-            SessionEvent::Disconnected | SessionEvent::Connected => {
-                self.suspects.add(claims.filter(|claim| claim.holds()).map(|claim| claim.owner()));
-            }
+            SessionEvent::Disconnected | SessionEvent::Connected => claims.for_each(|claim| claim.suspect()),
         }
     }
 
     /// Waits for holds that may be over.
     pub(crate) async fn suspects(&self) -> Vec<OwnerId> {
         self.suspects.take().await
-    }
-
-    fn new_entry(&self, owner: OwnerId) -> Arc<ClaimEntry> {
-        let notifier = Arc::new(ClaimNotifier::new(owner, &self.suspects));
-        Arc::new(ClaimEntry { state: Arc::default(), notifier })
     }
 
     fn entries(&self) -> MutexGuard<'_, HashMap<OwnerId, Arc<ClaimEntry>>> {

@@ -10,11 +10,12 @@ use tokio::time::timeout;
 /// How many bytes of an answer are read.
 const MAX_ANSWER: u64 = 64 * 1024;
 
-/// The answer of a server: its values, `None` if the word is not allowed.
-pub(crate) type Values = Option<BTreeMap<String, String>>;
-
-/// Asks one server. Fails if it does not answer within `limit`.
-pub(crate) async fn ask(server: (&str, u16), word: &str, limit: Duration) -> io::Result<Values> {
+/// Asks one server for its values; `None` if the word is not allowed. Fails if it does not answer within `limit`.
+pub(crate) async fn ask(
+    server: (&str, u16),
+    word: &str,
+    limit: Duration,
+) -> io::Result<Option<BTreeMap<String, String>>> {
     let asked = async {
         let mut stream = TcpStream::connect(server).await?;
         stream.write_all(word.as_bytes()).await?;
@@ -27,7 +28,7 @@ pub(crate) async fn ask(server: (&str, u16), word: &str, limit: Duration) -> io:
 }
 
 /// Reads lines of `key: value` or `key=value`.
-fn parse(answer: &str) -> Values {
+fn parse(answer: &str) -> Option<BTreeMap<String, String>> {
     if answer.contains("not in the whitelist") {
         return None;
     }

@@ -28,11 +28,10 @@
 //! in this session. A new hold may begin with a tenth less. The keeper asks for another such write at a third of that time,
 //! one for all locks that fall due together. It changes nothing: it is the delete of a node that does not exist.
 //!
-//! A holder is told at once when its session has ended, and at risk from the moment the connection is lost. The deletion of its
-//! node is told by the first renewal, and from then on at once: that renewal sets a watch. A session sets about 400 such
-//! watches, and 800 for waiters. A holder beyond that is told by its next renewal, and a waiter beyond that asks every 5 s. A
-//! holder never waits for the servers to tell it: that would be after a reconnect, when another may hold the lock.
-//! With a fixed lease, the guard ends on time, but the lock is free only when the guard is dropped or its session ends.
+//! A holder is told at once when its session has ended, and is at risk from the moment the connection is lost. The deletion of its
+//! node is told by the first renewal, and from then on at once: that renewal sets a watch. A session watches about 400 holds and
+//! 800 waiters. A hold beyond that is read by each renewal, and a waiter beyond that asks every 5 s. With a fixed lease, the guard
+//! ends on time, but the lock is free only when the guard is dropped or its session ends.
 //!
 //! # URLs
 //!
@@ -72,10 +71,9 @@
 //! in front, so readers hold together. The fencing token is the id of the transaction that made the node, which goes on growing
 //! when the directory is made again.
 //!
-//! This is the layout of Curator's `InterProcessMutex` and `InterProcessReadWriteLock`, and of go-zk. Our exclusive locks exclude
-//! the mutex, and our readers and writers the read–write lock, both ways, if the paths agree. Curator's mutex and its read–write
-//! lock do not see each other on one path; so use one of the two kinds on a path. kazoo's `Lock` sees our exclusive locks with
-//! `extra_lock_patterns=["-lock-"]`. Other children are ignored and never deleted.
+//! This is the layout of Curator's `InterProcessMutex` and `InterProcessReadWriteLock`. Our exclusive locks exclude the mutex, and our
+//! readers and writers the read–write lock, both ways; Curator's two kinds do not see each other, so use one of them on a path.
+//! Other children are ignored and never deleted.
 //!
 //! In a name, `/`, `%`, and all that is not printable ASCII are percent-encoded, and so are the names `.`, `..` and
 //! `zookeeper`.
@@ -86,9 +84,8 @@
 //! belief: a server that knows less than a client has seen closes the connection without a word, and so does one that is
 //! merely behind.
 //!
-//! If a holder's node is deleted by hand, the next in the queue is granted the lock, with a larger token.
-//!
-//! A node that is created by hand with a number of one's choice may be sorted in front of a holder.
+//! If a holder's node is deleted by hand, the next in the queue is granted the lock, with a larger token. A node that is created by
+//! hand with a number of one's choice may be sorted in front of a holder.
 //!
 //! A server that is cut off from its leader, connected again and cut off once more, all within a quarter of a session's
 //! timeout, may let a holder believe for at most that quarter too long.

@@ -57,17 +57,12 @@ impl ClaimNotifier {
 
     /// Something has changed: a waiter asks again, and a holder is renewed.
     pub(crate) fn fire(&self) {
-        let mut note = self.note();
-        note.signal = Signal::Fired;
-        let holds = note.holds;
-        drop(note);
+        self.set(Signal::Fired);
         self.wake.notify_waiters();
-        if holds {
-            self.suspects.add([self.owner]);
-        }
+        self.suspect();
     }
 
-    /// The signal. One that has fired is taken: the claim looks now.
+    /// The signal. A fired signal is taken: the claim looks now.
     pub(crate) fn take(&self) -> Signal {
         let mut note = self.note();
         let signal = note.signal;
@@ -77,14 +72,10 @@ impl ClaimNotifier {
         signal
     }
 
-    /// Before a watch is requested, so that one which fires at once is not missed.
-    pub(crate) fn expect_watch(&self) {
-        self.note().signal = Signal::Watched;
-    }
-
-    /// The watch could not be set.
-    pub(crate) fn no_watch(&self) {
-        self.note().signal = Signal::Unwatched;
+    /// [`Watched`](Signal::Watched) before a watch is requested, so that one which fires at once is not missed;
+    /// [`Unwatched`](Signal::Unwatched) if it could not be set.
+    pub(crate) fn set(&self, signal: Signal) {
+        self.note().signal = signal;
     }
 
     /// The claim holds from now on. A signal that came before this told no keeper, so it is given again.
@@ -100,12 +91,11 @@ impl ClaimNotifier {
         self.note().signal != Signal::Watched
     }
 
-    pub(crate) fn holds(&self) -> bool {
-        self.note().holds
-    }
-
-    pub(crate) fn owner(&self) -> OwnerId {
-        self.owner
+    /// The connection is lost, or there is one again: a holder is renewed.
+    pub(crate) fn suspect(&self) {
+        if self.note().holds {
+            self.suspects.add([self.owner]);
+        }
     }
 
     /// Waits until asking again may give another answer.
@@ -189,7 +179,7 @@ mod tests {
     #[tokio::test(start_paused = true)]
     async fn watched_waiter_sleeps_until_its_watch_fires() {
         let notifier = notifier();
-        notifier.expect_watch();
+        notifier.set(Signal::Watched);
         assert!(timeout(Duration::from_secs(3600), notifier.changed()).await.is_err());
         notifier.waker().wake();
         assert!(notifier.changed().now_or_never().is_some(), "the signal stays until it is taken");
@@ -206,7 +196,7 @@ mod tests {
     #[tokio::test]
     async fn watch_that_fires_before_the_hold_begins_makes_a_suspect() {
         let notifier = notifier();
-        notifier.expect_watch();
+        notifier.set(Signal::Watched);
         notifier.fire();
         assert_eq!(notifier.suspects.take().now_or_never(), None, "it does not hold yet");
         notifier.begin_hold();

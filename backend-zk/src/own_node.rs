@@ -2,10 +2,8 @@
 
 use crate::claims::OwnNode;
 use crate::queue::Queue;
-use crate::recipe::token;
 use crate::session::{SessionCall, ZkError, ZkResult};
 use leasehold_core::OwnerId;
-use std::sync::Arc;
 
 /// The node of this session among those of an owner. The others are deleted: the servers are about to end their sessions, and until
 /// then they would block the claim itself.
@@ -21,8 +19,7 @@ pub(crate) async fn find(
         let path = format!("{directory}/{name}");
         match call.read(&path).await {
             Ok((_, stat)) if own.is_none() && stat.ephemeral_owner == call.session().id() => {
-                let session = Arc::clone(call.session());
-                own = Some(OwnNode { session, name: name.into(), token: token(&stat) });
+                own = Some(OwnNode::new(call.session(), name, &stat));
             }
             Ok(_) => drop(call.delete(&path).await?),
             Err(ZkError::NoNode) => {}

@@ -19,12 +19,11 @@ use crate::acl::Access;
 use crate::claims::{ClaimState, OwnNode};
 use crate::notifier::{ClaimNotifier, Signal};
 use crate::own_node;
-use crate::parents::Parents;
+use crate::parents;
 use crate::queue::{Queue, prefix_of};
 use crate::session::{SessionCall, WatchTarget, ZkError, ZkResult};
-use leasehold_core::{Attempt, Busy, Claim, Error, ErrorKind, FencingToken, Grant, Moment};
+use leasehold_core::{Attempt, Busy, Claim, Error, ErrorKind, Grant, Moment};
 use std::sync::Arc;
-use zookeeper_client::Stat;
 
 /// How often one attempt lists a queue that changes meanwhile. In a queue that changes faster, others make progress.
 const MAX_ROUNDS: usize = 16;
@@ -35,7 +34,6 @@ const FRESH_PART: u32 = 10;
 #[derive(Debug)]
 pub(crate) struct Recipe<'a> {
     pub(crate) call: &'a SessionCall,
-    pub(crate) parents: &'a Parents,
     pub(crate) access: Access,
     /// The directory of the lock.
     pub(crate) directory: &'a str,
@@ -51,7 +49,12 @@ impl Recipe<'_> {
     /// Makes one attempt. `state` never says less than the store may have, so it is right also if this is dropped.
     pub(crate) async fn attempt(&self, state: &mut ClaimState) -> ZkResult<Attempt> {
         self.check_session(state)?;
-        if self.is_still_blocked(state).await? {
+        // The client asks though the watch has not fired, in case it was lost. The blocker tells enough: to list a queue of
+        // thousands for each of thousands would be megabytes.
+        if let ClaimState::Waiting { blocker, .. } = state
+            && self.signal == Signal::Watched
+            && self.call.exists(&self.path(blocker)).await?
+        {
             return Ok(busy());
         }
         let mut children = match state {
@@ -90,14 +93,12 @@ impl Recipe<'_> {
                 self.call.create_and_list(self.directory, &prefix, data, acls.clone()).await;
             match created {
                 Ok((name, stat)) => {
-                    let node =
-                        OwnNode { session: Arc::clone(session), name: name.into(), token: token(&stat) };
-                    *state = ClaimState::Created { node };
+                    *state = ClaimState::Created { node: OwnNode::new(session, &name, &stat) };
                     return listed;
                 }
                 Err(ZkError::NoNode) => {
                     *state = ClaimState::Absent;
-                    self.parents.make_lock(self.call, self.directory).await?;
+                    parents::make_lock(self.call, self.access, self.directory).await?;
                 }
                 // Carried out or not: the list shows it, if there is a connection again.
                 Err(unknown @ ZkError::Unknown(_)) => {
@@ -159,39 +160,27 @@ impl Recipe<'_> {
 
     /// Step 3. False if the blocker has gone.
     async fn watch(&self, state: &mut ClaimState, node: OwnNode, blocker: &str) -> ZkResult<bool> {
-        self.notifier.expect_watch();
+        self.notifier.set(Signal::Watched);
         match self.call.watch(&self.path(blocker), WatchTarget::Blocker, &self.notifier.waker()).await {
             Ok((_, watch)) => {
                 *state = ClaimState::Waiting { node, blocker: blocker.into(), _watch: watch };
-                return Ok(true);
+                Ok(true)
             }
-            Err(ZkError::NoNode) => self.notifier.no_watch(),
             Err(error) => {
-                self.notifier.no_watch();
-                return Err(error);
+                self.notifier.set(Signal::Unwatched);
+                if matches!(error, ZkError::NoNode) { Ok(false) } else { Err(error) }
             }
-        }
-        Ok(false)
-    }
-
-    /// The watch has not fired, and the client asks all the same, in case the notification was lost: only the blocker is looked
-    /// at. To list a queue of thousands for each of thousands would be megabytes.
-    async fn is_still_blocked(&self, state: &ClaimState) -> ZkResult<bool> {
-        match state {
-            ClaimState::Waiting { blocker, .. } if self.signal == Signal::Watched => {
-                self.call.exists(&self.path(blocker)).await
-            }
-            _ => Ok(false),
         }
     }
 
     /// A session that has ended takes the place in the queue with it. The client is told once, and goes on at the end.
     fn check_session(&self, state: &mut ClaimState) -> ZkResult<()> {
-        let lost =
-            state.node().map(|node| &node.session).filter(|session| session.id() != self.call.session().id());
-        let Some(session) = lost.cloned() else { return Ok(()) };
-        // The servers may not have ended it yet: the node may still be there.
-        *state = ClaimState::Unknown { session };
+        let Some(OwnNode { session, .. }) = state.node() else { return Ok(()) };
+        if session.id() == self.call.session().id() {
+            return Ok(());
+        }
+        // The servers may not have ended it yet: the node may still exist.
+        *state = ClaimState::Unknown { session: Arc::clone(session) };
         self.notifier.fire();
         let message =
             "the session has ended, and its place in the queue with it: this waiter goes on at the end";
@@ -205,10 +194,4 @@ impl Recipe<'_> {
 
 fn busy() -> Attempt {
     Attempt::Busy(Busy::new().with_place_in_queue())
-}
-
-/// The token of a grant by this node: the transaction that made it. The number of the node begins again when its directory
-/// is made again; that of transactions does not.
-pub(crate) fn token(stat: &Stat) -> FencingToken {
-    FencingToken::new(stat.czxid.unsigned_abs())
 }

@@ -4,6 +4,7 @@
 
 use crate::claims::{ClaimEntry, ClaimState, ClaimTable, OwnNode};
 use crate::names::Names;
+use crate::notifier::Signal;
 use crate::queue::Queue;
 use crate::session::{Session, SessionCall, Sessions, WatchTarget, ZkError};
 use futures_util::future::join_all;
@@ -70,7 +71,7 @@ fn check_connected(session: &Session) -> Result<()> {
 
 /// Reads the claim's own node, and sets the watch on it. True if the node is there, and is the one that was granted.
 async fn look(call: &SessionCall, directory: &str, entry: &ClaimEntry, node: &OwnNode) -> Result<bool> {
-    entry.notifier.expect_watch();
+    entry.notifier.set(Signal::Watched);
     let unless_found = NoWatchOnDrop(entry);
     let path = format!("{directory}/{}", node.name);
     let read = call.watch(&path, WatchTarget::Own, &entry.notifier.waker()).await;
@@ -95,7 +96,7 @@ struct NoWatchOnDrop<'a>(&'a ClaimEntry);
 
 impl Drop for NoWatchOnDrop<'_> {
     fn drop(&mut self) {
-        self.0.notifier.no_watch();
+        self.0.notifier.set(Signal::Unwatched);
     }
 }
 

@@ -26,7 +26,7 @@ pub(crate) struct SessionCall {
 impl SessionCall {
     pub(super) fn new(session: &Arc<Session>, limit: Duration) -> Result<Self> {
         let ended = || Error::new(ErrorKind::Unavailable, "the session with ZooKeeper has ended");
-        let client = session.client().ok_or_else(ended)?;
+        let client = session.client().clone().ok_or_else(ended)?;
         Ok(Self { session: Arc::clone(session), client, deadline: Instant::now() + limit, limit })
     }
 

@@ -1,7 +1,6 @@
 //! The task of a session that tells what happens to it. There is one for each session, whatever the number of locks.
 
 use super::Session;
-use std::fmt;
 use std::sync::{Arc, Weak};
 use zookeeper_client::{SessionState, StateWatcher};
 
@@ -14,8 +13,7 @@ pub(crate) enum SessionEvent {
 }
 
 /// Is called for each event. It must not block.
-#[derive(Clone)]
-pub(crate) struct EventHandler(Arc<dyn Fn(SessionEvent) + Send + Sync>);
+pub(crate) type EventHandler = Arc<dyn Fn(SessionEvent) + Send + Sync>;
 
 /// Tells of the end of the session when it is dropped: also if the runtime ends, before the task has begun or after.
 pub(super) struct SessionEndGuard {
@@ -27,28 +25,12 @@ pub(super) struct SessionEndGuard {
 pub(super) async fn session_events(guard: SessionEndGuard, mut states: StateWatcher) {
     loop {
         match states.changed().await {
-            SessionState::Disconnected => guard.handler.handle(SessionEvent::Disconnected),
+            SessionState::Disconnected => (guard.handler)(SessionEvent::Disconnected),
             SessionState::SyncConnected | SessionState::ConnectedReadOnly => {
-                guard.handler.handle(SessionEvent::Connected);
+                (guard.handler)(SessionEvent::Connected);
             }
             SessionState::AuthFailed | SessionState::Expired | SessionState::Closed => break,
         }
-    }
-}
-
-impl EventHandler {
-    pub(crate) fn new(handler: impl Fn(SessionEvent) + Send + Sync + 'static) -> Self {
-        Self(Arc::new(handler))
-    }
-
-    fn handle(&self, event: SessionEvent) {
-        (self.0)(event);
-    }
-}
-
-impl fmt::Debug for EventHandler {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str("EventHandler")
     }
 }
 
@@ -58,6 +40,6 @@ impl Drop for SessionEndGuard {
             // First, so that the claims find it ended.
             session.note_end();
         }
-        self.handler.handle(SessionEvent::Ended);
+        (self.handler)(SessionEvent::Ended);
     }
 }

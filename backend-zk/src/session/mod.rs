@@ -23,7 +23,6 @@ use connect::RETRY_PAUSE;
 use events::{SessionEndGuard, session_events};
 use leasehold_core::{Error, ErrorKind, Moment, OwnerId, Result};
 use std::fmt;
-use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
 use std::time::Duration;
 use tokio::time::Instant;
@@ -34,18 +33,14 @@ use zookeeper_client::{Client, SessionState, StateWatcher};
 const CLOSE_TIMEOUT: Duration = Duration::from_secs(2);
 
 /// The sessions of a backend, one after the other.
-#[derive(Debug)]
 pub(crate) struct Sessions {
     target: Target,
     events: EventHandler,
     current: Mutex<Current>,
     /// Locked while a session is being made: other callers wait for the same one.
     connecting: tokio::sync::Mutex<Connecting>,
-    /// How many attempts to get a session have ended.
-    attempts: AtomicU64,
 }
 
-#[derive(Debug)]
 struct Connecting {
     /// The failure of the last attempt, and when it ended.
     failure: Option<(Error, Instant)>,
@@ -53,7 +48,6 @@ struct Connecting {
     expected: Duration,
 }
 
-#[derive(Debug)]
 enum Current {
     None,
     Some(Arc<Session>),
@@ -86,7 +80,6 @@ impl Sessions {
             events,
             current: Mutex::new(Current::None),
             connecting: tokio::sync::Mutex::new(connecting),
-            attempts: AtomicU64::new(0),
         }
     }
 
@@ -107,30 +100,29 @@ impl Sessions {
 
     /// The present session, or a new one.
     pub(crate) async fn session(&self) -> Result<Arc<Session>> {
-        let attempts = self.attempts.load(Ordering::Acquire);
         match self.live()? {
             Some(session) => Ok(session),
             // In a box: each call would have room for it, and few need it.
-            None => Box::pin(self.new_session(attempts)).await,
+            None => Box::pin(self.new_session()).await,
         }
     }
 
-    /// A session that is made now, or was made since there were so many `attempts`.
-    async fn new_session(&self, attempts: u64) -> Result<Arc<Session>> {
+    /// A session that is made now, or was made since this call.
+    async fn new_session(&self) -> Result<Arc<Session>> {
+        let called_at = Instant::now();
         let mut connecting = self.connecting.lock().await;
         if let Some(session) = self.live()? {
             return Ok(session);
         }
         // All callers that waited for a failed attempt share its failure. Servers that refuse at once are asked after a pause.
         if let Some((error, at)) = &connecting.failure
-            && (self.attempts.load(Ordering::Acquire) > attempts || at.elapsed() < RETRY_PAUSE)
+            && (*at > called_at || at.elapsed() < RETRY_PAUSE)
         {
             return Err(error.clone());
         }
         let connected = connect::connect(&self.target, &mut connecting.expected).await;
         let made = connected.and_then(|client| self.enter(client));
         connecting.failure = made.as_ref().err().map(|error| (error.clone(), Instant::now()));
-        self.attempts.fetch_add(1, Ordering::Release);
         made
     }
 
@@ -162,10 +154,8 @@ impl Sessions {
             proving: tokio::sync::Mutex::new(()),
             proof_path: format!("{}/%-{}/proof", self.target.base, OwnerId::random()?.to_hex()),
             ended_at: OnceLock::new(),
-            client: Mutex::new(None),
+            client: Mutex::new(Some(Arc::new(client))),
         });
-        let states = client.state_watcher();
-        *session.client_slot() = Some(Arc::new(client));
         let mut current = self.current();
         if matches!(*current, Current::Closed) {
             return Err(Error::closed());
@@ -173,7 +163,7 @@ impl Sessions {
         *current = Current::Some(Arc::clone(&session));
         drop(current);
         let guard = SessionEndGuard { session: Arc::downgrade(&session), handler: self.events.clone() };
-        tokio::spawn(session_events(guard, states));
+        tokio::spawn(session_events(guard, session.states.clone()));
         Ok(session)
     }
 
@@ -249,11 +239,7 @@ impl Session {
         self.ended_at.get_or_init(Instant::now);
     }
 
-    fn client(&self) -> Option<Arc<Client>> {
-        self.client_slot().clone()
-    }
-
-    fn client_slot(&self) -> MutexGuard<'_, Option<Arc<Client>>> {
+    fn client(&self) -> MutexGuard<'_, Option<Arc<Client>>> {
         self.client.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
@@ -261,13 +247,20 @@ impl Session {
     async fn close(&self) -> bool {
         let mut states = self.states.clone();
         // The library ends the session with its last handle. Calls that are under way keep theirs.
-        drop(self.client_slot().take());
+        drop(self.client().take());
         let closed = async {
             while !states.peek_state().is_terminated() {
                 states.changed().await;
             }
         };
         tokio::time::timeout(CLOSE_TIMEOUT, closed).await.is_ok()
+    }
+}
+
+/// Without the handler of events, which is a closure.
+impl fmt::Debug for Sessions {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Sessions").field("target", &self.target).finish_non_exhaustive()
     }
 }
 

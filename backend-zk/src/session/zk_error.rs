@@ -64,20 +64,14 @@ impl ZkError {
 
     /// As an error, where the caller expects none of the states of a node.
     pub(crate) fn into_error(self) -> Error {
-        let unexpected = |what| {
-            Error::new(ErrorKind::Unavailable, format!("ZooKeeper says that {what}"))
-                .with_help("another program is changing the directory of the locks: try again")
-        };
         match self {
-            Self::NoNode => unexpected("a node does not exist"),
-            Self::NodeExists => unexpected("a node exists already"),
-            Self::NotEmpty => unexpected("a node has children"),
-            Self::BadVersion => unexpected("a node has another version"),
             Self::Unimplemented => {
                 Error::new(ErrorKind::Misconfigured, "the server does not know a request that locks need")
                     .with_help("use ZooKeeper 3.5.3 or later")
             }
             Self::Refused(error) | Self::Unknown(error) => error,
+            state => Error::new(ErrorKind::Unavailable, format!("unexpected answer of ZooKeeper: {state:?}"))
+                .with_help("another program is changing the directory of the locks: try again"),
         }
     }
 }

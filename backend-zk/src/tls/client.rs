@@ -154,7 +154,7 @@ fn system_authorities() -> Result<&'static str> {
     static AUTHORITIES: OnceLock<String> = OnceLock::new();
     let found = AUTHORITIES.get_or_init(|| {
         let certificates = rustls_native_certs::load_native_certs().certs;
-        // One that cannot be read would make the library refuse them all.
+        // An unreadable certificate would make the library refuse them all.
         let usable = certificates.into_iter().filter(|one| RootCertStore::empty().add(one.clone()).is_ok());
         let blocks: Vec<pem::Pem> = usable.map(|one| pem::Pem::new("CERTIFICATE", one.to_vec())).collect();
         pem::encode_many(&blocks)

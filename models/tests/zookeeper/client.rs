@@ -38,17 +38,32 @@ pub(crate) enum Phase {
     /// About to list the queue.
     List,
     /// About to check whether the blocker still exists, though the watch has not fired.
-    Check { blocker: u8 },
+    Check {
+        blocker: u8,
+    },
     /// Has listed the queue, and is about to read the first of its nodes in it that are not read yet.
-    Find { queue: Vec<Node>, unread: Vec<u8> },
+    Find {
+        queue: Vec<Node>,
+        unread: Vec<u8>,
+    },
     /// About to delete one of its nodes that is of an earlier session, or the second one.
-    Discard { node: u8, queue: Vec<Node>, unread: Vec<u8> },
+    Discard {
+        node: u8,
+        queue: Vec<Node>,
+        unread: Vec<u8>,
+    },
     /// About to read the blocker and to watch it.
-    Watch { blocker: u8 },
+    Watch {
+        blocker: u8,
+    },
     /// Has read the blocker, and is about to watch it. Only in a broken recipe.
-    WatchOnly { blocker: u8 },
+    WatchOnly {
+        blocker: u8,
+    },
     /// About to release: to delete these nodes from the back; `None` if it is to list them first.
-    Leave { nodes: Option<Vec<u8>> },
+    Leave {
+        nodes: Option<Vec<u8>>,
+    },
     Gone,
 }
 

@@ -89,25 +89,52 @@ pub(crate) struct State {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Action {
     /// The next request of a client, and its reply.
-    Step { client: usize },
+    Step {
+        client: usize,
+    },
     /// The same, and the list comes from a server that is behind.
-    ListBehind { client: usize },
+    ListBehind {
+        client: usize,
+    },
     /// The reply to the next request is lost. A create may still be carried out; a delete is, or is not.
-    LoseReply { client: usize, applied: bool },
+    LoseReply {
+        client: usize,
+        applied: bool,
+    },
     /// The next request fails, and has changed nothing.
-    Fail { client: usize },
+    Fail {
+        client: usize,
+    },
     /// A create whose reply was lost is carried out, or never will be.
-    Settle { client: usize, applied: bool },
+    Settle {
+        client: usize,
+        applied: bool,
+    },
     /// Gives up waiting, or releases.
-    Leave { client: usize },
+    Leave {
+        client: usize,
+    },
     /// Checks the blocker without a signal.
-    Recheck { client: usize },
-    Expire { client: usize, session: u8 },
+    Recheck {
+        client: usize,
+    },
+    Expire {
+        client: usize,
+        session: u8,
+    },
     /// A client learns that its session has ended.
-    Learn { client: usize },
-    GiveUpSession { client: usize },
-    DeleteNode { index: usize },
-    TouchNode { index: usize },
+    Learn {
+        client: usize,
+    },
+    GiveUpSession {
+        client: usize,
+    },
+    DeleteNode {
+        index: usize,
+    },
+    TouchNode {
+        index: usize,
+    },
     DeleteDirectory,
 }
 
@@ -296,7 +323,9 @@ impl State {
     fn comes_too_early(&self, this: &Client) -> bool {
         let before = self.clients.iter().take(usize::from(this.id));
         this.phase == Phase::Absent
-            && before.filter(|other| other.is_reader == this.is_reader).any(|other| other.phase == Phase::Absent)
+            && before
+                .filter(|other| other.is_reader == this.is_reader)
+                .any(|other| other.phase == Phase::Absent)
     }
 
     /// True if it believes that it holds. A deletion of its node by hand could not have been told yet.

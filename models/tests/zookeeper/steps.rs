@@ -26,7 +26,11 @@ impl Protocol {
     pub(crate) fn step(&self, state: &mut State, client: usize) {
         let believes = matches!(self.recipe, Recipe::WatchesTheLowest | Recipe::BelievesTheWatch);
         let this = &mut state.clients[client];
-        if believes && this.phase == Phase::Rest && this.is_told && let Some(node) = this.node() {
+        if believes
+            && this.phase == Phase::Rest
+            && this.is_told
+            && let Some(node) = this.node()
+        {
             return match state.ensemble.find(node) {
                 Some(node) => state.grant(client, node, node.made),
                 None => (this.own, this.phase) = (Own::Absent, Phase::Create),
@@ -178,13 +182,14 @@ impl Protocol {
     /// The node on which the one at `index` depends.
     fn blocker(&self, queue: &[Node], index: usize) -> Option<u8> {
         let own = &queue[index];
-        let nearest =
-            |blocks: &dyn Fn(&Node) -> bool| queue[..index].iter().rev().find(|node| blocks(node));
+        let nearest = |blocks: &dyn Fn(&Node) -> bool| queue[..index].iter().rev().find(|node| blocks(node));
         let blocker = nearest(&|node| node.conflicts_with(own));
         let blocker = match self.recipe {
             Recipe::WatchesTheLowest => blocker.and(queue.first()),
             Recipe::WriterIgnoresReaders => nearest(&|node| !node.is_reader),
-            Recipe::ReaderPassesWriters if own.is_reader => queue[..index].first().filter(|node| !node.is_reader),
+            Recipe::ReaderPassesWriters if own.is_reader => {
+                queue[..index].first().filter(|node| !node.is_reader)
+            }
             Recipe::ReaderWatchesTheNodeInFront => blocker.and(nearest(&|_| true)),
             _ => blocker,
         };
@@ -206,16 +211,17 @@ impl State {
     /// Step 5: deletes the known node, or lists the nodes of the owner and deletes them from the back.
     fn leave(&mut self, client: usize, nodes: Option<Vec<u8>>) {
         let id = self.clients[client].id;
-        let mut nodes = nodes.map_or_else(
-            || self.ensemble.queue.iter().filter(|node| node.client == id).map(|node| node.made).collect(),
-            |mut nodes: Vec<u8>| {
+        let nodes: Vec<u8> = match nodes {
+            None => {
+                self.ensemble.queue.iter().filter(|node| node.client == id).map(|node| node.made).collect()
+            }
+            Some(mut nodes) => {
                 if let Some(last) = nodes.pop() {
                     self.delete(last);
                 }
                 nodes
-            },
-        );
-        nodes.shrink_to_fit();
+            }
+        };
         let this = &mut self.clients[client];
         (this.phase, this.own) = match nodes.is_empty() {
             true => (Phase::Gone, Own::Absent),

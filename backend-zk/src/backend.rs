@@ -154,7 +154,7 @@ impl LockBackend for ZooKeeperBackend {
     async fn changed(&self, claim: &Claim) {
         match self.claims.get(claim.owner()) {
             Some(entry) => entry.notifier.changed().await,
-            None => tokio::time::sleep(retry_pause()).await,
+            None => Box::pin(tokio::time::sleep(retry_pause())).await,
         }
     }
 

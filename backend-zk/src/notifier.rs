@@ -108,7 +108,8 @@ impl ClaimNotifier {
             Signal::Fired => {}
             Signal::Watched => woken.await,
             Signal::Unwatched => {
-                let _ = timeout(retry_pause(), woken).await;
+                // In a box: each waiter would have room for the timer, and few need it.
+                let _ = Box::pin(timeout(retry_pause(), woken)).await;
             }
         }
     }

@@ -4,7 +4,8 @@
 #![expect(clippy::unwrap_used, reason = "tests")]
 
 use leasehold_core::{
-    AcquireOptions, DistributedLock, DistributedLockExt, LockClient, LockGuard, LockName, Namespace,
+    AcquireOptions, DistributedLock, DistributedLockExt, LockBackend, LockClient, LockGuard, LockName,
+    Namespace,
 };
 use leasehold_store_url::StoreUrl;
 use leasehold_test_stores::servers::ZooKeeperServer;
@@ -42,10 +43,10 @@ fn hold_and_waiter_stay_within_their_bytes() {
     assert!((1..=OF_A_WAITER).contains(&waiting), "{waiting} bytes");
 }
 
-fn client(server: &ZooKeeperServer) -> LockClient {
+fn backend(server: &ZooKeeperServer, query: &str) -> Arc<dyn LockBackend> {
     let namespace = Namespace::new(leasehold_zk::DEFAULT_PREFIX).unwrap();
-    let backend = leasehold_zk::open(&StoreUrl::parse(&server.url()).unwrap(), &namespace).unwrap();
-    LockClient::builder(backend).with_clock(Arc::<SystemClockWithoutAlarm>::default()).build()
+    let url = StoreUrl::parse(&format!("{}{query}", server.url())).unwrap();
+    leasehold_zk::open(&url, &namespace).unwrap()
 }
 
 async fn hold(locks: &LockClient, name: &str) -> LockGuard {
@@ -53,7 +54,7 @@ async fn hold(locks: &LockClient, name: &str) -> LockGuard {
 }
 
 async fn of_a_hold(server: &ZooKeeperServer) -> (usize, usize) {
-    let locks = client(server);
+    let locks = LockClient::new(backend(server, ""));
     // The first hold makes what all of them share.
     let mut guards = Vec::with_capacity(1 + 4 * HOLDS);
     guards.push(hold(&locks, "first").await);
@@ -79,7 +80,9 @@ async fn of_a_hold(server: &ZooKeeperServer) -> (usize, usize) {
 }
 
 async fn of_a_waiter(server: &ZooKeeperServer) -> usize {
-    let locks = client(server);
+    // The holder is not renewed, and no waiter asks by its fallback interval.
+    let backend = backend(server, "?session_timeout=40s");
+    let locks = LockClient::builder(backend).with_clock(Arc::<SystemClockWithoutAlarm>::default()).build();
     let guard = hold(&locks, "job").await;
     let name = guard.name();
     let (mut idle, mut waiters) = (JoinSet::new(), JoinSet::new());

@@ -1,6 +1,6 @@
 use crate::exclusion::{PATIENCE, Setup};
 use crate::peer::Library;
-use leasehold::{AcquireOptions, DistributedLock, LockMode, Wait};
+use leasehold::{AcquireOptions, DistributedLockExt, LockMode, Wait};
 use std::sync::Arc;
 use std::time::Duration;
 

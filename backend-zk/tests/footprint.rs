@@ -26,9 +26,9 @@ const WAITERS: usize = 500;
 /// watches of it, the channel to its future, that future, and its entries in two maps.
 const OF_A_HOLD: usize = 1_700;
 /// The bytes of a hold without a watch: beyond the limit of a session, or before its first renewal.
-const OF_A_HOLD_UNWATCHED: usize = 950;
+const OF_A_HOLD_UNWATCHED: usize = 1_100;
 /// The bytes of a waiter, beside its task. Guards against growth by accident; small futures are no goal.
-const OF_A_WAITER: usize = 1_700;
+const OF_A_WAITER: usize = 2_700;
 
 /// One after the other, because there is one allocator. Each has its own runtime and session, because the client library keeps
 /// memory for later, and is closed before the next begins, so that no release of it goes on there.

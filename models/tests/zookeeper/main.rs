@@ -129,6 +129,11 @@ fn ours_with_two_readers_and_two_writers() {
 }
 
 #[test]
+fn ours_with_two_readers_and_two_writers_that_lose_a_reply() {
+    holds(Protocol { writers: 2, readers: 2, at_most: Faults { lost: 1, ..NONE }, ..TWO_WRITERS });
+}
+
+#[test]
 fn ours_with_readers_and_a_writer_that_lose_replies() {
     holds(Protocol { at_most: Faults { lost: 2, ..NONE }, ..READERS_AND_WRITER });
 }

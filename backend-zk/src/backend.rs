@@ -129,16 +129,10 @@ impl LockBackend for ZooKeeperBackend {
 
     async fn release(&self, claim: &Claim, _linger: Duration) -> Result<Release> {
         let (_, mut state) = self.claims.lock(claim.owner()).await;
+        // Nodes end with their session, so there is none, though no session is left to look with.
+        let has_none = || state.session().map_or_else(|| self.sessions.have_expired(), |it| it.has_expired());
         let deleted = match self.delete_nodes(claim, &state).await {
-            // Nodes end with their session, so there is none, though no session is left to look with.
-            Err(error)
-                if error.is_outage()
-                    && state
-                        .session()
-                        .map_or_else(|| self.sessions.have_expired(), |it| it.has_expired()) =>
-            {
-                Ok(false)
-            }
+            Err(error) if error.is_outage() && has_none() => Ok(false),
             deleted => deleted.map_err(|error| as_far_as_known(error, &state)),
         };
         if deleted.is_ok() {

@@ -54,9 +54,8 @@
 //! With `login=digest` a user's password goes over the network as it is, and with `login=sasl` it could be guessed from what
 //! goes over the network: use `zk+tls`. SASL by Kerberos is not supported, because it needs libraries in C.
 //!
-//! The feature `tls` links a second crypto library beside ring, aws-lc, which is C code, because the client library requires
-//! it. It is not used unless the application has made it the default of the process. If the process has no default, the
-//! first store that is opened with `zk+tls` makes ring the default.
+//! The feature `tls` links a second crypto library beside ring, aws-lc, which is C code, because the client library requires it. It is
+//! used only if the application has made it the default of the process. If there is no default, the first `zk+tls` store makes ring that.
 //!
 //! # Nodes
 //!
@@ -80,9 +79,7 @@
 //!
 //! # What is not promised
 //!
-//! If a majority of the servers loses its data, the order of tokens is lost. Holders learn of it only at the end of their
-//! belief: a server that knows less than a client has seen closes the connection without a word, and so does one that is
-//! merely behind.
+//! If a majority of the servers loses its data, the order of tokens is lost. Holders learn of it only at the end of their belief.
 //!
 //! If a holder's node is deleted by hand, the next in the queue is granted the lock, with a larger token. A node that is created by
 //! hand with a number of one's choice may be sorted in front of a holder.

@@ -101,14 +101,11 @@ impl Servers {
 /// `host:port,host:port`, as clients of ZooKeeper take it.
 impl fmt::Display for Servers {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        for (index, (host, port)) in self.each().enumerate() {
-            let comma = if index == 0 { "" } else { "," };
-            match host.contains(':') {
-                true => write!(f, "{comma}[{host}]:{port}")?,
-                false => write!(f, "{comma}{host}:{port}")?,
-            }
-        }
-        Ok(())
+        let address = |(host, port): (&str, u16)| match host.contains(':') {
+            true => format!("[{host}]:{port}"),
+            false => format!("{host}:{port}"),
+        };
+        f.write_str(&self.each().map(address).collect::<Vec<_>>().join(","))
     }
 }
 
@@ -199,15 +196,12 @@ fn time(
 ) -> Result<Duration> {
     let time = query.take_duration(key)?.unwrap_or(default);
     let (least, most) = (range.start(), range.end());
-    match time {
-        short if short < *least => {
-            Err(Error::invalid(key, format_args!("{short:?}, at least {least:?}"), "lengthen it"))
-        }
-        long if long > *most => {
-            Err(Error::invalid(key, format_args!("{long:?}, at most {most:?}"), "shorten it"))
-        }
-        time => Ok(time),
-    }
+    let (problem, fix) = match time {
+        short if short < *least => (format!("{short:?}, at least {least:?}"), "lengthen it"),
+        long if long > *most => (format!("{long:?}, at most {most:?}"), "shorten it"),
+        time => return Ok(time),
+    };
+    Err(Error::invalid(key, problem, fix))
 }
 
 fn unknown_scheme(scheme: &str) -> Error {

@@ -89,8 +89,7 @@ impl Recipe<'_> {
         for _ in 0..2 {
             *state = ClaimState::Unknown { session: Arc::clone(session) };
             let data = self.claim.holder().as_bytes();
-            let (created, listed) =
-                self.call.create_and_list(self.directory, &prefix, data, acls.clone()).await;
+            let (created, listed) = self.call.create_and_list(self.directory, &prefix, data, acls).await;
             match created {
                 Ok((name, stat)) => {
                     *state = ClaimState::Created { node: OwnNode::new(session, &name, &stat) };

@@ -197,7 +197,7 @@ proptest! {
         let index = index.index(modes.len());
         let nodes: Vec<String> = (0..).zip(&modes).map(|(number, mode)| node_in(*mode, 7, number)).collect();
         let own = nodes[index].clone();
-        let mut left = nodes.clone();
+        let mut left = nodes;
         let mut wake_ups = 0;
         loop {
             let queue = Queue::of(left.clone());

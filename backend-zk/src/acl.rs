@@ -1,24 +1,24 @@
-//! Who may do what with our nodes.
+//! The access lists of our nodes.
 
 use std::sync::LazyLock;
 use zookeeper_client::{Acl, Acls, AuthId, Permission};
 
-/// To whom nodes belong.
+/// The owner of our nodes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Access {
-    /// To whom their maker has proved to be; to nobody else at all.
+    /// The identity that made them. No other client can even read them.
     Creator,
-    /// To anyone who reaches the server, as far as locks need it: no node can be overwritten, and no list of rights.
+    /// Every client, as far as locks need it: no node can be overwritten, and no access list changed.
     Anyone,
 }
 
-/// To delete a node is a right to its directory, and so is to make one; the nodes of the queue need be read only.
+/// The rights to make and to delete a node are rights to its directory. The nodes of the queue are only read.
 static ANYONES_DIRECTORY: LazyLock<[Acl; 1]> = LazyLock::new(|| {
     [Acl::new(Permission::READ | Permission::CREATE | Permission::DELETE, AuthId::anyone())]
 });
 
 impl Access {
-    /// Of the directories: the base, and one for each lock.
+    /// The access list of the directories: the base, and one for each lock.
     pub(crate) fn of_directories(self) -> Acls<'static> {
         match self {
             Self::Creator => Acls::creator_all(),
@@ -26,15 +26,15 @@ impl Access {
         }
     }
 
-    /// As `zkCli.sh` is told it.
-    pub(crate) fn of_directories_in_words(self) -> &'static str {
+    /// The same in the notation of `zkCli.sh`.
+    pub(crate) fn zkcli_of_directories(self) -> &'static str {
         match self {
             Self::Creator => "auth::cdrwa",
             Self::Anyone => "world:anyone:cdr",
         }
     }
 
-    /// Of those who hold a lock or wait for it.
+    /// The access list of a node that holds a lock or waits for it.
     pub(crate) fn of_contenders(self) -> Acls<'static> {
         match self {
             Self::Creator => Acls::creator_all(),
@@ -43,7 +43,7 @@ impl Access {
     }
 }
 
-/// True if this lets everybody change something.
+/// True if this lets every client change something.
 pub(crate) fn is_open(acl: &Acl) -> bool {
     let changes = Permission::WRITE | Permission::CREATE | Permission::DELETE | Permission::ADMIN;
     acl.scheme() == "world" && acl.permission() & changes != Permission::NONE

@@ -1,54 +1,47 @@
 use crate::ZooKeeperBackend;
 use crate::check;
-use crate::contenders::Contender;
-use crate::recipe;
-use crate::session::{Trouble, Turn};
-use crate::ties;
+use crate::claims::token;
+use crate::parents;
+use crate::queue::{Contender, Queue};
+use crate::session::{SessionCall, ZkError};
 use async_trait::async_trait;
-use futures_util::future::try_join_all;
+use futures_util::future::{join_all, try_join_all};
 use leasehold_core::{
-    Error, ErrorKind, FencingToken, Finding, HoldKind, HolderInfo, LockAdmin, LockName, LockStatus, Result,
-    Waiter,
+    ErrorKind, FencingToken, Finding, HoldKind, HolderInfo, LockAdmin, LockName, LockStatus, Result, Waiter,
 };
 use std::time::{Duration, SystemTime};
 use zookeeper_client::Stat;
 
 /// How many nodes are read at once.
-const AT_ONCE: usize = 256;
+const READS_AT_ONCE: usize = 256;
 
 #[async_trait]
 impl LockAdmin for ZooKeeperBackend {
-    /// A lock that another program holds is told as one of ours: its node has an owner and a token too, and its data is
-    /// given as the description. The time is that of its node: since when it holds the lock or began to wait for it.
+    /// A hold of another program is shown like one of ours: its node has an owner and a token too, and its data is given as the
+    /// description. The time is that of the node: the begin of the wait or of the hold.
     async fn inspect(&self, name: &LockName) -> Result<Vec<LockStatus>> {
-        let held = inspect(&self.turn_to_look().await?, &self.names.directory_of(name), name).await?;
-        Ok(held.into_iter().collect())
+        inspect(&self.sessions.call().await?, &self.names.directory_of(name), name).await
     }
 
-    /// Reads the names of all locks there are, then the first in line of each that fits. Those that may not be read are
-    /// passed over.
+    /// Reads the names of all locks there are, then the holders of each that fits. A lock that may not be read is left out.
     async fn list(&self, prefix: &str) -> Result<Vec<LockStatus>> {
-        let children = match self.turn_to_look().await?.list(self.names.base()).await {
-            Err(Trouble::NoNode) => return Ok(Vec::new()),
-            listed => listed.map_err(Trouble::of_read)?,
-        };
+        let children = self.sessions.call().await?.sync_and_list(self.names.base()).await;
+        let children = children.map_err(ZkError::into_read_error)?;
         let mut names: Vec<LockName> =
             children.iter().filter_map(|segment| self.names.name(segment)).collect();
         names.retain(|name| name.as_str().starts_with(prefix));
         names.sort();
         let mut held = Vec::new();
-        for names in names.chunks(AT_ONCE) {
-            let turn = self.turn_to_look().await?;
-            let looks = names.iter().map(|name| {
-                let (turn, directory) = (&turn, self.names.directory_of(name));
-                async move {
-                    match inspect(turn, &directory, name).await {
-                        Err(error) if error.kind() == ErrorKind::Denied => Ok(None),
-                        looked => looked,
-                    }
+        for names in names.chunks(READS_AT_ONCE) {
+            let call = self.sessions.call().await?;
+            let inspected =
+                names.iter().map(async |name| inspect(&call, &self.names.directory_of(name), name).await);
+            for holds in join_all(inspected).await {
+                match holds {
+                    Err(error) if error.kind() == ErrorKind::Denied => {}
+                    holds => held.extend(holds?),
                 }
-            });
-            held.extend(try_join_all(looks).await?.into_iter().flatten());
+            }
         }
         Ok(held)
     }
@@ -56,50 +49,48 @@ impl LockAdmin for ZooKeeperBackend {
     /// In the order in which they will be served.
     async fn waiters(&self, name: &LockName) -> Result<Vec<Waiter>> {
         let directory = self.names.directory_of(name);
-        let line = line(&self.turn_to_look().await?, &directory).await?;
+        let queue = queue(&self.sessions.call().await?, &directory).await?;
         let mut waiters = Vec::new();
-        for contenders in line.get(1..).unwrap_or_default().chunks(AT_ONCE) {
-            let turn = self.turn_to_look().await?;
-            let looks = contenders.iter().map(|contender| look(&turn, &directory, contender));
-            let seen = try_join_all(looks).await?;
-            waiters.extend(contenders.iter().zip(seen).filter_map(|(contender, seen)| {
-                let (holder, stat) = seen?;
-                // By the clocks of two hosts: for people only.
-                let waiting = since(&stat).and_then(|since| SystemTime::now().duration_since(since).ok());
+        for contenders in split_holders(&queue).1.chunks(READS_AT_ONCE) {
+            let call = self.sessions.call().await?;
+            let read = try_join_all(contenders.iter().map(|it| read(&call, &directory, it))).await?;
+            waiters.extend(contenders.iter().zip(read).filter_map(|(contender, found)| {
+                let (holder, stat) = found?;
                 let mut waiter = Waiter::new(contender.owner(), holder);
-                waiter.waiting = waiting;
+                // By the clocks of two hosts: for people only.
+                waiter.waiting =
+                    created_at(&stat).and_then(|since| SystemTime::now().duration_since(since).ok());
                 Some(waiter)
             }));
         }
         Ok(waiters)
     }
 
-    /// Deletes the holder's node, which has the holder's own name: it cannot hit the next one.
+    /// Deletes the nodes of the holders by their own names, so it cannot hit the next holder.
     async fn force_release(&self, name: &LockName, only_if: Option<FencingToken>) -> Result<Vec<LockStatus>> {
-        let (turn, directory) = (self.turn_to_look().await?, self.names.directory_of(name));
-        let Some(first) = line(&turn, &directory).await?.into_iter().next() else {
-            return Ok(Vec::new());
-        };
-        let Some(seen) = look(&turn, &directory, &first).await? else {
-            return Ok(Vec::new());
-        };
-        let status = status(name, &first, seen);
-        if only_if.is_some() && status.token != only_if {
-            return Ok(Vec::new());
+        let (call, directory) = (self.sessions.call().await?, self.names.directory_of(name));
+        let mut released = Vec::new();
+        for holder in split_holders(&queue(&call, &directory).await?).0 {
+            let Some(found) = read(&call, &directory, holder).await? else { continue };
+            let status = status(name, holder, found);
+            if only_if.is_none() || status.token == only_if {
+                let deleted = call.delete(&format!("{directory}/{}", holder.node)).await;
+                if deleted.map_err(ZkError::into_error)? {
+                    released.push(status);
+                }
+            }
         }
-        let deleted = recipe::delete(&turn, &format!("{directory}/{}", first.node)).await;
-        let deleted = deleted.map_err(Trouble::into_error)?;
-        Ok(deleted.then_some(status).into_iter().collect())
+        Ok(released)
     }
 
     /// Makes the directory of the locks, with its access list.
     async fn init(&self) -> Result<()> {
-        let (turn, base) = (self.turn_to_look().await?, self.names.base());
-        match self.parents.make(&turn, base).await.map_err(Trouble::into_error) {
-            // Whoever may not make it is told so before whether it is there.
+        let (call, base) = (self.sessions.call().await?, self.names.base());
+        match parents::make(&call, self.sessions.target().access, base).await.map_err(ZkError::into_error) {
+            // The server checks the right to make it before it checks whether it exists.
             Err(error) if error.kind() == ErrorKind::Denied => {
-                let is_there = turn.is_there(base).await.map_err(Trouble::of_read)?;
-                if is_there { Ok(()) } else { Err(error) }
+                let exists = call.exists(base).await.map_err(ZkError::into_read_error)?;
+                if exists { Ok(()) } else { Err(error) }
             }
             made => made,
         }
@@ -107,22 +98,18 @@ impl LockAdmin for ZooKeeperBackend {
 
     /// For `zkCli.sh`; with a user, after its `addauth`.
     fn init_script(&self) -> Option<String> {
-        Some(self.parents.in_words(self.names.base()))
+        Some(parents::script(self.sessions.target().access, self.names.base()))
     }
 
     /// Deletes their directories. The server would do it itself, some time later.
     async fn forget(&self, names: &[LockName]) -> Result<()> {
-        for names in names.chunks(AT_ONCE) {
-            let turn = self.turn_to_look().await?;
-            let deleted = names.iter().map(|name| {
-                let (turn, directory) = (&turn, self.names.directory_of(name));
-                async move {
-                    match turn.delete(&directory).await {
-                        Ok(()) | Err(Trouble::NoNode | Trouble::NotEmpty) => Ok(()),
-                        Err(trouble) => Err(trouble.into_error()),
-                    }
-                }
-            });
+        for names in names.chunks(READS_AT_ONCE) {
+            let call = self.sessions.call().await?;
+            let deleted =
+                names.iter().map(async |name| match call.delete(&self.names.directory_of(name)).await {
+                    Ok(_) | Err(ZkError::NotEmpty) => Ok(()),
+                    Err(error) => Err(error.into_error()),
+                });
             try_join_all(deleted).await?;
         }
         Ok(())
@@ -133,61 +120,57 @@ impl LockAdmin for ZooKeeperBackend {
     }
 }
 
-impl ZooKeeperBackend {
-    async fn turn_to_look(&self) -> Result<Turn> {
-        self.sessions.turn().await
-    }
-}
-
-async fn inspect(turn: &Turn, directory: &str, name: &LockName) -> Result<Option<LockStatus>> {
-    // The first may leave between the two looks; then there is another first, or none.
-    for _ in 0..LOOKS {
-        let Some(first) = line(turn, directory).await?.into_iter().next() else {
-            return Ok(None);
-        };
-        if let Some(seen) = look(turn, directory, &first).await? {
-            return Ok(Some(status(name, &first, seen)));
+/// The holds of a lock. A holder that leaves between the two looks is left out. If none is left, the next may hold by then: so it
+/// looks again, until the deadline of the call.
+async fn inspect(call: &SessionCall, directory: &str, name: &LockName) -> Result<Vec<LockStatus>> {
+    loop {
+        let queue = queue(call, directory).await?;
+        let (holders, _) = split_holders(&queue);
+        let found = try_join_all(holders.iter().map(|holder| read(call, directory, holder))).await?;
+        let found = holders.iter().zip(found);
+        let holds: Vec<_> = found.filter_map(|(holder, found)| Some(status(name, holder, found?))).collect();
+        if holders.is_empty() || !holds.is_empty() {
+            return Ok(holds);
         }
     }
-    Err(Error::new(
-        ErrorKind::Unavailable,
-        format!("lock {name:?} changes hands faster than it can be looked at"),
-    )
-    .with_help("try again"))
 }
 
-/// How often a first in line that has just left is looked for again.
-const LOOKS: usize = 16;
+async fn queue(call: &SessionCall, directory: &str) -> Result<Queue> {
+    call.sync_and_list(directory).await.map(Queue::of).map_err(ZkError::into_read_error)
+}
 
-async fn line(turn: &Turn, directory: &str) -> Result<Vec<Contender>> {
-    let children = match turn.list(directory).await {
-        Err(Trouble::NoNode) => return Ok(Vec::new()),
-        listed => listed.map_err(Trouble::of_read)?,
-    };
-    let line = ties::line(turn, directory, children).await.map_err(Trouble::of_read)?;
-    Ok(line.into_contenders())
+/// The holders, and the waiters behind them.
+fn split_holders(queue: &Queue) -> (&[Contender], &[Contender]) {
+    let contenders = queue.contenders();
+    let holders = (0..contenders.len()).take_while(|index| queue.blocker(*index).is_none()).count();
+    contenders.split_at(holders)
 }
 
 /// What a contender says of itself; `None` if it has left.
-async fn look(turn: &Turn, directory: &str, contender: &Contender) -> Result<Option<(HolderInfo, Stat)>> {
-    match turn.read(&format!("{directory}/{}", contender.node)).await {
+async fn read(
+    call: &SessionCall,
+    directory: &str,
+    contender: &Contender,
+) -> Result<Option<(HolderInfo, Stat)>> {
+    match call.read(&format!("{directory}/{}", contender.node)).await {
         Ok((data, stat)) => Ok(Some((HolderInfo::from_json(&String::from_utf8_lossy(&data)), stat))),
-        Err(Trouble::NoNode) => Ok(None),
-        Err(trouble) => Err(trouble.of_read()),
+        Err(ZkError::NoNode) => Ok(None),
+        Err(error) => Err(error.into_read_error()),
     }
 }
 
 fn status(name: &LockName, contender: &Contender, (holder, stat): (HolderInfo, Stat)) -> LockStatus {
     let mut status = LockStatus::new(name.clone());
-    // A node that another program has made to stay ends with nobody.
+    // A permanent node, which another program has made, ends with no session.
     status.hold = if stat.ephemeral_owner == 0 { HoldKind::Lease } else { HoldKind::Session };
+    status.mode = contender.mode;
     status.owner = contender.owner();
-    status.token = Some(FencingToken::new(stat.czxid.unsigned_abs()));
+    status.token = Some(token(&stat));
     status.holder = holder;
-    status.acquired_at = since(&stat);
+    status.acquired_at = created_at(&stat);
     status
 }
 
-fn since(stat: &Stat) -> Option<SystemTime> {
+fn created_at(stat: &Stat) -> Option<SystemTime> {
     SystemTime::UNIX_EPOCH.checked_add(Duration::from_millis(stat.ctime.try_into().ok()?))
 }

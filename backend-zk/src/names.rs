@@ -1,13 +1,13 @@
-//! Where a name lives: one segment below the directory of the locks, and never anywhere else.
+//! The paths of locks: a name is one segment below the directory of the locks.
 
 use leasehold_core::{LockName, Namespace};
 use percent_encoding::{AsciiSet, CONTROLS, percent_decode_str, utf8_percent_encode};
 use std::borrow::Cow;
 
-/// What is percent-encoded in a segment, beside everything that is not ASCII: ZooKeeper takes no character outside the
-/// basic plane, nor those above U+F000, and no control character. The `/` would end the segment.
+/// The characters that are percent-encoded in a segment, beside all that are not ASCII: ZooKeeper refuses control characters,
+/// characters outside the basic plane and those above U+F000. A `/` would end the segment.
 const ENCODED: &AsciiSet = &CONTROLS.add(b'/').add(b'%');
-/// Segments that mean something else: the relative ones, and the server's own directory.
+/// Segments with another meaning: the relative ones, and the directory of the server itself.
 const RESERVED: [&str; 3] = [".", "..", "zookeeper"];
 
 /// The directory of the locks.
@@ -33,7 +33,7 @@ impl Names {
         [&*self.base, "/", &encoded(&self.namespace.stored(name.as_str()))].concat()
     }
 
-    /// The lock that this child of the base is the directory of, if it is one of ours.
+    /// The lock whose directory this child of the base is, if it is one of ours.
     pub(crate) fn name(&self, segment: &str) -> Option<LockName> {
         let stored = percent_decode_str(segment).decode_utf8().ok()?;
         let ours = encoded(&stored) == segment;
@@ -62,14 +62,14 @@ mod tests {
     }
 
     #[test]
-    fn ordinary_names_stand_as_they_are() {
+    fn ordinary_name_is_its_own_segment() {
         for name in ["job", "a b", "A", "a.b", "...", "_c_", "zookeeper2", "{x}", "~"] {
             assert_eq!(path(name), format!("/app/{name}"));
         }
     }
 
     #[test]
-    fn no_name_reaches_outside_its_parent() {
+    fn name_with_a_special_meaning_is_encoded() {
         for (name, segment) in [
             (".", "%2E"),
             ("..", "%2E."),
@@ -87,14 +87,14 @@ mod tests {
     }
 
     #[test]
-    fn segments_that_we_would_write_differently_are_not_ours() {
+    fn segment_in_another_encoding_is_not_ours() {
         for segment in ["%2e", "%41", "%", "%zz", "%-0123abcd", "a%2", "é", ".", "zookeeper", "%FF"] {
             assert_eq!(names().name(segment), None, "{segment}");
         }
     }
 
     #[test]
-    fn a_prefix_is_a_part_of_the_segment() {
+    fn prefix_is_a_part_of_the_segment() {
         let names = Names::new("/app".to_owned(), Namespace::new("shop/").unwrap());
         assert_eq!(names.directory_of(&LockName::new("x").unwrap()), "/app/shop%2Fx");
         assert_eq!(names.name("shop%2Fx").unwrap().as_str(), "x");
@@ -103,7 +103,7 @@ mod tests {
 
     proptest! {
         #[test]
-        fn every_name_comes_back_and_no_two_meet(one in "\\PC{1,60}", other in "\\PC{1,60}") {
+        fn names_are_read_back_and_differ(one in "\\PC{1,60}", other in "\\PC{1,60}") {
             let segment = |name: &str| encoded(name).into_owned();
             prop_assume!(LockName::new(&one).is_ok() && LockName::new(&other).is_ok());
             let name = names().name(&segment(&one));

@@ -1,93 +1,60 @@
-//! The directories above the queue: made when they are missing, and gone again when they are empty.
+//! The directories above the queue. That of a lock is a container: the server deletes it some time after its last child.
 
 use crate::acl::Access;
-use crate::session::{Outcome, Trouble, Turn};
-use std::sync::atomic::{AtomicBool, Ordering};
+use crate::session::{SessionCall, ZkError, ZkResult};
 use zookeeper_client::CreateMode;
-
-/// How the directories are made.
-#[derive(Debug)]
-pub(crate) struct Parents {
-    access: Access,
-    /// False once a server has said that it has no container nodes, which it deletes itself when they are empty.
-    containers: AtomicBool,
-}
-
-impl Parents {
-    pub(crate) fn new(access: Access) -> Self {
-        Self { access, containers: AtomicBool::new(true) }
-    }
-
-    /// Makes the directory of a lock, and what is missing above it.
-    ///
-    /// From below: the right to make a node is looked at before whether it is there, so from above an application that
-    /// may only write in its own directory would be refused at the root.
-    pub(crate) async fn make_lock(&self, turn: &Turn, directory: &str) -> Outcome<()> {
-        match self.make_container(turn, directory).await {
-            Err(Trouble::NoNode) => {
-                self.make(turn, parent(directory)).await?;
-                self.make_container(turn, directory).await
-            }
-            made => made,
-        }
-    }
-
-    /// Makes a directory that stays, and what is missing above it.
-    pub(crate) async fn make(&self, turn: &Turn, directory: &str) -> Outcome<()> {
-        let mut missing = vec![directory];
-        while let Some(lowest) = missing.last().copied() {
-            match self.make_one(turn, lowest, CreateMode::Persistent).await {
-                Ok(()) => drop(missing.pop()),
-                // The root is there; whoever cannot see it has another trouble.
-                Err(Trouble::NoNode) if !parent(lowest).is_empty() && missing.len() < MAX_DEPTH => {
-                    missing.push(parent(lowest));
-                }
-                Err(trouble) => return Err(trouble),
-            }
-        }
-        Ok(())
-    }
-
-    /// What [`make`](Self::make) does, as the server's own shell is told it.
-    pub(crate) fn in_words(&self, directory: &str) -> String {
-        let mut directories: Vec<&str> = std::iter::successors(Some(directory), |lower| Some(parent(lower)))
-            .take_while(|it| !it.is_empty())
-            .collect();
-        directories.reverse();
-        let access = self.access.of_directories_in_words();
-        directories.into_iter().map(|directory| format!("create \"{directory}\" \"\" {access}\n")).collect()
-    }
-
-    /// Deletes the directory of a lock if nobody stands in it, where the server does not.
-    pub(crate) async fn tidy(&self, turn: &Turn, directory: &str) {
-        if !self.containers.load(Ordering::Relaxed) {
-            // Not empty, or gone already, is as good; and what an outage leaves, the next release finds.
-            let _ = turn.delete(directory).await;
-        }
-    }
-
-    async fn make_container(&self, turn: &Turn, directory: &str) -> Outcome<()> {
-        if self.containers.load(Ordering::Relaxed) {
-            match self.make_one(turn, directory, CreateMode::Container).await {
-                Err(Trouble::Unimplemented) => self.containers.store(false, Ordering::Relaxed),
-                made => return made,
-            }
-        }
-        self.make_one(turn, directory, CreateMode::Persistent).await
-    }
-
-    async fn make_one(&self, turn: &Turn, directory: &str, mode: CreateMode) -> Outcome<()> {
-        match turn.make(directory, mode, self.access.of_directories()).await {
-            Err(Trouble::NodeExists) => Ok(()),
-            made => made,
-        }
-    }
-}
 
 /// Deeper than any path that a URL can have.
 const MAX_DEPTH: usize = 1024;
 
-/// What is above it; `""` is the root.
-pub(crate) fn parent(path: &str) -> &str {
+/// Makes the directory of a lock, and those above it that are missing.
+///
+/// From below: the server checks the right to make a node before it checks whether the node exists. From above, an
+/// application that may only write in its own directory would be refused at the root.
+pub(crate) async fn make_lock(call: &SessionCall, access: Access, directory: &str) -> ZkResult<()> {
+    match make_one(call, access, directory, CreateMode::Container).await {
+        Err(ZkError::NoNode) => {
+            make(call, access, parent(directory)).await?;
+            make_one(call, access, directory, CreateMode::Container).await
+        }
+        made => made,
+    }
+}
+
+/// Makes a directory that stays, and those above it that are missing.
+pub(crate) async fn make(call: &SessionCall, access: Access, directory: &str) -> ZkResult<()> {
+    let mut missing = vec![directory];
+    while let Some(lowest) = missing.last().copied() {
+        match make_one(call, access, lowest, CreateMode::Persistent).await {
+            Ok(()) => drop(missing.pop()),
+            // The root always exists.
+            Err(ZkError::NoNode) if !parent(lowest).is_empty() && missing.len() < MAX_DEPTH => {
+                missing.push(parent(lowest));
+            }
+            Err(trouble) => return Err(trouble),
+        }
+    }
+    Ok(())
+}
+
+/// The commands of `zkCli.sh` that do what [`make`](Self::make) does.
+pub(crate) fn script(access: Access, directory: &str) -> String {
+    let mut directories: Vec<&str> = std::iter::successors(Some(directory), |lower| Some(parent(lower)))
+        .take_while(|it| !it.is_empty())
+        .collect();
+    directories.reverse();
+    let access = access.zkcli_of_directories();
+    directories.into_iter().map(|directory| format!("create \"{directory}\" \"\" {access}\n")).collect()
+}
+
+async fn make_one(call: &SessionCall, access: Access, directory: &str, mode: CreateMode) -> ZkResult<()> {
+    match call.make(directory, mode, access.of_directories()).await {
+        Err(ZkError::NodeExists) => Ok(()),
+        made => made,
+    }
+}
+
+/// The path of the parent; `""` is the root.
+fn parent(path: &str) -> &str {
     path.rsplit_once('/').map_or("", |(parent, _)| parent)
 }

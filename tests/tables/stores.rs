@@ -19,11 +19,13 @@ pub(crate) const SUBJECTS: [(&str, &str); 14] = [
 ];
 
 /// The subjects whose cells under a reader are committed too.
-pub(crate) const SHARED: [&str; 10] = [
+pub(crate) const SHARED: [&str; 12] = [
     "sqlite",
     "redis",
     "redis-sentinel",
     "redis-cluster",
+    "zookeeper",
+    "zookeeper-ensemble",
     "mariadb",
     "mariadb-for-update",
     "mariadb-optimistic",

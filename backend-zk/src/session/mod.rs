@@ -1,59 +1,53 @@
-//! The one session of a backend: made when it is first needed, and made anew when it is over.
+//! The session of a backend: made when it is first needed, and again when it has ended.
+//!
+//! * `connect` gets a session, and `probe` finds out why there is none.
+//! * `call` sends the requests of one call of the backend, and keeps the proof of the session.
+//! * `watch` sets watches, and `events` tells of the connection and of the end.
 
-mod dial;
-mod ear;
-mod listening;
-mod room;
-mod shared;
-mod soon;
+mod call;
+mod connect;
+mod events;
+mod probe;
 #[cfg(test)]
 mod tests;
-mod trouble;
-mod turn;
+mod watch;
+mod zk_error;
 
-pub(crate) use listening::Listening;
-pub(crate) use room::Whose;
-pub(crate) use trouble::{Outcome, Trouble};
-pub(crate) use turn::Turn;
+pub(crate) use call::SessionCall;
+pub(crate) use events::{EventHandler, SessionEvent};
+pub(crate) use watch::{NodeWatch, WatchTarget};
+pub(crate) use zk_error::{ZkError, ZkResult};
 
-use crate::place::Places;
 use crate::target::Target;
-use ear::EndIsTold;
-use leasehold_core::{Error, ErrorKind, OwnerId, Result};
-use room::Room;
-use shared::Shared;
-use soon::Soon;
+use connect::RETRY_PAUSE;
+use events::{SessionEndGuard, session_events};
+use leasehold_core::{Error, ErrorKind, Moment, OwnerId, Result};
 use std::fmt;
-use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
 use std::time::Duration;
 use tokio::time::Instant;
+use watch::WatchBudget;
 use zookeeper_client::{Client, SessionState, StateWatcher};
 
-/// How long [`Sessions::close`] waits for the server to hear of it.
-const CLOSE_AT_MOST: Duration = Duration::from_secs(2);
+/// How long [`Sessions::close`] waits for the server's confirmation.
+const CLOSE_TIMEOUT: Duration = Duration::from_secs(2);
 
 /// The sessions of a backend, one after the other.
-#[derive(Debug)]
 pub(crate) struct Sessions {
     target: Target,
-    places: Arc<Places>,
+    events: EventHandler,
     current: Mutex<Current>,
-    /// Held while a session is being made: whoever wants one meanwhile waits for that one.
-    dialling: tokio::sync::Mutex<Dialling>,
-    /// How often that has ended.
-    dialled: AtomicU64,
+    /// Locked while a session is being made: other callers wait for the same one.
+    connecting: tokio::sync::Mutex<Connecting>,
 }
 
-#[derive(Debug)]
-struct Dialling {
-    /// What came of the last one, if no session, and when.
-    failed: Option<(Error, Instant)>,
-    /// What time the servers give to a session, as far as is known.
-    given: Duration,
+struct Connecting {
+    /// The failure of the last attempt, and when it ended.
+    failure: Option<(Error, Instant)>,
+    /// The session timeout that the servers are expected to give.
+    expected: Duration,
 }
 
-#[derive(Debug)]
 enum Current {
     None,
     Some(Arc<Session>),
@@ -63,29 +57,29 @@ enum Current {
 /// One session with the ensemble.
 pub(crate) struct Session {
     id: i64,
-    /// As the server gives it.
+    /// As the servers have given it.
     timeout: Duration,
     client: Mutex<Option<Arc<Client>>>,
     states: StateWatcher,
-    soon: Arc<Soon>,
-    room: Arc<Room>,
-    /// The proof of it, for renewals that come at the same time.
-    proof: Shared<Outcome<()>>,
-    /// The path of a node that nobody makes, in a directory that nobody makes: so no access list has a say in its deletion.
-    /// A stranger who makes that directory could forbid it, so nobody else knows its name; and the name is none of a lock.
-    nowhere: String,
-    over_since: OnceLock<Instant>,
+    watches: WatchBudget,
+    /// The moment before the last acknowledged write was sent: a majority of the servers had the session alive then.
+    proved_at: Mutex<Moment>,
+    /// Locked while a proof is under way. Callers that wait for it mostly need none of their own.
+    proving: tokio::sync::Mutex<()>,
+    /// The path that proofs delete: a node that nothing makes, in a directory that nothing makes, so no access list is asked.
+    /// Its name is random, because another client that made the directory could forbid the delete.
+    proof_path: String,
+    ended_at: OnceLock<Instant>,
 }
 
 impl Sessions {
-    pub(crate) fn new(target: Target, places: Arc<Places>) -> Self {
-        let dialling = Dialling { failed: None, given: target.timeouts.session };
+    pub(crate) fn new(target: Target, events: EventHandler) -> Self {
+        let connecting = Connecting { failure: None, expected: target.timeouts.session };
         Self {
             target,
-            places,
+            events,
             current: Mutex::new(Current::None),
-            dialling: tokio::sync::Mutex::new(dialling),
-            dialled: AtomicU64::new(0),
+            connecting: tokio::sync::Mutex::new(connecting),
         }
     }
 
@@ -93,104 +87,88 @@ impl Sessions {
         &self.target
     }
 
-    /// A session for one call.
-    ///
-    /// # Errors
-    ///
-    /// As of dialling. Then nothing was asked of the store.
-    pub(crate) async fn turn(&self) -> Result<Turn> {
-        self.turn_of(&self.session().await?)
+    /// The context for the requests of one call. Fails if there is no session; then nothing was asked of the store.
+    pub(crate) async fn call(&self) -> Result<SessionCall> {
+        self.call_in(&self.session().await?)
     }
 
-    /// This session, and no other, for one call.
-    pub(crate) fn turn_of(&self, session: &Arc<Session>) -> Result<Turn> {
-        self.check_open()?;
-        Turn::new(session, self.target.timeouts.request)
+    /// The same in this session and no other.
+    pub(crate) fn call_in(&self, session: &Arc<Session>) -> Result<SessionCall> {
+        self.live()?;
+        SessionCall::new(session, self.target.timeouts.request)
     }
 
-    async fn session(&self) -> Result<Arc<Session>> {
-        let dialled = self.dialled.load(Ordering::Acquire);
-        if let Some(session) = self.alive()? {
+    /// The present session, or a new one.
+    pub(crate) async fn session(&self) -> Result<Arc<Session>> {
+        match self.live()? {
+            Some(session) => Ok(session),
+            // In a box: each call would have room for it, and few need it.
+            None => Box::pin(self.new_session()).await,
+        }
+    }
+
+    /// A session that is made now, or was made since this call.
+    async fn new_session(&self) -> Result<Arc<Session>> {
+        let called_at = Instant::now();
+        let mut connecting = self.connecting.lock().await;
+        if let Some(session) = self.live()? {
             return Ok(session);
         }
-        // In a box, as hardly any call comes so far: every attempt and release would have room for it, more than for all else.
-        Box::pin(self.dialled_since(dialled)).await
-    }
-
-    /// One that is made now, or was since as many were.
-    async fn dialled_since(&self, dialled: u64) -> Result<Arc<Session>> {
-        let mut last = self.dialling.lock().await;
-        if let Some(session) = self.alive()? {
-            return Ok(session);
-        }
-        // A hundred waiters of a store that is down are told so together, not one after the other.
-        // And those who come right after them, too: servers that refuse at once are not to be asked at once again.
-        if let Some((error, at)) = &last.failed
-            && (self.dialled.load(Ordering::Acquire) > dialled || at.elapsed() < dial::PAUSE)
+        // All callers that waited for a failed attempt share its failure. Servers that refuse at once are asked after a pause.
+        if let Some((error, at)) = &connecting.failure
+            && (*at > called_at || at.elapsed() < RETRY_PAUSE)
         {
             return Err(error.clone());
         }
-        let made = dial::dial(&self.target, &mut last.given).await.and_then(|client| self.enter(client));
-        last.failed = made.as_ref().err().map(|error| (error.clone(), Instant::now()));
-        self.dialled.fetch_add(1, Ordering::Release);
+        let connected = connect::connect(&self.target, &mut connecting.expected).await;
+        let made = connected.and_then(|client| self.enter(client));
+        connecting.failure = made.as_ref().err().map(|error| (error.clone(), Instant::now()));
         made
     }
 
-    /// The session there is, unless it is over.
-    fn alive(&self) -> Result<Option<Arc<Session>>> {
+    /// The present session, unless it has ended.
+    fn live(&self) -> Result<Option<Arc<Session>>> {
         match &*self.current() {
-            Current::Closed => Err(closed()),
-            Current::Some(session) if !session.is_over() => Ok(Some(Arc::clone(session))),
+            Current::Closed => Err(Error::closed()),
+            Current::Some(session) if !session.has_ended() => Ok(Some(Arc::clone(session))),
             Current::Some(_) | Current::None => Ok(None),
         }
     }
 
-    /// True if there is no session of this process that the servers may know: there was none, or the last one is long over.
-    pub(crate) fn are_all_long_over(&self) -> bool {
+    /// True if the servers know no session of this backend: there was none, or the last one has [expired](Session::has_expired).
+    pub(crate) fn have_expired(&self) -> bool {
         match &*self.current() {
             Current::None => true,
-            Current::Some(session) => session.is_long_over(),
+            Current::Some(session) => session.has_expired(),
             Current::Closed => false,
         }
     }
 
-    fn check_open(&self) -> Result<()> {
-        match &*self.current() {
-            Current::Closed => Err(closed()),
-            Current::Some(_) | Current::None => Ok(()),
-        }
-    }
-
     fn enter(&self, client: Client) -> Result<Arc<Session>> {
-        let nowhere = format!("{}/%-{}/proof", self.target.base, OwnerId::random()?.to_hex());
-        let (id, states, soon) = (client.session_id().0, client.state_watcher(), Arc::<Soon>::default());
         let session = Arc::new(Session {
-            id,
+            id: client.session_id().0,
             timeout: client.session_timeout(),
             states: client.state_watcher(),
+            watches: WatchBudget::new(),
+            proved_at: Mutex::new(Moment::ORIGIN),
+            proving: tokio::sync::Mutex::new(()),
+            proof_path: format!("{}/%-{}/proof", self.target.base, OwnerId::random()?.to_hex()),
+            ended_at: OnceLock::new(),
             client: Mutex::new(Some(Arc::new(client))),
-            soon: Arc::clone(&soon),
-            room: Arc::default(),
-            proof: Shared::new(),
-            nowhere,
-            over_since: OnceLock::new(),
         });
         let mut current = self.current();
         if matches!(*current, Current::Closed) {
-            return Err(closed());
+            return Err(Error::closed());
         }
         *current = Current::Some(Arc::clone(&session));
         drop(current);
-        let (weak, places) = (Arc::downgrade(&session), Arc::clone(&self.places));
-        tokio::spawn(ear::listen(EndIsTold { session: weak, places, id }, states, soon));
+        let guard = SessionEndGuard { session: Arc::downgrade(&session), handler: self.events.clone() };
+        tokio::spawn(session_events(guard, session.states.clone()));
         Ok(session)
     }
 
-    /// Ends the session, and with it every node that is left.
-    ///
-    /// # Errors
-    ///
-    /// [`Indeterminate`](ErrorKind::Indeterminate) if the server has not confirmed it: then it ends by its time-out.
+    /// Ends the session, and with it every node that is left. [`Indeterminate`](ErrorKind::Indeterminate) if the server has not
+    /// confirmed it: then the session ends by its timeout.
     pub(crate) async fn close(&self) -> Result<()> {
         let current = std::mem::replace(&mut *self.current(), Current::Closed);
         let Current::Some(session) = current else {
@@ -199,8 +177,8 @@ impl Sessions {
         if session.close().await {
             return Ok(());
         }
-        let message = format!("ZooKeeper has not confirmed the end of the session within {CLOSE_AT_MOST:?}");
-        let help = "what is left of it ends when the server misses it: after the session time-out";
+        let message = format!("ZooKeeper has not confirmed the end of the session within {CLOSE_TIMEOUT:?}");
+        let help = "what is left of it ends with the session timeout";
         Err(Error::new(ErrorKind::Indeterminate, message).with_help(help))
     }
 
@@ -210,78 +188,85 @@ impl Sessions {
 }
 
 impl Session {
-    /// Its number, by which the server says whose a node is.
+    /// The id by which the server says which session made a node.
     pub(crate) fn id(&self) -> i64 {
         self.id
     }
 
-    /// After how long without a word the server ends it.
+    /// The time without a heartbeat after which the servers end it.
     pub(crate) fn timeout(&self) -> Duration {
         self.timeout
     }
 
-    /// For how long a hold may be believed in, counted from the send of a request that a majority has agreed to
-    /// (see [`Turn::prove`]): three quarters of the session's time.
+    /// How long a hold may be believed in, counted from [`proved_at`](Self::proved_at): three quarters of the timeout.
     ///
-    /// It is the leader that ends a session, and it hears of what a client has sent to another server with that
-    /// server's answer to its next ping, half a tick later. A server that is cut off from its leader in between has
-    /// answered, and the leader counts from the request before. Proofs are asked for at a third of this time, so the
-    /// one before was sent a quarter of the session's time earlier; and a session is no shorter than two ticks, so by
-    /// then the leader knew of it.
+    /// The leader ends sessions. It learns what a client has sent to another server with that server's answer to its next ping,
+    /// half a tick later. A server that is cut off from the leader in between has answered the client, and the leader counts
+    /// from the request before. Proofs are sent at a third of this time, so the one before is a quarter of the timeout older;
+    /// and a session is no shorter than two ticks, so the leader knew of that one.
     pub(crate) fn lease(&self) -> Duration {
         self.timeout / 4 * 3
     }
 
-    /// True once it cannot be used any more. The library says so later than the server, so it decides nothing but that
-    /// another session is needed. The ear ends early with the runtime on which the session was made.
-    pub(crate) fn is_over(&self) -> bool {
-        self.over_since.get().is_some() || self.states.peek_state().is_terminated()
+    /// The moment before the last acknowledged write was sent. The servers had the session alive then.
+    pub(crate) fn proved_at(&self) -> Moment {
+        *self.proved_at.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// True while there is a connection.
+    /// A write that was sent after this moment is acknowledged.
+    fn proved(&self, at: Moment) {
+        let mut proved_at = self.proved_at.lock().unwrap_or_else(PoisonError::into_inner);
+        *proved_at = at.max(*proved_at);
+    }
+
+    /// True once it cannot be used. The library finds out later than the servers, so this decides only that another session is
+    /// needed. The task of events may end earlier, with the runtime on which the session was made.
+    pub(crate) fn has_ended(&self) -> bool {
+        self.ended_at.get().is_some() || self.states.peek_state().is_terminated()
+    }
+
     pub(crate) fn is_connected(&self) -> bool {
         self.states.peek_state() == SessionState::SyncConnected
     }
 
-    /// True once the servers have ended it too, if they have had a leader all the time. Without one they end no session,
-    /// but then they end this one by themselves, its time after they have one again: nobody keeps it alive any more.
-    pub(crate) fn is_long_over(&self) -> bool {
-        self.is_over() && *self.over_since.get_or_init(Instant::now) + self.timeout < Instant::now()
+    /// True once the servers have ended it too. Servers without a leader end no session; they end this one a timeout after
+    /// they have a leader again, because nothing keeps it alive.
+    pub(crate) fn has_expired(&self) -> bool {
+        self.has_ended() && *self.ended_at.get_or_init(Instant::now) + self.timeout < Instant::now()
     }
 
     fn note_end(&self) {
-        self.over_since.get_or_init(Instant::now);
+        self.ended_at.get_or_init(Instant::now);
     }
 
-    fn client(&self) -> Option<Arc<Client>> {
-        self.client.lock().unwrap_or_else(PoisonError::into_inner).clone()
+    fn client(&self) -> MutexGuard<'_, Option<Arc<Client>>> {
+        self.client.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// True if the server has heard of it in time.
+    /// True if the server has confirmed it in time.
     async fn close(&self) -> bool {
         let mut states = self.states.clone();
-        // The library ends the session when the last handle is gone; calls under way have theirs to their end.
-        drop(self.client.lock().unwrap_or_else(PoisonError::into_inner).take());
+        // The library ends the session with its last handle. Calls that are under way keep theirs.
+        drop(self.client().take());
         let closed = async {
             while !states.peek_state().is_terminated() {
                 states.changed().await;
             }
         };
-        tokio::time::timeout(CLOSE_AT_MOST, closed).await.is_ok()
+        tokio::time::timeout(CLOSE_TIMEOUT, closed).await.is_ok()
     }
 }
 
-/// Without the client, whose session password is as good as the session.
+/// Without the handler of events, which is a closure.
+impl fmt::Debug for Sessions {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Sessions").field("target", &self.target).finish_non_exhaustive()
+    }
+}
+
+/// Without the client: its session password is as good as the session.
 impl fmt::Debug for Session {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("Session").field("timeout", &self.timeout).finish_non_exhaustive()
     }
-}
-
-fn over() -> Error {
-    Error::new(ErrorKind::Unavailable, "the session with ZooKeeper is over")
-}
-
-fn closed() -> Error {
-    Error::new(ErrorKind::Closed, "the store was closed").with_help("open it again")
 }

@@ -1,4 +1,4 @@
-//! Where the servers are and how to talk to them: what a store URL says, checked before anything is opened.
+//! The target of a store URL: the servers and how to talk to them, checked before anything is opened.
 
 mod base;
 
@@ -39,37 +39,37 @@ pub(crate) struct Target {
 #[derive(Clone, Debug)]
 pub(crate) struct Servers(Vec<Endpoint>);
 
-/// Who we are to the servers.
+/// The identity that we prove to the servers.
 pub(crate) struct Login {
     user: String,
     /// Read for every session.
     password: Secret,
-    pub(crate) proof: Proof,
+    pub(crate) method: LoginMethod,
 }
 
-/// How a user proves to be one.
+/// How a user logs in.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Proof {
-    /// By saying the password. Any user will do: it is the key to the nodes that were made with it.
+pub(crate) enum LoginMethod {
+    /// The password is sent. The servers take any user: it is the key to the nodes that were made with it.
     Digest,
-    /// By SASL, as DIGEST-MD5: the servers know their users, and the password is not sent.
+    /// SASL with DIGEST-MD5: the servers know their users, and the password is not sent.
     Sasl,
 }
 
-/// How long to wait.
+/// The time limits.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Timeouts {
-    /// For what the servers are asked to end the session after.
+    /// The session timeout that the servers are asked for.
     pub(crate) session: Duration,
-    /// For all the requests of one call.
+    /// The time for all requests of one call.
     pub(crate) request: Duration,
-    /// For a session, with all servers tried.
+    /// The time to get a session, with all servers tried.
     pub(crate) connect: Duration,
 }
 
 impl Target {
     /// Reads a URL of one of the [`SCHEMES`].
-    pub(crate) fn of(url: &StoreUrl) -> Result<Self> {
+    pub(crate) fn from_url(url: &StoreUrl) -> Result<Self> {
         let authority = url.authority()?;
         let mut query = url.query();
         let tls = match url.scheme() {
@@ -77,7 +77,7 @@ impl Target {
             "zk+tls" => Some(Tls::from_query(&authority.endpoints, &mut query)?),
             other => return Err(unknown_scheme(other)),
         };
-        let login = Login::of(&authority, &mut query)?;
+        let login = Login::new(&authority, &mut query)?;
         let target = Self {
             base: base_path(&authority.path)?,
             access: access(&mut query, login.is_some() || tls.as_ref().is_some_and(Tls::has_identity))?,
@@ -98,33 +98,31 @@ impl Servers {
     }
 }
 
-/// As ZooKeeper's own clients take it: `host:port,host:port`.
+/// `host:port,host:port`, as clients of ZooKeeper take it.
 impl fmt::Display for Servers {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        for (index, (host, port)) in self.each().enumerate() {
-            let comma = if index == 0 { "" } else { "," };
-            match host.contains(':') {
-                true => write!(f, "{comma}[{host}]:{port}")?,
-                false => write!(f, "{comma}{host}:{port}")?,
-            }
-        }
-        Ok(())
+        let address = |(host, port): (&str, u16)| match host.contains(':') {
+            true => format!("[{host}]:{port}"),
+            false => format!("{host}:{port}"),
+        };
+        f.write_str(&self.each().map(address).collect::<Vec<_>>().join(","))
     }
 }
 
 impl Login {
-    fn of(authority: &Authority, query: &mut Query) -> Result<Option<Self>> {
-        let proof = query.take_choice("login", &[("digest", Proof::Digest), ("sasl", Proof::Sasl)])?;
+    fn new(authority: &Authority, query: &mut Query) -> Result<Option<Self>> {
+        let methods = [("digest", LoginMethod::Digest), ("sasl", LoginMethod::Sasl)];
+        let method = query.take_choice("login", &methods)?;
         match (&authority.user, &authority.password) {
-            (None, None) if proof.is_some() => Err(Error::invalid(
+            (None, None) if method.is_some() => Err(Error::invalid(
                 "login",
                 "the URL names no user",
                 "write it as zk://user:password@host, or leave login out",
             )),
             (None, None) => Ok(None),
             (Some(user), Some(password)) if !user.contains(':') => {
-                let proof = proof.unwrap_or(Proof::Digest);
-                Ok(Some(Self { user: user.clone(), password: password.clone(), proof }))
+                let method = method.unwrap_or(LoginMethod::Digest);
+                Ok(Some(Self { user: user.clone(), password: password.clone(), method }))
             }
             (Some(_), Some(_)) => Err(Error::invalid(
                 "user",
@@ -144,12 +142,12 @@ impl Login {
         }
     }
 
-    /// The form in which [`Proof::Digest`] sends it.
+    /// The form in which [`LoginMethod::Digest`] sends it.
     pub(crate) fn to_bytes(&self) -> Result<Vec<u8>> {
         Ok([self.user.as_bytes(), b":", self.password.read()?.expose_secret().as_bytes()].concat())
     }
 
-    /// What [`Proof::Sasl`] answers the servers' challenge with.
+    /// The answer of [`LoginMethod::Sasl`] to a challenge of the servers.
     pub(crate) fn to_sasl(&self) -> Result<SaslOptions> {
         let password = self.password.read()?.expose_secret().to_owned();
         Ok(SaslOptions::digest_md5(self.user.clone(), password).into())
@@ -158,7 +156,10 @@ impl Login {
 
 impl fmt::Debug for Login {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Login").field("user", &self.user).field("proof", &self.proof).finish_non_exhaustive()
+        f.debug_struct("Login")
+            .field("user", &self.user)
+            .field("method", &self.method)
+            .finish_non_exhaustive()
     }
 }
 
@@ -172,7 +173,7 @@ impl Timeouts {
     }
 }
 
-/// Nodes belong to whom the URL names, and to anyone if it names nobody: then there is nobody to belong to.
+/// Nodes belong to the user of the URL, and to anyone if it names none.
 fn access(query: &mut Query, known: bool) -> Result<Access> {
     let asked = query.take_choice("acl", &[("creator", Access::Creator), ("anyone", Access::Anyone)])?;
     match asked {
@@ -195,15 +196,12 @@ fn time(
 ) -> Result<Duration> {
     let time = query.take_duration(key)?.unwrap_or(default);
     let (least, most) = (range.start(), range.end());
-    match time {
-        short if short < *least => {
-            Err(Error::invalid(key, format_args!("{short:?}, at least {least:?}"), "lengthen it"))
-        }
-        long if long > *most => {
-            Err(Error::invalid(key, format_args!("{long:?}, at most {most:?}"), "shorten it"))
-        }
-        time => Ok(time),
-    }
+    let (problem, fix) = match time {
+        short if short < *least => (format!("{short:?}, at least {least:?}"), "lengthen it"),
+        long if long > *most => (format!("{long:?}, at most {most:?}"), "shorten it"),
+        time => return Ok(time),
+    };
+    Err(Error::invalid(key, problem, fix))
 }
 
 fn unknown_scheme(scheme: &str) -> Error {

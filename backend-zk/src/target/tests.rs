@@ -2,18 +2,18 @@ use super::*;
 use leasehold_core::ErrorKind;
 
 fn target(url: &str) -> Target {
-    Target::of(&StoreUrl::parse(url).unwrap()).unwrap()
+    Target::from_url(&StoreUrl::parse(url).unwrap()).unwrap()
 }
 
 fn refused(url: &str) -> String {
-    let error = StoreUrl::parse(url).and_then(|url| Target::of(&url)).unwrap_err();
+    let error = StoreUrl::parse(url).and_then(|url| Target::from_url(&url)).unwrap_err();
     assert_eq!(error.kind(), ErrorKind::Invalid, "{error}");
     assert!(error.help().is_some(), "{error}");
     error.to_string()
 }
 
 #[test]
-fn the_shortest_url_has_every_default() {
+fn shortest_url_has_every_default() {
     let target = target("zk://host");
     assert_eq!(target.servers.to_string(), "host:2181");
     assert_eq!(target.base, "/leasehold");
@@ -23,7 +23,7 @@ fn the_shortest_url_has_every_default() {
 }
 
 #[test]
-fn a_full_url_is_read() {
+fn full_url_is_read() {
     let url = "zk://app:s%3Ac@z1:2182,z2,[::1]:2183/apps/shop/?session_timeout=4s&timeout=1500ms&connect_timeout=3s";
     let target = target(url);
     assert_eq!(target.servers.to_string(), "z1:2182,z2:2181,[::1]:2183");
@@ -40,7 +40,7 @@ fn password_file_is_read_for_every_session() {
     let file = directory.path().join("password");
     std::fs::write(&file, "one\n").unwrap();
     let url = StoreUrl::parse("zk://app@h").unwrap().with_password(Secret::file(&file).unwrap()).unwrap();
-    let login = Target::of(&url).unwrap().login.unwrap();
+    let login = Target::from_url(&url).unwrap().login.unwrap();
     assert_eq!(login.to_bytes().unwrap(), b"app:one");
     std::fs::write(&file, "two\n").unwrap();
     assert_eq!(login.to_bytes().unwrap(), b"app:two");
@@ -54,13 +54,25 @@ fn nodes_may_be_left_to_anyone_on_request() {
 }
 
 #[test]
-fn what_is_wrong_is_named_with_the_way_out() {
+fn mistake_is_named_with_its_fix() {
     for (url, message) in [
         ("zk://h?login=sasl", "invalid login: the URL names no user"),
         ("zk://a:b@h?login=kerberos", "invalid login: \"kerberos\""),
         ("zk://h/a//b", "invalid path of the store URL: it has an empty segment"),
         ("zk://h/a/../b", "invalid path of the store URL: it is a relative one"),
         ("zk://h/.", "invalid path of the store URL: it is a relative one"),
+        (
+            "zk://h/shop,",
+            "invalid path of the store URL: there are quotes, commas, semicolons or white space around it: \"shop,\"",
+        ),
+        (
+            "zk://h/'shop'",
+            "invalid path of the store URL: there are quotes, commas, semicolons or white space around it: \"'shop'\"",
+        ),
+        (
+            "zk://h/shop%20",
+            "invalid path of the store URL: there are quotes, commas, semicolons or white space around it: \"shop \"",
+        ),
         ("zk://h/zookeeper/x", "invalid path of the store URL: /zookeeper is the server's own"),
         ("zk://h/%F0%9F%94%92", "invalid path of the store URL: ZooKeeper takes no U+1F512 in a path"),
         ("zk://h/a%00", "invalid path of the store URL: ZooKeeper takes no U+0000 in a path"),
@@ -79,15 +91,15 @@ fn what_is_wrong_is_named_with_the_way_out() {
 }
 
 #[test]
-fn a_scheme_of_another_store_is_misconfigured() {
-    let error = Target::of(&StoreUrl::parse("zookeeper://h").unwrap()).unwrap_err();
+fn scheme_of_another_store_is_misconfigured() {
+    let error = Target::from_url(&StoreUrl::parse("zookeeper://h").unwrap()).unwrap_err();
     assert_eq!(error.kind(), ErrorKind::Misconfigured);
     assert_eq!(error.to_string(), "\"zookeeper\" is no scheme of ZooKeeper");
     assert!(error.help().is_some());
 }
 
 #[test]
-fn the_password_is_not_shown() {
+fn password_is_not_shown() {
     let target = target("zk://app:canary@h");
     assert!(!format!("{target:?}").contains("canary"));
 }

@@ -11,7 +11,7 @@ use tokio::net::TcpStream;
 use tokio_rustls::TlsConnector;
 use zookeeper_client::{Client, Connector, Error as Answer, TlsOptions};
 
-/// How to encrypt.
+/// The TLS of connections.
 ///
 /// The client library takes the provider of cryptography that the process has, and brings one of its own beside ours: with
 /// two, there is no default, and rustls panics when asked for it. So where the application has chosen none, ring is made
@@ -22,7 +22,7 @@ pub(crate) struct Tls {
     identity: Option<Identity>,
 }
 
-/// Who we are to the servers.
+/// The identity that we prove to the servers.
 #[derive(Debug)]
 struct Identity {
     certificate: PathBuf,
@@ -52,7 +52,7 @@ impl Tls {
         Ok(tls)
     }
 
-    /// True if the servers can know us by a certificate.
+    /// True if we have a certificate to log in with.
     pub(crate) fn has_identity(&self) -> bool {
         self.identity.is_some()
     }
@@ -66,7 +66,7 @@ impl Tls {
         Ok(connector.with_tls(self.options()?).secure_connect(servers).await)
     }
 
-    /// Why TLS is not agreed on with this server, if that is what fails. The library keeps it to itself.
+    /// Why this server refuses TLS, if it does. The library does not tell.
     pub(crate) async fn refusal(&self, host: &str, stream: TcpStream) -> Option<Error> {
         let server = ServerName::try_from(host.to_owned()).ok()?;
         let builder = ClientConfig::builder_with_provider(Arc::new(ring::default_provider()));
@@ -89,7 +89,7 @@ impl Tls {
 
     fn options(&self) -> Result<TlsOptions> {
         if CryptoProvider::get_default().is_none() {
-            // Somebody else's being quicker is as good.
+            // Another thread may be quicker.
             let _ = ring::default_provider().install_default();
         }
         let authorities = match &self.authority {
@@ -125,7 +125,7 @@ impl Tls {
 }
 
 impl Identity {
-    /// The library looks at them when it connects, and does not say which of the two it is.
+    /// The library reads both files when it connects, and does not tell which of them is wrong.
     fn check(&self, certificate: &str, key: &str) -> Result<()> {
         let (cert_file, key_file) = (self.certificate.display(), self.key.display());
         let chain: Vec<_> = CertificateDer::pem_slice_iter(certificate.as_bytes()).flatten().collect();
@@ -154,7 +154,7 @@ fn system_authorities() -> Result<&'static str> {
     static AUTHORITIES: OnceLock<String> = OnceLock::new();
     let found = AUTHORITIES.get_or_init(|| {
         let certificates = rustls_native_certs::load_native_certs().certs;
-        // One that cannot be read would make the library refuse them all.
+        // An unreadable certificate would make the library refuse them all.
         let usable = certificates.into_iter().filter(|one| RootCertStore::empty().add(one.clone()).is_ok());
         let blocks: Vec<pem::Pem> = usable.map(|one| pem::Pem::new("CERTIFICATE", one.to_vec())).collect();
         pem::encode_many(&blocks)

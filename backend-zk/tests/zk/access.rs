@@ -1,4 +1,4 @@
-//! Who may do what, and that nobody learns a password.
+//! Rights to nodes, and passwords that stay secret.
 
 use crate::kit::*;
 use leasehold_conformance::proxy::Traffic;
@@ -10,7 +10,7 @@ fn url_with(server: &leasehold_test_stores::servers::ZooKeeperServer, login: &st
 }
 
 #[tokio::test]
-async fn the_nodes_of_a_user_are_closed_to_everybody_else() {
+async fn nodes_of_a_user_are_closed_to_other_users() {
     let server = server();
     let backend = backend(&url_with(&server, "app:canary"));
     hold(&backend, &claim("job")).await;
@@ -50,7 +50,7 @@ async fn another_user_is_denied_and_leaves_nothing() {
     assert_eq!(look.children(BASE).await, ["job"]);
 }
 
-/// A directory of a lock in which everybody may do this, and the user `admin` all.
+/// A directory of a lock in which every client has this right, and the user `admin` all rights.
 async fn open_for(server: &leasehold_test_stores::servers::ZooKeeperServer, permission: Permission) {
     let look = Look::at(server).await;
     look.make(BASE, CreateMode::Persistent).await;
@@ -61,9 +61,9 @@ async fn open_for(server: &leasehold_test_stores::servers::ZooKeeperServer, perm
     look.0.set_acl(&path, &[everybody, admin], None).await.unwrap();
 }
 
-/// The right to stand in line without the right to see it: the node must not stay, and nobody behind it wait.
+/// The node of such a user must not stay: others would wait behind it.
 #[tokio::test]
-async fn whoever_may_stand_but_not_look_is_denied_and_leaves_nothing() {
+async fn user_that_may_create_but_not_list_is_denied_and_leaves_nothing() {
     let server = server();
     open_for(&server, Permission::CREATE | Permission::DELETE).await;
     let backend = backend(&server.url());
@@ -74,7 +74,7 @@ async fn whoever_may_stand_but_not_look_is_denied_and_leaves_nothing() {
 }
 
 #[tokio::test]
-async fn what_cannot_be_taken_back_ends_with_the_session() {
+async fn node_that_may_not_be_deleted_ends_with_the_session() {
     let server = server();
     open_for(&server, Permission::CREATE).await;
     let backend = backend(&server.url());
@@ -85,9 +85,9 @@ async fn what_cannot_be_taken_back_ends_with_the_session() {
     assert_eq!(admin.line("job").await, [""; 0]);
 }
 
-/// What proves a session is the delete of a node that is not there, and must not hang on who may delete where.
+/// The proof of a session is the delete of a node that does not exist. It must not depend on rights.
 #[tokio::test]
-async fn who_may_do_nothing_above_the_directory_renews() {
+async fn user_without_rights_above_the_directory_renews() {
     let eager = "-Dzookeeper.enableEagerACLCheck=true";
     let server = leasehold_test_stores::servers::ZooKeeperServer::start_with(&[eager]).unwrap();
     let (backend, first) = (backend(&server.url()), claim("job"));
@@ -97,7 +97,7 @@ async fn who_may_do_nothing_above_the_directory_renews() {
     assert_eq!(renew(&backend, &first).await.unwrap(), Renewal::Renewed);
 }
 
-/// The right to make a node is looked at before whether it is there. (Whether it is there, 3.9 tells only who may read it.)
+/// The server checks the right to make a node before it checks whether the node exists.
 #[tokio::test]
 async fn init_finds_a_directory_that_it_could_not_make() {
     let server = server();
@@ -107,16 +107,17 @@ async fn init_finds_a_directory_that_it_could_not_make() {
     look.0.set_acl("/", std::slice::from_ref(&admin), None).await.unwrap();
     assert_eq!(backend.init().await.unwrap_err().kind(), ErrorKind::Denied);
     let findings = backend.check().await.unwrap();
-    let denied = findings.iter().find(|finding| finding.code == "W_DENIED").map(|finding| &*finding.message);
-    assert_eq!(denied, Some("/leasehold is missing, and this user may not make it: nothing can be locked"));
+    let trial = findings.iter().find(|finding| finding.code == "E_TRIAL").map(|finding| &*finding.message);
+    let denied = "this user may not do that in the directory of the locks";
+    assert_eq!(trial, Some(&*format!("a trial lock could not be acquired: {denied}")));
     let everybody = Acl::new(Permission::READ, AuthId::anyone());
     look.0.create(BASE, b"", &CreateMode::Persistent.with_acls(Acls::new(&[everybody]))).await.unwrap();
     backend.init().await.unwrap();
 }
 
-/// Locks in directories that were made for their users beforehand, who may do nothing but read above these.
+/// The directories of the locks were made beforehand. Their users may only read above these.
 #[tokio::test]
-async fn who_may_only_read_the_directory_of_the_locks_renews() {
+async fn user_that_may_only_read_the_base_directory_renews() {
     for line in ["-Dzookeeper.enableEagerACLCheck=true", "-Dzookeeper.enableEagerACLCheck=false"] {
         let server = leasehold_test_stores::servers::ZooKeeperServer::start_with(&[line]).unwrap();
         open_for(&server, Permission::READ | Permission::CREATE | Permission::DELETE).await;
@@ -132,9 +133,9 @@ async fn who_may_only_read_the_directory_of_the_locks_renews() {
     }
 }
 
-/// The root is open to everybody as servers come, and the directory of the locks to who may take any.
+/// By default every client may create nodes in the root, and in the directory of the locks.
 #[tokio::test]
-async fn a_stranger_ends_no_hold_by_a_directory_of_its_own() {
+async fn directory_of_a_stranger_ends_no_hold() {
     let server = server();
     let (backend, first) = (backend(&server.url()), claim("job"));
     hold(&backend, &first).await;
@@ -147,7 +148,7 @@ async fn a_stranger_ends_no_hold_by_a_directory_of_its_own() {
     }
 }
 
-/// How the server writes this user down.
+/// The id of this user in an access list.
 async fn digest_of_admin(server: &leasehold_test_stores::servers::ZooKeeperServer) -> String {
     let admin = Look::with_user(server, Some("admin:admin")).await.0;
     admin.create("/whoami", b"", &CreateMode::Ephemeral.with_acls(Acls::creator_all())).await.unwrap();
@@ -155,7 +156,7 @@ async fn digest_of_admin(server: &leasehold_test_stores::servers::ZooKeeperServe
 }
 
 #[tokio::test]
-async fn who_we_are_is_said_again_after_a_reconnect() {
+async fn login_is_repeated_after_a_reconnect() {
     let server = server();
     let proxy = proxy_to(&server).await;
     let backend = backend(&format!("zk://app:canary@{}?session_timeout=3s", proxy.address()));
@@ -176,7 +177,7 @@ async fn who_we_are_is_said_again_after_a_reconnect() {
 }
 
 #[tokio::test]
-async fn without_a_user_nodes_can_be_taken_and_freed_by_anyone_and_overwritten_by_nobody() {
+async fn nodes_without_a_user_can_be_deleted_by_anyone_and_not_overwritten() {
     let server = server();
     let backend = backend(&server.url());
     hold(&backend, &claim("job")).await;
@@ -191,7 +192,7 @@ async fn without_a_user_nodes_can_be_taken_and_freed_by_anyone_and_overwritten_b
 }
 
 #[tokio::test]
-async fn no_password_and_no_owner_is_in_any_text() {
+async fn password_and_owner_are_in_no_text() {
     let server = server();
     let backend = backend(&url_with(&server, "app:canary"));
     let claim = claim("job");
@@ -220,7 +221,7 @@ fn server_with_users(files: &tempfile::TempDir) -> leasehold_test_stores::server
 }
 
 #[tokio::test]
-async fn a_user_that_the_servers_know_owns_its_nodes() {
+async fn sasl_user_owns_its_nodes() {
     let files = tempfile::tempdir().unwrap();
     let server = server_with_users(&files);
     let backend = backend(&format!("{}/?login=sasl", url_with(&server, "app:canary")));
@@ -235,7 +236,7 @@ async fn a_user_that_the_servers_know_owns_its_nodes() {
 }
 
 #[tokio::test]
-async fn a_user_that_the_servers_do_not_know_is_denied() {
+async fn unknown_sasl_user_is_denied() {
     let files = tempfile::tempdir().unwrap();
     let server = server_with_users(&files);
     for login in ["app:wrong", "other:wrong"] {

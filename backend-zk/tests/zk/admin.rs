@@ -1,12 +1,13 @@
-//! Looking at locks and freeing them by hand.
+//! The operator's side: look at locks, and release them by force.
 
 use crate::kit::*;
 use leasehold_core::{DistributedLockExt, ErrorKind, FencingToken, LockAdmin, LossCause};
+use leasehold_test_stores::servers::ZooKeeperServer;
 use std::time::Duration;
 use zookeeper_client::{Acls, CreateMode};
 
 #[tokio::test]
-async fn inspect_tells_the_holder_and_waiters_tells_the_line() {
+async fn inspect_shows_the_holder_and_waiters_shows_the_queue() {
     let server = server();
     let backend = backend(&server.url());
     let line: Vec<_> = (0..4).map(|_| claim("job")).collect();
@@ -28,7 +29,7 @@ async fn inspect_tells_the_holder_and_waiters_tells_the_line() {
 }
 
 #[tokio::test]
-async fn list_tells_what_is_held_in_the_order_of_names() {
+async fn list_shows_held_locks_in_the_order_of_names() {
     let server = server();
     let backend = backend(&server.url());
     assert!(backend.list("").await.unwrap().is_empty());
@@ -48,7 +49,7 @@ async fn list_tells_what_is_held_in_the_order_of_names() {
 }
 
 #[tokio::test]
-async fn list_tells_of_the_others_when_one_directory_may_not_be_read() {
+async fn list_leaves_out_a_directory_that_may_not_be_read() {
     let server = server();
     let (backend, look) = (backend(&server.url()), Look::with_user(&server, Some("other:secret")).await);
     for lock in ["a", "c"] {
@@ -62,7 +63,7 @@ async fn list_tells_of_the_others_when_one_directory_may_not_be_read() {
 }
 
 #[tokio::test]
-async fn a_lock_of_another_program_is_told_with_what_it_says_of_itself() {
+async fn lock_of_another_program_is_shown_with_its_data() {
     let server = server();
     let look = Look::at(&server).await;
     look.make(BASE, CreateMode::Persistent).await;
@@ -76,11 +77,12 @@ async fn a_lock_of_another_program_is_told_with_what_it_says_of_itself() {
 }
 
 #[tokio::test]
-async fn a_forced_release_frees_the_lock_and_tells_the_holder_at_once() {
+async fn forced_release_frees_the_lock_and_tells_a_renewed_holder_at_once() {
     let server = server();
     let (client, admin) = (client(&server.url()), backend(&server.url()));
     let guard = client.acquire("job").await.unwrap();
     let token = guard.token().unwrap();
+    first_renewal(&server).await;
     let wrong = FencingToken::new(token.get() + 1);
     assert!(admin.force_release(&name("job"), Some(wrong)).await.unwrap().is_empty());
     assert!(guard.is_held());
@@ -88,7 +90,7 @@ async fn a_forced_release_frees_the_lock_and_tells_the_holder_at_once() {
     let broken = admin.force_release(&name("job"), Some(token)).await.unwrap().remove(0);
 
     assert_eq!(broken.token, Some(token));
-    // The next proof of this session is two and a half seconds away.
+    // The next renewal is two and a half seconds away.
     let loss = within(Duration::from_secs(1), guard.lost()).await;
     assert_eq!(loss.cause(), LossCause::Gone);
     assert!(admin.force_release(&name("job"), None).await.unwrap().is_empty());
@@ -96,11 +98,17 @@ async fn a_forced_release_frees_the_lock_and_tells_the_holder_at_once() {
     assert!(next.token().unwrap() > token);
 }
 
+/// Waits for the watch on the holder's node, which its first renewal sets.
+async fn first_renewal(server: &ZooKeeperServer) {
+    eventually(async || (server.counter("zk_watch_count").unwrap() == 1).then_some(())).await;
+}
+
 #[tokio::test]
-async fn a_holder_whose_lock_was_given_on_is_told_that_it_was_taken() {
+async fn holder_whose_lock_has_another_holder_is_told_that_it_was_taken() {
     let server = server();
     let (client, other) = (client(&server.url()), client(&server.url()));
     let guard = client.acquire("job").await.unwrap();
+    first_renewal(&server).await;
     let waiter = tokio::spawn(async move { other.acquire("job").await });
     let admin = backend(&server.url());
     eventually(async || (admin.waiters(&name("job")).await.unwrap().len() == 1).then_some(())).await;

@@ -1,10 +1,10 @@
-//! What is refused before anything is sent.
+//! Arguments that are refused before any request.
 
 use crate::kit::*;
 use leasehold_core::{Claim, ErrorKind, LockBackend, OwnerId};
 
 #[tokio::test]
-async fn a_description_of_nearly_a_megabyte_is_refused_and_costs_no_connection() {
+async fn holder_description_above_the_limit_is_refused_and_costs_no_connection() {
     let server = server();
     let backend = backend(&server.url());
     let holder = claim("other");
@@ -20,7 +20,7 @@ async fn a_description_of_nearly_a_megabyte_is_refused_and_costs_no_connection()
 }
 
 #[tokio::test]
-async fn a_bad_url_is_refused_before_any_connection() {
+async fn invalid_url_is_refused_before_any_connection() {
     for url in ["zk://", "zk://h:0", "zk://h?sessiontimeout=4s", "zk://h/zookeeper"] {
         assert_eq!(open(url).unwrap_err().kind(), ErrorKind::Invalid, "{url}");
     }

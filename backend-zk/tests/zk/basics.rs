@@ -1,11 +1,11 @@
-//! The recipe on one well server: who holds, who waits, who is told.
+//! The recipe on one healthy server.
 
 use crate::kit::*;
 use leasehold_core::{LockBackend, LossCause, Release, Renewal};
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 #[tokio::test]
-async fn a_free_lock_is_granted_and_its_node_is_that_of_curator() {
+async fn free_lock_is_granted_with_a_node_in_curators_layout() {
     let server = server();
     let (backend, claim) = (backend(&server.url()), claim("job"));
 
@@ -23,7 +23,7 @@ async fn a_free_lock_is_granted_and_its_node_is_that_of_curator() {
 }
 
 #[tokio::test]
-async fn asked_again_the_holder_has_the_same_grant_and_the_same_node() {
+async fn holder_that_asks_again_has_the_same_grant_and_node() {
     let server = server();
     let (backend, claim) = (backend(&server.url()), claim("job"));
     let first = hold(&backend, &claim).await;
@@ -32,7 +32,7 @@ async fn asked_again_the_holder_has_the_same_grant_and_the_same_node() {
 }
 
 #[tokio::test]
-async fn a_waiter_is_told_when_the_holder_goes_and_has_a_larger_token() {
+async fn waiter_is_told_of_a_release_and_has_a_larger_token() {
     let server = server();
     let (holder, waiter) = (backend(&server.url()), backend(&server.url()));
     let (first, second) = (claim("job"), claim("job"));
@@ -48,7 +48,7 @@ async fn a_waiter_is_told_when_the_holder_goes_and_has_a_larger_token() {
 }
 
 #[tokio::test]
-async fn only_the_next_in_line_is_told() {
+async fn release_tells_only_the_next_waiter() {
     let server = server();
     let backend = backend(&server.url());
     let line: Vec<_> = (0..5).map(|_| claim("job")).collect();
@@ -67,7 +67,7 @@ async fn only_the_next_in_line_is_told() {
 }
 
 #[tokio::test]
-async fn a_waiter_in_front_that_leaves_grants_nothing() {
+async fn waiter_in_front_that_leaves_grants_nothing() {
     let server = server();
     let (one, other) = (backend(&server.url()), backend(&server.url()));
     let (holder, front, back) = (claim("job"), claim("job"), claim("job"));
@@ -86,7 +86,7 @@ async fn a_waiter_in_front_that_leaves_grants_nothing() {
 }
 
 #[tokio::test]
-async fn asked_without_news_a_waiter_stays_where_it_is() {
+async fn waiter_that_asks_without_a_signal_makes_one_request() {
     let server = server();
     let (one, other) = (backend(&server.url()), backend(&server.url()));
     let (holder, waiter) = (claim("job"), claim("job"));
@@ -95,7 +95,7 @@ async fn asked_without_news_a_waiter_stays_where_it_is() {
     let before = server.counter("zk_packets_received").unwrap();
     busy(&other, &waiter).await;
     let asked = server.counter("zk_packets_received").unwrap() - before;
-    // One read, and the pings of three sessions.
+    // The check of the blocker, and the pings of three sessions.
     assert!(asked <= 4, "{asked} requests");
     release(&one, &holder).await;
     changed(&other, &waiter).await;
@@ -116,7 +116,7 @@ async fn release_is_idempotent_and_leaves_nothing() {
 }
 
 #[tokio::test]
-async fn another_backend_can_take_a_claim_back_by_its_owner_alone() {
+async fn claim_of_another_backend_is_not_renewed() {
     let server = server();
     let claim = claim("job");
     hold(&backend(&server.url()), &claim).await;
@@ -125,7 +125,7 @@ async fn another_backend_can_take_a_claim_back_by_its_owner_alone() {
 }
 
 #[tokio::test]
-async fn tokens_grow_when_the_directory_is_made_anew() {
+async fn tokens_grow_when_the_directory_is_made_again() {
     let server = server();
     let backend = backend(&server.url());
     let look = Look::at(&server).await;
@@ -142,52 +142,47 @@ async fn tokens_grow_when_the_directory_is_made_anew() {
 }
 
 #[tokio::test]
-async fn a_hundred_claims_are_renewed_by_one_request() {
+async fn hundred_claims_are_renewed_by_one_request() {
     let server = server();
     let backend = backend(&server.url());
     let claims: Vec<_> = (0..100).map(|number| claim(&format!("job/{number}"))).collect();
     for claim in &claims {
         hold(&backend, claim).await;
     }
-    // Holders begin to listen to their nodes a moment after the grant.
-    let before = eventually(async || {
-        let counted = server.counter("zk_packets_received").unwrap();
-        tokio::time::sleep(Duration::from_millis(100)).await;
-        let now = server.counter("zk_packets_received").unwrap();
-        // The question itself is one.
-        (now - counted <= 1).then_some(now)
-    })
-    .await;
-    let answers = answered(backend.renew(&claims)).await;
-    let asked = server.counter("zk_packets_received").unwrap() - before;
-    assert!(answers.into_iter().all(|answer| answer.unwrap() == Renewal::Renewed));
-    assert!(asked <= 4, "{asked} requests for a hundred claims");
+    let packets = async || {
+        let before = server.counter("zk_packets_received").unwrap();
+        let answers = answered(backend.renew(&claims)).await;
+        assert!(answers.into_iter().all(|answer| answer.unwrap() == Renewal::Renewed));
+        server.counter("zk_packets_received").unwrap() - before
+    };
+    let (first, next) = (packets().await, packets().await);
+    // The first renewal also sets the watches. The question for the counter is a packet too, and perhaps a ping.
+    assert!((101..=110).contains(&first), "{first} packets");
+    assert!(next <= 4, "{next} packets for a hundred claims");
 }
 
 #[tokio::test]
-async fn a_hold_of_a_moment_costs_three_requests() {
+async fn short_hold_costs_three_requests() {
     const PAIRS: u64 = 50;
     let server = server();
     let backend = backend(&server.url());
-    let mut slow = 0;
     let pair = async || {
-        let (claim, begun) = (claim("job"), Instant::now());
+        let claim = claim("job");
         hold(&backend, &claim).await;
         answered(backend.release(&claim, Duration::ZERO)).await.unwrap();
-        begun.elapsed()
     };
     pair().await;
     let before = server.counter("zk_packets_received").unwrap();
     for _ in 0..PAIRS {
-        slow += u64::from(pair().await >= Duration::from_millis(20));
+        pair().await;
     }
-    let asked = server.counter("zk_packets_received").unwrap() - before;
-    // To stand in line, to list it, to leave; a holder for longer also listens. And a ping or two of the session.
-    assert!(asked <= 3 * PAIRS + slow + 5, "{asked} requests for {PAIRS} holds, of which {slow} were slow");
+    let packets = server.counter("zk_packets_received").unwrap() - before;
+    // Create, list and delete; and a few pings of the session.
+    assert!(packets <= 3 * PAIRS + 5, "{packets} packets for {PAIRS} holds");
 }
 
 #[tokio::test]
-async fn closing_frees_everything_at_once() {
+async fn close_frees_all_locks_at_once() {
     let server = server();
     let (one, other) = (backend(&server.url()), backend(&server.url()));
     hold(&one, &claim("job")).await;

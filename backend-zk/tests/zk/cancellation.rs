@@ -1,4 +1,4 @@
-//! Acquisitions that are dropped half-way.
+//! Acquisitions that are dropped at any await.
 
 use crate::kit::*;
 use leasehold_core::{DistributedLockExt, LockClient};
@@ -6,7 +6,7 @@ use std::future::{Future, poll_fn};
 use std::pin::pin;
 use std::task::Poll;
 
-/// Polls a future so many times, whenever it asks for it, and drops it. True if it was ready by then.
+/// Polls a future this many times at most, and drops it.
 async fn polled<F: Future>(future: F, times: usize) -> Option<F::Output> {
     let mut future = pin!(future);
     let mut left = times;
@@ -25,7 +25,7 @@ async fn nothing_is_left(look: &Look, lock: &str, but: usize) {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn on_a_free_lock_at_every_await() {
+async fn acquire_dropped_on_a_free_lock_at_any_await_leaves_nothing() {
     let server = server();
     let look = Look::at(&server).await;
     let client = client(&server.url());
@@ -49,7 +49,7 @@ async fn on_a_free_lock_at_every_await() {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn without_a_session_at_every_await() {
+async fn acquire_dropped_without_a_session_at_any_await_leaves_nothing() {
     let server = server();
     let look = Look::at(&server).await;
     for times in 1..12 {
@@ -60,7 +60,7 @@ async fn without_a_session_at_every_await() {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn as_a_waiter_at_every_await() {
+async fn waiter_dropped_at_any_await_leaves_nothing() {
     let server = server();
     let look = Look::at(&server).await;
     let (holder, client): (LockClient, LockClient) = (client(&server.url()), client(&server.url()));

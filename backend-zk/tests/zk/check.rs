@@ -1,4 +1,4 @@
-//! What `check` finds.
+//! The findings of `check`.
 
 use crate::kit::*;
 use leasehold_core::{LockAdmin, Severity};
@@ -17,21 +17,21 @@ async fn codes(url: &str) -> Vec<&'static str> {
 }
 
 #[tokio::test]
-async fn a_closed_directory_on_a_well_server_has_nothing_but_the_password_in_the_clear() {
+async fn closed_directory_on_a_healthy_server_has_only_the_password_finding() {
     let server = server();
     let url = format!("zk://app:canary@{}", server.address());
     assert_eq!(codes(&url).await, ["I_NO_DIRECTORY", "W_CLEAR_TEXT", "I_SERVER"]);
     backend(&url).init().await.unwrap();
     assert_eq!(codes(&url).await, ["W_CLEAR_TEXT", "I_SERVER"]);
     let other = format!("zk://other:canary@{}", server.address());
-    assert_eq!(codes(&other).await, ["I_NOT_SEEN", "W_DENIED", "W_CLEAR_TEXT", "I_SERVER"]);
+    assert_eq!(codes(&other).await, ["I_NOT_SEEN", "W_CLEAR_TEXT", "I_SERVER", "E_TRIAL"]);
     let look = Look::with_user(&server, Some("app:canary")).await;
-    assert_eq!(look.children("/leasehold").await, Vec::<String>::new(), "to look for a right makes nothing");
+    assert_eq!(look.children("/leasehold").await, Vec::<String>::new(), "the trial leaves something");
 }
 
-/// Told to the server's own shell, what is printed makes what `init` makes, with the same rights.
+/// `zkCli.sh` makes the same nodes with the same rights as `init`.
 #[tokio::test]
-async fn what_is_printed_makes_the_directory() {
+async fn printed_commands_make_the_directory() {
     let server = server();
     for user in ["", "app:canary@"] {
         let at = |base: &str| format!("zk://{user}{}{base}", server.address());
@@ -70,16 +70,16 @@ fn zkcli(server: &str, script: &str) -> String {
 }
 
 #[tokio::test]
-async fn an_open_directory_and_a_session_that_was_cut_short_are_warned_of() {
+async fn open_directory_and_shortened_session_are_warned_of() {
     let server = server();
     let url = format!("{}?session_timeout=10m", server.url());
     backend(&url).init().await.unwrap();
     assert_eq!(codes(&url).await, ["W_SESSION_BOUNDS", "W_OPEN_ACL", "I_SERVER"]);
 }
 
-/// To delete the node of a holder is a right to the directory of its lock.
+/// The right to delete the node of a holder is a right to the directory of its lock.
 #[tokio::test]
-async fn it_is_the_directory_of_a_lock_that_lets_others_free_it() {
+async fn open_directory_of_one_lock_is_warned_of() {
     let server = server();
     let url = format!("zk://app:canary@{}", server.address());
     let backend = backend(&url);
@@ -104,14 +104,41 @@ async fn it_is_the_directory_of_a_lock_that_lets_others_free_it() {
 }
 
 #[tokio::test]
-async fn a_session_of_few_ticks_is_warned_of() {
+async fn session_of_few_ticks_is_warned_of() {
     let server = ZooKeeperServer::start_with(&["tickTime=1000"]).unwrap();
     let url = format!("{}?session_timeout=2s", server.url());
     assert!(codes(&url).await.contains(&"W_SHORT_SESSION"));
 }
 
 #[tokio::test]
-async fn words_that_are_not_allowed_are_asked_for() {
+async fn forbidden_four_letter_words_are_asked_for() {
     let server = ZooKeeperServer::start_with(&["4lw.commands.whitelist=srvr,ruok"]).unwrap();
     assert_eq!(codes(&server.url()).await, ["I_NO_DIRECTORY", "I_SERVER", "I_NOT_SEEN"]);
+}
+
+/// A lock needs three nodes at a time, and a fourth for its directory.
+#[tokio::test]
+async fn quota_that_stops_locks_fails_the_trial() {
+    let server = ZooKeeperServer::start_with(&["-Dzookeeper.enforceQuota=true"]).unwrap();
+    let url = format!("zk://{}/shop", server.address());
+    let backend = backend(&url);
+    backend.init().await.unwrap();
+    let look = Look::at(&server).await;
+    for path in ["/zookeeper/quota/shop", "/zookeeper/quota/shop/zookeeper_limits"] {
+        look.make(path, CreateMode::Persistent).await;
+    }
+    look.0
+        .set_data(
+            "/zookeeper/quota/shop/zookeeper_limits",
+            b"count=-1,bytes=-1=;byteHardLimit=-1;countHardLimit=1",
+            None,
+        )
+        .await
+        .unwrap();
+    look.make("/zookeeper/quota/shop/zookeeper_stats", CreateMode::Persistent).await;
+    look.0.set_data("/zookeeper/quota/shop/zookeeper_stats", b"count=1,bytes=0", None).await.unwrap();
+    let findings = answered(backend.check()).await.unwrap();
+    let trial = findings.iter().find(|finding| finding.code == "E_TRIAL").map(|finding| &*finding.message);
+    let used_up = "the quota of the directory of the locks is used up";
+    assert_eq!(trial, Some(&*format!("a trial lock could not be acquired: {used_up}")), "{findings:?}");
 }

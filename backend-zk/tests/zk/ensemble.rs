@@ -1,4 +1,4 @@
-//! Three servers, of which some die.
+//! An ensemble of three, some of which fail.
 
 use crate::kit::*;
 use leasehold_core::{DistributedLockExt, Health, LockBackend};
@@ -12,24 +12,24 @@ fn ensemble() -> (ZooKeeperEnsemble, usize) {
     (ensemble, leader)
 }
 
-/// A leader that hears nothing of its followers, and takes itself for one for a second and a half.
+/// Pauses the followers. The leader takes itself for one for another second and a half.
 fn cut_off(ensemble: &ZooKeeperEnsemble, leader: usize) {
     (0..3).filter(|member| *member != leader).for_each(|member| ensemble.pause(member));
 }
 
-/// The others may have chosen another leader by then, and that one may have ended the session.
+/// The followers may have elected another leader, which may have ended the session.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn a_leader_without_followers_proves_no_hold() {
+async fn leader_without_followers_proves_no_hold() {
     let (ensemble, leader) = ensemble();
     let url = format!("zk://127.0.0.1:{}?session_timeout=1s", ensemble.ports()[leader]);
     let guard = client(&url).acquire("job").await.unwrap();
     cut_off(&ensemble, leader);
-    // Three quarters of a second after the last proof. What the leader says alone would do for twice as long more.
+    // Three quarters of a second after the last proof. The leader alone would answer for twice as long.
     within(Duration::from_millis(1400), guard.lost()).await;
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn a_leader_without_followers_gives_nobody_a_lock() {
+async fn leader_without_followers_grants_nothing() {
     let (ensemble, leader) = ensemble();
     let url = format!("zk://127.0.0.1:{}?session_timeout=2s&timeout=500ms", ensemble.ports()[leader]);
     warm_up_at(&url).await;
@@ -38,16 +38,17 @@ async fn a_leader_without_followers_gives_nobody_a_lock() {
     hold(&one, &held).await;
     hold(&one, &released).await;
     busy(&other, &waiter).await;
-    // Longer than what may be believed without the leader.
+    // Longer than a proof is fresh.
     sleep(Duration::from_millis(700)).await;
     release(&one, &released).await;
     cut_off(&ensemble, leader);
+    sleep(Duration::from_millis(200)).await;
     assert!(answered(one.try_acquire(&held)).await.is_err(), "it may have been ended");
     assert!(answered(other.try_acquire(&waiter)).await.is_err(), "its turn has come at a leader that was");
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn a_leader_that_dies_costs_no_hold_and_no_waiter() {
+async fn killed_leader_costs_no_hold_and_no_waiter() {
     let (mut ensemble, leader) = ensemble();
     // A session that outlasts an election on a busy machine.
     let url = format!("{}?session_timeout=20s", ensemble.url());
@@ -67,7 +68,7 @@ async fn a_leader_that_dies_costs_no_hold_and_no_waiter() {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn without_a_quorum_nobody_gets_the_lock_and_the_holder_is_sure_of_nothing() {
+async fn ensemble_without_a_quorum_grants_nothing_and_its_holder_is_lost() {
     let (ensemble, leader) = ensemble();
     let others: Vec<usize> = (0..3).filter(|member| *member != leader).collect();
     let url = format!("{}?session_timeout=2s&timeout=500ms&connect_timeout=1s", ensemble.url());

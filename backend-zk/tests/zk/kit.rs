@@ -1,4 +1,4 @@
-//! What the tests have in common: a server each, claims, and a look at the nodes that does not go through the backend.
+//! Helpers: a server for each test, claims, and a look at the nodes that does not use the backend.
 
 use leasehold_conformance::proxy::Proxy;
 use leasehold_core::{
@@ -17,7 +17,7 @@ use zookeeper_client::{Acls, Client, CreateMode, Error};
 pub(crate) const TTL: Duration = Duration::from_secs(60);
 /// A session that ends soon, and not by itself on a busy machine.
 pub(crate) const SHORT: Duration = Duration::from_millis(1500);
-/// What the description of a holder looks like in these tests.
+/// The description of holders in these tests.
 pub(crate) const HOLDER: &str = "{\"pid\":7,\"doing\":\"two words\"}";
 /// The directory of the locks, unless a test says otherwise.
 pub(crate) const BASE: &str = "/leasehold";
@@ -47,7 +47,7 @@ pub(crate) fn url_of(proxy: &Proxy) -> String {
     format!("zk://{}?session_timeout={}ms", proxy.address(), SHORT.as_millis())
 }
 
-/// Makes the server do once what it is to do quickly from then on.
+/// Uses the server once, so that the next use is quick.
 pub(crate) async fn warm_up(server: &ZooKeeperServer) {
     warm_up_at(&server.url()).await;
 }
@@ -83,7 +83,7 @@ pub(crate) async fn within<T>(time: Duration, call: impl Future<Output = T>) -> 
     tokio::time::timeout(time, call).await.unwrap_or_else(|_| panic!("nothing happened within {time:?}"))
 }
 
-/// Acquires what must be free.
+/// Acquires a lock that must be free.
 pub(crate) async fn hold(backend: &ZooKeeperBackend, claim: &Claim) -> FencingToken {
     match answered(backend.try_acquire(claim)).await.unwrap() {
         Attempt::Granted(grant) => grant.token,
@@ -91,29 +91,12 @@ pub(crate) async fn hold(backend: &ZooKeeperBackend, claim: &Claim) -> FencingTo
     }
 }
 
-/// Tries to acquire what must be held by another.
+/// Tries to acquire a lock that must be held by another.
 pub(crate) async fn busy(backend: &ZooKeeperBackend, claim: &Claim) {
     match answered(backend.try_acquire(claim)).await.unwrap() {
         Attempt::Busy(busy) => assert!(busy.queued, "it has a place, and must say so"),
         Attempt::Granted(grant) => panic!("granted: {grant:?}"),
     }
-}
-
-/// Claims of one process for one lock: the first holds it, and the others stand behind it in their order.
-pub(crate) async fn in_line<const N: usize>(backend: &ZooKeeperBackend) -> [Claim; N] {
-    let line = [(); N].map(|()| claim("job"));
-    hold(backend, &line[0]).await;
-    for waiter in &line[1..] {
-        busy(backend, waiter).await;
-    }
-    line
-}
-
-/// One more that stands behind them, of any process.
-pub(crate) async fn one_behind(backend: &ZooKeeperBackend) -> Claim {
-    let claim = claim("job");
-    busy(backend, &claim).await;
-    claim
 }
 
 /// Waits as a client does.
@@ -143,7 +126,7 @@ pub(crate) async fn release(backend: &ZooKeeperBackend, claim: &Claim) -> Releas
     answered(backend.release(claim, Duration::ZERO)).await.unwrap()
 }
 
-/// Asks until the answer is as wanted: for what becomes true soon, and must not be taken for granted before.
+/// Asks until there is an answer.
 pub(crate) async fn eventually<T>(mut question: impl AsyncFnMut() -> Option<T>) -> T {
     answered(async {
         loop {
@@ -156,7 +139,7 @@ pub(crate) async fn eventually<T>(mut question: impl AsyncFnMut() -> Option<T>) 
     .await
 }
 
-/// What a person sees who looks with `zkCli.sh`: a session that has nothing to do with the backend's.
+/// A session of an administrator, as `zkCli.sh` has one.
 pub(crate) struct Look(pub(crate) Client);
 
 impl Look {
@@ -183,13 +166,6 @@ impl Look {
     /// The contenders of a lock.
     pub(crate) async fn line(&self, lock: &str) -> Vec<String> {
         self.children(&format!("{BASE}/{lock}")).await
-    }
-
-    /// The contenders of a lock whose numbers are not below zero, in their order.
-    pub(crate) async fn in_order(&self, lock: &str) -> Vec<String> {
-        let mut line = self.line(lock).await;
-        line.sort_by_key(|node| node.rsplit('-').next().map(ToOwned::to_owned));
-        line
     }
 
     pub(crate) async fn only_node(&self, lock: &str) -> String {

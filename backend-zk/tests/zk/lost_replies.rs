@@ -1,4 +1,4 @@
-//! Requests that were applied and whose replies were lost: found again, never doubled, and never taken for a refusal.
+//! Requests that were carried out and whose replies were lost: found again, never repeated, never taken for a refusal.
 
 use crate::kit::*;
 use leasehold_conformance::proxy::{Proxy, Traffic};
@@ -13,26 +13,25 @@ use std::sync::Arc;
 use std::time::Duration;
 use zookeeper_client::CreateMode;
 
-/// A backend that has its session, behind a proxy, and the directory of the lock `job`, so that the next request is the one
-/// that makes a node.
+/// A backend behind a proxy. It has its session, and the directory of the lock `job` exists, so its first request creates a node.
 async fn behind_proxy(server: &ZooKeeperServer) -> (Proxy, Arc<ZooKeeperBackend>) {
     warm_up(server).await;
     let proxy = proxy_to(server).await;
-    // Less than the session, so that silence is noticed before the end of the session is.
+    // Less than the session, so that the silence is noticed first.
     let backend = backend(&format!("{}&timeout=700ms", url_of(&proxy)));
     backend.init().await.unwrap();
     Look::at(server).await.make(&format!("{BASE}/job"), CreateMode::Persistent).await;
     (proxy, backend)
 }
 
-/// Loses the replies that were held back, and lets everything pass from now on.
+/// Loses the replies that were held back.
 fn lose_replies(proxy: &Proxy) {
     proxy.cut();
     proxy.set(Traffic::Pass);
 }
 
 #[tokio::test]
-async fn a_lost_create_is_found_and_not_doubled() {
+async fn create_without_a_reply_is_found_and_not_repeated() {
     let server = server();
     let look = Look::at(&server).await;
     let (proxy, backend) = behind_proxy(&server).await;
@@ -44,12 +43,10 @@ async fn a_lost_create_is_found_and_not_doubled() {
     let made = look.only_node("job").await;
     lose_replies(&proxy);
 
-    // As soon as there is a connection again, it is worth asking again.
     changed(&backend, &claim).await;
     let token = hold(&backend, &claim).await;
     assert_eq!(look.only_node("job").await, made);
-    // No second one was made and taken back: the next in line has the next number.
-
+    // No second node was made and deleted: the next waiter has the next number.
     busy(&backend, &next).await;
     assert!(look.line("job").await.iter().any(|node| node.ends_with("0000000001")));
     release(&backend, &next).await;
@@ -61,7 +58,7 @@ async fn a_lost_create_is_found_and_not_doubled() {
 }
 
 #[tokio::test]
-async fn a_create_that_breaks_with_its_connection_is_found_within_the_same_attempt() {
+async fn create_that_breaks_with_its_connection_is_found_in_the_same_attempt() {
     let server = server();
     let look = Look::at(&server).await;
     let (proxy, backend) = behind_proxy(&server).await;
@@ -82,7 +79,7 @@ async fn a_create_that_breaks_with_its_connection_is_found_within_the_same_attem
 }
 
 #[tokio::test]
-async fn a_lost_create_can_be_taken_back_without_being_found_first() {
+async fn create_without_a_reply_can_be_released() {
     let server = server();
     let look = Look::at(&server).await;
     let (proxy, backend) = behind_proxy(&server).await;
@@ -99,7 +96,7 @@ async fn a_lost_create_can_be_taken_back_without_being_found_first() {
 }
 
 #[tokio::test]
-async fn a_create_that_never_arrived_is_made_again() {
+async fn create_that_never_arrived_is_repeated() {
     let server = server();
     let look = Look::at(&server).await;
     let (proxy, backend) = behind_proxy(&server).await;
@@ -115,14 +112,13 @@ async fn a_create_that_never_arrived_is_made_again() {
     look.only_node("job").await;
 }
 
-/// A grant that comes too late is asked for again. Nobody has news for a holder, and everybody waits for it.
+/// The core asks again after a grant that came too late.
 #[tokio::test]
-async fn a_hold_that_is_asked_for_again_and_not_answered_is_asked_for_soon() {
+async fn holder_whose_second_attempt_has_no_answer_asks_again_soon() {
     let server = server();
     let (proxy, backend) = behind_proxy(&server).await;
     let claim = claim("job");
     let token = hold(&backend, &claim).await;
-    eventually(async || (server.counter("zk_watch_count").unwrap() == 1).then_some(())).await;
 
     proxy.set(Traffic::HoldReplies);
     let error = answered(backend.try_acquire(&claim)).await.unwrap_err();
@@ -135,7 +131,7 @@ async fn a_hold_that_is_asked_for_again_and_not_answered_is_asked_for_soon() {
 }
 
 #[tokio::test]
-async fn a_lost_delete_is_recognised_as_done() {
+async fn delete_without_a_reply_is_recognised() {
     let server = server();
     let look = Look::at(&server).await;
     let (proxy, backend) = behind_proxy(&server).await;
@@ -153,7 +149,7 @@ async fn a_lost_delete_is_recognised_as_done() {
 }
 
 #[tokio::test]
-async fn a_user_whose_release_was_answered_late_hears_that_it_was_released() {
+async fn release_that_is_answered_late_is_a_success() {
     let server = server();
     let (proxy, backend) = behind_proxy(&server).await;
     let client = LockClient::new(backend);
@@ -170,19 +166,19 @@ async fn a_user_whose_release_was_answered_late_hears_that_it_was_released() {
 }
 
 #[tokio::test]
-async fn a_store_that_was_never_reached_is_unavailable_and_not_unknown() {
+async fn store_that_was_never_reached_is_unavailable() {
     let port = free_port().unwrap();
     let backend = backend(&format!("zk://127.0.0.1:{port}?connect_timeout=1s"));
     let error = answered(backend.try_acquire(&claim("job"))).await.unwrap_err();
     assert_eq!(error.kind(), ErrorKind::Unavailable);
     assert!(error.to_string().contains("Connection refused"), "{error}");
-    // Without a session it has asked for nothing: whoever has to release that is done.
+    // Without a session nothing was sent, so there is nothing to release.
     assert_eq!(answered(backend.release(&claim("job"), Duration::ZERO)).await.unwrap(), Release::NotHeld);
 }
 
-/// Else each of them would leave a task that asks until there is a server again, and all of these would ask then.
+/// Otherwise each would leave a task that tries to release until there is a server.
 #[tokio::test]
-async fn who_gives_up_on_a_store_that_was_never_reached_leaves_nothing_to_do() {
+async fn acquire_that_never_reached_the_store_leaves_no_release() {
     let server = server();
     let proxy = proxy_to(&server).await;
     proxy.set(Traffic::BlackHole);
@@ -197,9 +193,9 @@ async fn who_gives_up_on_a_store_that_was_never_reached_leaves_nothing_to_do() {
     assert!(start.elapsed() < Duration::from_secs(4), "something was under way for {:?}", start.elapsed());
 }
 
-/// The first call finds that there is no server, and that the claim has no place; the second one has waited for it.
+/// The first call finds no server, and removes the entry of the claim while the second one waits for it.
 #[tokio::test]
-async fn a_call_that_waited_for_another_one_of_its_claim_keeps_what_it_is_granted() {
+async fn call_that_waited_for_another_call_of_its_claim_keeps_its_grant() {
     let server = server();
     warm_up(&server).await;
     let proxy = proxy_to(&server).await;
@@ -210,7 +206,7 @@ async fn a_call_that_waited_for_another_one_of_its_claim_keeps_what_it_is_grante
     assert!(futures_util::poll!(&mut first).is_pending() && futures_util::poll!(&mut second).is_pending());
     answered(first).await.unwrap_err();
     proxy.set(Traffic::Pass);
-    // The pause after a session that could not be made.
+    // The pause after a failed connection.
     tokio::time::sleep(Duration::from_millis(200)).await;
     assert!(matches!(answered(second).await.unwrap(), Attempt::Granted(_)));
     let renewed = answered(backend.renew(std::slice::from_ref(&claim))).await.remove(0);
@@ -218,7 +214,7 @@ async fn a_call_that_waited_for_another_one_of_its_claim_keeps_what_it_is_grante
 }
 
 #[tokio::test]
-async fn a_server_that_has_connections_enough_is_told_from_one_that_is_not_there() {
+async fn server_with_too_many_connections_is_named_as_such() {
     let server = ZooKeeperServer::start_with(&["maxClientCnxns=1"]).unwrap();
     let _only = Look::at(&server).await;
     for _ in 0..10 {
@@ -230,14 +226,14 @@ async fn a_server_that_has_connections_enough_is_told_from_one_that_is_not_there
 }
 
 #[tokio::test]
-async fn a_silent_store_is_left_in_time() {
+async fn silent_store_is_given_up_in_time() {
     let server = server();
     let proxy = proxy_to(&server).await;
     proxy.set(Traffic::BlackHole);
     let url = format!("zk://{}?connect_timeout=500ms", proxy.address());
     let backend = backend(&url);
     let start = std::time::Instant::now();
-    // All at once: none of them waits for the others' attempts.
+    // All at once: they share one attempt to connect.
     let claims: Vec<Claim> = (0..10).map(|_| claim("job")).collect();
     let attempts = claims.iter().map(|claim| backend.try_acquire(claim));
     for attempt in answered(futures_util::future::join_all(attempts)).await {

@@ -1,4 +1,4 @@
-//! The backend against real servers: the recipe step by step, sessions under faults, and what users see of both.
+//! The backend against real servers: the recipe step by step, sessions under faults, and their effect on users.
 
 #![allow(clippy::unwrap_used, clippy::panic, reason = "a test that unwraps fails, which is what it is for")]
 
@@ -8,18 +8,17 @@ mod bad_input;
 mod basics;
 mod cancellation;
 mod check;
+mod earlier_sessions;
 mod ensemble;
-mod ghosts;
-mod hand_over;
 mod kit;
 mod late_replies;
-mod line;
 mod lost_replies;
 mod many;
 mod names;
 mod numbers;
-mod one_process;
+mod proofs;
+mod queue;
 mod session;
-mod ties;
+mod shared;
 #[cfg(feature = "tls")]
 mod tls;

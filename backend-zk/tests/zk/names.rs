@@ -33,7 +33,7 @@ async fn odd_names_are_locks_of_their_own_below_the_directory() {
 }
 
 #[tokio::test]
-async fn the_longest_name_is_a_lock() {
+async fn longest_name_is_a_lock() {
     let server = server();
     let backend = backend(&server.url());
     for long in ["x".repeat(512), "é".repeat(256), "🔒".repeat(128)] {
@@ -44,7 +44,7 @@ async fn the_longest_name_is_a_lock() {
 }
 
 #[tokio::test]
-async fn a_deep_directory_is_made_with_its_rights() {
+async fn deep_directory_is_made_with_its_rights() {
     let server = server();
     let backend = backend(&format!("{}/apps/shop/eu/locks", server.url()));
     hold(&backend, &claim("job")).await;

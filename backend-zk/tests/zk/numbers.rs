@@ -1,4 +1,4 @@
-//! The end of a directory's numbers. No request sets the counter of a directory, so the server's snapshot is changed.
+//! The end of a directory's numbers. No request sets the counter of a directory, so the test changes a snapshot of the server.
 
 use crate::kit::*;
 use leasehold_core::{ErrorKind, LockBackend, Renewal};
@@ -6,9 +6,9 @@ use leasehold_test_stores::servers::ZooKeeperServer;
 use std::path::{Path, PathBuf};
 use zookeeper_client::CreateMode;
 
-/// The last number by which a lock may be held.
+/// The last number that is not refused.
 const LAST: i32 = i32::MAX - (1 << 20);
-/// What stands behind each checksum of a snapshot.
+/// The bytes behind each checksum of a snapshot.
 const SEAL: &[u8] = b"\0\0\0\x01/";
 
 /// A server on which the next node of the lock `job` has this number, in a directory that stays when it is empty.
@@ -18,7 +18,7 @@ async fn server_that_counts_from(number: i32) -> ZooKeeperServer {
     look.make(BASE, CreateMode::Persistent).await;
     look.make(&job, CreateMode::Persistent).await;
     drop(look);
-    // It writes a snapshot when it starts.
+    // The server writes a snapshot when it starts.
     server.kill();
     server.restart(true).unwrap();
     server.kill();
@@ -38,7 +38,7 @@ fn files_named(folder: &Path, prefix: &str) -> Vec<PathBuf> {
     files.filter(|file| file.file_name().unwrap().to_string_lossy().starts_with(prefix)).collect()
 }
 
-/// The transaction up to which a snapshot goes, as its name says.
+/// The last transaction of a snapshot, from its name.
 fn zxid(file: &Path) -> u64 {
     u64::from_str_radix(&file.extension().unwrap().to_string_lossy(), 16).unwrap()
 }
@@ -72,7 +72,7 @@ fn adler32(bytes: &[u8]) -> u64 {
 }
 
 #[tokio::test]
-async fn nobody_holds_by_a_number_that_another_may_have_too() {
+async fn number_that_may_repeat_is_refused() {
     let server = server_that_counts_from(i32::MAX).await;
     let look = Look::at(&server).await;
     for _ in 0..2 {
@@ -84,7 +84,7 @@ async fn nobody_holds_by_a_number_that_another_may_have_too() {
 }
 
 #[tokio::test]
-async fn the_last_number_holds_and_a_directory_that_is_made_anew_begins_at_none() {
+async fn last_unique_number_holds_and_a_new_directory_begins_at_zero() {
     let server = server_that_counts_from(LAST).await;
     let (one, other, look) = (backend(&server.url()), backend(&server.url()), Look::at(&server).await);
     let (last, late) = (claim("job"), claim("job"));

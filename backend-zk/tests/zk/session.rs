@@ -1,4 +1,4 @@
-//! Sessions that are lost, paused and cut.
+//! Sessions that end, pause and are cut off.
 
 use crate::kit::*;
 use leasehold_conformance::proxy::Traffic;
@@ -7,7 +7,7 @@ use leasehold_test_stores::servers::ZooKeeperServer;
 use std::time::Duration;
 use tokio::time::Instant;
 
-/// Until the server has deleted this node.
+/// Waits until the server has deleted this node.
 async fn deleted(look: &Look, node: &str) -> Instant {
     let (_, _, watcher) = look.0.get_and_watch_data(node).await.unwrap();
     answered(watcher.changed()).await;
@@ -15,7 +15,7 @@ async fn deleted(look: &Look, node: &str) -> Instant {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn a_holder_that_is_cut_off_knows_it_before_the_server_frees_the_lock() {
+async fn holder_that_is_cut_off_is_lost_before_the_server_frees_the_lock() {
     let server = server();
     let proxy = proxy_to(&server).await;
     let client = client(&url_of(&proxy));
@@ -46,7 +46,7 @@ async fn a_holder_that_is_cut_off_knows_it_before_the_server_frees_the_lock() {
 }
 
 #[tokio::test]
-async fn a_session_that_is_over_ends_its_holds_with_that_cause_and_the_next_has_a_new_one() {
+async fn ended_session_ends_its_holds_and_is_replaced() {
     let server = server();
     let look = Look::at(&server).await;
     let proxy = proxy_to(&server).await;
@@ -75,7 +75,7 @@ async fn a_session_that_is_over_ends_its_holds_with_that_cause_and_the_next_has_
 }
 
 #[tokio::test]
-async fn a_waiter_whose_session_has_ended_does_not_get_the_lock_by_its_old_node() {
+async fn waiter_whose_session_has_ended_goes_on_at_the_end() {
     let server = server();
     let look = Look::at(&server).await;
     let proxy = proxy_to(&server).await;
@@ -90,9 +90,18 @@ async fn a_waiter_whose_session_has_ended_does_not_get_the_lock_by_its_old_node(
     proxy.cut();
     proxy.set(Traffic::Pass);
 
-    // Told that its session is over, it stands at the end of the line with a new one.
     changed(&waiting, &waiter).await;
-    eventually(async || waiting.try_acquire(&waiter).await.ok()).await;
+    let told = eventually(async || {
+        waiting
+            .try_acquire(&waiter)
+            .await
+            .err()
+            .filter(|error| error.to_string().contains("goes on at the end"))
+    })
+    .await;
+    assert!(told.is_outage(), "{told}");
+    // Once, and then it has its place.
+    busy(&waiting, &waiter).await;
     release(&holder, &held).await;
     changed(&holder, &behind).await;
     hold(&holder, &behind).await;
@@ -102,17 +111,15 @@ async fn a_waiter_whose_session_has_ended_does_not_get_the_lock_by_its_old_node(
     hold(&waiting, &waiter).await;
 }
 
-/// Each time that it asks is a connection to each server, which are many if a thousand wait.
+/// Each attempt is a connection to each server. A thousand waiters would make many.
 #[tokio::test]
-async fn a_waiter_whose_session_is_over_asks_in_its_own_time_while_there_is_no_server() {
+async fn waiter_without_a_server_pauses_between_attempts() {
     let mut server = server();
     let waiting = backend(&format!("{}&connect_timeout=500ms", short(&server)));
     let (held, waiter) = (claim("job"), claim("job"));
     hold(&waiting, &held).await;
     busy(&waiting, &waiter).await;
     server.kill();
-    // Who is told of that is told once. On a slow machine it may be told to ask before, for another reason, and then of this
-    // while it asks.
     let is_over = |renewal| matches!(renewal, Ok(Renewal::Lost(LossCause::SessionOver)));
     eventually(async || is_over(renew(&waiting, &held).await).then_some(())).await;
     for _ in 0..3 {
@@ -126,7 +133,7 @@ async fn a_waiter_whose_session_is_over_asks_in_its_own_time_while_there_is_no_s
 }
 
 #[tokio::test]
-async fn a_lost_connection_puts_at_risk_at_once_and_a_reconnect_takes_it_back() {
+async fn hold_is_at_risk_from_a_lost_connection_to_the_reconnect() {
     let server = server();
     let proxy = proxy_to(&server).await;
     let client = client(&format!("zk://{}?session_timeout=40s", proxy.address()));
@@ -135,7 +142,7 @@ async fn a_lost_connection_puts_at_risk_at_once_and_a_reconnect_takes_it_back() 
 
     proxy.set(Traffic::BlackHole);
     proxy.cut();
-    // The next proof would be ten seconds away.
+    // The next renewal is ten seconds away.
     within(Duration::from_secs(1), async {
         while guard.health() == Health::Held {
             tokio::time::sleep(Duration::from_millis(5)).await;
@@ -151,9 +158,9 @@ async fn a_lost_connection_puts_at_risk_at_once_and_a_reconnect_takes_it_back() 
     guard.release().await.unwrap();
 }
 
-/// So that others can be tried before the server ends the session.
+/// Another server can be tried before the session ends.
 #[tokio::test]
-async fn a_silent_connection_is_given_up_after_a_fifth_of_the_session_that_was_given() {
+async fn silent_connection_is_given_up_after_a_fifth_of_a_short_session() {
     let server = ZooKeeperServer::start_with(&["maxSessionTimeout=4000"]).unwrap();
     let proxy = proxy_to(&server).await;
     let backend = backend(&format!("zk://{}?session_timeout=11s", proxy.address()));
@@ -164,7 +171,7 @@ async fn a_silent_connection_is_given_up_after_a_fifth_of_the_session_that_was_g
 }
 
 #[tokio::test]
-async fn a_server_that_pauses_for_less_than_a_session_costs_nothing() {
+async fn server_pause_shorter_than_the_session_costs_nothing() {
     let server = server();
     let (holder, waiter) = (client(&format!("{}?session_timeout=6s", server.url())), backend(&server.url()));
     let guard = holder.acquire("job").await.unwrap();
@@ -175,14 +182,14 @@ async fn a_server_that_pauses_for_less_than_a_session_costs_nothing() {
     server.resume();
     assert!(guard.is_held());
     eventually(async || (guard.health() == Health::Held).then_some(())).await;
-    // The watch has lived through the reconnect, if there was one.
+    // The watch is set again after a reconnect.
     guard.release().await.unwrap();
     changed(&waiter, &waiting).await;
     hold(&waiter, &waiting).await;
 }
 
 #[tokio::test]
-async fn a_server_that_is_killed_and_started_again_keeps_holds_and_waiters() {
+async fn restarted_server_keeps_holds_and_waiters() {
     let mut server = server();
     let url = format!("{}?session_timeout=8s", server.url());
     let (holder, waiter) = (client(&url), backend(&url));
@@ -212,7 +219,7 @@ async fn belief_is_bounded_by_the_session_and_not_by_the_ttl() {
 }
 
 #[tokio::test]
-async fn a_guard_that_is_dropped_during_an_outage_frees_the_lock_after_it() {
+async fn guard_dropped_during_an_outage_frees_the_lock_after_it() {
     let server = server();
     warm_up(&server).await;
     let look = Look::at(&server).await;
@@ -236,7 +243,7 @@ async fn a_guard_that_is_dropped_during_an_outage_frees_the_lock_after_it() {
 
 /// A backend that outlives the runtime of its session makes another one.
 #[test]
-fn a_session_ends_with_its_runtime_and_another_runtime_gets_another_session() {
+fn session_ends_with_its_runtime_and_the_next_runtime_gets_another() {
     let server = server();
     let backend = backend(&short(&server));
     let run = |work: &dyn Fn(&tokio::runtime::Runtime)| {
@@ -250,7 +257,7 @@ fn a_session_ends_with_its_runtime_and_another_runtime_gets_another_session() {
     });
     run(&|runtime| {
         runtime.block_on(async {
-            // At once, and not by the next renewal.
+            // The end of the session is told at once, and not by the next renewal.
             assert_eq!(answered(backend.suspects()).await, [first.owner()]);
             changed(&backend, &waiting).await;
             assert_eq!(renew(&backend, &first).await.unwrap(), Renewal::Lost(LossCause::SessionOver));

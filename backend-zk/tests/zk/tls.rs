@@ -12,7 +12,7 @@ use std::path::PathBuf;
 use std::time::{Duration, Instant};
 use tempfile::TempDir;
 
-/// A certificate authority of its own, and what it has made.
+/// A certificate authority, and the directory of its files.
 struct Authority {
     files: TempDir,
     issuer: Issuer<'static, KeyPair>,
@@ -56,7 +56,7 @@ impl Authority {
         std::fs::write(self.path(&format!("{file}.key")), key.serialize_pem()).unwrap();
     }
 
-    /// A server with a certificate for these names; `clients` says whether it wants one of theirs.
+    /// A server with a certificate for these names. `clients` says whether it asks clients for one.
     fn server(&self, names: &[&str], clients: &str) -> TlsServer {
         self.certify("server", names);
         let port = free_port().unwrap();
@@ -94,7 +94,7 @@ fn called(name: &str) -> DistinguishedName {
     distinguished
 }
 
-/// What the first use of this URL says, and that it says it in time.
+/// The refusal of the first use of this URL, which must come in time.
 async fn refused(url: &str) -> (ErrorKind, String) {
     let start = Instant::now();
     let error = answered(backend(url).try_acquire(&claim("job"))).await.unwrap_err();
@@ -102,7 +102,7 @@ async fn refused(url: &str) -> (ErrorKind, String) {
     (error.kind(), format!("{error}; {}", error.help().unwrap_or_default()))
 }
 
-/// The same, as soon as the server is awake enough to show its certificate in time.
+/// The same, once the server shows its certificate in time.
 async fn misconfigured(url: &str) -> String {
     eventually(async || match refused(url).await {
         (ErrorKind::Misconfigured, told) => Some(told),
@@ -113,7 +113,7 @@ async fn misconfigured(url: &str) -> String {
 }
 
 #[tokio::test]
-async fn a_server_with_a_trusted_certificate_serves_locks() {
+async fn server_with_a_trusted_certificate_serves_locks() {
     let authority = Authority::new();
     let server = authority.server(&["localhost", "127.0.0.1"], "none");
     for host in ["localhost", "127.0.0.1"] {
@@ -126,7 +126,7 @@ async fn a_server_with_a_trusted_certificate_serves_locks() {
 }
 
 #[tokio::test]
-async fn a_certificate_that_is_not_trusted_is_refused_with_the_way_out() {
+async fn untrusted_certificate_is_refused_with_its_fix() {
     let authority = Authority::new();
     let server = authority.server(&["elsewhere.example"], "none");
     let told = misconfigured(&server.url("localhost", &Authority::new().ca())).await;
@@ -136,7 +136,7 @@ async fn a_certificate_that_is_not_trusted_is_refused_with_the_way_out() {
 }
 
 #[tokio::test]
-async fn a_port_that_speaks_the_other_language_is_said() {
+async fn port_with_tls_and_without_are_told_apart() {
     let authority = Authority::new();
     let server = authority.server(&["localhost"], "none");
     let plain = format!("zk+tls://localhost:{}?{}&connect_timeout=2s", server.plain.port(), authority.ca());
@@ -147,7 +147,7 @@ async fn a_port_that_speaks_the_other_language_is_said() {
 }
 
 #[tokio::test]
-async fn a_client_that_is_known_by_its_certificate_owns_its_nodes() {
+async fn client_with_a_certificate_owns_its_nodes() {
     let authority = Authority::new();
     let server = authority.server(&["localhost"], "need");
     authority.certify("client", &["client"]);
@@ -170,7 +170,7 @@ async fn a_client_that_is_known_by_its_certificate_owns_its_nodes() {
 }
 
 #[test]
-fn files_that_cannot_be_used_are_named_before_any_connection() {
+fn unusable_files_are_named_before_any_connection() {
     let authority = Authority::new();
     authority.certify("one", &["one"]);
     authority.certify("other", &["other"]);
@@ -189,7 +189,7 @@ fn files_that_cannot_be_used_are_named_before_any_connection() {
 }
 
 #[test]
-fn files_that_are_not_there_are_named_before_any_connection() {
+fn missing_files_are_named_before_any_connection() {
     for (query, message) in [
         ("tls_ca=/nowhere.pem", "invalid tls_ca: /nowhere.pem: No such file"),
         ("tls_cert=/nowhere.pem", "invalid tls_key: tls_cert is given without it"),

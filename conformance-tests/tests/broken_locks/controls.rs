@@ -299,6 +299,7 @@ pub(crate) fn controls() -> Vec<Control> {
         control!(65 readers_are_counted T05 "after a release that was made again", shared CountsReaders),
         control!(66 one_end_for_all_readers T61 "is free: false", shared ONE_END_FOR_ALL),
         control!(67 looks_for_a_writer_then_enters T04 "hold together", shared LooksThenEnters),
+        control!(69 writer_ignores_readers T04 "hold together", zookeeper WriterIgnoresReaders),
         control!(71 last_reader_deletes_without_looking T20 "under a reader that came", shared DeletesWithoutLooking),
         control!(110 recognised_reader_keeps_its_old_end T53 "recognised late", shared RECOGNISED_AS_IT_IS),
         control!(111 recognised_reader_has_a_new_token T06 "for the lost grant of", shared RECOGNISED_WITH_A_NEW_TOKEN),

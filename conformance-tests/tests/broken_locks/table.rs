@@ -103,6 +103,7 @@ const MISTAKES: &[(u8, &str)] = &[
         "Shared: one end for all readers, which each of them renews: a crashed reader stays as long as another reads.",
     ),
     (67, "Shared: a look for holders, then an entry, in two steps: a reader and a writer hold together."),
+    (69, "Shared: a writer looks for writers in front of it, and not for readers: it holds beside them."),
     (
         71,
         "Shared: the last reader deletes the record without another look: a reader that came meanwhile is gone.",

@@ -8,22 +8,22 @@ use std::time::{Duration, Instant};
 use tokio::runtime::Runtime;
 
 /// Longer than every bound that matters here: sessions last a second, leases of redis-py two.
-const PATIENCE: Duration = Duration::from_secs(20);
+pub(crate) const PATIENCE: Duration = Duration::from_secs(20);
 const SOON: Duration = Duration::from_secs(4);
 
 /// A server, our locks on it, and the path or key by which the others know the lock `job`.
-struct Setup {
+pub(crate) struct Setup {
     _server: Box<dyn Any + Sync>,
     address: String,
     path: &'static str,
-    runtime: Runtime,
-    locks: Arc<dyn DistributedLock>,
+    pub(crate) runtime: Runtime,
+    pub(crate) locks: Arc<dyn DistributedLock>,
     options: AcquireOptions,
-    job: LockName,
+    pub(crate) job: LockName,
 }
 
 impl Setup {
-    fn new(library: Library, mode: LockMode) -> Self {
+    pub(crate) fn new(library: Library, mode: LockMode) -> Self {
         let (server, address, path, url): (Box<dyn Any + Sync>, _, _, _) = if library == Library::RedisPy {
             let server = RedisServer::start().unwrap();
             let url = server.url();
@@ -41,16 +41,20 @@ impl Setup {
         Self { _server: server, address, path, runtime, locks, options, job }
     }
 
-    fn peer(&self, library: Library) -> Peer {
+    pub(crate) fn peer(&self, library: Library) -> Peer {
         Peer::start(library, &self.address, self.path)
     }
 
-    fn acquire(&self, wait: impl Into<Wait>) -> leasehold::Result<LockGuard> {
-        let options = self.options.clone().with_wait(wait);
+    pub(crate) fn acquire(&self, wait: impl Into<Wait>) -> leasehold::Result<LockGuard> {
+        self.acquire_in(self.options.mode(), wait)
+    }
+
+    pub(crate) fn acquire_in(&self, mode: LockMode, wait: impl Into<Wait>) -> leasehold::Result<LockGuard> {
+        let options = self.options.clone().with_mode(mode).with_wait(wait);
         self.runtime.block_on(self.locks.acquire_with(&self.job, &options))
     }
 
-    fn release(&self, guard: LockGuard) {
+    pub(crate) fn release(&self, guard: LockGuard) {
         self.runtime.block_on(guard.release()).unwrap();
     }
 }

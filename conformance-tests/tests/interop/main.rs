@@ -5,6 +5,7 @@
 
 mod exclusion;
 mod peer;
+mod readers;
 
 use leasehold::LockMode;
 use libtest_mimic::{Arguments, Completion, Failed, Trial};
@@ -21,13 +22,36 @@ fn main() -> ExitCode {
     };
     let trials = vec![
         each(Library::Curator, LockMode::Exclusive),
+        each(Library::CuratorWrite, LockMode::Write),
+        each(Library::CuratorWrite, LockMode::Shared),
+        each(Library::CuratorRead, LockMode::Write),
         each(Library::Kazoo, LockMode::Exclusive),
+        each(Library::KazooWithPatterns, LockMode::Exclusive),
+        each(Library::KazooWrite, LockMode::Write),
+        each(Library::KazooWrite, LockMode::Shared),
+        each(Library::KazooRead, LockMode::Write),
         each(Library::RedisPy, LockMode::Exclusive),
         each(Library::RedisPy, LockMode::Shared),
         trial(
             "counters_of_three_libraries_lose_no_count",
             vec![Library::Curator, Library::Kazoo],
             exclusion::counters_lose_no_count,
+        ),
+        trial("readers_of_curator_and_ours_hold_together", vec![Library::CuratorRead], || {
+            readers::readers_hold_together(Library::CuratorRead);
+        }),
+        trial("readers_of_kazoo_and_ours_hold_together", vec![Library::KazooRead], || {
+            readers::readers_hold_together(Library::KazooRead);
+        }),
+        trial(
+            "mutex_and_read_write_lock_of_curator_do_not_see_each_other",
+            vec![Library::Curator, Library::CuratorRead],
+            readers::kinds_of_curator_do_not_see_each_other,
+        ),
+        trial(
+            "reader_of_kazoo_and_a_later_writer_wait_for_each_other",
+            vec![Library::KazooRead],
+            readers::kazoo_reader_and_a_later_writer_wait_for_each_other,
         ),
     ];
     libtest_mimic::run(&arguments, trials).exit_code()

@@ -12,8 +12,15 @@ use std::time::Duration;
 pub(crate) enum Library {
     /// Java: Apache Curator's `InterProcessMutex`.
     Curator,
+    /// Java: the locks of Apache Curator's `InterProcessReadWriteLock`.
+    CuratorRead,
+    CuratorWrite,
     /// Python: kazoo's `Lock`, with two lines that give its places Curator's names.
     Kazoo,
+    /// Python: kazoo's locks, with `extra_lock_patterns` for our places.
+    KazooWithPatterns,
+    KazooRead,
+    KazooWrite,
     /// Python: redis-py's `Lock`.
     RedisPy,
 }
@@ -22,12 +29,14 @@ impl Library {
     /// Why it cannot be run here, or `None` if it can.
     pub(crate) fn missing(self) -> Option<&'static str> {
         let (is_there, missing) = match self {
-            Self::Curator => {
+            Self::Curator | Self::CuratorRead | Self::CuratorWrite => {
                 return (!CURATOR.iter().all(|jar| Path::new(jar).is_file())
                     || !runs("javac", &["-version"]))
                 .then_some("no Curator (Debian packages libcurator-recipes-java default-jdk-headless)");
             }
-            Self::Kazoo => (runs(PYTHON, &["-c", "import kazoo"]), "no kazoo (Debian package python3-kazoo)"),
+            Self::Kazoo | Self::KazooWithPatterns | Self::KazooRead | Self::KazooWrite => {
+                (runs(PYTHON, &["-c", "import kazoo"]), "no kazoo (Debian package python3-kazoo)")
+            }
             Self::RedisPy => {
                 (runs(PYTHON, &["-c", "import redis"]), "no redis-py (Debian package python3-redis)")
             }
@@ -35,11 +44,21 @@ impl Library {
         (!is_there).then_some(missing)
     }
 
+    /// The kind of lock, as the program of the library is told it.
+    fn kind(self) -> Option<&'static str> {
+        match self {
+            Self::CuratorRead | Self::KazooRead => Some("read"),
+            Self::CuratorWrite | Self::KazooWrite => Some("write"),
+            Self::KazooWithPatterns => Some("patterns"),
+            Self::Curator | Self::Kazoo | Self::RedisPy => None,
+        }
+    }
+
     /// Why its server cannot be started here.
     pub(crate) fn server_missing(self) -> Option<String> {
         match self {
-            Self::Curator | Self::Kazoo => zookeeper_server_missing(),
             Self::RedisPy => redis_server_missing(),
+            _ => zookeeper_server_missing(),
         }
     }
 }
@@ -70,21 +89,21 @@ impl Peer {
     pub(crate) fn start(library: Library, servers: &str, path: &str) -> Self {
         let peers = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/interop/peers");
         let mut command = match library {
-            Library::Curator => {
+            Library::Curator | Library::CuratorRead | Library::CuratorWrite => {
                 let mut java = Command::new("java");
                 java.args(["-Xmx64m", "-XX:+UseSerialGC", "-XX:TieredStopAtLevel=1", "-cp"]);
                 java.arg(CURATOR.join(":")).arg(peers.join("CuratorPeer.java"));
                 java
             }
-            Library::Kazoo | Library::RedisPy => {
-                let script = if library == Library::Kazoo { "kazoo_peer.py" } else { "redis_peer.py" };
+            _ => {
+                let script = if library == Library::RedisPy { "redis_peer.py" } else { "kazoo_peer.py" };
                 let mut python = Command::new(PYTHON);
                 python.arg(peers.join(script));
                 python
             }
         };
         let time = if library == Library::RedisPy { "2000" } else { "1000" };
-        command.args([servers, path, time]).stdin(Stdio::piped()).stdout(Stdio::piped());
+        command.args([servers, path, time]).args(library.kind()).stdin(Stdio::piped()).stdout(Stdio::piped());
         let mut child = command.spawn().unwrap();
         let (requests, answers) = (child.stdin.take().unwrap(), child.stdout.take().unwrap());
         let mut peer = Self { child, requests, answers: BufReader::new(answers) };

@@ -1,190 +1,133 @@
-//! A client: one claim.
+//! The state of a client: one claim, in a session of its own.
 
-use crate::bell::ListensTo;
 use crate::ensemble::Node;
-use crate::follower::{Hears, Ties};
-use crate::protocol::Recipe;
 
 #[derive(Clone, Debug, Default, PartialEq, Eq, Hash)]
 pub(crate) struct Client {
     pub(crate) id: u8,
-    /// Those of one process have one session.
-    pub(crate) process: u8,
+    pub(crate) is_reader: bool,
     pub(crate) phase: Phase,
-    /// Which of its sessions it uses.
+    /// The number of its present session.
     pub(crate) session: u8,
-    pub(crate) standing: Standing,
-    /// True once it may have more nodes than it knows.
-    pub(crate) doubts: bool,
+    pub(crate) own: Own,
     /// The node that it watches.
     pub(crate) watch: Option<u8>,
-    /// True if it was told to look: by its watch, or by the end of its session.
-    pub(crate) told: bool,
-    /// True if its last attempt failed.
-    pub(crate) asks_again: bool,
-    /// The session in which a create is open whose reply was lost.
-    pub(crate) open: Option<u8>,
+    /// True if its watch has fired, or its session has ended: it asks again.
+    pub(crate) is_told: bool,
+    /// True if its last attempt failed: it asks again after a pause.
+    pub(crate) retries: bool,
+    /// The session in which a create may still be carried out whose reply was lost.
+    pub(crate) open_create: Option<u8>,
     /// The session by which it believes that it holds.
     pub(crate) holds_by: Option<u8>,
-    /// The line as it was when its watch told it so: what a server that is behind shows it.
-    pub(crate) seen: Option<Vec<Node>>,
-    /// What it has to do with others of its process.
-    pub(crate) ties: Ties,
-    /// Not of the protocol, but to judge it: its node was deleted while it held, or while it came to.
+    /// The queue as it was when the watch fired: a server that is behind shows this.
+    pub(crate) old_queue: Option<Vec<Node>>,
+    /// No part of the protocol: its node was deleted by hand while it held.
     pub(crate) deleted_by_hand: bool,
-    /// As well: it has heard that its node is gone, and has not stood in line again.
-    pub(crate) knows_of_its_end: bool,
 }
 
-/// Where it is in an attempt, or in its withdrawal.
+/// The step of an attempt, or of a release.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Hash)]
 pub(crate) enum Phase {
     #[default]
     Absent,
     /// Between two attempts.
     Rest,
-    /// About to stand in line.
-    Stand,
-    /// Asked again without news, and about to watch the node in front anew.
-    Recheck,
-    /// Asked again without news: has read whether a node is there, and is about to make something of it.
-    Rechecked(bool),
-    /// About to list the line.
-    Look(Own),
-    /// Has listed it and read its own node, to which it listens, and is about to make something of it.
-    Listed(Vec<Node>, Own),
-    /// Has listed it.
-    Seen(Vec<Node>, Own),
-    /// Is to be told by the claim in front, and about to watch its own node.
-    Follow(Vec<Node>, Own),
-    /// As well, and watches it, which it is about to make known.
-    Listens {
-        node: u8,
-        before: u8,
+    /// About to create its node.
+    Create,
+    /// About to list the queue.
+    List,
+    /// About to check whether the blocker still exists, though the watch has not fired.
+    Check {
+        blocker: u8,
     },
-    /// Its node is of an earlier session, and is to go.
-    Discard(u8),
-    /// Has read that the node in front is there, and is about to watch it. Not in ours.
+    /// Has listed the queue, and is about to read the first of its nodes in it that are not read yet.
+    Find {
+        queue: Vec<Node>,
+        unread: Vec<u8>,
+    },
+    /// About to delete one of its nodes that is of an earlier session, or the second one.
+    Discard {
+        node: u8,
+        queue: Vec<Node>,
+        unread: Vec<u8>,
+    },
+    /// About to read the blocker and to watch it.
     Watch {
-        node: u8,
-        before: u8,
+        blocker: u8,
     },
-    /// About to withdraw. What is left to be deleted, if it has looked.
-    Leave(Option<Vec<u8>>),
-    /// Its node is deleted, and the read of the next one's is under way, that begins to listen to it. True if by that the
-    /// next one holds.
-    Sees(bool),
-    /// Its node is deleted, which it is about to learn. As well.
-    Left(bool),
-    /// As well, and it has told the next one. The read is under way of the node of the one behind that.
-    SeesFurther,
+    /// Has read the blocker, and is about to watch it. Only in a broken recipe.
+    WatchOnly {
+        blocker: u8,
+    },
+    /// About to release: to delete these nodes from the back; `None` if it is to list them first.
+    Leave {
+        nodes: Option<Vec<u8>>,
+    },
     Gone,
 }
 
-/// What it knows of its node from this attempt.
+/// What it knows of its node.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
 pub(crate) enum Own {
     #[default]
-    Unknown,
-    /// It is of this session.
-    Sure(u8),
-    /// As well, and it was read when the line was listed.
-    Read(u8),
-    /// It was made just now.
-    Made(u8),
-}
-
-/// Where it stands, as far as it knows.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
-pub(crate) enum Standing {
-    #[default]
-    Nowhere,
+    Absent,
     /// It may have a node.
-    Unsure,
-    /// It has a node of that session, and watches one: its own if it holds.
-    Known { session: u8, node: u8, watched: u8 },
+    Unknown,
+    /// It has this node, made in this session.
+    Known { session: u8, node: u8 },
 }
 
 impl Client {
+    /// The node that counts: one of the present session.
+    pub(crate) fn node(&self) -> Option<u8> {
+        match self.own {
+            Own::Known { session, node } if session == self.session => Some(node),
+            _ => None,
+        }
+    }
+
     pub(crate) fn has_step(&self) -> bool {
         match self.phase {
-            Phase::Rest => {
-                let heard = self.told || self.asks_again || self.ties.handed_over.is_some();
-                self.holds_by.is_none() && heard
-            }
+            Phase::Rest => self.holds_by.is_none() && (self.is_told || self.retries),
             Phase::Gone => false,
             _ => true,
         }
     }
 
-    /// True if it was told to, or was told something that it does not believe, or has begun to and not found out.
-    pub(crate) fn has_to_look(&self) -> bool {
-        let has_a_word = self.ties.handed_over.is_some();
-        self.told || self.ties.hears == Hears::Nothing || has_a_word && self.ties.hears == Hears::OfThatClaim
+    /// True if a server that is behind may answer its next list.
+    pub(crate) fn may_list_behind(&self) -> bool {
+        self.phase == Phase::Rest && self.is_told && self.old_queue.is_some() && self.node().is_some()
     }
 
-    /// True if it was told that the node in front is gone, and knows its own.
-    pub(crate) fn may_look_behind(&self) -> bool {
-        self.phase == Phase::Rest && self.told && self.seen.is_some() && !self.doubts
-    }
-
-    pub(crate) fn is_at_work(&self) -> bool {
-        !matches!(self.phase, Phase::Absent | Phase::Gone)
-    }
-
+    /// The attempt has failed. It is repeated after a pause; but after a failed check the watch is still set.
     pub(crate) fn fail(&mut self) {
-        self.seen = None;
-        if self.ties.hears == Hears::Nothing {
-            (self.watch, self.ties.listens_to) = (None, ListensTo::NotItself);
-        }
+        self.old_queue = None;
         match self.phase {
-            Phase::Leave(_) => self.phase = Phase::Leave(None),
-            // Who relies on the claim in front after all waits for that.
-            _ => {
-                let relies = self.ties.hears == Hears::OfThatClaim;
-                (self.phase, self.told, self.asks_again) = (Phase::Rest, false, !relies);
-            }
+            Phase::Leave { .. } => self.phase = Phase::Leave { nodes: None },
+            Phase::Check { .. } => self.phase = Phase::Rest,
+            _ => (self.phase, self.is_told, self.retries) = (Phase::Rest, false, true),
         }
     }
 
-    /// Belief ends before the first request. Who has left nothing has nothing to withdraw.
+    /// Belief ends before the first request of the release.
     pub(crate) fn leave(&mut self) {
-        (self.holds_by, self.seen, self.ties.handed_over) = (None, None, None);
-        (self.ties.listens_to, self.knows_of_its_end) = (ListensTo::NotItself, false);
-        self.phase = if self.standing == Standing::Nowhere { Phase::Gone } else { Phase::Leave(None) };
+        (self.holds_by, self.old_queue, self.watch) = (None, None, None);
+        self.phase = match self.own {
+            Own::Absent => Phase::Gone,
+            Own::Unknown => Phase::Leave { nodes: None },
+            Own::Known { .. } => Phase::Leave { nodes: self.node().map(|node| vec![node]) },
+        };
     }
 
-    /// Its session is over as far as it knows.
+    /// It learns that its session has ended, or gives it up.
     pub(crate) fn begin_session(&mut self) {
         self.session += 1;
-        (self.watch, self.seen, self.ties) = (None, None, Ties::default());
-        self.knows_of_its_end = false;
-        self.told |= self.phase == Phase::Rest;
+        (self.watch, self.old_queue) = (None, None);
         match self.phase {
-            Phase::Absent | Phase::Rest | Phase::Gone => {}
-            Phase::Sees(_) | Phase::Left(_) | Phase::SeesFurther => self.phase = Phase::Gone,
+            Phase::Absent | Phase::Gone => {}
+            Phase::Rest | Phase::Check { .. } => (self.phase, self.is_told) = (Phase::Rest, true),
             _ => self.fail(),
-        }
-    }
-
-    /// The places of its nodes, and what it knows of the one, if it is the one.
-    pub(crate) fn places(&self, recipe: Recipe, line: &[Node], own: Own) -> (Vec<usize>, Own) {
-        let by_reply = |node: &Node| own.node() == Some(node.made);
-        let mine = |node: &Node| match recipe {
-            Recipe::StandsAgain => by_reply(node),
-            _ => node.client == self.id,
-        };
-        let places: Vec<usize> = (0..line.len()).filter(|place| mine(&line[*place])).collect();
-        let is_it = matches!(*places, [place] if by_reply(&line[place]));
-        (places, if is_it { own } else { Own::Unknown })
-    }
-}
-
-impl Own {
-    pub(crate) fn node(self) -> Option<u8> {
-        match self {
-            Self::Unknown => None,
-            Self::Sure(node) | Self::Read(node) | Self::Made(node) => Some(node),
         }
     }
 }

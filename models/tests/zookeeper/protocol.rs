@@ -1,122 +1,89 @@
-//! The recipe and the session as a state machine. What is done is that of `backend-zk/src/recipe/`: each step here is one
-//! request, carried out by the ensemble in the order of all requests.
+//! The recipe and the session as a state machine. Each step is one request of `backend-zk/src/recipe.rs` or `own_node.rs`, carried
+//! out by the ensemble in the order of all requests.
 //!
-//! * A session may end at any moment, with its nodes; its client learns of it at any later one. A client may also give
-//!   its session up while the ensemble still has it.
-//! * The reply to a create or a delete may be lost with the connection. A create may then be carried out at any moment
-//!   until the client asks the next thing of that session, or never: the requests of a session are carried out in their
-//!   order. In a session that was given up there is no next thing, and it may be carried out as long as that lasts.
+//! * A session may end at any moment, with its nodes; its client learns of it at any later one. A client may also give up a
+//!   session that the ensemble still has.
+//! * The reply to a create or a delete may be lost. The create may then be carried out until the client asks the next thing of
+//!   that session, or never: the requests of a session keep their order. Once the session is given up there is no next request, and
+//!   the create may be carried out as long as the session lasts.
 //! * Any other request may fail, and the attempt with it. It has changed nothing, and the client asks again.
-//! * Anybody may delete a node by hand, or the directory when it is empty, which begins the numbers anew.
-//! * Who was told that the node in front is gone may list the line at a server that is behind: as it was when that node
-//!   went, or as it is. Of a session that is over by then, belief is over too: it is counted from before the wait. The
-//!   step looks no further than to what it knows for certain, its own node in front of all others; else it is as if it
-//!   had not been made.
-//! * Who waits asks again if it was told to, or if its last attempt failed: nothing here rests on the fallback. How often one
-//!   asks without news is bounded like a fault. A client may give up, or release, between any two attempts.
-//! * The clients of a process have one session, and all of them learn at once that it is over. Whoever stands behind another
-//!   of its process hears of that one as in [`follower`](crate::follower).
+//! * A node may be deleted or written to by hand, and an empty directory deleted, which restarts the numbers.
+//! * A client whose watch has fired may list the queue at a server that is behind: as it was when the watch fired. If the session
+//!   has ended, belief has ended too: it is counted from a proof before that. A list that shows a blocker changes nothing here.
+//! * A waiter asks again if its watch fired or its last attempt failed: nothing rests on the fallback interval. A check of the
+//!   blocker without a signal is bounded like a fault. A client may give up, or release, between any two attempts.
 //!
-//! Connections that break and come back are left out: the library sets a session's watches again, and what was missed
-//! is told then, which is no more than a watch that fires late.
+//! Connections that break and come back are left out: the library sets the watches of a session again, and the server then tells
+//! of what was missed. That is a watch that fires late.
 
-use crate::client::Client;
+use crate::client::{Client, Own, Phase};
 use crate::ensemble::{Ensemble, Node};
 use leasehold_models::{Explored, Machine};
 use stateright::Property;
 
-/// What is done.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Recipe {
-    /// As in this library.
     Ours,
     /// The number that the server gave to the node is the token.
     NumberAsToken,
-    /// Everybody watches the lowest node, and holds when that goes.
+    /// Every waiter watches the lowest node, and holds when that goes.
     WatchesTheLowest,
-    /// The predecessor is watched, and who stood behind it holds when it goes.
+    /// A waiter whose watch has fired holds.
     BelievesTheWatch,
-    /// Reads that the predecessor is there, and sets the watch afterwards.
+    /// A waiter reads whether the blocker exists, and sets the watch afterwards.
     WatchesAfterTheRead,
-    /// Stands in line once more after a lost reply; knows its node by the reply alone.
-    StandsAgain,
-    /// Takes any node of its owner for its own.
+    /// A second node is created after a lost reply, and the first one is never recognised.
+    CreatesAgain,
+    /// Any node of the owner counts, of whichever session.
     AdoptsAnyNode,
-    /// Counts a hold from the look at a server that is behind, and not from before the wait.
-    CountsFromTheLook,
-    /// Whoever leaves hands over to the one of its process that stands behind it, held or not.
-    HandsOverUnheld,
-    /// Whoever leaves without having held tells nobody of its process.
-    LeavesWithoutAWord,
-    /// Who is told by another of its process listens to nothing, and that one does not look after it.
-    DoesNotWatchItself,
-    /// Who comes to follow one that leaves relies on that one to have looked.
-    ReliesOnWhoLeaves,
-    /// Takes a word for any of its nodes for one of this.
-    BelievesAnyWord,
-    /// Was told to look, and waits on to be told when its attempt has failed.
-    ForgetsThatItWasTold,
-    /// Who is about to listen, by what the holder before has asked for, counts as one that listens.
-    TrustsWhatWasAsked,
-    /// The holder before has asked for the next one to listen, so it is to tell that one too.
-    LeavesItToWhoHasAsked,
-    /// The next number is that of the one behind, though its directory may be another.
-    CountsAcrossDirectories,
-    /// May be relied on at the end of each attempt, though it has heard something since it has looked.
-    LeadsBeforeItHasLooked,
-    /// Tells nobody what it has heard of its own node before it was known to listen to that.
-    KeepsToItselfWhatCameEarly,
-    /// Begins to listen anew with each request of a look, and forgets what it has heard since the one before.
-    ForgetsWhatItHeardMeanwhile,
-    /// Waits on when a look at the node in front has failed that was made without news.
-    RestsAfterALookThatFailed,
-    /// Watches the node in front when it finds its own one gone, to which it was to listen.
-    WaitsWithoutANode,
+    /// A hold is counted from a list of a server that is behind.
+    CountsFromTheList,
+    /// A failed attempt is not repeated.
+    ForgetsAFailure,
+    /// A writer depends on the nearest writer in front.
+    WriterIgnoresReaders,
+    /// A reader depends on the first node only.
+    ReaderPassesWriters,
+    /// A reader that is blocked watches the node in front.
+    ReaderWatchesTheNodeInFront,
 }
 
-/// What is explored.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Protocol {
     pub(crate) recipe: Recipe,
-    /// Each wants the lock once.
-    pub(crate) clients: u8,
-    /// How many of them, from the first on, are of one process. Each of the others has one of its own.
-    pub(crate) of_one_process: u8,
-    /// True if those come first, one after the other, and the others behind them.
-    pub(crate) come_first: bool,
-    /// How often each of these may happen, in all.
+    /// Each client wants the lock once.
+    pub(crate) writers: u8,
+    pub(crate) readers: u8,
     pub(crate) at_most: Faults,
 }
 
-/// What goes wrong, and how often.
+/// How often each fault may happen, or has happened.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
 pub(crate) struct Faults {
-    /// Replies that are lost, and requests that fail.
+    /// Lost replies and failed requests.
     pub(crate) lost: u8,
     /// Sessions that the ensemble ends.
     pub(crate) expiries: u8,
     /// Sessions that their client gives up.
     pub(crate) given_up: u8,
-    /// Nodes that are deleted by hand.
+    /// Nodes deleted by hand.
     pub(crate) deletions: u8,
-    /// Nodes that are written to by hand, which fires their watches.
+    /// Nodes written to by hand, which fires their watches.
     pub(crate) touches: u8,
-    /// Waiters that ask again without news.
-    pub(crate) unasked: u8,
+    /// Waiters that check their blocker without a signal.
+    pub(crate) rechecks: u8,
 }
 
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub(crate) struct State {
     pub(crate) ensemble: Ensemble,
     pub(crate) clients: Vec<Client>,
-    /// The node of who came last of the one process, and has not left.
-    pub(crate) last: Option<Node>,
     pub(crate) faults: Faults,
-    /// Not of the protocol, but to judge it: the largest token so far, how many were granted, and whether one was no larger
-    /// than those before it.
-    pub(crate) last_token: u8,
+    /// No part of the protocol: the largest token of a writer and of a reader, the number of grants, and whether a grant had no
+    /// larger token than an earlier one that conflicts with it.
+    pub(crate) last_tokens: [u8; 2],
     pub(crate) grants: u8,
-    pub(crate) out_of_order: bool,
+    pub(crate) is_out_of_order: bool,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -125,12 +92,12 @@ pub(crate) enum Action {
     Step {
         client: usize,
     },
-    /// Lists the line at a server that is behind.
-    LookBehind {
+    /// The same, and the list comes from a server that is behind.
+    ListBehind {
         client: usize,
     },
-    /// The next request of a client is carried out, and its reply is lost.
-    Lose {
+    /// The reply to the next request is lost. A create may still be carried out; a delete is, or is not.
+    LoseReply {
         client: usize,
         applied: bool,
     },
@@ -143,44 +110,41 @@ pub(crate) enum Action {
         client: usize,
         applied: bool,
     },
-    /// Gives up waiting, or gives the lock back.
+    /// Gives up waiting, or releases.
     Leave {
         client: usize,
     },
-    /// Asks again, though it was told nothing.
-    Ask {
+    /// Checks the blocker without a signal.
+    Recheck {
         client: usize,
-        ahead: bool,
     },
     Expire {
-        process: u8,
+        client: usize,
         session: u8,
     },
-    /// The clients of a process are told that its session is over.
+    /// A client learns that its session has ended.
     Learn {
-        process: u8,
+        client: usize,
     },
     GiveUpSession {
-        process: u8,
+        client: usize,
     },
-    Delete {
-        place: usize,
+    DeleteNode {
+        index: usize,
     },
-    Touch {
-        place: usize,
+    TouchNode {
+        index: usize,
     },
     DeleteDirectory,
 }
 
-/// At most one client believes that it holds, of those whom no word could have reached that says otherwise.
+/// No two clients believe in holds that conflict.
 pub(crate) const EXCLUSIVE: &str = "exclusive";
-/// Every token is larger than all that were granted before it.
+/// Every token is larger than those of earlier grants that conflict.
 pub(crate) const GROWING: &str = "growing";
-/// Who has come to stand first holds, or has something to do, or was told to look.
+/// A contender without a blocker holds, or has something to do.
 pub(crate) const WOKEN: &str = "woken";
-/// Who has heard that its node is gone has something to do, until it stands in line again.
-pub(crate) const PLACED: &str = "placed";
-/// Who has left has no node, and no request that could make one, in the session that it keeps.
+/// A client that has left has no node, and no request that could make one, in its present session.
 pub(crate) const CLEAN: &str = "clean";
 
 impl Machine for Protocol {
@@ -188,37 +152,31 @@ impl Machine for Protocol {
     type Action = Action;
 
     fn bounds(&self) -> String {
-        let Faults { lost, expiries, given_up, deletions, touches, unasked } = self.at_most;
+        let Faults { lost, expiries, given_up, deletions, touches, rechecks } = self.at_most;
         let faults = [
             ("lost replies", lost),
             ("sessions ended", expiries),
             ("sessions given up", given_up),
             ("nodes deleted by hand", deletions),
             ("nodes touched by hand", touches),
-            ("asked without news", unasked),
+            ("checks without a signal", rechecks),
         ];
         let explored = faults.iter().filter(|(_, times)| *times > 0);
         let at_most: String = explored.map(|(fault, times)| format!(", {fault} ≤ {times}")).collect();
-        let of_one = match self.of_one_process {
-            0 => String::new(),
-            all if all == self.clients => " of one process".to_owned(),
-            some => format!(", {some} of one process"),
-        };
-        let first = if self.come_first { " in front" } else { "" };
-        format!("{} clients{of_one}{first}{at_most}", self.clients)
+        let readers = if self.readers == 0 { String::new() } else { format!(", {} readers", self.readers) };
+        let s = if self.writers == 1 { "" } else { "s" };
+        format!("{} writer{s}{readers}{at_most}", self.writers)
     }
 
     fn begins(&self) -> State {
-        let process = |id| if id < self.of_one_process { 0 } else { id };
-        let client = |id| Client { id, process: process(id), ..Client::default() };
+        let client = |id| Client { id, is_reader: id >= self.writers, ..Client::default() };
         State {
             ensemble: Ensemble::default(),
-            clients: (0..self.clients).map(client).collect(),
-            last: None,
+            clients: (0..self.writers + self.readers).map(client).collect(),
             faults: Faults::default(),
-            last_token: 0,
+            last_tokens: [0; 2],
             grants: 0,
-            out_of_order: false,
+            is_out_of_order: false,
         }
     }
 
@@ -226,13 +184,14 @@ impl Machine for Protocol {
         for client in 0..state.clients.len() {
             self.actions_of(state, client, actions);
         }
+        let nodes = 0..state.ensemble.queue.len();
         if state.faults.deletions < self.at_most.deletions {
-            actions.extend((0..state.ensemble.line.len()).map(|place| Action::Delete { place }));
+            actions.extend(nodes.clone().map(|index| Action::DeleteNode { index }));
         }
         if state.faults.touches < self.at_most.touches {
-            actions.extend((0..state.ensemble.line.len()).map(|place| Action::Touch { place }));
+            actions.extend(nodes.map(|index| Action::TouchNode { index }));
         }
-        if state.ensemble.next_number.is_some_and(|next| next > 0) && state.ensemble.line.is_empty() {
+        if state.ensemble.next_number.is_some_and(|next| next > 0) && state.ensemble.queue.is_empty() {
             actions.push(Action::DeleteDirectory);
         }
     }
@@ -240,37 +199,40 @@ impl Machine for Protocol {
     fn happens(&self, state: &mut State, action: Action) {
         match action {
             Action::Step { client } => self.step(state, client),
-            Action::LookBehind { client } => self.look_behind(state, client),
-            Action::Lose { client, applied } => {
+            Action::ListBehind { client } => self.list_behind(state, client),
+            Action::LoseReply { client, applied } => {
                 state.faults.lost += 1;
-                self.lose(state, client, applied);
+                self.lose_reply(state, client, applied);
             }
             Action::Fail { client } => {
                 state.faults.lost += 1;
-                self.fail(state, client);
+                self.begin_attempt(&mut state.clients[client]);
+                state.clients[client].fail();
+                state.clients[client].retries &= self.recipe != Recipe::ForgetsAFailure;
             }
             Action::Settle { client, applied } => state.settle(client, applied),
-            Action::Leave { client } => self.leave(state, client),
-            Action::Ask { client, ahead } => {
-                state.faults.unasked += 1;
-                self.ask(state, client, ahead);
+            Action::Leave { client } => state.clients[client].leave(),
+            Action::Recheck { client } => {
+                state.faults.rechecks += 1;
+                let this = &mut state.clients[client];
+                this.phase = Phase::Check { blocker: this.watch.unwrap_or_default() };
             }
-            Action::Expire { process, session } => {
+            Action::Expire { client, session } => {
                 state.faults.expiries += 1;
-                state.expire(process, session);
+                state.expire(client, session);
             }
-            Action::Learn { process } => self.begin_session(state, process),
-            Action::GiveUpSession { process } => {
+            Action::Learn { client } => state.clients[client].begin_session(),
+            Action::GiveUpSession { client } => {
                 state.faults.given_up += 1;
-                self.begin_session(state, process);
+                state.clients[client].begin_session();
             }
-            Action::Delete { place } => {
+            Action::DeleteNode { index } => {
                 state.faults.deletions += 1;
-                state.delete_by_hand(place);
+                state.delete_by_hand(index);
             }
-            Action::Touch { place } => {
+            Action::TouchNode { index } => {
                 state.faults.touches += 1;
-                state.fire(state.ensemble.line[place].made);
+                state.fire(state.ensemble.queue[index].made);
             }
             Action::DeleteDirectory => state.ensemble.next_number = None,
         }
@@ -279,20 +241,165 @@ impl Machine for Protocol {
     fn promises(&self) -> Vec<Property<Explored<Self>>> {
         vec![
             Property::always(EXCLUSIVE, |_, state: &State| {
-                (0..state.clients.len()).filter(|client| state.believes(*client)).count() <= 1
+                let holders: Vec<&Client> =
+                    state.clients.iter().filter(|client| state.believes(client)).collect();
+                holders.len() <= 1 || holders.iter().all(|client| client.is_reader)
             }),
-            Property::always(GROWING, |_, state: &State| !state.out_of_order),
-            Property::always(WOKEN, |_, state: &State| state.first_is_awake()),
-            Property::always(PLACED, |_, state: &State| {
-                (0..state.clients.len()).all(|client| state.goes_on(client))
+            Property::always(GROWING, |_, state: &State| !state.is_out_of_order),
+            Property::always(WOKEN, |_, state: &State| {
+                (0..state.ensemble.queue.len()).all(|index| state.is_awake(index))
             }),
             Property::always(CLEAN, |_, state: &State| {
-                (0..state.clients.len()).all(|client| state.is_clean(client))
+                state.clients.iter().all(|client| state.is_clean(client))
             }),
         ]
     }
 
     fn is_done(&self, state: &State) -> bool {
-        state.grants == self.clients
+        usize::from(state.grants) == state.clients.len()
+    }
+}
+
+impl Protocol {
+    fn actions_of(&self, state: &State, client: usize, actions: &mut Vec<Action>) {
+        let this = &state.clients[client];
+        if let Some(session) = this.open_create {
+            if state.ensemble.has_session(this.id, session) {
+                actions.push(Action::Settle { client, applied: true });
+            }
+            actions.push(Action::Settle { client, applied: false });
+        }
+        self.ends_of_sessions(state, client, actions);
+        // Also in a session that has ended: a client that is cut off does not know.
+        if matches!(self.recipe, Recipe::Ours | Recipe::CountsFromTheList) && this.may_list_behind() {
+            actions.push(Action::ListBehind { client });
+        }
+        if !state.ensemble.has_session(this.id, this.session) || state.comes_too_early(this) {
+            return;
+        }
+        if this.phase == Phase::Rest {
+            actions.push(Action::Leave { client });
+            let waits = this.holds_by.is_none() && !this.has_step() && this.watch.is_some();
+            if waits && state.faults.rechecks < self.at_most.rechecks {
+                actions.push(Action::Recheck { client });
+            }
+        }
+        if !this.has_step() || this.open_create == Some(this.session) {
+            return;
+        }
+        actions.push(Action::Step { client });
+        if state.faults.lost < self.at_most.lost {
+            if self.next_is_write(this) {
+                actions.push(Action::LoseReply { client, applied: true });
+                actions.push(Action::LoseReply { client, applied: false });
+            } else {
+                actions.push(Action::Fail { client });
+            }
+        }
+    }
+
+    fn ends_of_sessions(&self, state: &State, client: usize, actions: &mut Vec<Action>) {
+        let this = &state.clients[client];
+        if this.phase == Phase::Absent {
+            return;
+        }
+        for session in 0..=this.session {
+            let matters = session == this.session || state.ensemble.has_node_of(this.id, session);
+            let may_end = matters && state.ensemble.has_session(this.id, session);
+            if may_end && state.faults.expiries < self.at_most.expiries {
+                actions.push(Action::Expire { client, session });
+            }
+        }
+        if !state.ensemble.has_session(this.id, this.session) {
+            actions.push(Action::Learn { client });
+        } else if state.faults.given_up < self.at_most.given_up && this.phase != Phase::Gone {
+            actions.push(Action::GiveUpSession { client });
+        }
+    }
+}
+
+impl State {
+    /// Clients of one kind are alike, so they may as well come in one order.
+    fn comes_too_early(&self, this: &Client) -> bool {
+        let before = self.clients.iter().take(usize::from(this.id));
+        this.phase == Phase::Absent
+            && before
+                .filter(|other| other.is_reader == this.is_reader)
+                .any(|other| other.phase == Phase::Absent)
+    }
+
+    /// True if it believes that it holds. A deletion of its node by hand could not have been told yet.
+    fn believes(&self, this: &Client) -> bool {
+        this.holds_by == Some(this.session)
+            && !this.deleted_by_hand
+            && self.ensemble.has_session(this.id, this.session)
+    }
+
+    /// True of a contender that has a blocker, holds, or has something to do. A node of an earlier session ends with that session.
+    fn is_awake(&self, index: usize) -> bool {
+        let queue = &self.ensemble.queue;
+        let this = &self.clients[usize::from(queue[index].client)];
+        queue[..index].iter().any(|other| other.conflicts_with(&queue[index]))
+            || queue[index].session != this.session
+            || this.holds_by.is_some()
+            || this.has_step()
+            || this.phase == Phase::Gone
+    }
+
+    fn is_clean(&self, this: &Client) -> bool {
+        this.phase != Phase::Gone
+            || (this.open_create != Some(this.session) && !self.ensemble.has_node_of(this.id, this.session))
+    }
+
+    pub(crate) fn grant(&mut self, client: usize, node: Node, token: u8) {
+        let this = &mut self.clients[client];
+        (this.holds_by, this.phase) = (Some(this.session), Phase::Rest);
+        (this.is_told, this.retries, this.old_queue, this.watch) = (false, false, None, None);
+        this.own = Own::Known { session: this.session, node: node.made };
+        let [of_writers, of_readers] = self.last_tokens;
+        self.is_out_of_order |= token <= of_writers || (!this.is_reader && token <= of_readers);
+        let last = &mut self.last_tokens[usize::from(this.is_reader)];
+        *last = token.max(*last);
+        self.grants += 1;
+    }
+
+    /// Fires the watches of a node.
+    pub(crate) fn fire(&mut self, made: u8) {
+        for this in self.clients.iter_mut().filter(|this| this.watch == Some(made)) {
+            (this.watch, this.is_told) = (None, true);
+            this.old_queue = Some(self.ensemble.queue.clone());
+        }
+    }
+
+    pub(crate) fn delete(&mut self, made: u8) {
+        self.ensemble.queue.retain(|node| node.made != made);
+        self.fire(made);
+    }
+
+    fn delete_by_hand(&mut self, index: usize) {
+        let node = self.ensemble.queue[index];
+        let owner = &mut self.clients[usize::from(node.client)];
+        owner.deleted_by_hand |= owner.holds_by.is_some() && owner.node() == Some(node.made);
+        self.delete(node.made);
+    }
+
+    fn expire(&mut self, client: usize, session: u8) {
+        let this = &mut self.clients[client];
+        let id = this.id;
+        if this.session == session {
+            this.watch = None;
+        }
+        self.ensemble.end_session(id, session);
+        let ends = |node: &&Node| node.client == id && node.session == session;
+        let nodes: Vec<u8> = self.ensemble.queue.iter().filter(ends).map(|node| node.made).collect();
+        nodes.into_iter().for_each(|made| self.delete(made));
+    }
+
+    /// A create whose reply was lost is carried out, or never will be.
+    fn settle(&mut self, client: usize, applied: bool) {
+        let this = &mut self.clients[client];
+        if let Some(session) = this.open_create.take().filter(|_| applied) {
+            self.ensemble.create(this.id, session, this.is_reader);
+        }
     }
 }

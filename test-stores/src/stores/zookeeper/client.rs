@@ -21,16 +21,19 @@ impl AdminClient {
         Ok(Self { client: client.map_err(Stop::failed)?, directory })
     }
 
-    /// Deletes the first place in the queue of a lock: the node of its holder.
-    pub(super) async fn delete_holder(&self, name: &LockName) -> Result<(), Stop> {
+    /// Deletes the nodes of the holders of a lock: the first in the queue, and with a reader the readers that follow it.
+    pub(super) async fn delete_holders(&self, name: &LockName) -> Result<(), Stop> {
         let queue = self.queue(name);
-        let places = self.client.list_children(&queue).await.map_err(Stop::failed)?;
-        let first = places.into_iter().min_by_key(|place| sequence(place));
-        let first = first.ok_or_else(not_held)?;
-        match self.client.delete(&format!("{queue}/{first}"), None).await {
-            Err(Error::NoNode) => Err(not_held()),
-            deleted => deleted.map_err(Stop::failed),
+        let mut places = self.client.list_children(&queue).await.map_err(Stop::failed)?;
+        places.sort_by_key(|place| sequence(place));
+        let readers = places.iter().take_while(|place| place.contains("-__READ__")).count();
+        for place in places.iter().take(readers.max(1)) {
+            match self.client.delete(&format!("{queue}/{place}"), None).await {
+                Err(Error::NoNode) => return Err(not_held()),
+                deleted => deleted.map_err(Stop::failed)?,
+            }
         }
+        if places.is_empty() { Err(not_held()) } else { Ok(()) }
     }
 
     /// Deletes all nodes of a lock and their parent in one transaction: no client takes a new place in between.
@@ -100,5 +103,5 @@ impl AdminClient {
 }
 
 fn sequence(place: &str) -> Option<u64> {
-    place.rsplit('-').next()?.parse().ok()
+    place.rsplit(['-', '_']).next()?.parse().ok()
 }

@@ -137,7 +137,7 @@ impl<S: ZooKeeperServers> ServerGroup for ZooKeeperGroup<S> {
     }
 
     async fn delete(store: &ServerStore<Self>, name: &LockName) -> Result<(), Stop> {
-        client(store).await?.delete_holder(name).await
+        client(store).await?.delete_holders(name).await
     }
 
     async fn delete_queue(store: &ServerStore<Self>, name: &LockName) -> Result<(), Stop> {

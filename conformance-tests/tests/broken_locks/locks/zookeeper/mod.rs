@@ -11,7 +11,7 @@ use crate::subject::Address;
 use async_trait::async_trait;
 use leasehold_core::{
     Attempt, Claim, CrashBound, DistributedLock, Fairness, HoldKind, Outcome, Promises, Release, Renewal,
-    Result, Semantics, WakeUp,
+    Result, Semantics, Sharing, WakeUp,
 };
 use recipe::Recipe;
 use std::sync::Arc;
@@ -38,6 +38,8 @@ pub(crate) enum Mistake {
     OwnerInTheData,
     /// #39: whoever is woken holds the lock, whatever has become of its own place meanwhile.
     TrustsTheWatch,
+    /// #69: a writer looks for writers in front of it, and not for readers.
+    WriterIgnoresReaders,
 }
 
 /// A lock with this mistake, and with the core's guard and keeper.
@@ -55,6 +57,7 @@ impl Calls for ByRecipe {
         semantics.crash_bound = CrashBound::Session;
         semantics.session_timeout = Some(session::SESSION);
         semantics.fairness = Fairness::Fifo;
+        semantics.sharing = Sharing::Fifo;
         semantics.wake_up = WakeUp::Push { fallback: Duration::from_secs(2) };
         semantics
     }

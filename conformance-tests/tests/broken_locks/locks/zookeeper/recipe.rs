@@ -15,6 +15,9 @@ use zookeeper_client::{Acls, Client, CreateMode, Error as Refusal, OneshotWatche
 /// The prefixes of [`Mistake::SortedByName`], for one acquisition after the other: the third sorts before the first.
 const PREFIXES: [char; 3] = ['8', '9', '4'];
 
+/// The mark of a reader in the name of its place.
+const READER: &str = "__READ__";
+
 pub(super) struct Recipe {
     mistake: Mistake,
     session: Session,
@@ -53,10 +56,10 @@ impl Recipe {
                 self.forget(claim);
                 return Err(Error::new(ErrorKind::Unavailable, "the place in the queue is gone"));
             };
-            if at == 0 {
+            let Some(blocker) = self.blocker(claim, &queue[..at]) else {
                 return self.first(&client, claim, &place).await;
-            }
-            if let Some(watch) = self.watch(&client, claim, &queue[at - 1]).await? {
+            };
+            if let Some(watch) = self.watch(&client, claim, blocker).await? {
                 self.listen(claim, watch);
                 return Ok(Attempt::Busy(Busy::new().with_place_in_queue()));
             }
@@ -167,6 +170,12 @@ impl Recipe {
         Ok(places)
     }
 
+    /// The nearest place in front with which the claim conflicts.
+    fn blocker<'a>(&self, claim: &Claim, in_front: &'a [String]) -> Option<&'a String> {
+        let passes_readers = claim.mode().is_shared() || self.mistake == Mistake::WriterIgnoresReaders;
+        in_front.iter().rev().find(|place| !(passes_readers && place.contains(READER)))
+    }
+
     /// First in the queue: it holds, if the place is one of this session.
     async fn first(&self, client: &Client, claim: &Claim, place: &str) -> Result<Attempt> {
         let node = self.session.outcome(client.check_stat(&format!("{}/{place}", queue(claim)))).await?;
@@ -233,6 +242,7 @@ impl Recipe {
                 *acquisitions += 1;
                 format!("_c_{prefix}{owner}-lock-")
             }
+            _ if claim.mode().is_shared() => format!("_c_{owner}-{READER}"),
             _ => format!("_c_{owner}-lock-"),
         }
     }
@@ -287,7 +297,7 @@ pub(super) fn queue_of(name: &LockName) -> String {
 
 /// The number that the server has put at the end of a name.
 fn sequence(place: &str) -> Option<u64> {
-    place.rsplit('-').next()?.parse().ok()
+    place.rsplit(['-', '_']).next()?.parse().ok()
 }
 
 fn token(stat: &Stat) -> FencingToken {

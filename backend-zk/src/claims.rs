@@ -1,0 +1,132 @@
+//! The claims of this process: what is known of the node of each.
+
+use crate::notifier::{ClaimNotifier, Suspects};
+use crate::session::{NodeWatch, Session, SessionEvent};
+use leasehold_core::{FencingToken, OwnerId};
+use std::collections::HashMap;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use tokio::sync::OwnedMutexGuard;
+use zookeeper_client::Stat;
+
+/// The claims that have, or may have, a node.
+#[derive(Debug, Default)]
+pub(crate) struct ClaimTable {
+    entries: Mutex<HashMap<OwnerId, Arc<ClaimEntry>>>,
+    suspects: Arc<Suspects>,
+}
+
+/// One claim.
+#[derive(Debug)]
+pub(crate) struct ClaimEntry {
+    /// Locked for the length of a call: the calls for one claim follow each other.
+    state: Arc<tokio::sync::Mutex<ClaimState>>,
+    pub(crate) notifier: Arc<ClaimNotifier>,
+}
+
+/// What the last call has found out.
+#[derive(Debug, Default)]
+pub(crate) enum ClaimState {
+    /// It has no node.
+    #[default]
+    Absent,
+    /// It may have a node, made in this session: a create is under way, or its reply was lost.
+    Unknown { session: Arc<Session> },
+    /// It has a node, and its place in the queue is not known.
+    Created { node: OwnNode },
+    /// It waits behind another node.
+    Waiting { node: OwnNode, blocker: Box<str>, _watch: Option<NodeWatch> },
+    /// It holds the lock. The watch is on its own node.
+    Holding { node: OwnNode, watch: Option<NodeWatch> },
+}
+
+/// A node of a claim.
+#[derive(Clone, Debug)]
+pub(crate) struct OwnNode {
+    /// The session that made it, and with which it ends.
+    pub(crate) session: Arc<Session>,
+    pub(crate) name: Box<str>,
+    /// The number of the transaction that made it.
+    pub(crate) token: FencingToken,
+}
+
+impl OwnNode {
+    pub(crate) fn new(session: &Arc<Session>, name: &str, stat: &Stat) -> Self {
+        Self { session: Arc::clone(session), name: name.into(), token: token(stat) }
+    }
+}
+
+/// The token of a grant by this node: the transaction that made it. The numbers of nodes begin again when their directory is made
+/// again; the numbers of transactions do not.
+pub(crate) fn token(stat: &Stat) -> FencingToken {
+    FencingToken::new(stat.czxid.unsigned_abs())
+}
+
+impl ClaimTable {
+    /// The entry of an owner, new if there is none, and its state.
+    pub(crate) async fn lock(&self, owner: OwnerId) -> (Arc<ClaimEntry>, OwnedMutexGuard<ClaimState>) {
+        loop {
+            let new = || {
+                let notifier = Arc::new(ClaimNotifier::new(owner, &self.suspects));
+                Arc::new(ClaimEntry { state: Arc::default(), notifier })
+            };
+            let entry = Arc::clone(self.entries().entry(owner).or_insert_with(new));
+            let state = entry.lock().await;
+            // Another call may have removed the entry while this one waited for it.
+            if self.get(owner).is_some_and(|current| Arc::ptr_eq(&current, &entry)) {
+                return (entry, state);
+            }
+        }
+    }
+
+    pub(crate) fn get(&self, owner: OwnerId) -> Option<Arc<ClaimEntry>> {
+        self.entries().get(&owner).cloned()
+    }
+
+    /// Forgets a claim without a node. The caller has its state locked.
+    pub(crate) fn remove(&self, owner: OwnerId) {
+        self.entries().remove(&owner);
+    }
+
+    /// Holders are at risk while there is no connection. A session that has ended takes all nodes with it.
+    pub(crate) fn session_event(&self, event: SessionEvent) {
+        let entries: Vec<_> = self.entries().values().cloned().collect();
+        let claims = entries.iter().map(|entry| &entry.notifier);
+        match event {
+            SessionEvent::Ended => claims.for_each(|claim| claim.fire()),
+            SessionEvent::Disconnected | SessionEvent::Connected => claims.for_each(|claim| claim.suspect()),
+        }
+    }
+
+    /// Waits for holds that may be over.
+    pub(crate) async fn suspects(&self) -> Vec<OwnerId> {
+        self.suspects.take().await
+    }
+
+    fn entries(&self) -> MutexGuard<'_, HashMap<OwnerId, Arc<ClaimEntry>>> {
+        self.entries.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+impl ClaimEntry {
+    pub(crate) async fn lock(&self) -> OwnedMutexGuard<ClaimState> {
+        Arc::clone(&self.state).lock_owned().await
+    }
+}
+
+impl ClaimState {
+    /// The node that it certainly had.
+    pub(crate) fn node(&self) -> Option<&OwnNode> {
+        match self {
+            Self::Absent | Self::Unknown { .. } => None,
+            Self::Created { node } | Self::Waiting { node, .. } | Self::Holding { node, .. } => Some(node),
+        }
+    }
+
+    /// The session of the node that it has or may have.
+    pub(crate) fn session(&self) -> Option<&Arc<Session>> {
+        match self {
+            Self::Unknown { session } => Some(session),
+            state => state.node().map(|node| &node.session),
+        }
+    }
+}

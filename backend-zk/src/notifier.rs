@@ -1,0 +1,212 @@
+//! How a claim learns of a change in the store: its watch fired, or its session ended.
+
+use leasehold_core::OwnerId;
+use std::collections::HashSet;
+use std::pin::pin;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
+use std::task::Wake;
+use std::time::Duration;
+use tokio::sync::Notify;
+use tokio::time::timeout;
+
+/// The pause before a waiter that nothing will notify asks again, in milliseconds. It has jitter, because all waiters of a
+/// process lose their connection together.
+const RETRY_MILLIS: std::ops::Range<u64> = 100..400;
+
+/// The notifications for one claim.
+#[derive(Debug)]
+pub(crate) struct ClaimNotifier {
+    owner: OwnerId,
+    note: Mutex<Note>,
+    wake: Notify,
+    suspects: Arc<Suspects>,
+}
+
+#[derive(Clone, Copy, Debug, Default)]
+struct Note {
+    signal: Signal,
+    holds: bool,
+}
+
+/// What a claim has been told since it last looked.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(crate) enum Signal {
+    /// Nothing, and nothing will tell it: it has no watch, or its last look failed.
+    #[default]
+    Unwatched,
+    /// Nothing. A watch will tell it; beyond the limit of watches, the fallback interval of the client does.
+    Watched,
+    /// Something has changed.
+    Fired,
+}
+
+/// The waker of a watch. It is weak: the claim owns its watch, and the watch owns its waker.
+struct WatchWaker(Weak<ClaimNotifier>);
+
+/// The owners of holds that may be over, for the keeper.
+#[derive(Debug, Default)]
+pub(crate) struct Suspects {
+    owners: Mutex<HashSet<OwnerId>>,
+    added: Notify,
+}
+
+impl ClaimNotifier {
+    pub(crate) fn new(owner: OwnerId, suspects: &Arc<Suspects>) -> Self {
+        Self { owner, note: Mutex::default(), wake: Notify::new(), suspects: Arc::clone(suspects) }
+    }
+
+    /// Something has changed: a waiter asks again, and a holder is renewed.
+    pub(crate) fn fire(&self) {
+        self.set(Signal::Fired);
+        self.wake.notify_waiters();
+        self.suspect();
+    }
+
+    /// The signal. A fired signal is taken: the claim looks now.
+    pub(crate) fn take(&self) -> Signal {
+        let mut note = self.note();
+        let signal = note.signal;
+        if signal == Signal::Fired {
+            note.signal = Signal::Unwatched;
+        }
+        signal
+    }
+
+    /// [`Watched`](Signal::Watched) before a watch is requested, so that one which fires at once is not missed;
+    /// [`Unwatched`](Signal::Unwatched) if it could not be set.
+    pub(crate) fn set(&self, signal: Signal) {
+        self.note().signal = signal;
+    }
+
+    /// The claim holds from now on. A signal that came before this told no keeper, so it is given again.
+    pub(crate) fn begin_hold(&self) {
+        let before = std::mem::replace(&mut *self.note(), Note { signal: Signal::Unwatched, holds: true });
+        if before.signal == Signal::Fired {
+            self.fire();
+        }
+    }
+
+    /// True for a holder whose own node must be read: it has no watch, or the watch has fired.
+    pub(crate) fn needs_look(&self) -> bool {
+        self.note().signal != Signal::Watched
+    }
+
+    /// The connection is lost, or there is one again: a holder is renewed.
+    pub(crate) fn suspect(&self) {
+        if self.note().holds {
+            self.suspects.add([self.owner]);
+        }
+    }
+
+    /// Waits until asking again may give another answer.
+    pub(crate) async fn changed(&self) {
+        let mut woken = pin!(self.wake.notified());
+        // A notification after this line is not missed.
+        woken.as_mut().enable();
+        let signal = self.note().signal;
+        match signal {
+            Signal::Fired => {}
+            Signal::Watched => woken.await,
+            Signal::Unwatched => {
+                // In a box: each waiter would have room for the timer, and few need it.
+                let _ = Box::pin(timeout(retry_pause(), woken)).await;
+            }
+        }
+    }
+
+    /// A waker that fires this.
+    pub(crate) fn waker(self: &Arc<Self>) -> std::task::Waker {
+        Arc::new(WatchWaker(Arc::downgrade(self))).into()
+    }
+
+    fn note(&self) -> MutexGuard<'_, Note> {
+        self.note.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+/// The pause before a waiter that nothing will notify asks again.
+pub(crate) fn retry_pause() -> Duration {
+    Duration::from_millis(fastrand::u64(RETRY_MILLIS))
+}
+
+impl Wake for WatchWaker {
+    fn wake(self: Arc<Self>) {
+        if let Some(notifier) = self.0.upgrade() {
+            notifier.fire();
+        }
+    }
+}
+
+impl Suspects {
+    pub(crate) fn add(&self, owners: impl IntoIterator<Item = OwnerId>) {
+        self.owners().extend(owners);
+        self.added.notify_one();
+    }
+
+    /// Waits until there are suspects, and takes them. Safe to drop: a taken suspect is returned at once.
+    pub(crate) async fn take(&self) -> Vec<OwnerId> {
+        loop {
+            let owners = std::mem::take(&mut *self.owners());
+            if !owners.is_empty() {
+                return owners.into_iter().collect();
+            }
+            self.added.notified().await;
+        }
+    }
+
+    fn owners(&self) -> MutexGuard<'_, HashSet<OwnerId>> {
+        self.owners.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use futures_util::FutureExt;
+
+    fn notifier() -> Arc<ClaimNotifier> {
+        Arc::new(ClaimNotifier::new(OwnerId::from_u128(7), &Arc::default()))
+    }
+
+    #[tokio::test]
+    async fn suspect_that_is_added_twice_is_taken_once() {
+        let (suspects, owner) = (Suspects::default(), OwnerId::from_u128(7));
+        suspects.add([owner]);
+        suspects.add([owner, owner]);
+        assert_eq!(suspects.take().await, [owner]);
+        assert_eq!(suspects.take().now_or_never(), None);
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn watched_waiter_sleeps_until_its_watch_fires() {
+        let notifier = notifier();
+        notifier.set(Signal::Watched);
+        assert!(timeout(Duration::from_secs(3600), notifier.changed()).await.is_err());
+        notifier.waker().wake();
+        assert!(notifier.changed().now_or_never().is_some(), "the signal stays until it is taken");
+        assert_eq!((notifier.take(), notifier.take()), (Signal::Fired, Signal::Unwatched));
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn unwatched_waiter_asks_again_after_a_pause() {
+        let (notifier, start) = (notifier(), tokio::time::Instant::now());
+        notifier.changed().await;
+        assert!((100..400).contains(&start.elapsed().as_millis()), "{:?}", start.elapsed());
+    }
+
+    #[tokio::test]
+    async fn watch_that_fires_before_the_hold_begins_makes_a_suspect() {
+        let notifier = notifier();
+        notifier.set(Signal::Watched);
+        notifier.fire();
+        assert_eq!(notifier.suspects.take().now_or_never(), None, "it does not hold yet");
+        notifier.begin_hold();
+        assert_eq!(notifier.suspects.take().await, [OwnerId::from_u128(7)]);
+    }
+
+    #[test]
+    fn waker_of_a_forgotten_claim_does_nothing() {
+        let waker = notifier().waker();
+        waker.wake();
+    }
+}

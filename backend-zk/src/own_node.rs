@@ -1,0 +1,43 @@
+//! The nodes of an owner, found by its name: the reply to a create was lost.
+
+use crate::claims::OwnNode;
+use crate::queue::Queue;
+use crate::session::{SessionCall, ZkError, ZkResult};
+use leasehold_core::OwnerId;
+
+/// The node of this session among those of an owner. The others are deleted: the servers are about to end their sessions, and until
+/// then they would block the claim itself.
+pub(crate) async fn find(
+    call: &SessionCall,
+    directory: &str,
+    queue: &Queue,
+    indices: &[usize],
+) -> ZkResult<Option<OwnNode>> {
+    let mut own = None;
+    for index in indices {
+        let name = &*queue.contenders()[*index].node;
+        let path = format!("{directory}/{name}");
+        match call.read(&path).await {
+            Ok((_, stat)) if own.is_none() && stat.ephemeral_owner == call.session().id() => {
+                own = Some(OwnNode::new(call.session(), name, &stat));
+            }
+            Ok(_) => drop(call.delete(&path).await?),
+            Err(ZkError::NoNode) => {}
+            Err(error) => return Err(error),
+        }
+    }
+    Ok(own)
+}
+
+/// Deletes all nodes of this owner. True if one of them held the lock.
+pub(crate) async fn delete_all(call: &SessionCall, directory: &str, owner: OwnerId) -> ZkResult<bool> {
+    // With a proof: a server that is behind may not show a node that stays for as long as the session.
+    let queue = Queue::of(call.prove_and_list(directory).await?);
+    let mut held = false;
+    // From the back, so that none of them comes to hold the lock by this.
+    for index in queue.indices_of(owner).into_iter().rev() {
+        let existed = call.delete(&format!("{directory}/{}", queue.contenders()[index].node)).await?;
+        held = existed && queue.blocker(index).is_none();
+    }
+    Ok(held)
+}

@@ -1,0 +1,196 @@
+//! The lock recipe of ZooKeeper's documentation, with the three corrections that it needs.
+//!
+//! 1. Create an ephemeral sequential node, named after the owner and the mode.
+//! 2. List the queue. If no other node blocks this one, its claim holds the lock.
+//! 3. Else watch the blocker, and no other node: a release wakes one writer, or the readers that it admits.
+//! 4. When the watch fires, list again: the blocker may have left without ever holding the lock.
+//! 5. To release, delete the node.
+//!
+//! The corrections. Each of these faults was in a lock that people have used for years:
+//!
+//! * *The reply to the create is lost.* The node is found by its owner, and not created twice: [`own_node`].
+//! * *The node belongs to an earlier session*, which the servers are about to end. Only a node of the present session counts
+//!   (CURATOR-604, CURATOR-696: two owners).
+//! * *The session has ended, and the client does not know.* A server that is cut off from its leader shows the old queue for as
+//!   long as it likes (etcd #11456). So belief starts with the last write that a majority of the servers has acknowledged
+//!   in this session. If that is too old, the list of step 2 comes with a new one.
+
+use crate::acl::Access;
+use crate::claims::{ClaimState, OwnNode};
+use crate::notifier::{ClaimNotifier, Signal};
+use crate::own_node;
+use crate::parents;
+use crate::queue::{Queue, prefix_of};
+use crate::session::{SessionCall, WatchTarget, ZkError, ZkResult};
+use leasehold_core::{Attempt, Busy, Claim, Error, ErrorKind, Grant, Moment};
+use std::sync::Arc;
+
+/// How often one attempt lists a queue that changes meanwhile. In a queue that changes faster, others make progress.
+const MAX_ROUNDS: usize = 16;
+/// A proof of the session is repeated when it is older than this part of the lease. A hold starts with no less than the rest.
+const FRESH_PART: u32 = 10;
+
+/// One attempt of one claim.
+#[derive(Debug)]
+pub(crate) struct Recipe<'a> {
+    pub(crate) call: &'a SessionCall,
+    pub(crate) access: Access,
+    /// The directory of the lock.
+    pub(crate) directory: &'a str,
+    pub(crate) claim: &'a Claim,
+    pub(crate) notifier: &'a Arc<ClaimNotifier>,
+    /// The signal that the claim had when the attempt began.
+    pub(crate) signal: Signal,
+    /// When the attempt began, before anything was sent.
+    pub(crate) started_at: Moment,
+}
+
+impl Recipe<'_> {
+    /// Makes one attempt. `state` never says less than the store may have, so it is right also if this is dropped.
+    pub(crate) async fn attempt(&self, state: &mut ClaimState) -> ZkResult<Attempt> {
+        self.check_session(state)?;
+        // The client asks though the watch has not fired, in case it was lost. The blocker tells enough: to list a queue of
+        // thousands for each of thousands would be megabytes.
+        if let ClaimState::Waiting { blocker, .. } = state
+            && self.signal == Signal::Watched
+            && self.call.exists(&self.path(blocker)).await?
+        {
+            return Ok(busy());
+        }
+        let mut children = match state {
+            ClaimState::Absent => self.create(state).await?,
+            // A server that is behind may not show the node yet. A proof makes it current.
+            ClaimState::Unknown { .. } => self.call.prove_and_list(self.directory).await?,
+            _ => self.list().await?,
+        };
+        for _ in 0..MAX_ROUNDS {
+            let queue = Queue::of(children);
+            let Some((node, index)) = self.find_in(&queue, state).await? else {
+                children = self.create(state).await?;
+                continue;
+            };
+            let Some(blocker) = queue.blocker(index) else { return Ok(self.grant(state, node)) };
+            if self.watch(state, node, &blocker.node).await? {
+                return Ok(busy());
+            }
+            children = self.list().await?;
+        }
+        self.notifier.fire();
+        Ok(busy())
+    }
+
+    /// Step 1, and the list of step 2 in the same round trip. Makes the directory if it is missing.
+    async fn create(&self, state: &mut ClaimState) -> ZkResult<Vec<String>> {
+        let Some(prefix) = prefix_of(self.claim.owner(), self.claim.mode()) else {
+            let message = format!("a {} lock is not known to this version", self.claim.mode());
+            return Err(ZkError::Refused(Error::new(ErrorKind::Unsupported, message)));
+        };
+        let (session, acls) = (self.call.session(), self.access.of_contenders());
+        for _ in 0..2 {
+            *state = ClaimState::Unknown { session: Arc::clone(session) };
+            let data = self.claim.holder().as_bytes();
+            let (created, listed) = self.call.create_and_list(self.directory, &prefix, data, acls).await;
+            match created {
+                Ok((name, stat)) => {
+                    *state = ClaimState::Created { node: OwnNode::new(session, &name, &stat) };
+                    return listed;
+                }
+                Err(ZkError::NoNode) => {
+                    *state = ClaimState::Absent;
+                    parents::make_lock(self.call, self.access, self.directory).await?;
+                }
+                // Carried out or not: the list shows it, if there is a connection again.
+                Err(unknown @ ZkError::Unknown(_)) => {
+                    return self.call.prove_and_list(self.directory).await.map_err(|_| unknown);
+                }
+                Err(refused) => {
+                    *state = ClaimState::Absent;
+                    return Err(refused);
+                }
+            }
+        }
+        Err(ZkError::NoNode)
+    }
+
+    /// Step 2: the list, and a proof of the session if the last one is old.
+    async fn list(&self) -> ZkResult<Vec<String>> {
+        let session = self.call.session();
+        if self.started_at.since(session.proved_at()) < session.lease().min(self.claim.ttl()) / FRESH_PART {
+            self.call.list(self.directory).await
+        } else {
+            self.call.prove_and_list(self.directory).await
+        }
+    }
+
+    /// The claim's node, and its index in the queue. `None` if it has none.
+    async fn find_in(&self, queue: &Queue, state: &mut ClaimState) -> ZkResult<Option<(OwnNode, usize)>> {
+        let indices = queue.indices_of(self.claim.owner());
+        let node = match state.node() {
+            Some(node) if indices.len() <= 1 => Some(node.clone()),
+            _ => own_node::find(self.call, self.directory, queue, &indices).await?,
+        };
+        let found = node.and_then(|node| queue.index_of(&node.name).map(|index| (node, index)));
+        match &found {
+            None => *state = ClaimState::Absent,
+            Some((node, index)) => {
+                if !matches!(state, ClaimState::Holding { .. }) {
+                    *state = ClaimState::Created { node: node.clone() };
+                }
+                if let Some(number) = queue.contenders()[*index].repeatable_number() {
+                    self.call.delete(&self.path(&node.name)).await?;
+                    *state = ClaimState::Absent;
+                    return Err(ZkError::numbers_used_up(self.directory, number));
+                }
+            }
+        }
+        Ok(found)
+    }
+
+    /// Step 2: nothing blocks the node. Belief is counted from the proof of the session.
+    fn grant(&self, state: &mut ClaimState, node: OwnNode) -> Attempt {
+        let proof_age = self.started_at.since(node.session.proved_at());
+        let grant = Grant::new(node.token).with_lease(node.session.lease().saturating_sub(proof_age));
+        if !matches!(state, ClaimState::Holding { .. }) {
+            *state = ClaimState::Holding { node, watch: None };
+            self.notifier.begin_hold();
+        }
+        Attempt::Granted(grant)
+    }
+
+    /// Step 3. False if the blocker has gone.
+    async fn watch(&self, state: &mut ClaimState, node: OwnNode, blocker: &str) -> ZkResult<bool> {
+        self.notifier.set(Signal::Watched);
+        match self.call.watch(&self.path(blocker), WatchTarget::Blocker, &self.notifier.waker()).await {
+            Ok((_, watch)) => {
+                *state = ClaimState::Waiting { node, blocker: blocker.into(), _watch: watch };
+                Ok(true)
+            }
+            Err(error) => {
+                self.notifier.set(Signal::Unwatched);
+                if matches!(error, ZkError::NoNode) { Ok(false) } else { Err(error) }
+            }
+        }
+    }
+
+    /// A session that has ended takes the place in the queue with it. The client is told once, and goes on at the end.
+    fn check_session(&self, state: &mut ClaimState) -> ZkResult<()> {
+        let Some(OwnNode { session, .. }) = state.node() else { return Ok(()) };
+        if session.id() == self.call.session().id() {
+            return Ok(());
+        }
+        // The servers may not have ended it yet: the node may still exist.
+        *state = ClaimState::Unknown { session: Arc::clone(session) };
+        self.notifier.fire();
+        let message =
+            "the session has ended, and its place in the queue with it: this waiter goes on at the end";
+        Err(ZkError::Refused(Error::new(ErrorKind::Unavailable, message)))
+    }
+
+    fn path(&self, node: &str) -> String {
+        [self.directory, "/", node].concat()
+    }
+}
+
+fn busy() -> Attempt {
+    Attempt::Busy(Busy::new().with_place_in_queue())
+}

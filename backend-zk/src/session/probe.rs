@@ -1,0 +1,111 @@
+//! Why there is no session: a plain connection to each server. The library does not tell.
+
+use crate::target::Target;
+use futures_util::future::join_all;
+use leasehold_core::{Error, ErrorKind, Result};
+use std::fmt::{self, Write};
+use std::io;
+use std::time::Duration;
+use tokio::io::AsyncReadExt;
+use tokio::net::TcpStream;
+use tokio::time::timeout;
+
+/// How long a server may take to accept a connection.
+const ACCEPT_TIMEOUT: Duration = Duration::from_millis(500);
+/// How long it may take to refuse TLS.
+const TLS_TIMEOUT: Duration = Duration::from_secs(1);
+/// How long it may take to close a connection that exceeds its limit.
+const CLOSE_TIMEOUT: Duration = Duration::from_millis(100);
+
+/// The behaviour of all servers.
+pub(super) struct Probe {
+    text: String,
+    pub(super) all_refuse: bool,
+    one_closes: bool,
+}
+
+/// The behaviour of one server.
+enum Behaviour {
+    RefusesConnections(io::Error),
+    ClosesConnections,
+    GivesNoSession,
+    IsSilent,
+}
+
+/// Tries all servers at once. Fails if one of them refuses TLS.
+pub(super) async fn probe(target: &Target) -> Result<Probe> {
+    let probed = join_all(target.servers.each().map(|server| probe_server(target, server))).await;
+    let mut probe = Probe { text: String::new(), all_refuse: true, one_closes: false };
+    for ((host, port), behaviour) in target.servers.each().zip(probed) {
+        let behaviour = behaviour?;
+        probe.all_refuse &= matches!(behaviour, Behaviour::RefusesConnections(_));
+        probe.one_closes |= matches!(behaviour, Behaviour::ClosesConnections);
+        let comma = if probe.text.is_empty() { "" } else { "; " };
+        let _ = write!(probe.text, "{comma}{host}:{port}: {behaviour}");
+    }
+    Ok(probe)
+}
+
+async fn probe_server(target: &Target, server: (&str, u16)) -> Result<Behaviour> {
+    let mut stream = match timeout(ACCEPT_TIMEOUT, TcpStream::connect(server)).await {
+        Ok(Ok(stream)) => stream,
+        Ok(Err(error)) if is_closed(&error) => return Ok(Behaviour::ClosesConnections),
+        Ok(Err(error)) => return Ok(Behaviour::RefusesConnections(error)),
+        Err(_) => return Ok(Behaviour::IsSilent),
+    };
+    if let Some(tls) = &target.tls {
+        return match timeout(TLS_TIMEOUT, tls.refusal(server.0, stream)).await {
+            Ok(Some(refusal)) => Err(refusal),
+            _ => Ok(Behaviour::GivesNoSession),
+        };
+    }
+    // A server without a leader closes the connection too, but only after a request for a session.
+    match timeout(CLOSE_TIMEOUT, stream.read(&mut [0])).await {
+        Ok(Ok(0) | Err(_)) => Ok(Behaviour::ClosesConnections),
+        _ => Ok(Behaviour::GivesNoSession),
+    }
+}
+
+/// An accepted connection may be closed before this side knows of it.
+fn is_closed(error: &io::Error) -> bool {
+    use io::ErrorKind::{BrokenPipe, ConnectionAborted, ConnectionReset, NotConnected};
+    matches!(error.kind(), BrokenPipe | ConnectionAborted | ConnectionReset | NotConnected)
+}
+
+impl fmt::Display for Behaviour {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::RefusesConnections(error) => error.fmt(f),
+            Self::ClosesConnections => f.write_str("accepts connections, and closes them at once"),
+            Self::GivesNoSession => f.write_str("accepts connections, and gives no session"),
+            Self::IsSilent => f.write_str("does not answer"),
+        }
+    }
+}
+
+impl Probe {
+    pub(super) fn into_error(self, target: &Target) -> Error {
+        let help = if self.all_refuse {
+            "start ZooKeeper, or look at host and port"
+        } else if self.one_closes {
+            "a server closes what is more than maxClientCnxns connections of one address: raise that, or open a store once in \
+             a process"
+        } else {
+            match &target.tls {
+                None => {
+                    "a server gives no session while its ensemble has no quorum, or if it speaks TLS and the URL does not"
+                }
+                Some(tls) if tls.has_identity() => {
+                    "a server gives no session while its ensemble has no quorum, or if it does not trust the certificate of \
+                     tls_cert"
+                }
+                Some(_) => {
+                    "a server gives no session while its ensemble has no quorum, or if it wants a certificate of the client, as \
+                     servers with TLS do by default: tls_cert=/path/to/cert.pem&tls_key=/path/to/key.pem"
+                }
+            }
+        };
+        let message = format!("no session with ZooKeeper at {} ({})", target.servers, self.text);
+        Error::new(ErrorKind::Unavailable, message).with_help(help)
+    }
+}

@@ -2,14 +2,16 @@
 
 use crate::arguments::Arguments;
 use crate::{Outcome, read_line};
-use leasehold::DistributedLockExt;
-use leasehold_lab::load::{Load, Turn, Window, options, resident_bytes, run};
+use leasehold::{DistributedLock, DistributedLockExt};
+use leasehold_lab::load::{Load, LoadKind, Turn, Window, options, resident_bytes, run};
+use std::sync::Arc;
 
 /// What tells the tasks of one process from those of another.
 const TASKS_A_PROCESS: u64 = 100_000;
 
 pub(crate) async fn run_load(arguments: &Arguments) -> Outcome<()> {
     let locks = leasehold::connect(&arguments.url).await?;
+    refuse_unserved(arguments, &locks)?;
     // The first pair connects, and makes what the store needs.
     locks.acquire_with(format!("ready-{}", arguments.process), &options()).await?.release().await?;
     let before = resident_bytes();
@@ -39,6 +41,17 @@ pub(crate) async fn run_load(arguments: &Arguments) -> Outcome<()> {
     });
     println!("DONE {done}");
     let _ = locks.close().await;
+    Ok(())
+}
+
+/// Before any request: a load that the store does not serve, and a number of permits that no semaphore has.
+fn refuse_unserved(arguments: &Arguments, locks: &Arc<dyn DistributedLock>) -> Outcome<()> {
+    if let Some(why) = arguments.kind.refusal(locks.semantics()) {
+        return Err(format!("kind={}: {why}", arguments.kind).into());
+    }
+    if let LoadKind::Permits(permits) = arguments.kind {
+        locks.semaphore("ready", permits)?;
+    }
     Ok(())
 }
 

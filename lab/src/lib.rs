@@ -6,7 +6,8 @@
 //! | tasks that take locks, over and over: the load of a measurement | `load/` |
 //! | the properties of a lock, and its behaviour under faults | `conformance/` |
 //! | a comparison of stores, from both | `compare/` |
-//! | cells of the matrix of faults, many at once, for the last two | `cells.rs` |
+//! | cases and faults, many at once, and the signals that end them | `background.rs`, `interrupt.rs` |
+//! | the stores that a call names | `stores.rs` |
 //! | raw stores, without a lock library, which a bench compares with (`--raw`) | `yardstick/` |
 //! | options of these verbs | `args/` |
 //!
@@ -14,17 +15,16 @@
 //! [load].
 
 mod args;
+mod background;
 mod bench;
-mod cells;
 mod compare;
 mod conformance;
-mod early_end;
 mod format;
+mod interrupt;
 pub mod load;
-mod private_stores;
 mod progress;
 mod result_file;
-mod store_arguments;
+mod stores;
 mod yardstick;
 
 pub use args::LabVerb;
@@ -43,7 +43,7 @@ pub async fn execute(verb: LabVerb, invocation: &Invocation) -> Result<Code, Fai
         LabVerb::Bench(args) => bench::bench(&args, invocation).await,
         LabVerb::BenchWorker => bench::work(invocation).await,
         LabVerb::Compare(args) => compare::compare(&args, invocation).await,
-        LabVerb::Report(args) => compare::report(&args),
+        LabVerb::Report(args) => compare::render_again(&args),
         LabVerb::Conformance(args) => conformance::conformance(&args, invocation).await,
     }
 }

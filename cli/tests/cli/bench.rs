@@ -44,7 +44,7 @@ fn is_at_it(server: &RedisServer) {
 
 /// What every run must have shown, whatever the store: nobody shared a lock, and all figures are there.
 fn is_whole(report: &Value) {
-    assert_eq!(report["schema"], 1);
+    assert_eq!(report["schema"], 2);
     assert_eq!(report["interrupted"], false);
     for row in rows(report) {
         let name = row["row"].as_str().unwrap();

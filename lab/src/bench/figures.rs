@@ -38,24 +38,26 @@ impl Passes {
     }
 }
 
-/// Latencies, in microseconds.
+/// How long something took, in microseconds.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
-pub(super) struct Latency {
-    pub(super) p50: f64,
-    pub(super) p90: f64,
-    pub(super) p99: f64,
-    pub(super) max: f64,
-    pub(super) count: u64,
+#[serde(deny_unknown_fields)]
+pub(crate) struct Latency {
+    pub(crate) p50: f64,
+    pub(crate) p99: f64,
+    pub(crate) p999: f64,
+    pub(crate) max: f64,
+    /// How many were measured.
+    pub(crate) count: u64,
 }
 
 impl Latency {
-    /// `None` if nothing was recorded.
+    /// Of nanoseconds; `None` if nothing was recorded.
     pub(super) fn of(histogram: &Histogram<u64>) -> Option<Self> {
         let at = |quantile| histogram.value_at_quantile(quantile) as f64 / 1e3;
         (!histogram.is_empty()).then(|| Self {
             p50: at(0.5),
-            p90: at(0.9),
             p99: at(0.99),
+            p999: at(0.999),
             max: histogram.max() as f64 / 1e3,
             count: histogram.len(),
         })

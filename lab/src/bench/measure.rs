@@ -4,41 +4,36 @@
 use super::bench_store::BenchStore;
 use super::plan::{HEAD_START, LeftOut, Plan, Row};
 use super::protocol::{Job, JobResult, WorkerProcess};
+use super::result::{HeldFigures, StoreFigures};
 use super::tally::{Pass, RowTally};
+use crate::interrupt::{EarlyEnd, Interrupts};
 use crate::load::{LoadKind, Turn, Window, nanos, now, sleep_until};
 use crate::progress::Progress;
-use crate::yardstick::{ServerCounters, Yardstick};
-use leasehold::semantics::{Reach, Sharing};
+use crate::yardstick::{ServerCounters, Yardstick, yardstick};
 use leasehold::{DistributedLock, Error, ErrorKind, LockName};
-use leasehold_console::{Failure, brief};
+use leasehold_console::{Console, Failure, brief};
 use std::collections::BTreeSet;
 use std::sync::Arc;
 use std::time::Duration;
 
-/// One store, and who measures it.
-pub(super) struct Measurement<'a> {
-    pub(super) plan: &'a Plan,
-    pub(super) target: &'a BenchStore,
-    pub(super) yardstick: Option<Arc<dyn Yardstick>>,
+/// One store, who measures it, and what was seen so far.
+struct Measurement<'a> {
+    plan: &'a Plan,
+    target: &'a BenchStore,
+    yardstick: Option<Arc<dyn Yardstick>>,
     /// What all names begin with.
-    pub(super) seed: &'a str,
-    pub(super) progress: &'a Progress,
-    pub(super) workers: Vec<WorkerProcess>,
+    seed: &'a str,
+    progress: Progress,
+    workers: Vec<WorkerProcess>,
     /// Every name that was used.
-    pub(super) names: BTreeSet<LockName>,
-}
-
-/// One store, measured.
-#[derive(Debug)]
-pub(crate) struct StoreFigures {
-    /// What the server calls itself, if there is one and it tells.
-    pub(crate) server: Option<String>,
-    pub(crate) tallies: Vec<RowTally>,
-    pub(crate) left_out: Vec<LeftOut>,
+    names: BTreeSet<LockName>,
+    server: Option<String>,
+    tallies: Vec<RowTally>,
+    left_out: Vec<LeftOut>,
 }
 
 /// What ended a pass.
-pub(super) enum PassError {
+enum PassError {
     /// The store has no room for this row; others may be smaller.
     Row(String),
     Run(Failure),
@@ -60,142 +55,164 @@ impl<E: Into<Failure>> From<E> for PassError {
     }
 }
 
+/// Measures one store, and leaves nothing behind in it, however that ends. What was measured before an early end is kept.
+pub(crate) async fn measure(
+    plan: &Plan,
+    target: &BenchStore,
+    seed: &str,
+    interrupts: &mut Interrupts,
+    console: Console,
+) -> (StoreFigures, Result<(), EarlyEnd>) {
+    let yardstick = match yardstick(&target.store.config) {
+        Ok(yardstick) => yardstick,
+        Err(error) => return (StoreFigures::default(), Err(error.into())),
+    };
+    let mut measurement = Measurement {
+        plan,
+        target,
+        yardstick,
+        seed,
+        progress: Progress::new(console, plan.rows.len() * plan.passes),
+        workers: Vec::new(),
+        names: BTreeSet::new(),
+        server: None,
+        tallies: Vec::new(),
+        left_out: Vec::new(),
+    };
+    let outcome = interrupts.unless_ended(measurement.run()).await;
+    let outcome = outcome.and_then(|measured| measured.map_err(EarlyEnd::Failed));
+    measurement.clean_up(console).await;
+    (measurement.into_figures(), outcome)
+}
+
 impl Measurement<'_> {
-    /// Measures all rows. What was used stays in `names` and `workers` also if it fails, or is dropped half-way.
-    pub(super) async fn run(&mut self) -> Result<StoreFigures, Failure> {
+    /// Measures all rows. What was used and seen stays in `self` also if it fails, or is dropped half-way.
+    async fn run(&mut self) -> Result<(), Failure> {
         self.start_workers(1).await.map_err(PassError::into_failure)?;
-        let server = match &self.yardstick {
-            Some(yardstick) => Some(yardstick.server().await?),
-            None => None,
-        };
+        if let Some(yardstick) = &self.yardstick {
+            self.server = Some(yardstick.server().await?);
+        }
+        self.choose_rows();
         let url = self.target.store.config.url().to_string();
-        let plan = self.plan;
-        let unchosen = plan.left_out.iter().map(|row| LeftOut::new(row, plan.why_left_out));
-        let mut left_out: Vec<LeftOut> = unchosen.collect();
-        if plan.raw && !self.has_pair_by_hand() {
-            left_out.insert(0, LeftOut::new("raw", "this store has no such measure"));
-        }
-        let mut rows = Vec::new();
-        for row in &plan.rows {
-            match self.refusal(*row) {
-                Some(why) => left_out.push(LeftOut::new(row, &why)),
-                None => rows.push(*row),
-            }
-        }
-        let time = brief(plan.estimate(&rows, self.has_pair_by_hand()));
+        let rows: Vec<Row> = self.tallies.iter().map(|tally| tally.row).collect();
+        let time = brief(self.plan.estimate(&rows, self.has_pair_by_hand()));
         self.progress.say(format_args!("measuring {url}: {} rows, about {time}", rows.len()));
-        let mut tallies: Vec<RowTally> = rows.into_iter().map(RowTally::new).collect();
-        let mut broken = Vec::new();
-        for pass in 0..plan.passes {
-            let mut at = 0;
-            while let Some(tally) = tallies.get_mut(at) {
-                let row = tally.row;
-                self.progress.step(format_args!("pass {}: {row} on {url}", pass + 1));
-                match self.pass_with_room(tally, pass).await {
-                    Ok(()) => at += 1,
-                    Err(PassError::Row(why)) if tallies.len() > 1 => {
-                        left_out.push(LeftOut::new(row, &why));
-                        let gone = tallies.remove(at);
-                        if gone.is_broken() {
-                            broken.push(gone);
-                        }
-                    }
-                    Err(error) => return Err(error.into_failure()),
+        for number in 0..self.plan.passes {
+            for (at, row) in rows.iter().enumerate() {
+                if self.tallies[at].ended.is_some() {
+                    continue;
                 }
-            }
-        }
-        tallies.extend(broken);
-        Ok(StoreFigures { server, tallies, left_out })
-    }
-
-    /// Why this store cannot have such a row.
-    fn refusal(&self, row: Row) -> Option<String> {
-        let semantics = self.target.store.locks.semantics();
-        if semantics.reach == Reach::Process && row.processes() > 1 {
-            return Some("this store is of one process".to_owned());
-        }
-        let shares = matches!(row.kind(), LoadKind::Read | LoadKind::Mixed);
-        (shares && semantics.sharing == Sharing::Unsupported)
-            .then(|| format!("{} ({}) refuses shared locks", semantics.backend, semantics.mode))
-    }
-
-    /// The row before may have left its processes with all connections that the store has: new ones begin with none.
-    async fn pass_with_room(&mut self, tally: &mut RowTally, pass: usize) -> Result<(), PassError> {
-        let before = tally.clone();
-        match self.pass(tally, pass).await {
-            Err(PassError::Row(why)) => {
-                tally.take_pass_back(before, why);
-                for worker in std::mem::take(&mut self.workers) {
-                    worker.end().await;
+                self.progress.step(format_args!("pass {}: {row} on {url}", number + 1));
+                match self.pass_with_room(at, *row, number).await {
+                    Err(PassError::Row(why)) => self.end_row(at, why)?,
+                    Err(PassError::Run(failure)) => return Err(failure),
+                    Ok(()) => {}
                 }
-                self.start_workers(1).await?;
-                self.pass(tally, pass).await
-            }
-            passed => passed,
-        }
-    }
-
-    async fn pass(&mut self, tally: &mut RowTally, pass: usize) -> Result<(), PassError> {
-        match tally.row {
-            Row::Pairs { .. } => {
-                let mut kinds = vec![LoadKind::Exclusive];
-                kinds.extend(self.has_pair_by_hand().then_some(LoadKind::ByHand));
-                // Each is first at times, so that none always has the warmer machine.
-                if pass % 2 == 1 {
-                    kinds.reverse();
-                }
-                for kind in kinds {
-                    self.load(tally, pass, kind).await?;
-                }
-                Ok(())
-            }
-            // Once is enough for what takes minutes to make.
-            Row::Held { count } if pass == 0 => self.held(tally, count).await,
-            Row::Held { .. } => Ok(()),
-            row => self.load(tally, pass, row.kind()).await,
-        }
-    }
-
-    async fn load(&mut self, tally: &mut RowTally, pass: usize, kind: LoadKind) -> Result<(), PassError> {
-        let row = tally.row;
-        self.start_workers(row.processes()).await?;
-        let names = match row {
-            Row::Pairs { tasks } => (0..tasks).map(|task| format!("{kind}/{tasks}/{task}")).collect(),
-            // A name for each pass: a waiter that has just gone may still be taken from the queue.
-            _ => vec![format!("{row}/{pass}")],
-        };
-        let names = names.iter().map(|name| self.name(name)).collect::<Result<Vec<_>, _>>()?;
-        if let LoadKind::Permits(permits) = kind {
-            self.add_slots(&names, permits)?;
-        }
-        let window = self.window();
-        let jobs =
-            (0..row.processes()).map(|process| Job::Load(row.load(process, kind, names.clone(), window)));
-        let (done, counted) = self.ask_counting(jobs.collect(), window).await?;
-        let mut pass = Pass { kind, window, turns: Vec::new(), cpu: 0.0, counted };
-        let mut failure = None;
-        for (result, turns) in done {
-            pass.turns.extend(turns);
-            match result {
-                JobResult::Loaded { cpu, failed: None, .. } => pass.cpu += cpu,
-                JobResult::Loaded { failed: Some(why), .. } => failure = Some(PassError::Row(why)),
-                other => failure = Some(unexpected(other)),
-            }
-        }
-        pass.turns.sort_unstable_by_key(|turn| turn.acquired);
-        match failure {
-            None => tally.add(&pass),
-            Some(error) => {
-                // What was seen counts, whatever has failed.
-                tally.add_evidence(&pass);
-                return Err(error);
             }
         }
         Ok(())
     }
 
+    fn choose_rows(&mut self) {
+        if self.plan.raw && !self.has_pair_by_hand() {
+            self.left_out.push(LeftOut::new("raw", "this store has no such measure"));
+        }
+        let unchosen = self.plan.left_out.iter().map(|row| LeftOut::new(row, self.plan.why_left_out));
+        self.left_out.extend(unchosen);
+        for row in &self.plan.rows {
+            match row.refusal(self.target.store.locks.semantics()) {
+                Some(why) => self.left_out.push(LeftOut::new(row, &why)),
+                None => self.tallies.push(RowTally::new(*row)),
+            }
+        }
+    }
+
+    /// Goes on without a row, as long as there is another one.
+    fn end_row(&mut self, at: usize, why: String) -> Result<(), Failure> {
+        self.tallies[at].ended = Some(why.clone());
+        let goes_on = self.tallies.iter().any(|tally| tally.ended.is_none());
+        if goes_on { Ok(()) } else { Err(PassError::Row(why).into_failure()) }
+    }
+
+    /// The row before may have left its processes with all connections that the store has: new ones begin with none.
+    async fn pass_with_room(&mut self, at: usize, row: Row, number: usize) -> Result<(), PassError> {
+        match self.pass(at, row, number).await {
+            Err(PassError::Row(why)) => {
+                self.tallies[at].repeated.push(why);
+                self.end_workers().await;
+                self.start_workers(1).await?;
+                self.pass(at, row, number).await
+            }
+            passed => passed,
+        }
+    }
+
+    async fn pass(&mut self, at: usize, row: Row, number: usize) -> Result<(), PassError> {
+        if let Row::Held { count } = row {
+            // Once is enough for what takes minutes to make.
+            if number == 0 {
+                self.tallies[at].held = Some(self.held(count).await?);
+            }
+            return Ok(());
+        }
+        let mut kinds = vec![row.kind()];
+        if matches!(row, Row::Pairs { .. }) && self.has_pair_by_hand() {
+            kinds.push(LoadKind::ByHand);
+        }
+        // Each is first at times, so that none always has the warmer machine.
+        if number % 2 == 1 {
+            kinds.reverse();
+        }
+        let mut passes = Vec::new();
+        for kind in kinds {
+            passes.push(self.load(row, number, kind).await?);
+        }
+        let tally = &mut self.tallies[at];
+        match passes.iter().find_map(|pass| pass.failed.clone()) {
+            None => passes.iter().for_each(|pass| tally.add(pass)),
+            Some(why) => {
+                // What was seen counts, whatever has failed.
+                passes.iter().for_each(|pass| tally.add_evidence(pass));
+                return Err(PassError::Row(why));
+            }
+        }
+        Ok(())
+    }
+
+    async fn load(&mut self, row: Row, number: usize, kind: LoadKind) -> Result<Pass, PassError> {
+        self.start_workers(row.processes()).await?;
+        let names = match row {
+            Row::Pairs { tasks } => (0..tasks).map(|task| format!("{kind}/{tasks}/{task}")).collect(),
+            // A name for each pass: a waiter that has just gone may still be taken from the queue.
+            _ => vec![format!("{row}/{number}")],
+        };
+        let names = names.iter().map(|name| self.name(name)).collect::<Result<Vec<_>, _>>()?;
+        if let LoadKind::Permits(permits) = kind {
+            self.add_slots(&names, permits)?;
+        }
+        let from = now() + nanos(HEAD_START + self.plan.warm_up);
+        let window = Window { from, until: from + nanos(self.plan.window) };
+        let jobs =
+            (0..row.processes()).map(|process| Job::Load(row.load(process, kind, names.clone(), window)));
+        let (done, counted) = self.ask_counting(jobs.collect(), window).await?;
+        let mut pass = Pass { kind, window, turns: Vec::new(), cpu: 0.0, counted, failed: None };
+        for (result, turns) in done {
+            pass.turns.extend(turns);
+            match result {
+                JobResult::Loaded { cpu, failed, .. } => {
+                    pass.cpu += cpu;
+                    pass.failed = pass.failed.or(failed);
+                }
+                JobResult::Failed { why } => pass.failed = Some(why),
+                other => return Err(unexpected(other)),
+            }
+        }
+        pass.turns.sort_unstable_by_key(|turn| turn.acquired);
+        Ok(pass)
+    }
+
     /// In a process of its own, whose memory nothing else has grown.
-    async fn held(&mut self, tally: &mut RowTally, count: usize) -> Result<(), PassError> {
+    async fn held(&mut self, count: usize) -> Result<HeldFigures, PassError> {
         let at = self.workers.len();
         self.start_workers(at + 1).await?;
         for number in 0..count {
@@ -209,10 +226,7 @@ impl Measurement<'_> {
         let done = self.ask(at, Job::Hold { names, count, ttl_ms, time_ms }).await?;
         self.workers.remove(at).end().await;
         match done {
-            JobResult::Held(held) => {
-                tally.held = Some(held);
-                Ok(())
-            }
+            JobResult::Held(held) => Ok(held),
             other => Err(unexpected(other)),
         }
     }
@@ -277,9 +291,10 @@ impl Measurement<'_> {
         Ok(())
     }
 
-    fn window(&self) -> Window {
-        let from = now() + nanos(HEAD_START + self.plan.warm_up);
-        Window { from, until: from + nanos(self.plan.window) }
+    async fn end_workers(&mut self) {
+        for worker in std::mem::take(&mut self.workers) {
+            worker.end().await;
+        }
     }
 
     fn name(&mut self, what: &str) -> Result<String, Failure> {
@@ -302,6 +317,31 @@ impl Measurement<'_> {
 
     fn has_pair_by_hand(&self) -> bool {
         self.plan.raw && self.yardstick.as_ref().is_some_and(|yardstick| yardstick.has_pair())
+    }
+
+    /// Ends the workers, and then what their locks have left: no worker holds any of them any more.
+    async fn clean_up(&mut self, console: Console) {
+        self.end_workers().await;
+        let names: Vec<LockName> = std::mem::take(&mut self.names).into_iter().collect();
+        // One name alone was never acquired: the store could not be reached.
+        let admin = self.target.store.locks.admin();
+        let admin = admin.filter(|_| names.len() > 1 && !self.target.ends_with_us());
+        if let Some(admin) = admin
+            && let Err(error) = admin.forget(&names).await
+        {
+            let what = format_args!("not deleted: what locks below {:?} have left: {error}", self.seed);
+            console.warn(what, error.help());
+        }
+    }
+
+    fn into_figures(self) -> StoreFigures {
+        let Self { server, tallies, mut left_out, .. } = self;
+        let (shown, others): (Vec<_>, Vec<_>) = tallies.into_iter().partition(RowTally::is_worth_showing);
+        let interrupted = || "the run ended before".to_owned();
+        left_out.extend(
+            others.into_iter().map(|tally| LeftOut::new(tally.row, &tally.ended.unwrap_or_else(interrupted))),
+        );
+        StoreFigures { server, rows: shown.into_iter().map(RowTally::result).collect(), left_out }
     }
 }
 

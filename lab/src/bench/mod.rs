@@ -23,29 +23,27 @@ mod tally;
 mod worker;
 
 pub(crate) use bench_store::BenchStore;
-pub(crate) use figures::Passes;
-pub(crate) use measure::StoreFigures;
+pub(crate) use figures::{Latency, Passes};
+pub(crate) use measure::measure;
 pub(crate) use plan::{LeftOut, Plan, Row};
-pub(crate) use tally::{Costs, HeldFigures, RowTally};
+pub(crate) use result::{RowResult, StoreFigures};
 pub(crate) use worker::work;
 
-pub(crate) use crate::load::usage::{cores, load_average, system};
-
 use crate::args::{BenchArgs, Format};
-use crate::early_end::EarlyEnd;
-use crate::progress::Progress;
+use crate::interrupt::{EarlyEnd, Interrupts};
+use crate::load::usage::load_average;
 use crate::result_file::{can_be_written, write_result};
-use crate::store_arguments::each_store;
-use crate::yardstick::yardstick;
-use leasehold::DistributedLock;
-use leasehold::{Error, ErrorKind};
+use crate::stores::each_store;
+use leasehold::backend::OwnerId;
+use leasehold::{DistributedLock, Error, ErrorKind};
 use leasehold_console::exit::{self, Code};
-use leasehold_console::signals::Signals;
-use leasehold_console::{Console, Failure, Invocation, StoreOptions, print_json, timestamp, unprinted};
-use measure::Measurement;
-use result::{BenchResult, Machine, RowResult, SCHEMA, StoreResult};
-use std::collections::BTreeSet;
-use std::time::SystemTime;
+use leasehold_console::{Console, Failure, Invocation, StoreOptions, print_json, unprinted};
+use result::{BenchResult, StoreResult};
+
+/// What the names of one run's locks begin with.
+pub(crate) fn seed() -> Result<String, Error> {
+    Ok(format!("leasehold-bench-{}", &OwnerId::random()?.to_hex()[..12]))
+}
 
 /// Measures the stores that the call names, one after the other.
 pub(crate) async fn bench(args: &BenchArgs, invocation: &Invocation) -> Result<Code, Failure> {
@@ -53,10 +51,10 @@ pub(crate) async fn bench(args: &BenchArgs, invocation: &Invocation) -> Result<C
     can_be_written("json", args.json.as_deref())?;
     let stores = each_store(&args.stores, &invocation.store)?;
     let plan = Plan::of(args);
-    let mut signals =
-        Signals::listen().map_err(|error| Failure::internal("cannot listen to signals", error))?;
-    let mut result = begin(&plan)?;
-    let measured = measure_all(&plan, stores, &mut result, &mut signals, invocation).await;
+    let mut interrupts = Interrupts::listen()?;
+    let millis = |time: std::time::Duration| u64::try_from(time.as_millis()).unwrap_or(u64::MAX);
+    let mut result = BenchResult::begin(seed()?, plan.passes, millis(plan.window), millis(plan.warm_up));
+    let measured = measure_all(&plan, stores, &mut result, &mut interrupts, invocation).await;
     result.machine.load_after = load_average();
     result.interrupted = matches!(measured, Err(EarlyEnd::Interrupted(_)));
     // Also if a later store has failed: what was measured took minutes.
@@ -64,7 +62,7 @@ pub(crate) async fn bench(args: &BenchArgs, invocation: &Invocation) -> Result<C
         publish(&result, args)?;
     }
     warn_of_noise(&result, console);
-    let broken = result.rows().any(RowResult::is_broken);
+    let broken = result.rows().any(|row| row.violations().next().is_some() || row.lost() > 0);
     match measured {
         // A broken lock is the worst result, so it outranks a failure and a signal.
         measured if broken => {
@@ -85,67 +83,20 @@ async fn measure_all(
     plan: &Plan,
     stores: Vec<StoreOptions>,
     result: &mut BenchResult,
-    signals: &mut Signals,
+    interrupts: &mut Interrupts,
     invocation: &Invocation,
 ) -> Result<(), EarlyEnd> {
     for store in stores {
         let target = BenchStore::configured(&invocation.with_store(store)).await?;
-        let measured = measure(plan, &target, &result.seed, signals, invocation.console).await?;
-        result.stores.push(StoreResult::of(&target.store, &measured));
+        let (figures, outcome) = measure(plan, &target, &result.seed, interrupts, invocation.console).await;
+        if !figures.rows.is_empty() {
+            let url = target.store.config.url().to_string();
+            let backend = target.store.locks.semantics().backend.to_owned();
+            result.stores.push(StoreResult { url, backend, figures });
+        }
+        outcome?;
     }
     Ok(())
-}
-
-/// Measures one store, and leaves nothing behind in it, however that ends.
-pub(crate) async fn measure(
-    plan: &Plan,
-    target: &BenchStore,
-    seed: &str,
-    signals: &mut Signals,
-    console: Console,
-) -> Result<StoreFigures, EarlyEnd> {
-    let progress = Progress::new(console, plan.rows.len() * plan.passes);
-    let mut measurement = Measurement {
-        plan,
-        target,
-        yardstick: yardstick(&target.store.config)?,
-        seed,
-        progress: &progress,
-        workers: Vec::new(),
-        names: BTreeSet::new(),
-    };
-    let outcome = match signals.unless_ended(measurement.run()).await {
-        Ok(measured) => measured.map_err(EarlyEnd::Failed),
-        Err(signal) => Err(EarlyEnd::Interrupted(signal)),
-    };
-    let Measurement { workers, names, .. } = measurement;
-    for worker in workers {
-        worker.end().await;
-    }
-    // Only now: nobody holds any of them any more. One name alone was never acquired: the store could not be reached.
-    let admin = target.store.locks.admin().filter(|_| names.len() > 1 && !target.ends_with_us());
-    if let Some(admin) = admin
-        && let Err(error) = admin.forget(&names.into_iter().collect::<Vec<_>>()).await
-    {
-        console.warn(format_args!("not deleted: what locks below {seed:?} have left: {error}"), error.help());
-    }
-    outcome
-}
-
-fn begin(plan: &Plan) -> Result<BenchResult, Failure> {
-    let seed = leasehold::backend::OwnerId::random()?.to_hex();
-    Ok(BenchResult {
-        schema: SCHEMA,
-        leasehold: env!("CARGO_PKG_VERSION").to_owned(),
-        started_at: timestamp(SystemTime::now()),
-        machine: Machine { system: system(), cores: cores(), load_before: load_average(), load_after: None },
-        seed: format!("leasehold-bench-{}", &seed[..12]),
-        passes: plan.passes,
-        window_ms: u64::try_from(plan.window.as_millis()).unwrap_or(u64::MAX),
-        warm_up_ms: u64::try_from(plan.warm_up.as_millis()).unwrap_or(u64::MAX),
-        interrupted: false,
-        stores: Vec::new(),
-    })
 }
 
 fn publish(result: &BenchResult, args: &BenchArgs) -> Result<(), Failure> {

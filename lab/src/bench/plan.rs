@@ -2,8 +2,10 @@
 
 use crate::args::{BenchArgs, Part};
 use crate::load::{Load, LoadKind, Window};
+use leasehold::semantics::{Reach, Semantics};
 use serde::{Deserialize, Serialize};
 use std::fmt;
+use std::str::FromStr;
 use std::time::Duration;
 
 /// From when a job is sent until its warm-up: a worker reads it, and a thousand tasks are started.
@@ -19,22 +21,23 @@ const USUAL_RATE: f64 = 10_000.0;
 /// For the estimate: what a window has beside it, to tell jobs and to read what came of them.
 const BESIDE_WINDOW: Duration = Duration::from_millis(20);
 
-/// One row of the result.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+/// One row of the result. In JSON it is its stable name, by which a baseline finds it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(into = "String", try_from = "String")]
 pub(crate) enum Row {
-    /// Acquire and release, each task on a name of its own, as fast as it goes.
+    /// Acquire and release, each task on a name of its own, as fast as it goes: `pairs@64`.
     Pairs { tasks: usize },
-    /// One name that goes round: so many wait for it at any time, spread over so many processes.
+    /// One name that goes round: so many wait for it at any time, spread over so many processes: `hand-over@8x2p`.
     HandOver { waiters: usize, processes: usize },
-    /// One name that all share.
+    /// One name that all share: `reads@64`.
     Reads { tasks: usize },
-    /// One name that so many readers share, and that one writer wants again and again.
+    /// One name that so many readers share, and that one writer wants again and again: `mixed@8`.
     Mixed { readers: usize },
-    /// One semaphore.
+    /// One semaphore: `permits@64/8`.
     Permits { tasks: usize, permits: u32 },
-    /// One name that is held all the time, and for which so many wait.
-    Waiting { tasks: usize },
-    /// So many names are held and renewed.
+    /// One name that is held all the time, and for which so many wait: `waiting@100`.
+    IdleWaiters { waiters: usize },
+    /// So many names are held and renewed: `held@1000`.
     Held { count: usize },
 }
 
@@ -44,7 +47,7 @@ impl Row {
             Self::Pairs { .. } => Part::Uncontended,
             Self::HandOver { .. } => Part::Handover,
             Self::Reads { .. } | Self::Mixed { .. } | Self::Permits { .. } => Part::Kinds,
-            Self::Waiting { .. } => Part::Waiting,
+            Self::IdleWaiters { .. } => Part::Waiting,
             Self::Held { .. } => Part::Held,
         }
     }
@@ -55,7 +58,7 @@ impl Row {
             Self::Reads { .. } => LoadKind::Read,
             Self::Mixed { .. } => LoadKind::Mixed,
             Self::Permits { permits, .. } => LoadKind::Permits(permits),
-            Self::Pairs { .. } | Self::HandOver { .. } | Self::Waiting { .. } | Self::Held { .. } => {
+            Self::Pairs { .. } | Self::HandOver { .. } | Self::IdleWaiters { .. } | Self::Held { .. } => {
                 LoadKind::Exclusive
             }
         }
@@ -67,13 +70,21 @@ impl Row {
             Self::Pairs { tasks } | Self::Reads { tasks } | Self::Permits { tasks, .. } => tasks,
             Self::HandOver { waiters: others, .. }
             | Self::Mixed { readers: others }
-            | Self::Waiting { tasks: others } => others + 1,
+            | Self::IdleWaiters { waiters: others } => others + 1,
             Self::Held { count } => count,
         }
     }
 
     pub(super) fn processes(self) -> usize {
         if let Self::HandOver { processes, .. } = self { processes } else { 1 }
+    }
+
+    /// Why a store with these semantics cannot have such a row.
+    pub(super) fn refusal(self, semantics: &Semantics) -> Option<String> {
+        match semantics.reach {
+            Reach::Process if self.processes() > 1 => Some("this store is of one process".to_owned()),
+            _ => self.kind().refusal(semantics),
+        }
     }
 
     /// The load of one of its processes. The tasks of all are numbered through.
@@ -86,7 +97,7 @@ impl Row {
             first: first(process) as u64,
             hold: match self {
                 Self::Mixed { .. } => SHARED_HOLD,
-                Self::Waiting { .. } => Duration::from_secs(3600),
+                Self::IdleWaiters { .. } => Duration::from_secs(3600),
                 _ => Duration::ZERO,
             },
             holds_in_warm_up: matches!(self, Self::HandOver { .. } | Self::Permits { .. }),
@@ -98,7 +109,6 @@ impl Row {
     }
 }
 
-/// The row's stable name: what `--baseline` finds it by.
 impl fmt::Display for Row {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
@@ -107,19 +117,55 @@ impl fmt::Display for Row {
             Self::Reads { tasks } => write!(f, "reads@{tasks}"),
             Self::Mixed { readers } => write!(f, "mixed@{readers}"),
             Self::Permits { tasks, permits } => write!(f, "permits@{tasks}/{permits}"),
-            Self::Waiting { tasks } => write!(f, "waiting@{tasks}"),
+            Self::IdleWaiters { waiters } => write!(f, "waiting@{waiters}"),
             Self::Held { count } => write!(f, "held@{count}"),
         }
     }
 }
 
-/// The rows of kinds, and that of waiters.
-const KINDS: [Row; 4] = [
-    Row::Reads { tasks: 64 },
-    Row::Mixed { readers: 8 },
-    Row::Permits { tasks: 64, permits: 8 },
-    Row::Waiting { tasks: 100 },
-];
+impl FromStr for Row {
+    type Err = String;
+
+    fn from_str(name: &str) -> Result<Self, String> {
+        let numbers = |sizes: &str| {
+            let sizes = sizes.trim_end_matches('p').split(['x', '/']);
+            sizes.map(|size| size.parse().ok()).collect::<Option<Vec<usize>>>()
+        };
+        let parts = name.split_once('@').and_then(|(kind, sizes)| Some((kind, numbers(sizes)?)));
+        let row = match parts.as_ref().map(|(kind, numbers)| (*kind, numbers.as_slice())) {
+            Some(("pairs", &[tasks])) => Some(Self::Pairs { tasks }),
+            Some(("hand-over", &[waiters, processes])) => Some(Self::HandOver { waiters, processes }),
+            Some(("reads", &[tasks])) => Some(Self::Reads { tasks }),
+            Some(("mixed", &[readers])) => Some(Self::Mixed { readers }),
+            Some(("permits", &[tasks, permits])) => {
+                u32::try_from(permits).ok().map(|permits| Self::Permits { tasks, permits })
+            }
+            Some(("waiting", &[waiters])) => Some(Self::IdleWaiters { waiters }),
+            Some(("held", &[count])) => Some(Self::Held { count }),
+            _ => None,
+        };
+        row.ok_or_else(|| format!("unknown row {name:?}"))
+    }
+}
+
+impl TryFrom<String> for Row {
+    type Error = String;
+
+    fn try_from(name: String) -> Result<Self, String> {
+        name.parse()
+    }
+}
+
+impl From<Row> for String {
+    fn from(row: Row) -> Self {
+        row.to_string()
+    }
+}
+
+/// Readers, a writer beside readers, and permits.
+const KINDS: [Row; 3] =
+    [Row::Reads { tasks: 64 }, Row::Mixed { readers: 8 }, Row::Permits { tasks: 64, permits: 8 }];
+const IDLE_WAITERS: Row = Row::IdleWaiters { waiters: 100 };
 
 /// A row that was not measured, by its name, and why.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
@@ -162,6 +208,7 @@ impl Plan {
         let mut rows: Vec<Row> = [1, 64].map(|tasks| Row::Pairs { tasks }).into();
         rows.extend([1, 8, 64].map(turns));
         rows.extend(KINDS);
+        rows.push(IDLE_WAITERS);
         let long = vec![turns(512), Row::Held { count: 1_000 }];
         let (more, left_out) = if quick { (Vec::new(), long) } else { (long, Vec::new()) };
         rows.extend(more);
@@ -214,6 +261,22 @@ fn all(processes: usize) -> Vec<Row> {
         rows.extend([64, 512].map(|waiters| Row::HandOver { waiters, processes }));
     }
     rows.extend(KINDS);
+    rows.push(IDLE_WAITERS);
     rows.extend([1_000, 10_000, 100_000].map(|count| Row::Held { count }));
     rows
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn row_is_read_by_its_name_and_another_name_is_refused() {
+        for row in all(4) {
+            assert_eq!(row.to_string().parse(), Ok(row));
+        }
+        for name in ["pairs", "pairs@", "pairs@1/2", "queues@3", "held@-1"] {
+            assert_eq!(name.parse::<Row>(), Err(format!("unknown row {name:?}")));
+        }
+    }
 }

@@ -2,7 +2,7 @@
 //! follow their line as bytes.
 
 use super::bench_store::BenchStore;
-use super::tally::HeldFigures;
+use super::result::HeldFigures;
 use crate::load::{Load, Turn};
 use leasehold_console::Failure;
 use leasehold_console::exit::Code;

@@ -1,24 +1,23 @@
-//! The result of a bench: what is written with `--json`, and shown in the table.
+//! The result of a bench: what is written with `--json`, and shown in the table. A comparison has rows of this form too.
 
 use super::figures::{Latency, Passes};
-use super::measure::StoreFigures;
 use super::plan::{LeftOut, Row};
-use super::tally::{HeldFigures, RowTally};
-use leasehold::DistributedLock;
-use leasehold_console::OpenStore;
-use serde::Serialize;
+use crate::load::usage::{cores, load_average, system};
+use leasehold_console::timestamp;
+use serde::{Deserialize, Serialize};
+use std::time::SystemTime;
 
 /// Goes up when a reader of the JSON has to change.
-pub(super) const SCHEMA: u32 = 1;
+const SCHEMA: u32 = 2;
 /// Passes that lie further apart than this part of their median tell nothing smaller than that.
 const NOISE_LIMIT: f64 = 0.25;
 
 /// One run.
 #[derive(Debug, Serialize)]
 pub(super) struct BenchResult {
-    pub(super) schema: u32,
+    schema: u32,
     pub(super) leasehold: String,
-    pub(super) started_at: String,
+    started_at: String,
     pub(super) machine: Machine,
     /// What the random names begin with; every run has its own.
     pub(super) seed: String,
@@ -44,78 +43,101 @@ pub(super) struct StoreResult {
     /// Without a password.
     pub(super) url: String,
     pub(super) backend: String,
-    pub(super) server: Option<String>,
-    pub(super) rows: Vec<RowResult>,
-    /// The names of the rows that were not measured, and why.
-    pub(super) left_out: Vec<LeftOut>,
+    #[serde(flatten)]
+    pub(super) figures: StoreFigures,
+}
+
+/// One store, measured.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+pub(crate) struct StoreFigures {
+    /// What the server calls itself, if there is one and it tells.
+    pub(crate) server: Option<String>,
+    pub(crate) rows: Vec<RowResult>,
+    /// What was not measured, and why.
+    pub(crate) left_out: Vec<LeftOut>,
 }
 
 /// One row. What does not apply to it, or is not known, is `null`.
-#[derive(Debug, Default, Serialize)]
-pub(super) struct RowResult {
-    pub(super) row: String,
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub(crate) struct RowResult {
+    pub(crate) row: Row,
     /// Pairs of acquire and release, turns of a holder, reads, or grants of a permit.
-    pub(super) per_second: Option<Passes>,
+    pub(crate) per_second: Option<Passes>,
     /// The rate of the writer beside readers.
-    pub(super) writes_per_second: Option<Passes>,
+    pub(crate) writes_per_second: Option<Passes>,
     /// The latency of a pair or of a hand-over, the wait of a writer or for a permit, over all passes together.
-    pub(super) latency_us: Option<Latency>,
+    pub(crate) latency_us: Option<Latency>,
     /// The raw measure beside it, and how much of its rate is reached, pass by pass.
-    pub(super) raw_per_second: Option<Passes>,
-    pub(super) of_raw: Option<Passes>,
+    pub(crate) raw_per_second: Option<Passes>,
+    pub(crate) of_raw: Option<Passes>,
     /// What the server counts for one hold, or for one waiter in a second, over all its clients.
-    pub(super) server_commands: Option<f64>,
-    pub(super) server_bytes: Option<f64>,
+    pub(crate) server_commands: Option<f64>,
+    pub(crate) server_bytes: Option<f64>,
     /// Time on a processor of the client, for the same.
-    pub(super) client_cpu_us: Option<f64>,
-    pub(super) fairness: Option<Passes>,
-    pub(super) overlaps: Option<u64>,
-    pub(super) stale_tokens: Option<u64>,
-    pub(super) held: Option<HeldFigures>,
+    pub(crate) client_cpu_us: Option<f64>,
+    /// Jain's index of how often each task had the lock or a permit: 1 if all had it equally often.
+    pub(crate) fairness: Option<Passes>,
+    /// Holds that began beside one that excludes them. Zero, or the lock is none.
+    pub(crate) overlaps: u64,
+    /// Tokens that were not larger than the one before, of an owner or of a slot.
+    pub(crate) stale_tokens: u64,
+    pub(crate) held: Option<HeldFigures>,
     /// Why passes were made again: what had failed in them.
-    pub(super) repeated: Vec<String>,
+    pub(crate) repeated: Vec<String>,
     /// True if the passes, or the raw ones, lie too far apart to tell small differences.
-    pub(super) noisy: bool,
+    pub(crate) noisy: bool,
 }
 
-impl StoreResult {
-    pub(super) fn of(store: &OpenStore, measured: &StoreFigures) -> Self {
+/// What holding many names has cost.
+#[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub(crate) struct HeldFigures {
+    pub(crate) acquired_in_s: f64,
+    pub(crate) released_in_s: f64,
+    pub(crate) lost: usize,
+    pub(crate) bytes_each: Option<u64>,
+    /// The share of one core that renewals use, at a ttl of 30 s.
+    pub(crate) client_cpu_at_30s: f64,
+}
+
+impl BenchResult {
+    pub(super) fn begin(seed: String, passes: usize, window_ms: u64, warm_up_ms: u64) -> Self {
         Self {
-            url: store.config.url().to_string(),
-            backend: store.locks.semantics().backend.to_string(),
-            server: measured.server.clone(),
-            rows: measured.tallies.iter().map(RowResult::of).collect(),
-            left_out: measured.left_out.clone(),
+            schema: SCHEMA,
+            leasehold: env!("CARGO_PKG_VERSION").to_owned(),
+            started_at: timestamp(SystemTime::now()),
+            machine: Machine {
+                system: system(),
+                cores: cores(),
+                load_before: load_average(),
+                load_after: None,
+            },
+            seed,
+            passes,
+            window_ms,
+            warm_up_ms,
+            interrupted: false,
+            stores: Vec::new(),
         }
+    }
+
+    pub(super) fn rows(&self) -> impl Iterator<Item = &RowResult> {
+        self.stores.iter().flat_map(|store| &store.figures.rows)
     }
 }
 
 impl RowResult {
-    fn of(tally: &RowTally) -> Self {
-        let contended = matches!(
-            tally.row,
-            Row::HandOver { .. } | Row::Reads { .. } | Row::Mixed { .. } | Row::Permits { .. }
-        );
-        let costs = tally.costs();
-        let mut result = Self {
-            row: tally.row.to_string(),
-            server_commands: costs.server_commands,
-            server_bytes: costs.server_bytes,
-            client_cpu_us: costs.client_cpu_us,
-            per_second: tally.per_second(),
-            writes_per_second: Passes::some(&tally.write_rates),
-            latency_us: Latency::of(&tally.latencies),
-            raw_per_second: Passes::some(&tally.raw_rates),
-            of_raw: ratios(&tally.rates, &tally.raw_rates),
-            fairness: Passes::some(&tally.fairness),
-            overlaps: contended.then_some(tally.overlaps),
-            stale_tokens: contended.then_some(tally.stale_tokens),
-            held: tally.held,
-            repeated: tally.repeated.clone(),
-            noisy: false,
-        };
-        result.noisy = result.is_noisy();
-        result
+    /// What was seen that a lock must never do.
+    pub(crate) fn violations(&self) -> impl Iterator<Item = String> {
+        let seen =
+            [(self.overlaps, "times too many held at once"), (self.stale_tokens, "tokens did not grow")];
+        seen.into_iter().filter(|(count, _)| *count > 0).map(|(count, words)| format!("{count} {words}"))
+    }
+
+    /// How many held locks were lost: renewals came too late.
+    pub(crate) fn lost(&self) -> usize {
+        self.held.map_or(0, |held| held.lost)
     }
 
     /// How far the passes lie apart: those of the row, or of what it is measured against.
@@ -124,43 +146,7 @@ impl RowResult {
         spread(self.per_second).max(spread(self.raw_per_second))
     }
 
-    fn is_noisy(&self) -> bool {
+    pub(super) fn is_noisy(&self) -> bool {
         self.spread() > NOISE_LIMIT
-    }
-
-    /// True if something was seen that a lock must never do.
-    pub(super) fn is_broken(&self) -> bool {
-        self.overlaps.unwrap_or(0) > 0
-            || self.stale_tokens.unwrap_or(0) > 0
-            || self.held.as_ref().is_some_and(|held| held.lost > 0)
-    }
-}
-
-/// Pass by pass. A window in which nothing was ended by the other measure has no ratio.
-fn ratios(rates: &[f64], of: &[f64]) -> Option<Passes> {
-    let both = rates.iter().zip(of).filter(|(_, of)| **of > 0.0);
-    Passes::some(&both.map(|(rate, of)| rate / of).collect::<Vec<f64>>())
-}
-
-impl BenchResult {
-    pub(super) fn rows(&self) -> impl Iterator<Item = &RowResult> {
-        self.stores.iter().flat_map(|store| &store.rows)
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn passes_far_apart_are_noisy() {
-        let row = |passes: [f64; 2], raw: [f64; 2]| RowResult {
-            per_second: Some(Passes::of(passes.to_vec())),
-            raw_per_second: Some(Passes::of(raw.to_vec())),
-            ..RowResult::default()
-        };
-        assert!(!row([100.0, 110.0], [100.0, 110.0]).is_noisy());
-        assert!(row([100.0, 150.0], [100.0, 110.0]).is_noisy());
-        assert!(row([100.0, 110.0], [50.0, 110.0]).is_noisy());
     }
 }

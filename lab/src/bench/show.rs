@@ -1,13 +1,14 @@
 //! The result, for people.
 
 use super::figures::{Latency, Passes};
-use super::result::{BenchResult, RowResult, StoreResult};
+use super::plan::Row;
+use super::result::{BenchResult, RowResult, StoreFigures};
 use comfy_table::{CellAlignment, ContentArrangement, Table};
 use leasehold_console::safe;
 use std::io::{self, Write};
 
 const HEADER: [&str; 10] =
-    ["ROW", "PER SECOND", "OF RAW", "p50", "p90", "p99", "max", "COMMANDS", "BYTES", "CLIENT CPU"];
+    ["ROW", "PER SECOND", "OF RAW", "p50", "p99", "p99.9", "max", "COMMANDS", "BYTES", "CLIENT CPU"];
 
 pub(super) fn show(result: &BenchResult) -> io::Result<()> {
     let mut out = anstream::stdout();
@@ -22,24 +23,25 @@ pub(super) fn show(result: &BenchResult) -> io::Result<()> {
         result.window_ms
     )?;
     for store in &result.stores {
-        let server = store.server.as_deref().unwrap_or("no server of its own");
+        let figures = &store.figures;
+        let server = figures.server.as_deref().unwrap_or("no server of its own");
         writeln!(out, "\n{} ({})", safe(&store.url), safe(server))?;
-        writeln!(out, "{}", table(store))?;
-        for line in store.rows.iter().filter_map(more) {
+        writeln!(out, "{}", table(figures))?;
+        for line in figures.rows.iter().filter_map(more) {
             writeln!(out, "  {line}")?;
         }
-        for left_out in &store.left_out {
+        for left_out in &figures.left_out {
             writeln!(out, "  not measured: {} ({})", left_out.row, left_out.why)?;
         }
     }
     Ok(())
 }
 
-fn table(store: &StoreResult) -> String {
+fn table(figures: &StoreFigures) -> String {
     let mut table = Table::new();
     table.load_style(comfy_table::presets::NOTHING).set_header(HEADER);
     table.set_content_arrangement(ContentArrangement::Disabled);
-    table.add_rows(store.rows.iter().filter(|row| row.held.is_none()).map(cells));
+    table.add_rows(figures.rows.iter().filter(|row| row.held.is_none()).map(cells));
     for (index, column) in table.column_iter_mut().enumerate() {
         column.set_padding((0, 2));
         if index > 0 {
@@ -55,12 +57,12 @@ fn cells(row: &RowResult) -> [String; 10] {
     let latency =
         |of: fn(&Latency) -> f64| row.latency_us.as_ref().map_or_else(dash, |latency| figure(of(latency)));
     [
-        row.row.clone(),
+        row.row.to_string(),
         row.per_second.map_or_else(dash, rate),
         row.of_raw.map_or_else(dash, |passes| format!("{:.2}", passes.median)),
         latency(|latency| latency.p50),
-        latency(|latency| latency.p90),
         latency(|latency| latency.p99),
+        latency(|latency| latency.p999),
         latency(|latency| latency.max),
         row.server_commands.map_or_else(dash, |commands| format!("{commands:.1}")),
         row.server_bytes.map_or_else(dash, |bytes| format!("{bytes:.0}")),
@@ -87,23 +89,19 @@ fn more(row: &RowResult) -> Option<String> {
         ));
     }
     if let Some(writes) = row.writes_per_second {
-        parts.push(format!(
-            "{:.0} writes a second beside these reads; latencies are the writer's wait",
-            writes.median
-        ));
+        let writes = writes.median;
+        parts
+            .push(format!("{writes:.0} writes a second beside these reads; latencies are the writer's wait"));
     }
-    if row.row.starts_with("permits@") {
-        parts.push("latencies are the wait for a permit".to_owned());
-    }
-    if row.row.starts_with("waiting@") {
-        parts.push("costs are those of one waiter in a second".to_owned());
+    match row.row {
+        Row::Permits { .. } => parts.push("latencies are the wait for a permit".to_owned()),
+        Row::IdleWaiters { .. } => parts.push("costs are those of one waiter in a second".to_owned()),
+        _ => {}
     }
     if let Some(fairness) = row.fairness {
         parts.push(format!("fairness {:.3} (1 is equal)", fairness.median));
     }
-    if let Some((overlaps, stale)) = row.overlaps.zip(row.stale_tokens) {
-        parts.push(format!("holders too many: {overlaps}, tokens that did not grow: {stale}"));
-    }
+    parts.extend(row.violations());
     if let Some(why) = row.repeated.first() {
         parts.push(format!("passes made again: {}, because {}", row.repeated.len(), safe(why)));
     }

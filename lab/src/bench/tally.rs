@@ -1,36 +1,34 @@
 //! What the passes of one row have shown.
 
-use super::figures::{Evidence, Passes, fairness, hand_overs, histogram, stall};
+use super::figures::{Evidence, Latency, Passes, fairness, hand_overs, histogram, stall};
 use super::plan::Row;
+use super::result::{HeldFigures, RowResult};
 use crate::load::{LoadKind, Turn, Window};
 use crate::yardstick::ServerCounters;
 use hdrhistogram::Histogram;
-use serde::{Deserialize, Serialize};
 
-/// One row, pass after pass. Latencies are in nanoseconds, of all passes together.
+/// One row, pass after pass.
 #[derive(Clone, Debug)]
-pub(crate) struct RowTally {
-    pub(crate) row: Row,
+pub(super) struct RowTally {
+    pub(super) row: Row,
     /// Pairs, turns, reads or grants a second, of each pass.
-    pub(crate) rates: Vec<f64>,
+    rates: Vec<f64>,
     /// The rate of the writer beside readers.
-    pub(crate) write_rates: Vec<f64>,
-    pub(crate) raw_rates: Vec<f64>,
-    /// The latencies of pairs or of hand-overs, the waits of a writer or for a permit.
-    pub(crate) latencies: Histogram<u64>,
-    /// The two halves of a pair.
-    pub(crate) acquires: Histogram<u64>,
-    pub(crate) releases: Histogram<u64>,
+    write_rates: Vec<f64>,
+    raw_rates: Vec<f64>,
+    /// Pairs or hand-overs, the waits of a writer or for a permit, over all passes together, in nanoseconds.
+    latencies: Histogram<u64>,
     /// What the costs are divided by: holds, or the seconds of all waiters.
     units: f64,
     cpu: f64,
     counted: Option<ServerCounters>,
-    pub(crate) fairness: Vec<f64>,
-    pub(crate) overlaps: u64,
-    pub(crate) stale_tokens: u64,
+    fairness: Vec<f64>,
+    evidence: Evidence,
     /// Why passes were made again.
-    pub(crate) repeated: Vec<String>,
-    pub(crate) held: Option<HeldFigures>,
+    pub(super) repeated: Vec<String>,
+    pub(super) held: Option<HeldFigures>,
+    /// Why the rest of it was not measured.
+    pub(super) ended: Option<String>,
 }
 
 /// One window of a row.
@@ -43,31 +41,8 @@ pub(super) struct Pass {
     /// Seconds on a processor of the clients.
     pub(super) cpu: f64,
     pub(super) counted: Option<ServerCounters>,
-}
-
-/// What one hold costs, or one waiter in a second. What is not known is `None`.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize)]
-#[serde(deny_unknown_fields)]
-pub(crate) struct Costs {
-    /// What the server counts, over all its clients.
-    pub(crate) server_commands: Option<f64>,
-    pub(crate) server_bytes: Option<f64>,
-    /// Microseconds on a processor of the client.
-    pub(crate) client_cpu_us: Option<f64>,
-}
-
-/// What holding many names has cost.
-#[derive(Clone, Copy, Debug, Serialize, Deserialize)]
-pub(crate) struct HeldFigures {
-    pub(crate) ttl_ms: u64,
-    pub(crate) acquired_in_s: f64,
-    pub(crate) released_in_s: f64,
-    pub(crate) lost: usize,
-    pub(crate) bytes_each: Option<u64>,
-    /// The share of one core, at this ttl.
-    pub(crate) client_cpu: f64,
-    /// The same for a ttl of 30 s, where renewals are so much rarer.
-    pub(crate) client_cpu_at_30s: f64,
+    /// Why some tasks have failed.
+    pub(super) failed: Option<String>,
 }
 
 impl RowTally {
@@ -78,16 +53,14 @@ impl RowTally {
             write_rates: Vec::new(),
             raw_rates: Vec::new(),
             latencies: histogram(),
-            acquires: histogram(),
-            releases: histogram(),
             units: 0.0,
             cpu: 0.0,
             counted: None,
             fairness: Vec::new(),
-            overlaps: 0,
-            stale_tokens: 0,
+            evidence: Evidence::default(),
             repeated: Vec::new(),
             held: None,
+            ended: None,
         }
     }
 
@@ -107,8 +80,6 @@ impl RowTally {
                 // By its beginning: a pair that outlasts its window is one that a user would have waited for.
                 for turn in turns.iter().filter(|turn| window.covers(turn.asked)) {
                     let _ = self.latencies.record(turn.released - turn.asked);
-                    let _ = self.acquires.record(turn.acquired - turn.asked);
-                    let _ = self.releases.record(turn.released - turn.acquired);
                 }
             }
             Row::HandOver { .. } => {
@@ -131,7 +102,7 @@ impl RowTally {
                 self.add_waits(acquired(), turns.last(), *window);
                 self.fairness.push(fairness(acquired(), self.row.tasks()));
             }
-            Row::Waiting { tasks } => units = tasks as f64 * window.seconds(),
+            Row::IdleWaiters { waiters } => units = waiters as f64 * window.seconds(),
             Row::Held { .. } => {}
         }
         self.units += units;
@@ -158,36 +129,43 @@ impl RowTally {
     pub(super) fn add_evidence(&mut self, pass: &Pass) {
         if !matches!(self.row, Row::Pairs { .. }) {
             let seen = Evidence::of(pass.kind, &pass.turns);
-            self.overlaps += seen.overlaps;
-            self.stale_tokens += seen.stale_tokens;
+            self.evidence.overlaps += seen.overlaps;
+            self.evidence.stale_tokens += seen.stale_tokens;
         }
     }
 
-    pub(super) fn is_broken(&self) -> bool {
-        self.overlaps > 0 || self.stale_tokens > 0
+    /// True if a pass of it was measured, or something was seen that a lock must never do.
+    pub(super) fn is_worth_showing(&self) -> bool {
+        let is_measured = self.units > 0.0 || !self.rates.is_empty() || self.held.is_some();
+        (is_measured && self.ended.is_none()) || self.evidence != Evidence::default()
     }
 
-    /// As it was before a pass that has failed half-way, but for what was seen in it, and why it has failed.
-    pub(super) fn take_pass_back(&mut self, before: Self, why: String) {
-        let failed = std::mem::replace(self, before);
-        (self.overlaps, self.stale_tokens) = (failed.overlaps, failed.stale_tokens);
-        self.repeated.push(why);
-    }
-
-    pub(crate) fn costs(&self) -> Costs {
+    pub(super) fn result(self) -> RowResult {
         let each = |total: f64| (self.units > 0.0).then(|| total / self.units);
         let counted = |of: fn(ServerCounters) -> u64| each(of(self.counted?) as f64);
-        Costs {
+        // A window in which nothing was ended by hand has no ratio.
+        let both = self.rates.iter().zip(&self.raw_rates).filter(|(_, raw)| **raw > 0.0);
+        let of_raw: Vec<f64> = both.map(|(rate, raw)| rate / raw).collect();
+        let mut result = RowResult {
+            row: self.row,
+            per_second: Passes::some(&self.rates),
+            writes_per_second: Passes::some(&self.write_rates),
+            latency_us: Latency::of(&self.latencies),
+            raw_per_second: Passes::some(&self.raw_rates),
+            of_raw: Passes::some(&of_raw),
             server_commands: counted(|counted| counted.commands),
             // A store that does not count its bytes says none.
             server_bytes: counted(|counted| counted.bytes).filter(|bytes| *bytes > 0.0),
             client_cpu_us: each(self.cpu * 1e6),
-        }
-    }
-
-    /// `None` of a row that has no rate.
-    pub(crate) fn per_second(&self) -> Option<Passes> {
-        Passes::some(&self.rates)
+            fairness: Passes::some(&self.fairness),
+            overlaps: self.evidence.overlaps,
+            stale_tokens: self.evidence.stale_tokens,
+            held: self.held,
+            repeated: self.repeated,
+            noisy: false,
+        };
+        result.noisy = result.is_noisy();
+        result
     }
 }
 
@@ -210,10 +188,14 @@ mod tests {
         Window { from, until: from + millis * 1_000_000 }
     }
 
-    fn pass(row: Row, turns: Vec<Turn>, window: Window) -> RowTally {
+    fn pass(row: Row, turns: Vec<Turn>, window: Window) -> RowResult {
         let mut tally = RowTally::new(row);
-        tally.add(&Pass { kind: row.kind(), window, turns, cpu: 0.0, counted: None });
-        tally
+        tally.add(&Pass { kind: row.kind(), window, turns, cpu: 0.0, counted: None, failed: None });
+        tally.result()
+    }
+
+    fn rate(result: &RowResult) -> f64 {
+        result.per_second.unwrap().median
     }
 
     #[tokio::test]
@@ -225,9 +207,10 @@ mod tests {
             tokio::time::sleep(Duration::from_millis(60)).await;
             held.release().await.unwrap();
         });
-        let tally = pass(row, load.unwrap().turns, window);
-        assert_eq!(tally.rates, [0.0], "none has ended within it");
-        assert!(tally.latencies.max() >= 30_000_000 && tally.latencies.len() == 1);
+        let result = pass(row, load.unwrap().turns, window);
+        assert_eq!(rate(&result), 0.0, "none has ended within it");
+        let latency = result.latency_us.unwrap();
+        assert!(latency.max >= 30_000.0 && latency.count == 1);
     }
 
     #[tokio::test]
@@ -246,7 +229,7 @@ mod tests {
         assert!(rotation(memory(), memory()).await.overlaps > 0, "two stores exclude nobody from each other");
         let locks = memory();
         let one = rotation(Arc::clone(&locks), locks).await;
-        assert!(!one.is_broken() && one.rates[0] > 0.0, "{one:?}");
+        assert!(one.violations().next().is_none() && rate(&one) > 0.0, "{one:?}");
     }
 
     #[tokio::test]
@@ -260,9 +243,21 @@ mod tests {
             assert_eq!(outcome.errors, 0, "{row}: {outcome:?}");
             let mut turns = outcome.turns;
             turns.sort_by_key(|turn| turn.acquired);
-            let tally = pass(row, turns, window);
-            assert!(!tally.is_broken() && tally.rates[0] > 0.0, "{row}: {tally:?}");
-            assert_eq!(tally.write_rates.is_empty(), row.kind() != LoadKind::Mixed);
+            let result = pass(row, turns, window);
+            assert!(result.violations().next().is_none() && rate(&result) > 0.0, "{row}: {result:?}");
+            assert_eq!(result.writes_per_second.is_some(), row.kind() == LoadKind::Mixed);
         }
+    }
+
+    #[test]
+    fn passes_far_apart_are_noisy() {
+        let row = |rates: [f64; 2], raw: [f64; 2]| {
+            let mut tally = RowTally::new(Row::Pairs { tasks: 1 });
+            (tally.rates, tally.raw_rates) = (rates.into(), raw.into());
+            tally.result()
+        };
+        assert!(!row([100.0, 110.0], [100.0, 110.0]).noisy);
+        assert!(row([100.0, 150.0], [100.0, 110.0]).noisy);
+        assert!(row([100.0, 110.0], [50.0, 110.0]).noisy);
     }
 }

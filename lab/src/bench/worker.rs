@@ -2,7 +2,7 @@
 //! processor and its memory are those of the locks alone.
 
 use super::protocol::{Job, JobResult, encode};
-use super::tally::HeldFigures;
+use super::result::HeldFigures;
 use crate::load::{Load, Turn, acquire_all, cpu_seconds, now, options, resident_bytes, run_beside, seconds};
 use crate::yardstick::{Yardstick, yardstick};
 use leasehold::{
@@ -129,12 +129,11 @@ impl JobRunner {
         let late = release_all(guards).await;
         let grown = before.zip(after).map(|(before, after)| after.saturating_sub(before));
         Ok(HeldFigures {
-            ttl_ms,
             acquired_in_s,
             released_in_s: seconds(now() - begin),
             lost: lost.max(late),
             bytes_each: grown.map(|grown| grown / count.max(1) as u64),
-            client_cpu,
+            // Where renewals are so much rarer.
             client_cpu_at_30s: client_cpu * ttl_ms as f64 / 30_000.0,
         })
     }

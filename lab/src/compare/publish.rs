@@ -1,72 +1,88 @@
 //! Reads reports, writes them, prints them.
 
-use super::model::{Report, SCHEMA};
+use super::findings::Findings;
 use super::render::{html, markdown, terminal};
-use super::view::View;
+use super::report::{Report, SCHEMA};
 use crate::args::ReportFormat;
+use crate::result_file::can_be_written;
 use leasehold::Error;
 use leasehold_console::{Failure, unprinted};
+use serde_json::Value;
+use std::fmt::Display;
 use std::io::{self, Write};
 use std::path::Path;
 
+/// The file in a directory of a report that the others are made from.
+const DATA: &str = "report.json";
+
 /// A report that was written before.
 pub(super) fn read(file: &Path) -> Result<Report, Failure> {
-    let invalid = |problem: &dyn std::fmt::Display| {
-        let problem = format!("{}: {problem}", file.display());
-        Failure::new(Error::invalid(
-            "report",
-            problem,
-            "name a report.json that leasehold compare has written",
-        ))
+    let invalid = |problem: &dyn Display, help: &'static str| {
+        Failure::new(Error::invalid("report", format!("{}: {problem}", file.display()), help))
     };
-    let text = std::fs::read_to_string(file).map_err(|error| invalid(&error))?;
-    let value: serde_json::Value = serde_json::from_str(&text).map_err(|error| invalid(&error))?;
-    match value.get("schema").and_then(serde_json::Value::as_u64) {
+    let name_one = "name a report.json that leasehold compare has written";
+    let text = std::fs::read_to_string(file).map_err(|error| invalid(&error, name_one))?;
+    let value: Value = serde_json::from_str(&text).map_err(|error| invalid(&error, name_one))?;
+    match value.get("schema").and_then(Value::as_u64) {
         Some(schema) if schema == u64::from(SCHEMA) => {}
         Some(schema) => {
-            return Err(invalid(&format_args!("its schema is {schema}, and this command's {SCHEMA}")));
+            let problem = format_args!("its schema is {schema}, and this command's {SCHEMA}");
+            return Err(invalid(
+                &problem,
+                "use the version of leasehold that has written it, or compare again",
+            ));
         }
-        None => return Err(invalid(&"it is no report: it has no schema")),
+        None => return Err(invalid(&"it is no report: it has no schema", name_one)),
     }
-    serde_json::from_value(value).map_err(|error| invalid(&error))
+    serde_json::from_value(value).map_err(|error| invalid(&error, name_one))
 }
 
-/// Makes the directory, before anything is measured: what cannot be written in the end is known at the beginning.
-pub(super) fn make_room(directory: Option<&Path>) -> Result<(), Failure> {
+/// Makes the directory, before anything is measured: what cannot be written in the end is known at the beginning. Refuses one that has
+/// a report, but for the one that is `rendered` again.
+pub(super) fn make_room(directory: Option<&Path>, rendered: Option<&Path>) -> Result<(), Failure> {
     let Some(directory) = directory else { return Ok(()) };
-    std::fs::create_dir_all(directory).map_err(|error| {
-        let problem = format!("{}: {error}", directory.display());
-        Failure::new(Error::invalid("out", problem, "name a directory that you may write to"))
-    })
+    let invalid = |problem: &dyn Display, help: &'static str| {
+        Failure::new(Error::invalid("out", format!("{}: {problem}", directory.display()), help))
+    };
+    std::fs::create_dir_all(directory)
+        .map_err(|error| invalid(&error, "name a directory that you may write to"))?;
+    let data = directory.join(DATA);
+    let is_rendered = rendered.is_some_and(|file| file.canonicalize().ok() == data.canonicalize().ok());
+    if data.exists() && !is_rendered {
+        return Err(invalid(&"it has a report already", "name another directory, or delete that report"));
+    }
+    can_be_written("out", Some(&data))
 }
 
-/// Writes all forms into the directory, if there is one, and prints one of them.
+/// Writes all forms into the directory, if there is one, and prints one of them. If they cannot be written, all is printed.
 pub(super) fn publish(
     report: &Report,
     directory: Option<&Path>,
     format: ReportFormat,
 ) -> Result<(), Failure> {
-    let view = View::of(report);
+    let findings = Findings::of(report);
     let json = serde_json::to_string_pretty(report);
     let json = json.map_err(|error| Failure::internal("cannot write the report", error))? + "\n";
-    if let Some(directory) = directory {
-        let files = [
-            ("report.json", json.clone()),
-            ("report.md", markdown::render(&view)),
-            ("report.html", html::render(&view)?),
-        ];
-        for (name, text) in files {
-            let written = std::fs::write(directory.join(name), text);
-            written.map_err(|error| Failure::internal("cannot write the report", error))?;
-        }
-    }
-    let printed = match format {
-        ReportFormat::Terminal => terminal::print(&view, directory),
-        ReportFormat::Json => print(&json),
-        ReportFormat::Markdown => print(&markdown::render(&view)),
-        ReportFormat::Html => print(&html::render(&view)?),
+    let written = match directory {
+        Some(directory) => write(directory, &json, &findings),
+        None => Ok(()),
     };
-    printed.map_err(unprinted)
+    let printed = match format {
+        ReportFormat::Terminal => terminal::print(&findings, directory.filter(|_| written.is_ok())),
+        ReportFormat::Json => print(&json),
+        ReportFormat::Markdown => print(&markdown(&findings)?),
+        ReportFormat::Html => print(&html(&findings)?),
+    };
+    written.and(printed.map_err(unprinted))
+}
+
+fn write(directory: &Path, json: &str, findings: &Findings) -> Result<(), Failure> {
+    let (markdown, html) = (markdown(findings)?, html(findings)?);
+    for (name, text) in [(DATA, json), ("report.md", &markdown), ("report.html", &html)] {
+        let written = std::fs::write(directory.join(name), text);
+        written.map_err(|error| Failure::internal("cannot write the report", error))?;
+    }
+    Ok(())
 }
 
 fn print(text: &str) -> io::Result<()> {

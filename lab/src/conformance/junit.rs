@@ -1,6 +1,5 @@
 //! `JUnit`'s XML, as CI servers read it: a suite for each subject, a case for each case.
 
-use super::suite_result::SuiteResult;
 use crate::result_file::write_result;
 use leasehold_conformance::{CaseOutcome, CaseResult, Tally};
 use leasehold_console::Failure;
@@ -8,8 +7,8 @@ use std::fmt::{self, Display, Write};
 use std::path::Path;
 
 /// Writes the results, and that they are not all if the run was interrupted.
-pub(super) fn write(file: &Path, ended: &SuiteResult) -> Result<(), Failure> {
-    write_result(file, document(&ended.results, ended.signal.is_some()).as_bytes())
+pub(super) fn write(file: &Path, results: &[CaseResult], interrupted: bool) -> Result<(), Failure> {
+    write_result(file, document(results, interrupted).as_bytes())
 }
 
 fn document(results: &[CaseResult], interrupted: bool) -> String {

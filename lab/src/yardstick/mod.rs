@@ -45,11 +45,11 @@ pub(crate) fn yardstick(config: &Config) -> Result<Option<Arc<dyn Yardstick>>> {
     let url = config.url();
     Ok(Some(match url.scheme() {
         "redis" | "valkey" => Arc::new(redis::RawRedis::new(config)?),
-        "mysql" | "mariadb" if is_in_the_clear(config) => Arc::new(sql::RawSql::<sql::MySql>::new(config)?),
+        "mysql" | "mariadb" if is_in_the_clear(config) => Arc::new(sql::RawSql::new(config, &sql::MYSQL)?),
         "postgres" | "postgresql" if is_in_the_clear(config) => {
-            Arc::new(sql::RawSql::<sql::Postgres>::new(config)?)
+            Arc::new(sql::RawSql::new(config, &sql::POSTGRES)?)
         }
-        "sqlite" => Arc::new(sql::RawSql::<sql::Sqlite>::new(config)?),
+        "sqlite" => Arc::new(sql::RawSql::new(config, &sql::SQLITE)?),
         "zk" if url.authority()?.user.is_none() => Arc::new(zookeeper::RawZooKeeper::new(config)?),
         _ => return Ok(None),
     }))

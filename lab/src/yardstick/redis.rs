@@ -7,35 +7,29 @@ use leasehold::{Config, LockName, Registry, Result};
 use redis::aio::MultiplexedConnection;
 use redis::{
     AsyncConnectionConfig, Client, ConnectionAddr, InfoDict, IntoConnectionInfo, ProtocolVersion,
-    RedisConnectionInfo, RedisError, Script, Value,
+    RedisConnectionInfo, Script, Value,
 };
 use secrecy::ExposeSecret;
 use std::collections::HashMap;
-use std::sync::LazyLock;
 use tokio::sync::OnceCell;
 
 /// A lease that outlasts every measurement.
 const LEASE_MILLIS: u32 = 30_000;
-/// A script, and its digest.
-type Digested = LazyLock<(&'static str, Script)>;
-
 /// The least that grants a lease with a token: no queue, no holder record. Replies the token, or nil if it is held.
-static ACQUIRE: Digested = LazyLock::new(|| {
-    digested(
-        "if redis.call('SET', KEYS[1], ARGV[1], 'NX', 'PX', ARGV[2]) then return redis.call('INCR', KEYS[2]) end \
-         return false",
-    )
-});
+const ACQUIRE: &str = "if redis.call('SET', KEYS[1], ARGV[1], 'NX', 'PX', ARGV[2]) then return redis.call('INCR', KEYS[2]) end \
+                       return false";
 /// The least that ends a lease, if it is still its owner's. Replies 1, or 0 if it is not held.
-static RELEASE: Digested = LazyLock::new(|| {
-    digested("if redis.call('GET', KEYS[1]) == ARGV[1] then return redis.call('DEL', KEYS[1]) end return 0")
-});
+const RELEASE: &str =
+    "if redis.call('GET', KEYS[1]) == ARGV[1] then return redis.call('DEL', KEYS[1]) end return 0";
+
 /// A server, by a connection with no time limit.
 #[derive(Debug)]
 pub(super) struct RawRedis {
     config: Config,
     prefix: String,
     owner: String,
+    acquire: Script,
+    release: Script,
     requests: OnceCell<MultiplexedConnection>,
 }
 
@@ -43,7 +37,8 @@ impl RawRedis {
     pub(super) fn new(config: &Config) -> Result<Self> {
         let prefix = Registry::default().namespace(config).prefix().to_owned();
         let owner = OwnerId::random()?.to_hex();
-        Ok(Self { config: config.clone(), prefix, owner, requests: OnceCell::new() })
+        let (acquire, release) = (Script::new(ACQUIRE), Script::new(RELEASE));
+        Ok(Self { config: config.clone(), prefix, owner, acquire, release, requests: OnceCell::new() })
     }
 
     async fn connect(&self) -> Result<MultiplexedConnection> {
@@ -70,17 +65,11 @@ impl RawRedis {
         self.requests.get_or_try_init(|| self.connect()).await.cloned()
     }
 
-    /// Runs a script by its digest; or in full, which needs no right to load it, if the server does not have it.
-    async fn run(&self, (text, script): &(&str, Script), keys: &[String], args: &[&str]) -> Result<()> {
-        let call = |command: &str, script: &str| {
-            redis::cmd(command).arg(script).arg(keys.len()).arg(keys).arg(&self.owner).arg(args).take()
-        };
-        let mut requests = self.requests().await?;
-        let mut reply = call("EVALSHA", script.get_hash()).query_async(&mut requests).await;
-        if reply.as_ref().is_err_and(|error: &RedisError| error.code() == Some("NOSCRIPT")) {
-            reply = call("EVAL", text).query_async(&mut requests).await;
-        }
-        match reply.map_err(broken)? {
+    async fn run(&self, script: &Script, keys: &[String], lease: Option<u32>) -> Result<()> {
+        let mut call = script.prepare_invoke();
+        keys.iter().for_each(|key| _ = call.key(key));
+        call.arg(&self.owner).arg(lease);
+        match call.invoke_async(&mut self.requests().await?).await.map_err(broken)? {
             Value::Int(1..) => Ok(()),
             other => Err(unexpected(format!("a script for measuring answered {other:?}"))),
         }
@@ -104,8 +93,8 @@ impl Yardstick for RawRedis {
 
     async fn pair(&self, name: &LockName) -> Result<()> {
         let [lock, token] = keys(&self.prefix, name);
-        self.run(&ACQUIRE, &[lock.clone(), token], &[&LEASE_MILLIS.to_string()]).await?;
-        self.run(&RELEASE, &[lock], &[]).await
+        self.run(&self.acquire, &[lock.clone(), token], Some(LEASE_MILLIS)).await?;
+        self.run(&self.release, &[lock], None).await
     }
 
     async fn counters(&self) -> Result<Option<ServerCounters>> {
@@ -123,10 +112,6 @@ fn keys(prefix: &str, name: &LockName) -> [String; 2] {
     let braced =
         if prefix.contains('{') { format!("{prefix}{{{name}}}") } else { format!("{{{prefix}{name}}}") };
     [format!("{prefix}{name}"), format!("{braced}:token")]
-}
-
-fn digested(text: &'static str) -> (&'static str, Script) {
-    (text, Script::new(text))
 }
 
 fn read_counters(info: &InfoDict) -> Option<ServerCounters> {

@@ -6,191 +6,84 @@ use leasehold::backend::OwnerId;
 use leasehold::{Config, LockName, Result};
 use rustix::time::{ClockId, clock_gettime};
 use secrecy::ExposeSecret;
-use sqlx::mysql::{MySqlConnectOptions, MySqlConnection};
-use sqlx::postgres::{PgConnectOptions, PgConnection};
-use sqlx::sqlite::{SqliteConnectOptions, SqliteConnection};
-use sqlx::{AssertSqlSafe, ConnectOptions, Connection, Row};
+use sqlx::any::{AnyConnectOptions, install_default_drivers};
+use sqlx::{AnyConnection, AssertSqlSafe, ConnectOptions, Row};
 use std::sync::{Mutex, PoisonError};
 use tokio::sync::{Semaphore, SemaphorePermit};
 
 /// A lease that outlasts every measurement, in microseconds.
 const LEASE: i64 = 30_000_000;
 
-type OptionsOf<D> = <<D as Dialect>::Connection as Connection>::Options;
-
 /// What differs between databases.
-pub(super) trait Dialect: Send + Sync + 'static {
-    type Connection: Connection + Send;
+#[derive(Debug)]
+pub(super) struct Dialect {
+    scheme: &'static str,
+    port: u16,
     /// As many as the backend has by default.
-    const CONNECTIONS: usize;
-    const QUOTE: char;
-    const VERSION: &str;
-    /// Grants the row of a name, if its lease has ended, with a larger token. Binds the name, the owner, and what `lease` tells.
-    const ACQUIRE: &str;
-    /// Ends the lease of an owner.
-    const RELEASE: &str;
-
-    fn options(config: &Config) -> Result<OptionsOf<Self>>;
-
-    fn lease() -> Vec<i64> {
-        vec![LEASE]
-    }
-
-    /// Answers how many rows have changed.
-    fn execute(
-        connection: &mut Self::Connection,
-        statement: String,
-        texts: [Vec<u8>; 2],
-        numbers: &[i64],
-    ) -> impl Future<Output = sqlx::Result<u64>> + Send;
-
-    fn version(connection: &mut Self::Connection) -> impl Future<Output = sqlx::Result<String>> + Send;
-
-    fn counters(
-        _connection: &mut Self::Connection,
-    ) -> impl Future<Output = sqlx::Result<Option<ServerCounters>>> + Send {
-        async { Ok(None) }
-    }
+    connections: usize,
+    quote: char,
+    version: &'static str,
+    /// Grants the row of a name, if its lease has ended, with a larger token. Binds the name, the owner, and [`lease`](RawSql::lease).
+    acquire: &'static str,
+    /// Ends the lease of an owner. Binds the name and the owner.
+    release: &'static str,
 }
 
-/// What is written alike for each, over types of its own.
-macro_rules! requests {
-    ($connection:ty) => {
-        type Connection = $connection;
-
-        async fn execute(
-            connection: &mut $connection,
-            statement: String,
-            [name, owner]: [Vec<u8>; 2],
-            numbers: &[i64],
-        ) -> sqlx::Result<u64> {
-            let query = sqlx::query::<<$connection as Connection>::Database>(AssertSqlSafe(statement));
-            let query =
-                numbers.iter().fold(query.bind(name).bind(owner), |query, number| query.bind(*number));
-            Ok(query.execute(connection).await?.rows_affected())
-        }
-
-        async fn version(connection: &mut $connection) -> sqlx::Result<String> {
-            sqlx::query_scalar(Self::VERSION).fetch_one(connection).await
-        }
-    };
-}
-
-/// As it is, and MariaDB.
-#[derive(Debug)]
-pub(super) struct MySql;
-
-impl Dialect for MySql {
-    const CONNECTIONS: usize = 8;
-    const QUOTE: char = '`';
-    const VERSION: &str = "SELECT version()";
-    const ACQUIRE: &str = include_str!("mysql_acquire.sql");
-    const RELEASE: &str = include_str!("mysql_release.sql");
-
-    requests!(MySqlConnection);
-
-    fn options(config: &Config) -> Result<MySqlConnectOptions> {
-        let authority = config.url().authority()?;
-        let endpoint = authority.only_endpoint()?;
-        let mut options = MySqlConnectOptions::new()
-            .host(&endpoint.host)
-            .port(endpoint.port.unwrap_or(3306))
-            .database(&authority.path)
-            .username(authority.user.as_deref().unwrap_or_default());
-        if let Some(password) = &authority.password {
-            options = options.password(password.read()?.expose_secret());
-        }
-        Ok(options)
-    }
-
-    async fn counters(connection: &mut MySqlConnection) -> sqlx::Result<Option<ServerCounters>> {
-        let names = "('Questions', 'Bytes_received', 'Bytes_sent')";
-        let status = format!("SHOW GLOBAL STATUS WHERE Variable_name IN {names}");
-        let mut counters = ServerCounters::default();
-        for row in sqlx::query(AssertSqlSafe(status)).fetch_all(connection).await? {
-            let name: String = row.try_get(0)?;
-            let value = row.try_get::<String, _>(1)?.parse().unwrap_or(0);
-            if name == "Questions" { counters.commands = value } else { counters.bytes += value }
-        }
-        Ok(Some(counters))
-    }
-}
-
-#[derive(Debug)]
-pub(super) struct Postgres;
-
-impl Dialect for Postgres {
-    const CONNECTIONS: usize = 8;
-    const QUOTE: char = '"';
-    const VERSION: &str = "SELECT version()";
-    const ACQUIRE: &str = include_str!("postgres_acquire.sql");
-    const RELEASE: &str = include_str!("postgres_release.sql");
-
-    requests!(PgConnection);
-
-    fn options(config: &Config) -> Result<PgConnectOptions> {
-        let authority = config.url().authority()?;
-        let endpoint = authority.only_endpoint()?;
-        let mut options = PgConnectOptions::new_without_pgpass()
-            .host(&endpoint.host)
-            .port(endpoint.port.unwrap_or(5432))
-            .database(&authority.path)
-            .username(authority.user.as_deref().unwrap_or_default());
-        if let Some(password) = &authority.password {
-            options = options.password(password.read()?.expose_secret());
-        }
-        Ok(options)
-    }
-}
-
-#[derive(Debug)]
-pub(super) struct Sqlite;
-
-impl Dialect for Sqlite {
-    const CONNECTIONS: usize = 1;
-    const QUOTE: char = '"';
-    const VERSION: &str = "SELECT 'SQLite ' || sqlite_version()";
-    const ACQUIRE: &str = include_str!("sqlite_acquire.sql");
-    const RELEASE: &str = include_str!("sqlite_release.sql");
-
-    requests!(SqliteConnection);
-
-    fn options(config: &Config) -> Result<SqliteConnectOptions> {
-        Ok(SqliteConnectOptions::new().filename(config.url().path()?))
-    }
-
-    /// By the clock of the host: now, and the end of the lease.
-    fn lease() -> Vec<i64> {
-        let now = clock_gettime(ClockId::Boottime);
-        let now = now.tv_sec * 1_000_000 + now.tv_nsec / 1000;
-        vec![now, now + LEASE]
-    }
-}
+pub(super) static MYSQL: Dialect = Dialect {
+    scheme: "mysql",
+    port: 3306,
+    connections: 8,
+    quote: '`',
+    version: "SELECT version()",
+    acquire: include_str!("mysql_acquire.sql"),
+    release: include_str!("mysql_release.sql"),
+};
+pub(super) static POSTGRES: Dialect = Dialect {
+    scheme: "postgres",
+    port: 5432,
+    connections: 8,
+    quote: '"',
+    version: "SELECT version()",
+    acquire: include_str!("postgres_acquire.sql"),
+    release: include_str!("postgres_release.sql"),
+};
+pub(super) static SQLITE: Dialect = Dialect {
+    scheme: "sqlite",
+    port: 0,
+    connections: 1,
+    quote: '"',
+    version: "SELECT 'SQLite ' || sqlite_version()",
+    acquire: include_str!("sqlite_acquire.sql"),
+    release: include_str!("sqlite_release.sql"),
+};
 
 /// A database, and connections to it of which each statement takes one and gives it back. Not the pool of `sqlx`: that one asks
 /// the server whether a connection lives whenever it gets one back.
-pub(super) struct RawSql<D: Dialect> {
+pub(super) struct RawSql {
     config: Config,
+    dialect: &'static Dialect,
     owner: OwnerId,
-    options: OptionsOf<D>,
-    idle: Mutex<Vec<D::Connection>>,
+    options: AnyConnectOptions,
+    idle: Mutex<Vec<AnyConnection>>,
     permits: Semaphore,
 }
 
-impl<D: Dialect> RawSql<D> {
+impl RawSql {
     /// Connects to nothing yet.
-    pub(super) fn new(config: &Config) -> Result<Self> {
+    pub(super) fn new(config: &Config, dialect: &'static Dialect) -> Result<Self> {
+        install_default_drivers();
         Ok(Self {
             config: config.clone(),
+            dialect,
             owner: OwnerId::random()?,
-            options: D::options(config)?.disable_statement_logging(),
+            options: options(config, dialect)?.disable_statement_logging(),
             idle: Mutex::default(),
-            permits: Semaphore::new(D::CONNECTIONS),
+            permits: Semaphore::new(dialect.connections),
         })
     }
 
     /// A connection, and the permit to have it.
-    async fn take(&self) -> Result<(D::Connection, SemaphorePermit<'_>)> {
+    async fn take(&self) -> Result<(AnyConnection, SemaphorePermit<'_>)> {
         let permit = self.permits.acquire().await.map_err(broken)?;
         let idle = self.idle.lock().unwrap_or_else(PoisonError::into_inner).pop();
         let connection = match idle {
@@ -200,25 +93,39 @@ impl<D: Dialect> RawSql<D> {
         Ok((connection, permit))
     }
 
-    fn give_back(&self, connection: D::Connection) {
+    fn give_back(&self, connection: AnyConnection) {
         self.idle.lock().unwrap_or_else(PoisonError::into_inner).push(connection);
     }
 
     async fn run(&self, statement: &str, name: &LockName, numbers: &[i64]) -> Result<()> {
-        let (table, quote) = (table_of_leases(&self.config).unwrap_or_default(), D::QUOTE);
+        let (table, quote) = (table_of_leases(&self.config).unwrap_or_default(), self.dialect.quote);
         let statement = statement.replace("{table}", &format!("{quote}{table}{quote}"));
-        let texts = [stored_name(&self.config, name).into_bytes(), self.owner.to_bytes().to_vec()];
+        let query = sqlx::query(AssertSqlSafe(statement));
+        let query =
+            query.bind(stored_name(&self.config, name).into_bytes()).bind(self.owner.to_bytes().to_vec());
+        let query = numbers.iter().fold(query, |query, number| query.bind(*number));
         let (mut connection, _permit) = self.take().await?;
-        let rows = D::execute(&mut connection, statement, texts, numbers).await.map_err(broken)?;
+        let rows = query.execute(&mut connection).await.map_err(broken)?.rows_affected();
         self.give_back(connection);
         if rows == 0 { Err(unexpected("a name for measuring is in use")) } else { Ok(()) }
+    }
+
+    /// What the acquisition binds behind the owner: the length of the lease; on SQLite, by the clock of the host, now and its end.
+    fn lease(&self) -> Vec<i64> {
+        if self.dialect.scheme != "sqlite" {
+            return vec![LEASE];
+        }
+        let now = clock_gettime(ClockId::Boottime);
+        let now = now.tv_sec * 1_000_000 + now.tv_nsec / 1000;
+        vec![now, now + LEASE]
     }
 }
 
 #[async_trait]
-impl<D: Dialect> Yardstick for RawSql<D> {
+impl Yardstick for RawSql {
     async fn server(&self) -> Result<String> {
-        D::version(&mut self.take().await?.0).await.map_err(broken)
+        let (mut connection, _permit) = self.take().await?;
+        sqlx::query_scalar(self.dialect.version).fetch_one(&mut connection).await.map_err(broken)
     }
 
     fn has_pair(&self) -> bool {
@@ -226,22 +133,58 @@ impl<D: Dialect> Yardstick for RawSql<D> {
     }
 
     async fn pair(&self, name: &LockName) -> Result<()> {
-        self.run(D::ACQUIRE, name, &D::lease()).await?;
-        self.run(D::RELEASE, name, &[]).await
+        self.run(self.dialect.acquire, name, &self.lease()).await?;
+        self.run(self.dialect.release, name, &[]).await
     }
 
+    /// Only MySQL counts its statements and bytes.
     async fn counters(&self) -> Result<Option<ServerCounters>> {
+        if self.dialect.scheme != "mysql" {
+            return Ok(None);
+        }
+        let status =
+            "SHOW GLOBAL STATUS WHERE Variable_name IN ('Questions', 'Bytes_received', 'Bytes_sent')";
         let (mut connection, _permit) = self.take().await?;
-        let counters = D::counters(&mut connection).await.map_err(broken)?;
+        let rows = sqlx::query(status).fetch_all(&mut connection).await.map_err(broken)?;
         self.give_back(connection);
-        Ok(counters)
+        let mut counters = ServerCounters::default();
+        for row in rows {
+            let name: String = row.try_get(0).map_err(broken)?;
+            let value = row.try_get::<String, _>(1).map_err(broken)?.parse().unwrap_or(0);
+            if name == "Questions" { counters.commands = value } else { counters.bytes += value }
+        }
+        Ok(Some(counters))
     }
 }
 
-impl<D: Dialect> std::fmt::Debug for RawSql<D> {
+impl std::fmt::Debug for RawSql {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         f.debug_struct("RawSql").field("config", &self.config).finish_non_exhaustive()
     }
+}
+
+/// The way to the database, without the parameters of the lock.
+fn options(config: &Config, dialect: &Dialect) -> Result<AnyConnectOptions> {
+    let parse = |url: String| url.parse::<AnyConnectOptions>().map_err(broken);
+    if dialect.scheme == "sqlite" {
+        let path = config.url().path()?.to_owned();
+        let encoded = path.replace('%', "%25").replace('?', "%3F").replace('#', "%23");
+        return parse(format!("sqlite:{encoded}"));
+    }
+    let authority = config.url().authority()?;
+    let endpoint = authority.only_endpoint()?;
+    let host =
+        if endpoint.host.contains(':') { format!("[{}]", endpoint.host) } else { endpoint.host.clone() };
+    let port = endpoint.port.unwrap_or(dialect.port);
+    let mut options = parse(format!("{}://{host}:{port}", dialect.scheme))?;
+    let url = &mut options.database_url;
+    url.set_path(&authority.path);
+    // A URL with a host takes both.
+    let _ = url.set_username(authority.user.as_deref().unwrap_or_default());
+    if let Some(password) = &authority.password {
+        let _ = url.set_password(Some(password.read()?.expose_secret()));
+    }
+    Ok(options)
 }
 
 /// The table of leases; `None` where a lock is a transaction.
@@ -261,5 +204,12 @@ mod tests {
         assert_eq!(table("mysql://u@h/db?mode=for-update"), None);
         assert_eq!(table("mysql://u@h/db?mode=optimistic&table=locks").as_deref(), Some("locks"));
         assert_eq!(table("sqlite:locks.db").as_deref(), Some("leasehold"));
+    }
+
+    #[test]
+    fn address_of_a_database_has_no_parameter_of_the_lock() {
+        let config = Config::new("mariadb://u%40x@db.example/shop?mode=optimistic&table=locks").unwrap();
+        let options = options(&config, &MYSQL).unwrap();
+        assert_eq!(options.database_url.as_str(), "mysql://u%40x@db.example:3306/shop");
     }
 }

@@ -4,12 +4,12 @@ use super::{ServerCounters, Yardstick, broken, stored_name, unexpected};
 use async_trait::async_trait;
 use leasehold::backend::Endpoint;
 use leasehold::{Config, LockName, Result};
-use std::collections::{BTreeMap, HashSet};
+use std::collections::BTreeMap;
 use std::fmt;
 use std::time::Duration;
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::TcpStream;
-use tokio::sync::{Mutex, OnceCell};
+use tokio::sync::OnceCell;
 use tokio::time::timeout;
 use zookeeper_client::{Acls, Client, CreateMode, CreateOptions, Error as ZkError};
 
@@ -22,8 +22,6 @@ pub(super) struct RawZooKeeper {
     base: String,
     /// `host:port` of each server.
     servers: Vec<String>,
-    /// The directories that were made. To make one again is a write of all servers, which no lock makes.
-    made: Mutex<HashSet<String>>,
     session: OnceCell<Client>,
 }
 
@@ -37,8 +35,7 @@ impl RawZooKeeper {
             false => format!("{}:{}", server.host, server.port.unwrap_or(2181)),
         };
         let servers = authority.endpoints.iter().map(address).collect();
-        let (made, session) = (Mutex::default(), OnceCell::new());
-        Ok(Self { config: config.clone(), base, servers, made, session })
+        Ok(Self { config: config.clone(), base, servers, session: OnceCell::new() })
     }
 
     async fn session(&self) -> Result<&Client> {
@@ -47,24 +44,9 @@ impl RawZooKeeper {
     }
 
     /// The directory of a lock. A name for measuring has no other character that the backend encodes.
-    async fn directory_of(&self, name: &LockName) -> Result<String> {
+    fn directory_of(&self, name: &LockName) -> String {
         let segment = stored_name(&self.config, name).replace('%', "%25").replace('/', "%2F");
-        let directory = format!("{}/{segment}", self.base);
-        let client = self.session().await?;
-        let mut made = self.made.lock().await;
-        if !made.contains(&directory) {
-            match client.create(&directory, b"", &container()).await {
-                Ok(_) | Err(ZkError::NodeExists) => _ = made.insert(directory.clone()),
-                Err(error) => return Err(broken(error)),
-            }
-        }
-        Ok(directory)
-    }
-
-    /// The server deletes a directory that is empty when it looks.
-    async fn again_after_cleanup(&self, name: &LockName, directory: &str) -> Result<()> {
-        self.made.lock().await.remove(directory);
-        self.pair(name).await
+        format!("{}/{segment}", self.base)
     }
 
     /// The answers of all servers to `srvr`; `None` if one of them gives none.
@@ -98,21 +80,21 @@ impl Yardstick for RawZooKeeper {
 
     /// Creates a node and lists its directory, both sent at once; then deletes it.
     async fn pair(&self, name: &LockName) -> Result<()> {
-        let directory = self.directory_of(name).await?;
-        let client = self.session().await?;
-        let path = format!("{directory}/raw-");
-        let options = ephemeral();
-        let (created, listed) =
-            tokio::join!(client.create(&path, b"", &options), client.list_children(&directory));
-        if matches!(created, Err(ZkError::NoNode)) {
-            return self.again_after_cleanup(name, &directory).await;
-        }
+        let (client, directory) = (self.session().await?, self.directory_of(name));
+        let (path, options) = (format!("{directory}/raw-"), ephemeral());
+        let (created, listed) = loop {
+            match tokio::join!(client.create(&path, b"", &options), client.list_children(&directory)) {
+                // The first time; and when the server has deleted a directory that was empty when it looked.
+                (Err(ZkError::NoNode), _) => match client.create(&directory, b"", &container()).await {
+                    Ok(_) | Err(ZkError::NodeExists) => {}
+                    Err(error) => return Err(broken(error)),
+                },
+                answers => break answers,
+            }
+        };
         let ((_, sequence), children) = (created.map_err(broken)?, listed.map_err(broken)?);
         client.delete(&format!("{path}{sequence}"), None).await.map_err(broken)?;
-        match children.len() {
-            1 => Ok(()),
-            _ => Err(unexpected("a name for measuring is in use")),
-        }
+        if children.len() == 1 { Ok(()) } else { Err(unexpected("a name for measuring is in use")) }
     }
 
     /// Packets of requests, pings among them. Bytes are not counted.

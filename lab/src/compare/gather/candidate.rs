@@ -2,19 +2,18 @@
 
 use crate::args::CompareArgs;
 use crate::bench::BenchStore;
-use crate::compare::model::{Declared, NotRun, StoreReport};
-use crate::conformance::{UserStore, clean_up, root};
-use crate::early_end::EarlyEnd;
-use crate::private_stores;
-use crate::store_arguments::check_unnamed;
+use crate::compare::report::{Declared, NotRun, StoreReport};
+use crate::conformance::{UserStore, root};
+use crate::interrupt::{EarlyEnd, Interrupts};
+use crate::stores::{check_unnamed, private_stores};
 use leasehold::admin::Finding;
 use leasehold::{AcquireOptions, DistributedLockExt, Error, LockName, Wait};
 use leasehold_conformance::{Stop, Store, Subject};
-use leasehold_console::signals::Signals;
 use leasehold_console::{Console, Failure, Invocation, in_one_line};
 use std::sync::Arc;
 use std::time::Duration;
 use tokio::runtime::Handle;
+use tokio::time::timeout;
 
 /// Timeout of the first lock of a store.
 const FIRST_ANSWER_TIMEOUT: Duration = Duration::from_secs(60);
@@ -36,17 +35,20 @@ pub(super) async fn all(args: &CompareArgs, invocation: &Invocation) -> Result<V
         check_unnamed(&invocation.store, "--preset")?;
         return private(&args.store);
     }
-    let user_stores = UserStore::each(&args.stores, invocation)?;
-    for UserStore { invocation, .. } in &user_stores {
-        invocation.open_backend(&invocation.load()?).await?;
+    let mut candidates = Vec::new();
+    for store in UserStore::each(&args.stores, invocation)? {
+        let config = store.invocation.load()?;
+        store.invocation.open_backend(&config).await?;
+        // Memory is no store of the user's: a private one stands in its place, and there is nothing to tidy up.
+        let mut candidate = Candidate::new(store.subject(), (!store.is_memory()).then_some(store));
+        candidate.report.url = candidate.user_store.is_some().then(|| config.url().to_string());
+        candidates.push(candidate);
     }
-    // Memory is no store of the user's: a private one stands in its place, and there is nothing to tidy up.
-    let named = |store: UserStore| Candidate::new(store.subject(), (!store.is_memory()).then_some(store));
-    Ok(user_stores.into_iter().map(named).collect())
+    Ok(candidates)
 }
 
 fn private(wanted: &[String]) -> Result<Vec<Candidate>, Failure> {
-    let all = private_stores::all();
+    let all = private_stores();
     let names: Vec<String> = all.iter().map(|subject| subject.name().to_owned()).collect();
     let is_wanted = |name: &str| wanted.is_empty() || wanted.iter().any(|part| name.contains(part.as_str()));
     let chosen = all.into_iter().filter(|subject| is_wanted(subject.name()));
@@ -65,9 +67,13 @@ impl Candidate {
     }
 
     /// Sees whether it is there, and what it declares. If not, the report says why, and nothing else is tried.
-    pub(super) async fn meet(&mut self, signals: &mut Signals, console: Console) -> Result<(), EarlyEnd> {
-        let met = signals.unless_ended(tokio::time::timeout(FIRST_ANSWER_TIMEOUT, self.first_lock())).await;
-        match met.map_err(EarlyEnd::Interrupted)? {
+    pub(super) async fn meet(
+        &mut self,
+        interrupts: &mut Interrupts,
+        console: Console,
+    ) -> Result<(), EarlyEnd> {
+        let first_lock = timeout(FIRST_ANSWER_TIMEOUT, self.first_lock());
+        match interrupts.unless_ended(first_lock).await? {
             Ok(Ok((declared, findings))) => {
                 self.report.declared = Some(declared);
                 self.report.findings = findings;
@@ -110,7 +116,7 @@ impl Candidate {
     pub(super) async fn clean_up(&self, names: &[LockName], console: Console) {
         let Some(user_store) = self.user_store.as_ref().filter(|_| self.is_there()) else { return };
         let names: Vec<LockName> = names.iter().cloned().chain(self.first_name()).collect();
-        if let Err(failure) = clean_up(user_store, &self.root, &names).await {
+        if let Err(failure) = user_store.clean_up(&self.root, &names).await {
             let name = &self.report.name;
             console.warn(format_args!("not tidied up: {name}: {}", failure.message()), None);
         }

@@ -2,8 +2,8 @@
 
 use super::candidate::Candidate;
 use crate::args::{CompareArgs, ComparePart};
+use crate::background::CELLS_AT_ONCE;
 use crate::bench::Plan;
-use crate::cells::AT_ONCE;
 use leasehold::semantics::Fault;
 use leasehold_conformance::{Case, HostShare};
 use leasehold_console::brief;
@@ -30,7 +30,7 @@ pub(super) fn estimate(args: &CompareArgs, candidates: &[Candidate]) -> String {
             "the suite",
             (CASE_OF_PRIVATE_STORES * count(true) + CASE_OF_A_USERS_STORE * count(false)) * cases,
         ),
-        (ComparePart::Faults, "faults", CELL * faults / AT_ONCE as u32),
+        (ComparePart::Faults, "faults", CELL * faults / CELLS_AT_ONCE as u32),
         (ComparePart::Bench, "speed", plan.estimate(&plan.rows, false) * (count(true) + count(false))),
     ];
     let wanted = |part| args.only.is_empty() || args.only.contains(&part);

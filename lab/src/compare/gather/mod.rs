@@ -3,18 +3,17 @@
 
 mod candidate;
 mod estimate;
-mod faults;
 mod speed;
 mod suite;
 
-use super::model::{Report, SCHEMA, Setup};
+use super::report::{Report, SCHEMA, Setup};
 use crate::args::{CompareArgs, ComparePart, Preset};
-use crate::bench::{Plan, load_average};
-use crate::early_end::EarlyEnd;
+use crate::bench::Plan;
+use crate::interrupt::{EarlyEnd, Interrupts};
+use crate::load::usage::load_average;
 use candidate::Candidate;
 use leasehold::Error;
 use leasehold::backend::OwnerId;
-use leasehold_console::signals::Signals;
 use leasehold_console::{Failure, Invocation, timestamp};
 use rustix::process::Signal;
 use std::time::{Instant, SystemTime};
@@ -23,7 +22,7 @@ use std::time::{Instant, SystemTime};
 pub(super) async fn gather(
     args: &CompareArgs,
     invocation: &Invocation,
-    signals: &mut Signals,
+    interrupts: &mut Interrupts,
 ) -> Result<(Report, Option<Signal>), Failure> {
     if args.only.contains(&ComparePart::Faults) && args.preset.is_none() {
         let problem = "no fault is made in a store that somebody may be using";
@@ -33,7 +32,7 @@ pub(super) async fn gather(
     let began = Instant::now();
     let mut report = begin(args)?;
     let mut candidates = candidate::all(args, invocation).await?;
-    let outcome = try_all(args, report.seed, &mut candidates, invocation, signals).await;
+    let outcome = try_all(args, report.seed, &mut candidates, invocation, interrupts).await;
     report.stores = candidates.into_iter().map(|candidate| candidate.report).collect();
     report.took_s = began.elapsed().as_secs_f64();
     report.setup.load_after = load_average();
@@ -52,27 +51,27 @@ async fn try_all(
     seed: u64,
     candidates: &mut [Candidate],
     invocation: &Invocation,
-    signals: &mut Signals,
+    interrupts: &mut Interrupts,
 ) -> Result<(), EarlyEnd> {
     let console = invocation.console;
     let wants = |part| args.only.is_empty() || args.only.contains(&part);
     for candidate in candidates.iter_mut() {
-        candidate.meet(signals, console).await?;
+        candidate.meet(interrupts, console).await?;
     }
     console.note(estimate::estimate(args, candidates));
     if wants(ComparePart::Suite) {
-        suite::run(candidates, seed, args.quick, signals, console).await?;
+        suite::run_cases(candidates, seed, args.quick, interrupts, console).await?;
     } else {
         for candidate in candidates.iter() {
             candidate.clean_up(&[], console).await;
         }
     }
     if wants(ComparePart::Faults) && args.preset.is_some() {
-        faults::run(candidates, seed, signals, console).await?;
+        suite::play_faults(candidates, seed, interrupts, console).await?;
     }
     if wants(ComparePart::Bench) {
         for candidate in candidates.iter_mut() {
-            speed::measure(candidate, args, invocation, signals).await?;
+            speed::measure(candidate, args, invocation, interrupts).await?;
         }
     }
     Ok(())
@@ -82,8 +81,7 @@ fn begin(args: &CompareArgs) -> Result<Report, Failure> {
     let plan = Plan::comparing(args.quick, args.bench_time, true);
     let private = args.preset == Some(Preset::Local);
     let window_ms = u64::try_from(plan.window.as_millis()).unwrap_or(u64::MAX);
-    let mut setup = Setup::here(window_ms, plan.passes, private);
-    setup.caveats = caveats(private);
+    let setup = Setup::here(window_ms, plan.passes, private, caveats(private, args.quick));
     Ok(Report {
         schema: SCHEMA,
         leasehold: env!("CARGO_PKG_VERSION").to_owned(),
@@ -106,7 +104,7 @@ fn random() -> Result<u64, Failure> {
     Ok(id.get(..8).and_then(|digits| u64::from_str_radix(digits, 16).ok()).unwrap_or_default())
 }
 
-fn caveats(private: bool) -> Vec<String> {
+fn caveats(private: bool, quick: bool) -> Vec<String> {
     let mut caveats = vec![
         "Speed is that of one host in one hour: compare ratios within one report, and reports of one machine.",
         "Full speed is a closed loop: nobody asks while a store stands still.",
@@ -122,6 +120,9 @@ fn caveats(private: bool) -> Vec<String> {
         caveats.push(
             "No fault was made in these stores; what they do under faults is what their backends promise.",
         );
+    }
+    if quick {
+        caveats.push("Cases that need more than their share of the machine, long windows and large crowds were left out by --quick.");
     }
     caveats.into_iter().map(str::to_owned).collect()
 }

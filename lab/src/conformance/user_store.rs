@@ -17,7 +17,7 @@ const CLEANUP_TIMEOUT: Duration = Duration::from_secs(20);
 /// A store of the user's, as the suite sees it: a place to connect to, and nothing that could be done to it.
 #[derive(Clone, Debug)]
 pub(crate) struct UserStore {
-    name: String,
+    pub(crate) name: String,
     /// The call, with the options of this store.
     pub(crate) invocation: Invocation,
 }

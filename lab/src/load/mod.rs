@@ -12,7 +12,6 @@ pub(crate) mod usage;
 
 pub use usage::{Window, cpu_seconds, now, resident_bytes, seconds, sleep_until};
 
-use crate::yardstick::Yardstick;
 use leasehold::semantics::{Semantics, Sharing};
 use leasehold::{
     AcquireOptions, DistributedLock, DistributedLockExt, Error, ErrorKind, LockGuard, LockMode, LockName,
@@ -46,8 +45,6 @@ pub enum LoadKind {
     Mixed,
     /// A permit of a semaphore that has so many.
     Permits(u32),
-    /// Two requests by hand, without a lock library.
-    ByHand,
 }
 
 impl LoadKind {
@@ -68,7 +65,6 @@ impl fmt::Display for LoadKind {
             Self::Read => f.write_str("read"),
             Self::Mixed => f.write_str("mixed"),
             Self::Permits(permits) => write!(f, "permits:{permits}"),
-            Self::ByHand => f.write_str("by-hand"),
         }
     }
 }
@@ -111,7 +107,7 @@ pub struct Turn {
     pub ends: u64,
     /// It has returned.
     pub released: u64,
-    /// The fencing token; 0 without a lock library.
+    /// The fencing token.
     pub token: u64,
     /// The slot of a permit.
     pub slot: u64,
@@ -136,7 +132,6 @@ pub struct Outcome {
 struct Shared {
     load: Load,
     locks: Arc<dyn DistributedLock>,
-    by_hand: Option<Arc<dyn Yardstick>>,
     semaphore: Option<Semaphore>,
     options: AcquireOptions,
     /// The options of a task that writes beside readers.
@@ -156,15 +151,6 @@ struct Task {
 ///
 /// A name or a number of permits that is none. What fails within the load is in the outcome.
 pub async fn run(load: Load, locks: &Arc<dyn DistributedLock>) -> Result<Outcome> {
-    run_beside(load, locks, None).await
-}
-
-/// The same, also by hand.
-pub(crate) async fn run_beside(
-    load: Load,
-    locks: &Arc<dyn DistributedLock>,
-    by_hand: Option<Arc<dyn Yardstick>>,
-) -> Result<Outcome> {
     let (mode, beside) = match load.kind {
         LoadKind::Read => (LockMode::Shared, LockMode::Shared),
         LoadKind::Mixed => (LockMode::Shared, LockMode::Write),
@@ -178,7 +164,7 @@ pub(crate) async fn run_beside(
     let (options, seen) = (options(), Mutex::default());
     let write_options = options.clone().with_mode(beside);
     let (locks, options) = (Arc::clone(locks), options.with_mode(mode));
-    let shared = Arc::new(Shared { load, locks, by_hand, semaphore, options, write_options, seen });
+    let shared = Arc::new(Shared { load, locks, semaphore, options, write_options, seen });
     let Load { window, tasks, first, ramp, grace, .. } = shared.load;
     let used = tokio::task::spawn_blocking(move || used_within(window));
     let (mut running, began) = (JoinSet::new(), now());
@@ -251,9 +237,6 @@ impl Task {
 
     async fn turn(&self, asked: u64) -> Result<Turn> {
         let shared = &*self.shared;
-        if shared.load.kind == LoadKind::ByHand {
-            return Box::pin(self.by_hand(asked)).await;
-        }
         let guard = match &shared.semaphore {
             Some(semaphore) => Box::pin(semaphore.acquire_with(&shared.options)).await?,
             None => shared.locks.acquire_with(&self.name, self.options()).await?,
@@ -287,13 +270,6 @@ impl Task {
             guard.release().await?;
         }
         Ok(Turn { task: self.number, asked, acquired, ends, released: now(), token, slot })
-    }
-
-    async fn by_hand(&self, asked: u64) -> Result<Turn> {
-        let unmeasured = || Error::new(ErrorKind::Unsupported, "this store has no such measure");
-        self.shared.by_hand.as_ref().ok_or_else(unmeasured)?.pair(&self.name).await?;
-        let end = now();
-        Ok(Turn { task: self.number, asked, acquired: end, ends: end, released: end, ..Turn::default() })
     }
 }
 

@@ -1,4 +1,4 @@
-"""Tables of figures, each beside its goal: printed as they come, and put into docs/performance.md."""
+"""Tables of figures, each beside its goal: printed as they come, and put into docs/generated/bench.md."""
 import operator, statistics
 
 SAID, MISSED = [], []

@@ -1,16 +1,30 @@
-//! A command for a scheme of its own: this program is the command where its tests start it, and else their harness.
+//! A command for schemes of its own: this program is the command where its tests start it, and else their harness.
 
 #![allow(clippy::unwrap_used, clippy::panic, reason = "a test that unwraps fails, which is what it is for")]
 
-use leasehold::backend::{Namespace, StoreUrl};
+mod broken_store;
+
+use broken_store::{BrokenStore, Mistake};
+use leasehold::backend::{LockBackend, Namespace, StoreUrl};
 use leasehold::{Config, Registry};
 use libtest_mimic::{Arguments, Trial};
-use std::process::{Command, ExitCode, Output};
+use rustix::process::{Pid, Signal, kill_process};
+use std::io::{BufRead, BufReader};
+use std::path::Path;
+use std::process::{Command, ExitCode, Output, Stdio};
+use std::sync::Arc;
+
+/// Schemes of broken stores, and a case that sees the mistake.
+const BROKEN: [(&str, Mistake, &str); 3] = [
+    ("twoowners", Mistake::GrantsTheSecond, "V01"),
+    ("sametoken", Mistake::RepeatsTheToken, "F13"),
+    ("backwards", Mistake::CountsBackwards, "F13"),
+];
 
 /// Set for a process that is to be the command.
 const AS_COMMAND: &str = "OWN_SCHEME_AS_COMMAND";
 
-/// The stores that are compiled in, and `locker:FILE`, whose lock names begin with `shop/`.
+/// The stores that are compiled in; `locker:FILE`, whose lock names begin with `shop/`; and stores that are broken.
 fn registry() -> Registry {
     let mut registry = Registry::default();
     let locker = |url: StoreUrl, namespace: Namespace| async move {
@@ -20,6 +34,14 @@ fn registry() -> Registry {
     };
     registry.register("locker", locker).unwrap();
     registry.set_default_prefix("locker", "shop/").unwrap();
+    for (scheme, mistake, _) in BROKEN {
+        let broken = move |url: StoreUrl, namespace: Namespace| async move {
+            let file = Config::new(&format!("sqlite:{}", url.path()?))?.with_prefix(namespace.prefix())?;
+            let store = Registry::default().open(&file).await?;
+            Ok(Arc::new(BrokenStore { store, mistake }) as Arc<dyn LockBackend>)
+        };
+        registry.register(scheme, broken).unwrap();
+    }
     registry
 }
 
@@ -27,7 +49,7 @@ fn main() -> ExitCode {
     if std::env::var_os(AS_COMMAND).is_some() {
         return leasehold_cli::main(registry());
     }
-    let tests: [(&str, fn()); 6] = [
+    let tests: [(&str, fn()); 7] = [
         ("command_under_lock_of_own_scheme_sees_it_listed", command_under_lock_sees_it_listed),
         (
             "lock_of_own_scheme_held_by_caller_is_not_acquired_twice",
@@ -40,6 +62,7 @@ fn main() -> ExitCode {
         ("misspelt_own_scheme_is_suggested", misspelt_scheme_is_suggested),
         ("worker_processes_of_bench_know_own_scheme", worker_processes_of_bench_know_scheme),
         ("worker_processes_of_suite_know_own_scheme", worker_processes_of_suite_know_scheme),
+        ("broken_stores_are_called_broken_with_case_and_command", broken_stores_are_called_broken),
     ];
     let trials = tests.map(|(name, test)| {
         Trial::test(name, move || {
@@ -53,11 +76,15 @@ fn main() -> ExitCode {
 /// This program as the command with these words, for a new store of its own scheme. `$0` is the command in a shell.
 fn command(words: &[&str]) -> Output {
     let home = tempfile::tempdir().unwrap();
-    let this = std::env::current_exe().unwrap();
-    let mut command = Command::new(&this);
-    command.args(words).env_clear().env("PATH", "/usr/bin:/bin").env("HOME", home.path());
-    command.env("THIS", this).env(AS_COMMAND, "1").env("LEASEHOLD_URL", "locker:locks.db");
-    command.current_dir(home.path()).output().unwrap()
+    command_in(home.path(), &std::env::current_exe().unwrap(), words).output().unwrap()
+}
+
+fn command_in(home: &Path, program: &Path, words: &[&str]) -> Command {
+    let mut command = Command::new(program);
+    command.args(words).env_clear().env("PATH", "/usr/bin:/bin").env("HOME", home);
+    command.env("THIS", std::env::current_exe().unwrap());
+    command.env(AS_COMMAND, "1").env("LEASEHOLD_URL", "locker:locks.db").current_dir(home);
+    command
 }
 
 #[track_caller]
@@ -97,10 +124,35 @@ fn misspelt_scheme_is_suggested() {
 fn worker_processes_of_bench_know_scheme() {
     let bench = ["bench", "--quick", "--only", "uncontended", "--duration", "20ms", "--passes", "1"];
     let (out, _) = assert_ended(&command(&bench), 0);
-    assert!(out.contains("locker:locks.db") && out.contains("pairs@64"), "{out}");
+    assert!(out.contains("locker:locks.db") && out.contains("ALONE"), "{out}");
 }
 
 fn worker_processes_of_suite_know_scheme() {
     let (out, _) = assert_ended(&command(&["conformance", "--filter", "A05"]), 0);
     assert!(out.contains("ok      store::A05"), "{out}");
+}
+
+/// Interrupted after the case that failed: what was seen until then is judged all the same.
+fn broken_stores_are_called_broken() {
+    for (scheme, _, case) in BROKEN {
+        let home = tempfile::tempdir().unwrap();
+        let url = format!("{scheme}:locks.db");
+        let words = ["-v", "compare", &url, "--only", "suite", "--seed", "7"];
+        let mut compare = command_in(home.path(), &std::env::current_exe().unwrap(), &words);
+        let mut compare = compare.stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap();
+        let mut messages = BufReader::new(compare.stderr.take().unwrap()).lines().map(Result::unwrap);
+        let failed = format!("leasehold: {scheme}: {case} ");
+        let has_failed = messages.any(|line| line.starts_with(&failed) && line.contains(" FAILED: "));
+        assert!(has_failed, "{case} passes on {scheme}");
+        kill_process(Pid::from_child(&compare), Signal::INT).unwrap();
+        messages.for_each(drop);
+        let out = String::from_utf8(compare.wait_with_output().unwrap().stdout).unwrap();
+        assert!(out.contains(&format!("{scheme}, BROKEN: ")) && out.contains(&format!("✕ {case} ")), "{out}");
+        let again = format!("leasehold conformance {url} --filter {case} --seed 0x7");
+        assert!(out.contains(&format!("again: {again}\n")), "{again}: {out}");
+        let script = format!("leasehold() {{ \"$THIS\" \"$@\"; }}; {again}");
+        let repeated = command_in(home.path(), Path::new("/bin/sh"), &["-c", &script]).output().unwrap();
+        let (out, _) = assert_ended(&repeated, 1);
+        assert!(out.contains(&format!("FAILED  {scheme}::{case}_")), "{out}");
+    }
 }

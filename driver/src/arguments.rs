@@ -27,16 +27,19 @@ pub(crate) struct Arguments {
 pub(crate) enum Work {
     Uncontended,
     Contended,
+    /// Pairs of names of their own, without a lock library.
+    ByHand,
     Hold,
 }
 
 impl Arguments {
     pub(crate) fn of(mut words: impl Iterator<Item = String>) -> Outcome<Self> {
-        let usage = "usage: leasehold-driver URL unc|con|hold [KEY=VALUE ...]";
+        let usage = "usage: leasehold-driver URL unc|con|hand|hold [KEY=VALUE ...]";
         let (url, work) = words.next().zip(words.next()).ok_or(usage)?;
         let work = match work.as_str() {
             "unc" => Work::Uncontended,
             "con" => Work::Contended,
+            "hand" => Work::ByHand,
             "hold" => Work::Hold,
             _ => return Err(usage.into()),
         };
@@ -44,8 +47,8 @@ impl Arguments {
             words.filter_map(|word| word.split_once('=').map(|(key, value)| (key.into(), value.into())));
         let given = Given(pairs.collect());
         let kind = match given.0.get("kind") {
-            Some(kind) if work != Work::Hold => kind_of(kind)?,
-            Some(_) => return Err("hold knows no kind: its locks are exclusive".into()),
+            Some(kind) if matches!(work, Work::Uncontended | Work::Contended) => kind_of(kind)?,
+            Some(_) => return Err("hand and hold know no kind: their locks are exclusive".into()),
             None => LoadKind::Exclusive,
         };
         Ok(Self {
@@ -68,7 +71,9 @@ impl Arguments {
     pub(crate) fn task_names(&self) -> Vec<String> {
         let (prefix, process) = (&self.prefix, self.process);
         match self.work {
-            Work::Uncontended => (0..self.tasks).map(|task| format!("{prefix}-{process}-{task}")).collect(),
+            Work::Uncontended | Work::ByHand => {
+                (0..self.tasks).map(|task| format!("{prefix}-{process}-{task}")).collect()
+            }
             Work::Contended | Work::Hold => vec![prefix.clone()],
         }
     }

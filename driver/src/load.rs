@@ -1,15 +1,21 @@
 //! The load of a measurement: that of `bench`, told by a line of the input when to begin.
 
-use crate::arguments::Arguments;
+use crate::arguments::{Arguments, Work};
+use crate::by_hand::{self, by_hand};
 use crate::{Outcome, read_line};
-use leasehold::DistributedLockExt;
-use leasehold_lab::load::{Load, Turn, Window, options, resident_bytes, run};
+use leasehold::{Config, DistributedLock, DistributedLockExt, LockName};
+use leasehold_lab::load::{self, Load, LoadKind, Turn, Window, options, resident_bytes, run};
+use std::sync::Arc;
 
 /// What tells the tasks of one process from those of another.
 const TASKS_A_PROCESS: u64 = 100_000;
 
 pub(crate) async fn run_load(arguments: &Arguments) -> Outcome<()> {
+    if arguments.work == Work::ByHand {
+        return run_by_hand(arguments).await;
+    }
     let locks = leasehold::connect(&arguments.url).await?;
+    refuse_unserved(arguments, &locks)?;
     // The first pair connects, and makes what the store needs.
     locks.acquire_with(format!("ready-{}", arguments.process), &options()).await?.release().await?;
     let before = resident_bytes();
@@ -26,19 +32,50 @@ pub(crate) async fn run_load(arguments: &Arguments) -> Outcome<()> {
         window: ready().await?,
     };
     let window = load.window;
-    let mut outcome = run(load, &locks).await?;
-    outcome.turns.retain(|turn| window.covers(turn.acquired));
+    let outcome = run(load, &locks).await?;
+    report(arguments, &arguments.kind.to_string(), before, window, outcome)?;
+    let _ = locks.close().await;
+    Ok(())
+}
+
+async fn run_by_hand(arguments: &Arguments) -> Outcome<()> {
+    let store = by_hand(&Config::new(&arguments.url)?)?;
+    store.pair(&LockName::new(format!("ready-{}", arguments.process))?).await?;
+    let (before, window) = (resident_bytes(), ready().await?);
+    let outcome = by_hand::run(store, arguments.task_names(), window).await?;
+    report(arguments, "by-hand", before, window, outcome)
+}
+
+/// Writes the rows, and the last line.
+fn report(
+    arguments: &Arguments,
+    kind: &str,
+    before: Option<u64>,
+    window: Window,
+    mut seen: load::Outcome,
+) -> Outcome<()> {
+    seen.turns.retain(|turn| window.covers(turn.acquired));
     if let Some(file) = &arguments.rows {
-        std::fs::write(file, outcome.turns.iter().flat_map(row).collect::<Vec<u8>>())?;
+        std::fs::write(file, seen.turns.iter().flat_map(row).collect::<Vec<u8>>())?;
     }
     let kib = |bytes: Option<u64>| bytes.unwrap_or_default() / 1024;
     let done = serde_json::json!({
-        "n": outcome.turns.len(), "cpu_s": outcome.cpu, "kind": arguments.kind.to_string(),
-        "rss0_kb": kib(before), "rss1_kb": kib(outcome.resident_bytes), "errors": outcome.errors,
-        "first_error": outcome.first_error.map(|error| error.to_string()).unwrap_or_default(),
+        "n": seen.turns.len(), "cpu_s": seen.cpu, "kind": kind,
+        "rss0_kb": kib(before), "rss1_kb": kib(seen.resident_bytes), "errors": seen.errors,
+        "first_error": seen.first_error.map(|error| error.to_string()).unwrap_or_default(),
     });
     println!("DONE {done}");
-    let _ = locks.close().await;
+    Ok(())
+}
+
+/// Before any request: a load that the store does not serve, and a number of permits that no semaphore has.
+fn refuse_unserved(arguments: &Arguments, locks: &Arc<dyn DistributedLock>) -> Outcome<()> {
+    if let Some(why) = arguments.kind.refusal(locks.semantics()) {
+        return Err(format!("kind={}: {why}", arguments.kind).into());
+    }
+    if let LoadKind::Permits(permits) = arguments.kind {
+        locks.semaphore("ready", permits)?;
+    }
     Ok(())
 }
 

@@ -9,6 +9,7 @@
 //! |---|---|
 //! | `unc` | each of `conc` tasks takes and gives back a name of its own |
 //! | `con` | all of them take turns with one name |
+//! | `hand` | as `unc`, by two requests by hand for each pair, without a lock library |
 //! | `hold` | holds `n` names, and is idle for six seconds |
 //!
 //! | key | meaning | default |
@@ -26,7 +27,7 @@
 //!
 //! Other keys are for other drivers, and are ignored. Every parameter of the URL can be measured.
 //!
-//! For `unc` and `con` it connects, prints `READY`, and reads a line `GO T0 T1`: nanoseconds of `CLOCK_MONOTONIC`, which
+//! For `unc`, `con` and `hand` it connects, prints `READY`, and reads a line `GO T0 T1`: nanoseconds of `CLOCK_MONOTONIC`, which
 //! all processes of a host share. It begins at once; what is acquired from T0 to T1 is a row of five numbers of 64 bits,
 //! lowest byte first: task (100 000 × `id` + its number), asked, acquired, release begun, released. At the end it writes
 //! the rows, and prints `DONE` and an object of JSON: `n`, `kind`, `cpu_s` within the window, `rss0_kb` and `rss1_kb` before and
@@ -40,6 +41,7 @@
 #![allow(clippy::print_stdout, reason = "the protocol is on the standard output")]
 
 mod arguments;
+mod by_hand;
 mod holding;
 mod load;
 
@@ -64,7 +66,7 @@ fn drive() -> Outcome<()> {
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
     let done = runtime.block_on(async {
         match arguments.work {
-            Work::Uncontended | Work::Contended => load::run_load(&arguments).await,
+            Work::Uncontended | Work::Contended | Work::ByHand => load::run_load(&arguments).await,
             Work::Hold => holding::hold(&arguments).await,
         }
     });

@@ -1,19 +1,6 @@
 //! How things are called, and figures written, wherever the lab shows them.
 
-use leasehold::semantics::{CrashBound, Fault, HoldKind, Outcome, Reach, TokenClass};
-use serde::Serialize;
-
-/// How something is to be taken. Never the only carrier of it: text and mark say it too.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize)]
-#[serde(rename_all = "kebab-case")]
-pub(crate) enum Tone {
-    #[default]
-    Plain,
-    Good,
-    Careful,
-    Bad,
-    Muted,
-}
+use leasehold::semantics::{Fault, Outcome};
 
 /// A fault: `store restarted`.
 pub(crate) fn fault(fault: Fault) -> String {
@@ -33,33 +20,6 @@ pub(crate) fn outcome(outcome: Outcome) -> &'static str {
         Outcome::Unavailable => "unavailable",
         Outcome::MayBreak => "may break",
         Outcome::NotApplicable => "–",
-    }
-}
-
-/// Between whom it excludes.
-pub(crate) fn reach(reach: Reach) -> &'static str {
-    match reach {
-        Reach::Process => "tasks of one process",
-        Reach::Host => "processes of one host",
-        _ => "processes on any host",
-    }
-}
-
-/// What a hold is, and how long a crashed holder keeps others out.
-pub(crate) fn hold(kind: HoldKind, crash_bound: CrashBound) -> &'static str {
-    match (kind, crash_bound) {
-        (HoldKind::Session, _) => "a session",
-        (HoldKind::Connection, _) | (_, CrashBound::Connection) => "a connection",
-        _ => "a lease",
-    }
-}
-
-/// What the order of tokens survives.
-pub(crate) fn token(token: TokenClass) -> &'static str {
-    match token {
-        TokenClass::Process => "grow while the process lives",
-        TokenClass::Stored => "grow while the data lives",
-        _ => "grow also over lost data",
     }
 }
 
@@ -103,11 +63,6 @@ pub(crate) fn list(items: &[String], at_most: usize) -> String {
         ([many @ .., last], 0) => format!("{} and {last}", many.join(", ")),
         (named, more) => format!("{} and {more} more", named.join(", ")),
     }
-}
-
-/// The anchor of a field's evidence.
-pub(crate) fn cell_id(store: &str, fault: Fault) -> String {
-    format!("cell-{}-{}", anchor(store), slug(fault))
 }
 
 /// A name as a part of an anchor: letters, digits and dashes.

@@ -2,30 +2,32 @@
 //!
 //! | topic | place |
 //! |---|---|
-//! | the cost of locks on a store | `bench/` |
+//! | the verbs | `bench.rs`, `compare/`, `conformance/`; their options: `args/` |
+//! | the cost of locks on a store, measured | `measure/` |
 //! | tasks that take locks, over and over: the load of a measurement | `load/` |
-//! | the properties of a lock, and its behaviour under faults | `conformance/` |
-//! | a comparison of stores, from both | `compare/` |
-//! | cells of the matrix of faults, many at once, for the last two | `cells.rs` |
-//! | raw stores, without a lock library, which a bench compares with (`--raw`) | `yardstick/` |
-//! | options of these verbs | `args/` |
+//! | the result of `bench` and `compare`, as data and as text | `report/` |
+//! | cases and faults, many at once, and the signals that end them | `background.rs`, `interrupt.rs` |
+//! | the stores that a call names | `stores.rs` |
+//! | the server behind a store: its version and its counters | `server.rs` |
 //!
 //! The command links this crate by its feature `lab`. It is no library for other programs, but for the driver beside it, which runs the same
 //! [load].
 
 mod args;
+mod background;
 mod bench;
-mod cells;
 mod compare;
 mod conformance;
-mod early_end;
 mod format;
+mod interrupt;
 pub mod load;
-mod private_stores;
+mod measure;
 mod progress;
+mod report;
 mod result_file;
-mod store_arguments;
-mod yardstick;
+mod server;
+mod stores;
+mod template;
 
 pub use args::LabVerb;
 pub use conformance::serve_suite;
@@ -41,9 +43,9 @@ use leasehold_console::{Failure, Invocation};
 pub async fn execute(verb: LabVerb, invocation: &Invocation) -> Result<Code, Failure> {
     match verb {
         LabVerb::Bench(args) => bench::bench(&args, invocation).await,
-        LabVerb::BenchWorker => bench::work(invocation).await,
+        LabVerb::BenchWorker => measure::work(invocation).await,
         LabVerb::Compare(args) => compare::compare(&args, invocation).await,
-        LabVerb::Report(args) => compare::report(&args),
+        LabVerb::Report(args) => compare::render_again(&args),
         LabVerb::Conformance(args) => conformance::conformance(&args, invocation).await,
     }
 }

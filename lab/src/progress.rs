@@ -28,9 +28,14 @@ impl Progress {
         self.console.detail(what);
     }
 
-    /// Says something that stays, and does not tear the bar.
+    /// Says something that stays.
     pub(crate) fn say(&self, what: impl Display) {
-        self.bar.suspend(|| self.console.note(what));
+        self.above(|| self.console.note(what));
+    }
+
+    /// Prints without tearing the bar.
+    pub(crate) fn above<T>(&self, print: impl FnOnce() -> T) -> T {
+        self.bar.suspend(print)
     }
 }
 

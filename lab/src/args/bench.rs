@@ -15,15 +15,12 @@ pub struct BenchArgs {
     /// Measure only this; may be given several times
     #[arg(long, value_name = "PART")]
     pub(crate) only: Vec<Part>,
-    /// Short windows and small crowds: about 20 seconds for a store, with --raw up to a minute
+    /// Short windows and small crowds: about 20 seconds for a store
     #[arg(long, conflicts_with = "full")]
     pub(crate) quick: bool,
     /// Everything, 100 000 held locks too
     #[arg(long)]
     pub(crate) full: bool,
-    /// Measure beside it, in turns, the least that could be right, without a lock library
-    #[arg(long)]
-    pub(crate) raw: bool,
     /// How long one window is
     #[arg(long, value_name = "TIME", value_parser = duration)]
     pub(crate) duration: Option<Duration>,

@@ -22,7 +22,7 @@ pub struct ConformanceArgs {
     #[arg(long)]
     pub(crate) list: bool,
     /// Make random choices from this number, which a failure names
-    #[arg(long, value_name = "N")]
+    #[arg(long, value_name = "N", value_parser = super::bench::seed)]
     pub(crate) seed: Option<u64>,
     /// For so long, random schedules of these faults under random clients, round after round; --seed repeats one
     #[arg(long, value_name = "TIME", requires = "faults", conflicts_with_all = ["filter", "list", "junit"], value_parser = leasehold_console::duration)]

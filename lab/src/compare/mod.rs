@@ -1,59 +1,158 @@
-//! `leasehold compare`: which store to choose, by measurement.
+//! `leasehold compare`: which store to choose, by measurement; and `leasehold report`, which renders its result again.
 //!
 //! | looking for | it is in |
 //! |---|---|
-//! | what is tried, in which order | `gather/` |
-//! | the form of `report.json` | `model/` |
-//! | from figures to sentences: the verdicts, and which store answers which question | `rules/` |
-//! | tables and charts, before it is known for what | `view/` |
-//! | terminal, Markdown, HTML | `render/` |
-//!
-//! The way is one: gather, model, rules and view, render. What is rendered is made from the model alone, so that
-//! `leasehold report` shows the same again.
+//! | the stores that are compared | `candidate.rs` |
+//! | the suite and the faults | `suite.rs` |
+//! | how long it takes | `estimate.rs` |
+//! | the form of the result, and what is read in it | `report/`, beside this folder |
 
-mod gather;
-mod model;
-mod publish;
-mod render;
-mod rules;
-mod view;
+mod candidate;
+mod estimate;
+mod suite;
 
-use crate::args::{CompareArgs, ReportArgs};
+use crate::args::{CompareArgs, ComparePart, Preset, ReportArgs};
+use crate::interrupt::{EarlyEnd, Interrupts};
+use crate::measure::{LeftOut, Plan, measure};
+use crate::report::{Changes, Report, StoreReport, Verdict, make_room, publish, read};
+use candidate::Candidate;
+use leasehold::backend::OwnerId;
+use leasehold::semantics::Reach;
 use leasehold::{Error, ErrorKind};
 use leasehold_console::exit::{self, Code};
-use leasehold_console::signals::Signals;
 use leasehold_console::{Failure, Invocation};
-use model::{Report, Verdict};
+use std::time::Instant;
 
-/// Gathers, publishes, and says by its code whether all is as declared.
+const SPEED_IS_LOCAL: &str =
+    "Speed is that of one host in one hour: compare ratios within one report, and reports of one machine.";
+const CLOSED_LOOP: &str = "Full speed is a closed loop: nobody asks while a store stands still.";
+const ONE_HOST: &str = "Servers and clients share one host: there is no network between them, and what one of them uses of the processors the other \
+     one lacks. Latencies are lower bounds, and rates too. The servers run with the settings of the suite: durable, small, on \
+     the host's own disk or in memory.";
+const NO_FAULT: &str =
+    "No fault was made in these stores; what they do under faults is what their backends promise.";
+const QUICK: &str = "Cases that need more than their share of the machine, long windows and large crowds were left out by --quick.";
+
+/// Tries the stores, publishes, and says by its code whether all is as declared.
 pub(crate) async fn compare(args: &CompareArgs, invocation: &Invocation) -> Result<Code, Failure> {
-    let baseline = args.baseline.as_deref().map(publish::read).transpose()?;
-    publish::make_room(args.out.as_deref())?;
-    let mut signals =
-        Signals::listen().map_err(|error| Failure::internal("cannot listen to signals", error))?;
-    let (mut report, ended) = gather::gather(args, invocation, &mut signals).await?;
-    report.changes = baseline.map(|baseline| report.changes_since(&baseline));
-    publish::publish(&report, args.out.as_deref(), args.format)?;
-    match ended {
-        Some(signal) => Ok(exit::ended_by(signal)),
-        None => conclude(&report),
+    if args.only.contains(&ComparePart::Faults) && args.preset.is_none() {
+        let problem = "no fault is made in a store that somebody may be using";
+        let help = "use --preset local, which starts stores of its own";
+        return Err(Error::invalid("only", problem, help).into());
+    }
+    let baseline = args.baseline.as_deref().map(read).transpose()?;
+    make_room(args.out.as_deref(), None)?;
+    let (mut interrupts, began) = (Interrupts::listen()?, Instant::now());
+    let private = args.preset == Some(Preset::Local);
+    let plan = Plan::comparing(args.quick, args.bench_time, true);
+    let seed = args.seed.map_or_else(random_seed, Ok)?;
+    let mut report = Report::begin(&plan, Some(seed), private, caveats(private, args.quick));
+    let mut candidates = candidate::all(args, invocation).await?;
+    let outcome = try_all(args, seed, &mut candidates, invocation, &mut interrupts).await;
+    report.stores = candidates.into_iter().map(|candidate| candidate.report).collect();
+    report.end(began, matches!(outcome, Err(EarlyEnd::Interrupted(_))));
+    if let Err(EarlyEnd::Failed(failure)) = outcome {
+        return Err(failure);
+    }
+    report.changes = baseline.map(|baseline| Changes::between(&baseline, &report));
+    publish(&report, args.out.as_deref(), args.format)?;
+    match outcome {
+        Err(EarlyEnd::Interrupted(signal)) => Ok(exit::ended_by(signal)),
+        _ => conclude(&report),
     }
 }
 
 /// Renders a report again.
-pub(crate) fn report(args: &ReportArgs) -> Result<Code, Failure> {
-    let mut report = publish::read(&args.file)?;
-    let baseline = args.baseline.as_deref().map(publish::read).transpose()?;
-    if let Some(baseline) = baseline {
-        report.changes = Some(report.changes_since(&baseline));
+pub(crate) fn render_again(args: &ReportArgs) -> Result<Code, Failure> {
+    let mut report = read(&args.file)?;
+    if let Some(baseline) = &args.baseline {
+        report.changes = Some(Changes::between(&read(baseline)?, &report));
     }
-    publish::make_room(args.out.as_deref())?;
-    publish::publish(&report, args.out.as_deref(), args.format)?;
+    make_room(args.out.as_deref(), Some(&args.file))?;
+    publish(&report, args.out.as_deref(), args.format)?;
     Ok(Code::SUCCESS)
 }
 
+/// In an order that spoils nothing: first the suite and the faults, which mostly wait, many at once; then the measurements of speed,
+/// one store after the other, on a machine that does nothing else.
+async fn try_all(
+    args: &CompareArgs,
+    seed: u64,
+    candidates: &mut [Candidate],
+    invocation: &Invocation,
+    interrupts: &mut Interrupts,
+) -> Result<(), EarlyEnd> {
+    let console = invocation.console;
+    let wants = |part| args.only.is_empty() || args.only.contains(&part);
+    for candidate in candidates.iter_mut() {
+        candidate.meet(interrupts, console).await?;
+    }
+    console.note(estimate::estimate(args, candidates));
+    if wants(ComparePart::Suite) {
+        suite::run_cases(candidates, seed, args.quick, interrupts, console).await?;
+    } else {
+        for candidate in candidates.iter() {
+            candidate.clean_up(&[], console).await;
+        }
+    }
+    if wants(ComparePart::Faults) && args.preset.is_some() {
+        suite::play_faults(candidates, seed, interrupts, console).await?;
+    }
+    if wants(ComparePart::Bench) {
+        for candidate in candidates.iter_mut().filter(|candidate| candidate.is_there()) {
+            measure_speed(candidate, args, invocation, interrupts).await?;
+        }
+    }
+    Ok(())
+}
+
+/// If the store fails meanwhile, its report has the reason. What was measured before an early end is kept.
+async fn measure_speed(
+    candidate: &mut Candidate,
+    args: &CompareArgs,
+    invocation: &Invocation,
+    interrupts: &mut Interrupts,
+) -> Result<(), EarlyEnd> {
+    let console = invocation.console;
+    let plan = Plan::comparing(args.quick, args.bench_time, candidate.report.reach() != Some(Reach::Process));
+    console.note(format_args!("measuring {}", candidate.report.name));
+    let target = match candidate.start().await {
+        Ok(store) => candidate.target(&*store, invocation).await.map(|target| (store, target)),
+        Err(not_run) => Err(Error::new(ErrorKind::Unavailable, not_run.why).into()),
+    };
+    let outcome = match target {
+        Ok((_store, target)) => {
+            let (figures, outcome) = measure(&plan, &target, interrupts, console).await;
+            candidate.report.speed = figures;
+            outcome
+        }
+        Err(failure) => Err(EarlyEnd::Failed(failure)),
+    };
+    match outcome {
+        Err(EarlyEnd::Failed(failure)) => {
+            let why = failure.message();
+            console.warn(format_args!("{}: {why}", candidate.report.name), None);
+            candidate.report.speed.left_out.push(LeftOut::new("speed", &why));
+            Ok(())
+        }
+        outcome => outcome,
+    }
+}
+
+fn random_seed() -> Result<u64, Error> {
+    let id = OwnerId::random()?.to_hex();
+    // Short enough to be typed again.
+    Ok(id.get(..8).and_then(|digits| u64::from_str_radix(digits, 16).ok()).unwrap_or_default())
+}
+
+fn caveats(private: bool, quick: bool) -> Vec<String> {
+    let servers = if private { ONE_HOST } else { NO_FAULT };
+    let all = [Some(servers), Some(SPEED_IS_LOCAL), Some(CLOSED_LOOP), quick.then_some(QUICK)];
+    all.into_iter().flatten().map(str::to_owned).collect()
+}
+
 fn conclude(report: &Report) -> Result<Code, Failure> {
-    if !report.stores.iter().any(model::StoreReport::has_figures) {
+    if !report.stores.iter().any(StoreReport::has_figures) {
         let reasons = report.stores.iter().filter_map(|store| Some((store, store.not_run.as_ref()?)));
         let reasons = reasons.map(|(store, not_run)| ("cause", format!("{}: {}", store.name, not_run.why)));
         let error = Error::new(ErrorKind::Unavailable, "nothing was measured");

@@ -2,54 +2,46 @@
 //!
 //! | looking for | it is in |
 //! |---|---|
-//! | a run on threads of its own | `run_suite.rs` |
-//! | the signals that end it, and the second one | `interrupt.rs` |
-//! | a store of the user's as a subject of the suite | `user_store.rs` |
-//! | what the cases have left, and its end | `cleanup.rs` |
-//! | lines, bars, JSON | `reporter/` |
+//! | a store of the user's as a subject of the suite, and what the cases have left in it | `user_store.rs` |
+//! | lines, a bar, JSON | `reporter.rs` |
 //! | the file for a CI server | `junit.rs` |
-//! | every fault under every store | `faults.rs` |
 //! | random faults, for as long as told | `soak.rs` |
 
-mod cleanup;
-mod faults;
-mod heartbeat;
-mod interrupt;
 mod junit;
 mod reporter;
-mod run_suite;
 mod soak;
-mod suite_result;
 mod user_store;
 
-pub(crate) use cleanup::clean_up;
 pub(crate) use user_store::{UserStore, root};
 
 use crate::args::ConformanceArgs;
-use crate::cells::Pair;
-use crate::private_stores;
+use crate::background::{Background, CELLS_AT_ONCE, Pair};
+use crate::interrupt::Interrupts;
 use crate::result_file::can_be_written;
-use crate::store_arguments::check_unnamed;
-use interrupt::Interrupts;
+use crate::stores::{check_unnamed, private_stores, private_stores_named};
+use leasehold::semantics::Fault;
 use leasehold::{Error, ErrorKind, Registry};
-use leasehold_conformance::{Run, Subject, serve_as_worker, worker_order};
+use leasehold_conformance::matrix::{Matrix, cell_name};
+use leasehold_conformance::{CaseResult, Run, Subject, Tally, serve_as_worker, worker_order};
 use leasehold_console::exit::{self, Code};
-use leasehold_console::signals::Signals;
 use leasehold_console::{Console, Failure, Invocation, unprinted};
-use run_suite::run_suite;
+use reporter::Reporter;
 use rustix::process::Signal;
 use std::sync::Arc;
-use suite_result::SuiteResult;
+use std::time::Duration;
+use tokio::time::timeout;
 
 /// How many cases run at once in one store: they measure times, and must not be in each other's way.
 const IN_A_STORE_OF_THE_USERS: usize = 4;
+/// How long nothing comes of a run until a line says that it lives.
+const HEARTBEAT: Duration = Duration::from_secs(30);
 
 /// Serves as a process of the suite, if this is one; `None` if it is not. To be called before a runtime or a thread is started.
 pub fn serve_suite(registry: &Registry) -> Option<std::process::ExitCode> {
     let (name, address) = worker_order()?;
     let subjects = match UserStore::of_worker(&name, &address, registry) {
         Some(user_store) => vec![Arc::new(user_store) as Arc<dyn Subject>],
-        None => private_stores::all(),
+        None => private_stores(),
     };
     serve_as_worker(&subjects)
 }
@@ -64,41 +56,37 @@ pub(crate) async fn conformance(args: &ConformanceArgs, invocation: &Invocation)
     if args.faults {
         check_unnamed(&invocation.store, "private servers")?;
     }
-    if let Some(time) = args.soak {
-        return soak::soak(args, time).await;
+    let mut interrupts = Interrupts::listen()?;
+    match args.soak {
+        Some(time) => soak::soak(args, time, &mut interrupts).await,
+        None if args.faults => run_faults(args, &mut interrupts, invocation.console).await,
+        None => run_user_stores(args, invocation, &mut interrupts).await,
     }
-    // Before the first lock: what is interrupted is tidied up.
-    let mut signals =
-        Signals::listen().map_err(|error| Failure::internal("cannot listen to signals", error))?;
-    if args.faults {
-        return run_faults(args, &mut signals, invocation.console).await;
-    }
-    run_user_stores(args, invocation, &mut signals).await
 }
 
 /// Every case and every fault on private servers.
 async fn run_faults(
     args: &ConformanceArgs,
-    signals: &mut Signals,
+    interrupts: &mut Interrupts,
     console: Console,
 ) -> Result<Code, Failure> {
-    let subjects = private_stores::named(&args.stores)?;
-    let cells = faults::wanted(args, &subjects);
+    let subjects = private_stores_named(&args.stores)?;
+    let cells = wanted_cells(args, &subjects);
     let run = Arc::new(build_run(args, subjects, &cells)?);
     if args.list {
         return list(&run, &cells, args);
     }
-    let ended = run_suite(&run, &cells, args, signals, &mut Interrupts::default(), console).await;
+    let results = run_suite(&run, &cells, args, interrupts, console).await;
     // Servers that wait for their next case end with them; and what a signal has ended may end by that signal.
     drop((run, cells));
-    Ok(conclude(&ended?))
+    Ok(conclude(&results?, interrupts))
 }
 
 /// The cases that do no harm, in stores of the user's.
 async fn run_user_stores(
     args: &ConformanceArgs,
     invocation: &Invocation,
-    signals: &mut Signals,
+    interrupts: &mut Interrupts,
 ) -> Result<Code, Failure> {
     let console = invocation.console;
     let stores = UserStore::each(&args.stores, invocation)?;
@@ -113,10 +101,9 @@ async fn run_user_stores(
         threads = threads.min(store.probe(&root).await?);
     }
     let run = Arc::new(run.with_threads(args.threads.map_or(threads, usize::from)));
-    let mut interrupts = Interrupts::default();
-    let attended = run_suite(&run, &[], args, signals, &mut interrupts, console).await;
-    let cleaned = interrupts.unless_aborted(signals, clean_up_all(&stores, &root, &run)).await;
-    let ended = attended?;
+    let results = run_suite(&run, &[], args, interrupts, console).await;
+    let cleaned = interrupts.unless_aborted(clean_up_all(&stores, &root, &run)).await;
+    let results = results?;
     match cleaned {
         None => {
             let ls = stores
@@ -126,13 +113,15 @@ async fn run_user_stores(
             console.note(format_args!("nobody has looked what the cases left: {ls}"));
             Ok(exit::ended_by(interrupts.signal().unwrap_or(Signal::INT)))
         }
-        Some(Err(failure)) if ended.signal.is_none() && ended.code() == Code::SUCCESS => Err(failure),
+        Some(Err(failure)) if interrupts.signal().is_none() && Tally::count(&results).is_success() => {
+            Err(failure)
+        }
         Some(cleaned) => {
             // What was found says more than what was left.
             if let Err(failure) = cleaned {
                 console.fail(&failure);
             }
-            Ok(conclude(&ended))
+            Ok(conclude(&results, interrupts))
         }
     }
 }
@@ -140,7 +129,7 @@ async fn run_user_stores(
 async fn clean_up_all(stores: &[UserStore], root: &str, run: &Run) -> Result<(), Failure> {
     let mut cleaned = Ok(());
     for store in stores {
-        cleaned = cleaned.and(clean_up(store, root, &run.names()).await);
+        cleaned = cleaned.and(store.clean_up(root, &run.names()).await);
     }
     cleaned
 }
@@ -162,15 +151,82 @@ fn build_run(
     Ok(run)
 }
 
+/// The cells whose lines match the filters of the call.
+fn wanted_cells(args: &ConformanceArgs, subjects: &[Arc<dyn Subject>]) -> Vec<Pair> {
+    let all = subjects.iter().flat_map(|subject| Fault::ALL.map(|fault| (Arc::clone(subject), fault)));
+    let is_wanted = |(subject, fault): &Pair| {
+        let line = cell_name(subject.name(), *fault);
+        args.filter.is_empty() || args.filter.iter().any(|filter| line.contains(filter.as_str()))
+    };
+    all.filter(is_wanted).collect()
+}
+
 fn list(run: &Run, cells: &[Pair], args: &ConformanceArgs) -> Result<Code, Failure> {
     reporter::list(run, cells, args.format).map_err(unprinted)?;
     Ok(Code::SUCCESS)
 }
 
+/// Runs the cases, then the cells, and publishes what came of them.
+async fn run_suite(
+    run: &Arc<Run>,
+    cells: &[Pair],
+    args: &ConformanceArgs,
+    interrupts: &mut Interrupts,
+    console: Console,
+) -> Result<Vec<CaseResult>, Failure> {
+    let reporter = Arc::new(Reporter::new(run, cells, args, console));
+    let observer = Arc::clone(&reporter);
+    let mut cases = Background::cases(run, move |event| observer.observe(event));
+    let mut results = Vec::new();
+    while let Some(result) = next(&mut cases, &reporter, interrupts).await {
+        results.push(result);
+    }
+    cases.end()?;
+    if interrupts.signal().is_none() && !cells.is_empty() {
+        let subjects: Vec<Arc<dyn Subject>> = cells.iter().map(|(subject, _)| Arc::clone(subject)).collect();
+        let at_once = args.threads.map_or(CELLS_AT_ONCE, usize::from);
+        let mut playing = Background::cells(Matrix::new(&subjects, run.seed()), cells.to_vec(), at_once);
+        while let Some(cell) = next(&mut playing, &reporter, interrupts).await {
+            reporter.cell(&cell);
+            results.push(CaseResult::from(&cell));
+        }
+        playing.end()?;
+    }
+    let is_interrupted = interrupts.signal().is_some();
+    let said = reporter.end(&results, is_interrupted);
+    // Also where nobody reads what is said.
+    if let Some(file) = &args.junit {
+        junit::write(file, &results, is_interrupted)?;
+    }
+    said.map_err(unprinted)?;
+    Ok(results)
+}
+
+/// The next result; meanwhile a line now and then.
+async fn next<T: Send + 'static>(
+    work: &mut Background<T>,
+    reporter: &Reporter,
+    interrupts: &mut Interrupts,
+) -> Option<T> {
+    loop {
+        match timeout(HEARTBEAT, work.next(interrupts)).await {
+            Ok(result) => return result,
+            Err(_) => reporter.heartbeat(),
+        }
+    }
+}
+
 /// What a run means.
-fn conclude(ended: &SuiteResult) -> Code {
-    match ended.signal {
-        Some(signal) => exit::ended_by(signal),
-        None => ended.code(),
+fn conclude(results: &[CaseResult], interrupts: &Interrupts) -> Code {
+    interrupts.signal().map_or_else(|| code_of(Tally::count(results)), exit::ended_by)
+}
+
+/// A failure counts for more than a missed bound, and that for more than what was not judged.
+fn code_of(tally: Tally) -> Code {
+    match tally {
+        tally if tally.is_success() => Code::SUCCESS,
+        tally if tally.is_not_judged() => Code::NOT_JUDGED,
+        Tally { failed: 0, late: 1.., .. } => Code::LATE,
+        _ => Code::FAILED,
     }
 }

@@ -1,68 +1,52 @@
-use super::interrupt::{Interrupts, WaitResult};
-use super::reporter;
-use super::suite_result::code_of;
-use crate::args::{ConformanceArgs, Lines};
-use crate::private_stores;
-use leasehold_conformance::{CaseOutcome, Round, Soak, Tally};
-use leasehold_console::exit::{self, Code};
-use leasehold_console::signals::Signals;
-use leasehold_console::{Failure, unprinted};
-use std::io;
-use std::sync::Arc;
-use std::thread::JoinHandle;
-use std::time::{Duration, Instant};
-use tokio::sync::mpsc::{Receiver, channel};
+//! Round after round of random faults under random clients, on private servers.
 
-/// Round after round for as long as told, one at least: random faults under random clients on private servers.
-pub(super) async fn soak(args: &ConformanceArgs, time: Duration) -> Result<Code, Failure> {
-    let soak = Soak::new(private_stores::named(&args.stores)?, args.seed, std::env::temp_dir());
-    let mut signals =
-        Signals::listen().map_err(|error| Failure::internal("cannot listen to signals", error))?;
-    let soak = Arc::new(soak);
+use super::{code_of, reporter};
+use crate::args::{ConformanceArgs, Lines};
+use crate::background::Background;
+use crate::interrupt::Interrupts;
+use crate::stores::private_stores_named;
+use leasehold_conformance::{CaseOutcome, Soak, Tally};
+use leasehold_console::exit::{self, Code};
+use leasehold_console::{Failure, unprinted};
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+/// For as long as told, one round at least.
+pub(super) async fn soak(
+    args: &ConformanceArgs,
+    time: Duration,
+    interrupts: &mut Interrupts,
+) -> Result<Code, Failure> {
+    let soak = Arc::new(Soak::new(private_stores_named(&args.stores)?, args.seed, std::env::temp_dir()));
     if args.format == Lines::Plain {
-        reporter::line(format_args!("soak of {} s, seed {}", time.as_secs(), soak.seed()))
-            .map_err(unprinted)?;
+        let first = format_args!("soak of {} s, seed {}", time.as_secs(), soak.seed());
+        reporter::line(first).map_err(unprinted)?;
     }
-    let (mut rounds, playing) = begin(Arc::clone(&soak), time);
-    let (mut outcomes, mut interrupts, mut said) = (Vec::<CaseOutcome>::new(), Interrupts::default(), Ok(()));
-    loop {
-        match interrupts.next(&mut signals, rounds.recv()).await {
-            WaitResult::Done(Some(round)) => {
-                outcomes.push(round.outcome.clone());
-                said = said.and_then(|()| reporter::round(&round, args.format));
-                if said.is_err() {
-                    soak.interrupt().cancel();
+    let interrupt = soak.interrupt();
+    let mut rounds = Background::start(1, move || interrupt.cancel(), {
+        let (soak, start) = (Arc::clone(&soak), Instant::now());
+        move |tell| {
+            for number in 0.. {
+                let Some(round) = soak.round(number) else { break };
+                if tell.send(round).is_err() || start.elapsed() >= time {
+                    break;
                 }
             }
-            WaitResult::Stop => soak.interrupt().cancel(),
-            WaitResult::Done(None) | WaitResult::Abort => break,
+        }
+    });
+    let (mut outcomes, mut said) = (Vec::<CaseOutcome>::new(), Ok(()));
+    while let Some(round) = rounds.next(interrupts).await {
+        said = said.and_then(|()| reporter::round(&round, args.format));
+        outcomes.push(round.outcome);
+        if said.is_err() {
+            soak.interrupt().cancel();
         }
     }
     // The servers of the last round end with it; and what a signal has ended may end by that signal.
     drop(soak);
-    if !interrupts.is_aborted() && playing.join().is_err() {
-        return Err(Failure::internal("the soak ended", io::Error::other("it panicked")));
-    }
+    rounds.end()?;
     said.map_err(unprinted)?;
-    let sum: Tally = outcomes.iter().collect();
-    reporter::rounds(sum, args.format, interrupts.signal().is_some()).map_err(unprinted)?;
-    Ok(match interrupts.signal() {
-        Some(signal) => exit::ended_by(signal),
-        None => code_of(sum),
-    })
-}
-
-/// On a thread of its own, which blocks. Ends when the time is over, or when it is interrupted.
-fn begin(soak: Arc<Soak>, time: Duration) -> (Receiver<Round>, JoinHandle<()>) {
-    let (tell, told) = channel(1);
-    let playing = std::thread::spawn(move || {
-        let start = Instant::now();
-        for number in 0.. {
-            let Some(round) = soak.round(number) else { break };
-            if tell.blocking_send(round).is_err() || start.elapsed() >= time {
-                break;
-            }
-        }
-    });
-    (told, playing)
+    let (sum, signal): (Tally, _) = (outcomes.iter().collect(), interrupts.signal());
+    reporter::rounds(sum, args.format, signal.is_some()).map_err(unprinted)?;
+    Ok(signal.map_or_else(|| code_of(sum), exit::ended_by))
 }

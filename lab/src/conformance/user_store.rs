@@ -1,16 +1,23 @@
-use crate::private_stores;
-use crate::store_arguments::each_store;
+//! A store of the user's, as the suite sees it, and what its cases have left in it.
+
+use crate::stores::{each_store, private_stores};
 use async_trait::async_trait;
+use leasehold::admin::LockAdmin;
 use leasehold::backend::OwnerId;
-use leasehold::{DistributedLock, DistributedLockExt, Error, LockName, Registry, Result};
+use leasehold::{DistributedLock, DistributedLockExt, Error, ErrorKind, LockName, Registry, Result};
 use leasehold_conformance::{Stop, Store, Subject};
 use leasehold_console::{Console, Failure, Invocation, StoreOptions};
 use std::sync::Arc;
+use std::time::Duration;
+use tokio::time::{Instant, sleep};
+
+/// Timeout for locks that the cases have dropped to be gone.
+const CLEANUP_TIMEOUT: Duration = Duration::from_secs(20);
 
 /// A store of the user's, as the suite sees it: a place to connect to, and nothing that could be done to it.
 #[derive(Clone, Debug)]
 pub(crate) struct UserStore {
-    name: String,
+    pub(crate) name: String,
     /// The call, with the options of this store.
     pub(crate) invocation: Invocation,
 }
@@ -22,7 +29,7 @@ pub(crate) fn root() -> String {
 }
 
 /// The lock that [`UserStore::probe`] takes.
-pub(super) fn probed(root: &str) -> Result<LockName> {
+fn probed(root: &str) -> Result<LockName> {
     LockName::new(format!("{root}probe"))
 }
 
@@ -33,8 +40,9 @@ impl UserStore {
         for options in each_store(urls, &invocation.store)? {
             let scheme = options.url.as_deref().and_then(|url| Some(url.split_once(':')?.0.to_owned()));
             let scheme = scheme.unwrap_or_else(|| "store".to_owned());
-            let same = user_stores.iter().filter(|other| other.name.starts_with(&scheme)).count();
-            let name = if same == 0 { scheme } else { format!("{scheme}-{}", same + 1) };
+            let is_new = |name: &String| user_stores.iter().all(|other| other.name != *name);
+            let numbered = (2..).map(|number| format!("{scheme}-{number}"));
+            let name = std::iter::once(scheme.clone()).chain(numbered).find(is_new).unwrap_or_default();
             user_stores.push(Self { name, invocation: invocation.with_store(options) });
         }
         Ok(user_stores)
@@ -50,7 +58,7 @@ impl UserStore {
     /// It as the suite is to see it. Memory is nobody's but this process's: in its place stands a private one, which all
     /// clients of a case share.
     pub(crate) fn subject(&self) -> Arc<dyn Subject> {
-        let memory = || private_stores::all().into_iter().find(|subject| subject.name() == "memory");
+        let memory = || private_stores().into_iter().find(|subject| subject.name() == "memory");
         self.is_memory().then(memory).flatten().unwrap_or_else(|| Arc::new(self.clone()))
     }
 
@@ -70,6 +78,45 @@ impl UserStore {
         store.locks.acquire_with(&name, &options).await?.release().await?;
         store.locks.close().await?;
         Ok(if store.config.url().scheme() == "sqlite" { 1 } else { usize::MAX })
+    }
+
+    /// Ends what the cases have left in the store, and looks whether nothing is left: locks of processes that were killed, and last
+    /// tokens. Only below `root`, of which nobody else has a name.
+    pub(crate) async fn clean_up(&self, root: &str, names: &[LockName]) -> std::result::Result<(), Failure> {
+        let store = self.invocation.open().await?;
+        match store.locks.admin() {
+            Some(admin) => {
+                end_all(admin, root, &self.invocation.store.shell_words()).await?;
+                admin.forget(names).await?;
+                admin.forget(&[probed(root)?]).await?;
+            }
+            None => self
+                .invocation
+                .console
+                .note("the store cannot list its locks: what is left of them ends with its lease"),
+        }
+        Ok(store.locks.close().await?)
+    }
+}
+
+/// `store` has the options by which another call reaches it.
+async fn end_all(admin: &dyn LockAdmin, root: &str, store: &str) -> Result<()> {
+    let start = Instant::now();
+    loop {
+        let held = admin.list(root).await?;
+        if held.is_empty() {
+            return Ok(());
+        }
+        if start.elapsed() > CLEANUP_TIMEOUT {
+            let names: Vec<&str> = held.iter().take(3).map(|lock| lock.name.as_str()).collect();
+            let message = format!("{} locks are left in the store: {}", held.len(), names.join(", "));
+            return Err(Error::new(ErrorKind::Indeterminate, message)
+                .with_help(format!("they end with their leases; or: leasehold ls{store} {root}")));
+        }
+        for lock in held {
+            admin.force_release(&lock.name, lock.token).await?;
+        }
+        sleep(Duration::from_millis(50)).await;
     }
 }
 

@@ -1,7 +1,6 @@
 //! The load of every measurement: tasks that take a lock, hold it and give it back, over and over.
 //!
-//! The workers of `bench` run it, and so does the driver that is measured beside other libraries. A task is kept small, because
-//! the memory of a waiter is measured with it.
+//! The workers of `bench` run it, and so does the driver that is measured beside other libraries.
 
 #![allow(
     clippy::exhaustive_enums,
@@ -13,7 +12,7 @@ pub(crate) mod usage;
 
 pub use usage::{Window, cpu_seconds, now, resident_bytes, seconds, sleep_until};
 
-use crate::yardstick::Yardstick;
+use leasehold::semantics::{Semantics, Sharing};
 use leasehold::{
     AcquireOptions, DistributedLock, DistributedLockExt, Error, ErrorKind, LockGuard, LockMode, LockName,
     Result, Semaphore, Wait,
@@ -22,7 +21,7 @@ use serde::{Deserialize, Serialize};
 use std::fmt;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
-use tokio::task::{JoinHandle, JoinSet};
+use tokio::task::JoinSet;
 use tokio::time::{sleep, timeout};
 
 /// A third of it is longer than any window: no hold is renewed.
@@ -46,8 +45,16 @@ pub enum LoadKind {
     Mixed,
     /// A permit of a semaphore that has so many.
     Permits(u32),
-    /// Two requests by hand, without a lock library.
-    ByHand,
+}
+
+impl LoadKind {
+    /// Why a store with these semantics serves no such load.
+    pub fn refusal(self, semantics: &Semantics) -> Option<String> {
+        let shares = matches!(self, Self::Read | Self::Mixed);
+        let (backend, mode) = (semantics.backend, semantics.mode);
+        (shares && semantics.sharing == Sharing::Unsupported)
+            .then(|| format!("{backend} ({mode}) refuses shared locks"))
+    }
 }
 
 /// As it is given to the driver: `permits:4`.
@@ -58,7 +65,6 @@ impl fmt::Display for LoadKind {
             Self::Read => f.write_str("read"),
             Self::Mixed => f.write_str("mixed"),
             Self::Permits(permits) => write!(f, "permits:{permits}"),
-            Self::ByHand => f.write_str("by-hand"),
         }
     }
 }
@@ -101,7 +107,7 @@ pub struct Turn {
     pub ends: u64,
     /// It has returned.
     pub released: u64,
-    /// The fencing token; 0 without a lock library.
+    /// The fencing token.
     pub token: u64,
     /// The slot of a permit.
     pub slot: u64,
@@ -126,7 +132,6 @@ pub struct Outcome {
 struct Shared {
     load: Load,
     locks: Arc<dyn DistributedLock>,
-    by_hand: Option<Arc<dyn Yardstick>>,
     semaphore: Option<Semaphore>,
     options: AcquireOptions,
     /// The options of a task that writes beside readers.
@@ -140,24 +145,12 @@ struct Task {
     number: u64,
 }
 
-/// Dropped, it ends the tasks. A `JoinSet` would keep something for each task, and the memory of a waiter is measured.
-struct Running(Vec<JoinHandle<()>>);
-
 /// Runs a load until its window is over.
 ///
 /// # Errors
 ///
 /// A name or a number of permits that is none. What fails within the load is in the outcome.
 pub async fn run(load: Load, locks: &Arc<dyn DistributedLock>) -> Result<Outcome> {
-    run_beside(load, locks, None).await
-}
-
-/// The same, also by hand.
-pub(crate) async fn run_beside(
-    load: Load,
-    locks: &Arc<dyn DistributedLock>,
-    by_hand: Option<Arc<dyn Yardstick>>,
-) -> Result<Outcome> {
     let (mode, beside) = match load.kind {
         LoadKind::Read => (LockMode::Shared, LockMode::Shared),
         LoadKind::Mixed => (LockMode::Shared, LockMode::Write),
@@ -171,27 +164,26 @@ pub(crate) async fn run_beside(
     let (options, seen) = (options(), Mutex::default());
     let write_options = options.clone().with_mode(beside);
     let (locks, options) = (Arc::clone(locks), options.with_mode(mode));
-    let shared = Arc::new(Shared { load, locks, by_hand, semaphore, options, write_options, seen });
+    let shared = Arc::new(Shared { load, locks, semaphore, options, write_options, seen });
     let Load { window, tasks, first, ramp, grace, .. } = shared.load;
     let used = tokio::task::spawn_blocking(move || used_within(window));
-    let (mut running, began) = (Running(Vec::with_capacity(tasks)), now());
+    let (mut running, began) = (JoinSet::new(), now());
     for (task, name) in (0..tasks).zip(names.iter().cycle()) {
         let task_loop = Task { shared: Arc::clone(&shared), name: name.clone(), number: first + task as u64 };
-        // A task begins and ends at a multiple of 128 bytes: boxed, it is one of them, else two.
-        running.0.push(tokio::spawn(Box::pin(task_loop.run())));
+        running.spawn(task_loop.run());
         if !ramp.is_zero() {
             let share = ramp.mul_f64((task + 1) as f64 / tasks as f64);
             sleep_until(began + nanos(share)).await;
         }
     }
     let (cpu, resident_bytes) = used.await.map_err(ended_early)?;
+    let all_end = async { while running.join_next().await.is_some() {} };
     match grace {
-        Some(grace) => _ = timeout(grace, running.wait()).await,
-        None => running.wait().await,
+        Some(grace) => _ = timeout(grace, all_end).await,
+        None => all_end.await,
     }
     // All at once: a task that still waits would get the lock with the next release.
-    running.0.iter().for_each(JoinHandle::abort);
-    running.wait().await;
+    running.shutdown().await;
     let seen = std::mem::take(&mut *lock(&shared.seen));
     Ok(Outcome { cpu, resident_bytes, ..seen })
 }
@@ -227,64 +219,30 @@ pub fn options() -> AcquireOptions {
     AcquireOptions::new().with_ttl(TTL).with_wait(Wait::Forever)
 }
 
-impl Running {
-    async fn wait(&mut self) {
-        for task in self.0.iter_mut().filter(|task| !task.is_finished()) {
-            let _ = task.await;
-        }
-    }
-}
-
-impl Drop for Running {
-    fn drop(&mut self) {
-        self.0.iter().for_each(JoinHandle::abort);
-    }
-}
-
 impl Task {
-    #[expect(
-        clippy::manual_async_fn,
-        reason = "an async method keeps two of everything that it is called with"
-    )]
-    fn run(self) -> impl Future<Output = ()> + Send {
-        async move {
-            loop {
-                let asked = now();
-                if asked >= self.shared.load.window.until {
-                    return;
-                }
-                let turn = self.turn(asked).await;
-                if self.record(turn).is_err() {
-                    Box::pin(sleep(PAUSE_AFTER_FAILURE)).await;
-                }
+    async fn run(self) {
+        loop {
+            let asked = now();
+            if asked >= self.shared.load.window.until {
+                return;
+            }
+            let turn = self.turn(asked).await;
+            let has_failed = turn.is_err();
+            lock(&self.shared.seen).record(turn);
+            if has_failed {
+                sleep(PAUSE_AFTER_FAILURE).await;
             }
         }
     }
 
-    /// A function of its own: in the loop its values would take room in the task as long as a turn lasts.
-    fn record(&self, turn: Result<Turn>) -> Result<(), ()> {
-        let mut seen = lock(&self.shared.seen);
-        let turn = turn.map_err(|error| {
-            seen.errors += 1;
-            seen.first_error.get_or_insert(error);
-        })?;
-        seen.turns.push(turn);
-        Ok(())
-    }
-
-    #[expect(clippy::manual_async_fn, reason = "as above")]
-    fn turn(&self, asked: u64) -> impl Future<Output = Result<Turn>> + Send {
-        async move {
-            let shared = &*self.shared;
-            if shared.load.kind == LoadKind::ByHand {
-                return Box::pin(self.by_hand(asked)).await;
-            }
-            let guard = match &shared.semaphore {
-                Some(semaphore) => Box::pin(semaphore.acquire_with(&shared.options)).await?,
-                None => shared.locks.acquire_with(&self.name, self.options()).await?,
-            };
-            Box::pin(self.held(asked, guard)).await
-        }
+    async fn turn(&self, asked: u64) -> Result<Turn> {
+        let shared = &*self.shared;
+        let guard = match &shared.semaphore {
+            Some(semaphore) => Box::pin(semaphore.acquire_with(&shared.options)).await?,
+            None => shared.locks.acquire_with(&self.name, self.options()).await?,
+        };
+        // Boxed: a waiting task has no room for it, and its memory is measured.
+        Box::pin(self.held(asked, guard)).await
     }
 
     fn options(&self) -> &AcquireOptions {
@@ -292,7 +250,6 @@ impl Task {
         if writes { &self.shared.write_options } else { &self.shared.options }
     }
 
-    /// Boxed: a waiting task has no room for it.
     async fn held(&self, asked: u64, guard: LockGuard) -> Result<Turn> {
         let (acquired, load) = (now(), &self.shared.load);
         let (token, slot) = (guard.token()?.get(), guard.slot().unwrap_or_default().into());
@@ -314,12 +271,17 @@ impl Task {
         }
         Ok(Turn { task: self.number, asked, acquired, ends, released: now(), token, slot })
     }
+}
 
-    async fn by_hand(&self, asked: u64) -> Result<Turn> {
-        let unmeasured = || Error::new(ErrorKind::Unsupported, "this store has no such measure");
-        self.shared.by_hand.as_ref().ok_or_else(unmeasured)?.pair(&self.name).await?;
-        let end = now();
-        Ok(Turn { task: self.number, asked, acquired: end, ends: end, released: end, ..Turn::default() })
+impl Outcome {
+    fn record(&mut self, turn: Result<Turn>) {
+        match turn {
+            Ok(turn) => self.turns.push(turn),
+            Err(error) => {
+                self.errors += 1;
+                self.first_error.get_or_insert(error);
+            }
+        }
     }
 }
 

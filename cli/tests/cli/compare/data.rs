@@ -40,9 +40,16 @@ fn file_without_a_report_is_refused_by_name() {
     let place = Place::new();
     let newer = place.file("newer.json", &json!({ "schema": 9 }).to_string());
     let other = place.file("other.json", "[1]");
-    for (file, problem) in
-        [(newer, "its schema is 9"), (other, "it is no report"), ("gone.json".into(), "gone.json")]
-    {
+    let mut odd = fixture();
+    odd["stores"][1]["speed"]["rows"][0]["row"] = json!("queues@3");
+    let odd = place.file("odd.json", &odd.to_string());
+    let problems = [
+        (newer, "its schema is 9, and this command's 4"),
+        (other, "it is no report"),
+        (odd, "unknown row \"queues@3\""),
+        ("gone.json".into(), "gone.json"),
+    ];
+    for (file, problem) in problems {
         let said = place.say(["report", file.to_str().unwrap()]);
         said.code(64);
         assert!(said.err.contains(problem) && said.err.contains("help"), "{}", said.err);
@@ -55,7 +62,7 @@ fn baseline_marks_rows_as_faster_slower_or_the_same() {
     let mut before = fixture();
     let pairs = |store: usize, factor: f64, before: &mut Value| {
         for name in ["median", "min", "max"] {
-            let rate = &mut before["stores"][store]["speed"]["pairs"][0]["per_second"][name];
+            let rate = &mut before["stores"][store]["speed"]["rows"][0]["per_second"][name];
             *rate = json!(rate.as_f64().unwrap() * factor);
         }
     };
@@ -77,7 +84,7 @@ fn baseline_marks_rows_as_faster_slower_or_the_same() {
     let said = place.say(["report", FIXTURE, "--baseline", file.to_str().unwrap()]);
     // However its lines break.
     let words = said.code(0).out.split_whitespace().collect::<Vec<_>>().join(" ");
-    assert!(words.contains("1 faster, 1 slower, 28 the same within noise"), "{}", said.out);
+    assert!(words.contains("1 faster, 1 slower, 44 the same within noise"), "{}", said.out);
 }
 
 #[test]
@@ -117,8 +124,7 @@ fn late_and_unjudged_stores_are_not_called_broken() {
     for (outcome, words) in outcomes {
         let mut report = fixture();
         report["stores"] = json!([report["stores"][1].clone()]);
-        report["stores"][0]["cases"] =
-            json!([{ "id": "C02", "property": "late_release", "outcome": outcome, "took_ms": 7 }]);
+        report["stores"][0]["cases"] = json!([{ "subject": "sqlite", "case": "C02", "property": "late_release", "outcome": outcome, "took_ms": 7 }]);
         is_valid(&report).unwrap();
         let file = place.file("report.json", &report.to_string());
         let out = place.say(["report", file.to_str().unwrap()]).code(0).out.clone();
@@ -135,7 +141,52 @@ fn with_a_directory_the_terminal_shows_the_answers_and_the_path() {
     let said = place.say(["report", FIXTURE, "--out", out.to_str().unwrap()]);
     let said = &said.code(0).out;
     assert!(said.contains("WHICH STORE") && said.contains("report.html"), "{said}");
-    assert!(said.lines().count() < 60 && !said.contains("UNDER FAULTS"), "{said}");
+    assert!(said.lines().count() < 80 && !said.contains("UNDER FAULTS"), "{said}");
+}
+
+#[test]
+fn directory_with_another_report_is_refused_and_its_own_is_rendered_again() {
+    let place = Place::new();
+    let out = place.path().join("out");
+    let out = out.to_str().unwrap();
+    place.say(["report", FIXTURE, "--out", out]).code(0);
+    let own = place.path().join("out/report.json");
+    let before = std::fs::read(&own).unwrap();
+    let said = place.say(["report", FIXTURE, "--out", out]);
+    assert!(
+        said.code(64).err.contains("invalid out: ") && said.err.contains("has a report already"),
+        "{said:?}"
+    );
+    place.say(["report", own.to_str().unwrap(), "--out", out]).code(0);
+    assert_eq!(std::fs::read(&own).unwrap(), before);
+}
+
+#[test]
+fn terminal_of_forty_columns_shows_every_store_and_answer() {
+    let place = Place::new();
+    let report = format!("stty cols 40; {} report {FIXTURE}", env!("CARGO_BIN_EXE_leasehold"));
+    let said = place.shell(&format!("script -qec '{report}' /dev/null"));
+    let out = plain(&said.code(0).out);
+    for line in out.lines().filter(|line| !line.contains("leasehold conformance")) {
+        assert!(line.chars().count() <= 40, "{} columns: {line:?}", line.chars().count());
+    }
+    for store in fixture()["stores"].as_array().unwrap() {
+        assert!(out.contains(store["name"].as_str().unwrap()), "{} in {out}", store["name"]);
+    }
+    let marks = out.lines().find(|line| line.starts_with("fail over  ")).unwrap();
+    assert_eq!(marks.split_whitespace().skip(2).collect::<Vec<_>>(), ["–", "–", "–", "✕", "●", "–"]);
+    assert!(out.contains("WHICH STORE") && out.contains("UNDER FAULTS"), "{out}");
+}
+
+/// Without what a terminal takes for colours, and with its line ends.
+fn plain(text: &str) -> String {
+    let mut out = String::new();
+    let mut parts = text.split('\u{1b}');
+    out.push_str(parts.next().unwrap_or_default());
+    for part in parts {
+        out.push_str(part.split_once('m').map_or(part, |(_, rest)| rest));
+    }
+    out.replace('\r', "")
 }
 
 #[test]

@@ -68,8 +68,8 @@ pub(crate) async fn acquire_all<L: DistributedLock + ?Sized>(
         return Err(Error::invalid("hold_at_least", "a set of locks cannot have it", fix));
     }
     let deadline = Deadline::start(options.wait);
-    let mut held = match names.len() {
-        1 => Vec::new(),
+    let (mut held, mut was_answered) = match names.len() {
+        1 => (Vec::new(), false),
         _ => try_all(locks, &names, options, &deadline).await?,
     };
     loop {
@@ -81,21 +81,25 @@ pub(crate) async fn acquire_all<L: DistributedLock + ?Sized>(
         // A set of one name asks at least once, as a lock does.
         let remaining = if names.len() == 1 { Some(options.wait) } else { deadline.remaining() };
         let wait = remaining.ok_or_else(|| out_of_time(&deadline, name))?;
-        let waiting = options.clone().with_wait(wait);
+        let mut waiting = options.clone().with_wait(wait);
+        waiting.was_answered = was_answered;
         held.push(locks.acquire_named(name, &waiting).await.map_err(|error| with_lock_name(error, name))?);
+        was_answered = true;
     }
 }
 
-/// One attempt for each name. Returns the guards of the names before the first that was not granted, and gives the others back.
+/// One attempt for each name. Returns the guards of the names before the first that was not granted, and gives the others back;
+/// and whether the store has answered for any name.
 async fn try_all<L: DistributedLock + ?Sized>(
     locks: &L,
     names: &[LockName],
     options: &AcquireOptions,
     deadline: &Deadline,
-) -> Result<Vec<LockGuard>> {
+) -> Result<(Vec<LockGuard>, bool)> {
     let once = options.clone().with_wait(Wait::No);
     let attempts = join_all(names.iter().map(|name| locks.acquire_named(name, &once)));
     let outcomes = deadline.run(attempts).await.ok_or_else(|| no_answer(deadline, names))?;
+    let was_answered = outcomes.iter().any(|outcome| outcome.as_ref().err().is_none_or(Error::is_contended));
     let (mut held, mut failures) = (Vec::with_capacity(names.len()), Vec::new());
     for (name, outcome) in names.iter().zip(outcomes) {
         match outcome {
@@ -109,7 +113,7 @@ async fn try_all<L: DistributedLock + ?Sized>(
     let rank = |error: &Error| (!error.is_retryable(), error.is_indeterminate(), error.is_outage());
     match failures.into_iter().max_by_key(rank) {
         Some(error) if options.wait == Wait::No || !error.is_retryable() => Err(error),
-        _ => Ok(held),
+        _ => Ok((held, was_answered)),
     }
 }
 
@@ -180,6 +184,13 @@ impl LockSetGuard {
     /// Dropped at any time, the releases go on in the background.
     pub async fn release(self) -> Result<()> {
         self.guard.release().await
+    }
+}
+
+/// The guard of the whole set, for code that takes any guard.
+impl From<LockSetGuard> for LockGuard {
+    fn from(set: LockSetGuard) -> Self {
+        set.guard
     }
 }
 

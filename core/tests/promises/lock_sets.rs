@@ -155,6 +155,21 @@ async fn set_outlasts_an_outage_within_its_wait() {
 }
 
 #[tokio::test(start_paused = true)]
+async fn set_that_was_answered_waits_out_a_refusal() {
+    let store = FaultyStore::new();
+    let holder = store.client().acquire("b").await.unwrap();
+    let client = store.client();
+    let waiter = tokio::spawn(async move { client.acquire_all(NAMES).await });
+    sleep(TTL).await;
+    store.acquires.set_default(Some(CallFault::Error(ErrorKind::Denied)));
+    holder.release().await.unwrap();
+    sleep(TTL).await;
+    assert!(!waiter.is_finished(), "a refusal ended the wait");
+    store.acquires.set_default(None);
+    waiter.await.unwrap().unwrap().release().await.unwrap();
+}
+
+#[tokio::test(start_paused = true)]
 async fn set_whose_name_fails_gives_the_others_back_and_names_it() {
     let store = FaultyStore::new();
     store.acquires.push(CallFault::Error(ErrorKind::Denied));

@@ -10,14 +10,14 @@ mod run;
 mod values;
 mod verbs;
 
-pub(crate) use run::{AcquireArgs, RunArgs};
+pub(crate) use run::{AcquireArgs, CommandArgs, KindArgs, RunArgs};
 pub(crate) use values::{lock_name, stored_name};
 pub(crate) use verbs::{
-    CompletionsArgs, ConfigVerb, HoldArgs, InitArgs, InspectArgs, LsArgs, ManArgs, PurgeArgs, ReleaseArgs,
-    TryArgs, Verb,
+    CompletionsArgs, ConfigVerb, ElectArgs, HoldArgs, InitArgs, InspectArgs, LsArgs, ManArgs, PurgeArgs,
+    ReleaseArgs, TryArgs, Verb,
 };
 
-use clap::error::{ContextKind, ContextValue, ErrorKind};
+use clap::error::ErrorKind;
 use clap::{CommandFactory, Parser};
 use leasehold_console::exit::Code;
 use leasehold_console::{Console, Failure, OutputOptions, StoreOptions};
@@ -76,7 +76,6 @@ impl Cli {
                 Console::before_options().fail(&failure);
                 return failure.code();
             }
-            let error = with_hint(error, words);
             // A closed output makes this fail: its reader is gone, so there is nothing to report.
             let _ = error.print();
             match error.kind() {
@@ -84,24 +83,6 @@ impl Cli {
                 _ => Code::USAGE,
             }
         })
-    }
-}
-
-/// `run NAME COMMAND` without the `--` that keeps the command's options apart from ours is the likeliest mistake.
-fn with_hint(error: clap::Error, words: &[OsString]) -> clap::Error {
-    let runs = words.iter().any(|word| word == "run") && !words.iter().any(|word| word == "--");
-    let Some(ContextValue::String(word)) = error.get(ContextKind::InvalidArg) else {
-        return error;
-    };
-    if error.kind() != ErrorKind::UnknownArgument || !runs || word.starts_with('-') {
-        return error;
-    }
-    let hint = format!("the command stands behind two dashes: leasehold run NAME -- {word} …");
-    let mut definition = Cli::command();
-    definition.build();
-    match definition.find_subcommand_mut("run") {
-        Some(run) => run.error(ErrorKind::UnknownArgument, hint),
-        None => error,
     }
 }
 

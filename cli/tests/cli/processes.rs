@@ -14,7 +14,7 @@ fn lock_is_released_when_the_command_ends_and_its_survivors_are_listed() {
     let left = run.process_line("pid ");
     let said = run.wait();
     let warning = format!(
-        "warning: process {} is still there, in the command's group and without the lock\n",
+        "warning: process {} is still there, without the lock; --wait-all waits for all that the command starts\n",
         left.number()
     );
     assert!(said.code(0).err.ends_with(&warning), "{said:?}");

@@ -4,8 +4,8 @@ use crate::args::{KindArgs, lock_name};
 use leasehold::admin::LockStatus;
 use leasehold::semantics::Sharing;
 use leasehold::{
-    AcquireOptions, DistributedLock, DistributedLockExt, Error, FencingToken, LockGuard, LockMode, LockName,
-    LockSetGuard, Result,
+    AcquireOptions, DistributedLock, DistributedLockExt, Error, FencingToken, HolderInfo, LockGuard,
+    LockMode, LockName, LockSetGuard, Result,
 };
 use leasehold_console::OpenStore;
 use std::collections::HashSet;
@@ -110,8 +110,11 @@ impl LockRequest {
             let in_use = permits_of(store, name).await?;
             return Ok(in_use.into_iter().filter(|permit| permit.name.slot() < Some(*permits)).collect());
         }
+        // A set that was busy is giving back what it was granted beside that.
+        let this = HolderInfo::this_process();
         for name in self.names() {
-            let holds = admin.inspect(name).await?;
+            let mut holds = admin.inspect(name).await?;
+            holds.retain(|hold| (&hold.holder.host, hold.holder.pid) != (&this.host, this.pid));
             if !holds.is_empty() {
                 return Ok(holds);
             }

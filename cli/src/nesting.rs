@@ -17,7 +17,7 @@ const RESERVED: &AsciiSet = &CONTROLS.add(b' ').add(b'%').add(b',').add(b':');
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Stack(Vec<NestedLock>);
 
-/// One of them.
+/// A lock that a command above holds, or has held.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct NestedLock {
     store: u64,

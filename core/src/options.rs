@@ -212,17 +212,17 @@ impl From<Option<Duration>> for Wait {
     }
 }
 
-/// `forever`, `no`, or a duration with its unit, such as `1m 30s`.
+/// `forever`, `0` or `no`, or a duration with its unit, such as `1m 30s`.
 impl FromStr for Wait {
     type Err = Error;
 
     fn from_str(text: &str) -> Result<Self> {
         match text {
             "forever" => Ok(Self::Forever),
-            "no" => Ok(Self::No),
+            "no" | "0" => Ok(Self::No),
             time => parse_duration("wait", time)
                 .map(Self::from)
-                .map_err(|error| error.with_help("write forever, no, or a time like 30s")),
+                .map_err(|error| error.with_help("write forever, 0, or a time like 30s")),
         }
     }
 }

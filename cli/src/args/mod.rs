@@ -14,7 +14,7 @@ pub(crate) use run::{AcquireArgs, CommandArgs, KindArgs, RunArgs};
 pub(crate) use values::{lock_name, stored_name};
 pub(crate) use verbs::{
     CompletionsArgs, ConfigVerb, ElectArgs, HoldArgs, InitArgs, InspectArgs, LsArgs, ManArgs, PurgeArgs,
-    ReleaseArgs, TryArgs, Verb,
+    ReleaseArgs, TryArgs, Verb, WaitArgs,
 };
 
 use clap::error::ErrorKind;
@@ -39,18 +39,20 @@ pub(crate) struct Cli {
 }
 
 const AFTER_HELP: &str = "\
-Examples:
-  leasehold run nightly -- ./report.sh          wait for the lock, then run
-  leasehold run -n -E 0 --hold-at-least 1m nightly -- ./report.sh
-                                                in a crontab on several hosts: one of them runs it
-  leasehold ls                                  who holds what
-  leasehold release --force nightly             free what is stuck
+Stores: redis:// rediss:// redis+sentinel:// redis+cluster:// redlock:// zk://
+  postgres:// mysql:// mariadb:// sqlite:FILE
 
 Exit codes: the command's own, or
   75 not acquired, 80 lost, 64 usage, 69 store unavailable, 70 internal,
   77 denied, 78 configuration, 81 not released (--strict-release),
   126 and 127 the command cannot be executed or found, 128+n ended by
-  signal n.";
+  signal n.
+
+Examples:
+  leasehold run nightly -- ./report.sh          wait for the lock, then run
+  leasehold run -n -E 0 --hold-at-least 1m nightly -- ./report.sh
+                                                in a crontab on several hosts: one of them runs it
+  leasehold ls                                  who holds what";
 
 impl Cli {
     /// The definition, for the manual.

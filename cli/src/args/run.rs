@@ -18,7 +18,7 @@ use std::time::Duration;
     after_help = RUN_EXAMPLES
 )]
 pub(crate) struct RunArgs {
-    /// The lock; several names are all acquired, or none. One that begins with a dash goes behind the first --
+    /// The lock; several names are all acquired, or none. Names that begin with a dash go behind the first --
     #[arg(value_name = "NAME")]
     pub(crate) names: Vec<OsString>,
 

@@ -1,5 +1,5 @@
 use super::run::{AcquireArgs, CommandArgs, KindArgs, LeaseArgs, RunArgs};
-use super::values::some_text;
+use super::values::{Seconds, some_text, wait};
 use clap::{Args, Subcommand, ValueHint};
 use clap_complete::Shell;
 use leasehold::Semaphore;
@@ -15,6 +15,7 @@ pub(crate) enum Verb {
     Elect(ElectArgs),
     Hold(HoldArgs),
     Try(TryArgs),
+    Wait(WaitArgs),
     Ls(LsArgs),
     Inspect(InspectArgs),
     Release(ReleaseArgs),
@@ -93,9 +94,21 @@ pub(crate) struct TryArgs {
     pub(crate) json: bool,
 }
 
+/// Wait until a lock is free, and take nothing.
+///
+/// It looks once a second. The lock may be taken again when it ends: to do something under the lock, use run.
+#[derive(Clone, Debug, Args)]
+pub(crate) struct WaitArgs {
+    /// The lock
+    pub(crate) name: OsString,
+    /// Wait for so long at most, as of run; then exit with 75
+    #[arg(short, long, value_name = "TIME", value_parser = wait, allow_hyphen_values = true)]
+    pub(crate) wait: Option<Seconds>,
+}
+
 /// List the locks that are held.
 ///
-/// On Redis, only those that were taken with Leasehold. One that another program has set under the same key is not in the
+/// On Redis, only those that were taken with Leasehold. A lock that another program has set under the same key is not in the
 /// list; try and inspect show it.
 #[derive(Clone, Debug, Args)]
 pub(crate) struct LsArgs {
@@ -105,6 +118,9 @@ pub(crate) struct LsArgs {
     /// Print JSON
     #[arg(long)]
     pub(crate) json: bool,
+    /// List them again every second, until a signal comes; at a terminal in place
+    #[arg(long)]
+    pub(crate) watch: bool,
 }
 
 /// Show everything that is known of a lock.
@@ -137,10 +153,10 @@ pub(crate) struct ReleaseArgs {
     /// Only if this is part of its holder's description
     #[arg(long, value_name = "TEXT", value_parser = some_text)]
     pub(crate) if_holder: Option<String>,
-    /// Of the readers that share the lock, only the one with this fencing token
+    /// Only the reader with this fencing token, if readers share the lock
     #[arg(long, value_name = "TOKEN", conflicts_with_all = ["if_token", "slot"])]
     pub(crate) reader: Option<u64>,
-    /// Of the holders of a semaphore, only the one of this slot
+    /// Only the holder of this slot of a semaphore
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(..i64::from(Semaphore::MAX_PERMITS)), allow_negative_numbers = true)]
     pub(crate) slot: Option<u32>,
 }

@@ -1,12 +1,13 @@
 use crate::args::LsArgs;
-use comfy_table::{CellAlignment, ContentArrangement, Table};
+use comfy_table::{CellAlignment, ColumnConstraint, ContentArrangement, Table};
 use leasehold::LockMode;
 use leasehold::admin::LockStatus;
-use leasehold_console::exit::Code;
-use leasehold_console::{Failure, Invocation, ago, brief, print_json, safe, unprinted};
+use leasehold_console::exit::{Code, ended_by};
+use leasehold_console::signals::Signals;
+use leasehold_console::{Console, Failure, Invocation, OpenStore, ago, brief, print_json, safe, unprinted};
 use serde::Serialize;
 use std::io::Write;
-use std::time::SystemTime;
+use std::time::{Duration, SystemTime};
 
 const HEADER: [&str; 6] = ["NAME", "HOLDER", "DOING", "HELD", "ENDS IN", "TOKEN"];
 
@@ -21,9 +22,32 @@ struct Held<'a> {
     slot: Option<u32>,
 }
 
-/// Lists the locks that are held.
+/// The time between two lists of `--watch`.
+const INTERVAL: Duration = Duration::from_secs(1);
+/// Moves the cursor of a terminal to its first line, and clears what is below.
+const CLEAR: &str = "\u{1b}[H\u{1b}[J";
+
+/// Lists the locks that are held; with `--watch`, again and again.
 pub(super) async fn ls(args: &LsArgs, invocation: &Invocation) -> Result<Code, Failure> {
     let store = invocation.open().await?;
+    if !args.watch {
+        list(args, &store, invocation.console).await?;
+        return Ok(Code::SUCCESS);
+    }
+    let mut signals =
+        Signals::listen().map_err(|error| Failure::internal("cannot listen to signals", error))?;
+    loop {
+        if width().is_some() && !args.json {
+            write!(std::io::stdout(), "{CLEAR}").map_err(unprinted)?;
+        }
+        list(args, &store, invocation.console).await?;
+        if let Err(signal) = signals.unless_ended(tokio::time::sleep(INTERVAL)).await {
+            return Ok(ended_by(signal));
+        }
+    }
+}
+
+async fn list(args: &LsArgs, store: &OpenStore, console: Console) -> Result<(), Failure> {
     let mut locks = store.admin()?.list(&args.prefix).await?;
     // The holder of a gate waits for a permit.
     locks.retain(|lock| lock.name.slot().is_some() || lock.name.semaphore().is_none());
@@ -34,9 +58,9 @@ pub(super) async fn ls(args: &LsArgs, invocation: &Invocation) -> Result<Code, F
         let mut out = anstream::stdout();
         writeln!(out, "{}", table(&locks, width())).map_err(unprinted)?;
     } else if !args.prefix.is_empty() {
-        invocation.console.note(format_args!("no lock whose name begins with {:?} is held", args.prefix));
+        console.note(format_args!("no lock whose name begins with {:?} is held", args.prefix));
     }
-    Ok(Code::SUCCESS)
+    Ok(())
 }
 
 /// How wide the terminal is, if there is one.
@@ -62,6 +86,10 @@ fn table(locks: &[LockStatus], width: Option<u16>) -> String {
     }
     for (index, column) in table.column_iter_mut().enumerate() {
         column.set_padding((0, 2));
+        // A name or a token is for pasting: the other columns give way, DOING first, because it is the longest.
+        if [0, 5].contains(&index) {
+            column.set_constraint(ColumnConstraint::ContentWidth);
+        }
         if (3..=5).contains(&index) {
             column.set_cell_alignment(CellAlignment::Right);
         }

@@ -11,6 +11,7 @@ mod man;
 mod purge;
 mod release;
 mod try_lock;
+mod wait;
 
 use crate::args::Verb;
 use crate::run;
@@ -24,6 +25,7 @@ pub(crate) async fn execute(verb: Verb, invocation: &Invocation) -> Result<Code,
         Verb::Elect(args) => run::elect::elect(&args, invocation).await,
         Verb::Hold(args) => hold::hold(&args, invocation).await,
         Verb::Try(args) => try_lock::try_lock(&args, invocation).await,
+        Verb::Wait(args) => wait::wait(&args, invocation).await,
         Verb::Ls(args) => ls::ls(&args, invocation).await,
         Verb::Inspect(args) => inspect::inspect(&args, invocation).await,
         Verb::Release(args) => release::release(&args, invocation).await,

@@ -69,13 +69,12 @@ pub(crate) async fn run(args: &RunArgs, invocation: &Invocation) -> Result<Code,
 
 impl PreparedRun<'_> {
     async fn run(mut self, supervisor: Supervisor) -> Result<Ending, Failure> {
-        if self.args.reentrant
-            && let Some(variables) = find_hold_above(&self.stack, &self.store, &self.request).await?
-        {
+        if !self.args.reentrant {
+            self.stack.check(&self.store, &self.request).await?;
+        } else if let Some(variables) = find_hold_above(&self.stack, &self.store, &self.request).await? {
             drop(supervisor);
             return Err(self.become_command(&variables));
         }
-        self.stack.check(&self.store, &self.request).await?;
         let acquisition = self.request.acquire(&self.store.locks, &self.options);
         let acquired = acquire(&self.store, &self.request, acquisition, &mut self.signals, self.console);
         let held = match acquired.await? {

@@ -8,9 +8,9 @@ use crate::lock_request::LockRequest;
 use crate::nesting::Stack;
 use crate::terminal::{self, Terminal};
 use crate::watchdog::Program;
-use leasehold::AcquireOptions;
+use leasehold::{AcquireOptions, DistributedLock};
 use leasehold_console::signals::Signals;
-use leasehold_console::{Console, Failure, Invocation, OpenStore};
+use leasehold_console::{Console, Failure, Invocation, OpenStore, brief};
 use std::fs::File;
 
 /// A run that may begin: nothing that could be found wrong before is wrong.
@@ -48,6 +48,7 @@ impl<'a> PreparedRun<'a> {
         request.check(&store)?;
         let options = options(&args.acquire, &store, &doing);
         options.check()?;
+        warn_of_session(args, &store, invocation.console);
         let stack = Stack::of_this_process();
         let signals =
             Signals::listen().map_err(|error| Failure::internal("cannot listen to signals", error))?;
@@ -66,5 +67,18 @@ impl<'a> PreparedRun<'a> {
             token_fd,
         };
         Ok((run, supervisor))
+    }
+}
+
+/// Where a hold is a part of a session, that ends it, however long a lease is asked for.
+fn warn_of_session(args: &RunArgs, store: &OpenStore, console: Console) {
+    let asked = args.acquire.lease.ttl.as_ref().map(|_| store.config.options().ttl());
+    let (Some(asked), Some(session)) = (asked, store.locks.semantics().session_timeout) else { return };
+    if asked > session {
+        let (asked, session) = (brief(asked), brief(session));
+        let what = format_args!(
+            "--ttl {asked} is longer than the session with the store: a hold ends with it, after {session}"
+        );
+        console.warn(what, Some("ask for a longer session in the URL: session_timeout=2m"));
     }
 }

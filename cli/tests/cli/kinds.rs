@@ -163,13 +163,13 @@ fn bad_request_for_a_kind_is_refused_before_anything_runs() {
         (&["--permits", "0", "x"], "0 is not in 1..=1000"),
         (&["--permits", "1001", "x"], "1001 is not in 1..=1000"),
         (&["--permits", "-1", "x"], "-1 is not in 1..=1000"),
-        (&["--permits", "2", &"x".repeat(512)], "invalid lock name: 519 bytes, limit 512"),
+        (&["--permits", "2", &"x".repeat(512)], "invalid lock name: 520 bytes, limit 512"),
         (&["a", "b", "a"], "invalid lock name: \"a\" twice"),
         (&many, "invalid set of locks: 65 names, limit 64"),
         (&["--hold-at-least", "1m", "a", "b"], "invalid hold_at_least: a set of locks cannot have it"),
         (
             &["-u", "redlock://127.0.0.1:1,127.0.0.1:2,127.0.0.1:3", "--shared", "x"],
-            "invalid --shared: redlock",
+            "invalid --shared: redis (redlock) has no shared locks",
         ),
     ];
     for (words, message) in cases {

@@ -33,7 +33,7 @@ fn inner_command_describes_the_lock_that_it_runs_under() {
 }
 
 #[test]
-fn lock_that_nobody_above_holds_is_acquired() {
+fn lock_without_a_holder_above_is_acquired() {
     let place = Place::new();
     let said = place.say(["-q", "run", "--reentrant", "x", "--", LEASEHOLD, "-q", "try", "x"]);
     said.code(75);

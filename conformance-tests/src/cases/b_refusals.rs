@@ -8,7 +8,6 @@ use tokio::time::Instant;
 
 pub(super) const CASES: CaseTable = cases![
     B10 waiter_outlasts_a_refusal_that_passes,
-    B11 waiters_of_other_kinds_outlast_a_refusal_that_passes,
 ];
 
 /// How long the store refuses: longer than a waiter pauses between two requests.
@@ -20,26 +19,13 @@ async fn waiter_outlasts_a_refusal_that_passes(cx: &Context) -> Verdict {
     outlasts_a_refusal(cx, &name, take).await
 }
 
-async fn waiters_of_other_kinds_outlast_a_refusal_that_passes(cx: &Context) -> Verdict {
-    let (client, options) = (cx.client().await?, waiting(cx));
-    let (pool, names) = (cx.named("pool"), [cx.named("a"), cx.named("b")]);
-    cx.note_semaphore(&pool, 1);
-    let slot = LockName::from_store(format!("{pool}::slot:0"))?;
-    let take_permit = async { client.semaphore(&pool, 1)?.acquire_with(&options).await?.release().await };
-    outlasts_a_refusal(cx, &slot, take_permit).await?;
-    for held in &names {
-        let take_set = async { client.acquire_all_with(&names, &options).await?.release().await };
-        outlasts_a_refusal(cx, held, take_set).await?;
-    }
-    Ok(())
-}
-
-fn waiting(cx: &Context) -> AcquireOptions {
+/// The options of a waiter that is refused meanwhile.
+pub(super) fn waiting(cx: &Context) -> AcquireOptions {
     AcquireOptions::new().with_wait(cx.patience() * 2)
 }
 
 /// A waiter behind a holder of this name is served, although the store has refused both for a while.
-async fn outlasts_a_refusal(
+pub(super) async fn outlasts_a_refusal(
     cx: &Context,
     held: &LockName,
     take: impl Future<Output = Result<()>>,

@@ -10,7 +10,7 @@ use std::sync::Arc;
 pub(super) const CASES: CaseTable = cases![
     X07 campaign_that_begins_in_an_outage_leads_after_it,
     X08 standby_outlasts_the_wait_of_its_client,
-    X09 observer_tells_that_nobody_leads,
+    X09 observer_tells_of_a_time_without_a_leader,
 ];
 
 async fn campaign_that_begins_in_an_outage_leads_after_it(cx: &Context) -> Verdict {
@@ -81,7 +81,7 @@ async fn standby_outlasts_the_wait_of_its_client(cx: &Context) -> Verdict {
     Ok(next.resign().await?)
 }
 
-async fn observer_tells_that_nobody_leads(cx: &Context) -> Verdict {
+async fn observer_tells_of_a_time_without_a_leader(cx: &Context) -> Verdict {
     let client = cx.client().await?;
     client.looking()?;
     let election = client.elect(cx.name())?;

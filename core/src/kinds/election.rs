@@ -177,16 +177,9 @@ impl Election {
         }
     }
 
-    /// The present leader; `None` if nobody leads. It is late by nature: it says who led when the store was asked.
-    ///
-    /// # Errors
-    ///
-    /// [`Unsupported`](ErrorKind::Unsupported) if the store cannot show its locks; else as
-    /// [`LockAdmin::inspect`](crate::LockAdmin::inspect).
-    ///
-    /// # Cancel safety
-    ///
-    /// Safe to drop at any time: it changes nothing.
+    /// The present leader; `None` if nobody leads. It is late by nature: it says who led when the store was asked. Errors and cancel
+    /// safety are those of [`LockAdmin::inspect`](crate::LockAdmin::inspect), and [`Unsupported`](ErrorKind::Unsupported) if the store
+    /// cannot show its locks.
     pub async fn leader(&self) -> Result<Option<Leader>> {
         let holds = admin_of(&*self.locks)?.inspect(&self.name).await?;
         // Readers are no leaders, and a hold without a token has no term.

@@ -30,9 +30,10 @@ use std::time::Duration;
 /// The locks of several names, all of which are held: see [`acquire_all`](crate::DistributedLockExt::acquire_all).
 ///
 /// It dereferences to one [`LockGuard`] for the whole set: held while all locks are, at risk if one is. An extension is sent for
-/// each lock; after an error some may be extended. The loss of one lock is the loss of the set, and the other locks are released
-/// in the background, at the next look at the set if the runtime that acquired it has ended; [`Loss::lock`] says which was lost. That guard's own [`name`](crate::Lease::name) and
-/// [`token`](crate::Lease::token) are those of the first lock: for a name of the set ask [`token`](Self::token).
+/// each lock; after an error some may be extended. The loss of one lock is the loss of the set, and [`Loss::lock`] says which was lost;
+/// the other locks stay held until this guard ends, because their holder may still be cleaning up. That guard's own
+/// [`name`](crate::Lease::name) and [`token`](crate::Lease::token) are those of the first lock: for a name of the set ask
+/// [`token`](Self::token).
 ///
 /// Dropping it releases all locks in the background, beginning with the last.
 #[must_use = "the locks are released when their guard is dropped: keep it in a variable while you work"]
@@ -141,10 +142,6 @@ impl LockSetGuard {
     fn new(guards: Vec<LockGuard>) -> Self {
         let holds = guards.into_iter().map(LockGuard::into_hold).collect();
         let set = Arc::new(SetHold { holds, end_has_begun: AtomicBool::new(false), loss: OnceLock::new() });
-        if set.holds.len() > 1 {
-            // Releases the rest when one lock is lost, and ends with the set.
-            tokio::spawn(Arc::clone(&set).ended());
-        }
         Self { guard: LockGuard::new(Arc::clone(&set) as Arc<dyn Hold>), set }
     }
 
@@ -214,7 +211,7 @@ struct SetHold {
     holds: Vec<Arc<dyn Hold>>,
     /// True once the locks are being released: each is released once.
     end_has_begun: AtomicBool,
-    /// The first loss that was seen. Set before a loss releases the other locks.
+    /// The first loss that was seen.
     loss: OnceLock<Loss>,
 }
 
@@ -250,7 +247,7 @@ impl Hold for SetHold {
         self.holds[0].token()
     }
 
-    /// The first look that finds a loss releases the other locks, so a loss outweighs a release.
+    /// A loss outweighs a release.
     fn status(&self) -> HoldStatus {
         if let Some(loss) = self.loss.get() {
             return HoldStatus::Lost(loss.clone());
@@ -263,9 +260,7 @@ impl Hold for SetHold {
                     is_at_risk |= at_risk;
                 }
                 HoldStatus::Lost(loss) => {
-                    let first = self.loss.get_or_init(|| loss.of_lock(hold.name())).clone();
-                    self.end(|hold| hold.abandon());
-                    return HoldStatus::Lost(first);
+                    return HoldStatus::Lost(self.loss.get_or_init(|| loss.of_lock(hold.name())).clone());
                 }
                 HoldStatus::Released => is_released = true,
             }

@@ -22,11 +22,11 @@ async fn main() -> Result<()> {
     };
     let mut leaders = locks.elect("scheduler")?.observe()?;
     let observer = async {
-        for _ in 0..2 {
-            println!(
-                "seen: {}",
-                leaders.try_next().await?.map_or_else(String::new, |leader| leader.to_string())
-            );
+        for _ in 0..3 {
+            match leaders.try_next().await?.flatten() {
+                Some(leader) => println!("seen: {leader}"),
+                None => println!("seen: nobody leads"),
+            }
         }
         Ok(())
     };

@@ -12,12 +12,12 @@
 //! # }
 //! ```
 //!
-//! Async code uses the async API: inside a Tokio runtime every call that waits is [`Misconfigured`](ErrorKind::Misconfigured),
-//! because it would block the runtime. [`Lease::cancellation_token`] needs a runtime: call it within [`Locks::run`].
+//! A method has the errors of the async method that it is named for. Async code uses the async API: inside a Tokio runtime every call
+//! that waits is [`Misconfigured`](ErrorKind::Misconfigured), because it would block the runtime. [`Lease::cancellation_token`] needs a runtime: call it within [`Locks::run`].
 
 use crate::{
     AcquireOptions, Config, DistributedLock, DistributedLockExt, Error, ErrorKind, IntoLockName, Lease,
-    LockGuard, LockMode, Result,
+    LockGuard, LockMode, LockSetGuard, Result,
 };
 use std::future::Future;
 use std::ops::Deref;
@@ -28,19 +28,11 @@ use tokio::runtime::{Builder, Handle};
 use tokio::sync::oneshot;
 
 /// As [`leasehold::connect`](crate::connect).
-///
-/// # Errors
-///
-/// As there, and [`Misconfigured`](ErrorKind::Misconfigured) inside a Tokio runtime.
 pub fn connect(url: &str) -> Result<Locks> {
     connect_with(&Config::new(url)?)
 }
 
 /// As [`leasehold::connect_with`](crate::connect_with).
-///
-/// # Errors
-///
-/// As [`connect`].
 pub fn connect_with(config: &Config) -> Result<Locks> {
     let config = config.clone();
     Locks::new(async move { crate::connect_with(&config).await })
@@ -94,19 +86,11 @@ impl Locks {
     }
 
     /// As [`acquire`](DistributedLockExt::acquire).
-    ///
-    /// # Errors
-    ///
-    /// As there.
     pub fn acquire(&self, name: impl IntoLockName) -> Result<Guard> {
         self.acquire_with(name, self.0.locks.defaults())
     }
 
     /// As [`acquire_with`](DistributedLockExt::acquire_with).
-    ///
-    /// # Errors
-    ///
-    /// As there.
     pub fn acquire_with(&self, name: impl IntoLockName, options: &AcquireOptions) -> Result<Guard> {
         let name = name.into_lock_name()?;
         self.run(|locks| async move { locks.acquire_named(&name, options).await })
@@ -114,19 +98,11 @@ impl Locks {
     }
 
     /// As [`acquire_timeout`](DistributedLockExt::acquire_timeout).
-    ///
-    /// # Errors
-    ///
-    /// As there.
     pub fn acquire_timeout(&self, name: impl IntoLockName, wait: Duration) -> Result<Guard> {
         self.acquire_with(name, &self.0.locks.defaults().clone().with_wait(wait))
     }
 
     /// As [`try_acquire`](DistributedLockExt::try_acquire).
-    ///
-    /// # Errors
-    ///
-    /// As there.
     pub fn try_acquire(&self, name: impl IntoLockName) -> Result<Option<Guard>> {
         let name = name.into_lock_name()?;
         let guard = self.run(|locks| async move { locks.try_acquire(name).await })?;
@@ -134,24 +110,50 @@ impl Locks {
     }
 
     /// As [`read`](DistributedLockExt::read).
-    ///
-    /// # Errors
-    ///
-    /// As there.
     pub fn read(&self, name: impl IntoLockName) -> Result<Guard> {
         self.acquire_with(name, &self.0.locks.defaults().clone().with_mode(LockMode::Shared))
     }
 
+    /// As [`try_read`](DistributedLockExt::try_read).
+    pub fn try_read(&self, name: impl IntoLockName) -> Result<Option<Guard>> {
+        let name = name.into_lock_name()?;
+        let guard = self.run(|locks| async move { locks.try_read(name).await })?;
+        Ok(guard.map(|guard| self.guard(guard)))
+    }
+
     /// As [`write`](DistributedLockExt::write).
-    ///
-    /// # Errors
-    ///
-    /// As there.
     pub fn write(&self, name: impl IntoLockName) -> Result<Guard> {
         self.acquire_with(name, &self.0.locks.defaults().clone().with_mode(LockMode::Write))
     }
 
-    /// Runs anything else of the client, and waits for it: several names, a semaphore, an election, an operator's look.
+    /// As [`try_write`](DistributedLockExt::try_write).
+    pub fn try_write(&self, name: impl IntoLockName) -> Result<Option<Guard>> {
+        let name = name.into_lock_name()?;
+        let guard = self.run(|locks| async move { locks.try_write(name).await })?;
+        Ok(guard.map(|guard| self.guard(guard)))
+    }
+
+    /// As [`acquire_all`](DistributedLockExt::acquire_all).
+    pub fn acquire_all<N: IntoLockName>(&self, names: impl IntoIterator<Item = N>) -> Result<SetGuard> {
+        let set = self.run(|locks| async move { locks.acquire_all(names).await })?;
+        Ok(SetGuard { set, client: Arc::clone(&self.0) })
+    }
+
+    /// As [`try_acquire_all`](DistributedLockExt::try_acquire_all).
+    pub fn try_acquire_all<N: IntoLockName>(
+        &self,
+        names: impl IntoIterator<Item = N>,
+    ) -> Result<Option<SetGuard>> {
+        let set = self.run(|locks| async move { locks.try_acquire_all(names).await })?;
+        Ok(set.map(|set| SetGuard { set, client: Arc::clone(&self.0) }))
+    }
+
+    /// As [`semaphore`](DistributedLockExt::semaphore).
+    pub fn semaphore(&self, name: impl IntoLockName, permits: u32) -> Result<Semaphore> {
+        Ok(Semaphore { semaphore: self.0.locks.semaphore(name, permits)?, locks: self.clone() })
+    }
+
+    /// Runs anything else of the client, and waits for it: other options, an election, an operator's look.
     ///
     /// Keep this client, or a clone, for as long as a guard that `work` returns: it is closed when the last one is dropped.
     ///
@@ -185,12 +187,62 @@ impl Locks {
     }
 
     /// As [`close`](DistributedLock::close): waits for the releases that are under way.
-    ///
-    /// # Errors
-    ///
-    /// As there.
     pub fn close(&self) -> Result<()> {
         self.run(|locks| async move { locks.close().await })
+    }
+}
+
+/// A semaphore, as [`crate::Semaphore`]. Cheap to clone; it keeps its client.
+#[derive(Clone, Debug)]
+pub struct Semaphore {
+    semaphore: crate::Semaphore,
+    locks: Locks,
+}
+
+impl Semaphore {
+    /// As [`acquire`](crate::Semaphore::acquire).
+    pub fn acquire(&self) -> Result<Guard> {
+        self.locks.0.wait_for(self.semaphore.acquire()).map(|permit| self.locks.guard(permit))
+    }
+
+    /// As [`acquire_timeout`](crate::Semaphore::acquire_timeout).
+    pub fn acquire_timeout(&self, wait: Duration) -> Result<Guard> {
+        self.locks.0.wait_for(self.semaphore.acquire_timeout(wait)).map(|permit| self.locks.guard(permit))
+    }
+
+    /// As [`try_acquire`](crate::Semaphore::try_acquire).
+    pub fn try_acquire(&self) -> Result<Option<Guard>> {
+        let permit = self.locks.0.wait_for(self.semaphore.try_acquire())?;
+        Ok(permit.map(|permit| self.locks.guard(permit)))
+    }
+
+    /// As [`available`](crate::Semaphore::available).
+    pub fn available(&self) -> Result<u32> {
+        self.locks.0.wait_for(self.semaphore.available())
+    }
+}
+
+/// The locks of several names, all of which are held: [`LockSetGuard`] has the questions that can be asked of it. Dropping it
+/// releases in the background, as of a [`Guard`].
+#[derive(Debug)]
+#[must_use = "the locks are released when the guard is dropped"]
+pub struct SetGuard {
+    set: LockSetGuard,
+    client: Arc<Client>,
+}
+
+impl SetGuard {
+    /// As [`LockSetGuard::release`].
+    pub fn release(self) -> Result<()> {
+        self.client.wait_for(self.set.release())
+    }
+}
+
+impl Deref for SetGuard {
+    type Target = LockSetGuard;
+
+    fn deref(&self) -> &LockSetGuard {
+        &self.set
     }
 }
 
@@ -207,19 +259,11 @@ pub struct Guard {
 
 impl Guard {
     /// As [`LockGuard::release`].
-    ///
-    /// # Errors
-    ///
-    /// As there.
     pub fn release(self) -> Result<()> {
         self.client.wait_for(self.guard.release())
     }
 
     /// As [`LockGuard::extend`].
-    ///
-    /// # Errors
-    ///
-    /// As there.
     pub fn extend(&self, ttl: Duration) -> Result<()> {
         self.client.wait_for(self.guard.extend(ttl))
     }

@@ -1,5 +1,8 @@
 //! Distributed locks with fencing tokens and a loss signal in time, on the store you already run.
 //!
+//! A hold is a *lease*: it ends by itself unless its holder renews it, so that a crash frees the lock. Its *token* is a number that is larger
+//! for every later holder, so that what the lock protects can refuse a holder whose lease is over.
+//!
 //! ```
 //! use leasehold::DistributedLockExt;
 //!
@@ -37,6 +40,22 @@
 //! Open a store once and share it: every call of `connect` makes connections of its own. The command
 //! `leasehold run NAME -- COMMAND` runs any program under a lock.
 //!
+//! # Kinds of lock
+//!
+//! | wanted | call |
+//! |---|---|
+//! | one holder at a time | [`acquire`](DistributedLockExt::acquire), [`try_acquire`](DistributedLockExt::try_acquire), [`with_lock`](DistributedLockExt::with_lock) |
+//! | readers together, a writer alone | [`read`](DistributedLockExt::read), [`write`](DistributedLockExt::write) |
+//! | at most N holders | [`semaphore`](DistributedLockExt::semaphore), a [`Semaphore`] |
+//! | several names, all or none | [`acquire_all`](DistributedLockExt::acquire_all) |
+//! | what is held already | [`scope`](DistributedLockExt::scope), a [`Scope`] |
+//! | one leader at a time, and the next after it | [`elect`](DistributedLockExt::elect), an [`Election`] |
+//!
+//! Each of them is on every store, but for shared locks, which [`semantics`] declares. The guide [`kinds.md`][kinds] has their promises.
+//!
+//! [kinds]: https://github.com/leasehold/leasehold/blob/main/docs/kinds.md
+//! [fencing]: https://github.com/leasehold/leasehold/blob/main/docs/fencing.md
+//!
 //! # Promises
 //!
 //! In the store's own order of events, a name has at most one owner, and only the owner can release or renew.
@@ -48,8 +67,8 @@
 //!
 //! No lock gives exclusion of *effects*: a process that is paused while it holds a lock wakes up later and writes. Only the
 //! resource can refuse that write. Hand it the [fencing token](FencingToken), which grows with every grant, and let it accept
-//! none lower than the highest that it has seen: for a row of a SQL table, `FencedWrite` builds such an `UPDATE`. If the
-//! resource cannot check a token, make the work safe to repeat. See the guide `docs/fencing.md`.
+//! none lower than the highest that it has seen: for a row of a SQL table, `FencedWrite` (with a SQL feature) builds such an `UPDATE`. If the
+//! resource cannot check a token, make the work safe to repeat. See the guide [`fencing.md`][fencing].
 //!
 //! [`protect`](Lease::protect) cannot stop code that does not await, or that was spawned: give it a clone of the
 //! [`lease`](LockGuard::lease), to ask for the [`token`](Lease::token) before each effect. Locks are not re-entrant, except
@@ -71,16 +90,13 @@
 //!
 //! `full` is all of these features but `zookeeper-tls`, which links a second crypto library, written in C. No feature is on
 //! by default. MySQL, MariaDB and PostgreSQL need their tables made once, by `leasehold init` or
-//! [`LockAdmin::init`](admin::LockAdmin::init). `blocking` adds the API for programs without an async runtime, `metrics` counts
-//! through the `metrics` crate. Two calls of `connect("memory:")` are two stores; `memory:NAME` is one. All
+//! [`LockAdmin::init`](admin::LockAdmin::init). The feature `blocking` adds the API for programs without an async runtime, and `metrics` counts
+//! through the crate `metrics`. Two calls of `connect("memory:")` are two stores; `memory:NAME` is one. All
 //! stores need a Tokio runtime with I/O and time enabled.
 //!
 //! # Where to go
 //!
 //! * to use locks: [`DistributedLock`], [`LockGuard`], [`AcquireOptions`], [`ErrorKind`]
-//! * for readers and writers: [`read`](DistributedLockExt::read) and [`write`](DistributedLockExt::write); for several holders at
-//!   a time: [`Semaphore`]; for several names: [`acquire_all`](DistributedLockExt::acquire_all); to acquire what is held already:
-//!   [`Scope`]; for a leader: [`Election`]. See the guide `docs/kinds.md`
 //! * to configure the store: [`Config`]
 //! * to see holders, and to free a stuck lock: [`admin`]
 //! * to observe a client, or to choose its clock: [`Registry::connect_with`], [`client`]; without an observer, losses and

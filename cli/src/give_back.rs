@@ -1,5 +1,6 @@
-//! Giving a lock back, at the end of `run` and of `hold`.
+//! Giving a lock back, at the end of `run`, of `hold` and of a term.
 
+use crate::lock_request::LockRequest;
 use leasehold::semantics::HoldKind;
 use leasehold::{DistributedLock, Error, ErrorKind, LockGuard, Loss, LossCause};
 use leasehold_console::signals::Signals;
@@ -29,35 +30,29 @@ pub(crate) enum Released {
 /// waited for here, and that may be minutes.
 pub(crate) async fn give_back(
     store: &OpenStore,
+    request: &LockRequest,
     guard: LockGuard,
     hold_at_least: Duration,
     hurry: bool,
     signals: &mut Signals,
     console: Console,
 ) -> Released {
-    let name = guard.name().clone();
     let lingers = !hold_at_least.is_zero() && store.locks.semantics().hold != HoldKind::Lease;
     let answer = tokio::select! {
         biased;
         answer = guard.release() => answer,
         () = end_of_patience(hurry, signals) => Err(not_waited_for(hurry, lingers)),
     };
-    let released = match answer {
+    match answer {
         Ok(()) => {
-            console.detail(format_args!("released {name:?}"));
-            return Released::Confirmed;
+            console.detail(format_args!("released {request}"));
+            Released::Confirmed
         }
         Err(error) => match error.loss() {
             Some(loss) => Released::Lost(loss.clone()),
             None => Released::Unconfirmed(error),
         },
-    };
-    // What is left in the store, of a lock that was lost too, is taken back in the background: a moment for that costs
-    // nobody anything.
-    let at_the_limit = released.loss().is_some_and(|loss| loss.cause() == LossCause::MaxHold);
-    let timeout = if at_the_limit { CLOSE_TIMEOUT_AT_MAX_HOLD } else { CLOSE_TIMEOUT };
-    let _ = tokio::time::timeout(timeout, store.locks.close()).await;
-    released
+    }
 }
 
 /// One signal may be the one that ended the command, a moment late: there is time for a release after it.
@@ -86,10 +81,21 @@ impl Released {
         }
     }
 
+    /// Before this process ends: what is left in the store, of a lock that was lost too, is taken back in the background, and a moment
+    /// for that costs nobody anything.
+    pub(crate) async fn settle(&self, store: &OpenStore) {
+        let timeout = match self {
+            Self::Confirmed | Self::LeftToLease => return,
+            Self::Lost(loss) if loss.cause() == LossCause::MaxHold => CLOSE_TIMEOUT_AT_MAX_HOLD,
+            Self::Lost(_) | Self::Unconfirmed(_) => CLOSE_TIMEOUT,
+        };
+        let _ = tokio::time::timeout(timeout, store.locks.close()).await;
+    }
+
     /// Warns if the release was not confirmed. `LeftToLease` is reported elsewhere, with the processes that live on.
-    pub(crate) fn warn(&self, store: &OpenStore, name: &impl std::fmt::Debug, console: Console) {
+    pub(crate) fn warn(&self, store: &OpenStore, request: &LockRequest, console: Console) {
         if let Self::Unconfirmed(error) = self {
-            let message = format!("the release of {name:?} was not confirmed: {error}");
+            let message = format!("the release of {request} was not confirmed: {error}");
             let free = match store.locks.semantics().hold {
                 HoldKind::Lease => "it is free when its lease ends at the latest",
                 _ => "it is free when the store sees that this process has ended",

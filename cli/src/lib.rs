@@ -8,7 +8,7 @@
 //! | how a command is stopped when its lock is lost | `watchdog/` |
 //! | acquire, start, watch, release | `run/` |
 //! | the other verbs | `commands/` |
-//! | what `run` and `hold` share | `acquire.rs`, `give_back.rs`, `nesting.rs` |
+//! | what `run`, `elect` and `hold` share | `lock_request.rs`, `acquire.rs`, `give_back.rs`, `nesting.rs` |
 //! | options and their values | `args/` |
 //! | messages, exit codes, signals, the store of a call | the crate `leasehold-console` |
 //! | stores measured, compared and put to the test | the crate `leasehold-lab`, if it is compiled in |
@@ -18,8 +18,10 @@ mod args;
 mod commands;
 mod give_back;
 mod inherited;
+mod lock_request;
 mod log;
 mod nesting;
+mod reentry;
 mod run;
 mod terminal;
 mod watchdog;

@@ -1,5 +1,7 @@
 //! Locks within locks: a command that runs under a lock takes another, and must not wait for itself.
 
+use crate::lock_request::LockRequest;
+use leasehold::admin::LockStatus;
 use leasehold::{Error, ErrorKind, FencingToken, LockName};
 use leasehold_console::{Failure, OpenStore};
 use percent_encoding::{AsciiSet, CONTROLS, percent_decode_str, utf8_percent_encode};
@@ -15,10 +17,11 @@ const RESERVED: &AsciiSet = &CONTROLS.add(b' ').add(b'%').add(b',').add(b':');
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Stack(Vec<NestedLock>);
 
+/// A lock that a command above holds, or has held.
 #[derive(Clone, Debug, PartialEq, Eq)]
-struct NestedLock {
+pub(crate) struct NestedLock {
     store: u64,
-    token: u64,
+    pub(crate) token: u64,
     name: String,
 }
 
@@ -32,14 +35,24 @@ impl Stack {
         Self(text.split(',').filter_map(NestedLock::parse).collect())
     }
 
-    /// With one lock more.
-    pub(crate) fn with(mut self, store: &OpenStore, token: FencingToken, name: &LockName) -> Self {
-        self.0.push(NestedLock {
-            store: fingerprint(&store.identity()),
+    /// With these locks more.
+    pub(crate) fn with(mut self, store: &OpenStore, tokens: &[(LockName, FencingToken)]) -> Self {
+        let store = fingerprint(&store.identity());
+        let entry = |(name, token): &(LockName, FencingToken)| NestedLock {
+            store,
             token: token.get(),
-            name: name.as_str().to_owned(),
-        });
+            name: name.to_string(),
+        };
+        self.0.extend(tokens.iter().map(entry));
         self
+    }
+
+    /// The innermost lock of this name in this store, and whether there is one of this name in another store.
+    pub(crate) fn innermost(&self, store: &OpenStore, name: &LockName) -> (Option<&NestedLock>, bool) {
+        let store = fingerprint(&store.identity());
+        let of_name = || self.0.iter().filter(|entry| entry.name == name.as_str());
+        let here = of_name().rfind(|entry| entry.store == store);
+        (here, of_name().any(|entry| entry.store != store))
     }
 
     /// True if a command above this one holds a lock in another store.
@@ -48,31 +61,61 @@ impl Stack {
         self.0.iter().any(|entry| entry.store != identity)
     }
 
-    /// Refuses a lock that a command above this one holds: it would be waited for until the end of time.
+    /// Refuses a lock that commands above this one hold, or a permit if they hold all: it would be waited for until the end of time.
     ///
     /// The variable alone proves nothing: a daemon that was started under a lock has it for ever. The store is asked.
-    pub(crate) async fn check(&self, store: &OpenStore, name: &LockName) -> Result<(), Failure> {
-        let identity = fingerprint(&store.identity());
-        let mut above = self.0.iter().filter(|entry| entry.store == identity && entry.name == name.as_str());
-        let Some(entry) = above.next_back() else {
-            return Ok(());
+    pub(crate) async fn check(&self, store: &OpenStore, request: &LockRequest) -> Result<(), Failure> {
+        let (above, mut free) = match request {
+            LockRequest::Permit(name, permits) => {
+                (self.in_store(store, |above| above.semaphore() == Some(name.as_str())), *permits)
+            }
+            LockRequest::Lock(..) | LockRequest::Set(_) => {
+                (self.in_store(store, |above| request.names().contains(above)), 1)
+            }
         };
-        let held = store.admin()?.inspect(name).await?;
-        // A released lock that is kept from others for a while ends by itself, and can be waited for.
-        let token = Some(FencingToken::new(entry.token));
-        if !held.iter().any(|lock| !lock.is_released() && lock.token == token) {
-            return Ok(());
+        for (name, entry) in above {
+            free -= u32::from(entry.find_hold(store, &name).await?.is_some());
+            if free == 0 {
+                let what = match request {
+                    LockRequest::Permit(..) => format!("every permit of {request}"),
+                    LockRequest::Lock(..) | LockRequest::Set(_) => format!("{name:?}"),
+                };
+                let message = format!(
+                    "{what} is held by a command that this one runs under: you would deadlock with yourself"
+                );
+                let help = "take it once, on the outside; or run the inner command with --reentrant";
+                return Err(Error::new(ErrorKind::Invalid, message).with_help(help).into());
+            }
         }
-        let message = format!(
-            "{name:?} is held by a command that this one runs under: you would deadlock with yourself"
-        );
-        Err(Error::new(ErrorKind::Invalid, message)
-            .with_help("take it once, on the outside; locks are not re-entrant")
-            .into())
+        Ok(())
+    }
+
+    /// The locks of these names in this store.
+    fn in_store(
+        &self,
+        store: &OpenStore,
+        is_meant: impl Fn(&LockName) -> bool,
+    ) -> Vec<(LockName, &NestedLock)> {
+        let store = fingerprint(&store.identity());
+        let entries = self.0.iter().filter(|entry| entry.store == store);
+        let named = entries.filter_map(|entry| Some((LockName::from_store(&entry.name).ok()?, entry)));
+        named.filter(|(name, _)| is_meant(name)).collect()
     }
 }
 
 impl NestedLock {
+    /// The hold that this was, if it lasts. A released lock that is kept from others for a while ends by itself, and can be
+    /// waited for.
+    pub(crate) async fn find_hold(
+        &self,
+        store: &OpenStore,
+        name: &LockName,
+    ) -> Result<Option<LockStatus>, Failure> {
+        let token = Some(FencingToken::new(self.token));
+        let holds = store.admin()?.inspect(name).await?;
+        Ok(holds.into_iter().find(|hold| !hold.is_released() && hold.token == token))
+    }
+
     fn parse(text: &str) -> Option<Self> {
         let mut parts = text.splitn(3, ':');
         let store = u64::from_str_radix(parts.next()?, 16).ok()?;

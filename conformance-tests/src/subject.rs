@@ -150,6 +150,12 @@ pub trait Store: fmt::Debug + Send + Sync + 'static {
         Err(Stop::no_hook("lose_power"))
     }
 
+    /// Refuses what clients ask for, as while their password is changed or a right is missing; or serves them again. The records stay, and a
+    /// hold that is a connection lives on.
+    async fn refuse(&self, refuse: bool) -> std::result::Result<(), Stop> {
+        Err(Stop::no_hook("refuse"))
+    }
+
     /// Deletes the record of one held lock, as an administrator with the store's own client would; where there is none, it
     /// is [absent](Stop::Absent).
     async fn delete(&self, name: &LockName) -> std::result::Result<(), Stop> {

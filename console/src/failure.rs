@@ -97,7 +97,8 @@ impl Failure {
         lines.extend(self.details.iter().cloned());
         match &self.holder {
             Some(holder) => {
-                lines.extend(block(holder));
+                // The message names the holder.
+                lines.extend(block(holder).into_iter().filter(|(label, _)| *label != "holder"));
                 lines.extend(holder::help(holder, store));
             }
             None => {

@@ -32,8 +32,13 @@ impl Observer for ConsoleObserver {
                     None,
                 );
             }
-            Event::WaitFailed { name, error } if is_news(&self.wait) => {
-                self.console.warn(format_args!("still waiting for {name:?}: {error}"), error.help());
+            Event::WaitFailed { name, error, failing_for } if is_news(&self.wait) => {
+                let so_far = match failing_for.as_secs() {
+                    0 => String::new(),
+                    _ => format!(", which lasts for {} now", brief(*failing_for)),
+                };
+                let name = name.semaphore().unwrap_or(name.as_str());
+                self.console.warn(format_args!("still waiting for {name:?}: {error}{so_far}"), error.help());
             }
             // A loss and a release that was not confirmed are told by whoever holds the lock.
             _ => {}

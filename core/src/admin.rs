@@ -1,6 +1,9 @@
 //! The operator's side of a backend: look at locks, and release them by force.
 
-use crate::{Error, FencingToken, HoldKind, HolderInfo, LockMode, LockName, OwnerId, Result};
+use crate::{
+    DistributedLock, Error, ErrorKind, FencingToken, HoldKind, HolderInfo, LockMode, LockName, OwnerId,
+    Result,
+};
 use async_trait::async_trait;
 use serde::{Serialize, Serializer};
 use std::fmt::{self, Debug};
@@ -67,6 +70,11 @@ pub trait LockAdmin: Debug + Send + Sync {
 
     /// Looks for settings, versions and permissions that weaken the promises. Changes nothing but a trial lock of its own.
     async fn check(&self) -> Result<Vec<Finding>>;
+}
+
+/// The operator's side of a client, for questions that its users ask.
+pub(crate) fn admin_of<L: DistributedLock + ?Sized>(locks: &L) -> Result<&dyn LockAdmin> {
+    locks.admin().ok_or_else(|| Error::new(ErrorKind::Unsupported, "this store cannot show its locks"))
 }
 
 /// The effect of [`LockAdmin::purge`].

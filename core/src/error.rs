@@ -10,7 +10,8 @@ pub type Result<T, E = Error> = std::result::Result<T, E>;
 /// A failure. Its [`kind`](Error::kind) says what to do about it.
 ///
 /// One word wide and cheap to clone. `Display` is one line without the cause; the chain is in
-/// [`source`](StdError::source); [`help`](Error::help) is the next step in words. It has no secret, such as a password.
+/// [`source`](StdError::source); [`help`](Error::help) is the next step in words. `Debug`, which is what `main` prints of an error that it
+/// returns, has all of it in lines for a person; `{:#?}` shows the fields. It has no secret, such as a password.
 ///
 /// Not promised: the wording of messages, and the concrete types in the source chain.
 #[derive(Clone)]
@@ -107,6 +108,12 @@ impl Error {
         matches!(self.kind(), ErrorKind::Unavailable | ErrorKind::Indeterminate)
     }
 
+    /// True if it may pass while a waiter waits, by itself or because an operator mends it: an outage, a password that is being changed, a
+    /// table that is renamed for a moment.
+    pub(crate) fn may_pass(&self) -> bool {
+        self.is_outage() || matches!(self.kind(), ErrorKind::Denied | ErrorKind::Misconfigured)
+    }
+
     /// True if the operation may have been applied: [`Indeterminate`](ErrorKind::Indeterminate).
     pub fn is_indeterminate(&self) -> bool {
         self.kind() == ErrorKind::Indeterminate
@@ -145,8 +152,18 @@ impl fmt::Display for Error {
 impl fmt::Debug for Error {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let Inner { kind, message, help, source, .. } = &*self.0;
-        let mut out = f.debug_struct("Error");
-        out.field("kind", kind).field("message", message).field("help", help).field("source", source).finish()
+        if f.alternate() {
+            let mut out = f.debug_struct("Error");
+            out.field("kind", kind).field("message", message).field("help", help).field("source", source);
+            return out.finish();
+        }
+        write!(f, "{message} [{}]", kind.code())?;
+        let mut cause = self.source();
+        while let Some(error) = cause {
+            write!(f, "\n  cause: {error}")?;
+            cause = error.source();
+        }
+        help.as_ref().map_or(Ok(()), |help| write!(f, "\n  help:  {help}"))
     }
 }
 
@@ -312,6 +329,9 @@ mod tests {
         assert_eq!(error.to_string(), "cannot connect: no answer");
         assert_eq!(error.help(), Some("start it"));
         assert_eq!(error.source().map(ToString::to_string).as_deref(), Some("reset"));
+        let printed = "cannot connect: no answer [E_UNAVAILABLE]\n  cause: reset\n  help:  start it";
+        assert_eq!(format!("{error:?}"), printed, "what main prints");
+        assert!(format!("{error:#?}").starts_with("Error {"));
     }
 
     #[test]

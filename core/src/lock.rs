@@ -1,6 +1,7 @@
 //! The contract for people who use locks.
 
-use crate::{AcquireOptions, Error, ErrorKind, LockAdmin, LockGuard, LockName, Result, Semantics};
+use crate::admin::admin_of;
+use crate::{AcquireOptions, LockAdmin, LockGuard, LockName, Result, Semantics};
 use async_trait::async_trait;
 use std::fmt::Debug;
 use std::sync::Arc;
@@ -26,10 +27,10 @@ pub trait DistributedLock: Debug + Send + Sync + 'static {
     ///
     /// # Errors
     ///
-    /// Every kind; [`Lost`](ErrorKind::Lost) only from a [`Scope`](crate::Scope), whose own hold was lost. [`Busy`](ErrorKind::Busy) and [`TimedOut`](ErrorKind::TimedOut) say
-    /// that another owner holds it; [`Indeterminate`](ErrorKind::Indeterminate) that the store may have granted it
+    /// Every kind; [`Lost`](crate::ErrorKind::Lost) only from a [`Scope`](crate::Scope), whose own hold was lost. [`Busy`](crate::ErrorKind::Busy) and [`TimedOut`](crate::ErrorKind::TimedOut) say
+    /// that another owner holds it; [`Indeterminate`](crate::ErrorKind::Indeterminate) that the store may have granted it
     /// without our learning of it, in which case the grant is being withdrawn and ends with its lease at the latest;
-    /// [`Invalid`](ErrorKind::Invalid) is said before any I/O.
+    /// [`Invalid`](crate::ErrorKind::Invalid) is said before any I/O.
     ///
     /// # Cancel safety
     ///
@@ -49,29 +50,26 @@ pub trait DistributedLock: Debug + Send + Sync + 'static {
     ///
     /// # Errors
     ///
-    /// [`Unsupported`](ErrorKind::Unsupported) without an [`admin`](Self::admin); else as [`LockAdmin`]: [`Unavailable`](ErrorKind::Unavailable), [`Denied`](ErrorKind::Denied),
-    /// [`Misconfigured`](ErrorKind::Misconfigured), within the time-outs of the backend.
+    /// [`Unsupported`](crate::ErrorKind::Unsupported) without an [`admin`](Self::admin); else as [`LockAdmin`]: [`Unavailable`](crate::ErrorKind::Unavailable), [`Denied`](crate::ErrorKind::Denied),
+    /// [`Misconfigured`](crate::ErrorKind::Misconfigured), within the time-outs of the backend.
     ///
     /// # Cancel safety
     ///
     /// Safe to drop at any time.
     async fn ping(&self) -> Result<()> {
-        let Some(admin) = self.admin() else {
-            return Err(Error::new(ErrorKind::Unsupported, "this store has nothing to read its locks with"));
-        };
-        admin.inspect(&LockName::new("ping")?).await.map(drop)
+        admin_of(self)?.inspect(&LockName::new("ping")?).await.map(drop)
     }
 
     /// Closes the client. It waits until requests that are under way have ended, for 5 s at most: releases above all, also of
     /// dropped guards, and acquisitions whose request was sent. Then it closes the connections, for 5 s at most.
     ///
     /// Guards that are still held are lost, with [`Closed`](crate::LossCause::Closed): release or drop them before, or their
-    /// locks stay taken until their leases end. Acquisitions that wait fail with [`Closed`](ErrorKind::Closed) when they would
+    /// locks stay taken until their leases end. Acquisitions that wait fail with [`Closed`](crate::ErrorKind::Closed) when they would
     /// ask again; drop them before. The end of a release or an acquisition that is not polled meanwhile is waited for in vain.
     ///
     /// # Errors
     ///
-    /// [`Indeterminate`](ErrorKind::Indeterminate) if requests were still under way when the time was over, releases above
+    /// [`Indeterminate`](crate::ErrorKind::Indeterminate) if requests were still under way when the time was over, releases above
     /// all, whose locks are free when their leases end; or if the store did not close in time.
     ///
     /// # Cancel safety

@@ -1,5 +1,6 @@
 //! The methods that programs call.
 
+use crate::admin::admin_of;
 use crate::kinds::{acquire_all, checked_names};
 use crate::{
     AcquireOptions, DistributedLock, Election, ErrorKind, IntoLockName, Lease, LockGuard, LockMode,
@@ -10,13 +11,13 @@ use std::time::Duration;
 
 /// What programs call on every [`DistributedLock`]. You do not implement this trait.
 ///
-/// A short form acquires with the [defaults](DistributedLock::defaults), and a form with `try` makes one attempt and answers
-/// `None` if another owner holds the lock.
+/// A short form acquires with the [defaults](DistributedLock::defaults), and a form with `try` makes one attempt, or waits for a given time, and
+/// answers `None` if another owner holds the lock.
 ///
 /// # Errors
 ///
 /// Every method that acquires has the errors of [`acquire_named`](DistributedLock::acquire_named); the forms with `try` are never
-/// [`Busy`](ErrorKind::Busy). More is said at the method.
+/// [`Busy`](ErrorKind::Busy) or [`TimedOut`](ErrorKind::TimedOut). More is said at the method.
 ///
 /// # Cancel safety
 ///
@@ -42,13 +43,41 @@ pub trait DistributedLockExt: DistributedLock {
     /// [`AcquireOptions::with_mode`] and [`acquire_with`](Self::acquire_with).
     /// [`Unsupported`](ErrorKind::Unsupported) on a store without [shared](crate::Sharing) locks.
     fn read(&self, name: impl IntoLockName) -> impl Future<Output = Result<LockGuard>> + Send {
-        acquire_in_mode(self, name, LockMode::Shared)
+        acquire_in_mode(self, name, LockMode::Shared, None)
+    }
+
+    /// Makes one attempt to acquire for reading: `None` if a writer or an exclusive owner holds the lock, or waits for it.
+    fn try_read(&self, name: impl IntoLockName) -> impl Future<Output = Result<Option<LockGuard>>> + Send {
+        async move { none_if_busy(acquire_in_mode(self, name, LockMode::Shared, Some(Wait::No)).await) }
+    }
+
+    /// Acquires for reading, but waits for at most this time, as [`acquire_timeout`](Self::acquire_timeout) does.
+    fn read_timeout(
+        &self,
+        name: impl IntoLockName,
+        wait: Duration,
+    ) -> impl Future<Output = Result<LockGuard>> + Send {
+        acquire_in_mode(self, name, LockMode::Shared, Some(wait.into()))
     }
 
     /// Acquires for writing: alone, as [`acquire`](Self::acquire) does. The
     /// two exclude each other.
     fn write(&self, name: impl IntoLockName) -> impl Future<Output = Result<LockGuard>> + Send {
-        acquire_in_mode(self, name, LockMode::Write)
+        acquire_in_mode(self, name, LockMode::Write, None)
+    }
+
+    /// Makes one attempt to acquire for writing: `None` if another owner or a reader holds the lock.
+    fn try_write(&self, name: impl IntoLockName) -> impl Future<Output = Result<Option<LockGuard>>> + Send {
+        async move { none_if_busy(acquire_in_mode(self, name, LockMode::Write, Some(Wait::No)).await) }
+    }
+
+    /// Acquires for writing, but waits for at most this time, as [`acquire_timeout`](Self::acquire_timeout) does.
+    fn write_timeout(
+        &self,
+        name: impl IntoLockName,
+        wait: Duration,
+    ) -> impl Future<Output = Result<LockGuard>> + Send {
+        acquire_in_mode(self, name, LockMode::Write, Some(wait.into()))
     }
 
     /// Acquires the locks of all these names, or none.
@@ -96,6 +125,16 @@ pub trait DistributedLockExt: DistributedLock {
         async move { acquire_all(self, names?, options).await }
     }
 
+    /// Acquires the locks of all these names, but waits for at most this time, as [`acquire_timeout`](Self::acquire_timeout) does.
+    fn acquire_all_timeout<N: IntoLockName>(
+        &self,
+        names: impl IntoIterator<Item = N>,
+        wait: Duration,
+    ) -> impl Future<Output = Result<LockSetGuard>> + Send {
+        let names = checked_names(names);
+        async move { acquire_all(self, names?, &self.defaults().clone().with_wait(wait)).await }
+    }
+
     /// Makes one attempt for each name: `None` if another owner holds one of the locks. What was granted beside it is then being
     /// released.
     fn try_acquire_all<N: IntoLockName>(
@@ -137,6 +176,21 @@ pub trait DistributedLockExt: DistributedLock {
             let options = self.defaults().clone().with_wait(Wait::No);
             none_if_busy(self.acquire_named(&name.into_lock_name()?, &options).await)
         }
+    }
+
+    /// Waits for at most this time: `None` if another owner held the lock for all of it.
+    fn try_acquire_for(
+        &self,
+        name: impl IntoLockName,
+        wait: Duration,
+    ) -> impl Future<Output = Result<Option<LockGuard>>> + Send {
+        async move { none_if_busy(self.acquire_timeout(name, wait).await) }
+    }
+
+    /// True if the lock is held, by any owner. It is late by nature: to do something if the lock is free, use
+    /// [`try_acquire`](Self::try_acquire). Errors and cancel safety are those of [`Election::leader`].
+    fn is_locked(&self, name: impl IntoLockName) -> impl Future<Output = Result<bool>> + Send {
+        async move { Ok(!admin_of(self)?.inspect(&name.into_lock_name()?).await?.is_empty()) }
     }
 
     /// Acquires, runs `work` for as long as the lock is held, and
@@ -207,7 +261,7 @@ impl<L: DistributedLock + ?Sized> DistributedLockExt for L {}
 
 fn none_if_busy<G>(outcome: Result<G>) -> Result<Option<G>> {
     match outcome {
-        Err(error) if error.kind() == ErrorKind::Busy => Ok(None),
+        Err(error) if error.is_contended() => Ok(None),
         outcome => outcome.map(Some),
     }
 }
@@ -216,8 +270,10 @@ async fn acquire_in_mode<L: DistributedLock + ?Sized>(
     locks: &L,
     name: impl IntoLockName,
     mode: LockMode,
+    wait: Option<Wait>,
 ) -> Result<LockGuard> {
-    let options = locks.defaults().clone().with_mode(mode);
+    let wait = wait.unwrap_or(locks.defaults().wait);
+    let options = locks.defaults().clone().with_mode(mode).with_wait(wait);
     locks.acquire_named(&name.into_lock_name()?, &options).await
 }
 

@@ -47,20 +47,21 @@ pub enum Event<'a> {
     LateGrant { name: &'a LockName },
     /// A release could not be confirmed, for this last failure. The lock is free when its lease ends.
     ReleaseUnconfirmed { name: &'a LockName, mode: LockMode, error: &'a Error },
-    /// A waiter got no usable answer from the store, and goes on waiting.
-    WaitFailed { name: &'a LockName, error: &'a Error },
+    /// A waiter got no usable answer from the store, and goes on waiting. Told at once, and then at growing intervals while it
+    /// gets none; `failing_for` is the time since the first failure.
+    WaitFailed { name: &'a LockName, error: &'a Error, failing_for: Duration },
 }
 
 /// Writes each event to `tracing`, with target `leasehold`. Its message begins with a fixed word, and the lock is the
-/// field `lock.name`.
+/// field `lock.name`, of the event or of the span of the acquisition.
 ///
 /// | word | level | event |
 /// |---|---|---|
 /// | `lost` | error | [`Lost`](Event::Lost); with fields `lock.fencing_token` and `cause` |
 /// | `renew_failed` | warn | [`RenewalFailed`](Event::RenewalFailed); with a field `remaining` |
 /// | `release_unconfirmed` | warn | [`ReleaseUnconfirmed`](Event::ReleaseUnconfirmed) |
-/// | `wait_failed` | warn | [`WaitFailed`](Event::WaitFailed) |
-/// | `late_grant` | info | [`LateGrant`](Event::LateGrant) |
+/// | `wait_failed` | warn | [`WaitFailed`](Event::WaitFailed); with a field `failing_for` |
+/// | `late_grant` | debug | [`LateGrant`](Event::LateGrant): a matter of course where a semaphore has waiters |
 ///
 /// The default of a client; another [observer](crate::LockClientBuilder::with_observer) replaces it. Events that a caller
 /// learns of (granted, released …) are not logged; the span `leasehold.acquire` has them.
@@ -70,7 +71,7 @@ pub struct TracingObserver;
 
 impl Observer for TracingObserver {
     fn event(&self, event: &Event<'_>) {
-        use tracing::{error, info, warn};
+        use tracing::{debug, error, warn};
         match event {
             Event::Lost { name, token, loss, .. } => {
                 let (token, cause) = (token.get(), loss.cause());
@@ -80,13 +81,16 @@ impl Observer for TracingObserver {
                 warn!(target: "leasehold", { lock.name = %name, ?remaining }, "renew_failed: {error}");
             }
             Event::LateGrant { name } => {
-                info!(target: "leasehold", { lock.name = %name }, "late_grant: its caller has gone");
+                debug!(target: "leasehold", { lock.name = %name }, "late_grant: its caller has gone");
             }
             Event::ReleaseUnconfirmed { name, error, .. } => {
                 warn!(target: "leasehold", { lock.name = %name }, "release_unconfirmed: {error}");
             }
-            Event::WaitFailed { name, error } => {
-                warn!(target: "leasehold", { lock.name = %name }, "wait_failed: {error}");
+            Event::WaitFailed { name, error, failing_for } => {
+                // The span of the acquisition has the name already.
+                let is_in_span = tracing::Span::current().has_field("lock.name");
+                let name = (!is_in_span).then(|| tracing::field::display(name));
+                warn!(target: "leasehold", { lock.name = name, ?failing_for }, "wait_failed: {error}");
             }
             // The caller learns of the others.
             _ => {}

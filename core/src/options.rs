@@ -13,6 +13,10 @@ pub struct AcquireOptions {
     pub(crate) renewed: bool,
     /// The longest lease of a claim until its waiter has seen the grant, and has asked for a whole one.
     pub(crate) max_waiting_ttl: Duration,
+    /// True for a step of an acquisition that the store has answered before: what may pass is waited out from the first request on.
+    pub(crate) was_answered: bool,
+    /// True if an endless wait begins on a store that cannot be reached, too.
+    pub(crate) awaits_store: bool,
     pub(crate) max_hold: Duration,
     pub(crate) hold_at_least: Duration,
     pub(crate) holder: Arc<str>,
@@ -30,7 +34,7 @@ pub enum Wait {
     /// waiter asks for the first time after half of this time at the latest.
     UpTo(Duration),
     /// Until the lock is free. A store that cannot be reached at first is an error at once; one that goes away later
-    /// is waited for.
+    /// is waited for, and so is one that refuses later, for instance while its password is changed.
     #[default]
     Forever,
 }
@@ -192,6 +196,8 @@ impl Default for AcquireOptions {
             mode: LockMode::default(),
             renewed: true,
             max_waiting_ttl: Duration::MAX,
+            was_answered: false,
+            awaits_store: false,
             max_hold: Duration::MAX,
             hold_at_least: Duration::ZERO,
             holder: Arc::clone(holder),
@@ -206,17 +212,17 @@ impl From<Option<Duration>> for Wait {
     }
 }
 
-/// `forever`, `no`, or a duration with its unit, such as `1m 30s`.
+/// `forever`, `0` or `no`, or a duration with its unit, such as `1m 30s`.
 impl FromStr for Wait {
     type Err = Error;
 
     fn from_str(text: &str) -> Result<Self> {
         match text {
             "forever" => Ok(Self::Forever),
-            "no" => Ok(Self::No),
+            "no" | "0" => Ok(Self::No),
             time => parse_duration("wait", time)
                 .map(Self::from)
-                .map_err(|error| error.with_help("write forever, no, or a time like 30s")),
+                .map_err(|error| error.with_help("write forever, 0, or a time like 30s")),
         }
     }
 }

@@ -34,7 +34,11 @@ pub(super) fn default_store(environment: &Environment) -> Result<SourcedText> {
         return Err(no_store("", fix));
     }
     let state = environment.xdg("XDG_STATE_HOME", ".local/state").ok_or_else(|| {
-        no_store(", and the default one has no place: HOME is not set", "set LEASEHOLD_URL, or HOME")
+        let home = match environment.is_set("HOME") {
+            true => "HOME is no absolute path",
+            false => "HOME is not set",
+        };
+        no_store(&format!(", and the default one has no place: {home}"), "set LEASEHOLD_URL, or HOME")
     })?;
     Ok(SourcedText::new(url_of(&state.join("leasehold/locks.db"))?, ConfigSource::Default))
 }

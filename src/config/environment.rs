@@ -80,6 +80,10 @@ impl Environment {
         Ok(layer)
     }
 
+    pub(super) fn is_set(&self, variable: &str) -> bool {
+        self.variables.contains_key(OsStr::new(variable))
+    }
+
     /// The directory that a variable of the XDG base directory specification names, or its place under `HOME`. The
     /// specification says that relative paths are ignored.
     pub(super) fn xdg(&self, variable: &str, under_home: &str) -> Option<PathBuf> {

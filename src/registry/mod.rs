@@ -124,7 +124,7 @@ impl Registry {
     /// the feature to add; the backend's own error for a bad URL. A value in a file or in the environment is named with
     /// its place. No error shows a password.
     pub async fn connect(&self, config: &Config) -> Result<Arc<dyn DistributedLock>> {
-        Ok(Arc::new(self.connect_with(config, |builder| builder).await?))
+        self.connect_with(config, |builder| builder).await
     }
 
     /// Like [`connect`](Self::connect), with an observer, a clock or other options of the client. The builder already has
@@ -144,12 +144,12 @@ impl Registry {
     /// # Errors
     ///
     /// As [`connect`](Self::connect).
-    pub async fn connect_with<F>(&self, config: &Config, build: F) -> Result<LockClient>
+    pub async fn connect_with<F>(&self, config: &Config, build: F) -> Result<Arc<dyn DistributedLock>>
     where
         F: FnOnce(LockClientBuilder) -> LockClientBuilder,
     {
         let backend = self.open(config).await?;
-        Ok(build(LockClient::builder(backend).with_defaults(config.options())).build())
+        Ok(Arc::new(build(LockClient::builder(backend).with_defaults(config.options())).build()))
     }
 
     /// The backend of the configured store. Opens nothing: its first use does.

@@ -3,10 +3,11 @@
 use leasehold::{AcquireOptions, Config, DistributedLock, DistributedLockExt, Registry};
 use metrics_exporter_prometheus::PrometheusBuilder;
 use std::future::Future;
+use std::sync::Arc;
 use std::time::Duration;
 
 /// The page of metrics after this work, which runs on one thread.
-fn page_after<W: Future<Output = ()>>(work: impl FnOnce(leasehold::client::LockClient) -> W) -> String {
+fn page_after<W: Future<Output = ()>>(work: impl FnOnce(Arc<dyn DistributedLock>) -> W) -> String {
     let recorder = PrometheusBuilder::new().build_recorder();
     metrics::with_local_recorder(&recorder, || {
         let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();

@@ -24,6 +24,8 @@ fn class_of_number(number: u16) -> ErrorClass {
         1062 => ErrorClass::Duplicate,
         // Access denied: for the password, or for want of TLS or of a certificate; by a plugin.
         1045 | 1698 => ErrorClass::NotLetIn,
+        // The password has expired (also in a statement); the account is locked (MySQL, MariaDB).
+        1820 | 1862 | 3118 | 4151 => ErrorClass::NotLetIn,
         // Access denied: to the database, for the table, for a column, for what takes a privilege; to end a connection.
         1044 | 1142 | 1143 | 1227 | 1095 => ErrorClass::Denied,
         // ER_NO_SUCH_THREAD, to KILL.

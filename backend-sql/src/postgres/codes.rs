@@ -66,9 +66,9 @@ pub(crate) fn class_of_code(code: &str) -> ErrorClass {
         "3D000" => ErrorClass::NoDatabase,
         // A prepared statement that is there already, or is not there: the driver never does that by itself.
         "42P05" | "26000" => ErrorClass::Pooled,
-        // Shut down, crashed, cannot take connections now; idle for too long, in a transaction or out of one. The
+        // Shut down, crashed, cannot take connections now, nor can this database (55000); idle for too long, in a transaction or out of one. The
         // message may come after the commit and before the answer.
-        "57P01" | "57P02" | "57P03" | "57P05" | "25P03" => ErrorClass::Ended,
+        "57P01" | "57P02" | "57P03" | "57P05" | "25P03" | "55000" => ErrorClass::Ended,
         // Statement completion unknown: said by what stands for several servers.
         "40003" => ErrorClass::Broken,
         code if code.starts_with("08") => ErrorClass::Broken,
@@ -85,6 +85,7 @@ mod tests {
         assert_eq!(class_of_code("40P01"), ErrorClass::Deadlock);
         assert_eq!(class_of_code("55P03"), ErrorClass::Locked);
         assert_eq!(class_of_code("57P01"), ErrorClass::Ended);
+        assert_eq!(class_of_code("55000"), ErrorClass::Ended, "allow_connections false");
         assert_eq!(class_of_code("08006"), ErrorClass::Broken);
         assert_eq!(class_of_code("40003"), ErrorClass::Broken);
         assert_eq!(class_of_code("25006"), ErrorClass::ReadOnly);

@@ -10,14 +10,14 @@ mod run;
 mod values;
 mod verbs;
 
-pub(crate) use run::{AcquireArgs, RunArgs};
+pub(crate) use run::{AcquireArgs, CommandArgs, KindArgs, RunArgs};
 pub(crate) use values::{lock_name, stored_name};
 pub(crate) use verbs::{
-    CompletionsArgs, ConfigVerb, HoldArgs, InitArgs, InspectArgs, LsArgs, ManArgs, PurgeArgs, ReleaseArgs,
-    TryArgs, Verb,
+    CompletionsArgs, ConfigVerb, ElectArgs, HoldArgs, InitArgs, InspectArgs, LsArgs, ManArgs, PurgeArgs,
+    ReleaseArgs, TryArgs, Verb, WaitArgs,
 };
 
-use clap::error::{ContextKind, ContextValue, ErrorKind};
+use clap::error::ErrorKind;
 use clap::{CommandFactory, Parser};
 use leasehold_console::exit::Code;
 use leasehold_console::{Console, Failure, OutputOptions, StoreOptions};
@@ -39,18 +39,20 @@ pub(crate) struct Cli {
 }
 
 const AFTER_HELP: &str = "\
-Examples:
-  leasehold run nightly -- ./report.sh          wait for the lock, then run
-  leasehold run -n -E 0 --hold-at-least 1m nightly -- ./report.sh
-                                                in a crontab on several hosts: one of them runs it
-  leasehold ls                                  who holds what
-  leasehold release --force nightly             free what is stuck
+Stores: redis:// rediss:// redis+sentinel:// redis+cluster:// redlock:// zk://
+  postgres:// mysql:// mariadb:// sqlite:FILE
 
 Exit codes: the command's own, or
   75 not acquired, 80 lost, 64 usage, 69 store unavailable, 70 internal,
   77 denied, 78 configuration, 81 not released (--strict-release),
   126 and 127 the command cannot be executed or found, 128+n ended by
-  signal n.";
+  signal n.
+
+Examples:
+  leasehold run nightly -- ./report.sh          wait for the lock, then run
+  leasehold run -n -E 0 --hold-at-least 1m nightly -- ./report.sh
+                                                in a crontab on several hosts: one of them runs it
+  leasehold ls                                  who holds what";
 
 impl Cli {
     /// The definition, for the manual.
@@ -76,7 +78,6 @@ impl Cli {
                 Console::before_options().fail(&failure);
                 return failure.code();
             }
-            let error = with_hint(error, words);
             // A closed output makes this fail: its reader is gone, so there is nothing to report.
             let _ = error.print();
             match error.kind() {
@@ -84,24 +85,6 @@ impl Cli {
                 _ => Code::USAGE,
             }
         })
-    }
-}
-
-/// `run NAME COMMAND` without the `--` that keeps the command's options apart from ours is the likeliest mistake.
-fn with_hint(error: clap::Error, words: &[OsString]) -> clap::Error {
-    let runs = words.iter().any(|word| word == "run") && !words.iter().any(|word| word == "--");
-    let Some(ContextValue::String(word)) = error.get(ContextKind::InvalidArg) else {
-        return error;
-    };
-    if error.kind() != ErrorKind::UnknownArgument || !runs || word.starts_with('-') {
-        return error;
-    }
-    let hint = format!("the command stands behind two dashes: leasehold run NAME -- {word} …");
-    let mut definition = Cli::command();
-    definition.build();
-    match definition.find_subcommand_mut("run") {
-        Some(run) => run.error(ErrorKind::UnknownArgument, hint),
-        None => error,
     }
 }
 

@@ -1,7 +1,8 @@
-use super::run::{AcquireArgs, RunArgs};
-use super::values::some_text;
+use super::run::{AcquireArgs, CommandArgs, KindArgs, LeaseArgs, RunArgs};
+use super::values::{Seconds, some_text, wait};
 use clap::{Args, Subcommand, ValueHint};
 use clap_complete::Shell;
+use leasehold::Semaphore;
 use leasehold_console::duration;
 use std::ffi::OsString;
 use std::path::PathBuf;
@@ -11,8 +12,10 @@ use std::time::Duration;
 #[derive(Debug, Subcommand)]
 pub(crate) enum Verb {
     Run(RunArgs),
+    Elect(ElectArgs),
     Hold(HoldArgs),
     Try(TryArgs),
+    Wait(WaitArgs),
     Ls(LsArgs),
     Inspect(InspectArgs),
     Release(ReleaseArgs),
@@ -26,14 +29,53 @@ pub(crate) enum Verb {
     Man(ManArgs),
 }
 
+/// Run a command whenever this host leads.
+///
+/// Campaigns for as long as another host leads, then runs the command. When the leadership is lost, the command and everything it
+/// has started is stopped before another host leads, and the campaign begins again. A command that ends with 0 resigns: others may
+/// lead, and this host campaigns again. With any other code, elect resigns and ends with that code.
+#[derive(Clone, Debug, Args)]
+#[command(
+    override_usage = "leasehold elect [OPTIONS] NAME -- COMMAND [ARGUMENT]...\n       leasehold elect --watch NAME"
+)]
+pub(crate) struct ElectArgs {
+    /// The election. It is the exclusive lock of this name
+    pub(crate) name: Option<OsString>,
+
+    #[command(flatten)]
+    pub(crate) command: CommandArgs,
+
+    #[command(flatten)]
+    pub(crate) lease: LeaseArgs,
+
+    /// End after the first term, with the code of the command, or with 80 if the leadership was lost
+    #[arg(long, conflicts_with = "restart")]
+    pub(crate) once: bool,
+
+    /// After a command that fails too, resign and campaign again
+    #[arg(long)]
+    pub(crate) restart: bool,
+
+    /// Print a line of JSON for each leader, and when nobody leads; run nothing
+    #[arg(long, conflicts_with_all = ["words", "shell", "once", "restart"])]
+    pub(crate) watch: bool,
+
+    /// A candidate waits: there is no attempt to be one
+    #[arg(short, long, hide = true)]
+    pub(crate) nonblock: bool,
+}
+
 /// Hold a lock, without a command.
 ///
 /// Prints one line of JSON when the lock is held, and holds it until standard input ends, if that is a pipe, or until a
 /// signal: HUP, INT, QUIT, TERM, USR1 or USR2. Exits with 80 if the lock is lost.
 #[derive(Clone, Debug, Args)]
 pub(crate) struct HoldArgs {
-    /// The lock
-    pub(crate) name: OsString,
+    /// The lock; several names are all held, or none
+    #[arg(value_name = "NAME", required = true)]
+    pub(crate) names: Vec<OsString>,
+    #[command(flatten)]
+    pub(crate) kind: KindArgs,
     #[command(flatten)]
     pub(crate) acquire: AcquireArgs,
 }
@@ -45,14 +87,28 @@ pub(crate) struct HoldArgs {
 pub(crate) struct TryArgs {
     /// The lock
     pub(crate) name: OsString,
+    #[command(flatten)]
+    pub(crate) kind: KindArgs,
     /// Print JSON
     #[arg(long)]
     pub(crate) json: bool,
 }
 
+/// Wait until a lock is free, and take nothing.
+///
+/// It looks once a second. The lock may be taken again when it ends: to do something under the lock, use run.
+#[derive(Clone, Debug, Args)]
+pub(crate) struct WaitArgs {
+    /// The lock
+    pub(crate) name: OsString,
+    /// Wait for so long at most, as of run; then exit with 75
+    #[arg(short, long, value_name = "TIME", value_parser = wait, allow_hyphen_values = true)]
+    pub(crate) wait: Option<Seconds>,
+}
+
 /// List the locks that are held.
 ///
-/// On Redis, only those that were taken with Leasehold. One that another program has set under the same key is not in the
+/// On Redis, only those that were taken with Leasehold. A lock that another program has set under the same key is not in the
 /// list; try and inspect show it.
 #[derive(Clone, Debug, Args)]
 pub(crate) struct LsArgs {
@@ -62,6 +118,9 @@ pub(crate) struct LsArgs {
     /// Print JSON
     #[arg(long)]
     pub(crate) json: bool,
+    /// List them again every second, until a signal comes; at a terminal in place
+    #[arg(long)]
+    pub(crate) watch: bool,
 }
 
 /// Show everything that is known of a lock.
@@ -94,6 +153,12 @@ pub(crate) struct ReleaseArgs {
     /// Only if this is part of its holder's description
     #[arg(long, value_name = "TEXT", value_parser = some_text)]
     pub(crate) if_holder: Option<String>,
+    /// Only the reader with this fencing token, if readers share the lock
+    #[arg(long, value_name = "TOKEN", conflicts_with_all = ["if_token", "slot"])]
+    pub(crate) reader: Option<u64>,
+    /// Only the holder of this slot of a semaphore
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(..i64::from(Semaphore::MAX_PERMITS)), allow_negative_numbers = true)]
+    pub(crate) slot: Option<u32>,
 }
 
 /// Forget names that nobody has used for long.

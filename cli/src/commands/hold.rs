@@ -1,6 +1,7 @@
 use crate::acquire::{Acquired, acquire, options};
-use crate::args::{HoldArgs, lock_name};
+use crate::args::HoldArgs;
 use crate::give_back::{Released, give_back};
+use crate::lock_request::{HeldLocks, LockRequest};
 use crate::nesting::Stack;
 use leasehold::{DistributedLock, Error, ErrorKind, FencingToken, LockGuard, LockName, LossCause};
 use leasehold_console::exit::Code;
@@ -9,6 +10,7 @@ use leasehold_console::{Console, Failure, Invocation, OpenStore, brief, print_js
 use rustix::fs::{FileType, fstat};
 use rustix::process::Signal;
 use serde::Serialize;
+use std::collections::BTreeMap;
 use std::io;
 use std::pin::{Pin, pin};
 use std::time::{Duration, Instant, SystemTime};
@@ -17,11 +19,39 @@ use tokio::sync::oneshot;
 /// What is printed when the lock is held.
 #[derive(Debug, Serialize)]
 struct HeldLine {
-    name: String,
-    token: FencingToken,
+    #[serde(flatten)]
+    locks: LockLine,
     backend: &'static str,
     ttl_ms: u64,
     acquired_at: String,
+}
+
+#[derive(Debug, Serialize)]
+#[serde(untagged)]
+enum LockLine {
+    One {
+        name: LockName,
+        token: FencingToken,
+        #[serde(skip_serializing_if = "Option::is_none")]
+        slot: Option<u32>,
+    },
+    Several {
+        names: Vec<LockName>,
+        tokens: BTreeMap<LockName, FencingToken>,
+    },
+}
+
+impl LockLine {
+    fn new(request: &LockRequest, held: &HeldLocks) -> Self {
+        match (request, held.tokens.as_slice()) {
+            (LockRequest::Lock(name, _) | LockRequest::Permit(name, _), [(_, token)]) => {
+                Self::One { name: name.clone(), token: *token, slot: held.guard.slot() }
+            }
+            (_, tokens) => {
+                Self::Several { names: request.names().to_vec(), tokens: tokens.iter().cloned().collect() }
+            }
+        }
+    }
 }
 
 /// The hold lasts so long at least for its line to be printed: standard input may have ended before it began.
@@ -29,36 +59,38 @@ const PRINT_TIMEOUT: Duration = Duration::from_millis(500);
 
 /// Holds a lock until it is told to stop.
 pub(super) async fn hold(args: &HoldArgs, invocation: &Invocation) -> Result<Code, Failure> {
-    let (name, console) = (lock_name(&args.name)?, invocation.console);
-    let store = invocation.open_with_ttl(args.acquire.ttl.as_deref()).await?;
-    Stack::of_this_process().check(&store, &name).await?;
+    let (request, console) = (LockRequest::read(&args.names, args.kind)?, invocation.console);
+    let store = invocation.open_with_ttl(args.acquire.lease.ttl.as_deref()).await?;
+    request.check(&store)?;
+    Stack::of_this_process().check(&store, &request).await?;
     let mut signals =
         Signals::listen().map_err(|error| Failure::internal("cannot listen to signals", error))?;
     let options = options(&args.acquire, &store, "leasehold hold");
-    let guard = match acquire(&store, &name, &options, &mut signals, console).await? {
-        Acquired::Lock(guard) => guard,
+    let acquisition = request.acquire(&store.locks, &options);
+    let held = match acquire(&store, &request, acquisition, &mut signals, console).await? {
+        Acquired::Locks(held) => held,
         Acquired::Interrupted(signal) => return Ok(Code::of_signal(signal.as_raw())),
     };
-    let held = HeldLine {
-        name: name.as_str().to_owned(),
-        token: guard.token()?,
+    let line = HeldLine {
+        locks: LockLine::new(&request, &held),
         backend: store.locks.semantics().backend,
         ttl_ms: u64::try_from(options.ttl().as_millis()).unwrap_or(u64::MAX),
         acquired_at: humantime::format_rfc3339_millis(SystemTime::now()).to_string(),
     };
-    let since = Instant::now();
-    let printed = until_the_end(&guard, held, &mut signals).await;
+    let (guard, since) = (held.guard, Instant::now());
+    let printed = until_the_end(&guard, line, &mut signals).await;
     let held_for = since.elapsed();
     let released = match guard.loss() {
         // The end is the only word that the caller gets, and in a moment somebody else may have the lock.
         Some(loss) if loss.cause() != LossCause::MaxHold => Released::Lost(loss),
         _ => {
             let at_least = options.hold_at_least().saturating_sub(held_for);
-            give_back(&store, guard, at_least, false, &mut signals, console).await
+            give_back(&store, &request, guard, at_least, false, &mut signals, console).await
         }
     };
+    released.settle(&store).await;
     printed.map_err(unprinted)?;
-    conclude(&released, &store, &name, held_for, console)
+    conclude(&released, &store, &request, held_for, console)
 }
 
 /// Until the lock is lost, a signal says so, or the pipe on standard input ends; or until it cannot be printed what is held.
@@ -116,14 +148,15 @@ fn input_end() -> Pin<Box<dyn Future<Output = ()> + Send>> {
 fn conclude(
     released: &Released,
     store: &OpenStore,
-    name: &LockName,
+    request: &LockRequest,
     held_for: Duration,
     console: Console,
 ) -> Result<Code, Failure> {
-    released.warn(store, name, console);
+    released.warn(store, request, console);
     let Some(loss) = released.loss() else {
         return Ok(Code::SUCCESS);
     };
-    let message = format!("lock {name:?} was lost after {}: {loss}", brief(held_for));
+    let locks = loss.lock().map_or_else(|| request.to_string(), |name| format!("{name:?}"));
+    let message = format!("lock {locks} was lost after {}: {loss}", brief(held_for));
     Err(Error::new(ErrorKind::Lost, message).with_help("stop what relies on it").into())
 }

@@ -1,30 +1,49 @@
 use super::lock_state::LockState;
 use crate::args::{InspectArgs, stored_name};
+use crate::lock_request::permits_of;
+use leasehold::LockName;
 use leasehold::admin::{LockStatus, Waiter};
 use leasehold_console::exit::Code;
 use leasehold_console::{Failure, Invocation, block, brief, print_json, safe, sentence, unprinted};
 use std::io::{self, Write};
 
-/// Shows everything that is known of a lock.
+/// Shows everything that is known of a lock; of a semaphore, if there is no lock of this name.
 pub(super) async fn inspect(args: &InspectArgs, invocation: &Invocation) -> Result<Code, Failure> {
     let name = stored_name(&args.name)?;
     let store = invocation.open().await?;
     let admin = store.admin()?;
-    let holds = admin.inspect(&name).await?;
-    let waiters = admin.waiters(&name).await?;
+    let mut holds = admin.inspect(&name).await?;
+    let mut waiters = admin.waiters(&name).await?;
+    let is_part = name.semaphore().is_some();
+    if holds.is_empty() && waiters.is_empty() && !is_part {
+        holds = permits_of(&store, &name).await?;
+        // Its waiters stand at the gate.
+        waiters = match LockName::from_store(format!("{name}::gate")) {
+            Ok(gate) => admin.waiters(&gate).await?,
+            Err(_) => Vec::new(),
+        };
+    }
     let printed = match holds.as_slice() {
         _ if args.json => print_json(&LockState::new(&name, &holds, Some(&waiters))),
         [] => writeln!(anstream::stdout(), "{name:?} is free"),
-        holds => print(holds, &waiters),
+        holds => print(&name, holds, &waiters),
     };
     printed.map_err(unprinted)?;
     Ok(Code::SUCCESS)
 }
 
-fn print(holds: &[LockStatus], waiters: &[Waiter]) -> io::Result<()> {
+fn print(name: &LockName, holds: &[LockStatus], waiters: &[Waiter]) -> io::Result<()> {
     let mut out = anstream::stdout();
+    let are_permits = holds.iter().any(|hold| hold.name != *name);
+    if are_permits {
+        let permits = if holds.len() == 1 { "permit" } else { "permits" };
+        writeln!(out, "{name:?} is a semaphore, with {} {permits} in use", holds.len())?;
+    }
     for hold in holds {
-        writeln!(out, "{}", sentence(hold))?;
+        match hold.name.slot().filter(|_| are_permits) {
+            Some(slot) => writeln!(out, "slot {slot}")?,
+            None => writeln!(out, "{}", sentence(hold))?,
+        }
         for (label, text) in block(hold) {
             writeln!(out, "  {label:<8} {text}")?;
         }

@@ -1,24 +1,66 @@
 use crate::args::LsArgs;
-use comfy_table::{CellAlignment, ContentArrangement, Table};
+use comfy_table::{CellAlignment, ColumnConstraint, ContentArrangement, Table};
+use leasehold::LockMode;
 use leasehold::admin::LockStatus;
-use leasehold_console::exit::Code;
-use leasehold_console::{Failure, Invocation, ago, brief, print_json, safe, unprinted};
+use leasehold_console::exit::{Code, ended_by};
+use leasehold_console::signals::Signals;
+use leasehold_console::{Console, Failure, Invocation, OpenStore, ago, brief, print_json, safe, unprinted};
+use serde::Serialize;
 use std::io::Write;
-use std::time::SystemTime;
+use std::time::{Duration, SystemTime};
 
 const HEADER: [&str; 6] = ["NAME", "HOLDER", "DOING", "HELD", "ENDS IN", "TOKEN"];
 
-/// Lists the locks that are held.
+/// A hold as `--json` has it: of a semaphore, also the name for people.
+#[derive(Debug, Serialize)]
+struct Held<'a> {
+    #[serde(flatten)]
+    lock: &'a LockStatus,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    semaphore: Option<&'a str>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    slot: Option<u32>,
+}
+
+/// The time between two lists of `--watch`.
+const INTERVAL: Duration = Duration::from_secs(1);
+/// Moves the cursor of a terminal to its first line, and clears what is below.
+const CLEAR: &str = "\u{1b}[H\u{1b}[J";
+
+/// Lists the locks that are held; with `--watch`, again and again.
 pub(super) async fn ls(args: &LsArgs, invocation: &Invocation) -> Result<Code, Failure> {
     let store = invocation.open().await?;
-    let locks = store.admin()?.list(&args.prefix).await?;
+    if !args.watch {
+        list(args, &store, invocation.console).await?;
+        return Ok(Code::SUCCESS);
+    }
+    let mut signals =
+        Signals::listen().map_err(|error| Failure::internal("cannot listen to signals", error))?;
+    loop {
+        if width().is_some() && !args.json {
+            write!(std::io::stdout(), "{CLEAR}").map_err(unprinted)?;
+        }
+        list(args, &store, invocation.console).await?;
+        if let Err(signal) = signals.unless_ended(tokio::time::sleep(INTERVAL)).await {
+            return Ok(ended_by(signal));
+        }
+    }
+}
+
+async fn list(args: &LsArgs, store: &OpenStore, console: Console) -> Result<(), Failure> {
+    let mut locks = store.admin()?.list(&args.prefix).await?;
+    // The holder of a gate waits for a permit.
+    locks.retain(|lock| lock.name.slot().is_some() || lock.name.semaphore().is_none());
     if args.json {
-        print_json(&locks).map_err(unprinted)?;
+        let held = |lock| Held { lock, semaphore: lock.name.semaphore(), slot: lock.name.slot() };
+        print_json(&locks.iter().map(held).collect::<Vec<_>>()).map_err(unprinted)?;
     } else if !locks.is_empty() {
         let mut out = anstream::stdout();
         writeln!(out, "{}", table(&locks, width())).map_err(unprinted)?;
+    } else if !args.prefix.is_empty() {
+        console.note(format_args!("no lock whose name begins with {:?} is held", args.prefix));
     }
-    Ok(Code::SUCCESS)
+    Ok(())
 }
 
 /// How wide the terminal is, if there is one.
@@ -27,7 +69,7 @@ fn width() -> Option<u16> {
     Some(size.ws_col).filter(|columns| *columns > 0)
 }
 
-/// A table of locks, as wide as the terminal at most. Without a terminal, every lock is one line.
+/// A table of locks, as wide as the terminal at most. Without a terminal, every hold is one line.
 fn table(locks: &[LockStatus], width: Option<u16>) -> String {
     let mut table = Table::new();
     table.load_style(comfy_table::presets::NOTHING).set_header(HEADER);
@@ -35,9 +77,19 @@ fn table(locks: &[LockStatus], width: Option<u16>) -> String {
         Some(width) => table.set_content_arrangement(ContentArrangement::Dynamic).set_width(width),
         None => table.set_content_arrangement(ContentArrangement::Disabled),
     };
-    table.add_rows(locks.iter().map(row));
+    let mut sorted: Vec<&LockStatus> = locks.iter().collect();
+    sorted.sort_by_key(|lock| (name(lock), lock.name.slot()));
+    for holds in sorted
+        .chunk_by(|one, next| name(one) == name(next) && is_one_of_several(one) && is_one_of_several(next))
+    {
+        table.add_rows(rows(holds));
+    }
     for (index, column) in table.column_iter_mut().enumerate() {
         column.set_padding((0, 2));
+        // A name or a token is for pasting: the other columns give way, DOING first, because it is the longest.
+        if [0, 5].contains(&index) {
+            column.set_constraint(ColumnConstraint::ContentWidth);
+        }
         if (3..=5).contains(&index) {
             column.set_cell_alignment(CellAlignment::Right);
         }
@@ -45,11 +97,41 @@ fn table(locks: &[LockStatus], width: Option<u16>) -> String {
     table.trim_fmt()
 }
 
-fn row(lock: &LockStatus) -> [String; 6] {
+/// The name for people: a slot stands under the name of its semaphore.
+fn name(lock: &LockStatus) -> &str {
+    lock.name.semaphore().unwrap_or(lock.name.as_str())
+}
+
+fn is_one_of_several(lock: &LockStatus) -> bool {
+    lock.name.slot().is_some() || lock.mode == LockMode::Shared
+}
+
+/// One row for a hold; for readers and for a semaphore, one for the name, and under it one for each.
+fn rows(holds: &[&LockStatus]) -> Vec<[String; 6]> {
+    let [first, ..] = holds else { return Vec::new() };
+    if !is_one_of_several(first) {
+        return vec![row(safe(name(first)), first)];
+    }
+    let (kind, kinds) =
+        if first.name.slot().is_some() { ("permit", "permits") } else { ("reader", "readers") };
+    let count = match holds.len() {
+        1 => format!("1 {kind}"),
+        several => format!("{several} {kinds}"),
+    };
+    let empty = String::new;
+    let heading = [safe(name(first)), count, empty(), empty(), empty(), empty()];
+    let label = |hold: &LockStatus| match hold.name.slot() {
+        Some(slot) => format!("  slot {slot}"),
+        None => "  reader".to_owned(),
+    };
+    [heading].into_iter().chain(holds.iter().map(|hold| row(label(hold), hold))).collect()
+}
+
+fn row(name: String, lock: &LockStatus) -> [String; 6] {
     let or_dash = |text: Option<String>| text.unwrap_or_else(|| "-".to_owned());
     let (doing, held) = (&lock.holder.doing, !lock.is_released());
     [
-        safe(lock.name.as_str()),
+        name,
         if held { safe(&lock.holder.to_string()) } else { "(released)".to_owned() },
         or_dash((held && !doing.is_empty()).then(|| safe(doing))),
         or_dash(lock.acquired_at.filter(|_| held).map(|since| ago(since, SystemTime::now()))),

@@ -1,4 +1,4 @@
-//! One file per verb. `run` has a [folder of its own](crate::run).
+//! One file per verb. `run` and `elect` have a [folder of their own](crate::run).
 
 mod completions;
 mod config;
@@ -11,6 +11,7 @@ mod man;
 mod purge;
 mod release;
 mod try_lock;
+mod wait;
 
 use crate::args::Verb;
 use crate::run;
@@ -21,8 +22,10 @@ use leasehold_console::{Failure, Invocation};
 pub(crate) async fn execute(verb: Verb, invocation: &Invocation) -> Result<Code, Failure> {
     match verb {
         Verb::Run(args) => run::run(&args, invocation).await,
+        Verb::Elect(args) => run::elect::elect(&args, invocation).await,
         Verb::Hold(args) => hold::hold(&args, invocation).await,
         Verb::Try(args) => try_lock::try_lock(&args, invocation).await,
+        Verb::Wait(args) => wait::wait(&args, invocation).await,
         Verb::Ls(args) => ls::ls(&args, invocation).await,
         Verb::Inspect(args) => inspect::inspect(&args, invocation).await,
         Verb::Release(args) => release::release(&args, invocation).await,

@@ -1,19 +1,24 @@
 use crate::args::{ReleaseArgs, stored_name};
+use crate::lock_request::permits_of;
 use leasehold::admin::LockStatus;
 use leasehold::{Error, ErrorKind, FencingToken, LockName, Result};
 use leasehold_console::exit::Code;
-use leasehold_console::{Console, Failure, Invocation, block, sentence};
+use leasehold_console::{Console, Failure, Invocation, OpenStore, block, sentence};
 use std::io::{self, IsTerminal};
 
 /// Takes a lock away from its holder, after a look at who that is. What was seen is what is ended: by its token, in one
 /// step of the store, so that nobody who came after it is hit. Another program's lock on Redis has no token: who holds the
 /// name by then loses it.
 pub(super) async fn release(args: &ReleaseArgs, invocation: &Invocation) -> Result<Code, Failure> {
-    let (name, console) = (stored_name(&args.name)?, invocation.console);
+    let (mut name, console) = (stored_name(&args.name)?, invocation.console);
+    if let Some(slot) = args.slot {
+        name = LockName::from_store(format!("{name}::slot:{slot}"))?;
+    }
     let store = invocation.open().await?;
     let admin = store.admin()?;
     let holds = admin.inspect(&name).await?;
     if holds.is_empty() {
+        refuse_semaphore(args, &store, &name).await?;
         return Ok(nothing_to_release(&name, console));
     }
     let holds = those_that_are_meant(args, &holds)?;
@@ -42,6 +47,20 @@ pub(super) async fn release(args: &ReleaseArgs, invocation: &Invocation) -> Resu
     Ok(Code::SUCCESS)
 }
 
+/// A semaphore is not released as a whole: which slots it has, only its users know.
+async fn refuse_semaphore(args: &ReleaseArgs, store: &OpenStore, name: &LockName) -> Result<(), Failure> {
+    let semaphore = stored_name(&args.name)?;
+    let used = permits_of(store, &semaphore).await?;
+    let slots: Vec<String> = used.iter().filter_map(|permit| Some(permit.name.slot()?.to_string())).collect();
+    let problem = match (slots.is_empty(), args.slot) {
+        (true, _) => return Ok(()),
+        (false, Some(slot)) => format!("slot {slot} of semaphore {semaphore:?} is not held"),
+        (false, None) => format!("{name:?} is a semaphore"),
+    };
+    let fix = format!("end one of its holders: --slot N, with N of {}", slots.join(", "));
+    Err(Error::invalid("call", problem, fix).into())
+}
+
 /// The holds that fit the conditions of the call: several only if readers share the lock.
 fn those_that_are_meant<'a>(
     args: &ReleaseArgs,
@@ -66,6 +85,12 @@ fn nothing_to_release(name: &LockName, console: Console) -> Code {
 }
 
 fn check_conditions(args: &ReleaseArgs, lock: &LockStatus) -> Result<()> {
+    if let Some(token) = args.reader
+        && !(lock.mode.is_shared() && lock.token == Some(FencingToken::new(token)))
+    {
+        let message = format!("{:?} has no reader with token {token}", lock.name);
+        return Err(Error::new(ErrorKind::Busy, message));
+    }
     if let Some(token) = args.if_token
         && lock.token != Some(FencingToken::new(token))
     {

@@ -27,6 +27,10 @@ pub(super) struct Ending {
     warning: Option<String>,
     failure: Option<Failure>,
     interrupt: InterruptedGroup,
+    /// A signal came that asks a service to end.
+    is_told_to_end: bool,
+    /// Something of the command lives that could not be stopped.
+    has_survivors: bool,
 }
 
 /// What became of it, in a word for programs.
@@ -80,18 +84,25 @@ impl Ending {
 
     /// A command that ran. `loss` is what the lease said of itself before it was given back.
     pub(super) fn of_command(
-        run: &FinishedRun<'_>,
+        run: &FinishedRun,
         args: &RunArgs,
         end: End,
         loss: Option<Loss>,
         released: Released,
     ) -> Self {
         let loss = loss.or_else(|| released.loss());
+        let has_survivors = end.has_survivors();
+        let mut ending = Self::of_end(run, args, end, loss, released);
+        (ending.is_told_to_end, ending.has_survivors) = (run.is_told_to_end, has_survivors);
+        ending
+    }
+
+    fn of_end(run: &FinishedRun, args: &RunArgs, end: End, loss: Option<Loss>, released: Released) -> Self {
         match end {
             End::Ended(ended) => {
                 let loss = loss.filter(|loss| !came_later(loss, &ended));
                 let lost = ended.stopped.is_some() || loss.is_some();
-                if lost && args.on_lost != OnLost::Warn {
+                if lost && args.command.on_lost != OnLost::Warn {
                     return Self::lost(run, loss.as_ref(), &ended);
                 }
                 Self {
@@ -113,8 +124,30 @@ impl Ending {
         }
     }
 
+    /// Whether a candidate campaigns again after a term that ended so; `restarts` after a command that failed, too.
+    pub(super) fn is_followed_by_campaign(&self, restarts: bool) -> bool {
+        let was_interrupted = self.is_told_to_end || self.interrupt != InterruptedGroup::None;
+        !was_interrupted
+            && !self.has_survivors
+            && match self.outcome {
+                EndingKind::Lost => true,
+                EndingKind::Ended | EndingKind::NotReleased => restarts || self.code == Code::SUCCESS,
+                EndingKind::NotAcquired | EndingKind::Interrupted | EndingKind::Failed => false,
+            }
+    }
+
     /// Says it, and answers the code.
     pub(super) fn finish(self, console: Console) -> Code {
+        self.tell(console);
+        match self.interrupt {
+            InterruptedGroup::None => self.code,
+            InterruptedGroup::Ours => exit::as_interrupted(),
+            InterruptedGroup::Commands => exit::as_interrupted_with_group(),
+        }
+    }
+
+    /// Says it.
+    pub(super) fn tell(&self, console: Console) {
         if let Some(warning) = &self.warning {
             console.warn(warning, None);
         }
@@ -125,11 +158,6 @@ impl Ending {
             }
             Some(failure) => console.fail(failure),
             None => {}
-        }
-        match self.interrupt {
-            InterruptedGroup::None => self.code,
-            InterruptedGroup::Ours => exit::as_interrupted(),
-            InterruptedGroup::Commands => exit::as_interrupted_with_group(),
         }
     }
 
@@ -143,10 +171,12 @@ impl Ending {
             warning: None,
             failure: None,
             interrupt: InterruptedGroup::None,
+            is_told_to_end: false,
+            has_survivors: false,
         }
     }
 
-    fn lost(run: &FinishedRun<'_>, loss: Option<&Loss>, ended: &CommandEnd) -> Self {
+    fn lost(run: &FinishedRun, loss: Option<&Loss>, ended: &CommandEnd) -> Self {
         let mut ending = Self::new(EndingKind::Lost, Code::LOST);
         ending.command = ended.exit;
         ending.failure = Some(run.lost(loss, ended));

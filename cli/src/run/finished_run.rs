@@ -1,27 +1,31 @@
 //! What is said of a command whose run did not go well: what happened to the lock, what became of the command, and how
 //! far its work was covered.
 
-use super::watch::InterruptSource;
+use super::watch::{InterruptSource, lost_names};
 use crate::watchdog::protocol::{CommandEnd, Exit};
-use leasehold::{Error, ErrorKind, LockName, Loss, LossCause};
+use leasehold::{Error, ErrorKind, Loss, LossCause};
 use leasehold_console::exit::Code;
 use leasehold_console::{Failure, brief};
 use std::time::Duration;
 
 /// What is to be known of a command that ran.
 #[derive(Debug)]
-pub(super) struct FinishedRun<'a> {
-    pub(super) name: &'a LockName,
+pub(super) struct FinishedRun {
+    /// The names of the locks.
+    pub(super) locks: String,
     pub(super) pid: i32,
     pub(super) held_for: Duration,
     pub(super) interrupted: InterruptSource,
+    /// A signal came that asks a service to end.
+    pub(super) is_told_to_end: bool,
 }
 
-impl FinishedRun<'_> {
+impl FinishedRun {
     /// The lock was lost. Without a `loss`, the command was stopped because that was near.
     pub(super) fn lost(&self, loss: Option<&Loss>, ended: &CommandEnd) -> Failure {
         let why = loss.map_or_else(|| "its lease was not renewed in time".to_owned(), ToString::to_string);
-        let message = format!("lock {:?} was lost after {}: {why}", self.name, brief(self.held_for));
+        let locks = loss.map_or_else(|| self.locks.clone(), |loss| lost_names(loss, &self.locks));
+        let message = format!("lock {locks} was lost after {}: {why}", brief(self.held_for));
         let error = Error::new(ErrorKind::Lost, message).with_help(coverage(loss, ended));
         Failure::new(error).with_lines([("effect", self.effect(ended))])
     }
@@ -84,7 +88,7 @@ fn survived(ended: &CommandEnd) -> bool {
 
 /// What is said of processes that a command left behind when it ended by itself.
 pub(super) fn still_there(left: &[i32]) -> String {
-    format!("{} still there, in the command's group and without the lock", are(left))
+    format!("{} still there, without the lock; --wait-all waits for all that the command starts", are(left))
 }
 
 /// What is said of processes that outlive a kill.

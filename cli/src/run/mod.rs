@@ -4,10 +4,12 @@
 //! |---|---|
 //! | find the command, before anybody is kept out for it | [`prepared_run`], [`program`] |
 //! | start the watchdog, and wait for the lock meanwhile | [`supervisor`], [`acquire`](crate::acquire) |
+//! | run it under the hold of a command above, with `--reentrant` | [`reentry`](crate::reentry) |
 //! | start the command, and tell it about the lock | [`start`], [`environment`], [`nesting`](crate::nesting) |
 //! | renew, forward signals, notice losses | [`watch`] |
 //! | stop the command | [`watchdog`](crate::watchdog) |
 //! | release, and say how it ended | [`ending`], [`finished_run`] |
+//! | campaign, and run the command in each term | [`elect`] |
 //!
 //! Five words for an end, in the order in which they come about:
 //!
@@ -16,8 +18,9 @@
 //! * [`FinishedRun`]: the words for a command whose lock was lost, or whose watchdog was killed.
 //! * [`Ending`], with its `EndingKind`: how the run ended, for its exit code, for people, and for `--status-fd`.
 
+pub(crate) mod elect;
 mod ending;
-mod environment;
+pub(crate) mod environment;
 mod finished_run;
 mod prepared_run;
 mod program;
@@ -29,7 +32,10 @@ use crate::acquire::{Acquired, acquire};
 use crate::args::RunArgs;
 use crate::give_back::{Released, give_back};
 use crate::inherited;
+use crate::lock_request::HeldLocks;
+use crate::reentry::{LockVariables, find_hold_above};
 use ending::{Ending, StatusFd};
+use environment::LOCK_VARIABLES;
 use finished_run::FinishedRun;
 use leasehold::{Health, LockGuard, Loss, LossCause};
 use leasehold_console::exit::Code;
@@ -38,6 +44,9 @@ use prepared_run::PreparedRun;
 use rustix::process::Pid;
 use start::Started;
 use std::fs::File;
+use std::os::unix::process::CommandExt;
+use std::process::Command;
+use supervisor::Supervisor;
 use watch::{InterruptSource, Watch};
 
 /// Runs a command under a lock.
@@ -50,7 +59,7 @@ pub(crate) async fn run(args: &RunArgs, invocation: &Invocation) -> Result<Code,
         Err(failure) => Err(failure),
     };
     let outcome = match prepared {
-        Ok(run) => run.run().await,
+        Ok((run, supervisor)) => run.run(supervisor).await,
         Err(failure) => Err(failure),
     };
     let ending = outcome.unwrap_or_else(|failure| Ending::failed(failure, args));
@@ -59,30 +68,61 @@ pub(crate) async fn run(args: &RunArgs, invocation: &Invocation) -> Result<Code,
 }
 
 impl PreparedRun<'_> {
-    async fn run(mut self) -> Result<Ending, Failure> {
-        let acquired = acquire(&self.store, &self.name, &self.options, &mut self.signals, self.console);
-        let guard = match acquired.await? {
-            Acquired::Lock(guard) => guard,
+    async fn run(mut self, supervisor: Supervisor) -> Result<Ending, Failure> {
+        if !self.args.reentrant {
+            self.stack.check(&self.store, &self.request).await?;
+        } else if let Some(variables) = find_hold_above(&self.stack, &self.store, &self.request).await? {
+            drop(supervisor);
+            return Err(self.become_command(&variables));
+        }
+        let acquisition = self.request.acquire(&self.store.locks, &self.options);
+        let acquired = acquire(&self.store, &self.request, acquisition, &mut self.signals, self.console);
+        let held = match acquired.await? {
+            Acquired::Locks(held) => held,
             Acquired::Interrupted(signal) => return Ok(Ending::interrupted(signal)),
         };
         inherited::release_stdout();
-        match self.start(&guard).await {
-            Ok(command) => Ok(self.watch(guard, command).await),
-            Err(failure) => Err(self.without_command(guard, failure).await),
+        self.under(held, supervisor).await
+    }
+
+    /// Executes the command in place of this process, which holds nothing. Returns only if that fails.
+    fn become_command(&mut self, variables: &LockVariables) -> Failure {
+        let tokens = self.token_fd.take().and_then(|file| Some((file, variables.get("LEASEHOLD_TOKEN")?)));
+        if let Some((file, token)) = tokens
+            && let Err(failure) = start::tell_tokens(&file, [token])
+        {
+            return failure;
+        }
+        let mut command = Command::new(&self.program.file);
+        command.arg0(&self.program.name).args(&self.program.arguments);
+        for name in self.secrets().iter().map(String::as_str).chain(LOCK_VARIABLES) {
+            command.env_remove(name);
+        }
+        let error = command.envs(variables).exec();
+        program::not_started(&self.program.name, error.raw_os_error().unwrap_or_default())
+    }
+
+    /// Runs the command under these locks, and gives them back.
+    async fn under(&mut self, held: HeldLocks, mut supervisor: Supervisor) -> Result<Ending, Failure> {
+        match self.start(&held, &mut supervisor).await {
+            Ok(command) => Ok(self.watch(held.guard, command, supervisor).await),
+            Err(failure) => Err(self.without_command(held.guard, failure, supervisor).await),
         }
     }
 
-    async fn watch(mut self, guard: LockGuard, command: Started) -> Ending {
+    async fn watch(&mut self, guard: LockGuard, command: Started, mut supervisor: Supervisor) -> Ending {
         let mut watch = Watch {
-            supervisor: &mut self.supervisor,
+            supervisor: &mut supervisor,
             signals: &mut self.signals,
             terminal: self.terminal.as_ref(),
             command: Pid::from_raw(command.pid),
+            locks: self.request.to_string(),
             lease: guard.lease(),
             terms: command.terms,
             lease_end: command.lease_end,
             console: self.console,
             interrupted: InterruptSource::None,
+            is_told_to_end: false,
             is_continued: true,
         };
         command.heard.iter().for_each(|signal| watch.hear(*signal));
@@ -92,10 +132,11 @@ impl PreparedRun<'_> {
         }
         let end = watch.until_the_end().await;
         let finished = FinishedRun {
-            name: &self.name,
+            locks: self.request.to_string(),
             pid: command.pid,
             held_for: command.at.elapsed(),
             interrupted: watch.interrupted,
+            is_told_to_end: watch.is_told_to_end,
         };
         let stopped = end.was_stopped();
         let loss =
@@ -106,13 +147,17 @@ impl PreparedRun<'_> {
             Released::LeftToLease
         } else {
             let at_least = self.options.hold_at_least().saturating_sub(command.at.elapsed());
-            give_back(&self.store, guard, at_least, stopped, &mut self.signals, self.console).await
+            give_back(&self.store, &self.request, guard, at_least, stopped, &mut self.signals, self.console)
+                .await
         };
+        if !self.is_term {
+            released.settle(&self.store).await;
+        }
         // Otherwise it is the error, or a matter of course.
         if !self.args.strict_release && !stopped {
-            released.warn(&self.store, &self.name, self.console);
+            released.warn(&self.store, &self.request, self.console);
         }
-        self.supervisor.dismiss();
+        supervisor.dismiss();
         Ending::of_command(&finished, self.args, end, loss, released)
     }
 

@@ -1,15 +1,16 @@
 //! What is done for a run before anybody is kept out for it.
 
-use super::program;
 use super::supervisor::{self, Supervisor};
+use super::{environment, program};
 use crate::acquire::options;
-use crate::args::{RunArgs, lock_name};
+use crate::args::RunArgs;
+use crate::lock_request::LockRequest;
 use crate::nesting::Stack;
 use crate::terminal::{self, Terminal};
 use crate::watchdog::Program;
-use leasehold::{AcquireOptions, LockName};
+use leasehold::{AcquireOptions, DistributedLock};
 use leasehold_console::signals::Signals;
-use leasehold_console::{Console, Failure, Invocation, OpenStore};
+use leasehold_console::{Console, Failure, Invocation, OpenStore, brief};
 use std::fs::File;
 
 /// A run that may begin: nothing that could be found wrong before is wrong.
@@ -17,9 +18,10 @@ pub(super) struct PreparedRun<'a> {
     pub(super) args: &'a RunArgs,
     pub(super) console: Console,
     pub(super) store: OpenStore,
-    pub(super) name: LockName,
+    pub(super) request: LockRequest,
+    /// True if the lock is that of an election.
+    pub(super) is_term: bool,
     pub(super) program: Program,
-    pub(super) supervisor: Supervisor,
     pub(super) options: AcquireOptions,
     pub(super) stack: Stack,
     pub(super) signals: Signals,
@@ -29,35 +31,54 @@ pub(super) struct PreparedRun<'a> {
 }
 
 impl<'a> PreparedRun<'a> {
-    /// Everything that can be found wrong before anybody is kept out.
+    /// Finds everything that can be found wrong before anybody is kept out. The watchdog is started first, by a process with nobody
+    /// else in it.
     pub(super) async fn prepare(
         args: &'a RunArgs,
         token_fd: Option<File>,
         invocation: &Invocation,
-    ) -> Result<Self, Failure> {
-        let (name, words) = args.name_and_command()?;
-        let name = lock_name(&name)?;
+    ) -> Result<(Self, Supervisor), Failure> {
+        let (names, words) = args.names_and_command()?;
+        let request = LockRequest::read(&names, args.kind)?;
+        environment::check_own()?;
         let doing = program::description(&words);
         let program = program::find(words)?;
         let supervisor = Supervisor::prepare(&program).map_err(supervisor::not_prepared)?;
-        let store = invocation.open_with_ttl(args.acquire.ttl.as_deref()).await?;
+        let store = invocation.open_with_ttl(args.acquire.lease.ttl.as_deref()).await?;
+        request.check(&store)?;
+        let options = options(&args.acquire, &store, &doing);
+        options.check()?;
+        warn_of_session(args, &store, invocation.console);
         let stack = Stack::of_this_process();
-        stack.check(&store, &name).await?;
         let signals =
             Signals::listen().map_err(|error| Failure::internal("cannot listen to signals", error))?;
         terminal::block_stop_on_output();
-        Ok(Self {
+        let run = Self {
             args,
             console: invocation.console,
-            options: options(&args.acquire, &store, &doing),
+            options,
             store,
-            name,
+            request,
+            is_term: false,
             program,
-            supervisor,
             stack,
             signals,
             terminal: Terminal::controlling(),
             token_fd,
-        })
+        };
+        Ok((run, supervisor))
+    }
+}
+
+/// Where a hold is a part of a session, that ends it, however long a lease is asked for.
+fn warn_of_session(args: &RunArgs, store: &OpenStore, console: Console) {
+    let asked = args.acquire.lease.ttl.as_ref().map(|_| store.config.options().ttl());
+    let (Some(asked), Some(session)) = (asked, store.locks.semantics().session_timeout) else { return };
+    if asked > session {
+        let (asked, session) = (brief(asked), brief(session));
+        let what = format_args!(
+            "--ttl {asked} is longer than the session with the store: a hold ends with it, after {session}"
+        );
+        console.warn(what, Some("ask for a longer session in the URL: session_timeout=2m"));
     }
 }

@@ -106,7 +106,12 @@ pub(super) fn not_started(name: &OsStr, errno: i32) -> Failure {
         _ => Code::CANNOT_EXECUTE,
     };
     let message = format!("cannot execute {name:?}: {error}");
-    let help = "if it is a script, look at the interpreter in its first line";
+    let help = match Errno::from_io_error(&error) {
+        Some(Errno::TOOBIG) => {
+            "its arguments and its environment are larger than the system allows (getconf ARG_MAX): shorten them"
+        }
+        _ => "if it is a script, look at the interpreter in its first line",
+    };
     Failure::new(Error::new(ErrorKind::Invalid, message).with_help(help)).with_code("E_COMMAND", code)
 }
 

@@ -64,12 +64,16 @@ pub(super) struct Watch<'a> {
     pub(super) terminal: Option<&'a Terminal>,
     /// Its process group too.
     pub(super) command: Option<Pid>,
+    /// The names of the locks, for messages.
+    pub(super) locks: String,
     pub(super) lease: Lease,
     pub(super) terms: Terms,
     /// The end of the lease, as far as the watchdog knows.
     pub(super) lease_end: Moment,
     pub(super) console: Console,
     pub(super) interrupted: InterruptSource,
+    /// True once a signal came that asks a service to end, and not to be started again.
+    pub(super) is_told_to_end: bool,
     /// False from when we have suspended ourselves until somebody continues us.
     pub(super) is_continued: bool,
 }
@@ -121,28 +125,29 @@ impl Watch<'_> {
 
     /// Has the command stopped, and says so; unless it is over, which is answered then.
     async fn stop(&mut self, loss: &Loss) -> Option<CommandEnd> {
-        let name = self.lease.name().clone();
+        let locks = lost_names(loss, &self.locks);
         if self.terms.on_lost == OnLost::Warn {
             let help = "--on-lost warn: the command goes on, and may run beside the next holder's";
-            self.console.alarm(format_args!("lock {name:?} was lost: {loss}"), help);
+            self.console.alarm(format_args!("lock {locks} was lost: {loss}"), help);
             return None;
         }
         self.supervisor.order(&Order::Stop);
         let ended = self.ended_meanwhile(READ_TIMEOUT).await;
         if ended.is_none() {
-            self.console.note(format_args!("lock {name:?} was lost: {loss}; stopping the command"));
+            self.console.note(format_args!("lock {locks} was lost: {loss}; stopping the command"));
         }
         ended
     }
 
     fn say_stopping(&self) {
         let left = brief(self.lease.remaining());
-        let name = self.lease.name();
-        self.console.note(format_args!("the lease of {name:?} ends in {left}; stopping the command"));
+        let locks = &self.locks;
+        self.console.note(format_args!("the lease of {locks} ends in {left}; stopping the command"));
     }
 
     pub(super) fn hear(&mut self, signal: Signal) {
         if signal != Signal::CONT {
+            self.is_told_to_end |= [Signal::TERM, Signal::INT, Signal::QUIT].contains(&signal);
             if signal == Signal::INT && self.interrupted != InterruptSource::Terminal {
                 self.interrupted = InterruptSource::now();
             }
@@ -226,6 +231,11 @@ impl Watch<'_> {
         }
         End::WithoutWatchdog(killed)
     }
+}
+
+/// The names to blame for a loss: of a set, one lock.
+pub(super) fn lost_names(loss: &Loss, locks: &str) -> String {
+    loss.lock().map_or_else(|| locks.to_owned(), |name| format!("{name:?}"))
 }
 
 /// When to look again how long the lease lasts: once in a reserve, and the sooner the nearer the stop is. Otherwise a renewal

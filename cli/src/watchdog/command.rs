@@ -2,7 +2,8 @@ use super::process_tree;
 use super::protocol::Start;
 use crate::terminal::Terminal;
 use nix::sys::signal::SigSet;
-use rustix::process::{Pid, getpid};
+use rustix::fs::fstat;
+use rustix::process::{Pid, PidfdFlags, getpid, getppid, pidfd_open};
 use std::ffi::OsString;
 use std::io;
 use std::os::unix::process::CommandExt;
@@ -22,23 +23,52 @@ pub(crate) struct Program {
 /// Starts the command in a process group of its own, with the terminal if it is given one. Answers its process id,
 /// which is that of its group too.
 pub(super) fn start(program: &Program, start: &Start, terminal: Option<Arc<Terminal>>) -> io::Result<Pid> {
-    let mut command = Command::new(&program.file);
-    command.arg0(&program.name).args(&program.arguments);
+    let mut command = executed(program, start);
     command.process_group(0);
-    command.envs(start.environment.iter().map(|(name, value)| (name, value)));
-    for name in &start.secrets {
-        command.env_remove(name);
-    }
-    let prepare = preparation(terminal);
+    let mut prepare = preparation(terminal);
+    let mut listener = is_for_listener().then(|| executed(program, start));
     #[allow(
         unsafe_code,
-        reason = "between fork and exec only what is async-signal-safe may run: the closure makes four system calls, \
-                  allocates nothing and takes no lock"
+        reason = "between fork and exec only what is async-signal-safe may run: the closure makes four system calls. What it allocates \
+                  for a listener is safe because this process has one thread, so that no other can hold the allocator's lock"
     )]
     unsafe {
-        command.pre_exec(prepare)
+        command.pre_exec(move || {
+            prepare()?;
+            listener.as_mut().map_or(Ok(()), |listener| Err(execute_listener(listener)))
+        })
     };
     Ok(Pid::from_child(&command.spawn()?))
+}
+
+/// The command with its environment.
+fn executed(program: &Program, start: &Start) -> Command {
+    let mut command = Command::new(&program.file);
+    command.arg0(&program.name).args(&program.arguments);
+    for name in &start.removed {
+        command.env_remove(name);
+    }
+    command.envs(start.environment.iter().map(|(name, value)| (name, value)));
+    command
+}
+
+/// True if a service manager has passed sockets to `leasehold`, which are the command's (`sd_listen_fds(3)`).
+fn is_for_listener() -> bool {
+    let leasehold = getppid().map(|parent| parent.as_raw_pid().to_string());
+    leasehold.is_some() && std::env::var("LISTEN_PID").ok() == leasehold
+}
+
+/// Executes the command in this process, which the variables of the service manager name from now on. Returns only if that fails.
+fn execute_listener(command: &mut Command) -> io::Error {
+    command.env("LISTEN_PID", getpid().as_raw_pid().to_string());
+    if std::env::var_os("LISTEN_PIDFDID").is_some() {
+        let inode = pidfd_open(getpid(), PidfdFlags::empty()).and_then(|pidfd| Ok(fstat(pidfd)?.st_ino));
+        match inode {
+            Ok(inode) => command.env("LISTEN_PIDFDID", inode.to_string()),
+            Err(_) => command.env_remove("LISTEN_PIDFDID"),
+        };
+    }
+    command.exec()
 }
 
 /// What the new process does before it becomes the command.

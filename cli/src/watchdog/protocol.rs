@@ -26,10 +26,12 @@ pub(crate) enum Order {
 /// How the command is started.
 #[derive(Debug, Serialize, Deserialize)]
 pub(crate) struct Start {
-    /// Variables to add to the environment.
+    /// Variables to take out of the environment first.
+    pub(crate) removed: Vec<String>,
+    /// Variables to add to it.
     pub(crate) environment: Vec<(String, String)>,
-    /// Variables to take out of it.
-    pub(crate) secrets: Vec<String>,
+    /// True if the lock is held until all that the command has started is over.
+    pub(crate) waits_for_all: bool,
     pub(crate) terms: Terms,
     pub(crate) lease_end: SinceBoot,
 }
@@ -61,7 +63,7 @@ pub(crate) struct CommandEnd {
     /// True if that was seen only after the end of the lease, as far as it was confirmed: all of them, the watchdog too, had
     /// stood still.
     pub(crate) late: bool,
-    /// Processes that are still there: of its group if it ended by itself, of its whole process tree if it was stopped.
+    /// Processes of its whole process tree that are still there.
     pub(crate) left: Vec<i32>,
     /// True if it could not be told whether a process lives that has left its group.
     pub(crate) unseen: bool,
@@ -138,8 +140,9 @@ mod tests {
     #[test]
     fn message_of_any_text_is_one_line() {
         let line = to_line(&Order::Start(Start {
+            removed: Vec::new(),
             environment: vec![("A".to_owned(), "b\nc\"\u{2028}".to_owned())],
-            secrets: Vec::new(),
+            waits_for_all: false,
             terms: Terms::new(super::super::stop_plan::OnLost::Term, Duration::ZERO, Duration::from_secs(30)),
             lease_end: Moment::NEVER.into(),
         }));

@@ -73,6 +73,7 @@ struct Watchdog {
     is_owed: Cell<bool>,
     command: Pid,
     tree: ProcessTree,
+    waits_for_all: bool,
     plan: StopPlan,
 }
 
@@ -112,6 +113,7 @@ impl Watchdog {
                     is_owed: Cell::new(false),
                     command,
                     tree: ProcessTree::of(command, Vec::new()),
+                    waits_for_all: start.waits_for_all,
                     plan,
                 };
                 let pid = command.as_raw_pid();
@@ -158,7 +160,8 @@ impl Watchdog {
     fn ended(&self) -> Option<CommandEnd> {
         exit_of(self.command)?;
         if self.plan.stopping_since().is_none() {
-            return Some(self.end(self.tree.alive_in_group()));
+            let is_waited_for = self.waits_for_all && self.tree.lives() == Some(true);
+            return (!is_waited_for).then(|| self.end(self.tree.alive()));
         }
         let over = match self.tree.lives() {
             Some(lives) => !lives,

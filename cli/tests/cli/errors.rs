@@ -60,11 +60,11 @@ fn invalid_value_is_reported_with_its_own_message() {
         ),
         (
             &["run"],
-            "error[E_INVALID]: invalid lock name: there is none\n  help     write leasehold run NAME -- COMMAND\n",
+            "error[E_INVALID]: invalid lock name: there is none\n  help     write it first, then two dashes and the command: NAME -- COMMAND\n",
         ),
         (
             &["run", "x"],
-            "error[E_INVALID]: invalid command: there is none\n  help     write it behind two dashes: leasehold run NAME -- COMMAND\n",
+            "error[E_INVALID]: invalid command: there is none\n  help     the command stands behind two dashes: leasehold run NAME -- COMMAND\n",
         ),
         (
             &["run", "x", "--", ""],
@@ -153,7 +153,7 @@ fn parser_error_says_which_values_are_valid() {
         ),
         (
             &["run", "x", "echo", "hi"],
-            "error: the command stands behind two dashes: leasehold run NAME -- echo …\n",
+            "error[E_INVALID]: invalid command: there is none\n  help     the command stands behind two dashes: leasehold run NAME -- echo …\n",
         ),
         (&["rum"], "error: unrecognized subcommand 'rum'\n"),
         (&["release", "x"], "error: the following required arguments were not provided:\n  --force\n"),
@@ -293,4 +293,25 @@ fn unwritable_result_file_is_refused_before_the_run() {
         let said = place.say(words.into_iter().chain(["redis://127.0.0.1:1"]));
         assert!(said.code(64).err.contains("/nowhere/x: "), "{}", said.err);
     }
+}
+
+#[test]
+fn verb_of_another_program_is_answered_with_the_one_that_is_meant() {
+    let place = Place::new();
+    for (verb, meant) in
+        [("status", "leasehold inspect NAME"), ("lock", "leasehold run NAME"), ("list", "leasehold ls")]
+    {
+        let said = place.say([verb, "x"]);
+        assert!(
+            said.code(64).err.contains(&format!("there is no {verb:?}")) && said.err.contains(meant),
+            "{said:?}"
+        );
+    }
+}
+
+#[test]
+fn relative_home_is_named_as_the_cause() {
+    let place = Place::new();
+    let said = place.shell("env -u XDG_STATE_HOME HOME=relative \"$0\" run x -- true");
+    assert!(said.code(78).err.contains("HOME is no absolute path"), "{said:?}");
 }

@@ -215,3 +215,35 @@ fn log_is_written_on_request_and_a_bad_filter_refused() {
         said.err
     );
 }
+
+#[test]
+fn waiter_for_a_free_lock_ends_when_it_is_free_and_takes_nothing() {
+    let place = Place::new();
+    let mut holder = place.hold("x");
+    let limited = place.say(["wait", "-w", "300ms", "x"]);
+    assert!(limited.code(75).err.contains("error[E_TIMED_OUT]: \"x\" is held by ada@"), "{limited:?}");
+    let mut waiter = place.start(["wait", "x"]);
+    assert!(waiter.is_running());
+    holder.end_input();
+    holder.wait().code(0);
+    waiter.wait().expect(0, "", "");
+    assert!(!place.is_held("x"));
+}
+
+#[test]
+fn list_that_finds_nothing_below_a_prefix_says_so() {
+    let place = Place::new();
+    place.say(["-q", "run", "warm", "--", "true"]);
+    place.say(["ls", "job/"]).expect(0, "", "leasehold: no lock whose name begins with \"job/\" is held\n");
+}
+
+#[test]
+fn watched_list_shows_a_lock_that_came_later() {
+    let place = Place::new();
+    place.say(["-q", "run", "warm", "--", "true"]);
+    let mut list = place.start(["ls", "--watch"]);
+    let _holder = place.hold("later");
+    list.line("later ");
+    list.signal(rustix::process::Signal::TERM);
+    list.wait().code(143);
+}

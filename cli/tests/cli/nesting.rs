@@ -12,7 +12,7 @@ fn nested_run_of_the_same_lock_is_refused_as_a_deadlock() {
     assert!(
         said.err.ends_with(
             "error[E_INVALID]: \"x\" is held by a command that this one runs under: you would deadlock with yourself\n  \
-             help     take it once, on the outside; locks are not re-entrant\n"
+             help     take it once, on the outside; or run the inner command with --reentrant\n"
         ),
         "{}",
         said.err

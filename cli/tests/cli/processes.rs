@@ -14,7 +14,7 @@ fn lock_is_released_when_the_command_ends_and_its_survivors_are_listed() {
     let left = run.process_line("pid ");
     let said = run.wait();
     let warning = format!(
-        "warning: process {} is still there, in the command's group and without the lock\n",
+        "warning: process {} is still there, without the lock; --wait-all waits for all that the command starts\n",
         left.number()
     );
     assert!(said.code(0).err.ends_with(&warning), "{said:?}");
@@ -56,7 +56,7 @@ fn daemon_outside_the_group_survives_the_end_of_the_command() {
         "exec 3< <(setsid sh -c 'echo pid $$; exec sleep 1000 >&- 2>&-'); read -r line <&3; echo \"$line\"";
     let mut run = place.start(["run", "x", "--", "bash", "-c", script]);
     let daemon = run.process_line("pid ");
-    assert_eq!(run.wait().code(0).err, "");
+    assert!(run.wait().code(0).err.contains("is still there, without the lock"));
     assert!(daemon.lives());
     daemon.signal(Signal::KILL);
 }
@@ -198,4 +198,41 @@ fn run_without_proc_starts_nothing_and_says_how_to_mount_it() {
     let said = Running::start(command).wait();
     assert_eq!((said.code, said.out.as_str()), (Some(70), ""), "{said:?}");
     assert!(said.err.contains("\n  help     mount a /proc: "), "{said:?}");
+}
+
+/// flock(1) keeps its lock for as long as any process has the descriptor.
+#[test]
+fn lock_is_held_for_processes_outside_the_group_if_that_is_asked_for() {
+    let place = Place::new();
+    let script = "setsid sh -c 'echo up; read end < pipe' & exit 3";
+    place.shell("mkfifo pipe");
+    let mut run = place.start(["run", "--wait-all", "x", "--", "sh", "-c", script]);
+    run.line("up");
+    assert!(run.is_running() && place.is_held("x"));
+    place.shell("echo > pipe");
+    run.wait().code(3);
+    assert!(!place.is_held("x"));
+
+    let mut run = place.start(["run", "x", "--", "sh", "-c", script]);
+    run.line("up");
+    run.warned("still there, without the lock; --wait-all waits for all that the command starts");
+    place.shell("echo > pipe");
+    run.wait().code(3);
+}
+
+/// As after `systemd-socket-activate`, which names the process that it executes.
+#[test]
+fn sockets_of_a_service_manager_are_the_commands() {
+    let place = Place::new();
+    let listen = "LISTEN_PID=$$ LISTEN_PIDFDID=1 LISTEN_FDS=1 exec \"$0\" -q run x -- sh -c 'echo $$ $LISTEN_PID $LISTEN_PIDFDID'";
+    let said = place.shell(listen);
+    let words: Vec<&str> = said.code(0).out.split_whitespace().collect();
+    assert_eq!(words[0], words[1], "the command's own number");
+    assert_ne!(words[2], "1", "the command's own descriptor");
+    let other = place.shell("LISTEN_PID=1 exec \"$0\" -q run x -- sh -c 'echo $LISTEN_PID'");
+    other.expect(0, "1\n", "");
+    let missing = place.shell(
+        "printf '#!/no/such/interpreter\\n' > odd; chmod +x odd; LISTEN_PID=$$ exec \"$0\" -q run x -- ./odd",
+    );
+    assert!(missing.code(127).err.contains("cannot execute \"./odd\""), "{missing:?}");
 }

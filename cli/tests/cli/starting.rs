@@ -16,7 +16,9 @@ fn ordered(place: &Place, on_lost: &str, lease_end: u64) -> (Command, UnixStream
     let (mut leasehold, link) = UnixStream::pair().unwrap();
     let times = r#""grace":{"secs":0,"nanos":0},"reserve":{"secs":1,"nanos":0}"#;
     let terms = format!(r#"{{"on_lost":"{on_lost}",{times},"dies_with_holder":true}}"#);
-    let start = format!(r#"{{"environment":[],"secrets":[],"terms":{terms},"lease_end":{lease_end}}}"#);
+    let start = format!(
+        r#"{{"removed":[],"environment":[],"waits_for_all":false,"terms":{terms},"lease_end":{lease_end}}}"#
+    );
     writeln!(leasehold, r#"{{"Start":{start}}}"#).unwrap();
     let mut watchdog = place.command(["0", "/bin/echo", "echo", "ran"]);
     watchdog.arg0("leasehold-watchdog").stdin(OwnedFd::from(link));

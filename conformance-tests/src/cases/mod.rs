@@ -3,6 +3,7 @@
 //! The files without a letter help several families.
 
 mod a_basics;
+mod b_refusals;
 mod b_waiting;
 mod c_ownership;
 mod d_lease;
@@ -32,6 +33,7 @@ mod u_semaphore;
 mod v_several_names;
 mod w_scopes;
 mod x_elections;
+mod x_standbys;
 mod y_blocking;
 
 use crate::case::Case;
@@ -42,7 +44,7 @@ use table::{CaseFn, CaseTable};
 /// The families in their order, each with the tables of its files.
 const FAMILIES: &[&[CaseTable]] = &[
     &[a_basics::CASES],
-    &[b_waiting::CASES],
+    &[b_waiting::CASES, b_refusals::CASES],
     c_ownership::TABLES,
     d_lease::TABLES,
     &[e_loss::CASES],
@@ -60,7 +62,7 @@ const FAMILIES: &[&[CaseTable]] = &[
     &[u_semaphore::CASES],
     &[v_several_names::CASES],
     &[w_scopes::CASES],
-    &[x_elections::CASES],
+    &[x_elections::CASES, x_standbys::CASES],
     &[y_blocking::CASES],
 ];
 

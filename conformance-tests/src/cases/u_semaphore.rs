@@ -1,5 +1,6 @@
 //! U: semaphores.
 
+use crate::cases::b_refusals::{outlasts_a_refusal, waiting};
 use crate::cases::declared::{crash_bound, fifo_only, hand_over_bound, of_a_waiter, silent_bound};
 use crate::cases::prelude::*;
 use crate::cases::recorded_run::RecordedRun;
@@ -18,6 +19,7 @@ pub(super) const CASES: CaseTable = cases![
     U05 waiters_for_a_permit_are_served_in_their_order,
     U07 failing_nodes_grant_no_permit_beyond_the_number(quarter, load),
     U08 first_waiter_that_dies_stops_or_leaves_holds_up_the_others_for_a_lease,
+    U10 waiter_for_a_permit_outlasts_a_refusal_that_passes,
 ];
 
 /// The number of permits in most cases.
@@ -215,4 +217,12 @@ async fn next_within(
     let next = next??;
     ensure_within!(took, bound, "behind a first waiter that {what}, the next got a permit after {took:?}");
     Ok(next)
+}
+
+async fn waiter_for_a_permit_outlasts_a_refusal_that_passes(cx: &Context) -> Verdict {
+    let (client, name, options) = (cx.client().await?, cx.name(), waiting(cx));
+    cx.note_semaphore(&name, 1);
+    let slot = LockName::from_store(format!("{name}::slot:0"))?;
+    let take = async { client.semaphore(&name, 1)?.acquire_with(&options).await?.release().await };
+    outlasts_a_refusal(cx, &slot, take).await
 }

@@ -1,5 +1,6 @@
 //! V: several names at once.
 
+use crate::cases::b_refusals::{outlasts_a_refusal, waiting};
 use crate::cases::declared::hand_over_bound;
 use crate::cases::prelude::*;
 use crate::cases::tasks::joined;
@@ -16,6 +17,7 @@ pub(super) const CASES: CaseTable = cases![
     V02 sets_in_crossed_orders_all_end(quarter),
     V04 failed_and_dropped_sets_leave_nothing,
     V05 loss_of_one_name_is_the_loss_of_the_set_at_once,
+    V07 waiting_set_outlasts_a_refusal_that_passes,
 ];
 
 const CROSSED_FOR: Duration = Duration::from_secs(2);
@@ -171,10 +173,24 @@ async fn loss_of_one_name_is_the_loss_of_the_set_at_once(cx: &Context) -> Verdic
     for name in [&a, &b, &c] {
         ensure_kind(set.token(name), ErrorKind::Lost, "the token of a name after the loss of another")?;
     }
+    for name in [&a, &c] {
+        ensure_held(&other, name, "while the holder of a set that was lost cleans up").await?;
+    }
+    ensure_kind(set.release().await, ErrorKind::Lost, "the release of a set that was lost")?;
     // The leases go on for longer than that.
     let bound = hand_over_bound(cx, &other).min(ttl / 2);
     for name in [&a, &c] {
-        free_within(&other, name, bound, "after the loss of another name of its set").await?;
+        free_within(&other, name, bound, "after the release of a set that was lost").await?;
     }
-    ensure_kind(set.release().await, ErrorKind::Lost, "the release of a set that was lost")
+    Ok(())
+}
+
+async fn waiting_set_outlasts_a_refusal_that_passes(cx: &Context) -> Verdict {
+    let (client, options) = (cx.client().await?, waiting(cx));
+    let names = [cx.named("a"), cx.named("b")];
+    for held in &names {
+        let take = async { client.acquire_all_with(&names, &options).await?.release().await };
+        outlasts_a_refusal(cx, held, take).await?;
+    }
+    Ok(())
 }

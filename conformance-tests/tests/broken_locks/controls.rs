@@ -288,6 +288,8 @@ pub(crate) fn controls() -> Vec<Control> {
         control!(185 renewals_are_rounded_down D19 "the store keeps", seconds renewed_for values::ROUNDED_DOWN, admin true),
         control!(186 renewals_keep_a_second_less D23 "the store keeps", seconds renewed_for values::A_SECOND_LESS, admin true),
         control!(187 renewals_nobody_sees_are_rounded_down D25 "after a renewal", seconds renewed_for values::ROUNDED_DOWN, admin false),
+        control!(220 refusal_ends_the_wait B10 "gave up when the store refused it", guard RefusalEndsTheWait),
+        control!(221 endless_wait_ends X08 "a standby ended while another led", guard EndlessWaitEnds),
         control!(188 least_time_is_rounded_down D17 "guard held for", seconds lingers_for values::ROUNDED_DOWN, admin true),
         // These are caught once more by the history alone, of clients that know nothing of the mistake.
         control!(42 for_update_in_autocommit S01 "Exclusion broken", held InAutocommit),

@@ -6,7 +6,7 @@ use crate::subject::Address;
 use async_trait::async_trait;
 use leasehold_core::{
     AcquireOptions, Clock, DistributedLock, DistributedLockExt, FencingToken, Hold, HoldStatus, LockAdmin,
-    LockClient, LockGuard, LockName, Loss, Moment, Result, Semantics, Sleep,
+    LockClient, LockGuard, LockName, Loss, Moment, Result, Semantics, Sleep, Wait,
 };
 use std::fmt;
 use std::future::Future;
@@ -31,9 +31,16 @@ pub(crate) enum Mistake {
     DeadlineForEachTry,
     /// #58: dropping waits for the release.
     DropBlocks,
+    /// #220: any error but "busy" ends the wait.
+    RefusalEndsTheWait,
+    /// #221: a wait without an end has one.
+    EndlessWaitEnds,
     /// #99: the least time is waited for by a release, and by no drop.
     LeastTimeOfReleasesOnly,
 }
+
+/// The end of [`Mistake::EndlessWaitEnds`].
+const LONGEST_WAIT: Duration = Duration::from_secs(1);
 
 /// How often [`Mistake::DeadlineForEachTry`] tries again.
 const TRIES: u32 = 3;
@@ -56,6 +63,26 @@ struct Wrapped {
     mistake: Mistake,
 }
 
+impl Wrapped {
+    /// Single attempts, for as long as the lock is held by others.
+    async fn ask_until_refused(&self, name: &LockName, options: &AcquireOptions) -> Result<LockGuard> {
+        let end = match options.wait() {
+            Wait::UpTo(time) => Some(Instant::now() + time),
+            Wait::No => Some(Instant::now()),
+            _ => None,
+        };
+        let once = options.clone().with_wait(Wait::No);
+        loop {
+            match self.inner.acquire_with(name, &once).await {
+                Err(error) if error.is_contended() && end.is_none_or(|end| Instant::now() < end) => {
+                    tokio::time::sleep(Duration::from_millis(20)).await;
+                }
+                outcome => return outcome,
+            }
+        }
+    }
+}
+
 #[async_trait]
 impl DistributedLock for Wrapped {
     fn semantics(&self) -> &Semantics {
@@ -72,7 +99,13 @@ impl DistributedLock for Wrapped {
         if self.mistake == Mistake::LeastTimeOfReleasesOnly {
             options = options.with_hold_at_least(Duration::ZERO);
         }
-        let mut outcome = self.inner.acquire_with(name, &options).await;
+        if self.mistake == Mistake::EndlessWaitEnds && options.wait() == Wait::Forever {
+            options = options.with_wait(LONGEST_WAIT);
+        }
+        let mut outcome = match self.mistake {
+            Mistake::RefusalEndsTheWait => self.ask_until_refused(name, &options).await,
+            _ => self.inner.acquire_with(name, &options).await,
+        };
         for _ in 0..TRIES {
             if self.mistake == Mistake::DeadlineForEachTry && outcome.is_err() {
                 outcome = self.inner.acquire_with(name, &options).await;

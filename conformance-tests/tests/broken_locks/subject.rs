@@ -120,6 +120,11 @@ impl Store for Server {
         self.0.command(&["FLUSHALL"]).map(drop).map_err(cannot)
     }
 
+    async fn refuse(&self, refuse: bool) -> std::result::Result<(), Stop> {
+        let rights = if refuse { ["-@all", "+acl"] } else { ["+@all", "+acl"] };
+        self.0.command(&[&["ACL", "SETUSER", "default"][..], &rights].concat()).map(drop).map_err(cannot)
+    }
+
     fn administrator(&self) -> std::result::Result<&dyn Administrator, Stop> {
         Ok(self)
     }

@@ -229,6 +229,11 @@ const MISTAKES: &[(u8, &str)] = &[
     (187, "Renewals are rounded down to whole seconds, and the store shows no lease."),
     (188, "The least time of a hold is rounded down to whole seconds."),
     (189, "The watchdog renews all the time."),
+    (
+        220,
+        "Any error but \"busy\" ends a wait: a waiter dies when its password is changed, and the holder lives on.",
+    ),
+    (221, "A wait without an end has one: a standby ends while another leads."),
     (140, "Shared: the mark of a waiting writer has no end: one that was killed keeps readers out for ever."),
     (141, "Shared: a writer that asks once leaves a mark."),
     (142, "Shared: a writer's mark outlives its grant, and keeps readers out when it has released."),

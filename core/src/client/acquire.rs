@@ -2,10 +2,9 @@
 
 use super::pending_claim::PendingClaim;
 use super::retry::{RetrySchedule, between};
-use super::telemetry::{AcquisitionEvents, record, span};
+use super::telemetry::{AcquisitionEvents, WaitFailures, record, span};
 use crate::context::Context;
 use crate::keeper::{GrantedLease, Keeper, renewal_due, valid_until};
-use crate::observer::Event;
 use crate::options::whole_millis;
 use crate::wait_queue::{FALLBACK, Notification, Place};
 use crate::{
@@ -17,6 +16,9 @@ use std::sync::Arc;
 use std::time::Duration;
 use tokio::runtime::Handle;
 use tracing::Instrument;
+
+/// The least time between two requests of a waiter that the store refuses, whatever wakes it.
+const REFUSAL_INTERVAL: Duration = Duration::from_secs(1);
 
 pub(super) async fn acquire(
     keeper: &Arc<Keeper>,
@@ -50,9 +52,7 @@ struct Acquisition<'a> {
     is_queued: bool,
     /// True once the store has said that another owner holds the lock.
     was_busy: bool,
-    /// What went wrong since the store last answered. An unknown outcome is kept in front of later failures: that the last
-    /// request was not applied says nothing about the one before.
-    failure: Option<Error>,
+    failures: WaitFailures,
     /// `None` if the client has no observer.
     events: Option<AcquisitionEvents<'a>>,
 }
@@ -90,7 +90,7 @@ impl<'a> Acquisition<'a> {
             place: None,
             is_queued: false,
             was_busy: false,
-            failure: None,
+            failures: WaitFailures::default(),
             context,
             options,
         })
@@ -122,6 +122,7 @@ impl<'a> Acquisition<'a> {
                     return Err(self.out_of_time());
                 }
             };
+            let mut not_before = Moment::ORIGIN;
             let ends_in = match answer {
                 Ok(Attempt::Granted(grant)) => {
                     self.context.check_open()?;
@@ -141,7 +142,8 @@ impl<'a> Acquisition<'a> {
                     None
                 }
                 Ok(Attempt::Busy(busy)) => {
-                    (self.was_busy, self.failure) = (true, None);
+                    self.was_busy = true;
+                    self.failures.clear();
                     if let Some(place) = &mut self.place {
                         place.note_refusal();
                     }
@@ -153,6 +155,9 @@ impl<'a> Acquisition<'a> {
                     busy.ends_in
                 }
                 Err(error) => {
+                    if !error.is_outage() {
+                        not_before = self.context.clock.now().plus(REFUSAL_INTERVAL).min(self.deadline);
+                    }
                     self.go_on_after(error)?;
                     None
                 }
@@ -161,26 +166,28 @@ impl<'a> Acquisition<'a> {
                 self.place = self.context.wait_queues.join(&self.claim.claim, releases);
             }
             self.pause(ends_in).await;
+            if not_before > self.context.clock.now() {
+                self.context.clock.sleep_until(not_before).await;
+            }
             self.context.check_open()?;
         }
     }
 
-    /// The store gave no usable answer: ask again, unless this is no outage, the caller wanted one attempt, or an endless
-    /// wait would begin on a store that was never reached.
+    /// The store gave no usable answer: asks again within the wait, if that is of use. The first request of an acquisition finds
+    /// what is wrong with the configuration. Once the store has answered, a refusal may pass too.
     fn go_on_after(&mut self, error: Error) -> Result<()> {
-        let never_reached =
-            !self.was_busy && self.failure.is_none() && error.kind() == ErrorKind::Unavailable;
-        let gives_up = match self.options.wait {
-            Wait::No => true,
-            Wait::Forever => never_reached,
-            Wait::UpTo(_) => false,
+        let begins_on_outage =
+            self.options.awaits_store || !self.failures.is_empty() || error.is_indeterminate();
+        let goes_on = match self.options.wait {
+            Wait::No => false,
+            Wait::UpTo(_) | Wait::Forever if self.was_busy || self.options.was_answered => error.may_pass(),
+            Wait::UpTo(_) => error.is_outage(),
+            Wait::Forever => error.is_outage() && begins_on_outage,
         };
-        if gives_up || !error.is_outage() {
+        if !goes_on {
             return Err(error);
         }
-        let name = self.claim.claim.name();
-        self.context.events.tell(&Event::WaitFailed { name, error: &error });
-        self.failure = self.failure.take().filter(Error::is_indeterminate).or(Some(error));
+        self.failures.note(error, self.context, self.claim.claim.name());
         Ok(())
     }
 
@@ -275,7 +282,7 @@ impl<'a> Acquisition<'a> {
             Wait::UpTo(time) => time,
             Wait::No | Wait::Forever => Duration::ZERO,
         };
-        match self.failure.take() {
+        match self.failures.take() {
             // The earlier requests were not applied. The last one may be.
             Some(error) if self.claim.is_unanswered() && !error.is_indeterminate() => {
                 no_answer(waited).with_source(error)

@@ -9,6 +9,7 @@ mod telemetry;
 
 pub(crate) use acquire::runtime;
 
+use crate::admin::admin_of;
 use crate::context::Context;
 use crate::keeper::Keeper;
 use crate::memory::MemoryBackend;
@@ -142,10 +143,7 @@ impl DistributedLock for LockClient {
 
     async fn ping(&self) -> Result<()> {
         self.keeper.context.check_open()?;
-        let admin = self.admin().ok_or_else(|| {
-            Error::new(ErrorKind::Unsupported, "this store has nothing to read its locks with")
-        })?;
-        admin.inspect(&LockName::new("ping")?).await.map(drop)
+        admin_of(self)?.inspect(&LockName::new("ping")?).await.map(drop)
     }
 
     async fn close(&self) -> Result<()> {

@@ -1,9 +1,12 @@
 use crate::context::Context;
 use crate::keeper::GrantedLease;
 use crate::observer::Event;
-use crate::{Claim, LockMode, LockName, Moment, Result};
+use crate::{Claim, Error, LockMode, LockName, Moment, Result};
 use std::time::Duration;
 use tracing::{Span, field};
+
+/// The least and the longest time between two events about the same wait.
+const EVENT_INTERVAL: (Duration, Duration) = (Duration::from_secs(10), Duration::from_secs(60));
 
 /// The span of one acquisition, and the fields that [`record`] fills in.
 pub(super) fn span(context: &Context, name: &LockName) -> Span {
@@ -70,6 +73,44 @@ impl<'a> AcquisitionEvents<'a> {
 
     fn waited(&self) -> Duration {
         self.context.clock.now().since(self.since)
+    }
+}
+
+/// What went wrong since the store last answered a waiter.
+#[derive(Default)]
+pub(super) struct WaitFailures {
+    error: Option<Error>,
+    since: Option<Moment>,
+    /// No event is sent before: also when the store answers now and then.
+    silent_until: Moment,
+}
+
+impl WaitFailures {
+    /// One more. An unknown outcome is kept in front of later failures: that the last request was not applied says nothing about
+    /// the one before.
+    pub(super) fn note(&mut self, error: Error, context: &Context, name: &LockName) {
+        let now = context.clock.now();
+        let failing_for = now.since(*self.since.get_or_insert(now));
+        if now >= self.silent_until {
+            let (least, longest) = EVENT_INTERVAL;
+            self.silent_until = now.plus(failing_for.clamp(least, longest));
+            context.events.tell(&Event::WaitFailed { name, error: &error, failing_for });
+        }
+        self.error = self.error.take().filter(Error::is_indeterminate).or(Some(error));
+    }
+
+    /// The store answered.
+    pub(super) fn clear(&mut self) {
+        (self.error, self.since) = (None, None);
+    }
+
+    pub(super) fn is_empty(&self) -> bool {
+        self.error.is_none()
+    }
+
+    /// The failure to answer with at the deadline.
+    pub(super) fn take(&mut self) -> Option<Error> {
+        self.error.take()
     }
 }
 

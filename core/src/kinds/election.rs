@@ -1,10 +1,11 @@
 //! Leader election: the exclusive lock of a name, with the words of an election. The leader is the holder, its term is the
 //! fencing token.
 
+use crate::admin::admin_of;
 use crate::sync::Mutex;
 use crate::{
-    AcquireOptions, DistributedLock, Error, ErrorKind, FencingToken, HolderInfo, Lease, LockAdmin, LockGuard,
-    LockName, Result, locked,
+    AcquireOptions, DistributedLock, Error, ErrorKind, FencingToken, HolderInfo, Lease, LockGuard, LockName,
+    Result, Wait, locked,
 };
 use futures_util::Stream;
 use futures_util::stream::unfold;
@@ -13,7 +14,7 @@ use std::ops::Deref;
 use std::sync::Arc;
 use std::time::{Duration, SystemTime};
 
-/// How often an observer looks, and how often a campaign is begun again while the store does not answer.
+/// How often an observer looks.
 const POLL_INTERVAL: Duration = Duration::from_secs(1);
 
 /// One candidate for the leadership of a name. Made by [`DistributedLockExt::elect`](crate::DistributedLockExt::elect), on every
@@ -75,12 +76,13 @@ impl Term {
 
 impl Election {
     pub(crate) fn new(locks: Arc<dyn DistributedLock>, name: LockName) -> Self {
-        let options = locks.defaults().clone();
+        let options = locks.defaults().clone().with_wait(Wait::Forever);
         Self { locks, name, options, state: Arc::default() }
     }
 
-    /// Campaigns with these options instead of the [defaults](DistributedLock::defaults): the ttl bounds how long a crashed leader
-    /// keeps the others out, the wait bounds one campaign.
+    /// Campaigns with these options: the ttl bounds how long a crashed leader keeps the others out, the wait bounds one campaign.
+    /// Default: the [defaults](DistributedLock::defaults) of the client but for their wait, because a candidate waits for as long as
+    /// another leads.
     #[must_use]
     pub fn with_options(mut self, options: AcquireOptions) -> Self {
         self.options = options;
@@ -92,12 +94,15 @@ impl Election {
         &self.name
     }
 
-    /// Waits to be the leader.
+    /// Waits to be the leader, without a limit unless [the options](Self::with_options) give one. Outages are waited out, also
+    /// when the store cannot be reached yet; and once the store has answered this candidate, so are refusals that may pass, for
+    /// instance while a password is changed.
     ///
     /// # Errors
     ///
     /// [`Invalid`](ErrorKind::Invalid) before any I/O if this candidate campaigns or leads already, and for a shared
-    /// [mode](AcquireOptions::with_mode); else as [`acquire_named`](DistributedLock::acquire_named).
+    /// [mode](AcquireOptions::with_mode); else as [`acquire_named`](DistributedLock::acquire_named), and never
+    /// [`Unavailable`](ErrorKind::Unavailable) without a limit.
     ///
     /// # Cancel safety
     ///
@@ -110,15 +115,17 @@ impl Election {
             return Err(refused("this candidate campaigns already"));
         };
         // The lease is asked outside the mutex: a loss that it finds is told to an observer.
-        let term = locked(&self.state.term).clone();
-        if term.is_some_and(|term| term.lease.is_held()) {
+        let last_term = locked(&self.state.term).clone();
+        if last_term.as_ref().is_some_and(|term| term.lease.is_held()) {
             return Err(refused("this candidate leads already"));
         }
         if self.options.mode.is_shared() {
             let fix = "leave it out: a leader holds the lock alone";
             return Err(Error::invalid("mode", "shared, for a candidate", fix));
         }
-        let guard = self.locks.acquire_named(&self.name, &self.options).await?;
+        let mut options = self.options.clone();
+        (options.awaits_store, options.was_answered) = (true, last_term.is_some());
+        let guard = self.locks.acquire_named(&self.name, &options).await?;
         let (lease, token) = (guard.lease(), guard.lease().hold().token());
         let term = Arc::new(Term { lease, token, guard: Mutex::new(Some(guard)) });
         *locked(&self.state.term) = Some(Arc::clone(&term));
@@ -129,12 +136,11 @@ impl Election {
     /// at its next await, and the campaign begins anew, until a `work` has come to its end. Then the leadership is resigned. A
     /// candidate that has resigned meanwhile first gives the others the time of one [wake-up](crate::WakeUp::bound).
     ///
-    /// After the first term, a store that does not answer is asked again each second. `work` gets the lease of its term, to
-    /// [pass the term on](Lease::token).
+    /// `work` gets the lease of its term, to [pass the term on](Lease::token).
     ///
     /// # Errors
     ///
-    /// As [`campaign`](Self::campaign). [`Lost`](ErrorKind::Lost) if the release at the end found that the store had ended the term
+    /// As [`campaign`](Self::campaign); by the wait of [the options](Self::with_options) `lead` ends, also after a term. [`Lost`](ErrorKind::Lost) if the release at the end found that the store had ended the term
     /// before: the result of `work` is not covered by it.
     ///
     /// # Cancel safety
@@ -145,16 +151,8 @@ impl Election {
         F: FnMut(Lease) -> W + Send,
         W: Future<Output: Send> + Send,
     {
-        let mut has_led = false;
         loop {
-            let leadership = match self.campaign().await {
-                Err(error) if has_led && error.is_outage() => {
-                    tokio::time::sleep(POLL_INTERVAL).await;
-                    continue;
-                }
-                leadership => leadership?,
-            };
-            has_led = true;
+            let leadership = self.campaign().await?;
             // An error is the end of the term.
             if let Ok(output) = leadership.protect(work(leadership.lease())).await {
                 return match leadership.resign().await {
@@ -179,12 +177,23 @@ impl Election {
         }
     }
 
-    /// The leaders, from the present one on: one item for each term that is seen, never a smaller term after a larger one. It needs no
-    /// campaign, it looks once a second with [`LockAdmin::inspect`], and never ends by itself.
+    /// The present leader; `None` if nobody leads. It is late by nature: it says who led when the store was asked. Errors and cancel
+    /// safety are those of [`LockAdmin::inspect`](crate::LockAdmin::inspect), and [`Unsupported`](ErrorKind::Unsupported) if the store
+    /// cannot show its locks.
+    pub async fn leader(&self) -> Result<Option<Leader>> {
+        let holds = admin_of(&*self.locks)?.inspect(&self.name).await?;
+        // Readers are no leaders, and a hold without a token has no term.
+        let leader = holds.into_iter().find(|hold| !hold.mode.is_shared() && !hold.is_released());
+        Ok(leader
+            .and_then(|hold| Some(Leader { who: hold.holder, since: hold.acquired_at, term: hold.token? })))
+    }
+
+    /// The leaders, from the present one on: an item for each change that is seen, and `None` when nobody leads. Never a smaller term
+    /// after a larger one. It needs no campaign, it looks once a second with [`leader`](Self::leader), and never ends by itself.
     ///
-    /// It is late by nature: an item says who led when the store was asked. A term that is shorter than a second may be missed, a
-    /// time without a leader is not shown, and while the store does not answer there is no news. After a store has lost its data,
-    /// terms may [begin anew](crate::TokenClass), and are shown once they are larger.
+    /// It is late by nature: an item says who led when the store was asked. What lasts for less than a second may be missed, and
+    /// while the store does not answer there is no news. After a store has lost its data, terms may
+    /// [begin anew](crate::TokenClass), and are shown once they are larger.
     ///
     /// # Errors
     ///
@@ -194,11 +203,9 @@ impl Election {
     /// # Cancel safety
     ///
     /// Safe to drop; so is each `next`.
-    pub fn observe(&self) -> Result<impl Stream<Item = Result<Leader>> + Send + Unpin + use<>> {
-        if self.locks.admin().is_none() {
-            return Err(Error::new(ErrorKind::Unsupported, "this store cannot show who leads"));
-        }
-        let watch = LeaderWatcher { locks: Arc::clone(&self.locks), name: self.name.clone(), last: None };
+    pub fn observe(&self) -> Result<impl Stream<Item = Result<Option<Leader>>> + Send + Unpin + use<>> {
+        admin_of(&*self.locks)?;
+        let watch = LeaderWatcher { election: self.clone(), shown: None, largest: None };
         Ok(Box::pin(unfold(Some(watch), |watch| async {
             let mut watch = watch?;
             match watch.next().await {
@@ -225,6 +232,11 @@ impl Leadership {
     /// True while this is certainly the leader, by the clock at this call. Once false, it stays false.
     pub fn is_leader(&self) -> bool {
         self.0.lease.is_held()
+    }
+
+    /// The guard of this term, for code that takes any guard; `None` if [`Election::resign`] was quicker. Releasing it resigns.
+    pub fn into_guard(self) -> Option<LockGuard> {
+        self.0.take_guard()
     }
 
     /// A handle that can be given away, and keeps nothing held.
@@ -279,35 +291,33 @@ impl fmt::Display for Leader {
 
 /// The state of an observer.
 struct LeaderWatcher {
-    locks: Arc<dyn DistributedLock>,
-    name: LockName,
-    last: Option<FencingToken>,
+    election: Election,
+    /// The term of the last item, which is `None` if nobody led. No item yet: `None`.
+    shown: Option<Option<FencingToken>>,
+    /// The largest term that was shown.
+    largest: Option<FencingToken>,
 }
 
 impl LeaderWatcher {
-    /// The next leader with a larger term. Asks again after an outage; any other error is returned.
-    async fn next(&mut self) -> Result<Leader> {
-        if self.last.is_some() {
+    /// The next change. Asks again after an outage; any other error is returned.
+    async fn next(&mut self) -> Result<Option<Leader>> {
+        if self.shown.is_some() {
             tokio::time::sleep(POLL_INTERVAL).await;
         }
         loop {
-            match leader(self.locks.admin(), &self.name).await {
-                Ok(Some(leader)) if Some(leader.term) > self.last => {
-                    self.last = Some(leader.term);
-                    return Ok(leader);
+            match self.election.leader().await {
+                Ok(leader) => {
+                    let term = leader.as_ref().map(|leader| leader.term);
+                    let is_smaller = term.is_some() && term < self.largest;
+                    if !is_smaller && self.shown != Some(term) {
+                        (self.shown, self.largest) = (Some(term), self.largest.max(term));
+                        return Ok(leader);
+                    }
                 }
                 Err(error) if !error.is_outage() => return Err(error),
-                Ok(_) | Err(_) => tokio::time::sleep(POLL_INTERVAL).await,
+                Err(_) => {}
             }
+            tokio::time::sleep(POLL_INTERVAL).await;
         }
     }
-}
-
-/// The present leader. A hold without a token has no term, and is no leader.
-async fn leader(admin: Option<&dyn LockAdmin>, name: &LockName) -> Result<Option<Leader>> {
-    let Some(admin) = admin else { return Ok(None) };
-    let holds = admin.inspect(name).await?;
-    // Readers are no leaders.
-    let leader = holds.into_iter().find(|hold| !hold.mode.is_shared() && !hold.is_released());
-    Ok(leader.and_then(|hold| Some(Leader { who: hold.holder, since: hold.acquired_at, term: hold.token? })))
 }

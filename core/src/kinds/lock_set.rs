@@ -30,9 +30,10 @@ use std::time::Duration;
 /// The locks of several names, all of which are held: see [`acquire_all`](crate::DistributedLockExt::acquire_all).
 ///
 /// It dereferences to one [`LockGuard`] for the whole set: held while all locks are, at risk if one is. An extension is sent for
-/// each lock; after an error some may be extended. The loss of one lock is the loss of the set, and the other locks are released
-/// in the background, at the next look at the set if the runtime that acquired it has ended; [`Loss::lock`] says which was lost. That guard's own [`name`](crate::Lease::name) and
-/// [`token`](crate::Lease::token) are those of the first lock: for a name of the set ask [`token`](Self::token).
+/// each lock; after an error some may be extended. The loss of one lock is the loss of the set, and [`Loss::lock`] says which was lost;
+/// the other locks stay held until this guard ends, because their holder may still be cleaning up. That guard's own
+/// [`name`](crate::Lease::name) and [`token`](crate::Lease::token) are those of the first lock: for a name of the set ask
+/// [`token`](Self::token).
 ///
 /// Dropping it releases all locks in the background, beginning with the last.
 #[must_use = "the locks are released when their guard is dropped: keep it in a variable while you work"]
@@ -68,8 +69,8 @@ pub(crate) async fn acquire_all<L: DistributedLock + ?Sized>(
         return Err(Error::invalid("hold_at_least", "a set of locks cannot have it", fix));
     }
     let deadline = Deadline::start(options.wait);
-    let mut held = match names.len() {
-        1 => Vec::new(),
+    let (mut held, mut was_answered) = match names.len() {
+        1 => (Vec::new(), false),
         _ => try_all(locks, &names, options, &deadline).await?,
     };
     loop {
@@ -81,21 +82,25 @@ pub(crate) async fn acquire_all<L: DistributedLock + ?Sized>(
         // A set of one name asks at least once, as a lock does.
         let remaining = if names.len() == 1 { Some(options.wait) } else { deadline.remaining() };
         let wait = remaining.ok_or_else(|| out_of_time(&deadline, name))?;
-        let waiting = options.clone().with_wait(wait);
+        let mut waiting = options.clone().with_wait(wait);
+        waiting.was_answered = was_answered;
         held.push(locks.acquire_named(name, &waiting).await.map_err(|error| with_lock_name(error, name))?);
+        was_answered = true;
     }
 }
 
-/// One attempt for each name. Returns the guards of the names before the first that was not granted, and gives the others back.
+/// One attempt for each name. Returns the guards of the names before the first that was not granted, and gives the others back;
+/// and whether the store has answered for any name.
 async fn try_all<L: DistributedLock + ?Sized>(
     locks: &L,
     names: &[LockName],
     options: &AcquireOptions,
     deadline: &Deadline,
-) -> Result<Vec<LockGuard>> {
+) -> Result<(Vec<LockGuard>, bool)> {
     let once = options.clone().with_wait(Wait::No);
     let attempts = join_all(names.iter().map(|name| locks.acquire_named(name, &once)));
     let outcomes = deadline.run(attempts).await.ok_or_else(|| no_answer(deadline, names))?;
+    let was_answered = outcomes.iter().any(|outcome| outcome.as_ref().err().is_none_or(Error::is_contended));
     let (mut held, mut failures) = (Vec::with_capacity(names.len()), Vec::new());
     for (name, outcome) in names.iter().zip(outcomes) {
         match outcome {
@@ -109,7 +114,7 @@ async fn try_all<L: DistributedLock + ?Sized>(
     let rank = |error: &Error| (!error.is_retryable(), error.is_indeterminate(), error.is_outage());
     match failures.into_iter().max_by_key(rank) {
         Some(error) if options.wait == Wait::No || !error.is_retryable() => Err(error),
-        _ => Ok(held),
+        _ => Ok((held, was_answered)),
     }
 }
 
@@ -137,10 +142,6 @@ impl LockSetGuard {
     fn new(guards: Vec<LockGuard>) -> Self {
         let holds = guards.into_iter().map(LockGuard::into_hold).collect();
         let set = Arc::new(SetHold { holds, end_has_begun: AtomicBool::new(false), loss: OnceLock::new() });
-        if set.holds.len() > 1 {
-            // Releases the rest when one lock is lost, and ends with the set.
-            tokio::spawn(Arc::clone(&set).ended());
-        }
         Self { guard: LockGuard::new(Arc::clone(&set) as Arc<dyn Hold>), set }
     }
 
@@ -183,6 +184,13 @@ impl LockSetGuard {
     }
 }
 
+/// The guard of the whole set, for code that takes any guard.
+impl From<LockSetGuard> for LockGuard {
+    fn from(set: LockSetGuard) -> Self {
+        set.guard
+    }
+}
+
 impl Deref for LockSetGuard {
     type Target = LockGuard;
 
@@ -203,7 +211,7 @@ struct SetHold {
     holds: Vec<Arc<dyn Hold>>,
     /// True once the locks are being released: each is released once.
     end_has_begun: AtomicBool,
-    /// The first loss that was seen. Set before a loss releases the other locks.
+    /// The first loss that was seen.
     loss: OnceLock<Loss>,
 }
 
@@ -239,7 +247,7 @@ impl Hold for SetHold {
         self.holds[0].token()
     }
 
-    /// The first look that finds a loss releases the other locks, so a loss outweighs a release.
+    /// A loss outweighs a release.
     fn status(&self) -> HoldStatus {
         if let Some(loss) = self.loss.get() {
             return HoldStatus::Lost(loss.clone());
@@ -252,9 +260,7 @@ impl Hold for SetHold {
                     is_at_risk |= at_risk;
                 }
                 HoldStatus::Lost(loss) => {
-                    let first = self.loss.get_or_init(|| loss.of_lock(hold.name())).clone();
-                    self.end(|hold| hold.abandon());
-                    return HoldStatus::Lost(first);
+                    return HoldStatus::Lost(self.loss.get_or_init(|| loss.of_lock(hold.name())).clone());
                 }
                 HoldStatus::Released => is_released = true,
             }

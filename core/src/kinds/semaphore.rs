@@ -13,13 +13,14 @@
 //! * **The gate protects the order alone.** If two clients believe that they own it, each of them still gets a slot of its own.
 
 use super::deadline::Deadline;
+use crate::admin::admin_of;
 use crate::sync::Mutex;
 use crate::{
     AcquireOptions, DistributedLock, Error, ErrorKind, Fairness, HoldKind, Lease, LockGuard, LockMode,
     LockName, Result, Wait, locked,
 };
-use futures_util::StreamExt;
-use futures_util::stream::FuturesUnordered;
+use futures_util::stream::{FuturesUnordered, iter};
+use futures_util::{StreamExt, TryStreamExt};
 use std::convert::Infallible;
 use std::sync::Arc;
 use std::time::Duration;
@@ -28,10 +29,10 @@ use tokio_util::task::TaskTracker;
 /// The longest lease of the gate, and of a slot that a waiter was granted and has not seen: what a waiter that has crashed, or that
 /// no task polls, costs the others.
 const MAX_WAITING_TTL: Duration = Duration::from_secs(3);
-/// How long an endless wait for a slot pauses after an outage.
-const OUTAGE_PAUSE: Duration = Duration::from_millis(500);
 /// How many slots the owner of the gate tries one by one, before it waits for all of them at once.
 const MAX_SEQUENTIAL_TRIES: usize = 8;
+/// How many slots are looked at together.
+const LOOKS_AT_ONCE: usize = 8;
 
 /// A lock that has room for several holders: connections to a service, licences, workers of one kind.
 ///
@@ -130,6 +131,21 @@ impl Semaphore {
         }
     }
 
+    /// Acquires a permit, but waits for at most this time. Zero is one attempt. Errors and cancel safety are those of
+    /// [`acquire_with`](Self::acquire_with).
+    pub async fn acquire_timeout(&self, wait: Duration) -> Result<LockGuard> {
+        self.acquire_with(&self.locks.defaults().clone().with_wait(wait)).await
+    }
+
+    /// The number of permits that are free. It is late by nature, because others acquire and release meanwhile; it costs a request for
+    /// each slot. Errors and cancel safety are those of [`Election::leader`](crate::Election::leader).
+    pub async fn available(&self) -> Result<u32> {
+        let admin = admin_of(&*self.locks)?;
+        let looks: Vec<_> = self.slots.iter().map(|slot| admin.inspect(slot)).collect();
+        let count_free = |free: u32, holds: Vec<_>| async move { Ok(free + u32::from(holds.is_empty())) };
+        iter(looks).buffer_unordered(LOOKS_AT_ONCE).try_fold(0, count_free).await
+    }
+
     /// Acquires a permit with these options. The ttl, `max_hold` and `hold_at_least` are those of the permit; one deadline covers
     /// the gate and the slots.
     ///
@@ -176,8 +192,11 @@ impl Semaphore {
         let _waiter = self.waiters.token();
         let gate_options = self.gate_options(options).with_wait(wait);
         let gate = self.locks.acquire_named(&self.gate, &gate_options).await?;
+        let mut options = options.clone();
+        // It has granted the gate.
+        options.was_answered = true;
         let acquire_slot = async {
-            match self.try_within(deadline, options, MAX_SEQUENTIAL_TRIES).await? {
+            match self.try_within(deadline, &options, MAX_SEQUENTIAL_TRIES).await? {
                 SlotSearch::Found(permit) => Ok(permit),
                 SlotSearch::GoesOn { remaining } => {
                     let mut options = options.clone().with_wait(remaining);
@@ -193,7 +212,8 @@ impl Semaphore {
         }
     }
 
-    /// One attempt on each of at most so many slots. An outage ends the attempts, and is an error only if no time remains.
+    /// One attempt on each of at most so many slots. A failure that may be waited out ends the attempts, and is an error only if no
+    /// time remains.
     async fn try_within(
         &self,
         deadline: &Deadline,
@@ -204,7 +224,9 @@ impl Semaphore {
         let failure = match deadline.run(self.try_slots(&one_attempt, at_most)).await {
             Some(Ok(Some(permit))) => return Ok(SlotSearch::Found(permit)),
             Some(Ok(None)) => None,
-            Some(Err(error)) if error.is_outage() => Some(error),
+            Some(Err(error)) if error.is_outage() || (options.was_answered && error.may_pass()) => {
+                Some(error)
+            }
             Some(Err(error)) => return Err(error),
             None => Some(no_answer()),
         };
@@ -241,18 +263,10 @@ impl Semaphore {
     /// Waits for all slots at once.
     async fn wait_for_any_slot(&self, options: &AcquireOptions, deadline: &Deadline) -> Result<LockGuard> {
         let mut failure = None;
-        let wait_for = |slot, pause| async move {
-            tokio::time::sleep(pause).await;
-            (slot, self.acquire_slot(slot, options).await)
-        };
         let mut waits: FuturesUnordered<_> =
-            (0..self.slots.len()).map(|slot| wait_for(slot, Duration::ZERO)).collect();
-        while let Some((slot, outcome)) = waits.next().await {
+            (0..self.slots.len()).map(|slot| self.acquire_slot(slot, options)).collect();
+        while let Some(outcome) = waits.next().await {
             match outcome {
-                // The gate was granted, so the store was reached, and an endless wait goes on through an outage.
-                Err(error) if error.is_outage() && options.wait == Wait::Forever => {
-                    waits.push(wait_for(slot, OUTAGE_PAUSE));
-                }
                 // Other slots may be free, or on other servers. At the end, an unknown outcome of one comes before the
                 // outage of another, and that before a slot that stayed held.
                 Err(error) if error.is_retryable() => {

@@ -147,8 +147,8 @@ fn rest_of_a_set_is_released_after_its_runtime_has_ended() {
     while set.is_held() {
         thread::sleep(Duration::from_millis(20));
     }
-    assert_released(&store);
     drop(set);
+    assert_released(&store);
 }
 
 #[test]

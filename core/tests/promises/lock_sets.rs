@@ -155,6 +155,21 @@ async fn set_outlasts_an_outage_within_its_wait() {
 }
 
 #[tokio::test(start_paused = true)]
+async fn set_that_was_answered_waits_out_a_refusal() {
+    let store = FaultyStore::new();
+    let holder = store.client().acquire("b").await.unwrap();
+    let client = store.client();
+    let waiter = tokio::spawn(async move { client.acquire_all(NAMES).await });
+    sleep(TTL).await;
+    store.acquires.set_default(Some(CallFault::Error(ErrorKind::Denied)));
+    holder.release().await.unwrap();
+    sleep(TTL).await;
+    assert!(!waiter.is_finished(), "a refusal ended the wait");
+    store.acquires.set_default(None);
+    waiter.await.unwrap().unwrap().release().await.unwrap();
+}
+
+#[tokio::test(start_paused = true)]
 async fn set_whose_name_fails_gives_the_others_back_and_names_it() {
     let store = FaultyStore::new();
     store.acquires.push(CallFault::Error(ErrorKind::Denied));
@@ -214,7 +229,7 @@ async fn lock_lost_while_the_set_waits_is_acquired_again() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn loss_of_one_lock_ends_the_set_and_releases_the_others_once() {
+async fn loss_of_one_lock_ends_the_set_and_keeps_the_others_until_its_release() {
     let store = FaultyStore::new();
     let set = store.client().acquire_all(NAMES).await.unwrap();
     let token = set.cancellation_token();
@@ -231,10 +246,11 @@ async fn loss_of_one_lock_ends_the_set_and_releases_the_others_once() {
     }
     sleep(RELEASE_TIME).await;
     assert!(token.is_cancelled());
-    assert_clean(&store, &NAMES, "after the loss").await;
+    assert!(store.holder("a").await.is_some() && store.holder("c").await.is_some(), "the holder cleans up");
     let error = set.release().await.unwrap_err();
     assert_eq!((error.kind(), error.loss().unwrap().cause()), (ErrorKind::Lost, LossCause::Gone));
     sleep(RELEASE_TIME).await;
+    assert_clean(&store, &NAMES, "after the release").await;
     assert_eq!(store.releases.calls(), 3, "each lock is released once");
 }
 

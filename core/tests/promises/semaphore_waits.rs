@@ -55,17 +55,34 @@ async fn unknown_outcome_of_one_slot_is_not_reported_as_timed_out() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn error_that_is_no_outage_ends_the_wait_at_once() {
+async fn refusal_at_the_gate_ends_the_wait_at_once() {
     let store = queueing();
     let pool = semaphore(&store, 2);
-    let _permits = acquire_all(&semaphore(&store, 2)).await;
-    let waiter = spawn_waiter(&pool, options());
-    run_ready_tasks().await;
     store.acquires.set_default(Some(CallFault::Error(ErrorKind::Denied)));
-    store.delete("other").await;
-    let error = waiter.await.unwrap().unwrap_err();
-    assert_eq!(error.kind(), ErrorKind::Denied);
+    let error = pool.acquire_with(&options()).await.unwrap_err();
+    assert_eq!((error.kind(), store.acquires.calls()), (ErrorKind::Denied, 1));
     assert!(error.to_string().starts_with("semaphore \"pool\": "), "{error}");
+}
+
+/// The store has granted the gate before it refuses: at the first look at a slot, at the second, while all are waited for.
+#[tokio::test(start_paused = true)]
+async fn refusal_after_the_gate_is_waited_out() {
+    for answers in 1..5 {
+        let store = queueing();
+        let mut permits = acquire_all(&semaphore(&store, 2)).await;
+        let calls = store.acquires.calls();
+        let waiter = spawn_waiter(&semaphore(&store, 2), options());
+        while store.acquires.calls() < calls + answers {
+            tokio::task::yield_now().await;
+        }
+        store.acquires.set_default(Some(CallFault::Error(ErrorKind::Denied)));
+        drop(permits.pop());
+        sleep(3 * SECOND).await;
+        assert!(!waiter.is_finished(), "the refusal after {answers} answers ended the wait");
+        store.acquires.set_default(None);
+        let permit = tokio::time::timeout(2 * SECOND, waiter).await.expect("the slot is asked for again");
+        drop(permit.unwrap().unwrap());
+    }
 }
 
 #[tokio::test(start_paused = true)]

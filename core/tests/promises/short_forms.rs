@@ -20,6 +20,66 @@ async fn acquire_timeout_waits_for_its_time_and_no_longer() {
 }
 
 #[tokio::test(start_paused = true)]
+async fn timed_try_answers_none_after_its_time() {
+    let client = LockClient::in_memory();
+    let held = client.try_acquire_for("job", SECOND).await.unwrap().unwrap();
+    let start = Instant::now();
+    assert!(client.try_acquire_for("job", SECOND).await.unwrap().is_none());
+    assert_eq!(start.elapsed(), SECOND);
+    held.release().await.unwrap();
+}
+
+#[tokio::test(start_paused = true)]
+async fn readers_and_writers_try_and_wait_for_a_time() {
+    let client = LockClient::in_memory();
+    let reader = client.try_read("job").await.unwrap().unwrap();
+    let second = client.read_timeout("job", SECOND).await.unwrap();
+    assert!(client.try_write("job").await.unwrap().is_none());
+    assert_eq!(client.write_timeout("job", SECOND).await.unwrap_err().kind(), ErrorKind::TimedOut);
+    drop((reader, second));
+    let writer = client.write_timeout("job", SECOND).await.unwrap();
+    assert!(client.try_read("job").await.unwrap().is_none());
+    assert_eq!(client.read_timeout("job", SECOND).await.unwrap_err().kind(), ErrorKind::TimedOut);
+    writer.release().await.unwrap();
+}
+
+#[tokio::test(start_paused = true)]
+async fn set_waits_for_its_time_and_no_longer() {
+    let client = LockClient::in_memory();
+    let held = client.acquire_all_timeout(["a", "b"], SECOND).await.unwrap();
+    let start = Instant::now();
+    let error = client.acquire_all_timeout(["b", "c"], SECOND).await.unwrap_err();
+    assert_eq!((error.kind(), start.elapsed()), (ErrorKind::TimedOut, SECOND));
+    held.release().await.unwrap();
+}
+
+#[tokio::test(start_paused = true)]
+async fn lock_is_locked_until_its_last_holder_releases_it() {
+    let client = LockClient::in_memory();
+    assert!(!client.is_locked("job").await.unwrap());
+    let (one, other) = (client.read("job").await.unwrap(), client.read("job").await.unwrap());
+    one.release().await.unwrap();
+    assert!(client.is_locked("job").await.unwrap());
+    other.release().await.unwrap();
+    assert!(!client.is_locked("job").await.unwrap());
+    assert_eq!(client.is_locked("").await.unwrap_err().kind(), ErrorKind::Invalid);
+}
+
+#[tokio::test(start_paused = true)]
+async fn semaphore_waits_for_its_time_and_counts_its_free_permits() {
+    let pool = LockClient::in_memory().semaphore("pool", 20).unwrap();
+    assert_eq!(pool.available().await.unwrap(), 20);
+    let mut permits = Vec::new();
+    for _ in 0..20 {
+        permits.push(pool.acquire_timeout(SECOND).await.unwrap());
+    }
+    assert_eq!(pool.available().await.unwrap(), 0);
+    assert_eq!(pool.acquire_timeout(SECOND).await.unwrap_err().kind(), ErrorKind::TimedOut);
+    permits.pop().unwrap().release().await.unwrap();
+    assert_eq!(pool.available().await.unwrap(), 1);
+}
+
+#[tokio::test(start_paused = true)]
 async fn acquire_with_takes_every_form_of_a_name() {
     let client = LockClient::in_memory();
     let name = LockName::new("job").unwrap();

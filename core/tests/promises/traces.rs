@@ -57,13 +57,17 @@ fn event_is_logged_with_its_level_and_lock() {
             "WARN",
             "renew_failed: no answer",
         ),
-        (Event::LateGrant { name: &name }, "INFO", "late_grant"),
+        (Event::LateGrant { name: &name }, "DEBUG", "late_grant"),
         (
             Event::ReleaseUnconfirmed { name: &name, mode, error: &error },
             "WARN",
             "release_unconfirmed: no answer",
         ),
-        (Event::WaitFailed { name: &name, error: &error }, "WARN", "wait_failed: no answer"),
+        (
+            Event::WaitFailed { name: &name, error: &error, failing_for: Duration::from_secs(20) },
+            "WARN",
+            "wait_failed: no answer",
+        ),
     ];
     let lines = LineRecorder::default();
     tracing::subscriber::with_default(lines.clone(), || {
@@ -78,4 +82,5 @@ fn event_is_logged_with_its_level_and_lock() {
         assert!(line.contains(message) && line.contains("lock.name=job"), "{line}");
     }
     assert!(lines[0].contains("lock.fencing_token=7"), "{}", lines[0]);
+    assert!(lines[4].contains("failing_for=20s"), "{}", lines[4]);
 }

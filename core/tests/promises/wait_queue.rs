@@ -261,10 +261,10 @@ async fn waiter_that_fails_hands_its_wake_up_on() {
     let client = store.client();
     let held = client.acquire("job").await.unwrap();
     let (first, second) = (spawn_waiter(&client).await, spawn_waiter(&client).await);
-    store.acquires.push(CallFault::Error(ErrorKind::Denied));
+    store.acquires.push(CallFault::Error(ErrorKind::Unsupported));
     let released_at = Instant::now();
     held.release().await.unwrap();
-    assert_eq!(first.await.unwrap().unwrap_err().kind(), ErrorKind::Denied);
+    assert_eq!(first.await.unwrap().unwrap_err().kind(), ErrorKind::Unsupported);
     guard_of(second).await.release().await.unwrap();
     assert_eq!(released_at.elapsed(), Duration::ZERO);
 }

@@ -21,8 +21,7 @@ pub(super) async fn connect_observed(
 ) -> std::result::Result<Arc<dyn DistributedLock>, Stop> {
     let observed = |client: LockClientBuilder| client.with_observer(observer);
     let config = config(address).map_err(Stop::failed)?;
-    let client = Registry::default().connect_with(&config, observed).await.map_err(Stop::failed)?;
-    Ok(Arc::new(client))
+    Registry::default().connect_with(&config, observed).await.map_err(Stop::failed)
 }
 
 fn config(address: &str) -> Result<Config> {

@@ -141,6 +141,11 @@ pub(super) trait ServerGroup: Debug + Send + Sized + 'static {
         Ok(())
     }
 
+    /// Refuses what clients ask for, or serves them again.
+    async fn refuse(_store: &ServerStore<Self>, _refuse: bool) -> Result<(), Stop> {
+        Err(no_hook("refuse"))
+    }
+
     /// Deletes the record of a held lock.
     async fn delete(store: &ServerStore<Self>, name: &LockName) -> Result<(), Stop>;
 

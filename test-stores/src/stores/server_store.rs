@@ -199,6 +199,11 @@ where
         self.restart(true).await
     }
 
+    async fn refuse(&self, refuse: bool) -> Result<(), Stop> {
+        self.group().discard_after_use();
+        G::refuse(self, refuse).await
+    }
+
     async fn delete(&self, name: &LockName) -> Result<(), Stop> {
         G::delete(self, name).await
     }

@@ -94,7 +94,7 @@ pub(super) struct Process {
     parent: Option<Pid>,
     dead: bool,
     /// True once it has begun to end.
-    exiting: bool,
+    pub(super) exiting: bool,
     /// In clock ticks since boot. With the number, it names one process and no later one.
     started: u64,
 }

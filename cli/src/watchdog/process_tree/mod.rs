@@ -71,20 +71,13 @@ impl ProcessTree {
             .or_else(|| system::tells_descent().then_some(true))
     }
 
-    /// The processes that still live, for messages.
+    /// The processes that still live, for messages: without those that are about to end.
     pub(crate) fn alive(&self) -> Vec<i32> {
-        let all = system::descendants(&self.strangers).unwrap_or_default().into_iter();
-        all.map(|process| process.pid.as_raw_pid()).collect()
-    }
-
-    /// The processes that still live in the command's group, for messages.
-    pub(crate) fn alive_in_group(&self) -> Vec<i32> {
         if self.lives() == Some(false) {
             return Vec::new();
         }
         let all = system::descendants(&self.strangers).unwrap_or_default().into_iter();
-        let group = all.filter(|process| Some(process.group) == self.command);
-        group.map(|process| process.pid.as_raw_pid()).collect()
+        all.filter(|process| !process.exiting).map(|process| process.pid.as_raw_pid()).collect()
     }
 }
 

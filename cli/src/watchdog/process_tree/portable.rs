@@ -38,6 +38,7 @@ pub(crate) fn children() -> Option<Vec<Pid>> {
 pub(super) struct Process {
     pub(super) pid: Pid,
     pub(super) group: Pid,
+    pub(super) exiting: bool,
 }
 
 impl Process {

@@ -68,6 +68,14 @@ pub(super) fn kill_connections(server: &RedisServer) -> Result<(), Stop> {
     ["normal", "pubsub"].into_iter().try_for_each(|kind| tell(server, &["CLIENT", "KILL", "TYPE", kind]))
 }
 
+/// Refuses the scripts of clients that have no user of their own, or takes them again.
+pub(super) fn refuse_scripts(servers: &[RedisServer], refuse: bool) -> Result<(), Stop> {
+    let rights = if refuse { ["-eval", "-evalsha"] } else { ["+eval", "+evalsha"] };
+    servers
+        .iter()
+        .try_for_each(|server| tell(server, &[&["ACL", "SETUSER", "default"][..], &rights].concat()))
+}
+
 /// Ends all connections of clients, and makes a server forget its keys, its scripts and what it has counted.
 pub(super) fn clear(server: &RedisServer) -> Result<(), Stop> {
     kill_connections(server)?;

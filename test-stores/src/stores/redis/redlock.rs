@@ -1,4 +1,4 @@
-use super::commands::{APPEND_ONLY, ask_number, clear, delete, lock_key, tell, wall_clocks};
+use super::commands::{APPEND_ONLY, ask_number, clear, delete, lock_key, refuse_scripts, tell, wall_clocks};
 use super::group_administrator::RedisGroup;
 use crate::servers::RedisServer;
 use crate::stores::cannot::not_held;
@@ -78,6 +78,10 @@ impl ServerGroup for RedlockServers {
     }
 
     /// Deletes the key on each server that has it: a majority is enough to hold the lock.
+    async fn refuse(store: &ServerStore<Self>, refuse: bool) -> Result<(), Stop> {
+        refuse_scripts(store.group().servers(), refuse)
+    }
+
     async fn delete(store: &ServerStore<Self>, name: &LockName) -> Result<(), Stop> {
         let mut deleted = Err(not_held());
         for server in &store.group().0 {

@@ -1,4 +1,4 @@
-use super::commands::{caught_up, delete, records, tell, wall_clocks};
+use super::commands::{caught_up, delete, records, refuse_scripts, tell, wall_clocks};
 use super::group_administrator::RedisGroup;
 use crate::servers::{RedisSentinelGroup, RedisServer};
 use crate::stores::connect::{loopback, with_options};
@@ -74,6 +74,10 @@ impl ServerGroup for RedisSentinelGroup {
 
     async fn reset(store: &ServerStore<Self>) -> Result<(), Stop> {
         Self::wipe(store).await
+    }
+
+    async fn refuse(store: &ServerStore<Self>, refuse: bool) -> Result<(), Stop> {
+        refuse_scripts(store.group().servers(), refuse)
     }
 
     async fn delete(store: &ServerStore<Self>, name: &LockName) -> Result<(), Stop> {

@@ -1,4 +1,6 @@
-use super::commands::{APPEND_ONLY, ask_number, clear, delete, lock_key, records, tell, wall_clocks};
+use super::commands::{
+    APPEND_ONLY, ask_number, clear, delete, kill_connections, lock_key, records, tell, wall_clocks,
+};
 use crate::servers::RedisServer;
 use crate::stores::connect::loopback;
 use crate::stores::server_group::{DataServer, Environment, ServerGroup};
@@ -94,6 +96,13 @@ impl ServerGroup for RedisServer {
         clear(&server)?;
         let user = ["ACL", "SETUSER", USER, "on", PASSWORD].into_iter().chain(RIGHTS.split_whitespace());
         tell(&server, &user.collect::<Vec<_>>())
+    }
+
+    /// Changes the password, and ends the connections that have logged in with the one before.
+    async fn refuse(store: &ServerStore<Self>, refuse: bool) -> Result<(), Stop> {
+        let (server, password) = (store.group(), if refuse { ">another" } else { PASSWORD });
+        tell(&server, &["ACL", "SETUSER", USER, "resetpass", password])?;
+        kill_connections(&server)
     }
 
     async fn delete(store: &ServerStore<Self>, name: &LockName) -> Result<(), Stop> {

@@ -137,6 +137,17 @@ impl<S: SqlServer> ServerGroup for SqlGroup<S> {
         kill_clients::<S>(port).await
     }
 
+    /// Takes the rights on the tables away, or gives them back.
+    async fn refuse(store: &ServerStore<Self>, refuse: bool) -> Result<(), Stop> {
+        let (port, mode) = port_and_mode(store);
+        let grants = mode.tables().iter().flat_map(|table| S::grants(table));
+        for grant in grants.filter(|statement| statement.starts_with("GRANT")) {
+            let revoke = grant.replacen("GRANT", "REVOKE", 1).replacen(" TO ", " FROM ", 1);
+            S::run(port, if refuse { &revoke } else { &grant }).await?;
+        }
+        Ok(())
+    }
+
     async fn delete(store: &ServerStore<Self>, name: &LockName) -> Result<(), Stop> {
         let (port, mode) = port_and_mode(store);
         if mode == Mode::ForUpdate {

@@ -1,6 +1,7 @@
 use super::part::invalid;
 use leasehold_core::Result;
 use std::borrow::Cow;
+use std::net::Ipv6Addr;
 
 pub(super) const HIDDEN: &str = "***";
 
@@ -31,6 +32,12 @@ fn hide_port_that_is_no_number(body: &str) -> Cow<'_, str> {
     }
     let user = hosts.split(':').next().unwrap_or_default();
     format!("//{user}:{HIDDEN}").into()
+}
+
+/// With a port or without: in `::1:6379` nothing tells them apart.
+fn is_bare_ipv6(host: &str) -> bool {
+    let is_address = |text: &str| text.parse::<Ipv6Addr>().is_ok();
+    is_address(host) || host.rsplit_once(':').is_some_and(|(address, _)| is_address(address))
 }
 
 pub(super) fn is_secret(key: &str) -> bool {
@@ -68,6 +75,11 @@ pub(super) fn check(rest: &str) -> Result<()> {
             return Err(invalid("its password seems to contain '@' and '/'", fix));
         }
         _ => {}
+    }
+    let hosts = authority.rsplit_once('@').map_or(authority, |(_, hosts)| hosts);
+    if let Some(at) = hosts.split(',').position(is_bare_ipv6) {
+        let problem = format_args!("its host {} has several colons", at + 1);
+        return Err(invalid(problem, "put an IPv6 address in brackets: [::1]:6379"));
     }
     if rest.contains('#') {
         return Err(invalid("it contains '#'", "write it as %23"));

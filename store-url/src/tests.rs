@@ -66,6 +66,8 @@ fn mistake_is_refused_with_the_way_out() {
         ("redis://h?a=1&a=2", "\"a\" is given twice; leave one of them out"),
         ("redis://:%zz@h", "its password has a % that encodes nothing; write a plain % as %25"),
         ("redis://:%ff@h", "its password is not UTF-8 once decoded; encode it as UTF-8"),
+        ("redis://::1:6379", "its host 1 has several colons; put an IPv6 address in brackets: [::1]:6379"),
+        ("redis://a@h,fe80::1", "its host 2 has several colons; put an IPv6 address in brackets: [::1]:6379"),
         ("redis://h/0#frag", "it contains '#'; write it as %23"),
         ("redis://h\u{1}", "it has a control character; percent-encode it"),
     ];

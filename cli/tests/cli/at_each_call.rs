@@ -26,22 +26,44 @@ enum Target {
 
 #[test]
 fn leasehold_killed_while_it_starts_the_command() {
-    at_each_call(1, |call| TracedRun::starting(Target::Leasehold, call).map(TracedRun::killed));
+    at_each_call(1, |call| TracedRun::starting(&["x"], Target::Leasehold, call).map(TracedRun::killed));
+}
+
+/// Of a reader, and of several names.
+#[test]
+fn leasehold_killed_while_it_starts_the_command_of_another_kind() {
+    at_each_call(3, |call| {
+        TracedRun::starting(&["--shared", "x"], Target::Leasehold, call).map(TracedRun::killed)
+    });
+    at_each_call(3, |call| TracedRun::starting(&["x", "y"], Target::Leasehold, call).map(TracedRun::killed));
+}
+
+#[test]
+fn watchdog_stopped_while_it_starts_the_command_of_another_kind() {
+    let stopped = |kind: &'static [&str]| {
+        at_each_call(3, |call| {
+            TracedRun::starting(kind, Target::Watchdog, call).map(TracedRun::without_watchdog)
+        });
+    };
+    stopped(&["--shared", "x"]);
+    stopped(&["x", "y"]);
 }
 
 #[test]
 fn watchdog_killed_while_it_starts_the_command() {
-    at_each_call(1, |call| TracedRun::starting(Target::Watchdog, call).map(TracedRun::killed));
+    at_each_call(1, |call| TracedRun::starting(&["x"], Target::Watchdog, call).map(TracedRun::killed));
 }
 
 #[test]
 fn leasehold_stopped_while_it_starts_the_command() {
-    at_each_call(3, |call| TracedRun::starting(Target::Leasehold, call).map(TracedRun::stopped));
+    at_each_call(3, |call| TracedRun::starting(&["x"], Target::Leasehold, call).map(TracedRun::stopped));
 }
 
 #[test]
 fn watchdog_stopped_while_it_starts_the_command() {
-    at_each_call(3, |call| TracedRun::starting(Target::Watchdog, call).map(TracedRun::without_watchdog));
+    at_each_call(3, |call| {
+        TracedRun::starting(&["x"], Target::Watchdog, call).map(TracedRun::without_watchdog)
+    });
 }
 
 #[test]
@@ -103,14 +125,14 @@ struct TracedRun {
 
 impl TracedRun {
     /// Before the lock is free. With its holder.
-    fn waiting(target: Target) -> (Self, Running) {
+    fn waiting(kind: &[&str], target: Target) -> (Self, Running) {
         let place = Place::new();
         let holder = place.hold("x");
         // A time to sleep, and one that nobody else sleeps for.
         let mark = format!("1000.{:08}{:06}", std::process::id(), RUNS.fetch_add(1, Relaxed));
         let script = format!("trap '' TERM; sleep {mark} & echo up; while :; do sleep {mark}; done");
-        let words = ["-v", "run", "--ttl", "1s", "--grace", "20ms", "x", "--", "sh", "-c", &script];
-        let run = place.start(words);
+        let options = ["-v", "run", "--ttl", "1s", "--grace", "20ms"];
+        let run = place.start([&options[..], kind, &["--", "sh", "-c", &script]].concat());
         let watchdog = run.watchdog();
         let traced = Traced::hold(match target {
             Target::Leasehold => run.process(),
@@ -120,8 +142,8 @@ impl TracedRun {
     }
 
     /// At a call from where it may have the lock on. `None` if the command has run for a while by then.
-    fn starting(target: Target, call: usize) -> Option<Self> {
-        let (mut traced_run, mut holder) = Self::waiting(target);
+    fn starting(kind: &[&str], target: Target, call: usize) -> Option<Self> {
+        let (mut traced_run, mut holder) = Self::waiting(kind, target);
         holder.end_input();
         holder.wait().code(0);
         let mut beyond = 0;
@@ -136,7 +158,7 @@ impl TracedRun {
 
     /// At a call from where the lock is taken away on. `None` if it has ended by then.
     fn stopping(target: Target, call: usize) -> Option<Self> {
-        let (mut traced_run, mut holder) = Self::waiting(target);
+        let (mut traced_run, mut holder) = Self::waiting(&["x"], target);
         holder.end_input();
         holder.wait().code(0);
         while !traced_run.run.has_warned("started pid ") {

@@ -1,11 +1,13 @@
 //! Steps at random on one name, held against a model of its holds: after each step, everything that the model knows is asked of the
 //! guards and of the store.
 
+mod model_hold;
 mod observation;
 
 use crate::cases::prelude::*;
 use futures_util::{StreamExt, TryStreamExt, stream};
 use leasehold_core::{Error, FencingToken, HolderInfo, LockMode, LockStatus};
+use model_hold::{End, ModelHold};
 use tokio::time::{Instant, sleep_until};
 
 /// What a hold asks for.
@@ -48,47 +50,6 @@ enum HoldEnd {
 
 const ENDS: [HoldEnd; 5] =
     [HoldEnd::Released, HoldEnd::Dropped, HoldEnd::Expired, HoldEnd::Forced, HoldEnd::AllForced];
-
-/// When a lease ends, as far as a client can know.
-#[derive(Clone, Copy)]
-struct End {
-    /// Until then the store keeps the lease, and the guard believes in it.
-    earliest: Instant,
-    /// Since then it is over.
-    latest: Instant,
-}
-
-/// A hold, as the model has it.
-struct ModelHold {
-    number: usize,
-    mode: LockMode,
-    token: FencingToken,
-    info: HolderInfo,
-    lease: Duration,
-    /// `None` while it is renewed.
-    ends: Option<End>,
-    /// The end of its least time.
-    lingers: Option<End>,
-    /// `None` once it was released or dropped, and only its least time goes on.
-    guard: Option<LockGuard>,
-    /// The store has confirmed its release.
-    is_released: bool,
-}
-
-impl ModelHold {
-    /// Whether the store has it for all of this time; `None` if it may end meanwhile.
-    fn is_kept(&self, from: Instant, to: Instant) -> Option<bool> {
-        match self.ends {
-            Some(end) if from > end.latest => Some(false),
-            Some(end) if to >= end.earliest => None,
-            _ => Some(true),
-        }
-    }
-
-    fn remaining(&self) -> Duration {
-        self.guard.as_ref().map_or(Duration::ZERO, |guard| guard.remaining())
-    }
-}
 
 /// Puts histories of two clients to a store, several at once, each on a name of its own. `groups` are the modes of holds that come and
 /// leave in any order among each other, and `asked` those of the attempts that are made meanwhile. With `lost_replies`, one client loses

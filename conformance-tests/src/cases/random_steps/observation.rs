@@ -1,6 +1,7 @@
 //! What is asked of the guards and of the store after each step, and what must be the answer.
 
-use super::{History, ModelHold};
+use super::History;
+use super::model_hold::ModelHold;
 use crate::cases::prelude::*;
 use leasehold_core::{Error, FencingToken, LockMode, LockStatus};
 use tokio::time::{Instant, sleep};

@@ -131,7 +131,10 @@ impl Lateness {
     /// What was seen, after the reason not to judge it.
     pub(crate) fn told(self, seen: &str) -> String {
         if self.crowd > 2.0 * CROWD {
-            return format!("this machine was crowded: {:.0} threads wanted each processor; {seen}", self.crowd);
+            return format!(
+                "this machine was crowded: {:.0} threads wanted each processor; {seen}",
+                self.crowd
+            );
         }
         format!(
             "this machine was late: its timers that fired within {:?} were {:?} late in all; {seen}",

@@ -13,7 +13,7 @@ use leasehold::semantics::Fault;
 use leasehold::{DistributedLock, LockName};
 use leasehold_conformance::proxy::Proxy;
 use leasehold_conformance::{
-    Administrator, Case, Counters, Kinds, Members, Replicas, Stop, Store, Subject, ProcessClock,
+    Administrator, Case, Counters, Kinds, Members, ProcessClock, Replicas, Stop, Store, Subject,
 };
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;

@@ -75,11 +75,9 @@ async fn lost_claim_of_a_batch_is_told_to_its_holder_alone(cx: &Context) -> Verd
     let (client, other) = (cx.client().await?, cx.client().await?);
     let pairs = if client.semantics().hold == HoldKind::Lease { 20 } else { 3 };
     let take = async |name: String| client.take(&cx.named(&name), &cx.options()).await;
-    let take_pair =
-        async |pair| tokio::try_join!(take(format!("{pair}-held")), take(format!("{pair}-lost")));
+    let take_pair = async |pair| tokio::try_join!(take(format!("{pair}-held")), take(format!("{pair}-lost")));
     // What is taken at one moment is renewed at one moment.
-    let (held, lost): (Vec<_>, Vec<_>) =
-        try_join_all((0..pairs).map(take_pair)).await?.into_iter().unzip();
+    let (held, lost): (Vec<_>, Vec<_>) = try_join_all((0..pairs).map(take_pair)).await?.into_iter().unzip();
     for guard in &lost {
         end_of(cx, &other, guard.name()).await?;
     }

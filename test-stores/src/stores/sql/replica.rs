@@ -10,7 +10,7 @@ use crate::stores::server_store::ServerStore;
 use async_trait::async_trait;
 use leasehold::LockName;
 use leasehold_conformance::proxy::Proxy;
-use leasehold_conformance::{Replicas, Stop, ProcessClock};
+use leasehold_conformance::{ProcessClock, Replicas, Stop};
 use std::time::Duration;
 
 /// The other server of two. When it has taken over, it is the old primary.

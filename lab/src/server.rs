@@ -3,7 +3,10 @@
 use leasehold::backend::Endpoint;
 use leasehold::{Config, Error, ErrorKind, Result};
 use redis::aio::MultiplexedConnection;
-use redis::{ConnectionAddr, InfoDict, IntoConnectionInfo, ProtocolVersion, RedisConnectionInfo, Value};
+use redis::{
+    AsyncConnectionConfig, ConnectionAddr, InfoDict, IntoConnectionInfo, ProtocolVersion,
+    RedisConnectionInfo, Value,
+};
 use secrecy::ExposeSecret;
 use sqlx::any::{AnyConnectOptions, install_default_drivers};
 use sqlx::{AnyConnection, ConnectOptions, Row};
@@ -115,8 +118,10 @@ async fn redis(config: &Config) -> Result<MultiplexedConnection> {
         settings = settings.set_password(password.read()?.expose_secret());
     }
     let info = address.into_connection_info().map_err(failed)?.set_redis_settings(settings);
+    // A server that is as busy as its clients can make it answers late.
+    let limits = AsyncConnectionConfig::new().set_response_timeout(None);
     let client = redis::Client::open(info).map_err(failed)?;
-    client.get_multiplexed_async_connection().await.map_err(failed)
+    client.get_multiplexed_async_connection_with_config(&limits).await.map_err(failed)
 }
 
 fn redis_counters(info: &InfoDict) -> Option<ServerCounters> {
@@ -126,7 +131,7 @@ fn redis_counters(info: &InfoDict) -> Option<ServerCounters> {
 
 async fn sql(config: &Config, scheme: &str, port: u16) -> Result<AnyConnection> {
     let authority = config.url().authority()?;
-    let mut options = connect_options(format!("{scheme}://{}", address(authority.only_endpoint()?, port)))?;
+    let mut options = connect_options(&format!("{scheme}://{}", address(authority.only_endpoint()?, port)))?;
     let url = &mut options.database_url;
     url.set_path(&authority.path);
     // A URL with a host takes both.
@@ -139,10 +144,10 @@ async fn sql(config: &Config, scheme: &str, port: u16) -> Result<AnyConnection> 
 
 async fn sqlite(path: &str) -> Result<AnyConnection> {
     let path = path.replace('%', "%25").replace('?', "%3F").replace('#', "%23");
-    connect_options(format!("sqlite:{path}"))?.connect().await.map_err(failed)
+    connect_options(&format!("sqlite:{path}"))?.connect().await.map_err(failed)
 }
 
-fn connect_options(url: String) -> Result<AnyConnectOptions> {
+fn connect_options(url: &str) -> Result<AnyConnectOptions> {
     install_default_drivers();
     url.parse().map_err(|error: sqlx::Error| failed(error))
 }

@@ -81,7 +81,7 @@ impl Environment {
     }
 
     pub(super) fn is_set(&self, variable: &str) -> bool {
-        self.variables.contains_key(OsStr::new(variable))
+        self.variables.get(OsStr::new(variable)).is_some_and(|value| !value.is_empty())
     }
 
     /// The directory that a variable of the XDG base directory specification names, or its place under `HOME`. The

@@ -91,11 +91,11 @@ fn value_out_of_range_is_refused() {
             ),
             (
                 "[defaults]\nwait = 'never'",
-                "2: invalid wait: \"never\": expected number at 0; write forever, no, or a time like 30s",
+                "2: invalid wait: \"never\": expected number at 0; write forever, 0, or a time like 30s",
             ),
             (
                 "[defaults]\nwait = '10'",
-                "2: invalid wait: \"10\" has no unit; write forever, no, or a time like 30s",
+                "2: invalid wait: \"10\" has no unit; write forever, 0, or a time like 30s",
             ),
             (
                 "[defaults]\nmax_hold = '0s'",

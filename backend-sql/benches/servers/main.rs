@@ -1,5 +1,5 @@
 //! What a lock on a database server costs: alone, in statements and round trips, and from hand to hand. Its time beside that
-//! of the statements by hand is measured by `leasehold bench --raw`.
+//! of the statements by hand is measured by `leasehold-driver URL hand`.
 //!
 //! `cargo bench -p leasehold-sql --features mysql,postgres --bench servers [-- counts|handover|waking]`; all of it
 //! takes some minutes. Servers of its own, which are small and quick and do not wait for a disk: only what is compared

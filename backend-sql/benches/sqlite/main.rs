@@ -1,5 +1,5 @@
 //! The cost of a lock on SQLite under contention, and in a fresh process. A lock without contention is measured by
-//! `leasehold bench --raw`, beside the statements by hand.
+//! `leasehold bench`, and the statements by hand by `leasehold-driver URL hand`.
 //!
 //! `cargo bench -p leasehold-sql --features sqlite [-- DIRECTORY…]`; by default in `/dev/shm` and in the working
 //! directory, which stand for memory and for a disk.

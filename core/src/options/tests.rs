@@ -50,6 +50,7 @@ fn longest_wait_is_for_ever_and_shortest_is_one_attempt() {
 fn wait_is_read_from_text_and_from_an_optional_time() {
     assert_eq!("forever".parse::<Wait>().unwrap(), Wait::Forever);
     assert_eq!("no".parse::<Wait>().unwrap(), Wait::No);
+    assert_eq!("0".parse::<Wait>().unwrap(), Wait::No);
     assert_eq!("0s".parse::<Wait>().unwrap(), Wait::No);
     assert_eq!("1m 30s".parse::<Wait>().unwrap(), Wait::UpTo(Duration::from_secs(90)));
     assert_eq!(Wait::from(None), Wait::Forever);
@@ -57,7 +58,7 @@ fn wait_is_read_from_text_and_from_an_optional_time() {
     for text in ["", "5", "for ever", "-1s", "None"] {
         let error = text.parse::<Wait>().unwrap_err();
         assert!(error.to_string().starts_with("invalid wait: "), "{error}");
-        assert_eq!(error.help(), Some("write forever, no, or a time like 30s"));
+        assert_eq!(error.help(), Some("write forever, 0, or a time like 30s"));
         assert!(serde_json::from_value::<Wait>(text.into()).is_err());
     }
 }

@@ -132,7 +132,7 @@ impl ByHand for RawSql {
 fn options(config: &Config, dialect: &Dialect) -> Result<AnyConnectOptions> {
     let parse = |url: String| url.parse::<AnyConnectOptions>().map_err(broken);
     if dialect.scheme == "sqlite" {
-        let path = config.url().path()?.to_owned();
+        let path = config.url().path()?;
         let encoded = path.replace('%', "%25").replace('?', "%3F").replace('#', "%23");
         return parse(format!("sqlite:{encoded}"));
     }

@@ -24,12 +24,12 @@ pub(super) trait DataServer: DerefMut<Target = ServerProcess> + Debug + Send + S
     /// From now on, what is there counts as synced to the disk, and what comes later only if the server syncs it.
     fn sync(&mut self) -> Result<(), Stop> {
         ensure_disk()?;
-        self.sync_to_own_disk().map_err(Stop::failed)
+        self.sync_to_own_disk()
     }
 
     /// Kills the server, and takes away what was not [synced](Self::sync).
     fn lose_power(&mut self) -> Result<(), Stop> {
-        ServerProcess::lose_power(self).map_err(Stop::failed)
+        ServerProcess::lose_power(self)
     }
 }
 
@@ -88,7 +88,7 @@ pub(super) trait ServerGroup: Debug + Send + Sized + 'static {
 
     fn restart_all(&mut self, keep_data: bool) -> Result<(), Stop> {
         self.kill_all();
-        self.servers().iter_mut().try_for_each(|server| server.restart(keep_data)).map_err(Stop::failed)?;
+        self.servers().iter_mut().try_for_each(|server| server.restart(keep_data))?;
         self.settle()
     }
 

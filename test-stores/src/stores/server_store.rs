@@ -134,9 +134,9 @@ impl<G: ServerGroup> ServerStore<G> {
         self.for_this_case_only(|group| {
             let mut servers = group.servers().iter_mut();
             match full {
-                true => servers.try_for_each(|server| server.fill_disk()).map_err(Stop::failed),
+                true => servers.try_for_each(|server| server.fill_disk()),
                 false => {
-                    servers.try_for_each(|server| server.restart(true)).map_err(Stop::failed)?;
+                    servers.try_for_each(|server| server.restart(true))?;
                     group.settle()
                 }
             }

@@ -47,14 +47,14 @@ impl Database {
             if self.file().exists() {
                 return Err(Stop::failed("the file is on everybody's disk already"));
             }
-            *disk = Some(Disk::under(self.directory.path()).map_err(Stop::failed)?);
+            *disk = Some(Disk::under(self.directory.path())?);
         }
         Ok(())
     }
 
     fn harm_disk(&self, harm: impl FnOnce(&Disk) -> std::result::Result<(), Stop>) -> Done {
         let disk = self.disk();
-        disk.as_ref().map_or_else(|| Err(Stop::failed(NO_DISK)), |disk| harm(disk).map_err(Stop::failed))
+        disk.as_ref().map_or_else(|| Err(Stop::failed(NO_DISK)), |disk| harm(disk))
     }
 
     fn disk(&self) -> MutexGuard<'_, Option<Disk>> {
@@ -158,7 +158,7 @@ impl Administrator for Database {
         if let Some(why) = shared_folder_missing() {
             return Err(Stop::skipped(format!("no directory can be shared here: {why}")));
         }
-        let shared = SharedFolder::of(self.directory.path()).map_err(Stop::failed)?;
+        let shared = SharedFolder::of(self.directory.path())?;
         let address = format!("sqlite:{}", shared.path().join(FILE).display());
         Ok((Box::new(shared), address))
     }

@@ -164,8 +164,8 @@ fn alone(stores: &[&StoreReport]) -> Option<Answer> {
 /// By what the client spends on renewing them.
 fn held(stores: &[&StoreReport]) -> Option<Answer> {
     let ranked = stores.iter().filter_map(|store| {
-        let rows = store.speed.rows.iter().filter_map(|result| Some((result.row, result.held?)));
-        let (Row::Held { count: all }, held) = rows.last()? else { return None };
+        let mut rows = store.speed.rows.iter().filter_map(|result| Some((result.row, result.held?)));
+        let (Row::Held { count: all }, held) = rows.next_back()? else { return None };
         let cpu = held.client_cpu_at_30s;
         let figure = format!("{} held with {:.1} % of a core", count(all as f64), cpu * 100.0);
         Some(Ranked::by(store, held.lost, cpu, &figure))

@@ -26,7 +26,7 @@ impl ServerGroup for RedisCluster {
     }
 
     fn launch((): (), environment: &Environment) -> Result<Self, Stop> {
-        Self::start_in(environment).map_err(Stop::failed)
+        Self::start_in(environment)
     }
 
     fn servers(&mut self) -> &mut [RedisServer] {
@@ -34,7 +34,7 @@ impl ServerGroup for RedisCluster {
     }
 
     fn settle(&mut self) -> Result<(), Stop> {
-        self.wait_until_whole().map_err(Stop::failed)
+        self.wait_until_whole()
     }
 
     fn resume_all(&mut self) -> Result<(), Stop> {
@@ -65,14 +65,14 @@ impl ServerGroup for RedisCluster {
 
     async fn delete(store: &ServerStore<Self>, name: &LockName) -> Result<(), Stop> {
         let cluster = store.group();
-        let owner = cluster.owner_of(&lock_key(name)).map_err(Stop::failed)?;
+        let owner = cluster.owner_of(&lock_key(name))?;
         delete(&cluster.nodes()[owner], name)
     }
 
     async fn wipe(store: &ServerStore<Self>) -> Result<(), Stop> {
         for node in store.group().nodes() {
             // A replica refuses, and hears it from its primary.
-            node.command(&["FLUSHALL"]).map_err(Stop::failed)?;
+            node.command(&["FLUSHALL"])?;
         }
         Ok(())
     }
@@ -102,7 +102,7 @@ impl Replicas for ServerStore<RedisCluster> {
     async fn catch_up(&self, name: &LockName) -> Result<(), Stop> {
         let (primary, replica) = {
             let cluster = self.group();
-            let primary = cluster.owner_of(&lock_key(name)).map_err(Stop::failed)?;
+            let primary = cluster.owner_of(&lock_key(name))?;
             let replica = RedisCluster::partner_of(primary);
             (cluster.nodes()[primary].port(), cluster.nodes()[replica].port())
         };
@@ -110,15 +110,15 @@ impl Replicas for ServerStore<RedisCluster> {
     }
 
     async fn cut_off(&self, name: &LockName) -> Result<(), Stop> {
-        self.for_this_case_only(|cluster| cluster.cut_replica_off(&lock_key(name))).map_err(Stop::failed)
+        self.for_this_case_only(|cluster| cluster.cut_replica_off(&lock_key(name)))
     }
 
     async fn fail_over(&self, name: &LockName) -> Result<(), Stop> {
-        self.for_this_case_only(|cluster| cluster.fail_over(&lock_key(name))).map_err(Stop::failed)
+        self.for_this_case_only(|cluster| cluster.fail_over(&lock_key(name)))
     }
 
     async fn supplant(&self, name: &LockName) -> Result<(), Stop> {
-        self.for_this_case_only(|cluster| cluster.supplant(&lock_key(name))).map(drop).map_err(Stop::failed)
+        self.for_this_case_only(|cluster| cluster.supplant(&lock_key(name))).map(drop)
     }
 
     async fn revive(&self) -> Result<(), Stop> {

@@ -31,7 +31,7 @@ const RECORDS: &str = "#!lua flags=allow-cross-slot-keys
 
 /// Says this to a server, which must not refuse it.
 pub(super) fn tell(server: &RedisServer, words: &[&str]) -> Result<(), Stop> {
-    let answer = server.command(words).map_err(Stop::failed)?;
+    let answer = server.command(words)?;
     match answer.starts_with('-') {
         true => Err(Stop::failed(format!("{words:?} answered {answer}"))),
         false => Ok(()),
@@ -40,7 +40,7 @@ pub(super) fn tell(server: &RedisServer, words: &[&str]) -> Result<(), Stop> {
 
 /// Asks a server for a number.
 pub(super) fn ask_number(server: &RedisServer, words: &[&str]) -> Result<usize, Stop> {
-    let answer = server.command(words).map_err(Stop::failed)?;
+    let answer = server.command(words)?;
     answer.trim_start_matches(':').parse().map_err(|_| Stop::failed(answer.clone()))
 }
 
@@ -58,7 +58,7 @@ pub(super) fn delete(server: &RedisServer, name: &LockName) -> Result<(), Stop> 
 
 /// What a server keeps of locks, if it is a primary. A replica keeps the same as its primary, and counts as none.
 pub(super) fn records(server: &RedisServer) -> Result<usize, Stop> {
-    if !server.command(&["ROLE"]).map_err(Stop::failed)?.contains("master") {
+    if !server.command(&["ROLE"])?.contains("master") {
         return Ok(0);
     }
     ask_number(server, &["EVAL", RECORDS, "0"])
@@ -127,7 +127,7 @@ pub(super) async fn caught_up(primary: u16, replica: u16) -> Result<(), Stop> {
 }
 
 fn replication_offset(port: u16) -> Result<u64, Stop> {
-    let info = ask_redis(port, &["INFO", "replication"]).map_err(Stop::failed)?;
+    let info = ask_redis(port, &["INFO", "replication"])?;
     let offset = info.lines().find_map(|line| line.strip_prefix("master_repl_offset:")?.parse().ok());
     offset.ok_or_else(|| Stop::failed("a server tells no replication offset"))
 }

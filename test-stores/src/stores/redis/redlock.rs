@@ -42,7 +42,7 @@ impl ServerGroup for RedlockServers {
             let started = starting.into_iter().map(|server| server.join());
             started.map(|server| server.unwrap_or_else(|panic| std::panic::resume_unwind(panic))).collect()
         });
-        servers.map(Self).map_err(Stop::failed)
+        servers.map(Self)
     }
 
     fn servers(&mut self) -> &mut [RedisServer] {

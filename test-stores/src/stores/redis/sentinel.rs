@@ -29,7 +29,7 @@ impl ServerGroup for RedisSentinelGroup {
     }
 
     fn launch((): (), environment: &Environment) -> Result<Self, Stop> {
-        Self::start_in(environment).map_err(Stop::failed)
+        Self::start_in(environment)
     }
 
     fn servers(&mut self) -> &mut [RedisServer] {
@@ -37,7 +37,7 @@ impl ServerGroup for RedisSentinelGroup {
     }
 
     fn settle(&mut self) -> Result<(), Stop> {
-        self.wait_until_whole().map_err(Stop::failed)
+        self.wait_until_whole()
     }
 
     fn pause_all(&mut self) {
@@ -54,7 +54,7 @@ impl ServerGroup for RedisSentinelGroup {
     }
 
     fn restart_all(&mut self, keep_data: bool) -> Result<(), Stop> {
-        self.restart(keep_data).map_err(Stop::failed)
+        self.restart(keep_data)
     }
 
     /// The Sentinels come first, and alone are in the URL.
@@ -125,15 +125,15 @@ impl Replicas for ServerStore<RedisSentinelGroup> {
     }
 
     async fn cut_off(&self, _: &LockName) -> Result<(), Stop> {
-        self.for_this_case_only(|group| group.cut_replica_off()).map_err(Stop::failed)
+        self.for_this_case_only(|group| group.cut_replica_off())
     }
 
     async fn fail_over(&self, _: &LockName) -> Result<(), Stop> {
-        self.for_this_case_only(RedisSentinelGroup::fail_over).map_err(Stop::failed)
+        self.for_this_case_only(RedisSentinelGroup::fail_over)
     }
 
     async fn supplant(&self, _: &LockName) -> Result<(), Stop> {
-        self.for_this_case_only(|group| group.supplant()).map(drop).map_err(Stop::failed)
+        self.for_this_case_only(|group| group.supplant()).map(drop)
     }
 
     async fn revive(&self) -> Result<(), Stop> {

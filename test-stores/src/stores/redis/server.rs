@@ -35,11 +35,11 @@ impl DataServer for RedisServer {
     }
 
     fn sync(&mut self) -> Result<(), Stop> {
-        Self::sync(self).map_err(Stop::failed)
+        Ok(Self::sync(self)?)
     }
 
     fn lose_power(&mut self) -> Result<(), Stop> {
-        Self::lose_power(self).map_err(Stop::failed)
+        Ok(Self::lose_power(self)?)
     }
 }
 
@@ -54,7 +54,7 @@ impl ServerGroup for RedisServer {
     fn launch((): (), environment: &Environment) -> Result<Self, Stop> {
         let user = ["--user", USER, "on", PASSWORD].into_iter().chain(RIGHTS.split_whitespace());
         let arguments: Vec<&str> = APPEND_ONLY.into_iter().chain(user).collect();
-        Self::start_in(&arguments, environment).map_err(Stop::failed)
+        Self::start_in(&arguments, environment)
     }
 
     fn servers(&mut self) -> &mut [Self] {
@@ -126,7 +126,7 @@ impl ServerGroup for RedisServer {
 
     /// Messages are the requests of clients, scripts' own not counted; wake-ups are messages to those that were granted a lock.
     fn counters(&self) -> Result<Counters, Stop> {
-        let stats = self.command(&["INFO", "commandstats"]).map_err(Stop::failed)?;
+        let stats = self.command(&["INFO", "commandstats"])?;
         let calls = |command: &str| {
             let line = stats.lines().find_map(|line| line.strip_prefix(&format!("cmdstat_{command}:calls=")));
             line.and_then(|line| line.split(',').next()?.parse().ok()).unwrap_or(0_u64)

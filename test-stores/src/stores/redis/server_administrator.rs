@@ -21,7 +21,7 @@ const BUSY_WITHIN: Duration = Duration::from_secs(10);
 impl Administrator for ServerStore<RedisServer> {
     async fn kill_connections(&self) -> Result<(), Stop> {
         let there = self.connections().await?;
-        match &*self.group().command(&["CLIENT", "KILL", "USER", USER]).map_err(Stop::failed)? {
+        match &*self.group().command(&["CLIENT", "KILL", "USER", USER])? {
             ":0" if there > 0 => {
                 Err(Stop::failed(format!("{there} clients are connected, and none was killed")))
             }
@@ -31,7 +31,7 @@ impl Administrator for ServerStore<RedisServer> {
     }
 
     async fn connections(&self) -> Result<usize, Stop> {
-        let clients = self.group().command(&["CLIENT", "LIST"]).map_err(Stop::failed)?;
+        let clients = self.group().command(&["CLIENT", "LIST"])?;
         Ok(clients.lines().filter(|line| line.contains(&format!("user={USER}"))).count())
     }
 
@@ -71,14 +71,14 @@ impl Administrator for ServerStore<RedisServer> {
 
     async fn be_busy(&self, time: Duration) -> Result<(), Stop> {
         self.set("busy-reply-threshold", "50")?;
-        let mut stranger = self.say("EVAL 'while true do end' 0").map_err(Stop::failed)?;
+        let mut stranger = self.say("EVAL 'while true do end' 0")?;
         let start = Instant::now();
-        while !self.says_that_it_is_busy().map_err(Stop::failed)? {
+        while !self.says_that_it_is_busy()? {
             if start.elapsed() > BUSY_WITHIN {
                 return Err(Stop::failed("the server is never busy"));
             }
         }
-        let mut killer = self.open_connection().map_err(Stop::failed)?;
+        let mut killer = self.open_connection()?;
         std::thread::spawn(move || {
             std::thread::sleep(time);
             // Neither answer is needed: that to the program says that it was ended.

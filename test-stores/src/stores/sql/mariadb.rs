@@ -63,13 +63,13 @@ impl MySqlCompatible for MariaDbServer {
     const IDLE_LIMIT: &'static str = "idle_transaction_timeout";
 
     fn launch(environment: &Environment) -> Result<Self, Stop> {
-        Self::start_with(&[], environment).map_err(Stop::failed)
+        Self::start_with(&[], environment)
     }
 
     fn launch_two(environment: &Environment) -> Result<(Self, Self), Stop> {
         let primary = Self::start_with(&["--server-id=1", "--log-bin=changes"], environment);
         let replica = Self::start_with(&["--server-id=2", "--read-only"], &[]);
-        Ok((primary.map_err(Stop::failed)?, replica.map_err(Stop::failed)?))
+        Ok((primary?, replica?))
     }
 }
 
@@ -84,7 +84,7 @@ impl MySqlCompatible for MySqlServer {
         if !environment.is_empty() {
             return Err(Stop::skipped("the server has a C library of its own, for which no clock is there"));
         }
-        Self::start().map_err(Stop::failed)
+        Self::start()
     }
 
     fn launch_two(_: &Environment) -> Result<(Self, Self), Stop> {

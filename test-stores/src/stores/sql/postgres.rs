@@ -36,13 +36,13 @@ impl SqlServer for PostgresServer {
     const FOLLOWED: &'static str = "SELECT CAST(pg_last_wal_replay_lsn() - '0/0' AS bigint)";
 
     fn launch(environment: &Environment) -> Result<Self, Stop> {
-        Self::start_with(&[], environment).map_err(Stop::failed)
+        Self::start_with(&[], environment)
     }
 
     async fn launch_pair(environment: &Environment) -> Result<(Self, Self), Stop> {
         block_in_place(|| {
             let primary = Self::launch(environment)?;
-            let standby = Self::start_standby_of(&primary).map_err(Stop::failed)?;
+            let standby = Self::start_standby_of(&primary)?;
             Ok((primary, standby))
         })
     }
@@ -107,7 +107,7 @@ impl SqlServer for PostgresServer {
         if let Some(why) = pgbouncer_missing() {
             return Err(Stop::missing(&why));
         }
-        let pooler = block_in_place(|| PgBouncer::start(port, "transaction")).map_err(Stop::failed)?;
+        let pooler = block_in_place(|| PgBouncer::start(port, "transaction"))?;
         let port = pooler.port();
         Ok((Box::new(pooler), port))
     }
@@ -139,7 +139,7 @@ impl SqlServer for PostgresServer {
             return Ok("SELECT pg_promote()".to_owned());
         }
         std::fs::write(self.data().join("db/standby.signal"), "").map_err(Stop::failed)?;
-        self.restart(true).map_err(Stop::failed)?;
+        self.restart(true)?;
         Ok("SELECT pg_is_in_recovery()".to_owned())
     }
 }

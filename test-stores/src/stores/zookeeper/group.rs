@@ -78,7 +78,7 @@ impl<S: ZooKeeperServers> ServerGroup for ZooKeeperGroup<S> {
     }
 
     fn launch((): (), environment: &Environment) -> Result<Self, Stop> {
-        let servers = S::launch(environment).map_err(Stop::failed)?;
+        let servers = S::launch(environment)?;
         Ok(Self { servers, directory: new_directory() })
     }
 
@@ -87,7 +87,7 @@ impl<S: ZooKeeperServers> ServerGroup for ZooKeeperGroup<S> {
     }
 
     fn settle(&mut self) -> Result<(), Stop> {
-        self.servers.settle().map_err(Stop::failed)
+        self.servers.settle()
     }
 
     fn sync_all(&mut self) -> Result<(), Stop> {
@@ -159,7 +159,7 @@ impl<S: ZooKeeperServers> ServerGroup for ZooKeeperGroup<S> {
     }
 
     fn counters(&self) -> Result<Counters, Stop> {
-        self.servers.only_server("counters")?.traffic().map_err(Stop::failed)
+        Ok(self.servers.only_server("counters")?.traffic()?)
     }
 
     /// The clock of the server that orders what is written.

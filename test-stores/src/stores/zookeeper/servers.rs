@@ -76,6 +76,6 @@ impl MemberGroup for ZooKeeperGroup<ZooKeeperEnsemble> {
     const INDEPENDENT: bool = false;
 
     fn leader_of(&mut self, serving: usize) -> Result<usize, Stop> {
-        self.servers.wait_until_served(serving).map_err(Stop::failed)
+        self.servers.wait_until_served(serving)
     }
 }

@@ -165,15 +165,15 @@ pub(crate) async fn loss_within(guard: &LockGuard, bound: Duration) -> Result<Lo
 }
 
 /// The last moment at which the holder can have said that it holds: taken before each look, so that a thread which is
-/// stopped between the two accuses nobody.
-pub(crate) async fn believed_until(guard: &LockGuard) -> Instant {
-    let mut believed = Instant::now();
+/// stopped between the two accuses nobody. `None` if it never did.
+pub(crate) async fn believed_until(guard: &LockGuard) -> Option<Instant> {
+    let mut believed = None;
     loop {
         let now = Instant::now();
         if !guard.is_held() {
             return believed;
         }
-        believed = now;
+        believed = Some(now);
         tokio::time::sleep(Duration::from_millis(1)).await;
     }
 }

@@ -45,7 +45,10 @@ pub(super) fn spawn_successor(cx: &Context, other: &Client, name: &LockName) -> 
 pub(super) async fn ensure_believed_before(guard: &LockGuard, successor: Successor, when: &str) -> Verdict {
     let believed = believed_until(guard).await;
     let (successor, taken) = successor.await??;
-    ensure!(believed < taken, "{when}: believed for {:?} after another had got it", believed - taken);
+    if let Some(believed) = believed.filter(|believed| *believed >= taken) {
+        let late = believed - taken;
+        return Err(Stop::Failed(format!("{when}: believed for {late:?} after another had got it")));
+    }
     Ok(successor.release().await?)
 }
 

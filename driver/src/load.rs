@@ -16,8 +16,7 @@ pub(crate) async fn run_load(arguments: &Arguments) -> Outcome<()> {
     }
     let locks = leasehold::connect(&arguments.url).await?;
     refuse_unserved(arguments, &locks)?;
-    // The first pair connects, and makes what the store needs.
-    locks.acquire_with(format!("ready-{}", arguments.process), &options()).await?.release().await?;
+    first_pair(arguments, &locks).await?;
     let before = resident_bytes();
     let load = Load {
         kind: arguments.kind,
@@ -40,10 +39,19 @@ pub(crate) async fn run_load(arguments: &Arguments) -> Outcome<()> {
 
 async fn run_by_hand(arguments: &Arguments) -> Outcome<()> {
     let store = by_hand(&Config::new(&arguments.url)?)?;
+    let locks = leasehold::connect(&arguments.url).await?;
+    first_pair(arguments, &locks).await?;
+    let _ = locks.close().await;
     store.pair(&LockName::new(format!("ready-{}", arguments.process))?).await?;
     let (before, window) = (resident_bytes(), ready().await?);
     let outcome = by_hand::run(store, arguments.task_names(), window).await?;
     report(arguments, "by-hand", before, window, outcome)
+}
+
+/// Connects, and makes what the store needs.
+async fn first_pair(arguments: &Arguments, locks: &Arc<dyn DistributedLock>) -> Outcome<()> {
+    let name = format!("ready-{}", arguments.process);
+    Ok(locks.acquire_with(name, &options()).await?.release().await?)
 }
 
 /// Writes the rows, and the last line.

@@ -121,8 +121,8 @@ impl Store for Server {
     }
 
     async fn refuse(&self, refuse: bool) -> std::result::Result<(), Stop> {
-        let rights = if refuse { ["-@all", "+acl"] } else { ["+@all", "+acl"] };
-        self.0.command(&[&["ACL", "SETUSER", "default"][..], &rights].concat()).map(drop).map_err(cannot)
+        let rights = if refuse { &["-@all", "+acl", "+echo"][..] } else { &["+@all"] };
+        self.0.command(&[&["ACL", "SETUSER", "default"][..], rights].concat()).map(drop).map_err(cannot)
     }
 
     fn administrator(&self) -> std::result::Result<&dyn Administrator, Stop> {

@@ -12,7 +12,7 @@ use leasehold_core::{
 use std::time::{Duration, SystemTime};
 use zookeeper_client::Stat;
 
-/// How many nodes are read at once.
+/// The most nodes that are read at once.
 const READS_AT_ONCE: usize = 256;
 
 #[async_trait]
@@ -25,7 +25,7 @@ impl LockAdmin for ZooKeeperBackend {
 
     /// Reads the names of all locks there are, then the holders of each that fits. A lock that may not be read is left out.
     async fn list(&self, prefix: &str) -> Result<Vec<LockStatus>> {
-        let children = self.sessions.call().await?.sync_and_list(self.names.base()).await;
+        let children = self.sessions.call().await?.sync_and_list(&self.names.base).await;
         let children = children.map_err(ZkError::into_read_error)?;
         let mut names: Vec<LockName> =
             children.iter().filter_map(|segment| self.names.name(segment)).collect();
@@ -54,8 +54,8 @@ impl LockAdmin for ZooKeeperBackend {
         for contenders in split_holders(&queue).1.chunks(READS_AT_ONCE) {
             let call = self.sessions.call().await?;
             let read = try_join_all(contenders.iter().map(|it| read(&call, &directory, it))).await?;
-            waiters.extend(contenders.iter().zip(read).filter_map(|(contender, found)| {
-                let (holder, stat) = found?;
+            waiters.extend(contenders.iter().zip(read).filter_map(|(contender, node)| {
+                let (holder, stat) = node?;
                 let mut waiter = Waiter::new(contender.owner(), holder);
                 // By the clocks of two hosts: for people only.
                 waiter.waiting =
@@ -71,8 +71,8 @@ impl LockAdmin for ZooKeeperBackend {
         let (call, directory) = (self.sessions.call().await?, self.names.directory_of(name));
         let mut released = Vec::new();
         for holder in split_holders(&queue(&call, &directory).await?).0 {
-            let Some(found) = read(&call, &directory, holder).await? else { continue };
-            let status = status(name, holder, found);
+            let Some(node) = read(&call, &directory, holder).await? else { continue };
+            let status = status(name, holder, node);
             if only_if.is_none() || status.token == only_if {
                 let deleted = call.delete(&format!("{directory}/{}", holder.node)).await;
                 if deleted.map_err(ZkError::into_error)? {
@@ -85,20 +85,20 @@ impl LockAdmin for ZooKeeperBackend {
 
     /// Makes the directory of the locks, with its access list.
     async fn init(&self) -> Result<()> {
-        let (call, base) = (self.sessions.call().await?, self.names.base());
+        let (call, base) = (self.sessions.call().await?, &self.names.base);
         match parents::make(&call, self.sessions.target().access, base).await.map_err(ZkError::into_error) {
             // The server checks the right to make it before it checks whether it exists.
             Err(error) if error.kind() == ErrorKind::Denied => {
                 let exists = call.exists(base).await.map_err(ZkError::into_read_error)?;
                 if exists { Ok(()) } else { Err(error) }
             }
-            made => made,
+            answer => answer,
         }
     }
 
     /// For `zkCli.sh`; with a user, after its `addauth`.
     fn init_script(&self) -> Option<String> {
-        Some(parents::script(self.sessions.target().access, self.names.base()))
+        Some(parents::script(self.sessions.target().access, &self.names.base))
     }
 
     /// Deletes their directories. The server would do it itself, some time later.
@@ -120,15 +120,15 @@ impl LockAdmin for ZooKeeperBackend {
     }
 }
 
-/// The holds of a lock. A holder that leaves between the two looks is left out. If none is left, the next may hold by then: so it
-/// looks again, until the deadline of the call.
+/// The holds of a lock. A holder that leaves between the list and the read is left out. If none is left, the next may hold by then: so it
+/// lists again, until the deadline of the call.
 async fn inspect(call: &SessionCall, directory: &str, name: &LockName) -> Result<Vec<LockStatus>> {
     loop {
         let queue = queue(call, directory).await?;
         let (holders, _) = split_holders(&queue);
-        let found = try_join_all(holders.iter().map(|holder| read(call, directory, holder))).await?;
-        let found = holders.iter().zip(found);
-        let holds: Vec<_> = found.filter_map(|(holder, found)| Some(status(name, holder, found?))).collect();
+        let nodes = try_join_all(holders.iter().map(|holder| read(call, directory, holder))).await?;
+        let nodes = holders.iter().zip(nodes);
+        let holds: Vec<_> = nodes.filter_map(|(holder, node)| Some(status(name, holder, node?))).collect();
         if holders.is_empty() || !holds.is_empty() {
             return Ok(holds);
         }
@@ -146,7 +146,7 @@ fn split_holders(queue: &Queue) -> (&[Contender], &[Contender]) {
     contenders.split_at(holders)
 }
 
-/// What a contender says of itself; `None` if it has left.
+/// The data and metadata of a contender; `None` if it has left.
 async fn read(
     call: &SessionCall,
     directory: &str,

@@ -3,11 +3,11 @@ use crate::names::Names;
 use crate::notifier::retry_pause;
 use crate::own_node;
 use crate::recipe::Recipe;
-use crate::renewal::Renewals;
 use crate::semantics;
 use crate::session::{Sessions, ZkError};
 use crate::target::Target;
 use async_trait::async_trait;
+use futures_util::future::join_all;
 use leasehold_core::{
     Attempt, Claim, Clock, Error, ErrorKind, HolderInfo, LockAdmin, LockBackend, Namespace, OwnerId, Release,
     Renewal, Result, Semantics, StallTimeout, SystemClock,
@@ -17,8 +17,7 @@ use std::sync::Arc;
 use std::time::Duration;
 use tokio::sync::Semaphore;
 
-/// The most attempts at once. Each may list a queue of thousands, which is hundreds of kilobytes on the one connection: more
-/// at once would all be late together.
+/// The most attempts at once. Each may list a long queue on the one connection: more at once would all be late together.
 const MAX_ATTEMPTS: usize = 32;
 
 /// Locks on a ZooKeeper ensemble.
@@ -28,7 +27,7 @@ const MAX_ATTEMPTS: usize = 32;
 pub struct ZooKeeperBackend {
     pub(crate) sessions: Sessions,
     pub(crate) names: Names,
-    claims: Arc<ClaimTable>,
+    pub(crate) claims: Arc<ClaimTable>,
     attempts: Semaphore,
     stall_timeout: StallTimeout,
 }
@@ -43,11 +42,11 @@ impl ZooKeeperBackend {
     pub fn open(url: &StoreUrl, namespace: &Namespace) -> Result<Self> {
         let target = Target::from_url(url)?;
         let claims = Arc::<ClaimTable>::default();
-        let told = Arc::clone(&claims);
+        let table = Arc::clone(&claims);
         Ok(Self {
             names: Names::new(target.base.clone(), namespace.clone()),
             stall_timeout: StallTimeout::new(target.timeouts.request),
-            sessions: Sessions::new(target, Arc::new(move |event| told.session_event(event))),
+            sessions: Sessions::new(target, Arc::new(move |event| table.session_event(event))),
             claims,
             attempts: Semaphore::new(MAX_ATTEMPTS),
         })
@@ -76,7 +75,8 @@ impl ZooKeeperBackend {
         attempt
     }
 
-    /// Step 5 of the recipe: deletes the node, or all nodes of an owner whose node is not known. True if one of them held the lock.
+    /// Step 5 of the recipe: deletes the node, or all nodes of an owner whose node is not known. True if the
+    /// claim was granted, or may have been: it was first in the queue, and the answer was lost.
     async fn delete_nodes(&self, claim: &Claim, state: &ClaimState) -> Result<bool> {
         let directory = self.names.directory_of(claim.name());
         let held = match state.node() {
@@ -113,7 +113,8 @@ impl LockBackend for ZooKeeperBackend {
             // The core releases no claim that was refused.
             match self.delete_nodes(claim, &state).await {
                 Ok(_) => *state = ClaimState::Absent,
-                Err(error) => attempt = Err(error),
+                Err(error) if error.is_outage() => attempt = Err(error),
+                Err(error) => attempt = Err(node_stays(error, &self.names.directory_of(claim.name()))),
             }
         }
         if matches!(*state, ClaimState::Absent) {
@@ -123,8 +124,8 @@ impl LockBackend for ZooKeeperBackend {
     }
 
     async fn renew(&self, claims: &[Claim]) -> Vec<Result<Renewal>> {
-        let renewals = Renewals { sessions: &self.sessions, names: &self.names, claims: &self.claims };
-        renewals.renew(claims).await
+        let started_at = SystemClock::new().now();
+        join_all(claims.iter().map(|claim| self.renew_one(claim, started_at))).await
     }
 
     async fn release(&self, claim: &Claim, _linger: Duration) -> Result<Release> {
@@ -153,7 +154,7 @@ impl LockBackend for ZooKeeperBackend {
     }
 
     async fn suspects(&self) -> Vec<OwnerId> {
-        self.claims.suspects().await
+        self.claims.suspects.take().await
     }
 
     fn admin(&self) -> Option<&dyn LockAdmin> {
@@ -174,7 +175,15 @@ fn as_far_as_known(error: Error, state: &ClaimState) -> Error {
     }
 }
 
-/// A server closes the connection at a request above a megabyte, and with it every lock of the session. A client of the core
+/// A refused attempt whose node cannot be deleted either. The node's name has the owner, which stays out of texts.
+fn node_stays(refusal: Error, directory: &str) -> Error {
+    let message = format!("a node stays in {directory} and blocks the lock until this session ends");
+    Error::new(refusal.kind(), message)
+        .with_help("close this client, and give the user the rights to read, create and delete there")
+        .with_source(refusal)
+}
+
+/// A server closes the connection at a request that is too long, and with it every lock of the session. A client of the core
 /// sends no more than this limit; another caller of the backend might.
 fn check_size(claim: &Claim) -> Result<()> {
     let (size, most) = (claim.holder().len(), HolderInfo::MAX_BYTES);

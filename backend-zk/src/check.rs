@@ -11,9 +11,9 @@ use std::collections::BTreeMap;
 use std::time::Duration;
 use zookeeper_client::Acl;
 
-/// How long a server may take to answer a four-letter word.
+/// The time in which a server answers a four-letter word.
 const WORD_TIMEOUT: Duration = Duration::from_secs(1);
-/// How many directories of locks are looked at.
+/// The most directories of locks that are checked.
 const MAX_DIRECTORIES: usize = 256;
 /// A session of fewer ticks is ended by the first pause of a server.
 const MIN_TICKS: u32 = 4;
@@ -24,7 +24,15 @@ pub(crate) async fn check(backend: &ZooKeeperBackend) -> Result<Vec<Finding>> {
     let call = backend.sessions.call().await?;
     let target = backend.sessions.target();
     let mut findings = Vec::new();
-    check_session(target.timeouts.session, call.session().timeout(), &mut findings);
+    let (requested, granted) = (target.timeouts.session, call.session().timeout);
+    if requested != granted {
+        findings.push(Finding::new(
+            Severity::Warning,
+            "W_SESSION_BOUNDS",
+            format!("a session_timeout of {requested:?} was asked for and {granted:?} given: that is how long a crashed holder keeps others out"),
+            "ask for a time within minSessionTimeout and maxSessionTimeout of the servers, by default 2 to 20 ticks",
+        ));
+    }
     check_access(&call, backend, &mut findings).await?;
     if target.login.is_some() && target.tls.is_none() {
         findings.push(Finding::clear_text());
@@ -38,22 +46,11 @@ pub(crate) async fn check(backend: &ZooKeeperBackend) -> Result<Vec<Finding>> {
         ));
     } else {
         for server in target.servers.each() {
-            check_server(server, call.session().timeout(), &mut findings).await;
+            check_server(server, granted, &mut findings).await;
         }
     }
     findings.extend(trial::try_lock(backend).await?);
     Ok(findings)
-}
-
-fn check_session(asked: Duration, given: Duration, findings: &mut Vec<Finding>) {
-    if asked != given {
-        findings.push(Finding::new(
-            Severity::Warning,
-            "W_SESSION_BOUNDS",
-            format!("a session_timeout of {asked:?} was asked for and {given:?} given: that is how long a crashed holder keeps others out"),
-            "ask for a time within minSessionTimeout and maxSessionTimeout of the servers, by default 2 to 20 ticks",
-        ));
-    }
 }
 
 /// The right to free a lock is a right to its own directory, and the right to make one is a right to the directory of all.
@@ -62,7 +59,7 @@ async fn check_access(
     backend: &ZooKeeperBackend,
     findings: &mut Vec<Finding>,
 ) -> Result<()> {
-    let base = backend.names.base();
+    let base = &backend.names.base;
     match call.access(base).await {
         Ok(acls) => {
             let open = open_locks(call, backend).await?;
@@ -94,7 +91,9 @@ async fn check_access(
             if error.kind() != ErrorKind::Denied {
                 return Err(error);
             }
-            findings.push(unseen(&format!("the access list of {base}"), &error));
+            let message = format!("cannot see the access list of {base}: {error}");
+            let help = error.help().unwrap_or_default();
+            findings.push(Finding::new(Severity::Info, "I_NOT_SEEN", message, help));
         }
     }
     Ok(())
@@ -112,19 +111,19 @@ async fn open_locks(call: &SessionCall, backend: &ZooKeeperBackend) -> Result<Ve
             },
         }
     };
-    let mut locks = match call.sync_and_list(backend.names.base()).await {
+    let mut locks = match call.sync_and_list(&backend.names.base).await {
         Ok(children) => children,
         Err(error) => return unless_denied(error).map(|_| Vec::new()),
     };
     locks.retain(|segment| backend.names.name(segment).is_some());
     locks.sort_unstable();
     locks.truncate(MAX_DIRECTORIES);
-    let looks = locks.into_iter().map(|segment| async move {
-        let path = format!("{}/{segment}", backend.names.base());
+    let checks = locks.into_iter().map(|segment| async move {
+        let path = format!("{}/{segment}", backend.names.base);
         let acls = call.access(&path).await.or_else(unless_denied)?;
         Ok::<_, Error>(acls.iter().any(is_open).then_some(path))
     });
-    Ok(try_join_all(looks).await?.into_iter().flatten().collect())
+    Ok(try_join_all(checks).await?.into_iter().flatten().collect())
 }
 
 async fn check_server(server: (&str, u16), session: Duration, findings: &mut Vec<Finding>) {
@@ -183,9 +182,4 @@ fn not_allowed(at: &str, word: &str) -> Finding {
         format!("{at} does not answer {word:?}"),
         "allow it for this check: 4lw.commands.whitelist=srvr,conf",
     )
-}
-
-fn unseen(what: &str, why: &Error) -> Finding {
-    let help = why.help().unwrap_or_default();
-    Finding::new(Severity::Info, "I_NOT_SEEN", format!("cannot see {what}: {why}"), help)
 }

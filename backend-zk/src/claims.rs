@@ -12,7 +12,8 @@ use zookeeper_client::Stat;
 #[derive(Debug, Default)]
 pub(crate) struct ClaimTable {
     entries: Mutex<HashMap<OwnerId, Arc<ClaimEntry>>>,
-    suspects: Arc<Suspects>,
+    /// The holds that may be over.
+    pub(crate) suspects: Arc<Suspects>,
 }
 
 /// One claim.
@@ -23,19 +24,19 @@ pub(crate) struct ClaimEntry {
     pub(crate) notifier: Arc<ClaimNotifier>,
 }
 
-/// What the last call has found out.
+/// The knowledge of the last call.
 #[derive(Debug, Default)]
 pub(crate) enum ClaimState {
     /// It has no node.
     #[default]
     Absent,
-    /// It may have a node, made in this session: a create is under way, or its reply was lost.
+    /// It may have a node of `session`: a create is under way, or its reply was lost.
     Unknown { session: Arc<Session> },
     /// It has a node, and its place in the queue is not known.
     Created { node: OwnNode },
     /// It waits behind another node.
     Waiting { node: OwnNode, blocker: Box<str>, _watch: Option<NodeWatch> },
-    /// It holds the lock. The watch is on its own node.
+    /// It holds the lock. The watch is on its own node: none before the first renewal, and beyond the limit of watches.
     Holding { node: OwnNode, watch: Option<NodeWatch> },
 }
 
@@ -95,11 +96,6 @@ impl ClaimTable {
             SessionEvent::Ended => claims.for_each(|claim| claim.fire()),
             SessionEvent::Disconnected | SessionEvent::Connected => claims.for_each(|claim| claim.suspect()),
         }
-    }
-
-    /// Waits for holds that may be over.
-    pub(crate) async fn suspects(&self) -> Vec<OwnerId> {
-        self.suspects.take().await
     }
 
     fn entries(&self) -> MutexGuard<'_, HashMap<OwnerId, Arc<ClaimEntry>>> {

@@ -86,6 +86,8 @@
 //!
 //! A server that is cut off from its leader, connected again and cut off once more, all within a quarter of a session's
 //! timeout, may let a holder believe for at most that quarter too long.
+//!
+//! If a server with a lower `maxSessionTimeout` shortens a session at a reconnect, its holders go on believing by the first timeout.
 
 #![cfg_attr(docsrs, feature(doc_cfg))]
 

@@ -13,19 +13,15 @@ const RESERVED: [&str; 3] = [".", "..", "zookeeper"];
 /// The directory of the locks.
 #[derive(Debug)]
 pub(crate) struct Names {
-    base: String,
+    /// An absolute path without a slash at its end.
+    pub(crate) base: String,
     namespace: Namespace,
 }
 
 impl Names {
-    /// The locks of this namespace below `base`, an absolute path without a slash at its end.
+    /// The locks of this namespace below `base`.
     pub(crate) fn new(base: String, namespace: Namespace) -> Self {
         Self { base, namespace }
-    }
-
-    /// The directory itself.
-    pub(crate) fn base(&self) -> &str {
-        &self.base
     }
 
     /// The directory of one lock, whose children hold it or wait for it.

@@ -1,4 +1,4 @@
-//! How a claim learns of a change in the store: its watch fired, or its session ended.
+//! The notification of a claim about a change in the store: its watch fired, or its session ended.
 
 use leasehold_core::OwnerId;
 use std::collections::HashSet;
@@ -28,13 +28,13 @@ struct Note {
     holds: bool,
 }
 
-/// What a claim has been told since it last looked.
+/// The news since the last call for the claim began.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) enum Signal {
-    /// Nothing, and nothing will tell it: it has no watch, or its last look failed.
+    /// None, and no watch is set: the last call failed, or is under way.
     #[default]
     Unwatched,
-    /// Nothing. A watch will tell it; beyond the limit of watches, the fallback interval of the client does.
+    /// None. A watch is set; beyond the limit of watches, a waiter reads its blocker at the fallback interval of the client.
     Watched,
     /// Something has changed.
     Fired,
@@ -62,20 +62,22 @@ impl ClaimNotifier {
         self.suspect();
     }
 
-    /// The signal. A fired signal is taken: the claim looks now.
+    /// The signal, which becomes [`Unwatched`](Signal::Unwatched): a call begins, and its failure needs no undoing.
     pub(crate) fn take(&self) -> Signal {
-        let mut note = self.note();
-        let signal = note.signal;
-        if signal == Signal::Fired {
-            note.signal = Signal::Unwatched;
-        }
-        signal
+        std::mem::take(&mut self.note().signal)
     }
 
-    /// [`Watched`](Signal::Watched) before a watch is requested, so that one which fires at once is not missed;
-    /// [`Unwatched`](Signal::Unwatched) if it could not be set.
+    /// The outcome of a call, after its watch is set. A watch that has fired since [`take`](Self::take) is not missed.
     pub(crate) fn set(&self, signal: Signal) {
-        self.note().signal = signal;
+        let mut note = self.note();
+        if note.signal != Signal::Fired {
+            note.signal = signal;
+        }
+    }
+
+    /// The signal, which stays.
+    pub(crate) fn signal(&self) -> Signal {
+        self.note().signal
     }
 
     /// The claim holds from now on. A signal that came before this told no keeper, so it is given again.
@@ -84,11 +86,6 @@ impl ClaimNotifier {
         if before.signal == Signal::Fired {
             self.fire();
         }
-    }
-
-    /// True for a holder whose own node must be read: it has no watch, or the watch has fired.
-    pub(crate) fn needs_look(&self) -> bool {
-        self.note().signal != Signal::Watched
     }
 
     /// The connection is lost, or there is one again: a holder is renewed.
@@ -100,16 +97,15 @@ impl ClaimNotifier {
 
     /// Waits until asking again may give another answer.
     pub(crate) async fn changed(&self) {
-        let mut woken = pin!(self.wake.notified());
+        let mut notification = pin!(self.wake.notified());
         // A notification after this line is not missed.
-        woken.as_mut().enable();
-        let signal = self.note().signal;
-        match signal {
+        notification.as_mut().enable();
+        match self.signal() {
             Signal::Fired => {}
-            Signal::Watched => woken.await,
+            Signal::Watched => notification.await,
             Signal::Unwatched => {
                 // In a box: each waiter would have room for the timer, and few need it.
-                let _ = Box::pin(timeout(retry_pause(), woken)).await;
+                let _ = Box::pin(timeout(retry_pause(), notification)).await;
             }
         }
     }
@@ -185,6 +181,16 @@ mod tests {
         notifier.waker().wake();
         assert!(notifier.changed().now_or_never().is_some(), "the signal stays until it is taken");
         assert_eq!((notifier.take(), notifier.take()), (Signal::Fired, Signal::Unwatched));
+    }
+
+    #[test]
+    fn watch_that_fires_before_its_call_ends_is_not_missed() {
+        let notifier = notifier();
+        notifier.set(Signal::Watched);
+        assert_eq!((notifier.take(), notifier.signal()), (Signal::Watched, Signal::Unwatched));
+        notifier.fire();
+        notifier.set(Signal::Watched);
+        assert_eq!(notifier.signal(), Signal::Fired);
     }
 
     #[tokio::test(start_paused = true)]

@@ -18,7 +18,7 @@ pub(crate) async fn find(
         let name = &*queue.contenders()[*index].node;
         let path = format!("{directory}/{name}");
         match call.read(&path).await {
-            Ok((_, stat)) if own.is_none() && stat.ephemeral_owner == call.session().id() => {
+            Ok((_, stat)) if own.is_none() && stat.ephemeral_owner == call.session().id => {
                 own = Some(OwnNode::new(call.session(), name, &stat));
             }
             Ok(_) => drop(call.delete(&path).await?),
@@ -37,7 +37,7 @@ pub(crate) async fn delete_all(call: &SessionCall, directory: &str, owner: Owner
     // From the back, so that none of them comes to hold the lock by this.
     for index in queue.indices_of(owner).into_iter().rev() {
         let existed = call.delete(&format!("{directory}/{}", queue.contenders()[index].node)).await?;
-        held = existed && queue.blocker(index).is_none();
+        held |= existed && queue.blocker(index).is_none();
     }
     Ok(held)
 }

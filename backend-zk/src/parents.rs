@@ -17,7 +17,7 @@ pub(crate) async fn make_lock(call: &SessionCall, access: Access, directory: &st
             make(call, access, parent(directory)).await?;
             make_one(call, access, directory, CreateMode::Container).await
         }
-        made => made,
+        answer => answer,
     }
 }
 
@@ -31,7 +31,7 @@ pub(crate) async fn make(call: &SessionCall, access: Access, directory: &str) ->
             Err(ZkError::NoNode) if !parent(lowest).is_empty() && missing.len() < MAX_DEPTH => {
                 missing.push(parent(lowest));
             }
-            Err(trouble) => return Err(trouble),
+            Err(error) => return Err(error),
         }
     }
     Ok(())
@@ -50,7 +50,7 @@ pub(crate) fn script(access: Access, directory: &str) -> String {
 async fn make_one(call: &SessionCall, access: Access, directory: &str, mode: CreateMode) -> ZkResult<()> {
     match call.make(directory, mode, access.of_directories()).await {
         Err(ZkError::NodeExists) => Ok(()),
-        made => made,
+        answer => answer,
     }
 }
 

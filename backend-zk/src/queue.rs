@@ -21,7 +21,8 @@ const MARKS: [(&str, LockMode); 5] = [
 const PROTECTED: &str = "_c_";
 /// The least number of characters in a sequence number, which has leading zeros.
 const MIN_DIGITS: usize = 10;
-/// How many numbers at either end of the range are refused. A directory repeats its last number, so two nodes could have it.
+/// The numbers at either end of the range that are not used: a claim that is given one fails. A directory repeats its last
+/// number, so two nodes could have it.
 const UNUSED_NUMBERS: i32 = 1 << 20;
 
 /// The contenders of a lock, in the order in which they were created.

@@ -2,7 +2,7 @@
 //!
 //! 1. Create an ephemeral sequential node, named after the owner and the mode.
 //! 2. List the queue. If no other node blocks this one, its claim holds the lock.
-//! 3. Else watch the blocker, and no other node: a release wakes one writer, or the readers that it admits.
+//! 3. Else watch the blocker, and no other node: a release wakes one writer, or the readers up to the next writer.
 //! 4. When the watch fires, list again: the blocker may have left without ever holding the lock.
 //! 5. To release, delete the node.
 //!
@@ -13,7 +13,7 @@
 //!   (CURATOR-604, CURATOR-696: two owners).
 //! * *The session has ended, and the client does not know.* A server that is cut off from its leader shows the old queue for as
 //!   long as it likes (etcd #11456). So belief starts with the last write that a majority of the servers has acknowledged
-//!   in this session. If that is too old, the list of step 2 comes with a new one.
+//!   in this session. If that is too old, a new proof of that kind is sent with the list of step 2.
 
 use crate::acl::Access;
 use crate::claims::{ClaimState, OwnNode};
@@ -25,7 +25,7 @@ use crate::session::{SessionCall, WatchTarget, ZkError, ZkResult};
 use leasehold_core::{Attempt, Busy, Claim, Error, ErrorKind, Grant, Moment};
 use std::sync::Arc;
 
-/// How often one attempt lists a queue that changes meanwhile. In a queue that changes faster, others make progress.
+/// The most lists of one attempt, in a queue that changes meanwhile. In a queue that changes faster, others make progress.
 const MAX_ROUNDS: usize = 16;
 /// A proof of the session is repeated when it is older than this part of the lease. A hold starts with no less than the rest.
 const FRESH_PART: u32 = 10;
@@ -49,88 +49,101 @@ impl Recipe<'_> {
     /// Makes one attempt. `state` never says less than the store may have, so it is right also if this is dropped.
     pub(crate) async fn attempt(&self, state: &mut ClaimState) -> ZkResult<Attempt> {
         self.check_session(state)?;
-        // The client asks though the watch has not fired, in case it was lost. The blocker tells enough: to list a queue of
-        // thousands for each of thousands would be megabytes.
+        // The watch has not fired, but it may have been lost. To read the blocker costs less than to list the queue.
         if let ClaimState::Waiting { blocker, .. } = state
             && self.signal == Signal::Watched
-            && self.call.exists(&self.path(blocker)).await?
         {
-            return Ok(busy());
+            let blocker_exists = self.call.exists(&self.path(blocker)).await;
+            if !matches!(blocker_exists, Ok(false)) {
+                self.notifier.set(Signal::Watched);
+            }
+            if blocker_exists? {
+                return Ok(busy());
+            }
         }
-        let mut children = match state {
+        let mut queue = match state {
             ClaimState::Absent => self.create(state).await?,
             // A server that is behind may not show the node yet. A proof makes it current.
-            ClaimState::Unknown { .. } => self.call.prove_and_list(self.directory).await?,
+            ClaimState::Unknown { .. } => Queue::of(self.call.prove_and_list(self.directory).await?),
             _ => self.list().await?,
         };
         for _ in 0..MAX_ROUNDS {
-            let queue = Queue::of(children);
             let Some((node, index)) = self.find_in(&queue, state).await? else {
-                children = self.create(state).await?;
+                queue = self.create(state).await?;
                 continue;
             };
             let Some(blocker) = queue.blocker(index) else { return Ok(self.grant(state, node)) };
             if self.watch(state, node, &blocker.node).await? {
                 return Ok(busy());
             }
-            children = self.list().await?;
+            queue = self.list().await?;
         }
         self.notifier.fire();
         Ok(busy())
     }
 
-    /// Step 1, and the list of step 2 in the same round trip. Makes the directory if it is missing.
-    async fn create(&self, state: &mut ClaimState) -> ZkResult<Vec<String>> {
+    /// Step 1, and the list of step 2 in the same round trip. Tried again once: after the missing directory is made, or after a
+    /// create without an answer that was not carried out.
+    async fn create(&self, state: &mut ClaimState) -> ZkResult<Queue> {
         let Some(prefix) = prefix_of(self.claim.owner(), self.claim.mode()) else {
             let message = format!("a {} lock is not known to this version", self.claim.mode());
             return Err(ZkError::Refused(Error::new(ErrorKind::Unsupported, message)));
         };
         let (session, acls) = (self.call.session(), self.access.of_contenders());
+        let mut failure = ZkError::NoNode;
         for _ in 0..2 {
             *state = ClaimState::Unknown { session: Arc::clone(session) };
             let data = self.claim.holder().as_bytes();
-            let (created, listed) = self.call.create_and_list(self.directory, &prefix, data, acls).await;
-            match created {
+            let (creation, children) = self.call.create_and_list(self.directory, &prefix, data, acls).await;
+            match creation {
                 Ok((name, stat)) => {
                     *state = ClaimState::Created { node: OwnNode::new(session, &name, &stat) };
-                    return listed;
+                    return children.map(Queue::of);
                 }
                 Err(ZkError::NoNode) => {
                     *state = ClaimState::Absent;
                     parents::make_lock(self.call, self.access, self.directory).await?;
                 }
                 // Carried out or not: the list shows it, if there is a connection again.
-                Err(unknown @ ZkError::Unknown(_)) => {
-                    return self.call.prove_and_list(self.directory).await.map_err(|_| unknown);
+                Err(unknown @ ZkError::Unknown(_)) if self.call.has_time() => {
+                    match self.call.prove_and_list(self.directory).await.map(Queue::of) {
+                        Err(_) => return Err(unknown),
+                        Ok(queue) if !queue.indices_of(self.claim.owner()).is_empty() => return Ok(queue),
+                        Ok(_) => failure = unknown,
+                    }
                 }
+                Err(unknown @ ZkError::Unknown(_)) => return Err(unknown),
                 Err(refused) => {
                     *state = ClaimState::Absent;
                     return Err(refused);
                 }
             }
         }
-        Err(ZkError::NoNode)
+        Err(failure)
     }
 
     /// Step 2: the list, and a proof of the session if the last one is old.
-    async fn list(&self) -> ZkResult<Vec<String>> {
+    async fn list(&self) -> ZkResult<Queue> {
         let session = self.call.session();
-        if self.started_at.since(session.proved_at()) < session.lease().min(self.claim.ttl()) / FRESH_PART {
+        let fresh = session.lease().min(self.claim.ttl()) / FRESH_PART;
+        let children = if self.started_at.since(session.proved_at()) < fresh {
             self.call.list(self.directory).await
         } else {
             self.call.prove_and_list(self.directory).await
-        }
+        };
+        children.map(Queue::of)
     }
 
     /// The claim's node, and its index in the queue. `None` if it has none.
     async fn find_in(&self, queue: &Queue, state: &mut ClaimState) -> ZkResult<Option<(OwnNode, usize)>> {
         let indices = queue.indices_of(self.claim.owner());
         let node = match state.node() {
+            // With several nodes, those of earlier sessions must be deleted.
             Some(node) if indices.len() <= 1 => Some(node.clone()),
             _ => own_node::find(self.call, self.directory, queue, &indices).await?,
         };
-        let found = node.and_then(|node| queue.index_of(&node.name).map(|index| (node, index)));
-        match &found {
+        let position = node.and_then(|node| queue.index_of(&node.name).map(|index| (node, index)));
+        match &position {
             None => *state = ClaimState::Absent,
             Some((node, index)) => {
                 if !matches!(state, ClaimState::Holding { .. }) {
@@ -143,7 +156,7 @@ impl Recipe<'_> {
                 }
             }
         }
-        Ok(found)
+        Ok(position)
     }
 
     /// Step 2: nothing blocks the node. Belief is counted from the proof of the session.
@@ -153,29 +166,31 @@ impl Recipe<'_> {
         if !matches!(state, ClaimState::Holding { .. }) {
             *state = ClaimState::Holding { node, watch: None };
             self.notifier.begin_hold();
+            // The connection was lost after the list: its event found no holder.
+            if !self.call.session().is_connected() {
+                self.notifier.suspect();
+            }
         }
         Attempt::Granted(grant)
     }
 
     /// Step 3. False if the blocker has gone.
     async fn watch(&self, state: &mut ClaimState, node: OwnNode, blocker: &str) -> ZkResult<bool> {
-        self.notifier.set(Signal::Watched);
         match self.call.watch(&self.path(blocker), WatchTarget::Blocker, &self.notifier.waker()).await {
             Ok((_, watch)) => {
                 *state = ClaimState::Waiting { node, blocker: blocker.into(), _watch: watch };
+                self.notifier.set(Signal::Watched);
                 Ok(true)
             }
-            Err(error) => {
-                self.notifier.set(Signal::Unwatched);
-                if matches!(error, ZkError::NoNode) { Ok(false) } else { Err(error) }
-            }
+            Err(ZkError::NoNode) => Ok(false),
+            Err(error) => Err(error),
         }
     }
 
     /// A session that has ended takes the place in the queue with it. The client is told once, and goes on at the end.
     fn check_session(&self, state: &mut ClaimState) -> ZkResult<()> {
         let Some(OwnNode { session, .. }) = state.node() else { return Ok(()) };
-        if session.id() == self.call.session().id() {
+        if session.id == self.call.session().id {
             return Ok(());
         }
         // The servers may not have ended it yet: the node may still exist.

@@ -2,30 +2,21 @@
 //! node. One write proves the session for all holds that are renewed together. A watch tells of the deletion of the node; it is
 //! set by the first renewal, so that a short hold costs nothing for it.
 
-use crate::claims::{ClaimEntry, ClaimState, ClaimTable, OwnNode};
-use crate::names::Names;
+use crate::ZooKeeperBackend;
+use crate::claims::{ClaimEntry, ClaimState, OwnNode};
 use crate::notifier::Signal;
 use crate::queue::Queue;
-use crate::session::{Session, SessionCall, Sessions, WatchTarget, ZkError};
-use futures_util::future::join_all;
-use leasehold_core::{Claim, Clock, Error, ErrorKind, LossCause, Moment, Renewal, Result, SystemClock};
+use crate::session::{Session, SessionCall, WatchTarget, ZkError, ZkResult};
+use leasehold_core::{Claim, Error, ErrorKind, LossCause, Moment, Renewal, Result};
+use std::time::Duration;
+use tokio::time::timeout;
 
-/// Renews holds.
-#[derive(Debug)]
-pub(crate) struct Renewals<'a> {
-    pub(crate) sessions: &'a Sessions,
-    pub(crate) names: &'a Names,
-    pub(crate) claims: &'a ClaimTable,
-}
+/// The time to find out whether another owner has a lost lock.
+const CAUSE_TIMEOUT: Duration = Duration::from_millis(250);
 
-impl Renewals<'_> {
-    /// Answers for each claim.
-    pub(crate) async fn renew(&self, claims: &[Claim]) -> Vec<Result<Renewal>> {
-        let started_at = SystemClock::new().now();
-        join_all(claims.iter().map(|claim| self.renew_one(claim, started_at))).await
-    }
-
-    async fn renew_one(&self, claim: &Claim, started_at: Moment) -> Result<Renewal> {
+impl ZooKeeperBackend {
+    /// Renews one of the claims of a call that began at this moment.
+    pub(crate) async fn renew_one(&self, claim: &Claim, started_at: Moment) -> Result<Renewal> {
         let Some(entry) = self.claims.get(claim.owner()) else {
             return Ok(Renewal::Lost(LossCause::Gone));
         };
@@ -34,13 +25,15 @@ impl Renewals<'_> {
             _ => return Ok(Renewal::Lost(LossCause::Gone)),
         };
         match self.confirm(claim, &entry, &node, started_at).await {
-            // Told by the servers, or found out by the library, which is later.
-            Err(_) if node.session.has_ended() => Ok(Renewal::Lost(LossCause::SessionOver)),
+            // The servers have ended the session, or the library has given it up.
+            Err(_) | Ok(Renewal::Lost(_)) if node.session.has_ended() => {
+                Ok(Renewal::Lost(LossCause::SessionOver))
+            }
             answer => answer,
         }
     }
 
-    /// Proves the session, and reads the node in the same round trip if no watch would have told of its deletion.
+    /// Proves the session. Reads the node too if no watch is set on it.
     async fn confirm(
         &self,
         claim: &Claim,
@@ -51,12 +44,20 @@ impl Renewals<'_> {
         check_connected(&node.session)?;
         let call = self.sessions.call_in(&node.session)?;
         let directory = self.names.directory_of(claim.name());
-        let looked = async {
-            if entry.notifier.needs_look() { look(&call, &directory, entry, node).await } else { Ok(true) }
-        };
-        let (proved, exists) = tokio::join!(biased; call.prove_since(started_at), looked);
-        proved.map_err(ZkError::into_read_error)?;
-        if exists? { Ok(Renewal::Renewed) } else { Ok(Renewal::Lost(loss_cause(&call, &directory).await)) }
+        let read_node = || read_own_node(&call, &directory, entry, node);
+        let read_if_unwatched =
+            async { if entry.notifier.signal() == Signal::Watched { Ok(true) } else { read_node().await } };
+        let (proof, mut exists) = tokio::join!(biased; call.prove_since(started_at), read_if_unwatched);
+        // The watch fired before the reply to the proof.
+        if matches!((&proof, &exists), (Ok(()), Ok(true))) && entry.notifier.signal() == Signal::Fired {
+            exists = read_node().await;
+        }
+        match (proof, exists) {
+            // A missing node is a loss, also without a proof.
+            (_, Ok(false)) => Ok(Renewal::Lost(loss_cause(&call, &directory).await)),
+            (Ok(()), Ok(true)) => Ok(Renewal::Renewed),
+            (Err(error), _) | (_, Err(error)) => Err(error.into_read_error()),
+        }
     }
 }
 
@@ -70,40 +71,34 @@ fn check_connected(session: &Session) -> Result<()> {
 }
 
 /// Reads the claim's own node, and sets the watch on it. True if the node is there, and is the one that was granted.
-async fn look(call: &SessionCall, directory: &str, entry: &ClaimEntry, node: &OwnNode) -> Result<bool> {
-    entry.notifier.set(Signal::Watched);
-    let unless_found = NoWatchOnDrop(entry);
+async fn read_own_node(
+    call: &SessionCall,
+    directory: &str,
+    entry: &ClaimEntry,
+    node: &OwnNode,
+) -> ZkResult<bool> {
+    // Until the watch is set, another renewal of this claim reads the node too.
+    entry.notifier.take();
     let path = format!("{directory}/{}", node.name);
-    let read = call.watch(&path, WatchTarget::Own, &entry.notifier.waker()).await;
-    let (stat, new_watch) = match read {
+    let (stat, new_watch) = match call.watch(&path, WatchTarget::Own, &entry.notifier.waker()).await {
         Err(ZkError::NoNode) => return Ok(false),
-        read => read.map_err(ZkError::into_read_error)?,
+        answer => answer?,
     };
-    if stat.ephemeral_owner != call.session().id() {
+    if stat.ephemeral_owner != call.session().id {
         return Ok(false);
     }
-    if new_watch.is_some() {
-        std::mem::forget(unless_found);
-    }
     if let ClaimState::Holding { watch, .. } = &mut *entry.lock().await {
+        entry.notifier.set(if new_watch.is_some() { Signal::Watched } else { Signal::Unwatched });
         *watch = new_watch;
     }
     Ok(true)
 }
 
-/// Has the next renewal look again, after a look that set no watch, found nothing, or was dropped with its runtime.
-struct NoWatchOnDrop<'a>(&'a ClaimEntry);
-
-impl Drop for NoWatchOnDrop<'_> {
-    fn drop(&mut self) {
-        self.0.notifier.set(Signal::Unwatched);
-    }
-}
-
-/// Whether another owner holds the lock already.
+/// [`Taken`](LossCause::Taken) if there is another contender: it holds the lock, or is about to. The answer to the whole batch
+/// waits for this, so an unknown cause is [`Gone`](LossCause::Gone) soon.
 async fn loss_cause(call: &SessionCall, directory: &str) -> LossCause {
-    match call.sync_and_list(directory).await.map(Queue::of) {
-        Ok(queue) if !queue.contenders().is_empty() => LossCause::Taken,
+    match timeout(CAUSE_TIMEOUT, call.sync_and_list(directory)).await.map(|list| list.map(Queue::of)) {
+        Ok(Ok(queue)) if !queue.contenders().is_empty() => LossCause::Taken,
         _ => LossCause::Gone,
     }
 }

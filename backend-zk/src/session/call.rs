@@ -34,6 +34,11 @@ impl SessionCall {
         &self.session
     }
 
+    /// False once the deadline has passed: a request would be sent, and its answer not awaited.
+    pub(crate) fn has_time(&self) -> bool {
+        Instant::now() < self.deadline
+    }
+
     /// Creates an ephemeral sequential node, and lists its directory as it is after that. Both requests are sent at once, and
     /// the server keeps the order of a session. Answers the name of the node.
     pub(crate) async fn create_and_list(
@@ -45,11 +50,11 @@ impl SessionCall {
     ) -> (ZkResult<(String, Stat)>, ZkResult<Vec<String>>) {
         let path = format!("{directory}/{prefix}");
         let options = CreateMode::EphemeralSequential.with_acls(acls);
-        let created = async {
+        let creation = async {
             let (stat, sequence) = self.write(|client| client.create(&path, data, &options)).await?;
             Ok((format!("{prefix}{sequence}"), stat))
         };
-        tokio::join!(biased; created, self.list(directory))
+        tokio::join!(biased; creation, self.list(directory))
     }
 
     /// Creates a directory.
@@ -72,21 +77,21 @@ impl SessionCall {
     pub(crate) async fn list(&self, directory: &str) -> ZkResult<Vec<String>> {
         match self.in_time(self.client.list_children(directory)).await {
             Err(ZkError::NoNode) => Ok(Vec::new()),
-            listed => listed,
+            answer => answer,
         }
     }
 
     /// The same, as the leader had them after this call began. A leader that is cut off from its followers still answers this.
     pub(crate) async fn sync_and_list(&self, directory: &str) -> ZkResult<Vec<String>> {
-        let (synced, listed) =
+        let (sync, children) =
             tokio::join!(biased; self.in_time(self.client.sync(directory)), self.list(directory));
-        synced.and(listed)
+        sync.and(children)
     }
 
     /// The same, as a majority had them after this call began, with a [proof](Self::prove). Both requests are sent at once.
     pub(crate) async fn prove_and_list(&self, directory: &str) -> ZkResult<Vec<String>> {
-        let (proved, listed) = tokio::join!(biased; self.prove(), self.list(directory));
-        proved.and(listed)
+        let (proof, children) = tokio::join!(biased; self.prove(), self.list(directory));
+        proof.and(children)
     }
 
     /// Proves that the session lives, by a write: a majority of the servers must agree to it. It deletes a node that does not
@@ -95,8 +100,8 @@ impl SessionCall {
     /// `sync` proves nothing. A leader answers it alone, also one that is cut off from its followers and has not noticed yet,
     /// while these have another leader, which ends the session.
     pub(crate) async fn prove(&self) -> ZkResult<()> {
-        let deleted = |client: &Client| client.delete(&self.session.proof_path, Some(NO_VERSION));
-        match self.write(deleted).await {
+        let delete = |client: &Client| client.delete(&self.session.proof_path, Some(NO_VERSION));
+        match self.write(delete).await {
             Err(ZkError::NoNode | ZkError::BadVersion) => Ok(()),
             answer => answer,
         }
@@ -148,7 +153,7 @@ impl SessionCall {
         let sent_after = SystemClock::new().now();
         let answer = self.in_time(request(&self.client)).await;
         if !matches!(answer, Err(ZkError::Refused(_) | ZkError::Unimplemented | ZkError::Unknown(_))) {
-            self.session.proved(sent_after);
+            self.session.note_proof(sent_after);
         }
         answer
     }

@@ -8,7 +8,7 @@ use std::time::Duration;
 use tokio::time::{Instant, timeout_at};
 use zookeeper_client::{Client, Error as Answer};
 
-/// How many silent connections, one after the other, fit into a session. A connection is given up after this part of the
+/// The number of silent connections, one after the other, that fit into a session. A connection is given up after this part of the
 /// session, and so is every server that is tried next. A holder whose session was proved a quarter of it ago, whose server
 /// dies, and who meets another dead server, still proves it before half of it is over: then `leasehold run` stops its command.
 /// The library's own choice, two fifths of the session, is too long for that.
@@ -48,9 +48,9 @@ async fn connect_expecting(target: &Target, expected: Duration, deadline: Instan
         }
         let is_late = Instant::now() + RETRY_PAUSE >= deadline;
         // Only after a failure: a good connection is made once.
-        let seen = probe(target).await?;
-        if is_late || seen.all_refuse {
-            return Err(seen.into_error(target));
+        let report = probe(target).await?;
+        if is_late || report.all_refuse {
+            return Err(report.into_error(target));
         }
         tokio::time::sleep(RETRY_PAUSE).await;
     }

@@ -4,7 +4,7 @@ use super::Session;
 use std::sync::{Arc, Weak};
 use zookeeper_client::{SessionState, StateWatcher};
 
-/// What happens to a session.
+/// An event of a session.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum SessionEvent {
     Disconnected,

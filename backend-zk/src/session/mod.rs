@@ -29,7 +29,7 @@ use tokio::time::Instant;
 use watch::WatchBudget;
 use zookeeper_client::{Client, SessionState, StateWatcher};
 
-/// How long [`Sessions::close`] waits for the server's confirmation.
+/// The time in which the server confirms [`Sessions::close`].
 const CLOSE_TIMEOUT: Duration = Duration::from_secs(2);
 
 /// The sessions of a backend, one after the other.
@@ -56,9 +56,10 @@ enum Current {
 
 /// One session with the ensemble.
 pub(crate) struct Session {
-    id: i64,
-    /// As the servers have given it.
-    timeout: Duration,
+    /// The id by which the server says which session made a node.
+    pub(crate) id: i64,
+    /// The time without a heartbeat after which the servers end it, as they gave it first.
+    pub(crate) timeout: Duration,
     client: Mutex<Option<Arc<Client>>>,
     states: StateWatcher,
     watches: WatchBudget,
@@ -121,9 +122,9 @@ impl Sessions {
             return Err(error.clone());
         }
         let connected = connect::connect(&self.target, &mut connecting.expected).await;
-        let made = connected.and_then(|client| self.enter(client));
-        connecting.failure = made.as_ref().err().map(|error| (error.clone(), Instant::now()));
-        made
+        let session = connected.and_then(|client| self.enter(client));
+        connecting.failure = session.as_ref().err().map(|error| (error.clone(), Instant::now()));
+        session
     }
 
     /// The present session, unless it has ended.
@@ -188,22 +189,15 @@ impl Sessions {
 }
 
 impl Session {
-    /// The id by which the server says which session made a node.
-    pub(crate) fn id(&self) -> i64 {
-        self.id
-    }
-
-    /// The time without a heartbeat after which the servers end it.
-    pub(crate) fn timeout(&self) -> Duration {
-        self.timeout
-    }
-
-    /// How long a hold may be believed in, counted from [`proved_at`](Self::proved_at): three quarters of the timeout.
+    /// The time for which a hold may be believed in, counted from [`proved_at`](Self::proved_at): three quarters of the timeout.
     ///
-    /// The leader ends sessions. It learns what a client has sent to another server with that server's answer to its next ping,
-    /// half a tick later. A server that is cut off from the leader in between has answered the client, and the leader counts
-    /// from the request before. Proofs are sent at a third of this time, so the one before is a quarter of the timeout older;
-    /// and a session is no shorter than two ticks, so the leader knew of that one.
+    /// The leader ends sessions. It learns which clients another server has heard of with that server's answers to its pings, each
+    /// half a tick. A server that is cut off after a proof has not told of it, so the leader counts from the request before that
+    /// it was told of. A renewed hold has proofs a quarter of the timeout apart. The first and fixed holds have only the pings
+    /// of the library, at most a thirteenth apart. So the last quarter is enough in a session of three ticks, and for a renewed
+    /// hold in one of two, the shortest unless `minSessionTimeout` is lower.
+    ///
+    /// A server with another `maxSessionTimeout` may shorten the session at a reconnect. The library does not show that.
     pub(crate) fn lease(&self) -> Duration {
         self.timeout / 4 * 3
     }
@@ -214,13 +208,14 @@ impl Session {
     }
 
     /// A write that was sent after this moment is acknowledged.
-    fn proved(&self, at: Moment) {
+    fn note_proof(&self, at: Moment) {
         let mut proved_at = self.proved_at.lock().unwrap_or_else(PoisonError::into_inner);
         *proved_at = at.max(*proved_at);
     }
 
-    /// True once it cannot be used. The library finds out later than the servers, so this decides only that another session is
-    /// needed. The task of events may end earlier, with the runtime on which the session was made.
+    /// True once it cannot be used. The library hears that the servers have ended it when it is connected again; without a
+    /// connection it gives the session up after 1.4 timeouts, and the servers may keep it still. The task of events may end
+    /// earlier, with the runtime on which the session was made.
     pub(crate) fn has_ended(&self) -> bool {
         self.ended_at.get().is_some() || self.states.peek_state().is_terminated()
     }
@@ -229,8 +224,8 @@ impl Session {
         self.states.peek_state() == SessionState::SyncConnected
     }
 
-    /// True once the servers have ended it too. Servers without a leader end no session; they end this one a timeout after
-    /// they have a leader again, because nothing keeps it alive.
+    /// True a timeout after its end here: servers with a leader have ended it too. Servers without one end it a timeout after they
+    /// have a leader again, because nothing keeps it alive.
     pub(crate) fn has_expired(&self) -> bool {
         self.has_ended() && *self.ended_at.get_or_init(Instant::now) + self.timeout < Instant::now()
     }

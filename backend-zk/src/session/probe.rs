@@ -10,11 +10,11 @@ use tokio::io::AsyncReadExt;
 use tokio::net::TcpStream;
 use tokio::time::timeout;
 
-/// How long a server may take to accept a connection.
+/// The time in which a server accepts a connection.
 const ACCEPT_TIMEOUT: Duration = Duration::from_millis(500);
-/// How long it may take to refuse TLS.
+/// The time in which it refuses TLS.
 const TLS_TIMEOUT: Duration = Duration::from_secs(1);
-/// How long it may take to close a connection that exceeds its limit.
+/// The time in which it closes a connection that exceeds its limit.
 const CLOSE_TIMEOUT: Duration = Duration::from_millis(100);
 
 /// The behaviour of all servers.
@@ -85,24 +85,21 @@ impl fmt::Display for Behaviour {
 
 impl Probe {
     pub(super) fn into_error(self, target: &Target) -> Error {
-        let help = if self.all_refuse {
-            "start ZooKeeper, or look at host and port"
-        } else if self.one_closes {
-            "a server closes what is more than maxClientCnxns connections of one address: raise that, or open a store once in \
-             a process"
-        } else {
-            match &target.tls {
-                None => {
-                    "a server gives no session while its ensemble has no quorum, or if it speaks TLS and the URL does not"
-                }
-                Some(tls) if tls.has_identity() => {
-                    "a server gives no session while its ensemble has no quorum, or if it does not trust the certificate of \
-                     tls_cert"
-                }
-                Some(_) => {
-                    "a server gives no session while its ensemble has no quorum, or if it wants a certificate of the client, as \
-                     servers with TLS do by default: tls_cert=/path/to/cert.pem&tls_key=/path/to/key.pem"
-                }
+        let help = match &target.tls {
+            _ if self.all_refuse => "start ZooKeeper, or look at host and port",
+            _ if self.one_closes => {
+                "a server closes what is more than maxClientCnxns connections of one address: raise that, or open a store once in \
+                 a process"
+            }
+            None => {
+                "a server gives no session while its ensemble has no quorum, or if it speaks TLS and the URL does not"
+            }
+            Some(tls) if tls.has_identity() => {
+                "a server gives no session while its ensemble has no quorum, or if it does not trust the certificate of tls_cert"
+            }
+            Some(_) => {
+                "a server gives no session while its ensemble has no quorum, or if it wants a certificate of the client, as \
+                 servers with TLS do by default: tls_cert=/path/to/cert.pem&tls_key=/path/to/key.pem"
             }
         };
         let message = format!("no session with ZooKeeper at {} ({})", target.servers, self.text);

@@ -33,6 +33,7 @@ impl Setup {
     }
 
     async fn watch(&self, notifier: &Arc<ClaimNotifier>) -> NodeWatch {
+        notifier.take();
         notifier.set(Signal::Watched);
         let watched = self.call().await.watch(NODE, WatchTarget::Own, &notifier.waker()).await;
         watched.unwrap().1.unwrap()
@@ -50,8 +51,8 @@ impl Setup {
 
 fn sessions(url: &str) -> (Sessions, Arc<Mutex<Vec<SessionEvent>>>) {
     let events = Arc::<Mutex<Vec<SessionEvent>>>::default();
-    let told = Arc::clone(&events);
-    let handler = Arc::new(move |event| told.lock().unwrap().push(event));
+    let log = Arc::clone(&events);
+    let handler = Arc::new(move |event| log.lock().unwrap().push(event));
     (Sessions::new(Target::from_url(&StoreUrl::parse(url).unwrap()).unwrap(), handler), events)
 }
 
@@ -74,7 +75,7 @@ async fn watch_fires_once_and_is_removed_when_it_is_dropped() {
     setup.make(NODE).await;
     drop(setup.watch(&notifier).await);
     setup.has_watches(0).await;
-    assert!(!notifier.needs_look(), "a dropped watch fires nothing");
+    assert_eq!(notifier.signal(), Signal::Watched, "a dropped watch fires nothing");
 
     let _watch = setup.watch(&notifier).await;
     setup.has_watches(1).await;
@@ -116,12 +117,12 @@ async fn end_of_the_session_fires_its_watches_and_is_told() {
     let _watch = setup.watch(&notifier).await;
     setup.sessions.close().await.unwrap();
     fires(&notifier).await;
-    let told = async {
+    let ended = async {
         while setup.events.lock().unwrap().last() != Some(&SessionEvent::Ended) {
             tokio::time::sleep(Duration::from_millis(5)).await;
         }
     };
-    in_time(told, "the end of the session").await;
+    in_time(ended, "the end of the session").await;
 }
 
 #[tokio::test]
@@ -143,8 +144,8 @@ async fn acknowledged_write_proves_the_session_and_a_read_does_not() {
 
     for refused_by_state in [false, true] {
         let before = now();
-        let made = call.make(NODE, CreateMode::Ephemeral, Acls::anyone_all()).await;
-        assert_eq!(made.is_err(), refused_by_state, "the node exists the second time");
+        let answer = call.make(NODE, CreateMode::Ephemeral, Acls::anyone_all()).await;
+        assert_eq!(answer.is_err(), refused_by_state, "the node exists the second time");
         assert!((before..now()).contains(&call.session().proved_at()));
     }
     let proved_at = call.session().proved_at();

@@ -1,7 +1,7 @@
 //! Watches on nodes.
 //!
-//! A session has a limited number of them. After a reconnect the client library sets all its watches again, in one request
-//! for each 128 KiB of paths. These requests share one number, so the library takes the second answer for a breach of the
+//! A session has a limited number of them. After a reconnect the client library sets all its watches again, in several
+//! requests if their paths are long. These requests share one number, so the library takes the second answer for a breach of the
 //! protocol and closes the connection, at one server after the other, until the session and all its locks are lost
 //! (zookeeper-client 0.11.2, `WatchManager::resend_watches`). So the paths of all watches must fit into one request.
 
@@ -80,7 +80,7 @@ impl WatchBudget {
 mod tests {
     use super::*;
 
-    /// What the client library sends in one request.
+    /// The most that the client library sends in one request.
     const ONE_REQUEST: usize = 128 * 1024;
 
     #[test]

@@ -47,7 +47,7 @@ pub(crate) struct Login {
     pub(crate) method: LoginMethod,
 }
 
-/// How a user logs in.
+/// The login of a user.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum LoginMethod {
     /// The password is sent. The servers take any user: it is the key to the nodes that were made with it.
@@ -75,7 +75,11 @@ impl Target {
         let tls = match url.scheme() {
             "zk" => tls::refuse(&mut query).map(|()| None)?,
             "zk+tls" => Some(Tls::from_query(&authority.endpoints, &mut query)?),
-            other => return Err(unknown_scheme(other)),
+            other => {
+                let message = format!("{other:?} is no scheme of ZooKeeper");
+                let help = leasehold_store_url::did_you_mean(other, SCHEMES.iter().copied());
+                return Err(Error::new(ErrorKind::Misconfigured, message).with_help(help));
+            }
         };
         let login = Login::new(&authority, &mut query)?;
         let target = Self {
@@ -202,11 +206,6 @@ fn time(
         time => return Ok(time),
     };
     Err(Error::invalid(key, problem, fix))
-}
-
-fn unknown_scheme(scheme: &str) -> Error {
-    Error::new(ErrorKind::Misconfigured, format!("{scheme:?} is no scheme of ZooKeeper"))
-        .with_help(leasehold_store_url::did_you_mean(scheme, SCHEMES.iter().copied()))
 }
 
 #[cfg(test)]

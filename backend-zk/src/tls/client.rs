@@ -92,11 +92,7 @@ impl Tls {
             // Another thread may be quicker.
             let _ = ring::default_provider().install_default();
         }
-        let authorities = match &self.authority {
-            Some(file) => read("tls_ca", file)?,
-            None => system_authorities()?.to_owned(),
-        };
-        let options = TlsOptions::new().with_pem_ca(&authorities).map_err(|error| {
+        let options = TlsOptions::new().with_pem_ca(&self.authorities()?).map_err(|error| {
             let help = "name a file of certificates of authorities in PEM form";
             Error::invalid("tls_ca", error, help)
         })?;
@@ -115,12 +111,17 @@ impl Tls {
 
     fn roots(&self) -> Result<RootCertStore> {
         let mut roots = RootCertStore::empty();
-        let pem = match &self.authority {
-            Some(file) => read("tls_ca", file)?,
-            None => system_authorities()?.to_owned(),
-        };
+        let pem = self.authorities()?;
         roots.add_parsable_certificates(CertificateDer::pem_slice_iter(pem.as_bytes()).flatten());
         Ok(roots)
+    }
+
+    /// The authorities to trust, in PEM form.
+    fn authorities(&self) -> Result<String> {
+        match &self.authority {
+            Some(file) => read("tls_ca", file),
+            None => system_authorities().map(str::to_owned),
+        }
     }
 }
 
@@ -152,19 +153,19 @@ impl Identity {
 /// as reading a few hundred files.
 fn system_authorities() -> Result<&'static str> {
     static AUTHORITIES: OnceLock<String> = OnceLock::new();
-    let found = AUTHORITIES.get_or_init(|| {
+    let authorities = AUTHORITIES.get_or_init(|| {
         let certificates = rustls_native_certs::load_native_certs().certs;
         // An unreadable certificate would make the library refuse them all.
         let usable = certificates.into_iter().filter(|one| RootCertStore::empty().add(one.clone()).is_ok());
         let blocks: Vec<pem::Pem> = usable.map(|one| pem::Pem::new("CERTIFICATE", one.to_vec())).collect();
         pem::encode_many(&blocks)
     });
-    if found.is_empty() {
+    if authorities.is_empty() {
         let message = "this host has no list of certificate authorities to trust";
         let help = "install ca-certificates, or name the servers' authority: tls_ca=/path/to/ca.pem";
         return Err(Error::new(ErrorKind::Misconfigured, message).with_help(help));
     }
-    Ok(found)
+    Ok(authorities)
 }
 
 fn read(field: &'static str, file: &Path) -> Result<String> {

@@ -2,7 +2,7 @@
 
 use crate::kit::*;
 use leasehold_conformance::proxy::{Proxy, Traffic};
-use leasehold_core::{Claim, ErrorKind, LockBackend};
+use leasehold_core::{Claim, ErrorKind, LockBackend, LossCause, Renewal};
 use leasehold_test_stores::servers::ZooKeeperServer;
 use leasehold_zk::ZooKeeperBackend;
 use std::sync::Arc;
@@ -99,4 +99,24 @@ async fn waiter_without_answers_pauses_between_attempts() {
         proxy.set(Traffic::HoldReplies);
         not_answered(&waiting, &waiter).await;
     }
+}
+
+/// As after a reconnect, where the watches are set again before anything else is asked.
+#[tokio::test]
+async fn renewal_whose_watch_fires_before_its_proof_is_answered_is_lost() {
+    let server = server();
+    let look = Look::at(&server).await;
+    let (proxy, backend) = patient(&server).await;
+    let claim = claim("job");
+    hold(&backend, &claim).await;
+    // The first renewal sets the watch.
+    assert_eq!(renew(&backend, &claim).await.unwrap(), Renewal::Renewed);
+    proxy.set(Traffic::HoldReplies);
+    look.delete(&look.only_node("job").await).await;
+    let mut renewal = backend.renew(std::slice::from_ref(&claim));
+    assert!(futures_util::poll!(&mut renewal).is_pending());
+
+    proxy.set(Traffic::Pass);
+
+    assert_eq!(answered(renewal).await.remove(0).unwrap(), Renewal::Lost(LossCause::Gone));
 }

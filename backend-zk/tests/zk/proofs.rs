@@ -13,7 +13,7 @@ const SHORTLY: Duration = Duration::from_millis(200);
 
 /// The packets of the attempt by which a waiter is granted a lock, a while after it began to wait.
 async fn packets_of_a_turn(server: &ZooKeeperServer, wait: Duration) -> u64 {
-    // A proof is fresh for a tenth of three quarters of 40 s: 3 s. Such a session sends a ping every 13 s.
+    // A proof is fresh for a tenth of three quarters of 40 s: 3 s. Such a session sends a ping every 1.5 s.
     let url = format!("{}?session_timeout=40s", server.url());
     let (one, other) = (backend(&url), backend(&url));
     let (holder, waiter) = (claim("job"), claim("job"));

@@ -14,7 +14,8 @@ fn candidate(place: &Place, options: &[&str]) -> Running {
 fn command_that_succeeds_runs_again_in_a_later_term() {
     let place = Place::new();
     // The first ends by itself; the second is there when the signal comes.
-    let script = "test $LEASEHOLD_TERM = $LEASEHOLD_TOKEN && echo term $LEASEHOLD_TERM; mkdir led || exec sleep 1000";
+    let script =
+        "test $LEASEHOLD_TERM = $LEASEHOLD_TOKEN && echo term $LEASEHOLD_TERM; mkdir led || exec sleep 1000";
     let mut elect = place.start(["elect", "job", "--", "sh", "-c", script]);
     let terms = [elect.line("term "), elect.line("term ")].map(|term| term.parse::<u64>().unwrap());
     assert!(terms[0] < terms[1], "{terms:?}");

@@ -3,7 +3,6 @@
 use crate::args::AcquireArgs;
 use crate::give_back::CLOSE_TIMEOUT;
 use crate::lock_request::{HeldLocks, LockRequest};
-use crate::nesting::Stack;
 use leasehold::admin::LockStatus;
 use leasehold::{AcquireOptions, DistributedLock, ErrorKind, HolderInfo, Result};
 use leasehold_console::signals::{Signals, ends, suspend};
@@ -72,10 +71,7 @@ pub(crate) async fn acquire(
     };
     let waited = since.elapsed();
     match outcome {
-        Ok(Ok(held)) => {
-            store.introduce(Stack::of_this_process().is_in_another_store(store), console);
-            Ok(Acquired::Locks(held))
-        }
+        Ok(Ok(held)) => Ok(Acquired::Locks(held)),
         Ok(Err(error)) if error.is_contended() => {
             let waited = (error.kind() == ErrorKind::TimedOut).then(|| ("waited", brief(waited)));
             let holders =

@@ -25,8 +25,10 @@ impl Observer for ConsoleObserver {
     fn event(&self, event: &Event<'_>) {
         self.log.event(event);
         match event {
+            // The gate of a semaphore is a waiter's, who hears of the failure by its wait.
+            Event::RenewalFailed { name, .. } if name.slot().is_none() && name.semaphore().is_some() => {}
             Event::RenewalFailed { name, error, remaining, .. } if is_news(&self.renewal) => {
-                let left = brief(*remaining);
+                let (name, left) = (name.semaphore().unwrap_or(name.as_str()), brief(*remaining));
                 self.console.warn(
                     format_args!("the lease of {name:?} was not renewed, {left} are left: {error}"),
                     None,

@@ -62,7 +62,8 @@ pub(super) async fn hold(args: &HoldArgs, invocation: &Invocation) -> Result<Cod
     let (request, console) = (LockRequest::read(&args.names, args.kind)?, invocation.console);
     let store = invocation.open_with_ttl(args.acquire.lease.ttl.as_deref()).await?;
     request.check(&store)?;
-    Stack::of_this_process().check(&store, &request).await?;
+    let stack = Stack::of_this_process();
+    stack.check(&store, &request).await?;
     let mut signals =
         Signals::listen().map_err(|error| Failure::internal("cannot listen to signals", error))?;
     let options = options(&args.acquire, &store, "leasehold hold");
@@ -71,6 +72,7 @@ pub(super) async fn hold(args: &HoldArgs, invocation: &Invocation) -> Result<Cod
         Acquired::Locks(held) => held,
         Acquired::Interrupted(signal) => return Ok(Code::of_signal(signal.as_raw())),
     };
+    store.introduce(stack.is_in_another_store(&store), console);
     let line = HeldLine {
         locks: LockLine::new(&request, &held),
         backend: store.locks.semantics().backend,

@@ -55,6 +55,7 @@ pub(crate) async fn elect(args: &ElectArgs, invocation: &Invocation) -> Result<C
     let election = run.store.locks.elect(name)?.with_options(run.options.clone().with_wait(Wait::Forever));
     run.stack.check(&run.store, &run.request).await?;
     run.is_term = true;
+    run.store.introduce(run.stack.is_in_another_store(&run.store), run.console);
     let ending = run.lead(&election, supervisor, args).await;
     // The last term may have left something to be taken back.
     let _ = tokio::time::timeout(CLOSE_TIMEOUT, run.store.locks.close()).await;

@@ -132,27 +132,33 @@ fn worker_processes_of_suite_know_scheme() {
     assert!(out.contains("ok      store::A05"), "{out}");
 }
 
-/// Interrupted after the case that failed: what was seen until then is judged all the same.
 fn broken_stores_are_called_broken() {
-    for (scheme, _, case) in BROKEN {
-        let home = tempfile::tempdir().unwrap();
-        let url = format!("{scheme}:locks.db");
-        let words = ["-v", "compare", &url, "--only", "suite", "--seed", "7"];
-        let mut compare = command_in(home.path(), &std::env::current_exe().unwrap(), &words);
-        let mut compare = compare.stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap();
-        let mut messages = BufReader::new(compare.stderr.take().unwrap()).lines().map(Result::unwrap);
-        let failed = format!("leasehold: {scheme}: {case} ");
-        let has_failed = messages.any(|line| line.starts_with(&failed) && line.contains(" FAILED: "));
-        assert!(has_failed, "{case} passes on {scheme}");
-        kill_process(Pid::from_child(&compare), Signal::INT).unwrap();
-        messages.for_each(drop);
-        let out = String::from_utf8(compare.wait_with_output().unwrap().stdout).unwrap();
-        assert!(out.contains(&format!("{scheme}, BROKEN: ")) && out.contains(&format!("✕ {case} ")), "{out}");
-        let again = format!("leasehold conformance {url} --filter {case} --seed 0x7");
-        assert!(out.contains(&format!("again: {again}\n")), "{again}: {out}");
-        let script = format!("leasehold() {{ \"$THIS\" \"$@\"; }}; {again}");
-        let repeated = command_in(home.path(), Path::new("/bin/sh"), &["-c", &script]).output().unwrap();
-        let (out, _) = assert_ended(&repeated, 1);
-        assert!(out.contains(&format!("FAILED  {scheme}::{case}_")), "{out}");
-    }
+    std::thread::scope(|scope| {
+        for (scheme, _, case) in BROKEN {
+            scope.spawn(move || is_called_broken(scheme, case));
+        }
+    });
+}
+
+/// Interrupted after the case that failed: what was seen until then is judged all the same.
+fn is_called_broken(scheme: &str, case: &str) {
+    let home = tempfile::tempdir().unwrap();
+    let url = format!("{scheme}:locks.db");
+    let words = ["-v", "compare", &url, "--only", "suite", "--seed", "7"];
+    let mut compare = command_in(home.path(), &std::env::current_exe().unwrap(), &words);
+    let mut compare = compare.stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap();
+    let mut messages = BufReader::new(compare.stderr.take().unwrap()).lines().map(Result::unwrap);
+    let failed = format!("leasehold: {scheme}: {case} ");
+    let has_failed = messages.any(|line| line.starts_with(&failed) && line.contains(" FAILED: "));
+    assert!(has_failed, "{case} passes on {scheme}");
+    kill_process(Pid::from_child(&compare), Signal::INT).unwrap();
+    messages.for_each(drop);
+    let out = String::from_utf8(compare.wait_with_output().unwrap().stdout).unwrap();
+    assert!(out.contains(&format!("{scheme}, BROKEN: ")) && out.contains(&format!("✕ {case} ")), "{out}");
+    let again = format!("leasehold conformance {url} --filter {case} --seed 0x7");
+    assert!(out.contains(&format!("again: {again}\n")), "{again}: {out}");
+    let script = format!("leasehold() {{ \"$THIS\" \"$@\"; }}; {again}");
+    let repeated = command_in(home.path(), Path::new("/bin/sh"), &["-c", &script]).output().unwrap();
+    let (out, _) = assert_ended(&repeated, 1);
+    assert!(out.contains(&format!("FAILED  {scheme}::{case}_")), "{out}");
 }

@@ -233,8 +233,8 @@ impl<'a> Requests<'a> {
 
 /// Cuts the connections there are.
 pub(super) fn cut(proxy: &Proxy) -> Verdict {
-    ensure!(proxy.cut() > 0, "void: the fault met nothing, because there was no connection to be cut");
-    Ok(())
+    let void = "void: the fault met nothing, because there was no connection to be cut";
+    if proxy.cut() > 0 { Ok(()) } else { Err(Stop::Late(void.to_owned(), None)) }
 }
 
 /// Polls a future `polls` times at most; `None` if it was not ready by then, and was dropped.

@@ -43,7 +43,7 @@ fn main() -> ExitCode {
     // Broken locks panic: some of them are caught by that, and it is not to be read.
     std::panic::set_hook(Box::new(|_| {}));
     let mut arguments = Arguments::from_args();
-    arguments.test_threads.get_or_insert(20);
+    arguments.test_threads.get_or_insert(16);
     let mut trials: Vec<Trial> =
         controls.iter().flat_map(|control| trials::of_control(control, &controls)).collect();
     trials.extend(sound::trials());

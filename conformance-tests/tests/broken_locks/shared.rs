@@ -8,7 +8,7 @@ use async_trait::async_trait;
 use leasehold_core::{
     Attempt, Busy, Claim, DistributedLock, FencingToken, Finding, HolderInfo, LockAdmin, LockMode, LockName,
     LockStatus, LossCause, Outcome, OwnerId, Promises, Release, Renewal, Result, Semantics, Sharing, Waiter,
-    renew_each,
+    WakeUp, renew_each,
 };
 use redis::FromRedisValue;
 use std::collections::BTreeSet;
@@ -161,6 +161,10 @@ impl Calls for Shared {
     fn semantics(&self) -> Semantics {
         let mut semantics = Semantics::lease("redis", "plain", Promises::new(|_| Outcome::MayBreak));
         semantics.sharing = Sharing::WriterFirst;
+        if matches!(self.mistake, Mistake::HintsToWriters) {
+            // A writer that asks all the time asks far more often than this, on a busy machine too.
+            semantics.wake_up = WakeUp::Poll { at_most: Duration::from_secs(1) };
+        }
         semantics
     }
 

@@ -83,11 +83,11 @@ fn call_goes_on_when_the_call_that_it_shares_is_dropped() {
     });
 }
 
-/// The first attempt is denied. A call that shares it is denied with it, and a call that begins later acquires.
+/// The first attempt is refused. A call that shares it is refused with it, and a call that begins later acquires.
 #[test]
-fn calls_are_denied_with_the_attempt_that_they_share_and_no_other() {
+fn calls_are_refused_with_the_attempt_that_they_share_and_no_other() {
     race("first calls, failure", || async {
-        let (store, clock) = DelayedMemory::with_denied_attempt(Some(1));
+        let (store, clock) = DelayedMemory::with_refused_attempt(Some(1));
         let (builder, observed) = builder(&store, &clock);
         let client = builder.build();
         let scope = client.scope();
@@ -101,7 +101,7 @@ fn calls_are_denied_with_the_attempt_that_they_share_and_no_other() {
         for call in calls {
             errors.extend(call.await.unwrap().err().map(|error| error.kind()));
         }
-        assert!((1..=3).contains(&errors.len()) && errors.iter().all(|kind| *kind == ErrorKind::Denied));
+        assert!((1..=3).contains(&errors.len()) && errors.iter().all(|kind| *kind == ErrorKind::Unsupported));
         assert_eq!(observed.total_losses().await, 0);
         store.assert_no_lock_is_held().await;
     });

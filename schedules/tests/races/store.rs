@@ -81,21 +81,21 @@ impl LockBackend for AlwaysGranting {
 pub(crate) struct DelayedMemory {
     memory: MemoryBackend,
     attempts: AtomicUsize,
-    /// The number of the attempt that is denied.
-    denied_attempt: Option<usize>,
+    /// The number of the attempt that is refused.
+    refused_attempt: Option<usize>,
     is_closed: AtomicBool,
 }
 
 impl DelayedMemory {
     pub(crate) fn new() -> (Arc<Self>, ManualClock) {
-        Self::with_denied_attempt(None)
+        Self::with_refused_attempt(None)
     }
 
-    pub(crate) fn with_denied_attempt(denied_attempt: Option<usize>) -> (Arc<Self>, ManualClock) {
+    pub(crate) fn with_refused_attempt(refused_attempt: Option<usize>) -> (Arc<Self>, ManualClock) {
         let clock = ManualClock::default();
         let memory = MemoryBackend::with_clock(Arc::new(clock.clone()));
         let (attempts, is_closed) = (AtomicUsize::new(0), AtomicBool::new(false));
-        (Arc::new(Self { memory, attempts, denied_attempt, is_closed }), clock)
+        (Arc::new(Self { memory, attempts, refused_attempt, is_closed }), clock)
     }
 
     /// As a store whose connections are closed: it answers no call that begins afterwards.
@@ -126,8 +126,8 @@ impl LockBackend for DelayedMemory {
         self.check_open()?;
         yield_now().await;
         let attempt = self.attempts.fetch_add(1, SeqCst) + 1;
-        let answer = match self.denied_attempt == Some(attempt) {
-            true => Err(Error::new(ErrorKind::Denied, "injected fault")),
+        let answer = match self.refused_attempt == Some(attempt) {
+            true => Err(Error::new(ErrorKind::Unsupported, "injected fault")),
             false => self.memory.try_acquire(claim).await,
         };
         yield_now().await;

@@ -51,14 +51,14 @@ fn waiter_that_is_dropped_hands_its_wake_up_on() {
     });
 }
 
-/// The denied attempt may be the one that a release has woken.
+/// The refused attempt may be the one that a release has woken.
 #[test]
 fn waiter_that_fails_hands_its_wake_up_on() {
-    race("wake-up, error", || wait_with_denied_attempt(3));
+    race("wake-up, error", || wait_with_refused_attempt(3));
 }
 
-async fn wait_with_denied_attempt(number: usize) {
-    let (store, clock) = DelayedMemory::with_denied_attempt(Some(number));
+async fn wait_with_refused_attempt(number: usize) {
+    let (store, clock) = DelayedMemory::with_refused_attempt(Some(number));
     let (builder, observed) = builder(&store, &clock);
     let client = builder.build();
     let waiters: Vec<_> = (0..3)
@@ -72,7 +72,7 @@ async fn wait_with_denied_attempt(number: usize) {
     for waiter in waiters {
         errors.extend(waiter.await.unwrap().err().map(|error| error.kind()));
     }
-    assert_eq!(errors, [ErrorKind::Denied]);
+    assert_eq!(errors, [ErrorKind::Unsupported]);
     assert_eq!(observed.total_losses().await, 0);
     store.assert_no_lock_is_held().await;
 }

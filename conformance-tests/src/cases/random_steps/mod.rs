@@ -198,7 +198,13 @@ impl<'a> History<'a> {
         let (lease, at_least) = (self.ttl * plan.ttls, self.ttl * plan.at_least / 2);
         let info = HolderInfo::this_process().with_label("step", self.steps.len().to_string());
         let is_lost = self.proxy.is_some() && by == 0;
-        let wait = if is_lost { self.cx.patience().into() } else { Wait::No };
+        // The node of an attempt that was refused stands in the queue until its client has deleted it.
+        let is_session = self.clients[by].semantics().hold == HoldKind::Session;
+        let wait = match is_lost {
+            true => self.cx.patience().into(),
+            false if is_session => self.ttl.into(),
+            false => Wait::No,
+        };
         let options = if plan.is_renewed { self.cx.options() } else { self.cx.fixed() };
         let options = options.with_ttl(lease).with_hold_at_least(at_least).with_wait(wait);
         let options = options.with_mode(mode).with_holder(&info);

@@ -26,7 +26,7 @@ pub(crate) enum Mistake {
     ReleasedForUnknown(LockMode),
     /// #196: looks whose the lock is, and deletes the writer in a second step.
     LooksThenDeletesTheWriter,
-    /// #207: a writer that is refused is told of an end in a millisecond.
+    /// #207: a writer that is refused looks again and again, and is told of an end in a millisecond.
     HintsToWriters,
 }
 

@@ -54,7 +54,7 @@ impl Database {
 
     fn harm_disk(&self, harm: impl FnOnce(&Disk) -> std::result::Result<(), Stop>) -> Done {
         let disk = self.disk();
-        disk.as_ref().map_or_else(|| Err(Stop::failed(NO_DISK)), |disk| harm(disk))
+        disk.as_ref().map_or_else(|| Err(Stop::failed(NO_DISK)), harm)
     }
 
     fn disk(&self) -> MutexGuard<'_, Option<Disk>> {

@@ -14,11 +14,11 @@ use std::path::Path;
 use std::process::{Command, ExitCode, Output, Stdio};
 use std::sync::Arc;
 
-/// Schemes of broken stores, and a case that sees the mistake.
-const BROKEN: [(&str, Mistake, &str); 3] = [
-    ("twoowners", Mistake::GrantsTheSecond, "V01"),
-    ("sametoken", Mistake::RepeatsTheToken, "F13"),
-    ("backwards", Mistake::CountsBackwards, "F13"),
+/// Schemes of broken stores.
+const BROKEN: [(&str, Mistake); 3] = [
+    ("twoowners", Mistake::GrantsTheSecond),
+    ("sametoken", Mistake::RepeatsTheToken),
+    ("backwards", Mistake::CountsBackwards),
 ];
 
 /// Set for a process that is to be the command.
@@ -34,7 +34,7 @@ fn registry() -> Registry {
     };
     registry.register("locker", locker).unwrap();
     registry.set_default_prefix("locker", "shop/").unwrap();
-    for (scheme, mistake, _) in BROKEN {
+    for (scheme, mistake) in BROKEN {
         let broken = move |url: StoreUrl, namespace: Namespace| async move {
             let file = Config::new(&format!("sqlite:{}", url.path()?))?.with_prefix(namespace.prefix())?;
             let store = Registry::default().open(&file).await?;
@@ -134,23 +134,24 @@ fn worker_processes_of_suite_know_scheme() {
 
 fn broken_stores_are_called_broken() {
     std::thread::scope(|scope| {
-        for (scheme, _, case) in BROKEN {
-            scope.spawn(move || is_called_broken(scheme, case));
+        for (scheme, _) in BROKEN {
+            scope.spawn(move || is_called_broken(scheme));
         }
     });
 }
 
-/// Interrupted after the case that failed: what was seen until then is judged all the same.
-fn is_called_broken(scheme: &str, case: &str) {
+/// Interrupted after the first case that failed: what was seen until then is judged all the same.
+fn is_called_broken(scheme: &str) {
     let home = tempfile::tempdir().unwrap();
     let url = format!("{scheme}:locks.db");
     let words = ["-v", "compare", &url, "--only", "suite", "--seed", "7"];
     let mut compare = command_in(home.path(), &std::env::current_exe().unwrap(), &words);
     let mut compare = compare.stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap();
     let mut messages = BufReader::new(compare.stderr.take().unwrap()).lines().map(Result::unwrap);
-    let failed = format!("leasehold: {scheme}: {case} ");
-    let has_failed = messages.any(|line| line.starts_with(&failed) && line.contains(" FAILED: "));
-    assert!(has_failed, "{case} passes on {scheme}");
+    let said_of_store = format!("leasehold: {scheme}: ");
+    let failed = messages.find(|line| line.starts_with(&said_of_store) && line.contains(" FAILED: "));
+    let failed = failed.unwrap_or_else(|| panic!("no case fails on {scheme}"));
+    let case = failed[said_of_store.len()..].split(' ').next().unwrap();
     kill_process(Pid::from_child(&compare), Signal::INT).unwrap();
     messages.for_each(drop);
     let out = String::from_utf8(compare.wait_with_output().unwrap().stdout).unwrap();

@@ -26,6 +26,7 @@ const HEARD: [Signal; 9] = [
 #[derive(Debug)]
 pub struct Signals {
     streams: Vec<(Signal, unix::Signal)>,
+    ended_by: Option<Signal>,
 }
 
 impl Signals {
@@ -41,7 +42,7 @@ impl Signals {
         }
         // SIGCHLD may be ignored from before the exec, and the kernel would then drop the exit status of our children.
         drop(unix::signal(SignalKind::child())?);
-        Ok(Self { streams })
+        Ok(Self { streams, ended_by: None })
     }
 
     /// The next one.
@@ -72,12 +73,20 @@ impl Signals {
                 biased;
                 signal = self.next() => match signal {
                     Signal::TSTP => suspend(),
-                    signal if ends(signal) => return Err(signal),
+                    signal if ends(signal) => {
+                        self.ended_by = Some(signal);
+                        return Err(signal);
+                    }
                     _ => {}
                 },
                 done = &mut work => return Ok(done),
             }
         }
+    }
+
+    /// The last signal that ended a wait of [`unless_ended`](Self::unless_ended).
+    pub fn ended_by(&self) -> Option<Signal> {
+        self.ended_by
     }
 }
 
@@ -138,10 +147,15 @@ mod tests {
     use super::*;
     use nix::sys::signal::raise;
     use std::time::Duration;
+    use tokio::sync::Mutex;
+
+    /// A signal reaches every listener of this process.
+    static RAISES: Mutex<()> = Mutex::const_new(());
 
     /// As `kill -TSTP` and `kill -CONT` of a script, before this process came to look at the first.
     #[tokio::test]
     async fn process_suspended_and_continued_at_once_goes_on() {
+        let _alone = RAISES.lock().await;
         let mut signals = Signals::listen().unwrap();
         raise(Number::SIGTSTP).unwrap();
         raise(Number::SIGCONT).unwrap();
@@ -150,5 +164,15 @@ mod tests {
         assert_eq!(signals.next().await, Signal::WINCH);
         let later = tokio::time::timeout(Duration::from_millis(20), signals.next()).await;
         assert!(later.is_err(), "{later:?}");
+    }
+    #[tokio::test]
+    async fn signal_that_ended_a_wait_is_remembered() {
+        let _alone = RAISES.lock().await;
+        let mut signals = Signals::listen().unwrap();
+        assert_eq!(signals.unless_ended(async {}).await, Ok(()));
+        assert_eq!(signals.ended_by(), None);
+        raise(Number::SIGTERM).unwrap();
+        assert_eq!(signals.unless_ended(std::future::pending::<()>()).await, Err(Signal::TERM));
+        assert_eq!(signals.ended_by(), Some(Signal::TERM));
     }
 }

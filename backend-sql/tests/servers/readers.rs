@@ -57,6 +57,8 @@ async fn reader_that_crashed_is_entered_and_not_shown() {
             format!("SELECT count(*) FROM leasehold_held WHERE sharers LIKE '%\"{crashes}\"%{stays}%'");
         assert_eq!(server.number(&has_both).await, 1);
         other.close().await.unwrap();
+        // The server ends the session a moment after its connection.
+        until_shown(&administrator, &[]).await;
         let writer = claim("a");
         granted(&administrator, &writer).await;
         assert_eq!(server.number("SELECT count(*) FROM leasehold_held WHERE sharers IS NULL").await, 1);

@@ -85,6 +85,10 @@ impl PreparedRun<'_> {
                 return Ok(ending);
             }
             ending.tell(self.console);
+            // The signal came after the command's end, while the lock was given back.
+            if let Some(signal) = self.signals.ended_by() {
+                return Ok(Ending::interrupted(signal));
+            }
             let pause = self.store.locks.semantics().wake_up.bound().max(LEAST_PAUSE);
             self.console.detail(format_args!("campaigns for {} again in {}", self.request, brief(pause)));
             if let Err(signal) = self.signals.unless_ended(tokio::time::sleep(pause)).await {

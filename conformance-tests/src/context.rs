@@ -4,7 +4,7 @@ use crate::expect::{Client, ClientExt, eventually, first_use, free_within, loss_
 use crate::kinds::Kinds;
 use crate::proxy::{Proxy, Traffic};
 use crate::run_config::RunConfig;
-use crate::stop::{Stop, Verdict, ensure, require};
+use crate::stop::{Stop, Verdict, ensure, ensure_within, require};
 use crate::subject::{Store, Subject};
 use crate::time_scale::{SLACK, scaled};
 use crate::worker::Worker;
@@ -100,9 +100,10 @@ impl Context {
         Ok((client, waits))
     }
 
-    /// A client behind a proxy, which takes a request for lost after `patience`.
+    /// A client behind a proxy, which takes a request for lost after `patience`, and after a minute at the latest: clients limit what
+    /// can be asked for.
     pub(crate) async fn client_behind_proxy(&self, patience: Duration) -> Result<(Proxy, Client), Stop> {
-        let (proxy, address) = self.store.proxied(patience).await?;
+        let (proxy, address) = self.store.proxied(patience.min(Duration::from_secs(60))).await?;
         let client = self.client_at(&address).await?;
         Ok((proxy, client))
     }
@@ -258,6 +259,19 @@ impl Context {
     /// The declared end of sessions that are silent; zero for any other hold.
     pub(crate) fn session_timeout(&self) -> Duration {
         self.session_timeout.get().copied().unwrap_or_default()
+    }
+
+    /// Fails as late if a client has been silent for longer than its session lasts: its holds have ended by themselves.
+    pub(crate) fn ensure_session_lasts(&self, silent_since: Instant) -> Verdict {
+        let (silent, session) = (silent_since.elapsed(), self.session_timeout());
+        if !session.is_zero() {
+            ensure_within!(
+                silent,
+                session,
+                "void: a client was silent for {silent:?}, and its session lasts {session:?}"
+            );
+        }
+        Ok(())
     }
 }
 

@@ -306,12 +306,15 @@ async fn release_whose_request_is_lost_is_made_again(cx: &Context) -> Verdict {
     let (proxy, client) = cx.client_behind_proxy(patience).await?;
     cx.warm_up(&client).await?;
     let guard = client.take(&name, &cx.long_lease()).await?;
+    let silent_since = Instant::now();
     proxy.set(Traffic::BlackHole);
     let before = proxy.request_bytes();
     let release = tokio::spawn(guard.release());
     ensure!(eventually(cx.patience(), || proxy.request_bytes() > before).await, "no release was sent");
     tokio::time::sleep(patience + cx.slack()).await;
-    ensure_held(&other, &name, "void: the release that is to be lost arrived").await?;
+    let held = ensure_held(&other, &name, "void: the release that is to be lost arrived").await;
+    cx.ensure_session_lasts(silent_since)?;
+    held?;
     cut(&proxy)?;
     proxy.set(Traffic::Pass);
     free_within(&other, &name, withdrawn_within(cx, &other), "after a release that was lost").await?;

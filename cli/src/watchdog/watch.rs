@@ -2,9 +2,11 @@
 
 use super::child_status::{exit_of, suspension_of};
 use super::command::{self, Program};
+use super::forwarded_signals::ForwardedSignals;
 use super::order_socket::OrderSocket;
 use super::process_tree::{self, ProcessTree};
 use super::protocol::{CommandEnd, CommandReport, Exit, Order, Start, StopResult};
+use super::received_signals::ReceivedSignals;
 use super::stop_plan::{StopPlan, StopStep};
 use super::wake::Wake;
 use crate::inherited;
@@ -75,6 +77,8 @@ struct Watchdog {
     tree: ProcessTree,
     waits_for_all: bool,
     plan: StopPlan,
+    forwarded: ForwardedSignals,
+    received: ReceivedSignals,
 }
 
 impl Watchdog {
@@ -115,6 +119,8 @@ impl Watchdog {
                     tree: ProcessTree::of(command, Vec::new()),
                     waits_for_all: start.waits_for_all,
                     plan,
+                    forwarded: ForwardedSignals::default(),
+                    received: ReceivedSignals::from_now_on(),
                 };
                 let pid = command.as_raw_pid();
                 watchdog.socket.report(&CommandReport::Started { pid });
@@ -139,8 +145,9 @@ impl Watchdog {
                 StopStep::Kill => self.kill(),
                 StopStep::GiveUp => return self.end(self.tree.alive()),
             };
-            self.sleep_until(look_again);
+            self.sleep_until(look_again.min(self.forwarded.next()));
             self.obey();
+            self.pass_on_signals();
         }
     }
 
@@ -184,7 +191,7 @@ impl Watchdog {
 
     fn sleep_until(&mut self, moment: Moment) {
         let socket = (!self.socket.is_closed()).then(|| std::os::fd::AsFd::as_fd(&self.socket));
-        self.wake.sleep_until(moment, socket);
+        self.wake.sleep_until(moment, socket.into_iter().chain(self.received.fd()));
     }
 }
 
@@ -196,7 +203,7 @@ impl Watchdog {
                 Order::ConfirmedUntil(moment) => self.plan.confirmed_until(moment.into()),
                 Order::Signal(number) => {
                     if let Some(signal) = Signal::from_named_raw(number) {
-                        self.tree.signal_group(signal);
+                        self.forwarded.pass_on(signal, self.clock.now());
                     }
                 }
                 Order::Continue => self.go_on(),
@@ -206,6 +213,16 @@ impl Watchdog {
         }
         if self.socket.is_closed() {
             self.plan.holder_is_gone(self.clock.now());
+        }
+    }
+
+    fn pass_on_signals(&mut self) {
+        let now = self.clock.now();
+        while let Some(signal) = self.received.next() {
+            self.forwarded.received(signal, now);
+        }
+        for signal in self.forwarded.take_due(now) {
+            self.tree.signal_group(signal);
         }
     }
 

@@ -1,7 +1,7 @@
 //! The signals that are passed on to the command, each once.
 //!
-//! A service manager may signal a whole control group: `leasehold`, the watchdog and the command. Nobody signals the watchdog alone, so a
-//! signal that has reached it has reached the command too, and is not passed on.
+//! A service manager may signal a whole control group: `leasehold`, the watchdog and the command. The watchdog is never signalled alone, so
+//! a signal that has reached it has reached the command too, and is not passed on.
 
 use leasehold::client::Moment;
 use rustix::process::Signal;
@@ -16,9 +16,9 @@ const REMEMBERED: Duration = Duration::from_secs(5);
 /// Signals on their way to the command.
 #[derive(Debug, Default)]
 pub(super) struct ForwardedSignals {
-    /// Those to be passed on, and when.
+    /// The signals to be passed on, each with its time.
     due: Vec<(Signal, Moment)>,
-    /// Those that came to this process, and until when that counts.
+    /// The signals that this process has received, each with the end of its validity.
     received: Vec<(Signal, Moment)>,
 }
 

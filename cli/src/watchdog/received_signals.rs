@@ -1,7 +1,5 @@
 //! The signals that come to the watchdog, which has all of them blocked.
 
-use std::os::fd::BorrowedFd;
-
 #[cfg(target_os = "linux")]
 pub(super) use linux::ReceivedSignals;
 #[cfg(not(target_os = "linux"))]
@@ -9,11 +7,9 @@ pub(super) use unknown::ReceivedSignals;
 
 #[cfg(target_os = "linux")]
 mod linux {
-    use super::BorrowedFd;
     use nix::sys::signal::{SigSet, Signal as Blocked};
     use nix::sys::signalfd::{SfdFlags, SignalFd};
     use rustix::process::Signal;
-    use std::os::fd::AsFd;
 
     /// `None` for lack of a descriptor: then every signal is passed on.
     #[derive(Debug)]
@@ -37,16 +33,11 @@ mod linux {
             let number = i32::try_from(information.ssi_signo).ok()?;
             Signal::from_named_raw(number).or(Some(Signal::CONT))
         }
-
-        pub(in crate::watchdog) fn fd(&self) -> Option<BorrowedFd<'_>> {
-            self.0.as_ref().map(AsFd::as_fd)
-        }
     }
 }
 
 #[cfg(not(target_os = "linux"))]
 mod unknown {
-    use super::BorrowedFd;
     use rustix::process::Signal;
 
     #[derive(Debug)]
@@ -58,10 +49,6 @@ mod unknown {
         }
 
         pub(in crate::watchdog) fn next(&self) -> Option<Signal> {
-            None
-        }
-
-        pub(in crate::watchdog) fn fd(&self) -> Option<BorrowedFd<'_>> {
             None
         }
     }

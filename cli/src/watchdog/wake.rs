@@ -19,16 +19,13 @@ impl Wake {
         Ok(Self { children, alarm: Alarm::new()? })
     }
 
-    /// Sleeps until something happens to a child, one of these can be read, or the moment has come. May wake early.
-    pub(super) fn sleep_until<'a>(
-        &mut self,
-        moment: Moment,
-        readable: impl IntoIterator<Item = BorrowedFd<'a>>,
-    ) {
+    /// Sleeps until something happens to a child, something is heard on `socket`, or the moment has come. May wake
+    /// early.
+    pub(super) fn sleep_until(&mut self, moment: Moment, socket: Option<BorrowedFd<'_>>) {
         let timeout = self.alarm.set(moment);
         let mut events = vec![PollFd::new(&self.children, PollFlags::IN)];
         events.extend(self.alarm.fd().map(|fd| PollFd::from_borrowed_fd(fd, PollFlags::IN)));
-        events.extend(readable.into_iter().map(|fd| PollFd::from_borrowed_fd(fd, PollFlags::IN)));
+        events.extend(socket.map(|fd| PollFd::from_borrowed_fd(fd, PollFlags::IN)));
         let _ = poll(&mut events, timeout.as_ref());
         let mut buffer = [0; 64];
         while matches!(self.children.read(&mut buffer), Ok(64)) {}

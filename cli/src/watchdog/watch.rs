@@ -83,7 +83,7 @@ struct Watchdog {
 
 impl Watchdog {
     fn begin(
-        socket: OrderSocket,
+        mut socket: OrderSocket,
         wake: Wake,
         leasehold: Leasehold,
         program: &Program,
@@ -106,7 +106,8 @@ impl Watchdog {
         drop(deadline);
         match started {
             Ok(command) => {
-                let mut watchdog = Self {
+                socket.report(&CommandReport::Started { pid: command.as_raw_pid() });
+                Ok(Self {
                     socket,
                     wake,
                     clock,
@@ -121,10 +122,7 @@ impl Watchdog {
                     plan,
                     forwarded: ForwardedSignals::default(),
                     received: ReceivedSignals::from_now_on(),
-                };
-                let pid = command.as_raw_pid();
-                watchdog.socket.report(&CommandReport::Started { pid });
-                Ok(watchdog)
+                })
             }
             Err(error) => {
                 let errno = error.raw_os_error().unwrap_or_default();
@@ -191,7 +189,7 @@ impl Watchdog {
 
     fn sleep_until(&mut self, moment: Moment) {
         let socket = (!self.socket.is_closed()).then(|| std::os::fd::AsFd::as_fd(&self.socket));
-        self.wake.sleep_until(moment, socket.into_iter().chain(self.received.fd()));
+        self.wake.sleep_until(moment, socket);
     }
 }
 
@@ -216,6 +214,8 @@ impl Watchdog {
         }
     }
 
+    /// What this process has received is read only when it is awake for something else, such as an order: an order comes with each
+    /// signal that is passed on.
     fn pass_on_signals(&mut self) {
         let now = self.clock.now();
         while let Some(signal) = self.received.next() {

@@ -6,13 +6,13 @@ use crate::lock_request::{HeldLocks, LockRequest};
 use leasehold::admin::LockStatus;
 use leasehold::{AcquireOptions, DistributedLock, ErrorKind, HolderInfo, Result};
 use leasehold_console::signals::{Signals, ends, suspend};
-use leasehold_console::{Console, Failure, OpenStore, brief, sentence};
+use leasehold_console::{Console, Failure, OpenStore, ago, brief, sentence, short_sentence};
 use rustix::process::Signal;
 use std::pin::pin;
-use std::time::{Duration, Instant};
+use std::time::{Duration, Instant, SystemTime};
 
-/// The wait after which the holder is shown at a terminal.
-const ANNOUNCE_AFTER: Duration = Duration::from_secs(1);
+/// The wait after which the holder is shown, and the time between two looks at it at a terminal.
+const SHOW_INTERVAL: Duration = Duration::from_secs(1);
 
 /// How waiting for a lock ended, if not with an error.
 #[derive(Debug)]
@@ -54,21 +54,25 @@ pub(crate) async fn acquire(
     let outcome = {
         let mut acquiring = pin!(acquisition);
         // Beside the acquisition, never before it: the store may be slow to say who holds the lock.
-        let mut telling = pin!(announce_holder(store, request, console));
-        let mut told = !console.is_watched();
+        let mut showing = pin!(show_wait(store, request, console));
+        let mut shown = !console.is_talkative();
         loop {
             tokio::select! {
                 biased;
                 outcome = &mut acquiring => break Ok(outcome),
                 signal = signals.next() => match signal {
-                    Signal::TSTP => suspend(),
+                    Signal::TSTP => {
+                        console.end_progress();
+                        suspend();
+                    }
                     signal if ends(signal) => break Err(signal),
                     _ => {}
                 },
-                () = &mut telling, if !told => told = true,
+                () = &mut showing, if !shown => shown = true,
             }
         }
     };
+    console.end_progress();
     let waited = since.elapsed();
     match outcome {
         Ok(Ok(held)) => Ok(Acquired::Locks(held)),
@@ -107,7 +111,9 @@ fn holder_line(permit: &LockStatus) -> String {
     let slot = permit.name.slot().map_or(String::new(), |slot| format!(", slot {slot}"));
     let doing =
         if permit.holder.doing.is_empty() { String::new() } else { format!(" ({})", permit.holder.doing) };
-    format!("{}{doing}{slot}", permit.holder)
+    let since =
+        permit.acquired_at.map(|since| format!(" for {}", ago(since, SystemTime::now()))).unwrap_or_default();
+    format!("{}{doing}{since}{slot}", permit.holder)
 }
 
 /// Takes back what a failed acquisition may have left in the store: a grant whose reply was lost, a place in a queue. That
@@ -125,19 +131,29 @@ async fn take_back(store: &OpenStore, signals: &mut Signals) {
     }
 }
 
-/// Prints the holder as soon as the store tells it.
-async fn announce_holder(store: &OpenStore, request: &LockRequest, console: Console) {
+/// Shows who holds the lock, and the place of this process in the queue: at a terminal in one line that is rewritten, elsewhere once.
+async fn show_wait(store: &OpenStore, request: &LockRequest, console: Console) {
     loop {
-        tokio::time::sleep(ANNOUNCE_AFTER).await;
+        tokio::time::sleep(SHOW_INTERVAL).await;
         let holders = request.holders(store).await.unwrap_or_default();
-        match (request, holders.first()) {
-            (_, None) => {}
-            (LockRequest::Permit(..), Some(_)) => {
+        let Some(first) = holders.first() else { continue };
+        let place = match request.place(store, first).await {
+            Ok(Some(place)) => format!(" (place {place})"),
+            _ => String::new(),
+        };
+        let held = |sentence: fn(&LockStatus) -> String| match request {
+            LockRequest::Permit(..) => {
                 let all: Vec<String> = holders.iter().map(holder_line).collect();
-                return console
-                    .note(format_args!("waiting for a permit of {request}: held by {}", all.join("; ")));
+                format!("waiting{place} for a permit of {request}: held by {}", all.join("; "))
             }
-            (_, Some(holder)) => return console.note(format_args!("waiting: {}", sentence(holder))),
+            _ if holders.len() > 1 => {
+                format!("waiting{place}: {}, and by {} more", sentence(first), holders.len() - 1)
+            }
+            _ => format!("waiting{place}: {}", sentence(first)),
+        };
+        if !console.is_at_terminal() {
+            return console.note(held(sentence));
         }
+        console.progress(held(short_sentence));
     }
 }

@@ -1,7 +1,7 @@
 //! What a call acquires: a lock, alone or beside other readers, a permit of a semaphore, or the locks of several names.
 
 use crate::args::{KindArgs, lock_name};
-use leasehold::admin::LockStatus;
+use leasehold::admin::{LockStatus, Waiter};
 use leasehold::semantics::Sharing;
 use leasehold::{
     AcquireOptions, DistributedLock, DistributedLockExt, Error, FencingToken, HolderInfo, LockGuard,
@@ -121,6 +121,24 @@ impl LockRequest {
         }
         Ok(Vec::new())
     }
+
+    /// The place of this process among the waiters behind this holder, from 1 on; `None` where the store does not know its waiters.
+    pub(crate) async fn place(&self, store: &OpenStore, holder: &LockStatus) -> Result<Option<usize>> {
+        let waiters = match self {
+            Self::Permit(name, _) => permit_waiters(store, name).await?,
+            Self::Lock(..) | Self::Set(_) => store.admin()?.waiters(&holder.name).await?,
+        };
+        let this = HolderInfo::this_process();
+        let is_this = |waiter: &Waiter| (&waiter.holder.host, waiter.holder.pid) == (&this.host, this.pid);
+        Ok(waiters.iter().position(is_this).map(|before| before + 1))
+    }
+}
+
+/// The waiters for a permit. They stand at the gate, and the one who has the gate is the first.
+pub(crate) async fn permit_waiters(store: &OpenStore, semaphore: &LockName) -> Result<Vec<Waiter>> {
+    let (admin, gate) = (store.admin()?, LockName::from_store(format!("{semaphore}::gate"))?);
+    let first = admin.inspect(&gate).await?.into_iter().map(|hold| Waiter::new(hold.owner, hold.holder));
+    Ok(first.chain(admin.waiters(&gate).await?).collect())
 }
 
 /// The permits of a semaphore that are in use, by their slots.

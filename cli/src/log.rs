@@ -1,6 +1,6 @@
 use leasehold::backend::nearest;
 use leasehold::{Error, ErrorKind};
-use leasehold_console::{Failure, WRITE_TIMEOUT, write_within};
+use leasehold_console::{Failure, WRITE_TIMEOUT, erase_progress, write_within};
 use std::io::{self, Write};
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
@@ -40,7 +40,8 @@ impl Write for Log {
     /// Never fails: the subscriber would say so, on standard error, and stand still there.
     fn write(&mut self, event: &[u8]) -> io::Result<usize> {
         let timeout = if IS_UNREAD.load(Ordering::Relaxed) { Duration::ZERO } else { WRITE_TIMEOUT };
-        let written = write_within(timeout, io::stderr(), event);
+        let bytes = [erase_progress().as_bytes(), event].concat();
+        let written = write_within(timeout, io::stderr(), &bytes);
         let is_unread = written.is_err_and(|error| error.kind() == io::ErrorKind::TimedOut);
         IS_UNREAD.store(is_unread, Ordering::Relaxed);
         Ok(event.len())

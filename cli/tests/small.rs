@@ -49,7 +49,7 @@ fn verb_of_lab_is_refused_with_the_feature_to_build_with() {
 fn unknown_verb_is_refused_as_unknown() {
     let output = leasehold(&["benchmark"]);
     let said = String::from_utf8_lossy(&output.stderr);
-    assert!(said.starts_with("error: unrecognized subcommand 'benchmark'"), "{said}");
+    assert!(said.starts_with("error[E_INVALID]: unrecognized subcommand 'benchmark'"), "{said}");
     assert_eq!(output.status.code(), Some(64));
 }
 

@@ -1,3 +1,4 @@
+use crate::progress::{erase_progress, rewritten};
 use crate::{Failure, OutputOptions, StoreOptions, safe, write_with_timeout};
 use anstream::AutoStream;
 use anstyle::{AnsiColor, Style};
@@ -61,6 +62,25 @@ impl Console {
     /// True if somebody sits there, who has not asked for silence.
     pub fn is_at_terminal(self) -> bool {
         self.level >= Level::Normal && io::stderr().is_terminal()
+    }
+
+    /// True if notes are written.
+    pub fn is_talkative(self) -> bool {
+        self.level >= Level::Normal
+    }
+
+    /// What changes while something lasts: at a terminal a line that is rewritten, until something else is written or it is
+    /// [ended](Self::end_progress).
+    pub fn progress(self, what: impl Display) {
+        if self.is_at_terminal() {
+            let line = rewritten(&format!("leasehold: {}", plain(what)));
+            let _ = write_with_timeout(io::stderr(), line.as_bytes());
+        }
+    }
+
+    /// Removes the line of [`progress`](Self::progress).
+    pub fn end_progress(self) {
+        self.write(format_args!(""));
     }
 
     /// What is done, for those who asked.
@@ -131,7 +151,8 @@ impl Console {
         let stderr = io::stderr();
         let mut line = AutoStream::new(Vec::new(), AutoStream::choice(&stderr));
         let _ = line.write_fmt(text);
-        let _ = write_with_timeout(stderr, &line.into_inner());
+        let bytes = [erase_progress().into_bytes(), line.into_inner()].concat();
+        let _ = write_with_timeout(stderr, &bytes);
     }
 }
 

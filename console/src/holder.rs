@@ -20,6 +20,13 @@ pub fn sentence(lock: &LockStatus) -> String {
     }
 }
 
+/// The same for a line that may be cut at its end: what may be long comes last.
+pub fn short_sentence(lock: &LockStatus) -> String {
+    let Some(since) = lock.acquired_at.filter(|_| !lock.is_released()) else { return sentence(lock) };
+    let shared = if lock.mode.is_shared() { " shared" } else { "" };
+    format!("{:?} is held{shared} for {} by {}", lock.name, ago(since, SystemTime::now()), holder(lock))
+}
+
 /// What is known of the holder, as labelled lines.
 pub fn block(lock: &LockStatus) -> Vec<(&'static str, String)> {
     let mut lines = vec![("holder", if lock.is_released() { "nobody".to_owned() } else { holder(lock) })];
@@ -103,6 +110,7 @@ mod tests {
         lock.acquired_at = Some(SystemTime::now() - Duration::from_secs(4));
         let expected = "\"demo\" is held by ada@laptop:48211 (sleep 30) for 4.0s; its lease ends in 26s";
         assert_eq!(sentence(&lock), expected);
+        assert_eq!(short_sentence(&lock), "\"demo\" is held for 4.0s by ada@laptop:48211 (sleep 30)");
     }
 
     #[test]

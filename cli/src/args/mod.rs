@@ -7,6 +7,7 @@
 
 mod left_out;
 mod run;
+mod usage_error;
 mod values;
 mod verbs;
 
@@ -78,12 +79,18 @@ impl Cli {
                 Console::before_options().fail(&failure);
                 return failure.code();
             }
+            let code = match error.kind() {
+                ErrorKind::DisplayHelp | ErrorKind::DisplayVersion => Code::SUCCESS,
+                ErrorKind::DisplayHelpOnMissingArgumentOrSubcommand => Code::USAGE,
+                _ => {
+                    let failure = usage_error::usage_error(&error);
+                    Console::before_options().fail(&failure);
+                    return failure.code();
+                }
+            };
             // A closed output makes this fail: its reader is gone, so there is nothing to report.
             let _ = error.print();
-            match error.kind() {
-                ErrorKind::DisplayHelp | ErrorKind::DisplayVersion => Code::SUCCESS,
-                _ => Code::USAGE,
-            }
+            code
         })
     }
 }

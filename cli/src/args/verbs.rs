@@ -118,6 +118,9 @@ pub(crate) struct LsArgs {
     /// Print JSON
     #[arg(long)]
     pub(crate) json: bool,
+    /// Print the names alone, one a line
+    #[arg(long, conflicts_with = "json")]
+    pub(crate) names: bool,
     /// List them again every second, until a signal comes; at a terminal in place
     #[arg(long)]
     pub(crate) watch: bool,

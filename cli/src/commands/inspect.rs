@@ -1,6 +1,6 @@
 use super::lock_state::LockState;
 use crate::args::{InspectArgs, stored_name};
-use crate::lock_request::permits_of;
+use crate::lock_request::{permit_waiters, permits_of};
 use leasehold::LockName;
 use leasehold::admin::{LockStatus, Waiter};
 use leasehold_console::exit::Code;
@@ -17,11 +17,7 @@ pub(super) async fn inspect(args: &InspectArgs, invocation: &Invocation) -> Resu
     let is_part = name.semaphore().is_some();
     if holds.is_empty() && waiters.is_empty() && !is_part {
         holds = permits_of(&store, &name).await?;
-        // Its waiters stand at the gate.
-        waiters = match LockName::from_store(format!("{name}::gate")) {
-            Ok(gate) => admin.waiters(&gate).await?,
-            Err(_) => Vec::new(),
-        };
+        waiters = permit_waiters(&store, &name).await?;
     }
     let printed = match holds.as_slice() {
         _ if args.json => print_json(&LockState::new(&name, &holds, Some(&waiters))),

@@ -1,5 +1,5 @@
+use super::lock_table::{self, Row};
 use crate::args::LsArgs;
-use comfy_table::{CellAlignment, ColumnConstraint, ContentArrangement, Table};
 use leasehold::LockMode;
 use leasehold::admin::LockStatus;
 use leasehold_console::exit::{Code, ended_by};
@@ -8,8 +8,6 @@ use leasehold_console::{Console, Failure, Invocation, OpenStore, ago, brief, pri
 use serde::Serialize;
 use std::io::Write;
 use std::time::{Duration, SystemTime};
-
-const HEADER: [&str; 6] = ["NAME", "HOLDER", "DOING", "HELD", "ENDS IN", "TOKEN"];
 
 /// A hold as `--json` has it: of a semaphore, also the name for people.
 #[derive(Debug, Serialize)]
@@ -54,6 +52,11 @@ async fn list(args: &LsArgs, store: &OpenStore, console: Console) -> Result<(), 
     if args.json {
         let held = |lock| Held { lock, semaphore: lock.name.semaphore(), slot: lock.name.slot() };
         print_json(&locks.iter().map(held).collect::<Vec<_>>()).map_err(unprinted)?;
+    } else if args.names {
+        let mut names: Vec<&str> = locks.iter().map(name).collect();
+        names.sort_unstable();
+        names.dedup();
+        names.iter().try_for_each(|name| writeln!(std::io::stdout(), "{}", safe(name))).map_err(unprinted)?;
     } else if !locks.is_empty() {
         let mut out = anstream::stdout();
         writeln!(out, "{}", table(&locks, width())).map_err(unprinted)?;
@@ -69,32 +72,13 @@ fn width() -> Option<u16> {
     Some(size.ws_col).filter(|columns| *columns > 0)
 }
 
-/// A table of locks, as wide as the terminal at most. Without a terminal, every hold is one line.
 fn table(locks: &[LockStatus], width: Option<u16>) -> String {
-    let mut table = Table::new();
-    table.load_style(comfy_table::presets::NOTHING).set_header(HEADER);
-    match width {
-        Some(width) => table.set_content_arrangement(ContentArrangement::Dynamic).set_width(width),
-        None => table.set_content_arrangement(ContentArrangement::Disabled),
-    };
     let mut sorted: Vec<&LockStatus> = locks.iter().collect();
     sorted.sort_by_key(|lock| (name(lock), lock.name.slot()));
-    for holds in sorted
-        .chunk_by(|one, next| name(one) == name(next) && is_one_of_several(one) && is_one_of_several(next))
-    {
-        table.add_rows(rows(holds));
-    }
-    for (index, column) in table.column_iter_mut().enumerate() {
-        column.set_padding((0, 2));
-        // A name or a token is for pasting: the other columns give way, DOING first, because it is the longest.
-        if [0, 5].contains(&index) {
-            column.set_constraint(ColumnConstraint::ContentWidth);
-        }
-        if (3..=5).contains(&index) {
-            column.set_cell_alignment(CellAlignment::Right);
-        }
-    }
-    table.trim_fmt()
+    let under_one_name = |one: &&LockStatus, next: &&LockStatus| {
+        name(one) == name(next) && is_one_of_several(one) && is_one_of_several(next)
+    };
+    lock_table::table(sorted.chunk_by(under_one_name).flat_map(rows).collect(), width.map(usize::from))
 }
 
 /// The name for people: a slot stands under the name of its semaphore.
@@ -107,7 +91,7 @@ fn is_one_of_several(lock: &LockStatus) -> bool {
 }
 
 /// One row for a hold; for readers and for a semaphore, one for the name, and under it one for each.
-fn rows(holds: &[&LockStatus]) -> Vec<[String; 6]> {
+fn rows(holds: &[&LockStatus]) -> Vec<Row> {
     let [first, ..] = holds else { return Vec::new() };
     if !is_one_of_several(first) {
         return vec![row(safe(name(first)), first)];
@@ -127,7 +111,7 @@ fn rows(holds: &[&LockStatus]) -> Vec<[String; 6]> {
     [heading].into_iter().chain(holds.iter().map(|hold| row(label(hold), hold))).collect()
 }
 
-fn row(name: String, lock: &LockStatus) -> [String; 6] {
+fn row(name: String, lock: &LockStatus) -> Row {
     let or_dash = |text: Option<String>| text.unwrap_or_else(|| "-".to_owned());
     let (doing, held) = (&lock.holder.doing, !lock.is_released());
     [

@@ -6,6 +6,7 @@ mod hold;
 mod init;
 mod inspect;
 mod lock_state;
+mod lock_table;
 mod ls;
 mod man;
 mod purge;

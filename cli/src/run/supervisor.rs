@@ -1,5 +1,6 @@
 //! The watchdog, as seen from `leasehold`.
 
+use super::program;
 use crate::watchdog::process_tree::{ProcessTree, adopt_orphans, adopts_orphans, children, reap};
 use crate::watchdog::protocol::{CommandReport, Order, Start, to_line};
 use crate::watchdog::{NAME, Program};
@@ -222,7 +223,11 @@ fn this_program() -> io::Result<PathBuf> {
 }
 
 /// Why there is no watchdog, and what may help.
-pub(super) fn not_prepared(error: io::Error) -> Failure {
+pub(super) fn not_prepared(error: io::Error, program: &Program) -> Failure {
+    // It has the command on its own command line: what is too long for one is too long for both.
+    if error.kind() == io::ErrorKind::ArgumentListTooLong {
+        return program::not_started(&program.name, error.raw_os_error().unwrap_or_default());
+    }
     let failure = Failure::internal("cannot start the watchdog", error);
     if !cfg!(target_os = "linux") || Path::new("/proc/self/exe").exists() {
         return failure;

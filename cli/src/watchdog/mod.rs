@@ -26,7 +26,9 @@ pub(crate) mod stop_plan;
 
 mod child_status;
 mod command;
+mod forwarded_signals;
 mod order_socket;
+mod received_signals;
 mod wake;
 mod watch;
 
@@ -38,10 +40,11 @@ use std::ffi::{OsStr, OsString};
 use std::os::fd::RawFd;
 use std::process::ExitCode;
 
-/// What the watchdog is called on its own command line, by which it knows itself.
-pub(crate) const NAME: &str = "leasehold-watchdog";
+/// What the watchdog is called on its own command line, by which it knows itself. Not a name with ours in it: `pkill -f leasehold` is
+/// to reach one of the two.
+pub(crate) const NAME: &str = "lh-watchdog";
 
-/// What the kernel calls it. Not a name that begins with ours: `pkill leasehold` is to reach one of the two.
+/// What the kernel calls it.
 #[cfg(target_os = "linux")]
 const SHORT_NAME: &std::ffi::CStr = c"lh-watchdog";
 

@@ -15,7 +15,7 @@ pub(crate) enum Order {
     Start(Start),
     /// The lease is confirmed until then.
     ConfirmedUntil(SinceBoot),
-    /// Pass this signal on to the command's process group.
+    /// Pass this signal on to the command's process group, which may have got it by itself.
     Signal(i32),
     /// Let a suspended command go on, with the terminal if that is ours to give.
     Continue,

@@ -2,9 +2,11 @@
 
 use super::child_status::{exit_of, suspension_of};
 use super::command::{self, Program};
+use super::forwarded_signals::ForwardedSignals;
 use super::order_socket::OrderSocket;
 use super::process_tree::{self, ProcessTree};
 use super::protocol::{CommandEnd, CommandReport, Exit, Order, Start, StopResult};
+use super::received_signals::ReceivedSignals;
 use super::stop_plan::{StopPlan, StopStep};
 use super::wake::Wake;
 use crate::inherited;
@@ -75,11 +77,13 @@ struct Watchdog {
     tree: ProcessTree,
     waits_for_all: bool,
     plan: StopPlan,
+    forwarded: ForwardedSignals,
+    received: ReceivedSignals,
 }
 
 impl Watchdog {
     fn begin(
-        socket: OrderSocket,
+        mut socket: OrderSocket,
         wake: Wake,
         leasehold: Leasehold,
         program: &Program,
@@ -102,7 +106,8 @@ impl Watchdog {
         drop(deadline);
         match started {
             Ok(command) => {
-                let mut watchdog = Self {
+                socket.report(&CommandReport::Started { pid: command.as_raw_pid() });
+                Ok(Self {
                     socket,
                     wake,
                     clock,
@@ -115,10 +120,9 @@ impl Watchdog {
                     tree: ProcessTree::of(command, Vec::new()),
                     waits_for_all: start.waits_for_all,
                     plan,
-                };
-                let pid = command.as_raw_pid();
-                watchdog.socket.report(&CommandReport::Started { pid });
-                Ok(watchdog)
+                    forwarded: ForwardedSignals::default(),
+                    received: ReceivedSignals::from_now_on(),
+                })
             }
             Err(error) => {
                 let errno = error.raw_os_error().unwrap_or_default();
@@ -139,8 +143,9 @@ impl Watchdog {
                 StopStep::Kill => self.kill(),
                 StopStep::GiveUp => return self.end(self.tree.alive()),
             };
-            self.sleep_until(look_again);
+            self.sleep_until(look_again.min(self.forwarded.next()));
             self.obey();
+            self.pass_on_signals();
         }
     }
 
@@ -196,7 +201,7 @@ impl Watchdog {
                 Order::ConfirmedUntil(moment) => self.plan.confirmed_until(moment.into()),
                 Order::Signal(number) => {
                     if let Some(signal) = Signal::from_named_raw(number) {
-                        self.tree.signal_group(signal);
+                        self.forwarded.pass_on(signal, self.clock.now());
                     }
                 }
                 Order::Continue => self.go_on(),
@@ -206,6 +211,18 @@ impl Watchdog {
         }
         if self.socket.is_closed() {
             self.plan.holder_is_gone(self.clock.now());
+        }
+    }
+
+    /// What this process has received is read only when it is awake for something else, such as an order: an order comes with each
+    /// signal that is passed on.
+    fn pass_on_signals(&mut self) {
+        let now = self.clock.now();
+        while let Some(signal) = self.received.next() {
+            self.forwarded.received(signal, now);
+        }
+        for signal in self.forwarded.take_due(now) {
+            self.tree.signal_group(signal);
         }
     }
 

@@ -29,7 +29,6 @@ fn leasehold_killed_while_it_starts_the_command() {
     at_each_call(1, |call| TracedRun::starting(&["x"], Target::Leasehold, call).map(TracedRun::killed));
 }
 
-/// Of a reader, and of several names.
 #[test]
 fn leasehold_killed_while_it_starts_the_command_of_another_kind() {
     at_each_call(3, |call| {

@@ -32,15 +32,15 @@ fn invalid_value_is_reported_with_its_own_message() {
     let cases: [(&[&str], &str); 23] = [
         (
             &["run", "--grace", "-1s", "x", "--", "true"],
-            "error: invalid value '-1s' for '--grace <TIME>': \"-1s\": expected number at 0; write it like 30s",
+            "error[E_INVALID]: invalid value '-1s' for '--grace <TIME>': \"-1s\": expected number at 0; write it like 30s",
         ),
         (
             &["run", "-E", "-1", "x", "--", "true"],
-            "error: invalid value '-1' for '--conflict-exit-code <CODE>': -1 is not in 0..=255",
+            "error[E_INVALID]: invalid value '-1' for '--conflict-exit-code <CODE>': -1 is not in 0..=255",
         ),
         (
             &["run", "--token-fd", "-1", "x", "--", "true"],
-            "error: invalid value '-1' for '--token-fd <N>': -1 is not in 0..=2147483647",
+            "error[E_INVALID]: invalid value '-1' for '--token-fd <N>': -1 is not in 0..=2147483647",
         ),
         (
             &["man", "/nowhere"],
@@ -137,26 +137,29 @@ fn parser_error_says_which_values_are_valid() {
     let cases: [(&[&str], &str); 7] = [
         (
             &["run", "-w", "soon", "x", "--", "true"],
-            "error: invalid value 'soon' for '--wait <TIME>': \"soon\": expected number at 0; write it like 30s, 1500ms or 1m 30s\n",
+            "error[E_INVALID]: invalid value 'soon' for '--wait <TIME>': \"soon\": expected number at 0; write it like 30s, 1500ms or 1m 30s\n",
         ),
         (
             &["run", "--grace", "5", "x", "--", "true"],
-            "error: invalid value '5' for '--grace <TIME>': \"5\" has no unit; write 5s or 5ms\n",
+            "error[E_INVALID]: invalid value '5' for '--grace <TIME>': \"5\" has no unit; write 5s or 5ms\n",
         ),
         (
             &["run", "--info", "a", "x", "--", "true"],
-            "error: invalid value 'a' for '--info <KEY=VALUE>': write it as KEY=VALUE\n",
+            "error[E_INVALID]: invalid value 'a' for '--info <KEY=VALUE>': write it as KEY=VALUE\n",
         ),
         (
             &["run", "--on-lost", "cry", "x", "--", "true"],
-            "error: invalid value 'cry' for '--on-lost <HOW>'\n  [possible values: term, kill, warn]\n",
+            "error[E_INVALID]: invalid value 'cry' for '--on-lost <HOW>'\n  help     possible values: term, kill, warn\n",
         ),
         (
             &["run", "x", "echo", "hi"],
             "error[E_INVALID]: invalid command: there is none\n  help     the command stands behind two dashes: leasehold run NAME -- echo …\n",
         ),
-        (&["rum"], "error: unrecognized subcommand 'rum'\n"),
-        (&["release", "x"], "error: the following required arguments were not provided:\n  --force\n"),
+        (&["rum"], "error[E_INVALID]: unrecognized subcommand 'rum'\n"),
+        (
+            &["release", "x"],
+            "error[E_INVALID]: the following required arguments were not provided: --force\n  usage    ",
+        ),
     ];
     for (words, expected) in cases {
         let said = said(&place, words);
@@ -307,6 +310,35 @@ fn verb_of_another_program_is_answered_with_the_one_that_is_meant() {
             "{said:?}"
         );
     }
+}
+
+/// `leasehold` fits the limit of the system, and its command, with some variables more, does not.
+#[test]
+fn environment_too_large_for_the_command_is_named_as_the_cause() {
+    let place = Place::new();
+    // Arguments and environment have a quarter of the limit of the stack, and each of them 128 KiB.
+    let filled = "ulimit -s 2048; for i in 1 2 3 4; do export A$i=$(printf %0100000d 0); done";
+    let run = |size: usize| {
+        place.shell(&format!("{filled}; export B=$(printf %0{size}d 0); exec \"$0\" -q run x -- true"))
+    };
+    let (mut fits, mut too_large) = (1, 131_000);
+    while too_large - fits > 1 {
+        let size = usize::midpoint(fits, too_large);
+        let said = run(size);
+        let is_started = said.err.is_empty() || said.err.starts_with("error[");
+        if is_started { fits = size } else { too_large = size }
+    }
+    let said = run(fits);
+    let message = "error[E_COMMAND]: cannot execute \"true\": Argument list too long (os error 7)\n";
+    said.expect(126, "", message);
+}
+
+#[test]
+fn address_without_brackets_is_named_as_the_cause() {
+    let place = Place::new();
+    let said = place.say(["-u", "redis://::1:6379", "run", "x", "--", "true"]);
+    assert!(said.code(64).err.contains("brackets") || said.err.contains("[::1]"), "{said:?}");
+    assert!(!said.err.contains("password"), "{said:?}");
 }
 
 #[test]

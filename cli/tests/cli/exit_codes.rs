@@ -91,7 +91,7 @@ fn store_that_does_not_tell_the_holder_does_not_prolong_the_wait() {
 
     let _holder = place.hold("x");
     let waiter = place.start(["-v", "run", "-w", "3s", "x", "--", "true"]);
-    waiter.warned("waiting: \"x\" is held by ");
+    waiter.warned("\"x\" is held by ");
     server.pause();
     waiter.wait().code(75);
 }

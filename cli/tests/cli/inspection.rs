@@ -162,6 +162,53 @@ fn completions_and_manual_are_there() {
     assert!(place.path().join("man1/leasehold-run.1").exists());
 }
 
+/// In bash, which takes a colon for the end of a word.
+#[test]
+fn completions_offer_the_names_of_locks_that_are_held() {
+    let place = Place::new();
+    let mut permit = place.start(["hold", "--permits", "2", "pool"]);
+    permit.line("{");
+    let _held = [place.hold("job:1"), place.hold("job:2"), place.hold("page")];
+    place.file(
+        "complete",
+        r#"source <("$1" completions bash)
+        words() {
+            COMP_LINE=$1 COMP_POINT=${#1}
+            read -ra COMP_WORDS <<<"$1"
+            [[ $1 == *' ' ]] && COMP_WORDS+=("")
+            COMP_CWORD=$((${#COMP_WORDS[@]} - 1)) COMPREPLY=()
+            _leasehold_with_names "$leasehold" "${COMP_WORDS[COMP_CWORD]}" "${COMP_WORDS[COMP_CWORD - 1]}"
+            echo "${COMPREPLY[*]}"
+        }
+        leasehold=$1
+        shift
+        for line; do words "$line"; done"#,
+    );
+    let lines = [
+        ("leasehold try ", "job:1 job:2 page pool"),
+        ("leasehold run -n job:", "1 2"),
+        ("leasehold inspect pa", "page"),
+        ("leasehold run -u sqlite:other.db p", ""),
+        ("leasehold -q release --force --if-token ", ""),
+        ("leasehold run page -- ", ""),
+    ];
+    let mut bash = std::process::Command::new("bash");
+    bash.args(["./complete", env!("CARGO_BIN_EXE_leasehold")]).args(lines.map(|(line, _)| line));
+    place.settle(&mut bash);
+    let said = CommandOutput::of(&bash.output().unwrap());
+    let offered: Vec<&str> = said.code(0).out.lines().collect();
+    for ((line, expected), offered) in lines.iter().zip(&offered) {
+        let names: Vec<&str> = offered.split(' ').filter(|word| !word.starts_with('-')).collect();
+        assert_eq!(names.join(" ").trim(), *expected, "{line}: {said:?}");
+    }
+    for (shell, asks) in
+        [("zsh", "':name -- The lock:_leasehold_names'"), ("fish", "using_subcommand $verb; and not")]
+    {
+        assert!(place.say(["completions", shell]).out.contains(asks), "{shell}");
+    }
+    place.say(["ls", "--names"]).expect(0, "job:1\njob:2\npage\npool\n", "");
+}
+
 /// Another program may have written any time to live, and what can be looked at can be taken away.
 #[test]
 fn lease_beyond_the_year_9999_can_be_shown_and_released() {
@@ -222,12 +269,40 @@ fn waiter_for_a_free_lock_ends_when_it_is_free_and_takes_nothing() {
     let mut holder = place.hold("x");
     let limited = place.say(["wait", "-w", "300ms", "x"]);
     assert!(limited.code(75).err.contains("error[E_TIMED_OUT]: \"x\" is held by ada@"), "{limited:?}");
-    let mut waiter = place.start(["wait", "x"]);
+    let mut waiter = place.start(["-q", "wait", "x"]);
     assert!(waiter.is_running());
     holder.end_input();
     holder.wait().code(0);
     waiter.wait().expect(0, "", "");
     assert!(!place.is_held("x"));
+}
+
+#[test]
+fn waiter_for_a_free_lock_outlasts_an_outage() {
+    let (place, mut server) = Place::with_redis();
+    let _holder = place.hold("x");
+    let mut waiter = place.start(["wait", "x"]);
+    waiter.warned("leasehold: waiting: \"x\" is held by ");
+    server.kill();
+    waiter.warned("still waiting for \"x\": ");
+    assert!(waiter.is_running());
+    server.restart(false).unwrap();
+    waiter.wait().code(0);
+}
+
+#[test]
+fn wait_on_a_pipe_is_told_once() {
+    let place = Place::new();
+    let _holder = place.hold("x");
+    for words in
+        [&["run", "-w", "3", "x", "--", "true"][..], &["hold", "-w", "3", "x"], &["wait", "-w", "3", "x"]]
+    {
+        let said = place.say(words);
+        assert_eq!(said.err.matches("leasehold: waiting: \"x\" is held by ada@").count(), 1, "{said:?}");
+        assert!(!said.err.contains('\r'), "{said:?}");
+        let quiet = place.say([&["-q"], words].concat());
+        assert!(!quiet.err.contains("waiting"), "{quiet:?}");
+    }
 }
 
 #[test]

@@ -21,7 +21,7 @@ fn survive(place: &Place, mut fault: impl FnMut(usize, &Running)) {
         runs[round].line("pid ");
         // The next one waits already when the fault comes.
         runs.push(run());
-        runs[round + 1].warned("waiting: ");
+        runs[round + 1].warned("leasehold: waiting");
         fault(round, &runs[round]);
     }
     runs[ROUNDS].line("pid ");

@@ -126,6 +126,30 @@ fn signal_reaches_the_whole_group_of_the_command() {
     gone(&[grandchild]);
 }
 
+/// As of a service manager. The watchdog is stopped meanwhile, so that it sees both signals in one moment, whoever was first.
+#[test]
+fn signal_to_the_whole_control_group_reaches_the_command_once() {
+    let place = Place::new();
+    let traps = "trap 'echo got TERM' TERM; trap 'echo got USR1' USR1";
+    let script = format!("{traps}; echo pid $$; while :; do sleep 0.01; done");
+    let mut run = place.start(["run", "--ttl", "1h", "x", "--", "bash", "-c", &script]);
+    let command = run.process_line("pid ");
+    let watchdog = run.watchdog();
+    watchdog.signal(Signal::STOP);
+    until("the watchdog is stopped", || watchdog.is_stopped());
+    for process in [&run.process(), &watchdog, &command] {
+        process.signal(Signal::TERM);
+    }
+    watchdog.signal(Signal::CONT);
+    run.line("got TERM");
+    // Behind whatever is on its way to the command.
+    run.signal(Signal::USR1);
+    run.line("got USR1");
+    assert!(run.has_printed("got TERM\ngot USR1\n"), "the command got it again");
+    run.signal(Signal::TERM);
+    run.line("got TERM");
+}
+
 #[test]
 fn hangup_under_nohup_does_not_reach_the_command() {
     let place = Place::new();

@@ -21,7 +21,7 @@ fn ordered(place: &Place, on_lost: &str, lease_end: u64) -> (Command, UnixStream
     );
     writeln!(leasehold, r#"{{"Start":{start}}}"#).unwrap();
     let mut watchdog = place.command(["0", "/bin/echo", "echo", "ran"]);
-    watchdog.arg0("leasehold-watchdog").stdin(OwnedFd::from(link));
+    watchdog.arg0("lh-watchdog").stdin(OwnedFd::from(link));
     (watchdog, leasehold)
 }
 

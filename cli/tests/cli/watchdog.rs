@@ -130,6 +130,7 @@ fn signal_to_all_processes_does_not_end_the_watchdog() {
     ] {
         watchdog.signal(signal);
     }
+    watchdog.child().unwrap().signal(Signal::TERM);
     run.signal(Signal::TERM);
     run.line("got TERM");
     assert!(watchdog.lives() && !watchdog.is_stopped());

@@ -146,7 +146,7 @@ fn mistakes_are_told_before_anything_is_tried() {
 
 /// The store that is being measured has the rows that were measured until then.
 #[test]
-fn interrupted_comparison_keeps_what_was_measured() {
+fn interrupted_comparison_keeps_finished_measurements() {
     let _alone = machine();
     let (place, server) = Place::with_redis();
     let out = place.path().join("out");

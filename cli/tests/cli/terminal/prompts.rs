@@ -1,7 +1,7 @@
 //! What is shown and asked at a terminal.
 
 use super::CTRL_C;
-use crate::support::{Place, Shell};
+use crate::support::{Place, Shell, until};
 
 #[test]
 fn waiter_at_a_terminal_is_shown_the_holder() {
@@ -9,7 +9,7 @@ fn waiter_at_a_terminal_is_shown_the_holder() {
     let _holder = place.hold("x");
     let mut shell = Shell::start(&place);
     shell.types("$LH run x -- true");
-    shell.sees("leasehold: waiting: \"x\" is held by ada@");
+    shell.sees("leasehold: waiting: \"x\" is held for ");
     shell.presses(CTRL_C);
     shell.prompted();
     assert_eq!(shell.runs("echo rc=$?"), "rc=130\n");
@@ -59,4 +59,39 @@ fn table_fits_a_narrow_terminal() {
     for line in shown.lines() {
         assert!(line.chars().count() <= 60, "{line}");
     }
+}
+
+#[test]
+fn narrow_table_breaks_no_name_and_no_token() {
+    let place = Place::new();
+    let name = format!("job/{}", "long".repeat(15));
+    let _held = place.hold(&name);
+    let state: serde_json::Value =
+        serde_json::from_str(&place.say(["inspect", "--json", &name]).out).unwrap();
+    let mut shell = Shell::with_columns(&place, 80);
+    let shown = shell.runs("$LH ls");
+    let lines: Vec<&str> = shown.lines().collect();
+    assert_eq!((lines.len(), lines[2]), (4, name.as_str()), "{shown}");
+    assert!(lines[3].contains(&state["lock"]["token"].to_string()), "{shown}");
+    assert!(lines[3].chars().count() <= 80 && lines[3].contains("ada@"), "{shown}");
+}
+
+#[test]
+fn wait_is_shown_in_one_line_that_is_rewritten() {
+    let (place, _server) = Place::with_redis();
+    let mut holder = place.hold("x");
+    let mut next = place.start(["-q", "run", "x", "--", "sh", "-c", "echo up; read go"]);
+    until("it waits", || place.say(["inspect", "x"]).out.contains("waiting"));
+    let mut shell = Shell::with_columns(&place, 60);
+    shell.types("$LH run x -- echo mine");
+    for _ in 0..3 {
+        let line = "\rleasehold: waiting (place 2): \"x\" is held for ";
+        let between = shell.sees(line);
+        assert!(!between.contains('\n') && between.chars().count() + line.len() <= 110, "{between:?}");
+    }
+    holder.end_input();
+    next.line("up");
+    let shown = shell.sees("mine\n");
+    let (_, erased) = shown.trim_end_matches('\r').rsplit_once('\r').unwrap();
+    assert!(shown.ends_with('\r') && erased.trim().is_empty(), "the line is left there: {shown:?}");
 }

@@ -135,8 +135,8 @@ pub mod admin {
 pub mod backend {
     pub use leasehold_core::memory::MemoryBackend;
     pub use leasehold_core::{
-        Attempt, Busy, Claim, Grant, Hold, HoldStatus, LockBackend, MAX_CLAIMS_PER_RENEWAL, Namespace,
-        OwnerId, Release, Renewal, StallTimeout, renew_each,
+        Attempt, Busy, Claim, Grant, Hold, HoldStatus, KnownServers, LockBackend, MAX_CLAIMS_PER_RENEWAL,
+        Namespace, OwnerId, Release, Renewal, StallTimeout, renew_each,
     };
     pub use leasehold_store_url::{Authority, Endpoint, Query, StoreUrl, did_you_mean, nearest};
 }

@@ -100,7 +100,7 @@ pub fn open(url: &StoreUrl, namespace: &Namespace) -> Result<Arc<dyn LockBackend
 #[cfg(feature = "_server")]
 fn open_server(dialect: Arc<dyn server::Dialect>, namespace: &Namespace) -> Arc<dyn LockBackend> {
     let (name, mode) = (dialect.target().name, dialect.target().mode);
-    let semantics = server::lease_semantics(name, mode.as_str(), dialect.texts().leases.sends_messages);
+    let semantics = server::lease_semantics(name, mode.as_str(), dialect.texts().leases.notify.is_some());
     let server = server::Server::new(dialect);
     match mode {
         server::Mode::Lease | server::Mode::Optimistic => {

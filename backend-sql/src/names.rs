@@ -8,7 +8,10 @@ use std::fmt;
 /// The name of a table. An identifier, so that it can stand in a statement.
 #[cfg(feature = "_store")]
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(crate) struct TableName(String);
+pub(crate) struct TableName {
+    name: String,
+    schema: Option<String>,
+}
 
 #[cfg(feature = "_store")]
 impl TableName {
@@ -18,35 +21,54 @@ impl TableName {
     pub(crate) fn parse(name: Option<String>, default: &str, max_bytes: usize) -> Result<Self> {
         let name = name.unwrap_or_else(|| default.to_owned());
         if is_identifier(&name, max_bytes) {
-            return Ok(Self(name));
+            return Ok(Self { name, schema: None });
         }
-        let fix = "begin it with a letter or _, go on with letters, digits and _";
-        Err(Error::invalid("table", format_args!("{name:?}"), format!("{fix}, {max_bytes} in all at most")))
+        Err(no_identifier("table", &name, max_bytes))
+    }
+
+    /// The same table of a schema, in which it is looked for.
+    #[cfg(feature = "_server")]
+    pub(crate) fn in_schema(self, schema: Option<String>, max_bytes: usize) -> Result<Self> {
+        match &schema {
+            Some(name) if !is_identifier(name, max_bytes) => Err(no_identifier("schema", name, max_bytes)),
+            _ => Ok(Self { schema, ..self }),
+        }
+    }
+
+    #[cfg(feature = "_server")]
+    pub(crate) fn schema(&self) -> Option<&str> {
+        self.schema.as_deref()
     }
 
     /// The table beside this one, whose rows are locked.
     #[cfg(feature = "_server")]
     pub(crate) fn of_rows(&self) -> Self {
-        Self(format!("{self}_rows"))
+        Self { name: format!("{self}_rows"), schema: self.schema.clone() }
     }
 
     pub(crate) fn as_str(&self) -> &str {
-        &self.0
+        &self.name
     }
 }
 
 #[cfg(feature = "_store")]
 impl Default for TableName {
     fn default() -> Self {
-        Self(Self::DEFAULT.to_owned())
+        Self { name: Self::DEFAULT.to_owned(), schema: None }
     }
 }
 
 #[cfg(feature = "_store")]
 impl fmt::Display for TableName {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(&self.0)
+        f.write_str(&self.name)
     }
+}
+
+#[cfg(feature = "_store")]
+fn no_identifier(what: &'static str, name: &str, max_bytes: usize) -> Error {
+    let fix = "begin it with a letter or _, go on with letters, digits and _";
+    Error::invalid(what, format_args!("{name:?}"), format!("{fix}, {max_bytes} in all at most"))
 }
 
 /// True for a name that may stand in a statement without quotes: letters, digits and `_`, not beginning with a digit.

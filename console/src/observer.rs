@@ -42,6 +42,10 @@ impl Observer for ConsoleObserver {
                 let name = name.semaphore().unwrap_or(name.as_str());
                 self.console.warn(format_args!("still waiting for {name:?}: {error}{so_far}"), error.help());
             }
+            Event::ServerChanged { address, before, now } => self.console.warn(
+                format_args!("{address} leads to another server than before, {now} instead of {before}"),
+                Some("locks that were granted before may be granted again; is there a balancer in between?"),
+            ),
             // A loss and a release that was not confirmed are told by whoever holds the lock.
             _ => {}
         }

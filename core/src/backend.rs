@@ -1,6 +1,6 @@
 //! The contract for authors of backends. For users of locks there is [`DistributedLock`](crate::DistributedLock).
 
-use crate::{Claim, FencingToken, LockAdmin, LossCause, OwnerId, Result, Semantics};
+use crate::{Claim, FencingToken, KnownServers, LockAdmin, LossCause, OwnerId, Result, Semantics};
 use async_trait::async_trait;
 use std::fmt::Debug;
 use std::future::Future;
@@ -10,8 +10,8 @@ use std::time::Duration;
 /// script or transaction holds up all other clients.
 pub const MAX_CLAIMS_PER_RENEWAL: usize = 128;
 
-/// What a store does to serve locks. Only [`renewal_group`](LockBackend::renewal_group) is optional; a wrapper must pass it
-/// on, and `#[deny(clippy::missing_trait_methods)]` on its `impl` sees that it does. [`MemoryBackend`](crate::memory::MemoryBackend) is the reference.
+/// What a store does to serve locks. Only [`renewal_group`](LockBackend::renewal_group) and [`servers`](LockBackend::servers)
+/// are optional; a wrapper must pass them on, and `#[deny(clippy::missing_trait_methods)]` on its `impl` sees that it does. [`MemoryBackend`](crate::memory::MemoryBackend) is the reference.
 ///
 /// # Contract
 ///
@@ -97,6 +97,14 @@ pub trait LockBackend: Debug + Send + Sync + 'static {
     /// that a loss is announced when it happens. A hint, as [`changed`](Self::changed) is. Each is told once, and a call that is
     /// dropped forgets none. A backend that is told nothing between two renewals never returns.
     async fn suspects(&self) -> Vec<OwnerId>;
+
+    /// The servers that answered, if the backend notes them. Asked once, when a client is built, whose observer then hears of each
+    /// [change](crate::Event::ServerChanged).
+    ///
+    /// Default: none. A wrapper must pass it on.
+    fn servers(&self) -> Option<&KnownServers> {
+        None
+    }
 
     /// The operator's side: inspect, list, release by force, initialise, purge, check. `None` if the store has none.
     fn admin(&self) -> Option<&dyn LockAdmin>;

@@ -14,7 +14,7 @@ pub(crate) struct Context {
     pub(crate) backend: Arc<dyn LockBackend>,
     pub(crate) semantics: Semantics,
     pub(crate) clock: Arc<dyn Clock>,
-    pub(crate) events: Events,
+    pub(crate) events: Arc<Events>,
     pub(crate) wait_queues: WaitQueues,
     /// Requests that go on without a caller. Closing the client waits for them.
     pub(crate) background: TaskTracker,
@@ -24,7 +24,10 @@ pub(crate) struct Context {
 
 impl Context {
     pub(crate) fn new(backend: Arc<dyn LockBackend>, clock: Arc<dyn Clock>, events: Events) -> Self {
-        let semantics = backend.semantics();
+        let (semantics, events) = (backend.semantics(), Arc::new(events));
+        if let Some(servers) = backend.servers() {
+            servers.tell(&events);
+        }
         Self {
             wait_queues: WaitQueues::new(&semantics),
             backend,

@@ -60,6 +60,7 @@ mod observer;
 mod options;
 mod owner;
 mod semantics;
+mod servers;
 mod stall_timeout;
 mod sync;
 mod token;
@@ -88,6 +89,7 @@ pub use semantics::{
     CrashBound, ExpiryClock, Fairness, Fault, HoldKind, LossSignal, Outcome, Promises, Reach, Semantics,
     Sharing, TokenClass, WakeUp,
 };
+pub use servers::KnownServers;
 pub use stall_timeout::StallTimeout;
 pub use token::FencingToken;
 

@@ -14,7 +14,7 @@ pub trait Observer: Debug + Send + Sync + 'static {
     fn event(&self, event: &Event<'_>);
 }
 
-/// What happened to the lock `name`; `token` is that of its grant.
+/// What happened to the lock `name`; `token` is that of its grant. [`ServerChanged`](Event::ServerChanged) is about no lock.
 ///
 /// Counting them is enough to know what a client does. Each acquisition that passes the check of its arguments ends in
 /// exactly one of [`Granted`](Event::Granted), [`NotGranted`](Event::NotGranted) and [`Cancelled`](Event::Cancelled), and
@@ -50,6 +50,9 @@ pub enum Event<'a> {
     /// A waiter got no usable answer from the store, and goes on waiting. Told at once, and then at growing intervals while it
     /// gets none; `failing_for` is the time since the first failure.
     WaitFailed { name: &'a LockName, error: &'a Error, failing_for: Duration },
+    /// A new connection led to another server than those before, as after a fail-over, or behind a balancer: it may not know of
+    /// locks that are held. `before` and `now` are what the servers say they are. Told once for each server.
+    ServerChanged { address: &'a str, before: &'a str, now: &'a str },
 }
 
 /// Writes each event to `tracing`, with target `leasehold`. Its message begins with a fixed word, and the lock is the
@@ -61,6 +64,7 @@ pub enum Event<'a> {
 /// | `renew_failed` | warn | [`RenewalFailed`](Event::RenewalFailed); with a field `remaining` |
 /// | `release_unconfirmed` | warn | [`ReleaseUnconfirmed`](Event::ReleaseUnconfirmed) |
 /// | `wait_failed` | warn | [`WaitFailed`](Event::WaitFailed); with a field `failing_for` |
+/// | `server_changed` | warn | [`ServerChanged`](Event::ServerChanged), without a lock |
 /// | `late_grant` | debug | [`LateGrant`](Event::LateGrant): a matter of course where a semaphore has waiters |
 ///
 /// The default of a client; another [observer](crate::LockClientBuilder::with_observer) replaces it. Events that a caller
@@ -91,6 +95,9 @@ impl Observer for TracingObserver {
                 let is_in_span = tracing::Span::current().has_field("lock.name");
                 let name = (!is_in_span).then(|| tracing::field::display(name));
                 warn!(target: "leasehold", { lock.name = name, ?failing_for }, "wait_failed: {error}");
+            }
+            Event::ServerChanged { address, before, now } => {
+                warn!(target: "leasehold", "server_changed: {address} is {now} now, and was {before}");
             }
             // The caller learns of the others.
             _ => {}

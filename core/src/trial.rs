@@ -1,7 +1,9 @@
-//! The steps of a trial lock, by which the `check` of a backend finds out whether locks work.
+//! What the `check` of several backends does alike: the steps of a trial lock, and the questions whether an address is one server.
 
 use crate::{Attempt, Claim, Error, ErrorKind, Finding, LockBackend, Release, Renewal, Result, Severity};
+use std::collections::BTreeSet;
 use std::error::Error as _;
+use std::net::IpAddr;
 use std::time::Duration;
 
 /// A step that failed, as in "could not be *acquired*", and why.
@@ -47,4 +49,41 @@ pub fn finding((step, why): Failure) -> Finding {
 pub fn failed(what: &'static str) -> Error {
     Error::new(ErrorKind::Misconfigured, what)
         .with_help("look at what else writes there, and at what stands between here and the store")
+}
+
+/// The finding of connections to one address that led to several servers, by what each says it is.
+pub fn servers_finding(servers: impl IntoIterator<Item = String>, help: &'static str) -> Option<Finding> {
+    let servers = Vec::from_iter(BTreeSet::from_iter(servers));
+    let what = format!(
+        "connections to one address lead to {} servers, {}: two processes may lock on different ones",
+        servers.len(),
+        servers.join(" and ")
+    );
+    (servers.len() > 1).then(|| Finding::new(Severity::Error, "E_SERVERS", what, help))
+}
+
+/// The finding of a host name with several addresses. Two of one family may be two servers; an IPv4 and an IPv6 address are as a
+/// rule one host.
+pub fn addresses_finding(addresses: &[IpAddr], help: &'static str) -> Option<Finding> {
+    let (v4, v6): (BTreeSet<&IpAddr>, BTreeSet<&IpAddr>) = addresses.iter().partition(|it| it.is_ipv4());
+    let count = v4.len().max(v6.len());
+    let what = format!("the host name has {count} addresses: two processes may lock on different servers");
+    (count > 1).then(|| Finding::new(Severity::Warning, "W_ADDRESSES", what, help))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn several_servers_or_addresses_of_one_family_are_found() {
+        let servers = |all: &[&str]| servers_finding(all.iter().map(|it| (*it).to_owned()), "");
+        assert!(servers(&["a", "a"]).is_none());
+        assert!(servers(&["b", "a", "b"]).unwrap().message.contains("2 servers, a and b:"));
+        let addresses = |all: &[&str]| {
+            addresses_finding(&all.iter().map(|it| it.parse().unwrap()).collect::<Vec<_>>(), "").is_some()
+        };
+        assert!(!addresses(&["127.0.0.1", "::1", "127.0.0.1"]));
+        assert!(addresses(&["127.0.0.1", "127.0.0.2"]));
+    }
 }

@@ -1,6 +1,8 @@
 use async_trait::async_trait;
 use leasehold::admin::LockAdmin;
-use leasehold::backend::{Attempt, Claim, LockBackend, MemoryBackend, OwnerId, Release, Renewal};
+use leasehold::backend::{
+    Attempt, Claim, KnownServers, LockBackend, MemoryBackend, OwnerId, Release, Renewal,
+};
 use leasehold::client::{LockClient, RuntimeClock};
 use leasehold::semantics::Semantics;
 use leasehold::{DistributedLock, DistributedLockExt, Error, ErrorKind, LossCause, Result};
@@ -94,6 +96,10 @@ impl LockBackend for Switched {
 
     async fn suspects(&self) -> Vec<OwnerId> {
         self.store.suspects().await
+    }
+
+    fn servers(&self) -> Option<&KnownServers> {
+        self.store.servers()
     }
 
     fn admin(&self) -> Option<&dyn LockAdmin> {

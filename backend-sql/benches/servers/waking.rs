@@ -163,6 +163,7 @@ impl Process {
             Value::Bytes(owner.clone()),
             Value::Int(30_000_000),
             Value::Text("{}"),
+            Value::Int(2_000_000),
         ];
         loop {
             let answer = run_on_mysql(&mut *self.asking.lock().await, &self.acquire, &values).await;

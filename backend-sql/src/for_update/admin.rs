@@ -51,7 +51,7 @@ impl LockAdmin for HeldRow {
     }
 
     fn init_script(&self) -> Option<String> {
-        Some(self.rows.server().schema())
+        Some(self.rows.server().init_script())
     }
 
     async fn purge(&self, idle: Duration, purge: Purge) -> Result<Option<u64>> {

@@ -41,8 +41,8 @@ use claims::{ClaimState, Claims};
 use hold::{KeepAlive, TransactionHold};
 use holder::Holder;
 use leasehold_core::{
-    Attempt, Busy, Claim, Error, ErrorKind, FencingToken, Grant, LockAdmin, LockBackend, LockName, LossCause,
-    Namespace, OwnerId, Release, Renewal, Result, Semantics, renew_each,
+    Attempt, Busy, Claim, Error, ErrorKind, FencingToken, Grant, KnownServers, LockAdmin, LockBackend,
+    LockName, LossCause, Namespace, OwnerId, Release, Renewal, Result, Semantics, renew_each,
 };
 use rows::{LockedRow, RolledBack, Rows};
 use std::collections::HashSet;
@@ -168,6 +168,10 @@ impl LockBackend for HeldRow {
     /// Never returns: each renewal uses the connection of its hold, and notices its end.
     async fn suspects(&self) -> Vec<OwnerId> {
         std::future::pending().await
+    }
+
+    fn servers(&self) -> Option<&KnownServers> {
+        Some(&self.rows.server().target().servers)
     }
 
     fn admin(&self) -> Option<&dyn LockAdmin> {

@@ -78,7 +78,7 @@ impl Rows {
             shared: statements(own.for_share, own.enter_shared, own.remove_sharer),
             mark: Statement::new(own.mark, texts, holders),
             in_transaction: Statement::new(own.in_transaction, texts, holders),
-            keep_alive: Arc::new(Statement::new(own.keep_alive, texts, &rows)),
+            keep_alive: Arc::new(Statement::new(texts.takes_writes, texts, &rows)),
             is_of_this_run: own.is_of_this_run.map(|text| Statement::new(text, texts, holders)),
             look: Statement::new(include_str!("look.sql"), texts, holders),
             list: Statement::new(include_str!("list.sql"), texts, holders),
@@ -99,9 +99,9 @@ impl Rows {
         Arc::clone(&self.keep_alive)
     }
 
-    /// True if it is asked also before the hold is ended.
+    /// True if it is asked also before the hold is ended, where a server that was replaced keeps its connections.
     pub(super) fn keep_alive_before_end(&self) -> bool {
-        self.server.dialect().texts().for_update.keep_alive_before_end
+        !self.server.dialect().texts().refuses_all_writes
     }
 
     fn by_mode(&self, mode: LockMode) -> &ModeStatements {

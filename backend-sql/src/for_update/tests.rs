@@ -13,7 +13,7 @@ use tokio::time::{sleep, timeout};
 const LONG: Duration = Duration::from_secs(10);
 /// The server's time, in microseconds since 1970.
 const NOW: i64 = 1_700_000_000_000_000;
-const BEAT: &str = "SELECT CAST(1 AS bigint)";
+const BEAT: &str = "SELECT CAST(CASE WHEN current_setting('default_transaction_read_only') = 'on' THEN 0 ELSE 1 END AS bigint)";
 
 fn claim() -> Claim {
     claim_of(3)

@@ -1,4 +1,4 @@
-use super::{ATTEMPTS, LeaseRow, READERS, RowLease};
+use super::{ATTEMPTS, LeaseRow, READERS, RowLease, RowState};
 use async_trait::async_trait;
 use leasehold_core::{
     Error, ErrorKind, FencingToken, Finding, LockAdmin, LockName, LockStatus, Purge, Result, Waiter,
@@ -8,17 +8,28 @@ use std::time::Duration;
 #[async_trait]
 impl LockAdmin for RowLease {
     async fn inspect(&self, name: &LockName) -> Result<Vec<LockStatus>> {
-        match self.table.look(name).await? {
-            Some(row) if row.owner == READERS => self.readers(name).await,
-            row => Ok(row.and_then(|row| row.status(self.table.namespace())).into_iter().collect()),
+        for _ in 0..ATTEMPTS {
+            match self.table.look(name).await? {
+                // The readers may have left since, and the row may be another owner's.
+                Some(row) if row.owner == READERS && row.state != RowState::Free => {
+                    let readers = self.readers(name).await?;
+                    if !readers.is_empty() {
+                        return Ok(readers);
+                    }
+                }
+                row => {
+                    return Ok(row.and_then(|row| row.status(self.table.namespace())).into_iter().collect());
+                }
+            }
         }
+        Ok(Vec::new())
     }
 
     async fn list(&self, prefix: &str) -> Result<Vec<LockStatus>> {
         let mut statuses = Vec::new();
         for row in self.table.list(prefix).await? {
             match row.status(self.table.namespace()) {
-                Some(status) if row.owner == READERS => statuses.extend(self.readers(&status.name).await?),
+                Some(status) if row.owner == READERS => statuses.extend(self.inspect(&status.name).await?),
                 status => statuses.extend(status),
             }
         }

@@ -3,4 +3,4 @@
 -- :1 names
 -- answers: bytes bytes int int int int text int
 SELECT name, owner, token, ends_at - {now}, acquired_at, version, holder, {now}
-FROM {table} WHERE name IN ([:1]);
+FROM {table} WHERE name IN ([:1]) {lock};

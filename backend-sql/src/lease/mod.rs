@@ -18,12 +18,12 @@ pub(crate) use row::{LeaseRow, RowState, foreign_row};
 #[cfg(feature = "_server")]
 pub(crate) use server_table::ServerTable;
 pub(crate) use sharers::{NextRow, READERS, SharedRow};
-pub(crate) use table::{Granting, LeaseTable, ReaderTable};
+pub(crate) use table::{Granting, LeaseTable, ReadFor, ReaderTable};
 
 use async_trait::async_trait;
 use leasehold_core::{
-    Attempt, Busy, Claim, Error, ErrorKind, FencingToken, Grant, LockAdmin, LockBackend, LockName, LossCause,
-    OwnerId, Release, Renewal, Result, Semantics,
+    Attempt, Busy, Claim, Error, ErrorKind, FencingToken, Grant, KnownServers, LockAdmin, LockBackend,
+    LockName, LossCause, OwnerId, Release, Renewal, Result, Semantics,
 };
 use std::collections::{HashMap, HashSet};
 use std::hash::{DefaultHasher, Hash as _, Hasher as _};
@@ -164,6 +164,10 @@ impl LockBackend for RowLease {
     /// Never ends: a holder learns of a loss by its next renewal.
     async fn suspects(&self) -> Vec<OwnerId> {
         std::future::pending().await
+    }
+
+    fn servers(&self) -> Option<&KnownServers> {
+        self.table.servers()
     }
 
     fn admin(&self) -> Option<&dyn LockAdmin> {

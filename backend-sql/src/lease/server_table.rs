@@ -3,21 +3,22 @@
 mod optimistic;
 mod readers;
 mod renewal;
+mod statements;
 #[cfg(all(test, feature = "postgres"))]
 mod tests;
 
 use super::poller::Poller;
 use super::{Granting, LeaseRow, LeaseTable, ReaderTable as _, RowState};
 use crate::names::range;
-use crate::server::{
-    Answer, ListStatement, MAX_CLAIMS, Mode, PoolClass, Server, Statement, StatementKind, Value,
-    name_the_right,
-};
+use crate::server::{Answer, MAX_CLAIMS, Mode, PoolClass, Server, StatementKind, Value, name_the_right};
 use async_trait::async_trait;
 use leasehold_core::{
-    Claim, Error, ErrorKind, FencingToken, Finding, LockName, Namespace, OwnerId, Purge, Result, Semantics,
+    Claim, Error, ErrorKind, FencingToken, Finding, KnownServers, LockName, Namespace, OwnerId, Purge,
+    Result, Semantics,
 };
+use statements::{Ending, Statements};
 use std::collections::BTreeMap;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, SystemTime};
 
 /// What MySQL and MariaDB answer in the place of a token if an exclusive owner holds the row.
@@ -31,45 +32,17 @@ pub(crate) struct ServerTable {
     statements: Statements,
     semantics: Semantics,
     poller: Poller,
-}
-
-#[derive(Debug)]
-struct Statements {
-    acquire: Statement,
-    take: Statement,
-    renew: ListStatement,
-    release: Statement,
-    end_grant: Statement,
-    look: ListStatement,
-    read_shared: Statement,
-    make_row: Statement,
-    replace: Statement,
-    list: Statement,
-    idle: Statement,
-    purge: ListStatement,
+    /// False once these credentials were refused a statement that sends a message, and not the same without it.
+    may_notify: AtomicBool,
 }
 
 impl ServerTable {
     pub(crate) fn new(server: Server, namespace: &Namespace, semantics: Semantics) -> Self {
-        let (texts, table) = (server.dialect().texts(), &server.target().table);
-        let leases = &texts.leases;
-        let statement = |template| Statement::new(template, texts, table);
-        let statements = Statements {
-            acquire: statement(leases.acquire),
-            take: statement(include_str!("server_table/optimistic/take.sql")),
-            renew: ListStatement::new(include_str!("renew.sql"), texts, table),
-            release: statement(leases.release),
-            end_grant: statement(leases.end_grant),
-            look: ListStatement::new(include_str!("look.sql"), texts, table),
-            read_shared: statement(include_str!("read_shared.sql")),
-            make_row: statement(leases.make_row),
-            replace: statement(leases.replace),
-            list: statement(include_str!("list.sql")),
-            idle: statement(include_str!("idle.sql")),
-            purge: ListStatement::new(include_str!("purge.sql"), texts, table),
-        };
+        let leases = &server.dialect().texts().leases;
+        let statements = Statements::new(server.dialect().texts(), &server.target().table);
         let poller = Poller::new(&server);
-        Self { server, namespace: namespace.clone(), statements, semantics, poller }
+        let may_notify = AtomicBool::new(leases.notify.is_some());
+        Self { server, namespace: namespace.clone(), statements, semantics, poller, may_notify }
     }
 
     fn stored(&self, name: &LockName) -> Vec<u8> {
@@ -103,10 +76,40 @@ impl ServerTable {
         }
     }
 
-    /// The row, if it is the claim's. Read when no answer says whether it was granted.
+    /// The row, if it is the claim's. Read when no answer says whether it was granted, and where it would have been.
     async fn row_of(&self, claim: &Claim) -> Result<Option<LeaseRow>> {
-        let rows = self.look_at_each(&[claim.name()]).await.map_err(unknown)?;
-        Ok(rows.into_iter().find(|row| row.owner == claim.owner()))
+        let (look, name) = (&self.statements.look_where_writes_go, Value::bytes(self.stored(claim.name())));
+        let answer = self.server.read(PoolClass::Renewal, look, &[name]).await.map_err(unknown)?;
+        let row = answer.rows.first().and_then(|row| read_row(row));
+        Ok(row.filter(|row| row.owner == claim.owner()))
+    }
+
+    /// Ends something. A message to waiters is a hint: without the right to send one, the statement does without.
+    async fn end(
+        &self,
+        class: PoolClass,
+        kind: StatementKind,
+        statement: &Ending,
+        values: &[Value],
+    ) -> Result<Answer> {
+        if !self.may_notify.load(Ordering::Relaxed) {
+            return self.server.execute(class, kind, &statement.silent, values).await;
+        }
+        let denied = match self.server.execute(class, kind, &statement.notifying, values).await {
+            Err(denied) if denied.kind() == ErrorKind::Denied => denied,
+            answer => return answer,
+        };
+        // A right that is missing is found before anything is done.
+        let silent = self.server.execute(class, kind, &statement.silent, values).await;
+        if silent.is_ok() && self.may_notify.swap(false, Ordering::Relaxed) {
+            tracing::warn!(target: "leasehold", error = %denied, "no waiter is told of a release: see config check");
+        }
+        silent
+    }
+
+    /// What a statement of a holder that has changed no row means: that nothing is held, on a server that takes writes.
+    async fn nothing_held(&self) -> Result<bool> {
+        self.server.must_take_writes().await.map(|()| false)
     }
 
     /// The row of a name, read by `look.sql`.
@@ -128,6 +131,7 @@ impl ServerTable {
             Value::bytes(claim.owner().to_bytes()),
             micros(claim.ttl()),
             Value::text(claim.holder()),
+            micros(self.server.target().timeout),
         ];
         let sent = self.server.grant(&self.statements.acquire, &values).await;
         let answer = self.settled(claim, sent).await?;
@@ -185,23 +189,19 @@ impl LeaseTable for ServerTable {
     async fn release(&self, claim: &Claim, linger: Duration) -> Result<bool> {
         let name = self.stored(claim.name());
         let values = [micros(linger), Value::bytes(name.clone()), Value::bytes(claim.owner().to_bytes())];
-        let answer = self
-            .server
-            .execute(PoolClass::Renewal, StatementKind::End, &self.statements.release, &values)
-            .await;
+        let released =
+            self.end(PoolClass::Renewal, StatementKind::End, &self.statements.release, &values).await;
         self.poller.released(&name);
-        Ok(has_ended(&answer?))
+        if has_ended(&released?) { Ok(true) } else { self.nothing_held().await }
     }
 
     async fn end_grant(&self, name: &LockName, token: FencingToken) -> Result<bool> {
         let name = self.stored(name);
         let values = [Value::bytes(name.clone()), Value::int(token.get())];
-        let answer = self
-            .server
-            .execute(PoolClass::Attempt, StatementKind::End, &self.statements.end_grant, &values)
-            .await;
+        let ended =
+            self.end(PoolClass::Attempt, StatementKind::End, &self.statements.end_grant, &values).await;
         self.poller.released(&name);
-        Ok(has_ended(&answer?))
+        if has_ended(&ended?) { Ok(true) } else { self.nothing_held().await }
     }
 
     async fn look(&self, name: &LockName) -> Result<Option<LeaseRow>> {
@@ -262,7 +262,7 @@ impl LeaseTable for ServerTable {
     }
 
     fn init_script(&self) -> String {
-        self.server.schema()
+        self.server.init_script()
     }
 
     async fn check(&self) -> Result<Vec<Finding>> {
@@ -288,6 +288,10 @@ impl LeaseTable for ServerTable {
 
     fn semantics(&self) -> Semantics {
         self.semantics.clone()
+    }
+
+    fn servers(&self) -> Option<&KnownServers> {
+        Some(&self.server.target().servers)
     }
 
     fn namespace(&self) -> &Namespace {

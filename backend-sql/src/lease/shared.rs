@@ -2,7 +2,7 @@
 //! changed since.
 
 use super::sharers::{Decision, Reader, SharedRow, Sharers, admit, extend, mark};
-use super::{RowLease, TURNS, hash_of, perhaps_held};
+use super::{ReadFor, RowLease, TURNS, hash_of, perhaps_held};
 use futures_util::{StreamExt as _, stream};
 use leasehold_core::{
     Attempt, Claim, Error, ErrorKind, FencingToken, LockName, LockStatus, LossCause, Release, Renewal, Result,
@@ -36,16 +36,26 @@ impl RowLease {
         let start = Instant::now();
         // A statement is sent again after its connection broke: the first copy may have changed the row, and then the second changes none.
         let mut is_sent = false;
+        let mut reason = if is_holder { ReadFor::Holder } else { ReadFor::Attempt };
         while start.elapsed() < CHANGE_WITHIN {
             // Tasks of one process would make each other's writes fail. A task waits for its turn for a pause at most, and goes on
             // without it: the task before it may not be polled, or its answer may be late.
             let turn = timeout(CHANGE_AGAIN_WITHIN, self.turn(name).lock()).await;
             let unknown = |error: Error| if is_sent { perhaps_held(error) } else { error };
-            let Some(row) = self.table.read_shared(name, is_holder).await.map_err(unknown)? else {
+            let row = self.table.read_shared(name, reason).await.map_err(unknown)?;
+            let Some(row) = row else {
+                if reason == ReadFor::Holder {
+                    reason = ReadFor::Loss;
+                    continue;
+                }
                 return Ok(None);
             };
             let sharers = row.live_sharers().ok_or_else(|| self.table.foreign(name))?;
             match decide(&row, sharers)? {
+                Decision::Keep(_) if reason == ReadFor::Holder => {
+                    reason = ReadFor::Loss;
+                    continue;
+                }
                 Decision::Keep(answer) => return Ok(Some(answer)),
                 Decision::Write(next, answer) => {
                     if self.table.replace(name, &row, &next, is_holder).await.map_err(unknown)? {

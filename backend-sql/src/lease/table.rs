@@ -1,6 +1,8 @@
 use super::{LeaseRow, NextRow, SharedRow};
 use async_trait::async_trait;
-use leasehold_core::{Claim, Error, FencingToken, Finding, LockName, Namespace, Purge, Result, Semantics};
+use leasehold_core::{
+    Claim, Error, FencingToken, Finding, KnownServers, LockName, Namespace, Purge, Result, Semantics,
+};
 use std::fmt;
 use std::time::Duration;
 
@@ -73,14 +75,29 @@ pub(crate) trait LeaseTable: ReaderTable + fmt::Debug {
 
     fn semantics(&self) -> Semantics;
 
+    /// The servers that have answered; `None` without a server.
+    fn servers(&self) -> Option<&KnownServers> {
+        None
+    }
+
     fn namespace(&self) -> &Namespace;
+}
+
+/// The reason to read a row.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum ReadFor {
+    Attempt,
+    /// A holder waits for the answer.
+    Holder,
+    /// A read for a holder has shown that it holds nothing. A replica that is behind may have answered it; this read goes where writes go.
+    Loss,
 }
 
 /// The readers in the rows of a table of leases.
 #[async_trait]
 pub(crate) trait ReaderTable: Send + Sync {
-    /// The row of a name, for a change of its readers. `is_holder` if a holder waits for the answer.
-    async fn read_shared(&self, name: &LockName, is_holder: bool) -> Result<Option<SharedRow>>;
+    /// The row of a name, for a change of its readers.
+    async fn read_shared(&self, name: &LockName, reason: ReadFor) -> Result<Option<SharedRow>>;
 
     /// Makes the row of a name, free. Succeeds also if another process has just made it.
     async fn make_row(&self, name: &LockName) -> Result<()>;

@@ -86,7 +86,7 @@ impl LeaseTable for Silent {
 
 #[async_trait]
 impl ReaderTable for Silent {
-    async fn read_shared(&self, _: &LockName, _: bool) -> Result<Option<SharedRow>> {
+    async fn read_shared(&self, _: &LockName, _: ReadFor) -> Result<Option<SharedRow>> {
         self.reads.fetch_add(1, Ordering::Relaxed);
         pending().await
     }

@@ -11,13 +11,16 @@
 -- read its decision in LAST_INSERT_ID(). The number of changed rows would not tell: it depends on CLIENT_FOUND_ROWS.
 -- A refusal is answered as a number too, since MariaDB answers 0 whenever a trigger has run in the statement.
 --
--- :1 name   :2 owner   :3 ttl in microseconds   :4 holder
+-- A grant after a longer wait for the row than the client waits for the answer would have no holder.
+--
+-- :1 name   :2 owner   :3 ttl in microseconds   :4 holder   :5 how long the client waits, in microseconds
 INSERT INTO {table} (name, owner, token, ends_at, acquired_at, version, holder)
-VALUES (:1, :2, LAST_INSERT_ID({now}), {now} + :3, {now}, {now}, :4)
+VALUES (:1, :2, LAST_INSERT_ID({now}), {now} + :3, {now}, {now} - 1 + {one}, :4)
 ON DUPLICATE KEY UPDATE
     token = CASE
         WHEN ends_at > {now} AND owner = VALUES(owner) THEN LAST_INSERT_ID(token)
-        WHEN ends_at <= {now} AND token < 9007199254740991 THEN LAST_INSERT_ID(GREATEST(token + 1, {now}))
+        WHEN ends_at <= {now} AND token < 9007199254740991 AND TIMESTAMPDIFF(MICROSECOND, NOW(6), SYSDATE(6)) < :5
+            THEN LAST_INSERT_ID(GREATEST(token + 1, {now}))
         ELSE token + 0 * LAST_INSERT_ID(IF(owner = 0xFFFFFFFFFFFFFFFFFFFFFFFFFFFFFFFF, 9007199254740993, 9007199254740992))
     END,
     ends_at     = IF(LAST_INSERT_ID() < 9007199254740992, GREATEST(ends_at, {now} + :3), ends_at),

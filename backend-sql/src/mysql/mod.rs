@@ -28,11 +28,16 @@ pub(crate) static TEXTS: Texts = Texts {
     // `UTC_TIMESTAMP` knows no time zone and is frozen when the statement begins; what has passed since is added, as the
     // difference of two times of the same zone.
     now: "(TIMESTAMPDIFF(MICROSECOND, '1970-01-01', UTC_TIMESTAMP(6)) + TIMESTAMPDIFF(MICROSECOND, NOW(6), SYSDATE(6)))",
+    // The addition of the largest number is out of range, which is an error in every mode of SQL.
+    one: "IF(CAST(@@GLOBAL.read_only AS CHAR) IN ('0', 'OFF'), 1, 9223372036854775807)",
+    takes_writes: include_str!("takes_writes.sql"),
+    refuses_all_writes: false,
     quote: '`',
     numbers_parameters: false,
     table: include_str!("table.sql"),
     columns: include_str!("columns.sql"),
     settings: include_str!("settings.sql"),
+    grants: include_str!("grants.sql"),
     // `ProxySQL` and `MaxScale` answer `CONNECTION_ID()` themselves, with numbers of their own.
     session_number: None,
     leases: Leases {
@@ -47,7 +52,7 @@ pub(crate) static TEXTS: Texts = Texts {
         poll: include_str!("poll.sql"),
         replace: include_str!("replace.sql"),
         // The ways to wake a waiter without a poll need a connection that does nothing else: see `docs/sql.md`.
-        sends_messages: false,
+        notify: None,
     },
     for_update: ForUpdate {
         holders: Layout {
@@ -64,8 +69,6 @@ pub(crate) static TEXTS: Texts = Texts {
         remove_sharer: include_str!("remove_sharer.sql"),
         in_transaction: include_str!("in_transaction.sql"),
         end_connection: include_str!("end_connection.sql"),
-        keep_alive: include_str!("keep_alive.sql"),
-        keep_alive_before_end: true,
         is_of_this_run: Some(include_str!("is_of_this_run.sql")),
     },
 };
@@ -135,6 +138,10 @@ impl Dialect for MySqlDialect {
         &self.target
     }
 
+    fn server_question(&self) -> &'static str {
+        include_str!("server.sql")
+    }
+
     async fn log_in(&self) -> sqlx::Result<Box<dyn RawConnection>> {
         Ok(Box::new(MySqlRawConnection(self.options()?.connect().await?)))
     }
@@ -144,19 +151,25 @@ impl Dialect for MySqlDialect {
     /// assignments, and would grant a lock without entering its owner. In UTC; for writing; and with the server's
     /// own limits, for a statement that we no longer wait for still runs. `autocommit` is switched off and on, which ends a
     /// transaction that `init_connect` has begun: a grant in it would be rolled back. MariaDB alone executes `/*M! */`.
-    fn session(&self) -> String {
+    async fn set_up(&self, connection: &mut dyn RawConnection) -> sqlx::Result<()> {
         let seconds = self.target.timeout.as_secs_f64();
         let (lock_wait, isolation) = match self.target.mode {
             Mode::ForUpdate => (1, READ_COMMITTED),
             Mode::Lease | Mode::Optimistic => (self.lock_wait_seconds(), ""),
         };
-        format!(
+        let session = format!(
             "SET SESSION sql_mode = 'STRICT_ALL_TABLES,NO_ENGINE_SUBSTITUTION', sql_select_limit = 18446744073709551615, \
              sql_big_selects = 1, time_zone = '+00:00', \
              innodb_lock_wait_timeout = {lock_wait}, autocommit = 0, autocommit = 1 \
              {isolation} /*M! , max_statement_time = {seconds:.3}, tx_read_only = 0 */ \
              /*!80000 , transaction_read_only = 0 */"
-        )
+        );
+        connection.tell(&session).await
+    }
+
+    /// By a statement of its own: not every pooler takes several at once.
+    async fn identify(&self, connection: &mut dyn RawConnection) -> sqlx::Result<()> {
+        self.server(connection).await.map(|server| self.note(server.as_deref()))
     }
 
     fn error_class(&self, error: &sqlx::Error) -> ErrorClass {
@@ -207,6 +220,12 @@ impl RawConnection for MySqlRawConnection {
         });
         let counts = |done: &MySqlQueryResult| (done.rows_affected(), done.last_insert_id());
         Answer::collect(self.0.fetch_many(query), &statement.columns, counts, read).await
+    }
+
+    async fn first_row(&mut self, question: &str) -> sqlx::Result<Vec<Option<String>>> {
+        let rows = self.0.fetch_all(AssertSqlSafe(question.to_owned())).await?;
+        let Some(row) = rows.first() else { return Ok(Vec::new()) };
+        (0..row.len()).map(|at| row.try_get_unchecked(at)).collect()
     }
 
     async fn tell(&mut self, text: &str) -> sqlx::Result<()> {

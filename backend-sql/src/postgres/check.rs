@@ -17,6 +17,20 @@ pub(super) fn findings(setting: &dyn Fn(&str) -> String) -> Vec<Finding> {
         "name the primary",
     );
     find(
+        setting("in_recovery") != "true" && setting("read_only") == "on",
+        Severity::Error,
+        "E_READ_ONLY",
+        "default_transaction_read_only is on: the server, this database or this role takes no writes",
+        "switch it off, or name the primary",
+    );
+    find(
+        setting("may_notify") == "false",
+        Severity::Warning,
+        "W_UNHEARD",
+        "these credentials may not call pg_notify: waiters poll instead of being told of a release",
+        "GRANT EXECUTE ON FUNCTION pg_catalog.pg_notify(text, text) to them",
+    );
+    find(
         setting("fsync") == "off",
         Severity::Warning,
         "W_FSYNC",

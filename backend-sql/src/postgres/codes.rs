@@ -9,7 +9,8 @@ const PROTOCOL_VIOLATION: &str = "08P01";
 
 /// Parts of the messages of `PgBouncer` that are not about a connection that broke (its source, `disconnect_client`). It hands on
 /// what the server said to it in a message of its own.
-const OF_PGBOUNCER: [(&str, ErrorClass); 10] = [
+const OF_PGBOUNCER: [(&str, ErrorClass); 11] = [
+    ("PQexec disallowed", ErrorClass::NoSimpleProtocol),
     ("unsupported startup parameter", ErrorClass::Refused),
     ("no such database", ErrorClass::NoDatabase),
     ("does not exist", ErrorClass::NoDatabase),
@@ -63,6 +64,8 @@ pub(crate) fn class_of_code(code: &str) -> ErrorClass {
         "53100" => ErrorClass::Exhausted("room on its disk"),
         "53200" => ErrorClass::Exhausted("memory"),
         "42P01" => ErrorClass::NoTable,
+        // Invalid schema name: also that there is none to make a table in.
+        "3F000" => ErrorClass::NoSchema,
         "3D000" => ErrorClass::NoDatabase,
         // A prepared statement that is there already, or is not there: the driver never does that by itself.
         "42P05" | "26000" => ErrorClass::Pooled,

@@ -5,5 +5,5 @@ SELECT CAST(a.attname AS text),
        CASE WHEN a.attnum = ANY (i.indkey) THEN CAST(a.attname AS text) END
 FROM pg_attribute AS a
 LEFT JOIN pg_index AS i ON i.indrelid = a.attrelid AND i.indisprimary
-WHERE a.attrelid = to_regclass(quote_ident(:1)) AND a.attnum > 0 AND NOT a.attisdropped
+WHERE a.attrelid = to_regclass(:2) AND a.attnum > 0 AND NOT a.attisdropped
 ORDER BY a.attnum;

@@ -8,4 +8,4 @@ WITH freed AS (
     WHERE name = :1 AND token = :2 AND ends_at > {now}
     RETURNING name, wanted_until
 )
-SELECT CAST(1 AS bigint), CASE WHEN wanted_until > {now} THEN pg_notify('{channel}', encode(name, 'hex')) END FROM freed;
+SELECT CAST(1 AS bigint), CASE WHEN wanted_until > {now} THEN {notify} END FROM freed;

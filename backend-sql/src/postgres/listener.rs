@@ -11,8 +11,7 @@ use tokio::time::timeout;
 
 /// A connection that listens is silent, and a server may end it for that (from version 14 on, by a setting of the role or the
 /// database).
-const MAY_BE_IDLE: &str = "SELECT set_config('idle_session_timeout', '0', false) \
-    WHERE current_setting('idle_session_timeout', true) <> '0'";
+const MAY_BE_IDLE: &str = "SET idle_session_timeout = 0";
 /// After this time without a message the connection is tested: a firewall may have forgotten it.
 const SILENCE: Duration = Duration::from_secs(5);
 
@@ -22,7 +21,8 @@ pub(super) async fn releases(dialect: &PostgresDialect) -> sqlx::Result<Releases
     let pool = PgPoolOptions::new().max_connections(1).test_before_acquire(false);
     let mut listener = PgListener::connect_with(&pool.connect_lazy_with(dialect.options()?)).await?;
     listener.eager_reconnect(false);
-    listener.execute(MAY_BE_IDLE).await?;
+    // An earlier version does not know the setting. If the connection broke, the next statement says so.
+    let _ = listener.execute(MAY_BE_IDLE).await;
     listener.listen(dialect.target.table.as_str()).await?;
     let answers_within = dialect.target.timeout;
     let receive = move |mut listener: PgListener| async move {

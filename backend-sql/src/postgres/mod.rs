@@ -21,15 +21,24 @@ use std::time::Duration;
 
 const PORT: u16 = 5432;
 
+/// The settings that are changed only from one value.
+const UNLESS_SET: &str = "\
+    SELECT set_config('synchronous_commit', 'on', false) WHERE current_setting('synchronous_commit') = 'off'; \
+    SELECT set_config('transaction_timeout', '0', false) WHERE current_setting('transaction_timeout', true) <> '0'";
+
 pub(crate) static TEXTS: Texts = Texts {
     // `now()` stands still from the beginning of the transaction on, so it is not used. The whole number of microseconds is
     // exact, also where `extract` gives a double, as before version 14.
     now: "CAST(extract(epoch FROM clock_timestamp()) * 1000000 AS bigint)",
+    one: "1",
+    takes_writes: include_str!("takes_writes.sql"),
+    refuses_all_writes: true,
     quote: '"',
     numbers_parameters: true,
     table: include_str!("table.sql"),
     columns: include_str!("columns.sql"),
     settings: include_str!("settings.sql"),
+    grants: include_str!("grants.sql"),
     session_number: Some(include_str!("session.sql")),
     leases: Leases {
         layout: Layout {
@@ -42,7 +51,7 @@ pub(crate) static TEXTS: Texts = Texts {
         make_row: include_str!("make_lease_row.sql"),
         poll: include_str!("poll.sql"),
         replace: include_str!("replace.sql"),
-        sends_messages: true,
+        notify: Some("pg_notify('{channel}', encode(name, 'hex'))"),
     },
     for_update: ForUpdate {
         holders: Layout {
@@ -59,8 +68,6 @@ pub(crate) static TEXTS: Texts = Texts {
         remove_sharer: include_str!("remove_sharer.sql"),
         in_transaction: include_str!("in_transaction.sql"),
         end_connection: include_str!("end_connection.sql"),
-        keep_alive: include_str!("keep_alive.sql"),
-        keep_alive_before_end: false,
         is_of_this_run: None,
     },
 };
@@ -140,15 +147,31 @@ impl Dialect for PostgresDialect {
     /// got the lock of the row; the server's own limits, for a statement that we no longer wait for still runs; and
     /// commits that are on the disk before they are answered, unless the administrator wants even more. The limit for whole
     /// transactions, which the server has from version 17 on, would end every hold of `for-update` after that time.
-    fn session(&self) -> String {
+    ///
+    /// In one round trip; in more where a function may not be called that everybody may call by default.
+    async fn set_up(&self, connection: &mut dyn RawConnection) -> sqlx::Result<()> {
         let millis = self.target.timeout.as_millis();
-        format!(
-            "SET default_transaction_isolation = 'read committed'; SET default_transaction_read_only = off; \
-             SET statement_timeout = {millis}; SET lock_timeout = {millis}; \
-             SET bytea_output = 'hex'; \
-             SELECT set_config('synchronous_commit', 'on', false) WHERE current_setting('synchronous_commit') = 'off'; \
-             SELECT set_config('transaction_timeout', '0', false) WHERE current_setting('transaction_timeout', true) <> '0'"
-        )
+        let session = format!(
+            "SET default_transaction_isolation = 'read committed'; \
+             SET statement_timeout = {millis}; SET lock_timeout = {millis}; SET bytea_output = 'hex'"
+        );
+        let server = self.server_question();
+        match connection.first_row(&format!("{server}; {session}; {UNLESS_SET}")).await {
+            Err(error) if self.error_class(&error) == ErrorClass::Denied => {}
+            said => return said.map(|said| self.note(said.first().and_then(Option::as_deref))),
+        }
+        let defaults = connection.first_row(include_str!("defaults.sql")).await?;
+        let default = |at: usize| defaults.get(at).and_then(Option::as_deref);
+        let durable = if default(0) == Some("off") { "; SET synchronous_commit = on" } else { "" };
+        let is_limited = default(1).is_some_and(|limit| limit != "0");
+        let unlimited = if is_limited { "; SET transaction_timeout = 0" } else { "" };
+        connection.tell(&format!("{session}{durable}{unlimited}")).await?;
+        self.note(self.server(connection).await?.as_deref());
+        Ok(())
+    }
+
+    fn server_question(&self) -> &'static str {
+        include_str!("server.sql")
     }
 
     fn error_class(&self, error: &sqlx::Error) -> ErrorClass {
@@ -192,6 +215,12 @@ impl RawConnection for PgRawConnection {
         };
         let counts = |done: &PgQueryResult| (done.rows_affected(), 0);
         Answer::collect(results, &statement.columns, counts, read).await
+    }
+
+    async fn first_row(&mut self, question: &str) -> sqlx::Result<Vec<Option<String>>> {
+        let rows = self.connection.fetch_all(AssertSqlSafe(question.to_owned())).await?;
+        let Some(row) = rows.first() else { return Ok(Vec::new()) };
+        (0..row.len()).map(|at| row.try_get_unchecked(at)).collect()
     }
 
     async fn tell(&mut self, text: &str) -> sqlx::Result<()> {

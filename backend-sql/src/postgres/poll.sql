@@ -5,6 +5,8 @@
 -- sends a message. A mark that is set here counts from the next poll on, because a release may come between the two steps of this
 -- statement. SKIP LOCKED: a poll waits for no other statement, so it takes part in no deadlock.
 --
+-- No release sends a message if this user may not send any: others are taken to have the same rights.
+--
 -- :1 names
 -- answers: bytes bytes int int int
 WITH awaited AS (
@@ -18,5 +20,6 @@ WITH awaited AS (
     )
 )
 SELECT name, owner, {now} - acquired_at, ends_at - {now},
-       CAST(CASE WHEN wanted_until > {now} + 500000 AND acquired_at < {now} - 20000 THEN 1 ELSE 0 END AS bigint)
+       CAST(CASE WHEN wanted_until > {now} + 500000 AND acquired_at < {now} - 20000
+                 AND has_function_privilege('pg_catalog.pg_notify(text, text)', 'execute') THEN 1 ELSE 0 END AS bigint)
 FROM awaited;

@@ -17,5 +17,5 @@ WITH freed AS (
 )
 SELECT CAST(1 AS bigint),
        CASE WHEN ends_at = 0 AND wanted_until > {now} AND acquired_at < {now} - 20000
-            THEN pg_notify('{channel}', encode(name, 'hex')) END
+            THEN {notify} END
 FROM freed;

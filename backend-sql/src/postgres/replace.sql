@@ -21,4 +21,4 @@ WITH changed AS (
     WHERE name = :1 AND version = :2 AND (owner = :3 OR ends_at <= {now}) AND {now} < :7
     RETURNING name, wanted_until
 )
-SELECT CAST(1 AS bigint), CASE WHEN wanted_until > {now} THEN pg_notify('{channel}', encode(name, 'hex')) END FROM changed;
+SELECT CAST(1 AS bigint), CASE WHEN wanted_until > {now} THEN {notify} END FROM changed;

@@ -1,6 +1,8 @@
 -- Settings of the server. Everybody sees how many standbys are connected; what they are is seen by superusers and monitors.
 -- answers: text text
 SELECT 'in_recovery', CAST(pg_is_in_recovery() AS text)
+UNION ALL SELECT 'read_only', current_setting('default_transaction_read_only')
+UNION ALL SELECT 'may_notify', CAST(has_function_privilege('pg_catalog.pg_notify(text, text)', 'execute') AS text)
 UNION ALL SELECT 'fsync', current_setting('fsync')
 UNION ALL SELECT 'full_page_writes', current_setting('full_page_writes')
 UNION ALL SELECT 'synchronous_standby_names', current_setting('synchronous_standby_names')

@@ -8,4 +8,4 @@ SELECT CASE CAST(relkind AS text) || CAST(relpersistence AS text)
            WHEN 'rt' THEN 'it is a temporary table'
            ELSE 'it is no table'
        END
-FROM pg_class WHERE oid = to_regclass(quote_ident(:1));
+FROM pg_class WHERE oid = to_regclass(:2);

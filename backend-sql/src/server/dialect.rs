@@ -23,13 +23,40 @@ pub(crate) trait Dialect: fmt::Debug + Send + Sync {
     /// A new connection, on which nothing was sent.
     async fn log_in(&self) -> sqlx::Result<Box<dyn RawConnection>>;
 
-    /// The statements that set up a new connection.
-    fn session(&self) -> String;
+    /// What the server says it is; `None` if it does not, to these credentials.
+    async fn server(&self, connection: &mut dyn RawConnection) -> sqlx::Result<Option<String>> {
+        match connection.first_row(self.server_question()).await {
+            Ok(said) => Ok(said.into_iter().next().flatten()),
+            Err(error) => match self.error_class(&error) {
+                ErrorClass::Broken | ErrorClass::Ended => Err(error),
+                _ => Ok(None),
+            },
+        }
+    }
+
+    /// Answers what the server says it is.
+    fn server_question(&self) -> &'static str;
+
+    /// Sets a new connection up.
+    async fn set_up(&self, connection: &mut dyn RawConnection) -> sqlx::Result<()>;
+
+    /// Notes to which server a new connection leads, unless setting it up has done so.
+    async fn identify(&self, _: &mut dyn RawConnection) -> sqlx::Result<()> {
+        Ok(())
+    }
+
+    /// Notes what the server of a connection says it is.
+    fn note(&self, server: Option<&str>) {
+        if let Some(server) = server {
+            self.target().servers.note(&self.target().address(), server);
+        }
+    }
 
     /// A new connection, set up for us.
     async fn connect(&self) -> sqlx::Result<Box<dyn RawConnection>> {
         let mut connection = self.log_in().await?;
-        connection.tell(&self.session()).await?;
+        self.set_up(&mut *connection).await?;
+        self.identify(&mut *connection).await?;
         Ok(connection)
     }
 
@@ -40,10 +67,12 @@ pub(crate) trait Dialect: fmt::Debug + Send + Sync {
         let mut connection = self.log_in().await?;
         // A login takes a server several round trips, and an answer takes it one.
         let within = ANSWERS_WITHIN.max(start.elapsed() * 2);
-        match timeout(within, connection.tell(&self.session())).await {
-            Ok(set_up) => set_up.map(|()| connection),
-            Err(_) => Err(sqlx::Error::PoolTimedOut),
+        match timeout(within, self.set_up(&mut *connection)).await {
+            Ok(set_up) => set_up?,
+            Err(_) => return Err(sqlx::Error::PoolTimedOut),
         }
+        self.identify(&mut *connection).await?;
+        Ok(connection)
     }
 
     /// A connection more, if the server has one to spare. The caller closes it at once: no call waits while it is open.
@@ -102,6 +131,9 @@ pub(crate) trait RawConnection: fmt::Debug + Send {
     /// Runs a statement that was prepared, in one round trip after its first use.
     async fn ask(&mut self, statement: &Statement, values: &[Value]) -> sqlx::Result<Answer>;
 
+    /// Asks a question without parameters, of which nothing is left in the session: the values of the first row, as text.
+    async fn first_row(&mut self, question: &str) -> sqlx::Result<Vec<Option<String>>>;
+
     /// Runs statements without parameters, in one round trip.
     async fn tell(&mut self, text: &str) -> sqlx::Result<()>;
 
@@ -155,6 +187,12 @@ pub(crate) enum ErrorClass {
     Pooled,
     /// The database is not there.
     NoDatabase,
+    /// No schema is looked in for a table without one.
+    #[cfg_attr(not(feature = "postgres"), expect(dead_code, reason = "schemas are PostgreSQL's"))]
+    NoSchema,
+    /// The simple protocol is refused, by which a session is set up.
+    #[cfg_attr(not(feature = "postgres"), expect(dead_code, reason = "a setting of PgBouncer"))]
+    NoSimpleProtocol,
     /// The connection that was to be ended is not there.
     #[cfg_attr(not(feature = "mysql"), expect(dead_code, reason = "an answer to KILL"))]
     NoConnection,

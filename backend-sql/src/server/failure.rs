@@ -79,8 +79,10 @@ pub(super) fn failure(
         ErrorClass::Denied => (
             ErrorKind::Denied,
             format!("{address} lets these credentials in, and they may not use {table}"),
-            "grant them SELECT, INSERT and UPDATE on the table; no policy or trigger may refuse a row",
+            "grant them SELECT, INSERT and UPDATE on the table, and what else the cause names; no policy or trigger may refuse a row",
         ),
+        // `{one}` was out of range: the cause would quote the statement.
+        ErrorClass::ReadOnly if error.0.contains("out of range") => return read_only(target),
         ErrorClass::ReadOnly => return read_only(target).with_source(error),
         ErrorClass::LogOfStatements => (
             ErrorKind::Misconfigured,
@@ -100,6 +102,16 @@ pub(super) fn failure(
                 "at {address} there is a pooler that gives a statement to another session than the one it was prepared in"
             ),
             "open the store again, which finds the pooler; or connect to the database itself",
+        ),
+        ErrorClass::NoSchema => (
+            ErrorKind::Misconfigured,
+            format!("the search_path of these credentials leads to no schema on {address}"),
+            "write schema=NAME into the URL; or set one for the role: ALTER ROLE … SET search_path = NAME",
+        ),
+        ErrorClass::NoSimpleProtocol => (
+            ErrorKind::Misconfigured,
+            format!("the pooler at {address} refuses the simple protocol, by which a session is set up"),
+            "set disable_pqexec = 0 in its configuration, or connect to the database itself",
         ),
         ErrorClass::NoDatabase => (
             ErrorKind::Misconfigured,
@@ -173,8 +185,10 @@ pub(crate) fn name_the_right(error: Error) -> Error {
 }
 
 pub(super) fn read_only(target: &Target) -> Error {
-    Error::new(ErrorKind::Unavailable, format!("{} takes no writes", target.address()))
-        .with_help("name the primary, not a replica; or switch its read-only mode off")
+    Error::new(ErrorKind::Unavailable, format!("{} takes no writes", target.address())).with_help(
+        "name the primary, not a replica; or switch its read-only mode off: read_only of MySQL and MariaDB, \
+             default_transaction_read_only of PostgreSQL, of its database or of the role",
+    )
 }
 
 /// The kind of error of a statement whose outcome is unknown.

@@ -6,8 +6,13 @@ use super::{
     Answer, ErrorClass, ExpectedTable, PooledConnection, Server, Sessions, Statement, StatementKind, Value,
     sessions,
 };
+use leasehold_core::trial::{addresses_finding, servers_finding};
 use leasehold_core::{Error, ErrorKind, Finding, Result, Severity};
 use tokio::time::timeout;
+
+/// The number of connections by which a check looks for several servers behind one address.
+const COMPARED: usize = 5;
+const ONE_SERVER: &str = "use the address of one server, and no balancer";
 
 /// Statements that change nothing, and need the rights that locking needs.
 const RIGHTS: [&str; 2] = [include_str!("may_insert.sql"), include_str!("may_update.sql")];
@@ -16,6 +21,8 @@ impl Server {
     /// Makes the tables that are missing, and looks at those that are there.
     pub(crate) async fn init(&self) -> Result<()> {
         let mut connection = self.unchecked_connection().await?;
+        let question = self.dialect().texts().takes_writes;
+        self.check_writes(&self.look(&mut connection, question, &[]).await?)?;
         let script = self.schema();
         let mut made = self.in_time(StatementKind::Write, connection.raw().tell(&script)).await?;
         // Another client was making them, which IF NOT EXISTS does not see. They are made by now.
@@ -58,8 +65,20 @@ impl Server {
         Ok(())
     }
 
+    /// The statements that make the tables and grant what locking needs, for an administrator.
+    pub(crate) fn init_script(&self) -> String {
+        let (texts, user) = (self.dialect().texts(), &self.target().user);
+        // As a string of MySQL, or a name of PostgreSQL. A line break would end a comment.
+        let quote = if texts.quote == '"' { "\"" } else { "'" };
+        let user: String = user.chars().filter(|it| !it.is_control()).collect();
+        let user = format!("{quote}{}{quote}", user.replace(quote, &quote.repeat(2)));
+        let grants = texts.grants.replace("{user}", &user);
+        let grants = self.tables().iter().map(|table| self.about(table, &grants)).collect::<String>();
+        format!("{}\n{grants}", self.schema())
+    }
+
     /// The statements that make the tables.
-    pub(crate) fn schema(&self) -> String {
+    fn schema(&self) -> String {
         let make = |table: &ExpectedTable| self.about(table, table.layout.schema);
         self.tables().iter().map(make).collect::<Vec<_>>().join("\n")
     }
@@ -74,19 +93,40 @@ impl Server {
         let mut connection = self.unchecked_connection().await?;
         self.check_tables(&mut connection).await?;
         let (mut connection, sessions) = self.check_sessions(connection).await?;
-        let settings = self.look(&mut connection, self.dialect().texts().settings, &[]).await?;
+        let settings = match self.look(&mut connection, self.dialect().texts().settings, &[]).await {
+            Err(error) if error.kind() == ErrorKind::Denied => Err(error),
+            settings => Ok(settings?),
+        };
         let setting = |wanted: &str| {
             let is_wanted = |row: &&Vec<Value>| row.first().and_then(Value::as_text) == Some(wanted);
-            let value = settings.rows.iter().find(is_wanted).and_then(|row| row.get(1)?.as_text());
+            let value =
+                settings.iter().flat_map(|it| &it.rows).find(is_wanted).and_then(|row| row.get(1)?.as_text());
             value.unwrap_or_default().to_owned()
         };
-        let mut findings = self.dialect().findings(&setting);
+        let mut findings = match &settings {
+            Ok(_) => self.dialect().findings(&setting),
+            Err(denied) => vec![not_seen(denied)],
+        };
         for table in self.tables() {
             findings.extend(self.check_rights(&mut connection, table).await?);
         }
         connection.give_back();
         findings.extend(sessions.and_then(sessions::finding));
+        findings.extend(servers_finding(self.servers_behind().await, ONE_SERVER));
+        findings.extend(addresses_finding(&self.target().addresses().await, ONE_SERVER));
         Ok(findings)
+    }
+
+    /// What the servers say they are to which a few more connections lead; fewer, if there are no more to be had.
+    async fn servers_behind(&self) -> Vec<String> {
+        let (mut servers, within) = (Vec::new(), self.target().connect_timeout);
+        for _ in 0..COMPARED {
+            let Ok(Ok(mut other)) = timeout(within, self.dialect().connect_beside()).await else { break };
+            let said = timeout(self.target().timeout, self.dialect().server(&mut *other)).await;
+            servers.extend(said.ok().and_then(Result::ok).flatten());
+            let _ = timeout(self.target().timeout, other.close()).await;
+        }
+        servers
     }
 
     /// Only a missing right is reported here. The settings tell of a server that takes no writes.
@@ -165,7 +205,8 @@ impl Server {
         connection: &mut PooledConnection,
         table: &ExpectedTable,
     ) -> Result<Option<FoundTable>> {
-        let (texts, name) = (self.dialect().texts(), [Value::text(table.name.as_str())]);
+        let texts = self.dialect().texts();
+        let name = [Value::text(table.name.as_str()), Value::text(&texts.quoted(&table.name))];
         let fault = self.look(connection, texts.table, &name).await?;
         if fault.rows.is_empty() {
             return Ok(None);
@@ -184,4 +225,15 @@ impl Server {
         let answer = self.in_time(StatementKind::Read, connection.raw().ask(&statement, values)).await?;
         answer.map_err(|error| self.failure(error, StatementKind::Read))
     }
+}
+
+fn not_seen(denied: &Error) -> Finding {
+    let cause = std::error::Error::source(denied).map(ToString::to_string).unwrap_or_default();
+    let message = format!("the settings by which a server may forget locks were not read: {cause}");
+    Finding::new(
+        Severity::Warning,
+        "W_DENIED",
+        message,
+        "grant what is missing, or have an administrator check them",
+    )
 }

@@ -122,7 +122,8 @@ pub(super) fn missing_table(table: &TableName) -> Error {
         format!("there is no table {table}, or these credentials may not use it"),
     )
     .with_help(
-        "make it with `leasehold init -u URL`, by this URL with its mode, or have the statements of `leasehold init --print -u URL` run for you",
+        "make it with `leasehold init -u URL`, by this URL with its mode, or have the statements of `leasehold init --print -u URL` run for you; \
+         on PostgreSQL, its schema is in the search_path of the role, or in the URL: schema=NAME",
     )
 }
 

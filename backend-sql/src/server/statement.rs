@@ -31,7 +31,7 @@ pub(crate) struct ListStatement {
 }
 
 impl Statement {
-    /// Makes a statement of a template: comments are taken out; `{table}`, `{now}` and `{channel}` are put in; `:1` is the first
+    /// Makes a statement of a template: comments are taken out; `{table}`, `{now}`, `{one}` and `{channel}` are put in; `:1` is the first
     /// value, and may stand at several places. A line `-- answers: bytes int text` says what comes back.
     pub(crate) fn new(template: &str, texts: &Texts, table: &TableName) -> Self {
         Self::of_size(template, texts, table, 1)
@@ -42,7 +42,11 @@ impl Statement {
     fn of_size(template: &str, texts: &Texts, table: &TableName, size: usize) -> Self {
         let columns = template.lines().find_map(|line| line.strip_prefix("-- answers:"));
         let text: Vec<&str> = template.lines().filter(|line| !line.trim_start().starts_with("--")).collect();
-        let text = text.join("\n").replace("{table}", &texts.quoted(table)).replace("{now}", texts.now);
+        let text = text
+            .join("\n")
+            .replace("{table}", &texts.quoted(table))
+            .replace("{now}", texts.now)
+            .replace("{one}", texts.one);
         let text = text.replace("{channel}", table.as_str());
         let (parts, places) = split(&with_lists(text.trim().trim_end_matches(';'), size));
         let parameter = |place| match texts.numbers_parameters {

@@ -9,6 +9,13 @@ pub(crate) struct Texts {
     /// The server's clock in microseconds since 1970, as an expression: UTC whatever the session's time zone, and not
     /// frozen while a statement waits for a lock.
     pub(crate) now: &'static str,
+    /// 1 on a server that takes writes. On another, to which an administrator may write all the same, an addition of it fails: it is
+    /// then the largest number. Where the server itself refuses all writes, it is 1.
+    pub(crate) one: &'static str,
+    /// Answers 1 if the server takes writes, else 0.
+    pub(crate) takes_writes: &'static str,
+    /// True if a server that takes no writes refuses those of every user, and then also a statement that would change no row.
+    pub(crate) refuses_all_writes: bool,
     /// The character around the name of a table.
     pub(crate) quote: char,
     /// True if parameters are written `$1`; otherwise they are written `?`.
@@ -19,6 +26,8 @@ pub(crate) struct Texts {
     pub(crate) columns: &'static str,
     /// Answers settings and their values.
     pub(crate) settings: &'static str,
+    /// Gives a user the rights on a table that locking needs.
+    pub(crate) grants: &'static str,
     /// Answers the server's number of a session; `None` where a pooler may answer in the server's place.
     pub(crate) session_number: Option<&'static str>,
     pub(crate) leases: Leases,
@@ -29,7 +38,8 @@ impl Texts {
     /// The name of a table as it stands in a statement.
     pub(crate) fn quoted(&self, table: &TableName) -> String {
         let quote = self.quote;
-        format!("{quote}{table}{quote}")
+        let schema = table.schema().map(|schema| format!("{quote}{schema}{quote}.")).unwrap_or_default();
+        format!("{schema}{quote}{table}{quote}")
     }
 }
 
@@ -43,8 +53,8 @@ pub(crate) struct Leases {
     pub(crate) make_row: &'static str,
     pub(crate) poll: &'static str,
     pub(crate) replace: &'static str,
-    /// True if the release of a row that was polled sends a message.
-    pub(crate) sends_messages: bool,
+    /// Sends a message that names a row, as an expression in the statements that end a hold; `None` if the database sends none.
+    pub(crate) notify: Option<&'static str>,
 }
 
 /// The statements by which transactions hold locks. Each file says what it does.
@@ -65,10 +75,6 @@ pub(crate) struct ForUpdate {
     pub(crate) remove_sharer: &'static str,
     pub(crate) in_transaction: &'static str,
     pub(crate) end_connection: &'static str,
-    pub(crate) keep_alive: &'static str,
-    /// True if a server that was replaced by another keeps its connections, and their locks count no more. So a hold is asked
-    /// whether its lock counts before it is said to have been given back.
-    pub(crate) keep_alive_before_end: bool,
     /// `None` where `end_connection` itself tells whether the connection is still the one that was meant.
     pub(crate) is_of_this_run: Option<&'static str>,
 }

@@ -1,5 +1,5 @@
 use super::SqliteTable;
-use super::network_fs::network_file_system;
+use super::network_fs::{layered_file_system, network_file_system};
 use leasehold_core::{Finding, Result, Severity};
 use rustix::fs::statfs;
 use sqlx::Row as _;
@@ -89,10 +89,22 @@ impl SqliteTable {
         })
     }
 
-    /// The finding where a network file system is allowed: elsewhere it is refused.
+    /// A network file system where it is allowed, and elsewhere refused; layers, in which each container may have a file of its own.
     fn check_file_system(&self) -> Option<Finding> {
         let directory = self.settings.options.path.directory();
-        let name = network_file_system(&statfs(directory).ok()?)?;
+        let at = statfs(directory).ok()?;
+        if let Some(name) = layered_file_system(&at) {
+            return Some(Finding::new(
+                Severity::Warning,
+                "W_LAYERED_FS",
+                format!(
+                    "{} is on {name}: another container, or another mount of its lower layer, has a file of its own",
+                    directory.display()
+                ),
+                "name a file on a volume that all of them mount",
+            ));
+        }
+        let name = network_file_system(&at)?;
         Some(Finding::new(
             Severity::Error,
             "E_NETWORK_FS",

@@ -2,13 +2,13 @@
 
 use super::SqliteTable;
 use super::rows::read_shared;
-use crate::lease::{NextRow, READERS, ReaderTable, SharedRow, foreign_row};
+use crate::lease::{NextRow, READERS, ReadFor, ReaderTable, SharedRow, foreign_row};
 use async_trait::async_trait;
 use leasehold_core::{Error, LockName, Result};
 
 #[async_trait]
 impl ReaderTable for SqliteTable {
-    async fn read_shared(&self, name: &LockName, _: bool) -> Result<Option<SharedRow>> {
+    async fn read_shared(&self, name: &LockName, _: ReadFor) -> Result<Option<SharedRow>> {
         // The writer adds the column to a table of schema 1. A read of a store that does not exist creates none.
         if self.settings.options.path.file.exists() {
             self.has_sharers.get_or_try_init(|| self.open()).await?;

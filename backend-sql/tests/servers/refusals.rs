@@ -155,22 +155,6 @@ async fn rights_that_are_missing_are_found_by_check() {
     }
 }
 
-#[tokio::test]
-async fn server_that_takes_no_writes_is_unavailable_and_found_by_check() {
-    for server in both().await {
-        match &server {
-            Server::MariaDb(_) => server.run("SET GLOBAL read_only = 1").await,
-            // Even a role whose default it is may write if it asks to: a replica cannot. So the check alone is tried.
-            Server::Postgres(_) => continue,
-        };
-        let backend = server.backend("");
-        let error = backend.try_acquire(&claim("a")).await.unwrap_err();
-        assert_eq!(error.kind(), ErrorKind::Unavailable, "{error}");
-        let findings = backend.admin().unwrap().check().await.unwrap();
-        assert!(findings.iter().any(|finding| finding.code == "E_READ_ONLY"), "{findings:?}");
-    }
-}
-
 /// As where it has no connections left: it may have some in a moment.
 #[tokio::test]
 async fn server_without_room_for_a_prepared_statement_is_unavailable() {

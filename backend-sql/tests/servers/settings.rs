@@ -28,8 +28,7 @@ const OF_MARIADB: [&str; 18] = [
     "SET GLOBAL init_connect = 'START TRANSACTION READ ONLY'",
 ];
 
-const OF_POSTGRES: [&str; 11] = [
-    "ALTER ROLE locker SET default_transaction_read_only = on",
+const OF_POSTGRES: [&str; 10] = [
     "ALTER ROLE locker SET default_transaction_isolation = serializable",
     "ALTER ROLE locker SET default_transaction_deferrable = on",
     // Not less: the session must get as far as setting its own.
@@ -43,7 +42,7 @@ const OF_POSTGRES: [&str; 11] = [
     "ALTER ROLE locker SET plan_cache_mode = force_generic_plan",
 ];
 
-async fn one_holds_and_the_others_do_not(server: &Server, setting: &str) {
+pub(crate) async fn one_holds_and_the_others_do_not(server: &Server, setting: &str) {
     for mode in MODES {
         let (backend, other) =
             (server.backend(&format!("mode={mode}")), server.backend(&format!("mode={mode}")));

@@ -190,9 +190,9 @@ async fn clock_that_moves_within_a_statement_of_mariadb_repeats_no_token() {
 async fn granted_by_hand(session: &mut MySqlConnection, owner: &str) -> u64 {
     let text = include_str!("../../src/mysql/acquire.sql");
     let text = text.lines().filter(|line| !line.starts_with("--")).collect::<Vec<_>>().join("\n");
-    let text = text.replace("{table}", "leasehold").replace("{now}", "moved()");
+    let text = text.replace("{table}", "leasehold").replace("{now}", "moved()").replace("{one}", "1");
     let values =
-        ["'a'".to_owned(), format!("REPEAT('{owner}', 16)"), "30000000".to_owned(), "'{}'".to_owned()];
+        ["'a'", &format!("REPEAT('{owner}', 16)"), "30000000", "'{}'", "60000000"].map(str::to_owned);
     let place = |text: String, (at, value): (usize, &String)| text.replace(&format!(":{}", at + 1), value);
     let text = values.iter().enumerate().fold(text, place);
     session.execute(AssertSqlSafe(text)).await.unwrap();

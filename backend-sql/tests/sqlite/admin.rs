@@ -1,7 +1,9 @@
 //! The operator's side.
 
-use super::store::{Store, TTL, busy_for, claim, granted, is_about};
+use super::store::{Store, TTL, busy_for, claim, granted, is_about, open};
+use super::worker::Worker;
 use leasehold_core::{ErrorKind, FencingToken, LossCause, Purge, Renewal, Severity};
+use std::path::Path;
 use std::time::{Duration, SystemTime};
 
 #[tokio::test]
@@ -215,4 +217,32 @@ async fn check_reports_a_journal_that_is_no_log() {
     assert_eq!(found[0].severity, Severity::Warning);
     granted(&backend, &claim("a")).await;
     assert_eq!(store.open().admin().unwrap().check().await.unwrap(), []);
+}
+
+/// Two mounts of one lower layer give the file to two processes, each of which has a copy of its own.
+#[tokio::test]
+async fn check_reports_a_file_in_layers() {
+    let store = Store::new();
+    let (lower, mounted) = (store.directory().join("lower"), store.directory().join("mounted"));
+    let file = |directory: &Path| format!("sqlite:{}", directory.join("locks.db").display());
+    std::fs::create_dir(&lower).unwrap();
+    granted(&open(&file(&lower)).unwrap(), &claim("other")).await;
+    let mut workers = Vec::new();
+    for mount in ["one", "two"] {
+        let layers = store.directory().join(mount);
+        let (upper, work) = (layers.join("upper"), layers.join("work"));
+        for directory in [&upper, &work, &mounted] {
+            std::fs::create_dir_all(directory).unwrap();
+        }
+        let options =
+            format!("lowerdir={},upperdir={},workdir={}", lower.display(), upper.display(), work.display());
+        let mount = format!("mount -t overlay overlay -o {options} {} && exec \"$@\"", mounted.display());
+        let mut worker = Worker::start_under(&["unshare", "-rm", "sh", "-c", &mount, "sh"], &file(&mounted));
+        assert_eq!(worker.ask("check").await, "W_LAYERED_FS");
+        workers.push(worker);
+    }
+    for worker in &mut workers {
+        let answer = worker.ask("try a").await;
+        assert!(answer.starts_with("granted"), "what the finding warns of: {answer}");
+    }
 }

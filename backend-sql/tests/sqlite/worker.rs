@@ -121,6 +121,7 @@ impl Work {
         match words {
             ["init"] => self.init().await,
             ["try", lock] => self.try_once(lock).await,
+            ["check"] => self.check().await,
             ["hold", lock, ttl] => self.hold(lock, ttl).await,
             ["count", times, file, lock] => self.count(times, file, lock).await,
             ["churn"] => self.churn().await,
@@ -147,6 +148,12 @@ impl Work {
             Ok(()) => "made".to_owned(),
             Err(error) => format!("{:?} {error}", error.kind()),
         }
+    }
+
+    /// The codes of what is found.
+    async fn check(&self) -> String {
+        let findings = self.backend.as_ref().unwrap().admin().unwrap().check().await.unwrap();
+        findings.iter().map(|finding| finding.code).collect::<Vec<_>>().join(" ")
     }
 
     async fn try_once(&self, lock: &str) -> String {

@@ -2,7 +2,7 @@
 
 use async_trait::async_trait;
 use leasehold::admin::LockAdmin;
-use leasehold::backend::{Attempt, Claim, Grant, LockBackend, OwnerId, Release, Renewal};
+use leasehold::backend::{Attempt, Claim, Grant, KnownServers, LockBackend, OwnerId, Release, Renewal};
 use leasehold::semantics::Semantics;
 use leasehold::{FencingToken, Result};
 use std::sync::Arc;
@@ -62,6 +62,10 @@ impl LockBackend for BrokenStore {
 
     async fn suspects(&self) -> Vec<OwnerId> {
         self.store.suspects().await
+    }
+
+    fn servers(&self) -> Option<&KnownServers> {
+        self.store.servers()
     }
 
     fn admin(&self) -> Option<&dyn LockAdmin> {

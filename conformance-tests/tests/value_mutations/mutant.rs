@@ -5,9 +5,9 @@ use async_trait::async_trait;
 use leasehold_conformance::{Counters, Stop, Store, Subject};
 use leasehold_core::memory::MemoryBackend;
 use leasehold_core::{
-    Attempt, Busy, Claim, DistributedLock, Error, ErrorKind, FencingToken, Finding, HolderInfo, LockAdmin,
-    LockBackend, LockClient, LockClientBuilder, LockMode, LockName, LockStatus, Observer, OwnerId, Purge,
-    Release, Renewal, Result, RuntimeClock, Semantics, Waiter, renew_each,
+    Attempt, Busy, Claim, DistributedLock, Error, ErrorKind, FencingToken, Finding, HolderInfo, KnownServers,
+    LockAdmin, LockBackend, LockClient, LockClientBuilder, LockMode, LockName, LockStatus, Observer, OwnerId,
+    Purge, Release, Renewal, Result, RuntimeClock, Semantics, Waiter, renew_each,
 };
 use std::collections::BTreeMap;
 use std::fmt;
@@ -309,6 +309,10 @@ impl LockBackend for Backend {
                 return told;
             }
         }
+    }
+
+    fn servers(&self) -> Option<&KnownServers> {
+        None
     }
 
     fn admin(&self) -> Option<&dyn LockAdmin> {

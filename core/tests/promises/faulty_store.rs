@@ -4,8 +4,8 @@ use async_trait::async_trait;
 use leasehold_core::memory::MemoryBackend;
 use leasehold_core::{
     AcquireOptions, Attempt, Claim, Clock, DistributedLockExt, Error, ErrorKind, Event, Fairness, HoldKind,
-    LockAdmin, LockBackend, LockClient, LockGuard, LockName, LockStatus, Observer, OwnerId, Release, Renewal,
-    Result, RuntimeClock, Semantics, WakeUp,
+    KnownServers, LockAdmin, LockBackend, LockClient, LockGuard, LockName, LockStatus, Observer, OwnerId,
+    Release, Renewal, Result, RuntimeClock, Semantics, WakeUp,
 };
 use std::collections::{HashSet, VecDeque};
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -63,6 +63,7 @@ pub(crate) struct FaultyStore {
     pub(crate) lease: Option<Duration>,
     suspects: Mutex<Vec<OwnerId>>,
     suspected: Notify,
+    pub(crate) servers: KnownServers,
     pub(crate) closed: AtomicBool,
 }
 
@@ -154,6 +155,7 @@ impl FaultyStore {
             lease: None,
             suspects: Mutex::default(),
             suspected: Notify::new(),
+            servers: KnownServers::default(),
             closed: AtomicBool::new(false),
         }
     }
@@ -281,6 +283,10 @@ impl LockBackend for FaultyStore {
             }
             self.suspected.notified().await;
         }
+    }
+
+    fn servers(&self) -> Option<&KnownServers> {
+        Some(&self.servers)
     }
 
     fn admin(&self) -> Option<&dyn LockAdmin> {

@@ -171,3 +171,18 @@ async fn observer_that_panics_at_every_event_changes_no_outcome() {
     let expected = ["Cancelled", "Granted", "Lost", "NotGranted", "Released", "Renewed", "Waiting"];
     assert!(observer.0.lock().unwrap().iter().eq(expected), "{observer:?}");
 }
+
+#[tokio::test(start_paused = true)]
+async fn other_server_at_an_address_is_reported_once_to_each_client_that_lives() {
+    let store = FaultyStore::new();
+    store.servers.note("db:1", "a");
+    let (client, recorder) = observed::<Recorder>(&store);
+    let (gone, of_gone) = observed::<Recorder>(&store);
+    drop(gone);
+    for (address, server) in [("db:1", "a"), ("db:2", "b"), ("db:1", "b"), ("db:1", "a"), ("db:1", "b")] {
+        store.servers.note(address, server);
+    }
+    assert_eq!(recorder.take(), [r#"ServerChanged { address: "db:1", before: "a", now: "b" }"#]);
+    assert_eq!(of_gone.take(), [""; 0]);
+    drop(client);
+}

@@ -68,6 +68,11 @@ fn event_is_logged_with_its_level_and_lock() {
             "WARN",
             "wait_failed: no answer",
         ),
+        (
+            Event::ServerChanged { address: "db:1", before: "a", now: "b" },
+            "WARN",
+            "server_changed: db:1 is b now, and was a",
+        ),
     ];
     let lines = LineRecorder::default();
     tracing::subscriber::with_default(lines.clone(), || {
@@ -79,7 +84,8 @@ fn event_is_logged_with_its_level_and_lock() {
     assert_eq!(lines.len(), events.len());
     for (line, (_, level, message)) in lines.iter().zip(&events) {
         assert!(line.starts_with(&format!("{level} leasehold ")), "{line}");
-        assert!(line.contains(message) && line.contains("lock.name=job"), "{line}");
+        let is_of_a_lock = !message.starts_with("server_changed");
+        assert!(line.contains(message) && line.contains("lock.name=job") == is_of_a_lock, "{line}");
     }
     assert!(lines[0].contains("lock.fencing_token=7"), "{}", lines[0]);
     assert!(lines[4].contains("failing_for=20s"), "{}", lines[4]);

@@ -1,7 +1,7 @@
 //! The readers of a row on a server: read, and replaced if the row has the version that was read.
 
 use super::{ServerTable, has_ended, read_token};
-use crate::lease::{NextRow, READERS, ReaderTable, SharedRow, foreign_row};
+use crate::lease::{NextRow, READERS, ReadFor, ReaderTable, SharedRow, foreign_row};
 use crate::server::{PoolClass, StatementKind, Value};
 use async_trait::async_trait;
 use leasehold_core::{Error, LockName, OwnerId, Result};
@@ -9,13 +9,19 @@ use std::time::Duration;
 
 #[async_trait]
 impl ReaderTable for ServerTable {
-    async fn read_shared(&self, name: &LockName, is_holder: bool) -> Result<Option<SharedRow>> {
-        let values = [Value::bytes(self.stored(name))];
-        let answer = self
-            .server
-            .execute(class(is_holder), StatementKind::Read, &self.statements.read_shared, &values)
-            .await?;
-        let Some(row) = answer.rows.first() else { return Ok(None) };
+    async fn read_shared(&self, name: &LockName, reason: ReadFor) -> Result<Option<SharedRow>> {
+        let statement = match reason {
+            ReadFor::Attempt | ReadFor::Holder => &self.statements.read_shared,
+            ReadFor::Loss => &self.statements.read_shared_where_writes_go,
+        };
+        let (class, values) = (class(reason != ReadFor::Attempt), [Value::bytes(self.stored(name))]);
+        let answer = self.server.read(class, statement, &values).await?;
+        let Some(row) = answer.rows.first() else {
+            if reason == ReadFor::Loss {
+                self.server.must_take_writes().await?;
+            }
+            return Ok(None);
+        };
         read_shared(row).map(Some).ok_or_else(|| self.foreign(name))
     }
 
@@ -43,10 +49,8 @@ impl ReaderTable for ServerTable {
             Value::text(&next.sharers),
             Value::int(next.before),
         ];
-        let answer = self
-            .server
-            .execute(class(is_holder), StatementKind::Write, &self.statements.replace, &values)
-            .await?;
+        let answer =
+            self.end(class(is_holder), StatementKind::Write, &self.statements.replace, &values).await?;
         let is_replaced = has_ended(&answer);
         if is_replaced {
             let left = u64::try_from(next.ends_at - was.now).unwrap_or(0);

@@ -21,7 +21,7 @@ impl ServerTable {
         let of_all = |answer: &Result<bool>| claims.iter().map(|_| answer.clone()).collect();
         match self.renew_some(ttl, claims).await {
             Ok(renewed) if renewed == claims.len() => return of_all(&Ok(true)),
-            Ok(0) => return of_all(&Ok(false)),
+            Ok(0) => return of_all(&self.nothing_held().await),
             Ok(_) => {}
             Err(error) if claims.len() > 1 => return self.renew_each(ttl, claims, &error).await,
             Err(error) => return of_all(&Err(error)),
@@ -50,7 +50,10 @@ impl ServerTable {
             if failed.load(Ordering::Relaxed) >= AT_ONCE && !is_any_renewed.load(Ordering::Relaxed) {
                 return Err(of_all.clone());
             }
-            let renewed = self.renew_some(ttl, &[&claim]).await.map(|renewed| renewed == 1);
+            let renewed = match self.renew_some(ttl, &[&claim]).await {
+                Ok(0) => self.nothing_held().await,
+                renewed => renewed.map(|renewed| renewed == 1),
+            };
             match &renewed {
                 Ok(_) => is_any_renewed.store(true, Ordering::Relaxed),
                 Err(_) => _ = failed.fetch_add(1, Ordering::Relaxed),

@@ -25,6 +25,10 @@ impl RawConnection for Lent {
         Ok(Answer { rows: vec![vec![Value::Int(Some(session))]], ..Answer::default() })
     }
 
+    async fn first_row(&mut self, _: &str) -> sqlx::Result<Vec<Option<String>>> {
+        Ok(Vec::new())
+    }
+
     async fn tell(&mut self, _: &str) -> sqlx::Result<()> {
         Ok(())
     }

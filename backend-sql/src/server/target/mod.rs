@@ -8,15 +8,18 @@ pub(crate) use encryption::{Encryption, SslMode};
 
 use super::headroom::Headroom;
 use crate::names::TableName;
-use leasehold_core::{Error, Result};
+use leasehold_core::{Error, KnownServers, Result};
 use leasehold_store_url::{Query, Secret, StoreUrl};
 use secrecy::SecretString;
+use std::net::IpAddr;
 use std::ops::RangeInclusive;
 use std::path::PathBuf;
 use std::time::Duration;
 
 /// PostgreSQL cuts names longer than 63 short, without an error; `_rows` must fit behind.
 const TABLE_BYTES: usize = 58;
+/// The longest name of a schema of PostgreSQL.
+const SCHEMA_BYTES: usize = 63;
 const TIMEOUT: Duration = Duration::from_secs(2);
 const TIMEOUT_RANGE: RangeInclusive<Duration> = Duration::from_millis(10)..=Duration::from_secs(60);
 const CONNECTIONS: usize = 8;
@@ -52,6 +55,8 @@ pub(crate) struct Target {
     pub(crate) galera_single_writer: bool,
     /// What this client knows of the connections that the server has left.
     pub(crate) headroom: Headroom,
+    /// The servers that its connections have led to.
+    pub(crate) servers: KnownServers,
 }
 
 /// How a lock is made of rows.
@@ -90,6 +95,8 @@ impl Target {
         let mode = query.take_choice("mode", &modes)?.unwrap_or(Mode::Lease);
         let encryption = Encryption::from_query(&endpoint.host, socket.is_some(), &mut query)?;
         let table = TableName::parse(query.take("table"), mode.default_table(), TABLE_BYTES)?;
+        let schema = if name == "postgres" { query.take("schema") } else { None };
+        let table = table.in_schema(schema, SCHEMA_BYTES)?;
         let connections = count(&mut query, "connections", CONNECTIONS)?;
         let holds = count(&mut query, "holds", HOLDS)?;
         let mut timeout =
@@ -113,6 +120,7 @@ impl Target {
                 .take_choice("galera", &[("refuse", false), ("single-writer", true)])?
                 .unwrap_or(false),
             headroom: Headroom::default(),
+            servers: KnownServers::default(),
         };
         query.finish()?;
         Ok(target)
@@ -122,6 +130,15 @@ impl Target {
     pub(crate) fn read_password(&self) -> sqlx::Result<Option<SecretString>> {
         let password = self.password.as_ref().map(Secret::read).transpose();
         password.map_err(|error| sqlx::Error::Configuration(error.into()))
+    }
+
+    /// The addresses behind the name of the host. Empty if there is a socket, or if they cannot be looked up.
+    pub(crate) async fn addresses(&self) -> Vec<IpAddr> {
+        if self.socket.is_some() {
+            return Vec::new();
+        }
+        let found = tokio::net::lookup_host((self.host.as_str(), self.port)).await;
+        found.map(|found| found.map(|address| address.ip()).collect()).unwrap_or_default()
     }
 
     /// Where it is, for messages.

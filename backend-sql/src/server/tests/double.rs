@@ -116,8 +116,12 @@ impl Dialect for Double {
     }
 
     /// Nothing, which takes no time.
-    fn session(&self) -> String {
-        String::new()
+    async fn set_up(&self, _: &mut dyn RawConnection) -> sqlx::Result<()> {
+        Ok(())
+    }
+
+    fn server_question(&self) -> &'static str {
+        ""
     }
 
     fn error_class(&self, error: &sqlx::Error) -> ErrorClass {
@@ -169,8 +173,12 @@ impl RawConnection for DoubleConnection {
         self.say(&statement.text).await
     }
 
+    async fn first_row(&mut self, _: &str) -> sqlx::Result<Vec<Option<String>>> {
+        Ok(Vec::new())
+    }
+
     async fn tell(&mut self, text: &str) -> sqlx::Result<()> {
-        if text.is_empty() { Ok(()) } else { self.say(text).await.map(drop) }
+        self.say(text).await.map(drop)
     }
 
     async fn close(self: Box<Self>) {}

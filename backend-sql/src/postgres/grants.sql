@@ -1,0 +1,2 @@
+-- What locking needs, for the user of the locks:
+GRANT SELECT, INSERT, UPDATE ON {table} TO {user};

@@ -1,6 +1,7 @@
 use super::lock_state::LockState;
+use super::unless_unseen;
 use crate::args::{InspectArgs, stored_name};
-use crate::lock_request::permits_of;
+use crate::lock_request::reachable_permits_of;
 use leasehold::LockName;
 use leasehold::admin::{LockStatus, Waiter};
 use leasehold_console::exit::Code;
@@ -14,12 +15,16 @@ pub(super) async fn inspect(args: &InspectArgs, invocation: &Invocation) -> Resu
     let admin = store.admin()?;
     let mut holds = admin.inspect(&name).await?;
     let mut waiters = admin.waiters(&name).await?;
+    let mut unseen = Vec::new();
     let is_part = name.semaphore().is_some();
     if holds.is_empty() && waiters.is_empty() && !is_part {
-        holds = permits_of(&store, &name).await?;
+        (holds, unseen) = reachable_permits_of(&store, &name).await?;
         // Its waiters stand at the gate.
         waiters = match LockName::from_store(format!("{name}::gate")) {
-            Ok(gate) => admin.waiters(&gate).await?,
+            Ok(gate) => admin.waiters(&gate).await.unwrap_or_else(|why| {
+                unseen.push(why);
+                Vec::new()
+            }),
             Err(_) => Vec::new(),
         };
     }
@@ -29,6 +34,7 @@ pub(super) async fn inspect(args: &InspectArgs, invocation: &Invocation) -> Resu
         holds => print(&name, holds, &waiters),
     };
     printed.map_err(unprinted)?;
+    unless_unseen(unseen, invocation.console)?;
     Ok(Code::SUCCESS)
 }
 

@@ -2,12 +2,13 @@ use crate::backend::RedisBackend;
 use crate::check;
 use crate::connection::ServerLink;
 use crate::keys::Keys;
+use crate::server_error::unknown_is_unavailable;
 use crate::{reply, scripts, trial};
 use async_trait::async_trait;
 use futures_util::stream::{self, StreamExt, TryStreamExt};
 use leasehold_core::{
-    AcquireOptions, Attempt, Claim, ErrorKind, FencingToken, Finding, LockAdmin, LockBackend, LockName,
-    LockStatus, OwnerId, Result, Severity, Waiter,
+    AcquireOptions, Attempt, Claim, Error, ErrorKind, FencingToken, Finding, LockAdmin, LockBackend,
+    LockName, LockStatus, OwnerId, Result, Severity, Waiter,
 };
 use std::collections::BTreeSet;
 
@@ -22,25 +23,38 @@ impl LockAdmin for RedisBackend {
     /// it is kept for its holder.
     async fn inspect(&self, name: &LockName) -> Result<Vec<LockStatus>> {
         let keys = self.keys.of(name);
-        let known = self.servers.run(&scripts::INSPECT, &keys, &[]).await?;
+        let known = self.servers.run(&scripts::INSPECT, &keys, &[]).await.map_err(unknown_is_unavailable)?;
         reply::holds(name, &known)
     }
 
     /// Reads the names of all keys of the database, on every server that has some. Locks that other programs hold are not
     /// found: nothing but the name of its key tells such a lock from any other value.
     async fn list(&self, prefix: &str) -> Result<Vec<LockStatus>> {
-        let mut found = BTreeSet::new();
-        for link in self.servers.each().await? {
-            found.extend(held_names(&link, &self.keys, prefix).await?);
+        let (held, unseen) = self.list_reachable(prefix).await?;
+        unseen.into_iter().next().map_or(Ok(held), Err)
+    }
+
+    async fn list_reachable(&self, prefix: &str) -> Result<(Vec<LockStatus>, Vec<Error>)> {
+        let (links, mut names, mut unseen) = (self.servers.each().await?, BTreeSet::new(), Vec::new());
+        for link in &links {
+            match held_names(link, &self.keys, prefix).await.map_err(unknown_is_unavailable) {
+                Ok(found) => names.extend(found),
+                Err(why) => unseen.push(why),
+            }
         }
-        inspect_ours(self, found).await
+        if unseen.len() == links.len() {
+            return Err(unseen.swap_remove(0));
+        }
+        let (held, failed) = inspect_ours(self, names).await;
+        unseen.extend(failed);
+        Ok((held, unseen))
     }
 
     /// The waiters that use this library. Some may be dead, and are skipped when their turn comes. Programs that know only the
     /// lock key wait unseen.
     async fn waiters(&self, name: &LockName) -> Result<Vec<Waiter>> {
         let keys = self.keys.of(name);
-        let known = self.servers.run(&scripts::WAITERS, &keys, &[]).await?;
+        let known = self.servers.run(&scripts::WAITERS, &keys, &[]).await.map_err(unknown_is_unavailable)?;
         reply::waiters(&known)
     }
 
@@ -78,7 +92,9 @@ impl LockAdmin for RedisBackend {
     async fn check(&self) -> Result<Vec<Finding>> {
         let mut findings = check::check(self, &self.keys.of(&trial::unused_name()?)).await?;
         // An error names its cause better than a trial does.
-        if findings.iter().all(|finding| finding.severity != Severity::Error) {
+        let tells_enough =
+            |finding: &Finding| finding.severity == Severity::Error && finding.code != "E_SERVER";
+        if !findings.iter().any(tells_enough) {
             let is_told = |finding: &Finding| finding.code == "W_UNHEARD";
             let is_known = findings.iter().any(is_told);
             let tried = trial::try_locks(self).await?;
@@ -88,23 +104,23 @@ impl LockAdmin for RedisBackend {
     }
 }
 
-/// The holds of these names, each as far as a record of ours tells of it. With an empty prefix, another program's keys may look like
-/// ours.
+/// The holds of these names, each as far as a record of ours tells of it, and the first failure. With an empty prefix, another
+/// program's keys may look like ours.
 pub(crate) async fn inspect_ours(
     admin: &impl LockAdmin,
     names: BTreeSet<LockName>,
-) -> Result<Vec<LockStatus>> {
+) -> (Vec<LockStatus>, Option<Error>) {
     let inspect = |name| async move { admin.inspect(&name).await };
     let mut inspected = stream::iter(names).map(inspect).buffered(NAMES_AT_ONCE);
-    let mut held = Vec::new();
+    let (mut held, mut failed) = (Vec::new(), None);
     while let Some(holds) = inspected.next().await {
         match holds {
             Ok(holds) => held.extend(holds.into_iter().filter(|hold| hold.token.is_some())),
             Err(error) if error.kind() == ErrorKind::Misconfigured => {}
-            Err(error) => return Err(error),
+            Err(error) => failed = failed.or(Some(unknown_is_unavailable(error))),
         }
     }
-    Ok(held)
+    (held, failed)
 }
 
 /// The names that are held. `SCAN` may give a key twice, and a name that comes or goes meanwhile or not.

@@ -13,7 +13,7 @@ use crate::waiters::WaiterRegistry;
 use async_trait::async_trait;
 use futures_util::future::{BoxFuture, join_all};
 use leasehold_core::{
-    Attempt, Busy, Claim, Error, ErrorKind, FencingToken, Grant, LockAdmin, LockBackend,
+    Attempt, Busy, Claim, Error, ErrorKind, FencingToken, Grant, KnownServers, LockAdmin, LockBackend,
     MAX_CLAIMS_PER_RENEWAL, Namespace, OwnerId, Release, Renewal, Result, Semantics,
 };
 use leasehold_store_url::StoreUrl;
@@ -149,6 +149,10 @@ impl LockBackend for RedisBackend {
     /// Never: a holder hears of a loss from its next renewal.
     async fn suspects(&self) -> Vec<OwnerId> {
         std::future::pending().await
+    }
+
+    fn servers(&self) -> Option<&KnownServers> {
+        Some(&self.waiters.servers)
     }
 
     fn admin(&self) -> Option<&dyn LockAdmin> {

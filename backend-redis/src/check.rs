@@ -1,33 +1,39 @@
 //! What about the servers would weaken the promises.
 
 use crate::backend::RedisBackend;
-use crate::connection::{ServerLink, wait_for};
+use crate::connection::{Route, ServerLink, wait_for};
 use crate::finding::error_finding;
 use crate::keys::LockKeys;
 use crate::reply::parse;
 use crate::rights;
-use crate::server_error::{TO_PRIMARY, unknown_is_unavailable};
+use crate::server_error::{replica, unknown_is_unavailable};
 use crate::servers::SINGLE;
 use crate::target::Replicas;
+use futures_util::future::join_all;
+use leasehold_core::trial::{addresses_finding, servers_finding};
 use leasehold_core::{Error, ErrorKind, Finding, Result, Severity};
-use std::collections::{HashMap, HashSet};
-use std::net::IpAddr;
+use std::collections::HashMap;
+use std::sync::Arc;
 
 /// The settings that matter.
 const EVICTION: &str = "maxmemory-policy";
 const APPEND_ONLY: &str = "appendonly";
 const SYNC: &str = "appendfsync";
 
-/// Looks at the servers. What they do not let us see is said, and is no failure. `keys` are those of a name that is not in use.
-/// Errors as of any request, if one does not answer, or none of them lets us in.
+/// How many connections are compared.
+const CONNECTIONS: usize = 4;
+const ONE_SERVER: &str = "use the address of one server, or a URL of Sentinels, a cluster or redlock://";
+
+/// Looks at the servers. What they do not let us see, and a part of a cluster that does not answer, is said, and is no failure. `keys`
+/// are those of a name that is not in use. Errors as of any request, if no server answers, or none of them lets us in.
 pub(crate) async fn check(backend: &RedisBackend, keys: &LockKeys) -> Result<Vec<Finding>> {
-    let (mut findings, mut refused) = (Vec::new(), Vec::new());
+    let (mut findings, mut failed) = (Vec::new(), Vec::new());
     let links = backend.servers.each().await.map_err(unknown_is_unavailable)?;
     for link in &links {
-        let mut of_node = match denied_apart(link.connection().await)? {
-            Ok(_) => look_at_server(backend, link, keys).await?,
+        let mut of_node = match look_at_server(backend, link, keys).await {
+            Ok(findings) => findings,
             Err(why) => {
-                refused.push(why.clone());
+                failed.push(why.clone());
                 vec![unusable(&why)]
             }
         };
@@ -38,8 +44,8 @@ pub(crate) async fn check(backend: &RedisBackend, keys: &LockKeys) -> Result<Vec
         }
         findings.extend(of_node);
     }
-    match refused.first() {
-        Some(why) if refused.len() == links.len() => Err(why.clone()),
+    match failed.first() {
+        Some(why) if failed.len() == links.len() => Err(why.clone()),
         _ => Ok(findings),
     }
 }
@@ -49,63 +55,78 @@ async fn look_at_server(backend: &RedisBackend, link: &ServerLink, keys: &LockKe
     // The rights are looked at before the slot: those to any key can be asked of any node.
     findings.extend(rights::missing(link, backend.servers.is_cluster(), keys).await);
     if let Some(replicas) = backend.replicas {
-        findings.extend(replica_finding(link, replicas).await?);
+        findings.extend(replica_finding(link, replicas).await);
     }
     Ok(findings)
 }
 
-/// The identity and the settings of the server. Errors as of [`check`].
+/// The identity and the settings of the server. The error says that there is no connection.
 pub(crate) async fn look_at(link: &ServerLink) -> Result<Vec<Finding>> {
+    link.connection().await?;
     let mut findings = Vec::new();
-    match denied_apart(link.facts().await)? {
+    match link.facts().await {
         Ok(facts) => {
             let what =
                 format!("the server is {} {}, {}, {}", facts.flavour, facts.version, facts.mode, facts.role);
             findings.push(Finding::new(Severity::Info, "I_SERVER", what, ""));
-            if ["replica", "slave"].contains(&&*facts.role) {
-                let what = "the server is a replica, and takes no writes";
-                findings.push(Finding::new(Severity::Error, "E_REPLICA", what, TO_PRIMARY));
+            if facts.is_replica() {
+                findings.push(error_finding(Severity::Error, "E_REPLICA", "", &replica()));
             }
         }
-        Err(why) => findings.push(not_seen("who the server is", &why)),
+        Err(why) => {
+            // The server may have gone since the connection was made.
+            link.connection().await?;
+            findings.push(not_seen("who the server is", &why));
+        }
     }
     let question = redis::cmd("CONFIG").arg("GET").arg(&[EVICTION, APPEND_ONLY, SYNC]).take();
-    match denied_apart(link.command(&question).await.and_then(|settings| parse(&settings)))? {
+    match link.command(&question).await.and_then(|settings| parse(&settings)) {
         Ok(settings) => setting_findings(&settings, &mut findings),
         Err(why) => findings.push(not_seen("the settings of the server", &why)),
     }
     findings.extend(link.route.shows_password().then(Finding::clear_text));
-    findings.extend(address_finding(&link.route.addresses().await));
+    findings.extend(server_findings(link).await);
     Ok(findings)
 }
 
-/// Two addresses of one family may be two servers; an IPv4 and an IPv6 address are as a rule one host.
-fn address_finding(addresses: &[IpAddr]) -> Option<Finding> {
-    let (v4, v6): (HashSet<&IpAddr>, HashSet<&IpAddr>) = addresses.iter().partition(|it| it.is_ipv4());
-    let count = v4.len().max(v6.len());
-    let what = format!("the host name has {count} addresses: two processes may lock on different servers");
-    let help = "use the address of one server, or a URL of Sentinels, a cluster or redlock://";
-    (count > 1).then(|| Finding::new(Severity::Warning, "W_ADDRESSES", what, help))
+/// Asks over several connections which server answers: behind a balancer, each may lead to another one.
+async fn server_findings(link: &ServerLink) -> Vec<Finding> {
+    let Route::Server(target) = &*link.route else { return Vec::new() };
+    let asked = join_all([(); CONNECTIONS].map(|()| async {
+        let link = ServerLink::new(Route::Server(target.clone()), Arc::default(), String::new());
+        let id = link.run_id().await;
+        link.close();
+        id
+    }));
+    let (ids, failed): (Vec<_>, Vec<_>) = asked.await.into_iter().partition(Result::is_ok);
+    let ids = ids.into_iter().flatten().filter(|id| !id.is_empty()).map(|id| format!("run_id {id}"));
+    let unseen = failed.into_iter().find_map(Result::err);
+    let unseen = unseen.map(|why| not_seen("whether one server answers at this address", &why));
+    servers_finding(ids, ONE_SERVER)
+        .into_iter()
+        .chain(addresses_finding(&link.route.addresses().await, ONE_SERVER))
+        .chain(unseen)
+        .collect()
 }
 
 /// Whether there are as many replicas as are waited for.
-async fn replica_finding(link: &ServerLink, replicas: Replicas) -> Result<Option<Finding>> {
+async fn replica_finding(link: &ServerLink, replicas: Replicas) -> Option<Finding> {
     let wanted = replicas.count;
-    match denied_apart(link.command(&wait_for(replicas)).await.and_then(|count| parse::<u32>(&count)))? {
-        Ok(count) if count >= wanted => Ok(None),
-        Ok(count) => Ok(Some(Finding::new(
+    match link.command(&wait_for(replicas)).await.and_then(|count| parse::<u32>(&count)) {
+        Ok(count) if count >= wanted => None,
+        Ok(count) => Some(Finding::new(
             Severity::Error,
             "E_REPLICAS",
             format!(
                 "{count} replicas follow the server, and wait_replicas asks for {wanted}: no lock is granted"
             ),
             "look at the replicas: INFO replication; or lower wait_replicas in the URL",
-        ))),
-        Err(why) => Ok(Some(unusable(&why))),
+        )),
+        Err(why) => Some(unusable(&why)),
     }
 }
 
-/// A node that refuses the login, or that is none for locks, beside others that are; or one that does not count its replicas.
+/// A node that does not answer, refuses the login, or is none for locks, beside others; or one that does not count its replicas.
 fn unusable(why: &Error) -> Finding {
     let code = if why.kind() == ErrorKind::Denied { "E_DENIED" } else { "E_SERVER" };
     error_finding(Severity::Error, code, "", why)
@@ -139,28 +160,5 @@ fn setting_findings(settings: &HashMap<String, String>, findings: &mut Vec<Findi
             "appendonly is off: when it is started again, the server has forgotten who holds what; tokens grow nevertheless",
             "set appendonly to yes, or let what you protect check the token",
         )),
-    }
-}
-
-/// Sorts "was not told" from "could not ask". A look that is broken off has changed nothing, and leaves no doubt.
-fn denied_apart<T>(answer: Result<T>) -> Result<Result<T>> {
-    match answer.map_err(unknown_is_unavailable) {
-        Err(error) if !matches!(error.kind(), ErrorKind::Denied | ErrorKind::Misconfigured) => Err(error),
-        answer => Ok(answer),
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn several_addresses_of_one_family_are_warned_of() {
-        let warned = |addresses: &[&str]| {
-            let addresses: Vec<IpAddr> = addresses.iter().map(|address| address.parse().unwrap()).collect();
-            address_finding(&addresses).is_some()
-        };
-        assert!(!warned(&[]) && !warned(&["127.0.0.1", "::1"]) && !warned(&["10.0.0.1", "10.0.0.1"]));
-        assert!(warned(&["10.0.0.1", "10.0.0.2"]) && warned(&["10.0.0.1", "fd00::1", "fd00::2"]));
     }
 }

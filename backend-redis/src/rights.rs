@@ -54,10 +54,10 @@ pub(crate) async fn missing(link: &ServerLink, is_cluster: bool, keys: &LockKeys
         let help = "let what stands between pass HELLO 3 on, or leave protocol=resp2 out of the URL";
         findings
             .push(no_messages("the connection speaks RESP2, in which the server sends no messages", help));
-    } else if !link.listen().await {
-        let help = "grant it with ACL SETUSER: +subscribe, and for the default prefix &leasehold:*";
-        findings.push(no_messages("this user may not run SUBSCRIBE on the channel of its waiters", help));
+    } else if let Err(why) = link.listen().await {
+        findings.push(no_messages(&why.to_string(), why.help().unwrap_or_default()));
     }
+    findings.dedup();
     findings
 }
 

@@ -11,10 +11,11 @@ use leasehold_core::{Error, ErrorKind};
 use redis::ServerError;
 
 /// All commands that are sent, and that scripts run.
-const COMMANDS: &str = "asking auth cluster|slots config|get del eval evalsha exists get hdel hello hget hset info pexpire ping \
+const COMMANDS: &str = "asking auth client|setname cluster|slots config|get del eval evalsha exists get hdel hello hget hset info pexpire ping \
     pttl publish scan select sentinel|master set subscribe time type wait zadd zrange zrem zscore";
 
-pub(crate) const TO_PRIMARY: &str =
+const REPLICA: &str = "it is a replica, and locks are granted by its primary alone";
+const TO_PRIMARY: &str =
     "connect to the primary, or use the URL of its Sentinels, redis+sentinel://host:26379/name";
 pub(crate) const TO_CLUSTER: &str = "use the URL of a cluster, redis+cluster://host:port";
 
@@ -29,7 +30,7 @@ const BY_CODE: &[ErrorRow] = &[
     ("LOADING", Unavailable, "it is loading its data", "wait until it is done"),
     ("OOM", Unavailable, "its memory is full, and it takes nothing new",
         "raise its maxmemory, or free some; locks that are held can be renewed and released meanwhile"),
-    ("READONLY", Unavailable, "it is a replica, and takes no writes", TO_PRIMARY),
+    ("READONLY", Unavailable, REPLICA, TO_PRIMARY),
     ("MASTERDOWN", Unavailable, "it is a replica that has lost its primary", TO_PRIMARY),
     ("NOREPLICAS", Unavailable, "too few of its replicas follow it, and it takes no writes",
         "look at its replicas and at its min-replicas-to-write"),
@@ -41,6 +42,7 @@ const BY_CODE: &[ErrorRow] = &[
     ("ASK", Misconfigured, "it is a node of a cluster, and these keys lie on another node", TO_CLUSTER),
     ("CROSSSLOT", Misconfigured, "it is a node of a cluster, and takes these keys for those of several slots",
         TO_CLUSTER),
+    ("NOPROTO", Misconfigured, "it does not speak this protocol", "leave the protocol out"),
     ("NOAUTH", Denied, "it wants a password",
         "put one into the URL or, better, into a file that is named beside it"),
     ("WRONGPASS", Denied, "it does not accept this user with this password",
@@ -64,9 +66,16 @@ const BY_TEXT: &[ErrorRow] = &[
         "raise its maxclients, or find out who holds the connections"),
     ("without any password configured", Denied, "it has no password for this user, and was given one",
         "take the password out of the URL, or set it on the server"),
+    ("invalid password", Denied, "it does not accept this user with this password",
+        "look at the user and the password"),
     ("no password is set", Denied, "it has no password for this user, and was given one",
         "take the password out of the URL, or set it on the server"),
 ];
+
+/// The refusal of a replica, whether it takes writes or not.
+pub(crate) fn replica() -> Error {
+    Error::new(Unavailable, REPLICA).with_help(TO_PRIMARY)
+}
 
 /// What an error reply means to the caller. `script` is the one that was running, if one was.
 pub(crate) fn refusal(error: &ServerError, script: Option<&Script>) -> Error {
@@ -155,7 +164,11 @@ fn not_permitted(text: &str, script: Option<&Script>) -> Error {
 }
 
 fn unknown_command(text: &str, script: Option<&Script>) -> Error {
-    let command = command_in(text, script).map(str::to_uppercase);
+    // Behind the command, its arguments are quoted.
+    let is_quoted =
+        |known: &&str| text.split(['\'', '`']).nth(1).is_some_and(|word| word.eq_ignore_ascii_case(known));
+    let mut known = COMMANDS.split(' ').filter_map(|known| known.split('|').next());
+    let command = known.find(is_quoted).or_else(|| failed_line(text, script)).map(str::to_uppercase);
     let command = command.as_deref().unwrap_or("a command that locks need");
     Error::new(Misconfigured, format!("it does not know {command}"))
         .with_help("use Redis 7.0 or later, or Valkey 7.2 or later; look at what stands between")

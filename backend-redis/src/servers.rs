@@ -111,7 +111,7 @@ impl Servers {
     pub(crate) async fn listen(&self, key: &str) -> bool {
         match self.link(key).await {
             // A subscription goes on in a task of its own.
-            Ok(link) => timeout(LISTENS_WITHIN, link.listen()).await.unwrap_or(false),
+            Ok(link) => matches!(timeout(LISTENS_WITHIN, link.listen()).await, Ok(Ok(()))),
             Err(_) => false,
         }
     }
@@ -120,6 +120,14 @@ impl Servers {
     pub(crate) async fn delete(&self, keys: &LockKeys) -> Result<()> {
         let link = self.link(keys.lock()).await?;
         link.command(redis::cmd("DEL").arg(&keys.all())).await.map(drop)
+    }
+
+    /// True if there is a connection to the server that has the key.
+    pub(crate) async fn answers(&self, key: &str) -> bool {
+        match self.link(key).await {
+            Ok(link) => link.connection().await.is_ok(),
+            Err(_) => false,
+        }
     }
 
     /// The server that has the key.

@@ -16,11 +16,14 @@ const TTL: Duration = Duration::from_secs(10);
 /// How many names are tried to find one on each node of a cluster.
 const NAMES: usize = 1000;
 
-/// Acquires, renews, waits for, hands over and releases locks, on each server that has names, and removes what is left. What
-/// fails is a finding.
+/// Acquires, renews, waits for, hands over and releases locks, on each server that has names and answers, and removes what is
+/// left. What fails is a finding.
 pub(crate) async fn try_locks(backend: &RedisBackend) -> Result<Vec<Finding>> {
     let mut findings = Vec::new();
     for name in one_name_for_each_server(backend).await? {
+        if !backend.servers.answers(backend.keys.of(&name).lock()).await {
+            continue;
+        }
         match try_on(backend, &name).await {
             Ok(true) => {}
             Ok(false) => findings.push(no_messages(

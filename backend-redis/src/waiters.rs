@@ -6,7 +6,7 @@
 //! is old, or its answer was lost; the next heartbeat of the owner finds out.
 
 use crate::sync::locked;
-use leasehold_core::{FencingToken, Grant, LockName, OwnerId};
+use leasehold_core::{FencingToken, Grant, KnownServers, LockName, OwnerId};
 use std::collections::HashMap;
 use std::sync::{Arc, Mutex};
 use tokio::sync::Notify;
@@ -14,6 +14,8 @@ use tokio::sync::Notify;
 /// The waiters of this process, and the last message for each.
 #[derive(Debug, Default)]
 pub(crate) struct WaiterRegistry {
+    /// The servers whose messages they hear.
+    pub(crate) servers: KnownServers,
     waiters: Mutex<WaiterTable>,
 }
 

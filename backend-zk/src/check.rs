@@ -2,6 +2,7 @@
 
 use crate::ZooKeeperBackend;
 use crate::acl::{Access, is_open};
+use crate::addresses::check_addresses;
 use crate::four_letter_words;
 use crate::session::{SessionCall, ZkError};
 use crate::trial;
@@ -50,6 +51,7 @@ pub(crate) async fn check(backend: &ZooKeeperBackend) -> Result<Vec<Finding>> {
         }
     }
     findings.extend(trial::try_lock(backend).await?);
+    findings.extend(check_addresses(target).await);
     Ok(findings)
 }
 

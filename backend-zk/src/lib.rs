@@ -92,6 +92,7 @@
 #![cfg_attr(docsrs, feature(doc_cfg))]
 
 mod acl;
+mod addresses;
 mod admin;
 mod backend;
 mod check;

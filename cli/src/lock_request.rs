@@ -143,10 +143,19 @@ pub(crate) async fn permit_waiters(store: &OpenStore, semaphore: &LockName) -> R
 
 /// The permits of a semaphore that are in use, by their slots.
 pub(crate) async fn permits_of(store: &OpenStore, name: &LockName) -> Result<Vec<LockStatus>> {
-    let mut permits = store.admin()?.list(&format!("{name}::slot:")).await?;
+    let (permits, unseen) = reachable_permits_of(store, name).await?;
+    unseen.into_iter().next().map_or(Ok(permits), Err)
+}
+
+/// The same from the servers that answer, and why others do not.
+pub(crate) async fn reachable_permits_of(
+    store: &OpenStore,
+    name: &LockName,
+) -> Result<(Vec<LockStatus>, Vec<Error>)> {
+    let (mut permits, unseen) = store.admin()?.list_reachable(&format!("{name}::slot:")).await?;
     permits.retain(|permit| permit.name.slot().is_some() && permit.name.semaphore() == Some(name.as_str()));
     permits.sort_by_key(|permit| permit.name.slot());
-    Ok(permits)
+    Ok((permits, unseen))
 }
 
 impl HeldLocks {

@@ -35,6 +35,11 @@ pub trait LockAdmin: Debug + Send + Sync {
     /// it from any other value.
     async fn list(&self, prefix: &str) -> Result<Vec<LockStatus>>;
 
+    /// The same from the servers that answer, and why others do not: of a cluster, a part may be down. Fails if none answers.
+    async fn list_reachable(&self, prefix: &str) -> Result<(Vec<LockStatus>, Vec<Error>)> {
+        Ok((self.list(prefix).await?, Vec::new()))
+    }
+
     /// The waiters of a lock, in the order in which they will be served where there is one. Empty where the store does not
     /// know its waiters. Changes nothing.
     async fn waiters(&self, name: &LockName) -> Result<Vec<Waiter>>;

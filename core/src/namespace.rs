@@ -21,7 +21,8 @@ impl Namespace {
             return Err(Error::invalid("prefix", problem, "remove it"));
         }
         if prefix.chars().any(char::is_control) {
-            return Err(Error::invalid("prefix", "it has a control character", "take it out"));
+            let problem = format_args!("it has a control character: {prefix:?}");
+            return Err(Error::invalid("prefix", problem, "take it out"));
         }
         Ok(Self(prefix.into()))
     }

@@ -4,7 +4,7 @@
 //! send the password that another file names to a server of its own choice.
 
 use super::environment::expand;
-use super::layers::{check_blanks, is_own, may_be_a_url};
+use super::layers::{check_ends, is_own, may_be_a_url};
 use super::schema::Contents;
 use leasehold_core::{Error, ErrorKind, Finding, Result, Severity};
 use leasehold_store_url::StoreUrl;
@@ -43,7 +43,7 @@ pub(super) enum FileOrigin {
 impl ConfigFile {
     pub(super) fn read(path: &Path, origin: FileOrigin) -> Result<Self> {
         if origin == FileOrigin::Named {
-            check_blanks("configuration file", &path.to_string_lossy())?;
+            check_ends("configuration file", &path.to_string_lossy())?;
         }
         let file = open(path, origin).map_err(|error| unreadable(path, error))?;
         let metadata = file.metadata().map_err(|error| unreadable(path, error))?;

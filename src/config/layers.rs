@@ -2,6 +2,7 @@
 
 use super::entry::{ConfigEntry, ConfigSource};
 use leasehold_core::{Error, Result};
+use leasehold_store_url::slip_at_ends;
 use std::collections::BTreeMap;
 use std::fmt;
 
@@ -63,14 +64,11 @@ pub(super) fn read_flag(key: &str, value: &SourcedText) -> Result<ConfigEntry> {
     Ok(ConfigEntry::new(key, flag, value.source.clone()))
 }
 
-/// Refuses white space around a name or a path, which would silently mean another store. A URL is not shown: it may have
-/// a password.
-pub(super) fn check_blanks(field: &str, text: &str) -> Result<()> {
-    if text.trim() == text {
-        return Ok(());
-    }
+/// Refuses a [slip at the ends](slip_at_ends) of a name, a prefix or a path. A URL is not shown: it may have a password.
+pub(super) fn check_ends(field: &str, text: &str) -> Result<()> {
+    let Some(slip) = slip_at_ends("it", text) else { return Ok(()) };
     let shown = if may_be_a_url(text) { String::new() } else { format!(": {text:?}") };
-    Err(Error::invalid(field, format_args!("there is white space around it{shown}"), "remove it"))
+    Err(Error::invalid(field, format_args!("{slip}{shown}"), "remove it"))
 }
 
 /// True for a URL, and for a URL with a mistake in it.

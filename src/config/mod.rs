@@ -13,7 +13,7 @@ pub use entry::{ConfigEntry, ConfigSource};
 pub use sources::ConfigSources;
 
 use environment::Environment;
-use layers::{Layer, SETTINGS, SourcedText, is_own, own_keys};
+use layers::{Layer, SETTINGS, SourcedText, check_ends, is_own, own_keys};
 use leasehold_core::{AcquireOptions, Error, ErrorKind, Finding, Namespace, Result, Wait, parse_duration};
 use leasehold_store_url::{Secret, StoreUrl, did_you_mean, nearest};
 use std::collections::BTreeMap;
@@ -51,9 +51,9 @@ use std::time::Duration;
 /// url = "sqlite:${HOME}/locks.db"       # ${VAR} or ${VAR:-default}; $${ is a plain ${
 /// ```
 ///
-/// An unknown key is an error, and so is white space around a URL, a prefix, a path or a name. Relative paths are relative
-/// to the working directory. The value of a `${VAR}` is not percent-encoded: name a variable with a password in
-/// `password_env`, not in a URL. The password file, or that variable, is read again for every connection ([`Secret`]), so a
+/// An unknown key is an error, and so are white space, quotes, commas and the like around a URL, a prefix, a path or a name.
+/// Relative paths are relative to the working directory. The value of a `${VAR}` is not percent-encoded: name a variable with a
+/// password in `password_env`, not in a URL. The password file, or that variable, is read again for every connection ([`Secret`]), so a
 /// rotated password needs no restart.
 ///
 /// From the strongest source: code and command line; the environment (`LEASEHOLD_URL`, `_PROFILE`, `_CONFIG`, `_TTL`,
@@ -109,9 +109,9 @@ impl Config {
     ///
     /// # Errors
     ///
-    /// As [`Namespace::new`].
+    /// As [`Namespace::new`]; also [`Invalid`](ErrorKind::Invalid) if quotes, a comma and the like are around it.
     pub fn with_prefix(mut self, prefix: &str) -> Result<Self> {
-        self.prefix = Some(Namespace::new(prefix)?);
+        self.prefix = Some(namespace(prefix)?);
         Ok(self.given("prefix"))
     }
 
@@ -236,7 +236,7 @@ impl Config {
         let options = self.options.clone();
         self.options = match key {
             "prefix" => {
-                self.prefix = Some(Namespace::new(text)?);
+                self.prefix = Some(namespace(text)?);
                 options
             }
             "ttl" => options.with_ttl(parse_duration(key, text)?),
@@ -316,6 +316,11 @@ fn unknown_key(key: &str, profile: &str, error: &Error) -> Error {
     };
     let message = format!("unknown key {key:?} in [profile.{profile}]");
     Error::new(ErrorKind::Misconfigured, message).with_help(help)
+}
+
+fn namespace(prefix: &str) -> Result<Namespace> {
+    check_ends("prefix", prefix)?;
+    Namespace::new(prefix)
 }
 
 #[cfg(test)]

@@ -3,7 +3,7 @@
 //! errors are not chained, because they quote the file, which may have passwords in it.
 
 use super::entry::ConfigSource;
-use super::layers::{Layer, SETTINGS, SourcedText, check_blanks, is_own, own_keys};
+use super::layers::{Layer, SETTINGS, SourcedText, check_ends, is_own, own_keys};
 use leasehold_core::{Error, ErrorKind, Result};
 use leasehold_store_url::did_you_mean;
 use std::borrow::Cow;
@@ -107,7 +107,7 @@ fn defaults(table: Vec<(String, Node)>) -> Result<Layer> {
 fn profiles(table: Vec<(String, Node)>) -> Result<BTreeMap<String, Layer>> {
     let profiles = table.into_iter().map(|(name, node)| {
         let source = node.source.clone();
-        check_blanks("profile", &name).map_err(|error| source.blame(error))?;
+        check_ends("profile", &name).map_err(|error| source.blame(error))?;
         let layer = profile(node.table(&format!("profile.{name}"))?)?;
         if !layer.contains_key("url") {
             let no_url = Error::new(ErrorKind::Misconfigured, format!("[profile.{name}] has no url"));

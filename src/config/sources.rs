@@ -3,7 +3,7 @@
 use super::default_store::{check_url_not_removed, default_store, no_store};
 use super::environment::Environment;
 use super::file::{ConfigFile, FileOrigin};
-use super::layers::{Layer, SourcedText, check_blanks, may_be_a_url, read_flag};
+use super::layers::{Layer, SourcedText, check_ends, may_be_a_url, read_flag};
 use super::{Config, ConfigEntry, ConfigSource};
 use leasehold_core::{Error, ErrorKind, Result};
 use leasehold_store_url::{StoreUrl, did_you_mean};
@@ -184,7 +184,7 @@ impl ConfigSources {
 
     fn profile(&self, name: SourcedText, file: Option<&ConfigFile>) -> Result<(Option<SourcedText>, Layer)> {
         let blame = |error| name.source.blame(error);
-        check_blanks("profile", &name.text).map_err(blame)?;
+        check_ends("profile", &name.text).map_err(blame)?;
         let Some(file) = file else {
             let fix = "write a leasehold.toml, or name a file with LEASEHOLD_CONFIG";
             return Err(blame(Error::invalid("profile", "there is no configuration file", fix)));

@@ -17,6 +17,7 @@ mod secret;
 
 pub use authority::{Authority, Endpoint};
 pub use nearest::{did_you_mean, nearest};
+pub use part::slip_at_ends;
 pub use query::Query;
 pub use secret::Secret;
 
@@ -50,13 +51,17 @@ impl StoreUrl {
         if trimmed != text {
             return Err(invalid(format_args!("there is white space around it: {:?}", shown()), "remove it"));
         }
-        let behind_scheme = url.body.strip_prefix("//").unwrap_or(&url.body);
-        let behind_hosts = behind_scheme.split_once('/').map_or("", |(_, path)| path);
-        if [behind_scheme, behind_hosts].iter().any(|part| part.trim() != *part) {
-            let problem = format_args!("there is white space around its host or path: {:?}", shown());
-            return Err(invalid(problem, "remove it, or write it as %20"));
+        let rest = url.body.strip_prefix("//").unwrap_or(&url.body);
+        let login = rest.split('/').next().and_then(|first| first.rfind('@')).map_or(0, |at| at + 1);
+        let hosts = rest.split_once('/').filter(|(hosts, _)| url.body.starts_with("//") && !hosts.is_empty());
+        let path = hosts.map_or("", |(_, path)| path);
+        let slip = |part: &str| slip_at_ends("its host or path", part.trim_end_matches('/'));
+        match slip(&rest[login..]).or_else(|| slip(path)) {
+            Some(slip) => {
+                Err(invalid(format_args!("{slip}: {:?}", shown()), "remove it, or percent-encode it"))
+            }
+            None => Ok(url),
         }
-        Ok(url)
     }
 
     fn parse_trimmed(text: &str) -> Result<Self> {
@@ -70,8 +75,8 @@ impl StoreUrl {
             return Err(invalid("it does not begin with a scheme", "begin it with redis:// or sqlite:"));
         }
         redact::check(rest)?;
-        if text.chars().any(char::is_control) {
-            return Err(invalid("it has a control character", "percent-encode it"));
+        if let Some(odd) = text.chars().find(|c| c.is_control()) {
+            return Err(invalid(format_args!("it has the control character {odd:?}"), "percent-encode it"));
         }
         let (body, query) = rest.split_once('?').unwrap_or((rest, ""));
         Ok(Self {
@@ -106,7 +111,7 @@ impl StoreUrl {
     }
 
     /// Adds a parameter to those of the query. The value is taken as it is, without percent-decoding. Refused if the key is there
-    /// already, or if there is white space around the value of a key that is no secret.
+    /// already, or if the value of a key that is no secret has a [slip at its ends](slip_at_ends).
     pub fn with_parameter(mut self, key: impl Into<String>, value: impl Into<String>) -> Result<Self> {
         let (key, value) = (key.into(), value.into());
         query::check(&self.query, &key, &value)?;

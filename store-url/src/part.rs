@@ -3,6 +3,22 @@ use percent_encoding::percent_decode_str;
 use std::borrow::Cow;
 use std::fmt;
 
+/// Characters that get to the end of a value by a mistake in a configuration: quotes that were kept, the comma or the semicolon of a
+/// list, the sign of an assignment, a mark that no editor shows.
+const SLIPS: &str = "\"'`,;=“”„‘’«»\u{feff}\u{200b}\u{2060}";
+
+/// The mistake at the ends of a name, a prefix or a path, if there is one: white space, a control character, quotes, a comma and
+/// the like. Such a value would silently mean another store. `what` is its subject, as in "it ends with ','".
+pub fn slip_at_ends(what: &str, text: &str) -> Option<String> {
+    if text.trim() != text {
+        return Some(format!("there is white space around {what}"));
+    }
+    let slip = |c: Option<char>| c.filter(|c| c.is_control() || SLIPS.contains(*c));
+    let (first, last) = (slip(text.chars().next()), slip(text.chars().next_back()));
+    let told = |verb, c| format!("{what} {verb} with {c:?}");
+    first.map(|c| told("begins", c)).or_else(|| last.map(|c| told("ends", c)))
+}
+
 /// Decodes a part of a URL. An error names the part.
 pub(super) fn decode(part: &str, text: &str) -> Result<String> {
     let is_escape = |text: &str| text.len() >= 2 && text.bytes().take(2).all(|byte| byte.is_ascii_hexdigit());

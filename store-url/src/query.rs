@@ -1,5 +1,5 @@
 use super::nearest::did_you_mean;
-use super::part::{decode, invalid};
+use super::part::{decode, invalid, slip_at_ends};
 use super::redact;
 use leasehold_core::{Error, Result, parse_duration};
 use std::fmt;
@@ -88,14 +88,14 @@ pub(super) fn split(query: &str) -> Result<Vec<(String, String)>> {
     Ok(pairs)
 }
 
-/// Refuses a parameter that is given twice, and white space around a value, such as the name of a table: it would silently
-/// mean another one. In a secret it may be meant, and so it may if it is written as `%20`.
+/// Refuses a parameter that is given twice, and a [slip at the ends](slip_at_ends) of a value, such as the name of a table. In a
+/// secret it may be meant, and so it may if it is percent-encoded.
 pub(super) fn check(pairs: &[(String, String)], key: &str, value: &str) -> Result<()> {
     if pairs.iter().any(|(known, _)| known == key) {
         return Err(invalid(format_args!("{key:?} is given twice"), "leave one of them out"));
     }
-    if value.trim() == value || redact::is_secret(key) {
-        return Ok(());
+    match slip_at_ends("it", value).filter(|_| !redact::is_secret(key)) {
+        Some(slip) => Err(Error::invalid(key, format_args!("{slip}: {value:?}"), "remove it")),
+        None => Ok(()),
     }
-    Err(Error::invalid(key, format_args!("there is white space around it: {value:?}"), "remove it"))
 }

@@ -1,3 +1,4 @@
+use super::part::slip_at_ends;
 use leasehold_core::{Error, ErrorKind, Result};
 use secrecy::{ExposeSecret, SecretString};
 use std::env::VarError;
@@ -35,9 +36,9 @@ impl Secret {
     pub fn file(path: impl AsRef<Path>) -> Result<Self> {
         let path = path.as_ref();
         let shown = path.to_string_lossy();
-        if shown.trim() != shown {
+        if let Some(slip) = slip_at_ends("its path", &shown) {
             let shown = if path.is_absolute() { format!(" {shown:?}") } else { String::new() };
-            let message = format!("invalid password_file{shown}: its path has white space around it");
+            let message = format!("invalid password_file{shown}: {slip}");
             return Err(Error::new(ErrorKind::Misconfigured, message).with_help("remove it"));
         }
         let (password, is_regular) =
@@ -239,9 +240,10 @@ mod tests {
         let said = |path: &str| Secret::file(path).unwrap_err().to_string();
         assert_eq!(
             said("/run/pw\n"),
-            "invalid password_file \"/run/pw\\n\": its path has white space around it"
+            "invalid password_file \"/run/pw\\n\": there is white space around its path"
         );
-        assert_eq!(said("S3CR3T "), "invalid password_file: its path has white space around it");
+        assert_eq!(said("S3CR3T "), "invalid password_file: there is white space around its path");
+        assert_eq!(said("/run/pw'"), "invalid password_file \"/run/pw'\": its path ends with '\\''");
     }
 
     #[test]

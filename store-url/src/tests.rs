@@ -69,7 +69,7 @@ fn mistake_is_refused_with_the_way_out() {
         ("redis://::1:6379", "its host 1 has several colons; put an IPv6 address in brackets: [::1]:6379"),
         ("redis://a@h,fe80::1", "its host 2 has several colons; put an IPv6 address in brackets: [::1]:6379"),
         ("redis://h/0#frag", "it contains '#'; write it as %23"),
-        ("redis://h\u{1}", "it has a control character; percent-encode it"),
+        ("redis://h\u{1}", "it has the control character '\\u{1}'; percent-encode it"),
     ];
     for (url, expected) in cases {
         assert_eq!(problem(url), format!("invalid store URL: {expected}"), "{url}");
@@ -86,11 +86,11 @@ fn white_space_around_a_part_is_refused_and_shown() {
         ("redis://h?sentinel_password=pw ", "it: \"redis://h?sentinel_password=*** \"; remove it"),
         (
             "zk://h/shop ?timeout=1s",
-            "its host or path: \"zk://h/shop ?timeout=1s\"; remove it, or write it as %20",
+            "its host or path: \"zk://h/shop ?timeout=1s\"; remove it, or percent-encode it",
         ),
-        ("zk://h/ shop", "its host or path: \"zk://h/ shop\"; remove it, or write it as %20"),
-        ("zk://h ?timeout=1s", "its host or path: \"zk://h ?timeout=1s\"; remove it, or write it as %20"),
-        ("sqlite: /srv/l.db", "its host or path: \"sqlite: /srv/l.db\"; remove it, or write it as %20"),
+        ("zk://h/ shop", "its host or path: \"zk://h/ shop\"; remove it, or percent-encode it"),
+        ("zk://h ?timeout=1s", "its host or path: \"zk://h ?timeout=1s\"; remove it, or percent-encode it"),
+        ("sqlite: /srv/l.db", "its host or path: \"sqlite: /srv/l.db\"; remove it, or percent-encode it"),
     ];
     for (url, expected) in cases {
         let expected = format!("invalid store URL: there is white space around {expected}");
@@ -104,6 +104,57 @@ fn white_space_around_a_part_is_refused_and_shown() {
     assert!(url.clone().with_parameter("table", "locks\n").is_err());
     assert!(url.with_parameter("sentinel_password", " pw ").is_ok(), "it may be a part of the secret");
     assert_eq!(StoreUrl::parse("sqlite:/srv/l.db%20").unwrap().path().unwrap(), "/srv/l.db ");
+}
+
+/// Each slip at each end of each part; and the same characters where they have always been legal.
+#[test]
+fn slip_at_an_end_is_refused_and_shown_and_legal_within() {
+    for slip in ['"', '\'', '`', ',', ';', '=', '”', '\u{feff}', '\u{200b}'] {
+        let shown = |text: &str| format!("invalid store URL: its host or path ends with {slip:?}: {text:?}");
+        for (begin, end) in [
+            ("sqlite:/srv/l.db", ""),
+            ("sqlite://rel", ""),
+            ("zk://h/shop", ""),
+            ("zk://h/shop", "/"),
+            ("zk://h/shop", "?timeout=1s"),
+            ("mysql://u:***@h/locks", ""),
+            ("redis+sentinel://s1,s2/mymaster", ""),
+            ("redis+unix:///run/redis.sock", ""),
+            ("postgres://h", ""),
+        ] {
+            let url = format!("{begin}{slip}{end}");
+            let said = problem(&url.replace("***", "pw"));
+            assert!(said.starts_with(&shown(&url)), "{url}: {said}");
+        }
+        for url in [format!("sqlite:{slip}/l.db"), format!("zk://h/{slip}shop"), format!("zk://{slip}h/shop")]
+        {
+            let expected = format!("invalid store URL: its host or path begins with {slip:?}: {url:?}");
+            assert!(problem(&url).starts_with(&expected), "{}", problem(&url));
+        }
+        let value = format!("locks{slip}");
+        let url = StoreUrl::parse("mysql://u@h/d").unwrap();
+        let error = url.clone().with_parameter("table", &value).unwrap_err();
+        assert_eq!(error.to_string(), format!("invalid table: it ends with {slip:?}: {value:?}"));
+        assert!(StoreUrl::parse(&format!("mysql://u@h/d?table={value}")).is_err());
+        assert_eq!(slip_at_ends("it", &value).unwrap(), format!("it ends with {slip:?}"));
+
+        assert!(url.with_parameter("sentinel_password", &value).is_ok(), "it may be a part of the secret");
+        let within = StoreUrl::parse(&format!("sqlite:/a{slip}b/l{slip}.db?table=a{slip}b")).unwrap();
+        assert_eq!(within.path().unwrap(), format!("/a{slip}b/l{slip}.db"));
+        assert!(StoreUrl::parse(&format!("sqlite:/{slip}a{slip}/l.db")).is_ok());
+        let login = StoreUrl::parse(&format!("redis://{slip}u:p{slip}@h/0")).unwrap().authority().unwrap();
+        assert_eq!(login.user, Some(format!("{slip}u")));
+        let encoded =
+            percent_encoding::percent_encode(slip.to_string().as_bytes(), percent_encoding::NON_ALPHANUMERIC)
+                .to_string();
+        assert_eq!(
+            StoreUrl::parse(&format!("sqlite:/l{encoded}")).unwrap().path().unwrap(),
+            format!("/l{slip}")
+        );
+    }
+    for text in ["shop:", "shop/", "a=b", "o'neil/x", "{shop}:", "-", "(a)", "", "a.b_c", "é"] {
+        assert_eq!(slip_at_ends("it", text), None, "{text}");
+    }
 }
 
 #[test]

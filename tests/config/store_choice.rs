@@ -136,7 +136,7 @@ fn white_space_around_a_name_is_refused_and_shown() {
         (
             "LEASEHOLD_PASSWORD_FILE",
             "/run/pw ",
-            "invalid password_file \"/run/pw \": its path has white space around it; remove it".to_owned(),
+            "invalid password_file \"/run/pw \": there is white space around its path; remove it".to_owned(),
         ),
     ] {
         let mut host = TestHost::with_system_file(file);
@@ -169,6 +169,55 @@ fn white_space_around_a_name_is_refused_and_shown() {
         let host = TestHost::with_system_file(text);
         assert_eq!(host.problem(), format!("Misconfigured: ~/etc.toml:{expected}"), "{text}");
     }
+}
+
+/// A file of variables that keeps its quotes, the comma of a list: another store, and nobody would say so.
+#[test]
+fn quotes_and_the_like_around_a_name_are_refused_and_shown() {
+    for (variable, value, expected) in [
+        (
+            "LEASEHOLD_PREFIX",
+            "\"shop:\"",
+            "invalid prefix: it begins with '\"': \"\\\"shop:\\\"\"; remove it",
+        ),
+        ("LEASEHOLD_PREFIX", "shop:;", "invalid prefix: it ends with ';': \"shop:;\"; remove it"),
+        ("LEASEHOLD_PREFIX", "=shop:", "invalid prefix: it begins with '=': \"=shop:\"; remove it"),
+        (
+            "LEASEHOLD_PREFIX",
+            "shop:\u{1}",
+            "invalid prefix: it ends with '\\u{1}': \"shop:\\u{1}\"; remove it",
+        ),
+        ("LEASEHOLD_PROFILE", "'p'", "invalid profile: it begins with '\\'': \"'p'\"; remove it"),
+        (
+            "LEASEHOLD_CONFIG",
+            "x.toml,",
+            "invalid configuration file: it ends with ',': \"x.toml,\"; remove it",
+        ),
+        (
+            "LEASEHOLD_URL",
+            "memory:a\"",
+            "invalid store URL: its host or path ends with '\"': \"memory:a\\\"\"; remove it, or percent-encode it",
+        ),
+        (
+            "LEASEHOLD_PASSWORD_FILE",
+            "/run/pw;",
+            "invalid password_file \"/run/pw;\": its path ends with ';'; remove it",
+        ),
+    ] {
+        let mut host = TestHost::with_system_file("default = 'p'\n[profile.p]\nurl = 'memory:'\n");
+        host.set(variable, value);
+        assert_eq!(host.problem(), format!("Misconfigured: env {variable}: {expected}"));
+    }
+    for (setting, expected) in [
+        ("prefix = 'shop:,'", "3: invalid prefix: it ends with ',': \"shop:,\"; remove it"),
+        ("table = '`t`'", "3: invalid table: it begins with '`': \"`t`\"; remove it"),
+    ] {
+        let host =
+            TestHost::with_system_file(&format!("default = 'p'\n[profile.p]\n{setting}\nurl = 'memory:'"));
+        assert_eq!(host.problem(), format!("Misconfigured: ~/etc.toml:{expected}"));
+    }
+    assert!(leasehold::Config::new("memory:").unwrap().with_prefix("'shop:'").is_err());
+    assert!(leasehold::Config::new("memory:").unwrap().with_prefix("o'neil;a,b=c/").is_ok());
 }
 
 #[test]

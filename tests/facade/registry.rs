@@ -121,7 +121,7 @@ fn invalid_default_prefix_is_refused_before_anything_is_opened() {
     registry.set_default_prefix("store", "theirs:").unwrap();
     for (prefix, problem) in [
         ("shop: ", "there is white space around it: \"shop: \"; remove it"),
-        ("a\nb", "it has a control character; take it out"),
+        ("a\nb", "it has a control character: \"a\\nb\"; take it out"),
         (&"x".repeat(129), "129 bytes, limit 128; shorten it"),
     ] {
         let error = registry.set_default_prefix("store", prefix).unwrap_err();

@@ -1,20 +1,23 @@
 //! The first requests on a connection: who we are, which protocol and database we want; and who the server says it is.
 //!
-//! A server or proxy that does not know `HELLO 3` is asked again on a new connection, in RESP2 and so without messages.
-//! Refusals are never repeated word by word: a proxy that does not know `HELLO` answers with its arguments, and the password is
+//! A proxy may not know what is asked beside the login. So a refusal of `HELLO` for any other reason than a wrong password, or the
+//! end of the connection in the place of an answer, is followed by an attempt in RESP2, in which no messages come; and what only
+//! tells about the server is left out, if the connection ends there.
+//!
+//! Refusals are never repeated word by word: a proxy that does not know a command answers with its arguments, and the password is
 //! one of them.
 
 use super::multiplexed::{Connection, NoAnswer};
 use super::stream;
 use crate::reply::{info_field, text};
 use crate::server_error::{is_unknown_command, known_refusal};
-use crate::target::{Protocol, Target};
+use crate::target::{Login, Protocol, Target};
 use crate::tls::refusal_by_peer;
 use crate::waiters::WaiterRegistry;
 use leasehold_core::{Error, ErrorKind, Result};
 use leasehold_store_url::Secret;
-use redis::{Cmd, RedisError, Value};
-use secrecy::SecretString;
+use redis::{Cmd, RedisError, ServerError, Value};
+use secrecy::{ExposeSecret, SecretString};
 use std::collections::HashMap;
 use std::sync::Arc;
 use tokio::time::{Instant, timeout_at};
@@ -24,90 +27,145 @@ const CLIENT_NAME: &str = "leasehold";
 /// The first versions whose commands suffice: `SET` with `NX` and `GET`, and `PEXPIRE` with `GT`.
 const OLDEST: (u32, u32) = (7, 0);
 
+/// A connection, and what its server says of itself.
+type Connected = (Connection, ServerFacts);
+
+struct Handshake<'a> {
+    target: &'a Target,
+    password: Option<SecretString>,
+    waiters: &'a Arc<WaiterRegistry>,
+    deadline: Instant,
+}
+
 /// Makes a connection that is ready for requests. The deadline covers all steps, and an error names its step. It is never
 /// [`Indeterminate`](ErrorKind::Indeterminate): no request changed anything.
 pub(super) async fn connect(
     target: &Target,
     waiters: &Arc<WaiterRegistry>,
     deadline: Instant,
-) -> Result<(Connection, ServerFacts)> {
+) -> Result<Connected> {
     // Read for each connection, because it may be rotated.
     let password = target.login.as_ref().and_then(|login| login.password.as_ref());
     let password = password.map(Secret::read).transpose()?;
-    let greet = |protocol| greet(target, protocol, password.as_ref(), waiters, deadline);
-    let made = match target.protocol {
-        Some(protocol) => greet(protocol).await?,
-        None => match greet(Protocol::Resp3).await? {
-            None => greet(Protocol::Resp2).await?,
-            made => made,
-        },
-    };
-    made.ok_or_else(|| {
-        Error::new(ErrorKind::Misconfigured, "it does not know HELLO, so protocol=resp3 cannot be had")
-            .with_help("leave the protocol out")
-    })
-}
-
-/// None if `HELLO 3` is not known at the other end.
-async fn greet(
-    target: &Target,
-    protocol: Protocol,
-    password: Option<&SecretString>,
-    waiters: &Arc<WaiterRegistry>,
-    deadline: Instant,
-) -> Result<Option<(Connection, ServerFacts)>> {
-    let late = || NoAnswer::Overdue(target.timeouts.connect);
-    let stream = stream::open(target, deadline).await?;
-    let made = Connection::over(stream, target, protocol, password, waiters);
-    let connection = match timeout_at(deadline, made).await.unwrap_or_else(|_| Err(late())) {
-        Err(NoAnswer::Broken(error)) if protocol == Protocol::Resp3 && is_unknown_hello(&error) => {
-            return Ok(None);
+    let handshake = Handshake { target, password, waiters, deadline };
+    if target.protocol != Some(Protocol::Resp2) {
+        match (handshake.greet(Protocol::Resp3).await?, target.protocol) {
+            (Ok(connected), _) => return Ok(connected),
+            (Err(why), Some(_)) => return Err(why.context("protocol=resp3 cannot be had")),
+            (Err(_), None) => {}
         }
-        made => made.map_err(refused)?,
-    };
-    let request = async |command: &Cmd| {
-        let reply = timeout_at(deadline, connection.request(command)).await;
-        reply.unwrap_or_else(|_| Err(late())).map_err(refused)
-    };
-    // redis-rs keeps the answer to its own `HELLO` to itself.
-    let version = if protocol == Protocol::Resp3 { 3 } else { 2 };
-    let facts = match request(redis::cmd("HELLO").arg(version).arg("SETNAME").arg(CLIENT_NAME)).await? {
-        Value::ServerError(error) if is_unknown_command(error.details()) => {
-            // A proxy, or a server that is too old. It need not answer this question.
-            ServerFacts::read_info(&request(redis::cmd("INFO").arg("server")).await?)
+    }
+    handshake.greet(Protocol::Resp2).await?
+}
+
+impl Handshake<'_> {
+    /// The inner error is the refusal of `HELLO`, unless that is for the password.
+    async fn greet(&self, protocol: Protocol) -> Result<Result<Connected>> {
+        let hello = redis::cmd("HELLO").arg(3).arg("SETNAME").arg(CLIENT_NAME).take();
+        let name = redis::cmd("CLIENT").arg("SETNAME").arg(CLIENT_NAME).take();
+        // redis-rs keeps the answer to its own `HELLO` to itself.
+        let (first, alone) = match protocol {
+            Protocol::Resp3 => (hello.clone(), hello),
+            Protocol::Resp2 => (name, redis::cmd("PING")),
+        };
+        for questions in [vec![first, redis::cmd("INFO")], vec![alone]] {
+            let (may_hang_up, connection) = (questions.len() > 1, self.log_in(protocol).await?);
+            let connection = match connection {
+                Ok(connection) => connection,
+                Err(why) => return Ok(Err(why)),
+            };
+            let mut replies = match self.in_time(connection.request_together(questions)).await {
+                Err(NoAnswer::Broken(_)) if may_hang_up => continue,
+                replies => replies.map_err(|why| not_answered("", why))?,
+            };
+            let info = replies.pop().unwrap_or(Value::Nil);
+            let facts = match (protocol, replies.pop()) {
+                (Protocol::Resp3, Some(hello)) => {
+                    ServerFacts { run_id: ServerFacts::read_info(&info).run_id, ..ServerFacts::read(&hello) }
+                }
+                (Protocol::Resp3, None) => ServerFacts::read(&info),
+                (Protocol::Resp2, _) => ServerFacts::read_info(&admitted(info)?),
+            };
+            return self.select((connection, facts)).await.map(Ok);
         }
-        reply => ServerFacts::read(&check(reply)?),
-    };
-    if target.database != 0 {
-        check(request(redis::cmd("SELECT").arg(target.database)).await?)?;
+        Err(not_answered("", NoAnswer::Overdue(self.target.timeouts.connect)))
     }
-    Ok(Some((connection, facts)))
+
+    /// A connection after the login, which is a part of `HELLO` in RESP3.
+    async fn log_in(&self, protocol: Protocol) -> Result<Result<Connection>> {
+        let stream = stream::open(self.target, self.deadline).await?;
+        let password = self.password.as_ref();
+        let made = Connection::over(stream, self.target, protocol, password, self.waiters);
+        let connection = match self.in_time(made).await {
+            Err(NoAnswer::Broken(error)) if may_be_for_hello(&error) => {
+                return Ok(Err(not_answered("HELLO", NoAnswer::Broken(error))));
+            }
+            made => made.map_err(|why| not_answered("HELLO", why))?,
+        };
+        if let (Protocol::Resp2, Some(Login { user, .. })) = (protocol, &self.target.login) {
+            let mut auth = redis::cmd("AUTH");
+            // Servers and proxies without users take a password alone.
+            auth.arg(user.as_deref()).arg(password.map_or("", ExposeSecret::expose_secret));
+            self.accepted("AUTH", &connection, &auth).await?;
+        }
+        Ok(Ok(connection))
+    }
+
+    async fn select(&self, connected: Connected) -> Result<Connected> {
+        if self.target.database != 0 {
+            let select = redis::cmd("SELECT").arg(self.target.database).take();
+            self.accepted("SELECT", &connected.0, &select).await?;
+        }
+        Ok(connected)
+    }
+
+    /// No word of a refusal is repeated.
+    async fn accepted(&self, what: &str, connection: &Connection, command: &Cmd) -> Result<()> {
+        let reply = self.in_time(connection.request(command)).await;
+        match reply.map_err(|why| not_answered(what, why))? {
+            Value::ServerError(error) => {
+                Err(refused(what, error.code(), error.details().unwrap_or_default()))
+            }
+            _ => Ok(()),
+        }
+    }
+
+    async fn in_time<T>(&self, answer: impl Future<Output = Result<T, NoAnswer>>) -> Result<T, NoAnswer> {
+        let late = |_| Err(NoAnswer::Overdue(self.target.timeouts.connect));
+        timeout_at(self.deadline, answer).await.unwrap_or_else(late)
+    }
 }
 
-fn check(reply: Value) -> Result<Value> {
-    match reply {
-        Value::ServerError(error) => Err(refusal_of(error.code(), error.details().unwrap_or_default())),
-        reply => Ok(reply),
+/// Errors of a server that lets nobody in. It need not answer the question itself.
+fn admitted(reply: Value) -> Result<Value> {
+    let is_for_the_question =
+        |error: &ServerError| error.code() == "NOPERM" || is_unknown_command(error.details());
+    match &reply {
+        Value::ServerError(error) if !is_for_the_question(error) => {
+            let known = known_refusal(error.code(), error.details().unwrap_or_default(), None);
+            known.map_or(Ok(reply), Err)
+        }
+        _ => Ok(reply),
     }
 }
 
-fn refusal_of(code: &str, text: &str) -> Error {
+fn refused(what: &str, code: &str, text: &str) -> Error {
     known_refusal(code, text, None).unwrap_or_else(|| {
-        // No word of the reply is repeated: a proxy may answer with the arguments, and the password is one of them.
-        let message = "it refused the login for a reason that is not known here";
+        let message = format!("it refused {what}, in words that are not known here");
         Error::new(ErrorKind::Unavailable, message)
             .with_help("look at the server, and at what stands between")
     })
 }
 
-fn is_unknown_hello(error: &RedisError) -> bool {
-    error.kind() == redis::ErrorKind::RESP3NotSupported
-        || error.code() == Some("NOPROTO")
-        || is_unknown_command(error.detail())
+/// True for a refusal of `HELLO` itself, and for the end of a connection over which a proxy says nothing.
+fn may_be_for_hello(error: &RedisError) -> bool {
+    error.kind() != redis::ErrorKind::Parse
+        && error.code() != Some("WRONGPASS")
+        && refusal_by_peer(error).is_none()
 }
 
 /// There is no connection.
-fn refused(why: NoAnswer) -> Error {
+fn not_answered(what: &str, why: NoAnswer) -> Error {
     let error = match why {
         NoAnswer::Overdue(timeout) => {
             let message = format!("it accepted a connection, but did not answer within {timeout:?}");
@@ -123,11 +181,15 @@ fn refused(why: NoAnswer) -> Error {
             Error::new(ErrorKind::Misconfigured, message)
                 .with_help("look at the port in the URL; if it takes only TLS, write rediss://")
         }
-        // redis-rs tells no more of a login in RESP2.
-        (redis::ErrorKind::AuthenticationFailed, _) => refusal_of("WRONGPASS", ""),
-        (_, Some(code)) => refusal_of(code, error.detail().unwrap_or_default()),
+        // So redis-rs calls what it takes for that.
+        (redis::ErrorKind::RESP3NotSupported, _) => refused(what, "ERR", "unknown command 'HELLO'"),
+        (_, Some(code)) => refused(what, code, error.detail().unwrap_or_default()),
         (_, None) => refusal_by_peer(&error).unwrap_or_else(|| {
-            Error::new(ErrorKind::Unavailable, "it accepted a connection and closed it")
+            let message = match what {
+                "AUTH" | "SELECT" => format!("it closed the connection when it was sent {what}"),
+                _ => "it accepted a connection and closed it".to_owned(),
+            };
+            Error::new(ErrorKind::Unavailable, message)
                 .with_source(error)
                 .with_help("look at the log of the server; if the port takes only TLS, write rediss://")
         }),
@@ -144,6 +206,8 @@ pub(crate) struct ServerFacts {
     pub(crate) mode: String,
     /// `master`, `replica`.
     pub(crate) role: String,
+    /// The name that it gives itself at each start. `HELLO` does not tell it.
+    pub(crate) run_id: String,
 }
 
 impl ServerFacts {
@@ -151,15 +215,21 @@ impl ServerFacts {
     pub(crate) fn read(reply: &Value) -> Self {
         let fields: HashMap<String, Value> = redis::from_redis_value_ref(reply).unwrap_or_default();
         let field = |name| fields.get(name).and_then(text).unwrap_or_default();
-        Self { flavour: field("server"), version: field("version"), mode: field("mode"), role: field("role") }
+        let (flavour, version) = (field("server"), field("version"));
+        Self { flavour, version, mode: field("mode"), role: field("role"), ..Self::default() }
     }
 
-    /// Reads the reply to `INFO`, of a server that is too old for `HELLO`. An empty reply is a proxy's, or a missing right.
+    /// Reads the reply to `INFO`. An error is a proxy's, or a missing right.
     pub(crate) fn read_info(reply: &Value) -> Self {
         let text = text(reply).unwrap_or_default();
         let field = |name| info_field(&text, name).unwrap_or_default().to_owned();
         let (version, mode) = (field("redis_version"), field("redis_mode"));
-        Self { flavour: "redis".to_owned(), version, mode, ..Self::default() }
+        Self { flavour: "redis".to_owned(), version, mode, role: field("role"), run_id: field("run_id") }
+    }
+
+    /// True if it says that it is no primary.
+    pub(crate) fn is_replica(&self) -> bool {
+        ["replica", "slave"].contains(&&*self.role)
     }
 
     /// True if commands are missing that locks need. False if the version is not known.

@@ -10,20 +10,27 @@ use super::multiplexed::Connection;
 use super::route::Route;
 use crate::keys::companion_kind;
 use crate::scripts::Script;
-use crate::server_error::{foreign_data, is_wrong_type, refusal, shut_down};
+use crate::server_error::{foreign_data, is_wrong_type, refusal, replica, shut_down};
 use crate::target::Replicas;
 use crate::waiters::WaiterRegistry;
 use leasehold_core::{Error, ErrorKind, Result};
 use redis::{Cmd, ServerErrorKind, Value};
 use std::sync::Arc;
-use tokio::sync::Semaphore;
-use tokio::time::timeout;
+use std::time::Duration;
+use tokio::sync::{Mutex, Semaphore};
+use tokio::time::{Instant, timeout};
 
 /// Requests of renewals at once. After a stop of the server all leases are due. Their requests in one go would keep it busy for longer
 /// than one request may take, and the connection would end at each attempt.
 const RENEWALS_AT_ONCE: usize = 64;
 /// Requests at once that replicas are to confirm: half of what the time-out has room for if all replicas are gone.
 const CONFIRMATIONS_AT_ONCE: usize = 4;
+
+/// The pause after a refused subscription. Waiters ask meanwhile, as they do where no messages arrive. A refusal is not for ever: a
+/// server that is busy with a program refuses this too, and rights may be granted.
+const RESUBSCRIBE_PAUSE: Duration = Duration::from_secs(5);
+/// The pause after one that ended its connection, as a proxy may do it: that costs other requests their answers.
+const HANG_UP_PAUSE: Duration = Duration::from_secs(60);
 
 /// The link to one server, or to whichever is the primary.
 #[derive(Debug)]
@@ -32,6 +39,8 @@ pub(crate) struct ServerLink {
     /// The channel on which this server tells the waiters of this process of their grants.
     pub(crate) channel: String,
     requests: Arc<ConnectionManager>,
+    /// Why the last subscription failed, and until when it is not tried again. One caller subscribes, the others wait for it.
+    unheard: Arc<Mutex<Option<(Error, Instant)>>>,
     renewals: Semaphore,
     /// For grants and for renewals that replicas are to confirm.
     confirmed: [ConfirmedRequests; 2],
@@ -103,6 +112,7 @@ impl ServerLink {
             route: Arc::new(route),
             channel,
             requests: Arc::new(ConnectionManager::new(waiters)),
+            unheard: Arc::default(),
             renewals: Semaphore::new(RENEWALS_AT_ONCE),
             confirmed,
         })
@@ -163,8 +173,16 @@ impl ServerLink {
         by_digest: Vec<Cmd>,
         in_full: impl FnOnce() -> Vec<Cmd>,
     ) -> Result<Vec<Value>> {
-        let connection = self.connected(manager).await?;
-        let mut replies = self.send(&connection, by_digest).await?;
+        let mut connection = self.connected(manager).await?;
+        if connection.is_of_replica() {
+            // It may be a primary by now, or its address may lead to one.
+            connection.leave();
+            connection = self.connected(manager).await?;
+        }
+        if connection.is_of_replica() {
+            return Err(self.route.with_address(replica()));
+        }
+        let mut replies = self.send_asking_role(&connection, by_digest).await?;
         let is_unknown = |error: &redis::ServerError| error.kind() == Some(ServerErrorKind::NoScript);
         if replies.iter().any(|reply| matches!(reply, Value::ServerError(error) if is_unknown(error))) {
             replies = self.send(&connection, in_full()).await?;
@@ -173,6 +191,20 @@ impl ServerLink {
             connection.leave();
         }
         Ok(replies)
+    }
+
+    /// The same as [`send`](Self::send), and finds out from time to time whether the server is a primary still. If it is not, what it
+    /// says of a lock does not count.
+    async fn send_asking_role(&self, connection: &Connection, mut commands: Vec<Cmd>) -> Result<Vec<Value>> {
+        let asked = connection.role.as_ref().and_then(|role| Some((role, role.question()?)));
+        let Some((role, question)) = asked else { return self.send(connection, commands).await };
+        commands.push(question);
+        let mut replies = self.send(connection, commands).await?;
+        role.note(&replies.pop().unwrap_or(Value::Nil));
+        match connection.is_of_replica() && !replies.iter().any(is_demoted) {
+            true => Err(self.route.with_address(replica().with_kind(ErrorKind::Indeterminate))),
+            false => Ok(replies),
+        }
     }
 
     /// Sends commands with no other's between them, and gives the reply to each.
@@ -227,7 +259,15 @@ impl ServerLink {
 
     /// What the server says of itself now. Errors as of [`command`](Self::command).
     pub(crate) async fn facts(&self) -> Result<ServerFacts> {
-        self.command(&redis::cmd("HELLO")).await.map(|reply| ServerFacts::read(&reply))
+        match self.connection().await?.takes_messages {
+            true => self.command(&redis::cmd("HELLO")).await.map(|reply| ServerFacts::read(&reply)),
+            false => self.command(&redis::cmd("INFO")).await.map(|reply| ServerFacts::read_info(&reply)),
+        }
+    }
+
+    /// The name of this run of the server. Errors as of [`command`](Self::command).
+    pub(crate) async fn run_id(&self) -> Result<String> {
+        self.command(&redis::cmd("INFO")).await.map(|reply| ServerFacts::read_info(&reply).run_id)
     }
 
     /// True if messages on the channel arrive now.
@@ -240,14 +280,29 @@ impl ServerLink {
         matches!(self.requests.open_connection(), Ok(Some(connection)) if !connection.takes_messages)
     }
 
-    /// Subscribes to the channel, unless that was done. True if messages on it arrive.
-    ///
-    /// Never an error. Messages make waiting shorter, and where there are none, because the server or its administrator
-    /// allows for none, heartbeats do. Runs as a task: a caller that is not polled must not block the others.
-    pub(crate) async fn listen(&self) -> bool {
-        let Ok(connection) = self.connection().await else { return false };
-        let channel = self.channel.clone();
-        tokio::spawn(async move { connection.listen(&channel).await }).await.unwrap_or(false)
+    /// Subscribes to the channel, unless that was done: messages on it arrive. Where there are none, because the server, a proxy or
+    /// an administrator allows for none, heartbeats make do. Runs as a task: a caller that is not polled must not block the others.
+    pub(crate) async fn listen(&self) -> Result<()> {
+        let connection = self.connection().await?;
+        if !connection.takes_messages {
+            return Err(Error::new(ErrorKind::Unsupported, "in RESP2 no messages come"));
+        }
+        let (channel, unheard) = (self.channel.clone(), Arc::clone(&self.unheard));
+        let subscribed = tokio::spawn(async move {
+            let mut last = unheard.lock().await;
+            if let Some((why, _)) = last.as_ref().filter(|(_, until)| Instant::now() < *until) {
+                return Err(why.clone());
+            }
+            if connection.hears() {
+                return Ok(());
+            }
+            let subscribed = connection.subscribe(&channel).await;
+            let pause = if connection.is_open() { RESUBSCRIBE_PAUSE } else { HANG_UP_PAUSE };
+            *last = subscribed.as_ref().err().map(|why| (why.clone(), Instant::now() + pause));
+            subscribed
+        });
+        let ended = |_| Err(shut_down(ErrorKind::Unavailable, "during a subscription"));
+        subscribed.await.unwrap_or_else(ended).map_err(|why| self.route.with_address(why))
     }
 
     /// Finds out which key holds what no lock of ours holds. Looked at afterwards, so that the scripts need not.

@@ -4,6 +4,7 @@ mod handshake;
 mod link;
 mod manager;
 mod multiplexed;
+mod role;
 mod route;
 mod sentinel;
 mod stream;

@@ -1,4 +1,7 @@
+use super::role::RoleCheck;
 use super::stream::ByteStream;
+use crate::reply::not_understood;
+use crate::server_error::refusal;
 use crate::target::{Address, Login, Protocol, Target};
 use crate::waiters::WaiterRegistry;
 use leasehold_core::{Error, ErrorKind};
@@ -13,15 +16,11 @@ use std::io;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
-use tokio::sync::{Mutex, watch};
+use tokio::sync::watch;
 use tokio::task::AbortHandle;
-use tokio::time::Instant;
 
 /// The user of a connection that names none.
 const DEFAULT_USER: &str = "default";
-/// The pause after a refused subscription. Waiters ask meanwhile, as they do where no messages arrive.
-const RESUBSCRIBE_PAUSE: Duration = Duration::from_secs(5);
-
 /// One connection of redis-rs that all requests share. It ends for good when it breaks, or when a reply is overdue: replies come
 /// in order, so a late one delays all that follow.
 #[derive(Debug)]
@@ -39,8 +38,8 @@ pub(crate) struct Connection {
     pub(super) takes_messages: bool,
     /// True once the channel of the waiters was subscribed to.
     subscribed: AtomicBool,
-    /// When a subscription may be tried again. One caller subscribes, the others wait for it.
-    subscribing: Mutex<Option<Instant>>,
+    /// `None` where the role is not looked at.
+    pub(super) role: Option<RoleCheck>,
 }
 
 /// Why a request got no answer.
@@ -59,7 +58,7 @@ struct EndOnDrop {
 }
 
 impl Connection {
-    /// A connection over this stream, in this protocol. RESP3 begins with `HELLO 3` and the login, RESP2 with the login alone.
+    /// A connection over this stream, in this protocol. RESP3 begins with `HELLO 3` and the login, RESP2 with nothing.
     pub(super) async fn over(
         stream: Box<dyn ByteStream>,
         target: &Target,
@@ -73,10 +72,10 @@ impl Connection {
             let told = Arc::clone(waiters);
             config = config.set_push_sender(move |message| hear(&told, &message));
             info = info.set_protocol(ProtocolVersion::RESP3);
-        }
-        if let Some(Login { user, .. }) = &target.login {
-            info = info.set_password(password.map_or("", ExposeSecret::expose_secret));
-            info = info.set_username(user.as_deref().unwrap_or(DEFAULT_USER));
+            if let Some(Login { user, .. }) = &target.login {
+                info = info.set_password(password.map_or("", ExposeSecret::expose_secret));
+                info = info.set_username(user.as_deref().unwrap_or(DEFAULT_USER));
+            }
         }
         let made = MultiplexedConnection::new_with_config(&info, stream, config).await;
         let (requests, driver) = made.map_err(NoAnswer::Broken)?;
@@ -95,7 +94,7 @@ impl Connection {
             target: target.clone(),
             takes_messages: protocol == Protocol::Resp3,
             subscribed: AtomicBool::new(false),
-            subscribing: Mutex::default(),
+            role: None,
         })
     }
 
@@ -108,27 +107,24 @@ impl Connection {
         !self.left.load(Ordering::SeqCst) && self.end.has_changed().is_ok()
     }
 
+    /// True if its server said that it is a replica, and locks are none of its business.
+    pub(super) fn is_of_replica(&self) -> bool {
+        self.role.as_ref().is_some_and(RoleCheck::is_replica)
+    }
+
     /// True if messages on the channel of the waiters arrive.
     pub(super) fn hears(&self) -> bool {
         self.subscribed.load(Ordering::SeqCst)
     }
 
-    /// Subscribes to the channel of the waiters. True if messages arrive from now on.
-    ///
-    /// A refusal is not for ever: a server that is busy with a program refuses this too, and rights may be granted.
-    pub(super) async fn listen(&self, channel: &str) -> bool {
-        let mut not_before = self.subscribing.lock().await;
-        if self.hears() {
-            return true;
+    /// Subscribes to the channel of the waiters: messages arrive from now on.
+    pub(super) async fn subscribe(&self, channel: &str) -> Result<(), Error> {
+        match self.request(redis::cmd("SUBSCRIBE").arg(channel)).await.map_err(NoAnswer::unknown_outcome)? {
+            Value::Push { kind: PushKind::Subscribe, .. } => self.subscribed.store(true, Ordering::SeqCst),
+            Value::ServerError(error) => return Err(refusal(&error, None)),
+            _ => return Err(not_understood()),
         }
-        if !self.takes_messages || not_before.is_some_and(|moment| Instant::now() < moment) {
-            return false;
-        }
-        let reply = self.request(redis::cmd("SUBSCRIBE").arg(channel)).await;
-        let is_done = matches!(reply, Ok(Value::Push { kind: PushKind::Subscribe, .. }));
-        self.subscribed.store(is_done, Ordering::SeqCst);
-        *not_before = Some(Instant::now() + RESUBSCRIBE_PAUSE);
-        is_done
+        Ok(())
     }
 
     /// Sends one command and waits for its reply, which may be an error of the server.

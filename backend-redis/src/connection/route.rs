@@ -2,6 +2,7 @@
 
 use super::handshake::{self, ServerFacts};
 use super::multiplexed::Connection;
+use super::role::RoleCheck;
 use super::sentinel::{Epoch, Sentinels};
 use crate::server_error::TO_CLUSTER;
 use crate::target::{Address, Target};
@@ -47,8 +48,15 @@ impl Route {
         let connected = async {
             let deadline = Instant::now() + self.target().timeouts.connect;
             let (target, epoch) = self.resolve().await?;
-            let (connection, facts) = handshake::connect(&target, waiters, deadline).await?;
+            let (mut connection, facts) = handshake::connect(&target, waiters, deadline).await?;
             self.check(&facts)?;
+            // A replica of a cluster sends its clients to its primary.
+            if !matches!(**self, Self::Node(_)) {
+                connection.role = RoleCheck::new(&facts, connection.takes_messages);
+            }
+            if let (Self::Server(Target { address, .. }), false) = (&**self, facts.run_id.is_empty()) {
+                waiters.servers.note(&address.to_string(), &format!("run_id {}", facts.run_id));
+            }
             Ok((Arc::new(connection), epoch))
         };
         let (connection, epoch) = connected.await.map_err(|error| self.with_address(error))?;
@@ -72,7 +80,7 @@ impl Route {
     /// Refuses a server that is not what the route should lead to. A server without facts is believed: a proxy
     /// may stand before it, and what it cannot do it refuses when it is asked.
     fn check(&self, facts: &ServerFacts) -> Result<()> {
-        let ServerFacts { flavour, version, mode, role } = facts;
+        let ServerFacts { flavour, version, mode, role, .. } = facts;
         let (kind, message, help) = match self {
             _ if mode == "sentinel" => (
                 ErrorKind::Misconfigured,

@@ -6,7 +6,7 @@ use crate::admin::{held_names, inspect_ours};
 use crate::check;
 use crate::finding::error_finding;
 use crate::keys::LockKeys;
-use crate::reply::{self, info_field, text};
+use crate::reply;
 use crate::rights;
 use crate::scripts::Script;
 use crate::trial::unused_name;
@@ -40,7 +40,8 @@ impl LockAdmin for RedlockBackend {
                 async move { held_names(&node.link, &keys, &prefix).await }
             })
             .await?;
-        inspect_ours(self, found.into_iter().flatten().collect()).await
+        let (held, failed) = inspect_ours(self, found.into_iter().flatten().collect()).await;
+        failed.map_or(Ok(held), Err)
     }
 
     /// No waiter is known: they poll, and leave nothing on the nodes.
@@ -148,9 +149,10 @@ impl RedlockBackend {
     /// Two addresses may lead to one server: its run id tells, where we may see it. Every attempt finds out as well, from the
     /// place that stands in a lock's value.
     async fn same_servers(&self) -> Vec<Finding> {
-        let ids = join_all(self.nodes.iter().map(|node| run_id(node))).await;
+        let ids = join_all(self.nodes.iter().map(|node| node.link.run_id())).await;
         let (mut findings, mut seen) = (Vec::new(), HashMap::new());
         for (node, id) in self.nodes.iter().zip(ids) {
+            let id = id.ok().filter(|id| !id.is_empty());
             if let Some(first) = id.and_then(|id| seen.insert(id, &node.address)) {
                 let twice = named_twice(first, &node.address);
                 findings.push(error_finding(Severity::Error, "E_SAME_NODE", "", &twice));
@@ -161,8 +163,6 @@ impl RedlockBackend {
 }
 
 async fn look_at(node: &RedlockNode, keys: &LockKeys) -> Result<Vec<Finding>> {
-    // A server that is not for locks is refused, although its settings could be read.
-    node.link.connection().await?;
     let mut findings = check::look_at(&node.link).await?;
     findings.extend(rights::refused(&node.link, keys, rights::COMMANDS).await);
     Ok(findings)
@@ -178,11 +178,6 @@ fn quorum_findings(quorum: Quorum) -> Vec<Finding> {
         findings.push(Finding::new(Severity::Warning, "W_EVEN", what, help));
     }
     findings
-}
-
-async fn run_id(node: &RedlockNode) -> Option<String> {
-    let info = text(&node.link.command(redis::cmd("INFO").arg("server")).await.ok()?)?;
-    info_field(&info, "run_id").map(str::to_owned)
 }
 
 /// What a majority says alike. Its lease ends when the first of them all is left without a majority.

@@ -23,6 +23,11 @@ const LINES: &[(&str, ErrorKind, &str)] = &[
     ),
     ("LOADING Redis is loading the dataset in memory", Unavailable, "loading"),
     (
+        "ERR unknown command 'CONFIG', with args beginning with: 'GET' 'maxmemory-policy'",
+        Misconfigured,
+        "it does not know CONFIG",
+    ),
+    (
         "OOM command not allowed when used memory > 'maxmemory'. script: 219bb33e, on @user_script:1.",
         Unavailable,
         "memory is full",
@@ -30,7 +35,7 @@ const LINES: &[(&str, ErrorKind, &str)] = &[
     (
         "READONLY You can't write against a read only replica. script: 219bb33e, on @user_script:1.",
         Unavailable,
-        "a replica, and takes no writes",
+        "a replica, and locks are granted by its primary alone",
     ),
     (
         "MASTERDOWN Link with MASTER is down and replica-serve-stale-data is set to 'no'.",

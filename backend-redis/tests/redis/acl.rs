@@ -88,7 +88,7 @@ async fn check_names_missing_keys_and_channels() {
     }
     let server = server_with(&[LINE, "ACL SETUSER locker resetchannels"]);
     let lacks = lacks(&backend(&login(&server))).await;
-    assert_eq!(lacks.len(), 2, "to tell, and to hear: {lacks:?}");
+    assert_eq!(lacks.len(), 1, "to tell, and to hear: {lacks:?}");
     assert!(lacks.iter().all(|lack| lack.1 == "W_UNHEARD" && lack.2.contains("&leasehold:*")), "{lacks:?}");
 }
 

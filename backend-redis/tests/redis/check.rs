@@ -137,7 +137,7 @@ async fn check_of_a_server_that_shows_nothing_succeeds() {
     })
     .await;
     let findings = backend(&fake.url()).check().await.unwrap();
-    assert_eq!(findings.iter().filter(|finding| finding.code == "I_NOT_SEEN").count(), 2, "{findings:?}");
+    assert_eq!(findings.iter().filter(|finding| finding.code == "I_NOT_SEEN").count(), 3, "{findings:?}");
 }
 
 #[tokio::test]

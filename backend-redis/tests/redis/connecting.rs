@@ -10,6 +10,9 @@ use std::time::{Duration, Instant};
 use tokio::task::JoinSet;
 use tokio::time::timeout;
 
+/// The connections of one attempt at a server that ends each: in RESP3, in RESP2, and without questions about the server.
+const TRIES: usize = 3;
+
 #[tokio::test]
 async fn backend_connects_to_nothing_before_its_first_use() {
     let fake = Fake::answering(|_| WELCOME.to_owned()).await;
@@ -47,7 +50,7 @@ async fn server_that_is_down_is_unavailable_to_all_callers_after_one_attempt() {
         assert_eq!(kind, ErrorKind::Unavailable, "{told}");
         assert!(told.contains("it accepted a connection and closed it"), "{told}");
     }
-    assert_eq!(refusing.connections(), 1);
+    assert_eq!(refusing.connections(), TRIES);
 }
 
 #[tokio::test]
@@ -59,7 +62,7 @@ async fn server_that_is_down_is_not_hammered() {
         assert_eq!(attempt_fails(&backend, &claim("job")).await.0, ErrorKind::Unavailable);
     }
     let at_most = 1 + start.elapsed().as_millis() / 100;
-    let attempts = refusing.connections();
+    let attempts = refusing.connections() / TRIES;
     assert!(attempts > 1 && attempts as u128 <= at_most, "{attempts} attempts in {:?}", start.elapsed());
 }
 

@@ -76,7 +76,7 @@ async fn serve(mut stream: TcpStream, answer: Arc<Answer>) {
 }
 
 /// The first command in what was received, and how long it is; `None` if the rest is yet to come.
-fn command(received: &[u8]) -> Option<(Vec<String>, usize)> {
+pub(crate) fn command(received: &[u8]) -> Option<(Vec<String>, usize)> {
     let (count, mut at) = number(received, 0)?;
     let mut words = Vec::with_capacity(count);
     for _ in 0..count {

@@ -91,8 +91,8 @@ async fn skipped_waiter_hears_of_no_grant() {
     new.command(&["SET", "leasehold:later", ""]).unwrap();
     until_replicated(&old, "leasehold:later");
     for (backend, waits) in [(&one, &first), (&two, &second)] {
-        // On the connection on which the message would have come: what came before the answer was heard.
-        backend.inspect(waits.name()).await.unwrap();
+        // On the connection on which the message would have come: what came before the answer was heard. A replica may be refused.
+        drop(backend.inspect(waits.name()).await);
     }
     let granted = [asked(&one, &first).await, asked(&two, &second).await];
     let held = get(&new, "leasehold:job").unwrap_or_default();

@@ -195,7 +195,11 @@ async fn server_that_was_made_a_replica_is_left_for_the_primary() {
     assert!(old.command(&follow).unwrap().starts_with("+OK"));
     let error = attempt_fails(&backend, &claim("after")).await;
     assert_eq!(error.kind(), ErrorKind::Unavailable, "{}", told(&error));
-    assert!(told(&error).contains("it is a replica, and takes no writes"), "{}", told(&error));
+    assert!(
+        told(&error).contains("it is a replica, and locks are granted by its primary alone"),
+        "{}",
+        told(&error)
+    );
     hold(&backend, &claim("after")).await;
     assert!(connected(new));
 }

@@ -40,7 +40,7 @@ pub(super) async fn connect(target: &Target, expected: &mut Duration) -> Result<
 
 async fn connect_expecting(target: &Target, expected: Duration, deadline: Instant) -> Result<Client> {
     loop {
-        match timeout_at(deadline, connect_once(target, expected)).await {
+        match timeout_at(deadline, connect_once(target, &target.servers.to_string(), expected)).await {
             Ok(Ok(Ok(client))) => return Ok(client),
             Ok(Ok(Err(Answer::AuthFailed))) => return Err(auth_failed()),
             Ok(Err(unusable)) => return Err(unusable),
@@ -61,8 +61,17 @@ fn silence_limit(session: Duration) -> Duration {
     (session / SILENT_CONNECTIONS).max(SERVER_PAUSE).min(session / FEWER_CONNECTIONS)
 }
 
+/// A session at this server alone.
+pub(crate) async fn connect_to(target: &Target, server: &str) -> Option<Client> {
+    connect_once(target, server, target.timeouts.session).await.ok()?.ok()
+}
+
 /// One round through the servers. By itself the library would go on for a whole session, and tell nothing meanwhile.
-async fn connect_once(target: &Target, expected: Duration) -> Result<std::result::Result<Client, Answer>> {
+async fn connect_once(
+    target: &Target,
+    servers: &str,
+    expected: Duration,
+) -> Result<std::result::Result<Client, Answer>> {
     let mut connector = Client::connector()
         .with_session_timeout(target.timeouts.session)
         .with_connection_timeout(silence_limit(expected))
@@ -73,10 +82,9 @@ async fn connect_once(target: &Target, expected: Duration) -> Result<std::result
             LoginMethod::Sasl => connector.with_sasl(login.to_sasl()?),
         };
     }
-    let servers = target.servers.to_string();
     match &target.tls {
-        None => Ok(connector.connect(&servers).await),
-        Some(tls) => tls.connect(connector, &servers).await,
+        None => Ok(connector.connect(servers).await),
+        Some(tls) => tls.connect(connector, servers).await,
     }
 }
 

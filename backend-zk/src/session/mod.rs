@@ -14,6 +14,7 @@ mod watch;
 mod zk_error;
 
 pub(crate) use call::SessionCall;
+pub(crate) use connect::connect_to;
 pub(crate) use events::{EventHandler, SessionEvent};
 pub(crate) use watch::{NodeWatch, WatchTarget};
 pub(crate) use zk_error::{ZkError, ZkResult};

@@ -7,9 +7,6 @@ const DEFAULT: &str = "/leasehold";
 /// The directory of the server itself, in which every client may write unless it was closed.
 const SYSTEM: &str = "zookeeper";
 const MAX_BYTES: usize = 1024;
-/// Characters that get to the end of a path by a mistake in a configuration: quotes that were kept, the comma of a list.
-/// White space is the other one. Such a path would silently be another store.
-const DECORATION: [char; 5] = ['"', '\'', '`', ',', ';'];
 
 /// The absolute path without a slash at its end, from the text after the first slash of the URL.
 pub(super) fn base_path(path: &str) -> Result<String> {
@@ -26,10 +23,6 @@ pub(super) fn base_path(path: &str) -> Result<String> {
             "." | ".." => return Err(invalid("it is a relative one", "write it without . and ..")),
             _ => {}
         }
-    }
-    if path.trim_matches(|c: char| c.is_whitespace() || DECORATION.contains(&c)) != path {
-        let problem = format_args!("there are quotes, commas, semicolons or white space around it: {path:?}");
-        return Err(invalid(problem, "remove them"));
     }
     if path.split('/').next() == Some(SYSTEM) {
         return Err(invalid("/zookeeper is the server's own", "use another directory"));

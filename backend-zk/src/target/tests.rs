@@ -61,18 +61,6 @@ fn mistake_is_named_with_its_fix() {
         ("zk://h/a//b", "invalid path of the store URL: it has an empty segment"),
         ("zk://h/a/../b", "invalid path of the store URL: it is a relative one"),
         ("zk://h/.", "invalid path of the store URL: it is a relative one"),
-        (
-            "zk://h/shop,",
-            "invalid path of the store URL: there are quotes, commas, semicolons or white space around it: \"shop,\"",
-        ),
-        (
-            "zk://h/'shop'",
-            "invalid path of the store URL: there are quotes, commas, semicolons or white space around it: \"'shop'\"",
-        ),
-        (
-            "zk://h/shop%20",
-            "invalid path of the store URL: there are quotes, commas, semicolons or white space around it: \"shop \"",
-        ),
         ("zk://h/zookeeper/x", "invalid path of the store URL: /zookeeper is the server's own"),
         ("zk://h/%F0%9F%94%92", "invalid path of the store URL: ZooKeeper takes no U+1F512 in a path"),
         ("zk://h/a%00", "invalid path of the store URL: ZooKeeper takes no U+0000 in a path"),

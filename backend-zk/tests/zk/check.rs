@@ -142,3 +142,47 @@ async fn quota_that_stops_locks_fails_the_trial() {
     let used_up = "the quota of the directory of the locks is used up";
     assert_eq!(trial, Some(&*format!("a trial lock could not be acquired: {used_up}")), "{findings:?}");
 }
+
+#[tokio::test]
+async fn servers_of_several_ensembles_are_an_error() {
+    let servers = [server(), server()];
+    let [one, other] = servers.each_ref().map(ZooKeeperServer::address);
+    let balancer = tokio::net::TcpListener::bind("127.0.0.1:0").await.unwrap();
+    let behind = balancer.local_addr().unwrap();
+    let ports = servers.each_ref().map(|server| server.port());
+    let _task = tokio::spawn(async move {
+        for port in ports.iter().cycle() {
+            let (mut client, _) = balancer.accept().await.unwrap();
+            let mut server = tokio::net::TcpStream::connect(("127.0.0.1", *port)).await.unwrap();
+            tokio::spawn(async move { tokio::io::copy_bidirectional(&mut client, &mut server).await });
+        }
+    });
+    for hosts in [format!("{one},{other}"), behind.to_string()] {
+        let findings = answered(backend(&format!("zk://{hosts}")).check()).await.unwrap();
+        let found = findings.iter().find(|finding| finding.code == "E_SERVERS");
+        let found = found.unwrap_or_else(|| panic!("{hosts}: {findings:?}"));
+        assert!(found.message.contains("2 servers, one with"), "{found:?}");
+    }
+    assert!(!codes(&format!("zk://{one}")).await.contains(&"E_SERVERS"));
+}
+
+/// What guides for hardening switch on or off. Locks need none of it.
+#[tokio::test]
+async fn hardened_server_serves_its_user_and_refuses_others_by_name() {
+    let server = ZooKeeperServer::start_with(&[
+        "-Dzookeeper.enforce.auth.enabled=true",
+        "-Dzookeeper.enforce.auth.schemes=digest",
+        "-Dzookeeper.extendedTypesEnabled=false",
+        "-Dzookeeper.skipACL=no",
+        "admin.enableServer=false",
+        "maxClientCnxns=20",
+    ])
+    .unwrap();
+    let locks = backend(&format!("zk://app:canary@{}", server.address()));
+    let claim = claim("job");
+    hold(&locks, &claim).await;
+    assert_eq!(renew(&locks, &claim).await.unwrap(), leasehold_core::Renewal::Renewed);
+    release(&locks, &claim).await;
+    let error = answered(backend(&server.url()).check()).await.unwrap_err();
+    assert!(error.is_outage() || error.kind() == leasehold_core::ErrorKind::Denied, "{error}");
+}

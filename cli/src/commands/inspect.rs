@@ -1,6 +1,7 @@
 use super::lock_state::LockState;
+use super::unless_unseen;
 use crate::args::{InspectArgs, stored_name};
-use crate::lock_request::{permit_waiters, permits_of};
+use crate::lock_request::{permit_waiters, reachable_permits_of};
 use leasehold::LockName;
 use leasehold::admin::{LockStatus, Waiter};
 use leasehold_console::exit::Code;
@@ -14,10 +15,14 @@ pub(super) async fn inspect(args: &InspectArgs, invocation: &Invocation) -> Resu
     let admin = store.admin()?;
     let mut holds = admin.inspect(&name).await?;
     let mut waiters = admin.waiters(&name).await?;
+    let mut unseen = Vec::new();
     let is_part = name.semaphore().is_some();
     if holds.is_empty() && waiters.is_empty() && !is_part {
-        holds = permits_of(&store, &name).await?;
-        waiters = permit_waiters(&store, &name).await?;
+        (holds, unseen) = reachable_permits_of(&store, &name).await?;
+        waiters = permit_waiters(&store, &name).await.unwrap_or_else(|why| {
+            unseen.push(why);
+            Vec::new()
+        });
     }
     let printed = match holds.as_slice() {
         _ if args.json => print_json(&LockState::new(&name, &holds, Some(&waiters))),
@@ -25,6 +30,7 @@ pub(super) async fn inspect(args: &InspectArgs, invocation: &Invocation) -> Resu
         holds => print(&name, holds, &waiters),
     };
     printed.map_err(unprinted)?;
+    unless_unseen(unseen, invocation.console)?;
     Ok(Code::SUCCESS)
 }
 

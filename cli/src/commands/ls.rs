@@ -1,10 +1,13 @@
 use super::lock_table::{self, Row};
+use super::unless_unseen;
 use crate::args::LsArgs;
-use leasehold::LockMode;
 use leasehold::admin::LockStatus;
+use leasehold::{Error, LockMode};
 use leasehold_console::exit::{Code, ended_by};
 use leasehold_console::signals::Signals;
-use leasehold_console::{Console, Failure, Invocation, OpenStore, ago, brief, print_json, safe, unprinted};
+use leasehold_console::{
+    Console, Failure, Invocation, OpenStore, ago, brief, in_one_line, print_json, safe, unprinted,
+};
 use serde::Serialize;
 use std::io::Write;
 use std::time::{Duration, SystemTime};
@@ -29,7 +32,7 @@ const CLEAR: &str = "\u{1b}[H\u{1b}[J";
 pub(super) async fn ls(args: &LsArgs, invocation: &Invocation) -> Result<Code, Failure> {
     let store = invocation.open().await?;
     if !args.watch {
-        list(args, &store, invocation.console).await?;
+        unless_unseen(list(args, &store, invocation.console).await?, invocation.console)?;
         return Ok(Code::SUCCESS);
     }
     let mut signals =
@@ -38,15 +41,18 @@ pub(super) async fn ls(args: &LsArgs, invocation: &Invocation) -> Result<Code, F
         if width().is_some() && !args.json {
             write!(std::io::stdout(), "{CLEAR}").map_err(unprinted)?;
         }
-        list(args, &store, invocation.console).await?;
+        for why in list(args, &store, invocation.console).await? {
+            invocation.console.warn(in_one_line(&why), why.help());
+        }
         if let Err(signal) = signals.unless_ended(tokio::time::sleep(INTERVAL)).await {
             return Ok(ended_by(signal));
         }
     }
 }
 
-async fn list(args: &LsArgs, store: &OpenStore, console: Console) -> Result<(), Failure> {
-    let mut locks = store.admin()?.list(&args.prefix).await?;
+/// Prints the locks, and answers why servers did not tell theirs.
+async fn list(args: &LsArgs, store: &OpenStore, console: Console) -> Result<Vec<Error>, Failure> {
+    let (mut locks, unseen) = store.admin()?.list_reachable(&args.prefix).await?;
     // The holder of a gate waits for a permit.
     locks.retain(|lock| lock.name.slot().is_some() || lock.name.semaphore().is_none());
     if args.json {
@@ -60,10 +66,10 @@ async fn list(args: &LsArgs, store: &OpenStore, console: Console) -> Result<(), 
     } else if !locks.is_empty() {
         let mut out = anstream::stdout();
         writeln!(out, "{}", table(&locks, width())).map_err(unprinted)?;
-    } else if !args.prefix.is_empty() {
+    } else if !args.prefix.is_empty() && unseen.is_empty() {
         console.note(format_args!("no lock whose name begins with {:?} is held", args.prefix));
     }
-    Ok(())
+    Ok(unseen)
 }
 
 /// How wide the terminal is, if there is one.

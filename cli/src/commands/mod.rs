@@ -16,8 +16,9 @@ mod wait;
 
 use crate::args::Verb;
 use crate::run;
+use leasehold::Error;
 use leasehold_console::exit::Code;
-use leasehold_console::{Failure, Invocation};
+use leasehold_console::{Console, Failure, Invocation, in_one_line};
 
 /// Does what the command line says.
 pub(crate) async fn execute(verb: Verb, invocation: &Invocation) -> Result<Code, Failure> {
@@ -38,4 +39,13 @@ pub(crate) async fn execute(verb: Verb, invocation: &Invocation) -> Result<Code,
         Verb::Completions(args) => completions::completions(&args),
         Verb::Man(args) => man::man(&args),
     }
+}
+
+/// Fails for the servers of a store that did not answer, once it is printed what the others know.
+fn unless_unseen(mut unseen: Vec<Error>, console: Console) -> Result<(), Failure> {
+    let Some(last) = unseen.pop() else { return Ok(()) };
+    unseen.iter().for_each(|why| console.warn(in_one_line(why), why.help()));
+    let failure = Failure::new(last);
+    let code = failure.code();
+    Err(failure.with_code("E_SERVER", code))
 }

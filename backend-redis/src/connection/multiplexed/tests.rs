@@ -6,7 +6,7 @@ use futures_util::FutureExt;
 use futures_util::future::{join_all, pending};
 use leasehold_store_url::StoreUrl;
 use tokio::io::{AsyncReadExt, AsyncWriteExt, DuplexStream, duplex};
-use tokio::time::{sleep, timeout};
+use tokio::time::{Instant, sleep, timeout};
 
 fn target() -> Target {
     match Deployment::from_url(&StoreUrl::parse("redis://localhost?timeout=2s").unwrap()).unwrap().0 {

@@ -106,7 +106,10 @@ async fn claims_on_a_demoted_server_are_unavailable_until_it_is_primary_again() 
     let before = server.keys();
     assert_eq!(server.command(&["REPLICAOF", "127.0.0.1", "1"]).unwrap(), "+OK");
     for others in [others.clone(), waiting(claims("job"))] {
-        granted_or(&ask_all(&backend, &others).await, "it is a replica, and takes no writes");
+        granted_or(
+            &ask_all(&backend, &others).await,
+            "it is a replica, and locks are granted by its primary alone",
+        );
     }
     for error in ends(&backend, &held).await.into_iter().map(Result::unwrap_err) {
         assert_eq!(error.kind(), ErrorKind::Unavailable, "{error}");

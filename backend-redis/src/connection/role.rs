@@ -1,0 +1,57 @@
+//! Whether a server still is a primary. A replica may take writes (`replica-read-only no`), and knows nothing of what its primary
+//! grants, so nothing that it says of a lock counts.
+
+use super::handshake::ServerFacts;
+use crate::sync::locked;
+use redis::{Cmd, Value};
+use std::sync::Mutex;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::Duration;
+use tokio::time::Instant;
+
+/// The server is asked in the round trip of the first script of each interval, so a lock costs no command more.
+const INTERVAL: Duration = Duration::from_secs(1);
+
+/// What one connection knows of the role of its server.
+#[derive(Debug)]
+pub(super) struct RoleCheck {
+    /// In RESP2 there is no `HELLO`.
+    takes_hello: bool,
+    asked_at: Mutex<Instant>,
+    is_replica: AtomicBool,
+}
+
+impl RoleCheck {
+    /// `None` for a server that does not tell its role.
+    pub(super) fn new(facts: &ServerFacts, takes_hello: bool) -> Option<Self> {
+        (!facts.role.is_empty()).then(|| Self {
+            takes_hello,
+            asked_at: Mutex::new(Instant::now()),
+            is_replica: AtomicBool::new(facts.is_replica()),
+        })
+    }
+
+    pub(super) fn is_replica(&self) -> bool {
+        self.is_replica.load(Ordering::SeqCst)
+    }
+
+    /// The question, if it is time for it.
+    pub(super) fn question(&self) -> Option<Cmd> {
+        let mut asked_at = locked(&self.asked_at);
+        if asked_at.elapsed() < INTERVAL {
+            return None;
+        }
+        *asked_at = Instant::now();
+        Some(if self.takes_hello {
+            redis::cmd("HELLO")
+        } else {
+            redis::cmd("INFO").arg("replication").take()
+        })
+    }
+
+    /// Takes the answer. An error tells nothing.
+    pub(super) fn note(&self, reply: &Value) {
+        let facts = if self.takes_hello { ServerFacts::read(reply) } else { ServerFacts::read_info(reply) };
+        self.is_replica.store(facts.is_replica(), Ordering::SeqCst);
+    }
+}

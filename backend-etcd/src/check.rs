@@ -81,7 +81,8 @@ async fn check_member(backend: &EtcdBackend, member: usize, findings: &mut Vec<F
     check_version(&address, &status, findings);
     match link.call(AlarmRequest {}).await {
         Ok(alarms) => {
-            check_alarms(&address, &alarms.alarms.iter().map(|it| it.alarm).collect::<Vec<_>>(), findings)
+            let kinds: Vec<i32> = alarms.alarms.iter().map(|it| it.alarm).collect();
+            check_alarms(&address, &kinds, findings);
         }
         Err(error) => findings.push(not_seen(&address, "its alarms", error)),
     }

@@ -21,6 +21,7 @@ pub struct EtcdServer {
 
 /// What a member says of itself.
 #[derive(Clone, Debug, PartialEq, Eq)]
+#[non_exhaustive]
 pub struct EtcdStatus {
     /// Its number in the cluster.
     pub id: String,

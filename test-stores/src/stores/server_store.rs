@@ -81,10 +81,6 @@ where
         }
     }
 
-    fn lease(&self, ttl: Duration) -> Duration {
-        G::lease(ttl)
-    }
-
     fn covers(&self, case: &Case) -> Result<(), Stop> {
         G::covers(self.mode, case)
     }

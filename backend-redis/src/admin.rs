@@ -35,7 +35,8 @@ impl LockAdmin for RedisBackend {
     }
 
     async fn list_reachable(&self, prefix: &str) -> Result<(Vec<LockStatus>, Vec<Error>)> {
-        let (links, mut names, mut unseen) = (self.servers.each().await?, BTreeSet::new(), Vec::new());
+        let links = self.servers.each().await.map_err(unknown_is_unavailable)?;
+        let (mut names, mut unseen) = (BTreeSet::new(), Vec::new());
         for link in &links {
             match held_names(link, &self.keys, prefix).await.map_err(unknown_is_unavailable) {
                 Ok(found) => names.extend(found),

@@ -178,7 +178,7 @@ async fn protocol_resp2_sends_no_hello() {
 }
 
 #[tokio::test]
-async fn refused_login_is_named_as_what_was_seen() {
+async fn refused_login_is_named_by_the_answer_of_the_server() {
     let server = server();
     for (wording, kind, expected) in [
         (WORDINGS[0], ErrorKind::Misconfigured, "it does not know AUTH"),

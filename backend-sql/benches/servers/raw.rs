@@ -54,7 +54,7 @@ impl Template {
     pub(crate) fn new(kind: Kind, template: &str) -> Self {
         let lines = template.lines().filter(|line| !line.starts_with("--"));
         let template = lines.collect::<Vec<_>>().join("\n").replace("{table}", "leasehold");
-        let template = template.replace("{channel}", "leasehold").replace("{one}", "1");
+        let template = template.replace("{channel}", "leasehold").replace("{one_if_writable}", "1");
         let template = template.replace(
             "{now}",
             match kind {

@@ -2,4 +2,4 @@
 -- the primary key alone, so that no other row is locked.
 --
 -- :1 how long, in microseconds   :2 names
-DELETE FROM {table} WHERE name IN ([:2]) AND ends_at <= {now} - :1 AND token - 1 + {one} <= {now} - :1;
+DELETE FROM {table} WHERE name IN ([:2]) AND ends_at <= {now} - :1 AND token - 1 + {one_if_writable} <= {now} - :1;

@@ -7,5 +7,5 @@
 -- :1 ttl in microseconds   :2 names   :3 owners
 UPDATE {table} SET
     ends_at = GREATEST(ends_at, {now} + :1),
-    version = version + {one}
+    version = version + {one_if_writable}
 WHERE name IN ([:2]) AND owner IN ([:3]) AND ends_at > {now};

@@ -15,7 +15,7 @@
 --
 -- :1 name   :2 owner   :3 ttl in microseconds   :4 holder   :5 how long the client waits, in microseconds
 INSERT INTO {table} (name, owner, token, ends_at, acquired_at, version, holder)
-VALUES (:1, :2, LAST_INSERT_ID({now}), {now} + :3, {now}, {now} - 1 + {one}, :4)
+VALUES (:1, :2, LAST_INSERT_ID({now}), {now} + :3, {now}, {now} - 1 + {one_if_writable}, :4)
 ON DUPLICATE KEY UPDATE
     token = CASE
         WHEN ends_at > {now} AND owner = VALUES(owner) THEN LAST_INSERT_ID(token)

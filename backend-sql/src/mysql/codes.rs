@@ -31,7 +31,7 @@ fn class_of_number(number: u16) -> ErrorClass {
         // ER_NO_SUCH_THREAD, to KILL.
         1094 => ErrorClass::NoConnection,
         // --read-only, a read-only transaction, --super-read-only, InnoDB's own read-only mode, a schema that is read-only. Out of
-        // range is `{one}` on a server that is read-only, to a user who may write all the same: no other number is so large.
+        // range is `{one_if_writable}` on a server that is read-only, to a user who may write all the same: no other number is so large.
         1290 | 1792 | 1836 | 1874 | 3989 | 1690 => ErrorClass::ReadOnly,
         // ER_SECURE_TRANSPORT_REQUIRED.
         3159 => ErrorClass::TlsOnly,

@@ -5,7 +5,7 @@
 --
 -- :1 name   :2 owner   :3 number of the connection   :4 holder
 INSERT INTO {table} (name, owner, token, acquired_at, connection, holder)
-VALUES (:1, :2, LAST_INSERT_ID({now}), {now} - 1 + {one}, :3, :4)
+VALUES (:1, :2, LAST_INSERT_ID({now}), {now} - 1 + {one_if_writable}, :3, :4)
 ON DUPLICATE KEY UPDATE
     token       = LAST_INSERT_ID(GREATEST(token + 1, {now})),
     owner       = VALUES(owner),

@@ -7,7 +7,7 @@
 --
 -- :1 name   :2 owner, in hexadecimal   :3 number of the connection   :4 holder
 INSERT INTO {table} (name, owner, token, acquired_at, connection, holder, sharers)
-VALUES (:1, NULL, LAST_INSERT_ID({now}), token - 1 + {one}, 0, '',
+VALUES (:1, NULL, LAST_INSERT_ID({now}), token - 1 + {one_if_writable}, 0, '',
         JSON_OBJECT(CONCAT(token), JSON_OBJECT('mode', 'shared', 'token', token, 'acquired_at', token,
                                                'owner', :2, 'connection', :3, 'holder', :4, 'user', CURRENT_USER())))
 ON DUPLICATE KEY UPDATE

@@ -7,4 +7,4 @@
 --
 -- :1 name
 /*M! SET STATEMENT innodb_lock_wait_timeout = 0 FOR */
-INSERT INTO {table} (name) SELECT :1 FROM DUAL WHERE {now} + {one} > 0 AND NOT EXISTS (SELECT 1 FROM {table} WHERE name = :1);
+INSERT INTO {table} (name) SELECT :1 FROM DUAL WHERE {now} + {one_if_writable} > 0 AND NOT EXISTS (SELECT 1 FROM {table} WHERE name = :1);

@@ -6,6 +6,6 @@
 UPDATE {table} SET
     ends_at = CASE WHEN :1 > 0 THEN {now} + :1 ELSE 0 END,
     owner   = NULL,
-    version = version + {one},
+    version = version + {one_if_writable},
     holder  = ''
 WHERE name = :2 AND owner = :3 AND ends_at > {now};

@@ -11,7 +11,7 @@ UPDATE {table} SET
     token       = :4,
     ends_at     = :5,
     acquired_at = {now},
-    version     = version + {one},
+    version     = version + {one_if_writable},
     holder      = '',
     sharers     = :6
 WHERE name = :1 AND version = :2 AND (owner = :3 OR ends_at <= {now}) AND {now} < :7;

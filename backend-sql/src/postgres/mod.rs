@@ -30,7 +30,7 @@ pub(crate) static TEXTS: Texts = Texts {
     // `now()` stands still from the beginning of the transaction on, so it is not used. The whole number of microseconds is
     // exact, also where `extract` gives a double, as before version 14.
     now: "CAST(extract(epoch FROM clock_timestamp()) * 1000000 AS bigint)",
-    one: "1",
+    one_if_writable: "1",
     takes_writes: include_str!("takes_writes.sql"),
     refuses_all_writes: true,
     quote: '"',

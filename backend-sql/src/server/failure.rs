@@ -81,7 +81,7 @@ pub(super) fn failure(
             format!("{address} lets these credentials in, and they may not use {table}"),
             "grant them SELECT, INSERT and UPDATE on the table, and what else the cause names; no policy or trigger may refuse a row",
         ),
-        // `{one}` was out of range: the cause would quote the statement.
+        // `{one_if_writable}` was out of range: the cause would quote the statement.
         ErrorClass::ReadOnly if error.0.contains("out of range") => return read_only(target),
         ErrorClass::ReadOnly => return read_only(target).with_source(error),
         ErrorClass::LogOfStatements => (

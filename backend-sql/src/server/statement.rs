@@ -31,8 +31,8 @@ pub(crate) struct ListStatement {
 }
 
 impl Statement {
-    /// Makes a statement of a template: comments are taken out; `{table}`, `{now}`, `{one}` and `{channel}` are put in; `:1` is the first
-    /// value, and may stand at several places. A line `-- answers: bytes int text` says what comes back.
+    /// Makes a statement of a template: comments are taken out; `{table}`, `{now}`, `{one_if_writable}` and `{channel}` are put
+    /// in; `:1` is the first value, and may stand at several places. A line `-- answers: bytes int text` says what comes back.
     pub(crate) fn new(template: &str, texts: &Texts, table: &TableName) -> Self {
         Self::of_size(template, texts, table, 1)
     }
@@ -46,7 +46,7 @@ impl Statement {
             .join("\n")
             .replace("{table}", &texts.quoted(table))
             .replace("{now}", texts.now)
-            .replace("{one}", texts.one);
+            .replace("{one_if_writable}", texts.one_if_writable);
         let text = text.replace("{channel}", table.as_str());
         let (parts, places) = split(&with_lists(text.trim().trim_end_matches(';'), size));
         let parameter = |place| match texts.numbers_parameters {

@@ -11,7 +11,7 @@ pub(crate) struct Texts {
     pub(crate) now: &'static str,
     /// 1 on a server that takes writes. On another, to which an administrator may write all the same, an addition of it fails: it is
     /// then the largest number. Where the server itself refuses all writes, it is 1.
-    pub(crate) one: &'static str,
+    pub(crate) one_if_writable: &'static str,
     /// Answers 1 if the server takes writes, else 0.
     pub(crate) takes_writes: &'static str,
     /// True if a server that takes no writes refuses those of every user, and then also a statement that would change no row.

@@ -35,7 +35,7 @@ impl Observer for Changes {
     }
 }
 
-/// Two servers with the same tables. Those of PostgreSQL are a primary and its standby, which was promoted beside it.
+/// Two servers with the same tables. On PostgreSQL: a primary, and its standby that was promoted beside it.
 async fn two_servers() -> [[Server; 2]; 2] {
     let mariadb = [Server::mariadb(&[]), Server::mariadb(&[])];
     for server in &mariadb {

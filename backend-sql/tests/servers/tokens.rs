@@ -190,7 +190,8 @@ async fn clock_that_moves_within_a_statement_of_mariadb_repeats_no_token() {
 async fn granted_by_hand(session: &mut MySqlConnection, owner: &str) -> u64 {
     let text = include_str!("../../src/mysql/acquire.sql");
     let text = text.lines().filter(|line| !line.starts_with("--")).collect::<Vec<_>>().join("\n");
-    let text = text.replace("{table}", "leasehold").replace("{now}", "moved()").replace("{one}", "1");
+    let text =
+        text.replace("{table}", "leasehold").replace("{now}", "moved()").replace("{one_if_writable}", "1");
     let values =
         ["'a'", &format!("REPEAT('{owner}', 16)"), "30000000", "'{}'", "60000000"].map(str::to_owned);
     let place = |text: String, (at, value): (usize, &String)| text.replace(&format!(":{}", at + 1), value);

@@ -38,7 +38,9 @@ impl Statements {
         };
         let (look, read_shared) = (include_str!("../look.sql"), include_str!("../read_shared.sql"));
         let plain = read_shared.replace("{lock}", "").replace("{version}", "version");
-        let locking = read_shared.replace("{lock}", "FOR UPDATE").replace("{version}", "version - 1 + {one}");
+        let locking = read_shared
+            .replace("{lock}", "FOR UPDATE")
+            .replace("{version}", "version - 1 + {one_if_writable}");
         Self {
             acquire: statement(leases.acquire),
             take: statement(include_str!("optimistic/take.sql")),

@@ -12,6 +12,6 @@ UPDATE {table} SET
     token       = :4,
     ends_at     = {now} + :5,
     acquired_at = {now},
-    version     = version + {one},
+    version     = version + {one_if_writable},
     holder      = :6
 WHERE name = :1 AND version = :2 AND token < :4 AND ends_at <= {now};

@@ -110,7 +110,10 @@ fn value_out_of_range_is_refused() {
                 "3: invalid hold_at_least: 2s is longer than max_hold 1s; make it the shorter of the two",
             ),
             (&long, "2: invalid prefix: 129 bytes, limit 128; shorten it"),
-            ("[defaults]\nprefix = \"a\\nb\"", "2: invalid prefix: it has a control character; take it out"),
+            (
+                "[defaults]\nprefix = \"a\\nb\"",
+                "2: invalid prefix: it has a control character: \"a\\nb\"; take it out",
+            ),
         ],
         of_file,
     );

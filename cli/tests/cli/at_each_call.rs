@@ -26,21 +26,21 @@ enum Target {
 
 #[test]
 fn leasehold_killed_while_it_starts_the_command() {
-    at_each_call(1, |call| TracedRun::starting(&["x"], Target::Leasehold, call).map(TracedRun::killed));
+    at_each_call(2, |call| TracedRun::starting(&["x"], Target::Leasehold, call).map(TracedRun::killed));
 }
 
 #[test]
 fn leasehold_killed_while_it_starts_the_command_of_another_kind() {
-    at_each_call(3, |call| {
+    at_each_call(4, |call| {
         TracedRun::starting(&["--shared", "x"], Target::Leasehold, call).map(TracedRun::killed)
     });
-    at_each_call(3, |call| TracedRun::starting(&["x", "y"], Target::Leasehold, call).map(TracedRun::killed));
+    at_each_call(4, |call| TracedRun::starting(&["x", "y"], Target::Leasehold, call).map(TracedRun::killed));
 }
 
 #[test]
 fn watchdog_stopped_while_it_starts_the_command_of_another_kind() {
     let stopped = |kind: &'static [&str]| {
-        at_each_call(3, |call| {
+        at_each_call(4, |call| {
             TracedRun::starting(kind, Target::Watchdog, call).map(TracedRun::without_watchdog)
         });
     };
@@ -50,24 +50,24 @@ fn watchdog_stopped_while_it_starts_the_command_of_another_kind() {
 
 #[test]
 fn watchdog_killed_while_it_starts_the_command() {
-    at_each_call(1, |call| TracedRun::starting(&["x"], Target::Watchdog, call).map(TracedRun::killed));
+    at_each_call(2, |call| TracedRun::starting(&["x"], Target::Watchdog, call).map(TracedRun::killed));
 }
 
 #[test]
 fn leasehold_stopped_while_it_starts_the_command() {
-    at_each_call(3, |call| TracedRun::starting(&["x"], Target::Leasehold, call).map(TracedRun::stopped));
+    at_each_call(4, |call| TracedRun::starting(&["x"], Target::Leasehold, call).map(TracedRun::stopped));
 }
 
 #[test]
 fn watchdog_stopped_while_it_starts_the_command() {
-    at_each_call(3, |call| {
+    at_each_call(4, |call| {
         TracedRun::starting(&["x"], Target::Watchdog, call).map(TracedRun::without_watchdog)
     });
 }
 
 #[test]
 fn leasehold_killed_while_a_lost_lock_stops_the_command() {
-    at_each_call(3, |call| TracedRun::stopping(Target::Leasehold, call).map(TracedRun::killed_too_late));
+    at_each_call(4, |call| TracedRun::stopping(Target::Leasehold, call).map(TracedRun::killed_too_late));
 }
 
 /// The most of its calls are looks at other processes.
@@ -76,7 +76,8 @@ fn watchdog_killed_while_it_stops_the_command() {
     at_each_call(17, |call| TracedRun::stopping(Target::Watchdog, call).map(TracedRun::killed_too_late));
 }
 
-/// Plays every `stride`th call, until there are no more.
+/// Plays every `stride`th stop, until there are no more. A call has two, at its beginning and at its end, and from there to the next one
+/// nothing happens that other processes see: of two stops one is enough.
 fn at_each_call(stride: usize, play: impl Fn(usize) -> Option<()> + Sync) {
     let next = AtomicUsize::new(0);
     let play_one = || {

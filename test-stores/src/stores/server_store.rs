@@ -17,7 +17,11 @@ use leasehold_conformance::{
 };
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
+use tokio::sync::Semaphore;
 use tokio::task::block_in_place;
+
+/// How many groups of servers start at once. With more, they make each other late, and the cases beside them.
+static STARTS: Semaphore = Semaphore::const_new(6);
 
 /// A backend in one mode, on servers of this host.
 #[derive(Debug)]
@@ -56,12 +60,20 @@ where
     }
 
     async fn start(&self) -> Result<Box<dyn Store>, Stop> {
-        let (group, is_used) = match self.pool.take() {
-            Some(used) => (used, true),
-            None => (self.pool.lend(block_in_place(|| G::launch(self.mode, &[]))?), false),
+        let of = |group| ServerStore { group: Mutex::new(group), mode: self.mode, clock: Mutex::default() };
+        let (store, ready) = match self.pool.take() {
+            Some(used) => {
+                let store = of(used);
+                let ready = G::reset(&store).await;
+                (store, ready)
+            }
+            None => {
+                let _permit = STARTS.acquire().await;
+                let store = of(self.pool.lend(block_in_place(|| G::launch(self.mode, &[]))?));
+                let ready = G::set_up(&store).await;
+                (store, ready)
+            }
         };
-        let store = ServerStore { group: Mutex::new(group), mode: self.mode, clock: Mutex::default() };
-        let ready = if is_used { G::reset(&store).await } else { G::set_up(&store).await };
         ready.inspect_err(|_| store.group().discard_after_use())?;
         Ok(Box::new(store))
     }

@@ -38,7 +38,7 @@ pub(crate) fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
 pub(crate) struct HostCapacity(Semaphore);
 
 impl HostShare {
-    const WHOLE: u32 = 60;
+    const WHOLE: u32 = 48;
 
     const fn size(self) -> u32 {
         match self {

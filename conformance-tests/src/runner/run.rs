@@ -49,7 +49,7 @@ pub enum CaseEvent<'a> {
 
 impl Run {
     /// How many cases run at once if nothing is said. They mostly wait.
-    pub const THREADS: usize = 20;
+    pub const THREADS: usize = 16;
 
     /// All cases against these subjects, with a seed of its own or the one in `LEASEHOLD_SEED`.
     pub fn new(subjects: Vec<Arc<dyn Subject>>) -> Self {

@@ -10,7 +10,9 @@ mod tests;
 use super::poller::Poller;
 use super::{Granting, LeaseRow, LeaseTable, ReaderTable as _, RowState};
 use crate::names::range;
-use crate::server::{Answer, MAX_CLAIMS, Mode, PoolClass, Server, StatementKind, Value, name_the_right};
+use crate::server::{
+    Answer, MAX_CLAIMS, Mode, PoolClass, Server, Statement, StatementKind, Value, name_the_right,
+};
 use async_trait::async_trait;
 use leasehold_core::{
     Claim, Error, ErrorKind, FencingToken, Finding, KnownServers, LockName, Namespace, OwnerId, Purge,
@@ -70,7 +72,12 @@ impl ServerTable {
     ) -> Result<Answer> {
         match answer {
             Err(refused) if was_sent_before && refused.kind() != ErrorKind::Indeterminate => {
-                Err(if self.row_of(claim).await?.is_some() { unknown(refused) } else { refused })
+                let look = match refused.kind() {
+                    // A server that takes no writes locks no row, and shows it all the same.
+                    ErrorKind::Unavailable => self.statements.look.for_claims(1).0,
+                    _ => &self.statements.look_where_writes_go,
+                };
+                Err(if self.row_by(look, claim).await?.is_some() { unknown(refused) } else { refused })
             }
             answer => answer,
         }
@@ -78,7 +85,11 @@ impl ServerTable {
 
     /// The row, if it is the claim's. Read when no answer says whether it was granted, and where it would have been.
     async fn row_of(&self, claim: &Claim) -> Result<Option<LeaseRow>> {
-        let (look, name) = (&self.statements.look_where_writes_go, Value::bytes(self.stored(claim.name())));
+        self.row_by(&self.statements.look_where_writes_go, claim).await
+    }
+
+    async fn row_by(&self, look: &Statement, claim: &Claim) -> Result<Option<LeaseRow>> {
+        let name = Value::bytes(self.stored(claim.name()));
         let answer = self.server.read(PoolClass::Renewal, look, &[name]).await.map_err(unknown)?;
         let row = answer.rows.first().and_then(|row| read_row(row));
         Ok(row.filter(|row| row.owner == claim.owner()))

@@ -22,6 +22,8 @@ const LINES: &[(&str, ErrorKind, &str)] = &[
         "long script",
     ),
     ("LOADING Redis is loading the dataset in memory", Unavailable, "loading"),
+    ("ERR invalid password", Denied, "it does not accept this user with this password"),
+    ("NOPROTO unsupported protocol version", Misconfigured, "it does not speak this protocol"),
     (
         "ERR unknown command 'CONFIG', with args beginning with: 'GET' 'maxmemory-policy'",
         Misconfigured,

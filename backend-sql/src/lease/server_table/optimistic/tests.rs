@@ -26,7 +26,7 @@ async fn taken_twice(replies: fn(usize, &str) -> Reply) -> Result<Granting> {
     let (name, owner) = (LockName::new("a").unwrap(), OwnerId::from_u128(1));
     let claim = Claim::new(name, owner, Duration::from_secs(9), "{}".into());
     let granting = table.grant(&claim).await;
-    assert_eq!(said.times("UPDATE"), 2);
+    assert_eq!(said.times("UPDATE \"leasehold\""), 2);
     granting
 }
 

@@ -95,7 +95,7 @@ async fn requests_of_idle_waiters(proxy: &Proxy) -> u64 {
     for _ in 0..50 {
         let before = proxy.requests();
         tokio::time::sleep(Duration::from_millis(600)).await;
-        if before > 0 && proxy.requests() - before <= 4 {
+        if before > 0 && proxy.requests() - before <= WAITERS as u64 / 10 {
             return proxy.requests();
         }
     }

@@ -29,7 +29,7 @@ mod linux {
         /// The next that has come.
         pub(in crate::watchdog) fn next(&self) -> Option<Signal> {
             let information = self.0.as_ref()?.read_signal().ok()??;
-            // A real-time signal has no name, and nobody passes one on: it is looked over.
+            // A real-time signal has no name and is never passed on: it is read as one that is not passed on either.
             let number = i32::try_from(information.ssi_signo).ok()?;
             Signal::from_named_raw(number).or(Some(Signal::CONT))
         }

@@ -62,16 +62,20 @@ impl Matrix {
     pub fn play(&self, subject: &Arc<dyn Subject>, fault: Fault, reader: bool) -> Option<Cell> {
         lateness::watch();
         let cell = Cell::new(subject.name(), fault, reader, self.seed);
-        let judged = self.judged(subject, cell.clone(), share(subject.name(), fault))?;
+        let permit = self.capacity.take(share(subject.name(), fault));
+        let judged = self.judged(subject, cell.clone())?;
+        drop(permit);
         match judged.state {
-            State::Broken { .. } => self.judged(subject, cell, HostShare::Whole),
+            State::Broken { .. } | State::Void { .. } | State::NotJudged { .. } => {
+                let _permit = self.capacity.take_all_when_idle();
+                self.judged(subject, cell)
+            }
             _ => Some(judged),
         }
     }
 
     /// A cell that is broken on a machine that is late is not judged.
-    fn judged(&self, subject: &Arc<dyn Subject>, new: Cell, share: HostShare) -> Option<Cell> {
-        let _permit = self.capacity.take(share);
+    fn judged(&self, subject: &Arc<dyn Subject>, new: Cell) -> Option<Cell> {
         if self.interrupt.is_cancelled() {
             return None;
         }

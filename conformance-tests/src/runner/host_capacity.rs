@@ -1,9 +1,9 @@
 //! How much runs at once, and the capacity of the host, which cases share.
 
-use super::run::Run;
 use crate::case::HostShare;
 use std::collections::VecDeque;
 use std::sync::{Mutex, MutexGuard, PoisonError};
+use std::time::Duration;
 use tokio::runtime::Builder;
 use tokio::sync::{Semaphore, SemaphorePermit};
 
@@ -33,16 +33,21 @@ pub(crate) fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
     mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
+/// How often a case that is to be run again looks whether another case still runs.
+const LOOK: Duration = Duration::from_millis(100);
+
 /// The capacity of the host in a run. Requests are served in their order, so that small shares never delay a large one for long.
 #[derive(Debug)]
 pub(crate) struct HostCapacity(Semaphore);
 
 impl HostShare {
     const WHOLE: u32 = 48;
+    /// How many cases with the usual share run at once. They mostly wait.
+    const USUAL: u32 = 16;
 
     const fn size(self) -> u32 {
         match self {
-            Self::Usual => Self::WHOLE / Run::THREADS as u32,
+            Self::Usual => Self::WHOLE / Self::USUAL,
             Self::Quarter => Self::WHOLE / 4,
             Self::Half => Self::WHOLE / 2,
             Self::Whole => Self::WHOLE,
@@ -62,6 +67,17 @@ impl HostCapacity {
         runtime.unwrap_or_else(|error| unreachable!("{error}")).block_on(self.acquire(share))
     }
 
+    /// Waits until no case runs and none waits for a share, so that a second attempt delays no first one. Blocks this thread.
+    pub(crate) fn take_all_when_idle(&self) -> SemaphorePermit<'_> {
+        loop {
+            // What is given back goes to those that wait: permits are left only if there are none.
+            if let Ok(all) = self.0.try_acquire_many(HostShare::WHOLE) {
+                return all;
+            }
+            std::thread::sleep(LOOK);
+        }
+    }
+
     async fn acquire(&self, share: HostShare) -> SemaphorePermit<'_> {
         let permits = self.0.acquire_many(share.size()).await;
         permits.unwrap_or_else(|_| unreachable!("the semaphore is never closed"))
@@ -77,7 +93,7 @@ mod tests {
 
     #[test]
     fn host_is_divided_into_as_many_parts_as_a_share_says() {
-        for (share, parts) in [(Half, 2), (Quarter, 4), (Whole, 1), (Usual, Run::THREADS)] {
+        for (share, parts) in [(Half, 2), (Quarter, 4), (Whole, 1), (Usual, 16)] {
             let capacity = HostCapacity::new();
             let taken: Vec<_> = (0..parts).map(|_| capacity.take(share)).collect();
             assert_eq!(capacity.0.available_permits(), 0, "{share:?}");
@@ -101,5 +117,28 @@ mod tests {
         drop(whole);
         assert!(later.as_mut().now_or_never().is_some());
         assert_eq!(capacity.0.available_permits(), HostShare::WHOLE as usize);
+    }
+
+    #[test]
+    fn second_attempt_begins_when_every_first_attempt_is_over() {
+        let capacity = HostCapacity::new();
+        let events = Mutex::new(Vec::new());
+        let running = capacity.take(Whole);
+        std::thread::scope(|scope| {
+            scope.spawn(|| {
+                let _all = capacity.take_all_when_idle();
+                lock(&events).push("second attempt");
+            });
+            std::thread::sleep(LOOK * 2);
+            let mut later = pin!(capacity.acquire(Usual));
+            assert!(later.as_mut().now_or_never().is_none(), "beside the whole");
+            drop(running);
+            let later = later.as_mut().now_or_never();
+            assert!(later.is_some(), "the second attempt was before a first one");
+            std::thread::sleep(LOOK * 2);
+            lock(&events).push("first attempts are over");
+            drop(later);
+        });
+        assert_eq!(*lock(&events), ["first attempts are over", "second attempt"]);
     }
 }

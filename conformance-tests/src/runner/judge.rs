@@ -1,7 +1,7 @@
 //! The verdict on a case: of one attempt, or of two.
 //!
-//! 1. A case that fails is run again, with the whole host for itself. If this machine was late, everything takes three times as
-//!    long then.
+//! 1. A case that fails is run again when no other case runs or waits for its first attempt. If this machine was late, everything
+//!    takes three times as long then.
 //! 2. A case that fails twice has failed. If the machine was late for more than a third of some window in the second attempt, or
 //!    crowded, or a bound was missed by less than the machine was late in all, the case is not judged.
 //! 3. A case that passes the second time has passed.
@@ -12,7 +12,7 @@
 use super::host_capacity::HostCapacity;
 use super::one::{WATCHDOG, watched};
 use super::result::CaseResult;
-use crate::case::{Case, HostShare};
+use crate::case::Case;
 use crate::lateness::Lateness;
 use crate::run_config::RunConfig;
 use crate::stop::{Stop, Verdict};
@@ -46,16 +46,20 @@ pub(super) fn judge(
     let first = attempt()?;
     let took = start.elapsed();
     drop(permit);
-    let failure = first.verdict.as_ref().err().filter(|stop| stop.failure().is_some());
-    if failure.is_none_or(|stop| matches!(stop, Stop::Wrong(_))) {
+    let at_first = match &first.verdict {
+        Err(stop) if !matches!(stop, Stop::Wrong(_)) => stop.failure().map(str::to_owned),
+        _ => None,
+    };
+    if at_first.is_none() {
         return Some(CaseResult::new(subject.name(), case, first.verdict, took));
     }
-    let _permit = CAPACITY.take(HostShare::Whole);
+    let _permit = CAPACITY.take_all_when_idle();
     let (start, was_stretched) = (Instant::now(), is_stretched());
     stretch(was_stretched || !first.late.is_on_time());
     let second = attempt();
     stretch(was_stretched);
-    Some(CaseResult::new(subject.name(), case, of_two(first, second?), took + start.elapsed()))
+    let result = CaseResult::new(subject.name(), case, of_two(first, second?), took + start.elapsed());
+    Some(CaseResult { at_first, ..result })
 }
 
 fn of_two(first: CaseAttempt, second: CaseAttempt) -> Verdict {

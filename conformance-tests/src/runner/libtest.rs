@@ -107,13 +107,18 @@ fn write(results: &[CaseResult], file: &Path) -> io::Result<()> {
     file.flush()
 }
 
-/// What took long, and what was not tested. The results begin with the slowest.
+/// What took long, what was run again, and what was not tested. The results begin with the slowest.
 fn tell(results: &[CaseResult]) -> io::Result<()> {
     let mut stderr = io::stderr().lock();
     let total: u64 = results.iter().map(|result| result.took_ms).sum();
     writeln!(stderr, "{} cases took {} s, one after the other. The slowest:", results.len(), total / 1000)?;
     for result in &results[..SLOWEST] {
         writeln!(stderr, "{:7.1} s  {}", result.took_ms as f64 / 1000.0, result.name())?;
+    }
+    for result in results {
+        if let Some(why) = &result.at_first {
+            writeln!(stderr, "run again, {}: {}", result.name(), why.lines().next().unwrap_or_default())?;
+        }
     }
     for (why, cases) in skipped_by_reason(results) {
         writeln!(stderr, "not tested, {why}: {}", cases.join(" "))?;

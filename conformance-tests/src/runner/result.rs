@@ -21,6 +21,9 @@ pub struct CaseResult {
     pub outcome: CaseOutcome,
     /// How long it took, in milliseconds, the start of a server included.
     pub took_ms: u64,
+    /// Why its first attempt failed, if it was run again.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub at_first: Option<String>,
 }
 
 /// The outcome of a case.
@@ -65,6 +68,7 @@ impl CaseResult {
             property: case.property.to_owned(),
             outcome: verdict.into(),
             took_ms: millis(took),
+            at_first: None,
         }
     }
 
@@ -176,6 +180,9 @@ mod tests {
             r#"{"subject":"redis","case":"A02","property":"held_lock_refuses_a_second_holder_at_once","outcome":{"is":"failed","why":"two \"holders\""},"took_ms":12}"#
         );
         assert_eq!(serde_json::from_str::<CaseResult>(&text).unwrap(), failed);
+        let again = CaseResult { at_first: Some("a late reply".to_owned()), ..failed.clone() };
+        let text = serde_json::to_string(&again).unwrap();
+        assert_eq!(serde_json::from_str::<CaseResult>(&text).unwrap(), again);
         assert_eq!(failed.name(), "redis::A02_held_lock_refuses_a_second_holder_at_once");
     }
 

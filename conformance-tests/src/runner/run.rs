@@ -48,8 +48,9 @@ pub enum CaseEvent<'a> {
 }
 
 impl Run {
-    /// How many cases run at once if nothing is said. They mostly wait.
-    pub const THREADS: usize = 16;
+    /// On how many threads cases run if nothing is said. 16 cases run at once; the other threads wait, most of them with a case that
+    /// has failed and is run again when the others are over.
+    pub const THREADS: usize = 64;
 
     /// All cases against these subjects, with a seed of its own or the one in `LEASEHOLD_SEED`.
     pub fn new(subjects: Vec<Arc<dyn Subject>>) -> Self {
@@ -64,8 +65,8 @@ impl Run {
         self
     }
 
-    /// How many cases run at once, one at least. Cases that need more of the machine have [more](crate::HostShare) of it to
-    /// themselves.
+    /// On how many threads cases run, one at least. No more than 16 cases run at once; cases that need more of the machine have
+    /// [more](crate::HostShare) of it to themselves.
     #[must_use]
     pub fn with_threads(mut self, threads: usize) -> Self {
         self.threads = threads.max(1);

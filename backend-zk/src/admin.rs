@@ -10,7 +10,7 @@ use leasehold_core::{
     ErrorKind, FencingToken, Finding, HoldKind, HolderInfo, LockAdmin, LockName, LockStatus, Result, Waiter,
 };
 use std::time::{Duration, SystemTime};
-use zookeeper_client::Stat;
+use zookeeper_client::{CreateMode, Stat};
 
 /// The most nodes that are read at once.
 const READS_AT_ONCE: usize = 256;
@@ -86,7 +86,9 @@ impl LockAdmin for ZooKeeperBackend {
     /// Makes the directory of the locks, with its access list.
     async fn init(&self) -> Result<()> {
         let (call, base) = (self.sessions.call().await?, &self.names.base);
-        match parents::make(&call, self.sessions.target().access, base).await.map_err(ZkError::into_error) {
+        let access = self.sessions.target().access;
+        let made = parents::make(&call, access, base, CreateMode::Persistent).await;
+        match made.map_err(ZkError::into_error) {
             // The server checks the right to make it before it checks whether it exists.
             Err(error) if error.kind() == ErrorKind::Denied => {
                 let exists = call.exists(base).await.map_err(ZkError::into_read_error)?;
@@ -152,11 +154,9 @@ async fn read(
     directory: &str,
     contender: &Contender,
 ) -> Result<Option<(HolderInfo, Stat)>> {
-    match call.read(&format!("{directory}/{}", contender.node)).await {
-        Ok((data, stat)) => Ok(Some((HolderInfo::from_json(&String::from_utf8_lossy(&data)), stat))),
-        Err(ZkError::NoNode) => Ok(None),
-        Err(error) => Err(error.into_read_error()),
-    }
+    let node =
+        call.read(&format!("{directory}/{}", contender.node)).await.map_err(ZkError::into_read_error)?;
+    Ok(node.map(|(data, stat)| (HolderInfo::from_json(&String::from_utf8_lossy(&data)), stat)))
 }
 
 fn status(name: &LockName, contender: &Contender, (holder, stat): (HolderInfo, Stat)) -> LockStatus {

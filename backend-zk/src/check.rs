@@ -4,13 +4,12 @@ use crate::ZooKeeperBackend;
 use crate::acl::{Access, is_open};
 use crate::addresses::check_addresses;
 use crate::four_letter_words;
-use crate::session::{SessionCall, ZkError};
+use crate::session::{SessionCall, ZkError, ZkResult};
 use crate::trial;
 use futures_util::future::try_join_all;
 use leasehold_core::{Error, ErrorKind, Finding, Result, Severity};
 use std::collections::BTreeMap;
 use std::time::Duration;
-use zookeeper_client::Acl;
 
 /// The time in which a server answers a four-letter word.
 const WORD_TIMEOUT: Duration = Duration::from_secs(1);
@@ -63,7 +62,7 @@ async fn check_access(
 ) -> Result<()> {
     let base = &backend.names.base;
     match call.access(base).await {
-        Ok(acls) => {
+        Ok(Some(acls)) => {
             let open = open_locks(call, backend).await?;
             let what = match open.as_slice() {
                 _ if acls.iter().any(is_open) => {
@@ -82,7 +81,7 @@ async fn check_access(
             };
             findings.push(Finding::new(Severity::Warning, "W_OPEN_ACL", what, help));
         }
-        Err(ZkError::NoNode) => findings.push(Finding::new(
+        Ok(None) => findings.push(Finding::new(
             Severity::Info,
             "I_NO_DIRECTORY",
             format!("{base} did not exist: the trial lock makes it, as the first lock would"),
@@ -104,28 +103,23 @@ async fn check_access(
 /// The directories of locks in which every client may change something, among the first [`MAX_DIRECTORIES`]. A directory that this
 /// user may not see is left out.
 async fn open_locks(call: &SessionCall, backend: &ZooKeeperBackend) -> Result<Vec<String>> {
-    let unless_denied = |error: ZkError| -> Result<Vec<Acl>> {
-        match error {
-            ZkError::NoNode => Ok(Vec::new()),
-            error => match error.into_read_error() {
-                error if error.kind() == ErrorKind::Denied => Ok(Vec::new()),
-                error => Err(error),
-            },
-        }
-    };
-    let mut locks = match call.sync_and_list(&backend.names.base).await {
-        Ok(children) => children,
-        Err(error) => return unless_denied(error).map(|_| Vec::new()),
-    };
+    let mut locks = if_allowed(call.sync_and_list(&backend.names.base).await)?;
     locks.retain(|segment| backend.names.name(segment).is_some());
     locks.sort_unstable();
     locks.truncate(MAX_DIRECTORIES);
     let checks = locks.into_iter().map(|segment| async move {
         let path = format!("{}/{segment}", backend.names.base);
-        let acls = call.access(&path).await.or_else(unless_denied)?;
+        let acls = if_allowed(call.access(&path).await)?.unwrap_or_default();
         Ok::<_, Error>(acls.iter().any(is_open).then_some(path))
     });
     Ok(try_join_all(checks).await?.into_iter().flatten().collect())
+}
+
+fn if_allowed<T: Default>(answer: ZkResult<T>) -> Result<T> {
+    match answer.map_err(ZkError::into_read_error) {
+        Err(error) if error.kind() == ErrorKind::Denied => Ok(T::default()),
+        answer => answer,
+    }
 }
 
 async fn check_server(server: (&str, u16), session: Duration, findings: &mut Vec<Finding>) {

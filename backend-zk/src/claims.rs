@@ -94,7 +94,7 @@ impl ClaimTable {
         let claims = entries.iter().map(|entry| &entry.notifier);
         match event {
             SessionEvent::Ended => claims.for_each(|claim| claim.fire()),
-            SessionEvent::Disconnected | SessionEvent::Connected => claims.for_each(|claim| claim.suspect()),
+            SessionEvent::Connection => claims.for_each(|claim| claim.suspect()),
         }
     }
 

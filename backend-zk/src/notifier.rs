@@ -91,7 +91,7 @@ impl ClaimNotifier {
     /// The connection is lost, or there is one again: a holder is renewed.
     pub(crate) fn suspect(&self) {
         if self.note().holds {
-            self.suspects.add([self.owner]);
+            self.suspects.add(self.owner);
         }
     }
 
@@ -134,8 +134,8 @@ impl Wake for WatchWaker {
 }
 
 impl Suspects {
-    pub(crate) fn add(&self, owners: impl IntoIterator<Item = OwnerId>) {
-        self.owners().extend(owners);
+    fn add(&self, owner: OwnerId) {
+        self.owners().insert(owner);
         self.added.notify_one();
     }
 
@@ -167,8 +167,8 @@ mod tests {
     #[tokio::test]
     async fn suspect_that_is_added_twice_is_taken_once() {
         let (suspects, owner) = (Suspects::default(), OwnerId::from_u128(7));
-        suspects.add([owner]);
-        suspects.add([owner, owner]);
+        suspects.add(owner);
+        suspects.add(owner);
         assert_eq!(suspects.take().await, [owner]);
         assert_eq!(suspects.take().now_or_never(), None);
     }

@@ -2,7 +2,7 @@
 
 use crate::claims::OwnNode;
 use crate::queue::Queue;
-use crate::session::{SessionCall, ZkError, ZkResult};
+use crate::session::{SessionCall, ZkResult};
 use leasehold_core::OwnerId;
 
 /// The node of this session among those of an owner. The others are deleted: the servers are about to end their sessions, and until
@@ -17,13 +17,12 @@ pub(crate) async fn find(
     for index in indices {
         let name = &*queue.contenders()[*index].node;
         let path = format!("{directory}/{name}");
-        match call.read(&path).await {
-            Ok((_, stat)) if own.is_none() && stat.ephemeral_owner == call.session().id => {
+        match call.read(&path).await? {
+            Some((_, stat)) if own.is_none() && stat.ephemeral_owner == call.session().id => {
                 own = Some(OwnNode::new(call.session(), name, &stat));
             }
-            Ok(_) => drop(call.delete(&path).await?),
-            Err(ZkError::NoNode) => {}
-            Err(error) => return Err(error),
+            Some(_) => drop(call.delete(&path).await?),
+            None => {}
         }
     }
     Ok(own)

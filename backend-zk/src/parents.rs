@@ -4,32 +4,23 @@ use crate::acl::Access;
 use crate::session::{SessionCall, ZkError, ZkResult};
 use zookeeper_client::CreateMode;
 
-/// Deeper than any path that a URL can have.
-const MAX_DEPTH: usize = 1024;
-
-/// Makes the directory of a lock, and those above it that are missing.
+/// Makes a directory, and those above it that are missing, which stay.
 ///
 /// From below: the server checks the right to make a node before it checks whether the node exists. From above, an
 /// application that may only write in its own directory would be refused at the root.
-pub(crate) async fn make_lock(call: &SessionCall, access: Access, directory: &str) -> ZkResult<()> {
-    match make_one(call, access, directory, CreateMode::Container).await {
-        Err(ZkError::NoNode) => {
-            make(call, access, parent(directory)).await?;
-            make_one(call, access, directory, CreateMode::Container).await
-        }
-        answer => answer,
-    }
-}
-
-/// Makes a directory that stays, and those above it that are missing.
-pub(crate) async fn make(call: &SessionCall, access: Access, directory: &str) -> ZkResult<()> {
-    let mut missing = vec![directory];
-    while let Some(lowest) = missing.last().copied() {
-        match make_one(call, access, lowest, CreateMode::Persistent).await {
-            Ok(()) => drop(missing.pop()),
+pub(crate) async fn make(
+    call: &SessionCall,
+    access: Access,
+    directory: &str,
+    mode: CreateMode,
+) -> ZkResult<()> {
+    let mut missing = vec![(directory, mode)];
+    while let Some((lowest, mode)) = missing.last().copied() {
+        match call.make(lowest, mode, access.of_directories()).await {
+            Ok(()) | Err(ZkError::NodeExists) => drop(missing.pop()),
             // The root always exists.
-            Err(ZkError::NoNode) if !parent(lowest).is_empty() && missing.len() < MAX_DEPTH => {
-                missing.push(parent(lowest));
+            Err(ZkError::NoNode) if !parent(lowest).is_empty() => {
+                missing.push((parent(lowest), CreateMode::Persistent));
             }
             Err(error) => return Err(error),
         }
@@ -45,13 +36,6 @@ pub(crate) fn script(access: Access, directory: &str) -> String {
     directories.reverse();
     let access = access.zkcli_of_directories();
     directories.into_iter().map(|directory| format!("create \"{directory}\" \"\" {access}\n")).collect()
-}
-
-async fn make_one(call: &SessionCall, access: Access, directory: &str, mode: CreateMode) -> ZkResult<()> {
-    match call.make(directory, mode, access.of_directories()).await {
-        Err(ZkError::NodeExists) => Ok(()),
-        answer => answer,
-    }
 }
 
 /// The path of the parent; `""` is the root.

@@ -1,6 +1,6 @@
 //! The queue of a lock, read from the names of its children. Pure: nothing is asked of a server.
 
-use leasehold_core::{LockMode, OwnerId};
+use leasehold_core::{Error, ErrorKind, LockMode, OwnerId, Result};
 use std::cmp::Ordering;
 
 /// The texts that stand before the number in the name of a contender, and the mode that they mean.
@@ -42,10 +42,13 @@ pub(crate) struct Contender {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 struct Sequence(i64);
 
-/// The name of an owner's node, up to the number that the server adds. `None` for a mode that this version does not know.
-pub(crate) fn prefix_of(owner: OwnerId, mode: LockMode) -> Option<String> {
-    let (mark, _) = MARKS.iter().find(|(_, meant)| *meant == mode)?;
-    Some([&owner_part(owner), *mark].concat())
+/// The name of an owner's node, up to the number that the server adds; [`Unsupported`](ErrorKind::Unsupported) for a mode that
+/// this version does not know.
+pub(crate) fn prefix_of(owner: OwnerId, mode: LockMode) -> Result<String> {
+    let mark = MARKS.iter().find(|(_, meant)| *meant == mode);
+    let unknown =
+        || Error::new(ErrorKind::Unsupported, format!("a {mode} lock is not known to this version"));
+    Ok([&owner_part(owner), mark.ok_or_else(unknown)?.0].concat())
 }
 
 impl Queue {

@@ -24,6 +24,7 @@ use crate::queue::{Queue, prefix_of};
 use crate::session::{SessionCall, WatchTarget, ZkError, ZkResult};
 use leasehold_core::{Attempt, Busy, Claim, Error, ErrorKind, Grant, Moment};
 use std::sync::Arc;
+use zookeeper_client::CreateMode;
 
 /// The most lists of one attempt, in a queue that changes meanwhile. In a queue that changes faster, others make progress.
 const MAX_ROUNDS: usize = 16;
@@ -56,9 +57,7 @@ impl Recipe<'_> {
             let blocker_exists = self.call.exists(&self.path(blocker)).await;
             if !matches!(blocker_exists, Ok(false)) {
                 self.notifier.set(Signal::Watched);
-            }
-            if blocker_exists? {
-                return Ok(busy());
+                return blocker_exists.map(|_| busy());
             }
         }
         let mut queue = match state {
@@ -85,10 +84,7 @@ impl Recipe<'_> {
     /// Step 1, and the list of step 2 in the same round trip. Tried again once: after the missing directory is made, or after a
     /// create without an answer that was not carried out.
     async fn create(&self, state: &mut ClaimState) -> ZkResult<Queue> {
-        let Some(prefix) = prefix_of(self.claim.owner(), self.claim.mode()) else {
-            let message = format!("a {} lock is not known to this version", self.claim.mode());
-            return Err(ZkError::Refused(Error::new(ErrorKind::Unsupported, message)));
-        };
+        let prefix = prefix_of(self.claim.owner(), self.claim.mode()).map_err(ZkError::Refused)?;
         let (session, acls) = (self.call.session(), self.access.of_contenders());
         let mut failure = ZkError::NoNode;
         for _ in 0..2 {
@@ -102,7 +98,7 @@ impl Recipe<'_> {
                 }
                 Err(ZkError::NoNode) => {
                     *state = ClaimState::Absent;
-                    parents::make_lock(self.call, self.access, self.directory).await?;
+                    parents::make(self.call, self.access, self.directory, CreateMode::Container).await?;
                 }
                 // Carried out or not: the list shows it, if there is a connection again.
                 Err(unknown @ ZkError::Unknown(_)) if self.call.has_time() => {
@@ -143,20 +139,16 @@ impl Recipe<'_> {
             _ => own_node::find(self.call, self.directory, queue, &indices).await?,
         };
         let position = node.and_then(|node| queue.index_of(&node.name).map(|index| (node, index)));
-        match &position {
-            None => *state = ClaimState::Absent,
-            Some((node, index)) => {
-                if !matches!(state, ClaimState::Holding { .. }) {
-                    *state = ClaimState::Created { node: node.clone() };
-                }
-                if let Some(number) = queue.contenders()[*index].repeatable_number() {
-                    self.call.delete(&self.path(&node.name)).await?;
-                    *state = ClaimState::Absent;
-                    return Err(ZkError::numbers_used_up(self.directory, number));
-                }
-            }
+        let Some((node, index)) = position else { return Ok(None) };
+        if !matches!(state, ClaimState::Holding { .. }) {
+            *state = ClaimState::Created { node: node.clone() };
         }
-        Ok(position)
+        if let Some(number) = queue.contenders()[index].repeatable_number() {
+            self.call.delete(&self.path(&node.name)).await?;
+            *state = ClaimState::Absent;
+            return Err(ZkError::numbers_used_up(self.directory, number));
+        }
+        Ok(Some((node, index)))
     }
 
     /// Step 2: nothing blocks the node. Belief is counted from the proof of the session.
@@ -176,23 +168,19 @@ impl Recipe<'_> {
 
     /// Step 3. False if the blocker has gone.
     async fn watch(&self, state: &mut ClaimState, node: OwnNode, blocker: &str) -> ZkResult<bool> {
-        match self.call.watch(&self.path(blocker), WatchTarget::Blocker, &self.notifier.waker()).await {
-            Ok((_, watch)) => {
-                *state = ClaimState::Waiting { node, blocker: blocker.into(), _watch: watch };
-                self.notifier.set(Signal::Watched);
-                Ok(true)
-            }
-            Err(ZkError::NoNode) => Ok(false),
-            Err(error) => Err(error),
-        }
+        let (path, waker) = (self.path(blocker), self.notifier.waker());
+        let Some((_, watch)) = self.call.watch(&path, WatchTarget::Blocker, &waker).await? else {
+            return Ok(false);
+        };
+        *state = ClaimState::Waiting { node, blocker: blocker.into(), _watch: watch };
+        self.notifier.set(Signal::Watched);
+        Ok(true)
     }
 
     /// A session that has ended takes the place in the queue with it. The client is told once, and goes on at the end.
     fn check_session(&self, state: &mut ClaimState) -> ZkResult<()> {
-        let Some(OwnNode { session, .. }) = state.node() else { return Ok(()) };
-        if session.id == self.call.session().id {
-            return Ok(());
-        }
+        let lost = state.node().filter(|node| node.session.id != self.call.session().id);
+        let Some(OwnNode { session, .. }) = lost else { return Ok(()) };
         // The servers may not have ended it yet: the node may still exist.
         *state = ClaimState::Unknown { session: Arc::clone(session) };
         self.notifier.fire();

@@ -6,7 +6,7 @@ use crate::ZooKeeperBackend;
 use crate::claims::{ClaimEntry, ClaimState, OwnNode};
 use crate::notifier::Signal;
 use crate::queue::Queue;
-use crate::session::{Session, SessionCall, WatchTarget, ZkError, ZkResult};
+use crate::session::{SessionCall, WatchTarget, ZkResult};
 use leasehold_core::{Claim, Error, ErrorKind, LossCause, Moment, Renewal, Result};
 use std::time::Duration;
 use tokio::time::timeout;
@@ -41,7 +41,12 @@ impl ZooKeeperBackend {
         node: &OwnNode,
         started_at: Moment,
     ) -> Result<Renewal> {
-        check_connected(&node.session)?;
+        if !node.session.is_connected() {
+            // At once: the holder is at risk now, and asks again soon.
+            let help = "the library is connecting again; look at the ensemble and at the network";
+            let error = Error::new(ErrorKind::Unavailable, "the connection to ZooKeeper is lost");
+            return Err(error.with_help(help));
+        }
         let call = self.sessions.call_in(&node.session)?;
         let directory = self.names.directory_of(claim.name());
         let read_node = || read_own_node(&call, &directory, entry, node);
@@ -61,15 +66,6 @@ impl ZooKeeperBackend {
     }
 }
 
-/// At once: the holder is at risk now, and asks again soon.
-fn check_connected(session: &Session) -> Result<()> {
-    if session.is_connected() {
-        return Ok(());
-    }
-    Err(Error::new(ErrorKind::Unavailable, "the connection to ZooKeeper is lost")
-        .with_help("the library is connecting again; look at the ensemble and at the network"))
-}
-
 /// Reads the claim's own node, and sets the watch on it. True if the node is there, and is the one that was granted.
 async fn read_own_node(
     call: &SessionCall,
@@ -80,13 +76,9 @@ async fn read_own_node(
     // Until the watch is set, another renewal of this claim reads the node too.
     entry.notifier.take();
     let path = format!("{directory}/{}", node.name);
-    let (stat, new_watch) = match call.watch(&path, WatchTarget::Own, &entry.notifier.waker()).await {
-        Err(ZkError::NoNode) => return Ok(false),
-        answer => answer?,
-    };
-    if stat.ephemeral_owner != call.session().id {
-        return Ok(false);
-    }
+    let found = call.watch(&path, WatchTarget::Own, &entry.notifier.waker()).await?;
+    let own = found.filter(|(stat, _)| stat.ephemeral_owner == call.session().id);
+    let Some((_, new_watch)) = own else { return Ok(false) };
     if let ClaimState::Holding { watch, .. } = &mut *entry.lock().await {
         entry.notifier.set(if new_watch.is_some() { Signal::Watched } else { Signal::Unwatched });
         *watch = new_watch;

@@ -161,10 +161,7 @@ pub trait DistributedLockExt: DistributedLock {
         name: impl IntoLockName,
         wait: Duration,
     ) -> impl Future<Output = Result<LockGuard>> + Send {
-        async move {
-            let options = self.defaults().clone().with_wait(wait);
-            self.acquire_named(&name.into_lock_name()?, &options).await
-        }
+        acquire_in_mode(self, name, self.defaults().mode, Some(wait.into()))
     }
 
     /// Makes one attempt: `None` if another owner holds the lock.
@@ -172,10 +169,7 @@ pub trait DistributedLockExt: DistributedLock {
     /// Keep the result in a variable: in `locks.try_acquire("x").await?;` the guard is dropped at once, so nothing is held,
     /// and the compiler does not warn, because the guard is inside an `Option`.
     fn try_acquire(&self, name: impl IntoLockName) -> impl Future<Output = Result<Option<LockGuard>>> + Send {
-        async move {
-            let options = self.defaults().clone().with_wait(Wait::No);
-            none_if_busy(self.acquire_named(&name.into_lock_name()?, &options).await)
-        }
+        async move { none_if_busy(self.acquire_timeout(name, Duration::ZERO).await) }
     }
 
     /// Waits for at most this time: `None` if another owner held the lock for all of it.
@@ -259,7 +253,8 @@ pub trait DistributedLockExt: DistributedLock {
 
 impl<L: DistributedLock + ?Sized> DistributedLockExt for L {}
 
-fn none_if_busy<G>(outcome: Result<G>) -> Result<Option<G>> {
+/// `None` where another owner holds the lock.
+pub(crate) fn none_if_busy<G>(outcome: Result<G>) -> Result<Option<G>> {
     match outcome {
         Err(error) if error.is_contended() => Ok(None),
         outcome => outcome.map(Some),

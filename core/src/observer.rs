@@ -110,12 +110,6 @@ impl Observer for TracingObserver {
 pub(crate) struct Events(pub(crate) Option<Arc<dyn Observer>>);
 
 impl Events {
-    /// True if events are wanted that the caller of a method learns anyway. Without an observer nothing is measured or built
-    /// for them.
-    pub(crate) fn are_observed(&self) -> bool {
-        self.0.is_some()
-    }
-
     /// A panic of the observer ends here: the keeper may have other leases in its hands. The panic hook has reported it.
     pub(crate) fn tell(&self, event: &Event<'_>) {
         drop(catch_unwind(AssertUnwindSafe(|| match &self.0 {

@@ -39,6 +39,16 @@ pub enum Wait {
     Forever,
 }
 
+impl Wait {
+    /// The time of a limited wait, zero for the others.
+    pub(crate) fn time(self) -> Duration {
+        match self {
+            Self::UpTo(time) => time,
+            Self::No | Self::Forever => Duration::ZERO,
+        }
+    }
+}
+
 impl AcquireOptions {
     /// The shortest lease. Below it, the drift allowance and one round trip eat the lease up.
     pub const MIN_TTL: Duration = Duration::from_millis(50);

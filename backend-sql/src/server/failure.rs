@@ -94,7 +94,7 @@ pub(super) fn failure(
             format!("{address} has no {what} left"),
             "give it more, or use less of it; connections=N says how many connections this client may have",
         ),
-        ErrorClass::NoTable => return missing_table(table).with_source(error),
+        ErrorClass::NoTable => return missing_table(table, &target.url).with_source(error),
         // The pooler came in between after the first use.
         ErrorClass::Pooled => (
             ErrorKind::Misconfigured,

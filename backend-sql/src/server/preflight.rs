@@ -1,7 +1,7 @@
 //! Checks before the first use: the tables, the server, and a pooler in between.
 
 use super::failure::Cause;
-use super::schema::FoundTable;
+use super::schema::{FoundTable, missing_table};
 use super::{
     Answer, ErrorClass, ExpectedTable, PooledConnection, Server, Sessions, Statement, StatementKind, Value,
     sessions,
@@ -194,7 +194,8 @@ impl Server {
 
     pub(super) async fn check_tables(&self, connection: &mut PooledConnection) -> Result<()> {
         for table in self.tables() {
-            table.compare(self.look_at(connection, table).await?.as_ref())?;
+            let found = self.look_at(connection, table).await?;
+            table.compare(&found.ok_or_else(|| missing_table(&table.name, &self.target().url))?)?;
         }
         Ok(())
     }

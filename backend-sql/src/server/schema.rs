@@ -67,10 +67,7 @@ impl FoundTable {
 
 impl ExpectedTable {
     /// Compares it with what is there. The first difference is the error.
-    pub(crate) fn compare(&self, found: Option<&FoundTable>) -> Result<()> {
-        let Some(found) = found else {
-            return Err(missing_table(&self.name));
-        };
+    pub(crate) fn compare(&self, found: &FoundTable) -> Result<()> {
         if let Some(fault) = &found.fault {
             return Err(self.differs(fault));
         }
@@ -116,15 +113,15 @@ impl ExpectedTable {
 }
 
 /// The error of a table that is not there, or that these credentials may not see.
-pub(super) fn missing_table(table: &TableName) -> Error {
+pub(super) fn missing_table(table: &TableName, url: &str) -> Error {
     Error::new(
         ErrorKind::Misconfigured,
         format!("there is no table {table}, or these credentials may not use it"),
     )
-    .with_help(
-        "make it with `leasehold init -u URL`, by this URL with its mode, or have the statements of `leasehold init --print -u URL` run for you; \
-         on PostgreSQL, its schema is in the search_path of the role, or in the URL: schema=NAME",
-    )
+    .with_help(format!(
+        "make it with `leasehold init -u '{url}'`, or have the statements run for you that `init --print` shows; \
+         on PostgreSQL, its schema is in the search_path of the role, or in the URL: schema=NAME"
+    ))
 }
 
 #[cfg(test)]
@@ -155,7 +152,7 @@ mod tests {
 
     fn difference(found: &FoundTable) -> String {
         let table = ExpectedTable { name: TableName::default(), layout: &TABLE };
-        table.compare(Some(found)).map_or_else(|error| error.to_string(), |()| "none".to_owned())
+        table.compare(found).map_or_else(|error| error.to_string(), |()| "none".to_owned())
     }
 
     #[test]
@@ -179,9 +176,9 @@ mod tests {
 
     #[test]
     fn missing_table_is_reported_with_the_way_to_make_it() {
-        let table = ExpectedTable { name: TableName::default(), layout: &TABLE };
-        let error = table.compare(None).unwrap_err();
+        let error = missing_table(&TableName::default(), "postgres://ada:***@db/app?mode=optimistic");
         assert_eq!(error.kind(), ErrorKind::Misconfigured);
-        assert!(error.help().is_some_and(|help| help.contains("leasehold init")));
+        let way = "`leasehold init -u 'postgres://ada:***@db/app?mode=optimistic'`";
+        assert!(error.help().is_some_and(|help| help.contains(way)));
     }
 }

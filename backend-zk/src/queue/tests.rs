@@ -34,7 +34,7 @@ fn shuffled(mut nodes: Vec<String>, seed: u64) -> Queue {
 fn node_has_the_name_that_curator_gives_it() {
     for (mode, mark) in MODES.into_iter().zip(["lock-", "__WRIT__", "__READ__"]) {
         let expected = format!("_c_01234567-89ab-cdef-0123-456789abcdef-{mark}");
-        assert_eq!(prefix_of(me(), mode), Some(expected));
+        assert_eq!(prefix_of(me(), mode).unwrap(), expected);
     }
 }
 

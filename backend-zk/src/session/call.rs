@@ -65,20 +65,13 @@ impl SessionCall {
 
     /// Deletes a node. False if it was gone: so a delete can be repeated after a lost reply.
     pub(crate) async fn delete(&self, path: &str) -> ZkResult<bool> {
-        match self.write(|client| client.delete(path, None)).await {
-            Ok(()) => Ok(true),
-            Err(ZkError::NoNode) => Ok(false),
-            Err(error) => Err(error),
-        }
+        if_exists(self.write(|client| client.delete(path, None)).await).map(|deleted| deleted.is_some())
     }
 
     /// The children of a directory, as the connected server has them; none if there is no directory. They are no older than
     /// anything that this session was told.
     pub(crate) async fn list(&self, directory: &str) -> ZkResult<Vec<String>> {
-        match self.in_time(self.client.list_children(directory)).await {
-            Err(ZkError::NoNode) => Ok(Vec::new()),
-            answer => answer,
-        }
+        if_exists(self.in_time(self.client.list_children(directory)).await).map(Option::unwrap_or_default)
     }
 
     /// The same, as the leader had them after this call began. A leader that is cut off from its followers still answers this.
@@ -114,24 +107,24 @@ impl SessionCall {
         if self.session.proved_at() >= moment { Ok(()) } else { self.prove().await }
     }
 
-    /// The data of a node.
-    pub(crate) async fn read(&self, path: &str) -> ZkResult<(Vec<u8>, Stat)> {
-        self.in_time(self.client.get_data(path)).await
+    /// The data of a node; `None` if there is none.
+    pub(crate) async fn read(&self, path: &str) -> ZkResult<Option<(Vec<u8>, Stat)>> {
+        if_exists(self.in_time(self.client.get_data(path)).await)
     }
 
-    /// Reads a node, and sets a watch that wakes the waker; no watch if the session has too many. A check by `exists` would
-    /// leave a watch on a node that is not there.
+    /// Reads a node, and sets a watch that wakes the waker; no watch if the session has too many. `None` if there is no node: a
+    /// check by `exists` would leave a watch on it.
     pub(crate) async fn watch(
         &self,
         path: &str,
         target: WatchTarget,
         waker: &Waker,
-    ) -> ZkResult<(Stat, Option<NodeWatch>)> {
+    ) -> ZkResult<Option<(Stat, Option<NodeWatch>)>> {
         let Some(permit) = self.session.watches.permit(target, path) else {
-            return Ok((self.read(path).await?.1, None));
+            return Ok(self.read(path).await?.map(|(_, stat)| (stat, None)));
         };
-        let (_, stat, watcher) = self.in_time(self.client.get_and_watch_data(path)).await?;
-        Ok((stat, Some(NodeWatch::new(watcher, waker, permit))))
+        let node = if_exists(self.in_time(self.client.get_and_watch_data(path)).await)?;
+        Ok(node.map(|(_, stat, watcher)| (stat, Some(NodeWatch::new(watcher, waker, permit)))))
     }
 
     /// Whether a node exists. Newer servers want the right to read it (ZOOKEEPER-2590).
@@ -139,9 +132,9 @@ impl SessionCall {
         self.in_time(self.client.check_stat(path)).await.map(|stat| stat.is_some())
     }
 
-    /// The access list of a node.
-    pub(crate) async fn access(&self, path: &str) -> ZkResult<Vec<Acl>> {
-        self.in_time(self.client.get_acl(path)).await.map(|(acls, _)| acls)
+    /// The access list of a node; `None` if there is none.
+    pub(crate) async fn access(&self, path: &str) -> ZkResult<Option<Vec<Acl>>> {
+        if_exists(self.in_time(self.client.get_acl(path)).await.map(|(acls, _)| acls))
     }
 
     /// A write. Its answer proves that the session lived when it was sent, also if the state of a node refused it. A refusal by
@@ -162,5 +155,12 @@ impl SessionCall {
     async fn in_time<T>(&self, request: impl Future<Output = Result<T, Answer>>) -> ZkResult<T> {
         let answer = timeout_at(self.deadline, request).await.map_err(|_| ZkError::no_answer(self.limit))?;
         answer.map_err(ZkError::from)
+    }
+}
+
+fn if_exists<T>(answer: ZkResult<T>) -> ZkResult<Option<T>> {
+    match answer {
+        Err(ZkError::NoNode) => Ok(None),
+        answer => answer.map(Some),
     }
 }

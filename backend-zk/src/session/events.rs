@@ -7,8 +7,8 @@ use zookeeper_client::{SessionState, StateWatcher};
 /// An event of a session.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum SessionEvent {
-    Disconnected,
-    Connected,
+    /// The connection is lost, or there is one again.
+    Connection,
     Ended,
 }
 
@@ -25,9 +25,8 @@ pub(super) struct SessionEndGuard {
 pub(super) async fn session_events(guard: SessionEndGuard, mut states: StateWatcher) {
     loop {
         match states.changed().await {
-            SessionState::Disconnected => (guard.handler)(SessionEvent::Disconnected),
-            SessionState::SyncConnected | SessionState::ConnectedReadOnly => {
-                (guard.handler)(SessionEvent::Connected);
+            SessionState::Disconnected | SessionState::SyncConnected | SessionState::ConnectedReadOnly => {
+                (guard.handler)(SessionEvent::Connection);
             }
             SessionState::AuthFailed | SessionState::Expired | SessionState::Closed => break,
         }

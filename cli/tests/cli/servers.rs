@@ -132,7 +132,11 @@ fn database_is_set_up_and_used_in_every_mode() {
     for store in databases() {
         let place = &store.place;
         let early = place.say(["run", "x", "--", "true"]);
-        assert!(early.code(78).err.contains("leasehold init"), "{}", early.err);
+        let way = format!("make it with `leasehold init -u '{}'`", place.url());
+        assert!(early.code(78).err.contains(&way), "{}", early.err);
+        let secret = place.url().replace("locker@", "locker:canary@");
+        let with_secret = place.say(["run", "-u", &secret, "x", "--", "true"]);
+        assert!(!with_secret.err.contains("canary"), "{}", with_secret.err);
         let printed = place.say(["init", "--print"]);
         assert!(printed.code(0).out.contains("CREATE TABLE"), "{printed:?}");
         store.sql(&printed.out);

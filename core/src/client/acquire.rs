@@ -29,9 +29,7 @@ pub(super) async fn acquire(
     let span = span(context, name);
     let mut acquisition = Acquisition::new(context, name, options)?;
     let outcome = acquisition.run().instrument(span.clone()).await;
-    if let Some(events) = &mut acquisition.events {
-        events.ended(&outcome);
-    }
+    acquisition.events.ended(&outcome);
     record(&span, &acquisition.claim.claim, acquisition.claim.attempts, &outcome);
     let grant = outcome?;
     if let Some(place) = acquisition.place.take() {
@@ -53,8 +51,7 @@ struct Acquisition<'a> {
     /// True once the store has said that another owner holds the lock.
     was_busy: bool,
     failures: WaitFailures,
-    /// `None` if the client has no observer.
-    events: Option<AcquisitionEvents<'a>>,
+    events: AcquisitionEvents<'a>,
 }
 
 /// What wakes a waiter in its pause.
@@ -101,7 +98,7 @@ impl<'a> Acquisition<'a> {
             self.place = self.context.wait_queues.join_behind_others(&self.claim.claim);
         }
         if self.place.is_some() {
-            self.waits();
+            self.events.waits();
             self.pause(None).await;
             self.context.check_open()?;
         }
@@ -150,7 +147,7 @@ impl<'a> Acquisition<'a> {
                     if self.options.wait == Wait::No {
                         return Err(self.held_by_another(ErrorKind::Busy, "is held by another owner"));
                     }
-                    self.waits();
+                    self.events.waits();
                     self.is_queued = busy.queued;
                     busy.ends_in
                 }
@@ -215,7 +212,12 @@ impl<'a> Acquisition<'a> {
                 }
             }
         }
-        self.rest_after_wake_up().await;
+        // The least time between a wake-up and the question that follows it.
+        let rest = self.schedule.after_wake_up();
+        if !rest.is_zero() {
+            let until = self.context.clock.now().plus(rest).min(self.deadline);
+            self.context.clock.sleep_until(until).await;
+        }
     }
 
     /// Waits for the first of three: the line of this client, the timer, and, if `awaits_hint`, the store.
@@ -256,15 +258,6 @@ impl<'a> Acquisition<'a> {
         place.map_or(Moment::ORIGIN, Place::yields_until)
     }
 
-    /// The least time between a wake-up and the question that follows it.
-    async fn rest_after_wake_up(&mut self) {
-        let rest = self.schedule.after_wake_up();
-        if !rest.is_zero() {
-            let until = self.context.clock.now().plus(rest).min(self.deadline);
-            self.context.clock.sleep_until(until).await;
-        }
-    }
-
     /// When the timer of a pause is to end.
     fn next_question(&mut self, ends_in: Option<Duration>) -> Moment {
         let now = self.context.clock.now();
@@ -278,10 +271,7 @@ impl<'a> Acquisition<'a> {
 
     /// What the deadline found: a lock that stayed held, a store that failed, or a store that said nothing.
     fn out_of_time(&mut self) -> Error {
-        let waited = match self.options.wait {
-            Wait::UpTo(time) => time,
-            Wait::No | Wait::Forever => Duration::ZERO,
-        };
+        let waited = self.options.wait.time();
         match self.failures.take() {
             // The earlier requests were not applied. The last one may be.
             Some(error) if self.claim.is_unanswered() && !error.is_indeterminate() => {
@@ -291,12 +281,6 @@ impl<'a> Acquisition<'a> {
             None if self.was_busy || (self.place.is_some() && !self.claim.is_unanswered()) => self
                 .held_by_another(ErrorKind::TimedOut, &format!("was held by others for all of {waited:?}")),
             None => no_answer(waited),
-        }
-    }
-
-    fn waits(&mut self) {
-        if let Some(events) = &mut self.events {
-            events.waits();
         }
     }
 
@@ -332,7 +316,8 @@ fn is_due_for_renewal(grant: &GrantedLease, now: Moment) -> bool {
     grant.since < grant.asked_at && now >= renewal_due(grant.since, grant.length)
 }
 
-fn no_answer(waited: Duration) -> Error {
+/// The store has said nothing for all of a wait.
+pub(crate) fn no_answer(waited: Duration) -> Error {
     Error::new(ErrorKind::Indeterminate, format!("the store did not answer within {waited:?}")).with_help(
         "if it granted the lock, the grant is being taken back and ends with its lease at the latest",
     )

@@ -7,7 +7,7 @@ mod pending_claim;
 mod retry;
 mod telemetry;
 
-pub(crate) use acquire::runtime;
+pub(crate) use acquire::{no_answer, runtime};
 
 use crate::admin::admin_of;
 use crate::context::Context;

@@ -43,16 +43,15 @@ pub(super) struct AcquisitionEvents<'a> {
 }
 
 impl<'a> AcquisitionEvents<'a> {
-    /// `None` if the client has no observer: then nothing is measured.
-    pub(super) fn new(context: &'a Context, claim: &Claim) -> Option<Self> {
-        context.events.are_observed().then(|| Self {
+    pub(super) fn new(context: &'a Context, claim: &Claim) -> Self {
+        Self {
             since: context.clock.now(),
             context,
             name: claim.name().clone(),
             mode: claim.mode(),
             has_waited: false,
             has_ended: false,
-        })
+        }
     }
 
     pub(super) fn waits(&mut self) {

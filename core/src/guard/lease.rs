@@ -161,10 +161,8 @@ impl Lease {
                 return Poll::Ready(Err(end.map_or_else(released, Error::from)));
             }
             // The status asks the clock: after a pause, `work` may be woken before the timer of `ended` is.
-            match self.0.status() {
-                HoldStatus::Held { .. } => {}
-                HoldStatus::Lost(loss) => return Poll::Ready(Err(loss.into())),
-                HoldStatus::Released => return Poll::Ready(Err(released())),
+            if let Err(ended) = self.token() {
+                return Poll::Ready(Err(ended));
             }
             // The status is asked once more: the last step of `work` may have taken longer than the lease.
             work.as_mut().poll(cx).map(|output| self.loss().map_or(Ok(output), |loss| Err(loss.into())))

@@ -134,7 +134,7 @@ impl KeptLease {
             (state.rule.loss(now), now.since(self.since))
         });
         self.ended.notify_waiters();
-        if loss.is_none() && self.context().events.are_observed() {
+        if loss.is_none() {
             let (name, mode) = (self.claim.name(), self.claim.mode());
             self.context().events.tell(&Event::Released { name, mode, token: self.token, held });
         }
@@ -246,9 +246,7 @@ impl KeptLease {
         match failure {
             _ if !is_held => {}
             Some(error) => events.tell(&Event::RenewalFailed { name, mode, error: &error, remaining: left }),
-            None if is_confirmed && events.are_observed() => {
-                events.tell(&Event::Renewed { name, mode, token, margin: left_before });
-            }
+            None if is_confirmed => events.tell(&Event::Renewed { name, mode, token, margin: left_before }),
             None => {}
         }
     }

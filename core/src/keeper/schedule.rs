@@ -2,14 +2,13 @@
 
 use crate::{Moment, OwnerId};
 use std::collections::{BTreeMap, HashMap};
-use std::hash::{BuildHasherDefault, Hasher};
 use std::time::Duration;
 
 /// Entries in the order in which they fall due, each known by its owner.
 #[derive(Debug)]
 pub(super) struct LeaseSchedule<Entry> {
     entries: BTreeMap<Key, Entry>,
-    keys: HashMap<OwnerId, Key, BuildHasherDefault<OwnerHasher>>,
+    keys: HashMap<OwnerId, Key>,
     next_number: u64,
     /// When the keeper wakes up by itself. An entry that is due earlier must wake it.
     planned: Moment,
@@ -18,23 +17,9 @@ pub(super) struct LeaseSchedule<Entry> {
 /// When an entry is due, and a number that keeps entries of one moment apart.
 type Key = (Moment, u64);
 
-/// The bytes of an owner are random: the first eight are its hash.
-#[derive(Default)]
-struct OwnerHasher(u64);
-
-impl Hasher for OwnerHasher {
-    fn write(&mut self, bytes: &[u8]) {
-        self.0 = bytes.first_chunk().map_or(0, |first| u64::from_ne_bytes(*first));
-    }
-
-    fn finish(&self) -> u64 {
-        self.0
-    }
-}
-
 impl<Entry: Clone> LeaseSchedule<Entry> {
     pub(super) fn new() -> Self {
-        Self { entries: BTreeMap::new(), keys: HashMap::default(), next_number: 0, planned: Moment::NEVER }
+        Self { entries: BTreeMap::new(), keys: HashMap::new(), next_number: 0, planned: Moment::NEVER }
     }
 
     /// Enters an entry. True if the keeper must be woken for it: nearly never, because with one ttl in use a new entry falls

@@ -1,6 +1,7 @@
-use crate::Wait;
+use crate::client::no_answer;
+use crate::{Error, ErrorKind, Wait};
+use std::fmt;
 use std::future::Future;
-use std::time::Duration;
 use tokio::runtime::Handle;
 use tokio::time::{Instant, timeout};
 
@@ -28,12 +29,15 @@ impl Deadline {
         }
     }
 
-    /// The time of all steps together, for a message.
-    pub(super) fn total(&self) -> Duration {
-        match self.wait {
-            Wait::UpTo(time) => time,
-            Wait::No | Wait::Forever => Duration::ZERO,
-        }
+    /// The error at the deadline, with what has not come about by then.
+    pub(super) fn timed_out(&self, what: fmt::Arguments<'_>) -> Error {
+        Error::new(ErrorKind::TimedOut, format!("{what} within {:?}", self.wait.time()))
+            .with_help("wait longer, or look at who holds it")
+    }
+
+    /// The error of a step that has had no answer by the deadline.
+    pub(super) fn no_answer(&self) -> Error {
+        no_answer(self.wait.time())
     }
 
     /// Runs a step, and drops it at the deadline; `None` if it has not ended by then. After the deadline it is still polled once.

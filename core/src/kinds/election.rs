@@ -7,9 +7,9 @@ use crate::{
     AcquireOptions, DistributedLock, Error, ErrorKind, FencingToken, HolderInfo, Lease, LockGuard, LockName,
     Result, Wait, locked,
 };
-use futures_util::Stream;
-use futures_util::stream::unfold;
+use futures_util::stream::{Stream, StreamExt, unfold};
 use std::fmt;
+use std::future::ready;
 use std::ops::Deref;
 use std::sync::Arc;
 use std::time::{Duration, SystemTime};
@@ -63,7 +63,6 @@ struct CandidateState {
 #[derive(Debug)]
 struct Term {
     lease: Lease,
-    token: FencingToken,
     /// Taken by the call that ends the term: a resignation, or the drop of the [`Leadership`].
     guard: Mutex<Option<LockGuard>>,
 }
@@ -71,6 +70,13 @@ struct Term {
 impl Term {
     fn take_guard(&self) -> Option<LockGuard> {
         locked(&self.guard).take()
+    }
+
+    async fn resign(&self) -> Result<()> {
+        match self.take_guard() {
+            Some(guard) => guard.release().await,
+            None => Ok(()),
+        }
     }
 }
 
@@ -126,8 +132,7 @@ impl Election {
         let mut options = self.options.clone();
         (options.awaits_store, options.was_answered) = (true, last_term.is_some());
         let guard = self.locks.acquire_named(&self.name, &options).await?;
-        let (lease, token) = (guard.lease(), guard.lease().hold().token());
-        let term = Arc::new(Term { lease, token, guard: Mutex::new(Some(guard)) });
+        let term = Arc::new(Term { lease: guard.lease(), guard: Mutex::new(Some(guard)) });
         *locked(&self.state.term) = Some(Arc::clone(&term));
         Ok(Leadership(term))
     }
@@ -171,8 +176,8 @@ impl Election {
     /// if it does not lead; to end a campaign, drop it.
     pub async fn resign(&self) -> Result<()> {
         let term = locked(&self.state.term).clone();
-        match term.and_then(|term| term.take_guard()) {
-            Some(guard) => guard.release().await,
+        match term {
+            Some(term) => term.resign().await,
             None => Ok(()),
         }
     }
@@ -205,14 +210,28 @@ impl Election {
     /// Safe to drop; so is each `next`.
     pub fn observe(&self) -> Result<impl Stream<Item = Result<Option<Leader>>> + Send + Unpin + use<>> {
         admin_of(&*self.locks)?;
-        let watch = LeaderWatcher { election: self.clone(), shown: None, largest: None };
-        Ok(Box::pin(unfold(Some(watch), |watch| async {
-            let mut watch = watch?;
-            match watch.next().await {
-                Ok(leader) => Some((Ok(leader), Some(watch))),
-                Err(error) => Some((Err(error), None)),
-            }
-        })))
+        // The pause before the next look, `None` after a refusal.
+        let looks = unfold((self.clone(), Some(Duration::ZERO)), |(election, pause)| async move {
+            tokio::time::sleep(pause?).await;
+            let look = election.leader().await;
+            let goes_on = look.as_ref().err().is_none_or(Error::is_outage);
+            Some((look, (election, goes_on.then_some(POLL_INTERVAL))))
+        });
+        // The term of the last item, which is `None` if nobody led, and the largest term of all items.
+        let (mut last, mut largest) = (None, None::<FencingToken>);
+        let changes = looks.filter_map(move |look| {
+            let is_shown = match &look {
+                Ok(leader) => {
+                    let term = leader.as_ref().map(|leader| leader.term);
+                    let is_smaller = term.is_some() && term < largest;
+                    largest = largest.max(term);
+                    !is_smaller && last.replace(term) != Some(term)
+                }
+                Err(error) => !error.is_outage(),
+            };
+            ready(is_shown.then_some(look))
+        });
+        Ok(Box::pin(changes))
     }
 }
 
@@ -226,7 +245,7 @@ impl Leadership {
     /// The term: the fencing token of the hold. Each term is larger than all terms before, unless the store has lost its
     /// data and its tokens [begin anew](crate::TokenClass).
     pub fn term(&self) -> FencingToken {
-        self.0.token
+        self.0.lease.hold().token()
     }
 
     /// True while this is certainly the leader, by the clock at this call. Once false, it stays false.
@@ -249,10 +268,7 @@ impl Leadership {
     /// Errors and cancel safety are those of [`LockGuard::release`]. If [`Election::resign`] was quicker, there is nothing left
     /// to do, and nothing fails.
     pub async fn resign(self) -> Result<()> {
-        match self.0.take_guard() {
-            Some(guard) => guard.release().await,
-            None => Ok(()),
-        }
+        self.0.resign().await
     }
 }
 
@@ -286,38 +302,5 @@ pub struct Leader {
 impl fmt::Display for Leader {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "{}, term {}", self.who, self.term)
-    }
-}
-
-/// The state of an observer.
-struct LeaderWatcher {
-    election: Election,
-    /// The term of the last item, which is `None` if nobody led. No item yet: `None`.
-    shown: Option<Option<FencingToken>>,
-    /// The largest term that was shown.
-    largest: Option<FencingToken>,
-}
-
-impl LeaderWatcher {
-    /// The next change. Asks again after an outage; any other error is returned.
-    async fn next(&mut self) -> Result<Option<Leader>> {
-        if self.shown.is_some() {
-            tokio::time::sleep(POLL_INTERVAL).await;
-        }
-        loop {
-            match self.election.leader().await {
-                Ok(leader) => {
-                    let term = leader.as_ref().map(|leader| leader.term);
-                    let is_smaller = term.is_some() && term < self.largest;
-                    if !is_smaller && self.shown != Some(term) {
-                        (self.shown, self.largest) = (Some(term), self.largest.max(term));
-                        return Ok(leader);
-                    }
-                }
-                Err(error) if !error.is_outage() => return Err(error),
-                Err(_) => {}
-            }
-            tokio::time::sleep(POLL_INTERVAL).await;
-        }
     }
 }

@@ -14,7 +14,6 @@
 use super::deadline::Deadline;
 use crate::client::runtime;
 use crate::guard::{Hold, HoldStatus};
-use crate::sync::AtomicBool;
 use crate::{
     AcquireOptions, DistributedLock, Error, ErrorKind, FencingToken, IntoLockName, LockGuard, LockName, Loss,
     Result, Wait,
@@ -23,7 +22,6 @@ use futures_util::future::{BoxFuture, join_all, select_all};
 use std::collections::BTreeSet;
 use std::fmt;
 use std::ops::Deref;
-use std::sync::atomic::Ordering::SeqCst;
 use std::sync::{Arc, OnceLock};
 use std::time::Duration;
 
@@ -81,7 +79,11 @@ pub(crate) async fn acquire_all<L: DistributedLock + ?Sized>(
         let Some(name) = names.get(held.len()) else { return Ok(LockSetGuard::new(held)) };
         // A set of one name asks at least once, as a lock does.
         let remaining = if names.len() == 1 { Some(options.wait) } else { deadline.remaining() };
-        let wait = remaining.ok_or_else(|| out_of_time(&deadline, name))?;
+        let wait = remaining.ok_or_else(|| {
+            deadline
+                .timed_out(format_args!("lock {name:?} of a set was not acquired"))
+                .with_help("wait longer, or look at who holds the names before it")
+        })?;
         let mut waiting = options.clone().with_wait(wait);
         waiting.was_answered = was_answered;
         held.push(locks.acquire_named(name, &waiting).await.map_err(|error| with_lock_name(error, name))?);
@@ -99,7 +101,8 @@ async fn try_all<L: DistributedLock + ?Sized>(
 ) -> Result<(Vec<LockGuard>, bool)> {
     let once = options.clone().with_wait(Wait::No);
     let attempts = join_all(names.iter().map(|name| locks.acquire_named(name, &once)));
-    let outcomes = deadline.run(attempts).await.ok_or_else(|| no_answer(deadline, names))?;
+    let no_answer = || deadline.no_answer().context(format_args!("locks {names:?}"));
+    let outcomes = deadline.run(attempts).await.ok_or_else(no_answer)?;
     let was_answered = outcomes.iter().any(|outcome| outcome.as_ref().err().is_none_or(Error::is_contended));
     let (mut held, mut failures) = (Vec::with_capacity(names.len()), Vec::new());
     for (name, outcome) in names.iter().zip(outcomes) {
@@ -123,25 +126,13 @@ fn with_lock_name(error: Error, name: &LockName) -> Error {
     if error.is_contended() { error } else { error.context(format_args!("lock {name:?} of a set")) }
 }
 
-fn out_of_time(deadline: &Deadline, name: &LockName) -> Error {
-    let message =
-        format!("the wait of {:?} ended before lock {name:?} of a set was acquired", deadline.total());
-    Error::new(ErrorKind::TimedOut, message)
-        .with_help("wait longer, or look at who holds the names before it")
-}
-
-fn no_answer(deadline: &Deadline, names: &[LockName]) -> Error {
-    let message = format!("the store did not answer within {:?} for all of {names:?}", deadline.total());
-    Error::new(ErrorKind::Indeterminate, message).with_help("what it granted is being taken back")
-}
-
 impl LockSetGuard {
     /// The largest set.
     pub const MAX_NAMES: usize = 64;
 
     fn new(guards: Vec<LockGuard>) -> Self {
         let holds = guards.into_iter().map(LockGuard::into_hold).collect();
-        let set = Arc::new(SetHold { holds, end_has_begun: AtomicBool::new(false), loss: OnceLock::new() });
+        let set = Arc::new(SetHold { holds, loss: OnceLock::new() });
         Self { guard: LockGuard::new(Arc::clone(&set) as Arc<dyn Hold>), set }
     }
 
@@ -209,21 +200,11 @@ impl fmt::Debug for LockSetGuard {
 #[derive(Debug)]
 struct SetHold {
     holds: Vec<Arc<dyn Hold>>,
-    /// True once the locks are being released: each is released once.
-    end_has_begun: AtomicBool,
     /// The first loss that was seen.
     loss: OnceLock<Loss>,
 }
 
 impl SetHold {
-    /// Ends every hold in reverse order, unless that was done before.
-    fn end<T>(&self, end: impl Fn(Arc<dyn Hold>) -> T) -> Vec<T> {
-        match self.end_has_begun.swap(true, SeqCst) {
-            true => Vec::new(),
-            false => self.holds.iter().rev().cloned().map(end).collect(),
-        }
-    }
-
     /// The failure to answer with: a loss first, because it alone says that the work was not covered.
     fn first_failure<'a>(
         &self,
@@ -292,11 +273,11 @@ impl Hold for SetHold {
     }
 
     fn release(self: Arc<Self>) -> BoxFuture<'static, Result<()>> {
-        let releases = self.end(|hold| hold.release());
-        Box::pin(async move { self.first_failure(self.holds.iter().rev().zip(join_all(releases).await)) })
+        let releases = join_all(self.holds.iter().rev().map(|hold| Arc::clone(hold).release()));
+        Box::pin(async move { self.first_failure(self.holds.iter().rev().zip(releases.await)) })
     }
 
     fn abandon(self: Arc<Self>) {
-        self.end(|hold| hold.abandon());
+        self.holds.iter().rev().cloned().for_each(Hold::abandon);
     }
 }

@@ -124,12 +124,10 @@ impl Scope {
         if hold.mode.is_shared() && !options.mode.is_shared() {
             return Err(upgrade_refused(name, options.mode));
         }
-        if wait == Wait::No && hold.may_be_waiting() {
-            return Err(wait_error(
-                ErrorKind::Busy,
-                name,
-                "is being waited for by another call of this scope",
-            ));
+        let may_wait_for_another_owner = hold.wait != Wait::No && hold.acquisition.peek().is_none();
+        if wait == Wait::No && may_wait_for_another_owner {
+            let message = format!("lock {name:?} is being waited for by another call of this scope");
+            return Err(Error::new(ErrorKind::Busy, message).with_help("wait too, or try again later"));
         }
         Ok((hold, false))
     }
@@ -152,10 +150,7 @@ impl DistributedLock for Scope {
                 .with_help("take its permits from the client, not from a scope"));
         }
         let deadline = Deadline::start(options.wait);
-        let out_of_time = || {
-            let what = format!("was not acquired by this scope within {:?}", deadline.total());
-            wait_error(ErrorKind::TimedOut, name, &what)
-        };
+        let out_of_time = || deadline.timed_out(format_args!("lock {name:?} was not acquired by this scope"));
         let mut remaining = Some(options.wait);
         loop {
             let wait = remaining.ok_or_else(out_of_time)?;
@@ -221,10 +216,6 @@ fn upgrade_refused(name: &LockName, mode: LockMode) -> Error {
     Error::invalid("mode", problem, fix)
 }
 
-fn wait_error(kind: ErrorKind, name: &LockName, what: &str) -> Error {
-    Error::new(kind, format!("lock {name:?} {what}")).with_help("wait longer, or look at who holds it")
-}
-
 fn panicked() -> Error {
     Error::new(ErrorKind::Indeterminate, "the acquisition that this call shares has panicked")
         .with_help("look at the message of the panic; if the store granted the lock, it ends with its lease")
@@ -255,11 +246,6 @@ impl ReentrantHold {
             Some(Ok(_)) => locked(&self.guards).inner.is_none(),
             Some(Err(_)) => true,
         }
-    }
-
-    /// True while the acquisition may be waiting for another owner.
-    fn may_be_waiting(&self) -> bool {
-        self.wait != Wait::No && self.acquisition.peek().is_none()
     }
 
     /// One more guard of this hold; `None` after the end of the last.

@@ -14,6 +14,7 @@
 
 use super::deadline::Deadline;
 use crate::admin::admin_of;
+use crate::lock_ext::none_if_busy;
 use crate::sync::Mutex;
 use crate::{
     AcquireOptions, DistributedLock, Error, ErrorKind, Fairness, HoldKind, Lease, LockGuard, LockMode,
@@ -22,6 +23,7 @@ use crate::{
 use futures_util::stream::{FuturesUnordered, iter};
 use futures_util::{StreamExt, TryStreamExt};
 use std::convert::Infallible;
+use std::ops::ControlFlow;
 use std::sync::Arc;
 use std::time::Duration;
 use tokio_util::task::TaskTracker;
@@ -80,15 +82,6 @@ pub struct Semaphore {
     waiters: TaskTracker,
 }
 
-/// How attempts on slots, without a wait, have ended.
-enum SlotSearch {
-    Found(LockGuard),
-    /// No slot was granted, and this wait is left.
-    GoesOn {
-        remaining: Wait,
-    },
-}
-
 impl Semaphore {
     /// The largest number of permits. A waiter may have to ask the store for each slot, and above this that takes too long.
     pub const MAX_PERMITS: u32 = 1000;
@@ -124,11 +117,7 @@ impl Semaphore {
     /// held when it was asked for. Keep the result in a variable, or the permit is released at once. Errors and cancel safety
     /// are those of [`acquire_with`](Self::acquire_with).
     pub async fn try_acquire(&self) -> Result<Option<LockGuard>> {
-        match self.acquire_with(&self.locks.defaults().clone().with_wait(Wait::No)).await {
-            Ok(permit) => Ok(Some(permit)),
-            Err(error) if error.kind() == ErrorKind::Busy => Ok(None),
-            Err(error) => Err(error),
-        }
+        none_if_busy(self.acquire_timeout(Duration::ZERO).await)
     }
 
     /// Acquires a permit, but waits for at most this time. Zero is one attempt. Errors and cancel safety are those of
@@ -185,8 +174,8 @@ impl Semaphore {
         let mut wait = options.wait;
         if self.waiters.is_empty() && self.locks.semantics().fairness == Fairness::Unordered {
             match self.try_within(deadline, options, 1).await? {
-                SlotSearch::Found(permit) => return Ok(permit),
-                SlotSearch::GoesOn { remaining } => wait = remaining,
+                ControlFlow::Break(permit) => return Ok(permit),
+                ControlFlow::Continue(remaining) => wait = remaining,
             }
         }
         let _waiter = self.waiters.token();
@@ -197,8 +186,8 @@ impl Semaphore {
         options.was_answered = true;
         let acquire_slot = async {
             match self.try_within(deadline, &options, MAX_SEQUENTIAL_TRIES).await? {
-                SlotSearch::Found(permit) => Ok(permit),
-                SlotSearch::GoesOn { remaining } => {
+                ControlFlow::Break(permit) => Ok(permit),
+                ControlFlow::Continue(remaining) => {
                     let mut options = options.clone().with_wait(remaining);
                     options.max_waiting_ttl = MAX_WAITING_TTL;
                     self.wait_for_any_slot(&options, deadline).await
@@ -212,28 +201,26 @@ impl Semaphore {
         }
     }
 
-    /// One attempt on each of at most so many slots. A failure that may be waited out ends the attempts, and is an error only if no
-    /// time remains.
+    /// One attempt on each of at most so many slots: a permit, or the wait that is left. A failure that may be waited out ends the
+    /// attempts, and is an error only if no time remains.
     async fn try_within(
         &self,
         deadline: &Deadline,
         options: &AcquireOptions,
         at_most: usize,
-    ) -> Result<SlotSearch> {
+    ) -> Result<ControlFlow<LockGuard, Wait>> {
         let one_attempt = options.clone().with_wait(Wait::No);
         let failure = match deadline.run(self.try_slots(&one_attempt, at_most)).await {
-            Some(Ok(Some(permit))) => return Ok(SlotSearch::Found(permit)),
+            Some(Ok(Some(permit))) => return Ok(ControlFlow::Break(permit)),
             Some(Ok(None)) => None,
             Some(Err(error)) if error.is_outage() || (options.was_answered && error.may_pass()) => {
                 Some(error)
             }
             Some(Err(error)) => return Err(error),
-            None => Some(no_answer()),
+            None => Some(deadline.no_answer()),
         };
-        match deadline.remaining() {
-            Some(remaining) => Ok(SlotSearch::GoesOn { remaining }),
-            None => Err(failure.unwrap_or_else(|| self.timed_out(deadline))),
-        }
+        let out_of_time = || failure.unwrap_or_else(|| self.timed_out(deadline));
+        deadline.remaining().map(ControlFlow::Continue).ok_or_else(out_of_time)
     }
 
     /// One attempt on each slot that is not held by a permit of this semaphore, one after the other, at most so many. The first
@@ -300,18 +287,12 @@ impl Semaphore {
     }
 
     fn timed_out(&self, deadline: &Deadline) -> Error {
-        let (name, time) = (&self.name, deadline.total());
-        let message = format!("no permit of semaphore {name:?} came free for this waiter within {time:?}");
-        Error::new(ErrorKind::TimedOut, message).with_help(HELP)
+        let what = format_args!("no permit of semaphore {:?} came free for this waiter", self.name);
+        deadline.timed_out(what).with_help(HELP)
     }
 }
 
 const HELP: &str = "wait longer, or look at the holders of its slots";
-
-fn no_answer() -> Error {
-    Error::new(ErrorKind::Indeterminate, "the store did not answer before the deadline")
-        .with_help("if it granted a permit, that is being released and ends with its lease at the latest")
-}
 
 /// Extends the gate for as long as this future is polled. A gate that was lost is not asked for again: that costs the order alone.
 async fn extend_gate(gate: &LockGuard, ttl: Duration) -> Infallible {

@@ -5,13 +5,13 @@ mod store;
 
 use crate::sync::{Mutex, MutexGuard};
 use crate::{
-    Attempt, Busy, Claim, Clock, Error, Fault, LockAdmin, LockBackend, LossCause, Moment, Outcome, OwnerId,
-    Promises, Reach, Release, Renewal, Result, Semantics, Sharing, SystemClock, TokenClass, WakeUp, locked,
+    Attempt, Claim, Clock, Fault, LockAdmin, LockBackend, LossCause, Moment, Outcome, OwnerId, Promises,
+    Reach, Release, Renewal, Result, Semantics, Sharing, SystemClock, TokenClass, WakeUp, locked,
 };
 use async_trait::async_trait;
 use std::sync::Arc;
 use std::time::Duration;
-use store::{POLL_INTERVAL, Refusal, Store};
+use store::{POLL_INTERVAL, Store};
 
 /// Locks in this process's memory, shared by the clones of one value. For tests, and for code that must choose its
 /// store by configuration.
@@ -71,14 +71,7 @@ impl LockBackend for MemoryBackend {
 
     async fn try_acquire(&self, claim: &Claim) -> Result<Attempt> {
         let (mut store, now) = self.lock();
-        match store.grant(claim, now) {
-            Ok(grant) => Ok(Attempt::Granted(grant)),
-            Err(Refusal::TokensUsedUp) => Err(Error::tokens_used_up()),
-            Err(Refusal::Held { until, leaves_mark }) => {
-                let busy = Busy::new().with_end(until.since(now));
-                Ok(Attempt::Busy(if leaves_mark { busy.with_place_in_queue() } else { busy }))
-            }
-        }
+        store.grant(claim, now)
     }
 
     async fn renew(&self, claims: &[Claim]) -> Vec<Result<Renewal>> {

@@ -1,4 +1,7 @@
-use crate::{Claim, FencingToken, Grant, HolderInfo, LockMode, LockName, LockStatus, Moment, OwnerId};
+use crate::{
+    Attempt, Busy, Claim, Error, FencingToken, Grant, HolderInfo, LockMode, LockName, LockStatus, Moment,
+    OwnerId, Result,
+};
 use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::time::{Duration, SystemTime};
@@ -41,37 +44,28 @@ struct HoldRecord {
     since: SystemTime,
 }
 
-/// The answer to a claim that was not granted.
-#[derive(Debug)]
-pub(super) enum Refusal {
-    /// Others keep it out, until then unless they renew.
-    Held {
-        until: Moment,
-        leaves_mark: bool,
-    },
-    TokensUsedUp,
-}
-
 impl Store {
     /// Grants a claim, unless another owner's hold conflicts with it. A claim that holds already gets its token again.
-    pub(super) fn grant(&mut self, claim: &Claim, now: Moment) -> Result<Grant, Refusal> {
+    pub(super) fn grant(&mut self, claim: &Claim, now: Moment) -> Result<Attempt> {
         self.sweep(now);
         let end = now.plus(claim.ttl());
         let entry = self.entries.entry(claim.name().clone()).or_insert_with(Entry::unused);
         entry.holds.retain(|hold| hold.ends_at > now);
         if let Some(own) = entry.hold_of(claim.owner()) {
             own.ends_at = own.ends_at.max(end);
-            return Ok(Grant::new(own.token));
+            return Ok(Attempt::Granted(Grant::new(own.token)));
         }
         entry.writer_marks.retain(|(owner, until)| *until > now && *owner != claim.owner());
         if let Some(until) = entry.conflict(claim, now) {
-            let leaves_mark = entry.is_to_be_marked(claim);
-            if leaves_mark {
+            let mut busy = Busy::new().with_end(until.since(now));
+            if entry.is_to_be_marked(claim) {
                 entry.writer_marks.push((claim.owner(), now.plus(WRITER_MARK_TTL)));
+                busy = busy.with_place_in_queue();
             }
-            return Err(Refusal::Held { until, leaves_mark });
+            return Ok(Attempt::Busy(busy));
         }
-        let token = FencingToken::after(Some(entry.last_token), micros(now)).ok_or(Refusal::TokensUsedUp)?;
+        let token = FencingToken::after(Some(entry.last_token), micros(now));
+        let token = token.ok_or_else(Error::tokens_used_up)?;
         entry.last_token = token;
         entry.holds.push(HoldRecord {
             owner: Some(claim.owner()),
@@ -81,7 +75,7 @@ impl Store {
             holder: Arc::clone(claim.holder()),
             since: SystemTime::now(),
         });
-        Ok(Grant::new(token))
+        Ok(Attempt::Granted(Grant::new(token)))
     }
 
     /// True if the claim is held; its lease then ends at `end` or later.
@@ -201,6 +195,14 @@ mod tests {
         Claim::new(LockName::new(name).unwrap(), OwnerId::from_u128(1), TTL, "".into())
     }
 
+    /// The token of a claim that is granted now; `None` if it is refused.
+    fn granted(store: &mut Store, claim: &Claim, now: Moment) -> Option<FencingToken> {
+        match store.grant(claim, now).unwrap() {
+            Attempt::Granted(grant) => Some(grant.token),
+            Attempt::Busy(_) => None,
+        }
+    }
+
     /// A service that locks each invoice once must not fill the memory.
     #[test]
     fn free_name_is_forgotten_once_the_clock_has_passed_its_token() {
@@ -208,12 +210,12 @@ mod tests {
         let mut last = None;
         for number in 0..10 * LEAST_TO_SWEEP as u64 {
             let claim = claim_of(&format!("invoice/{number}"));
-            store.grant(&claim, at(number)).unwrap();
+            granted(&mut store, &claim, at(number)).unwrap();
             store.release(&claim, at(number), at(number + 1));
             // Not released: this hold ends with its lease.
-            store.grant(&claim_of(&format!("left/{number}")), at(number)).unwrap();
-            let often = store.grant(&claim_of("job"), at(number)).unwrap();
-            assert!(last.replace(often.token) < Some(often.token));
+            granted(&mut store, &claim_of(&format!("left/{number}")), at(number)).unwrap();
+            let token = granted(&mut store, &claim_of("job"), at(number)).unwrap();
+            assert!(last.replace(token) < Some(token));
             store.release(&claim_of("job"), at(number), at(number + 1));
         }
         // A lease is left each millisecond, and the number may double between two sweeps.
@@ -232,16 +234,16 @@ mod tests {
         };
         let (reader, late) = (claim(1, LockMode::Shared), claim(4, LockMode::Shared));
         let writers = [claim(2, LockMode::Write), claim(3, LockMode::Exclusive)];
-        store.grant(&reader, at(1)).unwrap();
+        granted(&mut store, &reader, at(1)).unwrap();
         for writer in &writers {
-            assert!(matches!(store.grant(writer, at(1)), Err(Refusal::Held { leaves_mark: true, .. })));
+            assert!(matches!(store.grant(writer, at(1)), Ok(Attempt::Busy(Busy { queued: true, .. }))));
         }
         assert!(!store.release(&writers[1], at(2), at(2)));
         assert!(store.release(&reader, at(2), at(2)));
-        assert!(store.grant(&late, at(2)).is_err(), "a writer waits");
-        store.grant(&writers[0], at(2)).unwrap();
+        assert!(granted(&mut store, &late, at(2)).is_none(), "a writer waits");
+        granted(&mut store, &writers[0], at(2)).unwrap();
         store.release(&writers[0], at(3), at(3));
-        store.grant(&late, at(3)).unwrap();
+        granted(&mut store, &late, at(3)).unwrap();
     }
 
     #[test]
@@ -249,8 +251,8 @@ mod tests {
         let (mut store, claim) = (Store::default(), claim_of("job"));
         let mut last = None;
         for _ in 0..3 {
-            let grant = store.grant(&claim, Moment::ORIGIN).unwrap();
-            assert!(last.replace(grant.token) < Some(grant.token));
+            let token = granted(&mut store, &claim, Moment::ORIGIN).unwrap();
+            assert!(last.replace(token) < Some(token));
             store.release(&claim, Moment::ORIGIN, Moment::ORIGIN);
         }
     }

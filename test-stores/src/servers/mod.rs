@@ -53,5 +53,6 @@ pub use redis_cluster::RedisCluster;
 pub use redis_sentinel::RedisSentinelGroup;
 pub use shared_folder::{SharedFolder, shared_folder_missing};
 pub use zookeeper::{
-    ZooKeeperEnsemble, ZooKeeperRole, ZooKeeperServer, ask_zookeeper, zookeeper_server_missing,
+    ZOOKEEPER_SUPER_USER, ZooKeeperEnsemble, ZooKeeperRole, ZooKeeperServer, ask_zookeeper,
+    zookeeper_server_missing,
 };

@@ -32,6 +32,8 @@ const HOLDS: usize = 48;
 pub(crate) struct Target {
     /// What the store is called: its scheme, spelled in one way.
     pub(crate) name: &'static str,
+    /// Its URL without secrets, for messages.
+    pub(crate) url: String,
     pub(crate) host: String,
     pub(crate) port: u16,
     pub(crate) socket: Option<PathBuf>,
@@ -103,6 +105,7 @@ impl Target {
             |key| Ok::<_, Error>(query.take_duration_within(key, &TIMEOUT_RANGE)?.unwrap_or(TIMEOUT));
         let target = Self {
             name,
+            url: url.to_string(),
             host: endpoint.host.clone(),
             port: endpoint.port.unwrap_or(default_port),
             encryption,

@@ -63,6 +63,11 @@ impl Place {
         Self { directory: tempfile::tempdir().unwrap(), url: Some(url.into()) }
     }
 
+    /// The URL of its store.
+    pub(crate) fn url(&self) -> &str {
+        self.url.as_deref().unwrap()
+    }
+
     /// A place with a Redis of its own.
     pub(crate) fn with_redis() -> (Self, RedisServer) {
         let server = RedisServer::start().unwrap();

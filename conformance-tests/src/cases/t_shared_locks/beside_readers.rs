@@ -1,13 +1,13 @@
 //! Readers beside each other, and beside writers that are kept out: each has a lease, a least time, a loss and an end of its own.
 
-use super::modes::{ALL, NOT_SHARED, ensure_excluded, hold, sharing};
+use super::modes::{ALL, NOT_SHARED, ensure_excluded, hold, sharing, waiter};
 use crate::cases::c_ownership::with_a_renewal_on_the_wire;
-use crate::cases::declared::{hand_over_bound, lease_only};
+use crate::cases::declared::{hand_over_bound, lease_only, silent_bound};
 use crate::cases::outcomes::ensure_larger_token;
 use crate::cases::prelude::*;
 use crate::cases::random_steps::run_histories;
 use crate::cases::recorded_run::RecordedRun;
-use crate::cases::tasks::take_turn;
+use crate::cases::tasks::{granted_within, take_turn};
 use futures_util::future::try_join_all;
 use leasehold_core::{LockMode, Reach};
 use std::collections::BTreeSet;
@@ -21,6 +21,7 @@ pub(super) const CASES: CaseTable = cases![
     T24 random_steps_of_readers_whose_replies_are_lost_are_those_of_a_model,
     T61 each_reader_ends_by_its_own_lease_whatever_came_beside_it,
     T17 end_of_one_reader_leaves_the_others,
+    T99 end_of_a_silent_reader_leaves_another_and_then_lets_a_writer_in,
     T98 later_of_two_least_times_of_readers_keeps_writers_out,
     T16 looking_shows_every_reader,
     T65 late_renewal_of_an_ended_reader_revives_nothing_beside_another,
@@ -219,6 +220,26 @@ async fn end_of_one_reader_leaves_the_others(cx: &Context) -> Verdict {
         free_within(&other, &name, hand_over_bound(cx, &other), "after both readers").await?;
     }
     Ok(())
+}
+
+/// The store ends the lease or the session of a reader that is cut off. A writer waits for both readers.
+async fn end_of_a_silent_reader_leaves_another_and_then_lets_a_writer_in(cx: &Context) -> Verdict {
+    let wake_up = sharing(cx).await?.wake_up.bound();
+    let (client, name) = (cx.client().await?, cx.name());
+    let (proxy, cut_off) = cx.client_behind_proxy(cx.patience()).await?;
+    let kept = hold(cx, &client, &name, LockMode::Shared).await?;
+    let silent = hold(cx, &cut_off, &name, LockMode::Shared).await?;
+    let last = kept.token()?.max(silent.token()?);
+    let writer = waiter(cx, &name, LockMode::Write).await?;
+    proxy.set(Traffic::BlackHole);
+    loss_within(&silent, cx.ttl() + cx.slack()).await?;
+    tokio::time::sleep(silent_bound(cx).await? - wake_up).await;
+    ensure!(kept.is_held(), "a reader is lost with the one that was cut off: {:?}", kept.loss());
+    ensure!(!writer.is_finished(), "a writer was let in beside a reader");
+    kept.release().await?;
+    let writer = granted_within(writer, wake_up + cx.slack(), "a writer after both readers").await?;
+    ensure!(writer.token()? > last, "the writer has {} after {last}", writer.token()?);
+    Ok(writer.release().await?)
 }
 
 /// The reader with the longer one is released last, or first.

@@ -12,14 +12,19 @@ pub(super) const JARS: [&str; 2] = ["/usr/share/java/zookeeper.jar", "/usr/share
 /// The jars that a server with TLS needs as well: the manifest forgets them.
 const JARS_FOR_TLS: [&str; 2] = ["/usr/share/java/netty-codec.jar", "/usr/share/java/netty-resolver.jar"];
 
+/// The user, with its password, whom no access list binds.
+pub const ZOOKEEPER_SUPER_USER: &str = "super:admin";
+
 /// Options of the virtual machine, for a server that starts fast and stays small.
-const JAVA: [&str; 6] = [
+const JAVA: [&str; 7] = [
     "-Xmx192m",
     "-XX:+UseSerialGC",
     // The second compiler costs more than it gains in a life of seconds.
     "-XX:TieredStopAtLevel=1",
     "-XX:-UsePerfData",
     "-Dorg.slf4j.simpleLogger.defaultLogLevel=warn",
+    // The digest of ZOOKEEPER_SUPER_USER.
+    "-Dzookeeper.DigestAuthenticationProvider.superDigest=super:xQJmxLMiHGwaqBvst5y6rkB6HQs=",
     // Empty container nodes are looked for every minute by default.
     "-Dznode.container.checkIntervalMs=1000",
 ];

@@ -8,5 +8,5 @@ mod server;
 
 pub use ensemble::ZooKeeperEnsemble;
 pub use four_letter_words::{ZooKeeperRole, ask_zookeeper};
-pub use launch::zookeeper_server_missing;
+pub use launch::{ZOOKEEPER_SUPER_USER, zookeeper_server_missing};
 pub use server::ZooKeeperServer;

@@ -1,8 +1,9 @@
+use crate::servers::ZOOKEEPER_SUPER_USER;
 use crate::stores::cannot::not_held;
 use leasehold::LockName;
 use leasehold_conformance::Stop;
 use std::time::Duration;
-use zookeeper_client::{Acls, Client, CreateMode, Error};
+use zookeeper_client::{Acl, Acls, AuthId, Client, CreateMode, Error, Permission};
 
 /// Limit for a connection: a server that is busy with thousands of waiters lets an administrator wait too.
 const CONNECTED_WITHIN: Duration = Duration::from_secs(30);
@@ -16,7 +17,8 @@ pub(super) struct AdminClient {
 impl AdminClient {
     /// Connects, for the locks in a directory.
     pub(super) async fn connect(servers: &str, directory: String) -> Result<Self, Stop> {
-        let connecting = Client::connector().with_session_timeout(Duration::from_secs(10)).connect(servers);
+        let connector = Client::connector().with_auth("digest", ZOOKEEPER_SUPER_USER.as_bytes());
+        let connecting = connector.with_session_timeout(Duration::from_secs(10)).connect(servers);
         let client = tokio::time::timeout(CONNECTED_WITHIN, connecting).await.map_err(Stop::failed)?;
         Ok(Self { client: client.map_err(Stop::failed)?, directory })
     }
@@ -61,6 +63,25 @@ impl AdminClient {
         Ok(())
     }
 
+    /// Takes the rights to the locks away from everyone, or gives them back. A client without rights keeps its nodes. All nodes are
+    /// written again, which wakes those who watch them: a waiter that nothing wakes would ask for nothing meanwhile.
+    pub(super) async fn refuse(&self, refuse: bool) -> Result<(), Stop> {
+        let user = if refuse { AuthId::authed() } else { AuthId::anyone() };
+        let rights = [Acl::new(Permission::ALL, user)];
+        if_there(self.client.set_acl(&self.directory, &rights, None).await)?;
+        for queue in self.children(&self.directory).await? {
+            let queue = format!("{}/{queue}", self.directory);
+            if_there(self.client.set_acl(&queue, &rights, None).await)?;
+            for place in self.children(&queue).await? {
+                let place = format!("{queue}/{place}");
+                if let Some((holder, _)) = if_there(self.client.get_data(&place).await)? {
+                    if_there(self.client.set_data(&place, &holder, None).await)?;
+                }
+            }
+        }
+        Ok(())
+    }
+
     /// The wall clock of the server that orders writes, in milliseconds: it stands on every node.
     pub(super) async fn wall_clock(&self) -> Result<i64, Stop> {
         let options = CreateMode::Ephemeral.with_acls(Acls::anyone_all());
@@ -89,16 +110,19 @@ impl AdminClient {
     }
 
     async fn children(&self, parent: &str) -> Result<Vec<String>, Stop> {
-        match self.client.list_children(parent).await {
-            Ok(children) => Ok(children),
-            Err(Error::NoNode) => Ok(Vec::new()),
-            Err(error) => Err(Stop::failed(error)),
-        }
+        if_there(self.client.list_children(parent).await).map(Option::unwrap_or_default)
     }
 
     /// The parent of a lock's nodes. A slash is the only character in the names of cases that a path does not take.
     fn queue(&self, name: &LockName) -> String {
         format!("{}/{}", self.directory, name.as_str().replace('/', "%2F"))
+    }
+}
+
+fn if_there<T>(answer: Result<T, Error>) -> Result<Option<T>, Stop> {
+    match answer {
+        Err(Error::NoNode) => Ok(None),
+        answer => answer.map(Some).map_err(Stop::failed),
     }
 }
 

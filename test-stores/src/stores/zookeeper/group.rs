@@ -136,6 +136,10 @@ impl<S: ZooKeeperServers> ServerGroup for ZooKeeperGroup<S> {
         Ok(())
     }
 
+    async fn refuse(store: &ServerStore<Self>, refuse: bool) -> Result<(), Stop> {
+        client(store).await?.refuse(refuse).await
+    }
+
     async fn delete(store: &ServerStore<Self>, name: &LockName) -> Result<(), Stop> {
         client(store).await?.delete_holders(name).await
     }

@@ -68,6 +68,16 @@ impl SlotMap {
         self.ranges.insert(0, (slot..=slot, to));
     }
 
+    /// The ranges that have another primary in a newer map, each with both: a replica took over, which may lack grants.
+    pub(super) fn fail_overs(&self, newer: &Self) -> Vec<[String; 3]> {
+        let changed = newer.ranges.iter().filter_map(|(range, now)| {
+            let (_, before) = self.ranges.iter().find(|(known, before)| known == range && before != now)?;
+            let place = format!("slots {}-{}", range.start(), range.end());
+            Some([place, before.to_string(), now.to_string()])
+        });
+        changed.collect()
+    }
+
     /// The nodes that have slots, each once.
     pub(super) fn primaries(&self) -> Vec<Address> {
         let owners = self.ranges.iter().map(|(_, owner)| (owner.to_string(), owner));
@@ -142,6 +152,20 @@ mod tests {
         let names = |nodes: &[Address]| nodes.iter().map(ToString::to_string).collect::<Vec<_>>();
         assert_eq!(names(&map.primaries()), ["a:7", "asked:8", "b:7"]);
         assert_eq!(names(map.nodes()), ["a:7", "c:9", "asked:8"]);
+    }
+
+    #[test]
+    fn fail_over_is_another_primary_of_the_same_slots() {
+        let map = |ranges: &[(i64, i64, &str)]| {
+            let node_of = |host: &str| node(Value::BulkString(host.into()), 7);
+            let ranges = ranges.iter().map(|(first, last, host)| range(*first, *last, vec![node_of(host)]));
+            SlotMap::read(&Value::Array(ranges.collect()), &asked()).unwrap()
+        };
+        let known = map(&[(0, 99, "a"), (100, 199, "b")]);
+        assert_eq!(known.fail_overs(&map(&[(0, 99, "c"), (100, 199, "b")])), [["slots 0-99", "a:7", "c:7"]]);
+        // A slot moves with its keys.
+        let moved = map(&[(0, 98, "a"), (99, 199, "b")]);
+        assert!(known.fail_overs(&moved).is_empty() && SlotMap::default().fail_overs(&known).is_empty());
     }
 
     #[test]

@@ -158,7 +158,14 @@ impl Cluster {
         let is_seed = |address: &Address| self.seeds.iter().any(|seed| seed.address == *address);
         // A node that has left is forgotten with its connection; requests that are under way keep it for as long.
         known.links.retain(|address, _| map.nodes().contains(address) || is_seed(address));
+        let fail_overs = known.map.fail_overs(&map);
         known.map = map;
+        // Observers are called without the mutex.
+        drop(known);
+        for [slots, before, now] in fail_overs {
+            self.waiters.servers.note(&slots, &before);
+            self.waiters.servers.note(&slots, &now);
+        }
         Ok(())
     }
 

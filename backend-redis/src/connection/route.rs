@@ -50,8 +50,12 @@ impl Route {
             if !matches!(**self, Self::Node(_)) {
                 connection.role = RoleCheck::new(&facts, connection.takes_messages);
             }
-            if let (Self::Server(_), false) = (&**self, facts.run_id.is_empty()) {
-                waiters.servers.note(&target.address.to_string(), &format!("run_id {}", facts.run_id));
+            if !facts.run_id.is_empty() && !facts.is_replica() {
+                let place = match &**self {
+                    Self::Server(_) | Self::Node(_) => target.address.to_string(),
+                    Self::Primary(sentinels) => format!("the primary of {:?}", sentinels.name),
+                };
+                waiters.servers.note(&place, &format!("run_id {}", facts.run_id));
             }
             Ok((Arc::new(connection), epoch))
         };

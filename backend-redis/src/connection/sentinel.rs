@@ -24,7 +24,7 @@ use tokio::time::{Instant, timeout_at};
 pub(crate) struct Sentinels {
     all: Vec<Arc<Sentinel>>,
     /// What they call the primary.
-    name: String,
+    pub(super) name: String,
     /// How to talk to the primary, but not yet where.
     pub(super) primary: Target,
     /// Where the primary was by their last report that counted.

@@ -96,7 +96,7 @@ impl Sentinels {
                 break;
             }
         }
-        // That no server was there says less than any other failure.
+        // Any other failure says more than an outage.
         let failure = failed.into_iter().min_by_key(|error| error.kind() == ErrorKind::Unavailable);
         let newest = reports.into_iter().max_by_key(|report| report.epoch);
         newest.ok_or_else(|| failure.unwrap_or_else(silent))

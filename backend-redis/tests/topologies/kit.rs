@@ -129,7 +129,7 @@ pub(crate) fn until_replicated(replica: &RedisServer, key: &str) {
 pub(crate) struct Changes(Arc<Mutex<Vec<[String; 3]>>>);
 
 impl Changes {
-    /// Those that a client hears of for as long as it is kept.
+    /// A client on the backend, and the changes that its observer hears of while it is kept.
     pub(crate) fn of(backend: &Arc<RedisBackend>) -> (Self, LockClient) {
         let changes = Self::default();
         let client = LockClient::builder(Arc::clone(backend) as Arc<dyn LockBackend>);

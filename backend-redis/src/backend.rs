@@ -1,7 +1,7 @@
 //! Locks: the contract of the core, kept by scripts on whichever servers are one store.
 
 use crate::batch::ClaimBatcher;
-use crate::cluster::HashSlot;
+use crate::cluster::hash_slot;
 use crate::connection::ConfirmKind;
 use crate::keys::{Keys, LockKeys};
 use crate::reply::{self, Acquired};
@@ -13,7 +13,7 @@ use crate::waiters::WaiterRegistry;
 use async_trait::async_trait;
 use futures_util::future::{BoxFuture, join_all};
 use leasehold_core::{
-    Attempt, Busy, Claim, Error, ErrorKind, FencingToken, Grant, KnownServers, LockAdmin, LockBackend,
+    Attempt, Busy, Claim, Error, ErrorKind, Grant, KnownServers, LockAdmin, LockBackend,
     MAX_CLAIMS_PER_RENEWAL, Namespace, OwnerId, Release, Renewal, Result, Semantics,
 };
 use leasehold_store_url::StoreUrl;
@@ -98,20 +98,19 @@ impl LockBackend for RedisBackend {
             None => self.acquire_in_turn(claim, &self.keys.of(claim.name()), DOES_NOT_WAIT).await?,
         };
         match (acquired, self.replicas) {
-            (Acquired::Granted(token), Some(replicas)) => {
-                Box::pin(self.confirm(claim, token, replicas)).await
+            ((Attempt::Granted(grant), _), Some(replicas)) => {
+                Box::pin(self.confirm(claim, grant, replicas)).await
             }
-            (Acquired::Granted(token), None) => Ok(Attempt::Granted(Grant::new(token))),
-            (Acquired::Busy(busy) | Acquired::Queued(busy, _), _) => Ok(Attempt::Busy(busy)),
+            ((attempt, _), _) => Ok(attempt),
         }
     }
 
     /// Renews claims in as few requests as is fair to others. The claims of one request are of one
     /// mode, and lie in one slot, where there are slots.
     async fn renew(&self, claims: &[Claim]) -> Vec<Result<Renewal>> {
-        let mut groups: BTreeMap<(bool, Option<HashSlot>), Vec<(usize, &Claim)>> = BTreeMap::new();
+        let mut groups: BTreeMap<(bool, Option<u16>), Vec<(usize, &Claim)>> = BTreeMap::new();
         for (index, claim) in claims.iter().enumerate() {
-            let slot = self.servers.is_cluster().then(|| HashSlot::of(self.keys.of(claim.name()).lock()));
+            let slot = self.servers.is_cluster().then(|| hash_slot(self.keys.of(claim.name()).lock()));
             groups.entry((claim.mode().is_shared(), slot)).or_default().push((index, claim));
         }
         let requests = groups.values().flat_map(|group| group.chunks(MAX_CLAIMS_PER_RENEWAL));
@@ -122,13 +121,17 @@ impl LockBackend for RedisBackend {
         }));
         let mut renewals: Vec<_> = renewed.await.into_iter().flatten().collect();
         renewals.sort_by_key(|(index, _)| *index);
-        let count_on = |(renewal, replicas): (Renewal, Option<_>)| self.count_on(renewal, replicas.as_ref());
+        let needed = self.replicas.map_or(0, |replicas| replicas.count);
+        let count_on = |(renewal, count): (_, Result<u32>)| match renewal {
+            // The next primary may not know this extension. The lease before it is counted on.
+            Renewal::Renewed if count.map_or(true, |count| count < needed) => Renewal::Held,
+            renewal => renewal,
+        };
         renewals.into_iter().map(|(_, renewed)| renewed.map(count_on)).collect()
     }
 
     fn renewal_group(&self, claim: &Claim) -> u64 {
-        // One server is one group, whatever the key: a client renews thousands of leases a second.
-        if self.servers.is_cluster() { self.servers.number_of(self.keys.of(claim.name()).lock()) } else { 0 }
+        self.servers.number_of(self.keys.of(claim.name()).lock())
     }
 
     /// Ends a claim: its hold, and its place in the queue, also one that this process does not know: a stale entry would receive
@@ -177,7 +180,7 @@ impl RedisBackend {
         match self.acquires.run(for_all, request).await? {
             Value::Nil => Ok(None),
             answer => match reply::acquired(&answer)? {
-                Acquired::Busy(_) if claim.waits() => Ok(None),
+                (Attempt::Busy(_), _) if claim.waits() => Ok(None),
                 acquired => Ok(Some(acquired)),
             },
         }
@@ -188,7 +191,7 @@ impl RedisBackend {
         self.waiters.add(owner, claim.name());
         let acquired = self.join_queue(claim).await;
         match &acquired {
-            Ok(Acquired::Queued(_, place)) => self.waiters.set_place(owner, *place),
+            Ok((_, Some(place))) => self.waiters.set_place(owner, *place),
             Err(error) if error.kind() == ErrorKind::Indeterminate => {}
             Err(_) => self.waiters.remove_unless_queued(owner),
             Ok(_) => self.waiters.remove(owner),
@@ -203,7 +206,7 @@ impl RedisBackend {
             return self.acquire_in_turn(claim, &keys, &channel).await;
         }
         let acquired = self.acquire_in_turn(claim, &keys, HEARS_NOTHING).await?;
-        if matches!(acquired, Acquired::Queued(..))
+        if acquired.1.is_some()
             && self.servers.listen(keys.lock()).await
             && let Some(channel) = self.servers.channel(keys.lock())
         {
@@ -225,7 +228,9 @@ impl RedisBackend {
     /// waits until they have that. A renewal takes no lock: it may arrive after the release of a claim whose caller has gone.
     ///
     /// A grant that is not confirmed is an unknown outcome: the owner asks again, or releases it.
-    async fn confirm(&self, claim: &Claim, token: FencingToken, replicas: Replicas) -> Result<Attempt> {
+    async fn confirm(&self, claim: &Claim, grant: Grant, replicas: Replicas) -> Result<Attempt> {
+        // The grant stands in the store, so no failure of the confirmation says that nothing was done.
+        let not_confirmed = |why: Error| why.with_kind(ErrorKind::Indeterminate);
         let renewed = self.renew_together(&[claim], ConfirmKind::Grant).await.pop();
         let (renewal, count) =
             renewed.unwrap_or_else(|| Err(reply::not_understood())).map_err(not_confirmed)?;
@@ -233,10 +238,14 @@ impl RedisBackend {
             // The grant has ended meanwhile.
             return Ok(Attempt::Busy(Busy::new().with_place_in_queue()));
         }
-        match count.unwrap_or(Ok(0)).map_err(not_confirmed)? {
-            count if count >= replicas.count => Ok(Attempt::Granted(Grant::new(token))),
-            count => Err(too_few(count, replicas)),
+        let count = count.map_err(not_confirmed)?;
+        if count >= replicas.count {
+            return Ok(Attempt::Granted(grant));
         }
+        let message = format!("{count} of {} replicas have confirmed the grant in time", replicas.count);
+        Err(Error::new(ErrorKind::Indeterminate, message).with_help(
+            "look at the replicas: INFO replication; or lower wait_replicas in the URL, or raise timeout",
+        ))
     }
 
     /// Renews claims in one request. With each answer, how many replicas have what was written, where they are asked.
@@ -244,7 +253,7 @@ impl RedisBackend {
         &self,
         claims: &[&Claim],
         kind: ConfirmKind,
-    ) -> Vec<Result<(Renewal, Option<Result<u32>>)>> {
+    ) -> Vec<Result<(Renewal, Result<u32>)>> {
         let requests: Vec<_> = claims.iter().map(|claim| renewal_of(claim, &self.keys)).collect();
         let shortest = claims.iter().map(|claim| claim.ttl()).min().unwrap_or_default();
         let confirm = self.replicas.map(|replicas| (replicas.for_lease(shortest), kind));
@@ -257,28 +266,6 @@ impl RedisBackend {
         };
         answers.into_iter().map(renewal).collect()
     }
-
-    /// An extension that too few replicas have is not counted on: the next primary may not know it. The lease before it is.
-    fn count_on(&self, renewal: Renewal, replicas: Option<&Result<u32>>) -> Renewal {
-        let enough_have_it =
-            self.replicas.is_none_or(|needed| matches!(replicas, Some(Ok(count)) if *count >= needed.count));
-        match renewal {
-            Renewal::Renewed if !enough_have_it => Renewal::Held,
-            renewal => renewal,
-        }
-    }
-}
-
-/// The grant stands in the store, so no failure of the confirmation says that nothing was done.
-fn not_confirmed(why: Error) -> Error {
-    why.with_kind(ErrorKind::Indeterminate)
-}
-
-fn too_few(count: u32, replicas: Replicas) -> Error {
-    let message = format!("{count} of {} replicas have confirmed the grant in time", replicas.count);
-    Error::new(ErrorKind::Indeterminate, message).with_help(
-        "look at the replicas: INFO replication; or lower wait_replicas in the URL, or raise timeout",
-    )
 }
 
 /// In whole milliseconds, rounded up: others are kept out for at least as long as was asked for, and zero means not at all.

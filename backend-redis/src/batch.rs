@@ -8,10 +8,10 @@
 //! * The requests are sent by a task: a caller may keep its future and not poll it, and holds up no other.
 //! * Claims of one request come from one runtime: another one may stand still. If it ends, the outcome is unknown.
 
+use crate::locked;
 use crate::scripts::Script;
 use crate::server_error::shut_down;
 use crate::servers::{ClaimRequest, Servers};
-use crate::sync::locked;
 use leasehold_core::{ErrorKind, Result};
 use redis::Value;
 use std::future::poll_fn;
@@ -45,11 +45,8 @@ struct OpenRequest {
     claims: mpsc::Sender<BatchedClaim>,
 }
 
-#[derive(Debug)]
-struct BatchedClaim {
-    request: ClaimRequest,
-    answer: oneshot::Sender<Result<Value>>,
-}
+/// A claim's part of a request, and the caller that waits for the answer.
+type BatchedClaim = (ClaimRequest, oneshot::Sender<Result<Value>>);
 
 impl ClaimBatcher {
     pub(crate) fn new(script: &'static Script, servers: &Arc<Servers>) -> Arc<Self> {
@@ -93,7 +90,7 @@ impl ClaimBatcher {
         runtime: &Handle,
     ) -> oneshot::Receiver<Result<Value>> {
         let (answer, answered) = oneshot::channel();
-        let pending = BatchedClaim { request, answer };
+        let pending = (request, answer);
         let mut open = locked(&self.open);
         let fits = |open: &&mut OpenRequest| {
             let has_room = MAX_BATCH - open.claims.capacity() < size;
@@ -131,19 +128,21 @@ impl ClaimBatcher {
             }
         })
         .await;
-        let connected = self.servers.connect().await;
+        let connected = match &*self.servers {
+            Servers::One(link) => link.connection().await.map(drop),
+            Servers::Cluster(_) => Ok(()),
+        };
         joined.close();
-        let mut claims = Vec::new();
+        let mut claims = Vec::<BatchedClaim>::new();
         while let Some(claim) = joined.recv().await {
             claims.push(claim);
         }
         if let Err(why) = connected {
-            return claims.into_iter().for_each(|claim| drop(claim.answer.send(Err(why.clone()))));
+            return claims.into_iter().for_each(|(_, answer)| drop(answer.send(Err(why.clone()))));
         }
         // Looked at once there is a connection: the release of a claim whose caller is gone may have been sent by now.
-        claims.retain(|claim| !claim.answer.is_closed());
-        let (requests, answers): (Vec<_>, Vec<_>) =
-            claims.into_iter().map(|BatchedClaim { request, answer }| (request, answer)).unzip();
+        claims.retain(|(_, answer)| !answer.is_closed());
+        let (requests, answers): (Vec<_>, Vec<_>) = claims.into_iter().unzip();
         if requests.is_empty() {
             return;
         }

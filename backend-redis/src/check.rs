@@ -2,18 +2,18 @@
 
 use crate::backend::RedisBackend;
 use crate::connection::{Route, ServerLink, wait_for};
-use crate::finding::error_finding;
 use crate::keys::LockKeys;
 use crate::reply::parse;
-use crate::rights;
+use crate::rights::{self, error_finding};
 use crate::server_error::{replica, unknown_is_unavailable};
 use crate::servers::SINGLE;
-use crate::target::Replicas;
+use crate::target::{Address, Replicas};
 use futures_util::future::join_all;
 use leasehold_core::trial::{addresses_finding, servers_finding};
 use leasehold_core::{Error, ErrorKind, Finding, Result, Severity};
 use std::collections::HashMap;
 use std::sync::Arc;
+use tokio::net::lookup_host;
 
 /// The settings that matter.
 const EVICTION: &str = "maxmemory-policy";
@@ -102,11 +102,13 @@ async fn server_findings(link: &ServerLink) -> Vec<Finding> {
     let ids = ids.into_iter().flatten().filter(|id| !id.is_empty()).map(|id| format!("run_id {id}"));
     let unseen = failed.into_iter().find_map(Result::err);
     let unseen = unseen.map(|why| not_seen("whether one server answers at this address", &why));
-    servers_finding(ids, ONE_SERVER)
-        .into_iter()
-        .chain(addresses_finding(&link.route.addresses().await, ONE_SERVER))
-        .chain(unseen)
-        .collect()
+    let found = match &target.address {
+        Address::Tcp { host, port } => lookup_host((host.as_str(), *port)).await.ok(),
+        Address::Unix(_) => None,
+    };
+    let addresses: Vec<_> = found.into_iter().flatten().map(|address| address.ip()).collect();
+    let of_name = addresses_finding(&addresses, ONE_SERVER);
+    servers_finding(ids, ONE_SERVER).into_iter().chain(of_name).chain(unseen).collect()
 }
 
 /// Whether there are as many replicas as are waited for.

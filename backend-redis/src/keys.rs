@@ -31,21 +31,17 @@ pub(crate) struct Keys {
     before_companion: String,
 }
 
-/// The keys of one name in one text, in the order in which the scripts want them: lock, holder, owners, token, queue, shared.
+/// The keys of one name, in the order in which the scripts want them: lock, holder, owners, token, queue, shared.
 #[derive(Debug)]
-pub(crate) struct LockKeys {
-    text: String,
-    ends: [usize; 6],
-}
+pub(crate) struct LockKeys([String; 6]);
 
 impl LockKeys {
     pub(crate) fn all(&self) -> [&str; 6] {
-        let mut start = 0;
-        self.ends.map(|end| &self.text[std::mem::replace(&mut start, end)..end])
+        self.0.each_ref().map(String::as_str)
     }
 
     pub(crate) fn lock(&self) -> &str {
-        self.all()[0]
+        &self.0[0]
     }
 }
 
@@ -64,14 +60,9 @@ impl Keys {
 
     pub(crate) fn of(&self, name: &LockName) -> LockKeys {
         let name = encode(name.as_str());
-        let companion = |kind| [&*self.before_companion, &*name, kind];
+        let companion = |kind| format!("{}{name}{kind}", self.before_companion);
         let [holder, owners, token, queue, shared] = [HOLDER, OWNERS, TOKEN, QUEUE, SHARED].map(companion);
-        let mut text = String::with_capacity(256);
-        let ends = [[&*self.prefix, &*name, ""], holder, owners, token, queue, shared].map(|parts| {
-            text.extend(parts);
-            text.len()
-        });
-        LockKeys { text, ends }
+        LockKeys([format!("{}{name}", self.prefix), holder, owners, token, queue, shared])
     }
 
     /// The channel on which the waiters of this client hear of their grants. Without spaces: in the entry of a waiter it

@@ -37,7 +37,6 @@ mod batch;
 mod check;
 mod cluster;
 mod connection;
-mod finding;
 mod keys;
 mod redlock;
 mod reply;
@@ -46,7 +45,6 @@ mod scripts;
 mod semantics;
 mod server_error;
 mod servers;
-mod sync;
 mod target;
 mod tls;
 mod trial;
@@ -58,7 +56,7 @@ pub use target::SCHEMES;
 
 use leasehold_core::{LockBackend, Namespace, Result};
 use leasehold_store_url::StoreUrl;
-use std::sync::Arc;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 /// The prefix of every name, unless the user chooses another.
 pub const DEFAULT_PREFIX: &str = "leasehold:";
@@ -74,4 +72,9 @@ pub fn open(url: &StoreUrl, namespace: &Namespace) -> Result<Arc<dyn LockBackend
         "redlock" | "redlock+tls" => Arc::new(RedlockBackend::open(url, namespace)?),
         _ => Arc::new(RedisBackend::open(url, namespace)?),
     })
+}
+
+/// Locks a mutex, also a poisoned one: no code under these locks can panic half-way.
+fn locked<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
+    mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }

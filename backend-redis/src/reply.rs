@@ -1,8 +1,8 @@
 //! Parses the replies of the scripts.
 
 use leasehold_core::{
-    Busy, Error, ErrorKind, FencingToken, HolderInfo, LockMode, LockName, LockStatus, LossCause, OwnerId,
-    Release, Renewal, Result, Waiter,
+    Attempt, Busy, Error, ErrorKind, FencingToken, Grant, HolderInfo, LockMode, LockName, LockStatus,
+    LossCause, OwnerId, Release, Renewal, Result, Waiter,
 };
 use redis::{FromRedisValue, Value};
 use std::time::{Duration, SystemTime};
@@ -10,14 +10,8 @@ use std::time::{Duration, SystemTime};
 /// In the place of the owner in the record of a lock that was released and lingers.
 const RELEASED: &str = "released";
 
-/// The answer of `acquire.lua` and `acquire_in_turn.lua` for one claim.
-#[derive(Debug)]
-pub(crate) enum Acquired {
-    Granted(FencingToken),
-    Busy(Busy),
-    /// Busy, and the owner waits at this place.
-    Queued(Busy, u64),
-}
+/// The answer of `acquire.lua` and `acquire_in_turn.lua` for one claim, and the owner's place in the queue, if it waits.
+pub(crate) type Acquired = (Attempt, Option<u64>);
 
 /// Splits the reply of a script into the answers for its claims. An answer that is no array holds for every claim.
 pub(crate) fn split(reply: Value, claims: usize) -> Vec<Result<Value>> {
@@ -34,11 +28,11 @@ pub(crate) fn split(reply: Value, claims: usize) -> Vec<Result<Value>> {
 pub(crate) fn acquired(answer: &Value) -> Result<Acquired> {
     let busy = |left| ends_in(left).map_or_else(Busy::new, |ends_in| Busy::new().with_end(ends_in));
     match answer {
-        Value::Int(left) => Ok(Acquired::Busy(busy(*left))),
-        Value::BulkString(_) => Ok(Acquired::Granted(FencingToken::new(parse(answer)?))),
+        Value::Int(left) => Ok((Attempt::Busy(busy(*left)), None)),
+        Value::BulkString(_) => Ok((Attempt::Granted(Grant::new(FencingToken::new(parse(answer)?))), None)),
         Value::Array(_) => {
             let (left, place) = parse(answer)?;
-            Ok(Acquired::Queued(busy(left).with_place_in_queue(), place))
+            Ok((Attempt::Busy(busy(left).with_place_in_queue()), Some(place)))
         }
         _ => Err(not_understood()),
     }
@@ -74,18 +68,16 @@ pub(crate) fn holds(name: &LockName, answer: &Value) -> Result<Vec<LockStatus>> 
         return Err(not_understood());
     };
     if !readers.is_empty() {
-        return readers.iter().map(|answer| reader(name, answer)).collect();
+        let reader = |answer| {
+            let (left, record): (i64, Value) = parse(answer)?;
+            let mut status = lock_status(name, None, -1, text(&record).as_deref(), left);
+            status.mode = LockMode::Shared;
+            Ok(status)
+        };
+        return readers.iter().map(reader).collect();
     }
-    let (held, record) = (held_value(held)?, held_value(record)?);
+    let (held, record) = (text(held), text(record));
     Ok(vec![lock_status(name, held.as_deref(), *held_left, record.as_deref(), *record_left)])
-}
-
-fn reader(name: &LockName, answer: &Value) -> Result<LockStatus> {
-    let Value::Array(parts) = answer else { return Err(not_understood()) };
-    let [Value::Int(left), record] = parts.as_slice() else { return Err(not_understood()) };
-    let mut status = lock_status(name, None, -1, held_value(record)?.as_deref(), *left);
-    status.mode = LockMode::Shared;
-    Ok(status)
 }
 
 /// The reply of `waiters.lua`. An entry that is gone makes its place void.
@@ -139,13 +131,6 @@ fn read_record(record: &str, status: &mut LockStatus) -> Option<()> {
     status.holder = HolderInfo::from_json(parts.next()?);
     (status.owner, status.token, status.acquired_at) = (owner, Some(token), Some(granted_at));
     Some(())
-}
-
-fn held_value(value: &Value) -> Result<Option<String>> {
-    match value {
-        Value::Nil => Ok(None),
-        value => text(value).map(Some).ok_or_else(not_understood),
-    }
 }
 
 /// A reply, or a part of one, that is text in any of the forms that the two protocols have for it. What is no UTF-8 is

@@ -4,7 +4,6 @@
 //! a `SET` that is to find the key and not to find it, tells of the right as well.
 
 use crate::connection::ServerLink;
-use crate::finding::{error_finding, no_messages};
 use crate::keys::LockKeys;
 use futures_util::future::join_all;
 use leasehold_core::{Error, ErrorKind, Finding, Result, Severity};
@@ -49,14 +48,7 @@ pub(crate) async fn missing(link: &ServerLink, is_cluster: bool, keys: &LockKeys
         );
     }
     let publish = link.command(redis::cmd("PUBLISH").arg(&link.channel).arg("")).await;
-    findings.extend(denied(publish).map(|why| no_messages(&why.to_string(), why.help().unwrap_or_default())));
-    if link.lacks_messages() {
-        let help = "let what stands between pass HELLO 3 on, or leave protocol=resp2 out of the URL";
-        findings
-            .push(no_messages("the connection speaks RESP2, in which the server sends no messages", help));
-    } else if let Err(why) = link.listen().await {
-        findings.push(no_messages(&why.to_string(), why.help().unwrap_or_default()));
-    }
+    findings.extend(denied(publish).iter().chain(&link.listen().await.err()).map(unheard));
     findings.dedup();
     findings
 }
@@ -74,6 +66,17 @@ pub(crate) async fn refused(link: &ServerLink, keys: &LockKeys, commands: &[(&st
     // A right that several of them want is named once.
     findings.dedup_by(|one, other| one.message == other.message);
     findings
+}
+
+/// A finding whose message and help are those of an error. The message begins with `effect`.
+pub(crate) fn error_finding(severity: Severity, code: &'static str, effect: &str, why: &Error) -> Finding {
+    Finding::new(severity, code, format!("{effect}{why}"), why.help().unwrap_or_default())
+}
+
+/// The finding of waiters that get no messages.
+pub(crate) fn unheard(why: &Error) -> Finding {
+    let effect = "waiters are not told that a lock is theirs, and ask every half second: ";
+    error_finding(Severity::Warning, "W_UNHEARD", effect, why)
 }
 
 fn command(line: &str, keys: &LockKeys) -> Cmd {

@@ -11,8 +11,8 @@ use leasehold_core::{Error, ErrorKind};
 use redis::ServerError;
 
 /// All commands that are sent, and that scripts run.
-const COMMANDS: &str = "asking auth client|setname cluster|slots config|get del eval evalsha exists get hdel hello hget hset info pexpire ping \
-    pttl publish scan select sentinel|master set subscribe time type wait zadd zrange zrem zscore";
+const COMMANDS: &str = "asking auth client client|setname cluster cluster|slots config config|get del eval evalsha exists get hdel hello hget \
+    hset info pexpire ping pttl publish scan select sentinel sentinel|master set subscribe time type wait zadd zrange zrem zscore";
 
 const REPLICA: &str = "it is a replica, and locks are granted by its primary alone";
 const TO_PRIMARY: &str =
@@ -88,7 +88,12 @@ pub(crate) fn known_refusal(code: &str, text: &str, script: Option<&Script>) -> 
     let row = |(_, kind, message, help): &ErrorRow| Error::new(*kind, *message).with_help(*help);
     match code {
         "NOPERM" => Some(not_permitted(text, script)),
-        "ERR" if is_refused_in_script(text) => Some(not_permitted(text, script)),
+        // A right is missing for what a script does; said by Redis 7.0, and by later versions and Valkey.
+        "ERR"
+            if text.contains("user executing the script can't") || text.contains("ACL failure in script") =>
+        {
+            Some(not_permitted(text, script))
+        }
         "ERR" if is_unknown_command(Some(text)) => Some(unknown_command(text, script)),
         "ERR" => BY_TEXT.iter().find(|(sign, ..)| text.contains(sign)).map(row),
         _ => BY_CODE.iter().find(|(sign, ..)| *sign == code).map(row),
@@ -109,20 +114,10 @@ pub(crate) fn shut_down(kind: ErrorKind, during: &str) -> Error {
         .with_help("ask again, on a runtime that lives as long as the answer takes")
 }
 
-/// True if a right is missing for what a script does; said by Redis 7.0, and by later versions and Valkey.
-fn is_refused_in_script(text: &str) -> bool {
-    text.contains("user executing the script can't") || text.contains("ACL failure in script")
-}
-
 /// True if the server, or a proxy, does not know the command.
 pub(crate) fn is_unknown_command(text: Option<&str>) -> bool {
     let known = ["unknown command", "Unknown Redis command", "Unknown command"];
     text.is_some_and(|text| known.iter().any(|known| text.starts_with(known)))
-}
-
-/// True if a key holds data of another kind than the command is for.
-pub(crate) fn is_wrong_type(error: &ServerError) -> bool {
-    error.code() == "WRONGTYPE"
 }
 
 /// A key of a lock holds what is not ours, of this kind if that is known. Other programs have locks at the lock key alone:
@@ -164,11 +159,7 @@ fn not_permitted(text: &str, script: Option<&Script>) -> Error {
 }
 
 fn unknown_command(text: &str, script: Option<&Script>) -> Error {
-    // Behind the command, its arguments are quoted.
-    let is_quoted =
-        |known: &&str| text.split(['\'', '`']).nth(1).is_some_and(|word| word.eq_ignore_ascii_case(known));
-    let mut known = COMMANDS.split(' ').filter_map(|known| known.split('|').next());
-    let command = known.find(is_quoted).or_else(|| failed_line(text, script)).map(str::to_uppercase);
+    let command = command_in(text, script).map(str::to_uppercase);
     let command = command.as_deref().unwrap_or("a command that locks need");
     Error::new(Misconfigured, format!("it does not know {command}"))
         .with_help("use Redis 7.0 or later, or Valkey 7.2 or later; look at what stands between")
@@ -184,7 +175,7 @@ fn unknown(error: &ServerError) -> Error {
 }
 
 /// The command that was refused: quoted in the text, by the server or by a script of ours that passes on a refusal which
-/// names none; or found in the line that failed. Only what we send is looked for: other words may be arguments.
+/// names none, before the arguments; or found in the line that failed. Only what we send is looked for.
 fn command_in(text: &str, script: Option<&Script>) -> Option<&'static str> {
     let mut words = text.split(['\'', '`']);
     let quoted =

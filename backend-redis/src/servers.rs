@@ -49,18 +49,11 @@ impl Servers {
         Self::One(ServerLink::new(route, waiters, channel))
     }
 
-    /// Makes sure that there is a connection, if all names are on one server.
-    pub(crate) async fn connect(&self) -> Result<()> {
-        match self {
-            Self::One(link) => link.connection().await.map(drop),
-            Self::Cluster(_) => Ok(()),
-        }
-    }
-
     /// Runs a script for one claim. Errors: the refusal of the server; and as of [`ServerLink::ask`].
     pub(crate) async fn run(&self, script: &'static Script, keys: &LockKeys, args: &[&str]) -> Result<Value> {
         let keys = script.keys_of(&[keys]);
-        let ScriptReply { link, value, .. } = self.ask(ScriptCall::new(script, &keys, args)).await?;
+        let call = ScriptCall { script, keys: &keys, args, asking: false, confirm: None };
+        let ScriptReply { link, value, .. } = self.ask(call).await?;
         link.check_reply(script, &keys, value).await
     }
 
@@ -72,12 +65,12 @@ impl Servers {
         shared_args: &[String],
         requests: &[ClaimRequest],
         confirm: Option<(Replicas, ConfirmKind)>,
-    ) -> Vec<Result<(Value, Option<Result<u32>>)>> {
+    ) -> Vec<Result<(Value, Result<u32>)>> {
         let keys: Vec<_> = requests.iter().map(|(keys, _)| keys).collect();
         let keys = script.keys_of(&keys);
         let args = shared_args.iter().chain(requests.iter().flat_map(|(_, args)| args));
         let args: Vec<&str> = args.map(String::as_str).collect();
-        let reply = self.ask(ScriptCall { confirm, ..ScriptCall::new(script, &keys, &args) }).await;
+        let reply = self.ask(ScriptCall { script, keys: &keys, args: &args, asking: false, confirm }).await;
         let ScriptReply { link, value, replicas } = match reply {
             Ok(reply) => reply,
             Err(why) => return requests.iter().map(|_| Err(why.clone())).collect(),
@@ -100,20 +93,14 @@ impl Servers {
 
     /// The channel on which this process hears messages about the key's name; `None` if it hears none now.
     pub(crate) fn channel(&self, key: &str) -> Option<String> {
-        let link = match self {
-            Self::One(link) => Some(Arc::clone(link)),
-            Self::Cluster(cluster) => cluster.known_node_of(key),
-        };
-        link.filter(|link| link.hears()).map(|link| link.channel.clone())
+        self.known_link(key).filter(|link| link.hears()).map(|link| link.channel.clone())
     }
 
     /// Sees to it that messages about the key's name are heard. True if they are, by now.
     pub(crate) async fn listen(&self, key: &str) -> bool {
-        match self.link(key).await {
-            // A subscription goes on in a task of its own.
-            Ok(link) => matches!(timeout(LISTENS_WITHIN, link.listen()).await, Ok(Ok(()))),
-            Err(_) => false,
-        }
+        let Ok(link) = self.link(key).await else { return false };
+        // A subscription goes on in a task of its own.
+        matches!(timeout(LISTENS_WITHIN, link.listen()).await, Ok(Ok(())))
     }
 
     /// Deletes all that is stored of a name, a hold too.
@@ -122,19 +109,19 @@ impl Servers {
         link.command(redis::cmd("DEL").arg(&keys.all())).await.map(drop)
     }
 
-    /// True if there is a connection to the server that has the key.
-    pub(crate) async fn answers(&self, key: &str) -> bool {
-        match self.link(key).await {
-            Ok(link) => link.connection().await.is_ok(),
-            Err(_) => false,
-        }
-    }
-
     /// The server that has the key.
-    async fn link(&self, key: &str) -> Result<Arc<ServerLink>> {
+    pub(crate) async fn link(&self, key: &str) -> Result<Arc<ServerLink>> {
         match self {
             Self::One(link) => Ok(Arc::clone(link)),
             Self::Cluster(cluster) => cluster.node_of(key).await,
+        }
+    }
+
+    /// The server that has the key as far as is known, if it was ever linked to.
+    fn known_link(&self, key: &str) -> Option<Arc<ServerLink>> {
+        match self {
+            Self::One(link) => Some(Arc::clone(link)),
+            Self::Cluster(cluster) => cluster.known_node_of(key),
         }
     }
 
@@ -160,13 +147,10 @@ impl Servers {
         matches!(self, Self::Cluster(_))
     }
 
-    /// The number of the node that has the key, as far as is known: renewals are grouped by node, so that a silent one delays only
-    /// its own.
+    /// The number of the server that has the key, as far as is known: renewals are grouped by server, so that a silent one delays
+    /// only its own.
     pub(crate) fn number_of(&self, key: &str) -> u64 {
-        match self {
-            Self::One(_) => 0,
-            Self::Cluster(cluster) => cluster.number_of_node(key),
-        }
+        self.known_link(key).map_or(0, |link| Arc::as_ptr(&link).addr() as u64)
     }
 
     /// Ends the connections. Requests under way get no answer.

@@ -1,13 +1,13 @@
 //! A trial of all that locks need, on names that are not in use.
 
 use crate::backend::RedisBackend;
-use crate::finding::no_messages;
+use crate::rights::unheard;
 use crate::semantics::HEARTBEAT;
 use leasehold_core::trial::{Failure, acquire, failed, finding, release, renew};
 use leasehold_core::{
     Attempt, Claim, Finding, HolderInfo, LockBackend, LockMode, LockName, OwnerId, Release, Result,
 };
-use std::collections::HashSet;
+use std::collections::BTreeMap;
 use std::time::{Duration, Instant};
 use tokio::time::timeout;
 
@@ -21,15 +21,15 @@ const NAMES: usize = 1000;
 pub(crate) async fn try_locks(backend: &RedisBackend) -> Result<Vec<Finding>> {
     let mut findings = Vec::new();
     for name in one_name_for_each_server(backend).await? {
-        if !backend.servers.answers(backend.keys.of(&name).lock()).await {
+        let Ok(link) = backend.servers.link(backend.keys.of(&name).lock()).await else { continue };
+        if link.connection().await.is_err() {
             continue;
         }
         match try_on(backend, &name).await {
             Ok(true) => {}
-            Ok(false) => findings.push(no_messages(
-                "no message came in a trial",
+            Ok(false) => findings.push(unheard(&failed("no message came in a trial").with_help(
                 "look whether the server knows PUBLISH and SUBSCRIBE, and at what stands between",
-            )),
+            ))),
             Err(failure) => findings.push(finding(failure)),
         }
     }
@@ -42,15 +42,14 @@ pub(crate) fn unused_name() -> Result<LockName> {
 }
 
 async fn one_name_for_each_server(backend: &RedisBackend) -> Result<Vec<LockName>> {
-    let servers = backend.servers.each().await?.len();
-    let (mut names, mut seen) = (Vec::new(), HashSet::new());
+    // Each server is known from here on.
+    backend.servers.each().await?;
+    let mut names = BTreeMap::new();
     for _ in 0..NAMES {
         let name = unused_name()?;
-        if names.len() < servers && seen.insert(backend.servers.number_of(backend.keys.of(&name).lock())) {
-            names.push(name);
-        }
+        names.entry(backend.servers.number_of(backend.keys.of(&name).lock())).or_insert(name);
     }
-    Ok(names)
+    Ok(names.into_values().collect())
 }
 
 /// True if the waiter was told of its grant, or need not be. An error names its step.
@@ -69,10 +68,9 @@ async fn try_on(backend: &RedisBackend, name: &LockName) -> Result<bool, Failure
     for claim in readers.iter().chain([&waiter, &holder]) {
         removed = removed.and(backend.release(claim, Duration::ZERO).await);
     }
-    let forgotten = backend.servers.delete(&backend.keys.of(name)).await;
+    let removed = removed.and(backend.servers.delete(&backend.keys.of(name)).await);
     let told = tried?;
-    removed.map_err(|why| ("released", why))?;
-    forgotten.map_err(|why| ("removed", why))?;
+    removed.map_err(|why| ("removed", why))?;
     Ok(told)
 }
 

@@ -5,7 +5,7 @@
 //! the grant is then later than the request for that answer, and the lease is counted from that request. A message for another place
 //! is old, or its answer was lost; the next heartbeat of the owner finds out.
 
-use crate::sync::locked;
+use crate::locked;
 use leasehold_core::{FencingToken, Grant, KnownServers, LockName, OwnerId};
 use std::collections::HashMap;
 use std::sync::{Arc, Mutex};
@@ -41,10 +41,7 @@ impl WaiterRegistry {
     pub(crate) fn take_grant(&self, owner: OwnerId) -> Option<Grant> {
         let mut waiters = locked(&self.waiters);
         let waiter = waiters.by_owner.get(&owner)?;
-        let (place, token) = waiter.message?;
-        if waiter.place != Some(place) {
-            return None;
-        }
+        let (_, token) = waiter.message.filter(|(place, _)| waiter.place == Some(*place))?;
         waiters.remove(owner);
         Some(Grant::new(token).from_hand_over())
     }

@@ -34,9 +34,9 @@ impl Authority {
             return Err(invalid("there is no // after its scheme", form));
         };
         let (authority, path) = rest.split_once('/').unwrap_or((rest, ""));
-        let (user, own_password, hosts) = match authority.rsplit_once('@') {
-            Some((login, hosts)) => (parse_user(login)?, parse_password(login)?, hosts),
-            None => (None, None, authority),
+        let ((user, own_password), hosts) = match authority.rsplit_once('@') {
+            Some((login, hosts)) => (parse_login(login)?, hosts),
+            None => ((None, None), authority),
         };
         if hosts.is_empty() {
             return Err(invalid("it names no host", "name at least one"));
@@ -71,17 +71,14 @@ impl fmt::Display for Endpoint {
     }
 }
 
-fn parse_user(login: &str) -> Result<Option<String>> {
+fn parse_login(login: &str) -> Result<(Option<String>, Option<Secret>)> {
     if login.contains('@') {
         return Err(invalid("there are two @ before its host", "write the @ of a user or password as %40"));
     }
-    let user = login.split(':').next().unwrap_or_default();
-    Ok(Some(decode("user", user)?).filter(|user| !user.is_empty()))
-}
-
-fn parse_password(login: &str) -> Result<Option<Secret>> {
-    let password = login.split_once(':').map(|(_, password)| decode("password", password));
-    Ok(password.transpose()?.map(Secret::from))
+    let (user, password) = login.split_once(':').map_or((login, None), |(user, rest)| (user, Some(rest)));
+    let user = Some(decode("user", user)?).filter(|user| !user.is_empty());
+    let password = password.map(|password| decode("password", password)).transpose()?;
+    Ok((user, password.map(Secret::from)))
 }
 
 fn parse_endpoint(number: usize, text: &str) -> Result<Endpoint> {

@@ -52,14 +52,11 @@ impl Query {
     /// Takes one of a few words.
     pub fn take_choice<T: Copy>(&mut self, key: &'static str, choices: &[(&str, T)]) -> Result<Option<T>> {
         let Some(text) = self.take(key) else { return Ok(None) };
-        match choices.iter().find(|(word, _)| *word == text) {
-            Some((_, choice)) => Ok(Some(*choice)),
-            None => {
-                let words: Vec<&str> = choices.iter().map(|(word, _)| *word).collect();
-                let fix = format!("use one of: {}", words.join(", "));
-                Err(Error::invalid(key, format_args!("{text:?}"), fix))
-            }
+        if let Some((_, choice)) = choices.iter().find(|(word, _)| *word == text) {
+            return Ok(Some(*choice));
         }
+        let words: Vec<&str> = choices.iter().map(|(word, _)| *word).collect();
+        Err(Error::invalid(key, format_args!("{text:?}"), format!("use one of: {}", words.join(", "))))
     }
 
     /// Refuses what is left.

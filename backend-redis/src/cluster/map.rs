@@ -5,32 +5,15 @@ use crate::reply::text;
 use crate::target::Address;
 use redis::Value;
 use std::collections::{BTreeMap, HashSet};
-use std::fmt;
 use std::ops::RangeInclusive;
 
 const SLOTS: u16 = 16_384;
 
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
-pub(crate) struct HashSlot(u16);
-
-impl HashSlot {
-    /// The slot of a key: what stands between its first braces decides, or the whole key if there are none, or nothing
-    /// between them.
-    pub(crate) fn of(key: &str) -> Self {
-        let tag = key.split_once('{').and_then(|(_, rest)| rest.split_once('}')).map(|(tag, _)| tag);
-        Self(crc16(tag.filter(|tag| !tag.is_empty()).unwrap_or(key)) % SLOTS)
-    }
-
-    /// The slot of this number, if there is one.
-    fn numbered(number: i64) -> Option<Self> {
-        u16::try_from(number).ok().filter(|number| *number < SLOTS).map(Self)
-    }
-}
-
-impl fmt::Display for HashSlot {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        self.0.fmt(f)
-    }
+/// The slot of a key: what stands between its first braces decides, or the whole key if there are none, or nothing between
+/// them.
+pub(crate) fn hash_slot(key: &str) -> u16 {
+    let tag = key.split_once('{').and_then(|(_, rest)| rest.split_once('}')).map(|(tag, _)| tag);
+    crc16(tag.filter(|tag| !tag.is_empty()).unwrap_or(key)) % SLOTS
 }
 
 fn crc16(text: &str) -> u16 {
@@ -46,7 +29,7 @@ fn crc16(text: &str) -> u16 {
 #[derive(Debug, Default)]
 pub(super) struct SlotMap {
     /// Ranges of slots and their primaries. The first one counts: slots that have moved since stand before the others.
-    ranges: Vec<(RangeInclusive<HashSlot>, Address)>,
+    ranges: Vec<(RangeInclusive<u16>, Address)>,
     /// All nodes, replicas too: one of them may be a primary when they are asked next.
     nodes: Vec<Address>,
 }
@@ -63,7 +46,7 @@ impl SlotMap {
             let [Value::Int(first), Value::Int(last), primary, replicas @ ..] = parts.as_slice() else {
                 return None;
             };
-            let range = HashSlot::numbered(*first)?..=HashSlot::numbered(*last)?;
+            let range = slot(*first)?..=slot(*last)?;
             if let Some(primary) = node(primary, asked) {
                 nodes.push(primary.clone());
                 map.ranges.push((range, primary));
@@ -76,13 +59,23 @@ impl SlotMap {
     }
 
     /// The primary that has the slot.
-    pub(super) fn owner(&self, slot: HashSlot) -> Option<&Address> {
+    pub(super) fn owner(&self, slot: u16) -> Option<&Address> {
         self.ranges.iter().find(|(range, _)| range.contains(&slot)).map(|(_, owner)| owner)
     }
 
-    pub(super) fn move_slot(&mut self, slot: HashSlot, to: Address) {
+    pub(super) fn move_slot(&mut self, slot: u16, to: Address) {
         self.ranges.retain(|(range, _)| *range != (slot..=slot));
         self.ranges.insert(0, (slot..=slot, to));
+    }
+
+    /// The ranges that have another primary in a newer map, each with both: a replica took over, which may lack grants.
+    pub(super) fn fail_overs(&self, newer: &Self) -> Vec<[String; 3]> {
+        let changed = newer.ranges.iter().filter_map(|(range, now)| {
+            let (_, before) = self.ranges.iter().find(|(known, before)| known == range && before != now)?;
+            let place = format!("slots {}-{}", range.start(), range.end());
+            Some([place, before.to_string(), now.to_string()])
+        });
+        changed.collect()
     }
 
     /// The nodes that have slots, each once.
@@ -95,6 +88,10 @@ impl SlotMap {
     pub(super) fn nodes(&self) -> &[Address] {
         &self.nodes
     }
+}
+
+fn slot(number: i64) -> Option<u16> {
+    u16::try_from(number).ok().filter(|slot| *slot < SLOTS)
 }
 
 fn node(value: &Value, asked: &Address) -> Option<Address> {
@@ -133,8 +130,8 @@ mod tests {
         Value::Array([vec![Value::Int(first), Value::Int(last)], nodes].concat())
     }
 
-    fn owner(map: &SlotMap, slot: i64) -> Option<String> {
-        map.owner(HashSlot::numbered(slot).unwrap()).map(ToString::to_string)
+    fn owner(map: &SlotMap, slot: u16) -> Option<String> {
+        map.owner(slot).map(ToString::to_string)
     }
 
     #[test]
@@ -149,12 +146,26 @@ mod tests {
         assert_eq!(owner(&map, 99).as_deref(), Some("a:7"));
         assert_eq!(owner(&map, 200).as_deref(), Some("asked:8"), "its own address, which it does not know");
         assert_eq!((owner(&map, 100), owner(&map, 300)), (None, None));
-        map.move_slot(HashSlot::numbered(99).unwrap(), Address::Tcp { host: "b".to_owned(), port: 7 });
+        map.move_slot(99, Address::Tcp { host: "b".to_owned(), port: 7 });
         assert_eq!(owner(&map, 99).as_deref(), Some("b:7"));
         assert_eq!(owner(&map, 98).as_deref(), Some("a:7"));
         let names = |nodes: &[Address]| nodes.iter().map(ToString::to_string).collect::<Vec<_>>();
         assert_eq!(names(&map.primaries()), ["a:7", "asked:8", "b:7"]);
         assert_eq!(names(map.nodes()), ["a:7", "c:9", "asked:8"]);
+    }
+
+    #[test]
+    fn fail_over_is_another_primary_of_the_same_slots() {
+        let map = |ranges: &[(i64, i64, &str)]| {
+            let node_of = |host: &str| node(Value::BulkString(host.into()), 7);
+            let ranges = ranges.iter().map(|(first, last, host)| range(*first, *last, vec![node_of(host)]));
+            SlotMap::read(&Value::Array(ranges.collect()), &asked()).unwrap()
+        };
+        let known = map(&[(0, 99, "a"), (100, 199, "b")]);
+        assert_eq!(known.fail_overs(&map(&[(0, 99, "c"), (100, 199, "b")])), [["slots 0-99", "a:7", "c:7"]]);
+        // A slot moves with its keys.
+        let moved = map(&[(0, 98, "a"), (99, 199, "b")]);
+        assert!(known.fail_overs(&moved).is_empty() && SlotMap::default().fail_overs(&known).is_empty());
     }
 
     #[test]
@@ -171,15 +182,15 @@ mod tests {
         assert_eq!(crc16("123456789"), 0x31C3);
         // As `CLUSTER KEYSLOT` answers.
         for (key, slot) in [("somekey", 11058), ("foo{hash_tag}", 2515), ("bar{hash_tag}", 2515), ("", 0)] {
-            assert_eq!(HashSlot::of(key), HashSlot(slot), "{key}");
+            assert_eq!(hash_slot(key), slot, "{key}");
         }
     }
 
     #[test]
     fn first_braces_decide_the_slot_unless_they_are_empty() {
-        assert_eq!(HashSlot::of("{user1000}.following"), HashSlot::of("user1000"));
-        assert_eq!(HashSlot::of("foo{{bar}}zap"), HashSlot::of("{bar"));
-        assert_eq!(HashSlot::of("foo{bar}{zap}"), HashSlot::of("bar"));
-        assert_eq!(HashSlot::of("foo{}{bar}"), HashSlot(crc16("foo{}{bar}") % SLOTS));
+        assert_eq!(hash_slot("{user1000}.following"), hash_slot("user1000"));
+        assert_eq!(hash_slot("foo{{bar}}zap"), hash_slot("{bar"));
+        assert_eq!(hash_slot("foo{bar}{zap}"), hash_slot("bar"));
+        assert_eq!(hash_slot("foo{}{bar}"), crc16("foo{}{bar}") % SLOTS);
     }
 }

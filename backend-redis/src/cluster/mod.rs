@@ -7,7 +7,7 @@
 mod map;
 mod topology;
 
-pub(crate) use map::HashSlot;
+pub(crate) use map::hash_slot;
 pub(crate) use topology::Cluster;
 
 use crate::connection::{ScriptCall, ScriptReply, ServerLink};
@@ -23,7 +23,7 @@ const MOST_REDIRECTS: usize = 5;
 impl Cluster {
     /// Calls a script where its keys lie, and gives the very reply, which may be an error, of the node that has them.
     pub(crate) async fn ask(self: &Arc<Self>, mut call: ScriptCall<'_>) -> Result<ScriptReply> {
-        let slot = HashSlot::of(call.keys.first().unwrap_or(&""));
+        let slot = hash_slot(call.keys.first().unwrap_or(&""));
         let (mut address, mut link) = self.owner(slot).await?;
         for _ in 0..=MOST_REDIRECTS {
             let reply = match link.ask(&call).await {
@@ -50,7 +50,13 @@ impl Cluster {
                     return Err(link.route.with_address(sent_nowhere(slot)));
                 }
                 None => {
-                    if is_in_doubt(&reply.value) {
+                    // The cluster is not what it was taken for.
+                    if let Value::ServerError(error) = &reply.value
+                        && matches!(
+                            error.kind(),
+                            Some(ServerErrorKind::ClusterDown | ServerErrorKind::ReadOnly)
+                        )
+                    {
                         self.doubt();
                     }
                     return Ok(reply);
@@ -65,7 +71,7 @@ impl Cluster {
     async fn instead_of(
         self: &Arc<Self>,
         failed: &Address,
-        slot: HashSlot,
+        slot: u16,
         error: &Error,
     ) -> Option<(Address, Arc<ServerLink>)> {
         if error.is_outage() {
@@ -92,20 +98,14 @@ fn redirect(reply: &Value, asked: &Address) -> Option<(ServerErrorKind, Option<A
     Some((kind, to()))
 }
 
-/// True if the reply says that the cluster is not what it was taken for.
-fn is_in_doubt(reply: &Value) -> bool {
-    let Value::ServerError(error) = reply else { return false };
-    matches!(error.kind(), Some(ServerErrorKind::ClusterDown | ServerErrorKind::ReadOnly))
-}
-
-fn sent_nowhere(slot: HashSlot) -> Error {
+fn sent_nowhere(slot: u16) -> Error {
     let message = format!("slot {slot} is at a node of which this one does not know where it is");
     Error::new(ErrorKind::Unavailable, message).with_help(
         "look at what the nodes announce: cluster-announce-hostname, cluster-preferred-endpoint-type",
     )
 }
 
-fn sent_around(slot: HashSlot) -> Error {
+fn sent_around(slot: u16) -> Error {
     let message = format!("the nodes of the cluster do not agree on who has slot {slot}");
     Error::new(ErrorKind::Unavailable, message)
         .with_help("wait until they do; if it lasts, look at CLUSTER SLOTS of each of them")

@@ -1,15 +1,14 @@
 //! The nodes of a cluster as far as they are known, and finding out anew.
 
-use super::map::{HashSlot, SlotMap};
+use super::map::{SlotMap, hash_slot};
 use crate::connection::{Route, ServerLink};
-use crate::sync::locked;
+use crate::locked;
 use crate::target::{Address, Target};
 use crate::waiters::WaiterRegistry;
 use futures_util::future::select_ok;
 use leasehold_core::{Error, ErrorKind, Result};
 use std::collections::HashMap;
-use std::hash::{DefaultHasher, Hash, Hasher};
-use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 use tokio::time::Instant;
@@ -35,8 +34,6 @@ pub(crate) struct Cluster {
     in_doubt: AtomicBool,
     /// One caller asks for the map, the others wait for it. When the last question ended, and why it failed, if it did.
     asking: tokio::sync::Mutex<Option<(Instant, Option<Error>)>>,
-    /// Nodes that were linked to; their channels are told apart by it.
-    linked: AtomicU64,
 }
 
 #[derive(Debug, Default)]
@@ -56,12 +53,11 @@ impl Cluster {
             known: Mutex::default(),
             in_doubt: AtomicBool::new(true),
             asking: tokio::sync::Mutex::default(),
-            linked: AtomicU64::new(0),
         }
     }
 
     /// The node that has the slot; [`Unavailable`](ErrorKind::Unavailable) if no node has it, or none can be asked.
-    pub(super) async fn owner(self: &Arc<Self>, slot: HashSlot) -> Result<(Address, Arc<ServerLink>)> {
+    pub(super) async fn owner(self: &Arc<Self>, slot: u16) -> Result<(Address, Arc<ServerLink>)> {
         let refreshed = self.refresh_if_in_doubt().await;
         let owner = locked(&self.known).map.owner(slot).cloned();
         match (owner, refreshed) {
@@ -79,23 +75,13 @@ impl Cluster {
 
     /// The node that has the key, whether or not it still does when it is asked.
     pub(crate) async fn node_of(self: &Arc<Self>, key: &str) -> Result<Arc<ServerLink>> {
-        self.owner(HashSlot::of(key)).await.map(|(_, link)| link)
-    }
-
-    /// The node that has the key as far as is known, as a number; the slot, if no node is known to have it.
-    pub(crate) fn number_of_node(&self, key: &str) -> u64 {
-        let (slot, mut hasher) = (HashSlot::of(key), DefaultHasher::new());
-        match locked(&self.known).map.owner(slot) {
-            Some(address) => address.hash(&mut hasher),
-            None => slot.hash(&mut hasher),
-        }
-        hasher.finish()
+        self.owner(hash_slot(key)).await.map(|(_, link)| link)
     }
 
     /// The node that has the key as far as is known, if it was ever linked to.
     pub(crate) fn known_node_of(&self, key: &str) -> Option<Arc<ServerLink>> {
         let known = locked(&self.known);
-        known.links.get(known.map.owner(HashSlot::of(key))?).cloned()
+        known.links.get(known.map.owner(hash_slot(key))?).cloned()
     }
 
     /// All nodes that have slots.
@@ -115,15 +101,16 @@ impl Cluster {
         if let Some(link) = known.links.get(address) {
             return Ok(Arc::clone(link));
         }
-        let target = self.seeds.first().ok_or_else(not_asked)?.at(address)?;
-        let channel = format!("{}:{}", self.channel, self.linked.fetch_add(1, Ordering::SeqCst));
+        let seed = self.seeds.first().ok_or_else(not_asked)?;
+        let target = Target { address: address.clone(), ..seed.clone() };
+        let channel = format!("{}:{address}", self.channel);
         let link = ServerLink::new(Route::Node(target), Arc::clone(&self.waiters), channel);
         known.links.insert(address.clone(), Arc::clone(&link));
         Ok(link)
     }
 
     /// The slot has moved there, as a node says that had it before.
-    pub(super) fn move_slot(&self, slot: HashSlot, to: Address) {
+    pub(super) fn move_slot(&self, slot: u16, to: Address) {
         locked(&self.known).map.move_slot(slot, to);
         self.doubt();
     }
@@ -171,7 +158,14 @@ impl Cluster {
         let is_seed = |address: &Address| self.seeds.iter().any(|seed| seed.address == *address);
         // A node that has left is forgotten with its connection; requests that are under way keep it for as long.
         known.links.retain(|address, _| map.nodes().contains(address) || is_seed(address));
+        let fail_overs = known.map.fail_overs(&map);
         known.map = map;
+        // Observers are called without the mutex.
+        drop(known);
+        for [slots, before, now] in fail_overs {
+            self.waiters.servers.note(&slots, &before);
+            self.waiters.servers.note(&slots, &now);
+        }
         Ok(())
     }
 

@@ -7,16 +7,16 @@
 //! Refusals are never repeated word by word: a proxy that does not know a command answers with its arguments, and the password is
 //! one of them.
 
-use super::multiplexed::{Connection, NoAnswer};
+use super::multiplexed::{Connection, overdue};
 use super::stream;
 use crate::reply::{info_field, text};
 use crate::server_error::{is_unknown_command, known_refusal};
-use crate::target::{Login, Protocol, Target};
+use crate::target::Target;
 use crate::tls::refusal_by_peer;
 use crate::waiters::WaiterRegistry;
 use leasehold_core::{Error, ErrorKind, Result};
 use leasehold_store_url::Secret;
-use redis::{Cmd, RedisError, ServerError, Value};
+use redis::{Cmd, ProtocolVersion, RedisError, RedisResult, ServerError, Value};
 use secrecy::{ExposeSecret, SecretString};
 use std::collections::HashMap;
 use std::sync::Arc;
@@ -45,84 +45,80 @@ pub(super) async fn connect(
     deadline: Instant,
 ) -> Result<Connected> {
     // Read for each connection, because it may be rotated.
-    let password = target.login.as_ref().and_then(|login| login.password.as_ref());
-    let password = password.map(Secret::read).transpose()?;
+    let password = target.password.as_ref().map(Secret::read).transpose()?;
     let handshake = Handshake { target, password, waiters, deadline };
-    if target.protocol != Some(Protocol::Resp2) {
-        match (handshake.greet(Protocol::Resp3).await?, target.protocol) {
+    if target.protocol != Some(ProtocolVersion::RESP2) {
+        match (handshake.greet(ProtocolVersion::RESP3).await?, target.protocol) {
             (Ok(connected), _) => return Ok(connected),
             (Err(why), Some(_)) => return Err(why.context("protocol=resp3 cannot be had")),
             (Err(_), None) => {}
         }
     }
-    handshake.greet(Protocol::Resp2).await?
+    handshake.greet(ProtocolVersion::RESP2).await?
 }
 
 impl Handshake<'_> {
     /// The inner error is the refusal of `HELLO`, unless that is for the password.
-    async fn greet(&self, protocol: Protocol) -> Result<Result<Connected>> {
-        let hello = redis::cmd("HELLO").arg(3).arg("SETNAME").arg(CLIENT_NAME).take();
-        let name = redis::cmd("CLIENT").arg("SETNAME").arg(CLIENT_NAME).take();
+    async fn greet(&self, protocol: ProtocolVersion) -> Result<Result<Connected>> {
         // redis-rs keeps the answer to its own `HELLO` to itself.
         let (first, alone) = match protocol {
-            Protocol::Resp3 => (hello.clone(), hello),
-            Protocol::Resp2 => (name, redis::cmd("PING")),
+            ProtocolVersion::RESP2 => {
+                (redis::cmd("CLIENT").arg("SETNAME").arg(CLIENT_NAME).take(), redis::cmd("PING"))
+            }
+            _ => {
+                let hello = redis::cmd("HELLO").arg(3).arg("SETNAME").arg(CLIENT_NAME).take();
+                (hello.clone(), hello)
+            }
         };
         for questions in [vec![first, redis::cmd("INFO")], vec![alone]] {
-            let (may_hang_up, connection) = (questions.len() > 1, self.log_in(protocol).await?);
-            let connection = match connection {
+            let may_hang_up = questions.len() > 1;
+            let connection = match self.log_in(protocol).await? {
                 Ok(connection) => connection,
                 Err(why) => return Ok(Err(why)),
             };
             let mut replies = match self.in_time(connection.request_together(questions)).await {
-                Err(NoAnswer::Broken(_)) if may_hang_up => continue,
-                replies => replies.map_err(|why| not_answered("", why))?,
+                Err(why) if may_hang_up && !why.is_timeout() => continue,
+                replies => replies.map_err(|why| self.not_answered("", why))?,
             };
             let info = replies.pop().unwrap_or(Value::Nil);
-            let facts = match (protocol, replies.pop()) {
-                (Protocol::Resp3, Some(hello)) => {
-                    ServerFacts { run_id: ServerFacts::read_info(&info).run_id, ..ServerFacts::read(&hello) }
+            let facts = match replies.pop() {
+                _ if protocol == ProtocolVersion::RESP2 => ServerFacts::read(&admitted(info)?),
+                Some(hello) => {
+                    ServerFacts { run_id: ServerFacts::read(&info).run_id, ..ServerFacts::read(&hello) }
                 }
-                (Protocol::Resp3, None) => ServerFacts::read(&info),
-                (Protocol::Resp2, _) => ServerFacts::read_info(&admitted(info)?),
+                None => ServerFacts::read(&info),
             };
-            return self.select((connection, facts)).await.map(Ok);
+            if self.target.database != 0 {
+                let select = redis::cmd("SELECT").arg(self.target.database).take();
+                self.accepted("SELECT", &connection, &select).await?;
+            }
+            return Ok(Ok((connection, facts)));
         }
-        Err(not_answered("", NoAnswer::Overdue(self.target.timeouts.connect)))
+        Err(self.not_answered("", overdue()))
     }
 
     /// A connection after the login, which is a part of `HELLO` in RESP3.
-    async fn log_in(&self, protocol: Protocol) -> Result<Result<Connection>> {
+    async fn log_in(&self, protocol: ProtocolVersion) -> Result<Result<Connection>> {
         let stream = stream::open(self.target, self.deadline).await?;
         let password = self.password.as_ref();
         let made = Connection::over(stream, self.target, protocol, password, self.waiters);
         let connection = match self.in_time(made).await {
-            Err(NoAnswer::Broken(error)) if may_be_for_hello(&error) => {
-                return Ok(Err(not_answered("HELLO", NoAnswer::Broken(error))));
-            }
-            made => made.map_err(|why| not_answered("HELLO", why))?,
+            Err(why) if may_be_for_hello(&why) => return Ok(Err(self.not_answered("HELLO", why))),
+            made => made.map_err(|why| self.not_answered("HELLO", why))?,
         };
-        if let (Protocol::Resp2, Some(Login { user, .. })) = (protocol, &self.target.login) {
+        if protocol == ProtocolVersion::RESP2 && self.target.has_login() {
             let mut auth = redis::cmd("AUTH");
             // Servers and proxies without users take a password alone.
-            auth.arg(user.as_deref()).arg(password.map_or("", ExposeSecret::expose_secret));
+            auth.arg(self.target.user.as_deref()).arg(password.map_or("", ExposeSecret::expose_secret));
             self.accepted("AUTH", &connection, &auth).await?;
         }
         Ok(Ok(connection))
     }
 
-    async fn select(&self, connected: Connected) -> Result<Connected> {
-        if self.target.database != 0 {
-            let select = redis::cmd("SELECT").arg(self.target.database).take();
-            self.accepted("SELECT", &connected.0, &select).await?;
-        }
-        Ok(connected)
-    }
-
     /// No word of a refusal is repeated.
     async fn accepted(&self, what: &str, connection: &Connection, command: &Cmd) -> Result<()> {
         let reply = self.in_time(connection.request(command)).await;
-        match reply.map_err(|why| not_answered(what, why))? {
+        match reply.map_err(|why| self.not_answered(what, why))? {
             Value::ServerError(error) => {
                 Err(refused(what, error.code(), error.details().unwrap_or_default()))
             }
@@ -130,9 +126,38 @@ impl Handshake<'_> {
         }
     }
 
-    async fn in_time<T>(&self, answer: impl Future<Output = Result<T, NoAnswer>>) -> Result<T, NoAnswer> {
-        let late = |_| Err(NoAnswer::Overdue(self.target.timeouts.connect));
-        timeout_at(self.deadline, answer).await.unwrap_or_else(late)
+    async fn in_time<T>(&self, answer: impl Future<Output = RedisResult<T>>) -> RedisResult<T> {
+        timeout_at(self.deadline, answer).await.unwrap_or_else(|_| Err(overdue()))
+    }
+
+    /// There is no connection.
+    fn not_answered(&self, what: &str, error: RedisError) -> Error {
+        if error.is_timeout() {
+            let within = self.target.timeouts.connect.min(self.target.timeouts.request);
+            let message = format!("it accepted a connection, but did not answer within {within:?}");
+            return Error::new(ErrorKind::Unavailable, message)
+                .with_help("look at the server; if the port takes only TLS, write rediss://");
+        }
+        match (error.kind(), error.code()) {
+            (redis::ErrorKind::Parse, _) => {
+                // Without its cause: a stranger's text need not be repeated.
+                let message = "what answers there does not speak the protocol of Redis";
+                Error::new(ErrorKind::Misconfigured, message)
+                    .with_help("look at the port in the URL; if it takes only TLS, write rediss://")
+            }
+            // So redis-rs calls what it takes for that.
+            (redis::ErrorKind::RESP3NotSupported, _) => refused(what, "ERR", "unknown command 'HELLO'"),
+            (_, Some(code)) => refused(what, code, error.detail().unwrap_or_default()),
+            (_, None) => refusal_by_peer(&error).unwrap_or_else(|| {
+                let message = match what {
+                    "AUTH" | "SELECT" => format!("it closed the connection when it was sent {what}"),
+                    _ => "it accepted a connection and closed it".to_owned(),
+                };
+                Error::new(ErrorKind::Unavailable, message)
+                    .with_source(error)
+                    .with_help("look at the log of the server; if the port takes only TLS, write rediss://")
+            }),
+        }
     }
 }
 
@@ -159,41 +184,10 @@ fn refused(what: &str, code: &str, text: &str) -> Error {
 
 /// True for a refusal of `HELLO` itself, and for the end of a connection over which a proxy says nothing.
 fn may_be_for_hello(error: &RedisError) -> bool {
-    error.kind() != redis::ErrorKind::Parse
+    !error.is_timeout()
+        && error.kind() != redis::ErrorKind::Parse
         && error.code() != Some("WRONGPASS")
         && refusal_by_peer(error).is_none()
-}
-
-/// There is no connection.
-fn not_answered(what: &str, why: NoAnswer) -> Error {
-    let error = match why {
-        NoAnswer::Overdue(timeout) => {
-            let message = format!("it accepted a connection, but did not answer within {timeout:?}");
-            return Error::new(ErrorKind::Unavailable, message)
-                .with_help("look at the server; if the port takes only TLS, write rediss://");
-        }
-        NoAnswer::Broken(error) => error,
-    };
-    match (error.kind(), error.code()) {
-        (redis::ErrorKind::Parse, _) => {
-            // Without its cause: a stranger's text need not be repeated.
-            let message = "what answers there does not speak the protocol of Redis";
-            Error::new(ErrorKind::Misconfigured, message)
-                .with_help("look at the port in the URL; if it takes only TLS, write rediss://")
-        }
-        // So redis-rs calls what it takes for that.
-        (redis::ErrorKind::RESP3NotSupported, _) => refused(what, "ERR", "unknown command 'HELLO'"),
-        (_, Some(code)) => refused(what, code, error.detail().unwrap_or_default()),
-        (_, None) => refusal_by_peer(&error).unwrap_or_else(|| {
-            let message = match what {
-                "AUTH" | "SELECT" => format!("it closed the connection when it was sent {what}"),
-                _ => "it accepted a connection and closed it".to_owned(),
-            };
-            Error::new(ErrorKind::Unavailable, message)
-                .with_source(error)
-                .with_help("look at the log of the server; if the port takes only TLS, write rediss://")
-        }),
-    }
 }
 
 /// What a server says of itself. Empty as far as it says nothing.
@@ -211,20 +205,20 @@ pub(crate) struct ServerFacts {
 }
 
 impl ServerFacts {
-    /// Reads the reply to `HELLO`: a map, or in RESP2 a list.
+    /// Reads the reply to `HELLO`, which is a map, or in RESP2 a list; or that to `INFO`, which is text. An error is a proxy's, or
+    /// a missing right, and tells nothing.
     pub(crate) fn read(reply: &Value) -> Self {
-        let fields: HashMap<String, Value> = redis::from_redis_value_ref(reply).unwrap_or_default();
-        let field = |name| fields.get(name).and_then(text).unwrap_or_default();
-        let (flavour, version) = (field("server"), field("version"));
-        Self { flavour, version, mode: field("mode"), role: field("role"), ..Self::default() }
-    }
-
-    /// Reads the reply to `INFO`. An error is a proxy's, or a missing right.
-    pub(crate) fn read_info(reply: &Value) -> Self {
-        let text = text(reply).unwrap_or_default();
-        let field = |name| info_field(&text, name).unwrap_or_default().to_owned();
-        let (version, mode) = (field("redis_version"), field("redis_mode"));
-        Self { flavour: "redis".to_owned(), version, mode, role: field("role"), run_id: field("run_id") }
+        let info = text(reply).unwrap_or_default();
+        let hello: HashMap<String, Value> = redis::from_redis_value_ref(reply).unwrap_or_default();
+        let of_hello = |name| hello.get(name).and_then(text);
+        let of_info = |name| info_field(&info, name).map(str::to_owned).unwrap_or_default();
+        Self {
+            flavour: of_hello("server").unwrap_or_else(|| "redis".to_owned()),
+            version: of_hello("version").unwrap_or_else(|| of_info("redis_version")),
+            mode: of_hello("mode").unwrap_or_else(|| of_info("redis_mode")),
+            role: of_hello("role").unwrap_or_else(|| of_info("role")),
+            run_id: of_info("run_id"),
+        }
     }
 
     /// True if it says that it is no primary.

@@ -9,8 +9,9 @@ use super::manager::ConnectionManager;
 use super::multiplexed::Connection;
 use super::route::Route;
 use crate::keys::companion_kind;
+use crate::reply::parse;
 use crate::scripts::Script;
-use crate::server_error::{foreign_data, is_wrong_type, refusal, replica, shut_down};
+use crate::server_error::{foreign_data, refusal, replica, shut_down};
 use crate::target::Replicas;
 use crate::waiters::WaiterRegistry;
 use leasehold_core::{Error, ErrorKind, Result};
@@ -42,19 +43,12 @@ pub(crate) struct ServerLink {
     /// Why the last subscription failed, and until when it is not tried again. One caller subscribes, the others wait for it.
     unheard: Arc<Mutex<Option<(Error, Instant)>>>,
     renewals: Semaphore,
-    /// For grants and for renewals that replicas are to confirm.
-    confirmed: [ConfirmedRequests; 2],
-}
-
-/// The connection for requests of one kind that are done only when replicas have what they wrote.
-///
-/// `WAIT` blocks its connection while a replica is missing. So these requests have a connection of their own, and only a few are
-/// under way at once: other requests do not wait behind them, and where replicas are missing, a crowd of them is refused one by
-/// one instead of running into the time-out together. Grants and renewals have one each, so that waiting grants delay no renewal.
-#[derive(Debug)]
-struct ConfirmedRequests {
-    manager: Arc<ConnectionManager>,
-    turns: Semaphore,
+    /// For the requests of each [`ConfirmKind`], and how many more may be under way.
+    ///
+    /// `WAIT` blocks its connection while a replica is missing. So these requests have a connection of their own, and only a few
+    /// are under way at once: other requests do not wait behind them, and where replicas are missing, a crowd of them is refused
+    /// one by one instead of running into the time-out together.
+    confirmed: [(Arc<ConnectionManager>, Semaphore); 2],
 }
 
 /// The call of a script.
@@ -69,7 +63,7 @@ pub(crate) struct ScriptCall<'a> {
     pub(crate) confirm: Option<(Replicas, ConfirmKind)>,
 }
 
-/// What replicas are to confirm. Requests of one kind wait for each other, and for no others.
+/// What replicas are to confirm. Requests of one kind wait for each other, and for no others: waiting grants delay no renewal.
 #[derive(Clone, Copy, Debug)]
 pub(crate) enum ConfirmKind {
     Grant,
@@ -82,15 +76,11 @@ pub(crate) struct ScriptReply {
     /// The server that gave it.
     pub(crate) link: Arc<ServerLink>,
     pub(crate) value: Value,
-    /// How many replicas have what was written, or why that could not be asked; `None` unless the call wants to know.
-    pub(crate) replicas: Option<Result<u32>>,
+    /// How many replicas have what was written, or why that could not be asked. 0 unless the call wants to know.
+    pub(crate) replicas: Result<u32>,
 }
 
-impl<'a> ScriptCall<'a> {
-    pub(crate) fn new(script: &'static Script, keys: &'a [&'a str], args: &'a [&'a str]) -> Self {
-        Self { script, keys, args, asking: false, confirm: None }
-    }
-
+impl ScriptCall<'_> {
     /// The script, by its digest or in full, between the command that is good for the next one and that which waits for the
     /// last write of its connection.
     pub(super) fn commands(&self, in_full: bool) -> Vec<Cmd> {
@@ -104,10 +94,7 @@ impl<'a> ScriptCall<'a> {
 impl ServerLink {
     /// A link that connects when it is first needed.
     pub(crate) fn new(route: Route, waiters: Arc<WaiterRegistry>, channel: String) -> Arc<Self> {
-        let confirmed = [(); 2].map(|()| ConfirmedRequests {
-            manager: Arc::default(),
-            turns: Semaphore::new(CONFIRMATIONS_AT_ONCE),
-        });
+        let confirmed = [(); 2].map(|()| (Arc::default(), Semaphore::new(CONFIRMATIONS_AT_ONCE)));
         Arc::new(Self {
             route: Arc::new(route),
             channel,
@@ -128,7 +115,12 @@ impl ServerLink {
             let _turn = if call.script.is_renewal() { self.renewals.acquire().await.ok() } else { None };
             self.send_script(&self.requests, call.commands(false), || call.commands(true)).await?
         };
-        let replicas = call.confirm.map(|_| self.replica_count(replies.pop()));
+        let replicas = match call.confirm {
+            Some(_) => {
+                self.checked(replies.pop().unwrap_or(Value::Nil), None).and_then(|count| parse(&count))
+            }
+            None => Ok(0),
+        };
         // Without `ASKING` a node refuses the call: the first error is the cause of the last.
         let refused = replies.iter().position(|reply| matches!(reply, Value::ServerError(_)));
         let value = match replies.last() {
@@ -144,7 +136,7 @@ impl ServerLink {
     async fn ask_confirmed(self: &Arc<Self>, call: &ScriptCall<'_>, kind: ConfirmKind) -> Result<Vec<Value>> {
         let (by_digest, in_full, this) = (call.commands(false), call.commands(true), Arc::clone(self));
         let done = tokio::spawn(async move {
-            let ConfirmedRequests { manager, turns } = &this.confirmed[kind as usize];
+            let (manager, turns) = &this.confirmed[kind as usize];
             let turn = timeout(this.route.target().timeouts.request, turns.acquire()).await;
             let Ok(Ok(_turn)) = turn else {
                 let message = "too many requests wait for its replicas already";
@@ -156,14 +148,6 @@ impl ServerLink {
         });
         let ended = |_| shut_down(ErrorKind::Indeterminate, "while replicas were waited for");
         done.await.unwrap_or_else(|why| Err(self.route.with_address(ended(why))))
-    }
-
-    /// Reads the reply to `WAIT`.
-    fn replica_count(&self, reply: Option<Value>) -> Result<u32> {
-        match self.checked(reply.unwrap_or(Value::Nil), None)? {
-            Value::Int(count) => Ok(u32::try_from(count).unwrap_or_default()),
-            _ => Ok(0),
-        }
     }
 
     /// Sends a script in full if the server does not have it. An answer that did not come is not asked for again.
@@ -210,7 +194,7 @@ impl ServerLink {
     /// Sends commands with no other's between them, and gives the reply to each.
     async fn send(&self, connection: &Connection, commands: Vec<Cmd>) -> Result<Vec<Value>> {
         let sent = connection.request_together(commands).await;
-        sent.map_err(|why| self.route.with_address(why.unknown_outcome()))
+        sent.map_err(|why| self.route.with_address(connection.unknown_outcome(why)))
     }
 
     /// The connection, made if there is none. An error says that no server answers, that it refuses the login, or that it is no server
@@ -236,7 +220,7 @@ impl ServerLink {
     /// What the answer of a script for one claim, with these keys, means: what it says, or the [refusal] of the server.
     pub(crate) async fn check_reply(&self, script: &Script, keys: &[&str], answer: Value) -> Result<Value> {
         match answer {
-            Value::ServerError(error) if is_wrong_type(&error) => {
+            Value::ServerError(error) if error.code() == "WRONGTYPE" => {
                 Err(self.route.with_address(Box::pin(self.name_foreign_data(keys)).await))
             }
             answer => self.checked(answer, Some(script)),
@@ -245,8 +229,9 @@ impl ServerLink {
 
     /// Sends one command and gives its reply. Errors: the [refusal] of the server; and as of [`ask`](Self::ask).
     pub(crate) async fn command(&self, command: &Cmd) -> Result<Value> {
-        let reply = self.connection().await?.request(command).await;
-        self.checked(reply.map_err(|why| self.route.with_address(why.unknown_outcome()))?, None)
+        let connection = self.connection().await?;
+        let reply = connection.request(command).await;
+        self.checked(reply.map_err(|why| self.route.with_address(connection.unknown_outcome(why)))?, None)
     }
 
     /// Makes sure that keys on their way to it may be asked for. With a command behind it: it is good for the next one, and
@@ -259,15 +244,13 @@ impl ServerLink {
 
     /// What the server says of itself now. Errors as of [`command`](Self::command).
     pub(crate) async fn facts(&self) -> Result<ServerFacts> {
-        match self.connection().await?.takes_messages {
-            true => self.command(&redis::cmd("HELLO")).await.map(|reply| ServerFacts::read(&reply)),
-            false => self.command(&redis::cmd("INFO")).await.map(|reply| ServerFacts::read_info(&reply)),
-        }
+        let question = if self.connection().await?.takes_messages { "HELLO" } else { "INFO" };
+        self.command(&redis::cmd(question)).await.map(|reply| ServerFacts::read(&reply))
     }
 
     /// The name of this run of the server. Errors as of [`command`](Self::command).
     pub(crate) async fn run_id(&self) -> Result<String> {
-        self.command(&redis::cmd("INFO")).await.map(|reply| ServerFacts::read_info(&reply).run_id)
+        self.command(&redis::cmd("INFO")).await.map(|reply| ServerFacts::read(&reply).run_id)
     }
 
     /// True if messages on the channel arrive now.
@@ -275,17 +258,14 @@ impl ServerLink {
         matches!(self.requests.open_connection(), Ok(Some(connection)) if connection.hears())
     }
 
-    /// True if the other end speaks RESP2, in which no messages come.
-    pub(crate) fn lacks_messages(&self) -> bool {
-        matches!(self.requests.open_connection(), Ok(Some(connection)) if !connection.takes_messages)
-    }
-
     /// Subscribes to the channel, unless that was done: messages on it arrive. Where there are none, because the server, a proxy or
     /// an administrator allows for none, heartbeats make do. Runs as a task: a caller that is not polled must not block the others.
     pub(crate) async fn listen(&self) -> Result<()> {
         let connection = self.connection().await?;
         if !connection.takes_messages {
-            return Err(Error::new(ErrorKind::Unsupported, "in RESP2 no messages come"));
+            let message = "the connection speaks RESP2, in which the server sends no messages";
+            let help = "let what stands between pass HELLO 3 on, or leave protocol=resp2 out of the URL";
+            return Err(Error::new(ErrorKind::Unsupported, message).with_help(help));
         }
         let (channel, unheard) = (self.channel.clone(), Arc::clone(&self.unheard));
         let subscribed = tokio::spawn(async move {
@@ -308,14 +288,10 @@ impl ServerLink {
     /// Finds out which key holds what no lock of ours holds. Looked at afterwards, so that the scripts need not.
     async fn name_foreign_data(&self, keys: &[&str]) -> Error {
         for key in keys {
-            match self.command(redis::cmd("TYPE").arg(key)).await {
-                Ok(Value::SimpleString(kind))
-                    if kind != companion_kind(key).unwrap_or("string") && kind != "none" =>
-                {
-                    return foreign_data(key, Some(&kind));
-                }
-                Ok(_) => {}
-                Err(_) => break,
+            let reply = self.command(redis::cmd("TYPE").arg(key)).await;
+            let Ok(Value::SimpleString(kind)) = reply else { break };
+            if !["none", companion_kind(key).unwrap_or("string")].contains(&&*kind) {
+                return foreign_data(key, Some(&kind));
             }
         }
         foreign_data(keys.first().unwrap_or(&""), None)
@@ -331,8 +307,10 @@ impl ServerLink {
     /// Ends the connections, and makes no other. What is under way gets no answer.
     pub(crate) fn close(&self) {
         self.requests.close();
-        self.confirmed.iter().for_each(|confirmed| confirmed.manager.close());
-        self.route.close();
+        self.confirmed.iter().for_each(|(manager, _)| manager.close());
+        if let Route::Primary(sentinels) = &*self.route {
+            sentinels.close();
+        }
     }
 }
 

@@ -1,7 +1,7 @@
 //! One connection, shared by all requests and made again after it broke.
 
 use super::multiplexed::Connection;
-use crate::sync::locked;
+use crate::locked;
 use crate::waiters::WaiterRegistry;
 use leasehold_core::{Error, Result};
 use std::sync::atomic::{AtomicBool, Ordering};

@@ -2,7 +2,7 @@ use super::role::RoleCheck;
 use super::stream::ByteStream;
 use crate::reply::not_understood;
 use crate::server_error::refusal;
-use crate::target::{Address, Login, Protocol, Target};
+use crate::target::Target;
 use crate::waiters::WaiterRegistry;
 use leasehold_core::{Error, ErrorKind};
 use redis::aio::MultiplexedConnection;
@@ -15,12 +15,12 @@ use std::convert::Infallible;
 use std::io;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::time::Duration;
 use tokio::sync::watch;
 use tokio::task::AbortHandle;
 
 /// The user of a connection that names none.
 const DEFAULT_USER: &str = "default";
+
 /// One connection of redis-rs that all requests share. It ends for good when it breaks, or when a reply is overdue: replies come
 /// in order, so a late one delays all that follow.
 #[derive(Debug)]
@@ -33,22 +33,13 @@ pub(crate) struct Connection {
     overdue: AtomicBool,
     /// True once the next request is to make another connection.
     left: AtomicBool,
-    target: Target,
+    pub(super) target: Target,
     /// True if the server may send messages between replies.
     pub(super) takes_messages: bool,
     /// True once the channel of the waiters was subscribed to.
     subscribed: AtomicBool,
     /// `None` where the role is not looked at.
     pub(super) role: Option<RoleCheck>,
-}
-
-/// Why a request got no answer.
-#[derive(Debug)]
-pub(crate) enum NoAnswer {
-    /// None came within this time.
-    Overdue(Duration),
-    /// The connection broke first.
-    Broken(RedisError),
 }
 
 /// Ends with the task of a connection: it has returned, was aborted, or its runtime has ended.
@@ -62,23 +53,22 @@ impl Connection {
     pub(super) async fn over(
         stream: Box<dyn ByteStream>,
         target: &Target,
-        protocol: Protocol,
+        protocol: ProtocolVersion,
         password: Option<&SecretString>,
         waiters: &Arc<WaiterRegistry>,
-    ) -> Result<Self, NoAnswer> {
-        let mut info = RedisConnectionInfo::default().set_skip_set_lib_name();
+    ) -> RedisResult<Self> {
+        let mut info = RedisConnectionInfo::default().set_skip_set_lib_name().set_protocol(protocol);
         let mut config = AsyncConnectionConfig::new().set_response_timeout(Some(target.timeouts.request));
-        if protocol == Protocol::Resp3 {
+        let takes_messages = protocol == ProtocolVersion::RESP3;
+        if takes_messages {
             let told = Arc::clone(waiters);
             config = config.set_push_sender(move |message| hear(&told, &message));
-            info = info.set_protocol(ProtocolVersion::RESP3);
-            if let Some(Login { user, .. }) = &target.login {
-                info = info.set_password(password.map_or("", ExposeSecret::expose_secret));
-                info = info.set_username(user.as_deref().unwrap_or(DEFAULT_USER));
-            }
         }
-        let made = MultiplexedConnection::new_with_config(&info, stream, config).await;
-        let (requests, driver) = made.map_err(NoAnswer::Broken)?;
+        if takes_messages && target.has_login() {
+            info = info.set_password(password.map_or("", ExposeSecret::expose_secret));
+            info = info.set_username(target.user.as_deref().unwrap_or(DEFAULT_USER));
+        }
+        let (requests, driver) = MultiplexedConnection::new_with_config(&info, stream, config).await?;
         let (ends, end) = watch::channel(());
         let ends = EndOnDrop { end: Some(ends), waiters: Arc::clone(waiters) };
         let task = tokio::spawn(async move {
@@ -92,14 +82,10 @@ impl Connection {
             overdue: AtomicBool::new(false),
             left: AtomicBool::new(false),
             target: target.clone(),
-            takes_messages: protocol == Protocol::Resp3,
+            takes_messages,
             subscribed: AtomicBool::new(false),
             role: None,
         })
-    }
-
-    pub(super) fn address(&self) -> &Address {
-        &self.target.address
     }
 
     /// True if it is of use for requests.
@@ -119,7 +105,8 @@ impl Connection {
 
     /// Subscribes to the channel of the waiters: messages arrive from now on.
     pub(super) async fn subscribe(&self, channel: &str) -> Result<(), Error> {
-        match self.request(redis::cmd("SUBSCRIBE").arg(channel)).await.map_err(NoAnswer::unknown_outcome)? {
+        let reply = self.request(redis::cmd("SUBSCRIBE").arg(channel)).await;
+        match reply.map_err(|why| self.unknown_outcome(why))? {
             Value::Push { kind: PushKind::Subscribe, .. } => self.subscribed.store(true, Ordering::SeqCst),
             Value::ServerError(error) => return Err(refusal(&error, None)),
             _ => return Err(not_understood()),
@@ -128,13 +115,13 @@ impl Connection {
     }
 
     /// Sends one command and waits for its reply, which may be an error of the server.
-    pub(super) async fn request(&self, command: &Cmd) -> Result<Value, NoAnswer> {
+    pub(super) async fn request(&self, command: &Cmd) -> RedisResult<Value> {
         let mut requests = self.requests.clone();
         self.answer(requests.send_packed_command(command)).await
     }
 
     /// Sends commands as one piece, with no other's between them; one reply for each, in order.
-    pub(super) async fn request_together(&self, commands: Vec<Cmd>) -> Result<Vec<Value>, NoAnswer> {
+    pub(super) async fn request_together(&self, commands: Vec<Cmd>) -> RedisResult<Vec<Value>> {
         if let [command] = commands.as_slice() {
             return Ok(vec![self.request(command).await?]);
         }
@@ -157,29 +144,40 @@ impl Connection {
         self.task.abort();
     }
 
-    /// The answer, or why none will come.
+    /// The answer, or why none will come: a time-out, or the end of the connection.
     ///
     /// The library may leave a request in the channel of a task that has ended (tokio-rs/tokio#7714); `end` wakes its caller.
-    async fn answer<T>(&self, answer: impl Future<Output = RedisResult<T>>) -> Result<T, NoAnswer> {
+    async fn answer<T>(&self, answer: impl Future<Output = RedisResult<T>>) -> RedisResult<T> {
         let mut end = self.end.clone();
-        let error = tokio::select! {
+        let answer = tokio::select! {
             biased;
-            answer = answer => match answer {
-                Ok(answer) => return Ok(answer),
-                Err(error) => error,
-            },
-            _ = end.changed() => io::Error::from(io::ErrorKind::BrokenPipe).into(),
+            answer = answer => answer,
+            _ = end.changed() => Err(io::Error::from(io::ErrorKind::BrokenPipe).into()),
         };
-        if error.is_timeout() {
+        if answer.as_ref().is_err_and(RedisError::is_timeout) {
             // The request may still be in a buffer of this host, and would be carried out late.
             self.overdue.store(true, Ordering::SeqCst);
             self.end();
         }
-        Err(match self.overdue.load(Ordering::SeqCst) {
-            true => NoAnswer::Overdue(self.target.timeouts.request),
-            false => NoAnswer::Broken(error),
-        })
+        answer.map_err(|why| if self.overdue.load(Ordering::SeqCst) { overdue() } else { why })
     }
+
+    /// The error for a request that may have been carried out. A request that was never sent gives the same error.
+    pub(super) fn unknown_outcome(&self, error: RedisError) -> Error {
+        if error.is_timeout() {
+            let message = format!("no answer within {:?}", self.target.timeouts.request);
+            return Error::new(ErrorKind::Indeterminate, message)
+                .with_help("look at the server and at the network to it, or raise timeout in the URL");
+        }
+        Error::new(ErrorKind::Indeterminate, "the connection broke before the answer came")
+            .with_source(error)
+            .with_help("look at the log of the server, and at what stands between")
+    }
+}
+
+/// No answer came in time.
+pub(super) fn overdue() -> RedisError {
+    io::Error::from(io::ErrorKind::TimedOut).into()
 }
 
 /// Something came that is no reply. Called before more is read.
@@ -201,23 +199,6 @@ impl Drop for EndOnDrop {
         // Before the waiters ask again.
         drop(self.end.take());
         self.waiters.wake_all();
-    }
-}
-
-impl NoAnswer {
-    /// The error for a request that may have been carried out. A request that was never sent gives the same error.
-    pub(super) fn unknown_outcome(self) -> Error {
-        match self {
-            Self::Overdue(timeout) => {
-                Error::new(ErrorKind::Indeterminate, format!("no answer within {timeout:?}"))
-                    .with_help("look at the server and at the network to it, or raise timeout in the URL")
-            }
-            Self::Broken(error) => {
-                Error::new(ErrorKind::Indeterminate, "the connection broke before the answer came")
-                    .with_source(error)
-                    .with_help("look at the log of the server, and at what stands between")
-            }
-        }
     }
 }
 

@@ -2,7 +2,7 @@
 //! grants, so nothing that it says of a lock counts.
 
 use super::handshake::ServerFacts;
-use crate::sync::locked;
+use crate::locked;
 use redis::{Cmd, Value};
 use std::sync::Mutex;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -15,8 +15,7 @@ const INTERVAL: Duration = Duration::from_secs(1);
 /// What one connection knows of the role of its server.
 #[derive(Debug)]
 pub(super) struct RoleCheck {
-    /// In RESP2 there is no `HELLO`.
-    takes_hello: bool,
+    question: Cmd,
     asked_at: Mutex<Instant>,
     is_replica: AtomicBool,
 }
@@ -25,7 +24,11 @@ impl RoleCheck {
     /// `None` for a server that does not tell its role.
     pub(super) fn new(facts: &ServerFacts, takes_hello: bool) -> Option<Self> {
         (!facts.role.is_empty()).then(|| Self {
-            takes_hello,
+            // In RESP2 there is no `HELLO`.
+            question: match takes_hello {
+                true => redis::cmd("HELLO"),
+                false => redis::cmd("INFO").arg("replication").take(),
+            },
             asked_at: Mutex::new(Instant::now()),
             is_replica: AtomicBool::new(facts.is_replica()),
         })
@@ -42,16 +45,11 @@ impl RoleCheck {
             return None;
         }
         *asked_at = Instant::now();
-        Some(if self.takes_hello {
-            redis::cmd("HELLO")
-        } else {
-            redis::cmd("INFO").arg("replication").take()
-        })
+        Some(self.question.clone())
     }
 
     /// Takes the answer. An error tells nothing.
     pub(super) fn note(&self, reply: &Value) {
-        let facts = if self.takes_hello { ServerFacts::read(reply) } else { ServerFacts::read_info(reply) };
-        self.is_replica.store(facts.is_replica(), Ordering::SeqCst);
+        self.is_replica.store(ServerFacts::read(reply).is_replica(), Ordering::SeqCst);
     }
 }

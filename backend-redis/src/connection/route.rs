@@ -3,13 +3,12 @@
 use super::handshake::{self, ServerFacts};
 use super::multiplexed::Connection;
 use super::role::RoleCheck;
-use super::sentinel::{Epoch, Sentinels};
+use super::sentinel::{Epoch, PrimaryReport, Sentinels};
 use crate::server_error::TO_CLUSTER;
 use crate::target::{Address, Target};
 use crate::waiters::WaiterRegistry;
 use leasehold_core::{Error, ErrorKind, Result};
 use std::fmt;
-use std::net::IpAddr;
 use std::sync::{Arc, Weak};
 use std::time::Duration;
 use tokio::time::Instant;
@@ -29,33 +28,34 @@ pub(crate) enum Route {
 impl Route {
     /// True if a password is sent to it unencrypted, over a network.
     pub(crate) fn shows_password(&self) -> bool {
-        let Target { address, tls, login, .. } = self.target();
-        let password = login.as_ref().and_then(|login| login.password.as_ref());
+        let Target { address, tls, password, .. } = self.target();
         password.is_some() && tls.is_none() && matches!(address, Address::Tcp { .. })
-    }
-
-    /// The addresses behind the host name of one server. Empty for any other route, and if they cannot be looked up.
-    pub(crate) async fn addresses(&self) -> Vec<IpAddr> {
-        let Self::Server(Target { address: Address::Tcp { host, port }, .. }) = self else {
-            return Vec::new();
-        };
-        let found = tokio::net::lookup_host((host.as_str(), *port)).await;
-        found.map(|found| found.map(|address| address.ip()).collect()).unwrap_or_default()
     }
 
     /// Connects to where it leads now. One deadline covers all steps.
     pub(super) async fn connect(self: &Arc<Self>, waiters: &Arc<WaiterRegistry>) -> Result<Arc<Connection>> {
         let connected = async {
             let deadline = Instant::now() + self.target().timeouts.connect;
-            let (target, epoch) = self.resolve().await?;
+            // The server to connect to now, and how new that is if it may be another one later.
+            let (target, epoch) = match &**self {
+                Self::Server(target) | Self::Node(target) => (target.clone(), None),
+                Self::Primary(sentinels) => {
+                    let PrimaryReport { address, epoch } = sentinels.primary().await?;
+                    (Target { address, ..sentinels.primary.clone() }, Some(epoch))
+                }
+            };
             let (mut connection, facts) = handshake::connect(&target, waiters, deadline).await?;
             self.check(&facts)?;
             // A replica of a cluster sends its clients to its primary.
             if !matches!(**self, Self::Node(_)) {
                 connection.role = RoleCheck::new(&facts, connection.takes_messages);
             }
-            if let (Self::Server(Target { address, .. }), false) = (&**self, facts.run_id.is_empty()) {
-                waiters.servers.note(&address.to_string(), &format!("run_id {}", facts.run_id));
+            if !facts.run_id.is_empty() && !facts.is_replica() {
+                let place = match &**self {
+                    Self::Server(_) | Self::Node(_) => target.address.to_string(),
+                    Self::Primary(sentinels) => format!("the primary of {:?}", sentinels.name),
+                };
+                waiters.servers.note(&place, &format!("run_id {}", facts.run_id));
             }
             Ok((Arc::new(connection), epoch))
         };
@@ -65,16 +65,6 @@ impl Route {
             tokio::spawn(leave_when_replaced(Arc::clone(self), Arc::downgrade(&connection), epoch));
         }
         Ok(connection)
-    }
-
-    /// The server to connect to now, and how new that is if it may be another one later.
-    async fn resolve(&self) -> Result<(Target, Option<Epoch>)> {
-        match self {
-            Self::Primary(sentinels) => {
-                sentinels.primary().await.map(|(target, epoch)| (target, Some(epoch)))
-            }
-            Self::Server(target) | Self::Node(target) => Ok((target.clone(), None)),
-        }
     }
 
     /// Refuses a server that is not what the route should lead to. A server without facts is believed: a proxy
@@ -119,17 +109,11 @@ impl Route {
         error.context(format_args!("Redis at {self}"))
     }
 
-    pub(super) fn close(&self) {
-        if let Self::Primary(sentinels) = self {
-            sentinels.close();
-        }
-    }
-
     /// How to talk to the server. The address of a primary is not known yet.
     pub(super) fn target(&self) -> &Target {
         match self {
             Self::Server(target) | Self::Node(target) => target,
-            Self::Primary(sentinels) => sentinels.target(),
+            Self::Primary(sentinels) => &sentinels.primary,
         }
     }
 }
@@ -158,8 +142,8 @@ async fn leave_when_replaced(route: Arc<Route>, connection: Weak<Connection>, mu
         }
         let Some(report) = sentinels.newer_than(epoch).await else { continue };
         let Some(connection) = connection.upgrade() else { return };
-        if *connection.address() != report.address {
-            tracing::debug!(target: "leasehold", old = %connection.address(), new = %report.address, "replaced");
+        if connection.target.address != report.address {
+            tracing::debug!(target: "leasehold", old = %connection.target.address, new = %report.address, "replaced");
             return connection.end();
         }
         epoch = report.epoch;

@@ -8,9 +8,9 @@
 use super::handshake;
 use super::manager::ConnectionManager;
 use super::multiplexed::Connection;
+use crate::locked;
 use crate::reply::text;
 use crate::server_error::{refusal, unknown_is_unavailable};
-use crate::sync::locked;
 use crate::target::{Address, SentinelGroup, Target};
 use futures_util::stream::{FuturesUnordered, StreamExt};
 use leasehold_core::{Error, ErrorKind, Result};
@@ -24,9 +24,9 @@ use tokio::time::{Instant, timeout_at};
 pub(crate) struct Sentinels {
     all: Vec<Arc<Sentinel>>,
     /// What they call the primary.
-    name: String,
-    /// How to talk to the primary.
-    primary: Target,
+    pub(super) name: String,
+    /// How to talk to the primary, but not yet where.
+    pub(super) primary: Target,
     /// Where the primary was by their last report that counted.
     last: Mutex<Option<PrimaryReport>>,
 }
@@ -60,21 +60,14 @@ impl Sentinels {
         Self { all: sentinels.into_iter().map(sentinel).collect(), name, primary, last: Mutex::default() }
     }
 
-    /// How to talk to the primary, but not yet where.
-    pub(super) fn target(&self) -> &Target {
-        &self.primary
-    }
-
     /// Asks who the primary is. Takes a third of the time to connect at most, so that there is some left for that. The error is
     /// [`Unavailable`](ErrorKind::Unavailable) if none answers, [`Misconfigured`](ErrorKind::Misconfigured) if none
     /// knows the name or they are no Sentinels, [`Denied`](ErrorKind::Denied) if they refuse the login.
-    pub(super) async fn primary(&self) -> Result<(Target, Epoch)> {
+    pub(super) async fn primary(&self) -> Result<PrimaryReport> {
         let (majority, heard) = (self.all.len() / 2 + 1, locked(&self.last).as_ref().map(|last| last.epoch));
         let is_enough = |newest: Epoch, answers| answers >= majority && Some(newest) >= heard;
         let report = self.newest_report(is_enough).await?;
-        let (target, epoch) = (self.primary.at(&report.address)?, report.epoch);
-        *locked(&self.last) = Some(report);
-        Ok((target, epoch))
+        Ok(locked(&self.last).insert(report).clone())
     }
 
     /// What is said of the primary since this epoch, if anything. One Sentinel that has heard more is enough.
@@ -92,27 +85,21 @@ impl Sentinels {
         let deadline = Instant::now() + self.primary.timeouts.connect / 3;
         let mut asked: FuturesUnordered<_> =
             self.all.iter().map(|sentinel| ask(sentinel, &self.name, deadline)).collect();
-        let (mut newest, mut answers, mut failure) = (None::<PrimaryReport>, 0, None);
+        let (mut reports, mut failed) = (Vec::new(), Vec::new());
         while let Some(answer) = asked.next().await {
             match answer {
-                Ok(Some(report)) => {
-                    newest = newest.into_iter().chain([report]).max_by_key(|report| report.epoch);
-                    answers += 1;
-                }
-                Ok(None) => failure = worse(failure, self.unknown_name()),
-                Err(error) => failure = worse(failure, error),
+                Ok(report) => reports.push(report),
+                Err(error) => failed.push(error),
             }
-            if newest.as_ref().is_some_and(|newest| is_enough(newest.epoch, answers)) {
+            let newest = reports.iter().map(|report| report.epoch).max();
+            if newest.is_some_and(|newest| is_enough(newest, reports.len())) {
                 break;
             }
         }
-        newest.ok_or_else(|| failure.unwrap_or_else(|| self.unknown_name()))
-    }
-
-    fn unknown_name(&self) -> Error {
-        let message = format!("the Sentinels watch nothing of the name {:?}", self.name);
-        Error::new(ErrorKind::Misconfigured, message)
-            .with_help("look at the name in the URL, and at SENTINEL MASTERS")
+        // Any other failure says more than an outage.
+        let failure = failed.into_iter().min_by_key(|error| error.kind() == ErrorKind::Unavailable);
+        let newest = reports.into_iter().max_by_key(|report| report.epoch);
+        newest.ok_or_else(|| failure.unwrap_or_else(silent))
     }
 }
 
@@ -136,15 +123,16 @@ impl Sentinel {
     }
 }
 
-/// Where a Sentinel sees the primary; `None` if it watches nothing of that name.
+/// Where a Sentinel sees the primary.
 ///
 /// Asks in a task that goes on after the deadline: a Sentinel that stays silent ends its connection by that, and is asked on
 /// another one later.
-async fn ask(sentinel: &Arc<Sentinel>, name: &str, deadline: Instant) -> Result<Option<PrimaryReport>> {
+async fn ask(sentinel: &Arc<Sentinel>, name: &str, deadline: Instant) -> Result<PrimaryReport> {
     let (asked, question) = (Arc::clone(sentinel), redis::cmd("SENTINEL").arg("MASTER").arg(name).take());
     let answer = tokio::spawn(async move {
         let connection = asked.manager.connection(asked.connect()).await?;
-        connection.request(&question).await.map_err(|why| asked.with_address(why.unknown_outcome()))
+        let reply = connection.request(&question).await;
+        reply.map_err(|why| asked.with_address(connection.unknown_outcome(why)))
     });
     let Ok(Ok(answer)) = timeout_at(deadline, answer).await else {
         return Err(sentinel.with_address(silent()));
@@ -153,10 +141,12 @@ async fn ask(sentinel: &Arc<Sentinel>, name: &str, deadline: Instant) -> Result<
         Value::ServerError(error)
             if error.details().is_some_and(|text| text.starts_with("No such master")) =>
         {
-            Ok(None)
+            let message = format!("the Sentinels watch nothing of the name {name:?}");
+            Err(Error::new(ErrorKind::Misconfigured, message)
+                .with_help("look at the name in the URL, and at SENTINEL MASTERS"))
         }
         Value::ServerError(error) => Err(sentinel.with_address(refusal(&error, None))),
-        reply => read(&reply).map(Some).map_err(|error| sentinel.with_address(error)),
+        reply => read(&reply).map_err(|error| sentinel.with_address(error)),
     }
 }
 
@@ -176,13 +166,6 @@ fn read(reply: &Value) -> Result<PrimaryReport> {
         _ => Err(Error::new(ErrorKind::Misconfigured, "its answer tells no address")
             .with_help("look at what listens there: it may be no Sentinel")),
     }
-}
-
-/// Of two failures the one that says more than that no server was there.
-fn worse(known: Option<Error>, new: Error) -> Option<Error> {
-    known
-        .filter(|known| known.kind() != ErrorKind::Unavailable || new.kind() == ErrorKind::Unavailable)
-        .or(Some(new))
 }
 
 fn silent() -> Error {

@@ -38,7 +38,7 @@ pub(super) async fn open(target: &Target, deadline: Instant) -> Result<Box<dyn B
     match &target.tls {
         None => Ok(Box::new(stream)),
         Some(tls) => {
-            let encrypted = timeout_at(deadline, tls.encrypt(stream)).await.map_err(|_| {
+            let encrypted = timeout_at(deadline, tls.encrypt(stream, host)).await.map_err(|_| {
                 too_late("TLS was not agreed on")
                     .with_help("if the port takes connections without TLS, write redis://")
             })?;

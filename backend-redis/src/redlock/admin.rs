@@ -1,20 +1,18 @@
 use super::node_claim::{NodeClaim, WITHOUT_TOKEN};
-use super::nodes::RedlockNode;
+use super::nodes::{RedlockNode, ask, detach};
 use super::quorum::{Quorum, not_answered};
 use super::{RedlockBackend, named_twice};
 use crate::admin::{held_names, inspect_ours};
 use crate::check;
-use crate::finding::error_finding;
-use crate::keys::LockKeys;
 use crate::reply;
-use crate::rights;
+use crate::rights::{self, error_finding};
 use crate::scripts::Script;
 use crate::trial::unused_name;
 use async_trait::async_trait;
 use futures_util::future::join_all;
 use leasehold_core::{
-    AcquireOptions, Attempt, Claim, FencingToken, Finding, LockAdmin, LockBackend, LockName, LockStatus,
-    OwnerId, Result, Severity, Waiter,
+    AcquireOptions, Attempt, Claim, Error, FencingToken, Finding, LockAdmin, LockBackend, LockName,
+    LockStatus, OwnerId, Result, Severity, Waiter,
 };
 use std::cmp::Reverse;
 use std::collections::HashMap;
@@ -80,8 +78,13 @@ impl LockAdmin for RedlockBackend {
     /// Looks at every node, and at all of them together. A node that does not answer beside a majority that does is a finding.
     async fn check(&self) -> Result<Vec<Finding>> {
         let keys = self.keys.of(&unused_name()?);
-        let looked = join_all(self.nodes.iter().map(|node| look_at(node, &keys))).await;
-        let (quorum, mut down) = (self.nodes.quorum(), Vec::new());
+        let looked = join_all(self.nodes.iter().map(async |node| {
+            let mut findings = check::look_at(&node.link).await?;
+            findings.extend(rights::refused(&node.link, &keys, rights::COMMANDS).await);
+            Ok::<_, Error>(findings)
+        }))
+        .await;
+        let (quorum, mut down) = (self.quorum(), Vec::new());
         let mut findings = quorum_findings(quorum);
         for (node, found) in self.nodes.iter().zip(looked) {
             let place = format!("{}: ", node.address);
@@ -97,7 +100,7 @@ impl LockAdmin for RedlockBackend {
             }
         }
         if quorum.blocked_by(down.len()) {
-            return Err(not_answered(quorum, quorum.nodes() - down.len(), &down));
+            return Err(not_answered(quorum, quorum.nodes - down.len(), &down));
         }
         findings.extend(self.same_servers().await);
         Ok(findings)
@@ -123,7 +126,7 @@ impl RedlockBackend {
                 }
             })
             .await?;
-        Ok(agreed(self.nodes.quorum(), found.into_iter().flatten().collect()).into_iter().collect())
+        Ok(agreed(self.quorum(), found.into_iter().flatten().collect()).into_iter().collect())
     }
 
     /// The answers of all nodes that give one; an error if these are no majority.
@@ -139,10 +142,10 @@ impl RedlockBackend {
             }
             false
         };
-        self.nodes.ask(|_| true, None, question, take).await.detach();
-        match answers.len() >= self.nodes.quorum().majority() {
+        detach(ask(&self.nodes, |_| true, None, question, take).await);
+        match answers.len() >= self.quorum().majority() {
             true => Ok(answers),
-            false => Err(not_answered(self.nodes.quorum(), answers.len(), &failed)),
+            false => Err(not_answered(self.quorum(), answers.len(), &failed)),
         }
     }
 
@@ -162,14 +165,8 @@ impl RedlockBackend {
     }
 }
 
-async fn look_at(node: &RedlockNode, keys: &LockKeys) -> Result<Vec<Finding>> {
-    let mut findings = check::look_at(&node.link).await?;
-    findings.extend(rights::refused(&node.link, keys, rights::COMMANDS).await);
-    Ok(findings)
-}
-
 fn quorum_findings(quorum: Quorum) -> Vec<Finding> {
-    let (all, majority) = (quorum.nodes(), quorum.majority());
+    let (all, majority) = (quorum.nodes, quorum.majority());
     let what = format!("{all} nodes, of which {majority} are a majority: {} may fail", all - majority);
     let mut findings = vec![Finding::new(Severity::Info, "I_QUORUM", what, "")];
     if all % 2 == 0 {

@@ -10,18 +10,19 @@
 use super::node_claim::NodeClaim;
 use super::nodes::RedlockNode;
 use super::reply::Claimed;
-use crate::sync::locked;
+use crate::locked;
 use futures_util::future::Shared;
 use leasehold_core::{ErrorKind, FencingToken, OwnerId, Result};
 use std::collections::HashMap;
-use std::sync::{Arc, Mutex};
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, Mutex, Weak};
 use std::time::Duration;
 use tokio::sync::oneshot;
 
 /// Goes on with a node that answers after an attempt was decided without it. `decided` is the token that was granted, if one was.
 pub(super) async fn finish_late_claim(
     claim: Arc<NodeClaim>,
-    request: Arc<BackgroundRequest>,
+    request: BackgroundRequest,
     decided: Shared<oneshot::Receiver<Option<FencingToken>>>,
     node: Arc<RedlockNode>,
     answer: Result<Claimed>,
@@ -39,7 +40,7 @@ pub(super) async fn finish_late_claim(
     if holds {
         let _ = Arc::clone(&claim).write_token(Arc::clone(&node), token).await;
     }
-    if request.is_ended() {
+    if request.load(Ordering::SeqCst) {
         let _ = claim.withdraw(node, Duration::ZERO).await;
     }
 }
@@ -59,11 +60,11 @@ pub(super) async fn repair(
     // What fails here is found by the next renewal.
     let Some(record) = claim.record(&witness).await else { return };
     for node in gone {
-        if request.is_ended() {
+        if request.load(Ordering::SeqCst) {
             return;
         }
         let repaired = claim.repair(&node, &record).await;
-        if request.is_ended() {
+        if request.load(Ordering::SeqCst) {
             let _ = Arc::clone(&claim).withdraw(node, Duration::ZERO).await;
         } else if let Ok(true) = repaired {
             tracing::info!(target: "leasehold", { node = %node.address }, "quorum_repaired");
@@ -73,52 +74,25 @@ pub(super) async fn repair(
 
 /// The owners for which a request is still under way at a node, and no caller waits for it.
 #[derive(Debug, Default)]
-pub(super) struct BackgroundRequests {
-    owners: Mutex<HashMap<OwnerId, OwnerRequests>>,
-}
+pub(super) struct BackgroundRequests(Mutex<HashMap<OwnerId, Weak<AtomicBool>>>);
 
-#[derive(Debug, Default)]
-struct OwnerRequests {
-    under_way: usize,
-    is_ended: bool,
-}
-
-/// A request under way for an owner; over when it is dropped.
-#[derive(Debug)]
-pub(super) struct BackgroundRequest {
-    all: Arc<BackgroundRequests>,
-    owner: OwnerId,
-}
+/// A request under way for an owner. True once the owner was released: the release may have come to a node before the lock did.
+pub(super) type BackgroundRequest = Arc<AtomicBool>;
 
 impl BackgroundRequests {
-    pub(super) fn begin(self: &Arc<Self>, owner: OwnerId) -> BackgroundRequest {
-        locked(&self.owners).entry(owner).or_default().under_way += 1;
-        BackgroundRequest { all: Arc::clone(self), owner }
+    /// A request begins, and goes on until its value is dropped.
+    pub(super) fn begin(&self, owner: OwnerId) -> BackgroundRequest {
+        let mut owners = locked(&self.0);
+        owners.retain(|_, request| request.strong_count() > 0);
+        let known = owners.get(&owner).and_then(Weak::upgrade).unwrap_or_default();
+        owners.insert(owner, Arc::downgrade(&known));
+        known
     }
 
     /// The owner is being released.
     pub(super) fn end(&self, owner: OwnerId) {
-        if let Some(entry) = locked(&self.owners).get_mut(&owner) {
-            entry.is_ended = true;
-        }
-    }
-}
-
-impl BackgroundRequest {
-    /// True if the owner was released since this began: the release may have come to a node before the lock did.
-    fn is_ended(&self) -> bool {
-        locked(&self.all.owners).get(&self.owner).is_some_and(|entry| entry.is_ended)
-    }
-}
-
-impl Drop for BackgroundRequest {
-    fn drop(&mut self) {
-        let mut owners = locked(&self.all.owners);
-        if let Some(entry) = owners.get_mut(&self.owner) {
-            entry.under_way -= 1;
-            if entry.under_way == 0 {
-                owners.remove(&self.owner);
-            }
+        if let Some(request) = locked(&self.0).get(&owner).and_then(Weak::upgrade) {
+            request.store(true, Ordering::SeqCst);
         }
     }
 }
@@ -129,13 +103,16 @@ mod tests {
 
     #[test]
     fn release_is_seen_by_all_that_is_under_way_for_its_owner() {
-        let all = Arc::<BackgroundRequests>::default();
+        let (all, is_ended) =
+            (BackgroundRequests::default(), |it: &BackgroundRequest| it.load(Ordering::SeqCst));
         let (one, other) = (OwnerId::from_u128(1), OwnerId::from_u128(2));
         let (first, second, others) = (all.begin(one), all.begin(one), all.begin(other));
         all.end(one);
-        assert!(first.is_ended() && second.is_ended() && !others.is_ended());
-        drop((first, second, others));
-        all.end(one);
-        assert!(locked(&all.owners).is_empty(), "what is over leaves nothing");
+        assert!(is_ended(&first) && is_ended(&second) && !is_ended(&others));
+        drop((first, second));
+        assert!(!is_ended(&all.begin(one)), "what is over is forgotten");
+        drop(others);
+        let _next = all.begin(one);
+        assert_eq!(locked(&all.0).len(), 1, "what is over leaves nothing");
     }
 }

@@ -29,8 +29,8 @@ use leasehold_core::{
 };
 use leasehold_store_url::StoreUrl;
 use node_claim::NodeClaim;
-use nodes::{PendingRequests, RedlockNodes, YesNoAnswers};
-use quorum::{ClaimVotes, Decision, not_answered};
+use nodes::{PendingRequests, RedlockNode, YesNoAnswers, ask, ask_yes_no, finish, overdue, round_timeout};
+use quorum::{ClaimVotes, Decision, Quorum, not_answered};
 use reply::Claimed;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, OnceLock};
@@ -44,11 +44,11 @@ use tokio::sync::oneshot;
 /// them.
 #[derive(Debug)]
 pub struct RedlockBackend {
-    nodes: RedlockNodes,
+    nodes: Vec<Arc<RedlockNode>>,
     keys: Keys,
     /// The number of the next attempt, or renewal.
     attempts: AtomicU64,
-    background: Arc<BackgroundRequests>,
+    background: BackgroundRequests,
     /// Two places of the URL that were found to be one server.
     twins: OnceLock<Error>,
 }
@@ -65,10 +65,10 @@ impl RedlockBackend {
     pub fn open(url: &StoreUrl, namespace: &Namespace) -> Result<Self> {
         let (targets, keys) = (Target::nodes(url)?, Keys::new(namespace)?);
         Ok(Self {
-            nodes: RedlockNodes::new(targets),
+            nodes: targets.into_iter().enumerate().map(RedlockNode::new).collect(),
             keys,
             attempts: AtomicU64::new(1),
-            background: Arc::default(),
+            background: BackgroundRequests::default(),
             twins: OnceLock::new(),
         })
     }
@@ -87,21 +87,23 @@ impl LockBackend for RedlockBackend {
         }
         let number = self.attempts.fetch_add(1, Ordering::Relaxed);
         let node_claim = Arc::new(NodeClaim::new(claim, &self.keys, number));
-        let within = RedlockNodes::round_timeout(claim.ttl());
-        let request = Arc::new(self.background.begin(claim.owner()));
+        let within = round_timeout(claim.ttl());
+        let request = self.background.begin(claim.owner());
 
         let (votes, pending) = self.ask_to_hold(&node_claim, within).await;
         let all_answered = pending.is_empty();
         let (decide, decided) = oneshot::channel();
         let (late, decided) = (Arc::clone(&node_claim), decided.shared());
-        pending.finish(move |node, answer| {
+        finish(pending, move |node, answer| {
             finish_late_claim(Arc::clone(&late), Arc::clone(&request), decided.clone(), node, answer)
         });
 
         let granted = match votes.decision() {
             Some(Decision::Agreed) => self.write_back(&node_claim, &votes, within).await,
             Some(Decision::Refused) => Ok(None),
-            Some(Decision::NotAnswered) | None => Err(votes.to_error()),
+            Some(Decision::NotAnswered) | None => {
+                Err(not_answered(self.quorum(), votes.agreed.len() + votes.refused.len(), &votes.failed))
+            }
         };
         let _ = decide.send(granted.as_ref().ok().copied().flatten());
         if let Ok(Some(token)) = granted {
@@ -128,11 +130,11 @@ impl LockBackend for RedlockBackend {
     /// Ends a claim on every node, those that did not answer its attempts included.
     async fn release(&self, claim: &Claim, linger: Duration) -> Result<Release> {
         self.background.end(claim.owner());
-        let (quorum, claim) = (self.nodes.quorum(), Arc::new(NodeClaim::new(claim, &self.keys, 0)));
+        let (quorum, claim) = (self.quorum(), Arc::new(NodeClaim::new(claim, &self.keys, 0)));
         let withdraw = |node| Arc::clone(&claim).withdraw(node, linger);
         let is_decided =
             |answers: &YesNoAnswers| answers.yes >= quorum.majority() || quorum.blocked_by(answers.no);
-        let answers = self.nodes.ask_yes_no(|_| true, None, withdraw, is_decided).await;
+        let answers = ask_yes_no(&self.nodes, |_| true, None, withdraw, is_decided).await;
         if quorum.blocked_by(answers.no) {
             return Ok(Release::NotHeld);
         }
@@ -159,31 +161,34 @@ impl LockBackend for RedlockBackend {
     }
 
     async fn close(&self) -> Result<()> {
-        self.nodes.close();
+        self.nodes.iter().for_each(|node| node.link.close());
         Ok(())
     }
 }
 
 impl RedlockBackend {
+    fn quorum(&self) -> Quorum {
+        Quorum::new(self.nodes.len())
+    }
+
     async fn ask_to_hold(
         &self,
         claim: &Arc<NodeClaim>,
         within: Option<Duration>,
     ) -> (ClaimVotes, PendingRequests<Claimed>) {
-        let mut votes = ClaimVotes::new(self.nodes.quorum());
+        let mut votes = ClaimVotes::new(self.quorum());
         let take = |place, answer| {
             match answer {
-                Ok(Claimed::Mine(reply)) => votes.agree(place, reply),
-                Ok(Claimed::Busy(ends_in)) => votes.refuse(ends_in),
-                Ok(Claimed::Late) => votes.refuse(None),
+                Ok(Claimed::Mine(reply)) => votes.agreed.push((place, reply)),
+                Ok(Claimed::Busy(ends_in)) => votes.refused.push(ends_in),
                 Ok(Claimed::Twice(other)) => votes.fail(place, self.named_twice(place, other)),
                 Err(error) => votes.fail(place, error),
             }
             votes.decision().is_some()
         };
-        let pending = self.nodes.ask(|_| true, within, |node| Arc::clone(claim).hold(node), take).await;
+        let pending = ask(&self.nodes, |_| true, within, |node| Arc::clone(claim).hold(node), take).await;
         if votes.decision().is_none() {
-            votes.fail_overdue(pending.overdue());
+            votes.failed.extend(overdue(&pending));
         }
         (votes, pending)
     }
@@ -200,33 +205,35 @@ impl RedlockBackend {
             return Ok(Some(token));
         }
         let token = votes.next_token().ok_or_else(Error::tokens_used_up)?;
-        let (majority, asked) = (self.nodes.quorum().majority(), votes.agreed().count());
+        let (majority, asked) = (self.quorum().majority(), votes.agreed.len());
         let write = |node| Arc::clone(claim).write_token(node, token);
         let is_decided = |answers: &YesNoAnswers| {
             answers.yes >= majority || asked - answers.no - answers.failed.len() < majority
         };
-        let answers = self.nodes.ask_yes_no(|place| votes.has_agreed(place), within, write, is_decided).await;
+        let has_agreed = |place| votes.has_agreed(place);
+        let answers = ask_yes_no(&self.nodes, has_agreed, within, write, is_decided).await;
         match answers.yes >= majority {
             true => Ok(Some(token)),
             false if answers.failed.is_empty() => Ok(None),
-            false => Err(not_answered(self.nodes.quorum(), answers.yes + answers.no, &answers.failed)),
+            false => Err(not_answered(self.quorum(), answers.yes + answers.no, &answers.failed)),
         }
     }
 
     /// Takes back what an attempt has taken, from every node on which it may have taken something. Waits for as many answers as
     /// nodes said that they hold it; true if nothing is left.
     async fn take_back(&self, claim: &Arc<NodeClaim>, votes: &ClaimVotes, within: Option<Duration>) -> bool {
-        let agreed = votes.agreed().count();
+        let agreed = votes.agreed.len();
         let take_back = |node| Arc::clone(claim).take_back(node);
         let is_decided = |answers: &YesNoAnswers| answers.yes + answers.no + answers.failed.len() >= agreed;
-        let answers =
-            self.nodes.ask_yes_no(|place| votes.may_hold(place), within, take_back, is_decided).await;
+        let may_hold = |place| votes.may_hold(place);
+        let answers = ask_yes_no(&self.nodes, may_hold, within, take_back, is_decided).await;
         answers.failed.is_empty()
     }
 
     /// Two places of the URL lead to one server. It is counted once, whatever the URL says: it holds a name under one place.
     fn named_twice(&self, place: usize, other: usize) -> Error {
-        let twins = named_twice(self.nodes.address(other), self.nodes.address(place));
+        let address = |place: usize| self.nodes.get(place).map_or("?", |node| &*node.address);
+        let twins = named_twice(address(other), address(place));
         self.twins.get_or_init(|| twins).clone()
     }
 }

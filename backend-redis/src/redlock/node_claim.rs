@@ -1,7 +1,7 @@
 //! A claim on one node: what its scripts are asked, and with which arguments.
 
 use super::nodes::RedlockNode;
-use super::reply::{self, Claimed, HolderRecord};
+use super::reply::{self, Claimed};
 use crate::backend::whole_millis;
 use crate::keys::{Keys, LockKeys};
 use crate::scripts::{HOLDER, LOCK, Script, TOKEN};
@@ -75,14 +75,14 @@ impl NodeClaim {
         node.servers.run(&FORGET, &self.keys, &[&*self.owner]).await.map(drop)
     }
 
-    /// The record of the grant, from a node that has it.
-    pub(super) async fn record(&self, node: &RedlockNode) -> Option<HolderRecord> {
+    /// The [record](reply::record) of the grant, from a node that has it.
+    pub(super) async fn record(&self, node: &RedlockNode) -> Option<[String; 3]> {
         reply::record(&node.link.command(redis::cmd("GET").arg(self.keys.all()[HOLDER])).await.ok()?)
     }
 
     /// Sets the lock on a node that is without it. False if it is not free there.
-    pub(super) async fn repair(&self, node: &RedlockNode, record: &HolderRecord) -> Result<bool> {
-        let HolderRecord { attempt, token, rest } = record;
+    pub(super) async fn repair(&self, node: &RedlockNode, record: &[String; 3]) -> Result<bool> {
+        let [attempt, token, rest] = record;
         let args = [&*self.value(attempt, node), token, &self.ttl, rest];
         reply::done(&node.servers.run(&REPAIR, &self.keys, &args).await?)
     }

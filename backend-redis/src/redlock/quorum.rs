@@ -8,16 +8,12 @@ use std::time::Duration;
 /// of this mode rests on that node.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Quorum {
-    nodes: usize,
+    pub(super) nodes: usize,
 }
 
 impl Quorum {
     pub(super) fn new(nodes: usize) -> Self {
         Self { nodes }
-    }
-
-    pub(super) fn nodes(self) -> usize {
-        self.nodes
     }
 
     /// More than half. Half of an even number is no majority: there could be two of them.
@@ -46,10 +42,11 @@ pub(super) enum Decision {
 #[derive(Debug)]
 pub(super) struct ClaimVotes {
     quorum: Quorum,
-    agreed: Vec<(usize, ClaimReply)>,
+    pub(super) agreed: Vec<(usize, ClaimReply)>,
     /// For each refusal, when it may end.
-    refused: Vec<Option<Duration>>,
-    failed: Vec<Error>,
+    pub(super) refused: Vec<Option<Duration>>,
+    /// Also one for each node that has not answered in time.
+    pub(super) failed: Vec<Error>,
     /// Nodes of which it is not known whether they have agreed.
     unknown: Vec<usize>,
 }
@@ -60,22 +57,9 @@ impl ClaimVotes {
         Self { quorum, agreed, refused, failed, unknown }
     }
 
-    pub(super) fn agree(&mut self, node: usize, answer: ClaimReply) {
-        self.agreed.push((node, answer));
-    }
-
-    pub(super) fn refuse(&mut self, ends_in: Option<Duration>) {
-        self.refused.push(ends_in);
-    }
-
     pub(super) fn fail(&mut self, node: usize, error: Error) {
         self.unknown.extend(error.is_indeterminate().then_some(node));
         self.failed.push(error);
-    }
-
-    /// Nodes have not answered in time.
-    pub(super) fn fail_overdue(&mut self, errors: impl Iterator<Item = Error>) {
-        self.failed.extend(errors);
     }
 
     /// The decision that no further answer can change; `None` while there is none.
@@ -95,12 +79,8 @@ impl ClaimVotes {
         (agreed + refused + open < self.quorum.majority()).then_some(Decision::NotAnswered)
     }
 
-    pub(super) fn agreed(&self) -> impl Iterator<Item = usize> {
-        self.agreed.iter().map(|(node, _)| *node)
-    }
-
     pub(super) fn has_agreed(&self, node: usize) -> bool {
-        self.agreed().any(|agreed| agreed == node)
+        self.agreed.iter().any(|(agreed, _)| *agreed == node)
     }
 
     /// True if the node has answered, and may have agreed.
@@ -119,12 +99,6 @@ impl ClaimVotes {
         ends.sort_unstable();
         let missing = self.quorum.majority().checked_sub(self.agreed.len() + 1)?;
         ends.get(missing).copied()
-    }
-
-    /// Why too few have answered.
-    pub(super) fn to_error(&self) -> Error {
-        let answered = self.agreed.len() + self.refused.len();
-        not_answered(self.quorum, answered, &self.failed)
     }
 
     /// The token that a majority has written for this owner already: its reply was lost.

@@ -3,7 +3,7 @@
 use super::RedlockBackend;
 use super::background;
 use super::node_claim::{NodeClaim, WITHOUT_TOKEN};
-use super::nodes::{RedlockNode, RedlockNodes};
+use super::nodes::{RedlockNode, ask, detach, overdue, round_timeout};
 use super::quorum::{Quorum, not_answered};
 use crate::reply;
 use crate::scripts::Script;
@@ -17,17 +17,16 @@ static RENEW: Script = Script::with_keys(include_str!("scripts/renew.lua"), WITH
 /// What the nodes have said of one claim.
 #[derive(Clone, Debug, Default)]
 struct RenewalVotes {
-    held: usize,
+    /// The nodes that hold it.
+    held: Vec<usize>,
     taken: usize,
     /// The nodes that have nothing of it.
     gone: Vec<usize>,
-    /// A node that holds it.
-    witness: Option<usize>,
 }
 
 impl RedlockBackend {
     pub(super) async fn renew_together(&self, claims: &[Claim]) -> Vec<Result<Renewal>> {
-        let quorum = self.nodes.quorum();
+        let quorum = self.quorum();
         // Larger than that of every attempt before.
         let number = self.attempts.fetch_add(1, Ordering::Relaxed).to_string();
         let requests: Vec<_> = claims.iter().map(|claim| renewal_of(claim, &self.keys)).collect();
@@ -45,12 +44,12 @@ impl RedlockBackend {
             }
             votes.iter().all(|votes| votes.renewal(quorum).is_some())
         };
-        let within = RedlockNodes::round_timeout(shortest);
-        let pending =
-            self.nodes.ask(|_| true, within, |node| renew_on(node, Arc::clone(&question)), take).await;
-        failed.extend(pending.overdue());
-        pending.detach();
-        let answered = quorum.nodes() - failed.len();
+        let within = round_timeout(shortest);
+        let renew = |node| renew_on(node, Arc::clone(&question));
+        let pending = ask(&self.nodes, |_| true, within, renew, take).await;
+        failed.extend(overdue(&pending));
+        detach(pending);
+        let answered = quorum.nodes - failed.len();
         let conclude = |(claim, votes): (&Claim, RenewalVotes)| {
             let renewal = votes.renewal(quorum);
             if renewal == Some(Renewal::Renewed) && !votes.gone.is_empty() {
@@ -64,8 +63,9 @@ impl RedlockBackend {
 
     /// No caller waits for it.
     fn repair(&self, claim: &Claim, votes: &RenewalVotes) {
-        let Some(witness) = votes.witness.and_then(|place| self.nodes.at(place)) else { return };
-        let gone = votes.gone.iter().filter_map(|place| self.nodes.at(*place)).collect();
+        let node = |place: usize| self.nodes.get(place).cloned();
+        let Some(witness) = votes.held.last().and_then(|place| node(*place)) else { return };
+        let gone = votes.gone.iter().filter_map(|place| node(*place)).collect();
         let request = self.background.begin(claim.owner());
         let claim = Arc::new(NodeClaim::new(claim, &self.keys, 0));
         tokio::spawn(background::repair(claim, request, witness, gone));
@@ -85,10 +85,7 @@ async fn renew_on(
 impl RenewalVotes {
     fn enter(&mut self, place: usize, answer: Renewal) {
         match answer {
-            Renewal::Renewed | Renewal::Held => {
-                self.held += 1;
-                self.witness = Some(place);
-            }
+            Renewal::Renewed | Renewal::Held => self.held.push(place),
             Renewal::Lost(LossCause::Taken) => self.taken += 1,
             Renewal::Lost(_) => self.gone.push(place),
         }
@@ -96,7 +93,7 @@ impl RenewalVotes {
 
     /// What they decide; `None` while that depends on others.
     fn renewal(&self, quorum: Quorum) -> Option<Renewal> {
-        if self.held >= quorum.majority() {
+        if self.held.len() >= quorum.majority() {
             return Some(Renewal::Renewed);
         }
         // On fewer nodes than a majority, another is a contender whose attempt fails.

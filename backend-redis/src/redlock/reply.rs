@@ -20,21 +20,10 @@ pub(super) struct ClaimReply {
 #[derive(Debug, PartialEq, Eq)]
 pub(super) enum Claimed {
     Mine(ClaimReply),
-    /// Another holds it, until then if that is known.
+    /// Another holds it, until then if that is known; or a later attempt of the same owner was there first.
     Busy(Option<Duration>),
-    /// A later attempt of the same owner was there first.
-    Late,
     /// The same server is asked under another place too.
     Twice(usize),
-}
-
-/// A holder record, as another node is to have it too.
-#[derive(Debug, PartialEq, Eq)]
-pub(super) struct HolderRecord {
-    pub(super) attempt: String,
-    pub(super) token: String,
-    /// What stands behind them: the time of the grant, and the description.
-    pub(super) rest: String,
 }
 
 pub(super) fn claimed(reply: &Value) -> Result<Claimed> {
@@ -46,7 +35,7 @@ pub(super) fn claimed(reply: &Value) -> Result<Claimed> {
         }
         ["busy", left] => Ok(Claimed::Busy(left.parse().ok().map(Duration::from_millis))),
         ["twice", place] => Ok(Claimed::Twice(number(place)?)),
-        ["late"] => Ok(Claimed::Late),
+        ["late"] => Ok(Claimed::Busy(None)),
         _ => Err(not_understood()),
     }
 }
@@ -56,13 +45,13 @@ pub(super) fn done(reply: &Value) -> Result<bool> {
     Ok(release(reply)? == Release::Released)
 }
 
-/// The reply to `GET` of a holder record; nothing if there is none.
-pub(super) fn record(reply: &Value) -> Option<HolderRecord> {
+/// The reply to `GET` of a holder record: the attempt, the token, and what stands behind them, which is the time of the grant and
+/// the description; nothing if there is none.
+pub(super) fn record(reply: &Value) -> Option<[String; 3]> {
     let text = text(reply)?;
     let mut words = text.splitn(3, ' ');
     let (value, token, rest) = (words.next()?, words.next()?, words.next()?);
-    let attempt = value.split(':').nth(1)?;
-    Some(HolderRecord { attempt: attempt.to_owned(), token: token.to_owned(), rest: rest.to_owned() })
+    Some([value.split(':').nth(1)?, token, rest].map(str::to_owned))
 }
 
 fn number<T: std::str::FromStr>(text: &str) -> Result<T> {
@@ -86,7 +75,7 @@ mod tests {
         let busy = |left| Value::Array(vec![Value::BulkString("busy".into()), Value::Int(left)]);
         assert_eq!(claimed(&busy(20)).unwrap(), Claimed::Busy(Some(Duration::from_millis(20))));
         assert_eq!(claimed(&busy(-1)).unwrap(), Claimed::Busy(None));
-        assert_eq!(claimed(&words(&["late"])).unwrap(), Claimed::Late);
+        assert_eq!(claimed(&words(&["late"])).unwrap(), Claimed::Busy(None));
         assert_eq!(claimed(&words(&["twice", "2"])).unwrap(), Claimed::Twice(2));
         for nonsense in [words(&[]), words(&["mine", "x", "9", ""]), words(&["mine"]), Value::Nil] {
             assert!(claimed(&nonsense).is_err(), "{nonsense:?}");
@@ -97,8 +86,7 @@ mod tests {
     fn record_reply_has_attempt_token_and_the_rest() {
         let text = format!("{}:3:2 77 1000 {{\"doing\":\"two words\"}}", "0".repeat(32));
         let told = record(&Value::BulkString(text.into())).unwrap();
-        assert_eq!((&*told.attempt, &*told.token), ("3", "77"));
-        assert_eq!(told.rest, "1000 {\"doing\":\"two words\"}");
+        assert_eq!(told, ["3", "77", "1000 {\"doing\":\"two words\"}"]);
         assert_eq!(record(&Value::Nil), None);
         assert_eq!(record(&Value::BulkString("released 7".into())), None);
     }

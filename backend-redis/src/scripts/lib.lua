@@ -40,14 +40,9 @@ local function time()
   return now[1] * 1000000 + now[2]
 end
 
--- All digits of a number, which `..` would round, and `%d` would cut on a server of 32 bits. The last text is kept, because nearly
--- all numbers of a call are its clock.
-local last_number, last_text
+-- All digits of a number, which `..` would round, and `%d` would cut on a server of 32 bits.
 local function digits(number)
-  if number ~= last_number then
-    last_number, last_text = number, string.format('%.0f', number)
-  end
-  return last_text
+  return string.format('%.0f', number)
 end
 
 -- The value of the lock key, which is the owner. Data of another kind is another program's lock.

@@ -1,6 +1,6 @@
 //! Which servers are one store: what the scheme of a URL says, and what is to be known of each of them.
 
-use super::{Login, PORT, SCHEMES, TIMEOUT, Target, unknown_scheme};
+use super::{PORT, SCHEMES, TIMEOUT, Target, Timeouts, unknown_scheme};
 use leasehold_core::{Error, Result};
 use leasehold_store_url::{Query, Secret, StoreUrl};
 use std::time::Duration;
@@ -46,26 +46,22 @@ impl Deployment {
     /// Reads a URL of one of the [`SCHEMES`].
     pub(crate) fn from_url(url: &StoreUrl) -> Result<(Self, Option<Replicas>)> {
         let (scheme, mut query) = (url.scheme(), url.query());
-        let encrypted = scheme.starts_with("rediss") || scheme.starts_with("valkeys");
+        if !SCHEMES.contains(&scheme) || scheme.starts_with("redlock") {
+            return Err(unknown_scheme(scheme));
+        }
+        let timeouts = Timeouts::from_query(&mut query, TIMEOUT)?;
         let deployment = match scheme.split_once('+').map(|(_, servers)| servers) {
-            _ if !SCHEMES.contains(&scheme) => return Err(unknown_scheme(scheme)),
-            Some("unix") => Self::Single(Target::socket(url, &mut query)?),
-            Some("sentinel") => Self::Sentinel(SentinelGroup::from_url(url, &mut query, encrypted)?),
-            Some("cluster") => Self::Cluster(seeds(url, &mut query, encrypted)?),
-            None if scheme != "redlock" => {
+            Some("unix") => Self::Single(Target::socket(url, &mut query, timeouts)?),
+            Some("sentinel") => Self::Sentinel(SentinelGroup::from_url(url, &mut query, timeouts)?),
+            Some("cluster") => Self::Cluster(seeds(url, &mut query, timeouts)?),
+            _ => {
                 let authority = url.authority()?;
                 authority.only_endpoint()?;
-                let mut only = Target::servers(url, authority, &mut query, encrypted, (PORT, TIMEOUT))?;
+                let mut only = Target::servers(url, authority, &mut query, (PORT, timeouts))?;
                 Self::Single(only.swap_remove(0))
             }
-            _ => return Err(unknown_scheme(scheme)),
         };
-        let timeout = match &deployment {
-            Self::Single(target) => target.timeouts.request,
-            Self::Sentinel(group) => group.primary.timeouts.request,
-            Self::Cluster(seeds) => seeds.first().map_or(TIMEOUT, |seed| seed.timeouts.request),
-        };
-        let replicas = Replicas::from_query(&mut query, timeout)?;
+        let replicas = Replicas::from_query(&mut query, timeouts.request)?;
         query.finish()?;
         Ok((deployment, replicas))
     }
@@ -74,15 +70,16 @@ impl Deployment {
 impl SentinelGroup {
     /// `redis+sentinel://user:password@s1,s2,s3/name/database`. The login is that of the primary; the Sentinels have
     /// their own, in parameters.
-    fn from_url(url: &StoreUrl, query: &mut Query, encrypted: bool) -> Result<Self> {
+    fn from_url(url: &StoreUrl, query: &mut Query, timeouts: Timeouts) -> Result<Self> {
         let mut authority = url.authority()?;
         let (name, database) = name_and_database(&authority.path)?;
         authority.path = database;
         let user = query.take("sentinel_user").filter(|user| !user.is_empty());
-        let login = Login::from_parts(user, query.take("sentinel_password").map(Secret::from));
-        let servers = Target::servers(url, authority, query, encrypted, (SENTINEL_PORT, TIMEOUT))?;
+        let password = query.take("sentinel_password").map(Secret::from);
+        let servers = Target::servers(url, authority, query, (SENTINEL_PORT, timeouts))?;
         let primary = servers[0].clone();
-        let sentinel = |server| Target { login: login.clone(), database: 0, ..server };
+        let sentinel =
+            |server| Target { user: user.clone(), password: password.clone(), database: 0, ..server };
         Ok(Self { sentinels: servers.into_iter().map(sentinel).collect(), name, primary })
     }
 }
@@ -91,11 +88,9 @@ impl Target {
     /// Reads a URL of independent servers, `redlock://` or `redlock+tls://`. Login, database and parameters are for all of
     /// them.
     pub(crate) fn nodes(url: &StoreUrl) -> Result<Vec<Self>> {
-        let encrypted = match url.scheme() {
-            "redlock" => false,
-            "redlock+tls" => true,
-            other => return Err(unknown_scheme(other)),
-        };
+        if !["redlock", "redlock+tls"].contains(&url.scheme()) {
+            return Err(unknown_scheme(url.scheme()));
+        }
         let (authority, mut query) = (url.authority()?, url.query());
         let number = authority.endpoints.len();
         if number < FEWEST_NODES {
@@ -103,7 +98,8 @@ impl Target {
             let fix = "name three independent servers, or five; for one server write redis://";
             return Err(Error::invalid("store URL", problem, fix));
         }
-        let nodes = Self::servers(url, authority, &mut query, encrypted, (PORT, NODE_TIMEOUT))?;
+        let timeouts = Timeouts::from_query(&mut query, NODE_TIMEOUT)?;
+        let nodes = Self::servers(url, authority, &mut query, (PORT, timeouts))?;
         query.finish()?;
         Ok(nodes)
     }
@@ -132,8 +128,8 @@ impl Replicas {
     }
 }
 
-fn seeds(url: &StoreUrl, query: &mut Query, encrypted: bool) -> Result<Vec<Target>> {
-    let seeds = Target::servers(url, url.authority()?, query, encrypted, (PORT, TIMEOUT))?;
+fn seeds(url: &StoreUrl, query: &mut Query, timeouts: Timeouts) -> Result<Vec<Target>> {
+    let seeds = Target::servers(url, url.authority()?, query, (PORT, timeouts))?;
     match seeds[0].database {
         0 => Ok(seeds),
         database => {
@@ -177,7 +173,7 @@ mod tests {
         let addresses: Vec<String> = nodes.iter().map(|node| node.address.to_string()).collect();
         assert_eq!(addresses, ["a:1", "b:6379", "[::1]:3"]);
         for node in nodes {
-            assert_eq!(node.login.unwrap().user.as_deref(), Some("ada"));
+            assert_eq!(node.user.as_deref(), Some("ada"));
             assert_eq!((node.database, node.timeouts.request), (2, Duration::from_millis(50)));
             assert_eq!(node.timeouts.connect, NODE_TIMEOUT);
             assert!(node.protocol.is_some() && node.tls.is_none());

@@ -7,6 +7,7 @@ pub(crate) use deployment::{Deployment, Replicas, SentinelGroup};
 use crate::tls::Tls;
 use leasehold_core::{Error, ErrorKind, Result};
 use leasehold_store_url::{Authority, Endpoint, Query, Secret, StoreUrl};
+use redis::ProtocolVersion;
 use std::collections::HashMap;
 use std::fmt;
 use std::ops::RangeInclusive;
@@ -41,10 +42,12 @@ const TIMEOUT_RANGE: RangeInclusive<Duration> = Duration::from_millis(10)..=Dura
 pub(crate) struct Target {
     pub(crate) address: Address,
     pub(crate) tls: Option<Tls>,
-    pub(crate) login: Option<Login>,
+    pub(crate) user: Option<String>,
+    /// Read for every connection.
+    pub(crate) password: Option<Secret>,
     pub(crate) database: u32,
     /// `None`: the newer one, or the older if the server knows no other.
-    pub(crate) protocol: Option<Protocol>,
+    pub(crate) protocol: Option<ProtocolVersion>,
     pub(crate) timeouts: Timeouts,
 }
 
@@ -52,19 +55,6 @@ pub(crate) struct Target {
 pub(crate) enum Address {
     Tcp { host: String, port: u16 },
     Unix(PathBuf),
-}
-
-#[derive(Clone, Debug)]
-pub(crate) struct Login {
-    pub(crate) user: Option<String>,
-    /// Read for every connection.
-    pub(crate) password: Option<Secret>,
-}
-
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Protocol {
-    Resp2,
-    Resp3,
 }
 
 /// How long to wait for the server.
@@ -77,49 +67,40 @@ pub(crate) struct Timeouts {
 }
 
 impl Target {
-    /// The same way to talk, to another server; [`Invalid`](ErrorKind::Invalid) for a host that no certificate can name, where one
-    /// is asked for.
-    pub(crate) fn at(&self, address: &Address) -> Result<Self> {
-        let tls = match (&self.tls, address) {
-            (Some(tls), Address::Tcp { host, .. }) => Some(tls.for_host(host)?),
-            (tls, _) => tls.clone(),
-        };
-        Ok(Self { address: address.clone(), tls, ..self.clone() })
-    }
-
-    /// The servers that the URL names: at least one. Login, database and parameters are for each. Port and time-out count where
-    /// the URL names none.
+    /// The servers that the URL names: at least one. Login, database and parameters are for each. The port counts where the URL
+    /// names none.
     fn servers(
         url: &StoreUrl,
         authority: Authority,
         query: &mut Query,
-        encrypted: bool,
-        (port, timeout): (u16, Duration),
+        (port, timeouts): (u16, Timeouts),
     ) -> Result<Vec<Self>> {
         refuse_twins(&authority.endpoints, port)?;
-        let address = |endpoint: &Endpoint| Address::Tcp {
-            host: endpoint.host.clone(),
-            port: endpoint.port.unwrap_or(port),
+        let is_encrypted = ["rediss", "valkeys", "redlock+tls"].iter().any(|it| url.scheme().starts_with(it));
+        let tls = match is_encrypted {
+            true => Some(Tls::from_query(&authority.endpoints, query)?),
+            false => refuse_tls(url.scheme(), query)?,
         };
-        let [endpoint, ..] = authority.endpoints.as_slice() else {
-            return Err(Error::invalid("store URL", "it names no host", "name at least one"));
+        let (database, protocol) = (database(&authority.path)?, protocol(query)?);
+        let server = |Endpoint { host, port: own_port, .. }| Self {
+            address: Address::Tcp { host, port: own_port.unwrap_or(port) },
+            tls: tls.clone(),
+            user: authority.user.clone(),
+            password: authority.password.clone(),
+            database,
+            protocol,
+            timeouts,
         };
-        let first = Self {
-            address: address(endpoint),
-            tls: match encrypted {
-                true => Some(Tls::from_query(&endpoint.host, query)?),
-                false => refuse_tls(url.scheme(), query)?,
-            },
-            database: database(&authority.path)?,
-            login: Login::from_parts(authority.user, authority.password),
-            protocol: protocol(query)?,
-            timeouts: Timeouts::from_query(query, timeout)?,
-        };
-        authority.endpoints.iter().map(|endpoint| first.at(&address(endpoint))).collect()
+        Ok(authority.endpoints.into_iter().map(server).collect())
+    }
+
+    /// True if it is logged in to.
+    pub(crate) fn has_login(&self) -> bool {
+        self.user.is_some() || self.password.is_some()
     }
 
     /// The server at `redis+unix:///path/to/socket` or `redis+unix://user:password@/path/to/socket`.
-    fn socket(url: &StoreUrl, query: &mut Query) -> Result<Self> {
+    fn socket(url: &StoreUrl, query: &mut Query, timeouts: Timeouts) -> Result<Self> {
         let text = url.path()?;
         let (login, path) = match text.find("@/") {
             Some(at) if !text.starts_with('/') => (&text[..at], &text[at + 1..]),
@@ -132,14 +113,14 @@ impl Target {
         }
         let (user, password) =
             login.split_once(':').map_or((login, None), |(user, password)| (user, Some(password)));
-        let user = Some(user.to_owned()).filter(|user| !user.is_empty());
         Ok(Self {
             address: Address::Unix(path.into()),
             tls: refuse_tls(url.scheme(), query)?,
-            login: Login::from_parts(user, url.password().cloned().or(password.map(Secret::from))),
+            user: Some(user.to_owned()).filter(|user| !user.is_empty()),
+            password: url.password().cloned().or(password.map(Secret::from)),
             database: database(&query.take("db").unwrap_or_default())?,
             protocol: protocol(query)?,
-            timeouts: Timeouts::from_query(query, TIMEOUT)?,
+            timeouts,
         })
     }
 }
@@ -149,12 +130,6 @@ impl Timeouts {
         let mut timeout = |key| query.take_duration_within(key, &TIMEOUT_RANGE);
         let request = timeout("timeout")?.unwrap_or(default);
         Ok(Self { request, connect: timeout("connect_timeout")?.unwrap_or(default) })
-    }
-}
-
-impl Login {
-    fn from_parts(user: Option<String>, password: Option<Secret>) -> Option<Self> {
-        (user.is_some() || password.is_some()).then_some(Self { user, password })
     }
 }
 
@@ -171,8 +146,8 @@ fn refuse_twins(endpoints: &[Endpoint], default_port: u16) -> Result<()> {
     Ok(())
 }
 
-fn protocol(query: &mut Query) -> Result<Option<Protocol>> {
-    query.take_choice("protocol", &[("resp2", Protocol::Resp2), ("resp3", Protocol::Resp3)])
+fn protocol(query: &mut Query) -> Result<Option<ProtocolVersion>> {
+    query.take_choice("protocol", &[("resp2", ProtocolVersion::RESP2), ("resp3", ProtocolVersion::RESP3)])
 }
 
 fn database(text: &str) -> Result<u32> {

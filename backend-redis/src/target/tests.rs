@@ -23,16 +23,15 @@ fn problem(url: &str) -> String {
 fn url_has_address_login_and_parameters() {
     let all = target("redis://ada:pw%40@h:7000/3?timeout=500ms&connect_timeout=5s&protocol=resp2");
     assert_eq!(all.address.to_string(), "h:7000");
-    let login = all.login.unwrap();
-    assert_eq!(login.user.as_deref(), Some("ada"));
-    assert_eq!(login.password.unwrap().read().unwrap().expose_secret(), "pw@");
-    assert_eq!((all.database, all.protocol), (3, Some(Protocol::Resp2)));
+    assert_eq!(all.user.as_deref(), Some("ada"));
+    assert_eq!(all.password.unwrap().read().unwrap().expose_secret(), "pw@");
+    assert_eq!((all.database, all.protocol), (3, Some(ProtocolVersion::RESP2)));
     assert_eq!(all.timeouts.request, Duration::from_millis(500));
     assert_eq!(all.timeouts.connect, Duration::from_secs(5));
 
     let least = target("valkey://[::1]");
     assert_eq!(least.address.to_string(), "[::1]:6379");
-    assert!(least.login.is_none() && least.tls.is_none() && least.protocol.is_none());
+    assert!(!least.has_login() && least.tls.is_none() && least.protocol.is_none());
     assert_eq!((least.database, least.timeouts.request), (0, TIMEOUT));
     assert_eq!(target("redis://h/").database, 0);
 }
@@ -41,11 +40,11 @@ fn url_has_address_login_and_parameters() {
 fn socket_url_has_a_path_and_an_optional_login() {
     let socket = target("redis+unix:///run/a%20b.sock?db=2");
     assert_eq!(socket.address.to_string(), "/run/a b.sock");
-    assert!(socket.login.is_none());
+    assert!(!socket.has_login());
     assert_eq!(socket.database, 2);
-    let login = target("redis+unix://ada:pw@/run/redis.sock").login.unwrap();
-    assert_eq!(login.user.as_deref(), Some("ada"));
-    assert_eq!(login.password.unwrap().read().unwrap().expose_secret(), "pw");
+    let socket = target("redis+unix://ada:pw@/run/redis.sock");
+    assert_eq!(socket.user.as_deref(), Some("ada"));
+    assert_eq!(socket.password.unwrap().read().unwrap().expose_secret(), "pw");
 }
 
 #[test]
@@ -54,9 +53,11 @@ fn password_for_a_socket_may_be_given_beside_its_url() {
         let url = StoreUrl::parse(url).unwrap().with_password("pw".into()).unwrap();
         let Deployment::Single(socket) = Deployment::from_url(&url).unwrap().0 else { panic!("{url}") };
         assert_eq!(socket.address.to_string(), "/run/a.sock");
-        let login = socket.login.unwrap_or_else(|| panic!("no login of {url}"));
-        assert_eq!(login.user.as_deref(), user);
-        assert_eq!(login.password.unwrap().read().unwrap().expose_secret(), "pw");
+        assert_eq!(socket.user.as_deref(), user);
+        assert_eq!(
+            socket.password.unwrap_or_else(|| panic!("no login of {url}")).read().unwrap().expose_secret(),
+            "pw"
+        );
     }
 }
 
@@ -66,17 +67,16 @@ fn sentinels_have_a_name_for_the_primary_and_a_login_of_their_own() {
         "redis+sentinel://ada:pw@s1,s2:7,[::1]/shop/3?sentinel_user=guard&sentinel_password=pw2&timeout=1s";
     let Deployment::Sentinel(group) = deployment(url) else { panic!("no group") };
     assert_eq!((&*group.name, group.primary.database), ("shop", 3));
-    assert_eq!(group.primary.login.unwrap().user.as_deref(), Some("ada"));
+    assert_eq!(group.primary.user.as_deref(), Some("ada"));
     let addresses: Vec<String> = group.sentinels.iter().map(|one| one.address.to_string()).collect();
     assert_eq!(addresses, ["s1:26379", "s2:7", "[::1]:26379"]);
     for sentinel in group.sentinels {
         assert_eq!((sentinel.database, sentinel.timeouts.request), (0, Duration::from_secs(1)));
-        let login = sentinel.login.unwrap();
-        assert_eq!(login.user.as_deref(), Some("guard"));
-        assert_eq!(login.password.unwrap().read().unwrap().expose_secret(), "pw2");
+        assert_eq!(sentinel.user.as_deref(), Some("guard"));
+        assert_eq!(sentinel.password.unwrap().read().unwrap().expose_secret(), "pw2");
     }
     let Deployment::Sentinel(group) = deployment("valkey+sentinel://ada:pw@s1/shop") else { panic!() };
-    assert!(group.sentinels[0].login.is_none(), "the password of the data is nobody else's business");
+    assert!(!group.sentinels[0].has_login(), "the password of the data is nobody else's business");
 }
 
 #[test]
@@ -84,7 +84,7 @@ fn cluster_url_names_some_nodes_as_seeds() {
     let Deployment::Cluster(seeds) = deployment("redis+cluster://ada:pw@a,b:7000/") else { panic!() };
     let addresses: Vec<String> = seeds.iter().map(|seed| seed.address.to_string()).collect();
     assert_eq!(addresses, ["a:6379", "b:7000"]);
-    assert!(seeds.iter().all(|seed| seed.login.is_some()));
+    assert!(seeds.iter().all(Target::has_login));
 }
 
 #[test]

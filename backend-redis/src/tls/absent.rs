@@ -1,5 +1,5 @@
 use leasehold_core::{Error, ErrorKind, Result};
-use leasehold_store_url::Query;
+use leasehold_store_url::{Endpoint, Query};
 use std::error::Error as StdError;
 use tokio::net::TcpStream;
 
@@ -9,16 +9,12 @@ pub(crate) enum Tls {}
 
 impl Tls {
     /// Refuses, and says what to do.
-    pub(crate) fn from_query(_host: &str, _query: &mut Query) -> Result<Self> {
+    pub(crate) fn from_query(_servers: &[Endpoint], _query: &mut Query) -> Result<Self> {
         let message = "the URL asks for TLS, which this build was made without";
         Err(Error::new(ErrorKind::Misconfigured, message).with_help("build with the feature \"tls\""))
     }
 
-    pub(crate) fn for_host(&self, _host: &str) -> Result<Self> {
-        match *self {}
-    }
-
-    pub(crate) async fn encrypt(&self, _stream: TcpStream) -> Result<TcpStream> {
+    pub(crate) async fn encrypt(&self, _stream: TcpStream, _host: &str) -> Result<TcpStream> {
         match *self {}
     }
 }

@@ -1,6 +1,6 @@
 use super::failure;
 use leasehold_core::{Error, ErrorKind, Result};
-use leasehold_store_url::Query;
+use leasehold_store_url::{Endpoint, Query};
 use rustls::client::danger::{HandshakeSignatureValid, ServerCertVerified, ServerCertVerifier};
 use rustls::crypto::{WebPkiSupportedAlgorithms, ring, verify_tls12_signature, verify_tls13_signature};
 use rustls::pki_types::pem::{self, PemObject};
@@ -16,7 +16,6 @@ use tokio_rustls::client::TlsStream;
 /// are linked has no default one, and rustls panics when asked for it.
 #[derive(Clone, Debug)]
 pub(crate) struct Tls {
-    server: ServerName<'static>,
     /// A file of authorities to trust, in the place of those that this host trusts.
     authority: Option<PathBuf>,
     /// True to believe any certificate.
@@ -28,7 +27,10 @@ pub(crate) struct Tls {
 impl Tls {
     /// Reads the parameters of a URL, and once the files that they name, so that a mistake is found when the store is
     /// opened. They are read again for every connection: certificates are renewed under running processes.
-    pub(crate) fn from_query(host: &str, query: &mut Query) -> Result<Self> {
+    pub(crate) fn from_query(servers: &[Endpoint], query: &mut Query) -> Result<Self> {
+        for server in servers {
+            server_name(&server.host)?;
+        }
         let authority = query.take("tls_ca").map(PathBuf::from);
         let insecure = query.take_choice("tls_insecure", &[("yes", true), ("no", false)])?.unwrap_or(false);
         if insecure && authority.is_some() {
@@ -44,25 +46,22 @@ impl Tls {
             (Some(_), None) => return Err(missing("tls_key", "tls_cert")),
             (None, Some(_)) => return Err(missing("tls_cert", "tls_key")),
         };
-        let tls = Self { server: server_name(host)?, authority, insecure, identity };
+        let tls = Self { authority, insecure, identity };
         tls.config()?;
         if insecure {
-            warn_once(host);
+            static WARNED: Once = Once::new();
+            let warning = "tls_insecure=yes: any server that answers is believed, and is given the password";
+            WARNED.call_once(|| tracing::warn!(target: "leasehold", "{warning}"));
         }
         Ok(tls)
     }
 
-    /// The same for another server.
-    pub(crate) fn for_host(&self, host: &str) -> Result<Self> {
-        Ok(Self { server: server_name(host)?, ..self.clone() })
-    }
-
     /// Agrees on encryption with the server, and makes sure that it is the server.
-    pub(crate) async fn encrypt(&self, stream: TcpStream) -> Result<TlsStream<TcpStream>> {
+    pub(crate) async fn encrypt(&self, stream: TcpStream, host: &str) -> Result<TlsStream<TcpStream>> {
         // They were fit once: that they cannot be read now is an outage, as while they are replaced.
         let config = self.config().map_err(|error| error.with_kind(ErrorKind::Unavailable))?;
         let connector = TlsConnector::from(Arc::new(config));
-        let agreed = connector.connect(self.server.clone(), stream).await;
+        let agreed = connector.connect(server_name(host)?, stream).await;
         agreed.map_err(failure::agreement_error)
     }
 
@@ -108,43 +107,31 @@ fn server_name(host: &str) -> Result<ServerName<'static>> {
 }
 
 fn certificates(field: &'static str, file: &Path) -> Result<Vec<CertificateDer<'static>>> {
-    let read = CertificateDer::pem_file_iter(file).and_then(Iterator::collect::<Result<Vec<_>, _>>);
-    match read {
+    match CertificateDer::pem_file_iter(file).and_then(Iterator::collect::<Result<Vec<_>, _>>) {
         Ok(certificates) if !certificates.is_empty() => Ok(certificates),
-        Ok(_) => Err(unreadable(field, file, &pem::Error::NoItemsFound)),
-        Err(error) => Err(unreadable(field, file, &error)),
+        read => Err(unreadable(field, file, &read.err().unwrap_or(pem::Error::NoItemsFound))),
     }
 }
 
 /// Found once in a process: it may take as long as reading a few hundred files.
 fn system_roots() -> Result<Arc<RootCertStore>> {
     static ROOTS: OnceLock<Arc<RootCertStore>> = OnceLock::new();
-    if let Some(roots) = ROOTS.get() {
-        return Ok(Arc::clone(roots));
-    }
-    let mut roots = RootCertStore::empty();
-    roots.add_parsable_certificates(rustls_native_certs::load_native_certs().certs);
+    let roots = ROOTS.get_or_init(|| {
+        let mut roots = RootCertStore::empty();
+        roots.add_parsable_certificates(rustls_native_certs::load_native_certs().certs);
+        Arc::new(roots)
+    });
     if roots.is_empty() {
         let message = "this host has no list of certificate authorities to trust";
         let help = "install ca-certificates, or name the server's authority: tls_ca=/path/to/ca.pem";
         return Err(Error::new(ErrorKind::Misconfigured, message).with_help(help));
     }
-    Ok(Arc::clone(ROOTS.get_or_init(|| Arc::new(roots))))
+    Ok(Arc::clone(roots))
 }
 
 fn unreadable(field: &'static str, file: &Path, error: &dyn std::fmt::Display) -> Error {
     let problem = format_args!("{}: {error}", file.display());
     Error::invalid(field, problem, "name a readable file in PEM form")
-}
-
-fn warn_once(host: &str) {
-    static WARNED: Once = Once::new();
-    WARNED.call_once(|| {
-        tracing::warn!(
-            target: "leasehold",
-            "tls_insecure=yes: whoever answers at {host} is believed to be the server, and is given the password"
-        );
-    });
 }
 
 /// Believes any certificate: `tls_insecure=yes`. It still wants the server to have the key of what it shows.

@@ -75,16 +75,13 @@ fn cause<'a>(error: &'a (dyn StdError + 'static)) -> Option<&'a rustls::Error> {
         if let Some(found) = this.downcast_ref() {
             return Some(found);
         }
-        error = unwrapped(this).or_else(|| this.source());
+        // These give, as their source, the source of what they hold: the one within would be passed over.
+        let shared = this.downcast_ref::<Arc<dyn StdError + Send + Sync>>().map(|it| &**it);
+        let within = this.downcast_ref::<io::Error>().and_then(io::Error::get_ref);
+        error = match shared.or(within) {
+            Some(within) => Some(within),
+            None => this.source(),
+        };
     }
     None
-}
-
-/// What a wrapper holds that gives, as its source, the source of what it holds: the one within would be passed over.
-fn unwrapped<'a>(error: &'a (dyn StdError + 'static)) -> Option<&'a (dyn StdError + 'static)> {
-    if let Some(shared) = error.downcast_ref::<Arc<dyn StdError + Send + Sync>>() {
-        return Some(&**shared);
-    }
-    let within = error.downcast_ref::<io::Error>()?.get_ref()?;
-    Some(within)
 }

@@ -177,6 +177,15 @@ fn withdrawal_of_an_attempt_leaves_the_record_of_a_later_one() {
 }
 
 #[test]
+fn replica_tells_no_owner_that_it_holds_nothing() {
+    let node = node();
+    assert!(node.0.command(&["REPLICAOF", "127.0.0.1", "1"]).unwrap().starts_with("+OK"));
+    for reply in [node.renew(ADA, "60000"), node.run(WITHDRAW, &[ADA, "", "0"])] {
+        assert!(reply.starts_with("-READONLY"), "{reply}");
+    }
+}
+
+#[test]
 fn lingering_withdrawal_needs_no_memory() {
     let node = node();
     node.claim(ADA, "1");

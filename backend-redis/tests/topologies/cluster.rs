@@ -1,7 +1,8 @@
 //! Names that are spread over several primaries.
 
 use crate::kit::{
-    TTL, answered, attempt_fails, backend, claim, client, hold, name, queue, release, renew, told, waiter,
+    Changes, TTL, answered, attempt_fails, backend, claim, client, hold, name, queue, release, renew, run_id,
+    told, waiter,
 };
 use leasehold_core::{
     AcquireOptions, Claim, DistributedLockExt, ErrorKind, LockAdmin, LockBackend, LockGuard, LossCause,
@@ -163,6 +164,41 @@ async fn node_that_is_down_costs_its_own_names_only() {
     for renewal in answered(backend.renew(&gone)).await {
         assert_eq!(renewal.unwrap(), Renewal::Renewed, "the node had its locks on disk");
     }
+}
+
+#[tokio::test]
+async fn replica_that_took_over_is_told_once() {
+    let mut cluster = RedisCluster::start(true).unwrap();
+    let backend = backend(&cluster.url());
+    let (changes, _client) = Changes::of(&backend);
+    hold(&backend, &claim("before")).await;
+    let address = |cluster: &RedisCluster| {
+        let owner = cluster.owner_of("leasehold:job").unwrap();
+        format!("127.0.0.1:{}", cluster.nodes()[owner].port())
+    };
+    let before = address(&cluster);
+    cluster.fail_over("leasehold:job").unwrap();
+    let told = changes.told(&backend).await;
+    assert!(told.len() == 1 && told[0][0].starts_with("slots "), "{told:?}");
+    assert_eq!(told[0][1..], [before, address(&cluster)]);
+}
+
+#[tokio::test]
+async fn node_that_was_started_anew_is_told_once() {
+    let mut cluster = RedisCluster::start(false).unwrap();
+    let backend = backend(&cluster.url());
+    let (changes, _client) = Changes::of(&backend);
+    let job = claim("job");
+    hold(&backend, &job).await;
+    release(&backend, &job).await;
+    let node = cluster.owner_of("leasehold:job").unwrap();
+    let (place, before) =
+        (format!("127.0.0.1:{}", cluster.nodes()[node].port()), run_id(&cluster.nodes()[node]));
+    cluster.nodes_mut()[node].kill();
+    cluster.nodes_mut()[node].restart(true).unwrap();
+    cluster.wait_until_whole().unwrap();
+    let told = changes.told(&backend).await;
+    assert_eq!(told, [[place, before, run_id(&cluster.nodes()[node])]]);
 }
 
 /// The administration shows what is there, and names what is not.

@@ -1,14 +1,14 @@
 //! What the tests have in common: backends, clients, claims.
 
 use leasehold_core::{
-    AcquireOptions, Attempt, Claim, Error, FencingToken, LockBackend, LockClient, LockName, Namespace,
-    OwnerId, Release, Renewal, Result, Wait,
+    AcquireOptions, Attempt, Claim, Error, Event, FencingToken, LockBackend, LockClient, LockName, Namespace,
+    Observer, OwnerId, Release, Renewal, Result, Wait,
 };
 use leasehold_redis::{DEFAULT_PREFIX, RedisBackend};
 use leasehold_store_url::StoreUrl;
 use leasehold_test_stores::servers::RedisServer;
 use std::future::Future;
-use std::sync::Arc;
+use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 /// Long enough for nothing to end by itself in a test.
@@ -122,4 +122,47 @@ pub(crate) fn until_replicated(replica: &RedisServer, key: &str) {
         assert!(start.elapsed() < PATIENCE);
         std::thread::sleep(Duration::from_millis(5));
     }
+}
+
+/// The changes of servers that the observer of a client hears of: the address, the server before, and the server now.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct Changes(Arc<Mutex<Vec<[String; 3]>>>);
+
+impl Changes {
+    /// A client on the backend, and the changes that its observer hears of while it is kept.
+    pub(crate) fn of(backend: &Arc<RedisBackend>) -> (Self, LockClient) {
+        let changes = Self::default();
+        let client = LockClient::builder(Arc::clone(backend) as Arc<dyn LockBackend>);
+        (changes.clone(), client.with_observer(Arc::new(changes)).build())
+    }
+
+    /// Asks for locks until a change is told, and a while longer. Errors are those of the server that is gone.
+    pub(crate) async fn told(&self, backend: &RedisBackend) -> Vec<[String; 3]> {
+        let start = std::time::Instant::now();
+        let mut rounds_more = 30;
+        while rounds_more > 0 {
+            assert!(start.elapsed() < PATIENCE, "no change is told");
+            let claim = claim("job");
+            drop(answered(backend.try_acquire(&claim)).await);
+            drop(answered(backend.release(&claim, Duration::ZERO)).await);
+            tokio::time::sleep(Duration::from_millis(50)).await;
+            rounds_more -= u32::from(!self.0.lock().unwrap().is_empty());
+        }
+        self.0.lock().unwrap().clone()
+    }
+}
+
+impl Observer for Changes {
+    fn event(&self, event: &Event<'_>) {
+        if let Event::ServerChanged { address, before, now } = event {
+            self.0.lock().unwrap().push([*address, *before, *now].map(str::to_owned));
+        }
+    }
+}
+
+/// The name of this run of a server, as changes show it.
+pub(crate) fn run_id(server: &RedisServer) -> String {
+    let info = server.command(&["INFO", "server"]).unwrap();
+    let id = info.lines().find_map(|line| line.strip_prefix("run_id:")).unwrap();
+    format!("run_id {}", id.trim())
 }

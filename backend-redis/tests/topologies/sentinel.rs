@@ -1,8 +1,8 @@
 //! The primary of the moment, as Sentinels name it.
 
 use crate::kit::{
-    answered, attempt_fails, backend, claim, client, hold, name, queue, release, renew, told,
-    until_replicated, waiter,
+    Changes, answered, attempt_fails, backend, claim, client, hold, name, queue, release, renew, run_id,
+    told, until_replicated, waiter,
 };
 use leasehold_conformance::server::free_port;
 use leasehold_core::{
@@ -130,6 +130,18 @@ async fn holder_leaves_a_replaced_primary_before_that_is_told() {
     assert!(kept.is_held());
     let on_new = new.command(&["PTTL", "leasehold:kept"]).unwrap();
     assert!(on_new != ":-2", "renewed on the new primary");
+}
+
+#[tokio::test]
+async fn primary_that_was_replaced_is_told_once() {
+    let group = group();
+    let backend = backend(&group.url());
+    let (changes, _client) = Changes::of(&backend);
+    hold(&backend, &claim("before")).await;
+    let old = group.switch_over().unwrap();
+    let told = changes.told(&backend).await;
+    let (before, now) = (run_id(group.server(old)), run_id(group.server(1 - old)));
+    assert_eq!(told, [["the primary of \"mm\"".to_owned(), before, now]]);
 }
 
 /// Its word is no newer than the one that led to the primary.

@@ -11,8 +11,8 @@ fn down() -> Error {
 /// The votes of five nodes: so many agree, refuse and fail.
 fn votes(agreed: usize, refused: usize, failed: usize) -> ClaimVotes {
     let mut votes = ClaimVotes::new(Quorum::new(5));
-    (0..agreed).for_each(|node| votes.agree(node, reply(0, 0)));
-    (0..refused).for_each(|n| votes.refuse(Some(Duration::from_millis(10 * (n as u64 + 1)))));
+    (0..agreed).for_each(|node| votes.agreed.push((node, reply(0, 0))));
+    (0..refused).for_each(|n| votes.refused.push(Some(Duration::from_millis(10 * (n as u64 + 1)))));
     (0..failed).for_each(|node| votes.fail(node, down()));
     votes
 }
@@ -47,7 +47,7 @@ fn refused_round_ends_when_enough_leases_have_ended() {
     assert_eq!(votes(2, 3, 0).ends_in(), Some(Duration::from_millis(10)));
     assert_eq!(votes(0, 5, 0).ends_in(), Some(Duration::from_millis(30)));
     let mut foreign = votes(0, 4, 0);
-    foreign.refuse(None);
+    foreign.refused.push(None);
     assert_eq!(foreign.ends_in(), None);
 }
 
@@ -55,7 +55,10 @@ fn refused_round_ends_when_enough_leases_have_ended() {
 fn next_token_is_larger_than_all_and_follows_the_middle_clock() {
     let token = |replies: &[(u64, u64)]| {
         let mut votes = ClaimVotes::new(Quorum::new(5));
-        replies.iter().enumerate().for_each(|(node, (last, clock))| votes.agree(node, reply(*last, *clock)));
+        replies
+            .iter()
+            .enumerate()
+            .for_each(|(node, (last, clock))| votes.agreed.push((node, reply(*last, *clock))));
         votes.next_token().map(FencingToken::get)
     };
     assert_eq!(token(&[(0, 100), (0, 120), (0, 110)]), Some(110));
@@ -70,7 +73,7 @@ fn token_counts_as_granted_only_on_a_majority() {
         let mut votes = ClaimVotes::new(Quorum::new(5));
         for (node, own) in own.into_iter().enumerate() {
             let own = (own > 0).then(|| FencingToken::new(own));
-            votes.agree(node, ClaimReply { last: 9, clock: 0, own });
+            votes.agreed.push((node, ClaimReply { last: 9, clock: 0, own }));
         }
         votes.token_of_majority()
     };

@@ -31,6 +31,7 @@ local function renew(name, owner, ttl)
     end
     return 1
   end
+  refuse_on_replica(name.lock)
   return (not held or held == 'released') and 0 or 2
 end
 

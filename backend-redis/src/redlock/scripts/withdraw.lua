@@ -21,6 +21,8 @@ if who ~= owner or (attempt ~= '' and which ~= attempt) then
   if recorded and not held and (attempt == '' or string.match(record, '^%x+:(%d+):') == attempt) then
     redis.call('DEL', holder)
   end
+  -- Changes nothing. A replica may not have heard of the hold, and refuses this write.
+  redis.call('PEXPIRE', lock, 0, 'GT')
   return 0
 end
 if linger == '0' then

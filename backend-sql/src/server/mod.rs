@@ -52,7 +52,7 @@ pub(crate) use tests::double;
 pub(crate) use texts::{ForUpdate, Leases, Texts};
 pub(crate) use value::{Answer, ColumnType, Value};
 
-use leasehold_core::{Error, ErrorKind, Result};
+use leasehold_core::{Error, Result};
 use pool::Pool;
 use std::sync::Arc;
 use tokio::sync::OnceCell;
@@ -71,7 +71,7 @@ struct Inner {
     /// Set once the tables were found to be ours.
     checked: OnceCell<()>,
     /// What was found behind the connections.
-    session_check: sessions::SessionCheck,
+    sessions: OnceCell<Sessions>,
     tables: Vec<ExpectedTable>,
 }
 
@@ -79,8 +79,8 @@ impl Server {
     /// The database of this dialect. Its tables are looked at before the first use.
     pub(crate) fn new(dialect: Arc<dyn Dialect>) -> Self {
         let (tables, pool) = (dialect.tables(), Arc::new(Pool::new(Arc::clone(&dialect))));
-        let (checked, session_check) = (OnceCell::new(), sessions::SessionCheck::default());
-        Self { inner: Arc::new(Inner { dialect, pool, checked, session_check, tables }) }
+        let (checked, sessions) = (OnceCell::new(), OnceCell::new());
+        Self { inner: Arc::new(Inner { dialect, pool, checked, sessions, tables }) }
     }
 
     pub(crate) fn dialect(&self) -> &dyn Dialect {
@@ -103,7 +103,7 @@ impl Server {
             (connection, _) = self.check_sessions(connection).await?;
             self.check_server(&mut connection).await?;
             let _ = self.inner.checked.set(());
-        } else if class == PoolClass::Attempt && self.inner.session_check.is_due() {
+        } else if class == PoolClass::Attempt && self.sessions() != Some(Sessions::Own) {
             (connection, _) = self.check_sessions(connection).await?;
         }
         Ok(connection)
@@ -182,12 +182,7 @@ impl Server {
 
     /// An answer that is none of ours.
     pub(crate) fn unreadable(&self) -> Error {
-        let target = self.target();
-        Error::new(
-            ErrorKind::Misconfigured,
-            format!("a row of {} does not read as one of ours", target.table),
-        )
-        .with_help("look at who else writes to the table")
+        failure::unreadable(&self.target().table)
     }
 
     pub(crate) async fn close(&self) {

@@ -29,7 +29,7 @@ use std::collections::HashSet;
 use std::hash::{BuildHasher as _, BuildHasherDefault, DefaultHasher};
 use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
-use tokio::time::{Instant, timeout_at};
+use tokio::time::timeout;
 
 /// The number of tries of one attempt, the first included. The row may have changed since the refusal. Enough to take a lease that has ended; a
 /// lock that changes hands faster is busy.
@@ -198,29 +198,36 @@ impl RowLease {
             return Vec::new();
         }
         let renewed = self.table.renew(&claims).await;
-        let is_renewed = |(_, renewed): &(&Claim, &Result<bool>)| matches!(renewed, Ok(true));
-        let shortest = claims.iter().zip(&renewed).filter(is_renewed).map(|(claim, _)| claim.ttl()).min();
-        let deadline =
-            Instant::now() + shortest.map_or(REASONS_WITHIN, |ttl| REASONS_WITHIN.min(ttl / REASONS_PART));
-        let mut answers = Vec::with_capacity(claims.len());
-        for (claim, renewed) in claims.iter().zip(renewed) {
-            let answer = match renewed {
-                Ok(true) => Ok(Renewal::Renewed),
-                Ok(false) => Ok(Renewal::Lost(self.why_lost(claim, deadline).await)),
-                Err(error) => Err(error),
-            };
-            answers.push((claim.owner(), answer));
-        }
-        answers
+        let taken = self.taken(&claims, &renewed).await;
+        let answer = |(claim, renewed): (&Claim, Result<bool>)| {
+            let renewal = renewed.map(|is_renewed| match is_renewed {
+                true => Renewal::Renewed,
+                false if taken.contains(&claim.owner()) => Renewal::Lost(LossCause::Taken),
+                false => Renewal::Lost(LossCause::Gone),
+            });
+            (claim.owner(), renewal)
+        };
+        claims.iter().zip(renewed).map(answer).collect()
     }
 
-    /// The cause of a loss: the row shows whether another owner has the lease. A cause that is not read in time is left out; the loss itself
-    /// is certain.
-    async fn why_lost(&self, claim: &Claim, deadline: Instant) -> LossCause {
-        match timeout_at(deadline, self.table.read_shared(claim.name(), ReadFor::Holder)).await {
-            Ok(Ok(Some(row))) if row.is_held_by_another(claim.owner()) => LossCause::Taken,
-            _ => LossCause::Gone,
-        }
+    /// The owners whose leases were lost to others, as the rows show. A cause that is not read in time is left out; the loss itself is
+    /// certain.
+    async fn taken(&self, claims: &[Claim], renewed: &[Result<bool>]) -> HashSet<OwnerId> {
+        let answered = |what| {
+            let is_so = move |(_, renewed): &(_, &Result<bool>)| matches!(renewed, Ok(it) if *it == what);
+            claims.iter().zip(renewed).filter(is_so).map(|(claim, _)| claim)
+        };
+        let shortest = answered(true).map(Claim::ttl).min();
+        let within = shortest.map_or(REASONS_WITHIN, |ttl| REASONS_WITHIN.min(ttl / REASONS_PART));
+        let names: Vec<&LockName> = answered(false).map(Claim::name).collect();
+        let Ok(Ok(rows)) = timeout(within, self.table.look_at_each(&names)).await else {
+            return HashSet::new();
+        };
+        let is_taken = |claim: &&Claim| {
+            let stored = self.table.namespace().stored(claim.name().as_str());
+            rows.iter().any(|row| row.stored_name == stored && row.is_held_by_another(claim.owner()))
+        };
+        answered(false).filter(is_taken).map(Claim::owner).collect()
     }
 
     fn granted(&self, name: &LockName, token: FencingToken) -> Attempt {

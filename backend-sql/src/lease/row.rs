@@ -47,6 +47,10 @@ impl LeaseRow {
         }
     }
 
+    pub(crate) fn is_held_by_another(&self, owner: OwnerId) -> bool {
+        matches!(self.state, RowState::Held { .. }) && self.owner != owner
+    }
+
     /// The row as people see it; `None` if it is free, or of another namespace.
     pub(crate) fn status(&self, namespace: &Namespace) -> Option<LockStatus> {
         let mut status = LockStatus::new(namespace.name(&self.stored_name)?);

@@ -9,7 +9,9 @@ mod tests;
 use super::poller::Poller;
 use super::{Granting, LeaseRow, LeaseTable, ReadFor, ReaderTable as _, RowState};
 use crate::names::range;
-use crate::server::{Answer, MAX_CLAIMS, Mode, PoolClass, Server, StatementKind, Value, name_the_right};
+use crate::server::{
+    Answer, ListStatement, MAX_CLAIMS, Mode, PoolClass, Server, StatementKind, Value, name_the_right,
+};
 use async_trait::async_trait;
 use leasehold_core::{
     Claim, Error, ErrorKind, FencingToken, Finding, KnownServers, LockName, Namespace, OwnerId, Purge,
@@ -88,6 +90,19 @@ impl ServerTable {
         self.server.must_take_writes().await.map(|()| false)
     }
 
+    /// The rows of these names, for a holder that waits for the answer. A foreign row is left out, so that it does not hide the others.
+    async fn rows_of(&self, look: &ListStatement, names: &[&LockName]) -> Result<Vec<LeaseRow>> {
+        let mut rows = Vec::with_capacity(names.len());
+        for some in names.chunks(MAX_CLAIMS) {
+            let (statement, size) = look.for_claims(some.len());
+            let values: Vec<Value> =
+                some.iter().cycle().take(size).map(|name| Value::bytes(self.stored(name))).collect();
+            let answer = self.server.read(PoolClass::Renewal, statement, &values).await?;
+            rows.extend(answer.rows.iter().filter_map(|row| read_row(row)));
+        }
+        Ok(rows)
+    }
+
     /// Deletes the rows of these names that are still idle; their number.
     async fn forget_idle(&self, names: &[Value], idle: Duration) -> Result<u64> {
         let (statement, size) = self.statements.purge.for_claims(names.len());
@@ -159,10 +174,14 @@ impl LeaseTable for ServerTable {
     }
 
     async fn look(&self, name: &LockName) -> Result<Option<LeaseRow>> {
-        let name_value = [Value::bytes(self.stored(name))];
-        let answer = self.server.read(PoolClass::Attempt, &self.statements.look, &name_value).await?;
+        let (look, values) = (self.statements.look.for_claims(1).0, [Value::bytes(self.stored(name))]);
+        let answer = self.server.read(PoolClass::Attempt, look, &values).await?;
         let Some(row) = answer.rows.first() else { return Ok(None) };
         read_row(row).map(Some).ok_or_else(|| self.foreign(name))
+    }
+
+    async fn look_at_each(&self, names: &[&LockName]) -> Result<Vec<LeaseRow>> {
+        self.rows_of(&self.statements.look, names).await
     }
 
     async fn list(&self, prefix: &str) -> Result<Vec<LeaseRow>> {

@@ -2,10 +2,10 @@
 //! row back if it has not changed since.
 
 use super::sharers::{Decision, Reader, SharedRow, Sharers, admit, extend, mark, take};
-use super::{ReadFor, RowLease, TURNS, hash_of, perhaps_held};
+use super::{ATTEMPTS, ReadFor, RowLease, TURNS, hash_of, perhaps_held};
 use futures_util::{StreamExt as _, stream};
 use leasehold_core::{
-    Attempt, Claim, Error, ErrorKind, FencingToken, LockName, LockStatus, LossCause, OwnerId, Release,
+    Attempt, Busy, Claim, Error, ErrorKind, FencingToken, LockName, LockStatus, LossCause, OwnerId, Release,
     Renewal, Result,
 };
 use std::collections::{BTreeMap, HashMap};
@@ -87,10 +87,17 @@ impl RowLease {
             true => (admit, CHANGE_AGAIN_WITHIN),
             false => (take, MARK_AGAIN_WITHIN),
         };
+        let mut tries = 0;
         for _ in 0..ROW_TRIES {
-            let attempt =
-                self.change(claim.name(), false, pause, |row, sharers| decide(claim, row, sharers)).await?;
-            if let Some(attempt) = attempt {
+            let attempt = self.change(claim.name(), false, pause, |row, sharers| {
+                tries += 1;
+                match tries > ATTEMPTS && !claim.mode().is_shared() {
+                    // Or the lease of another owner has ended by the clock of a replica alone.
+                    true => Ok(Decision::Keep(Attempt::Busy(Busy::new()))),
+                    false => decide(claim, row, sharers),
+                }
+            });
+            if let Some(attempt) = attempt.await? {
                 return Ok(attempt);
             }
             self.table.make_row(claim.name()).await?;

@@ -82,11 +82,6 @@ impl SharedRow {
         Some(sharers)
     }
 
-    /// True if an owner holds that is not this one.
-    pub(super) fn is_held_by_another(&self, owner: OwnerId) -> bool {
-        self.ends_at > self.now && self.owner.is_some_and(|holder| holder != owner)
-    }
-
     /// How long another hold, its linger, or a mark keeps a reader out from now on.
     fn reader_blocked_for(&self, sharers: &Sharers) -> Option<Duration> {
         let until = match self.owner {

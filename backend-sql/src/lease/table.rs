@@ -39,6 +39,9 @@ pub(crate) trait LeaseTable: ReaderTable + fmt::Debug {
     /// The row of a name.
     async fn look(&self, name: &LockName) -> Result<Option<LeaseRow>>;
 
+    /// The rows of these names; a missing row is left out. A holder waits for the answer.
+    async fn look_at_each(&self, names: &[&LockName]) -> Result<Vec<LeaseRow>>;
+
     /// The rows whose names begin with `prefix`, in the order of their bytes.
     async fn list(&self, prefix: &str) -> Result<Vec<LeaseRow>>;
 

@@ -201,6 +201,14 @@ impl LeaseTable for SqliteTable {
         Ok(self.read(name, read_row).await?.map(|(row, _)| row))
     }
 
+    async fn look_at_each(&self, names: &[&LockName]) -> Result<Vec<LeaseRow>> {
+        let mut rows = Vec::new();
+        for name in names {
+            rows.extend(self.look(name).await?);
+        }
+        Ok(rows)
+    }
+
     /// Rows that another program has written are left out.
     async fn list(&self, prefix: &str) -> Result<Vec<LeaseRow>> {
         self.check_open()?;

@@ -1,10 +1,10 @@
 //! Renewals of many leases: one statement where none was lost, and few where some were.
 
-use super::{ServerTable, micros, read_row};
+use super::{ServerTable, micros};
 use crate::lease::{LeaseRow, RowState};
 use crate::server::{PoolClass, Value};
 use futures_util::{StreamExt, stream};
-use leasehold_core::{Claim, Error, ErrorKind, OwnerId, Result};
+use leasehold_core::{Claim, Error, ErrorKind, LockName, OwnerId, Result};
 use std::collections::HashMap;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::time::Duration;
@@ -71,16 +71,13 @@ impl ServerTable {
     /// The leases of these claims that go on, by their owners, and the time until each ends. The rows are read where writes go: that of a
     /// replica that is behind would prove nothing.
     async fn held(&self, claims: &[&Claim]) -> Result<HashMap<OwnerId, Duration>> {
-        let (statement, size) = self.statements.look_where_writes_go.for_claims(claims.len());
-        let names: Vec<Value> =
-            claims.iter().cycle().take(size).map(|claim| Value::bytes(self.stored(claim.name()))).collect();
-        let rows = self.server.read(PoolClass::Renewal, statement, &names).await?.rows;
+        let names: Vec<&LockName> = claims.iter().map(|claim| claim.name()).collect();
+        let rows = self.rows_of(&self.statements.look_where_writes_go, &names).await?;
         let held = |row: LeaseRow| match row.state {
             RowState::Held { ends_in } => Some((row.owner, ends_in)),
             RowState::Free | RowState::Lingering { .. } => None,
         };
-        // A foreign row is left out, so that it does not hide the others.
-        Ok(rows.iter().filter_map(|row| read_row(row)).filter_map(held).collect())
+        Ok(rows.into_iter().filter_map(held).collect())
     }
 
     async fn renew_some(&self, ttl: Duration, claims: &[&Claim]) -> Result<usize> {

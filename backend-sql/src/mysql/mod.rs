@@ -48,11 +48,8 @@ pub(crate) static TEXTS: Texts = Texts {
                 holder varchar(1024) utf8mb4_bin not null, sharers mediumtext utf8mb4_bin",
         },
         acquire: include_str!("acquire.sql"),
-        release: include_str!("release.sql"),
-        end_grant: include_str!("end_grant.sql"),
         make_row: include_str!("make_lease_row.sql"),
         poll: include_str!("poll.sql"),
-        replace: include_str!("replace.sql"),
         // The ways to wake a waiter without a poll need a connection that does nothing else: see `docs/sql.md`.
         notify: None,
     },

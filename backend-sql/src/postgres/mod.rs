@@ -42,11 +42,8 @@ pub(crate) static TEXTS: Texts = Texts {
                 acquired_at bigint not null, version bigint not null, wanted_until bigint not null, holder text not null, sharers text",
         },
         acquire: include_str!("acquire.sql"),
-        release: include_str!("release.sql"),
-        end_grant: include_str!("end_grant.sql"),
         make_row: include_str!("make_lease_row.sql"),
         poll: include_str!("poll.sql"),
-        replace: include_str!("replace.sql"),
         notify: Some("pg_notify('{channel}', encode(name, 'hex'))"),
     },
     for_update: ForUpdate {

@@ -48,11 +48,8 @@ impl Texts {
 pub(crate) struct Leases {
     pub(crate) layout: Layout,
     pub(crate) acquire: &'static str,
-    pub(crate) release: &'static str,
-    pub(crate) end_grant: &'static str,
     pub(crate) make_row: &'static str,
     pub(crate) poll: &'static str,
-    pub(crate) replace: &'static str,
     /// Sends a message that names a row, as an expression in the statements that end a hold; `None` if the database sends none.
     pub(crate) notify: Option<&'static str>,
 }

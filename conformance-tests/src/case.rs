@@ -50,30 +50,6 @@ impl Case {
         Self { id, property, in_a_mode: None, share: HostShare::Usual, harm: Harm::None }
     }
 
-    pub(crate) const fn in_a_mode(self, of: &'static str) -> Self {
-        Self { in_a_mode: Some(of), ..self }
-    }
-
-    pub(crate) const fn quarter(self) -> Self {
-        Self { share: HostShare::Quarter, ..self }
-    }
-
-    pub(crate) const fn half(self) -> Self {
-        Self { share: HostShare::Half, ..self }
-    }
-
-    pub(crate) const fn alone(self) -> Self {
-        Self { share: HostShare::Whole, ..self }
-    }
-
-    pub(crate) const fn load(self) -> Self {
-        Self { harm: Harm::Load, ..self }
-    }
-
-    pub(crate) const fn touches_others(self) -> Self {
-        Self { harm: Harm::Others, ..self }
-    }
-
     /// The name of its line in the output, after the subject's: `A02_held_lock_refuses_a_second_holder_at_once`.
     pub fn name(&self) -> String {
         format!("{}_{}", self.id, self.property)

@@ -1,10 +1,10 @@
 //! What a case has at hand: a store of its own, clients, unique names, and worker processes.
 
-use crate::expect::{Client, ClientExt, eventually, first_use, free_within, loss_within};
+use crate::expect::{Client, ClientExt, eventually, first_use};
 use crate::kinds::Kinds;
 use crate::proxy::{Proxy, Traffic};
 use crate::run_config::RunConfig;
-use crate::stop::{Stop, Verdict, ensure, ensure_within, require};
+use crate::stop::{Stop, Verdict, ensure, require};
 use crate::subject::{Store, Subject};
 use crate::time_scale::{SLACK, scaled};
 use crate::worker::Worker;
@@ -58,13 +58,8 @@ impl Context {
         self.config.seed
     }
 
-    pub(crate) fn subject(&self) -> &dyn Subject {
-        &*self.subject
-    }
-
-    /// For tasks of a case.
-    pub(crate) fn shared_subject(&self) -> Arc<dyn Subject> {
-        Arc::clone(&self.subject)
+    pub(crate) fn subject(&self) -> &Arc<dyn Subject> {
+        &self.subject
     }
 
     pub(crate) fn store(&self) -> &dyn Store {
@@ -100,9 +95,16 @@ impl Context {
         Ok((client, waits))
     }
 
-    /// A client behind a proxy, which takes a request for lost after `patience`, and after a minute at the latest: clients limit what
-    /// can be asked for.
+    /// A client behind a proxy, with its connections. It takes a request for lost after `patience`, and after a minute at the latest:
+    /// clients limit what can be asked for.
     pub(crate) async fn client_behind_proxy(&self, patience: Duration) -> Result<(Proxy, Client), Stop> {
+        let (proxy, client) = self.new_client_behind_proxy(patience).await?;
+        self.warm_up(&client).await?;
+        Ok((proxy, client))
+    }
+
+    /// The same, without a connection yet.
+    pub(crate) async fn new_client_behind_proxy(&self, patience: Duration) -> Result<(Proxy, Client), Stop> {
         let (proxy, address) = self.store.proxied(patience.min(Duration::from_secs(60))).await?;
         let client = self.client_at(&address).await?;
         Ok((proxy, client))
@@ -127,13 +129,6 @@ impl Context {
 
     pub(crate) async fn semantics(&self) -> Result<Semantics, Stop> {
         Ok(self.client().await?.semantics().clone())
-    }
-
-    /// Skips a case that cuts connections under a holder, where a hold is a connection.
-    pub(crate) async fn outlives_its_connection(&self) -> Verdict {
-        let is_connection = self.semantics().await?.hold == HoldKind::Connection;
-        require!(!is_connection, "a hold here is a connection, and ends with it");
-        Ok(())
     }
 
     /// Skips a case of several processes, where the lock excludes within one only.
@@ -184,24 +179,6 @@ impl Context {
     pub(crate) async fn warm_up(&self, client: &Client) -> Verdict {
         let options = AcquireOptions::new().with_wait(Wait::No);
         first_use(client, &self.named("warm-up"), &options, self.patience()).await
-    }
-
-    /// A holder whose hold is over in the store, or will be in a moment, and that still has its guard.
-    pub(crate) async fn outlived(&self, name: &LockName) -> Result<Outlived, Stop> {
-        if self.semantics().await?.hold == HoldKind::Lease {
-            let client = self.client().await?;
-            let guard = client.take(name, &self.fixed()).await?;
-            tokio::time::sleep(self.ttl() + Duration::from_millis(20)).await;
-            return Ok(Outlived { client, guard, network: None });
-        }
-        let (proxy, client) = self.client_behind_proxy(self.ttl() / 4).await?;
-        let guard = client.take(name, &self.options()).await?;
-        proxy.set(Traffic::BlackHole);
-        loss_within(&guard, self.ttl() + self.slack()).await?;
-        let other = self.client().await?;
-        let bound = self.ttl() + other.semantics().wake_up.bound() + self.slack();
-        free_within(&other, name, bound, "whose holder is cut off").await?;
-        Ok(Outlived { client, guard, network: Some(proxy) })
     }
 
     /// Lets go of a guard that is lost by its own limit. A lease ends by itself, and the guard goes on to be looked at;
@@ -260,35 +237,6 @@ impl Context {
     pub(crate) fn session_timeout(&self) -> Duration {
         self.session_timeout.get().copied().unwrap_or_default()
     }
-
-    /// Fails as late if a client has been silent for longer than its session lasts: its holds have ended by themselves.
-    pub(crate) fn ensure_session_lasts(&self, silent_since: Instant) -> Verdict {
-        let (silent, session) = (silent_since.elapsed(), self.session_timeout());
-        if !session.is_zero() {
-            ensure_within!(
-                silent,
-                session,
-                "void: a client was silent for {silent:?}, and its session lasts {session:?}"
-            );
-        }
-        Ok(())
-    }
-}
-
-/// See [`Context::outlived`].
-pub(crate) struct Outlived {
-    pub(crate) client: Client,
-    pub(crate) guard: LockGuard,
-    network: Option<Proxy>,
-}
-
-impl Outlived {
-    /// Lets the holder reach the store again.
-    pub(crate) fn reaches_the_store(&self) {
-        if let Some(network) = &self.network {
-            network.set(Traffic::Pass);
-        }
-    }
 }
 
 /// Counts for [`Waits`].
@@ -340,5 +288,23 @@ pub(crate) async fn until_queued(cx: &Context, client: &Client, name: &LockName,
         ensure!(start.elapsed() < cx.patience(), "of {waiters} waiters, `LockAdmin::waiters` shows {queued}");
         // A long queue is a long answer.
         tokio::time::sleep(Duration::from_millis(2) + Duration::from_micros(20) * waiters as u32).await;
+    }
+}
+
+/// Waits until the store has no more records than before.
+pub(crate) async fn until_records_are_gone(
+    cx: &Context,
+    before: usize,
+    bound: Duration,
+    when: &str,
+) -> Verdict {
+    let start = Instant::now();
+    loop {
+        let after = cx.store().records().await?;
+        if after <= before {
+            return Ok(());
+        }
+        ensure!(start.elapsed() <= bound, "{before} records before, {after} after {when}");
+        tokio::time::sleep(Duration::from_millis(20)).await;
     }
 }

@@ -1,9 +1,9 @@
 //! What cases do all the time, and expect of it.
 
-use crate::stop::{Stop, Verdict, ensure, ensure_within};
+use crate::stop::{Stop, Verdict, ensure, ensure_untimed, ensure_within};
 use leasehold_core::{
-    AcquireOptions, DistributedLock, DistributedLockExt, Error, ErrorKind, LockAdmin, LockGuard, LockMode,
-    LockName, Loss, Wait,
+    AcquireOptions, DistributedLock, DistributedLockExt, Error, ErrorKind, FencingToken, LockAdmin,
+    LockGuard, LockMode, LockName, Loss, Wait,
 };
 use std::sync::Arc;
 use std::time::Duration;
@@ -72,14 +72,12 @@ pub(crate) async fn first_use(
         let used = async { client.acquire_with(name, options).await?.release().await };
         match used.await {
             Err(error) if error.kind() != ErrorKind::Invalid && start.elapsed() < within => {
-                tokio::time::sleep(BETWEEN_FIRST_USES).await;
+                tokio::time::sleep(Duration::from_millis(20)).await;
             }
             used => return Ok(used?),
         }
     }
 }
-
-const BETWEEN_FIRST_USES: Duration = Duration::from_millis(20);
 
 /// Expects that a lock is held by another client.
 pub(crate) async fn ensure_held(client: &Client, name: &LockName, when: &str) -> Verdict {
@@ -132,6 +130,39 @@ pub(crate) fn ensure_kind<T>(outcome: Result<T, Error>, kind: ErrorKind, when: &
             Ok(())
         }
     }
+}
+
+/// Expects an error of this kind, or `Indeterminate`: on a busy machine a short wait may be over before the first answer.
+pub(crate) fn ensure_kind_if_known<T>(outcome: Result<T, Error>, kind: ErrorKind, when: &str) -> Verdict {
+    match outcome {
+        Err(error) if error.is_indeterminate() => Ok(()),
+        outcome => ensure_kind(outcome, kind, when),
+    }
+}
+
+/// Expects that an attempt is refused as one at a store that gives no answer.
+pub(crate) fn ensure_outage<T>(outcome: Result<T, Error>, store: &str) -> Verdict {
+    match outcome {
+        Ok(_) => Err(Stop::Failed(format!("{store} granted a lock"))),
+        Err(error) => {
+            let outage = matches!(error.kind(), ErrorKind::Unavailable | ErrorKind::Indeterminate);
+            ensure!(outage, "{store} was reported as {:?}: {error}", error.kind());
+            Ok(())
+        }
+    }
+}
+
+/// Takes the lock, expects a token larger than the last one, and gives it back.
+pub(crate) async fn ensure_larger_token(
+    client: &Client,
+    name: &LockName,
+    options: &AcquireOptions,
+    last: FencingToken,
+    when: &str,
+) -> Verdict {
+    let next = client.take(name, options).await?;
+    ensure_untimed!(next.token()? > last, "token {} after {last}, {when}", next.token()?);
+    Ok(next.release().await?)
 }
 
 /// What a hook answered, or `None` where there is no such hook. A hook that was tried and failed fails the case.

@@ -1,14 +1,10 @@
 //! A: what a lock is.
 
-use crate::cases::declared::{ensure_told, hand_over_bound};
 use crate::cases::prelude::*;
 use crate::cases::recorded_run::RecordedRun;
-use crate::cases::tasks::joined;
 use crate::worker::Request;
 use leasehold_core::{HolderInfo, WakeUp};
-use std::sync::Arc;
 use std::sync::atomic::{AtomicU32, Ordering};
-use tokio::time::Instant;
 
 pub(super) const CASES: CaseTable = cases![
     A01 released_lock_can_be_had_again,
@@ -18,7 +14,7 @@ pub(super) const CASES: CaseTable = cases![
     A05 four_processes_are_never_two_at_once,
     A06 release_is_final_no_loss_and_frees_no_successor,
     A07 release_lets_a_waiter_in_within_its_bound,
-    A08 thousand_cycles_leave_nothing_behind(quarter),
+    A08 thousand_cycles_leave_nothing_behind(Quarter),
     A09 lock_is_not_reentrant,
     A12 bad_arguments_are_refused_before_any_trace,
     A13 first_requests_of_a_client_may_come_at_once,
@@ -57,7 +53,7 @@ async fn hundred_tasks_are_never_two_at_once(cx: &Context) -> Verdict {
     let (client, name) = (cx.client().await?, cx.name());
     let inside = Arc::new(AtomicU32::new(0));
     let options = AcquireOptions::new().with_wait(cx.patience() * 3);
-    let mut tasks = tokio::task::JoinSet::new();
+    let mut tasks = JoinSet::new();
     for _ in 0..100 {
         let (client, name, options) = (client.clone(), name.clone(), options.clone());
         let inside = Arc::clone(&inside);
@@ -162,7 +158,7 @@ async fn lock_is_not_reentrant(cx: &Context) -> Verdict {
 
 /// The second request is made while the first has no answer: both wait for whatever a client finds out once.
 async fn first_requests_of_a_client_may_come_at_once(cx: &Context) -> Verdict {
-    let (proxy, client) = cx.client_behind_proxy(cx.patience()).await?;
+    let (proxy, client) = cx.new_client_behind_proxy(cx.patience()).await?;
     let attempt = |name: &str| {
         let (client, name) = (client.clone(), cx.named(name));
         let once = cx.options().with_ttl(cx.patience()).with_wait(Wait::No);

@@ -1,8 +1,6 @@
-//! B: one attempt, a bounded wait, an endless wait.
+//! B: one attempt, a bounded wait, an endless wait; and a store that refuses its clients for a while, as when their password is changed.
 
-use crate::cases::outcomes::{ensure_kind_if_known, ensure_outage};
 use crate::cases::prelude::*;
-use crate::cases::tasks::spawn_take;
 use leasehold_core::Error;
 
 pub(super) const CASES: CaseTable = cases![
@@ -12,6 +10,7 @@ pub(super) const CASES: CaseTable = cases![
     B07 waiter_outlasts_a_renewed_lease_and_gets_a_full_one,
     B08 unreachable_store_is_an_error_in_time,
     B09 kinds_tell_the_outcomes_apart,
+    B10 waiter_outlasts_a_refusal_that_passes,
 ];
 
 /// How an acquisition came out, and how long it took.
@@ -43,7 +42,7 @@ async fn wait_shorter_than_the_poll_interval_is_kept(cx: &Context) -> Verdict {
 }
 
 async fn deadline_covers_connecting_too(cx: &Context) -> Verdict {
-    let (proxy, client) = cx.client_behind_proxy(Duration::from_secs(10)).await?;
+    let (proxy, client) = cx.new_client_behind_proxy(Duration::from_secs(10)).await?;
     proxy.set(Traffic::BlackHole);
     let wait = Duration::from_millis(500);
     let (outcome, took) = acquired(&client, &cx.name(), wait).await;
@@ -59,7 +58,7 @@ async fn every_waiter_keeps_its_own_deadline_neither_early_nor_late(cx: &Context
     let _guard = client.take(&name, &AcquireOptions::new()).await?;
     // A waiter whose wait restarts when another one gives up would wait for nearly twice as long.
     let wait = cx.slack() * 3;
-    let mut waiters = tokio::task::JoinSet::new();
+    let mut waiters = JoinSet::new();
     for _ in 0..10 {
         let (client, name) = (client.clone(), name.clone());
         waiters.spawn(async move { acquired(&client, &name, wait).await });
@@ -118,4 +117,49 @@ async fn kinds_tell_the_outcomes_apart(cx: &Context) -> Verdict {
     ensure_kind(guard.token(), ErrorKind::Lost, "the token of a lease that is over")?;
     client.close().await?;
     ensure_kind(client.acquire_with(&name, &wait(Wait::No)).await, ErrorKind::Closed, "a closed client")
+}
+
+/// How long the store refuses: longer than a waiter pauses between two requests.
+const REFUSAL: Duration = Duration::from_millis(2_500);
+
+async fn waiter_outlasts_a_refusal_that_passes(cx: &Context) -> Verdict {
+    let (client, name, options) = (cx.client().await?, cx.name(), waiting(cx));
+    let take = async { client.acquire_with(&name, &options).await?.release().await };
+    outlasts_a_refusal(cx, &name, take).await
+}
+
+/// The options of a waiter that is refused meanwhile.
+pub(super) fn waiting(cx: &Context) -> AcquireOptions {
+    AcquireOptions::new().with_wait(cx.patience() * 2)
+}
+
+/// A waiter behind a holder of this name is served, although the store has refused both for a while.
+pub(super) async fn outlasts_a_refusal(
+    cx: &Context,
+    held: &LockName,
+    take: impl Future<Output = Result<(), Error>>,
+) -> Verdict {
+    let holder = cx.client().await?;
+    let guard = holder.acquire_named(held, &AcquireOptions::new()).await?;
+    let refusal = async {
+        until_waiting(&holder, cx, held, 1).await?;
+        cx.store().refuse(true).await?;
+        tokio::time::sleep(REFUSAL).await;
+        cx.store().refuse(false).await?;
+        guard.release().await?;
+        Ok::<_, Stop>(Instant::now())
+    };
+    let waiter = async { (take.await, Instant::now()) };
+    let ((served, at), released_at) = tokio::join!(waiter, refusal);
+    let released_at = released_at?;
+    ensure!(served.is_ok(), "a waiter gave up when the store refused it: {:?}", served.err());
+    // One pause of a waiter that was refused, and a connection that is made again.
+    let (took, bound) =
+        (at.duration_since(released_at), hand_over_bound(cx, &holder) + Duration::from_secs(2));
+    ensure_within!(
+        took,
+        bound,
+        "a waiter that was refused for a while was served {took:?} after the release"
+    );
+    Ok(())
 }

@@ -11,9 +11,16 @@ pub(super) async fn lease_only(cx: &Context) -> Verdict {
     Ok(())
 }
 
+/// Skips a case that cuts connections under a holder, where a hold is a connection.
+pub(super) async fn outlives_its_connection(cx: &Context) -> Verdict {
+    let is_connection = cx.semantics().await?.hold == HoldKind::Connection;
+    require!(!is_connection, "a hold here is a connection, and ends with it");
+    Ok(())
+}
+
 /// Skips a case where waiters are served in no order.
-pub(super) fn fifo_only(client: &Client) -> Verdict {
-    let is_fifo = client.semantics().fairness == Fairness::Fifo;
+pub(super) async fn fifo_only(cx: &Context) -> Verdict {
+    let is_fifo = cx.semantics().await?.fairness == Fairness::Fifo;
     require!(is_fifo, "the backend declares no order of its waiters");
     Ok(())
 }

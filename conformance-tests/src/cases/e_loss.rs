@@ -1,24 +1,19 @@
 //! E: the holder is told in time that it holds no longer.
 
 use crate::cases::c_ownership::administration::crowds;
-use crate::cases::declared::{lease_only, silent_bound};
 use crate::cases::prelude::*;
-use crate::cases::tasks::{
-    Requests, ensure_believed_before, joined, on_own_runtime, spawn_successor, spawn_take, until_renewed,
-    until_renewed_unheard,
-};
+use futures_util::future::try_join_all;
 use leasehold_core::{Fairness, Health, LossCause, LossSignal};
-use tokio::time::Instant;
 
 pub(super) const CASES: CaseTable = cases![
     E01 deleted_record_is_a_loss_within_its_bound,
     E02 unreachable_store_is_a_loss_by_the_deadline,
     E07 guard_ends_cleanly_while_it_is_being_renewed,
-    E09 steady_holder_under_connection_resets_loses_nothing,
+    E09 steady_holder_under_connection_resets_loses_nothing if outlives_its_connection,
     E10 lost_guard_says_so_in_each_way_and_for_good,
     E11 loss_carries_its_cause,
     E12 starved_executor_does_not_hide_the_deadline,
-    E14 steady_holder_is_renewed_seldom_and_told_of_no_loss,
+    E14 steady_holder_is_renewed_seldom_and_told_of_no_loss if lease_only,
     E13 late_reply_to_a_renewal_is_counted_from_its_request,
 ];
 
@@ -59,22 +54,17 @@ async fn unreachable_store_is_a_loss_by_the_deadline(cx: &Context) -> Verdict {
 
 async fn guard_ends_cleanly_while_it_is_being_renewed(cx: &Context) -> Verdict {
     let client = cx.client().await?;
-    let mut tasks = tokio::task::JoinSet::new();
-    for n in 0..20_u32 {
-        let (client, name, options) = (client.clone(), cx.named(&n.to_string()), cx.options());
+    let end = async |n: u32| {
+        let guard = client.take(&cx.named(&n.to_string()), &cx.options()).await?;
         // Around the first renewal, at a third of the lease, a little earlier or later each.
-        let pause = cx.ttl() / 3 - cx.ttl() / 60 + cx.ttl() / 600 * n;
-        tasks.spawn(async move {
-            let guard = client.take(&name, &options).await?;
-            tokio::time::sleep(pause).await;
-            match n % 2 {
-                0 => drop(guard),
-                _ => guard.release().await?,
-            }
-            Ok::<_, Stop>(())
-        });
-    }
-    joined(tasks).await?;
+        tokio::time::sleep(cx.ttl() / 3 - cx.ttl() / 60 + cx.ttl() / 600 * n).await;
+        match n % 2 {
+            0 => drop(guard),
+            _ => guard.release().await?,
+        }
+        Ok::<_, Stop>(())
+    };
+    try_join_all((0..20).map(end)).await?;
     tokio::time::sleep(cx.ttl() / 3).await;
     for n in 0..20_u32 {
         ensure_free(&client, &cx.named(&n.to_string()), "after its end during a renewal").await?;
@@ -83,7 +73,6 @@ async fn guard_ends_cleanly_while_it_is_being_renewed(cx: &Context) -> Verdict {
 }
 
 async fn steady_holder_under_connection_resets_loses_nothing(cx: &Context) -> Verdict {
-    cx.outlives_its_connection().await?;
     let (name, ttl) = (cx.name(), cx.ttl() * 2);
     let (proxy, client) = cx.client_behind_proxy(ttl / 10).await?;
     let guard = client.take(&name, &cx.options().with_ttl(ttl)).await?;
@@ -181,9 +170,7 @@ async fn starved_executor_does_not_hide_the_deadline(cx: &Context) -> Verdict {
 /// connection alive.
 async fn steady_holder_is_renewed_seldom_and_told_of_no_loss(cx: &Context) -> Verdict {
     const LEASES: u32 = 2;
-    lease_only(cx).await?;
     let (requests, client) = Requests::of_client(cx).await?;
-    cx.warm_up(&client).await?;
     let kept_alive = requests.during(cx.ttl() * LEASES).await?;
     let guard = client.take(&cx.name(), &cx.options()).await?;
     // The connections that a first renewal makes are there from now on.
@@ -205,7 +192,6 @@ async fn steady_holder_is_renewed_seldom_and_told_of_no_loss(cx: &Context) -> Ve
 async fn late_reply_to_a_renewal_is_counted_from_its_request(cx: &Context) -> Verdict {
     let (name, other, ttl) = (cx.name(), cx.client().await?, cx.ttl() * 2);
     let (proxy, client) = cx.client_behind_proxy(cx.patience()).await?;
-    cx.warm_up(&client).await?;
     let guard = client.take(&name, &cx.options().with_ttl(ttl)).await?;
     let successor = spawn_successor(cx, &other, &name);
     until_renewed_unheard(cx, &proxy, &guard, ttl).await?;

@@ -1,9 +1,7 @@
 //! F: tokens that only grow.
 
 use crate::cases::independent_nodes::{IndependentNodes, set_all};
-use crate::cases::outcomes::ensure_larger_token;
 use crate::cases::prelude::*;
-use crate::cases::tasks::{spawn_take, take_turn};
 use crate::clock::ProcessClock;
 use leasehold_core::{FencingToken, TokenClass};
 
@@ -131,7 +129,7 @@ async fn tokens_grow_although_majorities_differ(cx: &Context) -> Verdict {
     set_all(&proxies[minority..], Traffic::BlackHole);
     let options = cx.options().with_ttl(cx.ttl() * 4);
     let slow = spawn_take(&slow, &nodes.name, &options);
-    nodes.until_held(0..minority, cx.patience()).await?;
+    nodes.until_held(0..minority, true, cx.patience()).await?;
     nodes.end_leases(0..minority).await?;
     let (others, others_address) = nodes.members.proxied().await?;
     set_all(&others[nodes.count() / 2 + 1..], Traffic::BlackHole);

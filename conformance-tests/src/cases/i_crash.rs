@@ -1,6 +1,5 @@
 //! I: processes that die, stop, and lose their network.
 
-use crate::cases::declared::{crash_bound, silent_bound};
 use crate::cases::prelude::*;
 use crate::faults::{is_taken, until_done_unheard};
 

@@ -3,7 +3,6 @@
 use crate::cases::prelude::*;
 use crate::subject::Members;
 use std::ops::Range;
-use tokio::time::Instant;
 
 /// The servers, and one lock on them.
 pub(super) struct IndependentNodes<'a> {
@@ -27,9 +26,9 @@ impl<'a> IndependentNodes<'a> {
     /// a majority has answered, and what connects later does not get through to a node whose replies are held.
     pub(super) async fn warm_up(&self, cx: &Context, client: &Client) -> Verdict {
         let guard = client.take(&self.name, &cx.options()).await?;
-        self.until_held(0..self.count(), cx.patience()).await?;
+        self.until_held(0..self.count(), true, cx.patience()).await?;
         guard.release().await?;
-        self.until_free(0..self.count(), cx.patience()).await
+        self.until_held(0..self.count(), false, cx.patience()).await
     }
 
     pub(super) async fn end_leases(&self, nodes: Range<usize>) -> Verdict {
@@ -39,17 +38,8 @@ impl<'a> IndependentNodes<'a> {
         Ok(())
     }
 
-    /// Waits until each of these nodes has the lock as taken.
-    pub(super) async fn until_held(&self, nodes: Range<usize>, bound: Duration) -> Verdict {
-        self.until(nodes, true, bound).await
-    }
-
-    /// Waits until each of these nodes has the lock as free.
-    pub(super) async fn until_free(&self, nodes: Range<usize>, bound: Duration) -> Verdict {
-        self.until(nodes, false, bound).await
-    }
-
-    async fn until(&self, nodes: Range<usize>, held: bool, bound: Duration) -> Verdict {
+    /// Waits until each of these nodes has the lock as taken, or as free.
+    pub(super) async fn until_held(&self, nodes: Range<usize>, held: bool, bound: Duration) -> Verdict {
         for node in nodes {
             let start = Instant::now();
             while self.members.holds(node, &self.name).await? != held {

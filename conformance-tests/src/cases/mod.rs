@@ -3,14 +3,12 @@
 //! The files without a letter help several families.
 
 mod a_basics;
-mod b_refusals;
 mod b_waiting;
 mod c_ownership;
 mod d_lease;
 mod declared;
 mod e_loss;
 mod f_fencing;
-mod fail_over;
 mod g_cancellation;
 mod h_hand_over;
 mod hash_collisions;
@@ -18,7 +16,6 @@ mod i_crash;
 mod independent_nodes;
 mod j_faults;
 mod k_names;
-mod outcomes;
 mod p_databases;
 pub(crate) mod prelude;
 mod q_queue;
@@ -33,7 +30,6 @@ mod u_semaphore;
 mod v_several_names;
 mod w_scopes;
 mod x_elections;
-mod x_standbys;
 mod y_blocking;
 
 use crate::case::Case;
@@ -44,7 +40,7 @@ use table::{CaseFn, CaseTable};
 /// The families in their order, each with the tables of its files.
 const FAMILIES: &[&[CaseTable]] = &[
     &[a_basics::CASES],
-    &[b_waiting::CASES, b_refusals::CASES],
+    &[b_waiting::CASES],
     c_ownership::TABLES,
     d_lease::TABLES,
     &[e_loss::CASES],
@@ -62,7 +58,7 @@ const FAMILIES: &[&[CaseTable]] = &[
     &[u_semaphore::CASES],
     &[v_several_names::CASES],
     &[w_scopes::CASES],
-    &[x_elections::CASES, x_standbys::CASES],
+    &[x_elections::CASES],
     &[y_blocking::CASES],
 ];
 

@@ -1,12 +1,8 @@
 //! P: databases, whose clients have pools, transactions and sessions with settings.
 
-use crate::cases::declared::hand_over_bound;
-use crate::cases::outcomes::{ensure_kind_if_known, ensure_larger_token};
 use crate::cases::prelude::*;
-use crate::cases::tasks::{ensure_distinct, joined, take_turn};
+use futures_util::future::try_join_all;
 use leasehold_core::Purge;
-use tokio::task::JoinSet;
-use tokio::time::Instant;
 
 pub(super) const CASES: CaseTable = cases![
     P01 many_locks_need_the_declared_connections,
@@ -15,7 +11,7 @@ pub(super) const CASES: CaseTable = cases![
     P04 new_name_wanted_by_twenty_clients_has_one_holder,
     P06 isolation_level_of_the_server_decides_nothing,
     P07 pooler_that_lends_sessions_is_refused_or_holds,
-    P12 purge_forgets_nothing_that_counts(touches_others),
+    P12 purge_forgets_nothing_that_counts(Usual, Others),
     P15 time_zone_of_a_session_decides_nothing,
     P16 no_connection_left_is_said_in_time,
     P17 full_disk_grants_nothing_twice,
@@ -146,18 +142,14 @@ async fn isolation_level_of_the_server_decides_nothing(cx: &Context) -> Verdict 
     for level in ["SERIALIZABLE", "REPEATABLE READ", "READ COMMITTED"] {
         cx.store().administrator()?.set_isolation(level).await?;
         let name = cx.named(level);
-        let mut players = JoinSet::new();
-        for _ in 0..6 {
-            let (client, name, options) = (cx.client().await?, name.clone(), cx.options());
-            players.spawn(async move {
-                let mut tokens = Vec::new();
-                for _ in 0..4 {
-                    tokens.push(take_turn(&client, &name, &options).await?);
-                }
-                Ok::<_, Stop>(tokens)
-            });
-        }
-        ensure_distinct(joined(players).await?.concat(), level)?;
+        let play = async |_| {
+            let (client, mut tokens) = (cx.client().await?, Vec::new());
+            for _ in 0..4 {
+                tokens.push(take_turn(&client, &name, &cx.options()).await?);
+            }
+            Ok::<_, Stop>(tokens)
+        };
+        ensure_distinct(try_join_all((0..6).map(play)).await?.concat(), level)?;
     }
     Ok(())
 }

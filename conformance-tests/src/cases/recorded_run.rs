@@ -1,7 +1,6 @@
 //! A history that is being recorded, and then judged by the checker.
 
 use crate::cases::prelude::*;
-use crate::cases::tasks::joined;
 use crate::checker::{CheckReport, Least, Model, check};
 use crate::history::{History, Recorder};
 use crate::workload::Workload;
@@ -43,7 +42,7 @@ impl<'a> RecordedRun<'a> {
 
     /// Tasks of this process, each with a client of its own.
     pub(super) async fn run_tasks(&self, tasks: u64, lasts: Duration) -> Verdict {
-        let mut running = tokio::task::JoinSet::new();
+        let mut running = JoinSet::new();
         for task in 0..tasks {
             let (client, workload) = (self.cx.client().await?, self.workload(task, lasts));
             running.spawn(async move { workload.run(client).await });

@@ -13,7 +13,8 @@ pub(super) const CASES: CaseTable = cases![
     S01 random_history_of_many_tasks_is_that_of_one_lock,
     S02 random_history_of_processes_that_stop_and_die_is_that_of_one_lock,
     S03 counter_that_checks_tokens_loses_nothing_where_another_one_does,
-    S04 random_steps_of_owners_are_those_of_a_model,
+    S04 random_steps_of_owners_are_those_of_a_model
+        = run_histories(|_| vec![vec![LockMode::Exclusive]; 4], &[LockMode::Exclusive], false),
 ];
 
 async fn random_history_of_many_tasks_is_that_of_one_lock(cx: &Context) -> Verdict {
@@ -85,8 +86,4 @@ async fn counter_that_checks_tokens_loses_nothing_where_another_one_does(cx: &Co
     ensure!((plain.accepted, plain.lost) == (2, 1), "without tokens: {plain:?}");
     ensure!(report.count(Rule::Belief) == 0, "two believed at once: {report}");
     Ok(())
-}
-
-async fn random_steps_of_owners_are_those_of_a_model(cx: &Context) -> Verdict {
-    run_histories(cx, |_| vec![vec![LockMode::Exclusive]; 4], &[LockMode::Exclusive], false).await
 }

@@ -3,31 +3,25 @@
 use crate::cases::prelude::*;
 use crate::faults::{is_taken, until_done_unheard};
 use leasehold_core::{Error, Fairness, FencingToken, LockStatus};
-use std::future::{Future, poll_fn};
+use std::future::poll_fn;
 use std::pin::pin;
-use std::sync::{Arc, Mutex, PoisonError};
 use std::task::Poll;
-use tokio::task::{JoinHandle, JoinSet};
-use tokio::time::Instant;
+use tokio::task::JoinHandle;
 
 /// A task that acquires.
-pub(super) type TakeTask<E = Stop> = JoinHandle<Result<LockGuard, E>>;
+pub(super) type TakeTask = JoinHandle<Result<LockGuard, Error>>;
 
 /// Acquires in a task.
 pub(super) fn spawn_take(client: &Client, name: &LockName, options: &AcquireOptions) -> TakeTask {
     let (client, name, options) = (client.clone(), name.clone(), options.clone());
-    tokio::spawn(async move { client.take(&name, &options).await })
+    tokio::spawn(async move { client.acquire_with(&name, &options).await })
 }
 
 /// The guard of a task that acquires; a failure if it comes later than this.
-pub(super) async fn granted_within<E: Into<Stop>>(
-    waiter: TakeTask<E>,
-    bound: Duration,
-    who: &str,
-) -> Result<LockGuard, Stop> {
+pub(super) async fn granted_within(waiter: TakeTask, bound: Duration, who: &str) -> Result<LockGuard, Stop> {
     let never = |_| Stop::Late(format!("{who} has no lock after {bound:?}, nor after twice that"), None);
     let (granted, took) = timed(tokio::time::timeout(bound * 2, waiter)).await;
-    let guard = granted.map_err(never)??.map_err(Into::into)?;
+    let guard = granted.map_err(never)???;
     ensure_within!(took, bound, "{who} has no lock after {bound:?}, but after {took:?}");
     Ok(guard)
 }
@@ -87,25 +81,6 @@ pub(super) fn ensure_distinct(mut tokens: Vec<FencingToken>, when: &str) -> Verd
     Ok(())
 }
 
-/// Entries of holders, in the order in which they held the lock: tasks may end in another order.
-#[derive(Clone)]
-pub(super) struct HoldLog<T>(Arc<Mutex<Vec<T>>>);
-
-impl<T: Clone> HoldLog<T> {
-    pub(super) fn new() -> Self {
-        Self(Arc::default())
-    }
-
-    /// To be called while the lock is held.
-    pub(super) fn add(&self, entry: T) {
-        self.0.lock().unwrap_or_else(PoisonError::into_inner).push(entry);
-    }
-
-    pub(super) fn entries(&self) -> Vec<T> {
-        self.0.lock().unwrap_or_else(PoisonError::into_inner).clone()
-    }
-}
-
 /// Waits until so many wait for a lock, as far as the store knows and shows; else for long enough to have asked.
 pub(super) async fn until_waiting(client: &Client, cx: &Context, name: &LockName, count: usize) -> Verdict {
     if client.semantics().fairness != Fairness::Fifo || client.admin().is_none() {
@@ -143,21 +118,22 @@ pub(super) async fn until_all_wait(cx: &Context, waiting: u64) -> Verdict {
     Ok(())
 }
 
-/// An attempt that the store has granted. Its client does not know: replies are held back.
+/// An attempt that the store has granted. Its client, which takes a request for lost after `patience`, does not know: the proxy holds the
+/// replies back.
 pub(super) async fn attempt_without_a_reply(
     cx: &Context,
-    (proxy, client): (&Proxy, &Client),
+    patience: Duration,
     name: &LockName,
-    options: AcquireOptions,
-) -> Result<TakeTask<Error>, Stop> {
+    options: &AcquireOptions,
+) -> Result<(Proxy, Client, TakeTask), Stop> {
+    let (proxy, client) = cx.new_client_behind_proxy(patience).await?;
     // With this very name: others may be another server's.
-    ensure_free(client, name, "before anybody wanted it").await?;
+    ensure_free(&client, name, "before anybody wanted it").await?;
     proxy.set(Traffic::HoldReplies);
     let before = proxy.reply_bytes();
-    let (wanted, client) = (name.clone(), client.clone());
-    let attempt = tokio::spawn(async move { client.acquire_with(&wanted, &options).await });
-    until_done_unheard(proxy, before, (&*cx.client().await?, name), is_taken).await?;
-    Ok(attempt)
+    let attempt = spawn_take(&client, name, options);
+    until_done_unheard(&proxy, before, (&*cx.client().await?, name), is_taken).await?;
+    Ok((proxy, client, attempt))
 }
 
 /// A release that the store has carried out. Its client does not know: the reply is held back.
@@ -207,13 +183,15 @@ pub(super) async fn until_renewed_unheard(
 pub(super) struct Requests<'a>(&'a Context, Option<Proxy>);
 
 impl<'a> Requests<'a> {
-    /// A client, and the count of its requests.
+    /// A client that has its connections, and the count of its requests.
     pub(super) async fn of_client(cx: &'a Context) -> Result<(Self, Client), Stop> {
-        let Some((proxy, address)) = optional(cx.store().proxied(cx.patience()).await)? else {
-            cx.store().counters().await?;
-            return Ok((Self(cx, None), cx.client().await?));
-        };
-        Ok((Self(cx, Some(proxy)), cx.client_at(&address).await?))
+        if let Some((proxy, client)) = optional(cx.client_behind_proxy(cx.patience()).await)? {
+            return Ok((Self(cx, Some(proxy)), client));
+        }
+        cx.store().counters().await?;
+        let client = cx.client().await?;
+        cx.warm_up(&client).await?;
+        Ok((Self(cx, None), client))
     }
 
     pub(super) async fn so_far(&self) -> Result<u64, Stop> {
@@ -231,10 +209,12 @@ impl<'a> Requests<'a> {
     }
 }
 
-/// Cuts the connections there are.
-pub(super) fn cut(proxy: &Proxy) -> Verdict {
+/// Cuts the connections there are, and loses what is held of them; new ones pass.
+pub(super) fn lose_connections(proxy: &Proxy) -> Verdict {
+    let connections = proxy.cut();
+    proxy.set(Traffic::Pass);
     let void = "void: the fault met nothing, because there was no connection to be cut";
-    if proxy.cut() > 0 { Ok(()) } else { Err(Stop::Late(void.to_owned(), None)) }
+    if connections > 0 { Ok(()) } else { Err(Stop::Late(void.to_owned(), None)) }
 }
 
 /// Polls a future `polls` times at most; `None` if it was not ready by then, and was dropped.

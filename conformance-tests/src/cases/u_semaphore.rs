@@ -1,23 +1,21 @@
 //! U: semaphores.
 
-use crate::cases::b_refusals::{outlasts_a_refusal, waiting};
-use crate::cases::declared::{crash_bound, fifo_only, hand_over_bound, of_a_waiter, silent_bound};
+use crate::cases::b_waiting::{outlasts_a_refusal, waiting};
 use crate::cases::prelude::*;
 use crate::cases::recorded_run::RecordedRun;
-use crate::cases::tasks::{HoldLog, joined, until_waiting};
 use crate::history::{RecordedPermits, Recorder};
 use crate::kinds::Permits;
 use crate::worker::{Request, occupy};
 use leasehold_core::{Reach, Result};
 use std::collections::BTreeMap;
-use std::future::Future;
-use tokio::task::{JoinHandle, JoinSet};
+use std::future::ready;
+use std::sync::mpsc::channel;
 
 pub(super) const CASES: CaseTable = cases![
-    U01 crowd_never_holds_more_permits_than_there_are(quarter, load),
+    U01 crowd_never_holds_more_permits_than_there_are(Quarter, Load) = crowd(ready(Ok(()))),
     U04 release_of_any_permit_wakes_the_first_waiter,
-    U05 waiters_for_a_permit_are_served_in_their_order,
-    U07 failing_nodes_grant_no_permit_beyond_the_number(quarter, load),
+    U05 waiters_for_a_permit_are_served_in_their_order if fifo_only,
+    U07 failing_nodes_grant_no_permit_beyond_the_number(Quarter, Load),
     U08 first_waiter_that_dies_stops_or_leaves_holds_up_the_others_for_a_lease,
     U10 waiter_for_a_permit_outlasts_a_refusal_that_passes,
 ];
@@ -36,7 +34,7 @@ impl Context {
     }
 
     /// A permit, by a client of its own.
-    fn permit(&self, client: &Client, limit: u32) -> Result<JoinHandle<Result<LockGuard>>> {
+    fn permit(&self, client: &Client, limit: u32) -> Result<TakeTask> {
         let (permits, options) = (self.permits(client, limit)?, self.options());
         Ok(tokio::spawn(async move { permits.acquire(&options).await }))
     }
@@ -57,11 +55,6 @@ fn slot(permit: &LockGuard) -> std::result::Result<u32, Stop> {
     permit.slot().ok_or_else(|| Stop::Failed(format!("{permit:?} has no slot")))
 }
 
-/// A long hold, without waiting.
-fn at_once() -> AcquireOptions {
-    AcquireOptions::new().with_wait(Wait::No)
-}
-
 /// All permits, which are free. A first request may take long on a busy machine.
 async fn take_all(permits: &dyn Permits, limit: u32) -> Result<Vec<LockGuard>> {
     let mut all = Vec::new();
@@ -69,10 +62,6 @@ async fn take_all(permits: &dyn Permits, limit: u32) -> Result<Vec<LockGuard>> {
         all.push(permits.acquire(&AcquireOptions::new().with_wait(Duration::from_secs(20))).await?);
     }
     Ok(all)
-}
-
-async fn crowd_never_holds_more_permits_than_there_are(cx: &Context) -> Verdict {
-    crowd(cx, std::future::ready(Ok(()))).await
 }
 
 /// There is one task more than there are permits, and so many processes. Meanwhile, something else happens. The history is
@@ -117,9 +106,8 @@ async fn release_of_any_permit_wakes_the_first_waiter(cx: &Context) -> Verdict {
         cx.until_first_waits(&client).await?;
         let permit = held.remove(&wanted);
         permit.ok_or_else(|| Stop::Failed(format!("nobody holds slot {wanted}")))?.release().await?;
-        let (permit, took) = timed(waiter).await;
-        let (permit, bound) = (permit??, hand_over_bound(cx, &client));
-        ensure_within!(took, bound, "slot {wanted} was released, and the waiter got it after {took:?}");
+        let who = format!("slot {wanted} was released: its waiter");
+        let permit = granted_within(waiter, hand_over_bound(cx, &client), &who).await?;
         ensure!(slot(&permit)? == wanted, "slot {wanted} was released, and {permit:?} was granted");
         held.insert(wanted, permit);
     }
@@ -129,16 +117,16 @@ async fn release_of_any_permit_wakes_the_first_waiter(cx: &Context) -> Verdict {
 /// One permit goes from waiter to waiter, and the other ones are held for all that time: so the order is that of the grants.
 async fn waiters_for_a_permit_are_served_in_their_order(cx: &Context) -> Verdict {
     let client = cx.client().await?;
-    fifo_only(&client)?;
     let mut held = take_all(&*cx.permits(&client, LIMIT)?, LIMIT).await?;
-    let served = HoldLog::new();
+    // Each tells its place while it holds.
+    let (tell, served) = channel();
     let mut waiters = JoinSet::new();
     for place in 0..8 {
         let (permits, options) = (cx.permits(&cx.client().await?, LIMIT)?, cx.options());
-        let served = served.clone();
+        let tell = tell.clone();
         waiters.spawn(async move {
             let permit = permits.acquire(&options).await?;
-            served.add(place);
+            let _ = tell.send(place);
             permit.release().await
         });
         match place {
@@ -148,7 +136,7 @@ async fn waiters_for_a_permit_are_served_in_their_order(cx: &Context) -> Verdict
     }
     drop(held.pop());
     joined(waiters).await?;
-    let served = served.entries();
+    let served: Vec<usize> = served.try_iter().collect();
     ensure!(served.is_sorted(), "served in the order {served:?}");
     Ok(())
 }
@@ -175,14 +163,15 @@ async fn failing_nodes_grant_no_permit_beyond_the_number(cx: &Context) -> Verdic
 async fn first_waiter_that_dies_stops_or_leaves_holds_up_the_others_for_a_lease(cx: &Context) -> Verdict {
     let client = cx.client().await?;
     let leaver = cx.client().await?;
-    let held = cx.permits(&client, 1)?.acquire(&at_once()).await?;
+    let held = cx.permits(&client, 1)?.acquire(&AcquireOptions::new().with_wait(Wait::No)).await?;
     let first = cx.permit(&leaver, 1)?;
     cx.until_first_waits(&client).await?;
     let behind = cx.permit(&cx.client().await?, 1)?;
     until_waiting(&client, cx, &cx.part("gate"), 1).await?;
     first.abort();
     let bound = client.semantics().wake_up.bound() + hand_over_bound(cx, &client);
-    let mut held = next_within(held, behind, bound, "left").await?;
+    held.release().await?;
+    let mut held = granted_within(behind, bound, "behind a first waiter that left, the next").await?;
     if client.semantics().reach == Reach::Process {
         return Ok(held.release().await?);
     }
@@ -192,31 +181,20 @@ async fn first_waiter_that_dies_stops_or_leaves_holds_up_the_others_for_a_lease(
         cx.until_first_waits(&client).await?;
         let behind = cx.permit(&cx.client().await?, 1)?;
         until_waiting(&client, cx, &cx.part("gate"), 1).await?;
-        let (bound, what) = if kill {
+        let how = if kill { "killed" } else { "stopped" };
+        let who = format!("behind a first waiter that was {how}, the next");
+        let bound = if kill {
             first.kill();
-            (crash_bound(cx).await?, "was killed")
+            crash_bound(cx).await?
         } else {
             first.pause();
-            (silent_bound(cx).await?, "was stopped")
+            silent_bound(cx).await?
         };
         // Twice: once for its gate, and once for its place in front of the slot.
-        held = next_within(held, behind, of_a_waiter(bound, cx, &client) * 2, what).await?;
+        held.release().await?;
+        held = granted_within(behind, of_a_waiter(bound, cx, &client) * 2, &who).await?;
     }
     Ok(held.release().await?)
-}
-
-/// Releases the permit, and expects that the waiter gets it. The waiter's permit.
-async fn next_within(
-    held: LockGuard,
-    waiter: JoinHandle<Result<LockGuard>>,
-    bound: Duration,
-    what: &str,
-) -> std::result::Result<LockGuard, Stop> {
-    held.release().await?;
-    let (next, took) = timed(waiter).await;
-    let next = next??;
-    ensure_within!(took, bound, "behind a first waiter that {what}, the next got a permit after {took:?}");
-    Ok(next)
 }
 
 async fn waiter_for_a_permit_outlasts_a_refusal_that_passes(cx: &Context) -> Verdict {

@@ -1,20 +1,15 @@
 //! V: several names at once.
 
-use crate::cases::b_refusals::{outlasts_a_refusal, waiting};
-use crate::cases::declared::hand_over_bound;
+use crate::cases::b_waiting::{outlasts_a_refusal, waiting};
 use crate::cases::prelude::*;
-use crate::cases::tasks::joined;
 use crate::kinds::LockSet;
 use leasehold_core::Result;
 use std::collections::HashMap;
-use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::time::Instant;
-use tokio::task::JoinSet;
 
 pub(super) const CASES: CaseTable = cases![
     V01 set_is_acquired_whole_or_not_at_all,
-    V02 sets_in_crossed_orders_all_end(quarter),
+    V02 sets_in_crossed_orders_all_end(Quarter),
     V04 failed_and_dropped_sets_leave_nothing,
     V05 loss_of_one_name_is_the_loss_of_the_set_at_once,
     V07 waiting_set_outlasts_a_refusal_that_passes,
@@ -115,7 +110,8 @@ async fn random_sets_of_many_tasks(cx: &Context, clients: &[Client]) -> Result<V
     for task in 0..TASKS {
         let (client, names, held, options) =
             (clients[task % clients.len()].clone(), names.clone(), Arc::clone(&held), options.clone());
-        let (subject, mut random) = (cx.shared_subject(), fastrand::Rng::with_seed(cx.seed() ^ task as u64));
+        let subject = Arc::clone(cx.subject());
+        let mut random = fastrand::Rng::with_seed(cx.seed() ^ task as u64);
         tasks.spawn(async move {
             let mut acquired = 0;
             while acquired == 0 || Instant::now() < end {

@@ -1,6 +1,5 @@
 //! W: re-entry within a scope.
 
-use crate::cases::declared::hand_over_bound;
 use crate::cases::prelude::*;
 
 pub(super) const CASES: CaseTable = cases![

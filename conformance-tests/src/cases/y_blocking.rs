@@ -2,7 +2,6 @@
 
 use crate::cases::prelude::*;
 use crate::kinds::{BlockingGuard, BlockingLocks};
-use std::sync::Arc;
 use std::thread;
 
 pub(super) const CASES: CaseTable = cases![
@@ -22,7 +21,7 @@ async fn on_a_thread<T: Send + 'static>(
 
 /// A blocking client of the store behind this address.
 async fn locks(cx: &Context, address: String) -> Result<Arc<dyn BlockingLocks>, Stop> {
-    let subject = cx.shared_subject();
+    let subject = Arc::clone(cx.subject());
     on_a_thread(move || {
         let connecting = Arc::clone(&subject);
         let client = subject.kinds().blocking(Box::pin(async move { connecting.connect(&address).await }));

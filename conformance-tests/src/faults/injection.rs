@@ -50,7 +50,7 @@ pub(crate) struct Ground<'a> {
 }
 
 /// How the clients of a run connect.
-#[derive(Debug)]
+#[derive(Debug, Default)]
 pub(crate) struct ClientSetup {
     pub(crate) holder: String,
     pub(crate) others: String,
@@ -67,7 +67,7 @@ impl Injection {
         let address = store.address_for_holds_of(lease);
         let mut this = Self {
             spec,
-            setup: ClientSetup::direct(address),
+            setup: ClientSetup { holder: address.clone(), others: address, ..ClientSetup::default() },
             proxy: None,
             answered: 0,
             _stands: None,
@@ -100,8 +100,8 @@ impl Injection {
             if [&store.address(), &this.setup.others].contains(&&address) {
                 return Err(Stop::failed("nothing stands before the store: the address is its own"));
             }
-            let direct = std::mem::replace(&mut this.setup, ClientSetup::direct(address)).others;
-            (this.setup.healed, this._stands) = (Some(direct), Some(stands));
+            this.setup.healed = Some(std::mem::replace(&mut this.setup.others, address.clone()));
+            (this.setup.holder, this._stands) = (address, Some(stands));
         }
         Ok(this)
     }
@@ -324,12 +324,4 @@ fn kill(worker: &mut Worker, recorder: &Recorder) -> Verdict {
     recorder.injected(Fault::HolderKilled, Some(worker.process()))?;
     worker.kill();
     Ok(())
-}
-
-impl ClientSetup {
-    /// Everybody connects to the store itself.
-    fn direct(address: String) -> Self {
-        let (holder, others) = (address.clone(), address);
-        Self { holder, others, healed: None, holder_environment: Vec::new(), others_environment: Vec::new() }
-    }
 }

@@ -3,7 +3,6 @@
 //! A history is a directory. Every [`Recorder`] writes a file of its own there, one JSON object in a line:
 //!
 //! ```text
-//! {"leasehold-history":2,"at":8123450000,"wall_ns":1760000000000000000}
 //! {"at":8123451000,"process":77,"op":1,"f":"acquire","name":"job","ttl_ms":900,"wait_ms":0,"renewed":true}
 //! {"at":8123482000,"process":77,"op":1,"f":"granted","token":41,"until":9012300000}
 //! {"at":8123490000,"process":77,"op":2,"f":"observe","hold":1,"held":true,"until":9012300000}
@@ -12,15 +11,14 @@
 //! {"at":8130000000,"process":70,"op":9,"f":"fault","fault":"holder-killed","on":true,"target":77}
 //! ```
 //!
-//! The first line of a file has the version of the format. Times are nanoseconds of `CLOCK_BOOTTIME`. What each field means
-//! stands in `event.rs`. A [`RecordedLock`] writes down what is done with a lock; the owner of a fault writes it down with
-//! [`Recorder::injected`]. [`checker`](crate::checker) says whether it is the history of a lock.
+//! Times are nanoseconds of `CLOCK_BOOTTIME`. What each field means stands in `event.rs`. A [`RecordedLock`] writes down what is done
+//! with a lock; the owner of a fault writes it down with [`Recorder::injected`]. [`checker`](crate::checker) says whether it is the
+//! history of a lock.
 
 mod event;
 mod instrument;
 mod operation;
 mod pairing;
-mod reader;
 mod recorder;
 mod resource;
 

@@ -1,18 +1,18 @@
 use super::event::{DROPPED, HistoryEvent, Step};
 use super::operation::{AcquireOutcome, Acquisition, Answer, Call, FaultSpan, History, HoldRecord, Write};
-use super::reader::read_events;
 use leasehold_core::Fault;
 use std::collections::HashMap;
+use std::fs;
 use std::io::{Error, ErrorKind};
-use std::path::Path;
+use std::path::{Path, PathBuf};
 
 impl History {
     /// What all recorders have written in a directory.
     ///
     /// # Errors
     ///
-    /// What the file system says; and `InvalidData`, with file and line, or process and operation, for what no recorder of this version
-    /// can have written. A last line without an end is passed over: its writer was killed in the middle of it.
+    /// What the file system says; and `InvalidData`, with file and line, or process and operation, for what no recorder can have
+    /// written. A last line without an end is passed over: its writer was killed in the middle of it.
     pub(crate) fn read(directory: &Path) -> std::io::Result<Self> {
         let paired = Self::from_events(read_events(directory)?);
         paired.map_err(|why| Error::new(ErrorKind::InvalidData, format!("the history is none: {why}")))
@@ -27,6 +27,33 @@ impl History {
         }
         Ok(pairing.history)
     }
+}
+
+/// The events of all recorders in a directory, in the order of time.
+fn read_events(directory: &Path) -> std::io::Result<Vec<HistoryEvent>> {
+    let mut files: Vec<PathBuf> =
+        fs::read_dir(directory)?.map(|entry| Ok(entry?.path())).collect::<std::io::Result<_>>()?;
+    files.retain(|path| path.extension().is_some_and(|extension| extension == "jsonl"));
+    // Events of one moment stand in the same order whenever they are read.
+    files.sort();
+    let mut events = Vec::new();
+    for file in files {
+        read_file(&file, &mut events)?;
+    }
+    events.sort_by_key(|event| event.at);
+    Ok(events)
+}
+
+fn read_file(path: &Path, events: &mut Vec<HistoryEvent>) -> std::io::Result<()> {
+    let text = fs::read_to_string(path)?;
+    let whole = text.rfind('\n').map_or("", |end| &text[..end]);
+    for (index, line) in whole.lines().enumerate() {
+        let read = serde_json::from_str(line);
+        events.push(read.map_err(|error| {
+            Error::new(ErrorKind::InvalidData, format!("{}:{}: {error}", path.display(), index + 1))
+        })?);
+    }
+    Ok(())
 }
 
 /// Puts the answer of each operation to its question.
@@ -184,4 +211,40 @@ impl Call {
 
 fn from_millis(millis: u64) -> u64 {
     millis.saturating_mul(1_000_000)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::history::{Recorder, Step};
+    use leasehold_core::Fault;
+    use std::io::Write;
+
+    #[test]
+    fn events_of_several_recorders_come_back_in_the_order_of_time() {
+        let directory = tempfile::tempdir().unwrap();
+        let recorders = [0; 3].map(|_| Recorder::create(directory.path()).unwrap());
+        for round in 0..20 {
+            recorders[round % 3].injected(Fault::HolderPaused, Some(7)).unwrap();
+        }
+        let events = read_events(directory.path()).unwrap();
+        assert_eq!(events.len(), 20);
+        assert!(events.is_sorted_by(|one, next| one.at <= next.at && one.op < next.op), "{events:?}");
+        let step = Step::Fault { fault: Fault::HolderPaused, on: true, target: Some(7) };
+        assert_eq!(events[0].step, step);
+    }
+
+    #[test]
+    fn line_without_an_end_is_passed_over() {
+        let directory = tempfile::tempdir().unwrap();
+        let recorder = Recorder::create(directory.path()).unwrap();
+        recorder.injected(Fault::StorePaused, None).unwrap();
+        let file = fs::read_dir(directory.path()).unwrap().next().unwrap().unwrap().path();
+        let mut file = fs::OpenOptions::new().append(true).open(file).unwrap();
+        file.write_all(b"{\"at\":12,\"proc").unwrap();
+        assert_eq!(read_events(directory.path()).unwrap().len(), 1);
+        file.write_all(b"\n").unwrap();
+        let error = read_events(directory.path()).unwrap_err().to_string();
+        assert!(error.contains(".jsonl:2: "), "{error}");
+    }
 }

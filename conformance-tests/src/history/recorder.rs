@@ -1,5 +1,4 @@
 use super::event::{HistoryEvent, Step};
-use super::reader::{HEADER, VERSION};
 use crate::time_scale::nanos;
 use leasehold_core::{Clock, Fault, Moment, SystemClock};
 use std::fs::{File, OpenOptions};
@@ -7,7 +6,6 @@ use std::io::{Result, Write};
 use std::path::Path;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
-use std::time::{SystemTime, UNIX_EPOCH};
 
 /// Writes events, each as one line in one `write(2)`: before a request is sent it is in the kernel, so a process that is
 /// killed leaves a history of all that it has asked for.
@@ -31,11 +29,7 @@ impl Recorder {
         let number = RECORDERS.fetch_add(1, Ordering::Relaxed);
         let path = directory.join(format!("{}-{number}.jsonl", std::process::id()));
         let file = OpenOptions::new().append(true).create_new(true).open(path)?;
-        let recorder = Self { file: Arc::new(file), clock: SystemClock::new() };
-        let wall = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default().as_nanos();
-        let at = recorder.now();
-        recorder.write_line(&format!("{{\"{HEADER}\":{VERSION},\"at\":{at},\"wall_ns\":{wall}}}\n"))?;
-        Ok(recorder)
+        Ok(Self { file: Arc::new(file), clock: SystemClock::new() })
     }
 
     /// The time of histories.
@@ -55,7 +49,8 @@ impl Recorder {
         let event = HistoryEvent { at: self.now(), process: std::process::id(), op, step };
         let mut line = serde_json::to_string(&event)?;
         line.push('\n');
-        self.write_line(&line)
+        // One call: lines of clones never run into each other (`O_APPEND`, `write(2)`).
+        (&*self.file).write_all(line.as_bytes())
     }
 
     /// Records that a fault begins: just before it does. It hits this process of the host, or with `None` all alike.
@@ -66,10 +61,5 @@ impl Recorder {
     /// Records that a fault is over: just after it is.
     pub(crate) fn healed(&self, fault: Fault, target: Option<u32>) -> Result<()> {
         self.begin(Step::Fault { fault, on: false, target }).map(drop)
-    }
-
-    /// One call: lines of clones never run into each other (`O_APPEND`, `write(2)`).
-    fn write_line(&self, line: &str) -> Result<()> {
-        (&*self.file).write_all(line.as_bytes())
     }
 }

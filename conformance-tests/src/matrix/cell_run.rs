@@ -94,11 +94,11 @@ impl CellRun {
         let replaced = fault.side_effect() == SideEffect::Primary;
         if fault.ends_connections() && replaced {
             // Another name may have another primary; and of a use after it was cut off, the replica would not know.
-            witness = Witness::connect(cx.subject(), cx.store(), &run.name).await?;
+            witness = Witness::connect(&**cx.subject(), cx.store(), &run.name).await?;
         }
         injection.before_the_hold(&mut workers.ground(run)).await?;
         if fault.ends_connections() && !replaced {
-            witness = Witness::connect(cx.subject(), cx.store(), &self.free_name).await?;
+            witness = Witness::connect(&**cx.subject(), cx.store(), &self.free_name).await?;
         }
 
         let mut injected = run.recorder.now();

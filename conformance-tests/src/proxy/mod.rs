@@ -11,7 +11,7 @@ use std::io;
 use std::net::SocketAddr;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex};
-use tokio::io::{AsyncReadExt, AsyncWriteExt};
+use tokio::io::AsyncReadExt;
 use tokio::net::tcp::{ReadHalf, WriteHalf};
 use tokio::net::{TcpListener, TcpStream};
 use tokio::sync::{Semaphore, watch};
@@ -251,12 +251,10 @@ async fn pump(
         if side == Side::Server {
             rename(piece, &gate.network.names);
         }
-        let (now, later) = piece.split_at(gate.in_time(side, piece.len()));
-        to.write_all(now).await?;
-        if !later.is_empty() {
+        if !gate.is_in_time(side) {
             gate.wait_until_passing(side).await;
-            gate.pass_on(later, &mut to).await?;
         }
+        gate.pass_on(piece, &mut to).await?;
     }
 }
 

@@ -61,20 +61,6 @@ async fn direction_that_is_held_passes_when_it_may() {
 }
 
 #[tokio::test]
-async fn replies_that_come_in_one_piece_are_kept_apart() {
-    let Line { proxy, mut client, mut server, .. } = line().await;
-    proxy.set(Traffic::HoldRepliesAfter(6));
-    server.write_all(b"onetwothree").await.unwrap();
-    arrives(&mut client, b"onetwo").await;
-    server.write_all(b"four").await.unwrap();
-    assert!(next(&mut client, MOMENT).await.is_none());
-    client.write_all(b"asked").await.unwrap();
-    arrives(&mut server, b"asked").await;
-    proxy.set(Traffic::Pass);
-    arrives(&mut client, b"threefour").await;
-}
-
-#[tokio::test]
 async fn replies_are_kept_back_from_the_one_that_was_named() {
     let Line { proxy, mut client, mut server, .. } = line().await;
     for _ in 0..2 {

@@ -23,9 +23,6 @@ pub enum Traffic {
     /// The same, from the reply of this number on, over all connections, counted from the moment in which this is set:
     /// with 0 it is the next.
     HoldRepliesFrom(u64),
-    /// The same, after so many bytes of replies, over all connections, counted from the moment in which this is set: between
-    /// two answers, also where they come in one piece.
-    HoldRepliesAfter(u64),
     /// Passes replies, keeps the requests back: what is asked does not arrive, and what the store says by itself does.
     HoldRequests,
     /// Passes at most so many bytes at a time, each piece after a pause: every message is late, or there is little bandwidth, or
@@ -39,8 +36,7 @@ pub enum Traffic {
 
 impl Traffic {
     fn passes_replies(self) -> bool {
-        use Traffic::{BlackHole, HoldReplies, HoldRepliesAfter, HoldRepliesFrom};
-        !matches!(self, BlackHole | HoldReplies | HoldRepliesFrom(_) | HoldRepliesAfter(_))
+        !matches!(self, Self::BlackHole | Self::HoldReplies | Self::HoldRepliesFrom(_))
     }
 }
 
@@ -102,17 +98,11 @@ impl Gate {
         let _ = self.network.state.subscribe().wait_for(|state| passes(state.traffic)).await;
     }
 
-    /// How many bytes of a piece come before the first that are kept back.
-    pub(super) fn in_time(&self, from: Side, length: usize) -> usize {
+    /// True for a reply that comes before the first that is kept back.
+    pub(super) fn is_in_time(&self, from: Side) -> bool {
         let state = self.network.state.borrow();
-        match (from, state.traffic) {
-            (Side::Server, Traffic::HoldRepliesFrom(number)) if state.pass(1) < number => length,
-            (Side::Server, Traffic::HoldRepliesAfter(bytes)) => {
-                let left = bytes.saturating_sub(state.pass(length));
-                usize::try_from(left).map_or(length, |left| left.min(length))
-            }
-            _ => 0,
-        }
+        let Traffic::HoldRepliesFrom(first) = state.traffic else { return false };
+        from == Side::Server && state.pass(1) < first
     }
 
     /// Passes on what may pass, in the way of the moment.

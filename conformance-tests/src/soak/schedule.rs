@@ -48,7 +48,7 @@ pub(super) fn possible_faults(run: &FaultRun) -> Vec<FaultSpec> {
         if matches!(promised(&run.semantics, fault), Outcome::MayBreak | Outcome::NotApplicable) {
             return None;
         }
-        can_happen(run.cx.subject(), &run.semantics, fault).ok()?;
+        can_happen(&**run.cx.subject(), &run.semantics, fault).ok()?;
         spec_of(fault, run.cx.store(), &run.semantics).ok().filter(FaultSpec::is_one_of_many)
     });
     possible.collect()

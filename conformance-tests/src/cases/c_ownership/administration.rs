@@ -1,10 +1,7 @@
 //! What an operator does to holds, and what a look at them changes: nothing.
 
-use crate::cases::declared::hand_over_bound;
-use crate::cases::outcomes::ensure_larger_token;
 use crate::cases::prelude::*;
 use crate::cases::t_shared_locks::modes::{ensure_excluded, waiter};
-use crate::cases::tasks::{granted_within, take_turn};
 use crate::clock::ProcessClock;
 use crate::worker::Request;
 use futures_util::future::try_join_all;
@@ -12,12 +9,11 @@ use futures_util::{StreamExt, TryStreamExt, stream};
 use leasehold_core::LockMode::{self, Exclusive, Shared, Write};
 use leasehold_core::{Error, Fairness, FencingToken, LockStatus, Sharing};
 use std::collections::BTreeSet;
-use tokio::time::Instant;
 
 pub(super) const CASES: CaseTable = cases![
-    C09 forced_release_frees_tells_the_holder_and_keeps_tokens_growing,
+    C09 forced_release_frees_tells_the_holder_and_keeps_tokens_growing = forced_release(Exclusive, 1),
     C19 forced_release_lets_in_the_first_waiter_and_costs_no_place,
-    C20 look_shows_each_hold_until_its_end_and_moves_no_end,
+    C20 look_shows_each_hold_until_its_end_and_moves_no_end if lease_only,
     C25 look_of_a_client_whose_clock_is_wrong_ends_no_hold,
 ];
 
@@ -73,10 +69,6 @@ pub(super) async fn ensure_go_on(cx: &Context, guards: &[LockGuard], when: &str)
         ensure!(guard.is_held(), "{when}, another was lost: {:?}", guard.loss());
     }
     Ok(())
-}
-
-async fn forced_release_frees_tells_the_holder_and_keeps_tokens_growing(cx: &Context) -> Verdict {
-    forced_release(cx, Exclusive, 1).await
 }
 
 /// Wrong tokens end nothing, then one hold in the middle is ended, then all that are left.
@@ -169,8 +161,6 @@ async fn forced_release_lets_in_the_first_waiter_and_costs_no_place(cx: &Context
 
 async fn look_shows_each_hold_until_its_end_and_moves_no_end(cx: &Context) -> Verdict {
     let (client, other) = (cx.client().await?, cx.client().await?);
-    let is_lease = client.semantics().hold == HoldKind::Lease;
-    require!(is_lease, "a hold here is no lease, and has no end of its own");
     let modes = crowds(&client).iter().map(|(mode, _)| look_until_its_end(cx, &client, &other, *mode));
     try_join_all(modes).await.map(drop)
 }
@@ -222,8 +212,7 @@ async fn look_of_a_client_whose_clock_is_wrong_ends_no_hold(cx: &Context) -> Ver
             let name = cx.named(&format!("{mode}-{hours}"));
             let guards = crowd([&client, &other], &name, *number, &long(cx, *mode)).await?;
             let tokens = tokens_of(&guards)?;
-            looker.send(&Request::Look(name.clone())).await?;
-            looker.done().await?;
+            looker.order(Request::Look(name.clone())).await?;
             let when = format!("after a look of a client whose clock is {hours} h ahead");
             ensure_told(&other.looking()?.inspect(&name).await?, (&name, *mode, &tokens), &when)?;
             ensure_go_on(cx, &guards, &when).await?;

@@ -1,20 +1,16 @@
 //! What an operator does to names: forgets, purges and lists them.
 
 use super::administration::{crowd, crowds, ensure_go_on, ensure_told, long, tokens_of};
-use crate::cases::declared::hand_over_bound;
-use crate::cases::outcomes::{ensure_larger_token, until_records_are_gone};
 use crate::cases::prelude::*;
 use crate::cases::t_shared_locks::modes::waiter;
-use crate::cases::tasks::{granted_within, joined, take_turn};
 use futures_util::{StreamExt, TryStreamExt, stream};
 use leasehold_core::LockMode::Exclusive;
 use std::collections::BTreeSet;
-use tokio::task::JoinSet;
 
 pub(super) const CASES: CaseTable = cases![
     C21 forget_keeps_held_names_and_those_that_look_alike,
     C22 forget_leaves_nothing_of_a_free_name,
-    C24 list_of_many_names_is_whole_while_others_come_and_go(half, load),
+    C24 list_of_many_names_is_whole_while_others_come_and_go(Half, Load),
 ];
 
 /// A client that may forget names.

@@ -1,34 +1,48 @@
 //! Only the owner releases.
 
 use crate::cases::prelude::*;
-use crate::cases::tasks::{cut, release_without_a_reply};
-use leasehold_core::Error;
-use tokio::task::JoinHandle;
-use tokio::time::Instant;
 
 pub(super) const CASES: CaseTable = cases![
-    C02 late_release_frees_no_successor,
-    C03 late_release_through_the_same_client_frees_no_successor,
+    C02 late_release_frees_no_successor = late_release(false),
+    C03 late_release_through_the_same_client_frees_no_successor = late_release(true),
     C11 interleaved_attempts_leave_one_holder_that_can_release,
-    C12 release_delayed_on_the_wire_frees_no_successor,
+    C12 release_delayed_on_the_wire_frees_no_successor = release_on_the_wire(false),
     C13 late_release_after_a_deletion_frees_no_successor,
-    C16 repeated_release_frees_no_successor,
+    C16 repeated_release_frees_no_successor = release_on_the_wire(true),
 ];
 
-async fn late_release_frees_no_successor(cx: &Context) -> Verdict {
-    let (name, second) = (cx.name(), cx.client().await?);
-    let late = cx.outlived(&name).await?;
+/// The successor is of another client, or of the same.
+async fn late_release(cx: &Context, by_same_client: bool) -> Verdict {
+    let name = cx.name();
+    let (network, client, late) = outlived(cx, &name).await?;
+    let reach_the_store = || network.iter().for_each(|network| network.set(Traffic::Pass));
+    let second = if by_same_client {
+        reach_the_store();
+        client
+    } else {
+        cx.client().await?
+    };
     let successor = second.take(&name, &cx.options()).await?;
-    late.reaches_the_store();
-    release_late(late.guard, successor, &second).await
+    reach_the_store();
+    release_late(late, successor, &second).await
 }
 
-async fn late_release_through_the_same_client_frees_no_successor(cx: &Context) -> Verdict {
-    let name = cx.name();
-    let late = cx.outlived(&name).await?;
-    late.reaches_the_store();
-    let successor = late.client.take(&name, &cx.options()).await?;
-    release_late(late.guard, successor, &late.client).await
+/// A holder whose hold is over in the store, or will be in a moment, and that still has its guard; and its network, where that was cut.
+async fn outlived(cx: &Context, name: &LockName) -> Result<(Option<Proxy>, Client, LockGuard), Stop> {
+    if cx.semantics().await?.hold == HoldKind::Lease {
+        let client = cx.client().await?;
+        let guard = client.take(name, &cx.fixed()).await?;
+        tokio::time::sleep(cx.ttl() + Duration::from_millis(20)).await;
+        return Ok((None, client, guard));
+    }
+    let (proxy, client) = cx.client_behind_proxy(cx.ttl() / 4).await?;
+    let guard = client.take(name, &cx.options()).await?;
+    proxy.set(Traffic::BlackHole);
+    loss_within(&guard, cx.ttl() + cx.slack()).await?;
+    let other = cx.client().await?;
+    let bound = cx.ttl() + hand_over_bound(cx, &other);
+    free_within(&other, name, bound, "whose holder is cut off").await?;
+    Ok((Some(proxy), client, guard))
 }
 
 async fn release_late(late: LockGuard, successor: LockGuard, other: &Client) -> Verdict {
@@ -44,7 +58,6 @@ async fn interleaved_attempts_leave_one_holder_that_can_release(cx: &Context) ->
     let (name, direct) = (cx.name(), cx.client().await?);
     let over = direct.take(&name, &cx.fixed()).await?;
     let (proxy, slow) = cx.client_behind_proxy(cx.patience()).await?;
-    cx.warm_up(&slow).await?;
     tokio::time::sleep(cx.ttl() + Duration::from_millis(20)).await;
     let _over = Context::let_go_unless_lease(&direct, over);
 
@@ -77,52 +90,32 @@ async fn interleaved(
     Ok(fast.into_iter().chain(attempt.await??).collect())
 }
 
-/// A release that was sent while its fixed lease lasted, and whose replies are held until another one has the lock: from the first
-/// on, or from that which says that it is done.
-struct ReleaseOnTheWire {
-    proxy: Proxy,
-    release: JoinHandle<Result<(), Error>>,
-    direct: Client,
-    successor: LockGuard,
-}
-
-impl ReleaseOnTheWire {
-    async fn new(cx: &Context, is_done: bool) -> Result<Self, Stop> {
-        let (name, direct) = (cx.name(), cx.client().await?);
-        let (proxy, client) = cx.client_behind_proxy(cx.patience()).await?;
-        cx.warm_up(&client).await?;
-        let guard = client.take(&name, &cx.fixed()).await?;
-        let release = match is_done {
-            true => release_without_a_reply(cx, (&proxy, &client), guard).await?,
-            false => until_answer_is_held(cx, &proxy, guard.release()).await?,
-        };
-        let successor = direct.take(&name, &cx.long_lease().with_wait(cx.patience())).await?;
-        Ok(Self { proxy, release, direct, successor })
-    }
-}
-
-async fn release_delayed_on_the_wire_frees_no_successor(cx: &Context) -> Verdict {
-    let ReleaseOnTheWire { proxy, release, direct, successor } = ReleaseOnTheWire::new(cx, false).await?;
-    proxy.set(Traffic::Pass);
-    let _ = release.await?;
-    tokio::time::sleep(Duration::from_millis(100)).await;
-    ensure_held(&direct, successor.name(), "after the delayed release went on").await?;
-    Ok(successor.release().await?)
-}
-
-/// The first release was carried out, and its reply is lost. The second one, by the core or by the backend itself, comes when another
-/// one holds the lock.
-async fn repeated_release_frees_no_successor(cx: &Context) -> Verdict {
-    let ReleaseOnTheWire { proxy, release, direct, successor } = ReleaseOnTheWire::new(cx, true).await?;
-    cut(&proxy)?;
-    proxy.set(Traffic::Pass);
+/// A release that was sent while its fixed lease lasted, and whose replies are held until another one has the lock: from the first on, and
+/// then it goes on; or from that which says that it is done, and then they are lost, and the core or the backend makes the release again.
+async fn release_on_the_wire(cx: &Context, is_done: bool) -> Verdict {
+    let (name, direct) = (cx.name(), cx.client().await?);
+    let (proxy, client) = cx.client_behind_proxy(cx.patience()).await?;
+    let guard = client.take(&name, &cx.fixed()).await?;
+    let release = match is_done {
+        true => release_without_a_reply(cx, (&proxy, &client), guard).await?,
+        false => until_answer_is_held(cx, &proxy, guard.release()).await?,
+    };
+    let successor = direct.take(&name, &cx.long_lease().with_wait(cx.patience())).await?;
+    let when = if is_done {
+        lose_connections(&proxy)?;
+        "after a release that was made again"
+    } else {
+        proxy.set(Traffic::Pass);
+        "after the delayed release went on"
+    };
     let end = Instant::now() + cx.ttl() / 2;
     while Instant::now() < end {
-        ensure_held(&direct, successor.name(), "after a release that was made again").await?;
+        ensure_held(&direct, &name, when).await?;
         ensure!(successor.is_held(), "the successor lost its lock: {:?}", successor.loss());
         tokio::time::sleep(cx.ttl() / 20).await;
     }
     let _ = release.await?;
+    ensure_held(&direct, &name, when).await?;
     Ok(successor.release().await?)
 }
 

@@ -1,14 +1,12 @@
 //! A renewal that arrives late touches no successor, and brings no ended lease back.
 
-use crate::cases::declared::{hand_over_bound, lease_only};
 use crate::cases::prelude::*;
-use crate::cases::tasks::until_renewed;
 
 pub(super) const CASES: CaseTable = cases![
     C04 stale_renewal_touches_no_successor,
-    C05 late_renewal_revives_no_ended_lease,
-    C14 late_renewal_revives_no_lease_that_ended_unnoticed,
-    C15 stranded_renewal_shortens_no_extension,
+    C05 late_renewal_revives_no_ended_lease = late_renewal(true),
+    C14 late_renewal_revives_no_lease_that_ended_unnoticed if lease_only = late_renewal(false),
+    C15 stranded_renewal_shortens_no_extension if lease_only,
 ];
 
 /// A holder whose renewals are under way in the network while its lease ends.
@@ -42,39 +40,28 @@ async fn stale_renewal_touches_no_successor(cx: &Context) -> Verdict {
     Ok(successor.release().await?)
 }
 
-async fn late_renewal_revives_no_ended_lease(cx: &Context) -> Verdict {
+/// The store ends the lease a little after the holder does; only then may the late renewal arrive. An acquisition in between, by which the
+/// end is noticed, may remove the record of the last hold.
+async fn late_renewal(cx: &Context, is_noticed: bool) -> Verdict {
     let (client, name) = (cx.client().await?, cx.name());
     let (proxy, stale) = with_a_renewal_on_the_wire(cx, &name).await?;
-    // The store ends the lease a little after the holder does; only then may the late renewal arrive.
-    let bound = cx.lease(cx.ttl()) - cx.ttl() * 3 / 4 + hand_over_bound(cx, &client);
-    free_within(&client, &name, bound, "after the lease ended").await?;
-    ensure_not_revived(&proxy, &stale, &client).await
-}
-
-/// An acquisition would remove the record of the last hold, so none is made before the late renewal arrives.
-async fn late_renewal_revives_no_lease_that_ended_unnoticed(cx: &Context) -> Verdict {
-    lease_only(cx).await?;
-    let (client, name) = (cx.client().await?, cx.name());
-    let (proxy, stale) = with_a_renewal_on_the_wire(cx, &name).await?;
-    tokio::time::sleep(cx.lease(cx.ttl()) - cx.ttl() * 3 / 4 + cx.slack()).await;
-    ensure_not_revived(&proxy, &stale, &client).await
-}
-
-/// Lets the late renewal arrive, after the end of its lease.
-async fn ensure_not_revived(proxy: &Proxy, stale: &LockGuard, client: &Client) -> Verdict {
+    let rest = cx.lease(cx.ttl()) - cx.ttl() * 3 / 4;
+    if is_noticed {
+        free_within(&client, &name, rest + hand_over_bound(cx, &client), "after the lease ended").await?;
+    } else {
+        tokio::time::sleep(rest + cx.slack()).await;
+    }
     proxy.set(Traffic::Pass);
     tokio::time::sleep(Duration::from_millis(200)).await;
     ensure!(!stale.is_held(), "a lost lock is held again");
-    ensure_free(client, stale.name(), "after the late renewal arrived").await
+    ensure_free(&client, &name, "after the late renewal arrived").await
 }
 
 /// The renewal is sent over a connection that its client has given up, and delivered when the lease has long been made longer over
 /// another one.
 async fn stranded_renewal_shortens_no_extension(cx: &Context) -> Verdict {
-    lease_only(cx).await?;
     let (name, other, ttl) = (cx.name(), cx.client().await?, cx.ttl() * 2);
     let (proxy, client) = cx.client_behind_proxy(ttl / 8).await?;
-    cx.warm_up(&client).await?;
     let guard = client.take(&name, &cx.options().with_ttl(ttl)).await?;
     proxy.strand();
     let before = proxy.request_bytes();

@@ -1,24 +1,23 @@
 //! A lease in the store is as long as it was asked for, whatever was asked for beside it; and as long as its holder chooses later.
 
-use crate::cases::declared::{expiry_bound, hand_over_bound, lease_only};
 use crate::cases::prelude::*;
+use crate::cases::t_shared_locks::modes::sharing;
 use futures_util::future::try_join_all;
-use leasehold_core::{HolderInfo, LockMode, LockStatus, LossCause, Sharing};
+use leasehold_core::{HolderInfo, LockMode, LockStatus, LossCause};
 use std::collections::HashSet;
-use tokio::time::Instant;
 
 pub(super) const CASES: CaseTable = cases![
     D12 max_hold_ends_a_healthy_hold,
-    D13 extend_sets_the_time_that_is_left,
-    D14 extended_length_is_used_by_the_next_renewals,
-    D17 hold_at_least_keeps_others_out,
-    D19 store_keeps_each_lease_for_as_long_as_was_asked,
-    D20 renewals_of_one_batch_keep_their_own_ttls,
+    D13 extend_sets_the_time_that_is_left if lease_only,
+    D14 extended_length_is_used_by_the_next_renewals if lease_only,
+    D17 hold_at_least_keeps_others_out = ensure_held_at_least("released"),
+    D19 store_keeps_each_lease_for_as_long_as_was_asked if lease_only,
+    D20 renewals_of_one_batch_keep_their_own_ttls if lease_only,
     D21 lost_claim_of_a_batch_is_told_to_its_holder_alone,
-    D22 hold_at_least_outlasts_a_dropped_guard,
-    D23 renewals_shorten_no_extension_in_the_store,
-    D26 reader_and_writer_are_shown_as_they_are_and_renewed,
-    D24 least_time_of_a_day_is_a_day,
+    D22 hold_at_least_outlasts_a_dropped_guard = ensure_held_at_least("dropped"),
+    D23 renewals_shorten_no_extension_in_the_store if lease_only,
+    D26 reader_and_writer_are_shown_as_they_are_and_renewed if lease_only & sharing,
+    D24 least_time_of_a_day_is_a_day if lease_only,
 ];
 
 /// Expects of a lease that the store keeps it for as long as its holder believes, and not for much longer than `ttl`.
@@ -29,9 +28,26 @@ async fn ensure_lasts(cx: &Context, other: &Client, guard: &LockGuard, ttl: Dura
     Ok(())
 }
 
+/// Expects for this long that each of these leases is believed in, and lasts.
+async fn ensure_all_last(
+    cx: &Context,
+    other: &Client,
+    held: &[(Duration, LockGuard)],
+    time: Duration,
+) -> Verdict {
+    let end = Instant::now() + time;
+    while Instant::now() < end {
+        for (ttl, guard) in held {
+            ensure_lasts(cx, other, guard, *ttl).await?;
+            ensure!(guard.is_held(), "a lease of {ttl:?} was lost: {:?}", guard.loss());
+        }
+        tokio::time::sleep(cx.ttl() / 20).await;
+    }
+    Ok(())
+}
+
 /// From a second to a day: 24 h are more microseconds than 32 bits can count. Granted, and then extended.
 async fn store_keeps_each_lease_for_as_long_as_was_asked(cx: &Context) -> Verdict {
-    lease_only(cx).await?;
     let (client, other) = (cx.client().await?, cx.client().await?);
     let (short, long) = (cx.ttl() * 3 / 2, [61_250, 3_600_000, 86_400_000].map(Duration::from_millis));
     for ttl in [&[short], &long[..]].concat() {
@@ -52,7 +68,6 @@ async fn store_keeps_each_lease_for_as_long_as_was_asked(cx: &Context) -> Verdic
 
 /// Leases of once, twice and four times a ttl, granted at the same time, fall due together.
 async fn renewals_of_one_batch_keep_their_own_ttls(cx: &Context) -> Verdict {
-    lease_only(cx).await?;
     let (client, other) = (cx.client().await?, cx.client().await?);
     let mut held = Vec::new();
     for times in [4, 1, 2] {
@@ -60,14 +75,7 @@ async fn renewals_of_one_batch_keep_their_own_ttls(cx: &Context) -> Verdict {
         held.push((ttl, client.take(&cx.named(&times.to_string()), &cx.options().with_ttl(ttl)).await?));
     }
     // The longest is renewed once by then.
-    let end = Instant::now() + cx.ttl() * 3 / 2;
-    while Instant::now() < end {
-        for (ttl, guard) in &held {
-            ensure_lasts(cx, &other, guard, *ttl).await?;
-            ensure!(guard.is_held(), "a lease of {ttl:?} was lost: {:?}", guard.loss());
-        }
-        tokio::time::sleep(cx.ttl() / 20).await;
-    }
+    ensure_all_last(cx, &other, &held, cx.ttl() * 3 / 2).await?;
     release_all(held.into_iter().map(|(_, guard)| guard)).await
 }
 
@@ -114,11 +122,6 @@ async fn end_of(cx: &Context, operator: &Client, name: &LockName) -> Verdict {
 
 /// Two readers and two writers: each is believed in, shown and renewed as it was asked for.
 async fn reader_and_writer_are_shown_as_they_are_and_renewed(cx: &Context) -> Verdict {
-    lease_only(cx).await?;
-    require!(
-        cx.semantics().await?.sharing != Sharing::Unsupported,
-        "the store does not declare shared locks"
-    );
     let (client, other, ttl) = (cx.client().await?, cx.client().await?, cx.ttl() * 2);
     let (operator, info) = (other.looking()?, HolderInfo::this_process().with_doing("read"));
     let (mut held, mut owners) = (Vec::new(), HashSet::new());
@@ -136,32 +139,21 @@ async fn reader_and_writer_are_shown_as_they_are_and_renewed(cx: &Context) -> Ve
         ensure!(shown.len() == 1 && is_shown(&shown[0]), "a {mode} lock of {info:?} is shown as {shown:?}");
         let is_new = shown[0].owner.is_none_or(|owner| owners.insert(owner));
         ensure!(is_new, "two holders are shown as the owner {:?}", shown[0].owner);
-        held.push(guard);
+        held.push((ttl, guard));
     }
-    let end = Instant::now() + ttl * 3 / 2;
-    while Instant::now() < end {
-        for guard in &held {
-            ensure_lasts(cx, &other, guard, ttl).await?;
-            ensure!(guard.is_held(), "{} was lost: {:?}", guard.name(), guard.loss());
-        }
-        tokio::time::sleep(cx.ttl() / 10).await;
-    }
-    release_all(held).await
+    ensure_all_last(cx, &other, &held, ttl * 3 / 2).await?;
+    release_all(held.into_iter().map(|(_, guard)| guard)).await
 }
 
 /// Its renewals go on while it is extended.
 async fn renewals_shorten_no_extension_in_the_store(cx: &Context) -> Verdict {
-    lease_only(cx).await?;
     let (client, other, name) = (cx.client().await?, cx.client().await?, cx.name());
     let guard = client.take(&name, &cx.options()).await?;
     let longer = cx.ttl() * 4;
     guard.extend(longer).await?;
-    let end = Instant::now() + cx.ttl() * 3 / 2;
-    while Instant::now() < end {
-        ensure_lasts(cx, &other, &guard, longer).await?;
-        tokio::time::sleep(cx.ttl() / 20).await;
-    }
-    Ok(guard.release().await?)
+    let held = [(longer, guard)];
+    ensure_all_last(cx, &other, &held, cx.ttl() * 3 / 2).await?;
+    release_all(held.into_iter().map(|(_, guard)| guard)).await
 }
 
 async fn max_hold_ends_a_healthy_hold(cx: &Context) -> Verdict {
@@ -177,7 +169,6 @@ async fn max_hold_ends_a_healthy_hold(cx: &Context) -> Verdict {
 }
 
 async fn extend_sets_the_time_that_is_left(cx: &Context) -> Verdict {
-    lease_only(cx).await?;
     let (client, other, name) = (cx.client().await?, cx.client().await?, cx.name());
     let guard = client.take(&name, &cx.fixed()).await?;
     let longer = cx.ttl() * 3;
@@ -193,7 +184,6 @@ async fn extend_sets_the_time_that_is_left(cx: &Context) -> Verdict {
 }
 
 async fn extended_length_is_used_by_the_next_renewals(cx: &Context) -> Verdict {
-    lease_only(cx).await?;
     let (client, name) = (cx.client().await?, cx.name());
     let guard = client.take(&name, &cx.options()).await?;
     let longer = cx.ttl() * 4;
@@ -202,14 +192,6 @@ async fn extended_length_is_used_by_the_next_renewals(cx: &Context) -> Verdict {
     let left = guard.remaining();
     ensure!(left > longer / 2, "a renewal shrank an extension to {longer:?} back to {left:?}");
     Ok(guard.release().await?)
-}
-
-async fn hold_at_least_keeps_others_out(cx: &Context) -> Verdict {
-    ensure_held_at_least(cx, "released").await
-}
-
-async fn hold_at_least_outlasts_a_dropped_guard(cx: &Context) -> Verdict {
-    ensure_held_at_least(cx, "dropped").await
 }
 
 /// Expects that a guard that is released, or dropped, keeps others out for the least time of its hold.
@@ -243,7 +225,6 @@ async fn ensure_held_at_least(cx: &Context, end: &str) -> Verdict {
 
 /// By the end that the store shows after the release. Then an operator ends it.
 async fn least_time_of_a_day_is_a_day(cx: &Context) -> Verdict {
-    lease_only(cx).await?;
     let (client, other, name) = (cx.client().await?, cx.client().await?, cx.name());
     let day = AcquireOptions::MAX_TTL;
     let operator = other.looking()?;

@@ -1,20 +1,16 @@
 //! Renewal keeps a hold going, and ends with it.
 
-use crate::cases::declared::{expiry_bound, lease_only};
 use crate::cases::prelude::*;
-use crate::cases::tasks::{at_most, cut, joined, until_renewed_unheard};
 use leasehold_core::Health;
-use std::sync::Arc;
-use tokio::time::Instant;
 
 pub(super) const CASES: CaseTable = cases![
     D02 renewed_lease_outlasts_five_ttls,
-    D04 renewal_ends_with_the_guard,
-    D05 abandoned_acquire_leaves_no_renewal,
+    D04 renewal_ends_with_the_guard if lease_only,
+    D05 abandoned_acquire_leaves_no_renewal if lease_only,
     D06 one_failed_renewal_is_survived,
-    D07 lost_reply_to_a_renewal_is_survived,
+    D07 lost_reply_to_a_renewal_is_survived if outlives_its_connection,
     D10 name_lost_once_gets_a_working_renewal_again,
-    D16 ten_thousand_holds_are_all_renewed(quarter, load),
+    D16 ten_thousand_holds_are_all_renewed(Quarter, Load) if outlives_its_connection,
 ];
 
 /// One lease of the usual length, and one of half of that.
@@ -44,7 +40,6 @@ async fn ends_for_the_next_holder(cx: &Context, name: &LockName) -> Verdict {
 
 /// The guard is released after its first renewals, or dropped.
 async fn renewal_ends_with_the_guard(cx: &Context) -> Verdict {
-    lease_only(cx).await?;
     let (client, name, released) = (cx.client().await?, cx.name(), cx.named("released"));
     let guard = client.take(&released, &cx.options()).await?;
     tokio::time::sleep(cx.ttl()).await;
@@ -55,7 +50,6 @@ async fn renewal_ends_with_the_guard(cx: &Context) -> Verdict {
 
 /// Dropped after one poll, two polls, and so on: on whichever side of the grant the drop falls, nothing renews it.
 async fn abandoned_acquire_leaves_no_renewal(cx: &Context) -> Verdict {
-    lease_only(cx).await?;
     let client = cx.client().await?;
     cx.warm_up(&client).await?;
     let mut names = Vec::new();
@@ -87,14 +81,12 @@ async fn one_failed_renewal_is_survived(cx: &Context) -> Verdict {
 }
 
 async fn lost_reply_to_a_renewal_is_survived(cx: &Context) -> Verdict {
-    cx.outlives_its_connection().await?;
     let (name, ttl) = (cx.name(), cx.ttl() * 3);
     let (proxy, client) = cx.client_behind_proxy(ttl / 10).await?;
     let guard = client.take(&name, &cx.options().with_ttl(ttl)).await?;
     let token = guard.token()?;
     until_renewed_unheard(cx, &proxy, &guard, ttl).await?;
-    cut(&proxy)?;
-    proxy.set(Traffic::Pass);
+    lose_connections(&proxy)?;
     tokio::time::sleep(ttl * 3 / 2).await;
     ensure!(guard.is_held(), "the lock was lost by one lost reply: {:?}", guard.loss());
     ensure!(guard.token()? == token, "a renewal changed the token");
@@ -116,7 +108,6 @@ async fn name_lost_once_gets_a_working_renewal_again(cx: &Context) -> Verdict {
 /// No field declares how fast a store is, so a slow one is not accused of that: it holds fewer, and if some are lost, once more
 /// on leases that are long beside the time in which it granted them.
 async fn ten_thousand_holds_are_all_renewed(cx: &Context) -> Verdict {
-    cx.outlives_its_connection().await?;
     let mut ttl = cx.ttl() * 8;
     loop {
         let (guards, took) = timed(ten_thousand_holds(cx, ttl)).await;
@@ -139,7 +130,7 @@ async fn ten_thousand_holds(cx: &Context, ttl: Duration) -> Result<Vec<LockGuard
     let until = Instant::now() + cx.patience();
     let client = cx.client_at(&cx.store().address_for_holds_of(ttl)).await?;
     let options = Arc::new(cx.options().with_ttl(ttl));
-    let mut tasks = tokio::task::JoinSet::new();
+    let mut tasks = JoinSet::new();
     for task in 0..AT_ONCE {
         let (client, options) = (client.clone(), Arc::clone(&options));
         let names = (task..HOLDS).step_by(AT_ONCE);

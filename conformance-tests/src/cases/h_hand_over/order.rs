@@ -1,28 +1,24 @@
 //! In which order waiters are served.
 
-use crate::cases::declared::{fifo_only, hand_over_bound};
 use crate::cases::prelude::*;
 use crate::cases::t_shared_locks::modes::Waiters;
-use crate::cases::tasks::{HoldLog, joined, spawn_take, until_waiting};
 use leasehold_core::LockMode::{self, Exclusive, Shared, Write};
 use leasehold_core::{Fairness, OwnerId, Sharing};
-use std::sync::{Arc, Mutex, PoisonError};
-use tokio::task::JoinSet;
-use tokio::time::Instant;
+use std::sync::mpsc::channel;
+use std::sync::{Mutex, PoisonError};
 
 pub(super) const CASES: CaseTable = cases![
-    H05 waiters_are_served_in_their_order_also_when_some_give_up,
+    H05 waiters_are_served_in_their_order_also_when_some_give_up if fifo_only,
     H09 no_competing_client_starves,
     H11 tasks_of_two_processes_share_a_lock,
-    H12 newcomer_waits_behind_a_first_waiter_that_is_cut_off,
-    H14 waiters_of_several_processes_are_served_in_their_order,
-    H15 waiters_are_shown_by_name_and_in_their_order,
+    H12 newcomer_waits_behind_a_first_waiter_that_is_cut_off if fifo_only,
+    H14 waiters_of_several_processes_are_served_in_their_order if fifo_only,
+    H15 waiters_are_shown_by_name_and_in_their_order if fifo_only,
 ];
 
 /// Each is shown behind those that came before it, and the first that is shown is the next owner.
 async fn waiters_are_shown_by_name_and_in_their_order(cx: &Context) -> Verdict {
     let (client, name, other) = (cx.client().await?, cx.name(), cx.named("other"));
-    fifo_only(&client)?;
     let shown_of = async |name: &LockName| {
         let waiters = client.looking()?.waiters(name).await?;
         Ok::<Vec<Option<OwnerId>>, Stop>(waiters.into_iter().map(|waiter| waiter.owner).collect())
@@ -53,7 +49,6 @@ async fn waiters_are_shown_by_name_and_in_their_order(cx: &Context) -> Verdict {
 /// The waiters are by turns a process of its own and a client in this one.
 async fn waiters_of_several_processes_are_served_in_their_order(cx: &Context) -> Verdict {
     let (client, name) = (cx.client().await?, cx.name());
-    fifo_only(&client)?;
     let guard = client.take(&name, &AcquireOptions::new()).await?;
     let (mut workers, mut tasks) = (Vec::new(), Vec::new());
     for pair in 0..3 {
@@ -81,20 +76,20 @@ async fn waiters_of_several_processes_are_served_in_their_order(cx: &Context) ->
 async fn waiters_are_served_in_their_order_also_when_some_give_up(cx: &Context) -> Verdict {
     const LEAVE: [usize; 2] = [1, 4];
     let (client, name) = (cx.client().await?, cx.name());
-    fifo_only(&client)?;
     let guard = client.take(&name, &AcquireOptions::new()).await?;
-    let served = HoldLog::new();
+    // Each tells its place while it holds.
+    let (tell, served) = channel();
     let (mut leavers, mut others) = (JoinSet::new(), JoinSet::new());
     for place in 0..8 {
         let leaves = LEAVE.contains(&place);
         // Long enough for all to have come.
         let wait = if leaves { cx.ttl() * 5 } else { cx.patience() };
-        let (waiter, name, served) = (cx.client().await?, name.clone(), served.clone());
+        let (waiter, name, tell) = (cx.client().await?, name.clone(), tell.clone());
         let options = cx.options().with_wait(wait);
         let queue = if leaves { &mut leavers } else { &mut others };
         queue.spawn(async move {
             let guard = waiter.acquire_with(&name, &options).await?;
-            served.add(place);
+            let _ = tell.send(place);
             guard.release().await
         });
         // The order is that of arrival in the store.
@@ -104,7 +99,7 @@ async fn waiters_are_served_in_their_order_also_when_some_give_up(cx: &Context) 
     let left = leavers.join_all().await;
     // By then, whatever their leaving has set off is over.
     tokio::time::sleep(cx.slack()).await;
-    let early = served.entries();
+    let early: Vec<usize> = served.try_iter().collect();
     let untouched = early.is_empty() && guard.is_held();
     ensure!(untouched, "two left the queue, and {early:?} got a lock that is held");
     for outcome in left {
@@ -112,7 +107,7 @@ async fn waiters_are_served_in_their_order_also_when_some_give_up(cx: &Context) 
     }
     guard.release().await?;
     joined(others).await?;
-    let served = served.entries();
+    let served: Vec<usize> = served.try_iter().collect();
     ensure!(
         served == [0, 2, 3, 5, 6, 7],
         "when 1 and 4 had left, the others were served in the order {served:?}"
@@ -126,7 +121,6 @@ async fn newcomer_waits_behind_a_first_waiter_that_is_cut_off(cx: &Context) -> V
     const ROLES: [(LockMode, LockMode); 5] =
         [(Exclusive, Exclusive), (Shared, Write), (Shared, Exclusive), (Write, Shared), (Exclusive, Shared)];
     let (client, newcomer) = (cx.client().await?, cx.client().await?);
-    fifo_only(&client)?;
     cx.warm_up(&newcomer).await?;
     let roles = if client.semantics().sharing == Sharing::Fifo { &ROLES[..] } else { &ROLES[..1] };
     for (first, coming) in roles {
@@ -199,18 +193,18 @@ async fn no_competing_client_starves(cx: &Context) -> Verdict {
 /// the order of arrival both clients get about half; in no order, each gets a part, because the line of the other pauses.
 async fn tasks_of_two_processes_share_a_lock(cx: &Context) -> Verdict {
     let semantics = cx.semantics().await?;
-    let (name, grants) = (cx.name(), HoldLog::new());
+    let (name, (tell, grants)) = (cx.name(), channel());
     let mut tasks = JoinSet::new();
     let end = Instant::now() + cx.ttl();
     for process in 0..2 {
         let client = cx.client().await?;
         for _ in 0..8 {
             let (client, name, options) = (client.clone(), name.clone(), cx.options());
-            let grants = grants.clone();
+            let tell = tell.clone();
             tasks.spawn(async move {
                 while Instant::now() < end {
                     let guard = client.take(&name, &options).await?;
-                    grants.add((process, guard.token()?));
+                    let _ = tell.send((process, guard.token()?));
                     guard.release().await?;
                 }
                 Ok::<_, Stop>(())
@@ -218,7 +212,7 @@ async fn tasks_of_two_processes_share_a_lock(cx: &Context) -> Verdict {
         }
     }
     joined(tasks).await?;
-    let grants = grants.entries();
+    let grants: Vec<_> = grants.try_iter().collect();
     ensure_untimed!(
         grants.is_sorted_by(|one, next| one.1 < next.1),
         "tokens do not grow from grant to grant"

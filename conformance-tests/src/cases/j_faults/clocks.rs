@@ -1,7 +1,5 @@
 //! Wall clocks that jump: a client's, and the store's.
 
-use crate::cases::declared::expiry_bound;
-use crate::cases::outcomes::ensure_larger_token;
 use crate::cases::prelude::*;
 use crate::clock::ProcessClock;
 use leasehold_core::{Fault, Outcome};

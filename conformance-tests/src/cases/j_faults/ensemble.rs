@@ -1,13 +1,11 @@
 //! Stores of several servers: one of them is killed, stopped or cut off, and then most of them.
 
-use crate::cases::outcomes::ensure_larger_token;
 use crate::cases::prelude::*;
-use tokio::time::Instant;
 
 pub(super) const CASES: CaseTable = cases![
-    J17 killed_or_stopped_leader_costs_no_holder_its_lock(half),
-    J19 lost_majority_grants_nothing_and_ends_belief_in_time(half),
-    J20 partitioned_server_costs_its_client_no_lock(half),
+    J17 killed_or_stopped_leader_costs_no_holder_its_lock(Half),
+    J19 lost_majority_grants_nothing_and_ends_belief_in_time(Half),
+    J20 partitioned_server_costs_its_client_no_lock(Half),
 ];
 
 /// Longer than an election takes, also where the old leader only fell silent.

@@ -1,10 +1,7 @@
 //! Servers that know nothing of each other: a majority of them decides, and no one of them knows what the others said.
 
 use crate::cases::independent_nodes::{IndependentNodes, set_all};
-use crate::cases::outcomes::{ensure_larger_token, ensure_outage};
 use crate::cases::prelude::*;
-use crate::cases::tasks::spawn_take;
-use tokio::time::Instant;
 
 pub(super) const CASES: CaseTable = cases![
     J06 nodes_that_fail_cost_nothing_until_they_are_a_majority,
@@ -62,19 +59,19 @@ async fn failed_attempt_leaves_nothing_on_any_node(cx: &Context) -> Verdict {
     let (holder, late) = (cx.client().await?, cx.client_at(&address).await?);
     nodes.warm_up(cx, &late).await?;
     let guard = holder.take(&nodes.name, &AcquireOptions::new().with_fixed_lease()).await?;
-    nodes.until_held(0..nodes.count(), cx.slack()).await?;
+    nodes.until_held(0..nodes.count(), true, cx.slack()).await?;
     nodes.end_leases(0..2).await?;
     // Until it is seen on one node, no majority tells it that it is refused: it would be taken back at once.
     set_all(&proxies[1..], Traffic::HoldReplies);
     let (wanted, attempt) = (nodes.name.clone(), late.clone());
     let attempt = tokio::spawn(async move { attempt.poke(&wanted).await });
-    nodes.until_held(1..2, cx.patience()).await?;
+    nodes.until_held(1..2, true, cx.patience()).await?;
     set_all(&proxies[2..], Traffic::Pass);
     let hangs = |_| Stop::Failed("the attempt hangs on one node".to_owned());
     let refused = tokio::time::timeout(cx.patience(), attempt).await.map_err(hangs)???;
     ensure!(refused.is_none(), "granted beside a holder on most nodes");
     proxies[1].set(Traffic::Pass);
-    nodes.until_free(0..2, cx.slack() * 4).await?;
+    nodes.until_held(0..2, false, cx.slack() * 4).await?;
     guard.release().await?;
     ensure_free(&cx.client().await?, &nodes.name, "after an attempt that failed half-way").await
 }
@@ -87,12 +84,12 @@ async fn node_that_forgets_is_given_its_locks_again(cx: &Context) -> Verdict {
     let token = guard.token()?;
     for node in 0..nodes.count() {
         nodes.members.restart(node, false).await?;
-        nodes.until_held(node..node + 1, cx.ttl() * 2 + cx.slack()).await?;
+        nodes.until_held(node..node + 1, true, cx.ttl() * 2 + cx.slack()).await?;
         ensure!(guard.is_held(), "lost with one node's memory: {:?}", guard.loss());
     }
     ensure_held(&other, &nodes.name, "after every node has forgotten it once").await?;
     guard.release().await?;
-    nodes.until_free(0..nodes.count(), cx.slack()).await?;
+    nodes.until_held(0..nodes.count(), false, cx.slack()).await?;
     ensure_larger_token(&other, &nodes.name, &cx.options(), token, "which every node had forgotten").await
 }
 
@@ -124,7 +121,7 @@ async fn lease_that_ended_on_most_nodes_is_never_brought_back(cx: &Context) -> V
     let nodes = IndependentNodes::new(cx).await?;
     let (client, majority) = (cx.client().await?, nodes.count() / 2 + 1);
     let guard = client.take(&nodes.name, &cx.options()).await?;
-    nodes.until_held(0..nodes.count(), cx.slack()).await?;
+    nodes.until_held(0..nodes.count(), true, cx.slack()).await?;
     nodes.end_leases(0..majority).await?;
     loss_within(&guard, cx.ttl() / 3 + cx.slack()).await?;
     let end = Instant::now() + cx.ttl();

@@ -13,7 +13,7 @@ mod clocks;
 mod ensemble;
 mod majority;
 mod network;
-mod replicas;
+pub(super) mod replicas;
 mod server;
 
 use crate::cases::table::CaseTable;

@@ -1,18 +1,13 @@
 //! Messages that are late, come in pieces, go one way only, or end in the middle; and connections that cannot be made.
 
-use crate::cases::declared::{expiry_bound, lease_only, silent_bound, withdrawn_within};
 use crate::cases::prelude::*;
-use crate::cases::tasks::{ensure_distinct, joined, spawn_take};
 use crate::worker::Request;
 use leasehold_core::FencingToken;
 use std::num::NonZeroUsize;
-use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
-use tokio::task::JoinSet;
-use tokio::time::Instant;
 
 pub(super) const CASES: CaseTable = cases![
-    J23 storm_of_resets_never_lets_two_in,
+    J23 storm_of_resets_never_lets_two_in if lease_only,
     J33 slow_network_costs_time_and_no_lock,
     J35 connection_that_is_reset_within_a_message_leaves_no_lock_behind,
     J36 any_reply_of_an_acquisition_may_be_lost,
@@ -21,7 +16,6 @@ pub(super) const CASES: CaseTable = cases![
 
 /// Connections break faster than a lock is held; a hold that is left behind ends with its lease.
 async fn storm_of_resets_never_lets_two_in(cx: &Context) -> Verdict {
-    lease_only(cx).await?;
     let (proxy, address) = cx.store().proxied(cx.ttl() / 2).await?;
     let (name, end, at_last) = (cx.name(), Instant::now() + cx.ttl() * 2, Instant::now() + cx.patience());
     let calm = Arc::<AtomicBool>::default();
@@ -89,7 +83,6 @@ async fn slow_network_costs_time_and_no_lock(cx: &Context) -> Verdict {
     for (number, way) in ways.into_iter().enumerate() {
         let (proxy, client) = cx.client_behind_proxy(cx.patience()).await?;
         let (name, direct) = (cx.named(&number.to_string()), cx.client().await?);
-        cx.warm_up(&client).await?;
         proxy.set(way);
         let start = Instant::now();
         let guard = client.take(&name, &cx.options().with_ttl(cx.ttl() * 2)).await?;
@@ -114,7 +107,7 @@ async fn connection_that_is_reset_within_a_message_leaves_no_lock_behind(cx: &Co
     let (while_new, when_warm) = ([0, 10, 100, 1000], [0, 1, 15, 60, 120, 250, 500, 1000]);
     let sweep = while_new.map(|bytes| (bytes, false)).into_iter().chain(when_warm.map(|bytes| (bytes, true)));
     for (bytes, warm) in sweep {
-        let (proxy, client) = cx.client_behind_proxy(cx.ttl() / 4).await?;
+        let (proxy, client) = cx.new_client_behind_proxy(cx.ttl() / 4).await?;
         if warm {
             cx.warm_up(&client).await?;
         }
@@ -132,7 +125,6 @@ async fn any_reply_of_an_acquisition_may_be_lost(cx: &Context) -> Verdict {
     let direct = cx.client().await?;
     for number in 0..20 {
         let (proxy, client) = cx.client_behind_proxy(cx.ttl() / 4).await?;
-        cx.warm_up(&client).await?;
         let (name, traffic) = (cx.named(&number.to_string()), Traffic::HoldRepliesFrom(number));
         let granted = acquire_under(cx, (&proxy, &client), traffic, &name).await?;
         ensure!(number > 0 || !granted, "granted without an answer");

@@ -1,12 +1,7 @@
 //! Faults of one server, and the doings of its administrator.
 
-use crate::cases::declared::expiry_bound;
-use crate::cases::outcomes::ensure_outage;
 use crate::cases::prelude::*;
-use crate::cases::tasks::{ensure_distinct, granted_within, joined, spawn_take, take_turn};
 use leasehold_core::{FencingToken, TokenClass};
-use tokio::task::JoinSet;
-use tokio::time::Instant;
 
 pub(super) const CASES: CaseTable = cases![
     J10 evicted_lock_is_told_and_its_waiters_go_on_with_larger_tokens,

@@ -21,19 +21,13 @@ struct LeasePlan {
     at_least: u32,
 }
 
-impl LeasePlan {
-    const fn new(ttls: u32, is_renewed: bool, extended_to: Option<u32>, at_least: u32) -> Self {
-        Self { ttls, is_renewed, extended_to, at_least }
-    }
-}
-
 const LEASES: [LeasePlan; 6] = [
-    LeasePlan::new(1, false, None, 0),
-    LeasePlan::new(2, false, None, 3),
-    LeasePlan::new(2, true, None, 0),
-    LeasePlan::new(3, true, None, 0),
-    LeasePlan::new(1, false, Some(3), 0),
-    LeasePlan::new(3, true, Some(1), 2),
+    LeasePlan { ttls: 1, is_renewed: false, extended_to: None, at_least: 0 },
+    LeasePlan { ttls: 2, is_renewed: false, extended_to: None, at_least: 3 },
+    LeasePlan { ttls: 2, is_renewed: true, extended_to: None, at_least: 0 },
+    LeasePlan { ttls: 3, is_renewed: true, extended_to: None, at_least: 0 },
+    LeasePlan { ttls: 1, is_renewed: false, extended_to: Some(3), at_least: 0 },
+    LeasePlan { ttls: 3, is_renewed: true, extended_to: Some(1), at_least: 2 },
 ];
 /// The histories of a case, all at once: together they meet each lease with each end. More would be a load, and leases end under a load.
 const HISTORIES: usize = 8;
@@ -133,7 +127,6 @@ impl<'a> History<'a> {
     async fn lose_replies(&mut self) -> Verdict {
         self.clients[1].looking()?;
         let (proxy, client) = self.cx.client_behind_proxy(self.cx.patience()).await?;
-        self.cx.warm_up(&client).await?;
         (self.proxy, self.clients[0], self.ttl) = (Some(proxy), client, self.cx.ttl() * 2);
         Ok(())
     }

@@ -2,7 +2,6 @@
 
 use crate::cases::prelude::*;
 use leasehold_core::{FencingToken, HolderInfo, LockMode};
-use tokio::time::Instant;
 
 /// When a lease ends, as far as a client can know.
 #[derive(Clone, Copy)]

@@ -2,38 +2,33 @@
 
 use super::modes::{ALL, NOT_SHARED, ensure_excluded, hold, sharing, waiter};
 use crate::cases::c_ownership::with_a_renewal_on_the_wire;
-use crate::cases::declared::{hand_over_bound, lease_only, silent_bound};
-use crate::cases::outcomes::ensure_larger_token;
 use crate::cases::prelude::*;
 use crate::cases::random_steps::run_histories;
 use crate::cases::recorded_run::RecordedRun;
-use crate::cases::tasks::{granted_within, take_turn};
 use futures_util::future::try_join_all;
 use leasehold_core::{LockMode, Reach};
 use std::collections::BTreeSet;
-use tokio::time::Instant;
 
 pub(super) const CASES: CaseTable = cases![
-    T04 reader_and_writer_that_ask_at_once_never_hold_together,
-    T20 reader_that_comes_as_the_last_one_leaves_is_kept,
-    T21 random_history_of_readers_and_writers_is_that_of_one_lock,
-    T23 random_steps_of_readers_and_writers_are_those_of_a_model,
-    T24 random_steps_of_readers_whose_replies_are_lost_are_those_of_a_model,
-    T61 each_reader_ends_by_its_own_lease_whatever_came_beside_it,
+    T04 reader_and_writer_that_ask_at_once_never_hold_together if sharing,
+    T20 reader_that_comes_as_the_last_one_leaves_is_kept if sharing,
+    T21 random_history_of_readers_and_writers_is_that_of_one_lock if sharing,
+    T23 random_steps_of_readers_and_writers_are_those_of_a_model if sharing,
+    T24 random_steps_of_readers_whose_replies_are_lost_are_those_of_a_model
+        if sharing & lease_only & outlives_its_connection,
+    T61 each_reader_ends_by_its_own_lease_whatever_came_beside_it if sharing & lease_only,
     T17 end_of_one_reader_leaves_the_others,
     T99 end_of_a_silent_reader_leaves_another_and_then_lets_a_writer_in,
     T98 later_of_two_least_times_of_readers_keeps_writers_out,
     T16 looking_shows_every_reader,
-    T65 late_renewal_of_an_ended_reader_revives_nothing_beside_another,
+    T65 late_renewal_of_an_ended_reader_revives_nothing_beside_another if sharing & lease_only,
 ];
 
 /// The first reply to one client is held until the other has asked: a store that looks for holders and enters the new one in
 /// two steps lets both in.
 async fn reader_and_writer_that_ask_at_once_never_hold_together(cx: &Context) -> Verdict {
-    sharing(cx).await?;
     let (proxy, slow) = cx.client_behind_proxy(cx.patience()).await?;
     let fast = cx.client().await?;
-    cx.warm_up(&slow).await?;
     cx.warm_up(&fast).await?;
     // What comes with the first use of a mode is over by then.
     for mode in ALL {
@@ -58,7 +53,6 @@ async fn reader_and_writer_that_ask_at_once_never_hold_together(cx: &Context) ->
 /// The first reply to the release is held until another reader has come: a store that decides in one step that the reader was the
 /// last, and deletes in the next, forgets the other.
 async fn reader_that_comes_as_the_last_one_leaves_is_kept(cx: &Context) -> Verdict {
-    sharing(cx).await?;
     let (proxy, leaving) = cx.client_behind_proxy(cx.patience()).await?;
     let (client, other, name) = (cx.client().await?, cx.client().await?, cx.name());
     // A renewal would be answered in the place of the release.
@@ -72,23 +66,18 @@ async fn reader_that_comes_as_the_last_one_leaves_is_kept(cx: &Context) -> Verdi
 }
 
 async fn random_history_of_readers_and_writers_is_that_of_one_lock(cx: &Context) -> Verdict {
-    sharing(cx).await?;
     let run = RecordedRun::new(cx, cx.ttl() / 4)?.with_readers(60);
     run.run_tasks(5, cx.ttl() * 2).await?;
     run.judge().await
 }
 
 async fn random_steps_of_readers_and_writers_are_those_of_a_model(cx: &Context) -> Verdict {
-    sharing(cx).await?;
     let modes = |rng: &mut fastrand::Rng| vec![vec![LockMode::Shared; 3], vec![NOT_SHARED[rng.usize(..2)]]];
     run_histories(cx, modes, &ALL, false).await
 }
 
 async fn random_steps_of_readers_whose_replies_are_lost_are_those_of_a_model(cx: &Context) -> Verdict {
-    sharing(cx).await?;
     // The leases are fixed: a renewal would be answered in the place of a lost reply.
-    lease_only(cx).await?;
-    cx.outlives_its_connection().await?;
     run_histories(cx, |_| vec![vec![LockMode::Shared; 3], vec![LockMode::Write]], &ALL, true).await
 }
 
@@ -109,8 +98,6 @@ enum PairEnd {
 /// lock is free exactly where no lease goes on: by the guards and by writers, because a store may not show its holds.
 async fn each_reader_ends_by_its_own_lease_whatever_came_beside_it(cx: &Context) -> Verdict {
     use PairEnd::{EndsFirst, EndsLast, Extended, Released, Renewed};
-    sharing(cx).await?;
-    lease_only(cx).await?;
     let (clients, ttl) = ([cx.client().await?, cx.client().await?], cx.ttl() * 3 / 2);
     let ends = [EndsFirst, EndsLast, Extended, Released, Renewed];
     let pairs = ends.into_iter().flat_map(|first| ends.map(|second| [first, second]));
@@ -316,8 +303,6 @@ async fn looking_shows_every_reader(cx: &Context) -> Verdict {
 
 /// The record of the lock is kept by another reader meanwhile.
 async fn late_renewal_of_an_ended_reader_revives_nothing_beside_another(cx: &Context) -> Verdict {
-    sharing(cx).await?;
-    lease_only(cx).await?;
     cx.hold_in(LockMode::Shared);
     let (other, name) = (cx.client().await?, cx.name());
     let beside = other.take(&name, &cx.long_lease()).await?;

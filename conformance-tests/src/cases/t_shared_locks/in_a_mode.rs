@@ -12,7 +12,7 @@ use leasehold_core::LockMode;
 macro_rules! cases_in_a_mode {
     ($mode:ident: $($id:ident $property:ident $of:ident),+ $(,)?) => {
         &[$((
-            Case::new(stringify!($id), stringify!($property)).in_a_mode(stringify!($of)),
+            Case { in_a_mode: Some(stringify!($of)), ..Case::new(stringify!($id), stringify!($property)) },
             |cx| Box::pin(in_a_mode(cx, LockMode::$mode, stringify!($of))),
         )),+]
     };

@@ -1,17 +1,15 @@
 //! Holds, attempts and waiters in a mode.
 
 use crate::cases::prelude::*;
-use crate::cases::tasks::{TakeTask, spawn_take, until_answered};
 use crate::context::Waits;
 use leasehold_core::{Fairness, LockMode, Semantics, Sharing};
 use std::future::pending;
-use std::sync::Arc;
 
 pub(super) const NOT_SHARED: [LockMode; 2] = [LockMode::Write, LockMode::Exclusive];
 pub(super) const ALL: [LockMode; 3] = [LockMode::Shared, LockMode::Write, LockMode::Exclusive];
 
 /// The semantics of a store that serves readers; skips the case on any other.
-pub(super) async fn sharing(cx: &Context) -> Result<Semantics, Stop> {
+pub(in crate::cases) async fn sharing(cx: &Context) -> Result<Semantics, Stop> {
     let semantics = cx.semantics().await?;
     require!(semantics.sharing != Sharing::Unsupported, "the store does not declare shared locks");
     let is_in_order = semantics.fairness == Fairness::Fifo || semantics.sharing != Sharing::Fifo;
@@ -68,7 +66,6 @@ impl Waiters {
 
     pub(in crate::cases) async fn behind_a_proxy(cx: &Context) -> Result<Self, Stop> {
         let (proxy, client) = cx.client_behind_proxy(cx.patience()).await?;
-        cx.warm_up(&client).await?;
         let network = Arc::new(proxy);
         let kept = Arc::clone(&network);
         // As long as the case: holds and releases need it.

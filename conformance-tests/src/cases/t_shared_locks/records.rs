@@ -2,17 +2,18 @@
 
 use super::modes::{hold, sharing};
 use crate::cases::c_ownership::administration::forced_release;
-use crate::cases::fail_over::{OUTLASTS, long, replicas};
-use crate::cases::outcomes::ensure_larger_token;
+use crate::cases::j_faults::replicas::{OUTLASTS, long, replicas};
 use crate::cases::prelude::*;
 use leasehold_core::{Fault, LockMode, Outcome, Sharing};
 
 pub(super) const CASES: CaseTable = cases![
     T13 record_deleted_under_readers_is_told_to_all,
-    T14 readers_leave_nothing_behind,
-    T91 forced_release_of_readers_answers_those_that_it_ended,
+    T14 readers_leave_nothing_behind if sharing,
+    T91 forced_release_of_readers_answers_those_that_it_ended
+        if sharing = forced_release(LockMode::Shared, 4),
     T19 store_without_readers_refuses_them_before_any_trace,
-    T22 fail_over_keeps_readers_that_the_replica_knew_and_repeats_no_token(quarter),
+    T22 fail_over_keeps_readers_that_the_replica_knew_and_repeats_no_token(Quarter)
+        if outlives_its_connection,
 ];
 
 async fn record_deleted_under_readers_is_told_to_all(cx: &Context) -> Verdict {
@@ -33,7 +34,6 @@ async fn record_deleted_under_readers_is_told_to_all(cx: &Context) -> Verdict {
 }
 
 async fn readers_leave_nothing_behind(cx: &Context) -> Verdict {
-    sharing(cx).await?;
     let (client, name) = (cx.client().await?, cx.name());
     hold(cx, &client, &name, LockMode::Shared).await?.release().await?;
     hold(cx, &client, &name, LockMode::Write).await?.release().await?;
@@ -66,15 +66,9 @@ async fn readers_leave_nothing_behind(cx: &Context) -> Verdict {
     Ok(())
 }
 
-async fn forced_release_of_readers_answers_those_that_it_ended(cx: &Context) -> Verdict {
-    sharing(cx).await?;
-    forced_release(cx, LockMode::Shared, 4).await
-}
-
 /// The replica has the first reader, and was cut off before the second: the next primary knows one of them.
 async fn fail_over_keeps_readers_that_the_replica_knew_and_repeats_no_token(cx: &Context) -> Verdict {
     let semantics = sharing(cx).await?;
-    cx.outlives_its_connection().await?;
     let replicas = replicas(cx).await?;
     let (client, other, name) = (cx.client().await?, cx.client().await?, cx.name());
     let long = long(cx).with_mode(LockMode::Shared);

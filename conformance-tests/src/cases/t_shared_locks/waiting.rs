@@ -2,22 +2,20 @@
 
 use super::modes::{ALL, NOT_SHARED, Waiters, ensure_excluded, hold, sharing, waiter};
 use crate::cases::prelude::*;
-use crate::cases::tasks::{TakeTask, granted_within, until_answered};
 use crate::worker::Request;
 use futures_util::future::{BoxFuture, try_join_all};
 use leasehold_core::LockMode::{self, Exclusive, Shared, Write};
 use leasehold_core::{CrashBound, Semantics};
-use tokio::time::Instant;
 
 pub(super) const CASES: CaseTable = cases![
-    T80 attempt_that_does_not_wait_keeps_no_other_out,
-    T81 waiter_that_gives_up_keeps_no_other_out,
-    T82 dropped_waiter_keeps_no_other_out,
-    T83 killed_waiter_keeps_others_out_no_longer_than_its_lease,
-    T84 waiter_that_is_cut_off_keeps_others_out_no_longer_than_its_lease,
+    T80 attempt_that_does_not_wait_keeps_no_other_out if sharing,
+    T81 waiter_that_gives_up_keeps_no_other_out = in_each_role(Departure::GivesUp),
+    T82 dropped_waiter_keeps_no_other_out = in_each_role(Departure::Dropped),
+    T83 killed_waiter_keeps_others_out_no_longer_than_its_lease = in_each_role(Departure::Killed),
+    T84 waiter_that_is_cut_off_keeps_others_out_no_longer_than_its_lease = in_each_role(Departure::CutOff),
     T85 served_writer_keeps_no_reader_out_after_its_release,
     T86 second_waiting_writer_keeps_readers_out_when_the_first_leaves,
-    T87 waiting_writer_keeps_out_the_readers_of_its_own_name_alone,
+    T87 waiting_writer_keeps_out_the_readers_of_its_own_name_alone if sharing,
 ];
 
 /// A holder, a waiter that leaves, and a waiter behind it. A reader behind it holds beside a reader; all others wait for the release.
@@ -39,22 +37,6 @@ enum Departure {
     Dropped,
     Killed,
     CutOff,
-}
-
-async fn waiter_that_gives_up_keeps_no_other_out(cx: &Context) -> Verdict {
-    in_each_role(cx, Departure::GivesUp).await
-}
-
-async fn dropped_waiter_keeps_no_other_out(cx: &Context) -> Verdict {
-    in_each_role(cx, Departure::Dropped).await
-}
-
-async fn killed_waiter_keeps_others_out_no_longer_than_its_lease(cx: &Context) -> Verdict {
-    in_each_role(cx, Departure::Killed).await
-}
-
-async fn waiter_that_is_cut_off_keeps_others_out_no_longer_than_its_lease(cx: &Context) -> Verdict {
-    in_each_role(cx, Departure::CutOff).await
 }
 
 async fn in_each_role(cx: &Context, departure: Departure) -> Verdict {
@@ -184,7 +166,6 @@ async fn until_kept_out(cx: &Context, client: &Client, name: &LockName, writer: 
 }
 
 async fn attempt_that_does_not_wait_keeps_no_other_out(cx: &Context) -> Verdict {
-    sharing(cx).await?;
     let (client, other) = (cx.client().await?, cx.client().await?);
     for (holding, asking) in ROLES.map(|(holding, asking, _)| (holding, asking)) {
         let name = cx.named(&format!("{holding}-{asking}"));
@@ -245,7 +226,6 @@ async fn second_waiting_writer_keeps_readers_out_when_the_first_leaves(cx: &Cont
 
 /// Readers hold locks whose names look alike.
 async fn waiting_writer_keeps_out_the_readers_of_its_own_name_alone(cx: &Context) -> Verdict {
-    sharing(cx).await?;
     let client = cx.client().await?;
     let names = ["a/b", "a", "a/b/c", "a/bb", "a/B", "a/c", "b/b"].map(|name| cx.named(name));
     let mut readers = Vec::new();

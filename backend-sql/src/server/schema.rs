@@ -54,7 +54,7 @@ mod tests {
     #[test]
     fn missing_table_is_reported_with_the_way_to_make_it() {
         let layout = &Layout { schema: "", parts: "" };
-        let table = ExpectedTable { name: TableName::default(), layout };
+        let table = ExpectedTable { name: TableName::parse(None, TableName::DEFAULT, 58).unwrap(), layout };
         let error = table.compare(&[], "postgres://ada:***@db/app?mode=optimistic").unwrap_err();
         assert_eq!(error.kind(), ErrorKind::Misconfigured);
         let way = "`leasehold init -u 'postgres://ada:***@db/app?mode=optimistic'`";

@@ -77,7 +77,7 @@ impl From<&Cell> for CaseResult {
             State::NotApplicable { why } => CaseOutcome::Skipped { why: format!("not applicable: {why}") },
         };
         let (subject, case, property) = (cell.subject.clone(), "fault".to_owned(), word(cell.fault));
-        Self { subject, case, property, outcome, took_ms: cell.took_ms }
+        Self { subject, case, property, outcome, took_ms: cell.took_ms, at_first: None }
     }
 }
 

@@ -53,8 +53,9 @@ pub(crate) fn class_of_code(code: &str) -> ErrorClass {
         "53300" => ErrorClass::Exhausted("connections"),
         "53100" => ErrorClass::Exhausted("room on its disk"),
         "53200" => ErrorClass::Exhausted("memory"),
-        // No table; no schema by this name, or none to make a table in.
-        "42P01" | "3F000" => ErrorClass::NoTable,
+        "42P01" => ErrorClass::NoTable,
+        // Invalid schema name: also that there is none to make a table in.
+        "3F000" => ErrorClass::NoSchema,
         // A prepared statement that is there already, or is not there: the driver never does that by itself.
         "42P05" | "26000" => ErrorClass::Pooled,
         // Shut down, crashed, cannot take connections now, nor can this database (55000); idle for too long, in a transaction or out of one. The

@@ -52,8 +52,8 @@ pub(crate) trait Dialect: fmt::Debug + Send + Sync {
     async fn connect_beside(&self) -> sqlx::Result<Box<dyn RawConnection>> {
         let start = Instant::now();
         let mut connection = self.log_in().await?;
-        // A login takes a server several round trips, and setting up takes it two at most.
-        let within = ANSWERS_WITHIN.max(start.elapsed() * 3);
+        // A login takes a server more round trips than setting up.
+        let within = ANSWERS_WITHIN.max(start.elapsed() * 2);
         timeout(within, self.set_up(&mut *connection)).await.map_err(|_| sqlx::Error::PoolTimedOut)??;
         Ok(connection)
     }
@@ -158,8 +158,11 @@ pub(crate) enum ErrorClass {
     ReadOnly,
     /// The server has no room: connections, memory, disk.
     Exhausted(&'static str),
-    /// The table is not there, or no schema to look for it in.
+    /// The table is not there.
     NoTable,
+    /// No schema is looked in for a table without one.
+    #[cfg_attr(not(feature = "postgres"), expect(dead_code, reason = "schemas are PostgreSQL's"))]
+    NoSchema,
     /// A statement was prepared in another session than the one it was sent to.
     #[cfg_attr(not(feature = "postgres"), expect(dead_code, reason = "poolers of PostgreSQL do that"))]
     Pooled,

@@ -85,6 +85,11 @@ pub(super) fn failure(
             "give it more, or use less of it; connections=N says how many connections this client may have",
         ),
         ErrorClass::NoTable => return missing_table(table, &target.url).with_source(error),
+        ErrorClass::NoSchema => (
+            ErrorKind::Misconfigured,
+            format!("the search_path of these credentials leads to no schema on {address}"),
+            "write schema=NAME into the URL; or set one for the role: ALTER ROLE … SET search_path = NAME",
+        ),
         // The pooler came in between after the first use.
         ErrorClass::Pooled => (
             ErrorKind::Misconfigured,

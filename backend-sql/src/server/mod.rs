@@ -71,7 +71,7 @@ struct Inner {
     /// Set once the tables were found to be ours.
     checked: OnceCell<()>,
     /// What was found behind the connections.
-    sessions: OnceCell<Sessions>,
+    session_check: sessions::SessionCheck,
     tables: Vec<ExpectedTable>,
 }
 
@@ -79,8 +79,8 @@ impl Server {
     /// The database of this dialect. Its tables are looked at before the first use.
     pub(crate) fn new(dialect: Arc<dyn Dialect>) -> Self {
         let (tables, pool) = (dialect.tables(), Arc::new(Pool::new(Arc::clone(&dialect))));
-        let (checked, sessions) = (OnceCell::new(), OnceCell::new());
-        Self { inner: Arc::new(Inner { dialect, pool, checked, sessions, tables }) }
+        let (checked, session_check) = (OnceCell::new(), sessions::SessionCheck::default());
+        Self { inner: Arc::new(Inner { dialect, pool, checked, session_check, tables }) }
     }
 
     pub(crate) fn dialect(&self) -> &dyn Dialect {
@@ -103,7 +103,7 @@ impl Server {
             (connection, _) = self.check_sessions(connection).await?;
             self.check_server(&mut connection).await?;
             let _ = self.inner.checked.set(());
-        } else if class == PoolClass::Attempt && self.sessions() != Some(Sessions::Own) {
+        } else if class == PoolClass::Attempt && self.inner.session_check.is_due() {
             (connection, _) = self.check_sessions(connection).await?;
         }
         Ok(connection)

@@ -136,14 +136,9 @@ impl Server {
         Ok(None)
     }
 
-    /// What was found behind the connections, if anything was. A look that fails is not remembered as one that found no pooler.
-    pub(super) fn sessions(&self) -> Option<Sessions> {
-        self.inner.sessions.get().copied()
-    }
-
     /// True if a pooler was found that lends sessions.
     pub(crate) fn has_shared_sessions(&self) -> bool {
-        self.sessions() == Some(Sessions::Shared)
+        self.inner.session_check.found() == Some(Sessions::Shared)
     }
 
     /// Looks for a pooler, if it is not known yet whether there is one.
@@ -153,25 +148,25 @@ impl Server {
         &self,
         mut connection: PooledConnection,
     ) -> Result<(PooledConnection, Option<Sessions>)> {
-        if self.sessions().is_none() {
-            let server = self.clone();
-            let look = tokio::spawn(async move {
-                let look =
-                    server.inner.sessions.get_or_try_init(|| sessions::look(&server, connection.raw()));
-                let failed = look.await.err().flatten();
-                (connection, failed)
-            });
-            // The longest time of one look: others may be before this one.
-            let within = self.target().connect_timeout + self.target().timeout;
-            let looked = timeout(within, look).await.map_err(|_| self.no_answer(StatementKind::Read))?;
-            let failed;
-            (connection, failed) = looked.map_err(|runtime_has_ended| {
-                Error::new(ErrorKind::Unavailable, "whether a pooler is in between was not found out")
-                    .with_source(runtime_has_ended)
-            })?;
-            failed.map_or(Ok(()), Err)?;
-        }
-        let found = self.sessions();
+        let found = match self.inner.session_check.found() {
+            Some(found) => Some(found),
+            None => {
+                let server = self.clone();
+                let look = tokio::spawn(async move {
+                    let found = server.inner.session_check.behind(&server, connection.raw()).await;
+                    (connection, found)
+                });
+                // The longest time of one look: others may be before this one.
+                let within = self.target().connect_timeout + self.target().timeout;
+                let looked = timeout(within, look).await.map_err(|_| self.no_answer(StatementKind::Read))?;
+                let found;
+                (connection, found) = looked.map_err(|runtime_has_ended| {
+                    Error::new(ErrorKind::Unavailable, "whether a pooler is in between was not found out")
+                        .with_source(runtime_has_ended)
+                })?;
+                found?
+            }
+        };
         found.map_or(Ok(()), |found| sessions::check_mode(found, self.target()))?;
         Ok((connection, found))
     }

@@ -5,12 +5,18 @@ mod tests;
 
 use super::{Mode, RawConnection, Server, Statement, StatementKind, Target, Value};
 use leasehold_core::{Error, ErrorKind, Finding, Result, Severity};
-use tokio::time::timeout;
+use std::sync::{Mutex, PoisonError};
+use std::time::Duration;
+use tokio::sync::OnceCell;
+use tokio::time::{Instant, timeout};
 
 /// The number of questions for a session. A random one of the two connections asks, and a pooler does not know which: each time
 /// it lends the connection its own session with a chance of one in two at best. So a pooler stays unseen once in 250,000
 /// checks, and one without other clients is seen by the second question.
 const QUESTIONS: usize = 20;
+
+/// How long after a look that found nothing out the next one is.
+const LOOK_AGAIN_AFTER: Duration = Duration::from_secs(60);
 
 /// What is behind a connection.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -22,20 +28,71 @@ pub(crate) enum Sessions {
     Shared,
 }
 
-/// What is behind a connection, by a second one that is closed then.
-///
-/// # Errors
-///
-/// `None` if no second one is to be had, or was to be had a moment ago; otherwise, why the server did not answer.
-pub(super) async fn look(
+/// What was found behind the connections. A look that fails is not remembered as one that found no pooler.
+#[derive(Debug, Default)]
+pub(super) struct SessionCheck {
+    found: OnceCell<Sessions>,
+    /// When the last one began.
+    last: Mutex<Option<Instant>>,
+}
+
+impl SessionCheck {
+    /// What was found, if anything was.
+    pub(super) fn found(&self) -> Option<Sessions> {
+        self.found.get().copied()
+    }
+
+    /// True if there is something to look for, or a pooler was found, which not every mode can live with.
+    pub(super) fn is_due(&self) -> bool {
+        match self.found() {
+            Some(found) => found == Sessions::Shared,
+            None => self.is_long_ago(),
+        }
+    }
+
+    fn is_long_ago(&self) -> bool {
+        let last = *self.last.lock().unwrap_or_else(PoisonError::into_inner);
+        last.is_none_or(|last| last.elapsed() >= LOOK_AGAIN_AFTER)
+    }
+
+    /// What is behind this connection, by a second one that is closed then; `None` if there is none to be had, and then it
+    /// is not looked for again at once.
+    ///
+    /// # Errors
+    ///
+    /// If the server did not answer.
+    pub(super) async fn behind(
+        &self,
+        server: &Server,
+        connection: &mut dyn RawConnection,
+    ) -> Result<Option<Sessions>> {
+        let found = self.found.get_or_try_init(|| async {
+            let Some(question) = server.dialect().texts().session_number else {
+                return Ok(Sessions::Own);
+            };
+            if !self.is_long_ago() {
+                return Err(None);
+            }
+            *self.last.lock().unwrap_or_else(PoisonError::into_inner) = Some(Instant::now());
+            look(server, connection, question).await
+        });
+        match found.await {
+            Ok(found) => Ok(Some(*found)),
+            Err(None) => Ok(None),
+            Err(Some(error)) => {
+                *self.last.lock().unwrap_or_else(PoisonError::into_inner) = None;
+                Err(error)
+            }
+        }
+    }
+}
+
+async fn look(
     server: &Server,
     connection: &mut dyn RawConnection,
+    question: &str,
 ) -> Result<Sessions, Option<Error>> {
     let (dialect, target) = (server.dialect(), server.target());
-    let Some(question) = dialect.texts().session_number else { return Ok(Sessions::Own) };
-    if target.headroom.is_short() {
-        return Err(None);
-    }
     let Ok(Ok(mut other)) = timeout(target.connect_timeout, dialect.connect_beside()).await else {
         target.headroom.refused();
         return Err(None);

@@ -53,6 +53,9 @@ use tokio::sync::Semaphore;
 use tokio::time::timeout;
 use wait::RowWait;
 
+/// How often a row is locked in one attempt, because the connection that had it locked ended at once.
+const ENTER_TRIES: usize = 2;
+
 /// One connection in so many may wait in the server for a row; all others are for holding.
 const WAITING_PART: usize = 4;
 
@@ -102,7 +105,7 @@ impl LockBackend for HeldRow {
                 }
                 Poll::Ready(Some(locked)) => {
                     self.claims.forget_seen(claim.owner(), seen.as_ref());
-                    return self.enter(claim, locked).await;
+                    return self.enter(claim, locked).await?.ok_or_else(lost_at_once);
                 }
                 Poll::Ready(None) => {}
             },
@@ -118,10 +121,15 @@ impl LockBackend for HeldRow {
         {
             return Ok(busy);
         }
-        match self.rows.lock_now(claim).await? {
-            Some(locked) => self.enter(claim, locked).await,
-            None => Ok(self.refused(claim).await),
+        for _ in 0..ENTER_TRIES {
+            let Some(locked) = self.rows.lock_now(claim).await? else {
+                return Ok(self.refused(claim).await);
+            };
+            if let Some(attempt) = self.enter(claim, locked).await? {
+                return Ok(attempt);
+            }
         }
+        Err(lost_at_once())
     }
 
     async fn renew(&self, claims: &[Claim]) -> Vec<Result<Renewal>> {
@@ -193,7 +201,9 @@ impl LockBackend for HeldRow {
 impl HeldRow {
     /// Makes a locked row a hold: takes a token, and proves that the row was still locked after that. On an error the row is
     /// unlocked. If the server does not answer, it keeps the row locked until it notices that the connection is gone.
-    async fn enter(&self, claim: &Claim, mut locked: LockedRow) -> Result<Attempt> {
+    ///
+    /// `None` if the connection ended in between, and the lock with it: the claim has held nothing, and another connection may serve.
+    async fn enter(&self, claim: &Claim, mut locked: LockedRow) -> Result<Option<Attempt>> {
         let token = match self.rows.enter(claim, locked.number).await {
             Ok(token) => token,
             Err(error) => {
@@ -209,9 +219,9 @@ impl HeldRow {
         self.marks().remove(&claim.owner());
         let hold = Arc::new(TransactionHold::new(claim, token, locked));
         match hold.keep_alive(&self.rows).await? {
-            KeepAlive::Holds => Ok(self.keep(claim, hold).await),
+            KeepAlive::Holds => Ok(Some(self.keep(claim, hold).await)),
             KeepAlive::Demoted => Err(self.rows.server.takes_no_writes()),
-            KeepAlive::Dead => Err(lost_at_once()),
+            KeepAlive::Dead => Ok(None),
         }
     }
 
@@ -306,7 +316,6 @@ fn nothing_is_held(error: Error) -> Error {
     }
 }
 
-/// The lock has ended with the connection: the claim has held nothing.
 fn lost_at_once() -> Error {
     Error::new(ErrorKind::Unavailable, "the connection that had the row locked ended before it could be held")
         .with_help("look at who restarts the server, or kills connections in it")

@@ -61,6 +61,25 @@ impl ServerTable {
         }
     }
 
+    /// The answer to `acquire.sql`. One that was sent twice and refused the second time has granted nothing, unless the row is the claim's.
+    /// A first one that still runs, on a server that has reset its connection, may grant one lease that no claim uses.
+    async fn acquire(&self, claim: &Claim, values: &[Value]) -> Result<Answer> {
+        let (answer, was_sent_before) = self.server.grant(&self.statements.acquire, values).await;
+        let refused = match answer {
+            Err(refused) if was_sent_before && refused.kind() != ErrorKind::Indeterminate => refused,
+            answer => return answer,
+        };
+        let look = match refused.kind() {
+            // A server that takes no writes locks no row, and shows it all the same.
+            ErrorKind::Unavailable => &self.statements.look,
+            _ => &self.statements.look_where_writes_go,
+        };
+        let unknown = |error: Error| error.with_kind(ErrorKind::Indeterminate);
+        let rows = self.rows_of(look, &[claim.name()]).await.map_err(unknown)?;
+        let is_granted = rows.iter().any(|row| row.owner == claim.owner());
+        Err(if is_granted { unknown(refused) } else { refused })
+    }
+
     /// Ends something. A message to waiters is a hint: without the right to send one, the statement does without.
     async fn end(
         &self,
@@ -126,7 +145,7 @@ impl LeaseTable for ServerTable {
             Value::text(claim.holder()),
             micros(self.server.target().timeout),
         ];
-        let answer = self.server.write(PoolClass::Attempt, &self.statements.acquire, &values).await?;
+        let answer = self.acquire(claim, &values).await?;
         match self.granted_token(claim, &answer).await? {
             Some(token) => {
                 self.server.target().headroom.holds_for(claim.ttl());

@@ -48,6 +48,14 @@ impl Server {
         self.execute(class, StatementKind::Write, statement, values).await
     }
 
+    /// Runs a grant, for a caller that can find out the outcome of a first sending. True beside the answer if there was one, over a
+    /// connection that broke: the answer says nothing of it.
+    pub(crate) async fn grant(&self, statement: &Statement, values: &[Value]) -> (Result<Answer>, bool) {
+        let (class, kind, mut broke) = (PoolClass::Attempt, StatementKind::Write, false);
+        let answer = self.execute_or_repeat(class, kind, statement, values, &mut broke).await;
+        (answer, broke)
+    }
+
     /// Sets `broke` once an idle connection has, over which the statement was sent.
     async fn execute_or_repeat(
         &self,

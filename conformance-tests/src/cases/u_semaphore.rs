@@ -202,5 +202,5 @@ async fn waiter_for_a_permit_outlasts_a_refusal_that_passes(cx: &Context) -> Ver
     cx.note_semaphore(&name, 1);
     let slot = LockName::from_store(format!("{name}::slot:0"))?;
     let take = async { client.semaphore(&name, 1)?.acquire_with(&options).await?.release().await };
-    outlasts_a_refusal(cx, &slot, take).await
+    outlasts_a_refusal(cx, &client, &slot, take).await
 }

@@ -186,7 +186,7 @@ async fn waiting_set_outlasts_a_refusal_that_passes(cx: &Context) -> Verdict {
     let names = [cx.named("a"), cx.named("b")];
     for held in &names {
         let take = async { client.acquire_all_with(&names, &options).await?.release().await };
-        outlasts_a_refusal(cx, held, take).await?;
+        outlasts_a_refusal(cx, &client, held, take).await?;
     }
     Ok(())
 }

@@ -23,13 +23,9 @@ pub(super) struct SessionEndGuard {
 
 /// Tells of connections until the session has ended.
 pub(super) async fn session_events(guard: SessionEndGuard, mut states: StateWatcher) {
-    loop {
-        match states.changed().await {
-            SessionState::Disconnected | SessionState::SyncConnected | SessionState::ConnectedReadOnly => {
-                (guard.handler)(SessionEvent::Connection);
-            }
-            SessionState::AuthFailed | SessionState::Expired | SessionState::Closed => break,
-        }
+    use SessionState::{ConnectedReadOnly, Disconnected, SyncConnected};
+    while let Disconnected | SyncConnected | ConnectedReadOnly = states.changed().await {
+        (guard.handler)(SessionEvent::Connection);
     }
 }
 

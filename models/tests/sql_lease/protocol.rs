@@ -1,5 +1,5 @@
 //! The row of one name as a state machine. What the statements do is that of `backend-sql/src/*/acquire.sql`,
-//! `acquire_one.sql`, `renew.sql`, `release.sql`, `release_one.sql`, `purge.sql` and `replace.sql`; each is one step,
+//! `acquire_one.sql`, `renew.sql`, `release.sql`, `release_one.sql`, `purge.sql` and `optimistic/take.sql`; each is one step,
 //! because the row is locked for as long.
 //!
 //! * A statement may be carried out at any moment after it was sent, also after its client has gone on or its connection

@@ -130,6 +130,7 @@ fn join(parts: &[String], value: impl Fn(usize) -> String) -> String {
 }
 
 #[cfg(all(test, feature = "mysql", feature = "postgres"))]
+#[allow(clippy::unwrap_used, reason = "a test that unwraps fails, which is what it is for")]
 mod tests {
     use super::*;
 

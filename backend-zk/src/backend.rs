@@ -108,9 +108,11 @@ impl LockBackend for ZooKeeperBackend {
     async fn try_acquire(&self, claim: &Claim) -> Result<Attempt> {
         check_size(claim)?;
         let (entry, mut state) = self.claims.lock(claim.owner()).await;
+        let is_first = matches!(*state, ClaimState::Absent);
         let mut attempt = self.attempt(claim, &entry, &mut state).await;
-        if attempt.as_ref().is_err_and(|error| !error.is_outage()) && state.session().is_some() {
-            // The core releases no claim that was refused.
+        let is_refused = attempt.as_ref().is_err_and(|error| !error.is_outage());
+        // The core releases no claim whose first request was refused. A later refusal may pass, and costs a waiter no place.
+        if is_first && is_refused && state.session().is_some() {
             match self.delete_nodes(claim, &state).await {
                 Ok(_) => *state = ClaimState::Absent,
                 Err(error) if error.is_outage() => attempt = Err(error),

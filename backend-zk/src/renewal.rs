@@ -7,7 +7,7 @@ use crate::claims::{ClaimEntry, ClaimState, OwnNode};
 use crate::notifier::Signal;
 use crate::queue::Queue;
 use crate::session::{SessionCall, WatchTarget, ZkResult};
-use leasehold_core::{Claim, Error, ErrorKind, LossCause, Moment, Renewal, Result};
+use leasehold_core::{Claim, Error, ErrorKind, LockMode, LossCause, Moment, Renewal, Result};
 use std::time::Duration;
 use tokio::time::timeout;
 
@@ -59,7 +59,7 @@ impl ZooKeeperBackend {
         }
         match (proof, exists) {
             // A missing node is a loss, also without a proof.
-            (_, Ok(false)) => Ok(Renewal::Lost(loss_cause(&call, &directory).await)),
+            (_, Ok(false)) => Ok(Renewal::Lost(loss_cause(&call, &directory, claim.mode()).await)),
             (Ok(()), Ok(true)) => Ok(Renewal::Renewed),
             (Err(error), _) | (_, Err(error)) => Err(error.into_read_error()),
         }
@@ -86,11 +86,13 @@ async fn read_own_node(
     Ok(true)
 }
 
-/// [`Taken`](LossCause::Taken) if there is another contender: it holds the lock, or is about to. The answer to the whole batch
-/// waits for this, so an unknown cause is [`Gone`](LossCause::Gone) soon.
-async fn loss_cause(call: &SessionCall, directory: &str) -> LossCause {
-    match timeout(CAUSE_TIMEOUT, call.sync_and_list(directory)).await.map(|list| list.map(Queue::of)) {
-        Ok(Ok(queue)) if !queue.contenders().is_empty() => LossCause::Taken,
+/// [`Taken`](LossCause::Taken) if the first in the queue, which holds the lock, conflicts with this mode. The answer to the whole
+/// batch waits for this, so an unknown cause is [`Gone`](LossCause::Gone) soon.
+async fn loss_cause(call: &SessionCall, directory: &str, mode: LockMode) -> LossCause {
+    let list = timeout(CAUSE_TIMEOUT, call.sync_and_list(directory)).await;
+    let queue = Queue::of(list.ok().and_then(ZkResult::ok).unwrap_or_default());
+    match queue.contenders().first() {
+        Some(holder) if holder.mode.conflicts_with(mode) => LossCause::Taken,
         _ => LossCause::Gone,
     }
 }

@@ -53,7 +53,7 @@ impl ZooKeeperBackend {
     }
 
     async fn attempt(&self, claim: &Claim, entry: &ClaimEntry, state: &mut ClaimState) -> Result<Attempt> {
-        let (started_at, signal) = (SystemClock::new().now(), entry.notifier.take());
+        let (started_at, before) = (SystemClock::new().now(), entry.notifier.take());
         let session = self.sessions.session().await?;
         let permit = self.stall_timeout.wait(self.attempts.acquire()).await;
         let _permit = permit.and_then(std::result::Result::ok).ok_or_else(|| self.too_slow())?;
@@ -65,7 +65,7 @@ impl ZooKeeperBackend {
             directory: &self.names.directory_of(claim.name()),
             claim,
             notifier: &entry.notifier,
-            signal,
+            before,
             started_at,
         };
         let attempt = recipe.attempt(state).await.map_err(ZkError::into_error);

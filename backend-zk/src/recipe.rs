@@ -17,7 +17,7 @@
 
 use crate::acl::Access;
 use crate::claims::{ClaimState, OwnNode};
-use crate::notifier::{ClaimNotifier, Signal};
+use crate::notifier::{ClaimNotifier, Signal, TakenSignal};
 use crate::own_node;
 use crate::parents;
 use crate::queue::{Queue, prefix_of};
@@ -40,8 +40,7 @@ pub(crate) struct Recipe<'a> {
     pub(crate) directory: &'a str,
     pub(crate) claim: &'a Claim,
     pub(crate) notifier: &'a Arc<ClaimNotifier>,
-    /// The signal that the claim had when the attempt began.
-    pub(crate) signal: Signal,
+    pub(crate) before: TakenSignal,
     /// When the attempt began, before anything was sent.
     pub(crate) started_at: Moment,
 }
@@ -52,11 +51,11 @@ impl Recipe<'_> {
         self.check_session(state)?;
         // The watch has not fired, but it may have been lost. To read the blocker costs less than to list the queue.
         if let ClaimState::Waiting { blocker, .. } = state
-            && self.signal == Signal::Watched
+            && self.before.signal == Signal::Watched
         {
             let blocker_exists = self.call.exists(&self.path(blocker)).await;
             if !matches!(blocker_exists, Ok(false)) {
-                self.notifier.set(Signal::Watched);
+                self.notifier.set(self.before, Signal::Watched);
                 return blocker_exists.map(|_| busy());
             }
         }
@@ -173,7 +172,7 @@ impl Recipe<'_> {
             return Ok(false);
         };
         *state = ClaimState::Waiting { node, blocker: blocker.into(), _watch: watch };
-        self.notifier.set(Signal::Watched);
+        self.notifier.set(self.before, Signal::Watched);
         Ok(true)
     }
 

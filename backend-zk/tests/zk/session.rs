@@ -158,6 +158,27 @@ async fn hold_is_at_risk_from_a_lost_connection_to_the_reconnect() {
     guard.release().await.unwrap();
 }
 
+/// The release of a hold whose session has ended waits for a new session.
+#[tokio::test]
+async fn release_without_a_server_delays_no_renewal_of_other_claims() {
+    let server = server();
+    let proxy = proxy_to(&server).await;
+    let backend = backend(&url_of(&proxy));
+    let claims = [claim("one"), claim("two")];
+    hold(&backend, &claims[0]).await;
+    hold(&backend, &claims[1]).await;
+    proxy.set(Traffic::BlackHole);
+    let over = Renewal::Lost(LossCause::SessionOver);
+    eventually(async || (renew(&backend, &claims[1]).await.ok()? == over).then_some(())).await;
+    let mut release = backend.release(&claims[0], Duration::ZERO);
+    assert!(futures_util::poll!(&mut release).is_pending());
+
+    let renewed = within(Duration::from_secs(2), backend.renew(&claims)).await;
+
+    assert_eq!(*renewed[1].as_ref().unwrap(), over);
+    assert!(renewed[0].as_ref().is_err_and(leasehold_core::Error::is_outage), "{renewed:?}");
+}
+
 /// Another server can be tried before the session ends.
 #[tokio::test]
 async fn silent_connection_is_given_up_after_a_fifth_of_a_short_session() {

@@ -157,10 +157,10 @@ impl Recipe<'_> {
         if !matches!(state, ClaimState::Holding { .. }) {
             *state = ClaimState::Holding { node, watch: None };
             self.notifier.begin_hold();
-            // The connection was lost after the list: its event found no holder.
-            if !self.call.session().is_connected() {
-                self.notifier.suspect();
-            }
+        }
+        // The event of a lost connection may have come before the keeper has this hold, so it is given again.
+        if !self.call.session().is_connected() {
+            self.notifier.suspect();
         }
         Attempt::Granted(grant)
     }

@@ -75,8 +75,8 @@ impl ZooKeeperBackend {
         attempt
     }
 
-    /// Step 5 of the recipe: deletes the node, or all nodes of an owner whose node is not known. True if the
-    /// claim was granted, or may have been: it was first in the queue, and the answer was lost.
+    /// Step 5 of the recipe: deletes the node, or all nodes of an owner whose node is not known. True if the node existed and
+    /// the state is `Holding`; for an unknown node, if it was unblocked in the list.
     async fn delete_nodes(&self, claim: &Claim, state: &ClaimState) -> Result<bool> {
         let directory = self.names.directory_of(claim.name());
         let held = match state.node() {
@@ -132,7 +132,7 @@ impl LockBackend for ZooKeeperBackend {
 
     async fn release(&self, claim: &Claim, _linger: Duration) -> Result<Release> {
         let (_, mut state) = self.claims.lock(claim.owner()).await;
-        // Nodes end with their session, so there is none, though no session is left to look with.
+        // The servers have ended the session, or will once they have a leader: nothing keeps it alive.
         let has_none = || state.session().map_or_else(|| self.sessions.have_expired(), |it| it.has_expired());
         let deleted = match self.delete_nodes(claim, &state).await {
             Err(error) if error.is_outage() && has_none() => Ok(false),

@@ -25,7 +25,8 @@ impl Hold {
         backend.try_acquire(&claim).await.unwrap();
         let entry = backend.claims.get(owner).unwrap();
         let node = entry.state.lock().await.node().unwrap().clone();
-        let (call, directory) = (backend.sessions.call().await.unwrap(), backend.names.directory_of(claim.name()));
+        let (call, directory) =
+            (backend.sessions.call().await.unwrap(), backend.names.directory_of(claim.name()));
         Self { call, directory, entry, node, _server: server }
     }
 

@@ -184,8 +184,7 @@ async fn release_without_a_server_delays_no_renewal_of_other_claims() {
 async fn grant_that_is_repeated_without_a_connection_is_a_suspect_again() {
     let server = server();
     let proxy = proxy_to(&server).await;
-    let (backend, claim) =
-        (backend(&format!("zk://{}?session_timeout=40s", proxy.address())), claim("job"));
+    let (backend, claim) = (backend(&format!("zk://{}?session_timeout=40s", proxy.address())), claim("job"));
     hold(&backend, &claim).await;
     let mut again = backend.try_acquire(&claim);
     assert!(futures_util::poll!(&mut again).is_pending());

@@ -53,7 +53,7 @@ impl ZooKeeperBackend {
     }
 
     async fn attempt(&self, claim: &Claim, entry: &ClaimEntry, state: &mut ClaimState) -> Result<Attempt> {
-        let (started_at, signal) = (SystemClock::new().now(), entry.notifier.take());
+        let (started_at, before) = (SystemClock::new().now(), entry.notifier.take());
         let session = self.sessions.session().await?;
         let permit = self.stall_timeout.wait(self.attempts.acquire()).await;
         let _permit = permit.and_then(std::result::Result::ok).ok_or_else(|| self.too_slow())?;
@@ -65,7 +65,7 @@ impl ZooKeeperBackend {
             directory: &self.names.directory_of(claim.name()),
             claim,
             notifier: &entry.notifier,
-            signal,
+            before,
             started_at,
         };
         let attempt = recipe.attempt(state).await.map_err(ZkError::into_error);
@@ -75,8 +75,8 @@ impl ZooKeeperBackend {
         attempt
     }
 
-    /// Step 5 of the recipe: deletes the node, or all nodes of an owner whose node is not known. True if the
-    /// claim was granted, or may have been: it was first in the queue, and the answer was lost.
+    /// Step 5 of the recipe: deletes the node, or all nodes of an owner whose node is not known. True if the node existed and
+    /// the state is `Holding`; for an unknown node, if it was unblocked in the list.
     async fn delete_nodes(&self, claim: &Claim, state: &ClaimState) -> Result<bool> {
         let directory = self.names.directory_of(claim.name());
         let held = match state.node() {
@@ -108,9 +108,11 @@ impl LockBackend for ZooKeeperBackend {
     async fn try_acquire(&self, claim: &Claim) -> Result<Attempt> {
         check_size(claim)?;
         let (entry, mut state) = self.claims.lock(claim.owner()).await;
+        let is_first = matches!(*state, ClaimState::Absent);
         let mut attempt = self.attempt(claim, &entry, &mut state).await;
-        if attempt.as_ref().is_err_and(|error| !error.is_outage()) && state.session().is_some() {
-            // The core releases no claim that was refused.
+        let is_refused = attempt.as_ref().is_err_and(|error| !error.is_outage());
+        // The core releases no claim whose first request was refused. A later refusal may pass, and costs a waiter no place.
+        if is_first && is_refused && state.session().is_some() {
             match self.delete_nodes(claim, &state).await {
                 Ok(_) => *state = ClaimState::Absent,
                 Err(error) if error.is_outage() => attempt = Err(error),
@@ -130,7 +132,7 @@ impl LockBackend for ZooKeeperBackend {
 
     async fn release(&self, claim: &Claim, _linger: Duration) -> Result<Release> {
         let (_, mut state) = self.claims.lock(claim.owner()).await;
-        // Nodes end with their session, so there is none, though no session is left to look with.
+        // The servers have ended the session, or will once they have a leader: nothing keeps it alive.
         let has_none = || state.session().map_or_else(|| self.sessions.have_expired(), |it| it.has_expired());
         let deleted = match self.delete_nodes(claim, &state).await {
             Err(error) if error.is_outage() && has_none() => Ok(false),

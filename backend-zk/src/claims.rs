@@ -19,8 +19,8 @@ pub(crate) struct ClaimTable {
 /// One claim.
 #[derive(Debug)]
 pub(crate) struct ClaimEntry {
-    /// Locked for the length of a call: the calls for one claim follow each other.
-    state: Arc<tokio::sync::Mutex<ClaimState>>,
+    /// Acquire and release lock it for the whole call. A renewal locks it only to read or to store.
+    pub(crate) state: Arc<tokio::sync::Mutex<ClaimState>>,
     pub(crate) notifier: Arc<ClaimNotifier>,
 }
 
@@ -71,7 +71,7 @@ impl ClaimTable {
                 Arc::new(ClaimEntry { state: Arc::default(), notifier })
             };
             let entry = Arc::clone(self.entries().entry(owner).or_insert_with(new));
-            let state = entry.lock().await;
+            let state = Arc::clone(&entry.state).lock_owned().await;
             // Another call may have removed the entry while this one waited for it.
             if self.get(owner).is_some_and(|current| Arc::ptr_eq(&current, &entry)) {
                 return (entry, state);
@@ -100,12 +100,6 @@ impl ClaimTable {
 
     fn entries(&self) -> MutexGuard<'_, HashMap<OwnerId, Arc<ClaimEntry>>> {
         self.entries.lock().unwrap_or_else(PoisonError::into_inner)
-    }
-}
-
-impl ClaimEntry {
-    pub(crate) async fn lock(&self) -> OwnedMutexGuard<ClaimState> {
-        Arc::clone(&self.state).lock_owned().await
     }
 }
 

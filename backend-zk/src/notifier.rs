@@ -25,16 +25,25 @@ pub(crate) struct ClaimNotifier {
 #[derive(Clone, Copy, Debug, Default)]
 struct Note {
     signal: Signal,
+    /// How often it was [`Fired`](Signal::Fired).
+    fires: u64,
     holds: bool,
+}
+
+/// The signal that a call took when it began.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct TakenSignal {
+    pub(crate) signal: Signal,
+    fires: u64,
 }
 
 /// The news since the last call for the claim began.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) enum Signal {
-    /// None, and no watch is set: the last call failed, or is under way.
+    /// No news. Do not rely on a watch.
     #[default]
     Unwatched,
-    /// None. A watch is set; beyond the limit of watches, a waiter reads its blocker at the fallback interval of the client.
+    /// No news. A watch is set; beyond the limit of watches, a waiter reads its blocker at the fallback interval of the client.
     Watched,
     /// Something has changed.
     Fired,
@@ -57,20 +66,25 @@ impl ClaimNotifier {
 
     /// Something has changed: a waiter asks again, and a holder is renewed.
     pub(crate) fn fire(&self) {
-        self.set(Signal::Fired);
+        let mut note = self.note();
+        note.signal = Signal::Fired;
+        note.fires += 1;
+        drop(note);
         self.wake.notify_waiters();
         self.suspect();
     }
 
     /// The signal, which becomes [`Unwatched`](Signal::Unwatched): a call begins, and its failure needs no undoing.
-    pub(crate) fn take(&self) -> Signal {
-        std::mem::take(&mut self.note().signal)
+    pub(crate) fn take(&self) -> TakenSignal {
+        let mut note = self.note();
+        TakenSignal { signal: std::mem::take(&mut note.signal), fires: note.fires }
     }
 
-    /// The outcome of a call, after its watch is set. A watch that has fired since [`take`](Self::take) is not missed.
-    pub(crate) fn set(&self, signal: Signal) {
+    /// The outcome of a call, after its watch is set. No effect if the watch may have fired since [`take`](Self::take): another
+    /// call may have taken that signal.
+    pub(crate) fn set(&self, before: TakenSignal, signal: Signal) {
         let mut note = self.note();
-        if note.signal != Signal::Fired {
+        if note.fires == before.fires {
             note.signal = signal;
         }
     }
@@ -82,8 +96,8 @@ impl ClaimNotifier {
 
     /// The claim holds from now on. A signal that came before this told no keeper, so it is given again.
     pub(crate) fn begin_hold(&self) {
-        let before = std::mem::replace(&mut *self.note(), Note { signal: Signal::Unwatched, holds: true });
-        if before.signal == Signal::Fired {
+        self.note().holds = true;
+        if self.take().signal == Signal::Fired {
             self.fire();
         }
     }
@@ -176,21 +190,34 @@ mod tests {
     #[tokio::test(start_paused = true)]
     async fn watched_waiter_sleeps_until_its_watch_fires() {
         let notifier = notifier();
-        notifier.set(Signal::Watched);
+        notifier.set(notifier.take(), Signal::Watched);
         assert!(timeout(Duration::from_secs(3600), notifier.changed()).await.is_err());
         notifier.waker().wake();
         assert!(notifier.changed().now_or_never().is_some(), "the signal stays until it is taken");
-        assert_eq!((notifier.take(), notifier.take()), (Signal::Fired, Signal::Unwatched));
+        assert_eq!((notifier.take().signal, notifier.signal()), (Signal::Fired, Signal::Unwatched));
     }
 
     #[test]
     fn watch_that_fires_before_its_call_ends_is_not_missed() {
         let notifier = notifier();
-        notifier.set(Signal::Watched);
-        assert_eq!((notifier.take(), notifier.signal()), (Signal::Watched, Signal::Unwatched));
+        let call = notifier.take();
+        assert_eq!(notifier.signal(), Signal::Unwatched);
         notifier.fire();
-        notifier.set(Signal::Watched);
+        notifier.set(call, Signal::Watched);
         assert_eq!(notifier.signal(), Signal::Fired);
+    }
+
+    #[test]
+    fn watch_whose_signal_another_call_has_taken_is_not_relied_on() {
+        let notifier = notifier();
+        let call = notifier.take();
+        notifier.fire();
+        let other = notifier.take();
+        assert_eq!(other.signal, Signal::Fired);
+        notifier.set(call, Signal::Watched);
+        assert_eq!(notifier.signal(), Signal::Unwatched);
+        notifier.set(other, Signal::Watched);
+        assert_eq!(notifier.signal(), Signal::Watched);
     }
 
     #[tokio::test(start_paused = true)]
@@ -203,7 +230,6 @@ mod tests {
     #[tokio::test]
     async fn watch_that_fires_before_the_hold_begins_makes_a_suspect() {
         let notifier = notifier();
-        notifier.set(Signal::Watched);
         notifier.fire();
         assert_eq!(notifier.suspects.take().now_or_never(), None, "it does not hold yet");
         notifier.begin_hold();

@@ -5,9 +5,8 @@ use crate::queue::Queue;
 use crate::session::{SessionCall, ZkResult};
 use leasehold_core::OwnerId;
 
-/// The node of this session among those of an owner. The others are deleted: the servers are about to end their sessions, and until
-/// then they would block the claim itself.
-pub(crate) async fn find(
+/// Keeps the owner's first node of this session and deletes all its others, which would block the claim itself.
+pub(crate) async fn keep_first(
     call: &SessionCall,
     directory: &str,
     queue: &Queue,

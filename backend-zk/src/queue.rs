@@ -70,12 +70,10 @@ impl Queue {
         self.0[..index].iter().rev().find(|other| mode.conflicts_with(other.mode))
     }
 
-    /// All contenders, in their order.
     pub(crate) fn contenders(&self) -> &[Contender] {
         &self.0
     }
 
-    /// The index of a node.
     pub(crate) fn index_of(&self, node: &str) -> Option<usize> {
         self.0.iter().position(|contender| contender.node == node)
     }

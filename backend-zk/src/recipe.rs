@@ -12,12 +12,12 @@
 //! * *The node belongs to an earlier session*, which the servers are about to end. Only a node of the present session counts
 //!   (CURATOR-604, CURATOR-696: two owners).
 //! * *The session has ended, and the client does not know.* A server that is cut off from its leader shows the old queue for as
-//!   long as it likes (etcd #11456). So belief starts with the last write that a majority of the servers has acknowledged
-//!   in this session. If that is too old, a new proof of that kind is sent with the list of step 2.
+//!   long as it likes (etcd #11456). So belief is counted from before the send of the last write that a majority of the servers
+//!   has acknowledged in this session. If that is too old, a new proof of that kind is sent with the list of step 2.
 
 use crate::acl::Access;
 use crate::claims::{ClaimState, OwnNode};
-use crate::notifier::{ClaimNotifier, Signal};
+use crate::notifier::{ClaimNotifier, Signal, TakenSignal};
 use crate::own_node;
 use crate::parents;
 use crate::queue::{Queue, prefix_of};
@@ -26,37 +26,34 @@ use leasehold_core::{Attempt, Busy, Claim, Error, ErrorKind, Grant, Moment};
 use std::sync::Arc;
 use zookeeper_client::CreateMode;
 
-/// The most lists of one attempt, in a queue that changes meanwhile. In a queue that changes faster, others make progress.
+/// After this many rounds the attempt answers Busy and is asked again at once.
 const MAX_ROUNDS: usize = 16;
-/// A proof of the session is repeated when it is older than this part of the lease. A hold starts with no less than the rest.
+/// A proof older than a tenth of the lease or ttl is repeated. Age is measured when the attempt began; a slow attempt leaves the hold less.
 const FRESH_PART: u32 = 10;
 
-/// One attempt of one claim.
 #[derive(Debug)]
 pub(crate) struct Recipe<'a> {
     pub(crate) call: &'a SessionCall,
     pub(crate) access: Access,
-    /// The directory of the lock.
     pub(crate) directory: &'a str,
     pub(crate) claim: &'a Claim,
     pub(crate) notifier: &'a Arc<ClaimNotifier>,
-    /// The signal that the claim had when the attempt began.
-    pub(crate) signal: Signal,
+    pub(crate) before: TakenSignal,
     /// When the attempt began, before anything was sent.
     pub(crate) started_at: Moment,
 }
 
 impl Recipe<'_> {
-    /// Makes one attempt. `state` never says less than the store may have, so it is right also if this is dropped.
+    /// Makes one attempt. At every await, `state` covers each node that the store may have, so a release finds it.
     pub(crate) async fn attempt(&self, state: &mut ClaimState) -> ZkResult<Attempt> {
         self.check_session(state)?;
-        // The watch has not fired, but it may have been lost. To read the blocker costs less than to list the queue.
+        // This is the fallback question. It serves a waiter that got no watch because the session has too many.
         if let ClaimState::Waiting { blocker, .. } = state
-            && self.signal == Signal::Watched
+            && self.before.signal == Signal::Watched
         {
             let blocker_exists = self.call.exists(&self.path(blocker)).await;
             if !matches!(blocker_exists, Ok(false)) {
-                self.notifier.set(Signal::Watched);
+                self.notifier.set(self.before, Signal::Watched);
                 return blocker_exists.map(|_| busy());
             }
         }
@@ -67,7 +64,7 @@ impl Recipe<'_> {
             _ => self.list().await?,
         };
         for _ in 0..MAX_ROUNDS {
-            let Some((node, index)) = self.find_in(&queue, state).await? else {
+            let Some((node, index)) = self.settle_own_node(&queue, state).await? else {
                 queue = self.create(state).await?;
                 continue;
             };
@@ -130,13 +127,18 @@ impl Recipe<'_> {
         children.map(Queue::of)
     }
 
-    /// The claim's node, and its index in the queue. `None` if it has none.
-    async fn find_in(&self, queue: &Queue, state: &mut ClaimState) -> ZkResult<Option<(OwnNode, usize)>> {
+    /// Finds the claim's node of this session, and its index in the queue. Deletes surplus nodes of the owner, and its own node
+    /// if the number may repeat. Ends the watch on the old blocker.
+    async fn settle_own_node(
+        &self,
+        queue: &Queue,
+        state: &mut ClaimState,
+    ) -> ZkResult<Option<(OwnNode, usize)>> {
         let indices = queue.indices_of(self.claim.owner());
         let node = match state.node() {
             // With several nodes, those of earlier sessions must be deleted.
             Some(node) if indices.len() <= 1 => Some(node.clone()),
-            _ => own_node::find(self.call, self.directory, queue, &indices).await?,
+            _ => own_node::keep_first(self.call, self.directory, queue, &indices).await?,
         };
         let position = node.and_then(|node| queue.index_of(&node.name).map(|index| (node, index)));
         let Some((node, index)) = position else { return Ok(None) };
@@ -158,10 +160,10 @@ impl Recipe<'_> {
         if !matches!(state, ClaimState::Holding { .. }) {
             *state = ClaimState::Holding { node, watch: None };
             self.notifier.begin_hold();
-            // The connection was lost after the list: its event found no holder.
-            if !self.call.session().is_connected() {
-                self.notifier.suspect();
-            }
+        }
+        // The event of a lost connection may have come before the keeper has this hold, so it is given again.
+        if !self.call.session().is_connected() {
+            self.notifier.suspect();
         }
         Attempt::Granted(grant)
     }
@@ -173,19 +175,18 @@ impl Recipe<'_> {
             return Ok(false);
         };
         *state = ClaimState::Waiting { node, blocker: blocker.into(), _watch: watch };
-        self.notifier.set(Signal::Watched);
+        self.notifier.set(self.before, Signal::Watched);
         Ok(true)
     }
 
-    /// A session that has ended takes the place in the queue with it. The client is told once, and goes on at the end.
+    /// The session of the claim's node is not the present one: this attempt fails once. The next one deletes the old node, if it
+    /// still exists, and queues at the end.
     fn check_session(&self, state: &mut ClaimState) -> ZkResult<()> {
         let lost = state.node().filter(|node| node.session.id != self.call.session().id);
         let Some(OwnNode { session, .. }) = lost else { return Ok(()) };
-        // The servers may not have ended it yet: the node may still exist.
         *state = ClaimState::Unknown { session: Arc::clone(session) };
         self.notifier.fire();
-        let message =
-            "the session has ended, and its place in the queue with it: this waiter goes on at the end";
+        let message = "the session has ended with its place in the queue: this waiter goes on at the end";
         Err(ZkError::Refused(Error::new(ErrorKind::Unavailable, message)))
     }
 

@@ -3,16 +3,16 @@
 //! set by the first renewal, so that a short hold costs nothing for it.
 
 use crate::ZooKeeperBackend;
-use crate::claims::{ClaimEntry, ClaimState, OwnNode};
+use crate::claims::{ClaimEntry, ClaimState, OwnNode, token};
 use crate::notifier::Signal;
 use crate::queue::Queue;
 use crate::session::{SessionCall, WatchTarget, ZkResult};
-use leasehold_core::{Claim, Error, ErrorKind, LossCause, Moment, Renewal, Result};
+use leasehold_core::{Claim, Error, ErrorKind, LockMode, LossCause, Moment, Renewal, Result};
 use std::time::Duration;
 use tokio::time::timeout;
 
-/// The time to find out whether another owner has a lost lock.
-const CAUSE_TIMEOUT: Duration = Duration::from_millis(250);
+/// The time that one claim may delay its batch: while another call has it, and while the cause of its loss is looked for.
+const CLAIM_TIMEOUT: Duration = Duration::from_millis(250);
 
 impl ZooKeeperBackend {
     /// Renews one of the claims of a call that began at this moment.
@@ -20,9 +20,10 @@ impl ZooKeeperBackend {
         let Some(entry) = self.claims.get(claim.owner()) else {
             return Ok(Renewal::Lost(LossCause::Gone));
         };
-        let node = match &*entry.lock().await {
-            ClaimState::Holding { node, .. } => node.clone(),
-            _ => return Ok(Renewal::Lost(LossCause::Gone)),
+        let node = match timeout(CLAIM_TIMEOUT, entry.state.lock()).await.as_deref() {
+            Ok(ClaimState::Holding { node, .. }) => node.clone(),
+            Ok(_) => return Ok(Renewal::Lost(LossCause::Gone)),
+            Err(_) => return Err(Error::new(ErrorKind::Unavailable, "another call has this claim")),
         };
         match self.confirm(claim, &entry, &node, started_at).await {
             // The servers have ended the session, or the library has given it up.
@@ -50,23 +51,24 @@ impl ZooKeeperBackend {
         let call = self.sessions.call_in(&node.session)?;
         let directory = self.names.directory_of(claim.name());
         let read_node = || read_own_node(&call, &directory, entry, node);
-        let read_if_unwatched =
-            async { if entry.notifier.signal() == Signal::Watched { Ok(true) } else { read_node().await } };
-        let (proof, mut exists) = tokio::join!(biased; call.prove_since(started_at), read_if_unwatched);
-        // The watch fired before the reply to the proof.
-        if matches!((&proof, &exists), (Ok(()), Ok(true))) && entry.notifier.signal() == Signal::Fired {
+        let is_watched = || entry.notifier.signal() == Signal::Watched;
+        let trusts_watch = is_watched();
+        let look = async { if trusts_watch { Ok(true) } else { read_node().await } };
+        let (proof, mut exists) = tokio::join!(biased; call.prove_since(started_at), look);
+        // The watch fired before the reply to the proof. Another renewal may have taken its signal.
+        if trusts_watch && proof.is_ok() && !is_watched() {
             exists = read_node().await;
         }
         match (proof, exists) {
             // A missing node is a loss, also without a proof.
-            (_, Ok(false)) => Ok(Renewal::Lost(loss_cause(&call, &directory).await)),
+            (_, Ok(false)) => Ok(Renewal::Lost(loss_cause(&call, &directory, claim.mode()).await)),
             (Ok(()), Ok(true)) => Ok(Renewal::Renewed),
             (Err(error), _) | (_, Err(error)) => Err(error.into_read_error()),
         }
     }
 }
 
-/// Reads the claim's own node, and sets the watch on it. True if the node is there, and is the one that was granted.
+/// Reads the claim's own node, and sets the watch on it. True if the transaction that made the node is the one of the grant.
 async fn read_own_node(
     call: &SessionCall,
     directory: &str,
@@ -74,23 +76,29 @@ async fn read_own_node(
     node: &OwnNode,
 ) -> ZkResult<bool> {
     // Until the watch is set, another renewal of this claim reads the node too.
-    entry.notifier.take();
+    let before = entry.notifier.take();
     let path = format!("{directory}/{}", node.name);
     let found = call.watch(&path, WatchTarget::Own, &entry.notifier.waker()).await?;
-    let own = found.filter(|(stat, _)| stat.ephemeral_owner == call.session().id);
+    let own = found.filter(|(stat, _)| token(stat) == node.token);
     let Some((_, new_watch)) = own else { return Ok(false) };
-    if let ClaimState::Holding { watch, .. } = &mut *entry.lock().await {
-        entry.notifier.set(if new_watch.is_some() { Signal::Watched } else { Signal::Unwatched });
+    // No watch while another call has the claim: a release may have it for long, and the batch waits.
+    if let Ok(ClaimState::Holding { watch, .. }) = entry.state.try_lock().as_deref_mut() {
+        entry.notifier.set(before, if new_watch.is_some() { Signal::Watched } else { Signal::Unwatched });
         *watch = new_watch;
     }
     Ok(true)
 }
 
-/// [`Taken`](LossCause::Taken) if there is another contender: it holds the lock, or is about to. The answer to the whole batch
-/// waits for this, so an unknown cause is [`Gone`](LossCause::Gone) soon.
-async fn loss_cause(call: &SessionCall, directory: &str) -> LossCause {
-    match timeout(CAUSE_TIMEOUT, call.sync_and_list(directory)).await.map(|list| list.map(Queue::of)) {
-        Ok(Ok(queue)) if !queue.contenders().is_empty() => LossCause::Taken,
+/// [`Taken`](LossCause::Taken) if the first in the queue, which holds the lock, conflicts with this mode. An unknown
+/// cause is [`Gone`](LossCause::Gone).
+async fn loss_cause(call: &SessionCall, directory: &str, mode: LockMode) -> LossCause {
+    let list = timeout(CLAIM_TIMEOUT, call.sync_and_list(directory)).await;
+    let queue = Queue::of(list.ok().and_then(ZkResult::ok).unwrap_or_default());
+    match queue.contenders().first() {
+        Some(holder) if holder.mode.conflicts_with(mode) => LossCause::Taken,
         _ => LossCause::Gone,
     }
 }
+
+#[cfg(test)]
+mod tests;

@@ -57,7 +57,6 @@ impl SessionCall {
         tokio::join!(biased; creation, self.list(directory))
     }
 
-    /// Creates a directory.
     pub(crate) async fn make(&self, path: &str, mode: CreateMode, acls: Acls<'_>) -> ZkResult<()> {
         let options = mode.with_acls(acls);
         self.write(|client| client.create(path, &[], &options)).await.map(drop)
@@ -68,8 +67,8 @@ impl SessionCall {
         if_exists(self.write(|client| client.delete(path, None)).await).map(|deleted| deleted.is_some())
     }
 
-    /// The children of a directory, as the connected server has them; none if there is no directory. They are no older than
-    /// anything that this session was told.
+    /// The children of a directory, as the connected server has them; none if there is no directory. They are no older than any
+    /// reply to this session. Watch events do not count: the library ignores their zxid.
     pub(crate) async fn list(&self, directory: &str) -> ZkResult<Vec<String>> {
         if_exists(self.in_time(self.client.list_children(directory)).await).map(Option::unwrap_or_default)
     }

@@ -8,16 +8,15 @@ use std::time::Duration;
 use tokio::time::{Instant, timeout_at};
 use zookeeper_client::{Client, Error as Answer};
 
-/// The number of silent connections, one after the other, that fit into a session. A connection is given up after this part of the
-/// session, and so is every server that is tried next. A holder whose session was proved a quarter of it ago, whose server
-/// dies, and who meets another dead server, still proves it before half of it is over: then `leasehold run` stops its command.
-/// The library's own choice, two fifths of the session, is too long for that.
-const SILENT_CONNECTIONS: u32 = 10;
-/// A pause of a server, as for a collection of garbage, that costs it no connections; in a session in which
-/// [`FEWER_CONNECTIONS`] of this length fit.
+/// A connection without an answer is given up after this part of the session timeout, and so is each server that is tried next.
+/// The last proof may be a quarter old when a server dies, and the next server may be dead too. The session is still proved
+/// before half of it is over, when `leasehold run` stops its command. The library's own choice, two fifths, is too long for that.
+const SILENCE_PARTS: u32 = 10;
+/// A connection is given up no earlier: a server that collects garbage for so long loses none.
 const SERVER_PAUSE: Duration = Duration::from_secs(1);
-/// The same as [`SILENT_CONNECTIONS`] in a shorter session. A holder then has three quarters of it.
-const FEWER_CONNECTIONS: u32 = 5;
+/// In a session shorter than this many [`SERVER_PAUSE`]s it is given up after this part. After two dead servers as above, the
+/// session is still proved before three quarters of it are over, when belief ends.
+const SHORT_SESSION_PARTS: u32 = 5;
 /// The pause between two rounds through the servers, and after the last round.
 pub(super) const RETRY_PAUSE: Duration = Duration::from_millis(100);
 
@@ -58,7 +57,7 @@ async fn connect_expecting(target: &Target, expected: Duration, deadline: Instan
 
 /// The time without an answer after which a connection is given up, in a session of this timeout.
 fn silence_limit(session: Duration) -> Duration {
-    (session / SILENT_CONNECTIONS).max(SERVER_PAUSE).min(session / FEWER_CONNECTIONS)
+    (session / SILENCE_PARTS).max(SERVER_PAUSE).min(session / SHORT_SESSION_PARTS)
 }
 
 /// A session at this server alone.

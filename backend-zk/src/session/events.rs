@@ -4,7 +4,6 @@ use super::Session;
 use std::sync::{Arc, Weak};
 use zookeeper_client::{SessionState, StateWatcher};
 
-/// An event of a session.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum SessionEvent {
     /// The connection is lost, or there is one again.

@@ -59,7 +59,8 @@ enum Current {
 pub(crate) struct Session {
     /// The id by which the server says which session made a node.
     pub(crate) id: i64,
-    /// The time without a heartbeat after which the servers end it, as they gave it first.
+    /// The time without a heartbeat after which the servers end it, as agreed at the first connect; a reconnect may change it
+    /// unseen.
     pub(crate) timeout: Duration,
     client: Mutex<Option<Arc<Client>>>,
     states: StateWatcher,
@@ -193,12 +194,10 @@ impl Session {
     /// The time for which a hold may be believed in, counted from [`proved_at`](Self::proved_at): three quarters of the timeout.
     ///
     /// The leader ends sessions. It learns which clients another server has heard of with that server's answers to its pings, each
-    /// half a tick. A server that is cut off after a proof has not told of it, so the leader counts from the request before that
-    /// it was told of. A renewed hold has proofs a quarter of the timeout apart. The first and fixed holds have only the pings
-    /// of the library, at most a thirteenth apart. So the last quarter is enough in a session of three ticks, and for a renewed
-    /// hold in one of two, the shortest unless `minSessionTimeout` is lower.
-    ///
-    /// A server with another `maxSessionTimeout` may shorten the session at a reconnect. The library does not show that.
+    /// half a tick. A server that is cut off after a proof has not told of it, so the leader counts from the last answer that told
+    /// of a request. The library sends one at least every tenth of the timeout: it pings after 3/8 of `silence_limit`, and looks
+    /// each 1/8. So the leader's count lags a proof by a tenth, rounded up to half ticks, at most. That is no more than the last
+    /// quarter in a session of two ticks, the shortest unless `minSessionTimeout` is lower.
     pub(crate) fn lease(&self) -> Duration {
         self.timeout / 4 * 3
     }

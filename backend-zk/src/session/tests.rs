@@ -33,8 +33,7 @@ impl Setup {
     }
 
     async fn watch(&self, notifier: &Arc<ClaimNotifier>) -> NodeWatch {
-        notifier.take();
-        notifier.set(Signal::Watched);
+        notifier.set(notifier.take(), Signal::Watched);
         let watched = self.call().await.watch(NODE, WatchTarget::Own, &notifier.waker()).await;
         watched.unwrap().unwrap().1.unwrap()
     }

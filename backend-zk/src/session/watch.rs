@@ -16,8 +16,8 @@ use zookeeper_client::OneshotWatcher;
 
 /// The bytes of paths that waiters may watch.
 const BLOCKER_BYTES: usize = 72 * 1024;
-/// The bytes of paths that holders may watch. Together with those of waiters they leave room in a request for watches that
-/// were dropped while there was no connection: the library forgets these only when it is connected.
+/// The bytes of paths that holders may watch. An eighth of the request stays free for watches that are dropped while there is no
+/// connection: the library removes them only after it has set them again.
 const OWN_BYTES: usize = 40 * 1024;
 
 /// A watch that is set. Dropped, it is removed from the server; if it has fired, that costs no request.

@@ -10,14 +10,11 @@ use zookeeper_client::Error as Answer;
 /// The answer to an ephemeral node in a session that is local to one server. The library has no name for it.
 const EPHEMERAL_ON_LOCAL_SESSION: i32 = -120;
 
-/// A failed request.
 #[derive(Clone, Debug)]
 pub(crate) enum ZkError {
     /// The node does not exist, or its parent does not.
     NoNode,
-    /// The node exists already.
     NodeExists,
-    /// The node has children.
     NotEmpty,
     /// The node has another version.
     BadVersion,
@@ -29,7 +26,6 @@ pub(crate) enum ZkError {
     Unknown(Error),
 }
 
-/// The answer to a request.
 pub(crate) type ZkResult<T> = Result<T, ZkError>;
 
 impl ZkError {

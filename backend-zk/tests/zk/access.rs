@@ -87,6 +87,34 @@ async fn node_that_may_not_be_deleted_ends_with_the_session() {
     assert_eq!(admin.line("job").await, [""; 0]);
 }
 
+#[tokio::test]
+async fn waiter_that_is_refused_for_a_moment_keeps_its_place() {
+    let server = server();
+    let rights = Permission::READ | Permission::CREATE | Permission::DELETE;
+    open_for(&server, rights).await;
+    let admin = Look::with_user(&server, Some("admin:admin")).await;
+    let allow = async |rights| {
+        let acls = [Acl::new(rights, AuthId::anyone()), Acl::new(Permission::ALL, AuthId::authed())];
+        admin.0.set_acl(&format!("{BASE}/job"), &acls, None).await.unwrap();
+    };
+    let (backend, holder) = (backend(&server.url()), claim("job"));
+    let [first, second] = [(); 2].map(|()| claim("job"));
+    hold(&backend, &holder).await;
+    busy(&backend, &first).await;
+    busy(&backend, &second).await;
+
+    allow(Permission::CREATE | Permission::DELETE).await;
+    release(&backend, &holder).await;
+    changed(&backend, &first).await;
+    let error = answered(backend.try_acquire(&first)).await.unwrap_err();
+    assert_eq!(error.kind(), ErrorKind::Denied, "{error}");
+    allow(rights).await;
+
+    within(std::time::Duration::from_secs(3), backend.changed(&first)).await;
+    hold(&backend, &first).await;
+    busy(&backend, &second).await;
+}
+
 /// The proof of a session is the delete of a node that does not exist. It must not depend on rights.
 #[tokio::test]
 async fn user_without_rights_above_the_directory_renews() {

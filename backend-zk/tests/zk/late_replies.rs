@@ -120,3 +120,22 @@ async fn renewal_whose_watch_fires_before_its_proof_is_answered_is_lost() {
 
     assert_eq!(answered(renewal).await.remove(0).unwrap(), Renewal::Lost(LossCause::Gone));
 }
+
+#[tokio::test]
+async fn renewal_whose_watch_fires_for_another_renewal_is_lost_too() {
+    let server = server();
+    let look = Look::at(&server).await;
+    let (backend, claim) = (backend(&server.url()), claim("job"));
+    hold(&backend, &claim).await;
+    assert_eq!(renew(&backend, &claim).await.unwrap(), Renewal::Renewed);
+    let [mut first, mut second] = [(); 2].map(|()| backend.renew(std::slice::from_ref(&claim)));
+    assert!(futures_util::poll!(&mut first).is_pending());
+    look.delete(&look.only_node("job").await).await;
+    changed(&backend, &claim).await;
+    // It takes the signal.
+    assert!(futures_util::poll!(&mut second).is_pending());
+
+    for renewal in [first, second] {
+        assert_eq!(answered(renewal).await.remove(0).unwrap(), Renewal::Lost(LossCause::Gone));
+    }
+}

@@ -2,7 +2,7 @@
 
 use crate::kit::*;
 use leasehold_conformance::proxy::Traffic;
-use leasehold_core::{DistributedLockExt, Health, LockBackend, LockClient, LossCause, Renewal};
+use leasehold_core::{Attempt, DistributedLockExt, Health, LockBackend, LockClient, LossCause, Renewal};
 use leasehold_test_stores::servers::ZooKeeperServer;
 use std::time::Duration;
 use tokio::time::Instant;
@@ -156,6 +156,47 @@ async fn hold_is_at_risk_from_a_lost_connection_to_the_reconnect() {
     eventually(async || (guard.health() == Health::Held).then_some(())).await;
     assert!(guard.is_held());
     guard.release().await.unwrap();
+}
+
+/// The release of a hold whose session has ended waits for a new session.
+#[tokio::test]
+async fn release_without_a_server_delays_no_renewal_of_other_claims() {
+    let server = server();
+    let proxy = proxy_to(&server).await;
+    let backend = backend(&url_of(&proxy));
+    let claims = [claim("one"), claim("two")];
+    hold(&backend, &claims[0]).await;
+    hold(&backend, &claims[1]).await;
+    proxy.set(Traffic::BlackHole);
+    let over = Renewal::Lost(LossCause::SessionOver);
+    eventually(async || (renew(&backend, &claims[1]).await.ok()? == over).then_some(())).await;
+    let mut release = backend.release(&claims[0], Duration::ZERO);
+    assert!(futures_util::poll!(&mut release).is_pending());
+
+    let renewed = within(Duration::from_secs(2), backend.renew(&claims)).await;
+
+    assert_eq!(*renewed[1].as_ref().unwrap(), over);
+    assert!(renewed[0].as_ref().is_err_and(leasehold_core::Error::is_outage), "{renewed:?}");
+}
+
+/// The core asks again for a grant that came too late. Until it has a lease of the claim, it drops hints.
+#[tokio::test]
+async fn grant_that_is_repeated_without_a_connection_is_a_suspect_again() {
+    let server = server();
+    let proxy = proxy_to(&server).await;
+    let (backend, claim) = (backend(&format!("zk://{}?session_timeout=40s", proxy.address())), claim("job"));
+    hold(&backend, &claim).await;
+    let mut again = backend.try_acquire(&claim);
+    assert!(futures_util::poll!(&mut again).is_pending());
+    // Replies come in the order of requests, so that of `again` has come before this one.
+    hold(&backend, &self::claim("another")).await;
+    proxy.set(Traffic::BlackHole);
+    proxy.cut();
+    assert_eq!(answered(backend.suspects()).await.len(), 2);
+
+    assert!(matches!(answered(again).await.unwrap(), Attempt::Granted(_)));
+
+    assert_eq!(within(Duration::from_secs(1), backend.suspects()).await, [claim.owner()]);
 }
 
 /// Another server can be tried before the session ends.

@@ -1,7 +1,7 @@
 //! Readers and writers: the nodes of Curator's read–write lock.
 
 use crate::kit::*;
-use leasehold_core::{Claim, LockAdmin, LockBackend, LockMode, Release, Renewal};
+use leasehold_core::{Claim, LockAdmin, LockBackend, LockMode, LossCause, Release, Renewal};
 use leasehold_zk::ZooKeeperBackend;
 
 fn in_mode(mode: LockMode) -> Claim {
@@ -134,6 +134,28 @@ async fn reader_whose_writer_in_front_leaves_waits_for_the_next_one() {
     release(&backend, &first).await;
     changed(&backend, &waiting).await;
     hold(&backend, &waiting).await;
+}
+
+#[tokio::test]
+async fn lost_reader_is_displaced_only_by_a_writer_that_holds() {
+    let server = server();
+    let (backend, look) = (backend(&server.url()), Look::at(&server).await);
+    let (readers, waiting) = ([reader(), reader()], writer());
+    for reader in &readers {
+        hold(&backend, reader).await;
+    }
+    let delete = async |number: &str| {
+        let node = look.line("job").await.into_iter().find(|node| node.ends_with(number)).unwrap();
+        look.delete(&format!("{BASE}/job/{node}")).await;
+    };
+    let [gone, taken] = [LossCause::Gone, LossCause::Taken].map(Renewal::Lost);
+
+    delete("0").await;
+    assert_eq!(renew(&backend, &readers[0]).await.unwrap(), gone, "the other reader excludes nobody");
+    busy(&backend, &waiting).await;
+    assert_eq!(renew(&backend, &readers[0]).await.unwrap(), gone, "the writer only waits");
+    delete("1").await;
+    assert_eq!(renew(&backend, &readers[1]).await.unwrap(), taken);
 }
 
 #[tokio::test]

@@ -40,6 +40,8 @@ mod fenced;
 #[cfg(feature = "_server")]
 mod for_update;
 #[cfg(feature = "_store")]
+mod layout;
+#[cfg(feature = "_store")]
 mod lease;
 #[cfg(feature = "mysql")]
 mod mysql;

@@ -29,12 +29,12 @@ impl ClaimState {
     /// True if both are the same hold, the same wait or the same state.
     fn is(&self, other: &Self) -> bool {
         match (self, other) {
-            (Self::Held(one), Self::Held(other)) => Arc::ptr_eq(one, other),
-            (Self::Waiting(one), Self::Waiting(other)) => Arc::ptr_eq(one, other),
-            (Self::Refused, Self::Refused) => true,
-            (Self::Unsettled { hold: one, .. }, Self::Unsettled { hold: other, .. }) => {
+            (Self::Held(one), Self::Held(other))
+            | (Self::Unsettled { hold: one, .. }, Self::Unsettled { hold: other, .. }) => {
                 Arc::ptr_eq(one, other)
             }
+            (Self::Waiting(one), Self::Waiting(other)) => Arc::ptr_eq(one, other),
+            (Self::Refused, Self::Refused) => true,
             _ => false,
         }
     }
@@ -60,7 +60,7 @@ impl Claims {
 
     /// Forgets a hold that is ended from outside.
     pub(super) fn forget_grant(&self, name: &LockName, token: FencingToken) {
-        let ended = |state: &ClaimState| matches!(state, ClaimState::Held(hold) if hold.name() == name && hold.token() == token);
+        let ended = |state: &ClaimState| matches!(state, ClaimState::Held(hold) if hold.name == *name && hold.token == token);
         self.lock().retain(|_, state| !ended(state));
     }
 

@@ -37,10 +37,8 @@ impl HeldRow {
                 self.rows.leave(name, reader.mode, reader.token).await;
             }
         }
-        for (owner, _) in &entered.marks {
-            if entered.live_marks().all(|(marked, _)| marked != owner) {
-                self.rows.remove_sharer(name, owner).await;
-            }
+        for (owner, _) in entered.marks.iter().filter(|(_, left)| left.is_zero()) {
+            self.rows.remove_sharer(name, owner).await;
         }
     }
 
@@ -66,7 +64,7 @@ impl HeldRow {
             return false;
         }
         let owner = claim.owner().to_hex();
-        if !entered.live_marks().any(|(marked, left)| marked == owner && left > MARK_IS_RENEWED_FROM) {
+        if !entered.marks.iter().any(|(marked, left)| *marked == owner && *left > MARK_IS_RENEWED_FROM) {
             // Noted before it is sent: the caller may be gone before the answer comes.
             self.marks().insert(claim.owner());
             let _ = self.rows.mark(claim).await;
@@ -90,7 +88,7 @@ impl HeldRow {
 impl Rows {
     async fn mark(&self, claim: &Claim) -> Result<()> {
         let values = [self.stored(claim.name()), Value::text(&claim.owner().to_hex())];
-        self.server().write(PoolClass::Attempt, &self.mark, &values).await.map(drop)
+        self.server.write(PoolClass::Attempt, &self.mark, &values).await.map(drop)
     }
 
     /// False if a reader that is entered has surely ended. Numbers of connections are used again: PostgreSQL tells the transaction of this
@@ -109,6 +107,6 @@ impl Rows {
 
     async fn is_in_transaction(&self, number: i64, begun_by: Value, user: Value) -> Result<bool> {
         let values = [Value::int(number), begun_by, user];
-        Ok(!self.server().read(PoolClass::Attempt, &self.in_transaction, &values).await?.rows.is_empty())
+        Ok(!self.server.read(PoolClass::Attempt, &self.in_transaction, &values).await?.rows.is_empty())
     }
 }

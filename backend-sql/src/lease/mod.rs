@@ -25,8 +25,8 @@ use leasehold_core::{
     Attempt, Busy, Claim, Error, ErrorKind, FencingToken, Grant, KnownServers, LockAdmin, LockBackend,
     LockName, LossCause, OwnerId, Release, Renewal, Result, Semantics,
 };
-use std::collections::{HashMap, HashSet};
-use std::hash::{DefaultHasher, Hash as _, Hasher as _};
+use std::collections::HashSet;
+use std::hash::{BuildHasher as _, BuildHasherDefault, DefaultHasher};
 use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 use tokio::time::timeout;
@@ -35,8 +35,8 @@ use tokio::time::timeout;
 /// lock that changes hands faster is busy.
 const ATTEMPTS: usize = 3;
 
-/// How long it may take to find out why leases were lost.
-const REASONS_WITHIN: Duration = Duration::from_millis(250);
+/// How long it may take to find out why leases were lost: a holder waits for the answer.
+pub(crate) const REASONS_WITHIN: Duration = Duration::from_millis(250);
 
 /// The most names that are remembered as busy. A forgotten one costs a write in place of a read.
 const MOST_BUSY: usize = 1024;
@@ -85,34 +85,34 @@ impl LockBackend for RowLease {
 
     async fn try_acquire(&self, claim: &Claim) -> Result<Attempt> {
         if claim.mode().is_shared() {
-            return self.acquire_shared(claim).await;
+            return self.acquire_by_version(claim).await;
         }
         if claim.waits() && self.table.keep_polling_if_held(claim) {
             return Ok(Attempt::Busy(Busy::new()));
         }
+        if self.table.is_optimistic() {
+            return self.acquire_by_version(claim).await;
+        }
+        // A row that was busy a moment ago is read before it is written. A write locks the row, or in SQLite the whole database, also if
+        // it changes no row, and the holder's release would wait for it.
         if self.busy_names().contains(claim.name())
-            && let Some(busy) = self.still_busy(claim).await?
+            && let Some(row) = self.table.look(claim.name()).await?
+            && let Some(busy) = self.busy_for(claim, &row).await?
         {
             return Ok(Attempt::Busy(busy));
         }
         for _ in 0..ATTEMPTS {
             let row = match self.table.grant(claim).await? {
                 Granting::Granted(token) => return Ok(self.granted(claim.name(), token)),
-                // If readers hold the row, a waiting writer must leave a mark, so the row is read.
-                Granting::Held { may_be_readers: true } if claim.waits() => {
-                    self.table.look(claim.name()).await?
-                }
-                Granting::Held { .. } => return Ok(self.refused(claim.name(), Busy::new())),
+                Granting::Held => return Ok(self.refused(claim.name(), Busy::new())),
                 Granting::Refused(row) => row,
             };
             let Some(row) = row else { continue };
-            if let Some(busy) = self.busy_for(claim, &row).await {
+            if let Some(busy) = self.busy_for(claim, &row).await? {
                 return Ok(self.refused(claim.name(), busy));
             }
-            if matches!(row.state, RowState::Free) {
-                tokens_left(&row)?;
-            } else if self.renewed(claim).await.map_err(perhaps_held)? {
-                // This claim holds the row: the reply to an earlier attempt was lost.
+            // If the claim holds the row, the reply to an earlier attempt was lost.
+            if row.state != RowState::Free && self.renewed(claim).await.map_err(perhaps_held)? {
                 return Ok(self.granted(claim.name(), row.token));
             }
         }
@@ -122,14 +122,11 @@ impl LockBackend for RowLease {
     async fn renew(&self, claims: &[Claim]) -> Vec<Result<Renewal>> {
         let (shared, exclusive): (Vec<&Claim>, Vec<&Claim>) =
             claims.iter().partition(|claim| claim.mode().is_shared());
-        if shared.is_empty() {
-            return self.renew_exclusive(claims).await;
-        }
-        let exclusive: Vec<Claim> = exclusive.into_iter().cloned().collect();
-        let (shared, exclusive) = tokio::join!(self.renew_shared(&shared), self.renew_exclusive(&exclusive));
-        let (mut shared, mut exclusive) = (shared.into_iter(), exclusive.into_iter());
-        let next = |claim: &Claim| if claim.mode().is_shared() { shared.next() } else { exclusive.next() };
-        claims.iter().filter_map(next).collect()
+        let exclusive = exclusive.into_iter().cloned().collect();
+        let (mut answers, exclusive) =
+            tokio::join!(self.renew_shared(shared), self.renew_exclusive(exclusive));
+        answers.extend(exclusive);
+        claims.iter().map(|claim| answers[&claim.owner()].clone()).collect()
     }
 
     /// Readers of one name are renewed together, and apart from others: a row that many change delays the renewal of no other.
@@ -151,8 +148,7 @@ impl LockBackend for RowLease {
         if was_held {
             return Ok(Release::Released);
         }
-        // A mark that stays ends by itself.
-        let _ = self.remove_mark(claim).await;
+        self.remove_mark(claim).await;
         Ok(Release::NotHeld)
     }
 
@@ -181,38 +177,57 @@ impl LockBackend for RowLease {
 }
 
 impl RowLease {
-    /// Reads a row that was busy a moment ago before it is written. A write locks the row, or in SQLite the whole database,
-    /// also if it changes no row, and the holder's release would wait for it.
-    async fn still_busy(&self, claim: &Claim) -> Result<Option<Busy>> {
-        let Some(row) = self.table.look(claim.name()).await? else {
-            return Ok(None);
-        };
-        if matches!(row.state, RowState::Free) {
-            tokens_left(&row)?;
-        }
-        Ok(self.busy_for(claim, &row).await)
-    }
-
     /// The refusal for a claim; `None` if the row is free, or the claim's. A writer that waits for readers leaves its mark.
-    async fn busy_for(&self, claim: &Claim, row: &LeaseRow) -> Option<Busy> {
-        let busy = row.busy_for(claim.owner())?;
-        if row.owner != READERS || !claim.waits() {
-            return Some(busy);
+    async fn busy_for(&self, claim: &Claim, row: &LeaseRow) -> Result<Option<Busy>> {
+        if row.state == RowState::Free && row.token.get() >= FencingToken::MAX_COUNTED {
+            return Err(Error::tokens_used_up());
+        }
+        let busy = row.busy_for(claim.owner());
+        if busy.is_none() || row.owner != READERS || !claim.waits() {
+            return Ok(busy);
         }
         // Without a mark the writer waits as long as there are readers; its next attempt leaves one. Whether the mark was left may be
         // unknown, so a release removes it in any case.
-        let _ = self.leave_mark(claim).await;
-        Some(busy.with_place_in_queue())
+        self.leave_mark(claim).await;
+        Ok(busy.map(Busy::with_place_in_queue))
     }
 
-    async fn renew_exclusive(&self, claims: &[Claim]) -> Vec<Result<Renewal>> {
-        let renewed = self.table.renew(claims).await;
-        let reasons = self.why_lost(claims, &renewed).await;
-        let answer = |(claim, renewed): (&Claim, Result<bool>)| match renewed? {
-            true => Ok(Renewal::Renewed),
-            false => Ok(Renewal::Lost(reasons.get(&claim.owner()).copied().unwrap_or(LossCause::Gone))),
+    /// Renews exclusive claims; the answers by their owners.
+    async fn renew_exclusive(&self, claims: Vec<Claim>) -> Vec<(OwnerId, Result<Renewal>)> {
+        if claims.is_empty() {
+            return Vec::new();
+        }
+        let renewed = self.table.renew(&claims).await;
+        let taken = self.taken(&claims, &renewed).await;
+        let answer = |(claim, renewed): (&Claim, Result<bool>)| {
+            let renewal = renewed.map(|is_renewed| match is_renewed {
+                true => Renewal::Renewed,
+                false if taken.contains(&claim.owner()) => Renewal::Lost(LossCause::Taken),
+                false => Renewal::Lost(LossCause::Gone),
+            });
+            (claim.owner(), renewal)
         };
         claims.iter().zip(renewed).map(answer).collect()
+    }
+
+    /// The owners whose leases were lost to others, as the rows show. A cause that is not read in time is left out; the loss itself is
+    /// certain.
+    async fn taken(&self, claims: &[Claim], renewed: &[Result<bool>]) -> HashSet<OwnerId> {
+        let answered = |what| {
+            let is_so = move |(_, renewed): &(_, &Result<bool>)| matches!(renewed, Ok(it) if *it == what);
+            claims.iter().zip(renewed).filter(is_so).map(|(claim, _)| claim)
+        };
+        let shortest = answered(true).map(Claim::ttl).min();
+        let within = shortest.map_or(REASONS_WITHIN, |ttl| REASONS_WITHIN.min(ttl / REASONS_PART));
+        let names: Vec<&LockName> = answered(false).map(Claim::name).collect();
+        let Ok(Ok(rows)) = timeout(within, self.table.look_at_each(&names)).await else {
+            return HashSet::new();
+        };
+        let is_taken = |claim: &&Claim| {
+            let stored = self.table.namespace().stored(claim.name().as_str());
+            rows.iter().any(|row| row.stored_name == stored && row.is_held_by_another(claim.owner()))
+        };
+        answered(false).filter(is_taken).map(Claim::owner).collect()
     }
 
     fn granted(&self, name: &LockName, token: FencingToken) -> Attempt {
@@ -236,41 +251,8 @@ impl RowLease {
     async fn renewed(&self, claim: &Claim) -> Result<bool> {
         self.table.renew(std::slice::from_ref(claim)).await.pop().unwrap_or(Ok(false))
     }
-
-    /// The cause of each loss: the rows show which leases other owners have taken. A cause that is not read in time is left
-    /// out; the loss itself is certain.
-    async fn why_lost(&self, claims: &[Claim], renewed: &[Result<bool>]) -> HashMap<OwnerId, LossCause> {
-        let answered = |what| {
-            claims.iter().zip(renewed).filter(move |(_, renewed)| matches!(renewed, Ok(it) if *it == what))
-        };
-        let lost: Vec<&Claim> = answered(false).map(|(claim, _)| claim).collect();
-        if lost.is_empty() {
-            return HashMap::new();
-        }
-        let shortest = answered(true).map(|(claim, _)| claim.ttl()).min();
-        let within = shortest.map_or(REASONS_WITHIN, |ttl| REASONS_WITHIN.min(ttl / REASONS_PART));
-        let names: Vec<&LockName> = lost.iter().map(|claim| claim.name()).collect();
-        let Ok(Ok(rows)) = timeout(within, self.table.look_at_each(&names)).await else {
-            return HashMap::new();
-        };
-        let rows: HashMap<&str, &LeaseRow> = rows.iter().map(|row| (row.stored_name.as_str(), row)).collect();
-        let taken = |claim: &&&Claim| {
-            let row = rows.get(self.table.namespace().stored(claim.name().as_str()).as_str());
-            row.is_some_and(|row| row.is_held_by_another(claim.owner()))
-        };
-        lost.iter().filter(taken).map(|claim| (claim.owner(), LossCause::Taken)).collect()
-    }
 }
 
 fn hash_of(name: &LockName) -> u64 {
-    let mut hasher = DefaultHasher::new();
-    name.hash(&mut hasher);
-    hasher.finish()
-}
-
-fn tokens_left(row: &LeaseRow) -> Result<()> {
-    if row.token.get() < FencingToken::MAX_COUNTED {
-        return Ok(());
-    }
-    Err(Error::tokens_used_up())
+    BuildHasherDefault::<DefaultHasher>::default().hash_one(name)
 }

@@ -12,13 +12,14 @@ mod messages;
 mod tests;
 
 use super::READERS;
+use super::server_table::micros_of;
 use crate::server::{Answer, FALLBACK, ListStatement, MAX_CLAIMS, POLL_AT_MOST, PoolClass, Server, Value};
 use leasehold_core::{OwnerId, Result};
 use std::collections::HashMap;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 use tokio::sync::{Notify, oneshot};
-use tokio::task::JoinHandle;
+use tokio::task::JoinSet;
 use tokio::time::{Instant, timeout_at};
 
 /// For how long an answer counts after the next poll was due.
@@ -34,7 +35,7 @@ const PART_OF_HOLD: u32 = 16;
 pub(super) struct Poller {
     poll_loop: Arc<PollLoop>,
     /// Ends with its runtime. The next waiter starts another.
-    task: Mutex<Option<JoinHandle<()>>>,
+    task: Mutex<JoinSet<()>>,
 }
 
 #[derive(Debug)]
@@ -139,19 +140,12 @@ impl Poller {
         let may_share_from = is_reader.then(|| Instant::now() + POLL_AT_MOST);
         self.poll_loop.add(name, WaitingClaim { owner, may_share_from, wake });
         let mut task = self.task.lock().unwrap_or_else(PoisonError::into_inner);
-        if task.as_ref().is_none_or(JoinHandle::is_finished) {
+        while task.try_join_next().is_some() {}
+        if task.is_empty() {
             let poll_loop = Arc::clone(&self.poll_loop);
-            *task = Some(tokio::spawn(async move { tokio::join!(poll_loop.poll(), poll_loop.listen()).0 }));
+            task.spawn(async move { tokio::join!(poll_loop.poll(), poll_loop.listen()).0 });
         }
         async move { _ = woken.await }
-    }
-}
-
-impl Drop for Poller {
-    fn drop(&mut self) {
-        if let Some(task) = self.task.get_mut().unwrap_or_else(PoisonError::into_inner).take() {
-            task.abort();
-        }
     }
 }
 
@@ -302,15 +296,13 @@ impl PolledRow {
 
 /// `None` if it is no answer to `poll.sql`.
 fn read_rows(answer: &Answer) -> Option<HashMap<Vec<u8>, PolledRow>> {
-    let micros =
-        |value: &Value| Some(Duration::from_micros(u64::try_from(value.as_int()?).unwrap_or_default()));
     let row = |row: &Vec<Value>| {
         let [name, owner, held_for, ends_in, sends_message] = row.as_slice() else { return None };
         let row = PolledRow {
             // A row that another program wrote is held all the same.
             owner: owner.as_bytes().and_then(OwnerId::from_bytes),
-            held_for: micros(held_for)?,
-            ends_in: micros(ends_in)?,
+            held_for: micros_of(held_for)?,
+            ends_in: micros_of(ends_in)?,
             sends_message: sends_message.as_int()? != 0,
         };
         Some((name.as_bytes()?.to_vec(), row))

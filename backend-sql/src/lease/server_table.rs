@@ -1,6 +1,5 @@
 //! The table of leases on a server. The databases share their statements, except those in [`Leases`](crate::server::Leases).
 
-mod optimistic;
 mod readers;
 mod renewal;
 mod statements;
@@ -8,10 +7,10 @@ mod statements;
 mod tests;
 
 use super::poller::Poller;
-use super::{Granting, LeaseRow, LeaseTable, ReaderTable as _, RowState};
+use super::{Granting, LeaseRow, LeaseTable, ReadFor, ReaderTable as _, RowState};
 use crate::names::range;
 use crate::server::{
-    Answer, MAX_CLAIMS, Mode, PoolClass, Server, Statement, StatementKind, Value, name_the_right,
+    Answer, ListStatement, MAX_CLAIMS, Mode, PoolClass, Server, StatementKind, Value, name_the_right,
 };
 use async_trait::async_trait;
 use leasehold_core::{
@@ -19,12 +18,9 @@ use leasehold_core::{
     Result, Semantics,
 };
 use statements::{Ending, Statements};
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, HashMap};
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, SystemTime};
-
-/// What MySQL and MariaDB answer in the place of a token if an exclusive owner holds the row.
-const HELD_BY_ONE: u64 = FencingToken::MAX_COUNTED + 1;
 
 /// One row per name, on a server.
 #[derive(Debug)]
@@ -40,10 +36,8 @@ pub(crate) struct ServerTable {
 
 impl ServerTable {
     pub(crate) fn new(server: Server, namespace: &Namespace, semantics: Semantics) -> Self {
-        let leases = &server.dialect().texts().leases;
         let statements = Statements::new(server.dialect().texts(), &server.target().table);
-        let poller = Poller::new(&server);
-        let may_notify = AtomicBool::new(leases.notify.is_some());
+        let (poller, may_notify) = (Poller::new(&server), AtomicBool::new(true));
         Self { server, namespace: namespace.clone(), statements, semantics, poller, may_notify }
     }
 
@@ -51,48 +45,39 @@ impl ServerTable {
         self.namespace.stored(name.as_str()).into_bytes()
     }
 
-    /// The token in the answer to `acquire.sql`: a row of PostgreSQL, or the `LAST_INSERT_ID()` of MySQL and MariaDB.
-    /// `None` if another owner holds the row.
-    fn granted_token(&self, answer: &Answer) -> Result<Option<FencingToken>> {
-        let Some(row) = answer.rows.first() else {
-            let is_token = (1..=FencingToken::MAX_COUNTED).contains(&answer.last_id);
-            return Ok(is_token.then(|| FencingToken::new(answer.last_id)));
-        };
-        let token = row.first().and_then(read_token);
-        token.map(Some).ok_or_else(|| self.server.unreadable())
-    }
-
-    /// The outcome of a statement that was sent twice and refused the second time: unless the row is the claim's, the first one
-    /// has granted nothing. A first one that still runs, on a server that has reset its connection, may grant one lease that
-    /// no claim uses.
-    async fn settled(
-        &self,
-        claim: &Claim,
-        (answer, was_sent_before): (Result<Answer>, bool),
-    ) -> Result<Answer> {
-        match answer {
-            Err(refused) if was_sent_before && refused.kind() != ErrorKind::Indeterminate => {
-                let look = match refused.kind() {
-                    // A server that takes no writes locks no row, and shows it all the same.
-                    ErrorKind::Unavailable => self.statements.look.for_claims(1).0,
-                    _ => &self.statements.look_where_writes_go,
-                };
-                Err(if self.row_by(look, claim).await?.is_some() { unknown(refused) } else { refused })
+    /// The token of a grant; `None` if another owner holds the row. It is in the answer to `acquire.sql`: in a row of PostgreSQL, or in the
+    /// `LAST_INSERT_ID()` of MySQL and MariaDB.
+    async fn granted_token(&self, claim: &Claim, answer: &Answer) -> Result<Option<FencingToken>> {
+        match answer.first() {
+            Some(token) => read_token(token).map(Some).ok_or_else(|| self.server.unreadable()),
+            // `MariaDB` leaves `LAST_INSERT_ID()` out if a trigger ran: the row shows whether it was granted.
+            None if answer.last_id == 0 && answer.changed > 0 => {
+                let unknown = |error: Error| error.with_kind(ErrorKind::Indeterminate);
+                let row = self.read_shared(claim.name(), ReadFor::Loss).await.map_err(unknown)?;
+                Ok(row.filter(|row| row.owner == Some(claim.owner())).map(|row| row.token))
             }
-            answer => answer,
+            None if answer.last_id > FencingToken::MAX_COUNTED || answer.last_id == 0 => Ok(None),
+            None => Ok(Some(FencingToken::new(answer.last_id))),
         }
     }
 
-    /// The row, if it is the claim's. Read when no answer says whether it was granted, and where it would have been.
-    async fn row_of(&self, claim: &Claim) -> Result<Option<LeaseRow>> {
-        self.row_by(&self.statements.look_where_writes_go, claim).await
-    }
-
-    async fn row_by(&self, look: &Statement, claim: &Claim) -> Result<Option<LeaseRow>> {
-        let name = Value::bytes(self.stored(claim.name()));
-        let answer = self.server.read(PoolClass::Renewal, look, &[name]).await.map_err(unknown)?;
-        let row = answer.rows.first().and_then(|row| read_row(row));
-        Ok(row.filter(|row| row.owner == claim.owner()))
+    /// The answer to `acquire.sql`. One that was sent twice and refused the second time has granted nothing, unless the row is the claim's.
+    /// A first one that still runs, on a server that has reset its connection, may grant one lease that no claim uses.
+    async fn acquire(&self, claim: &Claim, values: &[Value]) -> Result<Answer> {
+        let (answer, was_sent_before) = self.server.grant(&self.statements.acquire, values).await;
+        let refused = match answer {
+            Err(refused) if was_sent_before && refused.kind() != ErrorKind::Indeterminate => refused,
+            answer => return answer,
+        };
+        let look = match refused.kind() {
+            // A server that takes no writes locks no row, and shows it all the same.
+            ErrorKind::Unavailable => &self.statements.look,
+            _ => &self.statements.look_where_writes_go,
+        };
+        let unknown = |error: Error| error.with_kind(ErrorKind::Indeterminate);
+        let rows = self.rows_of(look, &[claim.name()]).await.map_err(unknown)?;
+        let is_granted = rows.iter().any(|row| row.owner == claim.owner());
+        Err(if is_granted { unknown(refused) } else { refused })
     }
 
     /// Ends something. A message to waiters is a hint: without the right to send one, the statement does without.
@@ -103,10 +88,11 @@ impl ServerTable {
         statement: &Ending,
         values: &[Value],
     ) -> Result<Answer> {
-        if !self.may_notify.load(Ordering::Relaxed) {
+        let notifying = statement.notifying.as_ref().filter(|_| self.may_notify.load(Ordering::Relaxed));
+        let Some(notifying) = notifying else {
             return self.server.execute(class, kind, &statement.silent, values).await;
-        }
-        let denied = match self.server.execute(class, kind, &statement.notifying, values).await {
+        };
+        let denied = match self.server.execute(class, kind, notifying, values).await {
             Err(denied) if denied.kind() == ErrorKind::Denied => denied,
             answer => return answer,
         };
@@ -123,20 +109,35 @@ impl ServerTable {
         self.server.must_take_writes().await.map(|()| false)
     }
 
-    /// The row of a name, read by `look.sql`.
-    async fn read<T>(
-        &self,
-        name: &LockName,
-        read: impl Fn(&[Value]) -> Option<T> + Send,
-    ) -> Result<Option<T>> {
-        let (look, values) = (self.statements.look.for_claims(1).0, [Value::bytes(self.stored(name))]);
-        let answer = self.server.read(PoolClass::Attempt, look, &values).await?;
-        let Some(row) = answer.rows.first() else { return Ok(None) };
-        read(row).map(Some).ok_or_else(|| self.foreign(name))
+    /// The rows of these names, for a holder that waits for the answer. A foreign row is left out, so that it does not hide the others.
+    async fn rows_of(&self, look: &ListStatement, names: &[&LockName]) -> Result<Vec<LeaseRow>> {
+        let mut rows = Vec::with_capacity(names.len());
+        for some in names.chunks(MAX_CLAIMS) {
+            let (statement, size) = look.for_claims(some.len());
+            let values: Vec<Value> =
+                some.iter().cycle().take(size).map(|name| Value::bytes(self.stored(name))).collect();
+            let answer = self.server.read(PoolClass::Renewal, statement, &values).await?;
+            rows.extend(answer.rows.iter().filter_map(|row| read_row(row)));
+        }
+        Ok(rows)
     }
 
-    /// Grants a free row by one statement.
-    async fn grant_at_once(&self, claim: &Claim) -> Result<Granting> {
+    /// Deletes the rows of these names that are still idle; their number.
+    async fn forget_idle(&self, names: &[Value], idle: Duration) -> Result<u64> {
+        let (statement, size) = self.statements.purge.for_claims(names.len());
+        let names = names.iter().cycle().take(size).cloned();
+        let values: Vec<Value> = std::iter::once(micros(idle)).chain(names).collect();
+        Ok(self.server.write(PoolClass::Attempt, statement, &values).await?.changed)
+    }
+}
+
+#[async_trait]
+impl LeaseTable for ServerTable {
+    fn is_optimistic(&self) -> bool {
+        self.server.target().mode == Mode::Optimistic
+    }
+
+    async fn grant(&self, claim: &Claim) -> Result<Granting> {
         let values = [
             Value::bytes(self.stored(claim.name())),
             Value::bytes(claim.owner().to_bytes()),
@@ -144,57 +145,33 @@ impl ServerTable {
             Value::text(claim.holder()),
             micros(self.server.target().timeout),
         ];
-        let sent = self.server.grant(&self.statements.acquire, &values).await;
-        let answer = self.settled(claim, sent).await?;
-        let token = match is_untold(&answer) {
-            true => self.row_of(claim).await?.map(|row| row.token),
-            false => self.granted_token(&answer)?,
-        };
-        let held = Granting::Held { may_be_readers: answer.last_id != HELD_BY_ONE };
-        Ok(token.map_or(held, Granting::Granted))
-    }
-
-    /// Deletes the rows of these names that are still idle; their number.
-    async fn forget_idle(&self, names: &[&Value], idle: Duration) -> Result<u64> {
-        let (statement, size) = self.statements.purge.for_claims(names.len());
-        let places = names.iter().chain(std::iter::repeat(&names[0])).take(size);
-        let values: Vec<Value> =
-            std::iter::once(micros(idle)).chain(places.map(|name| (*name).clone())).collect();
-        Ok(self.server.write(PoolClass::Attempt, statement, &values).await?.changed)
-    }
-}
-
-#[async_trait]
-impl LeaseTable for ServerTable {
-    async fn grant(&self, claim: &Claim) -> Result<Granting> {
-        let granting = match self.server.target().mode {
-            Mode::Optimistic => self.grant_by_version(claim).await?,
-            Mode::Lease | Mode::ForUpdate => self.grant_at_once(claim).await?,
-        };
-        if let Granting::Granted(_) = granting {
-            self.server.target().headroom.holds_for(claim.ttl());
+        let answer = self.acquire(claim, &values).await?;
+        match self.granted_token(claim, &answer).await? {
+            Some(token) => {
+                self.server.target().headroom.holds_for(claim.ttl());
+                Ok(Granting::Granted(token))
+            }
+            None if claim.waits() => Ok(Granting::Refused(self.look(claim.name()).await?)),
+            None => Ok(Granting::Held),
         }
-        Ok(granting)
     }
 
     async fn renew(&self, claims: &[Claim]) -> Vec<Result<bool>> {
         // Nearly always one ttl, and one statement. In the order of names: two programs that lock the same rows do so in
         // the same order.
-        let mut by_ttl: BTreeMap<Duration, Vec<(&Claim, usize)>> = BTreeMap::new();
-        for (at, claim) in claims.iter().enumerate() {
-            by_ttl.entry(claim.ttl()).or_default().push((claim, at));
+        let mut by_ttl: BTreeMap<Duration, Vec<&Claim>> = BTreeMap::new();
+        for claim in claims {
+            by_ttl.entry(claim.ttl()).or_default().push(claim);
         }
-        let mut answers: Vec<Result<bool>> = claims.iter().map(|_| Ok(false)).collect();
+        let mut renewed = HashMap::new();
         for (ttl, mut alike) in by_ttl {
-            alike.sort_by(|(one, _), (other, _)| one.name().cmp(other.name()));
+            alike.sort_by(|one, other| one.name().cmp(other.name()));
             for some in alike.chunks(MAX_CLAIMS) {
-                let claims: Vec<&Claim> = some.iter().map(|(claim, _)| *claim).collect();
-                for ((_, at), answer) in some.iter().zip(self.renew_alike(ttl, &claims).await) {
-                    answers[*at] = answer;
-                }
+                let answers = self.renew_alike(ttl, some).await;
+                renewed.extend(some.iter().map(|claim| claim.owner()).zip(answers));
             }
         }
-        answers
+        claims.iter().map(|claim| renewed[&claim.owner()].clone()).collect()
     }
 
     async fn release(&self, claim: &Claim, linger: Duration) -> Result<bool> {
@@ -203,7 +180,7 @@ impl LeaseTable for ServerTable {
         let released =
             self.end(PoolClass::Renewal, StatementKind::End, &self.statements.release, &values).await;
         self.poller.released(&name);
-        if has_ended(&released?) { Ok(true) } else { self.nothing_held().await }
+        if released?.changed == 1 { Ok(true) } else { self.nothing_held().await }
     }
 
     async fn end_grant(&self, name: &LockName, token: FencingToken) -> Result<bool> {
@@ -212,25 +189,18 @@ impl LeaseTable for ServerTable {
         let ended =
             self.end(PoolClass::Attempt, StatementKind::End, &self.statements.end_grant, &values).await;
         self.poller.released(&name);
-        if has_ended(&ended?) { Ok(true) } else { self.nothing_held().await }
+        if ended?.changed == 1 { Ok(true) } else { self.nothing_held().await }
     }
 
     async fn look(&self, name: &LockName) -> Result<Option<LeaseRow>> {
-        self.read(name, read_row).await
+        let (look, values) = (self.statements.look.for_claims(1).0, [Value::bytes(self.stored(name))]);
+        let answer = self.server.read(PoolClass::Attempt, look, &values).await?;
+        let Some(row) = answer.rows.first() else { return Ok(None) };
+        read_row(row).map(Some).ok_or_else(|| self.foreign(name))
     }
 
-    /// It uses the connection for renewals, because a renewal waits for it.
     async fn look_at_each(&self, names: &[&LockName]) -> Result<Vec<LeaseRow>> {
-        let mut rows = Vec::with_capacity(names.len());
-        for some in names.chunks(MAX_CLAIMS) {
-            let (statement, size) = self.statements.look.for_claims(some.len());
-            let values: Vec<Value> =
-                some.iter().cycle().take(size).map(|name| Value::bytes(self.stored(name))).collect();
-            let answer = self.server.read(PoolClass::Renewal, statement, &values).await?;
-            // A foreign row is left out, so that it does not hide the others.
-            rows.extend(answer.rows.iter().filter_map(|row| read_row(row)));
-        }
-        Ok(rows)
+        self.rows_of(&self.statements.look, names).await
     }
 
     async fn list(&self, prefix: &str) -> Result<Vec<LeaseRow>> {
@@ -256,7 +226,7 @@ impl LeaseTable for ServerTable {
         loop {
             let values = [Value::bytes(from.clone()), Value::bytes(behind.clone()), micros(idle)];
             let found = self.server.read(PoolClass::Attempt, &self.statements.idle, &values).await?;
-            let names: Vec<&Value> = found.rows.iter().filter_map(|row| row.first()).collect();
+            let names: Vec<Value> = found.rows.into_iter().flatten().collect();
             let Some(last) = names.last().and_then(|name| name.as_bytes()) else {
                 return Ok(forgotten);
             };
@@ -288,7 +258,7 @@ impl LeaseTable for ServerTable {
     async fn forget(&self, names: &[LockName]) -> Result<()> {
         for names in names.chunks(MAX_CLAIMS) {
             let names: Vec<Value> = names.iter().map(|name| Value::bytes(self.stored(name))).collect();
-            self.forget_idle(&names.iter().collect::<Vec<_>>(), Duration::ZERO).await?;
+            self.forget_idle(&names, Duration::ZERO).await?;
         }
         Ok(())
     }
@@ -310,34 +280,15 @@ impl LeaseTable for ServerTable {
     }
 }
 
-fn unknown(error: Error) -> Error {
-    error.with_kind(ErrorKind::Indeterminate)
-}
-
-/// True if the statement answered a row, as where it may send a message, or changed one.
-fn has_ended(answer: &Answer) -> bool {
-    !answer.rows.is_empty() || answer.changed == 1
-}
-
-/// The answer does not say whether the row was granted: `MariaDB` leaves `LAST_INSERT_ID()` out if a trigger ran.
-fn is_untold(answer: &Answer) -> bool {
-    answer.rows.is_empty() && answer.last_id == 0 && answer.changed > 0
-}
-
 fn micros(time: Duration) -> Value {
     Value::int(time.as_micros())
 }
 
 /// A row as `look.sql` and `list.sql` answer it; `None` if another program wrote it.
 fn read_row(values: &[Value]) -> Option<LeaseRow> {
-    let [name, owner, token, ends_in, acquired_at, _version, holder, ..] = values else {
-        return None;
-    };
-    let owner = match owner.as_bytes() {
-        Some(bytes) => Some(OwnerId::from_bytes(bytes)?),
-        None => None,
-    };
-    let ends_in = u64::try_from(ends_in.as_int()?).map(Duration::from_micros).unwrap_or_default();
+    let [name, owner, token, ends_in, acquired_at, holder] = values else { return None };
+    let owner = read_owner(owner)?;
+    let ends_in = micros_of(ends_in)?;
     Some(LeaseRow {
         stored_name: String::from_utf8(name.as_bytes()?.to_vec()).ok()?,
         state: match owner {
@@ -348,14 +299,23 @@ fn read_row(values: &[Value]) -> Option<LeaseRow> {
         owner: owner.unwrap_or(OwnerId::from_u128(0)),
         token: read_token(token)?,
         holder: holder.as_text()?.to_owned(),
-        acquired_at: unix_time(acquired_at.as_int()?),
+        acquired_at: SystemTime::UNIX_EPOCH.checked_add(micros_of(acquired_at)?),
     })
+}
+
+/// `None` within for a row without an owner.
+fn read_owner(owner: &Value) -> Option<Option<OwnerId>> {
+    match owner.as_bytes() {
+        Some(bytes) => OwnerId::from_bytes(bytes).map(Some),
+        None => Some(None),
+    }
 }
 
 fn read_token(number: &Value) -> Option<FencingToken> {
     u64::try_from(number.as_int()?).ok().map(FencingToken::new)
 }
 
-fn unix_time(micros: i64) -> Option<SystemTime> {
-    SystemTime::UNIX_EPOCH.checked_add(Duration::from_micros(u64::try_from(micros).ok()?))
+/// A time in microseconds; zero for a negative one.
+pub(super) fn micros_of(value: &Value) -> Option<Duration> {
+    Some(Duration::from_micros(u64::try_from(value.as_int()?).unwrap_or_default()))
 }

@@ -4,7 +4,8 @@
 //! not know the column. In a row of another owner the column means nothing. A writer that waits for readers leaves a mark, and keeps
 //! new readers out while the mark is fresh.
 //!
-//! Each rule is a pure function of a row that was read. `shared.rs` writes what it decides.
+//! Each rule is a pure function of a row that was read. `shared.rs` writes what it decides. The optimistic mode decides an exclusive
+//! attempt in the same way.
 
 use leasehold_core::{
     Attempt, Busy, Claim, Error, ErrorKind, FencingToken, Grant, HolderInfo, LockMode, LockName, LockStatus,
@@ -18,6 +19,7 @@ pub(crate) const READERS: OwnerId = OwnerId::from_u128(u128::MAX);
 /// How long a mark is fresh, in microseconds: more than twice the longest pause between two attempts of the writer that left it, because
 /// an attempt renews the mark only if half of the time is over.
 const MARK_LASTS: i64 = 2_000_000;
+
 /// A row as it was read for a change. Times are in microseconds of the clock that counts leases.
 #[derive(Clone, Debug)]
 pub(crate) struct SharedRow {
@@ -35,9 +37,12 @@ pub(crate) struct SharedRow {
     pub(crate) version: Vec<i64>,
 }
 
-/// What a row is changed to: a row of [`READERS`].
+/// What a row is changed to.
 #[derive(Clone, Debug)]
 pub(crate) struct NextRow {
+    /// The exclusive claim that takes the row in the optimistic mode; `None` for a row of [`READERS`].
+    #[cfg_attr(not(feature = "_server"), expect(dead_code, reason = "SQLite has no optimistic mode"))]
+    pub(crate) taker: Option<Claim>,
     pub(crate) token: FencingToken,
     /// The end of the last reader's lease; zero if none is left.
     pub(crate) ends_at: i64,
@@ -92,7 +97,7 @@ impl SharedRow {
             Error::new(ErrorKind::Misconfigured, "the readers of a row cannot be written as JSON")
                 .with_source(error)
         })?;
-        Ok(NextRow { token, ends_at, sharers, before: i64::MAX })
+        Ok(NextRow { taker: None, token, ends_at, sharers, before: i64::MAX })
     }
 
     pub(super) fn ends(&self, ttl: Duration) -> i64 {
@@ -158,6 +163,31 @@ pub(super) fn admit(claim: &Claim, row: &SharedRow, mut sharers: Sharers) -> Res
         holder: claim.holder().to_string(),
     });
     Ok(Decision::Write(row.next_row(token, &sharers)?, Attempt::Granted(Grant::new(token))))
+}
+
+/// Decides the attempt of an exclusive claim in the optimistic mode.
+pub(super) fn take(claim: &Claim, row: &SharedRow, sharers: Sharers) -> Result<Decision<Attempt>> {
+    let is_free = row.ends_at <= row.now;
+    if !is_free && row.owner != Some(claim.owner()) {
+        let busy = Busy::new().with_end(micros(row.ends_at - row.now));
+        if row.owner != Some(READERS) || !claim.waits() {
+            return Ok(Decision::Keep(Attempt::Busy(busy)));
+        }
+        let busy = Attempt::Busy(busy.with_place_in_queue());
+        return Ok(match mark(claim.owner(), row, sharers)? {
+            Decision::Keep(()) => Decision::Keep(busy),
+            Decision::Write(next, ()) => Decision::Write(next, busy),
+        });
+    }
+    // If the claim holds the row, the reply to an earlier attempt was lost.
+    let token = match is_free {
+        true => FencingToken::after(Some(row.token), row.unix_now).ok_or_else(Error::tokens_used_up)?,
+        false => row.token,
+    };
+    let before = if is_free { i64::MAX } else { row.ends_at };
+    let (taker, ends_at) = (Some(claim.clone()), row.ends(claim.ttl()));
+    let next = NextRow { taker, token, ends_at, sharers: String::new(), before };
+    Ok(Decision::Write(next, Attempt::Granted(Grant::new(token))))
 }
 
 /// Extends the leases of those claims that still hold, and shortens none.

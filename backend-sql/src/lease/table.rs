@@ -9,19 +9,22 @@ use std::time::Duration;
 /// The outcome of an attempt to take a row.
 pub(crate) enum Granting {
     Granted(FencingToken),
+    /// Refused because another owner holds the row, which was not read.
+    #[cfg_attr(not(feature = "_server"), expect(dead_code, reason = "SQLite always looks"))]
+    Held,
     /// Refused; the row as it was read after the refusal, `None` if it was gone by then.
     Refused(Option<LeaseRow>),
-    /// Refused because another owner holds the row, which was not read; false if that is not a reader.
-    #[cfg_attr(not(feature = "_server"), expect(dead_code, reason = "SQLite always looks"))]
-    Held {
-        may_be_readers: bool,
-    },
 }
 
 /// A table of leases. Each write is one atomic statement, whose answer says for which claims it changed a row.
 #[async_trait]
 pub(crate) trait LeaseTable: ReaderTable + fmt::Debug {
-    /// Asks for the row of a claim's name.
+    /// True in the optimistic mode: no row is granted by [`grant`](Self::grant), all are replaced.
+    fn is_optimistic(&self) -> bool {
+        false
+    }
+
+    /// Asks for the row of a claim's name. If the claim waits, a row that is held was read: the hold may be that of readers.
     async fn grant(&self, claim: &Claim) -> Result<Granting>;
 
     /// Extends leases; true for each claim, in their order, that still had one.

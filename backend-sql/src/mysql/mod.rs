@@ -34,32 +34,36 @@ pub(crate) static TEXTS: Texts = Texts {
     refuses_all_writes: false,
     quote: '`',
     numbers_parameters: false,
-    table: include_str!("table.sql"),
-    columns: include_str!("columns.sql"),
+    layout: include_str!("layout.sql"),
     settings: include_str!("settings.sql"),
+    server: include_str!("server.sql"),
     grants: include_str!("grants.sql"),
     // `ProxySQL` and `MaxScale` answer `CONNECTION_ID()` themselves, with numbers of their own.
     session_number: None,
     leases: Leases {
         layout: Layout {
             schema: include_str!("schema.sql"),
-            added: Some(("sharers", include_str!("add_sharers.sql"))),
+            parts: "BASE TABLE of InnoDB, name varbinary(640) not null primary key, owner binary(16), token bigint not null, \
+                ends_at bigint not null, acquired_at bigint not null, version bigint not null, \
+                holder varchar(1024) utf8mb4_bin not null, sharers mediumtext utf8mb4_bin",
         },
         acquire: include_str!("acquire.sql"),
-        release: include_str!("release.sql"),
-        end_grant: include_str!("end_grant.sql"),
         make_row: include_str!("make_lease_row.sql"),
         poll: include_str!("poll.sql"),
-        replace: include_str!("replace.sql"),
         // The ways to wake a waiter without a poll need a connection that does nothing else: see `docs/sql.md`.
         notify: None,
     },
     for_update: ForUpdate {
         holders: Layout {
             schema: include_str!("schema_holders.sql"),
-            added: Some(("sharers", include_str!("add_sharers.sql"))),
+            parts: "BASE TABLE of InnoDB, name varbinary(640) not null primary key, owner binary(16), token bigint not null, \
+                acquired_at bigint not null, connection bigint not null, holder varchar(1024) utf8mb4_bin not null, \
+                sharers mediumtext utf8mb4_bin",
         },
-        rows: Layout { schema: include_str!("schema_rows.sql"), added: None },
+        rows: Layout {
+            schema: include_str!("schema_rows.sql"),
+            parts: "BASE TABLE of InnoDB, name varbinary(640) not null primary key",
+        },
         make_row: include_str!("make_row.sql"),
         lock: include_str!("lock.sql"),
         for_share: "/*M! LOCK IN SHARE MODE */ /*!80000 FOR SHARE */",
@@ -138,10 +142,6 @@ impl Dialect for MySqlDialect {
         &self.target
     }
 
-    fn server_question(&self) -> &'static str {
-        include_str!("server.sql")
-    }
-
     async fn log_in(&self) -> sqlx::Result<Box<dyn RawConnection>> {
         Ok(Box::new(MySqlRawConnection(self.options()?.connect().await?)))
     }
@@ -164,12 +164,9 @@ impl Dialect for MySqlDialect {
              {isolation} /*M! , max_statement_time = {seconds:.3}, tx_read_only = 0 */ \
              /*!80000 , transaction_read_only = 0 */"
         );
-        connection.tell(&session).await
-    }
-
-    /// By a statement of its own: not every pooler takes several at once.
-    async fn identify(&self, connection: &mut dyn RawConnection) -> sqlx::Result<()> {
-        self.server(connection).await.map(|server| self.note(server.as_deref()))
+        connection.tell(&session).await?;
+        // By a statement of its own: not every pooler takes several at once.
+        self.identify(connection).await.map(drop)
     }
 
     fn error_class(&self, error: &sqlx::Error) -> ErrorClass {
@@ -226,10 +223,6 @@ impl RawConnection for MySqlRawConnection {
         let rows = self.0.fetch_all(AssertSqlSafe(question.to_owned())).await?;
         let Some(row) = rows.first() else { return Ok(Vec::new()) };
         (0..row.len()).map(|at| row.try_get_unchecked(at)).collect()
-    }
-
-    async fn tell(&mut self, text: &str) -> sqlx::Result<()> {
-        self.0.execute(AssertSqlSafe(text.to_owned())).await.map(drop)
     }
 
     async fn close(self: Box<Self>) {

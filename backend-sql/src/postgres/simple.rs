@@ -1,7 +1,7 @@
 //! Values in the text of a statement, as the simple protocol has them: nothing stays in a session.
 
+use crate::names::hex;
 use crate::server::Value;
-use std::fmt::Write;
 
 /// A value that cannot be read as anything else: a number has digits, and all others are written in hexadecimal.
 pub(super) fn literal(value: &Value) -> String {
@@ -16,11 +16,7 @@ pub(super) fn literal(value: &Value) -> String {
 }
 
 fn bytea(bytes: &[u8]) -> String {
-    let mut out = "decode('".to_owned();
-    for byte in bytes {
-        let _ = write!(out, "{byte:02x}");
-    }
-    out + "', 'hex')"
+    format!("decode('{}', 'hex')", hex(bytes))
 }
 
 #[cfg(test)]
@@ -31,7 +27,8 @@ mod tests {
     use crate::server::Statement;
 
     fn with_values(text: &str, values: &[Value]) -> String {
-        Statement::new(text, &TEXTS, &TableName::default()).with_values(values, literal)
+        let table = TableName::parse(None, TableName::DEFAULT, 58).unwrap();
+        Statement::new(text, &TEXTS, &table).with_values(values, literal)
     }
 
     #[test]

@@ -52,7 +52,7 @@ pub(crate) use tests::double;
 pub(crate) use texts::{ForUpdate, Leases, Texts};
 pub(crate) use value::{Answer, ColumnType, Value};
 
-use leasehold_core::{Error, ErrorKind, Result};
+use leasehold_core::{Error, Result};
 use pool::Pool;
 use std::sync::Arc;
 use tokio::sync::OnceCell;
@@ -182,12 +182,7 @@ impl Server {
 
     /// An answer that is none of ours.
     pub(crate) fn unreadable(&self) -> Error {
-        let target = self.target();
-        Error::new(
-            ErrorKind::Misconfigured,
-            format!("a row of {} does not read as one of ours", target.table),
-        )
-        .with_help("look at who else writes to the table")
+        failure::unreadable(&self.target().table)
     }
 
     pub(crate) async fn close(&self) {

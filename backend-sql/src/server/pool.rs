@@ -5,7 +5,7 @@
 //!
 //! A client that is refused a connection closes what it has idle. `headroom.rs` says when an idle connection is kept.
 
-use super::failure::{Cause, failure};
+use super::failure::failure;
 use super::{Dialect, ErrorClass, RawConnection, StatementKind, Target};
 use futures_util::future::join_all;
 use leasehold_core::{Error, ErrorKind, Result, StallTimeout};
@@ -189,7 +189,7 @@ impl Pool {
                 Ok(Err(error)) => error,
                 Err(_) => {
                     self.refused().await;
-                    return Err(self.not_let_in());
+                    return Err(self.not_connected(std::io::Error::from(std::io::ErrorKind::TimedOut).into()));
                 }
             };
             let again = matches!(self.dialect.error_class(&error), ErrorClass::Exhausted(_))
@@ -206,12 +206,6 @@ impl Pool {
         self.yield_idle().await
     }
 
-    fn not_let_in(&self) -> Error {
-        let (address, within) = (self.target.address(), self.target.connect_timeout);
-        Error::new(ErrorKind::Unavailable, format!("{address} did not let us in within {within:?}"))
-            .with_help("look whether the server runs there and takes connections")
-    }
-
     /// The error of a connection attempt. No statement was sent, so nothing was done.
     fn not_connected(&self, error: sqlx::Error) -> Error {
         if let sqlx::Error::Configuration(cause) = &error
@@ -221,12 +215,6 @@ impl Pool {
         }
         let class = match self.dialect.error_class(&error) {
             ErrorClass::Broken | ErrorClass::Ended => ErrorClass::Unreachable,
-            ErrorClass::Refused => {
-                let message = format!("{} refused the connection", self.target.address());
-                return Error::new(ErrorKind::Misconfigured, message)
-                    .with_source(Cause::from(error))
-                    .with_help("look at the cause, and at what stands between here and the server");
-            }
             class => class,
         };
         failure(error, class, StatementKind::Read, &self.target)

@@ -1,7 +1,6 @@
 //! Checks before the first use: the tables, the server, and a pooler in between.
 
 use super::failure::Cause;
-use super::schema::{FoundTable, missing_table};
 use super::{
     Answer, ErrorClass, ExpectedTable, PooledConnection, Server, Sessions, Statement, StatementKind, Value,
     sessions,
@@ -14,8 +13,11 @@ use tokio::time::timeout;
 const COMPARED: usize = 5;
 const ONE_SERVER: &str = "use the address of one server, and no balancer";
 
-/// Statements that change nothing, and need the rights that locking needs.
-const RIGHTS: [&str; 2] = [include_str!("may_insert.sql"), include_str!("may_update.sql")];
+/// Statements that need the rights that locking needs. They are explained and not executed, which fires no trigger.
+const RIGHTS: [&str; 2] = [
+    "EXPLAIN INSERT INTO {table} SELECT * FROM {table} WHERE 1 = 0",
+    "EXPLAIN UPDATE {table} SET name = name WHERE 1 = 0",
+];
 
 impl Server {
     /// Makes the tables that are missing, and looks at those that are there.
@@ -34,7 +36,7 @@ impl Server {
             // A user that may not make the tables needs no right to, if they exist.
             Err(error) if self.error_class(&error) == ErrorClass::Denied => {
                 for table in self.tables() {
-                    if self.look_at(&mut connection, table).await?.is_none() {
+                    if self.look_at(&mut connection, table).await?.is_empty() {
                         let (table, address) = (&table.name, self.target().address());
                         let message =
                             format!("these credentials may not make the table {table} on {address}");
@@ -47,21 +49,8 @@ impl Server {
             }
             Err(error) => return Err(self.failure(error, StatementKind::Write)),
         }
-        self.add_columns(&mut connection).await?;
         self.check_tables(&mut connection).await?;
         connection.give_back();
-        Ok(())
-    }
-
-    /// Changes tables of an earlier schema. Of two clients that do so at once, one may find it done.
-    async fn add_columns(&self, connection: &mut PooledConnection) -> Result<()> {
-        for table in self.tables() {
-            let found = self.look_at(connection, table).await?;
-            let Some(statement) = found.and_then(|found| table.lacks_addition(&found)) else { continue };
-            let statement = self.about(table, statement);
-            // If it fails, the check that follows says what is missing still.
-            let _ = self.in_time(StatementKind::Write, connection.raw().tell(&statement)).await?;
-        }
         Ok(())
     }
 
@@ -122,7 +111,7 @@ impl Server {
         let (mut servers, within) = (Vec::new(), self.target().connect_timeout);
         for _ in 0..COMPARED {
             let Ok(Ok(mut other)) = timeout(within, self.dialect().connect_beside()).await else { break };
-            let said = timeout(self.target().timeout, self.dialect().server(&mut *other)).await;
+            let said = timeout(self.target().timeout, self.dialect().identify(&mut *other)).await;
             servers.extend(said.ok().and_then(Result::ok).flatten());
             let _ = timeout(self.target().timeout, other.close()).await;
         }
@@ -194,25 +183,17 @@ impl Server {
 
     pub(super) async fn check_tables(&self, connection: &mut PooledConnection) -> Result<()> {
         for table in self.tables() {
-            let found = self.look_at(connection, table).await?;
-            table.compare(&found.ok_or_else(|| missing_table(&table.name, &self.target().url))?)?;
+            table.compare(&self.look_at(connection, table).await?, &self.target().url)?;
         }
         Ok(())
     }
 
-    /// What is there under the name of a table; `None` if nothing, or nothing that these credentials may see.
-    async fn look_at(
-        &self,
-        connection: &mut PooledConnection,
-        table: &ExpectedTable,
-    ) -> Result<Option<FoundTable>> {
+    /// What is there under the name of a table; empty if nothing, or nothing that these credentials may see.
+    async fn look_at(&self, connection: &mut PooledConnection, table: &ExpectedTable) -> Result<Vec<String>> {
         let texts = self.dialect().texts();
         let name = [Value::text(table.name.as_str()), Value::text(&texts.quoted(&table.name))];
-        let fault = self.look(connection, texts.table, &name).await?;
-        if fault.rows.is_empty() {
-            return Ok(None);
-        }
-        Ok(Some(FoundTable::read(&fault, &self.look(connection, texts.columns, &name).await?)))
+        let parts = self.look(connection, texts.layout, &name).await?;
+        Ok(parts.rows.iter().filter_map(|row| row.first()?.as_text().map(str::to_owned)).collect())
     }
 
     /// Asks a question that no later call repeats.

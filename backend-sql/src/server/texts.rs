@@ -20,12 +20,12 @@ pub(crate) struct Texts {
     pub(crate) quote: char,
     /// True if parameters are written `$1`; otherwise they are written `?`.
     pub(crate) numbers_parameters: bool,
-    /// Answers what is wrong with a table, such as an engine without transactions; no row if it is not there.
-    pub(crate) table: &'static str,
-    /// Answers the name, the kind and the part in the primary key of each column of a table.
-    pub(crate) columns: &'static str,
+    /// Answers what a table consists of; no row if it is not there.
+    pub(crate) layout: &'static str,
     /// Answers settings and their values.
     pub(crate) settings: &'static str,
+    /// Answers what the server says it is.
+    pub(crate) server: &'static str,
     /// Gives a user the rights on a table that locking needs.
     pub(crate) grants: &'static str,
     /// Answers the server's number of a session; `None` where a pooler may answer in the server's place.
@@ -48,11 +48,8 @@ impl Texts {
 pub(crate) struct Leases {
     pub(crate) layout: Layout,
     pub(crate) acquire: &'static str,
-    pub(crate) release: &'static str,
-    pub(crate) end_grant: &'static str,
     pub(crate) make_row: &'static str,
     pub(crate) poll: &'static str,
-    pub(crate) replace: &'static str,
     /// Sends a message that names a row, as an expression in the statements that end a hold; `None` if the database sends none.
     pub(crate) notify: Option<&'static str>,
 }

@@ -6,11 +6,11 @@ use super::connection_slot::{ConnectionHandle, ConnectionSlot, runtime_ended};
 use super::host_clock::HostTime;
 use super::rows::{read_owner, read_token};
 use super::settings::Settings;
+use crate::names::hex;
 use leasehold_core::{Claim, FencingToken, OwnerId, Result};
 use sqlx::Row as _;
 use sqlx::sqlite::SqliteRow;
 use std::collections::HashMap;
-use std::fmt::Write as _;
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 use tokio::sync::mpsc::error::SendError;
@@ -162,13 +162,4 @@ impl Settings {
 /// Zero for no linger, not the time now: for a process that has read the clock a moment earlier, that is not over yet.
 fn end(now: HostTime, time: Duration) -> i64 {
     if time.is_zero() { 0 } else { now.plus(time).0 }
-}
-
-pub(super) fn hex(bytes: &[u8]) -> String {
-    let mut hex = String::with_capacity(2 * bytes.len());
-    for byte in bytes {
-        // Writing to a string cannot fail.
-        let _ = write!(hex, "{byte:02x}");
-    }
-    hex
 }

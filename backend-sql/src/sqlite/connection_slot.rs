@@ -2,6 +2,7 @@ use super::connection::{Connection, Role, SqliteQuery, StatementResult};
 use super::failure::{is_busy, is_misfit};
 use super::settings::Settings;
 use leasehold_core::{Error, ErrorKind, Result};
+use sqlx::Connection as _;
 use std::sync::Arc;
 use std::time::Duration;
 use tokio::runtime::Handle;
@@ -24,35 +25,16 @@ pub(super) struct ConnectionSlot {
 }
 
 impl ConnectionSlot {
-    pub(super) fn reader(settings: &Arc<Settings>) -> Self {
-        Self { settings: settings.clone(), role: Role::Reader, connection: None, reader: None }
-    }
-
-    pub(super) fn writer(settings: &Arc<Settings>, reader: &ConnectionHandle) -> Self {
-        Self {
-            settings: settings.clone(),
-            role: Role::Writer,
-            connection: None,
-            reader: Some(reader.clone()),
-        }
-    }
-
     /// Runs a statement; without a result if a reader finds no table.
     ///
     /// The result is that of the file to which the path leads after the statement. A statement that ran on a replaced file is repeated.
     pub(super) async fn run(&mut self, query: impl Fn() -> SqliteQuery + Send) -> Result<StatementResult> {
-        let limit = self.time_limit();
-        in_time(limit, self.run_on_file(query)).await
-    }
-
-    /// Makes the file and the table if they are missing.
-    pub(super) async fn reopen(&mut self) -> Result<()> {
-        let limit = self.time_limit();
-        let reopen = async {
-            self.disconnect().await;
-            self.connected().await.map(drop)
-        };
-        in_time(limit, reopen).await
+        // Four waits for other writers, as when the file must be made first, and the disk.
+        let (time, kind) = (self.settings.options.busy_timeout * 4 + DISK_TIME, self.role.unknown());
+        timeout(time, self.run_on_file(query)).await.unwrap_or_else(|_| {
+            Err(Error::new(kind, format!("the database did not answer within {time:?}"))
+                .with_help("look at the disk under it; a frozen or failing one stops every write"))
+        })
     }
 
     /// Gives the connection back. The driver closes it later on a thread of its own: it may copy the log into the file then, and
@@ -61,16 +43,13 @@ impl ConnectionSlot {
         self.connection = None;
     }
 
-    /// Closes the connection, and waits for that.
+    /// Closes the connection, and waits for that: until then SQLite shares the files it has open with every other connection that this
+    /// process opens to the same file.
     pub(super) async fn disconnect(&mut self) {
         if let Some(connection) = self.connection.take() {
-            connection.close().await;
+            // Only the copy of the log into the file can fail, and the next process that opens it makes that copy.
+            let _ = connection.sqlite.close().await;
         }
-    }
-
-    /// The time for one call, and the error after it: four waits for other writers, as when the file must be made first, and the disk.
-    fn time_limit(&self) -> (Duration, ErrorKind) {
-        (self.settings.options.busy_timeout * 4 + DISK_TIME, self.role.unknown())
     }
 
     async fn run_on_file(&mut self, query: impl Fn() -> SqliteQuery + Send) -> Result<StatementResult> {
@@ -128,13 +107,6 @@ impl ConnectionSlot {
     }
 }
 
-async fn in_time<T>((time, kind): (Duration, ErrorKind), call: impl Future<Output = Result<T>>) -> Result<T> {
-    timeout(time, call).await.unwrap_or_else(|_| {
-        Err(Error::new(kind, format!("the database did not answer within {time:?}"))
-            .with_help("look at the disk under it; a frozen or failing one stops every write"))
-    })
-}
-
 /// A connection, and the calls that wait for it.
 ///
 /// Each call runs in a task of its own, so that a caller that is not polled holds up no other. If the runtime of a call ends, the
@@ -143,7 +115,9 @@ async fn in_time<T>((time, kind): (Duration, ErrorKind), call: impl Future<Outpu
 pub(super) struct ConnectionHandle(Arc<Mutex<ConnectionSlot>>);
 
 impl ConnectionHandle {
-    pub(super) fn new(slot: ConnectionSlot) -> Self {
+    /// A writer has the reader beside it.
+    pub(super) fn new(settings: &Arc<Settings>, role: Role, reader: Option<Self>) -> Self {
+        let slot = ConnectionSlot { settings: Arc::clone(settings), role, connection: None, reader };
         Self(Arc::new(Mutex::new(slot)))
     }
 

@@ -10,7 +10,7 @@
 //! | a file that is made, or deleted under its users | `files.rs` |
 //! | the files and tables that are refused | `path_checks.rs`, `schema.rs` |
 //! | the host's clock and boot | `host_clock.rs` |
-//! | errors of SQLite and of the file system, and limits that were met | `failure.rs`, `file_errors.rs` |
+//! | errors of SQLite, and of calls to the file system | `failure.rs`, `database_path.rs` |
 //!
 //! A statement that writes is a transaction of its own, and takes the lock of the file before it reads anything. If it
 //! cannot have it, SQLite waits by its busy time-out and then looks at the file anew (`btreeBeginTrans` in its sources
@@ -24,7 +24,6 @@ mod connection;
 mod connection_slot;
 mod database_path;
 mod failure;
-mod file_errors;
 mod files;
 mod host_clock;
 mod network_fs;
@@ -39,10 +38,11 @@ mod settings;
 mod tests;
 
 use crate::lease::{Granting, LeaseRow, LeaseTable, foreign_row};
-use crate::names::range;
+use crate::names::{hex, range};
 use async_trait::async_trait;
-use batch::{Batch, Change, ChangeKind, ChangedOwners, hex};
-use connection_slot::{ConnectionHandle, ConnectionSlot};
+use batch::{Batch, Change, ChangeKind, ChangedOwners};
+use connection::Role;
+use connection_slot::ConnectionHandle;
 use host_clock::{HostClock, micros};
 use leasehold_core::{
     Claim, Error, ErrorKind, FencingToken, Finding, LockName, Namespace, Purge, Result, Semantics,
@@ -56,7 +56,6 @@ use sqlx::sqlite::SqliteRow;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
-use tokio::sync::OnceCell;
 
 /// The table of leases.
 ///
@@ -68,8 +67,6 @@ pub(crate) struct SqliteTable {
     reader: ConnectionHandle,
     writer: ConnectionHandle,
     batch: Batch,
-    /// Set once the table is known to have the column of readers.
-    has_sharers: OnceCell<()>,
     closed: AtomicBool,
 }
 
@@ -80,14 +77,13 @@ impl SqliteTable {
 
     fn with_clock(options: Options, namespace: &Namespace, clock: HostClock) -> Self {
         let settings = Arc::new(Settings { options, namespace: namespace.clone(), clock });
-        let reader = ConnectionHandle::new(ConnectionSlot::reader(&settings));
-        let writer = ConnectionHandle::new(ConnectionSlot::writer(&settings, &reader));
+        let reader = ConnectionHandle::new(&settings, Role::Reader, None);
+        let writer = ConnectionHandle::new(&settings, Role::Writer, Some(reader.clone()));
         Self {
             batch: Batch::new(&settings, &writer),
             writer,
             reader,
             settings,
-            has_sharers: OnceCell::new(),
             closed: AtomicBool::new(false),
         }
     }
@@ -97,11 +93,6 @@ impl SqliteTable {
             return Err(Error::new(ErrorKind::Closed, "the store was closed").with_help("open it again"));
         }
         Ok(())
-    }
-
-    /// Makes the file and the table if they are missing.
-    async fn open(&self) -> Result<()> {
-        self.writer.call(async |mut slot| slot.reopen().await).await
     }
 
     /// Makes changes by the next statement of their kind.
@@ -122,34 +113,6 @@ impl SqliteTable {
         let rows = self.reader.run(query).await?.rows;
         let row = rows.first().map(|row| read(row, &self.settings.clock)).transpose();
         row.map_err(|error| foreign_row(name, &self.settings.options.path).with_source(error))
-    }
-
-    /// The last of some stored names from `first` on and before `end`; none if there is none there.
-    async fn last_of_some(&self, first: &[u8], end: &[u8]) -> Result<Option<Vec<u8>>> {
-        let (settings, first, end) = (self.settings.clone(), first.to_vec(), end.to_vec());
-        let query =
-            move || settings.query(include_str!("some_names.sql")).bind(first.clone()).bind(end.clone());
-        let rows = self.reader.run(query).await?.rows;
-        let last = rows.first().map_or(Ok(None), |row| row.try_get(0));
-        last.map_err(|error| self.settings.unreadable(error))
-    }
-
-    /// Deletes, or counts, the stored names from `first` on and before `end` that have been idle for `idle`.
-    async fn purge_some(&self, first: Vec<u8>, end: Vec<u8>, idle: Duration, purge: Purge) -> Result<u64> {
-        let settings = self.settings.clone();
-        let query = move || {
-            let text =
-                if purge == Purge::Delete { include_str!("purge.sql") } else { include_str!("idle.sql") };
-            let token = settings.clock.unix_micros().saturating_sub(micros(idle));
-            let query = settings.query(text).bind(first.clone()).bind(end.clone());
-            query.bind(settings.clock.now().0).bind(token)
-        };
-        let done = self.writer.run(query).await?;
-        if purge == Purge::Delete {
-            return Ok(done.changed);
-        }
-        let count = done.rows.first().map_or(Ok(0_i64), |row| row.try_get(0));
-        count.map(i64::unsigned_abs).map_err(|error| self.settings.unreadable(error))
     }
 }
 
@@ -220,26 +183,39 @@ impl LeaseTable for SqliteTable {
         Ok(rows.map(|(row, _)| row).collect())
     }
 
-    /// A limited number of names at a time, because other calls wait meanwhile.
     async fn purge(&self, idle: Duration, purge: Purge) -> Result<u64> {
         self.check_open()?;
-        // A count creates no store.
-        if !self.settings.options.path.file.exists() {
-            return Ok(0);
+        let (settings, (first, end)) = (self.settings.clone(), range(self.namespace().stored("")));
+        let query = move || {
+            let text =
+                if purge == Purge::Delete { include_str!("purge.sql") } else { include_str!("idle.sql") };
+            let token = settings.clock.unix_micros().saturating_sub(micros(idle));
+            let query = settings.query(text).bind(first.clone()).bind(end.clone());
+            query.bind(settings.clock.now().0).bind(token)
+        };
+        if purge != Purge::Delete {
+            let rows = self.reader.run(query).await?.rows;
+            let count = rows.first().map_or(Ok(0_i64), |row| row.try_get(0));
+            return count.map(i64::unsigned_abs).map_err(|error| self.settings.unreadable(error));
         }
-        let (mut first, end) = range(self.namespace().stored(""));
         let mut purged = 0;
-        while let Some(last) = self.last_of_some(&first, &end).await? {
-            let next = [last.as_slice(), &[0]].concat();
-            purged += self.purge_some(first, next.clone(), idle, purge).await?;
-            first = next;
+        // A purge creates no store.
+        while self.settings.options.path.file.exists() {
+            let some = self.writer.run(query.clone()).await?.changed;
+            if some == 0 {
+                break;
+            }
+            purged += some;
         }
         Ok(purged)
     }
 
     async fn init(&self) -> Result<()> {
         self.check_open()?;
-        self.open().await
+        // Any statement of the writer makes what is missing.
+        let settings = self.settings.clone();
+        let query = move || settings.query(include_str!("look.sql")).bind(Vec::<u8>::new());
+        self.writer.run(query).await.map(drop)
     }
 
     fn init_script(&self) -> String {

@@ -9,10 +9,6 @@ use leasehold_core::{Error, LockName, Result};
 #[async_trait]
 impl ReaderTable for SqliteTable {
     async fn read_shared(&self, name: &LockName, _: ReadFor) -> Result<Option<SharedRow>> {
-        // The writer adds the column to a table of schema 1. A read of a store that does not exist creates none.
-        if self.settings.options.path.file.exists() {
-            self.has_sharers.get_or_try_init(|| self.open()).await?;
-        }
         self.read(name, read_shared).await
     }
 

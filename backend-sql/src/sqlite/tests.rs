@@ -64,7 +64,7 @@ async fn granted(table: &SqliteTable, claim: &Claim) -> u64 {
     match table.grant(claim).await.unwrap() {
         Granting::Granted(token) => token.get(),
         Granting::Refused(row) => panic!("refused: {row:?}"),
-        Granting::Held { .. } => panic!("refused without a look"),
+        Granting::Held => panic!("refused without a look"),
     }
 }
 
@@ -73,7 +73,7 @@ async fn refused(table: &SqliteTable, claim: &Claim) -> RowState {
     match table.grant(claim).await.unwrap() {
         Granting::Granted(token) => panic!("granted: {token}"),
         Granting::Refused(row) => row.unwrap().state,
-        Granting::Held { .. } => panic!("refused without a look"),
+        Granting::Held => panic!("refused without a look"),
     }
 }
 

@@ -151,7 +151,7 @@ async fn held_row_is_known_until_a_release_or_a_late_poll() {
 
     _ = timeout(SHORTEST * 3, poller.changed(name(1), owner(1), false)).await;
     assert!(keep_polling_if_held(1));
-    poller.task.lock().unwrap().take().unwrap().abort();
+    poller.task.lock().unwrap().abort_all();
     sleep(POLL_AT_MOST + LATE).await;
     assert!(!keep_polling_if_held(1), "the poller has ended");
 }

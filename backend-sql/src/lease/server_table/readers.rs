@@ -1,10 +1,10 @@
 //! The readers of a row on a server: read, and replaced if the row has the version that was read.
 
-use super::{ServerTable, has_ended, read_token};
+use super::{ServerTable, micros, read_owner, read_token};
 use crate::lease::{NextRow, READERS, ReadFor, ReaderTable, SharedRow, foreign_row};
 use crate::server::{PoolClass, StatementKind, Value};
 use async_trait::async_trait;
-use leasehold_core::{Error, LockName, OwnerId, Result};
+use leasehold_core::{Claim, Error, LockName, Result};
 use std::time::Duration;
 
 #[async_trait]
@@ -40,18 +40,21 @@ impl ReaderTable for ServerTable {
         next: &NextRow,
         is_holder: bool,
     ) -> Result<bool> {
+        let taker = next.taker.as_ref();
         let values = [
             Value::bytes(self.stored(name)),
             Value::int(was.version.first().copied().unwrap_or_default()),
-            Value::bytes(READERS.to_bytes()),
+            Value::bytes(taker.map_or(READERS, Claim::owner).to_bytes()),
             Value::int(next.token.get()),
             Value::int(next.ends_at),
             Value::text(&next.sharers),
             Value::int(next.before),
+            micros(taker.map_or(Duration::ZERO, Claim::ttl)),
+            Value::text(taker.map_or("", |claim| claim.holder())),
         ];
-        let answer =
-            self.end(class(is_holder), StatementKind::Write, &self.statements.replace, &values).await?;
-        let is_replaced = has_ended(&answer);
+        let replace = &self.statements.replace;
+        let is_replaced =
+            self.end(class(is_holder), StatementKind::Write, replace, &values).await?.changed == 1;
         if is_replaced {
             let left = u64::try_from(next.ends_at - was.now).unwrap_or(0);
             self.server.target().headroom.holds_for(Duration::from_micros(left));
@@ -72,13 +75,9 @@ fn class(is_holder: bool) -> PoolClass {
 /// A row as `read_shared.sql` answers it.
 fn read_shared(values: &[Value]) -> Option<SharedRow> {
     let [owner, token, ends_at, version, sharers, now] = values else { return None };
-    let owner = match owner.as_bytes() {
-        Some(bytes) => Some(OwnerId::from_bytes(bytes)?),
-        None => None,
-    };
     let now = now.as_int()?;
     Some(SharedRow {
-        owner,
+        owner: read_owner(owner)?,
         token: read_token(token)?,
         ends_at: ends_at.as_int()?,
         sharers: sharers.as_text().unwrap_or_default().to_owned(),

@@ -29,7 +29,7 @@ fn attempt(row: &SharedRow, owner: u128) -> Decision<Attempt> {
 /// The row after the grant, and its token.
 fn granted(row: &SharedRow, owner: u128, now: i64) -> (SharedRow, FencingToken) {
     let Decision::Write(next, Attempt::Granted(grant)) = attempt(row, owner) else { panic!("not granted") };
-    let NextRow { token, ends_at, sharers, before: _ } = next;
+    let NextRow { token, ends_at, sharers, .. } = next;
     let unix_now = now.unsigned_abs();
     (
         SharedRow { owner: Some(READERS), token, ends_at, sharers, now, unix_now, version: Vec::new() },
@@ -122,6 +122,45 @@ fn mark_is_left_under_readers_only_and_renewed_when_half_of_it_is_over() {
     let later = SharedRow { now: 200 + MARK_LASTS / 2, ..held };
     let renewed = marked(&later).unwrap();
     assert_eq!(renewed.live_sharers().unwrap().writers[0].1, later.now + MARK_LASTS);
+}
+
+fn taken(row: &SharedRow, claim: &Claim) -> Decision<Attempt> {
+    take(claim, row, row.live_sharers().unwrap()).unwrap()
+}
+
+#[test]
+fn exclusive_claim_takes_a_free_row_with_a_larger_token() {
+    let free = SharedRow { owner: Some(OwnerId::from_u128(9)), ends_at: 100, ..row(100) };
+    let claim = claim(1).with_mode(LockMode::Exclusive);
+    let Decision::Write(next, Attempt::Granted(grant)) = taken(&free, &claim) else { panic!("not granted") };
+    assert_eq!(next.taker.unwrap().owner(), claim.owner());
+    assert_eq!((next.token, next.ends_at), (grant.token, 1_000_100));
+    assert!(grant.token > free.token);
+    let held = SharedRow { ends_at: 3_100, ..free.clone() };
+    let Decision::Keep(Attempt::Busy(busy)) = taken(&held, &claim) else { panic!("not refused") };
+    assert_eq!((busy.ends_in, busy.queued), (Some(Duration::from_micros(3_000)), false));
+    let last = SharedRow { token: FencingToken::new(FencingToken::MAX_COUNTED), ..free };
+    assert!(take(&claim, &last, Sharers::default()).is_err(), "no token is left");
+}
+
+#[test]
+fn exclusive_claim_that_holds_the_row_keeps_its_token_unless_its_lease_ends_before_the_write() {
+    let claim = claim(1).with_mode(LockMode::Exclusive);
+    let held = SharedRow { owner: Some(claim.owner()), ends_at: 3_100, ..row(100) };
+    let Decision::Write(next, Attempt::Granted(grant)) = taken(&held, &claim) else { panic!("not granted") };
+    assert_eq!((next.token, grant.token, next.before), (held.token, held.token, 3_100));
+}
+
+#[test]
+fn exclusive_claim_behind_readers_leaves_a_mark_if_it_waits() {
+    let (held, _) = granted(&row(100), 1, 200);
+    let claim = claim(5).with_mode(LockMode::Write);
+    assert!(matches!(taken(&held, &claim), Decision::Keep(Attempt::Busy(_))));
+    let Decision::Write(next, Attempt::Busy(busy)) = taken(&held, &claim.with_waiting(true)) else {
+        panic!("no mark")
+    };
+    assert!(busy.queued && next.taker.is_none());
+    assert_eq!(busy_for(&SharedRow { sharers: next.sharers, ..held }, 2), Some(Duration::from_secs(2)));
 }
 
 #[test]

@@ -120,10 +120,6 @@ impl Dialect for Double {
         Ok(())
     }
 
-    fn server_question(&self) -> &'static str {
-        ""
-    }
-
     fn error_class(&self, error: &sqlx::Error) -> ErrorClass {
         match error {
             sqlx::Error::Configuration(code) => codes::class_of_code(&code.to_string()),

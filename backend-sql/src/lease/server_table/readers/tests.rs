@@ -4,7 +4,8 @@ use super::*;
 use crate::lease::RowLease;
 use crate::server::double::{Reply, at_once, server};
 use crate::server::lease_semantics;
-use leasehold_core::{Claim, ErrorKind, LockAdmin, LockBackend, LockMode, Namespace, Release};
+use leasehold_core::{Attempt, ErrorKind, LockAdmin, LockBackend, LockMode, Namespace, OwnerId, Release};
+use std::sync::atomic::{AtomicUsize, Ordering};
 
 const TTL: Duration = Duration::from_secs(9);
 
@@ -77,4 +78,63 @@ async fn attempt_of_a_reader_that_reaches_no_server_has_done_nothing() {
     let backend = backend(|_, _| Reply::Refused("53300"));
     let error = backend.try_acquire(&claim()).await.unwrap_err();
     assert_eq!(error.kind(), ErrorKind::Unavailable, "{error}");
+}
+
+/// The exclusive owner of the row of `read_shared.sql`, at the time 1000, and the end of its lease.
+fn owned(owner: Option<u128>, ends_at: i64) -> Reply {
+    let owner = Value::Bytes(owner.map(|owner| owner.to_be_bytes().into()));
+    let (token, version, now) = (Value::int(900), Value::int(5), Value::int(1_000));
+    Reply::Rows(vec![vec![owner, token, Value::int(ends_at), version, Value::text(""), now]])
+}
+
+/// In the optimistic mode. The first answer to `replace.sql` is lost, and the second says that the row has changed.
+async fn taken_twice(replies: fn(usize, &str) -> Reply) -> Result<Attempt> {
+    let (server, said) = server("mode=optimistic", at_once, replies);
+    let semantics = lease_semantics("postgres", "optimistic", true);
+    let backend = RowLease::new(ServerTable::new(server, &Namespace::default(), semantics));
+    let attempt = backend.try_acquire(&claim().with_mode(LockMode::Exclusive)).await;
+    assert!(said.times("UPDATE \"leasehold\"") >= 2);
+    attempt
+}
+
+/// The token is that of the row, which an earlier attempt of the claim may have written.
+#[tokio::test(start_paused = true)]
+async fn row_taken_by_the_lost_statement_belongs_to_the_claim() {
+    let by_ourselves = |number, text: &str| {
+        static WRITES: AtomicUsize = AtomicUsize::new(0);
+        match text {
+            text if text.starts_with("SELECT") && number == 0 => owned(None, 0),
+            text if text.starts_with("SELECT") => owned(Some(1), 9_000_000),
+            _ => match WRITES.fetch_add(1, Ordering::Relaxed) {
+                0 => Reply::Breaks,
+                1 => Reply::Rows(Vec::new()),
+                _ => Reply::Rows(vec![Vec::new()]),
+            },
+        }
+    };
+    let attempt = taken_twice(by_ourselves).await.unwrap();
+    assert!(matches!(&attempt, Attempt::Granted(grant) if grant.token.get() == 900), "{attempt:?}");
+}
+
+#[tokio::test(start_paused = true)]
+async fn row_taken_by_another_owner_is_refused() {
+    let by_another = |number, text: &str| match text {
+        text if text.starts_with("SELECT") && number == 0 => owned(None, 0),
+        text if text.starts_with("SELECT") => owned(Some(2), 9_000_000),
+        _ if number == 0 => Reply::Breaks,
+        _ => Reply::Rows(Vec::new()),
+    };
+    assert!(matches!(taken_twice(by_another).await.unwrap(), Attempt::Busy(_)));
+}
+
+#[tokio::test(start_paused = true)]
+async fn row_that_cannot_be_read_after_a_lost_answer_is_indeterminate() {
+    let silent = |number, text: &str| match text {
+        text if text.starts_with("SELECT") && number == 0 => owned(None, 0),
+        text if text.starts_with("SELECT") => Reply::Never,
+        _ if number == 0 => Reply::Breaks,
+        _ => Reply::Rows(Vec::new()),
+    };
+    let error = taken_twice(silent).await.unwrap_err();
+    assert_eq!(error.kind(), ErrorKind::Indeterminate, "{error:?}");
 }

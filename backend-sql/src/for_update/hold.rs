@@ -122,9 +122,14 @@ impl TransactionHold {
         if !rows.end_transaction(&mut connection).await? {
             return Ok(Release::NotHeld);
         }
-        // The connection of a reader whose entry stays is closed: the entry names its number, and would be taken for a hold as long as
-        // there is a session with that number.
-        if rows.leave(&self.name, self.mode, self.token).await || !self.mode.is_shared() {
+        let leave = rows.leave(&self.name, self.mode, self.token);
+        if !self.mode.is_shared() {
+            // Before the entry is removed, which takes another connection: a server may have none left for it.
+            connection.give_back();
+            leave.await;
+        } else if leave.await {
+            // The connection of a reader whose entry stays is closed: the entry names its number, and would be taken for a hold as long as
+            // there is a session with that number.
             connection.give_back();
         }
         Ok(Release::Released)

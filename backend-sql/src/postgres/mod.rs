@@ -145,23 +145,32 @@ impl Dialect for PostgresDialect {
     /// commits that are on the disk before they are answered, unless the administrator wants even more. The limit for whole
     /// transactions, which the server has from version 17 on, would end every hold of `for-update` after that time.
     ///
-    /// Two settings are changed only from one value, and without `set_config()`, which may be revoked.
+    /// In one round trip, which tells to which server the connection leads; in one more where that may not be asked. Two settings are
+    /// changed only from one value, and without `set_config()`, which may be revoked.
     async fn set_up(&self, connection: &mut dyn RawConnection) -> sqlx::Result<()> {
         let millis = self.target.timeout.as_millis();
-        let defaults =
-            "SELECT current_setting('synchronous_commit'), current_setting('transaction_timeout', true)";
-        let session = format!(
-            "SET default_transaction_isolation = 'read committed'; \
-             SET statement_timeout = {millis}; SET lock_timeout = {millis}; SET bytea_output = 'hex'"
-        );
-        let defaults = connection.first_row(&format!("{defaults}; {session}")).await?;
-        if defaults.first() == Some(&Some("off".to_owned())) {
+        let first = |server: &str| {
+            format!(
+                "SELECT ({server}), current_setting('synchronous_commit'), current_setting('transaction_timeout', true); \
+                 SET default_transaction_isolation = 'read committed'; \
+                 SET statement_timeout = {millis}; SET lock_timeout = {millis}; SET bytea_output = 'hex'"
+            )
+        };
+        let said = match connection.first_row(&first(TEXTS.server)).await {
+            Err(error) if self.error_class(&error) == ErrorClass::Denied => {
+                connection.first_row(&first("NULL")).await?
+            }
+            said => said?,
+        };
+        let said = |at: usize| said.get(at).and_then(Option::as_deref);
+        self.target.note_server(said(0));
+        if said(1) == Some("off") {
             connection.tell("SET synchronous_commit = on").await?;
         }
-        if defaults.get(1).and_then(Option::as_deref).is_some_and(|limit| limit != "0") {
+        if said(2).is_some_and(|limit| limit != "0") {
             connection.tell("SET transaction_timeout = 0").await?;
         }
-        self.identify(connection).await.map(drop)
+        Ok(())
     }
 
     fn error_class(&self, error: &sqlx::Error) -> ErrorClass {

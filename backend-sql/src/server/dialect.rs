@@ -26,14 +26,10 @@ pub(crate) trait Dialect: fmt::Debug + Send + Sync {
     /// Notes what the server of a connection says it is, and answers it; `None` if it does not say so, to these credentials.
     async fn identify(&self, connection: &mut dyn RawConnection) -> sqlx::Result<Option<String>> {
         let said = match connection.first_row(self.texts().server).await {
-            Err(error) if !matches!(self.error_class(&error), ErrorClass::Broken | ErrorClass::Ended) => {
-                return Ok(None);
-            }
+            Err(error) if !matches!(self.error_class(&error), ErrorClass::Broken | ErrorClass::Ended) => None,
             said => said?.into_iter().next().flatten(),
         };
-        if let Some(server) = &said {
-            self.target().servers.note(&self.target().address(), server);
-        }
+        self.target().note_server(said.as_deref());
         Ok(said)
     }
 

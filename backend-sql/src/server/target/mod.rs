@@ -138,6 +138,13 @@ impl Target {
         found.map(|found| found.map(|address| address.ip()).collect()).unwrap_or_default()
     }
 
+    /// Notes what the server of a connection says it is.
+    pub(crate) fn note_server(&self, said: Option<&str>) {
+        if let Some(server) = said {
+            self.servers.note(&self.address(), server);
+        }
+    }
+
     /// Where it is, for messages.
     pub(crate) fn address(&self) -> String {
         let name = self.name;

@@ -1,6 +1,7 @@
 use super::HeldRow;
 use super::holder::{Holder, HolderRow};
 use super::rows::Rows;
+use crate::names::range;
 use crate::server::{PoolClass, Statement, StatementKind, Value, name_the_right};
 use async_trait::async_trait;
 use leasehold_core::{
@@ -33,10 +34,12 @@ impl LockAdmin for HeldRow {
 
     async fn force_release(&self, name: &LockName, only_if: Option<FencingToken>) -> Result<Vec<LockStatus>> {
         let (mut ended, mut failure) = (Vec::new(), None);
+        let is_checked_by_itself =
+            !self.rows.server.dialect().texts().end_connection.contains("{connection}");
         for holder in self.holders(name).await? {
             let is_meant = only_if.is_none_or(|token| token == holder.token);
             // An entry from before the start of the server does not name the connection that has the row locked.
-            if is_meant && self.rows.is_of_this_run(holder.token).await? {
+            if is_meant && (is_checked_by_itself || self.rows.entry_may_hold(&holder).await?) {
                 match self.end_hold(name, &holder).await {
                     Ok(()) => ended.push(holder.status(name)),
                     // The other readers end nevertheless.
@@ -61,8 +64,8 @@ impl LockAdmin for HeldRow {
 
     async fn forget(&self, names: &[LockName]) -> Result<()> {
         for name in names {
-            let (name, _) = self.rows.range(name.as_str());
-            self.rows.forget(&name, &Value::int(0), Purge::Delete).await?;
+            let name = self.rows.namespace.stored(name.as_str());
+            self.rows.forget(name.as_bytes(), &Value::int(0), Purge::Delete).await?;
         }
         Ok(())
     }
@@ -111,7 +114,7 @@ impl HeldRow {
     /// Ends the connection that has the row locked, and waits until that is seen.
     async fn end_hold(&self, name: &LockName, holder: &Holder) -> Result<()> {
         let server = &self.rows.server;
-        let end = server.dialect().texts().for_update.end_connection;
+        let end = server.dialect().texts().end_connection;
         let end = end.replace("{connection}", &holder.connection.to_string());
         let end = Statement::new(&end, server.dialect().texts(), &server.target().table);
         let values = [Value::int(holder.connection), Value::int(holder.token.get())];
@@ -136,7 +139,7 @@ impl HeldRow {
     async fn forget_idle(&self, idle: Duration, purge: Purge) -> Result<u64> {
         Purge::check_idle(idle)?;
         let idle = Value::int(idle.as_micros());
-        let (mut from, behind) = self.rows.range("");
+        let (mut from, behind) = range(self.rows.namespace.stored(""));
         let mut forgotten = 0;
         loop {
             let values = [Value::bytes(from.clone()), Value::bytes(behind.clone()), idle.clone()];
@@ -158,7 +161,8 @@ impl Rows {
     /// Forgets one name by the transaction that has its row locked; false if another has it. A waiter finds no row then, and makes it
     /// anew.
     async fn forget(&self, name: &[u8], idle: &Value, purge: Purge) -> Result<bool> {
-        let Some(mut locked) = self.lock_stored(Value::bytes(name)).await? else {
+        let (within, lock) = (self.server.target().timeout, &self.exclusive.lock_now);
+        let Some(mut locked) = self.locked(Value::bytes(name), within, lock, within).await? else {
             return Ok(false);
         };
         if purge != Purge::Delete {

@@ -14,6 +14,7 @@ use super::admin::LOOK_EVERY;
 use super::claims::ClaimState;
 use super::hold::TransactionHold;
 use crate::lease::{REASONS_WITHIN, perhaps_held};
+use crate::lock_mutex;
 use crate::server::PoolClass;
 use leasehold_core::{Claim, Error, ErrorKind, FencingToken, Loss, LossCause, Release, Result};
 use std::sync::Arc;
@@ -25,13 +26,13 @@ impl HeldRow {
         let token = hold.token;
         let unsettled = |held_to_its_end| ClaimState::Unsettled { hold: Arc::clone(hold), held_to_its_end };
         // Before the request is sent: the caller may be gone before the answer comes.
-        self.claims.set(claim.owner(), unsettled(false));
+        lock_mutex(&self.claims.0).insert(claim.owner(), unsettled(false));
         let released = match hold.end(&self.rows).await.map_err(perhaps_held) {
             Ok(released) => released,
             Err(error) => match timeout(REASONS_WITHIN, self.was_given_since(claim, token)).await {
                 Ok(Ok(true)) => Release::NotHeld,
                 Ok(Ok(false)) => {
-                    self.claims.set(claim.owner(), unsettled(true));
+                    lock_mutex(&self.claims.0).insert(claim.owner(), unsettled(true));
                     return Err(error);
                 }
                 _ => return Err(error),

@@ -1,10 +1,11 @@
 use super::rows::{LockedRow, Rows};
+use crate::lock_mutex;
 use crate::server::{Answer, ErrorClass, PooledConnection, Statement, StatementKind, Value};
 use leasehold_core::{Claim, FencingToken, LockMode, LockName, Release, Result};
 use std::fmt;
 use std::future::Future;
 use std::pin::Pin;
-use std::sync::{Arc, PoisonError};
+use std::sync::Arc;
 use std::time::Duration;
 use tokio::sync::Mutex;
 use tokio::time::{Instant, timeout_at};
@@ -64,7 +65,7 @@ impl TransactionHold {
     }
 
     pub(super) fn was_alive_within(&self, time: Duration) -> bool {
-        let alive_at = *self.alive_at.lock().unwrap_or_else(PoisonError::into_inner);
+        let alive_at = *lock_mutex(&self.alive_at);
         alive_at.is_some_and(|alive_at| alive_at.elapsed() < time)
     }
 
@@ -83,7 +84,7 @@ impl TransactionHold {
         let sent_at = Instant::now();
         let keep_alive = state.answer(rows, deadline).await?;
         let alive_at = Some(sent_at).filter(|_| keep_alive == KeepAlive::Holds);
-        *self.alive_at.lock().unwrap_or_else(PoisonError::into_inner) = alive_at;
+        *lock_mutex(&self.alive_at) = alive_at;
         Ok(keep_alive)
     }
 

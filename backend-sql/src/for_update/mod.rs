@@ -32,8 +32,9 @@ mod shared;
 mod tests;
 mod wait;
 
-use crate::lease::{REASONS_WITHIN, perhaps_held};
-use crate::server::{PoolClass, Server};
+use crate::lease::{REASONS_WITHIN, hash_of, perhaps_held};
+use crate::lock_mutex;
+use crate::server::{PoolClass, Server, read_only};
 use async_trait::async_trait;
 use claims::{ClaimState, Claims};
 use hold::{KeepAlive, TransactionHold};
@@ -45,7 +46,6 @@ use leasehold_core::{
 use rows::{LockedRow, Rows};
 use semantics::ASK_EVERY;
 use std::collections::HashSet;
-use std::hash::{BuildHasher as _, BuildHasherDefault, DefaultHasher};
 use std::sync::{Arc, Mutex};
 use std::task::Poll;
 use std::time::Duration;
@@ -63,7 +63,6 @@ const WAITING_PART: usize = 4;
 #[derive(Debug)]
 pub(crate) struct HeldRow {
     rows: Arc<Rows>,
-    semantics: Semantics,
     claims: Claims,
     /// The waiting writers that may have left a mark.
     marks: Mutex<HashSet<OwnerId>>,
@@ -73,11 +72,9 @@ pub(crate) struct HeldRow {
 
 impl HeldRow {
     pub(crate) fn new(server: Server, namespace: &Namespace) -> Self {
-        let semantics = semantics::semantics(server.target().name);
         let waiting = (server.target().holds / WAITING_PART).max(1);
         Self {
             rows: Arc::new(Rows::new(server, namespace)),
-            semantics,
             claims: Claims::default(),
             marks: Mutex::default(),
             waiting: Arc::new(Semaphore::new(waiting)),
@@ -88,7 +85,7 @@ impl HeldRow {
 #[async_trait]
 impl LockBackend for HeldRow {
     fn semantics(&self) -> Semantics {
-        self.semantics.clone()
+        semantics::semantics(self.rows.server.target().name)
     }
 
     async fn try_acquire(&self, claim: &Claim) -> Result<Attempt> {
@@ -138,7 +135,7 @@ impl LockBackend for HeldRow {
 
     /// Each hold lives on a connection of its own, and one that is dead without a word holds up nobody else.
     fn renewal_group(&self, claim: &Claim) -> u64 {
-        BuildHasherDefault::<DefaultHasher>::default().hash_one(claim.owner())
+        hash_of(claim.owner())
     }
 
     async fn release(&self, claim: &Claim, _linger: Duration) -> Result<Release> {
@@ -187,9 +184,7 @@ impl LockBackend for HeldRow {
 
     async fn close(&self) -> Result<()> {
         // Unsettled releases are kept: the answer to their repetition must not be that there is nothing to end.
-        let ended: Vec<_> = self
-            .claims
-            .lock()
+        let ended: Vec<_> = lock_mutex(&self.claims.0)
             .extract_if(|_, state| !matches!(state, ClaimState::Unsettled { .. }))
             .collect();
         drop(ended);
@@ -216,11 +211,11 @@ impl HeldRow {
             }
         };
         // A mark of this owner is gone with the entry.
-        self.marks().remove(&claim.owner());
+        lock_mutex(&self.marks).remove(&claim.owner());
         let hold = Arc::new(TransactionHold::new(claim, token, locked));
         match hold.keep_alive(&self.rows).await? {
             KeepAlive::Holds => Ok(Some(self.keep(claim, hold).await)),
-            KeepAlive::Demoted => Err(self.rows.server.takes_no_writes()),
+            KeepAlive::Demoted => Err(read_only(self.rows.server.target())),
             KeepAlive::Dead => Ok(None),
         }
     }
@@ -228,7 +223,7 @@ impl HeldRow {
     /// Keeps a hold. A reader may be granted by two calls for one claim that run at once: the first hold is kept.
     async fn keep(&self, claim: &Claim, hold: Arc<TransactionHold>) -> Attempt {
         let kept = {
-            let mut claims = self.claims.lock();
+            let mut claims = lock_mutex(&self.claims.0);
             match claims.get(&claim.owner()) {
                 Some(ClaimState::Held(first)) if claim.mode().is_shared() => Arc::clone(first),
                 _ => {
@@ -266,7 +261,7 @@ impl HeldRow {
     /// waits there for the same name. None for a claim that was not refused: on a server that is out of order, the next attempt would
     /// take a wait that has just begun for a lock that is held.
     fn wait_in_the_server(&self, claim: &Claim) -> Option<Arc<RowWait>> {
-        let mut claims = self.claims.lock();
+        let mut claims = lock_mutex(&self.claims.0);
         match claims.get(&claim.owner()) {
             Some(ClaimState::Waiting(waiting)) => return Some(Arc::clone(waiting)),
             Some(ClaimState::Held(_) | ClaimState::Unsettled { .. }) | None => return None,
@@ -289,7 +284,9 @@ impl HeldRow {
     /// True if this client has such a hold, and it is believed.
     fn has_hold(&self, is_meant: impl Fn(&TransactionHold) -> bool) -> bool {
         let is_believed = |hold: &TransactionHold| is_meant(hold) && self.is_believed(hold);
-        self.claims.lock().values().any(|state| matches!(state, ClaimState::Held(hold) if is_believed(hold)))
+        lock_mutex(&self.claims.0)
+            .values()
+            .any(|state| matches!(state, ClaimState::Held(hold) if is_believed(hold)))
     }
 
     /// True if the server need not be asked whether this hold lives: it was alive so short a time ago that a waiter would not have asked

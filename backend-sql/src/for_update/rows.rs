@@ -20,13 +20,12 @@ pub(super) struct Rows {
     pub(super) server: Server,
     pub(super) namespace: Namespace,
     make_row: Statement,
-    exclusive: ModeStatements,
+    pub(super) exclusive: ModeStatements,
     shared: ModeStatements,
     pub(super) mark: Statement,
     pub(super) in_transaction: Statement,
     /// The question that a holder asks its server, again and again.
     pub(super) keep_alive: Arc<Statement>,
-    is_of_this_run: Option<Statement>,
     look: Statement,
     list: Statement,
     pub(super) idle: Statement,
@@ -36,8 +35,8 @@ pub(super) struct Rows {
 
 /// The statements in which readers differ from others.
 #[derive(Debug)]
-struct ModeStatements {
-    lock_now: Statement,
+pub(super) struct ModeStatements {
+    pub(super) lock_now: Statement,
     lock: Statement,
     enter: Statement,
     leave: Statement,
@@ -54,9 +53,9 @@ pub(super) struct LockedRow {
 impl Rows {
     pub(super) fn new(server: Server, namespace: &Namespace) -> Self {
         let (texts, holders) = (server.dialect().texts(), &server.target().table);
-        let (own, rows) = (&texts.for_update, holders.of_rows());
+        let rows = holders.of_rows();
         let statements = |lock, enter, leave| {
-            let lock = own.lock.replace("{lock}", lock);
+            let lock = texts.lock.replace("{lock}", lock);
             ModeStatements {
                 lock_now: Statement::new(&lock.replace("{nowait}", "NOWAIT"), texts, &rows),
                 lock: Statement::new(&lock.replace("{nowait}", ""), texts, &rows),
@@ -66,13 +65,12 @@ impl Rows {
         };
         Self {
             namespace: namespace.clone(),
-            make_row: Statement::new(own.make_row, texts, &rows),
-            exclusive: statements("FOR UPDATE", own.enter, include_str!("leave.sql")),
-            shared: statements(own.for_share, own.enter_shared, own.remove_sharer),
-            mark: Statement::new(own.mark, texts, holders),
-            in_transaction: Statement::new(own.in_transaction, texts, holders),
+            make_row: Statement::new(texts.make_row, texts, &rows),
+            exclusive: statements("FOR UPDATE", texts.enter, include_str!("leave.sql")),
+            shared: statements(texts.for_share, texts.enter_shared, texts.remove_sharer),
+            mark: Statement::new(texts.mark, texts, holders),
+            in_transaction: Statement::new(texts.in_transaction, texts, holders),
             keep_alive: Arc::new(Statement::new(texts.takes_writes, texts, &rows)),
-            is_of_this_run: own.is_of_this_run.map(|text| Statement::new(text, texts, holders)),
             look: Statement::new(include_str!("look.sql"), texts, holders),
             list: Statement::new(include_str!("list.sql"), texts, holders),
             idle: Statement::new(include_str!("idle.sql"), texts, holders),
@@ -113,13 +111,8 @@ impl Rows {
         }
     }
 
-    /// Locks the row of a name, as it is stored, for a moment, exclusively.
-    pub(super) async fn lock_stored(&self, name: Value) -> Result<Option<LockedRow>> {
-        let within = self.server.target().timeout;
-        self.locked(name, within, &self.exclusive.lock_now, within).await
-    }
-
-    async fn locked(
+    /// Locks the row of a name, as it is stored, in a transaction that may be idle for a time.
+    pub(super) async fn locked(
         &self,
         name: Value,
         idle: Duration,
@@ -203,13 +196,6 @@ impl Rows {
             .map(drop)
     }
 
-    /// False if the connection that an entry names may be anybody's by now.
-    pub(super) async fn is_of_this_run(&self, token: FencingToken) -> Result<bool> {
-        let Some(statement) = &self.is_of_this_run else { return Ok(true) };
-        let answer = self.server.read(PoolClass::Attempt, statement, &[Value::int(token.get())]).await?;
-        answer.first().and_then(Value::as_int).map(|yes| yes == 1).ok_or_else(|| self.server.unreadable())
-    }
-
     /// Enters a holder, and answers its token.
     pub(super) async fn enter(&self, claim: &Claim, number: i64) -> Result<FencingToken> {
         let owner = match claim.mode().is_shared() {
@@ -283,15 +269,10 @@ impl Rows {
 
     /// The rows of the names with this prefix in the table of holders.
     pub(super) async fn list(&self, prefix: &str) -> Result<Vec<HolderRow>> {
-        let (first, behind) = self.range(prefix);
+        let (first, behind) = range(self.namespace.stored(prefix));
         let values = [Value::bytes(first), Value::bytes(behind)];
         let answer = self.server.read(PoolClass::Attempt, &self.list, &values).await?;
         Ok(answer.rows.iter().filter_map(|row| HolderRow::read(row)).collect())
-    }
-
-    /// The names that begin so: from these bytes on, before those.
-    pub(super) fn range(&self, prefix: &str) -> (Vec<u8>, Vec<u8>) {
-        range(self.namespace.stored(prefix))
     }
 
     pub(super) fn stored(&self, name: &LockName) -> Value {

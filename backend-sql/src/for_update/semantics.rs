@@ -1,4 +1,4 @@
-use crate::server::lease_semantics;
+use crate::lease::lease_semantics;
 use leasehold_core::{CrashBound, Fault, HoldKind, LossSignal, Outcome, Promises, Semantics, WakeUp};
 use std::time::Duration;
 

@@ -1,10 +1,11 @@
 use super::rows::{LockedRow, Rows};
+use crate::lock_mutex;
 use futures_util::FutureExt as _;
-use futures_util::future::{BoxFuture, Shared};
+use futures_util::future::{AbortHandle, BoxFuture, Shared, abortable};
 use leasehold_core::{Claim, LockName};
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::{Arc, Mutex};
 use std::task::Poll;
-use tokio::sync::{Notify, OwnedSemaphorePermit};
+use tokio::sync::OwnedSemaphorePermit;
 use tokio::task::yield_now;
 
 /// A wait for a row in the server, which locks it in the moment in which it is free.
@@ -16,24 +17,18 @@ pub(super) struct RowWait {
     pub(super) name: LockName,
     /// Shared by the tasks that wait for it: there may be several, of which one is about to end. The row is taken by one of them.
     wait: Shared<BoxFuture<'static, Arc<Mutex<Option<LockedRow>>>>>,
-    /// The claim is released.
-    left: Arc<Notify>,
+    /// Ends it when the claim is released.
+    left: AbortHandle,
     /// Given back with this value.
     _permit: OwnedSemaphorePermit,
 }
 
 impl RowWait {
     pub(super) fn begin(rows: Arc<Rows>, claim: Claim, permit: OwnedSemaphorePermit) -> Self {
-        let (name, left) = (claim.name().clone(), Arc::new(Notify::new()));
-        let is_left = Arc::clone(&left);
-        let wait = async move {
-            let locked = tokio::select! {
-                // The next attempt meets the same error, and returns it.
-                locked = rows.lock_in_time(&claim) => locked.ok().flatten(),
-                () = is_left.notified() => None,
-            };
-            Arc::new(Mutex::new(locked))
-        };
+        let name = claim.name().clone();
+        let (wait, left) = abortable(async move { rows.lock_in_time(&claim).await });
+        // The next attempt meets the same error, and returns it.
+        let wait = async move { Arc::new(Mutex::new(wait.await.ok().and_then(Result::ok).flatten())) };
         Self { name, wait: wait.boxed().shared(), left, _permit: permit }
     }
 
@@ -45,14 +40,14 @@ impl RowWait {
     /// Polls it once: an answer of the server may lie in the connection. If the wait has ended, the row, unless it is not locked.
     pub(super) fn progress(&self) -> Poll<Option<LockedRow>> {
         match self.wait.clone().now_or_never() {
-            Some(locked) => Poll::Ready(locked.lock().unwrap_or_else(PoisonError::into_inner).take()),
+            Some(row) => Poll::Ready(lock_mutex(&row).take()),
             None => Poll::Pending,
         }
     }
 
     /// Ends it, and closes its connection. A row that was locked meanwhile is unlocked.
     pub(super) async fn leave(&self, rows: &Rows) {
-        self.left.notify_one();
+        self.left.abort();
         let locked = loop {
             match self.progress() {
                 Poll::Ready(locked) => break locked,

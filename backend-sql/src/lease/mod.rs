@@ -6,6 +6,7 @@ mod admin;
 #[cfg(feature = "_server")]
 mod poller;
 mod row;
+mod semantics;
 #[cfg(feature = "_server")]
 mod server_table;
 mod shared;
@@ -14,22 +15,23 @@ mod table;
 #[cfg(test)]
 mod tests;
 
-pub(crate) use row::{LeaseRow, RowState, foreign_row};
+pub(crate) use row::{LeaseRow, foreign_row};
+pub(crate) use semantics::lease_semantics;
 #[cfg(feature = "_server")]
 pub(crate) use server_table::ServerTable;
-pub(crate) use sharers::{NextRow, READERS, SharedRow};
-pub(crate) use table::{Granting, LeaseTable, ReadFor, ReaderTable};
+pub(crate) use sharers::{NextRow, READERS};
+pub(crate) use table::{Granting, LeaseTable, ReadFor};
 
+use crate::lock_mutex;
 use async_trait::async_trait;
 use leasehold_core::{
     Attempt, Busy, Claim, Error, ErrorKind, FencingToken, Grant, KnownServers, LockAdmin, LockBackend,
-    LockName, LossCause, OwnerId, Release, Renewal, Result, Semantics,
+    LockName, OwnerId, Release, Renewal, Result, Semantics,
 };
 use std::collections::HashSet;
-use std::hash::{BuildHasher as _, BuildHasherDefault, DefaultHasher};
-use std::sync::{Mutex, MutexGuard, PoisonError};
+use std::hash::{BuildHasher as _, BuildHasherDefault, DefaultHasher, Hash};
+use std::sync::Mutex;
 use std::time::Duration;
-use tokio::time::timeout;
 
 /// The number of tries of one attempt, the first included. The row may have changed since the refusal. Enough to take a lease that has ended; a
 /// lock that changes hands faster is busy.
@@ -40,10 +42,6 @@ pub(crate) const REASONS_WITHIN: Duration = Duration::from_millis(250);
 
 /// The most names that are remembered as busy. A forgotten one costs a write in place of a read.
 const MOST_BUSY: usize = 1024;
-
-/// The read of the causes may take at most this part of the shortest lease that was renewed by the same call, because its holder waits
-/// for the answer.
-const REASONS_PART: u32 = 8;
 
 /// The number of turns of tasks that change readers. Tasks of different names may share one.
 const TURNS: usize = 16;
@@ -95,8 +93,8 @@ impl LockBackend for RowLease {
         }
         // A row that was busy a moment ago is read before it is written. A write locks the row, or in SQLite the whole database, also if
         // it changes no row, and the holder's release would wait for it.
-        if self.busy_names().contains(claim.name())
-            && let Some(row) = self.table.look(claim.name()).await?
+        if lock_mutex(&self.busy_names).contains(claim.name())
+            && let Some(row) = self.table.look(claim.name(), ReadFor::Attempt).await?
             && let Some(busy) = self.busy_for(claim, &row).await?
         {
             return Ok(Attempt::Busy(busy));
@@ -112,7 +110,7 @@ impl LockBackend for RowLease {
                 return Ok(self.refused(claim.name(), busy));
             }
             // If the claim holds the row, the reply to an earlier attempt was lost.
-            if row.state != RowState::Free && self.renewed(claim).await.map_err(perhaps_held)? {
+            if row.ends_in().is_some() && self.renewed(claim).await.map_err(perhaps_held)? {
                 return Ok(self.granted(claim.name(), row.token));
             }
         }
@@ -122,10 +120,15 @@ impl LockBackend for RowLease {
     async fn renew(&self, claims: &[Claim]) -> Vec<Result<Renewal>> {
         let (shared, exclusive): (Vec<&Claim>, Vec<&Claim>) =
             claims.iter().partition(|claim| claim.mode().is_shared());
-        let exclusive = exclusive.into_iter().cloned().collect();
-        let (mut answers, exclusive) =
-            tokio::join!(self.renew_shared(shared), self.renew_exclusive(exclusive));
-        answers.extend(exclusive);
+        let exclusive: Vec<Claim> = exclusive.into_iter().cloned().collect();
+        let renew_exclusive = async {
+            match exclusive.is_empty() {
+                true => Vec::new(),
+                false => self.table.renew(&exclusive).await,
+            }
+        };
+        let (mut answers, renewed) = tokio::join!(self.renew_shared(shared), renew_exclusive);
+        answers.extend(exclusive.iter().map(Claim::owner).zip(renewed));
         claims.iter().map(|claim| answers[&claim.owner()].clone()).collect()
     }
 
@@ -143,7 +146,7 @@ impl LockBackend for RowLease {
         }
         let was_held = self.table.release(claim, linger).await?;
         if linger.is_zero() {
-            self.busy_names().remove(claim.name());
+            lock_mutex(&self.busy_names).remove(claim.name());
         }
         if was_held {
             return Ok(Release::Released);
@@ -154,7 +157,7 @@ impl LockBackend for RowLease {
 
     async fn changed(&self, claim: &Claim) {
         self.table.changed(claim).await;
-        self.busy_names().remove(claim.name());
+        lock_mutex(&self.busy_names).remove(claim.name());
     }
 
     /// Never ends: a holder learns of a loss by its next renewal.
@@ -179,11 +182,11 @@ impl LockBackend for RowLease {
 impl RowLease {
     /// The refusal for a claim; `None` if the row is free, or the claim's. A writer that waits for readers leaves its mark.
     async fn busy_for(&self, claim: &Claim, row: &LeaseRow) -> Result<Option<Busy>> {
-        if row.state == RowState::Free && row.token.get() >= FencingToken::MAX_COUNTED {
+        if row.ends_in().is_none() && row.token.get() >= FencingToken::MAX_COUNTED {
             return Err(Error::tokens_used_up());
         }
         let busy = row.busy_for(claim.owner());
-        if busy.is_none() || row.owner != READERS || !claim.waits() {
+        if busy.is_none() || row.owner != Some(READERS) || !claim.waits() {
             return Ok(busy);
         }
         // Without a mark the writer waits as long as there are readers; its next attempt leaves one. Whether the mark was left may be
@@ -192,51 +195,13 @@ impl RowLease {
         Ok(busy.map(Busy::with_place_in_queue))
     }
 
-    /// Renews exclusive claims; the answers by their owners.
-    async fn renew_exclusive(&self, claims: Vec<Claim>) -> Vec<(OwnerId, Result<Renewal>)> {
-        if claims.is_empty() {
-            return Vec::new();
-        }
-        let renewed = self.table.renew(&claims).await;
-        let taken = self.taken(&claims, &renewed).await;
-        let answer = |(claim, renewed): (&Claim, Result<bool>)| {
-            let renewal = renewed.map(|is_renewed| match is_renewed {
-                true => Renewal::Renewed,
-                false if taken.contains(&claim.owner()) => Renewal::Lost(LossCause::Taken),
-                false => Renewal::Lost(LossCause::Gone),
-            });
-            (claim.owner(), renewal)
-        };
-        claims.iter().zip(renewed).map(answer).collect()
-    }
-
-    /// The owners whose leases were lost to others, as the rows show. A cause that is not read in time is left out; the loss itself is
-    /// certain.
-    async fn taken(&self, claims: &[Claim], renewed: &[Result<bool>]) -> HashSet<OwnerId> {
-        let answered = |what| {
-            let is_so = move |(_, renewed): &(_, &Result<bool>)| matches!(renewed, Ok(it) if *it == what);
-            claims.iter().zip(renewed).filter(is_so).map(|(claim, _)| claim)
-        };
-        let shortest = answered(true).map(Claim::ttl).min();
-        let within = shortest.map_or(REASONS_WITHIN, |ttl| REASONS_WITHIN.min(ttl / REASONS_PART));
-        let names: Vec<&LockName> = answered(false).map(Claim::name).collect();
-        let Ok(Ok(rows)) = timeout(within, self.table.look_at_each(&names)).await else {
-            return HashSet::new();
-        };
-        let is_taken = |claim: &&Claim| {
-            let stored = self.table.namespace().stored(claim.name().as_str());
-            rows.iter().any(|row| row.stored_name == stored && row.is_held_by_another(claim.owner()))
-        };
-        answered(false).filter(is_taken).map(Claim::owner).collect()
-    }
-
     fn granted(&self, name: &LockName, token: FencingToken) -> Attempt {
-        self.busy_names().remove(name);
+        lock_mutex(&self.busy_names).remove(name);
         Attempt::Granted(Grant::new(token))
     }
 
     fn refused(&self, name: &LockName, busy: Busy) -> Attempt {
-        let mut names = self.busy_names();
+        let mut names = lock_mutex(&self.busy_names);
         if names.len() >= MOST_BUSY {
             names.clear();
         }
@@ -244,15 +209,12 @@ impl RowLease {
         Attempt::Busy(busy)
     }
 
-    fn busy_names(&self) -> MutexGuard<'_, HashSet<LockName>> {
-        self.busy_names.lock().unwrap_or_else(PoisonError::into_inner)
-    }
-
     async fn renewed(&self, claim: &Claim) -> Result<bool> {
-        self.table.renew(std::slice::from_ref(claim)).await.pop().unwrap_or(Ok(false))
+        let renewed = self.table.renew(std::slice::from_ref(claim)).await.pop();
+        Ok(renewed.transpose()? == Some(Renewal::Renewed))
     }
 }
 
-fn hash_of(name: &LockName) -> u64 {
-    BuildHasherDefault::<DefaultHasher>::default().hash_one(name)
+pub(crate) fn hash_of(value: impl Hash) -> u64 {
+    BuildHasherDefault::<DefaultHasher>::default().hash_one(value)
 }

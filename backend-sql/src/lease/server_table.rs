@@ -1,26 +1,24 @@
-//! The table of leases on a server. The databases share their statements, except those in [`Leases`](crate::server::Leases).
+//! The table of leases on a server. The databases share their statements, except those in [`Texts`](crate::server::Texts).
 
-mod readers;
+mod grant;
 mod renewal;
 mod statements;
 #[cfg(all(test, feature = "postgres"))]
 mod tests;
 
 use super::poller::Poller;
-use super::{Granting, LeaseRow, LeaseTable, ReadFor, ReaderTable as _, RowState};
+use super::{Granting, LeaseRow, LeaseTable, NextRow, READERS, ReadFor, foreign_row, lease_semantics, row};
 use crate::names::range;
-use crate::server::{
-    Answer, ListStatement, MAX_CLAIMS, Mode, PoolClass, Server, StatementKind, Value, name_the_right,
-};
+use crate::server::{Answer, MAX_CLAIMS, Mode, PoolClass, Server, StatementKind, Value, name_the_right};
 use async_trait::async_trait;
 use leasehold_core::{
     Claim, Error, ErrorKind, FencingToken, Finding, KnownServers, LockName, Namespace, OwnerId, Purge,
-    Result, Semantics,
+    Renewal, Result, Semantics,
 };
 use statements::{Ending, Statements};
 use std::collections::{BTreeMap, HashMap};
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::time::{Duration, SystemTime};
+use std::time::Duration;
 
 /// One row per name, on a server.
 #[derive(Debug)]
@@ -28,56 +26,20 @@ pub(crate) struct ServerTable {
     server: Server,
     namespace: Namespace,
     statements: Statements,
-    semantics: Semantics,
     poller: Poller,
     /// False once these credentials were refused a statement that sends a message, and not the same without it.
     may_notify: AtomicBool,
 }
 
 impl ServerTable {
-    pub(crate) fn new(server: Server, namespace: &Namespace, semantics: Semantics) -> Self {
+    pub(crate) fn new(server: Server, namespace: &Namespace) -> Self {
         let statements = Statements::new(server.dialect().texts(), &server.target().table);
         let (poller, may_notify) = (Poller::new(&server), AtomicBool::new(true));
-        Self { server, namespace: namespace.clone(), statements, semantics, poller, may_notify }
+        Self { server, namespace: namespace.clone(), statements, poller, may_notify }
     }
 
     fn stored(&self, name: &LockName) -> Vec<u8> {
         self.namespace.stored(name.as_str()).into_bytes()
-    }
-
-    /// The token of a grant; `None` if another owner holds the row. It is in the answer to `acquire.sql`: in a row of PostgreSQL, or in the
-    /// `LAST_INSERT_ID()` of MySQL and MariaDB.
-    async fn granted_token(&self, claim: &Claim, answer: &Answer) -> Result<Option<FencingToken>> {
-        match answer.first() {
-            Some(token) => read_token(token).map(Some).ok_or_else(|| self.server.unreadable()),
-            // `MariaDB` leaves `LAST_INSERT_ID()` out if a trigger ran: the row shows whether it was granted.
-            None if answer.last_id == 0 && answer.changed > 0 => {
-                let unknown = |error: Error| error.with_kind(ErrorKind::Indeterminate);
-                let row = self.read_shared(claim.name(), ReadFor::Loss).await.map_err(unknown)?;
-                Ok(row.filter(|row| row.owner == Some(claim.owner())).map(|row| row.token))
-            }
-            None if answer.last_id > FencingToken::MAX_COUNTED || answer.last_id == 0 => Ok(None),
-            None => Ok(Some(FencingToken::new(answer.last_id))),
-        }
-    }
-
-    /// The answer to `acquire.sql`. One that was sent twice and refused the second time has granted nothing, unless the row is the claim's.
-    /// A first one that still runs, on a server that has reset its connection, may grant one lease that no claim uses.
-    async fn acquire(&self, claim: &Claim, values: &[Value]) -> Result<Answer> {
-        let (answer, was_sent_before) = self.server.grant(&self.statements.acquire, values).await;
-        let refused = match answer {
-            Err(refused) if was_sent_before && refused.kind() != ErrorKind::Indeterminate => refused,
-            answer => return answer,
-        };
-        let look = match refused.kind() {
-            // A server that takes no writes locks no row, and shows it all the same.
-            ErrorKind::Unavailable => &self.statements.look,
-            _ => &self.statements.look_where_writes_go,
-        };
-        let unknown = |error: Error| error.with_kind(ErrorKind::Indeterminate);
-        let rows = self.rows_of(look, &[claim.name()]).await.map_err(unknown)?;
-        let is_granted = rows.iter().any(|row| row.owner == claim.owner());
-        Err(if is_granted { unknown(refused) } else { refused })
     }
 
     /// Ends something. A message to waiters is a hint: without the right to send one, the statement does without.
@@ -104,22 +66,25 @@ impl ServerTable {
         silent
     }
 
+    /// Ends a lease, known by its owner or its token; false if it had ended.
+    async fn end_lease(
+        &self,
+        class: PoolClass,
+        statement: &Ending,
+        name: &LockName,
+        linger: Duration,
+        known_by: Value,
+    ) -> Result<bool> {
+        let name = self.stored(name);
+        let values = [micros(linger), Value::bytes(name.clone()), known_by];
+        let ended = self.end(class, StatementKind::End, statement, &values).await;
+        self.poller.released(&name);
+        if ended?.changed == 1 { Ok(true) } else { self.nothing_held().await }
+    }
+
     /// What a statement of a holder that has changed no row means: that nothing is held, on a server that takes writes.
     async fn nothing_held(&self) -> Result<bool> {
         self.server.must_take_writes().await.map(|()| false)
-    }
-
-    /// The rows of these names, for a holder that waits for the answer. A foreign row is left out, so that it does not hide the others.
-    async fn rows_of(&self, look: &ListStatement, names: &[&LockName]) -> Result<Vec<LeaseRow>> {
-        let mut rows = Vec::with_capacity(names.len());
-        for some in names.chunks(MAX_CLAIMS) {
-            let (statement, size) = look.for_claims(some.len());
-            let values: Vec<Value> =
-                some.iter().cycle().take(size).map(|name| Value::bytes(self.stored(name))).collect();
-            let answer = self.server.read(PoolClass::Renewal, statement, &values).await?;
-            rows.extend(answer.rows.iter().filter_map(|row| read_row(row)));
-        }
-        Ok(rows)
     }
 
     /// Deletes the rows of these names that are still idle; their number.
@@ -138,25 +103,14 @@ impl LeaseTable for ServerTable {
     }
 
     async fn grant(&self, claim: &Claim) -> Result<Granting> {
-        let values = [
-            Value::bytes(self.stored(claim.name())),
-            Value::bytes(claim.owner().to_bytes()),
-            micros(claim.ttl()),
-            Value::text(claim.holder()),
-            micros(self.server.target().timeout),
-        ];
-        let answer = self.acquire(claim, &values).await?;
-        match self.granted_token(claim, &answer).await? {
-            Some(token) => {
-                self.server.target().headroom.holds_for(claim.ttl());
-                Ok(Granting::Granted(token))
-            }
-            None if claim.waits() => Ok(Granting::Refused(self.look(claim.name()).await?)),
+        match self.grant_at_once(claim).await? {
+            Some(token) => Ok(Granting::Granted(token)),
+            None if claim.waits() => Ok(Granting::Refused(self.look(claim.name(), ReadFor::Attempt).await?)),
             None => Ok(Granting::Held),
         }
     }
 
-    async fn renew(&self, claims: &[Claim]) -> Vec<Result<bool>> {
+    async fn renew(&self, claims: &[Claim]) -> Vec<Result<Renewal>> {
         // Nearly always one ttl, and one statement. In the order of names: two programs that lock the same rows do so in
         // the same order.
         let mut by_ttl: BTreeMap<Duration, Vec<&Claim>> = BTreeMap::new();
@@ -175,32 +129,69 @@ impl LeaseTable for ServerTable {
     }
 
     async fn release(&self, claim: &Claim, linger: Duration) -> Result<bool> {
-        let name = self.stored(claim.name());
-        let values = [micros(linger), Value::bytes(name.clone()), Value::bytes(claim.owner().to_bytes())];
-        let released =
-            self.end(PoolClass::Renewal, StatementKind::End, &self.statements.release, &values).await;
-        self.poller.released(&name);
-        if released?.changed == 1 { Ok(true) } else { self.nothing_held().await }
+        let owner = Value::bytes(claim.owner().to_bytes());
+        self.end_lease(PoolClass::Renewal, &self.statements.release, claim.name(), linger, owner).await
     }
 
     async fn end_grant(&self, name: &LockName, token: FencingToken) -> Result<bool> {
-        let name = self.stored(name);
-        let values = [Value::bytes(name.clone()), Value::int(token.get())];
-        let ended =
-            self.end(PoolClass::Attempt, StatementKind::End, &self.statements.end_grant, &values).await;
-        self.poller.released(&name);
-        if ended?.changed == 1 { Ok(true) } else { self.nothing_held().await }
+        let (end_grant, token) = (&self.statements.end_grant, Value::int(token.get()));
+        self.end_lease(PoolClass::Attempt, end_grant, name, Duration::ZERO, token).await
     }
 
-    async fn look(&self, name: &LockName) -> Result<Option<LeaseRow>> {
-        let (look, values) = (self.statements.look.for_claims(1).0, [Value::bytes(self.stored(name))]);
-        let answer = self.server.read(PoolClass::Attempt, look, &values).await?;
-        let Some(row) = answer.rows.first() else { return Ok(None) };
+    async fn look(&self, name: &LockName, reason: ReadFor) -> Result<Option<LeaseRow>> {
+        let look = match reason {
+            ReadFor::Attempt | ReadFor::Holder => &self.statements.look,
+            ReadFor::Loss => &self.statements.look_where_writes_go,
+        };
+        let (class, values) = (class(reason != ReadFor::Attempt), [Value::bytes(self.stored(name))]);
+        let answer = self.server.read(class, look.for_claims(1).0, &values).await?;
+        let Some(row) = answer.rows.first() else {
+            if reason == ReadFor::Loss {
+                self.server.must_take_writes().await?;
+            }
+            return Ok(None);
+        };
         read_row(row).map(Some).ok_or_else(|| self.foreign(name))
     }
 
-    async fn look_at_each(&self, names: &[&LockName]) -> Result<Vec<LeaseRow>> {
-        self.rows_of(&self.statements.look, names).await
+    async fn make_row(&self, name: &LockName) -> Result<()> {
+        let values = [Value::bytes(self.stored(name))];
+        self.server
+            .execute(PoolClass::Attempt, StatementKind::MakeRow, &self.statements.make_row, &values)
+            .await
+            .map(drop)
+    }
+
+    async fn replace(
+        &self,
+        name: &LockName,
+        was: &LeaseRow,
+        next: &NextRow,
+        is_holder: bool,
+    ) -> Result<bool> {
+        let taker = next.taker.as_ref();
+        let values = [
+            Value::bytes(self.stored(name)),
+            Value::int(was.version.first().copied().unwrap_or_default()),
+            Value::bytes(taker.map_or(READERS, Claim::owner).to_bytes()),
+            Value::int(next.token.get()),
+            Value::int(next.ends_at),
+            Value::text(&next.sharers),
+            Value::int(next.before),
+            micros(taker.map_or(Duration::ZERO, Claim::ttl)),
+            Value::text(taker.map_or("", |claim| claim.holder())),
+        ];
+        let replace = &self.statements.replace;
+        let is_replaced =
+            self.end(class(is_holder), StatementKind::Write, replace, &values).await?.changed == 1;
+        if is_replaced {
+            self.server.target().headroom.holds_for(row::micros(next.ends_at.saturating_sub(was.now)));
+        }
+        Ok(is_replaced)
+    }
+
+    fn foreign(&self, name: &LockName) -> Error {
+        foreign_row(name, &self.server.target().table)
     }
 
     async fn list(&self, prefix: &str) -> Result<Vec<LeaseRow>> {
@@ -246,13 +237,9 @@ impl LeaseTable for ServerTable {
         self.server.init_script()
     }
 
-    async fn check(&self) -> Result<Vec<Finding>> {
-        self.server.check().await
-    }
-
-    /// The check fails without it.
-    async fn is_there(&self) -> Result<bool> {
-        Ok(true)
+    /// The check fails without the table.
+    async fn check(&self) -> Result<(Vec<Finding>, bool)> {
+        Ok((self.server.check().await?, true))
     }
 
     async fn forget(&self, names: &[LockName]) -> Result<()> {
@@ -268,7 +255,8 @@ impl LeaseTable for ServerTable {
     }
 
     fn semantics(&self) -> Semantics {
-        self.semantics.clone()
+        let (target, texts) = (self.server.target(), self.server.dialect().texts());
+        lease_semantics(target.name, target.mode.as_str(), texts.notify.is_some())
     }
 
     fn servers(&self) -> Option<&KnownServers> {
@@ -284,38 +272,34 @@ fn micros(time: Duration) -> Value {
     Value::int(time.as_micros())
 }
 
-/// A row as `look.sql` and `list.sql` answer it; `None` if another program wrote it.
-fn read_row(values: &[Value]) -> Option<LeaseRow> {
-    let [name, owner, token, ends_in, acquired_at, holder] = values else { return None };
-    let owner = read_owner(owner)?;
-    let ends_in = micros_of(ends_in)?;
-    Some(LeaseRow {
-        stored_name: String::from_utf8(name.as_bytes()?.to_vec()).ok()?,
-        state: match owner {
-            _ if ends_in.is_zero() => RowState::Free,
-            Some(_) => RowState::Held { ends_in },
-            None => RowState::Lingering { ends_in },
-        },
-        owner: owner.unwrap_or(OwnerId::from_u128(0)),
-        token: read_token(token)?,
-        holder: holder.as_text()?.to_owned(),
-        acquired_at: SystemTime::UNIX_EPOCH.checked_add(micros_of(acquired_at)?),
-    })
+/// A connection is kept for holders.
+fn class(is_holder: bool) -> PoolClass {
+    if is_holder { PoolClass::Renewal } else { PoolClass::Attempt }
 }
 
-/// `None` within for a row without an owner.
-fn read_owner(owner: &Value) -> Option<Option<OwnerId>> {
-    match owner.as_bytes() {
-        Some(bytes) => OwnerId::from_bytes(bytes).map(Some),
-        None => Some(None),
-    }
+/// A row as `look.sql` and `list.sql` answer it; `None` if another program wrote it.
+fn read_row(values: &[Value]) -> Option<LeaseRow> {
+    let [name, owner, token, ends_at, acquired_at, holder, version, sharers, now] = values else {
+        return None;
+    };
+    let now = now.as_int()?;
+    Some(LeaseRow {
+        stored_name: String::from_utf8(name.as_bytes()?.to_vec()).ok()?,
+        owner: match owner.as_bytes() {
+            Some(bytes) => Some(OwnerId::from_bytes(bytes)?),
+            None => None,
+        },
+        token: read_token(token)?,
+        ends_at: ends_at.as_int()?,
+        acquired_at: acquired_at.as_int()?,
+        holder: holder.as_text()?.to_owned(),
+        sharers: sharers.as_text().unwrap_or_default().to_owned(),
+        now,
+        unix_now: u64::try_from(now).ok()?,
+        version: vec![version.as_int()?],
+    })
 }
 
 fn read_token(number: &Value) -> Option<FencingToken> {
     u64::try_from(number.as_int()?).ok().map(FencingToken::new)
-}
-
-/// A time in microseconds; zero for a negative one.
-pub(super) fn micros_of(value: &Value) -> Option<Duration> {
-    Some(Duration::from_micros(u64::try_from(value.as_int()?).unwrap_or_default()))
 }

@@ -1,12 +1,12 @@
 //! Shared holds on a table of leases, and the optimistic mode: a change reads the row, lets a rule of `sharers.rs` decide, and writes the
 //! row back if it has not changed since.
 
-use super::sharers::{Decision, Reader, SharedRow, Sharers, admit, extend, mark, take};
-use super::{ATTEMPTS, ReadFor, RowLease, TURNS, hash_of, perhaps_held};
+use super::sharers::{Decision, Reader, Sharers, admit, extend, mark, take};
+use super::{ATTEMPTS, LeaseRow, ReadFor, RowLease, TURNS, hash_of, perhaps_held};
 use futures_util::{StreamExt as _, stream};
 use leasehold_core::{
-    Attempt, Busy, Claim, Error, ErrorKind, FencingToken, LockName, LockStatus, LossCause, OwnerId, Release,
-    Renewal, Result,
+    Attempt, Busy, Claim, Error, ErrorKind, LockName, LockStatus, LossCause, OwnerId, Release, Renewal,
+    Result,
 };
 use std::collections::{BTreeMap, HashMap};
 use std::time::Duration;
@@ -25,7 +25,7 @@ const ROW_TRIES: usize = 3;
 const AT_ONCE: usize = 4;
 
 /// A rule for attempts.
-type Decide = fn(&Claim, &SharedRow, Sharers) -> Result<Decision<Attempt>>;
+type Decide = fn(&Claim, &LeaseRow, Sharers) -> Result<Decision<Attempt>>;
 
 impl RowLease {
     /// Reads the row, lets `decide` change it, and writes it if it is as it was read; else begins again. `None` if there is no
@@ -35,7 +35,7 @@ impl RowLease {
         name: &LockName,
         is_holder: bool,
         longest_pause: Duration,
-        mut decide: impl FnMut(&SharedRow, Sharers) -> Result<Decision<T>> + Send,
+        mut decide: impl FnMut(&LeaseRow, Sharers) -> Result<Decision<T>> + Send,
     ) -> Result<Option<T>> {
         let start = Instant::now();
         // A statement is sent again after its connection broke: the first copy may have changed the row, and then the second changes none.
@@ -46,7 +46,7 @@ impl RowLease {
             // without it: the task before it may not be polled, or its answer may be late.
             let turn = timeout(CHANGE_AGAIN_WITHIN, self.turn(name).lock()).await;
             let unknown = |error: Error| if is_sent { perhaps_held(error) } else { error };
-            let row = self.table.read_shared(name, reason).await.map_err(unknown)?;
+            let row = self.table.look(name, reason).await.map_err(unknown)?;
             let Some(row) = row else {
                 if reason == ReadFor::Holder {
                     reason = ReadFor::Loss;
@@ -131,22 +131,14 @@ impl RowLease {
     }
 
     pub(super) async fn release_shared(&self, claim: &Claim, linger: Duration) -> Result<Release> {
-        // As in `change`: the first copy of a statement may have removed the reader.
-        let mut was_there = false;
-        let released = self.change(claim.name(), true, CHANGE_AGAIN_WITHIN, |row, mut sharers| {
-            let Some(reader) = sharers.reader(claim.owner()) else { return Ok(Decision::Keep(())) };
-            was_there = true;
-            (reader.owner, reader.ends_at) = (None, row.ends(linger));
-            sharers.readers.retain(|reader| reader.ends_at > row.now);
-            Ok(Decision::Write(row.next_row(row.token, &sharers)?, ()))
-        });
-        released.await?;
-        Ok(if was_there { Release::Released } else { Release::NotHeld })
+        let owner = Some(claim.owner().to_hex());
+        let ended = self.end_readers(claim.name(), true, linger, |reader| reader.owner == owner).await?;
+        Ok(if ended.is_empty() { Release::NotHeld } else { Release::Released })
     }
 
     /// Leaves the mark of a writer that waits for readers, or renews it.
     pub(super) async fn leave_mark(&self, claim: &Claim) {
-        let leave = |row: &SharedRow, sharers| mark(claim.owner(), row, sharers);
+        let leave = |row: &LeaseRow, sharers| mark(claim.owner(), row, sharers);
         let _ = self.change(claim.name(), false, MARK_AGAIN_WITHIN, leave).await;
     }
 
@@ -161,32 +153,27 @@ impl RowLease {
         let _ = removed.await;
     }
 
-    /// The readers that hold a name.
-    pub(super) async fn readers(&self, name: &LockName) -> Result<Vec<LockStatus>> {
-        let statuses = self.change(name, false, CHANGE_AGAIN_WITHIN, |row, sharers| {
-            let statuses = sharers.readers.iter().map(|reader| reader.status(name, row.now));
-            Ok(Decision::Keep(statuses.collect()))
-        });
-        Ok(statuses.await?.unwrap_or_default())
-    }
-
-    /// Ends all readers of a name, or the one with this token.
+    /// Ends the readers that are meant, each with this linger, and answers them.
     pub(super) async fn end_readers(
         &self,
         name: &LockName,
-        only_if: Option<FencingToken>,
+        is_holder: bool,
+        linger: Duration,
+        is_meant: impl Fn(&Reader) -> bool + Send + Sync,
     ) -> Result<Vec<LockStatus>> {
         // As in `change`: the first copy of a statement may have ended them.
         let mut ended = Vec::new();
-        let change = self.change(name, false, CHANGE_AGAIN_WITHIN, |row, mut sharers| {
-            let is_meant = |reader: &Reader| only_if.is_none_or(|token| token.get() == reader.token);
-            let meant: Vec<LockStatus> =
-                sharers.readers.iter().filter(|it| is_meant(it)).map(|it| it.status(name, row.now)).collect();
+        let change = self.change(name, is_holder, CHANGE_AGAIN_WITHIN, |row, mut sharers| {
+            let mut meant = Vec::new();
+            for reader in sharers.readers.iter_mut().filter(|reader| is_meant(reader)) {
+                meant.push(reader.status(name, row.now));
+                (reader.owner, reader.ends_at) = (None, row.ends(linger));
+            }
             if meant.is_empty() {
                 return Ok(Decision::Keep(()));
             }
             ended = meant;
-            sharers.readers.retain(|reader| !is_meant(reader));
+            sharers.readers.retain(|reader| reader.ends_at > row.now);
             Ok(Decision::Write(row.next_row(row.token, &sharers)?, ()))
         });
         change.await?;

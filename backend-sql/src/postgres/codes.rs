@@ -5,12 +5,26 @@ use crate::server::ErrorClass;
 /// The code of most that `PgBouncer` says itself, whatever it says.
 const PROTOCOL_VIOLATION: &str = "08P01";
 
+const NO_SCHEMA: ErrorClass = ErrorClass::Setting(
+    "the search_path of these credentials leads to no schema",
+    "write schema=NAME into the URL; or set one for the role: ALTER ROLE … SET search_path = NAME",
+);
+const NO_SIMPLE_PROTOCOL: ErrorClass = ErrorClass::Setting(
+    "the pooler refuses the simple protocol, by which a session is set up",
+    "set disable_pqexec = 0 in its configuration, or connect to the database itself",
+);
+/// The pooler came in between after the first use.
+const POOLED: ErrorClass = ErrorClass::Setting(
+    "a pooler gives a statement to another session than the one it was prepared in",
+    "open the store again, which finds the pooler; or connect to the database itself",
+);
+
 /// Parts of the messages of `PgBouncer` that are not about a connection that broke (its source, `disconnect_client`). It hands on
 /// what the server said to it in a message of its own. The first is the server's, of a statement of this name with other parameters:
 /// somebody else has prepared it.
 const OF_PGBOUNCER: [(&str, ErrorClass); 12] = [
-    ("bind message supplies", ErrorClass::Pooled),
-    ("PQexec disallowed", ErrorClass::NoSimpleProtocol),
+    ("bind message supplies", POOLED),
+    ("PQexec disallowed", NO_SIMPLE_PROTOCOL),
     ("unsupported startup parameter", ErrorClass::Refused),
     ("no such database", ErrorClass::Refused),
     ("does not exist", ErrorClass::Refused),
@@ -55,9 +69,9 @@ pub(crate) fn class_of_code(code: &str) -> ErrorClass {
         "53200" => ErrorClass::Exhausted("memory"),
         "42P01" => ErrorClass::NoTable,
         // Invalid schema name: also that there is none to make a table in.
-        "3F000" => ErrorClass::NoSchema,
+        "3F000" => NO_SCHEMA,
         // A prepared statement that is there already, or is not there: the driver never does that by itself.
-        "42P05" | "26000" => ErrorClass::Pooled,
+        "42P05" | "26000" => POOLED,
         // Shut down, crashed, cannot take connections now, nor can this database (55000); idle for too long, in a transaction or out of one. The
         // message may come after the commit and before the answer.
         "57P01" | "57P02" | "57P03" | "57P05" | "25P03" | "55000" => ErrorClass::Ended,

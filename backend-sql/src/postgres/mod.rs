@@ -6,8 +6,8 @@ mod listener;
 mod simple;
 
 use crate::server::{
-    Answer, ColumnType, Dialect, ErrorClass, ForUpdate, Layout, Leases, RawConnection, Releases, SslMode,
-    Statement, Target, Texts, Value,
+    Answer, ColumnType, Dialect, ErrorClass, Layout, RawConnection, Releases, SslMode, Statement, Target,
+    Texts, Value,
 };
 use async_trait::async_trait;
 use leasehold_core::{Error, ErrorKind, Finding, Result};
@@ -32,41 +32,36 @@ pub(crate) static TEXTS: Texts = Texts {
     numbers_parameters: true,
     layout: include_str!("layout.sql"),
     settings: include_str!("settings.sql"),
-    server: include_str!("server.sql"),
-    grants: include_str!("grants.sql"),
+    grants: "-- What locking needs, for the user of the locks:\n\
+        GRANT SELECT, INSERT, UPDATE ON {table} TO {user};\n",
     session_number: Some(include_str!("session.sql")),
-    leases: Leases {
-        layout: Layout {
-            schema: include_str!("schema.sql"),
-            parts: "permanent rows, name bytea not null primary key, owner bytea, token bigint not null, ends_at bigint not null, \
-                acquired_at bigint not null, version bigint not null, wanted_until bigint not null, holder text not null, sharers text",
-        },
-        acquire: include_str!("acquire.sql"),
-        make_row: include_str!("make_lease_row.sql"),
-        poll: include_str!("poll.sql"),
-        notify: Some("pg_notify('{channel}', encode(name, 'hex'))"),
+    lease_table: Layout {
+        schema: include_str!("schema.sql"),
+        parts: "permanent rows, name bytea not null primary key, owner bytea, token bigint not null, ends_at bigint not null, \
+            acquired_at bigint not null, version bigint not null, wanted_until bigint not null, holder text not null, sharers text",
     },
-    for_update: ForUpdate {
-        holders: Layout {
-            schema: include_str!("schema_holders.sql"),
-            parts: "permanent rows, name bytea not null primary key, owner bytea, token bigint not null, acquired_at bigint not null, \
-                connection bigint not null, holder text not null, sharers text",
-        },
-        rows: Layout {
-            schema: include_str!("schema_rows.sql"),
-            parts: "permanent rows, name bytea not null primary key",
-        },
-        make_row: include_str!("make_row.sql"),
-        lock: include_str!("lock.sql"),
-        for_share: "FOR SHARE",
-        enter: include_str!("enter.sql"),
-        enter_shared: include_str!("enter_shared.sql"),
-        mark: include_str!("mark.sql"),
-        remove_sharer: include_str!("remove_sharer.sql"),
-        in_transaction: include_str!("in_transaction.sql"),
-        end_connection: include_str!("end_connection.sql"),
-        is_of_this_run: None,
+    acquire: include_str!("acquire.sql"),
+    unless_there: "ON CONFLICT (name) DO NOTHING",
+    poll: include_str!("poll.sql"),
+    notify: Some("pg_notify('{channel}', encode(name, 'hex'))"),
+    holder_table: Layout {
+        schema: include_str!("schema_holders.sql"),
+        parts: "permanent rows, name bytea not null primary key, owner bytea, token bigint not null, acquired_at bigint not null, \
+            connection bigint not null, holder text not null, sharers text",
     },
+    row_table: Layout {
+        schema: include_str!("schema_rows.sql"),
+        parts: "permanent rows, name bytea not null primary key",
+    },
+    make_row: include_str!("make_row.sql"),
+    lock: include_str!("lock.sql"),
+    for_share: "FOR SHARE",
+    enter: include_str!("enter.sql"),
+    enter_shared: include_str!("enter_shared.sql"),
+    mark: include_str!("mark.sql"),
+    remove_sharer: include_str!("remove_sharer.sql"),
+    in_transaction: include_str!("in_transaction.sql"),
+    end_connection: include_str!("end_connection.sql"),
 };
 
 /// PostgreSQL from 12 on.
@@ -147,7 +142,7 @@ impl Dialect for PostgresDialect {
     ///
     /// In one round trip, which tells to which server the connection leads; in one more where that may not be asked. Two settings are
     /// changed only from one value, and without `set_config()`, which may be revoked.
-    async fn set_up(&self, connection: &mut dyn RawConnection) -> sqlx::Result<()> {
+    async fn set_up(&self, connection: &mut dyn RawConnection) -> sqlx::Result<Option<String>> {
         let millis = self.target.timeout.as_millis();
         let first = |server: &str| {
             format!(
@@ -156,21 +151,21 @@ impl Dialect for PostgresDialect {
                  SET statement_timeout = {millis}; SET lock_timeout = {millis}; SET bytea_output = 'hex'"
             )
         };
-        let said = match connection.first_row(&first(TEXTS.server)).await {
+        let said = match connection.first_row(&first(include_str!("server.sql"))).await {
             Err(error) if self.error_class(&error) == ErrorClass::Denied => {
                 connection.first_row(&first("NULL")).await?
             }
             said => said?,
         };
-        let said = |at: usize| said.get(at).and_then(Option::as_deref);
-        self.target.note_server(said(0));
-        if said(1) == Some("off") {
+        let mut said = said.into_iter();
+        let server = said.next().flatten();
+        if said.next().flatten().as_deref() == Some("off") {
             connection.tell("SET synchronous_commit = on").await?;
         }
-        if said(2).is_some_and(|limit| limit != "0") {
+        if said.next().flatten().is_some_and(|limit| limit != "0") {
             connection.tell("SET transaction_timeout = 0").await?;
         }
-        Ok(())
+        Ok(server)
     }
 
     fn error_class(&self, error: &sqlx::Error) -> ErrorClass {

@@ -5,6 +5,7 @@ use crate::server::Value;
 
 /// A value that cannot be read as anything else: a number has digits, and all others are written in hexadecimal.
 pub(super) fn literal(value: &Value) -> String {
+    let bytea = |bytes: &[u8]| format!("decode('{}', 'hex')", hex(bytes));
     match value {
         Value::Bytes(Some(bytes)) => bytea(bytes),
         Value::Text(Some(text)) => format!("convert_from({}, 'UTF8')", bytea(text.as_bytes())),
@@ -13,10 +14,6 @@ pub(super) fn literal(value: &Value) -> String {
         Value::Text(None) => "CAST(NULL AS text)".to_owned(),
         Value::Int(None) => "CAST(NULL AS bigint)".to_owned(),
     }
-}
-
-fn bytea(bytes: &[u8]) -> String {
-    format!("decode('{}', 'hex')", hex(bytes))
 }
 
 #[cfg(test)]

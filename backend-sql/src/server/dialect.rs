@@ -23,23 +23,13 @@ pub(crate) trait Dialect: fmt::Debug + Send + Sync {
     /// A new connection, on which nothing was sent.
     async fn log_in(&self) -> sqlx::Result<Box<dyn RawConnection>>;
 
-    /// Notes what the server of a connection says it is, and answers it; `None` if it does not say so, to these credentials.
-    async fn identify(&self, connection: &mut dyn RawConnection) -> sqlx::Result<Option<String>> {
-        let said = match connection.first_row(self.texts().server).await {
-            Err(error) if !matches!(self.error_class(&error), ErrorClass::Broken | ErrorClass::Ended) => None,
-            said => said?.into_iter().next().flatten(),
-        };
-        self.target().note_server(said.as_deref());
-        Ok(said)
-    }
-
-    /// Sets a new connection up, and notes to which server it leads.
-    async fn set_up(&self, connection: &mut dyn RawConnection) -> sqlx::Result<()>;
+    /// Sets a new connection up, and answers what its server says it is; `None` if it does not say so, to these credentials.
+    async fn set_up(&self, connection: &mut dyn RawConnection) -> sqlx::Result<Option<String>>;
 
     /// A new connection, set up for us.
     async fn connect(&self) -> sqlx::Result<Box<dyn RawConnection>> {
         let mut connection = self.log_in().await?;
-        self.set_up(&mut *connection).await?;
+        self.target().note_server(self.set_up(&mut *connection).await?);
         Ok(connection)
     }
 
@@ -50,7 +40,8 @@ pub(crate) trait Dialect: fmt::Debug + Send + Sync {
         let mut connection = self.log_in().await?;
         // A login takes a server more round trips than setting up.
         let within = ANSWERS_WITHIN.max(start.elapsed() * 2);
-        timeout(within, self.set_up(&mut *connection)).await.map_err(|_| sqlx::Error::PoolTimedOut)??;
+        let set_up = timeout(within, self.set_up(&mut *connection)).await;
+        self.target().note_server(set_up.map_err(|_| sqlx::Error::PoolTimedOut)??);
         Ok(connection)
     }
 
@@ -71,10 +62,10 @@ pub(crate) trait Dialect: fmt::Debug + Send + Sync {
         let (target, texts) = (self.target(), self.texts());
         let table = |name, layout| ExpectedTable { name, layout };
         match target.mode {
-            Mode::Lease | Mode::Optimistic => vec![table(target.table.clone(), &texts.leases.layout)],
+            Mode::Lease | Mode::Optimistic => vec![table(target.table.clone(), &texts.lease_table)],
             Mode::ForUpdate => vec![
-                table(target.table.clone(), &texts.for_update.holders),
-                table(target.table.of_rows(), &texts.for_update.rows),
+                table(target.table.clone(), &texts.holder_table),
+                table(target.table.of_rows(), &texts.row_table),
             ],
         }
     }
@@ -156,15 +147,9 @@ pub(crate) enum ErrorClass {
     Exhausted(&'static str),
     /// The table is not there.
     NoTable,
-    /// No schema is looked in for a table without one.
-    #[cfg_attr(not(feature = "postgres"), expect(dead_code, reason = "schemas are PostgreSQL's"))]
-    NoSchema,
-    /// A statement was prepared in another session than the one it was sent to.
-    #[cfg_attr(not(feature = "postgres"), expect(dead_code, reason = "poolers of PostgreSQL do that"))]
-    Pooled,
-    /// The simple protocol is refused, by which a session is set up.
-    #[cfg_attr(not(feature = "postgres"), expect(dead_code, reason = "a setting of PgBouncer"))]
-    NoSimpleProtocol,
+    /// A setting of the server, of a role or of a pooler is in the way: which, and what to do.
+    #[cfg_attr(not(feature = "postgres"), expect(dead_code, reason = "known of PostgreSQL alone"))]
+    Setting(&'static str, &'static str),
     /// The connection that was to be ended is not there.
     #[cfg_attr(not(feature = "mysql"), expect(dead_code, reason = "an answer to KILL"))]
     NoConnection,

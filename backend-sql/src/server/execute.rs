@@ -81,7 +81,8 @@ impl Server {
                     return Err(self.no_answer(kind));
                 }
             };
-            let pause = jitter(deadlocks + 1);
+            // Two statements that met in a deadlock do not meet again at once.
+            let pause = Duration::from_micros(fastrand::u64(..2_000)) * (deadlocks + 1);
             match self.error_class(&failed) {
                 ErrorClass::Deadlock if deadlocks < DEADLOCKS && Instant::now() + pause < deadline => {
                     deadlocks += 1;
@@ -131,9 +132,4 @@ impl Server {
             }
         }
     }
-}
-
-/// Two statements that met in a deadlock do not meet again at once.
-fn jitter(tries: u32) -> Duration {
-    Duration::from_micros(fastrand::u64(..2_000)) * tries
 }

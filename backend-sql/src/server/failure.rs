@@ -2,7 +2,6 @@
 
 use super::schema::missing_table;
 use super::{ErrorClass, Target};
-use crate::names::TableName;
 use leasehold_core::{Error, ErrorKind};
 use std::fmt;
 
@@ -85,31 +84,18 @@ pub(super) fn failure(
             "give it more, or use less of it; connections=N says how many connections this client may have",
         ),
         ErrorClass::NoTable => return missing_table(table, &target.url).with_source(error),
-        ErrorClass::NoSchema => (
-            ErrorKind::Misconfigured,
-            format!("the search_path of these credentials leads to no schema on {address}"),
-            "write schema=NAME into the URL; or set one for the role: ALTER ROLE … SET search_path = NAME",
-        ),
-        // The pooler came in between after the first use.
-        ErrorClass::Pooled => (
-            ErrorKind::Misconfigured,
-            format!(
-                "at {address} there is a pooler that gives a statement to another session than the one it was prepared in"
-            ),
-            "open the store again, which finds the pooler; or connect to the database itself",
-        ),
-        ErrorClass::NoSimpleProtocol => (
-            ErrorKind::Misconfigured,
-            format!("the pooler at {address} refuses the simple protocol, by which a session is set up"),
-            "set disable_pqexec = 0 in its configuration, or connect to the database itself",
-        ),
+        ErrorClass::Setting(what, help) => (ErrorKind::Misconfigured, format!("{what}, at {address}"), help),
         ErrorClass::Refused | ErrorClass::Duplicate | ErrorClass::NoConnection => (
             ErrorKind::Misconfigured,
             format!("a connection to {address}, or a statement on it, was refused"),
             "look at the cause, and at what stands between here and the server; is it a MySQL from 8.0, a MariaDB from 10.6, \
              a PostgreSQL from 12 on?",
         ),
-        ErrorClass::Unreadable => return unreadable(table).with_source(error),
+        ErrorClass::Unreadable => (
+            ErrorKind::Misconfigured,
+            format!("a row of {table} does not read as one of ours"),
+            "look at who else writes to the table, and at what is between here and the server",
+        ),
     };
     Error::new(kind, message).with_source(error).with_help(help)
 }
@@ -147,13 +133,7 @@ pub(crate) fn name_the_right(error: Error) -> Error {
     }
 }
 
-/// The error of an answer that is none of ours.
-pub(super) fn unreadable(table: &TableName) -> Error {
-    Error::new(ErrorKind::Misconfigured, format!("a row of {table} does not read as one of ours"))
-        .with_help("look at who else writes to the table, and at what is between here and the server")
-}
-
-pub(super) fn read_only(target: &Target) -> Error {
+pub(crate) fn read_only(target: &Target) -> Error {
     Error::new(ErrorKind::Unavailable, format!("{} takes no writes", target.address())).with_help(
         "name the primary, not a replica; or switch its read-only mode off: read_only of MySQL and MariaDB, \
              default_transaction_read_only of PostgreSQL, of its database or of the role",

@@ -1,6 +1,6 @@
 //! A table as it must be, and the errors of one that is missing or differs.
 
-use crate::layout::difference;
+use crate::layout::compare;
 use crate::names::TableName;
 use leasehold_core::{Error, ErrorKind, Result};
 
@@ -26,12 +26,7 @@ impl ExpectedTable {
         if found.is_empty() {
             return Err(missing_table(&self.name, url));
         }
-        let Some(difference) = difference(found, self.layout.parts) else { return Ok(()) };
-        Err(Error::new(
-            ErrorKind::Misconfigured,
-            format!("the table {} is not ours: {difference}", self.name),
-        )
-        .with_help("name another one with table=NAME; this one was left as it is"))
+        compare(&self.name, found, self.layout.parts)
     }
 }
 

@@ -10,9 +10,9 @@ const GROUP_MAY_WRITE: u32 = 0o020;
 const EVERYONE_MAY_WRITE: u32 = 0o002;
 
 impl SqliteTable {
-    /// Findings about settings that weaken the promises. A setting that breaks them is an error, here as in every other use of the file.
-    pub(super) async fn findings(&self) -> Result<Vec<Finding>> {
-        self.check_open()?;
+    /// Findings about settings that weaken the promises, and true if there is a table. A setting that breaks them is an error, here as in
+    /// every other use of the file.
+    pub(super) async fn findings(&self) -> Result<(Vec<Finding>, bool)> {
         let file = &self.settings.options.path;
         let mut findings = Vec::new();
         let mut find = |severity, code, message: String, help: &str| {
@@ -23,37 +23,31 @@ impl SqliteTable {
             find(Severity::Info, "I_NEW", message, "nothing to do: the first use makes it, with mode 0600");
         }
         let mode = mode_of(&file.file);
-        let told = match mode {
-            mode if mode & EVERYONE_MAY_WRITE != 0 => {
-                Some((Severity::Error, "E_FILE_MODE", "everyone may free every lock"))
-            }
-            mode if mode & GROUP_MAY_WRITE != 0 => {
-                Some((Severity::Info, "I_FILE_MODE", "its group may free every lock"))
-            }
-            mode if mode & OTHERS_MAY_READ != 0 => {
-                Some((Severity::Info, "I_FILE_MODE", "others may see who holds what"))
-            }
-            _ => None,
-        };
-        if let Some((severity, code, who)) = told {
+        let told = [
+            (EVERYONE_MAY_WRITE, Severity::Error, "E_FILE_MODE", "everyone may free every lock"),
+            (GROUP_MAY_WRITE, Severity::Info, "I_FILE_MODE", "its group may free every lock"),
+            (OTHERS_MAY_READ, Severity::Info, "I_FILE_MODE", "others may see who holds what"),
+        ];
+        if let Some((_, severity, code, who)) = told.into_iter().find(|(right, ..)| mode & right != 0) {
             let help = format!("if that is not meant: chmod 600 {file}");
             find(severity, code, format!("{file} has mode {mode:04o}: {who}"), &help);
         }
-        if let Some(mode) = self.journal_mode().await?.filter(|mode| mode != "wal") {
+        let rows = self.reader.run(|| sqlx::query("PRAGMA journal_mode")).await?.rows;
+        let journal_mode: Option<String> = rows.first().and_then(|row| row.try_get(0).ok());
+        if let Some(mode) = journal_mode.as_ref().filter(|mode| *mode != "wal") {
             let message = format!("{file} is in journal mode {mode}: readers wait for the writer");
             let help =
                 "the next lock that is acquired puts it into WAL mode, if no other program keeps it open";
             find(Severity::Warning, "W_JOURNAL", message, help);
         }
         let (directory, own) = (file.directory().display(), "name a file in a directory of your own");
-        let shared = match mode_of(file.directory()) {
-            mode if mode & EVERYONE_MAY_WRITE != 0 => {
-                Some((Severity::Warning, "everyone may make files there, and clean-up jobs delete old ones"))
-            }
-            mode if mode & GROUP_MAY_WRITE != 0 => Some((Severity::Info, "its group may replace the file")),
-            _ => None,
-        };
-        if let Some((severity, who)) = shared {
+        let (mode, everyone) =
+            (mode_of(file.directory()), "everyone may make files there, and clean-up jobs delete old ones");
+        let told = [
+            (EVERYONE_MAY_WRITE, Severity::Warning, everyone),
+            (GROUP_MAY_WRITE, Severity::Info, "its group may replace the file"),
+        ];
+        if let Some((_, severity, who)) = told.into_iter().find(|(right, ..)| mode & right != 0) {
             find(severity, "W_DIRECTORY", format!("the directory {directory} is shared: {who}"), own);
         }
         let at = statfs(file.directory()).ok();
@@ -76,13 +70,7 @@ impl SqliteTable {
             let help = "name a file on a disk of this host, or use a store with a server";
             find(Severity::Error, "E_NETWORK_FS", message, help);
         }
-        Ok(findings)
-    }
-
-    /// The journal mode; `None` if there is no table.
-    pub(super) async fn journal_mode(&self) -> Result<Option<String>> {
-        let rows = self.reader.run(|| sqlx::query("PRAGMA journal_mode")).await?.rows;
-        Ok(rows.first().and_then(|row| row.try_get(0).ok()))
+        Ok((findings, journal_mode.is_some()))
     }
 }
 

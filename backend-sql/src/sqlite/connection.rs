@@ -4,7 +4,7 @@ use super::database_path::{DatabasePath, FileId};
 use super::failure::is_busy;
 use super::files::OpenFiles;
 use super::options::Options;
-use super::schema;
+use crate::layout::compare;
 use futures_util::TryStreamExt;
 use leasehold_core::{Error, ErrorKind, Result};
 use sqlx::sqlite::{SqliteArguments, SqliteConnectOptions, SqliteConnection, SqliteRow, SqliteSynchronous};
@@ -15,6 +15,11 @@ use std::time::{Duration, Instant};
 const WAL_AGAIN_AFTER: Duration = Duration::from_millis(5);
 /// More rows than a statement of ours returns, but for a list: the driver's thread need not wait for a reader.
 const ROWS_AHEAD: usize = 256;
+
+/// What `schema.sql` makes, in the words of `layout.sql`.
+const PARTS: &str = "table, name BLOB NOT NULL PRIMARY KEY, owner BLOB NOT NULL, token INTEGER NOT NULL, ends_at INTEGER NOT NULL, \
+    linger_until INTEGER NOT NULL, written_at INTEGER NOT NULL, boot TEXT, acquired_at INTEGER NOT NULL, holder TEXT NOT NULL, \
+    sharers TEXT NOT NULL";
 
 pub(super) type SqliteQuery = sqlx::query::Query<'static, Sqlite, SqliteArguments>;
 
@@ -57,7 +62,7 @@ impl Connection {
             return Ok(None);
         };
         let mut sqlite = connect(options, role).await?;
-        let is_there = schema::is_there(&mut sqlite, options).await?;
+        let is_there = table_is_there(&mut sqlite, options).await?;
         match role {
             Role::Reader if !is_there => return Ok(None),
             Role::Reader => {}
@@ -124,7 +129,22 @@ async fn make_ready(sqlite: &mut SqliteConnection, options: &Options, is_there: 
         let make = AssertSqlSafe(options.statement(include_str!("schema.sql")));
         sqlite.execute(make).await.map_err(|error| nothing_written(options, error))?;
     }
-    schema::is_there(sqlite, options).await.map(drop)
+    table_is_there(sqlite, options).await.map(drop)
+}
+
+/// True if the table is there, false if nothing is.
+///
+/// # Errors
+///
+/// If something else has its name. A trigger is refused as well: it runs inside our statements, and could do anything to them.
+async fn table_is_there(sqlite: &mut SqliteConnection, options: &Options) -> Result<bool> {
+    let parts = sqlx::query_scalar(include_str!("layout.sql")).bind(options.table.as_str());
+    let parts: Vec<String> =
+        parts.fetch_all(sqlite).await.map_err(|error| nothing_written(options, error))?;
+    if parts.is_empty() {
+        return Ok(false);
+    }
+    compare(&format_args!("{} in {}", options.table, options.path), &parts, PARTS).map(|()| true)
 }
 
 /// Puts the file into WAL mode, in which readers do not wait for the writer. It stays in it. The change needs the

@@ -20,6 +20,7 @@ pub(super) struct ConnectionSlot {
     settings: Arc<Settings>,
     role: Role,
     connection: Option<Connection>,
+    is_closed: bool,
     /// The reader that leaves a replaced file together with this writer.
     reader: Option<ConnectionHandle>,
 }
@@ -29,6 +30,9 @@ impl ConnectionSlot {
     ///
     /// The result is that of the file to which the path leads after the statement. A statement that ran on a replaced file is repeated.
     pub(super) async fn run(&mut self, query: impl Fn() -> SqliteQuery + Send) -> Result<StatementResult> {
+        if self.is_closed {
+            return Err(Error::new(ErrorKind::Closed, "the store was closed").with_help("open it again"));
+        }
         // Four waits for other writers, as when the file must be made first, and the disk.
         let (time, kind) = (self.settings.options.busy_timeout * 4 + DISK_TIME, self.role.unknown());
         timeout(time, self.run_on_file(query)).await.unwrap_or_else(|_| {
@@ -37,10 +41,10 @@ impl ConnectionSlot {
         })
     }
 
-    /// Gives the connection back. The driver closes it later on a thread of its own: it may copy the log into the file then, and
+    /// Gives the connection back, for ever. The driver closes it later on a thread of its own: it may copy the log into the file then, and
     /// a process that ends meanwhile leaves that to the next.
     pub(super) fn close(&mut self) {
-        self.connection = None;
+        (self.connection, self.is_closed) = (None, true);
     }
 
     /// Closes the connection, and waits for that: until then SQLite shares the files it has open with every other connection that this
@@ -54,7 +58,10 @@ impl ConnectionSlot {
 
     async fn run_on_file(&mut self, query: impl Fn() -> SqliteQuery + Send) -> Result<StatementResult> {
         for turn in 1..=TRIES {
-            let Some(connection) = self.connected().await? else {
+            if self.connection.is_none() {
+                self.connection = Connection::open(&self.settings.options, self.role).await?;
+            }
+            let Some(connection) = self.connection.as_mut() else {
                 return Ok(StatementResult::default());
             };
             if connection.files.were_in_place() {
@@ -68,14 +75,10 @@ impl ConnectionSlot {
             }
             self.leave_file().await;
         }
-        Err(self.replaced_too_often())
-    }
-
-    async fn connected(&mut self) -> Result<Option<&mut Connection>> {
-        if self.connection.is_none() {
-            self.connection = Connection::open(&self.settings.options, self.role).await?;
-        }
-        Ok(self.connection.as_mut())
+        let message = format!("{} was replaced {TRIES} times while it was used", self.settings.options.path);
+        Err(Error::new(ErrorKind::Unavailable, message).with_help(
+            "find out who deletes it or its side files; clean-up jobs of temporary directories do",
+        ))
     }
 
     /// After any error but a busy file the connection is given up: the next one checks everything anew.
@@ -99,12 +102,6 @@ impl ConnectionSlot {
             let _ = left.await;
         }
     }
-
-    fn replaced_too_often(&self) -> Error {
-        let file = &self.settings.options.path;
-        Error::new(ErrorKind::Unavailable, format!("{file} was replaced {TRIES} times while it was used"))
-            .with_help("find out who deletes it or its side files; clean-up jobs of temporary directories do")
-    }
 }
 
 /// A connection, and the calls that wait for it.
@@ -117,7 +114,8 @@ pub(super) struct ConnectionHandle(Arc<Mutex<ConnectionSlot>>);
 impl ConnectionHandle {
     /// A writer has the reader beside it.
     pub(super) fn new(settings: &Arc<Settings>, role: Role, reader: Option<Self>) -> Self {
-        let slot = ConnectionSlot { settings: Arc::clone(settings), role, connection: None, reader };
+        let settings = Arc::clone(settings);
+        let slot = ConnectionSlot { settings, role, connection: None, is_closed: false, reader };
         Self(Arc::new(Mutex::new(slot)))
     }
 

@@ -1,10 +1,10 @@
 //! Renewals of many leases: one statement where none was lost, and few where some were.
 
-use super::{ServerTable, micros};
-use crate::lease::{LeaseRow, RowState};
+use super::{ServerTable, micros, read_row};
+use crate::lease::LeaseRow;
 use crate::server::{PoolClass, Value};
 use futures_util::{StreamExt, stream};
-use leasehold_core::{Claim, Error, ErrorKind, LockName, OwnerId, Result};
+use leasehold_core::{Claim, Error, ErrorKind, Renewal, Result};
 use std::collections::HashMap;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::time::Duration;
@@ -14,50 +14,61 @@ use tokio::time::Instant;
 const AT_ONCE: usize = 4;
 
 impl ServerTable {
-    /// Renews claims of one ttl in one statement, which answers only how many it has renewed. If some were not, a read of the rows
-    /// shows which.
-    pub(super) async fn renew_alike(&self, ttl: Duration, claims: &[&Claim]) -> Vec<Result<bool>> {
-        let start = Instant::now();
-        let of_all = |answer: Result<bool>| vec![answer; claims.len()];
-        match self.renew_some(ttl, claims).await {
-            Ok(renewed) if renewed == claims.len() => return of_all(Ok(true)),
-            Ok(0) => return of_all(self.nothing_held().await),
-            Ok(_) => {}
-            Err(error) if claims.len() > 1 => return self.renew_each(ttl, claims, &error).await,
-            Err(error) => return of_all(Err(error)),
+    /// Renews claims of one ttl, if need be each by itself.
+    pub(super) async fn renew_alike(&self, ttl: Duration, claims: &[&Claim]) -> Vec<Result<Renewal>> {
+        match self.renew_together(ttl, claims).await {
+            Ok(answers) => answers,
+            Err(error) if claims.len() > 1 => self.renew_each(ttl, claims, &error).await,
+            Err(error) => vec![Err(error)],
         }
-        let held = match self.held(claims).await {
-            Ok(held) => held,
-            Err(error) => return of_all(Err(error.with_kind(ErrorKind::Indeterminate))),
+    }
+
+    /// Renews claims in one statement, which answers only how many it has renewed. If some were not, a read of the rows shows which, and
+    /// why.
+    async fn renew_together(&self, ttl: Duration, claims: &[&Claim]) -> Result<Vec<Result<Renewal>>> {
+        let start = Instant::now();
+        let renewed = self.renew_some(ttl, claims).await?;
+        if renewed == claims.len() {
+            return Ok(vec![Ok(Renewal::Renewed); claims.len()]);
+        }
+        let rows = match self.rows_of(claims).await {
+            Ok(rows) => rows,
+            Err(error) => {
+                let error = if renewed == 0 { error } else { error.with_kind(ErrorKind::Indeterminate) };
+                return Ok(vec![Err(error); claims.len()]);
+            }
         };
         let elapsed = start.elapsed();
         let mut answers = Vec::with_capacity(claims.len());
         for claim in claims {
-            answers.push(match held.get(&claim.owner()) {
+            let (owner, row) = (claim.owner(), rows.get(&self.namespace.stored(claim.name().as_str())));
+            let lost = Renewal::Lost(LeaseRow::loss_of(owner, row));
+            let ends_in = row.filter(|row| row.owner == Some(owner)).and_then(LeaseRow::ends_in);
+            answers.push(match ends_in {
                 // The row promises as much as another renewal would.
-                Some(ends_in) if *ends_in + elapsed >= ttl => Ok(true),
+                Some(ends_in) if ends_in + elapsed >= ttl => Ok(Renewal::Renewed),
                 // The clock of the server was set, or another server answers: only a renewal tells.
-                Some(_) => self.renew_some(ttl, &[claim]).await.map(|renewed| renewed == 1),
-                None => Ok(false),
+                Some(_) => match self.renew_some(ttl, &[claim]).await {
+                    Ok(1) => Ok(Renewal::Renewed),
+                    renewed => renewed.map(|_| lost),
+                },
+                None => Ok(lost),
             });
         }
-        answers
+        Ok(answers)
     }
 
     /// Renews each by itself after the statement for all has failed. One row may be the cause: another program keeps it locked, or
     /// has written a value that does not fit. If none of the first can be renewed, no row is the cause, and the others are not
     /// tried.
-    async fn renew_each(&self, ttl: Duration, claims: &[&Claim], of_all: &Error) -> Vec<Result<bool>> {
+    async fn renew_each(&self, ttl: Duration, claims: &[&Claim], of_all: &Error) -> Vec<Result<Renewal>> {
         let (failed, is_any_renewed) = (AtomicUsize::new(0), AtomicBool::new(false));
         let renew = |claim: Claim| async {
             let claim = claim;
             if failed.load(Ordering::Relaxed) >= AT_ONCE && !is_any_renewed.load(Ordering::Relaxed) {
                 return Err(of_all.clone());
             }
-            let renewed = match self.renew_some(ttl, &[&claim]).await {
-                Ok(0) => self.nothing_held().await,
-                renewed => renewed.map(|renewed| renewed == 1),
-            };
+            let renewed = self.renew_together(ttl, &[&claim]).await.and_then(|mut answers| answers.remove(0));
             match &renewed {
                 Ok(_) => is_any_renewed.store(true, Ordering::Relaxed),
                 Err(_) => _ = failed.fetch_add(1, Ordering::Relaxed),
@@ -68,16 +79,18 @@ impl ServerTable {
         stream::iter(claims.into_iter().map(renew)).buffered(AT_ONCE).collect().await
     }
 
-    /// The leases of these claims that go on, by their owners, and the time until each ends. The rows are read where writes go: that of a
-    /// replica that is behind would prove nothing.
-    async fn held(&self, claims: &[&Claim]) -> Result<HashMap<OwnerId, Duration>> {
-        let names: Vec<&LockName> = claims.iter().map(|claim| claim.name()).collect();
-        let rows = self.rows_of(&self.statements.look_where_writes_go, &names).await?;
-        let held = |row: LeaseRow| match row.state {
-            RowState::Held { ends_in } => Some((row.owner, ends_in)),
-            RowState::Free | RowState::Lingering { .. } => None,
-        };
-        Ok(rows.into_iter().filter_map(held).collect())
+    /// The rows of these claims by their names; a foreign row is left out. They are read where writes go: the row of a replica that is
+    /// behind would prove nothing, nor would a missing one on a server that takes no writes.
+    async fn rows_of(&self, claims: &[&Claim]) -> Result<HashMap<String, LeaseRow>> {
+        let (statement, size) = self.statements.look_where_writes_go.for_claims(claims.len());
+        let names = claims.iter().cycle().take(size).map(|claim| Value::bytes(self.stored(claim.name())));
+        let values: Vec<Value> = names.collect();
+        let answer = self.server.read(PoolClass::Renewal, statement, &values).await?;
+        if answer.rows.len() < claims.len() {
+            self.server.must_take_writes().await?;
+        }
+        let rows = answer.rows.iter().filter_map(|row| read_row(row));
+        Ok(rows.map(|row| (row.stored_name.clone(), row)).collect())
     }
 
     async fn renew_some(&self, ttl: Duration, claims: &[&Claim]) -> Result<usize> {

@@ -11,8 +11,6 @@ pub(super) struct Statements {
     pub(super) end_grant: Ending,
     pub(super) look: ListStatement,
     pub(super) look_where_writes_go: ListStatement,
-    pub(super) read_shared: Statement,
-    pub(super) read_shared_where_writes_go: Statement,
     pub(super) make_row: Statement,
     pub(super) replace: Ending,
     pub(super) list: Statement,
@@ -30,30 +28,28 @@ pub(super) struct Ending {
 
 impl Statements {
     pub(super) fn new(texts: &Texts, table: &TableName) -> Self {
-        let leases = &texts.leases;
         let statement = |template: &str| Statement::new(template, texts, table);
         let list = |template: &str| ListStatement::new(template, texts, table);
         let ending = |template: &str| Ending {
-            notifying: leases.notify.map(|notify| {
+            notifying: texts.notify.map(|notify| {
                 statement(&template.replace("{returning}", "RETURNING").replace("{notify}", notify))
             }),
             silent: statement(template.split("{returning}").next().unwrap_or_default()),
         };
-        let (look, read_shared) = (include_str!("../look.sql"), include_str!("../read_shared.sql"));
-        let plain = read_shared.replace("{lock}", "").replace("{version}", "version");
-        let locking = read_shared
-            .replace("{lock}", "FOR UPDATE")
-            .replace("{version}", "version - 1 + {one_if_writable}");
+        let (look, release) = (include_str!("../look.sql"), include_str!("../release.sql"));
+        let plain = look.replace("{lock}", "").replace("{version}", "version");
+        let locking =
+            look.replace("{lock}", "FOR UPDATE").replace("{version}", "version - 1 + {one_if_writable}");
         Self {
-            acquire: statement(leases.acquire),
+            acquire: statement(texts.acquire),
             renew: list(include_str!("../renew.sql")),
-            release: ending(include_str!("../release.sql")),
-            end_grant: ending(include_str!("../end_grant.sql")),
-            look: list(&look.replace("{lock}", "")),
-            look_where_writes_go: list(&look.replace("{lock}", "FOR UPDATE")),
-            read_shared: statement(&plain),
-            read_shared_where_writes_go: statement(&locking),
-            make_row: statement(leases.make_row),
+            release: ending(&release.replace("{known_by}", "owner")),
+            end_grant: ending(&release.replace("{known_by}", "token")),
+            look: list(&plain),
+            look_where_writes_go: list(&locking),
+            make_row: statement(
+                &include_str!("../make_row.sql").replace("{unless_there}", texts.unless_there),
+            ),
             replace: ending(include_str!("../replace.sql")),
             list: statement(include_str!("../list.sql")),
             idle: statement(include_str!("../idle.sql")),

@@ -139,9 +139,9 @@ impl Target {
     }
 
     /// Notes what the server of a connection says it is.
-    pub(crate) fn note_server(&self, said: Option<&str>) {
+    pub(crate) fn note_server(&self, said: Option<String>) {
         if let Some(server) = said {
-            self.servers.note(&self.address(), server);
+            self.servers.note(&self.address(), &server);
         }
     }
 

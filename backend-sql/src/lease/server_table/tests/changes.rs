@@ -1,29 +1,31 @@
-#![allow(clippy::unwrap_used, reason = "a test that unwraps fails, which is what it is for")]
+//! Changes of rows that were read.
 
 use super::*;
 use crate::lease::RowLease;
-use crate::server::double::{Reply, at_once, server};
-use crate::server::lease_semantics;
-use leasehold_core::{Attempt, ErrorKind, LockAdmin, LockBackend, LockMode, Namespace, OwnerId, Release};
-use std::sync::atomic::{AtomicUsize, Ordering};
-
-const TTL: Duration = Duration::from_secs(9);
+use leasehold_core::{Attempt, LockAdmin, LockBackend, LockMode, Release};
+use std::sync::atomic::AtomicUsize;
 
 fn claim() -> Claim {
     Claim::new(LockName::new("job").unwrap(), OwnerId::from_u128(1), TTL, "{}".into())
         .with_mode(LockMode::Shared)
 }
 
-/// The row of `read_shared.sql`, at the time 1000: with the reader, or after its release.
+/// The answer of `look.sql` at the time 1000.
+fn answer(owner: Value, token: u64, ends_at: i64, sharers: &str) -> Reply {
+    let (name, holder, sharers) = (Value::bytes(*b"job"), Value::text("{}"), Value::text(sharers));
+    let (token, ends_at, acquired_at) = (Value::int(token), Value::int(ends_at), Value::int(0));
+    let (version, now) = (Value::int(5), Value::int(1_000));
+    Reply::Rows(vec![vec![name, owner, token, ends_at, acquired_at, holder, version, sharers, now]])
+}
+
+/// The row with the reader, or after its release.
 fn row(has_reader: bool) -> Reply {
     let owner = OwnerId::from_u128(1).to_hex();
     let reader = format!(
         r#"{{"readers":[{{"owner":"{owner}","token":7,"ends_at":9000,"acquired_at":1,"holder":"{{}}"}}],"writers":[]}}"#
     );
     let (ends_at, sharers) = if has_reader { (9_000, &*reader) } else { (0, "") };
-    let owner = Value::bytes(READERS.to_bytes());
-    let (token, version, now) = (Value::int(7), Value::int(5), Value::int(1_000));
-    Reply::Rows(vec![vec![owner, token, Value::int(ends_at), version, Value::text(sharers), now]])
+    answer(Value::bytes(READERS.to_bytes()), 7, ends_at, sharers)
 }
 
 fn is_read(text: &str) -> bool {
@@ -32,7 +34,7 @@ fn is_read(text: &str) -> bool {
 
 fn backend(replies: fn(usize, &str) -> Reply) -> RowLease {
     let (server, _) = server("timeout=500ms", at_once, replies);
-    RowLease::new(ServerTable::new(server, &Namespace::default(), lease_semantics("postgres", "lease", true)))
+    RowLease::new(ServerTable::new(server, &Namespace::default()))
 }
 
 /// The first sending, over a connection that breaks, has removed the reader.
@@ -52,11 +54,7 @@ async fn release_of_a_reader_that_was_sent_twice_has_released() {
 
 #[tokio::test(start_paused = true)]
 async fn forced_release_that_was_sent_twice_shows_the_reader_that_it_has_ended() {
-    let backend = backend(|number, text| match text {
-        // The row that the first look shows, and the one that `list` and `inspect` read.
-        text if text.starts_with("SELECT name") => Reply::Rows(Vec::new()),
-        text => applied_by_the_first_sending(number, text),
-    });
+    let backend = backend(applied_by_the_first_sending);
     let ended = backend.force_release(claim().name(), None).await.unwrap();
     assert_eq!(ended.iter().map(|status| status.owner).collect::<Vec<_>>(), [Some(OwnerId::from_u128(1))]);
 }
@@ -80,18 +78,15 @@ async fn attempt_of_a_reader_that_reaches_no_server_has_done_nothing() {
     assert_eq!(error.kind(), ErrorKind::Unavailable, "{error}");
 }
 
-/// The exclusive owner of the row of `read_shared.sql`, at the time 1000, and the end of its lease.
+/// The row of an exclusive owner.
 fn owned(owner: Option<u128>, ends_at: i64) -> Reply {
-    let owner = Value::Bytes(owner.map(|owner| owner.to_be_bytes().into()));
-    let (token, version, now) = (Value::int(900), Value::int(5), Value::int(1_000));
-    Reply::Rows(vec![vec![owner, token, Value::int(ends_at), version, Value::text(""), now]])
+    answer(Value::Bytes(owner.map(|owner| owner.to_be_bytes().into())), 900, ends_at, "")
 }
 
 /// In the optimistic mode. The first answer to `replace.sql` is lost, and the second says that the row has changed.
 async fn taken_twice(replies: fn(usize, &str) -> Reply) -> Result<Attempt> {
     let (server, said) = server("mode=optimistic", at_once, replies);
-    let semantics = lease_semantics("postgres", "optimistic", true);
-    let backend = RowLease::new(ServerTable::new(server, &Namespace::default(), semantics));
+    let backend = RowLease::new(ServerTable::new(server, &Namespace::default()));
     let attempt = backend.try_acquire(&claim().with_mode(LockMode::Exclusive)).await;
     assert!(said.times("UPDATE \"leasehold\"") >= 2);
     attempt

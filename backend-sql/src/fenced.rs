@@ -1,6 +1,6 @@
 //! Writes to tables of yours that carry the token of a lock, so that a holder which was paused can do no harm.
 
-use crate::names::is_identifier;
+use crate::names::check_identifier;
 use leasehold_core::{Error, ErrorKind, FencingToken, Result};
 use std::fmt;
 
@@ -196,14 +196,7 @@ impl FencedWrite {
 
 /// Only a name that needs no quotes, so that no other text gets into the statement.
 fn check_name(field: &str, name: &str) -> Result<String> {
-    if is_identifier(name, 63) {
-        return Ok(name.to_owned());
-    }
-    Err(Error::invalid(
-        field,
-        format_args!("{name:?}"),
-        "begin it with a letter or _, go on with letters, digits and _, 63 in all at most",
-    ))
+    check_identifier(field, name, 63).map(|()| name.to_owned())
 }
 
 impl fmt::Display for FencedWrite {

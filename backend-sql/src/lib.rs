@@ -40,6 +40,8 @@ mod fenced;
 #[cfg(feature = "_server")]
 mod for_update;
 #[cfg(feature = "_store")]
+mod layout;
+#[cfg(feature = "_store")]
 mod lease;
 #[cfg(feature = "mysql")]
 mod mysql;
@@ -60,6 +62,8 @@ use lease::RowLease;
 use leasehold_core::{Error, ErrorKind, LockBackend, Namespace, Result};
 use leasehold_store_url::StoreUrl;
 use std::sync::Arc;
+#[cfg(feature = "_store")]
+use std::sync::{Mutex, MutexGuard, PoisonError};
 
 /// The schemes that [`open`] knows.
 pub const SCHEMES: &[&str] = &["mariadb", "mysql", "postgres", "postgresql", "sqlite"];
@@ -99,15 +103,20 @@ pub fn open(url: &StoreUrl, namespace: &Namespace) -> Result<Arc<dyn LockBackend
 
 #[cfg(feature = "_server")]
 fn open_server(dialect: Arc<dyn server::Dialect>, namespace: &Namespace) -> Arc<dyn LockBackend> {
-    let (name, mode) = (dialect.target().name, dialect.target().mode);
-    let semantics = server::lease_semantics(name, mode.as_str(), dialect.texts().leases.notify.is_some());
+    let mode = dialect.target().mode;
     let server = server::Server::new(dialect);
     match mode {
         server::Mode::Lease | server::Mode::Optimistic => {
-            Arc::new(RowLease::new(lease::ServerTable::new(server, namespace, semantics)))
+            Arc::new(RowLease::new(lease::ServerTable::new(server, namespace)))
         }
         server::Mode::ForUpdate => Arc::new(for_update::HeldRow::new(server, namespace)),
     }
+}
+
+/// Locks a mutex: no panic leaves its value half changed.
+#[cfg(feature = "_store")]
+fn lock_mutex<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
+    mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
 fn not_compiled_in(store: &str, feature: &str) -> Error {

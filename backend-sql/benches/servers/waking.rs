@@ -145,7 +145,11 @@ impl Process {
             asking: Mutex::new(mysql(port).await),
             keeping: Mutex::new(mysql(port).await),
             acquire: Template::new(Kind::MariaDb, include_str!("../../src/mysql/acquire.sql")),
-            release: Template::new(Kind::MariaDb, include_str!("../../src/mysql/release.sql")),
+            // The last line is for servers that send messages.
+            release: Template::new(
+                Kind::MariaDb,
+                include_str!("../../src/lease/release.sql").split("{returning}").next().unwrap(),
+            ),
             look: format!("SELECT ends_at > {} FROM leasehold WHERE name = '{NAME}'", Template::MYSQL_NOW),
             waiting: Mutex::default(),
             more: Notify::new(),

@@ -1,6 +1,8 @@
 use super::HeldRow;
 use super::holder::{Holder, HolderRow};
-use crate::server::{PoolClass, Statement, StatementKind, Value};
+use super::rows::Rows;
+use crate::names::range;
+use crate::server::{PoolClass, Statement, StatementKind, Value, name_the_right};
 use async_trait::async_trait;
 use leasehold_core::{
     Error, ErrorKind, FencingToken, Finding, LockAdmin, LockName, LockStatus, Purge, Result, Waiter,
@@ -20,7 +22,7 @@ impl LockAdmin for HeldRow {
     async fn list(&self, prefix: &str) -> Result<Vec<LockStatus>> {
         let mut held = Vec::new();
         for entered in self.rows.list(prefix).await? {
-            let Some(name) = self.rows.namespace().name(&entered.stored_name) else { continue };
+            let Some(name) = self.rows.namespace.name(&entered.stored_name) else { continue };
             held.extend(self.present(&name, entered).await?.iter().map(|holder| holder.status(&name)));
         }
         Ok(held)
@@ -32,10 +34,12 @@ impl LockAdmin for HeldRow {
 
     async fn force_release(&self, name: &LockName, only_if: Option<FencingToken>) -> Result<Vec<LockStatus>> {
         let (mut ended, mut failure) = (Vec::new(), None);
+        let is_checked_by_itself =
+            !self.rows.server.dialect().texts().end_connection.contains("{connection}");
         for holder in self.holders(name).await? {
             let is_meant = only_if.is_none_or(|token| token == holder.token);
             // An entry from before the start of the server does not name the connection that has the row locked.
-            if is_meant && self.rows.is_of_this_run(holder.token).await? {
+            if is_meant && (is_checked_by_itself || self.rows.entry_may_hold(&holder).await?) {
                 match self.end_hold(name, &holder).await {
                     Ok(()) => ended.push(holder.status(name)),
                     // The other readers end nevertheless.
@@ -47,11 +51,11 @@ impl LockAdmin for HeldRow {
     }
 
     async fn init(&self) -> Result<()> {
-        self.rows.server().init().await
+        self.rows.server.init().await
     }
 
     fn init_script(&self) -> Option<String> {
-        Some(self.rows.server().init_script())
+        Some(self.rows.server.init_script())
     }
 
     async fn purge(&self, idle: Duration, purge: Purge) -> Result<Option<u64>> {
@@ -59,11 +63,15 @@ impl LockAdmin for HeldRow {
     }
 
     async fn forget(&self, names: &[LockName]) -> Result<()> {
-        self.forget_names(names).await
+        for name in names {
+            let name = self.rows.namespace.stored(name.as_str());
+            self.rows.forget(name.as_bytes(), &Value::int(0), Purge::Delete).await?;
+        }
+        Ok(())
     }
 
     async fn check(&self) -> Result<Vec<Finding>> {
-        let findings = self.rows.server().check().await?;
+        let findings = self.rows.server.check().await?;
         crate::trial::after(findings, self, self).await
     }
 }
@@ -93,7 +101,7 @@ impl HeldRow {
         if holder.mode.is_shared() {
             return self.rows.entry_may_hold(holder).await;
         }
-        if self.is_held_here(name, holder.token) {
+        if self.has_hold(|hold| hold.name == *name && hold.token == holder.token) {
             return Ok(true);
         }
         if !self.rows.is_locked(name).await? {
@@ -103,10 +111,10 @@ impl HeldRow {
         Ok(entered.is_none_or(|entered| entered.token == holder.token))
     }
 
-    /// Ends the connection that has the row locked.
+    /// Ends the connection that has the row locked, and waits until that is seen.
     async fn end_hold(&self, name: &LockName, holder: &Holder) -> Result<()> {
-        let server = self.rows.server();
-        let end = server.dialect().texts().for_update.end_connection;
+        let server = &self.rows.server;
+        let end = server.dialect().texts().end_connection;
         let end = end.replace("{connection}", &holder.connection.to_string());
         let end = Statement::new(&end, server.dialect().texts(), &server.target().table);
         let values = [Value::int(holder.connection), Value::int(holder.token.get())];
@@ -117,12 +125,6 @@ impl HeldRow {
         })?;
         // It may be one of this client's.
         self.claims.forget_grant(name, holder.token);
-        self.until_ended(name, holder).await
-    }
-
-    /// Waits until it is seen that a hold has ended.
-    async fn until_ended(&self, name: &LockName, holder: &Holder) -> Result<()> {
-        let server = self.rows.server();
         let deadline = Instant::now() + server.target().timeout;
         while self.still_holds(name, holder).await? {
             if Instant::now() >= deadline {
@@ -132,6 +134,54 @@ impl HeldRow {
         }
         self.rows.leave(name, holder.mode, holder.token).await;
         Ok(())
+    }
+
+    async fn forget_idle(&self, idle: Duration, purge: Purge) -> Result<u64> {
+        Purge::check_idle(idle)?;
+        let idle = Value::int(idle.as_micros());
+        let (mut from, behind) = range(self.rows.namespace.stored(""));
+        let mut forgotten = 0;
+        loop {
+            let values = [Value::bytes(from.clone()), Value::bytes(behind.clone()), idle.clone()];
+            let names = self.rows.server.read(PoolClass::Attempt, &self.rows.idle, &values).await?;
+            let names: Vec<&[u8]> = names.rows.iter().filter_map(|row| row.first()?.as_bytes()).collect();
+            let Some(last) = names.last() else {
+                return Ok(forgotten);
+            };
+            from = [last, [0].as_slice()].concat();
+            for name in names {
+                let gone = self.rows.forget(name, &idle, purge).await;
+                forgotten += u64::from(gone.map_err(name_the_right)?);
+            }
+        }
+    }
+}
+
+impl Rows {
+    /// Forgets one name by the transaction that has its row locked; false if another has it. A waiter finds no row then, and makes it
+    /// anew.
+    async fn forget(&self, name: &[u8], idle: &Value, purge: Purge) -> Result<bool> {
+        let (within, lock) = (self.server.target().timeout, &self.exclusive.lock_now);
+        let Some(mut locked) = self.locked(Value::bytes(name), within, lock, within).await? else {
+            return Ok(false);
+        };
+        if purge != Purge::Delete {
+            self.roll_back(locked.connection).await;
+            return Ok(true);
+        }
+        let values = [Value::bytes(name), idle.clone()];
+        let connection = locked.connection.raw();
+        let deleted = self.server.in_time(StatementKind::Write, async {
+            let is_idle = connection.ask(&self.purge, &values).await?.changed > 0;
+            if is_idle {
+                connection.ask(&self.purge_row, &values[..1]).await?;
+            }
+            connection.tell("COMMIT").await?;
+            Ok(is_idle)
+        });
+        let is_idle = deleted.await?.map_err(|error| self.server.failure(error, StatementKind::Write))?;
+        locked.connection.give_back();
+        Ok(is_idle)
     }
 }
 

@@ -5,10 +5,11 @@
 
 use super::hold::TransactionHold;
 use super::wait::RowWait;
+use crate::lock_mutex;
 use leasehold_core::{FencingToken, LockName, OwnerId};
 use std::collections::HashMap;
 use std::collections::hash_map::Entry::Occupied;
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Mutex};
 
 /// The state of a claim.
 #[derive(Clone, Debug)]
@@ -29,12 +30,12 @@ impl ClaimState {
     /// True if both are the same hold, the same wait or the same state.
     fn is(&self, other: &Self) -> bool {
         match (self, other) {
-            (Self::Held(one), Self::Held(other)) => Arc::ptr_eq(one, other),
-            (Self::Waiting(one), Self::Waiting(other)) => Arc::ptr_eq(one, other),
-            (Self::Refused, Self::Refused) => true,
-            (Self::Unsettled { hold: one, .. }, Self::Unsettled { hold: other, .. }) => {
+            (Self::Held(one), Self::Held(other))
+            | (Self::Unsettled { hold: one, .. }, Self::Unsettled { hold: other, .. }) => {
                 Arc::ptr_eq(one, other)
             }
+            (Self::Waiting(one), Self::Waiting(other)) => Arc::ptr_eq(one, other),
+            (Self::Refused, Self::Refused) => true,
             _ => false,
         }
     }
@@ -42,33 +43,29 @@ impl ClaimState {
 
 /// The claims of one client, by their owners.
 #[derive(Debug, Default)]
-pub(super) struct Claims(Mutex<HashMap<OwnerId, ClaimState>>);
+pub(super) struct Claims(pub(super) Mutex<HashMap<OwnerId, ClaimState>>);
 
 impl Claims {
     pub(super) fn get(&self, owner: OwnerId) -> Option<ClaimState> {
-        self.lock().get(&owner).cloned()
-    }
-
-    pub(super) fn set(&self, owner: OwnerId, state: ClaimState) {
-        self.lock().insert(owner, state);
+        lock_mutex(&self.0).get(&owner).cloned()
     }
 
     /// Notes that another owner holds the row. A state of the claim stays: the row may be locked by another call for the same claim.
     pub(super) fn set_refused(&self, owner: OwnerId) {
-        self.lock().entry(owner).or_insert(ClaimState::Refused);
+        lock_mutex(&self.0).entry(owner).or_insert(ClaimState::Refused);
     }
 
     /// Forgets a hold that is ended from outside.
     pub(super) fn forget_grant(&self, name: &LockName, token: FencingToken) {
-        let ended = |state: &ClaimState| matches!(state, ClaimState::Held(hold) if hold.name() == name && hold.token() == token);
-        self.lock().retain(|_, state| !ended(state));
+        let ended = |state: &ClaimState| matches!(state, ClaimState::Held(hold) if hold.name == *name && hold.token == token);
+        lock_mutex(&self.0).retain(|_, state| !ended(state));
     }
 
     /// Forgets the claim if its state is still the one that was seen: another call for the claim may have replaced it.
     pub(super) fn forget_seen(&self, owner: OwnerId, seen: Option<&ClaimState>) {
         let Some(seen) = seen else { return };
         // Dropped after the map is unlocked: that closes a connection.
-        let forgotten = match self.lock().entry(owner) {
+        let forgotten = match lock_mutex(&self.0).entry(owner) {
             Occupied(entry) if entry.get().is(seen) => Some(entry.remove()),
             _ => None,
         };
@@ -77,11 +74,7 @@ impl Claims {
 
     /// Forgets the claim, whatever its state.
     pub(super) fn forget(&self, owner: OwnerId) {
-        let forgotten = self.lock().remove(&owner);
+        let forgotten = lock_mutex(&self.0).remove(&owner);
         drop(forgotten);
-    }
-
-    pub(super) fn lock(&self) -> MutexGuard<'_, HashMap<OwnerId, ClaimState>> {
-        self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }

@@ -9,11 +9,12 @@
 //! exclusive grant removes the entries of all readers. (Beside many readers, another client may have removed the entry because the
 //! connection was gone. The answer is then that of a hold that was lost.)
 
+use super::HeldRow;
 use super::admin::LOOK_EVERY;
 use super::claims::ClaimState;
 use super::hold::TransactionHold;
-use super::{HeldRow, REASON_WITHIN};
-use crate::lease::perhaps_held;
+use crate::lease::{REASONS_WITHIN, perhaps_held};
+use crate::lock_mutex;
 use crate::server::PoolClass;
 use leasehold_core::{Claim, Error, ErrorKind, FencingToken, Loss, LossCause, Release, Result};
 use std::sync::Arc;
@@ -22,62 +23,50 @@ use tokio::time::{Instant, sleep, timeout};
 impl HeldRow {
     /// Ends a hold.
     pub(super) async fn end(&self, claim: &Claim, hold: &Arc<TransactionHold>) -> Result<Release> {
-        let token = hold.token();
+        let token = hold.token;
         let unsettled = |held_to_its_end| ClaimState::Unsettled { hold: Arc::clone(hold), held_to_its_end };
         // Before the request is sent: the caller may be gone before the answer comes.
-        self.claims.set(claim.owner(), unsettled(false));
-        let ended = match hold.end(&self.rows).await.map_err(perhaps_held) {
-            Err(error) => match timeout(REASON_WITHIN, self.was_given_since(claim, token)).await {
-                Ok(Ok(true)) => Ok(Release::NotHeld),
+        lock_mutex(&self.claims.0).insert(claim.owner(), unsettled(false));
+        let released = match hold.end(&self.rows).await.map_err(perhaps_held) {
+            Ok(released) => released,
+            Err(error) => match timeout(REASONS_WITHIN, self.was_given_since(claim, token)).await {
+                Ok(Ok(true)) => Release::NotHeld,
                 Ok(Ok(false)) => {
-                    self.claims.set(claim.owner(), unsettled(true));
-                    Err(error)
+                    lock_mutex(&self.claims.0).insert(claim.owner(), unsettled(true));
+                    return Err(error);
                 }
-                _ => Err(error),
+                _ => return Err(error),
             },
-            ended => ended,
         };
-        match ended {
-            Ok(Release::Released) => self.claims.forget(claim.owner()),
-            Ok(Release::NotHeld) => self.forget_and_leave(claim, token).await,
-            Err(_) => {}
+        self.claims.forget(claim.owner());
+        if released == Release::NotHeld {
+            // The entry is only for display: the lock is free already.
+            self.rows.leave(claim.name(), claim.mode(), token).await;
         }
-        self.forget_if_final(claim, &ended);
-        ended
+        Ok(released)
     }
 
     /// The outcome of a release that had no answer.
-    pub(super) async fn settle(
-        &self,
-        claim: &Claim,
-        hold: &TransactionHold,
-        held_to_its_end: bool,
-    ) -> Result<Release> {
-        let settled = self.read_outcome(claim, hold, held_to_its_end).await.map_err(perhaps_held);
-        self.forget_if_final(claim, &settled);
-        settled
-    }
-
-    async fn read_outcome(
+    pub(super) async fn read_outcome(
         &self,
         claim: &Claim,
         hold: &TransactionHold,
         held_to_its_end: bool,
     ) -> Result<Release> {
         // The server takes a moment to notice that a connection has ended.
-        let enough = Instant::now() + REASON_WITHIN;
+        let enough = Instant::now() + REASONS_WITHIN;
         loop {
-            let was_given = self.was_given_since(claim, hold.token()).await?;
+            let was_given = self.was_given_since(claim, hold.token).await?;
             if was_given && !held_to_its_end {
-                self.claims.forget(claim.owner());
                 return Err(Loss::new(LossCause::Taken).into());
             }
             let may_hold = match claim.mode().is_shared() {
-                true => self.rows.own_connection_may_hold(hold.number()).await?,
+                true => self.rows.own_connection_may_hold(hold.number).await?,
                 false => !was_given && self.rows.is_locked(claim.name()).await?,
             };
             if !may_hold {
-                self.forget_and_leave(claim, hold.token()).await;
+                self.claims.forget(claim.owner());
+                self.rows.leave(claim.name(), claim.mode(), hold.token).await;
                 return Ok(Release::NotHeld);
             }
             if Instant::now() >= enough {
@@ -85,19 +74,6 @@ impl HeldRow {
             }
             sleep(LOOK_EVERY).await;
         }
-    }
-
-    /// After an error that is no outage the core does not ask again.
-    fn forget_if_final(&self, claim: &Claim, answer: &Result<Release>) {
-        if answer.as_ref().is_err_and(|error| !error.is_outage()) {
-            self.claims.forget(claim.owner());
-        }
-    }
-
-    /// Removes the entry, which is only for display: the lock is free already.
-    async fn forget_and_leave(&self, claim: &Claim, token: FencingToken) {
-        self.claims.forget(claim.owner());
-        self.rows.leave(claim.name(), claim.mode(), token).await;
     }
 
     /// True if an owner that the hold excludes was entered since, also if that owner has left: tokens never become smaller, and the

@@ -1,23 +1,23 @@
-use super::rows::{LockedRow, RolledBack, Rows};
-use super::semantics::ASK_EVERY;
+use super::rows::{LockedRow, Rows};
+use crate::lock_mutex;
 use crate::server::{Answer, ErrorClass, PooledConnection, Statement, StatementKind, Value};
 use leasehold_core::{Claim, FencingToken, LockMode, LockName, Release, Result};
 use std::fmt;
 use std::future::Future;
 use std::pin::Pin;
-use std::sync::{Arc, PoisonError};
+use std::sync::Arc;
 use std::time::Duration;
 use tokio::sync::Mutex;
-use tokio::time::{Instant, timeout, timeout_at};
+use tokio::time::{Instant, timeout_at};
 
 /// A lock in hand: an open transaction that has a row locked.
 pub(super) struct TransactionHold {
-    name: LockName,
+    pub(super) name: LockName,
     mode: LockMode,
-    token: FencingToken,
+    pub(super) token: FencingToken,
     /// The server's number of the connection.
-    number: i64,
-    ttl: Duration,
+    pub(super) number: i64,
+    pub(super) ttl: Duration,
     state: Mutex<State>,
     /// When the last question that was answered was sent.
     alive_at: std::sync::Mutex<Option<Instant>>,
@@ -59,137 +59,103 @@ impl TransactionHold {
         }
     }
 
-    pub(super) fn name(&self) -> &LockName {
-        &self.name
-    }
-
     /// True if the claim cannot hold beside it.
     pub(super) fn excludes(&self, claim: &Claim) -> bool {
         self.name == *claim.name() && self.mode.conflicts_with(claim.mode())
     }
 
-    pub(super) fn token(&self) -> FencingToken {
-        self.token
-    }
-
-    pub(super) fn number(&self) -> i64 {
-        self.number
-    }
-
-    /// True if it was alive so short a time ago that a waiter would not have asked again by now. It may have ended since: an
-    /// administrator can end a connection.
-    pub(super) fn is_fresh(&self) -> bool {
-        self.was_alive_within(ASK_EVERY)
-    }
-
-    /// True if it was alive so short a time ago that the server has not ended it of its own accord.
-    pub(super) fn may_live(&self) -> bool {
-        self.was_alive_within(self.ttl)
-    }
-
-    fn was_alive_within(&self, time: Duration) -> bool {
-        let alive_at = *self.alive_at.lock().unwrap_or_else(PoisonError::into_inner);
+    pub(super) fn was_alive_within(&self, time: Duration) -> bool {
+        let alive_at = *lock_mutex(&self.alive_at);
         alive_at.is_some_and(|alive_at| alive_at.elapsed() < time)
     }
 
     /// Asks the server on this connection whether it is alive. An error says that no answer came in time.
     pub(super) async fn keep_alive(&self, rows: &Rows) -> Result<KeepAlive> {
-        let deadline = Instant::now() + rows.server().target().timeout;
+        let deadline = Instant::now() + rows.server.target().timeout;
         let mut state = self.state.lock().await;
         // The answer to an earlier question comes first; it says nothing about now.
-        if matches!(*state, State::Asked(_)) && state.answer(deadline).await.is_err() {
-            return Err(rows.server().no_answer(StatementKind::Write));
+        if matches!(*state, State::Asked(_)) {
+            state.answer(rows, deadline).await?;
         }
         *state = match std::mem::replace(&mut *state, State::Dead) {
-            State::Quiet(connection) => State::Asked(Box::pin(ask(connection, rows.keep_alive()))),
+            State::Quiet(connection) => State::Asked(Box::pin(ask(connection, Arc::clone(&rows.keep_alive)))),
             other => other,
         };
         let sent_at = Instant::now();
-        match state.answer(deadline).await {
-            Ok(keep_alive) => {
-                let alive_at = Some(sent_at).filter(|_| keep_alive == KeepAlive::Holds);
-                *self.alive_at.lock().unwrap_or_else(PoisonError::into_inner) = alive_at;
-                Ok(keep_alive)
-            }
-            Err(_) => Err(rows.server().no_answer(StatementKind::Write)),
-        }
+        let keep_alive = state.answer(rows, deadline).await?;
+        let alive_at = Some(sent_at).filter(|_| keep_alive == KeepAlive::Holds);
+        *lock_mutex(&self.alive_at) = alive_at;
+        Ok(keep_alive)
     }
 
-    /// Ends the transaction, and removes the entry of the holder. If its connection has ended before, so has the hold, and another may have had the lock since.
+    /// Ends the transaction, and removes the entry of the holder. If its connection has ended before, so has the hold, and another may
+    /// have had the lock since.
+    ///
     /// An error says that the connection did not answer; it is closed then, and the server ends the transaction when it
     /// notices.
     pub(super) async fn end(&self, rows: &Rows) -> Result<Release> {
-        let deadline = Instant::now() + rows.server().target().timeout;
+        let deadline = Instant::now() + rows.server.target().timeout;
         let mut state = self.state.lock().await;
-        if matches!(*state, State::Asked(_)) && state.answer(deadline).await.is_err() {
+        if matches!(*state, State::Asked(_))
+            && let Err(error) = state.answer(rows, deadline).await
+        {
             *state = State::Dead;
-            return Err(rows.server().no_answer(StatementKind::End));
+            return Err(error);
         }
         let State::Quiet(mut connection) = std::mem::replace(&mut *state, State::Dead) else {
             return Ok(Release::NotHeld);
         };
-        if rows.keep_alive_before_end() {
-            let within = rows.server().target().timeout;
-            let Ok(said) = timeout(within, connection.raw().ask(&rows.keep_alive(), &[])).await else {
-                return Err(rows.server().no_answer(StatementKind::End));
-            };
-            match said {
+        // A server that was replaced by another may keep its connections.
+        if !rows.server.dialect().texts().refuses_all_writes {
+            let question = connection.raw().ask(&rows.keep_alive, &[]);
+            match rows.server.in_time(StatementKind::End, question).await? {
                 Ok(answer) if takes_writes(&answer) => {}
                 Ok(_) => {
                     connection.found_dead();
                     return Ok(Release::NotHeld);
                 }
-                Err(error) if rows.server().error_class(&error) == ErrorClass::Ended => {
+                Err(error) if rows.server.error_class(&error) == ErrorClass::Ended => {
                     return Ok(Release::NotHeld);
                 }
-                Err(error) => return Err(rows.server().failure(error, StatementKind::End)),
+                Err(error) => return Err(rows.server.failure(error, StatementKind::End)),
             }
         }
-        let leave = || rows.leave(&self.name, self.mode, self.token);
-        match rows.end_transaction(&mut connection).await {
-            // The connection of a reader whose entry stays is closed: the entry names its number, and would be taken for a hold as long
-            // as there is a session with that number.
-            RolledBack::Now if self.mode.is_shared() => {
-                if leave().await {
-                    connection.give_back();
-                }
-                Ok(Release::Released)
-            }
-            RolledBack::Now => {
-                connection.give_back();
-                leave().await;
-                Ok(Release::Released)
-            }
-            RolledBack::Before => Ok(Release::NotHeld),
-            RolledBack::Unknown(error) => Err(error),
+        if !rows.end_transaction(&mut connection).await? {
+            return Ok(Release::NotHeld);
         }
+        let leave = rows.leave(&self.name, self.mode, self.token);
+        if !self.mode.is_shared() {
+            // Before the entry is removed, which takes another connection: a server may have none left for it.
+            connection.give_back();
+            leave.await;
+        } else if leave.await {
+            // The connection of a reader whose entry stays is closed: the entry names its number, and would be taken for a hold as long as
+            // there is a session with that number.
+            connection.give_back();
+        }
+        Ok(Release::Released)
     }
 }
 
 impl State {
     /// Waits for the answer to what was said.
-    async fn answer(&mut self, deadline: Instant) -> Result<KeepAlive, tokio::time::error::Elapsed> {
+    async fn answer(&mut self, rows: &Rows, deadline: Instant) -> Result<KeepAlive> {
         let Self::Asked(keep_alive) = self else {
             return Ok(if matches!(self, Self::Quiet(_)) { KeepAlive::Holds } else { KeepAlive::Dead });
         };
-        let (connection, said) = timeout_at(deadline, keep_alive.as_mut()).await?;
-        let keep_alive = match said {
-            Ok(answer) if takes_writes(&answer) => {
-                *self = Self::Quiet(connection);
-                return Ok(KeepAlive::Holds);
-            }
+        let answered = timeout_at(deadline, keep_alive.as_mut()).await;
+        let (connection, said) = answered.map_err(|_| rows.server.no_answer(StatementKind::Write))?;
+        let (state, keep_alive) = match said {
+            Ok(answer) if takes_writes(&answer) => (Self::Quiet(connection), KeepAlive::Holds),
             // Closed, as those are that have led to the same server: with it the transaction ends.
             Ok(_) => {
                 connection.found_dead();
-                KeepAlive::Demoted
+                (Self::Dead, KeepAlive::Demoted)
             }
             // Any error: without a transaction that can go on, nothing is held.
-            Err(_) => {
-                *self = Self::Failed { _connection: connection };
-                return Ok(KeepAlive::Dead);
-            }
+            Err(_) => (Self::Failed { _connection: connection }, KeepAlive::Dead),
         };
-        *self = Self::Dead;
+        *self = state;
         Ok(keep_alive)
     }
 }
@@ -203,7 +169,7 @@ async fn ask(
 }
 
 fn takes_writes(answer: &Answer) -> bool {
-    answer.rows.first().and_then(|row| row.first()).and_then(Value::as_int) == Some(1)
+    answer.first().and_then(Value::as_int) == Some(1)
 }
 
 impl fmt::Debug for TransactionHold {

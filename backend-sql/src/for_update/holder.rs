@@ -19,10 +19,8 @@ pub(super) struct HolderRow {
     /// The last token, of a present holder or of an earlier one.
     pub(super) token: FencingToken,
     pub(super) holders: Vec<Holder>,
-    /// The owner of each waiting writer, in hexadecimal, and the time at which its mark ends.
-    pub(super) marks: Vec<(String, i64)>,
-    /// The server's time, in microseconds since 1970.
-    pub(super) now: i64,
+    /// The owner of each waiting writer, in hexadecimal, and for how long its mark lasts still: zero if it is over.
+    pub(super) marks: Vec<(String, Duration)>,
 }
 
 /// An owner that has locked the row, as it was entered.
@@ -57,7 +55,7 @@ impl HolderRow {
         let [name, owner, token, acquired_at, connection, holder, sharers, now] = row else {
             return None;
         };
-        let token = FencingToken::new(u64::try_from(token.as_int()?).ok()?);
+        let (token, now) = (FencingToken::new(u64::try_from(token.as_int()?).ok()?), now.as_int()?);
         let (mut holders, mut marks) = (Vec::new(), Vec::new());
         if let Some(owner) = owner.as_bytes() {
             holders.push(Holder {
@@ -74,12 +72,12 @@ impl HolderRow {
             serde_json::from_str(sharers.as_text().unwrap_or("{}")).ok()?;
         for (key, sharer) in sharers {
             match sharer {
-                Sharer::Mark(until) => marks.push((key, until)),
+                Sharer::Mark(until) => marks.push((key, left(until, now))),
                 Sharer::Reader(reader) => holders.push(reader),
             }
         }
         let stored_name = String::from_utf8(name.as_bytes()?.to_vec()).ok()?;
-        Some(Self { stored_name, token, holders, marks, now: now.as_int()? })
+        Some(Self { stored_name, token, holders, marks })
     }
 
     pub(super) fn reader(&self, token: FencingToken) -> Option<&Holder> {
@@ -90,18 +88,16 @@ impl HolderRow {
         self.holders.iter().filter(|holder| holder.mode.is_shared())
     }
 
-    /// The marks that last, and for how long still. A mark that ends later than any could was written before the server's clock was set
-    /// back, and is ignored.
-    pub(super) fn live_marks(&self) -> impl Iterator<Item = (&str, Duration)> {
-        let left = |until: i64| u64::try_from(until.saturating_sub(self.now)).ok().map(Duration::from_micros);
-        let marks = self.marks.iter().filter_map(move |(owner, until)| Some((owner.as_str(), left(*until)?)));
-        marks.filter(|(_, left)| !left.is_zero() && *left <= MARK_LASTS)
-    }
-
-    /// The time until the last mark ends; `None` without marks.
+    /// The time until the last mark ends; `None` without a mark that lasts.
     pub(super) fn readers_blocked_for(&self) -> Option<Duration> {
-        self.live_marks().map(|(_, left)| left).max()
+        self.marks.iter().map(|(_, left)| *left).max().filter(|left| !left.is_zero())
     }
+}
+
+/// A mark that ends later than any could was written before the server's clock was set back, and is over.
+fn left(until: i64, now: i64) -> Duration {
+    let left = u64::try_from(until.saturating_sub(now)).map(Duration::from_micros).unwrap_or_default();
+    if left <= MARK_LASTS { left } else { Duration::ZERO }
 }
 
 impl Holder {

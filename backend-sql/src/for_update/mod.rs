@@ -10,8 +10,7 @@
 //! | waiting in the server | `wait.rs` |
 //! | readers, and the marks of waiting writers | `shared.rs` |
 //! | the row of a name in the table of holders | `holder.rs` |
-//! | forgetting names | `purge.rs` |
-//! | looking at locks, and breaking them | `admin.rs` |
+//! | looking at locks, breaking them, and forgetting names | `admin.rs` |
 //!
 //! The database frees the lock when the connection ends, so a process that dies frees it at once. A process that stands
 //! still must not hold it for ever: the server ends a transaction that was idle for one ttl. The holder asks something every third of a
@@ -26,7 +25,6 @@ mod claims;
 mod ending;
 mod hold;
 mod holder;
-mod purge;
 mod rows;
 mod semantics;
 mod shared;
@@ -34,27 +32,29 @@ mod shared;
 mod tests;
 mod wait;
 
-use crate::lease::perhaps_held;
-use crate::server::{PoolClass, Server};
+use crate::lease::{REASONS_WITHIN, hash_of, perhaps_held};
+use crate::lock_mutex;
+use crate::server::{PoolClass, Server, read_only};
 use async_trait::async_trait;
 use claims::{ClaimState, Claims};
 use hold::{KeepAlive, TransactionHold};
 use holder::Holder;
 use leasehold_core::{
-    Attempt, Busy, Claim, Error, ErrorKind, FencingToken, Grant, KnownServers, LockAdmin, LockBackend,
-    LockName, LossCause, Namespace, OwnerId, Release, Renewal, Result, Semantics, renew_each,
+    Attempt, Busy, Claim, Error, ErrorKind, Grant, KnownServers, LockAdmin, LockBackend, LossCause,
+    Namespace, OwnerId, Release, Renewal, Result, Semantics, renew_each,
 };
-use rows::{LockedRow, RolledBack, Rows};
+use rows::{LockedRow, Rows};
+use semantics::ASK_EVERY;
 use std::collections::HashSet;
-use std::hash::{DefaultHasher, Hash, Hasher};
 use std::sync::{Arc, Mutex};
+use std::task::Poll;
 use std::time::Duration;
 use tokio::sync::Semaphore;
 use tokio::time::timeout;
-use wait::{Progress, RowWait};
+use wait::RowWait;
 
-/// How long it may take to find out what became of a lost lock: its holder waits for the answer.
-const REASON_WITHIN: Duration = Duration::from_millis(250);
+/// How often a row is locked in one attempt, because the connection that had it locked ended at once.
+const ENTER_TRIES: usize = 2;
 
 /// One connection in so many may wait in the server for a row; all others are for holding.
 const WAITING_PART: usize = 4;
@@ -63,7 +63,6 @@ const WAITING_PART: usize = 4;
 #[derive(Debug)]
 pub(crate) struct HeldRow {
     rows: Arc<Rows>,
-    semantics: Semantics,
     claims: Claims,
     /// The waiting writers that may have left a mark.
     marks: Mutex<HashSet<OwnerId>>,
@@ -73,11 +72,9 @@ pub(crate) struct HeldRow {
 
 impl HeldRow {
     pub(crate) fn new(server: Server, namespace: &Namespace) -> Self {
-        let semantics = semantics::semantics(server.target().name);
         let waiting = (server.target().holds / WAITING_PART).max(1);
         Self {
             rows: Arc::new(Rows::new(server, namespace)),
-            semantics,
             claims: Claims::default(),
             marks: Mutex::default(),
             waiting: Arc::new(Semaphore::new(waiting)),
@@ -88,32 +85,32 @@ impl HeldRow {
 #[async_trait]
 impl LockBackend for HeldRow {
     fn semantics(&self) -> Semantics {
-        self.semantics.clone()
+        semantics::semantics(self.rows.server.target().name)
     }
 
     async fn try_acquire(&self, claim: &Claim) -> Result<Attempt> {
         let seen = self.claims.get(claim.owner());
         match &seen {
             Some(ClaimState::Held(hold)) if hold.keep_alive(&self.rows).await? == KeepAlive::Holds => {
-                return Ok(Attempt::Granted(Grant::new(hold.token())));
+                return Ok(Attempt::Granted(Grant::new(hold.token)));
             }
             Some(ClaimState::Waiting(waiting)) => match waiting.progress() {
-                Progress::Pending => {
+                Poll::Pending => {
                     // PostgreSQL lets readers pass a writer that waits in the server.
                     self.leave_mark(claim).await;
                     return Ok(busy());
                 }
-                Progress::Locked(locked) => {
+                Poll::Ready(Some(locked)) => {
                     self.claims.forget_seen(claim.owner(), seen.as_ref());
-                    return self.enter(claim, locked).await.map_err(EnterError::into_error);
+                    return self.enter(claim, locked).await?.ok_or_else(lost_at_once);
                 }
-                Progress::Ended => {}
+                Poll::Ready(None) => {}
             },
             Some(ClaimState::Held(_) | ClaimState::Refused | ClaimState::Unsettled { .. }) | None => {}
         }
         self.claims.forget_seen(claim.owner(), seen.as_ref());
         // The lock was held by this client a moment ago.
-        if self.is_excluded_here(claim) {
+        if self.has_hold(|hold| hold.excludes(claim)) {
             return Ok(self.refused(claim).await);
         }
         if claim.mode().is_shared()
@@ -121,11 +118,15 @@ impl LockBackend for HeldRow {
         {
             return Ok(busy);
         }
-        match self.lock_and_enter(claim).await {
-            // The connection ended in between, and the lock with it: the claim has held nothing, and another connection may serve.
-            Err(EnterError::Ended) => self.lock_and_enter(claim).await.map_err(EnterError::into_error),
-            entered => entered.map_err(EnterError::into_error),
+        for _ in 0..ENTER_TRIES {
+            let Some(locked) = self.rows.lock_now(claim).await? else {
+                return Ok(self.refused(claim).await);
+            };
+            if let Some(attempt) = self.enter(claim, locked).await? {
+                return Ok(attempt);
+            }
         }
+        Err(lost_at_once())
     }
 
     async fn renew(&self, claims: &[Claim]) -> Vec<Result<Renewal>> {
@@ -134,17 +135,15 @@ impl LockBackend for HeldRow {
 
     /// Each hold lives on a connection of its own, and one that is dead without a word holds up nobody else.
     fn renewal_group(&self, claim: &Claim) -> u64 {
-        let mut hasher = DefaultHasher::new();
-        claim.owner().hash(&mut hasher);
-        hasher.finish()
+        hash_of(claim.owner())
     }
 
     async fn release(&self, claim: &Claim, _linger: Duration) -> Result<Release> {
         let seen = self.claims.get(claim.owner());
-        match &seen {
+        let released = match &seen {
             Some(ClaimState::Held(hold)) => self.end(claim, hold).await,
             Some(ClaimState::Unsettled { hold, held_to_its_end }) => {
-                self.settle(claim, hold, *held_to_its_end).await
+                self.read_outcome(claim, hold, *held_to_its_end).await.map_err(perhaps_held)
             }
             Some(ClaimState::Waiting(_) | ClaimState::Refused) | None => {
                 self.claims.forget_seen(claim.owner(), seen.as_ref());
@@ -154,7 +153,12 @@ impl LockBackend for HeldRow {
                 self.remove_mark(claim).await;
                 Ok(Release::NotHeld)
             }
+        };
+        // After an error that is no outage the core does not ask again.
+        if released.as_ref().is_err_and(|error| !error.is_outage()) {
+            self.claims.forget(claim.owner());
         }
+        released
     }
 
     /// Waits in the server, as long as there are connections for it. The core wakes the next waiter of this process.
@@ -171,7 +175,7 @@ impl LockBackend for HeldRow {
     }
 
     fn servers(&self) -> Option<&KnownServers> {
-        Some(&self.rows.server().target().servers)
+        Some(&self.rows.server.target().servers)
     }
 
     fn admin(&self) -> Option<&dyn LockAdmin> {
@@ -180,54 +184,46 @@ impl LockBackend for HeldRow {
 
     async fn close(&self) -> Result<()> {
         // Unsettled releases are kept: the answer to their repetition must not be that there is nothing to end.
-        let ended: Vec<_> = self
-            .claims
-            .lock()
+        let ended: Vec<_> = lock_mutex(&self.claims.0)
             .extract_if(|_, state| !matches!(state, ClaimState::Unsettled { .. }))
             .collect();
         drop(ended);
-        self.rows.server().close().await;
+        self.rows.server.close().await;
         Ok(())
     }
 }
 
 impl HeldRow {
-    async fn lock_and_enter(&self, claim: &Claim) -> Result<Attempt, EnterError> {
-        match self.rows.lock_now(claim).await.map_err(EnterError::Failed)? {
-            Some(locked) => self.enter(claim, locked).await,
-            None => Ok(self.refused(claim).await),
-        }
-    }
-
     /// Makes a locked row a hold: takes a token, and proves that the row was still locked after that. On an error the row is
     /// unlocked. If the server does not answer, it keeps the row locked until it notices that the connection is gone.
-    async fn enter(&self, claim: &Claim, mut locked: LockedRow) -> Result<Attempt, EnterError> {
+    ///
+    /// `None` if the connection ended in between, and the lock with it: the claim has held nothing, and another connection may serve.
+    async fn enter(&self, claim: &Claim, mut locked: LockedRow) -> Result<Option<Attempt>> {
         let token = match self.rows.enter(claim, locked.number).await {
             Ok(token) => token,
             Err(error) => {
                 // The connection is closed: a reader may be entered with its number.
                 let rolled_back = self.rows.end_transaction(&mut locked.connection).await;
-                return Err(EnterError::Failed(match rolled_back {
-                    RolledBack::Now => nothing_is_held(error),
-                    RolledBack::Before | RolledBack::Unknown(_) => perhaps_held(error),
-                }));
+                return Err(match rolled_back {
+                    Ok(true) => nothing_is_held(error),
+                    Ok(false) | Err(_) => perhaps_held(error),
+                });
             }
         };
         // A mark of this owner is gone with the entry.
-        self.marks().remove(&claim.owner());
+        lock_mutex(&self.marks).remove(&claim.owner());
         let hold = Arc::new(TransactionHold::new(claim, token, locked));
-        match hold.keep_alive(&self.rows).await {
-            Ok(KeepAlive::Holds) => Ok(self.keep(claim, hold).await),
-            Ok(KeepAlive::Demoted) => Err(EnterError::Failed(self.rows.server().takes_no_writes())),
-            Ok(KeepAlive::Dead) => Err(EnterError::Ended),
-            Err(error) => Err(EnterError::Failed(error)),
+        match hold.keep_alive(&self.rows).await? {
+            KeepAlive::Holds => Ok(Some(self.keep(claim, hold).await)),
+            KeepAlive::Demoted => Err(read_only(self.rows.server.target())),
+            KeepAlive::Dead => Ok(None),
         }
     }
 
     /// Keeps a hold. A reader may be granted by two calls for one claim that run at once: the first hold is kept.
     async fn keep(&self, claim: &Claim, hold: Arc<TransactionHold>) -> Attempt {
         let kept = {
-            let mut claims = self.claims.lock();
+            let mut claims = lock_mutex(&self.claims.0);
             match claims.get(&claim.owner()) {
                 Some(ClaimState::Held(first)) if claim.mode().is_shared() => Arc::clone(first),
                 _ => {
@@ -239,37 +235,33 @@ impl HeldRow {
         if !Arc::ptr_eq(&kept, &hold) {
             let _ = hold.end(&self.rows).await;
         }
-        Attempt::Granted(Grant::new(kept.token()))
+        Attempt::Granted(Grant::new(kept.token))
     }
 
     async fn renew_one(&self, claim: &Claim) -> Result<Renewal> {
-        let Some(ClaimState::Held(hold)) = self.claims.get(claim.owner()) else {
-            return Ok(Renewal::Lost(self.why_lost(claim).await));
-        };
-        match hold.keep_alive(&self.rows).await? {
-            KeepAlive::Holds => Ok(Renewal::Renewed),
-            // The entry stays until the release: with it goes the connection, and with that the lock.
-            KeepAlive::Demoted | KeepAlive::Dead => Ok(Renewal::Lost(self.why_lost(claim).await)),
+        if let Some(ClaimState::Held(hold)) = self.claims.get(claim.owner())
+            && hold.keep_alive(&self.rows).await? == KeepAlive::Holds
+        {
+            return Ok(Renewal::Renewed);
         }
+        // The entry stays until the release: with it goes the connection, and with that the lock.
+        Ok(Renewal::Lost(self.why_lost(claim).await))
     }
 
+    /// The cause of a loss: whether an owner is entered that excludes this one. It is left out if it is not read in time.
     async fn why_lost(&self, claim: &Claim) -> LossCause {
-        if self.is_anothers(claim).await { LossCause::Taken } else { LossCause::Gone }
-    }
-
-    /// True if an owner is entered that excludes this one. False if that is not read in time.
-    async fn is_anothers(&self, claim: &Claim) -> bool {
-        let entered = timeout(REASON_WITHIN, self.rows.look(PoolClass::Renewal, claim.name())).await;
-        let Ok(Ok(Some(entered))) = entered else { return false };
         let excludes = |it: &Holder| !it.is_of(claim.owner()) && it.mode.conflicts_with(claim.mode());
-        entered.holders.iter().any(excludes)
+        match timeout(REASONS_WITHIN, self.rows.look(PoolClass::Renewal, claim.name())).await {
+            Ok(Ok(Some(entered))) if entered.holders.iter().any(excludes) => LossCause::Taken,
+            _ => LossCause::Gone,
+        }
     }
 
     /// The wait of this claim in the server; a new one, if there is a connection for it and no other claim of this process
     /// waits there for the same name. None for a claim that was not refused: on a server that is out of order, the next attempt would
     /// take a wait that has just begun for a lock that is held.
     fn wait_in_the_server(&self, claim: &Claim) -> Option<Arc<RowWait>> {
-        let mut claims = self.claims.lock();
+        let mut claims = lock_mutex(&self.claims.0);
         match claims.get(&claim.owner()) {
             Some(ClaimState::Waiting(waiting)) => return Some(Arc::clone(waiting)),
             Some(ClaimState::Held(_) | ClaimState::Unsettled { .. }) | None => return None,
@@ -277,7 +269,7 @@ impl HeldRow {
         }
         let concerns = |state: &ClaimState| match state {
             ClaimState::Held(hold) => hold.excludes(claim) && self.is_believed(hold),
-            ClaimState::Waiting(waiting) => waiting.name() == claim.name(),
+            ClaimState::Waiting(waiting) => waiting.name == *claim.name(),
             ClaimState::Refused | ClaimState::Unsettled { .. } => false,
         };
         if claims.values().any(concerns) {
@@ -289,25 +281,22 @@ impl HeldRow {
         Some(waiting)
     }
 
-    /// True if this client has a hold that excludes the claim.
-    fn is_excluded_here(&self, claim: &Claim) -> bool {
-        self.has_hold(|hold| hold.excludes(claim))
-    }
-
-    /// True if this client has the hold with this token of a name.
-    fn is_held_here(&self, name: &LockName, token: FencingToken) -> bool {
-        self.has_hold(|hold| hold.name() == name && hold.token() == token)
-    }
-
+    /// True if this client has such a hold, and it is believed.
     fn has_hold(&self, is_meant: impl Fn(&TransactionHold) -> bool) -> bool {
         let is_believed = |hold: &TransactionHold| is_meant(hold) && self.is_believed(hold);
-        self.claims.lock().values().any(|state| matches!(state, ClaimState::Held(hold) if is_believed(hold)))
+        lock_mutex(&self.claims.0)
+            .values()
+            .any(|state| matches!(state, ClaimState::Held(hold) if is_believed(hold)))
     }
 
-    /// True if the server need not be asked whether this hold lives, or cannot be: the connection for asking may be the one
-    /// that holds.
+    /// True if the server need not be asked whether this hold lives: it was alive so short a time ago that a waiter would not have asked
+    /// again by now. It may have ended since: an administrator can end a connection.
+    ///
+    /// Or if the server cannot be asked, because the connection for asking may be the one that holds. Within a ttl the server has not
+    /// ended it of its own accord.
     fn is_believed(&self, hold: &TransactionHold) -> bool {
-        hold.is_fresh() || hold.may_live() && !self.rows.server().has_connection_to_hold()
+        hold.was_alive_within(ASK_EVERY)
+            || hold.was_alive_within(hold.ttl) && !self.rows.server.has_connection_to_hold()
     }
 }
 
@@ -321,23 +310,6 @@ fn nothing_is_held(error: Error) -> Error {
     match error.kind() {
         ErrorKind::Indeterminate => error.with_kind(ErrorKind::Unavailable),
         _ => error,
-    }
-}
-
-/// Why a locked row became no hold.
-#[derive(Debug)]
-enum EnterError {
-    /// The connection that had it locked has ended, and the lock with it.
-    Ended,
-    Failed(Error),
-}
-
-impl EnterError {
-    fn into_error(self) -> Error {
-        match self {
-            Self::Ended => lost_at_once(),
-            Self::Failed(error) => error,
-        }
     }
 }
 

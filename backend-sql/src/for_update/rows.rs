@@ -17,23 +17,26 @@ const TRIES: usize = 4;
 /// The tables of one server.
 #[derive(Debug)]
 pub(super) struct Rows {
-    server: Server,
-    namespace: Namespace,
+    pub(super) server: Server,
+    pub(super) namespace: Namespace,
     make_row: Statement,
-    exclusive: ModeStatements,
+    pub(super) exclusive: ModeStatements,
     shared: ModeStatements,
     pub(super) mark: Statement,
     pub(super) in_transaction: Statement,
-    keep_alive: Arc<Statement>,
-    is_of_this_run: Option<Statement>,
+    /// The question that a holder asks its server, again and again.
+    pub(super) keep_alive: Arc<Statement>,
     look: Statement,
     list: Statement,
+    pub(super) idle: Statement,
+    pub(super) purge: Statement,
+    pub(super) purge_row: Statement,
 }
 
 /// The statements in which readers differ from others.
 #[derive(Debug)]
-struct ModeStatements {
-    lock_now: Statement,
+pub(super) struct ModeStatements {
+    pub(super) lock_now: Statement,
     lock: Statement,
     enter: Statement,
     leave: Statement,
@@ -47,23 +50,12 @@ pub(super) struct LockedRow {
     pub(super) number: i64,
 }
 
-/// The outcome of a rollback.
-#[derive(Debug)]
-pub(super) enum RolledBack {
-    /// It was open until now.
-    Now,
-    /// The server had ended its connection.
-    Before,
-    /// No answer came: the rollback may have been carried out.
-    Unknown(Error),
-}
-
 impl Rows {
     pub(super) fn new(server: Server, namespace: &Namespace) -> Self {
         let (texts, holders) = (server.dialect().texts(), &server.target().table);
-        let (own, rows) = (&texts.for_update, holders.of_rows());
+        let rows = holders.of_rows();
         let statements = |lock, enter, leave| {
-            let lock = own.lock.replace("{lock}", lock);
+            let lock = texts.lock.replace("{lock}", lock);
             ModeStatements {
                 lock_now: Statement::new(&lock.replace("{nowait}", "NOWAIT"), texts, &rows),
                 lock: Statement::new(&lock.replace("{nowait}", ""), texts, &rows),
@@ -73,35 +65,19 @@ impl Rows {
         };
         Self {
             namespace: namespace.clone(),
-            make_row: Statement::new(own.make_row, texts, &rows),
-            exclusive: statements("FOR UPDATE", own.enter, include_str!("leave.sql")),
-            shared: statements(own.for_share, own.enter_shared, own.remove_sharer),
-            mark: Statement::new(own.mark, texts, holders),
-            in_transaction: Statement::new(own.in_transaction, texts, holders),
+            make_row: Statement::new(texts.make_row, texts, &rows),
+            exclusive: statements("FOR UPDATE", texts.enter, include_str!("leave.sql")),
+            shared: statements(texts.for_share, texts.enter_shared, texts.remove_sharer),
+            mark: Statement::new(texts.mark, texts, holders),
+            in_transaction: Statement::new(texts.in_transaction, texts, holders),
             keep_alive: Arc::new(Statement::new(texts.takes_writes, texts, &rows)),
-            is_of_this_run: own.is_of_this_run.map(|text| Statement::new(text, texts, holders)),
             look: Statement::new(include_str!("look.sql"), texts, holders),
             list: Statement::new(include_str!("list.sql"), texts, holders),
+            idle: Statement::new(include_str!("idle.sql"), texts, holders),
+            purge: Statement::new(include_str!("purge.sql"), texts, holders),
+            purge_row: Statement::new(include_str!("purge_row.sql"), texts, &rows),
             server,
         }
-    }
-
-    pub(super) fn server(&self) -> &Server {
-        &self.server
-    }
-
-    pub(super) fn namespace(&self) -> &Namespace {
-        &self.namespace
-    }
-
-    /// The question that a holder asks its server, again and again.
-    pub(super) fn keep_alive(&self) -> Arc<Statement> {
-        Arc::clone(&self.keep_alive)
-    }
-
-    /// True if it is asked also before the hold is ended, where a server that was replaced keeps its connections.
-    pub(super) fn keep_alive_before_end(&self) -> bool {
-        !self.server.dialect().texts().refuses_all_writes
     }
 
     fn by_mode(&self, mode: LockMode) -> &ModeStatements {
@@ -135,31 +111,8 @@ impl Rows {
         }
     }
 
-    /// Locks the row of a name, as it is stored, for a moment, exclusively.
-    pub(super) async fn lock_stored(&self, name: Value) -> Result<Option<LockedRow>> {
-        let within = self.server.target().timeout;
-        self.locked(name, within, &self.exclusive.lock_now, within).await
-    }
-
-    /// Deletes a row that this connection has locked, and with that the lock.
-    pub(super) async fn delete_locked(
-        &self,
-        connection: &mut PooledConnection,
-        delete: &Statement,
-        name: Value,
-    ) -> Result<()> {
-        let asked = timeout(self.server.target().timeout, async {
-            connection.raw().ask(delete, &[name]).await?;
-            connection.raw().tell("COMMIT").await
-        });
-        match asked.await {
-            Ok(Ok(())) => Ok(()),
-            Ok(Err(error)) => Err(self.server.failure(error, StatementKind::Write)),
-            Err(_) => Err(self.server.no_answer(StatementKind::Write)),
-        }
-    }
-
-    async fn locked(
+    /// Locks the row of a name, as it is stored, in a transaction that may be idle for a time.
+    pub(super) async fn locked(
         &self,
         name: Value,
         idle: Duration,
@@ -243,15 +196,6 @@ impl Rows {
             .map(drop)
     }
 
-    /// False if the connection that an entry names may be anybody's by now.
-    pub(super) async fn is_of_this_run(&self, token: FencingToken) -> Result<bool> {
-        let Some(statement) = &self.is_of_this_run else { return Ok(true) };
-        let made = Value::int(i64::try_from(token.get()).unwrap_or(i64::MAX));
-        let answer = self.server.read(PoolClass::Attempt, statement, &[made]).await?;
-        let is_of_this_run = answer.rows.first().and_then(|row| row.first()).and_then(Value::as_int);
-        is_of_this_run.map(|yes| yes == 1).ok_or_else(|| self.server.unreadable())
-    }
-
     /// Enters a holder, and answers its token.
     pub(super) async fn enter(&self, claim: &Claim, number: i64) -> Result<FencingToken> {
         let owner = match claim.mode().is_shared() {
@@ -300,21 +244,18 @@ impl Rows {
     }
 
     /// Ends the transaction of a connection, and gives it back; otherwise it is closed.
-    pub(super) async fn roll_back(&self, mut connection: PooledConnection) -> RolledBack {
-        let rolled_back = self.end_transaction(&mut connection).await;
-        if let RolledBack::Now = rolled_back {
+    pub(super) async fn roll_back(&self, mut connection: PooledConnection) {
+        if matches!(self.end_transaction(&mut connection).await, Ok(true)) {
             connection.give_back();
         }
-        rolled_back
     }
 
-    pub(super) async fn end_transaction(&self, connection: &mut PooledConnection) -> RolledBack {
-        let told = timeout(self.server.target().timeout, connection.raw().tell("ROLLBACK")).await;
-        match told {
-            Ok(Ok(())) => RolledBack::Now,
-            Ok(Err(error)) if self.server.error_class(&error) == ErrorClass::Ended => RolledBack::Before,
-            Ok(Err(error)) => RolledBack::Unknown(self.server.failure(error, StatementKind::End)),
-            Err(_) => RolledBack::Unknown(self.server.no_answer(StatementKind::End)),
+    /// Rolls a transaction back; false if the server had ended its connection. After an error it may have been rolled back.
+    pub(super) async fn end_transaction(&self, connection: &mut PooledConnection) -> Result<bool> {
+        match self.server.in_time(StatementKind::End, connection.raw().tell("ROLLBACK")).await? {
+            Ok(()) => Ok(true),
+            Err(error) if self.server.error_class(&error) == ErrorClass::Ended => Ok(false),
+            Err(error) => Err(self.server.failure(error, StatementKind::End)),
         }
     }
 
@@ -328,15 +269,10 @@ impl Rows {
 
     /// The rows of the names with this prefix in the table of holders.
     pub(super) async fn list(&self, prefix: &str) -> Result<Vec<HolderRow>> {
-        let (first, behind) = self.range(prefix);
+        let (first, behind) = range(self.namespace.stored(prefix));
         let values = [Value::bytes(first), Value::bytes(behind)];
         let answer = self.server.read(PoolClass::Attempt, &self.list, &values).await?;
         Ok(answer.rows.iter().filter_map(|row| HolderRow::read(row)).collect())
-    }
-
-    /// The names that begin so: from these bytes on, before those.
-    pub(super) fn range(&self, prefix: &str) -> (Vec<u8>, Vec<u8>) {
-        range(self.namespace.stored(prefix))
     }
 
     pub(super) fn stored(&self, name: &LockName) -> Value {

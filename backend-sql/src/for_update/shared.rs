@@ -7,10 +7,9 @@
 use super::holder::{Holder, HolderRow, MARK_LASTS};
 use super::rows::Rows;
 use super::{HeldRow, busy};
+use crate::lock_mutex;
 use crate::server::{PoolClass, Value};
-use leasehold_core::{Attempt, Busy, Claim, LockName, OwnerId, Result};
-use std::collections::HashSet;
-use std::sync::{MutexGuard, PoisonError};
+use leasehold_core::{Attempt, Busy, Claim, LockName, Result};
 use std::time::Duration;
 
 /// A mark is renewed once half of its time is over.
@@ -37,10 +36,8 @@ impl HeldRow {
                 self.rows.leave(name, reader.mode, reader.token).await;
             }
         }
-        for (owner, _) in &entered.marks {
-            if entered.live_marks().all(|(marked, _)| marked != owner) {
-                self.rows.remove_sharer(name, owner).await;
-            }
+        for (owner, _) in entered.marks.iter().filter(|(_, left)| left.is_zero()) {
+            self.rows.remove_sharer(name, owner).await;
         }
     }
 
@@ -66,39 +63,29 @@ impl HeldRow {
             return false;
         }
         let owner = claim.owner().to_hex();
-        if !entered.live_marks().any(|(marked, left)| marked == owner && left > MARK_IS_RENEWED_FROM) {
+        if !entered.marks.iter().any(|(marked, left)| *marked == owner && *left > MARK_IS_RENEWED_FROM) {
             // Noted before it is sent: the caller may be gone before the answer comes.
-            self.marks().insert(claim.owner());
-            let _ = self.rows.mark(claim).await;
+            lock_mutex(&self.marks).insert(claim.owner());
+            let values = [self.rows.stored(claim.name()), Value::text(&owner)];
+            let _ = self.rows.server.write(PoolClass::Attempt, &self.rows.mark, &values).await;
         }
         true
     }
 
     /// Removes the mark of a writer that has stopped waiting. A mark that stays ends by itself.
     pub(super) async fn remove_mark(&self, claim: &Claim) {
-        if self.marks().remove(&claim.owner()) {
+        if lock_mutex(&self.marks).remove(&claim.owner()) {
             self.rows.remove_sharer(claim.name(), &claim.owner().to_hex()).await;
         }
-    }
-
-    /// The owners that may have left a mark.
-    pub(super) fn marks(&self) -> MutexGuard<'_, HashSet<OwnerId>> {
-        self.marks.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
 impl Rows {
-    async fn mark(&self, claim: &Claim) -> Result<()> {
-        let values = [self.stored(claim.name()), Value::text(&claim.owner().to_hex())];
-        self.server().write(PoolClass::Attempt, &self.mark, &values).await.map(drop)
-    }
-
-    /// False if a reader that is entered has surely ended. Numbers of connections are used again: PostgreSQL tells the transaction of this
-    /// reader from a later one by the server's clock; MySQL and MariaDB do not.
-    pub(super) async fn entry_may_hold(&self, reader: &Holder) -> Result<bool> {
-        let (number, token) = (reader.connection, reader.token);
-        Ok(self.is_of_this_run(token).await?
-            && self.is_in_transaction(number, Value::int(token.get()), Value::text(&reader.user)).await?)
+    /// False if an owner that is entered has surely ended. Numbers of connections are used again: PostgreSQL tells the transaction of this
+    /// owner from a later one by the server's clock; MySQL and MariaDB only since the start of the server.
+    pub(super) async fn entry_may_hold(&self, holder: &Holder) -> Result<bool> {
+        let (number, token) = (holder.connection, Value::int(holder.token.get()));
+        self.is_in_transaction(number, token, Value::text(&holder.user)).await
     }
 
     /// False if the connection with which a reader of this client held is gone. No clock decides it: a later connection with the same
@@ -109,6 +96,6 @@ impl Rows {
 
     async fn is_in_transaction(&self, number: i64, begun_by: Value, user: Value) -> Result<bool> {
         let values = [Value::int(number), begun_by, user];
-        Ok(!self.server().read(PoolClass::Attempt, &self.in_transaction, &values).await?.rows.is_empty())
+        Ok(!self.server.read(PoolClass::Attempt, &self.in_transaction, &values).await?.rows.is_empty())
     }
 }

@@ -7,6 +7,7 @@ use super::*;
 use crate::server::Value;
 use crate::server::double::{Reply, at_once, server};
 use futures_util::FutureExt;
+use leasehold_core::LockName;
 use std::sync::atomic::{AtomicBool, AtomicI64, AtomicUsize, Ordering};
 use tokio::time::{sleep, timeout};
 

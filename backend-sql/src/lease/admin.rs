@@ -1,4 +1,5 @@
-use super::{ATTEMPTS, LeaseRow, READERS, RowLease, RowState};
+use super::sharers::Reader;
+use super::{ATTEMPTS, LeaseRow, READERS, ReadFor, RowLease};
 use async_trait::async_trait;
 use leasehold_core::{
     Error, ErrorKind, FencingToken, Finding, LockAdmin, LockName, LockStatus, Purge, Result, Waiter,
@@ -8,32 +9,17 @@ use std::time::Duration;
 #[async_trait]
 impl LockAdmin for RowLease {
     async fn inspect(&self, name: &LockName) -> Result<Vec<LockStatus>> {
-        for _ in 0..ATTEMPTS {
-            match self.table.look(name).await? {
-                // The readers may have left since, and the row may be another owner's.
-                Some(row) if row.owner == READERS && row.state != RowState::Free => {
-                    let readers = self.readers(name).await?;
-                    if !readers.is_empty() {
-                        return Ok(readers);
-                    }
-                }
-                row => {
-                    return Ok(row.and_then(|row| row.status(self.table.namespace())).into_iter().collect());
-                }
-            }
-        }
-        Ok(Vec::new())
+        let row = self.table.look(name, ReadFor::Attempt).await?;
+        let statuses = row.map_or(Some(Vec::new()), |row| row.statuses(name));
+        statuses.ok_or_else(|| self.table.foreign(name))
     }
 
     async fn list(&self, prefix: &str) -> Result<Vec<LockStatus>> {
-        let mut statuses = Vec::new();
-        for row in self.table.list(prefix).await? {
-            match row.status(self.table.namespace()) {
-                Some(status) if row.owner == READERS => statuses.extend(self.inspect(&status.name).await?),
-                status => statuses.extend(status),
-            }
-        }
-        Ok(statuses)
+        let statuses = |row: LeaseRow| {
+            let name = self.table.namespace().name(&row.stored_name)?;
+            row.statuses(&name)
+        };
+        Ok(self.table.list(prefix).await?.into_iter().filter_map(statuses).flatten().collect())
     }
 
     async fn waiters(&self, _name: &LockName) -> Result<Vec<Waiter>> {
@@ -41,11 +27,12 @@ impl LockAdmin for RowLease {
     }
 
     async fn force_release(&self, name: &LockName, only_if: Option<FencingToken>) -> Result<Vec<LockStatus>> {
-        let readers = self.end_readers(name, only_if).await?;
+        let is_meant = |reader: &Reader| only_if.is_none_or(|token| token.get() == reader.token);
+        let readers = self.end_readers(name, false, Duration::ZERO, is_meant).await?;
         if !readers.is_empty() {
             return Ok(readers);
         }
-        Ok(self.break_open(name, only_if).await?.into_iter().collect())
+        self.break_open(name, only_if).await
     }
 
     async fn init(&self) -> Result<()> {
@@ -66,10 +53,9 @@ impl LockAdmin for RowLease {
     }
 
     async fn check(&self) -> Result<Vec<Finding>> {
-        let findings = self.table.check().await?;
-        match self.table.is_there().await? {
-            true => crate::trial::after(findings, self, self).await,
-            false => Ok(findings),
+        match self.table.check().await? {
+            (findings, true) => crate::trial::after(findings, self, self).await,
+            (findings, false) => Ok(findings),
         }
     }
 }
@@ -77,19 +63,17 @@ impl LockAdmin for RowLease {
 impl RowLease {
     /// Ends the grant that was read, known by its token, so that the answer describes the grant that was ended. If the lock
     /// has changed hands in between, reads again.
-    async fn break_open(&self, name: &LockName, only_if: Option<FencingToken>) -> Result<Option<LockStatus>> {
+    async fn break_open(&self, name: &LockName, only_if: Option<FencingToken>) -> Result<Vec<LockStatus>> {
         for _ in 0..ATTEMPTS {
-            let row = self.table.look(name).await?;
+            let row = self.table.look(name, ReadFor::Attempt).await?;
             let is_meant =
-                |row: &LeaseRow| row.owner != READERS && only_if.is_none_or(|only| only == row.token);
+                |row: &LeaseRow| row.owner != Some(READERS) && only_if.is_none_or(|only| only == row.token);
             let Some(row) = row.filter(is_meant) else {
-                return Ok(None);
+                return Ok(Vec::new());
             };
-            let Some(status) = row.status(self.table.namespace()) else {
-                return Ok(None);
-            };
-            if self.table.end_grant(name, row.token).await? {
-                return Ok(Some(status));
+            let statuses = row.statuses(name).unwrap_or_default();
+            if statuses.is_empty() || self.table.end_grant(name, row.token).await? {
+                return Ok(statuses);
             }
         }
         Err(Error::new(

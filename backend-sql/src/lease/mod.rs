@@ -6,6 +6,7 @@ mod admin;
 #[cfg(feature = "_server")]
 mod poller;
 mod row;
+mod semantics;
 #[cfg(feature = "_server")]
 mod server_table;
 mod shared;
@@ -14,36 +15,33 @@ mod table;
 #[cfg(test)]
 mod tests;
 
-pub(crate) use row::{LeaseRow, RowState, foreign_row};
+pub(crate) use row::{LeaseRow, foreign_row};
+pub(crate) use semantics::lease_semantics;
 #[cfg(feature = "_server")]
 pub(crate) use server_table::ServerTable;
-pub(crate) use sharers::{NextRow, READERS, SharedRow};
-pub(crate) use table::{Granting, LeaseTable, ReadFor, ReaderTable};
+pub(crate) use sharers::{NextRow, READERS};
+pub(crate) use table::{Granting, LeaseTable, ReadFor};
 
+use crate::lock_mutex;
 use async_trait::async_trait;
 use leasehold_core::{
     Attempt, Busy, Claim, Error, ErrorKind, FencingToken, Grant, KnownServers, LockAdmin, LockBackend,
-    LockName, LossCause, OwnerId, Release, Renewal, Result, Semantics,
+    LockName, OwnerId, Release, Renewal, Result, Semantics,
 };
-use std::collections::{HashMap, HashSet};
-use std::hash::{DefaultHasher, Hash as _, Hasher as _};
-use std::sync::{Mutex, MutexGuard, PoisonError};
+use std::collections::HashSet;
+use std::hash::{BuildHasher as _, BuildHasherDefault, DefaultHasher, Hash};
+use std::sync::Mutex;
 use std::time::Duration;
-use tokio::time::timeout;
 
 /// The number of tries of one attempt, the first included. The row may have changed since the refusal. Enough to take a lease that has ended; a
 /// lock that changes hands faster is busy.
 const ATTEMPTS: usize = 3;
 
-/// How long it may take to find out why leases were lost.
-const REASONS_WITHIN: Duration = Duration::from_millis(250);
+/// How long it may take to find out why leases were lost: a holder waits for the answer.
+pub(crate) const REASONS_WITHIN: Duration = Duration::from_millis(250);
 
 /// The most names that are remembered as busy. A forgotten one costs a write in place of a read.
 const MOST_BUSY: usize = 1024;
-
-/// The read of the causes may take at most this part of the shortest lease that was renewed by the same call, because its holder waits
-/// for the answer.
-const REASONS_PART: u32 = 8;
 
 /// The number of turns of tasks that change readers. Tasks of different names may share one.
 const TURNS: usize = 16;
@@ -85,34 +83,34 @@ impl LockBackend for RowLease {
 
     async fn try_acquire(&self, claim: &Claim) -> Result<Attempt> {
         if claim.mode().is_shared() {
-            return self.acquire_shared(claim).await;
+            return self.acquire_by_version(claim).await;
         }
         if claim.waits() && self.table.keep_polling_if_held(claim) {
             return Ok(Attempt::Busy(Busy::new()));
         }
-        if self.busy_names().contains(claim.name())
-            && let Some(busy) = self.still_busy(claim).await?
+        if self.table.is_optimistic() {
+            return self.acquire_by_version(claim).await;
+        }
+        // A row that was busy a moment ago is read before it is written. A write locks the row, or in SQLite the whole database, also if
+        // it changes no row, and the holder's release would wait for it.
+        if lock_mutex(&self.busy_names).contains(claim.name())
+            && let Some(row) = self.table.look(claim.name(), ReadFor::Attempt).await?
+            && let Some(busy) = self.busy_for(claim, &row).await?
         {
             return Ok(Attempt::Busy(busy));
         }
         for _ in 0..ATTEMPTS {
             let row = match self.table.grant(claim).await? {
                 Granting::Granted(token) => return Ok(self.granted(claim.name(), token)),
-                // If readers hold the row, a waiting writer must leave a mark, so the row is read.
-                Granting::Held { may_be_readers: true } if claim.waits() => {
-                    self.table.look(claim.name()).await?
-                }
-                Granting::Held { .. } => return Ok(self.refused(claim.name(), Busy::new())),
+                Granting::Held => return Ok(self.refused(claim.name(), Busy::new())),
                 Granting::Refused(row) => row,
             };
             let Some(row) = row else { continue };
-            if let Some(busy) = self.busy_for(claim, &row).await {
+            if let Some(busy) = self.busy_for(claim, &row).await? {
                 return Ok(self.refused(claim.name(), busy));
             }
-            if matches!(row.state, RowState::Free) {
-                tokens_left(&row)?;
-            } else if self.renewed(claim).await.map_err(perhaps_held)? {
-                // This claim holds the row: the reply to an earlier attempt was lost.
+            // If the claim holds the row, the reply to an earlier attempt was lost.
+            if row.ends_in().is_some() && self.renewed(claim).await.map_err(perhaps_held)? {
                 return Ok(self.granted(claim.name(), row.token));
             }
         }
@@ -122,14 +120,16 @@ impl LockBackend for RowLease {
     async fn renew(&self, claims: &[Claim]) -> Vec<Result<Renewal>> {
         let (shared, exclusive): (Vec<&Claim>, Vec<&Claim>) =
             claims.iter().partition(|claim| claim.mode().is_shared());
-        if shared.is_empty() {
-            return self.renew_exclusive(claims).await;
-        }
         let exclusive: Vec<Claim> = exclusive.into_iter().cloned().collect();
-        let (shared, exclusive) = tokio::join!(self.renew_shared(&shared), self.renew_exclusive(&exclusive));
-        let (mut shared, mut exclusive) = (shared.into_iter(), exclusive.into_iter());
-        let next = |claim: &Claim| if claim.mode().is_shared() { shared.next() } else { exclusive.next() };
-        claims.iter().filter_map(next).collect()
+        let renew_exclusive = async {
+            match exclusive.is_empty() {
+                true => Vec::new(),
+                false => self.table.renew(&exclusive).await,
+            }
+        };
+        let (mut answers, renewed) = tokio::join!(self.renew_shared(shared), renew_exclusive);
+        answers.extend(exclusive.iter().map(Claim::owner).zip(renewed));
+        claims.iter().map(|claim| answers[&claim.owner()].clone()).collect()
     }
 
     /// Readers of one name are renewed together, and apart from others: a row that many change delays the renewal of no other.
@@ -146,19 +146,18 @@ impl LockBackend for RowLease {
         }
         let was_held = self.table.release(claim, linger).await?;
         if linger.is_zero() {
-            self.busy_names().remove(claim.name());
+            lock_mutex(&self.busy_names).remove(claim.name());
         }
         if was_held {
             return Ok(Release::Released);
         }
-        // A mark that stays ends by itself.
-        let _ = self.remove_mark(claim).await;
+        self.remove_mark(claim).await;
         Ok(Release::NotHeld)
     }
 
     async fn changed(&self, claim: &Claim) {
         self.table.changed(claim).await;
-        self.busy_names().remove(claim.name());
+        lock_mutex(&self.busy_names).remove(claim.name());
     }
 
     /// Never ends: a holder learns of a loss by its next renewal.
@@ -181,47 +180,28 @@ impl LockBackend for RowLease {
 }
 
 impl RowLease {
-    /// Reads a row that was busy a moment ago before it is written. A write locks the row, or in SQLite the whole database,
-    /// also if it changes no row, and the holder's release would wait for it.
-    async fn still_busy(&self, claim: &Claim) -> Result<Option<Busy>> {
-        let Some(row) = self.table.look(claim.name()).await? else {
-            return Ok(None);
-        };
-        if matches!(row.state, RowState::Free) {
-            tokens_left(&row)?;
-        }
-        Ok(self.busy_for(claim, &row).await)
-    }
-
     /// The refusal for a claim; `None` if the row is free, or the claim's. A writer that waits for readers leaves its mark.
-    async fn busy_for(&self, claim: &Claim, row: &LeaseRow) -> Option<Busy> {
-        let busy = row.busy_for(claim.owner())?;
-        if row.owner != READERS || !claim.waits() {
-            return Some(busy);
+    async fn busy_for(&self, claim: &Claim, row: &LeaseRow) -> Result<Option<Busy>> {
+        if row.ends_in().is_none() && row.token.get() >= FencingToken::MAX_COUNTED {
+            return Err(Error::tokens_used_up());
+        }
+        let busy = row.busy_for(claim.owner());
+        if busy.is_none() || row.owner != Some(READERS) || !claim.waits() {
+            return Ok(busy);
         }
         // Without a mark the writer waits as long as there are readers; its next attempt leaves one. Whether the mark was left may be
         // unknown, so a release removes it in any case.
-        let _ = self.leave_mark(claim).await;
-        Some(busy.with_place_in_queue())
-    }
-
-    async fn renew_exclusive(&self, claims: &[Claim]) -> Vec<Result<Renewal>> {
-        let renewed = self.table.renew(claims).await;
-        let reasons = self.why_lost(claims, &renewed).await;
-        let answer = |(claim, renewed): (&Claim, Result<bool>)| match renewed? {
-            true => Ok(Renewal::Renewed),
-            false => Ok(Renewal::Lost(reasons.get(&claim.owner()).copied().unwrap_or(LossCause::Gone))),
-        };
-        claims.iter().zip(renewed).map(answer).collect()
+        self.leave_mark(claim).await;
+        Ok(busy.map(Busy::with_place_in_queue))
     }
 
     fn granted(&self, name: &LockName, token: FencingToken) -> Attempt {
-        self.busy_names().remove(name);
+        lock_mutex(&self.busy_names).remove(name);
         Attempt::Granted(Grant::new(token))
     }
 
     fn refused(&self, name: &LockName, busy: Busy) -> Attempt {
-        let mut names = self.busy_names();
+        let mut names = lock_mutex(&self.busy_names);
         if names.len() >= MOST_BUSY {
             names.clear();
         }
@@ -229,48 +209,12 @@ impl RowLease {
         Attempt::Busy(busy)
     }
 
-    fn busy_names(&self) -> MutexGuard<'_, HashSet<LockName>> {
-        self.busy_names.lock().unwrap_or_else(PoisonError::into_inner)
-    }
-
     async fn renewed(&self, claim: &Claim) -> Result<bool> {
-        self.table.renew(std::slice::from_ref(claim)).await.pop().unwrap_or(Ok(false))
-    }
-
-    /// The cause of each loss: the rows show which leases other owners have taken. A cause that is not read in time is left
-    /// out; the loss itself is certain.
-    async fn why_lost(&self, claims: &[Claim], renewed: &[Result<bool>]) -> HashMap<OwnerId, LossCause> {
-        let answered = |what| {
-            claims.iter().zip(renewed).filter(move |(_, renewed)| matches!(renewed, Ok(it) if *it == what))
-        };
-        let lost: Vec<&Claim> = answered(false).map(|(claim, _)| claim).collect();
-        if lost.is_empty() {
-            return HashMap::new();
-        }
-        let shortest = answered(true).map(|(claim, _)| claim.ttl()).min();
-        let within = shortest.map_or(REASONS_WITHIN, |ttl| REASONS_WITHIN.min(ttl / REASONS_PART));
-        let names: Vec<&LockName> = lost.iter().map(|claim| claim.name()).collect();
-        let Ok(Ok(rows)) = timeout(within, self.table.look_at_each(&names)).await else {
-            return HashMap::new();
-        };
-        let rows: HashMap<&str, &LeaseRow> = rows.iter().map(|row| (row.stored_name.as_str(), row)).collect();
-        let taken = |claim: &&&Claim| {
-            let row = rows.get(self.table.namespace().stored(claim.name().as_str()).as_str());
-            row.is_some_and(|row| row.is_held_by_another(claim.owner()))
-        };
-        lost.iter().filter(taken).map(|claim| (claim.owner(), LossCause::Taken)).collect()
+        let renewed = self.table.renew(std::slice::from_ref(claim)).await.pop();
+        Ok(renewed.transpose()? == Some(Renewal::Renewed))
     }
 }
 
-fn hash_of(name: &LockName) -> u64 {
-    let mut hasher = DefaultHasher::new();
-    name.hash(&mut hasher);
-    hasher.finish()
-}
-
-fn tokens_left(row: &LeaseRow) -> Result<()> {
-    if row.token.get() < FencingToken::MAX_COUNTED {
-        return Ok(());
-    }
-    Err(Error::tokens_used_up())
+pub(crate) fn hash_of(value: impl Hash) -> u64 {
+    BuildHasherDefault::<DefaultHasher>::default().hash_one(value)
 }

@@ -12,13 +12,16 @@ mod messages;
 mod tests;
 
 use super::READERS;
-use crate::server::{Answer, FALLBACK, ListStatement, MAX_CLAIMS, POLL_AT_MOST, PoolClass, Server, Value};
+use super::row::micros;
+use super::semantics::{FALLBACK, POLL_AT_MOST};
+use crate::lock_mutex;
+use crate::server::{Answer, ListStatement, MAX_CLAIMS, PoolClass, Server, Value};
 use leasehold_core::{OwnerId, Result};
 use std::collections::HashMap;
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Mutex};
 use std::time::Duration;
 use tokio::sync::{Notify, oneshot};
-use tokio::task::JoinHandle;
+use tokio::task::JoinSet;
 use tokio::time::{Instant, timeout_at};
 
 /// For how long an answer counts after the next poll was due.
@@ -34,7 +37,7 @@ const PART_OF_HOLD: u32 = 16;
 pub(super) struct Poller {
     poll_loop: Arc<PollLoop>,
     /// Ends with its runtime. The next waiter starts another.
-    task: Mutex<Option<JoinHandle<()>>>,
+    task: Mutex<JoinSet<()>>,
 }
 
 #[derive(Debug)]
@@ -98,7 +101,7 @@ impl Poller {
     pub(super) fn new(server: &Server) -> Self {
         let (texts, table) = (server.dialect().texts(), &server.target().table);
         let poll_loop = PollLoop {
-            statement: ListStatement::new(texts.leases.poll, texts, table),
+            statement: ListStatement::new(texts.poll, texts, table),
             server: server.clone(),
             state: Mutex::default(),
             due_sooner: Notify::new(),
@@ -110,7 +113,7 @@ impl Poller {
     /// True if the last poll has found the row held by an owner that is neither this one nor readers, and the next poll is not late. The
     /// row is then polled on for this claim, which waits and must register again.
     pub(super) fn keep_polling_if_held(&self, name: impl FnOnce() -> Vec<u8>, owner: OwnerId) -> bool {
-        let mut state = self.poll_loop.state();
+        let mut state = lock_mutex(&self.poll_loop.state);
         let awaited = if state.names.is_empty() { None } else { state.names.get_mut(&name()) };
         let Some(awaited) = awaited.filter(|awaited| Instant::now() < awaited.due + LATE) else {
             return false;
@@ -122,7 +125,7 @@ impl Poller {
 
     /// This process has released the lock, or may have released it: the last answer does not count.
     pub(super) fn released(&self, name: &[u8]) {
-        if let Some(awaited) = self.poll_loop.state().names.get_mut(name) {
+        if let Some(awaited) = lock_mutex(&self.poll_loop.state).names.get_mut(name) {
             awaited.poll_soon(Instant::now());
         }
     }
@@ -138,26 +141,19 @@ impl Poller {
         let (wake, woken) = oneshot::channel();
         let may_share_from = is_reader.then(|| Instant::now() + POLL_AT_MOST);
         self.poll_loop.add(name, WaitingClaim { owner, may_share_from, wake });
-        let mut task = self.task.lock().unwrap_or_else(PoisonError::into_inner);
-        if task.as_ref().is_none_or(JoinHandle::is_finished) {
+        let mut task = lock_mutex(&self.task);
+        while task.try_join_next().is_some() {}
+        if task.is_empty() {
             let poll_loop = Arc::clone(&self.poll_loop);
-            *task = Some(tokio::spawn(async move { tokio::join!(poll_loop.poll(), poll_loop.listen()).0 }));
+            task.spawn(async move { tokio::join!(poll_loop.poll(), poll_loop.listen()).0 });
         }
         async move { _ = woken.await }
     }
 }
 
-impl Drop for Poller {
-    fn drop(&mut self) {
-        if let Some(task) = self.task.get_mut().unwrap_or_else(PoisonError::into_inner).take() {
-            task.abort();
-        }
-    }
-}
-
 impl PollLoop {
     fn add(&self, name: Vec<u8>, waiter: WaitingClaim) {
-        let (now, mut state) = (Instant::now(), self.state());
+        let (now, mut state) = (Instant::now(), lock_mutex(&self.state));
         if state.names.is_empty() {
             self.has_waiters.notify_one();
         }
@@ -191,7 +187,7 @@ impl PollLoop {
 
     /// The names to poll now, or the time when one is due. Forgets the waiters that were dropped.
     fn due_names(&self) -> Result<Vec<Vec<u8>>, Option<Instant>> {
-        let (now, mut state) = (Instant::now(), self.state());
+        let (now, mut state) = (Instant::now(), lock_mutex(&self.state));
         state.names.retain(|_, awaited| {
             awaited.waiters.retain(|waiter| !waiter.wake.is_closed());
             !awaited.waiters.is_empty()
@@ -220,7 +216,7 @@ impl PollLoop {
     /// Wakes the waiters whose row is free, and those that hold it without knowing: the answer to an attempt was lost. A poll that
     /// failed wakes no waiter: each asks by itself, and hears why.
     fn wake(&self, names: &[Vec<u8>], mut found: Result<HashMap<Vec<u8>, PolledRow>>) {
-        let (now, mut state, mut woken) = (Instant::now(), self.state(), Vec::new());
+        let (now, mut state, mut woken) = (Instant::now(), lock_mutex(&self.state), Vec::new());
         let is_listening = state.is_listening;
         for name in names {
             let Some(awaited) = state.names.get_mut(name) else { continue };
@@ -246,10 +242,6 @@ impl PollLoop {
             tracing::debug!(target: "leasehold", %error, "a poll for waiters failed");
         }
         woken.into_iter().for_each(|waiter| _ = waiter.wake.send(()));
-    }
-
-    fn state(&self) -> MutexGuard<'_, State> {
-        self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
@@ -302,15 +294,13 @@ impl PolledRow {
 
 /// `None` if it is no answer to `poll.sql`.
 fn read_rows(answer: &Answer) -> Option<HashMap<Vec<u8>, PolledRow>> {
-    let micros =
-        |value: &Value| Some(Duration::from_micros(u64::try_from(value.as_int()?).unwrap_or_default()));
     let row = |row: &Vec<Value>| {
         let [name, owner, held_for, ends_in, sends_message] = row.as_slice() else { return None };
         let row = PolledRow {
             // A row that another program wrote is held all the same.
             owner: owner.as_bytes().and_then(OwnerId::from_bytes),
-            held_for: micros(held_for)?,
-            ends_in: micros(ends_in)?,
+            held_for: micros(held_for.as_int()?),
+            ends_in: micros(ends_in.as_int()?),
             sends_message: sends_message.as_int()? != 0,
         };
         Some((name.as_bytes()?.to_vec(), row))

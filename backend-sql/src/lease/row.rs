@@ -1,33 +1,32 @@
+use super::READERS;
 use leasehold_core::{
-    Busy, Error, ErrorKind, FencingToken, HolderInfo, LockName, LockStatus, Namespace, OwnerId,
+    Busy, Error, ErrorKind, FencingToken, HolderInfo, LockName, LockStatus, LossCause, OwnerId,
 };
 use std::fmt;
 use std::time::{Duration, SystemTime};
 
-/// A row of the table, as it was read.
-#[derive(Debug)]
+/// A row of the table, as it was read. Times are in microseconds of the clock that counts leases.
+#[derive(Clone, Debug)]
 pub(crate) struct LeaseRow {
     /// The name under which the store knows the lock: with the namespace in front.
     pub(crate) stored_name: String,
-    /// The owner of the last grant.
-    pub(crate) owner: OwnerId,
+    /// The owner that holds, or held last; `None` after a release that lingers.
+    pub(crate) owner: Option<OwnerId>,
     /// The token of the last grant.
     pub(crate) token: FencingToken,
-    pub(crate) state: RowState,
+    /// The end of the lease, or of the linger after it.
+    pub(crate) ends_at: i64,
+    /// The time of the last grant, in microseconds since 1970.
+    pub(crate) acquired_at: i64,
     /// The owner's description of itself, as JSON.
     pub(crate) holder: String,
-    pub(crate) acquired_at: Option<SystemTime>,
-}
-
-/// The state of a row when it was read, by the clock on which leases are counted.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum RowState {
-    /// Any claim may take it.
-    Free,
-    /// Its owner holds it.
-    Held { ends_in: Duration },
-    /// It was released, and other owners are kept out until its linger ends.
-    Lingering { ends_in: Duration },
+    /// The readers that hold, and the writers that wait for them, as they are stored.
+    pub(crate) sharers: String,
+    pub(crate) now: i64,
+    /// The clock from which tokens are made, in microseconds since 1970.
+    pub(crate) unix_now: u64,
+    /// Further values that `replace` compares beside the readers. Each table chooses its own.
+    pub(crate) version: Vec<i64>,
 }
 
 /// A row that another program has written under the name of a lock. Lists leave it out; until it ends, no claim is granted it.
@@ -38,34 +37,48 @@ pub(crate) fn foreign_row(name: &LockName, table: &dyn fmt::Display) -> Error {
 }
 
 impl LeaseRow {
+    /// The time until the lease, or the linger after it, ends; `None` if any claim may take the row.
+    pub(crate) fn ends_in(&self) -> Option<Duration> {
+        Some(micros(self.ends_at.saturating_sub(self.now))).filter(|left| !left.is_zero())
+    }
+
     /// The refusal for a claim of this owner; `None` if the row is free or held by this owner.
     pub(crate) fn busy_for(&self, owner: OwnerId) -> Option<Busy> {
-        match self.state {
-            RowState::Held { ends_in } if self.owner != owner => Some(Busy::new().with_end(ends_in)),
-            RowState::Lingering { ends_in } => Some(Busy::new().with_end(ends_in)),
-            _ => None,
+        self.ends_in().filter(|_| self.owner != Some(owner)).map(|left| Busy::new().with_end(left))
+    }
+
+    /// Why an owner has lost its lease, as its row shows.
+    pub(crate) fn loss_of(owner: OwnerId, row: Option<&Self>) -> LossCause {
+        match row {
+            Some(row) if row.owner.is_some() && row.busy_for(owner).is_some() => LossCause::Taken,
+            _ => LossCause::Gone,
         }
     }
 
-    pub(crate) fn is_held_by_another(&self, owner: OwnerId) -> bool {
-        matches!(self.state, RowState::Held { .. }) && self.owner != owner
-    }
-
-    /// The row as people see it; `None` if it is free, or of another namespace.
-    pub(crate) fn status(&self, namespace: &Namespace) -> Option<LockStatus> {
-        let mut status = LockStatus::new(namespace.name(&self.stored_name)?);
-        status.ends_in = Some(match self.state {
-            RowState::Free => return None,
-            RowState::Held { ends_in } | RowState::Lingering { ends_in } => ends_in,
-        });
+    /// The holds, or the linger, as people see them; none of a free row, `None` if another program has written the readers.
+    pub(crate) fn statuses(&self, name: &LockName) -> Option<Vec<LockStatus>> {
+        if self.ends_in().is_none() {
+            return Some(Vec::new());
+        }
+        if self.owner == Some(READERS) {
+            let readers = self.live_sharers()?.readers;
+            return Some(readers.iter().map(|reader| reader.status(name, self.now)).collect());
+        }
+        let mut status = LockStatus::new(name.clone());
+        status.ends_in = self.ends_in();
         status.token = Some(self.token);
-        status.acquired_at = self.acquired_at;
-        if matches!(self.state, RowState::Held { .. }) {
-            status.owner = Some(self.owner);
+        status.acquired_at = SystemTime::UNIX_EPOCH.checked_add(micros(self.acquired_at));
+        status.owner = self.owner;
+        if self.owner.is_some() {
             status.holder = HolderInfo::from_json(&self.holder);
         }
-        Some(status)
+        Some(vec![status])
     }
+}
+
+/// A time in microseconds; zero for a negative one.
+pub(super) fn micros(time: i64) -> Duration {
+    Duration::from_micros(u64::try_from(time).unwrap_or(0))
 }
 
 #[cfg(test)]
@@ -76,40 +89,44 @@ mod tests {
     const OTHER: OwnerId = OwnerId::from_u128(2);
     const ENDS_IN: Duration = Duration::from_secs(3);
 
-    fn row(state: RowState) -> LeaseRow {
+    /// A row of this owner, whose lease or linger ends at 3 s.
+    fn row(owner: Option<OwnerId>, now: i64) -> LeaseRow {
         LeaseRow {
             stored_name: "shop/a".to_owned(),
-            owner: OTHER,
+            owner,
             token: FencingToken::new(7),
-            state,
+            ends_at: 3_000_000,
+            acquired_at: 0,
             holder: r#"{"user":"ada","pid":1}"#.to_owned(),
-            acquired_at: None,
+            sharers: String::new(),
+            now,
+            unix_now: 0,
+            version: Vec::new(),
         }
     }
 
     #[test]
     fn lease_of_another_owner_and_linger_are_busy() {
         let ends = |row: LeaseRow, owner| row.busy_for(owner).map(|busy| busy.ends_in);
-        let held = RowState::Held { ends_in: ENDS_IN };
-        let lingering = RowState::Lingering { ends_in: ENDS_IN };
-        assert_eq!(ends(row(held), MINE), Some(Some(ENDS_IN)));
-        assert_eq!(ends(row(held), OTHER), None);
-        assert_eq!(ends(row(lingering), OTHER), Some(Some(ENDS_IN)));
-        assert_eq!(ends(row(RowState::Free), MINE), None);
+        assert_eq!(ends(row(Some(OTHER), 0), MINE), Some(Some(ENDS_IN)));
+        assert_eq!(ends(row(Some(OTHER), 0), OTHER), None);
+        assert_eq!(ends(row(None, 0), OTHER), Some(Some(ENDS_IN)));
+        assert_eq!(ends(row(Some(OTHER), 3_000_000), MINE), None);
+        assert_eq!(LeaseRow::loss_of(MINE, Some(&row(Some(OTHER), 0))), LossCause::Taken);
+        assert_eq!(LeaseRow::loss_of(MINE, Some(&row(None, 0))), LossCause::Gone, "a linger is no hold");
+        assert_eq!(LeaseRow::loss_of(MINE, None), LossCause::Gone);
     }
 
     #[test]
     fn status_of_a_lingering_row_has_no_owner_and_a_free_row_has_no_status() {
-        let shop = Namespace::new("shop/").unwrap();
-        let held = row(RowState::Held { ends_in: ENDS_IN }).status(&shop).unwrap();
+        let name = LockName::new("a").unwrap();
+        let held = row(Some(OTHER), 0).statuses(&name).unwrap().remove(0);
         assert_eq!((held.name.as_str(), held.owner), ("a", Some(OTHER)));
         assert_eq!(held.holder.user, "ada");
-        let lingering = row(RowState::Lingering { ends_in: ENDS_IN }).status(&shop).unwrap();
+        let lingering = row(None, 0).statuses(&name).unwrap().remove(0);
         assert_eq!(lingering.owner, None);
         assert_eq!(lingering.holder, HolderInfo::default());
         assert_eq!(lingering.ends_in, Some(ENDS_IN));
-        assert!(row(RowState::Free).status(&shop).is_none());
-        let elsewhere = Namespace::new("other/").unwrap();
-        assert!(row(RowState::Held { ends_in: ENDS_IN }).status(&elsewhere).is_none());
+        assert!(row(Some(OTHER), 3_000_000).statuses(&name).unwrap().is_empty());
     }
 }

@@ -1,13 +1,14 @@
-//! Shared holds on a table of leases: a change reads the row, lets a rule of `sharers.rs` decide, and writes the row back if it has not
-//! changed since.
+//! Shared holds on a table of leases, and the optimistic mode: a change reads the row, lets a rule of `sharers.rs` decide, and writes the
+//! row back if it has not changed since.
 
-use super::sharers::{Decision, Reader, SharedRow, Sharers, admit, extend, mark};
-use super::{ReadFor, RowLease, TURNS, hash_of, perhaps_held};
+use super::sharers::{Decision, Reader, Sharers, admit, extend, mark, take};
+use super::{ATTEMPTS, LeaseRow, ReadFor, RowLease, TURNS, hash_of, perhaps_held};
 use futures_util::{StreamExt as _, stream};
 use leasehold_core::{
-    Attempt, Claim, Error, ErrorKind, FencingToken, LockName, LockStatus, LossCause, Release, Renewal, Result,
+    Attempt, Busy, Claim, Error, ErrorKind, LockName, LockStatus, LossCause, OwnerId, Release, Renewal,
+    Result,
 };
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, HashMap};
 use std::time::Duration;
 use tokio::sync::Mutex;
 use tokio::time::{Instant, sleep, timeout};
@@ -16,12 +17,15 @@ use tokio::time::{Instant, sleep, timeout};
 const CHANGE_WITHIN: Duration = Duration::from_secs(5);
 /// The longest pause before a change is tried again.
 const CHANGE_AGAIN_WITHIN: Duration = Duration::from_millis(20);
-/// The longest pause before a mark is tried again: shorter, so that a writer succeeds beside readers that come and go.
+/// The longest pause before a writer tries again: shorter, so that it succeeds beside readers that come and go.
 const MARK_AGAIN_WITHIN: Duration = Duration::from_millis(1);
 /// How many times a missing row is made before the attempt fails.
 const ROW_TRIES: usize = 3;
 /// How many names are changed at once by one renewal. Fewer than there are connections by default.
 const AT_ONCE: usize = 4;
+
+/// A rule for attempts.
+type Decide = fn(&Claim, &LeaseRow, Sharers) -> Result<Decision<Attempt>>;
 
 impl RowLease {
     /// Reads the row, lets `decide` change it, and writes it if it is as it was read; else begins again. `None` if there is no
@@ -31,7 +35,7 @@ impl RowLease {
         name: &LockName,
         is_holder: bool,
         longest_pause: Duration,
-        mut decide: impl FnMut(&SharedRow, Sharers) -> Result<Decision<T>> + Send,
+        mut decide: impl FnMut(&LeaseRow, Sharers) -> Result<Decision<T>> + Send,
     ) -> Result<Option<T>> {
         let start = Instant::now();
         // A statement is sent again after its connection broke: the first copy may have changed the row, and then the second changes none.
@@ -42,7 +46,7 @@ impl RowLease {
             // without it: the task before it may not be polled, or its answer may be late.
             let turn = timeout(CHANGE_AGAIN_WITHIN, self.turn(name).lock()).await;
             let unknown = |error: Error| if is_sent { perhaps_held(error) } else { error };
-            let row = self.table.read_shared(name, reason).await.map_err(unknown)?;
+            let row = self.table.look(name, reason).await.map_err(unknown)?;
             let Some(row) = row else {
                 if reason == ReadFor::Holder {
                     reason = ReadFor::Loss;
@@ -77,12 +81,23 @@ impl RowLease {
         &self.turns[hash_of(name) as usize % TURNS]
     }
 
-    pub(super) async fn acquire_shared(&self, claim: &Claim) -> Result<Attempt> {
+    /// The attempt of a reader, or of any claim in the optimistic mode.
+    pub(super) async fn acquire_by_version(&self, claim: &Claim) -> Result<Attempt> {
+        let (decide, pause): (Decide, _) = match claim.mode().is_shared() {
+            true => (admit, CHANGE_AGAIN_WITHIN),
+            false => (take, MARK_AGAIN_WITHIN),
+        };
+        let mut tries = 0;
         for _ in 0..ROW_TRIES {
-            if let Some(attempt) = self
-                .change(claim.name(), false, CHANGE_AGAIN_WITHIN, |row, sharers| admit(claim, row, sharers))
-                .await?
-            {
+            let attempt = self.change(claim.name(), false, pause, |row, sharers| {
+                tries += 1;
+                match tries > ATTEMPTS && !claim.mode().is_shared() {
+                    // Or the lease of another owner has ended by the clock of a replica alone.
+                    true => Ok(Decision::Keep(Attempt::Busy(Busy::new()))),
+                    false => decide(claim, row, sharers),
+                }
+            });
+            if let Some(attempt) = attempt.await? {
                 return Ok(attempt);
             }
             self.table.make_row(claim.name()).await?;
@@ -92,100 +107,73 @@ impl RowLease {
             .with_help("look at triggers of the table, and at programs that delete rows from it"))
     }
 
-    /// Renews readers, those of one name together. The answers are in the order of the claims.
-    pub(super) async fn renew_shared(&self, claims: &[&Claim]) -> Vec<Result<Renewal>> {
-        let mut by_name: BTreeMap<LockName, Vec<usize>> = BTreeMap::new();
-        for (at, claim) in claims.iter().enumerate() {
-            by_name.entry(claim.name().clone()).or_default().push(at);
+    /// Renews readers, those of one name together; the answers by their owners.
+    pub(super) async fn renew_shared(&self, claims: Vec<&Claim>) -> HashMap<OwnerId, Result<Renewal>> {
+        let mut by_name: BTreeMap<&LockName, Vec<&Claim>> = BTreeMap::new();
+        for claim in claims {
+            by_name.entry(claim.name()).or_default().push(claim);
         }
-        let mut answers: Vec<Result<Renewal>> =
-            claims.iter().map(|_| Ok(Renewal::Lost(LossCause::Gone))).collect();
-        let renew = by_name.into_iter().map(|(name, places)| self.renew_readers(name, claims, places));
-        let renewed: Vec<_> = stream::iter(renew).buffer_unordered(AT_ONCE).collect().await;
-        for (places, renewed) in renewed {
-            for (nth, at) in places.into_iter().enumerate() {
-                answers[at] = match &renewed {
-                    Ok(Some(renewals)) => Ok(renewals[nth]),
-                    Ok(None) => Ok(Renewal::Lost(LossCause::Gone)),
-                    Err(error) => Err(error.clone()),
-                };
-            }
-        }
-        answers
+        let renewals: Vec<_> =
+            by_name.into_iter().map(|(name, claims)| self.renew_readers(name, claims)).collect();
+        stream::iter(renewals).buffer_unordered(AT_ONCE).concat().await.into_iter().collect()
     }
 
-    /// Renews the claims at these places, all of one name.
-    async fn renew_readers(
-        &self,
-        name: LockName,
-        claims: &[&Claim],
-        places: Vec<usize>,
-    ) -> (Vec<usize>, Result<Option<Vec<Renewal>>>) {
-        let of_name: Vec<&Claim> = places.iter().map(|at| claims[*at]).collect();
+    /// Renews readers of one name.
+    async fn renew_readers(&self, name: &LockName, claims: Vec<&Claim>) -> Vec<(OwnerId, Result<Renewal>)> {
         let renewed = self
-            .change(&name, true, CHANGE_AGAIN_WITHIN, |row, sharers| extend(&of_name, row, sharers))
-            .await;
-        (places, renewed)
+            .change(name, true, CHANGE_AGAIN_WITHIN, |row, sharers| extend(&claims, row, sharers))
+            .await
+            .map(|renewals| renewals.unwrap_or_else(|| vec![Renewal::Lost(LossCause::Gone); claims.len()]));
+        let answer = |(nth, claim): (usize, &&Claim)| {
+            (claim.owner(), renewed.as_ref().map(|renewals| renewals[nth]).map_err(Error::clone))
+        };
+        claims.iter().enumerate().map(answer).collect()
     }
 
     pub(super) async fn release_shared(&self, claim: &Claim, linger: Duration) -> Result<Release> {
-        // As in `change`: the first copy of a statement may have removed the reader.
-        let mut was_there = false;
-        let released = self.change(claim.name(), true, CHANGE_AGAIN_WITHIN, |row, mut sharers| {
-            let Some(reader) = sharers.reader(claim.owner()) else { return Ok(Decision::Keep(())) };
-            was_there = true;
-            (reader.owner, reader.ends_at) = (None, row.ends(linger));
-            sharers.readers.retain(|reader| reader.ends_at > row.now);
-            Ok(Decision::Write(row.next_row(row.token, &sharers)?, ()))
-        });
-        released.await?;
-        Ok(if was_there { Release::Released } else { Release::NotHeld })
+        let owner = Some(claim.owner().to_hex());
+        let ended = self.end_readers(claim.name(), true, linger, |reader| reader.owner == owner).await?;
+        Ok(if ended.is_empty() { Release::NotHeld } else { Release::Released })
     }
 
     /// Leaves the mark of a writer that waits for readers, or renews it.
-    pub(super) async fn leave_mark(&self, claim: &Claim) -> Result<()> {
-        let marked = self
-            .change(claim.name(), false, MARK_AGAIN_WITHIN, |row, sharers| mark(claim.owner(), row, sharers));
-        marked.await.map(|_| ())
+    pub(super) async fn leave_mark(&self, claim: &Claim) {
+        let leave = |row: &LeaseRow, sharers| mark(claim.owner(), row, sharers);
+        let _ = self.change(claim.name(), false, MARK_AGAIN_WITHIN, leave).await;
     }
 
-    /// Removes the mark of a writer that has gone.
-    pub(super) async fn remove_mark(&self, claim: &Claim) -> Result<()> {
+    /// Removes the mark of a writer that has gone. A mark that stays ends by itself.
+    pub(super) async fn remove_mark(&self, claim: &Claim) {
         let removed = self.change(claim.name(), false, CHANGE_AGAIN_WITHIN, |row, mut sharers| {
             if !sharers.remove_mark(claim.owner()) {
                 return Ok(Decision::Keep(()));
             }
             Ok(Decision::Write(row.next_row(row.token, &sharers)?, ()))
         });
-        removed.await.map(|_| ())
+        let _ = removed.await;
     }
 
-    /// The readers that hold a name.
-    pub(super) async fn readers(&self, name: &LockName) -> Result<Vec<LockStatus>> {
-        let statuses = self.change(name, false, CHANGE_AGAIN_WITHIN, |row, sharers| {
-            let statuses = sharers.readers.iter().map(|reader| reader.status(name, row.now));
-            Ok(Decision::Keep(statuses.collect()))
-        });
-        Ok(statuses.await?.unwrap_or_default())
-    }
-
-    /// Ends all readers of a name, or the one with this token.
+    /// Ends the readers that are meant, each with this linger, and answers them.
     pub(super) async fn end_readers(
         &self,
         name: &LockName,
-        only_if: Option<FencingToken>,
+        is_holder: bool,
+        linger: Duration,
+        is_meant: impl Fn(&Reader) -> bool + Send + Sync,
     ) -> Result<Vec<LockStatus>> {
         // As in `change`: the first copy of a statement may have ended them.
         let mut ended = Vec::new();
-        let change = self.change(name, false, CHANGE_AGAIN_WITHIN, |row, mut sharers| {
-            let is_meant = |reader: &Reader| only_if.is_none_or(|token| token.get() == reader.token);
-            let meant: Vec<LockStatus> =
-                sharers.readers.iter().filter(|it| is_meant(it)).map(|it| it.status(name, row.now)).collect();
+        let change = self.change(name, is_holder, CHANGE_AGAIN_WITHIN, |row, mut sharers| {
+            let mut meant = Vec::new();
+            for reader in sharers.readers.iter_mut().filter(|reader| is_meant(reader)) {
+                meant.push(reader.status(name, row.now));
+                (reader.owner, reader.ends_at) = (None, row.ends(linger));
+            }
             if meant.is_empty() {
                 return Ok(Decision::Keep(()));
             }
             ended = meant;
-            sharers.readers.retain(|reader| !is_meant(reader));
+            sharers.readers.retain(|reader| reader.ends_at > row.now);
             Ok(Decision::Write(row.next_row(row.token, &sharers)?, ()))
         });
         change.await?;

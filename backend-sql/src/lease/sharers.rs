@@ -4,8 +4,10 @@
 //! not know the column. In a row of another owner the column means nothing. A writer that waits for readers leaves a mark, and keeps
 //! new readers out while the mark is fresh.
 //!
-//! Each rule is a pure function of a row that was read. `shared.rs` writes what it decides.
+//! Each rule is a pure function of a row that was read. `shared.rs` writes what it decides. The optimistic mode decides an exclusive
+//! attempt in the same way.
 
+use super::row::{LeaseRow, micros};
 use leasehold_core::{
     Attempt, Busy, Claim, Error, ErrorKind, FencingToken, Grant, HolderInfo, LockMode, LockName, LockStatus,
     LossCause, OwnerId, Renewal, Result,
@@ -18,26 +20,13 @@ pub(crate) const READERS: OwnerId = OwnerId::from_u128(u128::MAX);
 /// How long a mark is fresh, in microseconds: more than twice the longest pause between two attempts of the writer that left it, because
 /// an attempt renews the mark only if half of the time is over.
 const MARK_LASTS: i64 = 2_000_000;
-/// A row as it was read for a change. Times are in microseconds of the clock that counts leases.
-#[derive(Clone, Debug)]
-pub(crate) struct SharedRow {
-    /// The owner that holds, or held last; `None` after a release that lingers.
-    pub(crate) owner: Option<OwnerId>,
-    pub(crate) token: FencingToken,
-    /// The end of the lease, or of the linger after it.
-    pub(crate) ends_at: i64,
-    /// The column, as it is stored.
-    pub(crate) sharers: String,
-    pub(crate) now: i64,
-    /// The clock from which tokens are made, in microseconds since 1970.
-    pub(crate) unix_now: u64,
-    /// Further values that `replace` compares beside the column. Each table chooses its own.
-    pub(crate) version: Vec<i64>,
-}
 
-/// What a row is changed to: a row of [`READERS`].
+/// What a row is changed to.
 #[derive(Clone, Debug)]
 pub(crate) struct NextRow {
+    /// The exclusive claim that takes the row in the optimistic mode; `None` for a row of [`READERS`].
+    #[cfg_attr(not(feature = "_server"), expect(dead_code, reason = "SQLite has no optimistic mode"))]
+    pub(crate) taker: Option<Claim>,
     pub(crate) token: FencingToken,
     /// The end of the last reader's lease; zero if none is left.
     pub(crate) ends_at: i64,
@@ -64,7 +53,7 @@ pub(super) struct Reader {
     holder: String,
 }
 
-impl SharedRow {
+impl LeaseRow {
     /// The readers that hold, and the marks that are fresh. `None` if another program has written the column.
     pub(super) fn live_sharers(&self) -> Option<Sharers> {
         if self.owner != Some(READERS) || self.sharers.is_empty() {
@@ -83,7 +72,7 @@ impl SharedRow {
             Some(READERS) => sharers.writers.iter().map(|(_, until)| *until).max()?,
             _ => self.ends_at,
         };
-        Some(micros(until - self.now)).filter(|left| !left.is_zero())
+        Some(micros(until.saturating_sub(self.now))).filter(|left| !left.is_zero())
     }
 
     pub(super) fn next_row(&self, token: FencingToken, sharers: &Sharers) -> Result<NextRow> {
@@ -92,7 +81,7 @@ impl SharedRow {
             Error::new(ErrorKind::Misconfigured, "the readers of a row cannot be written as JSON")
                 .with_source(error)
         })?;
-        Ok(NextRow { token, ends_at, sharers, before: i64::MAX })
+        Ok(NextRow { taker: None, token, ends_at, sharers, before: i64::MAX })
     }
 
     pub(super) fn ends(&self, ttl: Duration) -> i64 {
@@ -137,7 +126,7 @@ pub(super) enum Decision<T> {
 }
 
 /// Decides the attempt of a reader.
-pub(super) fn admit(claim: &Claim, row: &SharedRow, mut sharers: Sharers) -> Result<Decision<Attempt>> {
+pub(super) fn admit(claim: &Claim, row: &LeaseRow, mut sharers: Sharers) -> Result<Decision<Attempt>> {
     let ends_at = row.ends(claim.ttl());
     if let Some(own) = sharers.reader(claim.owner()) {
         // The reply to an earlier attempt was lost.
@@ -160,10 +149,34 @@ pub(super) fn admit(claim: &Claim, row: &SharedRow, mut sharers: Sharers) -> Res
     Ok(Decision::Write(row.next_row(token, &sharers)?, Attempt::Granted(Grant::new(token))))
 }
 
+/// Decides the attempt of an exclusive claim in the optimistic mode.
+pub(super) fn take(claim: &Claim, row: &LeaseRow, sharers: Sharers) -> Result<Decision<Attempt>> {
+    if let Some(busy) = row.busy_for(claim.owner()) {
+        if row.owner != Some(READERS) || !claim.waits() {
+            return Ok(Decision::Keep(Attempt::Busy(busy)));
+        }
+        let busy = Attempt::Busy(busy.with_place_in_queue());
+        return Ok(match mark(claim.owner(), row, sharers)? {
+            Decision::Keep(()) => Decision::Keep(busy),
+            Decision::Write(next, ()) => Decision::Write(next, busy),
+        });
+    }
+    // If the claim holds the row, the reply to an earlier attempt was lost.
+    let is_free = row.ends_in().is_none();
+    let token = match is_free {
+        true => FencingToken::after(Some(row.token), row.unix_now).ok_or_else(Error::tokens_used_up)?,
+        false => row.token,
+    };
+    let before = if is_free { i64::MAX } else { row.ends_at };
+    let (taker, ends_at) = (Some(claim.clone()), row.ends(claim.ttl()));
+    let next = NextRow { taker, token, ends_at, sharers: String::new(), before };
+    Ok(Decision::Write(next, Attempt::Granted(Grant::new(token))))
+}
+
 /// Extends the leases of those claims that still hold, and shortens none.
 pub(super) fn extend(
     claims: &[&Claim],
-    row: &SharedRow,
+    row: &LeaseRow,
     mut sharers: Sharers,
 ) -> Result<Decision<Vec<Renewal>>> {
     let is_taken = row.owner != Some(READERS) && row.ends_at > row.now;
@@ -186,7 +199,7 @@ pub(super) fn extend(
 }
 
 /// Leaves the mark of a writer that waits for readers, or renews it.
-pub(super) fn mark(owner: OwnerId, row: &SharedRow, mut sharers: Sharers) -> Result<Decision<()>> {
+pub(super) fn mark(owner: OwnerId, row: &LeaseRow, mut sharers: Sharers) -> Result<Decision<()>> {
     let writer = owner.to_hex();
     let lasts = |(other, until): &(String, i64)| *other == writer && until - row.now > MARK_LASTS / 2;
     if sharers.readers.is_empty() || sharers.writers.iter().any(lasts) {
@@ -195,10 +208,6 @@ pub(super) fn mark(owner: OwnerId, row: &SharedRow, mut sharers: Sharers) -> Res
     sharers.remove_mark(owner);
     sharers.writers.push((writer, row.now.saturating_add(MARK_LASTS)));
     Ok(Decision::Write(row.next_row(row.token, &sharers)?, ()))
-}
-
-fn micros(time: i64) -> Duration {
-    Duration::from_micros(u64::try_from(time).unwrap_or(0))
 }
 
 #[cfg(test)]

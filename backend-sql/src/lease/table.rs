@@ -1,7 +1,7 @@
-use super::{LeaseRow, NextRow, SharedRow};
+use super::{LeaseRow, NextRow};
 use async_trait::async_trait;
 use leasehold_core::{
-    Claim, Error, FencingToken, Finding, KnownServers, LockName, Namespace, Purge, Result, Semantics,
+    Claim, Error, FencingToken, Finding, KnownServers, LockName, Namespace, Purge, Renewal, Result, Semantics,
 };
 use std::fmt;
 use std::time::Duration;
@@ -9,23 +9,26 @@ use std::time::Duration;
 /// The outcome of an attempt to take a row.
 pub(crate) enum Granting {
     Granted(FencingToken),
+    /// Refused because another owner holds the row, which was not read.
+    #[cfg_attr(not(feature = "_server"), expect(dead_code, reason = "SQLite always looks"))]
+    Held,
     /// Refused; the row as it was read after the refusal, `None` if it was gone by then.
     Refused(Option<LeaseRow>),
-    /// Refused because another owner holds the row, which was not read; false if that is not a reader.
-    #[cfg_attr(not(feature = "_server"), expect(dead_code, reason = "SQLite always looks"))]
-    Held {
-        may_be_readers: bool,
-    },
 }
 
 /// A table of leases. Each write is one atomic statement, whose answer says for which claims it changed a row.
 #[async_trait]
-pub(crate) trait LeaseTable: ReaderTable + fmt::Debug {
-    /// Asks for the row of a claim's name.
+pub(crate) trait LeaseTable: fmt::Debug + Send + Sync {
+    /// True in the optimistic mode: no row is granted by [`grant`](Self::grant), all are replaced.
+    fn is_optimistic(&self) -> bool {
+        false
+    }
+
+    /// Asks for the row of a claim's name. If the claim waits, a row that is held was read: the hold may be that of readers.
     async fn grant(&self, claim: &Claim) -> Result<Granting>;
 
-    /// Extends leases; true for each claim, in their order, that still had one.
-    async fn renew(&self, claims: &[Claim]) -> Vec<Result<bool>>;
+    /// Extends leases; the answers in the order of the claims.
+    async fn renew(&self, claims: &[Claim]) -> Vec<Result<Renewal>>;
 
     /// Ends a claim's lease; false if it had none.
     async fn release(&self, claim: &Claim, linger: Duration) -> Result<bool>;
@@ -34,10 +37,17 @@ pub(crate) trait LeaseTable: ReaderTable + fmt::Debug {
     async fn end_grant(&self, name: &LockName, token: FencingToken) -> Result<bool>;
 
     /// The row of a name.
-    async fn look(&self, name: &LockName) -> Result<Option<LeaseRow>>;
+    async fn look(&self, name: &LockName, reason: ReadFor) -> Result<Option<LeaseRow>>;
 
-    /// The rows of these names; a missing row is left out. A holder waits for the answer.
-    async fn look_at_each(&self, names: &[&LockName]) -> Result<Vec<LeaseRow>>;
+    /// Makes the row of a name, free. Succeeds also if another process has just made it.
+    async fn make_row(&self, name: &LockName) -> Result<()>;
+
+    /// Changes a row if it is as it was read, and the change is in time; false if not.
+    async fn replace(&self, name: &LockName, was: &LeaseRow, next: &NextRow, is_holder: bool)
+    -> Result<bool>;
+
+    /// The error of a row that another program has written.
+    fn foreign(&self, name: &LockName) -> Error;
 
     /// The rows whose names begin with `prefix`, in the order of their bytes.
     async fn list(&self, prefix: &str) -> Result<Vec<LeaseRow>>;
@@ -61,11 +71,8 @@ pub(crate) trait LeaseTable: ReaderTable + fmt::Debug {
     /// The statements that [`init`](Self::init) runs.
     fn init_script(&self) -> String;
 
-    /// Findings about settings that weaken the promises.
-    async fn check(&self) -> Result<Vec<Finding>>;
-
-    /// True if the table is there. A look must not make it.
-    async fn is_there(&self) -> Result<bool>;
+    /// Findings about settings that weaken the promises; and true if the table is there, which a check does not make.
+    async fn check(&self) -> Result<(Vec<Finding>, bool)>;
 
     /// Deletes the rows of names that are not held.
     async fn forget(&self, names: &[LockName]) -> Result<()>;
@@ -91,26 +98,4 @@ pub(crate) enum ReadFor {
     Holder,
     /// A read for a holder has shown that it holds nothing. A replica that is behind may have answered it; this read goes where writes go.
     Loss,
-}
-
-/// The readers in the rows of a table of leases.
-#[async_trait]
-pub(crate) trait ReaderTable: Send + Sync {
-    /// The row of a name, for a change of its readers.
-    async fn read_shared(&self, name: &LockName, reason: ReadFor) -> Result<Option<SharedRow>>;
-
-    /// Makes the row of a name, free. Succeeds also if another process has just made it.
-    async fn make_row(&self, name: &LockName) -> Result<()>;
-
-    /// Changes a row if it is as it was read, and the change is in time; false if not.
-    async fn replace(
-        &self,
-        name: &LockName,
-        was: &SharedRow,
-        next: &NextRow,
-        is_holder: bool,
-    ) -> Result<bool>;
-
-    /// The error of a row that another program has written.
-    fn foreign(&self, name: &LockName) -> Error;
 }

@@ -7,13 +7,13 @@ use std::future::pending;
 use std::pin::pin;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
-use tokio::time::Instant;
+use tokio::time::timeout;
 
-/// A table that has every other lease, and never answers a look.
+/// A table that never answers.
 #[derive(Debug, Default)]
 struct Silent {
     namespace: Namespace,
-    /// The reads of rows with readers.
+    /// The looks.
     reads: Arc<AtomicUsize>,
 }
 
@@ -23,8 +23,8 @@ impl LeaseTable for Silent {
         pending().await
     }
 
-    async fn renew(&self, claims: &[Claim]) -> Vec<Result<bool>> {
-        (0..claims.len()).map(|at| Ok(at % 2 == 0)).collect()
+    async fn renew(&self, _: &[Claim]) -> Vec<Result<Renewal>> {
+        pending().await
     }
 
     async fn release(&self, _: &Claim, _: Duration) -> Result<bool> {
@@ -35,11 +35,8 @@ impl LeaseTable for Silent {
         pending().await
     }
 
-    async fn look(&self, _: &LockName) -> Result<Option<LeaseRow>> {
-        pending().await
-    }
-
-    async fn look_at_each(&self, _: &[&LockName]) -> Result<Vec<LeaseRow>> {
+    async fn look(&self, _: &LockName, _: ReadFor) -> Result<Option<LeaseRow>> {
+        self.reads.fetch_add(1, Ordering::Relaxed);
         pending().await
     }
 
@@ -61,16 +58,12 @@ impl LeaseTable for Silent {
         String::new()
     }
 
-    async fn is_there(&self) -> Result<bool> {
-        unreachable!()
-    }
-
     async fn forget(&self, _: &[LockName]) -> Result<()> {
         unreachable!()
     }
 
-    async fn check(&self) -> Result<Vec<Finding>> {
-        Ok(Vec::new())
+    async fn check(&self) -> Result<(Vec<Finding>, bool)> {
+        unreachable!()
     }
 
     async fn close(&self) {}
@@ -82,20 +75,12 @@ impl LeaseTable for Silent {
     fn namespace(&self) -> &Namespace {
         &self.namespace
     }
-}
-
-#[async_trait]
-impl ReaderTable for Silent {
-    async fn read_shared(&self, _: &LockName, _: ReadFor) -> Result<Option<SharedRow>> {
-        self.reads.fetch_add(1, Ordering::Relaxed);
-        pending().await
-    }
 
     async fn make_row(&self, _: &LockName) -> Result<()> {
         pending().await
     }
 
-    async fn replace(&self, _: &LockName, _: &SharedRow, _: &NextRow, _: bool) -> Result<bool> {
+    async fn replace(&self, _: &LockName, _: &LeaseRow, _: &NextRow, _: bool) -> Result<bool> {
         pending().await
     }
 
@@ -114,21 +99,7 @@ fn number_of_names_remembered_as_busy_is_bounded() {
     for number in 0..3 * MOST_BUSY {
         backend.refused(&LockName::new(format!("n{number}")).unwrap(), Busy::new());
     }
-    assert!(backend.busy_names().len() <= MOST_BUSY);
-}
-
-#[tokio::test(start_paused = true)]
-async fn renewed_lease_does_not_wait_for_the_cause_of_another_loss() {
-    let backend = RowLease::new(Silent::default());
-    for ttl in [Duration::from_millis(300), Duration::from_secs(9), Duration::from_secs(3600)] {
-        let claims: Vec<Claim> = (0..128).map(|number| claim(&format!("n{number}"), ttl)).collect();
-        let start = Instant::now();
-        let within = Duration::from_millis(300).min(ttl / 6);
-        let answers = timeout(within, backend.renew(&claims)).await.unwrap();
-        assert!(start.elapsed() <= within);
-        assert_eq!(*answers[0].as_ref().unwrap(), Renewal::Renewed);
-        assert_eq!(*answers[1].as_ref().unwrap(), Renewal::Lost(LossCause::Gone));
-    }
+    assert!(lock_mutex(&backend.busy_names).len() <= MOST_BUSY);
 }
 
 /// The task of the first change may not be polled, or its answer be late.

@@ -18,10 +18,9 @@ pub(super) fn findings(target: &Target, setting: &dyn Fn(&str) -> String) -> Vec
     let setting = |name: &str| setting(name).to_ascii_uppercase();
     let is_on = |name: &str| matches!(setting(name).as_str(), "ON" | "1");
     let (flush, synced) = (setting("INNODB_FLUSH_LOG_AT_TRX_COMMIT"), setting("SYNC_BINLOG"));
-    let version = setting("VERSION");
-    let is_mariadb = version.contains("MARIADB");
-    // MariaDB's 3 is its 1, and writes once more; but did not, in releases before these (MDEV-26138).
-    let flushes_all = flush == "3" && is_mariadb && release(&version) >= (10, 6, 5);
+    let is_mariadb = setting("VERSION").contains("MARIADB");
+    // MariaDB's 3 is its 1, and writes once more.
+    let flushes_all = flush == "3" && is_mariadb;
     let mut findings = Vec::new();
     let mut find = |severity, code, message: &str, help: &str| {
         findings.push(Finding::new(severity, code, message, help));
@@ -60,12 +59,4 @@ pub(super) fn findings(target: &Target, setting: &dyn Fn(&str) -> String) -> Vec
         find(Severity::Info, "I_IDLE", message, "nothing to do");
     }
     findings
-}
-
-/// The three numbers that a version begins with; 0 for what does not read as one.
-fn release(version: &str) -> (u32, u32, u32) {
-    let numbers = version.split(|it: char| !it.is_ascii_digit());
-    let mut numbers = numbers.map(|number| number.parse().unwrap_or_default());
-    let mut next = || numbers.next().unwrap_or_default();
-    (next(), next(), next())
 }

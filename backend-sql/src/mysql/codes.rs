@@ -22,8 +22,8 @@ fn class_of_number(number: u16) -> ErrorClass {
         // ER_STATEMENT_TIMEOUT of MariaDB, ER_QUERY_TIMEOUT of MySQL, ER_QUERY_INTERRUPTED.
         1969 | 3024 | 1317 => ErrorClass::TooSlow,
         1062 => ErrorClass::Duplicate,
-        // Access denied: for the password, or for want of TLS or of a certificate; by a plugin.
-        1045 | 1698 => ErrorClass::NotLetIn,
+        // Access denied: for the password, or for want of TLS or of a certificate; by a plugin. ER_SECURE_TRANSPORT_REQUIRED.
+        1045 | 1698 | 3159 => ErrorClass::NotLetIn,
         // The password has expired (also in a statement); the account is locked (MySQL, MariaDB).
         1820 | 1862 | 3118 | 4151 => ErrorClass::NotLetIn,
         // Access denied: to the database, for the table, for a column, for what takes a privilege; to end a connection.
@@ -33,8 +33,6 @@ fn class_of_number(number: u16) -> ErrorClass {
         // --read-only, a read-only transaction, --super-read-only, InnoDB's own read-only mode, a schema that is read-only. Out of
         // range is `{one_if_writable}` on a server that is read-only, to a user who may write all the same: no other number is so large.
         1290 | 1792 | 1836 | 1874 | 3989 | 1690 => ErrorClass::ReadOnly,
-        // ER_SECURE_TRANSPORT_REQUIRED.
-        3159 => ErrorClass::TlsOnly,
         1040 | 1203 | 1226 => ErrorClass::Exhausted("connections"),
         // ER_MAX_PREPARED_STMT_COUNT_REACHED, of all clients together.
         1461 => ErrorClass::Exhausted("room for prepared statements"),
@@ -43,10 +41,7 @@ fn class_of_number(number: u16) -> ErrorClass {
         // ER_CANT_CREATE_THREAD, to who connects.
         1135 => ErrorClass::Exhausted("threads"),
         1037 | 1038 | 1041 => ErrorClass::Exhausted("memory"),
-        // ER_BINLOG_STMT_MODE_AND_ROW_ENGINE: what InnoDB says to a lock or a write under READ COMMITTED.
-        1665 => ErrorClass::LogOfStatements,
         1146 => ErrorClass::NoTable,
-        1049 => ErrorClass::NoDatabase,
         // Shutdown in progress; killed (MariaDB, MySQL); ended by an idle time-out: idle_transaction_timeout, wait_timeout; the
         // server could not read or write.
         1053 | 1927 | 3169 | 4031 | 1152 | 1159 | 1161 | 1158 | 1160 => ErrorClass::Ended,

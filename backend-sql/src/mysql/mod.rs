@@ -4,8 +4,8 @@ mod check;
 mod codes;
 
 use crate::server::{
-    Answer, ColumnType, Dialect, ErrorClass, ForUpdate, Layout, Leases, Mode, RawConnection, SslMode,
-    Statement, Target, Texts, Value,
+    Answer, ColumnType, Dialect, ErrorClass, Layout, Mode, RawConnection, SslMode, Statement, Target, Texts,
+    Value,
 };
 use async_trait::async_trait;
 use leasehold_core::{Error, Finding, Result};
@@ -34,43 +34,42 @@ pub(crate) static TEXTS: Texts = Texts {
     refuses_all_writes: false,
     quote: '`',
     numbers_parameters: false,
-    table: include_str!("table.sql"),
-    columns: include_str!("columns.sql"),
+    layout: include_str!("layout.sql"),
     settings: include_str!("settings.sql"),
-    grants: include_str!("grants.sql"),
+    grants: "-- What locking needs, for the user of the locks, whose account may name another host:\n\
+        -- GRANT SELECT, INSERT, UPDATE ON {table} TO {user}@'%';\n",
     // `ProxySQL` and `MaxScale` answer `CONNECTION_ID()` themselves, with numbers of their own.
     session_number: None,
-    leases: Leases {
-        layout: Layout {
-            schema: include_str!("schema.sql"),
-            added: Some(("sharers", include_str!("add_sharers.sql"))),
-        },
-        acquire: include_str!("acquire.sql"),
-        release: include_str!("release.sql"),
-        end_grant: include_str!("end_grant.sql"),
-        make_row: include_str!("make_lease_row.sql"),
-        poll: include_str!("poll.sql"),
-        replace: include_str!("replace.sql"),
-        // The ways to wake a waiter without a poll need a connection that does nothing else: see `docs/sql.md`.
-        notify: None,
+    lease_table: Layout {
+        schema: include_str!("schema.sql"),
+        parts: "BASE TABLE of InnoDB, name varbinary(640) not null primary key, owner binary(16), token bigint not null, \
+            ends_at bigint not null, acquired_at bigint not null, version bigint not null, \
+            holder varchar(1024) utf8mb4_bin not null, sharers mediumtext utf8mb4_bin",
     },
-    for_update: ForUpdate {
-        holders: Layout {
-            schema: include_str!("schema_holders.sql"),
-            added: Some(("sharers", include_str!("add_sharers.sql"))),
-        },
-        rows: Layout { schema: include_str!("schema_rows.sql"), added: None },
-        make_row: include_str!("make_row.sql"),
-        lock: include_str!("lock.sql"),
-        for_share: "/*M! LOCK IN SHARE MODE */ /*!80000 FOR SHARE */",
-        enter: include_str!("enter.sql"),
-        enter_shared: include_str!("enter_shared.sql"),
-        mark: include_str!("mark.sql"),
-        remove_sharer: include_str!("remove_sharer.sql"),
-        in_transaction: include_str!("in_transaction.sql"),
-        end_connection: include_str!("end_connection.sql"),
-        is_of_this_run: Some(include_str!("is_of_this_run.sql")),
+    acquire: include_str!("acquire.sql"),
+    unless_there: "",
+    poll: include_str!("poll.sql"),
+    // The ways to wake a waiter without a poll need a connection that does nothing else: see `docs/sql.md`.
+    notify: None,
+    holder_table: Layout {
+        schema: include_str!("schema_holders.sql"),
+        parts: "BASE TABLE of InnoDB, name varbinary(640) not null primary key, owner binary(16), token bigint not null, \
+            acquired_at bigint not null, connection bigint not null, holder varchar(1024) utf8mb4_bin not null, \
+            sharers mediumtext utf8mb4_bin",
     },
+    row_table: Layout {
+        schema: include_str!("schema_rows.sql"),
+        parts: "BASE TABLE of InnoDB, name varbinary(640) not null primary key",
+    },
+    make_row: include_str!("make_row.sql"),
+    lock: include_str!("lock.sql"),
+    for_share: "/*M! LOCK IN SHARE MODE */ /*!80000 FOR SHARE */",
+    enter: include_str!("enter.sql"),
+    enter_shared: include_str!("enter_shared.sql"),
+    mark: include_str!("mark.sql"),
+    remove_sharer: include_str!("remove_sharer.sql"),
+    in_transaction: include_str!("in_transaction.sql"),
+    end_connection: include_str!("end_connection.sql"),
 };
 
 /// MySQL from 8.0, MariaDB from 10.6 on.
@@ -121,11 +120,6 @@ impl MySqlDialect {
         }
         Ok(options)
     }
-
-    /// For how many seconds a statement waits for a row: whole ones, and one at least.
-    fn lock_wait_seconds(&self) -> u64 {
-        self.target.timeout.as_secs().max(1)
-    }
 }
 
 #[async_trait]
@@ -138,10 +132,6 @@ impl Dialect for MySqlDialect {
         &self.target
     }
 
-    fn server_question(&self) -> &'static str {
-        include_str!("server.sql")
-    }
-
     async fn log_in(&self) -> sqlx::Result<Box<dyn RawConnection>> {
         Ok(Box::new(MySqlRawConnection(self.options()?.connect().await?)))
     }
@@ -151,11 +141,12 @@ impl Dialect for MySqlDialect {
     /// assignments, and would grant a lock without entering its owner. In UTC; for writing; and with the server's
     /// own limits, for a statement that we no longer wait for still runs. `autocommit` is switched off and on, which ends a
     /// transaction that `init_connect` has begun: a grant in it would be rolled back. MariaDB alone executes `/*M! */`.
-    async fn set_up(&self, connection: &mut dyn RawConnection) -> sqlx::Result<()> {
+    async fn set_up(&self, connection: &mut dyn RawConnection) -> sqlx::Result<Option<String>> {
         let seconds = self.target.timeout.as_secs_f64();
+        // How long a statement waits for a row: whole seconds, and one at least.
         let (lock_wait, isolation) = match self.target.mode {
             Mode::ForUpdate => (1, READ_COMMITTED),
-            Mode::Lease | Mode::Optimistic => (self.lock_wait_seconds(), ""),
+            Mode::Lease | Mode::Optimistic => (self.target.timeout.as_secs().max(1), ""),
         };
         let session = format!(
             "SET SESSION sql_mode = 'STRICT_ALL_TABLES,NO_ENGINE_SUBSTITUTION', sql_select_limit = 18446744073709551615, \
@@ -164,12 +155,14 @@ impl Dialect for MySqlDialect {
              {isolation} /*M! , max_statement_time = {seconds:.3}, tx_read_only = 0 */ \
              /*!80000 , transaction_read_only = 0 */"
         );
-        connection.tell(&session).await
-    }
-
-    /// By a statement of its own: not every pooler takes several at once.
-    async fn identify(&self, connection: &mut dyn RawConnection) -> sqlx::Result<()> {
-        self.server(connection).await.map(|server| self.note(server.as_deref()))
+        connection.tell(&session).await?;
+        // By a statement of its own: not every pooler takes several at once.
+        match connection.first_row(include_str!("server.sql")).await {
+            Err(error) if !matches!(codes::error_class(&error), ErrorClass::Broken | ErrorClass::Ended) => {
+                Ok(None)
+            }
+            said => Ok(said?.into_iter().next().flatten()),
+        }
     }
 
     fn error_class(&self, error: &sqlx::Error) -> ErrorClass {
@@ -190,7 +183,7 @@ impl Dialect for MySqlDialect {
     /// limits for idle transactions, and those for transactions that have only read, or have written, come before the one for all
     /// (`THD::get_net_wait_timeout`). MySQL, whose comment begins with its version, knows only idle connections.
     fn begin(&self, idle: Duration) -> String {
-        let (seconds, lock_wait) = (idle.as_millis().div_ceil(1000), self.lock_wait_seconds());
+        let (seconds, lock_wait) = (idle.as_millis().div_ceil(1000), self.target.timeout.as_secs().max(1));
         format!(
             "SET SESSION TRANSACTION ISOLATION LEVEL READ COMMITTED; \
              SET SESSION autocommit = 0, innodb_lock_wait_timeout = {lock_wait} \
@@ -226,10 +219,6 @@ impl RawConnection for MySqlRawConnection {
         let rows = self.0.fetch_all(AssertSqlSafe(question.to_owned())).await?;
         let Some(row) = rows.first() else { return Ok(Vec::new()) };
         (0..row.len()).map(|at| row.try_get_unchecked(at)).collect()
-    }
-
-    async fn tell(&mut self, text: &str) -> sqlx::Result<()> {
-        self.0.execute(AssertSqlSafe(text.to_owned())).await.map(drop)
     }
 
     async fn close(self: Box<Self>) {

@@ -1,5 +1,4 @@
 CREATE TABLE IF NOT EXISTS {table} (
-    -- leasehold schema 2
     -- One row per lock name. Rows are kept until they are purged: the next token is made from the last.
     -- All times are microseconds since 1970 by this server's clock: no time zone, no rounding, no year 2038.
     name        VARBINARY(640) NOT NULL PRIMARY KEY, -- prefix and lock name in UTF-8, compared byte by byte

@@ -1,5 +1,4 @@
 CREATE TABLE IF NOT EXISTS {table} (
-    -- leasehold schema 1
     -- One row per lock name: who has locked the row holds the lock.
     name VARBINARY(640) NOT NULL PRIMARY KEY -- prefix and lock name in UTF-8, compared byte by byte
 ) ENGINE = InnoDB;

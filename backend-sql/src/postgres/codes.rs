@@ -1,22 +1,36 @@
 //! What the errors of PostgreSQL mean (PostgreSQL manual, appendix A, "PostgreSQL Error Codes").
 
 use crate::server::ErrorClass;
-use sqlx::error::DatabaseError;
-use sqlx::postgres::PgDatabaseError;
 
 /// The code of most that `PgBouncer` says itself, whatever it says.
 const PROTOCOL_VIOLATION: &str = "08P01";
 
+const NO_SCHEMA: ErrorClass = ErrorClass::Setting(
+    "the search_path of these credentials leads to no schema",
+    "write schema=NAME into the URL; or set one for the role: ALTER ROLE … SET search_path = NAME",
+);
+const NO_SIMPLE_PROTOCOL: ErrorClass = ErrorClass::Setting(
+    "the pooler refuses the simple protocol, by which a session is set up",
+    "set disable_pqexec = 0 in its configuration, or connect to the database itself",
+);
+/// The pooler came in between after the first use.
+const POOLED: ErrorClass = ErrorClass::Setting(
+    "a pooler gives a statement to another session than the one it was prepared in",
+    "open the store again, which finds the pooler; or connect to the database itself",
+);
+
 /// Parts of the messages of `PgBouncer` that are not about a connection that broke (its source, `disconnect_client`). It hands on
-/// what the server said to it in a message of its own.
-const OF_PGBOUNCER: [(&str, ErrorClass); 11] = [
-    ("PQexec disallowed", ErrorClass::NoSimpleProtocol),
+/// what the server said to it in a message of its own. The first is the server's, of a statement of this name with other parameters:
+/// somebody else has prepared it.
+const OF_PGBOUNCER: [(&str, ErrorClass); 12] = [
+    ("bind message supplies", POOLED),
+    ("PQexec disallowed", NO_SIMPLE_PROTOCOL),
     ("unsupported startup parameter", ErrorClass::Refused),
-    ("no such database", ErrorClass::NoDatabase),
-    ("does not exist", ErrorClass::NoDatabase),
+    ("no such database", ErrorClass::Refused),
+    ("does not exist", ErrorClass::Refused),
     ("no such user", ErrorClass::NotLetIn),
     ("authentication failed", ErrorClass::NotLetIn),
-    ("SSL required", ErrorClass::TlsOnly),
+    ("SSL required", ErrorClass::NotLetIn),
     ("no more connections allowed", ErrorClass::Exhausted("connections")),
     ("too many connections", ErrorClass::Exhausted("connections")),
     ("connection slots are reserved", ErrorClass::Exhausted("connections")),
@@ -25,7 +39,6 @@ const OF_PGBOUNCER: [(&str, ErrorClass); 11] = [
 
 pub(super) fn error_class(error: &sqlx::Error) -> ErrorClass {
     match error {
-        sqlx::Error::Database(error) if is_of_another_statement(&**error) => ErrorClass::Pooled,
         sqlx::Error::Database(error) => match error.code().as_deref() {
             None => ErrorClass::Refused,
             Some(PROTOCOL_VIOLATION) => class_of_pooler_message(error.message()),
@@ -33,15 +46,6 @@ pub(super) fn error_class(error: &sqlx::Error) -> ErrorClass {
         },
         error => ErrorClass::of_the_driver(error),
     }
-}
-
-/// The server itself says that the statement of this name has other parameters: somebody else has prepared it. Poolers say
-/// much else with this code, and have no routine of this name.
-fn is_of_another_statement(error: &dyn DatabaseError) -> bool {
-    let error = error.try_downcast_ref::<PgDatabaseError>();
-    error.is_some_and(|error| {
-        error.code() == PROTOCOL_VIOLATION && error.routine() == Some("exec_bind_message")
-    })
 }
 
 fn class_of_pooler_message(message: &str) -> ErrorClass {
@@ -65,10 +69,9 @@ pub(crate) fn class_of_code(code: &str) -> ErrorClass {
         "53200" => ErrorClass::Exhausted("memory"),
         "42P01" => ErrorClass::NoTable,
         // Invalid schema name: also that there is none to make a table in.
-        "3F000" => ErrorClass::NoSchema,
-        "3D000" => ErrorClass::NoDatabase,
+        "3F000" => NO_SCHEMA,
         // A prepared statement that is there already, or is not there: the driver never does that by itself.
-        "42P05" | "26000" => ErrorClass::Pooled,
+        "42P05" | "26000" => POOLED,
         // Shut down, crashed, cannot take connections now, nor can this database (55000); idle for too long, in a transaction or out of one. The
         // message may come after the commit and before the answer.
         "57P01" | "57P02" | "57P03" | "57P05" | "25P03" | "55000" => ErrorClass::Ended,
@@ -98,7 +101,7 @@ mod tests {
     #[test]
     fn pooler_message_that_cannot_pass_is_no_broken_connection() {
         assert_eq!(class_of_pooler_message("unsupported startup parameter: options"), ErrorClass::Refused);
-        assert_eq!(class_of_pooler_message("no such database: shop"), ErrorClass::NoDatabase);
+        assert_eq!(class_of_pooler_message("no such database: shop"), ErrorClass::Refused);
         let limit = "server login failed: FATAL too many connections for role \"lk\"";
         assert_eq!(class_of_pooler_message(limit), ErrorClass::Exhausted("connections"));
         assert_eq!(class_of_pooler_message("server conn crashed?"), ErrorClass::Broken);

@@ -6,8 +6,8 @@ mod listener;
 mod simple;
 
 use crate::server::{
-    Answer, ColumnType, Dialect, ErrorClass, ForUpdate, Layout, Leases, RawConnection, Releases, SslMode,
-    Statement, Target, Texts, Value,
+    Answer, ColumnType, Dialect, ErrorClass, Layout, RawConnection, Releases, SslMode, Statement, Target,
+    Texts, Value,
 };
 use async_trait::async_trait;
 use leasehold_core::{Error, ErrorKind, Finding, Result};
@@ -21,11 +21,6 @@ use std::time::Duration;
 
 const PORT: u16 = 5432;
 
-/// The settings that are changed only from one value.
-const UNLESS_SET: &str = "\
-    SELECT set_config('synchronous_commit', 'on', false) WHERE current_setting('synchronous_commit') = 'off'; \
-    SELECT set_config('transaction_timeout', '0', false) WHERE current_setting('transaction_timeout', true) <> '0'";
-
 pub(crate) static TEXTS: Texts = Texts {
     // `now()` stands still from the beginning of the transaction on, so it is not used. The whole number of microseconds is
     // exact, also where `extract` gives a double, as before version 14.
@@ -35,41 +30,38 @@ pub(crate) static TEXTS: Texts = Texts {
     refuses_all_writes: true,
     quote: '"',
     numbers_parameters: true,
-    table: include_str!("table.sql"),
-    columns: include_str!("columns.sql"),
+    layout: include_str!("layout.sql"),
     settings: include_str!("settings.sql"),
-    grants: include_str!("grants.sql"),
+    grants: "-- What locking needs, for the user of the locks:\n\
+        GRANT SELECT, INSERT, UPDATE ON {table} TO {user};\n",
     session_number: Some(include_str!("session.sql")),
-    leases: Leases {
-        layout: Layout {
-            schema: include_str!("schema.sql"),
-            added: Some(("sharers", include_str!("add_sharers.sql"))),
-        },
-        acquire: include_str!("acquire.sql"),
-        release: include_str!("release.sql"),
-        end_grant: include_str!("end_grant.sql"),
-        make_row: include_str!("make_lease_row.sql"),
-        poll: include_str!("poll.sql"),
-        replace: include_str!("replace.sql"),
-        notify: Some("pg_notify('{channel}', encode(name, 'hex'))"),
+    lease_table: Layout {
+        schema: include_str!("schema.sql"),
+        parts: "permanent rows, name bytea not null primary key, owner bytea, token bigint not null, ends_at bigint not null, \
+            acquired_at bigint not null, version bigint not null, wanted_until bigint not null, holder text not null, sharers text",
     },
-    for_update: ForUpdate {
-        holders: Layout {
-            schema: include_str!("schema_holders.sql"),
-            added: Some(("sharers", include_str!("add_sharers.sql"))),
-        },
-        rows: Layout { schema: include_str!("schema_rows.sql"), added: None },
-        make_row: include_str!("make_row.sql"),
-        lock: include_str!("lock.sql"),
-        for_share: "FOR SHARE",
-        enter: include_str!("enter.sql"),
-        enter_shared: include_str!("enter_shared.sql"),
-        mark: include_str!("mark.sql"),
-        remove_sharer: include_str!("remove_sharer.sql"),
-        in_transaction: include_str!("in_transaction.sql"),
-        end_connection: include_str!("end_connection.sql"),
-        is_of_this_run: None,
+    acquire: include_str!("acquire.sql"),
+    unless_there: "ON CONFLICT (name) DO NOTHING",
+    poll: include_str!("poll.sql"),
+    notify: Some("pg_notify('{channel}', encode(name, 'hex'))"),
+    holder_table: Layout {
+        schema: include_str!("schema_holders.sql"),
+        parts: "permanent rows, name bytea not null primary key, owner bytea, token bigint not null, acquired_at bigint not null, \
+            connection bigint not null, holder text not null, sharers text",
     },
+    row_table: Layout {
+        schema: include_str!("schema_rows.sql"),
+        parts: "permanent rows, name bytea not null primary key",
+    },
+    make_row: include_str!("make_row.sql"),
+    lock: include_str!("lock.sql"),
+    for_share: "FOR SHARE",
+    enter: include_str!("enter.sql"),
+    enter_shared: include_str!("enter_shared.sql"),
+    mark: include_str!("mark.sql"),
+    remove_sharer: include_str!("remove_sharer.sql"),
+    in_transaction: include_str!("in_transaction.sql"),
+    end_connection: include_str!("end_connection.sql"),
 };
 
 /// PostgreSQL from 12 on.
@@ -148,30 +140,32 @@ impl Dialect for PostgresDialect {
     /// commits that are on the disk before they are answered, unless the administrator wants even more. The limit for whole
     /// transactions, which the server has from version 17 on, would end every hold of `for-update` after that time.
     ///
-    /// In one round trip; in more where a function may not be called that everybody may call by default.
-    async fn set_up(&self, connection: &mut dyn RawConnection) -> sqlx::Result<()> {
+    /// In one round trip, which tells to which server the connection leads; in one more where that may not be asked. Two settings are
+    /// changed only from one value, and without `set_config()`, which may be revoked.
+    async fn set_up(&self, connection: &mut dyn RawConnection) -> sqlx::Result<Option<String>> {
         let millis = self.target.timeout.as_millis();
-        let session = format!(
-            "SET default_transaction_isolation = 'read committed'; \
-             SET statement_timeout = {millis}; SET lock_timeout = {millis}; SET bytea_output = 'hex'"
-        );
-        let server = self.server_question();
-        match connection.first_row(&format!("{server}; {session}; {UNLESS_SET}")).await {
-            Err(error) if self.error_class(&error) == ErrorClass::Denied => {}
-            said => return said.map(|said| self.note(said.first().and_then(Option::as_deref))),
+        let first = |server: &str| {
+            format!(
+                "SELECT ({server}), current_setting('synchronous_commit'), current_setting('transaction_timeout', true); \
+                 SET default_transaction_isolation = 'read committed'; \
+                 SET statement_timeout = {millis}; SET lock_timeout = {millis}; SET bytea_output = 'hex'"
+            )
+        };
+        let said = match connection.first_row(&first(include_str!("server.sql"))).await {
+            Err(error) if self.error_class(&error) == ErrorClass::Denied => {
+                connection.first_row(&first("NULL")).await?
+            }
+            said => said?,
+        };
+        let mut said = said.into_iter();
+        let server = said.next().flatten();
+        if said.next().flatten().as_deref() == Some("off") {
+            connection.tell("SET synchronous_commit = on").await?;
         }
-        let defaults = connection.first_row(include_str!("defaults.sql")).await?;
-        let default = |at: usize| defaults.get(at).and_then(Option::as_deref);
-        let durable = if default(0) == Some("off") { "; SET synchronous_commit = on" } else { "" };
-        let is_limited = default(1).is_some_and(|limit| limit != "0");
-        let unlimited = if is_limited { "; SET transaction_timeout = 0" } else { "" };
-        connection.tell(&format!("{session}{durable}{unlimited}")).await?;
-        self.note(self.server(connection).await?.as_deref());
-        Ok(())
-    }
-
-    fn server_question(&self) -> &'static str {
-        include_str!("server.sql")
+        if said.next().flatten().is_some_and(|limit| limit != "0") {
+            connection.tell("SET transaction_timeout = 0").await?;
+        }
+        Ok(server)
     }
 
     fn error_class(&self, error: &sqlx::Error) -> ErrorClass {
@@ -223,10 +217,6 @@ impl RawConnection for PgRawConnection {
         (0..row.len()).map(|at| row.try_get_unchecked(at)).collect()
     }
 
-    async fn tell(&mut self, text: &str) -> sqlx::Result<()> {
-        self.connection.execute(AssertSqlSafe(text.to_owned())).await.map(drop)
-    }
-
     async fn close(self: Box<Self>) {
         let _ = self.connection.close().await;
     }
@@ -242,30 +232,17 @@ fn read(row: &PgRow, at: usize, kind: ColumnType) -> sqlx::Result<Value> {
 
 /// Refuses the variables that would decide in the place of the URL: which table is meant, by a `search_path`, or who is
 /// shown to the server. Two processes with one URL must mean one lock.
-///
-/// # Errors
-///
-/// If one of them is set that would be used.
 fn check_environment(target: &Target) -> Result<()> {
-    // The driver ignores a variable that is no text.
-    let variable = |name| std::env::var(name).ok();
-    if variable("PGOPTIONS").is_some_and(|options| !options.is_empty()) {
-        return Err(is_set(
-            "PGOPTIONS",
-            "it would change each session, even which table is meant",
-            "set what it says for the role: ALTER ROLE … SET …",
-        ));
-    }
-    let encryption = &target.encryption;
-    let shows_nobody = encryption.mode != SslMode::Disable && encryption.identity.is_none();
-    let shown = ["PGSSLCERT", "PGSSLKEY"].into_iter().find(|name| shows_nobody && variable(name).is_some());
-    shown.map_or(Ok(()), |name| {
-        let instead = "write sslmode=verify-full, sslcert and sslkey into the URL";
-        Err(is_set(name, "it would show the server a certificate that the URL does not name", instead))
-    })
-}
-
-fn is_set(name: &str, harm: &str, instead: &str) -> Error {
-    Error::new(ErrorKind::Misconfigured, format!("{name} is set in the environment: {harm}"))
-        .with_help(format!("unset it for this program; or {instead}"))
+    let shows_nobody = target.encryption.mode != SslMode::Disable && target.encryption.identity.is_none();
+    let decides = |name: &&str| match std::env::var(name) {
+        Ok(options) if *name == "PGOPTIONS" => !options.is_empty(),
+        Ok(_) => shows_nobody,
+        // The driver ignores a variable that is no text.
+        Err(_) => false,
+    };
+    let Some(name) = ["PGOPTIONS", "PGSSLCERT", "PGSSLKEY"].into_iter().find(decides) else { return Ok(()) };
+    let message = format!("{name} is set in the environment, and would decide in the place of the URL");
+    Err(Error::new(ErrorKind::Misconfigured, message).with_help(
+        "unset it for this program; or say the same by ALTER ROLE … SET …, or by sslcert and sslkey in the URL",
+    ))
 }

@@ -1,5 +1,4 @@
 CREATE TABLE IF NOT EXISTS {table} (
-    -- leasehold schema 2
     -- The holder of each lock, for people, and its last token.
     -- Rows are kept until they are purged: the next token is made from the last.
     -- A lock is held exactly as long as its row in the table of rows is locked, whatever is written here.

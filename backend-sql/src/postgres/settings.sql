@@ -1,7 +1,8 @@
 -- Settings of the server. Everybody sees how many standbys are connected; what they are is seen by superusers and monitors.
 -- answers: text text
-SELECT 'in_recovery', CAST(pg_is_in_recovery() AS text)
-UNION ALL SELECT 'read_only', current_setting('default_transaction_read_only')
+SELECT 'takes_no_writes', CASE WHEN pg_is_in_recovery() THEN 'the server is a replica, and takes no writes'
+    WHEN current_setting('default_transaction_read_only') = 'on'
+    THEN 'default_transaction_read_only is on: the server, this database or this role takes no writes' END
 UNION ALL SELECT 'may_notify', CAST(has_function_privilege('pg_catalog.pg_notify(text, text)', 'execute') AS text)
 UNION ALL SELECT 'fsync', current_setting('fsync')
 UNION ALL SELECT 'full_page_writes', current_setting('full_page_writes')

@@ -1,10 +1,11 @@
 //! Values in the text of a statement, as the simple protocol has them: nothing stays in a session.
 
+use crate::names::hex;
 use crate::server::Value;
-use std::fmt::Write;
 
 /// A value that cannot be read as anything else: a number has digits, and all others are written in hexadecimal.
 pub(super) fn literal(value: &Value) -> String {
+    let bytea = |bytes: &[u8]| format!("decode('{}', 'hex')", hex(bytes));
     match value {
         Value::Bytes(Some(bytes)) => bytea(bytes),
         Value::Text(Some(text)) => format!("convert_from({}, 'UTF8')", bytea(text.as_bytes())),
@@ -15,14 +16,6 @@ pub(super) fn literal(value: &Value) -> String {
     }
 }
 
-fn bytea(bytes: &[u8]) -> String {
-    let mut out = "decode('".to_owned();
-    for byte in bytes {
-        let _ = write!(out, "{byte:02x}");
-    }
-    out + "', 'hex')"
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -31,7 +24,8 @@ mod tests {
     use crate::server::Statement;
 
     fn with_values(text: &str, values: &[Value]) -> String {
-        Statement::new(text, &TEXTS, &TableName::default()).with_values(values, literal)
+        let table = TableName::parse(None, TableName::DEFAULT, 58).unwrap();
+        Statement::new(text, &TEXTS, &table).with_values(values, literal)
     }
 
     #[test]

@@ -23,40 +23,13 @@ pub(crate) trait Dialect: fmt::Debug + Send + Sync {
     /// A new connection, on which nothing was sent.
     async fn log_in(&self) -> sqlx::Result<Box<dyn RawConnection>>;
 
-    /// What the server says it is; `None` if it does not, to these credentials.
-    async fn server(&self, connection: &mut dyn RawConnection) -> sqlx::Result<Option<String>> {
-        match connection.first_row(self.server_question()).await {
-            Ok(said) => Ok(said.into_iter().next().flatten()),
-            Err(error) => match self.error_class(&error) {
-                ErrorClass::Broken | ErrorClass::Ended => Err(error),
-                _ => Ok(None),
-            },
-        }
-    }
-
-    /// Answers what the server says it is.
-    fn server_question(&self) -> &'static str;
-
-    /// Sets a new connection up.
-    async fn set_up(&self, connection: &mut dyn RawConnection) -> sqlx::Result<()>;
-
-    /// Notes to which server a new connection leads, unless setting it up has done so.
-    async fn identify(&self, _: &mut dyn RawConnection) -> sqlx::Result<()> {
-        Ok(())
-    }
-
-    /// Notes what the server of a connection says it is.
-    fn note(&self, server: Option<&str>) {
-        if let Some(server) = server {
-            self.target().servers.note(&self.target().address(), server);
-        }
-    }
+    /// Sets a new connection up, and answers what its server says it is; `None` if it does not say so, to these credentials.
+    async fn set_up(&self, connection: &mut dyn RawConnection) -> sqlx::Result<Option<String>>;
 
     /// A new connection, set up for us.
     async fn connect(&self) -> sqlx::Result<Box<dyn RawConnection>> {
         let mut connection = self.log_in().await?;
-        self.set_up(&mut *connection).await?;
-        self.identify(&mut *connection).await?;
+        self.target().note_server(self.set_up(&mut *connection).await?);
         Ok(connection)
     }
 
@@ -65,13 +38,10 @@ pub(crate) trait Dialect: fmt::Debug + Send + Sync {
     async fn connect_beside(&self) -> sqlx::Result<Box<dyn RawConnection>> {
         let start = Instant::now();
         let mut connection = self.log_in().await?;
-        // A login takes a server several round trips, and an answer takes it one.
+        // A login takes a server more round trips than setting up.
         let within = ANSWERS_WITHIN.max(start.elapsed() * 2);
-        match timeout(within, self.set_up(&mut *connection)).await {
-            Ok(set_up) => set_up?,
-            Err(_) => return Err(sqlx::Error::PoolTimedOut),
-        }
-        self.identify(&mut *connection).await?;
+        let set_up = timeout(within, self.set_up(&mut *connection)).await;
+        self.target().note_server(set_up.map_err(|_| sqlx::Error::PoolTimedOut)??);
         Ok(connection)
     }
 
@@ -92,10 +62,10 @@ pub(crate) trait Dialect: fmt::Debug + Send + Sync {
         let (target, texts) = (self.target(), self.texts());
         let table = |name, layout| ExpectedTable { name, layout };
         match target.mode {
-            Mode::Lease | Mode::Optimistic => vec![table(target.table.clone(), &texts.leases.layout)],
+            Mode::Lease | Mode::Optimistic => vec![table(target.table.clone(), &texts.lease_table)],
             Mode::ForUpdate => vec![
-                table(target.table.clone(), &texts.for_update.holders),
-                table(target.table.of_rows(), &texts.for_update.rows),
+                table(target.table.clone(), &texts.holder_table),
+                table(target.table.of_rows(), &texts.row_table),
             ],
         }
     }
@@ -131,11 +101,13 @@ pub(crate) trait RawConnection: fmt::Debug + Send {
     /// Runs a statement that was prepared, in one round trip after its first use.
     async fn ask(&mut self, statement: &Statement, values: &[Value]) -> sqlx::Result<Answer>;
 
-    /// Asks a question without parameters, of which nothing is left in the session: the values of the first row, as text.
+    /// Runs statements without parameters, of which nothing is left in the session: the values of the first row, as text.
     async fn first_row(&mut self, question: &str) -> sqlx::Result<Vec<Option<String>>>;
 
     /// Runs statements without parameters, in one round trip.
-    async fn tell(&mut self, text: &str) -> sqlx::Result<()>;
+    async fn tell(&mut self, text: &str) -> sqlx::Result<()> {
+        self.first_row(text).await.map(drop)
+    }
 
     /// Says goodbye.
     async fn close(self: Box<Self>);
@@ -154,13 +126,9 @@ pub(crate) enum ErrorClass {
     Ended,
     /// No server answers, or it accepts no connection.
     Unreachable,
-    /// The server could not show that it is the server, or will not encrypt.
-    Unproven,
     /// The password may not be sent as the connection is.
     #[cfg_attr(not(feature = "mysql"), expect(dead_code, reason = "a matter of MySQL's passwords"))]
     PasswordInTheClear,
-    /// The server talks by TLS, and this connection does not.
-    TlsOnly,
     /// Two transactions waited for each other, and this one was rolled back.
     Deadlock,
     /// Another transaction has the row locked.
@@ -169,34 +137,23 @@ pub(crate) enum ErrorClass {
     TooSlow,
     /// There is such a row already.
     Duplicate,
-    /// These credentials do not open a session.
+    /// These credentials do not open a session, or not as the connection is.
     NotLetIn,
     /// These credentials do not do for this.
     Denied,
     /// The server takes no writes.
     ReadOnly,
-    /// The server's log has statements in it, and this one must not be among them.
-    #[cfg_attr(not(feature = "mysql"), expect(dead_code, reason = "a log of MySQL's"))]
-    LogOfStatements,
     /// The server has no room: connections, memory, disk.
     Exhausted(&'static str),
     /// The table is not there.
     NoTable,
-    /// A statement was prepared in another session than the one it was sent to.
-    #[cfg_attr(not(feature = "postgres"), expect(dead_code, reason = "poolers of PostgreSQL do that"))]
-    Pooled,
-    /// The database is not there.
-    NoDatabase,
-    /// No schema is looked in for a table without one.
-    #[cfg_attr(not(feature = "postgres"), expect(dead_code, reason = "schemas are PostgreSQL's"))]
-    NoSchema,
-    /// The simple protocol is refused, by which a session is set up.
-    #[cfg_attr(not(feature = "postgres"), expect(dead_code, reason = "a setting of PgBouncer"))]
-    NoSimpleProtocol,
+    /// A setting of the server, of a role or of a pooler is in the way: which, and what to do.
+    #[cfg_attr(not(feature = "postgres"), expect(dead_code, reason = "known of PostgreSQL alone"))]
+    Setting(&'static str, &'static str),
     /// The connection that was to be ended is not there.
     #[cfg_attr(not(feature = "mysql"), expect(dead_code, reason = "an answer to KILL"))]
     NoConnection,
-    /// The server does not know the statement, or anything else.
+    /// The server or the driver does not go on, for a cause that its own message names best.
     Refused,
     /// The answer is not what a table of ours answers.
     Unreadable,
@@ -206,7 +163,6 @@ impl ErrorClass {
     /// The class of an error that does not come from the server.
     pub(crate) fn of_the_driver(error: &sqlx::Error) -> Self {
         match error {
-            sqlx::Error::Tls(_) | sqlx::Error::Configuration(_) => Self::Unproven,
             sqlx::Error::Io(_) | sqlx::Error::Protocol(_) => Self::Broken,
             sqlx::Error::ColumnDecode { .. }
             | sqlx::Error::Decode(_)

@@ -1,6 +1,6 @@
 //! One statement with a deadline, and what is known of it afterwards.
 
-use super::{Answer, ErrorClass, PoolClass, PooledConnection, Server, Statement, StatementKind, Value};
+use super::{Answer, ErrorClass, PoolClass, Server, Statement, StatementKind, Value};
 use leasehold_core::{ErrorKind, Result};
 use std::time::Duration;
 use tokio::time::{Instant, timeout_at};
@@ -81,7 +81,8 @@ impl Server {
                     return Err(self.no_answer(kind));
                 }
             };
-            let pause = jitter(deadlocks + 1);
+            // Two statements that met in a deadlock do not meet again at once.
+            let pause = Duration::from_micros(fastrand::u64(..2_000)) * (deadlocks + 1);
             match self.error_class(&failed) {
                 ErrorClass::Deadlock if deadlocks < DEADLOCKS && Instant::now() + pause < deadline => {
                     deadlocks += 1;
@@ -92,7 +93,13 @@ impl Server {
                 {
                     *broke = true;
                     connection.found_dead();
-                    connection = self.connection_to_repeat(class, kind, deadline).await?;
+                    connection = match timeout_at(deadline, self.connection(class)).await {
+                        // The outcome of the first sending is unknown, whatever fails now.
+                        Ok(Err(error)) if kind == StatementKind::Write => {
+                            return Err(error.with_kind(ErrorKind::Indeterminate));
+                        }
+                        another => another.map_err(|_| self.no_answer(kind))??,
+                    };
                 }
                 // The server was replaced. A new connection may lead to its replacement.
                 ErrorClass::ReadOnly if connection.was_idle() => {
@@ -125,24 +132,4 @@ impl Server {
             }
         }
     }
-
-    /// Another connection, for a statement that was sent on one that broke and may have been carried out.
-    async fn connection_to_repeat(
-        &self,
-        class: PoolClass,
-        kind: StatementKind,
-        deadline: Instant,
-    ) -> Result<PooledConnection> {
-        match timeout_at(deadline, self.connection(class)).await {
-            // The outcome of the first sending is unknown, whatever fails now.
-            Ok(Err(error)) if kind == StatementKind::Write => Err(error.with_kind(ErrorKind::Indeterminate)),
-            Ok(connection) => connection,
-            Err(_) => Err(self.no_answer(kind)),
-        }
-    }
-}
-
-/// Two statements that met in a deadlock do not meet again at once.
-fn jitter(tries: u32) -> Duration {
-    Duration::from_micros(fastrand::u64(..2_000)) * tries
 }

@@ -1,7 +1,7 @@
 //! What a failed statement means for its caller.
 
 use super::schema::missing_table;
-use super::{ErrorClass, SslMode, Target};
+use super::{ErrorClass, Target};
 use leasehold_core::{Error, ErrorKind};
 use std::fmt;
 
@@ -46,11 +46,6 @@ pub(super) fn failure(
             format!("cannot connect to {address}"),
             "look whether the server runs there and takes connections",
         ),
-        ErrorClass::Unproven => (
-            ErrorKind::Misconfigured,
-            format!("{address} and this program do not agree on encryption"),
-            "look at the server's certificate, at sslrootcert, and at sslmode",
-        ),
         // The driver's words are left out: they name a feature that this library does not have.
         ErrorClass::PasswordInTheClear => {
             let message = format!("{address} takes this user's password over TLS alone, and there is none");
@@ -58,11 +53,6 @@ pub(super) fn failure(
                 "write sslmode=verify-full, with sslrootcert=/path/to/ca.pem if the authority is your own";
             return Error::new(ErrorKind::Misconfigured, message).with_help(help);
         }
-        ErrorClass::TlsOnly => (
-            ErrorKind::Misconfigured,
-            format!("{address} takes connections by TLS alone"),
-            "write sslmode=verify-full, with sslrootcert=/path/to/ca.pem if the authority is your own",
-        ),
         ErrorClass::Deadlock | ErrorClass::Locked => (
             ErrorKind::Unavailable,
             format!("another transaction has a row of {table} locked"),
@@ -73,9 +63,13 @@ pub(super) fn failure(
             format!("{address} ended a statement that took longer than {:?}", target.timeout),
             "find out what the server is busy with; or lengthen timeout",
         ),
-        ErrorClass::NotLetIn => {
-            (ErrorKind::Denied, format!("{address} refuses these credentials"), how_to_be_let_in(target))
-        }
+        // Servers do not say whether it was the password, or TLS or a certificate that they wanted to see.
+        ErrorClass::NotLetIn => (
+            ErrorKind::Denied,
+            format!("{address} refuses these credentials"),
+            "look at user and password; if the server lets them in by TLS alone, write sslmode=verify-full; \
+             if it wants a client certificate, name one: sslcert=/path/to/cert.pem, sslkey=/path/to/key.pem",
+        ),
         ErrorClass::Denied => (
             ErrorKind::Denied,
             format!("{address} lets these credentials in, and they may not use {table}"),
@@ -84,71 +78,26 @@ pub(super) fn failure(
         // `{one_if_writable}` was out of range: the cause would quote the statement.
         ErrorClass::ReadOnly if error.0.contains("out of range") => return read_only(target),
         ErrorClass::ReadOnly => return read_only(target).with_source(error),
-        ErrorClass::LogOfStatements => (
-            ErrorKind::Misconfigured,
-            format!("{address} has binlog_format = STATEMENT, and refuses to do this under READ COMMITTED"),
-            "set binlog_format to ROW or MIXED",
-        ),
         ErrorClass::Exhausted(what) => (
             ErrorKind::Unavailable,
             format!("{address} has no {what} left"),
             "give it more, or use less of it; connections=N says how many connections this client may have",
         ),
         ErrorClass::NoTable => return missing_table(table, &target.url).with_source(error),
-        // The pooler came in between after the first use.
-        ErrorClass::Pooled => (
-            ErrorKind::Misconfigured,
-            format!(
-                "at {address} there is a pooler that gives a statement to another session than the one it was prepared in"
-            ),
-            "open the store again, which finds the pooler; or connect to the database itself",
-        ),
-        ErrorClass::NoSchema => (
-            ErrorKind::Misconfigured,
-            format!("the search_path of these credentials leads to no schema on {address}"),
-            "write schema=NAME into the URL; or set one for the role: ALTER ROLE … SET search_path = NAME",
-        ),
-        ErrorClass::NoSimpleProtocol => (
-            ErrorKind::Misconfigured,
-            format!("the pooler at {address} refuses the simple protocol, by which a session is set up"),
-            "set disable_pqexec = 0 in its configuration, or connect to the database itself",
-        ),
-        ErrorClass::NoDatabase => (
-            ErrorKind::Misconfigured,
-            format!("there is no such database on {address}"),
-            "name one that is there: scheme://user@host/DATABASE",
-        ),
+        ErrorClass::Setting(what, help) => (ErrorKind::Misconfigured, format!("{what}, at {address}"), help),
         ErrorClass::Refused | ErrorClass::Duplicate | ErrorClass::NoConnection => (
             ErrorKind::Misconfigured,
-            format!("{address} refused a statement"),
-            "look at the cause; is it a MySQL from 8.0, a MariaDB from 10.6, a PostgreSQL from 12 on?",
+            format!("a connection to {address}, or a statement on it, was refused"),
+            "look at the cause, and at what stands between here and the server; is it a MySQL from 8.0, a MariaDB from 10.6, \
+             a PostgreSQL from 12 on?",
         ),
         ErrorClass::Unreadable => (
             ErrorKind::Misconfigured,
-            format!("an answer of {address} does not read as one about {table}"),
-            "look at who else writes to the table, and at what is in between",
+            format!("a row of {table} does not read as one of ours"),
+            "look at who else writes to the table, and at what is between here and the server",
         ),
     };
     Error::new(kind, message).with_source(error).with_help(help)
-}
-
-/// Servers do not say whether it was the password, or TLS or a certificate that they wanted to see.
-fn how_to_be_let_in(target: &Target) -> &'static str {
-    match target.encryption.mode {
-        SslMode::Disable => {
-            "look at user and password; if the server lets them in by TLS alone, write sslmode=verify-full"
-        }
-        SslMode::Require => {
-            "look at user and password, and at sslcert with sslmode=verify-full if it wants a certificate"
-        }
-        SslMode::VerifyCa | SslMode::VerifyFull if target.encryption.identity.is_none() => {
-            "look at user and password; if the server wants a client certificate, name one: \
-             sslcert=/path/to/cert.pem, sslkey=/path/to/key.pem"
-        }
-        SslMode::VerifyCa | SslMode::VerifyFull => {
-            "look at user and password, and at whether the server takes the certificate of sslcert"
-        }
-    }
 }
 
 /// The driver's error as the cause of ours, without the part of the statement that MySQL quotes, and without the line of
@@ -184,7 +133,7 @@ pub(crate) fn name_the_right(error: Error) -> Error {
     }
 }
 
-pub(super) fn read_only(target: &Target) -> Error {
+pub(crate) fn read_only(target: &Target) -> Error {
     Error::new(ErrorKind::Unavailable, format!("{} takes no writes", target.address())).with_help(
         "name the primary, not a replica; or switch its read-only mode off: read_only of MySQL and MariaDB, \
              default_transaction_read_only of PostgreSQL, of its database or of the role",

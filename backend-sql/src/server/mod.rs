@@ -26,7 +26,6 @@ mod headroom;
 mod pool;
 mod preflight;
 mod schema;
-mod semantics;
 mod sessions;
 mod statement;
 mod target;
@@ -40,19 +39,18 @@ mod value;
 #[cfg(feature = "postgres")]
 pub(crate) use dialect::Releases;
 pub(crate) use dialect::{Dialect, ErrorClass, RawConnection};
-pub(crate) use failure::{StatementKind, name_the_right};
+pub(crate) use failure::{StatementKind, name_the_right, read_only};
 pub(crate) use pool::{PoolClass, PooledConnection};
 pub(crate) use schema::{ExpectedTable, Layout};
-pub(crate) use semantics::{FALLBACK, POLL_AT_MOST, lease_semantics};
 use sessions::Sessions;
 pub(crate) use statement::{ListStatement, MAX_CLAIMS, Statement};
 pub(crate) use target::{Mode, SslMode, Target};
 #[cfg(all(test, feature = "postgres"))]
 pub(crate) use tests::double;
-pub(crate) use texts::{ForUpdate, Leases, Texts};
+pub(crate) use texts::Texts;
 pub(crate) use value::{Answer, ColumnType, Value};
 
-use leasehold_core::{Error, ErrorKind, Result};
+use leasehold_core::{Error, Result};
 use pool::Pool;
 use std::sync::Arc;
 use tokio::sync::OnceCell;
@@ -91,10 +89,6 @@ impl Server {
         self.dialect().target()
     }
 
-    fn tables(&self) -> &[ExpectedTable] {
-        &self.inner.tables
-    }
-
     /// A connection, on which the tables have been looked at.
     pub(crate) async fn connection(&self, class: PoolClass) -> Result<PooledConnection> {
         let mut connection = self.inner.pool.take(class).await?;
@@ -126,7 +120,7 @@ impl Server {
 
     /// True if there is one without waiting, as it looks.
     pub(crate) fn has_connection_to_hold(&self) -> bool {
-        self.inner.pool.has_room_to_hold()
+        self.inner.pool.holds.available_permits() > 0
     }
 
     pub(crate) fn error_class(&self, error: &sqlx::Error) -> ErrorClass {
@@ -156,11 +150,6 @@ impl Server {
         failure::failure(error, class, kind, self.target())
     }
 
-    /// The server answered so, and refused no statement.
-    pub(crate) fn takes_no_writes(&self) -> Error {
-        failure::read_only(self.target())
-    }
-
     /// Fails if the server takes no writes, and says so to no user who may write all the same: that a statement of such a user changed no
     /// row means nothing then.
     pub(crate) async fn must_take_writes(&self) -> Result<()> {
@@ -176,18 +165,13 @@ impl Server {
     fn check_writes(&self, answer: &Answer) -> Result<()> {
         match answer.first().and_then(Value::as_int) {
             Some(1) => Ok(()),
-            _ => Err(self.takes_no_writes()),
+            _ => Err(read_only(self.target())),
         }
     }
 
     /// An answer that is none of ours.
     pub(crate) fn unreadable(&self) -> Error {
-        let target = self.target();
-        Error::new(
-            ErrorKind::Misconfigured,
-            format!("a row of {} does not read as one of ours", target.table),
-        )
-        .with_help("look at who else writes to the table")
+        self.failure(sqlx::Error::Decode("another value was expected".into()), StatementKind::Read)
     }
 
     pub(crate) async fn close(&self) {

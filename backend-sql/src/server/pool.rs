@@ -5,12 +5,13 @@
 //!
 //! A client that is refused a connection closes what it has idle. `headroom.rs` says when an idle connection is kept.
 
-use super::failure::{Cause, failure};
+use super::failure::failure;
 use super::{Dialect, ErrorClass, RawConnection, StatementKind, Target};
+use crate::lock_mutex;
 use futures_util::future::join_all;
 use leasehold_core::{Error, ErrorKind, Result, StallTimeout};
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Mutex};
 use std::time::Duration;
 use tokio::runtime::{Handle, Id};
 use tokio::sync::{OwnedSemaphorePermit, Semaphore};
@@ -42,7 +43,7 @@ pub(super) struct Pool {
     /// One less: attempts leave a connection to renewals and releases.
     attempts: Arc<Semaphore>,
     /// One permit for each connection that holds a lock.
-    holds: Arc<Semaphore>,
+    pub(super) holds: Arc<Semaphore>,
     /// Timeout for callers that want a lock; fires only if no call completed meanwhile. Renewals and releases have a plain one.
     stall_timeout: StallTimeout,
     closed: AtomicBool,
@@ -123,7 +124,7 @@ impl Pool {
     ) -> Result<PooledConnection> {
         let (runtime, is_for_holds) = (Handle::current().id(), class == PoolClass::Hold);
         let idle = {
-            let mut idle = self.idle();
+            let mut idle = lock_mutex(&self.idle);
             let is_alike = |idle: &Session| idle.is_for_holds == is_for_holds;
             let found = idle.iter().rposition(|idle| is_alike(idle) && idle.runtime == runtime);
             let found = found.map(|at| idle.remove(at));
@@ -140,22 +141,17 @@ impl Pool {
         Ok(PooledConnection { session, pool: Arc::clone(self), _permits: permits })
     }
 
-    /// True if another connection may hold a lock.
-    pub(super) fn has_room_to_hold(&self) -> bool {
-        self.holds.available_permits() > 0
-    }
-
     /// Closes the idle connections of this client, except the newest if it holds leases; true if any was closed.
     async fn yield_idle(&self) -> bool {
-        let kept = if self.target.headroom.is_holding() { self.idle().pop() } else { None };
+        let kept = if self.target.headroom.is_holding() { lock_mutex(&self.idle).pop() } else { None };
         let any = self.close_idle().await;
-        self.idle().extend(kept);
+        lock_mutex(&self.idle).extend(kept);
         any
     }
 
     /// Closes all idle connections of this client; true if there were any.
     async fn close_idle(&self) -> bool {
-        let idle = std::mem::take(&mut *self.idle());
+        let idle = std::mem::take(&mut *lock_mutex(&self.idle));
         let any = !idle.is_empty();
         let goodbyes = idle.into_iter().map(|idle| idle.raw.close());
         let _ = timeout(GOODBYE_WITHIN, join_all(goodbyes)).await;
@@ -189,7 +185,7 @@ impl Pool {
                 Ok(Err(error)) => error,
                 Err(_) => {
                     self.refused().await;
-                    return Err(self.not_let_in());
+                    return Err(self.not_connected(std::io::Error::from(std::io::ErrorKind::TimedOut).into()));
                 }
             };
             let again = matches!(self.dialect.error_class(&error), ErrorClass::Exhausted(_))
@@ -206,12 +202,6 @@ impl Pool {
         self.yield_idle().await
     }
 
-    fn not_let_in(&self) -> Error {
-        let (address, within) = (self.target.address(), self.target.connect_timeout);
-        Error::new(ErrorKind::Unavailable, format!("{address} did not let us in within {within:?}"))
-            .with_help("look whether the server runs there and takes connections")
-    }
-
     /// The error of a connection attempt. No statement was sent, so nothing was done.
     fn not_connected(&self, error: sqlx::Error) -> Error {
         if let sqlx::Error::Configuration(cause) = &error
@@ -221,12 +211,6 @@ impl Pool {
         }
         let class = match self.dialect.error_class(&error) {
             ErrorClass::Broken | ErrorClass::Ended => ErrorClass::Unreachable,
-            ErrorClass::Refused => {
-                let message = format!("{} refused the connection", self.target.address());
-                return Error::new(ErrorKind::Misconfigured, message)
-                    .with_source(Cause::from(error))
-                    .with_help("look at the cause, and at what stands between here and the server");
-            }
             class => class,
         };
         failure(error, class, StatementKind::Read, &self.target)
@@ -242,10 +226,6 @@ impl Pool {
             format!("all {all} connections to {} were in use for {:?}", target.address(), target.timeout);
         Error::new(ErrorKind::Unavailable, message)
             .with_help(format!("let {parameter}=N allow more, or find out what uses them"))
-    }
-
-    fn idle(&self) -> MutexGuard<'_, Vec<Session>> {
-        self.idle.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
@@ -265,7 +245,8 @@ impl PooledConnection {
     pub(crate) fn found_dead(self) {
         let Session { is_for_holds, idle_since, .. } = self.session;
         if idle_since.is_some() {
-            self.pool.idle().retain(|idle| idle.is_for_holds != is_for_holds || idle.idle_since > idle_since);
+            lock_mutex(&self.pool.idle)
+                .retain(|idle| idle.is_for_holds != is_for_holds || idle.idle_since > idle_since);
             self.pool.target.headroom.broke();
         }
     }
@@ -278,14 +259,16 @@ impl PooledConnection {
         }
         let headroom = &pool.target.headroom;
         let is_check_due = headroom.is_check_due();
-        let is_kept = !headroom.is_short() || is_check_due || headroom.is_holding() && pool.idle().is_empty();
+        let is_kept = !headroom.is_short()
+            || is_check_due
+            || headroom.is_holding() && lock_mutex(&pool.idle).is_empty();
         if pool.closed.load(Ordering::Acquire) || !is_kept {
             drop(tokio::spawn(async move { timeout(GOODBYE_WITHIN, session.raw.close()).await }));
             return;
         }
         // The session is idle before the permit is free: the next caller finds it.
         session.idle_since = Some(Instant::now());
-        pool.idle().push(session);
+        lock_mutex(&pool.idle).push(session);
         if is_check_due {
             let pool = Arc::clone(&pool);
             drop(tokio::spawn(async move {

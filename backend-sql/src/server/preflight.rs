@@ -1,7 +1,6 @@
 //! Checks before the first use: the tables, the server, and a pooler in between.
 
 use super::failure::Cause;
-use super::schema::{FoundTable, missing_table};
 use super::{
     Answer, ErrorClass, ExpectedTable, PooledConnection, Server, Sessions, Statement, StatementKind, Value,
     sessions,
@@ -14,8 +13,11 @@ use tokio::time::timeout;
 const COMPARED: usize = 5;
 const ONE_SERVER: &str = "use the address of one server, and no balancer";
 
-/// Statements that change nothing, and need the rights that locking needs.
-const RIGHTS: [&str; 2] = [include_str!("may_insert.sql"), include_str!("may_update.sql")];
+/// Statements that need the rights that locking needs. They are explained and not executed, which fires no trigger.
+const RIGHTS: [&str; 2] = [
+    "EXPLAIN INSERT INTO {table} SELECT * FROM {table} WHERE 1 = 0",
+    "EXPLAIN UPDATE {table} SET name = name WHERE 1 = 0",
+];
 
 impl Server {
     /// Makes the tables that are missing, and looks at those that are there.
@@ -23,45 +25,28 @@ impl Server {
         let mut connection = self.unchecked_connection().await?;
         let question = self.dialect().texts().takes_writes;
         self.check_writes(&self.look(&mut connection, question, &[]).await?)?;
-        let script = self.schema();
-        let mut made = self.in_time(StatementKind::Write, connection.raw().tell(&script)).await?;
-        // Another client was making them, which IF NOT EXISTS does not see. They are made by now.
-        if made.as_ref().is_err_and(|error| self.error_class(error) == ErrorClass::Duplicate) {
-            made = self.in_time(StatementKind::Write, connection.raw().tell(&script)).await?;
-        }
-        match made {
-            Ok(()) => {}
+        for table in &self.inner.tables {
             // A user that may not make the tables needs no right to, if they exist.
-            Err(error) if self.error_class(&error) == ErrorClass::Denied => {
-                for table in self.tables() {
-                    if self.look_at(&mut connection, table).await?.is_none() {
-                        let (table, address) = (&table.name, self.target().address());
-                        let message =
-                            format!("these credentials may not make the table {table} on {address}");
-                        let help =
-                            "give the output of `leasehold init --print` to somebody who may make tables";
-                        let denied = Error::new(ErrorKind::Denied, message).with_help(help);
-                        return Err(denied.with_source(Cause::from(error)));
-                    }
-                }
+            if !self.look_at(&mut connection, table).await?.is_empty() {
+                continue;
             }
-            Err(error) => return Err(self.failure(error, StatementKind::Write)),
+            let make = self.about(table, table.layout.schema);
+            let made = self.in_time(StatementKind::Write, connection.raw().tell(&make)).await?;
+            match made.map_err(|error| (self.error_class(&error), error)) {
+                // Another client was making it, which IF NOT EXISTS does not see. It is there by now.
+                Ok(()) | Err((ErrorClass::Duplicate, _)) => {}
+                Err((ErrorClass::Denied, error)) => {
+                    let (table, address) = (&table.name, self.target().address());
+                    let message = format!("these credentials may not make the table {table} on {address}");
+                    let help = "give the output of `leasehold init --print` to somebody who may make tables";
+                    let denied = Error::new(ErrorKind::Denied, message).with_help(help);
+                    return Err(denied.with_source(Cause::from(error)));
+                }
+                Err((_, error)) => return Err(self.failure(error, StatementKind::Write)),
+            }
         }
-        self.add_columns(&mut connection).await?;
         self.check_tables(&mut connection).await?;
         connection.give_back();
-        Ok(())
-    }
-
-    /// Changes tables of an earlier schema. Of two clients that do so at once, one may find it done.
-    async fn add_columns(&self, connection: &mut PooledConnection) -> Result<()> {
-        for table in self.tables() {
-            let found = self.look_at(connection, table).await?;
-            let Some(statement) = found.and_then(|found| table.lacks_addition(&found)) else { continue };
-            let statement = self.about(table, statement);
-            // If it fails, the check that follows says what is missing still.
-            let _ = self.in_time(StatementKind::Write, connection.raw().tell(&statement)).await?;
-        }
         Ok(())
     }
 
@@ -73,14 +58,9 @@ impl Server {
         let user: String = user.chars().filter(|it| !it.is_control()).collect();
         let user = format!("{quote}{}{quote}", user.replace(quote, &quote.repeat(2)));
         let grants = texts.grants.replace("{user}", &user);
-        let grants = self.tables().iter().map(|table| self.about(table, &grants)).collect::<String>();
-        format!("{}\n{grants}", self.schema())
-    }
-
-    /// The statements that make the tables.
-    fn schema(&self) -> String {
+        let grants = self.inner.tables.iter().map(|table| self.about(table, &grants)).collect::<String>();
         let make = |table: &ExpectedTable| self.about(table, table.layout.schema);
-        self.tables().iter().map(make).collect::<Vec<_>>().join("\n")
+        format!("{}\n{grants}", self.inner.tables.iter().map(make).collect::<Vec<_>>().join("\n"))
     }
 
     /// A statement without parameters about a table.
@@ -93,21 +73,22 @@ impl Server {
         let mut connection = self.unchecked_connection().await?;
         self.check_tables(&mut connection).await?;
         let (mut connection, sessions) = self.check_sessions(connection).await?;
-        let settings = match self.look(&mut connection, self.dialect().texts().settings, &[]).await {
-            Err(error) if error.kind() == ErrorKind::Denied => Err(error),
-            settings => Ok(settings?),
+        let mut findings = match self.look(&mut connection, self.dialect().texts().settings, &[]).await {
+            Ok(settings) => self.dialect().findings(&|wanted| {
+                let is_wanted = |row: &&Vec<Value>| row.first().and_then(Value::as_text) == Some(wanted);
+                let value = settings.rows.iter().find(is_wanted).and_then(|row| row.get(1)?.as_text());
+                value.unwrap_or_default().to_owned()
+            }),
+            Err(denied) if denied.kind() == ErrorKind::Denied => {
+                let cause = std::error::Error::source(&denied).map(ToString::to_string).unwrap_or_default();
+                let message =
+                    format!("the settings by which a server may forget locks were not read: {cause}");
+                let help = "grant what is missing, or have an administrator check them";
+                vec![Finding::new(Severity::Warning, "W_DENIED", message, help)]
+            }
+            Err(error) => return Err(error),
         };
-        let setting = |wanted: &str| {
-            let is_wanted = |row: &&Vec<Value>| row.first().and_then(Value::as_text) == Some(wanted);
-            let value =
-                settings.iter().flat_map(|it| &it.rows).find(is_wanted).and_then(|row| row.get(1)?.as_text());
-            value.unwrap_or_default().to_owned()
-        };
-        let mut findings = match &settings {
-            Ok(_) => self.dialect().findings(&setting),
-            Err(denied) => vec![not_seen(denied)],
-        };
-        for table in self.tables() {
+        for table in &self.inner.tables {
             findings.extend(self.check_rights(&mut connection, table).await?);
         }
         connection.give_back();
@@ -121,10 +102,15 @@ impl Server {
     async fn servers_behind(&self) -> Vec<String> {
         let (mut servers, within) = (Vec::new(), self.target().connect_timeout);
         for _ in 0..COMPARED {
-            let Ok(Ok(mut other)) = timeout(within, self.dialect().connect_beside()).await else { break };
-            let said = timeout(self.target().timeout, self.dialect().server(&mut *other)).await;
-            servers.extend(said.ok().and_then(Result::ok).flatten());
-            let _ = timeout(self.target().timeout, other.close()).await;
+            let said = timeout(within, async {
+                let mut other = self.dialect().log_in().await?;
+                let said = self.dialect().set_up(&mut *other).await?;
+                other.close().await;
+                Ok::<_, sqlx::Error>(said)
+            });
+            let Ok(Ok(said)) = said.await else { break };
+            self.target().note_server(said.clone());
+            servers.extend(said);
         }
         servers
     }
@@ -193,26 +179,18 @@ impl Server {
     }
 
     pub(super) async fn check_tables(&self, connection: &mut PooledConnection) -> Result<()> {
-        for table in self.tables() {
-            let found = self.look_at(connection, table).await?;
-            table.compare(&found.ok_or_else(|| missing_table(&table.name, &self.target().url))?)?;
+        for table in &self.inner.tables {
+            table.compare(&self.look_at(connection, table).await?, &self.target().url)?;
         }
         Ok(())
     }
 
-    /// What is there under the name of a table; `None` if nothing, or nothing that these credentials may see.
-    async fn look_at(
-        &self,
-        connection: &mut PooledConnection,
-        table: &ExpectedTable,
-    ) -> Result<Option<FoundTable>> {
+    /// What is there under the name of a table; empty if nothing, or nothing that these credentials may see.
+    async fn look_at(&self, connection: &mut PooledConnection, table: &ExpectedTable) -> Result<Vec<String>> {
         let texts = self.dialect().texts();
         let name = [Value::text(table.name.as_str()), Value::text(&texts.quoted(&table.name))];
-        let fault = self.look(connection, texts.table, &name).await?;
-        if fault.rows.is_empty() {
-            return Ok(None);
-        }
-        Ok(Some(FoundTable::read(&fault, &self.look(connection, texts.columns, &name).await?)))
+        let parts = self.look(connection, texts.layout, &name).await?;
+        Ok(parts.rows.iter().filter_map(|row| row.first()?.as_text().map(str::to_owned)).collect())
     }
 
     /// Asks a question that no later call repeats.
@@ -226,15 +204,4 @@ impl Server {
         let answer = self.in_time(StatementKind::Read, connection.raw().ask(&statement, values)).await?;
         answer.map_err(|error| self.failure(error, StatementKind::Read))
     }
-}
-
-fn not_seen(denied: &Error) -> Finding {
-    let cause = std::error::Error::source(denied).map(ToString::to_string).unwrap_or_default();
-    let message = format!("the settings by which a server may forget locks were not read: {cause}");
-    Finding::new(
-        Severity::Warning,
-        "W_DENIED",
-        message,
-        "grant what is missing, or have an administrator check them",
-    )
 }

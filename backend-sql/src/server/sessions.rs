@@ -4,8 +4,9 @@
 mod tests;
 
 use super::{Mode, RawConnection, Server, Statement, StatementKind, Target, Value};
+use crate::lock_mutex;
 use leasehold_core::{Error, ErrorKind, Finding, Result, Severity};
-use std::sync::{Mutex, PoisonError};
+use std::sync::Mutex;
 use std::time::Duration;
 use tokio::sync::OnceCell;
 use tokio::time::{Instant, timeout};
@@ -51,7 +52,7 @@ impl SessionCheck {
     }
 
     fn is_long_ago(&self) -> bool {
-        let last = *self.last.lock().unwrap_or_else(PoisonError::into_inner);
+        let last = *lock_mutex(&self.last);
         last.is_none_or(|last| last.elapsed() >= LOOK_AGAIN_AFTER)
     }
 
@@ -73,14 +74,14 @@ impl SessionCheck {
             if !self.is_long_ago() {
                 return Err(None);
             }
-            *self.last.lock().unwrap_or_else(PoisonError::into_inner) = Some(Instant::now());
+            *lock_mutex(&self.last) = Some(Instant::now());
             look(server, connection, question).await
         });
         match found.await {
             Ok(found) => Ok(Some(*found)),
             Err(None) => Ok(None),
             Err(Some(error)) => {
-                *self.last.lock().unwrap_or_else(PoisonError::into_inner) = None;
+                *lock_mutex(&self.last) = None;
                 Err(error)
             }
         }

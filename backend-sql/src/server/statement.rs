@@ -130,28 +130,32 @@ fn join(parts: &[String], value: impl Fn(usize) -> String) -> String {
 }
 
 #[cfg(all(test, feature = "mysql", feature = "postgres"))]
+#[allow(clippy::unwrap_used, reason = "a test that unwraps fails, which is what it is for")]
 mod tests {
     use super::*;
 
     const MYSQL: &Texts = &crate::mysql::TEXTS;
     const POSTGRES: &Texts = &crate::postgres::TEXTS;
 
+    fn table() -> TableName {
+        TableName::parse(None, TableName::DEFAULT, 58).unwrap()
+    }
+
     #[test]
     fn value_that_is_named_twice_has_two_places() {
         let template = "-- why\n-- answers: int bytes\nSELECT :2, CAST(:1 AS int2[]), :2 FROM {table};\n";
-        let statement = Statement::new(template, MYSQL, &TableName::default());
+        let statement = Statement::new(template, MYSQL, &table());
         assert_eq!(&*statement.text, "SELECT ?, CAST(? AS int2[]), ? FROM `leasehold`");
         assert_eq!(statement.places, [1, 0, 1]);
         assert_eq!(statement.columns, [ColumnType::Int, ColumnType::Bytes]);
-        let statement = Statement::new(template, POSTGRES, &TableName::default());
+        let statement = Statement::new(template, POSTGRES, &table());
         assert_eq!(&*statement.text, "SELECT $1, CAST($2 AS int2[]), $3 FROM \"leasehold\"");
         assert_eq!(statement.places, [1, 0, 1]);
     }
 
     #[test]
     fn list_of_several_claims_has_a_place_for_each() {
-        let list =
-            ListStatement::new("UPDATE {table} :1 IN ([:2]) AND ([:3])", POSTGRES, &TableName::default());
+        let list = ListStatement::new("UPDATE {table} :1 IN ([:2]) AND ([:3])", POSTGRES, &table());
         let (one, size) = list.for_claims(1);
         assert_eq!((&*one.text, size), ("UPDATE \"leasehold\" $1 IN ($2) AND ($3)", 1));
         let (eight, size) = list.for_claims(2);
@@ -167,7 +171,7 @@ mod tests {
 
     #[test]
     fn cast_is_no_parameter() {
-        let statement = Statement::new("SELECT a::text, :1", MYSQL, &TableName::default());
+        let statement = Statement::new("SELECT a::text, :1", MYSQL, &table());
         assert_eq!(&*statement.text, "SELECT a::text, ?");
     }
 }

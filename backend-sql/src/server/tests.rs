@@ -5,6 +5,7 @@ pub(crate) mod double;
 use super::*;
 use double::{MOMENT, Reply, at_once, server, server_with_sessions};
 use futures_util::FutureExt;
+use leasehold_core::ErrorKind;
 use std::time::Duration;
 use tokio::time::{Instant, sleep, timeout};
 

@@ -3,7 +3,7 @@
 use super::schema::Layout;
 use crate::names::TableName;
 
-/// The texts of a database. Each statement is in a file of its own.
+/// The texts of a database. Each statement is in a file of its own, which says what it does.
 #[derive(Debug)]
 pub(crate) struct Texts {
     /// The server's clock in microseconds since 1970, as an expression: UTC whatever the session's time zone, and not
@@ -20,50 +20,25 @@ pub(crate) struct Texts {
     pub(crate) quote: char,
     /// True if parameters are written `$1`; otherwise they are written `?`.
     pub(crate) numbers_parameters: bool,
-    /// Answers what is wrong with a table, such as an engine without transactions; no row if it is not there.
-    pub(crate) table: &'static str,
-    /// Answers the name, the kind and the part in the primary key of each column of a table.
-    pub(crate) columns: &'static str,
+    /// Answers what a table consists of; no row if it is not there.
+    pub(crate) layout: &'static str,
     /// Answers settings and their values.
     pub(crate) settings: &'static str,
     /// Gives a user the rights on a table that locking needs.
     pub(crate) grants: &'static str,
     /// Answers the server's number of a session; `None` where a pooler may answer in the server's place.
     pub(crate) session_number: Option<&'static str>,
-    pub(crate) leases: Leases,
-    pub(crate) for_update: ForUpdate,
-}
-
-impl Texts {
-    /// The name of a table as it stands in a statement.
-    pub(crate) fn quoted(&self, table: &TableName) -> String {
-        let quote = self.quote;
-        let schema = table.schema().map(|schema| format!("{quote}{schema}{quote}.")).unwrap_or_default();
-        format!("{schema}{quote}{table}{quote}")
-    }
-}
-
-/// The statements of leases in which the databases differ. Each file says what it does.
-#[derive(Clone, Copy, Debug)]
-pub(crate) struct Leases {
-    pub(crate) layout: Layout,
+    pub(crate) lease_table: Layout,
     pub(crate) acquire: &'static str,
-    pub(crate) release: &'static str,
-    pub(crate) end_grant: &'static str,
-    pub(crate) make_row: &'static str,
+    /// Lets an insertion pass over a row that is there; empty where its error does as well.
+    pub(crate) unless_there: &'static str,
     pub(crate) poll: &'static str,
-    pub(crate) replace: &'static str,
-    /// Sends a message that names a row, as an expression in the statements that end a hold; `None` if the database sends none.
+    /// Sends a message that names a row, as an expression in the statements that end a lease; `None` if the database sends none.
     pub(crate) notify: Option<&'static str>,
-}
-
-/// The statements by which transactions hold locks. Each file says what it does.
-#[derive(Clone, Copy, Debug)]
-pub(crate) struct ForUpdate {
-    /// The table of the holders.
-    pub(crate) holders: Layout,
+    /// The table of the holders, for locks that transactions hold, as all that follows.
+    pub(crate) holder_table: Layout,
     /// The table of the rows that are locked.
-    pub(crate) rows: Layout,
+    pub(crate) row_table: Layout,
     pub(crate) make_row: &'static str,
     /// With `{lock}` for the kind of lock, and `{nowait}` for the word that lets it fail at once.
     pub(crate) lock: &'static str,
@@ -75,6 +50,13 @@ pub(crate) struct ForUpdate {
     pub(crate) remove_sharer: &'static str,
     pub(crate) in_transaction: &'static str,
     pub(crate) end_connection: &'static str,
-    /// `None` where `end_connection` itself tells whether the connection is still the one that was meant.
-    pub(crate) is_of_this_run: Option<&'static str>,
+}
+
+impl Texts {
+    /// The name of a table as it stands in a statement.
+    pub(crate) fn quoted(&self, table: &TableName) -> String {
+        let quote = self.quote;
+        let schema = table.schema().map(|schema| format!("{quote}{schema}{quote}.")).unwrap_or_default();
+        format!("{schema}{quote}{table}{quote}")
+    }
 }

@@ -6,12 +6,13 @@ use super::connection_slot::{ConnectionHandle, ConnectionSlot, runtime_ended};
 use super::host_clock::HostTime;
 use super::rows::{read_owner, read_token};
 use super::settings::Settings;
+use crate::lock_mutex;
+use crate::names::hex;
 use leasehold_core::{Claim, FencingToken, OwnerId, Result};
 use sqlx::Row as _;
 use sqlx::sqlite::SqliteRow;
 use std::collections::HashMap;
-use std::fmt::Write as _;
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::{Arc, Mutex};
 use std::time::Duration;
 use tokio::sync::mpsc::error::SendError;
 use tokio::sync::mpsc::{UnboundedReceiver, UnboundedSender, unbounded_channel};
@@ -66,7 +67,7 @@ impl Batch {
     }
 
     fn send(&self, call: Call) -> Result<()> {
-        let mut sender = self.calls.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut sender = lock_mutex(&self.calls);
         let Err(SendError(call)) = sender.send(call) else { return Ok(()) };
         let (next, calls) = unbounded_channel();
         // It has its receiver, here.
@@ -133,7 +134,7 @@ impl Settings {
         let now = self.clock.now();
         let query = self.query(statement).bind(self.stored_name(claim.name()));
         let query = query.bind(claim.owner().to_bytes().to_vec());
-        let query = query.bind(end(now, *time)).bind(now.0).bind(self.boot());
+        let query = query.bind(end(now, *time)).bind(now.0).bind(self.clock.boot());
         query.bind(unix_now).bind(claim.holder().to_string())
     }
 
@@ -155,20 +156,11 @@ impl Settings {
             ChangeKind::Grant => include_str!("acquire.sql"),
         });
         let query = query.bind(serde_json::json!(claims).to_string()).bind(now.0);
-        query.bind(self.boot()).bind(self.clock.unix_micros())
+        query.bind(self.clock.boot()).bind(self.clock.unix_micros())
     }
 }
 
 /// Zero for no linger, not the time now: for a process that has read the clock a moment earlier, that is not over yet.
 fn end(now: HostTime, time: Duration) -> i64 {
     if time.is_zero() { 0 } else { now.plus(time).0 }
-}
-
-pub(super) fn hex(bytes: &[u8]) -> String {
-    let mut hex = String::with_capacity(2 * bytes.len());
-    for byte in bytes {
-        // Writing to a string cannot fail.
-        let _ = write!(hex, "{byte:02x}");
-    }
-    hex
 }

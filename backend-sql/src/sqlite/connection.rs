@@ -1,20 +1,25 @@
 //! A connection to a table that is there and is ours.
 
 use super::database_path::{DatabasePath, FileId};
-use super::failure::{is_busy, is_misfit};
+use super::failure::is_busy;
 use super::files::OpenFiles;
 use super::options::Options;
-use super::schema::{self, Schema};
+use crate::layout::compare;
 use futures_util::TryStreamExt;
 use leasehold_core::{Error, ErrorKind, Result};
 use sqlx::sqlite::{SqliteArguments, SqliteConnectOptions, SqliteConnection, SqliteRow, SqliteSynchronous};
-use sqlx::{AssertSqlSafe, ConnectOptions as _, Connection as _, Either, Executor as _, Sqlite};
+use sqlx::{AssertSqlSafe, ConnectOptions as _, Either, Executor as _, Sqlite};
 use std::time::{Duration, Instant};
 
 /// The pause before the change to WAL mode is tried again: SQLite does not wait for that by itself.
 const WAL_AGAIN_AFTER: Duration = Duration::from_millis(5);
 /// More rows than a statement of ours returns, but for a list: the driver's thread need not wait for a reader.
 const ROWS_AHEAD: usize = 256;
+
+/// What `schema.sql` makes, in the words of `layout.sql`.
+const PARTS: &str = "table, name BLOB NOT NULL PRIMARY KEY, owner BLOB NOT NULL, token INTEGER NOT NULL, ends_at INTEGER NOT NULL, \
+    linger_until INTEGER NOT NULL, written_at INTEGER NOT NULL, boot TEXT, acquired_at INTEGER NOT NULL, holder TEXT NOT NULL, \
+    sharers TEXT NOT NULL";
 
 pub(super) type SqliteQuery = sqlx::query::Query<'static, Sqlite, SqliteArguments>;
 
@@ -36,7 +41,7 @@ pub(super) struct StatementResult {
 
 #[derive(Debug)]
 pub(super) struct Connection {
-    sqlite: SqliteConnection,
+    pub(super) sqlite: SqliteConnection,
     pub(super) files: OpenFiles,
 }
 
@@ -57,25 +62,17 @@ impl Connection {
             return Ok(None);
         };
         let mut sqlite = connect(options, role).await?;
-        let schema = read_schema(&mut sqlite, options).await?;
-        match (role, schema) {
-            (Role::Reader, Schema::Missing) => return Ok(None),
-            (Role::Reader, Schema::Old) => return Err(schema::older(options)),
-            (Role::Reader, Schema::Present) => {}
-            (Role::Writer, schema) => make_ready(&mut sqlite, options, schema).await?,
+        let is_there = table_is_there(&mut sqlite, options).await?;
+        match role {
+            Role::Reader if !is_there => return Ok(None),
+            Role::Reader => {}
+            Role::Writer => make_ready(&mut sqlite, options, is_there).await?,
         }
         let files = OpenFiles::new(&options.path, file);
         if role == Role::Writer {
             files.check_complete()?;
         }
         Ok(Some(Self { sqlite, files }))
-    }
-
-    /// Closes it, and waits for that: until then SQLite shares the files it has open with every other connection that this
-    /// process opens to the same file.
-    pub(super) async fn close(self) {
-        // Only the copy of the log into the file can fail, and the next process that opens it makes that copy.
-        let _ = self.sqlite.close().await;
     }
 
     /// Runs a statement to its end.
@@ -98,24 +95,13 @@ impl Connection {
 /// Finds the file off the runtime's threads, because a path may lead to a file system that does not answer.
 async fn find(path: &DatabasePath, role: Role) -> Result<Option<FileId>> {
     let path = path.clone();
-    let found = tokio::task::spawn_blocking(move || match role {
-        Role::Reader => path.find(),
-        Role::Writer => find_or_make(&path).map(Some),
+    let found = tokio::task::spawn_blocking(move || match (path.find()?, role) {
+        (None, Role::Writer) => path.create().and_then(|()| path.find()),
+        (found, _) => Ok(found),
     });
     found.await.unwrap_or_else(|error| {
         let message = "the runtime was shut down while the store was opened";
         Err(Error::new(ErrorKind::Unavailable, message).with_source(error))
-    })
-}
-
-fn find_or_make(path: &DatabasePath) -> Result<FileId> {
-    if let Some(found) = path.find()? {
-        return Ok(found);
-    }
-    path.create()?;
-    path.find()?.ok_or_else(|| {
-        Error::new(ErrorKind::Unavailable, format!("{path} was made, and is gone again"))
-            .with_help("find out who deletes it")
     })
 }
 
@@ -135,37 +121,30 @@ async fn connect(options: &Options, role: Role) -> Result<SqliteConnection> {
     connect.connect().await.map_err(|error| nothing_written(options, error))
 }
 
-async fn read_schema(sqlite: &mut SqliteConnection, options: &Options) -> Result<Schema> {
-    let table = options.table.as_str();
-    let failed = |error| nothing_written(options, error);
-    let objects = sqlx::query_as(include_str!("objects.sql")).bind(table).fetch_all(&mut *sqlite).await;
-    let objects = objects.map_err(failed)?;
-    let columns = sqlx::query_as(include_str!("columns.sql")).bind(table).fetch_all(sqlite).await;
-    schema::judge(options, &objects, &columns.map_err(failed)?)
+/// One statement makes the table if it is missing: of several processes that run it at once, one makes it and all go
+/// on. The table is looked at again after it, which also opens the log of a file that was just put into WAL mode.
+async fn make_ready(sqlite: &mut SqliteConnection, options: &Options, is_there: bool) -> Result<()> {
+    enter_wal(sqlite, options).await?;
+    if !is_there {
+        let make = AssertSqlSafe(options.statement(include_str!("schema.sql")));
+        sqlite.execute(make).await.map_err(|error| nothing_written(options, error))?;
+    }
+    table_is_there(sqlite, options).await.map(drop)
 }
 
-/// One statement makes the table if it is missing: of several processes that run it at once, one makes it and all go
-/// on. The schema is read again after it, which also opens the log of a file that was just put into WAL mode.
-async fn make_ready(sqlite: &mut SqliteConnection, options: &Options, schema: Schema) -> Result<()> {
-    enter_wal(sqlite, options).await?;
-    let statement = match schema {
-        Schema::Missing => Some(include_str!("schema.sql")),
-        Schema::Old => Some(include_str!("add_sharers.sql")),
-        Schema::Present => None,
-    };
-    if let Some(statement) = statement {
-        let statement = sqlx::query(AssertSqlSafe(options.statement(statement)));
-        match statement.execute(&mut *sqlite).await {
-            // Another process has added the column meanwhile.
-            Err(error) if schema == Schema::Old && is_misfit(&error) => {}
-            Err(error) => return Err(nothing_written(options, error)),
-            Ok(_) => {}
-        }
+/// True if the table is there, false if nothing is.
+///
+/// # Errors
+///
+/// If something else has its name. A trigger is refused as well: it runs inside our statements, and could do anything to them.
+async fn table_is_there(sqlite: &mut SqliteConnection, options: &Options) -> Result<bool> {
+    let parts = sqlx::query_scalar(include_str!("layout.sql")).bind(options.table.as_str());
+    let parts: Vec<String> =
+        parts.fetch_all(sqlite).await.map_err(|error| nothing_written(options, error))?;
+    if parts.is_empty() {
+        return Ok(false);
     }
-    match read_schema(sqlite, options).await? {
-        Schema::Old => Err(schema::older(options)),
-        Schema::Missing | Schema::Present => Ok(()),
-    }
+    compare(&format_args!("{} in {}", options.table, options.path), &parts, PARTS).map(|()| true)
 }
 
 /// Puts the file into WAL mode, in which readers do not wait for the writer. It stays in it. The change needs the
@@ -175,18 +154,18 @@ async fn enter_wal(sqlite: &mut SqliteConnection, options: &Options) -> Result<(
     loop {
         match sqlx::query_scalar::<_, String>("PRAGMA journal_mode = WAL").fetch_all(&mut *sqlite).await {
             Ok(modes) if modes == ["wal"] => return Ok(()),
-            Ok(modes) => return Err(no_wal(&options.path, &modes.concat())),
+            Ok(modes) => {
+                let message = format!("{} stays in journal mode {}", options.path, modes.concat());
+                return Err(Error::new(ErrorKind::Misconfigured, message).with_help(
+                    "put it on a file system with shared memory, on which SQLite can use WAL mode",
+                ));
+            }
             Err(error) if is_busy(&error) && Instant::now() < give_up => {
                 tokio::time::sleep(WAL_AGAIN_AFTER).await;
             }
             Err(error) => return Err(nothing_written(options, error)),
         }
     }
-}
-
-fn no_wal(path: &DatabasePath, mode: &str) -> Error {
-    Error::new(ErrorKind::Misconfigured, format!("{path} stays in journal mode {mode}"))
-        .with_help("put it on a file system with shared memory, on which SQLite can use WAL mode")
 }
 
 /// The error of a connection that is being opened: nothing of a lock is written yet, so nothing is unknown.

@@ -2,6 +2,7 @@ use super::connection::{Connection, Role, SqliteQuery, StatementResult};
 use super::failure::{is_busy, is_misfit};
 use super::settings::Settings;
 use leasehold_core::{Error, ErrorKind, Result};
+use sqlx::Connection as _;
 use std::sync::Arc;
 use std::time::Duration;
 use tokio::runtime::Handle;
@@ -19,63 +20,48 @@ pub(super) struct ConnectionSlot {
     settings: Arc<Settings>,
     role: Role,
     connection: Option<Connection>,
+    is_closed: bool,
     /// The reader that leaves a replaced file together with this writer.
     reader: Option<ConnectionHandle>,
 }
 
 impl ConnectionSlot {
-    pub(super) fn reader(settings: &Arc<Settings>) -> Self {
-        Self { settings: settings.clone(), role: Role::Reader, connection: None, reader: None }
-    }
-
-    pub(super) fn writer(settings: &Arc<Settings>, reader: &ConnectionHandle) -> Self {
-        Self {
-            settings: settings.clone(),
-            role: Role::Writer,
-            connection: None,
-            reader: Some(reader.clone()),
-        }
-    }
-
     /// Runs a statement; without a result if a reader finds no table.
     ///
     /// The result is that of the file to which the path leads after the statement. A statement that ran on a replaced file is repeated.
     pub(super) async fn run(&mut self, query: impl Fn() -> SqliteQuery + Send) -> Result<StatementResult> {
-        let limit = self.time_limit();
-        in_time(limit, self.run_on_file(query)).await
+        if self.is_closed {
+            return Err(Error::new(ErrorKind::Closed, "the store was closed").with_help("open it again"));
+        }
+        // Four waits for other writers, as when the file must be made first, and the disk.
+        let (time, kind) = (self.settings.options.busy_timeout * 4 + DISK_TIME, self.role.unknown());
+        timeout(time, self.run_on_file(query)).await.unwrap_or_else(|_| {
+            Err(Error::new(kind, format!("the database did not answer within {time:?}"))
+                .with_help("look at the disk under it; a frozen or failing one stops every write"))
+        })
     }
 
-    /// Makes the file and the table if they are missing.
-    pub(super) async fn reopen(&mut self) -> Result<()> {
-        let limit = self.time_limit();
-        let reopen = async {
-            self.disconnect().await;
-            self.connected().await.map(drop)
-        };
-        in_time(limit, reopen).await
-    }
-
-    /// Gives the connection back. The driver closes it later on a thread of its own: it may copy the log into the file then, and
+    /// Gives the connection back, for ever. The driver closes it later on a thread of its own: it may copy the log into the file then, and
     /// a process that ends meanwhile leaves that to the next.
     pub(super) fn close(&mut self) {
-        self.connection = None;
+        (self.connection, self.is_closed) = (None, true);
     }
 
-    /// Closes the connection, and waits for that.
+    /// Closes the connection, and waits for that: until then SQLite shares the files it has open with every other connection that this
+    /// process opens to the same file.
     pub(super) async fn disconnect(&mut self) {
         if let Some(connection) = self.connection.take() {
-            connection.close().await;
+            // Only the copy of the log into the file can fail, and the next process that opens it makes that copy.
+            let _ = connection.sqlite.close().await;
         }
-    }
-
-    /// The time for one call, and the error after it: four waits for other writers, as when the file must be made first, and the disk.
-    fn time_limit(&self) -> (Duration, ErrorKind) {
-        (self.settings.options.busy_timeout * 4 + DISK_TIME, self.role.unknown())
     }
 
     async fn run_on_file(&mut self, query: impl Fn() -> SqliteQuery + Send) -> Result<StatementResult> {
         for turn in 1..=TRIES {
-            let Some(connection) = self.connected().await? else {
+            if self.connection.is_none() {
+                self.connection = Connection::open(&self.settings.options, self.role).await?;
+            }
+            let Some(connection) = self.connection.as_mut() else {
                 return Ok(StatementResult::default());
             };
             if connection.files.were_in_place() {
@@ -89,14 +75,10 @@ impl ConnectionSlot {
             }
             self.leave_file().await;
         }
-        Err(self.replaced_too_often())
-    }
-
-    async fn connected(&mut self) -> Result<Option<&mut Connection>> {
-        if self.connection.is_none() {
-            self.connection = Connection::open(&self.settings.options, self.role).await?;
-        }
-        Ok(self.connection.as_mut())
+        let message = format!("{} was replaced {TRIES} times while it was used", self.settings.options.path);
+        Err(Error::new(ErrorKind::Unavailable, message).with_help(
+            "find out who deletes it or its side files; clean-up jobs of temporary directories do",
+        ))
     }
 
     /// After any error but a busy file the connection is given up: the next one checks everything anew.
@@ -120,19 +102,6 @@ impl ConnectionSlot {
             let _ = left.await;
         }
     }
-
-    fn replaced_too_often(&self) -> Error {
-        let file = &self.settings.options.path;
-        Error::new(ErrorKind::Unavailable, format!("{file} was replaced {TRIES} times while it was used"))
-            .with_help("find out who deletes it or its side files; clean-up jobs of temporary directories do")
-    }
-}
-
-async fn in_time<T>((time, kind): (Duration, ErrorKind), call: impl Future<Output = Result<T>>) -> Result<T> {
-    timeout(time, call).await.unwrap_or_else(|_| {
-        Err(Error::new(kind, format!("the database did not answer within {time:?}"))
-            .with_help("look at the disk under it; a frozen or failing one stops every write"))
-    })
 }
 
 /// A connection, and the calls that wait for it.
@@ -143,7 +112,10 @@ async fn in_time<T>((time, kind): (Duration, ErrorKind), call: impl Future<Outpu
 pub(super) struct ConnectionHandle(Arc<Mutex<ConnectionSlot>>);
 
 impl ConnectionHandle {
-    pub(super) fn new(slot: ConnectionSlot) -> Self {
+    /// A writer has the reader beside it.
+    pub(super) fn new(settings: &Arc<Settings>, role: Role, reader: Option<Self>) -> Self {
+        let settings = Arc::clone(settings);
+        let slot = ConnectionSlot { settings, role, connection: None, is_closed: false, reader };
         Self(Arc::new(Mutex::new(slot)))
     }
 

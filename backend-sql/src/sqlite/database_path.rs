@@ -1,7 +1,9 @@
-//! The path to the file, and what is beside it.
+//! The path to the file, what is beside it, and the errors of calls for it.
 
+use leasehold_core::{Error, ErrorKind};
 use rustix::fs::{Stat, lstat};
 use std::fmt;
+use std::io;
 use std::path::{Path, PathBuf};
 
 /// The name of our own directory, which is made with the file.
@@ -36,20 +38,35 @@ impl DatabasePath {
         })
     }
 
-    /// The directories that are missing and ours to make, the outermost first: `leasehold`, and on a fresh host those above it in
-    /// the default path (XDG Base Directory Specification). Another directory that is missing is more likely mistyped.
-    pub(super) fn missing_directories(&self) -> Vec<&Path> {
+    /// The directory, or the one above those that are missing and ours to make: `leasehold`, and on a fresh host those above it in the
+    /// default path (XDG Base Directory Specification). Another directory that is missing is more likely mistyped.
+    pub(super) fn existing_directory(&self) -> &Path {
         let ours = match self.directory() {
-            directory if directory.ends_with(DEFAULT_DIRECTORY) => {
-                Path::new(DEFAULT_DIRECTORY).iter().count()
-            }
+            directory if directory.ends_with(DEFAULT_DIRECTORY) => 3,
             directory => usize::from(directory.ends_with(OUR_DIRECTORY)),
         };
-        let mut missing: Vec<&Path> =
-            self.directory().ancestors().take(ours).take_while(|it| !it.exists()).collect();
-        missing.reverse();
-        missing
+        let mut above = self.directory().ancestors().enumerate();
+        above.find(|(at, it)| *at == ours || it.exists()).map_or(Path::new("/"), |(_, it)| it)
     }
+}
+
+/// The error of a call to the file system for the file, its directory or a side file.
+pub(super) fn cannot(doing: &str, path: &Path, error: impl Into<io::Error>) -> Error {
+    let error = error.into();
+    let (kind, help) = match error.kind() {
+        io::ErrorKind::PermissionDenied => (
+            ErrorKind::Denied,
+            "the file and its directory must be writable: SQLite keeps two side files there",
+        ),
+        io::ErrorKind::NotADirectory | io::ErrorKind::InvalidFilename => {
+            (ErrorKind::Misconfigured, "correct the path")
+        }
+        _ => (
+            ErrorKind::Unavailable,
+            "look at the file system, and who has a lock there, for instance with fuser",
+        ),
+    };
+    Error::new(kind, format!("cannot {doing} {}", path.display())).with_source(error).with_help(help)
 }
 
 /// The device and the inode of a file: no other file has these for as long as this one is open.

@@ -1,6 +1,5 @@
 //! The errors of failed statements.
 
-use super::file_errors::Limit;
 use super::options::Options;
 use leasehold_core::{Error, ErrorKind};
 
@@ -8,7 +7,6 @@ use leasehold_core::{Error, ErrorKind};
 /// the extended ones; their low byte is the primary.
 mod code {
     pub(super) const ERROR: i32 = 1;
-    pub(super) const PERM: i32 = 3;
     pub(super) const BUSY: i32 = 5;
     pub(super) const LOCKED: i32 = 6;
     pub(super) const NOMEM: i32 = 7;
@@ -18,11 +16,11 @@ mod code {
     pub(super) const FULL: i32 = 13;
     pub(super) const CANTOPEN: i32 = 14;
     pub(super) const PROTOCOL: i32 = 15;
-    pub(super) const AUTH: i32 = 23;
     pub(super) const NOTADB: i32 = 26;
 }
 
-/// True if another connection has the file locked; this one is as good as before.
+/// True if another connection has the file locked, or many that begin at the same time have won every race for it; this one is as good
+/// as before.
 pub(super) fn is_busy(error: &sqlx::Error) -> bool {
     matches!(primary_code(error), Some(code::BUSY | code::LOCKED | code::PROTOCOL))
 }
@@ -35,44 +33,23 @@ pub(super) fn is_misfit(error: &sqlx::Error) -> bool {
 impl Options {
     /// The error of a failed statement. `unknown` is its kind if the failure leaves open what was done.
     pub(super) fn failure(&self, error: sqlx::Error, unknown: ErrorKind) -> Error {
-        let code = primary_code(&error);
         let file = &self.path;
-        if let Some(code::IOERR | code::CANTOPEN | code::FULL) = code
-            && let Some(limit) = Limit::behind(file)
-            && (code == Some(code::IOERR) || !matches!(limit, Limit::FileSize(_)))
-        {
-            let kind = if code == Some(code::IOERR) { unknown } else { ErrorKind::Unavailable };
-            return limit.error(file, kind).with_source(error);
-        }
-        let (kind, message, help) = match code {
-            Some(code::BUSY | code::LOCKED) => (
+        let (kind, message, help) = match primary_code(&error) {
+            Some(code::BUSY | code::LOCKED | code::PROTOCOL) => (
                 ErrorKind::Unavailable,
                 format!("another process had {file} locked for all of {:?}", self.busy_timeout),
                 "find who keeps a transaction open in it, for instance with fuser; or lengthen busy_timeout",
-            ),
-            // This connection lost every race for the file to the many that begin a transaction at the same time.
-            Some(code::PROTOCOL) => (
-                ErrorKind::Unavailable,
-                format!("too many processes use {file} at once"),
-                "try again; use a store with a server for so many",
             ),
             // SQLite meets it while it writes the change to the log: without its whole last frame the change is not in the log.
             Some(code::FULL) => {
                 (ErrorKind::Unavailable, format!("the disk under {file} is full"), "make room on it")
             }
-            Some(code::READONLY) => (
+            Some(code::READONLY | code::CANTOPEN | code::NOMEM) => (
                 ErrorKind::Unavailable,
-                format!("{file} cannot be written"),
-                "make the file, its side files and their directory writable",
+                format!("SQLite cannot open or write {file}"),
+                "look at the rights of the file, its side files and their directory, at room and inodes of the disk, and at the \
+                 limits of the process",
             ),
-            Some(code::CANTOPEN) => (
-                ErrorKind::Unavailable,
-                format!("SQLite cannot open {file}"),
-                "look at the rights of the file and its directory, and at the limit of open files",
-            ),
-            Some(code::NOMEM) => {
-                (ErrorKind::Unavailable, "SQLite has no memory left".to_owned(), "give the process more")
-            }
             Some(code::NOTADB) => (
                 ErrorKind::Misconfigured,
                 format!("{file} is not a SQLite database"),
@@ -83,40 +60,31 @@ impl Options {
                 format!("{file} is damaged"),
                 "stop all that use it, and move it away together with its -wal and -shm: a new one is made",
             ),
-            Some(code::PERM | code::AUTH) => {
-                (ErrorKind::Denied, format!("SQLite may not use {file}"), "look at its rights")
-            }
             // Once the last frame is in the log, a failed wait for the disk takes nothing back for sure: should all
             // processes end before the next write, the one that opens the file next finds the frame and believes it.
-            Some(code::IOERR) => {
-                (unknown, format!("the disk under {file} failed"), "look at the kernel's log")
-            }
+            Some(code::IOERR) => (
+                unknown,
+                format!("the disk under {file} failed"),
+                "look at its room and inodes, at the limit of file sizes (ulimit -f), and at the kernel's log",
+            ),
             Some(_) => (
                 ErrorKind::Misconfigured,
                 format!("SQLite refused a statement on {file}"),
                 "look at what else is in the file",
             ),
-            None => return driver_failure(error, unknown),
+            None if matches!(error, sqlx::Error::WorkerCrashed | sqlx::Error::Io(_)) => (
+                unknown,
+                "the thread that runs SQLite has ended, or was not started".to_owned(),
+                "look at what it said on the standard error, and at the limits of the process",
+            ),
+            None => (
+                ErrorKind::Misconfigured,
+                format!("a row of {} in {file} does not read as one of ours", self.table),
+                "look at who else writes to the table",
+            ),
         };
         Error::new(kind, message).with_source(error).with_help(help)
     }
-}
-
-fn driver_failure(error: sqlx::Error, unknown: ErrorKind) -> Error {
-    let (kind, message, help) = match error {
-        sqlx::Error::WorkerCrashed => {
-            (unknown, "the thread that ran SQLite has ended", "look at what it said on the standard error")
-        }
-        sqlx::Error::Io(_) => {
-            (ErrorKind::Unavailable, "cannot start a thread for SQLite", "look at the limits of the process")
-        }
-        _ => (
-            ErrorKind::Misconfigured,
-            "a row of the table does not read as one of ours",
-            "look at who else writes to the table",
-        ),
-    };
-    Error::new(kind, message).with_source(error).with_help(help)
 }
 
 fn primary_code(error: &sqlx::Error) -> Option<i32> {
@@ -185,7 +153,7 @@ mod tests {
 
     #[test]
     fn each_code_has_its_kind_for_a_read_and_for_a_write() {
-        use ErrorKind::{Denied, Indeterminate, Misconfigured, Unavailable};
+        use ErrorKind::{Indeterminate, Misconfigured, Unavailable};
         let cases = [
             (5, (Unavailable, Unavailable)),
             (517, (Unavailable, Unavailable)),
@@ -198,8 +166,6 @@ mod tests {
             (15, (Unavailable, Unavailable)),
             (10, (Unavailable, Indeterminate)),
             (1034, (Unavailable, Indeterminate)),
-            (3, (Denied, Denied)),
-            (23, (Denied, Denied)),
             (1, (Misconfigured, Misconfigured)),
             (11, (Misconfigured, Misconfigured)),
             (26, (Misconfigured, Misconfigured)),

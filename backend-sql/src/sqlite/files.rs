@@ -1,12 +1,12 @@
 //! The files of a store: which are open, and how one is made.
 
-use super::database_path::{DatabasePath, FileId};
+use super::database_path::{DatabasePath, FileId, cannot};
 use leasehold_core::{Error, ErrorKind, Result};
-use rustix::fs::{CWD, FileType, Mode, mkdir, mknodat, unlink};
+use rustix::fs::{CWD, FileType, Mode, mknodat, unlink};
 use rustix::io::Errno;
-use std::fs::{File, Permissions, TryLockError};
+use std::fs::{DirBuilder, File, TryLockError};
 use std::io;
-use std::os::unix::fs::{MetadataExt as _, PermissionsExt as _};
+use std::os::unix::fs::DirBuilderExt as _;
 use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 
@@ -76,13 +76,18 @@ fn leads_to((path, id): &(PathBuf, Option<FileId>)) -> bool {
 }
 
 impl DatabasePath {
-    /// Makes an empty file, which is an empty database, if there is none; and its directory, if that is our own.
+    /// Makes an empty file, which is an empty database, if there is none; and its directory, if that is our own. A mistyped path to any
+    /// other would begin a second store beside the first, and exclude no user of that.
     ///
     /// `mknod` makes it, because it follows no link, leaves no moment in which others have rights, and opens nothing: closing a file
     /// of its own would let go of all locks that other connections of this process have on it (`fcntl(2)`).
     pub(super) fn create(&self) -> Result<()> {
-        self.make_our_directories()?;
-        let _alone = self.lock_directory()?;
+        let directory = self.directory();
+        if self.existing_directory() != directory {
+            let made = DirBuilder::new().recursive(true).mode(0o700).create(directory);
+            made.map_err(|error| cannot("make", directory, error))?;
+        }
+        let _alone = lock(directory).map_err(|error| cannot("lock", directory, error))?;
         if FileId::at(&self.file).is_some() {
             return Ok(());
         }
@@ -90,54 +95,23 @@ impl DatabasePath {
         for side_file in self.side_files() {
             match unlink(&side_file) {
                 Ok(()) | Err(Errno::NOENT) => {}
-                Err(error) => return Err(self.cannot("remove", &side_file, error)),
+                Err(error) => return Err(cannot("remove", &side_file, error)),
             }
         }
-        let mode = Mode::RUSR | Mode::WUSR;
-        mknodat(CWD, &self.file, FileType::RegularFile, mode, 0)
-            .map_err(|error| self.cannot("make", &self.file, error))?;
-        allow_owner(&self.file, mode).map_err(|error| self.cannot("make", &self.file, error))
-    }
-
-    /// Makes the directories that are ours to make. A mistyped path to any other would begin a second store beside the first, and
-    /// exclude no user of that.
-    fn make_our_directories(&self) -> Result<()> {
-        let mode = Mode::RWXU;
-        for directory in self.missing_directories() {
-            let made = match mkdir(directory, mode) {
-                // Another process has made it meanwhile.
-                Err(Errno::EXIST) => Ok(()),
-                made => made.map_err(io::Error::from).and_then(|()| allow_owner(directory, mode)),
-            };
-            made.map_err(|error| self.cannot("make", directory, error))?;
-        }
-        Ok(())
-    }
-
-    /// One process at a time creates files: a later one finds them. The lock ends with the value, and with the process.
-    fn lock_directory(&self) -> Result<File> {
-        let cannot = |error: io::Error| self.cannot("lock", self.directory(), error);
-        let directory = File::open(self.directory()).map_err(cannot)?;
-        let give_up = Instant::now() + DIRECTORY_LOCKED_AT_MOST;
-        loop {
-            match directory.try_lock() {
-                Ok(()) => return Ok(directory),
-                Err(TryLockError::WouldBlock) if Instant::now() < give_up => {
-                    std::thread::sleep(DIRECTORY_LOCK_AGAIN_AFTER);
-                }
-                Err(TryLockError::WouldBlock) => return Err(cannot(Errno::AGAIN.into())),
-                Err(TryLockError::Error(error)) => return Err(cannot(error)),
-            }
-        }
+        mknodat(CWD, &self.file, FileType::RegularFile, Mode::RUSR | Mode::WUSR, 0)
+            .map_err(|error| cannot("make", &self.file, error))
     }
 }
 
-/// Gives the owner of a new file or directory the rights that a umask has kept back: with one of 0777, it would have none.
-fn allow_owner(made: &Path, mode: Mode) -> io::Result<()> {
-    let mode = mode.as_raw_mode();
-    let found = made.symlink_metadata()?;
-    if found.is_symlink() || found.mode() & 0o777 == mode {
-        return Ok(());
+/// One process at a time creates files: a later one finds them. The lock ends with the value, and with the process.
+fn lock(directory: &Path) -> io::Result<File> {
+    let (file, give_up) = (File::open(directory)?, Instant::now() + DIRECTORY_LOCKED_AT_MOST);
+    loop {
+        match file.try_lock() {
+            Err(TryLockError::WouldBlock) if Instant::now() < give_up => {
+                std::thread::sleep(DIRECTORY_LOCK_AGAIN_AFTER);
+            }
+            tried => return tried.map(|()| file).map_err(io::Error::from),
+        }
     }
-    std::fs::set_permissions(made, Permissions::from_mode(mode))
 }

@@ -51,15 +51,15 @@ impl HostClock {
     }
 
     /// The boot id, if it is the kernel's own.
-    pub(super) fn boot(&self) -> Option<&str> {
-        self.boot.as_deref()
+    pub(super) fn boot(&self) -> Option<String> {
+        self.boot.as_deref().map(str::to_owned)
     }
 
     /// True if a row that was written at `written_at`, in the boot `boot`, was certainly written in another boot than this
     /// one. `now` must have been read *after* the row: a process of this boot reads the clock before it writes, so a row from
     /// the future is of another boot.
     pub(super) fn is_of_another_boot(&self, written_at: HostTime, boot: Option<&str>, now: HostTime) -> bool {
-        match (boot, self.boot()) {
+        match (boot, self.boot.as_deref()) {
             (Some(theirs), Some(ours)) => theirs != ours,
             _ => written_at.0 > now.0.saturating_add(BETWEEN_PROCESSORS),
         }
@@ -69,11 +69,6 @@ impl HostClock {
 impl HostTime {
     pub(super) fn plus(self, time: Duration) -> Self {
         Self(self.0.saturating_add(micros(time)))
-    }
-
-    /// From `earlier` to this; zero if `earlier` is later.
-    pub(super) fn since(self, earlier: Self) -> Duration {
-        Duration::from_micros(u64::try_from(self.0.saturating_sub(earlier.0)).unwrap_or(0))
     }
 }
 
@@ -122,21 +117,20 @@ fn unknown_clock(error: io::Error) -> Error {
 }
 
 #[cfg(test)]
-impl HostClock {
-    /// This host's clock, but of this boot, and with this wall clock.
-    pub(super) fn for_test(boot: Option<&str>, wall: fn() -> SystemTime) -> Self {
-        Self { clock: Arc::new(SystemClock::new()), wall, ahead: 0, boot: boot.map(Into::into) }
-    }
-
-    pub(super) fn behind_by(mut self, time: Duration) -> Self {
-        self.ahead = micros(time);
-        self
-    }
-}
-
-#[cfg(test)]
 mod tests {
     use super::*;
+
+    impl HostClock {
+        /// This host's clock, but of this boot, and with this wall clock.
+        pub(in crate::sqlite) fn for_test(boot: Option<&str>, wall: fn() -> SystemTime) -> Self {
+            Self { clock: Arc::new(SystemClock::new()), wall, ahead: 0, boot: boot.map(Into::into) }
+        }
+
+        pub(in crate::sqlite) fn behind_by(mut self, time: Duration) -> Self {
+            self.ahead = micros(time);
+            self
+        }
+    }
 
     fn of_another_boot(ours: Option<&str>, theirs: Option<&str>, written_at: i64) -> bool {
         let clock = HostClock::for_test(ours, SystemTime::now);
@@ -189,8 +183,6 @@ mod tests {
         assert!(clock.behind_by(Duration::from_secs(3)).now() < before);
         let end = HostTime(i64::MAX).plus(Duration::MAX);
         assert_eq!(end, HostTime(i64::MAX));
-        assert_eq!(HostTime(1).since(HostTime(2)), Duration::ZERO);
-        assert_eq!(HostTime(3_000).since(HostTime(1_000)), Duration::from_millis(2));
     }
 
     #[test]

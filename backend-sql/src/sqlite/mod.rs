@@ -5,12 +5,12 @@
 //! | a grant, a renewal, a release | `acquire.sql`, `renew.sql`, `release.sql` |
 //! | several callers in one statement | `batch.rs` |
 //! | a row as it is read | `rows.rs` |
-//! | the readers of a shared hold in a row | `readers.rs`, `replace.sql` |
+//! | a change of a row that was read | `replace.sql` |
 //! | the turns of a connection | `connection_slot.rs` |
 //! | a file that is made, or deleted under its users | `files.rs` |
-//! | the files and tables that are refused | `path_checks.rs`, `schema.rs` |
+//! | the files and tables that are refused | `path_checks.rs`, `connection.rs` |
 //! | the host's clock and boot | `host_clock.rs` |
-//! | errors of SQLite and of the file system, and limits that were met | `failure.rs`, `file_errors.rs` |
+//! | errors of SQLite, and of calls to the file system | `failure.rs`, `database_path.rs` |
 //!
 //! A statement that writes is a transaction of its own, and takes the lock of the file before it reads anything. If it
 //! cannot have it, SQLite waits by its busy time-out and then looks at the file anew (`btreeBeginTrans` in its sources
@@ -24,39 +24,35 @@ mod connection;
 mod connection_slot;
 mod database_path;
 mod failure;
-mod file_errors;
 mod files;
 mod host_clock;
 mod network_fs;
 mod options;
 mod path_checks;
-mod readers;
 mod rows;
-mod schema;
 mod semantics;
 mod settings;
 #[cfg(test)]
 mod tests;
 
-use crate::lease::{Granting, LeaseRow, LeaseTable, foreign_row};
-use crate::names::range;
+use crate::lease::{Granting, LeaseRow, LeaseTable, NextRow, READERS, REASONS_WITHIN, ReadFor, foreign_row};
+use crate::names::{hex, range};
 use async_trait::async_trait;
-use batch::{Batch, Change, ChangeKind, ChangedOwners, hex};
-use connection_slot::{ConnectionHandle, ConnectionSlot};
+use batch::{Batch, ChangeKind};
+use connection::Role;
+use connection_slot::ConnectionHandle;
 use host_clock::{HostClock, micros};
 use leasehold_core::{
-    Claim, Error, ErrorKind, FencingToken, Finding, LockName, Namespace, Purge, Result, Semantics,
+    Claim, Error, FencingToken, Finding, LockName, Namespace, Purge, Renewal, Result, Semantics,
 };
 use leasehold_store_url::StoreUrl;
 use options::Options;
-use rows::read_row;
+use rows::{is_of_another_boot, read_row};
 use settings::Settings;
 use sqlx::Row as _;
-use sqlx::sqlite::SqliteRow;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
-use tokio::sync::OnceCell;
+use tokio::time::timeout;
 
 /// The table of leases.
 ///
@@ -68,9 +64,6 @@ pub(crate) struct SqliteTable {
     reader: ConnectionHandle,
     writer: ConnectionHandle,
     batch: Batch,
-    /// Set once the table is known to have the column of readers.
-    has_sharers: OnceCell<()>,
-    closed: AtomicBool,
 }
 
 impl SqliteTable {
@@ -80,76 +73,9 @@ impl SqliteTable {
 
     fn with_clock(options: Options, namespace: &Namespace, clock: HostClock) -> Self {
         let settings = Arc::new(Settings { options, namespace: namespace.clone(), clock });
-        let reader = ConnectionHandle::new(ConnectionSlot::reader(&settings));
-        let writer = ConnectionHandle::new(ConnectionSlot::writer(&settings, &reader));
-        Self {
-            batch: Batch::new(&settings, &writer),
-            writer,
-            reader,
-            settings,
-            has_sharers: OnceCell::new(),
-            closed: AtomicBool::new(false),
-        }
-    }
-
-    fn check_open(&self) -> Result<()> {
-        if self.closed.load(Ordering::Acquire) {
-            return Err(Error::new(ErrorKind::Closed, "the store was closed").with_help("open it again"));
-        }
-        Ok(())
-    }
-
-    /// Makes the file and the table if they are missing.
-    async fn open(&self) -> Result<()> {
-        self.writer.call(async |mut slot| slot.reopen().await).await
-    }
-
-    /// Makes changes by the next statement of their kind.
-    async fn change(&self, kind: ChangeKind, changes: Vec<Change>) -> Result<ChangedOwners> {
-        self.check_open()?;
-        self.batch.change(kind, changes).await
-    }
-
-    /// Reads the row of a name by `read_row` or `read_shared`.
-    async fn read<T>(
-        &self,
-        name: &LockName,
-        read: fn(&SqliteRow, &HostClock) -> Result<T, sqlx::Error>,
-    ) -> Result<Option<T>> {
-        self.check_open()?;
-        let (settings, stored) = (self.settings.clone(), self.settings.stored_name(name));
-        let query = move || settings.query(include_str!("look.sql")).bind(stored.clone());
-        let rows = self.reader.run(query).await?.rows;
-        let row = rows.first().map(|row| read(row, &self.settings.clock)).transpose();
-        row.map_err(|error| foreign_row(name, &self.settings.options.path).with_source(error))
-    }
-
-    /// The last of some stored names from `first` on and before `end`; none if there is none there.
-    async fn last_of_some(&self, first: &[u8], end: &[u8]) -> Result<Option<Vec<u8>>> {
-        let (settings, first, end) = (self.settings.clone(), first.to_vec(), end.to_vec());
-        let query =
-            move || settings.query(include_str!("some_names.sql")).bind(first.clone()).bind(end.clone());
-        let rows = self.reader.run(query).await?.rows;
-        let last = rows.first().map_or(Ok(None), |row| row.try_get(0));
-        last.map_err(|error| self.settings.unreadable(error))
-    }
-
-    /// Deletes, or counts, the stored names from `first` on and before `end` that have been idle for `idle`.
-    async fn purge_some(&self, first: Vec<u8>, end: Vec<u8>, idle: Duration, purge: Purge) -> Result<u64> {
-        let settings = self.settings.clone();
-        let query = move || {
-            let text =
-                if purge == Purge::Delete { include_str!("purge.sql") } else { include_str!("idle.sql") };
-            let token = settings.clock.unix_micros().saturating_sub(micros(idle));
-            let query = settings.query(text).bind(first.clone()).bind(end.clone());
-            query.bind(settings.clock.now().0).bind(token)
-        };
-        let done = self.writer.run(query).await?;
-        if purge == Purge::Delete {
-            return Ok(done.changed);
-        }
-        let count = done.rows.first().map_or(Ok(0_i64), |row| row.try_get(0));
-        count.map(i64::unsigned_abs).map_err(|error| self.settings.unreadable(error))
+        let reader = ConnectionHandle::new(&settings, Role::Reader, None);
+        let writer = ConnectionHandle::new(&settings, Role::Writer, Some(reader.clone()));
+        Self { batch: Batch::new(&settings, &writer), writer, reader, settings }
     }
 }
 
@@ -158,36 +84,43 @@ impl LeaseTable for SqliteTable {
     /// Asks for the row of a claim's name. If it is refused because of a lease of an earlier boot, that lease is ended, and
     /// the row is free for the next attempt.
     async fn grant(&self, claim: &Claim) -> Result<Granting> {
-        let granted = self.change(ChangeKind::Grant, vec![(claim.clone(), claim.ttl())]).await?;
+        let granted = self.batch.change(ChangeKind::Grant, vec![(claim.clone(), claim.ttl())]).await?;
         if let Some(token) = granted.get(&claim.owner()) {
             return Ok(Granting::Granted(*token));
         }
-        let Some((row, of_another_boot)) = self.read(claim.name(), read_row).await? else {
-            return Ok(Granting::Refused(None));
-        };
-        if of_another_boot {
+        let row = self.look(claim.name(), ReadFor::Attempt).await?;
+        if let Some(row) = row.as_ref().filter(|row| is_of_another_boot(row)) {
             self.end_grant(claim.name(), row.token).await?;
         }
-        Ok(Granting::Refused(Some(row)))
+        Ok(Granting::Refused(row))
     }
 
-    async fn renew(&self, claims: &[Claim]) -> Vec<Result<bool>> {
+    async fn renew(&self, claims: &[Claim]) -> Vec<Result<Renewal>> {
         let changes = claims.iter().map(|claim| (claim.clone(), claim.ttl())).collect();
-        let renewed = self.change(ChangeKind::Renew, changes).await;
-        let is_renewed = |claim: &Claim| match &renewed {
-            Ok(renewed) => Ok(renewed.contains_key(&claim.owner())),
-            Err(error) => Err(error.clone()),
+        let renewed = match self.batch.change(ChangeKind::Renew, changes).await {
+            Ok(renewed) => renewed,
+            Err(error) => return vec![Err(error); claims.len()],
         };
-        claims.iter().map(is_renewed).collect()
+        let mut answers = Vec::with_capacity(claims.len());
+        for claim in claims {
+            if renewed.contains_key(&claim.owner()) {
+                answers.push(Ok(Renewal::Renewed));
+                continue;
+            }
+            // The loss is certain; its cause is left out if it is not read in time.
+            let row = timeout(REASONS_WITHIN, self.look(claim.name(), ReadFor::Holder)).await;
+            let row = row.ok().and_then(Result::ok).flatten();
+            answers.push(Ok(Renewal::Lost(LeaseRow::loss_of(claim.owner(), row.as_ref()))));
+        }
+        answers
     }
 
     async fn release(&self, claim: &Claim, linger: Duration) -> Result<bool> {
-        let released = self.change(ChangeKind::Release, vec![(claim.clone(), linger)]).await?;
+        let released = self.batch.change(ChangeKind::Release, vec![(claim.clone(), linger)]).await?;
         Ok(released.contains_key(&claim.owner()))
     }
 
     async fn end_grant(&self, name: &LockName, token: FencingToken) -> Result<bool> {
-        self.check_open()?;
         let (settings, name) = (self.settings.clone(), self.settings.stored_name(name));
         let token = i64::try_from(token.get()).unwrap_or(i64::MAX);
         let query = move || {
@@ -197,49 +130,84 @@ impl LeaseTable for SqliteTable {
         Ok(self.writer.run(query).await?.changed == 1)
     }
 
-    async fn look(&self, name: &LockName) -> Result<Option<LeaseRow>> {
-        Ok(self.read(name, read_row).await?.map(|(row, _)| row))
+    async fn look(&self, name: &LockName, _: ReadFor) -> Result<Option<LeaseRow>> {
+        let (settings, stored) = (self.settings.clone(), self.settings.stored_name(name));
+        let query = move || settings.query(include_str!("look.sql")).bind(stored.clone());
+        let rows = self.reader.run(query).await?.rows;
+        let row = rows.first().map(|row| read_row(row, &self.settings.clock)).transpose();
+        row.map_err(|error| self.foreign(name).with_source(error))
     }
 
-    async fn look_at_each(&self, names: &[&LockName]) -> Result<Vec<LeaseRow>> {
-        let mut rows = Vec::new();
-        for name in names {
-            rows.extend(self.look(name).await?);
-        }
-        Ok(rows)
+    async fn make_row(&self, name: &LockName) -> Result<()> {
+        let (settings, name) = (self.settings.clone(), self.settings.stored_name(name));
+        let make = move || {
+            let query = settings.query(include_str!("make_row.sql")).bind(name.clone());
+            query.bind(READERS.to_bytes().to_vec()).bind(settings.clock.now().0).bind(settings.clock.boot())
+        };
+        self.writer.run(make).await.map(drop)
+    }
+
+    async fn replace(&self, name: &LockName, was: &LeaseRow, next: &NextRow, _: bool) -> Result<bool> {
+        let (settings, name) = (self.settings.clone(), self.settings.stored_name(name));
+        let (was, next) = (was.clone(), next.clone());
+        let replace = move || {
+            let query = settings.query(include_str!("replace.sql")).bind(name.clone());
+            let query = query.bind(READERS.to_bytes().to_vec()).bind(next.token.get().cast_signed());
+            let query = query.bind(next.ends_at).bind(next.sharers.clone());
+            let query = query
+                .bind(settings.clock.now().0)
+                .bind(settings.clock.unix_micros())
+                .bind(settings.clock.boot());
+            let query = was.version.iter().fold(query, |query, number| query.bind(*number));
+            query.bind(was.sharers.clone()).bind(next.before)
+        };
+        Ok(self.writer.run(replace).await?.changed == 1)
+    }
+
+    fn foreign(&self, name: &LockName) -> Error {
+        foreign_row(name, &self.settings.options.path)
     }
 
     /// Rows that another program has written are left out.
     async fn list(&self, prefix: &str) -> Result<Vec<LeaseRow>> {
-        self.check_open()?;
         let settings = self.settings.clone();
         let (first, end) = range(self.namespace().stored(prefix));
         let query = move || settings.query(include_str!("list.sql")).bind(first.clone()).bind(end.clone());
         let rows = self.reader.run(query).await?.rows;
-        let rows = rows.iter().filter_map(|row| read_row(row, &self.settings.clock).ok());
-        Ok(rows.map(|(row, _)| row).collect())
+        Ok(rows.iter().filter_map(|row| read_row(row, &self.settings.clock).ok()).collect())
     }
 
-    /// A limited number of names at a time, because other calls wait meanwhile.
     async fn purge(&self, idle: Duration, purge: Purge) -> Result<u64> {
-        self.check_open()?;
-        // A count creates no store.
-        if !self.settings.options.path.file.exists() {
-            return Ok(0);
+        let (settings, (first, end)) = (self.settings.clone(), range(self.namespace().stored("")));
+        let query = move || {
+            let text =
+                if purge == Purge::Delete { include_str!("purge.sql") } else { include_str!("idle.sql") };
+            let token = settings.clock.unix_micros().saturating_sub(micros(idle));
+            let query = settings.query(text).bind(first.clone()).bind(end.clone());
+            query.bind(settings.clock.now().0).bind(token)
+        };
+        if purge != Purge::Delete {
+            let rows = self.reader.run(query).await?.rows;
+            let count = rows.first().map_or(Ok(0_i64), |row| row.try_get(0));
+            return count.map(i64::unsigned_abs).map_err(|error| self.settings.unreadable(error));
         }
-        let (mut first, end) = range(self.namespace().stored(""));
         let mut purged = 0;
-        while let Some(last) = self.last_of_some(&first, &end).await? {
-            let next = [last.as_slice(), &[0]].concat();
-            purged += self.purge_some(first, next.clone(), idle, purge).await?;
-            first = next;
+        // A purge creates no store.
+        while self.settings.options.path.file.exists() {
+            let some = self.writer.run(query.clone()).await?.changed;
+            if some == 0 {
+                break;
+            }
+            purged += some;
         }
         Ok(purged)
     }
 
     async fn init(&self) -> Result<()> {
-        self.check_open()?;
-        self.open().await
+        // Any statement of the writer makes what is missing.
+        let settings = self.settings.clone();
+        let query = move || settings.query(include_str!("look.sql")).bind(Vec::<u8>::new());
+        self.writer.run(query).await.map(drop)
     }
 
     fn init_script(&self) -> String {
@@ -248,7 +216,6 @@ impl LeaseTable for SqliteTable {
     }
 
     async fn close(&self) {
-        self.closed.store(true, Ordering::Release);
         for worker in [&self.writer, &self.reader] {
             let closed = worker.call(async |mut slot| {
                 slot.close();
@@ -264,12 +231,8 @@ impl LeaseTable for SqliteTable {
         std::future::pending::<()>().await;
     }
 
-    async fn check(&self) -> Result<Vec<Finding>> {
+    async fn check(&self) -> Result<(Vec<Finding>, bool)> {
         self.findings().await
-    }
-
-    async fn is_there(&self) -> Result<bool> {
-        Ok(self.journal_mode().await?.is_some())
     }
 
     async fn forget(&self, names: &[LockName]) -> Result<()> {

@@ -2,7 +2,6 @@ use super::database_path::DatabasePath;
 use crate::names::TableName;
 use leasehold_core::{Error, Result};
 use leasehold_store_url::StoreUrl;
-use std::fmt;
 use std::ops::RangeInclusive;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
@@ -10,6 +9,8 @@ use std::time::Duration;
 const BUSY_TIMEOUT: Duration = Duration::from_secs(2);
 const BUSY_TIMEOUT_RANGE: RangeInclusive<Duration> = Duration::from_millis(10)..=Duration::from_secs(60);
 const TABLE_BYTES: usize = 63;
+const WRITE_IT: &str = "write it like sqlite:/path/to/locks.db";
+const WHOLE: &str = "write the whole path; or begin with ./ if a directory has that name";
 
 /// The parts of a store URL.
 #[derive(Clone, Debug)]
@@ -23,7 +24,7 @@ impl Options {
     pub(super) fn parse(url: &StoreUrl) -> Result<Self> {
         let mut query = url.query();
         let file = parse_file(url)?;
-        let table = parse_table(query.take("table"))?;
+        let table = TableName::parse(query.take("table"), TableName::DEFAULT, TABLE_BYTES)?;
         let busy_timeout = query.take_duration_within("busy_timeout", &BUSY_TIMEOUT_RANGE)?;
         let allow = query.take_choice("allow_network_fs", &[("yes", true), ("no", false)])?;
         query.finish()?;
@@ -37,54 +38,34 @@ impl Options {
     }
 }
 
-/// SQLite keeps the names that begin with `sqlite_` for itself.
-fn parse_table(name: Option<String>) -> Result<TableName> {
-    let table = TableName::parse(name, TableName::DEFAULT, TABLE_BYTES)?;
-    if table.as_str().to_ascii_lowercase().starts_with("sqlite_") {
-        let problem =
-            format_args!("{:?}: SQLite keeps names that begin with sqlite_ for itself", table.as_str());
-        return Err(Error::invalid("table", problem, "name it otherwise"));
-    }
-    Ok(table)
-}
-
 /// Absolute, so that a change of the working directory does not change the store, and so that SQLite reads neither a
 /// `file:` URI nor `:memory:` out of it.
 fn parse_file(url: &StoreUrl) -> Result<PathBuf> {
     if url.authority().is_ok_and(|server| server.user.is_some() || server.password.is_some()) {
-        return Err(invalid(
-            "it has a user or a password, and a file has none",
-            "write it like sqlite:/path/to/locks.db",
-        ));
+        return Err(invalid("it has a user or a password, and a file has none", WRITE_IT));
     }
     let path = url.path()?;
-    if path.is_empty() {
-        return Err(invalid("it names no file", "write it like sqlite:/path/to/locks.db"));
-    }
-    if path.starts_with(":memory:") {
-        return Err(invalid(
-            "a database in memory is private to its connection and would lock nobody out",
-            "name a file; for the tasks of one process use memory:",
-        ));
-    }
-    if has_two_slashes(url) {
-        return Err(invalid(
+    let begins_with = |beginning: &str| path.starts_with(beginning);
+    let refusals = [
+        (path.is_empty(), "it names no file", WRITE_IT),
+        (
+            begins_with(":memory:"),
+            "a database in memory would lock nobody out",
+            "name a file, or use memory:",
+        ),
+        (
+            has_two_slashes(url),
             "it has two slashes where a path begins",
             "write sqlite:/path, or sqlite:./path",
-        ));
-    }
-    // Taken literally, it would be another store in every working directory.
-    if let Some(sign @ ('~' | '$')) = path.chars().next() {
-        return Err(invalid(
-            format_args!("{path:?} begins with a {sign} that nothing here replaces"),
-            "write the whole path; or begin with ./ if a directory has that name",
-        ));
-    }
-    if path.chars().any(char::is_control) {
-        return Err(invalid("its path has a control character", "take it out"));
-    }
-    if path.ends_with('/') {
-        return Err(invalid(format_args!("{path:?} is a directory"), "name a file in it"));
+        ),
+        // Taken literally, it would be another store in every working directory.
+        (begins_with("~"), "its path begins with a ~ that nothing here replaces", WHOLE),
+        (begins_with("$"), "its path begins with a $ that nothing here replaces", WHOLE),
+        (path.chars().any(char::is_control), "its path has a control character", "take it out"),
+        (path.ends_with('/'), "its path is a directory", "name a file in it"),
+    ];
+    if let Some((_, problem, fix)) = refusals.into_iter().find(|(is_refused, ..)| *is_refused) {
+        return Err(invalid(problem, fix));
     }
     std::path::absolute(Path::new(&path)).map_err(|error| {
         invalid("its path is relative, and there is no working directory", "write an absolute path")
@@ -100,6 +81,6 @@ fn has_two_slashes(url: &StoreUrl) -> bool {
     body.is_some_and(|path| !path.starts_with('/'))
 }
 
-fn invalid(problem: impl fmt::Display, fix: &'static str) -> Error {
+fn invalid(problem: &str, fix: &'static str) -> Error {
     Error::invalid("store URL", problem, fix)
 }

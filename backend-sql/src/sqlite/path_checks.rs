@@ -1,6 +1,6 @@
 //! The paths that are refused. Checked before SQLite opens anything, so that a refused file is left as it was.
 
-use super::database_path::{DatabasePath, FileId};
+use super::database_path::{DatabasePath, FileId, cannot};
 use super::network_fs::network_file_system;
 use leasehold_core::{Error, ErrorKind, Result};
 use rustix::fs::{
@@ -15,29 +15,35 @@ const EVERYONE_MAY_WRITE: u32 = 0o002;
 impl DatabasePath {
     /// The file, if it is there and is one to keep locks in; `None` if there is none yet.
     pub(super) fn find(&self) -> Result<Option<FileId>> {
-        if !self.check_directory()? {
+        let directory = self.existing_directory();
+        let is_shared = self.check_directory(directory)?.st_mode & EVERYONE_MAY_WRITE != 0;
+        if directory != self.directory() {
             return Ok(None);
         }
-        match lstat(&self.file) {
-            Ok(stat) => {
-                self.check_file(&stat)?;
-                self.check_side_files()?;
-                Ok(Some(FileId::from_stat(&stat)))
-            }
-            Err(Errno::NOENT) => Ok(None),
-            Err(error) => Err(self.cannot("look at", &self.file, error)),
+        // SQLite deletes its side files when the last process closes the file, and takes those that it finds next time for its own.
+        for side_file in self.side_files() {
+            regular_file(&side_file, is_shared)?;
         }
+        let Some(stat) = regular_file(&self.file, is_shared)? else { return Ok(None) };
+        let file = self.file.display();
+        if stat.st_nlink > 1 {
+            return Err(refused(
+                format!("{file} has {} names (hard links)", stat.st_nlink),
+                "keep one: under each name it would have side files of its own, which damages the database",
+            ));
+        }
+        if is_mount_point(&self.file) {
+            return Err(refused(
+                format!("{file} is a mount point"),
+                "mount its directory: mounted alone it would have side files of its own, which damages the database",
+            ));
+        }
+        self.check_file_system(&self.file)?;
+        check_rights(&self.file, Access::READ_OK | Access::WRITE_OK)?;
+        Ok(Some(FileId::from_stat(&stat)))
     }
 
-    /// False if the directory is missing and ours to make; then the directory above it is checked.
-    fn check_directory(&self) -> Result<bool> {
-        match self.missing_directories().first().and_then(|outermost| outermost.parent()) {
-            Some(parent) => self.check_existing(parent).map(|()| false),
-            None => self.check_existing(self.directory()).map(|()| true),
-        }
-    }
-
-    fn check_existing(&self, directory: &Path) -> Result<()> {
+    fn check_directory(&self, directory: &Path) -> Result<Stat> {
         let shown = directory.display();
         let stat = match rustix::fs::stat(directory) {
             Ok(stat) => stat,
@@ -47,9 +53,9 @@ impl DatabasePath {
                     format!("make it, for instance with: mkdir -p -m 700 {shown}"),
                 ));
             }
-            Err(error) => return Err(self.cannot("look at", directory, error)),
+            Err(error) => return Err(cannot("look at", directory, error)),
         };
-        if kind(&stat) != FileType::Directory {
+        if FileType::from_raw_mode(stat.st_mode) != FileType::Directory {
             return Err(refused(format!("{shown} is not a directory"), "name a file in one"));
         }
         if stat.st_mode & EVERYONE_MAY_WRITE != 0 && stat.st_mode & STICKY == 0 {
@@ -59,118 +65,60 @@ impl DatabasePath {
             ));
         }
         self.check_file_system(directory)?;
-        self.check_rights(directory, Access::WRITE_OK | Access::EXEC_OK)
+        check_rights(directory, Access::WRITE_OK | Access::EXEC_OK)?;
+        Ok(stat)
     }
 
     fn check_file_system(&self, path: &Path) -> Result<()> {
-        let at = statfs(path).map_err(|error| self.cannot("look at", path, error))?;
+        let at = statfs(path).map_err(|error| cannot("look at", path, error))?;
         match network_file_system(&at) {
             Some(name) if !self.allow_network_fs => Err(on_network_file_system(path, name)),
             _ => Ok(()),
         }
     }
+}
 
-    fn check_file(&self, stat: &Stat) -> Result<()> {
-        let file = self.file.display();
-        match kind(stat) {
-            FileType::RegularFile => {}
-            FileType::Directory => {
-                return Err(refused(format!("{file} is a directory"), "name a file in it"));
-            }
-            FileType::Symlink => {
-                return Err(refused(
-                    format!("{file} is a symbolic link"),
-                    "name the file itself: whoever turned the link elsewhere would split the locks in two",
-                ));
-            }
-            _ => {
-                return Err(refused(format!("{file} is not a regular file"), "name another one"));
-            }
-        }
-        if stat.st_nlink > 1 {
+/// A file, if it is there. Where everyone may make files, it must be ours: its owner can free every lock in it.
+fn regular_file(path: &Path, is_shared: bool) -> Result<Option<Stat>> {
+    let shown = path.display();
+    let stat = match lstat(path) {
+        Ok(stat) => stat,
+        Err(Errno::NOENT) => return Ok(None),
+        Err(error) => return Err(cannot("look at", path, error)),
+    };
+    match FileType::from_raw_mode(stat.st_mode) {
+        FileType::RegularFile => {}
+        FileType::Symlink => {
             return Err(refused(
-                format!("{file} has {} names (hard links)", stat.st_nlink),
-                "keep one: under each name it would have side files of its own, which damages the database",
+                format!("{shown} is a symbolic link"),
+                "name the file itself: a link that is turned elsewhere splits the locks in two",
             ));
         }
-        self.check_mount()?;
-        self.check_file_system(&self.file)?;
-        self.check_owner(&self.file, stat)?;
-        self.check_rights(&self.file, Access::READ_OK | Access::WRITE_OK)
+        _ => return Err(refused(format!("{shown} is not a regular file"), "name another one")),
     }
-
-    /// A bind mount gives the file a second name, which the count of its links does not tell. Kernels before 5.8 do not
-    /// report mount points, and those before 4.11 have no such call.
-    fn check_mount(&self) -> Result<()> {
-        let flags = AtFlags::SYMLINK_NOFOLLOW | AtFlags::NO_AUTOMOUNT;
-        let is_mounted = match statx(CWD, &self.file, flags, StatxFlags::empty()) {
-            Ok(at) => (at.stx_attributes & at.stx_attributes_mask).contains(StatxAttributes::MOUNT_ROOT),
-            Err(Errno::NOSYS) => false,
-            Err(error) => return Err(self.cannot("look at", &self.file, error)),
-        };
-        if !is_mounted {
-            return Ok(());
-        }
-        Err(refused(
-            format!("{} is a mount point", self.file.display()),
-            "mount its directory: mounted alone it would have side files of its own, which damages the database",
-        ))
-    }
-
-    /// Where everyone may make files, a side file may be another user's as well: SQLite deletes its own when the last
-    /// process closes the file, and takes those that it finds next time for its own.
-    fn check_side_files(&self) -> Result<()> {
-        if !self.is_shared() {
-            return Ok(());
-        }
-        for path in self.side_files() {
-            match lstat(&path) {
-                Ok(stat) => self.check_side_file(&path, &stat)?,
-                Err(Errno::NOENT) => {}
-                Err(error) => return Err(self.cannot("look at", &path, error)),
-            }
-        }
-        Ok(())
-    }
-
-    fn check_side_file(&self, path: &Path, stat: &Stat) -> Result<()> {
-        if kind(stat) != FileType::RegularFile {
-            return Err(refused(
-                format!("{} is not a regular file", path.display()),
-                "name a file in a directory of your own",
-            ));
-        }
-        self.check_owner(path, stat)
-    }
-
-    /// Where everyone may make files, another user may have made this one, and can free every lock in it.
-    fn check_owner(&self, path: &Path, stat: &Stat) -> Result<()> {
-        let ours = [0, rustix::process::geteuid().as_raw()].contains(&stat.st_uid);
-        if ours || !self.is_shared() {
-            return Ok(());
-        }
-        Err(refused(
+    if is_shared && ![0, rustix::process::geteuid().as_raw()].contains(&stat.st_uid) {
+        return Err(refused(
             format!(
-                "{} belongs to the user {}, in a directory where everyone may make files",
-                path.display(),
+                "{shown} belongs to the user {}, in a directory where everyone may make files",
                 stat.st_uid
             ),
             "name a file in a directory of your own",
-        ))
+        ));
     }
-
-    fn is_shared(&self) -> bool {
-        rustix::fs::stat(self.directory()).is_ok_and(|at| at.st_mode & EVERYONE_MAY_WRITE != 0)
-    }
-
-    /// SQLite opens a file that it may not write for reading, and fails later, so the rights are checked first.
-    fn check_rights(&self, path: &Path, rights: Access) -> Result<()> {
-        accessat(CWD, path, rights, AtFlags::EACCESS).map_err(|error| self.cannot("write to", path, error))
-    }
+    Ok(Some(stat))
 }
 
-fn kind(stat: &Stat) -> FileType {
-    FileType::from_raw_mode(stat.st_mode)
+/// True if the file is mounted by itself: a bind mount gives it a second name, which the count of its links does not tell. Kernels
+/// before 5.8 do not report mount points.
+fn is_mount_point(file: &Path) -> bool {
+    let flags = AtFlags::SYMLINK_NOFOLLOW | AtFlags::NO_AUTOMOUNT;
+    statx(CWD, file, flags, StatxFlags::empty())
+        .is_ok_and(|at| (at.stx_attributes & at.stx_attributes_mask).contains(StatxAttributes::MOUNT_ROOT))
+}
+
+/// SQLite opens a file that it may not write for reading, and fails later, so the rights are checked first.
+fn check_rights(path: &Path, rights: Access) -> Result<()> {
+    accessat(CWD, path, rights, AtFlags::EACCESS).map_err(|error| cannot("write to", path, error))
 }
 
 fn refused(problem: String, fix: impl Into<std::borrow::Cow<'static, str>>) -> Error {

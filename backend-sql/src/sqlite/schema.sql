@@ -1,5 +1,4 @@
 CREATE TABLE IF NOT EXISTS {table} (
-    -- leasehold schema 2
     -- One row per lock name. Rows are kept until they are purged: the next token is made from the last.
     -- Host time: microseconds of CLOCK_BOOTTIME, without the offset of a time namespace.
     name         BLOB    NOT NULL PRIMARY KEY, -- prefix and lock name in UTF-8, compared byte by byte

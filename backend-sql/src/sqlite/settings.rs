@@ -22,11 +22,6 @@ impl Settings {
         self.namespace.stored(name.as_str()).into_bytes()
     }
 
-    /// The boot, as it is bound to statements.
-    pub(super) fn boot(&self) -> Option<String> {
-        self.clock.boot().map(str::to_owned)
-    }
-
     pub(super) fn unreadable(&self, error: sqlx::Error) -> Error {
         self.options.failure(error, ErrorKind::Unavailable)
     }

@@ -1,8 +1,7 @@
 //! Cases that set the clock or the queue of the writer. The rest is tested from outside.
 
 use super::*;
-use crate::lease::RowState;
-use leasehold_core::OwnerId;
+use leasehold_core::{ErrorKind, OwnerId};
 use sqlx::sqlite::{SqliteConnectOptions, SqliteConnection};
 use sqlx::{AssertSqlSafe, ConnectOptions as _, Executor as _};
 use std::future::poll_fn;
@@ -64,17 +63,23 @@ async fn granted(table: &SqliteTable, claim: &Claim) -> u64 {
     match table.grant(claim).await.unwrap() {
         Granting::Granted(token) => token.get(),
         Granting::Refused(row) => panic!("refused: {row:?}"),
-        Granting::Held { .. } => panic!("refused without a look"),
+        Granting::Held => panic!("refused without a look"),
     }
 }
 
-/// How the row stood that refused the claim.
-async fn refused(table: &SqliteTable, claim: &Claim) -> RowState {
+/// The row that refused the claim.
+async fn refused(table: &SqliteTable, claim: &Claim) -> LeaseRow {
     match table.grant(claim).await.unwrap() {
         Granting::Granted(token) => panic!("granted: {token}"),
-        Granting::Refused(row) => row.unwrap().state,
-        Granting::Held { .. } => panic!("refused without a look"),
+        Granting::Refused(row) => row.unwrap(),
+        Granting::Held => panic!("refused without a look"),
     }
+}
+
+/// The time until the end of the lease that refused the claim.
+async fn held_for(table: &SqliteTable, claim: &Claim) -> Option<Duration> {
+    let row = refused(table, claim).await;
+    row.owner.and(row.ends_in())
 }
 
 #[tokio::test]
@@ -89,8 +94,7 @@ async fn wall_clock_step_moves_no_lease_and_lowers_no_token() {
     let held = claim("a");
     let mut last = granted(&today, &held).await;
     for table in [&in_2200, &in_1970, &before_1970] {
-        let state = refused(table, &claim("a")).await;
-        assert!(matches!(state, RowState::Held { ends_in } if ends_in <= TTL));
+        assert!(held_for(table, &claim("a")).await.is_some_and(|ends_in| ends_in <= TTL));
     }
     assert!(today.release(&held, Duration::ZERO).await.unwrap());
     for table in [&in_2200, &in_1970, &before_1970, &today] {
@@ -112,7 +116,7 @@ async fn token_grows_by_one_while_the_wall_clock_stands_still() {
     for token in first..first + 100 {
         let mine = claim("a");
         assert_eq!(granted(&table, &mine).await, token);
-        assert_eq!(table.look(mine.name()).await.unwrap().unwrap().token.get(), token);
+        assert_eq!(table.look(mine.name(), ReadFor::Attempt).await.unwrap().unwrap().token.get(), token);
         assert!(table.release(&mine, Duration::ZERO).await.unwrap());
     }
 }
@@ -128,7 +132,7 @@ async fn reboot_ends_leases_and_lingers() {
     assert!(first.release(&lingering, TTL).await.unwrap());
     for name in ["held", "lingering"] {
         // Once to end what was left behind, and once to be granted.
-        assert_eq!(refused(&second, &claim(name)).await, RowState::Free);
+        assert_eq!(refused(&second, &claim(name)).await.ends_in(), None);
         granted(&second, &claim(name)).await;
     }
 }
@@ -140,12 +144,10 @@ async fn containers_that_hide_the_boot_exclude_each_other() {
     let (one, other, host) = (hidden(), hidden(), store.table_now());
     granted(&one, &claim("a")).await;
     for table in [&other, &host] {
-        let state = refused(table, &claim("a")).await;
-        assert!(matches!(state, RowState::Held { .. }));
+        assert!(held_for(table, &claim("a")).await.is_some());
     }
     granted(&host, &claim("b")).await;
-    let state = refused(&one, &claim("b")).await;
-    assert!(matches!(state, RowState::Held { .. }));
+    assert!(held_for(&one, &claim("b")).await.is_some());
 }
 
 #[tokio::test]
@@ -168,7 +170,7 @@ async fn end_grant_ends_the_grant_of_its_token_once() {
     let token = FencingToken::new(granted(&table, &held).await);
     let other = FencingToken::new(token.get() - 1);
     assert!(!table.end_grant(held.name(), other).await.unwrap());
-    assert!(matches!(refused(&table, &claim("a")).await, RowState::Held { .. }));
+    assert!(held_for(&table, &claim("a")).await.is_some());
     assert!(table.end_grant(held.name(), token).await.unwrap());
     assert!(!table.end_grant(held.name(), token).await.unwrap());
     granted(&table, &claim("a")).await;
@@ -256,7 +258,7 @@ async fn attempt_given_up_in_the_queue_is_not_granted() {
     store.unlock_file(&mut raw).await;
     first.await;
     granted(&table, &claim("last")).await;
-    assert!(table.look(left.name()).await.unwrap().is_none());
+    assert!(table.look(left.name(), ReadFor::Attempt).await.unwrap().is_none());
 }
 
 #[tokio::test]
@@ -269,10 +271,10 @@ async fn caller_that_is_not_polled_delays_no_other() {
     poll_once(&mut asked).await;
     for name in ["a", "b"] {
         let heard = claim(name);
-        let soon = tokio::time::timeout(Duration::from_secs(5), granted(&table, &heard));
+        let soon = timeout(Duration::from_secs(5), granted(&table, &heard));
         soon.await.unwrap();
     }
-    assert!(table.look(unheard.name()).await.unwrap().is_some());
+    assert!(table.look(unheard.name(), ReadFor::Attempt).await.unwrap().is_some());
     assert!(matches!(asked.await.unwrap(), Granting::Granted(_)));
 }
 
@@ -340,7 +342,7 @@ async fn call_to_a_disk_that_does_not_answer_ends_in_time() {
         assert_eq!(error.kind(), ErrorKind::Indeterminate);
         assert_eq!(error.to_string(), "the database did not answer within 18s");
     }
-    let error = table.look(held.name()).await.unwrap_err();
+    let error = table.look(held.name(), ReadFor::Attempt).await.unwrap_err();
     assert_eq!(error.kind(), ErrorKind::Unavailable);
     assert_eq!(start.elapsed(), Duration::from_secs(4 * 18));
 }
@@ -367,8 +369,8 @@ async fn free_rows_are_forgotten_and_held_ones_are_kept() {
     }
     table.release(&free, Duration::ZERO).await.unwrap();
     table.forget(&[free.name().clone(), held.name().clone()]).await.unwrap();
-    assert!(table.look(free.name()).await.unwrap().is_none());
-    assert!(table.look(held.name()).await.unwrap().is_some());
+    assert!(table.look(free.name(), ReadFor::Attempt).await.unwrap().is_none());
+    assert!(table.look(held.name(), ReadFor::Attempt).await.unwrap().is_some());
 }
 
 async fn poll_once<F: Future + ?Sized>(future: &mut Pin<&mut F>) {

@@ -1,7 +1,7 @@
 //! The first use of a name, of a table, of a server.
 
-use crate::kit::{MODES, Server, ask, both, claim, granted, until};
-use leasehold_core::{ErrorKind, LockMode, Renewal};
+use crate::kit::{MODES, Server, ask, both, claim, until};
+use leasehold_core::ErrorKind;
 use sqlx::{AssertSqlSafe, Executor};
 use std::time::Duration;
 use tokio::task::JoinSet;
@@ -58,33 +58,6 @@ async fn user_without_create_right_needs_it_only_if_the_tables_are_missing() {
             assert_eq!(error.kind(), ErrorKind::Denied, "{error}");
             assert!(error.to_string().contains("may not make the table nowhere"), "{error}");
             assert!(error.help().is_some_and(|help| help.contains("init --print")), "{error:?}");
-        }
-    }
-}
-
-#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn table_of_schema_1_is_refused_until_init_has_changed_it_and_keeps_its_locks() {
-    for server in both().await {
-        for (mode, table) in [("lease", "leasehold"), ("for-update", "leasehold_held")] {
-            let (query, held) = (format!("mode={mode}"), claim("a"));
-            let holder = server.backend(&query);
-            granted(&holder, &held).await;
-            server.run(&format!("ALTER TABLE {table} DROP COLUMN sharers")).await;
-            let backend = server.backend(&query);
-            let error = backend.try_acquire(&claim("a")).await.unwrap_err();
-            assert!(
-                error.to_string().ends_with("of an earlier version: it has no column sharers"),
-                "{error}"
-            );
-            assert!(error.help().is_some_and(|help| help.contains("leasehold init")));
-            let (one, other) = (server.administrator(&query), server.administrator(&query));
-            let (first, second) = tokio::join!(one.admin().unwrap().init(), other.admin().unwrap().init());
-            first.unwrap();
-            second.unwrap();
-            assert_eq!(ask(&backend, &claim("a")).await, None);
-            assert_eq!(holder.renew(&[held]).await.remove(0).unwrap(), Renewal::Renewed);
-            granted(&backend, &claim("b").with_mode(LockMode::Shared)).await;
-            granted(&backend, &claim("b").with_mode(LockMode::Shared)).await;
         }
     }
 }

@@ -143,7 +143,7 @@ async fn error_of_a_pooler_that_cannot_pass_is_no_outage() {
         (
             address(pooler.port(), "locker:sesame").replace("/postgres?", "/nosuch?"),
             ErrorKind::Misconfigured,
-            "there is no such database",
+            "nosuch",
         ),
         (address(pooler.port(), "nosuch:sesame"), ErrorKind::Denied, "refuses these credentials"),
     ];

@@ -168,13 +168,13 @@ async fn optimistic_grant_of_a_row_that_was_made_anew_is_refused() {
         let lease = open(&server.url("mode=lease")).unwrap();
         let held = claim("a");
         granted(&lease, &held).await;
-        let take = include_str!("../../src/lease/server_table/optimistic/take.sql");
+        let (take, _) = include_str!("../../src/lease/replace.sql").split_once("{returning}").unwrap();
         let of_now = "DELETE FROM leasehold WHERE name = 'a' AND version < 1000000000000";
         assert_eq!(server.run(of_now).await, 0, "versions begin anew");
         // An attempt that has read this very version, at a time before the grant, sends this statement.
         let text =
             take.replace("{table}", "leasehold").replace("{now}", "1").replace("{one_if_writable}", "1");
-        let values = ["'a'", "version", "NULL", "1000", "1000", "1", "1", "''"];
+        let values = ["'a'", "version", "NULL", "1000", "0", "''", "2", "1000", "''"];
         let text = (1..).zip(values).fold(text, |text, (at, value)| text.replace(&format!(":{at}"), value));
         assert_eq!(server.run(&text).await, 0, "a held lock was taken");
         assert_eq!(lease.renew(std::slice::from_ref(&held)).await.remove(0).unwrap(), Renewal::Renewed);

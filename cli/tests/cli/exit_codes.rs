@@ -248,7 +248,7 @@ fn exit_code_of_a_lost_result_is_70_and_the_older_one_stays() {
 fn limit_of_file_sizes_fails_a_lock_with_its_name_and_still_ends_the_command() {
     let place = Place::new();
     let said = place.shell("ulimit -f 8; \"$0\" run x -- echo ran");
-    assert!(said.code(69).err.contains("may write files of 8192 bytes at most"), "{}", said.err);
+    assert!(said.code(69).err.contains("the limit of file sizes (ulimit -f)"), "{}", said.err);
     let place = Place::with_store("memory:");
     let said = place.shell("ulimit -f 1; \"$0\" run x -- sh -c 'head -c 9999 /dev/zero > file; exit $?'");
     assert_eq!(said.code, Some(128 + 25), "{said:?}");

@@ -94,7 +94,7 @@ async fn dropped_waiter_is_not_polled_for() {
     assert!(before > 0);
     sleep(POLL_AT_MOST * 10).await;
     assert_eq!(said.times("SELECT"), before);
-    assert!(poller.poll_loop.state().names.is_empty());
+    assert!(lock_mutex(&poller.poll_loop.state).names.is_empty());
 }
 
 /// In a line of one process, each holder releases before the next is polled for.
@@ -151,7 +151,7 @@ async fn held_row_is_known_until_a_release_or_a_late_poll() {
 
     _ = timeout(SHORTEST * 3, poller.changed(name(1), owner(1), false)).await;
     assert!(keep_polling_if_held(1));
-    poller.task.lock().unwrap().take().unwrap().abort();
+    poller.task.lock().unwrap().abort_all();
     sleep(POLL_AT_MOST + LATE).await;
     assert!(!keep_polling_if_held(1), "the poller has ended");
 }

@@ -6,14 +6,11 @@ use crate::server::{ListStatement, Statement, Texts};
 #[derive(Debug)]
 pub(super) struct Statements {
     pub(super) acquire: Statement,
-    pub(super) take: Statement,
     pub(super) renew: ListStatement,
     pub(super) release: Ending,
     pub(super) end_grant: Ending,
     pub(super) look: ListStatement,
-    pub(super) look_where_writes_go: Statement,
-    pub(super) read_shared: Statement,
-    pub(super) read_shared_where_writes_go: Statement,
+    pub(super) look_where_writes_go: ListStatement,
     pub(super) make_row: Statement,
     pub(super) replace: Ending,
     pub(super) list: Statement,
@@ -21,41 +18,42 @@ pub(super) struct Statements {
     pub(super) purge: ListStatement,
 }
 
-/// A statement that may send a message to waiters, and the same without one.
+/// A statement whose last line sends a message to waiters, and the same without that line.
 #[derive(Debug)]
 pub(super) struct Ending {
-    pub(super) notifying: Statement,
+    /// `None` if the database sends no messages.
+    pub(super) notifying: Option<Statement>,
     pub(super) silent: Statement,
 }
 
 impl Statements {
     pub(super) fn new(texts: &Texts, table: &TableName) -> Self {
-        let leases = &texts.leases;
         let statement = |template: &str| Statement::new(template, texts, table);
+        let list = |template: &str| ListStatement::new(template, texts, table);
         let ending = |template: &str| Ending {
-            notifying: statement(&template.replace("{notify}", leases.notify.unwrap_or("NULL"))),
-            silent: statement(&template.replace("{notify}", "NULL")),
+            notifying: texts.notify.map(|notify| {
+                statement(&template.replace("{returning}", "RETURNING").replace("{notify}", notify))
+            }),
+            silent: statement(template.split("{returning}").next().unwrap_or_default()),
         };
-        let (look, read_shared) = (include_str!("../look.sql"), include_str!("../read_shared.sql"));
-        let plain = read_shared.replace("{lock}", "").replace("{version}", "version");
-        let locking = read_shared
-            .replace("{lock}", "FOR UPDATE")
-            .replace("{version}", "version - 1 + {one_if_writable}");
+        let (look, release) = (include_str!("../look.sql"), include_str!("../release.sql"));
+        let plain = look.replace("{lock}", "").replace("{version}", "version");
+        let locking =
+            look.replace("{lock}", "FOR UPDATE").replace("{version}", "version - 1 + {one_if_writable}");
         Self {
-            acquire: statement(leases.acquire),
-            take: statement(include_str!("optimistic/take.sql")),
-            renew: ListStatement::new(include_str!("../renew.sql"), texts, table),
-            release: ending(leases.release),
-            end_grant: ending(leases.end_grant),
-            look: ListStatement::new(&look.replace("{lock}", ""), texts, table),
-            look_where_writes_go: statement(&look.replace("[:1]", ":1").replace("{lock}", "FOR UPDATE")),
-            read_shared: statement(&plain),
-            read_shared_where_writes_go: statement(&locking),
-            make_row: statement(leases.make_row),
-            replace: ending(leases.replace),
+            acquire: statement(texts.acquire),
+            renew: list(include_str!("../renew.sql")),
+            release: ending(&release.replace("{known_by}", "owner")),
+            end_grant: ending(&release.replace("{known_by}", "token")),
+            look: list(&plain),
+            look_where_writes_go: list(&locking),
+            make_row: statement(
+                &include_str!("../make_row.sql").replace("{unless_there}", texts.unless_there),
+            ),
+            replace: ending(include_str!("../replace.sql")),
             list: statement(include_str!("../list.sql")),
             idle: statement(include_str!("../idle.sql")),
-            purge: ListStatement::new(include_str!("../purge.sql"), texts, table),
+            purge: list(include_str!("../purge.sql")),
         }
     }
 }

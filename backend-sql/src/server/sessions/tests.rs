@@ -37,7 +37,8 @@ impl RawConnection for Lent {
 }
 
 async fn behind_connections(mut one: Lent, mut other: Lent) -> Sessions {
-    let question = Statement::new("SELECT 1", &TEXTS, &TableName::default());
+    let table = TableName::parse(None, TableName::DEFAULT, 58).unwrap();
+    let question = Statement::new("SELECT 1", &TEXTS, &table);
     behind(&question, [&mut one, &mut other]).await.unwrap()
 }
 

@@ -43,12 +43,15 @@ impl Encryption {
     pub(super) fn from_query(host: &str, socket: bool, query: &mut Query) -> Result<Self> {
         use SslMode::{Disable, Require, VerifyCa, VerifyFull};
         let modes = [Disable, Require, VerifyCa, VerifyFull].map(|mode| (mode.as_str(), mode));
-        let asked = query.take_choice("sslmode", &modes)?;
-        let mode = asked.unwrap_or(if socket || is_this_host(host) { Disable } else { VerifyFull });
+        let mode = query.take_choice("sslmode", &modes)?;
+        let mode = mode.unwrap_or(if socket || is_this_host(host) { Disable } else { VerifyFull });
         let root = query.take("sslrootcert").map(PathBuf::from);
         let encryption = Self { mode, root, identity: identity(query)? };
         if mode != Disable && !cfg!(feature = "tls") {
-            return Err(without_tls(asked.is_some()));
+            let message = "this database is talked to by TLS, which this build was made without";
+            return Err(Error::new(ErrorKind::Misconfigured, message).with_help(
+                "build with the feature \"tls\"; or, on a network that you trust, write sslmode=disable",
+            ));
         }
         #[cfg(feature = "tls")]
         super::pem::check(&encryption)?;
@@ -70,18 +73,6 @@ fn identity(query: &mut Query) -> Result<Option<(PathBuf, PathBuf)>> {
         (Some(_), None) => Err(Error::invalid("sslkey", "sslcert is given without it", "give both, or none")),
         (None, Some(_)) => Err(Error::invalid("sslcert", "sslkey is given without it", "give both, or none")),
     }
-}
-
-fn without_tls(asked: bool) -> Error {
-    let (message, help) = if asked {
-        ("the URL asks for TLS, which this build was made without", "build with the feature \"tls\"")
-    } else {
-        (
-            "a database on another host is talked to by TLS, which this build was made without",
-            "build with the feature \"tls\"; or, on a network that you trust, write sslmode=disable",
-        )
-    };
-    Error::new(ErrorKind::Misconfigured, message).with_help(help)
 }
 
 fn is_this_host(host: &str) -> bool {

@@ -77,14 +77,6 @@ impl Mode {
             Self::Optimistic => "optimistic",
         }
     }
-
-    /// The table, if the URL names none. Rows of `for-update` mean something else, and have a table of their own.
-    fn default_table(self) -> &'static str {
-        match self {
-            Self::Lease | Self::Optimistic => TableName::DEFAULT,
-            Self::ForUpdate => "leasehold_held",
-        }
-    }
 }
 
 impl Target {
@@ -96,7 +88,9 @@ impl Target {
         let modes = [Mode::Lease, Mode::ForUpdate, Mode::Optimistic].map(|mode| (mode.as_str(), mode));
         let mode = query.take_choice("mode", &modes)?.unwrap_or(Mode::Lease);
         let encryption = Encryption::from_query(&endpoint.host, socket.is_some(), &mut query)?;
-        let table = TableName::parse(query.take("table"), mode.default_table(), TABLE_BYTES)?;
+        // Rows of `for-update` mean something else, and have a table of their own.
+        let default = if mode == Mode::ForUpdate { "leasehold_held" } else { TableName::DEFAULT };
+        let table = TableName::parse(query.take("table"), default, TABLE_BYTES)?;
         let schema = if name == "postgres" { query.take("schema") } else { None };
         let table = table.in_schema(schema, SCHEMA_BYTES)?;
         let connections = count(&mut query, "connections", CONNECTIONS)?;
@@ -142,6 +136,13 @@ impl Target {
         }
         let found = tokio::net::lookup_host((self.host.as_str(), self.port)).await;
         found.map(|found| found.map(|address| address.ip()).collect()).unwrap_or_default()
+    }
+
+    /// Notes what the server of a connection says it is.
+    pub(crate) fn note_server(&self, said: Option<String>) {
+        if let Some(server) = said {
+            self.servers.note(&self.address(), &server);
+        }
     }
 
     /// Where it is, for messages.

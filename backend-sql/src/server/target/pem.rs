@@ -40,10 +40,7 @@ fn certificates(parameter: &'static str, path: &Path) -> Result<Vec<CertificateD
 }
 
 fn private_key(parameter: &'static str, path: &Path) -> Result<PrivateKeyDer<'static>> {
-    PrivateKeyDer::from_pem_file(path).map_err(|error| match error {
-        pem::Error::NoItemsFound => unusable(parameter, path, &"there is no private key in it"),
-        error => unusable(parameter, path, &error),
-    })
+    PrivateKeyDer::from_pem_file(path).map_err(|error| unusable(parameter, path, &error))
 }
 
 fn unusable(parameter: &'static str, path: &Path, why: &dyn fmt::Display) -> Error {

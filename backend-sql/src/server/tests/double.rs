@@ -116,12 +116,8 @@ impl Dialect for Double {
     }
 
     /// Nothing, which takes no time.
-    async fn set_up(&self, _: &mut dyn RawConnection) -> sqlx::Result<()> {
-        Ok(())
-    }
-
-    fn server_question(&self) -> &'static str {
-        ""
+    async fn set_up(&self, _: &mut dyn RawConnection) -> sqlx::Result<Option<String>> {
+        Ok(None)
     }
 
     fn error_class(&self, error: &sqlx::Error) -> ErrorClass {

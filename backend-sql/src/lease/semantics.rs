@@ -8,7 +8,7 @@ pub(crate) const POLL_AT_MOST: Duration = Duration::from_millis(100);
 /// message.
 pub(crate) const FALLBACK: Duration = Duration::from_millis(500);
 
-/// What leases in rows of a server promise, by its own clock.
+/// What leases in rows promise, by the clock of a server.
 pub(crate) fn lease_semantics(backend: &'static str, mode: &'static str, sends_messages: bool) -> Semantics {
     let mut semantics = Semantics::lease(backend, mode, Promises::new(promise));
     semantics.sharing = Sharing::WriterFirst;

@@ -1,0 +1,135 @@
+//! Changes of rows that were read.
+
+use super::*;
+use crate::lease::RowLease;
+use leasehold_core::{Attempt, LockAdmin, LockBackend, LockMode, Release};
+use std::sync::atomic::AtomicUsize;
+
+fn claim() -> Claim {
+    Claim::new(LockName::new("job").unwrap(), OwnerId::from_u128(1), TTL, "{}".into())
+        .with_mode(LockMode::Shared)
+}
+
+/// The answer of `look.sql` at the time 1000.
+fn answer(owner: Value, token: u64, ends_at: i64, sharers: &str) -> Reply {
+    let (name, holder, sharers) = (Value::bytes(*b"job"), Value::text("{}"), Value::text(sharers));
+    let (token, ends_at, acquired_at) = (Value::int(token), Value::int(ends_at), Value::int(0));
+    let (version, now) = (Value::int(5), Value::int(1_000));
+    Reply::Rows(vec![vec![name, owner, token, ends_at, acquired_at, holder, version, sharers, now]])
+}
+
+/// The row with the reader, or after its release.
+fn row(has_reader: bool) -> Reply {
+    let owner = OwnerId::from_u128(1).to_hex();
+    let reader = format!(
+        r#"{{"readers":[{{"owner":"{owner}","token":7,"ends_at":9000,"acquired_at":1,"holder":"{{}}"}}],"writers":[]}}"#
+    );
+    let (ends_at, sharers) = if has_reader { (9_000, &*reader) } else { (0, "") };
+    answer(Value::bytes(READERS.to_bytes()), 7, ends_at, sharers)
+}
+
+fn is_read(text: &str) -> bool {
+    text.contains("sharers") && text.starts_with("SELECT")
+}
+
+fn backend(replies: fn(usize, &str) -> Reply) -> RowLease {
+    let (server, _) = server("timeout=500ms", at_once, replies);
+    RowLease::new(ServerTable::new(server, &Namespace::default()))
+}
+
+/// The first sending, over a connection that breaks, has removed the reader.
+fn applied_by_the_first_sending(number: usize, text: &str) -> Reply {
+    match text {
+        text if is_read(text) => row(number == 0),
+        text if text.contains("UPDATE") && number == 0 => Reply::Breaks,
+        _ => Reply::Rows(Vec::new()),
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn release_of_a_reader_that_was_sent_twice_has_released() {
+    let backend = backend(applied_by_the_first_sending);
+    assert_eq!(backend.release(&claim(), Duration::ZERO).await.unwrap(), Release::Released);
+}
+
+#[tokio::test(start_paused = true)]
+async fn forced_release_that_was_sent_twice_shows_the_reader_that_it_has_ended() {
+    let backend = backend(applied_by_the_first_sending);
+    let ended = backend.force_release(claim().name(), None).await.unwrap();
+    assert_eq!(ended.iter().map(|status| status.owner).collect::<Vec<_>>(), [Some(OwnerId::from_u128(1))]);
+}
+
+/// Whether the first sending was applied is not known until the row is read again.
+#[tokio::test(start_paused = true)]
+async fn release_of_a_reader_is_unknown_if_the_row_is_not_read_after_a_second_sending() {
+    let backend = backend(|number, text| match text {
+        text if is_read(text) && number > 0 => Reply::Refused("53300"),
+        text => applied_by_the_first_sending(number, text),
+    });
+    let error = backend.release(&claim(), Duration::ZERO).await.unwrap_err();
+    assert_eq!(error.kind(), ErrorKind::Indeterminate, "{error}");
+}
+
+/// The wait for ever of a client goes on only after an answer that is not known: see `never_reached` in the core.
+#[tokio::test(start_paused = true)]
+async fn attempt_of_a_reader_that_reaches_no_server_has_done_nothing() {
+    let backend = backend(|_, _| Reply::Refused("53300"));
+    let error = backend.try_acquire(&claim()).await.unwrap_err();
+    assert_eq!(error.kind(), ErrorKind::Unavailable, "{error}");
+}
+
+/// The row of an exclusive owner.
+fn owned(owner: Option<u128>, ends_at: i64) -> Reply {
+    answer(Value::Bytes(owner.map(|owner| owner.to_be_bytes().into())), 900, ends_at, "")
+}
+
+/// In the optimistic mode. The first answer to `replace.sql` is lost, and the second says that the row has changed.
+async fn taken_twice(replies: fn(usize, &str) -> Reply) -> Result<Attempt> {
+    let (server, said) = server("mode=optimistic", at_once, replies);
+    let backend = RowLease::new(ServerTable::new(server, &Namespace::default()));
+    let attempt = backend.try_acquire(&claim().with_mode(LockMode::Exclusive)).await;
+    assert!(said.times("UPDATE \"leasehold\"") >= 2);
+    attempt
+}
+
+/// The token is that of the row, which an earlier attempt of the claim may have written.
+#[tokio::test(start_paused = true)]
+async fn row_taken_by_the_lost_statement_belongs_to_the_claim() {
+    let by_ourselves = |number, text: &str| {
+        static WRITES: AtomicUsize = AtomicUsize::new(0);
+        match text {
+            text if text.starts_with("SELECT") && number == 0 => owned(None, 0),
+            text if text.starts_with("SELECT") => owned(Some(1), 9_000_000),
+            _ => match WRITES.fetch_add(1, Ordering::Relaxed) {
+                0 => Reply::Breaks,
+                1 => Reply::Rows(Vec::new()),
+                _ => Reply::Rows(vec![Vec::new()]),
+            },
+        }
+    };
+    let attempt = taken_twice(by_ourselves).await.unwrap();
+    assert!(matches!(&attempt, Attempt::Granted(grant) if grant.token.get() == 900), "{attempt:?}");
+}
+
+#[tokio::test(start_paused = true)]
+async fn row_taken_by_another_owner_is_refused() {
+    let by_another = |number, text: &str| match text {
+        text if text.starts_with("SELECT") && number == 0 => owned(None, 0),
+        text if text.starts_with("SELECT") => owned(Some(2), 9_000_000),
+        _ if number == 0 => Reply::Breaks,
+        _ => Reply::Rows(Vec::new()),
+    };
+    assert!(matches!(taken_twice(by_another).await.unwrap(), Attempt::Busy(_)));
+}
+
+#[tokio::test(start_paused = true)]
+async fn row_that_cannot_be_read_after_a_lost_answer_is_indeterminate() {
+    let silent = |number, text: &str| match text {
+        text if text.starts_with("SELECT") && number == 0 => owned(None, 0),
+        text if text.starts_with("SELECT") => Reply::Never,
+        _ if number == 0 => Reply::Breaks,
+        _ => Reply::Rows(Vec::new()),
+    };
+    let error = taken_twice(silent).await.unwrap_err();
+    assert_eq!(error.kind(), ErrorKind::Indeterminate, "{error:?}");
+}

@@ -1,2 +1,0 @@
--- What locking needs, for the user of the locks, whose account may name another host:
--- GRANT SELECT, INSERT, UPDATE ON {table} TO {user}@'%';

@@ -18,9 +18,9 @@ pub enum Stop {
     Absent(String),
     /// The property does not hold, and no delay of this machine explains what was seen: a token that did not grow.
     Wrong(String),
-    /// Something came too late, by this much; `None` if it had not come when the case went on without it, or if the store was away.
+    /// Something came too late, by this much; `None` if it never came while the case waited for it, or if the store was away.
     Late(String, Option<Duration>),
-    /// Nothing can be said of the store: this machine was late, or a server was not ready in time.
+    /// Nothing can be said of the store: this machine was late, a server was not ready in time, or the case showed nothing.
     NotJudged(String),
     /// The property has no meaning here, cannot be observed, or needs a hook that there is not; why.
     Skipped(String),
@@ -35,6 +35,11 @@ impl Stop {
     /// It was tried, and came to nothing, or its outcome is unknown: a case that needs it has failed.
     pub fn failed(error: impl fmt::Display) -> Self {
         Self::Failed(error.to_string())
+    }
+
+    /// The case showed nothing: its fault met nothing, or its history has too little in it. It is run again before that is said.
+    pub(crate) fn void(why: impl fmt::Display) -> Self {
+        Self::NotJudged(format!("{VOID}{why}"))
     }
 
     /// The subject does not implement this hook. Says nothing of the store, of which nothing is known then.
@@ -61,9 +66,21 @@ impl Stop {
         }
     }
 
-    /// True for a failure, and for what is [missing](Self::missing), also where that skips.
+    /// What was seen of a case that is to be run again: one that failed, was late, or showed nothing.
+    pub(crate) fn needs_second_attempt(&self) -> Option<&str> {
+        match self {
+            Self::Wrong(_) => None,
+            Self::NotJudged(why) => Some(why.as_str()).filter(|why| why.starts_with(VOID)),
+            stop => stop.failure(),
+        }
+    }
+
+    /// True for a failure, for what is not judged, and for what is [missing](Self::missing), also where that skips.
     pub(crate) fn is_failed_or_missing(&self) -> bool {
-        self.failure().is_some() || matches!(self, Self::Skipped(why) if why.starts_with(NOT_RUN))
+        match self {
+            Self::Skipped(why) => why.starts_with(NOT_RUN),
+            _ => true,
+        }
     }
 
     /// What was seen, or why it was not judged or skipped.
@@ -88,6 +105,7 @@ impl fmt::Display for Stop {
 }
 
 const NOT_RUN: &str = "NOT RUN: ";
+const VOID: &str = "void: ";
 
 /// Ends the case as failed, with these words, unless the condition holds.
 macro_rules! ensure {
@@ -145,6 +163,16 @@ macro_rules! ensure_within {
     };
 }
 pub(crate) use ensure_within;
+
+/// Ends the case as late, with these words, unless the condition holds: what was waited for never came.
+macro_rules! ensure_came {
+    ($condition:expr, $($words:tt)+) => {
+        if !$condition {
+            return Err($crate::stop::Stop::Late(format!($($words)+), None));
+        }
+    };
+}
+pub(crate) use ensure_came;
 
 impl From<std::io::Error> for Stop {
     fn from(error: std::io::Error) -> Self {

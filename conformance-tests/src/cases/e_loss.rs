@@ -199,7 +199,7 @@ async fn late_reply_to_a_renewal_is_counted_from_its_request(cx: &Context) -> Ve
     // A session may be shorter than a ttl.
     tokio::time::sleep(guard.remaining() / 2).await;
     if !guard.is_held() {
-        return Err(Stop::Late("void: the hold ended before the late reply".to_owned(), None));
+        return Err(Stop::void("the hold ended before the late reply"));
     }
     // The reply passes, and no other renewal does.
     proxy.set(Traffic::HoldRequests);

@@ -213,8 +213,8 @@ impl<'a> Requests<'a> {
 pub(super) fn lose_connections(proxy: &Proxy) -> Verdict {
     let connections = proxy.cut();
     proxy.set(Traffic::Pass);
-    let void = "void: the fault met nothing, because there was no connection to be cut";
-    if connections > 0 { Ok(()) } else { Err(Stop::Late(void.to_owned(), None)) }
+    let void = || Stop::void("the fault met nothing, because there was no connection to be cut");
+    if connections > 0 { Ok(()) } else { Err(void()) }
 }
 
 /// Polls a future `polls` times at most; `None` if it was not ready by then, and was dropped.

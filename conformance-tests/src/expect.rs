@@ -114,8 +114,11 @@ pub(crate) async fn free_within(client: &Client, name: &LockName, bound: Duratio
     // Longer than the bound: what comes late is another finding than what never comes.
     let options = AcquireOptions::new().with_wait(bound * 2);
     let (outcome, took) = timed(client.acquire_with(name, &options)).await;
-    let never =
-        |error| Stop::Failed(format!("{when}: not free within {bound:?}, nor within twice that: {error}"));
+    let words = |error| format!("{when}: not free within {bound:?}, nor within twice that: {error}");
+    let never = |error: Error| match Stop::from(error) {
+        Stop::Late(error, by) => Stop::Late(words(error), by),
+        stop => Stop::Failed(words(stop.into_reason())),
+    };
     outcome.map_err(never)?.release().await?;
     ensure_within!(took, bound, "{when}: not free within {bound:?}, but after {took:?}");
     Ok(())

@@ -86,10 +86,11 @@ impl Stop {
     /// What was seen, or why it was not judged or skipped.
     pub fn into_reason(self) -> String {
         match self {
+            Self::Late(reason, None) => format!("it never came: {reason}"),
             Self::Failed(reason)
             | Self::Absent(reason)
             | Self::Wrong(reason)
-            | Self::Late(reason, _)
+            | Self::Late(reason, Some(_))
             | Self::NotJudged(reason)
             | Self::Skipped(reason) => reason,
         }

@@ -42,7 +42,7 @@ async fn unreachable_store_is_a_loss_by_the_deadline(cx: &Context) -> Verdict {
         proxy.set(traffic);
         while guard.is_held() {
             let took = start.elapsed();
-            ensure!(took <= cx.ttl() + cx.slack(), "still held after {took:?} without the store");
+            ensure_came!(took <= cx.ttl() + cx.slack(), "still held after {took:?} without the store");
             tokio::time::sleep(Duration::from_millis(2)).await;
         }
         let cause = loss_within(&guard, cx.slack()).await?.cause();
@@ -97,7 +97,8 @@ async fn lost_guard_says_so_in_each_way_and_for_good(cx: &Context) -> Verdict {
     loss_within(&guard, cx.slack()).await?;
     let lease = guard.lease();
     tokio::spawn(async move { lease.lost().await }).await?;
-    ensure!(start.elapsed() < cx.slack(), "hearing of a loss that had happened took {:?}", start.elapsed());
+    let took = start.elapsed();
+    ensure_within!(took, cx.slack(), "hearing of a loss that had happened took {took:?}");
     for _ in 0..20 {
         ensure!(guard.health() == Health::Ended, "a lost lock is {:?}", guard.health());
         tokio::time::sleep(cx.ttl() / 10).await;

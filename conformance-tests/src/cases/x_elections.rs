@@ -42,7 +42,7 @@ async fn work_of_a_leader_that_is_cut_off_is_dropped_before_another_leads(cx: &C
         };
         election.lead(work).await
     });
-    ensure!(
+    ensure_came!(
         eventually(cx.patience(), || works.receiver_count() > 0).await,
         "the first candidate does not lead"
     );
@@ -84,11 +84,11 @@ async fn leader_that_was_stopped_does_not_go_on_with_its_work(cx: &Context) -> V
     let (directory, client, mut worker) = (tempfile::tempdir()?, cx.client().await?, cx.worker().await?);
     let file = directory.path().join("work");
     worker.send(&Request::Lead(cx.name(), cx.ttl(), file.clone())).await?;
-    ensure!(eventually(cx.patience(), || file.exists()).await, "the worker does not lead");
+    ensure_came!(eventually(cx.patience(), || file.exists()).await, "the worker does not lead");
     worker.pause();
     let candidate = cx.candidate(&client)?;
     let leadership = tokio::time::timeout(silent_bound(cx).await?, candidate.campaign()).await;
-    let late = |_| Stop::Failed("a leader that was stopped was not replaced".to_owned());
+    let late = |_| Stop::Late("a leader that was stopped was not replaced".to_owned(), None);
     let leadership = leadership.map_err(late)??;
     let (mut content, mut changes) = (read(&file), 0);
     worker.resume();

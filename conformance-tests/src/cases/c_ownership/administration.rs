@@ -141,7 +141,7 @@ async fn forced_release_lets_in_the_first_waiter_and_costs_no_place(cx: &Context
                 }
             }
             let served = eventually(bound, || one.is_finished() || two.is_finished()).await;
-            ensure!(served, "no waiter was let in after {mode} holds were ended");
+            ensure_came!(served, "no waiter was let in after {mode} holds were ended");
             ensure!(
                 one.is_finished() || !is_fifo,
                 "after a forced release, the second waiter was served first"

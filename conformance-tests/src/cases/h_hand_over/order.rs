@@ -3,7 +3,7 @@
 use crate::cases::prelude::*;
 use crate::cases::t_shared_locks::modes::Waiters;
 use leasehold_core::LockMode::{self, Exclusive, Shared, Write};
-use leasehold_core::{Fairness, OwnerId, Sharing};
+use leasehold_core::{Fairness, OwnerId, Sharing, WakeUp};
 use std::sync::mpsc::channel;
 use std::sync::{Mutex, PoisonError};
 
@@ -197,7 +197,12 @@ async fn tasks_of_two_processes_share_a_lock(cx: &Context) -> Verdict {
     let semantics = cx.semantics().await?;
     let (name, (tell, grants)) = (cx.name(), channel());
     let mut tasks = JoinSet::new();
-    let end = Instant::now() + cx.ttl();
+    // Long enough for clients that ask at intervals to come back.
+    let several_intervals = match semantics.wake_up {
+        WakeUp::Poll { at_most } => at_most * 4,
+        _ => Duration::ZERO,
+    };
+    let end = Instant::now() + cx.ttl().max(several_intervals);
     for process in 0..2 {
         let client = cx.client().await?;
         for _ in 0..8 {

@@ -94,10 +94,7 @@ pub(crate) async fn ensure_kept(other: &Client, guard: &LockGuard, when: &str) -
     let kept = status.ok_or_else(unheld)?.ends_in.ok_or_else(endless)?;
     // A renewal meanwhile makes the one of them larger, and the time that it took the other.
     let believed = guard.remaining().min(before.saturating_sub(asked.elapsed()));
-    ensure!(
-        kept >= believed,
-        "{when}: the holder believes in {believed:?} more, and the store keeps {kept:?}"
-    );
+    ensure!(kept >= believed, "{when}: the holder believes in {believed:?}, and the store keeps {kept:?}");
     Ok(kept)
 }
 

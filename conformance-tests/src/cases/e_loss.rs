@@ -181,10 +181,8 @@ async fn steady_holder_is_renewed_seldom_and_told_of_no_loss(cx: &Context) -> Ve
     let of_one = (requests.so_far().await? - before).max(1);
     let sent = requests.during(cx.ttl() * LEASES).await?.saturating_sub(kept_alive);
     let bound = of_one * u64::from(12 * LEASES + 3);
-    ensure!(
-        sent <= bound,
-        "{sent} requests of a holder in {LEASES} leases, {of_one} for an extension; bound {bound}"
-    );
+    let of_all = format!("{sent} requests of a holder in {LEASES} leases");
+    ensure!(sent <= bound, "{of_all}, {of_one} for an extension; bound {bound}");
     ensure!(guard.is_held(), "told of a loss that there was not: {:?}", guard.loss());
     Ok(guard.release().await?)
 }

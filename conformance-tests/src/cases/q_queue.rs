@@ -94,10 +94,7 @@ async fn waiters_survive_the_deletion_of_their_queue(cx: &Context) -> Verdict {
     loss_within(&guard, cx.ttl() + cx.slack()).await?;
     let survives = client.semantics().token == TokenClass::Durable;
     for next in joined(waiters).await? {
-        ensure_untimed!(
-            next > token || !survives,
-            "token {next} after {token}, over the deletion of the queue"
-        );
+        ensure_untimed!(next > token || !survives, "token {next} after {token}, and a deleted queue");
     }
     Ok(())
 }

@@ -74,10 +74,8 @@ where
 /// Expects that no token was given twice.
 pub(super) fn ensure_distinct(mut tokens: Vec<FencingToken>, when: &str) -> Verdict {
     tokens.sort_unstable();
-    ensure_untimed!(
-        tokens.is_sorted_by(|one, next| one < next),
-        "{when}: a token was given twice: {tokens:?}"
-    );
+    let differ = tokens.is_sorted_by(|one, next| one < next);
+    ensure_untimed!(differ, "{when}: a token was given twice: {tokens:?}");
     Ok(())
 }
 

@@ -110,10 +110,8 @@ async fn waiters_are_served_in_their_order_also_when_some_give_up(cx: &Context) 
     guard.release().await?;
     joined(others).await?;
     let served: Vec<usize> = served.try_iter().collect();
-    ensure!(
-        served == [0, 2, 3, 5, 6, 7],
-        "when 1 and 4 had left, the others were served in the order {served:?}"
-    );
+    let in_order = served == [0, 2, 3, 5, 6, 7];
+    ensure!(in_order, "when 1 and 4 had left, the others were served in the order {served:?}");
     Ok(())
 }
 
@@ -220,10 +218,8 @@ async fn tasks_of_two_processes_share_a_lock(cx: &Context) -> Verdict {
     }
     joined(tasks).await?;
     let grants: Vec<_> = grants.try_iter().collect();
-    ensure_untimed!(
-        grants.is_sorted_by(|one, next| one.1 < next.1),
-        "tokens do not grow from grant to grant"
-    );
+    let grow = grants.is_sorted_by(|one, next| one.1 < next.1);
+    ensure_untimed!(grow, "tokens do not grow from grant to grant");
     let (all, of_one) = (grants.len(), grants.iter().filter(|(process, _)| *process == 0).count());
     let least = if semantics.fairness == Fairness::Fifo { all / 4 } else { all / 20 };
     ensure!((least..=all - least).contains(&of_one), "one of two processes got {of_one} of {all}");

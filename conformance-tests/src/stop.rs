@@ -16,7 +16,7 @@ pub enum Stop {
     Failed(String),
     /// A hook found nothing to act on, such as a record to delete. That fails a case; a fault that is made at random is left out.
     Absent(String),
-    /// The property does not hold, and no delay of this machine explains what was seen: a token that did not grow.
+    /// The property does not hold, and no delay of this machine explains what was seen: a token that did not grow, a missing right.
     Wrong(String),
     /// Something came too late, by this much; `None` if it never came while the case waited for it, or if the store was away.
     Late(String, Option<Duration>),
@@ -53,7 +53,7 @@ impl Stop {
             Some(_) => Self::Skipped(format!("{NOT_RUN}{reason}")),
             None => {
                 let help = "install it, or let LEASEHOLD_SKIP_MISSING=1 skip its cases; Leasehold's own scripts/test installs all";
-                Self::Failed(format!("{reason}; {help}"))
+                Self::Wrong(format!("{reason}; {help}"))
             }
         }
     }
@@ -147,9 +147,12 @@ impl From<Error> for Stop {
             source = cause.source();
         }
         // A store that is slow or away may do better the next time.
-        match error.is_outage() || error.kind() == ErrorKind::TimedOut {
-            true => Self::Late(words, None),
-            false => Self::Failed(words),
+        match error.kind() {
+            ErrorKind::Unavailable | ErrorKind::Indeterminate | ErrorKind::TimedOut => {
+                Self::Late(words, None)
+            }
+            ErrorKind::Denied => Self::Wrong(words),
+            _ => Self::Failed(words),
         }
     }
 }

@@ -238,7 +238,7 @@ fn unexpected(answer: &str, expected: &str) -> Stop {
         answer.strip_prefix("error ").is_some_and(|said| errors.iter().any(|error| said.starts_with(error)))
     };
     match () {
-        () if is_any(&["Wrong("]) => Stop::Wrong(words),
+        () if is_any(&["Wrong(", "Denied"]) => Stop::Wrong(words),
         () if is_any(&["Late(", "Unavailable", "Indeterminate", "TimedOut"]) => Stop::Late(words, None),
         () => Stop::Failed(words),
     }

@@ -29,21 +29,22 @@ fn stores_of_the_users_are_compared_and_nothing_stays_in_them() {
     let names: Vec<&str> =
         report["stores"].as_array().unwrap().iter().map(|store| store["name"].as_str().unwrap()).collect();
     assert_eq!(names, ["memory", "redis"]);
-    let mut broken = false;
+    let mut seen = Vec::new();
     for store in report["stores"].as_array().unwrap() {
         let came_out = |how| {
             let cases = store["cases"].as_array().unwrap().iter();
             cases.filter(|case| case["outcome"]["is"] == how).count()
         };
         assert!(came_out("passed") > 20, "{}", store["name"]);
-        broken |= came_out("failed") > 0;
+        let verdicts = [("failed", 1), ("late", 2), ("not-judged", 75)];
+        seen.extend(verdicts.into_iter().filter(|(how, _)| came_out(how) > 0).map(|(_, code)| code));
         let rows = ["rows", "left_out"];
         let rows: usize = rows.iter().map(|part| store["speed"][part].as_array().unwrap().len()).sum();
         assert_eq!(rows, 11, "each row is measured, or it is said why not: {}", store["speed"]);
         assert_eq!(store["cells"].as_array().unwrap().len(), 0, "no fault is made in a user's store");
     }
     // How fast and whole a store is on a machine that does much else is not the matter here: that the code says it is.
-    assert_eq!(said.code, Some(i32::from(broken)), "{}", said.err);
+    assert_eq!(said.code, Some(seen.into_iter().min().unwrap_or(0)), "{}", said.err);
     let keys = server.command(&["KEYS", "*leasehold-*"]).unwrap();
     assert!(!keys.contains("leasehold-bench") && !keys.contains("leasehold-conformance"), "{keys}");
 }

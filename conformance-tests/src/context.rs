@@ -4,7 +4,7 @@ use crate::expect::{Client, ClientExt, eventually, first_use};
 use crate::kinds::Kinds;
 use crate::proxy::{Proxy, Traffic};
 use crate::run_config::RunConfig;
-use crate::stop::{Stop, Verdict, ensure, require};
+use crate::stop::{Stop, Verdict, ensure, ensure_came, require};
 use crate::subject::{Store, Subject};
 use crate::time_scale::{SLACK, scaled};
 use crate::worker::Worker;
@@ -258,7 +258,7 @@ impl Waits {
     pub(crate) async fn reach(&mut self, cx: &Context, count: usize) -> Verdict {
         let reached = self.0.wait_for(|waits| *waits >= count);
         let is_reached = matches!(tokio::time::timeout(cx.patience(), reached).await, Ok(Ok(_)));
-        ensure!(is_reached, "{} of {count} acquisitions of a held lock wait", *self.0.borrow());
+        ensure_came!(is_reached, "{} of {count} acquisitions of a held lock wait", *self.0.borrow());
         Ok(())
     }
 }
@@ -273,7 +273,7 @@ pub(crate) async fn until_answer_is_held<T: Send + 'static>(
     proxy.set(Traffic::HoldReplies);
     let request = tokio::spawn(request);
     let is_answered = eventually(cx.patience(), || proxy.reply_bytes() > before).await;
-    ensure!(is_answered, "the store did not answer the request whose reply is held");
+    ensure_came!(is_answered, "the store did not answer the request whose reply is held");
     Ok(request)
 }
 
@@ -285,7 +285,8 @@ pub(crate) async fn until_queued(cx: &Context, client: &Client, name: &LockName,
         if queued >= waiters {
             return Ok(());
         }
-        ensure!(start.elapsed() < cx.patience(), "of {waiters} waiters, `LockAdmin::waiters` shows {queued}");
+        let is_awaited = start.elapsed() < cx.patience();
+        ensure_came!(is_awaited, "of {waiters} waiters, `LockAdmin::waiters` shows {queued}");
         // A long queue is a long answer.
         tokio::time::sleep(Duration::from_millis(2) + Duration::from_micros(20) * waiters as u32).await;
     }
@@ -304,7 +305,7 @@ pub(crate) async fn until_records_are_gone(
         if after <= before {
             return Ok(());
         }
-        ensure!(start.elapsed() <= bound, "{before} records before, {after} after {when}");
+        ensure_came!(start.elapsed() <= bound, "{before} records before, {after} after {when}");
         tokio::time::sleep(Duration::from_millis(20)).await;
     }
 }

@@ -94,10 +94,7 @@ pub(crate) async fn ensure_kept(other: &Client, guard: &LockGuard, when: &str) -
     let kept = status.ok_or_else(unheld)?.ends_in.ok_or_else(endless)?;
     // A renewal meanwhile makes the one of them larger, and the time that it took the other.
     let believed = guard.remaining().min(before.saturating_sub(asked.elapsed()));
-    ensure!(
-        kept >= believed,
-        "{when}: the holder believes in {believed:?} more, and the store keeps {kept:?}"
-    );
+    ensure!(kept >= believed, "{when}: the holder believes in {believed:?}, and the store keeps {kept:?}");
     Ok(kept)
 }
 
@@ -114,8 +111,11 @@ pub(crate) async fn free_within(client: &Client, name: &LockName, bound: Duratio
     // Longer than the bound: what comes late is another finding than what never comes.
     let options = AcquireOptions::new().with_wait(bound * 2);
     let (outcome, took) = timed(client.acquire_with(name, &options)).await;
-    let never =
-        |error| Stop::Failed(format!("{when}: not free within {bound:?}, nor within twice that: {error}"));
+    let words = |error| format!("{when}: not free within {bound:?}, nor within twice that: {error}");
+    let never = |error: Error| match Stop::from(error) {
+        Stop::Late(error, by) => Stop::Late(words(error), by),
+        stop => Stop::Failed(words(stop.into_reason())),
+    };
     outcome.map_err(never)?.release().await?;
     ensure_within!(took, bound, "{when}: not free within {bound:?}, but after {took:?}");
     Ok(())

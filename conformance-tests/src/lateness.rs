@@ -4,7 +4,7 @@
 use crate::runner::lock;
 use crate::time_scale::{SLACK, scaled, stretch};
 use std::collections::VecDeque;
-use std::sync::{Mutex, Once};
+use std::sync::{LazyLock, Mutex, Once};
 use std::time::{Duration, Instant};
 
 const INTERVAL: Duration = Duration::from_millis(5);
@@ -66,13 +66,14 @@ impl Firings {
         }
     }
 
-    /// The mean since then.
+    /// The mean since then; the last count before, where there is none.
     fn crowd_since(&self, start: Instant) -> f64 {
         let (mut sum, mut count) = (0.0, 0.0);
         for (_, crowd) in self.crowds.iter().rev().take_while(|(counted, _)| *counted >= start) {
             (sum, count) = (sum + crowd, count + 1.0);
         }
-        if count > 0.0 { sum / count } else { 0.0 }
+        let last = || self.crowds.back().map_or(0.0, |(_, crowd)| *crowd);
+        if count > 0.0 { sum / count } else { last() }
     }
 
     /// The lateness of the next firing, if it is late by now.
@@ -88,14 +89,22 @@ impl Firings {
     }
 }
 
-/// How many threads want a processor now, for each that there is. `None` where the kernel does not tell.
+/// How many threads of the host want a processor now, for each that the host has. `None` where the kernel does not tell.
 fn crowd() -> Option<f64> {
+    static PROCESSORS: LazyLock<Option<u32>> =
+        LazyLock::new(|| processors(&std::fs::read_to_string("/proc/stat").ok()?));
     let told = std::fs::read_to_string("/proc/loadavg").ok()?;
     let (running, _) = told.split(' ').nth(3)?.split_once('/')?;
     // Without this thread.
     let others = running.parse::<u32>().ok()?.saturating_sub(1);
-    let processors = std::thread::available_parallelism().ok()?.get();
-    Some(f64::from(others) / f64::from(u32::try_from(processors).ok()?))
+    Some(f64::from(others) / f64::from((*PROCESSORS)?))
+}
+
+/// The processors of the host, by `proc_stat(5)`: a container with a quota counts the threads of all others too.
+fn processors(stat: &str) -> Option<u32> {
+    let lines = stat.lines().filter_map(|line| line.strip_prefix("cpu"));
+    let count = lines.filter(|rest| rest.starts_with(|first: char| first.is_ascii_digit())).count();
+    u32::try_from(count).ok().filter(|count| *count > 0)
 }
 
 /// How late the timer was while a case ran, and how crowded the machine.
@@ -208,7 +217,14 @@ mod tests {
         let (start, ms) = (Instant::now(), Duration::from_millis);
         let crowds = [(0, 90.0), (50, 4.0), (100, 8.0)].map(|(at, crowd)| (start + ms(at), crowd));
         let firings = Firings { last: None, late: VecDeque::new(), crowds: crowds.into() };
-        assert_eq!([0, 1, 101].map(|from| firings.crowd_since(start + ms(from)) as u32), [34, 6, 0]);
+        assert_eq!([0, 1, 101].map(|from| firings.crowd_since(start + ms(from)) as u32), [34, 6, 8]);
+    }
+
+    #[test]
+    fn processors_are_those_of_the_host() {
+        let stat = "cpu  9 0\ncpu0 4 0\ncpu1 5 0\nintr 7\ncpufreq 1\n";
+        assert_eq!(processors(stat), Some(2));
+        assert_eq!(processors("cpu  9 0\n"), None);
     }
 
     #[test]

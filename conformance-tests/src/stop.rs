@@ -16,11 +16,11 @@ pub enum Stop {
     Failed(String),
     /// A hook found nothing to act on, such as a record to delete. That fails a case; a fault that is made at random is left out.
     Absent(String),
-    /// The property does not hold, and no delay of this machine explains what was seen: a token that did not grow.
+    /// The property does not hold, and no delay of this machine explains what was seen: a token that did not grow, a missing right.
     Wrong(String),
-    /// Something came too late, by this much; `None` if it had not come when the case went on without it, or if the store was away.
+    /// Something came too late, by this much; `None` if it never came while the case waited for it, or if the store was away.
     Late(String, Option<Duration>),
-    /// Nothing can be said of the store: this machine was late, or a server was not ready in time.
+    /// Nothing can be said of the store: this machine was late, a server was not ready in time, or the case showed nothing.
     NotJudged(String),
     /// The property has no meaning here, cannot be observed, or needs a hook that there is not; why.
     Skipped(String),
@@ -37,6 +37,11 @@ impl Stop {
         Self::Failed(error.to_string())
     }
 
+    /// The case showed nothing: its fault met nothing, or its history has too little in it. It is run again before that is said.
+    pub(crate) fn void(why: impl fmt::Display) -> Self {
+        Self::NotJudged(format!("{VOID}{why}"))
+    }
+
     /// The subject does not implement this hook. Says nothing of the store, of which nothing is known then.
     pub(crate) fn no_hook(hook: &str) -> Self {
         Self::Skipped(format!("the subject has no hook `{hook}`"))
@@ -48,7 +53,7 @@ impl Stop {
             Some(_) => Self::Skipped(format!("{NOT_RUN}{reason}")),
             None => {
                 let help = "install it, or let LEASEHOLD_SKIP_MISSING=1 skip its cases; Leasehold's own scripts/test installs all";
-                Self::Failed(format!("{reason}; {help}"))
+                Self::Wrong(format!("{reason}; {help}"))
             }
         }
     }
@@ -61,18 +66,31 @@ impl Stop {
         }
     }
 
-    /// True for a failure, and for what is [missing](Self::missing), also where that skips.
+    /// What was seen of a case that is to be run again: one that failed, was late, or showed nothing.
+    pub(crate) fn needs_second_attempt(&self) -> Option<&str> {
+        match self {
+            Self::Wrong(_) => None,
+            Self::NotJudged(why) => Some(why.as_str()).filter(|why| why.starts_with(VOID)),
+            stop => stop.failure(),
+        }
+    }
+
+    /// True for a failure, for what is not judged, and for what is [missing](Self::missing), also where that skips.
     pub(crate) fn is_failed_or_missing(&self) -> bool {
-        self.failure().is_some() || matches!(self, Self::Skipped(why) if why.starts_with(NOT_RUN))
+        match self {
+            Self::Skipped(why) => why.starts_with(NOT_RUN),
+            _ => true,
+        }
     }
 
     /// What was seen, or why it was not judged or skipped.
     pub fn into_reason(self) -> String {
         match self {
+            Self::Late(reason, None) => format!("it never came: {reason}"),
             Self::Failed(reason)
             | Self::Absent(reason)
             | Self::Wrong(reason)
-            | Self::Late(reason, _)
+            | Self::Late(reason, Some(_))
             | Self::NotJudged(reason)
             | Self::Skipped(reason) => reason,
         }
@@ -88,6 +106,7 @@ impl fmt::Display for Stop {
 }
 
 const NOT_RUN: &str = "NOT RUN: ";
+const VOID: &str = "void: ";
 
 /// Ends the case as failed, with these words, unless the condition holds.
 macro_rules! ensure {
@@ -128,9 +147,12 @@ impl From<Error> for Stop {
             source = cause.source();
         }
         // A store that is slow or away may do better the next time.
-        match error.is_outage() || error.kind() == ErrorKind::TimedOut {
-            true => Self::Late(words, None),
-            false => Self::Failed(words),
+        match error.kind() {
+            ErrorKind::Unavailable | ErrorKind::Indeterminate | ErrorKind::TimedOut => {
+                Self::Late(words, None)
+            }
+            ErrorKind::Denied => Self::Wrong(words),
+            _ => Self::Failed(words),
         }
     }
 }
@@ -145,6 +167,16 @@ macro_rules! ensure_within {
     };
 }
 pub(crate) use ensure_within;
+
+/// Ends the case as late, with these words, unless the condition holds: what was waited for never came.
+macro_rules! ensure_came {
+    ($condition:expr, $($words:tt)+) => {
+        if !$condition {
+            return Err($crate::stop::Stop::Late(format!($($words)+), None));
+        }
+    };
+}
+pub(crate) use ensure_came;
 
 impl From<std::io::Error> for Stop {
     fn from(error: std::io::Error) -> Self {

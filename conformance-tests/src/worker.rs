@@ -66,7 +66,7 @@ impl Worker {
         let answer = self.ask(&Request::Identity).await?;
         let words = answer.split_once(' ');
         let identity = words.and_then(|(pid, boot)| Some((pid.parse().ok()?, boot.parse().ok()?)));
-        identity.ok_or_else(|| Stop::Failed(format!("a worker said {answer:?} instead of its identity")))
+        identity.ok_or_else(|| unexpected(&answer, "its identity"))
     }
 
     /// A worker that this command executes: this very program, directly or by another.
@@ -211,12 +211,12 @@ impl Worker {
     async fn answer(&mut self) -> Result<String, Stop> {
         let within = self.patience;
         let answer = self.answers_within(within).await?;
-        answer.ok_or_else(|| Stop::Failed(format!("a worker said nothing within {within:?}")))
+        answer.ok_or_else(|| Stop::Late(format!("a worker said nothing within {within:?}"), None))
     }
 
     async fn expect(&mut self, expected: &str) -> Verdict {
         let answer = self.answer().await?;
-        if answer == expected { Ok(()) } else { Err(Stop::Failed(format!("a worker said {answer:?}"))) }
+        if answer == expected { Ok(()) } else { Err(unexpected(&answer, expected)) }
     }
 }
 
@@ -228,7 +228,20 @@ impl Drop for Worker {
 
 fn token(answer: &str) -> Result<u64, Stop> {
     let token = answer.strip_prefix("token ").and_then(|token| token.parse().ok());
-    token.ok_or_else(|| Stop::Failed(format!("a worker said {answer:?} instead of a token")))
+    token.ok_or_else(|| unexpected(answer, "a token"))
+}
+
+/// An answer that is not what was asked for. An error of the worker is what it would be in this process.
+fn unexpected(answer: &str, expected: &str) -> Stop {
+    let words = format!("a worker said {answer:?} instead of {expected}");
+    let is_any = |errors: &[&str]| {
+        answer.strip_prefix("error ").is_some_and(|said| errors.iter().any(|error| said.starts_with(error)))
+    };
+    match () {
+        () if is_any(&["Wrong(", "Denied"]) => Stop::Wrong(words),
+        () if is_any(&["Late(", "Unavailable", "Indeterminate", "TimedOut"]) => Stop::Late(words, None),
+        () => Stop::Failed(words),
+    }
 }
 
 /// `unshare` in the way that is permitted here: as root, or as an ordinary user in a user namespace.
@@ -249,4 +262,24 @@ fn unshare(boot_clock_ahead: Duration) -> Result<Command, Stop> {
         refusal = String::from_utf8_lossy(&tried.stderr).trim().to_owned();
     }
     Err(Stop::Skipped(format!("pid and time namespaces are not permitted here: {refusal}")))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn error_of_a_worker_is_judged_as_one_of_this_process() {
+        let late = Stop::Late("no grant".to_owned(), None);
+        for answer in
+            [&*format!("error {late:?}"), "error Unavailable", "error Indeterminate", "error TimedOut"]
+        {
+            assert!(matches!(token(answer), Err(Stop::Late(_, None))), "{answer}");
+        }
+        let wrong = format!("error {:?}", Stop::Wrong("token 1 after 2".to_owned()));
+        assert!(matches!(token(&wrong), Err(Stop::Wrong(_))));
+        for answer in ["error Busy", "error Lost", "Unavailable", "token x"] {
+            assert!(matches!(token(answer), Err(Stop::Failed(_))), "{answer}");
+        }
+    }
 }

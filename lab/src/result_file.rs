@@ -9,8 +9,8 @@ use std::path::Path;
 /// Writes a result, beside an older one at first: that stays if this one cannot be written. What is no plain file, such as
 /// a pipe or a link to one, is written to as it is.
 pub(crate) fn write_result(file: &Path, result: &[u8]) -> Result<(), Failure> {
-    let is_plain = fs::symlink_metadata(file).is_ok_and(|metadata| metadata.is_file());
-    let written = if is_plain { replace(file, result) } else { fs::write(file, result) };
+    let is_new_or_plain = fs::symlink_metadata(file).map_or(true, |metadata| metadata.is_file());
+    let written = if is_new_or_plain { replace(file, result) } else { fs::write(file, result) };
     written.map_err(|error| Failure::internal("cannot write the result", error))
 }
 

@@ -65,11 +65,8 @@ impl Server {
                 let hello = redis::cmd("HELLO").query_async(connection).await;
                 let fields: HashMap<String, Value> = hello.map_err(failed)?;
                 let field = |name| redis::from_redis_value_ref::<String>(fields.get(name)?).ok();
-                Some(format!(
-                    "{} {}",
-                    field("server").unwrap_or_default(),
-                    field("version").unwrap_or_default()
-                ))
+                let [server, version] = ["server", "version"].map(|name| field(name).unwrap_or_default());
+                Some(format!("{server} {version}"))
             }
             Self::MySql(connection) => Some(scalar(connection, "SELECT version()").await?),
             Self::OtherSql(connection, query) => Some(scalar(connection, query).await?),

@@ -34,7 +34,8 @@ pub(crate) fn each_store(urls: &[String], options: &StoreOptions) -> Result<Vec<
     }
     check_unnamed(options, "other URLs")?;
     for (at, url) in urls.iter().enumerate() {
-        if let Some(first) = urls[..at].iter().position(|other| other == url) {
+        let is_same = |other: &String| other.trim_end_matches('/') == url.trim_end_matches('/');
+        if let Some(first) = urls[..at].iter().position(is_same) {
             // The URL may have a password, and is not told.
             let problem = format_args!("the stores {} and {} of the call are the same", first + 1, at + 1);
             return Err(Error::invalid("URL", problem, "name each store once"));

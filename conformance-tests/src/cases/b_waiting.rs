@@ -161,10 +161,6 @@ pub(super) async fn outlasts_a_refusal(
     // One pause of a waiter that was refused, and a connection that is made again.
     let (took, bound) =
         (at.duration_since(released_at), hand_over_bound(cx, &holder) + Duration::from_secs(2));
-    ensure_within!(
-        took,
-        bound,
-        "a waiter that was refused for a while was served {took:?} after the release"
-    );
+    ensure_within!(took, bound, "a waiter that had been refused was served {took:?} after the release");
     Ok(())
 }

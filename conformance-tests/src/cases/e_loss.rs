@@ -42,7 +42,7 @@ async fn unreachable_store_is_a_loss_by_the_deadline(cx: &Context) -> Verdict {
         proxy.set(traffic);
         while guard.is_held() {
             let took = start.elapsed();
-            ensure!(took <= cx.ttl() + cx.slack(), "still held after {took:?} without the store");
+            ensure_came!(took <= cx.ttl() + cx.slack(), "still held after {took:?} without the store");
             tokio::time::sleep(Duration::from_millis(2)).await;
         }
         let cause = loss_within(&guard, cx.slack()).await?.cause();
@@ -97,7 +97,8 @@ async fn lost_guard_says_so_in_each_way_and_for_good(cx: &Context) -> Verdict {
     loss_within(&guard, cx.slack()).await?;
     let lease = guard.lease();
     tokio::spawn(async move { lease.lost().await }).await?;
-    ensure!(start.elapsed() < cx.slack(), "hearing of a loss that had happened took {:?}", start.elapsed());
+    let took = start.elapsed();
+    ensure_within!(took, cx.slack(), "hearing of a loss that had happened took {took:?}");
     for _ in 0..20 {
         ensure!(guard.health() == Health::Ended, "a lost lock is {:?}", guard.health());
         tokio::time::sleep(cx.ttl() / 10).await;
@@ -180,10 +181,8 @@ async fn steady_holder_is_renewed_seldom_and_told_of_no_loss(cx: &Context) -> Ve
     let of_one = (requests.so_far().await? - before).max(1);
     let sent = requests.during(cx.ttl() * LEASES).await?.saturating_sub(kept_alive);
     let bound = of_one * u64::from(12 * LEASES + 3);
-    ensure!(
-        sent <= bound,
-        "{sent} requests of a holder in {LEASES} leases, {of_one} for an extension; bound {bound}"
-    );
+    let of_all = format!("{sent} requests of a holder in {LEASES} leases");
+    ensure!(sent <= bound, "{of_all}, {of_one} for an extension; bound {bound}");
     ensure!(guard.is_held(), "told of a loss that there was not: {:?}", guard.loss());
     Ok(guard.release().await?)
 }
@@ -199,7 +198,7 @@ async fn late_reply_to_a_renewal_is_counted_from_its_request(cx: &Context) -> Ve
     // A session may be shorter than a ttl.
     tokio::time::sleep(guard.remaining() / 2).await;
     if !guard.is_held() {
-        return Err(Stop::Late("void: the hold ended before the late reply".to_owned(), None));
+        return Err(Stop::void("the hold ended before the late reply"));
     }
     // The reply passes, and no other renewal does.
     proxy.set(Traffic::HoldRequests);

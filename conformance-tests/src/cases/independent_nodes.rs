@@ -44,7 +44,8 @@ impl<'a> IndependentNodes<'a> {
             let start = Instant::now();
             while self.members.holds(node, &self.name).await? != held {
                 let what = if held { "free" } else { "taken" };
-                ensure!(start.elapsed() <= bound, "node {node} still has the lock as {what} after {bound:?}");
+                let is_awaited = start.elapsed() <= bound;
+                ensure_came!(is_awaited, "node {node} still has the lock as {what} after {bound:?}");
                 tokio::time::sleep(Duration::from_millis(2)).await;
             }
         }

@@ -65,7 +65,8 @@ async fn fifty_waiters_delay_neither_renewals_nor_other_locks(cx: &Context) -> V
     guard.release().await?;
     let bound = hand_over_bound(cx, &client) + cx.slack();
     let first = tokio::time::timeout(bound, waiters.join_next()).await.ok().flatten();
-    first.ok_or_else(|| Stop::Failed(format!("none of fifty waiters was let in within {bound:?}")))???;
+    let never = || Stop::Late(format!("none of fifty waiters was let in within {bound:?}"), None);
+    first.ok_or_else(never)???;
     waiters.shutdown().await;
     Ok(())
 }
@@ -85,8 +86,8 @@ async fn waiter_that_gives_up_leaves_no_transaction(cx: &Context) -> Verdict {
         if after <= before {
             break;
         }
-        let left = after - before;
-        ensure!(start.elapsed() <= cx.slack() * 12, "{left} transactions are left of a waiter that gave up");
+        let (left, bound) = (after - before, cx.slack() * 12);
+        ensure_came!(start.elapsed() <= bound, "{left} transactions are left of a waiter that gave up");
         // InnoDB repeats its last answer to a question that comes within a tenth of a second.
         tokio::time::sleep(Duration::from_millis(250)).await;
     }
@@ -129,7 +130,7 @@ async fn one_first_holder(
     if let Some(proxy) = proxy {
         let asked = clients.len() as u64;
         let all = eventually(cx.patience(), || proxy.requests() >= before + asked).await;
-        ensure!(all, "not all of {asked} clients have asked");
+        ensure_came!(all, "not all of {asked} clients have asked");
         proxy.set(Traffic::Pass);
     }
     let holders: Vec<_> = joined(attempts).await?.into_iter().flatten().collect();

@@ -58,7 +58,7 @@ async fn cost_of_a_hand_over(cx: &Context, waiters: usize) -> Result<Counters, S
         guard.release().await?;
         let next: (Client, LockGuard) = match tokio::time::timeout(cx.patience(), guards.recv()).await {
             Ok(Some(next)) => next,
-            _ => return Err(Stop::Failed("a release woke nobody".to_owned())),
+            _ => return Err(Stop::Late("a release woke nobody".to_owned(), None)),
         };
         // What a herd asks next, it asks now.
         tokio::time::sleep(SETTLES_WITHIN).await;
@@ -94,10 +94,7 @@ async fn waiters_survive_the_deletion_of_their_queue(cx: &Context) -> Verdict {
     loss_within(&guard, cx.ttl() + cx.slack()).await?;
     let survives = client.semantics().token == TokenClass::Durable;
     for next in joined(waiters).await? {
-        ensure_untimed!(
-            next > token || !survives,
-            "token {next} after {token}, over the deletion of the queue"
-        );
+        ensure_untimed!(next > token || !survives, "token {next} after {token}, and a deleted queue");
     }
     Ok(())
 }
@@ -143,7 +140,7 @@ async fn thousands_of_waiters_are_served_in_their_order(cx: &Context) -> Verdict
     let mut last = None;
     for _ in 0..AT_ONCE {
         let next = tokio::time::timeout(cx.patience(), order.recv()).await.ok().flatten();
-        let never = || Stop::Failed(format!("a hand-over among {waiting} waiters never came"));
+        let never = || Stop::Late(format!("a hand-over among {waiting} waiters"), None);
         let (batch, token) = next.ok_or_else(never)?;
         // They came at once, in an order that only the store knows; but before all the others.
         ensure!(batch == 1, "one of hundred {batch} was served before the first hundred were");

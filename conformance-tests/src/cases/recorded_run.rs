@@ -4,6 +4,7 @@ use crate::cases::prelude::*;
 use crate::checker::{CheckReport, Least, Model, check};
 use crate::history::{History, Recorder};
 use crate::workload::Workload;
+use std::fmt::Display;
 use tempfile::TempDir;
 
 pub(super) struct RecordedRun<'a> {
@@ -53,24 +54,30 @@ impl<'a> RecordedRun<'a> {
     /// The report of the checker, with room for a machine that runs many cases at once: other cases measure times.
     pub(super) async fn report(&self) -> Result<CheckReport, Stop> {
         let semantics = self.cx.semantics().await?;
-        let mut model = Model::from_semantics(&semantics, self.ttl, self.cx.slack() * 4);
+        let mut model = Model::from_semantics(&semantics, self.ttl, self.room());
         model.least = self.least;
         Ok(check(&History::read(self.directory.path())?, &model))
     }
 
+    fn room(&self) -> Duration {
+        self.cx.slack() * 4
+    }
+
     /// Ends the case: the history must be accepted. A rejected history is kept, and can be run again.
     pub(super) async fn judge(self) -> Verdict {
-        let outcome = self.report().await.map(|report| (report.is_accepted(), report.to_string()));
-        let problem = match outcome {
-            Ok((true, _)) => return Ok(()),
-            Ok((false, report)) => report,
-            Err(stop) => format!("{stop:?}"),
-        };
+        let (seed, room) = (self.seed, self.room());
+        let report = self.report().await;
+        if report.as_ref().is_ok_and(CheckReport::is_accepted) {
+            return Ok(());
+        }
         let kept = self.directory.keep();
-        Err(Stop::Failed(format!(
-            "LEASEHOLD_SEED={}, the history is in {}: {problem}",
-            self.seed,
-            kept.display()
-        )))
+        let told = |problem: &dyn Display| {
+            format!("LEASEHOLD_SEED={seed}, the history is in {}: {problem}", kept.display())
+        };
+        match report {
+            Ok(report) => report.verdict(told(&report), room),
+            Err(Stop::Failed(why)) => Err(Stop::Failed(told(&why))),
+            Err(stop) => Err(stop),
+        }
     }
 }

@@ -74,10 +74,8 @@ where
 /// Expects that no token was given twice.
 pub(super) fn ensure_distinct(mut tokens: Vec<FencingToken>, when: &str) -> Verdict {
     tokens.sort_unstable();
-    ensure_untimed!(
-        tokens.is_sorted_by(|one, next| one < next),
-        "{when}: a token was given twice: {tokens:?}"
-    );
+    let differ = tokens.is_sorted_by(|one, next| one < next);
+    ensure_untimed!(differ, "{when}: a token was given twice: {tokens:?}");
     Ok(())
 }
 
@@ -94,7 +92,7 @@ pub(super) async fn until_waiting(client: &Client, cx: &Context, name: &LockName
 /// not know, or a second statement.
 pub(super) async fn until_answered(cx: &Context, proxy: &Proxy, reply_bytes_before: u64) -> Verdict {
     let is_answered = eventually(cx.patience(), || proxy.reply_bytes() > reply_bytes_before).await;
-    ensure!(is_answered, "a waiter was not answered");
+    ensure_came!(is_answered, "a waiter was not answered");
     // A waiter that polls is never quiet for long.
     for _ in 0..10 {
         let seen = (proxy.requests(), proxy.reply_bytes());
@@ -110,7 +108,8 @@ pub(super) async fn until_answered(cx: &Context, proxy: &Proxy, reply_bytes_befo
 pub(super) async fn until_all_wait(cx: &Context, waiting: u64) -> Verdict {
     let start = Instant::now();
     while cx.store().counters().await?.waiting < waiting {
-        ensure!(start.elapsed() <= cx.patience(), "the waiters never came to wait for the store's word");
+        let is_awaited = start.elapsed() <= cx.patience();
+        ensure_came!(is_awaited, "the waiters never came to wait for the store's word");
         tokio::time::sleep(Duration::from_millis(10)).await;
     }
     // A place is watched before its owner has heard so.
@@ -157,7 +156,7 @@ pub(super) async fn release_without_a_reply(
 pub(super) async fn until_renewed(guard: &LockGuard, ttl: Duration) -> Verdict {
     let mut last = guard.remaining();
     let is_renewed = || std::mem::replace(&mut last, guard.remaining()) < last;
-    ensure!(eventually(ttl * 2, is_renewed).await, "no renewal was confirmed: {:?}", guard.loss());
+    ensure_came!(eventually(ttl * 2, is_renewed).await, "no renewal was confirmed: {:?}", guard.loss());
     Ok(())
 }
 
@@ -213,8 +212,8 @@ impl<'a> Requests<'a> {
 pub(super) fn lose_connections(proxy: &Proxy) -> Verdict {
     let connections = proxy.cut();
     proxy.set(Traffic::Pass);
-    let void = "void: the fault met nothing, because there was no connection to be cut";
-    if connections > 0 { Ok(()) } else { Err(Stop::Late(void.to_owned(), None)) }
+    let void = || Stop::void("the fault met nothing, because there was no connection to be cut");
+    if connections > 0 { Ok(()) } else { Err(void()) }
 }
 
 /// Polls a future `polls` times at most; `None` if it was not ready by then, and was dropped.

@@ -162,7 +162,8 @@ async fn loss_of_one_name_is_the_loss_of_the_set_at_once(cx: &Context) -> Verdic
     if optional(cx.store().delete(&b).await)?.is_none() {
         ensure!(!other.looking()?.force_release(&b, None).await?.is_empty(), "nothing was released by force");
     }
-    let untold = |_| Stop::Failed("the holder of the set was not told of the loss of one name".to_owned());
+    let untold =
+        |_| Stop::Late("the holder of the set was not told of the loss of one name".to_owned(), None);
     let lost = tokio::time::timeout(ttl / 3 + cx.slack(), set.lost()).await.map_err(untold)?;
     ensure!(lost.as_ref() == Some(&b), "{lost:?} is said to be lost, and not {b}");
     ensure!(!set.is_held(), "the set is held after the loss of one name");

@@ -42,10 +42,8 @@ async fn work_of_a_leader_that_is_cut_off_is_dropped_before_another_leads(cx: &C
         };
         election.lead(work).await
     });
-    ensure!(
-        eventually(cx.patience(), || works.receiver_count() > 0).await,
-        "the first candidate does not lead"
-    );
+    let leads = eventually(cx.patience(), || works.receiver_count() > 0).await;
+    ensure_came!(leads, "the first candidate does not lead");
     let next = cx.candidate(&cx.client().await?)?;
     let next = tokio::spawn(async move {
         let leadership = next.campaign().await?;
@@ -84,11 +82,11 @@ async fn leader_that_was_stopped_does_not_go_on_with_its_work(cx: &Context) -> V
     let (directory, client, mut worker) = (tempfile::tempdir()?, cx.client().await?, cx.worker().await?);
     let file = directory.path().join("work");
     worker.send(&Request::Lead(cx.name(), cx.ttl(), file.clone())).await?;
-    ensure!(eventually(cx.patience(), || file.exists()).await, "the worker does not lead");
+    ensure_came!(eventually(cx.patience(), || file.exists()).await, "the worker does not lead");
     worker.pause();
     let candidate = cx.candidate(&client)?;
     let leadership = tokio::time::timeout(silent_bound(cx).await?, candidate.campaign()).await;
-    let late = |_| Stop::Failed("a leader that was stopped was not replaced".to_owned());
+    let late = |_| Stop::Late("a leader that was stopped was not replaced".to_owned(), None);
     let leadership = leadership.map_err(late)??;
     let (mut content, mut changes) = (read(&file), 0);
     worker.resume();
@@ -215,11 +213,8 @@ async fn observer_tells_of_a_time_without_a_leader(cx: &Context) -> Verdict {
         let leadership = election.campaign().await?;
         let (item, took) = timed(items.next()).await;
         let term = item.transpose()?.flatten().map(|leader| leader.term);
-        ensure!(
-            term == Some(leadership.term()),
-            "round {round}: {term:?} is shown, {} leads",
-            leadership.term()
-        );
+        let leading = leadership.term();
+        ensure!(term == Some(leading), "round {round}: {term:?} is shown, {leading} leads");
         ensure_within!(took, bound, "round {round}: a leader was shown after {took:?}");
         leadership.resign().await?;
     }

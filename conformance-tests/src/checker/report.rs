@@ -1,4 +1,5 @@
 use super::model::Model;
+use crate::stop::{Stop, Verdict};
 use std::collections::BTreeMap;
 use std::fmt;
 use std::time::Duration;
@@ -34,6 +35,11 @@ pub(crate) enum Rule {
 }
 
 impl Rule {
+    /// True if a delay of the machine breaks it: it bounds a time.
+    fn is_of_time(self) -> bool {
+        matches!(self, Self::Deadline | Self::WakeUp | Self::Crash)
+    }
+
     /// True if a lock keeps it that may have two owners, as long as its tokens grow: what tokens promise, and what the
     /// client does by itself.
     fn is_kept_by_two(self) -> bool {
@@ -108,6 +114,19 @@ impl CheckReport {
         self.violations.is_empty() && self.void.is_empty()
     }
 
+    /// What it is to a case, in these words: repeated tokens count for more than two owners, and those for more than a bound of time,
+    /// which was missed by at least the `room` that the model leaves to the machine.
+    pub(crate) fn verdict(&self, words: String, room: Duration) -> Verdict {
+        let has_repeated = [Rule::TokenUnique, Rule::TokenOrder].iter().any(|rule| self.count(*rule) > 0);
+        match () {
+            () if self.is_accepted() => Ok(()),
+            () if has_repeated => Err(Stop::Wrong(words)),
+            () if self.counts.is_empty() => Err(Stop::void(words)),
+            () if self.counts.keys().all(|rule| rule.is_of_time()) => Err(Stop::Late(words, Some(room))),
+            () => Err(Stop::Failed(words)),
+        }
+    }
+
     /// How often a rule is broken.
     pub(crate) fn count(&self, rule: Rule) -> usize {
         self.counts.get(&rule).copied().unwrap_or_default()
@@ -160,5 +179,31 @@ impl fmt::Display for Violation {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let Self { rule, name, at, operations, what } = self;
         write!(f, "{rule:?} of {name:?} at {at}: {what} (process, op: {operations:?})")
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn broken_rule_is_wrong_late_or_a_failure_and_an_empty_history_is_void() {
+        let of = |rules: &[Rule], void: &[&str]| {
+            let void = void.iter().map(|why| (*why).to_owned()).collect();
+            let mut report = CheckReport { void, ..CheckReport::default() };
+            rules.iter().for_each(|rule| report.broken(*rule, "lock", 7, &[], String::new()));
+            report.verdict("seen".to_owned(), Duration::from_secs(2))
+        };
+        assert!(of(&[], &[]).is_ok());
+        assert!(matches!(of(&[], &["3 grants"]), Err(Stop::NotJudged(why)) if why == "void: seen"));
+        for token in [Rule::TokenUnique, Rule::TokenOrder] {
+            let stop = of(&[Rule::Exclusion, token, Rule::WakeUp], &["3 grants"]);
+            assert!(matches!(stop, Err(Stop::Wrong(_))), "{token:?}: {stop:?}");
+        }
+        let stop = of(&[Rule::Deadline, Rule::WakeUp, Rule::Crash], &["3 grants"]);
+        assert!(matches!(stop, Err(Stop::Late(_, Some(by))) if by == Duration::from_secs(2)));
+        for rule in [Rule::Exclusion, Rule::Belief, Rule::Effects, Rule::OwnerOnly, Rule::Order] {
+            assert!(matches!(of(&[rule, Rule::WakeUp], &[]), Err(Stop::Failed(_))), "{rule:?}");
+        }
     }
 }

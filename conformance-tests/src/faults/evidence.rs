@@ -67,8 +67,7 @@ pub(crate) async fn until_done_unheard(
     let mut before = before;
     for _ in 0..REPLIES_BEFORE_IT_IS_DONE {
         if !eventually(ANSWERS_WITHIN, || proxy.reply_bytes() > before).await {
-            let void = "void: no reply was held, because the store never did what was asked";
-            return Err(Stop::Late(void.to_owned(), None));
+            return Err(Stop::void("no reply was held, because the store never did what was asked"));
         }
         before = at_rest(proxy).await;
         if is_done(&holds(other, name).await?) {

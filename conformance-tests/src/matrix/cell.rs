@@ -71,6 +71,7 @@ impl From<&Cell> for CaseResult {
         let outcome = match &cell.state {
             State::Kept | State::Better => CaseOutcome::Passed,
             State::Broken { why } => CaseOutcome::Failed { why: why.clone() },
+            State::Late { why } => CaseOutcome::Late { why: why.clone() },
             State::Void { why } => CaseOutcome::Failed { why: format!("it shows nothing: {why}") },
             State::NotJudged { why } => CaseOutcome::NotJudged { why: why.clone() },
             State::NotRun { why } => CaseOutcome::Skipped { why: why.clone() },
@@ -93,6 +94,8 @@ pub enum State {
     Better,
     /// Less was seen than is promised.
     Broken { why: String },
+    /// A bound of time was missed, and again when the fault was made anew, although this machine was on time.
+    Late { why: String },
     /// The fault touched nothing: no hold overlapped it. It shows nothing, and fails the run.
     Void { why: String },
     /// Nothing can be said of the store: this machine was late, or a server was not ready in time.
@@ -112,9 +115,8 @@ impl From<Stop> for State {
     fn from(stop: Stop) -> Self {
         match stop {
             Stop::Skipped(why) => Self::NotRun { why },
-            Stop::Failed(why) | Stop::Absent(why) | Stop::Wrong(why) | Stop::Late(why, _) => {
-                Self::Broken { why }
-            }
+            Stop::Failed(why) | Stop::Absent(why) | Stop::Wrong(why) => Self::Broken { why },
+            Stop::Late(..) => Self::Late { why: stop.into_reason() },
             Stop::NotJudged(why) => Self::NotJudged { why },
         }
     }
@@ -171,6 +173,10 @@ mod tests {
         assert_eq!((result.name(), &*result.property), (cell(State::Kept).name(), "store-paused"));
         assert_eq!(result.outcome, CaseOutcome::Failed { why: why() });
         let outcome = |state| CaseResult::from(&cell(state)).outcome;
+        assert_eq!(
+            outcome(Stop::Late(why(), None).into()),
+            CaseOutcome::Late { why: "it never came: two holders".to_owned() }
+        );
         assert!(matches!(outcome(State::Void { why: why() }), CaseOutcome::Failed { .. }));
         assert!(matches!(outcome(State::NotRun { why: why() }), CaseOutcome::Skipped { .. }));
         assert!(matches!(outcome(State::NotApplicable { why: why() }), CaseOutcome::Skipped { .. }));

@@ -160,8 +160,10 @@ impl CellRun {
         let options = AcquireOptions::new().with_ttl(ttl).with_wait(scaled(FIRST_ANSWER));
         for name in [&self.run.name, &self.free_name] {
             let used = first_use(&client, name, &options, scaled(FIRST_USE)).await;
-            used.map_err(|stop| {
-                Stop::Failed(format!("no plain use before the fault: {}", stop.into_reason()))
+            let told = |why| format!("no plain use before the fault: {why}");
+            used.map_err(|stop| match stop {
+                Stop::Late(why, _) => Stop::NotJudged(told(why)),
+                stop => Stop::Failed(told(stop.into_reason())),
             })?;
         }
         client.close().await?;
@@ -198,7 +200,9 @@ impl CellRun {
         let ttl = self.fault.ttl;
         match (self.fault.lasts, holder_lives) {
             (Lasting::Moment, true) => Time { least: ttl / 2, most: ttl * 6 / 5 },
-            (Lasting::Moment, false) => Time { least: Duration::ZERO, most: ttl + scaled(AFTERWARDS) },
+            (Lasting::Moment, false) => {
+                Time { least: Duration::ZERO, most: self.longest_hold() + scaled(AFTERWARDS) }
+            }
             _ => Time::exactly(ttl / 4),
         }
     }
@@ -210,18 +214,23 @@ impl CellRun {
             workers.holder.order(Request::Leave(Some(Role::Holder))).await?;
         }
         let before = counter.number()?;
-        let bound = self.fault.ttl + self.run.semantics.wake_up.bound() + scaled(AFTERWARDS);
+        let bound = self.longest_hold() + self.run.semantics.wake_up.bound() + scaled(AFTERWARDS);
         // The first may have begun before.
         let free = eventually(bound, || counter.number().is_ok_and(|now| now >= before + 2)).await;
         workers.others().order(Request::Leave(None)).await?;
         Ok(free)
     }
 
+    /// How long the store keeps a hold of which it hears nothing.
+    fn longest_hold(&self) -> Duration {
+        self.fault.ttl.max(self.run.semantics.session_timeout.unwrap_or_default())
+    }
+
     /// What is left when all clients have gone, once leases have had time to end.
     async fn residue(&self, declared: Option<usize>) -> Result<u64, Stop> {
         let Some(declared) = declared else { return Ok(0) };
         // A session may be longer than the lease that was asked for, by a third.
-        let (start, bound) = (Instant::now(), self.fault.ttl * 4 / 3 + scaled(AFTERWARDS / 4));
+        let (start, bound) = (Instant::now(), self.longest_hold() * 4 / 3 + scaled(AFTERWARDS / 4));
         loop {
             let records = self.run.cx.store().records().await;
             let left = records.map(|records| records.saturating_sub(declared) as u64);

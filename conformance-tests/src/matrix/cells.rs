@@ -2,6 +2,7 @@
 
 use super::cell::{Cell, Figures, State};
 use super::cell_run::play;
+use super::judgement::has_more_owners;
 use crate::case::HostShare;
 use crate::faults::can_happen;
 use crate::lateness::{self, Lateness};
@@ -63,19 +64,19 @@ impl Matrix {
         lateness::watch();
         let cell = Cell::new(subject.name(), fault, reader, self.seed);
         let permit = self.capacity.take(share(subject.name(), fault));
-        let judged = self.judged(subject, cell.clone())?;
+        let first = self.attempt(subject, cell.clone())?;
         drop(permit);
-        match judged.state {
-            State::Broken { .. } | State::Void { .. } | State::NotJudged { .. } => {
+        match first.cell.state {
+            State::Broken { .. } | State::Late { .. } | State::Void { .. } | State::NotJudged { .. } => {
                 let _permit = self.capacity.take_all_when_idle();
-                self.judged(subject, cell)
+                Some(of_two(first, self.attempt(subject, cell)))
             }
-            _ => Some(judged),
+            _ => Some(first.cell),
         }
     }
 
-    /// A cell that is broken on a machine that is late is not judged.
-    fn judged(&self, subject: &Arc<dyn Subject>, new: Cell) -> Option<Cell> {
+    /// A cell that is broken, or late, on a machine that is too late is not judged.
+    fn attempt(&self, subject: &Arc<dyn Subject>, new: Cell) -> Option<CellAttempt> {
         if self.interrupt.is_cancelled() {
             return None;
         }
@@ -86,16 +87,45 @@ impl Matrix {
         let judged = in_time(scaled(WATCHDOG), &self.interrupt, async { tokio::spawn(work).await? })?;
         let (mut cell, is_wrong) = judged.unwrap_or_else(|stop| (Cell { state: stop.into(), ..new }, false));
         let late = Lateness::of_a_case(start);
-        if let State::Broken { why } = &cell.state
+        let is_broken = matches!(cell.state, State::Broken { .. });
+        // No delay repeats a token.
+        let is_wrong = is_broken && (is_wrong || cell.figures.tokens_repeated > 0);
+        if let State::Broken { why } | State::Late { why } = &cell.state
             && late.is_too_late()
-            // No delay repeats a token.
-            && !is_wrong && cell.figures.tokens_repeated == 0
+            && !is_wrong
         {
             cell.state = State::NotJudged { why: late.told(why) };
         }
         cell.took_ms = millis(start.elapsed());
-        Some(cell)
+        let has_failed = cell.measured.is_none_or(|seen| has_more_owners(cell.promised, seen));
+        let is_certain = is_wrong || is_broken && has_failed && late.is_on_time();
+        Some(CellAttempt { cell, is_certain })
     }
+}
+
+/// A cell as one attempt has shown it.
+struct CellAttempt {
+    cell: Cell,
+    /// True if it is broken whatever another attempt shows.
+    is_certain: bool,
+}
+
+/// The cell of an attempt that is not as promised, and of the next; `None` if that was interrupted.
+fn of_two(first: CellAttempt, second: Option<CellAttempt>) -> Cell {
+    let mut cell = first.cell;
+    match (&mut cell.state, second) {
+        (State::Broken { why }, Some(second))
+            if first.is_certain && !matches!(second.cell.state, State::Broken { .. }) =>
+        {
+            *why = format!("in one of two attempts: {why}");
+        }
+        (_, Some(second)) => return second.cell,
+        (State::Broken { why } | State::Late { why } | State::Void { why }, None) if !first.is_certain => {
+            cell.state = State::NotJudged { why: format!("interrupted before it was played again: {why}") };
+        }
+        (_, None) => {}
+    }
+    cell
 }
 
 /// Plays a cell, again if its fault hit no holder, and fills in what was seen.
@@ -144,5 +174,27 @@ fn share(subject: &str, fault: Fault) -> HostShare {
         (true, false) => HostShare::Quarter,
         (false, true) if subject.contains("sentinel") || subject.contains("cluster") => HostShare::Quarter,
         (false, _) => HostShare::Usual,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn cell_that_is_certainly_broken_stays_so_and_an_interrupted_one_is_not_judged() {
+        let attempt = |state, is_certain| CellAttempt {
+            cell: Cell { state, ..Cell::new("redis", Fault::StorePaused, false, 7) },
+            is_certain,
+        };
+        let broken = |why: &str| State::Broken { why: why.to_owned() };
+        let judged = |certain, second| of_two(attempt(broken("two"), certain), second).state;
+        assert_eq!(judged(false, Some(attempt(State::Kept, false))), State::Kept);
+        let once = broken("in one of two attempts: two");
+        assert_eq!(judged(true, Some(attempt(State::Kept, false))), once);
+        assert_eq!(judged(true, Some(attempt(broken("three"), true))), broken("three"));
+        assert_eq!(judged(true, None), broken("two"));
+        let why = "interrupted before it was played again: two".to_owned();
+        assert_eq!(judged(false, None), State::NotJudged { why });
     }
 }

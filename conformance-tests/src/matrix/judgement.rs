@@ -34,11 +34,15 @@ impl Observation {
     }
 
     fn state(&self, promised: Outcome, measured: Outcome, figures: &Figures) -> State {
+        // Two owners count, whatever the fault has met.
+        if has_more_owners(promised, measured) {
+            return State::Broken { why: self.why(measured) };
+        }
         if let Some(why) = self.void(promised, figures) {
             return State::Void { why };
         }
         if !self.recovered {
-            return State::Broken { why: "nobody got the lock again when the fault was over".to_owned() };
+            return State::Late { why: "nobody got the lock again when the fault was over".to_owned() };
         }
         if self.residue > 0 {
             let why = format!("{} records are left, beyond those of a plain use", self.residue);
@@ -141,6 +145,11 @@ impl Observation {
 /// What a process may still do that was stopped a moment ago.
 const GRACE: Duration = Duration::from_millis(300);
 
+/// True if there were two owners, or worse, where that is not promised.
+pub(super) fn has_more_owners(promised: Outcome, measured: Outcome) -> bool {
+    rank(measured) < rank(promised).min(rank(Outcome::Unavailable))
+}
+
 /// From the worst to the best.
 fn rank(outcome: Outcome) -> u8 {
     match outcome {
@@ -148,5 +157,22 @@ fn rank(outcome: Outcome) -> u8 {
         Outcome::FencedOnly => 1,
         Outcome::Unavailable => 2,
         Outcome::Holds | Outcome::NotApplicable => 3,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use Outcome::{FencedOnly, Holds, MayBreak, NotApplicable, Unavailable};
+
+    #[test]
+    fn two_owners_count_where_the_promise_excludes_them_and_no_grant_does_not() {
+        let seen =
+            |promised| [MayBreak, FencedOnly, Unavailable, Holds].map(|seen| has_more_owners(promised, seen));
+        assert_eq!(seen(Holds), [true, true, false, false]);
+        assert_eq!(seen(NotApplicable), seen(Holds));
+        assert_eq!(seen(Unavailable), seen(Holds));
+        assert_eq!(seen(FencedOnly), [true, false, false, false]);
+        assert_eq!(seen(MayBreak), [false; 4]);
     }
 }

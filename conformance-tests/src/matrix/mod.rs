@@ -14,9 +14,12 @@
 //! 4. else *holds*.
 //!
 //! That is the order from the worst to the best. A cell that shows worse than is promised is [broken](State::Broken), and so
-//! is a cell after which no client gets the lock, or records are left. A cell that shows better is [better](State::Better), and
-//! worth a look: the promise may be too small, or the fault too weak. A cell whose fault did not hit a holder shows nothing, and
-//! is [void](State::Void).
+//! is a cell after which records are left; one after which no client gets the lock in time is [late](State::Late). A cell that shows
+//! better is [better](State::Better), and worth a look: the promise may be too small, or the fault too weak. A cell whose fault did not
+//! hit a holder shows nothing, and is [void](State::Void), unless there were two owners where that is not promised.
+//!
+//! A cell that is not as promised, void or not judged is played again alone, and judged like a case: what no delay explains counts in
+//! whichever attempt it was seen, and so do two owners or a failure on a machine that was on time.
 //!
 //! A hook that reports a fault as made is no evidence for it. So a cell is void if its holder works on while it is dead, if its
 //! store ended no connection although it was killed, or if its new primary knows what it cannot know; and it is broken if its

@@ -36,7 +36,8 @@ pub(crate) fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
 /// How often a case that is to be run again looks whether another case still runs.
 const LOOK: Duration = Duration::from_millis(100);
 
-/// The capacity of the host in a run. Requests are served in their order, so that small shares never delay a large one for long.
+/// The capacity of the host in a run, of which each case takes the share that it needs. Requests are served in their order, so that
+/// small shares never delay a large one for long; second attempts come when nobody else runs or waits.
 #[derive(Debug)]
 pub(crate) struct HostCapacity(Semaphore);
 

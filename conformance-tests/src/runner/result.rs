@@ -36,7 +36,7 @@ pub enum CaseOutcome {
     Passed,
     /// It has not.
     Failed { why: String },
-    /// A bound was missed twice, although the machine was on time.
+    /// A bound was missed twice, although the machine was on time; or it never came, in both attempts.
     Late { why: String },
     /// Nothing can be said of the subject: the machine was late, or a server was not ready in time.
     NotJudged { why: String },
@@ -91,10 +91,8 @@ impl From<Verdict> for CaseOutcome {
     fn from(verdict: Verdict) -> Self {
         match verdict {
             Ok(()) => Self::Passed,
-            Err(Stop::Failed(why) | Stop::Absent(why) | Stop::Wrong(why) | Stop::Late(why, None)) => {
-                Self::Failed { why }
-            }
-            Err(Stop::Late(why, Some(_))) => Self::Late { why },
+            Err(Stop::Failed(why) | Stop::Absent(why) | Stop::Wrong(why)) => Self::Failed { why },
+            Err(stop @ Stop::Late(..)) => Self::Late { why: stop.into_reason() },
             Err(Stop::NotJudged(why)) => Self::NotJudged { why },
             Err(Stop::Skipped(why)) => Self::Skipped { why },
         }
@@ -184,6 +182,13 @@ mod tests {
         let text = serde_json::to_string(&again).unwrap();
         assert_eq!(serde_json::from_str::<CaseResult>(&text).unwrap(), again);
         assert_eq!(failed.name(), "redis::A02_held_lock_refuses_a_second_holder_at_once");
+    }
+
+    #[test]
+    fn what_never_came_is_late_and_says_so() {
+        let of = |by| CaseOutcome::from(Err(Stop::Late("no grant".to_owned(), by)));
+        assert_eq!(of(None), CaseOutcome::Late { why: "it never came: no grant".to_owned() });
+        assert_eq!(of(Some(Duration::ZERO)), CaseOutcome::Late { why: "no grant".to_owned() });
     }
 
     #[test]

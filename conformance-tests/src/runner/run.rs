@@ -41,15 +41,15 @@ pub struct Run {
 #[derive(Clone, Copy, Debug)]
 #[expect(clippy::exhaustive_enums, reason = "complete: a case begins and ends")]
 pub enum CaseEvent<'a> {
-    /// A case has begun, on this subject. An interrupted case never ends.
+    /// A case has begun, on this subject. A case whose first attempt is interrupted never ends.
     Started(&'a str, Case),
     /// A case has ended.
     Finished(&'a CaseResult),
 }
 
 impl Run {
-    /// On how many threads cases run if nothing is said. 16 cases run at once; the other threads wait, most of them with a case that
-    /// has failed and is run again when the others are over.
+    /// On how many threads cases run if nothing is said. 16 cases run at once; the other threads wait, most of them with a case that is
+    /// to be run again when the others are over.
     pub const THREADS: usize = 64;
 
     /// All cases against these subjects, with a seed of its own or the one in `LEASEHOLD_SEED`.

@@ -69,10 +69,10 @@ impl Round {
         let played = tokio::time::timeout(scaled(WATCHDOG), self.contend(&run, &schedule)).await;
         let played =
             played.unwrap_or_else(|_| Err(Stop::Failed(format!("it hangs: no end after {WATCHDOG:?}"))));
+        let told = |why| format!("the history is in {}: {why}", run.directory.keep().display());
         played.map_err(|stop| match stop {
-            Stop::Failed(why) => {
-                Stop::Failed(format!("the history is in {}: {why}", run.directory.keep().display()))
-            }
+            Stop::Failed(why) => Stop::Failed(told(why)),
+            Stop::Late(why, by) => Stop::Late(told(why), by),
             stop => stop,
         })
     }

@@ -45,9 +45,9 @@ fn serve(subjects: &[Arc<dyn Subject>], name: &str, address: &str) -> Verdict {
     let subject = subject.ok_or_else(|| Stop::Failed(format!("no subject {name:?} in this program")))?;
     let runtime = tokio::runtime::Builder::new_multi_thread().worker_threads(1).enable_all().build()?;
     runtime.block_on(async {
-        let client = subject.connect(address).await?;
-        let mut served = Served::new(&**subject, address, client);
-        say("ready")?;
+        let client = subject.connect(address).await.map_err(Stop::from);
+        say(&client.as_ref().map_or_else(|stop| format!("error {stop:?}"), |_| "ready".to_owned()))?;
+        let mut served = Served::new(&**subject, address, client?);
         let mut requests = BufReader::new(tokio::io::stdin()).lines();
         while let Some(request) = requests.next_line().await? {
             let request = serde_json::from_str(&request).map_err(std::io::Error::from)?;

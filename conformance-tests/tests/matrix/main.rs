@@ -187,7 +187,7 @@ fn completion(cell: &Cell) -> Result<Completion, Failed> {
             Err(Failed::from(format!("fixtures/matrix.json has it, and it was not played now: {why}")))
         }
         State::NotRun { why } => Ok(Completion::ignored_with(format!("not run: {why}"))),
-        State::Broken { why } | State::Void { why } | State::NotJudged { why } => {
+        State::Broken { why } | State::Late { why } | State::Void { why } | State::NotJudged { why } => {
             Err(Failed::from(format!("{why}\n{}", serde_json::to_string_pretty(cell).unwrap())))
         }
     }

@@ -25,10 +25,10 @@ pub struct BenchArgs {
     #[arg(long, value_name = "TIME", value_parser = duration)]
     pub(crate) duration: Option<Duration>,
     /// How many windows each row has; the rows take turns
-    #[arg(long, value_name = "N", default_value_t = 5, value_parser = passes)]
+    #[arg(long, value_name = "N", default_value_t = 5, value_parser = |text: &str| number(text, 1..=1_000))]
     pub(crate) passes: usize,
     /// Over how many processes a crowd is spread in the rows with several
-    #[arg(long, value_name = "N", default_value_t = 4, value_parser = processes)]
+    #[arg(long, value_name = "N", default_value_t = 4, value_parser = |text: &str| number(text, 1..=64))]
     pub(crate) processes: usize,
     /// What to print
     #[arg(long, value_name = "FORMAT", default_value = "table")]
@@ -66,14 +66,6 @@ const LONGEST: Duration = Duration::from_secs(60);
 pub(super) fn duration(text: &str) -> Result<Duration, String> {
     let time = leasehold_console::duration(text)?;
     if (SHORTEST..=LONGEST).contains(&time) { Ok(time) } else { Err("a window has 10ms to 60s".to_owned()) }
-}
-
-fn passes(text: &str) -> Result<usize, String> {
-    number(text, 1..=1_000)
-}
-
-fn processes(text: &str) -> Result<usize, String> {
-    number(text, 1..=64)
 }
 
 /// In decimal, or as it is printed: `0x5eed`.

@@ -113,12 +113,13 @@ impl Candidate {
     }
 
     /// Ends what the suite has left in a store of the user's, under these names and that of the first lock.
-    pub(super) async fn clean_up(&self, names: &[LockName], console: Console) {
+    pub(super) async fn clean_up(&self, names: &[LockName], interrupts: &mut Interrupts, console: Console) {
         let Some(user_store) = self.user_store.as_ref().filter(|_| self.is_there()) else { return };
         let names: Vec<LockName> = names.iter().cloned().chain(self.first_name()).collect();
-        if let Err(failure) = user_store.clean_up(&self.root, &names).await {
-            let name = &self.report.name;
-            console.warn(format_args!("not tidied up: {name}: {}", failure.message()), None);
+        let cleaned = interrupts.unless_aborted(user_store.clean_up(&self.root, &names)).await;
+        let why = cleaned.map(|cleaned| cleaned.err().map(|failure| failure.message()));
+        if let Some(why) = why.unwrap_or_else(|| Some("interrupted".to_owned())) {
+            console.warn(format_args!("not tidied up: {}: {why}", self.report.name), None);
         }
     }
 
@@ -143,7 +144,8 @@ impl Candidate {
             let line = |finding: &Finding| format!("{}: {}", finding.code, finding.message);
             Ok((declared, findings.iter().map(line).collect()))
         };
-        first.await.map_err(|error: Error| NotRun { why: in_one_line(&error), is_late: false })
+        let is_late = |error: &Error| self.user_store.is_none() && error.is_outage();
+        first.await.map_err(|error: Error| NotRun { why: in_one_line(&error), is_late: is_late(&error) })
     }
 
     fn first_name(&self) -> Result<LockName, Error> {

@@ -12,6 +12,7 @@ mod estimate;
 mod suite;
 
 use crate::args::{CompareArgs, ComparePart, Preset, ReportArgs};
+use crate::conformance::check_time_scale;
 use crate::interrupt::{EarlyEnd, Interrupts};
 use crate::measure::{LeftOut, Plan, measure};
 use crate::report::{Changes, Report, StoreReport, Verdict, make_room, publish, read};
@@ -40,6 +41,7 @@ pub(crate) async fn compare(args: &CompareArgs, invocation: &Invocation) -> Resu
         let help = "use --preset local, which starts stores of its own";
         return Err(Error::invalid("only", problem, help).into());
     }
+    check_time_scale()?;
     let baseline = args.baseline.as_deref().map(read).transpose()?;
     make_room(args.out.as_deref(), None)?;
     let (mut interrupts, began) = (Interrupts::listen()?, Instant::now());
@@ -50,15 +52,13 @@ pub(crate) async fn compare(args: &CompareArgs, invocation: &Invocation) -> Resu
     let mut candidates = candidate::all(args, invocation).await?;
     let outcome = try_all(args, seed, &mut candidates, invocation, &mut interrupts).await;
     report.stores = candidates.into_iter().map(|candidate| candidate.report).collect();
-    report.end(began, matches!(outcome, Err(EarlyEnd::Interrupted(_))));
-    if let Err(EarlyEnd::Failed(failure)) = outcome {
-        return Err(failure);
-    }
+    report.end(began, outcome.is_err());
     report.changes = baseline.map(|baseline| Changes::between(&baseline, &report));
     publish(&report, args.out.as_deref(), args.format)?;
     match outcome {
         Err(EarlyEnd::Interrupted(signal)) => Ok(exit::ended_by(signal)),
-        _ => conclude(&report),
+        Err(EarlyEnd::Failed(failure)) => Err(failure),
+        Ok(()) => conclude(&report),
     }
 }
 
@@ -92,7 +92,7 @@ async fn try_all(
         suite::run_cases(candidates, seed, args.quick, interrupts, console).await?;
     } else {
         for candidate in candidates.iter() {
-            candidate.clean_up(&[], console).await;
+            candidate.clean_up(&[], interrupts, console).await;
         }
     }
     if wants(ComparePart::Faults) && args.preset.is_some() {
@@ -156,7 +156,9 @@ fn conclude(report: &Report) -> Result<Code, Failure> {
         let reasons = report.stores.iter().filter_map(|store| Some((store, store.not_run.as_ref()?)));
         let reasons = reasons.map(|(store, not_run)| ("cause", format!("{}: {}", store.name, not_run.why)));
         let error = Error::new(ErrorKind::Unavailable, "nothing was measured");
-        return Err(Failure::new(error).exiting_with(Code::FAILED).with_lines(reasons));
+        let is_open = report.stores.iter().all(|store| store.verdict() == Verdict::NotJudged);
+        let code = if is_open { Code::NOT_JUDGED } else { Code::FAILED };
+        return Err(Failure::new(error).exiting_with(code).with_lines(reasons));
     }
     let any = |verdict| report.stores.iter().any(|store| store.verdict() == verdict);
     if any(Verdict::Broken) {
@@ -169,4 +171,26 @@ fn conclude(report: &Report) -> Result<Code, Failure> {
         return Ok(Code::LATE);
     }
     Ok(if any(Verdict::NotJudged) { Code::NOT_JUDGED } else { Code::SUCCESS })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::report::NotRun;
+
+    #[test]
+    fn run_in_which_no_server_was_ready_in_time_is_not_judged() {
+        let code = |are_late: [bool; 2]| {
+            let plan = Plan::comparing(true, None, true);
+            let mut report = Report::begin(&plan, Some(7), true, Vec::new());
+            report.stores = are_late
+                .map(|is_late| {
+                    let not_run = Some(NotRun { why: String::new(), is_late });
+                    StoreReport { not_run, ..StoreReport::named("x") }
+                })
+                .into();
+            conclude(&report).unwrap_err().code()
+        };
+        assert_eq!([[true, true], [true, false]].map(code), [Code::NOT_JUDGED, Code::FAILED]);
+    }
 }

@@ -22,25 +22,28 @@ pub(super) async fn run_cases(
     let there = candidates.iter_mut().filter(|candidate| candidate.is_there());
     let (mut users, mut private): (Vec<&mut Candidate>, Vec<&mut Candidate>) =
         there.partition(|candidate| candidate.user_store.is_some());
+    let mut watched = Ok(());
     for candidate in &mut users {
-        if interrupts.signal().is_none() {
+        if interrupts.signal().is_none()
+            && let Some(user_store) = &candidate.user_store
+        {
             let run = settled(Run::new(vec![Arc::clone(&candidate.subject)]), seed, quick);
-            let run = Arc::new(run.harmless_below(&candidate.root));
-            watch(&run, std::slice::from_mut(candidate), interrupts, console).await?;
-            candidate.clean_up(&run.names(), console).await;
+            let run = Arc::new(run.with_threads(user_store.cases_at_once()).harmless_below(&candidate.root));
+            watched = watched.and(watch(&run, std::slice::from_mut(candidate), interrupts, console).await);
+            candidate.clean_up(&run.names(), interrupts, console).await;
         }
     }
     if interrupts.signal().is_none() && !private.is_empty() {
         let subjects = private.iter().map(|candidate| Arc::clone(&candidate.subject)).collect();
         let run = Arc::new(settled(Run::new(subjects), seed, quick));
-        watch(&run, &mut private, interrupts, console).await?;
+        watched = watched.and(watch(&run, &mut private, interrupts, console).await);
     }
     for candidate in users.into_iter().chain(private) {
         let report = &mut candidate.report;
         report.cases.sort_by(|one, other| one.case.cmp(&other.case));
         console.note(format_args!("{}: {}", report.name, report.counts()));
     }
-    interrupts.check()
+    watched.and_then(|()| interrupts.check())
 }
 
 /// With --quick, without cases that need more than their share of the machine.
@@ -100,6 +103,7 @@ pub(super) async fn play_faults(
         progress.step(&name);
         match &cell.state {
             State::Broken { why } => progress.say(format_args!("{name}: BROKEN: {}", joined_lines(why))),
+            State::Late { why } => progress.say(format_args!("{name}: late: {}", joined_lines(why))),
             State::Void { why } => progress.say(format_args!("{name}: not judged: {}", joined_lines(why))),
             _ => {}
         }

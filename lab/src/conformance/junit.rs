@@ -2,7 +2,7 @@
 
 use crate::result_file::write_result;
 use crate::template::{render, text};
-use leasehold_conformance::{CaseOutcome, CaseResult, Tally};
+use leasehold_conformance::{CaseResult, Tally};
 use leasehold_console::Failure;
 use minijinja::{Value, context};
 use std::collections::BTreeMap;
@@ -34,15 +34,10 @@ fn counts(results: &[&CaseResult]) -> Value {
 }
 
 fn case(result: &CaseResult) -> Value {
-    let (is, why) = match &result.outcome {
-        CaseOutcome::Passed => ("passed", ""),
-        CaseOutcome::Failed { why } => ("failed", why.as_str()),
-        CaseOutcome::Late { why } => ("late", why.as_str()),
-        CaseOutcome::NotJudged { why } => ("not-judged", why.as_str()),
-        CaseOutcome::Skipped { why } => ("skipped", why.as_str()),
-    };
+    let outcome = serde_json::to_value(&result.outcome).unwrap_or_default();
+    let of_outcome = |field: &str| text(outcome[field].as_str().unwrap_or_default());
     let name = text(&format!("{}_{}", result.case, result.property));
-    context! { is, name, why => text(why), seconds => result.took_ms as f64 / 1000.0 }
+    context! { is => of_outcome("is"), name, why => of_outcome("why"), seconds => result.took_ms as f64 / 1000.0 }
 }
 
 #[cfg(test)]

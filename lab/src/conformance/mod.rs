@@ -31,8 +31,6 @@ use std::sync::Arc;
 use std::time::Duration;
 use tokio::time::timeout;
 
-/// How many cases run at once in one store: they measure times, and must not be in each other's way.
-const IN_A_STORE_OF_THE_USERS: usize = 4;
 /// How long nothing comes of a run until a line says that it lives.
 const HEARTBEAT: Duration = Duration::from_secs(30);
 
@@ -49,10 +47,7 @@ pub fn serve_suite(registry: &Registry) -> Option<std::process::ExitCode> {
 /// Puts stores to the test.
 pub(crate) async fn conformance(args: &ConformanceArgs, invocation: &Invocation) -> Result<Code, Failure> {
     can_be_written("junit", args.junit.as_deref())?;
-    leasehold_conformance::said_time_scale().map_err(|said| {
-        Error::new(ErrorKind::Misconfigured, format!("LEASEHOLD_TIME_SCALE is {said:?}, from 0.1 to 10"))
-            .with_help("write a number such as 2, or unset it")
-    })?;
+    check_time_scale()?;
     if args.faults {
         check_unnamed(&invocation.store, "private servers")?;
     }
@@ -62,6 +57,15 @@ pub(crate) async fn conformance(args: &ConformanceArgs, invocation: &Invocation)
         None if args.faults => run_faults(args, &mut interrupts, invocation.console).await,
         None => run_user_stores(args, invocation, &mut interrupts).await,
     }
+}
+
+/// Refuses a scale of time that would judge the machine, and not the store.
+pub(crate) fn check_time_scale() -> Result<(), Error> {
+    let refused = |said| {
+        Error::new(ErrorKind::Misconfigured, format!("LEASEHOLD_TIME_SCALE is {said:?}, from 0.1 to 10"))
+            .with_help("write a number such as 2, or unset it")
+    };
+    leasehold_conformance::said_time_scale().map(drop).map_err(refused)
 }
 
 /// Every case and every fault on private servers.
@@ -96,10 +100,10 @@ async fn run_user_stores(
     if args.list {
         return list(&run, &[], args);
     }
-    let mut threads = IN_A_STORE_OF_THE_USERS;
     for store in &stores {
-        threads = threads.min(store.probe(&root).await?);
+        store.probe(&root).await?;
     }
+    let threads = stores.iter().map(UserStore::cases_at_once).min().unwrap_or(1);
     let run = Arc::new(run.with_threads(args.threads.map_or(threads, usize::from)));
     let results = run_suite(&run, &[], args, interrupts, console).await;
     let cleaned = interrupts.unless_aborted(clean_up_all(&stores, &root, &run)).await;

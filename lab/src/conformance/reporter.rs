@@ -2,7 +2,7 @@
 
 use crate::args::{ConformanceArgs, Lines};
 use crate::background::Pair;
-use crate::format::outcome;
+use crate::format::{joined_lines, outcome};
 use crate::progress::Progress;
 use leasehold_conformance::matrix::{Cell, State, cell_name};
 use leasehold_conformance::{CaseEvent, CaseOutcome, CaseResult, Round, Run, Tally, skipped_by_reason};
@@ -113,6 +113,12 @@ impl Reporter {
                 for (why, cases) in skipped_by_reason(results) {
                     self.print(format_args!("not tested, {}: {}", safe(why), cases.join(" ")));
                 }
+                for CaseResult { subject, case, at_first, outcome, .. } in results {
+                    if let (Some(why), CaseOutcome::Passed) = (at_first, outcome) {
+                        let why = joined_lines(why);
+                        self.print(format_args!("passed when run again, {subject}::{case}: {}", safe(&why)));
+                    }
+                }
                 if passed + failed + late + not_judged == 0 {
                     self.print("nothing ran: that is a failure");
                 }
@@ -178,9 +184,9 @@ fn case_line(result: &CaseResult, again: &str) -> String {
 /// The same of a fault under a store, and what is promised beside what was seen.
 fn cell_line(cell: &Cell, again: &str) -> String {
     let (name, took, promised) = (cell.name(), cell.took_ms as f64 / 1000.0, outcome(cell.promised));
-    let failed = |word: &str, why: &str| {
+    let failed = |kind: &str, word: &str, why: &str| {
         let seen = indented(&format!("{word}; promised: {promised}: {why}"));
-        format!("FAILED  {name} ({took:.1} s){seen}\n        {again}")
+        format!("{kind:<7} {name} ({took:.1} s){seen}\n        {again}")
     };
     match &cell.state {
         State::Kept => format!("ok      {name} ({took:.1} s): {promised}, as promised"),
@@ -191,8 +197,9 @@ fn cell_line(cell: &Cell, again: &str) -> String {
         State::NotApplicable { why } => format!("skipped {name}: not applicable: {}", safe(why)),
         State::NotRun { why } => format!("skipped {name}: not run: {}", safe(why)),
         State::NotJudged { why } => format!("not judged {name} ({took:.1} s){}", indented(why)),
-        State::Broken { why } => failed("broken", why),
-        State::Void { why } => failed("it shows nothing", why),
+        State::Broken { why } => failed("FAILED", "broken", why),
+        State::Late { why } => failed("late", "late", why),
+        State::Void { why } => failed("FAILED", "it shows nothing", why),
     }
 }
 

@@ -45,6 +45,13 @@ impl UserStore {
             let name = std::iter::once(scheme.clone()).chain(numbered).find(is_new).unwrap_or_default();
             user_stores.push(Self { name, invocation: invocation.with_store(options) });
         }
+        if user_stores.iter().filter(|store| store.is_memory()).count() > 1 {
+            return Err(Error::invalid(
+                "URL",
+                "two of the stores are memory",
+                "name memory once: a process has one",
+            ));
+        }
         Ok(user_stores)
     }
 
@@ -62,22 +69,29 @@ impl UserStore {
         self.is_memory().then(memory).flatten().unwrap_or_else(|| Arc::new(self.clone()))
     }
 
-    /// Whether it is, wherever its URL comes from. What is wrong with the configuration is said when it is opened.
     pub(crate) fn is_memory(&self) -> bool {
-        let config = self.invocation.store.sources().load();
-        config.is_ok_and(|config| config.url().scheme() == "memory")
+        self.has_scheme("memory")
     }
 
-    /// Takes a lock and gives it back: what cannot be reached, or lets nobody in, is said once and not by every case. How
-    /// many cases the store can serve at once without making them wait for each other.
-    pub(super) async fn probe(&self, root: &str) -> std::result::Result<usize, Failure> {
+    /// Whether it has, wherever its URL comes from. What is wrong with the configuration is said when it is opened.
+    fn has_scheme(&self, scheme: &str) -> bool {
+        let config = self.invocation.store.sources().load();
+        config.is_ok_and(|config| config.url().scheme() == scheme)
+    }
+
+    /// How many cases run at once in it: they measure times, and a SQLite file serves one at a time.
+    pub(crate) fn cases_at_once(&self) -> usize {
+        if self.has_scheme("sqlite") { 1 } else { 4 }
+    }
+
+    /// Takes a lock and gives it back: what cannot be reached, or lets nobody in, is said once and not by every case.
+    pub(super) async fn probe(&self, root: &str) -> std::result::Result<(), Failure> {
         let store = self.invocation.open().await?;
         store.introduce(false, self.invocation.console);
         let name = probed(root)?;
         let options = store.config.options().with_wait(leasehold::Wait::No);
         store.locks.acquire_with(&name, &options).await?.release().await?;
-        store.locks.close().await?;
-        Ok(if store.config.url().scheme() == "sqlite" { 1 } else { usize::MAX })
+        Ok(store.locks.close().await?)
     }
 
     /// Ends what the cases have left in the store, and looks whether nothing is left: locks of processes that were killed, and last

@@ -69,7 +69,9 @@ pub(crate) async fn measure(
     };
     let outcome = interrupts.unless_ended(measurement.run()).await;
     let outcome = outcome.and_then(|measured| measured.map_err(EarlyEnd::Failed));
-    measurement.clean_up(console).await;
+    if interrupts.unless_aborted(measurement.clean_up(console)).await.is_none() {
+        console.warn(format_args!("nobody has looked what is left below {:?}", measurement.root), None);
+    }
     (measurement.into_figures(), outcome)
 }
 

@@ -22,7 +22,7 @@ use leasehold::semantics::{
     CrashBound, Fairness, Fault, HoldKind, LossSignal, Outcome, Reach, Semantics, Sharing, TokenClass,
 };
 use leasehold_conformance::matrix::{Cell, State};
-use leasehold_conformance::{CaseResult, Tally};
+use leasehold_conformance::{CaseOutcome, CaseResult, Tally};
 use leasehold_console::{Failure, timestamp};
 use serde::{Deserialize, Serialize};
 use std::time::{Instant, SystemTime};
@@ -208,6 +208,16 @@ impl StoreReport {
         self.cells.iter().find(|cell| cell.fault == fault)
     }
 
+    /// The cell, if what was measured in it says something of the store.
+    pub(crate) fn judged_cell(&self, fault: Fault) -> Option<&Cell> {
+        let is_judged = |state: &State| matches!(state, State::Kept | State::Better | State::Broken { .. });
+        self.cell(fault).filter(|cell| is_judged(&cell.state))
+    }
+
+    pub(crate) fn has_passed(&self, case: &str) -> bool {
+        self.cases.iter().any(|result| result.case == case && result.outcome == CaseOutcome::Passed)
+    }
+
     /// The first row of which this is true.
     pub(crate) fn row(&self, is_it: impl Fn(Row) -> bool) -> Option<&RowResult> {
         self.speed.rows.iter().find(|result| is_it(result.row))
@@ -215,8 +225,7 @@ impl StoreReport {
 
     /// True if anything was measured at all.
     pub(crate) fn has_figures(&self) -> bool {
-        let counts = self.counts();
-        counts.passed + counts.failed > 0
+        self.counts().skipped < self.cases.len()
             || !self.speed.rows.is_empty()
             || self.cells.iter().any(|cell| cell.measured.is_some())
     }
@@ -239,11 +248,12 @@ impl StoreReport {
             || self.violations().next().is_some();
         let is_open = counts.not_judged + self.lost() > 0
             || any_cell(|state| matches!(state, State::NotJudged { .. } | State::Void { .. }));
+        let is_late = counts.late > 0 || any_cell(|state| matches!(state, State::Late { .. }));
         match &self.not_run {
             Some(NotRun { is_late: true, .. }) => Verdict::NotJudged,
             Some(_) => Verdict::NotRun,
             None if is_broken => Verdict::Broken,
-            None if counts.late > 0 => Verdict::Late,
+            None if is_late => Verdict::Late,
             None if is_open => Verdict::NotJudged,
             None => Verdict::AsDeclared,
         }

@@ -4,7 +4,7 @@ use super::findings::Findings;
 use super::terminal;
 use super::{Report, SCHEMA};
 use crate::args::ReportFormat;
-use crate::result_file::can_be_written;
+use crate::result_file::{can_be_written, write_result};
 use crate::template::render;
 use leasehold::Error;
 use leasehold_console::{Failure, unprinted};
@@ -37,7 +37,11 @@ pub(crate) fn read(file: &Path) -> Result<Report, Failure> {
         }
         None => return Err(invalid(&"it is no report: it has no schema", name_one)),
     }
-    serde_json::from_value(value).map_err(|error| invalid(&error, name_one))
+    let by = value.get("leasehold").and_then(Value::as_str).unwrap_or_default().to_owned();
+    serde_json::from_value(value).map_err(|error| {
+        let problem = format_args!("{error}; it was written by leasehold {by}");
+        invalid(&problem, "use the version of leasehold that has written it, or a later one")
+    })
 }
 
 /// Makes the directory, before anything is measured: what cannot be written in the end is known at the beginning. Refuses one that has
@@ -86,13 +90,13 @@ pub(crate) fn print(report: &Report, format: ReportFormat) -> Result<(), Failure
     out.write_all(text.as_bytes()).and_then(|()| out.flush()).map_err(unprinted)
 }
 
+/// The data first: the others can be made from them again. A report that is rendered again keeps them as they are.
 fn write(directory: &Path, json: &str, findings: &Findings) -> Result<(), Failure> {
-    let (markdown, html) = (markdown(findings)?, html(findings)?);
-    for (name, text) in [(DATA, json), ("report.md", &markdown), ("report.html", &html)] {
-        let written = std::fs::write(directory.join(name), text);
-        written.map_err(|error| Failure::internal("cannot write the report", error))?;
+    if !directory.join(DATA).exists() {
+        write_result(&directory.join(DATA), json.as_bytes())?;
     }
-    Ok(())
+    write_result(&directory.join("report.md"), markdown(findings)?.as_bytes())?;
+    write_result(&directory.join("report.html"), html(findings)?.as_bytes())
 }
 
 /// For a pull request or a wiki.

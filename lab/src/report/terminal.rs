@@ -11,6 +11,8 @@ use std::path::Path;
 const NARROW: usize = 80;
 /// From here on the columns of details have room too.
 const WIDE: usize = 140;
+/// Below, figures of a row have lines of their own.
+const ROOM_FOR_COLUMNS: usize = 60;
 /// In the table of faults: what the first column needs, and one of words. Four of these fit into 80 columns.
 const FAULT: usize = 22;
 const WORDS: usize = 14;
@@ -77,9 +79,9 @@ fn body(out: &mut impl Write, findings: &Findings, width: usize) -> io::Result<(
             "faults" => faults(out, section, findings.legend, width)?,
             "changes" => {
                 paragraph(out, &section.lead, 0, width)?;
-                writeln!(out, "{}", table(&section.table, width))?;
+                table(out, &section.table, width)?;
             }
-            _ => writeln!(out, "{}", table(&section.table, width))?,
+            _ => table(out, &section.table, width)?,
         }
     }
     if findings.caveats.is_empty() {
@@ -122,7 +124,7 @@ fn faults(out: &mut impl Write, section: &Section, legend: &str, width: usize) -
     let Table { columns, rows, .. } = &section.table;
     let stores = columns.len() - 1;
     if FAULT + WORDS * stores <= width {
-        return writeln!(out, "{}", table(&section.table, width));
+        return table(out, &section.table, width);
     }
     let side_by_side = (width.saturating_sub(FAULT) / MARK).max(1);
     for first in (1..=stores).step_by(side_by_side) {
@@ -149,10 +151,20 @@ fn mark(out: &mut impl Write, field: &Datum) -> io::Result<()> {
 }
 
 /// Without the columns that are details, where there is little room.
-fn table(each: &Table, width: usize) -> String {
+fn table(out: &mut impl Write, each: &Table, width: usize) -> io::Result<()> {
     let shown: Vec<bool> = each.columns.iter().map(|column| !column.is_detail || width >= WIDE).collect();
-    let columns = kept(&each.columns, &shown);
-    columns_of_text(&columns, each.rows.iter().map(|row| kept(row, &shown)), width)
+    let (columns, rows) = (kept(&each.columns, &shown), each.rows.iter().map(|row| kept(row, &shown)));
+    if width >= ROOM_FOR_COLUMNS {
+        return writeln!(out, "{}", columns_of_text(&columns, rows, width));
+    }
+    for row in rows {
+        paragraph(out, &field(&row[0]), 0, width)?;
+        for (column, datum) in columns.iter().zip(&row).skip(1).filter(|(_, datum)| datum.text != "–") {
+            write!(out, "  ")?;
+            paragraph(out, &format!("{}: {}", column.title, field(datum)), 4, width)?;
+        }
+    }
+    Ok(())
 }
 
 fn kept<T: Clone>(all: &[T], shown: &[bool]) -> Vec<T> {

@@ -43,10 +43,15 @@ fn file_without_a_report_is_refused_by_name() {
     let mut odd = fixture();
     odd["stores"][1]["speed"]["rows"][0]["row"] = json!("queues@3");
     let odd = place.file("odd.json", &odd.to_string());
+    let mut later = fixture();
+    later["leasehold"] = json!("9.1.0");
+    later["stores"][1]["cells"][0]["state"] = json!({ "is": "half-kept" });
+    let later = place.file("later.json", &later.to_string());
     let problems = [
         (newer, "its schema is 9, and this command's 4"),
         (other, "it is no report"),
         (odd, "unknown row \"queues@3\""),
+        (later, "it was written by leasehold 9.1.0"),
         ("gone.json".into(), "gone.json"),
     ];
     for (file, problem) in problems {
@@ -157,8 +162,36 @@ fn directory_with_another_report_is_refused_and_its_own_is_rendered_again() {
         said.code(64).err.contains("invalid out: ") && said.err.contains("has a report already"),
         "{said:?}"
     );
-    place.say(["report", own.to_str().unwrap(), "--out", out]).code(0);
-    assert_eq!(std::fs::read(&own).unwrap(), before);
+    let again = ["report", own.to_str().unwrap(), "--out", out, "--baseline", FIXTURE];
+    std::fs::write(place.path().join("out/report.md"), "an older one").unwrap();
+    place.say(again).code(0);
+    assert_eq!(std::fs::read(&own).unwrap(), before, "what was measured stays as it is");
+    assert!(std::fs::read_to_string(place.path().join("out/report.md")).unwrap().contains("baseline"));
+    assert_eq!(std::fs::read_dir(out).unwrap().count(), 3, "nothing but the three forms");
+}
+
+#[test]
+fn what_was_not_judged_answers_no_question_as_if_it_had_been_measured() {
+    let place = Place::new();
+    let answers = |judged: bool, case: &str| {
+        let mut report = fixture();
+        let mut redis = report["stores"][2].clone();
+        for cell in redis["cells"].as_array_mut().unwrap().iter_mut().filter(|_| !judged) {
+            cell["state"] = json!({ "is": "not-judged", "why": "late by 640 ms" });
+        }
+        redis["cases"][0]["case"] = json!(case);
+        report["stores"] = json!([redis]);
+        is_valid(&report).unwrap();
+        let file = place.file("report.json", &report.to_string());
+        let out = place.say(["report", file.to_str().unwrap(), "--format", "markdown"]).code(0).out.clone();
+        let answer = |question: &str| out.lines().find(|line| line.contains(question)).unwrap().to_owned();
+        ["over a restart", "a crashed holder", "told of a loss", "served in order"].map(answer)
+    };
+    let signs =
+        |answers: [String; 4]| answers.map(|line| line.chars().find(|c| "†‡".contains(*c)).unwrap_or(' '));
+    assert_eq!(signs(answers(true, "H05")), [' ', ' ', '‡', ' ']);
+    assert_eq!(signs(answers(false, "H05")), ['†', '‡', '‡', ' ']);
+    assert_eq!(signs(answers(true, "A01")), [' ', ' ', '‡', '‡'], "a case of another matter");
 }
 
 #[test]
@@ -176,6 +209,10 @@ fn terminal_of_forty_columns_shows_every_store_and_answer() {
     let marks = out.lines().find(|line| line.starts_with("fail over  ")).unwrap();
     assert_eq!(marks.split_whitespace().skip(2).collect::<Vec<_>>(), ["–", "–", "–", "✕", "●", "–"]);
     assert!(out.contains("WHICH STORE") && out.contains("UNDER FAULTS"), "{out}");
+    let figures = out.split("HAND-OVER").nth(1).unwrap();
+    for name in ["Waiting: ", "Per second: ", "p99: "] {
+        assert!(figures.contains(name), "{name} in {figures}");
+    }
 }
 
 /// Without what a terminal takes for colours, and with its line ends.

@@ -131,21 +131,16 @@ async fn forced_release_lets_in_the_first_waiter_and_costs_no_place(cx: &Context
                 let before = admin.waiters(&name).await?.len();
                 admin.force_release(&name, token).await?;
                 let after = admin.waiters(&name).await?.len();
-                ensure!(
-                    after + 1 >= before,
-                    "{before} waiters were shown, and {after} after a forced release"
-                );
+                ensure!(after + 1 >= before, "{before} waiters were shown, {after} after a forced release");
                 if mode.is_shared() {
                     let when = "when readers were ended by force, and others waited";
                     ensure_excluded(&client, &name, &[Shared], when).await?;
                 }
             }
             let served = eventually(bound, || one.is_finished() || two.is_finished()).await;
-            ensure!(served, "no waiter was let in after {mode} holds were ended");
-            ensure!(
-                one.is_finished() || !is_fifo,
-                "after a forced release, the second waiter was served first"
-            );
+            ensure_came!(served, "no waiter was let in after {mode} holds were ended");
+            let in_order = one.is_finished() || !is_fifo;
+            ensure!(in_order, "after a forced release, the second waiter was served first");
             let (first, second) = if one.is_finished() { (one, two) } else { (two, one) };
             let first = first.await??;
             ensure!(!second.is_finished(), "after a forced release, two hold the lock");

@@ -38,11 +38,7 @@ async fn looking_shows_the_holder_and_changes_nothing(cx: &Context) -> Verdict {
         let seen = status(&other, &name).await?;
         let seen = seen.ok_or_else(|| Stop::Failed("a held lock is not shown".to_owned()))?;
         ensure!(seen.token == Some(token), "token {:?} is shown", seen.token);
-        ensure!(
-            seen.hold == declared,
-            "a hold is declared to be a {declared:?}, and shown as a {:?}",
-            seen.hold
-        );
+        ensure!(seen.hold == declared, "a hold is a {declared:?}, and is shown as a {:?}", seen.hold);
         ensure!(!seen.mode.is_shared(), "a hold that excludes all others is shown as {}", seen.mode);
         let is_lease = declared == HoldKind::Lease;
         ensure!(is_lease == seen.ends_in.is_some(), "a hold that is no lease ends in {:?}", seen.ends_in);

@@ -21,7 +21,7 @@ pub(in crate::cases) async fn with_a_renewal_on_the_wire(
     let before = proxy.request_bytes();
     proxy.set(Traffic::BlackHole);
     let sent = eventually(cx.ttl(), || proxy.request_bytes() > before).await;
-    ensure!(sent, "no renewal was sent within a lease of {:?}", cx.ttl());
+    ensure_came!(sent, "no renewal was sent within a lease of {:?}", cx.ttl());
     loss_within(&guard, cx.ttl() + cx.slack()).await?;
     Ok((proxy, guard))
 }
@@ -66,7 +66,7 @@ async fn stranded_renewal_shortens_no_extension(cx: &Context) -> Verdict {
     proxy.strand();
     let before = proxy.request_bytes();
     let sent = eventually(ttl, || proxy.request_bytes() > before).await;
-    ensure!(sent, "no renewal was sent within a lease of {ttl:?}");
+    ensure_came!(sent, "no renewal was sent within a lease of {ttl:?}");
     // By then its client has given it up, and asked again over another connection.
     tokio::time::sleep(ttl / 4).await;
     let kept = cx.lease(ttl);

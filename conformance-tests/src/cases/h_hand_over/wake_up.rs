@@ -51,9 +51,9 @@ async fn no_hand_over_is_missed(cx: &Context) -> Verdict {
     }
     let mut hand_overs = Vec::new();
     for (longest, of_this_player) in joined(players).await? {
-        ensure!(longest <= bound, "one of two waited for {longest:?}");
-        let late = of_this_player.iter().find(|took| **took > one);
-        ensure!(late.is_none(), "a hand-over between two took {late:?}");
+        ensure_within!(longest, bound, "one of two waited for {longest:?}");
+        let slowest = of_this_player.iter().max().copied().unwrap_or_default();
+        ensure_within!(slowest, one, "a hand-over between two took {slowest:?}");
         hand_overs.extend(of_this_player);
     }
     // Where the order is luck, one player may take it again before the other, and little is handed over.
@@ -163,7 +163,7 @@ async fn waiter_that_was_cut_off_holds_nothing_beside_another(cx: &Context) -> V
     let (proxy, cut_off) = cx.client_behind_proxy(cx.ttl() / 2).await?;
     let (before, waiting) = (proxy.requests(), optional(cx.store().counters().await)?);
     let waiter = spawn_take(&cut_off, &name, &cx.options());
-    ensure!(eventually(cx.patience(), || proxy.requests() > before).await, "the waiter asked nothing");
+    ensure_came!(eventually(cx.patience(), || proxy.requests() > before).await, "the waiter asked nothing");
     until_it_listens(cx, waiting).await?;
     proxy.set(Traffic::BlackHole);
     tokio::time::sleep(cx.lease(cx.ttl()) + cx.ttl()).await;

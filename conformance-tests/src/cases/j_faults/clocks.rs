@@ -71,10 +71,8 @@ async fn wall_clock_of_the_store_ends_leases_and_turns_no_token_back(cx: &Contex
         guard
     };
     let second = guard.token()?;
-    ensure_untimed!(
-        second > first || !ended,
-        "token {second} after {first}, when the clock had gone forward"
-    );
+    let grows = second > first || !ended;
+    ensure_untimed!(grows, "token {second} after {first}, when the clock had gone forward");
     administrator.set_clock_ahead(-HOUR).await?;
     if after_the_step(cx, &other, &guard, Fault::StoreClockBack).await? {
         drop(guard);

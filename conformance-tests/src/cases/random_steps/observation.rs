@@ -13,15 +13,10 @@ impl History<'_> {
             let (from, number) = (Instant::now(), hold.number);
             let (is_held, remaining, token) = (guard.is_held(), guard.remaining(), guard.token());
             let is_kept = hold.is_kept(from, Instant::now()).unwrap_or(is_held);
-            ensure!(
-                is_kept == is_held,
-                "{number} is held: {is_kept}; its guard: {is_held}, {:?}",
-                guard.loss()
-            );
-            ensure_untimed!(
-                token.is_err() || token.is_ok_and(|token| token == hold.token),
-                "{number} has another token"
-            );
+            let loss = guard.loss();
+            ensure!(is_kept == is_held, "{number} is held: {is_kept}; its guard: {is_held}, {loss:?}");
+            let is_same = token.is_err() || token.is_ok_and(|token| token == hold.token);
+            ensure_untimed!(is_same, "{number} has another token");
             ensure!(remaining <= hold.lease, "{number} has {remaining:?} of {:?} left", hold.lease);
         }
         let is_list = self.rng.bool();

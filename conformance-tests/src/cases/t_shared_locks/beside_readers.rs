@@ -288,10 +288,8 @@ async fn looking_shows_every_reader(cx: &Context) -> Verdict {
     while let Some(reader) = readers.pop() {
         let left = readers.len() + 1;
         ensure!(reader.is_held(), "lost with {left} readers: {:?}", reader.loss());
-        ensure!(
-            !is_granted_to_a_writer(&clients[left % 2], &name).await?,
-            "a writer was let in beside {left} readers"
-        );
+        let is_granted = is_granted_to_a_writer(&clients[left % 2], &name).await?;
+        ensure!(!is_granted, "a writer was let in beside {left} readers");
         reader.release().await?;
     }
     let options = cx.options().with_wait(hand_over_bound(cx, &clients[0])).with_mode(LockMode::Write);
@@ -323,9 +321,7 @@ async fn ensure_alone(client: &Client, reader: LockGuard, when: &str) -> Verdict
     }
     ensure_excluded(client, &name, &NOT_SHARED, when).await?;
     reader.release().await?;
-    ensure!(
-        is_granted_to_a_writer(client, &name).await?,
-        "{when}: a writer is kept out by a reader that is gone"
-    );
+    let is_granted = is_granted_to_a_writer(client, &name).await?;
+    ensure!(is_granted, "{when}: a writer is kept out by a reader that is gone");
     Ok(())
 }

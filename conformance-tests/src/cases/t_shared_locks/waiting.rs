@@ -159,7 +159,7 @@ async fn until_kept_out(cx: &Context, client: &Client, name: &LockName, writer: 
     while let Some(reader) = client.poke_in(name, Shared).await? {
         reader.release().await?;
         let waited = start.elapsed();
-        ensure!(waited < bound, "a reader was let in before a {writer} lock that has waited for {waited:?}");
+        ensure_came!(waited < bound, "a reader was let in before a {writer} lock that waited for {waited:?}");
         tokio::time::sleep(Duration::from_millis(2)).await;
     }
     Ok(())

@@ -17,11 +17,14 @@ pub(crate) struct Answer {
     pub(crate) store: Option<String>,
     /// The figure of that store, with the sign of its basis.
     pub(crate) figure: String,
-    /// Stores that cannot be told from the best one.
+    /// Stores of the best one's class whose figures cannot be told from its own; an outcome or a declaration has no figure.
     pub(crate) as_good: Vec<String>,
     /// Stores that are not compared with the others, each with the reason and its own figure.
     pub(crate) apart: Vec<String>,
 }
+
+/// The case that holds the declared order of waiters against what it sees.
+const ORDER_CASE: &str = "H05";
 
 /// A store in the order of one question.
 struct Ranked<'a> {
@@ -97,7 +100,7 @@ fn class(outcome: Outcome) -> Option<usize> {
 /// What was measured comes before what is declared.
 fn crashed_holder(stores: &[(&StoreReport, &Declared)]) -> Option<Answer> {
     let ranked = stores.iter().map(|(store, declared)| {
-        let seen = store.cell(Fault::HolderKilled).and_then(|cell| cell.figures.recovered_ms);
+        let seen = store.judged_cell(Fault::HolderKilled).and_then(|cell| cell.figures.recovered_ms);
         let (class, bound) = match declared.crash_bound {
             CrashBound::Connection => (1, "as soon as its connection ends"),
             CrashBound::Session => (2, "when its session ends"),
@@ -113,7 +116,7 @@ fn crashed_holder(stores: &[(&StoreReport, &Declared)]) -> Option<Answer> {
 
 fn told_of_a_loss(stores: &[(&StoreReport, &Declared)]) -> Option<Answer> {
     let ranked = stores.iter().map(|(store, declared)| {
-        let seen = store.cell(Fault::RecordDeleted).and_then(|cell| cell.figures.detected_ms);
+        let seen = store.judged_cell(Fault::RecordDeleted).and_then(|cell| cell.figures.detected_ms);
         let (class, by) = match declared.loss_signal {
             LossSignal::Push => (1, "the store tells it at once"),
             _ => (2, "with its next renewal"),
@@ -132,8 +135,7 @@ fn order_of_waiters(stores: &[(&StoreReport, &Declared)]) -> Option<Answer> {
     let (mut fifo, mut unordered) = (Vec::new(), Vec::new());
     for (store, declared) in stores {
         if declared.fairness == Fairness::Fifo {
-            // The suite holds the declared order against what it sees.
-            let basis = if store.counts().passed > 0 { Basis::Measured } else { Basis::Declared };
+            let basis = if store.has_passed(ORDER_CASE) { Basis::Measured } else { Basis::Declared };
             fifo.push(Ranked::of_class(store, 0, "first come, first served", basis));
         } else {
             unordered.push(*store);
@@ -229,6 +231,7 @@ fn by_rate<'a>(
 }
 
 impl<'a> Ranked<'a> {
+    /// By an outcome or a declaration: all of one class are as good, and a value is for their order alone.
     fn of_class(store: &'a StoreReport, class: usize, figure: &str, basis: Basis) -> Self {
         Self { store, class, value: 0.0, band: (0.0, 0.0), figure: format!("{figure}{}", basis.sign()) }
     }
@@ -254,22 +257,12 @@ fn answer(question: &'static str, ranked: Vec<Ranked<'_>>, without: Option<Strin
     let apart: Vec<String> = of_one_host.into_iter().chain(without).collect();
     let Some((best, others)) = ranked.split_first() else {
         let figure = "no store here".to_owned();
-        return (!apart.is_empty()).then(|| Answer {
-            question,
-            store: None,
-            figure,
-            as_good: Vec::new(),
-            apart,
-        });
+        return (!apart.is_empty()).then(|| Answer { question, store: None, figure, as_good: vec![], apart });
     };
     let as_good = others.iter().filter(|other| other.is_as_good_as(best));
-    Some(Answer {
-        question,
-        store: Some(best.store.name.clone()),
-        figure: best.figure.clone(),
-        as_good: as_good.map(|other| other.store.name.clone()).collect(),
-        apart,
-    })
+    let as_good = as_good.map(|other| other.store.name.clone()).collect();
+    let (store, figure) = (Some(best.store.name.clone()), best.figure.clone());
+    Some(Answer { question, store, figure, as_good, apart })
 }
 
 /// The best one first; stores of one process are always last.

@@ -62,7 +62,11 @@ fn headline(store: &StoreReport) -> String {
     let figures = [
         (counts.failed, "case", "failed"),
         (count(|state| matches!(state, State::Broken { .. })), "promise", "broken under faults"),
-        (counts.late, "bound", "missed, also when tried again, by more than the machine was late"),
+        (
+            counts.late + count(|state| matches!(state, State::Late { .. })),
+            "bound",
+            "missed, also when tried again, by more than the machine was late",
+        ),
         (counts.passed, "case", "passed"),
         (count(|state| matches!(state, State::Kept | State::Better)), "promise", "kept under faults"),
         (counts.not_judged, "case", late),

@@ -48,6 +48,7 @@ fn of_cell(cell: &Cell) -> Option<((&'static str, Tone), String)> {
         State::NotApplicable { why } if why.is_empty() => return None,
         State::Better => (("better", Tone::Good), made(&format!("promised: {}", outcome(cell.promised)))),
         State::Broken { why } => (("broken", Tone::Bad), made(why)),
+        State::Late { why } => (("late", Tone::Careful), made(why)),
         State::Void { why } | State::NotJudged { why } => (("not judged", Tone::Muted), made(why)),
         State::NotRun { why } => (("not run", Tone::Muted), why.clone()),
         State::NotApplicable { why } => (("not applicable", Tone::Muted), why.clone()),
@@ -56,7 +57,8 @@ fn of_cell(cell: &Cell) -> Option<((&'static str, Tone), String)> {
 
 fn of_case(case: &CaseResult) -> Option<((&'static str, Tone), String)> {
     match &case.outcome {
-        CaseOutcome::Passed | CaseOutcome::Skipped { .. } => None,
+        CaseOutcome::Passed => case.at_first.clone().map(|why| (("passed when run again", Tone::Muted), why)),
+        CaseOutcome::Skipped { .. } => None,
         CaseOutcome::Failed { why } => Some((("failed", Tone::Bad), why.clone())),
         CaseOutcome::Late { why } => Some((("late", Tone::Careful), why.clone())),
         CaseOutcome::NotJudged { why } => Some((("not judged", Tone::Muted), why.clone())),

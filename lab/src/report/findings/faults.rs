@@ -9,7 +9,7 @@ use leasehold_conformance::matrix::{Cell, State};
 
 const LEGEND: &str = "● one owner at a time, and a holder that can no longer be sure knows it. ◐ two owners are \
                       possible, and their tokens still grow. ○ nobody gets the lock until the fault is \
-                      healed. ▲ two owners, and tokens may repeat. ✕ less than is promised. □ not judged. – \
+                      healed. ▲ two owners, and tokens may repeat. ✕ less than is promised. △ late. □ not judged. – \
                       cannot happen there.";
 
 /// A store under a fault: as it was seen, or, if no fault was made in it, as it is promised.
@@ -38,7 +38,7 @@ pub(super) fn section(report: &Report) -> Option<Section> {
 /// How long a killed holder keeps others out.
 fn crashes(report: &Report) -> Option<Chart> {
     let seen = report.stores.iter().filter_map(|store| {
-        let us = store.cell(Fault::HolderKilled)?.figures.recovered_ms? * 1e3;
+        let us = store.judged_cell(Fault::HolderKilled)?.figures.recovered_ms? * 1e3;
         Some((store.name.clone(), [us; 3]))
     });
     let title = "Until the next grant, after the holder was killed; the leases of these runs are short";
@@ -56,6 +56,7 @@ fn field(store: &StoreReport, fault: Fault) -> Datum {
             let words = known.map(|known| known.words()).unwrap_or_default();
             Datum { note, ..Datum::words(format!("broken: {words}")) }.with_tone(Tone::Bad, Some("✕"))
         }
+        (Some(State::Late { .. }), _) => Datum::words("late").with_tone(Tone::Careful, Some("△")),
         (Some(State::Void { .. } | State::NotJudged { .. }), _) => {
             Datum::words("not judged").with_tone(Tone::Muted, Some("□"))
         }
@@ -80,7 +81,7 @@ fn field(store: &StoreReport, fault: Fault) -> Datum {
 impl<'a> UnderFault<'a> {
     /// `None` if nothing is known of it.
     pub(super) fn of(store: &'a StoreReport, fault: Fault) -> Option<Self> {
-        let cell = store.cell(fault).filter(|cell| cell.measured.is_some());
+        let cell = store.judged_cell(fault).filter(|cell| cell.measured.is_some());
         let promised = || store.declared.as_ref()?.under(fault);
         Some(Self { outcome: cell.and_then(|cell| cell.measured).or_else(promised)?, cell })
     }

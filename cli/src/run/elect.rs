@@ -94,8 +94,7 @@ impl PreparedRun<'_> {
             if let Err(signal) = self.signals.unless_ended(tokio::time::sleep(pause)).await {
                 return Ok(Ending::interrupted(signal));
             }
-            let prepared = Supervisor::prepare(&self.program);
-            supervisor = prepared.map_err(|error| supervisor::not_prepared(error, &self.program))?;
+            supervisor = Supervisor::prepare(&self.program).map_err(supervisor::not_prepared)?;
         }
     }
 }

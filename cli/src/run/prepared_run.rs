@@ -43,8 +43,7 @@ impl<'a> PreparedRun<'a> {
         environment::check_own()?;
         let doing = program::description(&words);
         let program = program::find(words)?;
-        let supervisor =
-            Supervisor::prepare(&program).map_err(|error| supervisor::not_prepared(error, &program))?;
+        let supervisor = Supervisor::prepare(&program).map_err(supervisor::not_prepared)?;
         let store = invocation.open_with_ttl(args.acquire.lease.ttl.as_deref()).await?;
         request.check(&store)?;
         let options = options(&args.acquire, &store, &doing);

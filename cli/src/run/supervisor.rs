@@ -1,6 +1,5 @@
 //! The watchdog, as seen from `leasehold`.
 
-use super::program;
 use crate::watchdog::process_tree::{ProcessTree, adopt_orphans, adopts_orphans, children, reap};
 use crate::watchdog::protocol::{CommandReport, Order, Start, to_line};
 use crate::watchdog::{NAME, Program};
@@ -8,7 +7,7 @@ use leasehold_console::Failure;
 use rustix::io::{FdFlags, fcntl_setfd};
 use rustix::net::{SendFlags, send};
 use rustix::process::{Pid, Signal};
-use std::io;
+use std::io::{self, Write};
 use std::os::fd::AsRawFd;
 use std::os::unix::process::CommandExt;
 use std::path::{Path, PathBuf};
@@ -46,20 +45,19 @@ impl Supervisor {
         let strangers = children().unwrap_or_default();
         let deaths = unix::signal(SignalKind::child())?;
         adopt_orphans()?;
-        let (ours, theirs) = std::os::unix::net::UnixStream::pair()?;
-        ours.set_nonblocking(true)?;
+        let (mut ours, theirs) = std::os::unix::net::UnixStream::pair()?;
         // Open across exec for the one process that is started next; nobody else starts any here.
         fcntl_setfd(&theirs, FdFlags::empty())?;
         let mut watchdog = Command::new(this_program()?);
         watchdog
             .arg0(NAME)
             .arg(theirs.as_raw_fd().to_string())
-            .arg(&program.file)
-            .arg(&program.name)
-            .args(&program.arguments)
             // Ctrl-C, Ctrl-Z and a signal to our group are not for it.
             .process_group(0);
         let process = watchdog.spawn()?;
+        drop(theirs);
+        ours.write_all(&to_line(&Order::Prepare(program.clone())))?;
+        ours.set_nonblocking(true)?;
         let (reports, orders) = UnixStream::from_std(ours)?.into_split();
         let reports = Reports::read_from(reports);
         Ok(Self { process, reports, orders, strangers, command: None, deaths, is_needed: false })
@@ -223,11 +221,7 @@ fn this_program() -> io::Result<PathBuf> {
 }
 
 /// Why there is no watchdog, and what may help.
-pub(super) fn not_prepared(error: io::Error, program: &Program) -> Failure {
-    // It has the command on its own command line: what is too long for one is too long for both.
-    if error.kind() == io::ErrorKind::ArgumentListTooLong {
-        return program::not_started(&program.name, error.raw_os_error().unwrap_or_default());
-    }
+pub(super) fn not_prepared(error: io::Error) -> Failure {
     let failure = Failure::internal("cannot start the watchdog", error);
     if !cfg!(target_os = "linux") || Path::new("/proc/self/exe").exists() {
         return failure;

@@ -1,24 +1,13 @@
 use super::process_tree;
-use super::protocol::Start;
+use super::protocol::{Program, Start};
 use crate::terminal::Terminal;
 use nix::sys::signal::SigSet;
 use rustix::fs::fstat;
 use rustix::process::{Pid, PidfdFlags, getpid, getppid, pidfd_open};
-use std::ffi::OsString;
 use std::io;
 use std::os::unix::process::CommandExt;
 use std::process::Command;
 use std::sync::Arc;
-
-/// The command, as it is handed from `leasehold` to its watchdog: on the latter's command line.
-#[derive(Clone, Debug)]
-pub(crate) struct Program {
-    /// Where it was found.
-    pub(crate) file: OsString,
-    /// What it was called.
-    pub(crate) name: OsString,
-    pub(crate) arguments: Vec<OsString>,
-}
 
 /// Starts the command in a process group of its own, with the terminal if it is given one. Answers its process id,
 /// which is that of its group too.

@@ -1,11 +1,11 @@
 //! The watchdog at work: one loop over what has happened and what is to be done.
 
 use super::child_status::{exit_of, suspension_of};
-use super::command::{self, Program};
+use super::command;
 use super::forwarded_signals::ForwardedSignals;
 use super::order_socket::OrderSocket;
 use super::process_tree::{self, ProcessTree};
-use super::protocol::{CommandEnd, CommandReport, Exit, Order, Start, StopResult};
+use super::protocol::{CommandEnd, CommandReport, Exit, Order, Program, Start, StopResult};
 use super::received_signals::ReceivedSignals;
 use super::stop_plan::{StopPlan, StopStep};
 use super::wake::Wake;
@@ -23,10 +23,11 @@ use std::time::Duration;
 const KILL_CHECK_INTERVAL: Duration = Duration::from_millis(5);
 
 /// Starts the command when it is ordered to, and answers when it is over and was reported.
-pub(super) fn serve(mut socket: OrderSocket, program: &Program) -> io::Result<()> {
+pub(super) fn serve(mut socket: OrderSocket) -> io::Result<()> {
     let wake = Wake::new()?;
     let leasehold = Leasehold::this_one();
-    let Some(Order::Start(start)) = socket.wait_for_order() else {
+    let orders = (socket.wait_for_order(), socket.wait_for_order());
+    let (Some(Order::Prepare(program)), Some(Order::Start(start))) = orders else {
         return Ok(());
     };
     socket.stop_waiting()?;
@@ -34,7 +35,7 @@ pub(super) fn serve(mut socket: OrderSocket, program: &Program) -> io::Result<()
     if socket.has_ended() {
         return Ok(());
     }
-    let mut watchdog = match Watchdog::begin(socket, wake, leasehold, program, &start) {
+    let mut watchdog = match Watchdog::begin(socket, wake, leasehold, &program, &start) {
         Ok(watchdog) => watchdog,
         Err((mut socket, report)) => {
             socket.report(&report);
@@ -206,7 +207,7 @@ impl Watchdog {
                 }
                 Order::Continue => self.go_on(),
                 Order::Stop => self.plan.stop(self.clock.now()),
-                Order::Start(_) => {}
+                Order::Prepare(_) | Order::Start(_) => {}
             }
         }
         if self.socket.is_closed() {
@@ -219,7 +220,9 @@ impl Watchdog {
     fn pass_on_signals(&mut self) {
         let now = self.clock.now();
         while let Some(signal) = self.received.next() {
-            self.forwarded.received(signal, now);
+            if process_tree::shares_control_group(self.command) {
+                self.forwarded.received(signal, now);
+            }
         }
         for signal in self.forwarded.take_due(now) {
             self.tree.signal_group(signal);

@@ -102,6 +102,13 @@ pub(super) struct Process {
 /// What the kernel goes by when it looks for somebody to whom orphans can go (`include/linux/sched.h`).
 const PF_EXITING: u32 = 4;
 
+/// True if whoever signals the control group of this process signals that one too. A command may move itself, as `systemd-run --scope` does.
+pub(crate) fn shares_control_group(process: Pid) -> bool {
+    let group = |process: &str| fs::read_to_string(format!("/proc/{process}/cgroup")).ok();
+    let ours = group("self");
+    ours.is_some() && ours == group(&process.to_string())
+}
+
 /// True if orphans of this process's descendants still go to it.
 pub(crate) fn adopts_orphans(process: Pid) -> bool {
     Process::read(process).is_some_and(|process| !process.dead && !process.exiting)

@@ -14,7 +14,9 @@ use linux as system;
 #[cfg(not(target_os = "linux"))]
 use portable as system;
 
-pub(crate) use system::{adopt_orphans, adopts_orphans, children, die_at, die_with_parent, is_blind};
+pub(crate) use system::{
+    adopt_orphans, adopts_orphans, children, die_at, die_with_parent, is_blind, shares_control_group,
+};
 
 use rustix::process::{Pid, Signal, WaitId, WaitIdOptions, kill_process_group, waitid};
 

@@ -17,6 +17,10 @@ pub(crate) fn die_at(_moment: Moment) -> Option<impl Sized> {
     None::<()>
 }
 
+pub(crate) fn shares_control_group(_process: Pid) -> bool {
+    false
+}
+
 pub(crate) fn adopts_orphans(_process: Pid) -> bool {
     false
 }

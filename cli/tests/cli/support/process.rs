@@ -35,7 +35,7 @@ impl Process {
         Self::new(text.trim().parse().unwrap())
     }
 
-    /// Living processes with this in their command line, but not `leasehold` and its watchdog: they have the command's in theirs.
+    /// Living processes with this in their command line, but not `leasehold`, which has the command's in its own.
     pub(crate) fn marked(mark: &str) -> Vec<Self> {
         let all = std::fs::read_dir("/proc").unwrap().flatten();
         let numbers = all.filter_map(|entry| entry.file_name().to_str()?.parse::<u32>().ok());

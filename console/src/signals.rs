@@ -84,6 +84,19 @@ impl Signals {
         }
     }
 
+    /// Ends to listen, for a program that takes the place of this one: from now on a signal does what it does by default. Answers one that
+    /// came before and asks to end.
+    pub async fn stop_listening(&mut self) -> Option<Signal> {
+        let default = SigAction::new(SigHandler::SigDfl, SaFlags::empty(), SigSet::empty());
+        for number in self.streams.iter().filter_map(|(signal, _)| Number::try_from(signal.as_raw()).ok()) {
+            #[allow(unsafe_code, reason = "a handler could run at any moment; the default runs none of our code")]
+            // SAFETY: as above.
+            let _ = unsafe { sigaction(number, &default) };
+        }
+        // The runtime reads what the handlers have written while this yields.
+        self.unless_ended(tokio::task::yield_now()).await.err()
+    }
+
     /// The last signal that ended a wait of [`unless_ended`](Self::unless_ended).
     pub fn ended_by(&self) -> Option<Signal> {
         self.ended_by

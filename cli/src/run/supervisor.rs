@@ -44,7 +44,7 @@ impl Supervisor {
     pub(super) fn prepare(program: &Program) -> io::Result<Self> {
         let strangers = children().unwrap_or_default();
         let deaths = unix::signal(SignalKind::child())?;
-        adopt_orphans()?;
+        adopt_orphans(true)?;
         let (mut ours, theirs) = std::os::unix::net::UnixStream::pair()?;
         // Open across exec for the one process that is started next; nobody else starts any here.
         fcntl_setfd(&theirs, FdFlags::empty())?;

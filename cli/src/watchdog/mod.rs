@@ -73,7 +73,7 @@ fn be_deaf() {
     let _ = all.thread_set_mask();
     #[cfg(target_os = "linux")]
     let _ = rustix::thread::set_name(SHORT_NAME);
-    let _ = process_tree::adopt_orphans();
+    let _ = process_tree::adopt_orphans(true);
 }
 
 fn take_socket(mut arguments: impl Iterator<Item = OsString>) -> Option<OrderSocket> {

@@ -15,9 +15,9 @@ use std::os::fd::OwnedFd;
 use std::path::PathBuf;
 
 /// Makes this process the parent of every descendant whose own parent dies, so that none gets out of sight
-/// (`PR_SET_CHILD_SUBREAPER`).
-pub(crate) fn adopt_orphans() -> io::Result<()> {
-    set_child_subreaper(Some(getpid()))
+/// (`PR_SET_CHILD_SUBREAPER`); or no more.
+pub(crate) fn adopt_orphans(adopts: bool) -> io::Result<()> {
+    set_child_subreaper(adopts.then(getpid))
 }
 
 /// Has the kernel kill this process when `parent` dies, if that has not happened yet. For the time between fork and

@@ -7,8 +7,8 @@ use crate::args::RunArgs;
 use crate::lock_request::LockRequest;
 use crate::nesting::Stack;
 use crate::terminal::{self, Terminal};
-use crate::watchdog::Program;
-use leasehold::{AcquireOptions, DistributedLock};
+use crate::watchdog::{Program, process_tree};
+use leasehold::{AcquireOptions, DistributedLock, Error};
 use leasehold_console::signals::Signals;
 use leasehold_console::{Console, Failure, Invocation, OpenStore, brief};
 use std::fs::File;
@@ -41,6 +41,10 @@ impl<'a> PreparedRun<'a> {
         let (names, words) = args.names_and_command()?;
         let request = LockRequest::read(&names, args.kind)?;
         environment::check_own()?;
+        if args.command.wait_all && !process_tree::tells_descent() {
+            let fix = "leave it out; on Linux, mount the /proc of this process namespace";
+            return Err(Error::invalid("--wait-all", "what a command starts cannot be told here", fix).into());
+        }
         let doing = program::description(&words);
         let program = program::find(words)?;
         let supervisor = Supervisor::prepare(&program).map_err(supervisor::not_prepared)?;

@@ -117,7 +117,8 @@ impl PreparedRun<'_> {
         supervisor.start(Start {
             removed,
             environment,
-            waits_for_all: self.args.command.wait_all,
+            // The next leader must not find the processes of this one.
+            waits_for_all: self.args.command.wait_all || self.is_term,
             terms,
             lease_end: lease_end.into(),
         });

@@ -46,7 +46,7 @@ pub(super) fn serve(mut socket: OrderSocket) -> io::Result<()> {
     let mut ended = watchdog.until_the_end();
     // A command that a signal ended could not restore the terminal modes; shells restore them too.
     let untidy = ended.stopped.is_some() || matches!(ended.exit, Some(Exit::Signal(_)));
-    ended.had_terminal = watchdog.take_terminal_back(untidy);
+    ended.had_terminal = watchdog.take_terminal_back(untidy) || watchdog.had_terminal;
     watchdog.socket.report(&CommandReport::Ended(ended));
     Ok(())
 }
@@ -74,6 +74,8 @@ struct Watchdog {
     is_lent: Cell<bool>,
     /// True if the command was suspended while it had the terminal, or because it wants it.
     is_owed: Cell<bool>,
+    /// True if the command had the terminal when it ended.
+    had_terminal: bool,
     command: Pid,
     tree: ProcessTree,
     waits_for_all: bool,
@@ -117,6 +119,7 @@ impl Watchdog {
                     is_for_command,
                     is_lent,
                     is_owed: Cell::new(false),
+                    had_terminal: false,
                     command,
                     tree: ProcessTree::of(command, Vec::new()),
                     waits_for_all: start.waits_for_all,
@@ -225,16 +228,27 @@ impl Watchdog {
             }
         }
         for signal in self.forwarded.take_due(now) {
+            self.signal(signal);
+        }
+    }
+
+    /// A command that has ended may have left processes in any group, which `--wait-all` waits for. They are not looked for while the
+    /// command is being stopped: that takes time, and `leasehold` waits for the report of the end.
+    fn signal(&self, signal: Signal) {
+        let may_be_left = self.waits_for_all && self.plan.stopping_since().is_none();
+        if may_be_left && exit_of(self.command).is_some() {
+            self.tree.signal_all(&[signal]);
+        } else {
             self.tree.signal_group(signal);
         }
     }
 
     fn go_on(&self) {
         // In a pipe it may be a pager's, who goes on with us.
-        if self.is_for_command || self.is_owed.get() {
+        if (self.is_for_command || self.is_owed.get()) && exit_of(self.command).is_none() {
             self.give_terminal();
         }
-        self.tree.signal_group(Signal::CONT);
+        self.signal(Signal::CONT);
     }
 }
 
@@ -245,6 +259,10 @@ impl Watchdog {
         process_tree::reap(&[self.command]);
         if let Some(signal) = suspension_of(self.command) {
             self.suspended_by(signal);
+        }
+        // What it has left may be waited for for long, and the keys of a terminal that the group of a zombie has reach nobody.
+        if let (Some(exit), None) = (exit_of(self.command), self.plan.stopping_since()) {
+            self.had_terminal |= self.take_terminal_back(matches!(exit, Exit::Signal(_)));
         }
     }
 

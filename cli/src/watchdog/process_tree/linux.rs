@@ -44,7 +44,7 @@ pub(crate) fn is_blind() -> bool {
 }
 
 /// True if who descends from whom can be told here, at a moment in which nothing is wanting for it.
-pub(super) fn tells_descent() -> bool {
+pub(crate) fn tells_descent() -> bool {
     !is_blind()
 }
 

@@ -16,6 +16,7 @@ use portable as system;
 
 pub(crate) use system::{
     adopt_orphans, adopts_orphans, children, die_at, die_with_parent, is_blind, shares_control_group,
+    tells_descent,
 };
 
 use rustix::process::{Pid, Signal, WaitId, WaitIdOptions, kill_process_group, waitid};

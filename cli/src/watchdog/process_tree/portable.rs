@@ -30,7 +30,7 @@ pub(crate) fn is_blind() -> bool {
     false
 }
 
-pub(super) fn tells_descent() -> bool {
+pub(crate) fn tells_descent() -> bool {
     false
 }
 

@@ -1,5 +1,6 @@
 //! The signals that `leasehold` hears.
 
+use crate::Failure;
 use nix::sys::signal::{SaFlags, SigAction, SigHandler, SigSet, Signal as Number, sigaction};
 use rustix::process::{Signal, kill_current_process_group};
 use std::future::poll_fn;
@@ -32,7 +33,15 @@ pub struct Signals {
 impl Signals {
     /// Listens. What was ignored when this process was started, as HUP is under nohup, stays ignored, here and in the
     /// command.
-    pub fn listen() -> io::Result<Self> {
+    ///
+    /// # Errors
+    ///
+    /// If the system has no descriptor for it.
+    pub fn listen() -> Result<Self, Failure> {
+        Self::open().map_err(|error| Failure::internal("cannot listen to signals", error))
+    }
+
+    fn open() -> io::Result<Self> {
         let ignored = ignored_at_start();
         let mut streams = Vec::new();
         for signal in HEARD {

@@ -11,13 +11,12 @@ use crate::args::{AcquireArgs, ElectArgs, KindArgs, RunArgs, lock_name};
 use crate::give_back::CLOSE_TIMEOUT;
 use crate::lock_request::HeldLocks;
 use crate::watchdog::stop_plan::OnLost;
-use futures_util::StreamExt;
 use leasehold::{
     DistributedLock, DistributedLockExt, Election, Error, FencingToken, HolderInfo, Leader, Result, Wait,
 };
-use leasehold_console::exit::{Code, ended_by};
-use leasehold_console::signals::Signals;
-use leasehold_console::{Failure, Invocation, brief, print_json, unprinted};
+use leasehold_console::exit::Code;
+use leasehold_console::{Failure, Invocation, Poller, brief, print_json, unprinted};
+use rustix::process::Signal;
 use serde::Serialize;
 use std::time::Duration;
 
@@ -135,14 +134,17 @@ async fn watch(args: &ElectArgs, invocation: &Invocation) -> Result<Code, Failur
     })?;
     let store = invocation.open().await?;
     let election = store.locks.elect(lock_name(name)?)?;
-    let mut signals =
-        Signals::listen().map_err(|error| Failure::internal("cannot listen to signals", error))?;
-    let mut leaders = election.observe()?;
+    let doing = format!("still looking for the leader of {:?}", election.name());
+    let mut poller = Poller::new(invocation.console, doing, true)?;
+    // The term of the last line, which is `None` if nobody led, and the largest of all lines.
+    let (mut last, mut largest) = (None, None);
     loop {
-        let item = match signals.unless_ended(leaders.next()).await {
-            Ok(item) => item.transpose()?.flatten(),
-            Err(signal) => return Ok(ended_by(signal)),
-        };
-        print_json(&LeaderLine::new(&election, item.as_ref())).map_err(unprinted)?;
+        let Some(leader) = poller.next(election.leader()).await? else { continue };
+        let term = leader.as_ref().map(|leader| leader.term);
+        if last == Some(term) || (term.is_some() && term < largest) {
+            continue;
+        }
+        (last, largest) = (Some(term), largest.max(term));
+        print_json(&LeaderLine::new(&election, leader.as_ref())).map_err(unprinted)?;
     }
 }

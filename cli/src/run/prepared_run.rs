@@ -54,8 +54,7 @@ impl<'a> PreparedRun<'a> {
         options.check()?;
         warn_of_session(args, &store, invocation.console);
         let stack = Stack::of_this_process();
-        let signals =
-            Signals::listen().map_err(|error| Failure::internal("cannot listen to signals", error))?;
+        let signals = Signals::listen()?;
         terminal::block_stop_on_output();
         let run = Self {
             args,

@@ -1,7 +1,8 @@
 //! Looking at locks, and taking one away: `ls`, `try`, `inspect`, `release --force`, `init`.
 
 use crate::quickstart::host;
-use crate::support::{CommandOutput, Place};
+use crate::support::{CommandOutput, Place, until};
+use rustix::process::Signal;
 use std::process::Stdio;
 
 #[test]
@@ -291,6 +292,49 @@ fn waiter_for_a_free_lock_outlasts_an_outage() {
 }
 
 #[test]
+fn watched_list_outlasts_an_outage() {
+    let (place, mut server) = Place::with_redis();
+    let mut list = place.start(["ls", "--watch", "--names"]);
+    let holder = place.hold("early");
+    list.line("early");
+    server.kill();
+    list.warned("warning: still listing the locks: ");
+    drop(holder);
+    server.restart(false).unwrap();
+    let _holder = place.hold("later");
+    list.line("later");
+}
+
+#[test]
+fn signal_ends_a_look_that_the_store_does_not_answer() {
+    let server = leasehold_test_stores::servers::RedisServer::start().unwrap();
+    let place = Place::with_store(format!("{}?timeout=60s&connect_timeout=60s", server.url()));
+    server.pause();
+    for words in [&["wait", "x"][..], &["ls", "--watch"], &["elect", "--watch", "x"]] {
+        let waiter = place.start_apart(words);
+        until("it listens", || waiter.process().listens_to(Signal::TSTP));
+        waiter.signal(Signal::TERM);
+        waiter.wait().expect(143, "", "");
+    }
+}
+
+/// The lock of the name is another one, as for `try`.
+#[test]
+fn waiter_for_a_permit_or_for_readers_sees_what_keeps_these_out() {
+    let place = Place::new();
+    let mut permit = place.start(["hold", "--permits", "1", "pool"]);
+    permit.line("{");
+    let full = place.say(["wait", "-w", "0", "--permits", "1", "pool"]);
+    assert!(full.code(75).err.contains("slot 0 of \"pool\" is held by ada@"), "{full:?}");
+    place.say(["-q", "wait", "-w", "0", "--permits", "2", "pool"]).expect(0, "", "");
+    place.say(["-q", "wait", "-w", "0", "pool"]).expect(0, "", "");
+    let mut reader = place.start(["hold", "--shared", "page"]);
+    reader.line("{");
+    place.say(["-q", "wait", "-w", "0", "--shared", "page"]).expect(0, "", "");
+    place.say(["-q", "wait", "-w", "0", "page"]).code(75);
+}
+
+#[test]
 fn wait_on_a_pipe_is_told_once() {
     let place = Place::new();
     let _holder = place.hold("x");
@@ -319,6 +363,6 @@ fn watched_list_shows_a_lock_that_came_later() {
     let mut list = place.start(["ls", "--watch"]);
     let _holder = place.hold("later");
     list.line("later ");
-    list.signal(rustix::process::Signal::TERM);
+    list.signal(Signal::TERM);
     list.wait().code(143);
 }

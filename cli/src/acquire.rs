@@ -5,7 +5,7 @@ use crate::give_back::CLOSE_TIMEOUT;
 use crate::lock_request::{HeldLocks, LockRequest};
 use leasehold::admin::LockStatus;
 use leasehold::{AcquireOptions, DistributedLock, ErrorKind, HolderInfo, Result};
-use leasehold_console::signals::{Signals, ends, suspend};
+use leasehold_console::signals::{Signals, suspend};
 use leasehold_console::{Console, Failure, OpenStore, ago, brief, sentence, short_sentence};
 use rustix::process::Signal;
 use std::pin::pin;
@@ -65,7 +65,7 @@ pub(crate) async fn acquire(
                         console.end_progress();
                         suspend();
                     }
-                    signal if ends(signal) => break Err(signal),
+                    signal if signals.ends(signal) => break Err(signal),
                     _ => {}
                 },
                 () = &mut showing, if !shown => shown = true,
@@ -124,11 +124,7 @@ async fn take_back_in_passing(store: &OpenStore) {
 
 /// Waits until what the acquisition may have left in the store is taken back. A second signal ends the wait.
 async fn take_back(store: &OpenStore, signals: &mut Signals) {
-    let again = async { while !ends(signals.next().await) {} };
-    tokio::select! {
-        _ = store.locks.close() => {}
-        () = again => {}
-    }
+    let _ = signals.unless_ended(store.locks.close()).await;
 }
 
 /// Shows who holds the lock, and the place of this process in the queue: at a terminal in one line that is rewritten, elsewhere once.

@@ -28,6 +28,8 @@ const HEARD: [Signal; 9] = [
 pub struct Signals {
     streams: Vec<(Signal, unix::Signal)>,
     ended_by: Option<Signal>,
+    /// Those that ask for nothing here.
+    ignored: &'static [Signal],
 }
 
 impl Signals {
@@ -51,7 +53,22 @@ impl Signals {
         }
         // SIGCHLD may be ignored from before the exec, and the kernel would then drop the exit status of our children.
         drop(unix::signal(SignalKind::child())?);
-        Ok(Self { streams, ended_by: None })
+        Ok(Self { streams, ended_by: None, ignored: &[] })
+    }
+
+    /// From now on these do not ask to end: they are for a command, and none may run. [`next`](Self::next) answers them all the same.
+    pub fn ignore(&mut self, ignored: &'static [Signal]) {
+        self.ignored = ignored;
+    }
+
+    /// True if this signal asks to end.
+    pub fn ends(&self, signal: Signal) -> bool {
+        ends(signal) && !self.ignored.contains(&signal)
+    }
+
+    /// Counts signals that were for a command which did not start: the first that asks to end is as one that ended a wait.
+    pub fn end_by(&mut self, heard: &[Signal]) {
+        self.ended_by = self.ended_by.or(heard.iter().copied().find(|signal| self.ends(*signal)));
     }
 
     /// The next one.
@@ -82,7 +99,7 @@ impl Signals {
                 biased;
                 signal = self.next() => match signal {
                     Signal::TSTP => suspend(),
-                    signal if ends(signal) => {
+                    signal if self.ends(signal) => {
                         self.ended_by = Some(signal);
                         return Err(signal);
                     }
@@ -98,7 +115,10 @@ impl Signals {
     pub async fn stop_listening(&mut self) -> Option<Signal> {
         let default = SigAction::new(SigHandler::SigDfl, SaFlags::empty(), SigSet::empty());
         for number in self.streams.iter().filter_map(|(signal, _)| Number::try_from(signal.as_raw()).ok()) {
-            #[allow(unsafe_code, reason = "a handler could run at any moment; the default runs none of our code")]
+            #[allow(
+                unsafe_code,
+                reason = "a handler could run at any moment; the default runs none of our code"
+            )]
             // SAFETY: as above.
             let _ = unsafe { sigaction(number, &default) };
         }

@@ -23,6 +23,9 @@ use std::time::Duration;
 /// The least pause between two terms of this host.
 const LEAST_PAUSE: Duration = Duration::from_secs(1);
 
+/// The signals that end no candidate while its command does not run.
+const FOR_THE_COMMAND: [Signal; 3] = [Signal::HUP, Signal::USR1, Signal::USR2];
+
 /// Runs the command in each term of this host; with `--watch`, shows the leaders.
 pub(crate) async fn elect(args: &ElectArgs, invocation: &Invocation) -> Result<Code, Failure> {
     if args.nonblock {
@@ -54,6 +57,9 @@ pub(crate) async fn elect(args: &ElectArgs, invocation: &Invocation) -> Result<C
     let election = run.store.locks.elect(name)?.with_options(run.options.clone().with_wait(Wait::Forever));
     run.stack.check(&run.store, &run.request).await?;
     run.is_term = true;
+    // They are for the command, and a reload that all hosts are told must not end the standbys. A closed terminal ends what it has started.
+    let is_at_terminal = run.terminal.is_some();
+    run.signals.ignore(if is_at_terminal { &[Signal::USR1, Signal::USR2] } else { &FOR_THE_COMMAND });
     run.store.introduce(run.stack.is_in_another_store(&run.store), run.console);
     let ending = run.lead(&election, supervisor, args).await;
     // The last term may have left something to be taken back.
@@ -84,7 +90,7 @@ impl PreparedRun<'_> {
                 return Ok(ending);
             }
             ending.tell(self.console);
-            // The signal came after the command's end, while the lock was given back.
+            // The signal came before the command, or after its end while the lock was given back.
             if let Some(signal) = self.signals.ended_by() {
                 return Ok(Ending::interrupted(signal));
             }

@@ -14,7 +14,6 @@ use crate::watchdog::stop_plan::Terms;
 use leasehold::client::{Clock, Moment, SystemClock};
 use leasehold::semantics::HoldKind;
 use leasehold::{DistributedLock, Error, ErrorKind, LockGuard};
-use leasehold_console::signals;
 use leasehold_console::{Failure, write_with_timeout};
 use rustix::process::Signal;
 use std::fmt::Display;
@@ -126,6 +125,9 @@ impl PreparedRun<'_> {
         // that before the lease ends, even if nothing renews it. Once the lease is over a watchdog starts nothing.
         let limit = guard.remaining().saturating_sub(terms.reserve / 2);
         let (report, heard) = self.answer(supervisor, limit, terms.reserve / 4).await;
+        if !matches!(report, Some(CommandReport::Started { .. })) {
+            self.signals.end_by(&heard);
+        }
         match report {
             Some(CommandReport::Started { pid }) => {
                 let tokens: Vec<String> = held.tokens.iter().map(|(_, token)| token.to_string()).collect();
@@ -168,7 +170,7 @@ impl PreparedRun<'_> {
                 biased;
                 report = supervisor.report_within(left, look) => return (report, heard),
                 signal = self.signals.next() => {
-                    if signals::ends(signal) {
+                    if self.signals.ends(signal) {
                         end = end.min(clock.now().plus(START_TIMEOUT));
                     }
                     heard.push(signal);

@@ -91,7 +91,6 @@ impl PreparedRun<'_> {
             Acquired::Interrupted(signal) => return Ok(Ending::interrupted(signal)),
         };
         self.store.introduce(self.stack.is_in_another_store(&self.store), self.console);
-        inherited::release_stdout();
         self.under(held, supervisor).await
     }
 

@@ -2,11 +2,12 @@
 
 use super::environment::{self, LOCK_VARIABLES, LockFacts};
 use super::prepared_run::PreparedRun;
-use super::supervisor::Supervisor;
+use super::supervisor::{Supervisor, not_prepared};
 use super::watch::end_of;
 use super::{finished_run, program};
 use crate::args::CommandArgs;
 use crate::give_back::{CLOSE_TIMEOUT, Released, give_back};
+use crate::inherited;
 use crate::lock_request::HeldLocks;
 use crate::watchdog::process_tree;
 use crate::watchdog::protocol::{CommandReport, Start};
@@ -90,6 +91,14 @@ impl PreparedRun<'_> {
         held: &HeldLocks,
         supervisor: &mut Supervisor,
     ) -> Result<Started, Failure> {
+        // Killed while nothing ran under it, as for lack of memory: another one does as well.
+        if supervisor.has_ended() {
+            *supervisor = Supervisor::prepare(&self.program).map_err(not_prepared)?;
+        }
+        // A candidate has other commands to start.
+        if !self.is_term {
+            inherited::release_stdout();
+        }
         let guard = &held.guard;
         if let Some(file) = self.token_fd.take() {
             tell_tokens(&file, held.tokens.iter().map(|(_, token)| token))?;

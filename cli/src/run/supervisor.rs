@@ -70,6 +70,11 @@ impl Supervisor {
         self.order(&Order::Start(start));
     }
 
+    /// True once the watchdog is gone.
+    pub(super) fn has_ended(&mut self) -> bool {
+        matches!(self.process.try_wait(), Ok(Some(_)))
+    }
+
     /// Sends an order without waiting. An order that the watchdog cannot take is lost: the watchdog is gone, which the next
     /// [`report`](Self::report) says, or it is suspended, and the command is killed without it before the lease ends.
     pub(super) fn order(&self, order: &Order) {

@@ -99,6 +99,12 @@ impl Process {
         Some(Self::parse(children.split_ascii_whitespace().next()?))
     }
 
+    /// True if it is a watchdog that lives.
+    pub(crate) fn is_watchdog(self) -> bool {
+        std::fs::read(format!("/proc/{}/cmdline", self.0))
+            .is_ok_and(|words| words.starts_with(b"lh-watchdog\0"))
+    }
+
     /// Its parent, if that lives.
     pub(crate) fn parent(self) -> Option<Self> {
         let stat = std::fs::read_to_string(format!("/proc/{}/stat", self.0)).ok()?;

@@ -23,7 +23,13 @@ pub(crate) enum Acquired {
 }
 
 /// How the lock is to be acquired: the configured way, but for what the command line says.
-pub(crate) fn options(args: &AcquireArgs, store: &OpenStore, doing: &str) -> AcquireOptions {
+pub(crate) fn options(
+    args: &AcquireArgs,
+    store: &OpenStore,
+    doing: &str,
+    console: Console,
+) -> AcquireOptions {
+    warn_of_session(args, store, console);
     let mut options = store.config.options();
     if let Some(wait) = args.wait() {
         options = options.with_wait(wait);
@@ -39,6 +45,19 @@ pub(crate) fn options(args: &AcquireArgs, store: &OpenStore, doing: &str) -> Acq
         holder.with_label(&info.key, &info.value)
     });
     options.with_holder(&holder)
+}
+
+/// Where a hold is a part of a session, that ends it, however long a lease is asked for.
+fn warn_of_session(args: &AcquireArgs, store: &OpenStore, console: Console) {
+    let asked = args.lease.ttl.as_ref().map(|_| store.config.options().ttl());
+    let (Some(asked), Some(session)) = (asked, store.locks.semantics().session_timeout) else { return };
+    if asked > session {
+        let (asked, session) = (brief(asked), brief(session));
+        let what = format_args!(
+            "--ttl {asked} is longer than the session with the store: a hold ends with it, after {session}"
+        );
+        console.warn(what, Some("ask for a longer session in the URL: session_timeout=2m"));
+    }
 }
 
 /// Waits until this acquisition of the request ends, unless a signal ends the wait first. A lock that is held by somebody else is

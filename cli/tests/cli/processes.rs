@@ -256,6 +256,9 @@ fn sockets_of_a_service_manager_are_the_commands() {
     let words: Vec<&str> = said.code(0).out.split_whitespace().collect();
     assert_eq!(words[0], words[1], "the command's own number");
     assert_ne!(words[2], "1", "the command's own descriptor");
+    let watched =
+        place.shell("WATCHDOG_PID=$$ exec \"$0\" -q run x -- sh -c 'echo $(( $$ - $WATCHDOG_PID ))'");
+    watched.expect(0, "0\n", "");
     let other = place.shell("LISTEN_PID=1 exec \"$0\" -q run x -- sh -c 'echo $LISTEN_PID'");
     other.expect(0, "1\n", "");
     let missing = place.shell(

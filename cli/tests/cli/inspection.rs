@@ -157,7 +157,10 @@ fn completions_and_manual_are_there() {
         assert!(said.code(0).out.contains("conflict-exit-code"), "{shell}");
         assert!(!said.out.contains("bench-worker"), "{shell}");
     }
-    assert!(place.say(["man"]).code(0).out.contains(".TH"));
+    let page = place.say(["man"]);
+    for words in [".TH", "fBLEASEHOLD_NAME", "for success, 1 for", ".BR leasehold-run (1)"] {
+        assert!(page.code(0).out.contains(words), "{words}");
+    }
     std::fs::create_dir(place.path().join("man1")).unwrap();
     place.say(["man", "man1"]).expect(0, "", "");
     assert!(place.path().join("man1/leasehold-run.1").exists());
@@ -190,6 +193,8 @@ fn completions_offer_the_names_of_locks_that_are_held() {
         ("leasehold run -n job:", "1 2"),
         ("leasehold inspect pa", "page"),
         ("leasehold run -u sqlite:other.db p", ""),
+        ("leasehold --url=sqlite:other.db run p", ""),
+        ("leasehold --profile=nosuch run p", ""),
         ("leasehold -q release --force --if-token ", ""),
         ("leasehold run page -- ", ""),
     ];

@@ -22,8 +22,8 @@ use tokio::time::timeout;
 /// Interval between two checks whether the killed processes are gone.
 const KILL_CHECK_INTERVAL: Duration = Duration::from_millis(5);
 
-/// A watchdog that runs, and the command under it once that is started. Dropped, it ends the watchdog, or lets it stop the
-/// command first.
+/// A watchdog that runs, and the command under it once that is started. Dropped while the command may run, it leaves the watchdog, which
+/// stops the command when the socket ends.
 #[derive(Debug)]
 pub(super) struct Supervisor {
     process: Child,
@@ -82,7 +82,7 @@ impl Supervisor {
         let _ = send(socket, &to_line(order), SendFlags::DONTWAIT);
     }
 
-    /// The next report; `None` if the watchdog is gone.
+    /// The next report; `None` if the watchdog is gone, or says what is no report.
     ///
     /// # Cancel safety
     ///
@@ -118,8 +118,8 @@ impl Supervisor {
         report
     }
 
-    /// Until the watchdog ends, it is the one to whom the orphans of the command come: ours are those of others. It is asked about
-    /// after they were looked for, and long before it is a zombie they may be the command's.
+    /// Call before children are trusted to be strangers: once the watchdog exits, the orphans of the command come here too. So it is asked
+    /// about after the children were looked for, and long before it is a zombie.
     fn look_for_strangers(&mut self) {
         let others = self.others();
         if adopts_orphans(Pid::from_child(&self.process)) {
@@ -142,8 +142,8 @@ impl Supervisor {
         }
     }
 
-    /// Kills the command without the watchdog, and it too if it is still there. Answers when nothing of them lives, or
-    /// when `patience` is over.
+    /// Kills the command without the watchdog, and it too if it is still there. Answers when nothing of them lives or, where that cannot be
+    /// told, after one KILL; or when `patience` is over.
     ///
     /// Only this process can have reaped the command: it is a child of the watchdog, which does not, or of ours. It may run also
     /// if that was not reported: a watchdog that is killed right after the start sends no report.

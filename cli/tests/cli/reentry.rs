@@ -66,7 +66,8 @@ fn hold_above_in_another_store_is_not_passed_on() {
 #[test]
 fn hold_in_another_store_of_no_command_above_is_no_obstacle() {
     let place = Place::new();
-    let stale = place.say(["-q", "-u", "sqlite:other.db", "run", "x", "--", "sh", "-c", "echo $LEASEHOLD_STACK"]);
+    let stale =
+        place.say(["-q", "-u", "sqlite:other.db", "run", "x", "--", "sh", "-c", "echo $LEASEHOLD_STACK"]);
     let mut later = place.command(["-q", "run", "--reentrant", "x", "--", "echo", "ran"]);
     later.env("LEASEHOLD_STACK", stale.out.trim());
     CommandOutput::of(&later.output().unwrap()).expect(0, "ran\n", "");

@@ -5,7 +5,7 @@ use crate::give_back::CLOSE_TIMEOUT;
 use crate::lock_request::{HeldLocks, LockRequest};
 use leasehold::admin::LockStatus;
 use leasehold::{AcquireOptions, DistributedLock, ErrorKind, HolderInfo, Result};
-use leasehold_console::signals::{Signals, ends, suspend};
+use leasehold_console::signals::{Signals, suspend};
 use leasehold_console::{Console, Failure, OpenStore, ago, brief, sentence, short_sentence};
 use rustix::process::Signal;
 use std::pin::pin;
@@ -23,7 +23,13 @@ pub(crate) enum Acquired {
 }
 
 /// How the lock is to be acquired: the configured way, but for what the command line says.
-pub(crate) fn options(args: &AcquireArgs, store: &OpenStore, doing: &str) -> AcquireOptions {
+pub(crate) fn options(
+    args: &AcquireArgs,
+    store: &OpenStore,
+    doing: &str,
+    console: Console,
+) -> AcquireOptions {
+    warn_of_session(args, store, console);
     let mut options = store.config.options();
     if let Some(wait) = args.wait() {
         options = options.with_wait(wait);
@@ -39,6 +45,19 @@ pub(crate) fn options(args: &AcquireArgs, store: &OpenStore, doing: &str) -> Acq
         holder.with_label(&info.key, &info.value)
     });
     options.with_holder(&holder)
+}
+
+/// Where a hold is a part of a session, that ends it, however long a lease is asked for.
+fn warn_of_session(args: &AcquireArgs, store: &OpenStore, console: Console) {
+    let asked = args.lease.ttl.as_ref().map(|_| store.config.options().ttl());
+    let (Some(asked), Some(session)) = (asked, store.locks.semantics().session_timeout) else { return };
+    if asked > session {
+        let (asked, session) = (brief(asked), brief(session));
+        let what = format_args!(
+            "--ttl {asked} is longer than the session with the store: a hold ends with it, after {session}"
+        );
+        console.warn(what, Some("ask for a longer session in the URL: session_timeout=2m"));
+    }
 }
 
 /// Waits until this acquisition of the request ends, unless a signal ends the wait first. A lock that is held by somebody else is
@@ -65,7 +84,7 @@ pub(crate) async fn acquire(
                         console.end_progress();
                         suspend();
                     }
-                    signal if ends(signal) => break Err(signal),
+                    signal if signals.ends(signal) => break Err(signal),
                     _ => {}
                 },
                 () = &mut showing, if !shown => shown = true,
@@ -124,11 +143,7 @@ async fn take_back_in_passing(store: &OpenStore) {
 
 /// Waits until what the acquisition may have left in the store is taken back. A second signal ends the wait.
 async fn take_back(store: &OpenStore, signals: &mut Signals) {
-    let again = async { while !ends(signals.next().await) {} };
-    tokio::select! {
-        _ = store.locks.close() => {}
-        () = again => {}
-    }
+    let _ = signals.unless_ended(store.locks.close()).await;
 }
 
 /// Shows who holds the lock, and the place of this process in the queue: at a terminal in one line that is rewritten, elsewhere once.

@@ -47,16 +47,15 @@ impl LockRequest {
             let fix = "name one lock, or leave the option out: several names are held alone";
             return Err(Error::invalid(option, "with several names", fix));
         }
-        match (names.len(), kind.permits, kind.shared) {
-            (1, None, false) => Ok(Self::exclusive(names.remove(0))),
-            (1, None, true) => Ok(Self::Lock(names.remove(0), LockMode::Shared)),
-            (1, Some(permits), _) => Ok(Self::Permit(names.remove(0), permits)),
-            _ => Ok(Self::Set(names)),
-        }
+        Ok(if names.len() == 1 { Self::of(names.remove(0), kind) } else { Self::Set(names) })
     }
 
-    pub(crate) fn exclusive(name: LockName) -> Self {
-        Self::Lock(name, LockMode::Exclusive)
+    pub(crate) fn of(name: LockName, kind: KindArgs) -> Self {
+        match (kind.permits, kind.shared) {
+            (Some(permits), _) => Self::Permit(name, permits),
+            (None, true) => Self::Lock(name, LockMode::Shared),
+            (None, false) => Self::Lock(name, LockMode::Exclusive),
+        }
     }
 
     /// Refuses, before any request, what the store does not have.
@@ -103,18 +102,33 @@ impl LockRequest {
         }
     }
 
-    /// What of it somebody holds, as the store tells: the holders of all slots, or of the first name that is held.
+    /// What keeps it from others, as the store tells; nothing if it is free.
+    pub(crate) async fn blockers(&self, store: &OpenStore) -> Result<Vec<LockStatus>> {
+        let mut holds = self.holders(store).await?;
+        match self {
+            Self::Permit(_, permits) if holds.len() < *permits as usize => holds.clear(),
+            Self::Lock(_, LockMode::Shared) => holds.retain(|hold| !hold.mode.is_shared()),
+            _ => {}
+        }
+        Ok(holds)
+    }
+
+    /// What of it somebody holds, as the store tells: the holders of all slots, or of the first name that is held; of several names without
+    /// the holds of this process, because a set that was busy is giving back what it was granted beside that. By host name and process id,
+    /// which two containers may share.
     pub(crate) async fn holders(&self, store: &OpenStore) -> Result<Vec<LockStatus>> {
         let admin = store.admin()?;
         if let Self::Permit(name, permits) = self {
             let in_use = permits_of(store, name).await?;
             return Ok(in_use.into_iter().filter(|permit| permit.name.slot() < Some(*permits)).collect());
         }
-        // A set that was busy is giving back what it was granted beside that.
-        let this = HolderInfo::this_process();
+        let this = matches!(self, Self::Set(_)).then(HolderInfo::this_process);
+        let is_of_this = |hold: &LockStatus| {
+            this.as_ref().is_some_and(|this| (&this.host, this.pid) == (&hold.holder.host, hold.holder.pid))
+        };
         for name in self.names() {
             let mut holds = admin.inspect(name).await?;
-            holds.retain(|hold| (&hold.holder.host, hold.holder.pid) != (&this.host, this.pid));
+            holds.retain(|hold| !is_of_this(hold));
             if !holds.is_empty() {
                 return Ok(holds);
             }

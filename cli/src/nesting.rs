@@ -47,12 +47,12 @@ impl Stack {
         self
     }
 
-    /// The innermost lock of this name in this store, and whether there is one of this name in another store.
-    pub(crate) fn innermost(&self, store: &OpenStore, name: &LockName) -> (Option<&NestedLock>, bool) {
+    /// The innermost lock of this name in this store, or else in another; and whether it is in this one.
+    pub(crate) fn innermost(&self, store: &OpenStore, name: &LockName) -> Option<(&NestedLock, bool)> {
         let store = fingerprint(&store.identity());
         let of_name = || self.0.iter().filter(|entry| entry.name == name.as_str());
         let here = of_name().rfind(|entry| entry.store == store);
-        (here, of_name().any(|entry| entry.store != store))
+        here.or_else(|| of_name().next_back()).map(|entry| (entry, entry.store == store))
     }
 
     /// True if a command above this one holds a lock in another store.

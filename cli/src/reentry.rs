@@ -16,28 +16,31 @@ use std::path::PathBuf;
 /// What a command above this one was told of the lock that it runs under.
 pub(crate) type LockVariables = BTreeMap<String, String>;
 
+/// The hold of a command above this one.
+pub(crate) struct HoldAbove {
+    pub(crate) variables: LockVariables,
+    pub(crate) token: u64,
+}
+
 /// The hold of the requested lock by a command above this one; `None` if there is none.
 pub(crate) async fn find_hold_above(
     stack: &Stack,
     store: &OpenStore,
     request: &LockRequest,
-) -> Result<Option<LockVariables>, Failure> {
+) -> Result<Option<HoldAbove>, Failure> {
     let [name] = request.names() else {
         return Err(Error::invalid("--reentrant", "with several names", "name one lock").into());
     };
-    let (entry, is_elsewhere) = stack.innermost(store, name);
-    let Some(entry) = entry else {
-        if is_elsewhere {
-            let problem = format_args!("a command above this one holds {name:?} in another store");
-            let fix = "name that store, by the same URL and prefix; or leave --reentrant out";
-            return Err(Error::invalid("--reentrant", problem, fix).into());
-        }
-        return Ok(None);
-    };
+    let Some((entry, is_here)) = stack.innermost(store, name) else { return Ok(None) };
     let ancestors = Ancestors::of_this_process().ok_or_else(cannot_look)?;
     let Some(variables) = ancestors.find_holder(name, entry.token)? else {
         return Ok(None);
     };
+    if !is_here {
+        let problem = format_args!("a command above this one holds {name:?} in another store");
+        let fix = "name that store, by the same URL and prefix; or leave --reentrant out";
+        return Err(Error::invalid("--reentrant", problem, fix).into());
+    }
     match entry.find_hold(store, name).await? {
         Some(hold) if hold.mode.is_shared() => {
             let problem = format_args!("{name:?} is held shared above, and is wanted alone");
@@ -45,7 +48,7 @@ pub(crate) async fn find_hold_above(
                 "take it alone on the outside: two readers that wait to be alone would wait for each other";
             Err(Error::invalid("--reentrant", problem, fix).into())
         }
-        Some(_) => Ok(Some(variables)),
+        Some(_) => Ok(Some(HoldAbove { variables, token: entry.token })),
         None => {
             let message = format!("lock {name:?} of a command that this one runs under was lost");
             Err(Error::new(ErrorKind::Lost, message).with_help("the command above is being stopped").into())

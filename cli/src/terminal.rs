@@ -93,3 +93,8 @@ pub(crate) fn is_ours() -> bool {
 pub(crate) fn block_stop_on_output() {
     let _ = SigSet::from(MaskedSignal::SIGTTOU).thread_block();
 }
+
+/// The end of that, for a program that takes the place of this one.
+pub(crate) fn allow_stop_on_output() {
+    let _ = SigSet::from(MaskedSignal::SIGTTOU).thread_unblock();
+}

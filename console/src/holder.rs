@@ -1,16 +1,26 @@
 use crate::time::timestamp_after;
 use crate::{ago, brief, safe, shell_word, timestamp};
+use leasehold::LockName;
 use leasehold::admin::LockStatus;
 use leasehold::semantics::HoldKind;
 use std::time::SystemTime;
 
+/// The name for people: a slot is one of its semaphore, by the name that was given.
+pub fn shown_name(name: &LockName) -> String {
+    match (name.semaphore(), name.slot()) {
+        (Some(semaphore), Some(slot)) => format!("slot {slot} of {semaphore:?}"),
+        _ => format!("{name:?}"),
+    }
+}
+
 /// The holder, in one line: `"demo" is held by ada@laptop:48211 (sleep 30) for 4.0s; its lease ends in 26s`.
 pub fn sentence(lock: &LockStatus) -> String {
     if let Some(ends_in) = lock.ends_in.filter(|_| lock.is_released()) {
-        return format!("{:?} is released, and others are kept out for {} more", lock.name, brief(ends_in));
+        let (name, left) = (shown_name(&lock.name), brief(ends_in));
+        return format!("{name} is released, and others are kept out for {left} more");
     }
     let shared = if lock.mode.is_shared() { " shared" } else { "" };
-    let mut sentence = format!("{:?} is held{shared} by {}", lock.name, holder(lock));
+    let mut sentence = format!("{} is held{shared} by {}", shown_name(&lock.name), holder(lock));
     if let Some(since) = lock.acquired_at {
         sentence += &format!(" for {}", ago(since, SystemTime::now()));
     }
@@ -24,7 +34,8 @@ pub fn sentence(lock: &LockStatus) -> String {
 pub fn short_sentence(lock: &LockStatus) -> String {
     let Some(since) = lock.acquired_at.filter(|_| !lock.is_released()) else { return sentence(lock) };
     let shared = if lock.mode.is_shared() { " shared" } else { "" };
-    format!("{:?} is held{shared} for {} by {}", lock.name, ago(since, SystemTime::now()), holder(lock))
+    let (name, since) = (shown_name(&lock.name), ago(since, SystemTime::now()));
+    format!("{name} is held{shared} for {since} by {}", holder(lock))
 }
 
 /// What is known of the holder, as labelled lines.

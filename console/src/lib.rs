@@ -8,6 +8,7 @@
 //! | data for programs, on standard output | [`print_json`] |
 //! | exit codes | [`exit`] |
 //! | signals that end a verb, or suspend it | [`signals`] |
+//! | a store that is asked again and again | [`Poller`] |
 //!
 //! A crate of its own, because the lab is one: the command links the lab, so neither can hold what both use. It is no library for other
 //! programs: [`leasehold`] is that.
@@ -22,6 +23,7 @@ mod holder;
 mod invocation;
 mod observer;
 mod options;
+mod poller;
 mod progress;
 mod safe;
 pub mod signals;
@@ -33,9 +35,10 @@ mod write_with_timeout;
 
 pub use console::Console;
 pub use failure::{Failure, in_one_line};
-pub use holder::{block, sentence, short_sentence};
+pub use holder::{block, sentence, short_sentence, shown_name};
 pub use invocation::Invocation;
 pub use options::{OutputOptions, StoreOptions};
+pub use poller::Poller;
 pub use progress::{cut, erase_progress, width};
 pub use safe::safe;
 pub use stdout::{print_json, unprinted};

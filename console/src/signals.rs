@@ -1,5 +1,6 @@
 //! The signals that `leasehold` hears.
 
+use crate::Failure;
 use nix::sys::signal::{SaFlags, SigAction, SigHandler, SigSet, Signal as Number, sigaction};
 use rustix::process::{Signal, kill_current_process_group};
 use std::future::poll_fn;
@@ -27,12 +28,22 @@ const HEARD: [Signal; 9] = [
 pub struct Signals {
     streams: Vec<(Signal, unix::Signal)>,
     ended_by: Option<Signal>,
+    /// Those that ask for nothing here.
+    ignored: &'static [Signal],
 }
 
 impl Signals {
     /// Listens. What was ignored when this process was started, as HUP is under nohup, stays ignored, here and in the
     /// command.
-    pub fn listen() -> io::Result<Self> {
+    ///
+    /// # Errors
+    ///
+    /// If the system has no descriptor for it.
+    pub fn listen() -> Result<Self, Failure> {
+        Self::open().map_err(|error| Failure::internal("cannot listen to signals", error))
+    }
+
+    fn open() -> io::Result<Self> {
         let ignored = ignored_at_start();
         let mut streams = Vec::new();
         for signal in HEARD {
@@ -42,7 +53,22 @@ impl Signals {
         }
         // SIGCHLD may be ignored from before the exec, and the kernel would then drop the exit status of our children.
         drop(unix::signal(SignalKind::child())?);
-        Ok(Self { streams, ended_by: None })
+        Ok(Self { streams, ended_by: None, ignored: &[] })
+    }
+
+    /// From now on these do not ask to end: they are for a command, and none may run. [`next`](Self::next) answers them all the same.
+    pub fn ignore(&mut self, ignored: &'static [Signal]) {
+        self.ignored = ignored;
+    }
+
+    /// True if this signal asks to end.
+    pub fn ends(&self, signal: Signal) -> bool {
+        ends(signal) && !self.ignored.contains(&signal)
+    }
+
+    /// Counts signals that were for a command which did not start: the first that asks to end is as one that ended a wait.
+    pub fn end_by(&mut self, heard: &[Signal]) {
+        self.ended_by = self.ended_by.or(heard.iter().copied().find(|signal| self.ends(*signal)));
     }
 
     /// The next one.
@@ -73,7 +99,7 @@ impl Signals {
                 biased;
                 signal = self.next() => match signal {
                     Signal::TSTP => suspend(),
-                    signal if ends(signal) => {
+                    signal if self.ends(signal) => {
                         self.ended_by = Some(signal);
                         return Err(signal);
                     }
@@ -82,6 +108,22 @@ impl Signals {
                 done = &mut work => return Ok(done),
             }
         }
+    }
+
+    /// Ends to listen, for a program that takes the place of this one: from now on a signal does what it does by default. Answers one that
+    /// came before and asks to end.
+    pub async fn stop_listening(&mut self) -> Option<Signal> {
+        let default = SigAction::new(SigHandler::SigDfl, SaFlags::empty(), SigSet::empty());
+        for number in self.streams.iter().filter_map(|(signal, _)| Number::try_from(signal.as_raw()).ok()) {
+            #[allow(
+                unsafe_code,
+                reason = "a handler could run at any moment; the default runs none of our code"
+            )]
+            // SAFETY: as above.
+            let _ = unsafe { sigaction(number, &default) };
+        }
+        // The runtime reads what the handlers have written while this yields.
+        self.unless_ended(tokio::task::yield_now()).await.err()
     }
 
     /// The last signal that ended a wait of [`unless_ended`](Self::unless_ended).

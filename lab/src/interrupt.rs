@@ -42,9 +42,7 @@ impl<E: Into<Failure>> From<E> for EarlyEnd {
 impl Interrupts {
     /// Listens, from now on: to be called before the first lock, so that what is interrupted is tidied up.
     pub(crate) fn listen() -> Result<Self, Failure> {
-        let signals = Signals::listen();
-        let signals = signals.map_err(|error| Failure::internal("cannot listen to signals", error))?;
-        Ok(Self { signals, first: None, aborted: false })
+        Ok(Self { signals: Signals::listen()?, first: None, aborted: false })
     }
 
     /// Waits for `work`, or for a signal. Returns at once if a later signal has come before.

@@ -101,6 +101,8 @@ pub(crate) struct TryArgs {
 pub(crate) struct WaitArgs {
     /// The lock
     pub(crate) name: OsString,
+    #[command(flatten)]
+    pub(crate) kind: KindArgs,
     /// Wait for so long at most, as of run; then exit with 75
     #[arg(short, long, value_name = "TIME", value_parser = wait, allow_hyphen_values = true)]
     pub(crate) wait: Option<Seconds>,

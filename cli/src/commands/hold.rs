@@ -64,9 +64,8 @@ pub(super) async fn hold(args: &HoldArgs, invocation: &Invocation) -> Result<Cod
     request.check(&store)?;
     let stack = Stack::of_this_process();
     stack.check(&store, &request).await?;
-    let mut signals =
-        Signals::listen().map_err(|error| Failure::internal("cannot listen to signals", error))?;
-    let options = options(&args.acquire, &store, "leasehold hold");
+    let mut signals = Signals::listen()?;
+    let options = options(&args.acquire, &store, "leasehold hold", console);
     let acquisition = request.acquire(&store.locks, &options);
     let held = match acquire(&store, &request, acquisition, &mut signals, console).await? {
         Acquired::Locks(held) => held,

@@ -1,16 +1,15 @@
 use super::lock_table::{self, Row};
 use super::unless_unseen;
 use crate::args::LsArgs;
+use leasehold::LockMode;
 use leasehold::admin::LockStatus;
-use leasehold::{Error, LockMode};
-use leasehold_console::exit::{Code, ended_by};
-use leasehold_console::signals::Signals;
+use leasehold_console::exit::Code;
 use leasehold_console::{
-    Console, Failure, Invocation, OpenStore, ago, brief, in_one_line, print_json, safe, unprinted,
+    Console, Failure, Invocation, Poller, ago, brief, in_one_line, print_json, safe, unprinted,
 };
 use serde::Serialize;
 use std::io::Write;
-use std::time::{Duration, SystemTime};
+use std::time::SystemTime;
 
 /// A hold as `--json` has it: of a semaphore, also the name for people.
 #[derive(Debug, Serialize)]
@@ -23,36 +22,38 @@ struct Held<'a> {
     slot: Option<u32>,
 }
 
-/// The time between two lists of `--watch`.
-const INTERVAL: Duration = Duration::from_secs(1);
 /// Moves the cursor of a terminal to its first line, and clears what is below.
 const CLEAR: &str = "\u{1b}[H\u{1b}[J";
 
 /// Lists the locks that are held; with `--watch`, again and again.
 pub(super) async fn ls(args: &LsArgs, invocation: &Invocation) -> Result<Code, Failure> {
-    let store = invocation.open().await?;
+    let (store, console) = (invocation.open().await?, invocation.console);
+    let admin = store.admin()?;
     if !args.watch {
-        unless_unseen(list(args, &store, invocation.console).await?, invocation.console)?;
+        let (locks, unseen) = admin.list_reachable(&args.prefix).await?;
+        print(args, locks, !unseen.is_empty(), console)?;
+        unless_unseen(unseen, console)?;
         return Ok(Code::SUCCESS);
     }
-    let mut signals =
-        Signals::listen().map_err(|error| Failure::internal("cannot listen to signals", error))?;
+    let mut poller = Poller::new(console, "still listing the locks".to_owned(), false)?;
     loop {
+        let list = poller.next(admin.list_reachable(&args.prefix)).await?;
+        let Some((locks, unseen)) = list else { continue };
         if width().is_some() && !args.json {
             write!(std::io::stdout(), "{CLEAR}").map_err(unprinted)?;
         }
-        for why in list(args, &store, invocation.console).await? {
-            invocation.console.warn(in_one_line(&why), why.help());
-        }
-        if let Err(signal) = signals.unless_ended(tokio::time::sleep(INTERVAL)).await {
-            return Ok(ended_by(signal));
-        }
+        print(args, locks, !unseen.is_empty(), console)?;
+        unseen.iter().for_each(|why| console.warn(in_one_line(why), why.help()));
     }
 }
 
-/// Prints the locks, and answers why servers did not tell theirs.
-async fn list(args: &LsArgs, store: &OpenStore, console: Console) -> Result<Vec<Error>, Failure> {
-    let (mut locks, unseen) = store.admin()?.list_reachable(&args.prefix).await?;
+/// Prints the locks.
+fn print(
+    args: &LsArgs,
+    mut locks: Vec<LockStatus>,
+    is_partial: bool,
+    console: Console,
+) -> Result<(), Failure> {
     // The holder of a gate waits for a permit.
     locks.retain(|lock| lock.name.slot().is_some() || lock.name.semaphore().is_none());
     if args.json {
@@ -66,10 +67,10 @@ async fn list(args: &LsArgs, store: &OpenStore, console: Console) -> Result<Vec<
     } else if !locks.is_empty() {
         let mut out = anstream::stdout();
         writeln!(out, "{}", table(&locks, width())).map_err(unprinted)?;
-    } else if !args.prefix.is_empty() && unseen.is_empty() {
+    } else if !args.prefix.is_empty() && !is_partial {
         console.note(format_args!("no lock whose name begins with {:?} is held", args.prefix));
     }
-    Ok(unseen)
+    Ok(())
 }
 
 /// How wide the terminal is, if there is one.

@@ -25,6 +25,17 @@ If it is 1, a call that names no store fails.
 .TP
 \fBLEASEHOLD_LOG\fR
 A filter for the log on standard error, such as info.
+.PP
+A command that runs under a lock finds these:
+.TP
+\fBLEASEHOLD_NAME\fR, \fBLEASEHOLD_TOKEN\fR
+The lock, and its fencing token; of several names, \fBLEASEHOLD_NAMES\fR and \fBLEASEHOLD_TOKENS\fR, as JSON.
+.TP
+\fBLEASEHOLD_SLOT\fR, \fBLEASEHOLD_TERM\fR
+The slot under --permits; the term under elect.
+.TP
+\fBLEASEHOLD_HELD\fR, \fBLEASEHOLD_BACKEND\fR, \fBLEASEHOLD_TTL_MS\fR, \fBLEASEHOLD_ACQUIRED_AT\fR, \fBLEASEHOLD_STACK\fR
+1; the kind of store; the length of the lease; since when, in UTC; all locks, from the outermost on.
 .SH FILES
 .TP
 \fI./leasehold.toml\fR, \fI$XDG_CONFIG_HOME/leasehold/config.toml\fR, \fI/etc/leasehold/config.toml\fR
@@ -33,10 +44,18 @@ The configuration: the first of them that exists.
 \fI~/.local/state/leasehold/locks.db\fR
 The locks of this user, if no store is named.
 .SH EXIT STATUS
-Of run and elect, that of the command. Otherwise 0 for success, 64 for a wrong command line, 69 if the store is unavailable, 70 for an
+Of run and elect, that of the command. Otherwise 0 for success, 1 for a question that was answered no, or for a failed test of a store, 64 for a wrong command line, 69 if the store is unavailable, 70 for an
 internal failure, 75 if the lock is held by another client, 77 if the store refuses, 78 for a wrong configuration, 80 if the lock was
 lost, 81 if the release was not confirmed, 126 and 127 if the command cannot be executed or found, and 128 + n after signal n.
 .SH SEE ALSO
+.BR leasehold (1),
+.BR leasehold-run (1),
+.BR leasehold-elect (1),
+.BR leasehold-hold (1),
+.BR leasehold-ls (1),
+.BR leasehold-inspect (1),
+.BR leasehold-release (1),
+.BR leasehold-config (1),
 .BR flock (1),
 .BR systemd.service (5),
 .BR crontab (5)

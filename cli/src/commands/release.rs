@@ -3,7 +3,7 @@ use crate::lock_request::permits_of;
 use leasehold::admin::LockStatus;
 use leasehold::{Error, ErrorKind, FencingToken, LockName, Result};
 use leasehold_console::exit::Code;
-use leasehold_console::{Console, Failure, Invocation, OpenStore, block, sentence};
+use leasehold_console::{Console, Failure, Invocation, OpenStore, block, sentence, shown_name};
 use std::io::{self, IsTerminal};
 
 /// Takes a lock away from its holder, after a look at who that is. What was seen is what is ended: by its token, in one
@@ -39,11 +39,12 @@ pub(super) async fn release(args: &ReleaseArgs, invocation: &Invocation) -> Resu
         if admin.inspect(&name).await?.is_empty() {
             return Ok(nothing_to_release(&name, console));
         }
-        let message = format!("{name:?} is not held by that holder any more; nothing was released");
+        let message =
+            format!("{} is not held by that holder any more; nothing was released", shown_name(&name));
         return Err(Error::new(ErrorKind::Busy, message).into());
     }
-    console
-        .note(format_args!("{name:?} was taken from its {}", if ended == 1 { "holder" } else { "holders" }));
+    let holders = if ended == 1 { "holder" } else { "holders" };
+    console.note(format_args!("{} was taken from its {holders}", shown_name(&name)));
     Ok(Code::SUCCESS)
 }
 
@@ -53,11 +54,14 @@ async fn refuse_semaphore(args: &ReleaseArgs, store: &OpenStore, name: &LockName
     let used = permits_of(store, &semaphore).await?;
     let slots: Vec<String> = used.iter().filter_map(|permit| Some(permit.name.slot()?.to_string())).collect();
     let problem = match (slots.is_empty(), args.slot) {
-        (true, _) => return Ok(()),
-        (false, Some(slot)) => format!("slot {slot} of semaphore {semaphore:?} is not held"),
+        (true, None) => return Ok(()),
+        (_, Some(slot)) => format!("slot {slot} of semaphore {semaphore:?} is not held"),
         (false, None) => format!("{name:?} is a semaphore"),
     };
-    let fix = format!("end one of its holders: --slot N, with N of {}", slots.join(", "));
+    let fix = match slots.as_slice() {
+        [] => "none of its slots is: leasehold ls shows what is held".to_owned(),
+        slots => format!("end one of its holders: --slot N, with N of {}", slots.join(", ")),
+    };
     Err(Error::invalid("call", problem, fix).into())
 }
 
@@ -80,7 +84,7 @@ fn those_that_are_meant<'a>(
 }
 
 fn nothing_to_release(name: &LockName, console: Console) -> Code {
-    console.note(format_args!("{name:?} is free, there is nothing to release"));
+    console.note(format_args!("{} is free, there is nothing to release", shown_name(name)));
     Code::SUCCESS
 }
 
@@ -94,7 +98,7 @@ fn check_conditions(args: &ReleaseArgs, lock: &LockStatus) -> Result<()> {
     if let Some(token) = args.if_token
         && lock.token != Some(FencingToken::new(token))
     {
-        let message = format!("{:?} is not held with token {token}", lock.name);
+        let message = format!("{} is not held with token {token}", shown_name(&lock.name));
         return Err(Error::new(ErrorKind::Busy, message));
     }
     let Some(text) = &args.if_holder else {
@@ -109,7 +113,8 @@ fn check_conditions(args: &ReleaseArgs, lock: &LockStatus) -> Result<()> {
     if holder.contains(text.as_str()) {
         Ok(())
     } else {
-        Err(Error::new(ErrorKind::Busy, format!("{:?} is not held by {text:?}", lock.name)))
+        let message = format!("{} is not held by {text:?}", shown_name(&lock.name));
+        Err(Error::new(ErrorKind::Busy, message))
     }
 }
 
@@ -119,6 +124,6 @@ fn confirmed(name: &LockName, console: Console) -> Result<bool, Failure> {
         return Err(error.into());
     }
     console
-        .ask(format_args!("Take {name:?} away? Its holder may work on until its next renewal."))
+        .ask(format_args!("Take {} away? Its holder may work on until its next renewal.", shown_name(name)))
         .map_err(|error| Failure::internal("cannot read the answer", error))
 }

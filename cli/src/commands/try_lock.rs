@@ -1,24 +1,23 @@
 use super::lock_state::LockState;
 use crate::args::{TryArgs, stored_name};
-use crate::lock_request::{LockRequest, permits_of};
+use crate::lock_request::LockRequest;
+use leasehold::admin::LockStatus;
 use leasehold::{LockName, Semaphore};
 use leasehold_console::exit::Code;
-use leasehold_console::{Failure, Invocation, OpenStore, block, print_json, sentence, unprinted};
+use leasehold_console::{Failure, Invocation, block, print_json, sentence, unprinted};
 use serde::Serialize;
 use std::io::{self, Write};
 
 /// Tells whether a lock is free. Asks the store and takes nothing.
 pub(super) async fn try_lock(args: &TryArgs, invocation: &Invocation) -> Result<Code, Failure> {
     let name = stored_name(&args.name)?;
+    let request = LockRequest::of(name.clone(), args.kind);
     let store = invocation.open().await?;
+    request.check(&store)?;
     if let Some(permits) = args.kind.permits {
-        return try_permit(args, &name, permits, &store).await;
+        return try_permit(args, &name, permits, &request.holders(&store).await?);
     }
-    let mut holds = store.admin()?.inspect(&name).await?;
-    if args.kind.shared {
-        LockRequest::Lock(name.clone(), leasehold::LockMode::Shared).check(&store)?;
-        holds.retain(|hold| !hold.mode.is_shared());
-    }
+    let holds = request.blockers(&store).await?;
     let printed = match holds.as_slice() {
         _ if args.json => print_json(&LockState::new(&name, &holds, None)),
         [] => writeln!(
@@ -45,16 +44,8 @@ struct SemaphoreState<'a> {
     free: u32,
 }
 
-async fn try_permit(
-    args: &TryArgs,
-    name: &LockName,
-    permits: u32,
-    store: &OpenStore,
-) -> Result<Code, Failure> {
-    LockRequest::Permit(name.clone(), permits).check(store)?;
-    let used = permits_of(store, name).await?;
-    let used = used.iter().filter(|permit| permit.name.slot() < Some(permits)).count();
-    let free = permits.saturating_sub(u32::try_from(used).unwrap_or(Semaphore::MAX_PERMITS));
+fn try_permit(args: &TryArgs, name: &LockName, permits: u32, used: &[LockStatus]) -> Result<Code, Failure> {
+    let free = permits.saturating_sub(u32::try_from(used.len()).unwrap_or(Semaphore::MAX_PERMITS));
     let printed: io::Result<()> = match args.json {
         true => print_json(&SemaphoreState { name: name.as_str(), held: free == 0, permits, free }),
         false => writeln!(anstream::stdout(), "{name:?} has {free} of {permits} permits free"),

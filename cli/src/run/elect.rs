@@ -11,18 +11,20 @@ use crate::args::{AcquireArgs, ElectArgs, KindArgs, RunArgs, lock_name};
 use crate::give_back::CLOSE_TIMEOUT;
 use crate::lock_request::HeldLocks;
 use crate::watchdog::stop_plan::OnLost;
-use futures_util::StreamExt;
 use leasehold::{
     DistributedLock, DistributedLockExt, Election, Error, FencingToken, HolderInfo, Leader, Result, Wait,
 };
-use leasehold_console::exit::{Code, ended_by};
-use leasehold_console::signals::Signals;
-use leasehold_console::{Failure, Invocation, brief, print_json, unprinted};
+use leasehold_console::exit::Code;
+use leasehold_console::{Failure, Invocation, Poller, brief, print_json, unprinted};
+use rustix::process::Signal;
 use serde::Serialize;
 use std::time::Duration;
 
 /// The least pause between two terms of this host.
 const LEAST_PAUSE: Duration = Duration::from_secs(1);
+
+/// The signals that end no candidate while its command does not run.
+const FOR_THE_COMMAND: [Signal; 3] = [Signal::HUP, Signal::USR1, Signal::USR2];
 
 /// Runs the command in each term of this host; with `--watch`, shows the leaders.
 pub(crate) async fn elect(args: &ElectArgs, invocation: &Invocation) -> Result<Code, Failure> {
@@ -55,6 +57,9 @@ pub(crate) async fn elect(args: &ElectArgs, invocation: &Invocation) -> Result<C
     let election = run.store.locks.elect(name)?.with_options(run.options.clone().with_wait(Wait::Forever));
     run.stack.check(&run.store, &run.request).await?;
     run.is_term = true;
+    // They are for the command, and a reload that all hosts are told must not end the standbys. A closed terminal ends what it has started.
+    let is_at_terminal = run.terminal.is_some();
+    run.signals.ignore(if is_at_terminal { &[Signal::USR1, Signal::USR2] } else { &FOR_THE_COMMAND });
     run.store.introduce(run.stack.is_in_another_store(&run.store), run.console);
     let ending = run.lead(&election, supervisor, args).await;
     // The last term may have left something to be taken back.
@@ -85,7 +90,7 @@ impl PreparedRun<'_> {
                 return Ok(ending);
             }
             ending.tell(self.console);
-            // The signal came after the command's end, while the lock was given back.
+            // The signal came before the command, or after its end while the lock was given back.
             if let Some(signal) = self.signals.ended_by() {
                 return Ok(Ending::interrupted(signal));
             }
@@ -94,8 +99,7 @@ impl PreparedRun<'_> {
             if let Err(signal) = self.signals.unless_ended(tokio::time::sleep(pause)).await {
                 return Ok(Ending::interrupted(signal));
             }
-            let prepared = Supervisor::prepare(&self.program);
-            supervisor = prepared.map_err(|error| supervisor::not_prepared(error, &self.program))?;
+            supervisor = Supervisor::prepare(&self.program).map_err(supervisor::not_prepared)?;
         }
     }
 }
@@ -136,14 +140,17 @@ async fn watch(args: &ElectArgs, invocation: &Invocation) -> Result<Code, Failur
     })?;
     let store = invocation.open().await?;
     let election = store.locks.elect(lock_name(name)?)?;
-    let mut signals =
-        Signals::listen().map_err(|error| Failure::internal("cannot listen to signals", error))?;
-    let mut leaders = election.observe()?;
+    let doing = format!("still looking for the leader of {:?}", election.name());
+    let mut poller = Poller::new(invocation.console, doing, true)?;
+    // The term of the last line, which is `None` if nobody led, and the largest of all lines.
+    let (mut last, mut largest) = (None, None);
     loop {
-        let item = match signals.unless_ended(leaders.next()).await {
-            Ok(item) => item.transpose()?.flatten(),
-            Err(signal) => return Ok(ended_by(signal)),
-        };
-        print_json(&LeaderLine::new(&election, item.as_ref())).map_err(unprinted)?;
+        let Some(leader) = poller.next(election.leader()).await? else { continue };
+        let term = leader.as_ref().map(|leader| leader.term);
+        if last == Some(term) || (term.is_some() && term < largest) {
+            continue;
+        }
+        (last, largest) = (Some(term), largest.max(term));
+        print_json(&LeaderLine::new(&election, leader.as_ref())).map_err(unprinted)?;
     }
 }

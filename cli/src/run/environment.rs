@@ -36,10 +36,8 @@ pub(super) struct LockFacts<'a> {
 }
 
 impl LockFacts<'_> {
-    /// The variables of a command. [`Stack`] has all locks, from the outermost on. Also, of the variables that it does not get, that
-    /// there was a URL: who takes another lock would go to the default store, and lock for itself.
+    /// The variables of a command. [`Stack`] has all locks, from the outermost on.
     pub(super) fn variables(&self, stack: &Stack, secrets: &[String]) -> Vec<(String, String)> {
-        let removed = secrets.iter().any(|name| name == URL).then_some((URL_REMOVED, "1".to_owned()));
         let common = [
             ("LEASEHOLD_HELD", "1".to_owned()),
             ("LEASEHOLD_BACKEND", self.backend.to_owned()),
@@ -47,7 +45,7 @@ impl LockFacts<'_> {
             ("LEASEHOLD_ACQUIRED_AT", humantime::format_rfc3339_millis(self.acquired_at).to_string()),
             ("LEASEHOLD_STACK", stack.to_string()),
         ];
-        let all = self.of_its_kind().into_iter().chain(common).chain(removed);
+        let all = self.of_its_kind().into_iter().chain(common).chain(url_removed(secrets));
         all.map(|(name, value)| (name.to_owned(), value)).collect()
     }
 
@@ -68,7 +66,13 @@ impl LockFacts<'_> {
     }
 }
 
-/// Refuses tokens of several names that no `leasehold` has set: the command would take them for its own.
+/// That there was a URL, if it is one of the variables that the command does not get: a command that takes another lock would go to the
+/// default store, and lock for itself.
+pub(super) fn url_removed(secrets: &[String]) -> Option<(&'static str, String)> {
+    secrets.iter().any(|name| name == URL).then(|| (URL_REMOVED, "1".to_owned()))
+}
+
+/// Refuses tokens of several names that no `leasehold` has set: somebody expects the command to get them, and it does not.
 pub(super) fn check_own() -> leasehold::Result<()> {
     if std::env::var_os(TOKENS).is_none() || std::env::var_os("LEASEHOLD_HELD").is_some() {
         return Ok(());

@@ -33,7 +33,9 @@ use crate::args::RunArgs;
 use crate::give_back::{Released, give_back};
 use crate::inherited;
 use crate::lock_request::HeldLocks;
-use crate::reentry::{LockVariables, find_hold_above};
+use crate::reentry::{HoldAbove, find_hold_above};
+use crate::terminal;
+use crate::watchdog::process_tree;
 use ending::{Ending, StatusFd};
 use environment::LOCK_VARIABLES;
 use finished_run::FinishedRun;
@@ -71,9 +73,16 @@ impl PreparedRun<'_> {
     async fn run(mut self, supervisor: Supervisor) -> Result<Ending, Failure> {
         if !self.args.reentrant {
             self.stack.check(&self.store, &self.request).await?;
-        } else if let Some(variables) = find_hold_above(&self.stack, &self.store, &self.request).await? {
-            drop(supervisor);
-            return Err(self.become_command(&variables));
+        } else {
+            let looking = find_hold_above(&self.stack, &self.store, &self.request);
+            match self.signals.unless_ended(looking).await.map(Result::transpose) {
+                Ok(Some(hold)) => {
+                    drop(supervisor);
+                    return self.become_command(&hold?).await;
+                }
+                Ok(None) => {}
+                Err(signal) => return Ok(Ending::interrupted(signal)),
+            }
         }
         let acquisition = self.request.acquire(&self.store.locks, &self.options);
         let acquired = acquire(&self.store, &self.request, acquisition, &mut self.signals, self.console);
@@ -82,25 +91,29 @@ impl PreparedRun<'_> {
             Acquired::Interrupted(signal) => return Ok(Ending::interrupted(signal)),
         };
         self.store.introduce(self.stack.is_in_another_store(&self.store), self.console);
-        inherited::release_stdout();
         self.under(held, supervisor).await
     }
 
-    /// Executes the command in place of this process, which holds nothing. Returns only if that fails.
-    fn become_command(&mut self, variables: &LockVariables) -> Failure {
-        let tokens = self.token_fd.take().and_then(|file| Some((file, variables.get("LEASEHOLD_TOKEN")?)));
-        if let Some((file, token)) = tokens
-            && let Err(failure) = start::tell_tokens(&file, [token])
-        {
-            return failure;
+    /// Executes the command in place of this process, which holds nothing. Returns only if that fails, or if a signal came before.
+    async fn become_command(&mut self, hold: &HoldAbove) -> Result<Ending, Failure> {
+        if let Some(file) = self.token_fd.take() {
+            start::tell_tokens(&file, [hold.token])?;
         }
+        let secrets = self.secrets();
         let mut command = Command::new(&self.program.file);
         command.arg0(&self.program.name).args(&self.program.arguments);
-        for name in self.secrets().iter().map(String::as_str).chain(LOCK_VARIABLES) {
+        for name in secrets.iter().map(String::as_str).chain(LOCK_VARIABLES) {
             command.env_remove(name);
         }
-        let error = command.envs(variables).exec();
-        program::not_started(&self.program.name, error.raw_os_error().unwrap_or_default())
+        command.envs(&hold.variables).envs(environment::url_removed(&secrets));
+        // What this process was for its own command would outlive the exec.
+        terminal::allow_stop_on_output();
+        let _ = process_tree::adopt_orphans(false);
+        if let Some(signal) = self.signals.stop_listening().await {
+            return Ok(Ending::interrupted(signal));
+        }
+        let error = command.exec();
+        Err(program::not_started(&self.program.name, error.raw_os_error().unwrap_or_default()))
     }
 
     /// Runs the command under these locks, and gives them back.

@@ -7,10 +7,10 @@ use crate::args::RunArgs;
 use crate::lock_request::LockRequest;
 use crate::nesting::Stack;
 use crate::terminal::{self, Terminal};
-use crate::watchdog::Program;
-use leasehold::{AcquireOptions, DistributedLock};
+use crate::watchdog::{Program, process_tree};
+use leasehold::{AcquireOptions, Error};
 use leasehold_console::signals::Signals;
-use leasehold_console::{Console, Failure, Invocation, OpenStore, brief};
+use leasehold_console::{Console, Failure, Invocation, OpenStore};
 use std::fs::File;
 
 /// A run that may begin: nothing that could be found wrong before is wrong.
@@ -31,8 +31,8 @@ pub(super) struct PreparedRun<'a> {
 }
 
 impl<'a> PreparedRun<'a> {
-    /// Finds everything that can be found wrong before anybody is kept out. The watchdog is started first, by a process with nobody
-    /// else in it.
+    /// Finds everything that can be found wrong before anybody is kept out. The watchdog is started first, in the first term by a process with
+    /// nobody else in it.
     pub(super) async fn prepare(
         args: &'a RunArgs,
         token_fd: Option<File>,
@@ -41,18 +41,19 @@ impl<'a> PreparedRun<'a> {
         let (names, words) = args.names_and_command()?;
         let request = LockRequest::read(&names, args.kind)?;
         environment::check_own()?;
+        if args.command.wait_all && !process_tree::tells_descent() {
+            let fix = "leave it out; on Linux, mount the /proc of this process namespace";
+            return Err(Error::invalid("--wait-all", "what a command starts cannot be told here", fix).into());
+        }
         let doing = program::description(&words);
         let program = program::find(words)?;
-        let supervisor =
-            Supervisor::prepare(&program).map_err(|error| supervisor::not_prepared(error, &program))?;
+        let supervisor = Supervisor::prepare(&program).map_err(supervisor::not_prepared)?;
         let store = invocation.open_with_ttl(args.acquire.lease.ttl.as_deref()).await?;
         request.check(&store)?;
-        let options = options(&args.acquire, &store, &doing);
+        let options = options(&args.acquire, &store, &doing, invocation.console);
         options.check()?;
-        warn_of_session(args, &store, invocation.console);
         let stack = Stack::of_this_process();
-        let signals =
-            Signals::listen().map_err(|error| Failure::internal("cannot listen to signals", error))?;
+        let signals = Signals::listen()?;
         terminal::block_stop_on_output();
         let run = Self {
             args,
@@ -68,18 +69,5 @@ impl<'a> PreparedRun<'a> {
             token_fd,
         };
         Ok((run, supervisor))
-    }
-}
-
-/// Where a hold is a part of a session, that ends it, however long a lease is asked for.
-fn warn_of_session(args: &RunArgs, store: &OpenStore, console: Console) {
-    let asked = args.acquire.lease.ttl.as_ref().map(|_| store.config.options().ttl());
-    let (Some(asked), Some(session)) = (asked, store.locks.semantics().session_timeout) else { return };
-    if asked > session {
-        let (asked, session) = (brief(asked), brief(session));
-        let what = format_args!(
-            "--ttl {asked} is longer than the session with the store: a hold ends with it, after {session}"
-        );
-        console.warn(what, Some("ask for a longer session in the URL: session_timeout=2m"));
     }
 }

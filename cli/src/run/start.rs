@@ -2,11 +2,12 @@
 
 use super::environment::{self, LOCK_VARIABLES, LockFacts};
 use super::prepared_run::PreparedRun;
-use super::supervisor::Supervisor;
+use super::supervisor::{Supervisor, not_prepared};
 use super::watch::end_of;
 use super::{finished_run, program};
 use crate::args::CommandArgs;
 use crate::give_back::{CLOSE_TIMEOUT, Released, give_back};
+use crate::inherited;
 use crate::lock_request::HeldLocks;
 use crate::watchdog::process_tree;
 use crate::watchdog::protocol::{CommandReport, Start};
@@ -14,7 +15,6 @@ use crate::watchdog::stop_plan::Terms;
 use leasehold::client::{Clock, Moment, SystemClock};
 use leasehold::semantics::HoldKind;
 use leasehold::{DistributedLock, Error, ErrorKind, LockGuard};
-use leasehold_console::signals;
 use leasehold_console::{Failure, write_with_timeout};
 use rustix::process::Signal;
 use std::fmt::Display;
@@ -91,6 +91,14 @@ impl PreparedRun<'_> {
         held: &HeldLocks,
         supervisor: &mut Supervisor,
     ) -> Result<Started, Failure> {
+        // Killed while nothing ran under it, as for lack of memory: another one does as well.
+        if supervisor.has_ended() {
+            *supervisor = Supervisor::prepare(&self.program).map_err(not_prepared)?;
+        }
+        // A candidate has other commands to start.
+        if !self.is_term {
+            inherited::release_stdout();
+        }
         let guard = &held.guard;
         if let Some(file) = self.token_fd.take() {
             tell_tokens(&file, held.tokens.iter().map(|(_, token)| token))?;
@@ -117,7 +125,8 @@ impl PreparedRun<'_> {
         supervisor.start(Start {
             removed,
             environment,
-            waits_for_all: self.args.command.wait_all,
+            // The next leader must not find the processes of this one.
+            waits_for_all: self.args.command.wait_all || self.is_term,
             terms,
             lease_end: lease_end.into(),
         });
@@ -125,6 +134,9 @@ impl PreparedRun<'_> {
         // that before the lease ends, even if nothing renews it. Once the lease is over a watchdog starts nothing.
         let limit = guard.remaining().saturating_sub(terms.reserve / 2);
         let (report, heard) = self.answer(supervisor, limit, terms.reserve / 4).await;
+        if !matches!(report, Some(CommandReport::Started { .. })) {
+            self.signals.end_by(&heard);
+        }
         match report {
             Some(CommandReport::Started { pid }) => {
                 let tokens: Vec<String> = held.tokens.iter().map(|(_, token)| token.to_string()).collect();
@@ -167,7 +179,7 @@ impl PreparedRun<'_> {
                 biased;
                 report = supervisor.report_within(left, look) => return (report, heard),
                 signal = self.signals.next() => {
-                    if signals::ends(signal) {
+                    if self.signals.ends(signal) {
                         end = end.min(clock.now().plus(START_TIMEOUT));
                     }
                     heard.push(signal);

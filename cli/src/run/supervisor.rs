@@ -1,6 +1,5 @@
 //! The watchdog, as seen from `leasehold`.
 
-use super::program;
 use crate::watchdog::process_tree::{ProcessTree, adopt_orphans, adopts_orphans, children, reap};
 use crate::watchdog::protocol::{CommandReport, Order, Start, to_line};
 use crate::watchdog::{NAME, Program};
@@ -8,7 +7,7 @@ use leasehold_console::Failure;
 use rustix::io::{FdFlags, fcntl_setfd};
 use rustix::net::{SendFlags, send};
 use rustix::process::{Pid, Signal};
-use std::io;
+use std::io::{self, Write};
 use std::os::fd::AsRawFd;
 use std::os::unix::process::CommandExt;
 use std::path::{Path, PathBuf};
@@ -23,8 +22,8 @@ use tokio::time::timeout;
 /// Interval between two checks whether the killed processes are gone.
 const KILL_CHECK_INTERVAL: Duration = Duration::from_millis(5);
 
-/// A watchdog that runs, and the command under it once that is started. Dropped, it ends the watchdog, or lets it stop the
-/// command first.
+/// A watchdog that runs, and the command under it once that is started. Dropped while the command may run, it leaves the watchdog, which
+/// stops the command when the socket ends.
 #[derive(Debug)]
 pub(super) struct Supervisor {
     process: Child,
@@ -45,21 +44,20 @@ impl Supervisor {
     pub(super) fn prepare(program: &Program) -> io::Result<Self> {
         let strangers = children().unwrap_or_default();
         let deaths = unix::signal(SignalKind::child())?;
-        adopt_orphans()?;
-        let (ours, theirs) = std::os::unix::net::UnixStream::pair()?;
-        ours.set_nonblocking(true)?;
+        adopt_orphans(true)?;
+        let (mut ours, theirs) = std::os::unix::net::UnixStream::pair()?;
         // Open across exec for the one process that is started next; nobody else starts any here.
         fcntl_setfd(&theirs, FdFlags::empty())?;
         let mut watchdog = Command::new(this_program()?);
         watchdog
             .arg0(NAME)
             .arg(theirs.as_raw_fd().to_string())
-            .arg(&program.file)
-            .arg(&program.name)
-            .args(&program.arguments)
             // Ctrl-C, Ctrl-Z and a signal to our group are not for it.
             .process_group(0);
         let process = watchdog.spawn()?;
+        drop(theirs);
+        ours.write_all(&to_line(&Order::Prepare(program.clone())))?;
+        ours.set_nonblocking(true)?;
         let (reports, orders) = UnixStream::from_std(ours)?.into_split();
         let reports = Reports::read_from(reports);
         Ok(Self { process, reports, orders, strangers, command: None, deaths, is_needed: false })
@@ -72,6 +70,11 @@ impl Supervisor {
         self.order(&Order::Start(start));
     }
 
+    /// True once the watchdog is gone.
+    pub(super) fn has_ended(&mut self) -> bool {
+        matches!(self.process.try_wait(), Ok(Some(_)))
+    }
+
     /// Sends an order without waiting. An order that the watchdog cannot take is lost: the watchdog is gone, which the next
     /// [`report`](Self::report) says, or it is suspended, and the command is killed without it before the lease ends.
     pub(super) fn order(&self, order: &Order) {
@@ -79,7 +82,7 @@ impl Supervisor {
         let _ = send(socket, &to_line(order), SendFlags::DONTWAIT);
     }
 
-    /// The next report; `None` if the watchdog is gone.
+    /// The next report; `None` if the watchdog is gone, or says what is no report.
     ///
     /// # Cancel safety
     ///
@@ -115,8 +118,8 @@ impl Supervisor {
         report
     }
 
-    /// Until the watchdog ends, it is the one to whom the orphans of the command come: ours are those of others. It is asked about
-    /// after they were looked for, and long before it is a zombie they may be the command's.
+    /// Call before children are trusted to be strangers: once the watchdog exits, the orphans of the command come here too. So it is asked
+    /// about after the children were looked for, and long before it is a zombie.
     fn look_for_strangers(&mut self) {
         let others = self.others();
         if adopts_orphans(Pid::from_child(&self.process)) {
@@ -139,8 +142,8 @@ impl Supervisor {
         }
     }
 
-    /// Kills the command without the watchdog, and it too if it is still there. Answers when nothing of them lives, or
-    /// when `patience` is over.
+    /// Kills the command without the watchdog, and it too if it is still there. Answers when nothing of them lives or, where that cannot be
+    /// told, after one KILL; or when `patience` is over.
     ///
     /// Only this process can have reaped the command: it is a child of the watchdog, which does not, or of ours. It may run also
     /// if that was not reported: a watchdog that is killed right after the start sends no report.
@@ -223,11 +226,7 @@ fn this_program() -> io::Result<PathBuf> {
 }
 
 /// Why there is no watchdog, and what may help.
-pub(super) fn not_prepared(error: io::Error, program: &Program) -> Failure {
-    // It has the command on its own command line: what is too long for one is too long for both.
-    if error.kind() == io::ErrorKind::ArgumentListTooLong {
-        return program::not_started(&program.name, error.raw_os_error().unwrap_or_default());
-    }
+pub(super) fn not_prepared(error: io::Error) -> Failure {
     let failure = Failure::internal("cannot start the watchdog", error);
     if !cfg!(target_os = "linux") || Path::new("/proc/self/exe").exists() {
         return failure;

@@ -1,24 +1,13 @@
 use super::process_tree;
-use super::protocol::Start;
+use super::protocol::{Program, Start};
 use crate::terminal::Terminal;
 use nix::sys::signal::SigSet;
 use rustix::fs::fstat;
 use rustix::process::{Pid, PidfdFlags, getpid, getppid, pidfd_open};
-use std::ffi::OsString;
 use std::io;
 use std::os::unix::process::CommandExt;
 use std::process::Command;
 use std::sync::Arc;
-
-/// The command, as it is handed from `leasehold` to its watchdog: on the latter's command line.
-#[derive(Clone, Debug)]
-pub(crate) struct Program {
-    /// Where it was found.
-    pub(crate) file: OsString,
-    /// What it was called.
-    pub(crate) name: OsString,
-    pub(crate) arguments: Vec<OsString>,
-}
 
 /// Starts the command in a process group of its own, with the terminal if it is given one. Answers its process id,
 /// which is that of its group too.
@@ -26,16 +15,17 @@ pub(super) fn start(program: &Program, start: &Start, terminal: Option<Arc<Termi
     let mut command = executed(program, start);
     command.process_group(0);
     let mut prepare = preparation(terminal);
-    let mut listener = is_for_listener().then(|| executed(program, start));
+    let naming = variables_that_name_leasehold();
+    let mut named = (!naming.is_empty()).then(|| executed(program, start));
     #[allow(
         unsafe_code,
         reason = "between fork and exec only what is async-signal-safe may run: the closure makes four system calls. What it allocates \
-                  for a listener is safe because this process has one thread, so that no other can hold the allocator's lock"
+                  for these variables is safe because this process has one thread, so that no other can hold the allocator's lock"
     )]
     unsafe {
         command.pre_exec(move || {
             prepare()?;
-            listener.as_mut().map_or(Ok(()), |listener| Err(execute_listener(listener)))
+            named.as_mut().map_or(Ok(()), |command| Err(execute_named(command, &naming)))
         })
     };
     Ok(Pid::from_child(&command.spawn()?))
@@ -52,15 +42,17 @@ fn executed(program: &Program, start: &Start) -> Command {
     command
 }
 
-/// True if a service manager has passed sockets to `leasehold`, which are the command's (`sd_listen_fds(3)`).
-fn is_for_listener() -> bool {
+/// The variables by which a service manager says that its sockets, or its watchdog, are for `leasehold`: they are for the command
+/// (`sd_listen_fds(3)`, `sd_watchdog_enabled(3)`).
+fn variables_that_name_leasehold() -> Vec<&'static str> {
     let leasehold = getppid().map(|parent| parent.as_raw_pid().to_string());
-    leasehold.is_some() && std::env::var("LISTEN_PID").ok() == leasehold
+    let names_it = |variable: &&str| leasehold.is_some() && std::env::var(variable).ok() == leasehold;
+    ["LISTEN_PID", "WATCHDOG_PID"].into_iter().filter(names_it).collect()
 }
 
-/// Executes the command in this process, which the variables of the service manager name from now on. Returns only if that fails.
-fn execute_listener(command: &mut Command) -> io::Error {
-    command.env("LISTEN_PID", getpid().as_raw_pid().to_string());
+/// Executes the command in this process, which these variables name from now on. Returns only if that fails.
+fn execute_named(command: &mut Command, naming: &[&str]) -> io::Error {
+    command.envs(naming.iter().map(|variable| (variable, getpid().as_raw_pid().to_string())));
     if std::env::var_os("LISTEN_PIDFDID").is_some() {
         let inode = pidfd_open(getpid(), PidfdFlags::empty()).and_then(|pidfd| Ok(fstat(pidfd)?.st_ino));
         match inode {

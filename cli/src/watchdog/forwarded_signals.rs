@@ -1,7 +1,8 @@
 //! The signals that are passed on to the command, each once.
 //!
-//! A service manager may signal a whole control group: `leasehold`, the watchdog and the command. The watchdog is never signalled alone, so
-//! a signal that has reached it has reached the command too, and is not passed on.
+//! A service manager may signal a whole control group: `leasehold`, the watchdog and the command. So a signal that has reached the watchdog
+//! has reached a command of the same control group too, and is not passed on. Nothing else finds the watchdog where it finds `leasehold`:
+//! neither its name nor its command line has a word of `leasehold`'s or of the command's.
 
 use leasehold::client::Moment;
 use rustix::process::Signal;

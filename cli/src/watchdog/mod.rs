@@ -32,7 +32,7 @@ mod received_signals;
 mod wake;
 mod watch;
 
-pub(crate) use command::Program;
+pub(crate) use protocol::Program;
 
 use nix::sys::signal::{SigSet, Signal};
 use order_socket::OrderSocket;
@@ -53,10 +53,10 @@ pub(crate) fn is_meant(name: Option<&OsStr>) -> bool {
     name == Some(OsStr::new(NAME))
 }
 
-/// A watchdog's whole life. `arguments` are the number of its socket, and its [`Program`].
+/// A watchdog's whole life. Its only argument is the number of its socket.
 pub(crate) fn main(arguments: impl Iterator<Item = OsString>) -> ExitCode {
     be_deaf();
-    let served = start_up(arguments).map(|(socket, program)| watch::serve(socket, &program));
+    let served = take_socket(arguments).map(watch::serve);
     match served {
         Some(Ok(())) => ExitCode::SUCCESS,
         // No message: `leasehold` reads no output of this process, and only notices that it has ended.
@@ -73,12 +73,10 @@ fn be_deaf() {
     let _ = all.thread_set_mask();
     #[cfg(target_os = "linux")]
     let _ = rustix::thread::set_name(SHORT_NAME);
-    let _ = process_tree::adopt_orphans();
+    let _ = process_tree::adopt_orphans(true);
 }
 
-fn start_up(mut arguments: impl Iterator<Item = OsString>) -> Option<(OrderSocket, Program)> {
+fn take_socket(mut arguments: impl Iterator<Item = OsString>) -> Option<OrderSocket> {
     let number: RawFd = arguments.next()?.to_str()?.parse().ok()?;
-    let program =
-        Program { file: arguments.next()?, name: arguments.next()?, arguments: arguments.collect() };
-    Some((OrderSocket::take(number).ok()?, program))
+    OrderSocket::take(number).ok()
 }

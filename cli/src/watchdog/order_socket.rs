@@ -60,7 +60,8 @@ impl OrderSocket {
     }
 
     fn listen(&mut self) {
-        let mut buffer = [0; 4096];
+        // The line of a command may have megabytes.
+        let mut buffer = [0; 1 << 14];
         match self.socket.read(&mut buffer) {
             Ok(0) => self.closed = true,
             Ok(length) => self.heard.extend_from_slice(&buffer[..length]),

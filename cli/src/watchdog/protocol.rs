@@ -6,12 +6,15 @@
 use super::stop_plan::Terms;
 use leasehold::client::Moment;
 use serde::{Deserialize, Serialize};
+use std::ffi::OsString;
 use std::time::Duration;
 
 /// What the watchdog is to do.
 #[derive(Debug, Serialize, Deserialize)]
 pub(crate) enum Order {
-    /// Start the command. The first order, given when the lock is held.
+    /// This is the command. The first order.
+    Prepare(Program),
+    /// Start it. The second order, given when the lock is held.
     Start(Start),
     /// The lease is confirmed until then.
     ConfirmedUntil(SinceBoot),
@@ -21,6 +24,16 @@ pub(crate) enum Order {
     Continue,
     /// The lock is lost: stop the command.
     Stop,
+}
+
+/// The command. It is no argument of the watchdog, so that `pkill -f` with its words does not find the watchdog.
+#[derive(Clone, Debug, Serialize, Deserialize)]
+pub(crate) struct Program {
+    /// Where it was found.
+    pub(crate) file: OsString,
+    /// What it was called.
+    pub(crate) name: OsString,
+    pub(crate) arguments: Vec<OsString>,
 }
 
 /// How the command is started.

@@ -16,7 +16,8 @@ mod linux {
     pub(in crate::watchdog) struct ReceivedSignals(Option<SignalFd>);
 
     impl ReceivedSignals {
-        /// Those from now on. A signal from before did not reach the command, which was not there.
+        /// Those from now on. A signal from before did not reach the command, which was not there; one between its start and here may
+        /// reach it twice.
         pub(in crate::watchdog) fn from_now_on() -> Self {
             let mut blocked = SigSet::all();
             blocked.remove(Blocked::SIGCHLD);

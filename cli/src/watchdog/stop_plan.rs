@@ -76,7 +76,7 @@ pub(crate) enum StopStep {
     Terminate,
     /// Kill what is left of it, and look again soon.
     Kill,
-    /// The lease is over and something of it still lives: it cannot be killed from here.
+    /// The lease is over, KILL was sent a second ago or more, and something of it still lives: it cannot be killed from here.
     GiveUp,
 }
 

@@ -1,11 +1,11 @@
 //! The watchdog at work: one loop over what has happened and what is to be done.
 
 use super::child_status::{exit_of, suspension_of};
-use super::command::{self, Program};
+use super::command;
 use super::forwarded_signals::ForwardedSignals;
 use super::order_socket::OrderSocket;
 use super::process_tree::{self, ProcessTree};
-use super::protocol::{CommandEnd, CommandReport, Exit, Order, Start, StopResult};
+use super::protocol::{CommandEnd, CommandReport, Exit, Order, Program, Start, StopResult};
 use super::received_signals::ReceivedSignals;
 use super::stop_plan::{StopPlan, StopStep};
 use super::wake::Wake;
@@ -23,10 +23,11 @@ use std::time::Duration;
 const KILL_CHECK_INTERVAL: Duration = Duration::from_millis(5);
 
 /// Starts the command when it is ordered to, and answers when it is over and was reported.
-pub(super) fn serve(mut socket: OrderSocket, program: &Program) -> io::Result<()> {
+pub(super) fn serve(mut socket: OrderSocket) -> io::Result<()> {
     let wake = Wake::new()?;
     let leasehold = Leasehold::this_one();
-    let Some(Order::Start(start)) = socket.wait_for_order() else {
+    let orders = (socket.wait_for_order(), socket.wait_for_order());
+    let (Some(Order::Prepare(program)), Some(Order::Start(start))) = orders else {
         return Ok(());
     };
     socket.stop_waiting()?;
@@ -34,7 +35,7 @@ pub(super) fn serve(mut socket: OrderSocket, program: &Program) -> io::Result<()
     if socket.has_ended() {
         return Ok(());
     }
-    let mut watchdog = match Watchdog::begin(socket, wake, leasehold, program, &start) {
+    let mut watchdog = match Watchdog::begin(socket, wake, leasehold, &program, &start) {
         Ok(watchdog) => watchdog,
         Err((mut socket, report)) => {
             socket.report(&report);
@@ -45,7 +46,7 @@ pub(super) fn serve(mut socket: OrderSocket, program: &Program) -> io::Result<()
     let mut ended = watchdog.until_the_end();
     // A command that a signal ended could not restore the terminal modes; shells restore them too.
     let untidy = ended.stopped.is_some() || matches!(ended.exit, Some(Exit::Signal(_)));
-    ended.had_terminal = watchdog.take_terminal_back(untidy);
+    ended.had_terminal = watchdog.take_terminal_back(untidy) || watchdog.had_terminal;
     watchdog.socket.report(&CommandReport::Ended(ended));
     Ok(())
 }
@@ -73,6 +74,8 @@ struct Watchdog {
     is_lent: Cell<bool>,
     /// True if the command was suspended while it had the terminal, or because it wants it.
     is_owed: Cell<bool>,
+    /// True if the command had the terminal when it ended.
+    had_terminal: bool,
     command: Pid,
     tree: ProcessTree,
     waits_for_all: bool,
@@ -116,6 +119,7 @@ impl Watchdog {
                     is_for_command,
                     is_lent,
                     is_owed: Cell::new(false),
+                    had_terminal: false,
                     command,
                     tree: ProcessTree::of(command, Vec::new()),
                     waits_for_all: start.waits_for_all,
@@ -206,7 +210,7 @@ impl Watchdog {
                 }
                 Order::Continue => self.go_on(),
                 Order::Stop => self.plan.stop(self.clock.now()),
-                Order::Start(_) => {}
+                Order::Prepare(_) | Order::Start(_) => {}
             }
         }
         if self.socket.is_closed() {
@@ -219,19 +223,32 @@ impl Watchdog {
     fn pass_on_signals(&mut self) {
         let now = self.clock.now();
         while let Some(signal) = self.received.next() {
-            self.forwarded.received(signal, now);
+            if process_tree::shares_control_group(self.command) {
+                self.forwarded.received(signal, now);
+            }
         }
         for signal in self.forwarded.take_due(now) {
+            self.signal(signal);
+        }
+    }
+
+    /// A command that has ended may have left processes in any group, which `--wait-all` waits for. They are not looked for while the
+    /// command is being stopped: that takes time, and `leasehold` waits for the report of the end.
+    fn signal(&self, signal: Signal) {
+        let may_be_left = self.waits_for_all && self.plan.stopping_since().is_none();
+        if may_be_left && exit_of(self.command).is_some() {
+            self.tree.signal_all(&[signal]);
+        } else {
             self.tree.signal_group(signal);
         }
     }
 
     fn go_on(&self) {
         // In a pipe it may be a pager's, who goes on with us.
-        if self.is_for_command || self.is_owed.get() {
+        if (self.is_for_command || self.is_owed.get()) && exit_of(self.command).is_none() {
             self.give_terminal();
         }
-        self.tree.signal_group(Signal::CONT);
+        self.signal(Signal::CONT);
     }
 }
 
@@ -242,6 +259,10 @@ impl Watchdog {
         process_tree::reap(&[self.command]);
         if let Some(signal) = suspension_of(self.command) {
             self.suspended_by(signal);
+        }
+        // What it has left may be waited for for long, and the keys of a terminal that the group of a zombie has reach nobody.
+        if let (Some(exit), None) = (exit_of(self.command), self.plan.stopping_since()) {
+            self.had_terminal |= self.take_terminal_back(matches!(exit, Exit::Signal(_)));
         }
     }
 

@@ -50,7 +50,9 @@ fn watchdog_stopped_while_it_starts_the_command_of_another_kind() {
 
 #[test]
 fn watchdog_killed_while_it_starts_the_command() {
-    at_each_call(2, |call| TracedRun::starting(&["x"], Target::Watchdog, call).map(TracedRun::killed));
+    at_each_call(2, |call| {
+        TracedRun::starting(&["x"], Target::Watchdog, call).map(TracedRun::killed_watchdog)
+    });
 }
 
 #[test]
@@ -174,6 +176,21 @@ impl TracedRun {
             self.run.has_printed("up") || Process::marked(&self.mark).is_empty()
         });
         self.traced.kill();
+        self.passes_on();
+    }
+
+    /// A watchdog that was killed before the order to start is replaced: then `leasehold` is killed under the next one.
+    fn killed_watchdog(mut self) {
+        until("its command has a child, if it has begun", || {
+            self.run.has_printed("up") || Process::marked(&self.mark).is_empty()
+        });
+        self.traced.kill();
+        until("leasehold has ended, or has another watchdog", || {
+            !self.run.is_running() || self.run.process().child().is_some_and(Process::is_watchdog)
+        });
+        if self.run.is_running() {
+            self.run.signal(Signal::KILL);
+        }
         self.passes_on();
     }
 

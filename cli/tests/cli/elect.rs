@@ -1,8 +1,9 @@
 //! `leasehold elect`: a command that runs whenever this host leads.
 
-use crate::support::{Place, Running, gone, until};
+use crate::support::{Place, Process, Running, Shell, gone, until};
 use rustix::process::Signal;
 use serde_json::Value;
+use std::time::{Duration, Instant};
 
 /// A candidate whose command says its term, and goes on until it is stopped.
 fn candidate(place: &Place, options: &[&str]) -> Running {
@@ -114,7 +115,7 @@ fn candidate_waits_without_a_limit_and_before_its_store_is_there() {
     command.env("LEASEHOLD_WAIT", "200ms");
     let mut standby = Running::start(command);
     until("it waits", || place.say(["inspect", "job"]).out.contains("waiting"));
-    std::thread::sleep(std::time::Duration::from_millis(600));
+    std::thread::sleep(Duration::from_millis(600));
     assert!(standby.is_running(), "the wait of the configuration ended it");
     drop(leader);
     standby.wait().code(0);
@@ -147,6 +148,80 @@ fn watcher_prints_a_line_for_each_change_of_the_leader() {
     assert_eq!(next()["leader"], Value::Null);
     watcher.signal(Signal::TERM);
     watcher.wait().code(143);
+}
+
+/// A reload that an operator tells all hosts is for the command, and a standby runs none.
+#[test]
+fn signals_for_the_command_end_no_standby_without_a_terminal() {
+    let place = Place::new();
+    let mut leader = place.hold("job");
+    let script = "echo led; exec sleep 1000";
+    let mut standby = place.start_apart(["elect", "job", "--", "sh", "-c", script]);
+    standby.warned("waiting: ");
+    for signal in [Signal::HUP, Signal::USR1, Signal::USR2] {
+        standby.signal(signal);
+    }
+    leader.end_input();
+    leader.wait().code(0);
+    standby.line("led");
+    // The command has no handler.
+    standby.signal(Signal::HUP);
+    standby.wait().code(129);
+}
+
+#[test]
+fn hangup_of_its_terminal_ends_a_standby() {
+    let place = Place::new();
+    let _leader = place.hold("job");
+    let mut shell = Shell::start(&place);
+    shell.types("sh -c 'echo pid $$; exec $LH -v elect job -- true'");
+    shell.sees("pid ");
+    let standby = Process::parse(&shell.sees("\n"));
+    until("it listens", || standby.listens_to(Signal::TSTP));
+    standby.signal(Signal::USR1);
+    standby.signal(Signal::HUP);
+    shell.prompted();
+    assert_eq!(shell.runs("echo rc=$?"), "rc=129\n");
+}
+
+/// The watchdog finds that it is too late to start the command: its order has waited for two thirds of the lease.
+#[test]
+fn signal_before_a_start_that_comes_too_late_ends_the_candidate() {
+    let place = Place::new();
+    let mut leader = place.hold("job");
+    let elect = place.start_apart(["elect", "-v", "--ttl", "12s", "job", "--", "echo", "ran"]);
+    elect.warned("waiting: ");
+    let watchdog = elect.watchdog();
+    watchdog.signal(Signal::STOP);
+    until("it stands still", || watchdog.is_stopped());
+    leader.end_input();
+    leader.wait().code(0);
+    until("it leads", || place.is_held("job"));
+    let led = Instant::now();
+    // After the signal a start has five seconds.
+    sleep_until(led + Duration::from_secs(6));
+    elect.signal(Signal::TERM);
+    sleep_until(led + Duration::from_millis(9_500));
+    watchdog.signal(Signal::CONT);
+    let said = elect.wait();
+    assert!(said.code(143).err.contains("its lease is nearly over") && said.out.is_empty(), "{said:?}");
+}
+
+fn sleep_until(moment: Instant) {
+    std::thread::sleep(moment.saturating_duration_since(Instant::now()));
+}
+
+#[test]
+fn watcher_of_a_store_that_is_not_there_says_so_and_goes_on() {
+    let (place, mut server) = Place::with_redis();
+    server.kill();
+    let mut watcher = place.start(["elect", "--watch", "job"]);
+    watcher.warned("warning: still looking for the leader of \"job\": ");
+    server.restart(false).unwrap();
+    watcher.line("{\"name\":\"job\",\"term\":null");
+    watcher.signal(Signal::TERM);
+    let said = watcher.wait();
+    assert_eq!(said.code(143).err.matches("warning: ").count(), 1, "{said:?}");
 }
 
 #[test]

@@ -156,7 +156,10 @@ fn completions_and_manual_are_there() {
         assert!(said.code(0).out.contains("conflict-exit-code"), "{shell}");
         assert!(!said.out.contains("bench-worker"), "{shell}");
     }
-    assert!(place.say(["man"]).code(0).out.contains(".TH"));
+    let page = place.say(["man"]);
+    for words in [".TH", "fBLEASEHOLD_NAME", "for success, 1 for", ".BR leasehold-run (1)"] {
+        assert!(page.code(0).out.contains(words), "{words}");
+    }
     std::fs::create_dir(place.path().join("man1")).unwrap();
     place.say(["man", "man1"]).expect(0, "", "");
     assert!(place.path().join("man1/leasehold-run.1").exists());
@@ -189,6 +192,8 @@ fn completions_offer_the_names_of_locks_that_are_held() {
         ("leasehold run -n job:", "1 2"),
         ("leasehold inspect pa", "page"),
         ("leasehold run -u sqlite:other.db p", ""),
+        ("leasehold --url=sqlite:other.db run p", ""),
+        ("leasehold --profile=nosuch run p", ""),
         ("leasehold -q release --force --if-token ", ""),
         ("leasehold run page -- ", ""),
     ];
@@ -264,61 +269,8 @@ fn log_is_written_on_request_and_a_bad_filter_refused() {
 }
 
 #[test]
-fn waiter_for_a_free_lock_ends_when_it_is_free_and_takes_nothing() {
-    let place = Place::new();
-    let mut holder = place.hold("x");
-    let limited = place.say(["wait", "-w", "300ms", "x"]);
-    assert!(limited.code(75).err.contains("error[E_TIMED_OUT]: \"x\" is held by ada@"), "{limited:?}");
-    let mut waiter = place.start(["-q", "wait", "x"]);
-    assert!(waiter.is_running());
-    holder.end_input();
-    holder.wait().code(0);
-    waiter.wait().expect(0, "", "");
-    assert!(!place.is_held("x"));
-}
-
-#[test]
-fn waiter_for_a_free_lock_outlasts_an_outage() {
-    let (place, mut server) = Place::with_redis();
-    let _holder = place.hold("x");
-    let mut waiter = place.start(["wait", "x"]);
-    waiter.warned("leasehold: waiting: \"x\" is held by ");
-    server.kill();
-    waiter.warned("still waiting for \"x\": ");
-    assert!(waiter.is_running());
-    server.restart(false).unwrap();
-    waiter.wait().code(0);
-}
-
-#[test]
-fn wait_on_a_pipe_is_told_once() {
-    let place = Place::new();
-    let _holder = place.hold("x");
-    for words in
-        [&["run", "-w", "3", "x", "--", "true"][..], &["hold", "-w", "3", "x"], &["wait", "-w", "3", "x"]]
-    {
-        let said = place.say(words);
-        assert_eq!(said.err.matches("leasehold: waiting: \"x\" is held by ada@").count(), 1, "{said:?}");
-        assert!(!said.err.contains('\r'), "{said:?}");
-        let quiet = place.say([&["-q"], words].concat());
-        assert!(!quiet.err.contains("waiting"), "{quiet:?}");
-    }
-}
-
-#[test]
 fn list_that_finds_nothing_below_a_prefix_says_so() {
     let place = Place::new();
     place.say(["-q", "run", "warm", "--", "true"]);
     place.say(["ls", "job/"]).expect(0, "", "leasehold: no lock whose name begins with \"job/\" is held\n");
-}
-
-#[test]
-fn watched_list_shows_a_lock_that_came_later() {
-    let place = Place::new();
-    place.say(["-q", "run", "warm", "--", "true"]);
-    let mut list = place.start(["ls", "--watch"]);
-    let _holder = place.hold("later");
-    list.line("later ");
-    list.signal(rustix::process::Signal::TERM);
-    list.wait().code(143);
 }

@@ -134,7 +134,9 @@ fn forced_release_ends_one_reader_or_one_permit() {
     assert!(whole.code(64).err.contains("invalid call: \"pool\" is a semaphore"), "{whole:?}");
     let missing = release(&["--slot", "7", "pool"]);
     assert!(missing.code(64).err.contains("slot 7 of semaphore \"pool\" is not held"), "{missing:?}");
-    release(&["--slot", &slot, "pool"]).code(0);
+    let taken = place.say(["release", "--force", "--yes", "--slot", &slot, "pool"]);
+    let words = format!("leasehold: slot {slot} of \"pool\" was taken from its holder\n");
+    assert!(taken.code(0).err.ends_with(&words) && !taken.err.contains("::slot:"), "{taken:?}");
     place.say(["try", "--permits", "2", "pool"]).expect(0, "\"pool\" has 1 of 2 permits free\n", "");
     permit.signal(Signal::TERM);
     permit.wait().code(80);
@@ -181,8 +183,33 @@ fn bad_request_for_a_kind_is_refused_before_anything_runs() {
     command.env("LEASEHOLD_TOKENS", "{}");
     let said = Running::start(command).wait();
     assert!(said.code(64).err.contains("invalid LEASEHOLD_TOKENS: it is set"), "{said:?}");
-    let slot = place.say(["release", "--force", "--slot", "1000", "x"]);
-    assert!(slot.code(64).err.contains("1000 is not in"), "{slot:?}");
+    for (slot, message) in [("1000", "1000 is not in"), ("5", "slot 5 of semaphore \"x\" is not held")] {
+        let said = place.say(["release", "--force", "--slot", slot, "x"]);
+        assert!(said.code(64).err.contains(message), "{said:?}");
+    }
+    let majority = "redlock://127.0.0.1:1,127.0.0.1:2,127.0.0.1:3";
+    let said = place.say(["-u", majority, "try", "--shared", "x"]);
+    assert!(said.code(64).err.contains("has no shared locks"), "{said:?}");
+}
+
+/// As two containers that share the name of their host.
+#[test]
+fn holder_of_the_same_host_name_and_process_id_is_shown() {
+    let place = Place::new();
+    let first_process = |words: &[&str]| {
+        let mut command = std::process::Command::new("unshare");
+        command.args(["-U", "-r", "-p", "-f", "--mount-proc", env!("CARGO_BIN_EXE_leasehold")]).args(words);
+        place.settle(&mut command);
+        command
+    };
+    let mut holder = first_process(&["hold", "x"]);
+    holder.stdin(std::process::Stdio::piped());
+    let mut holder = Running::start(holder);
+    holder.line("{");
+    let said = Running::start(first_process(&["run", "-n", "x", "--", "true"])).wait();
+    assert!(said.code(75).err.contains("error[E_BUSY]: \"x\" is held by ada@"), "{said:?}");
+    holder.end_input();
+    holder.wait().code(0);
 }
 
 /// The command under each kind of lock, and its lock keys on Redis.

@@ -37,4 +37,5 @@ mod starting;
 mod strangers;
 mod support;
 mod terminal;
+mod waiting;
 mod watchdog;

@@ -220,6 +220,33 @@ fn lock_is_held_for_processes_outside_the_group_if_that_is_asked_for() {
     run.wait().code(3);
 }
 
+/// The group of the command is empty by then.
+#[test]
+fn signal_reaches_processes_that_a_command_has_left_outside_its_group() {
+    let script = "echo command $$; setsid sleep 1000 >&- 2>&- & echo pid $!";
+    for words in [&["run", "--wait-all"][..], &["elect"]] {
+        let place = Place::new();
+        let mut run = place.start([words, &["x", "--", "sh", "-c", script]].concat());
+        let command = run.process_line("command ");
+        let left = run.process_line("pid ");
+        gone(&[command]);
+        run.signal(Signal::TERM);
+        run.wait().code(0);
+        assert!(!left.lives(), "{words:?}");
+    }
+}
+
+#[test]
+fn wait_for_all_processes_is_refused_where_they_cannot_be_told() {
+    let place = Place::new();
+    let mut command = Command::new("unshare");
+    let words = ["run", "--wait-all", "x", "--", "echo", "ran"];
+    command.args(["-U", "-r", "-p", "-f", env!("CARGO_BIN_EXE_leasehold")]).args(words);
+    place.settle(&mut command);
+    let said = Running::start(command).wait();
+    assert!(said.code(64).err.contains("invalid --wait-all: ") && said.out.is_empty(), "{said:?}");
+}
+
 /// As after `systemd-socket-activate`, which names the process that it executes.
 #[test]
 fn sockets_of_a_service_manager_are_the_commands() {
@@ -229,6 +256,9 @@ fn sockets_of_a_service_manager_are_the_commands() {
     let words: Vec<&str> = said.code(0).out.split_whitespace().collect();
     assert_eq!(words[0], words[1], "the command's own number");
     assert_ne!(words[2], "1", "the command's own descriptor");
+    let watched =
+        place.shell("WATCHDOG_PID=$$ exec \"$0\" -q run x -- sh -c 'echo $(( $$ - $WATCHDOG_PID ))'");
+    watched.expect(0, "0\n", "");
     let other = place.shell("LISTEN_PID=1 exec \"$0\" -q run x -- sh -c 'echo $LISTEN_PID'");
     other.expect(0, "1\n", "");
     let missing = place.shell(

@@ -1,7 +1,10 @@
 //! `run --reentrant`: a command under the hold of a command above it.
 
-use crate::support::{CommandOutput, Place};
-use std::process::Command;
+use crate::support::{CommandOutput, Place, Process, Running, Traced, gone, until};
+use leasehold_test_stores::servers::RedisServer;
+use nix::libc::SYS_rt_sigaction;
+use rustix::process::Signal;
+use std::process::{Command, Stdio};
 
 const LEASEHOLD: &str = env!("CARGO_BIN_EXE_leasehold");
 
@@ -57,6 +60,73 @@ fn hold_above_in_another_store_is_not_passed_on() {
     let place = Place::new();
     let said = place.say(words(&["-u", "sqlite:other.db", "x"], &["x", "--", "echo", "ran"]));
     assert!(said.code(64).err.contains("holds \"x\" in another store") && said.out.is_empty(), "{said:?}");
+}
+
+/// A daemon keeps the variable of the lock under which it was started.
+#[test]
+fn hold_in_another_store_of_no_command_above_is_no_obstacle() {
+    let place = Place::new();
+    let stale =
+        place.say(["-q", "-u", "sqlite:other.db", "run", "x", "--", "sh", "-c", "echo $LEASEHOLD_STACK"]);
+    let mut later = place.command(["-q", "run", "--reentrant", "x", "--", "echo", "ran"]);
+    later.env("LEASEHOLD_STACK", stale.out.trim());
+    CommandOutput::of(&later.output().unwrap()).expect(0, "ran\n", "");
+}
+
+#[test]
+fn token_of_one_lock_of_a_set_above_is_told() {
+    let place = Place::new();
+    let inner = "exec \"$0\" -q run --reentrant --token-fd 3 b -- sh -c 'echo $LEASEHOLD_TOKENS' 3>token";
+    let said = place.say(["-q", "run", "a", "b", "--", "sh", "-c", inner, LEASEHOLD]);
+    let tokens: serde_json::Value = serde_json::from_str(&said.code(0).out).unwrap();
+    assert_eq!(std::fs::read_to_string(place.path().join("token")).unwrap(), format!("{}\n", tokens["b"]));
+}
+
+/// An inner run that waits for the store's word on the hold above: the store is stopped.
+fn looking() -> (Running, Process, RedisServer, Place) {
+    let server = RedisServer::start().unwrap();
+    let place = Place::with_store(format!("{}?timeout=60s&connect_timeout=60s", server.url()));
+    let inner = "echo pid $$; read go; exec \"$0\" -q run --reentrant x -- echo ran";
+    let mut command = place.command(["run", "x", "--", "sh", "-c", inner, LEASEHOLD]);
+    command.stdin(Stdio::piped());
+    let mut run = Running::start(command);
+    let inner = run.process_line("pid ");
+    server.pause();
+    run.write("go\n");
+    until("it listens", || inner.listens_to(Signal::TSTP));
+    (run, inner, server, place)
+}
+
+#[test]
+fn signal_ends_the_look_at_the_hold_above() {
+    let (run, inner, server, _place) = looking();
+    inner.signal(Signal::TERM);
+    gone(&[inner]);
+    server.resume();
+    assert_eq!(run.wait().code(143).out.lines().count(), 1, "it ran");
+}
+
+/// Of the calls after the look, those that set what a signal does are the last before the exec, which forgets what a handler has taken.
+#[test]
+fn signal_shortly_before_the_command_takes_the_place_of_the_inner_run_is_not_lost() {
+    let (run, inner, server, _place) = looking();
+    let mut traced = Traced::hold(inner);
+    server.resume();
+    traced.go_to_call(SYS_rt_sigaction);
+    inner.signal(Signal::TERM);
+    traced.let_go();
+    assert_eq!(run.wait().code(143).out.lines().count(), 1, "it ran");
+}
+
+#[test]
+fn command_in_place_of_the_inner_run_has_no_trace_of_it() {
+    let place = Place::new();
+    let show = "grep SigBlk /proc/self/status; orphan=$( (sleep 1000 >&- & echo $!) ); \
+        grep -q \"PPid:\t$$\" /proc/$orphan/status && echo adopted; kill $orphan";
+    let bare = place.say(["-q", "run", "x", "--", "bash", "-c", show]);
+    let said = place.say(words(&["x"], &["x", "--", "bash", "-c", show]));
+    assert_eq!(said.code(0).out, bare.code(0).out);
+    assert_eq!(said.out.lines().count(), 1, "{said:?}");
 }
 
 #[test]

@@ -124,6 +124,18 @@ fn nested_run_without_its_url_is_refused_the_default_store() {
     place.say(["run", "outer", "--", nested, "-u", "sqlite:x.db", "run", "inner", "--", "true"]).code(0);
 }
 
+/// The run that takes its place has removed it, too.
+#[test]
+fn nested_run_below_a_reentrant_one_is_refused_the_default_store() {
+    let server = RedisServer::start_with(&["--requirepass", CANARY]).unwrap();
+    let place = Place::with_store(with_password(&server));
+    let nested = env!("CARGO_BIN_EXE_leasehold");
+    let inner = [nested, "run", "--reentrant", "outer", "--", nested, "run", "inner", "--", "true"];
+    let said = place.say([&["run", "--pass-env", "outer", "--"], &inner[..]].concat());
+    assert!(said.code(78).err.contains("LEASEHOLD_URL was removed"), "{}", said.err);
+    assert!(!place.default_store().exists());
+}
+
 /// All that a Redis keeps, in the clear: what `DUMP` answers is compressed, and a word may be cut in two there.
 const EVERYTHING: &str = "
     local read = { string = { 'GET' }, hash = { 'HGETALL' }, zset = { 'ZRANGE', 0, -1 } }

@@ -162,6 +162,11 @@ fn zookeeper_needs_no_init() {
     let printed = store.place.say(["init", "--print"]);
     printed.expect(0, "create \"/leasehold\" \"\" world:anyone:cdr\n", "");
     is_used_as_any_other(&store);
+    let mut holder = store.place.start(["hold", "--ttl", "60s", "long"]);
+    holder.line("{");
+    holder.warned("warning: --ttl 60s is longer than the session with the store");
+    holder.signal(Signal::TERM);
+    holder.wait().code(0);
     let purged = store.place.say(["purge", "--idle", "30d"]);
     assert!(
         purged.code(0).err.ends_with("forgets by itself the names that nobody holds\n"),

@@ -150,6 +150,50 @@ fn signal_to_the_whole_control_group_reaches_the_command_once() {
     run.line("got TERM");
 }
 
+/// As by `pkill -f`: it finds `leasehold` by a word of the command's, and not a command that has given itself another name.
+#[test]
+fn signal_by_a_word_of_the_command_line_reaches_a_renamed_command() {
+    let place = Place::new();
+    let mark = format!("mark-{}", std::process::id());
+    let script = "echo pid $$; exec -a renamed sleep 1000";
+    let mut run = place.start(["run", "--ttl", "1h", "x", "--", "bash", "-c", script, &mark]);
+    let command = run.process_line("pid ");
+    let words = || std::fs::read(format!("/proc/{}/cmdline", command.number())).unwrap();
+    until("it has its other name", || words().starts_with(b"renamed"));
+    let watchdog = run.watchdog();
+    watchdog.signal(Signal::STOP);
+    until("the watchdog is stopped", || watchdog.is_stopped());
+    let found = std::process::Command::new("pkill").args(["-TERM", "-f", &mark]).status().unwrap();
+    assert!(found.success());
+    watchdog.signal(Signal::CONT);
+    run.wait().code(143);
+}
+
+/// As a command of `systemd-run --scope`: who signals the control group of `leasehold` does not reach it.
+#[test]
+fn signal_to_a_control_group_that_the_command_has_left_is_passed_on() {
+    let place = Place::new();
+    // One hierarchy for all controllers, or one for each (`cgroups(7)`).
+    let hierarchies = ["/sys/fs/cgroup/freezer", "/sys/fs/cgroup"].map(std::path::Path::new);
+    let hierarchy = hierarchies.into_iter().find(|hierarchy| hierarchy.is_dir()).unwrap();
+    let group = hierarchy.join(format!("leasehold-test-{}", std::process::id()));
+    std::fs::create_dir(&group).unwrap();
+    let moved = format!("echo $$ >{}/cgroup.procs", group.display());
+    let script = format!("{moved}; trap 'echo got TERM; exit 0' TERM; echo up; while :; do sleep 0.01; done");
+    let mut run = place.start(["run", "--ttl", "1h", "x", "--", "bash", "-c", &script]);
+    run.line("up");
+    let watchdog = run.watchdog();
+    watchdog.signal(Signal::STOP);
+    until("the watchdog is stopped", || watchdog.is_stopped());
+    for process in [&run.process(), &watchdog] {
+        process.signal(Signal::TERM);
+    }
+    watchdog.signal(Signal::CONT);
+    run.line("got TERM");
+    run.wait().code(0);
+    until("the group is empty", || std::fs::remove_dir(&group).is_ok());
+}
+
 #[test]
 fn hangup_under_nohup_does_not_reach_the_command() {
     let place = Place::new();

@@ -19,8 +19,12 @@ fn ordered(place: &Place, on_lost: &str, lease_end: u64) -> (Command, UnixStream
     let start = format!(
         r#"{{"removed":[],"environment":[],"waits_for_all":false,"terms":{terms},"lease_end":{lease_end}}}"#
     );
+    let word = |word: &str| serde_json::json!({ "Unix": word.as_bytes() });
+    let program =
+        serde_json::json!({ "file": word("/bin/echo"), "name": word("echo"), "arguments": [word("ran")] });
+    writeln!(leasehold, r#"{{"Prepare":{program}}}"#).unwrap();
     writeln!(leasehold, r#"{{"Start":{start}}}"#).unwrap();
-    let mut watchdog = place.command(["0", "/bin/echo", "echo", "ran"]);
+    let mut watchdog = place.command(["0"]);
     watchdog.arg0("lh-watchdog").stdin(OwnedFd::from(link));
     (watchdog, leasehold)
 }

@@ -56,6 +56,21 @@ fn killed_watchdog_makes_leasehold_kill_the_group() {
     assert!(!stubborn.place.is_held("x"));
 }
 
+/// As by the kernel, for lack of memory, in a wait of days.
+#[test]
+fn watchdog_killed_before_the_grant_is_replaced() {
+    let place = Place::new();
+    let mut holder = place.hold("x");
+    let waiter = place.start(["run", "x", "--", "echo", "ran"]);
+    waiter.warned("waiting: ");
+    let watchdog = waiter.watchdog();
+    watchdog.signal(Signal::KILL);
+    gone(&[watchdog]);
+    holder.end_input();
+    holder.wait().code(0);
+    assert_eq!(waiter.wait().code(0).out, "ran\n");
+}
+
 /// The watchdog has seen its end, within the lease; nobody was there to give the lock back, and it ended after it.
 #[test]
 fn stopped_leasehold_keeps_the_code_of_a_command_that_ends_in_time() {

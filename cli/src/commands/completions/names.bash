@@ -19,6 +19,7 @@ _leasehold_with_names() {
         option=""
         case "$word" in
             --) return ;;
+            --url=* | --profile=* | --config=*) store+=("$word") ;;
             -*) option="$word" ;;
             *) verb="${verb:-$word}" ;;
         esac

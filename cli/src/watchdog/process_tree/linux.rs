@@ -15,9 +15,9 @@ use std::os::fd::OwnedFd;
 use std::path::PathBuf;
 
 /// Makes this process the parent of every descendant whose own parent dies, so that none gets out of sight
-/// (`PR_SET_CHILD_SUBREAPER`).
-pub(crate) fn adopt_orphans() -> io::Result<()> {
-    set_child_subreaper(Some(getpid()))
+/// (`PR_SET_CHILD_SUBREAPER`); or no more.
+pub(crate) fn adopt_orphans(adopts: bool) -> io::Result<()> {
+    set_child_subreaper(adopts.then(getpid))
 }
 
 /// Has the kernel kill this process when `parent` dies, if that has not happened yet. For the time between fork and
@@ -44,7 +44,7 @@ pub(crate) fn is_blind() -> bool {
 }
 
 /// True if who descends from whom can be told here, at a moment in which nothing is wanting for it.
-pub(super) fn tells_descent() -> bool {
+pub(crate) fn tells_descent() -> bool {
     !is_blind()
 }
 
@@ -101,6 +101,13 @@ pub(super) struct Process {
 
 /// What the kernel goes by when it looks for somebody to whom orphans can go (`include/linux/sched.h`).
 const PF_EXITING: u32 = 4;
+
+/// True if whoever signals the control group of this process signals that one too. A command may move itself, as `systemd-run --scope` does.
+pub(crate) fn shares_control_group(process: Pid) -> bool {
+    let group = |process: &str| fs::read_to_string(format!("/proc/{process}/cgroup")).ok();
+    let ours = group("self");
+    ours.is_some() && ours == group(&process.to_string())
+}
 
 /// True if orphans of this process's descendants still go to it.
 pub(crate) fn adopts_orphans(process: Pid) -> bool {

@@ -14,7 +14,10 @@ use linux as system;
 #[cfg(not(target_os = "linux"))]
 use portable as system;
 
-pub(crate) use system::{adopt_orphans, adopts_orphans, children, die_at, die_with_parent, is_blind};
+pub(crate) use system::{
+    adopt_orphans, adopts_orphans, children, die_at, die_with_parent, is_blind, shares_control_group,
+    tells_descent,
+};
 
 use rustix::process::{Pid, Signal, WaitId, WaitIdOptions, kill_process_group, waitid};
 
@@ -68,7 +71,7 @@ impl ProcessTree {
         system::any_descendant_lives(&self.strangers)
             .or_else(|| Some(!system::descendants(&self.strangers)?.is_empty()))
             // For lack of memory or of descriptors no process can be found at the moment; there may be some all the same.
-            .or_else(|| system::tells_descent().then_some(true))
+            .or_else(|| tells_descent().then_some(true))
     }
 
     /// The processes that still live, for messages: without those that are about to end.

@@ -5,7 +5,7 @@ use leasehold::client::Moment;
 use rustix::io;
 use rustix::process::{Pid, Signal};
 
-pub(crate) fn adopt_orphans() -> io::Result<()> {
+pub(crate) fn adopt_orphans(_adopts: bool) -> io::Result<()> {
     Ok(())
 }
 
@@ -17,6 +17,10 @@ pub(crate) fn die_at(_moment: Moment) -> Option<impl Sized> {
     None::<()>
 }
 
+pub(crate) fn shares_control_group(_process: Pid) -> bool {
+    false
+}
+
 pub(crate) fn adopts_orphans(_process: Pid) -> bool {
     false
 }
@@ -26,7 +30,7 @@ pub(crate) fn is_blind() -> bool {
     false
 }
 
-pub(super) fn tells_descent() -> bool {
+pub(crate) fn tells_descent() -> bool {
     false
 }
 

@@ -35,7 +35,7 @@ impl Process {
         Self::new(text.trim().parse().unwrap())
     }
 
-    /// Living processes with this in their command line, but not `leasehold` and its watchdog: they have the command's in theirs.
+    /// Living processes with this in their command line, but not `leasehold`, which has the command's in its own.
     pub(crate) fn marked(mark: &str) -> Vec<Self> {
         let all = std::fs::read_dir("/proc").unwrap().flatten();
         let numbers = all.filter_map(|entry| entry.file_name().to_str()?.parse::<u32>().ok());
@@ -97,6 +97,12 @@ impl Process {
     pub(crate) fn child(self) -> Option<Self> {
         let children = std::fs::read_to_string(format!("/proc/{0}/task/{0}/children", self.0)).ok()?;
         Some(Self::parse(children.split_ascii_whitespace().next()?))
+    }
+
+    /// True if it is a watchdog that lives.
+    pub(crate) fn is_watchdog(self) -> bool {
+        std::fs::read(format!("/proc/{}/cmdline", self.0))
+            .is_ok_and(|words| words.starts_with(b"lh-watchdog\0"))
     }
 
     /// Its parent, if that lives.

@@ -87,6 +87,13 @@ impl Traced {
         }
     }
 
+    /// Lets it go on, followed no more.
+    #[track_caller]
+    pub(crate) fn let_go(mut self) {
+        ptrace::detach(self.process, None).unwrap();
+        self.has_ended = true;
+    }
+
     /// Kills it where it stands.
     pub(crate) fn kill(&mut self) {
         if self.has_ended {

@@ -107,6 +107,23 @@ fn ctrl_c_ends_the_calling_script_too() {
     assert!(!shell.prompted().contains("went on"));
 }
 
+/// What is left has no terminal, and the command's group has nobody to hear it.
+#[test]
+fn ctrl_c_ends_the_wait_for_what_a_command_has_left() {
+    let place = Place::new();
+    let mut shell = Shell::start(&place);
+    let script = "setsid env --default-signal=INT sleep 1000 & echo pid $!";
+    shell.types(&format!("$LH -q run --wait-all x -- sh -c '{script}'"));
+    shell.sees("pid ");
+    let left = Process::parse(&shell.sees("\n"));
+    until("it ends", || {
+        shell.presses(CTRL_C);
+        !left.lives()
+    });
+    shell.prompted();
+    until("it was released", || !place.is_held("x"));
+}
+
 /// The kernel does not end the first process of a pid namespace by the default action of a signal.
 #[test]
 fn ctrl_c_ends_the_first_process_of_a_container_too() {

@@ -138,7 +138,8 @@ mod tests {
         let of = |first| of_two(first, None).unwrap_err();
         assert!(matches!(of(attempt(two_holders(), 80)), Stop::Failed(why) if why == "two holders"));
         for first in [attempt(two_holders(), 90), attempt(late(30), 5)] {
-            let words = format!("interrupted before it was run again: {}", first.verdict.clone().unwrap_err());
+            let words =
+                format!("interrupted before it was run again: {}", first.verdict.clone().unwrap_err());
             assert!(matches!(of(first), Stop::NotJudged(why) if why == words));
         }
     }

@@ -3,7 +3,6 @@
 use super::*;
 use crate::lease::RowLease;
 use leasehold_core::{Attempt, LockAdmin, LockBackend, LockMode, Release};
-use std::sync::atomic::AtomicUsize;
 
 fn claim() -> Claim {
     Claim::new(LockName::new("job").unwrap(), OwnerId::from_u128(1), TTL, "{}".into())

@@ -27,7 +27,7 @@ enum State {
     Quiet(PooledConnection),
     /// A question without an answer yet. To drop it would close the connection, and give the lock away.
     Asked(Pin<Box<dyn Future<Output = (PooledConnection, sqlx::Result<Answer>)> + Send>>),
-    /// The last question failed on this side, and the server may not know. To close the connection would give the lock away while
+    /// The last question got an error, from the server or from this side. To close the connection would give the lock away while
     /// its holder still believes in it: the release closes it.
     Failed {
         _connection: PooledConnection,

@@ -37,7 +37,7 @@ use std::time::Duration;
 /// lock that changes hands faster is busy.
 const ATTEMPTS: usize = 3;
 
-/// How long it may take to find out why leases were lost: a holder waits for the answer.
+/// The limit of a look for which a holder waits: for the cause of a loss, and in `for-update` also after a failed release.
 pub(crate) const REASONS_WITHIN: Duration = Duration::from_millis(250);
 
 /// The most names that are remembered as busy. A forgotten one costs a write in place of a read.

@@ -6,7 +6,7 @@
 -- repeat one, and then the token of the row is not smaller than the new one.
 --
 -- The end of another owner's lease is checked again: the read may have come from a replica whose clock is ahead. For the same reason
--- an exclusive lease is counted from the write. The last line is that of release.sql; a grant to an exclusive owner wakes no waiters.
+-- an exclusive lease is counted from the write. Each change of readers or marks on a marked row sends a message, also a renewal.
 --
 -- :1 name   :2 version that was read   :3 owner, or the one that stands for readers   :4 token   :5 end of the last reader   :6 readers
 -- :7 the change counts only before this time   :8 ttl of an exclusive owner in microseconds, else 0   :9 its holder

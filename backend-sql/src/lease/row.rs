@@ -10,7 +10,7 @@ use std::time::{Duration, SystemTime};
 pub(crate) struct LeaseRow {
     /// The name under which the store knows the lock: with the namespace in front.
     pub(crate) stored_name: String,
-    /// The owner that holds, or held last; `None` after a release that lingers.
+    /// The owner that holds, or held last. `None` after a release on a server; on SQLite while the linger lasts, or for another boot.
     pub(crate) owner: Option<OwnerId>,
     /// The token of the last grant.
     pub(crate) token: FencingToken,
@@ -25,7 +25,7 @@ pub(crate) struct LeaseRow {
     pub(crate) now: i64,
     /// The clock from which tokens are made, in microseconds since 1970.
     pub(crate) unix_now: u64,
-    /// Further values that `replace` compares beside the readers. Each table chooses its own.
+    /// What `replace` compares: on servers this alone; on SQLite beside the readers.
     pub(crate) version: Vec<i64>,
 }
 

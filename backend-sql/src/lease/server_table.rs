@@ -15,7 +15,7 @@ use leasehold_core::{
     Claim, Error, ErrorKind, FencingToken, Finding, KnownServers, LockName, Namespace, OwnerId, Purge,
     Renewal, Result, Semantics,
 };
-use statements::{Ending, Statements};
+use statements::{Notifying, Statements};
 use std::collections::{BTreeMap, HashMap};
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
@@ -42,12 +42,12 @@ impl ServerTable {
         self.namespace.stored(name.as_str()).into_bytes()
     }
 
-    /// Ends something. A message to waiters is a hint: without the right to send one, the statement does without.
-    async fn end(
+    /// Runs a statement that may send a message to waiters. It is a hint: without the right to send one, the statement does without.
+    async fn run_notifying(
         &self,
         class: PoolClass,
         kind: StatementKind,
-        statement: &Ending,
+        statement: &Notifying,
         values: &[Value],
     ) -> Result<Answer> {
         let notifying = statement.notifying.as_ref().filter(|_| self.may_notify.load(Ordering::Relaxed));
@@ -70,14 +70,14 @@ impl ServerTable {
     async fn end_lease(
         &self,
         class: PoolClass,
-        statement: &Ending,
+        statement: &Notifying,
         name: &LockName,
         linger: Duration,
         known_by: Value,
     ) -> Result<bool> {
         let name = self.stored(name);
         let values = [micros(linger), Value::bytes(name.clone()), known_by];
-        let ended = self.end(class, StatementKind::End, statement, &values).await;
+        let ended = self.run_notifying(class, StatementKind::End, statement, &values).await;
         self.poller.released(&name);
         if ended?.changed == 1 { Ok(true) } else { self.nothing_held().await }
     }
@@ -181,9 +181,8 @@ impl LeaseTable for ServerTable {
             micros(taker.map_or(Duration::ZERO, Claim::ttl)),
             Value::text(taker.map_or("", |claim| claim.holder())),
         ];
-        let replace = &self.statements.replace;
-        let is_replaced =
-            self.end(class(is_holder), StatementKind::Write, replace, &values).await?.changed == 1;
+        let (class, kind, replace) = (class(is_holder), StatementKind::Write, &self.statements.replace);
+        let is_replaced = self.run_notifying(class, kind, replace, &values).await?.changed == 1;
         if is_replaced {
             self.server.target().headroom.holds_for(row::micros(next.ends_at.saturating_sub(was.now)));
         }

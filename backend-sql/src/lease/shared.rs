@@ -68,7 +68,8 @@ impl RowLease {
                 }
             }
             drop(turn);
-            is_sent = true;
+            // A refusal is read where writes go: the row of a replica that is behind does not show what was written.
+            (is_sent, reason) = (true, ReadFor::Holder);
             sleep(longest_pause.mul_f64(fastrand::f64())).await;
         }
         let message = format!("the readers of {name:?} changed all the time for {CHANGE_WITHIN:?}");
@@ -91,7 +92,7 @@ impl RowLease {
         for _ in 0..ROW_TRIES {
             let attempt = self.change(claim.name(), false, pause, |row, sharers| {
                 tries += 1;
-                match tries > ATTEMPTS && !claim.mode().is_shared() {
+                match tries > ATTEMPTS && !claim.mode().is_shared() && row.owner != Some(claim.owner()) {
                     // Or the lease of another owner has ended by the clock of a replica alone.
                     true => Ok(Decision::Keep(Attempt::Busy(Busy::new()))),
                     false => decide(claim, row, sharers),

@@ -28,7 +28,7 @@ pub(crate) struct NextRow {
     #[cfg_attr(not(feature = "_server"), expect(dead_code, reason = "SQLite has no optimistic mode"))]
     pub(crate) taker: Option<Claim>,
     pub(crate) token: FencingToken,
-    /// The end of the last reader's lease; zero if none is left.
+    /// The end of the last reader's lease, else 0. For a taker: its end by the clock of the read; servers count it anew from the write.
     pub(crate) ends_at: i64,
     pub(crate) sharers: String,
     /// The change counts only before this time. A renewal may not bring back a lease that has ended since the read.

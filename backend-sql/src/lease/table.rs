@@ -94,8 +94,8 @@ pub(crate) trait LeaseTable: fmt::Debug + Send + Sync {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum ReadFor {
     Attempt,
-    /// A holder waits for the answer.
+    /// Uses the connection kept for holders.
     Holder,
-    /// A read for a holder has shown that it holds nothing. A replica that is behind may have answered it; this read goes where writes go.
+    /// The answer decides who holds; read where writes go.
     Loss,
 }

@@ -27,7 +27,7 @@ const CONNECT_AGAIN_AFTER: Duration = Duration::from_millis(20);
 pub(crate) enum PoolClass {
     /// To get a lock, or to read one. All connections but one: renewals and releases never wait behind attempts.
     Attempt,
-    /// To keep a lock, or to give it back.
+    /// For a claim that holds, or may hold.
     Renewal,
     /// To hold a lock with, while another connection is in hand.
     Hold,

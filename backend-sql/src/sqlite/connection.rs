@@ -1,6 +1,6 @@
 //! A connection to a table that is there and is ours.
 
-use super::database_path::{DatabasePath, FileId};
+use super::database_path::{DatabasePath, FileId, cannot};
 use super::failure::is_busy;
 use super::files::OpenFiles;
 use super::options::Options;
@@ -58,8 +58,10 @@ impl Role {
 impl Connection {
     /// Opens the file; `None` if a reader finds no file or no table.
     pub(super) async fn open(options: &Options, role: Role) -> Result<Option<Self>> {
-        let Some(file) = find(&options.path, role).await? else {
-            return Ok(None);
+        let file = match find(&options.path, role).await? {
+            Some(file) => file,
+            None if role == Role::Reader => return Ok(None),
+            None => return Err(cannot("find", &options.path.file, std::io::ErrorKind::NotFound)),
         };
         let mut sqlite = connect(options, role).await?;
         let is_there = table_is_there(&mut sqlite, options).await?;

@@ -2,11 +2,10 @@
 
 use super::database_path::{DatabasePath, FileId, cannot};
 use leasehold_core::{Error, ErrorKind, Result};
-use rustix::fs::{CWD, FileType, Mode, mknodat, unlink};
+use rustix::fs::{CWD, FileType, Mode, chmod, mkdir, mknodat, unlink};
 use rustix::io::Errno;
-use std::fs::{DirBuilder, File, TryLockError};
+use std::fs::{File, TryLockError};
 use std::io;
-use std::os::unix::fs::DirBuilderExt as _;
 use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 
@@ -82,10 +81,14 @@ impl DatabasePath {
     /// `mknod` makes it, because it follows no link, leaves no moment in which others have rights, and opens nothing: closing a file
     /// of its own would let go of all locks that other connections of this process have on it (`fcntl(2)`).
     pub(super) fn create(&self) -> Result<()> {
-        let directory = self.directory();
-        if self.existing_directory() != directory {
-            let made = DirBuilder::new().recursive(true).mode(0o700).create(directory);
-            made.map_err(|error| cannot("make", directory, error))?;
+        let (directory, existing) = (self.directory(), self.existing_directory());
+        let missing: Vec<&Path> = directory.ancestors().take_while(|it| *it != existing).collect();
+        // A umask may keep rights back, from their owner too: so they are given once more.
+        for directory in missing.into_iter().rev() {
+            match mkdir(directory, Mode::RWXU).and_then(|()| chmod(directory, Mode::RWXU)) {
+                Ok(()) | Err(Errno::EXIST) => {}
+                Err(error) => return Err(cannot("make", directory, error)),
+            }
         }
         let _alone = lock(directory).map_err(|error| cannot("lock", directory, error))?;
         if FileId::at(&self.file).is_some() {
@@ -98,8 +101,9 @@ impl DatabasePath {
                 Err(error) => return Err(cannot("remove", &side_file, error)),
             }
         }
-        mknodat(CWD, &self.file, FileType::RegularFile, Mode::RUSR | Mode::WUSR, 0)
-            .map_err(|error| cannot("make", &self.file, error))
+        let mode = Mode::RUSR | Mode::WUSR;
+        let made = mknodat(CWD, &self.file, FileType::RegularFile, mode, 0);
+        made.and_then(|()| chmod(&self.file, mode)).map_err(|error| cannot("make", &self.file, error))
     }
 }
 

@@ -52,7 +52,7 @@ use settings::Settings;
 use sqlx::Row as _;
 use std::sync::Arc;
 use std::time::Duration;
-use tokio::time::timeout;
+use tokio::time::{Instant, timeout_at};
 
 /// The table of leases.
 ///
@@ -101,14 +101,17 @@ impl LeaseTable for SqliteTable {
             Ok(renewed) => renewed,
             Err(error) => return vec![Err(error); claims.len()],
         };
+        // A loss is certain; its cause is left out if it is not read in time. One limit for all: other holders wait for the answer.
+        let is_renewed = |claim: &&Claim| renewed.contains_key(&claim.owner());
+        let shortest = claims.iter().filter(is_renewed).map(Claim::ttl).min();
+        let until = Instant::now() + shortest.map_or(REASONS_WITHIN, |ttl| REASONS_WITHIN.min(ttl / 8));
         let mut answers = Vec::with_capacity(claims.len());
         for claim in claims {
-            if renewed.contains_key(&claim.owner()) {
+            if is_renewed(&claim) {
                 answers.push(Ok(Renewal::Renewed));
                 continue;
             }
-            // The loss is certain; its cause is left out if it is not read in time.
-            let row = timeout(REASONS_WITHIN, self.look(claim.name(), ReadFor::Holder)).await;
+            let row = timeout_at(until, self.look(claim.name(), ReadFor::Holder)).await;
             let row = row.ok().and_then(Result::ok).flatten();
             answers.push(Ok(Renewal::Lost(LeaseRow::loss_of(claim.owner(), row.as_ref()))));
         }

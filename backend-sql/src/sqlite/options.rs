@@ -25,6 +25,9 @@ impl Options {
         let mut query = url.query();
         let file = parse_file(url)?;
         let table = TableName::parse(query.take("table"), TableName::DEFAULT, TABLE_BYTES)?;
+        if table.as_str().to_ascii_lowercase().starts_with("sqlite_") {
+            return Err(Error::invalid("table", table, "name it otherwise: SQLite keeps such names"));
+        }
         let busy_timeout = query.take_duration_within("busy_timeout", &BUSY_TIMEOUT_RANGE)?;
         let allow = query.take_choice("allow_network_fs", &[("yes", true), ("no", false)])?;
         query.finish()?;

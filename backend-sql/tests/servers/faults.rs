@@ -128,6 +128,26 @@ async fn locked_row_loses_no_other_lock() {
     }
 }
 
+/// `MariaDB` waits for such a row in the renewal itself, as in the case above.
+#[tokio::test]
+async fn locked_row_of_a_lost_lease_loses_no_other_lock() {
+    let server = Server::postgres(&[]);
+    server.furnish().await;
+    let (backend, other) = (server.backend("timeout=1s"), server.backend(""));
+    let held = ["lost", "kept"].map(claim);
+    for held in &held {
+        granted(&backend, held).await;
+    }
+    assert_eq!(server.run("UPDATE leasehold SET ends_at = 0 WHERE name = 'lost'").await, 1);
+    granted(&other, &claim("lost")).await;
+    let mut pg = server.pg().await;
+    pg.execute("BEGIN").await.unwrap();
+    pg.execute("SELECT FROM leasehold WHERE name = 'lost' FOR UPDATE").await.unwrap();
+    let answers = backend.renew(&held).await;
+    let answers: Vec<_> = answers.into_iter().map(|answer| answer.unwrap()).collect();
+    assert_eq!(answers, [Renewal::Lost(LossCause::Gone), Renewal::Renewed]);
+}
+
 /// Another was granted it meanwhile: what the holder did last was not done under the lock.
 #[tokio::test]
 async fn release_of_a_lock_that_another_was_granted_is_not_held() {

@@ -9,6 +9,8 @@ use std::time::Duration;
 struct Counts {
     acquire: u64,
     refused: u64,
+    /// `None` in `for-update`, where a waiter goes on in the server.
+    refused_waiter: Option<u64>,
     renew: u64,
     renew_many: u64,
     release: u64,
@@ -34,16 +36,24 @@ async fn count(server: &Server, mode: &str) -> Counts {
     let acquire = trips(&proxy, async { granted(&backend, &held[0]).await }).await;
     granted(&backend, &held[1]).await;
     let other = server.backend(&format!("mode={mode}"));
-    let elsewhere = ["elsewhere", "elsewhere too"].map(|name| claim(&format!("{mode} {name}")));
+    let elsewhere = ["elsewhere", "elsewhere too", "and there"].map(|name| claim(&format!("{mode} {name}")));
     for claim in &elsewhere {
         granted(&other, claim).await;
     }
     ask(&backend, &claim(elsewhere[1].name().as_str())).await;
     let refused = trips(&proxy, async { ask(&backend, &claim(elsewhere[0].name().as_str())).await }).await;
+    let refused_waiter = match mode {
+        "for-update" => None,
+        _ => {
+            let waiter = |at: usize| claim(elsewhere[at].name().as_str()).with_waiting(true);
+            ask(&backend, &waiter(1)).await;
+            Some(trips(&proxy, async { ask(&backend, &waiter(2)).await }).await)
+        }
+    };
     let renew = trips(&proxy, renew_all(&backend, &held[..1])).await;
     let renew_many = trips(&proxy, renew_all(&backend, &held)).await;
     let release = trips(&proxy, async { backend.release(&held[0], Duration::ZERO).await.unwrap() }).await;
-    Counts { acquire, refused, renew, renew_many, release }
+    Counts { acquire, refused, refused_waiter, renew, renew_many, release }
 }
 
 async fn renew_all(backend: &Arc<dyn LockBackend>, claims: &[Claim]) {
@@ -64,9 +74,9 @@ async fn lease_call_is_one_round_trip_and_other_modes_are_counted() {
         for mode in MODES {
             let counts = count(&server, mode).await;
             let store = if server.is_postgres() { "postgres" } else { "mariadb" };
-            let Counts { acquire, refused, renew, renew_many, release } = counts;
+            let Counts { acquire, refused, refused_waiter, renew, renew_many, release } = counts;
             println!(
-                "{store} {mode}: acquire {acquire}, refused {refused}, renew {renew}, two renewed {renew_many}, release {release}"
+                "{store} {mode}: acquire {acquire}, refused {refused}, waiter refused {refused_waiter:?}, renew {renew}, two renewed {renew_many}, release {release}"
             );
             let expected = match mode {
                 "lease" => [1, 1, 1, 1, 1],
@@ -78,6 +88,13 @@ async fn lease_call_is_one_round_trip_and_other_modes_are_counted() {
                 _ => [4, 3, 1, 2, 3],
             };
             assert_eq!([acquire, refused, renew, renew_many, release], expected, "{store} {mode}");
+            let expected = match mode {
+                // An attempt, and a read: readers may hold the row.
+                "lease" => Some(2),
+                "optimistic" => Some(1),
+                _ => None,
+            };
+            assert_eq!(refused_waiter, expected, "{store} {mode}");
         }
     }
 }

@@ -55,6 +55,8 @@ fn parameters_out_of_range_are_refused_with_the_range() {
         assert_eq!(problem, format!("invalid table: {table:?}"));
         assert_eq!(fix, name_rule);
     }
+    let of_sqlite = "name it otherwise: SQLite keeps such names";
+    assert_eq!(with("table=SQLite_stat1"), ("invalid table: SQLite_stat1".to_owned(), of_sqlite.to_owned()));
     assert_eq!(
         with("busy_timeout=2"),
         ("invalid busy_timeout: \"2\" has no unit".to_owned(), "write 2s or 2ms".to_owned())

@@ -20,6 +20,20 @@ async fn file_and_its_side_files_are_for_their_owner_alone() {
     }
 }
 
+/// Root may read and write all files, so such a case runs as another user.
+#[tokio::test]
+async fn umask_takes_no_file_from_its_owner() {
+    let store = store_of_the_owner_alone();
+    let directory = store.directory().join("leasehold");
+    let (file, wrapper) = (directory.join("locks.db"), ["sh", "-c", "umask 0777 && exec \"$@\"", "sh"]);
+    let url = format!("sqlite:{}", file.display());
+    let answer = ask_unprivileged_under(&wrapper, &store, &url, "try a").await;
+    assert_eq!(answer.split(' ').next(), Some("granted"), "{answer}");
+    assert_eq!(mode_of(&directory), 0o700);
+    assert_eq!(mode_of(&file), 0o600);
+    assert_eq!(mode_of(store.directory()), 0o755, "it was there before");
+}
+
 #[tokio::test]
 async fn file_that_its_group_shares_stays_shared() {
     let store = Store::new();
@@ -157,8 +171,13 @@ fn store_of_the_owner_alone() -> Store {
 
 /// The answer of a worker without the rights of root.
 async fn ask_unprivileged(store: &Store, question: &str) -> String {
+    ask_unprivileged_under(&[], store, &store.url(), question).await
+}
+
+/// The same, of a worker that another program starts.
+async fn ask_unprivileged_under(wrapper: &[&str], store: &Store, url: &str, question: &str) -> String {
     if !is_root() {
-        return Worker::start(&store.url()).ask(question).await;
+        return Worker::start_under(wrapper, url).ask(question).await;
     }
     // The build directory may be closed to that user.
     let program = tempfile::tempdir().unwrap();
@@ -167,7 +186,7 @@ async fn ask_unprivileged(store: &Store, question: &str) -> String {
     std::fs::copy(std::env::current_exe().unwrap(), &copy).unwrap();
     let user = NOBODY.to_string();
     let as_nobody = ["setpriv", "--reuid", &user, "--regid", &user, "--clear-groups"];
-    let mut worker = Worker::start_program(&as_nobody, &copy, &store.url());
+    let mut worker = Worker::start_program(&[wrapper, &as_nobody].concat(), &copy, url);
     if store.file().exists() {
         chown(store.file(), Some(NOBODY), None).unwrap();
     }

@@ -1,14 +1,14 @@
 //! Renewals of many leases: one statement where none was lost, and few where some were.
 
 use super::{ServerTable, micros, read_row};
-use crate::lease::LeaseRow;
+use crate::lease::{LeaseRow, REASONS_WITHIN};
 use crate::server::{PoolClass, Value};
 use futures_util::{StreamExt, stream};
 use leasehold_core::{Claim, Error, ErrorKind, Renewal, Result};
 use std::collections::HashMap;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::time::Duration;
-use tokio::time::Instant;
+use tokio::time::{Instant, timeout};
 
 /// How many are renewed side by side, each by itself. Fewer than there are connections by default: others renew too.
 const AT_ONCE: usize = 4;
@@ -31,12 +31,14 @@ impl ServerTable {
         if renewed == claims.len() {
             return Ok(vec![Ok(Renewal::Renewed); claims.len()]);
         }
-        let rows = match self.rows_of(claims).await {
-            Ok(rows) => rows,
-            Err(error) => {
-                let error = if renewed == 0 { error } else { error.with_kind(ErrorKind::Indeterminate) };
-                return Ok(vec![Err(error); claims.len()]);
-            }
+        let read = self.rows_of(claims);
+        let rows = match claims.len() {
+            // Its own statement has shown that a single claim is lost: the read, for which a locked row may wait, shows only why.
+            1 => match timeout(REASONS_WITHIN, read).await {
+                Ok(Ok(rows)) => rows,
+                _ => self.server.must_take_writes().await.map(|()| HashMap::new())?,
+            },
+            _ => read.await.map_err(|error| error.with_kind(ErrorKind::Indeterminate))?,
         };
         let elapsed = start.elapsed();
         let mut answers = Vec::with_capacity(claims.len());
@@ -58,7 +60,7 @@ impl ServerTable {
         Ok(answers)
     }
 
-    /// Renews each by itself after the statement for all has failed. One row may be the cause: another program keeps it locked, or
+    /// Renews each by itself after a statement for all has failed. One row may be the cause: another program keeps it locked, or
     /// has written a value that does not fit. If none of the first can be renewed, no row is the cause, and the others are not
     /// tried.
     async fn renew_each(&self, ttl: Duration, claims: &[&Claim], of_all: &Error) -> Vec<Result<Renewal>> {

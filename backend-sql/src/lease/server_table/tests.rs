@@ -5,6 +5,7 @@ mod changes;
 use super::*;
 use crate::server::double::{Reply, at_once, server};
 use leasehold_core::LossCause;
+use std::sync::atomic::AtomicUsize;
 
 const TTL: Duration = Duration::from_secs(9);
 
@@ -86,14 +87,45 @@ async fn claim_whose_row_shows_a_part_of_a_lease_is_renewed_by_itself() {
 #[tokio::test(start_paused = true)]
 async fn silent_server_is_not_asked_for_each_claim() {
     let (answers, said) = renewed(|_, text| match text {
-        text if text.starts_with("SELECT") => Reply::Never,
-        _ => changed(8),
+        text if is_of_many(text) && text.starts_with("UPDATE") => changed(8),
+        _ => Reply::Never,
     })
     .await;
     let is_unknown =
         |answer: &Result<Renewal>| matches!(answer, Err(error) if error.kind() == ErrorKind::Indeterminate);
     assert!(answers.iter().all(is_unknown), "{answers:?}");
-    assert_eq!(said, 2);
+    assert_eq!(said, 2 + 4);
+}
+
+/// Another transaction has the row of the lost claim locked: of its read, the client may hear the server's error, or nothing in time.
+#[tokio::test(start_paused = true)]
+async fn locked_row_of_a_lost_claim_costs_no_other_claim() {
+    static ANSWERED: AtomicUsize = AtomicUsize::new(0);
+    static UNANSWERED: AtomicUsize = AtomicUsize::new(0);
+    fn all_but_the_last(renewals: &AtomicUsize) -> Reply {
+        changed(usize::from(renewals.fetch_add(1, Ordering::Relaxed) < 8))
+    }
+    let replies: [fn(usize, &str) -> Reply; 2] = [
+        |_, text| match text {
+            text if text.starts_with("SELECT") => Reply::Refused("55P03"),
+            text if is_of_many(text) => changed(8),
+            _ => all_but_the_last(&ANSWERED),
+        },
+        |_, text| match text {
+            text if text.starts_with("SELECT") => Reply::Never,
+            text if is_of_many(text) => changed(8),
+            _ => all_but_the_last(&UNANSWERED),
+        },
+    ];
+    for replies in replies {
+        let (server, said) = server("timeout=2s", at_once, replies);
+        let table = ServerTable::new(server, &Namespace::default());
+        let start = tokio::time::Instant::now();
+        let answers = table.renew(&claims()).await;
+        assert_eq!(all_but_one(), answers.into_iter().map(|answer| answer.unwrap()).collect::<Vec<_>>());
+        assert_eq!((said.times("UPDATE \"leasehold\""), said.times("FOR UPDATE")), (1 + 9, 2));
+        assert!(start.elapsed() < Duration::from_millis(2_400), "{:?}", start.elapsed());
+    }
 }
 
 /// Sent over a connection that breaks, and refused over the next one.

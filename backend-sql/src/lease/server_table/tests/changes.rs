@@ -3,7 +3,6 @@
 use super::*;
 use crate::lease::RowLease;
 use leasehold_core::{Attempt, LockAdmin, LockBackend, LockMode, Release};
-use std::sync::atomic::AtomicUsize;
 
 fn claim() -> Claim {
     Claim::new(LockName::new("job").unwrap(), OwnerId::from_u128(1), TTL, "{}".into())
@@ -132,4 +131,46 @@ async fn row_that_cannot_be_read_after_a_lost_answer_is_indeterminate() {
     };
     let error = taken_twice(silent).await.unwrap_err();
     assert_eq!(error.kind(), ErrorKind::Indeterminate, "{error:?}");
+}
+
+/// The third write is applied, and its answer lost, after two others have changed the row first.
+fn after_two_that_lost(writes: &AtomicUsize) -> Reply {
+    match writes.fetch_add(1, Ordering::Relaxed) {
+        0 | 1 | 3 => Reply::Rows(Vec::new()),
+        2 => Reply::Breaks,
+        _ => Reply::Rows(vec![Vec::new()]),
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn row_taken_by_the_last_try_belongs_to_the_claim() {
+    let at_last = |_, text: &str| {
+        static WRITES: AtomicUsize = AtomicUsize::new(0);
+        match text {
+            text if text.starts_with("SELECT") && WRITES.load(Ordering::Relaxed) < 4 => owned(None, 0),
+            text if text.starts_with("SELECT") => owned(Some(1), 9_000_000),
+            _ => after_two_that_lost(&WRITES),
+        }
+    };
+    let attempt = taken_twice(at_last).await.unwrap();
+    assert!(matches!(&attempt, Attempt::Granted(grant) if grant.token.get() == 900), "{attempt:?}");
+}
+
+/// A replica that is behind answers reads, but for those that go where writes go.
+#[tokio::test(start_paused = true)]
+async fn row_that_a_replica_shows_as_free_belongs_to_the_claim() {
+    let behind = |_, text: &str| {
+        static WRITES: AtomicUsize = AtomicUsize::new(0);
+        match text {
+            text if text.contains("FOR UPDATE") => owned(Some(1), 9_000_000),
+            text if text.starts_with("SELECT") => owned(None, 0),
+            _ => match WRITES.fetch_add(1, Ordering::Relaxed) {
+                0 => Reply::Breaks,
+                1..=3 => Reply::Rows(Vec::new()),
+                _ => Reply::Rows(vec![Vec::new()]),
+            },
+        }
+    };
+    let attempt = taken_twice(behind).await.unwrap();
+    assert!(matches!(&attempt, Attempt::Granted(grant) if grant.token.get() == 900), "{attempt:?}");
 }

@@ -28,7 +28,7 @@ const HEARD: [Signal; 9] = [
 pub struct Signals {
     streams: Vec<(Signal, unix::Signal)>,
     ended_by: Option<Signal>,
-    /// Those that ask for nothing here.
+    /// The signals that have no effect on this verb.
     ignored: &'static [Signal],
 }
 

@@ -66,7 +66,7 @@ impl LockFacts<'_> {
     }
 }
 
-/// That there was a URL, if it is one of the variables that the command does not get: a command that takes another lock would go to the
+/// The mark that a URL was removed from the command's variables: without the mark, a command that takes another lock would go to the
 /// default store, and lock for itself.
 pub(super) fn url_removed(secrets: &[String]) -> Option<(&'static str, String)> {
     secrets.iter().any(|name| name == URL).then(|| (URL_REMOVED, "1".to_owned()))

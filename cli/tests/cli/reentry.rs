@@ -106,7 +106,7 @@ fn signal_ends_the_look_at_the_hold_above() {
     assert_eq!(run.wait().code(143).out.lines().count(), 1, "it ran");
 }
 
-/// Of the calls after the look, those that set what a signal does are the last before the exec, which forgets what a handler has taken.
+/// The exec forgets a signal that a handler has taken. The last calls before it set what signals do.
 #[test]
 fn signal_shortly_before_the_command_takes_the_place_of_the_inner_run_is_not_lost() {
     let (run, inner, server, _place) = looking();

@@ -60,7 +60,7 @@ fn signal_ends_a_look_that_the_store_does_not_answer() {
 
 /// The lock of the name is another one, as for `try`.
 #[test]
-fn waiter_for_a_permit_or_for_readers_sees_what_keeps_these_out() {
+fn wait_for_a_permit_or_as_a_reader_ends_when_that_is_free() {
     let place = Place::new();
     let mut permit = place.start(["hold", "--permits", "1", "pool"]);
     permit.line("{");

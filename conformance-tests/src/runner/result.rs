@@ -185,7 +185,7 @@ mod tests {
     }
 
     #[test]
-    fn what_never_came_is_late_and_says_so() {
+    fn answer_that_never_came_is_late_and_says_so() {
         let of = |by| CaseOutcome::from(Err(Stop::Late("no grant".to_owned(), by)));
         assert_eq!(of(None), CaseOutcome::Late { why: "it never came: no grant".to_owned() });
         assert_eq!(of(Some(Duration::ZERO)), CaseOutcome::Late { why: "no grant".to_owned() });

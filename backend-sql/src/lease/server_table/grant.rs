@@ -15,7 +15,8 @@ impl ServerTable {
         Ok(token)
     }
 
-    /// The answer to `acquire.sql`. One that was sent twice and refused the second time has granted nothing, unless the row is the claim's.
+    /// The answer to `acquire.sql`. A statement that was sent twice, and refused the second time, has granted nothing, unless the row is the
+    /// claim's.
     /// A first one that still runs, on a server that has reset its connection, may grant one lease that no claim uses.
     async fn acquire(&self, claim: &Claim) -> Result<Answer> {
         let values = [

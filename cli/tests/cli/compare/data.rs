@@ -171,7 +171,7 @@ fn directory_with_another_report_is_refused_and_its_own_is_rendered_again() {
 }
 
 #[test]
-fn what_was_not_judged_answers_no_question_as_if_it_had_been_measured() {
+fn unjudged_figure_answers_no_question_as_measured() {
     let place = Place::new();
     let answers = |judged: bool, case: &str| {
         let mut report = fixture();

@@ -109,7 +109,7 @@ fn ctrl_c_ends_the_calling_script_too() {
 
 /// What is left has no terminal, and the command's group has nobody to hear it.
 #[test]
-fn ctrl_c_ends_the_wait_for_what_a_command_has_left() {
+fn ctrl_c_ends_the_wait_for_remaining_processes() {
     let place = Place::new();
     let mut shell = Shell::start(&place);
     let script = "setsid env --default-signal=INT sleep 1000 & echo pid $!";

@@ -4,6 +4,7 @@ use crate::kit::{Server, ask, both, claim, granted, open, until};
 use leasehold_conformance::proxy::Proxy;
 use leasehold_core::{Claim, DistributedLockExt, LockClient, LockGuard, LockName, Result};
 use sqlx::postgres::{PgConnectOptions, PgListener, PgPoolOptions, PgSslMode};
+use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant};
 use tokio::task::JoinSet;
@@ -246,33 +247,36 @@ async fn waiters_of_many_names_share_their_statements_and_each_is_woken() {
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn processes_that_compete_all_get_the_lock() {
     for server in both().await {
-        let end = Instant::now() + Duration::from_secs(5);
+        let start = Instant::now();
+        let had: Arc<[AtomicUsize; 4]> = Arc::default();
         let mut tasks = JoinSet::new();
         for process in 0..4 {
             let client = LockClient::new(server.backend(""));
             for _ in 0..2 {
-                let client = client.clone();
+                let (client, had) = (client.clone(), Arc::clone(&had));
                 tasks.spawn(async move {
-                    let (name, mut turns) = (LockName::new("wanted").unwrap(), 0);
-                    while Instant::now() < end {
+                    let name = LockName::new("wanted").unwrap();
+                    // Random pauses decide who is next: over five seconds alone, a process may have bad luck.
+                    while start.elapsed() < Duration::from_secs(if is_fair(&had) { 5 } else { 30 }) {
                         let guard = client.acquire(&name).await.unwrap();
                         tokio::time::sleep(Duration::from_millis(40)).await;
                         guard.release().await.unwrap();
-                        turns += 1;
+                        had[process].fetch_add(1, Ordering::Relaxed);
                     }
-                    (process, turns)
                 });
             }
         }
-        let mut had = [0; 4];
         while let Some(ended) = tasks.join_next().await {
-            let (process, turns) = ended.unwrap();
-            had[process] += turns;
+            ended.unwrap();
         }
-        let all: usize = had.iter().sum();
-        // Random pauses decide who is next: the least of a process in some 40 runs was a fifteenth.
-        assert!(had.iter().all(|turns| turns * 40 >= all), "{had:?} turns");
+        assert!(is_fair(&had), "{had:?} turns");
     }
+}
+
+/// True if each process has had a twelfth of all turns.
+fn is_fair(had: &[AtomicUsize; 4]) -> bool {
+    let had = had.each_ref().map(|turns| turns.load(Ordering::Relaxed));
+    had.iter().all(|turns| turns * 12 >= had.iter().sum())
 }
 
 async fn listener(server: &Server) -> PgListener {

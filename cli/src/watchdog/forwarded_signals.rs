@@ -1,8 +1,9 @@
 //! The signals that are passed on to the command, each once.
 //!
 //! A service manager may signal a whole control group: `leasehold`, the watchdog and the command. So a signal that has reached the watchdog
-//! has reached a command of the same control group too, and is not passed on. Nothing else finds the watchdog where it finds `leasehold`:
-//! neither its name nor its command line has a word of `leasehold`'s or of the command's.
+//! has reached a command of the same control group too, and is not passed on. A search by name or by command line
+//! finds the watchdog never: both have no word of `leasehold`'s or of the command's. A search by the path of the program (`killall /path`) finds
+//! it too, and then the signal is lost.
 
 use leasehold::client::Moment;
 use rustix::process::Signal;

@@ -38,12 +38,10 @@ pub(crate) async fn check(backend: &ZooKeeperBackend) -> Result<Vec<Finding>> {
         findings.push(Finding::clear_text());
     }
     if target.tls.is_some() {
-        findings.push(Finding::new(
-            Severity::Info,
-            "I_NOT_SEEN",
-            "versions and ticks of the servers were not seen: a port with TLS answers no four-letter words",
-            "look at them on a port without TLS",
-        ));
+        let what =
+            "versions and ticks of the servers were not seen: a port with TLS answers no four-letter words";
+        let help = "look at them on a port without TLS";
+        findings.push(Finding::new(Severity::Info, "I_NOT_SEEN", what, help));
     } else {
         for server in target.servers.each() {
             check_server(server, granted, &mut findings).await;
@@ -128,13 +126,9 @@ async fn check_server(server: (&str, u16), session: Duration, findings: &mut Vec
         Ok(Some(values)) => check_version(&at, &values, findings),
         Ok(None) => findings.push(not_allowed(&at, "srvr")),
         Err(error) => {
-            findings.push(Finding::new(
-                Severity::Warning,
-                "W_SERVER_DOWN",
-                format!("{at} does not answer: {error}"),
-                "start it: every server that is down is one that may not fail any more",
-            ));
-            return;
+            let what = format!("{at} does not answer: {error}");
+            let help = "start it: every server that is down is one that may not fail any more";
+            return findings.push(Finding::new(Severity::Warning, "W_SERVER_DOWN", what, help));
         }
     }
     match four_letter_words::ask(server, "conf", WORD_TIMEOUT).await {
@@ -151,31 +145,21 @@ fn check_version(at: &str, values: &BTreeMap<String, String>, findings: &mut Vec
     };
     let version = version.split(['-', ',']).next().unwrap_or_default();
     let mode = values.get("Mode").map_or("unknown", String::as_str);
-    findings.push(Finding::new(
-        Severity::Info,
-        "I_SERVER",
-        format!("{at} is ZooKeeper {version}, {mode}"),
-        "",
-    ));
+    let what = format!("{at} is ZooKeeper {version}, {mode}");
+    findings.push(Finding::new(Severity::Info, "I_SERVER", what, ""));
 }
 
 fn check_tick(at: &str, values: &BTreeMap<String, String>, session: Duration, findings: &mut Vec<Finding>) {
     let tick = values.get("tickTime").and_then(|tick| tick.parse().ok()).map(Duration::from_millis);
     if let Some(tick) = tick.filter(|tick| session < *tick * MIN_TICKS) {
-        findings.push(Finding::new(
-            Severity::Warning,
-            "W_SHORT_SESSION",
-            format!("a session of {session:?} is short for {at}, which counts in ticks of {tick:?}"),
-            "lengthen session_timeout, or shorten tickTime",
-        ));
+        let what = format!("a session of {session:?} is short for {at}, which counts in ticks of {tick:?}");
+        let help = "lengthen session_timeout, or shorten tickTime";
+        findings.push(Finding::new(Severity::Warning, "W_SHORT_SESSION", what, help));
     }
 }
 
 fn not_allowed(at: &str, word: &str) -> Finding {
-    Finding::new(
-        Severity::Info,
-        "I_NOT_SEEN",
-        format!("{at} does not answer {word:?}"),
-        "allow it for this check: 4lw.commands.whitelist=srvr,conf",
-    )
+    let what = format!("{at} does not answer {word:?}");
+    let help = "allow it for this check: 4lw.commands.whitelist=srvr,conf";
+    Finding::new(Severity::Info, "I_NOT_SEEN", what, help)
 }

@@ -69,6 +69,9 @@ impl Recipe<'_> {
                 continue;
             };
             let Some(blocker) = queue.blocker(index) else { return Ok(self.grant(state, node)) };
+            if !self.claim.waits() {
+                return self.leave(state, &node).await;
+            }
             if self.watch(state, node, &blocker.node).await? {
                 return Ok(busy());
             }
@@ -166,6 +169,19 @@ impl Recipe<'_> {
             self.notifier.suspect();
         }
         Attempt::Granted(grant)
+    }
+
+    /// A claim that does not wait deletes its node before it is answered: from then on it keeps no other out. A delete without an
+    /// answer is left to the release.
+    async fn leave(&self, state: &mut ClaimState, node: &OwnNode) -> ZkResult<Attempt> {
+        match self.call.delete(&self.path(&node.name)).await {
+            Err(ZkError::Unknown(_)) => Ok(busy()),
+            deleted => {
+                deleted?;
+                *state = ClaimState::Absent;
+                Ok(Attempt::Busy(Busy::new()))
+            }
+        }
     }
 
     /// Step 3. False if the blocker has gone.

@@ -69,9 +69,9 @@ pub(crate) fn name(name: &str) -> LockName {
     LockName::new(name).unwrap()
 }
 
-/// A claim of a new owner.
+/// A claim of a new owner, which waits if the lock is held.
 pub(crate) fn claim(lock: &str) -> Claim {
-    Claim::new(name(lock), OwnerId::random().unwrap(), TTL, HOLDER.into())
+    Claim::new(name(lock), OwnerId::random().unwrap(), TTL, HOLDER.into()).with_waiting(true)
 }
 
 /// The answer of a call that must end by itself. The bound is far above every time-out in these tests.

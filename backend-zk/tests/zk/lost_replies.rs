@@ -241,3 +241,29 @@ async fn silent_store_is_given_up_in_time() {
     }
     assert!(start.elapsed() < Duration::from_secs(4), "{:?}", start.elapsed());
 }
+
+/// It is a refusal: another owner holds the lock. The node, which may still be there, is left to the release.
+#[tokio::test]
+async fn attempt_that_does_not_wait_is_busy_without_a_reply_to_its_delete() {
+    let server = server();
+    let look = Look::at(&server).await;
+    let (proxy, other) = behind_proxy(&server).await;
+    let one = backend(&server.url());
+    hold(&one, &claim("job")).await;
+    for round in 0.. {
+        assert!(round < 20, "the reply to the delete was never the first that was held");
+        let attempt = claim("job").with_waiting(false);
+        // The replies to the create and to the list come in one piece or in two.
+        proxy.set(Traffic::HoldRepliesFrom(1 + round % 2));
+        let answer = answered(other.try_acquire(&attempt)).await;
+        lose_replies(&proxy);
+        eventually(async || other.release(&attempt, Duration::ZERO).await.ok()).await;
+        assert_eq!(look.line("job").await.len(), 1);
+        match answer {
+            Ok(Attempt::Busy(busy)) if busy.queued => break,
+            Ok(Attempt::Busy(_)) => {}
+            Ok(Attempt::Granted(grant)) => panic!("granted: {grant:?}"),
+            Err(error) => assert_eq!(error.kind(), ErrorKind::Indeterminate, "{error}"),
+        }
+    }
+}

@@ -2,7 +2,7 @@
 
 use crate::kit::*;
 use futures_util::future::join_all;
-use leasehold_core::{LockBackend, LossCause, Renewal};
+use leasehold_core::{Attempt, LockBackend, LossCause, Renewal};
 use zookeeper_client::{Acls, CreateMode};
 
 #[tokio::test]
@@ -156,14 +156,15 @@ async fn many_waiters_are_served_in_order_and_told_one_at_a_time() {
 }
 
 #[tokio::test]
-async fn attempts_that_do_not_wait_leave_no_watch() {
+async fn attempt_that_does_not_wait_has_left_the_queue_when_it_is_answered() {
     let server = server();
+    let look = Look::at(&server).await;
     let (one, other) = (backend(&server.url()), backend(&server.url()));
     hold(&one, &claim("job")).await;
     for _ in 0..50 {
-        let attempt = claim("job");
-        busy(&other, &attempt).await;
-        other.release(&attempt, std::time::Duration::ZERO).await.unwrap();
+        let attempt = answered(other.try_acquire(&claim("job").with_waiting(false))).await.unwrap();
+        assert!(matches!(attempt, Attempt::Busy(busy) if !busy.queued));
+        assert_eq!(look.line("job").await.len(), 1);
     }
-    eventually(async || (server.counter("zk_watch_count").unwrap() == 0).then_some(())).await;
+    assert_eq!(server.counter("zk_watch_count").unwrap(), 0);
 }

@@ -1,6 +1,7 @@
 use super::HeldRow;
 use super::holder::{Holder, HolderRow};
 use super::rows::Rows;
+use crate::lease::ReadFor;
 use crate::names::range;
 use crate::server::{PoolClass, Statement, StatementKind, Value, name_the_right};
 use async_trait::async_trait;
@@ -23,7 +24,7 @@ impl LockAdmin for HeldRow {
         let mut held = Vec::new();
         for entered in self.rows.list(prefix).await? {
             let Some(name) = self.rows.namespace.name(&entered.stored_name) else { continue };
-            held.extend(self.present(&name, entered).await?.iter().map(|holder| holder.status(&name)));
+            held.extend(self.present(&name, Some(entered)).await?.iter().map(|holder| holder.status(&name)));
         }
         Ok(held)
     }
@@ -79,16 +80,19 @@ impl LockAdmin for HeldRow {
 impl HeldRow {
     /// The holders that have the row locked now.
     async fn holders(&self, name: &LockName) -> Result<Vec<Holder>> {
-        match self.rows.look(PoolClass::Attempt, name).await? {
-            Some(entered) => self.present(name, entered).await,
-            None => Ok(Vec::new()),
+        let entered = self.rows.look(ReadFor::Attempt, name).await?;
+        let present = self.present(name, entered).await?;
+        if !present.is_empty() {
+            return Ok(present);
         }
+        // A replica that is behind, and is asked by a proxy, shows a held lock as free. If the entry is locked, that is believed.
+        self.present(name, self.rows.look(ReadFor::Loss, name).await.unwrap_or_default()).await
     }
 
     /// The holders that hold now: an entry is only what was.
-    async fn present(&self, name: &LockName, entered: HolderRow) -> Result<Vec<Holder>> {
+    async fn present(&self, name: &LockName, entered: Option<HolderRow>) -> Result<Vec<Holder>> {
         let mut present = Vec::new();
-        for holder in entered.holders {
+        for holder in entered.into_iter().flat_map(|entered| entered.holders) {
             if self.still_holds(name, &holder).await? {
                 present.push(holder);
             }
@@ -107,7 +111,7 @@ impl HeldRow {
         if !self.rows.is_locked(name).await? {
             return Ok(false);
         }
-        let entered = self.rows.look(PoolClass::Attempt, name).await?;
+        let entered = self.rows.look(ReadFor::Loss, name).await.unwrap_or_default();
         Ok(entered.is_none_or(|entered| entered.token == holder.token))
     }
 

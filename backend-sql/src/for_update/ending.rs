@@ -13,9 +13,8 @@ use super::HeldRow;
 use super::admin::LOOK_EVERY;
 use super::claims::ClaimState;
 use super::hold::TransactionHold;
-use crate::lease::{REASONS_WITHIN, perhaps_held};
+use crate::lease::{REASONS_WITHIN, ReadFor, perhaps_held};
 use crate::lock_mutex;
-use crate::server::PoolClass;
 use leasehold_core::{Claim, Error, ErrorKind, FencingToken, Loss, LossCause, Release, Result};
 use std::sync::Arc;
 use tokio::time::{Instant, sleep, timeout};
@@ -79,9 +78,9 @@ impl HeldRow {
     /// True if an owner that the hold excludes was entered since, also if that owner has left: tokens never become smaller, and the
     /// entries of readers stay removed.
     async fn was_given_since(&self, claim: &Claim, token: FencingToken) -> Result<bool> {
-        let entered = self.rows.look(PoolClass::Renewal, claim.name()).await?;
+        let entered = self.rows.look(ReadFor::Loss, claim.name()).await?;
         Ok(entered.is_some_and(|entered| match claim.mode().is_shared() {
-            true => entered.reader(token).is_none(),
+            true => entered.readers().all(|reader| reader.token != token),
             false => entered.token > token,
         }))
     }

@@ -80,10 +80,6 @@ impl HolderRow {
         Some(Self { stored_name, token, holders, marks })
     }
 
-    pub(super) fn reader(&self, token: FencingToken) -> Option<&Holder> {
-        self.readers().find(|reader| reader.token == token)
-    }
-
     pub(super) fn readers(&self) -> impl Iterator<Item = &Holder> {
         self.holders.iter().filter(|holder| holder.mode.is_shared())
     }

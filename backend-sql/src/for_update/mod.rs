@@ -32,9 +32,9 @@ mod shared;
 mod tests;
 mod wait;
 
-use crate::lease::{REASONS_WITHIN, hash_of, perhaps_held};
+use crate::lease::{REASONS_WITHIN, ReadFor, hash_of, perhaps_held};
 use crate::lock_mutex;
-use crate::server::{PoolClass, Server, read_only};
+use crate::server::{Server, read_only};
 use async_trait::async_trait;
 use claims::{ClaimState, Claims};
 use hold::{KeepAlive, TransactionHold};
@@ -205,7 +205,11 @@ impl HeldRow {
                 // The connection is closed: a reader may be entered with its number.
                 let rolled_back = self.rows.end_transaction(&mut locked.connection).await;
                 return Err(match rolled_back {
-                    Ok(true) => nothing_is_held(error),
+                    // The token may have been taken; the lock was given back, and a token alone is nothing.
+                    Ok(true) if error.kind() == ErrorKind::Indeterminate => {
+                        error.with_kind(ErrorKind::Unavailable)
+                    }
+                    Ok(true) => error,
                     Ok(false) | Err(_) => perhaps_held(error),
                 });
             }
@@ -251,7 +255,7 @@ impl HeldRow {
     /// The cause of a loss: whether an owner is entered that excludes this one. It is left out if it is not read in time.
     async fn why_lost(&self, claim: &Claim) -> LossCause {
         let excludes = |it: &Holder| !it.is_of(claim.owner()) && it.mode.conflicts_with(claim.mode());
-        match timeout(REASONS_WITHIN, self.rows.look(PoolClass::Renewal, claim.name())).await {
+        match timeout(REASONS_WITHIN, self.rows.look(ReadFor::Loss, claim.name())).await {
             Ok(Ok(Some(entered))) if entered.holders.iter().any(excludes) => LossCause::Taken,
             _ => LossCause::Gone,
         }
@@ -303,14 +307,6 @@ impl HeldRow {
 /// Each claim may have a place in the server's queue.
 fn busy() -> Attempt {
     Attempt::Busy(Busy::new().with_place_in_queue())
-}
-
-/// The token may have been taken; the lock was given back, and a token alone is nothing.
-fn nothing_is_held(error: Error) -> Error {
-    match error.kind() {
-        ErrorKind::Indeterminate => error.with_kind(ErrorKind::Unavailable),
-        _ => error,
-    }
 }
 
 fn lost_at_once() -> Error {

@@ -1,7 +1,7 @@
 //! The statements of this mode.
 
 use super::holder::{Holder, HolderRow};
-use crate::lease::{foreign_row, perhaps_held};
+use crate::lease::{ReadFor, foreign_row, perhaps_held};
 use crate::names::range;
 use crate::server::{
     Answer, ErrorClass, PoolClass, PooledConnection, Server, Statement, StatementKind, Value,
@@ -27,6 +27,7 @@ pub(super) struct Rows {
     /// The question that a holder asks its server, again and again.
     pub(super) keep_alive: Arc<Statement>,
     look: Statement,
+    look_where_writes_go: Statement,
     list: Statement,
     pub(super) idle: Statement,
     pub(super) purge: Statement,
@@ -54,6 +55,7 @@ impl Rows {
     pub(super) fn new(server: Server, namespace: &Namespace) -> Self {
         let (texts, holders) = (server.dialect().texts(), &server.target().table);
         let rows = holders.of_rows();
+        let look = |lock| Statement::new(&include_str!("look.sql").replace("{lock}", lock), texts, holders);
         let statements = |lock, enter, leave| {
             let lock = texts.lock.replace("{lock}", lock);
             ModeStatements {
@@ -71,7 +73,8 @@ impl Rows {
             mark: Statement::new(texts.mark, texts, holders),
             in_transaction: Statement::new(texts.in_transaction, texts, holders),
             keep_alive: Arc::new(Statement::new(texts.takes_writes, texts, &rows)),
-            look: Statement::new(include_str!("look.sql"), texts, holders),
+            look: look(""),
+            look_where_writes_go: look("FOR UPDATE"),
             list: Statement::new(include_str!("list.sql"), texts, holders),
             idle: Statement::new(include_str!("idle.sql"), texts, holders),
             purge: Statement::new(include_str!("purge.sql"), texts, holders),
@@ -184,7 +187,12 @@ impl Rows {
         };
         match row.as_slice() {
             [Value::Int(Some(1)), Value::Int(Some(number))] => Ok(Some(*number)),
-            [Value::Int(Some(0)), _] => Err(not_in_a_transaction()),
+            [Value::Int(Some(0)), _] => {
+                let message = "a row was to be locked in a transaction, and there was none";
+                Err(Error::new(ErrorKind::Misconfigured, message).with_help(
+                    "something in between gives each statement another connection: go around that pooler, or use mode=lease",
+                ))
+            }
             _ => Err(self.server.unreadable()),
         }
     }
@@ -209,7 +217,7 @@ impl Rows {
             Some(row) => row.first().and_then(Value::as_int).and_then(|token| u64::try_from(token).ok()),
             // A trigger in the statement hides the number. While the row is locked, the entry stays.
             None if answer.last_id == 0 => {
-                let entered = self.look(PoolClass::Renewal, claim.name()).await?;
+                let entered = self.look(ReadFor::Holder, claim.name()).await?;
                 let is_own = |it: &&Holder| it.is_of(claim.owner()) && it.connection == number;
                 entered.and_then(|entered| Some(entered.holders.iter().find(is_own)?.token.get()))
             }
@@ -260,9 +268,12 @@ impl Rows {
     }
 
     /// The row of a name in the table of holders.
-    pub(super) async fn look(&self, class: PoolClass, name: &LockName) -> Result<Option<HolderRow>> {
-        let values = [self.stored(name)];
-        let answer = self.server.read(class, &self.look, &values).await?;
+    pub(super) async fn look(&self, reason: ReadFor, name: &LockName) -> Result<Option<HolderRow>> {
+        let (class, look) = match reason {
+            ReadFor::Attempt => (PoolClass::Attempt, &self.look),
+            ReadFor::Holder | ReadFor::Loss => (PoolClass::Renewal, &self.look_where_writes_go),
+        };
+        let answer = self.server.read(class, look, &[self.stored(name)]).await?;
         let Some(row) = answer.rows.first() else { return Ok(None) };
         HolderRow::read(row).map(Some).ok_or_else(|| foreign_row(name, &self.server.target().table))
     }
@@ -278,9 +289,4 @@ impl Rows {
     pub(super) fn stored(&self, name: &LockName) -> Value {
         Value::bytes(self.namespace.stored(name.as_str()))
     }
-}
-
-fn not_in_a_transaction() -> Error {
-    Error::new(ErrorKind::Misconfigured, "a row was to be locked in a transaction, and there was none")
-        .with_help("something in between gives each statement another connection: go around that pooler, or use mode=lease")
 }

@@ -7,6 +7,7 @@
 use super::holder::{Holder, HolderRow, MARK_LASTS};
 use super::rows::Rows;
 use super::{HeldRow, busy};
+use crate::lease::ReadFor;
 use crate::lock_mutex;
 use crate::server::{PoolClass, Value};
 use leasehold_core::{Attempt, Busy, Claim, LockName, Result};
@@ -21,7 +22,7 @@ const MANY_SHARERS: usize = 64;
 impl HeldRow {
     /// Refuses a new reader while the mark of a writer lasts; `None` if there is none. Some calls also remove what has ended.
     pub(super) async fn give_way(&self, claim: &Claim) -> Result<Option<Attempt>> {
-        let Some(entered) = self.rows.look(PoolClass::Attempt, claim.name()).await? else { return Ok(None) };
+        let Some(entered) = self.rows.look(ReadFor::Attempt, claim.name()).await? else { return Ok(None) };
         let sharers = entered.holders.len() + entered.marks.len();
         // A look at each costs requests, and perhaps none has ended: beside N of them, one attempt in N does it.
         if sharers > MANY_SHARERS && fastrand::usize(..sharers) == 0 {
@@ -58,7 +59,7 @@ impl HeldRow {
         if claim.mode().is_shared() || !claim.waits() {
             return false;
         }
-        let Ok(Some(entered)) = self.rows.look(PoolClass::Attempt, claim.name()).await else { return false };
+        let Ok(Some(entered)) = self.rows.look(ReadFor::Attempt, claim.name()).await else { return false };
         if entered.readers().next().is_none() {
             return false;
         }

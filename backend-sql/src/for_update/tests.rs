@@ -4,8 +4,8 @@ mod ending;
 mod shared;
 
 use super::*;
-use crate::server::Value;
 use crate::server::double::{Reply, at_once, server};
+use crate::server::{PoolClass, Value};
 use futures_util::FutureExt;
 use leasehold_core::LockName;
 use std::sync::atomic::{AtomicBool, AtomicI64, AtomicUsize, Ordering};

@@ -110,8 +110,11 @@ impl LockBackend for RowLease {
                 return Ok(self.refused(claim.name(), busy));
             }
             // If the claim holds the row, the reply to an earlier attempt was lost.
-            if row.ends_in().is_some() && self.renewed(claim).await.map_err(perhaps_held)? {
-                return Ok(self.granted(claim.name(), row.token));
+            if row.ends_in().is_some() {
+                let renewed = self.table.renew(std::slice::from_ref(claim)).await.pop().transpose();
+                if renewed.map_err(perhaps_held)? == Some(Renewal::Renewed) {
+                    return Ok(self.granted(claim.name(), row.token));
+                }
             }
         }
         Ok(Attempt::Busy(Busy::new()))
@@ -207,11 +210,6 @@ impl RowLease {
         }
         names.insert(name.clone());
         Attempt::Busy(busy)
-    }
-
-    async fn renewed(&self, claim: &Claim) -> Result<bool> {
-        let renewed = self.table.renew(std::slice::from_ref(claim)).await.pop();
-        Ok(renewed.transpose()? == Some(Renewal::Renewed))
     }
 }
 

@@ -79,12 +79,11 @@ impl ServerTable {
         let values = [micros(linger), Value::bytes(name.clone()), known_by];
         let ended = self.run_notifying(class, StatementKind::End, statement, &values).await;
         self.poller.released(&name);
-        if ended?.changed == 1 { Ok(true) } else { self.nothing_held().await }
-    }
-
-    /// What a statement of a holder that has changed no row means: that nothing is held, on a server that takes writes.
-    async fn nothing_held(&self) -> Result<bool> {
-        self.server.must_take_writes().await.map(|()| false)
+        let is_ended = ended?.changed == 1;
+        if !is_ended {
+            self.server.must_take_writes().await?;
+        }
+        Ok(is_ended)
     }
 
     /// Deletes the rows of these names that are still idle; their number.

@@ -10,7 +10,6 @@ use leasehold_core::{
 };
 use std::collections::{BTreeMap, HashMap};
 use std::time::Duration;
-use tokio::sync::Mutex;
 use tokio::time::{Instant, sleep, timeout};
 
 /// How long a change is tried again because the row has changed between its read and its write.
@@ -33,18 +32,19 @@ impl RowLease {
     async fn change<T: Send + Sync>(
         &self,
         name: &LockName,
-        is_holder: bool,
+        first_read: ReadFor,
         longest_pause: Duration,
         mut decide: impl FnMut(&LeaseRow, Sharers) -> Result<Decision<T>> + Send,
     ) -> Result<Option<T>> {
         let start = Instant::now();
         // A statement is sent again after its connection broke: the first copy may have changed the row, and then the second changes none.
         let mut is_sent = false;
-        let mut reason = if is_holder { ReadFor::Holder } else { ReadFor::Attempt };
+        let (mut reason, is_holder) = (first_read, first_read == ReadFor::Holder);
         while start.elapsed() < CHANGE_WITHIN {
             // Tasks of one process would make each other's writes fail. A task waits for its turn for a pause at most, and goes on
             // without it: the task before it may not be polled, or its answer may be late.
-            let turn = timeout(CHANGE_AGAIN_WITHIN, self.turn(name).lock()).await;
+            let turn = &self.turns[hash_of(name) as usize % TURNS];
+            let turn = timeout(CHANGE_AGAIN_WITHIN, turn.lock()).await;
             let unknown = |error: Error| if is_sent { perhaps_held(error) } else { error };
             let row = self.table.look(name, reason).await.map_err(unknown)?;
             let Some(row) = row else {
@@ -68,8 +68,10 @@ impl RowLease {
                 }
             }
             drop(turn);
-            // A refusal is read where writes go: the row of a replica that is behind does not show what was written.
-            (is_sent, reason) = (true, ReadFor::Holder);
+            is_sent = true;
+            // A replica that is behind does not show what was written: a refusal, and the row after a second failure, are read where
+            // writes go.
+            reason = if reason == ReadFor::Attempt { ReadFor::Holder } else { ReadFor::Loss };
             sleep(longest_pause.mul_f64(fastrand::f64())).await;
         }
         let message = format!("the readers of {name:?} changed all the time for {CHANGE_WITHIN:?}");
@@ -78,19 +80,15 @@ impl RowLease {
         Err(perhaps_held(error))
     }
 
-    fn turn(&self, name: &LockName) -> &Mutex<()> {
-        &self.turns[hash_of(name) as usize % TURNS]
-    }
-
     /// The attempt of a reader, or of any claim in the optimistic mode.
     pub(super) async fn acquire_by_version(&self, claim: &Claim) -> Result<Attempt> {
         let (decide, pause): (Decide, _) = match claim.mode().is_shared() {
             true => (admit, CHANGE_AGAIN_WITHIN),
             false => (take, MARK_AGAIN_WITHIN),
         };
-        let mut tries = 0;
+        let (mut tries, mut first_read) = (0, ReadFor::Attempt);
         for _ in 0..ROW_TRIES {
-            let attempt = self.change(claim.name(), false, pause, |row, sharers| {
+            let attempt = self.change(claim.name(), first_read, pause, |row, sharers| {
                 tries += 1;
                 match tries > ATTEMPTS && !claim.mode().is_shared() && row.owner != Some(claim.owner()) {
                     // Or the lease of another owner has ended by the clock of a replica alone.
@@ -102,6 +100,8 @@ impl RowLease {
                 return Ok(attempt);
             }
             self.table.make_row(claim.name()).await?;
+            // A replica that is behind does not have it yet.
+            first_read = ReadFor::Loss;
         }
         let message = format!("the row of {:?} is gone each time after it was made", claim.name());
         Err(Error::new(ErrorKind::Misconfigured, message)
@@ -122,7 +122,7 @@ impl RowLease {
     /// Renews readers of one name.
     async fn renew_readers(&self, name: &LockName, claims: Vec<&Claim>) -> Vec<(OwnerId, Result<Renewal>)> {
         let renewed = self
-            .change(name, true, CHANGE_AGAIN_WITHIN, |row, sharers| extend(&claims, row, sharers))
+            .change(name, ReadFor::Holder, CHANGE_AGAIN_WITHIN, |row, sharers| extend(&claims, row, sharers))
             .await
             .map(|renewals| renewals.unwrap_or_else(|| vec![Renewal::Lost(LossCause::Gone); claims.len()]));
         let answer = |(nth, claim): (usize, &&Claim)| {
@@ -133,19 +133,20 @@ impl RowLease {
 
     pub(super) async fn release_shared(&self, claim: &Claim, linger: Duration) -> Result<Release> {
         let owner = Some(claim.owner().to_hex());
-        let ended = self.end_readers(claim.name(), true, linger, |reader| reader.owner == owner).await?;
+        let ended =
+            self.end_readers(claim.name(), ReadFor::Holder, linger, |reader| reader.owner == owner).await?;
         Ok(if ended.is_empty() { Release::NotHeld } else { Release::Released })
     }
 
     /// Leaves the mark of a writer that waits for readers, or renews it.
     pub(super) async fn leave_mark(&self, claim: &Claim) {
         let leave = |row: &LeaseRow, sharers| mark(claim.owner(), row, sharers);
-        let _ = self.change(claim.name(), false, MARK_AGAIN_WITHIN, leave).await;
+        let _ = self.change(claim.name(), ReadFor::Attempt, MARK_AGAIN_WITHIN, leave).await;
     }
 
     /// Removes the mark of a writer that has gone. A mark that stays ends by itself.
     pub(super) async fn remove_mark(&self, claim: &Claim) {
-        let removed = self.change(claim.name(), false, CHANGE_AGAIN_WITHIN, |row, mut sharers| {
+        let removed = self.change(claim.name(), ReadFor::Attempt, CHANGE_AGAIN_WITHIN, |row, mut sharers| {
             if !sharers.remove_mark(claim.owner()) {
                 return Ok(Decision::Keep(()));
             }
@@ -158,13 +159,13 @@ impl RowLease {
     pub(super) async fn end_readers(
         &self,
         name: &LockName,
-        is_holder: bool,
+        first_read: ReadFor,
         linger: Duration,
         is_meant: impl Fn(&Reader) -> bool + Send + Sync,
     ) -> Result<Vec<LockStatus>> {
         // As in `change`: the first copy of a statement may have ended them.
         let mut ended = Vec::new();
-        let change = self.change(name, is_holder, CHANGE_AGAIN_WITHIN, |row, mut sharers| {
+        let change = self.change(name, first_read, CHANGE_AGAIN_WITHIN, |row, mut sharers| {
             let mut meant = Vec::new();
             for reader in sharers.readers.iter_mut().filter(|reader| is_meant(reader)) {
                 meant.push(reader.status(name, row.now));

@@ -96,6 +96,6 @@ pub(crate) enum ReadFor {
     Attempt,
     /// Uses the connection kept for holders.
     Holder,
-    /// The answer decides who holds; read where writes go.
+    /// The answer decides who holds, or whether a lock is free; read where writes go.
     Loss,
 }

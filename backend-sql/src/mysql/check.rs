@@ -1,26 +1,18 @@
 //! Settings of MySQL and MariaDB that weaken what is promised.
 
 use crate::server::{Mode, Target};
-use leasehold_core::{Error, ErrorKind, Finding, Severity};
+use leasehold_core::{Finding, Severity};
 
-const TWO_GRANT: &str =
+pub(super) const TWO_GRANT: &str =
     "the server is a node of a Galera cluster: two of its nodes may grant one lock at the same time";
-const ONE_WRITES: &str = "let all clients use one node, and say so with galera=single-writer";
-
-/// Two nodes have two clocks, by which a lease that one has granted may be over on the other; and a row that is locked on
-/// one is free on the others until a commit. So nothing is granted there unless one node alone decides.
-pub(super) fn other_writers(target: &Target) -> Option<(&'static str, Error)> {
-    let refusal = || Error::new(ErrorKind::Misconfigured, TWO_GRANT).with_help(ONE_WRITES);
-    (!target.galera_single_writer).then(|| (include_str!("galera.sql"), refusal()))
-}
+pub(super) const ONE_WRITES: &str = "let all clients use one node, and say so with galera=single-writer";
 
 pub(super) fn findings(target: &Target, setting: &dyn Fn(&str) -> String) -> Vec<Finding> {
     let setting = |name: &str| setting(name).to_ascii_uppercase();
     let is_on = |name: &str| matches!(setting(name).as_str(), "ON" | "1");
     let (flush, synced) = (setting("INNODB_FLUSH_LOG_AT_TRX_COMMIT"), setting("SYNC_BINLOG"));
-    let is_mariadb = setting("VERSION").contains("MARIADB");
     // MariaDB's 3 is its 1, and writes once more.
-    let flushes_all = flush == "3" && is_mariadb;
+    let flushes_all = flush == "3" && setting("VERSION").contains("MARIADB");
     let mut findings = Vec::new();
     let mut find = |severity, code, message: &str, help: &str| {
         findings.push(Finding::new(severity, code, message, help));
@@ -52,11 +44,6 @@ pub(super) fn findings(target: &Target, setting: &dyn Fn(&str) -> String) -> Vec
             }
         };
         find(severity, code, &format!("binlog_format is STATEMENT: {harm}"), "set it to ROW or MIXED");
-    }
-    if target.mode == Mode::ForUpdate && !is_mariadb {
-        let message =
-            "MySQL has no time limit for idle transactions; wait_timeout of the session is used in its place";
-        find(Severity::Info, "I_IDLE", message, "nothing to do");
     }
     findings
 }

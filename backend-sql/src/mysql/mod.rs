@@ -8,7 +8,7 @@ use crate::server::{
     Value,
 };
 use async_trait::async_trait;
-use leasehold_core::{Error, Finding, Result};
+use leasehold_core::{Error, ErrorKind, Finding, Result};
 use leasehold_store_url::StoreUrl;
 use secrecy::ExposeSecret;
 use sqlx::mysql::{MySqlConnectOptions, MySqlConnection, MySqlQueryResult, MySqlRow, MySqlSslMode};
@@ -193,8 +193,11 @@ impl Dialect for MySqlDialect {
         )
     }
 
+    /// Two nodes have two clocks, by which a lease that one has granted may be over on the other; and a row that is locked on one is
+    /// free on the others until a commit. So nothing is granted there unless one node alone decides.
     fn other_writers(&self) -> Option<(&'static str, Error)> {
-        check::other_writers(&self.target)
+        let refusal = Error::new(ErrorKind::Misconfigured, check::TWO_GRANT).with_help(check::ONE_WRITES);
+        (!self.target.galera_single_writer).then_some((include_str!("galera.sql"), refusal))
     }
 
     fn findings(&self, setting: &dyn Fn(&str) -> String) -> Vec<Finding> {

@@ -103,11 +103,6 @@ impl Server {
         Ok(connection)
     }
 
-    /// A connection on which nothing has been looked at: to make the tables, and to look around.
-    pub(crate) async fn unchecked_connection(&self) -> Result<PooledConnection> {
-        self.inner.pool.take(PoolClass::Attempt).await
-    }
-
     /// A connection to be kept for as long as a lock is held. It is opened only beside one for statements: a lock that nobody
     /// can enter as held would keep others out for nothing.
     pub(crate) async fn connection_to_hold(&self) -> Result<PooledConnection> {

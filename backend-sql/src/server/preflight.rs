@@ -1,10 +1,12 @@
 //! Checks before the first use: the tables, the server, and a pooler in between.
 
 use super::failure::Cause;
+use super::schema::missing_table;
 use super::{
-    Answer, ErrorClass, ExpectedTable, PooledConnection, Server, Sessions, Statement, StatementKind, Value,
-    sessions,
+    Answer, ErrorClass, ExpectedTable, PoolClass, PooledConnection, Server, Sessions, Statement,
+    StatementKind, Value, sessions,
 };
+use crate::layout::compare;
 use leasehold_core::trial::{addresses_finding, servers_finding};
 use leasehold_core::{Error, ErrorKind, Finding, Result, Severity};
 use tokio::time::timeout;
@@ -22,7 +24,7 @@ const RIGHTS: [&str; 2] = [
 impl Server {
     /// Makes the tables that are missing, and looks at those that are there.
     pub(crate) async fn init(&self) -> Result<()> {
-        let mut connection = self.unchecked_connection().await?;
+        let mut connection = self.inner.pool.take(PoolClass::Attempt).await?;
         let question = self.dialect().texts().takes_writes;
         self.check_writes(&self.look(&mut connection, question, &[]).await?)?;
         for table in &self.inner.tables {
@@ -70,7 +72,7 @@ impl Server {
 
     /// Looks at the tables, at the settings of the server, and for rights that are missing.
     pub(crate) async fn check(&self) -> Result<Vec<Finding>> {
-        let mut connection = self.unchecked_connection().await?;
+        let mut connection = self.inner.pool.take(PoolClass::Attempt).await?;
         self.check_tables(&mut connection).await?;
         let (mut connection, sessions) = self.check_sessions(connection).await?;
         let mut findings = match self.look(&mut connection, self.dialect().texts().settings, &[]).await {
@@ -180,7 +182,11 @@ impl Server {
 
     pub(super) async fn check_tables(&self, connection: &mut PooledConnection) -> Result<()> {
         for table in &self.inner.tables {
-            table.compare(&self.look_at(connection, table).await?, &self.target().url)?;
+            let found = self.look_at(connection, table).await?;
+            if found.is_empty() {
+                return Err(missing_table(&table.name, &self.target().url));
+            }
+            compare(&table.name, &found, table.layout.parts)?;
         }
         Ok(())
     }

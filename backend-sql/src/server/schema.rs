@@ -1,8 +1,7 @@
-//! A table as it must be, and the errors of one that is missing or differs.
+//! A table as it must be, and the error of one that is missing.
 
-use crate::layout::compare;
 use crate::names::TableName;
-use leasehold_core::{Error, ErrorKind, Result};
+use leasehold_core::{Error, ErrorKind};
 
 /// A table of this name, as it must be.
 #[derive(Debug)]
@@ -18,16 +17,6 @@ pub(crate) struct Layout {
     pub(crate) schema: &'static str,
     /// What it then consists of, in the words of `layout.sql`, with commas between them.
     pub(crate) parts: &'static str,
-}
-
-impl ExpectedTable {
-    /// Compares it with the answer to `layout.sql`. The first difference is the error; the hint names the store's URL.
-    pub(crate) fn compare(&self, found: &[String], url: &str) -> Result<()> {
-        if found.is_empty() {
-            return Err(missing_table(&self.name, url));
-        }
-        compare(&self.name, found, self.layout.parts)
-    }
 }
 
 /// The error of a table that is not there, or that these credentials may not see.
@@ -48,9 +37,8 @@ mod tests {
 
     #[test]
     fn missing_table_is_reported_with_the_way_to_make_it() {
-        let layout = &Layout { schema: "", parts: "" };
-        let table = ExpectedTable { name: TableName::parse(None, TableName::DEFAULT, 58).unwrap(), layout };
-        let error = table.compare(&[], "postgres://ada:***@db/app?mode=optimistic").unwrap_err();
+        let table = TableName::parse(None, TableName::DEFAULT, 58).unwrap();
+        let error = missing_table(&table, "postgres://ada:***@db/app?mode=optimistic");
         assert_eq!(error.kind(), ErrorKind::Misconfigured);
         let way = "`leasehold init -u 'postgres://ada:***@db/app?mode=optimistic'`";
         assert!(error.help().is_some_and(|help| help.contains(way)));

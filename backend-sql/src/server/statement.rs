@@ -46,8 +46,8 @@ impl Statement {
             .join("\n")
             .replace("{table}", &texts.quoted(table))
             .replace("{now}", texts.now)
-            .replace("{one_if_writable}", texts.one_if_writable);
-        let text = text.replace("{channel}", table.as_str());
+            .replace("{one_if_writable}", texts.one_if_writable)
+            .replace("{channel}", table.as_str());
         let (parts, places) = split(&with_lists(text.trim().trim_end_matches(';'), size));
         let parameter = |place| match texts.numbers_parameters {
             true => format!("${}", place + 1),

@@ -25,7 +25,7 @@ async fn ask(server: &Server, kind: StatementKind) -> Result<Answer> {
 async fn leave_idle(server: &Server, connections: usize) {
     let mut taken = Vec::new();
     for _ in 0..connections {
-        taken.push(server.unchecked_connection().await.unwrap());
+        taken.push(server.inner.pool.take(PoolClass::Attempt).await.unwrap());
     }
     taken.into_iter().for_each(PooledConnection::give_back);
 }

@@ -55,12 +55,8 @@ impl SqliteTable {
             let message = format!(
                 "{directory} is on {name}: another container, or another mount of its lower layer, has a file of its own"
             );
-            find(
-                Severity::Warning,
-                "W_LAYERED_FS",
-                message,
-                "name a file on a volume that all of them mount",
-            );
+            let help = "name a file on a volume that all of them mount";
+            find(Severity::Warning, "W_LAYERED_FS", message, help);
         }
         // Where it is not allowed, it was refused above.
         if let Some(name) = at.as_ref().and_then(network_file_system) {

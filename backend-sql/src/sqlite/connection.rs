@@ -13,7 +13,7 @@ use std::time::{Duration, Instant};
 
 /// The pause before the change to WAL mode is tried again: SQLite does not wait for that by itself.
 const WAL_AGAIN_AFTER: Duration = Duration::from_millis(5);
-/// More rows than a statement of ours returns, but for a list: the driver's thread need not wait for a reader.
+/// More rows than a statement of ours returns, but for a list and a purge: the driver's thread need not wait for a reader.
 const ROWS_AHEAD: usize = 256;
 
 /// What `schema.sql` makes, in the words of `layout.sql`.
@@ -68,7 +68,16 @@ impl Connection {
         match role {
             Role::Reader if !is_there => return Ok(None),
             Role::Reader => {}
-            Role::Writer => make_ready(&mut sqlite, options, is_there).await?,
+            // One statement makes the table if it is missing: of several processes that run it at once, one makes it and all go on. The
+            // table is looked at again after it, which also opens the log of a file that was just put into WAL mode.
+            Role::Writer => {
+                enter_wal(&mut sqlite, options).await?;
+                if !is_there {
+                    let make = AssertSqlSafe(options.statement(include_str!("schema.sql")));
+                    sqlite.execute(make).await.map_err(|error| nothing_written(options, error))?;
+                }
+                table_is_there(&mut sqlite, options).await?;
+            }
         }
         let files = OpenFiles::new(&options.path, file);
         if role == Role::Writer {
@@ -121,17 +130,6 @@ async fn connect(options: &Options, role: Role) -> Result<SqliteConnection> {
         Role::Writer => connect,
     };
     connect.connect().await.map_err(|error| nothing_written(options, error))
-}
-
-/// One statement makes the table if it is missing: of several processes that run it at once, one makes it and all go
-/// on. The table is looked at again after it, which also opens the log of a file that was just put into WAL mode.
-async fn make_ready(sqlite: &mut SqliteConnection, options: &Options, is_there: bool) -> Result<()> {
-    enter_wal(sqlite, options).await?;
-    if !is_there {
-        let make = AssertSqlSafe(options.statement(include_str!("schema.sql")));
-        sqlite.execute(make).await.map_err(|error| nothing_written(options, error))?;
-    }
-    table_is_there(sqlite, options).await.map(drop)
 }
 
 /// True if the table is there, false if nothing is.

@@ -154,7 +154,11 @@ impl ConnectionHandle {
     where
         F: Future<Output = ()> + Send + 'static,
     {
-        let runtime = Handle::try_current().map_err(|_| no_runtime())?;
+        let runtime = Handle::try_current().map_err(|_| {
+            let message = "using a store needs a Tokio runtime, and there is none here";
+            Error::new(ErrorKind::Misconfigured, message)
+                .with_help("call it from async code that runs on Tokio, for instance under #[tokio::main]")
+        })?;
         let slot = Arc::clone(&self.0);
         runtime.spawn(async move { job(slot.lock_owned().await).await });
         Ok(())
@@ -164,9 +168,4 @@ impl ConnectionHandle {
 pub(super) fn runtime_ended() -> Error {
     Error::new(ErrorKind::Indeterminate, "the runtime on which the store was used has ended")
         .with_help("ask again; runtimes that share a store should live as long as it is used")
-}
-
-fn no_runtime() -> Error {
-    Error::new(ErrorKind::Misconfigured, "using a store needs a Tokio runtime, and there is none here")
-        .with_help("call it from async code that runs on Tokio, for instance under #[tokio::main]")
 }

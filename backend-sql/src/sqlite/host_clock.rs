@@ -31,7 +31,14 @@ impl HostClock {
         Ok(Self {
             clock: Arc::new(SystemClock::new()),
             wall: SystemTime::now,
-            ahead: time_namespace_offset().map_err(unknown_clock)?,
+            ahead: time_namespace_offset().map_err(|error| {
+                Error::new(
+                    ErrorKind::Unsupported,
+                    "cannot tell the host's clock, on which leases are counted",
+                )
+                .with_source(error)
+                .with_help("mount /proc, and take locks in the time namespace that the process runs in")
+            })?,
             boot: boot_id(),
         })
     }
@@ -108,12 +115,6 @@ fn parse_offset(text: &str) -> Option<i64> {
     let mut numbers = line.split_whitespace().skip(1).map(str::parse::<i64>);
     let (seconds, nanoseconds) = (numbers.next()?.ok()?, numbers.next()?.ok()?);
     seconds.checked_mul(1_000_000)?.checked_add(nanoseconds / 1_000)
-}
-
-fn unknown_clock(error: io::Error) -> Error {
-    Error::new(ErrorKind::Unsupported, "cannot tell the host's clock, on which leases are counted")
-        .with_source(error)
-        .with_help("mount /proc, and take locks in the time namespace that the process runs in")
 }
 
 #[cfg(test)]

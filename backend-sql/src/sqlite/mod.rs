@@ -181,27 +181,31 @@ impl LeaseTable for SqliteTable {
     }
 
     async fn purge(&self, idle: Duration, purge: Purge) -> Result<u64> {
-        let (settings, (first, end)) = (self.settings.clone(), range(self.namespace().stored("")));
-        let query = move || {
-            let text =
-                if purge == Purge::Delete { include_str!("purge.sql") } else { include_str!("idle.sql") };
-            let token = settings.clock.unix_micros().saturating_sub(micros(idle));
-            let query = settings.query(text).bind(first.clone()).bind(end.clone());
-            query.bind(settings.clock.now().0).bind(token)
+        let (settings, (mut from, end)) = (self.settings.clone(), range(self.namespace().stored("")));
+        let query_from = move |from: Vec<u8>| {
+            let (settings, end) = (settings.clone(), end.clone());
+            move || {
+                let text =
+                    if purge == Purge::Delete { include_str!("purge.sql") } else { include_str!("idle.sql") };
+                let token = settings.clock.unix_micros().saturating_sub(micros(idle));
+                let query = settings.query(text).bind(from.clone()).bind(end.clone());
+                query.bind(settings.clock.now().0).bind(token)
+            }
         };
         if purge != Purge::Delete {
-            let rows = self.reader.run(query).await?.rows;
+            let rows = self.reader.run(query_from(from)).await?.rows;
             let count = rows.first().map_or(Ok(0_i64), |row| row.try_get(0));
             return count.map(i64::unsigned_abs).map_err(|error| self.settings.unreadable(error));
         }
         let mut purged = 0;
         // A purge creates no store.
         while self.settings.options.path.file.exists() {
-            let some = self.writer.run(query.clone()).await?.changed;
-            if some == 0 {
+            let rows = self.writer.run(query_from(from)).await?.rows;
+            let Some(last) = rows.iter().filter_map(|row| row.try_get::<Vec<u8>, _>(0).ok()).max() else {
                 break;
-            }
-            purged += some;
+            };
+            from = [last.as_slice(), &[0]].concat();
+            purged += rows.len() as u64;
         }
         Ok(purged)
     }

@@ -49,6 +49,11 @@ fn parse_file(url: &StoreUrl) -> Result<PathBuf> {
     }
     let path = url.path()?;
     let begins_with = |beginning: &str| path.starts_with(beginning);
+    // `sqlite://path`, and not `sqlite:///path`: it may come from `sqlite:${HOME}/path` with a home of `/`, and as a relative path it
+    // would be another store in every working directory.
+    let shown = url.to_string();
+    let behind = shown.strip_prefix(url.scheme()).and_then(|rest| rest.strip_prefix("://"));
+    let begins_with_two_slashes = behind.is_some_and(|path| !path.starts_with('/'));
     let refusals = [
         (path.is_empty(), "it names no file", WRITE_IT),
         (
@@ -57,7 +62,7 @@ fn parse_file(url: &StoreUrl) -> Result<PathBuf> {
             "name a file, or use memory:",
         ),
         (
-            has_two_slashes(url),
+            begins_with_two_slashes,
             "it has two slashes where a path begins",
             "write sqlite:/path, or sqlite:./path",
         ),
@@ -74,14 +79,6 @@ fn parse_file(url: &StoreUrl) -> Result<PathBuf> {
         invalid("its path is relative, and there is no working directory", "write an absolute path")
             .with_source(error)
     })
-}
-
-/// True for `sqlite://path`, but not for `sqlite:///path`: it may come from `sqlite:${HOME}/path` with a home of `/`,
-/// and as a relative path it would be another store in every working directory.
-fn has_two_slashes(url: &StoreUrl) -> bool {
-    let shown = url.to_string();
-    let body = shown.strip_prefix(url.scheme()).and_then(|rest| rest.strip_prefix("://"));
-    body.is_some_and(|path| !path.starts_with('/'))
 }
 
 fn invalid(problem: &str, fix: &'static str) -> Error {

@@ -59,7 +59,8 @@ async fn for_update_lock_beyond_the_limit_of_holds_is_unavailable() {
 async fn server_without_a_connection_left_is_unavailable() {
     for server in both().await {
         for mode in MODES {
-            limit_connections(&server, 2).await;
+            // Two, and the one that has looked for a pooler: the server notices its goodbye a moment later.
+            limit_connections(&server, 3).await;
             let first = server.backend("mode=for-update");
             let held = claim("held");
             granted(&first, &held).await;

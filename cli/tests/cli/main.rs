@@ -27,6 +27,7 @@ mod kinds;
 mod loss;
 mod nesting;
 mod overlap;
+mod partial_cluster;
 mod processes;
 mod quickstart;
 mod reentry;

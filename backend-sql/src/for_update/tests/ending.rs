@@ -205,3 +205,15 @@ async fn reader_whose_entry_is_gone_was_lost_unless_it_was_there_when_its_releas
     let error = reader_released_again(unknown_before).await.unwrap_err();
     assert_eq!(error.kind(), ErrorKind::Lost, "{error:?}");
 }
+
+/// The row is locked where writes go; a replica that is behind does not know whom by.
+#[tokio::test(start_paused = true)]
+async fn inspect_of_a_lock_that_a_replica_shows_as_free_meets_its_holder() {
+    let behind = held_row(|_, text| match text {
+        text if is_look(text) && text.contains("FOR UPDATE") => entered(10, Some(2), "{}"),
+        text if text.contains("NOWAIT") => Reply::Refused("55P03"),
+        text => well(text),
+    });
+    let shown = behind.inspect(claim().name()).await.unwrap().remove(0);
+    assert_eq!(shown.owner, Some(OwnerId::from_u128(2)));
+}

@@ -131,7 +131,7 @@ async fn locked_row_of_a_lost_claim_costs_no_other_claim() {
 /// Sent over a connection that breaks, and refused over the next one.
 async fn refused_twice(replies: fn(usize, &str) -> Reply) -> ErrorKind {
     let (server, said) = server("timeout=500ms", at_once, replies);
-    server.unchecked_connection().await.unwrap().give_back();
+    server.connection(PoolClass::Attempt).await.unwrap().give_back();
     let table = ServerTable::new(server, &Namespace::default());
     let error = table.grant(&claims()[0]).await.err().unwrap();
     assert_eq!(said.times("INSERT"), 2);

@@ -46,7 +46,13 @@ impl Encryption {
         let mode = query.take_choice("sslmode", &modes)?;
         let mode = mode.unwrap_or(if socket || is_this_host(host) { Disable } else { VerifyFull });
         let root = query.take("sslrootcert").map(PathBuf::from);
-        let encryption = Self { mode, root, identity: identity(query)? };
+        let [certificate, key] = ["sslcert", "sslkey"].map(|name| query.take(name).map(PathBuf::from));
+        if certificate.is_some() != key.is_some() {
+            let (missing, given) = if key.is_none() { ("sslkey", "sslcert") } else { ("sslcert", "sslkey") };
+            let problem = format_args!("{given} is given without it");
+            return Err(Error::invalid(missing, problem, "give both, or none"));
+        }
+        let encryption = Self { mode, root, identity: certificate.zip(key) };
         if mode != Disable && !cfg!(feature = "tls") {
             let message = "this database is talked to by TLS, which this build was made without";
             return Err(Error::new(ErrorKind::Misconfigured, message).with_help(
@@ -63,15 +69,6 @@ impl Encryption {
             ));
         }
         Ok(encryption)
-    }
-}
-
-fn identity(query: &mut Query) -> Result<Option<(PathBuf, PathBuf)>> {
-    match (query.take("sslcert"), query.take("sslkey")) {
-        (None, None) => Ok(None),
-        (Some(certificate), Some(key)) => Ok(Some((certificate.into(), key.into()))),
-        (Some(_), None) => Err(Error::invalid("sslkey", "sslcert is given without it", "give both, or none")),
-        (None, Some(_)) => Err(Error::invalid("sslcert", "sslkey is given without it", "give both, or none")),
     }
 }
 

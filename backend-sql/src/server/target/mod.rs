@@ -85,6 +85,10 @@ impl Target {
         let endpoint = authority.only_endpoint()?;
         let mut query = url.query();
         let socket = query.take("socket").map(PathBuf::from);
+        if let Some(path) = socket.as_ref().filter(|path| !path.is_absolute()) {
+            let problem = format_args!("{:?} is not absolute", path.display().to_string());
+            return Err(Error::invalid("socket", problem, "name its whole path"));
+        }
         let modes = [Mode::Lease, Mode::ForUpdate, Mode::Optimistic].map(|mode| (mode.as_str(), mode));
         let mode = query.take_choice("mode", &modes)?.unwrap_or(Mode::Lease);
         let encryption = Encryption::from_query(&endpoint.host, socket.is_some(), &mut query)?;
@@ -103,8 +107,11 @@ impl Target {
             host: endpoint.host.clone(),
             port: endpoint.port.unwrap_or(default_port),
             encryption,
-            socket: check_socket(socket)?,
-            user: authority.user.clone().ok_or_else(|| no_user(name))?,
+            socket,
+            user: authority.user.clone().ok_or_else(|| {
+                let fix = format!("write it as {name}://USER@host/database");
+                Error::invalid("store URL", "it names no user", fix)
+            })?,
             password: authority.password.clone(),
             database: check_database(&authority.path, name)?,
             mode,
@@ -156,17 +163,6 @@ impl Target {
     }
 }
 
-fn check_socket(socket: Option<PathBuf>) -> Result<Option<PathBuf>> {
-    match socket {
-        Some(path) if !path.is_absolute() => Err(Error::invalid(
-            "socket",
-            format_args!("{:?} is not absolute", path.display().to_string()),
-            "name its whole path",
-        )),
-        socket => Ok(socket),
-    }
-}
-
 fn check_database(path: &str, name: &str) -> Result<String> {
     let fix = format!("write it as {name}://user@host/DATABASE");
     match path {
@@ -176,10 +172,6 @@ fn check_database(path: &str, name: &str) -> Result<String> {
         }
         path => Ok(path.to_owned()),
     }
-}
-
-fn no_user(name: &str) -> Error {
-    Error::invalid("store URL", "it names no user", format!("write it as {name}://USER@host/database"))
 }
 
 fn count(query: &mut Query, key: &'static str, default: usize) -> Result<usize> {

@@ -2,7 +2,7 @@
 
 use super::*;
 use crate::lease::RowLease;
-use leasehold_core::{Attempt, LockAdmin, LockBackend, LockMode, Release};
+use leasehold_core::{Attempt, LockAdmin, LockBackend, LockMode, Release, Renewal};
 
 fn claim() -> Claim {
     Claim::new(LockName::new("job").unwrap(), OwnerId::from_u128(1), TTL, "{}".into())
@@ -173,4 +173,46 @@ async fn row_that_a_replica_shows_as_free_belongs_to_the_claim() {
     };
     let attempt = taken_twice(behind).await.unwrap();
     assert!(matches!(&attempt, Attempt::Granted(grant) if grant.token.get() == 900), "{attempt:?}");
+}
+
+/// A reader at a new name, or an exclusive claim in the optimistic mode.
+#[tokio::test(start_paused = true)]
+async fn row_that_was_just_made_is_read_where_writes_go() {
+    let without_the_row = |_, text: &str| match text {
+        text if text.contains("FOR UPDATE") => answer(Value::Bytes(None), 0, 0, ""),
+        text if is_read(text) => Reply::Rows(Vec::new()),
+        _ => Reply::Rows(vec![Vec::new()]),
+    };
+    let attempt = backend(without_the_row).try_acquire(&claim()).await.unwrap();
+    assert!(matches!(attempt, Attempt::Granted(_)), "{attempt:?}");
+}
+
+/// The version that a replica knows is an old one for as long as it is behind.
+#[tokio::test(start_paused = true)]
+async fn reader_on_a_replica_that_is_behind_is_renewed_by_the_second_write() {
+    static WRITES: AtomicUsize = AtomicUsize::new(0);
+    let behind = |_, text: &str| match text {
+        text if text.contains("FOR UPDATE") => row(true),
+        text if is_read(text) => row(true),
+        _ => Reply::Rows(vec![Vec::new(); WRITES.fetch_add(1, Ordering::Relaxed)]),
+    };
+    let (server, said) = server("timeout=500ms", at_once, behind);
+    let backend = RowLease::new(ServerTable::new(server, &Namespace::default()));
+    let renewed = backend.renew(&[claim()]).await.remove(0).unwrap();
+    assert_eq!(renewed, Renewal::Renewed);
+    assert_eq!((said.times("FOR UPDATE"), said.times("UPDATE \"leasehold\"")), (1, 2));
+}
+
+#[tokio::test(start_paused = true)]
+async fn inspect_and_forced_release_of_a_lock_that_a_replica_shows_as_free_meet_its_holder() {
+    let behind = |_, text: &str| match text {
+        text if text.contains("FOR UPDATE") => owned(Some(2), 9_000_000),
+        text if is_read(text) => owned(None, 0),
+        _ => Reply::Rows(vec![Vec::new()]),
+    };
+    let backend = backend(behind);
+    for statuses in [backend.inspect(claim().name()).await, backend.force_release(claim().name(), None).await]
+    {
+        assert_eq!(statuses.unwrap().remove(0).owner, Some(OwnerId::from_u128(2)));
+    }
 }

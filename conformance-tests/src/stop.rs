@@ -20,8 +20,10 @@ pub enum Stop {
     Wrong(String),
     /// Something came too late, by this much; `None` if it never came while the case waited for it, or if the store was away.
     Late(String, Option<Duration>),
-    /// Nothing can be said of the store: this machine was late, a server was not ready in time, or the case showed nothing.
+    /// Nothing can be said of the store: this machine was late, or a server was not ready in time.
     NotJudged(String),
+    /// The case showed nothing: its fault met nothing, or its history has too little in it. It is run again, and then not judged.
+    Void(String),
     /// The property has no meaning here, cannot be observed, or needs a hook that there is not; why.
     Skipped(String),
 }
@@ -35,11 +37,6 @@ impl Stop {
     /// It was tried, and came to nothing, or its outcome is unknown: a case that needs it has failed.
     pub fn failed(error: impl fmt::Display) -> Self {
         Self::Failed(error.to_string())
-    }
-
-    /// The case showed nothing: its fault met nothing, or its history has too little in it. It is run again before that is said.
-    pub(crate) fn void(why: impl fmt::Display) -> Self {
-        Self::NotJudged(format!("{VOID}{why}"))
     }
 
     /// The subject does not implement this hook. Says nothing of the store, of which nothing is known then.
@@ -62,16 +59,16 @@ impl Stop {
     pub fn failure(&self) -> Option<&str> {
         match self {
             Self::Failed(why) | Self::Absent(why) | Self::Wrong(why) | Self::Late(why, _) => Some(why),
-            Self::NotJudged(_) | Self::Skipped(_) => None,
+            Self::NotJudged(_) | Self::Void(_) | Self::Skipped(_) => None,
         }
     }
 
     /// What was seen of a case that is to be run again: one that failed, was late, or showed nothing.
-    pub(crate) fn needs_second_attempt(&self) -> Option<&str> {
+    pub(crate) fn needs_second_attempt(&self) -> Option<String> {
         match self {
             Self::Wrong(_) => None,
-            Self::NotJudged(why) => Some(why.as_str()).filter(|why| why.starts_with(VOID)),
-            stop => stop.failure(),
+            Self::Void(_) => Some(self.to_string()),
+            stop => stop.failure().map(str::to_owned),
         }
     }
 
@@ -87,6 +84,7 @@ impl Stop {
     pub fn into_reason(self) -> String {
         match self {
             Self::Late(reason, None) => format!("it never came: {reason}"),
+            Self::Void(reason) => format!("void: {reason}"),
             Self::Failed(reason)
             | Self::Absent(reason)
             | Self::Wrong(reason)
@@ -106,7 +104,6 @@ impl fmt::Display for Stop {
 }
 
 const NOT_RUN: &str = "NOT RUN: ";
-const VOID: &str = "void: ";
 
 /// Ends the case as failed, with these words, unless the condition holds.
 macro_rules! ensure {
@@ -127,6 +124,16 @@ macro_rules! ensure_untimed {
     };
 }
 pub(crate) use ensure_untimed;
+
+/// Ends the case as void, with these words, unless the condition holds: its fault has met what it is to meet.
+macro_rules! ensure_met {
+    ($condition:expr, $($words:tt)+) => {
+        if !$condition {
+            return Err($crate::stop::Stop::Void(format!($($words)+)));
+        }
+    };
+}
+pub(crate) use ensure_met;
 
 /// Ends the case as skipped, with these words, unless the condition holds.
 macro_rules! require {

@@ -121,7 +121,7 @@ impl CheckReport {
         match () {
             () if self.is_accepted() => Ok(()),
             () if has_repeated => Err(Stop::Wrong(words)),
-            () if self.counts.is_empty() => Err(Stop::void(words)),
+            () if self.counts.is_empty() => Err(Stop::Void(words)),
             () if self.counts.keys().all(|rule| rule.is_of_time()) => Err(Stop::Late(words, Some(room))),
             () => Err(Stop::Failed(words)),
         }
@@ -195,7 +195,7 @@ mod tests {
             report.verdict("seen".to_owned(), Duration::from_secs(2))
         };
         assert!(of(&[], &[]).is_ok());
-        assert!(matches!(of(&[], &["3 grants"]), Err(Stop::NotJudged(why)) if why == "void: seen"));
+        assert!(matches!(of(&[], &["3 grants"]), Err(Stop::Void(why)) if why == "seen"));
         for token in [Rule::TokenUnique, Rule::TokenOrder] {
             let stop = of(&[Rule::Exclusion, token, Rule::WakeUp], &["3 grants"]);
             assert!(matches!(stop, Err(Stop::Wrong(_))), "{token:?}: {stop:?}");

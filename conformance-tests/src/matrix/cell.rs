@@ -117,7 +117,7 @@ impl From<Stop> for State {
             Stop::Skipped(why) => Self::NotRun { why },
             Stop::Failed(why) | Stop::Absent(why) | Stop::Wrong(why) => Self::Broken { why },
             Stop::Late(..) => Self::Late { why: stop.into_reason() },
-            Stop::NotJudged(why) => Self::NotJudged { why },
+            Stop::NotJudged(_) | Stop::Void(_) => Self::NotJudged { why: stop.into_reason() },
         }
     }
 }

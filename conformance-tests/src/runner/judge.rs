@@ -52,7 +52,7 @@ pub(super) fn judge(
     let first = attempt()?;
     let took = start.elapsed();
     drop(permit);
-    let at_first = first.verdict.as_ref().err().and_then(Stop::needs_second_attempt).map(str::to_owned);
+    let at_first = first.verdict.as_ref().err().and_then(Stop::needs_second_attempt);
     if at_first.is_none() {
         return Some(CaseResult::new(subject.name(), case, first.verdict, took));
     }
@@ -93,6 +93,7 @@ fn of_two(first: CaseAttempt, second: Option<CaseAttempt>) -> Verdict {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::runner::CaseOutcome;
     use std::time::Duration;
 
     const MS: Duration = Duration::from_millis(1);
@@ -146,11 +147,14 @@ mod tests {
 
     #[test]
     fn case_that_shows_nothing_is_run_again_and_then_not_judged() {
-        let void = || Err(Stop::void("3 grants"));
-        assert!(void().is_err_and(|stop: Stop| stop.needs_second_attempt().is_some()));
-        assert!(Stop::NotJudged("not ready".to_owned()).needs_second_attempt().is_none());
+        let void = || Err(Stop::Void("3 grants".to_owned()));
+        let again = |stop: Stop| stop.needs_second_attempt();
+        assert_eq!(void().map_err(again), Err::<(), _>(Some("void: 3 grants".to_owned())));
+        assert_eq!(again(Stop::NotJudged("void: not ready".to_owned())), None);
         assert_eq!(judged(attempt(void(), 5), attempt(Ok(()), 5)), "passed");
-        assert_eq!(judged(attempt(late(30), 5), attempt(void(), 5)), r#"NotJudged("void: 3 grants")"#);
+        assert_eq!(judged(attempt(late(30), 5), attempt(void(), 5)), r#"Void("3 grants")"#);
+        let outcome = CaseOutcome::from(void());
+        assert_eq!(outcome, CaseOutcome::NotJudged { why: "void: 3 grants".to_owned() });
     }
 
     #[test]

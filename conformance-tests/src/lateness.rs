@@ -2,6 +2,7 @@
 //! sleeps most of the time, as the timer does, is given a processor before those that have work to do.
 
 use crate::runner::lock;
+use crate::stop::Stop;
 use crate::time_scale::{SLACK, scaled, stretch};
 use std::collections::VecDeque;
 use std::sync::{LazyLock, Mutex, Once};
@@ -149,6 +150,18 @@ impl Lateness {
             "this machine was late: its timers that fired within {:?} were {:?} late in all; {seen}",
             self.window, self.most
         )
+    }
+
+    /// What a case shows on this machine: a bound that was missed by less than the machine was late, or on a machine that was too late,
+    /// is not judged.
+    pub(crate) fn excuse(self, stop: Stop) -> Stop {
+        match stop {
+            Stop::Late(why, _) if self.is_too_late() => Stop::NotJudged(self.told(&why)),
+            Stop::Late(why, Some(by)) if by < self.in_all => {
+                Stop::NotJudged(format!("this machine was late by {:?} in all: {why}", self.in_all))
+            }
+            stop => stop,
+        }
     }
 
     /// True if a chain of steps took little longer than on an idle machine.

@@ -47,7 +47,7 @@ impl Stop {
     /// For what is to be installed and is not there: a failure, unless `LEASEHOLD_SKIP_MISSING` is set, which skips.
     pub fn missing(reason: &str) -> Self {
         match std::env::var_os("LEASEHOLD_SKIP_MISSING") {
-            Some(_) => Self::Skipped(format!("{NOT_RUN}{reason}")),
+            Some(_) => Self::Skipped(format!("NOT RUN: {reason}")),
             None => {
                 let help = "install it, or let LEASEHOLD_SKIP_MISSING=1 skip its cases; Leasehold's own scripts/test installs all";
                 Self::Wrong(format!("{reason}; {help}"))
@@ -69,14 +69,6 @@ impl Stop {
             Self::Wrong(_) => None,
             Self::Void(_) => Some(self.to_string()),
             stop => stop.failure().map(str::to_owned),
-        }
-    }
-
-    /// True for a failure, for what is not judged, and for what is [missing](Self::missing), also where that skips.
-    pub(crate) fn is_failed_or_missing(&self) -> bool {
-        match self {
-            Self::Skipped(why) => why.starts_with(NOT_RUN),
-            _ => true,
         }
     }
 
@@ -102,8 +94,6 @@ impl fmt::Display for Stop {
         f.write_str(&self.clone().into_reason())
     }
 }
-
-const NOT_RUN: &str = "NOT RUN: ";
 
 /// Ends the case as failed, with these words, unless the condition holds.
 macro_rules! ensure {

@@ -133,7 +133,7 @@ impl CheckReport {
     }
 
     /// Counts a violation, unless two owners were possible then and the rule is kept by one. The first of each rule are kept.
-    pub(super) fn broken(
+    pub(crate) fn broken(
         &mut self,
         rule: Rule,
         name: &str,

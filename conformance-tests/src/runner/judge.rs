@@ -80,13 +80,10 @@ fn of_two(first: CaseAttempt, second: Option<CaseAttempt>) -> Verdict {
             let once = if second.is_ok() { "in one of two attempts: " } else { "" };
             Err(Stop::Failed(format!("{once}{why}")))
         }
-        (_, Err(Stop::Failed(why) | Stop::Absent(why) | Stop::Late(why, _))) if late.is_too_late() => {
+        (_, Err(Stop::Failed(why) | Stop::Absent(why))) if late.is_too_late() => {
             Err(Stop::NotJudged(late.told(&why)))
         }
-        (_, Err(Stop::Late(why, Some(by)))) if by < late.in_all => {
-            Err(Stop::NotJudged(format!("this machine was late by {:?} in all: {why}", late.in_all)))
-        }
-        (_, second) => second,
+        (_, second) => second.map_err(|stop| late.excuse(stop)),
     }
 }
 

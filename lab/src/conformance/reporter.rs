@@ -207,7 +207,7 @@ fn indented(text: &str) -> String {
     text.lines().map(|line| format!("\n          {}", safe(line))).collect()
 }
 
-/// Says what came of a round of a soak; of one that is no history of a lock also the line that shows it again.
+/// Says what came of a round of a soak; of one that failed or was late also the line that shows it again.
 pub(super) fn round(round: &Round, format: Lines) -> io::Result<()> {
     if format == Lines::Ndjson {
         return line(seeded("round_finished", round, round.seed));
@@ -216,30 +216,26 @@ pub(super) fn round(round: &Round, format: Lines) -> io::Result<()> {
     let took = *took_ms as f64 / 1000.0;
     let seen = format!("{grants} grants, {met} of {faults} faults met a hold");
     let head = format!("{subject} seed {seed} ({took:.1} s): {}; {seen}", safe(schedule));
+    let store = shell_word(subject);
+    let again = format!("\n        again: leasehold conformance --faults {store} --soak 1s --seed {seed}");
     match &round.outcome {
         CaseOutcome::Passed => line(format_args!("ok      {head}")),
-        CaseOutcome::Skipped { why } | CaseOutcome::NotJudged { why } => {
-            line(format_args!("void    {head}{}", indented(why)))
-        }
-        CaseOutcome::Failed { why } | CaseOutcome::Late { why } => line(format_args!(
-            "FAILED  {head}{}\n        again: leasehold conformance --faults {} --soak 1s --seed {seed}",
-            indented(why),
-            shell_word(subject),
-        )),
+        CaseOutcome::Skipped { why } => line(format_args!("skipped {head}{}", indented(why))),
+        CaseOutcome::NotJudged { why } => line(format_args!("not judged {head}{}", indented(why))),
+        CaseOutcome::Late { why } => line(format_args!("late    {head}{}{again}", indented(why))),
+        CaseOutcome::Failed { why } => line(format_args!("FAILED  {head}{}{again}", indented(why))),
     }
 }
 
 /// The last line of a soak.
 pub(super) fn rounds(sum: Tally, format: Lines, interrupted: bool) -> io::Result<()> {
-    let (accepted, rejected, void) = (sum.passed, sum.failed + sum.late, sum.skipped + sum.not_judged);
+    let Tally { passed, failed, late, not_judged, skipped, .. } = sum;
     let early = if interrupted { ", interrupted" } else { "" };
     match format {
-        Lines::Plain => {
-            line(format_args!("{accepted} rounds accepted, {rejected} rejected, {void} void{early}"))
-        }
+        Lines::Plain => line(format_args!("rounds: {sum}{early}")),
         Lines::Ndjson => line(json!({
-            "event": "soak_finished", "accepted": accepted, "rejected": rejected, "void": void,
-            "interrupted": interrupted,
+            "event": "soak_finished", "passed": passed, "failed": failed, "late": late, "not_judged": not_judged,
+            "skipped": skipped, "interrupted": interrupted,
         })),
     }
 }

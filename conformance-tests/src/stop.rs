@@ -186,3 +186,70 @@ impl From<tokio::task::JoinError> for Stop {
         Self::Failed(format!("a task panicked: {error}"))
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const MS: Duration = Duration::from_millis(1);
+
+    /// What each macro makes of a condition, and of this time with a bound of one millisecond.
+    fn stops(holds: bool, took: Duration) -> [Verdict; 6] {
+        let failed = || {
+            ensure!(holds, "a");
+            Ok(())
+        };
+        let wrong = || {
+            ensure_untimed!(holds, "b");
+            Ok(())
+        };
+        let skipped = || {
+            require!(holds, "c");
+            Ok(())
+        };
+        let void = || {
+            ensure_met!(holds, "d");
+            Ok(())
+        };
+        let never = || {
+            ensure_came!(holds, "e");
+            Ok(())
+        };
+        let late = || {
+            ensure_within!(took, MS, "f");
+            Ok(())
+        };
+        [failed(), wrong(), skipped(), void(), never(), late()]
+    }
+
+    #[test]
+    fn broken_expectation_stops_the_case_in_its_own_way() {
+        assert!(stops(true, MS).iter().all(Result::is_ok), "the bound itself is in time");
+        let words = r#"[Err(Failed("a")), Err(Wrong("b")), Err(Skipped("c")), Err(Void("d")), Err(Late("e", None)), Err(Late("f", Some(2ms)))]"#;
+        assert_eq!(format!("{:?}", stops(false, MS * 3)), words);
+    }
+
+    #[test]
+    fn error_of_a_store_that_is_away_is_late_and_a_missing_right_wrong() {
+        use ErrorKind::{Busy, Denied, Indeterminate, Lost, TimedOut, Unavailable};
+        let of = |kind| Stop::from(Error::new(kind, "it"));
+        for kind in [Unavailable, Indeterminate, TimedOut] {
+            assert!(matches!(of(kind), Stop::Late(_, None)), "{kind:?}");
+        }
+        for kind in [Busy, Lost] {
+            assert!(matches!(of(kind), Stop::Failed(_)), "{kind:?}");
+        }
+        assert!(matches!(of(Denied), Stop::Wrong(_)));
+    }
+
+    #[test]
+    fn failure_is_what_failed_or_was_late() {
+        let why = || "it".to_owned();
+        for stop in [Stop::Failed(why()), Stop::Absent(why()), Stop::Wrong(why()), Stop::Late(why(), None)] {
+            assert_eq!(stop.failure(), Some("it"), "{stop:?}");
+        }
+        for stop in [Stop::NotJudged(why()), Stop::Void(why()), Stop::Skipped(why())] {
+            assert_eq!(stop.failure(), None, "{stop:?}");
+        }
+    }
+}

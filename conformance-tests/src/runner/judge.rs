@@ -90,7 +90,14 @@ fn of_two(first: CaseAttempt, second: Option<CaseAttempt>) -> Verdict {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::cases::by_id;
+    use crate::lateness::tests::be_late;
     use crate::runner::CaseOutcome;
+    use crate::subject::Store;
+    use async_trait::async_trait;
+    use leasehold_core::memory::MemoryBackend;
+    use leasehold_core::{DistributedLock, LockClient};
+    use std::sync::Mutex;
     use std::time::Duration;
 
     const MS: Duration = Duration::from_millis(1);
@@ -172,5 +179,99 @@ mod tests {
             judged(attempt(two_holders(), 80), attempt(two_holders(), 170)),
             r#"Failed("two holders")"#
         );
+    }
+
+    #[test]
+    fn hook_that_found_nothing_is_judged_as_a_failure_is() {
+        let absent = || Err(Stop::Absent("no record".to_owned()));
+        let once = r#"Failed("in one of two attempts: no record")"#;
+        assert_eq!(judged(attempt(absent(), 80), attempt(Ok(()), 5)), once);
+        assert!(judged(attempt(two_holders(), 90), attempt(absent(), 170)).starts_with("NotJudged("));
+    }
+
+    #[test]
+    fn failure_is_excused_only_by_a_machine_that_was_too_late_in_the_second_attempt() {
+        for second in [5, 160] {
+            let seen = judged(attempt(two_holders(), 170), attempt(two_holders(), second));
+            assert_eq!(seen, r#"Failed("two holders")"#, "{second}");
+        }
+    }
+
+    /// Locks in memory, in a store whose starts end like this before one succeeds.
+    #[derive(Debug)]
+    struct Starts {
+        client: Arc<LockClient>,
+        stops: Mutex<Vec<Stop>>,
+        /// If a start makes the machine late, and whether times were stretched in each.
+        is_late: bool,
+        stretched: Mutex<Vec<bool>>,
+    }
+
+    impl Store for LockClient {
+        fn address(&self) -> String {
+            String::new()
+        }
+    }
+
+    #[async_trait]
+    impl Subject for Starts {
+        fn name(&self) -> &str {
+            "starts"
+        }
+
+        async fn start(&self) -> Result<Box<dyn Store>, Stop> {
+            self.stretched.lock().unwrap().push(is_stretched());
+            if self.is_late {
+                be_late();
+            }
+            tokio::time::sleep(MS * 30).await;
+            let stop = self.stops.lock().unwrap().pop();
+            stop.map_or_else(|| Ok(Box::new(new_client()) as Box<dyn Store>), Err)
+        }
+
+        async fn connect(&self, _: &str) -> leasehold_core::Result<Arc<dyn DistributedLock>> {
+            Ok(self.client.clone())
+        }
+    }
+
+    fn new_client() -> LockClient {
+        LockClient::new(Arc::new(MemoryBackend::new()))
+    }
+
+    /// What a case comes to of which the first start stops so; whether times were stretched in each attempt, and are afterwards.
+    fn judge_starts(stop: Stop, is_late: bool) -> (CaseResult, Vec<bool>) {
+        static ALONE: Mutex<()> = Mutex::new(());
+        // One after the other: all second attempts of a process are stretched, or none is.
+        let _alone = crate::runner::lock(&ALONE);
+        let client = Arc::new(new_client());
+        let stops = Mutex::new(vec![stop]);
+        let starts = Arc::new(Starts { client, stops, is_late, stretched: Mutex::default() });
+        let subject: Arc<dyn Subject> = starts.clone();
+        let result = judge(&subject, by_id("A01").unwrap(), &RunConfig::from_environment(), || ());
+        let mut stretched = std::mem::take(&mut *starts.stretched.lock().unwrap());
+        stretched.push(is_stretched());
+        (result.unwrap(), stretched)
+    }
+
+    #[test]
+    fn what_another_attempt_may_change_is_run_again_and_told() {
+        let why = || "it".to_owned();
+        for stop in [Stop::Failed(why()), Stop::Absent(why()), Stop::Late(why(), None), Stop::Void(why())] {
+            let (result, stretched) = judge_starts(stop.clone(), false);
+            assert_eq!((result.at_first, stretched.len()), (stop.needs_second_attempt(), 3), "{stop:?}");
+            assert!(result.took_ms >= 60, "both attempts: {} ms", result.took_ms);
+        }
+        for stop in [Stop::Wrong(why()), Stop::NotJudged(why()), Stop::Skipped(why())] {
+            let (result, stretched) = judge_starts(stop.clone(), false);
+            assert_eq!((result.at_first, stretched.len()), (None, 2), "{stop:?}");
+            assert_eq!(result.outcome, CaseOutcome::from(Err(stop)));
+        }
+    }
+
+    #[test]
+    fn times_are_stretched_in_the_second_attempt_after_a_late_one_and_not_beyond() {
+        let (result, stretched) = judge_starts(Stop::Failed("it".to_owned()), true);
+        assert_eq!(result.outcome, CaseOutcome::Passed, "a late machine showed it first");
+        assert_eq!(stretched, [stretched[0], true, stretched[0]]);
     }
 }

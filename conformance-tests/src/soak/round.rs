@@ -108,11 +108,7 @@ impl Round {
         if let Some(half_made) = half_made {
             // No client writes while the history is read.
             drop(workers);
-            // The machine's doing: a bound may be missed for it, and a history that ends there need not show anything.
-            return match self.judge(run, &made) {
-                Err(stop @ (Stop::Failed(_) | Stop::Wrong(_))) => Err(stop),
-                _ => Err(half_made),
-            };
+            return Err(of_half(self.judge(run, &made), half_made));
         }
         // What the last one has touched is over by then, or confirmed.
         tokio::time::sleep(usual_lease()).await;
@@ -232,6 +228,14 @@ fn orders(run: &FaultRun, faults: &mut [RoundFault]) -> Vec<(String, Environment
     orders
 }
 
+/// That is the machine's doing: a bound may be missed for it, and a history that ends there need not show anything.
+fn of_half(judged: Verdict, half_made: Stop) -> Stop {
+    match judged {
+        Err(stop @ (Stop::Failed(_) | Stop::Wrong(_))) => stop,
+        _ => half_made,
+    }
+}
+
 fn by_half(fault: Fault, stop: Stop) -> Stop {
     Stop::Skipped(format!("{fault:?} was made by half: {}", stop.into_reason()))
 }
@@ -319,6 +323,17 @@ mod tests {
         for (met, counts) in [(0, (10, 3)), (1, (9, 3)), (1, (10, 2))] {
             let void = judged(&[], met, counts);
             assert!(void.starts_with("Void(\"Void: "), "{met} {counts:?}: {void}");
+        }
+    }
+
+    #[test]
+    fn fault_made_by_half_excuses_a_bound_and_neither_two_owners_nor_a_token() {
+        let why = || "it".to_owned();
+        let of = |judged| of_half(judged, Stop::Skipped("half".to_owned()));
+        assert!(matches!(of(Err(Stop::Failed(why()))), Stop::Failed(_)));
+        assert!(matches!(of(Err(Stop::Wrong(why()))), Stop::Wrong(_)));
+        for judged in [Ok(()), Err(Stop::Late(why(), None)), Err(Stop::Void(why()))] {
+            assert!(matches!(of(judged), Stop::Skipped(_)));
         }
     }
 }

@@ -36,7 +36,7 @@ pub(super) async fn soak(
     });
     let (mut outcomes, mut said) = (Vec::<CaseOutcome>::new(), Ok(()));
     while let Some(round) = rounds.next(interrupts).await {
-        said = said.and_then(|()| reporter::round(&round, args.format));
+        said = said.and_then(|()| reporter::line(reporter::round(&round, args.format)));
         outcomes.push(round.outcome);
         if said.is_err() {
             soak.interrupt().cancel();

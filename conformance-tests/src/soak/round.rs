@@ -69,10 +69,9 @@ impl Round {
         let schedule = Schedule::draw(self.seed, &possible_faults(&run), usual_lease());
         self.schedule = schedule.to_string();
         let played = tokio::time::timeout(scaled(WATCHDOG), self.contend(&run, &schedule)).await;
-        let played =
-            played.unwrap_or_else(|_| Err(Stop::Failed(format!("it hangs: no end after {WATCHDOG:?}"))));
+        let hangs = |_| Err(Stop::Failed(format!("it hangs: no end after {WATCHDOG:?}")));
         let told = |why| format!("the history is in {}: {why}", run.directory.keep().display());
-        played.map_err(|stop| match Lateness::of_a_case(start).excuse(stop) {
+        played.unwrap_or_else(hangs).map_err(|stop| match Lateness::of_a_case(start).excuse(stop) {
             Stop::Failed(why) => Stop::Failed(told(why)),
             Stop::Wrong(why) => Stop::Wrong(told(why)),
             Stop::Late(why, by) => Stop::Late(told(why), by),
@@ -281,8 +280,7 @@ impl MadeFault {
     }
 }
 
-/// The verdict on a history under faults of which so many met a holder. A fault at random may meet none; if all meet none, or too few
-/// clients meet each other, it shows nothing.
+/// One fault at random may meet no holder; if none meets one, or too few clients meet each other, the history shows nothing.
 fn of_history(mut report: CheckReport, met: usize, room: Duration) -> Verdict {
     let (Measured { grants, contended, .. }, least) = (&report.measured, Least::USUAL);
     let is_void = met == 0 || *grants < least.grants || *contended < least.contended;

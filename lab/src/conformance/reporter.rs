@@ -109,12 +109,7 @@ impl Reporter {
                 for (why, cases) in skipped_by_reason(results) {
                     self.print(format_args!("not tested, {}: {}", safe(why), cases.join(" ")));
                 }
-                for CaseResult { subject, case, at_first, outcome, .. } in results {
-                    if let (Some(why), CaseOutcome::Passed) = (at_first, outcome) {
-                        let why = joined_lines(why);
-                        self.print(format_args!("passed when run again, {subject}::{case}: {}", safe(&why)));
-                    }
-                }
+                results.iter().filter_map(passed_again).for_each(|text| self.print(text));
                 if tally.skipped == results.len() {
                     self.print("nothing ran: that is a failure");
                 }
@@ -199,6 +194,12 @@ fn cell_line(cell: &Cell, again: &str) -> String {
     }
 }
 
+fn passed_again(result: &CaseResult) -> Option<String> {
+    let CaseResult { subject, case, at_first, outcome, .. } = result;
+    let why = at_first.as_ref().filter(|_| *outcome == CaseOutcome::Passed)?;
+    Some(format!("passed when run again, {subject}::{case}: {}", safe(&joined_lines(why))))
+}
+
 fn indented(text: &str) -> String {
     text.lines().map(|line| format!("\n          {}", safe(line))).collect()
 }
@@ -272,6 +273,13 @@ mod tests {
                 json!({"subject": "x", "case": "A01", "property": "p", "outcome": is(kind), "took_ms": 7});
             case_line(&serde_json::from_value(result).unwrap(), "again: this")
         };
+        let passed = json!({
+            "subject": "x", "case": "A01", "property": "p", "outcome": is("passed"), "took_ms": 7, "at_first": "it",
+        });
+        let mut passed: CaseResult = serde_json::from_value(passed).unwrap();
+        assert_eq!(passed_again(&passed).as_deref(), Some("passed when run again, x::A01: it"));
+        passed.outcome = serde_json::from_value(is("late")).unwrap();
+        assert_eq!(passed_again(&passed), None);
         let why = "x::A01_p (0.0 s)\n          it";
         assert_eq!(line("passed"), "ok      x::A01_p (0.0 s)");
         assert_eq!(line("skipped"), "skipped x::A01_p: it");

@@ -208,3 +208,112 @@ pub(crate) async fn believed_until(guard: &LockGuard) -> Option<Instant> {
         tokio::time::sleep(Duration::from_millis(1)).await;
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use leasehold_core::memory::MemoryBackend;
+    use leasehold_core::{LockClient, RuntimeClock};
+
+    const BOUND: Duration = Duration::from_millis(100);
+
+    /// A client in virtual time, and a lock that it holds.
+    async fn held() -> (Client, LockGuard) {
+        let clock = Arc::new(RuntimeClock::new());
+        let memory = Arc::new(MemoryBackend::with_clock(clock.clone()));
+        let client: Client = Arc::new(LockClient::builder(memory).with_clock(clock).build());
+        let guard = client.poke(&LockName::new("x").unwrap()).await.unwrap().unwrap();
+        (client, guard)
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn lock_that_is_held_for_twice_the_bound_never_came() {
+        let (client, guard) = held().await;
+        let name = guard.name().clone();
+        let (verdict, took) = timed(free_within(&client, &name, BOUND, "now")).await;
+        assert!(matches!(verdict, Err(Stop::Late(_, None))) && took >= BOUND * 2, "{verdict:?}: {took:?}");
+        assert!(matches!(ensure_free(&client, &name, "now").await, Err(Stop::Late(_, None))));
+        ensure_held(&client, &name, "now").await.unwrap();
+        guard.release().await.unwrap();
+        ensure_free(&client, &name, "now").await.unwrap();
+        free_within(&client, &name, BOUND, "now").await.unwrap();
+        assert!(matches!(ensure_held(&client, &name, "now").await, Err(Stop::Failed(_))));
+        client.close().await.unwrap();
+        let closed = free_within(&client, &name, BOUND, "now").await.unwrap_err();
+        assert!(matches!(&closed, Stop::Failed(why) if why.starts_with("now: ")), "{closed:?}");
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn lock_that_is_freed_after_the_bound_is_late_by_the_rest() {
+        let (client, guard) = held().await;
+        let name = guard.name().clone();
+        let release = async {
+            tokio::time::sleep(BOUND * 3 / 2).await;
+            guard.release().await.unwrap();
+        };
+        let (verdict, ()) = tokio::join!(free_within(&client, &name, BOUND, "now"), release);
+        assert!(matches!(verdict, Err(Stop::Late(_, Some(by))) if by < BOUND), "{verdict:?}");
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn loss_after_the_bound_is_late_by_the_rest_and_beyond_twice_the_bound_never_came() {
+        let (client, guard) = held().await;
+        let (loss, took) = timed(loss_within(&guard, BOUND)).await;
+        assert!(matches!(loss, Err(Stop::Late(_, None))) && took >= BOUND * 2, "{loss:?}: {took:?}");
+        client.looking().unwrap().force_release(guard.name(), None).await.unwrap();
+        // It is told with the next renewal, after a third of the lease.
+        let bound = guard.remaining() / 4;
+        let loss = loss_within(&guard, bound).await;
+        assert!(matches!(loss, Err(Stop::Late(_, Some(by))) if by < bound), "{loss:?}");
+        loss_within(&guard, BOUND).await.unwrap();
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn lease_of_which_the_store_keeps_less_than_its_holder_believes_is_a_failure() {
+        let (client, guard) = held().await;
+        ensure_kept(&client, &guard, "now").await.unwrap();
+        client.looking().unwrap().force_release(guard.name(), None).await.unwrap();
+        assert!(matches!(ensure_kept(&client, &guard, "now").await, Err(Stop::Failed(_))));
+        let short = AcquireOptions::new().with_ttl(guard.remaining() / 4);
+        let _other = client.take(guard.name(), &short).await.unwrap();
+        let kept = ensure_kept(&client, &guard, "now").await;
+        assert!(matches!(&kept, Err(Stop::Failed(why)) if why.contains("believes")), "{kept:?}");
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn token_that_is_the_last_one_again_is_wrong() {
+        let (client, guard) = held().await;
+        let (name, token) = (guard.name().clone(), guard.token().unwrap());
+        guard.release().await.unwrap();
+        let next = FencingToken::new(token.get() + 1);
+        let larger =
+            async |last| ensure_larger_token(&client, &name, &AcquireOptions::new(), last, "now").await;
+        assert!(
+            matches!(larger(next).await, Err(Stop::Wrong(_))),
+            "time stands still, so the next one is {next}"
+        );
+        larger(next).await.unwrap();
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn condition_that_never_holds_is_false_after_its_bound() {
+        assert!(!eventually(BOUND, || false).await && eventually(BOUND, || true).await);
+    }
+
+    #[test]
+    fn error_of_another_kind_is_a_failure_and_an_outage_is_unavailable_or_unknown() {
+        use ErrorKind::{Busy, Indeterminate, Unavailable};
+        let passed = |expected: fn(Result<(), Error>) -> Verdict| {
+            [Some(Busy), Some(Indeterminate), Some(Unavailable), None].map(|kind| {
+                match expected(kind.map_or(Ok(()), |kind| Err(Error::new(kind, "it")))) {
+                    Ok(()) => true,
+                    Err(Stop::Failed(_)) => false,
+                    Err(stop) => panic!("{kind:?}: {stop:?}"),
+                }
+            })
+        };
+        assert_eq!(passed(|seen| ensure_kind(seen, Busy, "now")), [true, false, false, false]);
+        assert_eq!(passed(|seen| ensure_kind_if_known(seen, Busy, "now")), [true, true, false, false]);
+        assert_eq!(passed(|seen| ensure_outage(seen, "it")), [false, true, true, false]);
+    }
+}

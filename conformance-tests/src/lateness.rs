@@ -2,6 +2,7 @@
 //! sleeps most of the time, as the timer does, is given a processor before those that have work to do.
 
 use crate::runner::lock;
+use crate::stop::Stop;
 use crate::time_scale::{SLACK, scaled, stretch};
 use std::collections::VecDeque;
 use std::sync::{LazyLock, Mutex, Once};
@@ -139,16 +140,25 @@ impl Lateness {
 
     /// What was seen, after the reason not to judge it.
     pub(crate) fn told(self, seen: &str) -> String {
-        if self.crowd > 2.0 * CROWD {
-            return format!(
-                "this machine was crowded: {:.0} threads wanted each processor; {seen}",
-                self.crowd
-            );
+        let Self { most, window, crowd, .. } = self;
+        if crowd > 2.0 * CROWD {
+            return format!("this machine was crowded: {crowd:.0} threads wanted each processor; {seen}");
         }
         format!(
-            "this machine was late: its timers that fired within {:?} were {:?} late in all; {seen}",
-            self.window, self.most
+            "this machine was late: its timers that fired within {window:?} were {most:?} late in all; {seen}"
         )
+    }
+
+    /// What a case shows on this machine: a bound that was missed by less than the machine was late, or on a machine that was too late,
+    /// is not judged.
+    pub(crate) fn excuse(self, stop: Stop) -> Stop {
+        match stop {
+            Stop::Late(why, _) if self.is_too_late() => Stop::NotJudged(self.told(&why)),
+            Stop::Late(why, Some(by)) if by < self.in_all => {
+                Stop::NotJudged(format!("this machine was late by {:?} in all: {why}", self.in_all))
+            }
+            stop => stop,
+        }
     }
 
     /// True if a chain of steps took little longer than on an idle machine.
@@ -177,7 +187,7 @@ fn most_within(samples: &[(Instant, Duration)], window: Duration) -> Duration {
 }
 
 #[cfg(test)]
-mod tests {
+pub(crate) mod tests {
     use super::*;
 
     #[test]
@@ -239,5 +249,28 @@ mod tests {
             [100, 101, 200, 201].map(judged),
             [(true, false), (false, false), (false, false), (false, true)]
         );
+    }
+
+    #[test]
+    fn bound_missed_by_less_than_the_machine_was_late_is_not_judged() {
+        let ms = Duration::from_millis;
+        let of = |most, in_all| Lateness {
+            most: ms(most),
+            in_all: ms(in_all),
+            window: ms(600),
+            ..Lateness::default()
+        };
+        let excused = |late: Lateness, by: Option<u64>| {
+            matches!(late.excuse(Stop::Late("it".to_owned(), by.map(ms))), Stop::NotJudged(_))
+        };
+        assert_eq!([Some(29), Some(30), None].map(|by| excused(of(20, 30), by)), [true, false, false]);
+        // Too late for any bound.
+        assert_eq!([Some(900), None].map(|by| excused(of(201, 300), by)), [true, true]);
+        assert!(matches!(of(201, 300).excuse(Stop::Failed("two".to_owned())), Stop::Failed(_)));
+    }
+
+    /// Makes the machine late from now on, to cases that run.
+    pub(crate) fn be_late() {
+        lock(&FIRINGS).late.push_back((Instant::now(), Duration::from_secs(10)));
     }
 }

@@ -20,8 +20,10 @@ pub enum Stop {
     Wrong(String),
     /// Something came too late, by this much; `None` if it never came while the case waited for it, or if the store was away.
     Late(String, Option<Duration>),
-    /// Nothing can be said of the store: this machine was late, a server was not ready in time, or the case showed nothing.
+    /// Nothing can be said of the store: this machine was late, or a server was not ready in time.
     NotJudged(String),
+    /// The case showed nothing: its fault met nothing, or its history has too little in it. It is run again, and then not judged.
+    Void(String),
     /// The property has no meaning here, cannot be observed, or needs a hook that there is not; why.
     Skipped(String),
 }
@@ -37,11 +39,6 @@ impl Stop {
         Self::Failed(error.to_string())
     }
 
-    /// The case showed nothing: its fault met nothing, or its history has too little in it. It is run again before that is said.
-    pub(crate) fn void(why: impl fmt::Display) -> Self {
-        Self::NotJudged(format!("{VOID}{why}"))
-    }
-
     /// The subject does not implement this hook. Says nothing of the store, of which nothing is known then.
     pub(crate) fn no_hook(hook: &str) -> Self {
         Self::Skipped(format!("the subject has no hook `{hook}`"))
@@ -50,7 +47,7 @@ impl Stop {
     /// For what is to be installed and is not there: a failure, unless `LEASEHOLD_SKIP_MISSING` is set, which skips.
     pub fn missing(reason: &str) -> Self {
         match std::env::var_os("LEASEHOLD_SKIP_MISSING") {
-            Some(_) => Self::Skipped(format!("{NOT_RUN}{reason}")),
+            Some(_) => Self::Skipped(format!("NOT RUN: {reason}")),
             None => {
                 let help = "install it, or let LEASEHOLD_SKIP_MISSING=1 skip its cases; Leasehold's own scripts/test installs all";
                 Self::Wrong(format!("{reason}; {help}"))
@@ -62,24 +59,16 @@ impl Stop {
     pub fn failure(&self) -> Option<&str> {
         match self {
             Self::Failed(why) | Self::Absent(why) | Self::Wrong(why) | Self::Late(why, _) => Some(why),
-            Self::NotJudged(_) | Self::Skipped(_) => None,
+            Self::NotJudged(_) | Self::Void(_) | Self::Skipped(_) => None,
         }
     }
 
     /// What was seen of a case that is to be run again: one that failed, was late, or showed nothing.
-    pub(crate) fn needs_second_attempt(&self) -> Option<&str> {
+    pub(crate) fn needs_second_attempt(&self) -> Option<String> {
         match self {
             Self::Wrong(_) => None,
-            Self::NotJudged(why) => Some(why.as_str()).filter(|why| why.starts_with(VOID)),
-            stop => stop.failure(),
-        }
-    }
-
-    /// True for a failure, for what is not judged, and for what is [missing](Self::missing), also where that skips.
-    pub(crate) fn is_failed_or_missing(&self) -> bool {
-        match self {
-            Self::Skipped(why) => why.starts_with(NOT_RUN),
-            _ => true,
+            Self::Void(_) => Some(self.to_string()),
+            stop => stop.failure().map(str::to_owned),
         }
     }
 
@@ -87,6 +76,7 @@ impl Stop {
     pub fn into_reason(self) -> String {
         match self {
             Self::Late(reason, None) => format!("it never came: {reason}"),
+            Self::Void(reason) => format!("void: {reason}"),
             Self::Failed(reason)
             | Self::Absent(reason)
             | Self::Wrong(reason)
@@ -104,9 +94,6 @@ impl fmt::Display for Stop {
         f.write_str(&self.clone().into_reason())
     }
 }
-
-const NOT_RUN: &str = "NOT RUN: ";
-const VOID: &str = "void: ";
 
 /// Ends the case as failed, with these words, unless the condition holds.
 macro_rules! ensure {
@@ -127,6 +114,16 @@ macro_rules! ensure_untimed {
     };
 }
 pub(crate) use ensure_untimed;
+
+/// Ends the case as void, with these words, unless the condition holds: its fault has met what it is to meet.
+macro_rules! ensure_met {
+    ($condition:expr, $($words:tt)+) => {
+        if !$condition {
+            return Err($crate::stop::Stop::Void(format!($($words)+)));
+        }
+    };
+}
+pub(crate) use ensure_met;
 
 /// Ends the case as skipped, with these words, unless the condition holds.
 macro_rules! require {
@@ -187,5 +184,72 @@ impl From<std::io::Error> for Stop {
 impl From<tokio::task::JoinError> for Stop {
     fn from(error: tokio::task::JoinError) -> Self {
         Self::Failed(format!("a task panicked: {error}"))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const MS: Duration = Duration::from_millis(1);
+
+    /// What each macro makes of a condition, and of this time with a bound of one millisecond.
+    fn stops(holds: bool, took: Duration) -> [Verdict; 6] {
+        let failed = || {
+            ensure!(holds, "a");
+            Ok(())
+        };
+        let wrong = || {
+            ensure_untimed!(holds, "b");
+            Ok(())
+        };
+        let skipped = || {
+            require!(holds, "c");
+            Ok(())
+        };
+        let void = || {
+            ensure_met!(holds, "d");
+            Ok(())
+        };
+        let never = || {
+            ensure_came!(holds, "e");
+            Ok(())
+        };
+        let late = || {
+            ensure_within!(took, MS, "f");
+            Ok(())
+        };
+        [failed(), wrong(), skipped(), void(), never(), late()]
+    }
+
+    #[test]
+    fn broken_expectation_stops_the_case_in_its_own_way() {
+        assert!(stops(true, MS).iter().all(Result::is_ok), "the bound itself is in time");
+        let words = r#"[Err(Failed("a")), Err(Wrong("b")), Err(Skipped("c")), Err(Void("d")), Err(Late("e", None)), Err(Late("f", Some(2ms)))]"#;
+        assert_eq!(format!("{:?}", stops(false, MS * 3)), words);
+    }
+
+    #[test]
+    fn error_of_a_store_that_is_away_is_late_and_a_missing_right_wrong() {
+        use ErrorKind::{Busy, Denied, Indeterminate, Lost, TimedOut, Unavailable};
+        let of = |kind| Stop::from(Error::new(kind, "it"));
+        for kind in [Unavailable, Indeterminate, TimedOut] {
+            assert!(matches!(of(kind), Stop::Late(_, None)), "{kind:?}");
+        }
+        for kind in [Busy, Lost] {
+            assert!(matches!(of(kind), Stop::Failed(_)), "{kind:?}");
+        }
+        assert!(matches!(of(Denied), Stop::Wrong(_)));
+    }
+
+    #[test]
+    fn failure_is_what_failed_or_was_late() {
+        let why = || "it".to_owned();
+        for stop in [Stop::Failed(why()), Stop::Absent(why()), Stop::Wrong(why()), Stop::Late(why(), None)] {
+            assert_eq!(stop.failure(), Some("it"), "{stop:?}");
+        }
+        for stop in [Stop::NotJudged(why()), Stop::Void(why()), Stop::Skipped(why())] {
+            assert_eq!(stop.failure(), None, "{stop:?}");
+        }
     }
 }

@@ -333,7 +333,7 @@ fn soak_prints_the_seed_and_schedule_of_each_round() {
     let (schedule, seen) = seen.rsplit_once("; ").unwrap();
     assert!(schedule.contains(" at "), "{said:?}");
     assert!(seen.contains(" grants, ") && seen.ends_with(" faults met a hold"), "{said:?}");
-    assert_eq!(last_line(&said), "1 rounds accepted, 0 rejected, 0 void");
+    assert_eq!(last_line(&said), "rounds: 1 passed, 0 failed, 0 skipped");
 }
 
 #[test]

@@ -83,7 +83,7 @@ async fn steady_holder_under_connection_resets_loses_nothing(cx: &Context) -> Ve
         ensure!(guard.is_held(), "lost although the store was there: {:?}", guard.loss());
     }
     // Some clients connect anew only for their next renewal.
-    ensure!(connections > 2, "void: twelve resets have met {connections} connections");
+    ensure_met!(connections > 2, "twelve resets have met {connections} connections");
     Ok(guard.release().await?)
 }
 
@@ -197,9 +197,7 @@ async fn late_reply_to_a_renewal_is_counted_from_its_request(cx: &Context) -> Ve
     proxy.set(Traffic::BlackHole);
     // A session may be shorter than a ttl.
     tokio::time::sleep(guard.remaining() / 2).await;
-    if !guard.is_held() {
-        return Err(Stop::void("the hold ended before the late reply"));
-    }
+    ensure_met!(guard.is_held(), "the hold ended before the late reply");
     // The reply passes, and no other renewal does.
     proxy.set(Traffic::HoldRequests);
     ensure_believed_before(&guard, successor, "after a late reply to a renewal").await

@@ -293,13 +293,12 @@ async fn release_whose_request_is_lost_is_made_again(cx: &Context) -> Verdict {
     let release = tokio::spawn(guard.release());
     ensure!(eventually(cx.patience(), || proxy.request_bytes() > before).await, "no release was sent");
     tokio::time::sleep(patience + cx.slack()).await;
-    let held = ensure_held(&other, &name, "void: the release that is to be lost arrived").await;
+    let is_held = other.poke(&name).await?.is_none();
     let (silent, session) = (silent_since.elapsed(), cx.session_timeout());
     // A client that is silent for longer than its session lasts has lost its holds.
-    if !session.is_zero() {
-        ensure_within!(silent, session, "void: it was silent for {silent:?} of its session of {session:?}");
-    }
-    held?;
+    let is_alive = session.is_zero() || silent <= session;
+    ensure_met!(is_alive, "it was silent for {silent:?} of its session of {session:?}");
+    ensure_met!(is_held, "the release that is to be lost arrived: somebody else got the lock");
     lose_connections(&proxy)?;
     free_within(&other, &name, withdrawn_within(cx, &other), "after a release that was lost").await?;
     release.abort();

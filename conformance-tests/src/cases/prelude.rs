@@ -10,7 +10,9 @@ pub(crate) use crate::expect::{
     release_all, timed,
 };
 pub(crate) use crate::proxy::{Proxy, Traffic};
-pub(crate) use crate::stop::{Stop, Verdict, ensure, ensure_came, ensure_untimed, ensure_within, require};
+pub(crate) use crate::stop::{
+    Stop, Verdict, ensure, ensure_came, ensure_met, ensure_untimed, ensure_within, require,
+};
 pub(crate) use crate::worker::Worker;
 pub(crate) use leasehold_core::{
     AcquireOptions, DistributedLockExt, ErrorKind, HoldKind, LockGuard, LockName, Wait,

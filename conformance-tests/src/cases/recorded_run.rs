@@ -4,7 +4,6 @@ use crate::cases::prelude::*;
 use crate::checker::{CheckReport, Least, Model, check};
 use crate::history::{History, Recorder};
 use crate::workload::Workload;
-use std::fmt::Display;
 use tempfile::TempDir;
 
 pub(super) struct RecordedRun<'a> {
@@ -65,19 +64,12 @@ impl<'a> RecordedRun<'a> {
 
     /// Ends the case: the history must be accepted. A rejected history is kept, and can be run again.
     pub(super) async fn judge(self) -> Verdict {
-        let (seed, room) = (self.seed, self.room());
-        let report = self.report().await;
-        if report.as_ref().is_ok_and(CheckReport::is_accepted) {
+        let (seed, room, report) = (self.seed, self.room(), self.report().await?);
+        if report.is_accepted() {
             return Ok(());
         }
         let kept = self.directory.keep();
-        let told = |problem: &dyn Display| {
-            format!("LEASEHOLD_SEED={seed}, the history is in {}: {problem}", kept.display())
-        };
-        match report {
-            Ok(report) => report.verdict(told(&report), room),
-            Err(Stop::Failed(why)) => Err(Stop::Failed(told(&why))),
-            Err(stop) => Err(stop),
-        }
+        let words = format!("LEASEHOLD_SEED={seed}, the history is in {}: {report}", kept.display());
+        report.verdict(words, room)
     }
 }

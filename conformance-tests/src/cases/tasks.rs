@@ -212,8 +212,8 @@ impl<'a> Requests<'a> {
 pub(super) fn lose_connections(proxy: &Proxy) -> Verdict {
     let connections = proxy.cut();
     proxy.set(Traffic::Pass);
-    let void = || Stop::void("the fault met nothing, because there was no connection to be cut");
-    if connections > 0 { Ok(()) } else { Err(void()) }
+    ensure_met!(connections > 0, "the fault met nothing, because there was no connection to be cut");
+    Ok(())
 }
 
 /// Polls a future `polls` times at most; `None` if it was not ready by then, and was dropped.

@@ -30,7 +30,7 @@ pub(crate) use holds::belief;
 #[cfg(test)]
 pub(crate) use model::RefusedFor;
 pub(crate) use model::{Least, Model};
-pub(crate) use report::{CheckReport, Rule};
+pub(crate) use report::{CheckReport, Measured, Rule};
 
 use crate::history::{Acquisition, FaultSpan, History};
 use leasehold_core::{Fault, HoldKind};

@@ -121,7 +121,7 @@ impl CheckReport {
         match () {
             () if self.is_accepted() => Ok(()),
             () if has_repeated => Err(Stop::Wrong(words)),
-            () if self.counts.is_empty() => Err(Stop::void(words)),
+            () if self.counts.is_empty() => Err(Stop::Void(words)),
             () if self.counts.keys().all(|rule| rule.is_of_time()) => Err(Stop::Late(words, Some(room))),
             () => Err(Stop::Failed(words)),
         }
@@ -133,7 +133,7 @@ impl CheckReport {
     }
 
     /// Counts a violation, unless two owners were possible then and the rule is kept by one. The first of each rule are kept.
-    pub(super) fn broken(
+    pub(crate) fn broken(
         &mut self,
         rule: Rule,
         name: &str,
@@ -185,6 +185,10 @@ impl fmt::Display for Violation {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use Rule::{Belief, Crash, Deadline, Effects, Exclusion, Order, OwnerOnly, Refusal, Resurrection};
+    use Rule::{TokenOrder, TokenUnique, WakeUp};
+
+    const OF_OWNERS: [Rule; 7] = [Exclusion, Belief, Effects, OwnerOnly, Resurrection, Refusal, Order];
 
     #[test]
     fn broken_rule_is_wrong_late_or_a_failure_and_an_empty_history_is_void() {
@@ -195,15 +199,27 @@ mod tests {
             report.verdict("seen".to_owned(), Duration::from_secs(2))
         };
         assert!(of(&[], &[]).is_ok());
-        assert!(matches!(of(&[], &["3 grants"]), Err(Stop::NotJudged(why)) if why == "void: seen"));
-        for token in [Rule::TokenUnique, Rule::TokenOrder] {
-            let stop = of(&[Rule::Exclusion, token, Rule::WakeUp], &["3 grants"]);
+        assert!(matches!(of(&[], &["3 grants"]), Err(Stop::Void(why)) if why == "seen"));
+        for token in [TokenUnique, TokenOrder] {
+            let stop = of(&[Exclusion, token, WakeUp], &["3 grants"]);
             assert!(matches!(stop, Err(Stop::Wrong(_))), "{token:?}: {stop:?}");
         }
-        let stop = of(&[Rule::Deadline, Rule::WakeUp, Rule::Crash], &["3 grants"]);
+        let stop = of(&[Deadline, WakeUp, Crash], &["3 grants"]);
         assert!(matches!(stop, Err(Stop::Late(_, Some(by))) if by == Duration::from_secs(2)));
-        for rule in [Rule::Exclusion, Rule::Belief, Rule::Effects, Rule::OwnerOnly, Rule::Order] {
-            assert!(matches!(of(&[rule, Rule::WakeUp], &[]), Err(Stop::Failed(_))), "{rule:?}");
+        for rule in OF_OWNERS {
+            assert!(matches!(of(&[rule, WakeUp], &[]), Err(Stop::Failed(_))), "{rule:?}");
         }
+    }
+
+    #[test]
+    fn rule_that_two_owners_keep_counts_also_while_two_are_possible() {
+        let counted = |rule| {
+            let mut report = CheckReport { fenced_only: vec![(5, 9)], ..CheckReport::default() };
+            [5, 9, 10].iter().for_each(|at| report.broken(rule, "lock", *at, &[], String::new()));
+            report.count(rule)
+        };
+        assert_eq!([TokenUnique, TokenOrder, Effects, Deadline].map(counted), [3; 4]);
+        let excused = [Exclusion, Belief, OwnerOnly, Resurrection, Refusal, WakeUp, Crash, Order];
+        assert_eq!(excused.map(counted), [1; 8]);
     }
 }

@@ -2,7 +2,7 @@
 
 use crate::expect::{Client, eventually, first_use, optional};
 use crate::proxy::Proxy;
-use crate::stop::{Stop, Verdict, ensure_untimed};
+use crate::stop::{Stop, Verdict, ensure_met, ensure_untimed};
 use crate::subject::{Members, Store, Subject};
 use crate::time_scale::scaled;
 use leasehold_core::{
@@ -57,7 +57,7 @@ impl Witness {
 ///
 /// # Errors
 ///
-/// [`Stop::Failed`] if it is never done.
+/// [`Stop::Failed`] if the store answers, and it is never done; [`Stop::Void`] if there is no answer.
 pub(crate) async fn until_done_unheard(
     proxy: &Proxy,
     before: u64,
@@ -66,16 +66,15 @@ pub(crate) async fn until_done_unheard(
 ) -> Verdict {
     let mut before = before;
     for _ in 0..REPLIES_BEFORE_IT_IS_DONE {
-        if !eventually(ANSWERS_WITHIN, || proxy.reply_bytes() > before).await {
-            return Err(Stop::void("no reply was held, because the store never did what was asked"));
-        }
+        let replied = eventually(ANSWERS_WITHIN, || proxy.reply_bytes() > before).await;
+        ensure_met!(replied, "no reply was held, because the store never did what was asked");
         before = at_rest(proxy).await;
         if is_done(&holds(other, name).await?) {
             return Ok(());
         }
         proxy.pass_one_reply();
     }
-    Err(Stop::Failed("void: the store answered, and never did what was asked".to_owned()))
+    Err(Stop::Failed("the store answered, and never did what was asked".to_owned()))
 }
 
 /// Whether the lock has been granted, for [`until_done_unheard`].

@@ -117,7 +117,7 @@ impl From<Stop> for State {
             Stop::Skipped(why) => Self::NotRun { why },
             Stop::Failed(why) | Stop::Absent(why) | Stop::Wrong(why) => Self::Broken { why },
             Stop::Late(..) => Self::Late { why: stop.into_reason() },
-            Stop::NotJudged(why) => Self::NotJudged { why },
+            Stop::NotJudged(_) | Stop::Void(_) => Self::NotJudged { why: stop.into_reason() },
         }
     }
 }
@@ -188,5 +188,19 @@ mod tests {
         let read = serde_json::from_str::<State>(r#"{"is":"not-applicable"}"#).unwrap();
         assert_eq!(read, State::NotApplicable { why: String::new() });
         assert_eq!(serde_json::to_string(&read).unwrap(), r#"{"is":"not-applicable"}"#);
+    }
+
+    #[test]
+    fn cell_that_could_not_be_played_is_told_apart_by_its_cause() {
+        let why = || "it".to_owned();
+        let of = |stop| State::from(stop);
+        for broken in [Stop::Failed(why()), Stop::Absent(why()), Stop::Wrong(why())] {
+            assert_eq!(of(broken), State::Broken { why: why() });
+        }
+        assert_eq!(of(Stop::NotJudged(why())), State::NotJudged { why: why() });
+        assert_eq!(of(Stop::Void(why())), State::NotJudged { why: "void: it".to_owned() });
+        assert_eq!(of(Stop::Skipped(why())), State::NotRun { why: why() });
+        let outcome = CaseResult::from(&cell(State::NotJudged { why: why() })).outcome;
+        assert_eq!(outcome, CaseOutcome::NotJudged { why: why() });
     }
 }

@@ -75,7 +75,6 @@ impl Matrix {
         }
     }
 
-    /// A cell that is broken, or late, on a machine that is too late is not judged.
     fn attempt(&self, subject: &Arc<dyn Subject>, new: Cell) -> Option<CellAttempt> {
         if self.interrupt.is_cancelled() {
             return None;
@@ -86,20 +85,8 @@ impl Matrix {
         // A task of its own: a panic is the failure of this cell.
         let judged = in_time(scaled(WATCHDOG), &self.interrupt, async { tokio::spawn(work).await? })?;
         let (mut cell, is_wrong) = judged.unwrap_or_else(|stop| (Cell { state: stop.into(), ..new }, false));
-        let late = Lateness::of_a_case(start);
-        let is_broken = matches!(cell.state, State::Broken { .. });
-        // No delay repeats a token.
-        let is_wrong = is_broken && (is_wrong || cell.figures.tokens_repeated > 0);
-        if let State::Broken { why } | State::Late { why } = &cell.state
-            && late.is_too_late()
-            && !is_wrong
-        {
-            cell.state = State::NotJudged { why: late.told(why) };
-        }
         cell.took_ms = millis(start.elapsed());
-        let has_failed = cell.measured.is_none_or(|seen| has_more_owners(cell.promised, seen));
-        let is_certain = is_wrong || is_broken && has_failed && late.is_on_time();
-        Some(CellAttempt { cell, is_certain })
+        Some(attempt_of(cell, is_wrong, Lateness::of_a_case(start)))
     }
 }
 
@@ -108,6 +95,22 @@ struct CellAttempt {
     cell: Cell,
     /// True if it is broken whatever another attempt shows.
     is_certain: bool,
+}
+
+/// A cell that is broken, or late, on a machine that is too late is not judged.
+fn attempt_of(mut cell: Cell, is_wrong: bool, late: Lateness) -> CellAttempt {
+    let is_broken = matches!(cell.state, State::Broken { .. });
+    // No delay repeats a token.
+    let is_wrong = is_broken && (is_wrong || cell.figures.tokens_repeated > 0);
+    if let State::Broken { why } | State::Late { why } = &cell.state
+        && late.is_too_late()
+        && !is_wrong
+    {
+        cell.state = State::NotJudged { why: late.told(why) };
+    }
+    let has_failed = cell.measured.is_none_or(|seen| has_more_owners(cell.promised, seen));
+    let is_certain = is_wrong || is_broken && has_failed && late.is_on_time();
+    CellAttempt { cell, is_certain }
 }
 
 /// The cell of an attempt that is not as promised, and of the next; `None` if that was interrupted.
@@ -180,6 +183,12 @@ fn share(subject: &str, fault: Fault) -> HostShare {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::subject::Store;
+    use async_trait::async_trait;
+    use leasehold_core::memory::MemoryBackend;
+    use leasehold_core::{DistributedLock, LockClient, Outcome};
+    use std::sync::atomic::{AtomicUsize, Ordering};
+    use std::time::Duration;
 
     #[test]
     fn cell_that_is_certainly_broken_stays_so_and_an_interrupted_one_is_not_judged() {
@@ -194,7 +203,90 @@ mod tests {
         assert_eq!(judged(true, Some(attempt(State::Kept, false))), once);
         assert_eq!(judged(true, Some(attempt(broken("three"), true))), broken("three"));
         assert_eq!(judged(true, None), broken("two"));
-        let why = "interrupted before it was played again: two".to_owned();
-        assert_eq!(judged(false, None), State::NotJudged { why });
+        let open = |why: &str| {
+            let why = format!("interrupted before it was played again: {why}");
+            State::NotJudged { why }
+        };
+        assert_eq!(judged(false, None), open("two"));
+        let why = || "it".to_owned();
+        for state in [State::Late { why: why() }, State::Void { why: why() }] {
+            assert_eq!(of_two(attempt(state, false), None).state, open("it"));
+        }
+    }
+
+    /// The state of an attempt, and whether it is certain: of a machine whose timers lost so much of a window of 600 ms.
+    fn attempted(cell: Cell, is_wrong: bool, lost_ms: u64) -> (State, bool) {
+        let [most, window] = [lost_ms, 600].map(Duration::from_millis);
+        let late = Lateness { most, window, ..Lateness::default() };
+        let CellAttempt { cell, is_certain } = attempt_of(cell, is_wrong, late);
+        (cell.state, is_certain)
+    }
+
+    #[test]
+    fn two_owners_are_certain_on_a_machine_on_time_and_a_repeated_token_on_any() {
+        let state = || State::Broken { why: "it".to_owned() };
+        let broken = || Cell { state: state(), ..Cell::new("redis", Fault::StorePaused, false, 7) };
+        assert_eq!(attempted(broken(), false, 100), (state(), true));
+        assert_eq!(attempted(broken(), false, 101), (state(), false));
+        assert!(matches!(attempted(broken(), false, 201), (State::NotJudged { .. }, false)));
+        assert_eq!(attempted(broken(), true, 201), (state(), true));
+        let mut repeated = broken();
+        repeated.figures.tokens_repeated = 1;
+        assert_eq!(attempted(repeated, false, 201), (state(), true));
+        // Records that are left, or an outage that is not promised, may go another time.
+        let left = Cell { promised: Outcome::Holds, measured: Some(Outcome::Unavailable), ..broken() };
+        assert_eq!(attempted(left, false, 100), (state(), false));
+        let late = || Cell { state: State::Late { why: "it".to_owned() }, ..broken() };
+        assert_eq!(attempted(late(), true, 200), (late().state, false));
+        assert!(matches!(attempted(late(), false, 201), (State::NotJudged { .. }, false)));
+    }
+
+    /// Locks in memory, in a store of which the first start stops.
+    #[derive(Debug)]
+    struct Starts(Mutex<Vec<Stop>>, Arc<LockClient>, AtomicUsize);
+
+    #[derive(Debug)]
+    struct Here;
+
+    impl Store for Here {
+        fn address(&self) -> String {
+            String::new()
+        }
+    }
+
+    #[async_trait]
+    impl Subject for Starts {
+        fn name(&self) -> &str {
+            "starts"
+        }
+
+        async fn start(&self) -> Result<Box<dyn Store>, Stop> {
+            self.2.fetch_add(1, Ordering::SeqCst);
+            let stop = lock(&self.0).pop();
+            stop.map_or_else(|| Ok(Box::new(Here) as Box<dyn Store>), Err)
+        }
+
+        async fn connect(&self, _: &str) -> leasehold_core::Result<Arc<dyn DistributedLock>> {
+            Ok(self.1.clone())
+        }
+    }
+
+    #[test]
+    fn cell_that_is_not_as_promised_is_played_again() {
+        let why = || "it".to_owned();
+        for (stop, starts) in [
+            (Stop::Failed(why()), 2),
+            (Stop::Late(why(), None), 2),
+            (Stop::NotJudged(why()), 2),
+            (Stop::Skipped(why()), 1),
+        ] {
+            let client = Arc::new(LockClient::new(Arc::new(MemoryBackend::new())));
+            let subject = Arc::new(Starts(Mutex::new(vec![stop.clone()]), client, AtomicUsize::new(0)));
+            let as_subject: Arc<dyn Subject> = subject.clone();
+            // Memory has no server to take over, so nothing is made.
+            let matrix = Matrix::new(&[Arc::clone(&as_subject)], 7);
+            let cell = matrix.play(&as_subject, Fault::FailOver, false).unwrap();
+            assert_eq!(subject.2.load(Ordering::SeqCst), starts, "{stop:?}: {cell:?}");
+        }
     }
 }

@@ -163,7 +163,11 @@ fn rank(outcome: Outcome) -> u8 {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::checker::CheckReport;
+    use crate::faults::{FaultSpec, Means, Time};
+    use crate::history::{History, HoldRecord};
     use Outcome::{FencedOnly, Holds, MayBreak, NotApplicable, Unavailable};
+    use leasehold_core::{HoldKind, LockName};
 
     #[test]
     fn two_owners_count_where_the_promise_excludes_them_and_no_grant_does_not() {
@@ -174,5 +178,85 @@ mod tests {
         assert_eq!(seen(Unavailable), seen(Holds));
         assert_eq!(seen(FencedOnly), [true, false, false, false]);
         assert_eq!(seen(MayBreak), [false; 4]);
+    }
+
+    /// A run in which the holder met the fault, and another client the holder.
+    fn observation() -> Observation {
+        let (name, asked_at, answered_at) = ("x".to_owned(), 1, Some(2));
+        let hold = HoldRecord { token: 1, until: 100, seen_until: 100, ..HoldRecord::default() };
+        let outcome = AcquireOutcome::Granted;
+        let grant =
+            Acquisition { name, process: 1, asked_at, answered_at, outcome, hold, ..Acquisition::default() };
+        let mut report = CheckReport::default();
+        report.measured.contended = 1;
+        let (fault, ttl) = (Fault::StorePaused, Duration::from_secs(1));
+        Observation {
+            fault: FaultSpec { fault, means: Means::Nothing, lasts: Lasting::Moment, ttl },
+            ended: None,
+            hold: HoldKind::Lease,
+            name: LockName::new("x").unwrap(),
+            history: History { acquisitions: vec![grant], ..History::default() },
+            report,
+            holder: 1,
+            injected: 10,
+            struck: 11,
+            healing: 20,
+            recovered: true,
+            residue: 0,
+        }
+    }
+
+    fn state_of(promised: Outcome, measured: Outcome, change: impl Fn(&mut Observation)) -> State {
+        let mut seen = observation();
+        change(&mut seen);
+        seen.state(promised, measured, &Figures::default())
+    }
+
+    #[test]
+    fn outcome_beside_its_promise_is_kept_better_or_broken() {
+        let of = |promised, measured| state_of(promised, measured, |_| ());
+        assert_eq!([of(Holds, Holds), of(FencedOnly, FencedOnly)], [State::Kept, State::Kept]);
+        assert_eq!([of(FencedOnly, Holds), of(Unavailable, Holds)], [State::Better, State::Better]);
+        for measured in [Unavailable, FencedOnly, MayBreak] {
+            assert!(matches!(of(Holds, measured), State::Broken { .. }), "{measured:?}");
+        }
+    }
+
+    #[test]
+    fn two_owners_come_before_void_and_void_before_late() {
+        let voids: [fn(&mut Observation); 3] = [
+            |seen| seen.report.measured.contended = 0,
+            |seen| seen.history.acquisitions.clear(),
+            |seen| seen.ended = Some(0),
+        ];
+        for void in voids {
+            let late_too = |seen: &mut Observation| {
+                void(seen);
+                seen.recovered = false;
+            };
+            assert!(matches!(state_of(Holds, Holds, late_too), State::Void { .. }));
+            assert!(matches!(state_of(Holds, FencedOnly, late_too), State::Broken { .. }));
+        }
+        let late = |seen: &mut Observation| (seen.recovered, seen.residue) = (false, 1);
+        assert!(matches!(state_of(Holds, Holds, late), State::Late { .. }));
+        assert!(matches!(state_of(Holds, Holds, |seen| seen.residue = 1), State::Broken { .. }));
+    }
+
+    #[test]
+    fn worst_of_the_figures_is_the_outcome() {
+        let mut seen = observation();
+        let mut of = |change: fn(&mut Figures), lasts| {
+            let mut figures = Figures::default();
+            change(&mut figures);
+            seen.fault.lasts = lasts;
+            seen.outcome(&figures)
+        };
+        let state = || Lasting::State(Time::exactly(Duration::ZERO));
+        assert_eq!(of(|figures| (figures.tokens_repeated, figures.two_holders) = (1, 1), state()), MayBreak);
+        assert_eq!(of(|figures| figures.fenced_lost = 1, state()), MayBreak);
+        assert_eq!(of(|figures| figures.two_holders = 1, state()), FencedOnly);
+        assert_eq!(of(|figures| figures.belief_overlap_ms = 0.5, state()), FencedOnly);
+        assert_eq!(of(|_| (), state()), Unavailable, "the lock that nobody else wants was not granted");
+        assert_eq!(of(|_| (), Lasting::Moment), Holds);
     }
 }

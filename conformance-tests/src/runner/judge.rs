@@ -52,7 +52,7 @@ pub(super) fn judge(
     let first = attempt()?;
     let took = start.elapsed();
     drop(permit);
-    let at_first = first.verdict.as_ref().err().and_then(Stop::needs_second_attempt).map(str::to_owned);
+    let at_first = first.verdict.as_ref().err().and_then(Stop::needs_second_attempt);
     if at_first.is_none() {
         return Some(CaseResult::new(subject.name(), case, first.verdict, took));
     }
@@ -80,19 +80,24 @@ fn of_two(first: CaseAttempt, second: Option<CaseAttempt>) -> Verdict {
             let once = if second.is_ok() { "in one of two attempts: " } else { "" };
             Err(Stop::Failed(format!("{once}{why}")))
         }
-        (_, Err(Stop::Failed(why) | Stop::Absent(why) | Stop::Late(why, _))) if late.is_too_late() => {
+        (_, Err(Stop::Failed(why) | Stop::Absent(why))) if late.is_too_late() => {
             Err(Stop::NotJudged(late.told(&why)))
         }
-        (_, Err(Stop::Late(why, Some(by)))) if by < late.in_all => {
-            Err(Stop::NotJudged(format!("this machine was late by {:?} in all: {why}", late.in_all)))
-        }
-        (_, second) => second,
+        (_, second) => second.map_err(|stop| late.excuse(stop)),
     }
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::cases::by_id;
+    use crate::lateness::tests::be_late;
+    use crate::runner::CaseOutcome;
+    use crate::subject::Store;
+    use async_trait::async_trait;
+    use leasehold_core::memory::MemoryBackend;
+    use leasehold_core::{DistributedLock, LockClient};
+    use std::sync::Mutex;
     use std::time::Duration;
 
     const MS: Duration = Duration::from_millis(1);
@@ -146,11 +151,14 @@ mod tests {
 
     #[test]
     fn case_that_shows_nothing_is_run_again_and_then_not_judged() {
-        let void = || Err(Stop::void("3 grants"));
-        assert!(void().is_err_and(|stop: Stop| stop.needs_second_attempt().is_some()));
-        assert!(Stop::NotJudged("not ready".to_owned()).needs_second_attempt().is_none());
+        let void = || Err(Stop::Void("3 grants".to_owned()));
+        let again = |stop: Stop| stop.needs_second_attempt();
+        assert_eq!(void().map_err(again), Err::<(), _>(Some("void: 3 grants".to_owned())));
+        assert_eq!(again(Stop::NotJudged("void: not ready".to_owned())), None);
         assert_eq!(judged(attempt(void(), 5), attempt(Ok(()), 5)), "passed");
-        assert_eq!(judged(attempt(late(30), 5), attempt(void(), 5)), r#"NotJudged("void: 3 grants")"#);
+        assert_eq!(judged(attempt(late(30), 5), attempt(void(), 5)), r#"Void("3 grants")"#);
+        let outcome = CaseOutcome::from(void());
+        assert_eq!(outcome, CaseOutcome::NotJudged { why: "void: 3 grants".to_owned() });
     }
 
     #[test]
@@ -171,5 +179,99 @@ mod tests {
             judged(attempt(two_holders(), 80), attempt(two_holders(), 170)),
             r#"Failed("two holders")"#
         );
+    }
+
+    #[test]
+    fn hook_that_found_nothing_is_judged_as_a_failure_is() {
+        let absent = || Err(Stop::Absent("no record".to_owned()));
+        let once = r#"Failed("in one of two attempts: no record")"#;
+        assert_eq!(judged(attempt(absent(), 80), attempt(Ok(()), 5)), once);
+        assert!(judged(attempt(two_holders(), 90), attempt(absent(), 170)).starts_with("NotJudged("));
+    }
+
+    #[test]
+    fn failure_is_excused_only_by_a_machine_that_was_too_late_in_the_second_attempt() {
+        for second in [5, 160] {
+            let seen = judged(attempt(two_holders(), 170), attempt(two_holders(), second));
+            assert_eq!(seen, r#"Failed("two holders")"#, "{second}");
+        }
+    }
+
+    /// Locks in memory, in a store whose starts end like this before one succeeds.
+    #[derive(Debug)]
+    struct Starts {
+        client: Arc<LockClient>,
+        stops: Mutex<Vec<Stop>>,
+        /// If a start makes the machine late, and whether times were stretched in each.
+        is_late: bool,
+        stretched: Mutex<Vec<bool>>,
+    }
+
+    impl Store for LockClient {
+        fn address(&self) -> String {
+            String::new()
+        }
+    }
+
+    #[async_trait]
+    impl Subject for Starts {
+        fn name(&self) -> &str {
+            "starts"
+        }
+
+        async fn start(&self) -> Result<Box<dyn Store>, Stop> {
+            self.stretched.lock().unwrap().push(is_stretched());
+            if self.is_late {
+                be_late();
+            }
+            tokio::time::sleep(MS * 30).await;
+            let stop = self.stops.lock().unwrap().pop();
+            stop.map_or_else(|| Ok(Box::new(new_client()) as Box<dyn Store>), Err)
+        }
+
+        async fn connect(&self, _: &str) -> leasehold_core::Result<Arc<dyn DistributedLock>> {
+            Ok(self.client.clone())
+        }
+    }
+
+    fn new_client() -> LockClient {
+        LockClient::new(Arc::new(MemoryBackend::new()))
+    }
+
+    /// What a case comes to of which the first start stops so; whether times were stretched in each attempt, and are afterwards.
+    fn judge_starts(stop: Stop, is_late: bool) -> (CaseResult, Vec<bool>) {
+        static ALONE: Mutex<()> = Mutex::new(());
+        // One after the other: all second attempts of a process are stretched, or none is.
+        let _alone = crate::runner::lock(&ALONE);
+        let client = Arc::new(new_client());
+        let stops = Mutex::new(vec![stop]);
+        let starts = Arc::new(Starts { client, stops, is_late, stretched: Mutex::default() });
+        let subject: Arc<dyn Subject> = starts.clone();
+        let result = judge(&subject, by_id("A01").unwrap(), &RunConfig::from_environment(), || ());
+        let mut stretched = std::mem::take(&mut *starts.stretched.lock().unwrap());
+        stretched.push(is_stretched());
+        (result.unwrap(), stretched)
+    }
+
+    #[test]
+    fn what_another_attempt_may_change_is_run_again_and_told() {
+        let why = || "it".to_owned();
+        for stop in [Stop::Failed(why()), Stop::Absent(why()), Stop::Late(why(), None), Stop::Void(why())] {
+            let (result, stretched) = judge_starts(stop.clone(), false);
+            assert_eq!((result.at_first, stretched.len()), (stop.needs_second_attempt(), 3), "{stop:?}");
+            assert!(result.took_ms >= 60, "both attempts: {} ms", result.took_ms);
+        }
+        for stop in [Stop::Wrong(why()), Stop::NotJudged(why()), Stop::Skipped(why())] {
+            let (result, stretched) = judge_starts(stop.clone(), false);
+            assert_eq!((result.at_first, stretched.len()), (None, 2), "{stop:?}");
+            assert_eq!(result.outcome, CaseOutcome::from(Err(stop)));
+        }
+    }
+
+    #[test]
+    fn times_are_stretched_in_the_second_attempt_after_a_late_one_and_not_beyond() {
+        let (result, stretched) = judge_starts(Stop::Failed("it".to_owned()), true);
+        assert_eq!(result.outcome, CaseOutcome::Passed, "a late machine showed it first");
+        assert_eq!(stretched, [stretched[0], true, stretched[0]]);
     }
 }

@@ -59,14 +59,18 @@ fn trial(run: &Arc<Run>, subject: Arc<dyn Subject>, case: Case, results: &Result
             return Ok(Completion::ignored_with("it was interrupted"));
         };
         lock(&results).push(result.clone());
-        match result.outcome {
-            CaseOutcome::Passed => Ok(Completion::Completed),
-            CaseOutcome::Skipped { why } => Ok(Completion::ignored_with(why)),
-            CaseOutcome::NotJudged { why } => Ok(Completion::ignored_with(format!("NOT JUDGED: {why}"))),
-            CaseOutcome::Late { why } => Err(Failed::from(format!("late: {why}"))),
-            CaseOutcome::Failed { why } => Err(Failed::from(why)),
-        }
+        completion(result.outcome)
     })
+}
+
+fn completion(outcome: CaseOutcome) -> Result<Completion, Failed> {
+    match outcome {
+        CaseOutcome::Passed => Ok(Completion::Completed),
+        CaseOutcome::Skipped { why } => Ok(Completion::ignored_with(why)),
+        CaseOutcome::NotJudged { why } => Ok(Completion::ignored_with(format!("NOT JUDGED: {why}"))),
+        CaseOutcome::Late { why } => Err(Failed::from(format!("late: {why}"))),
+        CaseOutcome::Failed { why } => Err(Failed::from(why)),
+    }
 }
 
 fn conclude(arguments: &Arguments, conclusion: &Conclusion, mut results: Vec<CaseResult>) -> ExitCode {
@@ -124,4 +128,45 @@ fn tell(results: &[CaseResult]) -> io::Result<()> {
         writeln!(stderr, "not tested, {why}: {}", cases.join(" "))?;
     }
     Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::cases::by_id;
+    use std::time::Duration;
+
+    fn why() -> String {
+        "it".to_owned()
+    }
+
+    #[test]
+    fn line_of_a_case_is_ok_ignored_or_failed() {
+        let of = |outcome| match completion(outcome) {
+            Ok(Completion::Completed) => "ok".to_owned(),
+            Ok(Completion::Ignored { reason }) => format!("ignored, {}", reason.unwrap_or_default()),
+            Err(failed) => format!("failed, {}", failed.message().unwrap_or_default()),
+        };
+        assert_eq!(of(CaseOutcome::Passed), "ok");
+        assert_eq!(of(CaseOutcome::Skipped { why: why() }), "ignored, it");
+        assert_eq!(of(CaseOutcome::NotJudged { why: why() }), "ignored, NOT JUDGED: it");
+        assert_eq!(of(CaseOutcome::Late { why: why() }), "failed, late: it");
+        assert_eq!(of(CaseOutcome::Failed { why: why() }), "failed, it");
+    }
+
+    #[test]
+    fn run_fails_if_nothing_ran_and_is_not_judged_if_nothing_else_failed() {
+        let code = |num_passed, num_failed, outcome: CaseOutcome| {
+            let (num_filtered_out, num_ignored, num_measured) = (0, 0, 0);
+            let run = Conclusion { num_filtered_out, num_passed, num_failed, num_ignored, num_measured };
+            let case = CaseResult::new("redis", by_id("A02").unwrap(), Ok(()), Duration::ZERO);
+            format!("{:?}", conclude(&Arguments::default(), &run, vec![CaseResult { outcome, ..case }]))
+        };
+        let is = |code: u8| format!("{:?}", ExitCode::from(code));
+        let open = || CaseOutcome::NotJudged { why: why() };
+        assert_eq!(code(1, 0, CaseOutcome::Passed), is(0));
+        assert_eq!(code(0, 0, CaseOutcome::Skipped { why: why() }), is(1));
+        assert_eq!(code(1, 0, open()), is(75));
+        assert_eq!(code(1, 1, open()), is(101));
+    }
 }

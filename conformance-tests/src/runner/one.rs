@@ -235,5 +235,7 @@ mod tests {
     fn missing_hook_answers_nothing() {
         assert!(matches!(optional::<usize>(Err(Stop::skipped("no way"))), Ok(None)));
         assert!(matches!(optional(Ok(7)), Ok(Some(7))));
+        let absent = Stop::Absent("nobody holds".to_owned());
+        assert!(matches!(optional::<usize>(Err(absent)), Err(Stop::Absent(_))));
     }
 }

@@ -93,7 +93,7 @@ impl From<Verdict> for CaseOutcome {
             Ok(()) => Self::Passed,
             Err(Stop::Failed(why) | Stop::Absent(why) | Stop::Wrong(why)) => Self::Failed { why },
             Err(stop @ Stop::Late(..)) => Self::Late { why: stop.into_reason() },
-            Err(Stop::NotJudged(why)) => Self::NotJudged { why },
+            Err(stop @ (Stop::NotJudged(_) | Stop::Void(_))) => Self::NotJudged { why: stop.into_reason() },
             Err(Stop::Skipped(why)) => Self::Skipped { why },
         }
     }
@@ -221,5 +221,31 @@ mod tests {
             told(&[&passed, &open, &late]),
             (false, false, "1 passed, 0 failed, 0 skipped, 1 late, 1 not judged".to_owned())
         );
+    }
+
+    #[test]
+    fn verdict_becomes_an_outcome_of_its_own_kind() {
+        let why = || "it".to_owned();
+        let of = |stop| CaseOutcome::from(Err(stop));
+        for failed in [Stop::Failed(why()), Stop::Absent(why()), Stop::Wrong(why())] {
+            assert_eq!(of(failed), CaseOutcome::Failed { why: why() });
+        }
+        assert_eq!(of(Stop::NotJudged(why())), CaseOutcome::NotJudged { why: why() });
+        assert_eq!(of(Stop::Skipped(why())), CaseOutcome::Skipped { why: why() });
+        assert_eq!(CaseOutcome::from(Ok(())), CaseOutcome::Passed);
+    }
+
+    #[test]
+    fn success_has_nothing_late_and_what_failed_is_judged() {
+        let why = String::new;
+        let (late, open) = (CaseOutcome::Late { why: why() }, CaseOutcome::NotJudged { why: why() });
+        let (passed, failed) = (CaseOutcome::Passed, CaseOutcome::Failed { why: why() });
+        let of = |outcomes: &[&CaseOutcome]| {
+            let tally: Tally = outcomes.iter().copied().collect();
+            (tally.is_success(), tally.is_not_judged())
+        };
+        assert_eq!(of(&[&passed]), (true, false));
+        assert_eq!(of(&[&passed, &late]), (false, false));
+        assert_eq!(of(&[&open, &failed]), (false, false));
     }
 }

@@ -14,6 +14,7 @@ mod schedule;
 
 pub use round::Round;
 
+use crate::lateness;
 use crate::run_config::RunConfig;
 use crate::runner::in_runtime;
 use crate::subject::Subject;
@@ -56,14 +57,14 @@ impl Soak {
     /// Runs the round of this number, here and now; `None` if it was interrupted, or there are no subjects. Blocks this
     /// thread: call it from one that no runtime needs.
     pub fn round(&self, number: u64) -> Option<Round> {
+        lateness::watch();
         let turn = usize::try_from(number).unwrap_or(usize::MAX) % self.subjects.len().max(1);
         let subject = Arc::clone(self.subjects.get(turn)?);
         let (seed, start) = (seed_of_round(self.config.seed, number), Instant::now());
         let mut round = Round::new(number, subject.name(), seed);
         let config = RunConfig { seed, ..self.config.clone() };
         let played = round.play(subject, config, &self.directory);
-        let outcome = in_runtime(self.config.interrupt.cancelled(), played)?;
-        round.outcome = outcome.into();
+        round.outcome = in_runtime(self.config.interrupt.cancelled(), played)?.into();
         round.took_ms = millis(start.elapsed());
         Some(round)
     }

@@ -1,10 +1,11 @@
 use super::schedule::{PlannedFault, Schedule, possible_faults, promised};
-use crate::checker::{CheckReport, Model, met_a_hold};
+use crate::checker::{CheckReport, Least, Measured, Model, met_a_hold};
 use crate::context::Context;
 use crate::expect::free_within;
 use crate::fault_run::FaultRun;
 use crate::faults::{ClientSetup, Ground, Injection, SideEffect, Time, usual_lease};
-use crate::history::History;
+use crate::history::{FaultSpan, History};
+use crate::lateness::Lateness;
 use crate::run_config::RunConfig;
 use crate::runner::CaseOutcome;
 use crate::running_client::Role;
@@ -16,7 +17,7 @@ use leasehold_core::{Fault, Outcome, Reach};
 use serde::{Deserialize, Serialize};
 use std::path::Path;
 use std::sync::Arc;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 /// A round that takes longer than this hangs.
 const WATCHDOG: Duration = Duration::from_secs(180);
@@ -40,8 +41,8 @@ pub struct Round {
     pub faults: usize,
     /// Faults that met a holder of the lock.
     pub met: usize,
-    /// How it came out. Skipped is one whose history shows nothing: too few met in it, or a fault could only be made by
-    /// half.
+    /// How it came out. Not judged is one whose history shows nothing, because too few met in it, and one that missed a bound on a
+    /// machine that was late; skipped one of which a fault could only be made by half.
     pub outcome: CaseOutcome,
     /// How long it took, in milliseconds.
     pub took_ms: u64,
@@ -61,17 +62,18 @@ impl Round {
         config: RunConfig,
         root: &Path,
     ) -> Verdict {
+        let start = Instant::now();
         let cx = Context::start(subject, "SOAK", config).await?;
         let (semantics, name) = (cx.semantics().await?, cx.name());
         let run = FaultRun::new(cx, semantics, name, root)?;
         let schedule = Schedule::draw(self.seed, &possible_faults(&run), usual_lease());
         self.schedule = schedule.to_string();
         let played = tokio::time::timeout(scaled(WATCHDOG), self.contend(&run, &schedule)).await;
-        let played =
-            played.unwrap_or_else(|_| Err(Stop::Failed(format!("it hangs: no end after {WATCHDOG:?}"))));
+        let hangs = |_| Err(Stop::Failed(format!("it hangs: no end after {WATCHDOG:?}")));
         let told = |why| format!("the history is in {}: {why}", run.directory.keep().display());
-        played.map_err(|stop| match stop {
+        played.unwrap_or_else(hangs).map_err(|stop| match Lateness::of_a_case(start).excuse(stop) {
             Stop::Failed(why) => Stop::Failed(told(why)),
+            Stop::Wrong(why) => Stop::Wrong(told(why)),
             Stop::Late(why, by) => Stop::Late(told(why), by),
             stop => stop,
         })
@@ -105,11 +107,7 @@ impl Round {
         if let Some(half_made) = half_made {
             // No client writes while the history is read.
             drop(workers);
-            // The machine's doing; and a history that ends there need not show anything else.
-            return match self.judge(run, &made) {
-                Err(Stop::Failed(why)) => Err(Stop::Failed(why)),
-                _ => Err(half_made),
-            };
+            return Err(of_half(self.judge(run, &made), half_made));
         }
         // What the last one has touched is over by then, or confirmed.
         tokio::time::sleep(usual_lease()).await;
@@ -161,13 +159,12 @@ impl Round {
             one.to = run.recorder.now();
             match done {
                 Ok(()) => made.push(one),
-                // Another fault may have ended the hold just before.
-                Err(Stop::Absent(nobody)) => self.leave_out(one.fault, &nobody),
-                Err(stop) if stop.is_failed_or_missing() => {
+                // There is no way to make it, or another fault has ended the hold just before.
+                Err(Stop::Skipped(why) | Stop::Absent(why)) => self.leave_out(one.fault, &why),
+                Err(stop) => {
                     made.push(one);
                     return (made, Some(by_half(one.fault, stop)));
                 }
-                Err(stop) => self.leave_out(one.fault, &stop.into_reason()),
             }
         }
         (made, None)
@@ -177,16 +174,12 @@ impl Round {
         self.schedule += &format!("; {fault:?} was not made: {why}");
     }
 
-    /// A fault at random may meet no holder; too few clients that met each other would show nothing.
     fn judge(&mut self, run: &FaultRun, made: &[MadeFault]) -> Verdict {
-        let (history, report) = run.check(&model(run, made))?;
+        let room = run.cx.slack() * 4;
+        let (history, report) = run.check(&model(run, made, room))?;
         self.met = made.iter().filter(|one| one.met_a_hold(&history)).count();
         (self.grants, self.faults) = (report.measured.grants, made.len());
-        match report.violations.is_empty() {
-            false => Err(Stop::Failed(report.to_string())),
-            true if self.met == 0 || !shows_something(&report) => Err(Stop::Skipped(report.to_string())),
-            true => Ok(()),
-        }
+        of_history(report, self.met, room)
     }
 }
 
@@ -234,6 +227,14 @@ fn orders(run: &FaultRun, faults: &mut [RoundFault]) -> Vec<(String, Environment
     orders
 }
 
+/// That is the machine's doing: a bound may be missed for it, and a history that ends there need not show anything.
+fn of_half(judged: Verdict, half_made: Stop) -> Stop {
+    match judged {
+        Err(stop @ (Stop::Failed(_) | Stop::Wrong(_))) => stop,
+        _ => half_made,
+    }
+}
+
 fn by_half(fault: Fault, stop: Stop) -> Stop {
     Stop::Skipped(format!("{fault:?} was made by half: {}", stop.into_reason()))
 }
@@ -260,8 +261,8 @@ impl RoundFault {
 }
 
 /// What is promised, with room for a machine that does much at once.
-fn model(run: &FaultRun, made: &[MadeFault]) -> Model {
-    let mut model = Model::from_semantics(&run.semantics, usual_lease(), run.cx.slack() * 4);
+fn model(run: &FaultRun, made: &[MadeFault], room: Duration) -> Model {
+    let mut model = Model::from_semantics(&run.semantics, usual_lease(), room);
     // A waiter that is silent for longer than its place in the queue lasts moves to the end.
     model.order = None;
     // A holder that lost the lock to such a fault may believe for another lease that it has it.
@@ -273,14 +274,64 @@ fn model(run: &FaultRun, made: &[MadeFault]) -> Model {
 
 impl MadeFault {
     fn met_a_hold(&self, history: &History) -> bool {
-        let own = history
-            .faults
-            .iter()
-            .find(|span| span.fault == self.fault && (self.from..=self.to).contains(&span.from));
+        let began_in = |span: &FaultSpan| (self.from..=self.to).contains(&span.from);
+        let own = history.faults.iter().find(|span| span.fault == self.fault && began_in(span));
         own.is_some_and(|span| met_a_hold(span, history, &history.kills()))
     }
 }
 
-fn shows_something(report: &CheckReport) -> bool {
-    report.measured.grants >= 10 && report.measured.contended >= 3
+/// One fault at random may meet no holder; if none meets one, or too few clients meet each other, the history shows nothing.
+fn of_history(mut report: CheckReport, met: usize, room: Duration) -> Verdict {
+    let (Measured { grants, contended, .. }, least) = (&report.measured, Least::USUAL);
+    let is_void = met == 0 || *grants < least.grants || *contended < least.contended;
+    let void = || format!("{met} faults met a holder, in {grants} grants, {contended} contended");
+    report.void = is_void.then(void).into_iter().collect();
+    report.verdict(report.to_string(), room)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::checker::Rule;
+
+    fn judged(rules: &[Rule], met: usize, (grants, contended): (usize, usize)) -> String {
+        let measured = Measured { grants, contended, ..Measured::default() };
+        // What a case would miss, and a round at random may: each fault meets a holder.
+        let void = vec!["StorePaused at 7 met no holder".to_owned()];
+        let mut report = CheckReport::default();
+        (report.measured, report.void) = (measured, void);
+        rules.iter().for_each(|rule| report.broken(*rule, "lock", 7, &[], String::new()));
+        let verdict = of_history(report, met, Duration::from_secs(2));
+        verdict.map_or_else(|stop| format!("{stop:?}"), |()| "passed".to_owned())
+    }
+
+    #[test]
+    fn broken_rule_of_a_round_is_wrong_failed_or_late_as_in_a_case() {
+        let of = |rules: &[Rule]| judged(rules, 1, (10, 3));
+        assert!(of(&[Rule::TokenOrder, Rule::Exclusion, Rule::WakeUp]).starts_with("Wrong(\"Rejected: "));
+        assert!(of(&[Rule::Exclusion, Rule::WakeUp]).starts_with("Failed(\"Rejected: "));
+        let late = of(&[Rule::WakeUp, Rule::Crash]);
+        assert!(late.starts_with("Late(\"Rejected: ") && late.ends_with(", Some(2s))"), "{late}");
+        assert!(judged(&[Rule::Exclusion], 0, (0, 0)).starts_with("Failed("), "two owners, in a few grants");
+    }
+
+    #[test]
+    fn round_in_which_no_fault_or_no_client_met_a_holder_is_void() {
+        assert_eq!(judged(&[], 1, (10, 3)), "passed");
+        for (met, counts) in [(0, (10, 3)), (1, (9, 3)), (1, (10, 2))] {
+            let void = judged(&[], met, counts);
+            assert!(void.starts_with("Void(\"Void: "), "{met} {counts:?}: {void}");
+        }
+    }
+
+    #[test]
+    fn fault_made_by_half_excuses_a_bound_and_neither_two_owners_nor_a_token() {
+        let why = || "it".to_owned();
+        let of = |judged| of_half(judged, Stop::Skipped("half".to_owned()));
+        assert!(matches!(of(Err(Stop::Failed(why()))), Stop::Failed(_)));
+        assert!(matches!(of(Err(Stop::Wrong(why()))), Stop::Wrong(_)));
+        for judged in [Ok(()), Err(Stop::Late(why(), None)), Err(Stop::Void(why()))] {
+            assert!(matches!(of(judged), Stop::Skipped(_)));
+        }
+    }
 }

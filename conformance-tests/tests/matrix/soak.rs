@@ -30,7 +30,9 @@ pub(crate) fn trials(honest: &Arc<dyn Subject>) -> Vec<Trial> {
     let trusted = |subject: Arc<dyn Subject>| {
         Trial::ignorable_test("soak::store_that_keeps_its_promises_is_not_accused", move || {
             let seen: Vec<Round> = rounds(subject, SEED, TRUSTED_FOR).collect();
-            let failed = seen.iter().any(|round| matches!(round.outcome, CaseOutcome::Failed { .. }));
+            let failed = seen
+                .iter()
+                .any(|round| matches!(round.outcome, CaseOutcome::Failed { .. } | CaseOutcome::Late { .. }));
             match seen.iter().any(|round| round.outcome == CaseOutcome::Passed) && !failed {
                 true => Ok(Completion::Completed),
                 false => not_run(&seen).ok_or_else(|| Failed::from(format!("{seen:?}"))),

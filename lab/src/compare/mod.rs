@@ -176,7 +176,14 @@ fn conclude(report: &Report) -> Result<Code, Failure> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::conformance::UserStore;
     use crate::report::NotRun;
+    use async_trait::async_trait;
+    use leasehold::{DistributedLock, Registry};
+    use leasehold_conformance::{Stop, Store, Subject};
+    use leasehold_console::{Console, StoreOptions};
+    use serde_json::json;
+    use std::sync::Arc;
 
     #[test]
     fn run_in_which_no_server_was_ready_in_time_is_not_judged() {
@@ -192,5 +199,66 @@ mod tests {
             conclude(&report).unwrap_err().code()
         };
         assert_eq!([[true, true], [true, false]].map(code), [Code::NOT_JUDGED, Code::FAILED]);
+    }
+
+    #[test]
+    fn exit_code_is_that_of_the_worst_store() {
+        let code = |kinds: &[&str]| {
+            let plan = Plan::comparing(true, None, true);
+            let mut report = Report::begin(&plan, Some(7), true, Vec::new());
+            let store = |kind: &&str| {
+                let outcome = json!({"is": kind, "why": "it"});
+                let case =
+                    json!({"subject": "x", "case": "A01", "property": "p", "outcome": outcome, "took_ms": 7});
+                StoreReport { cases: vec![serde_json::from_value(case).unwrap()], ..StoreReport::named("x") }
+            };
+            report.stores = kinds.iter().map(store).collect();
+            conclude(&report).unwrap_or_else(|failure| failure.code())
+        };
+        assert_eq!(code(&["passed", "passed"]), Code::SUCCESS);
+        assert_eq!(code(&["passed", "not-judged"]), Code::NOT_JUDGED);
+        assert_eq!(code(&["not-judged", "late"]), Code::LATE);
+        assert_eq!(code(&["not-judged", "late", "failed"]), Code::FAILED);
+    }
+
+    #[derive(Debug)]
+    struct Stops(Stop);
+
+    #[async_trait]
+    impl Subject for Stops {
+        fn name(&self) -> &str {
+            "stops"
+        }
+
+        async fn start(&self) -> Result<Box<dyn Store>, Stop> {
+            Err(self.0.clone())
+        }
+
+        async fn connect(&self, _: &str) -> leasehold::Result<Arc<dyn DistributedLock>> {
+            unreachable!("it never starts")
+        }
+    }
+
+    #[tokio::test(flavor = "multi_thread")]
+    async fn server_that_is_not_ready_in_time_is_late_and_one_that_cannot_start_is_not_run() {
+        for (stop, is_late) in [
+            (Stop::NotJudged("not ready".to_owned()), true),
+            (Stop::Skipped("no program".to_owned()), false),
+            (Stop::Failed("it ends at once".to_owned()), false),
+        ] {
+            let subject: Arc<dyn Subject> = Arc::new(Stops(stop));
+            let (report, root) = (StoreReport::named("x"), String::new());
+            let candidate = Candidate { subject, user_store: None, report, root };
+            assert_eq!(candidate.start().await.unwrap_err().is_late, is_late);
+        }
+    }
+
+    #[test]
+    fn stores_of_one_scheme_are_numbered() {
+        let console = Console::before_options();
+        let invocation = Invocation::new(StoreOptions::default(), Registry::default(), console);
+        let urls = ["sqlite:a.db", "sqlite:b.db"].map(str::to_owned);
+        let stores = UserStore::each(&urls, &invocation).unwrap();
+        assert_eq!(stores.iter().map(|store| &*store.name).collect::<Vec<_>>(), ["sqlite", "sqlite-2"]);
     }
 }

@@ -99,12 +99,8 @@ impl Reporter {
     /// The last lines. An error if anything could not be printed.
     pub(super) fn end(&self, results: &[CaseResult], interrupted: bool) -> io::Result<()> {
         let tally = Tally::count(results);
-        let Tally { passed, failed, late, not_judged, skipped, .. } = tally;
         match self.format {
-            Lines::Ndjson => self.print(json!({
-                "event": "run_finished", "passed": passed, "failed": failed, "late": late, "not_judged": not_judged,
-                "skipped": skipped, "seed": self.seed.to_string(), "interrupted": interrupted,
-            })),
+            Lines::Ndjson => self.print(ended(seeded("run_finished", &tally, self.seed), interrupted)),
             Lines::Plain if interrupted => {
                 let not_run = self.total - results.len();
                 self.print(format_args!("{tally}, interrupted: {not_run} not run"));
@@ -113,13 +109,8 @@ impl Reporter {
                 for (why, cases) in skipped_by_reason(results) {
                     self.print(format_args!("not tested, {}: {}", safe(why), cases.join(" ")));
                 }
-                for CaseResult { subject, case, at_first, outcome, .. } in results {
-                    if let (Some(why), CaseOutcome::Passed) = (at_first, outcome) {
-                        let why = joined_lines(why);
-                        self.print(format_args!("passed when run again, {subject}::{case}: {}", safe(&why)));
-                    }
-                }
-                if passed + failed + late + not_judged == 0 {
+                results.iter().filter_map(passed_again).for_each(|text| self.print(text));
+                if tally.skipped == results.len() {
                     self.print("nothing ran: that is a failure");
                 }
                 self.print(tally);
@@ -203,45 +194,48 @@ fn cell_line(cell: &Cell, again: &str) -> String {
     }
 }
 
+fn passed_again(result: &CaseResult) -> Option<String> {
+    let CaseResult { subject, case, at_first, outcome, .. } = result;
+    let why = at_first.as_ref().filter(|_| *outcome == CaseOutcome::Passed)?;
+    Some(format!("passed when run again, {subject}::{case}: {}", safe(&joined_lines(why))))
+}
+
 fn indented(text: &str) -> String {
     text.lines().map(|line| format!("\n          {}", safe(line))).collect()
 }
 
-/// Says what came of a round of a soak; of one that is no history of a lock also the line that shows it again.
-pub(super) fn round(round: &Round, format: Lines) -> io::Result<()> {
+/// What came of a round of a soak; of one that failed or was late also the line that shows it again.
+pub(super) fn round(round: &Round, format: Lines) -> String {
     if format == Lines::Ndjson {
-        return line(seeded("round_finished", round, round.seed));
+        return seeded("round_finished", round, round.seed).to_string();
     }
     let Round { subject, seed, schedule, grants, faults, met, took_ms, .. } = round;
     let took = *took_ms as f64 / 1000.0;
     let seen = format!("{grants} grants, {met} of {faults} faults met a hold");
     let head = format!("{subject} seed {seed} ({took:.1} s): {}; {seen}", safe(schedule));
+    let store = shell_word(subject);
+    let again = format!("\n        again: leasehold conformance --faults {store} --soak 1s --seed {seed}");
     match &round.outcome {
-        CaseOutcome::Passed => line(format_args!("ok      {head}")),
-        CaseOutcome::Skipped { why } | CaseOutcome::NotJudged { why } => {
-            line(format_args!("void    {head}{}", indented(why)))
-        }
-        CaseOutcome::Failed { why } | CaseOutcome::Late { why } => line(format_args!(
-            "FAILED  {head}{}\n        again: leasehold conformance --faults {} --soak 1s --seed {seed}",
-            indented(why),
-            shell_word(subject),
-        )),
+        CaseOutcome::Passed => format!("ok      {head}"),
+        CaseOutcome::Skipped { why } => format!("skipped {head}{}", indented(why)),
+        CaseOutcome::NotJudged { why } => format!("not judged {head}{}", indented(why)),
+        CaseOutcome::Late { why } => format!("late    {head}{}{again}", indented(why)),
+        CaseOutcome::Failed { why } => format!("FAILED  {head}{}{again}", indented(why)),
     }
 }
 
 /// The last line of a soak.
 pub(super) fn rounds(sum: Tally, format: Lines, interrupted: bool) -> io::Result<()> {
-    let (accepted, rejected, void) = (sum.passed, sum.failed + sum.late, sum.skipped + sum.not_judged);
     let early = if interrupted { ", interrupted" } else { "" };
     match format {
-        Lines::Plain => {
-            line(format_args!("{accepted} rounds accepted, {rejected} rejected, {void} void{early}"))
-        }
-        Lines::Ndjson => line(json!({
-            "event": "soak_finished", "accepted": accepted, "rejected": rejected, "void": void,
-            "interrupted": interrupted,
-        })),
+        Lines::Plain => line(format_args!("rounds: {sum}{early}")),
+        Lines::Ndjson => line(ended(event_of("soak_finished", &sum), interrupted)),
     }
+}
+
+fn ended(mut value: Value, interrupted: bool) -> Value {
+    value["interrupted"] = interrupted.into();
+    value
 }
 
 fn event_of(event: &str, of: &impl Serialize) -> Value {
@@ -266,5 +260,90 @@ mod tests {
         let of = json!({"seed": u64::MAX, "grants": 7});
         let expected = json!({"event": "round_finished", "seed": "18446744073709551615", "grants": 7});
         assert_eq!(seeded("round_finished", &of, u64::MAX), expected);
+    }
+
+    fn is(kind: &str) -> Value {
+        json!({"is": kind, "why": "it"})
+    }
+
+    #[test]
+    fn line_of_a_case_begins_with_its_outcome() {
+        let line = |kind: &str| {
+            let result =
+                json!({"subject": "x", "case": "A01", "property": "p", "outcome": is(kind), "took_ms": 7});
+            case_line(&serde_json::from_value(result).unwrap(), "again: this")
+        };
+        let passed = json!({
+            "subject": "x", "case": "A01", "property": "p", "outcome": is("passed"), "took_ms": 7, "at_first": "it",
+        });
+        let mut passed: CaseResult = serde_json::from_value(passed).unwrap();
+        assert_eq!(passed_again(&passed).as_deref(), Some("passed when run again, x::A01: it"));
+        passed.outcome = serde_json::from_value(is("late")).unwrap();
+        assert_eq!(passed_again(&passed), None);
+        let why = "x::A01_p (0.0 s)\n          it";
+        assert_eq!(line("passed"), "ok      x::A01_p (0.0 s)");
+        assert_eq!(line("skipped"), "skipped x::A01_p: it");
+        assert_eq!(line("not-judged"), format!("not judged {why}"));
+        assert_eq!(line("late"), format!("late    {why}\n        again: this"));
+        assert_eq!(line("failed"), format!("FAILED  {why}\n        again: this"));
+    }
+
+    #[test]
+    fn line_of_a_fault_begins_with_its_state() {
+        let starts = |kind: &str, word: &str| {
+            let cell = json!({
+                "subject": "x", "fault": "store-paused", "promised": "holds", "measured": "holds", "state": is(kind),
+                "words": "", "figures": {}, "seed": 7, "took_ms": 7,
+            });
+            let line = cell_line(&serde_json::from_value(cell).unwrap(), "again: this");
+            assert!(line.starts_with(&format!("{word} x::fault_store-paused")), "{line}");
+            assert_eq!(line.contains("again"), ["FAILED ", "late   "].contains(&word), "{line}");
+        };
+        for kind in ["kept", "better"] {
+            starts(kind, "ok     ");
+        }
+        for kind in ["not-applicable", "not-run"] {
+            starts(kind, "skipped");
+        }
+        for kind in ["broken", "void"] {
+            starts(kind, "FAILED ");
+        }
+        starts("not-judged", "not judged");
+        starts("late", "late   ");
+    }
+
+    #[test]
+    fn line_of_a_round_begins_with_its_outcome() {
+        for (kind, word) in [
+            ("passed", "ok"),
+            ("skipped", "skipped"),
+            ("not-judged", "not judged"),
+            ("late", "late"),
+            ("failed", "FAILED"),
+        ] {
+            let round = json!({
+                "number": 0, "subject": "x", "seed": 7, "schedule": "", "grants": 9, "faults": 2, "met": 1,
+                "outcome": is(kind), "took_ms": 7,
+            });
+            let line = round_of(&round);
+            assert!(line.starts_with(&format!("{word:<7} x seed 7 (0.0 s)")), "{line}");
+            assert_eq!(line.contains("--soak 1s --seed 7"), ["late", "failed"].contains(&kind), "{line}");
+        }
+    }
+
+    fn round_of(of: &Value) -> String {
+        round(&serde_json::from_value(of.clone()).unwrap(), Lines::Plain)
+    }
+
+    #[test]
+    fn last_event_counts_each_outcome() {
+        let outcomes =
+            [is("passed"), is("late"), is("not-judged")].map(|of| serde_json::from_value(of).unwrap());
+        let sum: Tally = outcomes.iter().collect();
+        let expected = json!({
+            "event": "soak_finished", "passed": 1, "failed": 0, "late": 1, "not_judged": 1, "skipped": 0,
+            "interrupted": true,
+        });
+        assert_eq!(ended(event_of("soak_finished", &sum), true), expected);
     }
 }

@@ -36,7 +36,7 @@ pub(super) async fn soak(
     });
     let (mut outcomes, mut said) = (Vec::<CaseOutcome>::new(), Ok(()));
     while let Some(round) = rounds.next(interrupts).await {
-        said = said.and_then(|()| reporter::round(&round, args.format));
+        said = said.and_then(|()| reporter::line(reporter::round(&round, args.format)));
         outcomes.push(round.outcome);
         if said.is_err() {
             soak.interrupt().cancel();
@@ -48,5 +48,31 @@ pub(super) async fn soak(
     said.map_err(unprinted)?;
     let (sum, signal): (Tally, _) = (outcomes.iter().collect(), interrupts.signal());
     reporter::rounds(sum, args.format, signal.is_some()).map_err(unprinted)?;
-    Ok(signal.map_or_else(|| code_of(sum), exit::ended_by))
+    Ok(signal.map_or_else(|| code_of_rounds(sum), exit::ended_by))
+}
+
+/// A round at random may show nothing. That leaves nothing open beside a round that passed.
+fn code_of_rounds(mut sum: Tally) -> Code {
+    if sum.passed > 0 {
+        sum.not_judged = 0;
+    }
+    code_of(sum)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn soak_is_not_judged_if_no_round_shows_anything() {
+        let why = String::new;
+        let (void, late) = (CaseOutcome::NotJudged { why: why() }, CaseOutcome::Late { why: why() });
+        let (by_half, failed) = (CaseOutcome::Skipped { why: why() }, CaseOutcome::Failed { why: why() });
+        let code = |rounds: &[&CaseOutcome]| code_of_rounds(rounds.iter().copied().collect());
+        assert_eq!(code(&[&void, &by_half]), Code::NOT_JUDGED);
+        assert_eq!(code(&[&CaseOutcome::Passed, &void]), Code::SUCCESS);
+        assert_eq!(code(&[&CaseOutcome::Passed, &void, &late]), Code::LATE);
+        assert_eq!(code(&[&late, &failed]), Code::FAILED);
+        assert_eq!(code(&[&by_half]), Code::FAILED);
+    }
 }

@@ -54,7 +54,7 @@ async fn storm_of_resets_never_lets_two_in(cx: &Context) -> Verdict {
     ensure_distinct(tokens.concat(), "under resets")?;
     let other = cx.client().await?;
     free_within(&other, &name, expiry_bound(cx, &other), "after a storm of resets").await?;
-    ensure!(connections > 0, "void: the storm met no connection");
+    ensure_met!(connections > 0, "the storm met no connection");
     ensure!(granted.load(Ordering::SeqCst) > 0, "nobody ever got the lock");
     Ok(())
 }

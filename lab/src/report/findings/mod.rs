@@ -8,6 +8,8 @@ mod evidence;
 mod faults;
 mod speed;
 mod table;
+#[cfg(test)]
+mod tests;
 
 pub(super) use answers::Answer;
 pub(super) use cards::Card;

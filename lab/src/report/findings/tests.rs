@@ -1,0 +1,201 @@
+//! What is broken, late and not judged, in the verdict on a store, on its card, and in the tables and answers.
+
+use super::{Answer, Card, Datum, Findings};
+use crate::format::fault;
+use crate::measure::{Plan, RowResult};
+use crate::report::{Declared, NotRun, Report, StoreReport, Verdict};
+use leasehold::backend::{LockBackend, MemoryBackend};
+use leasehold::semantics::{CrashBound, Fault, Outcome};
+use leasehold_conformance::CaseResult;
+use leasehold_conformance::matrix::Cell;
+use serde_json::{Value, json};
+
+fn is(kind: &str) -> Value {
+    json!({"is": kind, "why": "it"})
+}
+
+fn case(id: &str, kind: &str) -> CaseResult {
+    let case = json!({"subject": "x", "case": id, "property": "p", "outcome": is(kind), "took_ms": 7});
+    serde_json::from_value(case).unwrap()
+}
+
+/// One that was made, and met a hold.
+fn cell(fault: Fault, kind: &str) -> Cell {
+    let cell = json!({
+        "subject": "x", "fault": fault, "promised": "holds", "measured": "holds", "state": is(kind), "words": "",
+        "figures": {"detected_ms": 7.0, "recovered_ms": 7.0}, "seed": 7, "took_ms": 7,
+    });
+    serde_json::from_value(cell).unwrap()
+}
+
+/// Many locks that were held.
+fn held(lost: usize, cpu: f64) -> RowResult {
+    let held = json!({"lost": lost, "bytes_each": null, "client_cpu_at_30s": cpu});
+    let row = json!({"row": "held@1000", "overlaps": 0, "stale_tokens": 0, "held": held});
+    serde_json::from_value(row).unwrap()
+}
+
+fn store(name: &str) -> StoreReport {
+    let declared = Some(Declared::of(&MemoryBackend::new().semantics()));
+    StoreReport { declared, ..StoreReport::named(name) }
+}
+
+fn seen(cases: &[&str], cells: &[&str]) -> StoreReport {
+    let cases = cases.iter().map(|kind| case("A01", kind)).collect();
+    let cells = cells.iter().map(|kind| cell(Fault::HolderPaused, kind)).collect();
+    StoreReport { cases, cells, ..store("x") }
+}
+
+fn findings(stores: impl Into<Vec<StoreReport>>) -> Findings {
+    let plan = Plan::comparing(true, None, true);
+    Findings::of(&Report { stores: stores.into(), ..Report::begin(&plan, Some(7), true, Vec::new()) })
+}
+
+fn answer(stores: impl Into<Vec<StoreReport>>, question: &str) -> Answer {
+    let mut answers = findings(stores).answers.unwrap().into_iter();
+    answers.find(|answer| answer.question.contains(question)).unwrap()
+}
+
+fn card(store: StoreReport) -> Card {
+    findings([store]).cards.pop().unwrap()
+}
+
+#[test]
+fn verdict_is_the_worst_of_what_was_seen() {
+    let verdict = |cases: &[&str], cells: &[&str]| seen(cases, cells).verdict();
+    assert_eq!(verdict(&["failed", "late", "not-judged"], &[]), Verdict::Broken);
+    assert_eq!(verdict(&["late"], &["broken", "void"]), Verdict::Broken);
+    assert_eq!(verdict(&["late", "not-judged"], &[]), Verdict::Late);
+    assert_eq!(verdict(&["not-judged"], &["late", "void"]), Verdict::Late);
+    assert_eq!(verdict(&["passed", "not-judged"], &[]), Verdict::NotJudged);
+    for open in ["not-judged", "void"] {
+        assert_eq!(verdict(&["passed"], &[open]), Verdict::NotJudged, "{open}");
+    }
+    assert_eq!(verdict(&["passed", "skipped"], &["kept", "better", "not-run"]), Verdict::AsDeclared);
+}
+
+#[test]
+fn verdict_counts_what_was_seen_while_the_speed_was_measured() {
+    let of = |row: RowResult| {
+        let mut store = store("x");
+        store.speed.rows.push(row);
+        (store.verdict(), card(store).violations.len())
+    };
+    assert_eq!(of(held(0, 0.1)), (Verdict::AsDeclared, 0));
+    assert_eq!(of(held(1, 0.1)), (Verdict::NotJudged, 0));
+    assert_eq!(of(RowResult { overlaps: 1, ..held(0, 0.1) }), (Verdict::Broken, 1));
+    assert_eq!(of(RowResult { stale_tokens: 1, ..held(0, 0.1) }), (Verdict::Broken, 1));
+}
+
+#[test]
+fn cell_that_is_late_or_open_is_not_judged_and_a_case_counts_only_if_it_passed() {
+    for (kind, is_judged) in [
+        ("kept", true),
+        ("better", true),
+        ("broken", true),
+        ("late", false),
+        ("void", false),
+        ("not-judged", false),
+    ] {
+        assert_eq!(seen(&[], &[kind]).judged_cell(Fault::HolderPaused).is_some(), is_judged, "{kind}");
+    }
+    for kind in ["passed", "late", "failed", "not-judged", "skipped"] {
+        assert_eq!(seen(&[kind], &[]).has_passed("A01"), kind == "passed", "{kind}");
+    }
+}
+
+#[test]
+fn card_counts_what_was_late_and_open_and_blames_what_failed() {
+    let of = |cases: &[&str], cells: &[&str]| {
+        let card = card(seen(cases, cells));
+        (card.headline, card.violations.len())
+    };
+    let late =
+        |count: &str| format!("{count} missed, also when tried again, by more than the machine was late");
+    assert_eq!(of(&["late"], &["late"]), (late("2 bounds"), 0));
+    assert_eq!(of(&["not-judged"], &[]), ("1 case not judged: the machine was late".to_owned(), 0));
+    assert_eq!(of(&[], &["not-judged"]), ("1 fault not judged: the machine was late".to_owned(), 0));
+    assert_eq!(of(&[], &["void"]), ("1 fault not judged: no hold was under it".to_owned(), 0));
+    let broken = "1 case failed; 1 promise broken under faults".to_owned();
+    assert_eq!(of(&["failed"], &["broken"]), (broken, 2));
+}
+
+#[test]
+fn table_of_faults_marks_late_and_open_cells() {
+    let mark = |kind: &str| {
+        let sections = findings([seen(&[], &[kind])]).sections;
+        let faults = sections.into_iter().find(|section| section.id == "faults").unwrap();
+        let of_fault = |row: &Vec<Datum>| row[0].text == fault(Fault::HolderPaused);
+        faults.table.rows.into_iter().find(of_fault).unwrap()[1].mark
+    };
+    let marks = ["kept", "broken", "late", "void", "not-judged"].map(mark);
+    assert_eq!(marks, [Some("●"), Some("✕"), Some("△"), Some("□"), Some("□")]);
+}
+
+#[test]
+fn evidence_has_what_is_not_as_promised() {
+    let outcomes = |store: StoreReport| -> Vec<String> {
+        let sections = findings([store]).sections;
+        let evidence = sections.into_iter().find(|section| section.id == "evidence");
+        evidence.into_iter().flat_map(|section| section.table.rows).map(|row| row[2].text.clone()).collect()
+    };
+    assert_eq!(outcomes(seen(&["failed", "late", "not-judged"], &[])), ["failed", "late", "not judged"]);
+    let cells = seen(&[], &["broken", "late", "void", "not-judged", "kept"]);
+    assert_eq!(outcomes(cells), ["broken", "late", "not judged", "not judged"]);
+    let mut again = seen(&["passed", "passed"], &[]);
+    again.cases[0].at_first = Some("late".to_owned());
+    assert_eq!(outcomes(again), ["passed when run again"]);
+}
+
+#[test]
+fn late_store_answers_and_a_broken_or_missing_one_does_not() {
+    let is_answer = |store: StoreReport| {
+        let answers = findings([store]).answers.unwrap();
+        answers.iter().any(|answer| answer.store.is_some())
+    };
+    for kind in ["passed", "late", "not-judged"] {
+        assert!(is_answer(seen(&[kind], &[])), "{kind}");
+    }
+    assert!(!is_answer(seen(&["failed"], &[])));
+    let not_run = Some(NotRun { why: "no server".to_owned(), is_late: false });
+    assert!(!is_answer(StoreReport { not_run, ..store("x") }));
+}
+
+#[test]
+fn winner_is_measured_and_promised() {
+    let promising = |name: &str, promised, cells| {
+        let mut store = StoreReport { cells, ..store(name) };
+        store.declared.as_mut().unwrap().promises = vec![(Fault::FailOver, promised)];
+        store
+    };
+    let lucky = promising("lucky", Outcome::FencedOnly, vec![cell(Fault::FailOver, "better")]);
+    let sure = promising("sure", Outcome::Holds, vec![cell(Fault::FailOver, "kept")]);
+    let best = answer([lucky, sure], "fail over");
+    assert_eq!((best.store.as_deref(), best.as_good.as_slice()), (Some("sure"), &[][..]));
+}
+
+#[test]
+fn measured_figure_comes_before_a_declared_one_unless_it_is_not_judged() {
+    let crashed = |name: &str, cells| {
+        let mut store = StoreReport { cells, ..store(name) };
+        store.declared.as_mut().unwrap().crash_bound = CrashBound::Connection;
+        store
+    };
+    let measured = |kind| crashed("measured", vec![cell(Fault::HolderKilled, kind)]);
+    let best = |kind| answer([crashed("declared", Vec::new()), measured(kind)], "crashed holder").store;
+    assert_eq!(best("kept").as_deref(), Some("measured"));
+    assert_eq!(best("late").as_deref(), Some("declared"));
+    let told = |kind| {
+        let store = StoreReport { cells: vec![cell(Fault::RecordDeleted, kind)], ..store("x") };
+        answer([store], "told of a loss").figure.contains("after its record was deleted")
+    };
+    assert_eq!(["kept", "late", "void"].map(told), [true, false, false]);
+}
+
+#[test]
+fn store_that_lost_locks_is_not_cheapest() {
+    let [mut cheap, mut dear] = ["cheap", "dear"].map(store);
+    cheap.speed.rows.push(held(1, 0.1));
+    dear.speed.rows.push(held(0, 0.9));
+    assert_eq!(answer([cheap, dear], "many holds").store.as_deref(), Some("dear"));
+}

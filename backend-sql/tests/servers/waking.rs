@@ -225,12 +225,18 @@ async fn waiters_of_many_names_share_their_statements_and_each_is_woken() {
             let (client, name) = (client.clone(), claim.name().clone());
             waiters.push(tokio::spawn(async move { client.acquire(name).await }));
         }
-        tokio::time::sleep(Duration::from_secs(3)).await;
-        let before = proxy.requests();
-        tokio::time::sleep(Duration::from_secs(2)).await;
-        let asked = proxy.requests() - before;
-        println!("waiters of {NAMES} names: {asked} requests in two seconds");
-        assert!(asked <= 100, "{asked} requests in two seconds");
+        // On a busy machine, the first requests of all of them take a while.
+        let start = Instant::now();
+        loop {
+            let before = proxy.requests();
+            tokio::time::sleep(Duration::from_secs(2)).await;
+            let asked = proxy.requests() - before;
+            println!("waiters of {NAMES} names: {asked} requests in two seconds");
+            if asked <= 100 {
+                break;
+            }
+            assert!(start.elapsed() < Duration::from_secs(20), "{asked} requests in two seconds");
+        }
         for (claim, waiter) in held.iter().zip(waiters) {
             let released = Instant::now();
             holder.release(claim, Duration::ZERO).await.unwrap();

@@ -37,23 +37,24 @@ impl RowLease {
         mut decide: impl FnMut(&LeaseRow, Sharers) -> Result<Decision<T>> + Send,
     ) -> Result<Option<T>> {
         let start = Instant::now();
-        // A statement is sent again after its connection broke: the first copy may have changed the row, and then the second changes none.
-        let mut is_sent = false;
+        // The version of the row that a change has not found. A statement is sent again after its connection broke: the first copy may
+        // have changed the row, and then the second changes none.
+        let mut refused = None;
         let (mut reason, is_holder) = (first_read, first_read == ReadFor::Holder);
         while start.elapsed() < CHANGE_WITHIN {
             // Tasks of one process would make each other's writes fail. A task waits for its turn for a pause at most, and goes on
             // without it: the task before it may not be polled, or its answer may be late.
             let turn = &self.turns[hash_of(name) as usize % TURNS];
             let turn = timeout(CHANGE_AGAIN_WITHIN, turn.lock()).await;
-            let unknown = |error: Error| if is_sent { perhaps_held(error) } else { error };
+            let unknown = |error: Error| if refused.is_some() { perhaps_held(error) } else { error };
             let row = self.table.look(name, reason).await.map_err(unknown)?;
-            let Some(row) = row else {
-                if reason == ReadFor::Holder {
-                    reason = ReadFor::Loss;
-                    continue;
-                }
-                return Ok(None);
-            };
+            // A replica that is behind does not show what was written.
+            let may_be_behind = row.as_ref().is_none_or(|row| refused.as_ref() == Some(&row.version));
+            if may_be_behind && reason == ReadFor::Holder {
+                reason = ReadFor::Loss;
+                continue;
+            }
+            let Some(row) = row else { return Ok(None) };
             let sharers = row.live_sharers().ok_or_else(|| self.table.foreign(name))?;
             match decide(&row, sharers)? {
                 Decision::Keep(_) if reason == ReadFor::Holder => {
@@ -68,10 +69,7 @@ impl RowLease {
                 }
             }
             drop(turn);
-            is_sent = true;
-            // A replica that is behind does not show what was written: a refusal, and the row after a second failure, are read where
-            // writes go.
-            reason = if reason == ReadFor::Attempt { ReadFor::Holder } else { ReadFor::Loss };
+            (refused, reason) = (Some(row.version), ReadFor::Holder);
             sleep(longest_pause.mul_f64(fastrand::f64())).await;
         }
         let message = format!("the readers of {name:?} changed all the time for {CHANGE_WITHIN:?}");

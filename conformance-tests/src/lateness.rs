@@ -269,6 +269,16 @@ pub(crate) mod tests {
         assert!(matches!(of(201, 300).excuse(Stop::Failed("two".to_owned())), Stop::Failed(_)));
     }
 
+    #[test]
+    fn lateness_in_all_is_the_sum_and_most_is_that_of_one_window() {
+        let start = Instant::now();
+        be_late();
+        std::thread::sleep(Duration::from_millis(2));
+        be_late();
+        let late = Lateness::since(start, Duration::ZERO);
+        assert!(late.in_all >= late.most + Duration::from_secs(10), "{late:?}");
+    }
+
     /// Makes the machine late from now on, to cases that run.
     pub(crate) fn be_late() {
         lock(&FIRINGS).late.push_back((Instant::now(), Duration::from_secs(10)));

@@ -44,21 +44,22 @@ fn history_below_the_required_minimum_is_void() {
 
 #[test]
 fn fault_that_met_no_holder_is_void() {
-    let write = |from: u64, to: u64, target: Option<u32>| {
+    let write = |fault: Fault, from: u64, to: u64, target: Option<u32>| {
         let mut h = Script::default();
         let first = h.grant((10, 12), 1);
         h.release(first, (20, 22));
-        h.fault(Fault::HolderPaused, from, true, target);
-        h.fault(Fault::HolderPaused, to, false, target);
+        h.fault(fault, from, true, target);
+        h.fault(fault, to, false, target);
         let report = h.check(&model());
         assert!(report.violations.is_empty(), "{report}");
         report.is_accepted()
     };
-    assert!(write(15, 17, Some(1)));
-    assert!(write(15, 17, None));
-    assert!(!write(15, 17, Some(2)));
-    assert!(!write(21, 30, None));
-    assert!(!write(5, 11, None));
+    assert!(write(Fault::HolderPaused, 15, 17, Some(1)));
+    assert!(write(Fault::HolderPaused, 15, 17, None));
+    assert!(!write(Fault::HolderPaused, 15, 17, Some(2)));
+    assert!(!write(Fault::HolderPaused, 21, 30, None));
+    assert!(!write(Fault::HolderPaused, 5, 11, None));
+    assert!(write(Fault::None, 21, 30, None), "no fault need not meet any");
 }
 
 #[test]

@@ -12,8 +12,9 @@
 //! * *The node belongs to an earlier session*, which the servers are about to end. Only a node of the present session counts
 //!   (CURATOR-604, CURATOR-696: two owners).
 //! * *The session has ended, and the client does not know.* A server that is cut off from its leader shows the old queue for as
-//!   long as it likes (etcd #11456). So belief is counted from before the send of the last write that a majority of the servers
-//!   has acknowledged in this session. If that is too old, a new proof of that kind is sent with the list of step 2.
+//!   long as it likes (the same fault in another store: etcd #11456). So belief is counted from before the send of the last write
+//!   that a majority of the servers has acknowledged in this session. If that is too old, a new proof of that kind is sent with
+//!   the list of step 2.
 
 use crate::acl::Access;
 use crate::claims::{ClaimState, OwnNode};
@@ -26,9 +27,9 @@ use leasehold_core::{Attempt, Busy, Claim, Error, ErrorKind, Grant, Moment};
 use std::sync::Arc;
 use zookeeper_client::CreateMode;
 
-/// After this many rounds the attempt answers Busy and is asked again at once.
+/// After this many rounds the attempt answers Busy. A waiter asks again at once.
 const MAX_ROUNDS: usize = 16;
-/// A proof older than a tenth of the lease or ttl is repeated. Age is measured when the attempt began; a slow attempt leaves the hold less.
+/// A proof older than a tenth of the lease or ttl is repeated. Age is measured when the attempt began; a slow attempt shortens the lease that it grants.
 const FRESH_PART: u32 = 10;
 
 #[derive(Debug)]
@@ -47,7 +48,7 @@ impl Recipe<'_> {
     /// Makes one attempt. At every await, `state` covers each node that the store may have, so a release finds it.
     pub(crate) async fn attempt(&self, state: &mut ClaimState) -> ZkResult<Attempt> {
         self.check_session(state)?;
-        // This is the fallback question. It serves a waiter that got no watch because the session has too many.
+        // The fallback question of a waiter: it may have no watch, because the session has too many.
         if let ClaimState::Waiting { blocker, .. } = state
             && self.before.signal == Signal::Watched
         {
@@ -171,8 +172,8 @@ impl Recipe<'_> {
         Attempt::Granted(grant)
     }
 
-    /// A claim that does not wait deletes its node before it is answered: from then on it keeps no other out. A delete without an
-    /// answer is left to the release.
+    /// A claim that does not wait deletes its node before it is answered: from then on it blocks no other claim. A delete
+    /// without an answer is left to the release.
     async fn leave(&self, state: &mut ClaimState, node: &OwnNode) -> ZkResult<Attempt> {
         match self.call.delete(&self.path(&node.name)).await {
             Err(ZkError::Unknown(_)) => Ok(busy()),

@@ -1,5 +1,5 @@
-//! How late this machine is: a timer beside all cases, which is to fire every five milliseconds. And how crowded it is: a thread that
-//! sleeps most of the time, as the timer does, is given a processor before those that have work to do.
+//! How late this machine is, by a timer beside all cases that is to fire every five milliseconds. And how crowded it is, by the count of
+//! threads that want a processor: the timer's thread mostly sleeps, so it is given a processor before them, and sees no crowd.
 
 use crate::runner::lock;
 use crate::stop::Stop;
@@ -15,7 +15,6 @@ const USUAL: Duration = Duration::from_millis(1);
 const KEPT: usize = 100_000;
 /// How long the timer fires before the first case begins.
 const FIRST_LOOK: Duration = Duration::from_millis(250);
-
 /// How often the threads that want a processor are counted.
 const COUNTED_EVERY: Duration = Duration::from_millis(50);
 /// More threads than this for each processor delay the steps of a case, and twice as many delay them beyond all bounds.
@@ -83,7 +82,7 @@ impl Firings {
         (!late.is_zero()).then_some((now, late))
     }
 
-    /// The late firings since then, the last one first. It may stand out still, while the machine stands still.
+    /// The late firings since then, the last one first, with the one that is overdue now.
     fn since(&self, start: Instant, now: Instant) -> Vec<(Instant, Duration)> {
         let late = self.overdue(now).into_iter().chain(self.late.iter().rev().copied());
         late.take_while(|(fired, _)| *fired >= start).collect()
@@ -116,7 +115,7 @@ pub(crate) struct Lateness {
     /// The most in any window.
     pub(crate) most: Duration,
     pub(crate) window: Duration,
-    /// How many threads wanted each processor.
+    /// How many threads wanted each processor: the mean over the case.
     pub(crate) crowd: f64,
 }
 
@@ -149,8 +148,7 @@ impl Lateness {
         )
     }
 
-    /// What a case shows on this machine: a bound that was missed by less than the machine was late, or on a machine that was too late,
-    /// is not judged.
+    /// Not judged, in place of a bound that was missed by less than the machine was late, or on a machine that was too late.
     pub(crate) fn excuse(self, stop: Stop) -> Stop {
         match stop {
             Stop::Late(why, _) if self.is_too_late() => Stop::NotJudged(self.told(&why)),

@@ -22,7 +22,7 @@ pub enum Stop {
     Late(String, Option<Duration>),
     /// Nothing can be said of the store: this machine was late, or a server was not ready in time.
     NotJudged(String),
-    /// The case showed nothing: its fault met nothing, or its history has too little in it. It is run again, and then not judged.
+    /// The case showed nothing: its fault met nothing, or its history has too little in it. A case is run again, and then not judged.
     Void(String),
     /// The property has no meaning here, cannot be observed, or needs a hook that there is not; why.
     Skipped(String),

@@ -17,7 +17,7 @@ use std::time::Instant;
 use tokio::sync::OnceCell;
 use tokio_util::sync::CancellationToken;
 
-/// How often a fault is made until it hits a holder: a machine that is busy may take a lease from its holder before.
+/// How often a fault is made at most, until one hits a holder: on a busy machine the lease may end before the fault.
 const TRIALS: u64 = 3;
 
 /// Subjects, and what is known of them.
@@ -97,12 +97,12 @@ struct CellAttempt {
     is_certain: bool,
 }
 
-/// A cell that is broken, or late, on a machine that is too late is not judged.
+/// On a machine that is too late, a cell is not judged, unless it shows what no delay explains.
 fn attempt_of(mut cell: Cell, is_wrong: bool, late: Lateness) -> CellAttempt {
     let is_broken = matches!(cell.state, State::Broken { .. });
     // No delay repeats a token.
     let is_wrong = is_broken && (is_wrong || cell.figures.tokens_repeated > 0);
-    if let State::Broken { why } | State::Late { why } = &cell.state
+    if let State::Broken { why } | State::Late { why } | State::Void { why } = &cell.state
         && late.is_too_late()
         && !is_wrong
     {
@@ -239,6 +239,9 @@ mod tests {
         let late = || Cell { state: State::Late { why: "it".to_owned() }, ..broken() };
         assert_eq!(attempted(late(), true, 200), (late().state, false));
         assert!(matches!(attempted(late(), false, 201), (State::NotJudged { .. }, false)));
+        let void = || Cell { state: State::Void { why: "it".to_owned() }, ..broken() };
+        assert_eq!(attempted(void(), false, 200), (void().state, false));
+        assert!(matches!(attempted(void(), false, 201), (State::NotJudged { .. }, false)));
     }
 
     /// Locks in memory, in a store of which the first start stops.

@@ -13,7 +13,7 @@
 //! 4. What failed the first time on a machine that was on time, and is no matter of time, has failed whatever comes after: two holders
 //!    are no accident.
 //! 5. What no delay explains has failed in whichever attempt it was seen: a token that did not grow.
-//! 6. A case that is interrupted before its second attempt has failed by rule 4 or 5, or is not judged.
+//! 6. A case whose second attempt is interrupted or skipped has failed by rule 4 or 5, or is not judged.
 
 use super::host_capacity::HostCapacity;
 use super::one::{WATCHDOG, watched};
@@ -67,10 +67,10 @@ pub(super) fn judge(
 
 fn of_two(first: CaseAttempt, second: Option<CaseAttempt>) -> Verdict {
     let (second, late) = match second {
-        Some(second) => (second.verdict, second.late),
-        None => {
+        Some(second) if !matches!(second.verdict, Err(Stop::Skipped(_))) => (second.verdict, second.late),
+        _ => {
             let seen = first.verdict.as_ref().err().map(Stop::to_string).unwrap_or_default();
-            let why = format!("interrupted before it was run again: {seen}");
+            let why = format!("interrupted, or skipped, when it was run again: {seen}");
             (Err(Stop::NotJudged(why)), Lateness::default())
         }
     };
@@ -139,14 +139,19 @@ mod tests {
     }
 
     #[test]
-    fn case_that_is_interrupted_between_its_attempts_has_failed_or_is_not_judged() {
+    fn case_whose_second_attempt_is_interrupted_or_skipped_has_failed_or_is_not_judged() {
         let of = |first| of_two(first, None).unwrap_err();
         assert!(matches!(of(attempt(two_holders(), 80)), Stop::Failed(why) if why == "two holders"));
         for first in [attempt(two_holders(), 90), attempt(late(30), 5)] {
-            let words =
-                format!("interrupted before it was run again: {}", first.verdict.clone().unwrap_err());
+            let words = format!(
+                "interrupted, or skipped, when it was run again: {}",
+                first.verdict.clone().unwrap_err()
+            );
             assert!(matches!(of(first), Stop::NotJudged(why) if why == words));
         }
+        let skipped = |first| of_two(first, Some(attempt(Err(Stop::Skipped("no hook".to_owned())), 5)));
+        assert!(matches!(skipped(attempt(two_holders(), 80)), Err(Stop::Failed(_))));
+        assert!(matches!(skipped(attempt(two_holders(), 90)), Err(Stop::NotJudged(_))));
     }
 
     #[test]

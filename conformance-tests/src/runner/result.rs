@@ -21,7 +21,7 @@ pub struct CaseResult {
     pub outcome: CaseOutcome,
     /// How long it took, in milliseconds, the start of a server included.
     pub took_ms: u64,
-    /// Why its first attempt failed, if it was run again.
+    /// What its first attempt showed, if it was run again.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub at_first: Option<String>,
 }
@@ -36,9 +36,9 @@ pub enum CaseOutcome {
     Passed,
     /// It has not.
     Failed { why: String },
-    /// A bound was missed twice, although the machine was on time; or it never came, in both attempts.
+    /// A bound was missed, or what was waited for never came, and the delays of the machine do not explain it.
     Late { why: String },
-    /// Nothing can be said of the subject: the machine was late, or a server was not ready in time.
+    /// Nothing can be said of the subject: the machine was late, a server was not ready, or the case showed nothing.
     NotJudged { why: String },
     /// The property has no meaning here, or cannot be observed.
     Skipped { why: String },
@@ -110,7 +110,7 @@ impl Tally {
         self.failed + self.late + self.not_judged == 0 && self.passed > 0
     }
 
-    /// True if all that is missing to a success is that the machine was on time.
+    /// True if nothing failed or was late, and something is not judged.
     pub fn is_not_judged(self) -> bool {
         self.failed + self.late == 0 && self.not_judged > 0
     }

@@ -41,8 +41,8 @@ pub struct Round {
     pub faults: usize,
     /// Faults that met a holder of the lock.
     pub met: usize,
-    /// How it came out. Not judged is one whose history shows nothing, because too few met in it, and one that missed a bound on a
-    /// machine that was late; skipped one of which a fault could only be made by half.
+    /// How it came out. It is not judged if too few operations met, or if a bound was missed on a machine that was late. It is skipped
+    /// if a fault was made only partly.
     pub outcome: CaseOutcome,
     /// How long it took, in milliseconds.
     pub took_ms: u64,
@@ -107,7 +107,7 @@ impl Round {
         if let Some(half_made) = half_made {
             // No client writes while the history is read.
             drop(workers);
-            return Err(of_half(self.judge(run, &made), half_made));
+            return violation_first(self.judge(run, &made), Err(half_made));
         }
         // What the last one has touched is over by then, or confirmed.
         tokio::time::sleep(usual_lease()).await;
@@ -119,10 +119,13 @@ impl Round {
         for process in &mut workers {
             process.done().await?;
         }
-        if reach != Reach::Process {
-            free_within(&cx.client().await?, &run.name, cx.patience(), "after all clients had left").await?;
-        }
-        self.judge(run, &made)
+        let freed = match reach {
+            Reach::Process => Ok(()),
+            _ => {
+                free_within(&cx.client().await?, &run.name, cx.patience(), "after all clients had left").await
+            }
+        };
+        violation_first(self.judge(run, &made), freed)
     }
 
     /// Prepares all faults, in the order in which they are made. No client is connected before clocks and proxies stand.
@@ -227,11 +230,11 @@ fn orders(run: &FaultRun, faults: &mut [RoundFault]) -> Vec<(String, Environment
     orders
 }
 
-/// That is the machine's doing: a bound may be missed for it, and a history that ends there need not show anything.
-fn of_half(judged: Verdict, half_made: Stop) -> Stop {
+/// Two owners and a repeated token come before what ended the round. That comes before all else: bounds are missed because of it.
+fn violation_first(judged: Verdict, ended: Verdict) -> Verdict {
     match judged {
-        Err(stop @ (Stop::Failed(_) | Stop::Wrong(_))) => stop,
-        _ => half_made,
+        Err(Stop::Failed(_) | Stop::Wrong(_)) => judged,
+        _ => ended.and(judged),
     }
 }
 
@@ -249,7 +252,7 @@ impl RoundFault {
         *from = run.recorder.now();
         self.injection.inject(ground).await?;
         run.watch(Time::exactly(lasts)).await?;
-        // It is there, and stays.
+        // Without this the fault remains, so it cannot be left out.
         self.injection.heal(ground).await.map_err(|stop| Stop::Failed(stop.into_reason()))
     }
 
@@ -327,7 +330,7 @@ mod tests {
     #[test]
     fn fault_made_by_half_excuses_a_bound_and_neither_two_owners_nor_a_token() {
         let why = || "it".to_owned();
-        let of = |judged| of_half(judged, Stop::Skipped("half".to_owned()));
+        let of = |judged| violation_first(judged, Err(Stop::Skipped("half".to_owned()))).unwrap_err();
         assert!(matches!(of(Err(Stop::Failed(why()))), Stop::Failed(_)));
         assert!(matches!(of(Err(Stop::Wrong(why()))), Stop::Wrong(_)));
         for judged in [Ok(()), Err(Stop::Late(why(), None)), Err(Stop::Void(why()))] {

@@ -1,4 +1,4 @@
-//! What is said while a run goes on: lines for people, a bar where they sit, JSON for programs.
+//! What is said while a run goes on: lines for people, a progress bar at a terminal, JSON for programs.
 
 use crate::args::{ConformanceArgs, Lines};
 use crate::background::Pair;
@@ -77,8 +77,7 @@ impl Reporter {
         if let Some(bar) = &self.bar {
             bar.step(result.name());
         }
-        if self.bar.is_none()
-            || matches!(result.outcome, CaseOutcome::Failed { .. } | CaseOutcome::Late { .. })
+        if self.bar.is_none() || !matches!(result.outcome, CaseOutcome::Passed | CaseOutcome::Skipped { .. })
         {
             self.print(text());
         }
@@ -88,7 +87,7 @@ impl Reporter {
         format!("again: leasehold conformance{} --filter {filter} --seed {}", self.words, self.seed)
     }
 
-    /// Says that it lives, where nobody sees a bar and no program reads.
+    /// A line now and then, for people who see no bar.
     pub(super) fn heartbeat(&self) {
         if self.bar.is_none() && self.format == Lines::Plain {
             let over = self.over.load(Ordering::Relaxed);

@@ -42,7 +42,7 @@ pub(super) async fn soak(
             soak.interrupt().cancel();
         }
     }
-    // The servers of the last round end with it; and what a signal has ended may end by that signal.
+    // The servers of the last round end with it. After a signal, this process may end by that signal.
     drop(soak);
     rounds.end()?;
     said.map_err(unprinted)?;
@@ -51,7 +51,7 @@ pub(super) async fn soak(
     Ok(signal.map_or_else(|| code_of_rounds(sum), exit::ended_by))
 }
 
-/// A round at random may show nothing. That leaves nothing open beside a round that passed.
+/// A random round may show nothing, or be excused by a late machine. Beside a round that passed, that leaves nothing open.
 fn code_of_rounds(mut sum: Tally) -> Code {
     if sum.passed > 0 {
         sum.not_judged = 0;

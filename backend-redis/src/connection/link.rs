@@ -11,7 +11,7 @@ use super::route::Route;
 use crate::keys::companion_kind;
 use crate::reply::parse;
 use crate::scripts::Script;
-use crate::server_error::{foreign_data, refusal, replica, shut_down};
+use crate::server_error::{Request, foreign_data, refusal, replica, shut_down};
 use crate::target::Replicas;
 use crate::waiters::WaiterRegistry;
 use leasehold_core::{Error, ErrorKind, Result};
@@ -116,7 +116,7 @@ impl ServerLink {
             self.send_script(&self.requests, call.commands(false), || call.commands(true)).await?
         };
         let count = call.confirm.and_then(|_| replies.pop()).unwrap_or(Value::Int(0));
-        let replicas = self.checked(count, None).and_then(|count| parse(&count));
+        let replicas = self.checked(count, Request::Command("WAIT")).and_then(|count| parse(&count));
         // Without `ASKING` a node refuses the call: the first error is the cause of the last.
         let refused = replies.iter().position(|reply| matches!(reply, Value::ServerError(_)));
         let value = match replies.last() {
@@ -223,7 +223,7 @@ impl ServerLink {
             Value::ServerError(error) if error.code() == "WRONGTYPE" => {
                 Err(self.route.with_address(Box::pin(self.name_foreign_data(keys)).await))
             }
-            answer => self.checked(answer, Some(script)),
+            answer => self.checked(answer, Request::Script(script)),
         }
     }
 
@@ -232,14 +232,14 @@ impl ServerLink {
         let connection = self.connection().await?;
         let reply = connection.request(command).await;
         let reply = reply.map_err(|why| self.route.with_address(connection.unknown_outcome(why)))?;
-        self.checked(reply, None)
+        self.checked(reply, Request::of(command))
     }
 
     /// The same, and no replica answers.
     pub(crate) async fn command_to_primary(&self, command: Cmd) -> Result<Value> {
         let connection = self.connected_to_primary(&self.requests).await?;
-        let mut replies = self.send_asking_role(&connection, vec![command]).await?;
-        self.checked(replies.pop().unwrap_or(Value::Nil), None)
+        let mut replies = self.send_asking_role(&connection, vec![command.clone()]).await?;
+        self.checked(replies.pop().unwrap_or(Value::Nil), Request::of(&command))
     }
 
     /// Makes sure that keys on their way to it may be asked for. With a command behind it: it is good for the next one, and
@@ -247,7 +247,7 @@ impl ServerLink {
     pub(crate) async fn may_ask(&self) -> Result<()> {
         let connection = self.connection().await?;
         let mut replies = self.send(&connection, vec![redis::cmd("ASKING"), redis::cmd("PING")]).await?;
-        self.checked(replies.swap_remove(0), None).map(drop)
+        self.checked(replies.swap_remove(0), Request::Command("ASKING")).map(drop)
     }
 
     /// What the server says of itself now. Errors as of [`command`](Self::command).
@@ -305,9 +305,9 @@ impl ServerLink {
         foreign_data(keys.first().unwrap_or(&""), None)
     }
 
-    fn checked(&self, reply: Value, script: Option<&Script>) -> Result<Value> {
+    fn checked(&self, reply: Value, sent: Request<'_>) -> Result<Value> {
         match reply {
-            Value::ServerError(error) => Err(self.route.with_address(refusal(&error, script))),
+            Value::ServerError(error) => Err(self.route.with_address(refusal(&error, sent))),
             reply => Ok(reply),
         }
     }

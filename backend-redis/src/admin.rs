@@ -37,8 +37,9 @@ impl LockAdmin for RedisBackend {
     async fn list_reachable(&self, prefix: &str) -> Result<(Vec<LockStatus>, Vec<Error>)> {
         let links = self.servers.each().await.map_err(unknown_is_unavailable)?;
         let (mut names, mut unseen) = (BTreeSet::new(), Vec::new());
-        for link in &links {
-            match held_names(link, &self.keys, prefix).await.map_err(unknown_is_unavailable) {
+        for link in links.iter().cloned() {
+            let found = async { held_names(&*link?, &self.keys, prefix).await };
+            match found.await.map_err(unknown_is_unavailable) {
                 Ok(found) => names.extend(found),
                 Err(why) => unseen.push(why),
             }
@@ -69,7 +70,7 @@ impl LockAdmin for RedisBackend {
     /// There is nothing to create. Makes sure that the servers answer.
     async fn init(&self) -> Result<()> {
         for link in self.servers.each().await? {
-            link.command(&redis::cmd("PING")).await?;
+            link?.command_to_primary(redis::cmd("PING")).await?;
         }
         Ok(())
     }
@@ -133,7 +134,7 @@ pub(crate) async fn held_names(link: &ServerLink, keys: &Keys, prefix: &str) -> 
             let mut scan = redis::cmd("SCAN");
             scan.arg(&cursor).arg("MATCH").arg(&pattern);
             scan.arg("COUNT").arg(SCAN_COUNT).arg("TYPE").arg(kind);
-            let (next, found): (String, Vec<String>) = reply::parse(&link.command(&scan).await?)?;
+            let (next, found): (String, Vec<String>) = reply::parse(&link.command_to_primary(scan).await?)?;
             names.extend(found.iter().filter_map(|key| keys.held_name(key)));
             cursor = next;
             if cursor == "0" {

@@ -50,12 +50,8 @@ type BatchedClaim = (ClaimRequest, oneshot::Sender<Result<Value>>);
 
 impl ClaimBatcher {
     pub(crate) fn new(script: &'static Script, servers: &Arc<Servers>) -> Arc<Self> {
-        Arc::new(Self {
-            script,
-            servers: Arc::clone(servers),
-            in_flight: Arc::default(),
-            open: Mutex::default(),
-        })
+        let servers = Arc::clone(servers);
+        Arc::new(Self { script, servers, in_flight: Arc::default(), open: Mutex::default() })
     }
 
     /// Runs the script for one claim, whose arguments stand behind those that claims of one request have in common. Errors as of

@@ -7,18 +7,13 @@ use crate::reply::parse;
 use crate::rights::{self, error_finding};
 use crate::server_error::{replica, unknown_is_unavailable};
 use crate::servers::SINGLE;
-use crate::target::{Address, Replicas};
+use crate::target::{Address, Replicas, Target};
 use futures_util::future::join_all;
 use leasehold_core::trial::{addresses_finding, servers_finding};
 use leasehold_core::{Error, ErrorKind, Finding, Result, Severity};
 use std::collections::HashMap;
 use std::sync::Arc;
 use tokio::net::lookup_host;
-
-/// The settings that matter.
-const EVICTION: &str = "maxmemory-policy";
-const APPEND_ONLY: &str = "appendonly";
-const SYNC: &str = "appendfsync";
 
 /// How many connections are compared.
 const CONNECTIONS: usize = 4;
@@ -30,14 +25,17 @@ pub(crate) async fn check(backend: &RedisBackend, keys: &LockKeys) -> Result<Vec
     let (mut findings, mut failed) = (Vec::new(), Vec::new());
     let links = backend.servers.each().await.map_err(unknown_is_unavailable)?;
     for link in &links {
-        let mut of_node = match look_at_server(backend, link, keys).await {
+        let looked = async { look_at_server(backend, link.as_ref().map_err(Error::clone)?, keys).await };
+        let mut of_node = match looked.await {
             Ok(findings) => findings,
             Err(why) => {
                 failed.push(why.clone());
                 vec![unusable(&why)]
             }
         };
-        if backend.servers.mode() != SINGLE {
+        if backend.servers.mode() != SINGLE
+            && let Ok(link) = link
+        {
             for finding in &mut of_node {
                 finding.message.insert_str(0, &format!("{}: ", link.route));
             }
@@ -79,12 +77,15 @@ pub(crate) async fn look_at(link: &ServerLink) -> Result<Vec<Finding>> {
             findings.push(not_seen("who the server is", &why));
         }
     }
-    let question = redis::cmd("CONFIG").arg("GET").arg(&[EVICTION, APPEND_ONLY, SYNC]).take();
+    let question =
+        redis::cmd("CONFIG").arg("GET").arg(&["maxmemory-policy", "appendonly", "appendfsync"]).take();
     match link.command(&question).await.and_then(|settings| parse(&settings)) {
         Ok(settings) => setting_findings(&settings, &mut findings),
         Err(why) => findings.push(not_seen("the settings of the server", &why)),
     }
-    findings.extend(link.route.shows_password().then(Finding::clear_text));
+    let Target { address, tls, password, .. } = link.route.target();
+    let is_network = matches!(address, Address::Tcp { .. });
+    findings.extend((password.is_some() && tls.is_none() && is_network).then(Finding::clear_text));
     findings.extend(server_findings(link).await);
     Ok(findings)
 }
@@ -116,14 +117,13 @@ async fn replica_finding(link: &ServerLink, replicas: Replicas) -> Option<Findin
     let wanted = replicas.count;
     match link.command(&wait_for(replicas)).await.and_then(|count| parse::<u32>(&count)) {
         Ok(count) if count >= wanted => None,
-        Ok(count) => Some(Finding::new(
-            Severity::Error,
-            "E_REPLICAS",
-            format!(
+        Ok(count) => {
+            let what = format!(
                 "{count} replicas follow the server, and wait_replicas asks for {wanted}: no lock is granted"
-            ),
-            "look at the replicas: INFO replication; or lower wait_replicas in the URL",
-        )),
+            );
+            let help = "look at the replicas: INFO replication; or lower wait_replicas in the URL";
+            Some(Finding::new(Severity::Error, "E_REPLICAS", what, help))
+        }
         Err(why) => Some(unusable(&why)),
     }
 }
@@ -140,7 +140,7 @@ fn not_seen(what: &str, why: &Error) -> Finding {
 
 fn setting_findings(settings: &HashMap<String, String>, findings: &mut Vec<Finding>) {
     let setting = |name| settings.get(name).map(String::as_str);
-    if let Some(policy) = setting(EVICTION).filter(|policy| *policy != "noeviction") {
+    if let Some(policy) = setting("maxmemory-policy").filter(|policy| *policy != "noeviction") {
         findings.push(Finding::new(
             Severity::Warning,
             "W_EVICT",
@@ -148,7 +148,7 @@ fn setting_findings(settings: &HashMap<String, String>, findings: &mut Vec<Findi
             "set maxmemory-policy to noeviction, or keep locks on a server of their own",
         ));
     }
-    match (setting(APPEND_ONLY), setting(SYNC)) {
+    match (setting("appendonly"), setting("appendfsync")) {
         (Some("yes"), Some("always")) | (None, _) => {}
         (Some("yes"), _) => findings.push(Finding::new(
             Severity::Info,

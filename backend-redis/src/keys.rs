@@ -1,13 +1,7 @@
 //! What the keys of a lock are called.
 //!
-//! | key | value |
-//! |---|---|
-//! | `prefix` + name | the owner, or `shared` while there are readers. Clients that lock by `SET key value NX PX` use the same key |
-//! | `{prefix name}:holder` | the record of its holder |
-//! | `{prefix name}:token` | the last token of the name |
-//! | `{prefix name}:queue` | the owners who wait, in their order |
-//! | `{prefix name}:owners` | for each of them: when it asked last, and what it wants; for each reader: its record |
-//! | `{prefix name}:shared` | the readers, and when their leases end |
+//! The first is `prefix` + name, as of clients that lock by `SET key value NX PX`; the others are `{prefix name}:holder` and so on. The
+//! guide `docs/redis.md` has a table of them.
 //!
 //! All lie in one slot of a cluster: the part of a key between its first braces decides the slot, or the whole
 //! key if it has none. So `{`, `}` and `%` in a *name* are percent-encoded: a lock key has no braces of its own, and no
@@ -53,7 +47,11 @@ impl Keys {
         let before_companion = match braces(&prefix).as_slice() {
             [] => format!("{{{prefix}"),
             [(open, '{'), (close, '}')] if open + 1 < *close => format!("{prefix}{{"),
-            _ => return Err(stray_brace(&prefix)),
+            _ => {
+                let problem = format_args!("{prefix:?} has a brace that is no part of one hash tag");
+                let fix = "take the braces out, or put one pair around what decides the slot: {shop}:";
+                return Err(Error::invalid("prefix", problem, fix));
+            }
         };
         Ok(Self { prefix, before_companion })
     }
@@ -89,12 +87,6 @@ impl Keys {
 pub(crate) fn companion_kind(key: &str) -> Option<&'static str> {
     let kinds = [(HOLDER, "string"), (TOKEN, "string"), (QUEUE, "zset"), (OWNERS, "hash"), (SHARED, "zset")];
     kinds.into_iter().find(|(suffix, _)| key.ends_with(suffix)).map(|(_, kind)| kind)
-}
-
-fn stray_brace(prefix: &str) -> Error {
-    let problem = format_args!("{prefix:?} has a brace that is no part of one hash tag");
-    let fix = "take the braces out, or put one pair around what decides the slot: {shop}:";
-    Error::invalid("prefix", problem, fix)
 }
 
 fn braces(text: &str) -> Vec<(usize, char)> {

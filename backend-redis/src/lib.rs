@@ -18,16 +18,12 @@
 //! cluster. If the URL of a replica, a Sentinel or a cluster node is given as that of one server, the error says which URL
 //! to write instead.
 //!
-//! What one server promises is in [`semantics`](leasehold_core::LockBackend::semantics). In short: it excludes as long as
-//! it keeps its memory and its clock. If it forgets (a restart without `appendonly`, `FLUSHALL`, eviction), or its clock is
-//! set forward, two may hold a lock until the first learns of it from its next renewal. The tokens go on growing even then,
-//! so a resource that checks them is safe. [`check`](leasehold_core::LockAdmin::check) looks for settings that make it
-//! forget.
+//! One server excludes as long as it keeps its memory and its clock; what else it promises is in
+//! [`semantics`](leasehold_core::LockBackend::semantics), and [`check`](leasehold_core::LockAdmin::check) looks for settings that make
+//! it forget. Of **several independent servers** a majority decides: [`RedlockBackend`].
 //!
-//! Or **several independent servers**, three at least, of which a majority decides: [`RedlockBackend`], after the algorithm
-//! Redlock. Locks go on while less than half of the servers fail, hang or forget.
-//!
-//! URLs, keys, rights, and what Sentinel, Cluster and Redlock are good for: the guide `docs/redis.md` of the repository.
+//! When two may hold a lock, URLs, keys, rights, and what Sentinel, Cluster and Redlock are good for: the guide `docs/redis.md` of
+//! the repository.
 
 #![cfg_attr(docsrs, feature(doc_cfg))]
 

@@ -8,7 +8,7 @@ use crate::keys::companion_kind;
 use crate::scripts::Script;
 use leasehold_core::ErrorKind::{Denied, Misconfigured, Unavailable};
 use leasehold_core::{Error, ErrorKind};
-use redis::ServerError;
+use redis::{Arg, Cmd, ServerError};
 
 /// All commands that are sent, and that scripts run.
 const COMMANDS: &str = "asking auth client client|setname cluster cluster|slots config config|get del eval evalsha exists get hdel hello hget \
@@ -77,24 +77,40 @@ pub(crate) fn replica() -> Error {
     Error::new(Unavailable, REPLICA).with_help(TO_PRIMARY)
 }
 
-/// What an error reply means to the caller. `script` is the one that was running, if one was.
-pub(crate) fn refusal(error: &ServerError, script: Option<&Script>) -> Error {
+/// What was sent, and is refused: a script, or the command of this name.
+#[derive(Clone, Copy, Debug)]
+pub(crate) enum Request<'a> {
+    Script(&'a Script),
+    Command(&'a str),
+}
+
+impl<'a> Request<'a> {
+    pub(crate) fn of(command: &'a Cmd) -> Self {
+        match command.args_iter().next() {
+            Some(Arg::Simple(name)) => Self::Command(std::str::from_utf8(name).unwrap_or_default()),
+            _ => Self::Command(""),
+        }
+    }
+}
+
+/// What an error reply means to the caller.
+pub(crate) fn refusal(error: &ServerError, sent: Request<'_>) -> Error {
     let text = error.details().unwrap_or_default();
-    known_refusal(error.code(), text, script).unwrap_or_else(|| unknown(error))
+    known_refusal(error.code(), text, sent).unwrap_or_else(|| unknown(error))
 }
 
 /// What an error reply means, if it is one that is known. Never repeats the reply.
-pub(crate) fn known_refusal(code: &str, text: &str, script: Option<&Script>) -> Option<Error> {
+pub(crate) fn known_refusal(code: &str, text: &str, sent: Request<'_>) -> Option<Error> {
     let row = |(_, kind, message, help): &ErrorRow| Error::new(*kind, *message).with_help(*help);
     match code {
-        "NOPERM" => Some(not_permitted(text, script)),
+        "NOPERM" => Some(not_permitted(text, sent)),
         // A right is missing for what a script does; said by Redis 7.0, and by later versions and Valkey.
         "ERR"
             if text.contains("user executing the script can't") || text.contains("ACL failure in script") =>
         {
-            Some(not_permitted(text, script))
+            Some(not_permitted(text, sent))
         }
-        "ERR" if is_unknown_command(Some(text)) => Some(unknown_command(text, script)),
+        "ERR" if is_unknown_command(Some(text)) => Some(unknown_command(text, sent)),
         "ERR" => BY_TEXT.iter().find(|(sign, ..)| text.contains(sign)).map(row),
         _ => BY_CODE.iter().find(|(sign, ..)| *sign == code).map(row),
     }
@@ -142,27 +158,28 @@ pub(crate) fn foreign_data(key: &str, kind: Option<&str>) -> Error {
 
 const ANOTHER_NAME: &str = "use another name or prefix, or delete the key if nobody needs it";
 
-fn not_permitted(text: &str, script: Option<&Script>) -> Error {
-    match command_in(text, script) {
-        Some(command) if !text.contains("access") => {
+fn not_permitted(text: &str, sent: Request<'_>) -> Error {
+    let is_about = |what| text.contains("access") && text.contains(what);
+    match command_in(text, sent) {
+        _ if is_about("channel") => {
+            Error::new(Denied, "this user may not use the channel on which waiters are told")
+                .with_help("grant it with ACL SETUSER; for the default prefix: &leasehold:*")
+        }
+        Some(command) if !is_about("key") => {
             let message = format!("this user may not run {}", command.to_uppercase().replace('|', " "));
             let help = format!("grant it with ACL SETUSER: +{}", command.to_lowercase());
             Error::new(Denied, message).with_help(help)
-        }
-        _ if text.contains("channel") => {
-            Error::new(Denied, "this user may not use the channel on which waiters are told")
-                .with_help("grant it with ACL SETUSER; for the default prefix: &leasehold:*")
         }
         _ => Error::new(Denied, "this user may not use the keys of this lock")
             .with_help("grant them with ACL SETUSER; for the default prefix: ~leasehold:* ~{leasehold:*"),
     }
 }
 
-fn unknown_command(text: &str, script: Option<&Script>) -> Error {
-    let command = command_in(text, script).map(str::to_uppercase);
+fn unknown_command(text: &str, sent: Request<'_>) -> Error {
+    let command = command_in(text, sent).map(|command| command.to_uppercase().replace('|', " "));
     let command = command.as_deref().unwrap_or("a command that locks need");
     Error::new(Misconfigured, format!("it does not know {command}"))
-        .with_help("use Redis 7.0 or later, or Valkey 7.2 or later; look at what stands between")
+        .with_help("look at rename-command of the server, and at what stands between")
 }
 
 /// An error that is not known here. Its text is repeated for the reader, but without owner ids: some errors repeat the
@@ -174,20 +191,26 @@ fn unknown(error: &ServerError) -> Error {
     Error::new(ErrorKind::Indeterminate, message).with_help("look at the server, and at what stands between")
 }
 
-/// The command that was refused: quoted in the text, by the server or by a script of ours that passes on a refusal which
-/// names none, before the arguments; or found in the line that failed. Only what we send is looked for.
-fn command_in(text: &str, script: Option<&Script>) -> Option<&'static str> {
+/// The command that was refused: quoted in the text before the arguments, by the server or by a script of ours that passes on a
+/// refusal; or that in the line of the script that failed; or the one that was sent. Only what we send is looked for.
+fn command_in<'a>(text: &str, sent: Request<'a>) -> Option<&'a str> {
+    let is_part =
+        |part: &str, whole| part.split_once('|').is_some_and(|(it, _)| it.eq_ignore_ascii_case(whole));
     let mut words = text.split(['\'', '`']);
     let quoted =
         words.find_map(|word| COMMANDS.split(' ').find(|command| word.eq_ignore_ascii_case(command)));
-    quoted.or_else(|| failed_line(text, script))
+    quoted.or_else(|| match sent {
+        Request::Script(script) => failed_line(text, script),
+        // Of CONFIG and its like, one part is sent.
+        Request::Command(name) => COMMANDS.split(' ').find(|it| is_part(it, name)).or(Some(name)),
+    })
 }
 
 /// The command in the line that the server says has failed: `…, on @user_script:7.`
-fn failed_line(text: &str, script: Option<&Script>) -> Option<&'static str> {
+fn failed_line(text: &str, script: &Script) -> Option<&'static str> {
     let (_, rest) = text.split_once("user_script:")?;
     let digits: String = rest.chars().take_while(char::is_ascii_digit).collect();
-    let command = script?.command_in_line(digits.parse().ok()?)?;
+    let command = script.command_in_line(digits.parse().ok()?)?;
     COMMANDS.split(' ').find(|known| command.eq_ignore_ascii_case(known))
 }
 

@@ -125,10 +125,10 @@ impl Servers {
         }
     }
 
-    /// Each server that has names.
-    pub(crate) async fn each(&self) -> Result<Vec<Arc<ServerLink>>> {
+    /// Each server that has names, and an error in the place of one that is missing.
+    pub(crate) async fn each(&self) -> Result<Vec<Result<Arc<ServerLink>>>> {
         match self {
-            Self::One(link) => Ok(vec![Arc::clone(link)]),
+            Self::One(link) => Ok(vec![Ok(Arc::clone(link))]),
             Self::Cluster(cluster) => cluster.primaries().await,
         }
     }

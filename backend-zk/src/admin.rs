@@ -86,7 +86,7 @@ impl LockAdmin for ZooKeeperBackend {
     /// Makes the directory of the locks, with its access list.
     async fn init(&self) -> Result<()> {
         let (call, base) = (self.sessions.call().await?, &self.names.base);
-        let access = self.sessions.target().access;
+        let access = self.sessions.target.access;
         let made = parents::make(&call, access, base, CreateMode::Persistent).await;
         match made.map_err(ZkError::into_error) {
             // The server checks the right to make it before it checks whether it exists.
@@ -100,7 +100,7 @@ impl LockAdmin for ZooKeeperBackend {
 
     /// For `zkCli.sh`; with a user, after its `addauth`.
     fn init_script(&self) -> Option<String> {
-        Some(parents::script(self.sessions.target().access, &self.names.base))
+        Some(parents::script(self.sessions.target.access, &self.names.base))
     }
 
     /// Deletes their directories. The server would do it itself, some time later.

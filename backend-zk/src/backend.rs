@@ -9,8 +9,8 @@ use crate::target::Target;
 use async_trait::async_trait;
 use futures_util::future::join_all;
 use leasehold_core::{
-    Attempt, Claim, Clock, Error, ErrorKind, HolderInfo, LockAdmin, LockBackend, Namespace, OwnerId, Release,
-    Renewal, Result, Semantics, StallTimeout, SystemClock,
+    Attempt, Claim, Clock, Error, ErrorKind, HolderInfo, KnownServers, LockAdmin, LockBackend, Namespace,
+    OwnerId, Release, Renewal, Result, Semantics, StallTimeout, SystemClock,
 };
 use leasehold_store_url::StoreUrl;
 use std::sync::Arc;
@@ -56,12 +56,18 @@ impl ZooKeeperBackend {
         let (started_at, before) = (SystemClock::new().now(), entry.notifier.take());
         let session = self.sessions.session().await?;
         let permit = self.stall_timeout.wait(self.attempts.acquire()).await;
-        let _permit = permit.and_then(std::result::Result::ok).ok_or_else(|| self.too_slow())?;
+        let _permit = permit.and_then(std::result::Result::ok).ok_or_else(|| {
+            let limit = self.sessions.target.timeouts.request;
+            let message =
+                format!("{MAX_ATTEMPTS} other attempts of this process have had no answer for {limit:?}");
+            Error::new(ErrorKind::Unavailable, message)
+                .with_help("look at how slow the ensemble is, or wait longer: timeout")
+        })?;
         // The deadline of the requests begins after the wait for the permit.
         let call = self.sessions.call_in(&session)?;
         let recipe = Recipe {
             call: &call,
-            access: self.sessions.target().access,
+            access: self.sessions.target.access,
             directory: &self.names.directory_of(claim.name()),
             claim,
             notifier: &entry.notifier,
@@ -89,20 +95,12 @@ impl ZooKeeperBackend {
         };
         held.map_err(ZkError::into_error)
     }
-
-    fn too_slow(&self) -> Error {
-        let limit = self.sessions.target().timeouts.request;
-        let message =
-            format!("{MAX_ATTEMPTS} other attempts of this process have had no answer for {limit:?}");
-        Error::new(ErrorKind::Unavailable, message)
-            .with_help("look at how slow the ensemble is, or wait longer: timeout")
-    }
 }
 
 #[async_trait]
 impl LockBackend for ZooKeeperBackend {
     fn semantics(&self) -> Semantics {
-        semantics::semantics(self.sessions.target().timeouts.session)
+        semantics::semantics(self.sessions.target.timeouts.session)
     }
 
     async fn try_acquire(&self, claim: &Claim) -> Result<Attempt> {
@@ -116,7 +114,15 @@ impl LockBackend for ZooKeeperBackend {
             match self.delete_nodes(claim, &state).await {
                 Ok(_) => *state = ClaimState::Absent,
                 Err(error) if error.is_outage() => attempt = Err(error),
-                Err(error) => attempt = Err(node_stays(error, &self.names.directory_of(claim.name()))),
+                // The node's name has the owner, which stays out of texts.
+                Err(refusal) => {
+                    let directory = self.names.directory_of(claim.name());
+                    let message =
+                        format!("a node stays in {directory} and blocks the lock until this session ends");
+                    let help =
+                        "close this client, and give the user the rights to read, create and delete there";
+                    attempt = Err(Error::new(refusal.kind(), message).with_help(help).with_source(refusal));
+                }
             }
         }
         if matches!(*state, ClaimState::Absent) {
@@ -159,6 +165,10 @@ impl LockBackend for ZooKeeperBackend {
         self.claims.suspects.take().await
     }
 
+    fn servers(&self) -> Option<&KnownServers> {
+        Some(&self.sessions.ensemble.servers)
+    }
+
     fn admin(&self) -> Option<&dyn LockAdmin> {
         Some(self)
     }
@@ -175,14 +185,6 @@ fn as_far_as_known(error: Error, state: &ClaimState) -> Error {
         (true, ClaimState::Absent) => error.with_kind(ErrorKind::Unavailable),
         (true, _) => error.with_kind(ErrorKind::Indeterminate),
     }
-}
-
-/// A refused attempt whose node cannot be deleted either. The node's name has the owner, which stays out of texts.
-fn node_stays(refusal: Error, directory: &str) -> Error {
-    let message = format!("a node stays in {directory} and blocks the lock until this session ends");
-    Error::new(refusal.kind(), message)
-        .with_help("close this client, and give the user the rights to read, create and delete there")
-        .with_source(refusal)
 }
 
 /// A server closes the connection at a request that is too long, and with it every lock of the session. A client of the core

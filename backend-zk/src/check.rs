@@ -22,7 +22,7 @@ const MIN_TICKS: u32 = 4;
 /// if there is no session.
 pub(crate) async fn check(backend: &ZooKeeperBackend) -> Result<Vec<Finding>> {
     let call = backend.sessions.call().await?;
-    let target = backend.sessions.target();
+    let target = &backend.sessions.target;
     let mut findings = Vec::new();
     let (requested, granted) = (target.timeouts.session, call.session().timeout);
     if requested != granted {
@@ -71,7 +71,7 @@ async fn check_access(
                 [one, more @ ..] => format!("delete locks in {one} and {} more in {base}", more.len()),
             };
             let what = format!("anyone who reaches the servers can {what}");
-            let help = match backend.sessions.target().access {
+            let help = match backend.sessions.target.access {
                 Access::Anyone => {
                     "name a user in the URL, before the directory is made: zk://user:password@host"
                 }

@@ -1,10 +1,11 @@
 //! The claims of this process: what is known of the node of each.
 
+use crate::locked;
 use crate::notifier::{ClaimNotifier, Suspects};
 use crate::session::{NodeWatch, Session, SessionEvent};
 use leasehold_core::{FencingToken, OwnerId};
 use std::collections::HashMap;
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Mutex};
 use tokio::sync::OwnedMutexGuard;
 use zookeeper_client::Stat;
 
@@ -70,7 +71,7 @@ impl ClaimTable {
                 let notifier = Arc::new(ClaimNotifier::new(owner, &self.suspects));
                 Arc::new(ClaimEntry { state: Arc::default(), notifier })
             };
-            let entry = Arc::clone(self.entries().entry(owner).or_insert_with(new));
+            let entry = Arc::clone(locked(&self.entries).entry(owner).or_insert_with(new));
             let state = Arc::clone(&entry.state).lock_owned().await;
             // Another call may have removed the entry while this one waited for it.
             if self.get(owner).is_some_and(|current| Arc::ptr_eq(&current, &entry)) {
@@ -80,26 +81,22 @@ impl ClaimTable {
     }
 
     pub(crate) fn get(&self, owner: OwnerId) -> Option<Arc<ClaimEntry>> {
-        self.entries().get(&owner).cloned()
+        locked(&self.entries).get(&owner).cloned()
     }
 
     /// Forgets a claim without a node. The caller has its state locked.
     pub(crate) fn remove(&self, owner: OwnerId) {
-        self.entries().remove(&owner);
+        locked(&self.entries).remove(&owner);
     }
 
     /// Holders are at risk while there is no connection. A session that has ended takes all nodes with it.
     pub(crate) fn session_event(&self, event: SessionEvent) {
-        let entries: Vec<_> = self.entries().values().cloned().collect();
+        let entries: Vec<_> = locked(&self.entries).values().cloned().collect();
         let claims = entries.iter().map(|entry| &entry.notifier);
         match event {
             SessionEvent::Ended => claims.for_each(|claim| claim.fire()),
             SessionEvent::Connection => claims.for_each(|claim| claim.suspect()),
         }
-    }
-
-    fn entries(&self) -> MutexGuard<'_, HashMap<OwnerId, Arc<ClaimEntry>>> {
-        self.entries.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 

@@ -25,8 +25,7 @@
 //! So the session timeout decides how long a crashed holder keeps others out, and not the ttl of an acquisition. A ttl can
 //! only be stricter with its own holder: a guard believes in its hold for its ttl or for three quarters of the session
 //! timeout, whichever is shorter, counted from before the last write was sent that a majority of the servers has acknowledged
-//! in this session. A new hold may begin with a tenth less. The keeper asks for another such write at a third of that time,
-//! one for all locks that fall due together. It changes nothing: it is the delete of a node that does not exist.
+//! in this session. A new hold may begin with a tenth less. The keeper sends another such write, one for all locks, at a third of it.
 //!
 //! A holder is told at once when its session has ended, and is at risk from the moment the connection is lost. The deletion of its
 //! node is told by the first renewal, and from then on at once: that renewal sets a watch. A session watches about 400 holds and
@@ -48,11 +47,8 @@
 //! | `tls_ca` | a PEM file of authorities to trust | the authorities of the host |
 //! | `tls_cert`, `tls_key` | PEM files: the client's certificate and its key | none |
 //!
-//! Without a user or a certificate a node has no owner, so every client that reaches the servers can take and free locks.
-//! Even then no client can overwrite a node or its access list.
-//!
-//! With `login=digest` a user's password goes over the network as it is, and with `login=sasl` it could be guessed from what
-//! goes over the network: use `zk+tls`. SASL by Kerberos is not supported, because it needs libraries in C.
+//! With `acl=anyone` too, no client can overwrite a node or its access list. Use `zk+tls`: without it the network carries the password,
+//! or what it can be guessed from. SASL by Kerberos is not supported, because it needs libraries in C.
 //!
 //! The feature `tls` links a second crypto library beside ring, aws-lc, which is C code, because the client library requires it. It is
 //! used only if the application has made it the default of the process. If there is no default, the first `zk+tls` store makes ring that.
@@ -116,7 +112,7 @@ pub use target::SCHEMES;
 
 use leasehold_core::{LockBackend, Namespace, Result};
 use leasehold_store_url::StoreUrl;
-use std::sync::Arc;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 /// The prefix of every name, unless the user chooses another: none, because the directory belongs to the locks.
 pub const DEFAULT_PREFIX: &str = "";
@@ -128,4 +124,9 @@ pub const DEFAULT_PREFIX: &str = "";
 /// As of [`ZooKeeperBackend::open`].
 pub fn open(url: &StoreUrl, namespace: &Namespace) -> Result<Arc<dyn LockBackend>> {
     Ok(Arc::new(ZooKeeperBackend::open(url, namespace)?))
+}
+
+/// Locks a mutex, also a poisoned one: no code under these locks can panic half-way.
+fn locked<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
+    mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }

@@ -1,17 +1,14 @@
 //! The notification of a claim about a change in the store: its watch fired, or its session ended.
 
+use crate::locked;
 use leasehold_core::OwnerId;
 use std::collections::HashSet;
 use std::pin::pin;
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
+use std::sync::{Arc, Mutex, Weak};
 use std::task::Wake;
 use std::time::Duration;
 use tokio::sync::Notify;
 use tokio::time::timeout;
-
-/// The pause before a waiter that nothing will notify asks again, in milliseconds. It has jitter, because all waiters of a
-/// process lose their connection together.
-const RETRY_MILLIS: std::ops::Range<u64> = 100..400;
 
 /// The notifications for one claim.
 #[derive(Debug)]
@@ -66,7 +63,7 @@ impl ClaimNotifier {
 
     /// Something has changed: a waiter asks again, and a holder is renewed.
     pub(crate) fn fire(&self) {
-        let mut note = self.note();
+        let mut note = locked(&self.note);
         note.signal = Signal::Fired;
         note.fires += 1;
         drop(note);
@@ -76,14 +73,14 @@ impl ClaimNotifier {
 
     /// The signal, which becomes [`Unwatched`](Signal::Unwatched): a call begins, and its failure needs no undoing.
     pub(crate) fn take(&self) -> TakenSignal {
-        let mut note = self.note();
+        let mut note = locked(&self.note);
         TakenSignal { signal: std::mem::take(&mut note.signal), fires: note.fires }
     }
 
     /// The outcome of a call, after its watch is set. No effect if the watch may have fired since [`take`](Self::take): another
     /// call may have taken that signal.
     pub(crate) fn set(&self, before: TakenSignal, signal: Signal) {
-        let mut note = self.note();
+        let mut note = locked(&self.note);
         if note.fires == before.fires {
             note.signal = signal;
         }
@@ -91,12 +88,12 @@ impl ClaimNotifier {
 
     /// The signal, which stays.
     pub(crate) fn signal(&self) -> Signal {
-        self.note().signal
+        locked(&self.note).signal
     }
 
     /// The claim holds from now on. A signal that came before this told no keeper, so it is given again.
     pub(crate) fn begin_hold(&self) {
-        self.note().holds = true;
+        locked(&self.note).holds = true;
         if self.take().signal == Signal::Fired {
             self.fire();
         }
@@ -104,7 +101,7 @@ impl ClaimNotifier {
 
     /// The connection is lost, or there is one again: a holder is renewed.
     pub(crate) fn suspect(&self) {
-        if self.note().holds {
+        if locked(&self.note).holds {
             self.suspects.add(self.owner);
         }
     }
@@ -128,15 +125,12 @@ impl ClaimNotifier {
     pub(crate) fn waker(self: &Arc<Self>) -> std::task::Waker {
         Arc::new(WatchWaker(Arc::downgrade(self))).into()
     }
-
-    fn note(&self) -> MutexGuard<'_, Note> {
-        self.note.lock().unwrap_or_else(PoisonError::into_inner)
-    }
 }
 
-/// The pause before a waiter that nothing will notify asks again.
+/// The pause before a waiter that nothing will notify asks again. It has jitter, because all waiters of a process lose their
+/// connection together.
 pub(crate) fn retry_pause() -> Duration {
-    Duration::from_millis(fastrand::u64(RETRY_MILLIS))
+    Duration::from_millis(fastrand::u64(100..400))
 }
 
 impl Wake for WatchWaker {
@@ -149,23 +143,19 @@ impl Wake for WatchWaker {
 
 impl Suspects {
     fn add(&self, owner: OwnerId) {
-        self.owners().insert(owner);
+        locked(&self.owners).insert(owner);
         self.added.notify_one();
     }
 
     /// Waits until there are suspects, and takes them. Safe to drop: a taken suspect is returned at once.
     pub(crate) async fn take(&self) -> Vec<OwnerId> {
         loop {
-            let owners = std::mem::take(&mut *self.owners());
+            let owners = std::mem::take(&mut *locked(&self.owners));
             if !owners.is_empty() {
                 return owners.into_iter().collect();
             }
             self.added.notified().await;
         }
-    }
-
-    fn owners(&self) -> MutexGuard<'_, HashSet<OwnerId>> {
-        self.owners.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 

@@ -26,10 +26,7 @@ pub(crate) async fn try_lock(backend: &ZooKeeperBackend) -> Result<Option<Findin
     for claim in readers.iter().chain([&writer]) {
         removed = removed.and(backend.release(claim, Duration::ZERO).await);
     }
-    let removed = match removed {
-        Ok(_) => backend.forget(&[name]).await,
-        Err(why) => Err(why),
-    };
+    let removed = removed.map(drop).and(backend.forget(&[name]).await);
     Ok(tried.and(removed.map_err(|why| ("removed", why))).err().map(finding))
 }
 

@@ -84,6 +84,13 @@ impl SlotMap {
         owners.collect::<BTreeMap<_, _>>().into_values().cloned().collect()
     }
 
+    /// The slots that no node has, as ranges.
+    pub(super) fn unassigned(&self) -> Vec<String> {
+        let free: Vec<u16> = (0..SLOTS).filter(|slot| self.owner(*slot).is_none()).collect();
+        let range = |slots: &[u16]| Some(format!("{}-{}", slots.first()?, slots.last()?));
+        free.chunk_by(|slot, next| slot + 1 == *next).filter_map(range).collect()
+    }
+
     /// All nodes.
     pub(super) fn nodes(&self) -> &[Address] {
         &self.nodes
@@ -152,6 +159,7 @@ mod tests {
         let names = |nodes: &[Address]| nodes.iter().map(ToString::to_string).collect::<Vec<_>>();
         assert_eq!(names(&map.primaries()), ["a:7", "asked:8", "b:7"]);
         assert_eq!(names(map.nodes()), ["a:7", "c:9", "asked:8"]);
+        assert_eq!(map.unassigned(), ["100-199", "201-16383"]);
     }
 
     #[test]

@@ -9,6 +9,7 @@ mod topology;
 
 pub(crate) use map::hash_slot;
 pub(crate) use topology::Cluster;
+use topology::unavailable;
 
 use crate::connection::{ScriptCall, ScriptReply, ServerLink};
 use crate::target::Address;
@@ -47,7 +48,10 @@ impl Cluster {
                 }
                 Some((_, None)) => {
                     self.doubt();
-                    return Err(link.route.with_address(sent_nowhere(slot)));
+                    let message =
+                        format!("slot {slot} is at a node of which this one does not know where it is");
+                    let help = "look at what the nodes announce: cluster-announce-hostname, cluster-preferred-endpoint-type";
+                    return Err(link.route.with_address(unavailable(message, help)));
                 }
                 None => {
                     // The cluster is not what it was taken for.
@@ -64,7 +68,9 @@ impl Cluster {
             }
             link = self.link(&address)?;
         }
-        Err(link.route.with_address(sent_around(slot)))
+        let message = format!("the nodes of the cluster do not agree on who has slot {slot}");
+        let help = "wait until they do; if it lasts, look at CLUSTER SLOTS of each of them";
+        Err(link.route.with_address(unavailable(message, help)))
     }
 
     /// Another node that has the slot, if this one could not be asked, so that certainly nothing was done.
@@ -96,19 +102,6 @@ fn redirect(reply: &Value, asked: &Address) -> Option<(ServerErrorKind, Option<A
     };
     let kind = error.kind().filter(|kind| matches!(kind, ServerErrorKind::Moved | ServerErrorKind::Ask))?;
     Some((kind, to()))
-}
-
-fn sent_nowhere(slot: u16) -> Error {
-    let message = format!("slot {slot} is at a node of which this one does not know where it is");
-    Error::new(ErrorKind::Unavailable, message).with_help(
-        "look at what the nodes announce: cluster-announce-hostname, cluster-preferred-endpoint-type",
-    )
-}
-
-fn sent_around(slot: u16) -> Error {
-    let message = format!("the nodes of the cluster do not agree on who has slot {slot}");
-    Error::new(ErrorKind::Unavailable, message)
-        .with_help("wait until they do; if it lasts, look at CLUSTER SLOTS of each of them")
 }
 
 #[cfg(test)]

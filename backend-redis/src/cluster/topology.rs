@@ -84,12 +84,19 @@ impl Cluster {
         known.links.get(known.map.owner(hash_slot(key))?).cloned()
     }
 
-    /// All nodes that have slots.
-    pub(crate) async fn primaries(self: &Arc<Self>) -> Result<Vec<Arc<ServerLink>>> {
+    /// All nodes that have slots, and an error in the place of those that are missing.
+    pub(crate) async fn primaries(self: &Arc<Self>) -> Result<Vec<Result<Arc<ServerLink>>>> {
         self.doubt();
         self.refresh_if_in_doubt().await?;
-        let primaries = locked(&self.known).map.primaries();
-        primaries.iter().map(|address| self.link(address)).collect()
+        let (primaries, unassigned) = {
+            let known = locked(&self.known);
+            (known.map.primaries(), known.map.unassigned())
+        };
+        let missing = (!unassigned.is_empty()).then(|| {
+            let message = format!("no node of the cluster has slots {}", unassigned.join(", "));
+            Err(unavailable(message, LOOK_AT_CLUSTER))
+        });
+        Ok(primaries.iter().map(|address| self.link(address)).chain(missing).collect())
     }
 
     /// The node at this address.
@@ -206,6 +213,6 @@ fn not_asked() -> Error {
     unavailable(message, "look at the nodes that the URL names")
 }
 
-fn unavailable(message: String, help: &'static str) -> Error {
+pub(super) fn unavailable(message: String, help: &'static str) -> Error {
     Error::new(ErrorKind::Unavailable, message).with_help(help)
 }

@@ -10,7 +10,7 @@
 use super::multiplexed::{Connection, overdue};
 use super::stream;
 use crate::reply::{info_field, text};
-use crate::server_error::{is_unknown_command, known_refusal};
+use crate::server_error::{Request, is_unknown_command, known_refusal};
 use crate::target::Target;
 use crate::tls::refusal_by_peer;
 use crate::waiters::WaiterRegistry;
@@ -167,7 +167,8 @@ fn admitted(reply: Value) -> Result<Value> {
         |error: &ServerError| error.code() == "NOPERM" || is_unknown_command(error.details());
     match &reply {
         Value::ServerError(error) if !is_for_the_question(error) => {
-            let known = known_refusal(error.code(), error.details().unwrap_or_default(), None);
+            let text = error.details().unwrap_or_default();
+            let known = known_refusal(error.code(), text, Request::Command("INFO"));
             known.map_or(Ok(reply), Err)
         }
         _ => Ok(reply),
@@ -175,7 +176,7 @@ fn admitted(reply: Value) -> Result<Value> {
 }
 
 fn refused(what: &str, code: &str, text: &str) -> Error {
-    known_refusal(code, text, None).unwrap_or_else(|| {
+    known_refusal(code, text, Request::Command(what)).unwrap_or_else(|| {
         let message = format!("it refused {what}, in words that are not known here");
         Error::new(ErrorKind::Unavailable, message)
             .with_help("look at the server, and at what stands between")

@@ -11,7 +11,7 @@ use super::route::Route;
 use crate::keys::companion_kind;
 use crate::reply::parse;
 use crate::scripts::Script;
-use crate::server_error::{foreign_data, refusal, replica, shut_down};
+use crate::server_error::{Request, foreign_data, refusal, replica, shut_down};
 use crate::target::Replicas;
 use crate::waiters::WaiterRegistry;
 use leasehold_core::{Error, ErrorKind, Result};
@@ -115,12 +115,8 @@ impl ServerLink {
             let _turn = if call.script.is_renewal() { self.renewals.acquire().await.ok() } else { None };
             self.send_script(&self.requests, call.commands(false), || call.commands(true)).await?
         };
-        let replicas = match call.confirm {
-            Some(_) => {
-                self.checked(replies.pop().unwrap_or(Value::Nil), None).and_then(|count| parse(&count))
-            }
-            None => Ok(0),
-        };
+        let count = call.confirm.and_then(|_| replies.pop()).unwrap_or(Value::Int(0));
+        let replicas = self.checked(count, Request::Command("WAIT")).and_then(|count| parse(&count));
         // Without `ASKING` a node refuses the call: the first error is the cause of the last.
         let refused = replies.iter().position(|reply| matches!(reply, Value::ServerError(_)));
         let value = match replies.last() {
@@ -157,15 +153,7 @@ impl ServerLink {
         by_digest: Vec<Cmd>,
         in_full: impl FnOnce() -> Vec<Cmd>,
     ) -> Result<Vec<Value>> {
-        let mut connection = self.connected(manager).await?;
-        if connection.is_of_replica() {
-            // It may be a primary by now, or its address may lead to one.
-            connection.leave();
-            connection = self.connected(manager).await?;
-        }
-        if connection.is_of_replica() {
-            return Err(self.route.with_address(replica()));
-        }
+        let connection = self.connected_to_primary(manager).await?;
         let mut replies = self.send_asking_role(&connection, by_digest).await?;
         let is_unknown = |error: &redis::ServerError| error.kind() == Some(ServerErrorKind::NoScript);
         if replies.iter().any(|reply| matches!(reply, Value::ServerError(error) if is_unknown(error))) {
@@ -203,6 +191,18 @@ impl ServerLink {
         self.connected(&self.requests).await
     }
 
+    /// The same, and no connection to a replica.
+    async fn connected_to_primary(&self, manager: &Arc<ConnectionManager>) -> Result<Arc<Connection>> {
+        let connection = self.connected(manager).await?;
+        if !connection.is_of_replica() {
+            return Ok(connection);
+        }
+        // It may be a primary by now, or its address may lead to one.
+        connection.leave();
+        let connection = self.connected(manager).await?;
+        if connection.is_of_replica() { Err(self.route.with_address(replica())) } else { Ok(connection) }
+    }
+
     /// Runs as a task: a caller that is not polled must not block the others.
     async fn connected(&self, manager: &Arc<ConnectionManager>) -> Result<Arc<Connection>> {
         if let Some(connection) = manager.open_connection()? {
@@ -223,7 +223,7 @@ impl ServerLink {
             Value::ServerError(error) if error.code() == "WRONGTYPE" => {
                 Err(self.route.with_address(Box::pin(self.name_foreign_data(keys)).await))
             }
-            answer => self.checked(answer, Some(script)),
+            answer => self.checked(answer, Request::Script(script)),
         }
     }
 
@@ -231,7 +231,15 @@ impl ServerLink {
     pub(crate) async fn command(&self, command: &Cmd) -> Result<Value> {
         let connection = self.connection().await?;
         let reply = connection.request(command).await;
-        self.checked(reply.map_err(|why| self.route.with_address(connection.unknown_outcome(why)))?, None)
+        let reply = reply.map_err(|why| self.route.with_address(connection.unknown_outcome(why)))?;
+        self.checked(reply, Request::of(command))
+    }
+
+    /// The same, and no replica answers.
+    pub(crate) async fn command_to_primary(&self, command: Cmd) -> Result<Value> {
+        let connection = self.connected_to_primary(&self.requests).await?;
+        let mut replies = self.send_asking_role(&connection, vec![command.clone()]).await?;
+        self.checked(replies.pop().unwrap_or(Value::Nil), Request::of(&command))
     }
 
     /// Makes sure that keys on their way to it may be asked for. With a command behind it: it is good for the next one, and
@@ -239,7 +247,7 @@ impl ServerLink {
     pub(crate) async fn may_ask(&self) -> Result<()> {
         let connection = self.connection().await?;
         let mut replies = self.send(&connection, vec![redis::cmd("ASKING"), redis::cmd("PING")]).await?;
-        self.checked(replies.swap_remove(0), None).map(drop)
+        self.checked(replies.swap_remove(0), Request::Command("ASKING")).map(drop)
     }
 
     /// What the server says of itself now. Errors as of [`command`](Self::command).
@@ -297,9 +305,9 @@ impl ServerLink {
         foreign_data(keys.first().unwrap_or(&""), None)
     }
 
-    fn checked(&self, reply: Value, script: Option<&Script>) -> Result<Value> {
+    fn checked(&self, reply: Value, sent: Request<'_>) -> Result<Value> {
         match reply {
-            Value::ServerError(error) => Err(self.route.with_address(refusal(&error, script))),
+            Value::ServerError(error) => Err(self.route.with_address(refusal(&error, sent))),
             reply => Ok(reply),
         }
     }

@@ -1,7 +1,7 @@
 use super::role::RoleCheck;
 use super::stream::ByteStream;
 use crate::reply::not_understood;
-use crate::server_error::refusal;
+use crate::server_error::{Request, refusal};
 use crate::target::Target;
 use crate::waiters::WaiterRegistry;
 use leasehold_core::{Error, ErrorKind};
@@ -17,9 +17,6 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use tokio::sync::watch;
 use tokio::task::AbortHandle;
-
-/// The user of a connection that names none.
-const DEFAULT_USER: &str = "default";
 
 /// One connection of redis-rs that all requests share. It ends for good when it breaks, or when a reply is overdue: replies come
 /// in order, so a late one delays all that follow.
@@ -66,7 +63,7 @@ impl Connection {
         }
         if takes_messages && target.has_login() {
             info = info.set_password(password.map_or("", ExposeSecret::expose_secret));
-            info = info.set_username(target.user.as_deref().unwrap_or(DEFAULT_USER));
+            info = info.set_username(target.user.as_deref().unwrap_or("default"));
         }
         let (requests, driver) = MultiplexedConnection::new_with_config(&info, stream, config).await?;
         let (ends, end) = watch::channel(());
@@ -108,7 +105,7 @@ impl Connection {
         let reply = self.request(redis::cmd("SUBSCRIBE").arg(channel)).await;
         match reply.map_err(|why| self.unknown_outcome(why))? {
             Value::Push { kind: PushKind::Subscribe, .. } => self.subscribed.store(true, Ordering::SeqCst),
-            Value::ServerError(error) => return Err(refusal(&error, None)),
+            Value::ServerError(error) => return Err(refusal(&error, Request::Command("SUBSCRIBE"))),
             _ => return Err(not_understood()),
         }
         Ok(())

@@ -5,7 +5,7 @@ use super::multiplexed::Connection;
 use super::role::RoleCheck;
 use super::sentinel::{Epoch, PrimaryReport, Sentinels};
 use crate::server_error::TO_CLUSTER;
-use crate::target::{Address, Target};
+use crate::target::Target;
 use crate::waiters::WaiterRegistry;
 use leasehold_core::{Error, ErrorKind, Result};
 use std::fmt;
@@ -26,12 +26,6 @@ pub(crate) enum Route {
 }
 
 impl Route {
-    /// True if a password is sent to it unencrypted, over a network.
-    pub(crate) fn shows_password(&self) -> bool {
-        let Target { address, tls, password, .. } = self.target();
-        password.is_some() && tls.is_none() && matches!(address, Address::Tcp { .. })
-    }
-
     /// Connects to where it leads now. One deadline covers all steps.
     pub(super) async fn connect(self: &Arc<Self>, waiters: &Arc<WaiterRegistry>) -> Result<Arc<Connection>> {
         let connected = async {
@@ -110,7 +104,7 @@ impl Route {
     }
 
     /// How to talk to the server. The address of a primary is not known yet.
-    pub(super) fn target(&self) -> &Target {
+    pub(crate) fn target(&self) -> &Target {
         match self {
             Self::Server(target) | Self::Node(target) => target,
             Self::Primary(sentinels) => &sentinels.primary,

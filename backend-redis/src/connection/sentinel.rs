@@ -10,7 +10,7 @@ use super::manager::ConnectionManager;
 use super::multiplexed::Connection;
 use crate::locked;
 use crate::reply::text;
-use crate::server_error::{refusal, unknown_is_unavailable};
+use crate::server_error::{Request, refusal, unknown_is_unavailable};
 use crate::target::{Address, SentinelGroup, Target};
 use futures_util::stream::{FuturesUnordered, StreamExt};
 use leasehold_core::{Error, ErrorKind, Result};
@@ -145,7 +145,9 @@ async fn ask(sentinel: &Arc<Sentinel>, name: &str, deadline: Instant) -> Result<
             Err(Error::new(ErrorKind::Misconfigured, message)
                 .with_help("look at the name in the URL, and at SENTINEL MASTERS"))
         }
-        Value::ServerError(error) => Err(sentinel.with_address(refusal(&error, None))),
+        Value::ServerError(error) => {
+            Err(sentinel.with_address(refusal(&error, Request::Command("SENTINEL"))))
+        }
         reply => read(&reply).map_err(|error| sentinel.with_address(error)),
     }
 }

@@ -204,7 +204,7 @@ mod tests {
 
     #[test]
     fn hold_of_a_majority_is_shown_with_the_end_of_the_majority() {
-        let told = |found: Vec<LockStatus>| agreed(Quorum::new(5), found);
+        let told = |found: Vec<LockStatus>| agreed(Quorum { nodes: 5 }, found);
         let held = told(vec![status(1, 7, 9), status(1, 7, 3), status(2, 8, 9), status(1, 7, 5)]).unwrap();
         assert_eq!((held.token, held.ends_in), (Some(FencingToken::new(7)), Some(Duration::from_secs(3))));
         let all = told((1..=5).map(|n| status(1, 7, n)).collect()).unwrap();

@@ -168,7 +168,7 @@ impl LockBackend for RedlockBackend {
 
 impl RedlockBackend {
     fn quorum(&self) -> Quorum {
-        Quorum::new(self.nodes.len())
+        Quorum { nodes: self.nodes.len() }
     }
 
     async fn ask_to_hold(

@@ -12,10 +12,6 @@ pub(super) struct Quorum {
 }
 
 impl Quorum {
-    pub(super) fn new(nodes: usize) -> Self {
-        Self { nodes }
-    }
-
     /// More than half. Half of an even number is no majority: there could be two of them.
     pub(super) fn majority(self) -> usize {
         self.nodes / 2 + 1

@@ -111,7 +111,7 @@ mod tests {
         (0..held).for_each(|place| votes.enter(place, Renewal::Renewed));
         (0..gone).for_each(|place| votes.enter(place, Renewal::Lost(LossCause::Gone)));
         (0..taken).for_each(|place| votes.enter(place, Renewal::Lost(LossCause::Taken)));
-        votes.renewal(Quorum::new(5))
+        votes.renewal(Quorum { nodes: 5 })
     }
 
     #[test]

@@ -10,7 +10,7 @@ fn error(line: &str) -> ServerError {
 }
 
 fn told(line: &str) -> (ErrorKind, String) {
-    let refusal = refusal(&error(line), Some(&ACQUIRE));
+    let refusal = refusal(&error(line), Request::Script(&ACQUIRE));
     (refusal.kind(), refusal.to_string())
 }
 
@@ -134,6 +134,23 @@ fn unknown_command_is_named_without_its_arguments() {
         assert!(message.starts_with("it does not know ") && !message.contains("0123"), "{message}");
     }
     assert_eq!(told(lines[0]).1, "it does not know EVALSHA");
+}
+
+/// By a proxy, in its own words.
+#[test]
+fn refusal_that_names_no_command_is_of_the_one_that_was_sent() {
+    for (sent, command) in
+        [("AUTH", "AUTH"), ("INFO", "INFO"), ("CONFIG", "CONFIG GET"), ("SUBSCRIBE", "SUBSCRIBE")]
+    {
+        let told = |line: &str| refusal(&error(line), Request::Command(sent));
+        let (denied, unknown) = (told("NOPERM no permission"), told(&format!("ERR unknown command {sent}")));
+        assert_eq!(denied.to_string(), format!("this user may not run {command}"));
+        assert_eq!(unknown.to_string(), format!("it does not know {command}"));
+        assert!(unknown.help().is_some_and(|help| !help.contains("7.0")), "its version was not seen");
+        assert_eq!(told("NOPERM access denied").to_string(), format!("this user may not run {command}"));
+    }
+    assert_eq!(told("NOPERM no permission").1, "this user may not use the keys of this lock");
+    assert_eq!(told("ERR unknown command EVALSHA").1, "it does not know a command that locks need");
 }
 
 #[test]

@@ -163,22 +163,19 @@ fn database(text: &str) -> Result<u32> {
 
 /// Parameters of TLS on a connection without it would be a false sense of security.
 fn refuse_tls(scheme: &str, query: &mut Query) -> Result<Option<Tls>> {
+    let encrypted = match scheme.split_once('+') {
+        _ if scheme == "redlock" => "redlock+tls",
+        Some((_, "sentinel")) => "rediss+sentinel",
+        Some((_, "cluster")) => "rediss+cluster",
+        _ => "rediss",
+    };
     for key in ["tls_ca", "tls_cert", "tls_key", "tls_insecure"] {
         if query.take(key).is_some() {
             let problem = format_args!("{scheme}:// is not encrypted");
-            return Err(Error::invalid(key, problem, encrypted_form(scheme)));
+            return Err(Error::invalid(key, problem, format!("write {encrypted}://, or leave it out")));
         }
     }
     Ok(None)
-}
-
-fn encrypted_form(scheme: &str) -> &'static str {
-    match scheme {
-        "redlock" => "write redlock+tls://, or leave it out",
-        _ if scheme.ends_with("+sentinel") => "write rediss+sentinel://, or leave it out",
-        _ if scheme.ends_with("+cluster") => "write rediss+cluster://, or leave it out",
-        _ => "write rediss://, or leave it out",
-    }
 }
 
 fn unknown_scheme(scheme: &str) -> Error {

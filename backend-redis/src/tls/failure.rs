@@ -19,10 +19,7 @@ pub(super) fn agreement_error(error: io::Error) -> Error {
 /// The peer's refusal, if that is why a connection broke later. With TLS 1.3 a server looks at the client's certificate
 /// only after the client has begun to talk.
 pub(crate) fn refusal_by_peer(error: &(dyn StdError + 'static)) -> Option<Error> {
-    match cause(error)? {
-        rustls::Error::AlertReceived(_) => cause(error).and_then(explain),
-        _ => None,
-    }
+    cause(error).filter(|why| matches!(why, rustls::Error::AlertReceived(_))).and_then(explain)
 }
 
 fn explain(error: &rustls::Error) -> Option<Error> {

@@ -3,7 +3,7 @@
 
 use crate::fake::command;
 use crate::kit::{answered, attempt_fails, backend, claim, hold, queue, release, renew, told, waiter};
-use leasehold_core::{Attempt, ErrorKind, LockAdmin, LockBackend, Renewal, Severity};
+use leasehold_core::{Attempt, ErrorKind, Finding, LockAdmin, LockBackend, Renewal, Severity};
 use leasehold_redis::RedisBackend;
 use leasehold_test_stores::servers::RedisServer;
 use std::net::SocketAddr;
@@ -15,8 +15,14 @@ use tokio::net::{TcpListener, TcpStream};
 use tokio::task::JoinSet;
 
 /// What proxies answer to a command that they do not know; an empty answer ends the connection.
-const WORDINGS: [&str; 4] =
-    ["-ERR unknown command '{}'", "-unsupported command '{}'", "-ERR handle request, it is not allowed", ""];
+const WORDINGS: [&str; 6] = [
+    "-ERR unknown command '{}'",
+    "-unsupported command '{}'",
+    "-ERR handle request, it is not allowed",
+    "",
+    "-ERR unknown command {}",
+    "-NOPERM no permission",
+];
 
 /// A proxy that refuses commands.
 struct RefusingProxy {
@@ -133,8 +139,8 @@ async fn granted(backend: &RedisBackend, claim: &leasehold_core::Claim) {
     }
 }
 
-/// All that a holder and a waiter need.
-async fn works(url: &str) {
+/// All that a holder and a waiter need. What is found names no missing right but that to what the proxy refuses.
+async fn works(url: &str, refused: &[&str]) {
     let (holding, waiting) = (backend(url), backend(url));
     let (holder, next) = (claim("job"), waiter("job"));
     hold(&holding, &holder).await;
@@ -147,8 +153,15 @@ async fn works(url: &str) {
     let findings = answered(holding.check()).await.unwrap();
     let errors: Vec<_> = findings.iter().filter(|finding| finding.severity == Severity::Error).collect();
     assert!(errors.is_empty(), "{errors:?}");
-    let names_a_right = |finding: &leasehold_core::Finding| finding.message.contains("this user may not");
-    assert!(!findings.iter().any(names_a_right), "no right is missing: {findings:?}");
+    for Finding { message, help, .. } in findings {
+        let named =
+            message.split_once("this user may not ").map(|(_, right)| right.trim_start_matches("run "));
+        let named = named.map(|right| right.split(' ').next().unwrap());
+        assert!(named.is_none_or(|right| refused.contains(&right)), "this right is not missing: {message}");
+        let is_of_locks =
+            ["that locks need", "use Redis 7.0"].map(|words| message.contains(words) || help.contains(words));
+        assert_eq!(is_of_locks, [false; 2], "{message}; {help}");
+    }
 }
 
 #[tokio::test]
@@ -159,9 +172,12 @@ async fn lock_works_without_each_command_that_it_can_do_without() {
             let proxy = RefusingProxy::to(&server, wording, commands).await;
             for query in ["", "?protocol=resp2"] {
                 let url = proxy.url(query);
-                tokio::time::timeout(Duration::from_secs(60), works(&url))
-                    .await
-                    .unwrap_or_else(|_| panic!("{commands} {wording:?} {query}"));
+                tokio::time::timeout(
+                    Duration::from_secs(60),
+                    works(&url, &commands.split(' ').collect::<Vec<_>>()),
+                )
+                .await
+                .unwrap_or_else(|_| panic!("{commands} {wording:?} {query}"));
             }
             let refused = proxy.refused.load(Ordering::SeqCst);
             assert!(refused > 0, "{commands} {wording:?}: nothing was refused");
@@ -173,7 +189,7 @@ async fn lock_works_without_each_command_that_it_can_do_without() {
 async fn protocol_resp2_sends_no_hello() {
     let server = server();
     let proxy = RefusingProxy::to(&server, "", "HELLO").await;
-    works(&proxy.url("?protocol=resp2")).await;
+    works(&proxy.url("?protocol=resp2"), &[]).await;
     assert_eq!(proxy.refused.load(Ordering::SeqCst), 0);
 }
 
@@ -185,9 +201,11 @@ async fn refused_login_is_named_by_the_answer_of_the_server() {
         (WORDINGS[1], ErrorKind::Unavailable, "it refused AUTH, in words that are not known here"),
         (WORDINGS[2], ErrorKind::Unavailable, "it refused AUTH, in words that are not known here"),
         (WORDINGS[3], ErrorKind::Unavailable, "it closed the connection when it was sent AUTH"),
+        (WORDINGS[4], ErrorKind::Misconfigured, "it does not know AUTH"),
+        (WORDINGS[5], ErrorKind::Denied, "this user may not run AUTH"),
     ] {
         // In RESP3 the login is a part of HELLO, and the proxy has nothing to refuse.
-        works(&RefusingProxy::to(&server, wording, "AUTH").await.url("")).await;
+        works(&RefusingProxy::to(&server, wording, "AUTH").await.url(""), &[]).await;
         for (commands, query) in [("AUTH", "?protocol=resp2"), ("AUTH HELLO", "")] {
             let proxy = RefusingProxy::to(&server, wording, commands).await;
             let (said, told) = attempt_fails(&backend(&proxy.url(query)), &claim("job")).await;

@@ -101,6 +101,37 @@ async fn holder_on_a_server_that_becomes_a_writable_replica_is_told_by_its_deadl
     assert!(!guard.is_held());
 }
 
+/// It has no locks of which it could tell, be its copy empty, old or on its way.
+#[tokio::test]
+async fn replica_shows_no_locks_and_says_what_it_is() {
+    let primary = server();
+    hold(&backend(&primary.url()), &claim("job")).await;
+    let nobody = free_port().unwrap().to_string();
+    for port in [nobody, primary.port().to_string()] {
+        for query in ["", "?protocol=resp2"] {
+            let replica = server();
+            let connected = backend(&format!("{}{query}", replica.url()));
+            hold(&connected, &claim("other")).await;
+            assert!(replica.command(&["REPLICAOF", "127.0.0.1", &port]).unwrap().starts_with("+OK"));
+            let asked = backend(&format!("{}{query}", replica.url()));
+            let (kind, said) = attempt_fails(&asked, &claim("job")).await;
+            for error in [
+                answered(asked.list_reachable("")).await.unwrap_err(),
+                answered(asked.inspect(claim("job").name())).await.unwrap_err(),
+                answered(asked.init()).await.unwrap_err(),
+            ] {
+                assert_eq!((error.kind(), told(&error)), (kind, said.clone()));
+                assert!(said.contains(IS_REPLICA), "{said}");
+            }
+            let start = Instant::now();
+            while answered(connected.list("")).await.is_ok() {
+                assert!(start.elapsed() < Duration::from_secs(15), "the connection from before is believed");
+                tokio::time::sleep(Duration::from_millis(50)).await;
+            }
+        }
+    }
+}
+
 /// The question for the role travels with a script, once a second.
 #[tokio::test]
 async fn role_costs_at_most_one_command_a_second_and_no_round_trip() {

@@ -201,42 +201,6 @@ async fn node_that_was_started_anew_is_told_once() {
     assert_eq!(told, [[place, before, run_id(&cluster.nodes()[node])]]);
 }
 
-/// The administration shows what is there, and names what is not.
-#[tokio::test]
-async fn half_a_cluster_is_listed_and_checked() {
-    let mut cluster = RedisCluster::start(false).unwrap();
-    for node in cluster.nodes() {
-        let partial = ["CONFIG", "SET", "cluster-require-full-coverage", "no"];
-        assert_eq!(node.command(&partial).unwrap(), "+OK");
-    }
-    let backend = backend(&cluster.url());
-    let claims: Vec<Claim> = (0..30).map(|n| claim(&format!("job/{n}"))).collect();
-    for claim in &claims {
-        hold(&backend, claim).await;
-    }
-    let is_gone = |claim: &Claim| cluster.owner_of(&format!("leasehold:{}", claim.name())).unwrap() == 0;
-    let there = claims.iter().filter(|claim| !is_gone(claim)).count();
-    let gone = claims.iter().find(|claim| is_gone(claim)).unwrap().clone();
-    let place = format!("127.0.0.1:{}", cluster.nodes()[0].port());
-    cluster.nodes_mut()[0].kill();
-
-    let (listed, unseen) = answered(backend.list_reachable("job/")).await.unwrap();
-    assert_eq!((listed.len(), unseen.len()), (there, 1), "{unseen:?}");
-    assert!(unseen[0].is_outage() && unseen[0].to_string().contains(&place), "{}", told(&unseen[0]));
-    assert_eq!(answered(backend.list("job/")).await.unwrap_err().kind(), ErrorKind::Unavailable);
-    assert_eq!(answered(backend.inspect(gone.name())).await.unwrap_err().kind(), ErrorKind::Unavailable);
-
-    let findings = answered(backend.check()).await.unwrap();
-    let errors: Vec<_> = findings.iter().filter(|finding| finding.severity == Severity::Error).collect();
-    assert!(errors.len() == 1 && errors[0].code == "E_SERVER", "{findings:?}");
-    assert!(errors[0].message.contains(&place), "{findings:?}");
-    assert_eq!(findings.iter().filter(|finding| finding.code == "I_SERVER").count(), 2, "{findings:?}");
-
-    cluster.nodes_mut()[1..].iter_mut().for_each(|node| node.kill());
-    assert_eq!(answered(backend.list_reachable("")).await.unwrap_err().kind(), ErrorKind::Unavailable);
-    assert_eq!(answered(backend.check()).await.unwrap_err().kind(), ErrorKind::Unavailable);
-}
-
 /// What a process does whose URL names one of its replicas: it has the map, and no names.
 #[tokio::test]
 async fn replica_serves_as_a_seed() {

@@ -4,6 +4,7 @@
 
 mod address;
 mod cluster;
+mod half_cluster;
 mod kit;
 mod migration;
 mod replicas;

@@ -3,6 +3,7 @@
 use super::Session;
 use super::watch::{NodeWatch, WatchTarget};
 use super::zk_error::{ZkError, ZkResult};
+use crate::locked;
 use leasehold_core::{Clock, Error, ErrorKind, Moment, Result, SystemClock};
 use std::future::Future;
 use std::sync::Arc;
@@ -10,9 +11,6 @@ use std::task::Waker;
 use std::time::Duration;
 use tokio::time::{Instant, timeout_at};
 use zookeeper_client::{Acl, Acls, Client, CreateMode, Error as Answer, Stat};
-
-/// A version that no node has.
-const NO_VERSION: i32 = i32::MIN;
 
 /// A session for the time of one call.
 #[derive(Clone, Debug)]
@@ -26,7 +24,7 @@ pub(crate) struct SessionCall {
 impl SessionCall {
     pub(super) fn new(session: &Arc<Session>, limit: Duration) -> Result<Self> {
         let ended = || Error::new(ErrorKind::Unavailable, "the session with ZooKeeper has ended");
-        let client = session.client().clone().ok_or_else(ended)?;
+        let client = locked(&session.client).clone().ok_or_else(ended)?;
         Ok(Self { session: Arc::clone(session), client, deadline: Instant::now() + limit, limit })
     }
 
@@ -59,7 +57,9 @@ impl SessionCall {
 
     pub(crate) async fn make(&self, path: &str, mode: CreateMode, acls: Acls<'_>) -> ZkResult<()> {
         let options = mode.with_acls(acls);
-        self.write(|client| client.create(path, &[], &options)).await.map(drop)
+        let (stat, _) = self.write(|client| client.create(path, &[], &options)).await?;
+        self.session.ensemble.note_made(path, &stat);
+        Ok(())
     }
 
     /// Deletes a node. False if it was gone: so a delete can be repeated after a lost reply.
@@ -92,7 +92,8 @@ impl SessionCall {
     /// `sync` proves nothing. A leader answers it alone, also one that is cut off from its followers and has not noticed yet,
     /// while these have another leader, which ends the session.
     pub(crate) async fn prove(&self) -> ZkResult<()> {
-        let delete = |client: &Client| client.delete(&self.session.proof_path, Some(NO_VERSION));
+        // With a version that no node has.
+        let delete = |client: &Client| client.delete(&self.session.proof_path, Some(i32::MIN));
         match self.write(delete).await {
             Err(ZkError::NoNode | ZkError::BadVersion) => Ok(()),
             answer => answer,

@@ -1,8 +1,4 @@
 //! The session of a backend: made when it is first needed, and again when it has ended.
-//!
-//! * `connect` gets a session, and `probe` finds out why there is none.
-//! * `call` sends the requests of one call of the backend, and keeps the proof of the session.
-//! * `watch` sets watches, and `events` tells of the connection and of the end.
 
 mod call;
 mod connect;
@@ -19,12 +15,14 @@ pub(crate) use events::{EventHandler, SessionEvent};
 pub(crate) use watch::{NodeWatch, WatchTarget};
 pub(crate) use zk_error::{ZkError, ZkResult};
 
+use crate::addresses::Ensemble;
+use crate::locked;
 use crate::target::Target;
 use connect::RETRY_PAUSE;
 use events::{SessionEndGuard, session_events};
 use leasehold_core::{Error, ErrorKind, Moment, OwnerId, Result};
 use std::fmt;
-use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
+use std::sync::{Arc, Mutex, OnceLock};
 use std::time::Duration;
 use tokio::time::Instant;
 use watch::WatchBudget;
@@ -35,8 +33,10 @@ const CLOSE_TIMEOUT: Duration = Duration::from_secs(2);
 
 /// The sessions of a backend, one after the other.
 pub(crate) struct Sessions {
-    target: Target,
+    pub(crate) target: Target,
     events: EventHandler,
+    /// The one that gave the sessions.
+    pub(crate) ensemble: Arc<Ensemble>,
     current: Mutex<Current>,
     /// Locked while a session is being made: other callers wait for the same one.
     connecting: tokio::sync::Mutex<Connecting>,
@@ -62,6 +62,7 @@ pub(crate) struct Session {
     /// The time without a heartbeat after which the servers end it, as agreed at the first connect; a reconnect may change it
     /// unseen.
     pub(crate) timeout: Duration,
+    ensemble: Arc<Ensemble>,
     client: Mutex<Option<Arc<Client>>>,
     states: StateWatcher,
     watches: WatchBudget,
@@ -79,15 +80,12 @@ impl Sessions {
     pub(crate) fn new(target: Target, events: EventHandler) -> Self {
         let connecting = Connecting { failure: None, expected: target.timeouts.session };
         Self {
+            ensemble: Arc::new(Ensemble { base: target.base.clone(), ..Ensemble::default() }),
             target,
             events,
             current: Mutex::new(Current::None),
             connecting: tokio::sync::Mutex::new(connecting),
         }
-    }
-
-    pub(crate) fn target(&self) -> &Target {
-        &self.target
     }
 
     /// The context for the requests of one call. Fails if there is no session; then nothing was asked of the store.
@@ -124,6 +122,9 @@ impl Sessions {
             return Err(error.clone());
         }
         let connected = connect::connect(&self.target, &mut connecting.expected).await;
+        if let Ok(client) = &connected {
+            self.ensemble.compare(&self.target, client).await;
+        }
         let session = connected.and_then(|client| self.enter(client));
         connecting.failure = session.as_ref().err().map(|error| (error.clone(), Instant::now()));
         session
@@ -131,7 +132,7 @@ impl Sessions {
 
     /// The present session, unless it has ended.
     fn live(&self) -> Result<Option<Arc<Session>>> {
-        match &*self.current() {
+        match &*locked(&self.current) {
             Current::Closed => Err(Error::closed()),
             Current::Some(session) if !session.has_ended() => Ok(Some(Arc::clone(session))),
             Current::Some(_) | Current::None => Ok(None),
@@ -140,7 +141,7 @@ impl Sessions {
 
     /// True if the servers know no session of this backend: there was none, or the last one has [expired](Session::has_expired).
     pub(crate) fn have_expired(&self) -> bool {
-        match &*self.current() {
+        match &*locked(&self.current) {
             Current::None => true,
             Current::Some(session) => session.has_expired(),
             Current::Closed => false,
@@ -151,6 +152,7 @@ impl Sessions {
         let session = Arc::new(Session {
             id: client.session_id().0,
             timeout: client.session_timeout(),
+            ensemble: Arc::clone(&self.ensemble),
             states: client.state_watcher(),
             watches: WatchBudget::new(),
             proved_at: Mutex::new(Moment::ORIGIN),
@@ -159,7 +161,7 @@ impl Sessions {
             ended_at: OnceLock::new(),
             client: Mutex::new(Some(Arc::new(client))),
         });
-        let mut current = self.current();
+        let mut current = locked(&self.current);
         if matches!(*current, Current::Closed) {
             return Err(Error::closed());
         }
@@ -173,7 +175,7 @@ impl Sessions {
     /// Ends the session, and with it every node that is left. [`Indeterminate`](ErrorKind::Indeterminate) if the server has not
     /// confirmed it: then the session ends by its timeout.
     pub(crate) async fn close(&self) -> Result<()> {
-        let current = std::mem::replace(&mut *self.current(), Current::Closed);
+        let current = std::mem::replace(&mut *locked(&self.current), Current::Closed);
         let Current::Some(session) = current else {
             return Ok(());
         };
@@ -183,10 +185,6 @@ impl Sessions {
         let message = format!("ZooKeeper has not confirmed the end of the session within {CLOSE_TIMEOUT:?}");
         let help = "what is left of it ends with the session timeout";
         Err(Error::new(ErrorKind::Indeterminate, message).with_help(help))
-    }
-
-    fn current(&self) -> MutexGuard<'_, Current> {
-        self.current.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
@@ -204,12 +202,12 @@ impl Session {
 
     /// The moment before the last acknowledged write was sent. The servers had the session alive then.
     pub(crate) fn proved_at(&self) -> Moment {
-        *self.proved_at.lock().unwrap_or_else(PoisonError::into_inner)
+        *locked(&self.proved_at)
     }
 
     /// A write that was sent after this moment is acknowledged.
     fn note_proof(&self, at: Moment) {
-        let mut proved_at = self.proved_at.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut proved_at = locked(&self.proved_at);
         *proved_at = at.max(*proved_at);
     }
 
@@ -234,15 +232,11 @@ impl Session {
         self.ended_at.get_or_init(Instant::now);
     }
 
-    fn client(&self) -> MutexGuard<'_, Option<Arc<Client>>> {
-        self.client.lock().unwrap_or_else(PoisonError::into_inner)
-    }
-
     /// True if the server has confirmed it in time.
     async fn close(&self) -> bool {
         let mut states = self.states.clone();
         // The library ends the session with its last handle. Calls that are under way keep theirs.
-        drop(self.client().take());
+        drop(locked(&self.client).take());
         let closed = async {
             while !states.peek_state().is_terminated() {
                 states.changed().await;

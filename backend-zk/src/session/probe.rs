@@ -3,6 +3,7 @@
 use crate::target::Target;
 use futures_util::future::join_all;
 use leasehold_core::{Error, ErrorKind, Result};
+use std::borrow::Cow;
 use std::fmt::{self, Write};
 use std::io;
 use std::time::Duration;
@@ -85,22 +86,21 @@ impl fmt::Display for Behaviour {
 
 impl Probe {
     pub(super) fn into_error(self, target: &Target) -> Error {
-        let help = match &target.tls {
-            _ if self.all_refuse => "start ZooKeeper, or look at host and port",
+        let without_quorum = |other| {
+            format!("a server gives no session while its ensemble has no quorum, or if it {other}").into()
+        };
+        let help: Cow<'static, str> = match &target.tls {
+            _ if self.all_refuse => "start ZooKeeper, or look at host and port".into(),
             _ if self.one_closes => {
                 "a server closes what is more than maxClientCnxns connections of one address: raise that, or open a store once in \
-                 a process"
+                 a process".into()
             }
-            None => {
-                "a server gives no session while its ensemble has no quorum, or if it speaks TLS and the URL does not"
-            }
-            Some(tls) if tls.has_identity() => {
-                "a server gives no session while its ensemble has no quorum, or if it does not trust the certificate of tls_cert"
-            }
-            Some(_) => {
-                "a server gives no session while its ensemble has no quorum, or if it wants a certificate of the client, as \
-                 servers with TLS do by default: tls_cert=/path/to/cert.pem&tls_key=/path/to/key.pem"
-            }
+            None => without_quorum("speaks TLS and the URL does not"),
+            Some(tls) if tls.has_identity() => without_quorum("does not trust the certificate of tls_cert"),
+            Some(_) => without_quorum(
+                "wants a certificate of the client, as servers with TLS do by default: \
+                 tls_cert=/path/to/cert.pem&tls_key=/path/to/key.pem",
+            ),
         };
         let message = format!("no session with ZooKeeper at {} ({})", target.servers, self.text);
         Error::new(ErrorKind::Unavailable, message).with_help(help)

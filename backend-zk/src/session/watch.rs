@@ -26,7 +26,7 @@ pub(crate) struct NodeWatch {
     /// The future of the library, which keeps the watch. It was polled once, with the waker of the claim.
     _set: Pin<Box<dyn Any + Send + Sync>>,
     /// Given back after the watch.
-    _permit: WatchPermit,
+    _permit: OwnedSemaphorePermit,
 }
 
 /// The watches that a session may still set.
@@ -35,9 +35,6 @@ pub(super) struct WatchBudget {
     own: Arc<Semaphore>,
     blockers: Arc<Semaphore>,
 }
-
-/// The right to one watch.
-pub(super) type WatchPermit = OwnedSemaphorePermit;
 
 /// The node that a claim watches.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -50,7 +47,7 @@ pub(crate) enum WatchTarget {
 
 impl NodeWatch {
     /// Wakes the waker when the watch fires, or when the session ends. At once, if that has happened already.
-    pub(super) fn new(watcher: OneshotWatcher, waker: &Waker, permit: WatchPermit) -> Self {
+    pub(super) fn new(watcher: OneshotWatcher, waker: &Waker, permit: OwnedSemaphorePermit) -> Self {
         let mut fired = Box::pin(watcher.changed().map(drop));
         let poll = || fired.as_mut().poll(&mut Context::from_waker(waker)).is_ready();
         // The library panics if its task has ended with its runtime. This is the only poll, so it never does later.
@@ -67,7 +64,7 @@ impl WatchBudget {
     }
 
     /// A permit for a watch of this path; `None` if there are too many.
-    pub(super) fn permit(&self, target: WatchTarget, path: &str) -> Option<WatchPermit> {
+    pub(super) fn permit(&self, target: WatchTarget, path: &str) -> Option<OwnedSemaphorePermit> {
         let budget = match target {
             WatchTarget::Own => &self.own,
             WatchTarget::Blocker => &self.blockers,

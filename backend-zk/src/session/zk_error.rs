@@ -32,10 +32,8 @@ impl ZkError {
     /// No answer came within the time of the call.
     pub(super) fn no_answer(limit: Duration) -> Self {
         let message = format!("ZooKeeper did not answer within {limit:?}");
-        Self::Unknown(
-            Error::new(ErrorKind::Indeterminate, message)
-                .with_help("look at the ensemble: has it a leader, and how slow are its disks?"),
-        )
+        let help = "look at the ensemble: has it a leader, and how slow are its disks?";
+        Self::Unknown(Error::new(ErrorKind::Indeterminate, message).with_help(help))
     }
 
     /// The directory of a lock has given a number that another node may get too.
@@ -74,49 +72,16 @@ impl ZkError {
 
 impl From<Answer> for ZkError {
     fn from(answer: Answer) -> Self {
-        let refused = |kind, message: &'static str, help: &'static str| {
-            Self::Refused(Error::new(kind, message).with_help(help))
-        };
+        if let Some((kind, message, help)) = refusal(&answer) {
+            return Self::Refused(Error::new(kind, message).with_help(help));
+        }
         match answer {
             Answer::NoNode => Self::NoNode,
             Answer::NodeExists => Self::NodeExists,
             Answer::NotEmpty => Self::NotEmpty,
             Answer::BadVersion => Self::BadVersion,
             Answer::Unimplemented => Self::Unimplemented,
-            Answer::NoAuth => refused(
-                ErrorKind::Denied,
-                "this user may not do that in the directory of the locks",
-                "use the user that made it, or have its access list changed: setAcl -R",
-            ),
             Answer::AuthFailed => Self::Refused(auth_failed()),
-            Answer::InvalidAcl => refused(
-                ErrorKind::Denied,
-                "the server does not accept this user as the owner of a node",
-                "use a user that it knows, or acl=anyone",
-            ),
-            Answer::NoChildrenForEphemerals => refused(
-                ErrorKind::Misconfigured,
-                "a directory of the locks is an ephemeral node of another program",
-                "use another directory, or another name",
-            ),
-            Answer::NotReadOnly => refused(
-                ErrorKind::Unavailable,
-                "the server has lost its leader and takes no writes",
-                "wait until the ensemble has a quorum again",
-            ),
-            Answer::QuotaExceeded => refused(
-                ErrorKind::Unavailable,
-                "the quota of the directory of the locks is used up",
-                "raise it, or look for locks that are not released",
-            ),
-            Answer::Throttled => {
-                refused(ErrorKind::Unavailable, "the server has too much to do", "try again later")
-            }
-            Answer::UnexpectedErrorCode(EPHEMERAL_ON_LOCAL_SESSION) => refused(
-                ErrorKind::Misconfigured,
-                "the servers keep sessions local to one of them, and a local session has no ephemeral nodes",
-                "set localSessionsUpgradingEnabled=true on the servers, or localSessionsEnabled=false",
-            ),
             not_understood @ (Answer::UnexpectedErrorCode(_)
             | Answer::UnmarshalError { .. }
             | Answer::MarshallingError
@@ -125,15 +90,34 @@ impl From<Answer> for ZkError {
                     .with_help("look at the logs of the servers, and at their version")
                     .with_source(not_understood),
             ),
-            open => Self::Unknown(
-                Error::new(
-                    ErrorKind::Indeterminate,
-                    "the connection to ZooKeeper was lost before the answer",
-                )
-                .with_source(open),
-            ),
+            open => {
+                let message = "the connection to ZooKeeper was lost before the answer";
+                Self::Unknown(Error::new(ErrorKind::Indeterminate, message).with_source(open))
+            }
         }
     }
+}
+
+/// The kind, message and help of an answer by which the server refuses a request.
+#[rustfmt::skip]
+fn refusal(answer: &Answer) -> Option<(ErrorKind, &'static str, &'static str)> {
+    Some(match answer {
+        Answer::NoAuth => (ErrorKind::Denied, "this user may not do that in the directory of the locks",
+            "use the user that made it, or have its access list changed: setAcl -R"),
+        Answer::InvalidAcl => (ErrorKind::Denied, "the server does not accept this user as the owner of a node",
+            "use a user that it knows, or acl=anyone"),
+        Answer::NoChildrenForEphemerals => (ErrorKind::Misconfigured,
+            "a directory of the locks is an ephemeral node of another program", "use another directory, or another name"),
+        Answer::NotReadOnly => (ErrorKind::Unavailable, "the server has lost its leader and takes no writes",
+            "wait until the ensemble has a quorum again"),
+        Answer::QuotaExceeded => (ErrorKind::Unavailable, "the quota of the directory of the locks is used up",
+            "raise it, or look for locks that are not released"),
+        Answer::Throttled => (ErrorKind::Unavailable, "the server has too much to do", "try again later"),
+        Answer::UnexpectedErrorCode(EPHEMERAL_ON_LOCAL_SESSION) => (ErrorKind::Misconfigured,
+            "the servers keep sessions local to one of them, and a local session has no ephemeral nodes",
+            "set localSessionsUpgradingEnabled=true on the servers, or localSessionsEnabled=false"),
+        _ => return None,
+    })
 }
 
 /// The server refuses the login.

@@ -11,11 +11,7 @@ use tokio::net::TcpStream;
 use tokio_rustls::TlsConnector;
 use zookeeper_client::{Client, Connector, Error as Answer, TlsOptions};
 
-/// The TLS of connections.
-///
-/// The client library takes the provider of cryptography that the process has, and brings one of its own beside ours: with
-/// two, there is no default, and rustls panics when asked for it. So where the application has chosen none, ring is made
-/// the default of the process, before the first connection by TLS.
+/// The TLS of connections. The documentation of the crate says why ring is made the default of the process.
 #[derive(Debug)]
 pub(crate) struct Tls {
     authority: Option<PathBuf>,

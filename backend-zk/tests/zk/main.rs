@@ -19,6 +19,7 @@ mod numbers;
 mod proofs;
 mod queue;
 mod session;
+mod several_ensembles;
 mod shared;
 #[cfg(feature = "tls")]
 mod tls;

@@ -10,7 +10,7 @@ fn down() -> Error {
 
 /// The votes of five nodes: so many agree, refuse and fail.
 fn votes(agreed: usize, refused: usize, failed: usize) -> ClaimVotes {
-    let mut votes = ClaimVotes::new(Quorum::new(5));
+    let mut votes = ClaimVotes::new(Quorum { nodes: 5 });
     (0..agreed).for_each(|node| votes.agreed.push((node, reply(0, 0))));
     (0..refused).for_each(|n| votes.refused.push(Some(Duration::from_millis(10 * (n as u64 + 1)))));
     (0..failed).for_each(|node| votes.fail(node, down()));
@@ -19,10 +19,10 @@ fn votes(agreed: usize, refused: usize, failed: usize) -> ClaimVotes {
 
 #[test]
 fn majority_is_more_than_half_also_of_an_even_number() {
-    let majority = |nodes| Quorum::new(nodes).majority();
+    let majority = |nodes| Quorum { nodes }.majority();
     assert_eq!([3, 4, 5, 6, 7].map(majority), [2, 3, 3, 4, 4]);
-    assert!(!Quorum::new(5).blocked_by(2) && Quorum::new(5).blocked_by(3));
-    assert!(!Quorum::new(4).blocked_by(1) && Quorum::new(4).blocked_by(2));
+    assert!(!Quorum { nodes: 5 }.blocked_by(2) && Quorum { nodes: 5 }.blocked_by(3));
+    assert!(!Quorum { nodes: 4 }.blocked_by(1) && Quorum { nodes: 4 }.blocked_by(2));
 }
 
 #[test]
@@ -54,7 +54,7 @@ fn refused_round_ends_when_enough_leases_have_ended() {
 #[test]
 fn next_token_is_larger_than_all_and_follows_the_middle_clock() {
     let token = |replies: &[(u64, u64)]| {
-        let mut votes = ClaimVotes::new(Quorum::new(5));
+        let mut votes = ClaimVotes::new(Quorum { nodes: 5 });
         replies
             .iter()
             .enumerate()
@@ -70,7 +70,7 @@ fn next_token_is_larger_than_all_and_follows_the_middle_clock() {
 #[test]
 fn token_counts_as_granted_only_on_a_majority() {
     let votes = |own: [u64; 4]| {
-        let mut votes = ClaimVotes::new(Quorum::new(5));
+        let mut votes = ClaimVotes::new(Quorum { nodes: 5 });
         for (node, own) in own.into_iter().enumerate() {
             let own = (own > 0).then(|| FencingToken::new(own));
             votes.agreed.push((node, ClaimReply { last: 9, clock: 0, own }));
@@ -84,7 +84,7 @@ fn token_counts_as_granted_only_on_a_majority() {
 
 #[test]
 fn error_of_a_round_has_the_worst_kind_that_decides() {
-    let kind = |failed: Vec<Error>| not_answered(Quorum::new(5), 5 - failed.len(), &failed).kind();
+    let kind = |failed: Vec<Error>| not_answered(Quorum { nodes: 5 }, 5 - failed.len(), &failed).kind();
     let unknown = || Error::new(ErrorKind::Indeterminate, "no answer");
     let denied = || Error::new(ErrorKind::Denied, "no right");
     assert_eq!(kind(vec![down(), down(), down()]), ErrorKind::Unavailable);

@@ -55,7 +55,10 @@ impl Rows {
     pub(super) fn new(server: Server, namespace: &Namespace) -> Self {
         let (texts, holders) = (server.dialect().texts(), &server.target().table);
         let rows = holders.of_rows();
-        let look = |lock| Statement::new(&include_str!("look.sql").replace("{lock}", lock), texts, holders);
+        let look = |lock, token| {
+            let look = include_str!("look.sql").replace("{lock}", lock).replace("{token}", token);
+            Statement::new(&look, texts, holders)
+        };
         let statements = |lock, enter, leave| {
             let lock = texts.lock.replace("{lock}", lock);
             ModeStatements {
@@ -73,8 +76,8 @@ impl Rows {
             mark: Statement::new(texts.mark, texts, holders),
             in_transaction: Statement::new(texts.in_transaction, texts, holders),
             keep_alive: Arc::new(Statement::new(texts.takes_writes, texts, &rows)),
-            look: look(""),
-            look_where_writes_go: look("FOR UPDATE"),
+            look: look("", "token"),
+            look_where_writes_go: look("FOR UPDATE", "token - 1 + {one_if_writable}"),
             list: Statement::new(include_str!("list.sql"), texts, holders),
             idle: Statement::new(include_str!("idle.sql"), texts, holders),
             purge: Statement::new(include_str!("purge.sql"), texts, holders),
@@ -143,7 +146,8 @@ impl Rows {
                     Some(number) => return Ok(Some(LockedRow { connection, number })),
                     None => {
                         self.roll_back(connection).await;
-                        self.make_row(&name).await?;
+                        let (kind, name) = (StatementKind::MakeRow, std::slice::from_ref(&name));
+                        self.server.execute(PoolClass::Attempt, kind, &self.make_row, name).await?;
                     }
                 },
                 Ok(Err(error)) => match self.server.error_class(&error) {
@@ -195,13 +199,6 @@ impl Rows {
             }
             _ => Err(self.server.unreadable()),
         }
-    }
-
-    async fn make_row(&self, name: &Value) -> Result<()> {
-        self.server
-            .execute(PoolClass::Attempt, StatementKind::MakeRow, &self.make_row, std::slice::from_ref(name))
-            .await
-            .map(drop)
     }
 
     /// Enters a holder, and answers its token.
@@ -274,6 +271,9 @@ impl Rows {
             ReadFor::Holder | ReadFor::Loss => (PoolClass::Renewal, &self.look_where_writes_go),
         };
         let answer = self.server.read(class, look, &[self.stored(name)]).await?;
+        if answer.rows.is_empty() && reason == ReadFor::Loss {
+            self.server.must_take_writes().await?;
+        }
         let Some(row) = answer.rows.first() else { return Ok(None) };
         HolderRow::read(row).map(Some).ok_or_else(|| foreign_row(name, &self.server.target().table))
     }

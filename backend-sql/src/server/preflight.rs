@@ -4,7 +4,7 @@ use super::failure::Cause;
 use super::schema::missing_table;
 use super::{
     Answer, ErrorClass, ExpectedTable, PoolClass, PooledConnection, Server, Sessions, Statement,
-    StatementKind, Value, sessions,
+    StatementKind, Value, read_only, sessions,
 };
 use crate::layout::compare;
 use leasehold_core::trial::{addresses_finding, servers_finding};
@@ -26,7 +26,9 @@ impl Server {
     pub(crate) async fn init(&self) -> Result<()> {
         let mut connection = self.inner.pool.take(PoolClass::Attempt).await?;
         let question = self.dialect().texts().takes_writes;
-        self.check_writes(&self.look(&mut connection, question, &[]).await?)?;
+        if !self.look(&mut connection, question, &[]).await?.is_one() {
+            return Err(read_only(self.target()));
+        }
         for table in &self.inner.tables {
             // A user that may not make the tables needs no right to, if they exist.
             if !self.look_at(&mut connection, table).await?.is_empty() {

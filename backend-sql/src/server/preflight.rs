@@ -109,12 +109,20 @@ impl Server {
             let said = timeout(within, async {
                 let mut other = self.dialect().log_in().await?;
                 let said = self.dialect().set_up(&mut *other).await?;
+                self.target().note_server(said.clone());
+                let mut said = Vec::from_iter(said);
+                if let Some(started) = self.dialect().texts().started {
+                    match other.first_row(started).await {
+                        // Without the right to ask, it is not compared.
+                        Err(error) if self.error_class(&error) == ErrorClass::Denied => {}
+                        started => said.extend(started?.into_iter().flatten()),
+                    }
+                }
                 other.close().await;
-                Ok::<_, sqlx::Error>(said)
+                Ok::<_, sqlx::Error>(said.join(", "))
             });
             let Ok(Ok(said)) = said.await else { break };
-            self.target().note_server(said.clone());
-            servers.extend(said);
+            servers.push(said);
         }
         servers
     }

@@ -70,6 +70,28 @@ async fn several_servers_behind_one_address_are_found_and_told_once() {
     }
 }
 
+/// A standby that was not promoted; and a server whose data is a copy, as all of these tests are copies of one: both have the system of
+/// the primary, and the copy its timeline too.
+#[tokio::test]
+async fn copies_behind_the_address_of_a_primary_are_found_by_what_differs() {
+    let primary = PostgresServer::start().unwrap();
+    let standby = Server::Postgres(PostgresServer::start_standby_of(&primary).unwrap());
+    let (primary, copy) = (Server::Postgres(primary), Server::postgres(&[]));
+    for server in [&primary, &copy] {
+        server.furnish().await;
+    }
+    let furnished = "SELECT count(*) FROM pg_class WHERE oid = to_regclass('leasehold')";
+    until("the standby has the table", &standby, furnished).await;
+    for (other, differs) in [(&standby, ", in recovery, started at "), (&copy, ", started at ")] {
+        let port = balancer([primary.port(), other.port()]).await;
+        let findings = open(&primary.url_at(port, "postgres", "")).unwrap().admin().unwrap().check().await;
+        let findings = findings.unwrap();
+        let found = findings.iter().find(|finding| finding.code == "E_SERVERS").unwrap();
+        assert!(found.message.contains(differs), "{found:?}");
+        assert!(found.message.contains(", timeline 00000001, started at "), "{found:?}");
+    }
+}
+
 /// By a restart: the server is the same.
 #[tokio::test]
 async fn restarted_server_is_no_other_one() {

@@ -154,7 +154,14 @@ impl Rows {
                     // The transaction does not end by itself: after error 1205 it goes on.
                     ErrorClass::Locked => {
                         self.roll_back(connection).await;
-                        return if may_be_in_our_way { Err(self.own_remains()) } else { Ok(None) };
+                        if !may_be_in_our_way {
+                            return Ok(None);
+                        }
+                        let message =
+                            "a connection broke while the row was being locked, and it is locked now";
+                        return Err(Error::new(ErrorKind::Indeterminate, message).with_help(
+                            "try again: the server lets go of what a broken connection has locked when it notices",
+                        ));
                     }
                     // Possible although no owner has the row locked.
                     ErrorClass::Deadlock | ErrorClass::TooSlow => {
@@ -171,17 +178,8 @@ impl Rows {
                 },
             }
         }
-        Err(Error::new(ErrorKind::Unavailable, "the row of the name could not be made")
-            .with_help("look at who deletes from the table; nobody but this library should touch it"))
-    }
-
-    /// The row is locked, perhaps by a request on a connection that broke. So no owner is known to hold it.
-    fn own_remains(&self) -> Error {
-        let address = self.server.target().address();
-        let message =
-            format!("a connection to {address} broke while the row was being locked, and it is locked now");
-        Error::new(ErrorKind::Indeterminate, message)
-            .with_help("try again: the server lets go of what a broken connection has locked when it notices")
+        Err(Error::new(ErrorKind::Unavailable, "the row of the name was not there each time after it was made")
+            .with_help("`config check` looks for several servers behind the address; or find out who deletes from the table"))
     }
 
     /// The number of the connection that has the row locked; `None` if there is no such row.

@@ -138,6 +138,18 @@ async fn empty_search_path_is_named_and_a_schema_in_the_url_serves() {
 }
 
 #[tokio::test]
+async fn schema_of_the_url_that_is_not_there_is_named_with_the_way_to_make_it() {
+    let server = Server::postgres(&[]);
+    for mode in MODES {
+        let backend = server.administrator(&format!("mode={mode}&schema=nosuch"));
+        let error = backend.admin().unwrap().init().await.unwrap_err();
+        assert_eq!(error.kind(), ErrorKind::Misconfigured, "{error:?}");
+        assert!(error.to_string().starts_with("there is no schema \"nosuch\", at "), "{error}");
+        assert!(error.help().is_some_and(|help| help.contains("CREATE SCHEMA")), "{error:?}");
+    }
+}
+
+#[tokio::test]
 async fn pooler_that_refuses_the_simple_protocol_is_named() {
     let server = Server::postgres(&[]);
     server.furnish().await;

@@ -119,6 +119,8 @@ impl LockRequest {
     pub(crate) async fn holders(&self, store: &OpenStore) -> Result<Vec<LockStatus>> {
         let admin = store.admin()?;
         if let Self::Permit(name, permits) = self {
+            // A list may show what a replica knows; the question for one lock fails there.
+            admin.inspect(name).await?;
             let in_use = permits_of(store, name).await?;
             return Ok(in_use.into_iter().filter(|permit| permit.name.slot() < Some(*permits)).collect());
         }

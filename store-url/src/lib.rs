@@ -56,7 +56,8 @@ impl StoreUrl {
         let hosts = rest.split_once('/').filter(|(hosts, _)| url.body.starts_with("//") && !hosts.is_empty());
         let path = hosts.map_or("", |(_, path)| path);
         let slip = |part: &str| slip_at_ends("its host or path", part.trim_end_matches('/'));
-        match slip(&rest[login..]).or_else(|| slip(path)) {
+        let last = rest[login..].trim_end_matches('/').rsplit('/').next().unwrap_or_default();
+        match slip(&rest[login..]).or_else(|| slip(path)).or_else(|| slip(last)) {
             Some(slip) => {
                 Err(invalid(format_args!("{slip}: {:?}", shown()), "remove it, or percent-encode it"))
             }

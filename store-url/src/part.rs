@@ -4,8 +4,10 @@ use std::borrow::Cow;
 use std::fmt;
 
 /// Characters that get to the end of a value by a mistake in a configuration: quotes that were kept, the comma or the semicolon of a
-/// list, the sign of an assignment, a mark that no editor shows.
-const SLIPS: &str = "\"'`,;=“”„‘’«»\u{feff}\u{200b}\u{2060}";
+/// list, the sign of an assignment, a mark that no editor shows (of Unicode's category Cf, without the tags that end a flag).
+const SLIPS: &str = "\"'`,;=“”„‘’«»\
+    \u{ad}\u{61c}\u{180e}\u{200b}\u{200c}\u{200d}\u{200e}\u{200f}\u{202a}\u{202b}\u{202c}\u{202d}\u{202e}\
+    \u{2060}\u{2061}\u{2062}\u{2063}\u{2064}\u{2066}\u{2067}\u{2068}\u{2069}\u{206a}\u{206b}\u{206c}\u{206d}\u{206e}\u{206f}\u{feff}";
 
 /// The mistake at the ends of a name, a prefix or a path, if there is one: white space, a control character, quotes, a comma and
 /// the like. Such a value would silently mean another store. `what` is its subject, as in "it ends with ','".

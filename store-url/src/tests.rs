@@ -109,7 +109,8 @@ fn white_space_around_a_part_is_refused_and_shown() {
 /// Each slip at each end of each part; and the same characters where they have always been legal.
 #[test]
 fn slip_at_an_end_is_refused_and_shown_and_legal_within() {
-    for slip in ['"', '\'', '`', ',', ';', '=', '”', '\u{feff}', '\u{200b}'] {
+    let unseen = ['\u{feff}', '\u{200b}', '\u{200d}', '\u{200e}', '\u{202e}', '\u{2066}', '\u{ad}'];
+    for slip in ['"', '\'', '`', ',', ';', '=', '”'].into_iter().chain(unseen) {
         let shown = |text: &str| format!("invalid store URL: its host or path ends with {slip:?}: {text:?}");
         for (begin, end) in [
             ("sqlite:/srv/l.db", ""),
@@ -126,8 +127,15 @@ fn slip_at_an_end_is_refused_and_shown_and_legal_within() {
             let said = problem(&url.replace("***", "pw"));
             assert!(said.starts_with(&shown(&url)), "{url}: {said}");
         }
-        for url in [format!("sqlite:{slip}/l.db"), format!("zk://h/{slip}shop"), format!("zk://{slip}h/shop")]
-        {
+        for url in [
+            format!("sqlite:{slip}/l.db"),
+            format!("sqlite:/dir/{slip}l.db"),
+            format!("sqlite:a/{slip}l.db?table=a"),
+            format!("redis+unix:///run/{slip}redis.sock"),
+            format!("zk://h/{slip}shop"),
+            format!("zk://h/shop/{slip}locks/"),
+            format!("zk://{slip}h/shop"),
+        ] {
             let expected = format!("invalid store URL: its host or path begins with {slip:?}: {url:?}");
             assert!(problem(&url).starts_with(&expected), "{}", problem(&url));
         }

@@ -69,7 +69,9 @@ impl HeldRow {
                 return Ok(Release::NotHeld);
             }
             if Instant::now() >= enough {
-                return Err(still_locked());
+                let message = "the row is locked, perhaps by the connection that was to let it go";
+                let error = Error::new(ErrorKind::Indeterminate, message);
+                return Err(error.with_help("the server ends a transaction that was idle for one ttl"));
             }
             sleep(LOOK_EVERY).await;
         }
@@ -84,10 +86,4 @@ impl HeldRow {
             false => entered.token > token,
         }))
     }
-}
-
-fn still_locked() -> Error {
-    let message = "the row is locked, perhaps by the connection that was to let it go";
-    Error::new(ErrorKind::Indeterminate, message)
-        .with_help("the server ends a transaction that was idle for one ttl")
 }

@@ -1,6 +1,6 @@
 use super::rows::{LockedRow, Rows};
 use crate::lock_mutex;
-use crate::server::{Answer, ErrorClass, PooledConnection, Statement, StatementKind, Value};
+use crate::server::{Answer, ErrorClass, PooledConnection, StatementKind};
 use leasehold_core::{Claim, FencingToken, LockMode, LockName, Release, Result};
 use std::fmt;
 use std::future::Future;
@@ -78,7 +78,13 @@ impl TransactionHold {
             state.answer(rows, deadline).await?;
         }
         *state = match std::mem::replace(&mut *state, State::Dead) {
-            State::Quiet(connection) => State::Asked(Box::pin(ask(connection, Arc::clone(&rows.keep_alive)))),
+            State::Quiet(mut connection) => {
+                let question = Arc::clone(&rows.keep_alive);
+                State::Asked(Box::pin(async move {
+                    let said = connection.raw().ask(&question, &[]).await;
+                    (connection, said)
+                }))
+            }
             other => other,
         };
         let sent_at = Instant::now();
@@ -109,7 +115,7 @@ impl TransactionHold {
         if !rows.server.dialect().texts().refuses_all_writes {
             let question = connection.raw().ask(&rows.keep_alive, &[]);
             match rows.server.in_time(StatementKind::End, question).await? {
-                Ok(answer) if takes_writes(&answer) => {}
+                Ok(answer) if answer.is_one() => {}
                 Ok(_) => {
                     connection.found_dead();
                     return Ok(Release::NotHeld);
@@ -146,7 +152,7 @@ impl State {
         let answered = timeout_at(deadline, keep_alive.as_mut()).await;
         let (connection, said) = answered.map_err(|_| rows.server.no_answer(StatementKind::Write))?;
         let (state, keep_alive) = match said {
-            Ok(answer) if takes_writes(&answer) => (Self::Quiet(connection), KeepAlive::Holds),
+            Ok(answer) if answer.is_one() => (Self::Quiet(connection), KeepAlive::Holds),
             // Closed, as those are that have led to the same server: with it the transaction ends.
             Ok(_) => {
                 connection.found_dead();
@@ -158,18 +164,6 @@ impl State {
         *self = state;
         Ok(keep_alive)
     }
-}
-
-async fn ask(
-    mut connection: PooledConnection,
-    keep_alive: Arc<Statement>,
-) -> (PooledConnection, sqlx::Result<Answer>) {
-    let said = connection.raw().ask(&keep_alive, &[]).await;
-    (connection, said)
-}
-
-fn takes_writes(answer: &Answer) -> bool {
-    answer.first().and_then(Value::as_int) == Some(1)
 }
 
 impl fmt::Debug for TransactionHold {

@@ -249,16 +249,11 @@ impl HeldRow {
             return Ok(Renewal::Renewed);
         }
         // The entry stays until the release: with it goes the connection, and with that the lock.
-        Ok(Renewal::Lost(self.why_lost(claim).await))
-    }
-
-    /// The cause of a loss: whether an owner is entered that excludes this one. It is left out if it is not read in time.
-    async fn why_lost(&self, claim: &Claim) -> LossCause {
         let excludes = |it: &Holder| !it.is_of(claim.owner()) && it.mode.conflicts_with(claim.mode());
-        match timeout(REASONS_WITHIN, self.rows.look(ReadFor::Loss, claim.name())).await {
+        Ok(Renewal::Lost(match timeout(REASONS_WITHIN, self.rows.look(ReadFor::Loss, claim.name())).await {
             Ok(Ok(Some(entered))) if entered.holders.iter().any(excludes) => LossCause::Taken,
             _ => LossCause::Gone,
-        }
+        }))
     }
 
     /// The wait of this claim in the server; a new one, if there is a connection for it and no other claim of this process

@@ -55,7 +55,10 @@ impl Rows {
     pub(super) fn new(server: Server, namespace: &Namespace) -> Self {
         let (texts, holders) = (server.dialect().texts(), &server.target().table);
         let rows = holders.of_rows();
-        let look = |lock| Statement::new(&include_str!("look.sql").replace("{lock}", lock), texts, holders);
+        let look = |lock, token| {
+            let look = include_str!("look.sql").replace("{lock}", lock).replace("{token}", token);
+            Statement::new(&look, texts, holders)
+        };
         let statements = |lock, enter, leave| {
             let lock = texts.lock.replace("{lock}", lock);
             ModeStatements {
@@ -73,8 +76,8 @@ impl Rows {
             mark: Statement::new(texts.mark, texts, holders),
             in_transaction: Statement::new(texts.in_transaction, texts, holders),
             keep_alive: Arc::new(Statement::new(texts.takes_writes, texts, &rows)),
-            look: look(""),
-            look_where_writes_go: look("FOR UPDATE"),
+            look: look("", "token"),
+            look_where_writes_go: look("FOR UPDATE", "token - 1 + {one_if_writable}"),
             list: Statement::new(include_str!("list.sql"), texts, holders),
             idle: Statement::new(include_str!("idle.sql"), texts, holders),
             purge: Statement::new(include_str!("purge.sql"), texts, holders),
@@ -143,14 +146,22 @@ impl Rows {
                     Some(number) => return Ok(Some(LockedRow { connection, number })),
                     None => {
                         self.roll_back(connection).await;
-                        self.make_row(&name).await?;
+                        let (kind, name) = (StatementKind::MakeRow, std::slice::from_ref(&name));
+                        self.server.execute(PoolClass::Attempt, kind, &self.make_row, name).await?;
                     }
                 },
                 Ok(Err(error)) => match self.server.error_class(&error) {
                     // The transaction does not end by itself: after error 1205 it goes on.
                     ErrorClass::Locked => {
                         self.roll_back(connection).await;
-                        return if may_be_in_our_way { Err(self.own_remains()) } else { Ok(None) };
+                        if !may_be_in_our_way {
+                            return Ok(None);
+                        }
+                        let message =
+                            "a connection broke while the row was being locked, and it is locked now";
+                        return Err(Error::new(ErrorKind::Indeterminate, message).with_help(
+                            "try again: the server lets go of what a broken connection has locked when it notices",
+                        ));
                     }
                     // Possible although no owner has the row locked.
                     ErrorClass::Deadlock | ErrorClass::TooSlow => {
@@ -167,17 +178,8 @@ impl Rows {
                 },
             }
         }
-        Err(Error::new(ErrorKind::Unavailable, "the row of the name could not be made")
-            .with_help("look at who deletes from the table; nobody but this library should touch it"))
-    }
-
-    /// The row is locked, perhaps by a request on a connection that broke. So no owner is known to hold it.
-    fn own_remains(&self) -> Error {
-        let address = self.server.target().address();
-        let message =
-            format!("a connection to {address} broke while the row was being locked, and it is locked now");
-        Error::new(ErrorKind::Indeterminate, message)
-            .with_help("try again: the server lets go of what a broken connection has locked when it notices")
+        Err(Error::new(ErrorKind::Unavailable, "the row of the name was not there each time after it was made")
+            .with_help("`config check` looks for several servers behind the address; or find out who deletes from the table"))
     }
 
     /// The number of the connection that has the row locked; `None` if there is no such row.
@@ -195,13 +197,6 @@ impl Rows {
             }
             _ => Err(self.server.unreadable()),
         }
-    }
-
-    async fn make_row(&self, name: &Value) -> Result<()> {
-        self.server
-            .execute(PoolClass::Attempt, StatementKind::MakeRow, &self.make_row, std::slice::from_ref(name))
-            .await
-            .map(drop)
     }
 
     /// Enters a holder, and answers its token.
@@ -274,6 +269,9 @@ impl Rows {
             ReadFor::Holder | ReadFor::Loss => (PoolClass::Renewal, &self.look_where_writes_go),
         };
         let answer = self.server.read(class, look, &[self.stored(name)]).await?;
+        if answer.rows.is_empty() && reason == ReadFor::Loss {
+            self.server.must_take_writes().await?;
+        }
         let Some(row) = answer.rows.first() else { return Ok(None) };
         HolderRow::read(row).map(Some).ok_or_else(|| foreign_row(name, &self.server.target().table))
     }

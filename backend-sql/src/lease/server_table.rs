@@ -144,12 +144,10 @@ impl LeaseTable for ServerTable {
         };
         let (class, values) = (class(reason != ReadFor::Attempt), [Value::bytes(self.stored(name))]);
         let answer = self.server.read(class, look.for_claims(1).0, &values).await?;
-        let Some(row) = answer.rows.first() else {
-            if reason == ReadFor::Loss {
-                self.server.must_take_writes().await?;
-            }
-            return Ok(None);
-        };
+        if answer.rows.is_empty() && reason == ReadFor::Loss {
+            self.server.must_take_writes().await?;
+        }
+        let Some(row) = answer.rows.first() else { return Ok(None) };
         read_row(row).map(Some).ok_or_else(|| self.foreign(name))
     }
 

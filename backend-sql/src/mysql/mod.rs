@@ -40,6 +40,7 @@ pub(crate) static TEXTS: Texts = Texts {
         -- GRANT SELECT, INSERT, UPDATE ON {table} TO {user}@'%';\n",
     // `ProxySQL` and `MaxScale` answer `CONNECTION_ID()` themselves, with numbers of their own.
     session_number: None,
+    started: None,
     lease_table: Layout {
         schema: include_str!("schema.sql"),
         parts: "BASE TABLE of InnoDB, name varbinary(640) not null primary key, owner binary(16), token bigint not null, \

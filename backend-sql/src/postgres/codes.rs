@@ -5,10 +5,6 @@ use crate::server::ErrorClass;
 /// The code of most that `PgBouncer` says itself, whatever it says.
 const PROTOCOL_VIOLATION: &str = "08P01";
 
-const NO_SCHEMA: ErrorClass = ErrorClass::Setting(
-    "the search_path of these credentials leads to no schema",
-    "write schema=NAME into the URL; or set one for the role: ALTER ROLE … SET search_path = NAME",
-);
 const NO_SIMPLE_PROTOCOL: ErrorClass = ErrorClass::Setting(
     "the pooler refuses the simple protocol, by which a session is set up",
     "set disable_pqexec = 0 in its configuration, or connect to the database itself",
@@ -69,7 +65,7 @@ pub(crate) fn class_of_code(code: &str) -> ErrorClass {
         "53200" => ErrorClass::Exhausted("memory"),
         "42P01" => ErrorClass::NoTable,
         // Invalid schema name: also that there is none to make a table in.
-        "3F000" => NO_SCHEMA,
+        "3F000" => ErrorClass::NoSchema,
         // A prepared statement that is there already, or is not there: the driver never does that by itself.
         "42P05" | "26000" => POOLED,
         // Shut down, crashed, cannot take connections now, nor can this database (55000); idle for too long, in a transaction or out of one. The

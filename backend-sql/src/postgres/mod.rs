@@ -35,6 +35,7 @@ pub(crate) static TEXTS: Texts = Texts {
     grants: "-- What locking needs, for the user of the locks:\n\
         GRANT SELECT, INSERT, UPDATE ON {table} TO {user};\n",
     session_number: Some(include_str!("session.sql")),
+    started: Some(include_str!("started.sql")),
     lease_table: Layout {
         schema: include_str!("schema.sql"),
         parts: "permanent rows, name bytea not null primary key, owner bytea, token bigint not null, ends_at bigint not null, \

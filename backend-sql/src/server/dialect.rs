@@ -147,6 +147,8 @@ pub(crate) enum ErrorClass {
     Exhausted(&'static str),
     /// The table is not there.
     NoTable,
+    /// The schema is not there, of the URL or of the `search_path`.
+    NoSchema,
     /// A setting of the server, of a role or of a pooler is in the way: which, and what to do.
     #[cfg_attr(not(feature = "postgres"), expect(dead_code, reason = "known of PostgreSQL alone"))]
     Setting(&'static str, &'static str),

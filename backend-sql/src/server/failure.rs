@@ -84,6 +84,13 @@ pub(super) fn failure(
             "give it more, or use less of it; connections=N says how many connections this client may have",
         ),
         ErrorClass::NoTable => return missing_table(table, &target.url).with_source(error),
+        ErrorClass::NoSchema => {
+            let none = "the search_path of these credentials leads to no schema".to_owned();
+            let what = table.schema().map_or(none, |schema| format!("there is no schema {schema:?}"));
+            let help = "make it: CREATE SCHEMA NAME; or name another one: schema=NAME in the URL, or, for the role, \
+                ALTER ROLE … SET search_path = NAME";
+            (ErrorKind::Misconfigured, format!("{what}, at {address}"), help)
+        }
         ErrorClass::Setting(what, help) => (ErrorKind::Misconfigured, format!("{what}, at {address}"), help),
         ErrorClass::Refused | ErrorClass::Duplicate | ErrorClass::NoConnection => (
             ErrorKind::Misconfigured,

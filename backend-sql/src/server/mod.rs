@@ -148,20 +148,15 @@ impl Server {
     /// Fails if the server takes no writes, and says so to no user who may write all the same: that a statement of such a user changed no
     /// row means nothing then.
     pub(crate) async fn must_take_writes(&self) -> Result<()> {
-        let texts = self.dialect().texts();
-        if texts.refuses_all_writes {
-            return Ok(());
-        }
-        let question = Statement::new(texts.takes_writes, texts, &self.target().table);
-        self.check_writes(&self.read(PoolClass::Renewal, &question, &[]).await?)
+        if self.dialect().texts().refuses_all_writes { Ok(()) } else { self.check_writes().await }
     }
 
-    /// Reads the answer to [`takes_writes`](Texts::takes_writes).
-    fn check_writes(&self, answer: &Answer) -> Result<()> {
-        match answer.first().and_then(Value::as_int) {
-            Some(1) => Ok(()),
-            _ => Err(read_only(self.target())),
-        }
+    /// Fails if the server takes no writes.
+    pub(crate) async fn check_writes(&self) -> Result<()> {
+        let texts = self.dialect().texts();
+        let question = Statement::new(texts.takes_writes, texts, &self.target().table);
+        let answer = self.read(PoolClass::Renewal, &question, &[]).await?;
+        if answer.is_one() { Ok(()) } else { Err(read_only(self.target())) }
     }
 
     /// An answer that is none of ours.

@@ -4,7 +4,7 @@ use super::failure::Cause;
 use super::schema::missing_table;
 use super::{
     Answer, ErrorClass, ExpectedTable, PoolClass, PooledConnection, Server, Sessions, Statement,
-    StatementKind, Value, sessions,
+    StatementKind, Value, read_only, sessions,
 };
 use crate::layout::compare;
 use leasehold_core::trial::{addresses_finding, servers_finding};
@@ -26,7 +26,9 @@ impl Server {
     pub(crate) async fn init(&self) -> Result<()> {
         let mut connection = self.inner.pool.take(PoolClass::Attempt).await?;
         let question = self.dialect().texts().takes_writes;
-        self.check_writes(&self.look(&mut connection, question, &[]).await?)?;
+        if !self.look(&mut connection, question, &[]).await?.is_one() {
+            return Err(read_only(self.target()));
+        }
         for table in &self.inner.tables {
             // A user that may not make the tables needs no right to, if they exist.
             if !self.look_at(&mut connection, table).await?.is_empty() {
@@ -107,12 +109,20 @@ impl Server {
             let said = timeout(within, async {
                 let mut other = self.dialect().log_in().await?;
                 let said = self.dialect().set_up(&mut *other).await?;
+                self.target().note_server(said.clone());
+                let mut said = Vec::from_iter(said);
+                if let Some(started) = self.dialect().texts().started {
+                    match other.first_row(started).await {
+                        // Without the right to ask, it is not compared.
+                        Err(error) if self.error_class(&error) == ErrorClass::Denied => {}
+                        started => said.extend(started?.into_iter().flatten()),
+                    }
+                }
                 other.close().await;
-                Ok::<_, sqlx::Error>(said)
+                Ok::<_, sqlx::Error>(said.join(", "))
             });
             let Ok(Ok(said)) = said.await else { break };
-            self.target().note_server(said.clone());
-            servers.extend(said);
+            servers.push(said);
         }
         servers
     }

@@ -142,10 +142,8 @@ pub(super) fn check_mode(sessions: Sessions, target: &Target) -> Result<()> {
     if sessions == Sessions::Own || target.mode != Mode::ForUpdate {
         return Ok(());
     }
-    let message = format!(
-        "at {} there is a pooler that lends sessions for one transaction at a time",
-        target.address()
-    );
+    let address = target.address();
+    let message = format!("at {address} there is a pooler that lends sessions for one transaction at a time");
     Err(Error::new(ErrorKind::Misconfigured, message).with_help(
         "mode=for-update needs a session for each lock: connect to the database itself, or to a pool in session mode; \
          or write mode=lease",

@@ -28,6 +28,8 @@ pub(crate) struct Texts {
     pub(crate) grants: &'static str,
     /// Answers the server's number of a session; `None` where a pooler may answer in the server's place.
     pub(crate) session_number: Option<&'static str>,
+    /// Answers what tells a server from a copy of it, until it is restarted; `None` if nothing does.
+    pub(crate) started: Option<&'static str>,
     pub(crate) lease_table: Layout,
     pub(crate) acquire: &'static str,
     /// Lets an insertion pass over a row that is there; empty where its error does as well.

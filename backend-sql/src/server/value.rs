@@ -47,6 +47,11 @@ impl Answer {
     pub(crate) fn first(&self) -> Option<&Value> {
         self.rows.first()?.first()
     }
+
+    /// The answer yes to a question such as [`takes_writes`](super::Texts::takes_writes).
+    pub(crate) fn is_one(&self) -> bool {
+        self.first().and_then(Value::as_int) == Some(1)
+    }
 }
 
 /// The type of a column of an answer.

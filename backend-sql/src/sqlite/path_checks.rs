@@ -96,12 +96,10 @@ fn regular_file(path: &Path, is_shared: bool) -> Result<Option<Stat>> {
         }
         _ => return Err(refused(format!("{shown} is not a regular file"), "name another one")),
     }
-    if is_shared && ![0, rustix::process::geteuid().as_raw()].contains(&stat.st_uid) {
+    let owner = stat.st_uid;
+    if is_shared && ![0, rustix::process::geteuid().as_raw()].contains(&owner) {
         return Err(refused(
-            format!(
-                "{shown} belongs to the user {}, in a directory where everyone may make files",
-                stat.st_uid
-            ),
+            format!("{shown} belongs to the user {owner}, in a directory where everyone may make files"),
             "name a file in a directory of your own",
         ));
     }

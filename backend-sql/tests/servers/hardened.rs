@@ -7,10 +7,11 @@ use leasehold_test_stores::servers::PgBouncer;
 use std::time::Duration;
 
 /// What no lock needs. PostgreSQL gives all of it to PUBLIC.
-const NOT_NEEDED: [&str; 10] = [
+const NOT_NEEDED: [&str; 11] = [
     "EXECUTE ON FUNCTION pg_notify(text, text)",
     "EXECUTE ON FUNCTION set_config(text, text, boolean)",
     "EXECUTE ON FUNCTION pg_control_system()",
+    "EXECUTE ON FUNCTION pg_postmaster_start_time()",
     "EXECUTE ON FUNCTION pg_sleep(double precision)",
     "SELECT ON pg_stat_replication",
     "SELECT ON pg_settings",
@@ -19,6 +20,45 @@ const NOT_NEEDED: [&str; 10] = [
     "CREATE, TEMPORARY ON DATABASE postgres",
     "CREATE ON SCHEMA public",
 ];
+
+/// What every lock needs, and PostgreSQL gives to PUBLIC too.
+const NEEDED: [&str; 10] = [
+    "USAGE ON SCHEMA pg_catalog",
+    "SELECT ON pg_class",
+    "SELECT ON pg_attribute",
+    "SELECT ON pg_index",
+    "EXECUTE ON FUNCTION clock_timestamp()",
+    "EXECUTE ON FUNCTION pg_backend_pid()",
+    "EXECUTE ON FUNCTION current_setting(text)",
+    "EXECUTE ON FUNCTION current_setting(text, boolean)",
+    "EXECUTE ON FUNCTION to_regclass(text)",
+    "EXECUTE ON FUNCTION format_type(oid, integer)",
+];
+
+/// What `check` needs to see the settings.
+const SEEN_BY: [&str; 2] =
+    ["EXECUTE ON FUNCTION pg_is_in_recovery()", "EXECUTE ON FUNCTION pg_stat_get_activity(integer)"];
+
+#[tokio::test]
+async fn postgres_without_a_right_that_the_table_of_rights_names_says_what_is_denied() {
+    let server = Server::postgres(&[]);
+    server.furnish().await;
+    for right in NEEDED {
+        server.run(&format!("REVOKE {right} FROM PUBLIC")).await;
+        for mode in MODES {
+            let error = server.backend(&format!("mode={mode}")).try_acquire(&claim("a")).await.unwrap_err();
+            assert_eq!(error.kind(), ErrorKind::Denied, "{mode} without {right}: {error:?}");
+        }
+        server.run(&format!("GRANT {right} TO PUBLIC")).await;
+    }
+    for right in SEEN_BY {
+        server.run(&format!("REVOKE {right} FROM PUBLIC")).await;
+        one_holds_and_the_others_do_not(&server, right).await;
+        let findings = server.backend("").admin().unwrap().check().await.unwrap();
+        assert!(findings.iter().any(|finding| finding.code == "W_DENIED"), "{right}: {findings:?}");
+        server.run(&format!("GRANT {right} TO PUBLIC")).await;
+    }
+}
 
 #[tokio::test]
 async fn postgres_without_rights_of_public_serves_every_mode() {
@@ -95,6 +135,18 @@ async fn empty_search_path_is_named_and_a_schema_in_the_url_serves() {
     }
     let error = open(&server.url("schema=a.b")).unwrap_err();
     assert!(error.to_string().contains("schema"), "{error}");
+}
+
+#[tokio::test]
+async fn schema_of_the_url_that_is_not_there_is_named_with_the_way_to_make_it() {
+    let server = Server::postgres(&[]);
+    for mode in MODES {
+        let backend = server.administrator(&format!("mode={mode}&schema=nosuch"));
+        let error = backend.admin().unwrap().init().await.unwrap_err();
+        assert_eq!(error.kind(), ErrorKind::Misconfigured, "{error:?}");
+        assert!(error.to_string().starts_with("there is no schema \"nosuch\", at "), "{error}");
+        assert!(error.help().is_some_and(|help| help.contains("CREATE SCHEMA")), "{error:?}");
+    }
 }
 
 #[tokio::test]

@@ -1,6 +1,6 @@
 //! Several servers behind one address.
 
-use crate::kit::{Server, open, until};
+use crate::kit::{Server, claim, open, until};
 use leasehold_core::{DistributedLockExt, Event, LockClient, Observer, Severity};
 use leasehold_test_stores::servers::PostgresServer;
 use std::sync::{Arc, Mutex};
@@ -68,6 +68,47 @@ async fn several_servers_behind_one_address_are_found_and_told_once() {
         let alone = servers[0].backend("").admin().unwrap().check().await.unwrap();
         assert!(alone.iter().all(|finding| finding.code != "E_SERVERS"), "{alone:?}");
     }
+}
+
+/// A standby that was not promoted; and a server whose data is a copy, as all of these tests are copies of one: both have the system of
+/// the primary, and the copy its timeline too.
+#[tokio::test]
+async fn copies_behind_the_address_of_a_primary_are_found_by_what_differs() {
+    let primary = PostgresServer::start().unwrap();
+    let standby = Server::Postgres(PostgresServer::start_standby_of(&primary).unwrap());
+    let (primary, copy) = (Server::Postgres(primary), Server::postgres(&[]));
+    for server in [&primary, &copy] {
+        server.furnish().await;
+    }
+    let furnished = "SELECT count(*) FROM pg_class WHERE oid = to_regclass('leasehold')";
+    until("the standby has the table", &standby, furnished).await;
+    for (other, differs) in [(&standby, ", in recovery, started at "), (&copy, ", started at ")] {
+        let port = balancer([primary.port(), other.port()]).await;
+        let findings = open(&primary.url_at(port, "postgres", "")).unwrap().admin().unwrap().check().await;
+        let findings = findings.unwrap();
+        let found = findings.iter().find(|finding| finding.code == "E_SERVERS").unwrap();
+        assert!(found.message.contains(differs), "{found:?}");
+        assert!(found.message.contains(", timeline 00000001, started at "), "{found:?}");
+    }
+}
+
+#[tokio::test]
+async fn row_that_is_made_on_one_server_and_locked_on_another_is_told_without_a_cause() {
+    let servers = [Server::mariadb(&[]), Server::mariadb(&[])];
+    for server in &servers {
+        server.furnish().await;
+    }
+    let port = balancer([servers[0].port(), servers[1].port()]).await;
+    let backend = open(&servers[0].url_at(port, "locker:sesame", "mode=for-update&connections=2")).unwrap();
+    let mut refused = 0;
+    for name in 0..8 {
+        if let Err(error) = backend.try_acquire(&claim(&name.to_string())).await {
+            assert!(error.to_string().contains("not there each time after it was made"), "{error:?}");
+            assert!(error.help().unwrap().contains("several servers"), "{error:?}");
+            refused += 1;
+        }
+    }
+    assert!(refused > 0, "the row was never made on the other server");
 }
 
 /// By a restart: the server is the same.

@@ -2,6 +2,7 @@
 
 use crate::kit::{MODES, Server, ask, both, claim, claim_for, granted, until};
 use leasehold_core::{Claim, ErrorKind, LockBackend, LockMode, Release, Renewal, Result, Severity};
+use leasehold_test_stores::servers::PostgresServer;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
@@ -165,6 +166,57 @@ async fn read_only_server_tells_no_holder_that_it_holds_nothing() {
             server.run("DELETE FROM leasehold").await;
         }
     }
+}
+
+fn is_refusal<T: std::fmt::Debug>(answer: Result<T>, of: &str) {
+    let error = answer.expect_err(of);
+    assert_eq!(error.kind(), ErrorKind::Unavailable, "{of}: {error:?}");
+    assert!(error.to_string().ends_with("takes no writes"), "{of}: {error}");
+}
+
+/// A list of leases shows what the server knows; nothing else of what may be wrong is answered.
+async fn questions_are_refused(server: &Server) {
+    for mode in MODES {
+        for backend in users(server, mode) {
+            let admin = backend.admin().unwrap();
+            for name in ["held", "unknown"] {
+                is_refusal(admin.inspect(claim(name).name()).await, &format!("{mode}: inspect of {name}"));
+            }
+            for prefix in ["", "unknown"] {
+                match mode {
+                    "for-update" => is_refusal(admin.list(prefix).await, &format!("list of {prefix:?}")),
+                    _ => assert_eq!(admin.list(prefix).await.unwrap().len(), usize::from(prefix.is_empty())),
+                }
+            }
+        }
+    }
+}
+
+#[tokio::test]
+async fn question_whether_a_lock_is_free_is_refused_by_a_read_only_server() {
+    for server in both().await {
+        let holders = [server.backend("mode=lease"), server.backend("mode=for-update")];
+        for holder in &holders {
+            granted(holder, &claim("held")).await;
+        }
+        set_read_only(&server, true).await;
+        questions_are_refused(&server).await;
+        set_read_only(&server, false).await;
+    }
+}
+
+#[tokio::test]
+async fn question_whether_a_lock_is_free_is_refused_by_a_standby() {
+    let primary = PostgresServer::start().unwrap();
+    let standby = Server::Postgres(PostgresServer::start_standby_of(&primary).unwrap());
+    let primary = Server::Postgres(primary);
+    primary.furnish().await;
+    let holders = [primary.backend("mode=lease"), primary.backend("mode=for-update")];
+    for holder in &holders {
+        granted(holder, &claim("held")).await;
+    }
+    until("the standby has the holders", &standby, "SELECT count(*) FROM leasehold, leasehold_held").await;
+    questions_are_refused(&standby).await;
 }
 
 /// The setting of a database, with which it is kept as it is while it is moved.

@@ -275,7 +275,8 @@ impl<'a> Acquisition<'a> {
         match self.failures.take() {
             // The earlier requests were not applied. The last one may be.
             Some(error) if self.claim.is_unanswered() && !error.is_indeterminate() => {
-                no_answer(waited).with_source(error)
+                unanswered(format!("the last request was without an answer when {waited:?} were over"))
+                    .with_source(error)
             }
             Some(error) => error.context(format_args!("gave up after {waited:?}")),
             None if self.was_busy || (self.place.is_some() && !self.claim.is_unanswered()) => self
@@ -318,7 +319,11 @@ fn is_due_for_renewal(grant: &GrantedLease, now: Moment) -> bool {
 
 /// The store has said nothing for all of a wait.
 pub(crate) fn no_answer(waited: Duration) -> Error {
-    Error::new(ErrorKind::Indeterminate, format!("the store did not answer within {waited:?}")).with_help(
+    unanswered(format!("the store did not answer within {waited:?}"))
+}
+
+fn unanswered(message: String) -> Error {
+    Error::new(ErrorKind::Indeterminate, message).with_help(
         "if it granted the lock, the grant is being taken back and ends with its lease at the latest",
     )
 }

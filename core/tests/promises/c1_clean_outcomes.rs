@@ -350,5 +350,6 @@ async fn last_request_without_reply_is_indeterminate() {
     store.acquires.set_default(Some(CallFault::NoReply));
     let error = acquire(&store.client(), "job", options().with_wait(TTL)).await.unwrap_err();
     assert_eq!(error.kind(), ErrorKind::Indeterminate);
+    assert!(error.to_string().starts_with("the last request was without an answer"), "{error}");
     assert_eq!(error.source().map(ToString::to_string).as_deref(), Some("injected fault: unavailable"));
 }

@@ -15,7 +15,8 @@ pub(super) fn check(encryption: &Encryption) -> Result<()> {
         certificates("sslrootcert", root)?;
     }
     if let Some((certificate, key)) = &encryption.identity {
-        let (chain, secret) = (certificates("sslcert", certificate)?, private_key("sslkey", key)?);
+        let chain = certificates("sslcert", certificate)?;
+        let secret = PrivateKeyDer::from_pem_file(key).map_err(|error| unusable("sslkey", key, &error))?;
         CertifiedKey::from_der(chain, secret, &ring::default_provider()).map_err(|error| {
             let problem = format_args!("it does not fit {}: {error}", certificate.display());
             Error::invalid("sslkey", problem, "name the key that the certificate was made for")
@@ -37,10 +38,6 @@ fn certificates(parameter: &'static str, path: &Path) -> Result<Vec<CertificateD
         Ok(read) => Ok(read),
         Err(error) => Err(unusable(parameter, path, &error)),
     }
-}
-
-fn private_key(parameter: &'static str, path: &Path) -> Result<PrivateKeyDer<'static>> {
-    PrivateKeyDer::from_pem_file(path).map_err(|error| unusable(parameter, path, &error))
 }
 
 fn unusable(parameter: &'static str, path: &Path, why: &dyn fmt::Display) -> Error {

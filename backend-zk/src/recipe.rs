@@ -12,9 +12,8 @@
 //! * *The node belongs to an earlier session*, which the servers are about to end. Only a node of the present session counts
 //!   (CURATOR-604, CURATOR-696: two owners).
 //! * *The session has ended, and the client does not know.* A server that is cut off from its leader shows the old queue for as
-//!   long as it likes (the same fault in another store: etcd #11456). So belief is counted from before the send of the last write
-//!   that a majority of the servers has acknowledged in this session. If that is too old, a new proof of that kind is sent with
-//!   the list of step 2.
+//!   long as it likes (as in etcd #11456). So belief is counted from before the send of the last write that a majority of the
+//!   servers has acknowledged in this session. If that is too old, a new proof of that kind is sent with the list of step 2.
 
 use crate::acl::Access;
 use crate::claims::{ClaimState, OwnNode};

@@ -80,20 +80,21 @@ impl LockAdmin for HeldRow {
 }
 
 impl HeldRow {
-    /// The holders that have the row locked now.
+    /// The holders of the lock now: writers that have the row locked, and readers whose connection lives.
     async fn holders(&self, name: &LockName) -> Result<Vec<Holder>> {
-        // A replica, which may be behind, does not know whether the lock is free.
-        let entered = match self.rows.look(ReadFor::Loss, name).await {
-            // Without the right to lock the row, what is read is believed.
-            Err(denied) if denied.kind() == ErrorKind::Denied => {
-                self.rows.look(ReadFor::Attempt, name).await?
-            }
-            entered => entered?,
-        };
-        self.present(name, entered).await
+        self.present(name, self.read_entry(name).await?).await
     }
 
-    /// The holders that hold now: an entry is only what was.
+    /// Read on the primary: a replica, which may be behind, does not know whether the lock is free. Without the right to lock the
+    /// row, a plain read is believed.
+    async fn read_entry(&self, name: &LockName) -> Result<Option<HolderRow>> {
+        match self.rows.look(ReadFor::Loss, name).await {
+            Err(denied) if denied.kind() == ErrorKind::Denied => self.rows.look(ReadFor::Attempt, name).await,
+            entered => entered,
+        }
+    }
+
+    /// The holders that hold now: an entry may outlive its hold.
     async fn present(&self, name: &LockName, entered: Option<HolderRow>) -> Result<Vec<Holder>> {
         let mut present = Vec::new();
         for holder in entered.into_iter().flat_map(|entered| entered.holders) {
@@ -115,7 +116,7 @@ impl HeldRow {
         if !self.rows.is_locked(name).await? {
             return Ok(false);
         }
-        let entered = self.rows.look(ReadFor::Loss, name).await.unwrap_or_default();
+        let entered = self.read_entry(name).await?;
         Ok(entered.is_none_or(|entered| entered.token == holder.token))
     }
 

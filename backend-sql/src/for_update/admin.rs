@@ -21,7 +21,6 @@ impl LockAdmin for HeldRow {
     }
 
     async fn list(&self, prefix: &str) -> Result<Vec<LockStatus>> {
-        // A replica has no row locked.
         self.rows.server.check_writes().await?;
         let mut held = Vec::new();
         for entered in self.rows.list(prefix).await? {
@@ -82,14 +81,20 @@ impl LockAdmin for HeldRow {
 impl HeldRow {
     /// The holders of the lock now: writers that have the row locked, and readers whose connection lives.
     async fn holders(&self, name: &LockName) -> Result<Vec<Holder>> {
+        self.rows.server.check_writes().await?;
+        let entered = self.rows.look(ReadFor::Attempt, name).await?;
+        let present = self.present(name, entered).await?;
+        if !present.is_empty() {
+            return Ok(present);
+        }
         self.present(name, self.read_entry(name).await?).await
     }
 
-    /// Read on the primary: a replica, which may be behind, does not know whether the lock is free. Without the right to lock the
-    /// row, a plain read is believed.
+    /// Read on the primary: a replica that is behind, and is asked by a proxy, shows a held lock as free. If that fails, because the
+    /// entry is locked or the right to lock it is missing, a plain read is believed.
     async fn read_entry(&self, name: &LockName) -> Result<Option<HolderRow>> {
         match self.rows.look(ReadFor::Loss, name).await {
-            Err(denied) if denied.kind() == ErrorKind::Denied => self.rows.look(ReadFor::Attempt, name).await,
+            Err(_) => self.rows.look(ReadFor::Attempt, name).await,
             entered => entered,
         }
     }

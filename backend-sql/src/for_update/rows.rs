@@ -55,10 +55,7 @@ impl Rows {
     pub(super) fn new(server: Server, namespace: &Namespace) -> Self {
         let (texts, holders) = (server.dialect().texts(), &server.target().table);
         let rows = holders.of_rows();
-        let look = |lock, token| {
-            let look = include_str!("look.sql").replace("{lock}", lock).replace("{token}", token);
-            Statement::new(&look, texts, holders)
-        };
+        let look = |lock| Statement::new(&include_str!("look.sql").replace("{lock}", lock), texts, holders);
         let statements = |lock, enter, leave| {
             let lock = texts.lock.replace("{lock}", lock);
             ModeStatements {
@@ -76,8 +73,8 @@ impl Rows {
             mark: Statement::new(texts.mark, texts, holders),
             in_transaction: Statement::new(texts.in_transaction, texts, holders),
             keep_alive: Arc::new(Statement::new(texts.takes_writes, texts, &rows)),
-            look: look("", "token"),
-            look_where_writes_go: look("FOR UPDATE", "token - 1 + {one_if_writable}"),
+            look: look(""),
+            look_where_writes_go: look("FOR UPDATE"),
             list: Statement::new(include_str!("list.sql"), texts, holders),
             idle: Statement::new(include_str!("idle.sql"), texts, holders),
             purge: Statement::new(include_str!("purge.sql"), texts, holders),
@@ -269,9 +266,6 @@ impl Rows {
             ReadFor::Holder | ReadFor::Loss => (PoolClass::Renewal, &self.look_where_writes_go),
         };
         let answer = self.server.read(class, look, &[self.stored(name)]).await?;
-        if answer.rows.is_empty() && reason == ReadFor::Loss {
-            self.server.must_take_writes().await?;
-        }
         let Some(row) = answer.rows.first() else { return Ok(None) };
         HolderRow::read(row).map(Some).ok_or_else(|| foreign_row(name, &self.server.target().table))
     }

@@ -14,7 +14,9 @@ use tokio::time::{sleep, timeout};
 const LONG: Duration = Duration::from_secs(10);
 /// The server's time, in microseconds since 1970.
 const NOW: i64 = 1_700_000_000_000_000;
-const BEAT: &str = "SELECT CAST(CASE WHEN current_setting('default_transaction_read_only') = 'on' THEN 0 ELSE 1 END AS bigint)";
+const BEAT: &str = "\
+    SELECT CAST(CASE WHEN 'on' IN (current_setting('default_transaction_read_only'), current_setting('transaction_read_only'))
+                 THEN 0 ELSE 1 END AS bigint) FOR UPDATE";
 
 fn claim() -> Claim {
     claim_of(3)
@@ -82,7 +84,7 @@ async fn row_that_may_still_be_locked_is_indeterminate() {
 async fn claim_that_was_not_refused_does_not_wait_in_the_server() {
     let backend = held_row(|_, text| match text {
         text if text.contains("NOWAIT") => Reply::Breaks,
-        text if text.contains("FOR UPDATE") => Reply::Never,
+        text if text != BEAT && text.contains("FOR UPDATE") => Reply::Never,
         text => well(text),
     });
     let wanted = claim();
@@ -96,7 +98,7 @@ async fn claim_that_was_not_refused_does_not_wait_in_the_server() {
 #[tokio::test(start_paused = true)]
 async fn wait_that_is_not_polled_delays_no_other_call() {
     let backend = held_row(|_, text| match text {
-        text if text.contains("FOR UPDATE") => Reply::Never,
+        text if text != BEAT && text.contains("FOR UPDATE") => Reply::Never,
         text => well(text),
     });
     let wanted = claim();
@@ -117,7 +119,7 @@ async fn wait_that_is_not_polled_delays_no_other_call() {
 #[tokio::test(start_paused = true)]
 async fn dropped_wait_takes_no_wake_up_from_another_wait() {
     let backend = held_row(|_, text| match text {
-        text if text.contains("FOR UPDATE") => locked(),
+        text if text != BEAT && text.contains("FOR UPDATE") => locked(),
         text if text.contains("INSERT") => Reply::Rows(vec![vec![Value::int(9)]]),
         text => well(text),
     });
@@ -134,7 +136,7 @@ async fn dropped_wait_takes_no_wake_up_from_another_wait() {
 #[tokio::test(start_paused = true)]
 async fn wait_that_an_attempt_polled_meanwhile_is_woken() {
     let backend = held_row(|_, text| match text {
-        text if text.contains("FOR UPDATE") => locked(),
+        text if text != BEAT && text.contains("FOR UPDATE") => locked(),
         text if text.contains("INSERT") => Reply::Rows(vec![vec![Value::int(9)]]),
         text => well(text),
     });

@@ -151,6 +151,10 @@ impl LeaseTable for ServerTable {
         read_row(row).map(Some).ok_or_else(|| self.foreign(name))
     }
 
+    async fn check_writes(&self) -> Result<()> {
+        self.server.check_writes().await
+    }
+
     async fn make_row(&self, name: &LockName) -> Result<()> {
         let values = [Value::bytes(self.stored(name))];
         self.server

@@ -151,7 +151,7 @@ impl Server {
         if self.dialect().texts().refuses_all_writes { Ok(()) } else { self.check_writes().await }
     }
 
-    /// Fails if the server takes no writes.
+    /// Fails if the server takes no writes: a replica may be behind, and has no row locked.
     pub(crate) async fn check_writes(&self) -> Result<()> {
         let texts = self.dialect().texts();
         let question = Statement::new(texts.takes_writes, texts, &self.target().table);

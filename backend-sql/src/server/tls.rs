@@ -10,7 +10,7 @@ use std::io;
 /// The driver passes the errors of rustls on as those of the connection. What they say is certain all the same: nothing
 /// was asked of a server that was not believed, or that did not believe us.
 pub(super) fn explain(error: &sqlx::Error, target: &Target) -> Option<Error> {
-    let address = target.address();
+    let (address, mode) = (target.address(), target.encryption.mode.as_str());
     let (kind, message, help) = match cause(error) {
         Some(rustls::Error::InvalidCertificate(why)) => (
             ErrorKind::Misconfigured,
@@ -30,10 +30,7 @@ pub(super) fn explain(error: &sqlx::Error, target: &Target) -> Option<Error> {
         {
             (
                 ErrorKind::Misconfigured,
-                format!(
-                    "{address} does not speak TLS, and sslmode={} wants it",
-                    target.encryption.mode.as_str()
-                ),
+                format!("{address} does not speak TLS, and sslmode={mode} wants it"),
                 "switch TLS on in the server; or, on a network that you trust, write sslmode=disable",
             )
         }

@@ -1,7 +1,7 @@
 //! A server that must not be written to, and users that may write to it all the same.
 
 use crate::kit::{MODES, Server, ask, both, claim, claim_for, granted, until};
-use leasehold_core::{Claim, ErrorKind, LockBackend, LockMode, Release, Renewal, Result, Severity};
+use leasehold_core::{Claim, ErrorKind, LockBackend, LockMode, LockName, Release, Renewal, Result, Severity};
 use leasehold_test_stores::servers::PostgresServer;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
@@ -180,7 +180,9 @@ async fn questions_are_refused(server: &Server) {
         for backend in users(server, mode) {
             let admin = backend.admin().unwrap();
             for name in ["held", "unknown"] {
-                is_refusal(admin.inspect(claim(name).name()).await, &format!("{mode}: inspect of {name}"));
+                let (name, of) = (LockName::new(name).unwrap(), format!("{mode}: {name}"));
+                is_refusal(admin.inspect(&name).await, &of);
+                is_refusal(admin.force_release(&name, None).await, &of);
             }
             for prefix in ["", "unknown"] {
                 match mode {

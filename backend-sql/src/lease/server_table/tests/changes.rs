@@ -206,6 +206,7 @@ async fn reader_on_a_replica_that_is_behind_is_renewed_by_the_second_write() {
 #[tokio::test(start_paused = true)]
 async fn inspect_and_forced_release_of_a_lock_that_a_replica_shows_as_free_meet_its_holder() {
     let behind = |_, text: &str| match text {
+        text if text.contains("transaction_read_only") => Reply::Rows(vec![vec![Value::int(1)]]),
         text if text.contains("FOR UPDATE") => owned(Some(2), 9_000_000),
         text if is_read(text) => owned(None, 0),
         _ => Reply::Rows(vec![Vec::new()]),

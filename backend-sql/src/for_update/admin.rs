@@ -11,7 +11,7 @@ use leasehold_core::{
 use std::time::Duration;
 use tokio::time::Instant;
 
-/// How often a lock that is about to end is looked at until it is free.
+/// The pause between two looks at a lock that is about to end.
 pub(super) const LOOK_EVERY: Duration = Duration::from_millis(5);
 
 #[async_trait]
@@ -40,7 +40,7 @@ impl LockAdmin for HeldRow {
             !self.rows.server.dialect().texts().end_connection.contains("{connection}");
         for holder in self.holders(name).await? {
             let is_meant = only_if.is_none_or(|token| token == holder.token);
-            // An entry from before the start of the server does not name the connection that has the row locked.
+            // After a restart of MySQL, the number in an entry may be that of another session.
             if is_meant && (is_checked_by_itself || self.rows.entry_may_hold(&holder).await?) {
                 match self.end_hold(name, &holder).await {
                     Ok(()) => ended.push(holder.status(name)),
@@ -172,7 +172,7 @@ impl HeldRow {
 }
 
 impl Rows {
-    /// Forgets one name by the transaction that has its row locked; false if another has it. A waiter finds no row then, and makes it
+    /// Forgets one name, in a transaction that locks its row; false if another has it. A waiter finds no row then, and makes it
     /// anew.
     async fn forget(&self, name: &[u8], idle: &Value, purge: Purge) -> Result<bool> {
         let (within, lock) = (self.server.target().timeout, &self.exclusive.lock_now);

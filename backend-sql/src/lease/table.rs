@@ -19,12 +19,12 @@ pub(crate) enum Granting {
 /// A table of leases. Each write is one atomic statement, whose answer says for which claims it changed a row.
 #[async_trait]
 pub(crate) trait LeaseTable: fmt::Debug + Send + Sync {
-    /// True in the optimistic mode: no row is granted by [`grant`](Self::grant), all are replaced.
+    /// True in the optimistic mode: rows change by [`replace`](Self::replace) alone.
     fn is_optimistic(&self) -> bool {
         false
     }
 
-    /// Asks for the row of a claim's name. If the claim waits, a row that is held was read: the hold may be that of readers.
+    /// Asks for the row of a claim's name. If a claim that waits is refused, the row is read too, because readers may hold it.
     async fn grant(&self, claim: &Claim) -> Result<Granting>;
 
     /// Extends leases; the answers in the order of the claims.
@@ -36,7 +36,7 @@ pub(crate) trait LeaseTable: fmt::Debug + Send + Sync {
     /// Ends the grant with this token, and any linger after it; false if there was nothing to end.
     async fn end_grant(&self, name: &LockName, token: FencingToken) -> Result<bool>;
 
-    /// The row of a name.
+    /// Reads the row of a name. Only [`ReadFor::Loss`] is sure to be answered by the primary.
     async fn look(&self, name: &LockName, reason: ReadFor) -> Result<Option<LeaseRow>>;
 
     /// Fails on a server that takes no writes, which does not know whether a lock is free.
@@ -66,8 +66,8 @@ pub(crate) trait LeaseTable: fmt::Debug + Send + Sync {
         false
     }
 
-    /// Deletes, or counts, the names that have been idle for `idle`. Their last tokens are as old, by the clock of which the next token is
-    /// made: it is larger than a deleted one, unless the clock is set back by more than `idle`.
+    /// Deletes, or counts, the names that have been idle for `idle`. The next token is made of the clock: it is larger than a deleted one,
+    /// unless the clock is set back by more than `idle`.
     async fn purge(&self, idle: Duration, purge: Purge) -> Result<u64>;
 
     /// Creates the table if it is missing.
@@ -98,9 +98,10 @@ pub(crate) trait LeaseTable: fmt::Debug + Send + Sync {
 /// The reason to read a row.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum ReadFor {
+    /// A replica may answer, behind a proxy that sends reads there.
     Attempt,
-    /// Uses the connection kept for holders.
+    /// The same; uses the connection kept for holders.
     Holder,
-    /// The answer decides who holds, or whether a lock is free; read where writes go.
+    /// The answer decides who holds, or whether a lock is free: read on the primary.
     Loss,
 }

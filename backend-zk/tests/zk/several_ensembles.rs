@@ -75,7 +75,7 @@ async fn ensemble_without_a_directory_is_another_one_also_for_a_holder_alone() {
     cut_over(&proxy, &other, &backend, &held).await;
     release(&backend, &held).await;
     let expected = [proxy.address().to_string(), described(&one).await, format!("one without {BASE}")];
-    assert_eq!(*changes.0.lock().unwrap(), [expected.clone()]);
+    assert_eq!(*changes.0.lock().unwrap(), std::slice::from_ref(&expected));
     // Its directory is made, and a session later it is the same ensemble.
     for _ in 0..2 {
         comes_to_hold(&backend, &held).await;

@@ -20,14 +20,14 @@ const COUNTED_EVERY: Duration = Duration::from_millis(50);
 /// More threads than this for each processor delay the steps of a case, and twice as many delay them beyond all bounds.
 const CROWD: f64 = 8.0;
 
-static FIRINGS: Mutex<Firings> =
+pub(crate) static FIRINGS: Mutex<Firings> =
     Mutex::new(Firings { last: None, late: VecDeque::new(), crowds: VecDeque::new() });
 
 /// The firings of the timer.
-struct Firings {
+pub(crate) struct Firings {
     last: Option<Instant>,
     /// When it fired too late, and how late it was.
-    late: VecDeque<(Instant, Duration)>,
+    pub(crate) late: VecDeque<(Instant, Duration)>,
     /// How many threads wanted a processor, for each that there is, and when.
     crowds: VecDeque<(Instant, f64)>,
 }
@@ -185,7 +185,7 @@ fn most_within(samples: &[(Instant, Duration)], window: Duration) -> Duration {
 }
 
 #[cfg(test)]
-pub(crate) mod tests {
+mod tests {
     use super::*;
 
     #[test]
@@ -278,7 +278,7 @@ pub(crate) mod tests {
     }
 
     /// Makes the machine late from now on, to cases that run.
-    pub(crate) fn be_late() {
+    fn be_late() {
         lock(&FIRINGS).late.push_back((Instant::now(), Duration::from_secs(10)));
     }
 }

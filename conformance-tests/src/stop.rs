@@ -243,7 +243,7 @@ mod tests {
     }
 
     #[test]
-    fn failure_is_what_failed_or_was_late() {
+    fn failed_and_late_verdicts_have_a_failure() {
         let why = || "it".to_owned();
         for stop in [Stop::Failed(why()), Stop::Absent(why()), Stop::Wrong(why()), Stop::Late(why(), None)] {
             assert_eq!(stop.failure(), Some("it"), "{stop:?}");

@@ -103,7 +103,7 @@ async fn holder_on_a_server_that_becomes_a_writable_replica_is_told_by_its_deadl
 
 /// It has no locks of which it could tell, be its copy empty, old or on its way.
 #[tokio::test]
-async fn replica_shows_no_locks_and_says_what_it_is() {
+async fn replica_shows_no_locks_and_names_itself() {
     let primary = server();
     hold(&backend(&primary.url()), &claim("job")).await;
     let nobody = free_port().unwrap().to_string();

@@ -50,7 +50,7 @@ async fn half_a_cluster_is_listed_and_checked() {
 
 /// As after `CLUSTER FORGET` of a node that is gone.
 #[tokio::test]
-async fn slots_without_a_node_are_named_beside_what_is_there() {
+async fn list_at_slots_without_a_node_shows_the_other_locks_and_names_the_slots() {
     let cluster = RedisCluster::start(false).unwrap();
     let (_holder, claims) = holder_of_thirty(&cluster).await;
     let is_gone = |claim: &Claim| cluster.owner_of(&format!("leasehold:{}", claim.name())).unwrap() == 2;

@@ -40,7 +40,7 @@ const SEEN_BY: [&str; 2] =
     ["EXECUTE ON FUNCTION pg_is_in_recovery()", "EXECUTE ON FUNCTION pg_stat_get_activity(integer)"];
 
 #[tokio::test]
-async fn postgres_without_a_right_that_the_table_of_rights_names_says_what_is_denied() {
+async fn postgres_without_a_right_of_the_table_is_denied() {
     let server = Server::postgres(&[]);
     server.furnish().await;
     for right in NEEDED {

@@ -73,7 +73,7 @@ async fn several_servers_behind_one_address_are_found_and_told_once() {
 /// A standby that was not promoted; and a server whose data is a copy, as all of these tests are copies of one: both have the system of
 /// the primary, and the copy its timeline too.
 #[tokio::test]
-async fn copies_behind_the_address_of_a_primary_are_found_by_what_differs() {
+async fn copies_behind_the_address_of_a_primary_are_told_apart() {
     let primary = PostgresServer::start().unwrap();
     let standby = Server::Postgres(PostgresServer::start_standby_of(&primary).unwrap());
     let (primary, copy) = (Server::Postgres(primary), Server::postgres(&[]));

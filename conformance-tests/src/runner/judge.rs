@@ -91,8 +91,9 @@ fn of_two(first: CaseAttempt, second: Option<CaseAttempt>) -> Verdict {
 mod tests {
     use super::*;
     use crate::cases::by_id;
-    use crate::lateness::tests::be_late;
+    use crate::lateness::FIRINGS;
     use crate::runner::CaseOutcome;
+    use crate::runner::lock;
     use crate::subject::Store;
     use async_trait::async_trait;
     use leasehold_core::memory::MemoryBackend;
@@ -227,7 +228,7 @@ mod tests {
         async fn start(&self) -> Result<Box<dyn Store>, Stop> {
             self.stretched.lock().unwrap().push(is_stretched());
             if self.is_late {
-                be_late();
+                lock(&FIRINGS).late.push_back((Instant::now(), Duration::from_secs(10)));
             }
             tokio::time::sleep(MS * 30).await;
             let stop = self.stops.lock().unwrap().pop();
@@ -247,7 +248,7 @@ mod tests {
     fn judge_starts(stop: Stop, is_late: bool) -> (CaseResult, Vec<bool>) {
         static ALONE: Mutex<()> = Mutex::new(());
         // One after the other: all second attempts of a process are stretched, or none is.
-        let _alone = crate::runner::lock(&ALONE);
+        let _alone = lock(&ALONE);
         // Also on a machine that is late when the first case begins.
         crate::lateness::watch();
         stretch(false);
@@ -262,7 +263,7 @@ mod tests {
     }
 
     #[test]
-    fn what_another_attempt_may_change_is_run_again_and_told() {
+    fn failed_late_and_void_attempts_are_run_again_and_kept() {
         let why = || "it".to_owned();
         for stop in [Stop::Failed(why()), Stop::Absent(why()), Stop::Late(why(), None), Stop::Void(why())] {
             let (result, stretched) = judge_starts(stop.clone(), false);

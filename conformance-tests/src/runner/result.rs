@@ -236,7 +236,7 @@ mod tests {
     }
 
     #[test]
-    fn success_has_nothing_late_and_what_failed_is_judged() {
+    fn success_has_nothing_late_and_a_failure_is_judged() {
         let why = String::new;
         let (late, open) = (CaseOutcome::Late { why: why() }, CaseOutcome::NotJudged { why: why() });
         let (passed, failed) = (CaseOutcome::Passed, CaseOutcome::Failed { why: why() });

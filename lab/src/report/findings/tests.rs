@@ -19,7 +19,7 @@ fn case(id: &str, kind: &str) -> CaseResult {
     serde_json::from_value(case).unwrap()
 }
 
-/// One that was made, and met a hold.
+/// A fault that was made, and met a hold.
 fn cell(fault: Fault, kind: &str) -> Cell {
     let cell = json!({
         "subject": "x", "fault": fault, "promised": "holds", "measured": "holds", "state": is(kind), "words": "",
@@ -61,7 +61,7 @@ fn card(store: StoreReport) -> Card {
 }
 
 #[test]
-fn verdict_is_the_worst_of_what_was_seen() {
+fn verdict_is_the_worst_of_all_cases() {
     let verdict = |cases: &[&str], cells: &[&str]| seen(cases, cells).verdict();
     assert_eq!(verdict(&["failed", "late", "not-judged"], &[]), Verdict::Broken);
     assert_eq!(verdict(&["late"], &["broken", "void"]), Verdict::Broken);
@@ -75,7 +75,7 @@ fn verdict_is_the_worst_of_what_was_seen() {
 }
 
 #[test]
-fn verdict_counts_what_was_seen_while_the_speed_was_measured() {
+fn verdict_counts_failures_of_the_bench() {
     let of = |row: RowResult| {
         let mut store = store("x");
         store.speed.rows.push(row);
@@ -105,7 +105,7 @@ fn cell_that_is_late_or_open_is_not_judged_and_a_case_counts_only_if_it_passed()
 }
 
 #[test]
-fn card_counts_what_was_late_and_open_and_blames_what_failed() {
+fn card_counts_late_and_open_cases_and_names_failed_ones() {
     let of = |cases: &[&str], cells: &[&str]| {
         let card = card(seen(cases, cells));
         (card.headline, card.violations.len())
@@ -133,7 +133,7 @@ fn table_of_faults_marks_late_and_open_cells() {
 }
 
 #[test]
-fn evidence_has_what_is_not_as_promised() {
+fn evidence_has_cells_that_break_a_promise() {
     let outcomes = |store: StoreReport| -> Vec<String> {
         let sections = findings([store]).sections;
         let evidence = sections.into_iter().find(|section| section.id == "evidence");

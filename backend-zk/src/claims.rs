@@ -2,8 +2,8 @@
 
 use crate::locked;
 use crate::notifier::{ClaimNotifier, Suspects};
-use crate::session::{NodeWatch, Session, SessionEvent};
-use leasehold_core::{FencingToken, OwnerId};
+use crate::session::{NodeWatch, Session, SessionEvent, ZkError, ZkResult};
+use leasehold_core::{Error, ErrorKind, FencingToken, OwnerId};
 use std::collections::HashMap;
 use std::sync::{Arc, Mutex};
 use tokio::sync::OwnedMutexGuard;
@@ -107,6 +107,17 @@ impl ClaimState {
             Self::Absent | Self::Unknown { .. } => None,
             Self::Created { node } | Self::Waiting { node, .. } | Self::Holding { node, .. } => Some(node),
         }
+    }
+
+    /// The session of the claim's node is not the present one: this attempt fails once. The next one deletes the old node, if it
+    /// still exists, and queues at the end.
+    pub(crate) fn check_session(&mut self, present: &Session, notifier: &ClaimNotifier) -> ZkResult<()> {
+        let lost = self.node().filter(|node| node.session.id != present.id);
+        let Some(OwnNode { session, .. }) = lost else { return Ok(()) };
+        *self = Self::Unknown { session: Arc::clone(session) };
+        notifier.fire();
+        let message = "the session has ended with its place in the queue: this waiter goes on at the end";
+        Err(ZkError::Refused(Error::new(ErrorKind::Unavailable, message)))
     }
 
     /// The session of the node that it has or may have.

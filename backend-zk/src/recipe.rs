@@ -22,7 +22,7 @@ use crate::own_node;
 use crate::parents;
 use crate::queue::{Queue, prefix_of};
 use crate::session::{SessionCall, WatchTarget, ZkError, ZkResult};
-use leasehold_core::{Attempt, Busy, Claim, Error, ErrorKind, Grant, Moment};
+use leasehold_core::{Attempt, Busy, Claim, Grant, Moment};
 use std::sync::Arc;
 use zookeeper_client::CreateMode;
 
@@ -46,7 +46,7 @@ pub(crate) struct Recipe<'a> {
 impl Recipe<'_> {
     /// Makes one attempt. At every await, `state` covers each node that the store may have, so a release finds it.
     pub(crate) async fn attempt(&self, state: &mut ClaimState) -> ZkResult<Attempt> {
-        self.check_session(state)?;
+        state.check_session(self.call.session(), self.notifier)?;
         // The fallback question of a waiter: it may have no watch, because the session has too many.
         if let ClaimState::Waiting { blocker, .. } = state
             && self.before.signal == Signal::Watched
@@ -64,7 +64,7 @@ impl Recipe<'_> {
             _ => self.list().await?,
         };
         for _ in 0..MAX_ROUNDS {
-            let Some((node, index)) = self.settle_own_node(&queue, state).await? else {
+            let Some((node, index)) = self.settle_node(&queue, state).await? else {
                 queue = self.create(state).await?;
                 continue;
             };
@@ -132,11 +132,7 @@ impl Recipe<'_> {
 
     /// Finds the claim's node of this session, and its index in the queue. Deletes surplus nodes of the owner, and its own node
     /// if the number may repeat. Ends the watch on the old blocker.
-    async fn settle_own_node(
-        &self,
-        queue: &Queue,
-        state: &mut ClaimState,
-    ) -> ZkResult<Option<(OwnNode, usize)>> {
+    async fn settle_node(&self, queue: &Queue, state: &mut ClaimState) -> ZkResult<Option<(OwnNode, usize)>> {
         let indices = queue.indices_of(self.claim.owner());
         let node = match state.node() {
             // With several nodes, those of earlier sessions must be deleted.
@@ -175,13 +171,11 @@ impl Recipe<'_> {
     /// without an answer is left to the release.
     async fn leave(&self, state: &mut ClaimState, node: &OwnNode) -> ZkResult<Attempt> {
         match self.call.delete(&self.path(&node.name)).await {
-            Err(ZkError::Unknown(_)) => Ok(busy()),
-            deleted => {
-                deleted?;
-                *state = ClaimState::Absent;
-                Ok(Attempt::Busy(Busy::new()))
-            }
+            Ok(_) => *state = ClaimState::Absent,
+            Err(ZkError::Unknown(_)) => return Ok(busy()),
+            Err(refused) => return Err(refused),
         }
+        Ok(Attempt::Busy(Busy::new()))
     }
 
     /// Step 3. False if the blocker has gone.
@@ -193,17 +187,6 @@ impl Recipe<'_> {
         *state = ClaimState::Waiting { node, blocker: blocker.into(), _watch: watch };
         self.notifier.set(self.before, Signal::Watched);
         Ok(true)
-    }
-
-    /// The session of the claim's node is not the present one: this attempt fails once. The next one deletes the old node, if it
-    /// still exists, and queues at the end.
-    fn check_session(&self, state: &mut ClaimState) -> ZkResult<()> {
-        let lost = state.node().filter(|node| node.session.id != self.call.session().id);
-        let Some(OwnNode { session, .. }) = lost else { return Ok(()) };
-        *state = ClaimState::Unknown { session: Arc::clone(session) };
-        self.notifier.fire();
-        let message = "the session has ended with its place in the queue: this waiter goes on at the end";
-        Err(ZkError::Refused(Error::new(ErrorKind::Unavailable, message)))
     }
 
     fn path(&self, node: &str) -> String {

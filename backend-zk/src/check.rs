@@ -26,12 +26,11 @@ pub(crate) async fn check(backend: &ZooKeeperBackend) -> Result<Vec<Finding>> {
     let mut findings = Vec::new();
     let (requested, granted) = (target.timeouts.session, call.session().timeout);
     if requested != granted {
-        findings.push(Finding::new(
-            Severity::Warning,
-            "W_SESSION_BOUNDS",
-            format!("a session_timeout of {requested:?} was asked for and {granted:?} given: that is how long a crashed holder keeps others out"),
-            "ask for a time within minSessionTimeout and maxSessionTimeout of the servers, by default 2 to 20 ticks",
-        ));
+        let what = format!(
+            "a session_timeout of {requested:?} was asked for and {granted:?} given: that is how long a crashed holder keeps others out"
+        );
+        let help = "ask for a time within minSessionTimeout and maxSessionTimeout of the servers, by default 2 to 20 ticks";
+        findings.push(Finding::new(Severity::Warning, "W_SESSION_BOUNDS", what, help));
     }
     check_access(&call, backend, &mut findings).await?;
     if target.login.is_some() && target.tls.is_none() {
@@ -79,12 +78,11 @@ async fn check_access(
             };
             findings.push(Finding::new(Severity::Warning, "W_OPEN_ACL", what, help));
         }
-        Ok(None) => findings.push(Finding::new(
-            Severity::Info,
-            "I_NO_DIRECTORY",
-            format!("{base} did not exist: the trial lock makes it, as the first lock would"),
-            "use init to make it with other rights",
-        )),
+        Ok(None) => {
+            let what = format!("{base} did not exist: the trial lock makes it, as the first lock would");
+            let help = "use init to make it with other rights";
+            findings.push(Finding::new(Severity::Info, "I_NO_DIRECTORY", what, help));
+        }
         Err(error) => {
             let error = error.into_read_error();
             if error.kind() != ErrorKind::Denied {
@@ -144,8 +142,8 @@ fn check_version(at: &str, values: &BTreeMap<String, String>, findings: &mut Vec
         return;
     };
     let version = version.split(['-', ',']).next().unwrap_or_default();
-    let mode = values.get("Mode").map_or("unknown", String::as_str);
-    let what = format!("{at} is ZooKeeper {version}, {mode}");
+    let what =
+        format!("{at} is ZooKeeper {version}, {}", values.get("Mode").map_or("unknown", String::as_str));
     findings.push(Finding::new(Severity::Info, "I_SERVER", what, ""));
 }
 

@@ -25,7 +25,8 @@
 //! So the session timeout decides how long a crashed holder keeps others out, and not the ttl of an acquisition. A ttl can
 //! only be stricter with its own holder: a guard believes in its hold for its ttl or for three quarters of the session
 //! timeout, whichever is shorter, counted from before the last write was sent that a majority of the servers has acknowledged
-//! in this session. A new hold may begin with a tenth less. The keeper sends another such write, one for all locks, at a third of it.
+//! in this session. A new hold may begin with a tenth less. The keeper asks for another such write at a third of that time,
+//! one for all locks that fall due together. It changes nothing: it is the delete of a node that does not exist.
 //!
 //! A holder is told at once when its session has ended, and is at risk from the moment the connection is lost. The deletion of its
 //! node is told by the first renewal, and from then on at once: that renewal sets a watch. A session watches about 400 holds and

@@ -8,13 +8,8 @@ use zookeeper_client::CreateMode;
 ///
 /// From below: the server checks the right to make a node before it checks whether the node exists. From above, an
 /// application that may only write in its own directory would be refused at the root.
-pub(crate) async fn make(
-    call: &SessionCall,
-    access: Access,
-    directory: &str,
-    mode: CreateMode,
-) -> ZkResult<()> {
-    let mut missing = vec![(directory, mode)];
+pub(crate) async fn make(call: &SessionCall, access: Access, path: &str, mode: CreateMode) -> ZkResult<()> {
+    let mut missing = vec![(path, mode)];
     while let Some((lowest, mode)) = missing.last().copied() {
         match call.make(lowest, mode, access.of_directories()).await {
             Ok(()) | Err(ZkError::NodeExists) => drop(missing.pop()),

@@ -57,9 +57,7 @@ impl SessionCall {
 
     pub(crate) async fn make(&self, path: &str, mode: CreateMode, acls: Acls<'_>) -> ZkResult<()> {
         let options = mode.with_acls(acls);
-        let (stat, _) = self.write(|client| client.create(path, &[], &options)).await?;
-        self.session.ensemble.note_made(path, &stat);
-        Ok(())
+        self.write(|client| client.create(path, &[], &options)).await.map(drop)
     }
 
     /// Deletes a node. False if it was gone: so a delete can be repeated after a lost reply.

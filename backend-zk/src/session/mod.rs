@@ -1,7 +1,12 @@
 //! The session of a backend: made when it is first needed, and again when it has ended.
+//!
+//! * `connect` gets a session, `probe` finds out why there is none, and `ensemble` whether another ensemble gives it.
+//! * `call` sends the requests of one call of the backend, and keeps the proof of the session.
+//! * `watch` sets watches, and `events` tells of the connection and of the end.
 
 mod call;
 mod connect;
+mod ensemble;
 mod events;
 mod probe;
 #[cfg(test)]
@@ -11,14 +16,15 @@ mod zk_error;
 
 pub(crate) use call::SessionCall;
 pub(crate) use connect::connect_to;
+pub(crate) use ensemble::origin;
 pub(crate) use events::{EventHandler, SessionEvent};
 pub(crate) use watch::{NodeWatch, WatchTarget};
 pub(crate) use zk_error::{ZkError, ZkResult};
 
-use crate::addresses::Ensemble;
 use crate::locked;
 use crate::target::Target;
 use connect::RETRY_PAUSE;
+use ensemble::Ensemble;
 use events::{SessionEndGuard, session_events};
 use leasehold_core::{Error, ErrorKind, Moment, OwnerId, Result};
 use std::fmt;
@@ -35,8 +41,7 @@ const CLOSE_TIMEOUT: Duration = Duration::from_secs(2);
 pub(crate) struct Sessions {
     pub(crate) target: Target,
     events: EventHandler,
-    /// The one that gave the sessions.
-    pub(crate) ensemble: Arc<Ensemble>,
+    pub(crate) ensemble: Ensemble,
     current: Mutex<Current>,
     /// Locked while a session is being made: other callers wait for the same one.
     connecting: tokio::sync::Mutex<Connecting>,
@@ -62,7 +67,6 @@ pub(crate) struct Session {
     /// The time without a heartbeat after which the servers end it, as agreed at the first connect; a reconnect may change it
     /// unseen.
     pub(crate) timeout: Duration,
-    ensemble: Arc<Ensemble>,
     client: Mutex<Option<Arc<Client>>>,
     states: StateWatcher,
     watches: WatchBudget,
@@ -80,7 +84,7 @@ impl Sessions {
     pub(crate) fn new(target: Target, events: EventHandler) -> Self {
         let connecting = Connecting { failure: None, expected: target.timeouts.session };
         Self {
-            ensemble: Arc::new(Ensemble { base: target.base.clone(), ..Ensemble::default() }),
+            ensemble: Ensemble::default(),
             target,
             events,
             current: Mutex::new(Current::None),
@@ -152,7 +156,6 @@ impl Sessions {
         let session = Arc::new(Session {
             id: client.session_id().0,
             timeout: client.session_timeout(),
-            ensemble: Arc::clone(&self.ensemble),
             states: client.state_watcher(),
             watches: WatchBudget::new(),
             proved_at: Mutex::new(Moment::ORIGIN),

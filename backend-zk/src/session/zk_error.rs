@@ -99,23 +99,39 @@ impl From<Answer> for ZkError {
 }
 
 /// The kind, message and help of an answer by which the server refuses a request.
-#[rustfmt::skip]
 fn refusal(answer: &Answer) -> Option<(ErrorKind, &'static str, &'static str)> {
     Some(match answer {
-        Answer::NoAuth => (ErrorKind::Denied, "this user may not do that in the directory of the locks",
-            "use the user that made it, or have its access list changed: setAcl -R"),
-        Answer::InvalidAcl => (ErrorKind::Denied, "the server does not accept this user as the owner of a node",
-            "use a user that it knows, or acl=anyone"),
-        Answer::NoChildrenForEphemerals => (ErrorKind::Misconfigured,
-            "a directory of the locks is an ephemeral node of another program", "use another directory, or another name"),
-        Answer::NotReadOnly => (ErrorKind::Unavailable, "the server has lost its leader and takes no writes",
-            "wait until the ensemble has a quorum again"),
-        Answer::QuotaExceeded => (ErrorKind::Unavailable, "the quota of the directory of the locks is used up",
-            "raise it, or look for locks that are not released"),
+        Answer::NoAuth => (
+            ErrorKind::Denied,
+            "this user may not do that in the directory of the locks",
+            "use the user that made it, or have its access list changed: setAcl -R",
+        ),
+        Answer::InvalidAcl => (
+            ErrorKind::Denied,
+            "the server does not accept this user as the owner of a node",
+            "use a user that it knows, or acl=anyone",
+        ),
+        Answer::NoChildrenForEphemerals => (
+            ErrorKind::Misconfigured,
+            "a directory of the locks is an ephemeral node of another program",
+            "use another directory, or another name",
+        ),
+        Answer::NotReadOnly => (
+            ErrorKind::Unavailable,
+            "the server has lost its leader and takes no writes",
+            "wait until the ensemble has a quorum again",
+        ),
+        Answer::QuotaExceeded => (
+            ErrorKind::Unavailable,
+            "the quota of the directory of the locks is used up",
+            "raise it, or look for locks that are not released",
+        ),
         Answer::Throttled => (ErrorKind::Unavailable, "the server has too much to do", "try again later"),
-        Answer::UnexpectedErrorCode(EPHEMERAL_ON_LOCAL_SESSION) => (ErrorKind::Misconfigured,
+        Answer::UnexpectedErrorCode(EPHEMERAL_ON_LOCAL_SESSION) => (
+            ErrorKind::Misconfigured,
             "the servers keep sessions local to one of them, and a local session has no ephemeral nodes",
-            "set localSessionsUpgradingEnabled=true on the servers, or localSessionsEnabled=false"),
+            "set localSessionsUpgradingEnabled=true on the servers, or localSessionsEnabled=false",
+        ),
         _ => return None,
     })
 }

@@ -45,11 +45,11 @@ async fn cut_over(proxy: &Proxy, server: &ZooKeeperServer, backend: &ZooKeeperBa
 #[tokio::test]
 async fn session_with_another_ensemble_than_before_is_told_once() {
     let (one, other) = (server(), server());
+    warm_up(&one).await;
     warm_up(&other).await;
     let proxy = proxy_to(&one).await;
     let (backend, changes, _client) = observed(&url_of(&proxy));
     let (held, waiter) = (claim("job"), claim("job"));
-    // The first session finds no directory, and makes it.
     hold(&backend, &held).await;
     busy(&backend, &waiter).await;
     for _ in 0..2 {
@@ -68,6 +68,7 @@ async fn session_with_another_ensemble_than_before_is_told_once() {
 #[tokio::test]
 async fn ensemble_without_a_directory_is_another_one_also_for_a_holder_alone() {
     let (one, other) = (server(), server());
+    warm_up(&one).await;
     let proxy = proxy_to(&one).await;
     let (backend, changes, _client) = observed(&url_of(&proxy));
     let held = claim("job");

@@ -33,9 +33,7 @@ pub(crate) async fn check(backend: &RedisBackend, keys: &LockKeys) -> Result<Vec
                 vec![unusable(&why)]
             }
         };
-        if backend.servers.mode() != SINGLE
-            && let Ok(link) = link
-        {
+        if let (true, Ok(link)) = (backend.servers.mode() != SINGLE, link) {
             for finding in &mut of_node {
                 finding.message.insert_str(0, &format!("{}: ", link.route));
             }

@@ -86,10 +86,8 @@ pub(crate) enum Request<'a> {
 
 impl<'a> Request<'a> {
     pub(crate) fn of(command: &'a Cmd) -> Self {
-        match command.args_iter().next() {
-            Some(Arg::Simple(name)) => Self::Command(std::str::from_utf8(name).unwrap_or_default()),
-            _ => Self::Command(""),
-        }
+        let Some(Arg::Simple(name)) = command.args_iter().next() else { return Self::Command("") };
+        Self::Command(std::str::from_utf8(name).unwrap_or_default())
     }
 }
 
@@ -178,8 +176,11 @@ fn not_permitted(text: &str, sent: Request<'_>) -> Error {
 fn unknown_command(text: &str, sent: Request<'_>) -> Error {
     let command = command_in(text, sent).map(|command| command.to_uppercase().replace('|', " "));
     let command = command.as_deref().unwrap_or("a command that locks need");
-    Error::new(Misconfigured, format!("it does not know {command}"))
-        .with_help("look at rename-command of the server, and at what stands between")
+    let help = match sent {
+        Request::Script(_) => "use Redis 7.0, Valkey 7.2 or later; or look at rename-command",
+        Request::Command(_) => "look at rename-command of the server, and at what stands between",
+    };
+    Error::new(Misconfigured, format!("it does not know {command}")).with_help(help)
 }
 
 /// An error that is not known here. Its text is repeated for the reader, but without owner ids: some errors repeat the

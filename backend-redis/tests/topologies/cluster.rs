@@ -1,5 +1,6 @@
 //! Names that are spread over several primaries.
 
+use crate::half_cluster::holder_of_thirty;
 use crate::kit::{
     Changes, TTL, answered, attempt_fails, backend, claim, client, hold, name, queue, release, renew, run_id,
     told, waiter,
@@ -136,15 +137,7 @@ async fn check_names_the_node_that_refuses_the_password_and_fails_if_all_do() {
 #[tokio::test]
 async fn node_that_is_down_costs_its_own_names_only() {
     let mut cluster = RedisCluster::start(false).unwrap();
-    for node in cluster.nodes() {
-        let partial = ["CONFIG", "SET", "cluster-require-full-coverage", "no"];
-        assert_eq!(node.command(&partial).unwrap(), "+OK");
-    }
-    let backend = backend(&cluster.url());
-    let claims: Vec<Claim> = (0..30).map(|n| claim(&format!("job/{n}"))).collect();
-    for claim in &claims {
-        hold(&backend, claim).await;
-    }
+    let (backend, claims) = holder_of_thirty(&cluster).await;
     let (gone, there): (Vec<Claim>, Vec<Claim>) = claims
         .into_iter()
         .partition(|claim| cluster.owner_of(&format!("leasehold:{}", claim.name())).unwrap() == 0);

@@ -8,7 +8,7 @@ use std::collections::BTreeSet;
 use std::sync::Arc;
 
 /// Holds of 30 names, in a cluster that serves some slots without the others.
-async fn holder_of_thirty(cluster: &RedisCluster) -> (Arc<RedisBackend>, Vec<Claim>) {
+pub(crate) async fn holder_of_thirty(cluster: &RedisCluster) -> (Arc<RedisBackend>, Vec<Claim>) {
     for node in cluster.nodes() {
         let partial = ["CONFIG", "SET", "cluster-require-full-coverage", "no"];
         assert_eq!(node.command(&partial).unwrap(), "+OK");

@@ -25,10 +25,8 @@ pub fn slip_at_ends(what: &str, text: &str) -> Option<String> {
 pub(super) fn decode(part: &str, text: &str) -> Result<String> {
     let is_escape = |text: &str| text.len() >= 2 && text.bytes().take(2).all(|byte| byte.is_ascii_hexdigit());
     if !text.split('%').skip(1).all(is_escape) {
-        return Err(invalid(
-            format_args!("its {part} has a % that encodes nothing"),
-            "write a plain % as %25",
-        ));
+        let fix = "write a plain % as %25";
+        return Err(invalid(format_args!("its {part} has a % that encodes nothing"), fix));
     }
     match percent_decode_str(text).decode_utf8() {
         Ok(decoded) => Ok(decoded.into_owned()),

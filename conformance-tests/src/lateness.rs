@@ -13,8 +13,8 @@ const INTERVAL: Duration = Duration::from_millis(5);
 const USUAL: Duration = Duration::from_millis(1);
 /// How many late firings are kept: more than an hour has on a machine that is idle, and some minutes of one that never is.
 const KEPT: usize = 100_000;
-/// How long the timer fires before the first case begins.
-const FIRST_LOOK: Duration = Duration::from_millis(250);
+/// How long a look at the machine takes.
+const LOOK: Duration = Duration::from_millis(250);
 /// How often the threads that want a processor are counted.
 const COUNTED_EVERY: Duration = Duration::from_millis(50);
 /// More threads than this for each processor delay the steps of a case, and twice as many delay them beyond all bounds.
@@ -43,12 +43,15 @@ pub(crate) fn watch() {
                 std::thread::sleep(INTERVAL);
             }
         });
-        let start = Instant::now();
-        std::thread::sleep(FIRST_LOOK);
-        if !Lateness::since(start, FIRST_LOOK).is_on_time() {
+        if !Lateness::now().is_on_time() {
             stretch(true);
         }
     });
+}
+
+/// True if another attempt would show nothing: the machine was too late, and still is.
+pub(crate) fn stays_too_late(was_too_late: bool) -> bool {
+    was_too_late && Lateness::now().is_too_late()
 }
 
 impl Firings {
@@ -68,12 +71,12 @@ impl Firings {
 
     /// The mean since then; the last count before, where there is none.
     fn crowd_since(&self, start: Instant) -> f64 {
-        let (mut sum, mut count) = (0.0, 0.0);
-        for (_, crowd) in self.crowds.iter().rev().take_while(|(counted, _)| *counted >= start) {
-            (sum, count) = (sum + crowd, count + 1.0);
+        let since = self.crowds.iter().rev().take_while(|(counted, _)| *counted >= start);
+        let since: Vec<f64> = since.map(|(_, crowd)| *crowd).collect();
+        match since.len() {
+            0 => self.crowds.back().map_or(0.0, |(_, crowd)| *crowd),
+            count => since.iter().sum::<f64>() / count as f64,
         }
-        let last = || self.crowds.back().map_or(0.0, |(_, crowd)| *crowd);
-        if count > 0.0 { sum / count } else { last() }
     }
 
     /// The lateness of the next firing, if it is late by now.
@@ -123,6 +126,13 @@ impl Lateness {
     /// Since then, in windows as long as the room that cases leave to a busy machine.
     pub(crate) fn of_a_case(start: Instant) -> Self {
         Self::since(start, scaled(SLACK))
+    }
+
+    /// While this thread looks at it.
+    fn now() -> Self {
+        let start = Instant::now();
+        std::thread::sleep(LOOK);
+        Self::since(start, LOOK)
     }
 
     fn since(start: Instant, window: Duration) -> Self {

@@ -1,13 +1,10 @@
-//! What all cases of a run share.
-
 use leasehold_core::LockName;
 use std::collections::BTreeSet;
 use std::sync::{Arc, Mutex, PoisonError};
 use tokio_util::sync::CancellationToken;
 
-/// What all cases of a run share: what their random choices are made from, what their locks are called, and when they
-/// are to stop.
-#[derive(Clone, Debug)]
+/// What all cases of a run share: the seed of their random choices, the names of their locks, and when they are to stop.
+#[derive(Clone, Debug, Default)]
 pub(crate) struct RunConfig {
     pub(crate) seed: u64,
     /// What stands in front of every lock name.
@@ -25,12 +22,7 @@ impl RunConfig {
     /// The seed of the environment, or one of their own; names as they are.
     pub(crate) fn from_environment() -> Self {
         let seed = std::env::var("LEASEHOLD_SEED").ok().and_then(|seed| seed.parse().ok());
-        Self {
-            seed: seed.unwrap_or_else(|| fastrand::u64(..)),
-            root: String::new(),
-            names: None,
-            interrupt: CancellationToken::new(),
-        }
+        Self { seed: seed.unwrap_or_else(|| fastrand::u64(..)), ..Self::default() }
     }
 
     pub(crate) fn note(&self, name: &LockName) {

@@ -93,7 +93,7 @@ fn failed_case_is_shown_with_the_command_that_repeats_it() {
     let said = place.say([&words[..], &[junit.to_str().unwrap()]].concat());
     said.code(1);
     assert!(said.out.contains("FAILED  store::C10_listing_shows_exactly_the_held_names ("), "{said:?}");
-    assert!(said.out.contains("again: leasehold conformance --filter C10 --seed 7"), "{said:?}");
+    assert!(said.out.contains("again: leasehold conformance --filter store::C10 --seed 7"), "{said:?}");
     assert!(said.out.ends_with("1 passed, 1 failed, 0 skipped\n"), "{said:?}");
     // What was found says more than that the store could not be tidied up, and both are said.
     assert!(said.err.contains("error[E_DENIED]"), "{said:?}");
@@ -127,11 +127,11 @@ fn repeat_command_of_a_failure_names_the_same_store() {
     let mut call = place.command(words);
     call.env_remove("LEASEHOLD_URL");
     let said = Running::start(call).wait();
-    let again = format!("again: leasehold conformance -p p --config {file} --filter C10 --seed 7");
+    let again = format!("again: leasehold conformance -p p --config {file} --filter store::C10 --seed 7");
     assert!(said.code(1).out.contains(&again), "{said:?}");
     let url = server.url();
     let said = place.say(["conformance", "-u", &url, "--seed", "7", "--filter", "C10"]);
-    let again = format!("again: leasehold conformance -u {url} --filter C10 --seed 7");
+    let again = format!("again: leasehold conformance -u {url} --filter redis::C10 --seed 7");
     assert!(said.code(1).out.contains(&again), "{said:?}");
 }
 

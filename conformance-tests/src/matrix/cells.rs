@@ -5,7 +5,7 @@ use super::cell_run::play;
 use super::judgement::has_more_owners;
 use crate::case::HostShare;
 use crate::faults::can_happen;
-use crate::lateness::{self, Lateness};
+use crate::lateness::{self, Lateness, stays_too_late};
 use crate::runner::{HostCapacity, WATCHDOG, in_time, lock};
 use crate::stop::Stop;
 use crate::subject::Subject;
@@ -69,7 +69,9 @@ impl Matrix {
         match first.cell.state {
             State::Broken { .. } | State::Late { .. } | State::Void { .. } | State::NotJudged { .. } => {
                 let _permit = self.capacity.take_all_when_idle();
-                Some(of_two(first, self.attempt(subject, cell)))
+                let was_too_late = matches!(first.cell.state, State::NotJudged { .. });
+                let second = if stays_too_late(was_too_late) { None } else { self.attempt(subject, cell) };
+                Some(of_two(first, second))
             }
             _ => Some(first.cell),
         }

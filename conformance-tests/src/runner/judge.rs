@@ -13,13 +13,14 @@
 //! 4. What failed the first time on a machine that was on time, and is no matter of time, has failed whatever comes after: two holders
 //!    are no accident.
 //! 5. What no delay explains has failed in whichever attempt it was seen: a token that did not grow.
-//! 6. A case whose second attempt is interrupted or skipped has failed by rule 4 or 5, or is not judged.
+//! 6. There is no second attempt if it is interrupted or skipped, or if the machine was too late in the first and still is. The case has
+//!    failed by rule 4 or 5 then, or is not judged.
 
 use super::host_capacity::HostCapacity;
 use super::one::{WATCHDOG, watched};
 use super::result::CaseResult;
 use crate::case::Case;
-use crate::lateness::Lateness;
+use crate::lateness::{Lateness, stays_too_late};
 use crate::run_config::RunConfig;
 use crate::stop::{Stop, Verdict};
 use crate::subject::Subject;
@@ -59,7 +60,7 @@ pub(super) fn judge(
     let _permit = CAPACITY.take_all_when_idle();
     let (start, was_stretched) = (Instant::now(), is_stretched());
     stretch(was_stretched || !first.late.is_on_time());
-    let second = attempt();
+    let second = if stays_too_late(first.late.is_too_late()) { None } else { attempt() };
     stretch(was_stretched);
     let result = CaseResult::new(subject.name(), case, of_two(first, second), took + start.elapsed());
     Some(CaseResult { at_first, ..result })
@@ -70,7 +71,10 @@ fn of_two(first: CaseAttempt, second: Option<CaseAttempt>) -> Verdict {
         Some(second) if !matches!(second.verdict, Err(Stop::Skipped(_))) => (second.verdict, second.late),
         _ => {
             let seen = first.verdict.as_ref().err().map(Stop::to_string).unwrap_or_default();
-            let why = format!("interrupted, or skipped, when it was run again: {seen}");
+            let why = match first.late.is_too_late() {
+                true => first.late.told(&seen),
+                false => format!("interrupted, or skipped, when it was run again: {seen}"),
+            };
             (Err(Stop::NotJudged(why)), Lateness::default())
         }
     };
@@ -208,8 +212,8 @@ mod tests {
     struct Starts {
         client: Arc<LockClient>,
         stops: Mutex<Vec<Stop>>,
-        /// If a start makes the machine late, and whether times were stretched in each.
-        is_late: bool,
+        /// For how long each start makes the machine late, and whether times were stretched in each.
+        late_for: Duration,
         stretched: Mutex<Vec<bool>>,
     }
 
@@ -227,9 +231,14 @@ mod tests {
 
         async fn start(&self) -> Result<Box<dyn Store>, Stop> {
             self.stretched.lock().unwrap().push(is_stretched());
-            if self.is_late {
-                lock(&FIRINGS).late.push_back((Instant::now(), Duration::from_secs(10)));
-            }
+            let until = Instant::now() + self.late_for;
+            let client = Arc::downgrade(&self.client);
+            std::thread::spawn(move || {
+                while Instant::now() < until && client.strong_count() > 0 {
+                    lock(&FIRINGS).late.push_back((Instant::now(), Duration::from_secs(10)));
+                    std::thread::sleep(MS * 5);
+                }
+            });
             tokio::time::sleep(MS * 30).await;
             let stop = self.stops.lock().unwrap().pop();
             stop.map_or_else(|| Ok(Box::new(new_client()) as Box<dyn Store>), Err)
@@ -245,7 +254,7 @@ mod tests {
     }
 
     /// What a case comes to of which the first start stops so; whether times were stretched in each attempt, and are afterwards.
-    fn judge_starts(stop: Stop, is_late: bool) -> (CaseResult, Vec<bool>) {
+    fn judge_starts(stop: Stop, late_for: Duration) -> (CaseResult, Vec<bool>) {
         static ALONE: Mutex<()> = Mutex::new(());
         // One after the other: all second attempts of a process are stretched, or none is.
         let _alone = lock(&ALONE);
@@ -254,7 +263,7 @@ mod tests {
         stretch(false);
         let client = Arc::new(new_client());
         let stops = Mutex::new(vec![stop]);
-        let starts = Arc::new(Starts { client, stops, is_late, stretched: Mutex::default() });
+        let starts = Arc::new(Starts { client, stops, late_for, stretched: Mutex::default() });
         let subject: Arc<dyn Subject> = starts.clone();
         let result = judge(&subject, by_id("A01").unwrap(), &RunConfig::from_environment(), || ());
         let mut stretched = std::mem::take(&mut *starts.stretched.lock().unwrap());
@@ -266,12 +275,12 @@ mod tests {
     fn failed_late_and_void_attempts_are_run_again_and_kept() {
         let why = || "it".to_owned();
         for stop in [Stop::Failed(why()), Stop::Absent(why()), Stop::Late(why(), None), Stop::Void(why())] {
-            let (result, stretched) = judge_starts(stop.clone(), false);
+            let (result, stretched) = judge_starts(stop.clone(), Duration::ZERO);
             assert_eq!((result.at_first, stretched.len()), (stop.needs_second_attempt(), 3), "{stop:?}");
             assert!(result.took_ms >= 60, "both attempts: {} ms", result.took_ms);
         }
         for stop in [Stop::Wrong(why()), Stop::NotJudged(why()), Stop::Skipped(why())] {
-            let (result, stretched) = judge_starts(stop.clone(), false);
+            let (result, stretched) = judge_starts(stop.clone(), Duration::ZERO);
             assert_eq!((result.at_first, stretched.len()), (None, 2), "{stop:?}");
             assert_eq!(result.outcome, CaseOutcome::from(Err(stop)));
         }
@@ -279,8 +288,16 @@ mod tests {
 
     #[test]
     fn times_are_stretched_in_the_second_attempt_after_a_late_one_and_not_beyond() {
-        let (result, stretched) = judge_starts(Stop::Failed("it".to_owned()), true);
+        let (result, stretched) = judge_starts(Stop::Failed("it".to_owned()), MS * 10);
         assert_eq!(result.outcome, CaseOutcome::Passed, "a late machine showed it first");
         assert_eq!(stretched, [false, true, false]);
+    }
+
+    #[test]
+    fn second_attempt_is_left_out_while_the_machine_stays_too_late() {
+        let (result, stretched) = judge_starts(Stop::Failed("two holders".to_owned()), MS * 60_000);
+        let CaseOutcome::NotJudged { why } = result.outcome else { panic!("{result:?}") };
+        assert!(why.starts_with("this machine was late: ") && why.ends_with("; two holders"), "{why}");
+        assert_eq!(stretched, [false, false], "one attempt");
     }
 }

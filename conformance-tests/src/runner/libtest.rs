@@ -26,8 +26,7 @@ const RESULTS: &str = "LEASEHOLD_RESULTS";
 /// A case that has no meaning for a subject is `ignored`, with its reason. A case that fails is run again, alone; if this machine
 /// was late then, the case is `ignored` as not judged, and the exit code is 75. A subject whose store is missing fails,
 /// unless `LEASEHOLD_SKIP_MISSING` is set. A run without a filter in which nothing ran fails, and so does one with a
-/// `LEASEHOLD_TIME_SCALE` that is none. `LEASEHOLD_RESULTS=FILE`
-/// writes every [`CaseResult`] into a file, one JSON object in a line.
+/// `LEASEHOLD_TIME_SCALE` that is none. `LEASEHOLD_RESULTS=FILE` writes every [`CaseResult`] into a file, one JSON object in a line.
 pub fn run(subjects: Vec<Box<dyn Subject>>) -> ExitCode {
     let subjects: Vec<Arc<dyn Subject>> = subjects.into_iter().map(Arc::from).collect();
     if let Some(done) = worker::serve_as_worker(&subjects) {
@@ -83,15 +82,12 @@ fn conclude(arguments: &Arguments, conclusion: &Conclusion, mut results: Vec<Cas
     if results.len() > SLOWEST {
         let _ = tell(&results);
     }
-    let ran = conclusion.num_passed + conclusion.num_failed;
-    if ran == 0 && arguments.filter.is_none() && !arguments.list {
+    if conclusion.num_passed + conclusion.num_failed == 0 && arguments.filter.is_none() && !arguments.list {
         return failure(format_args!("nothing ran: that is a failure"));
     }
     let not_judged = Tally::count(&results).not_judged;
     if not_judged > 0 && !conclusion.has_failed() {
-        failure(format_args!(
-            "{not_judged} cases were not judged: run them again on a machine that is less busy"
-        ));
+        failure(format_args!("{not_judged} cases were not judged: run again on a machine that is less busy"));
         return ExitCode::from(NOT_JUDGED);
     }
     conclusion.exit_code()

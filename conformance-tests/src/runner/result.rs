@@ -116,19 +116,17 @@ impl Tally {
     }
 }
 
-/// Why cases of these were skipped, the most frequent reason first, with their ids: what was not tested.
+/// Why cases of these were skipped, the reason of most cases first, with their ids: what was not tested.
 pub fn skipped_by_reason(results: &[CaseResult]) -> Vec<(&str, Vec<&str>)> {
-    let mut reasons = BTreeMap::<&str, (usize, BTreeSet<&str>)>::new();
+    let mut reasons = BTreeMap::<&str, BTreeSet<&str>>::new();
     for result in results {
         if let CaseOutcome::Skipped { why } = &result.outcome {
-            let (count, cases) = reasons.entry(why).or_default();
-            *count += 1;
-            cases.insert(&result.case);
+            reasons.entry(why).or_default().insert(&result.case);
         }
     }
-    let mut reasons: Vec<_> = reasons.into_iter().collect();
-    reasons.sort_by_key(|(_, (count, _))| Reverse(*count));
-    reasons.into_iter().map(|(why, (_, cases))| (why, cases.into_iter().collect())).collect()
+    let mut reasons: Vec<_> = reasons.into_iter().map(|(why, cases)| (why, Vec::from_iter(cases))).collect();
+    reasons.sort_by_key(|(_, cases)| Reverse(cases.len()));
+    reasons
 }
 
 impl<'a> FromIterator<&'a CaseOutcome> for Tally {

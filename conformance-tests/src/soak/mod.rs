@@ -35,9 +35,7 @@ pub struct Soak {
 impl Soak {
     /// Rounds over these subjects in turn, which make their random choices from this seed; if there is none, from that of
     /// `LEASEHOLD_SEED`, or from one of their own. Worker processes are this program, executed again: see
-    /// [`serve_as_worker`](crate::serve_as_worker).
-    ///
-    /// Histories are written to this directory. What is rejected is kept there.
+    /// [`serve_as_worker`](crate::serve_as_worker). Histories are written to this directory; what is rejected is kept there.
     pub fn new(subjects: Vec<Arc<dyn Subject>>, seed: Option<u64>, directory: impl Into<PathBuf>) -> Self {
         let mut config = RunConfig::from_environment();
         config.seed = seed.unwrap_or(config.seed);
@@ -70,8 +68,7 @@ impl Soak {
     }
 }
 
-/// That of the first round is the one that was given, so that any round can be made the first one.
+/// The first round has the seed that was given, so that any round can be made the first. Others are 2^64 over the golden ratio apart.
 fn seed_of_round(seed: u64, number: u64) -> u64 {
-    // Far from each other: 2^64 over the golden ratio.
     seed.wrapping_add(number.wrapping_mul(0x9e37_79b9_7f4a_7c15))
 }

@@ -57,7 +57,8 @@ impl Reporter {
             (CaseEvent::Started(..), Lines::Plain) => {}
             (CaseEvent::Finished(result), Lines::Ndjson) => self.print(event_of("case_finished", result)),
             (CaseEvent::Finished(result), Lines::Plain) => {
-                self.finished(result, || case_line(result, &self.again(&result.case)));
+                let filter = || format!("{}::{}", result.subject, result.case);
+                self.finished(result, || case_line(result, &self.again(&filter())));
             }
         }
     }
@@ -66,9 +67,7 @@ impl Reporter {
     pub(super) fn cell(&self, cell: &Cell) {
         match self.format {
             Lines::Ndjson => self.print(seeded("cell_finished", cell, cell.seed)),
-            Lines::Plain => {
-                self.finished(&cell.into(), || cell_line(cell, &self.again(&cell_name("", cell.fault))));
-            }
+            Lines::Plain => self.finished(&cell.into(), || cell_line(cell, &self.again(&cell.name()))),
         }
     }
 

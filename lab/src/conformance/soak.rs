@@ -34,10 +34,10 @@ pub(super) async fn soak(
             }
         }
     });
-    let (mut outcomes, mut said) = (Vec::<CaseOutcome>::new(), Ok(()));
+    let (mut played, mut said) = (Vec::new(), Ok(()));
     while let Some(round) = rounds.next(interrupts).await {
         said = said.and_then(|()| reporter::line(reporter::round(&round, args.format)));
-        outcomes.push(round.outcome);
+        played.push((round.subject, round.outcome));
         if said.is_err() {
             soak.interrupt().cancel();
         }
@@ -46,16 +46,20 @@ pub(super) async fn soak(
     drop(soak);
     rounds.end()?;
     said.map_err(unprinted)?;
-    let (sum, signal): (Tally, _) = (outcomes.iter().collect(), interrupts.signal());
+    let sum: Tally = played.iter().map(|(_, outcome)| outcome).collect();
+    let signal = interrupts.signal();
     reporter::rounds(sum, args.format, signal.is_some()).map_err(unprinted)?;
-    Ok(signal.map_or_else(|| code_of_rounds(sum), exit::ended_by))
+    Ok(signal.map_or_else(|| code_of_rounds(sum, &played), exit::ended_by))
 }
 
-/// A random round may show nothing, or be excused by a late machine. Beside a round that passed, that leaves nothing open.
-fn code_of_rounds(mut sum: Tally) -> Code {
-    if sum.passed > 0 {
-        sum.not_judged = 0;
-    }
+/// A random round may show nothing, or be excused by a late machine. Beside a round of the same store that passed, that leaves nothing
+/// open.
+fn code_of_rounds(mut sum: Tally, played: &[(String, CaseOutcome)]) -> Code {
+    let is_open = |(store, outcome): &&(String, CaseOutcome)| {
+        matches!(outcome, CaseOutcome::NotJudged { .. })
+            && !played.contains(&(store.clone(), CaseOutcome::Passed))
+    };
+    sum.not_judged = played.iter().filter(is_open).count();
     code_of(sum)
 }
 
@@ -64,15 +68,21 @@ mod tests {
     use super::*;
 
     #[test]
-    fn soak_is_not_judged_if_no_round_shows_anything() {
+    fn soak_is_not_judged_if_no_round_of_a_store_shows_anything() {
         let why = String::new;
         let (void, late) = (CaseOutcome::NotJudged { why: why() }, CaseOutcome::Late { why: why() });
         let (by_half, failed) = (CaseOutcome::Skipped { why: why() }, CaseOutcome::Failed { why: why() });
-        let code = |rounds: &[&CaseOutcome]| code_of_rounds(rounds.iter().copied().collect());
-        assert_eq!(code(&[&void, &by_half]), Code::NOT_JUDGED);
-        assert_eq!(code(&[&CaseOutcome::Passed, &void]), Code::SUCCESS);
-        assert_eq!(code(&[&CaseOutcome::Passed, &void, &late]), Code::LATE);
-        assert_eq!(code(&[&late, &failed]), Code::FAILED);
-        assert_eq!(code(&[&by_half]), Code::FAILED);
+        let passed = CaseOutcome::Passed;
+        let code = |rounds: &[(&str, &CaseOutcome)]| {
+            let played = rounds.iter().map(|(store, outcome)| ((*store).to_owned(), (*outcome).clone()));
+            let sum = rounds.iter().map(|(_, outcome)| *outcome).collect();
+            code_of_rounds(sum, &played.collect::<Vec<_>>())
+        };
+        assert_eq!(code(&[("redis", &void), ("redis", &by_half)]), Code::NOT_JUDGED);
+        assert_eq!(code(&[("redis", &passed), ("redis", &void)]), Code::SUCCESS);
+        assert_eq!(code(&[("redis", &passed), ("mysql", &void)]), Code::NOT_JUDGED);
+        assert_eq!(code(&[("redis", &passed), ("redis", &void), ("redis", &late)]), Code::LATE);
+        assert_eq!(code(&[("redis", &late), ("redis", &failed)]), Code::FAILED);
+        assert_eq!(code(&[("redis", &by_half)]), Code::FAILED);
     }
 }

@@ -102,11 +102,7 @@ impl LeaseTable for ServerTable {
     }
 
     async fn grant(&self, claim: &Claim) -> Result<Granting> {
-        match self.grant_at_once(claim).await? {
-            Some(token) => Ok(Granting::Granted(token)),
-            None if claim.waits() => Ok(Granting::Refused(self.look(claim.name(), ReadFor::Attempt).await?)),
-            None => Ok(Granting::Held),
-        }
+        self.grant_at_once(claim).await
     }
 
     async fn renew(&self, claims: &[Claim]) -> Vec<Result<Renewal>> {

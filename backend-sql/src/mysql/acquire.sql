@@ -1,5 +1,5 @@
--- Grants the row of a name to an owner if the row is free, and answers the token in LAST_INSERT_ID(). 2^53 is no token: another owner
--- holds the row.
+-- Grants the row of a name to an owner if the row is free, and answers the token in LAST_INSERT_ID(). Two answers are no tokens: 2^53
+-- if another owner holds the row, 2^53 + 1 if the row is to be read: readers hold it, or it is free and was not granted.
 --
 -- Invariant: at most one unexpired owner per name, and every grant has a larger token than the one before. The primary key
 -- allows one row per name, and the row is locked before ON DUPLICATE KEY UPDATE reads it.
@@ -21,7 +21,7 @@ ON DUPLICATE KEY UPDATE
         WHEN ends_at > {now} AND owner = VALUES(owner) THEN LAST_INSERT_ID(token)
         WHEN ends_at <= {now} AND token < 9007199254740991 AND TIMESTAMPDIFF(MICROSECOND, NOW(6), SYSDATE(6)) < :5
             THEN LAST_INSERT_ID(GREATEST(token + 1, {now}))
-        ELSE token + 0 * LAST_INSERT_ID(9007199254740992)
+        ELSE token + 0 * LAST_INSERT_ID(9007199254740992 + (ends_at <= {now} OR owner <=> 0xFFFFFFFFFFFFFFFFFFFFFFFFFFFFFFFF))
     END,
     ends_at     = IF(LAST_INSERT_ID() < 9007199254740992, GREATEST(ends_at, {now} + :3), ends_at),
     acquired_at = IF(LAST_INSERT_ID() < 9007199254740992, {now}, acquired_at),

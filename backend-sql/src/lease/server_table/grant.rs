@@ -1,23 +1,30 @@
 //! The grant of a free row by one statement.
 
 use super::{ServerTable, micros, read_token};
-use crate::lease::{LeaseTable as _, ReadFor};
+use crate::lease::{Granting, LeaseTable as _, ReadFor};
 use crate::server::{Answer, Value};
 use leasehold_core::{Claim, Error, ErrorKind, FencingToken, Result};
 
+/// What `acquire.sql` of MySQL and MariaDB answers in place of a token if an exclusive owner holds the row.
+const HELD_BY_ONE: u64 = FencingToken::MAX_COUNTED + 1;
+
 impl ServerTable {
-    /// Grants the row of a claim's name if it is free; the token, or `None` if another owner holds the row.
-    pub(super) async fn grant_at_once(&self, claim: &Claim) -> Result<Option<FencingToken>> {
-        let token = self.granted_token(claim, &self.acquire(claim).await?).await?;
-        if token.is_some() {
+    /// Grants the row of a claim's name if it is free. A writer that waits for readers leaves a mark in the row: it is read after the
+    /// refusal of a waiter, unless the answer says that one owner holds it.
+    pub(super) async fn grant_at_once(&self, claim: &Claim) -> Result<Granting> {
+        let answer = self.acquire(claim).await?;
+        if let Some(token) = self.granted_token(claim, &answer).await? {
             self.server.target().headroom.holds_for(claim.ttl());
+            return Ok(Granting::Granted(token));
         }
-        Ok(token)
+        match claim.waits() && answer.last_id != HELD_BY_ONE {
+            true => Ok(Granting::Refused(self.look(claim.name(), ReadFor::Attempt).await?)),
+            false => Ok(Granting::Held),
+        }
     }
 
     /// The answer to `acquire.sql`. A statement that was sent twice, and refused the second time, has granted nothing, unless the row is the
-    /// claim's.
-    /// A first one that still runs, on a server that has reset its connection, may grant one lease that no claim uses.
+    /// claim's. A first one that still runs, on a server that has reset its connection, may grant one lease that no claim uses.
     async fn acquire(&self, claim: &Claim) -> Result<Answer> {
         let values = [
             Value::bytes(self.stored(claim.name())),
@@ -41,8 +48,7 @@ impl ServerTable {
         Err(if is_granted { unknown(refused) } else { refused })
     }
 
-    /// The token of a grant; `None` if another owner holds the row. It is in the answer to `acquire.sql`: in a row of PostgreSQL, or in the
-    /// `LAST_INSERT_ID()` of MySQL and MariaDB.
+    /// The token in the answer to `acquire.sql`: a row of PostgreSQL, or the `LAST_INSERT_ID()` of MySQL and MariaDB. `None` if refused.
     async fn granted_token(&self, claim: &Claim, answer: &Answer) -> Result<Option<FencingToken>> {
         match answer.first() {
             Some(token) => read_token(token).map(Some).ok_or_else(|| self.server.unreadable()),

@@ -112,11 +112,7 @@ pub(crate) async fn free_within(client: &Client, name: &LockName, bound: Duratio
     let options = AcquireOptions::new().with_wait(bound * 2);
     let (outcome, took) = timed(client.acquire_with(name, &options)).await;
     let words = |error| format!("{when}: not free within {bound:?}, nor within twice that: {error}");
-    let never = |error: Error| match Stop::from(error) {
-        Stop::Late(error, by) => Stop::Late(words(error), by),
-        stop => Stop::Failed(words(stop.into_reason())),
-    };
-    outcome.map_err(never)?.release().await?;
+    outcome.map_err(|error| Stop::from(error).map(words))?.release().await?;
     ensure_within!(took, bound, "{when}: not free within {bound:?}, but after {took:?}");
     Ok(())
 }

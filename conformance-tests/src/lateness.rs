@@ -150,17 +150,16 @@ impl Lateness {
     /// What was seen, after the reason not to judge it.
     pub(crate) fn told(self, seen: &str) -> String {
         let Self { most, window, crowd, .. } = self;
-        if crowd > 2.0 * CROWD {
+        if crowd > CROWD {
             return format!("this machine was crowded: {crowd:.0} threads wanted each processor; {seen}");
         }
-        format!(
-            "this machine was late: its timers that fired within {window:?} were {most:?} late in all; {seen}"
-        )
+        format!("this machine was late: its timers were {most:?} late within {window:?}; {seen}")
     }
 
     /// Not judged, in place of a bound that was missed by less than the machine was late, or on a machine that was too late.
     pub(crate) fn excuse(self, stop: Stop) -> Stop {
         match stop {
+            Stop::Away(why) if !self.is_on_time() => Stop::NotJudged(self.told(&why)),
             Stop::Late(why, _) if self.is_too_late() => Stop::NotJudged(self.told(&why)),
             Stop::Late(why, Some(by)) if by < self.in_all => {
                 Stop::NotJudged(format!("this machine was late by {:?} in all: {why}", self.in_all))
@@ -275,6 +274,14 @@ mod tests {
         // Too late for any bound.
         assert_eq!([Some(900), None].map(|by| excused(of(201, 300), by)), [true, true]);
         assert!(matches!(of(201, 300).excuse(Stop::Failed("two".to_owned())), Stop::Failed(_)));
+    }
+
+    #[test]
+    fn store_that_was_away_is_judged_only_by_a_machine_that_was_on_time() {
+        let of = |crowd| Lateness { window: Duration::from_millis(500), crowd, ..Lateness::default() };
+        let excused = |crowd| of(crowd).excuse(Stop::Away("no answer".to_owned())).to_string();
+        assert_eq!(excused(8.0), "no answer");
+        assert_eq!(excused(9.0), "this machine was crowded: 9 threads wanted each processor; no answer");
     }
 
     #[test]

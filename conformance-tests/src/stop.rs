@@ -18,8 +18,10 @@ pub enum Stop {
     Absent(String),
     /// The property does not hold, and no delay of this machine explains what was seen: a token that did not grow, a missing right.
     Wrong(String),
-    /// Something came too late, by this much; `None` if it never came while the case waited for it, or if the store was away.
+    /// Something came too late, by this much; `None` if it never came while the case waited for it.
     Late(String, Option<Duration>),
+    /// The store was away, or slow to answer: late, unless this machine was not on time, for the time-outs of a client are not stretched.
+    Away(String),
     /// Nothing can be said of the store: this machine was late, or a server was not ready in time.
     NotJudged(String),
     /// The case showed nothing: its fault met nothing, or its history has too little in it. A case is run again, and then not judged.
@@ -58,7 +60,8 @@ impl Stop {
     /// What was seen of a case that failed, or was late.
     pub fn failure(&self) -> Option<&str> {
         match self {
-            Self::Failed(why) | Self::Absent(why) | Self::Wrong(why) | Self::Late(why, _) => Some(why),
+            Self::Failed(why) | Self::Absent(why) | Self::Wrong(why) => Some(why),
+            Self::Late(why, _) | Self::Away(why) => Some(why),
             Self::NotJudged(_) | Self::Void(_) | Self::Skipped(_) => None,
         }
     }
@@ -72,6 +75,18 @@ impl Stop {
         }
     }
 
+    /// The same with other words for what was seen, if it did not pass.
+    pub(crate) fn map(self, words: impl FnOnce(String) -> String) -> Self {
+        match self {
+            Self::Failed(why) => Self::Failed(words(why)),
+            Self::Absent(why) => Self::Absent(words(why)),
+            Self::Wrong(why) => Self::Wrong(words(why)),
+            Self::Late(why, by) => Self::Late(words(why), by),
+            Self::Away(why) => Self::Away(words(why)),
+            stop => stop,
+        }
+    }
+
     /// What was seen, or why it was not judged or skipped.
     pub fn into_reason(self) -> String {
         match self {
@@ -81,6 +96,7 @@ impl Stop {
             | Self::Absent(reason)
             | Self::Wrong(reason)
             | Self::Late(reason, Some(_))
+            | Self::Away(reason)
             | Self::NotJudged(reason)
             | Self::Skipped(reason) => reason,
         }
@@ -145,9 +161,8 @@ impl From<Error> for Stop {
         }
         // A store that is slow or away may do better the next time.
         match error.kind() {
-            ErrorKind::Unavailable | ErrorKind::Indeterminate | ErrorKind::TimedOut => {
-                Self::Late(words, None)
-            }
+            ErrorKind::Unavailable | ErrorKind::Indeterminate => Self::Away(words),
+            ErrorKind::TimedOut => Self::Late(words, None),
             ErrorKind::Denied => Self::Wrong(words),
             _ => Self::Failed(words),
         }
@@ -230,12 +245,13 @@ mod tests {
     }
 
     #[test]
-    fn error_of_a_store_that_is_away_is_late_and_a_missing_right_wrong() {
+    fn error_of_a_store_is_away_late_wrong_or_a_failure() {
         use ErrorKind::{Busy, Denied, Indeterminate, Lost, TimedOut, Unavailable};
         let of = |kind| Stop::from(Error::new(kind, "it"));
-        for kind in [Unavailable, Indeterminate, TimedOut] {
-            assert!(matches!(of(kind), Stop::Late(_, None)), "{kind:?}");
+        for kind in [Unavailable, Indeterminate] {
+            assert!(matches!(of(kind), Stop::Away(_)), "{kind:?}");
         }
+        assert!(matches!(of(TimedOut), Stop::Late(_, None)));
         for kind in [Busy, Lost] {
             assert!(matches!(of(kind), Stop::Failed(_)), "{kind:?}");
         }
@@ -245,8 +261,10 @@ mod tests {
     #[test]
     fn failed_and_late_verdicts_have_a_failure() {
         let why = || "it".to_owned();
-        for stop in [Stop::Failed(why()), Stop::Absent(why()), Stop::Wrong(why()), Stop::Late(why(), None)] {
+        let late = [Stop::Late(why(), None), Stop::Away(why())];
+        for stop in [Stop::Failed(why()), Stop::Absent(why()), Stop::Wrong(why())].into_iter().chain(late) {
             assert_eq!(stop.failure(), Some("it"), "{stop:?}");
+            assert!(stop.clone().map(|_| "more".to_owned()).into_reason().ends_with("more"), "{stop:?}");
         }
         for stop in [Stop::NotJudged(why()), Stop::Void(why()), Stop::Skipped(why())] {
             assert_eq!(stop.failure(), None, "{stop:?}");

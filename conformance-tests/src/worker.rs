@@ -239,7 +239,8 @@ fn unexpected(answer: &str, expected: &str) -> Stop {
     };
     match () {
         () if is_any(&["Wrong(", "Denied"]) => Stop::Wrong(words),
-        () if is_any(&["Late(", "Unavailable", "Indeterminate", "TimedOut"]) => Stop::Late(words, None),
+        () if is_any(&["Away(", "Unavailable", "Indeterminate"]) => Stop::Away(words),
+        () if is_any(&["Late(", "TimedOut"]) => Stop::Late(words, None),
         () => Stop::Failed(words),
     }
 }
@@ -270,11 +271,13 @@ mod tests {
 
     #[test]
     fn error_of_a_worker_is_judged_as_one_of_this_process() {
-        let late = Stop::Late("no grant".to_owned(), None);
-        for answer in
-            [&*format!("error {late:?}"), "error Unavailable", "error Indeterminate", "error TimedOut"]
-        {
+        let late = format!("error {:?}", Stop::Late("no grant".to_owned(), None));
+        for answer in [&*late, "error TimedOut"] {
             assert!(matches!(token(answer), Err(Stop::Late(_, None))), "{answer}");
+        }
+        let away = format!("error {:?}", Stop::Away("no answer".to_owned()));
+        for answer in [&*away, "error Unavailable", "error Indeterminate"] {
+            assert!(matches!(token(answer), Err(Stop::Away(_))), "{answer}");
         }
         let wrong = format!("error {:?}", Stop::Wrong("token 1 after 2".to_owned()));
         assert!(matches!(token(&wrong), Err(Stop::Wrong(_))));

@@ -1,6 +1,6 @@
 //! Leases in rows: attempts, renewals and releases on any database.
 //!
-//! Each write is one atomic statement of a [`LeaseTable`]. The reason of a refusal is found here, by a plain read.
+//! Each write is one atomic statement of a [`LeaseTable`]. Where a claim needs the reason of a refusal, a plain read finds it.
 
 mod admin;
 #[cfg(feature = "_server")]

@@ -9,7 +9,7 @@ use std::time::Duration;
 /// The outcome of an attempt to take a row.
 pub(crate) enum Granting {
     Granted(FencingToken),
-    /// Refused because another owner holds the row, which was not read.
+    /// Refused, and the row was not read: it is held, or lingers after a release.
     #[cfg_attr(not(feature = "_server"), expect(dead_code, reason = "SQLite always looks"))]
     Held,
     /// Refused; the row as it was read after the refusal, `None` if it was gone by then.
@@ -24,7 +24,7 @@ pub(crate) trait LeaseTable: fmt::Debug + Send + Sync {
         false
     }
 
-    /// Asks for the row of a claim's name. If a claim that waits is refused, the row is read too, because readers may hold it.
+    /// Asks for the row of a claim's name. If a claim that waits is refused, and readers may hold the row, it is read too.
     async fn grant(&self, claim: &Claim) -> Result<Granting>;
 
     /// Extends leases; the answers in the order of the claims.

@@ -1,5 +1,5 @@
 -- Grants the row of a name to an owner if the row is free, and answers the token in LAST_INSERT_ID(). Two answers are no tokens: 2^53
--- if another owner holds the row, 2^53 + 1 if the row is to be read: readers hold it, or it is free and was not granted.
+-- if one other owner holds the row or it lingers after a release; 2^53 + 1 if readers hold it, or it is free and was not granted.
 --
 -- Invariant: at most one unexpired owner per name, and every grant has a larger token than the one before. The primary key
 -- allows one row per name, and the row is locked before ON DUPLICATE KEY UPDATE reads it.

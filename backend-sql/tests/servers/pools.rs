@@ -38,7 +38,7 @@ async fn hundred_tasks_share_one_connection_or_two() {
 #[tokio::test]
 async fn for_update_lock_beyond_the_limit_of_holds_is_unavailable() {
     for server in both().await {
-        let backend = server.backend("mode=for-update&holds=2&timeout=200ms&connections=5");
+        let backend = server.backend("mode=for-update&holds=2&timeout=1s&connections=5");
         let (one, two) = (claim("one"), claim("two"));
         granted(&backend, &one).await;
         granted(&backend, &two).await;

@@ -116,7 +116,7 @@ impl From<Stop> for State {
         match stop {
             Stop::Skipped(why) => Self::NotRun { why },
             Stop::Failed(why) | Stop::Absent(why) | Stop::Wrong(why) => Self::Broken { why },
-            Stop::Late(..) => Self::Late { why: stop.into_reason() },
+            Stop::Late(..) | Stop::Away(_) => Self::Late { why: stop.into_reason() },
             Stop::NotJudged(_) | Stop::Void(_) => Self::NotJudged { why: stop.into_reason() },
         }
     }

@@ -162,7 +162,7 @@ impl CellRun {
             let used = first_use(&client, name, &options, scaled(FIRST_USE)).await;
             let told = |why| format!("no plain use before the fault: {why}");
             used.map_err(|stop| match stop {
-                Stop::Late(why, _) => Stop::NotJudged(told(why)),
+                Stop::Late(why, _) | Stop::Away(why) => Stop::NotJudged(told(why)),
                 stop => Stop::Failed(told(stop.into_reason())),
             })?;
         }

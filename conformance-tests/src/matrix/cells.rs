@@ -102,23 +102,23 @@ struct CellAttempt {
 /// On a machine that is too late, a cell is not judged, unless it shows what no delay explains.
 fn attempt_of(mut cell: Cell, is_wrong: bool, late: Lateness) -> CellAttempt {
     let is_broken = matches!(cell.state, State::Broken { .. });
-    // No delay repeats a token.
-    let is_wrong = is_broken && (is_wrong || cell.figures.tokens_repeated > 0);
+    let has_failed = cell.measured.is_none_or(|seen| has_more_owners(cell.promised, seen));
+    // No delay repeats a token. A store that promises nothing may repeat one.
+    let is_wrong = is_broken && (is_wrong || has_failed && cell.figures.tokens_repeated > 0);
     if let State::Broken { why } | State::Late { why } | State::Void { why } = &cell.state
         && late.is_too_late()
         && !is_wrong
     {
         cell.state = State::NotJudged { why: late.told(why) };
     }
-    let has_failed = cell.measured.is_none_or(|seen| has_more_owners(cell.promised, seen));
     let is_certain = is_wrong || is_broken && has_failed && late.is_on_time();
     CellAttempt { cell, is_certain }
 }
 
-/// The cell of an attempt that is not as promised, and of the next; `None` if that was interrupted.
+/// The cell of an attempt that is not as promised, and of the next; `None` if that was interrupted or left out.
 fn of_two(first: CellAttempt, second: Option<CellAttempt>) -> Cell {
     let mut cell = first.cell;
-    match (&mut cell.state, second) {
+    match (&mut cell.state, second.filter(|second| !matches!(second.cell.state, State::NotRun { .. }))) {
         (State::Broken { why }, Some(second))
             if first.is_certain && !matches!(second.cell.state, State::Broken { .. }) =>
         {
@@ -126,7 +126,8 @@ fn of_two(first: CellAttempt, second: Option<CellAttempt>) -> Cell {
         }
         (_, Some(second)) => return second.cell,
         (State::Broken { why } | State::Late { why } | State::Void { why }, None) if !first.is_certain => {
-            cell.state = State::NotJudged { why: format!("interrupted before it was played again: {why}") };
+            cell.state =
+                State::NotJudged { why: format!("interrupted, or not run, when it was played again: {why}") };
         }
         (_, None) => {}
     }
@@ -206,10 +207,12 @@ mod tests {
         assert_eq!(judged(true, Some(attempt(broken("three"), true))), broken("three"));
         assert_eq!(judged(true, None), broken("two"));
         let open = |why: &str| {
-            let why = format!("interrupted before it was played again: {why}");
+            let why = format!("interrupted, or not run, when it was played again: {why}");
             State::NotJudged { why }
         };
         assert_eq!(judged(false, None), open("two"));
+        let not_run = State::NotRun { why: "no port is free".to_owned() };
+        assert_eq!(judged(false, Some(attempt(not_run, false))), open("two"));
         let why = || "it".to_owned();
         for state in [State::Late { why: why() }, State::Void { why: why() }] {
             assert_eq!(of_two(attempt(state, false), None).state, open("it"));
@@ -235,6 +238,10 @@ mod tests {
         let mut repeated = broken();
         repeated.figures.tokens_repeated = 1;
         assert_eq!(attempted(repeated, false, 201), (state(), true));
+        // A store that promises nothing may repeat one: what broke is a record that was left.
+        let mut left = Cell { promised: Outcome::MayBreak, measured: Some(Outcome::MayBreak), ..broken() };
+        left.figures.tokens_repeated = 1;
+        assert!(matches!(attempted(left, false, 201), (State::NotJudged { .. }, false)));
         // Records that are left, or an outage that is not promised, may go another time.
         let left = Cell { promised: Outcome::Holds, measured: Some(Outcome::Unavailable), ..broken() };
         assert_eq!(attempted(left, false, 100), (state(), false));

@@ -99,12 +99,8 @@ fn failure(words: std::fmt::Arguments<'_>) -> ExitCode {
 }
 
 fn write(results: &[CaseResult], file: &Path) -> io::Result<()> {
-    let mut file = io::BufWriter::new(std::fs::File::create(file)?);
-    for result in results {
-        serde_json::to_writer(&mut file, result)?;
-        file.write_all(b"\n")?;
-    }
-    file.flush()
+    let lines = results.iter().map(|result| Ok(serde_json::to_string(result)? + "\n"));
+    std::fs::write(file, lines.collect::<io::Result<String>>()?)
 }
 
 /// What took long, what was run again, and what was not tested. The results begin with the slowest.

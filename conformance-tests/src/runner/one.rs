@@ -26,7 +26,7 @@ const PARTING: Duration = Duration::from_secs(5);
 /// [`Stop`]: failed or skipped, and why.
 pub fn run_case(subject: &Arc<dyn Subject>, case: Case) -> Verdict {
     let interrupted = || Err(Stop::Skipped("it was interrupted".to_owned()));
-    watched(scaled(WATCHDOG), subject, case, &RunConfig::from_environment()).unwrap_or_else(interrupted)
+    watched(WATCHDOG, subject, case, &RunConfig::from_environment()).unwrap_or_else(interrupted)
 }
 
 /// Runs one case in the runtime of the caller, with no limit of time: under `tokio::time::pause` in virtual time, if the store is
@@ -58,7 +58,7 @@ pub(super) fn watched(
     if let Err(stop) = subject.covers(&case) {
         return Some(Err(stop));
     }
-    in_time(limit, &config.interrupt, in_a_store(Arc::clone(subject), case, config.clone()))
+    in_time(scaled(limit), &config.interrupt, in_a_store(Arc::clone(subject), case, config.clone()))
 }
 
 /// Runs a case in a runtime of its own, on a thread of its own. A case that hangs is dropped, and its store with it; a case

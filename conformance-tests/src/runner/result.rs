@@ -92,7 +92,7 @@ impl From<Verdict> for CaseOutcome {
         match verdict {
             Ok(()) => Self::Passed,
             Err(Stop::Failed(why) | Stop::Absent(why) | Stop::Wrong(why)) => Self::Failed { why },
-            Err(stop @ Stop::Late(..)) => Self::Late { why: stop.into_reason() },
+            Err(stop @ (Stop::Late(..) | Stop::Away(_))) => Self::Late { why: stop.into_reason() },
             Err(stop @ (Stop::NotJudged(_) | Stop::Void(_))) => Self::NotJudged { why: stop.into_reason() },
             Err(Stop::Skipped(why)) => Self::Skipped { why },
         }

@@ -70,18 +70,16 @@ impl Round {
         self.schedule = schedule.to_string();
         let played = tokio::time::timeout(scaled(WATCHDOG), self.contend(&run, &schedule)).await;
         let hangs = |_| Err(Stop::Failed(format!("it hangs: no end after {WATCHDOG:?}")));
+        let late = Lateness::of_a_case(start);
         let told = |why| format!("the history is in {}: {why}", run.directory.keep().display());
-        played.unwrap_or_else(hangs).map_err(|stop| match Lateness::of_a_case(start).excuse(stop) {
-            Stop::Failed(why) => Stop::Failed(told(why)),
-            Stop::Wrong(why) => Stop::Wrong(told(why)),
-            Stop::Late(why, by) => Stop::Late(told(why), by),
-            stop => stop,
+        played.unwrap_or_else(hangs).map_err(|stop| match late.excuse(stop) {
+            Stop::Failed(why) if late.is_too_late() => Stop::NotJudged(late.told(&told(why))),
+            stop => stop.map(told),
         })
     }
 
     /// Lets all clients contend while the faults are made.
     async fn contend(&mut self, run: &FaultRun, schedule: &Schedule) -> Verdict {
-        let (cx, reach) = (&run.cx, run.semantics.reach);
         let mut faults = self.prepare(run, schedule).await?;
         let mut workers = Vec::new();
         for (address, environment) in orders(run, &mut faults) {
@@ -95,7 +93,7 @@ impl Round {
         }
         let mut number = 0;
         // A process that has the store to itself contends only with itself.
-        let clients = schedule.clients * if reach == Reach::Process { 3 } else { 1 };
+        let clients = schedule.clients * if run.semantics.reach == Reach::Process { 3 } else { 1 };
         for process in &mut workers {
             for _ in 0..clients {
                 number += 1;
@@ -103,29 +101,13 @@ impl Round {
                 process.order(Request::Start(Role::Anybody, workload)).await?;
             }
         }
-        let (made, half_made) = self.make(run, &mut faults, &mut workers).await;
-        if let Some(half_made) = half_made {
-            // No client writes while the history is read.
-            drop(workers);
-            return violation_first(self.judge(run, &made), Err(half_made));
+        let (made, mut ended) = self.make(run, &mut faults, &mut workers).await;
+        if ended.is_ok() {
+            ended = leave(run, &mut workers).await;
         }
-        // What the last one has touched is over by then, or confirmed.
-        tokio::time::sleep(usual_lease()).await;
-        // A process that ended without being killed has failed, and does not answer.
-        workers.retain_mut(|process| !process.was_killed());
-        for process in &mut workers {
-            process.send(&Request::Leave(None)).await?;
-        }
-        for process in &mut workers {
-            process.done().await?;
-        }
-        let freed = match reach {
-            Reach::Process => Ok(()),
-            _ => {
-                free_within(&cx.client().await?, &run.name, cx.patience(), "after all clients had left").await
-            }
-        };
-        violation_first(self.judge(run, &made), freed)
+        // No client writes while the history is read.
+        drop(workers);
+        violation_first(self.judge(run, &made), ended)
     }
 
     /// Prepares all faults, in the order in which they are made. No client is connected before clocks and proxies stand.
@@ -153,7 +135,7 @@ impl Round {
         run: &FaultRun,
         faults: &mut [RoundFault],
         workers: &mut [Worker],
-    ) -> (Vec<MadeFault>, Option<Stop>) {
+    ) -> (Vec<MadeFault>, Verdict) {
         let mut made = Vec::new();
         for fault in faults {
             let mut ground = run.ground(&mut workers[fault.process], None);
@@ -166,11 +148,11 @@ impl Round {
                 Err(Stop::Skipped(why) | Stop::Absent(why)) => self.leave_out(one.fault, &why),
                 Err(stop) => {
                     made.push(one);
-                    return (made, Some(by_half(one.fault, stop)));
+                    return (made, Err(by_half(one.fault, stop)));
                 }
             }
         }
-        (made, None)
+        (made, Ok(()))
     }
 
     fn leave_out(&mut self, fault: Fault, why: &str) {
@@ -228,6 +210,24 @@ fn orders(run: &FaultRun, faults: &mut [RoundFault]) -> Vec<(String, Environment
         orders.push((setup.holder.clone(), own.unwrap_or(&of_all).clone()));
     }
     orders
+}
+
+/// Ends all clients; the lock is free afterwards.
+async fn leave(run: &FaultRun, workers: &mut Vec<Worker>) -> Verdict {
+    // What the last fault has touched is over by then, or confirmed.
+    tokio::time::sleep(usual_lease()).await;
+    // A process that ended without being killed has failed, and does not answer.
+    workers.retain_mut(|process| !process.was_killed());
+    for process in &mut *workers {
+        process.send(&Request::Leave(None)).await?;
+    }
+    for process in &mut *workers {
+        process.done().await?;
+    }
+    if run.semantics.reach == Reach::Process {
+        return Ok(());
+    }
+    free_within(&run.cx.client().await?, &run.name, run.cx.patience(), "after all clients had left").await
 }
 
 /// Two owners and a repeated token come before what ended the round. That comes before all else: bounds are missed because of it.

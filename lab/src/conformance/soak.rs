@@ -52,11 +52,11 @@ pub(super) async fn soak(
     Ok(signal.map_or_else(|| code_of_rounds(sum, &played), exit::ended_by))
 }
 
-/// A random round may show nothing, or be excused by a late machine. Beside a round of the same store that passed, that leaves nothing
-/// open.
+/// A random round may show nothing, or have a fault that was made by half. Beside a round of the same store that passed, nothing is open.
 fn code_of_rounds(mut sum: Tally, played: &[(String, CaseOutcome)]) -> Code {
     let is_open = |(store, outcome): &&(String, CaseOutcome)| {
-        matches!(outcome, CaseOutcome::NotJudged { .. })
+        let is_skipped = sum.passed > 0 && matches!(outcome, CaseOutcome::Skipped { .. });
+        (is_skipped || matches!(outcome, CaseOutcome::NotJudged { .. }))
             && !played.contains(&(store.clone(), CaseOutcome::Passed))
     };
     sum.not_judged = played.iter().filter(is_open).count();
@@ -81,6 +81,7 @@ mod tests {
         assert_eq!(code(&[("redis", &void), ("redis", &by_half)]), Code::NOT_JUDGED);
         assert_eq!(code(&[("redis", &passed), ("redis", &void)]), Code::SUCCESS);
         assert_eq!(code(&[("redis", &passed), ("mysql", &void)]), Code::NOT_JUDGED);
+        assert_eq!(code(&[("redis", &passed), ("mysql", &by_half)]), Code::NOT_JUDGED);
         assert_eq!(code(&[("redis", &passed), ("redis", &void), ("redis", &late)]), Code::LATE);
         assert_eq!(code(&[("redis", &late), ("redis", &failed)]), Code::FAILED);
         assert_eq!(code(&[("redis", &by_half)]), Code::FAILED);

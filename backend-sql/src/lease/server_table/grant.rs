@@ -5,7 +5,7 @@ use crate::lease::{Granting, LeaseTable as _, ReadFor};
 use crate::server::{Answer, Value};
 use leasehold_core::{Claim, Error, ErrorKind, FencingToken, Result};
 
-/// What `acquire.sql` of MySQL and MariaDB answers in place of a token if an exclusive owner holds the row.
+/// What `acquire.sql` of MySQL and MariaDB answers in place of a token if one other owner holds the row, or it lingers.
 const HELD_BY_ONE: u64 = FencingToken::MAX_COUNTED + 1;
 
 impl ServerTable {

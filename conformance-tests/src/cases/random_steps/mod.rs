@@ -133,13 +133,7 @@ impl<'a> History<'a> {
 
     fn tell(&self, stop: Stop) -> Stop {
         let (name, seed, steps) = (&self.name, self.cx.seed(), self.steps.join("; "));
-        let told = |words| format!("{words}. In {name} of the seed {seed}, after: {steps}");
-        match stop {
-            Stop::Failed(words) | Stop::Absent(words) => Stop::Failed(told(words)),
-            Stop::Wrong(words) => Stop::Wrong(told(words)),
-            Stop::Late(words, by) => Stop::Late(told(words), by),
-            stop => stop,
-        }
+        stop.map(|words| format!("{words}. In {name} of the seed {seed}, after: {steps}"))
     }
 
     /// Each hold comes, is extended if it is to be, and ends; the steps of several holds in any order.

@@ -50,7 +50,7 @@ pub enum CaseEvent<'a> {
 impl Run {
     /// On how many threads cases run if nothing is said. 16 cases run at once; the other threads wait, most of them with a case that is
     /// to be run again when the others are over.
-    pub const THREADS: usize = 64;
+    pub const THREADS: usize = 512;
 
     /// All cases against these subjects, with a seed of its own or the one in `LEASEHOLD_SEED`.
     pub fn new(subjects: Vec<Arc<dyn Subject>>) -> Self {

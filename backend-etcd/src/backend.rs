@@ -1,33 +1,38 @@
-use crate::claims::{ClaimEntry, ClaimTable, OwnKey};
-use crate::failure::EtcdError;
-use crate::keys::Names;
+use crate::claims::{ClaimEntry, ClaimTable, OwnKey, Place};
+use crate::etcd_error::EtcdError;
+use crate::keys::{self, Names};
 use crate::leases::Leases;
 use crate::members::Members;
-use crate::notifier::retry_pause;
-use crate::recipe::{Recipe, Shared};
-use crate::release;
-use crate::semantics;
+use crate::recipe::Recipe;
+use crate::rpc::{RANGE, RangeRequest};
 use crate::target::Target;
 use async_trait::async_trait;
 use leasehold_core::{
-    Attempt, Claim, Error, ErrorKind, HolderInfo, LockAdmin, LockBackend, Namespace, OwnerId, Release,
-    Renewal, Result, Semantics, StallTimeout,
+    Attempt, Claim, Error, ErrorKind, Fairness, Fault, HolderInfo, KnownServers, LockAdmin, LockBackend,
+    LossCause, LossSignal, Namespace, Outcome, OwnerId, Promises, Release, Renewal, Result, Semantics,
+    Sharing, StallTimeout, TokenClass, WakeUp, renew_each,
 };
 use leasehold_store_url::StoreUrl;
-use std::sync::Arc;
 use std::time::Duration;
 use tokio::sync::Semaphore;
+use tokio::time::timeout;
 
 /// The most attempts at once: more would all be late together.
 const MAX_ATTEMPTS: usize = 64;
+/// The interval at which a waiter asks whether it is first, and extends the lease of its key.
+const FALLBACK: Duration = Duration::from_secs(5);
+/// The time to find out whether another owner has a lost lock. The renewals of other claims wait for it.
+const CAUSE_TIMEOUT: Duration = Duration::from_millis(250);
 
 /// Locks on an etcd cluster.
 ///
 /// One connection to one member serves all locks; another member takes its place when it does not answer.
 #[derive(Debug)]
 pub struct EtcdBackend {
-    pub(crate) shared: Shared,
+    pub(crate) members: Members,
     pub(crate) names: Names,
+    leases: Leases,
+    claims: ClaimTable,
     attempts: Semaphore,
     stall_timeout: StallTimeout,
 }
@@ -45,108 +50,111 @@ impl EtcdBackend {
             names: Names::new(target.base.clone(), namespace.clone()),
             stall_timeout: StallTimeout::new(target.timeout),
             attempts: Semaphore::new(MAX_ATTEMPTS),
-            shared: Shared {
-                members: Members::new(target),
-                leases: Leases::default(),
-                watches: Arc::default(),
-                claims: ClaimTable::default(),
-            },
+            members: Members::new(target),
+            leases: Leases::default(),
+            claims: ClaimTable::default(),
         })
     }
 
-    pub(crate) fn recipe<'a>(&'a self, claim: &'a Claim, entry: &'a ClaimEntry) -> Recipe<'a> {
-        Recipe { shared: &self.shared, directory: self.names.directory_of(claim.name()), claim, entry }
+    fn recipe<'a>(&'a self, claim: &'a Claim, entry: &'a ClaimEntry) -> Recipe<'a> {
+        let directory = self.names.directory_of(claim.name());
+        Recipe { members: &self.members, leases: &self.leases, directory, claim, notifier: &entry.notifier }
     }
 
-    async fn attempt(
-        &self,
-        claim: &Claim,
-        entry: &ClaimEntry,
-        state: &mut Option<OwnKey>,
-    ) -> Result<Attempt, EtcdError> {
-        let signal = entry.notifier.take();
+    async fn attempt(&self, recipe: &Recipe<'_>, state: &mut Option<OwnKey>) -> Result<Attempt, EtcdError> {
         let permit = self.stall_timeout.wait(self.attempts.acquire()).await;
-        let _permit =
-            permit.and_then(std::result::Result::ok).ok_or_else(|| EtcdError::NotDone(self.too_slow()))?;
-        let attempt = self.recipe(claim, entry).attempt(state, signal).await;
+        let _permit = permit.and_then(std::result::Result::ok).ok_or_else(|| {
+            let limit = self.members.target.timeout;
+            let message =
+                format!("{MAX_ATTEMPTS} other attempts of this process have had no answer for {limit:?}");
+            let help = "look at how slow the cluster is, or wait longer: timeout";
+            EtcdError::NotDone(Error::new(ErrorKind::Unavailable, message).with_help(help))
+        })?;
+        let attempt = recipe.attempt(state).await;
         if !attempt.as_ref().is_err_and(EtcdError::is_outage) {
             self.stall_timeout.answered();
         }
         attempt
     }
 
-    fn too_slow(&self) -> Error {
-        let limit = self.shared.members.target.timeout;
-        let message =
-            format!("{MAX_ATTEMPTS} other attempts of this process have had no answer for {limit:?}");
-        Error::new(ErrorKind::Unavailable, message)
-            .with_help("look at how slow the cluster is, or wait longer: timeout")
+    async fn renew_one(&self, claim: &Claim) -> Result<Renewal> {
+        let Some(entry) = self.claims.get(claim.owner()) else { return Ok(Renewal::Lost(LossCause::Gone)) };
+        if let Some(own) = entry.state.lock().await.as_mut()
+            && self.recipe(claim, &entry).renew(own).await.map_err(EtcdError::into_read_error)?
+        {
+            return Ok(Renewal::Renewed);
+        }
+        // Another contender holds the lock, or is about to. An unknown cause is `Gone`.
+        let oldest = RangeRequest { limit: 1, ..self.names.directory_of(claim.name()).all() };
+        let oldest = timeout(CAUSE_TIMEOUT, self.members.call(&RANGE, oldest)).await.ok().and_then(Result::ok);
+        let mut others = oldest.iter().flat_map(|oldest| &oldest.kvs);
+        let is_taken = others.any(|key| keys::parse_value(&key.value).0 != Some(claim.owner()));
+        Ok(Renewal::Lost(if is_taken { LossCause::Taken } else { LossCause::Gone }))
     }
 }
 
 #[async_trait]
 impl LockBackend for EtcdBackend {
     fn semantics(&self) -> Semantics {
-        semantics::semantics()
+        let mut semantics = Semantics::lease("etcd", "lease", Promises::new(promise));
+        semantics.fairness = Fairness::Fifo;
+        semantics.sharing = Sharing::Fifo;
+        semantics.wake_up = WakeUp::Push { fallback: FALLBACK };
+        semantics.loss_signal = LossSignal::Push;
+        semantics.token = TokenClass::Stored;
+        semantics
     }
 
     async fn try_acquire(&self, claim: &Claim) -> Result<Attempt> {
         check_size(claim)?;
-        let (entry, mut state) = self.shared.claims.lock(claim.owner()).await;
-        let attempt = self.attempt(claim, &entry, &mut state).await;
-        let attempt = attempt.map_err(|error| as_far_as_known(error, state.as_ref()));
-        if let (Err(error), Some(own)) = (&attempt, &*state)
-            && !error.is_outage()
+        let (entry, mut state) = self.claims.lock(claim.owner()).await;
+        let recipe = self.recipe(claim, &entry);
+        let is_first = state.is_none();
+        let attempt = self.attempt(&recipe, &mut state).await;
+        if attempt.is_err() && state.as_ref().is_none_or(|own| own.place != Place::First) {
+            entry.notifier.unwatch();
+        }
+        let is_refused = attempt.as_ref().is_err_and(|error| !error.is_outage());
+        // The core releases no claim whose first request was refused. A key that stays ends with its lease. A later refusal may pass,
+        // and costs a waiter no place.
+        if is_first
+            && is_refused
+            && let Some(own) = state.take()
         {
-            // The core releases no claim that was refused. A key that stays ends with its lease.
-            let directory = self.names.directory_of(claim.name());
-            let _ = release::end(&self.shared, &directory, claim, own, Duration::ZERO).await;
-            *state = None;
+            let _ = recipe.end(&own, Duration::ZERO).await;
         }
-        if state.is_none() {
-            self.shared.claims.remove(claim.owner());
-        }
-        attempt
+        self.claims.remove_without_key(claim.owner(), &state);
+        attempt.map_err(|error| as_far_as_known(error, state.as_ref()))
     }
 
     async fn renew(&self, claims: &[Claim]) -> Vec<Result<Renewal>> {
-        self.renew_all(claims).await
+        renew_each(claims, |claim| self.renew_one(claim)).await
     }
 
     async fn release(&self, claim: &Claim, linger: Duration) -> Result<Release> {
-        let directory = self.names.directory_of(claim.name());
-        let (_, mut state) = self.shared.claims.lock(claim.owner()).await;
-        if let Some(own) = state.as_mut() {
-            // The deletion that follows is no loss.
-            own.watch = None;
-        }
+        let (entry, mut state) = self.claims.lock(claim.owner()).await;
         let ended = match &*state {
-            Some(own) => release::end(&self.shared, &directory, claim, own, linger).await,
-            None => release::end_by_owner(&self.shared.members, &directory, claim.owner()).await,
+            Some(own) => self.recipe(claim, &entry).end(own, linger).await,
+            None => Ok(false),
         };
         if ended.is_ok() {
             *state = None;
         }
-        if state.is_none() {
-            self.shared.claims.remove(claim.owner());
-        }
-        match ended {
-            Ok(true) => Ok(Release::Released),
-            Ok(false) => Ok(Release::NotHeld),
-            Err(error) => Err(error.into_error()),
-        }
+        self.claims.remove_without_key(claim.owner(), &state);
+        Ok(if ended.map_err(EtcdError::into_error)? { Release::Released } else { Release::NotHeld })
     }
 
     /// When the key in front or the stream of watches has gone; after a pause, if nothing would tell.
     async fn changed(&self, claim: &Claim) {
-        match self.shared.claims.get(claim.owner()) {
-            Some(entry) => entry.notifier.changed().await,
-            None => Box::pin(tokio::time::sleep(retry_pause())).await,
-        }
+        self.claims.changed(claim.owner()).await;
     }
 
     async fn suspects(&self) -> Vec<OwnerId> {
-        self.shared.claims.suspects.take().await
+        self.claims.suspects().await
+    }
+
+    fn servers(&self) -> Option<&KnownServers> {
+        Some(&self.members.servers)
     }
 
     fn admin(&self) -> Option<&dyn LockAdmin> {
@@ -154,29 +162,52 @@ impl LockBackend for EtcdBackend {
     }
 
     async fn close(&self) -> Result<()> {
-        self.shared.members.close();
-        self.shared.watches.close();
+        self.members.close();
+        self.claims.clear();
         Ok(())
     }
 }
 
 /// "Certainly not done" and "perhaps done" are told apart by what may be in the store, not by the request that failed.
 fn as_far_as_known(error: EtcdError, state: Option<&OwnKey>) -> Error {
-    let is_unknown = matches!(error, EtcdError::Unknown(_));
-    let error = error.into_read_error();
-    match state {
-        _ if !error.is_outage() => error,
-        None if !is_unknown => error,
-        _ => error.with_kind(ErrorKind::Indeterminate),
+    match (error.is_outage(), state) {
+        (true, Some(_)) => error.into_read_error().with_kind(ErrorKind::Indeterminate),
+        _ => error.into_read_error(),
     }
 }
 
 /// A client of the core sends no more than this limit; another caller of the backend might.
 fn check_size(claim: &Claim) -> Result<()> {
     let (size, most) = (claim.holder().len(), HolderInfo::MAX_BYTES);
-    if size <= most {
-        return Ok(());
-    }
     let problem = format_args!("{size} bytes, limit {most}");
-    Err(Error::invalid("holder", problem, "shorten its description"))
+    (size <= most).then_some(()).ok_or_else(|| Error::invalid("holder", problem, "shorten its description"))
+}
+
+/// Complete on purpose, without a catch-all: a new fault is to be thought about.
+fn promise(fault: Fault) -> Outcome {
+    match fault {
+        Fault::None
+        | Fault::HolderKilled
+        | Fault::HolderPaused
+        | Fault::ExecutorStarved
+        | Fault::HolderPartitioned
+        | Fault::AcquireReplyLost
+        | Fault::ConnectionKilled
+        | Fault::ClientClockJumps
+        | Fault::ClientSuspended => Outcome::Holds,
+        // Leases are counted by a clock that stands still in no pause and jumps with no date.
+        Fault::StorePaused | Fault::StoreClockForward | Fault::StoreClockBack => Outcome::Holds,
+        // An acknowledged write is on the disks of a majority. A member that starts counts leases anew.
+        Fault::StoreRestarted | Fault::PowerLost | Fault::MinorityDown => Outcome::Holds,
+        // Before 3.5.13 a leader that was replaced may still end leases that live (etcd 15247). The version is not known when
+        // this is asked.
+        Fault::FailOver | Fault::SplitBrain => Outcome::FencedOnly,
+        // The deletion of a holder's key frees the lock. The next grant has a larger token.
+        Fault::RecordDeleted => Outcome::FencedOnly,
+        // Revisions are counted from the beginning again.
+        Fault::DataLost => Outcome::MayBreak,
+        Fault::QuorumLost | Fault::DiskFull => Outcome::Unavailable,
+        // Nothing is evicted: a member without memory is one that is down.
+        Fault::MemoryFull | Fault::Pooler | Fault::NetworkFileSystem => Outcome::NotApplicable,
+    }
 }

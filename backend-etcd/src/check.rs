@@ -1,15 +1,15 @@
 //! Findings about a cluster: versions, alarms and settings that weaken the promises, and a trial lock.
 
 use crate::EtcdBackend;
-use crate::failure::{EtcdError, EtcdResult};
+use crate::etcd_error::EtcdError;
 use crate::leases;
-use crate::link::Link;
-use crate::trial;
-use crate::wire::{
-    AlarmRequest, LeaseGrantRequest, MemberListRequest, RangeRequest, StatusRequest, StatusResponse,
+use crate::rpc::{
+    ALARM, CORRUPT, Empty, GRANT, LeaseGrantRequest, MEMBER_LIST, NO_SPACE, RANGE, RangeRequest, StatusResponse,
 };
-use leasehold_core::{Finding, Result, Severity};
-use std::time::Duration;
+use leasehold_core::Severity::{Error, Info, Warning};
+use leasehold_core::trial::try_queue;
+use leasehold_core::{Finding, Result};
+use std::net::IpAddr;
 use tokio::time::timeout;
 
 /// From here on a leader that was replaced cannot end a lease that lives, and a watch misses nothing.
@@ -18,202 +18,150 @@ const SAFE_VERSION: [u32; 3] = [3, 5, 13];
 const LEAST_VERSION: [u32; 3] = [3, 4, 0];
 /// A store with so many revisions that has never been compacted is not compacted by itself.
 const MANY_REVISIONS: i64 = 100_000;
-/// The least lease of a member with default timing.
-const USUAL_LEAST_LEASE: i64 = 2;
+/// The shortest lease of a member with default timing.
+const USUAL_SHORTEST_LEASE: i64 = 2;
 /// Half of the default quota.
 const LARGE_BYTES: i64 = 1 << 30;
 
 /// Looks at each member and at the cluster, and tries a lock. A value that cannot be seen is a finding, and no failure. Fails if no
 /// member serves.
 pub(crate) async fn check(backend: &EtcdBackend) -> Result<Vec<Finding>> {
-    let members = &backend.shared.members;
     let mut findings = Vec::new();
-    for member in 0..members.target.members.len() {
+    for member in 0..backend.members.target.members.len() {
         check_member(backend, member, &mut findings).await?;
     }
-    let oldest = RangeRequest { key: b"\0".to_vec(), limit: 1, revision: 1, ..RangeRequest::default() };
-    let now = RangeRequest { revision: 0, ..oldest.clone() };
-    let (oldest, now) = (&oldest, &now);
-    let seen = members.ask(|link| async move { link.call(now.clone()).await }).await;
-    match seen {
-        Ok(now) => {
-            let revision = now.header.map_or(0, |header| header.revision);
-            let is_kept = members.ask(|link| async move { link.call(oldest.clone()).await }).await.is_ok();
-            if is_kept && revision > MANY_REVISIONS {
-                findings.push(warning(
-                    "W_NO_COMPACTION",
-                    format!(
-                        "all {revision} revisions are kept: requests become slower, and the quota is used up"
-                    ),
-                    "start the members with --auto-compaction-retention=1h",
-                ));
-            }
-        }
-        Err(EtcdError::Refused(_)) => {}
-        Err(error) => return Err(error.into_read_error()),
-    }
-    check_leases(backend, &mut findings).await;
+    findings.extend(check_compaction(backend).await?);
+    findings.extend(check_shortest_lease(backend).await);
     check_access(backend, &mut findings);
-    findings.extend(trial::try_lock(backend).await?);
+    findings.extend(try_queue(backend).await?);
     Ok(findings)
 }
 
-/// One member's version and alarms. The first that answers is also asked for the members that there are.
+/// One member's version and alarms. The first is also asked for the members that there are.
 async fn check_member(backend: &EtcdBackend, member: usize, findings: &mut Vec<Finding>) -> Result<()> {
-    let members = &backend.shared.members;
-    let address = members.target.address(member);
-    let seen = timeout(members.target.timeout, async {
-        let link = members.connect(member).await?;
-        Ok::<_, EtcdError>((link.call(StatusRequest {}).await?, link))
-    });
-    let seen: EtcdResult<(StatusResponse, Link)> =
-        seen.await.unwrap_or_else(|_| Err(EtcdError::no_answer(&address, members.target.timeout)));
-    let (status, link) = match seen {
+    let target = &backend.members.target;
+    let (at, count) = (&target.address(member), target.members.len());
+    let seen = timeout(target.timeout, backend.members.connect(member)).await;
+    let (client, status) = match seen.unwrap_or_else(|_| Err(EtcdError::no_answer(at, target.timeout))) {
         Ok(seen) => seen,
         Err(error) if error.is_outage() => {
-            let message = format!("{}", error.into_read_error());
             let help = "start it: every member that is down is one that may not fail any more";
-            findings.push(warning("W_SERVER_DOWN", message, help));
+            let message = error.into_read_error().to_string();
+            findings.push(Finding::new(Warning, "W_SERVER_DOWN", message, help));
             return Ok(());
         }
         Err(error) => return Err(error.into_read_error()),
     };
-    check_version(&address, &status, findings);
-    match link.call(AlarmRequest {}).await {
-        Ok(alarms) => {
-            let kinds: Vec<i32> = alarms.alarms.iter().map(|it| it.alarm).collect();
-            check_alarms(&address, &kinds, findings);
-        }
-        Err(error) => findings.push(not_seen(&address, "its alarms", error)),
+    check_version(at, &status, findings);
+    let not_seen = |what, error: EtcdError| {
+        let message = format!("{what} of {at} cannot be seen: {}", error.into_read_error());
+        Finding::new(Info, "I_NOT_SEEN", message, "ask as root")
+    };
+    match client.call(&ALARM, Empty {}).await {
+        Ok(answer) => findings.extend(answer.alarms.iter().filter_map(|alarm| alarm_finding(at, alarm.alarm))),
+        Err(error) => findings.push(not_seen("its alarms", error)),
     }
     if status.db_size > LARGE_BYTES {
-        findings.push(warning(
-            "W_LARGE",
-            format!(
-                "{address} has {} MiB on disk; the quota is 2048 MiB unless it was raised",
-                status.db_size >> 20
-            ),
-            "compact and defragment it: etcdctl compact, etcdctl defrag",
-        ));
+        let size = status.db_size >> 20;
+        let message = format!("{at} has {size} MiB on disk; the quota is 2048 MiB unless it was raised");
+        let help = "compact and defragment it: etcdctl compact, etcdctl defrag";
+        findings.push(Finding::new(Warning, "W_LARGE", message, help));
     }
-    if member == 0 {
-        match link.call(MemberListRequest {}).await {
-            Ok(list) if list.members.len() > members.target.members.len() => findings.push(warning(
-                "W_MEMBERS",
-                format!(
-                    "the cluster has {} members, and the URL names {}",
-                    list.members.len(),
-                    members.target.members.len()
-                ),
-                "name them all: etcd://h1,h2,h3; with one alone, locks end with it",
-            )),
-            Ok(_) => {}
-            Err(error) => findings.push(not_seen(&address, "the list of members", error)),
+    if member > 0 {
+        return Ok(());
+    }
+    match client.call(&MEMBER_LIST, Empty {}).await {
+        Ok(list) if list.members.len() > count => {
+            let message = format!("the cluster has {} members, and the URL names {count}", list.members.len());
+            let help = "name them all: etcd://h1,h2,h3; with one alone, locks end with it";
+            findings.push(Finding::new(Warning, "W_MEMBERS", message, help));
         }
+        Ok(_) => {}
+        Err(error) => findings.push(not_seen("the list of members", error)),
     }
     Ok(())
 }
 
-fn check_version(address: &str, status: &StatusResponse, findings: &mut Vec<Finding>) {
-    let version = &status.version;
-    let what = if status.leader == 0 { ", without a leader" } else { "" };
-    findings.push(info("I_SERVER", format!("{address} is etcd {version}{what}"), ""));
-    let Some(number) = parse_version(version) else { return };
-    if number < LEAST_VERSION {
-        findings.push(Finding::new(
-            Severity::Error,
-            "E_VERSION",
-            format!("{address} is etcd {version}: locks need 3.4"),
-            "upgrade it, best to 3.5.13 or later",
-        ));
-    } else if number < SAFE_VERSION {
-        findings.push(warning(
+fn check_version(at: &str, status: &StatusResponse, findings: &mut Vec<Finding>) {
+    let leader = if status.leader == 0 { ", without a leader" } else { "" };
+    let server = format!("{at} is etcd {}{leader}", status.version);
+    findings.push(Finding::new(Info, "I_SERVER", server.clone(), ""));
+    let (severity, code, problem, help) = match parse_version(&status.version) {
+        Some(version) if version < LEAST_VERSION => {
+            (Error, "E_VERSION", "locks need 3.4", "upgrade it, best to 3.5.13 or later")
+        }
+        Some(version) if version < SAFE_VERSION => (
+            Warning,
             "W_VERSION",
-            format!("{address} is etcd {version}: before 3.5.13, a leader that was replaced may end leases that live (etcd issue 15247), and two may hold after a fail-over"),
+            "before 3.5.13, a leader that was replaced may end leases that live (etcd issue 15247), and two may hold after a fail-over",
             "upgrade it; until then let what the lock protects check the token",
-        ));
-    }
+        ),
+        _ => return,
+    };
+    findings.push(Finding::new(severity, code, format!("{server}: {problem}"), help));
 }
 
-fn check_alarms(address: &str, alarms: &[i32], findings: &mut Vec<Finding>) {
-    if alarms.contains(&1) {
-        findings.push(Finding::new(
-            Severity::Error,
+fn alarm_finding(at: &str, alarm: i32) -> Option<Finding> {
+    let (code, problem, help) = match alarm {
+        NO_SPACE => (
             "E_NO_SPACE",
-            format!("{address} tells of a member whose quota of space is used up: no lock can be taken"),
+            "whose quota of space is used up: no lock can be taken",
             "compact and defragment it, then: etcdctl alarm disarm",
-        ));
-    }
-    if alarms.contains(&2) {
-        findings.push(Finding::new(
-            Severity::Error,
-            "E_CORRUPT",
-            format!("{address} tells of a member whose data differ from the others'"),
-            "replace that member: etcdctl alarm list",
-        ));
-    }
+        ),
+        CORRUPT => ("E_CORRUPT", "whose data differ from the others'", "replace it: etcdctl alarm list"),
+        _ => return None,
+    };
+    Some(Finding::new(Error, code, format!("{at} tells of a member {problem}"), help))
 }
 
-/// The least lease, as the server grants it.
-async fn check_leases(backend: &EtcdBackend, findings: &mut Vec<Finding>) {
-    let members = &backend.shared.members;
-    let grant = LeaseGrantRequest { ttl: 1 };
-    // What cannot be granted here, the trial lock tells.
-    let Ok(granted) = members.ask(|link| async move { link.call(grant).await }).await else { return };
-    let _ = leases::revoke(members, granted.id).await;
-    if granted.ttl > USUAL_LEAST_LEASE {
-        findings.push(warning(
-            "W_LONG_LEASE",
-            format!("the shortest lease is {:?}: a crashed holder with a shorter ttl keeps others out for as long", Duration::from_secs(granted.ttl.unsigned_abs())),
-            "it is one and a half times --election-timeout of the members",
-        ));
-    }
+/// A store that keeps every revision since its first one.
+async fn check_compaction(backend: &EtcdBackend) -> Result<Option<Finding>> {
+    let read = |revision| {
+        let range = RangeRequest { key: vec![0], limit: 1, revision, ..RangeRequest::default() };
+        backend.members.call(&RANGE, range)
+    };
+    let revision = match read(0).await {
+        Ok(answer) => answer.header.unwrap_or_default().revision,
+        // This user may not read there.
+        Err(EtcdError::Refused(_)) => return Ok(None),
+        Err(error) => return Err(error.into_read_error()),
+    };
+    let is_kept = revision > MANY_REVISIONS && read(1).await.is_ok();
+    let message =
+        format!("all {revision} revisions are kept: requests become slower, and the quota is used up");
+    let help = "start the members with --auto-compaction-retention=1h";
+    Ok(is_kept.then(|| Finding::new(Warning, "W_NO_COMPACTION", message, help)))
+}
+
+/// The shortest lease, as the server grants it. What cannot be granted here, the trial lock tells.
+async fn check_shortest_lease(backend: &EtcdBackend) -> Option<Finding> {
+    let granted = backend.members.call(&GRANT, LeaseGrantRequest { ttl: 1 }).await.ok()?;
+    let _ = leases::revoke(&backend.members, granted.id).await;
+    let seconds = granted.ttl;
+    let message =
+        format!("the shortest lease is {seconds} s: a crashed holder with a shorter ttl keeps others out for as long");
+    let help = "it is one and a half times --election-timeout of the members";
+    (seconds > USUAL_SHORTEST_LEASE).then(|| Finding::new(Warning, "W_LONG_LEASE", message, help))
 }
 
 fn check_access(backend: &EtcdBackend, findings: &mut Vec<Finding>) {
-    let target = &backend.shared.members.target;
-    let has_identity = target.tls.as_ref().is_some_and(crate::tls::Tls::has_identity);
-    if target.login.is_none() && !has_identity {
-        findings.push(warning(
-            "W_NO_AUTH",
-            "every client that reaches the members can take and free all locks".to_owned(),
-            "turn authentication on: etcdctl auth enable",
-        ));
+    let target = &backend.members.target;
+    if target.login.is_none() && !target.tls.as_ref().is_some_and(crate::tls::Tls::has_identity) {
+        let message = "every client that reaches the members can take and free all locks";
+        findings.push(Finding::new(Warning, "W_NO_AUTH", message, "turn authentication on: etcdctl auth enable"));
     }
-    if target.tls.is_some() {
-        return;
-    }
-    if target.login.is_some() {
+    let is_remote = |host: &str| host != "localhost" && !host.parse().is_ok_and(|ip: IpAddr| ip.is_loopback());
+    if target.tls.is_none() && target.login.is_some() {
         findings.push(Finding::clear_text());
-    } else if target.members.iter().any(|member| !is_this_host(&member.host)) {
-        findings.push(info(
-            "I_NO_TLS",
-            "requests go over the network as they are".to_owned(),
-            "let nobody else write to that network, or use etcd+tls://",
-        ));
+    } else if target.tls.is_none() && target.members.iter().any(|member| is_remote(&member.host)) {
+        let help = "let nobody else write to that network, or use etcd+tls://";
+        findings.push(Finding::new(Info, "I_NO_TLS", "requests go over the network as they are", help));
     }
-}
-
-fn is_this_host(host: &str) -> bool {
-    host == "localhost" || host.parse().is_ok_and(|ip: std::net::IpAddr| ip.is_loopback())
 }
 
 fn parse_version(text: &str) -> Option<[u32; 3]> {
     let mut parts = text.split(['.', '-', '+']).map(str::parse);
     Some([parts.next()?.ok()?, parts.next()?.ok()?, parts.next()?.ok()?])
-}
-
-fn warning(code: &'static str, message: String, help: &'static str) -> Finding {
-    Finding::new(Severity::Warning, code, message, help)
-}
-
-fn info(code: &'static str, message: String, help: &'static str) -> Finding {
-    Finding::new(Severity::Info, code, message, help)
-}
-
-fn not_seen(address: &str, what: &str, error: EtcdError) -> Finding {
-    let error = error.into_read_error();
-    info("I_NOT_SEEN", format!("{what} of {address} cannot be seen: {error}"), "ask as root")
 }
 
 #[cfg(test)]

@@ -12,55 +12,35 @@
 //! # Ok(()) }
 //! ```
 //!
-//! # Servers
-//!
-//! A cluster of etcd 3.4 or later, or one member alone; 3.5.13 or later is better, see below.
-//!
 //! # What a hold is
 //!
-//! A key on an etcd lease of its own, which lasts for the ttl of the acquisition, rounded up to whole seconds; a server has a least
-//! lease, by default of 2 s. A lease that a released key has left is used again, so an acquisition and its release are one write each.
-//!
-//! The key that was created first holds the lock, and all others wait for the key in front; but a reader waits only for the nearest
-//! writer in front, so readers hold together. The fencing token is the revision of the whole store at which the key was created.
+//! A key on an etcd lease of its own, which lasts for the ttl of the acquisition, rounded up to whole seconds, 3 s at least. The key
+//! that was created first holds the lock, and all others wait for the key in front; a reader waits only for the nearest writer in
+//! front, so readers hold together. The fencing token is the revision of the whole store at which the key was created.
 //!
 //! A guard believes in its hold for its ttl, counted from before the extension of its lease was sent, and only if the member that
-//! extended it has answered a read of the key too, in the same term of the same leader: a leader that was replaced while it was
-//! stopped still extends leases when it goes on.
+//! extended it has answered a read of the key too, in the same term of the same leader. A watch tells of the deletion of the key.
 //!
-//! A holder is told at once of the deletion of its key, by a watch.
+//! The keys are `PREFIX/NAME/LEASE`, and `PREFIX/NAME/rLEASE` of a reader: the layout of `etcdctl lock` and of Go's
+//! `concurrency.Mutex`, which wait for our holders, and ours for theirs, in one queue. In a name, `/`, `%` and control characters are
+//! percent-encoded.
 //!
 //! # URLs
 //!
 //! `etcd://[user:password@]host[:port][,host[:port]…][/prefix]`; `etcd+tls://` with TLS (feature `tls`). The prefix of all keys is
-//! `leasehold/` if there is none; a slash is put behind it. Parameters:
+//! `leasehold/` if there is none; a slash is put behind it. A member that does not answer is left for the next one. Parameters:
 //!
 //! | parameter | meaning | default |
 //! |---|---|---|
 //! | `timeout` | the time for all requests of one call, with all members tried, 10 ms to 60 s | `2s` |
-//! | `connect_timeout` | the time for a connection to one member, 10 ms to 60 s | `2s` |
 //! | `tls_ca` | a PEM file of authorities to trust | the authorities of the host |
 //! | `tls_cert`, `tls_key` | PEM files: the client's certificate and its key | none |
 //!
-//! A member that does not answer is left for the next one.
-//!
-//! # Keys
-//!
-//! | key | value |
-//! |---|---|
-//! | `leasehold/NAME/LEASE` | `l` or, for a writer, `w`; the owner; its description |
-//! | `leasehold/NAME/rLEASE` | the same for a reader |
-//!
-//! This is the layout of `etcdctl lock` and of Go's `concurrency.Mutex`: they wait for our holders and readers, and ours for theirs,
-//! in one queue. In a name, `/`, `%` and control characters are percent-encoded.
-//!
 //! # What is not promised
 //!
-//! Before 3.5.13, a leader that was replaced may end leases that live: two may hold after a fail-over, with tokens that grow.
-//!
-//! Each election starts all leases anew, so a crashed holder may keep others out for longer.
-//!
-//! If the data of the cluster is lost, or an old snapshot is restored without `--bump-revision`, tokens begin anew.
+//! The oldest server is 3.4. Before 3.5.13, a leader that was replaced may end leases that live: two may hold after a fail-over, with
+//! tokens that grow. Each election starts all leases anew, so a crashed holder may keep others out for longer. If the data of the
+//! cluster is lost, or an old snapshot is restored without `--bump-revision`, tokens begin anew.
 
 #![cfg_attr(docsrs, feature(doc_cfg))]
 
@@ -68,21 +48,17 @@ mod admin;
 mod backend;
 mod check;
 mod claims;
-mod failure;
+mod connection;
+mod etcd_error;
 mod keys;
 mod leases;
-mod link;
 mod members;
-mod notifier;
 mod recipe;
-mod release;
-mod renewal;
-mod semantics;
+#[rustfmt::skip] // One line for each field, as in the protocol's own definition.
+mod rpc;
 mod target;
 mod tls;
-mod trial;
 mod watches;
-mod wire;
 
 pub use backend::EtcdBackend;
 pub use target::SCHEMES;

@@ -1,204 +1,194 @@
 //! The members of a cluster, asked in turn.
 
-use crate::failure::{EtcdError, EtcdResult};
-use crate::link::{ClusterId, Link};
+use crate::connection::{Client, Connection, Proof};
+use crate::etcd_error::{EtcdError, EtcdResult, outage};
+use crate::rpc::{
+    AUTHENTICATE, AuthenticateRequest, Empty, Method, STATUS, StatusResponse, TXN, TxnRequest, TxnResponse,
+};
 use crate::target::Target;
-use crate::wire::AuthenticateRequest;
-use leasehold_core::{Error, ErrorKind, Result};
+use crate::watches::Watches;
+use leasehold_core::{Error, ErrorKind, KnownServers};
+use prost::Message;
 use secrecy::ExposeSecret;
 use std::collections::HashMap;
 use std::future::Future;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
-use std::time::Duration;
+use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
 use tokio::runtime::{self, Handle};
-use tokio::time::{Instant, timeout, timeout_at};
-use tonic::transport::Endpoint;
+use tokio::time::{Instant, timeout_at};
+use tonic::metadata::MetadataValue;
 
 /// The most runtimes whose connections are kept. A program has one or two; a connection of a runtime that has ended is of no use.
 const MAX_RUNTIMES: usize = 8;
 
-/// Whether a request without an answer may be sent again.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Repeat {
-    Yes,
-    /// A second answer would hide the effect of the first request.
-    No,
-}
-
-/// The members, and the connections to them: one for each runtime, because a connection is served by tasks.
+/// The members, and the connection to one of them: one for each runtime, because tasks serve a connection.
 #[derive(Debug)]
 pub(crate) struct Members {
     pub(crate) target: Target,
+    pub(crate) servers: KnownServers,
     current: AtomicUsize,
     slots: Mutex<HashMap<runtime::Id, Arc<Slot>>>,
-    cluster: Arc<ClusterId>,
+    /// The id of the cluster of the member that answered first.
+    cluster: OnceLock<u64>,
     is_closed: AtomicBool,
 }
 
-type Slot = tokio::sync::Mutex<Option<Arc<Link>>>;
+type Slot = tokio::sync::Mutex<Option<Arc<Connection>>>;
 
 impl Members {
     pub(crate) fn new(target: Target) -> Self {
         Self {
             target,
+            servers: KnownServers::default(),
             current: AtomicUsize::new(0),
             slots: Mutex::default(),
-            cluster: Arc::default(),
+            cluster: OnceLock::new(),
             is_closed: AtomicBool::new(false),
         }
     }
 
-    /// Makes a request of the current member, and of the next ones while it does not answer, until the time is over.
-    /// If [`Repeat::No`], only a request that was certainly not carried out is made again. The second value is true if a
-    /// request before the last one may have been carried out.
-    pub(crate) async fn run<T, F>(
+    /// A request that may be repeated.
+    pub(crate) async fn call<Q: Message + Clone + 'static, A: Message + Default + 'static>(
         &self,
-        repeat: Repeat,
-        request: impl Fn(Arc<Link>) -> F,
-    ) -> (EtcdResult<T>, bool)
-    where
-        F: Future<Output = EtcdResult<T>>,
-    {
-        let deadline = Instant::now() + self.target.timeout;
-        let members = self.target.members.len();
-        let (mut is_unknown, mut has_logged_in, mut failure) = (false, false, None);
-        for attempt in 0..=members {
-            let left = deadline.saturating_duration_since(Instant::now());
-            if left.is_zero() {
+        method: &Method<Q, A>,
+        request: Q,
+    ) -> EtcdResult<A> {
+        let request = &request;
+        self.run(true, |it| async move { it.client.call(method, request.clone()).await }).await.0
+    }
+
+    /// A transaction whose repetition would be answered otherwise.
+    pub(crate) async fn txn_once(&self, txn: &TxnRequest) -> EtcdResult<TxnResponse> {
+        self.run(false, |it| async move { it.client.call(&TXN, txn.clone()).await }).await.0
+    }
+
+    /// A transaction beside the extension of a lease: see [`Client::txn_and_keep_alive`]. The second value is true if a transaction
+    /// without an answer may be carried out later.
+    pub(crate) async fn prove(&self, txn: &TxnRequest, lease: i64) -> (EtcdResult<(Proof, Arc<Connection>)>, bool) {
+        let prove = |it: Arc<Connection>| async move {
+            it.client.txn_and_keep_alive(txn.clone(), lease).await.map(|proof| (proof, it))
+        };
+        self.run(true, prove).await
+    }
+
+    /// Makes a request of the current member, and of the next ones while it does not answer, until the time is over. A request that
+    /// may have been carried out is made again only if `repeats`. The second value is true if there was one.
+    async fn run<T, F: Future<Output = EtcdResult<T>>>(
+        &self,
+        repeats: bool,
+        request: impl Fn(Arc<Connection>) -> F,
+    ) -> (EtcdResult<T>, bool) {
+        let (deadline, count) = (Instant::now() + self.target.timeout, self.target.members.len());
+        let (mut is_unknown, mut has_logged_in) = (false, false);
+        let mut failure = EtcdError::no_answer(&self.target.address(0), self.target.timeout);
+        for attempt in 0..=count {
+            let (now, member) = (Instant::now(), self.current.load(Ordering::Relaxed));
+            // A member that hangs leaves time for the others.
+            let members_left = u32::try_from(count.saturating_sub(attempt).max(1)).unwrap_or(u32::MAX);
+            let share = deadline.saturating_duration_since(now) / members_left;
+            if share.is_zero() || (is_unknown && !repeats) {
                 break;
             }
-            // With one member, only a connection that broke is made again.
-            let share = left / u32::try_from(members.saturating_sub(attempt).max(1)).unwrap_or(1);
-            let member = self.current.load(Ordering::Relaxed) % members;
-            let link = match self.link(member, share.min(self.target.connect_timeout)).await {
-                Ok(link) => link,
-                Err(error) => {
+            let connection = match self.connection(member, now + share).await {
+                Ok(connection) => connection,
+                Err(error) if error.is_outage() => {
                     self.leave(member, None);
-                    if !error.is_outage() {
-                        return (Err(error), is_unknown);
-                    }
-                    failure = Some(error);
+                    failure = error;
                     continue;
                 }
+                Err(error) => return (Err(error), is_unknown),
             };
-            let answer = timeout(share, request(Arc::clone(&link))).await;
-            let answer =
-                answer.unwrap_or_else(|_| Err(EtcdError::no_answer(&self.target.address(member), share)));
-            match answer {
-                Err(EtcdError::LoginExpired) if !has_logged_in => {
+            let answer = timeout_at(now + share, request(Arc::clone(&connection))).await;
+            match answer.unwrap_or_else(|_| Err(EtcdError::no_answer(&connection.client.address, share))) {
+                Err(EtcdError::TokenExpired) if !has_logged_in => {
                     has_logged_in = true;
-                    self.forget(&link);
+                    self.disconnect(&connection);
                 }
                 Err(error) if error.is_outage() => {
-                    self.leave(member, Some(&link));
-                    let is_answered = matches!(error, EtcdError::NotDone(_));
-                    failure = Some(error);
-                    if !is_answered {
-                        if repeat == Repeat::No {
-                            break;
-                        }
-                        is_unknown = true;
-                    }
+                    self.leave(member, Some(&connection));
+                    is_unknown |= matches!(error, EtcdError::Unknown(_));
+                    failure = error;
                 }
                 answer => return (answer, is_unknown),
             }
         }
-        let failure =
-            failure.unwrap_or_else(|| EtcdError::no_answer(&self.target.address(0), self.target.timeout));
-        let failure = match failure {
-            EtcdError::NotDone(error) if is_unknown => EtcdError::Unknown(error),
-            failure => failure,
-        };
-        (Err(failure), is_unknown)
-    }
-
-    /// As [`run`](Self::run), for a request that may be repeated, and leaves nothing behind.
-    pub(crate) async fn ask<T, F>(&self, request: impl Fn(Arc<Link>) -> F) -> EtcdResult<T>
-    where
-        F: Future<Output = EtcdResult<T>>,
-    {
-        self.run(Repeat::Yes, request).await.0
+        match failure {
+            EtcdError::NotDone(error) if is_unknown => (Err(EtcdError::Unknown(error)), is_unknown),
+            failure => (Err(failure), is_unknown),
+        }
     }
 
     /// The connection of this runtime to a member, made if there is none.
-    async fn link(&self, member: usize, within: Duration) -> EtcdResult<Arc<Link>> {
-        let deadline = Instant::now() + within;
-        let slot = self.slot();
-        let late = |_| EtcdError::NotDone(unreachable_member(&self.target.address(member), within));
-        let mut slot = timeout_at(deadline, slot.lock_owned()).await.map_err(late)?;
-        if self.is_closed.load(Ordering::Relaxed) {
-            return Err(EtcdError::Refused(Error::closed()));
-        }
-        if let Some(link) = slot.as_ref().filter(|link| link.member == member) {
-            return Ok(Arc::clone(link));
-        }
-        let link = timeout_at(deadline, self.connect(member)).await.map_err(late)?;
-        let link = Arc::new(link?);
-        *slot = Some(Arc::clone(&link));
-        Ok(link)
+    async fn connection(&self, member: usize, deadline: Instant) -> EtcdResult<Arc<Connection>> {
+        let connect = async {
+            let mut slot = self.slot().lock_owned().await;
+            if self.is_closed.load(Ordering::Relaxed) {
+                return Err(EtcdError::Refused(Error::closed()));
+            }
+            if let Some(connection) = slot.as_ref().filter(|it| it.member == member) {
+                return Ok(Arc::clone(connection));
+            }
+            let (client, _) = self.connect(member).await?;
+            let watches = Watches::on(client.clone());
+            Ok(Arc::clone(slot.insert(Arc::new(Connection { member, client, watches }))))
+        };
+        timeout_at(deadline, connect).await.unwrap_or_else(|_| {
+            let message = format!("cannot connect to {} in time", self.target.address(member));
+            Err(EtcdError::NotDone(outage(message)))
+        })
     }
 
-    /// A new connection to a member, logged in.
-    pub(crate) async fn connect(&self, member: usize) -> EtcdResult<Link> {
+    /// A new connection to a member of this cluster, logged in. A failure is none of the call that needs it: nothing of that was sent.
+    pub(crate) async fn connect(&self, member: usize) -> EtcdResult<(Client, StatusResponse)> {
         let address = self.target.address(member);
-        let endpoint = self.endpoint(&address).map_err(|error| match error.kind() {
-            ErrorKind::Unavailable => EtcdError::NotDone(error),
-            _ => EtcdError::Refused(error),
-        })?;
+        // Its certificates were fit when the store was opened: that they cannot be read now is an outage.
+        let endpoint = self.target.endpoint(&address);
+        let endpoint = endpoint.map_err(|error| EtcdError::NotDone(error.with_kind(ErrorKind::Unavailable)))?;
         let channel = endpoint.connect().await.map_err(|error| EtcdError::not_connected(&address, error))?;
-        let link = Link::new(member, address, channel, Arc::clone(&self.cluster));
-        let Some(login) = &self.target.login else { return Ok(link) };
-        let password = login.password.read().map_err(EtcdError::Refused)?;
-        let request =
-            AuthenticateRequest { name: login.user.clone(), password: password.expose_secret().to_owned() };
-        // Nothing of the call itself was sent yet.
-        let answer = link.call(request).await.map_err(EtcdError::of_read)?;
-        link.with_token(&answer.token)
+        let mut client = Client { address: address.into(), channel, token: None };
+        let status = client.call(&STATUS, Empty {}).await.map_err(EtcdError::of_read)?;
+        self.check_cluster(&client.address, &status)?;
+        if let Some(login) = &self.target.login {
+            let password = login.password.read().map_err(EtcdError::Refused)?.expose_secret().to_owned();
+            let request = AuthenticateRequest { name: login.user.clone(), password };
+            let answer = client.call(&AUTHENTICATE, request).await.map_err(EtcdError::of_read)?;
+            client.token = MetadataValue::try_from(answer.token).ok();
+        }
+        Ok((client, status))
     }
 
-    fn endpoint(&self, address: &str) -> Result<Endpoint> {
-        let scheme = if self.target.tls.is_some() { "https" } else { "http" };
-        let endpoint = Endpoint::from_shared(format!("{scheme}://{address}")).map_err(|error| {
-            Error::invalid("store URL", format_args!("{address:?} is no address"), "write host:port")
-                .with_source(error)
-        })?;
-        let endpoint = endpoint.tcp_nodelay(true);
-        match &self.target.tls {
-            Some(tls) => tls.encrypt(endpoint),
-            None => Ok(endpoint),
+    /// Two clusters behind one URL would be two locks of one name.
+    fn check_cluster(&self, address: &str, status: &StatusResponse) -> EtcdResult<()> {
+        let header = status.header.unwrap_or_default();
+        let (first, found) = (*self.cluster.get_or_init(|| header.cluster_id), header.cluster_id);
+        if found == first {
+            self.servers.note(address, &format!("member {:x} of cluster {found:x}", header.member_id));
+            return Ok(());
         }
+        let message =
+            format!("{address} is a member of cluster {found:x}, and another host of the URL of cluster {first:x}");
+        let help = "name the members of one cluster: etcdctl member list";
+        Err(EtcdError::Refused(Error::new(ErrorKind::Misconfigured, message).with_help(help)))
     }
 
     fn slot(&self) -> Arc<Slot> {
-        let id = Handle::current().id();
-        let mut slots = self.slots();
+        let (id, mut slots) = (Handle::current().id(), self.slots());
         if slots.len() >= MAX_RUNTIMES && !slots.contains_key(&id) {
             slots.clear();
         }
         Arc::clone(slots.entry(id).or_default())
     }
 
-    /// The next requests go to the next member, over a new connection.
-    fn leave(&self, member: usize, link: Option<&Arc<Link>>) {
+    /// The next requests go to the next member, over a new connection. Another call may have left it at the same moment.
+    fn leave(&self, member: usize, connection: Option<&Arc<Connection>>) {
         let next = (member + 1) % self.target.members.len();
-        let current = self.current.load(Ordering::Relaxed);
-        if current % self.target.members.len() == member {
-            // Another call may have left it at the same moment.
-            let _ = self.current.compare_exchange(current, next, Ordering::Relaxed, Ordering::Relaxed);
-        }
-        if let Some(link) = link {
-            self.forget(link);
-        }
+        let _ = self.current.compare_exchange(member, next, Ordering::Relaxed, Ordering::Relaxed);
+        connection.inspect(|connection| self.disconnect(connection));
     }
 
-    fn forget(&self, link: &Arc<Link>) {
-        for slot in self.slots().values() {
-            if let Ok(mut slot) = slot.try_lock()
-                && slot.as_ref().is_some_and(|current| Arc::ptr_eq(current, link))
-            {
-                *slot = None;
-            }
+    fn disconnect(&self, connection: &Arc<Connection>) {
+        if let Ok(mut slot) = self.slot().try_lock() {
+            slot.take_if(|current| Arc::ptr_eq(current, connection));
         }
     }
 
@@ -211,9 +201,4 @@ impl Members {
     fn slots(&self) -> MutexGuard<'_, HashMap<runtime::Id, Arc<Slot>>> {
         self.slots.lock().unwrap_or_else(PoisonError::into_inner)
     }
-}
-
-fn unreachable_member(address: &str, within: Duration) -> Error {
-    Error::new(ErrorKind::Unavailable, format!("cannot connect to {address} within {within:?}"))
-        .with_help("look at the member and at the network; name more members in the URL")
 }

@@ -1,156 +1,123 @@
-//! The watches of this process: a stream for each connection, on which each watch waits for the deletion of one key.
+//! The watches of one connection: one stream, on which each watch waits for the deletion of one key.
 
-use crate::link::Link;
-use crate::notifier::ClaimNotifier;
-use crate::wire::{WatchCancelRequest, WatchCreateRequest, WatchFilter, WatchOrder, WatchRequest};
+use crate::claims::ClaimNotifier;
+use crate::connection::Client;
+use crate::rpc::{NO_PUT, WATCH, WatchCancelRequest, WatchCreateRequest, WatchOrder, WatchRequest};
 use futures_util::stream::poll_fn;
 use std::collections::HashMap;
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicI64, Ordering};
+use std::time::Duration;
 use tokio::sync::mpsc::{UnboundedReceiver, UnboundedSender, unbounded_channel};
+use tokio::time::timeout;
 
-/// The streams of watches: one, unless several runtimes use the store or a member has just been left. A stream that ends fires
-/// all its watches: the claims ask again, and watch on another.
-#[derive(Debug, Default)]
-pub(crate) struct Watches(Mutex<State>);
+/// A member that is stopped answers to no stream, and ends none.
+const OPEN_TIMEOUT: Duration = Duration::from_secs(5);
 
-#[derive(Debug, Default)]
-struct State {
-    last_id: i64,
-    streams: Vec<WatchStream>,
-}
+static LAST_ID: AtomicI64 = AtomicI64::new(0);
 
+/// The sender of orders to the task that serves the stream. The task ends with the last sender, or with the stream.
 #[derive(Debug)]
-struct WatchStream {
-    link: Arc<Link>,
-    requests: UnboundedSender<WatchRequest>,
-    claims: HashMap<i64, Arc<ClaimNotifier>>,
-}
+pub(crate) struct Watches(UnboundedSender<Order>);
 
-/// A watch. It ends when this is dropped.
+/// A watch. It is cancelled when this is dropped.
 #[derive(Debug)]
 pub(crate) struct Watch {
-    id: i64,
-    link: Arc<Link>,
-    watches: Weak<Watches>,
+    pub(crate) id: i64,
+    pub(crate) key: Vec<u8>,
+    orders: UnboundedSender<Order>,
 }
 
-/// Ends a stream also if its runtime ends.
-struct StreamEnd {
-    watches: Weak<Watches>,
-    link: Arc<Link>,
+#[derive(Debug)]
+enum Order {
+    Set(WatchCreateRequest, FireOnDrop),
+    Cancel(i64),
+}
+
+/// Fires a watch when the task drops it: at an event, or at the end of the stream, of the task or of its runtime. No watch is lost
+/// in silence. The claim ignores a watch that it has cancelled.
+#[derive(Debug)]
+struct FireOnDrop {
+    id: i64,
+    claim: Arc<ClaimNotifier>,
 }
 
 impl Watches {
-    /// Fires the claim when this key is deleted, or was since this revision.
+    /// The watches of a connection of the current runtime. The stream is opened for the first watch.
+    pub(crate) fn on(client: Client) -> Self {
+        let (orders, receiver) = unbounded_channel();
+        tokio::spawn(serve(client, receiver));
+        Self(orders)
+    }
+
+    /// Notifies the claim when this key is deleted, or if it was since this revision.
     pub(crate) fn set(
-        self: &Arc<Self>,
-        link: &Arc<Link>,
+        &self,
         key: Vec<u8>,
-        revision: i64,
+        since_revision: i64,
         claim: &Arc<ClaimNotifier>,
+        is_hold: bool,
     ) -> Watch {
-        let mut opened = None;
-        let id = {
-            let mut state = self.state();
-            state.last_id += 1;
-            let id = state.last_id;
-            // A stream that nobody needs any more ends.
-            state.streams.retain(|stream| !stream.claims.is_empty() || Arc::ptr_eq(&stream.link, link));
-            if state.stream(link).is_none() {
-                let (requests, receiver) = unbounded_channel();
-                opened = Some(receiver);
-                state.streams.push(WatchStream { link: Arc::clone(link), requests, claims: HashMap::new() });
-            }
-            if let Some(stream) = state.stream(link) {
-                stream.claims.insert(id, Arc::clone(claim));
-                let create = WatchCreateRequest {
-                    key,
-                    start_revision: revision + 1,
-                    filters: vec![WatchFilter::NoPut.into()],
-                    watch_id: id,
-                };
-                // The end of a stream fires its claims.
-                let _ = stream.requests.send(WatchRequest { order: Some(WatchOrder::Create(create)) });
-            }
-            id
-        };
-        if let Some(receiver) = opened {
-            let end = StreamEnd { watches: Arc::downgrade(self), link: Arc::clone(link) };
-            // One task serves all watches. A runtime that ends drops it here, so the state is not locked.
-            tokio::spawn(serve(end, receiver));
-        }
-        Watch { id, link: Arc::clone(link), watches: Arc::downgrade(self) }
+        let id = LAST_ID.fetch_add(1, Ordering::Relaxed) + 1;
+        claim.watch(id, is_hold);
+        let (start_revision, filters) = (since_revision + 1, vec![NO_PUT]);
+        let request = WatchCreateRequest { key: key.clone(), start_revision, filters, watch_id: id };
+        // If the task has ended, the order is dropped here, and fires.
+        let _ = self.0.send(Order::Set(request, FireOnDrop { id, claim: Arc::clone(claim) }));
+        Watch { id, key, orders: self.0.clone() }
     }
 
-    fn fire(&self, link: &Arc<Link>, id: i64) {
-        let claim = self.state().stream(link).and_then(|stream| stream.claims.remove(&id));
-        if let Some(claim) = claim {
-            claim.fire();
-        }
-    }
-
-    /// Ends all streams and watches.
-    pub(crate) fn close(&self) {
-        let streams = std::mem::take(&mut self.state().streams);
-        fire_all(streams);
-    }
-
-    fn state(&self) -> MutexGuard<'_, State> {
-        self.0.lock().unwrap_or_else(PoisonError::into_inner)
-    }
-}
-
-impl State {
-    fn stream(&mut self, link: &Arc<Link>) -> Option<&mut WatchStream> {
-        self.streams.iter_mut().find(|stream| Arc::ptr_eq(&stream.link, link))
-    }
-}
-
-fn fire_all(streams: Vec<WatchStream>) {
-    for claim in streams.into_iter().flat_map(|stream| stream.claims.into_values()) {
-        claim.fire();
-    }
-}
-
-async fn serve(end: StreamEnd, mut requests: UnboundedReceiver<WatchRequest>) {
-    let Ok(mut answers) = end.link.watch(poll_fn(move |cx| requests.poll_recv(cx))).await else { return };
-    while let Ok(Some(answer)) = answers.message().await {
-        let Some(watches) = end.watches.upgrade() else { return };
-        if answer.canceled || !answer.events.is_empty() {
-            watches.fire(&end.link, answer.watch_id);
-        }
-    }
-}
-
-impl Drop for StreamEnd {
-    fn drop(&mut self) {
-        let Some(watches) = self.watches.upgrade() else { return };
-        let ended = {
-            let mut state = watches.state();
-            let place = state.streams.iter().position(|stream| Arc::ptr_eq(&stream.link, &self.link));
-            place.map(|place| state.streams.swap_remove(place))
-        };
-        fire_all(ended.into_iter().collect());
-    }
-}
-
-impl Watch {
-    /// True if it is on this connection.
-    pub(crate) fn is_on(&self, link: &Arc<Link>) -> bool {
-        Arc::ptr_eq(&self.link, link)
+    /// True if the watch is on this connection.
+    pub(crate) fn has(&self, watch: &Watch) -> bool {
+        self.0.same_channel(&watch.orders)
     }
 }
 
 impl Drop for Watch {
     fn drop(&mut self) {
-        let Some(watches) = self.watches.upgrade() else { return };
-        let mut state = watches.state();
-        if let Some(stream) = state.stream(&self.link)
-            && stream.claims.remove(&self.id).is_some()
-        {
-            let cancel = WatchCancelRequest { watch_id: self.id };
-            // A stream that has ended needs none.
-            let _ = stream.requests.send(WatchRequest { order: Some(WatchOrder::Cancel(cancel)) });
+        let _ = self.orders.send(Order::Cancel(self.id));
+    }
+}
+
+impl Drop for FireOnDrop {
+    fn drop(&mut self) {
+        self.claim.fire(self.id);
+    }
+}
+
+async fn serve(client: Client, mut orders: UnboundedReceiver<Order>) {
+    let mut set: HashMap<i64, FireOnDrop> = HashMap::new();
+    let (sender, mut requests) = unbounded_channel();
+    let carry_out = |order, set: &mut HashMap<i64, FireOnDrop>| {
+        let order = match order {
+            Order::Set(request, claim) => {
+                set.insert(claim.id, claim);
+                WatchOrder::Create(request)
+            }
+            // Also of a watch that has fired: the server goes on watching the deleted key.
+            Order::Cancel(id) => {
+                set.remove(&id);
+                WatchOrder::Cancel(WatchCancelRequest { watch_id: id })
+            }
+        };
+        let _ = sender.send(WatchRequest { order: Some(order) });
+    };
+    let Some(first) = orders.recv().await else { return };
+    // The server answers to the stream when it has the first request.
+    carry_out(first, &mut set);
+    let opened = client.stream(&WATCH, poll_fn(move |cx| requests.poll_recv(cx)));
+    let Ok(Ok(mut answers)) = timeout(OPEN_TIMEOUT, opened).await else { return };
+    loop {
+        tokio::select! {
+            order = orders.recv() => match order {
+                Some(order) => carry_out(order, &mut set),
+                None => return,
+            },
+            answer = answers.message() => match answer {
+                Ok(Some(answer)) if answer.canceled || !answer.events.is_empty() => drop(set.remove(&answer.watch_id)),
+                Ok(Some(_)) => {}
+                _ => return,
+            },
         }
     }
 }

@@ -40,9 +40,11 @@ pub(crate) struct OwnKey {
     /// True if a write without an answer may still be carried out: its lease must be revoked, and is not used again.
     pub(crate) is_unsure: bool,
     pub(crate) lease: Lease,
-    /// A longer lease, to which a move of the key may be under way.
+    /// A lease of another length, to which a move of the key may be under way.
     pub(crate) next_lease: Option<Lease>,
     pub(crate) place: Place,
+    /// True once the claim was granted: its lease is not shortened any more.
+    pub(crate) is_granted: bool,
     /// On the key in front of a waiter, or on a holder's own.
     pub(crate) watch: Option<Watch>,
 }
@@ -81,7 +83,7 @@ impl OwnKey {
     /// A key that is about to be written.
     pub(crate) fn new(key: Vec<u8>, value: Vec<u8>, lease: Lease) -> Self {
         let (revision, next_lease, place, watch) = (None, None, Place::Unknown, None);
-        Self { key, value, revision, is_unsure: false, lease, next_lease, place, watch }
+        Self { key, value, revision, is_unsure: false, lease, next_lease, place, is_granted: false, watch }
     }
 }
 

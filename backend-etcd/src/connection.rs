@@ -1,9 +1,9 @@
 //! A connection to one member.
 
 use crate::etcd_error::{EtcdError, EtcdResult};
-use crate::rpc::{KEEP_ALIVE, KeyValue, LeaseRequest, Method, TXN, TxnRequest, TxnResponse};
+use crate::rpc::{KEEP_ALIVE, LeaseRequest, Method, ResponseHeader, TXN, TxnRequest, TxnResponse};
 use crate::watches::Watches;
-use futures_util::{Stream, stream};
+use futures_util::{Stream, StreamExt, TryStreamExt, stream};
 use prost::Message;
 use std::sync::Arc;
 use tonic::client::Grpc;
@@ -33,17 +33,6 @@ pub(crate) struct Client {
     pub(crate) token: Option<MetadataValue<Ascii>>,
 }
 
-/// The answer to a transaction beside the extension of a lease.
-#[derive(Debug)]
-pub(crate) struct Proof {
-    pub(crate) answer: TxnResponse,
-    /// The revision of the store at the answer.
-    pub(crate) revision: i64,
-    /// True if the lease lives for at least its length from before the requests were sent, false if it has ended, `None` if neither
-    /// is proven.
-    pub(crate) is_extended: Option<bool>,
-}
-
 impl Client {
     /// Sends a request, and waits for the answer.
     pub(crate) async fn call<Q: Message + 'static, A: Message + Default + 'static>(
@@ -67,26 +56,33 @@ impl Client {
         answers.map(Response::into_inner).map_err(|status| self.failed(status))
     }
 
-    /// Extends a lease beside a transaction that is linearizable.
+    /// Extends leases beside a transaction that is linearizable. Answers which of them live for at least their length from before the
+    /// requests were sent; `None` if that is not proven.
     ///
     /// A leader that was stopped and replaced extends leases when it goes on, though the new leader has started each of them anew and
-    /// may have ended it. So an extension counts only if its answer has the member and the raft term of the transaction's
-    /// answer: the leader of that term led after both were sent, and any later one starts the lease anew later.
-    pub(crate) async fn txn_and_keep_alive(&self, txn: TxnRequest, lease: i64) -> EtcdResult<Proof> {
-        let extension = async {
-            let mut answers = self.stream(&KEEP_ALIVE, stream::iter([LeaseRequest { id: lease }])).await?;
-            answers.message().await.map_err(|status| self.failed(status))
+    /// may have ended it. So extensions count only if their answers have the member and the raft term of the transaction's
+    /// answer: the leader of that term led after all were sent, and any later one starts the leases anew later.
+    pub(crate) async fn txn_and_keep_alive(
+        &self,
+        txn: TxnRequest,
+        leases: &[i64],
+    ) -> EtcdResult<(TxnResponse, Option<Vec<i64>>)> {
+        let requests: Vec<_> = leases.iter().map(|id| LeaseRequest { id: *id }).collect();
+        let extensions = async {
+            let answers = self.stream(&KEEP_ALIVE, stream::iter(requests)).await?.take(leases.len());
+            answers.try_collect::<Vec<_>>().await.map_err(|status| self.failed(status))
         };
-        let (extension, answer) = tokio::join!(extension, self.call(&TXN, txn));
+        let (extensions, answer) = tokio::join!(extensions, self.call(&TXN, txn));
         let answer = answer?;
-        let extension = match extension {
+        let extensions = match extensions {
             // The transaction was carried out.
             Err(EtcdError::NotDone(error)) => return Err(EtcdError::Unknown(error)),
-            extension => extension?.unwrap_or_default(),
+            extensions => extensions?,
         };
-        let (txn, keep_alive) = (answer.header.unwrap_or_default(), extension.header.unwrap_or_default());
-        let is_proven = (keep_alive.member_id, keep_alive.raft_term) == (txn.member_id, txn.raft_term);
-        Ok(Proof { answer, revision: txn.revision, is_extended: is_proven.then_some(extension.ttl > 0) })
+        let leader = |header: Option<ResponseHeader>| header.map(|header| (header.member_id, header.raft_term));
+        let is_proven = extensions.iter().all(|it| leader(it.header) == leader(answer.header));
+        let extended = extensions.iter().filter(|it| it.ttl > 0).map(|it| it.id).collect();
+        Ok((answer, (is_proven && extensions.len() == leases.len()).then_some(extended)))
     }
 
     async fn ready(&self) -> EtcdResult<Grpc<Channel>> {
@@ -107,12 +103,5 @@ impl Client {
 
     fn failed(&self, status: Status) -> EtcdError {
         EtcdError::of_status(&self.address, status)
-    }
-}
-
-impl Proof {
-    /// The keys that each read of the transaction found, in the order of the reads.
-    pub(crate) fn ranges(&self) -> impl Iterator<Item = &[KeyValue]> {
-        self.answer.responses.iter().filter_map(|response| Some(&*response.range.as_ref()?.kvs))
     }
 }

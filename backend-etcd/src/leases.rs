@@ -8,8 +8,6 @@ use std::collections::HashMap;
 use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
-/// The shortest lease. A waiter alone extends its lease, when it asks: on a shorter one it would lose its place in between.
-const MIN_SECONDS: i64 = 3;
 /// The most leases of one length that are kept.
 const MAX_KEPT: usize = 128;
 /// A kept lease with less than this left is not used: it may end before the write.
@@ -82,7 +80,7 @@ pub(crate) async fn revoke(members: &Members, lease: i64) -> EtcdResult<()> {
 /// The whole seconds of a lease that lasts at least this long.
 pub(crate) fn seconds(time: Duration) -> i64 {
     let seconds = time.as_secs() + u64::from(time.subsec_nanos() > 0);
-    i64::try_from(seconds).unwrap_or(i64::MAX).max(MIN_SECONDS)
+    i64::try_from(seconds).unwrap_or(i64::MAX).max(1)
 }
 
 #[cfg(test)]
@@ -91,7 +89,7 @@ mod tests {
 
     #[test]
     fn length_is_rounded_up_to_whole_seconds() {
-        for (millis, expected) in [(1, 3), (3000, 3), (3001, 4), (30_000, 30)] {
+        for (millis, expected) in [(1, 1), (1000, 1), (1001, 2), (30_000, 30)] {
             assert_eq!(seconds(Duration::from_millis(millis)), expected);
         }
     }

@@ -14,7 +14,7 @@
 //!
 //! # What a hold is
 //!
-//! A key on an etcd lease of its own, which lasts for the ttl of the acquisition, rounded up to whole seconds, 3 s at least. The key
+//! A key on an etcd lease of its own, which lasts for the ttl of the acquisition, rounded up to whole seconds. The key
 //! that was created first holds the lock, and all others wait for the key in front; a reader waits only for the nearest writer in
 //! front, so readers hold together. The fencing token is the revision of the whole store at which the key was created.
 //!
@@ -33,6 +33,7 @@
 //! | parameter | meaning | default |
 //! |---|---|---|
 //! | `timeout` | the time for all requests of one call, with all members tried, 10 ms to 60 s | `2s` |
+//! | `connect_timeout` | the time for a connection to one member, 10 ms to 60 s | `2s` |
 //! | `tls_ca` | a PEM file of authorities to trust | the authorities of the host |
 //! | `tls_cert`, `tls_key` | PEM files: the client's certificate and its key | none |
 //!

@@ -1,13 +1,13 @@
 //! The members of a cluster, asked in turn.
 
-use crate::connection::{Client, Connection, Proof};
+use crate::connection::{Client, Connection};
 use crate::etcd_error::{EtcdError, EtcdResult, outage};
 use crate::rpc::{
-    AUTHENTICATE, AuthenticateRequest, Empty, Method, STATUS, StatusResponse, TXN, TxnRequest, TxnResponse,
+    AUTHENTICATE, AuthenticateRequest, Empty, KeyValue, Method, STATUS, StatusResponse, TXN, TxnRequest, TxnResponse,
 };
 use crate::target::Target;
 use crate::watches::Watches;
-use leasehold_core::{Error, ErrorKind, KnownServers};
+use leasehold_core::{Clock, Error, ErrorKind, KnownServers, Moment, SystemClock};
 use prost::Message;
 use secrecy::ExposeSecret;
 use std::collections::HashMap;
@@ -31,6 +31,16 @@ pub(crate) struct Members {
     /// The id of the cluster of the member that answered first.
     cluster: OnceLock<u64>,
     is_closed: AtomicBool,
+}
+
+/// What a transaction beside the extension of leases has shown.
+#[derive(Debug)]
+pub(crate) struct Proof {
+    pub(crate) answer: TxnResponse,
+    /// The leases that live for at least their length from `sent_at` on. `None` if that is not proven.
+    pub(crate) extended: Option<Vec<i64>>,
+    pub(crate) connection: Arc<Connection>,
+    pub(crate) sent_at: Moment,
 }
 
 type Slot = tokio::sync::Mutex<Option<Arc<Connection>>>;
@@ -62,11 +72,13 @@ impl Members {
         self.run(false, |it| async move { it.client.call(&TXN, txn.clone()).await }).await.0
     }
 
-    /// A transaction beside the extension of a lease: see [`Client::txn_and_keep_alive`]. The second value is true if a transaction
+    /// A transaction beside the extension of leases: see [`Client::txn_and_keep_alive`]. The second value is true if a transaction
     /// without an answer may be carried out later.
-    pub(crate) async fn prove(&self, txn: &TxnRequest, lease: i64) -> (EtcdResult<(Proof, Arc<Connection>)>, bool) {
-        let prove = |it: Arc<Connection>| async move {
-            it.client.txn_and_keep_alive(txn.clone(), lease).await.map(|proof| (proof, it))
+    pub(crate) async fn prove(&self, txn: &TxnRequest, leases: &[i64]) -> (EtcdResult<Proof>, bool) {
+        let sent_at = SystemClock::new().now();
+        let prove = |connection: Arc<Connection>| async move {
+            let (answer, extended) = connection.client.txn_and_keep_alive(txn.clone(), leases).await?;
+            Ok(Proof { answer, extended, connection, sent_at })
         };
         self.run(true, prove).await
     }
@@ -132,7 +144,7 @@ impl Members {
             let watches = Watches::on(client.clone());
             Ok(Arc::clone(slot.insert(Arc::new(Connection { member, client, watches }))))
         };
-        timeout_at(deadline, connect).await.unwrap_or_else(|_| {
+        timeout_at(deadline.min(Instant::now() + self.target.connect_timeout), connect).await.unwrap_or_else(|_| {
             let message = format!("cannot connect to {} in time", self.target.address(member));
             Err(EtcdError::NotDone(outage(message)))
         })
@@ -200,5 +212,17 @@ impl Members {
 
     fn slots(&self) -> MutexGuard<'_, HashMap<runtime::Id, Arc<Slot>>> {
         self.slots.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+impl Proof {
+    /// The keys that each read of the transaction found, in the order of the reads.
+    pub(crate) fn ranges(&self) -> impl Iterator<Item = &[KeyValue]> {
+        self.answer.responses.iter().filter_map(|response| Some(&*response.range.as_ref()?.kvs))
+    }
+
+    /// The revision of the store at the answer.
+    pub(crate) fn revision(&self) -> i64 {
+        self.answer.header.unwrap_or_default().revision
     }
 }

@@ -15,13 +15,12 @@
 //! * *A name used again hides the next holder*: a key is deleted, and looked for, by its create revision.
 
 use crate::claims::{ClaimNotifier, OwnKey, Place};
-use crate::connection::{Connection, Proof};
 use crate::etcd_error::{EtcdError, EtcdResult, outage};
 use crate::keys::{self, Directory};
 use crate::leases::{self, Leases};
-use crate::members::Members;
+use crate::members::{Members, Proof};
 use crate::rpc::{KeyValue, RANGE, RangeRequest, RequestOp, TxnRequest};
-use leasehold_core::{Attempt, Busy, Claim, Clock, Grant, Moment, SystemClock};
+use leasehold_core::{Attempt, Busy, Claim, Grant};
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -29,6 +28,8 @@ use std::time::Duration;
 const MAX_STEPS: usize = 8;
 /// A waiter on a lease of less than this is told to ask sooner than at the fallback interval: nothing else extends its lease.
 const LONG_LEASE: i64 = 15;
+/// The shortest lease of a waiter. On a shorter one it would lose its place between two questions.
+const MIN_WAITING_SECONDS: i64 = 3;
 
 /// One call for one claim.
 #[derive(Debug)]
@@ -42,7 +43,7 @@ pub(crate) struct Recipe<'a> {
 
 /// The outcome of a step.
 enum Step {
-    /// The key is the first, and its lease is long enough and extended.
+    /// The key is the first, on a lease of the right length that is extended.
     Holds,
     /// An older key conflicts with it, and is watched.
     Waits,
@@ -62,8 +63,9 @@ impl Recipe<'_> {
                 Some((revision, own)) => self.look(own, revision).await?,
                 None => self.create(state).await?,
             };
-            match (step, &*state) {
-                (Step::Holds, Some(OwnKey { revision: Some(revision), .. })) => {
+            match (step, &mut *state) {
+                (Step::Holds, Some(OwnKey { revision: Some(revision), is_granted, .. })) => {
+                    *is_granted = true;
                     return Ok(Attempt::Granted(Grant::new(keys::token(*revision))));
                 }
                 (Step::Waits, Some(own)) => return Ok(Attempt::Busy(busy(own.lease.seconds))),
@@ -88,6 +90,14 @@ impl Recipe<'_> {
         Err(unsteady())
     }
 
+    /// True if the key is the first, and a read of it beside the extension of its lease shows that it lives: [`renew`](Self::renew)
+    /// without a request. False: not proven.
+    pub(crate) fn lives(&self, own: &mut OwnKey, found: &[KeyValue], proof: &Proof) -> bool {
+        own.place == Place::First
+            && found.iter().any(|key| Some(key.create_revision) == own.revision)
+            && matches!(self.conclude(own, proof), Step::Holds)
+    }
+
     /// Step 1. A claim that does not wait writes no key while another one conflicts with it.
     async fn create(&self, state: &mut Option<OwnKey>) -> EtcdResult<Step> {
         let waits = self.claim.waits();
@@ -99,7 +109,8 @@ impl Recipe<'_> {
             {
                 return Ok(Step::Refused);
             }
-            let lease = self.leases.take(self.members, self.seconds()).await?;
+            let seconds = self.seconds().max(if waits { MIN_WAITING_SECONDS } else { 0 });
+            let lease = self.leases.take(self.members, seconds).await?;
             let key = self.directory.key(self.claim.mode(), lease.id);
             *state = Some(OwnKey::new(key, keys::value_of(self.claim), lease));
         }
@@ -110,10 +121,10 @@ impl Recipe<'_> {
         let in_front = keys::read(keys::youngest(self.conflicting(), 2));
         let success = vec![keys::put(&own.key, &own.value, own.lease.id), in_front];
         let txn = TxnRequest { compare, success, failure: vec![keys::read_key(&own.key)] };
-        let (sent_at, was_unsure) = (SystemClock::new().now(), std::mem::replace(&mut own.is_unsure, true));
-        let (answer, was_repeated) = self.members.prove(&txn, own.lease.id).await;
+        let was_unsure = std::mem::replace(&mut own.is_unsure, true);
+        let (answer, was_repeated) = self.members.prove(&txn, &[own.lease.id]).await;
         own.is_unsure = was_unsure || was_repeated || matches!(answer, Err(EtcdError::Unknown(_)));
-        let (proof, connection) = match answer {
+        let proof = match answer {
             // What an earlier write may have put on it has ended with it.
             Err(EtcdError::NoLease) => return Ok(Step::Gone),
             Err(error) if own.is_unsure => return Err(error),
@@ -121,13 +132,13 @@ impl Recipe<'_> {
                 *state = None;
                 return Err(error);
             }
-            Ok(seen) => seen,
+            Ok(proof) => proof,
         };
         let found = proof.ranges().next().unwrap_or_default();
         if proof.answer.succeeded {
-            own.revision = Some(proof.revision);
+            own.revision = Some(proof.revision());
             own.place = place(found.iter().find(|other| other.key != own.key));
-            return Ok(self.conclude(own, &proof, &connection, sent_at));
+            return Ok(self.conclude(own, &proof));
         }
         // An earlier write was carried out.
         own.revision = found.first().map(|key| key.create_revision);
@@ -141,8 +152,8 @@ impl Recipe<'_> {
 
     /// Steps 2 to 4, and the extension of the lease.
     async fn look(&self, own: &mut OwnKey, revision: i64) -> EtcdResult<Step> {
-        if own.place == Place::First && own.lease.seconds < self.seconds() {
-            return self.move_to_longer_lease(own, revision).await;
+        if own.place == Place::First && self.needs_other_lease(own) {
+            return self.move_to_other_lease(own, revision).await;
         }
         let older = RangeRequest { max_create_revision: revision - 1, ..self.conflicting() };
         let look = || vec![keys::read_key(&own.key), keys::read(keys::youngest(older.clone(), 1))];
@@ -157,21 +168,21 @@ impl Recipe<'_> {
                 (Vec::new(), look())
             }
         };
-        let (txn, sent_at) = (TxnRequest { compare, success, failure }, SystemClock::new().now());
-        let (proof, connection) = self.members.prove(&txn, own.lease.id).await.0.map_err(EtcdError::of_read)?;
+        let txn = TxnRequest { compare, success, failure };
+        let proof = self.members.prove(&txn, &[own.lease.id]).await.0.map_err(EtcdError::of_read)?;
         let found: Vec<Option<&KeyValue>> = proof.ranges().map(<[_]>::first).collect();
         match *found {
             [] | [_] if proof.answer.succeeded => {}
             [Some(key), in_front] if key.create_revision == revision => own.place = place(in_front),
             _ => return Ok(Step::Gone),
         }
-        Ok(self.conclude(own, &proof, &connection, sent_at))
+        Ok(self.conclude(own, &proof))
     }
 
-    /// A lease has a fixed length, so a longer hold needs another one. The old one ends by itself: its number is in the name of the
-    /// key, and must not be used again before. A move without an answer is repeated to the same lease; a repetition that comes late
+    /// A lease has a fixed length, so a hold that becomes longer, or is shorter than its wait, needs another one. The old one ends by
+    /// itself: its number may be in the name of the key, and must not be used again before. A move without an answer is repeated to the same lease; a repetition that comes late
     /// finds the key on a later lease, and does nothing.
-    async fn move_to_longer_lease(&self, own: &mut OwnKey, revision: i64) -> EtcdResult<Step> {
+    async fn move_to_other_lease(&self, own: &mut OwnKey, revision: i64) -> EtcdResult<Step> {
         let next = match own.next_lease {
             Some(next) => next,
             None => self.leases.take(self.members, self.seconds()).await?,
@@ -182,13 +193,12 @@ impl Recipe<'_> {
             success: vec![keys::put(&own.key, &own.value, next.id)],
             failure: vec![keys::read_key(&own.key)],
         };
-        let sent_at = SystemClock::new().now();
-        let (proof, connection) = match self.members.prove(&txn, next.id).await.0 {
+        let proof = match self.members.prove(&txn, &[next.id]).await.0 {
             Err(EtcdError::NoLease) => {
                 own.next_lease = None;
                 return Ok(Step::Unproven);
             }
-            seen => seen?,
+            proof => proof?,
         };
         let is_moved = |key: &KeyValue| key.create_revision == revision && key.lease == next.id;
         if !proof.answer.succeeded && !proof.ranges().flatten().any(is_moved) {
@@ -199,26 +209,26 @@ impl Recipe<'_> {
             let _ = leases::revoke(self.members, own.lease.id).await;
         }
         (own.lease, own.next_lease) = (next, None);
-        Ok(self.conclude(own, &proof, &connection, sent_at))
+        Ok(self.conclude(own, &proof))
     }
 
     /// The outcome of a step that has seen the key in its place, with a watch on the key in front, or on the own one of a holder.
-    fn conclude(&self, own: &mut OwnKey, proof: &Proof, connection: &Connection, sent_at: Moment) -> Step {
-        match proof.is_extended {
+    fn conclude(&self, own: &mut OwnKey, proof: &Proof) -> Step {
+        match &proof.extended {
             None => return Step::Unproven,
-            Some(false) => return Step::Gone,
-            Some(true) => own.lease = own.lease.extended_at(sent_at),
+            Some(extended) if !extended.contains(&own.lease.id) => return Step::Gone,
+            Some(_) => own.lease = own.lease.extended_at(proof.sent_at),
         }
         let is_hold = own.place == Place::First;
         let key = if let Place::Behind(key, _) = &own.place { key } else { &own.key };
         let is_set = |watch: &crate::watches::Watch| {
-            watch.key == *key && connection.watches.has(watch) && self.notifier.hears_of(watch.id)
+            watch.key == *key && proof.connection.watches.has(watch) && self.notifier.hears_of(watch.id)
         };
         if !own.watch.as_ref().is_some_and(is_set) {
-            own.watch = Some(connection.watches.set(key.clone(), proof.revision, self.notifier, is_hold));
+            own.watch = Some(proof.connection.watches.set(key.clone(), proof.revision(), self.notifier, is_hold));
         }
         match is_hold {
-            true if own.lease.seconds < self.seconds() => Step::Unproven,
+            true if self.needs_other_lease(own) => Step::Unproven,
             true => Step::Holds,
             false => Step::Waits,
         }
@@ -252,6 +262,11 @@ impl Recipe<'_> {
 
     fn conflicting(&self) -> RangeRequest {
         self.directory.conflicting(self.claim.mode())
+    }
+
+    fn needs_other_lease(&self, own: &OwnKey) -> bool {
+        let needed = self.seconds();
+        own.lease.seconds < needed || (!own.is_granted && own.lease.seconds > needed)
     }
 
     fn seconds(&self) -> i64 {

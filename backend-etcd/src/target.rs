@@ -28,6 +28,8 @@ pub(crate) struct Target {
     pub(crate) login: Option<Login>,
     /// The time for all requests of one call, with all members tried.
     pub(crate) timeout: Duration,
+    /// The time for a connection to one member.
+    pub(crate) connect_timeout: Duration,
 }
 
 /// The user as whom requests are made.
@@ -50,10 +52,11 @@ impl Target {
                 return Err(Error::new(ErrorKind::Misconfigured, message).with_help(help));
             }
         };
-        let timeout = query.take_duration_within("timeout", &TIMEOUT_RANGE)?.unwrap_or(TIMEOUT);
+        let mut time = |key| query.take_duration_within(key, &TIMEOUT_RANGE).map(|it| it.unwrap_or(TIMEOUT));
+        let (timeout, connect_timeout) = (time("timeout")?, time("connect_timeout")?);
         query.finish()?;
         let (login, base) = (login(&authority)?, base(&authority.path)?);
-        let target = Self { members: authority.endpoints, base, tls, login, timeout };
+        let target = Self { members: authority.endpoints, base, tls, login, timeout, connect_timeout };
         // A mistake in an address or a certificate is found when the store is opened.
         (0..target.members.len()).try_for_each(|member| target.endpoint(&target.address(member)).map(drop))?;
         Ok(target)

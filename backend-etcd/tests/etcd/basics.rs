@@ -183,3 +183,22 @@ async fn check_names_version_missing_authentication_and_alarm() {
     let found = codes().await;
     assert!(found.contains(&"E_NO_SPACE") && found.contains(&"E_TRIAL"), "{found:?}");
 }
+
+#[tokio::test(flavor = "multi_thread")]
+async fn waiter_and_holder_have_one_watch_each_and_none_after_their_release() {
+    let server = server();
+    let backend = backend(&server.url());
+    let watches = || server.traffic().unwrap().waiting;
+    let (holder, next) = (waiter("job").with_ttl(Duration::from_secs(1)), waiter("job"));
+    hold(&backend, &holder).await;
+    until("the holder's key is watched", || watches() == 1);
+    for _ in 0..3 {
+        assert!(is_busy(&backend, &next).await);
+        assert_eq!(renew(&backend, &holder).await.unwrap(), Renewal::Renewed);
+    }
+    until("the key in front is watched", || watches() == 2);
+    release(&backend, &holder).await;
+    wait_for_grant(&backend, &next).await;
+    release(&backend, &next).await;
+    until("nothing is watched", || watches() == 0);
+}

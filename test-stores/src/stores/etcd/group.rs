@@ -14,6 +14,8 @@ use std::slice::{from_mut, from_ref};
 use std::time::Duration;
 use tokio::task::block_in_place;
 
+const WATCHES_SETTLE_WITHIN: Duration = Duration::from_millis(50);
+
 /// One member or several, with the prefix of a case's locks, which no other case uses.
 #[derive(Debug)]
 pub(in crate::stores) struct EtcdGroup<S> {
@@ -228,8 +230,20 @@ impl<S: EtcdServers> ServerGroup for EtcdGroup<S> {
         })
     }
 
+    /// A watch that is cancelled when its lock is released counts until the server has read that.
     fn counters(&self) -> Result<Counters, Stop> {
-        Ok(self.servers.only_server("counters")?.traffic()?)
+        let server = self.servers.only_server("counters")?;
+        block_in_place(|| {
+            let mut before = server.traffic()?;
+            loop {
+                std::thread::sleep(WATCHES_SETTLE_WITHIN);
+                let now = server.traffic()?;
+                if now.waiting == before.waiting {
+                    return Ok(now);
+                }
+                before = now;
+            }
+        })
     }
 
     async fn wall_clocks(_store: &ServerStore<Self>) -> Result<Vec<i64>, Stop> {

@@ -6,7 +6,9 @@ use crate::recipe;
 use crate::rpc::{KeyValue, LeaseRequest, RANGE, RangeRequest, TIME_TO_LIVE};
 use async_trait::async_trait;
 use futures_util::{StreamExt, stream};
-use leasehold_core::{FencingToken, Finding, HolderInfo, LockAdmin, LockMode, LockName, LockStatus, Result, Waiter};
+use leasehold_core::{
+    FencingToken, Finding, HolderInfo, LockAdmin, LockMode, LockName, LockStatus, Result, Waiter,
+};
 use std::collections::BTreeMap;
 use std::time::Duration;
 

@@ -122,7 +122,8 @@ impl EtcdBackend {
         }
         // Another contender holds the lock, or is about to. An unknown cause is `Gone`.
         let oldest = RangeRequest { limit: 1, ..self.names.directory_of(claim.name()).all() };
-        let oldest = timeout(CAUSE_TIMEOUT, self.members.call(&RANGE, oldest)).await.ok().and_then(Result::ok);
+        let oldest =
+            timeout(CAUSE_TIMEOUT, self.members.call(&RANGE, oldest)).await.ok().and_then(Result::ok);
         let mut others = oldest.iter().flat_map(|oldest| &oldest.kvs);
         let is_taken = others.any(|key| keys::parse_value(&key.value).0 != Some(claim.owner()));
         Ok(Renewal::Lost(if is_taken { LossCause::Taken } else { LossCause::Gone }))

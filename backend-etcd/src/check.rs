@@ -4,7 +4,8 @@ use crate::EtcdBackend;
 use crate::etcd_error::EtcdError;
 use crate::leases;
 use crate::rpc::{
-    ALARM, CORRUPT, Empty, GRANT, LeaseGrantRequest, MEMBER_LIST, NO_SPACE, RANGE, RangeRequest, StatusResponse,
+    ALARM, CORRUPT, Empty, GRANT, LeaseGrantRequest, MEMBER_LIST, NO_SPACE, RANGE, RangeRequest,
+    StatusResponse,
 };
 use leasehold_core::Severity::{Error, Info, Warning};
 use leasehold_core::trial::try_queue;
@@ -58,7 +59,9 @@ async fn check_member(backend: &EtcdBackend, member: usize, findings: &mut Vec<F
         Finding::new(Info, "I_NOT_SEEN", message, "ask as root")
     };
     match client.call(&ALARM, Empty {}).await {
-        Ok(answer) => findings.extend(answer.alarms.iter().filter_map(|alarm| alarm_finding(at, alarm.alarm))),
+        Ok(answer) => {
+            findings.extend(answer.alarms.iter().filter_map(|alarm| alarm_finding(at, alarm.alarm)))
+        }
         Err(error) => findings.push(not_seen("its alarms", error)),
     }
     if status.db_size > LARGE_BYTES {
@@ -72,7 +75,8 @@ async fn check_member(backend: &EtcdBackend, member: usize, findings: &mut Vec<F
     }
     match client.call(&MEMBER_LIST, Empty {}).await {
         Ok(list) if list.members.len() > count => {
-            let message = format!("the cluster has {} members, and the URL names {count}", list.members.len());
+            let message =
+                format!("the cluster has {} members, and the URL names {count}", list.members.len());
             let help = "name them all: etcd://h1,h2,h3; with one alone, locks end with it";
             findings.push(Finding::new(Warning, "W_MEMBERS", message, help));
         }
@@ -138,8 +142,9 @@ async fn check_shortest_lease(backend: &EtcdBackend) -> Option<Finding> {
     let granted = backend.members.call(&GRANT, LeaseGrantRequest { ttl: 1 }).await.ok()?;
     let _ = leases::revoke(&backend.members, granted.id).await;
     let seconds = granted.ttl;
-    let message =
-        format!("the shortest lease is {seconds} s: a crashed holder with a shorter ttl keeps others out for as long");
+    let message = format!(
+        "the shortest lease is {seconds} s: a crashed holder with a shorter ttl keeps others out for as long"
+    );
     let help = "it is one and a half times --election-timeout of the members";
     (seconds > USUAL_SHORTEST_LEASE).then(|| Finding::new(Warning, "W_LONG_LEASE", message, help))
 }
@@ -148,9 +153,15 @@ fn check_access(backend: &EtcdBackend, findings: &mut Vec<Finding>) {
     let target = &backend.members.target;
     if target.login.is_none() && !target.tls.as_ref().is_some_and(crate::tls::Tls::has_identity) {
         let message = "every client that reaches the members can take and free all locks";
-        findings.push(Finding::new(Warning, "W_NO_AUTH", message, "turn authentication on: etcdctl auth enable"));
+        findings.push(Finding::new(
+            Warning,
+            "W_NO_AUTH",
+            message,
+            "turn authentication on: etcdctl auth enable",
+        ));
     }
-    let is_remote = |host: &str| host != "localhost" && !host.parse().is_ok_and(|ip: IpAddr| ip.is_loopback());
+    let is_remote =
+        |host: &str| host != "localhost" && !host.parse().is_ok_and(|ip: IpAddr| ip.is_loopback());
     if target.tls.is_none() && target.login.is_some() {
         findings.push(Finding::clear_text());
     } else if target.tls.is_none() && target.members.iter().any(|member| is_remote(&member.host)) {

@@ -79,7 +79,8 @@ impl Client {
             Err(EtcdError::NotDone(error)) => return Err(EtcdError::Unknown(error)),
             extensions => extensions?,
         };
-        let leader = |header: Option<ResponseHeader>| header.map(|header| (header.member_id, header.raft_term));
+        let leader =
+            |header: Option<ResponseHeader>| header.map(|header| (header.member_id, header.raft_term));
         let is_proven = extensions.iter().all(|it| leader(it.header) == leader(answer.header));
         let extended = extensions.iter().filter(|it| it.ttl > 0).map(|it| it.id).collect();
         Ok((answer, (is_proven && extensions.len() == leases.len()).then_some(extended)))

@@ -23,8 +23,7 @@ pub(crate) enum EtcdError {
 }
 
 const OUTAGE_HELP: &str = "look at the member and at the network; name more members in the URL";
-const NO_ETCD_HELP: &str =
-    "look at host and port: clients use 2379, members among themselves 2380; and write etcd+tls:// if it has TLS";
+const NO_ETCD_HELP: &str = "look at host and port: clients use 2379, members among themselves 2380; and write etcd+tls:// if it has TLS";
 
 impl EtcdError {
     pub(crate) fn into_error(self) -> Error {
@@ -76,7 +75,9 @@ impl EtcdError {
 
     /// An answer with a status, or a connection that broke.
     pub(crate) fn of_status(address: &str, status: Status) -> Self {
-        if let Some((_, outcome, kind, message, help)) = ANSWERS.iter().find(|it| status.message().contains(it.0)) {
+        if let Some((_, outcome, kind, message, help)) =
+            ANSWERS.iter().find(|it| status.message().contains(it.0))
+        {
             return outcome(Error::new(*kind, format!("{address} {message}")).with_help(*help));
         }
         if causes(&status).any(|cause| cause.is::<ConnectError>()) || tls_refusal(&status).is_some() {
@@ -89,9 +90,11 @@ impl EtcdError {
             false => format!("the connection to {address} broke"),
         };
         let (kind, message, help) = match status.code() {
-            code if code == Code::Unimplemented || speaks_no_http2(&status) => {
-                (ErrorKind::Misconfigured, format!("{address} is no etcd with the API of version 3"), NO_ETCD_HELP)
-            }
+            code if code == Code::Unimplemented || speaks_no_http2(&status) => (
+                ErrorKind::Misconfigured,
+                format!("{address} is no etcd with the API of version 3"),
+                NO_ETCD_HELP,
+            ),
             Code::PermissionDenied | Code::Unauthenticated => {
                 (ErrorKind::Denied, message, "look at the user and the rights")
             }

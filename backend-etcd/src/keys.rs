@@ -4,8 +4,8 @@
 //! revisions, which the server counts. A key of another program, such as `etcdctl lock`, is a writer.
 
 use crate::rpc::{
-    ASCENDING, BY_CREATE_REVISION, CREATE_REVISION, Compare, DESCENDING, DeleteRequest, EQUAL, KeyValue, LEASE,
-    Operand, PutRequest, RangeRequest, Request, RequestOp,
+    ASCENDING, BY_CREATE_REVISION, CREATE_REVISION, Compare, DESCENDING, DeleteRequest, EQUAL, KeyValue,
+    LEASE, Operand, PutRequest, RangeRequest, Request, RequestOp,
 };
 use leasehold_core::{Claim, FencingToken, LockMode, LockName, Namespace, OwnerId};
 use percent_encoding::{AsciiSet, CONTROLS, percent_decode_str, utf8_percent_encode};

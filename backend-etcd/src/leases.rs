@@ -65,7 +65,8 @@ impl Leases {
 pub(crate) async fn grant(members: &Members, seconds: i64) -> EtcdResult<Lease> {
     let now = SystemClock::new().now();
     // A lease whose answer is lost has no key, and ends by itself: to the caller nothing was done.
-    let granted = members.call(&GRANT, LeaseGrantRequest { ttl: seconds }).await.map_err(EtcdError::of_read)?;
+    let granted =
+        members.call(&GRANT, LeaseGrantRequest { ttl: seconds }).await.map_err(EtcdError::of_read)?;
     Ok(Lease { id: granted.id, seconds, lives_until: now }.extended_at(now))
 }
 

@@ -3,7 +3,8 @@
 use crate::connection::{Client, Connection};
 use crate::etcd_error::{EtcdError, EtcdResult, outage};
 use crate::rpc::{
-    AUTHENTICATE, AuthenticateRequest, Empty, KeyValue, Method, STATUS, StatusResponse, TXN, TxnRequest, TxnResponse,
+    AUTHENTICATE, AuthenticateRequest, Empty, KeyValue, Method, STATUS, StatusResponse, TXN, TxnRequest,
+    TxnResponse,
 };
 use crate::target::Target;
 use crate::watches::Watches;
@@ -144,10 +145,12 @@ impl Members {
             let watches = Watches::on(client.clone());
             Ok(Arc::clone(slot.insert(Arc::new(Connection { member, client, watches }))))
         };
-        timeout_at(deadline.min(Instant::now() + self.target.connect_timeout), connect).await.unwrap_or_else(|_| {
-            let message = format!("cannot connect to {} in time", self.target.address(member));
-            Err(EtcdError::NotDone(outage(message)))
-        })
+        timeout_at(deadline.min(Instant::now() + self.target.connect_timeout), connect).await.unwrap_or_else(
+            |_| {
+                let message = format!("cannot connect to {} in time", self.target.address(member));
+                Err(EtcdError::NotDone(outage(message)))
+            },
+        )
     }
 
     /// A new connection to a member of this cluster, logged in. A failure is none of the call that needs it: nothing of that was sent.
@@ -155,7 +158,8 @@ impl Members {
         let address = self.target.address(member);
         // Its certificates were fit when the store was opened: that they cannot be read now is an outage.
         let endpoint = self.target.endpoint(&address);
-        let endpoint = endpoint.map_err(|error| EtcdError::NotDone(error.with_kind(ErrorKind::Unavailable)))?;
+        let endpoint =
+            endpoint.map_err(|error| EtcdError::NotDone(error.with_kind(ErrorKind::Unavailable)))?;
         let channel = endpoint.connect().await.map_err(|error| EtcdError::not_connected(&address, error))?;
         let mut client = Client { address: address.into(), channel, token: None };
         let status = client.call(&STATUS, Empty {}).await.map_err(EtcdError::of_read)?;
@@ -177,8 +181,9 @@ impl Members {
             self.servers.note(address, &format!("member {:x} of cluster {found:x}", header.member_id));
             return Ok(());
         }
-        let message =
-            format!("{address} is a member of cluster {found:x}, and another host of the URL of cluster {first:x}");
+        let message = format!(
+            "{address} is a member of cluster {found:x}, and another host of the URL of cluster {first:x}"
+        );
         let help = "name the members of one cluster: etcdctl member list";
         Err(EtcdError::Refused(Error::new(ErrorKind::Misconfigured, message).with_help(help)))
     }

@@ -225,7 +225,8 @@ impl Recipe<'_> {
             watch.key == *key && proof.connection.watches.has(watch) && self.notifier.hears_of(watch.id)
         };
         if !own.watch.as_ref().is_some_and(is_set) {
-            own.watch = Some(proof.connection.watches.set(key.clone(), proof.revision(), self.notifier, is_hold));
+            own.watch =
+                Some(proof.connection.watches.set(key.clone(), proof.revision(), self.notifier, is_hold));
         }
         match is_hold {
             true if self.needs_other_lease(own) => Step::Unproven,

@@ -58,7 +58,8 @@ impl Target {
         let (login, base) = (login(&authority)?, base(&authority.path)?);
         let target = Self { members: authority.endpoints, base, tls, login, timeout, connect_timeout };
         // A mistake in an address or a certificate is found when the store is opened.
-        (0..target.members.len()).try_for_each(|member| target.endpoint(&target.address(member)).map(drop))?;
+        (0..target.members.len())
+            .try_for_each(|member| target.endpoint(&target.address(member)).map(drop))?;
         Ok(target)
     }
 
@@ -72,10 +73,11 @@ impl Target {
     /// How to connect to an address.
     pub(crate) fn endpoint(&self, address: &str) -> Result<transport::Endpoint> {
         let scheme = if self.tls.is_some() { "https" } else { "http" };
-        let endpoint = transport::Endpoint::from_shared(format!("{scheme}://{address}")).map_err(|error| {
-            let problem = format_args!("{address:?} is no address");
-            Error::invalid("store URL", problem, "write host:port").with_source(error)
-        })?;
+        let endpoint =
+            transport::Endpoint::from_shared(format!("{scheme}://{address}")).map_err(|error| {
+                let problem = format_args!("{address:?} is no address");
+                Error::invalid("store URL", problem, "write host:port").with_source(error)
+            })?;
         match &self.tls {
             Some(tls) => tls.encrypt(endpoint),
             None => Ok(endpoint),

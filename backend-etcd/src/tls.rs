@@ -115,7 +115,9 @@ mod with_rustls {
             InvalidCertificate(CertificateError::NotValidForNameContext { .. }) => {
                 (ErrorKind::Misconfigured, "connect by a name that stands in the certificate")
             }
-            InvalidCertificate(_) => (ErrorKind::Misconfigured, "have it renewed, or look at the clock of this host"),
+            InvalidCertificate(_) => {
+                (ErrorKind::Misconfigured, "have it renewed, or look at the clock of this host")
+            }
             InvalidMessage(_) => (ErrorKind::Misconfigured, "for a port without TLS, write etcd://"),
             AlertReceived(_) => {
                 (ErrorKind::Denied, "if the member wants a client certificate, name one: tls_cert, tls_key")

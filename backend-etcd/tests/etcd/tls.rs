@@ -27,7 +27,10 @@ async fn lock_is_taken_over_tls_and_another_authority_or_host_is_refused() {
     hold(&backend(&url), &claim("job")).await;
     let error = refusal(&url.replace("localhost", "127.0.0.1")).await;
     assert_eq!(error.kind(), ErrorKind::Misconfigured, "{error:?}");
-    assert!(error.to_string().contains("there is no TLS with the member: invalid peer certificate"), "{error:?}");
+    assert!(
+        error.to_string().contains("there is no TLS with the member: invalid peer certificate"),
+        "{error:?}"
+    );
     assert_eq!(error.help(), Some("connect by a name that stands in the certificate"));
     let other = CertificateAuthority::new().unwrap();
     let ca = |authority: &CertificateAuthority| authority.path("ca.pem").display().to_string();

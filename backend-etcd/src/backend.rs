@@ -1,4 +1,4 @@
-use crate::claims::{ClaimEntry, ClaimTable, OwnKey, Place};
+use crate::claims::{ClaimState, ClaimTable, OwnKey, Place};
 use crate::etcd_error::EtcdError;
 use crate::keys::{self, Names};
 use crate::leases::Leases;
@@ -14,7 +14,6 @@ use leasehold_core::{
 };
 use leasehold_store_url::StoreUrl;
 use std::collections::HashMap;
-use std::sync::Arc;
 use std::time::Duration;
 use tokio::sync::Semaphore;
 use tokio::time::timeout;
@@ -58,9 +57,9 @@ impl EtcdBackend {
         })
     }
 
-    fn recipe<'a>(&'a self, claim: &'a Claim, entry: &'a ClaimEntry) -> Recipe<'a> {
-        let directory = self.names.directory_of(claim.name());
-        Recipe { members: &self.members, leases: &self.leases, directory, claim, notifier: &entry.notifier }
+    fn recipe<'a>(&'a self, claim: &'a Claim) -> Recipe<'a> {
+        let (members, leases, suspect) = (&self.members, &self.leases, &self.claims.suspect);
+        Recipe { members, leases, directory: self.names.directory_of(claim.name()), claim, suspect }
     }
 
     async fn attempt(&self, recipe: &Recipe<'_>, state: &mut Option<OwnKey>) -> Result<Attempt, EtcdError> {
@@ -84,13 +83,12 @@ impl EtcdBackend {
     async fn renew_together(&self, claims: &[Claim]) -> HashMap<OwnerId, Result<Renewal>> {
         let (mut batch, mut leases, mut reads) = (Vec::new(), Vec::new(), Vec::new());
         for claim in claims {
-            if let Some(entry) = self.claims.get(claim.owner())
-                && let Ok(state) = Arc::clone(&entry.state).try_lock_owned()
+            if let Some(Ok(state)) = self.claims.get(claim.owner()).map(ClaimState::try_lock_owned)
                 && let Some(own) = &*state
             {
                 leases.push(own.lease.id);
                 reads.push(keys::read_key(&own.key));
-                batch.push((claim, entry, state));
+                batch.push((claim, state));
             }
         }
         if batch.is_empty() {
@@ -101,12 +99,12 @@ impl EtcdBackend {
             Ok(proof) => proof,
             Err(error) => {
                 let error = error.into_read_error();
-                return batch.iter().map(|(claim, ..)| (claim.owner(), Err(error.clone()))).collect();
+                return batch.iter().map(|(claim, _)| (claim.owner(), Err(error.clone()))).collect();
             }
         };
         let mut renewed = HashMap::new();
-        for ((claim, entry, mut state), found) in batch.into_iter().zip(proof.ranges()) {
-            if state.as_mut().is_some_and(|own| self.recipe(claim, &entry).lives(own, found, &proof)) {
+        for ((claim, mut state), found) in batch.into_iter().zip(proof.ranges()) {
+            if state.as_mut().is_some_and(|own| self.recipe(claim).lives(own, found, &proof)) {
                 renewed.insert(claim.owner(), Ok(Renewal::Renewed));
             }
         }
@@ -114,9 +112,9 @@ impl EtcdBackend {
     }
 
     async fn renew_one(&self, claim: &Claim) -> Result<Renewal> {
-        let Some(entry) = self.claims.get(claim.owner()) else { return Ok(Renewal::Lost(LossCause::Gone)) };
-        if let Some(own) = entry.state.lock().await.as_mut()
-            && self.recipe(claim, &entry).renew(own).await.map_err(EtcdError::into_read_error)?
+        let Some(state) = self.claims.get(claim.owner()) else { return Ok(Renewal::Lost(LossCause::Gone)) };
+        if let Some(own) = state.lock().await.as_mut()
+            && self.recipe(claim).renew(own).await.map_err(EtcdError::into_read_error)?
         {
             return Ok(Renewal::Renewed);
         }
@@ -144,12 +142,14 @@ impl LockBackend for EtcdBackend {
 
     async fn try_acquire(&self, claim: &Claim) -> Result<Attempt> {
         check_size(claim)?;
-        let (entry, mut state) = self.claims.lock(claim.owner()).await;
-        let recipe = self.recipe(claim, &entry);
+        let (mut state, recipe) = (self.claims.lock(claim.owner()).await, self.recipe(claim));
         let is_first = state.is_none();
         let attempt = self.attempt(&recipe, &mut state).await;
-        if attempt.is_err() && state.as_ref().is_none_or(|own| own.place != Place::First) {
-            entry.notifier.unwatch();
+        if attempt.is_err()
+            && let Some(own) = state.as_mut().filter(|own| own.place != Place::First)
+        {
+            // The waiter asks again after a pause: its member may tell no more of the key in front.
+            own.watch = None;
         }
         let is_refused = attempt.as_ref().is_err_and(|error| !error.is_outage());
         // The core releases no claim whose first request was refused. A key that stays ends with its lease. A later refusal may pass,
@@ -176,9 +176,9 @@ impl LockBackend for EtcdBackend {
     }
 
     async fn release(&self, claim: &Claim, linger: Duration) -> Result<Release> {
-        let (entry, mut state) = self.claims.lock(claim.owner()).await;
+        let mut state = self.claims.lock(claim.owner()).await;
         let ended = match &*state {
-            Some(own) => self.recipe(claim, &entry).end(own, linger).await,
+            Some(own) => self.recipe(claim).end(own, linger).await,
             None => Ok(false),
         };
         if ended.is_ok() {

@@ -14,15 +14,16 @@
 //! * *A create is carried out after its release*: the end of its lease refuses it.
 //! * *A name used again hides the next holder*: a key is deleted, and looked for, by its create revision.
 
-use crate::claims::{ClaimNotifier, OwnKey, Place};
+use crate::claims::{OwnKey, Place};
 use crate::etcd_error::{EtcdError, EtcdResult, outage};
 use crate::keys::{self, Directory};
 use crate::leases::{self, Leases};
 use crate::members::{Members, Proof};
 use crate::rpc::{KeyValue, RANGE, RangeRequest, RequestOp, TxnRequest};
-use leasehold_core::{Attempt, Busy, Claim, Grant};
-use std::sync::Arc;
+use crate::watches::Watch;
+use leasehold_core::{Attempt, Busy, Claim, Grant, OwnerId};
 use std::time::Duration;
+use tokio::sync::mpsc::UnboundedSender;
 
 /// The most steps of one call, on a queue or a cluster that changes meanwhile.
 const MAX_STEPS: usize = 8;
@@ -38,7 +39,8 @@ pub(crate) struct Recipe<'a> {
     pub(crate) leases: &'a Leases,
     pub(crate) directory: Directory,
     pub(crate) claim: &'a Claim,
-    pub(crate) notifier: &'a Arc<ClaimNotifier>,
+    /// Takes the owner of a hold that may be over.
+    pub(crate) suspect: &'a UnboundedSender<OwnerId>,
 }
 
 /// The outcome of a step.
@@ -221,12 +223,10 @@ impl Recipe<'_> {
         }
         let is_hold = own.place == Place::First;
         let key = if let Place::Behind(key, _) = &own.place { key } else { &own.key };
-        let is_set = |watch: &crate::watches::Watch| {
-            watch.key == *key && proof.connection.watches.has(watch) && self.notifier.hears_of(watch.id)
-        };
+        let is_set = |watch: &Watch| watch.key == *key && proof.connection.watches.has(watch);
         if !own.watch.as_ref().is_some_and(is_set) {
-            own.watch =
-                Some(proof.connection.watches.set(key.clone(), proof.revision(), self.notifier, is_hold));
+            let hold = is_hold.then(|| (self.claim.owner(), self.suspect.clone()));
+            own.watch = Some(proof.connection.watches.set(key.clone(), proof.revision(), hold));
         }
         match is_hold {
             true if self.needs_other_lease(own) => Step::Unproven,
@@ -237,8 +237,6 @@ impl Recipe<'_> {
 
     /// Step 5. True if the key held the lock. With `linger`, the lock of a holder stays taken for that time, without an owner.
     pub(crate) async fn end(&self, own: &OwnKey, linger: Duration) -> EtcdResult<bool> {
-        // The deletion that follows is no loss.
-        self.notifier.unwatch();
         let Some(revision) = own.revision else { return self.drop_lease(own).await.map(|()| false) };
         let holds = own.place == Place::First;
         if holds && !linger.is_zero() {

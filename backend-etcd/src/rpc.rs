@@ -74,7 +74,6 @@ pub(crate) struct RangeRequest {
     #[prost(bool, tag = "8")] pub(crate) keys_only: bool,
     #[prost(int64, tag = "13")] pub(crate) max_create_revision: i64,
 }
-
 #[derive(Clone, PartialEq, Message)]
 pub(crate) struct RangeResponse {
     #[prost(message, optional, tag = "1")] pub(crate) header: Option<ResponseHeader>,
@@ -87,13 +86,10 @@ pub(crate) struct PutRequest {
     #[prost(bytes = "vec", tag = "2")] pub(crate) value: Vec<u8>,
     #[prost(int64, tag = "3")] pub(crate) lease: i64,
 }
-
 #[derive(Clone, PartialEq, Message)]
 pub(crate) struct DeleteRequest { #[prost(bytes = "vec", tag = "1")] pub(crate) key: Vec<u8> }
-
 #[derive(Clone, PartialEq, Message)]
 pub(crate) struct RequestOp { #[prost(oneof = "Request", tags = "1, 2, 3")] pub(crate) request: Option<Request> }
-
 #[derive(Clone, PartialEq, Oneof)]
 pub(crate) enum Request {
     #[prost(message, tag = "1")] Range(RangeRequest),
@@ -114,7 +110,6 @@ pub(crate) struct Compare {
     #[prost(oneof = "Operand", tags = "5, 8")] pub(crate) operand: Option<Operand>,
     #[prost(bytes = "vec", tag = "64")] pub(crate) range_end: Vec<u8>,
 }
-
 #[derive(Clone, Copy, PartialEq, Oneof)]
 pub(crate) enum Operand {
     #[prost(int64, tag = "5")] CreateRevision(i64),
@@ -127,7 +122,6 @@ pub(crate) struct TxnRequest {
     #[prost(message, repeated, tag = "2")] pub(crate) success: Vec<RequestOp>,
     #[prost(message, repeated, tag = "3")] pub(crate) failure: Vec<RequestOp>,
 }
-
 #[derive(Clone, PartialEq, Message)]
 pub(crate) struct TxnResponse {
     #[prost(message, optional, tag = "1")] pub(crate) header: Option<ResponseHeader>,
@@ -137,13 +131,11 @@ pub(crate) struct TxnResponse {
 
 #[derive(Clone, PartialEq, Message)]
 pub(crate) struct WatchRequest { #[prost(oneof = "WatchOrder", tags = "1, 2")] pub(crate) order: Option<WatchOrder> }
-
 #[derive(Clone, PartialEq, Oneof)]
 pub(crate) enum WatchOrder {
     #[prost(message, tag = "1")] Create(WatchCreateRequest),
     #[prost(message, tag = "2")] Cancel(WatchCancelRequest),
 }
-
 #[derive(Clone, PartialEq, Message)]
 pub(crate) struct WatchCreateRequest {
     #[prost(bytes = "vec", tag = "1")] pub(crate) key: Vec<u8>,
@@ -151,10 +143,8 @@ pub(crate) struct WatchCreateRequest {
     #[prost(int32, repeated, tag = "5")] pub(crate) filters: Vec<i32>,
     #[prost(int64, tag = "7")] pub(crate) watch_id: i64,
 }
-
 #[derive(Clone, Copy, PartialEq, Message)]
 pub(crate) struct WatchCancelRequest { #[prost(int64, tag = "1")] pub(crate) watch_id: i64 }
-
 #[derive(Clone, PartialEq, Message)]
 pub(crate) struct WatchResponse {
     #[prost(int64, tag = "2")] pub(crate) watch_id: i64,
@@ -184,7 +174,6 @@ pub(crate) struct AuthenticateRequest {
     #[prost(string, tag = "1")] pub(crate) name: String,
     #[prost(string, tag = "2")] pub(crate) password: String,
 }
-
 #[derive(Clone, PartialEq, Message)]
 pub(crate) struct AuthenticateResponse { #[prost(string, tag = "2")] pub(crate) token: String }
 
@@ -195,12 +184,9 @@ pub(crate) struct StatusResponse {
     #[prost(int64, tag = "3")] pub(crate) db_size: i64,
     #[prost(uint64, tag = "4")] pub(crate) leader: u64,
 }
-
 #[derive(Clone, PartialEq, Message)]
 pub(crate) struct AlarmResponse { #[prost(message, repeated, tag = "2")] pub(crate) alarms: Vec<AlarmMember> }
-
 #[derive(Clone, Copy, PartialEq, Message)]
 pub(crate) struct AlarmMember { #[prost(int32, tag = "2")] pub(crate) alarm: i32 }
-
 #[derive(Clone, PartialEq, Message)]
 pub(crate) struct MemberListResponse { #[prost(message, repeated, tag = "2")] pub(crate) members: Vec<Empty> }

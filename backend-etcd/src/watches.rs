@@ -1,14 +1,14 @@
 //! The watches of one connection: one stream, on which each watch waits for the deletion of one key.
 
-use crate::claims::ClaimNotifier;
 use crate::connection::Client;
 use crate::rpc::{NO_PUT, WATCH, WatchCancelRequest, WatchCreateRequest, WatchOrder, WatchRequest};
 use futures_util::stream::poll_fn;
+use leasehold_core::OwnerId;
 use std::collections::HashMap;
-use std::sync::Arc;
 use std::sync::atomic::{AtomicI64, Ordering};
 use std::time::Duration;
 use tokio::sync::mpsc::{UnboundedReceiver, UnboundedSender, unbounded_channel};
+use tokio::sync::watch;
 use tokio::time::timeout;
 
 /// A member that is stopped answers to no stream, and ends none.
@@ -23,8 +23,10 @@ pub(crate) struct Watches(UnboundedSender<Order>);
 /// A watch. It is cancelled when this is dropped.
 #[derive(Debug)]
 pub(crate) struct Watch {
-    pub(crate) id: i64,
+    id: i64,
     pub(crate) key: Vec<u8>,
+    /// Closed when the watch has fired.
+    signal: watch::Receiver<()>,
     orders: UnboundedSender<Order>,
 }
 
@@ -34,12 +36,13 @@ enum Order {
     Cancel(i64),
 }
 
-/// Fires a watch when the task drops it: at an event, or at the end of the stream, of the task or of its runtime. No watch is lost
-/// in silence. The claim ignores a watch that it has cancelled.
+/// Fires a watch when the task drops it: at an event, or at the end of the stream, of the task or of its runtime. So no watch is lost
+/// in silence.
 #[derive(Debug)]
 struct FireOnDrop {
-    id: i64,
-    claim: Arc<ClaimNotifier>,
+    _signal: watch::Sender<()>,
+    /// The owner that holds the watched key, and who is told that the hold may be over.
+    hold: Option<(OwnerId, UnboundedSender<OwnerId>)>,
 }
 
 impl Watches {
@@ -50,26 +53,35 @@ impl Watches {
         Self(orders)
     }
 
-    /// Notifies the claim when this key is deleted, or if it was since this revision.
+    /// A watch that fires when this key is deleted, or if it was since this revision.
     pub(crate) fn set(
         &self,
         key: Vec<u8>,
         since_revision: i64,
-        claim: &Arc<ClaimNotifier>,
-        is_hold: bool,
+        hold: Option<(OwnerId, UnboundedSender<OwnerId>)>,
     ) -> Watch {
         let id = LAST_ID.fetch_add(1, Ordering::Relaxed) + 1;
-        claim.watch(id, is_hold);
         let (start_revision, filters) = (since_revision + 1, vec![NO_PUT]);
         let request = WatchCreateRequest { key: key.clone(), start_revision, filters, watch_id: id };
+        let (sender, signal) = watch::channel(());
         // If the task has ended, the order is dropped here, and fires.
-        let _ = self.0.send(Order::Set(request, FireOnDrop { id, claim: Arc::clone(claim) }));
-        Watch { id, key, orders: self.0.clone() }
+        let _ = self.0.send(Order::Set(request, FireOnDrop { _signal: sender, hold }));
+        Watch { id, key, signal, orders: self.0.clone() }
     }
 
-    /// True if the watch is on this connection.
+    /// True if the watch is on this connection, and has not fired.
     pub(crate) fn has(&self, watch: &Watch) -> bool {
-        self.0.same_channel(&watch.orders)
+        self.0.same_channel(&watch.orders) && watch.signal.has_changed().is_ok()
+    }
+}
+
+impl Watch {
+    /// Waits until the watch has fired.
+    pub(crate) fn fired(&self) -> impl Future<Output = ()> + Send + use<> {
+        let mut signal = self.signal.clone();
+        async move {
+            let _ = signal.changed().await;
+        }
     }
 }
 
@@ -81,7 +93,10 @@ impl Drop for Watch {
 
 impl Drop for FireOnDrop {
     fn drop(&mut self) {
-        self.claim.fire(self.id);
+        if let Some((owner, suspects)) = &self.hold {
+            // Nobody asks for the suspects of a backend that is dropped.
+            let _ = suspects.send(*owner);
+        }
     }
 }
 
@@ -90,14 +105,15 @@ async fn serve(client: Client, mut orders: UnboundedReceiver<Order>) {
     let (sender, mut requests) = unbounded_channel();
     let carry_out = |order, set: &mut HashMap<i64, FireOnDrop>| {
         let order = match order {
-            Order::Set(request, claim) => {
-                set.insert(claim.id, claim);
+            Order::Set(request, watch) => {
+                set.insert(request.watch_id, watch);
                 WatchOrder::Create(request)
             }
             // Also of a watch that has fired: the server goes on watching the deleted key.
-            Order::Cancel(id) => {
-                set.remove(&id);
-                WatchOrder::Cancel(WatchCancelRequest { watch_id: id })
+            Order::Cancel(watch_id) => {
+                set.get_mut(&watch_id).and_then(|watch| watch.hold.take());
+                set.remove(&watch_id);
+                WatchOrder::Cancel(WatchCancelRequest { watch_id })
             }
         };
         let _ = sender.send(WatchRequest { order: Some(order) });

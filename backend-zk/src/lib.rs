@@ -106,6 +106,7 @@ mod semantics;
 mod session;
 mod target;
 mod tls;
+mod trial;
 
 pub use backend::ZooKeeperBackend;
 pub use target::SCHEMES;

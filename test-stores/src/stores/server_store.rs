@@ -93,10 +93,6 @@ where
         }
     }
 
-    fn lease(&self, ttl: Duration) -> Duration {
-        G::lease(ttl)
-    }
-
     fn covers(&self, case: &Case) -> Result<(), Stop> {
         G::covers(self.mode, case)
     }

@@ -1,7 +1,7 @@
 //! Fencing tokens of leases: each is larger than the last of its name, whatever the server's clock does.
 
 use crate::kit::{Server, ask, both, claim, granted};
-use leasehold_core::{Claim, LockBackend, Release};
+use leasehold_core::{Claim, LockBackend, LockMode, Release};
 use sqlx::mysql::MySqlConnection;
 use sqlx::{AssertSqlSafe, Executor, Row};
 use std::sync::Arc;
@@ -199,4 +199,29 @@ async fn granted_by_hand(session: &mut MySqlConnection, owner: &str) -> u64 {
     session.execute(AssertSqlSafe(text)).await.unwrap();
     // MariaDB leaves the number out of its answer if a stored function ran in the statement.
     session.fetch_one("SELECT LAST_INSERT_ID()").await.unwrap().get_unchecked(0)
+}
+
+/// A waiter must hear it at its first question: the poller finds the row free again and again.
+#[tokio::test]
+async fn waiter_of_a_row_without_tokens_left_hears_an_error() {
+    for server in both().await {
+        let backend = server.backend("");
+        granted(&backend, &claim("a")).await;
+        let used_up = "UPDATE leasehold SET ends_at = 0, token = 9007199254740991 WHERE name = 'a'";
+        assert_eq!(server.run(used_up).await, 1);
+        let error = backend.try_acquire(&claim("a").with_waiting(true)).await.unwrap_err();
+        assert!(error.to_string().contains("token"), "{error}");
+    }
+}
+
+/// Its first refusal leaves the mark, without another question.
+#[tokio::test]
+async fn waiting_writer_that_was_refused_once_keeps_new_readers_out() {
+    for server in both().await {
+        let backend = server.backend("");
+        let reader = || claim("a").with_mode(LockMode::Shared);
+        granted(&backend, &reader()).await;
+        assert!(ask(&backend, &claim("a").with_waiting(true)).await.is_none());
+        assert!(ask(&backend, &reader()).await.is_none(), "a reader passed a writer that waits");
+    }
 }

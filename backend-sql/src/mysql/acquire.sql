@@ -7,24 +7,28 @@
 -- A row is free if it is missing or if its lease, or linger, has ended. A new token is max(last + 1, server clock in µs), at
 -- most 2^53 - 1. An owner that holds the row already (the reply to its first attempt was lost) gets the same token again.
 --
--- The first assignment decides; MySQL and MariaDB assign from left to right (MySQL manual, "UPDATE statement"), so the others
--- read its decision in LAST_INSERT_ID(). The number of changed rows would not tell: it depends on CLIENT_FOUND_ROWS.
+-- MySQL and MariaDB assign from left to right, in VALUES as well (MySQL manual, "INSERT Statement" and "UPDATE Statement"): the
+-- token is decided first, and the other assignments read the decision in LAST_INSERT_ID(). The number of changed rows would not
+-- tell: it depends on CLIENT_FOUND_ROWS.
 -- A refusal is answered as a number too, since MariaDB answers 0 whenever a trigger has run in the statement.
 --
 -- A grant after a longer wait for the row than the client waits for the answer would have no holder.
 --
 -- :1 name   :2 owner   :3 ttl in microseconds   :4 holder   :5 how long the client waits, in microseconds
 INSERT INTO {table} (name, owner, token, ends_at, acquired_at, version, holder)
-VALUES (:1, :2, LAST_INSERT_ID({now}), {now} + :3, {now}, {now} - 1 + {one_if_writable}, :4)
+VALUES (:1, :2, LAST_INSERT_ID({now}), token + :3, token, token - 1 + {one_if_writable}, :4)
 ON DUPLICATE KEY UPDATE
     token = CASE
-        WHEN ends_at > {now} AND owner = VALUES(owner) THEN LAST_INSERT_ID(token)
-        WHEN ends_at <= {now} AND token < 9007199254740991 AND TIMESTAMPDIFF(MICROSECOND, NOW(6), SYSDATE(6)) < :5
+        WHEN ends_at > {now} THEN CASE
+            WHEN owner = VALUES(owner) THEN LAST_INSERT_ID(token)
+            ELSE token + 0 * LAST_INSERT_ID(9007199254740992 + (owner <=> 0xFFFFFFFFFFFFFFFFFFFFFFFFFFFFFFFF))
+        END
+        WHEN token < 9007199254740991 AND TIMESTAMPDIFF(MICROSECOND, NOW(6), SYSDATE(6)) < :5
             THEN LAST_INSERT_ID(GREATEST(token + 1, {now}))
-        ELSE token + 0 * LAST_INSERT_ID(9007199254740992 + (ends_at <= {now} OR owner <=> 0xFFFFFFFFFFFFFFFFFFFFFFFFFFFFFFFF))
+        ELSE token + 0 * LAST_INSERT_ID(9007199254740993)
     END,
-    ends_at     = IF(LAST_INSERT_ID() < 9007199254740992, GREATEST(ends_at, {now} + :3), ends_at),
     acquired_at = IF(LAST_INSERT_ID() < 9007199254740992, {now}, acquired_at),
+    ends_at     = IF(LAST_INSERT_ID() < 9007199254740992, GREATEST(ends_at, acquired_at + :3), ends_at),
     version     = IF(LAST_INSERT_ID() < 9007199254740992, version + 1, version),
     holder      = IF(LAST_INSERT_ID() < 9007199254740992, VALUES(holder), holder),
     owner       = IF(LAST_INSERT_ID() < 9007199254740992, VALUES(owner), owner);

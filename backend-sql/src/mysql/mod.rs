@@ -29,7 +29,7 @@ pub(crate) static TEXTS: Texts = Texts {
     // difference of two times of the same zone.
     now: "(TIMESTAMPDIFF(MICROSECOND, '1970-01-01', UTC_TIMESTAMP(6)) + TIMESTAMPDIFF(MICROSECOND, NOW(6), SYSDATE(6)))",
     // The addition of the largest number is out of range, which is an error in every mode of SQL.
-    one_if_writable: "IF(CAST(@@GLOBAL.read_only AS CHAR) IN ('0', 'OFF'), 1, 9223372036854775807)",
+    one_if_writable: "IF(LOCATE(@@GLOBAL.read_only, '0OFF'), 1, 9223372036854775807)",
     takes_writes: include_str!("takes_writes.sql"),
     refuses_all_writes: false,
     quote: '`',

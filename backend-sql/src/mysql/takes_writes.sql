@@ -5,4 +5,4 @@
 -- before, while the new one has it free.
 --
 -- answers: int
-SELECT CAST(@@GLOBAL.read_only AS CHAR) IN ('0', 'OFF') FROM DUAL FOR UPDATE;
+SELECT LOCATE(@@GLOBAL.read_only, '0OFF') > 0 FROM DUAL FOR UPDATE;

@@ -1,10 +1,11 @@
 //! What cases do all the time, and expect of it.
 
-use crate::stop::{Stop, Verdict, ensure, ensure_untimed, ensure_within};
+use crate::stop::{Stop, Verdict, ensure, ensure_untimed, ensure_within, is_of_time};
 use leasehold_core::{
-    AcquireOptions, DistributedLock, DistributedLockExt, Error, ErrorKind, FencingToken, LockAdmin,
+    AcquireOptions, DistributedLock, DistributedLockExt, Error, ErrorKind, FencingToken, Lease, LockAdmin,
     LockGuard, LockMode, LockName, Loss, Wait,
 };
+use std::fmt;
 use std::sync::Arc;
 use std::time::Duration;
 use tokio::time::Instant;
@@ -83,6 +84,15 @@ pub(crate) async fn first_use(
 pub(crate) async fn ensure_held(client: &Client, name: &LockName, when: &str) -> Verdict {
     ensure!(client.poke(name).await?.is_none(), "{when}: somebody else got the lock");
     Ok(())
+}
+
+/// Expects that a lock is held. A lease that has ended before it was renewed says that the store was slow, or this machine.
+pub(crate) fn ensure_not_lost(lease: &Lease, words: impl fmt::Display) -> Verdict {
+    match lease.loss() {
+        None if lease.is_held() => Ok(()),
+        loss if loss.as_ref().is_some_and(is_of_time) => Err(Stop::Away(format!("{words}: {loss:?}"))),
+        loss => Err(Stop::Failed(format!("{words}: {loss:?}"))),
+    }
 }
 
 /// Expects that the store keeps a lease for as long as its holder believes in it; for how long it does.

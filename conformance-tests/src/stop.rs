@@ -1,6 +1,6 @@
 //! How a case came out, and what a hook of a subject could not do.
 
-use leasehold_core::{Error, ErrorKind};
+use leasehold_core::{Error, ErrorKind, Loss, LossCause};
 use std::error::Error as _;
 use std::fmt;
 use std::time::Duration;
@@ -20,7 +20,8 @@ pub enum Stop {
     Wrong(String),
     /// Something came too late, by this much; `None` if it never came while the case waited for it.
     Late(String, Option<Duration>),
-    /// The store was away, or slow to answer: late, unless this machine was not on time, for the time-outs of a client are not stretched.
+    /// The store was away, or slow to answer, or a lease ended before it was renewed: late, unless this machine was not on time, for
+    /// the time-outs of a client are not stretched.
     Away(String),
     /// Nothing can be said of the store: this machine was late, or a server was not ready in time.
     NotJudged(String),
@@ -151,6 +152,11 @@ macro_rules! require {
 }
 pub(crate) use require;
 
+/// True if the lease ended before it was renewed, and the store has not said why.
+pub(crate) fn is_of_time(loss: &Loss) -> bool {
+    matches!(loss.cause(), LossCause::Expired | LossCause::Unreachable)
+}
+
 impl From<Error> for Stop {
     fn from(error: Error) -> Self {
         let mut words = format!("{}: {error}", error.kind().code());
@@ -162,6 +168,7 @@ impl From<Error> for Stop {
         // A store that is slow or away may do better the next time.
         match error.kind() {
             ErrorKind::Unavailable | ErrorKind::Indeterminate => Self::Away(words),
+            ErrorKind::Lost if error.loss().is_some_and(is_of_time) => Self::Away(words),
             ErrorKind::TimedOut => Self::Late(words, None),
             ErrorKind::Denied => Self::Wrong(words),
             _ => Self::Failed(words),
@@ -210,31 +217,22 @@ mod tests {
 
     /// What each macro makes of a condition, and of this time with a bound of one millisecond.
     fn stops(holds: bool, took: Duration) -> [Verdict; 6] {
-        let failed = || {
-            ensure!(holds, "a");
-            Ok(())
-        };
-        let wrong = || {
-            ensure_untimed!(holds, "b");
-            Ok(())
-        };
-        let skipped = || {
-            require!(holds, "c");
-            Ok(())
-        };
-        let void = || {
-            ensure_met!(holds, "d");
-            Ok(())
-        };
-        let never = || {
-            ensure_came!(holds, "e");
-            Ok(())
-        };
-        let late = || {
-            ensure_within!(took, MS, "f");
-            Ok(())
-        };
-        [failed(), wrong(), skipped(), void(), never(), late()]
+        macro_rules! of {
+            ($($expectation:tt)+) => {
+                (|| {
+                    $($expectation)+;
+                    Ok(())
+                })()
+            };
+        }
+        [
+            of!(ensure!(holds, "a")),
+            of!(ensure_untimed!(holds, "b")),
+            of!(require!(holds, "c")),
+            of!(ensure_met!(holds, "d")),
+            of!(ensure_came!(holds, "e")),
+            of!(ensure_within!(took, MS, "f")),
+        ]
     }
 
     #[test]
@@ -256,6 +254,13 @@ mod tests {
             assert!(matches!(of(kind), Stop::Failed(_)), "{kind:?}");
         }
         assert!(matches!(of(Denied), Stop::Wrong(_)));
+        let lost = |cause| Stop::from(Error::from(Loss::new(cause)));
+        for cause in [LossCause::Expired, LossCause::Unreachable] {
+            assert!(matches!(lost(cause), Stop::Away(_)), "{cause:?}");
+        }
+        for cause in [LossCause::Gone, LossCause::Taken, LossCause::SessionOver] {
+            assert!(matches!(lost(cause), Stop::Failed(_)), "{cause:?}");
+        }
     }
 
     #[test]

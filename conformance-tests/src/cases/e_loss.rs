@@ -80,7 +80,7 @@ async fn steady_holder_under_connection_resets_loses_nothing(cx: &Context) -> Ve
     for _ in 0..12 {
         tokio::time::sleep(ttl / 4).await;
         connections += proxy.cut();
-        ensure!(guard.is_held(), "lost although the store was there: {:?}", guard.loss());
+        ensure_not_lost(&guard, "lost although the store was there")?;
     }
     // Some clients connect anew only for their next renewal.
     ensure_met!(connections > 2, "twelve resets have met {connections} connections");
@@ -183,7 +183,7 @@ async fn steady_holder_is_renewed_seldom_and_told_of_no_loss(cx: &Context) -> Ve
     let bound = of_one * u64::from(12 * LEASES + 3);
     let of_all = format!("{sent} requests of a holder in {LEASES} leases");
     ensure!(sent <= bound, "{of_all}, {of_one} for an extension; bound {bound}");
-    ensure!(guard.is_held(), "told of a loss that there was not: {:?}", guard.loss());
+    ensure_not_lost(&guard, "told of a loss that there was not")?;
     Ok(guard.release().await?)
 }
 

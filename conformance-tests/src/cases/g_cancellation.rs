@@ -173,7 +173,7 @@ async fn lease_outlives_the_runtime_of_its_acquisition(cx: &Context) -> Verdict 
     let bound = hand_over_bound(cx, &other);
     if is_lease {
         tokio::time::sleep(ttl * 3).await;
-        ensure!(guard.is_held(), "lost after its runtime ended: {:?}", guard.loss());
+        ensure_not_lost(&guard, "lost after its runtime ended")?;
         ensure_held(&other, &name, "after its runtime ended").await?;
         drop(guard);
         return free_within(&other, &name, bound, "dropped after its runtime ended").await;

@@ -61,7 +61,7 @@ async fn fifty_waiters_delay_neither_renewals_nor_other_locks(cx: &Context) -> V
         ensure_within!(took, cx.slack() * 2, "beside fifty waiters, another lock took {took:?}");
     }
     tokio::time::sleep(cx.ttl()).await;
-    ensure!(guard.is_held(), "its renewals waited behind the waiters: {:?}", guard.loss());
+    ensure_not_lost(&guard, "its renewals waited behind the waiters")?;
     guard.release().await?;
     let bound = hand_over_bound(cx, &client) + cx.slack();
     let first = tokio::time::timeout(bound, waiters.join_next()).await.ok().flatten();
@@ -168,7 +168,7 @@ async fn pooler_that_lends_sessions_is_refused_or_holds(cx: &Context) -> Verdict
                 ensure_held(&other, &name, "by another client of the pooler").await?;
                 ensure_held(&direct, &name, "through a pooler").await?;
                 tokio::time::sleep(cx.ttl()).await;
-                ensure!(guard.is_held(), "lost through a pooler: {:?}", guard.loss());
+                ensure_not_lost(&guard, "lost through a pooler")?;
                 guard.release().await?;
             }
             Err(error) => ensure!(error.kind() == ErrorKind::Misconfigured, "through a pooler: {error:?}"),
@@ -226,7 +226,7 @@ async fn no_connection_left_is_said_in_time(cx: &Context) -> Verdict {
     ensure_kind_if_known(outcome, ErrorKind::Unavailable, "a store that takes no more connections")?;
     ensure_within!(took, wait + cx.slack(), "it gave up only after {took:?}");
     tokio::time::sleep(cx.ttl()).await;
-    ensure!(guard.is_held(), "a holder lost its lock to a crowd of strangers: {:?}", guard.loss());
+    ensure_not_lost(&guard, "a holder lost its lock to a crowd of strangers")?;
     drop(all);
     tokio::time::sleep(Duration::from_millis(100)).await;
     ensure_held(&late, &name, "once there are connections again").await?;

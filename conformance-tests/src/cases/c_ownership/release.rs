@@ -111,7 +111,7 @@ async fn release_on_the_wire(cx: &Context, is_done: bool) -> Verdict {
     let end = Instant::now() + cx.ttl() / 2;
     while Instant::now() < end {
         ensure_held(&direct, &name, when).await?;
-        ensure!(successor.is_held(), "the successor lost its lock: {:?}", successor.loss());
+        ensure_not_lost(&successor, "the successor lost its lock")?;
         tokio::time::sleep(cx.ttl() / 20).await;
     }
     let _ = release.await?;

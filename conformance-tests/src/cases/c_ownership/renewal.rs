@@ -81,7 +81,7 @@ async fn stranded_renewal_shortens_no_extension(cx: &Context) -> Verdict {
         tokio::time::sleep(kept * 7 / 6).await;
         ensure_held(&other, &name, when).await?;
     }
-    ensure!(guard.is_held(), "lost to a renewal that came late: {:?}", guard.loss());
+    ensure_not_lost(&guard, "lost to a renewal that came late")?;
     Ok(guard.release().await?)
 }
 

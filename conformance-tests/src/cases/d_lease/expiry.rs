@@ -69,7 +69,7 @@ async fn over_restarts(cx: &Context, ttl: Duration) -> Result<Option<Duration>, 
         return Ok(Some(away.elapsed()));
     }
     tokio::time::sleep(ttl).await;
-    ensure!(guard.is_held(), "a restart with all its data lost the lock: {:?}", guard.loss());
+    ensure_not_lost(&guard, "a restart with all its data lost the lock")?;
     let away = Instant::now();
     cx.store().restart(false).await?;
     if away.elapsed() > ttl / 2 {

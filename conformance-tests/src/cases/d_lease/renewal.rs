@@ -24,7 +24,7 @@ async fn renewed_lease_outlasts_five_ttls(cx: &Context) -> Verdict {
     while Instant::now() < end {
         for guard in &held {
             ensure_held(&other, guard.name(), "while it is renewed").await?;
-            ensure!(guard.is_held(), "{} was lost: {:?}", guard.name(), guard.loss());
+            ensure_not_lost(&guard, format_args!("{} was lost", guard.name()))?;
         }
         tokio::time::sleep(cx.ttl() / 10).await;
     }
@@ -76,7 +76,7 @@ async fn one_failed_renewal_is_survived(cx: &Context) -> Verdict {
     let well = eventually(ttl, || guard.health() != Health::AtRisk).await;
     ensure!(well && guard.is_held(), "the lock was lost by one failed renewal: {:?}", guard.loss());
     tokio::time::sleep(ttl).await;
-    ensure!(guard.is_held(), "lost after the network was well again: {:?}", guard.loss());
+    ensure_not_lost(&guard, "lost after the network was well again")?;
     Ok(guard.release().await?)
 }
 
@@ -88,7 +88,7 @@ async fn lost_reply_to_a_renewal_is_survived(cx: &Context) -> Verdict {
     until_renewed_unheard(cx, &proxy, &guard, ttl).await?;
     lose_connections(&proxy)?;
     tokio::time::sleep(ttl * 3 / 2).await;
-    ensure!(guard.is_held(), "the lock was lost by one lost reply: {:?}", guard.loss());
+    ensure_not_lost(&guard, "the lock was lost by one lost reply")?;
     ensure!(guard.token()? == token, "a renewal changed the token");
     Ok(guard.release().await?)
 }
@@ -101,7 +101,7 @@ async fn name_lost_once_gets_a_working_renewal_again(cx: &Context) -> Verdict {
     let second = client.take(&name, &cx.options()).await?;
     drop(first);
     tokio::time::sleep(cx.ttl() * 2).await;
-    ensure!(second.is_held(), "not renewed after an earlier loss of the name: {:?}", second.loss());
+    ensure_not_lost(&second, "not renewed after an earlier loss of the name")?;
     Ok(second.release().await?)
 }
 

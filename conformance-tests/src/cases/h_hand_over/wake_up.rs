@@ -180,7 +180,7 @@ async fn waiter_that_was_cut_off_holds_nothing_beside_another(cx: &Context) -> V
         ensure!(!(second && successor.is_held()), "a waiter that was cut off got a lock that another holds");
         return Ok(successor.release().await?);
     }
-    ensure!(successor.is_held(), "the holder lost its lock: {:?}", successor.loss());
+    ensure_not_lost(&successor, "the holder lost its lock")?;
     successor.release().await?;
     Ok(waiter.await??.release().await?)
 }

@@ -24,7 +24,7 @@ async fn wall_clock_of_a_client_decides_nothing(cx: &Context) -> Verdict {
     ensure!(gave_back == "released", "a process whose clock is an hour ahead gives back: {gave_back}");
     let is_stolen = thief.try_take(&name, cx.ttl()).await?;
     ensure!(!is_stolen, "a process whose clock is an hour ahead got a held lock");
-    ensure!(guard.is_held(), "lost to a process whose clock is an hour ahead: {:?}", guard.loss());
+    ensure_not_lost(&guard, "lost to a process whose clock is an hour ahead")?;
     thief.kill();
     guard.release().await?;
 

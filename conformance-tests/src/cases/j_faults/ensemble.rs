@@ -37,7 +37,7 @@ async fn ensure_held_without_leader(cx: &Context, kill: bool) -> Verdict {
     let healed = Instant::now();
     while healed.elapsed() < OUTLASTS_AN_ELECTION / 4 {
         for (_, name, guard) in &held {
-            ensure!(guard.is_held(), "{name} was lost with one server: {:?}", guard.loss());
+            ensure_not_lost(&guard, format_args!("{name} was lost with one server"))?;
         }
         tokio::time::sleep(Duration::from_millis(5)).await;
     }
@@ -94,7 +94,7 @@ async fn partitioned_server_costs_its_client_no_lock(cx: &Context) -> Verdict {
     used.ok_or_else(|| Stop::Failed("the client talks to no server".to_owned()))?.set(Traffic::BlackHole);
     let start = Instant::now();
     while start.elapsed() < ttl * 3 / 2 {
-        ensure!(guard.is_held(), "lost after {:?}: {:?}", start.elapsed(), guard.loss());
+        ensure_not_lost(&guard, format_args!("lost after {:?}", start.elapsed()))?;
         tokio::time::sleep(Duration::from_millis(5)).await;
     }
     let other = cx.client().await?;

@@ -27,7 +27,7 @@ async fn nodes_that_fail_cost_nothing_until_they_are_a_majority(cx: &Context) ->
             let guard = guard?;
             ensure_within!(took, cx.ttl(), "with {minority} nodes failing it took {took:?}, all of a lease");
             tokio::time::sleep(cx.ttl() * 3 / 2).await;
-            ensure!(guard.is_held(), "lost although a majority answers: {:?}", guard.loss());
+            ensure_not_lost(&guard, "lost although a majority answers")?;
             ensure_held(&cx.client().await?, &nodes.name, "while a minority fails").await?;
             guard.release().await?;
         }
@@ -85,7 +85,7 @@ async fn node_that_forgets_is_given_its_locks_again(cx: &Context) -> Verdict {
     for node in 0..nodes.count() {
         nodes.members.restart(node, false).await?;
         nodes.until_held(node..node + 1, true, cx.ttl() * 2 + cx.slack()).await?;
-        ensure!(guard.is_held(), "lost with one node's memory: {:?}", guard.loss());
+        ensure_not_lost(&guard, "lost with one node's memory")?;
     }
     ensure_held(&other, &nodes.name, "after every node has forgotten it once").await?;
     guard.release().await?;

@@ -91,7 +91,7 @@ async fn slow_network_costs_time_and_no_lock(cx: &Context) -> Verdict {
         let (first, waiter) = (guard.token()?, spawn_take(&client, &name, &cx.options()));
         // Two renewals.
         tokio::time::sleep(cx.ttl() * 3 / 2).await;
-        ensure!(guard.is_held(), "lost to {way:?}: {:?}", guard.loss());
+        ensure_not_lost(&guard, format_args!("lost to {way:?}"))?;
         ensure_held(&direct, &name, &format!("through {way:?}")).await?;
         guard.release().await?;
         let next = waiter.await??;
@@ -151,7 +151,7 @@ async fn acquire_under(
     ensure_within!(took, wait + cx.slack(), "{traffic:?}: answered after {took:?}, of a wait of {wait:?}");
     match outcome {
         Ok(guard) => {
-            ensure!(guard.is_held(), "{traffic:?}: granted and not held: {:?}", guard.loss());
+            ensure_not_lost(&guard, format_args!("{traffic:?}: granted and not held"))?;
             // Its reply may be the one that is lost.
             let _ = guard.release().await;
             Ok(true)

@@ -78,7 +78,7 @@ async fn holder_and_waiter_outlive_a_fail_over_of_which_the_replica_knew(cx: &Co
     if client.semantics().hold != HoldKind::Connection {
         // Renewed on the next primary, or not at all.
         while guard.extend(OUTLASTS).await.is_err() {
-            ensure!(guard.is_held(), "lost after a fail-over: {:?}", guard.loss());
+            ensure_not_lost(&guard, "lost after a fail-over")?;
         }
         tokio::time::sleep(cx.ttl() * 2).await;
         ensure!(!waiter.is_finished(), "the waiter ended before the holder released");

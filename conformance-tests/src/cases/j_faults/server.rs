@@ -30,7 +30,7 @@ async fn killed_connections_are_survived_or_told(cx: &Context) -> Verdict {
         drop(guard);
     } else {
         tokio::time::sleep(cx.ttl() * 3 / 2).await;
-        ensure!(guard.is_held(), "lost with its connection, which a lease is not: {:?}", guard.loss());
+        ensure_not_lost(&guard, "lost with its connection, which a lease is not")?;
         ensure!(!waiter.is_finished(), "a lease that is renewed was given to another");
         guard.release().await?;
     }
@@ -72,7 +72,7 @@ async fn idle_transaction_timeout_spares_a_living_holder(cx: &Context) -> Verdic
     let end = Instant::now() + after * 3;
     while Instant::now() < end {
         tokio::time::sleep(cx.ttl() / 3).await;
-        ensure!(guard.is_held(), "a living holder was ended as idle: {:?}", guard.loss());
+        ensure_not_lost(&guard, "a living holder was ended as idle")?;
         ensure_held(&other, &name, "under a server that ends what is idle").await?;
     }
     Ok(guard.release().await?)
@@ -135,7 +135,7 @@ async fn forgotten_scripts_cost_neither_a_lock_nor_a_turn(cx: &Context) -> Verdi
     let end = Instant::now() + cx.ttl() * 2;
     while Instant::now() < end {
         administrator.forget_scripts().await?;
-        ensure!(guard.is_held(), "lost with the scripts: {:?}", guard.loss());
+        ensure_not_lost(&guard, "lost with the scripts")?;
         tokio::time::sleep(cx.ttl() / 20).await;
     }
     ensure_held(&client, &name, "after its scripts were forgotten").await?;
@@ -160,7 +160,7 @@ async fn busy_store_says_so_in_time_and_costs_no_holder_its_lock(cx: &Context) -
     ensure_within!(start.elapsed(), wait + cx.slack(), "it gave up only after {:?}", start.elapsed());
     ensure_outage(outcome, "a store that is busy")?;
     tokio::time::sleep(cx.ttl() * 2).await;
-    ensure!(guard.is_held(), "lost to somebody's program: {:?}", guard.loss());
+    ensure_not_lost(&guard, "lost to somebody's program")?;
     ensure_held(&other, &name, "after the store had been busy").await?;
     guard.release().await?;
     ensure_all_served(waiters, Some(token)).await

@@ -197,7 +197,7 @@ async fn end_of_one_reader_leaves_the_others(cx: &Context) -> Verdict {
     tokio::time::sleep(cx.ttl() * 3 / 2).await;
     for reader in left {
         let name = reader.name().clone();
-        ensure!(reader.is_held(), "{name}: the other reader was told: {:?}", reader.loss());
+        ensure_not_lost(&reader, format_args!("{name}: the other reader was told"))?;
         ensure_excluded(&other, &name, &NOT_SHARED, "under the other reader").await?;
         if let Some(admin) = other.admin() {
             let shown = admin.inspect(&name).await?;
@@ -221,7 +221,7 @@ async fn end_of_a_silent_reader_leaves_another_and_then_lets_a_writer_in(cx: &Co
     proxy.set(Traffic::BlackHole);
     loss_within(&silent, cx.ttl() + cx.slack()).await?;
     tokio::time::sleep(silent_bound(cx).await? - wake_up).await;
-    ensure!(kept.is_held(), "a reader is lost with the one that was cut off: {:?}", kept.loss());
+    ensure_not_lost(&kept, "a reader is lost with the one that was cut off")?;
     ensure!(!writer.is_finished(), "a writer was let in beside a reader");
     kept.release().await?;
     let writer = granted_within(writer, wake_up + cx.slack(), "a writer after both readers").await?;
@@ -287,7 +287,7 @@ async fn looking_shows_every_reader(cx: &Context) -> Verdict {
     fastrand::Rng::with_seed(cx.seed()).shuffle(&mut readers);
     while let Some(reader) = readers.pop() {
         let left = readers.len() + 1;
-        ensure!(reader.is_held(), "lost with {left} readers: {:?}", reader.loss());
+        ensure_not_lost(&reader, format_args!("lost with {left} readers"))?;
         let is_granted = is_granted_to_a_writer(&clients[left % 2], &name).await?;
         ensure!(!is_granted, "a writer was let in beside {left} readers");
         reader.release().await?;

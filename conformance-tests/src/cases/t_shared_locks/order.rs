@@ -26,7 +26,7 @@ async fn new_reader_does_not_pass_a_waiting_writer(cx: &Context) -> Verdict {
         ensure!(passed.is_none(), "a reader was let in before a {mode} lock that waits");
         let second = spawn_take(&cx.client().await?, &name, &cx.options().with_mode(Shared));
         tokio::time::sleep((wake_up + cx.slack() / 5).max(cx.ttl() * 3 / 2)).await;
-        ensure!(first.is_held(), "a reader is lost while a writer waits: {:?}", first.loss());
+        ensure_not_lost(&first, "a reader is lost while a writer waits")?;
         ensure!(!writer.is_finished(), "a writer was let in beside a reader");
         ensure!(!second.is_finished(), "a reader that waits was let in before a {mode} lock that waits");
         first.release().await?;

@@ -81,7 +81,7 @@ async fn fail_over_keeps_readers_that_the_replica_knew_and_repeats_no_token(cx: 
     replicas.fail_over(&name).await?;
     // Renewed on the next primary.
     while known.extend(OUTLASTS).await.is_err() {
-        ensure!(known.is_held(), "a reader of which the replica knew is lost: {:?}", known.loss());
+        ensure_not_lost(&known, "a reader of which the replica knew is lost")?;
     }
     ensure_larger_token(&client, &name, &long, before, "over a fail-over").await?;
     let options = cx.options().with_wait(cx.ttl()).with_mode(LockMode::Write);
@@ -96,7 +96,7 @@ async fn fail_over_keeps_readers_that_the_replica_knew_and_repeats_no_token(cx: 
     while lost.is_held() {
         let _ = lost.extend(OUTLASTS).await;
     }
-    ensure!(writer.is_held(), "a writer lost its lock to the reader of another primary: {:?}", writer.loss());
+    ensure_not_lost(&writer, "a writer lost its lock to the reader of another primary")?;
     Ok(writer.release().await?)
 }
 

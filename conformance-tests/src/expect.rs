@@ -88,11 +88,9 @@ pub(crate) async fn ensure_held(client: &Client, name: &LockName, when: &str) ->
 
 /// Expects that a lock is held. A lease that has ended before it was renewed says that the store was slow, or this machine.
 pub(crate) fn ensure_not_lost(lease: &Lease, words: impl fmt::Display) -> Verdict {
-    match lease.loss() {
-        None if lease.is_held() => Ok(()),
-        loss if loss.as_ref().is_some_and(is_of_time) => Err(Stop::Away(format!("{words}: {loss:?}"))),
-        loss => Err(Stop::Failed(format!("{words}: {loss:?}"))),
-    }
+    let Some(loss) = lease.loss() else { return Ok(()) };
+    let stop = if is_of_time(&loss) { Stop::Away } else { Stop::Failed };
+    Err(stop(format!("{words}: {loss:?}")))
 }
 
 /// Expects that the store keeps a lease for as long as its holder believes in it; for how long it does.

@@ -9,8 +9,7 @@
 --
 -- MySQL and MariaDB assign from left to right, in VALUES as well (MySQL manual, "INSERT Statement" and "UPDATE Statement"): the
 -- token is decided first, and the other assignments read the decision in LAST_INSERT_ID(). The number of changed rows would not
--- tell: it depends on CLIENT_FOUND_ROWS.
--- A refusal is answered as a number too, since MariaDB answers 0 whenever a trigger has run in the statement.
+-- tell: it depends on CLIENT_FOUND_ROWS. A refusal is answered as a number too, since MariaDB answers 0 whenever a trigger has run.
 --
 -- A grant after a longer wait for the row than the client waits for the answer would have no holder.
 --
@@ -19,10 +18,8 @@ INSERT INTO {table} (name, owner, token, ends_at, acquired_at, version, holder)
 VALUES (:1, :2, LAST_INSERT_ID({now}), token + :3, token, token - 1 + {one_if_writable}, :4)
 ON DUPLICATE KEY UPDATE
     token = CASE
-        WHEN ends_at > {now} THEN CASE
-            WHEN owner = VALUES(owner) THEN LAST_INSERT_ID(token)
-            ELSE token + 0 * LAST_INSERT_ID(9007199254740992 + (owner <=> 0xFFFFFFFFFFFFFFFFFFFFFFFFFFFFFFFF))
-        END
+        WHEN ends_at > {now} THEN IF(owner = VALUES(owner), LAST_INSERT_ID(token),
+            token + 0 * LAST_INSERT_ID(9007199254740992 + (owner <=> 0xFFFFFFFFFFFFFFFFFFFFFFFFFFFFFFFF)))
         WHEN token < 9007199254740991 AND TIMESTAMPDIFF(MICROSECOND, NOW(6), SYSDATE(6)) < :5
             THEN LAST_INSERT_ID(GREATEST(token + 1, {now}))
         ELSE token + 0 * LAST_INSERT_ID(9007199254740993)

@@ -41,13 +41,8 @@ async fn wall_clock_of_a_client_decides_nothing(cx: &Context) -> Verdict {
     // Between two renewals: a process that is stopped while it writes to a file keeps that locked, whatever its clock says.
     tokio::time::sleep(cx.ttl() / 6).await;
     holder.pause();
-    free_within(
-        &client,
-        &name,
-        expiry_bound(cx, &client),
-        "whose holder has a clock an hour behind, and stopped",
-    )
-    .await?;
+    let bound = expiry_bound(cx, &client);
+    free_within(&client, &name, bound, "whose holder has a clock an hour behind, and stopped").await?;
     holder.resume();
     let status = holder.status().await?;
     let lost = status.starts_with("lost");

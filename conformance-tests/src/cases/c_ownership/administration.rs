@@ -66,7 +66,7 @@ pub(super) async fn ensure_go_on(cx: &Context, guards: &[LockGuard], when: &str)
             Err(error) if error.kind() == ErrorKind::Unsupported => {}
             outcome => outcome.map_err(|error| Stop::Failed(format!("{when}, another was lost: {error}")))?,
         }
-        ensure_not_lost(&guard, format_args!("{when}, another was lost"))?;
+        ensure_not_lost(guard, format_args!("{when}, another was lost"))?;
     }
     Ok(())
 }

@@ -39,7 +39,7 @@ async fn ensure_all_last(
     while Instant::now() < end {
         for (ttl, guard) in held {
             ensure_lasts(cx, other, guard, *ttl).await?;
-            ensure_not_lost(&guard, format_args!("a lease of {ttl:?} was lost"))?;
+            ensure_not_lost(guard, format_args!("a lease of {ttl:?} was lost"))?;
         }
         tokio::time::sleep(cx.ttl() / 20).await;
     }
@@ -95,7 +95,7 @@ async fn lost_claim_of_a_batch_is_told_to_its_holder_alone(cx: &Context) -> Verd
     while Instant::now() < end {
         for guard in &held {
             let name = guard.name();
-            ensure_not_lost(&guard, format_args!("{name} was told of the loss of another"))?;
+            ensure_not_lost(guard, format_args!("{name} was told of the loss of another"))?;
             ensure_held(&other, name, "renewed beside a lost one").await?;
         }
         tokio::time::sleep(cx.ttl() / 10).await;

@@ -24,7 +24,7 @@ async fn renewed_lease_outlasts_five_ttls(cx: &Context) -> Verdict {
     while Instant::now() < end {
         for guard in &held {
             ensure_held(&other, guard.name(), "while it is renewed").await?;
-            ensure_not_lost(&guard, format_args!("{} was lost", guard.name()))?;
+            ensure_not_lost(guard, format_args!("{} was lost", guard.name()))?;
         }
         tokio::time::sleep(cx.ttl() / 10).await;
     }

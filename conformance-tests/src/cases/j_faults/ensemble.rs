@@ -37,7 +37,7 @@ async fn ensure_held_without_leader(cx: &Context, kill: bool) -> Verdict {
     let healed = Instant::now();
     while healed.elapsed() < OUTLASTS_AN_ELECTION / 4 {
         for (_, name, guard) in &held {
-            ensure_not_lost(&guard, format_args!("{name} was lost with one server"))?;
+            ensure_not_lost(guard, format_args!("{name} was lost with one server"))?;
         }
         tokio::time::sleep(Duration::from_millis(5)).await;
     }

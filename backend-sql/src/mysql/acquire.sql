@@ -10,7 +10,6 @@
 -- MySQL and MariaDB assign from left to right, in VALUES as well (MySQL manual, "INSERT Statement" and "UPDATE Statement"): the
 -- token is decided first, and the other assignments read the decision in LAST_INSERT_ID(). The number of changed rows would not
 -- tell: it depends on CLIENT_FOUND_ROWS. A refusal is answered as a number too, since MariaDB answers 0 whenever a trigger has run.
---
 -- A grant after a longer wait for the row than the client waits for the answer would have no holder.
 --
 -- :1 name   :2 owner   :3 ttl in microseconds   :4 holder   :5 how long the client waits, in microseconds

@@ -43,16 +43,11 @@ fn main() -> ExitCode {
     // Broken locks panic: some of them are caught by that, and it is not to be read.
     std::panic::set_hook(Box::new(|_| {}));
     let mut arguments = Arguments::from_args();
-    // Most of a trial is waiting.
-    arguments.test_threads.get_or_insert(32);
+    arguments.test_threads.get_or_insert(16);
     let mut trials: Vec<Trial> =
         controls.iter().flat_map(|control| trials::of_control(control, &controls)).collect();
     trials.extend(sound::trials());
     trials.push(Trial::test("documentation_names_every_broken_lock", move || Ok(table::check(&controls)?)));
-    if !arguments.list {
-        // Those that wait for whole seconds stand together in the table.
-        fastrand::Rng::with_seed(1).shuffle(&mut trials);
-    }
     let conclusion = libtest_mimic::run(&arguments, trials);
     locks::zookeeper::end_idle();
     conclusion.exit_code()

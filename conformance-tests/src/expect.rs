@@ -1,6 +1,6 @@
 //! What cases do all the time, and expect of it.
 
-use crate::stop::{Stop, Verdict, ensure, ensure_untimed, ensure_within, is_of_time};
+use crate::stop::{Stop, Verdict, ensure, ensure_untimed, ensure_within, was_not_renewed_in_time};
 use leasehold_core::{
     AcquireOptions, DistributedLock, DistributedLockExt, Error, ErrorKind, FencingToken, Lease, LockAdmin,
     LockGuard, LockMode, LockName, Loss, Wait,
@@ -88,8 +88,11 @@ pub(crate) async fn ensure_held(client: &Client, name: &LockName, when: &str) ->
 
 /// Expects that a lock is held. A lease that has ended before it was renewed says that the store was slow, or this machine.
 pub(crate) fn ensure_not_lost(lease: &Lease, words: impl fmt::Display) -> Verdict {
-    let Some(loss) = lease.loss() else { return Ok(()) };
-    let stop = if is_of_time(&loss) { Stop::Away } else { Stop::Failed };
+    let Some(loss) = lease.loss() else {
+        ensure!(lease.is_held(), "{words}: it has ended without a loss");
+        return Ok(());
+    };
+    let stop = if was_not_renewed_in_time(&loss) { Stop::Away } else { Stop::Failed };
     Err(stop(format!("{words}: {loss:?}")))
 }
 
@@ -228,6 +231,23 @@ mod tests {
         let client: Client = Arc::new(LockClient::builder(memory).with_clock(clock).build());
         let guard = client.poke(&LockName::new("x").unwrap()).await.unwrap().unwrap();
         (client, guard)
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn lock_that_was_not_renewed_in_time_is_away_and_one_that_was_taken_away_has_failed() {
+        let (client, guard) = held().await;
+        ensure_not_lost(&guard, "now").unwrap();
+        client.admin().unwrap().force_release(guard.name(), None).await.unwrap();
+        guard.lost().await;
+        assert!(matches!(ensure_not_lost(&guard, "now"), Err(Stop::Failed(_))));
+        let options = AcquireOptions::new().with_fixed_lease();
+        let guard = client.acquire_with(guard.name().clone(), &options).await.unwrap();
+        guard.lost().await;
+        assert!(matches!(ensure_not_lost(&guard, "now"), Err(Stop::Away(_))));
+        let guard = client.acquire_with(guard.name().clone(), &options).await.unwrap();
+        let lease = guard.lease();
+        guard.release().await.unwrap();
+        assert!(matches!(ensure_not_lost(&lease, "now"), Err(Stop::Failed(_))), "it has no loss");
     }
 
     #[tokio::test(start_paused = true)]

@@ -139,12 +139,8 @@ impl Lateness {
         let firings = lock(&FIRINGS);
         let (samples, crowd) = (firings.since(start, Instant::now()), firings.crowd_since(start));
         drop(firings);
-        Self {
-            in_all: samples.iter().map(|(_, late)| *late).sum(),
-            most: most_within(&samples, window),
-            window,
-            crowd,
-        }
+        let in_all = samples.iter().map(|(_, late)| *late).sum();
+        Self { in_all, most: most_within(&samples, window), window, crowd }
     }
 
     /// What was seen, after the reason not to judge it.

@@ -153,7 +153,7 @@ macro_rules! require {
 pub(crate) use require;
 
 /// True if the lease ended before it was renewed, and the store has not said why.
-pub(crate) fn is_of_time(loss: &Loss) -> bool {
+pub(crate) fn was_not_renewed_in_time(loss: &Loss) -> bool {
     matches!(loss.cause(), LossCause::Expired | LossCause::Unreachable)
 }
 
@@ -168,7 +168,7 @@ impl From<Error> for Stop {
         // A store that is slow or away may do better the next time.
         match error.kind() {
             ErrorKind::Unavailable | ErrorKind::Indeterminate => Self::Away(words),
-            ErrorKind::Lost if error.loss().is_some_and(is_of_time) => Self::Away(words),
+            ErrorKind::Lost if error.loss().is_some_and(was_not_renewed_in_time) => Self::Away(words),
             ErrorKind::TimedOut => Self::Late(words, None),
             ErrorKind::Denied => Self::Wrong(words),
             _ => Self::Failed(words),

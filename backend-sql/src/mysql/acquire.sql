@@ -7,12 +7,12 @@
 -- A row is free if it is missing or if its lease, or linger, has ended. A new token is max(last + 1, server clock in µs), at
 -- most 2^53 - 1. An owner that holds the row already (the reply to its first attempt was lost) gets the same token again.
 --
--- MySQL and MariaDB assign from left to right, in VALUES as well (MySQL manual, "INSERT Statement" and "UPDATE Statement"): the
--- token is decided first, and the other assignments read the decision in LAST_INSERT_ID(). The number of changed rows would not
--- tell: it depends on CLIENT_FOUND_ROWS. A refusal is answered as a number too, since MariaDB answers 0 whenever a trigger has run.
--- A grant after a longer wait for the row than the client waits for the answer would have no holder.
+-- MySQL and MariaDB assign from left to right (MySQL manual, "INSERT Statement" and "UPDATE Statement"). In VALUES, `token` is that of
+-- the new row: the clock. After UPDATE, the first assignment decides, and the others read its decision in LAST_INSERT_ID(). The number
+-- of changed rows would not tell: it depends on CLIENT_FOUND_ROWS. A refusal is answered as a number too, since MariaDB answers 0
+-- whenever a trigger has run in the statement.
 --
--- :1 name   :2 owner   :3 ttl in microseconds   :4 holder   :5 how long the client waits, in microseconds
+-- :1 name   :2 owner   :3 ttl in microseconds   :4 holder   :5 how long the client waits, in microseconds: a later grant has no holder
 INSERT INTO {table} (name, owner, token, ends_at, acquired_at, version, holder)
 VALUES (:1, :2, LAST_INSERT_ID({now}), token + :3, token, token - 1 + {one_if_writable}, :4)
 ON DUPLICATE KEY UPDATE

@@ -28,7 +28,7 @@ pub(crate) static TEXTS: Texts = Texts {
     // `UTC_TIMESTAMP` knows no time zone and is frozen when the statement begins; what has passed since is added, as the
     // difference of two times of the same zone.
     now: "(TIMESTAMPDIFF(MICROSECOND, '1970-01-01', UTC_TIMESTAMP(6)) + TIMESTAMPDIFF(MICROSECOND, NOW(6), SYSDATE(6)))",
-    // The addition of the largest number is out of range, which is an error in every mode of SQL.
+    // '0' and 'OFF' are writable. The addition of the largest number is out of range, which is an error in every mode of SQL.
     one_if_writable: "IF(LOCATE(@@GLOBAL.read_only, '0OFF'), 1, 9223372036854775807)",
     takes_writes: include_str!("takes_writes.sql"),
     refuses_all_writes: false,

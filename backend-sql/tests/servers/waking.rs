@@ -237,17 +237,15 @@ async fn waiters_of_many_names_share_their_statements_and_each_is_woken() {
             }
             assert!(start.elapsed() < Duration::from_secs(20), "{asked} requests in two seconds");
         }
-        let mut late = Vec::new();
         for (claim, waiter) in held.iter().zip(waiters) {
             let released = Instant::now();
             holder.release(claim, Duration::ZERO).await.unwrap();
-            let guard = waiter.await.unwrap().unwrap();
+            let guard =
+                tokio::time::timeout(Duration::from_secs(10), waiter).await.unwrap().unwrap().unwrap();
             let took = released.elapsed();
-            // A waiter that is not woken asks by itself after half a second.
-            late.extend((took > Duration::from_millis(400)).then_some((claim.name(), took)));
+            assert!(took < Duration::from_millis(400), "{} after {took:?}", claim.name());
             guard.release().await.unwrap();
         }
-        assert!(late.len() < 15, "{} of {NAMES}, on a machine that may be busy: {late:?}", late.len());
     }
 }
 

@@ -28,11 +28,8 @@ async fn waiter_that_leaves_delays_no_other_and_takes_nothing(cx: &Context) -> V
     let leaver = cx.client().await?;
     drop(tokio::time::timeout(Duration::from_millis(200), leaver.acquire_with(&name, &cx.options())).await);
     let short = cx.options().with_wait(cx.slack());
-    ensure_kind_if_known(
-        leaver.acquire_with(&name, &short).await,
-        ErrorKind::TimedOut,
-        "a waiter that gives up",
-    )?;
+    let outcome = leaver.acquire_with(&name, &short).await;
+    ensure_kind_if_known(outcome, ErrorKind::TimedOut, "a waiter that gives up")?;
     ensure_held(&other, &name, "after waiters left").await?;
     let before = optional(cx.store().records().await)?;
     guard.release().await?;

@@ -34,12 +34,6 @@ pub enum Traffic {
     ResetAfter(u64),
 }
 
-impl Traffic {
-    fn passes_replies(self) -> bool {
-        !matches!(self, Self::BlackHole | Self::HoldReplies | Self::HoldRepliesFrom(_))
-    }
-}
-
 /// How it is since it was set, and what has passed since then of what is counted: replies, or bytes.
 #[derive(Clone, Debug)]
 pub(super) struct TrafficState {
@@ -87,7 +81,9 @@ impl Gate {
             }
             Side::Server => tokio::select! {
                 biased;
-                () = self.wait_for(Traffic::passes_replies) => {}
+                () = self.wait_for(|now| {
+                    !matches!(now, Traffic::BlackHole | Traffic::HoldReplies | Traffic::HoldRepliesFrom(_))
+                }) => {}
                 single = self.network.singles.acquire() => single.map_or((), SemaphorePermit::forget),
             },
         }

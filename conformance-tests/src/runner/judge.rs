@@ -227,14 +227,14 @@ mod tests {
 
         async fn start(&self) -> Result<Box<dyn Store>, Stop> {
             self.stretched.lock().unwrap().push(is_stretched());
-            let is_late = || lock(&FIRINGS).late.push_back((Instant::now(), Duration::from_secs(10)));
+            let be_late = || lock(&FIRINGS).late.push_back((Instant::now(), Duration::from_secs(10)));
             if !self.late_for.is_zero() {
-                is_late();
+                be_late();
             }
             let (until, client) = (Instant::now() + self.late_for, Arc::downgrade(&self.client));
             std::thread::spawn(move || {
                 while Instant::now() < until && client.strong_count() > 0 {
-                    is_late();
+                    be_late();
                     std::thread::sleep(MS * 5);
                 }
             });

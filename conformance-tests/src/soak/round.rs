@@ -203,7 +203,11 @@ fn orders(run: &FaultRun, faults: &mut [RoundFault]) -> Vec<(String, Environment
     }
     let of_all = environment(|setup| &setup.others_environment);
     let mut orders = vec![(address, of_all.clone()); SURVIVORS];
-    for fault in faults.iter_mut().filter(|fault| fault.hits_a_process()) {
+    for fault in faults {
+        // A fault that hits one process has a process of its own. So has a clock that is set back: a holder is killed in its course.
+        if !fault.injection.hits_holder_alone() && fault.plan.spec.fault != Fault::StoreClockBack {
+            continue;
+        }
         fault.process = orders.len();
         let setup = &fault.injection.setup;
         let own = Some(&setup.holder_environment).filter(|own| !own.is_empty());
@@ -254,12 +258,6 @@ impl RoundFault {
         run.watch(Time::exactly(lasts)).await?;
         // Without this the fault remains, so it cannot be left out.
         self.injection.heal(ground).await.map_err(|stop| Stop::Failed(stop.into_reason()))
-    }
-
-    /// True if it has a process of its own; also if it kills one in its course: after a clock was set back, the lease of the dead
-    /// goes on.
-    fn hits_a_process(&self) -> bool {
-        self.injection.hits_holder_alone() || self.plan.spec.fault == Fault::StoreClockBack
     }
 }
 

@@ -35,6 +35,21 @@ impl Server {
     }
 }
 
+/// The lease is counted from the grant, and not from the one before.
+#[tokio::test]
+async fn grant_of_a_row_that_was_last_granted_an_hour_ago_lasts_a_whole_lease() {
+    for (server, backend) in everywhere().await {
+        grant_and_release(&backend).await;
+        server.run(&format!("UPDATE leasehold SET acquired_at = acquired_at - {AN_HOUR}")).await;
+        let claim = claim("a");
+        granted(&backend, &claim).await;
+        let holders = backend.admin().unwrap().inspect(claim.name()).await.unwrap();
+        let ends_in = holders[0].ends_in.unwrap();
+        assert!(claim.ttl() / 2 < ends_in && ends_in <= claim.ttl(), "{ends_in:?}");
+        release(&backend, &claim).await;
+    }
+}
+
 #[tokio::test]
 async fn token_grows_with_each_grant_and_a_repeated_grant_keeps_it() {
     for (server, backend) in everywhere().await {

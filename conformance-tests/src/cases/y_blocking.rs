@@ -15,8 +15,11 @@ async fn on_a_thread<T: Send + 'static>(
     work: impl FnOnce() -> Result<T, Stop> + Send + 'static,
 ) -> Result<T, Stop> {
     let (sender, receiver) = tokio::sync::oneshot::channel();
-    thread::spawn(move || drop(sender.send(work())));
-    receiver.await.map_err(|_| Stop::Failed("a thread panicked".to_owned()))?
+    let thread = thread::spawn(move || drop(sender.send(work())));
+    let result = receiver.await;
+    // Joined, not detached: glibc may read the memory of a thread that ended while it was being detached.
+    let _ = thread.join();
+    result.map_err(|_| Stop::Failed("a thread panicked".to_owned()))?
 }
 
 /// A blocking client of the store behind this address.

@@ -64,10 +64,11 @@ pub(super) async fn on_a_thread<T: Send + 'static>(
     work: impl FnOnce() -> Result<T> + Send + 'static,
 ) -> Result<T> {
     let (sender, receiver) = oneshot::channel();
-    std::thread::spawn(move || drop(sender.send(work())));
-    receiver
-        .await
-        .map_err(|_| Error::new(ErrorKind::Indeterminate, "the thread of a blocking call panicked"))?
+    let thread = std::thread::spawn(move || drop(sender.send(work())));
+    let result = receiver.await;
+    // Joined, not detached: glibc may read the memory of a thread that ended while it was being detached.
+    let _ = thread.join();
+    result.map_err(|_| Error::new(ErrorKind::Indeterminate, "the thread of a blocking call panicked"))?
 }
 
 #[derive(Debug)]

@@ -5,6 +5,7 @@ use super::waiting::waiting_process;
 use crate::cases::prelude::*;
 use leasehold_core::LockMode::{self, Exclusive, Shared, Write};
 use leasehold_core::Sharing;
+use tokio::time::{sleep, timeout};
 
 pub(super) const CASES: CaseTable = cases![
     T08 new_reader_does_not_pass_a_waiting_writer,
@@ -25,7 +26,7 @@ async fn new_reader_does_not_pass_a_waiting_writer(cx: &Context) -> Verdict {
         let passed = client.poke_in(&name, Shared).await?;
         ensure!(passed.is_none(), "a reader was let in before a {mode} lock that waits");
         let second = spawn_take(&cx.client().await?, &name, &cx.options().with_mode(Shared));
-        tokio::time::sleep((wake_up + cx.slack() / 5).max(cx.ttl() * 3 / 2)).await;
+        sleep((wake_up + cx.slack() / 5).max(cx.ttl() * 3 / 2)).await;
         ensure_not_lost(&first, "a reader is lost while a writer waits")?;
         ensure!(!writer.is_finished(), "a writer was let in beside a reader");
         ensure!(!second.is_finished(), "a reader that waits was let in before a {mode} lock that waits");
@@ -40,9 +41,10 @@ async fn new_reader_does_not_pass_a_waiting_writer(cx: &Context) -> Verdict {
     Ok(())
 }
 
-/// Three tasks, of one client or of a client each, hold the lock in turns that overlap, and a waiter of another client wants it in
-/// another mode.
+/// Locks of one client, or of a client each, follow each other without a gap: one is released when the next has been granted beside it, or
+/// has waited. A waiter of another client wants another mode.
 async fn stream_of_readers_starves_no_writer_nor_one_of_writers_a_reader(cx: &Context) -> Verdict {
+    const HELD: Duration = Duration::from_millis(30);
     let other = cx.client().await?;
     cx.warm_up(&other).await?;
     let clients = [cx.client().await?, cx.client().await?, cx.client().await?];
@@ -55,29 +57,31 @@ async fn stream_of_readers_starves_no_writer_nor_one_of_writers_a_reader(cx: &Co
         (3, [Shared, Write, Exclusive], Shared),
     ];
     for (number, (clients_of, stream, wanted)) in streams.into_iter().enumerate() {
-        let name = cx.named(&number.to_string());
-        let mut tasks = JoinSet::new();
-        for (task, mode) in stream.into_iter().enumerate() {
-            let (client, name) = (clients[task % clients_of].clone(), name.clone());
-            let options = cx.options().with_mode(mode);
-            let held = Duration::from_millis(20 + 7 * task as u64);
-            // In no order, nothing is promised beside another client that asks again at once.
-            let pause = if mode.is_shared() || clients_of == 1 { Duration::ZERO } else { held / 2 };
-            tasks.spawn(async move {
-                loop {
-                    let guard = client.take(&name, &options).await?;
-                    tokio::time::sleep(held).await;
-                    guard.release().await?;
-                    tokio::time::sleep(pause).await;
+        let (name, options) = (cx.named(&number.to_string()), cx.options());
+        let mode = |turn: usize| stream[turn % stream.len()];
+        let ask =
+            |turn| spawn_take(&clients[turn % clients_of], &name, &options.clone().with_mode(mode(turn)));
+        let holding = async {
+            let mut guard = ask(0).await??;
+            for turn in 1.. {
+                let (mut next, is_beside) = (ask(turn), mode(turn - 1).is_shared() && mode(turn).is_shared());
+                let granted = timeout(if is_beside { HELD * 5 } else { HELD }, &mut next).await;
+                if granted.is_ok() {
+                    sleep(HELD).await;
                 }
-                #[expect(unreachable_code, reason = "names the type of the errors")]
-                Ok::<(), Stop>(())
-            });
-        }
-        tokio::time::sleep(cx.slack() / 2).await;
-        let options = cx.options().with_wait(cx.patience() / 4).with_mode(wanted);
-        let outcome = other.acquire_with(&name, &options).await;
-        tasks.abort_all();
+                guard.release().await?;
+                guard = match granted {
+                    Ok(granted) => granted??,
+                    Err(_) => next.await??,
+                };
+            }
+            Ok::<_, Stop>(())
+        };
+        let waiting = async {
+            sleep(cx.slack() / 2).await;
+            other.acquire_with(&name, &options.clone().with_wait(cx.patience() / 4).with_mode(wanted)).await
+        };
+        let outcome = tokio::select! { outcome = waiting => outcome, ended = holding => return ended };
         let stream = format!("a stream of {stream:?} locks of {clients_of} clients");
         let starves = |error| Stop::Failed(format!("{stream} starves a {wanted} lock: {error}"));
         outcome.map_err(starves)?.release().await?;
@@ -163,7 +167,7 @@ async fn release_of_a_writer_admits_all_readers_before_the_next_writer(cx: &Cont
         readers.push(granted_within(reader, bound, "a reader after the writer").await?);
     }
     // A waiter asks again within the bound of its wake-up, which the store declares: by then a wrong one is let in.
-    tokio::time::sleep(wake_up).await;
+    sleep(wake_up).await;
     ensure!(readers.iter().all(|reader| reader.is_held()), "the readers do not hold together");
     let (Some(writer), Some(last)) = (writer, last) else { return Ok(()) };
     ensure!(!writer.is_finished(), "a writer was let in beside readers");

@@ -88,7 +88,7 @@ pub(crate) fn controls() -> Vec<Control> {
         edited!(209 forced_release_of_one_forgets_the_line C19 "waiters were shown",
             Fifo ("redis.call('SET', k.used, now) -- by force",
                 "if argument ~= '' then redis.call('DEL', k.line, k.seen, k.wants) end")),
-        edited!(157 forget_ends_a_hold C21 "a held name that was to be forgotten",
+        edited!(157 forget_ends_a_hold C21 "name that was to be forgotten",
             WriterFirst ("is_free and all_of(k)", "all_of(k)")),
         edited!(158 forget_deletes_the_token_of_a_held_name C21 "over what was to forget a held name",
             WriterFirst ("all_of(k) or {}", "all_of(k) or {k.fence}")),

@@ -1,7 +1,7 @@
 //! Puts cases to locks: a broken one must be caught, and a sound one pass.
 
 use crate::controls::Control;
-use leasehold_conformance::{CaseOutcome, Run, Stop, Subject, by_id, run_case};
+use leasehold_conformance::{CaseOutcome, HostShare, Run, Stop, Subject, by_id, run_case};
 use libtest_mimic::{Completion, Failed, Trial};
 use std::sync::Arc;
 
@@ -55,6 +55,19 @@ pub(crate) fn of_control(control: &Arc<Control>, all: &[Arc<Control>]) -> Vec<Tr
         }));
     }
     trials
+}
+
+/// The order of the trials, by their names. Cases of locks that must pass share the capacity of the host: one that needs all of it would
+/// wait for the others to end, and they for it, so it comes first, beside the broken locks, which do not share it. Sound locks of whole
+/// seconds take long, so they are not the last.
+pub(crate) fn place(name: &str) -> u8 {
+    let case = name.rsplit_once("passes_").and_then(|(_, case)| by_id(case));
+    match case {
+        Some(case) if case.share == HostShare::Whole => 0,
+        _ if name.contains("::is_caught_by_") => 1,
+        _ if name.starts_with("sound::") => 2,
+        _ => 3,
+    }
 }
 
 /// Removes the history that the suite has kept because it rejects it: here it was to be rejected.

@@ -260,10 +260,17 @@ impl<'a> History<'a> {
         let released = match is_lost {
             _ if end == HoldEnd::Dropped => {
                 drop(guard);
-                self.until_shown(is_gone).await?;
+                self.until_shown(&is_gone).await?;
                 None
             }
-            true => Some(self.unheard(hold.mode, guard.release(), is_gone).await?),
+            true => match self.unheard(hold.mode, guard.release(), &is_gone).await? {
+                // The connection over which it was asked once more was cut as well.
+                Err(error) if error.kind() == ErrorKind::Indeterminate => {
+                    self.until_shown(&is_gone).await?;
+                    None
+                }
+                heard => Some(heard),
+            },
             false => Some(guard.release().await),
         };
         let was_kept = hold.is_kept(from, Instant::now());

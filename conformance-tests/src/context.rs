@@ -1,6 +1,6 @@
 //! What a case has at hand: a store of its own, clients, unique names, and worker processes.
 
-use crate::expect::{Client, ClientExt, eventually, first_use};
+use crate::expect::{Client, ClientExt, answer_within, eventually, first_use};
 use crate::kinds::Kinds;
 use crate::proxy::{Proxy, Traffic};
 use crate::run_config::RunConfig;
@@ -15,7 +15,6 @@ use std::sync::{Arc, OnceLock};
 use std::time::Duration;
 use tokio::sync::watch;
 use tokio::task::JoinHandle;
-use tokio::time::Instant;
 
 /// A running store and its subject, for one case.
 #[derive(Debug)]
@@ -279,33 +278,18 @@ pub(crate) async fn until_answer_is_held<T: Send + 'static>(
 
 /// Waits until so many stand in the queue of a lock. For a store that knows who waits.
 pub(crate) async fn until_queued(cx: &Context, client: &Client, name: &LockName, waiters: usize) -> Verdict {
-    let start = Instant::now();
-    loop {
-        let queued = client.looking()?.waiters(name).await?.len();
-        if queued >= waiters {
-            return Ok(());
-        }
-        let is_awaited = start.elapsed() < cx.patience();
-        ensure_came!(is_awaited, "of {waiters} waiters, `LockAdmin::waiters` shows {queued}");
-        // A long queue is a long answer.
-        tokio::time::sleep(Duration::from_millis(2) + Duration::from_micros(20) * waiters as u32).await;
-    }
+    // A long queue is a long answer.
+    let pause = Duration::from_millis(2) + Duration::from_micros(20) * waiters as u32;
+    let ask = || async { Ok(client.looking()?.waiters(name).await?.len()) };
+    let queued = answer_within(cx.patience(), pause, ask, |queued| *queued >= waiters).await?;
+    ensure_came!(queued >= waiters, "of {waiters} waiters, `LockAdmin::waiters` shows {queued}");
+    Ok(())
 }
 
 /// Waits until the store has no more records than before.
-pub(crate) async fn until_records_are_gone(
-    cx: &Context,
-    before: usize,
-    bound: Duration,
-    when: &str,
-) -> Verdict {
-    let start = Instant::now();
-    loop {
-        let after = cx.store().records().await?;
-        if after <= before {
-            return Ok(());
-        }
-        ensure_came!(start.elapsed() <= bound, "{before} records before, {after} after {when}");
-        tokio::time::sleep(Duration::from_millis(20)).await;
-    }
+pub(crate) async fn until_records_gone(cx: &Context, before: usize, bound: Duration, when: &str) -> Verdict {
+    let (pause, ask) = (Duration::from_millis(20), || async { cx.store().records().await });
+    let after = answer_within(bound, pause, ask, |after| *after <= before).await?;
+    ensure_came!(after <= before, "{before} records before, {after} after {when}");
+    Ok(())
 }

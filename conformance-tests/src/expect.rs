@@ -96,6 +96,21 @@ pub(crate) fn ensure_not_lost(lease: &Lease, words: impl fmt::Display) -> Verdic
     Err(stop(format!("{words}: {loss:?}")))
 }
 
+/// Expects that these locks stay held for so long: by their guards, and in the eyes of another client.
+pub(crate) async fn held_for(other: &Client, guards: &[LockGuard], time: Duration, when: &str) -> Verdict {
+    let end = Instant::now() + time;
+    while Instant::now() < end {
+        for guard in guards {
+            let second = other.poke(guard.name()).await?;
+            // The loss comes first: it may be one of a slow machine.
+            ensure_not_lost(guard, format_args!("{when}, {} was lost", guard.name()))?;
+            ensure!(second.is_none(), "{when}: somebody else got the lock");
+        }
+        tokio::time::sleep(time / 30).await;
+    }
+    Ok(())
+}
+
 /// Expects that the store keeps a lease for as long as its holder believes in it; for how long it does.
 pub(crate) async fn ensure_kept(other: &Client, guard: &LockGuard, when: &str) -> Result<Duration, Stop> {
     let (before, asked) = (guard.remaining(), Instant::now());
@@ -191,6 +206,23 @@ pub(crate) async fn eventually(bound: Duration, mut holds: impl FnMut() -> bool)
         tokio::time::sleep(Duration::from_millis(2)).await;
     }
     true
+}
+
+/// Asks with this pause until the answer is the right one, or the bound is over: the last answer.
+pub(crate) async fn answer_within<T, F: Future<Output = Result<T, Stop>>>(
+    bound: Duration,
+    pause: Duration,
+    ask: impl Fn() -> F,
+    is_right: impl Fn(&T) -> bool,
+) -> Result<T, Stop> {
+    let start = Instant::now();
+    loop {
+        let answer = ask().await?;
+        if is_right(&answer) || start.elapsed() > bound {
+            return Ok(answer);
+        }
+        tokio::time::sleep(pause).await;
+    }
 }
 
 /// Waits for the loss of a guard; fails the case if it does not come.

@@ -59,7 +59,7 @@ async fn fifty_refused_attempts_leave_nothing(cx: &Context) -> Verdict {
     let before = cx.store().records().await?;
     fail(TIMES).await?;
     let bound = withdrawn_within(cx, &other);
-    until_records_are_gone(cx, before, bound, &format!("{TIMES} refused attempts of each kind")).await?;
+    until_records_gone(cx, before, bound, &format!("{TIMES} refused attempts of each kind")).await?;
     guard.release().await?;
     // An attempt whose time was over before its answer is taken back.
     free_within(&other, &name, bound, "after refused attempts").await

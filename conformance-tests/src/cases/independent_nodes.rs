@@ -41,13 +41,11 @@ impl<'a> IndependentNodes<'a> {
     /// Waits until each of these nodes has the lock as taken, or as free.
     pub(super) async fn until_held(&self, nodes: Range<usize>, held: bool, bound: Duration) -> Verdict {
         for node in nodes {
-            let start = Instant::now();
-            while self.members.holds(node, &self.name).await? != held {
-                let what = if held { "free" } else { "taken" };
-                let is_awaited = start.elapsed() <= bound;
-                ensure_came!(is_awaited, "node {node} still has the lock as {what} after {bound:?}");
-                tokio::time::sleep(Duration::from_millis(2)).await;
-            }
+            let (pause, ask) =
+                (Duration::from_millis(2), || async { self.members.holds(node, &self.name).await });
+            let is_held = answer_within(bound, pause, ask, |is_held| *is_held == held).await?;
+            let what = if held { "free" } else { "taken" };
+            ensure_came!(is_held == held, "node {node} still has the lock as {what} after {bound:?}");
         }
         Ok(())
     }

@@ -80,17 +80,10 @@ async fn waiter_that_gives_up_leaves_no_transaction(cx: &Context) -> Verdict {
     let before = administrator.open_transactions().await?;
     let options = AcquireOptions::new().with_wait(Duration::from_millis(2_500));
     ensure_kind(other.acquire_with(&name, &options).await, ErrorKind::TimedOut, "a lock that stays held")?;
-    let start = Instant::now();
-    loop {
-        let after = administrator.open_transactions().await?;
-        if after <= before {
-            break;
-        }
-        let (left, bound) = (after - before, cx.slack() * 12);
-        ensure_came!(start.elapsed() <= bound, "{left} transactions are left of a waiter that gave up");
-        // InnoDB repeats its last answer to a question that comes within a tenth of a second.
-        tokio::time::sleep(Duration::from_millis(250)).await;
-    }
+    // InnoDB repeats its last answer to a question that comes within a tenth of a second.
+    let (pause, ask) = (Duration::from_millis(250), || async { administrator.open_transactions().await });
+    let after = answer_within(cx.slack() * 12, pause, ask, |after| *after <= before).await?;
+    ensure_came!(after <= before, "{} transactions are left of a waiter that gave up", after - before);
     Ok(guard.release().await?)
 }
 

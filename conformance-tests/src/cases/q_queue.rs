@@ -149,7 +149,7 @@ async fn thousands_of_waiters_are_served_in_their_order(cx: &Context) -> Verdict
     }
     waiters.shutdown().await;
     let Some(empty) = empty else { return Ok(()) };
-    until_records_are_gone(cx, empty, cx.patience() * 2, "the queue was left").await
+    until_records_gone(cx, empty, cx.patience() * 2, "the queue was left").await
 }
 
 async fn wait_and_tell(

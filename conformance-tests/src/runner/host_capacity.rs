@@ -42,9 +42,9 @@ const LOOK: Duration = Duration::from_millis(100);
 pub(crate) struct HostCapacity(Semaphore);
 
 impl HostShare {
-    const WHOLE: u32 = 48;
+    const WHOLE: u32 = 60;
     /// How many cases with the usual share run at once. They mostly wait.
-    const USUAL: u32 = 16;
+    const USUAL: u32 = 20;
 
     const fn size(self) -> u32 {
         match self {
@@ -94,7 +94,7 @@ mod tests {
 
     #[test]
     fn host_is_divided_into_as_many_parts_as_a_share_says() {
-        for (share, parts) in [(Half, 2), (Quarter, 4), (Whole, 1), (Usual, 16)] {
+        for (share, parts) in [(Half, 2), (Quarter, 4), (Whole, 1), (Usual, 20)] {
             let capacity = HostCapacity::new();
             let taken: Vec<_> = (0..parts).map(|_| capacity.take(share)).collect();
             assert_eq!(capacity.0.available_permits(), 0, "{share:?}");

@@ -48,7 +48,7 @@ pub enum CaseEvent<'a> {
 }
 
 impl Run {
-    /// On how many threads cases run if nothing is said. 16 cases run at once; the other threads wait, most of them with a case that is
+    /// On how many threads cases run if nothing is said. 20 cases run at once; the other threads wait, most of them with a case that is
     /// to be run again when the others are over.
     pub const THREADS: usize = 512;
 
@@ -65,7 +65,7 @@ impl Run {
         self
     }
 
-    /// On how many threads cases run, one at least. No more than 16 cases run at once; cases that need more of the machine have
+    /// On how many threads cases run, one at least. No more than 20 cases run at once; cases that need more of the machine have
     /// [more](crate::HostShare) of it to themselves.
     #[must_use]
     pub fn with_threads(mut self, threads: usize) -> Self {

@@ -244,7 +244,7 @@ pub(crate) fn controls() -> Vec<Control> {
         control!(92 losses_first_in_the_answer D21 "was told of the loss of",
             |address| values::in_batches(Some(values::LOSSES_FIRST), address),
             |address| values::in_batches(None, address)),
-        control!(205 eight_are_renewed_at_a_time D21 "renewed beside a lost one | was told of the loss of",
+        control!(205 eight_are_renewed_at_a_time D21 "renewed beside lost ones",
             |address| values::in_batches(Some(values::EIGHT_AT_A_TIME), address),
             |address| values::in_batches(None, address)),
         control!(206 first_loss_of_a_batch_is_told_alone D21 "was lost with others",

@@ -84,7 +84,7 @@ async fn forget_leaves_nothing_of_a_free_name(cx: &Context) -> Verdict {
     // By the store's clock, the last lease ends later, and at a whole second if the store counts in seconds.
     tokio::time::sleep(cx.lease(cx.ttl()) - cx.ttl() + cx.slack() / 5).await;
     admin.forget(&names).await?;
-    until_records_are_gone(cx, before, cx.slack(), "15 free names were to be forgotten").await
+    until_records_gone(cx, before, cx.slack(), "15 free names were to be forgotten").await
 }
 
 /// More than a page of any store's cursor. Meanwhile, others come and go among them.

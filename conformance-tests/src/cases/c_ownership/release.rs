@@ -108,15 +108,11 @@ async fn release_on_the_wire(cx: &Context, is_done: bool) -> Verdict {
         proxy.set(Traffic::Pass);
         "after the delayed release went on"
     };
-    let end = Instant::now() + cx.ttl() / 2;
-    while Instant::now() < end {
-        ensure_held(&direct, &name, when).await?;
-        ensure_not_lost(&successor, "the successor lost its lock")?;
-        tokio::time::sleep(cx.ttl() / 20).await;
-    }
+    let successor = [successor];
+    held_for(&direct, &successor, cx.ttl() / 2, when).await?;
     let _ = release.await?;
     ensure_held(&direct, &name, when).await?;
-    Ok(successor.release().await?)
+    release_all(successor).await
 }
 
 /// The next holder makes the deleted record anew. Where places have numbers, those begin anew, too: the successor's may be the late

@@ -91,15 +91,7 @@ async fn lost_claim_of_a_batch_is_told_to_its_holder_alone(cx: &Context) -> Verd
         end_of(cx, &other, guard.name()).await?;
     }
     loss_within(&lost[0], cx.ttl() + cx.slack()).await?;
-    let end = Instant::now() + cx.ttl() * 3 / 2;
-    while Instant::now() < end {
-        for guard in &held {
-            let name = guard.name();
-            ensure_not_lost(guard, format_args!("{name} was told of the loss of another"))?;
-            ensure_held(&other, name, "renewed beside a lost one").await?;
-        }
-        tokio::time::sleep(cx.ttl() / 10).await;
-    }
+    held_for(&other, &held, cx.ttl() * 3 / 2, "renewed beside lost ones").await?;
     for guard in lost {
         let name = guard.name();
         ensure!(guard.loss().is_some(), "{name} was lost with others, and is believed in");

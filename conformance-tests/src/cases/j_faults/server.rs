@@ -69,13 +69,9 @@ async fn idle_transaction_timeout_spares_a_living_holder(cx: &Context) -> Verdic
     cx.store().administrator()?.end_idle_transactions(after).await?;
     let (client, other, name) = (cx.client().await?, cx.client().await?, cx.name());
     let guard = client.take(&name, &cx.options()).await?;
-    let end = Instant::now() + after * 3;
-    while Instant::now() < end {
-        tokio::time::sleep(cx.ttl() / 3).await;
-        ensure_not_lost(&guard, "a living holder was ended as idle")?;
-        ensure_held(&other, &name, "under a server that ends what is idle").await?;
-    }
-    Ok(guard.release().await?)
+    let guards = [guard];
+    held_for(&other, &guards, after * 3, "under a server that ends what is idle").await?;
+    release_all(guards).await
 }
 
 /// A replica is read-only, and so is a primary that was told to stop. The answer is an error, in time, and no `Busy`.

@@ -143,11 +143,9 @@ impl History<'_> {
             sleep(self.cx.slack()).await;
             return Ok(());
         };
-        let end = Instant::now() + self.cx.patience() / 4;
-        while !is_done(&operator.inspect(&self.name).await?) {
-            ensure!(Instant::now() < end, "a guard that was dropped is not released");
-            sleep(Duration::from_millis(2)).await;
-        }
+        let (pause, ask) = (Duration::from_millis(2), || async { Ok(operator.inspect(&self.name).await?) });
+        let shown = answer_within(self.cx.patience() / 4, pause, ask, |shown| is_done(shown)).await?;
+        ensure!(is_done(&shown), "a guard that was dropped is not released");
         Ok(())
     }
 }

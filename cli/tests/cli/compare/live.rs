@@ -14,7 +14,6 @@ fn report(directory: &std::path::Path) -> Value {
 
 #[test]
 fn stores_of_the_users_are_compared_and_nothing_stays_in_them() {
-    let _alone = machine();
     let (place, server) = Place::with_redis();
     let out = place.path().join("out");
     let words = ["compare", "memory:", &server.url(), "--quick", "--bench-time", "200ms", "--seed", "0x5eed"];

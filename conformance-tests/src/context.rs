@@ -1,6 +1,6 @@
 //! What a case has at hand: a store of its own, clients, unique names, and worker processes.
 
-use crate::expect::{Client, ClientExt, answer_within, eventually, first_use};
+use crate::expect::{Client, ClientExt, eventually, first_use, last_answer_within};
 use crate::kinds::Kinds;
 use crate::proxy::{Proxy, Traffic};
 use crate::run_config::RunConfig;
@@ -254,10 +254,14 @@ impl Observer for WaitObserver {
 pub(crate) struct Waits(watch::Receiver<usize>);
 
 impl Waits {
+    pub(crate) fn count(&self) -> usize {
+        *self.0.borrow()
+    }
+
     pub(crate) async fn reach(&mut self, cx: &Context, count: usize) -> Verdict {
         let reached = self.0.wait_for(|waits| *waits >= count);
         let is_reached = matches!(tokio::time::timeout(cx.patience(), reached).await, Ok(Ok(_)));
-        ensure_came!(is_reached, "{} of {count} acquisitions of a held lock wait", *self.0.borrow());
+        ensure_came!(is_reached, "{} of {count} acquisitions of a held lock wait", self.count());
         Ok(())
     }
 }
@@ -281,7 +285,7 @@ pub(crate) async fn until_queued(cx: &Context, client: &Client, name: &LockName,
     // A long queue is a long answer.
     let pause = Duration::from_millis(2) + Duration::from_micros(20) * waiters as u32;
     let ask = || async { Ok(client.looking()?.waiters(name).await?.len()) };
-    let queued = answer_within(cx.patience(), pause, ask, |queued| *queued >= waiters).await?;
+    let queued = last_answer_within(cx.patience(), pause, ask, |queued| *queued >= waiters).await?;
     ensure_came!(queued >= waiters, "of {waiters} waiters, `LockAdmin::waiters` shows {queued}");
     Ok(())
 }
@@ -289,7 +293,7 @@ pub(crate) async fn until_queued(cx: &Context, client: &Client, name: &LockName,
 /// Waits until the store has no more records than before.
 pub(crate) async fn until_records_gone(cx: &Context, before: usize, bound: Duration, when: &str) -> Verdict {
     let (pause, ask) = (Duration::from_millis(20), || async { cx.store().records().await });
-    let after = answer_within(bound, pause, ask, |after| *after <= before).await?;
+    let after = last_answer_within(bound, pause, ask, |after| *after <= before).await?;
     ensure_came!(after <= before, "{before} records before, {after} after {when}");
     Ok(())
 }

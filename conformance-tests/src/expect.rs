@@ -88,11 +88,11 @@ pub(crate) async fn ensure_held(client: &Client, name: &LockName, when: &str) ->
 
 /// Expects that a lock is held. A lease that has ended before it was renewed says that the store was slow, or this machine.
 pub(crate) fn ensure_not_lost(lease: &Lease, words: impl fmt::Display) -> Verdict {
-    let Some(loss) = lease.loss() else {
-        ensure!(lease.is_held(), "{words}: it has ended without a loss");
+    if lease.is_held() {
         return Ok(());
-    };
-    let stop = if was_not_renewed_in_time(&loss) { Stop::Away } else { Stop::Failed };
+    }
+    let loss = lease.loss();
+    let stop = if loss.as_ref().is_some_and(was_not_renewed_in_time) { Stop::Away } else { Stop::Failed };
     Err(stop(format!("{words}: {loss:?}")))
 }
 
@@ -208,8 +208,8 @@ pub(crate) async fn eventually(bound: Duration, mut holds: impl FnMut() -> bool)
     true
 }
 
-/// Asks with this pause until the answer is the right one, or the bound is over: the last answer.
-pub(crate) async fn answer_within<T, F: Future<Output = Result<T, Stop>>>(
+/// Asks until the answer is right, or the bound is over. The last answer may be wrong: the caller checks it.
+pub(crate) async fn last_answer_within<T, F: Future<Output = Result<T, Stop>>>(
     bound: Duration,
     pause: Duration,
     ask: impl Fn() -> F,

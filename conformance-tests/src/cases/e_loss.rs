@@ -38,13 +38,10 @@ async fn unreachable_store_is_a_loss_by_the_deadline(cx: &Context) -> Verdict {
         let name = cx.named(&format!("{traffic:?}"));
         let (proxy, client) = cx.client_behind_proxy(cx.ttl() / 4).await?;
         let guard = client.take(&name, &cx.options()).await?;
-        let start = Instant::now();
         proxy.set(traffic);
-        while guard.is_held() {
-            let took = start.elapsed();
-            ensure_came!(took <= cx.ttl() + cx.slack(), "still held after {took:?} without the store");
-            tokio::time::sleep(Duration::from_millis(2)).await;
-        }
+        let bound = cx.ttl() + cx.slack();
+        let is_over = eventually(bound, || !guard.is_held()).await;
+        ensure_came!(is_over, "still held after {bound:?} without the store");
         let cause = loss_within(&guard, cx.slack()).await?.cause();
         ensure!(cause == LossCause::Unreachable, "{traffic:?} was reported as {cause:?}");
         free_within(&other, &name, silent_bound(cx).await?, "whose holder does not reach the store").await?;

@@ -43,7 +43,7 @@ impl<'a> IndependentNodes<'a> {
         for node in nodes {
             let (pause, ask) =
                 (Duration::from_millis(2), || async { self.members.holds(node, &self.name).await });
-            let is_held = answer_within(bound, pause, ask, |is_held| *is_held == held).await?;
+            let is_held = last_answer_within(bound, pause, ask, |is_held| *is_held == held).await?;
             let what = if held { "free" } else { "taken" };
             ensure_came!(is_held == held, "node {node} still has the lock as {what} after {bound:?}");
         }

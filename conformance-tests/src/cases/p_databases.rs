@@ -82,7 +82,7 @@ async fn waiter_that_gives_up_leaves_no_transaction(cx: &Context) -> Verdict {
     ensure_kind(other.acquire_with(&name, &options).await, ErrorKind::TimedOut, "a lock that stays held")?;
     // InnoDB repeats its last answer to a question that comes within a tenth of a second.
     let (pause, ask) = (Duration::from_millis(250), || async { administrator.open_transactions().await });
-    let after = answer_within(cx.slack() * 12, pause, ask, |after| *after <= before).await?;
+    let after = last_answer_within(cx.slack() * 12, pause, ask, |after| *after <= before).await?;
     ensure_came!(after <= before, "{} transactions are left of a waiter that gave up", after - before);
     Ok(guard.release().await?)
 }

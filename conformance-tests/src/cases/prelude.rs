@@ -5,9 +5,9 @@ pub(crate) use super::table::{CaseTable, cases};
 pub(super) use super::tasks::*;
 pub(crate) use crate::context::{Context, until_answer_is_held, until_queued, until_records_gone};
 pub(crate) use crate::expect::{
-    Client, ClientExt, answer_within, believed_until, ensure_free, ensure_held, ensure_kept, ensure_kind,
+    Client, ClientExt, believed_until, ensure_free, ensure_held, ensure_kept, ensure_kind,
     ensure_kind_if_known, ensure_larger_token, ensure_not_lost, ensure_outage, eventually, free_within,
-    held_for, loss_within, optional, release_all, timed,
+    held_for, last_answer_within, loss_within, optional, release_all, timed,
 };
 pub(crate) use crate::proxy::{Proxy, Traffic};
 pub(crate) use crate::stop::{

@@ -107,7 +107,7 @@ pub(super) async fn until_answered(cx: &Context, proxy: &Proxy, reply_bytes_befo
 /// Waits until so many clients wait for the store's word.
 pub(super) async fn until_all_wait(cx: &Context, waiting: u64) -> Verdict {
     let (pause, ask) = (Duration::from_millis(10), || async { Ok(cx.store().counters().await?.waiting) });
-    let waits = answer_within(cx.patience(), pause, ask, |waits| *waits >= waiting).await?;
+    let waits = last_answer_within(cx.patience(), pause, ask, |waits| *waits >= waiting).await?;
     ensure_came!(waits >= waiting, "the waiters never came to wait for the store's word");
     // A place is watched before its owner has heard so.
     tokio::time::sleep(Duration::from_millis(50)).await;

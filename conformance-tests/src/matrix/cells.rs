@@ -115,7 +115,7 @@ fn attempt_of(mut cell: Cell, is_wrong: bool, late: Lateness) -> CellAttempt {
     CellAttempt { cell, is_certain }
 }
 
-/// The cell of an attempt that is not as promised, and of the next; `None` if that was interrupted or left out.
+/// Joins two attempts. `None` in place of the second if it was interrupted or left out.
 fn of_two(first: CellAttempt, second: Option<CellAttempt>) -> Cell {
     let mut cell = first.cell;
     match (&mut cell.state, second.filter(|second| !matches!(second.cell.state, State::NotRun { .. }))) {
@@ -153,12 +153,14 @@ async fn play_until_met(
         cell.state = State::NotApplicable { why: "the store does not declare shared locks".to_owned() };
     } else {
         for trials in 1..=TRIALS {
+            let start = Instant::now();
             let seen = play(&subject, semantics, cell.fault, cell.seed, cell.reader).await;
             (cell.words, cell.measured, cell.figures) = (String::new(), None, Figures::default());
             is_wrong = matches!(seen, Err(Stop::Wrong(_)));
             cell.state = match seen {
                 Ok(seen) => seen.judge(&mut cell),
-                Err(stop) => stop.into(),
+                // A lease that was not renewed in time by a machine that was late says nothing of the store.
+                Err(stop) => Lateness::of_a_case(start).excuse(stop).into(),
             };
             cell.figures.trials = trials;
             if !matches!(cell.state, State::Void { .. }) {

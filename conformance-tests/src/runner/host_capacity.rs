@@ -7,8 +7,8 @@ use std::time::Duration;
 use tokio::runtime::Builder;
 use tokio::sync::{Semaphore, SemaphorePermit};
 
-/// Does the work of each item on so many threads. What came of it is in the order in which it came; a thread ends with the first
-/// item of which nothing comes.
+/// Does the work of each item on so many threads. What came of it is in the order in which it came; a thread ends when its work
+/// returns `None`.
 pub(crate) fn in_parallel<I: Send, R: Send>(
     threads: usize,
     items: impl IntoIterator<Item = I>,

@@ -72,12 +72,13 @@ pub(crate) fn in_time<T: Send + 'static>(
     let given_up = interrupt.child_token();
     let stopped = given_up.clone();
     let thread = std::thread::spawn(move || done.send(in_runtime(stopped.cancelled(), case)));
-    let words = match outcome.recv_timeout(watchdog) {
-        Ok(verdict) => {
-            // Joined, not detached: glibc may read the memory of a thread that ended while it was being detached.
-            let _ = thread.join();
-            return verdict;
-        }
+    let ended = outcome.recv_timeout(watchdog);
+    if !matches!(ended, Err(RecvTimeoutError::Timeout)) {
+        // Joined, not detached: glibc may read the memory of a thread that ended while it was being detached.
+        let _ = thread.join();
+    }
+    let words = match ended {
+        Ok(verdict) => return verdict,
         Err(RecvTimeoutError::Timeout) => {
             given_up.cancel();
             // Its runtime has as long for its servers, and a little for itself.

@@ -49,7 +49,7 @@ pub(crate) fn controls() -> Vec<Control> {
                 leave(owner)
                 local behind = place and not held and redis.call('ZRANGEBYSCORE', k.line, place, '+inf', 'LIMIT', 0, 1)[1]
                 if behind then leave(behind) end")),
-        edited!(191 writers_behind_writers_keep_readers_out T09 "starves a shared lock",
+        edited!(191 writers_behind_writers_keep_readers_out T09 "starve a shared lock",
             WriterFirst ("is_writer and beside_readers", "is_writer")),
         edited!(153 forced_release_of_all_ends_the_first T91 "holds ended by force",
             WriterFirst ("argument == ''", "(argument == '' and #ended == 0)")),

@@ -48,7 +48,7 @@ fn main() -> ExitCode {
         controls.iter().flat_map(|control| trials::of_control(control, &controls)).collect();
     trials.extend(sound::trials());
     trials.push(Trial::test("documentation_names_every_broken_lock", move || Ok(table::check(&controls)?)));
-    trials.sort_by_key(|trial| trials::place(trial.name()));
+    trials.sort_by_key(|trial| trials::order_of(trial.name()));
     let conclusion = libtest_mimic::run(&arguments, trials);
     locks::zookeeper::end_idle();
     conclusion.exit_code()

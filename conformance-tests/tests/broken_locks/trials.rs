@@ -28,8 +28,9 @@ pub(crate) fn of_control(control: &Arc<Control>, all: &[Arc<Control>]) -> Vec<Tr
             };
             let first = attempt();
             // A busy machine may end a lease before the mistake shows.
-            let may_be_late = !is_seen(&first) && !matches!(first, Ok(()) | Err(Stop::Skipped(_)));
-            let verdict = if may_be_late { attempt() } else { first };
+            let failed_for_another_reason =
+                !is_seen(&first) && !matches!(first, Ok(()) | Err(Stop::Skipped(_)));
+            let verdict = if failed_for_another_reason { attempt() } else { first };
             let seen = is_seen(&verdict);
             match verdict {
                 Ok(()) => Err(Failed::from("the suite trusts a broken lock")),
@@ -57,10 +58,9 @@ pub(crate) fn of_control(control: &Arc<Control>, all: &[Arc<Control>]) -> Vec<Tr
     trials
 }
 
-/// The order of the trials, by their names. Cases of locks that must pass share the capacity of the host: one that needs all of it would
-/// wait for the others to end, and they for it, so it comes first, beside the broken locks, which do not share it. Sound locks of whole
-/// seconds take long, so they are not the last.
-pub(crate) fn place(name: &str) -> u8 {
+/// The order of the trials, by their names. A case of a sound or mended lock that needs the whole host makes all later ones wait, so it
+/// comes first; broken locks do not share the host and run beside it. Sound locks of whole seconds take long, so they are not the last.
+pub(crate) fn order_of(name: &str) -> u8 {
     let case = name.rsplit_once("passes_").and_then(|(_, case)| by_id(case));
     match case {
         Some(case) if case.share == HostShare::Whole => 0,

@@ -107,12 +107,11 @@ async fn list_of_many_names_is_whole_while_others_come_and_go(cx: &Context) -> V
         let (other, name, options) =
             (other.clone(), cx.named(&format!("many/{comer}-comes")), options.clone());
         comers.spawn(async move {
-            loop {
+            for _ in 0_u64.. {
                 take_turn(&other, &name, &options).await?;
                 tokio::time::sleep(Duration::from_millis(1)).await;
             }
-            #[expect(unreachable_code, reason = "names the type of the errors")]
-            Ok::<(), Stop>(())
+            Ok::<_, Stop>(())
         });
     }
     for prefix in ["many/", "many", "many-", "many/7", "nothing"] {

@@ -170,11 +170,7 @@ async fn waiter_that_was_cut_off_holds_nothing_beside_another(cx: &Context) -> V
     guard.release().await?;
     let successor = client.take(&name, &cx.options()).await?;
     proxy.set(Traffic::Pass);
-    let end = Instant::now() + cx.ttl() * 5;
-    while Instant::now() < end && !waiter.is_finished() {
-        tokio::time::sleep(Duration::from_millis(5)).await;
-    }
-    if waiter.is_finished() {
+    if eventually(cx.ttl() * 5, || waiter.is_finished()).await {
         // Its own keeper may have found out by now; that it was told so at all is the mistake.
         let second = waiter.await?.is_ok();
         ensure!(!(second && successor.is_held()), "a waiter that was cut off got a lock that another holds");

@@ -92,13 +92,8 @@ async fn partitioned_server_costs_its_client_no_lock(cx: &Context) -> Verdict {
     let used = proxies.iter().max_by_key(|proxy| proxy.request_bytes());
     let used = used.filter(|used| used.request_bytes() > 0);
     used.ok_or_else(|| Stop::Failed("the client talks to no server".to_owned()))?.set(Traffic::BlackHole);
-    let start = Instant::now();
-    while start.elapsed() < ttl * 3 / 2 {
-        ensure_not_lost(&guard, format_args!("lost after {:?}", start.elapsed()))?;
-        tokio::time::sleep(Duration::from_millis(5)).await;
-    }
-    let other = cx.client().await?;
-    ensure_held(&other, &name, "while one server is cut off").await?;
-    guard.release().await?;
+    let (other, guards) = (cx.client().await?, [guard]);
+    held_for(&other, &guards, ttl * 3 / 2, "while one server is cut off").await?;
+    release_all(guards).await?;
     free_within(&other, &name, cx.slack(), "after its release through another server").await
 }

@@ -144,7 +144,7 @@ impl History<'_> {
             return Ok(());
         };
         let (pause, ask) = (Duration::from_millis(2), || async { Ok(operator.inspect(&self.name).await?) });
-        let shown = answer_within(self.cx.patience() / 4, pause, ask, |shown| is_done(shown)).await?;
+        let shown = last_answer_within(self.cx.patience() / 4, pause, ask, |shown| is_done(shown)).await?;
         ensure!(is_done(&shown), "a guard that was dropped is not released");
         Ok(())
     }

@@ -52,13 +52,12 @@ pub(in crate::cases) struct Waiters {
     client: Client,
     waits: Option<Waits>,
     network: Option<Arc<Proxy>>,
-    begun: usize,
 }
 
 impl Waiters {
     pub(in crate::cases) async fn of_a_client(cx: &Context) -> Result<Self, Stop> {
         match cx.observed_client().await {
-            Ok((client, waits)) => Ok(Self { client, waits: Some(waits), network: None, begun: 0 }),
+            Ok((client, waits)) => Ok(Self { client, waits: Some(waits), network: None }),
             Err(Stop::Skipped(_)) => Self::behind_a_proxy(cx).await,
             Err(stop) => Err(stop),
         }
@@ -70,33 +69,42 @@ impl Waiters {
         let kept = Arc::clone(&network);
         // As long as the case: holds and releases need it.
         tokio::spawn(async move { (pending::<()>().await, kept) });
-        Ok(Self { client, waits: None, network: Some(network), begun: 0 })
+        Ok(Self { client, waits: None, network: Some(network) })
     }
 
+    /// A waiter for a lock that is held.
     pub(in crate::cases) async fn begin(
         &mut self,
         cx: &Context,
         name: &LockName,
         options: &AcquireOptions,
     ) -> Result<TakeTask, Stop> {
-        self.begun += 1;
+        let waiter = self.ask(cx, name, options).await?.err();
+        waiter.ok_or_else(|| Stop::Failed("a lock that is held was granted".to_owned()))
+    }
+
+    /// A guard, or a waiter that was refused.
+    pub(super) async fn ask(
+        &mut self,
+        cx: &Context,
+        name: &LockName,
+        options: &AcquireOptions,
+    ) -> Result<Result<LockGuard, TakeTask>, Stop> {
+        let refused_before = self.waits.as_ref().map_or(0, Waits::count);
         let answered_before = self.network.as_ref().map_or(0, |network| network.reply_bytes());
         let mut waiter = spawn_take(&self.client, name, options);
         let is_refused = async {
             match (&mut self.waits, &self.network) {
-                (Some(waits), _) => waits.reach(cx, self.begun).await,
+                (Some(waits), _) => waits.reach(cx, refused_before + 1).await,
                 (None, Some(network)) => until_answered(cx, network, answered_before).await,
                 (None, None) => Ok(()),
             }
         };
         tokio::select! {
-            refused = is_refused => refused?,
-            granted = &mut waiter => {
-                let token = granted??.token();
-                return Err(Stop::Failed(format!("a lock that is held was granted with the token {token:?}")));
-            }
+            biased;
+            granted = &mut waiter => Ok(Ok(granted??)),
+            refused = is_refused => refused.map(|()| Err(waiter)),
         }
-        Ok(waiter)
     }
 
     /// What becomes of their messages, while they go on to wait.

@@ -1,11 +1,12 @@
 //! In which order readers and writers are served.
 
-use super::modes::{ALL, NOT_SHARED, ensure_excluded, hold, sharing, waiter};
+use super::modes::{ALL, NOT_SHARED, Waiters, ensure_excluded, hold, sharing, waiter};
 use super::waiting::waiting_process;
 use crate::cases::prelude::*;
+use futures_util::future::try_join_all;
 use leasehold_core::LockMode::{self, Exclusive, Shared, Write};
-use leasehold_core::Sharing;
-use tokio::time::{sleep, timeout};
+use leasehold_core::{Error, Sharing};
+use tokio::time::sleep;
 
 pub(super) const CASES: CaseTable = cases![
     T08 new_reader_does_not_pass_a_waiting_writer,
@@ -41,13 +42,13 @@ async fn new_reader_does_not_pass_a_waiting_writer(cx: &Context) -> Verdict {
     Ok(())
 }
 
-/// Locks of one client, or of a client each, follow each other without a gap: one is released when the next has been granted beside it, or
-/// has waited. A waiter of another client wants another mode.
+/// Locks of one client, or of a client each, follow each other without a gap: one is released when the next has been granted or refused.
+/// A waiter of another client wants another mode. No client asks again at once after its release.
 async fn stream_of_readers_starves_no_writer_nor_one_of_writers_a_reader(cx: &Context) -> Verdict {
     const HELD: Duration = Duration::from_millis(30);
-    let other = cx.client().await?;
+    let (first, other) = (cx.client().await?, cx.client().await?);
     cx.warm_up(&other).await?;
-    let clients = [cx.client().await?, cx.client().await?, cx.client().await?];
+    let mut clients = try_join_all([(); 3].map(|()| Waiters::of_a_client(cx))).await?;
     let streams = [
         (1, [Shared; 3], Write),
         (1, [Write; 3], Shared),
@@ -56,23 +57,18 @@ async fn stream_of_readers_starves_no_writer_nor_one_of_writers_a_reader(cx: &Co
         (3, [Shared, Shared, Exclusive], Write),
         (3, [Shared, Write, Exclusive], Shared),
     ];
-    for (number, (clients_of, stream, wanted)) in streams.into_iter().enumerate() {
+    for (number, (client_count, stream, wanted)) in streams.into_iter().enumerate() {
         let (name, options) = (cx.named(&number.to_string()), cx.options());
-        let mode = |turn: usize| stream[turn % stream.len()];
-        let ask =
-            |turn| spawn_take(&clients[turn % clients_of], &name, &options.clone().with_mode(mode(turn)));
+        let mut guard = hold(cx, &first, &name, stream[0]).await?;
         let holding = async {
-            let mut guard = ask(0).await??;
             for turn in 1.. {
-                let (mut next, is_beside) = (ask(turn), mode(turn - 1).is_shared() && mode(turn).is_shared());
-                let granted = timeout(if is_beside { HELD * 5 } else { HELD }, &mut next).await;
-                if granted.is_ok() {
-                    sleep(HELD).await;
-                }
+                let options = options.clone().with_mode(stream[turn % stream.len()]);
+                let next = clients[turn % client_count].ask(cx, &name, &options).await?;
+                sleep(HELD).await;
                 guard.release().await?;
-                guard = match granted {
-                    Ok(granted) => granted??,
-                    Err(_) => next.await??,
+                guard = match next {
+                    Ok(guard) => guard,
+                    Err(waiter) => waiter.await??,
                 };
             }
             Ok::<_, Stop>(())
@@ -82,8 +78,12 @@ async fn stream_of_readers_starves_no_writer_nor_one_of_writers_a_reader(cx: &Co
             other.acquire_with(&name, &options.clone().with_wait(cx.patience() / 4).with_mode(wanted)).await
         };
         let outcome = tokio::select! { outcome = waiting => outcome, ended = holding => return ended };
-        let stream = format!("a stream of {stream:?} locks of {clients_of} clients");
-        let starves = |error| Stop::Failed(format!("{stream} starves a {wanted} lock: {error}"));
+        let starves = |error: Error| match error.kind() {
+            ErrorKind::TimedOut => {
+                Stop::Failed(format!("{stream:?} of {client_count} clients starve a {wanted} lock"))
+            }
+            _ => error.into(),
+        };
         outcome.map_err(starves)?.release().await?;
     }
     Ok(())

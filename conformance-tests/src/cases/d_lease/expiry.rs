@@ -35,10 +35,10 @@ async fn loss_comes_before_the_store_lets_another_in(cx: &Context) -> Verdict {
     loss_within(&guard, cx.slack()).await.map(drop)
 }
 
-/// The lease is no whole number of seconds: a store that rounds its renewals down is found out, by the second of them if it rounds
+/// The lease is of almost two seconds: a store that rounds its renewals down ends it long before, after the second of them if it rounds
 /// grants up.
 async fn belief_after_a_renewal_ends_before_the_store_lets_another_in(cx: &Context) -> Verdict {
-    let (name, other, ttl) = (cx.name(), cx.client().await?, cx.ttl() * 3 / 2);
+    let (name, other, ttl) = (cx.name(), cx.client().await?, cx.ttl() * 19 / 10);
     let (proxy, client) = cx.client_behind_proxy(cx.patience()).await?;
     let guard = client.take(&name, &cx.options().with_ttl(ttl)).await?;
     until_renewed(&guard, ttl).await?;

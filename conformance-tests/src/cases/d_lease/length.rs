@@ -189,8 +189,8 @@ async fn extended_length_is_used_by_the_next_renewals(cx: &Context) -> Verdict {
 /// Expects that a guard that is released, or dropped, keeps others out for the least time of its hold.
 async fn ensure_held_at_least(cx: &Context, end: &str) -> Verdict {
     let (client, other, name) = (cx.client().await?, cx.client().await?, cx.name());
-    // No whole number of seconds: a store that rounds it down is found out.
-    let at_least = cx.ttl() * 3 / 2;
+    // Almost two seconds: a store that rounds it down lets others in long before its end.
+    let at_least = cx.ttl() * 19 / 10;
     let options = cx.options().with_ttl(at_least * 3).with_hold_at_least(at_least);
     cx.warm_up(&other).await?;
     let start = Instant::now();

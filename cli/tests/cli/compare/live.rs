@@ -63,7 +63,9 @@ fn private_store_is_started_and_exposed_to_faults() {
         "--out",
         out.to_str().unwrap(),
     ];
-    place.say(words).code(0);
+    // As long as it takes. On a machine that is late, cells are not judged.
+    let said = CommandOutput::of(&place.command(words).output().unwrap());
+    assert!(matches!(said.code, Some(0 | 75)), "{}", said.err);
     let report = report(&out);
     let cells = report["stores"][0]["cells"].as_array().unwrap().clone();
     assert_eq!(cells.len(), 24);

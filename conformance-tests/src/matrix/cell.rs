@@ -1,3 +1,4 @@
+use crate::lateness::Lateness;
 use crate::runner::{CaseOutcome, CaseResult};
 use crate::stop::Stop;
 use leasehold_core::{Fault, Outcome};
@@ -111,13 +112,14 @@ pub enum State {
 }
 
 /// A cell that could not be played.
-impl From<Stop> for State {
-    fn from(stop: Stop) -> Self {
-        match stop {
+impl State {
+    /// The state of a cell that could not be played to its end; a machine that was late excuses some of it.
+    pub(super) fn of(stop: Stop, late: Lateness) -> Self {
+        match late.excuse(stop) {
             Stop::Skipped(why) => Self::NotRun { why },
             Stop::Failed(why) | Stop::Absent(why) | Stop::Wrong(why) => Self::Broken { why },
-            Stop::Late(..) | Stop::Away(_) => Self::Late { why: stop.into_reason() },
-            Stop::NotJudged(_) | Stop::Void(_) => Self::NotJudged { why: stop.into_reason() },
+            stop @ (Stop::Late(..) | Stop::Away(_)) => Self::Late { why: stop.into_reason() },
+            stop @ (Stop::NotJudged(_) | Stop::Void(_)) => Self::NotJudged { why: stop.into_reason() },
         }
     }
 }
@@ -161,6 +163,7 @@ impl Figures {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use std::time::Duration;
 
     fn cell(state: State) -> Cell {
         Cell { state, ..Cell::new("redis", Fault::StorePaused, false, 7) }
@@ -174,7 +177,7 @@ mod tests {
         assert_eq!(result.outcome, CaseOutcome::Failed { why: why() });
         let outcome = |state| CaseResult::from(&cell(state)).outcome;
         assert_eq!(
-            outcome(Stop::Late(why(), None).into()),
+            outcome(State::of(Stop::Late(why(), None), Lateness::default())),
             CaseOutcome::Late { why: "it never came: two holders".to_owned() }
         );
         assert!(matches!(outcome(State::Void { why: why() }), CaseOutcome::Failed { .. }));
@@ -193,7 +196,7 @@ mod tests {
     #[test]
     fn cell_that_could_not_be_played_is_told_apart_by_its_cause() {
         let why = || "it".to_owned();
-        let of = |stop| State::from(stop);
+        let of = |stop| State::of(stop, Lateness::default());
         for broken in [Stop::Failed(why()), Stop::Absent(why()), Stop::Wrong(why())] {
             assert_eq!(of(broken), State::Broken { why: why() });
         }
@@ -202,5 +205,10 @@ mod tests {
         assert_eq!(of(Stop::Skipped(why())), State::NotRun { why: why() });
         let outcome = CaseResult::from(&cell(State::NotJudged { why: why() })).outcome;
         assert_eq!(outcome, CaseOutcome::NotJudged { why: why() });
+        // A lease that was not renewed in time by a machine that was late says nothing of the store.
+        assert_eq!(of(Stop::Away(why())), State::Late { why: why() });
+        let (most, window) = (Duration::from_millis(100), Duration::from_millis(500));
+        let late = State::of(Stop::Away(why()), Lateness { most, window, ..Lateness::default() });
+        assert!(matches!(late, State::NotJudged { .. }), "{late:?}");
     }
 }

@@ -86,9 +86,11 @@ impl Matrix {
         let work = play_until_met(Arc::clone(subject), known, new.clone());
         // A task of its own: a panic is the failure of this cell.
         let judged = in_time(scaled(WATCHDOG), &self.interrupt, async { tokio::spawn(work).await? })?;
-        let (mut cell, is_wrong) = judged.unwrap_or_else(|stop| (Cell { state: stop.into(), ..new }, false));
+        let late = Lateness::of_a_case(start);
+        let unplayed = |stop| (Cell { state: State::of(stop, late), ..new }, false);
+        let (mut cell, is_wrong) = judged.unwrap_or_else(unplayed);
         cell.took_ms = millis(start.elapsed());
-        Some(attempt_of(cell, is_wrong, Lateness::of_a_case(start)))
+        Some(attempt_of(cell, is_wrong, late))
     }
 }
 
@@ -159,8 +161,7 @@ async fn play_until_met(
             is_wrong = matches!(seen, Err(Stop::Wrong(_)));
             cell.state = match seen {
                 Ok(seen) => seen.judge(&mut cell),
-                // A lease that was not renewed in time by a machine that was late says nothing of the store.
-                Err(stop) => Lateness::of_a_case(start).excuse(stop).into(),
+                Err(stop) => State::of(stop, Lateness::of_a_case(start)),
             };
             cell.figures.trials = trials;
             if !matches!(cell.state, State::Void { .. }) {

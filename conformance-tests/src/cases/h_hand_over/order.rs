@@ -1,7 +1,8 @@
 //! In which order waiters are served.
 
 use crate::cases::prelude::*;
-use crate::cases::t_shared_locks::modes::Waiters;
+use crate::cases::t_shared_locks::modes::{Waiters, waiter};
+use crate::cases::t_shared_locks::waiting::waiting_process;
 use leasehold_core::LockMode::{self, Exclusive, Shared, Write};
 use leasehold_core::{Fairness, OwnerId, Sharing, WakeUp};
 use std::sync::mpsc::channel;
@@ -51,17 +52,20 @@ async fn waiters_of_several_processes_are_served_in_their_order(cx: &Context) ->
     let (client, name) = (cx.client().await?, cx.name());
     let guard = client.take(&name, &AcquireOptions::new()).await?;
     let (mut workers, mut tasks) = (Vec::new(), Vec::new());
-    for pair in 0..3 {
-        let mut worker = cx.worker().await?;
-        worker.begin_take(&name, cx.patience()).await?;
-        until_waiting(&client, cx, &name, 2 * pair + 1).await?;
-        workers.push(worker);
-        tasks.push(spawn_take(&cx.client().await?, &name, &cx.options()));
-        until_waiting(&client, cx, &name, 2 * pair + 2).await?;
+    for _ in 0..3 {
+        workers.push(waiting_process(cx, &name, cx.patience(), Exclusive).await?);
+        tasks.push(waiter(cx, &name, Exclusive).await?);
     }
+    let set =
+        |traffic| workers.iter().flat_map(|(_, network)| network).for_each(|network| network.set(traffic));
+    // What the workers ask arrives later: where the order is that of a process, a client takes the lock meanwhile.
+    set(Traffic::HoldRequests);
     guard.release().await?;
+    tokio::time::sleep(client.semantics().wake_up.bound().clamp(cx.ttl() / 2, cx.ttl())).await;
+    ensure!(!tasks.iter().any(|task| task.is_finished()), "the first worker was not served in its turn");
+    set(Traffic::Pass);
     let bound = hand_over_bound(cx, &client) + cx.slack();
-    for (pair, (mut worker, task)) in workers.into_iter().zip(tasks).enumerate() {
+    for (pair, ((mut worker, _network), task)) in workers.into_iter().zip(tasks).enumerate() {
         let served = worker.answers_within(bound).await?.is_some();
         let is_passed = !served && task.is_finished();
         ensure!(!is_passed, "pair {pair}: the worker was not served in its turn, and the client was");

@@ -5,7 +5,7 @@ mod in_a_mode;
 pub(super) mod modes;
 mod order;
 mod records;
-mod waiting;
+pub(super) mod waiting;
 
 use crate::cases::table::CaseTable;
 

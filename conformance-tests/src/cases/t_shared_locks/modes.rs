@@ -39,11 +39,7 @@ pub(in crate::cases) async fn ensure_excluded(
 }
 
 /// A waiter that the store has refused once.
-pub(in crate::cases) async fn waiter(
-    cx: &Context,
-    name: &LockName,
-    mode: LockMode,
-) -> Result<TakeTask, Stop> {
+pub(crate) async fn waiter(cx: &Context, name: &LockName, mode: LockMode) -> Result<TakeTask, Stop> {
     Waiters::of_a_client(cx).await?.begin(cx, name, &cx.options().with_mode(mode)).await
 }
 
@@ -72,7 +68,6 @@ impl Waiters {
         Ok(Self { client, waits: None, network: Some(network) })
     }
 
-    /// A waiter for a lock that is held.
     pub(in crate::cases) async fn begin(
         &mut self,
         cx: &Context,
@@ -90,7 +85,7 @@ impl Waiters {
         name: &LockName,
         options: &AcquireOptions,
     ) -> Result<Result<LockGuard, TakeTask>, Stop> {
-        let refused_before = self.waits.as_ref().map_or(0, Waits::count);
+        let refused_before = self.waits.as_ref().map_or(0, |waits| *waits.0.borrow());
         let answered_before = self.network.as_ref().map_or(0, |network| network.reply_bytes());
         let mut waiter = spawn_take(&self.client, name, options);
         let is_refused = async {

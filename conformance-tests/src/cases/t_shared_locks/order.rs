@@ -45,7 +45,6 @@ async fn new_reader_does_not_pass_a_waiting_writer(cx: &Context) -> Verdict {
 /// Locks of one client, or of a client each, follow each other without a gap: one is released when the next has been granted or refused.
 /// A waiter of another client wants another mode. No client asks again at once after its release.
 async fn stream_of_readers_starves_no_writer_nor_one_of_writers_a_reader(cx: &Context) -> Verdict {
-    const HELD: Duration = Duration::from_millis(30);
     let (first, other) = (cx.client().await?, cx.client().await?);
     cx.warm_up(&other).await?;
     let mut clients = try_join_all([(); 3].map(|()| Waiters::of_a_client(cx))).await?;
@@ -64,7 +63,7 @@ async fn stream_of_readers_starves_no_writer_nor_one_of_writers_a_reader(cx: &Co
             for turn in 1.. {
                 let options = options.clone().with_mode(stream[turn % stream.len()]);
                 let next = clients[turn % client_count].ask(cx, &name, &options).await?;
-                sleep(HELD).await;
+                sleep(Duration::from_millis(30)).await;
                 guard.release().await?;
                 guard = match next {
                     Ok(guard) => guard,

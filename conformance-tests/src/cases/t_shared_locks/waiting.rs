@@ -134,7 +134,7 @@ impl Departure {
 }
 
 /// A process that waits for a lock, and its network, if the store has one.
-pub(super) async fn waiting_process(
+pub(in crate::cases) async fn waiting_process(
     cx: &Context,
     name: &LockName,
     ttl: Duration,

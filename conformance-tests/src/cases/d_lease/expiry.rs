@@ -1,5 +1,6 @@
 //! When a lease ends: on its holder's side before the store's.
 
+use super::almost_whole_seconds;
 use crate::cases::prelude::*;
 use leasehold_core::{FencingToken, LossCause, TokenClass};
 
@@ -35,10 +36,9 @@ async fn loss_comes_before_the_store_lets_another_in(cx: &Context) -> Verdict {
     loss_within(&guard, cx.slack()).await.map(drop)
 }
 
-/// The lease is of almost two seconds: a store that rounds its renewals down ends it long before, after the second of them if it rounds
-/// grants up.
+/// A store that rounds its renewals down to whole seconds is found out, after the second of them if it rounds grants up.
 async fn belief_after_a_renewal_ends_before_the_store_lets_another_in(cx: &Context) -> Verdict {
-    let (name, other, ttl) = (cx.name(), cx.client().await?, cx.ttl() * 19 / 10);
+    let (name, other, ttl) = (cx.name(), cx.client().await?, almost_whole_seconds(cx.ttl() * 3 / 2));
     let (proxy, client) = cx.client_behind_proxy(cx.patience()).await?;
     let guard = client.take(&name, &cx.options().with_ttl(ttl)).await?;
     until_renewed(&guard, ttl).await?;

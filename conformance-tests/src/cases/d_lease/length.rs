@@ -1,5 +1,6 @@
 //! A lease in the store is as long as it was asked for, whatever was asked for beside it; and as long as its holder chooses later.
 
+use super::almost_whole_seconds;
 use crate::cases::prelude::*;
 use crate::cases::t_shared_locks::modes::sharing;
 use futures_util::future::try_join_all;
@@ -189,8 +190,7 @@ async fn extended_length_is_used_by_the_next_renewals(cx: &Context) -> Verdict {
 /// Expects that a guard that is released, or dropped, keeps others out for the least time of its hold.
 async fn ensure_held_at_least(cx: &Context, end: &str) -> Verdict {
     let (client, other, name) = (cx.client().await?, cx.client().await?, cx.name());
-    // Almost two seconds: a store that rounds it down lets others in long before its end.
-    let at_least = cx.ttl() * 19 / 10;
+    let at_least = almost_whole_seconds(cx.ttl() * 3 / 2);
     let options = cx.options().with_ttl(at_least * 3).with_hold_at_least(at_least);
     cx.warm_up(&other).await?;
     let start = Instant::now();

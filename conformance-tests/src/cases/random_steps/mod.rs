@@ -199,7 +199,7 @@ impl<'a> History<'a> {
         let sent = Instant::now();
         let request = async move { client.acquire_with(&name, &options).await };
         let is_granted = |shown: &[LockStatus]| shown.iter().any(|hold| hold.holder == info);
-        let guard = if is_lost { self.unheard(mode, request, is_granted).await?? } else { request.await? };
+        let guard = if is_lost { self.unheard(mode, request, is_granted).await?.0? } else { request.await? };
         if is_lost && sent.elapsed() > lease / 2 && !guard.is_held() {
             // It took so long to connect anew that the lease is over.
             drop(guard);
@@ -265,11 +265,11 @@ impl<'a> History<'a> {
             }
             true => match self.unheard(hold.mode, guard.release(), &is_gone).await? {
                 // The connection over which it was asked once more was cut as well.
-                Err(error) if error.kind() == ErrorKind::Indeterminate => {
+                (Err(error), cut) if error.kind() == ErrorKind::Indeterminate && cut > 1 => {
                     self.until_shown(&is_gone).await?;
                     None
                 }
-                heard => Some(heard),
+                (heard, _) => Some(heard),
             },
             false => Some(guard.release().await),
         };

@@ -63,12 +63,14 @@ fn private_store_is_started_and_exposed_to_faults() {
         "--out",
         out.to_str().unwrap(),
     ];
-    // As long as it takes. On a machine that is late, cells are not judged.
+    // Longer than anything else that a test waits for: it is a matrix.
     let said = CommandOutput::of(&place.command(words).output().unwrap());
-    assert!(matches!(said.code, Some(0 | 75)), "{}", said.err);
     let report = report(&out);
     let cells = report["stores"][0]["cells"].as_array().unwrap().clone();
     assert_eq!(cells.len(), 24);
+    // A machine that is late judges some of them not, and the code says so; none is broken or late.
+    let is_unjudged = cells.iter().any(|cell| cell["state"]["is"] == "not-judged");
+    assert_eq!(said.code, Some(if is_unjudged { 75 } else { 0 }), "{}", said.err);
     assert!(cells.iter().any(|cell| cell["fault"] == "holder-killed" && cell["state"]["is"] == "kept"));
 }
 

@@ -251,17 +251,13 @@ impl Observer for WaitObserver {
 }
 
 /// The number of acquisitions of a client that the store has refused, or that stand behind others of the client.
-pub(crate) struct Waits(watch::Receiver<usize>);
+pub(crate) struct Waits(pub(crate) watch::Receiver<usize>);
 
 impl Waits {
-    pub(crate) fn count(&self) -> usize {
-        *self.0.borrow()
-    }
-
     pub(crate) async fn reach(&mut self, cx: &Context, count: usize) -> Verdict {
         let reached = self.0.wait_for(|waits| *waits >= count);
         let is_reached = matches!(tokio::time::timeout(cx.patience(), reached).await, Ok(Ok(_)));
-        ensure_came!(is_reached, "{} of {count} acquisitions of a held lock wait", self.count());
+        ensure_came!(is_reached, "{} of {count} acquisitions of a held lock wait", *self.0.borrow());
         Ok(())
     }
 }

@@ -2,7 +2,6 @@
 
 use crate::cases::prelude::*;
 use crate::kinds::{BlockingGuard, BlockingLocks};
-use std::thread;
 
 pub(super) const CASES: CaseTable = cases![
     Y01 blocking_guard_is_dropped_at_once_while_the_store_is_silent,
@@ -14,12 +13,9 @@ pub(super) const CASES: CaseTable = cases![
 async fn on_a_thread<T: Send + 'static>(
     work: impl FnOnce() -> Result<T, Stop> + Send + 'static,
 ) -> Result<T, Stop> {
-    let (sender, receiver) = tokio::sync::oneshot::channel();
-    let thread = thread::spawn(move || drop(sender.send(work())));
-    let result = receiver.await;
-    // Joined, not detached: glibc may read the memory of a thread that ended while it was being detached.
-    let _ = thread.join();
-    result.map_err(|_| Stop::Failed("a thread panicked".to_owned()))?
+    let thread = std::thread::spawn(work);
+    let joined = tokio::task::spawn_blocking(move || thread.join()).await?;
+    joined.map_err(|_| Stop::Failed("a thread panicked".to_owned()))?
 }
 
 /// A blocking client of the store behind this address.
@@ -88,7 +84,7 @@ async fn caller_that_computes_for_three_leases_keeps_its_lock(cx: &Context) -> V
     let computing = on_a_thread(move || {
         let guard = holder.acquire(&held, &options)?;
         // As a computation does, this keeps the thread from everything else.
-        thread::sleep(time);
+        std::thread::sleep(time);
         ensure!(guard.is_held(), "lost while its caller computed: {:?}", guard.loss());
         Ok(guard.release()?)
     });

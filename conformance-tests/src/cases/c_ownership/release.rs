@@ -100,7 +100,7 @@ async fn release_on_the_wire(cx: &Context, is_done: bool) -> Verdict {
         true => release_without_a_reply(cx, (&proxy, &client), guard).await?,
         false => until_answer_is_held(cx, &proxy, guard.release()).await?,
     };
-    let successor = direct.take(&name, &cx.long_lease().with_wait(cx.patience())).await?;
+    let successor = [direct.take(&name, &cx.long_lease().with_wait(cx.patience())).await?];
     let when = if is_done {
         lose_connections(&proxy)?;
         "after a release that was made again"
@@ -108,7 +108,6 @@ async fn release_on_the_wire(cx: &Context, is_done: bool) -> Verdict {
         proxy.set(Traffic::Pass);
         "after the delayed release went on"
     };
-    let successor = [successor];
     held_for(&direct, &successor, cx.ttl() / 2, when).await?;
     let _ = release.await?;
     ensure_held(&direct, &name, when).await?;

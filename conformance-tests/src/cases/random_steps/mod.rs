@@ -199,7 +199,7 @@ impl<'a> History<'a> {
         let sent = Instant::now();
         let request = async move { client.acquire_with(&name, &options).await };
         let is_granted = |shown: &[LockStatus]| shown.iter().any(|hold| hold.holder == info);
-        let guard = if is_lost { self.unheard(mode, request, is_granted).await?.0? } else { request.await? };
+        let guard = if is_lost { self.unheard(mode, request, is_granted).await?? } else { request.await? };
         if is_lost && sent.elapsed() > lease / 2 && !guard.is_held() {
             // It took so long to connect anew that the lease is over.
             drop(guard);
@@ -264,12 +264,12 @@ impl<'a> History<'a> {
                 None
             }
             true => match self.unheard(hold.mode, guard.release(), &is_gone).await? {
-                // The connection over which it was asked once more was cut as well.
-                (Err(error), cut) if error.kind() == ErrorKind::Indeterminate && cut > 1 => {
+                // The connection over which it was asked once more was cut as well, now or with an earlier reply.
+                Err(error) if error.kind() == ErrorKind::Indeterminate => {
                     self.until_shown(&is_gone).await?;
                     None
                 }
-                (heard, _) => Some(heard),
+                heard => Some(heard),
             },
             false => Some(guard.release().await),
         };

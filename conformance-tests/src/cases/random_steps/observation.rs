@@ -98,14 +98,14 @@ impl History<'_> {
     }
 
     /// Makes a request of the client behind the proxy. The store carries it out, another reader comes
-    /// and goes, and the reply is lost with so many connections.
+    /// and goes, and the reply is lost.
     pub(super) async fn unheard<T: Send + 'static>(
         &mut self,
         mode: LockMode,
         request: impl Future<Output = T> + Send + 'static,
         is_done: impl Fn(&[LockStatus]) -> bool + Send + Sync,
-    ) -> Result<(T, usize), Stop> {
-        let Some(proxy) = self.proxy.take() else { return Ok((request.await, 0)) };
+    ) -> Result<T, Stop> {
+        let Some(proxy) = self.proxy.take() else { return Ok(request.await) };
         proxy.set(Traffic::HoldReplies);
         let (request, mut polls) = (tokio::spawn(request), 0);
         while !request.is_finished() && !is_done(&self.clients[1].looking()?.inspect(&self.name).await?) {
@@ -120,10 +120,10 @@ impl History<'_> {
             self.attempt(mode, 1).await?;
         }
         self.lost += usize::from(!request.is_finished());
-        let cut = proxy.cut();
+        proxy.cut();
         proxy.set(Traffic::Pass);
         self.proxy = Some(proxy);
-        Ok((request.await?, cut))
+        Ok(request.await?)
     }
 
     /// Extends a lease. Over a connection that was cut, a backend may not know what became of the request: it is made again.

@@ -6,7 +6,7 @@ use crate::names::range;
 use crate::server::{PoolClass, Statement, StatementKind, Value, name_the_right};
 use async_trait::async_trait;
 use leasehold_core::{
-    Error, ErrorKind, FencingToken, Finding, LockAdmin, LockName, LockStatus, Purge, Result, Waiter,
+    Error, ErrorKind, FencingToken, Finding, LockAdmin, LockName, LockStatus, Purge, Result,
 };
 use std::time::Duration;
 use tokio::time::Instant;
@@ -28,10 +28,6 @@ impl LockAdmin for HeldRow {
             held.extend(self.present(&name, Some(entered)).await?.iter().map(|holder| holder.status(&name)));
         }
         Ok(held)
-    }
-
-    async fn waiters(&self, _name: &LockName) -> Result<Vec<Waiter>> {
-        Ok(Vec::new())
     }
 
     async fn force_release(&self, name: &LockName, only_if: Option<FencingToken>) -> Result<Vec<LockStatus>> {

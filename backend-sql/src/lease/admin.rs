@@ -2,7 +2,7 @@ use super::sharers::Reader;
 use super::{ATTEMPTS, LeaseRow, READERS, ReadFor, RowLease};
 use async_trait::async_trait;
 use leasehold_core::{
-    Error, ErrorKind, FencingToken, Finding, LockAdmin, LockName, LockStatus, Purge, Result, Waiter,
+    Error, ErrorKind, FencingToken, Finding, LockAdmin, LockName, LockStatus, Purge, Result,
 };
 use std::time::Duration;
 
@@ -25,10 +25,6 @@ impl LockAdmin for RowLease {
             row.statuses(&name)
         };
         Ok(self.table.list(prefix).await?.into_iter().filter_map(statuses).flatten().collect())
-    }
-
-    async fn waiters(&self, _name: &LockName) -> Result<Vec<Waiter>> {
-        Ok(Vec::new())
     }
 
     async fn force_release(&self, name: &LockName, only_if: Option<FencingToken>) -> Result<Vec<LockStatus>> {
@@ -81,10 +77,7 @@ impl RowLease {
                 return Ok(statuses);
             }
         }
-        Err(Error::new(
-            ErrorKind::Unavailable,
-            format!("lock {name:?} changed hands {ATTEMPTS} times while it was to be freed"),
-        )
-        .with_help("it is in lively use; look at it again"))
+        let message = format!("lock {name:?} changed hands {ATTEMPTS} times while it was to be freed");
+        Err(Error::new(ErrorKind::Unavailable, message).with_help("it is in lively use; look at it again"))
     }
 }

@@ -21,11 +21,8 @@ pub(crate) struct Layout {
 
 /// The error of a table that is not there, or that these credentials may not see.
 pub(super) fn missing_table(table: &TableName, url: &str) -> Error {
-    Error::new(
-        ErrorKind::Misconfigured,
-        format!("there is no table {table}, or these credentials may not use it"),
-    )
-    .with_help(format!(
+    let message = format!("there is no table {table}, or these credentials may not use it");
+    Error::new(ErrorKind::Misconfigured, message).with_help(format!(
         "make it with `leasehold init -u '{url}'`, or have the statements run for you that `init --print` shows; \
          on PostgreSQL, its schema is in the search_path of the role, or in the URL: schema=NAME"
     ))

@@ -1,4 +1,3 @@
--- The rows whose names begin with the bytes ?1, in the order of their bytes. ?2 is larger than all of them: names are
--- UTF-8, in which the byte FF does not occur.
+-- The rows whose names begin with the bytes ?1, in the order of their bytes. ?2 is larger than all of them.
 SELECT name, owner, token, ends_at, linger_until, written_at, boot, acquired_at, holder, sharers
 FROM {table} WHERE name >= ?1 AND name < ?2 ORDER BY name;

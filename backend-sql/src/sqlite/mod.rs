@@ -154,13 +154,13 @@ impl LeaseTable for SqliteTable {
         let (settings, name) = (self.settings.clone(), self.settings.stored_name(name));
         let (was, next) = (was.clone(), next.clone());
         let replace = move || {
-            let query = settings.query(include_str!("replace.sql")).bind(name.clone());
-            let query = query.bind(READERS.to_bytes().to_vec()).bind(next.token.get().cast_signed());
-            let query = query.bind(next.ends_at).bind(next.sharers.clone());
+            let (query, clock) = (settings.query(include_str!("replace.sql")), &settings.clock);
             let query = query
-                .bind(settings.clock.now().0)
-                .bind(settings.clock.unix_micros())
-                .bind(settings.clock.boot());
+                .bind(name.clone())
+                .bind(READERS.to_bytes().to_vec())
+                .bind(next.token.get().cast_signed());
+            let query = query.bind(next.ends_at).bind(next.sharers.clone());
+            let query = query.bind(clock.now().0).bind(clock.unix_micros()).bind(clock.boot());
             let query = was.version.iter().fold(query, |query, number| query.bind(*number));
             query.bind(was.sharers.clone()).bind(next.before)
         };

@@ -53,7 +53,7 @@ fn parse_file(url: &StoreUrl) -> Result<PathBuf> {
     // would be another store in every working directory.
     let shown = url.to_string();
     let behind = shown.strip_prefix(url.scheme()).and_then(|rest| rest.strip_prefix("://"));
-    let begins_with_two_slashes = behind.is_some_and(|path| !path.starts_with('/'));
+    let has_two_slashes = behind.is_some_and(|path| !path.starts_with('/'));
     let refusals = [
         (path.is_empty(), "it names no file", WRITE_IT),
         (
@@ -61,11 +61,7 @@ fn parse_file(url: &StoreUrl) -> Result<PathBuf> {
             "a database in memory would lock nobody out",
             "name a file, or use memory:",
         ),
-        (
-            begins_with_two_slashes,
-            "it has two slashes where a path begins",
-            "write sqlite:/path, or sqlite:./path",
-        ),
+        (has_two_slashes, "it has two slashes where a path begins", "write sqlite:/path, or sqlite:./path"),
         // Taken literally, it would be another store in every working directory.
         (begins_with("~"), "its path begins with a ~ that nothing here replaces", WHOLE),
         (begins_with("$"), "its path begins with a $ that nothing here replaces", WHOLE),

@@ -1,5 +1,5 @@
 use super::MemoryBackend;
-use crate::{FencingToken, Finding, LockAdmin, LockName, LockStatus, Result, Severity, Waiter};
+use crate::{FencingToken, Finding, LockAdmin, LockName, LockStatus, Result, Severity};
 use async_trait::async_trait;
 
 #[async_trait]
@@ -13,10 +13,6 @@ impl LockAdmin for MemoryBackend {
         let (store, now) = self.lock();
         let names = store.names().filter(|name| name.as_str().starts_with(prefix));
         Ok(names.flat_map(|name| store.status(name, now)).collect())
-    }
-
-    async fn waiters(&self, _name: &LockName) -> Result<Vec<Waiter>> {
-        Ok(Vec::new())
     }
 
     async fn force_release(&self, name: &LockName, only_if: Option<FencingToken>) -> Result<Vec<LockStatus>> {

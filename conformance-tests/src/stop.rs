@@ -258,7 +258,7 @@ mod tests {
         for cause in [LossCause::Expired, LossCause::Unreachable] {
             assert!(matches!(lost(cause), Stop::Away(_)), "{cause:?}");
         }
-        for cause in [LossCause::Gone, LossCause::Taken, LossCause::SessionOver] {
+        for cause in [LossCause::Gone, LossCause::Taken, LossCause::SessionOver, LossCause::ReadOnly] {
             assert!(matches!(lost(cause), Stop::Failed(_)), "{cause:?}");
         }
     }

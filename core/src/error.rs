@@ -255,6 +255,8 @@ pub enum LossCause {
     Taken,
     /// Its session with the store is over.
     SessionOver,
+    /// Its server takes no writes any more: another one may have replaced it, and granted the lock.
+    ReadOnly,
     /// The holder's own limit, `max_hold`, was reached.
     MaxHold,
     /// The client was closed while the lock was held.
@@ -309,6 +311,7 @@ impl fmt::Display for LossCause {
             Self::Gone => "the store no longer has it",
             Self::Taken => "another owner holds it",
             Self::SessionOver => "the session with the store that it was a part of is over",
+            Self::ReadOnly => "its server takes no writes any more",
             Self::MaxHold => "it was held for as long as its holder allowed",
             Self::Closed => "its client was closed",
         })

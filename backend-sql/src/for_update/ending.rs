@@ -27,9 +27,11 @@ impl HeldRow {
         // Before the request is sent: the caller may be gone before the answer comes.
         lock_mutex(&self.claims.0).insert(claim.owner(), unsettled(false));
         let released = match hold.end(&self.rows).await.map_err(perhaps_held) {
-            Ok(released) => released,
+            Ok(released) => Ok(released),
+            // The server takes no writes any more.
+            Err(error) if error.loss().is_some() => Err(error),
             Err(error) => match timeout(REASONS_WITHIN, self.was_given_since(claim, token)).await {
-                Ok(Ok(true)) => Release::NotHeld,
+                Ok(Ok(true)) => Ok(Release::NotHeld),
                 Ok(Ok(false)) => {
                     lock_mutex(&self.claims.0).insert(claim.owner(), unsettled(true));
                     return Err(error);
@@ -38,11 +40,11 @@ impl HeldRow {
             },
         };
         self.claims.forget(claim.owner());
-        if released == Release::NotHeld {
+        if !matches!(released, Ok(Release::Released)) {
             // The entry is only for display: the lock is free already.
             self.rows.leave(claim.name(), claim.mode(), token).await;
         }
-        Ok(released)
+        released
     }
 
     /// The outcome of a release that had no answer.

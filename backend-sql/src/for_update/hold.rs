@@ -1,7 +1,7 @@
 use super::rows::{LockedRow, Rows};
 use crate::lock_mutex;
 use crate::server::{Answer, ErrorClass, PooledConnection, StatementKind};
-use leasehold_core::{Claim, FencingToken, LockMode, LockName, Release, Result};
+use leasehold_core::{Claim, FencingToken, LockMode, LockName, Loss, LossCause, Release, Result};
 use std::fmt;
 use std::future::Future;
 use std::pin::Pin;
@@ -32,6 +32,7 @@ enum State {
     Failed {
         _connection: PooledConnection,
     },
+    Demoted,
     Dead,
 }
 
@@ -95,7 +96,7 @@ impl TransactionHold {
     }
 
     /// Ends the transaction, and removes the entry of the holder. If its connection has ended before, so has the hold, and another may
-    /// have had the lock since.
+    /// have had the lock since; the same on a server that takes no writes any more, which is an error with a loss.
     ///
     /// An error says that the connection did not answer; it is closed then, and the server ends the transaction when it
     /// notices.
@@ -118,7 +119,7 @@ impl TransactionHold {
                 Ok(answer) if answer.is_one() => {}
                 Ok(_) => {
                     connection.found_dead();
-                    return Ok(Release::NotHeld);
+                    return Err(Loss::new(LossCause::ReadOnly).into());
                 }
                 Err(error) if rows.server.error_class(&error) == ErrorClass::Ended => {
                     return Ok(Release::NotHeld);
@@ -147,7 +148,11 @@ impl State {
     /// Waits for the answer to what was said.
     async fn answer(&mut self, rows: &Rows, deadline: Instant) -> Result<KeepAlive> {
         let Self::Asked(keep_alive) = self else {
-            return Ok(if matches!(self, Self::Quiet(_)) { KeepAlive::Holds } else { KeepAlive::Dead });
+            return Ok(match self {
+                Self::Quiet(_) => KeepAlive::Holds,
+                Self::Demoted => KeepAlive::Demoted,
+                _ => KeepAlive::Dead,
+            });
         };
         let answered = timeout_at(deadline, keep_alive.as_mut()).await;
         let (connection, said) = answered.map_err(|_| rows.server.no_answer(StatementKind::Write))?;
@@ -156,7 +161,7 @@ impl State {
             // Closed, as those are that have led to the same server: with it the transaction ends.
             Ok(_) => {
                 connection.found_dead();
-                (Self::Dead, KeepAlive::Demoted)
+                (Self::Demoted, KeepAlive::Demoted)
             }
             // Any error: without a transaction that can go on, nothing is held.
             Err(_) => (Self::Failed { _connection: connection }, KeepAlive::Dead),

@@ -243,10 +243,12 @@ impl HeldRow {
     }
 
     async fn renew_one(&self, claim: &Claim) -> Result<Renewal> {
-        if let Some(ClaimState::Held(hold)) = self.claims.get(claim.owner())
-            && hold.keep_alive(&self.rows).await? == KeepAlive::Holds
-        {
-            return Ok(Renewal::Renewed);
+        if let Some(ClaimState::Held(hold)) = self.claims.get(claim.owner()) {
+            match hold.keep_alive(&self.rows).await? {
+                KeepAlive::Holds => return Ok(Renewal::Renewed),
+                KeepAlive::Demoted => return Ok(Renewal::Lost(LossCause::ReadOnly)),
+                KeepAlive::Dead => {}
+            }
         }
         // The entry stays until the release: with it goes the connection, and with that the lock.
         let excludes = |it: &Holder| !it.is_of(claim.owner()) && it.mode.conflicts_with(claim.mode());

@@ -221,18 +221,15 @@ async fn hold_on_a_replaced_server_is_lost() {
         granted(&backend, &held).await;
         server.run("SET GLOBAL read_only = ON").await;
         let lost = backend.renew(std::slice::from_ref(&held)).await.remove(0).unwrap();
-        assert_eq!(lost, Renewal::Lost(LossCause::Gone));
+        assert_eq!(lost, Renewal::Lost(LossCause::ReadOnly));
         let error = backend.try_acquire(&claim("b")).await.unwrap_err();
         assert_eq!(error.kind(), ErrorKind::Unavailable, "{error:?}");
         server.run("SET GLOBAL read_only = OFF").await;
         let short = claim("c");
         granted(&backend, &short).await;
         server.run("SET GLOBAL read_only = ON").await;
-        assert_eq!(
-            backend.release(&short, Duration::ZERO).await.unwrap(),
-            Release::NotHeld,
-            "before its first renewal"
-        );
+        let error = backend.release(&short, Duration::ZERO).await.unwrap_err();
+        assert_eq!(error.kind(), ErrorKind::Lost, "before its first renewal: {error:?}");
         server.run("SET GLOBAL read_only = OFF").await;
         let next = claim("a");
         granted(&backend, &next).await;

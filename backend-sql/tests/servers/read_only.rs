@@ -1,7 +1,9 @@
 //! A server that must not be written to, and users that may write to it all the same.
 
 use crate::kit::{MODES, Server, ask, both, claim, claim_for, granted, until};
-use leasehold_core::{Claim, ErrorKind, LockBackend, LockMode, LockName, Release, Renewal, Result, Severity};
+use leasehold_core::{
+    Claim, ErrorKind, LockBackend, LockMode, LockName, LossCause, Release, Renewal, Result, Severity,
+};
 use leasehold_test_stores::servers::PostgresServer;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
@@ -120,7 +122,10 @@ async fn holder_is_told_that_its_server_became_read_only() {
                         }
                     };
                     match (mode, told) {
-                        ("for-update", Ok(Renewal::Lost(_))) => {}
+                        ("for-update", Ok(Renewal::Lost(LossCause::ReadOnly))) => {
+                            let again = renew(&backend, &held).await.unwrap();
+                            assert_eq!(again, Renewal::Lost(LossCause::ReadOnly), "{lock_mode:?}");
+                        }
                         ("lease" | "optimistic", Err(error)) if error.kind() == ErrorKind::Unavailable => {}
                         (_, told) => panic!("{mode} {lock_mode:?}: {told:?}"),
                     }
@@ -137,6 +142,29 @@ async fn holder_is_told_that_its_server_became_read_only() {
                     }
                 }
             }
+        }
+    }
+}
+
+/// The server of MySQL or MariaDB that was replaced may have the row locked still. PostgreSQL ends the hold, and the entry stays.
+#[tokio::test]
+async fn release_on_a_server_that_became_read_only_says_that_it_was_lost_for_that() {
+    let server = Server::mariadb(&[]);
+    server.furnish().await;
+    for backend in users(&server, "for-update") {
+        for lock_mode in [LockMode::Exclusive, LockMode::Shared] {
+            let held = claim(&format!("{lock_mode:?}")).with_mode(lock_mode);
+            granted(&backend, &held).await;
+            set_read_only(&server, true).await;
+            let error = backend.release(&held, Duration::ZERO).await.expect_err("it was lost");
+            let cause = error.loss().map(leasehold_core::Loss::cause);
+            assert_eq!(cause, Some(LossCause::ReadOnly), "{lock_mode:?}: {error:?}");
+            assert_eq!(
+                backend.release(&held, Duration::ZERO).await.unwrap(),
+                Release::NotHeld,
+                "{lock_mode:?}"
+            );
+            set_read_only(&server, false).await;
         }
     }
 }

@@ -66,7 +66,7 @@ fn coverage(loss: Option<&Loss>, ended: &CommandEnd) -> &'static str {
         return "it may run beside the next holder's: end it by hand, and let what it writes to check LEASEHOLD_TOKEN";
     }
     match loss.map(Loss::cause) {
-        Some(LossCause::Taken | LossCause::Gone | LossCause::SessionOver) => {
+        Some(LossCause::Taken | LossCause::Gone | LossCause::SessionOver | LossCause::ReadOnly) => {
             "somebody else may have held the lock meanwhile: let what it writes to check LEASEHOLD_TOKEN"
         }
         Some(LossCause::MaxHold) => "raise --max-hold, or split the work",

@@ -104,6 +104,7 @@ impl Cleanup {
             Ok(Release::NotHeld) if self.confirmed_after_work || self.unknown.is_some() => {
                 Ok(Release::Released)
             }
+            Err(it) if self.confirmed_after_work && it.kind() == ErrorKind::Lost => Ok(Release::Released),
             Err(error) if error.is_indeterminate() => {
                 self.unknown = Some(error.clone());
                 Err(error)

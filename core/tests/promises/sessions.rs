@@ -176,6 +176,14 @@ async fn session_that_ends_after_the_work_is_no_loss() {
 }
 
 #[tokio::test(start_paused = true)]
+async fn loss_that_only_the_release_finds_after_the_work_is_no_loss() {
+    let store = store(|store| store.hold = HoldKind::Session);
+    store.releases.push(CallFault::Error(ErrorKind::Lost));
+    let guard = acquire(&store.client(), "job", options().with_hold_at_least(TTL * 3)).await.unwrap();
+    guard.release().await.unwrap();
+}
+
+#[tokio::test(start_paused = true)]
 async fn session_that_ended_before_the_release_is_a_loss() {
     let store = store(|store| store.hold = HoldKind::Session);
     let guard = acquire(&store.client(), "job", options().with_hold_at_least(TTL * 30)).await.unwrap();

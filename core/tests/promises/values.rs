@@ -51,6 +51,7 @@ fn error_codes_and_loss_messages_are_stable() {
     let message = |cause| Loss::new(cause).to_string();
     assert_eq!(message(LossCause::Gone), "the store no longer has it");
     assert_eq!(message(LossCause::MaxHold), "it was held for as long as its holder allowed");
+    assert_eq!(message(LossCause::ReadOnly), "its server takes no writes any more");
     assert_eq!(LossCause::Taken.to_string(), "another owner holds it");
 }
 

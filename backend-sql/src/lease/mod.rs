@@ -185,9 +185,7 @@ impl LockBackend for RowLease {
 impl RowLease {
     /// The refusal for a claim; `None` if the row is free, or the claim's. A writer that waits for readers leaves its mark.
     async fn busy_for(&self, claim: &Claim, row: &LeaseRow) -> Result<Option<Busy>> {
-        if row.ends_in().is_none() && row.token.get() >= FencingToken::MAX_COUNTED {
-            return Err(Error::tokens_used_up());
-        }
+        row.check_tokens()?;
         let busy = row.busy_for(claim.owner());
         if busy.is_none() || row.owner != Some(READERS) || !claim.waits() {
             return Ok(busy);

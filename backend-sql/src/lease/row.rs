@@ -1,6 +1,6 @@
 use super::READERS;
 use leasehold_core::{
-    Busy, Error, ErrorKind, FencingToken, HolderInfo, LockName, LockStatus, LossCause, OwnerId,
+    Busy, Error, ErrorKind, FencingToken, HolderInfo, LockName, LockStatus, LossCause, OwnerId, Result,
 };
 use std::fmt;
 use std::time::{Duration, SystemTime};
@@ -40,6 +40,12 @@ impl LeaseRow {
     /// The time until the lease, or the linger after it, ends; `None` if any claim may take the row.
     pub(crate) fn ends_in(&self) -> Option<Duration> {
         Some(micros(self.ends_at.saturating_sub(self.now))).filter(|left| !left.is_zero())
+    }
+
+    /// Fails if the row is free, and no larger token is left for it.
+    pub(crate) fn check_tokens(&self) -> Result<()> {
+        let is_used_up = self.ends_in().is_none() && self.token.get() >= FencingToken::MAX_COUNTED;
+        if is_used_up { Err(Error::tokens_used_up()) } else { Ok(()) }
     }
 
     /// The refusal for a claim of this owner; `None` if the row is free or held by this owner.

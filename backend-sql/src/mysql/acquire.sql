@@ -1,5 +1,5 @@
--- Grants the row of a name to an owner if the row is free, and answers the token in LAST_INSERT_ID(). Two answers are no tokens: 2^53
--- if one other owner holds the row or it lingers after a release; 2^53 + 1 if readers hold it, or it is free and was not granted.
+-- Grants the row of a name to an owner if it is free, and answers the token in LAST_INSERT_ID(). Three answers are no tokens: 2^53 if
+-- one other owner holds the row or it lingers, 2^53 + 1 if readers hold it or the client is gone, 2^53 + 2 if no token is left.
 --
 -- Invariant: at most one unexpired owner per name, and every grant has a larger token than the one before. The primary key
 -- allows one row per name, and the row is locked before ON DUPLICATE KEY UPDATE reads it.
@@ -21,7 +21,7 @@ ON DUPLICATE KEY UPDATE
             token + 0 * LAST_INSERT_ID(9007199254740992 + (owner <=> 0xFFFFFFFFFFFFFFFFFFFFFFFFFFFFFFFF)))
         WHEN token < 9007199254740991 AND TIMESTAMPDIFF(MICROSECOND, NOW(6), SYSDATE(6)) < :5
             THEN LAST_INSERT_ID(GREATEST(token + 1, {now}))
-        ELSE token + 0 * LAST_INSERT_ID(9007199254740993)
+        ELSE token + 0 * LAST_INSERT_ID(9007199254740993 + (token >= 9007199254740991))
     END,
     acquired_at = IF(LAST_INSERT_ID() < 9007199254740992, {now}, acquired_at),
     ends_at     = IF(LAST_INSERT_ID() < 9007199254740992, GREATEST(ends_at, acquired_at + :3), ends_at),

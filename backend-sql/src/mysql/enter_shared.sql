@@ -1,9 +1,7 @@
--- Enters a reader that has locked the row of a name, and answers a new token in LAST_INSERT_ID(), made as in enter.sql. The token is
+-- Enters a reader that has locked the row of a name, and answers a new token in LAST_INSERT_ID(), made and run as enter.sql. The token is
 -- the key of the reader in `sharers`. If an exclusive owner is entered, it has left: its lock of the row would exclude this reader.
 --
 -- The values are assigned from left to right (MySQL manual, "INSERT statement"), so that the last one reads the new token.
---
--- Run outside the transaction that holds the lock, as enter.sql, so that no token is given twice.
 --
 -- :1 name   :2 owner, in hexadecimal   :3 number of the connection   :4 holder
 INSERT INTO {table} (name, owner, token, acquired_at, connection, holder, sharers)
@@ -11,7 +9,7 @@ VALUES (:1, NULL, LAST_INSERT_ID({now}), token - 1 + {one_if_writable}, 0, '',
         JSON_OBJECT(CONCAT(token), JSON_OBJECT('mode', 'shared', 'token', token, 'acquired_at', token,
                                                'owner', :2, 'connection', :3, 'holder', :4, 'user', CURRENT_USER())))
 ON DUPLICATE KEY UPDATE
-    token   = LAST_INSERT_ID(GREATEST(token + 1, {now})),
+    token   = LAST_INSERT_ID(GREATEST(LEAST(token, 9007199254740991) + 1, {now})),
     owner   = NULL,
     holder  = '',
     sharers = JSON_SET(COALESCE(sharers, '{}'), CONCAT('$."', token, '"'),

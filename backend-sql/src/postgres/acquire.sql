@@ -1,4 +1,5 @@
--- Grants the row of a name to an owner if the row is free, and answers the token; no row if another owner holds it.
+-- Grants the row of a name to an owner if the row is free, and answers the token; no row if another owner holds it. It fails
+-- with a division by zero if the row is free and no token is left.
 --
 -- Invariant: at most one unexpired owner per name, and every grant has a larger token than the one before. The primary key
 -- allows one row per name, and under READ COMMITTED the condition is evaluated once the row is locked.
@@ -18,6 +19,6 @@ ON CONFLICT (name) DO UPDATE SET
     acquired_at = {now},
     version     = lease.version + 1,
     holder      = excluded.holder
-WHERE (lease.ends_at <= {now} AND lease.token < 9007199254740991)
-   OR (lease.ends_at > {now} AND lease.owner = excluded.owner)
+WHERE CASE WHEN lease.ends_at <= {now} THEN 1 / CASE WHEN lease.token < 9007199254740991 THEN 1 ELSE 0 END = 1
+           ELSE lease.owner = excluded.owner END
 RETURNING token;

@@ -63,6 +63,8 @@ pub(crate) fn class_of_code(code: &str) -> ErrorClass {
         "53300" => ErrorClass::Exhausted("connections"),
         "53100" => ErrorClass::Exhausted("room on its disk"),
         "53200" => ErrorClass::Exhausted("memory"),
+        // Division by zero, which `acquire.sql` alone does.
+        "22012" => ErrorClass::TokensUsedUp,
         "42P01" => ErrorClass::NoTable,
         // Invalid schema name: also that there is none to make a table in.
         "3F000" => ErrorClass::NoSchema,
@@ -91,6 +93,7 @@ mod tests {
         assert_eq!(class_of_code("08006"), ErrorClass::Broken);
         assert_eq!(class_of_code("40003"), ErrorClass::Broken);
         assert_eq!(class_of_code("25006"), ErrorClass::ReadOnly);
+        assert_eq!(class_of_code("22012"), ErrorClass::TokensUsedUp);
         assert_eq!(class_of_code("42601"), ErrorClass::Refused);
     }
 

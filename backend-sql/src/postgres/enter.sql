@@ -1,5 +1,5 @@
--- Enters who has locked the row of a name exclusively, and answers a new token: larger by one at least than the last, and no less
--- than the time in microseconds. No reader is left, and the writers that wait leave their marks anew.
+-- Enters who has locked the row of a name exclusively, and answers a new token: max(last + 1, server clock in µs),
+-- and 2^53 once they are used up. No reader is left, and the writers that wait leave their marks anew.
 --
 -- Run outside the transaction that holds the lock, so that it stays when that one is rolled back: no token is given twice.
 --
@@ -8,7 +8,7 @@
 INSERT INTO {table} AS last (name, owner, token, acquired_at, connection, holder)
 VALUES (:1, :2, {now}, {now}, :3, :4)
 ON CONFLICT (name) DO UPDATE SET
-    token       = greatest(last.token + 1, {now}),
+    token       = greatest(least(last.token, 9007199254740991) + 1, {now}),
     owner       = excluded.owner,
     acquired_at = excluded.acquired_at,
     connection  = excluded.connection,

@@ -1,7 +1,5 @@
--- Enters a reader that has locked the row of a name, and answers a new token, made as in enter.sql. The token is the key of
+-- Enters a reader that has locked the row of a name, and answers a new token, made and run as enter.sql. The token is the key of
 -- the reader in `sharers`. If an exclusive owner is entered, it has left: its lock of the row would exclude this reader.
---
--- Run outside the transaction that holds the lock, as enter.sql, so that no token is given twice.
 --
 -- :1 name   :2 owner, in hexadecimal   :3 number of the connection   :4 holder
 -- answers: int
@@ -14,6 +12,6 @@ ON CONFLICT (name) DO UPDATE SET owner = NULL, holder = '', (token, sharers) = (
     SELECT next, coalesce(CAST(last.sharers AS jsonb), '{}')
            || jsonb_build_object(next, jsonb_build_object('mode', 'shared', 'token', next, 'acquired_at', {now},
                                                           'owner', :2, 'connection', :3, 'holder', :4))
-    FROM (SELECT greatest(last.token + 1, {now}) AS next) AS token
+    FROM (SELECT greatest(least(last.token, 9007199254740991) + 1, {now}) AS next) AS token
 )
 RETURNING token;

@@ -143,6 +143,9 @@ pub(crate) enum ErrorClass {
     Denied,
     /// The server takes no writes.
     ReadOnly,
+    /// The row is free, and no larger token is left for it.
+    #[cfg_attr(not(feature = "postgres"), expect(dead_code, reason = "an answer of the others"))]
+    TokensUsedUp,
     /// The server has no room: connections, memory, disk.
     Exhausted(&'static str),
     /// The table is not there.

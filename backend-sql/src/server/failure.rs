@@ -83,6 +83,7 @@ pub(super) fn failure(
             format!("{address} has no {what} left"),
             "give it more, or use less of it; connections=N says how many connections this client may have",
         ),
+        ErrorClass::TokensUsedUp => return Error::tokens_used_up(),
         ErrorClass::NoTable => return missing_table(table, &target.url).with_source(error),
         ErrorClass::NoSchema => {
             let none = "the search_path of these credentials leads to no schema".to_owned();

@@ -1,7 +1,7 @@
 //! Fencing tokens of leases: each is larger than the last of its name, whatever the server's clock does.
 
 use crate::kit::{Server, ask, both, claim, granted};
-use leasehold_core::{Claim, LockBackend, LockMode, Release};
+use leasehold_core::{Claim, ErrorKind, LockBackend, LockMode, Release};
 use sqlx::mysql::MySqlConnection;
 use sqlx::{AssertSqlSafe, Executor, Row};
 use std::sync::Arc;
@@ -98,15 +98,40 @@ async fn largest_token_is_granted_once_and_then_the_name_is_refused() {
         let token = granted(&backend, &mine).await;
         assert_eq!(token.get().cast_signed(), LARGEST);
         assert_eq!(granted(&backend, &mine).await, token, "the reply was lost");
+        assert!(ask(&backend, &claim("a")).await.is_none(), "it is held still");
         release(&backend, &mine).await;
-
-        // A refusal of `mode=lease` does not read the row; the attempt after it does.
-        let refused = backend.try_acquire(&claim("a")).await;
-        assert!(!matches!(refused, Ok(leasehold_core::Attempt::Granted(_))), "{refused:?}");
-        let error = backend.try_acquire(&claim("a")).await.unwrap_err();
-        assert_eq!(error.to_string(), "the fencing tokens of this name are used up");
+        is_used_up(&backend, &claim("a"), "after the largest").await;
         assert_eq!(server.token_of_the_row().await, LARGEST);
         server.run("DELETE FROM leasehold").await;
+    }
+}
+
+async fn is_used_up(backend: &Arc<dyn LockBackend>, claim: &Claim, of: &str) {
+    let error = backend.try_acquire(claim).await.expect_err(of);
+    assert_eq!(error.kind(), ErrorKind::Misconfigured, "{of}: {error:?}");
+    assert_eq!(error.to_string(), "the fencing tokens of this name are used up", "{of}");
+}
+
+/// Each attempt is the first of its client, as that of a process which asks once.
+#[tokio::test]
+async fn free_row_without_tokens_left_is_an_error_for_each_kind_of_claim() {
+    for server in both().await {
+        for mode in ["lease", "optimistic", "for-update"] {
+            let table = if mode == "for-update" { "leasehold_held" } else { "leasehold" };
+            let fresh = || server.backend(&format!("mode={mode}"));
+            grant_and_release(&fresh()).await;
+            for last in [LARGEST, LARGEST + 1, i64::MAX] {
+                for lock_mode in [LockMode::Exclusive, LockMode::Shared] {
+                    for waits in [false, true] {
+                        server.run(&format!("UPDATE {table} SET token = {last}")).await;
+                        let wanted = claim("a").with_mode(lock_mode).with_waiting(waits);
+                        let of = format!("{mode} {lock_mode:?} after {last}, waits: {waits}");
+                        is_used_up(&fresh(), &wanted, &of).await;
+                    }
+                }
+            }
+            server.run(&format!("DELETE FROM {table}")).await;
+        }
     }
 }
 

@@ -54,6 +54,17 @@ async fn grant_by_insert_that_fires_a_trigger_is_a_grant() {
     }
 }
 
+#[tokio::test]
+async fn free_row_without_tokens_left_that_fires_a_trigger_is_an_error() {
+    let server = with_triggers("UPDATE").await;
+    let (backend, mine) = (server.backend(""), claim("a"));
+    granted(&backend, &mine).await;
+    assert_eq!(backend.release(&mine, Duration::ZERO).await.unwrap(), Release::Released);
+    server.run("UPDATE leasehold SET token = 9007199254740991").await;
+    let error = server.backend("").try_acquire(&claim("a")).await.unwrap_err();
+    assert_eq!(error.to_string(), "the fencing tokens of this name are used up");
+}
+
 /// The answer says that the lock is held, so the row is not read.
 #[tokio::test]
 async fn refusal_without_triggers_is_one_statement() {

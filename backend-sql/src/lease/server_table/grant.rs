@@ -1,12 +1,14 @@
 //! The grant of a free row by one statement.
 
 use super::{ServerTable, micros, read_token};
-use crate::lease::{Granting, LeaseTable as _, ReadFor};
+use crate::lease::{Granting, LeaseRow, LeaseTable as _, ReadFor};
 use crate::server::{Answer, Value};
 use leasehold_core::{Claim, Error, ErrorKind, FencingToken, Result};
 
 /// What `acquire.sql` of MySQL and MariaDB answers in place of a token if one other owner holds the row, or it lingers.
 const HELD_BY_ONE: u64 = FencingToken::MAX_COUNTED + 1;
+/// The same if the row is free, and its tokens are used up.
+const USED_UP: u64 = FencingToken::MAX_COUNTED + 3;
 
 impl ServerTable {
     /// Grants the row of a claim's name if it is free. A writer that waits for readers leaves a mark in the row: it is read after the
@@ -55,8 +57,10 @@ impl ServerTable {
             // `MariaDB` leaves `LAST_INSERT_ID()` out if a trigger ran: the row shows whether it was granted.
             None if answer.last_id == 0 && answer.changed > 0 => {
                 let row = self.look(claim.name(), ReadFor::Loss).await.map_err(unknown)?;
+                row.as_ref().map_or(Ok(()), LeaseRow::check_tokens)?;
                 Ok(row.filter(|row| row.owner == Some(claim.owner())).map(|row| row.token))
             }
+            None if answer.last_id == USED_UP => Err(Error::tokens_used_up()),
             None if answer.last_id > FencingToken::MAX_COUNTED || answer.last_id == 0 => Ok(None),
             None => Ok(Some(FencingToken::new(answer.last_id))),
         }

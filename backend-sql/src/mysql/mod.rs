@@ -139,9 +139,9 @@ impl Dialect for MySqlDialect {
 
     /// What a session of ours is like. Its SQL mode is ours and not the server's: strict, so that nothing is ever cut short
     /// in silence, and without `SIMULTANEOUS_ASSIGNMENT`, which is part of `ORACLE`: `acquire.sql` lives by the order of its
-    /// assignments, and would grant a lock without entering its owner. In UTC; for writing; and with the server's
-    /// own limits, for a statement that we no longer wait for still runs. `autocommit` is switched off and on, which ends a
-    /// transaction that `init_connect` has begun: a grant in it would be rolled back. MariaDB alone executes `/*M! */`.
+    /// assignments, and would grant a lock without entering its owner. In UTC; for writing; and with the server's own limits, for a
+    /// statement that we no longer wait for still runs. What `init_connect` may have done is undone: a time that it has fixed, by which no
+    /// lease ends, and a transaction, which `autocommit` ends: a grant in it would be rolled back. MariaDB alone executes `/*M! */`.
     async fn set_up(&self, connection: &mut dyn RawConnection) -> sqlx::Result<Option<String>> {
         let seconds = self.target.timeout.as_secs_f64();
         // How long a statement waits for a row: whole seconds, and one at least.
@@ -151,7 +151,7 @@ impl Dialect for MySqlDialect {
         };
         let session = format!(
             "SET SESSION sql_mode = 'STRICT_ALL_TABLES,NO_ENGINE_SUBSTITUTION', sql_select_limit = 18446744073709551615, \
-             sql_big_selects = 1, time_zone = '+00:00', \
+             sql_big_selects = 1, time_zone = '+00:00', timestamp = DEFAULT, \
              innodb_lock_wait_timeout = {lock_wait}, autocommit = 0, autocommit = 1 \
              {isolation} /*M! , max_statement_time = {seconds:.3}, tx_read_only = 0 */ \
              /*!80000 , transaction_read_only = 0 */"

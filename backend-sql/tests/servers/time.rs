@@ -1,6 +1,7 @@
 //! The clock and the time zone that decide.
 
-use crate::kit::{Server, ask, both, claim, claim_for, granted};
+use crate::kit::{MODES, Server, ask, both, claim, claim_for, granted};
+use leasehold_core::LockMode;
 use std::time::Duration;
 
 #[tokio::test]
@@ -20,6 +21,44 @@ async fn time_zone_of_a_session_shifts_no_lease() {
         let row = server.number("SELECT ends_at FROM leasehold").await;
         assert!(u64::try_from(row).unwrap().abs_diff(before + 30_000_000) < 60_000_000, "ends at {row}");
     }
+}
+
+/// `init_connect` fixes the time of users with few rights, and `SYSDATE` is fixed with it: an administrator has another time.
+#[tokio::test]
+async fn time_that_init_connect_has_fixed_ends_and_keeps_no_lease() {
+    let server = Server::mariadb(&["--sysdate-is-now", "--init-connect=SET timestamp = 1700000000"]);
+    server.furnish().await;
+    for mode in MODES {
+        for lock_mode in [LockMode::Exclusive, LockMode::Shared] {
+            let query = format!("mode={mode}");
+            let (fixed, other) = (server.backend(&query), server.administrator(&query));
+            let (name, before) = (format!("{mode} {lock_mode:?}"), micros_since_1970());
+            let held = claim(&name).with_mode(lock_mode);
+            let token = granted(&fixed, &held).await.get();
+            assert!(
+                token.abs_diff(before) < 60_000_000,
+                "{name}: token {token}, and it is {before} since 1970"
+            );
+            assert!(ask(&other, &claim(&name)).await.is_none(), "{name}: two holders");
+            if mode != "for-update" {
+                let short = claim_for(&format!("{name} short"), Duration::from_secs(1)).with_mode(lock_mode);
+                granted(&fixed, &short).await;
+                tokio::time::sleep(Duration::from_millis(1_500)).await;
+                let next = claim(short.name().as_str());
+                assert!(ask(&fixed, &next).await.is_some(), "{name}: a lease of 1 s lasts for ever");
+            }
+        }
+    }
+}
+
+/// There a session may not set its time, but for that of the server.
+#[tokio::test]
+async fn server_that_lets_no_session_fix_its_time_grants() {
+    let server = Server::mariadb(&["--secure-timestamp=YES"]);
+    server.furnish().await;
+    let (held, backend) = (claim("a"), server.backend(""));
+    granted(&backend, &held).await;
+    assert!(ask(&backend, &claim("a")).await.is_none());
 }
 
 /// A statement that waited for the row looks at the clock when it has it, not when it began.

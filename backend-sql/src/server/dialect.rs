@@ -144,13 +144,14 @@ pub(crate) enum ErrorClass {
     /// The server takes no writes.
     ReadOnly,
     /// The row is free, and no larger token is left for it.
-    #[cfg_attr(not(feature = "postgres"), expect(dead_code, reason = "an answer of the others"))]
+    #[cfg_attr(not(feature = "postgres"), expect(dead_code, reason = "an error of PostgreSQL alone"))]
     TokensUsedUp,
     /// The server has no room: connections, memory, disk.
     Exhausted(&'static str),
     /// The table is not there.
     NoTable,
     /// The schema is not there, of the URL or of the `search_path`.
+    #[cfg_attr(not(feature = "postgres"), expect(dead_code, reason = "known of PostgreSQL alone"))]
     NoSchema,
     /// A setting of the server, of a role or of a pooler is in the way: which, and what to do.
     #[cfg_attr(not(feature = "postgres"), expect(dead_code, reason = "known of PostgreSQL alone"))]

@@ -2,7 +2,7 @@
 
 use super::store::{Store, TIME_PASSES, TTL, busy_for, claim, claim_of, granted, is_about, only, sql};
 use futures_util::future::join_all;
-use leasehold_core::{Attempt, LossCause, OwnerId, Release, Renewal};
+use leasehold_core::{Attempt, LockMode, LossCause, OwnerId, Release, Renewal};
 use std::time::Duration;
 
 #[tokio::test]
@@ -110,11 +110,19 @@ async fn used_up_tokens_are_an_error_and_harm_no_other_name() {
     let mine = claim("a");
     granted(&backend, &mine).await;
     backend.release(&mine, Duration::ZERO).await.unwrap();
-    store.sql("UPDATE leasehold SET token = (1 << 53) - 1").await;
-    let (used_up, other) = (claim("a"), claim("b"));
-    let (error, granted) = tokio::join!(backend.try_acquire(&used_up), backend.try_acquire(&other));
-    assert_eq!(error.unwrap_err().to_string(), "the fencing tokens of this name are used up");
-    assert!(matches!(granted.unwrap(), Attempt::Granted(_)));
+    for (last, mode) in [
+        ("(1 << 53) - 1", LockMode::Exclusive),
+        ("(1 << 53) - 1", LockMode::Shared),
+        ("~(1 << 63)", LockMode::Exclusive),
+        ("~(1 << 63)", LockMode::Shared),
+    ] {
+        store.sql(&format!("UPDATE leasehold SET token = {last} WHERE name = CAST('a' AS BLOB)")).await;
+        let (used_up, other) = (claim("a").with_mode(mode), claim(&format!("{last} {mode:?}")));
+        let (error, granted) = tokio::join!(backend.try_acquire(&used_up), backend.try_acquire(&other));
+        let error = error.expect_err(last).to_string();
+        assert_eq!(error, "the fencing tokens of this name are used up", "{mode:?} after {last}");
+        assert!(matches!(granted.unwrap(), Attempt::Granted(_)));
+    }
 }
 
 #[tokio::test]

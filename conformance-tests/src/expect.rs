@@ -128,7 +128,17 @@ pub(crate) async fn ensure_kept(other: &Client, guard: &LockGuard, when: &str) -
 pub(crate) async fn ensure_free(client: &Client, name: &LockName, when: &str) -> Verdict {
     let guard = client.poke(name).await?;
     // Not at once: a slow machine, or twice, a lock that is not given back.
-    guard.ok_or_else(|| Stop::Late(format!("{when}: the lock is not free"), None))?.release().await?;
+    Ok(guard.ok_or_else(|| Stop::Late(format!("{when}: the lock is not free"), None))?.release().await?)
+}
+
+pub(crate) async fn ensure_all_free(
+    client: &Client,
+    names: impl IntoIterator<Item = &LockName>,
+    when: &str,
+) -> Verdict {
+    for name in names {
+        ensure_free(client, name, when).await?;
+    }
     Ok(())
 }
 
@@ -198,14 +208,12 @@ pub(crate) fn optional<T>(answer: Result<T, Stop>) -> Result<Option<T>, Stop> {
 
 /// Waits until a condition holds, asking every few milliseconds; false if it does not within the bound.
 pub(crate) async fn eventually(bound: Duration, mut holds: impl FnMut() -> bool) -> bool {
-    let start = Instant::now();
-    while !holds() {
-        if start.elapsed() > bound {
-            return false;
+    let until = async {
+        while !holds() {
+            tokio::time::sleep(Duration::from_millis(2)).await;
         }
-        tokio::time::sleep(Duration::from_millis(2)).await;
-    }
-    true
+    };
+    tokio::time::timeout(bound, until).await.is_ok()
 }
 
 /// Asks until the answer is right, or the bound is over. The last answer may be wrong: the caller checks it.

@@ -51,8 +51,9 @@ async fn unreachable_store_is_a_loss_by_the_deadline(cx: &Context) -> Verdict {
 
 async fn guard_ends_cleanly_while_it_is_being_renewed(cx: &Context) -> Verdict {
     let client = cx.client().await?;
-    let end = async |n: u32| {
-        let guard = client.take(&cx.named(&n.to_string()), &cx.options()).await?;
+    let names: Vec<_> = (0..20).map(|n| cx.named(&n.to_string())).collect();
+    let end = async |(n, name): (u32, &LockName)| {
+        let guard = client.take(name, &cx.options()).await?;
         // Around the first renewal, at a third of the lease, a little earlier or later each.
         tokio::time::sleep(cx.ttl() / 3 - cx.ttl() / 60 + cx.ttl() / 600 * n).await;
         match n % 2 {
@@ -61,12 +62,9 @@ async fn guard_ends_cleanly_while_it_is_being_renewed(cx: &Context) -> Verdict {
         }
         Ok::<_, Stop>(())
     };
-    try_join_all((0..20).map(end)).await?;
+    try_join_all((0..).zip(&names).map(end)).await?;
     tokio::time::sleep(cx.ttl() / 3).await;
-    for n in 0..20_u32 {
-        ensure_free(&client, &cx.named(&n.to_string()), "after its end during a renewal").await?;
-    }
-    Ok(())
+    ensure_all_free(&client, &names, "after its end during a renewal").await
 }
 
 async fn steady_holder_under_connection_resets_loses_nothing(cx: &Context) -> Verdict {

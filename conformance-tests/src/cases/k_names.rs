@@ -35,10 +35,7 @@ async fn all_at_once_at(cx: &Context, address: &str, names: &[LockName]) -> Verd
         ensure_held(&other, name, "a name that is held, once all others are").await?;
     }
     release_all(guards).await?;
-    for name in names {
-        ensure_free(&other, name, "a name that was released").await?;
-    }
-    Ok(())
+    ensure_all_free(&other, names, "a name that was released").await
 }
 
 async fn any_name_works_and_collides_with_no_other(cx: &Context) -> Verdict {

@@ -5,7 +5,7 @@ pub(crate) use super::table::{CaseTable, cases};
 pub(super) use super::tasks::*;
 pub(crate) use crate::context::{Context, until_answer_is_held, until_queued, until_records_gone};
 pub(crate) use crate::expect::{
-    Client, ClientExt, believed_until, ensure_free, ensure_held, ensure_kept, ensure_kind,
+    Client, ClientExt, believed_until, ensure_all_free, ensure_free, ensure_held, ensure_kept, ensure_kind,
     ensure_kind_if_known, ensure_larger_token, ensure_not_lost, ensure_outage, eventually, free_within,
     held_for, last_answer_within, loss_within, optional, release_all, timed,
 };

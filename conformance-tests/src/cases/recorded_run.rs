@@ -11,7 +11,8 @@ pub(super) struct RecordedRun<'a> {
     pub(super) directory: TempDir,
     seed: u64,
     ttl: Duration,
-    readers: u32,
+    /// How many of a hundred holds are shared.
+    pub(super) readers: u32,
     /// The least that the history must have, or it shows nothing.
     pub(super) least: Least,
     pub(super) recorder: Recorder,
@@ -22,11 +23,6 @@ impl<'a> RecordedRun<'a> {
         let directory = tempfile::tempdir()?;
         let recorder = Recorder::create(directory.path())?;
         Ok(Self { cx, directory, seed: cx.seed(), ttl, readers: 0, least: Least::USUAL, recorder })
-    }
-
-    /// How many of a hundred holds are shared.
-    pub(super) fn with_readers(self, readers: u32) -> Self {
-        Self { readers, ..self }
     }
 
     pub(super) fn workload(&self, client: u64, lasts: Duration) -> Workload {

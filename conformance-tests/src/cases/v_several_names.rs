@@ -29,13 +29,6 @@ async fn acquire_all<const N: usize>(
     cx.kinds().acquire_all(client, &names, options).await
 }
 
-async fn ensure_all_free<const N: usize>(client: &Client, names: [&LockName; N], when: &str) -> Verdict {
-    for name in names {
-        ensure_free(client, name, when).await?;
-    }
-    Ok(())
-}
-
 /// Expects that locks are free which a set gives back in the background.
 async fn free_soon(cx: &Context, client: &Client, names: [&LockName; 2], when: &str) -> Verdict {
     for name in names {

@@ -41,7 +41,7 @@ impl Matrix {
             subjects: subjects.to_vec(),
             seed,
             semantics: Mutex::default(),
-            capacity: HostCapacity::new(),
+            capacity: HostCapacity::new(Self::THREADS),
             interrupt: CancellationToken::new(),
         }
     }

@@ -39,16 +39,21 @@ const LOOK: Duration = Duration::from_millis(100);
 /// The capacity of the host in a run, of which each case takes the share that it needs. Requests are served in their order, so that
 /// small shares never delay a large one for long; second attempts come when nobody else runs or waits.
 #[derive(Debug)]
-pub(crate) struct HostCapacity(Semaphore);
+pub(crate) struct HostCapacity {
+    shares: Semaphore,
+    /// One for each second attempt that waits for an idle host. There are fewer than threads, so that first attempts go on.
+    places: Semaphore,
+    /// Held by the one that looks whether the host is idle: looks of hundreds would keep it busy.
+    turn: Mutex<()>,
+}
 
 impl HostShare {
     const WHOLE: u32 = 60;
-    /// How many cases with the usual share run at once. They mostly wait.
-    const USUAL: u32 = 20;
 
+    /// 20 cases with the usual share run at once: they mostly wait.
     const fn size(self) -> u32 {
         match self {
-            Self::Usual => Self::WHOLE / Self::USUAL,
+            Self::Usual => Self::WHOLE / 20,
             Self::Quarter => Self::WHOLE / 4,
             Self::Half => Self::WHOLE / 2,
             Self::Whole => Self::WHOLE,
@@ -57,8 +62,11 @@ impl HostShare {
 }
 
 impl HostCapacity {
-    pub(crate) const fn new() -> Self {
-        Self(Semaphore::const_new(HostShare::WHOLE as usize))
+    /// For a run on so many threads.
+    pub(crate) const fn new(threads: usize) -> Self {
+        let (shares, places) = (HostShare::WHOLE as usize, threads / 2);
+        let (shares, places) = (Semaphore::const_new(shares), Semaphore::const_new(places));
+        Self { shares, places, turn: Mutex::new(()) }
     }
 
     /// Waits until there is room for this share. Blocks this thread.
@@ -68,11 +76,14 @@ impl HostCapacity {
         runtime.unwrap_or_else(|error| unreachable!("{error}")).block_on(self.acquire(share))
     }
 
-    /// Waits until no case runs and none waits for a share, so that a second attempt delays no first one. Blocks this thread.
+    /// Waits until no case runs and none waits for a share, so that a second attempt delays no first one; if half of the threads
+    /// do so already, until it is its turn among the first attempts. Blocks this thread.
     pub(crate) fn take_all_when_idle(&self) -> SemaphorePermit<'_> {
+        let Ok(_place) = self.places.try_acquire() else { return self.take(HostShare::Whole) };
+        let _turn = lock(&self.turn);
         loop {
             // What is given back goes to those that wait: permits are left only if there are none.
-            if let Ok(all) = self.0.try_acquire_many(HostShare::WHOLE) {
+            if let Ok(all) = self.shares.try_acquire_many(HostShare::WHOLE) {
                 return all;
             }
             std::thread::sleep(LOOK);
@@ -80,7 +91,7 @@ impl HostCapacity {
     }
 
     async fn acquire(&self, share: HostShare) -> SemaphorePermit<'_> {
-        let permits = self.0.acquire_many(share.size()).await;
+        let permits = self.shares.acquire_many(share.size()).await;
         permits.unwrap_or_else(|_| unreachable!("the semaphore is never closed"))
     }
 }
@@ -95,17 +106,17 @@ mod tests {
     #[test]
     fn host_is_divided_into_as_many_parts_as_a_share_says() {
         for (share, parts) in [(Half, 2), (Quarter, 4), (Whole, 1), (Usual, 20)] {
-            let capacity = HostCapacity::new();
+            let capacity = HostCapacity::new(8);
             let taken: Vec<_> = (0..parts).map(|_| capacity.take(share)).collect();
-            assert_eq!(capacity.0.available_permits(), 0, "{share:?}");
+            assert_eq!(capacity.shares.available_permits(), 0, "{share:?}");
             drop(taken);
-            assert_eq!(capacity.0.available_permits(), HostShare::WHOLE as usize, "{share:?}");
+            assert_eq!(capacity.shares.available_permits(), HostShare::WHOLE as usize, "{share:?}");
         }
     }
 
     #[test]
     fn whole_share_is_granted_alone_and_before_later_requests() {
-        let capacity = HostCapacity::new();
+        let capacity = HostCapacity::new(8);
         let first = capacity.take(Usual);
         let (mut whole, mut later) = (pin!(capacity.acquire(Whole)), pin!(capacity.acquire(Usual)));
         assert!(whole.as_mut().now_or_never().is_none(), "the whole, beside a part");
@@ -117,12 +128,12 @@ mod tests {
         assert!(later.as_mut().now_or_never().is_none(), "a part, beside the whole");
         drop(whole);
         assert!(later.as_mut().now_or_never().is_some());
-        assert_eq!(capacity.0.available_permits(), HostShare::WHOLE as usize);
+        assert_eq!(capacity.shares.available_permits(), HostShare::WHOLE as usize);
     }
 
     #[test]
     fn second_attempt_begins_when_every_first_attempt_is_over() {
-        let capacity = HostCapacity::new();
+        let capacity = HostCapacity::new(8);
         let events = Mutex::new(Vec::new());
         let running = capacity.take(Whole);
         std::thread::scope(|scope| {
@@ -141,5 +152,22 @@ mod tests {
             drop(later);
         });
         assert_eq!(*lock(&events), ["first attempts are over", "second attempt"]);
+    }
+
+    #[test]
+    fn second_attempt_takes_its_turn_when_half_of_the_threads_wait() {
+        let capacity = HostCapacity::new(0);
+        let running = capacity.take(Usual);
+        std::thread::scope(|scope| {
+            scope.spawn(|| drop(capacity.take_all_when_idle()));
+            let is_served = |_: &u8| {
+                std::thread::sleep(LOOK / 10);
+                capacity.acquire(Usual).now_or_never().is_some()
+            };
+            let served = (0..100).take_while(is_served).count();
+            drop(running);
+            assert!(served < 100, "first attempts are served before the second one, whose turn it is");
+        });
+        assert_eq!(capacity.shares.available_permits(), HostShare::WHOLE as usize);
     }
 }

@@ -3,9 +3,9 @@
 //! A machine is *on time* while its timers lose up to a sixth of any half second, and up to 8 threads want each of its processors in the
 //! mean of the attempt. It is *too late* beyond a third, or 16 threads.
 //!
-//! 1. A case that fails, is late or shows nothing is run again when no other case runs or waits for its first attempt. If the machine was
-//!    not on time, everything takes three times as long then. What no delay explains has failed at once: a token that did not grow, a
-//!    right that is missing.
+//! 1. A case that fails, is late or shows nothing is run again alone, when no other waits for its first attempt or many wait for their
+//!    second. If the machine was not on time, everything takes three times as long then. What no delay explains has failed at once: a
+//!    token that did not grow, a right that is missing.
 //! 2. The second attempt decides. A failure in it is not judged if the machine was too late; a missed bound is not judged either if it
 //!    was missed by less than the machine was late in all.
 //! 3. A case that passes the second time has passed, even if the first attempt showed two holders on a machine that was not on time: the
@@ -17,6 +17,7 @@
 use super::host_capacity::HostCapacity;
 use super::one::{WATCHDOG, watched};
 use super::result::CaseResult;
+use super::run::Run;
 use crate::case::Case;
 use crate::lateness::{Lateness, stays_too_late};
 use crate::run_config::RunConfig;
@@ -39,7 +40,7 @@ pub(super) fn judge(
     config: &RunConfig,
     begun: impl FnOnce(),
 ) -> Option<CaseResult> {
-    static CAPACITY: HostCapacity = HostCapacity::new();
+    static CAPACITY: HostCapacity = HostCapacity::new(Run::THREADS);
     let attempt = || {
         let start = Instant::now();
         let verdict = watched(WATCHDOG, subject, case, config)?;

@@ -52,10 +52,7 @@ async fn abandoned_acquire_leaves_no_renewal(cx: &Context) -> Verdict {
         names.push(name);
     }
     tokio::time::sleep(cx.lease(cx.ttl()) + cx.ttl()).await;
-    for name in names {
-        ensure_free(&client, &name, "two leases after its acquisition was dropped").await?;
-    }
-    Ok(())
+    ensure_all_free(&client, &names, "two leases after its acquisition was dropped").await
 }
 
 async fn one_failed_renewal_is_survived(cx: &Context) -> Verdict {

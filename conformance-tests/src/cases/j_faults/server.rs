@@ -41,9 +41,7 @@ async fn killed_connections_are_survived_or_told(cx: &Context) -> Verdict {
         Err(error) if client.semantics().hold == HoldKind::Connection && error.kind() == ErrorKind::Lost => {}
         released => released?,
     }
-    for _ in 0..5 {
-        ensure_free(&client, &name, "through the client whose connections were killed").await?;
-    }
+    ensure_all_free(&client, [&name; 5], "through the client whose connections were killed").await?;
     Ok(())
 }
 

@@ -66,7 +66,8 @@ async fn reader_that_comes_as_the_last_one_leaves_is_kept(cx: &Context) -> Verdi
 }
 
 async fn random_history_of_readers_and_writers_is_that_of_one_lock(cx: &Context) -> Verdict {
-    let run = RecordedRun::new(cx, cx.ttl() / 4)?.with_readers(60);
+    let mut run = RecordedRun::new(cx, cx.ttl() / 4)?;
+    run.readers = 60;
     run.run_tasks(5, cx.ttl() * 2).await?;
     run.judge().await
 }

@@ -21,7 +21,7 @@ pub(super) enum ClaimState {
     /// It held the lock; the outcome of its release is unknown.
     Unsettled {
         hold: Arc<TransactionHold>,
-        /// True if no other owner was entered before its release began: it held the lock to the end.
+        /// True if no owner that it excludes was entered when the release failed: it held the lock to the end.
         held_to_its_end: bool,
     },
 }

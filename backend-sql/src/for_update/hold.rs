@@ -19,7 +19,7 @@ pub(super) struct TransactionHold {
     pub(super) number: i64,
     pub(super) ttl: Duration,
     state: Mutex<State>,
-    /// When the last question that was answered was sent.
+    /// When the question was sent whose answer, the last one so far, was that it holds.
     alive_at: std::sync::Mutex<Option<Instant>>,
 }
 
@@ -32,6 +32,7 @@ enum State {
     Failed {
         _connection: PooledConnection,
     },
+    /// The server takes no writes; the connection is closed.
     Demoted,
     Dead,
 }
@@ -43,7 +44,7 @@ pub(super) enum KeepAlive {
     Holds,
     /// The server takes no writes: it may have been replaced, and another has its locks now.
     Demoted,
-    /// The connection has ended, and with it the hold.
+    /// The transaction has ended, or can no longer be asked: the hold is over, though its row may stay locked until the release.
     Dead,
 }
 
@@ -70,7 +71,7 @@ impl TransactionHold {
         alive_at.is_some_and(|alive_at| alive_at.elapsed() < time)
     }
 
-    /// Asks the server on this connection whether it is alive. An error says that no answer came in time.
+    /// Asks the server on this connection whether the hold is good. An error says that no answer came in time.
     pub(super) async fn keep_alive(&self, rows: &Rows) -> Result<KeepAlive> {
         let deadline = Instant::now() + rows.server.target().timeout;
         let mut state = self.state.lock().await;
@@ -90,16 +91,13 @@ impl TransactionHold {
         };
         let sent_at = Instant::now();
         let keep_alive = state.answer(rows, deadline).await?;
-        let alive_at = Some(sent_at).filter(|_| keep_alive == KeepAlive::Holds);
-        *lock_mutex(&self.alive_at) = alive_at;
+        *lock_mutex(&self.alive_at) = (keep_alive == KeepAlive::Holds).then_some(sent_at);
         Ok(keep_alive)
     }
 
-    /// Ends the transaction, and removes the entry of the holder. If its connection has ended before, so has the hold, and another may
-    /// have had the lock since; the same on a server that takes no writes any more, which is an error with a loss.
-    ///
-    /// An error says that the connection did not answer; it is closed then, and the server ends the transaction when it
-    /// notices.
+    /// Ends the transaction, and removes the entry of the holder. If the connection has ended before, the answer is "not held", and on a
+    /// server that takes no writes any more a loss: another may have had the lock since. After any other error the outcome is unknown:
+    /// the connection is closed, and the server ends the transaction when it notices.
     pub(super) async fn end(&self, rows: &Rows) -> Result<Release> {
         let deadline = Instant::now() + rows.server.target().timeout;
         let mut state = self.state.lock().await;
@@ -109,8 +107,10 @@ impl TransactionHold {
             *state = State::Dead;
             return Err(error);
         }
-        let State::Quiet(mut connection) = std::mem::replace(&mut *state, State::Dead) else {
-            return Ok(Release::NotHeld);
+        let mut connection = match std::mem::replace(&mut *state, State::Dead) {
+            State::Quiet(connection) => connection,
+            State::Demoted => return Err(Loss::new(LossCause::ReadOnly).into()),
+            _ => return Ok(Release::NotHeld),
         };
         // A server that was replaced by another may keep its connections.
         if !rows.server.dialect().texts().refuses_all_writes {
@@ -145,7 +145,7 @@ impl TransactionHold {
 }
 
 impl State {
-    /// Waits for the answer to what was said.
+    /// Waits for the answer to the question that is out; without one, it is what the state says.
     async fn answer(&mut self, rows: &Rows, deadline: Instant) -> Result<KeepAlive> {
         let Self::Asked(keep_alive) = self else {
             return Ok(match self {
@@ -163,7 +163,7 @@ impl State {
                 connection.found_dead();
                 (Self::Demoted, KeepAlive::Demoted)
             }
-            // Any error: without a transaction that can go on, nothing is held.
+            // The row may still be locked: see `Failed`.
             Err(_) => (Self::Failed { _connection: connection }, KeepAlive::Dead),
         };
         *self = state;

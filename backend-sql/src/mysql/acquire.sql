@@ -1,5 +1,5 @@
 -- Grants the row of a name to an owner if it is free, and answers the token in LAST_INSERT_ID(). Three answers are no tokens: 2^53 if
--- one other owner holds the row or it lingers, 2^53 + 1 if readers hold it or the client is gone, 2^53 + 2 if no token is left.
+-- an owner holds the row or keeps it after a release, 2^53 + 1 if readers hold it or the client gave up (:5), 2^53 + 2 if no token is left.
 --
 -- Invariant: at most one unexpired owner per name, and every grant has a larger token than the one before. The primary key
 -- allows one row per name, and the row is locked before ON DUPLICATE KEY UPDATE reads it.

@@ -1,4 +1,4 @@
--- Enters who has locked the row of a name exclusively, and answers a new token: max(last + 1, server clock in µs),
+-- Enters the owner that has locked the row of a name exclusively, and answers a new token: max(last + 1, server clock in µs),
 -- and 2^53 once they are used up. No reader is left, and the writers that wait leave their marks anew.
 --
 -- Run outside the transaction that holds the lock, so that it stays when that one is rolled back: no token is given twice.

@@ -33,18 +33,18 @@ pub(crate) fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
     mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
-/// How often a case that is to be run again looks whether another case still runs.
+/// How often a case that is to be run again looks whether another one runs or waits.
 const LOOK: Duration = Duration::from_millis(100);
 
 /// The capacity of the host in a run, of which each case takes the share that it needs. Requests are served in their order, so that
-/// small shares never delay a large one for long; second attempts come when nobody else runs or waits.
+/// small shares never delay a large one for long; second attempts come when no other case runs or waits, unless there are many.
 #[derive(Debug)]
 pub(crate) struct HostCapacity {
     shares: Semaphore,
     /// One for each second attempt that waits for an idle host. There are fewer than threads, so that first attempts go on.
     places: Semaphore,
-    /// Held by the one that looks whether the host is idle: looks of hundreds would keep it busy.
-    turn: Mutex<()>,
+    /// Locked by the one attempt that looks whether the host is idle: looks of hundreds would keep it busy.
+    look: Mutex<()>,
 }
 
 impl HostShare {
@@ -62,11 +62,11 @@ impl HostShare {
 }
 
 impl HostCapacity {
-    /// For a run on so many threads.
+    /// For a run on at most so many threads.
     pub(crate) const fn new(threads: usize) -> Self {
         let (shares, places) = (HostShare::WHOLE as usize, threads / 2);
         let (shares, places) = (Semaphore::const_new(shares), Semaphore::const_new(places));
-        Self { shares, places, turn: Mutex::new(()) }
+        Self { shares, places, look: Mutex::new(()) }
     }
 
     /// Waits until there is room for this share. Blocks this thread.
@@ -80,7 +80,7 @@ impl HostCapacity {
     /// do so already, until it is its turn among the first attempts. Blocks this thread.
     pub(crate) fn take_all_when_idle(&self) -> SemaphorePermit<'_> {
         let Ok(_place) = self.places.try_acquire() else { return self.take(HostShare::Whole) };
-        let _turn = lock(&self.turn);
+        let _look = lock(&self.look);
         loop {
             // What is given back goes to those that wait: permits are left only if there are none.
             if let Ok(all) = self.shares.try_acquire_many(HostShare::WHOLE) {

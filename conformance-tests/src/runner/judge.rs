@@ -3,16 +3,16 @@
 //! A machine is *on time* while its timers lose up to a sixth of any half second, and up to 8 threads want each of its processors in the
 //! mean of the attempt. It is *too late* beyond a third, or 16 threads.
 //!
-//! 1. A case that fails, is late or shows nothing is run again alone, when no other waits for its first attempt or many wait for their
-//!    second. If the machine was not on time, everything takes three times as long then. What no delay explains has failed at once: a
-//!    token that did not grow, a right that is missing.
+//! 1. A case that fails, misses a bound or shows nothing is run again alone, when no case runs or waits for its first attempt; if many
+//!    second attempts wait already, in turn with the first ones. If the machine was not on time, everything takes three times as long
+//!    then. What no delay explains has failed at once: a token that did not grow, a right that is missing.
 //! 2. The second attempt decides. A failure in it is not judged if the machine was too late; a missed bound is not judged either if it
 //!    was missed by less than the machine was late in all.
 //! 3. A case that passes the second time has passed, even if the first attempt showed two holders on a machine that was not on time: the
 //!    lease of a holder that gets no processor ends, in every store. [`CaseResult::at_first`] keeps what was seen.
 //! 4. What failed the first time on a machine that was on time, and is no missed bound, has failed whatever comes after.
-//! 5. There is no second attempt if it is interrupted or skipped, or if the machine was too late in the first and still is. The case is
-//!    not judged then, unless rule 4 applies.
+//! 5. A second attempt that is interrupted or skipped does not count, and none is made if the machine was too late in the first and still
+//!    is. The case is not judged then, unless rule 4 applies.
 
 use super::host_capacity::HostCapacity;
 use super::one::{WATCHDOG, watched};

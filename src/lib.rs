@@ -83,6 +83,7 @@
 //! | … watched by Sentinels | `redis+sentinel://s1:26379,s2:26379,s3:26379/mymaster` | `redis` | hosts |
 //! | … a cluster | `redis+cluster://n1:6379,n2:6379` | `redis` | hosts |
 //! | … a majority of nodes | `redlock://r1:6379,r2:6379,r3:6379`, `redlock+tls://…` | `redis`, `tls` | hosts |
+//! | etcd | `etcd://e1,e2,e3/app`, over TLS `etcd+tls://e1/app` | `etcd`; `tls` | hosts |
 //! | ZooKeeper | `zk://z1:2181,z2:2181,z3:2181/app`, over TLS `zk+tls://z1:2281/app` | `zookeeper`; `zookeeper-tls` | hosts |
 //! | MySQL, MariaDB, PostgreSQL | `mysql://user@host/database`, `mariadb://…`, `postgres://…` | `mysql`, `postgres`; `tls` unless the server is on this host, or with `sslmode=disable` | hosts |
 //! | SQLite | `sqlite:/var/lib/shop/locks.db` | `sqlite` | processes of one host |

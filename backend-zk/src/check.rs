@@ -5,8 +5,8 @@ use crate::acl::{Access, is_open};
 use crate::addresses::check_addresses;
 use crate::four_letter_words;
 use crate::session::{SessionCall, ZkError, ZkResult};
-use crate::trial;
 use futures_util::future::try_join_all;
+use leasehold_core::trial::try_queue;
 use leasehold_core::{Error, ErrorKind, Finding, Result, Severity};
 use std::collections::BTreeMap;
 use std::time::Duration;
@@ -46,7 +46,7 @@ pub(crate) async fn check(backend: &ZooKeeperBackend) -> Result<Vec<Finding>> {
             check_server(server, granted, &mut findings).await;
         }
     }
-    findings.extend(trial::try_lock(backend).await?);
+    findings.extend(try_queue(backend).await?);
     findings.extend(check_addresses(target).await);
     Ok(findings)
 }

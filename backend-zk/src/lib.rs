@@ -106,7 +106,6 @@ mod semantics;
 mod session;
 mod target;
 mod tls;
-mod trial;
 
 pub use backend::ZooKeeperBackend;
 pub use target::SCHEMES;

@@ -1,6 +1,9 @@
 //! What the `check` of several backends does alike: the steps of a trial lock, and the questions whether an address is one server.
 
-use crate::{Attempt, Claim, Error, ErrorKind, Finding, LockBackend, Release, Renewal, Result, Severity};
+use crate::{
+    Attempt, Claim, Error, ErrorKind, Finding, HolderInfo, LockBackend, LockMode, LockName, OwnerId, Release,
+    Renewal, Result, Severity,
+};
 use std::collections::BTreeSet;
 use std::error::Error as _;
 use std::net::IpAddr;
@@ -8,6 +11,53 @@ use std::time::Duration;
 
 /// A step that failed, as in "could not be *acquired*", and why.
 pub type Failure = (&'static str, Error);
+
+/// Long enough for every step of a trial lock in a queue.
+const QUEUE_TTL: Duration = Duration::from_secs(15);
+
+/// Acquires, renews, waits for, hands over and releases a lock in each mode, on a store with a queue of its own and a name that is
+/// not in use, and removes it. A failure is a finding.
+pub async fn try_queue(backend: &dyn LockBackend) -> Result<Option<Finding>> {
+    let name = LockName::new(format!("leasehold/check/{}", OwnerId::random()?.to_hex()))?;
+    let holder = HolderInfo::this_process().to_json();
+    let claim = |mode: LockMode| -> Result<Claim> {
+        let claim = Claim::new(name.clone(), OwnerId::random()?, QUEUE_TTL, holder.as_str().into());
+        Ok(claim.with_mode(mode).with_waiting(true))
+    };
+    let writer = claim(LockMode::Exclusive)?;
+    let readers = [claim(LockMode::Shared)?, claim(LockMode::Shared)?];
+    let tried = try_steps(backend, &writer, &readers).await;
+    // Also after a step that failed, or whose answer did not come.
+    let mut removed = Ok(());
+    for claim in readers.iter().chain([&writer]) {
+        removed = removed.and(backend.release(claim, Duration::ZERO).await.map(drop));
+    }
+    if let Some(admin) = backend.admin() {
+        removed = removed.and(admin.forget(&[name]).await);
+    }
+    Ok(tried.and(removed.map_err(|why| ("removed", why))).err().map(finding))
+}
+
+async fn try_steps(backend: &dyn LockBackend, writer: &Claim, readers: &[Claim]) -> Result<(), Failure> {
+    acquire(backend, writer).await.map_err(|why| ("acquired", why))?;
+    renew(backend, writer).await.map_err(|why| ("renewed", why))?;
+    for reader in readers {
+        match backend.try_acquire(reader).await {
+            Ok(Attempt::Busy(_)) => {}
+            Ok(Attempt::Granted(_)) => return Err(("kept", failed("another owner was granted it too"))),
+            Err(why) => return Err(("waited for", why)),
+        }
+    }
+    release(backend, writer).await.map_err(|why| ("released", why))?;
+    for reader in readers {
+        acquire(backend, reader).await.map_err(|why| ("shared", why))?;
+    }
+    for reader in readers {
+        renew(backend, reader).await.map_err(|why| ("renewed by a reader", why))?;
+        release(backend, reader).await.map_err(|why| ("released by a reader", why))?;
+    }
+    Ok(())
+}
 
 /// Acquires it; an error if it is held.
 pub async fn acquire(backend: &dyn LockBackend, claim: &Claim) -> Result<()> {

@@ -8,7 +8,9 @@ use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex, PoisonError, Weak};
 
 /// All schemes, and the features that each needs. For one that is not compiled in, the error names them.
-pub(super) const SCHEMES: [(&str, &str); 22] = [
+pub(super) const SCHEMES: [(&str, &str); 24] = [
+    ("etcd", "etcd"),
+    ("etcd+tls", "etcd,tls"),
     ("redis", "redis"),
     ("rediss", "redis,tls"),
     ("valkey", "redis"),
@@ -36,7 +38,8 @@ pub(super) const SCHEMES: [(&str, &str); 22] = [
 type Open = fn(&StoreUrl, &Namespace) -> Result<Arc<dyn LockBackend>>;
 
 /// The features, and whether each is on.
-const FEATURES: [(&str, bool); 7] = [
+const FEATURES: [(&str, bool); 8] = [
+    ("etcd", cfg!(feature = "etcd")),
     ("mysql", cfg!(feature = "mysql")),
     ("postgres", cfg!(feature = "postgres")),
     ("redis", cfg!(feature = "redis")),
@@ -55,6 +58,10 @@ pub(super) fn missing_features(scheme: &str) -> Option<&'static str> {
 pub(super) fn compiled_in() -> Registry {
     let mut registry = Registry::empty();
     registry.add("memory", "", open_memory);
+    #[cfg(feature = "etcd")]
+    for scheme in leasehold_etcd::SCHEMES {
+        registry.add(scheme, leasehold_etcd::DEFAULT_PREFIX, leasehold_etcd::open);
+    }
     #[cfg(feature = "redis")]
     for scheme in leasehold_redis::SCHEMES {
         registry.add(scheme, leasehold_redis::DEFAULT_PREFIX, leasehold_redis::open);
@@ -117,7 +124,8 @@ mod tests {
     #[cfg(feature = "full")]
     #[test]
     fn schemes_of_the_backends_are_all_listed() {
-        let of_backends = leasehold_redis::SCHEMES.iter().chain(leasehold_sql::SCHEMES);
+        let of_backends = leasehold_etcd::SCHEMES.iter().chain(leasehold_redis::SCHEMES);
+        let of_backends = of_backends.chain(leasehold_sql::SCHEMES);
         let of_backends: Vec<&str> = of_backends.chain(leasehold_zk::SCHEMES).copied().collect();
         assert_eq!(SCHEMES.map(|(scheme, _)| scheme).to_vec(), of_backends);
     }

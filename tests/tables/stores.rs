@@ -35,11 +35,12 @@ pub(crate) const SHARED: [&str; 12] = [
 ];
 
 /// The kinds of stores that the documents tell apart, and URLs of all that a kind stands for.
-const KINDS: [(&str, &[&str]); 10] = [
+const KINDS: [(&str, &[&str]); 11] = [
     ("SQLite", &["sqlite:/tmp/locks.db"]),
     ("Redis", &["redis://h", "valkey://h"]),
     ("Sentinel/Cluster", &["redis+sentinel://h/mymaster", "redis+cluster://h"]),
     ("Redlock", &["redlock://a,b,c"]),
+    ("etcd", &["etcd://h"]),
     ("ZooKeeper", &["zk://h"]),
     ("PostgreSQL", &["postgres://u@h/d", "postgres://u@h/d?mode=optimistic"]),
     ("PostgreSQL `for-update`", &["postgres://u@h/d?mode=for-update"]),

@@ -29,6 +29,7 @@ macro_rules! process_on_port {
 
 #[cfg(feature = "certificates")]
 mod authority;
+mod etcd;
 mod mariadb;
 mod mysql;
 mod on_path;
@@ -44,6 +45,7 @@ mod zookeeper;
 
 #[cfg(feature = "certificates")]
 pub use authority::CertificateAuthority;
+pub use etcd::{EtcdCluster, EtcdServer, EtcdStatus, etcd_server_missing};
 pub use mariadb::{MariaDbServer, mariadb_server_missing};
 pub use mysql::MySqlServer;
 pub use pgbouncer::{PgBouncer, pgbouncer_missing};

@@ -4,13 +4,15 @@
 //! |---|---|
 //! | which subjects there are | `subjects.rs`, `named.rs` |
 //! | what happens to a store of servers in a case: start, pause, kill, crash, power loss, proxy, clock | `server_store.rs`, `members.rs`, `pool.rs` |
-//! | what differs from store to store | `server_group.rs`; then `redis/`, `sql/`, `zookeeper/`, a file for each topology |
+//! | what differs from store to store | `server_group.rs`; then `etcd/`, `redis/`, `sql/`, `zookeeper/`, a file for each topology |
 //! | stores without a server | `memory.rs`, `sqlite.rs` |
 //! | another kind of lock in the place of a plain lock | `adapter/` |
 
 mod adapter;
 mod cannot;
 mod connect;
+#[cfg(feature = "etcd")]
+mod etcd;
 mod kinds;
 mod members;
 mod memory;

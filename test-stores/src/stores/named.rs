@@ -28,6 +28,7 @@ fn is_named_by(subject: &str, word: &str) -> bool {
         "postgres" | "postgresql" => subject.starts_with("postgres"),
         "sqlite" => subject.starts_with("sqlite"),
         "zk" | "zookeeper" | "zk+tls" => subject.starts_with("zookeeper"),
+        "etcd" | "etcd+tls" => subject.starts_with("etcd"),
         other if other.contains("sentinel") => subject == "redis-sentinel",
         other if other.contains("cluster") => subject == "redis-cluster",
         other if other.contains("redlock") => subject == "redlock",
@@ -63,7 +64,7 @@ mod tests {
 
     #[test]
     fn unknown_store_is_named_in_the_error() {
-        let cannot = named(&["redis".to_owned(), "etcd".to_owned()]).unwrap_err();
-        assert_eq!(cannot.to_string(), "\"etcd\" names no store that can be started here");
+        let cannot = named(&["redis".to_owned(), "consul".to_owned()]).unwrap_err();
+        assert_eq!(cannot.to_string(), "\"consul\" names no store that can be started here");
     }
 }

@@ -60,6 +60,11 @@ pub(super) trait ServerGroup: Debug + Send + Sized + 'static {
         Ok(())
     }
 
+    /// The longest lease that the servers make of this ttl.
+    fn lease(ttl: Duration) -> Duration {
+        ttl
+    }
+
     // How servers start and end.
 
     /// Starts servers in this environment.

@@ -93,6 +93,10 @@ where
         }
     }
 
+    fn lease(&self, ttl: Duration) -> Duration {
+        G::lease(ttl)
+    }
+
     fn covers(&self, case: &Case) -> Result<(), Stop> {
         G::covers(self.mode, case)
     }

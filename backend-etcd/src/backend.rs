@@ -1,0 +1,257 @@
+use crate::claims::{ClaimState, ClaimTable, OwnKey, Place};
+use crate::etcd_error::EtcdError;
+use crate::keys::{self, Names};
+use crate::leases::Leases;
+use crate::members::Members;
+use crate::recipe::Recipe;
+use crate::rpc::{RANGE, RangeRequest, TxnRequest};
+use crate::target::Target;
+use async_trait::async_trait;
+use leasehold_core::{
+    Attempt, Claim, Error, ErrorKind, Fairness, Fault, HolderInfo, KnownServers, LockAdmin, LockBackend,
+    LossCause, LossSignal, Namespace, Outcome, OwnerId, Promises, Release, Renewal, Result, Semantics,
+    Sharing, StallTimeout, TokenClass, WakeUp, renew_each,
+};
+use leasehold_store_url::StoreUrl;
+use std::collections::HashMap;
+use std::time::Duration;
+use tokio::sync::Semaphore;
+use tokio::time::timeout;
+
+/// The most attempts at once: more would all be late together.
+const MAX_ATTEMPTS: usize = 64;
+/// The interval at which a waiter asks whether it is first, and extends the lease of its key.
+const FALLBACK: Duration = Duration::from_secs(5);
+/// The time to find out whether another owner has a lost lock. The renewals of other claims wait for it.
+const CAUSE_TIMEOUT: Duration = Duration::from_millis(250);
+
+/// Locks on an etcd cluster.
+///
+/// One connection to one member serves all locks; another member takes its place when it does not answer.
+#[derive(Debug)]
+pub struct EtcdBackend {
+    pub(crate) members: Members,
+    pub(crate) names: Names,
+    leases: Leases,
+    claims: ClaimTable,
+    attempts: Semaphore,
+    stall_timeout: StallTimeout,
+}
+
+impl EtcdBackend {
+    /// A backend for the cluster at `url`. Connects to nothing yet.
+    ///
+    /// # Errors
+    ///
+    /// [`Invalid`](ErrorKind::Invalid) for what is wrong with the URL;
+    /// [`Misconfigured`](ErrorKind::Misconfigured) if the URL asks for TLS and this build has none.
+    pub fn open(url: &StoreUrl, namespace: &Namespace) -> Result<Self> {
+        let target = Target::from_url(url)?;
+        Ok(Self {
+            names: Names::new(target.base.clone(), namespace.clone()),
+            stall_timeout: StallTimeout::new(target.timeout),
+            attempts: Semaphore::new(MAX_ATTEMPTS),
+            members: Members::new(target),
+            leases: Leases::default(),
+            claims: ClaimTable::default(),
+        })
+    }
+
+    fn recipe<'a>(&'a self, claim: &'a Claim) -> Recipe<'a> {
+        let (members, leases, suspect) = (&self.members, &self.leases, &self.claims.suspect);
+        Recipe { members, leases, directory: self.names.directory_of(claim.name()), claim, suspect }
+    }
+
+    async fn attempt(&self, recipe: &Recipe<'_>, state: &mut Option<OwnKey>) -> Result<Attempt, EtcdError> {
+        let permit = self.stall_timeout.wait(self.attempts.acquire()).await;
+        let _permit = permit.and_then(std::result::Result::ok).ok_or_else(|| {
+            let limit = self.members.target.timeout;
+            let message =
+                format!("{MAX_ATTEMPTS} other attempts of this process have had no answer for {limit:?}");
+            let help = "look at how slow the cluster is, or wait longer: timeout";
+            EtcdError::NotDone(Error::new(ErrorKind::Unavailable, message).with_help(help))
+        })?;
+        let attempt = recipe.attempt(state).await;
+        if !attempt.as_ref().is_err_and(EtcdError::is_outage) {
+            self.stall_timeout.answered();
+        }
+        attempt
+    }
+
+    /// Extends the leases of all holds in one stream, beside one read of all keys. Leaves out each claim that this does not show to
+    /// live, or for which another call is under way.
+    async fn renew_together(&self, claims: &[Claim]) -> HashMap<OwnerId, Result<Renewal>> {
+        let (mut batch, mut leases, mut reads) = (Vec::new(), Vec::new(), Vec::new());
+        for claim in claims {
+            if let Some(Ok(state)) = self.claims.get(claim.owner()).map(ClaimState::try_lock_owned)
+                && let Some(own) = &*state
+            {
+                leases.push(own.lease.id);
+                reads.push(keys::read_key(&own.key));
+                batch.push((claim, state));
+            }
+        }
+        if batch.is_empty() {
+            return HashMap::new();
+        }
+        let txn = TxnRequest { success: reads, ..TxnRequest::default() };
+        let proof = match self.members.prove(&txn, &leases).await.0 {
+            Ok(proof) => proof,
+            Err(error) => {
+                let error = error.into_read_error();
+                return batch.iter().map(|(claim, _)| (claim.owner(), Err(error.clone()))).collect();
+            }
+        };
+        let mut renewed = HashMap::new();
+        for ((claim, mut state), found) in batch.into_iter().zip(proof.ranges()) {
+            if state.as_mut().is_some_and(|own| self.recipe(claim).lives(own, found, &proof)) {
+                renewed.insert(claim.owner(), Ok(Renewal::Renewed));
+            }
+        }
+        renewed
+    }
+
+    async fn renew_one(&self, claim: &Claim) -> Result<Renewal> {
+        let Some(state) = self.claims.get(claim.owner()) else { return Ok(Renewal::Lost(LossCause::Gone)) };
+        if let Some(own) = state.lock().await.as_mut()
+            && self.recipe(claim).renew(own).await.map_err(EtcdError::into_read_error)?
+        {
+            return Ok(Renewal::Renewed);
+        }
+        // Another contender holds the lock, or is about to. An unknown cause is `Gone`.
+        let oldest = RangeRequest { limit: 1, ..self.names.directory_of(claim.name()).all() };
+        let oldest =
+            timeout(CAUSE_TIMEOUT, self.members.call(&RANGE, oldest)).await.ok().and_then(Result::ok);
+        let mut others = oldest.iter().flat_map(|oldest| &oldest.kvs);
+        let is_taken = others.any(|key| keys::parse_value(&key.value).0 != Some(claim.owner()));
+        Ok(Renewal::Lost(if is_taken { LossCause::Taken } else { LossCause::Gone }))
+    }
+}
+
+#[async_trait]
+impl LockBackend for EtcdBackend {
+    fn semantics(&self) -> Semantics {
+        let mut semantics = Semantics::lease("etcd", "lease", Promises::new(promise));
+        semantics.fairness = Fairness::Fifo;
+        semantics.sharing = Sharing::Fifo;
+        semantics.wake_up = WakeUp::Push { fallback: FALLBACK };
+        semantics.loss_signal = LossSignal::Push;
+        semantics.token = TokenClass::Stored;
+        semantics
+    }
+
+    async fn try_acquire(&self, claim: &Claim) -> Result<Attempt> {
+        check_size(claim)?;
+        let (mut state, recipe) = (self.claims.lock(claim.owner()).await, self.recipe(claim));
+        let is_first = state.is_none();
+        let attempt = self.attempt(&recipe, &mut state).await;
+        if attempt.is_err()
+            && let Some(own) = state.as_mut().filter(|own| own.place != Place::First)
+        {
+            // The waiter asks again after a pause: its member may tell no more of the key in front.
+            own.watch = None;
+        }
+        let is_refused = attempt.as_ref().is_err_and(|error| !error.is_outage());
+        // The core releases no claim whose first request was refused. A key that stays ends with its lease. A later refusal may pass,
+        // and costs a waiter no place.
+        if is_first
+            && is_refused
+            && let Some(own) = state.take()
+        {
+            let _ = recipe.end(&own, Duration::ZERO).await;
+        }
+        self.claims.remove_without_key(claim.owner(), &state);
+        attempt.map_err(|error| as_far_as_known(error, state.as_ref()))
+    }
+
+    async fn renew(&self, claims: &[Claim]) -> Vec<Result<Renewal>> {
+        let renewed = &self.renew_together(claims).await;
+        let renew = |claim| async move {
+            match renewed.get(&Claim::owner(claim)) {
+                Some(renewed) => renewed.clone(),
+                None => self.renew_one(claim).await,
+            }
+        };
+        renew_each(claims, renew).await
+    }
+
+    async fn release(&self, claim: &Claim, linger: Duration) -> Result<Release> {
+        let mut state = self.claims.lock(claim.owner()).await;
+        let ended = match &*state {
+            Some(own) => self.recipe(claim).end(own, linger).await,
+            None => Ok(false),
+        };
+        if ended.is_ok() {
+            *state = None;
+        }
+        self.claims.remove_without_key(claim.owner(), &state);
+        Ok(if ended.map_err(EtcdError::into_error)? { Release::Released } else { Release::NotHeld })
+    }
+
+    /// When the key in front or the stream of watches has gone; after a pause, if nothing would tell.
+    async fn changed(&self, claim: &Claim) {
+        self.claims.changed(claim.owner()).await;
+    }
+
+    async fn suspects(&self) -> Vec<OwnerId> {
+        self.claims.suspects().await
+    }
+
+    fn servers(&self) -> Option<&KnownServers> {
+        Some(&self.members.servers)
+    }
+
+    fn admin(&self) -> Option<&dyn LockAdmin> {
+        Some(self)
+    }
+
+    async fn close(&self) -> Result<()> {
+        self.members.close();
+        self.claims.clear();
+        Ok(())
+    }
+}
+
+/// "Certainly not done" and "perhaps done" are told apart by what may be in the store, not by the request that failed.
+fn as_far_as_known(error: EtcdError, state: Option<&OwnKey>) -> Error {
+    match (error.is_outage(), state) {
+        (true, Some(_)) => error.into_read_error().with_kind(ErrorKind::Indeterminate),
+        _ => error.into_read_error(),
+    }
+}
+
+/// A client of the core sends no more than this limit; another caller of the backend might.
+fn check_size(claim: &Claim) -> Result<()> {
+    let (size, most) = (claim.holder().len(), HolderInfo::MAX_BYTES);
+    let problem = format_args!("{size} bytes, limit {most}");
+    (size <= most).then_some(()).ok_or_else(|| Error::invalid("holder", problem, "shorten its description"))
+}
+
+/// Complete on purpose, without a catch-all: a new fault is to be thought about.
+fn promise(fault: Fault) -> Outcome {
+    match fault {
+        Fault::None
+        | Fault::HolderKilled
+        | Fault::HolderPaused
+        | Fault::ExecutorStarved
+        | Fault::HolderPartitioned
+        | Fault::AcquireReplyLost
+        | Fault::ConnectionKilled
+        | Fault::ClientClockJumps
+        | Fault::ClientSuspended => Outcome::Holds,
+        // Leases are counted by a clock that stands still in no pause and jumps with no date.
+        Fault::StorePaused | Fault::StoreClockForward | Fault::StoreClockBack => Outcome::Holds,
+        // An acknowledged write is on the disks of a majority. A member that starts counts leases anew.
+        Fault::StoreRestarted | Fault::PowerLost | Fault::MinorityDown => Outcome::Holds,
+        // Before 3.5.13 a leader that was replaced may still end leases that live (etcd 15247). The version is not known when
+        // this is asked.
+        Fault::FailOver | Fault::SplitBrain => Outcome::FencedOnly,
+        // The deletion of a holder's key frees the lock. The next grant has a larger token.
+        Fault::RecordDeleted => Outcome::FencedOnly,
+        // Revisions are counted from the beginning again.
+        Fault::DataLost => Outcome::MayBreak,
+        Fault::QuorumLost | Fault::DiskFull => Outcome::Unavailable,
+        // Nothing is evicted: a member without memory is one that is down.
+        Fault::MemoryFull | Fault::Pooler | Fault::NetworkFileSystem => Outcome::NotApplicable,
+    }
+}

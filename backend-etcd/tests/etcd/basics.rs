@@ -1,0 +1,204 @@
+//! One claim and several, on one member.
+
+use crate::kit::*;
+use leasehold_core::{
+    Attempt, ErrorKind, FencingToken, LockAdmin, LockBackend, LockMode, LossCause, Release, Renewal,
+};
+use leasehold_test_stores::servers::EtcdServer;
+use std::time::Duration;
+
+#[tokio::test]
+async fn acquired_lock_is_one_key_and_its_token_is_the_create_revision() {
+    let server = server();
+    let backend = backend(&server.url());
+    let (holder, other) = (claim("a/b"), claim("a/b"));
+    let token = hold(&backend, &holder).await;
+    assert!(is_busy(&backend, &other).await);
+    let found = keys(&server, "");
+    assert_eq!(found.len(), 1, "{found:?}");
+    assert!(found[0].starts_with("leasehold/a%2Fb/"), "{found:?}");
+    let shown = server.ctl(&["get", &found[0], "-w", "fields"]).unwrap();
+    assert!(shown.contains(&format!("\"CreateRevision\" : {token}")), "{shown}");
+    assert_eq!(renew(&backend, &holder).await.unwrap(), Renewal::Renewed);
+    assert_eq!(release(&backend, &holder).await, Release::Released);
+    assert_eq!(release(&backend, &holder).await, Release::NotHeld);
+    assert_eq!(keys(&server, ""), [""; 0]);
+    assert!(hold(&backend, &other).await > token);
+}
+
+#[tokio::test]
+async fn claim_that_asks_again_is_granted_with_the_same_token() {
+    let server = server();
+    let backend = backend(&server.url());
+    let claim = claim("job");
+    let token = hold(&backend, &claim).await;
+    assert_eq!(hold(&backend, &claim).await, token);
+    assert_eq!(release(&backend, &claim).await, Release::Released);
+}
+
+#[tokio::test]
+async fn pair_is_two_commits_of_the_raft_log() {
+    let server = server();
+    let backend = backend(&server.url());
+    let pair = async || {
+        let claim = waiter("job");
+        hold(&backend, &claim).await;
+        release(&backend, &claim).await;
+    };
+    pair().await;
+    let commits = || server.counter("etcd_server_proposals_committed_total").unwrap();
+    let before = commits();
+    for _ in 0..10 {
+        pair().await;
+    }
+    assert_eq!(commits() - before, 20);
+}
+
+#[tokio::test]
+async fn refused_try_is_no_commit_and_leaves_no_key() {
+    let server = server();
+    let backend = backend(&server.url());
+    hold(&backend, &claim("job")).await;
+    let commits = || server.counter("etcd_server_proposals_committed_total").unwrap();
+    let before = commits();
+    for _ in 0..10 {
+        assert!(is_busy(&backend, &claim("job")).await);
+    }
+    assert_eq!(commits() - before, 0);
+    assert_eq!(keys(&server, "").len(), 1);
+}
+
+#[tokio::test]
+async fn waiters_are_served_in_their_order_and_readers_together() {
+    let server = server();
+    let backend = backend(&server.url());
+    let holder = waiter("job");
+    hold(&backend, &holder).await;
+    let readers = [waiter("job").with_mode(LockMode::Shared), waiter("job").with_mode(LockMode::Shared)];
+    let (writer, last) =
+        (waiter("job").with_mode(LockMode::Write), waiter("job").with_mode(LockMode::Shared));
+    for claim in [&readers[0], &readers[1], &writer, &last] {
+        assert!(is_busy(&backend, claim).await);
+    }
+    let waiting = backend.waiters(&name("job")).await.unwrap();
+    let owners: Vec<_> = waiting.iter().filter_map(|waiter| waiter.owner).collect();
+    assert_eq!(owners, [&readers[0], &readers[1], &writer, &last].map(leasehold_core::Claim::owner));
+    release(&backend, &holder).await;
+    for reader in &readers {
+        wait_for_grant(&backend, reader).await;
+    }
+    assert!(is_busy(&backend, &last).await, "a reader does not pass a waiting writer");
+    assert_eq!(backend.inspect(&name("job")).await.unwrap().len(), 2);
+    for reader in &readers {
+        release(&backend, reader).await;
+    }
+    wait_for_grant(&backend, &writer).await;
+    release(&backend, &writer).await;
+    wait_for_grant(&backend, &last).await;
+    release(&backend, &last).await;
+    assert_eq!(keys(&server, ""), [""; 0]);
+}
+
+#[tokio::test]
+async fn deleted_key_is_told_at_once_and_as_taken_by_the_next() {
+    let server = server();
+    let backend = backend(&server.url());
+    let (holder, next) = (claim("job"), waiter("job"));
+    hold(&backend, &holder).await;
+    assert_eq!(renew(&backend, &holder).await.unwrap(), Renewal::Renewed);
+    assert!(is_busy(&backend, &next).await);
+    assert_eq!(backend.force_release(&name("job"), Some(FencingToken::new(1))).await.unwrap().len(), 0);
+    assert_eq!(backend.force_release(&name("job"), None).await.unwrap().len(), 1);
+    assert_eq!(answered(backend.suspects()).await, [holder.owner()]);
+    assert_eq!(renew(&backend, &holder).await.unwrap(), Renewal::Lost(LossCause::Taken));
+    wait_for_grant(&backend, &next).await;
+}
+
+#[tokio::test]
+async fn lease_of_a_short_ttl_ends_and_a_longer_ttl_makes_it_longer() {
+    let server = server();
+    let backend = backend(&server.url());
+    let short = waiter("short").with_ttl(Duration::from_secs(1));
+    hold(&backend, &short).await;
+    let kept = waiter("kept").with_ttl(Duration::from_secs(1));
+    let token = hold(&backend, &kept).await;
+    assert_eq!(renew(&backend, &kept.clone().with_ttl(TTL)).await.unwrap(), Renewal::Renewed);
+    wait_for_grant(&backend, &claim("short").with_ttl(TTL).with_waiting(true)).await;
+    assert_eq!(renew(&backend, &short).await.unwrap(), Renewal::Lost(LossCause::Taken));
+    let status = backend.inspect(&name("kept")).await.unwrap().remove(0);
+    assert_eq!(status.token, Some(token));
+    assert!(status.ends_in.unwrap() > Duration::from_secs(30), "{status:?}");
+}
+
+#[tokio::test]
+async fn released_lock_stays_taken_for_its_least_time() {
+    let server = server();
+    let backend = backend(&server.url());
+    let holder = claim("job");
+    hold(&backend, &holder).await;
+    let linger = Duration::from_secs(2);
+    assert_eq!(answered(backend.release(&holder, linger)).await.unwrap(), Release::Released);
+    let status = backend.inspect(&name("job")).await.unwrap().remove(0);
+    assert!(status.is_released(), "{status:?}");
+    assert!(is_busy(&backend, &claim("job")).await);
+    assert_eq!(renew(&backend, &holder).await.unwrap(), Renewal::Lost(LossCause::Gone));
+    wait_for_grant(&backend, &waiter("job")).await;
+}
+
+#[tokio::test]
+async fn list_shows_held_locks_of_the_prefix_in_the_order_of_names() {
+    let server = server();
+    let backend = backend(&server.url());
+    for lock in ["b/2", "b/1", "a", "b/1"] {
+        let _: Attempt = answered(backend.try_acquire(&waiter(lock))).await.unwrap();
+    }
+    server.ctl(&["put", "leasehold/other", "1"]).unwrap();
+    let found = backend.list("b/").await.unwrap();
+    let names: Vec<&str> = found.iter().map(|status| status.name.as_str()).collect();
+    assert_eq!(names, ["b/1", "b/2"]);
+}
+
+#[tokio::test]
+async fn closed_backend_refuses_later_calls() {
+    let server = server();
+    let backend = backend(&server.url());
+    hold(&backend, &claim("job")).await;
+    backend.close().await.unwrap();
+    assert_eq!(answered(backend.try_acquire(&claim("job"))).await.unwrap_err().kind(), ErrorKind::Closed);
+}
+
+#[tokio::test]
+async fn check_names_version_missing_authentication_and_alarm() {
+    let server = EtcdServer::start_with(&["--quota-backend-bytes", "200000"]).unwrap();
+    let backend = backend(&server.url());
+    let codes = async || {
+        let found = backend.check().await.unwrap();
+        found.into_iter().map(|finding| finding.code).collect::<Vec<_>>()
+    };
+    let found = codes().await;
+    assert!(found.contains(&"I_SERVER") && found.contains(&"W_NO_AUTH"), "{found:?}");
+    assert!(!found.contains(&"E_TRIAL"), "{found:?}");
+    let large = "x".repeat(100_000);
+    until("the quota is used up", || server.ctl(&["put", "large", &large]).is_err());
+    let found = codes().await;
+    assert!(found.contains(&"E_NO_SPACE") && found.contains(&"E_TRIAL"), "{found:?}");
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn waiter_and_holder_have_one_watch_each_and_none_after_their_release() {
+    let server = server();
+    let backend = backend(&server.url());
+    let watches = || server.traffic().unwrap().waiting;
+    let (holder, next) = (waiter("job").with_ttl(Duration::from_secs(1)), waiter("job"));
+    hold(&backend, &holder).await;
+    until("the holder's key is watched", || watches() == 1);
+    for _ in 0..3 {
+        assert!(is_busy(&backend, &next).await);
+        assert_eq!(renew(&backend, &holder).await.unwrap(), Renewal::Renewed);
+    }
+    until("the key in front is watched", || watches() == 2);
+    release(&backend, &holder).await;
+    wait_for_grant(&backend, &next).await;
+    release(&backend, &next).await;
+    until("nothing is watched", || watches() == 0);
+}

@@ -55,30 +55,21 @@ impl ZooKeeperBackend {
     async fn attempt(&self, claim: &Claim, entry: &ClaimEntry, state: &mut ClaimState) -> Result<Attempt> {
         let (started_at, before) = (SystemClock::new().now(), entry.notifier.take());
         let session = self.sessions.session().await?;
-        let permit = self.stall_timeout.wait(self.attempts.acquire()).await;
-        let _permit = permit.and_then(std::result::Result::ok).ok_or_else(|| {
-            let limit = self.sessions.target.timeouts.request;
-            let message =
-                format!("{MAX_ATTEMPTS} other attempts of this process have had no answer for {limit:?}");
-            Error::new(ErrorKind::Unavailable, message)
-                .with_help("look at how slow the ensemble is, or wait longer: timeout")
-        })?;
-        // The deadline of the requests begins after the wait for the permit.
-        let call = self.sessions.call_in(&session)?;
-        let recipe = Recipe {
-            call: &call,
-            access: self.sessions.target.access,
-            directory: &self.names.directory_of(claim.name()),
-            claim,
-            notifier: &entry.notifier,
-            before,
-            started_at,
+        let attempt = async {
+            // The deadline of the requests begins after the wait for the permit.
+            let call = self.sessions.call_in(&session)?;
+            let recipe = Recipe {
+                call: &call,
+                access: self.sessions.target.access,
+                directory: &self.names.directory_of(claim.name()),
+                claim,
+                notifier: &entry.notifier,
+                before,
+                started_at,
+            };
+            recipe.attempt(state).await.map_err(ZkError::into_error)
         };
-        let attempt = recipe.attempt(state).await.map_err(ZkError::into_error);
-        if !attempt.as_ref().is_err_and(Error::is_outage) {
-            self.stall_timeout.answered();
-        }
-        attempt
+        self.stall_timeout.limited(&self.attempts, attempt).await
     }
 
     /// Step 5 of the recipe: deletes the node, or all nodes of an owner whose node is not known. True if the node existed and

@@ -1,7 +1,9 @@
+use crate::{Error, ErrorKind, Result};
 use std::future::Future;
 use std::pin::pin;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
+use tokio::sync::Semaphore;
 use tokio::time::timeout;
 
 /// The timeout of callers that are queued behind a limit on requests at once. It fires only if no request was answered
@@ -33,6 +35,26 @@ impl StallTimeout {
         }
     }
 
+    /// Makes an attempt once there is a permit, and counts its answer. [`Unavailable`](ErrorKind::Unavailable) if none came, as of
+    /// [`wait`](Self::wait).
+    pub async fn limited<T>(
+        &self,
+        permits: &Semaphore,
+        attempt: impl Future<Output = Result<T>>,
+    ) -> Result<T> {
+        let Some(Ok(_permit)) = self.wait(permits.acquire()).await else {
+            let limit = self.limit;
+            let message = format!("the other attempts of this process have had no answer for {limit:?}");
+            let help = "look at how slow the store is, or wait longer: timeout";
+            return Err(Error::new(ErrorKind::Unavailable, message).with_help(help));
+        };
+        let answer = attempt.await;
+        if !answer.as_ref().is_err_and(Error::is_outage) {
+            self.answered();
+        }
+        answer
+    }
+
     /// The store has answered a request, with success or failure.
     pub fn answered(&self) {
         self.answers.fetch_add(1, Ordering::Relaxed);
@@ -43,7 +65,6 @@ impl StallTimeout {
 mod tests {
     use super::*;
     use std::sync::Arc;
-    use tokio::sync::Semaphore;
     use tokio::time::{Instant, sleep};
 
     const LIMIT: Duration = Duration::from_secs(2);
@@ -53,12 +74,15 @@ mod tests {
         let start = Instant::now();
         let shared = Arc::new((Semaphore::new(1), StallTimeout::new(LIMIT)));
         let request = |shared: Arc<(Semaphore, StallTimeout)>| async move {
-            let Some(_permit) = shared.1.wait(shared.0.acquire()).await else { return false };
-            sleep(LIMIT.mul_f64(0.9)).await;
-            if are_answered {
-                shared.1.answered();
-            }
-            true
+            let mut is_sent = false;
+            let attempt = async {
+                is_sent = true;
+                sleep(LIMIT.mul_f64(0.9)).await;
+                if are_answered { Ok(()) } else { Err(Error::new(ErrorKind::Unavailable, "it is away")) }
+            };
+            let answer = shared.1.limited(&shared.0, attempt).await;
+            assert_eq!(answer.is_ok(), are_answered);
+            is_sent
         };
         let sent = futures_util::future::join_all((0..10).map(|_| request(Arc::clone(&shared)))).await;
         (sent.into_iter().filter(|got_permit| *got_permit).count(), start.elapsed())

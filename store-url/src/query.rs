@@ -4,6 +4,7 @@ use super::redact;
 use leasehold_core::{Error, Result, parse_duration};
 use std::fmt;
 use std::ops::RangeInclusive;
+use std::path::PathBuf;
 use std::time::Duration;
 
 /// The parameters of a URL. The backend takes each parameter that it knows; a parameter that is left, such as a mistyped
@@ -57,6 +58,21 @@ impl Query {
         }
         let words: Vec<&str> = choices.iter().map(|(word, _)| *word).collect();
         Err(Error::invalid(key, format_args!("{text:?}"), format!("use one of: {}", words.join(", "))))
+    }
+
+    /// Takes the paths of two files that belong together: a certificate and its key. One without the other is refused.
+    pub fn take_files(
+        &mut self,
+        first: &'static str,
+        second: &'static str,
+    ) -> Result<Option<(PathBuf, PathBuf)>> {
+        let (missing, given) = match (self.take(first), self.take(second)) {
+            (Some(one), Some(other)) => return Ok(Some((one.into(), other.into()))),
+            (None, None) => return Ok(None),
+            (Some(_), None) => (second, first),
+            (None, Some(_)) => (first, second),
+        };
+        Err(Error::invalid(missing, format_args!("{given} is given without it"), "give both, or none"))
     }
 
     /// Refuses what is left.

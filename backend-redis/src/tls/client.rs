@@ -37,16 +37,7 @@ impl Tls {
             let problem = "with it, tls_ca is not looked at";
             return Err(Error::invalid("tls_insecure", problem, "leave one of the two out"));
         }
-        let missing = |key, other| {
-            Error::invalid(key, format_args!("{other} is given without it"), "give both, or none")
-        };
-        let identity = match (query.take("tls_cert"), query.take("tls_key")) {
-            (None, None) => None,
-            (Some(certificate), Some(key)) => Some((certificate.into(), key.into())),
-            (Some(_), None) => return Err(missing("tls_key", "tls_cert")),
-            (None, Some(_)) => return Err(missing("tls_cert", "tls_key")),
-        };
-        let tls = Self { authority, insecure, identity };
+        let tls = Self { authority, insecure, identity: query.take_files("tls_cert", "tls_key")? };
         tls.config()?;
         if insecure {
             static WARNED: Once = Once::new();

@@ -1,14 +1,13 @@
 //! What a failure of TLS means for the user who configured it.
 
-use leasehold_core::{Error, ErrorKind};
+use leasehold_core::{Error, ErrorKind, error_within};
 use rustls::CertificateError;
 use std::error::Error as StdError;
 use std::io;
-use std::sync::Arc;
 
 /// Encryption was not agreed on.
 pub(super) fn agreement_error(error: io::Error) -> Error {
-    let explained = cause(&error).and_then(explain);
+    let explained = error_within(&error).and_then(explain);
     let unexplained = || {
         Error::new(ErrorKind::Unavailable, "the connection broke while TLS was being agreed on")
             .with_help("if the port takes connections without TLS, write redis://")
@@ -19,7 +18,8 @@ pub(super) fn agreement_error(error: io::Error) -> Error {
 /// The peer's refusal, if that is why a connection broke later. With TLS 1.3 a server looks at the client's certificate
 /// only after the client has begun to talk.
 pub(crate) fn refusal_by_peer(error: &(dyn StdError + 'static)) -> Option<Error> {
-    cause(error).filter(|why| matches!(why, rustls::Error::AlertReceived(_))).and_then(explain)
+    let why = error_within::<rustls::Error>(error);
+    why.filter(|why| matches!(why, rustls::Error::AlertReceived(_))).and_then(explain)
 }
 
 fn explain(error: &rustls::Error) -> Option<Error> {
@@ -63,22 +63,4 @@ fn help_for(why: &CertificateError) -> &'static str {
         }
         _ => "have a certificate made that is fit for a server",
     }
-}
-
-/// The error of rustls within, wherever it was wrapped.
-fn cause<'a>(error: &'a (dyn StdError + 'static)) -> Option<&'a rustls::Error> {
-    let mut error = Some(error);
-    while let Some(this) = error {
-        if let Some(found) = this.downcast_ref() {
-            return Some(found);
-        }
-        // These give, as their source, the source of what they hold: the one within would be passed over.
-        let shared = this.downcast_ref::<Arc<dyn StdError + Send + Sync>>().map(|it| &**it);
-        let within = this.downcast_ref::<io::Error>().and_then(io::Error::get_ref);
-        error = match shared.or(within) {
-            Some(within) => Some(within),
-            None => this.source(),
-        };
-    }
-    None
 }

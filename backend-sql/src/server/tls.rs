@@ -1,9 +1,7 @@
 //! The meaning of a failure of TLS for the user who configured it.
 
 use super::Target;
-use leasehold_core::{Error, ErrorKind};
-use std::error::Error as StdError;
-use std::io;
+use leasehold_core::{Error, ErrorKind, error_within};
 
 /// Explains an error that comes from TLS; `None` if this one does not.
 ///
@@ -11,7 +9,7 @@ use std::io;
 /// was asked of a server that was not believed, or that did not believe us.
 pub(super) fn explain(error: &sqlx::Error, target: &Target) -> Option<Error> {
     let (address, mode) = (target.address(), target.encryption.mode.as_str());
-    let (kind, message, help) = match cause(error) {
+    let (kind, message, help) = match error_within::<rustls::Error>(error) {
         Some(rustls::Error::InvalidCertificate(why)) => (
             ErrorKind::Misconfigured,
             format!("the certificate of {address} is not trusted: {why}"),
@@ -37,18 +35,4 @@ pub(super) fn explain(error: &sqlx::Error, target: &Target) -> Option<Error> {
         _ => return None,
     };
     Some(Error::new(kind, message).with_help(help))
-}
-
-/// The error of rustls within, wherever it was wrapped.
-fn cause<'a>(error: &'a (dyn StdError + 'static)) -> Option<&'a rustls::Error> {
-    let mut error = Some(error);
-    while let Some(this) = error {
-        if let Some(found) = this.downcast_ref() {
-            return Some(found);
-        }
-        // An `io::Error` gives, as its source, the source of what it holds: the one within would be passed over.
-        let within = this.downcast_ref::<io::Error>().and_then(io::Error::get_ref);
-        error = within.map(|within| within as &(dyn StdError + 'static)).or_else(|| this.source());
-    }
-    None
 }

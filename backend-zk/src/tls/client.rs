@@ -35,14 +35,8 @@ impl Tls {
                 Error::invalid("store URL", problem, "write a DNS name or an address")
             })?;
         }
-        let identity = match (query.take("tls_cert"), query.take("tls_key")) {
-            (None, None) => None,
-            (Some(certificate), Some(key)) => {
-                Some(Identity { certificate: certificate.into(), key: key.into() })
-            }
-            (Some(_), None) => return Err(missing("tls_key", "tls_cert")),
-            (None, Some(_)) => return Err(missing("tls_cert", "tls_key")),
-        };
+        let files = query.take_files("tls_cert", "tls_key")?;
+        let identity = files.map(|(certificate, key)| Identity { certificate, key });
         let tls = Self { authority: query.take("tls_ca").map(PathBuf::from), identity };
         tls.options()?;
         Ok(tls)
@@ -175,8 +169,4 @@ fn read(field: &'static str, file: &Path) -> Result<String> {
     } else {
         Err(unreadable(&"there is nothing in PEM form in it"))
     }
-}
-
-fn missing(key: &'static str, other: &str) -> Error {
-    Error::invalid(key, format_args!("{other} is given without it"), "give both, or none")
 }

@@ -46,13 +46,7 @@ impl Encryption {
         let mode = query.take_choice("sslmode", &modes)?;
         let mode = mode.unwrap_or(if socket || is_this_host(host) { Disable } else { VerifyFull });
         let root = query.take("sslrootcert").map(PathBuf::from);
-        let [certificate, key] = ["sslcert", "sslkey"].map(|name| query.take(name).map(PathBuf::from));
-        if certificate.is_some() != key.is_some() {
-            let (missing, given) = if key.is_none() { ("sslkey", "sslcert") } else { ("sslcert", "sslkey") };
-            let problem = format_args!("{given} is given without it");
-            return Err(Error::invalid(missing, problem, "give both, or none"));
-        }
-        let encryption = Self { mode, root, identity: certificate.zip(key) };
+        let encryption = Self { mode, root, identity: query.take_files("sslcert", "sslkey")? };
         if mode != Disable && !cfg!(feature = "tls") {
             let message = "this database is talked to by TLS, which this build was made without";
             return Err(Error::new(ErrorKind::Misconfigured, message).with_help(

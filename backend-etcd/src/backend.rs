@@ -1,16 +1,15 @@
 use crate::claims::{ClaimState, ClaimTable, OwnKey, Place};
-use crate::etcd_error::EtcdError;
-use crate::keys::{self, Names};
+use crate::keys::{Names, parse_value, read_key};
 use crate::leases::Leases;
 use crate::members::Members;
-use crate::recipe::Recipe;
 use crate::rpc::{RANGE, RangeRequest, TxnRequest};
+use crate::server_error::of_read;
 use crate::target::Target;
 use async_trait::async_trait;
 use leasehold_core::{
-    Attempt, Claim, Error, ErrorKind, Fairness, Fault, HolderInfo, KnownServers, LockAdmin, LockBackend,
-    LossCause, LossSignal, Namespace, Outcome, OwnerId, Promises, Release, Renewal, Result, Semantics,
-    Sharing, StallTimeout, TokenClass, WakeUp, renew_each,
+    Attempt, Claim, Error, ErrorKind, Fairness, Fault, KnownServers, LockAdmin, LockBackend, LossCause,
+    LossSignal, Namespace, Outcome, OwnerId, Promises, Release, Renewal, Result, Semantics, Sharing,
+    StallTimeout, TokenClass, WakeUp, renew_each,
 };
 use leasehold_store_url::StoreUrl;
 use std::collections::HashMap;
@@ -32,8 +31,8 @@ const CAUSE_TIMEOUT: Duration = Duration::from_millis(250);
 pub struct EtcdBackend {
     pub(crate) members: Members,
     pub(crate) names: Names,
-    leases: Leases,
-    claims: ClaimTable,
+    pub(crate) leases: Leases,
+    pub(crate) claims: ClaimTable,
     attempts: Semaphore,
     stall_timeout: StallTimeout,
 }
@@ -48,7 +47,7 @@ impl EtcdBackend {
     pub fn open(url: &StoreUrl, namespace: &Namespace) -> Result<Self> {
         let target = Target::from_url(url)?;
         Ok(Self {
-            names: Names::new(target.base.clone(), namespace.clone()),
+            names: Names { base: target.base.clone(), namespace: namespace.clone() },
             stall_timeout: StallTimeout::new(target.timeout),
             attempts: Semaphore::new(MAX_ATTEMPTS),
             members: Members::new(target),
@@ -57,73 +56,48 @@ impl EtcdBackend {
         })
     }
 
-    fn recipe<'a>(&'a self, claim: &'a Claim) -> Recipe<'a> {
-        let (members, leases, suspect) = (&self.members, &self.leases, &self.claims.suspect);
-        Recipe { members, leases, directory: self.names.directory_of(claim.name()), claim, suspect }
-    }
-
-    async fn attempt(&self, recipe: &Recipe<'_>, state: &mut Option<OwnKey>) -> Result<Attempt, EtcdError> {
-        let permit = self.stall_timeout.wait(self.attempts.acquire()).await;
-        let _permit = permit.and_then(std::result::Result::ok).ok_or_else(|| {
-            let limit = self.members.target.timeout;
-            let message =
-                format!("{MAX_ATTEMPTS} other attempts of this process have had no answer for {limit:?}");
-            let help = "look at how slow the cluster is, or wait longer: timeout";
-            EtcdError::NotDone(Error::new(ErrorKind::Unavailable, message).with_help(help))
-        })?;
-        let attempt = recipe.attempt(state).await;
-        if !attempt.as_ref().is_err_and(EtcdError::is_outage) {
-            self.stall_timeout.answered();
-        }
-        attempt
-    }
-
     /// Extends the leases of all holds in one stream, beside one read of all keys. Leaves out each claim that this does not show to
     /// live, or for which another call is under way.
     async fn renew_together(&self, claims: &[Claim]) -> HashMap<OwnerId, Result<Renewal>> {
-        let (mut batch, mut leases, mut reads) = (Vec::new(), Vec::new(), Vec::new());
+        let (mut batch, mut leases, mut txn) = (Vec::new(), Vec::new(), TxnRequest::default());
         for claim in claims {
             if let Some(Ok(state)) = self.claims.get(claim.owner()).map(ClaimState::try_lock_owned)
                 && let Some(own) = &*state
             {
                 leases.push(own.lease.id);
-                reads.push(keys::read_key(&own.key));
+                txn.success.push(read_key(&own.key));
                 batch.push((claim, state));
             }
         }
         if batch.is_empty() {
             return HashMap::new();
         }
-        let txn = TxnRequest { success: reads, ..TxnRequest::default() };
-        let proof = match self.members.prove(&txn, &leases).await.0 {
+        let proof = match self.members.prove(&txn, &leases, &mut false).await.map_err(of_read) {
             Ok(proof) => proof,
             Err(error) => {
-                let error = error.into_read_error();
                 return batch.iter().map(|(claim, _)| (claim.owner(), Err(error.clone()))).collect();
             }
         };
-        let mut renewed = HashMap::new();
-        for ((claim, mut state), found) in batch.into_iter().zip(proof.ranges()) {
-            if state.as_mut().is_some_and(|own| self.recipe(claim).lives(own, found, &proof)) {
-                renewed.insert(claim.owner(), Ok(Renewal::Renewed));
-            }
-        }
-        renewed
+        let renewed = batch.into_iter().zip(proof.ranges()).filter_map(|((claim, mut state), found)| {
+            let lives = state.as_mut().is_some_and(|own| self.lives(claim, own, found, &proof));
+            lives.then(|| (claim.owner(), Ok(Renewal::Renewed)))
+        });
+        renewed.collect()
     }
 
     async fn renew_one(&self, claim: &Claim) -> Result<Renewal> {
         let Some(state) = self.claims.get(claim.owner()) else { return Ok(Renewal::Lost(LossCause::Gone)) };
         if let Some(own) = state.lock().await.as_mut()
-            && self.recipe(claim).renew(own).await.map_err(EtcdError::into_read_error)?
+            && self.extend(claim, own).await.map_err(of_read)?
         {
             return Ok(Renewal::Renewed);
         }
         // Another contender holds the lock, or is about to. An unknown cause is `Gone`.
-        let oldest = RangeRequest { limit: 1, ..self.names.directory_of(claim.name()).all() };
+        let oldest = RangeRequest { limit: 1, ..self.names.contenders(claim.name()) };
         let oldest =
             timeout(CAUSE_TIMEOUT, self.members.call(&RANGE, oldest)).await.ok().and_then(Result::ok);
         let mut others = oldest.iter().flat_map(|oldest| &oldest.kvs);
-        let is_taken = others.any(|key| keys::parse_value(&key.value).0 != Some(claim.owner()));
+        let is_taken = others.any(|key| parse_value(&key.value).0 != Some(claim.owner()));
         Ok(Renewal::Lost(if is_taken { LossCause::Taken } else { LossCause::Gone }))
     }
 }
@@ -141,27 +115,27 @@ impl LockBackend for EtcdBackend {
     }
 
     async fn try_acquire(&self, claim: &Claim) -> Result<Attempt> {
-        check_size(claim)?;
-        let (mut state, recipe) = (self.claims.lock(claim.owner()).await, self.recipe(claim));
+        let mut state = self.claims.lock(claim.owner()).await;
         let is_first = state.is_none();
-        let attempt = self.attempt(&recipe, &mut state).await;
-        if attempt.is_err()
-            && let Some(own) = state.as_mut().filter(|own| own.place != Place::First)
+        let attempt = self.stall_timeout.limited(&self.attempts, self.attempt(claim, &mut state)).await;
+        let Err(error) = attempt else {
+            self.claims.remove_without_key(claim.owner(), &state);
+            return attempt;
+        };
+        if is_first
+            && !error.is_outage()
+            && let Some(own) = state.take()
         {
+            // The core releases no claim whose first request was refused. A key that stays ends with its lease. A later refusal may
+            // pass, and costs a waiter no place.
+            let _ = self.end(claim, &own, Duration::ZERO).await;
+        }
+        if let Some(own) = state.as_mut().filter(|own| own.place != Place::First) {
             // The waiter asks again after a pause: its member may tell no more of the key in front.
             own.watch = None;
         }
-        let is_refused = attempt.as_ref().is_err_and(|error| !error.is_outage());
-        // The core releases no claim whose first request was refused. A key that stays ends with its lease. A later refusal may pass,
-        // and costs a waiter no place.
-        if is_first
-            && is_refused
-            && let Some(own) = state.take()
-        {
-            let _ = recipe.end(&own, Duration::ZERO).await;
-        }
         self.claims.remove_without_key(claim.owner(), &state);
-        attempt.map_err(|error| as_far_as_known(error, state.as_ref()))
+        Err(as_far_as_known(error, state.as_ref()))
     }
 
     async fn renew(&self, claims: &[Claim]) -> Vec<Result<Renewal>> {
@@ -178,14 +152,14 @@ impl LockBackend for EtcdBackend {
     async fn release(&self, claim: &Claim, linger: Duration) -> Result<Release> {
         let mut state = self.claims.lock(claim.owner()).await;
         let ended = match &*state {
-            Some(own) => self.recipe(claim).end(own, linger).await,
+            Some(own) => self.end(claim, own, linger).await,
             None => Ok(false),
         };
         if ended.is_ok() {
             *state = None;
         }
         self.claims.remove_without_key(claim.owner(), &state);
-        Ok(if ended.map_err(EtcdError::into_error)? { Release::Released } else { Release::NotHeld })
+        Ok(if ended? { Release::Released } else { Release::NotHeld })
     }
 
     /// When the key in front or the stream of watches has gone; after a pause, if nothing would tell.
@@ -206,25 +180,18 @@ impl LockBackend for EtcdBackend {
     }
 
     async fn close(&self) -> Result<()> {
-        self.members.close();
+        self.members.close().await;
         self.claims.clear();
         Ok(())
     }
 }
 
 /// "Certainly not done" and "perhaps done" are told apart by what may be in the store, not by the request that failed.
-fn as_far_as_known(error: EtcdError, state: Option<&OwnKey>) -> Error {
+fn as_far_as_known(error: Error, state: Option<&OwnKey>) -> Error {
     match (error.is_outage(), state) {
-        (true, Some(_)) => error.into_read_error().with_kind(ErrorKind::Indeterminate),
-        _ => error.into_read_error(),
+        (true, Some(_)) => error.with_kind(ErrorKind::Indeterminate),
+        _ => of_read(error),
     }
-}
-
-/// A client of the core sends no more than this limit; another caller of the backend might.
-fn check_size(claim: &Claim) -> Result<()> {
-    let (size, most) = (claim.holder().len(), HolderInfo::MAX_BYTES);
-    let problem = format_args!("{size} bytes, limit {most}");
-    (size <= most).then_some(()).ok_or_else(|| Error::invalid("holder", problem, "shorten its description"))
 }
 
 /// Complete on purpose, without a catch-all: a new fault is to be thought about.

@@ -1,12 +1,11 @@
 //! Findings about a cluster: versions, alarms and settings that weaken the promises, and a trial lock.
 
 use crate::EtcdBackend;
-use crate::etcd_error::EtcdError;
 use crate::leases;
 use crate::rpc::{
-    ALARM, CORRUPT, Empty, GRANT, LeaseGrantRequest, MEMBER_LIST, NO_SPACE, RANGE, RangeRequest,
-    StatusResponse,
+    ALARM, Empty, GRANT, LeaseGrantRequest, MEMBER_LIST, NO_SPACE, RANGE, RangeRequest, StatusResponse,
 };
+use crate::server_error::no_answer;
 use leasehold_core::Severity::{Error, Info, Warning};
 use leasehold_core::trial::try_queue;
 use leasehold_core::{Finding, Result};
@@ -21,8 +20,6 @@ const LEAST_VERSION: [u32; 3] = [3, 4, 0];
 const MANY_REVISIONS: i64 = 100_000;
 /// The shortest lease of a member with default timing.
 const USUAL_SHORTEST_LEASE: i64 = 2;
-/// Half of the default quota.
-const LARGE_BYTES: i64 = 1 << 30;
 
 /// Looks at each member and at the cluster, and tries a lock. A value that cannot be seen is a finding, and no failure. Fails if no
 /// member serves.
@@ -31,110 +28,91 @@ pub(crate) async fn check(backend: &EtcdBackend) -> Result<Vec<Finding>> {
     for member in 0..backend.members.target.members.len() {
         check_member(backend, member, &mut findings).await?;
     }
-    findings.extend(check_compaction(backend).await?);
+    findings.extend(check_members(backend).await);
+    findings.extend(check_compaction(backend).await);
     findings.extend(check_shortest_lease(backend).await);
-    check_access(backend, &mut findings);
+    findings.extend(check_access(backend));
     findings.extend(try_queue(backend).await?);
     Ok(findings)
 }
 
-/// One member's version and alarms. The first is also asked for the members that there are.
+/// One member's version and alarms.
 async fn check_member(backend: &EtcdBackend, member: usize, findings: &mut Vec<Finding>) -> Result<()> {
     let target = &backend.members.target;
-    let (at, count) = (&target.address(member), target.members.len());
+    let at = &target.members[member].to_string();
     let seen = timeout(target.timeout, backend.members.connect(member)).await;
-    let (client, status) = match seen.unwrap_or_else(|_| Err(EtcdError::no_answer(at, target.timeout))) {
-        Ok(seen) => seen,
+    let (client, status) = match seen.unwrap_or_else(|_| Err(no_answer(at, target.timeout))) {
         Err(error) if error.is_outage() => {
             let help = "start it: every member that is down is one that may not fail any more";
-            let message = error.into_read_error().to_string();
-            findings.push(Finding::new(Warning, "W_SERVER_DOWN", message, help));
+            findings.push(Finding::new(Warning, "W_SERVER_DOWN", error.to_string(), help));
             return Ok(());
         }
-        Err(error) => return Err(error.into_read_error()),
+        seen => seen?,
     };
-    check_version(at, &status, findings);
-    let not_seen = |what, error: EtcdError| {
-        let message = format!("{what} of {at} cannot be seen: {}", error.into_read_error());
-        Finding::new(Info, "I_NOT_SEEN", message, "ask as root")
-    };
+    findings.extend(version_findings(at, &status));
     match client.call(&ALARM, Empty {}).await {
-        Ok(answer) => {
-            findings.extend(answer.alarms.iter().filter_map(|alarm| alarm_finding(at, alarm.alarm)))
-        }
-        Err(error) => findings.push(not_seen("its alarms", error)),
-    }
-    if status.db_size > LARGE_BYTES {
-        let size = status.db_size >> 20;
-        let message = format!("{at} has {size} MiB on disk; the quota is 2048 MiB unless it was raised");
-        let help = "compact and defragment it: etcdctl compact, etcdctl defrag";
-        findings.push(Finding::new(Warning, "W_LARGE", message, help));
-    }
-    if member > 0 {
-        return Ok(());
-    }
-    match client.call(&MEMBER_LIST, Empty {}).await {
-        Ok(list) if list.members.len() > count => {
-            let message =
-                format!("the cluster has {} members, and the URL names {count}", list.members.len());
-            let help = "name them all: etcd://h1,h2,h3; with one alone, locks end with it";
-            findings.push(Finding::new(Warning, "W_MEMBERS", message, help));
-        }
-        Ok(_) => {}
-        Err(error) => findings.push(not_seen("the list of members", error)),
+        Ok(answer) => findings.extend(answer.alarms.iter().map(|it| alarm_finding(at, it.alarm))),
+        Err(error) => findings.push(not_seen(&format!("the alarms of {at}"), &error)),
     }
     Ok(())
 }
 
-fn check_version(at: &str, status: &StatusResponse, findings: &mut Vec<Finding>) {
+fn version_findings(at: &str, status: &StatusResponse) -> Vec<Finding> {
     let leader = if status.leader == 0 { ", without a leader" } else { "" };
     let server = format!("{at} is etcd {}{leader}", status.version);
-    findings.push(Finding::new(Info, "I_SERVER", server.clone(), ""));
-    let (severity, code, problem, help) = match parse_version(&status.version) {
-        Some(version) if version < LEAST_VERSION => {
-            (Error, "E_VERSION", "locks need 3.4", "upgrade it, best to 3.5.13 or later")
-        }
-        Some(version) if version < SAFE_VERSION => (
-            Warning,
-            "W_VERSION",
-            "before 3.5.13, a leader that was replaced may end leases that live (etcd issue 15247), and two may hold after a fail-over",
-            "upgrade it; until then let what the lock protects check the token",
-        ),
-        _ => return,
-    };
-    findings.push(Finding::new(severity, code, format!("{server}: {problem}"), help));
+    let mut findings = vec![Finding::new(Info, "I_SERVER", server.clone(), "")];
+    let version = parse_version(&status.version);
+    if version.is_some_and(|version| version < LEAST_VERSION) {
+        let message = format!("{server}: locks need 3.4");
+        findings.push(Finding::new(Error, "E_VERSION", message, "upgrade it, best to 3.5.13 or later"));
+    } else if version.is_some_and(|version| version < SAFE_VERSION) {
+        let message = format!(
+            "{server}: before 3.5.13, a leader that was replaced may end leases that live (etcd issue 15247), \
+             and two may hold after a fail-over"
+        );
+        let help = "upgrade it; until then let what the lock protects check the token";
+        findings.push(Finding::new(Warning, "W_VERSION", message, help));
+    }
+    findings
 }
 
-fn alarm_finding(at: &str, alarm: i32) -> Option<Finding> {
+fn alarm_finding(at: &str, alarm: i32) -> Finding {
     let (code, problem, help) = match alarm {
         NO_SPACE => (
             "E_NO_SPACE",
             "whose quota of space is used up: no lock can be taken",
             "compact and defragment it, then: etcdctl alarm disarm",
         ),
-        CORRUPT => ("E_CORRUPT", "whose data differ from the others'", "replace it: etcdctl alarm list"),
-        _ => return None,
+        _ => ("E_CORRUPT", "whose data differ from the others'", "replace it: etcdctl alarm list"),
     };
-    Some(Finding::new(Error, code, format!("{at} tells of a member {problem}"), help))
+    Finding::new(Error, code, format!("{at} tells of a member {problem}"), help)
 }
 
-/// A store that keeps every revision since its first one.
-async fn check_compaction(backend: &EtcdBackend) -> Result<Option<Finding>> {
-    let read = |revision| {
-        let range = RangeRequest { key: vec![0], limit: 1, revision, ..RangeRequest::default() };
-        backend.members.call(&RANGE, range)
-    };
-    let revision = match read(0).await {
-        Ok(answer) => answer.header.unwrap_or_default().revision,
-        // This user may not read there.
-        Err(EtcdError::Refused(_)) => return Ok(None),
-        Err(error) => return Err(error.into_read_error()),
-    };
-    let is_kept = revision > MANY_REVISIONS && read(1).await.is_ok();
+fn not_seen(what: &str, error: &leasehold_core::Error) -> Finding {
+    Finding::new(Info, "I_NOT_SEEN", format!("{what} cannot be seen: {error}"), "ask as root")
+}
+
+async fn check_members(backend: &EtcdBackend) -> Option<Finding> {
+    let named = backend.members.target.members.len();
+    match backend.members.call(&MEMBER_LIST, Empty {}).await {
+        Ok(list) => (list.members.len() > named).then(|| {
+            let message =
+                format!("the cluster has {} members, and the URL names {named}", list.members.len());
+            let help = "name them all: etcd://h1,h2,h3; with one alone, locks end with it";
+            Finding::new(Warning, "W_MEMBERS", message, help)
+        }),
+        Err(error) => Some(not_seen("the list of members", &error)),
+    }
+}
+
+/// A store that keeps every revision since its first one. What cannot be read here, the trial lock tells.
+async fn check_compaction(backend: &EtcdBackend) -> Option<Finding> {
+    let first = RangeRequest { key: vec![0], limit: 1, revision: 1, ..RangeRequest::default() };
+    let revision = backend.members.call(&RANGE, first).await.ok()?.header?.revision;
     let message =
         format!("all {revision} revisions are kept: requests become slower, and the quota is used up");
     let help = "start the members with --auto-compaction-retention=1h";
-    Ok(is_kept.then(|| Finding::new(Warning, "W_NO_COMPACTION", message, help)))
+    (revision > MANY_REVISIONS).then(|| Finding::new(Warning, "W_NO_COMPACTION", message, help))
 }
 
 /// The shortest lease, as the server grants it. What cannot be granted here, the trial lock tells.
@@ -149,25 +127,23 @@ async fn check_shortest_lease(backend: &EtcdBackend) -> Option<Finding> {
     (seconds > USUAL_SHORTEST_LEASE).then(|| Finding::new(Warning, "W_LONG_LEASE", message, help))
 }
 
-fn check_access(backend: &EtcdBackend, findings: &mut Vec<Finding>) {
+fn check_access(backend: &EtcdBackend) -> Vec<Finding> {
     let target = &backend.members.target;
-    if target.login.is_none() && !target.tls.as_ref().is_some_and(crate::tls::Tls::has_identity) {
+    let (mut findings, is_encrypted) = (Vec::new(), target.tls.is_some());
+    if target.login.is_none() && target.tls.as_ref().is_none_or(|tls| tls.identity.is_none()) {
         let message = "every client that reaches the members can take and free all locks";
-        findings.push(Finding::new(
-            Warning,
-            "W_NO_AUTH",
-            message,
-            "turn authentication on: etcdctl auth enable",
-        ));
+        let help = "turn authentication on: etcdctl auth enable";
+        findings.push(Finding::new(Warning, "W_NO_AUTH", message, help));
     }
-    let is_remote =
-        |host: &str| host != "localhost" && !host.parse().is_ok_and(|ip: IpAddr| ip.is_loopback());
-    if target.tls.is_none() && target.login.is_some() {
+    let is_this_host =
+        |host: &str| host == "localhost" || host.parse().is_ok_and(|ip: IpAddr| ip.is_loopback());
+    if !is_encrypted && target.login.is_some() {
         findings.push(Finding::clear_text());
-    } else if target.tls.is_none() && target.members.iter().any(|member| is_remote(&member.host)) {
+    } else if !is_encrypted && !target.members.iter().all(|member| is_this_host(&member.host)) {
         let help = "let nobody else write to that network, or use etcd+tls://";
         findings.push(Finding::new(Info, "I_NO_TLS", "requests go over the network as they are", help));
     }
+    findings
 }
 
 fn parse_version(text: &str) -> Option<[u32; 3]> {
@@ -181,10 +157,11 @@ mod tests {
 
     #[test]
     fn version_is_compared_by_its_numbers() {
-        assert!(parse_version("3.4.23").unwrap() < SAFE_VERSION);
-        assert!(parse_version("3.5.9").unwrap() < SAFE_VERSION);
-        assert!(parse_version("3.5.13").unwrap() >= SAFE_VERSION);
-        assert!(parse_version("3.6.0-rc.1").unwrap() >= SAFE_VERSION);
+        for (version, is_safe) in
+            [("3.4.23", false), ("3.5.9", false), ("3.5.13", true), ("3.6.0-rc.1", true)]
+        {
+            assert_eq!(parse_version(version).unwrap() >= SAFE_VERSION, is_safe, "{version}");
+        }
         assert_eq!(parse_version("three"), None);
     }
 }

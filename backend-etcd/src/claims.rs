@@ -1,10 +1,11 @@
 //! The claims of this process: what is known of the key of each.
 
 use crate::leases::Lease;
+use crate::locked;
 use crate::watches::Watch;
 use leasehold_core::OwnerId;
 use std::collections::HashMap;
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Mutex};
 use std::time::Duration;
 use tokio::sync::OwnedMutexGuard;
 use tokio::sync::mpsc::{UnboundedReceiver, UnboundedSender, unbounded_channel};
@@ -27,17 +28,14 @@ pub(crate) struct ClaimTable {
 pub(crate) type ClaimState = tokio::sync::Mutex<Option<OwnKey>>;
 
 /// The key that a claim has, or may have.
-#[derive(Debug)]
+#[derive(Debug, Default)]
 pub(crate) struct OwnKey {
     pub(crate) key: Vec<u8>,
-    pub(crate) value: Vec<u8>,
     /// The revision at which it was created. `None` while no answer to the write is seen.
     pub(crate) revision: Option<i64>,
     /// True if a write without an answer may still be carried out: its lease must be revoked, and is not used again.
     pub(crate) is_unsure: bool,
     pub(crate) lease: Lease,
-    /// A lease of another length, to which a move of the key may be under way.
-    pub(crate) next_lease: Option<Lease>,
     pub(crate) place: Place,
     /// True once the claim was granted: its lease is not shortened any more.
     pub(crate) is_granted: bool,
@@ -46,21 +44,14 @@ pub(crate) struct OwnKey {
 }
 
 /// The place of a key in its queue.
-#[derive(Debug, PartialEq, Eq)]
+#[derive(Debug, Default, PartialEq, Eq)]
 pub(crate) enum Place {
+    #[default]
     Unknown,
     /// Behind the youngest of the keys that are older and conflict with it: that key, and the revision at which it was created.
     Behind(Vec<u8>, i64),
     /// No older key conflicts with it, and none can come: it holds the lock.
     First,
-}
-
-impl OwnKey {
-    /// A key that is about to be written.
-    pub(crate) fn new(key: Vec<u8>, value: Vec<u8>, lease: Lease) -> Self {
-        let (revision, next_lease, place, watch) = (None, None, Place::Unknown, None);
-        Self { key, value, revision, is_unsure: false, lease, next_lease, place, is_granted: false, watch }
-    }
 }
 
 impl Default for ClaimTable {
@@ -74,23 +65,23 @@ impl ClaimTable {
     /// The state of a claim, new if there is none.
     pub(crate) async fn lock(&self, owner: OwnerId) -> OwnedMutexGuard<Option<OwnKey>> {
         loop {
-            let state = Arc::clone(self.claims().entry(owner).or_default());
-            let locked = Arc::clone(&state).lock_owned().await;
+            let state = Arc::clone(locked(&self.claims).entry(owner).or_default());
+            let guard = Arc::clone(&state).lock_owned().await;
             // Another call may have removed the claim while this one waited for it.
             if self.get(owner).is_some_and(|current| Arc::ptr_eq(&current, &state)) {
-                return locked;
+                return guard;
             }
         }
     }
 
     pub(crate) fn get(&self, owner: OwnerId) -> Option<Arc<ClaimState>> {
-        self.claims().get(&owner).cloned()
+        locked(&self.claims).get(&owner).cloned()
     }
 
     /// Forgets a claim that has no key. The caller has its state locked.
     pub(crate) fn remove_without_key(&self, owner: OwnerId, state: &Option<OwnKey>) {
         if state.is_none() {
-            self.claims().remove(&owner);
+            locked(&self.claims).remove(&owner);
         }
     }
 
@@ -115,10 +106,6 @@ impl ClaimTable {
 
     /// Forgets all claims, and ends their watches.
     pub(crate) fn clear(&self) {
-        self.claims().clear();
-    }
-
-    fn claims(&self) -> MutexGuard<'_, HashMap<OwnerId, Arc<ClaimState>>> {
-        self.claims.lock().unwrap_or_else(PoisonError::into_inner)
+        locked(&self.claims).clear();
     }
 }

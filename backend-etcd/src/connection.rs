@@ -1,17 +1,19 @@
 //! A connection to one member.
 
-use crate::etcd_error::{EtcdError, EtcdResult};
-use crate::rpc::{KEEP_ALIVE, LeaseRequest, Method, ResponseHeader, TXN, TxnRequest, TxnResponse};
+use crate::rpc::{KEEP_ALIVE, KeyValue, LeaseRequest, Method, ResponseHeader, TXN, TxnRequest, TxnResponse};
+use crate::server_error::{not_connected, of_status};
 use crate::watches::Watches;
 use futures_util::{Stream, StreamExt, TryStreamExt, stream};
+use leasehold_core::{Clock, ErrorKind, Moment, Result, SystemClock};
 use prost::Message;
 use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
 use tonic::client::Grpc;
 use tonic::codec::Streaming;
 use tonic::codegen::http::uri::PathAndQuery;
 use tonic::metadata::{Ascii, MetadataValue};
 use tonic::transport::Channel;
-use tonic::{Request, Response, Status};
+use tonic::{Request, Response};
 use tonic_prost::ProstCodec;
 
 /// The longest answer: a list of hundreds of thousands of locks.
@@ -23,6 +25,18 @@ pub(crate) struct Connection {
     pub(crate) member: usize,
     pub(crate) client: Client,
     pub(crate) watches: Watches,
+    /// True after a request without an answer: no further one is made on it.
+    pub(crate) is_left: AtomicBool,
+}
+
+/// What a transaction beside the extension of leases has shown.
+#[derive(Debug)]
+pub(crate) struct Proof {
+    pub(crate) answer: TxnResponse,
+    /// The leases that live for at least their length from `sent_at` on. `None` if that is not proven.
+    pub(crate) extended: Option<Vec<i64>>,
+    pub(crate) connection: Arc<Connection>,
+    pub(crate) sent_at: Moment,
 }
 
 /// One member, with the login of our user.
@@ -33,16 +47,62 @@ pub(crate) struct Client {
     pub(crate) token: Option<MetadataValue<Ascii>>,
 }
 
+impl Connection {
+    pub(crate) fn new(member: usize, client: Client) -> Self {
+        Self { member, watches: Watches::on(client.clone()), client, is_left: AtomicBool::new(false) }
+    }
+
+    /// False also once the runtime that serves it, or its stream of watches, has ended.
+    pub(crate) fn is_open(&self) -> bool {
+        !self.is_left.load(Ordering::Relaxed) && self.watches.are_served()
+    }
+
+    /// Extends leases beside a transaction that is linearizable.
+    ///
+    /// A leader that was stopped and replaced extends leases when it goes on, though the new leader has started each of them anew and
+    /// may have ended it. So extensions count only if their answers have the member and the raft term of the transaction's
+    /// answer: the leader of that term led after all were sent, and any later one starts the leases anew later.
+    pub(crate) async fn prove(self: Arc<Self>, txn: TxnRequest, leases: &[i64]) -> Result<Proof> {
+        let (client, sent_at) = (&self.client, SystemClock::new().now());
+        let requests: Vec<_> = leases.iter().map(|id| LeaseRequest { id: *id }).collect();
+        let extensions = async {
+            let answers = client.stream(&KEEP_ALIVE, stream::iter(requests)).await?.take(leases.len());
+            answers.try_collect::<Vec<_>>().await.map_err(|status| of_status(&client.address, status))
+        };
+        let (extensions, answer) = tokio::join!(extensions, client.call(&TXN, txn));
+        let answer = answer?;
+        // The transaction was carried out.
+        let extensions = extensions.map_err(|error| error.with_kind(ErrorKind::Indeterminate))?;
+        let leader = |header: &Option<ResponseHeader>| header.as_ref().map(|it| (it.member_id, it.raft_term));
+        let is_proven = extensions.len() == leases.len()
+            && extensions.iter().all(|it| leader(&it.header) == leader(&answer.header));
+        let alive = extensions.iter().filter(|it| it.ttl > 0).map(|it| it.id).collect();
+        Ok(Proof { answer, extended: is_proven.then_some(alive), connection: self, sent_at })
+    }
+}
+
+impl Proof {
+    /// The keys that each read of the transaction found, in the order of the reads.
+    pub(crate) fn ranges(&self) -> impl Iterator<Item = &[KeyValue]> {
+        self.answer.responses.iter().filter_map(|response| Some(&*response.range.as_ref()?.kvs))
+    }
+
+    /// The revision of the store at the answer.
+    pub(crate) fn revision(&self) -> i64 {
+        self.answer.header.as_ref().map_or(0, |header| header.revision)
+    }
+}
+
 impl Client {
     /// Sends a request, and waits for the answer.
     pub(crate) async fn call<Q: Message + 'static, A: Message + Default + 'static>(
         &self,
         method: &Method<Q, A>,
         request: Q,
-    ) -> EtcdResult<A> {
+    ) -> Result<A> {
         let (mut grpc, path) = (self.ready().await?, PathAndQuery::from_static(method.path));
         let answer = grpc.unary(self.request(request), path, ProstCodec::default()).await;
-        answer.map(Response::into_inner).map_err(|status| self.failed(status))
+        answer.map(Response::into_inner).map_err(|status| of_status(&self.address, status))
     }
 
     /// Opens a stream of requests and answers.
@@ -50,45 +110,15 @@ impl Client {
         &self,
         method: &Method<Q, A>,
         requests: impl Stream<Item = Q> + Send + 'static,
-    ) -> EtcdResult<Streaming<A>> {
+    ) -> Result<Streaming<A>> {
         let (mut grpc, path) = (self.ready().await?, PathAndQuery::from_static(method.path));
         let answers = grpc.streaming(self.request(requests), path, ProstCodec::default()).await;
-        answers.map(Response::into_inner).map_err(|status| self.failed(status))
+        answers.map(Response::into_inner).map_err(|status| of_status(&self.address, status))
     }
 
-    /// Extends leases beside a transaction that is linearizable. Answers which of them live for at least their length from before the
-    /// requests were sent; `None` if that is not proven.
-    ///
-    /// A leader that was stopped and replaced extends leases when it goes on, though the new leader has started each of them anew and
-    /// may have ended it. So extensions count only if their answers have the member and the raft term of the transaction's
-    /// answer: the leader of that term led after all were sent, and any later one starts the leases anew later.
-    pub(crate) async fn txn_and_keep_alive(
-        &self,
-        txn: TxnRequest,
-        leases: &[i64],
-    ) -> EtcdResult<(TxnResponse, Option<Vec<i64>>)> {
-        let requests: Vec<_> = leases.iter().map(|id| LeaseRequest { id: *id }).collect();
-        let extensions = async {
-            let answers = self.stream(&KEEP_ALIVE, stream::iter(requests)).await?.take(leases.len());
-            answers.try_collect::<Vec<_>>().await.map_err(|status| self.failed(status))
-        };
-        let (extensions, answer) = tokio::join!(extensions, self.call(&TXN, txn));
-        let answer = answer?;
-        let extensions = match extensions {
-            // The transaction was carried out.
-            Err(EtcdError::NotDone(error)) => return Err(EtcdError::Unknown(error)),
-            extensions => extensions?,
-        };
-        let leader =
-            |header: Option<ResponseHeader>| header.map(|header| (header.member_id, header.raft_term));
-        let is_proven = extensions.iter().all(|it| leader(it.header) == leader(answer.header));
-        let extended = extensions.iter().filter(|it| it.ttl > 0).map(|it| it.id).collect();
-        Ok((answer, (is_proven && extensions.len() == leases.len()).then_some(extended)))
-    }
-
-    async fn ready(&self) -> EtcdResult<Grpc<Channel>> {
+    async fn ready(&self) -> Result<Grpc<Channel>> {
         let mut grpc = Grpc::new(self.channel.clone()).max_decoding_message_size(MAX_ANSWER_BYTES);
-        grpc.ready().await.map_err(|error| EtcdError::not_connected(&self.address, error))?;
+        grpc.ready().await.map_err(|error| not_connected(&self.address, error))?;
         Ok(grpc)
     }
 
@@ -100,9 +130,5 @@ impl Client {
             request.metadata_mut().insert("token", token.clone());
         }
         request
-    }
-
-    fn failed(&self, status: Status) -> EtcdError {
-        EtcdError::of_status(&self.address, status)
     }
 }

@@ -22,8 +22,7 @@
 //! extended it has answered a read of the key too, in the same term of the same leader. A watch tells of the deletion of the key.
 //!
 //! The keys are `PREFIX/NAME/LEASE`, and `PREFIX/NAME/rLEASE` of a reader: the layout of `etcdctl lock` and of Go's
-//! `concurrency.Mutex`, which wait for our holders, and ours for theirs, in one queue. In a name, `/`, `%` and control characters are
-//! percent-encoded.
+//! `concurrency.Mutex`, which wait for our holders, and ours for theirs, in one queue. In a name, `/` and `%` are percent-encoded.
 //!
 //! # URLs
 //!
@@ -50,13 +49,13 @@ mod backend;
 mod check;
 mod claims;
 mod connection;
-mod etcd_error;
 mod keys;
 mod leases;
 mod members;
 mod recipe;
 #[rustfmt::skip] // One line for each field, as in the protocol's own definition.
 mod rpc;
+mod server_error;
 mod target;
 mod tls;
 mod watches;
@@ -66,7 +65,7 @@ pub use target::SCHEMES;
 
 use leasehold_core::{LockBackend, Namespace, Result};
 use leasehold_store_url::StoreUrl;
-use std::sync::Arc;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 /// The prefix of every name, unless the user chooses another: none, because the URL has one.
 pub const DEFAULT_PREFIX: &str = "";
@@ -78,4 +77,9 @@ pub const DEFAULT_PREFIX: &str = "";
 /// As of [`EtcdBackend::open`].
 pub fn open(url: &StoreUrl, namespace: &Namespace) -> Result<Arc<dyn LockBackend>> {
     Ok(Arc::new(EtcdBackend::open(url, namespace)?))
+}
+
+/// Locks a mutex, also a poisoned one: no code under these locks can panic half-way.
+fn locked<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
+    mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }

@@ -1,7 +1,7 @@
 //! The watches of one connection: one stream, on which each watch waits for the deletion of one key.
 
 use crate::connection::Client;
-use crate::rpc::{NO_PUT, WATCH, WatchCancelRequest, WatchCreateRequest, WatchOrder, WatchRequest};
+use crate::rpc::{NO_PUT, WATCH, WatchCancelRequest, WatchCreateRequest, WatchRequest};
 use futures_util::stream::poll_fn;
 use leasehold_core::OwnerId;
 use std::collections::HashMap;
@@ -30,19 +30,18 @@ pub(crate) struct Watch {
     orders: UnboundedSender<Order>,
 }
 
-#[derive(Debug)]
-enum Order {
-    Set(WatchCreateRequest, FireOnDrop),
-    Cancel(i64),
-}
+/// A request, and what it sets.
+type Order = (WatchRequest, Option<FireOnDrop>);
+
+/// The owner that holds a watched key, and the channel that takes it when the hold may be over.
+pub(crate) type Hold = (OwnerId, UnboundedSender<OwnerId>);
 
 /// Fires a watch when the task drops it: at an event, or at the end of the stream, of the task or of its runtime. So no watch is lost
 /// in silence.
 #[derive(Debug)]
 struct FireOnDrop {
     _signal: watch::Sender<()>,
-    /// The owner that holds the watched key, and who is told that the hold may be over.
-    hold: Option<(OwnerId, UnboundedSender<OwnerId>)>,
+    hold: Option<Hold>,
 }
 
 impl Watches {
@@ -54,24 +53,25 @@ impl Watches {
     }
 
     /// A watch that fires when this key is deleted, or if it was since this revision.
-    pub(crate) fn set(
-        &self,
-        key: Vec<u8>,
-        since_revision: i64,
-        hold: Option<(OwnerId, UnboundedSender<OwnerId>)>,
-    ) -> Watch {
+    pub(crate) fn set(&self, key: Vec<u8>, since_revision: i64, hold: Option<Hold>) -> Watch {
         let id = LAST_ID.fetch_add(1, Ordering::Relaxed) + 1;
         let (start_revision, filters) = (since_revision + 1, vec![NO_PUT]);
-        let request = WatchCreateRequest { key: key.clone(), start_revision, filters, watch_id: id };
-        let (sender, signal) = watch::channel(());
+        let create = WatchCreateRequest { key: key.clone(), start_revision, filters, watch_id: id };
+        let request = WatchRequest { create: Some(create), cancel: None };
+        let (_signal, signal) = watch::channel(());
         // If the task has ended, the order is dropped here, and fires.
-        let _ = self.0.send(Order::Set(request, FireOnDrop { _signal: sender, hold }));
+        let _ = self.0.send((request, Some(FireOnDrop { _signal, hold })));
         Watch { id, key, signal, orders: self.0.clone() }
     }
 
     /// True if the watch is on this connection, and has not fired.
     pub(crate) fn has(&self, watch: &Watch) -> bool {
         self.0.same_channel(&watch.orders) && watch.signal.has_changed().is_ok()
+    }
+
+    /// False once the stream or the runtime of the task has ended.
+    pub(crate) fn are_served(&self) -> bool {
+        !self.0.is_closed()
     }
 }
 
@@ -87,14 +87,16 @@ impl Watch {
 
 impl Drop for Watch {
     fn drop(&mut self) {
-        let _ = self.orders.send(Order::Cancel(self.id));
+        // Also of a watch that has fired: the server goes on watching the deleted key.
+        let cancel = Some(WatchCancelRequest { watch_id: self.id });
+        let _ = self.orders.send((WatchRequest { create: None, cancel }, None));
     }
 }
 
 impl Drop for FireOnDrop {
     fn drop(&mut self) {
         if let Some((owner, suspects)) = &self.hold {
-            // Nobody asks for the suspects of a backend that is dropped.
+            // A backend that is dropped has no reader of its suspects.
             let _ = suspects.send(*owner);
         }
     }
@@ -102,38 +104,35 @@ impl Drop for FireOnDrop {
 
 async fn serve(client: Client, mut orders: UnboundedReceiver<Order>) {
     let mut set: HashMap<i64, FireOnDrop> = HashMap::new();
-    let (sender, mut requests) = unbounded_channel();
-    let carry_out = |order, set: &mut HashMap<i64, FireOnDrop>| {
-        let order = match order {
-            Order::Set(request, watch) => {
-                set.insert(request.watch_id, watch);
-                WatchOrder::Create(request)
-            }
-            // Also of a watch that has fired: the server goes on watching the deleted key.
-            Order::Cancel(watch_id) => {
-                set.get_mut(&watch_id).and_then(|watch| watch.hold.take());
-                set.remove(&watch_id);
-                WatchOrder::Cancel(WatchCancelRequest { watch_id })
-            }
-        };
-        let _ = sender.send(WatchRequest { order: Some(order) });
-    };
+    let (requests, mut receiver) = unbounded_channel();
     let Some(first) = orders.recv().await else { return };
     // The server answers to the stream when it has the first request.
-    carry_out(first, &mut set);
-    let opened = client.stream(&WATCH, poll_fn(move |cx| requests.poll_recv(cx)));
+    let _ = requests.send(carry_out(first, &mut set));
+    let opened = client.stream(&WATCH, poll_fn(move |cx| receiver.poll_recv(cx)));
     let Ok(Ok(mut answers)) = timeout(OPEN_TIMEOUT, opened).await else { return };
     loop {
         tokio::select! {
-            order = orders.recv() => match order {
-                Some(order) => carry_out(order, &mut set),
-                None => return,
-            },
-            answer = answers.message() => match answer {
-                Ok(Some(answer)) if answer.canceled || !answer.events.is_empty() => drop(set.remove(&answer.watch_id)),
-                Ok(Some(_)) => {}
-                _ => return,
-            },
+            order = orders.recv() => {
+                let Some(order) = order else { return };
+                let _ = requests.send(carry_out(order, &mut set));
+            }
+            answer = answers.message() => {
+                let Ok(Some(answer)) = answer else { return };
+                if answer.canceled || !answer.events.is_empty() {
+                    set.remove(&answer.watch_id);
+                }
+            }
         }
     }
+}
+
+/// The request of an order, whose watch is set, or is removed and does not fire for its holder.
+fn carry_out((request, watch): Order, set: &mut HashMap<i64, FireOnDrop>) -> WatchRequest {
+    if let (Some(create), Some(watch)) = (&request.create, watch) {
+        set.insert(create.watch_id, watch);
+    }
+    if let Some(mut watch) = request.cancel.as_ref().and_then(|cancel| set.remove(&cancel.watch_id)) {
+        watch.hold = None;
+    }
+    request
 }

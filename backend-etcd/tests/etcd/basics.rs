@@ -1,6 +1,6 @@
 //! One claim and several, on one member.
 
-use crate::kit::*;
+use crate::*;
 use leasehold_core::{
     Attempt, ErrorKind, FencingToken, LockAdmin, LockBackend, LockMode, LossCause, Release, Renewal,
 };
@@ -36,36 +36,48 @@ async fn claim_that_asks_again_is_granted_with_the_same_token() {
     assert_eq!(release(&backend, &claim).await, Release::Released);
 }
 
+/// The table of `docs/etcd.md`, as the server counts.
 #[tokio::test]
-async fn pair_is_two_commits_of_the_raft_log() {
+async fn operations_cost_the_requests_and_commits_of_the_documentation() {
     let server = server();
     let backend = backend(&server.url());
-    let pair = async || {
-        let claim = waiter("job");
-        hold(&backend, &claim).await;
-        release(&backend, &claim).await;
+    let counts = || {
+        let methods = ["Range", "Txn", "LeaseKeepAlive", "LeaseGrant"]
+            .map(|method| format!("grpc_server_started_total{{grpc_method=\"{method}\""));
+        let [range, txn, keep_alive, grant] = methods.map(|name| server.counter(&name).unwrap());
+        [range, txn, keep_alive, grant, server.counter("etcd_server_proposals_committed_total").unwrap()]
     };
-    pair().await;
-    let commits = || server.counter("etcd_server_proposals_committed_total").unwrap();
-    let before = commits();
-    for _ in 0..10 {
-        pair().await;
-    }
-    assert_eq!(commits() - before, 20);
-}
-
-#[tokio::test]
-async fn refused_try_is_no_commit_and_leaves_no_key() {
-    let server = server();
-    let backend = backend(&server.url());
-    hold(&backend, &claim("job")).await;
-    let commits = || server.counter("etcd_server_proposals_committed_total").unwrap();
-    let before = commits();
-    for _ in 0..10 {
-        assert!(is_busy(&backend, &claim("job")).await);
-    }
-    assert_eq!(commits() - before, 0);
-    assert_eq!(keys(&server, "").len(), 1);
+    let (holder, next, other) = (waiter("job"), waiter("job"), claim("other"));
+    hold(&backend, &waiter("first")).await;
+    let mut before = counts();
+    let mut costs = |operation: &str, expected: [u64; 5]| {
+        let now = counts();
+        let cost: [u64; 5] = std::array::from_fn(|at| now[at] - before[at]);
+        assert_eq!(cost, expected, "{operation}: Range, Txn, LeaseKeepAlive, LeaseGrant, commits");
+        before = now;
+    };
+    hold(&backend, &holder).await;
+    costs("the first acquire of its kind", [0, 1, 1, 1, 2]);
+    assert!(is_busy(&backend, &next).await);
+    costs("the first wait of its kind", [0, 1, 1, 1, 2]);
+    assert!(is_busy(&backend, &next).await);
+    costs("a question of a waiter", [0, 1, 1, 0, 0]);
+    assert!(is_busy(&backend, &claim("job")).await);
+    costs("a refused try", [1, 0, 0, 0, 0]);
+    release(&backend, &holder).await;
+    costs("a release", [0, 1, 0, 0, 1]);
+    hold(&backend, &next).await;
+    costs("a waiter that was woken", [0, 1, 1, 0, 0]);
+    hold(&backend, &other).await;
+    costs("a try", [1, 1, 1, 0, 1]);
+    answered(backend.renew(&[next.clone(), other.clone()])).await;
+    costs("a renewal of two locks", [0, 1, 1, 0, 0]);
+    release(&backend, &other).await;
+    costs("a release", [0, 1, 0, 0, 1]);
+    hold(&backend, &waiter("other")).await;
+    costs("an acquire", [0, 1, 1, 0, 1]);
+    renew(&backend, &next.with_ttl(TTL * 2)).await.unwrap();
+    costs("a renewal for longer", [0, 2, 2, 1, 2]);
 }
 
 #[tokio::test]
@@ -82,7 +94,7 @@ async fn waiters_are_served_in_their_order_and_readers_together() {
     }
     let waiting = backend.waiters(&name("job")).await.unwrap();
     let owners: Vec<_> = waiting.iter().filter_map(|waiter| waiter.owner).collect();
-    assert_eq!(owners, [&readers[0], &readers[1], &writer, &last].map(leasehold_core::Claim::owner));
+    assert_eq!(owners, [&readers[0], &readers[1], &writer, &last].map(Claim::owner));
     release(&backend, &holder).await;
     for reader in &readers {
         wait_for_grant(&backend, reader).await;
@@ -120,7 +132,7 @@ async fn lease_of_a_short_ttl_ends_and_a_longer_ttl_makes_it_longer() {
     let backend = backend(&server.url());
     let short = waiter("short").with_ttl(Duration::from_secs(1));
     hold(&backend, &short).await;
-    let kept = waiter("kept").with_ttl(Duration::from_secs(1));
+    let kept = waiter("kept").with_ttl(Duration::from_secs(20));
     let token = hold(&backend, &kept).await;
     assert_eq!(renew(&backend, &kept.clone().with_ttl(TTL)).await.unwrap(), Renewal::Renewed);
     wait_for_grant(&backend, &claim("short").with_ttl(TTL).with_waiting(true)).await;
@@ -136,7 +148,7 @@ async fn released_lock_stays_taken_for_its_least_time() {
     let backend = backend(&server.url());
     let holder = claim("job");
     hold(&backend, &holder).await;
-    let linger = Duration::from_secs(2);
+    let linger = Duration::from_secs(5);
     assert_eq!(answered(backend.release(&holder, linger)).await.unwrap(), Release::Released);
     let status = backend.inspect(&name("job")).await.unwrap().remove(0);
     assert!(status.is_released(), "{status:?}");
@@ -189,9 +201,11 @@ async fn waiter_and_holder_have_one_watch_each_and_none_after_their_release() {
     let server = server();
     let backend = backend(&server.url());
     let watches = || server.traffic().unwrap().waiting;
-    let (holder, next) = (waiter("job").with_ttl(Duration::from_secs(1)), waiter("job"));
+    let (holder, next) = (waiter("job").with_ttl(Duration::from_secs(20)), waiter("job"));
     hold(&backend, &holder).await;
     until("the holder's key is watched", || watches() == 1);
+    // A longer ttl moves the key to another lease.
+    let holder = holder.with_ttl(TTL);
     for _ in 0..3 {
         assert!(is_busy(&backend, &next).await);
         assert_eq!(renew(&backend, &holder).await.unwrap(), Renewal::Renewed);

@@ -1,6 +1,6 @@
 //! `etcdctl lock` in the same queue. Go's `concurrency.Mutex` is what it uses.
 
-use crate::kit::*;
+use crate::*;
 use leasehold_core::{LockAdmin, LockBackend};
 use leasehold_test_stores::servers::EtcdServer;
 use std::io::{BufRead, BufReader};

@@ -1,8 +1,10 @@
-//! Members that are asked in turn.
+//! Members that are asked in turn, that fail, or that are none; and URLs of none.
 
-use crate::kit::*;
+use crate::*;
 use leasehold_core::{ErrorKind, LockBackend, Renewal};
-use leasehold_test_stores::servers::EtcdCluster;
+use leasehold_test_stores::servers::{EtcdCluster, EtcdServer, RedisServer};
+use std::io::{Read, Write};
+use std::net::TcpListener;
 
 #[tokio::test(flavor = "multi_thread")]
 async fn hold_and_queue_outlive_the_member_that_was_asked() {
@@ -53,4 +55,93 @@ async fn minority_grants_nothing() {
     }
     let error = answered(backend.try_acquire(&claim("job"))).await.unwrap_err();
     assert_eq!(error.kind(), ErrorKind::Unavailable, "{error:?}");
+}
+
+#[tokio::test]
+async fn server_that_is_no_etcd_is_named() {
+    let redis = RedisServer::start().unwrap();
+    let url = format!("etcd://127.0.0.1:{}", redis.port());
+    let error = answered(backend(&url).try_acquire(&claim("job"))).await.unwrap_err();
+    assert_eq!(error.kind(), ErrorKind::Misconfigured, "{error:?}");
+    assert!(error.to_string().contains("is no etcd with the API of version 3"), "{error:?}");
+}
+
+/// A member that speaks version 2 only is a server of HTTP/1.
+#[tokio::test]
+async fn member_that_speaks_version_2_only_is_named() {
+    let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+    let port = listener.local_addr().unwrap().port();
+    std::thread::spawn(move || {
+        while let Ok((mut stream, _)) = listener.accept() {
+            let mut request = [0; 24];
+            let _ = stream.read_exact(&mut request);
+            let _ = stream.write_all(b"HTTP/1.1 400 Bad Request\r\nContent-Length: 0\r\n\r\n");
+            // The connection stays open until the client has read that.
+            let _ = stream.read_to_end(&mut Vec::new());
+        }
+    });
+    let error = answered(backend(&format!("etcd://127.0.0.1:{port}")).try_acquire(&claim("job"))).await;
+    let error = error.unwrap_err();
+    assert_eq!(error.kind(), ErrorKind::Misconfigured, "{error:?}");
+    assert!(error.to_string().contains("is no etcd with the API of version 3"), "{error:?}");
+}
+
+#[tokio::test]
+async fn members_of_two_clusters_are_refused() {
+    let (mut one, two) = (server(), EtcdServer::start().unwrap());
+    let backend = backend(&format!("{},{}", one.url(), two.address()));
+    hold(&backend, &claim("job")).await;
+    one.kill();
+    let error = answered(backend.try_acquire(&claim("job"))).await.unwrap_err();
+    assert_eq!(error.kind(), ErrorKind::Misconfigured, "{error:?}");
+    assert!(error.to_string().contains("is a member of cluster"), "{error:?}");
+    assert_eq!(keys(&two, ""), [""; 0]);
+}
+
+#[tokio::test]
+async fn keyspace_without_space_takes_no_lock_and_keeps_those_that_are_held() {
+    let server = EtcdServer::start_with(&["--quota-backend-bytes", "200000"]).unwrap();
+    let backend = backend(&server.url());
+    let holder = claim("held");
+    hold(&backend, &holder).await;
+    let large = "x".repeat(100_000);
+    until("the quota is used up", || server.ctl(&["put", "large", &large]).is_err());
+    let error = answered(backend.try_acquire(&claim("job"))).await.unwrap_err();
+    assert_eq!(error.kind(), ErrorKind::Unavailable, "{error:?}");
+    assert!(error.to_string().contains("has used up its quota of space"), "{error:?}");
+    assert_eq!(renew(&backend, &holder).await.unwrap(), Renewal::Renewed);
+    release(&backend, &holder).await;
+}
+
+#[tokio::test]
+async fn member_that_is_down_is_unavailable_and_not_unknown() {
+    let mut server = server();
+    let backend = backend(&server.url());
+    server.kill();
+    let error = answered(backend.try_acquire(&claim("job"))).await.unwrap_err();
+    assert_eq!(error.kind(), ErrorKind::Unavailable, "{error:?}");
+}
+
+#[test]
+fn url_that_cannot_be_meant_is_refused_with_its_fix() {
+    for (url, message) in [
+        ("etcd://e1/a//", "invalid path of the store URL: it ends with several slashes"),
+        ("etcd://e1?timeout=5ms", "invalid timeout: 5ms, at least 10ms"),
+        ("etcd://e1?timeout=2h", "invalid timeout: 7200s, at most 60s"),
+        ("etcd://ada@e1", "invalid store URL: it has a user and no password"),
+        ("etcd://e1?tls_ca=ca.pem", "invalid tls_ca: etcd:// is not encrypted"),
+        ("etcds://e1", "\"etcds\" is no scheme of etcd"),
+    ] {
+        let error = open(url).unwrap_err();
+        assert_eq!(error.to_string(), message, "{url}");
+        assert!(error.help().is_some_and(|help| !help.is_empty()), "{url}");
+    }
+    let shown = format!("{:?}", open("etcd://ada:s3cret@e1,e2:2300,[::1]/shop/locks?timeout=3s").unwrap());
+    for part in ["port: Some(2379)", "port: Some(2300)", "\"::1\"", "\"shop/locks/\"", "timeout: 3s"] {
+        assert!(shown.contains(part), "{shown}");
+    }
+    assert!(!shown.contains("s3cret"), "{shown}");
+    assert!(open("etcd://e1?timout=1s").unwrap_err().help().unwrap().contains("timeout"));
+    let long = format!("etcd://e1/{}", "x".repeat(1025));
+    assert!(open(&long).unwrap_err().to_string().ends_with("1025 bytes, limit 1024"));
 }

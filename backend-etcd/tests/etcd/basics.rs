@@ -170,6 +170,22 @@ async fn list_shows_held_locks_of_the_prefix_in_the_order_of_names() {
     assert_eq!(names, ["b/1", "b/2"]);
 }
 
+#[test]
+fn hold_outlives_the_runtime_that_made_its_connection() {
+    let server = server();
+    let (backend, holder, next) = (backend(&server.url()), waiter("job"), waiter("job"));
+    let runtime = || tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
+    runtime().block_on(async {
+        hold(&backend, &holder).await;
+        assert!(is_busy(&backend, &next).await);
+    });
+    runtime().block_on(async {
+        assert_eq!(renew(&backend, &holder).await.unwrap(), Renewal::Renewed);
+        release(&backend, &holder).await;
+        wait_for_grant(&backend, &next).await;
+    });
+}
+
 #[tokio::test]
 async fn closed_backend_refuses_later_calls() {
     let server = server();

@@ -2,6 +2,7 @@ use super::Secret;
 use super::part::{decode, invalid};
 use leasehold_core::Result;
 use std::fmt;
+use std::net::IpAddr;
 
 /// The part of a [`StoreUrl`](crate::StoreUrl) that names servers: the login, the hosts and the path.
 #[derive(Clone, Debug)]
@@ -69,6 +70,12 @@ impl fmt::Display for Endpoint {
         }
         self.port.map_or(Ok(()), |port| write!(f, ":{port}"))
     }
+}
+
+/// True if connections to this name or address stay on this host.
+pub fn is_this_host(host: &str) -> bool {
+    host.eq_ignore_ascii_case("localhost")
+        || host.parse::<IpAddr>().is_ok_and(|address| address.to_canonical().is_loopback())
 }
 
 fn parse_login(login: &str) -> Result<(Option<String>, Option<Secret>)> {

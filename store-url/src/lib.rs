@@ -15,7 +15,7 @@ mod query;
 mod redact;
 mod secret;
 
-pub use authority::{Authority, Endpoint};
+pub use authority::{Authority, Endpoint, is_this_host};
 pub use nearest::{did_you_mean, nearest};
 pub use part::slip_at_ends;
 pub use query::Query;

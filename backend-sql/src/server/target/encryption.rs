@@ -1,6 +1,5 @@
 use leasehold_core::{Error, ErrorKind, Result};
-use leasehold_store_url::Query;
-use std::net::IpAddr;
+use leasehold_store_url::{Query, is_this_host};
 use std::path::PathBuf;
 
 /// Whether to encrypt, and what to believe; and the PEM files of that.
@@ -64,9 +63,4 @@ impl Encryption {
         }
         Ok(encryption)
     }
-}
-
-fn is_this_host(host: &str) -> bool {
-    host.eq_ignore_ascii_case("localhost")
-        || host.parse::<IpAddr>().is_ok_and(|address| address.to_canonical().is_loopback())
 }

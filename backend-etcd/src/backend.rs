@@ -1,8 +1,7 @@
-use crate::claims::{ClaimState, ClaimTable, OwnKey, Place};
-use crate::keys::{Names, parse_value, read_key};
-use crate::leases::Leases;
+use crate::claims::{ClaimTable, OwnKey, Place};
+use crate::keys::{Names, parse_value};
 use crate::members::Members;
-use crate::rpc::{RANGE, RangeRequest, TxnRequest};
+use crate::rpc::{RANGE, RangeRequest};
 use crate::server_error::of_read;
 use crate::target::Target;
 use async_trait::async_trait;
@@ -12,17 +11,13 @@ use leasehold_core::{
     StallTimeout, TokenClass, WakeUp, renew_each,
 };
 use leasehold_store_url::StoreUrl;
-use std::collections::HashMap;
 use std::time::Duration;
 use tokio::sync::Semaphore;
-use tokio::time::timeout;
 
 /// The most attempts at once: more would all be late together.
 const MAX_ATTEMPTS: usize = 64;
 /// The interval at which a waiter asks whether it is first, and extends the lease of its key.
 const FALLBACK: Duration = Duration::from_secs(5);
-/// The time to find out whether another owner has a lost lock. The renewals of other claims wait for it.
-const CAUSE_TIMEOUT: Duration = Duration::from_millis(250);
 
 /// Locks on an etcd cluster.
 ///
@@ -31,7 +26,6 @@ const CAUSE_TIMEOUT: Duration = Duration::from_millis(250);
 pub struct EtcdBackend {
     pub(crate) members: Members,
     pub(crate) names: Names,
-    pub(crate) leases: Leases,
     pub(crate) claims: ClaimTable,
     attempts: Semaphore,
     stall_timeout: StallTimeout,
@@ -51,38 +45,8 @@ impl EtcdBackend {
             stall_timeout: StallTimeout::new(target.timeout),
             attempts: Semaphore::new(MAX_ATTEMPTS),
             members: Members::new(target),
-            leases: Leases::default(),
             claims: ClaimTable::default(),
         })
-    }
-
-    /// Extends the leases of all holds in one stream, beside one read of all keys. Leaves out each claim that this does not show to
-    /// live, or for which another call is under way.
-    async fn renew_together(&self, claims: &[Claim]) -> HashMap<OwnerId, Result<Renewal>> {
-        let (mut batch, mut leases, mut txn) = (Vec::new(), Vec::new(), TxnRequest::default());
-        for claim in claims {
-            if let Some(Ok(state)) = self.claims.get(claim.owner()).map(ClaimState::try_lock_owned)
-                && let Some(own) = &*state
-            {
-                leases.push(own.lease.id);
-                txn.success.push(read_key(&own.key));
-                batch.push((claim, state));
-            }
-        }
-        if batch.is_empty() {
-            return HashMap::new();
-        }
-        let proof = match self.members.prove(&txn, &leases, &mut false).await.map_err(of_read) {
-            Ok(proof) => proof,
-            Err(error) => {
-                return batch.iter().map(|(claim, _)| (claim.owner(), Err(error.clone()))).collect();
-            }
-        };
-        let renewed = batch.into_iter().zip(proof.ranges()).filter_map(|((claim, mut state), found)| {
-            let lives = state.as_mut().is_some_and(|own| self.lives(claim, own, found, &proof));
-            lives.then(|| (claim.owner(), Ok(Renewal::Renewed)))
-        });
-        renewed.collect()
     }
 
     async fn renew_one(&self, claim: &Claim) -> Result<Renewal> {
@@ -94,10 +58,8 @@ impl EtcdBackend {
         }
         // Another contender holds the lock, or is about to. An unknown cause is `Gone`.
         let oldest = RangeRequest { limit: 1, ..self.names.contenders(claim.name()) };
-        let oldest =
-            timeout(CAUSE_TIMEOUT, self.members.call(&RANGE, oldest)).await.ok().and_then(Result::ok);
-        let mut others = oldest.iter().flat_map(|oldest| &oldest.kvs);
-        let is_taken = others.any(|key| parse_value(&key.value).0 != Some(claim.owner()));
+        let oldest = self.members.call(&RANGE, oldest).await.unwrap_or_default().kvs.pop();
+        let is_taken = oldest.is_some_and(|key| parse_value(&key.value).0 != Some(claim.owner()));
         Ok(Renewal::Lost(if is_taken { LossCause::Taken } else { LossCause::Gone }))
     }
 }
@@ -122,13 +84,10 @@ impl LockBackend for EtcdBackend {
             self.claims.remove_without_key(claim.owner(), &state);
             return attempt;
         };
-        if is_first
-            && !error.is_outage()
-            && let Some(own) = state.take()
-        {
-            // The core releases no claim whose first request was refused. A key that stays ends with its lease. A later refusal may
-            // pass, and costs a waiter no place.
-            let _ = self.end(claim, &own, Duration::ZERO).await;
+        if is_first && !error.is_outage() {
+            // The core releases no claim whose first request was refused. A key that was written ends with its lease. A later refusal
+            // may pass, and costs a waiter no place.
+            *state = None;
         }
         if let Some(own) = state.as_mut().filter(|own| own.place != Place::First) {
             // The waiter asks again after a pause: its member may tell no more of the key in front.
@@ -139,14 +98,7 @@ impl LockBackend for EtcdBackend {
     }
 
     async fn renew(&self, claims: &[Claim]) -> Vec<Result<Renewal>> {
-        let renewed = &self.renew_together(claims).await;
-        let renew = |claim| async move {
-            match renewed.get(&Claim::owner(claim)) {
-                Some(renewed) => renewed.clone(),
-                None => self.renew_one(claim).await,
-            }
-        };
-        renew_each(claims, renew).await
+        renew_each(claims, |claim| self.renew_one(claim)).await
     }
 
     async fn release(&self, claim: &Claim, linger: Duration) -> Result<Release> {

@@ -1,21 +1,17 @@
 //! Findings about a cluster: versions, alarms and settings that weaken the promises, and a trial lock.
 
 use crate::EtcdBackend;
-use crate::leases;
-use crate::rpc::{
-    ALARM, Empty, GRANT, LeaseGrantRequest, MEMBER_LIST, NO_SPACE, RANGE, RangeRequest, StatusResponse,
-};
+use crate::claims;
+use crate::rpc::{ALARM, Empty, GRANT, LeaseGrantRequest, NO_SPACE, RANGE, RangeRequest, StatusResponse};
 use crate::server_error::no_answer;
 use leasehold_core::Severity::{Error, Info, Warning};
 use leasehold_core::trial::try_queue;
 use leasehold_core::{Finding, Result};
-use std::net::IpAddr;
+use leasehold_store_url::is_this_host;
 use tokio::time::timeout;
 
 /// From here on a leader that was replaced cannot end a lease that lives, and a watch misses nothing.
 const SAFE_VERSION: [u32; 3] = [3, 5, 13];
-/// The first version that has all requests of ours.
-const LEAST_VERSION: [u32; 3] = [3, 4, 0];
 /// A store with so many revisions that has never been compacted is not compacted by itself.
 const MANY_REVISIONS: i64 = 100_000;
 /// The shortest lease of a member with default timing.
@@ -28,7 +24,6 @@ pub(crate) async fn check(backend: &EtcdBackend) -> Result<Vec<Finding>> {
     for member in 0..backend.members.target.members.len() {
         check_member(backend, member, &mut findings).await?;
     }
-    findings.extend(check_members(backend).await);
     findings.extend(check_compaction(backend).await);
     findings.extend(check_shortest_lease(backend).await);
     findings.extend(check_access(backend));
@@ -52,7 +47,10 @@ async fn check_member(backend: &EtcdBackend, member: usize, findings: &mut Vec<F
     findings.extend(version_findings(at, &status));
     match client.call(&ALARM, Empty {}).await {
         Ok(answer) => findings.extend(answer.alarms.iter().map(|it| alarm_finding(at, it.alarm))),
-        Err(error) => findings.push(not_seen(&format!("the alarms of {at}"), &error)),
+        Err(error) => {
+            let message = format!("the alarms of {at} cannot be seen: {error}");
+            findings.push(Finding::new(Info, "I_NOT_SEEN", message, "ask as root"));
+        }
     }
     Ok(())
 }
@@ -61,11 +59,7 @@ fn version_findings(at: &str, status: &StatusResponse) -> Vec<Finding> {
     let leader = if status.leader == 0 { ", without a leader" } else { "" };
     let server = format!("{at} is etcd {}{leader}", status.version);
     let mut findings = vec![Finding::new(Info, "I_SERVER", server.clone(), "")];
-    let version = parse_version(&status.version);
-    if version.is_some_and(|version| version < LEAST_VERSION) {
-        let message = format!("{server}: locks need 3.4");
-        findings.push(Finding::new(Error, "E_VERSION", message, "upgrade it, best to 3.5.13 or later"));
-    } else if version.is_some_and(|version| version < SAFE_VERSION) {
+    if parse_version(&status.version).is_some_and(|version| version < SAFE_VERSION) {
         let message = format!(
             "{server}: before 3.5.13, a leader that was replaced may end leases that live (etcd issue 15247), \
              and two may hold after a fail-over"
@@ -88,23 +82,6 @@ fn alarm_finding(at: &str, alarm: i32) -> Finding {
     Finding::new(Error, code, format!("{at} tells of a member {problem}"), help)
 }
 
-fn not_seen(what: &str, error: &leasehold_core::Error) -> Finding {
-    Finding::new(Info, "I_NOT_SEEN", format!("{what} cannot be seen: {error}"), "ask as root")
-}
-
-async fn check_members(backend: &EtcdBackend) -> Option<Finding> {
-    let named = backend.members.target.members.len();
-    match backend.members.call(&MEMBER_LIST, Empty {}).await {
-        Ok(list) => (list.members.len() > named).then(|| {
-            let message =
-                format!("the cluster has {} members, and the URL names {named}", list.members.len());
-            let help = "name them all: etcd://h1,h2,h3; with one alone, locks end with it";
-            Finding::new(Warning, "W_MEMBERS", message, help)
-        }),
-        Err(error) => Some(not_seen("the list of members", &error)),
-    }
-}
-
 /// A store that keeps every revision since its first one. What cannot be read here, the trial lock tells.
 async fn check_compaction(backend: &EtcdBackend) -> Option<Finding> {
     let first = RangeRequest { key: vec![0], limit: 1, revision: 1, ..RangeRequest::default() };
@@ -118,7 +95,7 @@ async fn check_compaction(backend: &EtcdBackend) -> Option<Finding> {
 /// The shortest lease, as the server grants it. What cannot be granted here, the trial lock tells.
 async fn check_shortest_lease(backend: &EtcdBackend) -> Option<Finding> {
     let granted = backend.members.call(&GRANT, LeaseGrantRequest { ttl: 1 }).await.ok()?;
-    let _ = leases::revoke(&backend.members, granted.id).await;
+    let _ = claims::revoke(&backend.members, granted.id).await;
     let seconds = granted.ttl;
     let message = format!(
         "the shortest lease is {seconds} s: a crashed holder with a shorter ttl keeps others out for as long"
@@ -135,8 +112,6 @@ fn check_access(backend: &EtcdBackend) -> Vec<Finding> {
         let help = "turn authentication on: etcdctl auth enable";
         findings.push(Finding::new(Warning, "W_NO_AUTH", message, help));
     }
-    let is_this_host =
-        |host: &str| host == "localhost" || host.parse().is_ok_and(|ip: IpAddr| ip.is_loopback());
     if !is_encrypted && target.login.is_some() {
         findings.push(Finding::clear_text());
     } else if !is_encrypted && !target.members.iter().all(|member| is_this_host(&member.host)) {

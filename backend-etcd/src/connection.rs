@@ -3,7 +3,7 @@
 use crate::rpc::{KEEP_ALIVE, KeyValue, LeaseRequest, Method, ResponseHeader, TXN, TxnRequest, TxnResponse};
 use crate::server_error::{not_connected, of_status};
 use crate::watches::Watches;
-use futures_util::{Stream, StreamExt, TryStreamExt, stream};
+use futures_util::Stream;
 use leasehold_core::{Clock, ErrorKind, Moment, Result, SystemClock};
 use prost::Message;
 use std::sync::Arc;
@@ -29,12 +29,12 @@ pub(crate) struct Connection {
     pub(crate) is_left: AtomicBool,
 }
 
-/// What a transaction beside the extension of leases has shown.
+/// What a transaction beside the extension of a lease has shown.
 #[derive(Debug)]
 pub(crate) struct Proof {
     pub(crate) answer: TxnResponse,
-    /// The leases that live for at least their length from `sent_at` on. `None` if that is not proven.
-    pub(crate) extended: Option<Vec<i64>>,
+    /// True if the lease lives for at least its length from `sent_at` on; false if it has ended. `None` if neither is proven.
+    pub(crate) is_extended: Option<bool>,
     pub(crate) connection: Arc<Connection>,
     pub(crate) sent_at: Moment,
 }
@@ -57,27 +57,22 @@ impl Connection {
         !self.is_left.load(Ordering::Relaxed) && self.watches.are_served()
     }
 
-    /// Extends leases beside a transaction that is linearizable.
+    /// Extends a lease beside a transaction that is linearizable.
     ///
     /// A leader that was stopped and replaced extends leases when it goes on, though the new leader has started each of them anew and
-    /// may have ended it. So extensions count only if their answers have the member and the raft term of the transaction's
-    /// answer: the leader of that term led after all were sent, and any later one starts the leases anew later.
-    pub(crate) async fn prove(self: Arc<Self>, txn: TxnRequest, leases: &[i64]) -> Result<Proof> {
+    /// may have ended it. So the extension counts only if its answer has the member and the raft term of the transaction's
+    /// answer: the leader of that term led after both were sent, and any later one starts the lease anew later.
+    pub(crate) async fn prove(self: Arc<Self>, txn: TxnRequest, lease: i64) -> Result<Proof> {
         let (client, sent_at) = (&self.client, SystemClock::new().now());
-        let requests: Vec<_> = leases.iter().map(|id| LeaseRequest { id: *id }).collect();
-        let extensions = async {
-            let answers = client.stream(&KEEP_ALIVE, stream::iter(requests)).await?.take(leases.len());
-            answers.try_collect::<Vec<_>>().await.map_err(|status| of_status(&client.address, status))
-        };
-        let (extensions, answer) = tokio::join!(extensions, client.call(&TXN, txn));
+        let extension = client.call(&KEEP_ALIVE, LeaseRequest { id: lease });
+        let (extension, answer) = tokio::join!(extension, client.call(&TXN, txn));
         let answer = answer?;
         // The transaction was carried out.
-        let extensions = extensions.map_err(|error| error.with_kind(ErrorKind::Indeterminate))?;
+        let extension = extension.map_err(|error| error.with_kind(ErrorKind::Indeterminate))?;
         let leader = |header: &Option<ResponseHeader>| header.as_ref().map(|it| (it.member_id, it.raft_term));
-        let is_proven = extensions.len() == leases.len()
-            && extensions.iter().all(|it| leader(&it.header) == leader(&answer.header));
-        let alive = extensions.iter().filter(|it| it.ttl > 0).map(|it| it.id).collect();
-        Ok(Proof { answer, extended: is_proven.then_some(alive), connection: self, sent_at })
+        let is_proven = leader(&extension.header) == leader(&answer.header);
+        let is_extended = is_proven.then_some(extension.ttl > 0);
+        Ok(Proof { answer, is_extended, connection: self, sent_at })
     }
 }
 

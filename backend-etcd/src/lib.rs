@@ -50,7 +50,6 @@ mod check;
 mod claims;
 mod connection;
 mod keys;
-mod leases;
 mod members;
 mod recipe;
 #[rustfmt::skip] // One line for each field, as in the protocol's own definition.

@@ -50,14 +50,9 @@ impl Members {
         self.run(true, &mut false, |it| async move { it.client.call(method, request.clone()).await }).await
     }
 
-    /// A transaction beside the extension of leases: see [`Connection::prove`] and [`run`](Self::run).
-    pub(crate) async fn prove(
-        &self,
-        txn: &TxnRequest,
-        leases: &[i64],
-        is_unsure: &mut bool,
-    ) -> Result<Proof> {
-        self.run(true, is_unsure, |it| it.prove(txn.clone(), leases)).await
+    /// A transaction beside the extension of a lease: see [`Connection::prove`] and [`run`](Self::run).
+    pub(crate) async fn prove(&self, txn: &TxnRequest, lease: i64, is_unsure: &mut bool) -> Result<Proof> {
+        self.run(true, is_unsure, |it| it.prove(txn.clone(), lease)).await
     }
 
     /// Makes a request of the current member, and of the next ones while it does not answer, until the time is over. A request that

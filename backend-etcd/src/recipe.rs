@@ -15,10 +15,9 @@
 //! * *A name used again hides the next holder*: a key is deleted, and looked for, by its create revision.
 
 use crate::EtcdBackend;
-use crate::claims::{OwnKey, Place};
+use crate::claims::{self, Lease, OwnKey, Place};
 use crate::connection::{Connection, Proof};
 use crate::keys;
-use crate::leases::{self, Lease};
 use crate::rpc::{KeyValue, RANGE, RangeRequest, RequestOp, TXN, TxnRequest};
 use crate::server_error::{is_ended_lease, of_read, outage};
 use crate::watches::Watch;
@@ -28,8 +27,6 @@ use std::time::Duration;
 
 /// The most steps of one call, on a queue or a cluster that changes meanwhile.
 const MAX_STEPS: usize = 8;
-/// A waiter on a lease of less than this is told to ask sooner than at the fallback interval: nothing else extends its lease.
-const LONG_LEASE: i64 = 15;
 /// The shortest lease of a waiter. On a shorter one it would lose its place between two questions.
 const MIN_WAITING_SECONDS: i64 = 3;
 const UNSTEADY: &str = "the leader of the cluster, or the queue of the lock, changes all the time";
@@ -74,16 +71,6 @@ impl EtcdBackend {
         Err(outage(UNSTEADY))
     }
 
-    /// True if the key is the first, and a read of it beside the extension of its lease shows that it lives: [`extend`](Self::extend)
-    /// without a request. False: not proven.
-    pub(crate) fn lives(&self, claim: &Claim, own: &mut OwnKey, found: &[KeyValue], proof: &Proof) -> bool {
-        own.revision.is_some_and(|revision| {
-            own.place == Place::First
-                && found.iter().any(|key| key.create_revision == revision && key.lease == own.lease.id)
-                && matches!(self.conclude(claim, own, revision, proof), Step::Done(_))
-        })
-    }
-
     /// Step 1. A claim that does not wait writes no key while another one conflicts with it.
     async fn create(&self, claim: &Claim, state: &mut Option<OwnKey>) -> Result<Step> {
         let (members, waits) = (&self.members, claim.waits());
@@ -95,8 +82,8 @@ impl EtcdBackend {
                     return Ok(Step::Done(Attempt::Busy(Busy::new())));
                 }
             }
-            let seconds = leases::seconds(claim.ttl()).max(if waits { MIN_WAITING_SECONDS } else { 0 });
-            let lease = self.leases.take(members, seconds).await?;
+            let seconds = claims::seconds(claim.ttl()).max(if waits { MIN_WAITING_SECONDS } else { 0 });
+            let lease = self.claims.take_lease(members, seconds).await?;
             *state = Some(OwnKey { key: self.names.key(claim, lease.id), lease, ..OwnKey::default() });
         }
         let Some(own) = state else { return Ok(Step::Unproven) };
@@ -106,7 +93,7 @@ impl EtcdBackend {
         let in_front = keys::read(keys::youngest(self.names.conflicting(claim), 2));
         let success = vec![keys::put(&own.key, claim, Some(claim.owner()), own.lease.id), in_front];
         let txn = TxnRequest { compare, success, failure: vec![keys::read_key(&own.key)] };
-        let answer = members.prove(&txn, &[own.lease.id], &mut own.is_unsure).await;
+        let answer = members.prove(&txn, own.lease.id, &mut own.is_unsure).await;
         if is_ended_lease(&answer) {
             // What an earlier write may have put on it has ended with it.
             return Ok(Step::Gone);
@@ -151,7 +138,7 @@ impl EtcdBackend {
             }
         };
         let txn = TxnRequest { compare, success, failure };
-        let proof = self.members.prove(&txn, &[own.lease.id], &mut false).await.map_err(of_read)?;
+        let proof = self.members.prove(&txn, own.lease.id, &mut false).await.map_err(of_read)?;
         let found: Vec<Option<&KeyValue>> = proof.ranges().map(<[_]>::first).collect();
         match *found {
             [Some(key)] if key.lease != own.lease.id => return Ok(self.adopt_lease(own, key.lease).await),
@@ -165,13 +152,13 @@ impl EtcdBackend {
     /// A lease has a fixed length, so a hold that becomes longer, or is shorter than its wait, needs another one. A repetition of a move
     /// that comes late finds the key on a later lease, and does nothing.
     async fn move_to_other_lease(&self, claim: &Claim, own: &mut OwnKey, revision: i64) -> Result<Step> {
-        let next = self.leases.take(&self.members, leases::seconds(claim.ttl())).await?;
+        let next = self.claims.take_lease(&self.members, claims::seconds(claim.ttl())).await?;
         let txn = TxnRequest {
             compare: vec![keys::created_at(&own.key, revision), keys::lives_on(&own.key, own.lease.id)],
             success: vec![keys::put(&own.key, claim, Some(claim.owner()), next.id)],
             failure: vec![keys::read_key(&own.key)],
         };
-        let answer = self.members.prove(&txn, &[next.id], &mut false).await;
+        let answer = self.members.prove(&txn, next.id, &mut false).await;
         if is_ended_lease(&answer) {
             return Ok(Step::Unproven);
         }
@@ -189,7 +176,7 @@ impl EtcdBackend {
 
     /// A move without an answer was carried out. The length of the lease is not known, so another move follows.
     async fn adopt_lease(&self, own: &mut OwnKey, lease: i64) -> Step {
-        self.replace_lease(own, Lease::of_unknown_length(lease)).await;
+        self.replace_lease(own, Lease { id: lease, ..Lease::default() }).await;
         Step::Unproven
     }
 
@@ -197,17 +184,17 @@ impl EtcdBackend {
     async fn replace_lease(&self, own: &mut OwnKey, lease: Lease) {
         if std::mem::take(&mut own.is_unsure) {
             // Refuses a create that may still be carried out. If this fails, the end of the lease does.
-            let _ = leases::revoke(&self.members, own.lease.id).await;
+            let _ = claims::revoke(&self.members, own.lease.id).await;
         }
         own.lease = lease;
     }
 
     /// The outcome of a step that has seen the key in its place, with a watch on the key in front, or on the own one of a holder.
     fn conclude(&self, claim: &Claim, own: &mut OwnKey, revision: i64, proof: &Proof) -> Step {
-        match &proof.extended {
+        match proof.is_extended {
             None => return Step::Unproven,
-            Some(extended) if !extended.contains(&own.lease.id) => return Step::Gone,
-            Some(_) => own.lease = own.lease.extended_at(proof.sent_at),
+            Some(false) => return Step::Gone,
+            Some(true) => own.lease = own.lease.extended_at(proof.sent_at),
         }
         let is_hold = own.place == Place::First;
         let key = if let Place::Behind(key, _) = &own.place { key } else { &own.key };
@@ -220,9 +207,11 @@ impl EtcdBackend {
             return Step::Unproven;
         }
         own.is_granted |= is_hold;
+        // Nothing else extends the lease of a waiter.
+        let ask_within = Duration::from_secs(own.lease.seconds.unsigned_abs()) / 3;
         Step::Done(match is_hold {
             true => Attempt::Granted(Grant::new(keys::token(revision))),
-            false => Attempt::Busy(busy(own.lease.seconds)),
+            false => Attempt::Busy(Busy::new().with_place_in_queue().with_end(ask_within)),
         })
     }
 
@@ -232,7 +221,7 @@ impl EtcdBackend {
         let holds = own.place == Place::First;
         if holds && !linger.is_zero() {
             // It is extended no more, and ends after that time.
-            let lease = leases::grant(&self.members, leases::seconds(linger)).await?;
+            let lease = claims::grant(&self.members, claims::seconds(linger)).await?;
             let released = keys::put(&own.key, claim, None, lease.id);
             return match self.change(&own.key, revision, released).await {
                 // To the core, this kind means another owner.
@@ -248,9 +237,9 @@ impl EtcdBackend {
     /// The lease of a key that is deleted, or was never written, is used again, unless a write on it may still be carried out.
     async fn drop_lease(&self, own: &OwnKey) -> Result<()> {
         if own.is_unsure {
-            return leases::revoke(&self.members, own.lease.id).await;
+            return claims::revoke(&self.members, own.lease.id).await;
         }
-        self.leases.keep(own.lease);
+        self.claims.keep_lease(own.lease);
         Ok(())
     }
 
@@ -265,20 +254,11 @@ impl EtcdBackend {
 }
 
 fn needs_other_lease(claim: &Claim, own: &OwnKey) -> bool {
-    let needed = leases::seconds(claim.ttl());
+    let needed = claims::seconds(claim.ttl());
     own.lease.seconds < needed || (!own.is_granted && own.lease.seconds > needed)
 }
 
 /// The place of a key behind this one, the youngest that is older and conflicts with it.
 fn place(in_front: Option<&KeyValue>) -> Place {
     in_front.map_or(Place::First, |key| Place::Behind(key.key.clone(), key.create_revision))
-}
-
-/// A waiter whose lease is short asks again in time for it.
-fn busy(seconds: i64) -> Busy {
-    let busy = Busy::new().with_place_in_queue();
-    match seconds < LONG_LEASE {
-        true => busy.with_end(Duration::from_secs(seconds.unsigned_abs()) / 3),
-        false => busy,
-    }
 }

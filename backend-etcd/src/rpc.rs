@@ -37,7 +37,6 @@ methods! {
     AUTHENTICATE(AuthenticateRequest) -> AuthenticateResponse: "Auth/Authenticate";
     STATUS(Empty) -> StatusResponse: "Maintenance/Status";
     ALARM(Empty) -> AlarmResponse: "Maintenance/Alarm";
-    MEMBER_LIST(Empty) -> MemberListResponse: "Cluster/MemberList";
 }
 
 /// `RangeRequest::sort_order` and `sort_target`.
@@ -159,5 +158,4 @@ messages! {
     }
     AlarmResponse { #[prost(message, repeated, tag = "2")] alarms: Vec<AlarmMember> }
     AlarmMember { #[prost(int32, tag = "2")] alarm: i32 }
-    MemberListResponse { #[prost(message, repeated, tag = "2")] members: Vec<Empty> }
 }

@@ -13,7 +13,6 @@ pub const SCHEMES: &[&str] = &["etcd", "etcd+tls"];
 const PORT: u16 = 2379;
 /// The prefix of all keys of locks if the URL has no path.
 const BASE: &str = "leasehold";
-const MAX_BASE_BYTES: usize = 1024;
 const TIMEOUT: Duration = Duration::from_secs(2);
 const TIMEOUT_RANGE: RangeInclusive<Duration> = Duration::from_millis(10)..=Duration::from_secs(60);
 
@@ -38,7 +37,7 @@ impl Target {
     pub(crate) fn from_url(url: &StoreUrl) -> Result<Self> {
         let (mut authority, mut query) = (url.authority()?, url.query());
         let tls = match url.scheme() {
-            "etcd" => Tls::refuse(&mut query).map(|()| None)?,
+            "etcd" => None,
             "etcd+tls" => Some(Tls::from_query(&mut query)?),
             other => {
                 let message = format!("{other:?} is no scheme of etcd");
@@ -85,15 +84,11 @@ fn login(authority: &Authority) -> Result<Option<(String, Secret)>> {
 /// The prefix of all keys, from the path of the URL. It always ends with a separator: the keys of another application are never
 /// taken for those of locks.
 fn base(path: &str) -> Result<String> {
-    let path = path.strip_suffix('/').unwrap_or(path);
-    let (problem, fix) = match path {
-        "" => return Ok(format!("{BASE}/")),
-        _ if path.len() > MAX_BASE_BYTES => {
-            (format!("{} bytes, limit {MAX_BASE_BYTES}", path.len()), "shorten it")
+    match path.strip_suffix('/').unwrap_or(path) {
+        "" => Ok(format!("{BASE}/")),
+        path if path.ends_with('/') => {
+            Err(Error::invalid("path of the store URL", "it ends with several slashes", "leave one"))
         }
-        _ if path.ends_with('/') => ("it ends with several slashes".to_owned(), "leave one"),
-        _ if path.chars().any(char::is_control) => ("it has a control character".to_owned(), "take it out"),
-        _ => return Ok(format!("{path}/")),
-    };
-    Err(Error::invalid("path of the store URL", problem, fix))
+        path => Ok(format!("{path}/")),
+    }
 }

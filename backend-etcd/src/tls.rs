@@ -19,13 +19,6 @@ pub(crate) struct Tls {
 }
 
 impl Tls {
-    /// Parameters of TLS on a connection without it would be a false sense of security.
-    pub(crate) fn refuse(query: &mut Query) -> Result<()> {
-        let given = ["tls_ca", "tls_cert", "tls_key"].into_iter().find(|key| query.take(key).is_some());
-        let fix = "write etcd+tls://, or leave it out";
-        given.map_or(Ok(()), |key| Err(Error::invalid(key, "etcd:// is not encrypted", fix)))
-    }
-
     /// Reads the parameters of a URL.
     pub(crate) fn from_query(query: &mut Query) -> Result<Self> {
         let authority = query.take("tls_ca").map(PathBuf::from);
@@ -51,8 +44,6 @@ mod with_rustls {
     use super::{Endpoint, Error, ErrorKind, Result, StdError, Tls};
     use leasehold_core::error_within;
     use rustls::CertificateError;
-    use rustls::pki_types::pem::{self, PemObject};
-    use rustls::pki_types::{CertificateDer, PrivateKeyDer};
     use std::fs;
     use std::path::Path;
     use tonic::transport::{Certificate, ClientTlsConfig, Identity};
@@ -63,15 +54,12 @@ mod with_rustls {
         pub(crate) fn encrypt(&self, endpoint: Endpoint) -> Result<Endpoint> {
             let config = ClientTlsConfig::new();
             let mut config = match &self.authority {
-                Some(file) => {
-                    config.ca_certificate(Certificate::from_pem(read::<CertificateDer<'_>>("tls_ca", file)?))
-                }
+                Some(file) => config.ca_certificate(Certificate::from_pem(read("tls_ca", file)?)),
                 None => config.with_native_roots(),
             };
             if let Some((certificate, key)) = &self.identity {
-                let certificate = read::<CertificateDer<'_>>("tls_cert", certificate)?;
-                config = config
-                    .identity(Identity::from_pem(certificate, read::<PrivateKeyDer<'_>>("tls_key", key)?));
+                let (certificate, key) = (read("tls_cert", certificate)?, read("tls_key", key)?);
+                config = config.identity(Identity::from_pem(certificate, key));
             }
             endpoint.tls_config(config).map_err(|error| {
                 Error::new(ErrorKind::Misconfigured, "TLS cannot be set up")
@@ -81,11 +69,8 @@ mod with_rustls {
         }
     }
 
-    /// The text of a file that has at least one item of this kind.
-    fn read<T: PemObject>(field: &'static str, file: &Path) -> Result<Vec<u8>> {
-        let text = fs::read(file).map_err(pem::Error::Io);
-        let text = text.and_then(|text| T::from_pem_slice(&text).map(|_| text));
-        text.map_err(|error| {
+    fn read(field: &'static str, file: &Path) -> Result<Vec<u8>> {
+        fs::read(file).map_err(|error| {
             let problem = format_args!("{}: {error}", file.display());
             Error::invalid(field, problem, "name a readable file in PEM form")
         })

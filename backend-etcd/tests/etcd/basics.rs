@@ -71,7 +71,7 @@ async fn operations_cost_the_requests_and_commits_of_the_documentation() {
     hold(&backend, &other).await;
     costs("a try", [1, 1, 1, 0, 1]);
     answered(backend.renew(&[next.clone(), other.clone()])).await;
-    costs("a renewal of two locks", [0, 1, 1, 0, 0]);
+    costs("a renewal of two locks", [0, 2, 2, 0, 0]);
     release(&backend, &other).await;
     costs("a release", [0, 1, 0, 0, 1]);
     hold(&backend, &waiter("other")).await;

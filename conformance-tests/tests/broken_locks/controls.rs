@@ -177,7 +177,7 @@ pub(crate) fn controls() -> Vec<Control> {
         control!(18 new_owner_for_each_try G09 "it waits for its own ghost", steps steps::NEW_OWNER_EACH_TRY),
         control!(19 half_is_a_majority J32 "each half of 4 nodes has granted", redlock HalfIsAMajority on four),
         control!(20 silent_nodes_are_not_released J07 "still has the lock as taken", redlock ForgetsTheSilent on five),
-        control!(21 no_time_is_subtracted J09 "its lease on the nodes had ended", redlock NoTimeIsSubtracted on five),
+        control!(21 no_time_is_subtracted J09 "granted late by the nodes", redlock NoTimeIsSubtracted on five),
         control!(22 one_node_after_the_other J06 "did not answer within", redlock OneAfterTheOther on five),
         control!(23 token_is_the_maximum_of_counts F12 "of a majority that differs", redlock MaximumOfCounts on five),
         control!(25 fence_is_the_clients_time F13 "of a client whose clock is right", steps steps::FENCE_IS_THE_CLIENTS_TIME),

@@ -6,54 +6,42 @@ pub(super) const CASES: CaseTable = cases![
     J17 killed_or_stopped_leader_costs_no_holder_its_lock(Half),
     J19 lost_majority_grants_nothing_and_ends_belief_in_time(Half),
     J20 partitioned_server_costs_its_client_no_lock(Half),
+    J38 leader_that_was_replaced_prolongs_no_belief(Half),
 ];
 
 /// Longer than an election takes, also where the old leader only fell silent.
 const OUTLASTS_AN_ELECTION: Duration = Duration::from_secs(8);
 
-async fn killed_or_stopped_leader_costs_no_holder_its_lock(cx: &Context) -> Verdict {
-    ensure_held_without_leader(cx, true).await?;
-    ensure_held_without_leader(cx, false).await
-}
-
 /// Six clients hold a lock each when the leader is killed, or stopped. None loses its lock, no other gets it, and the next hand-over
 /// comes.
-async fn ensure_held_without_leader(cx: &Context, kill: bool) -> Verdict {
+async fn killed_or_stopped_leader_costs_no_holder_its_lock(cx: &Context) -> Verdict {
     let members = cx.store().members()?;
-    let leader = members.leader_of(members.count()).await?;
     let options = cx.options().with_ttl(cx.ttl().max(OUTLASTS_AN_ELECTION));
-    let mut held = Vec::new();
-    for n in 0..6 {
-        let (client, name) = (cx.client().await?, cx.named(&format!("{kill}-{n}")));
-        let guard = client.take(&name, &options).await?;
-        held.push((client, name, guard));
-    }
-    match kill {
-        true => members.kill(leader).await?,
-        false => members.pause(leader).await?,
-    }
-    let next = members.leader_of(members.count() - 1).await?;
-    ensure!(!members.has_leader() || next != leader, "the leader was to be lost, and leads");
-    let healed = Instant::now();
-    while healed.elapsed() < OUTLASTS_AN_ELECTION / 4 {
-        for (_, name, guard) in &held {
-            ensure_not_lost(guard, format_args!("{name} was lost with one server"))?;
+    for fault in ["killed", "stopped"] {
+        let leader = members.leader_of(members.count()).await?;
+        let mut held = Vec::new();
+        for n in 0..6 {
+            held.push(cx.client().await?.take(&cx.named(&format!("{fault}-{n}")), &options).await?);
         }
-        tokio::time::sleep(Duration::from_millis(5)).await;
+        match fault {
+            "killed" => members.kill(leader).await?,
+            _ => members.pause(leader).await?,
+        }
+        let next = members.leader_of(members.count() - 1).await?;
+        ensure!(!members.has_leader() || next != leader, "the leader was to be lost, and leads");
+        let other = cx.client().await?;
+        held_for(&other, &held, OUTLASTS_AN_ELECTION / 4, "after one server was lost").await?;
+        for guard in held {
+            let (name, token) = (guard.name().clone(), guard.token()?);
+            guard.release().await?;
+            ensure_larger_token(&other, &name, &options, token, "over an election").await?;
+        }
+        match fault {
+            "killed" => members.restart(leader, true).await?,
+            _ => members.resume(leader).await?,
+        }
     }
-    let other = cx.client().await?;
-    for (_, name, guard) in held {
-        let token = guard.token()?;
-        ensure_held(&other, &name, "after one server was lost").await?;
-        guard.release().await?;
-        ensure_larger_token(&other, &name, &options, token, "over an election").await?;
-    }
-    match kill {
-        true => members.restart(leader, true).await?,
-        false => members.resume(leader).await?,
-    }
-    members.leader_of(members.count()).await?;
-    Ok(())
+    members.leader_of(members.count()).await.map(drop)
 }
 
 async fn lost_majority_grants_nothing_and_ends_belief_in_time(cx: &Context) -> Verdict {
@@ -96,4 +84,28 @@ async fn partitioned_server_costs_its_client_no_lock(cx: &Context) -> Verdict {
     held_for(&other, &guards, ttl * 3 / 2, "while one server is cut off").await?;
     release_all(guards).await?;
     free_within(&other, &name, cx.slack(), "after its release through another server").await
+}
+
+/// The holder reaches only a leader that is stopped and replaced, and that answers its renewal when it goes on. Then the holder is cut
+/// off, and the new leader ends its lease.
+async fn leader_that_was_replaced_prolongs_no_belief(cx: &Context) -> Verdict {
+    let members = cx.store().members()?;
+    require!(members.has_leader(), "no server leads the others");
+    let leader = members.leader_of(members.count()).await?;
+    let (mut proxies, address) = members.proxied().await?;
+    let old = proxies.swap_remove(leader);
+    proxies.iter().for_each(|other| other.lead_to(old.address()));
+    let (client, other, name) = (cx.client_at(&address).await?, cx.client().await?, cx.name());
+    let guard = client.take(&name, &cx.options().with_ttl(OUTLASTS_AN_ELECTION * 3 / 2)).await?;
+    members.pause(leader).await?;
+    members.leader_of(members.count() - 1).await?;
+    let before = old.request_bytes();
+    let is_asked = eventually(cx.patience(), || old.request_bytes() > before).await;
+    ensure_met!(is_asked && guard.is_held(), "no renewal was sent while the old leader was stopped");
+    let successor = spawn_successor(cx, &other, &name);
+    members.resume(leader).await?;
+    // Long enough for an answer, and too short for another renewal.
+    tokio::time::sleep(OUTLASTS_AN_ELECTION / 8).await;
+    old.set(Traffic::BlackHole);
+    ensure_believed_before(&guard, successor, "renewed by a leader that was replaced").await
 }

@@ -86,7 +86,7 @@ impl EtcdServers for EtcdServer {
 }
 
 /// The cases of exclusion and order across members, and of members that fail.
-const COVERED_BY_CLUSTER: [&str; 7] = ["A01", "A05", "H01", "J17", "J19", "J20", "S01"];
+const COVERED_BY_CLUSTER: [&str; 8] = ["A01", "A05", "H01", "J17", "J19", "J20", "J38", "S01"];
 
 impl EtcdServers for EtcdCluster {
     const LEAST_LEASE: u64 = 2;

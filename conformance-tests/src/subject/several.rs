@@ -38,6 +38,11 @@ pub trait Members: fmt::Debug + Send + Sync + 'static {
     /// A proxy in front of each, in their order, and the address of the store through them.
     async fn proxied(&self) -> Result<(Vec<Proxy>, String), Stop>;
 
+    /// Starts new ones in their place, and a proxy for each, through which the others find it. None where that cannot be made.
+    async fn proxied_from_each_other(&self) -> Result<Vec<Proxy>, Stop> {
+        Ok(Vec::new())
+    }
+
     /// True if one has this lock as taken, by whomever.
     async fn holds(&self, member: usize, name: &LockName) -> Result<bool, Stop> {
         Err(Stop::no_hook("holds"))

@@ -10,6 +10,7 @@ use leasehold_conformance::{Members, Stop};
 use tokio::task::block_in_place;
 
 /// A group whose servers vote, or are asked for a majority.
+#[async_trait]
 pub(super) trait MemberGroup: ServerGroup {
     /// True if each member keeps for itself what clients tell it, and knows nothing of the others.
     const INDEPENDENT: bool;
@@ -24,6 +25,11 @@ pub(super) trait MemberGroup: ServerGroup {
 
     fn end_lease(&self, _member: usize, _name: &LockName) -> Result<(), Stop> {
         Err(no_hook("end_lease"))
+    }
+
+    /// New servers in place of the store's, and a proxy through which the others find each. None where that cannot be made.
+    async fn relaunch_behind_proxies(_store: &ServerStore<Self>) -> Result<Vec<Proxy>, Stop> {
+        Ok(Vec::new())
     }
 }
 
@@ -68,6 +74,10 @@ impl<G: MemberGroup> Members for ServerStore<G> {
         let addresses: Vec<_> = proxies.iter().map(Proxy::address).collect();
         let url = self.group().url_at(&addresses);
         Ok((proxies, url))
+    }
+
+    async fn proxied_from_each_other(&self) -> Result<Vec<Proxy>, Stop> {
+        G::relaunch_behind_proxies(self).await
     }
 
     async fn holds(&self, member: usize, name: &LockName) -> Result<bool, Stop> {

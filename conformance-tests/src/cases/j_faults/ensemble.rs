@@ -86,26 +86,49 @@ async fn partitioned_server_costs_its_client_no_lock(cx: &Context) -> Verdict {
     free_within(&other, &name, cx.slack(), "after its release through another server").await
 }
 
-/// The holder reaches only a leader that is stopped and replaced, and that answers its renewal when it goes on. Then the holder is cut
-/// off, and the new leader ends its lease.
+/// The clients reach only a leader that is stopped, replaced, and hears nothing of that until it has answered two renewals: it takes
+/// itself for the leader. They are cut off from it when it hears of the new leader, which ends their leases.
 async fn leader_that_was_replaced_prolongs_no_belief(cx: &Context) -> Verdict {
     let members = cx.store().members()?;
     require!(members.has_leader(), "no server leads the others");
+    let peers = members.proxied_from_each_other().await?;
     let leader = members.leader_of(members.count()).await?;
     let (mut proxies, address) = members.proxied().await?;
     let old = proxies.swap_remove(leader);
     proxies.iter().for_each(|other| other.lead_to(old.address()));
-    let (client, other, name) = (cx.client_at(&address).await?, cx.client().await?, cx.name());
-    let guard = client.take(&name, &cx.options().with_ttl(OUTLASTS_AN_ELECTION * 3 / 2)).await?;
+    let (client, other) = (cx.client_at(&address).await?, cx.client().await?);
+    let ttl = OUTLASTS_AN_ELECTION * 3 / 2;
+    let mut guards = Vec::new();
+    for n in 0..2 {
+        let options = cx.options().with_ttl(ttl).with_fixed_lease();
+        guards.push(Arc::new(client.take(&cx.named(&n.to_string()), &options).await?));
+    }
     members.pause(leader).await?;
+    for peer in &peers {
+        // Only the others connect again while the leader is stopped.
+        peers[leader].set(Traffic::BlackHole);
+        peer.cut();
+    }
     members.leader_of(members.count() - 1).await?;
-    let before = old.request_bytes();
-    let is_asked = eventually(cx.patience(), || old.request_bytes() > before).await;
-    ensure_met!(is_asked && guard.is_held(), "no renewal was sent while the old leader was stopped");
-    let successor = spawn_successor(cx, &other, &name);
+    // The new leader keeps every lease for longer than it is, as of its election.
+    tokio::time::sleep(OUTLASTS_AN_ELECTION * 3 / 8).await;
+    peers.iter().for_each(|peer| peer.lead_to(peers[leader].address()));
+    let successors: Vec<_> = guards.iter().map(|guard| spawn_successor(cx, &other, guard.name())).collect();
     members.resume(leader).await?;
-    // Long enough for an answer, and too short for another renewal.
-    tokio::time::sleep(OUTLASTS_AN_ELECTION / 8).await;
-    old.set(Traffic::BlackHole);
-    ensure_believed_before(&guard, successor, "renewed by a leader that was replaced").await
+    let mut renewals = JoinSet::new();
+    for guard in &guards {
+        let before = old.reply_bytes();
+        let guard = Arc::clone(guard);
+        renewals.spawn(async move { guard.extend(ttl).await });
+        let is_answered = eventually(cx.patience(), || old.reply_bytes() > before).await;
+        ensure_met!(is_answered, "the old leader has answered no renewal");
+        // Until all of the answer is there. The second renewal stands behind the first, which waits for a majority.
+        tokio::time::sleep(OUTLASTS_AN_ELECTION / 80).await;
+    }
+    old.set(Traffic::HoldRequests);
+    peers.iter().for_each(|peer| peer.set(Traffic::Pass));
+    for (guard, successor) in guards.iter().zip(successors).rev() {
+        ensure_believed_before(guard, successor, "renewed by a leader that was replaced").await?;
+    }
+    Ok(())
 }

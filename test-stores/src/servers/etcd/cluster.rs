@@ -20,10 +20,18 @@ impl EtcdCluster {
     ///
     /// If etcd is not installed or does not start.
     pub fn start() -> Result<Self, Stop> {
-        let mut launches = Vec::new();
-        for number in 1..=3 {
-            launches.push(EtcdLaunch::new(number, free_port()?, free_port()?, &[])?);
-        }
+        let ports = [free_port()?, free_port()?, free_port()?];
+        Self::start_at(ports.map(|port| (port, port)))
+    }
+
+    /// Starts three members, each of which listens to the others at its first port, and is found by them at the second, a proxy's.
+    ///
+    /// # Errors
+    ///
+    /// As [`start`](Self::start).
+    pub fn start_at(peer_ports: [(u16, u16); 3]) -> Result<Self, Stop> {
+        let launches = (1..).zip(peer_ports).map(|(number, ports)| EtcdLaunch::new(number, ports, &[]));
+        let launches = launches.collect::<Result<Vec<_>, _>>()?;
         let all: Vec<String> = launches.iter().map(|launch| launch.cluster.clone()).collect();
         let all = all.join(",");
         let members = launches.into_iter().map(|launch| EtcdServer::launch(launch.in_cluster(all.clone())));

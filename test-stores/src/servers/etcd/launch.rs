@@ -1,7 +1,7 @@
 use super::http::ask;
 use crate::servers::on_path::on_path;
 use leasehold_conformance::Stop;
-use leasehold_conformance::server::Launch;
+use leasehold_conformance::server::{Launch, free_port};
 use std::net::TcpStream;
 use std::path::{Path, PathBuf};
 use std::process::Command;
@@ -23,7 +23,8 @@ pub(super) struct EtcdLaunch {
     program: PathBuf,
     name: String,
     pub(super) port: u16,
-    pub(super) peer_port: u16,
+    /// The port for the other members, and the one at which they find it: its own, or a proxy's.
+    peer_ports: (u16, u16),
     /// All members as `name=URL`.
     pub(super) cluster: String,
     is_alone: bool,
@@ -33,15 +34,15 @@ pub(super) struct EtcdLaunch {
 }
 
 impl EtcdLaunch {
-    pub(super) fn new(number: usize, port: u16, peer_port: u16, arguments: &[&str]) -> Result<Self, Stop> {
+    pub(super) fn new(number: usize, peer_ports: (u16, u16), arguments: &[&str]) -> Result<Self, Stop> {
         let program = match etcd_server_missing() {
             None => on_path("etcd").ok_or_else(|| Stop::missing("etcd is not installed"))?,
             Some(missing) => return Err(Stop::missing(&missing)),
         };
         let name = format!("m{number}");
-        let cluster = format!("{name}=http://127.0.0.1:{peer_port}");
-        let arguments = arguments.iter().map(ToString::to_string).collect();
-        Ok(Self { program, name, port, peer_port, cluster, is_alone: true, tls_port: None, arguments })
+        let cluster = format!("{name}=http://127.0.0.1:{}", peer_ports.1);
+        let (port, arguments) = (free_port()?, arguments.iter().map(ToString::to_string).collect());
+        Ok(Self { program, name, port, peer_ports, cluster, is_alone: true, tls_port: None, arguments })
     }
 
     /// The same as a member of this cluster.
@@ -53,7 +54,8 @@ impl EtcdLaunch {
 impl Launch for EtcdLaunch {
     fn command(&self, data: &Path) -> Command {
         let clients = format!("http://127.0.0.1:{}", self.port);
-        let peers = format!("http://127.0.0.1:{}", self.peer_port);
+        let [peers, found] =
+            [self.peer_ports.0, self.peer_ports.1].map(|port| format!("http://127.0.0.1:{port}"));
         let mut command = Command::new(&self.program);
         command.args(["--name", &self.name, "--data-dir"]).arg(data.join("etcd"));
         // The last value counts where an argument is given twice.
@@ -62,7 +64,7 @@ impl Launch for EtcdLaunch {
             .chain(self.tls_port.map(|port| format!("https://127.0.0.1:{port}")))
             .collect();
         command.args(["--listen-client-urls", &listened.join(","), "--advertise-client-urls", &clients]);
-        command.args(["--listen-peer-urls", &peers, "--initial-advertise-peer-urls", &peers]);
+        command.args(["--listen-peer-urls", &peers, "--initial-advertise-peer-urls", &found]);
         command.args(["--initial-cluster", &self.cluster, "--logger", "zap", "--log-level", "error"]);
         command.args(&self.arguments);
         command
@@ -73,6 +75,6 @@ impl Launch for EtcdLaunch {
             return ask(self.port, "GET", "/health", "", ANSWERS_WITHIN).is_ok();
         }
         // A member cannot serve before the others are there, but it listens to them.
-        TcpStream::connect(("127.0.0.1", self.peer_port)).is_ok()
+        TcpStream::connect(("127.0.0.1", self.peer_ports.0)).is_ok()
     }
 }

@@ -48,7 +48,8 @@ impl EtcdServer {
     /// As [`start`](Self::start).
     pub fn start_with(arguments: &[&str]) -> Result<Self, Stop> {
         let arguments = [&TIMING, arguments].concat();
-        Self::launch(EtcdLaunch::new(1, free_port()?, free_port()?, &arguments)?)
+        let peers = free_port()?;
+        Self::launch(EtcdLaunch::new(1, (peers, peers), &arguments)?)
     }
 
     /// Starts one that also takes clients with TLS, at this port. The arguments name its certificate.
@@ -58,7 +59,8 @@ impl EtcdServer {
     /// As [`start`](Self::start).
     pub fn start_with_tls(port: u16, arguments: &[&str]) -> Result<Self, Stop> {
         let arguments = [&TIMING, arguments].concat();
-        let mut launch = EtcdLaunch::new(1, free_port()?, free_port()?, &arguments)?;
+        let peers = free_port()?;
+        let mut launch = EtcdLaunch::new(1, (peers, peers), &arguments)?;
         launch.tls_port = Some(port);
         Self::launch(launch)
     }

@@ -7,6 +7,8 @@ use crate::stores::server_store::ServerStore;
 use async_trait::async_trait;
 use leasehold::LockName;
 use leasehold::semantics::Fault;
+use leasehold_conformance::proxy::Proxy;
+use leasehold_conformance::server::free_port;
 use leasehold_conformance::{Administrator, Case, Counters, Members, Stop};
 use std::fmt::Debug;
 use std::net::SocketAddr;
@@ -117,11 +119,25 @@ impl EtcdServers for EtcdCluster {
     }
 }
 
+#[async_trait]
 impl MemberGroup for EtcdGroup<EtcdCluster> {
     const INDEPENDENT: bool = false;
 
     fn leader_of(&mut self, serving: usize) -> Result<usize, Stop> {
         self.servers.wait_until_served(serving)
+    }
+
+    async fn relaunch_behind_proxies(store: &ServerStore<Self>) -> Result<Vec<Proxy>, Stop> {
+        let (mut proxies, mut ports) = (Vec::new(), [(0, 0); 3]);
+        for (own, proxied) in &mut ports {
+            *own = free_port()?;
+            let proxy = Proxy::to(loopback(*own)).await?;
+            *proxied = proxy.address().port();
+            proxies.push(proxy);
+        }
+        let servers = block_in_place(|| EtcdCluster::start_at(ports))?;
+        store.replace(Self { servers, prefix: new_prefix() }, None);
+        Ok(proxies)
     }
 }
 

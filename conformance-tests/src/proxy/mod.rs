@@ -159,9 +159,9 @@ impl Proxy {
     }
 
     /// Leads whoever connects from now on to another server, the first if there are several, as an address does that moves
-    /// from one host to another. Connections that there are stay where they lead.
-    pub fn lead_to(&self, target: SocketAddr) {
-        *lock(&self.network.upstreams[0].target) = target;
+    /// from one host to another. Connections that there are stay where they lead. Returns where it led before.
+    pub fn lead_to(&self, target: SocketAddr) -> SocketAddr {
+        std::mem::replace(&mut lock(&self.network.upstreams[0].target), target)
     }
 
     /// Bytes that clients have sent so far.

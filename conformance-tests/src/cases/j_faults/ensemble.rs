@@ -95,7 +95,9 @@ async fn leader_that_was_replaced_prolongs_no_belief(cx: &Context) -> Verdict {
     let leader = members.leader_of(members.count()).await?;
     let (mut proxies, address) = members.proxied().await?;
     let old = proxies.swap_remove(leader);
-    proxies.iter().for_each(|other| other.lead_to(old.address()));
+    for other in &proxies {
+        other.lead_to(old.address());
+    }
     let (client, other) = (cx.client_at(&address).await?, cx.client().await?);
     let ttl = OUTLASTS_AN_ELECTION * 3 / 2;
     let mut guards = Vec::new();
@@ -112,7 +114,7 @@ async fn leader_that_was_replaced_prolongs_no_belief(cx: &Context) -> Verdict {
     members.leader_of(members.count() - 1).await?;
     // The new leader keeps every lease for longer than it is, as of its election.
     tokio::time::sleep(OUTLASTS_AN_ELECTION * 3 / 8).await;
-    peers.iter().for_each(|peer| peer.lead_to(peers[leader].address()));
+    let led_to: Vec<_> = peers.iter().map(|peer| peer.lead_to(peers[leader].address())).collect();
     let successors: Vec<_> = guards.iter().map(|guard| spawn_successor(cx, &other, guard.name())).collect();
     members.resume(leader).await?;
     let mut renewals = JoinSet::new();
@@ -123,10 +125,17 @@ async fn leader_that_was_replaced_prolongs_no_belief(cx: &Context) -> Verdict {
         let is_answered = eventually(cx.patience(), || old.reply_bytes() > before).await;
         ensure_met!(is_answered, "the old leader has answered no renewal");
         // Until all of the answer is there. The second renewal stands behind the first, which waits for a majority.
-        tokio::time::sleep(OUTLASTS_AN_ELECTION / 80).await;
+        tokio::time::sleep(OUTLASTS_AN_ELECTION / 160).await;
     }
     old.set(Traffic::HoldRequests);
-    peers.iter().for_each(|peer| peer.set(Traffic::Pass));
+    for (peer, target) in peers.iter().zip(led_to) {
+        peer.lead_to(target);
+    }
+    if let Some(cut_off) = peers.get(leader) {
+        // It connects again, and to the others.
+        cut_off.cut();
+        cut_off.set(Traffic::Pass);
+    }
     for (guard, successor) in guards.iter().zip(successors).rev() {
         ensure_believed_before(guard, successor, "renewed by a leader that was replaced").await?;
     }

@@ -1,13 +1,15 @@
 use leasehold::semantics::Semantics;
 
 /// Every subject of the matrix, in its order, and a URL of its kind.
-pub(crate) const SUBJECTS: [(&str, &str); 14] = [
+pub(crate) const SUBJECTS: [(&str, &str); 16] = [
     ("memory", "memory:"),
     ("sqlite", "sqlite:/tmp/locks.db"),
     ("redis", "redis://h"),
     ("redis-sentinel", "redis+sentinel://h/mymaster"),
     ("redis-cluster", "redis+cluster://h"),
     ("redlock", "redlock://a,b,c"),
+    ("etcd", "etcd://h"),
+    ("etcd-ensemble", "etcd://h"),
     ("mariadb", "mariadb://u@h/d"),
     ("mariadb-for-update", "mariadb://u@h/d?mode=for-update"),
     ("mariadb-optimistic", "mariadb://u@h/d?mode=optimistic"),
@@ -19,11 +21,13 @@ pub(crate) const SUBJECTS: [(&str, &str); 14] = [
 ];
 
 /// The subjects whose cells under a reader are committed too.
-pub(crate) const SHARED: [&str; 12] = [
+pub(crate) const SHARED: [&str; 14] = [
     "sqlite",
     "redis",
     "redis-sentinel",
     "redis-cluster",
+    "etcd",
+    "etcd-ensemble",
     "zookeeper",
     "zookeeper-ensemble",
     "mariadb",

@@ -170,6 +170,32 @@ async fn list_shows_held_locks_of_the_prefix_in_the_order_of_names() {
     assert_eq!(names, ["b/1", "b/2"]);
 }
 
+#[tokio::test]
+async fn prefix_without_a_separator_has_one_and_sees_no_key_that_only_begins_like_it() {
+    let server = server();
+    let backend = backend(&format!("{}/shop", server.url()));
+    server.ctl(&["put", "shopping/job/1", "1"]).unwrap();
+    assert_eq!(backend.list("").await.unwrap().len(), 0);
+    hold(&backend, &claim("job")).await;
+    assert_eq!(keys(&server, "shop/job/").len(), 1);
+}
+
+/// The least lease is one and a half times the election time-out.
+#[tokio::test]
+async fn lease_below_the_least_of_the_server_is_a_finding_and_can_be_renewed() {
+    let server =
+        EtcdServer::start_with(&["--election-timeout", "4000", "--heartbeat-interval", "400"]).unwrap();
+    let backend = backend(&server.url());
+    let short = claim("job").with_ttl(Duration::from_secs(2));
+    hold(&backend, &short).await;
+    assert_eq!(renew(&backend, &short).await.unwrap(), Renewal::Renewed);
+    let status = backend.inspect(&name("job")).await.unwrap().remove(0);
+    assert!(status.ends_in.unwrap() > Duration::from_secs(4), "{status:?}");
+    let found = backend.check().await.unwrap();
+    let finding = found.iter().find(|finding| finding.code == "W_LONG_LEASE").unwrap();
+    assert!(finding.message.contains("the shortest lease is 6 s"), "{finding:?}");
+}
+
 #[test]
 fn hold_outlives_the_runtime_that_made_its_connection() {
     let server = server();

@@ -70,9 +70,9 @@ fn run_without_a_case_is_a_failure() {
     let said = place.say(["conformance", "--filter", "no such case"]);
     said.code(64);
     assert!(said.err.contains("invalid filter: [\"no such case\"]"), "{said:?}");
-    let said = place.say(["conformance", "--faults", "etcd"]);
+    let said = place.say(["conformance", "--faults", "consul"]);
     said.code(64);
-    assert!(said.err.contains("\"etcd\" names no store"), "{said:?}");
+    assert!(said.err.contains("\"consul\" names no store"), "{said:?}");
 }
 
 #[test]

@@ -4,6 +4,7 @@ use crate::by_hand::{Mistake as Hand, by_hand, by_hand_and_hash};
 use crate::guards::{Mistake as Guard, chatty, discreet, on_the_wall_clock, wrapped};
 use crate::line_controls;
 use crate::locks::cluster;
+use crate::locks::etcd::{self, Mistake as Etcd};
 use crate::locks::redlock::{self, Mistake as Redlock};
 use crate::locks::replica;
 use crate::locks::sql::{self, advisory, deferred, held, row};
@@ -50,7 +51,8 @@ impl Control {
 
     /// The common name of the store that it stands on.
     pub(crate) fn store(&self) -> &'static str {
-        const STORES: [(&str, &str); 7] = [
+        const STORES: [(&str, &str); 8] = [
+            ("etcd", "etcd"),
             ("redlock", "five Redis nodes"),
             ("cluster", "Redis Cluster"),
             ("replica", "Redis with a replica"),
@@ -150,6 +152,10 @@ macro_rules! control {
     ($number:literal $mistake:ident $case:ident $words:literal, zookeeper $wrong:ident) => {
         control!($number $mistake $case $words on zookeeper::start,
             |address| zookeeper::lock(Zk::$wrong, address), |address| zookeeper::lock(Zk::Nothing, address))
+    };
+    ($number:literal $mistake:ident $case:ident $words:literal, etcd $wrong:ident on $start:ident) => {
+        control!($number $mistake $case $words on etcd::$start,
+            |address| etcd::lock(Etcd::$wrong, address), |address| etcd::lock(Etcd::Nothing, address))
     };
 }
 
@@ -291,6 +297,9 @@ pub(crate) fn controls() -> Vec<Control> {
         control!(220 refusal_ends_the_wait B10 "gave up when the store refused it", guard RefusalEndsTheWait),
         control!(221 endless_wait_ends X08 "a standby ended while another led", guard EndlessWaitEnds),
         control!(188 least_time_is_rounded_down D17 "guard held for", seconds lingers_for values::ROUNDED_DOWN, admin true),
+        control!(222 keep_alive_alone_is_believed J38 "renewed by a leader that was replaced", etcd TrustsTheKeepAlive on three),
+        control!(223 all_watch_the_keys Q01 "a release told", etcd AllWatchTheQueue on one),
+        control!(224 token_is_the_revision_of_the_answer F02 "token", etcd TokenOfTheAnswer on one),
         // These are caught once more by the history alone, of clients that know nothing of the mistake.
         control!(42 for_update_in_autocommit S01 "Exclusion broken", held InAutocommit),
         control!(52 release_deletes_the_row S01 "TokenUnique broken", row ReleaseDeletes),

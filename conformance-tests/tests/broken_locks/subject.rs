@@ -26,7 +26,7 @@ pub(crate) struct Made {
 /// What becomes of a time.
 pub(crate) type Lasting = fn(Duration) -> Duration;
 
-/// `host:port patience_ms [password [hold_ms [replica]]]`, in one line for worker processes.
+/// `host:port [patience_ms [password [hold_ms [replica]]]]`, in one line for worker processes.
 #[derive(Clone, Debug)]
 pub(crate) struct Address {
     pub(crate) server: String,
@@ -58,7 +58,7 @@ impl Address {
         let mut words = text.split(' ');
         let mut word = || words.next().unwrap_or_default().to_owned();
         let (server, patience, password, hold, replica) = (word(), word(), word(), word(), word());
-        let patience = Duration::from_millis(patience.parse().unwrap());
+        let patience = Duration::from_millis(patience.parse().unwrap_or(5000));
         let hold = hold.parse().ok().map(Duration::from_millis);
         Self {
             server,

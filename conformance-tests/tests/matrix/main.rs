@@ -83,6 +83,7 @@ fn has_readers_as(subject: &str) -> Option<&'static str> {
         "sqlite" | "mariadb" | "mariadb-optimistic" | "postgres-optimistic" => "postgres",
         "mariadb-for-update" => "postgres-for-update",
         "redis-sentinel" | "redis-cluster" => "redis",
+        "etcd-ensemble" => "etcd",
         "zookeeper-ensemble" => "zookeeper",
         _ => return None,
     })

@@ -141,7 +141,7 @@ fn mistakes_are_told_before_anything_is_tried() {
             &["compare", "memory:", "--only", "faults"],
             "no fault is made in a store that somebody may be using",
         ),
-        (&["compare", "--preset", "local", "--store", "etcd"], "no store of this machine"),
+        (&["compare", "--preset", "local", "--store", "consul"], "no store of this machine"),
         (&["compare", "memory:", "--out", out.to_str().unwrap()], "invalid out"),
     ];
     for (words, problem) in cases {
@@ -154,8 +154,8 @@ fn mistakes_are_told_before_anything_is_tried() {
     scaled.env("LEASEHOLD_TIME_SCALE", "100");
     let said = Running::start(scaled).wait();
     assert!(said.code(78).err.contains("LEASEHOLD_TIME_SCALE is \"100\", from 0.1 to 10"), "{said:?}");
-    let unknown = place.say(["compare", "etcd://127.0.0.1:1"]);
-    assert!(unknown.code(78).err.contains("etcd"), "{unknown:?}");
+    let unknown = place.say(["compare", "consul://127.0.0.1:1"]);
+    assert!(unknown.code(78).err.contains("consul"), "{unknown:?}");
 }
 
 /// The store that is being measured has the rows that were measured until then.

@@ -5,6 +5,7 @@ use crate::kit::{
     Changes, TTL, answered, attempt_fails, backend, claim, client, hold, name, queue, release, renew, run_id,
     told, waiter,
 };
+use crate::slot_move::SlotMove;
 use leasehold_core::{
     AcquireOptions, Claim, DistributedLockExt, ErrorKind, LockAdmin, LockBackend, LockGuard, LossCause,
     OwnerId, Release, Renewal, Severity,

@@ -9,3 +9,4 @@ mod kit;
 mod migration;
 mod replicas;
 mod sentinel;
+mod slot_move;

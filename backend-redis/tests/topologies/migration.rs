@@ -4,6 +4,7 @@ use crate::kit::{
     agreed, answered, attempt_fails, backend, claim, get, hold, in_one_slot, name, queue, release, renew,
     told, waiter,
 };
+use crate::slot_move::SlotMove;
 use leasehold_core::{Attempt, ErrorKind, LockBackend, Release, Renewal};
 use leasehold_test_stores::servers::RedisCluster;
 use std::time::Duration;

@@ -1,7 +1,5 @@
 //! A Redis cluster: three primaries, each with a replica if that is asked for.
 
-mod migration;
-
 use super::RedisServer;
 use super::wait::wait_until;
 use leasehold_conformance::Stop;
@@ -209,12 +207,6 @@ impl RedisCluster {
                     && !replication.contains("master_link_status:down")
             })
         })
-    }
-
-    /// The id of a node.
-    fn id(&self, node: usize) -> Result<String, Stop> {
-        let answer = self.answer(node, &["CLUSTER", "MYID"])?;
-        Ok(answer.lines().last().unwrap_or_default().to_owned())
     }
 
     /// True if the node lives and takes writes to the key.

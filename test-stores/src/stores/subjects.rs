@@ -7,8 +7,6 @@ use super::server_store::ServerSubject;
 use super::sql::{Mode, SqlGroup};
 use super::sqlite::Sqlite;
 use super::zookeeper::ZooKeeperGroup;
-#[cfg(feature = "etcd")]
-use crate::servers::{EtcdCluster, EtcdServer};
 use crate::servers::{
     MariaDbServer, MySqlServer, PostgresServer, RedisCluster, RedisSentinelGroup, RedisServer,
     ZooKeeperEnsemble, ZooKeeperServer,
@@ -32,9 +30,9 @@ pub fn all() -> Vec<Box<dyn Subject>> {
         Box::new(ServerSubject::<RedisCluster>::new("redis-cluster", ())),
         Box::new(ServerSubject::<RedlockServers>::new("redlock", ())),
         #[cfg(feature = "etcd")]
-        Box::new(ServerSubject::<EtcdGroup<EtcdServer>>::new("etcd", ())),
+        Box::new(ServerSubject::<EtcdGroup<1>>::new("etcd", ())),
         #[cfg(feature = "etcd")]
-        Box::new(ServerSubject::<EtcdGroup<EtcdCluster>>::new("etcd-ensemble", ())),
+        Box::new(ServerSubject::<EtcdGroup<3>>::new("etcd-ensemble", ())),
         Box::new(MariaDb::new("mariadb", Mode::Lease)),
         Box::new(MariaDb::new("mariadb-for-update", Mode::ForUpdate)),
         Box::new(MariaDb::new("mariadb-optimistic", Mode::Optimistic)),

@@ -1,13 +1,10 @@
 use super::launch::EtcdLaunch;
-use super::member::EtcdServer;
+use super::member::{EtcdServer, EtcdStatus};
+use crate::servers::wait::wait_until;
 use leasehold_conformance::Stop;
 use leasehold_conformance::server::free_port;
-use std::time::{Duration, Instant};
 
-/// Limit for an election. It takes two seconds on a quiet machine.
-const ELECTED_WITHIN: Duration = Duration::from_secs(120);
-
-/// Three members that are one service, each with ports and data of its own. Two of them go on without the third.
+/// Members that are one service, each with ports and data of its own. Of three, two go on without the third.
 #[derive(Debug)]
 pub struct EtcdCluster {
     members: Vec<EtcdServer>,
@@ -20,23 +17,35 @@ impl EtcdCluster {
     ///
     /// If etcd is not installed or does not start.
     pub fn start() -> Result<Self, Stop> {
-        let ports = [free_port()?, free_port()?, free_port()?];
-        Self::start_at(ports.map(|port| (port, port)))
+        Self::start_of(3)
     }
 
-    /// Starts three members, each of which listens to the others at its first port, and is found by them at the second, a proxy's.
+    /// Starts so many members.
     ///
     /// # Errors
     ///
     /// As [`start`](Self::start).
-    pub fn start_at(peer_ports: [(u16, u16); 3]) -> Result<Self, Stop> {
-        let launches = (1..).zip(peer_ports).map(|(number, ports)| EtcdLaunch::new(number, ports, &[]));
+    pub fn start_of(members: usize) -> Result<Self, Stop> {
+        let ports = (0..members).map(|_| free_port().map(|port| (port, port)));
+        Self::start_at(&ports.collect::<Result<Vec<_>, _>>()?)
+    }
+
+    /// Starts members, each of which listens to the others at its first port, and is found by them at the second, a proxy's.
+    ///
+    /// # Errors
+    ///
+    /// As [`start`](Self::start).
+    pub fn start_at(peer_ports: &[(u16, u16)]) -> Result<Self, Stop> {
+        if let [_] = peer_ports {
+            return Ok(Self { members: vec![EtcdServer::start()?] });
+        }
+        let launches = (1..).zip(peer_ports).map(|(number, ports)| EtcdLaunch::new(number, *ports, &[]));
         let launches = launches.collect::<Result<Vec<_>, _>>()?;
         let all: Vec<String> = launches.iter().map(|launch| launch.cluster.clone()).collect();
         let all = all.join(",");
         let members = launches.into_iter().map(|launch| EtcdServer::launch(launch.in_cluster(all.clone())));
         let cluster = Self { members: members.collect::<Result<_, _>>()? };
-        cluster.wait_until_served(3)?;
+        cluster.wait_until_served(peer_ports.len())?;
         Ok(cluster)
     }
 
@@ -63,27 +72,20 @@ impl EtcdCluster {
     ///
     /// If that takes longer than anything reasonable.
     pub fn wait_until_served(&self, members: usize) -> Result<usize, Stop> {
-        let start = Instant::now();
-        while start.elapsed() < ELECTED_WITHIN {
+        let mut leads = None;
+        wait_until("the members of etcd have agreed on a leader", || {
             let statuses: Vec<_> = self.members.iter().map(EtcdServer::status).collect();
-            let newest = statuses.iter().flatten().max_by_key(|status| status.term);
-            if let Some(newest) = newest {
-                let in_term = || statuses.iter().flatten().filter(|status| status.term == newest.term);
-                let following = in_term().filter(|status| status.leader == newest.leader).count();
-                let leader = statuses.iter().position(|status| {
-                    status
-                        .as_ref()
-                        .is_some_and(|status| status.id == newest.leader && status.leader == newest.leader)
-                });
-                if let Some(leader) =
-                    leader.filter(|leader| following >= members && self.members[*leader].serves())
-                {
-                    return Ok(leader);
-                }
-            }
-            std::thread::sleep(Duration::from_millis(50));
-        }
-        Err(Stop::failed(format!("{members} members of etcd have agreed on no leader")))
+            let Some(newest) = statuses.iter().flatten().max_by_key(|status| status.term) else {
+                return false;
+            };
+            let follows =
+                |status: &&EtcdStatus| (status.term, &status.leader) == (newest.term, &newest.leader);
+            let following = statuses.iter().flatten().filter(follows).count();
+            let is_leader = |status: &EtcdStatus| follows(&status) && status.id == newest.leader;
+            leads = statuses.iter().position(|status| status.as_ref().is_some_and(is_leader));
+            following >= members && leads.is_some_and(|leader| self.members[leader].serves())
+        })?;
+        leads.ok_or_else(|| Stop::failed("no leader"))
     }
 }
 

@@ -299,7 +299,7 @@ pub(crate) fn controls() -> Vec<Control> {
         control!(188 least_time_is_rounded_down D17 "guard held for", seconds lingers_for values::ROUNDED_DOWN, admin true),
         control!(222 keep_alive_alone_is_believed J38 "renewed by a leader that was replaced", etcd TrustsTheKeepAlive on three),
         control!(223 all_watch_the_keys Q01 "a release told", etcd AllWatchTheQueue on one),
-        control!(224 token_is_the_revision_of_the_answer F02 "token", etcd TokenOfTheAnswer on one),
+        control!(224 token_is_the_revision_of_the_answer S01 "TokenUnique broken | TokenOrder", etcd TokenOfTheAnswer on one),
         // These are caught once more by the history alone, of clients that know nothing of the mistake.
         control!(42 for_update_in_autocommit S01 "Exclusion broken", held InAutocommit),
         control!(52 release_deletes_the_row S01 "TokenUnique broken", row ReleaseDeletes),

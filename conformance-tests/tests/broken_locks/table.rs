@@ -239,7 +239,10 @@ const MISTAKES: &[(u8, &str)] = &[
         "A lease that was extended is believed in, whichever member has extended it: one that was replaced still does.",
     ),
     (223, "Waiters watch all keys of the lock: every release wakes the herd."),
-    (224, "The token is the revision of the store at the answer, as `$ETCD_LOCK_REV` is."),
+    (
+        224,
+        "Some clients take the revision of the store at the answer for the token, as `$ETCD_LOCK_REV` is: it may be larger than that of the next holder.",
+    ),
     (140, "Shared: the mark of a waiting writer has no end: one that was killed keeps readers out for ever."),
     (141, "Shared: a writer that asks once leaves a mark."),
     (142, "Shared: a writer's mark outlives its grant, and keeps readers out when it has released."),

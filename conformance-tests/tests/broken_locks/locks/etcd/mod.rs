@@ -24,7 +24,7 @@ pub(crate) enum Mistake {
     TrustsTheKeepAlive,
     /// #223: everybody watches all of the queue.
     AllWatchTheQueue,
-    /// #224: the token is the revision of the store at the answer, as `$ETCD_LOCK_REV` is.
+    /// #224: every other client takes the revision of the store at the answer for its token, as `$ETCD_LOCK_REV` is.
     TokenOfTheAnswer,
 }
 

@@ -8,6 +8,7 @@ use leasehold_core::{
 };
 use serde_json::{Value, json};
 use std::collections::HashMap;
+use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use tokio::sync::watch;
 
@@ -18,6 +19,8 @@ pub(super) struct Recipe {
     mistake: Mistake,
     gateway: Arc<Gateway>,
     prefix: String,
+    /// How many clients there were before it.
+    number: usize,
     claims: Mutex<HashMap<OwnerId, OwnKey>>,
 }
 
@@ -35,8 +38,9 @@ struct OwnKey {
 
 impl Recipe {
     pub(super) fn new(mistake: Mistake, address: &Address) -> Self {
-        let (gateway, prefix) = Gateway::at(address);
-        Self { mistake, gateway: Arc::new(gateway), prefix, claims: Mutex::default() }
+        static CLIENTS: AtomicUsize = AtomicUsize::new(0);
+        let ((gateway, prefix), number) = (Gateway::at(address), CLIENTS.fetch_add(1, Ordering::Relaxed));
+        Self { mistake, gateway: Arc::new(gateway), prefix, number, claims: Mutex::default() }
     }
 
     pub(super) async fn try_acquire(&self, claim: &Claim) -> Result<Attempt> {
@@ -62,7 +66,8 @@ impl Recipe {
         if at == 0 {
             own.is_granted = true;
             self.claims().insert(claim.owner(), own);
-            let token = if self.mistake == Mistake::TokenOfTheAnswer { now } else { revision };
+            let is_of_answer = self.mistake == Mistake::TokenOfTheAnswer && self.number.is_multiple_of(2);
+            let token = if is_of_answer { now } else { revision };
             return Ok(Attempt::Granted(Grant::new(FencingToken::new(token))));
         }
         if !claim.waits() {

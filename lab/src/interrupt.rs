@@ -65,12 +65,10 @@ impl Interrupts {
 
     /// Drops `work` at any signal.
     pub(crate) async fn unless_ended<T>(&mut self, work: impl Future<Output = T>) -> Result<T, EarlyEnd> {
-        match self.next(work).await {
-            WaitResult::Done(done) => Ok(done),
-            WaitResult::Stop | WaitResult::Abort => {
-                Err(EarlyEnd::Interrupted(self.signal().unwrap_or(Signal::INT)))
-            }
-        }
+        let WaitResult::Done(done) = self.next(work).await else {
+            return Err(EarlyEnd::Interrupted(self.signal().unwrap_or(Signal::INT)));
+        };
+        Ok(done)
     }
 
     /// An error if a signal has come.

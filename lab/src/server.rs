@@ -10,14 +10,19 @@ use redis::{
 use secrecy::ExposeSecret;
 use sqlx::any::{AnyConnectOptions, install_default_drivers};
 use sqlx::{AnyConnection, ConnectOptions, Row};
-use std::collections::{BTreeMap, HashMap};
+use std::collections::HashMap;
 use std::time::Duration;
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::TcpStream;
 use tokio::time::timeout;
 
-/// How long a ZooKeeper server may take to answer a four-letter word.
+/// How long a ZooKeeper server may take to answer a four-letter word, and a member of etcd a request of HTTP.
 const ANSWER_TIMEOUT: Duration = Duration::from_secs(1);
+
+/// A question, and how lines with commands and bytes begin in its answer. ZooKeeper's commands are packets, with pings; it counts no bytes.
+const SRVR: [&str; 3] = ["srvr", "Received: ", "no bytes"];
+const METRICS: [&str; 3] =
+    ["GET /metrics HTTP/1.0\r\n\r\n", "grpc_server_msg_received", "etcd_network_client_"];
 
 /// A server, or what tells of it.
 pub(crate) enum Server {
@@ -27,6 +32,7 @@ pub(crate) enum Server {
     OtherSql(AnyConnection, &'static str),
     /// `host:port` of each.
     ZooKeeper(Vec<String>),
+    Etcd(Vec<String>),
     /// A kind that cannot be asked, or a server behind TLS.
     Unknown,
 }
@@ -50,10 +56,8 @@ impl Server {
                 Self::OtherSql(sql(config, "postgres", 5432).await?, "SELECT version()")
             }
             "sqlite" => Self::OtherSql(sqlite(&url.path()?).await?, "SELECT 'SQLite ' || sqlite_version()"),
-            "zk" => {
-                let address = |server: &Endpoint| address(server, 2181);
-                Self::ZooKeeper(url.authority()?.endpoints.iter().map(address).collect())
-            }
+            "zk" => Self::ZooKeeper(addresses(config, 2181)?),
+            "etcd" => Self::Etcd(addresses(config, 2379)?),
             _ => Self::Unknown,
         })
     }
@@ -71,10 +75,14 @@ impl Server {
             Self::MySql(connection) => Some(scalar(connection, "SELECT version()").await?),
             Self::OtherSql(connection, query) => Some(scalar(connection, query).await?),
             Self::ZooKeeper(servers) => {
-                let facts = zookeeper_facts(servers).await;
-                let version = facts.iter().flatten().find_map(|facts| facts.get("Zookeeper version"));
+                let told = answers(servers, "srvr").await.unwrap_or_default();
                 // `3.8.0-5a02b05eddb59f6ac762f7ea82e92a68eb9c0f99, built on 2022-02-25 08:49 UTC`
+                let version = told.lines().find_map(|line| line.strip_prefix("Zookeeper version: "));
                 version.and_then(|version| Some(format!("zookeeper {}", version.split('-').next()?)))
+            }
+            Self::Etcd(members) => {
+                let told = answers(members, "GET /version HTTP/1.0\r\n\r\n").await.unwrap_or_default();
+                told.split('"').nth(3).map(|version| format!("etcd {version}"))
             }
             Self::Unknown => None,
         })
@@ -89,15 +97,8 @@ impl Server {
                 Err(error) => Err(failed(error)),
             },
             Self::MySql(connection) => mysql_counters(connection).await.map(Some).map_err(failed),
-            Self::ZooKeeper(servers) => {
-                // Packets of requests, pings among them.
-                let received = |facts: &BTreeMap<String, String>| facts.get("Received")?.parse::<u64>().ok();
-                let facts = zookeeper_facts(servers).await.unwrap_or_default();
-                let commands: Option<u64> = facts.iter().map(received).sum();
-                Ok(commands
-                    .filter(|_| !facts.is_empty())
-                    .map(|commands| ServerCounters { commands, bytes: 0 }))
-            }
+            Self::ZooKeeper(servers) => Ok(counted(servers, SRVR).await),
+            Self::Etcd(members) => Ok(counted(members, METRICS).await),
             Self::OtherSql(..) | Self::Unknown => Ok(None),
         }
     }
@@ -164,22 +165,29 @@ async fn mysql_counters(connection: &mut AnyConnection) -> sqlx::Result<ServerCo
     Ok(counters)
 }
 
-/// The answers of all servers to `srvr`; `None` if one of them gives none.
-async fn zookeeper_facts(servers: &[String]) -> Option<Vec<BTreeMap<String, String>>> {
-    let mut all = Vec::new();
+/// The answers of all servers to a question in clear text, one after the other; `None` if one of them gives none.
+async fn answers(servers: &[String], question: &str) -> Option<String> {
+    let mut all = String::new();
     for server in servers {
         let asked = async {
-            let mut stream = TcpStream::connect(server).await.ok()?;
-            stream.write_all(b"srvr").await.ok()?;
-            let mut answer = String::new();
-            stream.read_to_string(&mut answer).await.ok()?;
-            Some(answer)
+            let mut stream = TcpStream::connect(server).await?;
+            stream.write_all(question.as_bytes()).await?;
+            stream.read_to_string(&mut all).await
         };
-        let answer = timeout(ANSWER_TIMEOUT, asked).await.ok()??;
-        let facts = answer.lines().filter_map(|line| line.split_once(": "));
-        all.push(facts.map(|(key, value)| (key.to_owned(), value.trim().to_owned())).collect());
+        timeout(ANSWER_TIMEOUT, asked).await.ok()?.ok()?;
     }
     Some(all)
+}
+
+async fn counted(servers: &[String], [question, commands, bytes]: [&str; 3]) -> Option<ServerCounters> {
+    let told = answers(servers, question).await.filter(|told| told.contains(commands))?;
+    Some(ServerCounters { commands: sum(&told, commands), bytes: sum(&told, bytes) })
+}
+
+/// The sum of the numbers at the ends of the lines that begin with this.
+fn sum(metrics: &str, name: &str) -> u64 {
+    let values = metrics.lines().filter(|line| line.starts_with(name));
+    values.filter_map(|line| line.rsplit(' ').next()?.parse::<f64>().ok()).sum::<f64>() as u64
 }
 
 /// True for a database that is reached over TCP and without TLS. On this host, a missing `sslmode` means no TLS.
@@ -193,13 +201,14 @@ fn is_in_the_clear(config: &Config) -> bool {
     is_clear && query.take("socket").is_none()
 }
 
+fn addresses(config: &Config, port: u16) -> Result<Vec<String>> {
+    Ok(config.url().authority()?.endpoints.iter().map(|server| address(server, port)).collect())
+}
+
 fn address(server: &Endpoint, port: u16) -> String {
-    let port = server.port.unwrap_or(port);
-    if server.host.contains(':') {
-        format!("[{}]:{port}", server.host)
-    } else {
-        format!("{}:{port}", server.host)
-    }
+    let mut server = server.clone();
+    server.port.get_or_insert(port);
+    server.to_string()
 }
 
 fn failed(error: impl std::error::Error + Send + Sync + 'static) -> Error {
@@ -216,6 +225,8 @@ mod tests {
                     total_net_input_bytes:100\r\ntotal_net_output_bytes:20\r\n";
         assert_eq!(redis_counters(&InfoDict::new(info)), Some(ServerCounters { commands: 41, bytes: 120 }));
         assert_eq!(redis_counters(&InfoDict::new("total_commands_processed:41")), None);
+        let metrics = "# HELP grpc_x\ngrpc_x{a=\"b\"} 3\ngrpc_x{a=\"c\"} 1.2e+03\ngrpc_y 7\n";
+        assert_eq!(sum(metrics, "grpc_x"), 1203);
     }
 
     #[test]

@@ -46,11 +46,8 @@ impl UserStore {
             user_stores.push(Self { name, invocation: invocation.with_store(options) });
         }
         if user_stores.iter().filter(|store| store.is_memory()).count() > 1 {
-            return Err(Error::invalid(
-                "URL",
-                "two of the stores are memory",
-                "name memory once: a process has one",
-            ));
+            let (problem, help) = ("two of the stores are memory", "name memory once: a process has one");
+            return Err(Error::invalid("URL", problem, help));
         }
         Ok(user_stores)
     }
@@ -97,17 +94,14 @@ impl UserStore {
     /// Ends what the cases have left in the store, and looks whether nothing is left: locks of processes that were killed, and last
     /// tokens. Only below `root`, of which nobody else has a name.
     pub(crate) async fn clean_up(&self, root: &str, names: &[LockName]) -> std::result::Result<(), Failure> {
-        let store = self.invocation.open().await?;
+        let (store, console) = (self.invocation.open().await?, self.invocation.console);
         match store.locks.admin() {
             Some(admin) => {
                 end_all(admin, root, &self.invocation.store.shell_words()).await?;
                 admin.forget(names).await?;
                 admin.forget(&[probed(root)?]).await?;
             }
-            None => self
-                .invocation
-                .console
-                .note("the store cannot list its locks: what is left of them ends with its lease"),
+            None => console.note("the store cannot list its locks: what is left of them ends with its lease"),
         }
         Ok(store.locks.close().await?)
     }

@@ -113,11 +113,12 @@ async fn ten_thousand_holds_are_all_renewed(cx: &Context) -> Verdict {
     }
 }
 
-/// Ten thousand locks of one client, or as many as it is granted in a time that is long enough for a fast store.
+/// Ten thousand locks of one client, or as many as it is granted in a time that is long enough for a fast store, and no longer than the
+/// first leases: a slow store would not renew more of them in time.
 async fn ten_thousand_holds(cx: &Context, ttl: Duration) -> Result<Vec<LockGuard>, Stop> {
     const HOLDS: usize = 10_000;
     const AT_ONCE: usize = 64;
-    let until = Instant::now() + cx.patience();
+    let until = Instant::now() + cx.ttl() * 8;
     let client = cx.client_at(&cx.store().address_for_holds_of(ttl)).await?;
     let options = Arc::new(cx.options().with_ttl(ttl));
     let mut tasks = JoinSet::new();

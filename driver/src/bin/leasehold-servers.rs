@@ -6,7 +6,9 @@
 #![allow(clippy::print_stdout, clippy::print_stderr, reason = "a program for people and scripts")]
 
 use leasehold_conformance::Stop;
-use leasehold_test_stores::servers::{MariaDbServer, PostgresServer, RedisServer, ZooKeeperServer};
+use leasehold_test_stores::servers::{
+    EtcdServer, MariaDbServer, PostgresServer, RedisServer, ZooKeeperServer,
+};
 
 fn main() {
     let redis = told("redis", RedisServer::start(), RedisServer::url);
@@ -20,9 +22,11 @@ fn main() {
     // Room for a hundred thousand locks, and the compiler of a server that runs for longer than a test.
     let zookeeper = ZooKeeperServer::start_with(&["-Xmx1g", "-XX:TieredStopAtLevel=4"]);
     let zookeeper = told("zookeeper", zookeeper, ZooKeeperServer::url);
+    let etcd =
+        told("etcd", EtcdServer::start_with(&["--quota-backend-bytes", "8589934592"]), EtcdServer::url);
     println!("READY");
     let _ = std::io::copy(&mut std::io::stdin(), &mut std::io::sink());
-    drop((redis, postgres, mariadb, zookeeper));
+    drop((redis, postgres, mariadb, zookeeper, etcd));
 }
 
 /// Says where it is, or why it is nowhere.

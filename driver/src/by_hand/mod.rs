@@ -2,6 +2,7 @@
 //! a lease with a new token, and a release that checks its owner. They go through the client crates that the backends use, with no time
 //! limit and no retry; to servers they go over TCP, unencrypted.
 
+mod etcd;
 mod redis;
 mod sql;
 mod zookeeper;
@@ -28,6 +29,7 @@ pub(crate) fn by_hand(config: &Config) -> Result<Arc<dyn ByHand>> {
         "mysql" | "mariadb" => Arc::new(sql::RawSql::new(config, &sql::MYSQL)?),
         "postgres" | "postgresql" => Arc::new(sql::RawSql::new(config, &sql::POSTGRES)?),
         "sqlite" => Arc::new(sql::RawSql::new(config, &sql::SQLITE)?),
+        "etcd" if url.authority()?.user.is_none() => Arc::new(etcd::RawEtcd::new(config)?),
         "zk" if url.authority()?.user.is_none() => Arc::new(zookeeper::RawZooKeeper::new(config)?),
         scheme => {
             return Err(Error::new(ErrorKind::Unsupported, format!("{scheme} has no measure by hand")));

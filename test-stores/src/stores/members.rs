@@ -5,9 +5,26 @@ use super::server_group::ServerGroup;
 use super::server_store::ServerStore;
 use async_trait::async_trait;
 use leasehold::LockName;
+use leasehold::semantics::Fault;
 use leasehold_conformance::proxy::Proxy;
-use leasehold_conformance::{Members, Stop};
+use leasehold_conformance::{Case, Members, Stop};
 use tokio::task::block_in_place;
+
+/// The cases of exclusion and order across servers, and of servers that fail. The rest is asked of one, which is the same code.
+const COVERED_BY_SEVERAL: [&str; 8] = ["A01", "A05", "H01", "J17", "J19", "J20", "J38", "S01"];
+
+/// Whether a case is put to so many servers that elect a leader.
+pub(super) fn covers(servers: usize, case: &Case) -> Result<(), Stop> {
+    let covered = servers == 1 || COVERED_BY_SEVERAL.contains(&case.id);
+    covered.then_some(()).ok_or_else(|| Stop::skipped("shown on one server, which is the same code"))
+}
+
+/// Whether a fault can happen to them.
+pub(super) fn can_meet(servers: usize, fault: Fault) -> Result<(), Stop> {
+    let needs_several = matches!(fault, Fault::FailOver | Fault::SplitBrain | Fault::MinorityDown);
+    let lacks = "it is one server: no other one could take over, and none can be spared";
+    if servers == 1 && needs_several { Err(Stop::skipped(lacks)) } else { Ok(()) }
+}
 
 /// A group whose servers vote, or are asked for a majority.
 #[async_trait]

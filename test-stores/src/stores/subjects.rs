@@ -9,7 +9,6 @@ use super::sqlite::Sqlite;
 use super::zookeeper::ZooKeeperGroup;
 use crate::servers::{
     MariaDbServer, MySqlServer, PostgresServer, RedisCluster, RedisSentinelGroup, RedisServer,
-    ZooKeeperEnsemble, ZooKeeperServer,
 };
 use leasehold_conformance::Subject;
 
@@ -17,7 +16,7 @@ type MariaDb = ServerSubject<SqlGroup<MariaDbServer>>;
 type MySql = ServerSubject<SqlGroup<MySqlServer>>;
 type Postgres = ServerSubject<SqlGroup<PostgresServer>>;
 type Redis = ServerSubject<RedisServer>;
-type ZooKeeper = ServerSubject<ZooKeeperGroup<ZooKeeperServer>>;
+type ZooKeeper = ServerSubject<ZooKeeperGroup<1>>;
 
 /// Every backend in every mode. Oracle's MySQL is among them if its folder is named in the environment
 /// ([`MySqlServer::FOLDER`]): it is not in stable Debian.
@@ -40,7 +39,7 @@ pub fn all() -> Vec<Box<dyn Subject>> {
         Box::new(Postgres::new("postgres-for-update", Mode::ForUpdate)),
         Box::new(Postgres::new("postgres-optimistic", Mode::Optimistic)),
         Box::new(ZooKeeper::new("zookeeper", ())),
-        Box::new(ServerSubject::<ZooKeeperGroup<ZooKeeperEnsemble>>::new("zookeeper-ensemble", ())),
+        Box::new(ServerSubject::<ZooKeeperGroup<3>>::new("zookeeper-ensemble", ())),
     ];
     if std::env::var_os(MySqlServer::FOLDER).is_some() {
         subjects.push(Box::new(MySql::new("mysql", Mode::Lease)));

@@ -42,8 +42,8 @@ impl EtcdCluster {
         let launches = (1..).zip(peer_ports).map(|(number, ports)| EtcdLaunch::new(number, *ports, &[]));
         let launches = launches.collect::<Result<Vec<_>, _>>()?;
         let all: Vec<String> = launches.iter().map(|launch| launch.cluster.clone()).collect();
-        let all = all.join(",");
-        let members = launches.into_iter().map(|launch| EtcdServer::launch(launch.in_cluster(all.clone())));
+        let members =
+            launches.into_iter().map(|it| EtcdServer::launch(EtcdLaunch { cluster: all.join(","), ..it }));
         let cluster = Self { members: members.collect::<Result<_, _>>()? };
         cluster.wait_until_served(peer_ports.len())?;
         Ok(cluster)

@@ -20,17 +20,16 @@ pub fn etcd_server_missing() -> Option<String> {
 
 /// One member: alone, or of a cluster.
 pub(super) struct EtcdLaunch {
-    program: PathBuf,
-    name: String,
+    pub(super) program: PathBuf,
+    pub(super) name: String,
     pub(super) port: u16,
     /// The port for the other members, and the one at which they find it: its own, or a proxy's.
-    peer_ports: (u16, u16),
+    pub(super) peer_ports: (u16, u16),
     /// All members as `name=URL`.
     pub(super) cluster: String,
-    is_alone: bool,
     /// A port for clients with TLS.
     pub(super) tls_port: Option<u16>,
-    arguments: Vec<String>,
+    pub(super) arguments: Vec<String>,
 }
 
 impl EtcdLaunch {
@@ -42,28 +41,20 @@ impl EtcdLaunch {
         let name = format!("m{number}");
         let cluster = format!("{name}=http://127.0.0.1:{}", peer_ports.1);
         let (port, arguments) = (free_port()?, arguments.iter().map(ToString::to_string).collect());
-        Ok(Self { program, name, port, peer_ports, cluster, is_alone: true, tls_port: None, arguments })
-    }
-
-    /// The same as a member of this cluster.
-    pub(super) fn in_cluster(self, cluster: String) -> Self {
-        Self { cluster, is_alone: false, ..self }
+        Ok(Self { program, name, port, peer_ports, cluster, tls_port: None, arguments })
     }
 }
 
 impl Launch for EtcdLaunch {
     fn command(&self, data: &Path) -> Command {
         let clients = format!("http://127.0.0.1:{}", self.port);
-        let [peers, found] =
-            [self.peer_ports.0, self.peer_ports.1].map(|port| format!("http://127.0.0.1:{port}"));
+        let [peers, found] = <[u16; 2]>::from(self.peer_ports).map(|port| format!("http://127.0.0.1:{port}"));
         let mut command = Command::new(&self.program);
         command.args(["--name", &self.name, "--data-dir"]).arg(data.join("etcd"));
         // The last value counts where an argument is given twice.
-        let listened: Vec<String> = [clients.clone()]
-            .into_iter()
-            .chain(self.tls_port.map(|port| format!("https://127.0.0.1:{port}")))
-            .collect();
-        command.args(["--listen-client-urls", &listened.join(","), "--advertise-client-urls", &clients]);
+        let tls = self.tls_port.map_or_else(String::new, |port| format!(",https://127.0.0.1:{port}"));
+        let listened = clients.clone() + &tls;
+        command.args(["--listen-client-urls", &listened, "--advertise-client-urls", &clients]);
         command.args(["--listen-peer-urls", &peers, "--initial-advertise-peer-urls", &found]);
         command.args(["--initial-cluster", &self.cluster, "--logger", "zap", "--log-level", "error"]);
         command.args(&self.arguments);
@@ -71,7 +62,7 @@ impl Launch for EtcdLaunch {
     }
 
     fn is_ready(&self) -> bool {
-        if self.is_alone {
+        if !self.cluster.contains(',') {
             return ask(self.port, "GET", "/health", "", ANSWERS_WITHIN).is_ok();
         }
         // A member cannot serve before the others are there, but it listens to them.

@@ -47,9 +47,7 @@ impl EtcdServer {
     ///
     /// As [`start`](Self::start).
     pub fn start_with(arguments: &[&str]) -> Result<Self, Stop> {
-        let arguments = [&TIMING, arguments].concat();
-        let peers = free_port()?;
-        Self::launch(EtcdLaunch::new(1, (peers, peers), &arguments)?)
+        Self::start_alone(arguments, None)
     }
 
     /// Starts one that also takes clients with TLS, at this port. The arguments name its certificate.
@@ -58,11 +56,12 @@ impl EtcdServer {
     ///
     /// As [`start`](Self::start).
     pub fn start_with_tls(port: u16, arguments: &[&str]) -> Result<Self, Stop> {
-        let arguments = [&TIMING, arguments].concat();
-        let peers = free_port()?;
-        let mut launch = EtcdLaunch::new(1, (peers, peers), &arguments)?;
-        launch.tls_port = Some(port);
-        Self::launch(launch)
+        Self::start_alone(arguments, Some(port))
+    }
+
+    fn start_alone(arguments: &[&str], tls_port: Option<u16>) -> Result<Self, Stop> {
+        let (peers, arguments) = (free_port()?, [&TIMING, arguments].concat());
+        Self::launch(EtcdLaunch { tls_port, ..EtcdLaunch::new(1, (peers, peers), &arguments)? })
     }
 
     pub(super) fn launch(launch: EtcdLaunch) -> Result<Self, Stop> {

@@ -1,19 +1,17 @@
 use super::four_letter_words::{ZooKeeperRole, role};
 use super::launch::ZooKeeperLaunch;
 use super::server::ZooKeeperServer;
+use crate::servers::wait::wait_until;
 use leasehold_conformance::Stop;
 use leasehold_conformance::server::free_port;
-use std::time::{Duration, Instant};
-
-/// Limit for an election. It takes a third of a second on a quiet machine.
-const ELECTED_WITHIN: Duration = Duration::from_secs(120);
+use std::time::Duration;
 
 /// Limit for the answer of a member about its role. A stopped one never answers.
 const ANSWERS_WITHIN: Duration = Duration::from_secs(1);
 
-/// Three ZooKeeper servers that are one service, each with ports and data of its own.
+/// ZooKeeper servers that are one service, each with ports and data of its own.
 ///
-/// Two of them go on without the third; a leader that is silent for 1.5 s is replaced.
+/// Of three, two go on without the third; a leader that is silent for 1.5 s is replaced.
 #[derive(Debug)]
 pub struct ZooKeeperEnsemble {
     members: Vec<ZooKeeperServer>,
@@ -34,16 +32,19 @@ impl ZooKeeperEnsemble {
     ///
     /// If ZooKeeper is not installed or does not start.
     pub fn start() -> Result<Self, Stop> {
-        Self::start_in(&[])
+        Self::start_of(3, &[])
     }
 
-    /// Starts them in this environment.
+    /// Starts so many in this environment.
     ///
     /// # Errors
     ///
     /// As [`start`](Self::start).
-    pub fn start_in(environment: &[(String, String)]) -> Result<Self, Stop> {
-        let ports = (0..3).map(|_| MemberPorts::free()).collect::<Result<Vec<_>, _>>()?;
+    pub fn start_of(members: usize, environment: &[(String, String)]) -> Result<Self, Stop> {
+        if members == 1 {
+            return Ok(Self { members: vec![ZooKeeperServer::start_in(environment)?] });
+        }
+        let ports = (0..members).map(|_| MemberPorts::free()).collect::<Result<Vec<_>, _>>()?;
         let lines = configuration(&ports);
         // All start at once: one after the other takes three times as long.
         let members: Result<_, _> = std::thread::scope(|scope| {
@@ -61,7 +62,7 @@ impl ZooKeeperEnsemble {
             starts.into_iter().map(|start| start.join().unwrap_or_else(|_| Err(panicked()))).collect()
         });
         let ensemble = Self { members: members? };
-        ensemble.wait_until_served(3)?;
+        ensemble.wait_until_served(ports.len())?;
         Ok(ensemble)
     }
 
@@ -92,18 +93,13 @@ impl ZooKeeperEnsemble {
     ///
     /// If that takes longer than anything reasonable.
     pub fn wait_until_served(&self, members: usize) -> Result<usize, Stop> {
-        let start = Instant::now();
-        while start.elapsed() < ELECTED_WITHIN {
+        let mut leads = None;
+        wait_until("the ZooKeeper servers have agreed on a leader", || {
             let roles = self.roles();
-            let leader = roles.iter().position(|role| *role == Some(ZooKeeperRole::Leader));
-            if let Some(leader) = leader
-                && roles.iter().flatten().count() >= members
-            {
-                return Ok(leader);
-            }
-            std::thread::sleep(Duration::from_millis(50));
-        }
-        Err(Stop::failed(format!("{members} ZooKeeper servers have agreed on no leader")))
+            leads = roles.iter().position(|role| *role == Some(ZooKeeperRole::Leader));
+            leads.is_some() && roles.iter().flatten().count() >= members
+        })?;
+        leads.ok_or_else(|| Stop::failed("no leader"))
     }
 
     /// Kills one member, as a crash would. It stays down until [`restart`](Self::restart).
@@ -122,6 +118,11 @@ impl ZooKeeperEnsemble {
     }
 
     /// The members, in the order of their ports.
+    pub fn members(&self) -> &[ZooKeeperServer] {
+        &self.members
+    }
+
+    /// The same, to be harmed.
     pub fn members_mut(&mut self) -> &mut [ZooKeeperServer] {
         &mut self.members
     }

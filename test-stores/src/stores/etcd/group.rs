@@ -1,7 +1,7 @@
 use crate::servers::{EtcdCluster, EtcdServer};
 use crate::stores::cannot::{no_hook, not_held};
 use crate::stores::connect::{join, loopback};
-use crate::stores::members::MemberGroup;
+use crate::stores::members::{MemberGroup, can_meet, covers};
 use crate::stores::server_group::{DataServer, Environment, ServerGroup};
 use crate::stores::server_store::ServerStore;
 use async_trait::async_trait;
@@ -15,9 +15,6 @@ use std::time::Duration;
 use tokio::task::block_in_place;
 
 const WATCHES_SETTLE_WITHIN: Duration = Duration::from_millis(50);
-
-/// The cases of exclusion and order across members, and of members that fail.
-const COVERED_BY_SEVERAL: [&str; 8] = ["A01", "A05", "H01", "J17", "J19", "J20", "J38", "S01"];
 
 /// So many members, with the prefix of a case's locks, which no other case uses.
 #[derive(Debug)]
@@ -60,19 +57,11 @@ impl<const MEMBERS: usize> ServerGroup for EtcdGroup<MEMBERS> {
     type Mode = ();
 
     fn covers((): (), case: &Case) -> Result<(), Stop> {
-        match MEMBERS == 1 || COVERED_BY_SEVERAL.contains(&case.id) {
-            true => Ok(()),
-            false => Err(Stop::skipped("shown on one member, which is the same code")),
-        }
+        covers(MEMBERS, case)
     }
 
     fn can_meet(fault: Fault) -> Result<(), Stop> {
-        match fault {
-            Fault::FailOver | Fault::SplitBrain | Fault::MinorityDown if MEMBERS == 1 => {
-                Err(Stop::skipped("it is one member: no other one could take over, and none can be spared"))
-            }
-            _ => Ok(()),
-        }
+        can_meet(MEMBERS, fault)
     }
 
     /// Leases are whole seconds, and a server looks twice in a second for those that have ended.

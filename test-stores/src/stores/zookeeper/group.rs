@@ -1,58 +1,34 @@
 use super::client::AdminClient;
-use crate::servers::ZooKeeperServer;
+use crate::servers::{ZooKeeperEnsemble, ZooKeeperServer};
 use crate::stores::cannot::no_hook;
 use crate::stores::connect::{join, loopback};
+use crate::stores::members::{MemberGroup, can_meet, covers};
 use crate::stores::server_group::{DataServer, Environment, ServerGroup};
 use crate::stores::server_store::ServerStore;
 use async_trait::async_trait;
 use leasehold::LockName;
 use leasehold::semantics::Fault;
 use leasehold_conformance::{Administrator, Case, Counters, Members, Stop, Store};
-use std::fmt::Debug;
 use std::net::SocketAddr;
 use std::time::Duration;
 
 /// Short, for the cases that wait for a session to end; longer than the pauses of a machine under load.
-pub(super) const SHORT_SESSION: &str = "session_timeout=2s";
+const SHORT_SESSION: &str = "session_timeout=2s";
 
-/// One server or several, with the directory of a case's locks, which no other case uses.
+/// Outlasts an election. Cases of one server measure holds with short sessions.
+const SESSION_OF_SEVERAL: &str = "session_timeout=9s";
+/// So many servers, with the directory of a case's locks, which no other case uses.
 #[derive(Debug)]
-pub(in crate::stores) struct ZooKeeperGroup<S> {
-    pub(super) servers: S,
-    pub(super) directory: String,
+pub(in crate::stores) struct ZooKeeperGroup<const SERVERS: usize> {
+    ensemble: ZooKeeperEnsemble,
+    directory: String,
 }
 
-/// What differs between one server and an ensemble.
-pub(in crate::stores) trait ZooKeeperServers: Debug + Send + Sized + 'static {
-    /// The option of the usual URL.
-    const SESSION: &str;
+impl<const SERVERS: usize> MemberGroup for ZooKeeperGroup<SERVERS> {
+    const INDEPENDENT: bool = false;
 
-    fn covers(_case: &Case) -> Result<(), Stop> {
-        Ok(())
-    }
-
-    fn can_meet(_fault: Fault) -> Result<(), Stop> {
-        Ok(())
-    }
-
-    fn launch(environment: &Environment) -> Result<Self, Stop>;
-
-    fn each(&mut self) -> &mut [ZooKeeperServer];
-
-    fn ports(&self) -> Vec<u16>;
-
-    /// Waits until all servers serve.
-    fn settle(&self) -> Result<(), Stop> {
-        Ok(())
-    }
-
-    /// The server, for a hook that an ensemble does not offer.
-    fn only_server(&self, hook: &str) -> Result<&ZooKeeperServer, Stop> {
-        Err(no_hook(hook))
-    }
-
-    fn members(_store: &ServerStore<ZooKeeperGroup<Self>>) -> Result<&dyn Members, Stop> {
-        Err(no_hook("members"))
+    fn leader_of(&mut self, serving: usize) -> Result<usize, Stop> {
+        self.ensemble.wait_until_served(serving)
     }
 }
 
@@ -63,31 +39,31 @@ impl DataServer for ZooKeeperServer {
 }
 
 #[async_trait]
-impl<S: ZooKeeperServers> ServerGroup for ZooKeeperGroup<S> {
+impl<const SERVERS: usize> ServerGroup for ZooKeeperGroup<SERVERS> {
     type Server = ZooKeeperServer;
     type Mode = ();
 
     const HAS_OBSERVERS: bool = false;
 
     fn covers((): (), case: &Case) -> Result<(), Stop> {
-        S::covers(case)
+        covers(SERVERS, case)
     }
 
     fn can_meet(fault: Fault) -> Result<(), Stop> {
-        S::can_meet(fault)
+        can_meet(SERVERS, fault)
     }
 
     fn launch((): (), environment: &Environment) -> Result<Self, Stop> {
-        let servers = S::launch(environment)?;
-        Ok(Self { servers, directory: new_directory() })
+        let ensemble = ZooKeeperEnsemble::start_of(SERVERS, environment)?;
+        Ok(Self { ensemble, directory: new_directory() })
     }
 
     fn servers(&mut self) -> &mut [ZooKeeperServer] {
-        self.servers.each()
+        self.ensemble.members_mut()
     }
 
     fn settle(&mut self) -> Result<(), Stop> {
-        self.servers.settle()
+        if SERVERS == 1 { Ok(()) } else { self.ensemble.wait_until_served(SERVERS).map(drop) }
     }
 
     fn sync_all(&mut self) -> Result<(), Stop> {
@@ -96,11 +72,11 @@ impl<S: ZooKeeperServers> ServerGroup for ZooKeeperGroup<S> {
     }
 
     fn addresses(&self) -> Vec<SocketAddr> {
-        self.servers.ports().into_iter().map(loopback).collect()
+        self.ensemble.ports().into_iter().map(loopback).collect()
     }
 
     fn url_at(&self, addresses: &[SocketAddr]) -> String {
-        self.url_with_session(addresses, S::SESSION)
+        self.url_with_session(addresses, if SERVERS == 1 { SHORT_SESSION } else { SESSION_OF_SEVERAL })
     }
 
     /// A client believes in a hold for three quarters of its session.
@@ -114,7 +90,7 @@ impl<S: ZooKeeperServers> ServerGroup for ZooKeeperGroup<S> {
     }
 
     fn aliases(&self) -> Result<Vec<String>, Stop> {
-        let (port, directory) = (self.servers.only_server("aliases")?.port(), &self.directory);
+        let (port, directory) = (self.only_server("aliases")?.port(), &self.directory);
         Ok(vec![
             format!("zk://localhost:{port}{directory}"),
             format!("zk://127.0.0.1:{port}{directory}/"),
@@ -123,12 +99,12 @@ impl<S: ZooKeeperServers> ServerGroup for ZooKeeperGroup<S> {
     }
 
     fn url_with_secret(&self, secret: &str) -> Result<String, Stop> {
-        self.servers.only_server("secret")?;
+        self.only_server("secret")?;
         Ok(self.url_at(&self.addresses()).replace("://", &format!("://locker:{secret}@")))
     }
 
     fn permit_prefix(&self, _prefix: &str) -> Result<(), Stop> {
-        self.servers.only_server("namespaced").map(drop)
+        self.only_server("namespaced").map(drop)
     }
 
     async fn reset(store: &ServerStore<Self>) -> Result<(), Stop> {
@@ -145,7 +121,7 @@ impl<S: ZooKeeperServers> ServerGroup for ZooKeeperGroup<S> {
     }
 
     async fn delete_queue(store: &ServerStore<Self>, name: &LockName) -> Result<(), Stop> {
-        store.group().servers.only_server("delete_queue").map(drop)?;
+        store.group().only_server("delete_queue").map(drop)?;
         client(store).await?.delete_queue(name).await
     }
 
@@ -163,7 +139,7 @@ impl<S: ZooKeeperServers> ServerGroup for ZooKeeperGroup<S> {
     }
 
     fn counters(&self) -> Result<Counters, Stop> {
-        Ok(self.servers.only_server("counters")?.traffic()?)
+        Ok(self.only_server("counters")?.traffic()?)
     }
 
     /// The clock of the server that orders what is written.
@@ -172,17 +148,22 @@ impl<S: ZooKeeperServers> ServerGroup for ZooKeeperGroup<S> {
     }
 
     fn members(store: &ServerStore<Self>) -> Result<&dyn Members, Stop> {
-        S::members(store)
+        if SERVERS == 1 { Err(no_hook("members")) } else { Ok(store) }
     }
 }
 
-impl<S: ZooKeeperServers> ZooKeeperGroup<S> {
+impl<const SERVERS: usize> ZooKeeperGroup<SERVERS> {
+    /// The server, for a hook that an ensemble does not offer.
+    fn only_server(&self, hook: &str) -> Result<&ZooKeeperServer, Stop> {
+        if SERVERS == 1 { Ok(&self.ensemble.members()[0]) } else { Err(no_hook(hook)) }
+    }
+
     fn url_with_session(&self, addresses: &[SocketAddr], session: &str) -> String {
         format!("zk://{}{}?{session}", join(addresses), self.directory)
     }
 }
 
-async fn client<S: ZooKeeperServers>(store: &ServerStore<ZooKeeperGroup<S>>) -> Result<AdminClient, Stop> {
+async fn client<const N: usize>(store: &ServerStore<ZooKeeperGroup<N>>) -> Result<AdminClient, Stop> {
     let (servers, directory) = {
         let group = store.group();
         (join(&group.addresses()), group.directory.clone())
@@ -196,7 +177,7 @@ fn new_directory() -> String {
 
 /// Only the host has an administrator: its wall clock, and its disk.
 #[async_trait]
-impl<S: ZooKeeperServers> Administrator for ServerStore<ZooKeeperGroup<S>> {
+impl<const SERVERS: usize> Administrator for ServerStore<ZooKeeperGroup<SERVERS>> {
     async fn set_clock_ahead(&self, seconds: i64) -> Result<(), Stop> {
         self.step_wall_clock(seconds).await
     }

@@ -2,6 +2,5 @@
 
 mod client;
 mod group;
-mod servers;
 
 pub(super) use group::ZooKeeperGroup;

@@ -7,10 +7,9 @@ use crate::report::{Report, StoreReport};
 use leasehold::semantics::{Fault, Outcome};
 use leasehold_conformance::matrix::{Cell, State};
 
-const LEGEND: &str = "● one owner at a time, and a holder that can no longer be sure knows it. ◐ two owners are \
-                      possible, and their tokens still grow. ○ nobody gets the lock until the fault is \
-                      healed. ▲ two owners, and tokens may repeat. ✕ less than is promised. △ late. □ not judged. – \
-                      cannot happen there.";
+const LEGEND: &str = "● one owner at a time, and a holder that can no longer be sure knows it. ◐ two owners are possible, \
+                      and their tokens still grow. ○ nobody gets the lock until the fault is healed. ▲ two owners, and \
+                      tokens may repeat. ✕ less than is promised. △ late. □ not judged. – cannot happen there.";
 
 /// A store under a fault: as it was seen, or, if no fault was made in it, as it is promised.
 pub(super) struct UnderFault<'a> {

@@ -42,7 +42,7 @@ pub(crate) fn tls_refusal(_error: &(dyn StdError + 'static)) -> Option<Error> {
 #[cfg(feature = "tls")]
 mod with_rustls {
     use super::{Endpoint, Error, ErrorKind, Result, StdError, Tls};
-    use leasehold_core::error_within;
+    use leasehold_core::error_within::error_within;
     use rustls::CertificateError;
     use std::fs;
     use std::path::Path;

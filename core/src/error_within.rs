@@ -1,9 +1,10 @@
+//! For backends: `rustls::Error` is wrapped by every client of a store.
+
 use std::error::Error as StdError;
 use std::io;
 use std::sync::Arc;
 
-/// The error of this type within, wherever it was wrapped. For backends: `rustls::Error` is wrapped by every client of a store.
-#[doc(hidden)]
+/// The error of this type within, wherever it was wrapped.
 pub fn error_within<'a, E: StdError + 'static>(error: &'a (dyn StdError + 'static)) -> Option<&'a E> {
     // These give, as their source, the source of the error that they hold: that error would be passed over.
     let shared = error.downcast_ref::<Arc<dyn StdError + Send + Sync>>().map(|it| &**it);

@@ -46,7 +46,8 @@ mod clock;
 mod context;
 mod duration;
 mod error;
-mod error_within;
+#[doc(hidden)]
+pub mod error_within;
 mod fallback_runtime;
 mod guard;
 mod holder;
@@ -76,7 +77,6 @@ pub use client::{LockClient, LockClientBuilder};
 pub use clock::{Clock, Moment, RuntimeClock, Sleep, SystemClock};
 pub use duration::parse_duration;
 pub use error::{Error, ErrorKind, Loss, LossCause, Result};
-pub use error_within::error_within;
 pub use guard::{Health, Hold, HoldStatus, Lease, LockGuard};
 pub use holder::HolderInfo;
 pub use kinds::{Election, Leader, Leadership, LockSetGuard, Scope, Semaphore};

@@ -24,13 +24,13 @@ use std::sync::Arc;
 /// # use std::sync::Arc;
 /// # #[tokio::main(flavor = "current_thread")] async fn main() -> leasehold::Result<()> {
 /// let mut registry = Registry::default();
-/// registry.register("etcd", |url, namespace| async move {
+/// registry.register("consul", |url, namespace| async move {
 ///     let endpoints = url.authority()?.endpoints;
-///     let backend = MemoryBackend::new(); // EtcdBackend::new(endpoints, namespace)
+///     let backend = MemoryBackend::new(); // ConsulBackend::new(endpoints, namespace)
 ///     Ok(Arc::new(backend) as Arc<dyn LockBackend>)
 /// })?;
-/// registry.set_default_prefix("etcd", "leasehold/")?;
-/// let locks = registry.connect(&Config::new("etcd://h1:2379,h2:2379")?).await?;
+/// registry.set_default_prefix("consul", "leasehold/")?;
+/// let locks = registry.connect(&Config::new("consul://h1:8500,h2:8500")?).await?;
 /// # Ok(()) }
 /// ```
 #[derive(Clone)]

@@ -25,7 +25,7 @@ async fn exclude_each_other(one: &dyn DistributedLock, other: &dyn DistributedLo
 async fn own_backend_serves_its_scheme() {
     let store = MemoryBackend::new();
     let mut registry = Registry::default();
-    let add = registry.register("etcd", move |url, namespace| {
+    let add = registry.register("consul", move |url, namespace| {
         let store = store.clone();
         async move {
             assert_eq!(url.authority()?.endpoints.len(), 2);
@@ -35,11 +35,11 @@ async fn own_backend_serves_its_scheme() {
     });
     add.unwrap();
 
-    let config = Config::new("etcd://h1:2379,h2:2379").unwrap().with_prefix("shop/").unwrap();
+    let config = Config::new("consul://h1:8500,h2:8500").unwrap().with_prefix("shop/").unwrap();
     let locks = [registry.connect(&config).await.unwrap(), registry.connect(&config).await.unwrap()];
     assert!(exclude_each_other(&*locks[0], &*locks[1]).await);
-    assert!(registry.schemes().any(|scheme| scheme == "etcd"));
-    assert!(!Registry::default().schemes().any(|scheme| scheme == "etcd"), "it is a value, not a global");
+    assert!(registry.schemes().any(|scheme| scheme == "consul"));
+    assert!(!Registry::default().schemes().any(|scheme| scheme == "consul"), "it is a value, not a global");
 }
 
 #[tokio::test]

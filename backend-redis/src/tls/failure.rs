@@ -1,6 +1,7 @@
 //! What a failure of TLS means for the user who configured it.
 
-use leasehold_core::{Error, ErrorKind, error_within};
+use leasehold_core::error_within::error_within;
+use leasehold_core::{Error, ErrorKind};
 use rustls::CertificateError;
 use std::error::Error as StdError;
 use std::io;

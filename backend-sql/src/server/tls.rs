@@ -1,7 +1,8 @@
 //! The meaning of a failure of TLS for the user who configured it.
 
 use super::Target;
-use leasehold_core::{Error, ErrorKind, error_within};
+use leasehold_core::error_within::error_within;
+use leasehold_core::{Error, ErrorKind};
 
 /// Explains an error that comes from TLS; `None` if this one does not.
 ///

@@ -16,27 +16,9 @@
 //! # Ok(()) }
 //! ```
 //!
-//! # Where things are
-//!
-//! | looking for | file |
-//! |---|---|
-//! | an acquisition from its call to its grant | `client/acquire.rs` |
-//! | what a dropped acquisition leaves behind | `client/pending_claim.rs`, then `client/cleanup.rs` |
-//! | when a waiter asks again | `client/retry.rs` |
-//! | how tasks of one client stand in line | `wait_queue.rs` |
-//! | where releases go on when their runtime has ended | `fallback_runtime.rs` |
-//! | the hold behind a guard | `client/hold.rs` |
-//! | when a lease is renewed | `keeper/mod.rs` |
-//! | when a lock is lost | `keeper/loss_rule.rs` |
-//! | several names at once | `kinds/lock_set.rs` |
-//! | re-entry | `kinds/scope.rs` |
-//! | a permit of a semaphore | `kinds/semaphore.rs` |
-//! | who leads | `kinds/election.rs` |
-//! | the shortest correct backend | `memory/mod.rs` |
+//! Where each part is: `ARCHITECTURE.md` in the repository.
 //!
 //! This crate knows no store, no command line and no TLS.
-
-#![cfg_attr(docsrs, feature(doc_cfg))]
 
 mod admin;
 mod backend;

@@ -20,7 +20,6 @@
 use crate::sync::{AtomicBool, AtomicU64, Mutex};
 use crate::{Claim, Clock, Fairness, LockName, Moment, Semantics, WakeUp, locked};
 use std::collections::{HashMap, VecDeque};
-use std::fmt;
 use std::sync::Arc;
 use std::sync::atomic::Ordering::SeqCst;
 use std::time::Duration;
@@ -74,19 +73,14 @@ impl WaitQueues {
     pub(crate) fn new(semantics: &Semantics) -> Self {
         // Pollers of SQL look the sooner the shorter a lock was held, and messages come at once. Waiters that poll by themselves
         // notice a release after one interval.
-        let (longest_pause, pause_part, first_asks_every) = match semantics.wake_up {
-            WakeUp::Poll { at_most } => (at_most, 2, at_most),
-            WakeUp::Look { at_most, fallback } => (at_most, 8, fallback),
-            WakeUp::Push { fallback } => (MESSAGE_TIME, 8, fallback),
+        let (longest_pause, pause_part, first_asks_every, longest_streak) = match semantics.wake_up {
+            WakeUp::Poll { at_most } => (at_most, 2, at_most, LEAST_STREAK.max(at_most.saturating_mul(2))),
+            WakeUp::Look { at_most, fallback } => (at_most, 8, fallback, LEAST_STREAK),
+            WakeUp::Push { fallback } => (MESSAGE_TIME, 8, fallback, LEAST_STREAK),
         };
-        let polls = matches!(semantics.wake_up, WakeUp::Poll { .. });
         Self {
             is_enabled: semantics.fairness == Fairness::Unordered,
-            longest_streak: if polls {
-                LEAST_STREAK.max(longest_pause.saturating_mul(2))
-            } else {
-                LEAST_STREAK
-            },
+            longest_streak,
             pause_part,
             longest_pause,
             fallback: FALLBACK.max(first_asks_every.saturating_mul(2)),
@@ -110,7 +104,8 @@ impl WaitQueues {
         let mut place = self.enter(queues.entry(claim.name().clone()).or_default(), claim);
         drop(queues);
         if self.releases() != releases_before_attempt {
-            place.waiter.wake();
+            place.waiter.woken.store(true, SeqCst);
+            place.waiter.notify.notify_one();
             place.wake_up_is_guess = true;
         }
         Some(place)
@@ -173,17 +168,12 @@ impl WaitQueues {
             notify(first.as_slice());
         } else {
             queue.streak_since = streak_since;
-            let waits_for_readers = claim.mode().is_shared() && queue.is_first_woken();
+            let is_first_woken = queue.line.front().is_some_and(|first| first.woken.load(SeqCst));
+            let waits_for_readers = claim.mode().is_shared() && is_first_woken;
             let next = if waits_for_readers { Vec::new() } else { queue.mark_next_woken() };
             drop(queues);
             notify(&next);
         }
-    }
-}
-
-impl fmt::Debug for WaitQueues {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("WaitQueues").finish_non_exhaustive()
     }
 }
 
@@ -198,10 +188,6 @@ impl WaitQueue {
         [first].into_iter().chain(others).cloned().collect()
     }
 
-    fn is_first_woken(&self) -> bool {
-        self.line.front().is_some_and(|first| first.woken.load(SeqCst))
-    }
-
     fn is_first(&self, waiter: &Arc<QueuedWaiter>) -> bool {
         self.line.front().is_some_and(|first| Arc::ptr_eq(first, waiter))
     }
@@ -209,13 +195,6 @@ impl WaitQueue {
 
 fn notify(waiters: &[Arc<QueuedWaiter>]) {
     waiters.iter().for_each(|waiter| waiter.notify.notify_one());
-}
-
-impl QueuedWaiter {
-    fn wake(&self) {
-        self.woken.store(true, SeqCst);
-        self.notify.notify_one();
-    }
 }
 
 /// What a waiter in line is notified of.

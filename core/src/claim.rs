@@ -144,8 +144,8 @@ impl Claim {
 
 impl fmt::Debug for Claim {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let mut out = f.debug_struct("Claim");
-        out.field("name", &self.name)
+        f.debug_struct("Claim")
+            .field("name", &self.name)
             .field("owner", &self.owner)
             .field("ttl", &self.ttl)
             .finish_non_exhaustive()

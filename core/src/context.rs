@@ -5,7 +5,6 @@ use crate::observer::Events;
 use crate::sync::AtomicBool;
 use crate::wait_queue::WaitQueues;
 use crate::{Clock, Error, LockBackend, Result, Semantics};
-use std::fmt;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 use tokio_util::task::TaskTracker;
@@ -51,11 +50,5 @@ impl Context {
 
     pub(crate) fn check_open(&self) -> Result<()> {
         if self.is_closed() { Err(Error::closed()) } else { Ok(()) }
-    }
-}
-
-impl fmt::Debug for Context {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Context").field("backend", &self.backend).finish_non_exhaustive()
     }
 }

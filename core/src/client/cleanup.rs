@@ -12,7 +12,7 @@ const LONGEST_PAUSE: Duration = Duration::from_secs(1);
 
 /// Removes what a claim has in the store: its hold, or what its attempts may have left. After an outage the release is tried
 /// again until the store has answered, or until the lease must have ended. A hold that is not a lease does not end by itself.
-#[derive(Clone, Debug)]
+#[derive(Clone)]
 pub(super) struct Cleanup {
     context: Arc<Context>,
     claim: Claim,

@@ -10,7 +10,6 @@ pub(crate) use lease::released;
 pub use lease::{Health, Lease};
 
 use crate::Result;
-use std::fmt;
 use std::ops::Deref;
 use std::sync::Arc;
 use std::time::Duration;
@@ -27,6 +26,7 @@ use std::time::Duration;
 ///
 /// `mem::forget` leaks the hold: it is renewed until the process ends or `max_hold` is reached.
 #[must_use = "the lock is released when its guard is dropped: keep it in a variable while you work"]
+#[derive(Debug)]
 pub struct LockGuard {
     lease: Lease,
     armed: bool,
@@ -98,11 +98,5 @@ impl Drop for LockGuard {
         if self.armed {
             Arc::clone(self.lease.hold()).abandon();
         }
-    }
-}
-
-impl fmt::Debug for LockGuard {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_tuple("LockGuard").field(&self.lease).finish()
     }
 }

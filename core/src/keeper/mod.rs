@@ -149,7 +149,7 @@ impl Keeper {
 /// Without its leases: writing may block, and a drop of a guard would wait for that.
 impl fmt::Debug for Keeper {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Keeper").field("context", &self.context).finish_non_exhaustive()
+        f.debug_struct("Keeper").field("backend", &self.context.backend).finish_non_exhaustive()
     }
 }
 

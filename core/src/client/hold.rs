@@ -58,10 +58,7 @@ impl Hold for KeptLease {
             self.answered(sent_at, ttl, answer.clone());
             match (self.status_now(), answer) {
                 (HoldStatus::Lost(loss), _) => Err(loss.into()),
-                (_, Ok(Renewal::Renewed)) => {
-                    self.extended(ttl);
-                    Ok(())
-                }
+                (_, Ok(Renewal::Renewed)) => Ok(()),
                 (_, Ok(Renewal::Held)) => {
                     Err(Error::new(ErrorKind::Unavailable, "the store would not extend the lease now"))
                 }

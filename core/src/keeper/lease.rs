@@ -225,12 +225,6 @@ impl KeptLease {
         self.claim.clone().with_ttl(length)
     }
 
-    /// The store confirmed an extension: renewals keep to it from now on.
-    pub(crate) fn extended(&self, length: Duration) {
-        let mut state = locked(&self.state);
-        state.length = state.length.max(length);
-    }
-
     /// The store answered a renewal of this length that was sent at `sent_at`.
     pub(crate) fn answered(&self, sent_at: Moment, length: Duration, answer: Result<Renewal>) {
         let renewed_until = valid_until(sent_at, length);
@@ -238,6 +232,10 @@ impl KeptLease {
         let (is_held, failure, left_before, left) = self.look(|state, now| {
             let left_before = state.rule.valid_until.since(now);
             state.rule.answered(now, renewed_until, answer);
+            if is_confirmed {
+                // Renewals keep to an extension from now on.
+                state.length = state.length.max(length);
+            }
             let is_held = state.rule.settle(now).is_none();
             (is_held, state.rule.failure.clone(), left_before, state.rule.valid_until.since(now))
         });

@@ -141,15 +141,9 @@ impl From<&Self> for LockName {
     }
 }
 
-impl PartialEq<str> for LockName {
-    fn eq(&self, name: &str) -> bool {
-        self.as_str() == name
-    }
-}
-
-impl PartialEq<&str> for LockName {
-    fn eq(&self, name: &&str) -> bool {
-        self.as_str() == *name
+impl<T: AsRef<str> + ?Sized> PartialEq<T> for LockName {
+    fn eq(&self, name: &T) -> bool {
+        self.as_str() == name.as_ref()
     }
 }
 

@@ -215,13 +215,6 @@ impl Default for AcquireOptions {
     }
 }
 
-/// No time is no limit.
-impl From<Option<Duration>> for Wait {
-    fn from(time: Option<Duration>) -> Self {
-        time.map_or(Self::Forever, Self::from)
-    }
-}
-
 /// `forever`, `0` or `no`, or a duration with its unit, such as `1m 30s`.
 impl FromStr for Wait {
     type Err = Error;

@@ -3,6 +3,7 @@
 use leasehold_core::{Error, ErrorKind, Loss, LossCause};
 use std::error::Error as _;
 use std::fmt;
+use std::iter::successors;
 use std::time::Duration;
 
 /// How a case, or a part of it, came out; `?` on a broken expectation ends it.
@@ -159,15 +160,11 @@ pub(crate) fn was_not_renewed_in_time(loss: &Loss) -> bool {
 
 impl From<Error> for Stop {
     fn from(error: Error) -> Self {
-        let mut words = format!("{}: {error}", error.kind().code());
-        let mut source = error.source();
-        while let Some(cause) = source {
-            words += &format!(": {cause}");
-            source = cause.source();
-        }
+        let causes = successors(error.source(), |&cause| cause.source()).map(|cause| format!(": {cause}"));
+        let words = format!("{}: {error}{}", error.kind().code(), causes.collect::<String>());
         // A store that is slow or away may do better the next time.
         match error.kind() {
-            ErrorKind::Unavailable | ErrorKind::Indeterminate => Self::Away(words),
+            _ if error.is_outage() => Self::Away(words),
             ErrorKind::Lost if error.loss().is_some_and(was_not_renewed_in_time) => Self::Away(words),
             ErrorKind::TimedOut => Self::Late(words, None),
             ErrorKind::Denied => Self::Wrong(words),

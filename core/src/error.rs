@@ -2,6 +2,7 @@ use crate::LockName;
 use std::borrow::Cow;
 use std::error::Error as StdError;
 use std::fmt;
+use std::iter::successors;
 use std::sync::Arc;
 
 /// The result of everything that can fail here.
@@ -158,10 +159,8 @@ impl fmt::Debug for Error {
             return out.finish();
         }
         write!(f, "{message} [{}]", kind.code())?;
-        let mut cause = self.source();
-        while let Some(error) = cause {
-            write!(f, "\n  cause: {error}")?;
-            cause = error.source();
+        for cause in successors(self.source(), |&cause| cause.source()) {
+            write!(f, "\n  cause: {cause}")?;
         }
         help.as_ref().map_or(Ok(()), |help| write!(f, "\n  help:  {help}"))
     }

@@ -6,6 +6,7 @@ use crate::{
 };
 use std::collections::BTreeSet;
 use std::error::Error as _;
+use std::iter::successors;
 use std::net::IpAddr;
 use std::time::Duration;
 
@@ -86,12 +87,8 @@ pub async fn release(backend: &dyn LockBackend, claim: &Claim) -> Result<()> {
 
 /// What `check` says of a step that failed: with all causes, since there is one line.
 pub fn finding((step, why): Failure) -> Finding {
-    let mut message = format!("a trial lock could not be {step}: {why}");
-    let mut source = why.source();
-    while let Some(cause) = source {
-        message = format!("{message}: {cause}");
-        source = cause.source();
-    }
+    let causes = successors(why.source(), |&cause| cause.source()).map(|cause| format!(": {cause}"));
+    let message = format!("a trial lock could not be {step}: {why}{}", causes.collect::<String>());
     Finding::new(Severity::Error, "E_TRIAL", message, why.help().unwrap_or_default().to_owned())
 }
 

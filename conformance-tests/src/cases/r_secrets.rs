@@ -2,6 +2,7 @@
 
 use crate::cases::prelude::*;
 use std::error::Error as _;
+use std::iter::successors;
 
 pub(super) const CASES: CaseTable = cases![
     R06 no_output_shows_a_secret,
@@ -24,10 +25,8 @@ async fn no_output_shows_a_secret(cx: &Context) -> Verdict {
         Ok(guard) => shown += &format!("{guard:?} {:?}", guard.lease()),
         Err(error) => {
             shown += &format!("{error} {error:?} {:?}", error.help());
-            let mut source = error.source();
-            while let Some(cause) = source {
+            for cause in successors(error.source(), |&cause| cause.source()) {
                 shown += &format!("{cause} {cause:?}");
-                source = cause.source();
             }
         }
     }

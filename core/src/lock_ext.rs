@@ -141,11 +141,8 @@ pub trait DistributedLockExt: DistributedLock {
         &self,
         names: impl IntoIterator<Item = N>,
     ) -> impl Future<Output = Result<Option<LockSetGuard>>> + Send {
-        let names = checked_names(names);
-        async move {
-            let options = self.defaults().clone().with_wait(Wait::No);
-            none_if_busy(acquire_all(self, names?, &options).await)
-        }
+        let acquired = self.acquire_all_timeout(names, Duration::ZERO);
+        async move { none_if_busy(acquired.await) }
     }
 
     /// A new identity for re-entrant locks: within one [`Scope`], a lock that is held can be acquired again.

@@ -69,10 +69,9 @@ impl LockClient {
     /// # guard.release().await }
     /// ```
     pub fn in_memory() -> Self {
-        let clock = Arc::new(RuntimeClock::new());
-        Self::builder(Arc::new(MemoryBackend::with_clock(Arc::clone(&clock) as Arc<dyn Clock>)))
-            .with_clock(clock)
-            .build()
+        let clock: Arc<dyn Clock> = Arc::new(RuntimeClock::new());
+        let backend = MemoryBackend::with_clock(Arc::clone(&clock));
+        Self::builder(Arc::new(backend)).with_clock(clock).build()
     }
 }
 

@@ -65,10 +65,6 @@ impl InStore {
             (Self::Nothing | Self::Leftover | Self::MayBeGranted, Err(_)) => Self::MayBeGranted,
         }
     }
-
-    fn rules_out_grant(self) -> bool {
-        matches!(self, Self::Nothing | Self::Leftover)
-    }
 }
 
 impl<'a> PendingClaim<'a> {
@@ -109,7 +105,7 @@ impl<'a> PendingClaim<'a> {
         self.request = Some(Box::pin(async move { backend.try_acquire(&claim).await }));
         let answer = poll_fn(|cx| poll_request(&mut self.request, cx)).await;
         self.in_store = before.after(&answer);
-        if self.in_store.rules_out_grant() {
+        if matches!(self.in_store, InStore::Nothing | InStore::Leftover) {
             self.keeps_backend_open = None;
         }
         if let Ok(Attempt::Busy(_)) = answer {

@@ -1,4 +1,3 @@
-use crate::client::no_answer;
 use crate::{Error, ErrorKind, Wait};
 use std::fmt;
 use std::future::Future;
@@ -33,11 +32,6 @@ impl Deadline {
     pub(super) fn timed_out(&self, what: fmt::Arguments<'_>) -> Error {
         Error::new(ErrorKind::TimedOut, format!("{what} within {:?}", self.wait.time()))
             .with_help("wait longer, or look at who holds it")
-    }
-
-    /// The error of a step that has had no answer by the deadline.
-    pub(super) fn no_answer(&self) -> Error {
-        no_answer(self.wait.time())
     }
 
     /// Runs a step, and drops it at the deadline; `None` if it has not ended by then. After the deadline it is still polled once.

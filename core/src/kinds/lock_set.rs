@@ -12,7 +12,7 @@
 //! acquired again only if it, or a smaller name, was lost meanwhile. One deadline covers all steps.
 
 use super::deadline::Deadline;
-use crate::client::runtime;
+use crate::client::{no_answer, runtime};
 use crate::guard::{Hold, HoldStatus};
 use crate::{
     AcquireOptions, DistributedLock, Error, ErrorKind, FencingToken, IntoLockName, LockGuard, LockName, Loss,
@@ -101,8 +101,8 @@ async fn try_all<L: DistributedLock + ?Sized>(
 ) -> Result<(Vec<LockGuard>, bool)> {
     let once = options.clone().with_wait(Wait::No);
     let attempts = join_all(names.iter().map(|name| locks.acquire_named(name, &once)));
-    let no_answer = || deadline.no_answer().context(format_args!("locks {names:?}"));
-    let outcomes = deadline.run(attempts).await.ok_or_else(no_answer)?;
+    let out_of_time = || no_answer(options.wait.time()).context(format_args!("locks {names:?}"));
+    let outcomes = deadline.run(attempts).await.ok_or_else(out_of_time)?;
     let was_answered = outcomes.iter().any(|outcome| outcome.as_ref().err().is_none_or(Error::is_contended));
     let (mut held, mut failures) = (Vec::with_capacity(names.len()), Vec::new());
     for (name, outcome) in names.iter().zip(outcomes) {

@@ -14,6 +14,7 @@
 
 use super::deadline::Deadline;
 use crate::admin::admin_of;
+use crate::client::no_answer;
 use crate::lock_ext::none_if_busy;
 use crate::sync::Mutex;
 use crate::{
@@ -217,7 +218,7 @@ impl Semaphore {
                 Some(error)
             }
             Some(Err(error)) => return Err(error),
-            None => Some(deadline.no_answer()),
+            None => Some(no_answer(options.wait.time())),
         };
         let out_of_time = || failure.unwrap_or_else(|| self.timed_out(deadline));
         deadline.remaining().map(ControlFlow::Continue).ok_or_else(out_of_time)

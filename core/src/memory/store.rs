@@ -23,12 +23,12 @@ pub(super) struct Store {
     sweep_threshold: usize,
 }
 
-#[derive(Debug)]
+#[derive(Debug, Default)]
 struct Entry {
     /// In the order of their grants. Several only if all are shared. Holds that have ended stay until the next look.
     holds: Vec<HoldRecord>,
     /// The token of the last grant. The next token is larger.
-    last_token: FencingToken,
+    last_token: Option<FencingToken>,
     /// The writers that wait for readers to leave, and until when new readers give way to each.
     writer_marks: Vec<(OwnerId, Moment)>,
 }
@@ -49,7 +49,7 @@ impl Store {
     pub(super) fn grant(&mut self, claim: &Claim, now: Moment) -> Result<Attempt> {
         self.sweep(now);
         let end = now.plus(claim.ttl());
-        let entry = self.entries.entry(claim.name().clone()).or_insert_with(Entry::unused);
+        let entry = self.entries.entry(claim.name().clone()).or_default();
         entry.holds.retain(|hold| hold.ends_at > now);
         if let Some(own) = entry.hold_of(claim.owner()) {
             own.ends_at = own.ends_at.max(end);
@@ -64,9 +64,9 @@ impl Store {
             }
             return Ok(Attempt::Busy(busy));
         }
-        let token = FencingToken::after(Some(entry.last_token), micros(now));
+        let token = FencingToken::after(entry.last_token, micros(now));
         let token = token.ok_or_else(Error::tokens_used_up)?;
-        entry.last_token = token;
+        entry.last_token = Some(token);
         entry.holds.push(HoldRecord {
             owner: Some(claim.owner()),
             mode: claim.mode(),
@@ -131,10 +131,6 @@ impl Store {
 }
 
 impl Entry {
-    fn unused() -> Self {
-        Self { holds: Vec::new(), last_token: FencingToken::new(0), writer_marks: Vec::new() }
-    }
-
     fn hold_of(&mut self, owner: OwnerId) -> Option<&mut HoldRecord> {
         self.holds.iter_mut().find(|hold| hold.owner == Some(owner))
     }
@@ -158,7 +154,7 @@ impl Entry {
     fn may_be_forgotten(&self, now: Moment) -> bool {
         self.holds.iter().all(|hold| hold.ends_at <= now)
             && self.writer_marks.iter().all(|(_, until)| *until <= now)
-            && self.last_token.get() < micros(now)
+            && self.last_token < Some(FencingToken::new(micros(now)))
     }
 }
 

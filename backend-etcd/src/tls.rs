@@ -22,7 +22,7 @@ impl Tls {
     /// Reads the parameters of a URL.
     pub(crate) fn from_query(query: &mut Query) -> Result<Self> {
         let authority = query.take("tls_ca").map(PathBuf::from);
-        Ok(Self { authority, identity: query.take_files("tls_cert", "tls_key")? })
+        Ok(Self { authority, identity: query.take_files(["tls_cert", "tls_key"])? })
     }
 }
 

@@ -53,12 +53,11 @@ impl Authority {
 
     /// The only server. Several are [`Invalid`](leasehold_core::ErrorKind::Invalid).
     pub fn only_endpoint(&self) -> Result<&Endpoint> {
-        match self.endpoints.as_slice() {
-            [only] => Ok(only),
-            several => {
-                Err(invalid(format_args!("{} hosts, this scheme takes one", several.len()), "name one host"))
-            }
-        }
+        let [only] = self.endpoints.as_slice() else {
+            let problem = format_args!("{} hosts, this scheme takes one", self.endpoints.len());
+            return Err(invalid(problem, "name one host"));
+        };
+        Ok(only)
     }
 }
 
@@ -92,20 +91,18 @@ fn parse_endpoint(number: usize, text: &str) -> Result<Endpoint> {
     let fail =
         |problem: &str, fix: &'static str| Err(invalid(format_args!("its host {number} {problem}"), fix));
     let is_address = text.starts_with('[');
-    let (host, port) = match text.strip_prefix('[').map(|rest| rest.split_once(']')) {
-        None => match text.split_once(':') {
-            None => (text, None),
-            Some((_, rest)) if rest.contains(':') => {
-                return fail("has several colons", "put an IPv6 address in brackets: [::1]:6379");
-            }
-            Some((host, port)) => (host, Some(port)),
-        },
+    let (host, port) = match text.rsplit_once(':') {
+        Some((host, port)) if !is_address || !port.contains(']') => (host, Some(port)),
+        _ => (text, None),
+    };
+    let host = match host.strip_prefix('[').map(|rest| rest.split_once(']')) {
+        None if host.contains(':') => {
+            return fail("has several colons", "put an IPv6 address in brackets: [::1]:6379");
+        }
+        None => host,
         Some(None) => return fail("has no closing bracket", "write it as [::1]:6379"),
-        Some(Some((host, ""))) => (host, None),
-        Some(Some((host, rest))) => match rest.strip_prefix(':') {
-            None => return fail("goes on after its bracket", "write a : before the port"),
-            port => (host, port),
-        },
+        Some(Some((address, ""))) => address,
+        Some(Some(_)) => return fail("goes on after its bracket", "write a : before the port"),
     };
     if host.is_empty() {
         return fail("is empty", "name it, or take the comma or colon out");

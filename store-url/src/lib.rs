@@ -3,10 +3,6 @@
 //! `scheme://[user[:password]@]host[:port]{,host[:port]}[/path][?key=value{&key=value}]`, or `scheme:path` for stores
 //! that are files. The common parsers are not used: they refuse several hosts with ports, and read the first directory of
 //! `sqlite://dir/file` as a host.
-//!
-//! For backends and for the facade. The locks themselves need nothing of this.
-
-#![cfg_attr(docsrs, feature(doc_cfg))]
 
 mod authority;
 mod nearest;
@@ -57,12 +53,10 @@ impl StoreUrl {
         let path = hosts.map_or("", |(_, path)| path);
         let slip = |part: &str| slip_at_ends("its host or path", part.trim_end_matches('/'));
         let last = rest[login..].trim_end_matches('/').rsplit('/').next().unwrap_or_default();
-        match slip(&rest[login..]).or_else(|| slip(path)).or_else(|| slip(last)) {
-            Some(slip) => {
-                Err(invalid(format_args!("{slip}: {:?}", shown()), "remove it, or percent-encode it"))
-            }
-            None => Ok(url),
+        if let Some(slip) = slip(&rest[login..]).or_else(|| slip(path)).or_else(|| slip(last)) {
+            return Err(invalid(format_args!("{slip}: {:?}", shown()), "remove it, or percent-encode it"));
         }
+        Ok(url)
     }
 
     fn parse_trimmed(text: &str) -> Result<Self> {

@@ -6,9 +6,7 @@ pub fn nearest<'a>(unknown: &str, known: impl IntoIterator<Item = &'a str>) -> O
 
 /// The help for an unknown word: the nearest known word, and all of them.
 pub fn did_you_mean<'a>(unknown: &str, known: impl IntoIterator<Item = &'a str>) -> String {
-    let mut known: Vec<&str> = known.into_iter().collect();
-    known.sort_unstable();
-    known.dedup();
+    let known = Vec::from_iter(std::collections::BTreeSet::from_iter(known));
     let list = if known.is_empty() { "none".to_owned() } else { known.join(", ") };
     match nearest(unknown, known.iter().copied()) {
         Some(nearest) => format!("did you mean {nearest:?}? known: {list}"),

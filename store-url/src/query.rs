@@ -61,16 +61,12 @@ impl Query {
     }
 
     /// Takes the paths of two files that belong together: a certificate and its key. One without the other is refused.
-    pub fn take_files(
-        &mut self,
-        first: &'static str,
-        second: &'static str,
-    ) -> Result<Option<(PathBuf, PathBuf)>> {
-        let (missing, given) = match (self.take(first), self.take(second)) {
-            (Some(one), Some(other)) => return Ok(Some((one.into(), other.into()))),
-            (None, None) => return Ok(None),
-            (Some(_), None) => (second, first),
-            (None, Some(_)) => (first, second),
+    pub fn take_files(&mut self, keys: [&'static str; 2]) -> Result<Option<(PathBuf, PathBuf)>> {
+        let [missing, given] = match keys.map(|key| self.take(key)) {
+            [Some(one), Some(other)] => return Ok(Some((one.into(), other.into()))),
+            [None, None] => return Ok(None),
+            [None, Some(_)] => keys,
+            [Some(_), None] => [keys[1], keys[0]],
         };
         Err(Error::invalid(missing, format_args!("{given} is given without it"), "give both, or none"))
     }

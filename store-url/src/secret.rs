@@ -35,14 +35,11 @@ impl Secret {
     /// be the password itself, written in the wrong place.
     pub fn file(path: impl AsRef<Path>) -> Result<Self> {
         let path = path.as_ref();
-        let shown = path.to_string_lossy();
-        if let Some(slip) = slip_at_ends("its path", &shown) {
-            let shown = if path.is_absolute() { format!(" {shown:?}") } else { String::new() };
-            let message = format!("invalid password_file{shown}: {slip}");
-            return Err(Error::new(ErrorKind::Misconfigured, message).with_help("remove it"));
+        if let Some(slip) = slip_at_ends("its path", &path.to_string_lossy()) {
+            return Err(unusable(path, slip, "remove it"));
         }
-        let (password, is_regular) =
-            read_file(path).map_err(|error| error.with_kind(ErrorKind::Misconfigured))?;
+        let is_regular = path.metadata().is_ok_and(|found| found.is_file());
+        let password = read_file(path).map_err(|error| error.with_kind(ErrorKind::Misconfigured))?;
         if !is_regular {
             return Ok(Self(Source::Fixed(password)));
         }
@@ -71,7 +68,7 @@ impl Secret {
                 Ok(found) if !found.is_file() => {
                     Err(unusable(path, "it is not a regular file", "name the file of the password"))
                 }
-                _ => read_file(path).map(|(password, _)| password),
+                _ => read_file(path),
             },
             Source::Variable(name) => {
                 let problem = match std::env::var(&**name) {
@@ -118,21 +115,13 @@ impl fmt::Debug for Secret {
     }
 }
 
-/// The password in a file, and whether the file is a regular one.
-fn read_file(path: &Path) -> Result<(SecretString, bool)> {
+fn read_file(path: &Path) -> Result<SecretString> {
     let mut text = Vec::new();
-    let is_regular = File::open(path).and_then(|file| {
-        let is_regular = file.metadata()?.is_file();
-        file.take(MAX_BYTES + 1).read_to_end(&mut text)?;
-        Ok(is_regular)
-    });
-    let is_regular = is_regular.map_err(|error| {
-        let kind = match error.kind() {
-            io::ErrorKind::PermissionDenied => ErrorKind::Denied,
-            _ => ErrorKind::Unavailable,
-        };
+    let read = File::open(path).and_then(|file| file.take(MAX_BYTES + 1).read_to_end(&mut text));
+    read.map_err(|error| {
+        let is_denied = error.kind() == io::ErrorKind::PermissionDenied;
         unusable(path, "it cannot be read", "fix its path or its permissions")
-            .with_kind(kind)
+            .with_kind(if is_denied { ErrorKind::Denied } else { ErrorKind::Unavailable })
             .with_source(error)
     })?;
     if text.len() as u64 > MAX_BYTES {
@@ -150,11 +139,11 @@ fn read_file(path: &Path) -> Result<(SecretString, bool)> {
     if password.contains('\n') {
         return Err(unusable(path, "it has several lines", "leave only the password in it"));
     }
-    Ok((password.into(), is_regular))
+    Ok(password.into())
 }
 
 fn unusable(path: &Path, problem: impl fmt::Display, fix: &'static str) -> Error {
-    let shown = if path.is_absolute() { format!(" {}", path.display()) } else { String::new() };
+    let shown = if path.is_absolute() { format!(" {path:?}") } else { String::new() };
     Error::new(ErrorKind::Misconfigured, format!("invalid password_file{shown}: {problem}")).with_help(fix)
 }
 
@@ -210,7 +199,7 @@ mod tests {
         let secret = Secret::file(&*path).unwrap();
         let said = |kind, problem: &str| {
             let error = secret.read().unwrap_err();
-            let expected = format!("invalid password_file {}: {problem}", path.display());
+            let expected = format!("invalid password_file {:?}: {problem}", &*path);
             assert_eq!((error.kind(), error.to_string()), (kind, expected));
         };
         fs::write(&*path, "one\ntwo").unwrap();

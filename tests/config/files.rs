@@ -233,13 +233,13 @@ fn password_file_is_one_line_without_its_end() {
         host.write("home/pw", text);
         assert_eq!(
             host.problem(),
-            format!("Misconfigured: ~/etc.toml:4: invalid password_file ~/home/pw: {expected}")
+            format!("Misconfigured: ~/etc.toml:4: invalid password_file \"~/home/pw\": {expected}")
         );
     }
     fs::remove_file(host.path("home/pw")).unwrap();
     assert_eq!(
         host.problem(),
-        "Misconfigured: ~/etc.toml:4: invalid password_file ~/home/pw: it cannot be read <- No such file or \
+        "Misconfigured: ~/etc.toml:4: invalid password_file \"~/home/pw\": it cannot be read <- No such file or \
          directory (os error 2); fix its path or its permissions"
     );
 }

@@ -37,7 +37,7 @@ impl Tls {
             let problem = "with it, tls_ca is not looked at";
             return Err(Error::invalid("tls_insecure", problem, "leave one of the two out"));
         }
-        let tls = Self { authority, insecure, identity: query.take_files("tls_cert", "tls_key")? };
+        let tls = Self { authority, insecure, identity: query.take_files(["tls_cert", "tls_key"])? };
         tls.config()?;
         if insecure {
             static WARNED: Once = Once::new();

@@ -107,7 +107,7 @@ async fn connect_without_a_password_file_is_an_error_that_names_the_file() {
     fs::remove_file(&rotation.file).unwrap();
     let error = answered(backend.try_acquire(&claim("job"))).await.unwrap_err();
     assert_eq!(error.kind(), ErrorKind::Unavailable, "it may be replaced at this moment");
-    let named = format!("invalid password_file {}: it cannot be read", rotation.file.display());
+    let named = format!("invalid password_file {:?}: it cannot be read", rotation.file);
     assert!(error.to_string().ends_with(&named), "{error}");
     fs::write(&rotation.file, "one\ntwo\n").unwrap();
     let error = answered(backend.try_acquire(&claim("job"))).await.unwrap_err();

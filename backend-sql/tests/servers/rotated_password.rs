@@ -109,7 +109,7 @@ async fn connect_without_a_password_file_is_an_error_that_names_the_file() {
         let directory = tempfile::tempdir().unwrap();
         let file = with_password(&server, &directory).await;
         let backend = backend(&server, Secret::file(&file).unwrap(), "lease");
-        let named = format!("invalid password_file {}: ", file.display());
+        let named = format!("invalid password_file {file:?}: ");
         fs::remove_file(&file).unwrap();
         let error = backend.try_acquire(&claim("job")).await.unwrap_err();
         assert_eq!(error.kind(), ErrorKind::Unavailable, "it may be replaced at this moment");

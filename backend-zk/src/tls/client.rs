@@ -35,7 +35,7 @@ impl Tls {
                 Error::invalid("store URL", problem, "write a DNS name or an address")
             })?;
         }
-        let files = query.take_files("tls_cert", "tls_key")?;
+        let files = query.take_files(["tls_cert", "tls_key"])?;
         let identity = files.map(|(certificate, key)| Identity { certificate, key });
         let tls = Self { authority: query.take("tls_ca").map(PathBuf::from), identity };
         tls.options()?;

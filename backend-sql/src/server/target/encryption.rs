@@ -45,7 +45,7 @@ impl Encryption {
         let mode = query.take_choice("sslmode", &modes)?;
         let mode = mode.unwrap_or(if socket || is_this_host(host) { Disable } else { VerifyFull });
         let root = query.take("sslrootcert").map(PathBuf::from);
-        let encryption = Self { mode, root, identity: query.take_files("sslcert", "sslkey")? };
+        let encryption = Self { mode, root, identity: query.take_files(["sslcert", "sslkey"])? };
         if mode != Disable && !cfg!(feature = "tls") {
             let message = "this database is talked to by TLS, which this build was made without";
             return Err(Error::new(ErrorKind::Misconfigured, message).with_help(

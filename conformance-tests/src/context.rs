@@ -7,7 +7,7 @@ use crate::run_config::RunConfig;
 use crate::stop::{Stop, Verdict, ensure, ensure_came, require};
 use crate::subject::{Store, Subject};
 use crate::time_scale::{SLACK, scaled};
-use crate::worker::Worker;
+use crate::worker::{Environment, Worker};
 use leasehold_core::{
     AcquireOptions, Event, HoldKind, LockGuard, LockMode, LockName, Observer, Reach, Semantics, Wait,
 };
@@ -111,14 +111,10 @@ impl Context {
 
     /// Another process of this program, with a client of its own.
     pub(crate) async fn worker(&self) -> Result<Worker, Stop> {
-        self.worker_at(&self.store.address(), &[]).await
+        self.worker_at(&self.store.address(), &Vec::new()).await
     }
 
-    pub(crate) async fn worker_at(
-        &self,
-        address: &str,
-        environment: &[(String, String)],
-    ) -> Result<Worker, Stop> {
+    pub(crate) async fn worker_at(&self, address: &str, environment: &Environment) -> Result<Worker, Stop> {
         self.reaches_other_processes().await?;
         let mut worker = Worker::start(self.subject.name(), address, environment).await?;
         worker.patience = worker.patience.max(self.patience() * 2);

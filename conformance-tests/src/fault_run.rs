@@ -6,7 +6,7 @@ use crate::context::Context;
 use crate::faults::{Ground, Time};
 use crate::history::{FencedCounter, History, Recorder};
 use crate::stop::{Stop, Verdict};
-use crate::worker::Worker;
+use crate::worker::{Environment, Worker};
 use crate::workload::{FENCED, Workload};
 use leasehold_core::{LockName, Semantics};
 use std::path::Path;
@@ -30,11 +30,7 @@ impl FaultRun {
         Ok(Self { cx, semantics, name, directory, recorder })
     }
 
-    pub(crate) async fn worker(
-        &self,
-        address: &str,
-        environment: &[(String, String)],
-    ) -> Result<Worker, Stop> {
+    pub(crate) async fn worker(&self, address: &str, environment: &Environment) -> Result<Worker, Stop> {
         Worker::start(self.cx.subject().name(), address, environment).await
     }
 

@@ -42,8 +42,6 @@
 //!
 //! Minor releases add cases: a backend may then fail a case that was not there before.
 
-#![cfg_attr(docsrs, feature(doc_cfg))]
-
 mod administrator;
 mod case;
 mod cases;

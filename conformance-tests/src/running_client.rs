@@ -163,8 +163,5 @@ impl ClientTask {
 
 /// Accepts every error of a broken store; only an error that no fault explains ends the client.
 fn survived(error: Error) -> Verdict {
-    match error.kind() {
-        ErrorKind::Invalid => Err(error.into()),
-        _ => Ok(()),
-    }
+    if error.kind() == ErrorKind::Invalid { Err(error.into()) } else { Ok(()) }
 }

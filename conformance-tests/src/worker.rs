@@ -26,6 +26,9 @@ const ENVIRONMENT: &str = "LEASEHOLD_CONFORMANCE_WORKER";
 /// How long a worker may take for an answer.
 const ANSWER_WITHIN: Duration = Duration::from_secs(30);
 
+/// The variables that a worker has beside those of this process.
+pub(crate) type Environment = Vec<(String, String)>;
+
 /// A worker process, seen from the case that drives it. Killed when dropped.
 pub(crate) struct Worker {
     child: std::process::Child,
@@ -38,11 +41,7 @@ pub(crate) struct Worker {
 }
 
 impl Worker {
-    pub(crate) async fn start(
-        subject: &str,
-        address: &str,
-        environment: &[(String, String)],
-    ) -> Result<Self, Stop> {
+    pub(crate) async fn start(subject: &str, address: &str, environment: &Environment) -> Result<Self, Stop> {
         Self::start_by(Command::new(std::env::current_exe()?), subject, address, environment).await
     }
 
@@ -54,7 +53,7 @@ impl Worker {
     ) -> Result<Self, Stop> {
         let mut command = unshare(boot_clock_ahead)?;
         command.arg(std::env::current_exe()?);
-        let mut worker = Self::start_by(command, subject, address, &[]).await?;
+        let mut worker = Self::start_by(command, subject, address, &Vec::new()).await?;
         let (pid, boot_clock) = worker.identity().await?;
         let host = rustix::time::clock_gettime(rustix::time::ClockId::Boottime).tv_sec;
         let is_ahead = (boot_clock - host).unsigned_abs().abs_diff(boot_clock_ahead.as_secs()) < 60;
@@ -74,7 +73,7 @@ impl Worker {
         mut command: Command,
         subject: &str,
         address: &str,
-        environment: &[(String, String)],
+        environment: &Environment,
     ) -> Result<Self, Stop> {
         command.env(ENVIRONMENT, format!("{subject}\n{address}"));
         command.envs(environment.iter().map(|(key, value)| (key, value)));

@@ -153,15 +153,12 @@ impl ProtectedCounters {
 
     /// A reader shows its token, so that earlier writers are refused.
     pub(crate) fn read(&mut self, guard: &RecordedGuard) -> Result<CounterValues, Stop> {
+        let fenced = self.fenced.read(guard.token(), guard.mode())?;
         if guard.mode().is_shared() {
-            let fenced = self.fenced.read(guard.token(), guard.mode())?;
             guard.wrote(FENCED, true, fenced)?;
             return Ok(CounterValues { fenced, plain: 0 });
         }
-        Ok(CounterValues {
-            fenced: self.fenced.read(guard.token(), guard.mode())?,
-            plain: self.plain.number()?,
-        })
+        Ok(CounterValues { fenced, plain: self.plain.number()? })
     }
 
     /// A reader reads again instead.
@@ -169,12 +166,10 @@ impl ProtectedCounters {
         if guard.mode().is_shared() {
             return self.read(guard).map(drop);
         }
-        let mut wrote = None;
-        if let Some(before) = read.fenced
-            && self.fenced.write(guard.token(), before + 1)?
-        {
-            wrote = Some(before + 1);
-        }
+        let wrote = match read.fenced {
+            Some(before) if self.fenced.write(guard.token(), before + 1)? => Some(before + 1),
+            _ => None,
+        };
         guard.wrote(FENCED, true, wrote)?;
         self.plain.write(NO_TOKEN, read.plain + 1)?;
         Ok(guard.wrote(PLAIN, false, Some(read.plain + 1))?)
@@ -183,13 +178,7 @@ impl ProtectedCounters {
 
 /// What may become of any request. Everything else is the case's failure.
 fn expected(error: Error) -> Verdict {
-    match error.kind() {
-        ErrorKind::Busy
-        | ErrorKind::TimedOut
-        | ErrorKind::Lost
-        | ErrorKind::Indeterminate
-        | ErrorKind::Unavailable
-        | ErrorKind::Unsupported => Ok(()),
-        _ => Err(error.into()),
-    }
+    let is_expected =
+        error.is_retryable() || matches!(error.kind(), ErrorKind::Lost | ErrorKind::Unsupported);
+    if is_expected { Ok(()) } else { Err(error.into()) }
 }

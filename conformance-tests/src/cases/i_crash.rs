@@ -25,7 +25,7 @@ async fn killed_or_stopped_holder_is_replaced_within_its_bound(cx: &Context) -> 
 async fn holder_killed_between_grant_and_reply_is_replaced(cx: &Context) -> Verdict {
     let (client, name) = (cx.client().await?, cx.name());
     let (proxy, address) = cx.store().proxied(cx.patience()).await?;
-    let mut worker = cx.worker_at(&address, &[]).await?;
+    let mut worker = cx.worker_at(&address, &Vec::new()).await?;
     worker.take(&cx.named("warm-up"), cx.ttl()).await?;
     worker.release().await?;
     proxy.set(Traffic::HoldReplies);

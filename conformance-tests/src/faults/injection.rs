@@ -7,7 +7,7 @@ use crate::proxy::{Proxy, Traffic};
 use crate::stop::{Stop, Verdict};
 use crate::subject::Store;
 use crate::time_scale::scaled;
-use crate::worker::{Request, Worker};
+use crate::worker::{Environment, Request, Worker};
 use leasehold_core::{DistributedLock, Fault, LockName};
 use std::any::Any;
 use std::time::{Duration, Instant};
@@ -56,8 +56,8 @@ pub(crate) struct ClientSetup {
     pub(crate) others: String,
     /// How others connect that come anew when the fault is healed, in the place of those before.
     pub(crate) healed: Option<String>,
-    pub(crate) holder_environment: Vec<(String, String)>,
-    pub(crate) others_environment: Vec<(String, String)>,
+    pub(crate) holder_environment: Environment,
+    pub(crate) others_environment: Environment,
 }
 
 impl Injection {

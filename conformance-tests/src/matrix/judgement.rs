@@ -95,6 +95,8 @@ impl Observation {
         // Where the promise is to hold, the server that takes over may have refused every grant.
         let survives = promised == Outcome::Holds || figures.lost_something();
         let replaced = self.fault.side_effect() == SideEffect::Primary;
+        let is_within =
+            |grant: &BelievedGrant<'_>| spell.0 < grant.acquisition.asked_at && grant.from < spell.1;
         let why = match self.fault.fault {
             _ if self.ended == Some(0) => "the store ended no connection",
             _ if replaced && !survives => "the server that took over knows of the hold, or none took over",
@@ -106,12 +108,7 @@ impl Observation {
             {
                 "the holder works on while it stands still"
             }
-            Fault::StorePaused
-                if self
-                    .passed()
-                    .iter()
-                    .any(|grant| spell.0 < grant.acquisition.asked_at && grant.from < spell.1) =>
-            {
+            Fault::StorePaused if self.passed().iter().any(is_within) => {
                 "the store grants while it stands still"
             }
             Fault::HolderPartitioned | Fault::RecordDeleted | Fault::DataLost | Fault::MemoryFull
@@ -126,12 +123,8 @@ impl Observation {
 
     fn writes_of_holder(&self, from: u64, to: u64) -> usize {
         let token = self.met().map(|met| met.acquisition.hold.token);
-        let of_holder = self
-            .history
-            .writes
-            .iter()
-            .filter(|write| write.process == self.holder && Some(write.what.token) == token);
-        of_holder.filter(|write| from < write.at && write.at < to).count()
+        let writes = self.history.writes.iter().filter(|write| from < write.at && write.at < to);
+        writes.filter(|write| write.process == self.holder && Some(write.what.token) == token).count()
     }
 
     /// The first thing that a promise of more would not allow.

@@ -12,7 +12,7 @@ use crate::running_client::Role;
 use crate::stop::{Stop, Verdict};
 use crate::subject::Subject;
 use crate::time_scale::{nanos, scaled};
-use crate::worker::{Request, Worker};
+use crate::worker::{Environment, Request, Worker};
 use leasehold_core::{Fault, Outcome, Reach};
 use serde::{Deserialize, Serialize};
 use std::path::Path;
@@ -170,8 +170,6 @@ impl Round {
 
 /// Processes that no fault hits alone: a lock between processes needs two, or no client meets another.
 const SURVIVORS: usize = 2;
-
-type Environment = Vec<(String, String)>;
 
 /// One fault, ready to be made.
 struct RoundFault {

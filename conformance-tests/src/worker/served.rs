@@ -96,10 +96,8 @@ impl<'a> Served<'a> {
             Request::Status => return Ok(self.status()),
             Request::Release => {
                 let Some(guard) = self.guard.take() else { return Ok("none".to_owned()) };
-                return Ok(guard
-                    .release()
-                    .await
-                    .map_or_else(|error| refusal(&error), |()| "released".into()));
+                let released = guard.release().await;
+                return Ok(released.map_or_else(|error| refusal(&error), |()| "released".to_owned()));
             }
             Request::Look(name) => {
                 let admin = client.looking()?;

@@ -157,9 +157,8 @@ async fn acquire_under(
             Ok(true)
         }
         Err(error) => {
-            use ErrorKind::{Indeterminate, TimedOut, Unavailable};
-            let known = matches!(error.kind(), Indeterminate | TimedOut | Unavailable);
-            ensure!(known, "{traffic:?}: {error:?}");
+            let is_known = error.is_outage() || error.kind() == ErrorKind::TimedOut;
+            ensure!(is_known, "{traffic:?}: {error:?}");
             Ok(false)
         }
     }
@@ -185,7 +184,7 @@ async fn holder_without_file_descriptors_is_told_the_truth(cx: &Context) -> Verd
     let (client, name) = (cx.client().await?, cx.name());
     let proxied = optional(cx.store().proxied(cx.ttl()).await)?;
     let address = proxied.as_ref().map_or_else(|| cx.store().address(), |(_, address)| address.clone());
-    let mut worker = cx.worker_at(&address, &[]).await?;
+    let mut worker = cx.worker_at(&address, &Vec::new()).await?;
     let first = worker.take(&name, cx.ttl() * 2).await?;
     worker.order(Request::MayOpenFiles(false)).await?;
     tokio::time::sleep(cx.ttl() * 2).await;

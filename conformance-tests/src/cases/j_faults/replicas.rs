@@ -135,7 +135,7 @@ async fn release(cx: &Context, client: &Client, guard: LockGuard) -> Verdict {
         Ok(()) => Ok(()),
         // The holder may learn before its release that its connection to the old primary has ended.
         Err(error) if is_connection && error.kind() == ErrorKind::Lost => Ok(()),
-        Err(error) if matches!(error.kind(), ErrorKind::Indeterminate | ErrorKind::Unavailable) => {
+        Err(error) if error.is_outage() => {
             tokio::time::sleep(cx.slack()).await;
             Ok(())
         }

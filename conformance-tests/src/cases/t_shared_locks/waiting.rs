@@ -142,7 +142,7 @@ pub(in crate::cases) async fn waiting_process(
 ) -> Result<(Worker, Option<Proxy>), Stop> {
     let network = optional(cx.store().proxied(cx.patience()).await)?;
     let (proxy, address) = network.map_or((None, cx.store().address()), |(proxy, at)| (Some(proxy), at));
-    let mut worker = cx.worker_at(&address, &[]).await?;
+    let mut worker = cx.worker_at(&address, &Vec::new()).await?;
     worker.take(&cx.named(&format!("warm-up-{}", fastrand::u64(..))), ttl).await?;
     worker.release().await?;
     let before = proxy.as_ref().map_or(0, Proxy::reply_bytes);

@@ -117,6 +117,11 @@ fn ours_over_an_election() {
     holds(OVER_AN_ELECTION);
 }
 
+#[test]
+fn ours_over_an_election_with_a_lost_answer() {
+    holds(Protocol { at_most: Faults { lost: 1, ..ELECTION }, ..OURS });
+}
+
 /// The term alone decides: that both answers are of one member adds nothing.
 #[test]
 fn ours_over_an_election_with_calls_to_two_members() {

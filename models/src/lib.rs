@@ -4,6 +4,7 @@
 //! * `tests/redlock`: the tokens of Redlock.
 //! * `tests/zookeeper`: the queue of ephemeral nodes, and the sessions that it hangs on.
 //! * `tests/sql_lease`: the row of a lease, and the database's clock that it hangs on.
+//! * `tests/etcd_lease`: a holder's belief over a change of leaders.
 //!
 //! Each finds what is known to be wrong, by name, before what is built here is explored to the end: a model that cannot
 //! fail proves nothing. What each run has explored or refuted stands in `docs/generated/models.md`, and a run that finds another

@@ -46,7 +46,6 @@ impl LockAdmin for EtcdBackend {
         Ok(released)
     }
 
-    /// Nothing is needed.
     async fn init(&self) -> Result<()> {
         Ok(())
     }

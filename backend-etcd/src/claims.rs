@@ -20,8 +20,6 @@ use tokio::time::sleep;
 const RETRY_MILLIS: std::ops::Range<u64> = 100..400;
 /// The most leases that are kept.
 const MAX_KEPT: usize = 128;
-/// A kept lease with less than this left is not used: it may end before the write.
-const MIN_LEFT: Duration = Duration::from_millis(500);
 
 /// The claims that have, or may have, a key.
 #[derive(Debug)]
@@ -46,6 +44,8 @@ pub(crate) struct OwnKey {
     /// True if a write without an answer may still be carried out: its lease must be revoked, and is not used again.
     pub(crate) is_unsure: bool,
     pub(crate) lease: Lease,
+    /// The lease of a move that was not answered, and may still be carried out: that move is repeated before anything else.
+    pub(crate) moving_to: Option<Lease>,
     pub(crate) place: Place,
     /// True once the claim was granted: its lease is not shortened any more.
     pub(crate) is_granted: bool,
@@ -119,13 +119,13 @@ impl ClaimTable {
         locked(&self.claims).clear();
     }
 
-    /// A lease of this length without a key: one that was kept, or a new one.
-    pub(crate) async fn take_lease(&self, members: &Members, seconds: i64) -> Result<Lease> {
-        let needed_until = SystemClock::new().now().plus(MIN_LEFT);
+    /// A lease of this length without a key: one that was kept and lives at least until then, or a new one.
+    pub(crate) async fn take_lease(&self, members: &Members, seconds: i64, until: Moment) -> Result<Lease> {
         let kept = {
             let mut kept = locked(&self.kept);
-            kept.retain(|lease| lease.lives_until > needed_until);
-            kept.iter().rposition(|lease| lease.seconds == seconds).map(|at| kept.swap_remove(at))
+            kept.retain(Lease::lives);
+            let fits = |lease: &Lease| lease.seconds == seconds && lease.lives_until >= until;
+            kept.iter().rposition(fits).map(|at| kept.swap_remove(at))
         };
         match kept {
             Some(lease) => Ok(lease),
@@ -147,14 +147,19 @@ impl ClaimTable {
 pub(crate) struct Lease {
     pub(crate) id: i64,
     pub(crate) seconds: i64,
-    /// It lives at least until then.
+    /// It lives at least until then, also if the clock of a leader runs 1 % faster than ours.
     pub(crate) lives_until: Moment,
 }
 
 impl Lease {
     /// The same after an extension that was sent at this moment.
     pub(crate) fn extended_at(self, sent_at: Moment) -> Self {
-        Self { lives_until: sent_at.plus(Duration::from_secs(self.seconds.unsigned_abs())), ..self }
+        let length = Duration::from_secs(self.seconds.unsigned_abs());
+        Self { lives_until: sent_at.plus(length / 100 * 99), ..self }
+    }
+
+    pub(crate) fn lives(&self) -> bool {
+        SystemClock::new().now() < self.lives_until
     }
 }
 

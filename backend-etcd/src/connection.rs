@@ -70,8 +70,7 @@ impl Connection {
         // The transaction was carried out.
         let extension = extension.map_err(|error| error.with_kind(ErrorKind::Indeterminate))?;
         let leader = |header: &Option<ResponseHeader>| header.as_ref().map(|it| (it.member_id, it.raft_term));
-        let is_proven = leader(&extension.header) == leader(&answer.header);
-        let is_extended = is_proven.then_some(extension.ttl > 0);
+        let is_extended = (leader(&extension.header) == leader(&answer.header)).then_some(extension.ttl > 0);
         Ok(Proof { answer, is_extended, connection: self, sent_at })
     }
 }

@@ -62,9 +62,9 @@ mod watches;
 pub use backend::EtcdBackend;
 pub use target::SCHEMES;
 
-use leasehold_core::{LockBackend, Namespace, Result};
+use leasehold_core::{LockBackend, Namespace, Result, locked};
 use leasehold_store_url::StoreUrl;
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::Arc;
 
 /// The prefix of every name, unless the user chooses another: none, because the URL has one.
 pub const DEFAULT_PREFIX: &str = "";
@@ -76,9 +76,4 @@ pub const DEFAULT_PREFIX: &str = "";
 /// As of [`EtcdBackend::open`].
 pub fn open(url: &StoreUrl, namespace: &Namespace) -> Result<Arc<dyn LockBackend>> {
     Ok(Arc::new(EtcdBackend::open(url, namespace)?))
-}
-
-/// Locks a mutex, also a poisoned one: no code under these locks can panic half-way.
-fn locked<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
-    mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }

@@ -9,7 +9,7 @@
 //! The corrections. Each of these faults is in a lock that people use:
 //!
 //! * *A hold is granted on a lease that has ended* (etcd 11456, 19597): every grant and every renewal extends the lease beside the
-//!   request that shows the key, and counts only if [both answers](Connection::prove) have one leader.
+//!   request that shows the key, and counts only if [both answers](Connection::prove) have one leader, before the lease may have ended.
 //! * *The answer to a create is lost*: the same key is written again, unless it is there.
 //! * *A create is carried out after its release*: the end of its lease refuses it.
 //! * *A name used again hides the next holder*: a key is deleted, and looked for, by its create revision.
@@ -21,7 +21,7 @@ use crate::keys;
 use crate::rpc::{KeyValue, RANGE, RangeRequest, RequestOp, TXN, TxnRequest};
 use crate::server_error::{is_ended_lease, of_read, outage};
 use crate::watches::Watch;
-use leasehold_core::{Attempt, Busy, Claim, ErrorKind, Grant, Result};
+use leasehold_core::{Attempt, Busy, Claim, ErrorKind, Grant, Moment, Result};
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -83,7 +83,7 @@ impl EtcdBackend {
                 }
             }
             let seconds = claims::seconds(claim.ttl()).max(if waits { MIN_WAITING_SECONDS } else { 0 });
-            let lease = self.claims.take_lease(members, seconds).await?;
+            let lease = self.claims.take_lease(members, seconds, Moment::ORIGIN).await?;
             *state = Some(OwnKey { key: self.names.key(claim, lease.id), lease, ..OwnKey::default() });
         }
         let Some(own) = state else { return Ok(Step::Unproven) };
@@ -121,7 +121,7 @@ impl EtcdBackend {
 
     /// Steps 2 to 4, and the extension of the lease.
     async fn look(&self, claim: &Claim, own: &mut OwnKey, revision: i64) -> Result<Step> {
-        if own.place == Place::First && needs_other_lease(claim, own) {
+        if own.place == Place::First && (own.moving_to.is_some() || needs_other_lease(claim, own)) {
             return self.move_to_other_lease(claim, own, revision).await;
         }
         let older = RangeRequest { max_create_revision: revision - 1, ..self.names.conflicting(claim) };
@@ -149,10 +149,16 @@ impl EtcdBackend {
         Ok(self.conclude(claim, own, revision, &proof))
     }
 
-    /// A lease has a fixed length, so a hold that becomes longer, or is shorter than its wait, needs another one. A repetition of a move
-    /// that comes late finds the key on a later lease, and does nothing.
+    /// A lease has a fixed length, so a hold that becomes longer, or is shorter than its wait, needs another one. That lives at least as
+    /// long, because the holder believes in the one before until the move is answered. A move that comes late finds the key on a
+    /// later lease, and does nothing.
     async fn move_to_other_lease(&self, claim: &Claim, own: &mut OwnKey, revision: i64) -> Result<Step> {
-        let next = self.claims.take_lease(&self.members, claims::seconds(claim.ttl())).await?;
+        let (seconds, until) = (claims::seconds(claim.ttl()), own.lease.lives_until);
+        let next = match own.moving_to {
+            Some(next) => next,
+            None => self.claims.take_lease(&self.members, seconds, until).await?,
+        };
+        own.moving_to = Some(next);
         let txn = TxnRequest {
             compare: vec![keys::created_at(&own.key, revision), keys::lives_on(&own.key, own.lease.id)],
             success: vec![keys::put(&own.key, claim, Some(claim.owner()), next.id)],
@@ -160,9 +166,11 @@ impl EtcdBackend {
         };
         let answer = self.members.prove(&txn, next.id, &mut false).await;
         if is_ended_lease(&answer) {
+            own.moving_to = None;
             return Ok(Step::Unproven);
         }
         let proof = answer?;
+        own.moving_to = None;
         let found = proof.ranges().flatten().find(|key| key.create_revision == revision);
         match found {
             None if !proof.answer.succeeded => Ok(Step::Gone),
@@ -176,7 +184,7 @@ impl EtcdBackend {
 
     /// A move without an answer was carried out. The length of the lease is not known, so another move follows.
     async fn adopt_lease(&self, own: &mut OwnKey, lease: i64) -> Step {
-        self.replace_lease(own, Lease { id: lease, ..Lease::default() }).await;
+        self.replace_lease(own, Lease { id: lease, seconds: 0, ..own.lease }).await;
         Step::Unproven
     }
 
@@ -194,7 +202,9 @@ impl EtcdBackend {
         match proof.is_extended {
             None => return Step::Unproven,
             Some(false) => return Step::Gone,
-            Some(true) => own.lease = own.lease.extended_at(proof.sent_at),
+            Some(true) if own.lease.lives() => own.lease = own.lease.extended_at(proof.sent_at),
+            // A leader that was replaced may have begun to end this lease: the key may still be deleted after an extension.
+            Some(true) => {}
         }
         let is_hold = own.place == Place::First;
         let key = if let Place::Behind(key, _) = &own.place { key } else { &own.key };
@@ -255,7 +265,7 @@ impl EtcdBackend {
 
 fn needs_other_lease(claim: &Claim, own: &OwnKey) -> bool {
     let needed = claims::seconds(claim.ttl());
-    own.lease.seconds < needed || (!own.is_granted && own.lease.seconds > needed)
+    own.lease.seconds < needed || (!own.is_granted && own.lease.seconds > needed) || !own.lease.lives()
 }
 
 /// The place of a key behind this one, the youngest that is older and conflicts with it.

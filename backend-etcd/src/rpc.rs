@@ -88,7 +88,7 @@ messages! {
         #[prost(int64, tag = "3")] lease: i64,
     }
     DeleteRequest { #[prost(bytes = "vec", tag = "1")] key: Vec<u8> }
-    /// One of them.
+    /// Has one field.
     RequestOp {
         #[prost(message, optional, tag = "1")] range: Option<RangeRequest>,
         #[prost(message, optional, tag = "2")] put: Option<PutRequest>,
@@ -116,7 +116,7 @@ messages! {
         #[prost(message, repeated, tag = "3")] responses: Vec<ResponseOp>,
     }
 
-    /// One of them.
+    /// Has one field.
     WatchRequest {
         #[prost(message, optional, tag = "1")] create: Option<WatchCreateRequest>,
         #[prost(message, optional, tag = "2")] cancel: Option<WatchCancelRequest>,

@@ -50,9 +50,9 @@ pub use backend::RedisBackend;
 pub use redlock::RedlockBackend;
 pub use target::SCHEMES;
 
-use leasehold_core::{LockBackend, Namespace, Result};
+use leasehold_core::{LockBackend, Namespace, Result, locked};
 use leasehold_store_url::StoreUrl;
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::Arc;
 
 /// The prefix of every name, unless the user chooses another.
 pub const DEFAULT_PREFIX: &str = "leasehold:";
@@ -68,9 +68,4 @@ pub fn open(url: &StoreUrl, namespace: &Namespace) -> Result<Arc<dyn LockBackend
         "redlock" | "redlock+tls" => Arc::new(RedlockBackend::open(url, namespace)?),
         _ => Arc::new(RedisBackend::open(url, namespace)?),
     })
-}
-
-/// Locks a mutex, also a poisoned one: no code under these locks can panic half-way.
-fn locked<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
-    mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }

@@ -59,11 +59,11 @@ pub use fenced::{FencedWrite, Parameters};
 
 #[cfg(feature = "_store")]
 use lease::RowLease;
+#[cfg(feature = "_store")]
+use leasehold_core::locked;
 use leasehold_core::{Error, ErrorKind, LockBackend, Namespace, Result};
 use leasehold_store_url::StoreUrl;
 use std::sync::Arc;
-#[cfg(feature = "_store")]
-use std::sync::{Mutex, MutexGuard, PoisonError};
 
 /// The schemes that [`open`] knows.
 pub const SCHEMES: &[&str] = &["mariadb", "mysql", "postgres", "postgresql", "sqlite"];
@@ -111,12 +111,6 @@ fn open_server(dialect: Arc<dyn server::Dialect>, namespace: &Namespace) -> Arc<
         }
         server::Mode::ForUpdate => Arc::new(for_update::HeldRow::new(server, namespace)),
     }
-}
-
-/// Locks a mutex: no panic leaves its value half changed.
-#[cfg(feature = "_store")]
-fn lock_mutex<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
-    mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
 fn not_compiled_in(store: &str, feature: &str) -> Error {

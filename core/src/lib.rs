@@ -75,6 +75,5 @@ pub use semantics::{
 };
 pub use servers::KnownServers;
 pub use stall_timeout::StallTimeout;
+pub use sync::locked;
 pub use token::FencingToken;
-
-use sync::locked;

@@ -14,7 +14,7 @@ pub(crate) use std::sync::{
 
 use std::sync::PoisonError;
 
-/// Locks a mutex, also a poisoned one: no code under these locks can panic half-way.
-pub(crate) fn locked<T: ?Sized>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
+/// Locks a mutex, also a poisoned one. For mutexes under which no code can panic half-way.
+pub fn locked<T: ?Sized>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
     mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }

@@ -14,8 +14,6 @@
 //! The holder is one client in every detail. The rival stands for all others: it believes once the record of the cluster says so,
 //! and never longer. Each of two clients that believe is the holder of a history, and for one of them the record names another.
 //!
-//! `Ours` has three rules that `backend-etcd` does not keep yet: see `AnyGrant`, `LooksAfterAMove` and `MovesToAnyLease`.
-//!
 //! Left out: watches, because a claim may ask at any moment; readers; a key deleted by hand; the name of a released key used again;
 //! a member that restarts; a second key of a claim that has lost the first; a waiter that gives up.
 

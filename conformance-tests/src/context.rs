@@ -6,7 +6,7 @@ use crate::proxy::{Proxy, Traffic};
 use crate::run_config::RunConfig;
 use crate::stop::{Stop, Verdict, ensure, ensure_came, require};
 use crate::subject::{Store, Subject};
-use crate::time_scale::{SLACK, scaled};
+use crate::time_scale::{SLACK, time_scale};
 use crate::worker::Worker;
 use leasehold_core::{
     AcquireOptions, Event, HoldKind, LockGuard, LockMode, LockName, Observer, Reach, Semantics, Wait,
@@ -24,6 +24,8 @@ pub(crate) struct Context {
     /// Makes the names of this case and run its own.
     mark: String,
     config: RunConfig,
+    /// By how much everything takes longer: the same for the whole case, also while another one is run again on a late machine.
+    time_scale: f64,
     /// The declared end of sessions that are silent, once a client was made; zero for any other hold.
     session_timeout: OnceLock<Duration>,
     /// Empty: exclusive.
@@ -49,7 +51,8 @@ impl Context {
         let store = subject.start().await?;
         // The seed is no part of it: a second run with one seed meets none of the names that the first has left in a store.
         let mark = format!("{}{case}-{:08x}", config.root, fastrand::u32(..));
-        Ok(Self { subject, store, mark, config, session_timeout: OnceLock::new(), mode: OnceLock::new() })
+        let (time_scale, session_timeout, mode) = (time_scale(), OnceLock::new(), OnceLock::new());
+        Ok(Self { subject, store, mark, config, time_scale, session_timeout, mode })
     }
 
     /// What the random choices of a case are made from.
@@ -188,7 +191,8 @@ impl Context {
 
     /// The lease of cases that wait for one to end: one that the store keeps exactly, if it keeps so short a one.
     pub(crate) fn ttl(&self) -> Duration {
-        let (ttl, kept) = (scaled(TTL), self.subject.lease(scaled(TTL)));
+        let ttl = TTL.mul_f64(self.time_scale);
+        let kept = self.subject.lease(ttl);
         let is_exact = self.subject.lease(kept) == kept && kept <= ttl * 3;
         if is_exact { kept } else { ttl }
     }
@@ -200,7 +204,7 @@ impl Context {
 
     /// What a busy machine may add to a bound.
     pub(crate) fn slack(&self) -> Duration {
-        scaled(SLACK)
+        SLACK.mul_f64(self.time_scale)
     }
 
     /// A renewed lease, and a wait that ends long after anything should have happened.
@@ -229,7 +233,7 @@ impl Context {
 
     /// How long anything may take that must happen at all.
     pub(crate) fn patience(&self) -> Duration {
-        scaled(PATIENCE).max(self.session_timeout() * 2)
+        PATIENCE.mul_f64(self.time_scale).max(self.session_timeout() * 2)
     }
 
     /// The declared end of sessions that are silent; zero for any other hold.

@@ -155,13 +155,10 @@ pub(crate) async fn free_within(client: &Client, name: &LockName, bound: Duratio
 
 /// Expects an error of this kind.
 pub(crate) fn ensure_kind<T>(outcome: Result<T, Error>, kind: ErrorKind, when: &str) -> Verdict {
-    match outcome {
-        Ok(_) => Err(Stop::Failed(format!("{when}: it succeeded instead of being {kind:?}"))),
-        Err(error) => {
-            ensure!(error.kind() == kind, "{when}: {:?} instead of {kind:?}: {error}", error.kind());
-            Ok(())
-        }
-    }
+    let succeeded = || Stop::Failed(format!("{when}: it succeeded instead of being {kind:?}"));
+    let error = outcome.err().ok_or_else(succeeded)?;
+    ensure!(error.kind() == kind, "{when}: {:?} instead of {kind:?}: {error}", error.kind());
+    Ok(())
 }
 
 /// Expects an error of this kind, or `Indeterminate`: on a busy machine a short wait may be over before the first answer.
@@ -174,14 +171,10 @@ pub(crate) fn ensure_kind_if_known<T>(outcome: Result<T, Error>, kind: ErrorKind
 
 /// Expects that an attempt is refused as one at a store that gives no answer.
 pub(crate) fn ensure_outage<T>(outcome: Result<T, Error>, store: &str) -> Verdict {
-    match outcome {
-        Ok(_) => Err(Stop::Failed(format!("{store} granted a lock"))),
-        Err(error) => {
-            let outage = matches!(error.kind(), ErrorKind::Unavailable | ErrorKind::Indeterminate);
-            ensure!(outage, "{store} was reported as {:?}: {error}", error.kind());
-            Ok(())
-        }
-    }
+    let error = outcome.err().ok_or_else(|| Stop::Failed(format!("{store} granted a lock")))?;
+    let is_outage = matches!(error.kind(), ErrorKind::Unavailable | ErrorKind::Indeterminate);
+    ensure!(is_outage, "{store} was reported as {:?}: {error}", error.kind());
+    Ok(())
 }
 
 /// Takes the lock, expects a token larger than the last one, and gives it back.
@@ -200,9 +193,8 @@ pub(crate) async fn ensure_larger_token(
 /// What a hook answered, or `None` where there is no such hook. A hook that was tried and failed fails the case.
 pub(crate) fn optional<T>(answer: Result<T, Stop>) -> Result<Option<T>, Stop> {
     match answer {
-        Ok(answer) => Ok(Some(answer)),
         Err(Stop::Skipped(_)) => Ok(None),
-        Err(stop) => Err(stop),
+        answer => answer.map(Some),
     }
 }
 

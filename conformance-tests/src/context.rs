@@ -4,7 +4,7 @@ use crate::expect::{Client, ClientExt, eventually, first_use, last_answer_within
 use crate::kinds::Kinds;
 use crate::proxy::{Proxy, Traffic};
 use crate::run_config::RunConfig;
-use crate::stop::{Stop, Verdict, ensure, ensure_came, require};
+use crate::stop::{Stop, Verdict, ensure, ensure_came, ensure_met, require};
 use crate::subject::{Store, Subject};
 use crate::time_scale::{SLACK, time_scale};
 use crate::worker::Worker;
@@ -15,6 +15,7 @@ use std::sync::{Arc, OnceLock};
 use std::time::Duration;
 use tokio::sync::watch;
 use tokio::task::JoinHandle;
+use tokio::time::Instant;
 
 /// A running store and its subject, for one case.
 #[derive(Debug)]
@@ -234,6 +235,15 @@ impl Context {
     /// How long anything may take that must happen at all.
     pub(crate) fn patience(&self) -> Duration {
         PATIENCE.mul_f64(self.time_scale).max(self.session_timeout() * 2)
+    }
+
+    /// Void if a client that sent nothing since then may have lost its session, and its place in the queue with it. It has sent a ping
+    /// within the third of a session before.
+    pub(crate) fn ensure_session(&self, silent_since: Instant) -> Verdict {
+        let (silent, session) = (silent_since.elapsed(), self.session_timeout());
+        let is_alive = session.is_zero() || silent <= session * 2 / 3;
+        ensure_met!(is_alive, "it was silent for {silent:?} of its session of {session:?}");
+        Ok(())
     }
 
     /// The declared end of sessions that are silent; zero for any other hold.

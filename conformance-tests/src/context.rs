@@ -4,9 +4,9 @@ use crate::expect::{Client, ClientExt, eventually, first_use, last_answer_within
 use crate::kinds::Kinds;
 use crate::proxy::{Proxy, Traffic};
 use crate::run_config::RunConfig;
-use crate::stop::{Stop, Verdict, ensure, ensure_came, require};
+use crate::stop::{Stop, Verdict, ensure, ensure_came, ensure_met, require};
 use crate::subject::{Store, Subject};
-use crate::time_scale::{SLACK, scaled};
+use crate::time_scale::{SLACK, time_scale};
 use crate::worker::{Environment, Worker};
 use leasehold_core::{
     AcquireOptions, Event, HoldKind, LockGuard, LockMode, LockName, Observer, Reach, Semantics, Wait,
@@ -15,6 +15,7 @@ use std::sync::{Arc, OnceLock};
 use std::time::Duration;
 use tokio::sync::watch;
 use tokio::task::JoinHandle;
+use tokio::time::Instant;
 
 /// A running store and its subject, for one case.
 #[derive(Debug)]
@@ -24,6 +25,8 @@ pub(crate) struct Context {
     /// Makes the names of this case and run its own.
     mark: String,
     config: RunConfig,
+    /// By how much everything takes longer: the same for the whole case, also while another one is run again on a late machine.
+    time_scale: f64,
     /// The declared end of sessions that are silent, once a client was made; zero for any other hold.
     session_timeout: OnceLock<Duration>,
     /// Empty: exclusive.
@@ -49,7 +52,8 @@ impl Context {
         let store = subject.start().await?;
         // The seed is no part of it: a second run with one seed meets none of the names that the first has left in a store.
         let mark = format!("{}{case}-{:08x}", config.root, fastrand::u32(..));
-        Ok(Self { subject, store, mark, config, session_timeout: OnceLock::new(), mode: OnceLock::new() })
+        let (time_scale, session_timeout, mode) = (time_scale(), OnceLock::new(), OnceLock::new());
+        Ok(Self { subject, store, mark, config, time_scale, session_timeout, mode })
     }
 
     /// What the random choices of a case are made from.
@@ -184,7 +188,8 @@ impl Context {
 
     /// The lease of cases that wait for one to end: one that the store keeps exactly, if it keeps so short a one.
     pub(crate) fn ttl(&self) -> Duration {
-        let (ttl, kept) = (scaled(TTL), self.subject.lease(scaled(TTL)));
+        let ttl = TTL.mul_f64(self.time_scale);
+        let kept = self.subject.lease(ttl);
         let is_exact = self.subject.lease(kept) == kept && kept <= ttl * 3;
         if is_exact { kept } else { ttl }
     }
@@ -196,7 +201,7 @@ impl Context {
 
     /// What a busy machine may add to a bound.
     pub(crate) fn slack(&self) -> Duration {
-        scaled(SLACK)
+        SLACK.mul_f64(self.time_scale)
     }
 
     /// A renewed lease, and a wait that ends long after anything should have happened.
@@ -225,7 +230,16 @@ impl Context {
 
     /// How long anything may take that must happen at all.
     pub(crate) fn patience(&self) -> Duration {
-        scaled(PATIENCE).max(self.session_timeout() * 2)
+        PATIENCE.mul_f64(self.time_scale).max(self.session_timeout() * 2)
+    }
+
+    /// Void if a client that sent nothing since then may have lost its session, and its place in the queue with it. It has sent a ping
+    /// within the third of a session before.
+    pub(crate) fn ensure_session(&self, silent_since: Instant) -> Verdict {
+        let (silent, session) = (silent_since.elapsed(), self.session_timeout());
+        let is_alive = session.is_zero() || silent <= session * 2 / 3;
+        ensure_met!(is_alive, "it was silent for {silent:?} of its session of {session:?}");
+        Ok(())
     }
 
     /// The declared end of sessions that are silent; zero for any other hold.

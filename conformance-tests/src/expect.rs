@@ -192,9 +192,8 @@ pub(crate) async fn ensure_larger_token(
 /// What a hook answered, or `None` where there is no such hook. A hook that was tried and failed fails the case.
 pub(crate) fn optional<T>(answer: Result<T, Stop>) -> Result<Option<T>, Stop> {
     match answer {
-        Ok(answer) => Ok(Some(answer)),
         Err(Stop::Skipped(_)) => Ok(None),
-        Err(stop) => Err(stop),
+        answer => answer.map(Some),
     }
 }
 

@@ -30,7 +30,7 @@ pub(crate) fn is_stretched() -> bool {
     IS_STRETCHED.load(Ordering::Relaxed)
 }
 
-/// Makes everything take longer from now on, or no longer. To be called while no case runs.
+/// Makes everything take longer in each case that starts from now on, or no longer.
 pub(crate) fn stretch(is_late: bool) {
     IS_STRETCHED.store(is_late, Ordering::Relaxed);
 }

@@ -65,7 +65,7 @@ fn threads() -> usize {
     asked.unwrap_or(2).clamp(1, 2)
 }
 
-/// What this program has used: the same on a busy machine as on a quiet one. Of all tests that run beside this one.
+/// The processor time of this program, with all tests that run beside this one. It is the same on a busy machine as on a quiet one.
 fn processor_seconds() -> f64 {
     let used = clock_gettime(ClockId::ProcessCPUTime);
     used.tv_sec as f64 + used.tv_nsec as f64 / 1e9

@@ -291,10 +291,7 @@ async fn release_whose_request_is_lost_is_made_again(cx: &Context) -> Verdict {
     ensure!(eventually(cx.patience(), || proxy.request_bytes() > before).await, "no release was sent");
     tokio::time::sleep(patience + cx.slack()).await;
     let is_held = other.poke(&name).await?.is_none();
-    let (silent, session) = (silent_since.elapsed(), cx.session_timeout());
-    // A client that is silent for longer than its session lasts has lost its holds.
-    let is_alive = session.is_zero() || silent <= session;
-    ensure_met!(is_alive, "it was silent for {silent:?} of its session of {session:?}");
+    cx.ensure_session(silent_since)?;
     ensure_met!(is_held, "the release that is to be lost arrived: somebody else got the lock");
     lose_connections(&proxy)?;
     free_within(&other, &name, withdrawn_within(cx, &other), "after a release that was lost").await?;

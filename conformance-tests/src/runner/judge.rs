@@ -60,6 +60,7 @@ pub(super) fn judge(
     let (start, was_stretched) = (Instant::now(), is_stretched());
     stretch(was_stretched || !first.late.is_on_time());
     let second = if stays_too_late(first.late.is_too_late()) { None } else { attempt() };
+    let second = second.filter(|second| !matches!(second.verdict, Err(Stop::Skipped(_))));
     stretch(was_stretched);
     let at_first = at_first.filter(|_| second.is_some());
     let result = CaseResult::new(subject.name(), case, of_two(first, second), took + start.elapsed());
@@ -68,8 +69,8 @@ pub(super) fn judge(
 
 fn of_two(first: CaseAttempt, second: Option<CaseAttempt>) -> Verdict {
     let (second, late) = match second {
-        Some(second) if !matches!(second.verdict, Err(Stop::Skipped(_))) => (second.verdict, second.late),
-        _ => {
+        Some(second) => (second.verdict, second.late),
+        None => {
             let seen = first.verdict.as_ref().err().map(Stop::to_string).unwrap_or_default();
             let why = match first.late.is_too_late() {
                 true => first.late.told(&seen),
@@ -79,7 +80,7 @@ fn of_two(first: CaseAttempt, second: Option<CaseAttempt>) -> Verdict {
         }
     };
     match (first.verdict, second) {
-        (Err(Stop::Wrong(why)), _) => Err(Stop::Wrong(why)),
+        (Err(Stop::Wrong(why)), _) | (_, Err(Stop::Wrong(why))) => Err(Stop::Wrong(why)),
         (Err(Stop::Failed(why) | Stop::Absent(why)), second) if first.late.is_on_time() => {
             let once = if second.is_ok() { "in one of two attempts: " } else { "" };
             Err(Stop::Failed(format!("{once}{why}")))
@@ -155,9 +156,6 @@ mod tests {
             );
             assert!(matches!(of(first), Stop::NotJudged(why) if why == words));
         }
-        let skipped = |first| of_two(first, Some(attempt(Err(Stop::Skipped("no hook".to_owned())), 5)));
-        assert!(matches!(skipped(attempt(two_holders(), 80)), Err(Stop::Failed(_))));
-        assert!(matches!(skipped(attempt(two_holders(), 90)), Err(Stop::NotJudged(_))));
     }
 
     #[test]
@@ -177,7 +175,9 @@ mod tests {
         let wrong = || Err(Stop::Wrong("token 1 after 2".to_owned()));
         let words = r#"Wrong("token 1 after 2")"#;
         assert_eq!(judged(attempt(wrong(), 400), attempt(Ok(()), 400)), words);
-        assert_eq!(judged(attempt(two_holders(), 400), attempt(wrong(), 400)), words);
+        for first in [80, 400] {
+            assert_eq!(judged(attempt(two_holders(), first), attempt(wrong(), 400)), words);
+        }
     }
 
     #[test]
@@ -253,8 +253,8 @@ mod tests {
         LockClient::new(Arc::new(MemoryBackend::new()))
     }
 
-    /// What a case comes to of which the first start stops so; whether times were stretched in each attempt, and are afterwards.
-    fn judge_starts(stop: Stop, late_for: Duration) -> (CaseResult, Vec<bool>) {
+    /// What a case comes to whose starts stop so, the last one first; whether times were stretched in each attempt, and are afterwards.
+    fn judge_starts<const N: usize>(stops: [Stop; N], late_for: Duration) -> (CaseResult, Vec<bool>) {
         static ALONE: Mutex<()> = Mutex::new(());
         // One after the other: all second attempts of a process are stretched, or none is.
         let _alone = lock(&ALONE);
@@ -262,7 +262,7 @@ mod tests {
         crate::lateness::watch();
         stretch(false);
         let client = Arc::new(new_client());
-        let stops = Mutex::new(vec![stop]);
+        let stops = Mutex::new(stops.to_vec());
         let starts = Arc::new(Starts { client, stops, late_for, stretched: Mutex::default() });
         let subject: Arc<dyn Subject> = starts.clone();
         let result = judge(&subject, by_id("A01").unwrap(), &RunConfig::from_environment(), || ());
@@ -275,27 +275,38 @@ mod tests {
     fn failed_late_and_void_attempts_are_run_again_and_kept() {
         let why = || "it".to_owned();
         for stop in [Stop::Failed(why()), Stop::Absent(why()), Stop::Late(why(), None), Stop::Void(why())] {
-            let (result, stretched) = judge_starts(stop.clone(), Duration::ZERO);
+            let (result, stretched) = judge_starts([stop.clone()], Duration::ZERO);
             assert_eq!((result.at_first, stretched.len()), (stop.needs_second_attempt(), 3), "{stop:?}");
             assert!(result.took_ms >= 60, "both attempts: {} ms", result.took_ms);
         }
         for stop in [Stop::Wrong(why()), Stop::NotJudged(why()), Stop::Skipped(why())] {
-            let (result, stretched) = judge_starts(stop.clone(), Duration::ZERO);
+            let (result, stretched) = judge_starts([stop.clone()], Duration::ZERO);
             assert_eq!((result.at_first, stretched.len()), (None, 2), "{stop:?}");
             assert_eq!(result.outcome, CaseOutcome::from(Err(stop)));
         }
     }
 
     #[test]
+    fn second_attempt_that_is_skipped_does_not_count() {
+        let (result, _) =
+            judge_starts([Stop::Skipped("no hook".to_owned()), Stop::Void("it".to_owned())], Duration::ZERO);
+        let CaseOutcome::NotJudged { why } = result.outcome else { panic!("{result:?}") };
+        assert_eq!(
+            (why.as_str(), result.at_first),
+            ("interrupted, or skipped, when it was run again: void: it", None)
+        );
+    }
+
+    #[test]
     fn times_are_stretched_in_the_second_attempt_after_a_late_one_and_not_beyond() {
-        let (result, stretched) = judge_starts(Stop::Failed("it".to_owned()), Duration::from_nanos(1));
+        let (result, stretched) = judge_starts([Stop::Failed("it".to_owned())], Duration::from_nanos(1));
         assert_eq!(result.outcome, CaseOutcome::Passed, "a late machine showed it first");
         assert_eq!(stretched, [false, true, false]);
     }
 
     #[test]
     fn second_attempt_is_left_out_while_the_machine_stays_too_late() {
-        let (result, stretched) = judge_starts(Stop::Failed("two holders".to_owned()), MS * 60_000);
+        let (result, stretched) = judge_starts([two_holders().unwrap_err()], MS * 60_000);
         let CaseOutcome::NotJudged { why } = result.outcome else { panic!("{result:?}") };
         assert!(why.starts_with("this machine was ") && why.ends_with("; two holders"), "{why}");
         assert_eq!(stretched, [false, false], "one attempt");

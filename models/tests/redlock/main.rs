@@ -40,7 +40,7 @@ fn write_back_without_the_smaller_check_repeats_tokens() {
 
 /// Why a node that has lost its memory weakens the promise, and why tokens follow the clocks as well.
 #[test]
-fn one_node_that_forgets_can_repeat_a_token() {
+fn node_that_forgets_can_repeat_a_token() {
     fails(Protocol { attempts: [1, 1], wipes: 1, ..OURS }, UNIQUE);
 }
 
@@ -66,6 +66,6 @@ fn ours_on_five_nodes() {
 }
 
 #[test]
-fn the_documents_name_these_runs() {
+fn documents_name_the_runs_of_this_program() {
     leasehold_models::names_the_runs_of_this_program();
 }

@@ -132,7 +132,7 @@ impl<const NODES: usize> Machine for Protocol<NODES> {
                 state.wipes += 1;
             }
         }
-        self.forget_what_cannot_matter(state);
+        self.normalize(state);
         state.nodes.sort_unstable();
     }
 
@@ -164,7 +164,7 @@ impl<const NODES: usize> Machine for Protocol<NODES> {
 
 /// No two owners are granted the same token.
 pub(crate) const UNIQUE: &str = "unique";
-/// Who writes its token back after another was granted is granted a larger one.
+/// An owner that writes its token back after another was granted the lock is granted a larger token.
 pub(crate) const GROWING: &str = "growing";
 /// Of two grants, the one that had the lock later on a node that both wrote to has the larger token.
 pub(crate) const FENCING: &str = "fencing";
@@ -210,9 +210,9 @@ impl<const NODES: usize> Protocol<NODES> {
         }
     }
 
-    /// Takes two states for one that differ in nothing that any step or property will look at. Many more can be explored
-    /// so, and no history is left out.
-    fn forget_what_cannot_matter(&self, state: &mut State<NODES>) {
+    /// Sets what no later step or property reads to one value, so that states which differ in nothing else are explored once.
+    /// No history is left out.
+    fn normalize(&self, state: &mut State<NODES>) {
         let owner_checked = matches!(self.tokens, Tokens::WrittenBack | Tokens::WithoutSmallerCheck);
         for (attempt, this) in state.attempts.iter_mut().enumerate() {
             let is_over = !this.open && this.granted == 0;

@@ -3,9 +3,9 @@
 use crate::protocol::{Phase, Protocol, State, Statements, TTL};
 
 impl Protocol {
-    /// Takes two states for one that differ in nothing that any step or property will look at. Many more can be explored so,
-    /// and no history is left out.
-    pub(crate) fn forget_what_cannot_matter(&self, state: &mut State) {
+    /// Sets what no later step or property reads to one value, so that states which differ in nothing else are explored once.
+    /// No history is left out.
+    pub(crate) fn normalize(&self, state: &mut State) {
         let (time, clock) = (state.time, state.clock);
         let is_over_for_good = |ends_at: u8| state.back == self.back && ends_at <= clock;
         for owner in &mut state.owners {

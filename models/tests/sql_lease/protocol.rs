@@ -5,7 +5,7 @@
 //! * A statement may be carried out at any moment after it was sent, also after its client has gone on or its connection
 //!   was ended, or never; and its reply may be lost.
 //! * A client asks again under the same owner, also while its first question is still under way; it may give up, or
-//!   release, at any moment. One that crashes takes no further step.
+//!   release, at any moment. A client that crashes takes no further step.
 //! * The database's clock runs as fast as time does. It may be set back, by so much in all, and forward if that is explored.
 //! * A row that nobody has used for long may be purged at any moment.
 //!
@@ -33,7 +33,7 @@ pub(crate) enum Statements {
     Ours,
     /// As in the strategy of optimistic versions.
     Optimistic,
-    /// Likewise, but the versions of a row that is made anew begin anew.
+    /// As `Optimistic`, but the version of a row that is made anew begins anew.
     OptimisticFromZero,
     /// Reads that the row is free, then writes it.
     ReadThenWrite,
@@ -72,7 +72,7 @@ pub(crate) struct State {
     pub(crate) judge: Judge,
 }
 
-/// Not of the protocol, but to judge it.
+/// For the properties alone, not in the protocol.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
 pub(crate) struct Judge {
     /// The largest token that was granted.
@@ -95,7 +95,7 @@ pub(crate) struct Owner {
     /// When the renewal was sent that is under way.
     pub(crate) renews: Option<u8>,
     pub(crate) releases: u8,
-    /// Not of the protocol, but to judge it: by when the database's clock ends its lease, 0 if it has none; its token.
+    /// For the properties alone, not in the protocol: when the database's clock ends its lease, 0 if it has none; its token.
     pub(crate) keeps: u8,
     pub(crate) token: u8,
 }
@@ -129,7 +129,7 @@ pub(crate) enum Action {
     Purge,
 }
 
-/// Nobody is granted the lock while another's lease goes on by the database's clock.
+/// No owner is granted the lock while the lease of another goes on by the database's clock.
 pub(crate) const EXCLUSIVE: &str = "exclusive";
 /// At most one owner believes that it holds.
 pub(crate) const BELIEF: &str = "belief";
@@ -209,7 +209,7 @@ impl Machine for Protocol {
             }
             Action::Purge => state.row = None,
         }
-        self.forget_what_cannot_matter(state);
+        self.normalize(state);
     }
 
     /// Without a bound, renewals could change a row for ever in one tick.

@@ -25,7 +25,7 @@ pub(super) struct Node {
     /// The last token that a claim was told, and the token of its owner's own record.
     pub(super) told: [(u8, u8); ATTEMPTS],
     pub(super) writes: [Request; ATTEMPTS],
-    /// Not of the protocol, but to judge it: when each attempt's owner got the lock here, 0 if never.
+    /// For the properties alone, not in the protocol: when each attempt's owner got the lock here, 0 if never.
     pub(super) took: [u8; ATTEMPTS],
 }
 

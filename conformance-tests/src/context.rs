@@ -233,8 +233,7 @@ impl Context {
         PATIENCE.mul_f64(self.time_scale).max(self.session_timeout() * 2)
     }
 
-    /// Void if a client that sent nothing since then may have lost its session, and its place in the queue with it. It has sent a ping
-    /// within the third of a session before.
+    /// Void if a client that is silent since then may have lost its session. Its last ping is up to a third of a session older.
     pub(crate) fn ensure_session(&self, silent_since: Instant) -> Verdict {
         let (silent, session) = (silent_since.elapsed(), self.session_timeout());
         let is_alive = session.is_zero() || silent <= session * 2 / 3;

@@ -150,7 +150,9 @@ impl Injection {
 
     /// True if no process but the holder's feels it.
     pub(crate) fn hits_holder_alone(&self) -> bool {
-        self.spec.hits_holder() || self.setup.holder != self.setup.others
+        use Means::{KillHolder, StarveHolder, StepHolderClock, StopHolder, SuspendHolder};
+        matches!(self.spec.means, KillHolder | StopHolder | StarveHolder | SuspendHolder | StepHolderClock)
+            || self.setup.holder != self.setup.others
     }
 
     fn target(&self, holder: &Worker) -> Option<u32> {

@@ -95,12 +95,6 @@ impl FaultSpec {
         matches!(self.means, Means::LoseReply | Means::Pooler | Means::NetworkFileSystem)
     }
 
-    /// True if it hits the holder's process, and not all alike.
-    pub(super) fn hits_holder(&self) -> bool {
-        use Means::{KillHolder, StarveHolder, StepHolderClock, StopHolder, SuspendHolder};
-        matches!(self.means, KillHolder | StopHolder | StarveHolder | SuspendHolder | StepHolderClock)
-    }
-
     /// What it changes beside the hold.
     pub(crate) fn side_effect(&self) -> SideEffect {
         match self.means {

@@ -1,7 +1,6 @@
 //! How much runs at once, and the capacity of the host, which cases share.
 
 use crate::case::HostShare;
-use std::collections::VecDeque;
 use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 use tokio::runtime::Builder;
@@ -11,11 +10,11 @@ use tokio::sync::{Semaphore, SemaphorePermit};
 /// returns `None`.
 pub(crate) fn in_parallel<I: Send, R: Send>(
     threads: usize,
-    items: impl IntoIterator<Item = I>,
+    items: impl IntoIterator<Item = I, IntoIter: Send>,
     work: impl Fn(I) -> Option<R> + Sync,
 ) -> Vec<R> {
-    let (left, results) = (Mutex::new(VecDeque::from_iter(items)), Mutex::new(Vec::new()));
-    let next = || lock(&left).pop_front();
+    let (left, results) = (Mutex::new(items.into_iter()), Mutex::new(Vec::new()));
+    let next = || lock(&left).next();
     std::thread::scope(|scope| {
         for _ in 0..threads {
             scope.spawn(|| {

@@ -5,7 +5,7 @@
 
 use super::hold::TransactionHold;
 use super::wait::RowWait;
-use crate::locked;
+use crate::lock_mutex;
 use leasehold_core::{FencingToken, LockName, OwnerId};
 use std::collections::HashMap;
 use std::collections::hash_map::Entry::Occupied;
@@ -47,25 +47,25 @@ pub(super) struct Claims(pub(super) Mutex<HashMap<OwnerId, ClaimState>>);
 
 impl Claims {
     pub(super) fn get(&self, owner: OwnerId) -> Option<ClaimState> {
-        locked(&self.0).get(&owner).cloned()
+        lock_mutex(&self.0).get(&owner).cloned()
     }
 
     /// Notes that another owner holds the row. A state of the claim stays: the row may be locked by another call for the same claim.
     pub(super) fn set_refused(&self, owner: OwnerId) {
-        locked(&self.0).entry(owner).or_insert(ClaimState::Refused);
+        lock_mutex(&self.0).entry(owner).or_insert(ClaimState::Refused);
     }
 
     /// Forgets a hold that is ended from outside.
     pub(super) fn forget_grant(&self, name: &LockName, token: FencingToken) {
         let ended = |state: &ClaimState| matches!(state, ClaimState::Held(hold) if hold.name == *name && hold.token == token);
-        locked(&self.0).retain(|_, state| !ended(state));
+        lock_mutex(&self.0).retain(|_, state| !ended(state));
     }
 
     /// Forgets the claim if its state is still the one that was seen: another call for the claim may have replaced it.
     pub(super) fn forget_seen(&self, owner: OwnerId, seen: Option<&ClaimState>) {
         let Some(seen) = seen else { return };
         // Dropped after the map is unlocked: that closes a connection.
-        let forgotten = match locked(&self.0).entry(owner) {
+        let forgotten = match lock_mutex(&self.0).entry(owner) {
             Occupied(entry) if entry.get().is(seen) => Some(entry.remove()),
             _ => None,
         };
@@ -74,7 +74,7 @@ impl Claims {
 
     /// Forgets the claim, whatever its state.
     pub(super) fn forget(&self, owner: OwnerId) {
-        let forgotten = locked(&self.0).remove(&owner);
+        let forgotten = lock_mutex(&self.0).remove(&owner);
         drop(forgotten);
     }
 }

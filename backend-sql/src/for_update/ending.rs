@@ -14,7 +14,7 @@ use super::admin::LOOK_EVERY;
 use super::claims::ClaimState;
 use super::hold::TransactionHold;
 use crate::lease::{REASONS_WITHIN, ReadFor, perhaps_held};
-use crate::locked;
+use crate::lock_mutex;
 use leasehold_core::{Claim, Error, ErrorKind, FencingToken, Loss, LossCause, Release, Result};
 use std::sync::Arc;
 use tokio::time::{Instant, sleep, timeout};
@@ -25,7 +25,7 @@ impl HeldRow {
         let token = hold.token;
         let unsettled = |held_to_its_end| ClaimState::Unsettled { hold: Arc::clone(hold), held_to_its_end };
         // Before the request is sent: the caller may be gone before the answer comes.
-        locked(&self.claims.0).insert(claim.owner(), unsettled(false));
+        lock_mutex(&self.claims.0).insert(claim.owner(), unsettled(false));
         let released = match hold.end(&self.rows).await.map_err(perhaps_held) {
             Ok(released) => Ok(released),
             // The server takes no writes any more.
@@ -33,7 +33,7 @@ impl HeldRow {
             Err(error) => match timeout(REASONS_WITHIN, self.was_given_since(claim, token)).await {
                 Ok(Ok(true)) => Ok(Release::NotHeld),
                 Ok(Ok(false)) => {
-                    locked(&self.claims.0).insert(claim.owner(), unsettled(true));
+                    lock_mutex(&self.claims.0).insert(claim.owner(), unsettled(true));
                     return Err(error);
                 }
                 _ => return Err(error),

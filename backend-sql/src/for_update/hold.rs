@@ -1,5 +1,5 @@
 use super::rows::{LockedRow, Rows};
-use crate::locked;
+use crate::lock_mutex;
 use crate::server::{Answer, ErrorClass, PooledConnection, StatementKind};
 use leasehold_core::{Claim, FencingToken, LockMode, LockName, Loss, LossCause, Release, Result};
 use std::fmt;
@@ -67,7 +67,7 @@ impl TransactionHold {
     }
 
     pub(super) fn was_alive_within(&self, time: Duration) -> bool {
-        let alive_at = *locked(&self.alive_at);
+        let alive_at = *lock_mutex(&self.alive_at);
         alive_at.is_some_and(|alive_at| alive_at.elapsed() < time)
     }
 
@@ -91,7 +91,7 @@ impl TransactionHold {
         };
         let sent_at = Instant::now();
         let keep_alive = state.answer(rows, deadline).await?;
-        *locked(&self.alive_at) = (keep_alive == KeepAlive::Holds).then_some(sent_at);
+        *lock_mutex(&self.alive_at) = (keep_alive == KeepAlive::Holds).then_some(sent_at);
         Ok(keep_alive)
     }
 

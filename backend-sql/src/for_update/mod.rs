@@ -33,7 +33,7 @@ mod tests;
 mod wait;
 
 use crate::lease::{REASONS_WITHIN, ReadFor, hash_of, perhaps_held};
-use crate::locked;
+use crate::lock_mutex;
 use crate::server::{Server, read_only};
 use async_trait::async_trait;
 use claims::{ClaimState, Claims};
@@ -184,7 +184,7 @@ impl LockBackend for HeldRow {
 
     async fn close(&self) -> Result<()> {
         // Unsettled releases are kept: the answer to their repetition must not be that there is nothing to end.
-        let ended: Vec<_> = locked(&self.claims.0)
+        let ended: Vec<_> = lock_mutex(&self.claims.0)
             .extract_if(|_, state| !matches!(state, ClaimState::Unsettled { .. }))
             .collect();
         drop(ended);
@@ -215,7 +215,7 @@ impl HeldRow {
             }
         };
         // A mark of this owner is gone with the entry.
-        locked(&self.marks).remove(&claim.owner());
+        lock_mutex(&self.marks).remove(&claim.owner());
         let hold = Arc::new(TransactionHold::new(claim, token, locked));
         match hold.keep_alive(&self.rows).await? {
             KeepAlive::Holds => Ok(Some(self.keep(claim, hold).await)),
@@ -227,7 +227,7 @@ impl HeldRow {
     /// Keeps a hold. A reader may be granted by two calls for one claim that run at once: the first hold is kept.
     async fn keep(&self, claim: &Claim, hold: Arc<TransactionHold>) -> Attempt {
         let kept = {
-            let mut claims = locked(&self.claims.0);
+            let mut claims = lock_mutex(&self.claims.0);
             match claims.get(&claim.owner()) {
                 Some(ClaimState::Held(first)) if claim.mode().is_shared() => Arc::clone(first),
                 _ => {
@@ -262,7 +262,7 @@ impl HeldRow {
     /// waits there for the same name. None for a claim that was not refused: on a server that is out of order, the next attempt would
     /// take a wait that has just begun for a lock that is held.
     fn wait_in_the_server(&self, claim: &Claim) -> Option<Arc<RowWait>> {
-        let mut claims = locked(&self.claims.0);
+        let mut claims = lock_mutex(&self.claims.0);
         match claims.get(&claim.owner()) {
             Some(ClaimState::Waiting(waiting)) => return Some(Arc::clone(waiting)),
             Some(ClaimState::Held(_) | ClaimState::Unsettled { .. }) | None => return None,
@@ -285,7 +285,7 @@ impl HeldRow {
     /// True if this client has such a hold, and it is believed.
     fn has_hold(&self, is_meant: impl Fn(&TransactionHold) -> bool) -> bool {
         let is_believed = |hold: &TransactionHold| is_meant(hold) && self.is_believed(hold);
-        locked(&self.claims.0)
+        lock_mutex(&self.claims.0)
             .values()
             .any(|state| matches!(state, ClaimState::Held(hold) if is_believed(hold)))
     }

@@ -8,7 +8,7 @@ use super::holder::{Holder, HolderRow, MARK_LASTS};
 use super::rows::Rows;
 use super::{HeldRow, busy};
 use crate::lease::ReadFor;
-use crate::locked;
+use crate::lock_mutex;
 use crate::server::{PoolClass, Value};
 use leasehold_core::{Attempt, Busy, Claim, LockName, Result};
 use std::time::Duration;
@@ -66,7 +66,7 @@ impl HeldRow {
         let owner = claim.owner().to_hex();
         if !entered.marks.iter().any(|(marked, left)| *marked == owner && *left > MARK_IS_RENEWED_FROM) {
             // Noted before it is sent: the caller may be gone before the answer comes.
-            locked(&self.marks).insert(claim.owner());
+            lock_mutex(&self.marks).insert(claim.owner());
             let values = [self.rows.stored(claim.name()), Value::text(&owner)];
             let _ = self.rows.server.write(PoolClass::Attempt, &self.rows.mark, &values).await;
         }
@@ -75,7 +75,7 @@ impl HeldRow {
 
     /// Removes the mark of a writer that has stopped waiting. A mark that stays ends by itself.
     pub(super) async fn remove_mark(&self, claim: &Claim) {
-        if locked(&self.marks).remove(&claim.owner()) {
+        if lock_mutex(&self.marks).remove(&claim.owner()) {
             self.rows.remove_sharer(claim.name(), &claim.owner().to_hex()).await;
         }
     }

@@ -1,5 +1,5 @@
 use super::rows::{LockedRow, Rows};
-use crate::locked;
+use crate::lock_mutex;
 use futures_util::FutureExt as _;
 use futures_util::future::{AbortHandle, BoxFuture, Shared, abortable};
 use leasehold_core::{Claim, LockName};
@@ -40,7 +40,7 @@ impl RowWait {
     /// Polls it once: an answer of the server may lie in the connection. If the wait has ended, the row, unless it is not locked.
     pub(super) fn progress(&self) -> Poll<Option<LockedRow>> {
         match self.wait.clone().now_or_never() {
-            Some(row) => Poll::Ready(locked(&row).take()),
+            Some(row) => Poll::Ready(lock_mutex(&row).take()),
             None => Poll::Pending,
         }
     }

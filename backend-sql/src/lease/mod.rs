@@ -22,7 +22,7 @@ pub(crate) use server_table::ServerTable;
 pub(crate) use sharers::{NextRow, READERS};
 pub(crate) use table::{Granting, LeaseTable, ReadFor};
 
-use crate::locked;
+use crate::lock_mutex;
 use async_trait::async_trait;
 use leasehold_core::{
     Attempt, Busy, Claim, Error, ErrorKind, FencingToken, Grant, KnownServers, LockAdmin, LockBackend,
@@ -93,7 +93,7 @@ impl LockBackend for RowLease {
         }
         // A row that was busy a moment ago is read before it is written. A write locks the row, or in SQLite the whole database, also if
         // it changes no row, and the holder's release would wait for it.
-        if locked(&self.busy_names).contains(claim.name())
+        if lock_mutex(&self.busy_names).contains(claim.name())
             && let Some(row) = self.table.look(claim.name(), ReadFor::Attempt).await?
             && let Some(busy) = self.busy_for(claim, &row).await?
         {
@@ -149,7 +149,7 @@ impl LockBackend for RowLease {
         }
         let was_held = self.table.release(claim, linger).await?;
         if linger.is_zero() {
-            locked(&self.busy_names).remove(claim.name());
+            lock_mutex(&self.busy_names).remove(claim.name());
         }
         if was_held {
             return Ok(Release::Released);
@@ -160,7 +160,7 @@ impl LockBackend for RowLease {
 
     async fn changed(&self, claim: &Claim) {
         self.table.changed(claim).await;
-        locked(&self.busy_names).remove(claim.name());
+        lock_mutex(&self.busy_names).remove(claim.name());
     }
 
     /// Never ends: a holder learns of a loss by its next renewal.
@@ -197,12 +197,12 @@ impl RowLease {
     }
 
     fn granted(&self, name: &LockName, token: FencingToken) -> Attempt {
-        locked(&self.busy_names).remove(name);
+        lock_mutex(&self.busy_names).remove(name);
         Attempt::Granted(Grant::new(token))
     }
 
     fn refused(&self, name: &LockName, busy: Busy) -> Attempt {
-        let mut names = locked(&self.busy_names);
+        let mut names = lock_mutex(&self.busy_names);
         if names.len() >= MOST_BUSY {
             names.clear();
         }

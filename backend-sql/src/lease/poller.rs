@@ -14,7 +14,7 @@ mod tests;
 use super::READERS;
 use super::row::micros;
 use super::semantics::{FALLBACK, POLL_AT_MOST};
-use crate::locked;
+use crate::lock_mutex;
 use crate::server::{Answer, ListStatement, MAX_CLAIMS, PoolClass, Server, Value};
 use leasehold_core::{OwnerId, Result};
 use std::collections::HashMap;
@@ -113,7 +113,7 @@ impl Poller {
     /// True if the last poll has found the row held by an owner that is neither this one nor readers, and the next poll is not late. The
     /// row is then polled on for this claim, which waits and must register again.
     pub(super) fn keep_polling_if_held(&self, name: impl FnOnce() -> Vec<u8>, owner: OwnerId) -> bool {
-        let mut state = locked(&self.poll_loop.state);
+        let mut state = lock_mutex(&self.poll_loop.state);
         let awaited = if state.names.is_empty() { None } else { state.names.get_mut(&name()) };
         let Some(awaited) = awaited.filter(|awaited| Instant::now() < awaited.due + LATE) else {
             return false;
@@ -125,7 +125,7 @@ impl Poller {
 
     /// This process has released the lock, or may have released it: the last answer does not count.
     pub(super) fn released(&self, name: &[u8]) {
-        if let Some(awaited) = locked(&self.poll_loop.state).names.get_mut(name) {
+        if let Some(awaited) = lock_mutex(&self.poll_loop.state).names.get_mut(name) {
             awaited.poll_soon(Instant::now());
         }
     }
@@ -141,7 +141,7 @@ impl Poller {
         let (wake, woken) = oneshot::channel();
         let may_share_from = is_reader.then(|| Instant::now() + POLL_AT_MOST);
         self.poll_loop.add(name, WaitingClaim { owner, may_share_from, wake });
-        let mut task = locked(&self.task);
+        let mut task = lock_mutex(&self.task);
         while task.try_join_next().is_some() {}
         if task.is_empty() {
             let poll_loop = Arc::clone(&self.poll_loop);
@@ -153,7 +153,7 @@ impl Poller {
 
 impl PollLoop {
     fn add(&self, name: Vec<u8>, waiter: WaitingClaim) {
-        let (now, mut state) = (Instant::now(), locked(&self.state));
+        let (now, mut state) = (Instant::now(), lock_mutex(&self.state));
         if state.names.is_empty() {
             self.has_waiters.notify_one();
         }
@@ -187,7 +187,7 @@ impl PollLoop {
 
     /// The names to poll now, or the time when one is due. Forgets the waiters that were dropped.
     fn due_names(&self) -> Result<Vec<Vec<u8>>, Option<Instant>> {
-        let (now, mut state) = (Instant::now(), locked(&self.state));
+        let (now, mut state) = (Instant::now(), lock_mutex(&self.state));
         state.names.retain(|_, awaited| {
             awaited.waiters.retain(|waiter| !waiter.wake.is_closed());
             !awaited.waiters.is_empty()
@@ -216,7 +216,7 @@ impl PollLoop {
     /// Wakes the waiters whose row is free, and those that hold it without knowing: the answer to an attempt was lost. A poll that
     /// failed wakes no waiter: each asks by itself, and hears why.
     fn wake(&self, names: &[Vec<u8>], mut found: Result<HashMap<Vec<u8>, PolledRow>>) {
-        let (now, mut state, mut woken) = (Instant::now(), locked(&self.state), Vec::new());
+        let (now, mut state, mut woken) = (Instant::now(), lock_mutex(&self.state), Vec::new());
         let is_listening = state.is_listening;
         for name in names {
             let Some(awaited) = state.names.get_mut(name) else { continue };

@@ -99,7 +99,7 @@ fn number_of_names_remembered_as_busy_is_bounded() {
     for number in 0..3 * MOST_BUSY {
         backend.refused(&LockName::new(format!("n{number}")).unwrap(), Busy::new());
     }
-    assert!(locked(&backend.busy_names).len() <= MOST_BUSY);
+    assert!(lock_mutex(&backend.busy_names).len() <= MOST_BUSY);
 }
 
 /// The task of the first change may not be polled, or its answer be late.

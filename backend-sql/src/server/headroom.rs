@@ -4,7 +4,7 @@
 //! holds leases. So however many processes wait, a connection becomes free again and again, and a holder whose connection was cut gets
 //! it and renews.
 
-use crate::locked;
+use crate::lock_mutex;
 use std::sync::Mutex;
 use std::time::Duration;
 use tokio::time::Instant;
@@ -30,29 +30,29 @@ struct State {
 impl Headroom {
     /// True if the server had no connection to spare when that was last found out: nothing idle is kept then.
     pub(crate) fn is_short(&self) -> bool {
-        locked(&self.0).is_short
+        lock_mutex(&self.0).is_short
     }
 
     /// A lease of this client was granted or renewed: for so long it keeps one connection for the renewal, however short they are.
     pub(crate) fn holds_for(&self, ttl: Duration) {
-        let mut state = locked(&self.0);
+        let mut state = lock_mutex(&self.0);
         state.holds_until = state.holds_until.max(Instant::now() + ttl);
     }
 
     pub(crate) fn is_holding(&self) -> bool {
-        Instant::now() < locked(&self.0).holds_until
+        Instant::now() < lock_mutex(&self.0).holds_until
     }
 
     /// No connection was to be had: the server refused it, or did not answer in time.
     pub(crate) fn refused(&self) {
         let next = CHECK_AGAIN_AFTER.mul_f64(1.0 + fastrand::f64());
-        let mut state = locked(&self.0);
+        let mut state = lock_mutex(&self.0);
         (state.is_short, state.check_at) = (true, Instant::now() + next);
     }
 
     /// A connection broke. All clients may be connecting anew, so what was known is out of date.
     pub(crate) fn broke(&self) {
-        let mut state = locked(&self.0);
+        let mut state = lock_mutex(&self.0);
         if !state.is_short {
             state.check_at = Instant::now();
         }
@@ -60,7 +60,7 @@ impl Headroom {
 
     /// True for one caller, who is to check it now.
     pub(crate) fn is_check_due(&self) -> bool {
-        let (mut state, now) = (locked(&self.0), Instant::now());
+        let (mut state, now) = (lock_mutex(&self.0), Instant::now());
         let is_due = state.check_at <= now;
         if is_due {
             state.check_at = now + CHECK_EVERY;
@@ -70,7 +70,7 @@ impl Headroom {
 
     /// The server had a connection to spare.
     pub(crate) fn found_spare(&self) {
-        let mut state = locked(&self.0);
+        let mut state = lock_mutex(&self.0);
         (state.is_short, state.check_at) = (false, Instant::now() + CHECK_EVERY);
     }
 }

@@ -7,7 +7,7 @@
 
 use super::failure::failure;
 use super::{Dialect, ErrorClass, RawConnection, StatementKind, Target};
-use crate::locked;
+use crate::lock_mutex;
 use futures_util::future::join_all;
 use leasehold_core::{Error, ErrorKind, Result, StallTimeout};
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -124,7 +124,7 @@ impl Pool {
     ) -> Result<PooledConnection> {
         let (runtime, is_for_holds) = (Handle::current().id(), class == PoolClass::Hold);
         let idle = {
-            let mut idle = locked(&self.idle);
+            let mut idle = lock_mutex(&self.idle);
             let is_alike = |idle: &Session| idle.is_for_holds == is_for_holds;
             let found = idle.iter().rposition(|idle| is_alike(idle) && idle.runtime == runtime);
             let found = found.map(|at| idle.remove(at));
@@ -143,15 +143,15 @@ impl Pool {
 
     /// Closes the idle connections of this client, except the newest if it holds leases; true if any was closed.
     async fn yield_idle(&self) -> bool {
-        let kept = if self.target.headroom.is_holding() { locked(&self.idle).pop() } else { None };
+        let kept = if self.target.headroom.is_holding() { lock_mutex(&self.idle).pop() } else { None };
         let any = self.close_idle().await;
-        locked(&self.idle).extend(kept);
+        lock_mutex(&self.idle).extend(kept);
         any
     }
 
     /// Closes all idle connections of this client; true if there were any.
     async fn close_idle(&self) -> bool {
-        let idle = std::mem::take(&mut *locked(&self.idle));
+        let idle = std::mem::take(&mut *lock_mutex(&self.idle));
         let any = !idle.is_empty();
         let goodbyes = idle.into_iter().map(|idle| idle.raw.close());
         let _ = timeout(GOODBYE_WITHIN, join_all(goodbyes)).await;
@@ -245,7 +245,7 @@ impl PooledConnection {
     pub(crate) fn found_dead(self) {
         let Session { is_for_holds, idle_since, .. } = self.session;
         if idle_since.is_some() {
-            locked(&self.pool.idle)
+            lock_mutex(&self.pool.idle)
                 .retain(|idle| idle.is_for_holds != is_for_holds || idle.idle_since > idle_since);
             self.pool.target.headroom.broke();
         }
@@ -259,15 +259,16 @@ impl PooledConnection {
         }
         let headroom = &pool.target.headroom;
         let is_check_due = headroom.is_check_due();
-        let is_kept =
-            !headroom.is_short() || is_check_due || headroom.is_holding() && locked(&pool.idle).is_empty();
+        let is_kept = !headroom.is_short()
+            || is_check_due
+            || headroom.is_holding() && lock_mutex(&pool.idle).is_empty();
         if pool.closed.load(Ordering::Acquire) || !is_kept {
             drop(tokio::spawn(async move { timeout(GOODBYE_WITHIN, session.raw.close()).await }));
             return;
         }
         // The session is idle before the permit is free: the next caller finds it.
         session.idle_since = Some(Instant::now());
-        locked(&pool.idle).push(session);
+        lock_mutex(&pool.idle).push(session);
         if is_check_due {
             let pool = Arc::clone(&pool);
             drop(tokio::spawn(async move {

@@ -4,7 +4,7 @@
 mod tests;
 
 use super::{Mode, RawConnection, Server, Statement, StatementKind, Target, Value};
-use crate::locked;
+use crate::lock_mutex;
 use leasehold_core::{Error, ErrorKind, Finding, Result, Severity};
 use std::sync::Mutex;
 use std::time::Duration;
@@ -52,7 +52,7 @@ impl SessionCheck {
     }
 
     fn is_long_ago(&self) -> bool {
-        let last = *locked(&self.last);
+        let last = *lock_mutex(&self.last);
         last.is_none_or(|last| last.elapsed() >= LOOK_AGAIN_AFTER)
     }
 
@@ -74,14 +74,14 @@ impl SessionCheck {
             if !self.is_long_ago() {
                 return Err(None);
             }
-            *locked(&self.last) = Some(Instant::now());
+            *lock_mutex(&self.last) = Some(Instant::now());
             look(server, connection, question).await
         });
         match found.await {
             Ok(found) => Ok(Some(*found)),
             Err(None) => Ok(None),
             Err(Some(error)) => {
-                *locked(&self.last) = None;
+                *lock_mutex(&self.last) = None;
                 Err(error)
             }
         }

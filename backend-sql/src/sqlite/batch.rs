@@ -6,7 +6,7 @@ use super::connection_slot::{ConnectionHandle, ConnectionSlot, runtime_ended};
 use super::host_clock::HostTime;
 use super::rows::{read_owner, read_token};
 use super::settings::Settings;
-use crate::locked;
+use crate::lock_mutex;
 use crate::names::hex;
 use leasehold_core::{Claim, FencingToken, OwnerId, Result};
 use sqlx::Row as _;
@@ -67,7 +67,7 @@ impl Batch {
     }
 
     fn send(&self, call: Call) -> Result<()> {
-        let mut sender = locked(&self.calls);
+        let mut sender = lock_mutex(&self.calls);
         let Err(SendError(call)) = sender.send(call) else { return Ok(()) };
         let (next, calls) = unbounded_channel();
         // It has its receiver, here.

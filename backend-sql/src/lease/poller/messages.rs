@@ -1,7 +1,7 @@
 //! Messages of releases: they make the poller read a row at once.
 
 use super::{Awaited, PollLoop};
-use crate::locked;
+use crate::lock_mutex;
 use futures_util::TryStreamExt as _;
 use std::time::Duration;
 use tokio::time::{Instant, sleep, timeout};
@@ -13,11 +13,11 @@ impl PollLoop {
     /// Receives messages while tasks wait.
     pub(super) async fn listen(&self) {
         loop {
-            while locked(&self.state).names.is_empty() {
+            while lock_mutex(&self.state).names.is_empty() {
                 self.has_waiters.notified().await;
             }
             let Some(received) = self.receive().await else { return };
-            let was_listening = std::mem::take(&mut locked(&self.state).is_listening);
+            let was_listening = std::mem::take(&mut lock_mutex(&self.state).is_listening);
             if was_listening {
                 // Names that were left to messages are polled.
                 self.note_release(None);
@@ -50,12 +50,12 @@ impl PollLoop {
             spare.close().await;
         }
         // Messages that were sent before this point were missed: every name is polled.
-        locked(&self.state).is_listening = true;
+        lock_mutex(&self.state).is_listening = true;
         self.note_release(None);
         while !target.headroom.is_short() {
             match listener.try_next().await {
                 Ok(Some(Some(name))) => self.note_release(Some(&name)),
-                Ok(_) if locked(&self.state).names.is_empty() => return Some(Ok(())),
+                Ok(_) if lock_mutex(&self.state).names.is_empty() => return Some(Ok(())),
                 Ok(_) => {}
                 Err(error) => {
                     target.headroom.broke();
@@ -69,7 +69,7 @@ impl PollLoop {
     /// A lock was released, or perhaps any of them: it is polled as soon as the shortest pause allows, and the answer to an earlier poll
     /// does not count.
     pub(super) fn note_release(&self, name: Option<&[u8]>) {
-        let (now, mut state) = (Instant::now(), locked(&self.state));
+        let (now, mut state) = (Instant::now(), lock_mutex(&self.state));
         let poll_soon = |awaited: &mut Awaited| awaited.poll_soon(now);
         match name {
             Some(name) => state.names.get_mut(name).into_iter().for_each(poll_soon),

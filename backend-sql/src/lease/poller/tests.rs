@@ -94,7 +94,7 @@ async fn dropped_waiter_is_not_polled_for() {
     assert!(before > 0);
     sleep(POLL_AT_MOST * 10).await;
     assert_eq!(said.times("SELECT"), before);
-    assert!(locked(&poller.poll_loop.state).names.is_empty());
+    assert!(lock_mutex(&poller.poll_loop.state).names.is_empty());
 }
 
 /// In a line of one process, each holder releases before the next is polled for.

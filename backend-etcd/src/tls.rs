@@ -13,6 +13,10 @@ pub(crate) use with_rustls::tls_refusal;
 #[derive(Debug)]
 pub(crate) struct Tls {
     /// A file of authorities to trust, in the place of those that this host trusts.
+    #[cfg_attr(
+        not(feature = "tls"),
+        expect(dead_code, reason = "such a build makes no connection with TLS")
+    )]
     authority: Option<PathBuf>,
     /// The certificate of the client, and its key.
     pub(crate) identity: Option<(PathBuf, PathBuf)>,

@@ -149,9 +149,8 @@ impl EtcdBackend {
         Ok(self.conclude(claim, own, revision, &proof))
     }
 
-    /// A lease has a fixed length, so a hold that becomes longer, or is shorter than its wait, needs another one. That lives at least as
-    /// long, because the holder believes in the one before until the move is answered. A move that comes late finds the key on a
-    /// later lease, and does nothing.
+    /// A hold that becomes longer, or is shorter than its wait, needs a lease of another length. It lives at least as long as the one
+    /// before, in which the holder believes until an answer. A move that comes late finds the key on a later lease, and does nothing.
     async fn move_to_other_lease(&self, claim: &Claim, own: &mut OwnKey, revision: i64) -> Result<Step> {
         let (seconds, until) = (claims::seconds(claim.ttl()), own.lease.lives_until);
         let next = match own.moving_to {

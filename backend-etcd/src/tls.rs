@@ -13,6 +13,7 @@ pub(crate) use with_rustls::tls_refusal;
 #[derive(Debug)]
 pub(crate) struct Tls {
     /// A file of authorities to trust, in the place of those that this host trusts.
+    #[allow(dead_code, reason = "read with the feature tls alone")]
     authority: Option<PathBuf>,
     /// The certificate of the client, and its key.
     pub(crate) identity: Option<(PathBuf, PathBuf)>,

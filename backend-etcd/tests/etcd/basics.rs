@@ -142,6 +142,28 @@ async fn lease_of_a_short_ttl_ends_and_a_longer_ttl_makes_it_longer() {
     assert!(status.ends_in.unwrap() > Duration::from_secs(30), "{status:?}");
 }
 
+/// If only the move of the key is carried out, and not the extension of its new lease, the holder still believes in the old one.
+#[tokio::test]
+async fn key_moves_to_a_kept_lease_only_if_that_lives_as_long() {
+    let server = server();
+    let backend = backend(&server.url());
+    let lease_of = |lock: &str| {
+        let key = server.ctl(&["get", "--prefix", &format!("leasehold/{lock}/"), "-w", "json"]).unwrap();
+        key.split_once("\"lease\":").unwrap().1.split([',', '}']).next().unwrap().to_owned()
+    };
+    let [short, long] = [10, 14].map(Duration::from_secs);
+    for (lock, age, is_taken) in [("fresh", 0, true), ("old", 5, false)] {
+        let (other, holder) = (claim("other").with_ttl(long), claim(lock).with_ttl(short));
+        hold(&backend, &other).await;
+        let kept = lease_of("other");
+        release(&backend, &other).await;
+        tokio::time::sleep(Duration::from_secs(age)).await;
+        hold(&backend, &holder).await;
+        assert_eq!(renew(&backend, &holder.clone().with_ttl(long)).await.unwrap(), Renewal::Renewed);
+        assert_eq!(lease_of(lock) == kept, is_taken, "{lock}");
+    }
+}
+
 #[tokio::test]
 async fn released_lock_stays_taken_for_its_least_time() {
     let server = server();

@@ -47,7 +47,6 @@ fn stopped_leasehold_loses_its_command_within_the_lease() {
 #[test]
 fn killed_watchdog_makes_leasehold_kill_the_group() {
     let stubborn = Stubborn::start(&[]);
-    stubborn.run.warned("started pid ");
     stubborn.run.watchdog().signal(Signal::KILL);
     let said = stubborn.run.wait();
     assert!(!stubborn.processes.iter().any(|process| process.lives()));

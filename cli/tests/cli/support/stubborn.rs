@@ -15,8 +15,11 @@ pub(crate) struct Stubborn {
 }
 
 impl Stubborn {
+    /// Its watchdog has reported the start of the command, so that it may be killed or stopped from now on.
     pub(crate) fn start(options: &[&str]) -> Self {
-        Self::watched(Place::new(), options, |_| {})
+        let stubborn = Self::watched(Place::new(), options, |_| {});
+        stubborn.run.warned("started pid");
+        stubborn
     }
 
     /// Its processes are looked for after `watch`, which is given the one that becomes its watchdog.

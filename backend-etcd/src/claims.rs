@@ -2,11 +2,11 @@
 //!
 //! A lease that a deleted key has left is used again, because to grant one is a write.
 
-use crate::locked;
 use crate::members::Members;
 use crate::rpc::{GRANT, LeaseGrantRequest, LeaseRequest, REVOKE};
 use crate::server_error::{is_ended_lease, of_read};
 use crate::watches::Watch;
+use leasehold_core::sync::locked;
 use leasehold_core::{Clock, Moment, OwnerId, Result, SystemClock};
 use std::collections::HashMap;
 use std::sync::{Arc, Mutex};
@@ -41,10 +41,10 @@ pub(crate) struct OwnKey {
     pub(crate) key: Vec<u8>,
     /// The revision at which it was created. `None` while no answer to the write is seen.
     pub(crate) revision: Option<i64>,
-    /// True if a write without an answer may still be carried out: its lease must be revoked, and is not used again.
+    /// True if a create without an answer may still be carried out: its lease must be revoked, and is not used again.
     pub(crate) is_unsure: bool,
     pub(crate) lease: Lease,
-    /// The lease of a move that was not answered, and may still be carried out: that move is repeated before anything else.
+    /// The lease of a move that may still be carried out: it is repeated before anything but a release, after which it finds no key.
     pub(crate) moving_to: Option<Lease>,
     pub(crate) place: Place,
     /// True once the claim was granted: its lease is not shortened any more.
@@ -119,7 +119,7 @@ impl ClaimTable {
         locked(&self.claims).clear();
     }
 
-    /// A lease of this length without a key: one that was kept and lives at least until then, or a new one.
+    /// A lease of this length without a key: one that was kept, and certainly lives until then, or a new one.
     pub(crate) async fn take_lease(&self, members: &Members, seconds: i64, until: Moment) -> Result<Lease> {
         let kept = {
             let mut kept = locked(&self.kept);
@@ -158,6 +158,7 @@ impl Lease {
         Self { lives_until: sent_at.plus(length / 100 * 99), ..self }
     }
 
+    /// False if it may have ended.
     pub(crate) fn lives(&self) -> bool {
         SystemClock::new().now() < self.lives_until
     }
@@ -166,7 +167,7 @@ impl Lease {
 /// A new lease.
 pub(crate) async fn grant(members: &Members, seconds: i64) -> Result<Lease> {
     let sent_at = SystemClock::new().now();
-    // A lease whose answer is lost has no key, and ends by itself: to the caller nothing was done.
+    // A lease that was granted without an answer has no key, and ends by itself: to the caller nothing was done.
     let granted = members.call(&GRANT, LeaseGrantRequest { ttl: seconds }).await;
     let id = granted.map_err(of_read)?.id;
     Ok(Lease { id, seconds, ..Lease::default() }.extended_at(sent_at))

@@ -31,7 +31,7 @@
 //!
 //! | parameter | meaning | default |
 //! |---|---|---|
-//! | `timeout` | the time for all requests of one call, with all members tried, 10 ms to 60 s | `2s` |
+//! | `timeout` | the time for a request, with all members tried, 10 ms to 60 s; a call has two or three, and more while leaders change | `2s` |
 //! | `connect_timeout` | the time for a connection to one member, 10 ms to 60 s | `2s` |
 //! | `tls_ca` | a PEM file of authorities to trust | the authorities of the host |
 //! | `tls_cert`, `tls_key` | PEM files: the client's certificate and its key | none |
@@ -62,7 +62,7 @@ mod watches;
 pub use backend::EtcdBackend;
 pub use target::SCHEMES;
 
-use leasehold_core::{LockBackend, Namespace, Result, locked};
+use leasehold_core::{LockBackend, Namespace, Result};
 use leasehold_store_url::StoreUrl;
 use std::sync::Arc;
 

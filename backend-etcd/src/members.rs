@@ -148,8 +148,8 @@ impl Members {
         let message = format!(
             "{address} is a member of cluster {found:x}, and another host of the URL of cluster {first:x}"
         );
-        let help = "name the members of one cluster: etcdctl member list";
-        Err(Error::new(ErrorKind::Misconfigured, message).with_help(help))
+        Err(Error::new(ErrorKind::Misconfigured, message)
+            .with_help("see etcdctl member list, and name one cluster"))
     }
 
     /// Gives the connection back. Later calls fail.

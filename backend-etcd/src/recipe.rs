@@ -2,7 +2,7 @@
 //!
 //! 1. Create a key in the lock's directory, on a lease of its own.
 //! 2. If no older key there conflicts with it, its claim holds the lock: no key can become older.
-//! 3. Else watch the youngest of the older ones, and no other: a deletion wakes one writer, or one reader of each.
+//! 3. Else watch the youngest of the older ones, and no other: a deletion wakes the writer behind it, or the readers.
 //! 4. When the watch fires, look again: the key in front may have gone without ever holding the lock.
 //! 5. To release, delete the key, by the revision at which it was created.
 //!
@@ -37,8 +37,8 @@ enum Step {
     Done(Attempt),
     /// The key or its lease has ended.
     Gone,
-    /// Nothing is proven: a leader was elected meanwhile, or another step is needed.
-    Unproven,
+    /// No outcome yet: a leader was elected meanwhile, or another step is needed.
+    Again,
 }
 
 impl EtcdBackend {
@@ -52,7 +52,7 @@ impl EtcdBackend {
             match step {
                 Step::Done(attempt) => return Ok(attempt),
                 Step::Gone => *state = None,
-                Step::Unproven => {}
+                Step::Again => {}
             }
         }
         Err(outage(UNSTEADY))
@@ -65,7 +65,7 @@ impl EtcdBackend {
             match self.look(claim, own, revision).await? {
                 Step::Done(Attempt::Granted(_)) => return Ok(true),
                 Step::Gone => return Ok(false),
-                Step::Done(_) | Step::Unproven => {}
+                Step::Done(_) | Step::Again => {}
             }
         }
         Err(outage(UNSTEADY))
@@ -86,35 +86,35 @@ impl EtcdBackend {
             let lease = self.claims.take_lease(members, seconds, Moment::ORIGIN).await?;
             *state = Some(OwnKey { key: self.names.key(claim, lease.id), lease, ..OwnKey::default() });
         }
-        let Some(own) = state else { return Ok(Step::Unproven) };
+        let Some(own) = state else { return Ok(Step::Again) };
         let mut compare = vec![keys::created_at(&own.key, 0)];
         compare.extend((!waits).then(|| keys::is_empty(self.names.conflicting(claim))));
-        // The youngest is the key itself, unless it is a reader's.
+        // Two, because the range of a writer contains the new key itself.
         let in_front = keys::read(keys::youngest(self.names.conflicting(claim), 2));
         let success = vec![keys::put(&own.key, claim, Some(claim.owner()), own.lease.id), in_front];
         let txn = TxnRequest { compare, success, failure: vec![keys::read_key(&own.key)] };
         let answer = members.prove(&txn, own.lease.id, &mut own.is_unsure).await;
         if is_ended_lease(&answer) {
-            // What an earlier write may have put on it has ended with it.
+            // With it has ended a key that an earlier, unanswered write may have put there.
             return Ok(Step::Gone);
         }
         if answer.is_err() && !own.is_unsure {
             *state = None;
         }
         let proof = answer?;
-        let Some(own) = state else { return Ok(Step::Unproven) };
+        let Some(own) = state else { return Ok(Step::Again) };
         let found = proof.ranges().next().unwrap_or_default();
         if proof.answer.succeeded {
             own.revision = Some(proof.revision());
             own.place = place(found.iter().find(|other| other.key != own.key));
             return Ok(self.conclude(claim, own, proof.revision(), &proof));
         }
-        // An earlier write was carried out.
+        // An earlier write of ours was carried out, or another key conflicts.
         own.revision = found.first().map(|key| key.create_revision);
         if own.revision.is_some() {
-            return Ok(Step::Unproven);
+            return Ok(Step::Again);
         }
-        self.drop_lease(own).await?;
+        self.give_back_lease(own).await?;
         *state = None;
         Ok(Step::Done(Attempt::Busy(Busy::new())))
     }
@@ -149,13 +149,13 @@ impl EtcdBackend {
         Ok(self.conclude(claim, own, revision, &proof))
     }
 
-    /// A hold that becomes longer, or is shorter than its wait, needs a lease of another length. It lives at least as long as the one
-    /// before, in which the holder believes until an answer. A move that comes late finds the key on a later lease, and does nothing.
+    /// To a lease of another length, or one that certainly lives. That of a hold lives at least as long as the one before, in which the
+    /// holder believes until the answer. A move that comes late finds the key on a later lease, and does nothing.
     async fn move_to_other_lease(&self, claim: &Claim, own: &mut OwnKey, revision: i64) -> Result<Step> {
-        let (seconds, until) = (claims::seconds(claim.ttl()), own.lease.lives_until);
+        let (until, mut is_unsure) = (own.lease.lives_until, own.moving_to.is_some());
         let next = match own.moving_to {
             Some(next) => next,
-            None => self.claims.take_lease(&self.members, seconds, until).await?,
+            None => self.claims.take_lease(&self.members, claims::seconds(claim.ttl()), until).await?,
         };
         own.moving_to = Some(next);
         let txn = TxnRequest {
@@ -163,13 +163,15 @@ impl EtcdBackend {
             success: vec![keys::put(&own.key, claim, Some(claim.owner()), next.id)],
             failure: vec![keys::read_key(&own.key)],
         };
-        let answer = self.members.prove(&txn, next.id, &mut false).await;
-        if is_ended_lease(&answer) {
+        let answer = self.members.prove(&txn, next.id, &mut is_unsure).await;
+        if is_ended_lease(&answer) || (answer.is_err() && !is_unsure) {
+            // This move will not be carried out any more.
             own.moving_to = None;
-            return Ok(Step::Unproven);
+        }
+        if is_ended_lease(&answer) {
+            return Ok(Step::Again);
         }
         let proof = answer?;
-        own.moving_to = None;
         let found = proof.ranges().flatten().find(|key| key.create_revision == revision);
         match found {
             None if !proof.answer.succeeded => Ok(Step::Gone),
@@ -181,28 +183,28 @@ impl EtcdBackend {
         }
     }
 
-    /// A move without an answer was carried out. The length of the lease is not known, so another move follows.
+    /// The key is on the lease of a release whose outcome was unknown. Its length is not known, so a move follows.
     async fn adopt_lease(&self, own: &mut OwnKey, lease: i64) -> Step {
         self.replace_lease(own, Lease { id: lease, seconds: 0, ..own.lease }).await;
-        Step::Unproven
+        Step::Again
     }
 
-    /// The old lease ends by itself: its number may be in the name of the key, and must not be used again before.
+    /// The old lease ends by itself. It is not kept: its number may be in the name of the key.
     async fn replace_lease(&self, own: &mut OwnKey, lease: Lease) {
-        if std::mem::take(&mut own.is_unsure) {
+        if own.is_unsure {
             // Refuses a create that may still be carried out. If this fails, the end of the lease does.
             let _ = claims::revoke(&self.members, own.lease.id).await;
         }
-        own.lease = lease;
+        (own.lease, own.moving_to, own.is_unsure) = (lease, None, false);
     }
 
     /// The outcome of a step that has seen the key in its place, with a watch on the key in front, or on the own one of a holder.
     fn conclude(&self, claim: &Claim, own: &mut OwnKey, revision: i64, proof: &Proof) -> Step {
         match proof.is_extended {
-            None => return Step::Unproven,
+            None => return Step::Again,
             Some(false) => return Step::Gone,
             Some(true) if own.lease.lives() => own.lease = own.lease.extended_at(proof.sent_at),
-            // A leader that was replaced may have begun to end this lease: the key may still be deleted after an extension.
+            // Not counted, so that a hold moves to another lease: a replaced leader may have begun to end this one.
             Some(true) => {}
         }
         let is_hold = own.place == Place::First;
@@ -213,7 +215,7 @@ impl EtcdBackend {
             own.watch = Some(proof.connection.watches.set(key.clone(), proof.revision(), hold));
         }
         if is_hold && needs_other_lease(claim, own) {
-            return Step::Unproven;
+            return Step::Again;
         }
         own.is_granted |= is_hold;
         // Nothing else extends the lease of a waiter.
@@ -224,9 +226,9 @@ impl EtcdBackend {
         })
     }
 
-    /// Step 5. True if the key held the lock. With `linger`, the lock of a holder stays taken for that time, without an owner.
+    /// Step 5. True if this call ended a hold. With `linger`, the lock of a holder stays taken for that time, without an owner.
     pub(crate) async fn end(&self, claim: &Claim, own: &OwnKey, linger: Duration) -> Result<bool> {
-        let Some(revision) = own.revision else { return self.drop_lease(own).await.map(|()| false) };
+        let Some(revision) = own.revision else { return self.give_back_lease(own).await.map(|()| false) };
         let holds = own.place == Place::First;
         if holds && !linger.is_zero() {
             // It is extended no more, and ends after that time.
@@ -239,12 +241,12 @@ impl EtcdBackend {
             };
         }
         let existed = self.change(&own.key, revision, keys::delete(&own.key)).await?;
-        self.drop_lease(own).await?;
+        self.give_back_lease(own).await?;
         Ok(existed && holds)
     }
 
     /// The lease of a key that is deleted, or was never written, is used again, unless a write on it may still be carried out.
-    async fn drop_lease(&self, own: &OwnKey) -> Result<()> {
+    async fn give_back_lease(&self, own: &OwnKey) -> Result<()> {
         if own.is_unsure {
             return claims::revoke(&self.members, own.lease.id).await;
         }
@@ -253,7 +255,7 @@ impl EtcdBackend {
     }
 
     /// Changes a key that was created at this revision. False if there is none. The caller repeats it after an unknown outcome,
-    /// because the second answer means something else.
+    /// because "no such key" may then be what the first call did.
     pub(crate) async fn change(&self, key: &[u8], revision: i64, change: RequestOp) -> Result<bool> {
         let compare = vec![keys::created_at(key, revision)];
         let txn = &TxnRequest { compare, success: vec![change], failure: Vec::new() };
@@ -262,9 +264,12 @@ impl EtcdBackend {
     }
 }
 
+/// True unless the lease has the right length, certainly lives, and cannot be the one of a create that is carried out late: after the
+/// release, that would take the lock for nobody.
 fn needs_other_lease(claim: &Claim, own: &OwnKey) -> bool {
     let needed = claims::seconds(claim.ttl());
-    own.lease.seconds < needed || (!own.is_granted && own.lease.seconds > needed) || !own.lease.lives()
+    let has_length = own.lease.seconds == needed || (own.is_granted && own.lease.seconds > needed);
+    !has_length || own.is_unsure || !own.lease.lives()
 }
 
 /// The place of a key behind this one, the youngest that is older and conflicts with it.

@@ -16,24 +16,18 @@ const NO_ETCD_HELP: &str = "look at host and port: clients use 2379, members amo
 /// The answers whose text alone tells them from others of the same code (`rpctypes/error.go` of etcd), with kind, message and help.
 #[rustfmt::skip]
 const ANSWERS: &[(&str, ErrorKind, &str, &str)] = &[
-    ("requested lease not found", Lost,
-        "has ended the lease before it was used", "lengthen the ttl, or find out why the store is slow"),
+    ("requested lease not found", Lost, "has ended the lease before it was used", "lengthen the ttl, or find out why the store is slow"),
     // The next connection logs in again.
-    ("invalid auth token", Unavailable,
-        "takes no token of this user", "look at the user, and at the member's --auth-token"),
-    ("revision of auth store is old", Unavailable,
-        "takes no token of this user", "look at the user, and at the member's --auth-token"),
-    ("etcdserver: no leader", Unavailable,
-        "has no leader", "wait for an election; more than half of the members must be up"),
-    ("too many requests", Unavailable,
-        "is overloaded, and refused the request", "look at its load and its disk"),
+    ("invalid auth token", Unavailable, "takes no token of this user", "look at the user, and at the member's --auth-token"),
+    ("revision of auth store is old", Unavailable, "takes no token of this user", "look at the user, and at the member's --auth-token"),
+    ("etcdserver: no leader", Unavailable, "has no leader", "wait for an election; more than half of the members must be up"),
+    ("too many requests", Unavailable, "is overloaded, and refused the request", "look at its load and its disk"),
     ("database space exceeded", Unavailable, "has used up its quota of space, and takes no new locks",
         "compact and defragment it, then: etcdctl alarm disarm; turn --auto-compaction-retention on"),
     ("permission denied", Denied, "does not permit this user to use the keys of the locks",
         "grant it: etcdctl role grant-permission ROLE --prefix=true readwrite PREFIX"),
     ("user name is empty", Denied, "wants a user", "write it as etcd://user:password@host"),
-    ("authentication failed", Denied,
-        "does not accept this user with this password", "look at the user and the password"),
+    ("authentication failed", Denied, "does not accept this user with this password", "look at the user and the password"),
     ("authentication is not enabled", Misconfigured, "knows no users, and the URL names one",
         "turn authentication on (etcdctl auth enable), or take the user out of the URL"),
 ];

@@ -26,7 +26,7 @@ pub(crate) struct Target {
     pub(crate) tls: Option<Tls>,
     /// The user as whom requests are made, and the password, to be read for every login.
     pub(crate) login: Option<(String, Secret)>,
-    /// The time for all requests of one call, with all members tried.
+    /// The time for a request, with all members tried.
     pub(crate) timeout: Duration,
     /// The time for a connection to one member.
     pub(crate) connect_timeout: Duration,

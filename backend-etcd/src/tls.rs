@@ -1,6 +1,7 @@
 //! TLS by rustls with ring, the only provider that `tonic` is built with. A build without the feature `tls` refuses `etcd+tls://`.
 
-use leasehold_core::{Error, ErrorKind, Result};
+use leasehold_core::ErrorKind::Misconfigured;
+use leasehold_core::{Error, Result};
 use leasehold_store_url::Query;
 use std::error::Error as StdError;
 use std::path::PathBuf;
@@ -31,7 +32,7 @@ impl Tls {
 impl Tls {
     pub(crate) fn encrypt(&self, _endpoint: Endpoint) -> Result<Endpoint> {
         let message = "the URL asks for TLS, which this build was made without";
-        Err(Error::new(ErrorKind::Misconfigured, message).with_help("build with the feature \"tls\""))
+        Err(Error::new(Misconfigured, message).with_help("build with the feature \"tls\""))
     }
 }
 
@@ -42,7 +43,8 @@ pub(crate) fn tls_refusal(_error: &(dyn StdError + 'static)) -> Option<Error> {
 
 #[cfg(feature = "tls")]
 mod with_rustls {
-    use super::{Endpoint, Error, ErrorKind, Result, StdError, Tls};
+    use super::{Endpoint, Error, Misconfigured, Result, StdError, Tls};
+    use leasehold_core::ErrorKind::Denied;
     use leasehold_core::error_within::error_within;
     use rustls::CertificateError;
     use std::fs;
@@ -63,7 +65,7 @@ mod with_rustls {
                 config = config.identity(Identity::from_pem(certificate, key));
             }
             endpoint.tls_config(config).map_err(|error| {
-                Error::new(ErrorKind::Misconfigured, "TLS cannot be set up")
+                Error::new(Misconfigured, "TLS cannot be set up")
                     .with_help("look at the host in the URL, and at the certificates")
                     .with_source(error)
             })
@@ -84,17 +86,15 @@ mod with_rustls {
         let (kind, help) = match why {
             // The second is the error for another authority with the name of the right one.
             InvalidCertificate(CertificateError::UnknownIssuer | CertificateError::BadSignature) => {
-                (ErrorKind::Misconfigured, "name the authority that signed it: tls_ca=/path/to/ca.pem")
+                (Misconfigured, "name the authority that signed it: tls_ca=/path/to/ca.pem")
             }
             InvalidCertificate(CertificateError::NotValidForNameContext { .. }) => {
-                (ErrorKind::Misconfigured, "connect by a name that stands in the certificate")
+                (Misconfigured, "connect by a name that stands in the certificate")
             }
-            InvalidCertificate(_) => {
-                (ErrorKind::Misconfigured, "have it renewed, or look at the clock of this host")
-            }
-            InvalidMessage(_) => (ErrorKind::Misconfigured, "for a port without TLS, write etcd://"),
+            InvalidCertificate(_) => (Misconfigured, "have it renewed, or look at the clock of this host"),
+            InvalidMessage(_) => (Misconfigured, "for a port without TLS, write etcd://"),
             AlertReceived(_) => {
-                (ErrorKind::Denied, "if the member wants a client certificate, name one: tls_cert, tls_key")
+                (Denied, "if the member wants a client certificate, name one: tls_cert, tls_key")
             }
             _ => return None,
         };

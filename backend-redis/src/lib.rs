@@ -50,7 +50,8 @@ pub use backend::RedisBackend;
 pub use redlock::RedlockBackend;
 pub use target::SCHEMES;
 
-use leasehold_core::{LockBackend, Namespace, Result, locked};
+use leasehold_core::sync::locked;
+use leasehold_core::{LockBackend, Namespace, Result};
 use leasehold_store_url::StoreUrl;
 use std::sync::Arc;
 

@@ -60,7 +60,7 @@ pub use fenced::{FencedWrite, Parameters};
 #[cfg(feature = "_store")]
 use lease::RowLease;
 #[cfg(feature = "_store")]
-use leasehold_core::locked as lock_mutex;
+use leasehold_core::sync::locked as lock_mutex;
 use leasehold_core::{Error, ErrorKind, LockBackend, Namespace, Result};
 use leasehold_store_url::StoreUrl;
 use std::sync::Arc;

@@ -110,7 +110,8 @@ mod tls;
 pub use backend::ZooKeeperBackend;
 pub use target::SCHEMES;
 
-use leasehold_core::{LockBackend, Namespace, Result, locked};
+use leasehold_core::sync::locked;
+use leasehold_core::{LockBackend, Namespace, Result};
 use leasehold_store_url::StoreUrl;
 use std::sync::Arc;
 

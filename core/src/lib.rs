@@ -46,7 +46,8 @@ mod owner;
 mod semantics;
 mod servers;
 mod stall_timeout;
-mod sync;
+#[doc(hidden)]
+pub mod sync;
 mod token;
 #[doc(hidden)]
 pub mod trial;
@@ -75,5 +76,6 @@ pub use semantics::{
 };
 pub use servers::KnownServers;
 pub use stall_timeout::StallTimeout;
-pub use sync::locked;
 pub use token::FencingToken;
+
+use sync::locked;

@@ -254,7 +254,7 @@ mod tests {
     }
 
     /// What a case comes to whose starts stop so, the last one first; whether times were stretched in each attempt, and are afterwards.
-    fn judge_starts<const N: usize>(stops: [Stop; N], late_for: Duration) -> (CaseResult, Vec<bool>) {
+    fn judge_starts(stops: &[Stop], late_for: Duration) -> (CaseResult, Vec<bool>) {
         static ALONE: Mutex<()> = Mutex::new(());
         // One after the other: all second attempts of a process are stretched, or none is.
         let _alone = lock(&ALONE);
@@ -275,12 +275,12 @@ mod tests {
     fn failed_late_and_void_attempts_are_run_again_and_kept() {
         let why = || "it".to_owned();
         for stop in [Stop::Failed(why()), Stop::Absent(why()), Stop::Late(why(), None), Stop::Void(why())] {
-            let (result, stretched) = judge_starts([stop.clone()], Duration::ZERO);
+            let (result, stretched) = judge_starts(std::slice::from_ref(&stop), Duration::ZERO);
             assert_eq!((result.at_first, stretched.len()), (stop.needs_second_attempt(), 3), "{stop:?}");
             assert!(result.took_ms >= 60, "both attempts: {} ms", result.took_ms);
         }
         for stop in [Stop::Wrong(why()), Stop::NotJudged(why()), Stop::Skipped(why())] {
-            let (result, stretched) = judge_starts([stop.clone()], Duration::ZERO);
+            let (result, stretched) = judge_starts(std::slice::from_ref(&stop), Duration::ZERO);
             assert_eq!((result.at_first, stretched.len()), (None, 2), "{stop:?}");
             assert_eq!(result.outcome, CaseOutcome::from(Err(stop)));
         }
@@ -289,7 +289,7 @@ mod tests {
     #[test]
     fn second_attempt_that_is_skipped_does_not_count() {
         let (result, _) =
-            judge_starts([Stop::Skipped("no hook".to_owned()), Stop::Void("it".to_owned())], Duration::ZERO);
+            judge_starts(&[Stop::Skipped("no hook".to_owned()), Stop::Void("it".to_owned())], Duration::ZERO);
         let CaseOutcome::NotJudged { why } = result.outcome else { panic!("{result:?}") };
         assert_eq!(
             (why.as_str(), result.at_first),
@@ -299,14 +299,14 @@ mod tests {
 
     #[test]
     fn times_are_stretched_in_the_second_attempt_after_a_late_one_and_not_beyond() {
-        let (result, stretched) = judge_starts([Stop::Failed("it".to_owned())], Duration::from_nanos(1));
+        let (result, stretched) = judge_starts(&[Stop::Failed("it".to_owned())], Duration::from_nanos(1));
         assert_eq!(result.outcome, CaseOutcome::Passed, "a late machine showed it first");
         assert_eq!(stretched, [false, true, false]);
     }
 
     #[test]
     fn second_attempt_is_left_out_while_the_machine_stays_too_late() {
-        let (result, stretched) = judge_starts([two_holders().unwrap_err()], MS * 60_000);
+        let (result, stretched) = judge_starts(&[two_holders().unwrap_err()], MS * 60_000);
         let CaseOutcome::NotJudged { why } = result.outcome else { panic!("{result:?}") };
         assert!(why.starts_with("this machine was ") && why.ends_with("; two holders"), "{why}");
         assert_eq!(stretched, [false, false], "one attempt");

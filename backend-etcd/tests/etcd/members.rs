@@ -102,13 +102,20 @@ async fn members_of_two_clusters_are_refused() {
 async fn keyspace_without_space_takes_no_lock_and_keeps_those_that_are_held() {
     let server = EtcdServer::start_with(&["--quota-backend-bytes", "200000"]).unwrap();
     let backend = backend(&server.url());
-    let holder = claim("held");
+    let (holder, longer) = (claim("held"), claim("longer").with_ttl(TTL * 2));
     hold(&backend, &holder).await;
+    // Its lease is kept, so that the key of the holder may be moved to it.
+    hold(&backend, &longer).await;
+    release(&backend, &longer).await;
     let large = "x".repeat(100_000);
     until("the quota is used up", || server.ctl(&["put", "large", &large]).is_err());
     let error = answered(backend.try_acquire(&claim("job"))).await.unwrap_err();
     assert_eq!(error.kind(), ErrorKind::Unavailable, "{error:?}");
     assert!(error.to_string().contains("has used up its quota of space"), "{error:?}");
+    assert_eq!(renew(&backend, &holder).await.unwrap(), Renewal::Renewed);
+    let error = renew(&backend, &holder.clone().with_ttl(TTL * 2)).await.unwrap_err();
+    assert!(error.to_string().contains("has used up its quota of space"), "{error:?}");
+    // The move that was refused is given up.
     assert_eq!(renew(&backend, &holder).await.unwrap(), Renewal::Renewed);
     release(&backend, &holder).await;
 }

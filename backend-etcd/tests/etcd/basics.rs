@@ -1,6 +1,7 @@
 //! One claim and several, on one member.
 
 use crate::*;
+use leasehold_conformance::proxy::{Proxy, Traffic};
 use leasehold_core::{
     Attempt, ErrorKind, FencingToken, LockAdmin, LockBackend, LockMode, LossCause, Release, Renewal,
 };
@@ -142,25 +143,57 @@ async fn lease_of_a_short_ttl_ends_and_a_longer_ttl_makes_it_longer() {
     assert!(status.ends_in.unwrap() > Duration::from_secs(30), "{status:?}");
 }
 
+/// The lease on which the only key of a lock lives. Asks `etcdctl`.
+fn lease_of(server: &EtcdServer, lock: &str) -> i64 {
+    let key = server.ctl(&["get", "--prefix", &format!("leasehold/{lock}/"), "-w", "json"]).unwrap();
+    let (_, lease) = key.split_once("\"lease\":").unwrap();
+    lease.split([',', '}']).next().unwrap().parse().unwrap()
+}
+
+/// A create that was not answered may be carried out late: after the release it would take the lock for nobody.
+#[tokio::test]
+async fn hold_after_an_unanswered_create_lives_on_another_lease_and_the_first_is_revoked() {
+    let server = server();
+    let proxy = Proxy::to(([127, 0, 0, 1], server.port()).into()).await.unwrap();
+    let backend = backend(&format!("etcd://{}", proxy.address()));
+    let (other, holder) = (claim("other"), waiter("job"));
+    // Its lease is kept, so that the create is the first request that is not answered.
+    hold(&backend, &other).await;
+    release(&backend, &other).await;
+    proxy.set(Traffic::HoldReplies);
+    let lose_the_answer = async {
+        while keys(&server, "leasehold/job/").is_empty() {
+            tokio::time::sleep(Duration::from_millis(10)).await;
+        }
+        proxy.set(Traffic::Pass);
+        proxy.cut();
+    };
+    let (attempt, ()) = answered(async { tokio::join!(backend.try_acquire(&holder), lose_the_answer) }).await;
+    granted(attempt.unwrap());
+    let key = keys(&server, "leasehold/job/").remove(0);
+    let first = key.rsplit('/').next().unwrap();
+    assert_ne!(i64::from_str_radix(first, 16).unwrap(), lease_of(&server, "job"));
+    let told = server.ctl(&["lease", "timetolive", first]).unwrap();
+    assert!(told.contains("already expired"), "{told}");
+    assert_eq!(release(&backend, &holder).await, Release::Released);
+    assert_eq!(keys(&server, ""), [""; 0]);
+}
+
 /// If only the move of the key is carried out, and not the extension of its new lease, the holder still believes in the old one.
 #[tokio::test]
 async fn key_moves_to_a_kept_lease_only_if_that_lives_as_long() {
     let server = server();
     let backend = backend(&server.url());
-    let lease_of = |lock: &str| {
-        let key = server.ctl(&["get", "--prefix", &format!("leasehold/{lock}/"), "-w", "json"]).unwrap();
-        key.split_once("\"lease\":").unwrap().1.split([',', '}']).next().unwrap().to_owned()
-    };
     let [short, long] = [10, 14].map(Duration::from_secs);
     for (lock, age, is_taken) in [("fresh", 0, true), ("old", 5, false)] {
         let (other, holder) = (claim("other").with_ttl(long), claim(lock).with_ttl(short));
         hold(&backend, &other).await;
-        let kept = lease_of("other");
+        let kept = lease_of(&server, "other");
         release(&backend, &other).await;
         tokio::time::sleep(Duration::from_secs(age)).await;
         hold(&backend, &holder).await;
         assert_eq!(renew(&backend, &holder.clone().with_ttl(long)).await.unwrap(), Renewal::Renewed);
-        assert_eq!(lease_of(lock) == kept, is_taken, "{lock}");
+        assert_eq!(lease_of(&server, lock) == kept, is_taken, "{lock}");
     }
 }
 

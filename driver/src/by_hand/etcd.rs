@@ -122,7 +122,7 @@ struct DeleteRequest {
     key: Vec<u8>,
 }
 
-/// One of them.
+/// Has one field.
 #[derive(Clone, PartialEq, Message)]
 struct RequestOp {
     #[prost(message, optional, tag = "2")]

@@ -6,7 +6,7 @@
 pub(crate) const MEMBERS: usize = 2;
 /// The lease, in ticks.
 pub(crate) const TTL: u8 = 2;
-/// Of the holder: the one on which it creates its key, and the one to which the key may be moved.
+/// The leases of the holder: that of its create, and that to which its key may be moved.
 pub(crate) const LEASES: usize = 2;
 pub(crate) const FIRST: usize = 0;
 pub(crate) const SECOND: usize = 1;

@@ -214,7 +214,7 @@ impl Machine for Protocol {
             Action::Leave => state.leave(),
             Action::Rival { next } => state.step_of_rival(next),
         }
-        self.forget_what_cannot_matter(state);
+        self.normalize(state);
     }
 
     fn promises(&self) -> Vec<Property<Explored<Self>>> {

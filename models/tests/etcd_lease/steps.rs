@@ -293,7 +293,7 @@ impl Protocol {
     }
 
     /// Takes two states for one that differ in nothing that any step or property will look at.
-    pub(crate) fn forget_what_cannot_matter(&self, state: &mut State) {
+    pub(crate) fn normalize(&self, state: &mut State) {
         if state.is_over() {
             state.forget_time();
         }

@@ -97,19 +97,15 @@ fn class(outcome: Outcome) -> Option<usize> {
     }
 }
 
-/// What was measured comes before what is declared.
 fn crashed_holder(stores: &[(&StoreReport, &Declared)]) -> Option<Answer> {
     let ranked = stores.iter().map(|(store, declared)| {
         let seen = store.judged_cell(Fault::HolderKilled).and_then(|cell| cell.figures.recovered_ms);
         let (class, bound) = match declared.crash_bound {
-            CrashBound::Connection => (1, "as soon as its connection ends"),
-            CrashBound::Session => (2, "when its session ends"),
-            _ => (2, "when its lease ends"),
+            CrashBound::Connection => (0, "as soon as its connection ends"),
+            CrashBound::Session => (1, "when its session ends"),
+            _ => (1, "when its lease ends"),
         };
-        match seen {
-            Some(ms) => Ranked::by(store, 0, ms, &format!("{bound}: after {}", time(ms * 1e3))),
-            None => Ranked::of_class(store, class, bound, Basis::Declared),
-        }
+        Ranked::by_cause(store, class, bound, seen, "the crash")
     });
     answer("a crashed holder frees it when?", ranked.collect(), None)
 }
@@ -118,15 +114,10 @@ fn told_of_a_loss(stores: &[(&StoreReport, &Declared)]) -> Option<Answer> {
     let ranked = stores.iter().map(|(store, declared)| {
         let seen = store.judged_cell(Fault::RecordDeleted).and_then(|cell| cell.figures.detected_ms);
         let (class, by) = match declared.loss_signal {
-            LossSignal::Push => (1, "the store tells it at once"),
-            _ => (2, "with its next renewal"),
+            LossSignal::Push => (0, "the store tells it at once"),
+            _ => (1, "with its next renewal"),
         };
-        match seen {
-            Some(ms) => {
-                Ranked::by(store, 0, ms, &format!("{by}: {} after its record was deleted", time(ms * 1e3)))
-            }
-            None => Ranked::of_class(store, class, by, Basis::Declared),
-        }
+        Ranked::by_cause(store, class, by, seen, "its record was deleted")
     });
     answer("told of a loss how soon?", ranked.collect(), None)
 }
@@ -239,6 +230,14 @@ impl<'a> Ranked<'a> {
     /// By one measured figure, of which there is no band: others that are a quarter worse are as good.
     fn by(store: &'a StoreReport, class: usize, value: f64, figure: &str) -> Self {
         Self { store, class, value, band: (value / 1.25, value), figure: figure.to_owned() }
+    }
+
+    /// By what is declared, which a busy machine does not change; within that, what was measured comes first.
+    fn by_cause(store: &'a StoreReport, class: usize, cause: &str, seen: Option<f64>, event: &str) -> Self {
+        match seen {
+            Some(ms) => Self::by(store, class * 2, ms, &format!("{cause}: {} after {event}", time(ms * 1e3))),
+            None => Self::of_class(store, class * 2 + 1, cause, Basis::Declared),
+        }
     }
 
     fn is_as_good_as(&self, best: &Self) -> bool {

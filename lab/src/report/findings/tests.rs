@@ -5,7 +5,7 @@ use crate::format::fault;
 use crate::measure::{Plan, RowResult};
 use crate::report::{Declared, NotRun, Report, StoreReport, Verdict};
 use leasehold::backend::{LockBackend, MemoryBackend};
-use leasehold::semantics::{CrashBound, Fault, Outcome};
+use leasehold::semantics::{CrashBound, Fault, LossSignal, Outcome};
 use leasehold_conformance::CaseResult;
 use leasehold_conformance::matrix::Cell;
 use serde_json::{Value, json};
@@ -190,6 +190,20 @@ fn measured_figure_comes_before_a_declared_one_unless_it_is_not_judged() {
         answer([store], "told of a loss").figure.contains("after its record was deleted")
     };
     assert_eq!(["kept", "late", "void"].map(told), [true, false, false]);
+}
+
+#[test]
+fn store_that_pushes_a_loss_comes_before_one_whose_renewal_told_of_it_sooner() {
+    let told = |name: &str, loss_signal, ms: f64| {
+        let mut store = StoreReport { cells: vec![cell(Fault::RecordDeleted, "kept")], ..store(name) };
+        store.cells[0].figures.detected_ms = Some(ms);
+        store.declared.as_mut().unwrap().loss_signal = loss_signal;
+        store
+    };
+    let slow = told("pushing on a busy machine", LossSignal::Push, 2_560.0);
+    let best = answer([told("renewing", LossSignal::Renewal, 1_820.0), slow], "told of a loss");
+    assert_eq!(best.store.as_deref(), Some("pushing on a busy machine"));
+    assert!(best.as_good.is_empty(), "{best:?}");
 }
 
 #[test]

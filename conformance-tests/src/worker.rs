@@ -42,7 +42,8 @@ pub(crate) struct Worker {
 
 impl Worker {
     pub(crate) async fn start(subject: &str, address: &str, environment: &Environment) -> Result<Self, Stop> {
-        Self::start_by(Command::new(std::env::current_exe()?), subject, address, environment).await
+        // This very program, also if its file was replaced meanwhile.
+        Self::start_by(Command::new("/proc/self/exe"), subject, address, environment).await
     }
 
     /// A worker that is process 1 of a new pid namespace, and whose boot clock is so much ahead of the host's.

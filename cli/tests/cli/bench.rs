@@ -317,6 +317,19 @@ fn workers_of_a_killed_bench_release_their_locks() {
     assert!(left.iter().all(|key| key.ends_with(":token")), "{left:?}");
 }
 
+/// An upgrade, or a build, between the start of a long run and that of a worker.
+#[test]
+fn program_whose_file_was_removed_still_starts_its_workers() {
+    let place = Place::new();
+    let said = place.shell(
+        "set -e; cp \"$0\" program; exec 3< program; rm program
+        /proc/self/fd/3 conformance --filter I01
+        exec /proc/self/fd/3 bench --quick --passes 1 --duration 150ms --only handover",
+    );
+    said.code(0);
+    assert!(said.out.contains("1 passed, 0 failed") && said.out.contains("hand-over"), "{said:?}");
+}
+
 /// The worker is asked for more locks than memory can address. Its input stays open, as that of a bench which waits for it.
 #[test]
 fn worker_ends_by_a_panic() {

@@ -106,7 +106,8 @@ impl WorkerProcess {
     /// Starts one for this store.
     pub(super) fn start(target: &BenchStore) -> Result<Self, Failure> {
         let failed = |error: io::Error| Failure::internal("cannot start a worker", error);
-        let mut command = Command::new(std::env::current_exe().map_err(failed)?);
+        // This very program, also if its file was replaced meanwhile.
+        let mut command = Command::new("/proc/self/exe");
         target.tell(&mut command);
         let mut child =
             command.arg(VERB).stdin(Stdio::piped()).stdout(Stdio::piped()).spawn().map_err(failed)?;

@@ -1,7 +1,7 @@
 //! How late this machine is, by a timer beside all cases that is to fire every five milliseconds. And how crowded it is, by the count of
 //! threads that want a processor: the timer's thread mostly sleeps, so it is given a processor before them, and sees no crowd.
 
-use crate::runner::lock;
+use crate::locked;
 use crate::stop::Stop;
 use crate::time_scale::{SLACK, scaled, stretch};
 use std::collections::VecDeque;
@@ -39,7 +39,7 @@ pub(crate) fn watch() {
     STARTED.call_once(|| {
         std::thread::spawn(|| {
             loop {
-                lock(&FIRINGS).fired(Instant::now());
+                locked(&FIRINGS).fired(Instant::now());
                 std::thread::sleep(INTERVAL);
             }
         });
@@ -52,6 +52,11 @@ pub(crate) fn watch() {
 /// True if another attempt would show nothing: the machine was too late, and still is.
 pub(crate) fn stays_too_late(was_too_late: bool) -> bool {
     was_too_late && Lateness::now().is_too_late()
+}
+
+/// True if this machine was too late since then: a pass does not show either that a broken lock is trusted.
+pub fn was_too_late_since(start: Instant) -> bool {
+    Lateness::of_a_case(start).is_too_late()
 }
 
 impl Firings {
@@ -136,7 +141,7 @@ impl Lateness {
     }
 
     fn since(start: Instant, window: Duration) -> Self {
-        let firings = lock(&FIRINGS);
+        let firings = locked(&FIRINGS);
         let (samples, crowd) = (firings.since(start, Instant::now()), firings.crowd_since(start));
         drop(firings);
         let in_all = samples.iter().map(|(_, late)| *late).sum();
@@ -292,6 +297,6 @@ mod tests {
 
     /// Makes the machine late from now on, to cases that run.
     fn be_late() {
-        lock(&FIRINGS).late.push_back((Instant::now(), Duration::from_secs(10)));
+        locked(&FIRINGS).late.push_back((Instant::now(), Duration::from_secs(10)));
     }
 }

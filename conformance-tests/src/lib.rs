@@ -67,11 +67,15 @@ mod time_scale;
 mod worker;
 mod workload;
 
+use leasehold_core::sync::locked;
+
 pub use administrator::Administrator;
 pub use case::{Case, Harm, HostShare};
 pub use cases::{all, by_id};
 pub use clock::ProcessClock;
 pub use kinds::{BlockingGuard, BlockingLocks, Kinds, LockSet, Permits};
+#[doc(hidden)]
+pub use lateness::was_too_late_since;
 pub use runner::{
     CaseEvent, CaseOutcome, CaseResult, Run, Tally, run, run_case, run_case_here, skipped_by_reason,
 };

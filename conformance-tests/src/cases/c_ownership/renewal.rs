@@ -1,6 +1,7 @@
 //! A renewal that arrives late touches no successor, and brings no ended lease back.
 
 use crate::cases::prelude::*;
+use crate::lateness::Lateness;
 
 pub(super) const CASES: CaseTable = cases![
     C04 stale_renewal_touches_no_successor,
@@ -86,9 +87,13 @@ async fn stranded_renewal_shortens_no_extension(cx: &Context) -> Verdict {
 }
 
 async fn extend_over_another_connection(proxy: &Proxy, guard: &LockGuard, ttl: Duration) -> Verdict {
+    let start = Instant::now();
     while let Err(error) = guard.extend(ttl).await {
         if error.kind() == ErrorKind::Lost {
             proxy.deliver();
+            // On a late machine, the lease of any client may end before it has asked again.
+            let late = Lateness::of_a_case(start.into_std());
+            ensure_met!(late.is_on_time(), "the lease ended before it was extended");
             return Err(Stop::Skipped("its client keeps to a connection that does not answer".to_owned()));
         }
     }

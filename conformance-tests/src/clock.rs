@@ -84,12 +84,8 @@ pub(crate) fn clock_of(command: &Command) -> Option<String> {
     Some(given.to_string_lossy().into_owned())
 }
 
-/// Finds out whether a process runs by its clock: one that is linked statically, or for another kind of processor than the
+/// Fails unless a process runs by its clock: one that is linked statically, or for another kind of processor than the
 /// library, takes no notice, and nothing else would show that its clock never moved.
-///
-/// # Errors
-///
-/// If it does not.
 pub(crate) fn ensure_runs_by(library: Option<String>, pid: u32) -> Result<(), String> {
     let Some(library) = library else { return Ok(()) };
     let maps = match std::fs::read_to_string(format!("/proc/{pid}/maps")) {

@@ -40,10 +40,6 @@ const PATIENCE: Duration = Duration::from_secs(20);
 
 impl Context {
     /// Starts a store of the subject for one case, as one of many in a run.
-    ///
-    /// # Errors
-    ///
-    /// If there is none.
     pub(crate) async fn start(
         subject: Arc<dyn Subject>,
         case: &str,

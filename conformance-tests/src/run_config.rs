@@ -1,6 +1,7 @@
+use crate::locked;
 use leasehold_core::LockName;
 use std::collections::BTreeSet;
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::{Arc, Mutex};
 use tokio_util::sync::CancellationToken;
 
 /// What all cases of a run share: the seed of their random choices, the names of their locks, and when they are to stop.
@@ -27,7 +28,7 @@ impl RunConfig {
 
     pub(crate) fn note(&self, name: &LockName) {
         if let Some(names) = &self.names {
-            names.lock().unwrap_or_else(PoisonError::into_inner).insert(name.clone());
+            locked(&names).insert(name.clone());
         }
     }
 }

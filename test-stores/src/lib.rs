@@ -18,3 +18,5 @@ pub mod servers;
 pub mod stores;
 
 pub use footprint::{Footprint, SystemClockWithoutAlarm};
+
+use leasehold_core::sync::locked;

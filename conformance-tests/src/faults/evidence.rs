@@ -54,10 +54,7 @@ impl Witness {
 /// Waits until the store has done what was asked through a proxy, which keeps back all replies and had heard so many bytes of them
 /// before. Most stores do it with the first request; of the others, what they answer before (a script is not known, a statement is
 /// prepared) is passed on, one reply after the other. `other` is not behind the proxy.
-///
-/// # Errors
-///
-/// [`Stop::Failed`] if the store answers, and it is never done; [`Stop::Void`] if there is no answer.
+/// Ends with [`Stop::Failed`] if the store answers, and it is never done; [`Stop::Void`] if there is no answer.
 pub(crate) async fn until_done_unheard(
     proxy: &Proxy,
     before: u64,

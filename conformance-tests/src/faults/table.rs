@@ -125,9 +125,8 @@ impl FaultSpec {
     }
 }
 
-/// # Errors
-///
-/// Why this fault never happens to this subject. What could happen and cannot be made on this machine is another thing.
+/// The error is the reason why this fault never happens to this subject. What could happen and cannot be made on this
+/// machine is another thing.
 pub(crate) fn can_happen(subject: &dyn Subject, semantics: &Semantics, fault: Fault) -> Result<(), Stop> {
     match semantics.promises.under(fault) {
         Outcome::NotApplicable => Err(Stop::skipped(why_not(semantics.reach, fault))),

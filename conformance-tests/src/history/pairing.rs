@@ -7,12 +7,9 @@ use std::io::{Error, ErrorKind};
 use std::path::{Path, PathBuf};
 
 impl History {
-    /// What all recorders have written in a directory.
-    ///
-    /// # Errors
-    ///
-    /// What the file system says; and `InvalidData`, with file and line, or process and operation, for what no recorder can have
-    /// written. A last line without an end is passed over: its writer was killed in the middle of it.
+    /// What all recorders have written in a directory. The error is that of the file system, or `InvalidData`, with file and line, or
+    /// process and operation, for what no recorder can have written. A last line without an end is passed over: its writer was killed
+    /// in the middle of it.
     pub(crate) fn read(directory: &Path) -> std::io::Result<Self> {
         let paired = Self::from_events(read_events(directory)?);
         paired.map_err(|why| Error::new(ErrorKind::InvalidData, format!("the history is none: {why}")))

@@ -61,10 +61,7 @@ const FIRST_USE: Duration = Duration::from_secs(60);
 const AFTERWARDS: Duration = Duration::from_secs(8);
 
 /// Plays it. The holder is a reader if that is wanted; the others take the lock for themselves.
-///
-/// # Errors
-///
-/// [`Stop::Skipped`] if the fault cannot be made on this store, [`Stop::Failed`] if something of the run's own fails.
+/// Ends with [`Stop::Skipped`] if the fault cannot be made on this store, [`Stop::Failed`] if something of the run's own fails.
 pub(super) async fn play(
     subject: &Arc<dyn Subject>,
     semantics: &Semantics,

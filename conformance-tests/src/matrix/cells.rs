@@ -6,7 +6,8 @@ use super::judgement::has_more_owners;
 use crate::case::HostShare;
 use crate::faults::can_happen;
 use crate::lateness::{self, Lateness, stays_too_late};
-use crate::runner::{HostCapacity, WATCHDOG, in_time, lock};
+use crate::locked;
+use crate::runner::{HostCapacity, WATCHDOG, in_time};
 use crate::stop::Stop;
 use crate::subject::Subject;
 use crate::time_scale::{millis, scaled};
@@ -82,7 +83,7 @@ impl Matrix {
             return None;
         }
         let start = Instant::now();
-        let known = Arc::clone(lock(&self.semantics).entry(subject.name().to_owned()).or_default());
+        let known = Arc::clone(locked(&self.semantics).entry(subject.name().to_owned()).or_default());
         let work = play_until_met(Arc::clone(subject), known, new.clone());
         // A task of its own: a panic is the failure of this cell.
         let judged = in_time(scaled(WATCHDOG), &self.interrupt, async { tokio::spawn(work).await? })?;
@@ -277,7 +278,7 @@ mod tests {
 
         async fn start(&self) -> Result<Box<dyn Store>, Stop> {
             self.2.fetch_add(1, Ordering::SeqCst);
-            let stop = lock(&self.0).pop();
+            let stop = locked(&self.0).pop();
             stop.map_or_else(|| Ok(Box::new(Here) as Box<dyn Store>), Err)
         }
 

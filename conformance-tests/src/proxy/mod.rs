@@ -6,7 +6,7 @@ mod traffic;
 
 pub use traffic::Traffic;
 
-use crate::runner::lock;
+use crate::locked;
 use std::io;
 use std::net::SocketAddr;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -136,7 +136,7 @@ impl Proxy {
 
     /// Cuts every connection there is, and says how many there were; new ones are accepted.
     pub fn cut(&self) -> usize {
-        let mut connections = lock(&self.connections);
+        let mut connections = locked(&self.connections);
         while connections.try_join_next().is_some() {}
         connections.abort_all();
         connections.len()
@@ -161,7 +161,7 @@ impl Proxy {
     /// Leads whoever connects from now on to another server, the first if there are several, as an address does that moves
     /// from one host to another. Connections that there are stay where they lead. Returns where it led before.
     pub fn lead_to(&self, target: SocketAddr) -> SocketAddr {
-        std::mem::replace(&mut lock(&self.network.upstreams[0].target), target)
+        std::mem::replace(&mut locked(&self.network.upstreams[0].target), target)
     }
 
     /// Bytes that clients have sent so far.
@@ -204,7 +204,7 @@ async fn accept(
 ) {
     while let Ok((client, _)) = listener.accept().await {
         let number = network.next.fetch_add(1, Ordering::SeqCst);
-        let mut connections = lock(&connections);
+        let mut connections = locked(&connections);
         while connections.try_join_next().is_some() {}
         connections.spawn(serve(client, Gate { network: Arc::clone(&network), number }, upstream));
     }
@@ -214,7 +214,7 @@ async fn serve(mut client: TcpStream, gate: Gate, upstream: usize) {
     // A connection attempt vanishes too: the kernel has accepted it, and nothing else will happen.
     gate.wait_for(|now| now != Traffic::BlackHole).await;
     let upstream = &gate.network.upstreams[upstream];
-    let target = *lock(&upstream.target);
+    let target = *locked(&upstream.target);
     let Ok(mut server) = TcpStream::connect(target).await else {
         return;
     };

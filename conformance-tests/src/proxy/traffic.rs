@@ -101,11 +101,7 @@ impl Gate {
         from == Side::Server && state.pass(1) < first
     }
 
-    /// Passes on what may pass, in the way of the moment.
-    ///
-    /// # Errors
-    ///
-    /// `ConnectionReset` if this is where the connection is to be reset.
+    /// Passes on what may pass, in the way of the moment. The error is `ConnectionReset` if this is where the connection is to be reset.
     pub(super) async fn pass_on(&self, piece: &[u8], to: &mut WriteHalf<'_>) -> io::Result<()> {
         let state = self.network.state.borrow().clone();
         match state.traffic {

@@ -1,7 +1,8 @@
 //! How much runs at once, and the capacity of the host, which cases share.
 
 use crate::case::HostShare;
-use std::sync::{Mutex, MutexGuard, PoisonError};
+use crate::locked;
+use std::sync::{Mutex, PoisonError};
 use std::time::Duration;
 use tokio::runtime::Builder;
 use tokio::sync::{Semaphore, SemaphorePermit};
@@ -14,22 +15,18 @@ pub(crate) fn in_parallel<I: Send, R: Send>(
     work: impl Fn(I) -> Option<R> + Sync,
 ) -> Vec<R> {
     let (left, results) = (Mutex::new(items.into_iter()), Mutex::new(Vec::new()));
-    let next = || lock(&left).next();
+    let next = || locked(&left).next();
     std::thread::scope(|scope| {
         for _ in 0..threads {
             scope.spawn(|| {
                 while let Some(item) = next() {
                     let Some(result) = work(item) else { break };
-                    lock(&results).push(result);
+                    locked(&results).push(result);
                 }
             });
         }
     });
     results.into_inner().unwrap_or_else(PoisonError::into_inner)
-}
-
-pub(crate) fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
-    mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
 /// How often a case that is to be run again looks whether another one runs or waits.
@@ -79,7 +76,7 @@ impl HostCapacity {
     /// do so already, until it is its turn among the first attempts. Blocks this thread.
     pub(crate) fn take_all_when_idle(&self) -> SemaphorePermit<'_> {
         let Ok(_place) = self.places.try_acquire() else { return self.take(HostShare::Whole) };
-        let _look = lock(&self.look);
+        let _look = locked(&self.look);
         loop {
             // What is given back goes to those that wait: permits are left only if there are none.
             if let Ok(all) = self.shares.try_acquire_many(HostShare::WHOLE) {
@@ -138,7 +135,7 @@ mod tests {
         std::thread::scope(|scope| {
             scope.spawn(|| {
                 let _all = capacity.take_all_when_idle();
-                lock(&events).push("second attempt");
+                locked(&events).push("second attempt");
             });
             std::thread::sleep(LOOK * 2);
             let mut later = pin!(capacity.acquire(Usual));
@@ -147,10 +144,10 @@ mod tests {
             let later = later.as_mut().now_or_never();
             assert!(later.is_some(), "the second attempt was before a first one");
             std::thread::sleep(LOOK * 2);
-            lock(&events).push("first attempts are over");
+            locked(&events).push("first attempts are over");
             drop(later);
         });
-        assert_eq!(*lock(&events), ["first attempts are over", "second attempt"]);
+        assert_eq!(*locked(&events), ["first attempts are over", "second attempt"]);
     }
 
     #[test]

@@ -97,8 +97,8 @@ mod tests {
     use super::*;
     use crate::cases::by_id;
     use crate::lateness::FIRINGS;
+    use crate::locked;
     use crate::runner::CaseOutcome;
-    use crate::runner::lock;
     use crate::subject::Store;
     use async_trait::async_trait;
     use leasehold_core::memory::MemoryBackend;
@@ -228,7 +228,7 @@ mod tests {
 
         async fn start(&self) -> Result<Box<dyn Store>, Stop> {
             self.stretched.lock().unwrap().push(is_stretched());
-            let be_late = || lock(&FIRINGS).late.push_back((Instant::now(), Duration::from_secs(10)));
+            let be_late = || locked(&FIRINGS).late.push_back((Instant::now(), Duration::from_secs(10)));
             if !self.late_for.is_zero() {
                 be_late();
             }
@@ -257,7 +257,7 @@ mod tests {
     fn judge_starts(stops: &[Stop], late_for: Duration) -> (CaseResult, Vec<bool>) {
         static ALONE: Mutex<()> = Mutex::new(());
         // One after the other: all second attempts of a process are stretched, or none is.
-        let _alone = lock(&ALONE);
+        let _alone = locked(&ALONE);
         // Also on a machine that is late when the first case begins.
         crate::lateness::watch();
         stretch(false);

@@ -1,7 +1,7 @@
-use super::host_capacity::lock;
 use super::result::{CaseOutcome, CaseResult, Tally, skipped_by_reason};
 use super::run::{Run, mix};
 use crate::case::Case;
+use crate::locked;
 use crate::subject::Subject;
 use crate::time_scale::said_time_scale;
 use crate::worker;
@@ -44,7 +44,7 @@ pub fn run(subjects: Vec<Box<dyn Subject>>) -> ExitCode {
     }
     let trials = plan.into_iter().map(|(subject, case)| trial(&run, subject, case, &results)).collect();
     let conclusion = libtest_mimic::run(&arguments, trials);
-    let results = std::mem::take(&mut *lock(&results));
+    let results = std::mem::take(&mut *locked(&results));
     conclude(&arguments, &conclusion, results)
 }
 
@@ -57,7 +57,7 @@ fn trial(run: &Arc<Run>, subject: Arc<dyn Subject>, case: Case, results: &Result
         let Some(result) = run.one(&subject, case, &|_| ()) else {
             return Ok(Completion::ignored_with("it was interrupted"));
         };
-        lock(&results).push(result.clone());
+        locked(&results).push(result.clone());
         completion(result.outcome)
     })
 }

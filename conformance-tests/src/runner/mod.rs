@@ -21,5 +21,5 @@ pub use one::{run_case, run_case_here};
 pub use result::{CaseOutcome, CaseResult, Tally, skipped_by_reason};
 pub use run::{CaseEvent, Run};
 
-pub(crate) use host_capacity::{HostCapacity, lock};
+pub(crate) use host_capacity::HostCapacity;
 pub(crate) use one::{WATCHDOG, in_runtime, in_time};

@@ -1,10 +1,11 @@
 //! Cases of some subjects, run as a whole.
 
-use super::host_capacity::{in_parallel, lock};
+use super::host_capacity::in_parallel;
 use super::judge::judge;
 use super::result::CaseResult;
 use crate::case::{Case, Harm};
 use crate::cases::all;
+use crate::locked;
 use crate::run_config::{Names, RunConfig};
 use crate::subject::Subject;
 use leasehold_core::LockName;
@@ -103,7 +104,7 @@ impl Run {
     /// The names that its cases have used so far, if it is a [harmless](Self::harmless_below) one.
     pub fn names(&self) -> Vec<LockName> {
         let Some(names) = &self.config.names else { return Vec::new() };
-        lock(names).iter().cloned().collect()
+        locked(names).iter().cloned().collect()
     }
 
     /// What it would run, in an order of its own.

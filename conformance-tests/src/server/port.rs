@@ -1,8 +1,9 @@
+use crate::locked;
 use crate::stop::Stop;
 use std::collections::VecDeque;
 use std::io::ErrorKind;
 use std::net::{TcpListener, UdpSocket};
-use std::sync::{Mutex, PoisonError};
+use std::sync::Mutex;
 
 /// Below the range from which the kernel takes ports for outgoing connections (`ip_local_port_range`, from 32768): one
 /// of those could take the port of a server that is being restarted.
@@ -28,7 +29,7 @@ pub fn free_port() -> Result<u16, Stop> {
             claim => claim?,
         };
         if TcpListener::bind(("127.0.0.1", port)).is_ok() {
-            let mut given = GIVEN.lock().unwrap_or_else(PoisonError::into_inner);
+            let mut given = locked(&GIVEN);
             given.push_back(claim);
             if given.len() > KEPT {
                 given.pop_front();

@@ -8,10 +8,11 @@
 mod tests;
 mod wire;
 
+use crate::locked;
 use std::collections::{HashMap, VecDeque};
 use std::io;
 use std::net::SocketAddr;
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::{Arc, Mutex};
 use tokio::net::{TcpListener, TcpStream};
 use tokio::task::JoinSet;
 use wire::{Packet, Response, Wire};
@@ -99,12 +100,12 @@ struct IdleSessions(Mutex<VecDeque<ServerSession>>);
 impl IdleSessions {
     /// The session that has been idle longest, which is rarely the one that its borrower had before.
     fn lend(&self) -> io::Result<ServerSession> {
-        let session = self.0.lock().unwrap_or_else(PoisonError::into_inner).pop_front();
+        let session = locked(&self.0).pop_front();
         session.ok_or_else(|| io::ErrorKind::ConnectionAborted.into())
     }
 
     fn give_back(&self, session: ServerSession) {
-        self.0.lock().unwrap_or_else(PoisonError::into_inner).push_back(session);
+        locked(&self.0).push_back(session);
     }
 }
 

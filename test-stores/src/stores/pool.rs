@@ -1,7 +1,8 @@
 //! Servers are used again, because to start some takes longer than most cases.
 
+use crate::locked;
 use std::ops::{Deref, DerefMut};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Mutex};
 
 /// Groups of servers that no case uses at the moment. They end with the subject.
 #[derive(Debug)]
@@ -27,17 +28,13 @@ impl<G> Default for ServerPool<G> {
 impl<G> ServerPool<G> {
     /// A group that was used before, if there is one.
     pub(super) fn take(self: &Arc<Self>) -> Option<Pooled<G>> {
-        let servers = self.idle().pop()?;
+        let servers = locked(&self.idle).pop()?;
         Some(self.lend(servers))
     }
 
     /// A group that comes here when its user is done.
     pub(super) fn lend(self: &Arc<Self>, servers: G) -> Pooled<G> {
         Pooled { servers: Some(servers), pool: Some(Arc::clone(self)) }
-    }
-
-    fn idle(&self) -> MutexGuard<'_, Vec<G>> {
-        self.idle.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
@@ -56,7 +53,7 @@ impl<G> Pooled<G> {
 impl<G> Drop for Pooled<G> {
     fn drop(&mut self) {
         if let (Some(servers), Some(pool)) = (self.servers.take(), self.pool.take()) {
-            pool.idle().push(servers);
+            locked(&pool.idle).push(servers);
         }
     }
 }

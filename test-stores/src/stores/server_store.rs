@@ -7,6 +7,7 @@ use super::kinds::FacadeKinds;
 use super::pool::{Pooled, ServerPool};
 use super::server_group::{DataServer, ServerGroup};
 use super::wall_clock::ensure_ahead;
+use crate::locked;
 use async_trait::async_trait;
 use leasehold::client::Observer;
 use leasehold::semantics::Fault;
@@ -15,7 +16,7 @@ use leasehold_conformance::proxy::Proxy;
 use leasehold_conformance::{
     Administrator, Case, Counters, Kinds, Members, ProcessClock, Replicas, Stop, Store, Subject,
 };
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard};
 use std::time::Duration;
 use tokio::sync::Semaphore;
 use tokio::task::block_in_place;
@@ -108,7 +109,7 @@ where
 
 impl<G: ServerGroup> ServerStore<G> {
     pub(super) fn group(&self) -> MutexGuard<'_, Pooled<G>> {
-        self.group.lock().unwrap_or_else(PoisonError::into_inner)
+        locked(&self.group)
     }
 
     /// Does something after which no other case gets the servers. `act` may block.
@@ -123,16 +124,12 @@ impl<G: ServerGroup> ServerStore<G> {
     /// Puts other servers in their place, at other addresses.
     pub(super) fn replace(&self, group: G, clock: Option<ProcessClock>) {
         *self.group() = Pooled::apart(group);
-        *self.clock() = clock;
-    }
-
-    fn clock(&self) -> MutexGuard<'_, Option<ProcessClock>> {
-        self.clock.lock().unwrap_or_else(PoisonError::into_inner)
+        *locked(&self.clock) = clock;
     }
 
     /// Steps the wall clock of the servers. The first step starts new servers, with nothing.
     pub(super) async fn step_wall_clock(&self, seconds: i64) -> Result<(), Stop> {
-        let stepped = self.clock().as_ref().map(|clock| clock.set_ahead(seconds));
+        let stepped = locked(&self.clock).as_ref().map(|clock| clock.set_ahead(seconds));
         if let Some(stepped) = stepped {
             stepped?;
         } else {

@@ -1,6 +1,7 @@
 use super::cannot::{ensure_disk, not_held};
 use super::connect::{connect, connect_observed};
 use super::kinds::FacadeKinds;
+use crate::locked;
 use crate::servers::{SharedFolder, shared_folder_missing};
 use async_trait::async_trait;
 use leasehold::client::Observer;
@@ -11,7 +12,7 @@ use sqlx::sqlite::{SqliteConnectOptions, SqliteConnection};
 use sqlx::{Connection, query, query_scalar};
 use std::any::Any;
 use std::path::PathBuf;
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Mutex};
 use std::time::Duration;
 use tempfile::TempDir;
 
@@ -42,7 +43,7 @@ impl Database {
     /// Gives the file a disk of its own, which must be there before the file is.
     fn move_to_own_disk(&self) -> Done {
         ensure_disk()?;
-        let mut disk = self.disk();
+        let mut disk = locked(&self.disk);
         if disk.is_none() {
             if self.file().exists() {
                 return Err(Stop::failed("the file is on everybody's disk already"));
@@ -53,12 +54,8 @@ impl Database {
     }
 
     fn harm_disk(&self, harm: impl FnOnce(&Disk) -> std::result::Result<(), Stop>) -> Done {
-        let disk = self.disk();
+        let disk = locked(&self.disk);
         disk.as_ref().map_or_else(|| Err(Stop::failed(NO_DISK)), harm)
-    }
-
-    fn disk(&self) -> MutexGuard<'_, Option<Disk>> {
-        self.disk.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 

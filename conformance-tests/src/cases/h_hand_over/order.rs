@@ -3,10 +3,11 @@
 use crate::cases::prelude::*;
 use crate::cases::t_shared_locks::modes::{Waiters, waiter};
 use crate::cases::t_shared_locks::waiting::waiting_process;
+use crate::locked;
 use leasehold_core::LockMode::{self, Exclusive, Shared, Write};
 use leasehold_core::{Fairness, OwnerId, Sharing, WakeUp};
+use std::sync::Mutex;
 use std::sync::mpsc::channel;
-use std::sync::{Mutex, PoisonError};
 
 pub(super) const CASES: CaseTable = cases![
     H05 waiters_are_served_in_their_order_also_when_some_give_up if fifo_only,
@@ -166,7 +167,7 @@ async fn no_competing_client_starves(cx: &Context) -> Verdict {
             loop {
                 let outcome = client.acquire_with(&name, &options).await;
                 let sums = {
-                    let mut grants = grants.lock().unwrap_or_else(PoisonError::into_inner);
+                    let mut grants = locked(&grants);
                     grants[player] += usize::from(outcome.is_ok() && !enough(&*grants));
                     *grants
                 };
@@ -190,7 +191,7 @@ async fn no_competing_client_starves(cx: &Context) -> Verdict {
     until_waiting(&client, cx, &name, PLAYERS).await?;
     guard.release().await?;
     joined(players).await?;
-    let grants = grants.lock().unwrap_or_else(PoisonError::into_inner);
+    let grants = locked(&grants);
     let alike = grants.iter().all(|count| (18..=22).contains(count));
     ensure!(alike || !fifo, "ten who waited in order all the time got it so often: {grants:?}");
     Ok(())

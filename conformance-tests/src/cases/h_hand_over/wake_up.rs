@@ -1,9 +1,10 @@
 //! What wakes a waiter, and how soon.
 
 use crate::cases::prelude::*;
+use crate::locked;
 use crate::subject::Counters;
 use leasehold_core::{Fault, Outcome, WakeUp};
-use std::sync::{Mutex, PoisonError};
+use std::sync::Mutex;
 
 /// A number of waiters whose leases, one after the other, would last longer than two.
 const SEVERAL: usize = 4;
@@ -36,13 +37,13 @@ async fn no_hand_over_is_missed(cx: &Context) -> Verdict {
                 let guard = client.take(&name, &options).await?;
                 let granted = Instant::now();
                 longest = longest.max(granted - start);
-                if let Some((other, released)) = *last.lock().unwrap_or_else(PoisonError::into_inner)
+                if let Some((other, released)) = *locked(&last)
                     && other != player
                     && released > start
                 {
                     hand_overs.push(granted - released);
                 }
-                *last.lock().unwrap_or_else(PoisonError::into_inner) = Some((player, Instant::now()));
+                *locked(&last) = Some((player, Instant::now()));
                 guard.release().await?;
                 tokio::task::yield_now().await;
             }

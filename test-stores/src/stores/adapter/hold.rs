@@ -1,5 +1,6 @@
 //! A hold over a guard that is not a [`LockGuard`].
 
+use crate::locked;
 use leasehold::backend::{Hold, HoldStatus};
 use leasehold::{
     Error, ErrorKind, FencingToken, Health, Lease, LockGuard, LockName, LockSetGuard, Loss, Result, blocking,
@@ -7,7 +8,7 @@ use leasehold::{
 use std::fmt::Debug;
 use std::future::pending;
 use std::pin::Pin;
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::{Arc, Mutex};
 use std::time::Duration;
 use tokio::sync::oneshot;
 
@@ -81,11 +82,11 @@ struct HoldOver<G> {
 
 impl<G> HoldOver<G> {
     fn guard(&self) -> Option<Arc<G>> {
-        self.guard.lock().unwrap_or_else(PoisonError::into_inner).clone()
+        locked(&self.guard).clone()
     }
 
     fn take(&self) -> Option<Arc<G>> {
-        self.guard.lock().unwrap_or_else(PoisonError::into_inner).take()
+        locked(&self.guard).take()
     }
 }
 

@@ -3,6 +3,7 @@
 mod hold;
 mod semaphore;
 
+use crate::locked;
 use async_trait::async_trait;
 use hold::{guard_over, on_a_thread};
 use leasehold::admin::LockAdmin;
@@ -15,7 +16,7 @@ use leasehold_conformance::{Case, Stop, Store, Subject};
 use semaphore::{SlotStore, semaphore_name};
 use std::collections::HashMap;
 use std::fmt;
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 /// The kind that each lock is acquired as.
@@ -138,7 +139,7 @@ impl AdapterClient {
     }
 
     fn semaphore(&self, name: &LockName) -> Result<Semaphore> {
-        let mut semaphores = self.semaphores.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut semaphores = locked(&self.semaphores);
         if let Some(semaphore) = semaphores.get(name) {
             return Ok(semaphore.clone());
         }

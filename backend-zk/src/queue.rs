@@ -6,7 +6,7 @@ use std::cmp::Ordering;
 /// The texts that stand before the number in the name of a contender, and the mode that they mean.
 ///
 /// The directory counts one sequence for all of them. Whether another program queues behind our nodes is its own rule: see
-/// the crate's documentation.
+/// `docs/zookeeper.md`.
 const MARKS: [(&str, LockMode); 5] = [
     // Curator's `InterProcessMutex`, and go-zk.
     ("lock-", LockMode::Exclusive),

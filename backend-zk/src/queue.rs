@@ -151,13 +151,8 @@ fn owner_part(owner: OwnerId) -> String {
 
 /// Reads an owner that is written in the five groups of a UUID.
 fn owner_from_uuid(id: &str) -> Option<OwnerId> {
-    if !id.split('-').map(str::len).eq([8, 4, 4, 4, 12]) {
-        return None;
-    }
-    let is_hex = |group: &str| group.bytes().all(|byte| byte.is_ascii_hexdigit());
-    let number = |group: &str| u128::from_str_radix(group, 16).ok().filter(|_| is_hex(group));
-    let id = id.split('-').try_fold(0, |id, group| Some(id << (4 * group.len()) | number(group)?));
-    id.map(OwnerId::from_u128)
+    let has_groups = id.split('-').map(str::len).eq([8, 4, 4, 4, 12]);
+    OwnerId::from_hex(&id.replace('-', "")).filter(|_| has_groups)
 }
 
 #[cfg(test)]

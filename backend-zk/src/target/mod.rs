@@ -40,9 +40,10 @@ pub(crate) struct Target {
 pub(crate) struct Servers(Vec<Endpoint>);
 
 /// The identity that we prove to the servers.
+#[derive(Debug)]
 pub(crate) struct Login {
     user: String,
-    /// Read for every session.
+    /// Read for every session. Its `Debug` shows no password.
     password: Secret,
     pub(crate) method: LoginMethod,
 }
@@ -117,33 +118,26 @@ impl Login {
     fn new(authority: &Authority, query: &mut Query) -> Result<Option<Self>> {
         let methods = [("digest", LoginMethod::Digest), ("sasl", LoginMethod::Sasl)];
         let method = query.take_choice("login", &methods)?;
-        match (&authority.user, &authority.password) {
-            (None, None) if method.is_some() => Err(Error::invalid(
-                "login",
-                "the URL names no user",
-                "write it as zk://user:password@host, or leave login out",
-            )),
-            (None, None) => Ok(None),
+        let (field, problem, fix) = match (&authority.user, &authority.password) {
+            (None, None) if method.is_none() => return Ok(None),
+            (None, None) => {
+                ("login", "the URL names no user", "write it as zk://user:password@host, or leave login out")
+            }
             (Some(user), Some(password)) if !user.contains(':') => {
                 let method = method.unwrap_or(LoginMethod::Digest);
-                Ok(Some(Self { user: user.clone(), password: password.clone(), method }))
+                return Ok(Some(Self { user: user.clone(), password: password.clone(), method }));
             }
-            (Some(_), Some(_)) => Err(Error::invalid(
-                "user",
-                "it has a colon, which ends a user of ZooKeeper",
-                "use another user",
-            )),
-            (None, Some(_)) => Err(Error::invalid(
-                "store URL",
-                "it has a password and no user",
-                "write it as zk://user:password@host",
-            )),
-            (Some(_), None) => Err(Error::invalid(
-                "store URL",
-                "it has a user and no password",
-                "add the password, best in a file of its own",
-            )),
-        }
+            (Some(_), Some(_)) => {
+                ("user", "it has a colon, which ends a user of ZooKeeper", "use another user")
+            }
+            (None, Some(_)) => {
+                ("store URL", "it has a password and no user", "write it as zk://user:password@host")
+            }
+            (Some(_), None) => {
+                ("store URL", "it has a user and no password", "add the password, best in a file of its own")
+            }
+        };
+        Err(Error::invalid(field, problem, fix))
     }
 
     /// The form in which [`LoginMethod::Digest`] sends it.
@@ -155,15 +149,6 @@ impl Login {
     pub(crate) fn to_sasl(&self) -> Result<SaslOptions> {
         let password = self.password.read()?.expose_secret().to_owned();
         Ok(SaslOptions::digest_md5(self.user.clone(), password).into())
-    }
-}
-
-impl fmt::Debug for Login {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Login")
-            .field("user", &self.user)
-            .field("method", &self.method)
-            .finish_non_exhaustive()
     }
 }
 

@@ -15,14 +15,8 @@ use zookeeper_client::{Client, Connector, Error as Answer, TlsOptions};
 #[derive(Debug)]
 pub(crate) struct Tls {
     authority: Option<PathBuf>,
-    identity: Option<Identity>,
-}
-
-/// The identity that we prove to the servers.
-#[derive(Debug)]
-struct Identity {
-    certificate: PathBuf,
-    key: PathBuf,
+    /// The certificate of the client, and its key.
+    identity: Option<(PathBuf, PathBuf)>,
 }
 
 impl Tls {
@@ -35,8 +29,7 @@ impl Tls {
                 Error::invalid("store URL", problem, "write a DNS name or an address")
             })?;
         }
-        let files = query.take_files(["tls_cert", "tls_key"])?;
-        let identity = files.map(|(certificate, key)| Identity { certificate, key });
+        let identity = query.take_files(["tls_cert", "tls_key"])?;
         let tls = Self { authority: query.take("tls_ca").map(PathBuf::from), identity };
         tls.options()?;
         Ok(tls)
@@ -86,17 +79,12 @@ impl Tls {
             let help = "name a file of certificates of authorities in PEM form";
             Error::invalid("tls_ca", error, help)
         })?;
-        match &self.identity {
-            None => Ok(options),
-            Some(identity) => {
-                let certificate = read("tls_cert", &identity.certificate)?;
-                let key = read("tls_key", &identity.key)?;
-                identity.check(&certificate, &key)?;
-                options
-                    .with_pem_identity(&certificate, &key)
-                    .map_err(|error| Error::invalid("tls_cert", error, "name a certificate and its key"))
-            }
-        }
+        let Some((cert_file, key_file)) = &self.identity else { return Ok(options) };
+        let (certificate, key) = (read("tls_cert", cert_file)?, read("tls_key", key_file)?);
+        check_identity(cert_file, &certificate, key_file, &key)?;
+        options
+            .with_pem_identity(&certificate, &key)
+            .map_err(|error| Error::invalid("tls_cert", error, "name a certificate and its key"))
     }
 
     fn roots(&self) -> Result<RootCertStore> {
@@ -115,28 +103,26 @@ impl Tls {
     }
 }
 
-impl Identity {
-    /// The library reads both files when it connects, and does not tell which of them is wrong.
-    fn check(&self, certificate: &str, key: &str) -> Result<()> {
-        let (cert_file, key_file) = (self.certificate.display(), self.key.display());
-        let chain: Vec<_> = CertificateDer::pem_slice_iter(certificate.as_bytes()).flatten().collect();
-        if chain.is_empty() {
-            let problem = format_args!("{cert_file}: there is no certificate in it");
-            return Err(Error::invalid("tls_cert", problem, "name the certificate that says who we are"));
-        }
-        let key = PrivateKeyDer::from_pem_slice(key.as_bytes()).map_err(|error| {
-            let problem = format_args!("{key_file}: {error}");
-            Error::invalid("tls_key", problem, "name a private key in PEM form, without a password")
-        })?;
-        let builder = ClientConfig::builder_with_provider(Arc::new(ring::default_provider()));
-        let fits = builder.with_safe_default_protocol_versions().and_then(|builder| {
-            builder.with_root_certificates(RootCertStore::empty()).with_client_auth_cert(chain, key)
-        });
-        fits.map(drop).map_err(|error| {
-            let problem = format_args!("{key_file}: it does not fit {cert_file}: {error}");
-            Error::invalid("tls_key", problem, "name the key that the certificate was made for")
-        })
+/// The library reads both files when it connects, and does not tell which of them is wrong.
+fn check_identity(cert_file: &Path, certificate: &str, key_file: &Path, key: &str) -> Result<()> {
+    let (cert_file, key_file) = (cert_file.display(), key_file.display());
+    let chain: Vec<_> = CertificateDer::pem_slice_iter(certificate.as_bytes()).flatten().collect();
+    if chain.is_empty() {
+        let problem = format_args!("{cert_file}: there is no certificate in it");
+        return Err(Error::invalid("tls_cert", problem, "name the certificate that says who we are"));
     }
+    let key = PrivateKeyDer::from_pem_slice(key.as_bytes()).map_err(|error| {
+        let problem = format_args!("{key_file}: {error}");
+        Error::invalid("tls_key", problem, "name a private key in PEM form, without a password")
+    })?;
+    let builder = ClientConfig::builder_with_provider(Arc::new(ring::default_provider()));
+    let fits = builder.with_safe_default_protocol_versions().and_then(|builder| {
+        builder.with_root_certificates(RootCertStore::empty()).with_client_auth_cert(chain, key)
+    });
+    fits.map(drop).map_err(|error| {
+        let problem = format_args!("{key_file}: it does not fit {cert_file}: {error}");
+        Error::invalid("tls_key", problem, "name the key that the certificate was made for")
+    })
 }
 
 /// The authorities that this host trusts, in the form that the library reads. Found once in a process: it may take as long

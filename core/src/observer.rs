@@ -105,16 +105,12 @@ impl Observer for TracingObserver {
     }
 }
 
-/// The observer of a client, if it has one.
-#[derive(Debug, Default)]
-pub(crate) struct Events(pub(crate) Option<Arc<dyn Observer>>);
+#[derive(Debug)]
+pub(crate) struct Events(pub(crate) Arc<dyn Observer>);
 
 impl Events {
     /// A panic of the observer ends here: the keeper may have other leases in its hands. The panic hook has reported it.
     pub(crate) fn tell(&self, event: &Event<'_>) {
-        drop(catch_unwind(AssertUnwindSafe(|| match &self.0 {
-            Some(observer) => observer.event(event),
-            None => TracingObserver.event(event),
-        })));
+        drop(catch_unwind(AssertUnwindSafe(|| self.0.event(event))));
     }
 }

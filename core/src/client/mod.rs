@@ -16,7 +16,7 @@ use crate::memory::MemoryBackend;
 use crate::observer::{Events, Observer};
 use crate::{
     AcquireOptions, Clock, DistributedLock, Error, ErrorKind, LockAdmin, LockBackend, LockGuard, LockName,
-    Result, RuntimeClock, Semantics, SystemClock,
+    Result, RuntimeClock, Semantics, SystemClock, TracingObserver,
 };
 use async_trait::async_trait;
 use std::sync::Arc;
@@ -50,7 +50,7 @@ impl LockClient {
         LockClientBuilder {
             backend,
             clock: Arc::new(SystemClock::new()),
-            events: Events::default(),
+            events: Events(Arc::new(TracingObserver)),
             defaults: AcquireOptions::default(),
         }
     }
@@ -92,10 +92,10 @@ impl LockClientBuilder {
         self
     }
 
-    /// The receiver of all [events](crate::Event). Default: [`TracingObserver`](crate::TracingObserver); an observer replaces it.
+    /// The receiver of all [events](crate::Event). Default: [`TracingObserver`]; an observer replaces it.
     #[must_use]
     pub fn with_observer(mut self, observer: Arc<dyn Observer>) -> Self {
-        self.events = Events(Some(observer));
+        self.events = Events(observer);
         self
     }
 

@@ -88,16 +88,6 @@ impl Registry {
     ///
     /// All programs that share a store must agree on the prefix: with another one they take other locks.
     ///
-    /// ```
-    /// # fn main() -> leasehold::Result<()> {
-    /// use leasehold::{Config, Registry};
-    ///
-    /// let mut registry = Registry::default();
-    /// registry.set_default_prefix("memory", "shop/")?;
-    /// assert_eq!(registry.namespace(&Config::new("memory:")?).prefix(), "shop/");
-    /// # Ok(()) }
-    /// ```
-    ///
     /// # Errors
     ///
     /// [`Invalid`](ErrorKind::Invalid) if the prefix is longer than 128 bytes, has a control character, or has white space

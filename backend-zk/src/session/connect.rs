@@ -47,9 +47,9 @@ async fn connect_expecting(target: &Target, expected: Duration, deadline: Instan
         }
         let is_late = Instant::now() + RETRY_PAUSE >= deadline;
         // Only after a failure: a good connection is made once.
-        let report = probe(target).await?;
-        if is_late || report.all_refuse {
-            return Err(report.into_error(target));
+        let (error, all_refuse) = probe(target).await?;
+        if is_late || all_refuse {
+            return Err(error);
         }
         tokio::time::sleep(RETRY_PAUSE).await;
     }

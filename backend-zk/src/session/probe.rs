@@ -4,7 +4,7 @@ use crate::target::Target;
 use futures_util::future::join_all;
 use leasehold_core::{Error, ErrorKind, Result};
 use std::borrow::Cow;
-use std::fmt::{self, Write};
+use std::fmt;
 use std::io;
 use std::time::Duration;
 use tokio::io::AsyncReadExt;
@@ -18,13 +18,6 @@ const TLS_TIMEOUT: Duration = Duration::from_secs(1);
 /// The time in which it closes a connection that exceeds its limit.
 const CLOSE_TIMEOUT: Duration = Duration::from_millis(100);
 
-/// The behaviour of all servers.
-pub(super) struct Probe {
-    text: String,
-    pub(super) all_refuse: bool,
-    one_closes: bool,
-}
-
 /// The behaviour of one server.
 enum Behaviour {
     RefusesConnections(io::Error),
@@ -33,18 +26,16 @@ enum Behaviour {
     IsSilent,
 }
 
-/// Tries all servers at once. Fails if one of them refuses TLS.
-pub(super) async fn probe(target: &Target) -> Result<Probe> {
+/// Tries all servers at once: why there is no session, and whether all of them refuse connections. Fails if one of them refuses TLS.
+pub(super) async fn probe(target: &Target) -> Result<(Error, bool)> {
     let probed = join_all(target.servers.each().map(|server| probe_server(target, server))).await;
-    let mut probe = Probe { text: String::new(), all_refuse: true, one_closes: false };
-    for ((host, port), behaviour) in target.servers.each().zip(probed) {
-        let behaviour = behaviour?;
-        probe.all_refuse &= matches!(behaviour, Behaviour::RefusesConnections(_));
-        probe.one_closes |= matches!(behaviour, Behaviour::ClosesConnections);
-        let comma = if probe.text.is_empty() { "" } else { "; " };
-        let _ = write!(probe.text, "{comma}{host}:{port}: {behaviour}");
-    }
-    Ok(probe)
+    let behaviours: Vec<Behaviour> = probed.into_iter().collect::<Result<_>>()?;
+    let shown = |((host, port), behaviour)| format!("{host}:{port}: {behaviour}");
+    let shown: Vec<String> = target.servers.each().zip(&behaviours).map(shown).collect();
+    let message = format!("no session with ZooKeeper at {} ({})", target.servers, shown.join("; "));
+    let all_refuse = behaviours.iter().all(|it| matches!(it, Behaviour::RefusesConnections(_)));
+    let help = help(target, &behaviours, all_refuse);
+    Ok((Error::new(ErrorKind::Unavailable, message).with_help(help), all_refuse))
 }
 
 async fn probe_server(target: &Target, server: (&str, u16)) -> Result<Behaviour> {
@@ -84,25 +75,19 @@ impl fmt::Display for Behaviour {
     }
 }
 
-impl Probe {
-    pub(super) fn into_error(self, target: &Target) -> Error {
-        let without_quorum = |other| {
-            format!("a server gives no session while its ensemble has no quorum, or if it {other}").into()
-        };
-        let help: Cow<'static, str> = match &target.tls {
-            _ if self.all_refuse => "start ZooKeeper, or look at host and port".into(),
-            _ if self.one_closes => {
-                "a server closes what is more than maxClientCnxns connections of one address: raise that, or open a store once in \
-                 a process".into()
-            }
-            None => without_quorum("speaks TLS and the URL does not"),
-            Some(tls) if tls.has_identity() => without_quorum("does not trust the certificate of tls_cert"),
-            Some(_) => without_quorum(
-                "wants a certificate of the client, as servers with TLS do by default: \
-                 tls_cert=/path/to/cert.pem&tls_key=/path/to/key.pem",
-            ),
-        };
-        let message = format!("no session with ZooKeeper at {} ({})", target.servers, self.text);
-        Error::new(ErrorKind::Unavailable, message).with_help(help)
-    }
+fn help(target: &Target, behaviours: &[Behaviour], all_refuse: bool) -> Cow<'static, str> {
+    let reason = match &target.tls {
+        _ if all_refuse => return "start ZooKeeper, or look at host and port".into(),
+        _ if behaviours.iter().any(|it| matches!(it, Behaviour::ClosesConnections)) => {
+            return "a server closes what is more than maxClientCnxns connections of one address: raise that, or open a store once in \
+                    a process".into();
+        }
+        None => "speaks TLS and the URL does not",
+        Some(tls) if tls.has_identity() => "does not trust the certificate of tls_cert",
+        Some(_) => {
+            "wants a certificate of the client, as servers with TLS do by default: \
+             tls_cert=/path/to/cert.pem&tls_key=/path/to/key.pem"
+        }
+    };
+    format!("a server gives no session while its ensemble has no quorum, or if it {reason}").into()
 }

@@ -6,6 +6,7 @@ use crate::server_error::unknown_is_unavailable;
 use crate::{reply, scripts, trial};
 use async_trait::async_trait;
 use futures_util::stream::{self, StreamExt, TryStreamExt};
+use leasehold_core::trial::unused_name;
 use leasehold_core::{
     AcquireOptions, Attempt, Claim, Error, ErrorKind, FencingToken, Finding, LockAdmin, LockBackend,
     LockName, LockStatus, OwnerId, Result, Severity, Waiter,
@@ -92,7 +93,7 @@ impl LockAdmin for RedisBackend {
     }
 
     async fn check(&self) -> Result<Vec<Finding>> {
-        let mut findings = check::check(self, &self.keys.of(&trial::unused_name()?)).await?;
+        let mut findings = check::check(self, &self.keys.of(&unused_name()?)).await?;
         // An error names its cause better than a trial does.
         let tells_enough =
             |finding: &Finding| finding.severity == Severity::Error && finding.code != "E_SERVER";

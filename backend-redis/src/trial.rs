@@ -3,7 +3,7 @@
 use crate::backend::RedisBackend;
 use crate::rights::unheard;
 use crate::semantics::HEARTBEAT;
-use leasehold_core::trial::{Failure, acquire, failed, finding, release, renew};
+use leasehold_core::trial::{Failure, acquire, failed, finding, release, renew, share, unused_name};
 use leasehold_core::{
     Attempt, Claim, Finding, HolderInfo, LockBackend, LockMode, LockName, OwnerId, Release, Result,
 };
@@ -34,11 +34,6 @@ pub(crate) async fn try_locks(backend: &RedisBackend) -> Result<Vec<Finding>> {
         }
     }
     Ok(findings)
-}
-
-/// A name that is not in use.
-pub(crate) fn unused_name() -> Result<LockName> {
-    LockName::new(format!("leasehold/check/{}", OwnerId::random()?.to_hex()))
 }
 
 async fn one_name_for_each_server(backend: &RedisBackend) -> Result<Vec<LockName>> {
@@ -86,13 +81,7 @@ async fn try_steps(
     release(backend, holder).await.map_err(|why| ("released", why))?;
     let told = hand_over(backend, waiter).await.map_err(|why| ("handed over", why))?;
     release(backend, waiter).await.map_err(|why| ("released", why))?;
-    for reader in readers {
-        acquire(backend, reader).await.map_err(|why| ("shared", why))?;
-    }
-    for reader in readers {
-        renew(backend, reader).await.map_err(|why| ("renewed by a reader", why))?;
-        release(backend, reader).await.map_err(|why| ("released by a reader", why))?;
-    }
+    share(backend, readers).await?;
     Ok(told)
 }
 

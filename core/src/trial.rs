@@ -19,7 +19,7 @@ const QUEUE_TTL: Duration = Duration::from_secs(15);
 /// Acquires, renews, waits for, hands over and releases a lock in each mode, on a store with a queue of its own and a name that is
 /// not in use, and removes it. A failure is a finding.
 pub async fn try_queue(backend: &dyn LockBackend) -> Result<Option<Finding>> {
-    let name = LockName::new(format!("leasehold/check/{}", OwnerId::random()?.to_hex()))?;
+    let name = unused_name()?;
     let holder = HolderInfo::this_process().to_json();
     let claim = |mode: LockMode| -> Result<Claim> {
         let claim = Claim::new(name.clone(), OwnerId::random()?, QUEUE_TTL, holder.as_str().into());
@@ -50,6 +50,16 @@ async fn try_steps(backend: &dyn LockBackend, writer: &Claim, readers: &[Claim])
         }
     }
     release(backend, writer).await.map_err(|why| ("released", why))?;
+    share(backend, readers).await
+}
+
+/// The name of a trial lock.
+pub fn unused_name() -> Result<LockName> {
+    LockName::new(format!("leasehold/check/{}", OwnerId::random()?.to_hex()))
+}
+
+/// Acquires it for all readers, then renews and releases each of them.
+pub async fn share(backend: &dyn LockBackend, readers: &[Claim]) -> Result<(), Failure> {
     for reader in readers {
         acquire(backend, reader).await.map_err(|why| ("shared", why))?;
     }

@@ -7,9 +7,9 @@ use crate::check;
 use crate::reply;
 use crate::rights::{self, error_finding};
 use crate::scripts::Script;
-use crate::trial::unused_name;
 use async_trait::async_trait;
 use futures_util::future::join_all;
+use leasehold_core::trial::unused_name;
 use leasehold_core::{
     AcquireOptions, Attempt, Claim, Error, FencingToken, Finding, LockAdmin, LockBackend, LockName,
     LockStatus, OwnerId, Result, Severity, Waiter,

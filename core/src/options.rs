@@ -1,5 +1,4 @@
 use crate::{Error, HolderInfo, LockMode, Result, parse_duration};
-use serde::{Deserialize, Deserializer, de};
 use std::str::FromStr;
 use std::sync::{Arc, OnceLock};
 use std::time::Duration;
@@ -227,43 +226,6 @@ impl FromStr for Wait {
                 .map(Self::from)
                 .map_err(|error| error.with_help("write forever, 0, or a time like 30s")),
         }
-    }
-}
-
-impl<'de> Deserialize<'de> for Wait {
-    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
-        String::deserialize(deserializer)?.parse().map_err(de::Error::custom)
-    }
-}
-
-/// From a table with the optional keys `ttl`, `wait`, `renew`, `max_hold` and `hold_at_least`; times have their unit, as in
-/// `"30s"`. Checked as by [`AcquireOptions::check`]. The holder is not read: it is this process.
-impl<'de> Deserialize<'de> for AcquireOptions {
-    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
-        #[derive(Deserialize)]
-        #[serde(deny_unknown_fields)]
-        struct Fields {
-            ttl: Option<String>,
-            wait: Option<Wait>,
-            renew: Option<bool>,
-            max_hold: Option<String>,
-            hold_at_least: Option<String>,
-        }
-        let fields = Fields::deserialize(deserializer)?;
-        let mut options = Self::default();
-        for (field, text, time) in [
-            ("ttl", fields.ttl, &mut options.ttl),
-            ("max_hold", fields.max_hold, &mut options.max_hold),
-            ("hold_at_least", fields.hold_at_least, &mut options.hold_at_least),
-        ] {
-            if let Some(text) = text {
-                *time = parse_duration(field, &text).map_err(de::Error::custom)?;
-            }
-        }
-        options.wait = fields.wait.unwrap_or(options.wait);
-        options.renewed = fields.renew.unwrap_or(options.renewed);
-        options.check().map_err(de::Error::custom)?;
-        Ok(options)
     }
 }
 

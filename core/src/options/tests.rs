@@ -57,35 +57,5 @@ fn wait_is_read_from_text() {
         let error = text.parse::<Wait>().unwrap_err();
         assert!(error.to_string().starts_with("invalid wait: "), "{error}");
         assert_eq!(error.help(), Some("write forever, 0, or a time like 30s"));
-        assert!(serde_json::from_value::<Wait>(text.into()).is_err());
-    }
-}
-
-#[test]
-fn options_are_read_from_a_table() {
-    let table = r#"{ "ttl": "10s", "wait": "2s", "renew": false, "max_hold": "1h", "hold_at_least": "1s" }"#;
-    let expected = AcquireOptions::new()
-        .with_ttl(Duration::from_secs(10))
-        .with_wait(Duration::from_secs(2))
-        .with_fixed_lease()
-        .with_max_hold(Duration::from_secs(3600))
-        .with_hold_at_least(Duration::from_secs(1));
-    assert_eq!(serde_json::from_str::<AcquireOptions>(table).unwrap(), expected);
-    assert_eq!(serde_json::from_str::<AcquireOptions>("{}").unwrap(), AcquireOptions::new());
-}
-
-#[test]
-fn table_of_options_that_are_out_of_range_or_unknown_is_refused() {
-    let refused = [
-        (r#"{ "ttl": "1ms" }"#, "invalid ttl: 1ms, at least 50ms"),
-        (r#"{ "ttl": "10" }"#, "invalid ttl: \"10\" has no unit"),
-        (r#"{ "wait": "long" }"#, "invalid wait: \"long\""),
-        (r#"{ "max_hold": "0s" }"#, "invalid max_hold: it is zero"),
-        (r#"{ "max_hold": "1s", "hold_at_least": "2s" }"#, "invalid hold_at_least: 2s is longer"),
-        (r#"{ "tll": "10s" }"#, "unknown field `tll`"),
-    ];
-    for (table, message) in refused {
-        let error = serde_json::from_str::<AcquireOptions>(table).unwrap_err();
-        assert!(error.to_string().starts_with(message), "{error}");
     }
 }

@@ -240,7 +240,6 @@ impl Config {
                 options
             }
             "ttl" => options.with_ttl(parse_duration(key, text)?),
-            "wait" if text.trim() == "0" => options.with_wait(Wait::No),
             "wait" => options.with_wait(text.trim().parse::<Wait>()?),
             "max_hold" if text.trim() == "none" => options.with_max_hold(Duration::MAX),
             "max_hold" => options.with_max_hold(parse_duration(key, text)?),

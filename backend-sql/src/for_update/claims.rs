@@ -19,21 +19,26 @@ pub(super) enum ClaimState {
     /// Another owner held the lock at the last attempt.
     Refused,
     /// It held the lock; the outcome of its release is unknown.
-    Unsettled {
-        hold: Arc<TransactionHold>,
-        /// True if no owner that it excludes was entered when the release failed: it held the lock to the end.
-        held_to_its_end: bool,
-    },
+    Unsettled(UnsettledRelease),
+}
+
+/// A release that has begun, without its connection: that one belongs to the calls under way, and is closed when they are dropped, as by the
+/// end of their runtime. So the lock is free as soon as after a crash.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct UnsettledRelease {
+    pub(super) token: FencingToken,
+    /// The server's number of the connection.
+    pub(super) number: i64,
+    /// True if no owner that it excludes was entered when the release failed: it held the lock to the end.
+    pub(super) held_to_its_end: bool,
 }
 
 impl ClaimState {
     /// True if both are the same hold, the same wait or the same state.
     fn is(&self, other: &Self) -> bool {
         match (self, other) {
-            (Self::Held(one), Self::Held(other))
-            | (Self::Unsettled { hold: one, .. }, Self::Unsettled { hold: other, .. }) => {
-                Arc::ptr_eq(one, other)
-            }
+            (Self::Held(one), Self::Held(other)) => Arc::ptr_eq(one, other),
+            (Self::Unsettled(one), Self::Unsettled(other)) => one.token == other.token,
             (Self::Waiting(one), Self::Waiting(other)) => Arc::ptr_eq(one, other),
             (Self::Refused, Self::Refused) => true,
             _ => false,

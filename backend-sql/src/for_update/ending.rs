@@ -11,7 +11,7 @@
 
 use super::HeldRow;
 use super::admin::LOOK_EVERY;
-use super::claims::ClaimState;
+use super::claims::{ClaimState, UnsettledRelease};
 use super::hold::TransactionHold;
 use crate::lease::{REASONS_WITHIN, ReadFor, perhaps_held};
 use crate::lock_mutex;
@@ -22,8 +22,9 @@ use tokio::time::{Instant, sleep, timeout};
 impl HeldRow {
     /// Ends a hold.
     pub(super) async fn end(&self, claim: &Claim, hold: &Arc<TransactionHold>) -> Result<Release> {
-        let token = hold.token;
-        let unsettled = |held_to_its_end| ClaimState::Unsettled { hold: Arc::clone(hold), held_to_its_end };
+        let (token, number) = (hold.token, hold.number);
+        let unsettled =
+            |held_to_its_end| ClaimState::Unsettled(UnsettledRelease { token, number, held_to_its_end });
         // Before the request is sent: the caller may be gone before the answer comes.
         lock_mutex(&self.claims.0).insert(claim.owner(), unsettled(false));
         let released = match hold.end(&self.rows).await.map_err(perhaps_held) {
@@ -48,26 +49,22 @@ impl HeldRow {
     }
 
     /// The outcome of a release that had no answer.
-    pub(super) async fn read_outcome(
-        &self,
-        claim: &Claim,
-        hold: &TransactionHold,
-        held_to_its_end: bool,
-    ) -> Result<Release> {
+    pub(super) async fn read_outcome(&self, claim: &Claim, unsettled: UnsettledRelease) -> Result<Release> {
+        let UnsettledRelease { token, number, held_to_its_end } = unsettled;
         // The server takes a moment to notice that a connection has ended.
         let enough = Instant::now() + REASONS_WITHIN;
         loop {
-            let was_given = self.was_given_since(claim, hold.token).await?;
+            let was_given = self.was_given_since(claim, token).await?;
             if was_given && !held_to_its_end {
                 return Err(Loss::new(LossCause::Taken).into());
             }
             let may_hold = match claim.mode().is_shared() {
-                true => self.rows.own_connection_may_hold(hold.number).await?,
+                true => self.rows.own_connection_may_hold(number).await?,
                 false => !was_given && self.rows.is_locked(claim.name()).await?,
             };
             if !may_hold {
                 self.claims.forget(claim.owner());
-                self.rows.leave(claim.name(), claim.mode(), hold.token).await;
+                self.rows.leave(claim.name(), claim.mode(), token).await;
                 return Ok(Release::NotHeld);
             }
             if Instant::now() >= enough {

@@ -100,7 +100,9 @@ impl TransactionHold {
     /// the connection is closed, and the server ends the transaction when it notices.
     pub(super) async fn end(&self, rows: &Rows) -> Result<Release> {
         let deadline = Instant::now() + rows.server.target().timeout;
-        let mut state = self.state.lock().await;
+        // The state may be with a renewal that its runtime polls no more. Its connection then lives as long as that future.
+        let state = timeout_at(deadline, self.state.lock()).await;
+        let mut state = state.map_err(|_| rows.server.no_answer(StatementKind::End))?;
         if matches!(*state, State::Asked(_))
             && let Err(error) = state.answer(rows, deadline).await
         {

@@ -106,7 +106,7 @@ impl LockBackend for HeldRow {
                 }
                 Poll::Ready(None) => {}
             },
-            Some(ClaimState::Held(_) | ClaimState::Refused | ClaimState::Unsettled { .. }) | None => {}
+            Some(ClaimState::Held(_) | ClaimState::Refused | ClaimState::Unsettled(_)) | None => {}
         }
         self.claims.forget_seen(claim.owner(), seen.as_ref());
         // The lock was held by this client a moment ago.
@@ -142,8 +142,8 @@ impl LockBackend for HeldRow {
         let seen = self.claims.get(claim.owner());
         let released = match &seen {
             Some(ClaimState::Held(hold)) => self.end(claim, hold).await,
-            Some(ClaimState::Unsettled { hold, held_to_its_end }) => {
-                self.read_outcome(claim, hold, *held_to_its_end).await.map_err(perhaps_held)
+            Some(ClaimState::Unsettled(unsettled)) => {
+                self.read_outcome(claim, *unsettled).await.map_err(perhaps_held)
             }
             Some(ClaimState::Waiting(_) | ClaimState::Refused) | None => {
                 self.claims.forget_seen(claim.owner(), seen.as_ref());
@@ -185,7 +185,7 @@ impl LockBackend for HeldRow {
     async fn close(&self) -> Result<()> {
         // Unsettled releases are kept: the answer to their repetition must not be that there is nothing to end.
         let ended: Vec<_> = lock_mutex(&self.claims.0)
-            .extract_if(|_, state| !matches!(state, ClaimState::Unsettled { .. }))
+            .extract_if(|_, state| !matches!(state, ClaimState::Unsettled(_)))
             .collect();
         drop(ended);
         self.rows.server.close().await;
@@ -265,13 +265,13 @@ impl HeldRow {
         let mut claims = lock_mutex(&self.claims.0);
         match claims.get(&claim.owner()) {
             Some(ClaimState::Waiting(waiting)) => return Some(Arc::clone(waiting)),
-            Some(ClaimState::Held(_) | ClaimState::Unsettled { .. }) | None => return None,
+            Some(ClaimState::Held(_) | ClaimState::Unsettled(_)) | None => return None,
             Some(ClaimState::Refused) => {}
         }
         let concerns = |state: &ClaimState| match state {
             ClaimState::Held(hold) => hold.excludes(claim) && self.is_believed(hold),
             ClaimState::Waiting(waiting) => waiting.name == *claim.name(),
-            ClaimState::Refused | ClaimState::Unsettled { .. } => false,
+            ClaimState::Refused | ClaimState::Unsettled(_) => false,
         };
         if claims.values().any(concerns) {
             return None;

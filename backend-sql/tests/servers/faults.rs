@@ -1,10 +1,10 @@
 //! Connections that are killed, servers that stop.
 
-use crate::kit::{Server, ask, both, claim, claim_for, granted, open};
+use crate::kit::{Server, ask, both, claim, claim_for, granted, open, until_granted};
 use leasehold_conformance::proxy::{Proxy, Traffic};
 use leasehold_core::{
-    AcquireOptions, Claim, DistributedLockExt, ErrorKind, LockBackend, LockClient, LockGuard, LockName,
-    LossCause, Release, Renewal,
+    AcquireOptions, DistributedLockExt, ErrorKind, LockBackend, LockClient, LockGuard, LockName, LossCause,
+    Release, Renewal,
 };
 use sqlx::{AssertSqlSafe, Executor};
 use std::sync::Arc;
@@ -171,7 +171,7 @@ async fn release_of_a_lost_lock_that_is_free_again_reports_the_loss() {
         let guard = taken(open(&through).unwrap()).await;
         proxy.cut();
         let (other, next) = (server.backend("mode=for-update"), claim("a"));
-        until_granted(&other, &next).await;
+        until_granted(&other, &next, Duration::from_secs(10)).await;
         assert_eq!(other.release(&next, Duration::ZERO).await.unwrap(), Release::Released);
         proxy.set(Traffic::Pass);
         let error = guard.release().await.unwrap_err();
@@ -200,15 +200,6 @@ async fn release_that_does_not_reach_the_server_is_indeterminate() {
 async fn taken(backend: Arc<dyn LockBackend>) -> LockGuard {
     let name = LockName::new("a").unwrap();
     LockClient::new(backend).acquire_with(&name, &AcquireOptions::new()).await.unwrap()
-}
-
-/// The server notices in a moment that a connection is gone.
-async fn until_granted(backend: &Arc<dyn LockBackend>, claim: &Claim) {
-    let start = Instant::now();
-    while ask(backend, claim).await.is_none() {
-        assert!(start.elapsed() < Duration::from_secs(10));
-        tokio::time::sleep(Duration::from_millis(10)).await;
-    }
 }
 
 /// A planned switch-over leaves the connections of the old primary as they are, and its rows locked.

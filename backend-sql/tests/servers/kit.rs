@@ -189,3 +189,19 @@ pub(crate) async fn ask(backend: &Arc<dyn LockBackend>, claim: &Claim) -> Option
 pub(crate) async fn granted(backend: &Arc<dyn LockBackend>, claim: &Claim) -> FencingToken {
     ask(backend, claim).await.expect("the lock is free")
 }
+
+/// The token of a grant, once a holder that has gone is noticed.
+pub(crate) async fn until_granted(
+    backend: &Arc<dyn LockBackend>,
+    claim: &Claim,
+    within: Duration,
+) -> FencingToken {
+    let start = Instant::now();
+    loop {
+        if let Some(token) = ask(backend, claim).await {
+            return token;
+        }
+        assert!(start.elapsed() < within, "still held after {within:?}");
+        tokio::time::sleep(Duration::from_millis(10)).await;
+    }
+}

@@ -10,6 +10,7 @@
 
 mod between;
 mod deadlocks;
+mod dropped_releases;
 mod faults;
 mod fenced;
 mod first_use;

@@ -40,6 +40,25 @@ async fn release_without_an_answer_is_indeterminate() {
     }
 }
 
+/// As on a runtime of one thread that is kept, and not run any more.
+#[tokio::test(start_paused = true)]
+async fn release_behind_a_renewal_that_is_not_polled_ends_in_time() {
+    let silent = |_, text: &str| {
+        static BEATS: AtomicUsize = AtomicUsize::new(0);
+        match text {
+            BEAT if BEATS.fetch_add(1, Ordering::Relaxed) > 0 => Reply::Never,
+            text if is_look(text) => last_token(9),
+            text => granted_to(text),
+        }
+    };
+    let (backend, held) = (held_row(silent), claim_of(1));
+    assert!(matches!(backend.try_acquire(&held).await.unwrap(), Attempt::Granted(_)));
+    let mut renewal = std::pin::pin!(backend.renew(std::slice::from_ref(&held)));
+    assert!(renewal.as_mut().now_or_never().is_none());
+    let error = timeout(LONG, backend.release(&held, Duration::ZERO)).await.unwrap().unwrap_err();
+    assert_eq!(error.kind(), ErrorKind::Indeterminate, "{error:?}");
+}
+
 /// The first connection breaks when it is to be rolled back; what becomes of the hold is said by these replies.
 async fn released_again(replies: fn(usize, &str) -> Reply) -> Result<Release> {
     let (backend, held) = (held_row(replies), claim_of(1));
@@ -115,7 +134,7 @@ async fn unknown_outcome_is_kept_over_a_late_renewal_and_over_close() {
     backend.release(&held, Duration::ZERO).await.unwrap_err();
     // As a renewal does that had the hold in its hands before, and finds it dead.
     backend.claims.forget_seen(held.owner(), Some(&ClaimState::Held(hold)));
-    assert!(matches!(backend.claims.get(held.owner()), Some(ClaimState::Unsettled { .. })));
+    assert!(matches!(backend.claims.get(held.owner()), Some(ClaimState::Unsettled(_))));
     backend.close().await.unwrap();
     assert!(backend.release(&held, Duration::ZERO).await.is_err());
 }

@@ -199,7 +199,7 @@ impl HeldRow {
     ///
     /// `None` if the connection ended in between, and the lock with it: the claim has held nothing, and another connection may serve.
     async fn enter(&self, claim: &Claim, mut locked: LockedRow) -> Result<Option<Attempt>> {
-        let token = match self.rows.enter(claim, locked.number).await {
+        let token = match self.rows.enter(claim, locked.number, locked.locked_at).await {
             Ok(token) => token,
             Err(error) => {
                 // The connection is closed: a reader may be entered with its number.

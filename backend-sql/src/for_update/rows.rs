@@ -14,7 +14,9 @@ use tokio::time::timeout;
 /// How often a lock is asked for anew, because its row had to be made first or an idle connection was dead.
 const TRIES: usize = 4;
 
-/// The tables of one server.
+/// The last token that is stored of a name. It is given to no holder.
+const USED_UP: u64 = FencingToken::MAX_COUNTED + 1;
+
 #[derive(Debug)]
 pub(super) struct Rows {
     pub(super) server: Server,
@@ -43,12 +45,13 @@ pub(super) struct ModeStatements {
     leave: Statement,
 }
 
-/// A row that a transaction has locked.
 #[derive(Debug)]
 pub(super) struct LockedRow {
     pub(super) connection: PooledConnection,
     /// The server's number of the connection.
     pub(super) number: i64,
+    /// The server's time at which the row was locked, or a moment later.
+    pub(super) locked_at: i64,
 }
 
 impl Rows {
@@ -101,8 +104,7 @@ impl Rows {
         self.locked(name, claim.ttl(), lock, patience).await
     }
 
-    /// True if a transaction has the row locked exclusively. This locks it as a reader does, which may refuse it to a writer for a
-    /// moment, and never to a reader.
+    /// True if a transaction has the row locked exclusively. This locks it as a reader does: it may refuse a writer for a moment, never a reader.
     pub(super) async fn is_locked(&self, name: &LockName) -> Result<bool> {
         let within = self.server.target().timeout;
         match self.locked(self.stored(name), within, &self.shared.lock_now, within).await? {
@@ -140,14 +142,16 @@ impl Rows {
                     return Err(self.server.no_answer(StatementKind::Write));
                 }
                 Ok(Ok(answer)) => match self.read_locked(&answer)? {
-                    Some(number) => return Ok(Some(LockedRow { connection, number })),
+                    Some((number, locked_at)) => {
+                        return Ok(Some(LockedRow { connection, number, locked_at }));
+                    }
                     None => {
                         self.roll_back(connection).await;
                         let (kind, name) = (StatementKind::MakeRow, std::slice::from_ref(&name));
                         self.server.execute(PoolClass::Attempt, kind, &self.make_row, name).await?;
                     }
                 },
-                Ok(Err(error)) => match self.server.error_class(&error) {
+                Ok(Err(error)) => match self.server.dialect().error_class(&error) {
                     // The transaction does not end by itself: after error 1205 it goes on.
                     ErrorClass::Locked => {
                         self.roll_back(connection).await;
@@ -165,8 +169,7 @@ impl Rows {
                         self.roll_back(connection).await;
                         return Err(told(self.server.failure(error, StatementKind::Write)));
                     }
-                    // The server has ended a connection: it has nothing locked any more. A broken connection may be one that the server
-                    // has not noticed.
+                    // The server has ended a connection: nothing is locked by it any more. It may not have noticed a broken one.
                     broke @ (ErrorClass::Broken | ErrorClass::Ended) if connection.was_idle() => {
                         may_be_in_our_way |= has_begun && broke == ErrorClass::Broken;
                         connection.found_dead();
@@ -179,14 +182,16 @@ impl Rows {
             .with_help("`config check` looks for several servers behind the address; or find out who deletes from the table"))
     }
 
-    /// The number of the connection that has the row locked; `None` if there is no such row.
-    fn read_locked(&self, answer: &Answer) -> Result<Option<i64>> {
+    /// The number of the connection that has the row locked, and the server's time; `None` if there is no such row.
+    fn read_locked(&self, answer: &Answer) -> Result<Option<(i64, i64)>> {
         let Some(row) = answer.rows.first() else {
             return Ok(None);
         };
         match row.as_slice() {
-            [Value::Int(Some(1)), Value::Int(Some(number))] => Ok(Some(*number)),
-            [Value::Int(Some(0)), _] => {
+            [Value::Int(Some(1)), Value::Int(Some(number)), Value::Int(Some(now))] => {
+                Ok(Some((*number, *now)))
+            }
+            [Value::Int(Some(0)), ..] => {
                 let message = "a row was to be locked in a transaction, and there was none";
                 Err(Error::new(ErrorKind::Misconfigured, message).with_help(
                     "something in between gives each statement another connection: go around that pooler, or use mode=lease",
@@ -196,30 +201,33 @@ impl Rows {
         }
     }
 
-    /// Enters a holder, and answers its token.
-    pub(super) async fn enter(&self, claim: &Claim, number: i64) -> Result<FencingToken> {
+    /// Enters a holder, and answers its token. While the row is locked, the entry stays.
+    pub(super) async fn enter(&self, claim: &Claim, number: i64, locked_at: i64) -> Result<FencingToken> {
         let owner = match claim.mode().is_shared() {
             true => Value::text(&claim.owner().to_hex()),
             false => Value::bytes(claim.owner().to_bytes()),
         };
-        let values = [self.stored(claim.name()), owner, Value::int(number), Value::text(claim.holder())];
-        let answer =
-            self.server.write(PoolClass::Renewal, &self.by_mode(claim.mode()).enter, &values).await?;
-        let token = match answer.rows.first() {
-            Some(row) => row.first().and_then(Value::as_int).and_then(|token| u64::try_from(token).ok()),
-            // A trigger in the statement hides the number. While the row is locked, the entry stays.
-            None if answer.last_id == 0 => {
-                let entered = self.look(ReadFor::Holder, claim.name()).await?;
-                let is_own = |it: &&Holder| it.is_of(claim.owner()) && it.connection == number;
-                entered.and_then(|entered| Some(entered.holders.iter().find(is_own)?.token.get()))
+        let mut last_token = Value::int(locked_at);
+        for _ in 0..TRIES {
+            let (name, holder) = (self.stored(claim.name()), Value::text(claim.holder()));
+            let values = [name, owner.clone(), Value::int(number), holder, last_token];
+            let statement = &self.by_mode(claim.mode()).enter;
+            let answer = self.server.write(PoolClass::Renewal, statement, &values).await?;
+            let token = answer.first().and_then(Value::as_int).map_or(answer.last_id, i64::cast_unsigned);
+            if (1..=USED_UP).contains(&token) {
+                return token_of(token);
             }
-            None => Some(answer.last_id),
-        };
-        match token {
-            Some(token @ 1..=FencingToken::MAX_COUNTED) => Ok(FencingToken::new(token)),
-            Some(_) => Err(Error::tokens_used_up()),
-            None => Err(self.server.unreadable()),
+            // A trigger in the statement hides the token, or the statement was refused: after a statement of an earlier holder that
+            // arrived late, beside a token that is ahead of the server's clock, or because it was sent twice.
+            let entered = self.look(ReadFor::Holder, claim.name()).await?;
+            let entered = entered.ok_or_else(|| self.server.unreadable())?;
+            let is_own = |it: &&Holder| it.is_of(claim.owner()) && it.connection == number;
+            if let Some(own) = entered.holders.iter().find(is_own) {
+                return token_of(own.token.get());
+            }
+            last_token = Value::int(entered.token.get());
         }
+        Err(Error::new(ErrorKind::Unavailable, "another entry was written each time before this one"))
     }
 
     /// Notes that a holder has left. False if its entry may stay.
@@ -254,12 +262,11 @@ impl Rows {
     pub(super) async fn end_transaction(&self, connection: &mut PooledConnection) -> Result<bool> {
         match self.server.in_time(StatementKind::End, connection.raw().tell("ROLLBACK")).await? {
             Ok(()) => Ok(true),
-            Err(error) if self.server.error_class(&error) == ErrorClass::Ended => Ok(false),
+            Err(error) if self.server.dialect().error_class(&error) == ErrorClass::Ended => Ok(false),
             Err(error) => Err(self.server.failure(error, StatementKind::End)),
         }
     }
 
-    /// The row of a name in the table of holders.
     pub(super) async fn look(&self, reason: ReadFor, name: &LockName) -> Result<Option<HolderRow>> {
         let (class, look) = match reason {
             ReadFor::Attempt => (PoolClass::Attempt, &self.look),
@@ -270,7 +277,6 @@ impl Rows {
         HolderRow::read(row).map(Some).ok_or_else(|| foreign_row(name, &self.server.target().table))
     }
 
-    /// The rows of the names with this prefix in the table of holders.
     pub(super) async fn list(&self, prefix: &str) -> Result<Vec<HolderRow>> {
         let (first, behind) = range(self.namespace.stored(prefix));
         let values = [Value::bytes(first), Value::bytes(behind)];
@@ -281,4 +287,8 @@ impl Rows {
     pub(super) fn stored(&self, name: &LockName) -> Value {
         Value::bytes(self.namespace.stored(name.as_str()))
     }
+}
+
+fn token_of(token: u64) -> Result<FencingToken> {
+    if token < USED_UP { Ok(FencingToken::new(token)) } else { Err(Error::tokens_used_up()) }
 }

@@ -33,7 +33,7 @@ fn held_row(replies: fn(usize, &str) -> Reply) -> HeldRow {
 
 /// The row is locked by us.
 fn locked() -> Reply {
-    Reply::Rows(vec![vec![Value::int(1), Value::int(7)]])
+    Reply::Rows(vec![vec![Value::int(1), Value::int(7), Value::int(NOW)]])
 }
 
 /// All is as it should be.
@@ -77,6 +77,33 @@ async fn row_that_may_still_be_locked_is_indeterminate() {
     });
     let error = rolled_back.try_acquire(&claim()).await.unwrap_err();
     assert_eq!(error.kind(), ErrorKind::Unavailable, "{error:?}");
+}
+
+/// Beside a trigger that writes the entry anew, say. Only a late statement of an earlier holder is met in earnest, and once.
+#[tokio::test(start_paused = true)]
+async fn holder_that_is_not_entered_is_unavailable_and_gives_the_row_back() {
+    let refused = |_, text: &str| match text {
+        text if text.contains("INSERT") => Reply::Rows(Vec::new()),
+        text if is_look(text) => entered(NOW + 1, Some(2), "{}"),
+        text => granted_to(text),
+    };
+    let (server, said) = server("mode=for-update", at_once, refused);
+    let error = HeldRow::new(server, &Namespace::default()).try_acquire(&claim()).await.unwrap_err();
+    assert_eq!(error.kind(), ErrorKind::Unavailable, "{error:?}");
+    assert_eq!((said.times("INSERT"), said.times("ROLLBACK")), (4, 1));
+}
+
+/// The connection over which the entry was sent first has broken, and the server has executed it.
+#[tokio::test(start_paused = true)]
+async fn entry_that_was_sent_twice_is_entered_once() {
+    let sent_before = |_, text: &str| match text {
+        text if text.contains("INSERT") => Reply::Rows(Vec::new()),
+        text if is_look(text) => entered(NOW + 1, Some(3), "{}"),
+        text => granted_to(text),
+    };
+    let attempt = held_row(sent_before).try_acquire(&claim()).await.unwrap();
+    let Attempt::Granted(grant) = attempt else { panic!("{attempt:?}") };
+    assert_eq!(grant.token.get(), u64::try_from(NOW).unwrap() + 1);
 }
 
 /// A server that takes long over its refusal is no lock that is held.

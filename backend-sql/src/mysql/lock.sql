@@ -5,6 +5,8 @@
 -- In autocommit the lock would end with the statement, and nobody would notice: so the session is asked as well. The
 -- number of the connection is what an administrator needs to end the hold.
 --
+-- The time is that at which the row was locked, or a moment later: see enter.sql.
+--
 -- :1 name
--- answers: int int
-SELECT @@autocommit = 0, CONNECTION_ID() FROM {table} WHERE name = :1 {lock} {nowait};
+-- answers: int int int
+SELECT @@autocommit = 0, CONNECTION_ID(), {now} FROM {table} WHERE name = :1 {lock} {nowait};

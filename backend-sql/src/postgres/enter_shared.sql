@@ -1,7 +1,8 @@
 -- Enters a reader that has locked the row of a name, and answers a new token, made and run as enter.sql. The token is the key of
--- the reader in `sharers`. If an exclusive owner is entered, it has left: its lock of the row would exclude this reader.
+-- the reader in `sharers`. If an exclusive owner is entered, it has left, because its lock of the row would exclude this reader; or this
+-- statement arrives late.
 --
--- :1 name   :2 owner, in hexadecimal   :3 number of the connection   :4 holder
+-- :1 name   :2 owner, in hexadecimal   :3 number of the connection   :4 holder   :5 the largest token that an exclusive owner may have
 -- answers: int
 INSERT INTO {table} AS last (name, owner, token, acquired_at, connection, holder, sharers)
 SELECT :1, NULL, now, now, 0, '',
@@ -14,4 +15,5 @@ ON CONFLICT (name) DO UPDATE SET owner = NULL, holder = '', (token, sharers) = (
                                                           'owner', :2, 'connection', :3, 'holder', :4))
     FROM (SELECT greatest(least(last.token, 9007199254740991) + 1, {now}) AS next) AS token
 )
+WHERE last.owner IS NULL OR last.token <= :5
 RETURNING token;

@@ -6,8 +6,12 @@
 -- when it began still is; the times of a transaction and of its statement tell nothing, for they differ also where a single
 -- statement is bound and then executed. The number of the server's process is what an administrator needs to end the hold.
 --
+-- The time is that at which the row was locked, or a moment later: see enter.sql. What a statement selects is computed before it waits for
+-- the lock, so the lock is taken in a query of its own. The outer one locks nothing; by its {lock} a proxy sends it where writes go.
+--
 -- :1 name
--- answers: int int
+-- answers: int int int
+WITH locked AS MATERIALIZED (SELECT FROM {table} WHERE name = :1 {lock} {nowait})
 SELECT CAST(CASE WHEN current_setting('leasehold.transaction', true) = 'open' THEN 1 ELSE 0 END AS bigint),
-       CAST(pg_backend_pid() AS bigint)
-FROM {table} WHERE name = :1 {lock} {nowait};
+       CAST(pg_backend_pid() AS bigint), {now}
+FROM locked {lock};

@@ -17,6 +17,7 @@ mod first_use;
 mod for_update;
 mod hardened;
 mod kit;
+mod late_entries;
 mod listener;
 mod one_server;
 mod poolers;

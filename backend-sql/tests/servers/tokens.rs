@@ -89,6 +89,26 @@ async fn token_ahead_of_the_clock_grows_by_one() {
     }
 }
 
+/// What makes the entry of a late statement none.
+#[tokio::test]
+async fn token_ahead_of_the_clock_grows_by_one_for_a_holder_and_for_a_reader_of_for_update() {
+    for server in both().await {
+        let backend = server.backend("mode=for-update");
+        for mode in [LockMode::Exclusive, LockMode::Shared] {
+            grant_and_release(&backend).await;
+            server.run(&format!("UPDATE leasehold_held SET token = token + {AN_HOUR}")).await;
+            let last = server.number("SELECT token FROM leasehold_held").await;
+            let mine = claim("a").with_mode(mode);
+            let token = granted(&backend, &mine).await;
+            assert_eq!(token.get().cast_signed(), last + 1, "{mode:?}");
+            let shown = backend.admin().unwrap().inspect(mine.name()).await.unwrap();
+            assert_eq!((shown.len(), shown[0].token), (1, Some(token)), "{mode:?}");
+            release(&backend, &mine).await;
+            server.run("DELETE FROM leasehold_held").await;
+        }
+    }
+}
+
 #[tokio::test]
 async fn largest_token_is_granted_once_and_then_the_name_is_refused() {
     for (server, backend) in everywhere().await {

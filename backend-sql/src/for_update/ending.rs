@@ -8,6 +8,8 @@
 //! connection is gone. A larger token proves nothing for a reader, because it may be that of another reader. A missing entry does: an
 //! exclusive grant removes the entries of all readers. (Beside many readers, another client may have removed the entry because the
 //! connection was gone. The answer is then that of a hold that was lost.)
+//!
+//! A name that was forgotten counts as given: to delete its rows is to hold its lock for a moment, and what was entered before is gone.
 
 use super::HeldRow;
 use super::admin::LOOK_EVERY;
@@ -77,10 +79,10 @@ impl HeldRow {
     }
 
     /// True if an owner that the hold excludes was entered since, also if that owner has left: tokens never become smaller, and the
-    /// entries of readers stay removed.
+    /// entries of readers stay removed. Also if the name was forgotten.
     async fn was_given_since(&self, claim: &Claim, token: FencingToken) -> Result<bool> {
         let entered = self.rows.look(ReadFor::Loss, claim.name()).await?;
-        Ok(entered.is_some_and(|entered| match claim.mode().is_shared() {
+        Ok(entered.is_none_or(|entered| match claim.mode().is_shared() {
             true => entered.readers().all(|reader| reader.token != token),
             false => entered.token > token,
         }))

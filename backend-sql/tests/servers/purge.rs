@@ -1,7 +1,11 @@
 //! Forgetting names that nobody uses.
 
-use crate::kit::{MODES, Server, ask, both, claim, granted, open};
-use leasehold_core::{ErrorKind, LockBackend, Purge, Renewal};
+use crate::kit::{MODES, Server, ask, both, claim, granted, open, until_granted};
+use leasehold_conformance::proxy::Proxy;
+use leasehold_core::{
+    AcquireOptions, DistributedLockExt, ErrorKind, LockBackend, LockClient, LockMode, LockName, Purge,
+    Renewal,
+};
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -91,6 +95,36 @@ async fn free_names_are_forgotten_and_held_ones_are_kept() {
             for table in ["leasehold", "leasehold_held", "leasehold_held_rows"] {
                 server.run(&format!("DELETE FROM {table}")).await;
             }
+        }
+    }
+}
+
+/// The hold had ended before, and another may have had the lock: no row says so any more.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn release_of_a_lost_lock_whose_name_was_forgotten_reports_the_loss() {
+    for server in both().await {
+        for mode in [LockMode::Exclusive, LockMode::Shared] {
+            let proxy = Proxy::to(([127, 0, 0, 1], server.port()).into()).await.unwrap();
+            let through = server.url_at(proxy.address().port(), "locker:sesame", "mode=for-update");
+            let (client, name) = (LockClient::new(open(&through).unwrap()), LockName::new("a").unwrap());
+            let options = AcquireOptions::new().with_mode(mode);
+            let guard = client.acquire_with(&name, &options).await.unwrap();
+            proxy.cut();
+            let (other, next) = (server.backend("mode=for-update"), claim("a"));
+            let token = until_granted(&other, &next, Duration::from_secs(10)).await;
+            other.release(&next, Duration::ZERO).await.unwrap();
+            let administrator = server.administrator("mode=for-update");
+            administrator.admin().unwrap().forget(&[name]).await.unwrap();
+
+            let error = guard.release().await.unwrap_err();
+            assert_eq!(error.kind(), ErrorKind::Lost, "{mode:?}: {error:?}");
+            for table in ["leasehold_held", "leasehold_held_rows"] {
+                let rows = server.number(&format!("SELECT count(*) FROM {table}")).await;
+                assert_eq!(rows, 0, "{mode:?}: the release made {table} anew");
+            }
+            let again = claim("a");
+            assert!(granted(&other, &again).await > token, "a token was given again");
+            other.release(&again, Duration::ZERO).await.unwrap();
         }
     }
 }

@@ -143,7 +143,6 @@ impl FencedWrite {
         self.write().1
     }
 
-    /// The statement and its parameters.
     fn write<'a>(&'a self) -> (String, Vec<Option<&'a str>>) {
         let (fence, mut bound) = (&self.fence, Vec::new());
         let mut bind = |value: Option<&'a str>| {

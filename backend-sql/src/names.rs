@@ -16,7 +16,6 @@ pub(crate) struct TableName {
 impl TableName {
     pub(crate) const DEFAULT: &str = "leasehold";
 
-    /// The name in a URL, or the default one.
     pub(crate) fn parse(name: Option<String>, default: &str, max_bytes: usize) -> Result<Self> {
         let name = name.unwrap_or_else(|| default.to_owned());
         check_identifier("table", &name, max_bytes)?;
@@ -66,8 +65,7 @@ pub(crate) fn check_identifier(field: &str, name: &str, max_bytes: usize) -> Res
     Err(Error::invalid(field, format_args!("{name:?}"), fix))
 }
 
-/// The names that begin so: from the first of these on, and before the second. Names are UTF-8, in which the byte FF does not
-/// occur.
+/// The names that begin so: from the first of these on, and before the second, because no UTF-8 has the byte FF.
 #[cfg(feature = "_store")]
 pub(crate) fn range(beginning: impl Into<Vec<u8>>) -> (Vec<u8>, Vec<u8>) {
     let first = beginning.into();

@@ -11,7 +11,6 @@ use tokio::time::{Instant, sleep};
 const NAME: &str = "leasehold/check";
 /// Long enough for every step, and the longest time that a trial which is cut off keeps the next one waiting.
 const TTL: Duration = Duration::from_secs(5);
-/// The pause before a lock that another trial holds is asked for again.
 const ACQUIRE_AGAIN_AFTER: Duration = Duration::from_millis(100);
 
 /// Adds what a trial finds, unless an error is known already: that names its cause better than a trial does.

@@ -168,8 +168,7 @@ impl HeldRow {
 }
 
 impl Rows {
-    /// Forgets one name, in a transaction that locks its row; false if another has it. A waiter finds no row then, and makes it
-    /// anew.
+    /// Forgets one name, in a transaction that locks its row; false if another has it. A waiter then makes the row anew.
     async fn forget(&self, name: &[u8], idle: &Value, purge: Purge) -> Result<bool> {
         let (within, lock) = (self.server.target().timeout, &self.exclusive.lock_now);
         let Some(mut locked) = self.locked(Value::bytes(name), within, lock, within).await? else {

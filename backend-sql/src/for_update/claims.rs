@@ -11,7 +11,6 @@ use std::collections::HashMap;
 use std::collections::hash_map::Entry::Occupied;
 use std::sync::{Arc, Mutex};
 
-/// The state of a claim.
 #[derive(Clone, Debug)]
 pub(super) enum ClaimState {
     Held(Arc<TransactionHold>),
@@ -46,7 +45,6 @@ impl ClaimState {
     }
 }
 
-/// The claims of one client, by their owners.
 #[derive(Debug, Default)]
 pub(super) struct Claims(pub(super) Mutex<HashMap<OwnerId, ClaimState>>);
 
@@ -77,7 +75,6 @@ impl Claims {
         drop(forgotten);
     }
 
-    /// Forgets the claim, whatever its state.
     pub(super) fn forget(&self, owner: OwnerId) {
         let forgotten = lock_mutex(&self.0).remove(&owner);
         drop(forgotten);

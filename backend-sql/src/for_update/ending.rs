@@ -22,7 +22,6 @@ use std::sync::Arc;
 use tokio::time::{Instant, sleep, timeout};
 
 impl HeldRow {
-    /// Ends a hold.
     pub(super) async fn end(&self, claim: &Claim, hold: &Arc<TransactionHold>) -> Result<Release> {
         let (token, number) = (hold.token, hold.number);
         let unsettled =

@@ -3,7 +3,6 @@ use crate::lock_mutex;
 use crate::server::{Answer, ErrorClass, PooledConnection, StatementKind};
 use leasehold_core::{Claim, FencingToken, LockMode, LockName, Loss, LossCause, Release, Result};
 use std::fmt;
-use std::future::Future;
 use std::pin::Pin;
 use std::sync::Arc;
 use std::time::Duration;
@@ -123,7 +122,7 @@ impl TransactionHold {
                     connection.found_dead();
                     return Err(Loss::new(LossCause::ReadOnly).into());
                 }
-                Err(error) if rows.server.error_class(&error) == ErrorClass::Ended => {
+                Err(error) if rows.server.dialect().error_class(&error) == ErrorClass::Ended => {
                     return Ok(Release::NotHeld);
                 }
                 Err(error) => return Err(rows.server.failure(error, StatementKind::End)),

@@ -12,7 +12,6 @@ use std::time::{Duration, SystemTime};
 /// How long a mark lasts: see `mark.sql`.
 pub(super) const MARK_LASTS: Duration = Duration::from_secs(2);
 
-/// The row of a name in the table of holders.
 #[derive(Debug)]
 pub(super) struct HolderRow {
     pub(super) stored_name: String,
@@ -101,7 +100,6 @@ impl Holder {
         self.owner == owner.to_hex()
     }
 
-    /// The hold as people see it.
     pub(super) fn status(&self, name: &LockName) -> LockStatus {
         let mut status = LockStatus::new(name.clone());
         status.hold = HoldKind::Connection;

@@ -1,3 +1,2 @@
--- Deletes what was entered of a name so long ago, in microseconds, as :2 says. Run while the row of the name is locked, so
--- that nobody enters.
+-- Deletes what was entered of a name :2 microseconds ago or earlier. Run while the row of the name is locked, so that nobody enters.
 DELETE FROM {table} WHERE name = :1 AND token - 1 + {one_if_writable} <= {now} - :2;

@@ -53,8 +53,7 @@ impl HeldRow {
         busy()
     }
 
-    /// Leaves the mark of a writer that waits, if readers are entered. True if they are, also if the mark could not be written: the next
-    /// attempt writes it.
+    /// Leaves the mark of a writer that waits, if readers are entered. True if they are: a mark that was not written is left next time.
     pub(super) async fn leave_mark(&self, claim: &Claim) -> bool {
         if claim.mode().is_shared() || !claim.waits() {
             return false;
@@ -89,8 +88,7 @@ impl Rows {
         self.is_in_transaction(number, token, Value::text(&holder.user)).await
     }
 
-    /// False if the connection with which a reader of this client held is gone. No clock decides it: a later connection with the same
-    /// number is taken for this one.
+    /// False if the connection of a reader of this client is gone. A later connection with its number is taken for it: no clock decides.
     pub(super) async fn own_connection_may_hold(&self, number: i64) -> Result<bool> {
         self.is_in_transaction(number, Value::int(i64::MAX), Value::Text(None)).await
     }

@@ -49,13 +49,11 @@ const TURNS: usize = 16;
 /// In how many calls at most the readers of one client are renewed at a time.
 const READER_GROUPS: u64 = 16;
 
-/// Locks as leases, one row per name. Rows are kept until they are [purged](LockAdmin::purge): the next token is made
-/// from the last.
+/// Locks as leases, one row per name. Rows stay until they are [purged](LockAdmin::purge): the next token is made from the last.
 #[derive(Debug)]
 pub(crate) struct RowLease {
     table: Box<dyn LeaseTable>,
-    /// The names that were busy when this process last asked for them, and that it has not released since. Only the cost of an
-    /// attempt depends on it.
+    /// The names that were busy when this process last asked, and that it has not released since. They decide only what an attempt costs.
     busy_names: Mutex<HashSet<LockName>>,
     /// The turns of the tasks that change readers: see `shared.rs`.
     turns: [tokio::sync::Mutex<()>; TURNS],

@@ -26,8 +26,7 @@ use tokio::time::{Instant, timeout_at};
 
 /// For how long an answer counts after the next poll was due.
 const LATE: Duration = Duration::from_millis(50);
-/// The time until the first poll of a name, and the shortest pause after it. A name that is polled together with another may be polled
-/// after half of that.
+/// The time until the first poll of a name, and the shortest pause between two; half of it beside the poll of another name.
 const SHORTEST: Duration = Duration::from_millis(5);
 /// A lock that was held for some time is polled again after this part of it, so a waiter waits longer than the hold lasts by this part.
 const PART_OF_HOLD: u32 = 16;
@@ -56,16 +55,13 @@ struct State {
     names: HashMap<Vec<u8>, Awaited>,
     /// When the poller wakes up; `None` if it waits for a name.
     wakes_at: Option<Instant>,
-    /// True while messages are received.
     is_listening: bool,
 }
 
-/// A name that is waited for.
 #[derive(Debug)]
 struct Awaited {
     /// A waiter that was dropped has closed its channel.
     waiters: Vec<WaitingClaim>,
-    /// When it is polled.
     due: Instant,
     /// From then on it is polled together with a name that is due.
     joins_from: Instant,
@@ -87,7 +83,6 @@ struct WaitingClaim {
     wake: oneshot::Sender<()>,
 }
 
-/// A row as a poll has found it.
 #[derive(Debug)]
 struct PolledRow {
     owner: Option<OwnerId>,

@@ -1,5 +1,4 @@
--- Writes the row of a name if it is as it was read: for readers, and for an exclusive owner in the optimistic mode. The number of
--- changed rows says whether it was.
+-- Writes the row of a name if it is as it was read: for readers, and for an exclusive owner in the optimistic mode.
 --
 -- Invariant: of all owners that have read one version, one finds it again, because every change makes a new version. A row that was
 -- purged and made again has another version, since versions begin with the time. Only a clock that goes back over the purge could

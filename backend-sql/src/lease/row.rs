@@ -12,7 +12,6 @@ pub(crate) struct LeaseRow {
     pub(crate) stored_name: String,
     /// The owner that holds, or held last. `None` after a release on a server; on SQLite while the linger lasts, or for another boot.
     pub(crate) owner: Option<OwnerId>,
-    /// The token of the last grant.
     pub(crate) token: FencingToken,
     /// The end of the lease, or of the linger after it.
     pub(crate) ends_at: i64,
@@ -53,7 +52,6 @@ impl LeaseRow {
         self.ends_in().filter(|_| self.owner != Some(owner)).map(|left| Busy::new().with_end(left))
     }
 
-    /// Why an owner has lost its lease, as its row shows.
     pub(crate) fn loss_of(owner: OwnerId, row: Option<&Self>) -> LossCause {
         match row {
             Some(row) if row.owner.is_some() && row.busy_for(owner).is_some() => LossCause::Taken,

@@ -4,8 +4,7 @@ use std::time::Duration;
 /// The longest time between two polls of a name without messages. A poll reads rows by the primary key.
 pub(crate) const POLL_AT_MOST: Duration = Duration::from_millis(100);
 
-/// The interval at which the first waiter of a name asks by itself, and the time between two polls of a name whose release sends a
-/// message.
+/// The interval at which the first waiter of a name asks by itself, and of polls of a name whose release sends a message.
 pub(crate) const FALLBACK: Duration = Duration::from_millis(500);
 
 /// What leases in rows promise, by the clock of a server.

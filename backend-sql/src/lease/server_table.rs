@@ -11,6 +11,7 @@ use super::{Granting, LeaseRow, LeaseTable, NextRow, READERS, ReadFor, foreign_r
 use crate::names::range;
 use crate::server::{Answer, MAX_CLAIMS, Mode, PoolClass, Server, StatementKind, Value, name_the_right};
 use async_trait::async_trait;
+use grant::HELD_BY_ONE;
 use leasehold_core::{
     Claim, Error, ErrorKind, FencingToken, Finding, KnownServers, LockName, Namespace, OwnerId, Purge,
     Renewal, Result, Semantics,
@@ -20,7 +21,6 @@ use std::collections::{BTreeMap, HashMap};
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
-/// One row per name, on a server.
 #[derive(Debug)]
 pub(crate) struct ServerTable {
     server: Server,
@@ -101,8 +101,18 @@ impl LeaseTable for ServerTable {
         self.server.target().mode == Mode::Optimistic
     }
 
+    /// A writer that waits for readers leaves a mark in the row: it is read after the refusal of a waiter, unless the answer says that one
+    /// owner holds it.
     async fn grant(&self, claim: &Claim) -> Result<Granting> {
-        self.grant_at_once(claim).await
+        let answer = self.acquire(claim).await?;
+        if let Some(token) = self.granted_token(claim, &answer).await? {
+            self.server.target().headroom.holds_for(claim.ttl());
+            return Ok(Granting::Granted(token));
+        }
+        match claim.waits() && answer.last_id != HELD_BY_ONE {
+            true => Ok(Granting::Refused(self.look(claim.name(), ReadFor::Attempt).await?)),
+            false => Ok(Granting::Held),
+        }
     }
 
     async fn renew(&self, claims: &[Claim]) -> Vec<Result<Renewal>> {
@@ -205,8 +215,7 @@ impl LeaseTable for ServerTable {
         self.poller.keep_polling_if_held(|| self.stored(claim.name()), claim.owner())
     }
 
-    /// A few names at a time: a read finds them, and a statement deletes them by their keys. It locks no held row, and no
-    /// other statement waits for long.
+    /// A few names at a time, by their keys: that locks no held row, and no other statement waits for long.
     async fn purge(&self, idle: Duration, purge: Purge) -> Result<u64> {
         let (mut from, behind) = range(self.namespace.stored(""));
         let mut forgotten = 0;

@@ -23,12 +23,10 @@ const ROW_TRIES: usize = 3;
 /// How many names are changed at once by one renewal. Fewer than there are connections by default.
 const AT_ONCE: usize = 4;
 
-/// A rule for attempts.
 type Decide = fn(&Claim, &LeaseRow, Sharers) -> Result<Decision<Attempt>>;
 
 impl RowLease {
-    /// Reads the row, lets `decide` change it, and writes it if it is as it was read; else begins again. `None` if there is no
-    /// row.
+    /// Reads the row, lets `decide` change it, and writes it if it is as it was read; else begins again. `None` without a row.
     async fn change<T: Send + Sync>(
         &self,
         name: &LockName,
@@ -117,7 +115,6 @@ impl RowLease {
         stream::iter(renewals).buffer_unordered(AT_ONCE).concat().await.into_iter().collect()
     }
 
-    /// Renews readers of one name.
     async fn renew_readers(&self, name: &LockName, claims: Vec<&Claim>) -> Vec<(OwnerId, Result<Renewal>)> {
         let renewed = self
             .change(name, ReadFor::Holder, CHANGE_AGAIN_WITHIN, |row, sharers| extend(&claims, row, sharers))
@@ -136,7 +133,6 @@ impl RowLease {
         Ok(if ended.is_empty() { Release::NotHeld } else { Release::Released })
     }
 
-    /// Leaves the mark of a writer that waits for readers, or renews it.
     pub(super) async fn leave_mark(&self, claim: &Claim) {
         let leave = |row: &LeaseRow, sharers| mark(claim.owner(), row, sharers);
         let _ = self.change(claim.name(), ReadFor::Attempt, MARK_AGAIN_WITHIN, leave).await;

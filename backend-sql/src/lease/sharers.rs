@@ -119,13 +119,10 @@ impl Reader {
 
 /// The decision about a row that was read.
 pub(super) enum Decision<T> {
-    /// The row stays as it is.
     Keep(T),
-    /// The row is to be changed to this.
     Write(NextRow, T),
 }
 
-/// Decides the attempt of a reader.
 pub(super) fn admit(claim: &Claim, row: &LeaseRow, mut sharers: Sharers) -> Result<Decision<Attempt>> {
     let ends_at = row.ends(claim.ttl());
     if let Some(own) = sharers.reader(claim.owner()) {
@@ -198,7 +195,6 @@ pub(super) fn extend(
     })
 }
 
-/// Leaves the mark of a writer that waits for readers, or renews it.
 pub(super) fn mark(owner: OwnerId, row: &LeaseRow, mut sharers: Sharers) -> Result<Decision<()>> {
     let writer = owner.to_hex();
     let lasts = |(other, until): &(String, i64)| *other == writer && until - row.now > MARK_LASTS / 2;

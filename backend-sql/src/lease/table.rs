@@ -6,7 +6,6 @@ use leasehold_core::{
 use std::fmt;
 use std::time::Duration;
 
-/// The outcome of an attempt to take a row.
 pub(crate) enum Granting {
     Granted(FencingToken),
     /// Refused, and the row was not read: it is held, or lingers after a release.
@@ -51,7 +50,6 @@ pub(crate) trait LeaseTable: fmt::Debug + Send + Sync {
     async fn replace(&self, name: &LockName, was: &LeaseRow, next: &NextRow, is_holder: bool)
     -> Result<bool>;
 
-    /// The error of a row that another program has written.
     fn foreign(&self, name: &LockName) -> Error;
 
     /// The rows whose names begin with `prefix`, in the order of their bytes.
@@ -60,8 +58,7 @@ pub(crate) trait LeaseTable: fmt::Debug + Send + Sync {
     /// Ends when another attempt of a claim may be granted; never where waiters only poll.
     async fn changed(&self, claim: &Claim);
 
-    /// True if an attempt of a claim that waits would be refused, as far as is known without a request. The row is then polled on for
-    /// this claim.
+    /// True if an attempt of a claim that waits would be refused, as far as is known. Its row is then polled on for it.
     fn keep_polling_if_held(&self, _: &Claim) -> bool {
         false
     }
@@ -73,7 +70,6 @@ pub(crate) trait LeaseTable: fmt::Debug + Send + Sync {
     /// Creates the table if it is missing.
     async fn init(&self) -> Result<()>;
 
-    /// The statements that [`init`](Self::init) runs.
     fn init_script(&self) -> String;
 
     /// Findings about settings that weaken the promises; and true if the table is there, which a check does not make.
@@ -95,7 +91,6 @@ pub(crate) trait LeaseTable: fmt::Debug + Send + Sync {
     fn namespace(&self) -> &Namespace;
 }
 
-/// The reason to read a row.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum ReadFor {
     /// A replica may answer, behind a proxy that sends reads there.

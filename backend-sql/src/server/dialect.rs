@@ -26,7 +26,6 @@ pub(crate) trait Dialect: fmt::Debug + Send + Sync {
     /// Sets a new connection up, and answers what its server says it is; `None` if it does not say so, to these credentials.
     async fn set_up(&self, connection: &mut dyn RawConnection) -> sqlx::Result<Option<String>>;
 
-    /// A new connection, set up for us.
     async fn connect(&self) -> sqlx::Result<Box<dyn RawConnection>> {
         let mut connection = self.log_in().await?;
         self.target().note_server(self.set_up(&mut *connection).await?);
@@ -57,7 +56,6 @@ pub(crate) trait Dialect: fmt::Debug + Send + Sync {
         spare
     }
 
-    /// The tables of the mode.
     fn tables(&self) -> Vec<ExpectedTable> {
         let (target, texts) = (self.target(), self.texts());
         let table = |name, layout| ExpectedTable { name, layout };
@@ -70,7 +68,6 @@ pub(crate) trait Dialect: fmt::Debug + Send + Sync {
         }
     }
 
-    /// The class of a driver's error.
     fn error_class(&self, error: &sqlx::Error) -> ErrorClass;
 
     /// Receives the messages of releases on a new connection; `None` if the database sends none.
@@ -81,12 +78,10 @@ pub(crate) trait Dialect: fmt::Debug + Send + Sync {
     /// Begins a transaction that the server ends when nothing was sent in it for `idle`.
     fn begin(&self, idle: Duration) -> String;
 
-    /// Each connection was found to be a session of its own. Until then nothing may be left in a session that another client
-    /// could meet there.
+    /// Each connection was found to be a session of its own. Until then nothing may be left in one: another client could meet it.
     fn sessions_are_own(&self) {}
 
-    /// A statement that answers `ON` or 1 if the server is one of several that do not know of each other's grants, and the
-    /// refusal of such a server.
+    /// Answers `ON` or 1 on one of several servers that do not know of each other's grants; and the refusal of such a server.
     fn other_writers(&self) -> Option<(&'static str, Error)> {
         None
     }
@@ -95,7 +90,6 @@ pub(crate) trait Dialect: fmt::Debug + Send + Sync {
     fn findings(&self, setting: &dyn Fn(&str) -> String) -> Vec<Finding>;
 }
 
-/// One connection.
 #[async_trait]
 pub(crate) trait RawConnection: fmt::Debug + Send {
     /// Runs a statement that was prepared, in one round trip after its first use.
@@ -109,7 +103,6 @@ pub(crate) trait RawConnection: fmt::Debug + Send {
         self.first_row(text).await.map(drop)
     }
 
-    /// Says goodbye.
     async fn close(self: Box<Self>);
 }
 
@@ -124,31 +117,25 @@ pub(crate) enum ErrorClass {
     Broken,
     /// The server ended the connection; the outcome of the statement is unknown.
     Ended,
-    /// No server answers, or it accepts no connection.
     Unreachable,
     /// The password may not be sent as the connection is.
     #[cfg_attr(not(feature = "mysql"), expect(dead_code, reason = "a matter of MySQL's passwords"))]
     PasswordInTheClear,
     /// Two transactions waited for each other, and this one was rolled back.
     Deadlock,
-    /// Another transaction has the row locked.
     Locked,
     /// The statement took too long for the server, and was rolled back.
     TooSlow,
-    /// There is such a row already.
     Duplicate,
     /// These credentials do not open a session, or not as the connection is.
     NotLetIn,
-    /// These credentials do not do for this.
     Denied,
-    /// The server takes no writes.
     ReadOnly,
     /// The row is free, and no larger token is left for it.
     #[cfg_attr(not(feature = "postgres"), expect(dead_code, reason = "an error of PostgreSQL alone"))]
     TokensUsedUp,
     /// The server has no room: connections, memory, disk.
     Exhausted(&'static str),
-    /// The table is not there.
     NoTable,
     /// The schema is not there, of the URL or of the `search_path`.
     #[cfg_attr(not(feature = "postgres"), expect(dead_code, reason = "known of PostgreSQL alone"))]
@@ -161,7 +148,6 @@ pub(crate) enum ErrorClass {
     NoConnection,
     /// The server or the driver does not go on, for a cause that its own message names best.
     Refused,
-    /// The answer is not what a table of ours answers.
     Unreadable,
 }
 

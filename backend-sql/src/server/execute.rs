@@ -83,7 +83,7 @@ impl Server {
             };
             // Two statements that met in a deadlock do not meet again at once.
             let pause = Duration::from_micros(fastrand::u64(..2_000)) * (deadlocks + 1);
-            match self.error_class(&failed) {
+            match self.dialect().error_class(&failed) {
                 ErrorClass::Deadlock if deadlocks < DEADLOCKS && Instant::now() + pause < deadline => {
                     deadlocks += 1;
                     tokio::time::sleep(pause).await;

@@ -17,7 +17,6 @@ pub(crate) enum StatementKind {
     End,
 }
 
-/// The error for the caller of a statement.
 pub(super) fn failure(
     error: sqlx::Error,
     class: ErrorClass,
@@ -148,7 +147,6 @@ pub(crate) fn read_only(target: &Target) -> Error {
     )
 }
 
-/// The kind of error of a statement whose outcome is unknown.
 pub(super) fn unknown_if(kind: StatementKind) -> ErrorKind {
     match kind {
         StatementKind::Read => ErrorKind::Unavailable,

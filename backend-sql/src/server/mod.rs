@@ -1,5 +1,4 @@
-//! What the database servers have in common: where they are, connections, one statement with a deadline, and what its
-//! failure means.
+//! What the database servers have in common: where they are, connections, one statement with a deadline, and its failure.
 //!
 //! | looking for | it is in |
 //! |---|---|
@@ -56,7 +55,6 @@ use std::sync::Arc;
 use tokio::sync::OnceCell;
 use tokio::time::timeout;
 
-/// A database on a server.
 #[derive(Clone, Debug)]
 pub(crate) struct Server {
     inner: Arc<Inner>,
@@ -68,7 +66,6 @@ struct Inner {
     pool: Arc<Pool>,
     /// Set once the tables were found to be ours.
     checked: OnceCell<()>,
-    /// What was found behind the connections.
     session_check: sessions::SessionCheck,
     tables: Vec<ExpectedTable>,
 }
@@ -118,10 +115,6 @@ impl Server {
         self.inner.pool.holds.available_permits() > 0
     }
 
-    pub(crate) fn error_class(&self, error: &sqlx::Error) -> ErrorClass {
-        self.dialect().error_class(error)
-    }
-
     /// Waits for an answer as long as a statement may take.
     pub(crate) async fn in_time<T>(
         &self,
@@ -139,9 +132,8 @@ impl Server {
             .with_help("look at the server's load and at the network; or lengthen timeout")
     }
 
-    /// The error for the caller of a statement.
     pub(crate) fn failure(&self, error: sqlx::Error, kind: StatementKind) -> Error {
-        let class = self.error_class(&error);
+        let class = self.dialect().error_class(&error);
         failure::failure(error, class, kind, self.target())
     }
 

@@ -17,12 +17,10 @@ use tokio::runtime::{Handle, Id};
 use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 use tokio::time::{Instant, sleep, timeout};
 
-/// How long closing waits for the goodbyes.
 const GOODBYE_WITHIN: Duration = Duration::from_millis(500);
 /// The pause before a refused connection is asked for again: a server needs a moment to notice that another one was closed.
 const CONNECT_AGAIN_AFTER: Duration = Duration::from_millis(20);
 
-/// The use of a connection.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum PoolClass {
     /// To get a lock, or to read one. All connections but one: renewals and releases never wait behind attempts.
@@ -49,7 +47,6 @@ pub(super) struct Pool {
     closed: AtomicBool,
 }
 
-/// A session of the server.
 #[derive(Debug)]
 struct Session {
     raw: Box<dyn RawConnection>,
@@ -116,7 +113,6 @@ impl Pool {
         if self.closed.load(Ordering::Acquire) { Err(closed()) } else { Ok(permits) }
     }
 
-    /// The connection that these permits allow.
     pub(super) async fn open(
         self: &Arc<Self>,
         permits: Vec<OwnedSemaphorePermit>,

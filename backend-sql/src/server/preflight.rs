@@ -22,7 +22,6 @@ const RIGHTS: [&str; 2] = [
 ];
 
 impl Server {
-    /// Makes the tables that are missing, and looks at those that are there.
     pub(crate) async fn init(&self) -> Result<()> {
         let mut connection = self.inner.pool.take(PoolClass::Attempt).await?;
         let question = self.dialect().texts().takes_writes;
@@ -36,7 +35,7 @@ impl Server {
             }
             let make = self.about(table, table.layout.schema);
             let made = self.in_time(StatementKind::Write, connection.raw().tell(&make)).await?;
-            match made.map_err(|error| (self.error_class(&error), error)) {
+            match made.map_err(|error| (self.dialect().error_class(&error), error)) {
                 // Another client was making it, which IF NOT EXISTS does not see. It is there by now.
                 Ok(()) | Err((ErrorClass::Duplicate, _)) => {}
                 Err((ErrorClass::Denied, error)) => {
@@ -67,7 +66,6 @@ impl Server {
         format!("{}\n{grants}", self.inner.tables.iter().map(make).collect::<Vec<_>>().join("\n"))
     }
 
-    /// A statement without parameters about a table.
     fn about(&self, table: &ExpectedTable, statement: &str) -> String {
         statement.replace("{table}", &self.dialect().texts().quoted(&table.name))
     }
@@ -114,7 +112,7 @@ impl Server {
                 if let Some(started) = self.dialect().texts().started {
                     match other.first_row(started).await {
                         // Without the right to ask, it is not compared.
-                        Err(error) if self.error_class(&error) == ErrorClass::Denied => {}
+                        Err(error) if self.dialect().error_class(&error) == ErrorClass::Denied => {}
                         started => said.extend(started?.into_iter().flatten()),
                     }
                 }
@@ -136,7 +134,7 @@ impl Server {
         for template in RIGHTS {
             let statement = Statement::new(template, self.dialect().texts(), &table.name);
             let asked = self.in_time(StatementKind::Read, connection.raw().ask(&statement, &[])).await?;
-            if asked.is_err_and(|error| self.error_class(&error) == ErrorClass::Denied) {
+            if asked.is_err_and(|error| self.dialect().error_class(&error) == ErrorClass::Denied) {
                 let message = format!("these credentials may not use {}", table.name);
                 let help = "grant them SELECT, INSERT and UPDATE on the table";
                 return Ok(Some(Finding::new(Severity::Error, "E_DENIED", message, help)));
@@ -145,7 +143,6 @@ impl Server {
         Ok(None)
     }
 
-    /// True if a pooler was found that lends sessions.
     pub(crate) fn has_shared_sessions(&self) -> bool {
         self.inner.session_check.found() == Some(Sessions::Shared)
     }

@@ -3,14 +3,12 @@
 use crate::names::TableName;
 use leasehold_core::{Error, ErrorKind};
 
-/// A table of this name, as it must be.
 #[derive(Debug)]
 pub(crate) struct ExpectedTable {
     pub(crate) name: TableName,
     pub(crate) layout: &'static Layout,
 }
 
-/// The definition of a table.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Layout {
     /// The statement that makes it.
@@ -19,7 +17,6 @@ pub(crate) struct Layout {
     pub(crate) parts: &'static str,
 }
 
-/// The error of a table that is not there, or that these credentials may not see.
 pub(super) fn missing_table(table: &TableName, url: &str) -> Error {
     let message = format!("there is no table {table}, or these credentials may not use it");
     Error::new(ErrorKind::Misconfigured, message).with_help(format!(

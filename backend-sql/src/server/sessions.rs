@@ -22,10 +22,8 @@ const LOOK_AGAIN_AFTER: Duration = Duration::from_secs(60);
 /// What is behind a connection.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Sessions {
-    /// A session of its own.
     Own,
-    /// A session of others too, from one transaction to the next, by a pooler. Nothing is prepared there, for others would
-    /// execute it.
+    /// A session of others too, from one transaction to the next, by a pooler. What is prepared there, others would execute.
     Shared,
 }
 
@@ -38,7 +36,6 @@ pub(super) struct SessionCheck {
 }
 
 impl SessionCheck {
-    /// What was found, if anything was.
     pub(super) fn found(&self) -> Option<Sessions> {
         self.found.get().copied()
     }
@@ -56,8 +53,7 @@ impl SessionCheck {
         last.is_none_or(|last| last.elapsed() >= LOOK_AGAIN_AFTER)
     }
 
-    /// What is behind this connection, by a second one that is closed then; `None` if there is none to be had, and then it
-    /// is not looked for again at once.
+    /// What is behind this connection, by a second one that is closed then; `None` without one: it is not looked for again at once.
     ///
     /// # Errors
     ///
@@ -124,7 +120,6 @@ async fn behind(question: &Statement, connections: [&mut dyn RawConnection; 2]) 
     Ok(Sessions::Own)
 }
 
-/// The finding of a check.
 pub(super) fn finding(sessions: Sessions) -> Option<Finding> {
     (sessions == Sessions::Shared).then(|| {
         Finding::new(

@@ -4,7 +4,6 @@ use super::{ColumnType, Texts, Value};
 use crate::names::TableName;
 use std::sync::Arc;
 
-/// The most claims that go into one statement: what the keeper renews in one call.
 pub(crate) const MAX_CLAIMS: usize = leasehold_core::MAX_CLAIMS_PER_RENEWAL;
 
 /// For how many claims a statement is written. Each size is prepared once per connection; a statement for fewer claims is
@@ -37,8 +36,7 @@ impl Statement {
         Self::of_size(template, texts, table, 1)
     }
 
-    /// In a template for several claims, `[:1]` is a list: the first value of each claim. The values that are not lists
-    /// have the first numbers.
+    /// In a template for several claims, `[:1]` is a list: the first value of each claim. Values that are no lists come first.
     fn of_size(template: &str, texts: &Texts, table: &TableName, size: usize) -> Self {
         let columns = template.lines().find_map(|line| line.strip_prefix("-- answers:"));
         let text: Vec<&str> = template.lines().filter(|line| !line.trim_start().starts_with("--")).collect();
@@ -61,12 +59,10 @@ impl Statement {
         }
     }
 
-    /// The values in the order of their places.
     pub(crate) fn in_place<'a>(&self, values: &'a [Value]) -> impl Iterator<Item = &'a Value> {
         self.places.iter().map(|place| &values[*place])
     }
 
-    /// The statement with its values in the text.
     #[cfg(feature = "postgres")]
     pub(crate) fn with_values(&self, values: &[Value], literal: impl Fn(&Value) -> String) -> String {
         join(&self.parts, |place| literal(&values[self.places[place]]))

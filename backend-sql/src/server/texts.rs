@@ -22,7 +22,6 @@ pub(crate) struct Texts {
     pub(crate) numbers_parameters: bool,
     /// Answers what a table consists of; no row if it is not there.
     pub(crate) layout: &'static str,
-    /// Answers settings and their values.
     pub(crate) settings: &'static str,
     /// Gives a user the rights on a table that locking needs.
     pub(crate) grants: &'static str,
@@ -39,12 +38,10 @@ pub(crate) struct Texts {
     pub(crate) notify: Option<&'static str>,
     /// The table of the holders, for locks that transactions hold, as all that follows.
     pub(crate) holder_table: Layout,
-    /// The table of the rows that are locked.
     pub(crate) row_table: Layout,
     pub(crate) make_row: &'static str,
     /// With `{lock}` for the kind of lock, and `{nowait}` for the word that lets it fail at once.
     pub(crate) lock: &'static str,
-    /// The kind of lock of a reader.
     pub(crate) for_share: &'static str,
     pub(crate) enter: &'static str,
     pub(crate) enter_shared: &'static str,

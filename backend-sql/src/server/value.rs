@@ -4,7 +4,6 @@ use futures_util::TryStreamExt;
 use futures_util::stream::BoxStream;
 use sqlx::Either;
 
-/// A value that goes to the server, or comes from it.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) enum Value {
     Bytes(Option<Vec<u8>>),
@@ -12,11 +11,9 @@ pub(crate) enum Value {
     Text(Option<String>),
 }
 
-/// What the server answered.
 #[derive(Debug, Default)]
 pub(crate) struct Answer {
     pub(crate) rows: Vec<Vec<Value>>,
-    /// How many rows were changed.
     pub(crate) changed: u64,
     /// What the statement gave to `LAST_INSERT_ID()`.
     pub(crate) last_id: u64,
@@ -43,7 +40,6 @@ impl Answer {
         Ok(answer)
     }
 
-    /// The first value of the first row.
     pub(crate) fn first(&self) -> Option<&Value> {
         self.rows.first()?.first()
     }
@@ -54,7 +50,6 @@ impl Answer {
     }
 }
 
-/// The type of a column of an answer.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum ColumnType {
     Bytes,

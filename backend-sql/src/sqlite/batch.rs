@@ -138,8 +138,7 @@ impl Settings {
         query.bind(unix_now).bind(claim.holder().to_string())
     }
 
-    /// The claims are one parameter in JSON: the driver asks SQLite for the name of each parameter, and for those of a hundred claims
-    /// that takes longer than the statement.
+    /// The claims are one parameter in JSON: the driver asks SQLite for the name of each, which takes longer than the statement.
     fn change_all(&self, kind: ChangeKind, changes: &[&Change]) -> SqliteQuery {
         let now = self.clock.now();
         let claims: Vec<_> = changes

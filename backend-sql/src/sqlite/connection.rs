@@ -31,7 +31,6 @@ pub(super) enum Role {
     Reader,
 }
 
-/// The result of a statement.
 #[derive(Default)]
 pub(super) struct StatementResult {
     pub(super) rows: Vec<SqliteRow>,

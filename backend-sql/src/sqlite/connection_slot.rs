@@ -47,8 +47,7 @@ impl ConnectionSlot {
         (self.connection, self.is_closed) = (None, true);
     }
 
-    /// Closes the connection, and waits for that: until then SQLite shares the files it has open with every other connection that this
-    /// process opens to the same file.
+    /// Closes the connection, and waits: until then SQLite shares its open files with the other connections of this process to the file.
     pub(super) async fn disconnect(&mut self) {
         if let Some(connection) = self.connection.take() {
             // Only the copy of the log into the file can fail, and the next process that opens it makes that copy.
@@ -119,7 +118,6 @@ impl ConnectionHandle {
         Self(Arc::new(Mutex::new(slot)))
     }
 
-    /// Runs a statement; without a result if a reader finds no table.
     pub(super) async fn run(
         &self,
         query: impl Fn() -> SqliteQuery + Send + Sync + 'static,
@@ -127,8 +125,7 @@ impl ConnectionHandle {
         self.call(async move |mut slot| slot.run(query).await).await
     }
 
-    /// Runs a call when the connection is free, unless its caller has gone by then: a call that was given up must not change anything
-    /// later.
+    /// Runs a call when the connection is free, unless its caller has gone by then: it must not change anything later.
     pub(super) async fn call<T, F>(
         &self,
         call: impl FnOnce(OwnedMutexGuard<ConnectionSlot>) -> F + Send + 'static,

@@ -11,7 +11,6 @@ const OUR_DIRECTORY: &str = "leasehold";
 /// The part of the default directory that may be missing in the home of a user.
 const DEFAULT_DIRECTORY: &str = ".local/state/leasehold";
 
-/// An absolute path to a database.
 #[derive(Clone, Debug)]
 pub(super) struct DatabasePath {
     pub(super) file: PathBuf,

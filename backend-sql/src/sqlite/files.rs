@@ -14,7 +14,6 @@ const CHECK_EVERY: Duration = Duration::from_millis(10);
 
 /// Creating a file takes microseconds; a program that locks the directory for longer is none of ours.
 const DIRECTORY_LOCKED_AT_MOST: Duration = Duration::from_secs(2);
-/// The pause before the lock of the directory is asked for again.
 const DIRECTORY_LOCK_AGAIN_AFTER: Duration = Duration::from_millis(1);
 
 /// The files that a connection has open, as they were when it opened them.
@@ -64,7 +63,6 @@ impl OpenFiles {
         self.is_in_place() && self.side_files.iter().all(leads_to)
     }
 
-    /// True if the path still leads to the file itself.
     pub(super) fn is_in_place(&self) -> bool {
         leads_to(&self.file)
     }

@@ -56,8 +56,7 @@ use tokio::time::{Instant, timeout_at};
 
 /// The table of leases.
 ///
-/// It has a connection that writes, because SQLite runs one write at a time, and one that only reads, so that reads do not wait for
-/// writes.
+/// One connection writes, because SQLite runs one write at a time. One only reads, and does not wait for writes.
 #[derive(Debug)]
 pub(crate) struct SqliteTable {
     settings: Arc<Settings>,
@@ -81,8 +80,7 @@ impl SqliteTable {
 
 #[async_trait]
 impl LeaseTable for SqliteTable {
-    /// Asks for the row of a claim's name. If it is refused because of a lease of an earlier boot, that lease is ended, and
-    /// the row is free for the next attempt.
+    /// If a claim is refused because of a lease of an earlier boot, that lease is ended: the row is free for the next attempt.
     async fn grant(&self, claim: &Claim) -> Result<Granting> {
         let granted = self.batch.change(ChangeKind::Grant, vec![(claim.clone(), claim.ttl())]).await?;
         if let Some(token) = granted.get(&claim.owner()) {

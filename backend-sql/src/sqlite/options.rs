@@ -12,7 +12,6 @@ const TABLE_BYTES: usize = 63;
 const WRITE_IT: &str = "write it like sqlite:/path/to/locks.db";
 const WHOLE: &str = "write the whole path; or begin with ./ if a directory has that name";
 
-/// The parts of a store URL.
 #[derive(Clone, Debug)]
 pub(super) struct Options {
     pub(super) path: DatabasePath,

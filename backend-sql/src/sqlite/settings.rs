@@ -4,7 +4,6 @@ use super::options::Options;
 use leasehold_core::{Error, ErrorKind, LockName, Namespace};
 use sqlx::AssertSqlSafe;
 
-/// The settings of a table and its connections.
 #[derive(Debug)]
 pub(super) struct Settings {
     pub(super) options: Options,
@@ -13,7 +12,6 @@ pub(super) struct Settings {
 }
 
 impl Settings {
-    /// A statement for the table, to which values are bound.
     pub(super) fn query(&self, template: &str) -> SqliteQuery {
         sqlx::query(AssertSqlSafe(self.options.statement(template)))
     }

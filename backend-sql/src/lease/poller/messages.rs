@@ -66,8 +66,7 @@ impl PollLoop {
         Some(Err(sqlx::Error::PoolTimedOut))
     }
 
-    /// A lock was released, or perhaps any of them: it is polled as soon as the shortest pause allows, and the answer to an earlier poll
-    /// does not count.
+    /// A lock was released, or perhaps any of them: it is polled after the shortest pause, and an earlier answer does not count.
     pub(super) fn note_release(&self, name: Option<&[u8]>) {
         let (now, mut state) = (Instant::now(), lock_mutex(&self.state));
         let poll_soon = |awaited: &mut Awaited| awaited.poll_soon(now);

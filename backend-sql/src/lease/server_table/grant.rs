@@ -1,33 +1,19 @@
 //! The grant of a free row by one statement.
 
 use super::{ServerTable, micros, read_token};
-use crate::lease::{Granting, LeaseRow, LeaseTable as _, ReadFor};
+use crate::lease::{LeaseRow, LeaseTable as _, ReadFor};
 use crate::server::{Answer, Value};
 use leasehold_core::{Claim, Error, ErrorKind, FencingToken, Result};
 
 /// What `acquire.sql` of MySQL and MariaDB answers in place of a token if one other owner holds the row, or it lingers.
-const HELD_BY_ONE: u64 = FencingToken::MAX_COUNTED + 1;
+pub(super) const HELD_BY_ONE: u64 = FencingToken::MAX_COUNTED + 1;
 /// The same if the row is free, and its tokens are used up.
 const USED_UP: u64 = FencingToken::MAX_COUNTED + 3;
 
 impl ServerTable {
-    /// Grants the row of a claim's name if it is free. A writer that waits for readers leaves a mark in the row: it is read after the
-    /// refusal of a waiter, unless the answer says that one owner holds it.
-    pub(super) async fn grant_at_once(&self, claim: &Claim) -> Result<Granting> {
-        let answer = self.acquire(claim).await?;
-        if let Some(token) = self.granted_token(claim, &answer).await? {
-            self.server.target().headroom.holds_for(claim.ttl());
-            return Ok(Granting::Granted(token));
-        }
-        match claim.waits() && answer.last_id != HELD_BY_ONE {
-            true => Ok(Granting::Refused(self.look(claim.name(), ReadFor::Attempt).await?)),
-            false => Ok(Granting::Held),
-        }
-    }
-
     /// The answer to `acquire.sql`. A statement that was sent twice, and refused the second time, has granted nothing, unless the row is the
     /// claim's. A first one that still runs, on a server that has reset its connection, may grant one lease that no claim uses.
-    async fn acquire(&self, claim: &Claim) -> Result<Answer> {
+    pub(super) async fn acquire(&self, claim: &Claim) -> Result<Answer> {
         let values = [
             Value::bytes(self.stored(claim.name())),
             Value::bytes(claim.owner().to_bytes()),
@@ -51,7 +37,7 @@ impl ServerTable {
     }
 
     /// The token in the answer to `acquire.sql`: a row of PostgreSQL, or the `LAST_INSERT_ID()` of MySQL and MariaDB. `None` if refused.
-    async fn granted_token(&self, claim: &Claim, answer: &Answer) -> Result<Option<FencingToken>> {
+    pub(super) async fn granted_token(&self, claim: &Claim, answer: &Answer) -> Result<Option<FencingToken>> {
         match answer.first() {
             Some(token) => read_token(token).map(Some).ok_or_else(|| self.server.unreadable()),
             // `MariaDB` leaves `LAST_INSERT_ID()` out if a trigger ran: the row shows whether it was granted.

@@ -23,8 +23,7 @@ impl ServerTable {
         }
     }
 
-    /// Renews claims in one statement, which answers only how many it has renewed. If some were not, a read of the rows shows which, and
-    /// why.
+    /// Renews claims in one statement, which answers only how many it has renewed. A read of the rows shows which were not, and why.
     async fn renew_together(&self, ttl: Duration, claims: &[&Claim]) -> Result<Vec<Result<Renewal>>> {
         let start = Instant::now();
         let renewed = self.renew_some(ttl, claims).await?;

@@ -12,8 +12,7 @@ pub(crate) struct Encryption {
     pub(crate) identity: Option<(PathBuf, PathBuf)>,
 }
 
-/// By the names of `libpq`; its `prefer` and `allow` are not there, because both go on in the clear when an attacker in between
-/// says that the server cannot encrypt.
+/// By the names of `libpq`, without `prefer` and `allow`: an attacker in between could make these go on in the clear.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum SslMode {
     /// In the clear.

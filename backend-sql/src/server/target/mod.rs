@@ -55,13 +55,10 @@ pub(crate) struct Target {
     /// What the user knows better than `check`: that all clients write to one node of a Galera cluster.
     #[cfg_attr(not(feature = "mysql"), expect(dead_code, reason = "Galera is MySQL's"))]
     pub(crate) galera_single_writer: bool,
-    /// What this client knows of the connections that the server has left.
     pub(crate) headroom: Headroom,
-    /// The servers that its connections have led to.
     pub(crate) servers: KnownServers,
 }
 
-/// How a lock is made of rows.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Mode {
     Lease,
@@ -145,14 +142,12 @@ impl Target {
         found.map(|found| found.map(|address| address.ip()).collect()).unwrap_or_default()
     }
 
-    /// Notes what the server of a connection says it is.
     pub(crate) fn note_server(&self, said: Option<String>) {
         if let Some(server) = said {
             self.servers.note(&self.address(), &server);
         }
     }
 
-    /// Where it is, for messages.
     pub(crate) fn address(&self) -> String {
         let name = self.name;
         match &self.socket {

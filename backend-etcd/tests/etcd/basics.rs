@@ -143,13 +143,6 @@ async fn lease_of_a_short_ttl_ends_and_a_longer_ttl_makes_it_longer() {
     assert!(status.ends_in.unwrap() > Duration::from_secs(30), "{status:?}");
 }
 
-/// The lease on which the only key of a lock lives. Asks `etcdctl`.
-fn lease_of(server: &EtcdServer, lock: &str) -> i64 {
-    let key = server.ctl(&["get", "--prefix", &format!("leasehold/{lock}/"), "-w", "json"]).unwrap();
-    let (_, lease) = key.split_once("\"lease\":").unwrap();
-    lease.split([',', '}']).next().unwrap().parse().unwrap()
-}
-
 /// A create that was not answered may be carried out late: after the release it would take the lock for nobody.
 #[tokio::test]
 async fn hold_after_an_unanswered_create_lives_on_another_lease_and_the_first_is_revoked() {

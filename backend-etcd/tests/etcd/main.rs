@@ -7,6 +7,7 @@ mod access;
 mod basics;
 mod interop;
 mod members;
+mod releases;
 
 use leasehold_core::{
     Attempt, Claim, FencingToken, LockBackend, LockName, Namespace, OwnerId, Renewal, Result,
@@ -101,6 +102,13 @@ fn keys(server: &EtcdServer, prefix: &str) -> Vec<String> {
     let arguments = ["get", "--prefix", prefix, "--keys-only", "--sort-by=CREATE", "--order=ASCEND"];
     let keys = server.ctl(&arguments).unwrap();
     keys.lines().filter(|line| !line.is_empty()).map(ToOwned::to_owned).collect()
+}
+
+/// The lease on which the only key of a lock lives. Asks `etcdctl`.
+fn lease_of(server: &EtcdServer, lock: &str) -> i64 {
+    let key = server.ctl(&["get", "--prefix", &format!("leasehold/{lock}/"), "-w", "json"]).unwrap();
+    let (_, lease) = key.split_once("\"lease\":").unwrap();
+    lease.split([',', '}']).next().unwrap().parse().unwrap()
 }
 
 /// Waits until something holds that needs no runtime.

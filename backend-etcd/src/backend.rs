@@ -51,7 +51,7 @@ impl EtcdBackend {
 
     async fn renew_one(&self, claim: &Claim) -> Result<Renewal> {
         let Some(state) = self.claims.get(claim.owner()) else { return Ok(Renewal::Lost(LossCause::Gone)) };
-        if let Some(own) = state.lock().await.as_mut()
+        if let Some(own) = state.lock().await.as_mut().filter(|own| !own.is_released)
             && self.extend(claim, own).await.map_err(of_read)?
         {
             return Ok(Renewal::Renewed);
@@ -103,10 +103,11 @@ impl LockBackend for EtcdBackend {
 
     async fn release(&self, claim: &Claim, linger: Duration) -> Result<Release> {
         let mut state = self.claims.lock(claim.owner()).await;
-        let ended = match &*state {
-            Some(own) => self.end(claim, own, linger).await,
-            None => Ok(false),
-        };
+        let mut ended = Ok(false);
+        if let Some(own) = &mut *state {
+            own.is_released = true;
+            ended = self.end(claim, own, linger).await;
+        }
         if ended.is_ok() {
             *state = None;
         }

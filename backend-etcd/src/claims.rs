@@ -49,6 +49,8 @@ pub(crate) struct OwnKey {
     pub(crate) place: Place,
     /// True once the claim was granted: its lease is not shortened any more.
     pub(crate) is_granted: bool,
+    /// True once a release was begun: a renewal that was on its way extends nothing behind it.
+    pub(crate) is_released: bool,
     /// On the key in front of a waiter, or on a holder's own.
     pub(crate) watch: Option<Watch>,
 }

@@ -15,7 +15,7 @@
 //! * *A name used again hides the next holder*: a key is deleted, and looked for, by its create revision.
 
 use crate::EtcdBackend;
-use crate::claims::{self, Lease, OwnKey, Place};
+use crate::claims::{self, OwnKey, Place};
 use crate::connection::{Connection, Proof};
 use crate::keys;
 use crate::rpc::{KeyValue, RANGE, RangeRequest, RequestOp, TXN, TxnRequest};
@@ -35,7 +35,7 @@ const UNSTEADY: &str = "the leader of the cluster, or the queue of the lock, cha
 enum Step {
     /// Granted to a key that is the first, on a lease of the right length that is extended; or busy.
     Done(Attempt),
-    /// The key or its lease has ended.
+    /// The key or its lease has ended, or the key is on a lease that is none of the claim's.
     Gone,
     /// No outcome yet: a leader was elected meanwhile, or another step is needed.
     Again,
@@ -141,8 +141,8 @@ impl EtcdBackend {
         let proof = self.members.prove(&txn, own.lease.id, &mut false).await.map_err(of_read)?;
         let found: Vec<Option<&KeyValue>> = proof.ranges().map(<[_]>::first).collect();
         match *found {
-            [Some(key)] if key.lease != own.lease.id => return Ok(self.adopt_lease(own, key.lease).await),
-            [] | [_] if proof.answer.succeeded => {}
+            [] if proof.answer.succeeded => {}
+            [Some(key)] if key.lease == own.lease.id => {}
             [Some(key), in_front] if key.create_revision == revision => own.place = place(in_front),
             _ => return Ok(Step::Gone),
         }
@@ -172,30 +172,17 @@ impl EtcdBackend {
             return Ok(Step::Again);
         }
         let proof = answer?;
-        let found = proof.ranges().flatten().find(|key| key.create_revision == revision);
-        match found {
-            None if !proof.answer.succeeded => Ok(Step::Gone),
-            Some(key) if key.lease != next.id => Ok(self.adopt_lease(own, key.lease).await),
-            _ => {
-                self.replace_lease(own, next).await;
-                Ok(self.conclude(claim, own, revision, &proof))
-            }
+        let is_moved = |key: &KeyValue| key.create_revision == revision && key.lease == next.id;
+        if !proof.answer.succeeded && !proof.ranges().flatten().any(is_moved) {
+            return Ok(Step::Gone);
         }
-    }
-
-    /// The key is on the lease of a release whose outcome was unknown. Its length is not known, so a move follows.
-    async fn adopt_lease(&self, own: &mut OwnKey, lease: i64) -> Step {
-        self.replace_lease(own, Lease { id: lease, seconds: 0, ..own.lease }).await;
-        Step::Again
-    }
-
-    /// The old lease ends by itself. It is not kept: its number may be in the name of the key.
-    async fn replace_lease(&self, own: &mut OwnKey, lease: Lease) {
         if own.is_unsure {
             // Refuses a create that may still be carried out. If this fails, the end of the lease does.
             let _ = claims::revoke(&self.members, own.lease.id).await;
         }
-        (own.lease, own.moving_to, own.is_unsure) = (lease, None, false);
+        // The old lease ends by itself. It is not kept: its number may be in the name of the key.
+        (own.lease, own.moving_to, own.is_unsure) = (next, None, false);
+        Ok(self.conclude(claim, own, revision, &proof))
     }
 
     /// The outcome of a step that has seen the key in its place, with a watch on the key in front, or on the own one of a holder.

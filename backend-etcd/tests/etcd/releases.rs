@@ -2,7 +2,8 @@
 
 use crate::*;
 use leasehold_conformance::proxy::{Proxy, Traffic};
-use leasehold_core::{LockBackend, Release};
+use leasehold_core::{LockAdmin, LockBackend, Release, Renewal};
+use std::net::SocketAddr;
 use std::time::Duration;
 use tokio::time::sleep;
 
@@ -12,6 +13,14 @@ async fn behind_a_proxy(server: &EtcdServer) -> (Proxy, EtcdBackend) {
     let proxy = Proxy::to(([127, 0, 0, 1], server.port()).into()).await.unwrap();
     let backend = backend(&format!("etcd://{}", proxy.address()));
     (proxy, backend)
+}
+
+/// Every request fails at once, until the proxy leads to the member again, whose address this answers.
+fn take_away(proxy: &Proxy) -> SocketAddr {
+    // A reserved port, on which nothing listens.
+    let member = proxy.lead_to(([127, 0, 0, 1], 1).into());
+    proxy.cut();
+    member
 }
 
 /// Passes on one piece of the replies after the other, until something holds in the store. The reply that tells of it is kept back.
@@ -28,6 +37,58 @@ async fn pass_replies_until(proxy: &Proxy, holds: impl Fn() -> bool) {
         }
         sleep(PAUSE).await;
     }
+}
+
+async fn fail_to_release(backend: &EtcdBackend, claim: &Claim) {
+    let error = answered(backend.release(claim, Duration::ZERO)).await.unwrap_err();
+    assert!(error.is_outage(), "{error:?}");
+}
+
+/// It was on its way when the guard was released. Belief is over, so that it could only keep others out.
+#[tokio::test]
+async fn renewal_behind_a_failed_release_is_lost_and_extends_nothing() {
+    let server = server();
+    let (proxy, backend) = behind_a_proxy(&server).await;
+    let holder = claim("job");
+    hold(&backend, &holder).await;
+    let member = take_away(&proxy);
+    fail_to_release(&backend, &holder).await;
+    proxy.lead_to(member);
+    let extensions = || server.counter("grpc_server_started_total{grpc_method=\"LeaseKeepAlive\"").unwrap();
+    let before = extensions();
+    let renewed = renew(&backend, &holder).await.unwrap();
+    assert!(matches!(renewed, Renewal::Lost(_)), "{renewed:?}");
+    assert_eq!(extensions(), before);
+    assert_eq!(release(&backend, &holder).await, Release::Released);
+    assert_eq!(keys(&server, ""), [""; 0]);
+}
+
+/// The lock is to stay taken for a least time, without an owner.
+#[tokio::test]
+async fn renewal_behind_an_unanswered_release_does_not_take_the_key_back() {
+    let server = server();
+    let (proxy, backend) = behind_a_proxy(&server).await;
+    let holder = claim("job");
+    hold(&backend, &holder).await;
+    let first = lease_of(&server, "job");
+    proxy.set(Traffic::HoldReplies);
+    let lose_the_answer = async {
+        pass_replies_until(&proxy, || lease_of(&server, "job") != first).await;
+        proxy.cut();
+        proxy.set(Traffic::Pass);
+    };
+    let (released, ()) =
+        answered(async { tokio::join!(backend.release(&holder, TTL), lose_the_answer) }).await;
+    let error = released.unwrap_err();
+    assert!(error.is_indeterminate(), "{error:?}");
+    let lease = lease_of(&server, "job");
+    let renewed = renew(&backend, &holder).await.unwrap();
+    assert!(matches!(renewed, Renewal::Lost(_)), "{renewed:?}");
+    assert_eq!(lease_of(&server, "job"), lease);
+    let status = backend.inspect(&name("job")).await.unwrap().remove(0);
+    assert!(status.is_released(), "{status:?}");
+    assert_eq!(release(&backend, &holder).await, Release::Released);
+    assert_eq!(keys(&server, ""), [""; 0]);
 }
 
 /// The create that was not answered may still be carried out on that lease. That the revoke was carried out is not known either.

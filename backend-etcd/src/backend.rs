@@ -1,4 +1,4 @@
-use crate::claims::{ClaimTable, OwnKey, Place};
+use crate::claims::{ClaimTable, Place};
 use crate::keys::{Names, parse_value};
 use crate::members::Members;
 use crate::rpc::{RANGE, RangeRequest};
@@ -80,21 +80,24 @@ impl LockBackend for EtcdBackend {
         let mut state = self.claims.lock(claim.owner()).await;
         let is_first = state.is_none();
         let attempt = self.stall_timeout.limited(&self.attempts, self.attempt(claim, &mut state)).await;
-        let Err(error) = attempt else {
-            self.claims.remove_without_key(claim.owner(), &state);
-            return attempt;
-        };
-        if is_first && !error.is_outage() {
+        let attempt = attempt.map_err(|error| {
             // The core releases no claim whose first request was refused. A key that was written ends with its lease. A later refusal
             // may pass, and costs a waiter no place.
-            *state = None;
-        }
-        if let Some(own) = state.as_mut().filter(|own| own.place != Place::First) {
-            // The waiter asks again after a pause: its member may tell no more of the key in front.
-            own.watch = None;
-        }
+            state.take_if(|own| {
+                (own.revision.is_none() && !own.is_unsure) || (is_first && !error.is_outage())
+            });
+            if let Some(own) = state.as_mut().filter(|own| own.place != Place::First) {
+                // The waiter asks again after a pause: its member may tell no more of the key in front.
+                own.watch = None;
+            }
+            // "Certainly not done" and "perhaps done" are told apart by what may be in the store, not by the request that failed.
+            match state.is_some() && error.is_outage() {
+                true => error.with_kind(ErrorKind::Indeterminate),
+                false => of_read(error),
+            }
+        });
         self.claims.remove_without_key(claim.owner(), &state);
-        Err(as_far_as_known(error, state.as_ref()))
+        attempt
     }
 
     async fn renew(&self, claims: &[Claim]) -> Vec<Result<Renewal>> {
@@ -107,9 +110,11 @@ impl LockBackend for EtcdBackend {
         if let Some(own) = &mut *state {
             own.is_released = true;
             ended = self.end(claim, own, linger).await;
-        }
-        if ended.is_ok() {
-            *state = None;
+            // After any other error the release is not repeated.
+            match ended.as_ref().is_err_and(Error::is_outage) {
+                true => self.claims.note_failed_release(claim, own),
+                false => *state = None,
+            }
         }
         self.claims.remove_without_key(claim.owner(), &state);
         Ok(if ended? { Release::Released } else { Release::NotHeld })
@@ -136,14 +141,6 @@ impl LockBackend for EtcdBackend {
         self.members.close().await;
         self.claims.clear();
         Ok(())
-    }
-}
-
-/// "Certainly not done" and "perhaps done" are told apart by what may be in the store, not by the request that failed.
-fn as_far_as_known(error: Error, state: Option<&OwnKey>) -> Error {
-    match (error.is_outage(), state) {
-        (true, Some(_)) => error.with_kind(ErrorKind::Indeterminate),
-        _ => of_read(error),
     }
 }
 

@@ -7,7 +7,7 @@ use crate::rpc::{GRANT, LeaseGrantRequest, LeaseRequest, REVOKE};
 use crate::server_error::{is_ended_lease, of_read};
 use crate::watches::Watch;
 use leasehold_core::sync::locked;
-use leasehold_core::{Clock, Moment, OwnerId, Result, SystemClock};
+use leasehold_core::{Claim, Clock, Moment, OwnerId, Result, SystemClock};
 use std::collections::HashMap;
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
@@ -25,6 +25,8 @@ const MAX_KEPT: usize = 128;
 #[derive(Debug)]
 pub(crate) struct ClaimTable {
     claims: Mutex<HashMap<OwnerId, Arc<ClaimState>>>,
+    /// The claims whose last release failed, and when each is forgotten.
+    failed_releases: Mutex<HashMap<OwnerId, Moment>>,
     /// The leases without a key.
     kept: Mutex<Vec<Lease>>,
     /// Takes the owners of holds that may be over.
@@ -69,13 +71,18 @@ pub(crate) enum Place {
 impl Default for ClaimTable {
     fn default() -> Self {
         let (suspect, suspects) = unbounded_channel();
-        Self { claims: Mutex::default(), kept: Mutex::default(), suspect, suspects: suspects.into() }
+        let (claims, failed_releases, kept) = Default::default();
+        Self { claims, failed_releases, kept, suspect, suspects: suspects.into() }
     }
 }
 
 impl ClaimTable {
     /// The state of a claim, new if there is none.
     pub(crate) async fn lock(&self, owner: OwnerId) -> OwnedMutexGuard<Option<OwnKey>> {
+        let now = SystemClock::new().now();
+        for (forgotten, _) in locked(&self.failed_releases).extract_if(|_, end| *end <= now) {
+            locked(&self.claims).remove(&forgotten);
+        }
         loop {
             let state = Arc::clone(locked(&self.claims).entry(owner).or_default());
             let guard = Arc::clone(&state).lock_owned().await;
@@ -93,17 +100,23 @@ impl ClaimTable {
     /// Forgets a claim that has no key. The caller has its state locked.
     pub(crate) fn remove_without_key(&self, owner: OwnerId, state: &Option<OwnKey>) {
         if state.is_none() {
+            locked(&self.failed_releases).remove(&owner);
             locked(&self.claims).remove(&owner);
         }
     }
 
+    /// Keeps a claim for another try of its release, while a lease of it may live: for twice the length, because a leader that is
+    /// elected meanwhile starts each lease anew. Without an end, a client that outlives many outages would keep every such claim.
+    pub(crate) fn note_failed_release(&self, claim: &Claim, own: &OwnKey) {
+        let seconds = seconds(claim.ttl()).max(own.lease.seconds).unsigned_abs();
+        let end = SystemClock::new().now().plus(Duration::from_secs(seconds.saturating_mul(2)));
+        locked(&self.failed_releases).insert(claim.owner(), end);
+    }
+
     /// Waits until the watch of a claim fires; for a pause, if it has none.
     pub(crate) async fn changed(&self, owner: OwnerId) {
-        let fired = match self.get(owner) {
-            Some(state) => state.lock().await.as_ref().and_then(|own| Some(own.watch.as_ref()?.fired())),
-            None => None,
-        };
-        match fired {
+        let fired = async { Some(self.get(owner)?.lock().await.as_ref()?.watch.as_ref()?.fired()) };
+        match fired.await {
             Some(fired) => fired.await,
             None => sleep(Duration::from_millis(fastrand::u64(RETRY_MILLIS))).await,
         }

@@ -30,14 +30,8 @@ pub(crate) struct Members {
 
 impl Members {
     pub(crate) fn new(target: Target) -> Self {
-        Self {
-            target,
-            servers: KnownServers::default(),
-            current: AtomicUsize::new(0),
-            connection: Mutex::default(),
-            cluster: OnceLock::new(),
-            is_closed: AtomicBool::new(false),
-        }
+        let (servers, current, connection, cluster, is_closed) = Default::default();
+        Self { target, servers, current, connection, cluster, is_closed }
     }
 
     /// A request that may be repeated.
@@ -145,9 +139,7 @@ impl Members {
             self.servers.note(address, &format!("member {:x} of cluster {found:x}", header.member_id));
             return Ok(());
         }
-        let message = format!(
-            "{address} is a member of cluster {found:x}, and another host of the URL of cluster {first:x}"
-        );
+        let message = format!("{address} is a member of cluster {found:x}, and another host of {first:x}");
         Err(Error::new(ErrorKind::Misconfigured, message)
             .with_help("see etcdctl member list, and name one cluster"))
     }

@@ -98,11 +98,7 @@ impl EtcdBackend {
             // With it has ended a key that an earlier, unanswered write may have put there.
             return Ok(Step::Gone);
         }
-        if answer.is_err() && !own.is_unsure {
-            *state = None;
-        }
         let proof = answer?;
-        let Some(own) = state else { return Ok(Step::Again) };
         let found = proof.ranges().next().unwrap_or_default();
         if proof.answer.succeeded {
             own.revision = Some(proof.revision());

@@ -41,6 +41,21 @@ async fn user_with_rights_takes_locks_and_logs_in_again_when_its_token_is_void()
     release(&backend, &holder).await;
 }
 
+/// It is not repeated: only an outage may pass.
+#[tokio::test]
+async fn claim_whose_release_is_refused_is_forgotten() {
+    let server = server_with_users();
+    let backend = backend(&url(&server, "locker:l0ck"));
+    let holder = claim("job");
+    hold(&backend, &holder).await;
+    assert!(is_known(&backend, &holder));
+    let revoke = "--user root:r00t role revoke-permission locks --prefix=true leasehold/";
+    server.ctl(&revoke.split(' ').collect::<Vec<_>>()).unwrap();
+    let error = answered(backend.release(&holder, Duration::ZERO)).await.unwrap_err();
+    assert_eq!(error.kind(), ErrorKind::Denied, "{error:?}");
+    assert!(!is_known(&backend, &holder));
+}
+
 #[tokio::test]
 async fn user_without_rights_or_password_is_denied_and_leaves_no_key() {
     let server = server_with_users();

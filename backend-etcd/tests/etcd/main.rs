@@ -111,6 +111,11 @@ fn lease_of(server: &EtcdServer, lock: &str) -> i64 {
     lease.split([',', '}']).next().unwrap().parse().unwrap()
 }
 
+/// True if the backend keeps anything of a claim.
+fn is_known(backend: &EtcdBackend, claim: &Claim) -> bool {
+    format!("{backend:?}").contains(&format!("{:?}", claim.owner()))
+}
+
 /// Waits until something holds that needs no runtime.
 fn until(what: &str, holds: impl Fn() -> bool) {
     let start = Instant::now();

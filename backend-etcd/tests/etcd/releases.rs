@@ -44,6 +44,34 @@ async fn fail_to_release(backend: &EtcdBackend, claim: &Claim) {
     assert!(error.is_outage(), "{error:?}");
 }
 
+#[tokio::test]
+async fn claim_whose_release_fails_is_kept_while_its_lease_may_live_and_no_longer() {
+    let server = server();
+    let (proxy, backend) = behind_a_proxy(&server).await;
+    let ttl = Duration::from_secs(2);
+    let (short, long) = (claim("short").with_ttl(ttl), claim("long"));
+    hold(&backend, &long).await;
+    wait_for_grant(&backend, &short).await;
+    let member = take_away(&proxy);
+    let start = Instant::now();
+    fail_to_release(&backend, &short).await;
+    fail_to_release(&backend, &long).await;
+    let forgotten = async {
+        while is_known(&backend, &short) {
+            // Any call forgets the claims whose time is over.
+            backend.try_acquire(&claim("other")).await.unwrap_err();
+            sleep(PAUSE).await;
+        }
+    };
+    answered(forgotten).await;
+    assert!(start.elapsed() > ttl);
+    assert!(is_known(&backend, &long));
+    proxy.lead_to(member);
+    assert_eq!(release(&backend, &long).await, Release::Released);
+    assert!(!is_known(&backend, &long));
+    assert_eq!(keys(&server, "leasehold/long/"), [""; 0]);
+}
+
 /// It was on its way when the guard was released. Belief is over, so that it could only keep others out.
 #[tokio::test]
 async fn renewal_behind_a_failed_release_is_lost_and_extends_nothing() {

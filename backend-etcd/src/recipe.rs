@@ -19,17 +19,16 @@ use crate::claims::{self, OwnKey, Place};
 use crate::connection::{Connection, Proof};
 use crate::keys;
 use crate::rpc::{KeyValue, RANGE, RangeRequest, RequestOp, TXN, TxnRequest};
-use crate::server_error::{is_ended_lease, of_read, outage};
+use crate::server_error::{SLOW_HELP, is_ended_lease, of_read, outage};
 use crate::watches::Watch;
-use leasehold_core::{Attempt, Busy, Claim, ErrorKind, Grant, Moment, Result};
+use leasehold_core::{Attempt, Busy, Claim, Error, ErrorKind, Grant, Moment, Result};
 use std::sync::Arc;
 use std::time::Duration;
 
-/// The most steps of one call, on a queue or a cluster that changes meanwhile.
+/// The most steps of one call, on a queue or a cluster that changes meanwhile, or that answers late.
 const MAX_STEPS: usize = 8;
 /// The shortest lease of a waiter. On a shorter one it would lose its place between two questions.
 const MIN_WAITING_SECONDS: i64 = 3;
-const UNSTEADY: &str = "the leader of the cluster, or the queue of the lock, changes all the time";
 
 /// The outcome of a step.
 enum Step {
@@ -44,31 +43,34 @@ enum Step {
 impl EtcdBackend {
     /// Makes one attempt. `state` never says less than the store may have, so it is right also if this is dropped.
     pub(crate) async fn attempt(&self, claim: &Claim, state: &mut Option<OwnKey>) -> Result<Attempt> {
+        let mut is_late = false;
         for _ in 0..MAX_STEPS {
             let step = match state.as_mut().and_then(|own| Some((own.revision?, own))) {
                 Some((revision, own)) => self.look(claim, own, revision).await?,
                 None => self.create(claim, state).await?,
             };
+            is_late |= state.as_ref().is_some_and(|own| !own.lease.lives());
             match step {
                 Step::Done(attempt) => return Ok(attempt),
                 Step::Gone => *state = None,
                 Step::Again => {}
             }
         }
-        Err(outage(UNSTEADY))
+        Err(no_outcome(claim, is_late))
     }
 
     /// Extends the lease of a hold. False if it is lost.
     pub(crate) async fn extend(&self, claim: &Claim, own: &mut OwnKey) -> Result<bool> {
+        let mut is_late = false;
         for _ in 0..MAX_STEPS {
             let Some(revision) = own.revision.filter(|_| own.place == Place::First) else { return Ok(false) };
             match self.look(claim, own, revision).await? {
                 Step::Done(Attempt::Granted(_)) => return Ok(true),
                 Step::Gone => return Ok(false),
-                Step::Done(_) | Step::Again => {}
+                Step::Done(_) | Step::Again => is_late |= !own.lease.lives(),
             }
         }
-        Err(outage(UNSTEADY))
+        Err(no_outcome(claim, is_late))
     }
 
     /// Step 1. A claim that does not wait writes no key while another one conflicts with it.
@@ -245,6 +247,15 @@ impl EtcdBackend {
         let request = |it: Arc<Connection>| async move { it.client.call(&TXN, txn.clone()).await };
         Ok(self.members.run(false, &mut false, request).await?.succeeded)
     }
+}
+
+/// The error of a call whose steps are used up. `is_late`: a lease may have ended before the answer to a step.
+fn no_outcome(claim: &Claim, is_late: bool) -> Error {
+    if !is_late {
+        return outage("the leader of the cluster, or the queue of the lock, changes all the time");
+    }
+    let lease = claims::seconds(claim.ttl());
+    outage(format!("the cluster's answers take longer than a lease of {lease} s lasts")).with_help(SLOW_HELP)
 }
 
 /// True unless the lease has the right length, certainly lives, and cannot be the one of a create that is carried out late: after the

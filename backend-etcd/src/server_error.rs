@@ -11,12 +11,13 @@ use std::time::Duration;
 use tonic::{Code, ConnectError, Status};
 
 const OUTAGE_HELP: &str = "look at the member and at the network; name more members in the URL";
+pub(crate) const SLOW_HELP: &str = "lengthen the ttl, or find out why the store is slow";
 const NO_ETCD_HELP: &str = "look at host and port: clients use 2379, members among themselves 2380; and write etcd+tls:// if it has TLS";
 
 /// The answers whose text alone tells them from others of the same code (`rpctypes/error.go` of etcd), with kind, message and help.
 #[rustfmt::skip]
 const ANSWERS: &[(&str, ErrorKind, &str, &str)] = &[
-    ("requested lease not found", Lost, "has ended the lease before it was used", "lengthen the ttl, or find out why the store is slow"),
+    ("requested lease not found", Lost, "has ended the lease before it was used", SLOW_HELP),
     // The next connection logs in again.
     ("invalid auth token", Unavailable, "takes no token of this user", "look at the user, and at the member's --auth-token"),
     ("revision of auth store is old", Unavailable, "takes no token of this user", "look at the user, and at the member's --auth-token"),

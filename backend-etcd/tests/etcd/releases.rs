@@ -4,6 +4,7 @@ use crate::*;
 use leasehold_conformance::proxy::{Proxy, Traffic};
 use leasehold_core::{LockAdmin, LockBackend, Release, Renewal};
 use std::net::SocketAddr;
+use std::num::NonZeroUsize;
 use std::time::Duration;
 use tokio::time::sleep;
 
@@ -151,4 +152,18 @@ async fn lease_whose_revoke_was_dropped_without_an_answer_is_not_given_back() {
     assert_eq!(release(&backend, &holder).await, Release::Released);
     assert_eq!(revokes(), 2);
     assert_eq!(keys(&server, ""), [""; 0]);
+}
+
+#[tokio::test]
+async fn lease_that_ends_before_every_answer_is_named_with_its_length() {
+    let server = server();
+    let (proxy, backend) = behind_a_proxy(&server).await;
+    hold(&backend, &claim("other")).await;
+    // Half a second there and half a second back: as long as the lease, by the clock of a leader that is 1 % ahead.
+    proxy.set(Traffic::Slow(NonZeroUsize::MAX, Duration::from_millis(500)));
+    let short = waiter("job").with_ttl(Duration::from_secs(1));
+    let error = answered(backend.try_acquire(&short)).await.unwrap_err();
+    assert!(error.is_outage(), "{error:?}");
+    assert!(error.to_string().contains("take longer than a lease of 1 s lasts"), "{error:?}");
+    assert_eq!(error.help(), Some("lengthen the ttl, or find out why the store is slow"));
 }

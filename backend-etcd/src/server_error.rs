@@ -53,14 +53,13 @@ pub(crate) fn is_ended_lease<T>(answer: &Result<T>) -> bool {
     answer.as_ref().is_err_and(|error| error.kind() == Lost)
 }
 
-/// No connection was made.
 pub(crate) fn not_connected(address: &str, error: impl StdError + Send + Sync + 'static) -> Error {
     let message = format!("cannot connect to {address}");
     if let Some(refusal) = tls_refusal(&error) {
         return refusal.context(message);
     }
-    // A member without TLS closes a connection that begins with it.
-    let help = match causes(&error).any(|cause| cause.to_string() == "tls handshake eof") {
+    // A member without TLS closes or resets a connection that begins with it; without TLS, none is reset before it is made.
+    let help = match shows(&error, &["tls handshake eof", "Connection reset by peer"]) {
         true => "if the port takes connections without TLS, write etcd://",
         false => OUTAGE_HELP,
     };
@@ -82,7 +81,7 @@ pub(crate) fn of_status(address: &str, status: Status) -> Error {
         false => format!("the connection to {address} broke"),
     };
     let error = match status.code() {
-        code if code == Code::Unimplemented || speaks_no_http2(&status) => {
+        code if code == Code::Unimplemented || shows(&status, &NO_HTTP2) => {
             let message = format!("{address} is no etcd with the API of version 3");
             Error::new(Misconfigured, message).with_help(NO_ETCD_HELP)
         }
@@ -97,10 +96,11 @@ pub(crate) fn of_status(address: &str, status: Status) -> Error {
     error.with_source(status)
 }
 
-/// The other end sent bytes that are no frames of HTTP/2: a server of HTTP/1, of Redis, or one that expects TLS.
-fn speaks_no_http2(status: &Status) -> bool {
-    let signs = ["frame with invalid size", "FRAME_SIZE_ERROR", "unspecific protocol error"];
-    causes(status).any(|cause| signs.iter().any(|sign| cause.to_string().contains(sign)))
+/// Signs that the other end sent bytes that are no frames of HTTP/2: a server of HTTP/1, of Redis, or one that expects TLS.
+const NO_HTTP2: [&str; 3] = ["frame with invalid size", "FRAME_SIZE_ERROR", "unspecific protocol error"];
+
+fn shows(error: &(dyn StdError + 'static), signs: &[&str]) -> bool {
+    causes(error).any(|cause| signs.iter().any(|sign| cause.to_string().contains(sign)))
 }
 
 /// The error itself, and what caused it.

@@ -120,7 +120,7 @@ async fn renewal_behind_an_unanswered_release_does_not_take_the_key_back() {
     assert_eq!(keys(&server, ""), [""; 0]);
 }
 
-/// The create that was not answered may still be carried out on that lease. That the revoke was carried out is not known either.
+/// The create without an answer may still be carried out on that lease, and the revoke had no answer either.
 #[tokio::test]
 async fn lease_whose_revoke_was_dropped_without_an_answer_is_not_given_back() {
     let server = server();

@@ -64,7 +64,7 @@ async fn release_dropped_behind_a_renewal_frees_the_lock() {
     }
 }
 
-/// The end of the transaction is out, or waits for the answer to a renewal. Nobody makes the call again before the lock is free.
+/// The release has sent the end of its transaction, or waits for the answer to a renewal. The call is not repeated before the lock is free.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn runtime_that_ends_during_a_release_frees_the_lock() {
     for server in both().await {

@@ -28,7 +28,7 @@ impl RunConfig {
 
     pub(crate) fn note(&self, name: &LockName) {
         if let Some(names) = &self.names {
-            locked(&names).insert(name.clone());
+            locked(names).insert(name.clone());
         }
     }
 }

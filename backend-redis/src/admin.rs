@@ -15,7 +15,6 @@ use std::collections::BTreeSet;
 
 /// How many keys the server looks at for one answer to `SCAN`; it serves no other client meanwhile.
 const SCAN_COUNT: u32 = 1000;
-/// How many names are asked about at once.
 const NAMES_AT_ONCE: usize = 256;
 
 #[async_trait]

@@ -40,7 +40,6 @@ pub(crate) struct ClaimBatcher {
 #[derive(Debug)]
 struct OpenRequest {
     runtime: Id,
-    /// The arguments that all claims have in common.
     shared_args: Vec<String>,
     claims: mpsc::Sender<BatchedClaim>,
 }

@@ -15,7 +15,6 @@ use std::collections::HashMap;
 use std::sync::Arc;
 use tokio::net::lookup_host;
 
-/// How many connections are compared.
 const CONNECTIONS: usize = 4;
 const ONE_SERVER: &str = "use the address of one server, or a URL of Sentinels, a cluster or redlock://";
 
@@ -110,7 +109,6 @@ async fn server_findings(link: &ServerLink) -> Vec<Finding> {
     servers_finding(ids, ONE_SERVER).into_iter().chain(of_name).chain(unseen).collect()
 }
 
-/// Whether there are as many replicas as are waited for.
 async fn replica_finding(link: &ServerLink, replicas: Replicas) -> Option<Finding> {
     let wanted = replicas.count;
     match link.command(&wait_for(replicas)).await.and_then(|count| parse::<u32>(&count)) {

@@ -17,7 +17,6 @@ const QUEUE: &str = "}:queue";
 const OWNERS: &str = "}:owners";
 const SHARED: &str = "}:shared";
 
-/// How names become keys.
 #[derive(Clone, Debug)]
 pub(crate) struct Keys {
     prefix: String,

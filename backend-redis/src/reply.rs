@@ -96,7 +96,6 @@ pub(crate) fn waiters(reply: &Value) -> Result<Vec<Waiter>> {
     Ok(queue.iter().filter_map(waiting).collect())
 }
 
-/// A reply of a given form.
 pub(crate) fn parse<T: FromRedisValue>(reply: &Value) -> Result<T> {
     redis::from_redis_value_ref(reply).map_err(|_| not_understood())
 }
@@ -144,7 +143,6 @@ pub(crate) fn text(value: &Value) -> Option<String> {
     }
 }
 
-/// A field of the reply to `INFO`.
 pub(crate) fn info_field<'a>(info: &'a str, name: &str) -> Option<&'a str> {
     info.lines().find_map(|line| line.strip_prefix(name)?.strip_prefix(':')).map(str::trim)
 }

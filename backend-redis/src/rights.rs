@@ -38,7 +38,6 @@ const QUEUE_COMMANDS: &[(&str, &str)] = &[
     ("HDEL owners nobody", ""),
 ];
 
-/// One finding for each right that is missing.
 pub(crate) async fn missing(link: &ServerLink, is_cluster: bool, keys: &LockKeys) -> Vec<Finding> {
     let mut findings = refused(link, keys, &[QUEUE_COMMANDS, COMMANDS].concat()).await;
     if is_cluster {
@@ -73,7 +72,6 @@ pub(crate) fn error_finding(severity: Severity, code: &'static str, effect: &str
     Finding::new(severity, code, format!("{effect}{why}"), why.help().unwrap_or_default())
 }
 
-/// The finding of waiters that get no messages.
 pub(crate) fn unheard(why: &Error) -> Finding {
     let effect = "waiters are not told that a lock is theirs, and ask every half second: ";
     error_finding(Severity::Warning, "W_UNHEARD", effect, why)

@@ -91,7 +91,6 @@ impl<'a> Request<'a> {
     }
 }
 
-/// What an error reply means to the caller.
 pub(crate) fn refusal(error: &ServerError, sent: Request<'_>) -> Error {
     let text = error.details().unwrap_or_default();
     known_refusal(error.code(), text, sent).unwrap_or_else(|| unknown(error))

@@ -30,7 +30,6 @@ pub(crate) enum Servers {
 /// The claim's part of a request: the keys of its name, and its arguments.
 pub(crate) type ClaimRequest = (LockKeys, Vec<String>);
 
-/// The claim's part of a renewal.
 pub(crate) fn renewal_of(claim: &Claim, keys: &Keys) -> ClaimRequest {
     (keys.of(claim.name()), vec![claim.owner().to_hex(), claim.ttl_millis().to_string()])
 }
@@ -109,7 +108,6 @@ impl Servers {
         link.command(redis::cmd("DEL").arg(&keys.all())).await.map(drop)
     }
 
-    /// The server that has the key.
     pub(crate) async fn link(&self, key: &str) -> Result<Arc<ServerLink>> {
         match self {
             Self::One(link) => Ok(Arc::clone(link)),

@@ -46,7 +46,6 @@ impl WaiterRegistry {
         Some(Grant::new(token).from_hand_over())
     }
 
-    /// True if an owner of this process waits for the name.
     pub(crate) fn is_waited_for(&self, name: &LockName) -> bool {
         locked(&self.waiters).of.contains_key(name)
     }

@@ -12,7 +12,6 @@ use leasehold_core::{
 use std::time::{Duration, SystemTime};
 use zookeeper_client::{CreateMode, Stat};
 
-/// The most nodes that are read at once.
 const READS_AT_ONCE: usize = 256;
 
 #[async_trait]

@@ -11,9 +11,7 @@ use leasehold_core::{Error, ErrorKind, Finding, Result, Severity};
 use std::collections::BTreeMap;
 use std::time::Duration;
 
-/// The time in which a server answers a four-letter word.
 const WORD_TIMEOUT: Duration = Duration::from_secs(1);
-/// The most directories of locks that are checked.
 const MAX_DIRECTORIES: usize = 256;
 /// A session of fewer ticks is ended by the first pause of a server.
 const MIN_TICKS: u32 = 4;

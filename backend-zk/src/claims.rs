@@ -17,7 +17,6 @@ pub(crate) struct ClaimTable {
     pub(crate) suspects: Arc<Suspects>,
 }
 
-/// One claim.
 #[derive(Debug)]
 pub(crate) struct ClaimEntry {
     /// Acquire and release lock it for the whole call. A renewal locks it only to read or to store.
@@ -41,7 +40,6 @@ pub(crate) enum ClaimState {
     Holding { node: OwnNode, watch: Option<NodeWatch> },
 }
 
-/// A node of a claim.
 #[derive(Clone, Debug)]
 pub(crate) struct OwnNode {
     /// The session that made it, and with which it ends.

@@ -10,7 +10,6 @@ const ENCODED: &AsciiSet = &CONTROLS.add(b'/').add(b'%');
 /// Segments with another meaning: the relative ones, and the directory of the server itself.
 const RESERVED: [&str; 3] = [".", "..", "zookeeper"];
 
-/// The directory of the locks.
 #[derive(Debug)]
 pub(crate) struct Names {
     /// An absolute path without a slash at its end.
@@ -19,7 +18,6 @@ pub(crate) struct Names {
 }
 
 impl Names {
-    /// The locks of this namespace below `base`.
     pub(crate) fn new(base: String, namespace: Namespace) -> Self {
         Self { base, namespace }
     }

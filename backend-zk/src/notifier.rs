@@ -10,7 +10,6 @@ use std::time::Duration;
 use tokio::sync::Notify;
 use tokio::time::timeout;
 
-/// The notifications for one claim.
 #[derive(Debug)]
 pub(crate) struct ClaimNotifier {
     owner: OwnerId,
@@ -121,7 +120,6 @@ impl ClaimNotifier {
         }
     }
 
-    /// A waker that fires this.
     pub(crate) fn waker(self: &Arc<Self>) -> std::task::Waker {
         Arc::new(WatchWaker(Arc::downgrade(self))).into()
     }

@@ -97,7 +97,6 @@ impl Contender {
         Some(Self { node, mode, sequence })
     }
 
-    /// The owner, if the name has one.
     pub(crate) fn owner(&self) -> Option<OwnerId> {
         let (_, before, _) = parts(&self.node)?;
         owner_from_uuid(before.strip_prefix(PROTECTED)?.strip_suffix('-')?)

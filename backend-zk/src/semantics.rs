@@ -8,7 +8,6 @@ use std::time::Duration;
 /// again after a reconnect, and the server then tells of what was missed. So this serves waiters beyond the limit of watches.
 const FALLBACK: Duration = Duration::from_secs(5);
 
-/// The promises of an ensemble in sessions of this length.
 pub(crate) fn semantics(session_timeout: Duration) -> Semantics {
     let mut semantics = Semantics::lease("zookeeper", "session", Promises::new(promise));
     semantics.hold = HoldKind::Session;

@@ -58,7 +58,6 @@ impl SlotMap {
         (!map.ranges.is_empty()).then_some(map)
     }
 
-    /// The primary that has the slot.
     pub(super) fn owner(&self, slot: u16) -> Option<&Address> {
         self.ranges.iter().find(|(range, _)| range.contains(&slot)).map(|(_, owner)| owner)
     }
@@ -91,7 +90,6 @@ impl SlotMap {
         free.chunk_by(|slot, next| slot + 1 == *next).filter_map(range).collect()
     }
 
-    /// All nodes.
     pub(super) fn nodes(&self) -> &[Address] {
         &self.nodes
     }

@@ -21,7 +21,6 @@ const ASK_AT_ONCE: usize = 4;
 
 const LOOK_AT_CLUSTER: &str = "look at the cluster: CLUSTER INFO, CLUSTER SLOTS";
 
-/// A cluster.
 #[derive(Debug)]
 pub(crate) struct Cluster {
     /// The nodes that the URL names. At least one.
@@ -99,7 +98,6 @@ impl Cluster {
         Ok(primaries.iter().map(|address| self.link(address)).chain(missing).collect())
     }
 
-    /// The node at this address.
     pub(super) fn link(&self, address: &Address) -> Result<Arc<ServerLink>> {
         let mut known = locked(&self.known);
         if known.closed {
@@ -176,7 +174,6 @@ impl Cluster {
         Ok(())
     }
 
-    /// The first answer of any node.
     async fn ask_some(&self) -> Result<SlotMap> {
         let mut nodes = self.to_be_asked()?;
         let mut failure = None;

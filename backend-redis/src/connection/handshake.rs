@@ -27,7 +27,6 @@ const CLIENT_NAME: &str = "leasehold";
 /// The first versions whose commands suffice: `SET` with `NX` and `GET`, and `PEXPIRE` with `GT`.
 const OLDEST: (u32, u32) = (7, 0);
 
-/// A connection, and what its server says of itself.
 type Connected = (Connection, ServerFacts);
 
 struct Handshake<'a> {

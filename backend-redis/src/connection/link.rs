@@ -51,7 +51,6 @@ pub(crate) struct ServerLink {
     confirmed: [(Arc<ConnectionManager>, Semaphore); 2],
 }
 
-/// The call of a script.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct ScriptCall<'a> {
     pub(crate) script: &'static Script,
@@ -73,7 +72,6 @@ pub(crate) enum ConfirmKind {
 /// The reply to the call of a script, which may be an error of the server.
 #[derive(Debug)]
 pub(crate) struct ScriptReply {
-    /// The server that gave it.
     pub(crate) link: Arc<ServerLink>,
     pub(crate) value: Value,
     /// How many replicas have what was written, or why that could not be asked. 0 unless the call wants to know.

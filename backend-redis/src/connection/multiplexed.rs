@@ -172,7 +172,6 @@ impl Connection {
     }
 }
 
-/// No answer came in time.
 pub(super) fn overdue() -> RedisError {
     io::Error::from(io::ErrorKind::TimedOut).into()
 }

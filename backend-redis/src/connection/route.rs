@@ -98,7 +98,6 @@ impl Route {
         Err(Error::new(kind, message).with_help(help))
     }
 
-    /// Says of an error where it happened.
     pub(crate) fn with_address(&self, error: Error) -> Error {
         error.context(format_args!("Redis at {self}"))
     }

@@ -38,7 +38,6 @@ struct Sentinel {
     manager: ConnectionManager,
 }
 
-/// Where the primary is, and how new that is.
 #[derive(Clone, Debug, PartialEq)]
 pub(super) struct PrimaryReport {
     pub(super) address: Address,
@@ -175,7 +174,6 @@ fn silent() -> Error {
         .with_help("look at the Sentinels and at the network to them, or raise connect_timeout in the URL")
 }
 
-/// Where the primary is, for people.
 impl fmt::Display for Sentinels {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match &*locked(&self.last) {

@@ -13,7 +13,6 @@ use tokio::time::{Instant, timeout_at};
 /// request would find out the slow way.
 const KEEPALIVE: Duration = Duration::from_secs(30);
 
-/// Bytes to and from a server.
 pub(super) trait ByteStream: AsyncRead + AsyncWrite + Unpin + Send {}
 
 impl<T: AsyncRead + AsyncWrite + Unpin + Send> ByteStream for T {}

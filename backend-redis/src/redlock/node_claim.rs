@@ -19,7 +19,6 @@ static REPAIR: Script = Script::with_keys(include_str!("scripts/repair.lua"), WI
 static FORGET: Script = Script::with_keys(include_str!("scripts/forget.lua"), WITH_TOKEN);
 static WITHDRAW: Script = Script::with_keys(include_str!("scripts/withdraw.lua"), WITHOUT_TOKEN);
 
-/// A claim, as nodes are asked for it.
 #[derive(Debug)]
 pub(super) struct NodeClaim {
     keys: LockKeys,

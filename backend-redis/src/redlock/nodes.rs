@@ -30,7 +30,6 @@ pub(super) struct RedlockNode {
 /// Requests that are still under way.
 pub(super) type PendingRequests<T> = FuturesUnordered<BoxFuture<'static, (Arc<RedlockNode>, Result<T>)>>;
 
-/// The answers to a question with yes or no.
 #[derive(Debug, Default)]
 pub(super) struct YesNoAnswers {
     pub(super) yes: usize,
@@ -149,7 +148,6 @@ pub(super) fn finish<T: Send + 'static, F: Future<Output = ()> + Send + 'static>
     }
 }
 
-/// Lets them come to their end.
 pub(super) fn detach<T: Send + 'static>(pending: PendingRequests<T>) {
     finish(pending, |_, _| std::future::ready(()));
 }

@@ -5,7 +5,6 @@ use leasehold_core::{Error, Result};
 use leasehold_store_url::{Query, Secret, StoreUrl};
 use std::time::Duration;
 
-/// The port of a Sentinel.
 const SENTINEL_PORT: u16 = 26379;
 /// How many replicas one primary can have, as far as this crate is concerned. More are a slip of the pen.
 const MOST_REPLICAS: u32 = 64;
@@ -14,7 +13,6 @@ const FEWEST_NODES: usize = 3;
 /// Far below any usual ttl: a node that is slow must not use up what is left of a lease that others have granted.
 const NODE_TIMEOUT: Duration = Duration::from_millis(500);
 
-/// The servers of one store.
 #[derive(Debug)]
 pub(crate) enum Deployment {
     /// One server, whose address is known.
@@ -25,7 +23,6 @@ pub(crate) enum Deployment {
     Cluster(Vec<Target>),
 }
 
-/// A primary that Sentinels watch.
 #[derive(Debug)]
 pub(crate) struct SentinelGroup {
     pub(crate) sentinels: Vec<Target>,

@@ -37,7 +37,6 @@ const PORT: u16 = 6379;
 const TIMEOUT: Duration = Duration::from_secs(2);
 const TIMEOUT_RANGE: RangeInclusive<Duration> = Duration::from_millis(10)..=Duration::from_secs(60);
 
-/// One server, and how to talk to it.
 #[derive(Clone, Debug)]
 pub(crate) struct Target {
     pub(crate) address: Address,
@@ -57,7 +56,6 @@ pub(crate) enum Address {
     Unix(PathBuf),
 }
 
-/// How long to wait for the server.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Timeouts {
     /// For the answer to a request.
@@ -94,7 +92,6 @@ impl Target {
         Ok(authority.endpoints.into_iter().map(server).collect())
     }
 
-    /// True if it is logged in to.
     pub(crate) fn has_login(&self) -> bool {
         self.user.is_some() || self.password.is_some()
     }

@@ -79,7 +79,6 @@ impl Tls {
         })
     }
 
-    /// The authorities to trust.
     fn roots(&self) -> Result<Arc<RootCertStore>> {
         let Some(file) = &self.authority else { return system_roots() };
         let mut roots = RootCertStore::empty();

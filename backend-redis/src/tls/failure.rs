@@ -6,7 +6,6 @@ use rustls::CertificateError;
 use std::error::Error as StdError;
 use std::io;
 
-/// Encryption was not agreed on.
 pub(super) fn agreement_error(error: io::Error) -> Error {
     let explained = error_within(&error).and_then(explain);
     let unexplained = || {

@@ -12,7 +12,6 @@ use std::time::Duration;
 use tokio::time::{Instant, timeout_at};
 use zookeeper_client::{Acl, Acls, Client, CreateMode, Error as Answer, Stat};
 
-/// A session for the time of one call.
 #[derive(Clone, Debug)]
 pub(crate) struct SessionCall {
     session: Arc<Session>,

@@ -37,7 +37,6 @@ use zookeeper_client::{Client, SessionState, StateWatcher};
 /// The time in which the server confirms [`Sessions::close`].
 const CLOSE_TIMEOUT: Duration = Duration::from_secs(2);
 
-/// The sessions of a backend, one after the other.
 pub(crate) struct Sessions {
     pub(crate) target: Target,
     events: EventHandler,
@@ -60,7 +59,6 @@ enum Current {
     Closed,
 }
 
-/// One session with the ensemble.
 pub(crate) struct Session {
     /// The id by which the server says which session made a node.
     pub(crate) id: i64,

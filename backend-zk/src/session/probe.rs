@@ -11,9 +11,7 @@ use tokio::io::AsyncReadExt;
 use tokio::net::TcpStream;
 use tokio::time::timeout;
 
-/// The time in which a server accepts a connection.
 const ACCEPT_TIMEOUT: Duration = Duration::from_millis(500);
-/// The time in which it refuses TLS.
 const TLS_TIMEOUT: Duration = Duration::from_secs(1);
 /// The time in which it closes a connection that exceeds its limit.
 const CLOSE_TIMEOUT: Duration = Duration::from_millis(100);

@@ -36,12 +36,9 @@ pub(super) struct WatchBudget {
     blockers: Arc<Semaphore>,
 }
 
-/// The node that a claim watches.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum WatchTarget {
-    /// Its own.
     Own,
-    /// The one that blocks it.
     Blocker,
 }
 

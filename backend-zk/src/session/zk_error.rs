@@ -16,11 +16,8 @@ pub(crate) enum ZkError {
     NoNode,
     NodeExists,
     NotEmpty,
-    /// The node has another version.
     BadVersion,
-    /// The server does not know this kind of request.
     Unimplemented,
-    /// The server has refused it.
     Refused(Error),
     /// It may have been carried out.
     Unknown(Error),
@@ -29,7 +26,6 @@ pub(crate) enum ZkError {
 pub(crate) type ZkResult<T> = Result<T, ZkError>;
 
 impl ZkError {
-    /// No answer came within the time of the call.
     pub(super) fn no_answer(limit: Duration) -> Self {
         let message = format!("ZooKeeper did not answer within {limit:?}");
         let help = "look at the ensemble: has it a leader, and how slow are its disks?";
@@ -136,7 +132,6 @@ fn refusal(answer: &Answer) -> Option<(ErrorKind, &'static str, &'static str)> {
     })
 }
 
-/// The server refuses the login.
 pub(super) fn auth_failed() -> Error {
     Error::new(ErrorKind::Denied, "ZooKeeper refuses these credentials")
         .with_help("look at user and password, and at what schemes the servers ask for")

@@ -23,7 +23,6 @@ const REQUEST: Duration = Duration::from_secs(2);
 const CONNECT: Duration = Duration::from_secs(5);
 const TIMEOUT_RANGE: RangeInclusive<Duration> = Duration::from_millis(10)..=Duration::from_secs(60);
 
-/// An ensemble, and how to talk to it.
 #[derive(Debug)]
 pub(crate) struct Target {
     pub(crate) servers: Servers,
@@ -48,7 +47,6 @@ pub(crate) struct Login {
     pub(crate) method: LoginMethod,
 }
 
-/// The login of a user.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum LoginMethod {
     /// The password is sent. The servers take any user: it is the key to the nodes that were made with it.
@@ -57,7 +55,6 @@ pub(crate) enum LoginMethod {
     Sasl,
 }
 
-/// The time limits.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Timeouts {
     /// The session timeout that the servers are asked for.
@@ -97,7 +94,6 @@ impl Target {
 }
 
 impl Servers {
-    /// Each of them, as host and port.
     pub(crate) fn each(&self) -> impl Iterator<Item = (&str, u16)> {
         self.0.iter().map(|server| (server.host.as_str(), server.port.unwrap_or(PORT)))
     }

@@ -8,7 +8,6 @@ use zookeeper_client::{Client, Connector, Error as Answer};
 pub(crate) enum Tls {}
 
 impl Tls {
-    /// Refuses, and says what to do.
     pub(crate) fn from_query(_servers: &[Endpoint], _query: &mut Query) -> Result<Self> {
         let message = "the URL asks for TLS, which this build was made without";
         Err(Error::new(ErrorKind::Misconfigured, message)

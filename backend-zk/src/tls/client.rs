@@ -35,12 +35,10 @@ impl Tls {
         Ok(tls)
     }
 
-    /// True if we have a certificate to log in with.
     pub(crate) fn has_identity(&self) -> bool {
         self.identity.is_some()
     }
 
-    /// A session over TLS.
     pub(crate) async fn connect(
         &self,
         connector: Connector,
@@ -94,7 +92,6 @@ impl Tls {
         Ok(roots)
     }
 
-    /// The authorities to trust, in PEM form.
     fn authorities(&self) -> Result<String> {
         match &self.authority {
             Some(file) => read("tls_ca", file),

@@ -33,7 +33,6 @@ impl Environment {
         Self { is_of_this_process: true, ..std::env::vars_os().collect() }
     }
 
-    /// The value of any variable.
     pub(super) fn get(&self, variable: &str) -> Result<Option<String>> {
         let Some(value) = self.variables.get(OsStr::new(variable)) else {
             return Ok(None);
@@ -62,7 +61,6 @@ impl Environment {
         Err(Error::invalid("password_env", problem, fix))
     }
 
-    /// The values of the variables of Leasehold.
     pub(super) fn layer(&self) -> Result<Layer> {
         let mut layer = Layer::new();
         for (variable, key) in VARIABLES {
@@ -101,7 +99,6 @@ impl Environment {
         Ok(SourcedText::new(text, value.source.clone()))
     }
 
-    /// The layer with the variables of its values replaced.
     pub(super) fn expand_all(&self, layer: &Layer) -> Result<Layer> {
         layer.iter().map(|(key, value)| Ok((key.clone(), self.expanded(key, value)?))).collect()
     }

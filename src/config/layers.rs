@@ -6,7 +6,6 @@ use leasehold_store_url::slip_at_ends;
 use std::collections::BTreeMap;
 use std::fmt;
 
-/// The text of a value, and its source.
 #[derive(Clone)]
 pub(super) struct SourcedText {
     pub(super) text: String,

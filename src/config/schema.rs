@@ -204,7 +204,6 @@ fn entries(table: &DeTable<'_>, source: &impl Fn(usize) -> ConfigSource) -> Vec<
     nodes
 }
 
-/// The line of the byte at this offset.
 fn source_of(path: &Arc<Path>, text: &str, at: usize) -> ConfigSource {
     let line = 1 + text.bytes().take(at).filter(|byte| *byte == b'\n').count();
     ConfigSource::File { path: Arc::clone(path), line }

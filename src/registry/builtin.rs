@@ -37,7 +37,6 @@ pub(super) const SCHEMES: [(&str, &str); 24] = [
 
 type Open = fn(&StoreUrl, &Namespace) -> Result<Arc<dyn LockBackend>>;
 
-/// The features, and whether each is on.
 const FEATURES: [(&str, bool); 8] = [
     ("etcd", cfg!(feature = "etcd")),
     ("mysql", cfg!(feature = "mysql")),

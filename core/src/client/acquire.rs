@@ -56,7 +56,6 @@ struct Acquisition<'a> {
 
 /// What wakes a waiter in its pause.
 enum WakeSource {
-    /// A hint of the store.
     Store,
     /// A task of this client that stood in front, or released the lock.
     Line(Notification),

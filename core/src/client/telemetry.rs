@@ -32,7 +32,6 @@ pub(super) fn record(span: &Span, claim: &Claim, attempts: u32, outcome: &Result
     };
 }
 
-/// The events of one acquisition.
 pub(super) struct AcquisitionEvents<'a> {
     context: &'a Context,
     name: LockName,

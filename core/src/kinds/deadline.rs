@@ -13,7 +13,6 @@ pub(super) struct Deadline {
 }
 
 impl Deadline {
-    /// Begins now.
     pub(super) fn start(wait: Wait) -> Self {
         Self { wait, began: Instant::now() }
     }

@@ -14,7 +14,6 @@ use std::ops::Deref;
 use std::sync::Arc;
 use std::time::{Duration, SystemTime};
 
-/// How often an observer looks.
 const POLL_INTERVAL: Duration = Duration::from_secs(1);
 
 /// One candidate for the leadership of a name. Made by [`DistributedLockExt::elect`](crate::DistributedLockExt::elect), on every
@@ -59,7 +58,6 @@ struct CandidateState {
     term: Mutex<Option<Arc<Term>>>,
 }
 
-/// The hold of a leader.
 #[derive(Debug)]
 struct Term {
     lease: Lease,

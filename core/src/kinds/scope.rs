@@ -87,7 +87,6 @@ struct ReentrantHold {
     guards: Arc<Mutex<Guards>>,
 }
 
-/// The guards of a hold.
 #[derive(Default)]
 struct Guards {
     count: usize,

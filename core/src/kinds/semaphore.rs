@@ -34,7 +34,6 @@ use tokio_util::task::TaskTracker;
 const MAX_WAITING_TTL: Duration = Duration::from_secs(3);
 /// How many slots the owner of the gate tries one by one, before it waits for all of them at once.
 const MAX_SEQUENTIAL_TRIES: usize = 8;
-/// How many slots are looked at together.
 const LOOKS_AT_ONCE: usize = 8;
 
 /// A lock that has room for several holders: connections to a service, licences, workers of one kind.
@@ -248,7 +247,6 @@ impl Semaphore {
         slots
     }
 
-    /// Waits for all slots at once.
     async fn wait_for_any_slot(&self, options: &AcquireOptions, deadline: &Deadline) -> Result<LockGuard> {
         let mut failure = None;
         let mut waits: FuturesUnordered<_> =

@@ -243,9 +243,7 @@ impl Protocol {
         }
         match found {
             Found::First { lease } if lease != call.lease && self.recipe != Recipe::AnyLease => {
-                // How long the other lease lives is not known.
-                (this.lease, this.lives_until) = (lease, 0);
-                return;
+                return this.lose();
             }
             Found::Other => return,
             _ => {}

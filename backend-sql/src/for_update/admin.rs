@@ -114,7 +114,7 @@ impl HeldRow {
         if self.has_hold(|hold| hold.name == *name && hold.token == holder.token) {
             return Ok(true);
         }
-        if !self.rows.is_locked(name).await? {
+        if !self.rows.is_locked_exclusively(name).await? {
             return Ok(false);
         }
         let entered = self.read_entry(name).await?;

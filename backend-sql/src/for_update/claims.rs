@@ -1,7 +1,7 @@
 //! The state of each claim of this client.
 //!
 //! Several calls for one claim may run at once: `LockBackend` allows a call to be repeated while an earlier one runs. So a call
-//! forgets a claim only if its state is still the one that the call has read.
+//! other than a release forgets a claim only if its state is still the one that the call has read.
 
 use super::hold::TransactionHold;
 use super::wait::RowWait;
@@ -21,8 +21,8 @@ pub(super) enum ClaimState {
     Unsettled(UnsettledRelease),
 }
 
-/// A release that has begun, without its connection: that one belongs to the calls under way, and is closed when they are dropped, as by the
-/// end of their runtime. So the lock is free as soon as after a crash.
+/// A release that has begun, without its connection: the calls that run own it, and when they are dropped, as by the end of their runtime, it
+/// is closed. So the lock is free as soon as after a crash.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct UnsettledRelease {
     pub(super) token: FencingToken,
@@ -54,11 +54,11 @@ impl Claims {
     }
 
     /// Notes that another owner holds the row. A state of the claim stays: the row may be locked by another call for the same claim.
-    pub(super) fn set_refused(&self, owner: OwnerId) {
+    pub(super) fn note_refusal(&self, owner: OwnerId) {
         lock_mutex(&self.0).entry(owner).or_insert(ClaimState::Refused);
     }
 
-    /// Forgets a hold that is ended from outside.
+    /// Forgets a hold that an operator has ended.
     pub(super) fn forget_grant(&self, name: &LockName, token: FencingToken) {
         let ended = |state: &ClaimState| matches!(state, ClaimState::Held(hold) if hold.name == *name && hold.token == token);
         lock_mutex(&self.0).retain(|_, state| !ended(state));

@@ -9,7 +9,7 @@
 //! exclusive grant removes the entries of all readers. (Beside many readers, another client may have removed the entry because the
 //! connection was gone. The answer is then that of a hold that was lost.)
 //!
-//! A name that was forgotten counts as given: to delete its rows is to hold its lock for a moment, and what was entered before is gone.
+//! A name that was forgotten counts as given: whoever deleted its rows had locked them, and nothing is left to show who else did.
 
 use super::HeldRow;
 use super::admin::LOOK_EVERY;
@@ -29,28 +29,36 @@ impl HeldRow {
         // Before the request is sent: the caller may be gone before the answer comes.
         lock_mutex(&self.claims.0).insert(claim.owner(), unsettled(false));
         let released = match hold.end(&self.rows).await.map_err(perhaps_held) {
-            Ok(released) => Ok(released),
+            Ok(Some(connection)) => {
+                // Before the entry is removed: the next call, if this one is dropped meanwhile, is told "not held" and of no loss.
+                self.claims.forget(claim.owner());
+                hold.leave(&self.rows, connection).await;
+                return Ok(Release::Released);
+            }
+            // In the first answer to a release this is a loss.
+            Ok(None) => Ok(Release::NotHeld),
             // The server takes no writes any more.
             Err(error) if error.loss().is_some() => Err(error),
             Err(error) => match timeout(REASONS_WITHIN, self.was_given_since(claim, token)).await {
                 Ok(Ok(true)) => Ok(Release::NotHeld),
                 Ok(Ok(false)) => {
-                    lock_mutex(&self.claims.0).insert(claim.owner(), unsettled(true));
+                    // Unless another call has settled it meanwhile.
+                    lock_mutex(&self.claims.0)
+                        .entry(claim.owner())
+                        .and_modify(|state| *state = unsettled(true));
                     return Err(error);
                 }
                 _ => return Err(error),
             },
         };
         self.claims.forget(claim.owner());
-        if !matches!(released, Ok(Release::Released)) {
-            // The entry is only for display: the lock is free already.
-            self.rows.leave(claim.name(), claim.mode(), token).await;
-        }
+        // The hold is over; the row is free as soon as the server has noticed that too.
+        self.rows.leave(claim.name(), claim.mode(), token).await;
         released
     }
 
-    /// The outcome of a release that had no answer.
-    pub(super) async fn read_outcome(&self, claim: &Claim, unsettled: UnsettledRelease) -> Result<Release> {
+    /// Finds out what became of a release that had no answer, and forgets the claim once that is known.
+    pub(super) async fn settle(&self, claim: &Claim, unsettled: UnsettledRelease) -> Result<Release> {
         let UnsettledRelease { token, number, held_to_its_end } = unsettled;
         // The server takes a moment to notice that a connection has ended.
         let enough = Instant::now() + REASONS_WITHIN;
@@ -61,7 +69,7 @@ impl HeldRow {
             }
             let may_hold = match claim.mode().is_shared() {
                 true => self.rows.own_connection_may_hold(number).await?,
-                false => !was_given && self.rows.is_locked(claim.name()).await?,
+                false => !was_given && self.rows.is_locked_exclusively(claim.name()).await?,
             };
             if !may_hold {
                 self.claims.forget(claim.owner());

@@ -1,12 +1,12 @@
 use super::rows::{LockedRow, Rows};
 use crate::lock_mutex;
 use crate::server::{Answer, ErrorClass, PooledConnection, StatementKind};
-use leasehold_core::{Claim, FencingToken, LockMode, LockName, Loss, LossCause, Release, Result};
+use leasehold_core::{Claim, FencingToken, LockMode, LockName, Loss, LossCause, Result};
 use std::fmt;
 use std::pin::Pin;
 use std::sync::Arc;
 use std::time::Duration;
-use tokio::sync::Mutex;
+use tokio::sync::{Mutex, MutexGuard};
 use tokio::time::{Instant, timeout_at};
 
 /// A lock in hand: an open transaction that has a row locked.
@@ -73,7 +73,7 @@ impl TransactionHold {
     /// Asks the server on this connection whether the hold is good. An error says that no answer came in time.
     pub(super) async fn keep_alive(&self, rows: &Rows) -> Result<KeepAlive> {
         let deadline = Instant::now() + rows.server.target().timeout;
-        let mut state = self.state.lock().await;
+        let mut state = self.state(deadline, rows, StatementKind::Write).await?;
         // The answer to an earlier question comes first; it says nothing about now.
         if matches!(*state, State::Asked(_)) {
             state.answer(rows, deadline).await?;
@@ -94,14 +94,12 @@ impl TransactionHold {
         Ok(keep_alive)
     }
 
-    /// Ends the transaction, and removes the entry of the holder. If the connection has ended before, the answer is "not held", and on a
-    /// server that takes no writes any more a loss: another may have had the lock since. After any other error the outcome is unknown:
-    /// the connection is closed, and the server ends the transaction when it notices.
-    pub(super) async fn end(&self, rows: &Rows) -> Result<Release> {
+    /// Ends the transaction, and answers its connection; `None` if the hold was over before. On a server that takes no writes any more,
+    /// the error is a loss: another may have had the lock since. After any other error the outcome is unknown: the connection is
+    /// closed, and the server ends the transaction when it notices.
+    pub(super) async fn end(&self, rows: &Rows) -> Result<Option<PooledConnection>> {
         let deadline = Instant::now() + rows.server.target().timeout;
-        // The state may be with a renewal that its runtime polls no more. Its connection then lives as long as that future.
-        let state = timeout_at(deadline, self.state.lock()).await;
-        let mut state = state.map_err(|_| rows.server.no_answer(StatementKind::End))?;
+        let mut state = self.state(deadline, rows, StatementKind::End).await?;
         if matches!(*state, State::Asked(_))
             && let Err(error) = state.answer(rows, deadline).await
         {
@@ -111,7 +109,7 @@ impl TransactionHold {
         let mut connection = match std::mem::replace(&mut *state, State::Dead) {
             State::Quiet(connection) => connection,
             State::Demoted => return Err(Loss::new(LossCause::ReadOnly).into()),
-            _ => return Ok(Release::NotHeld),
+            _ => return Ok(None),
         };
         // A server that was replaced by another may keep its connections.
         if !rows.server.dialect().texts().refuses_all_writes {
@@ -123,14 +121,16 @@ impl TransactionHold {
                     return Err(Loss::new(LossCause::ReadOnly).into());
                 }
                 Err(error) if rows.server.dialect().error_class(&error) == ErrorClass::Ended => {
-                    return Ok(Release::NotHeld);
+                    return Ok(None);
                 }
                 Err(error) => return Err(rows.server.failure(error, StatementKind::End)),
             }
         }
-        if !rows.end_transaction(&mut connection).await? {
-            return Ok(Release::NotHeld);
-        }
+        Ok(rows.end_transaction(&mut connection).await?.then_some(connection))
+    }
+
+    /// Removes the entry of the holder, after the end of its transaction on this connection.
+    pub(super) async fn leave(&self, rows: &Rows, connection: PooledConnection) {
         let leave = rows.leave(&self.name, self.mode, self.token);
         if !self.mode.is_shared() {
             // Before the entry is removed, which takes another connection: a server may have none left for it.
@@ -141,12 +141,16 @@ impl TransactionHold {
             // there is a session with that number.
             connection.give_back();
         }
-        Ok(Release::Released)
+    }
+
+    /// The state, which may be with a renewal that its runtime polls no more: the connection then lives as long as that future.
+    async fn state(&self, by: Instant, rows: &Rows, kind: StatementKind) -> Result<MutexGuard<'_, State>> {
+        timeout_at(by, self.state.lock()).await.map_err(|_| rows.server.no_answer(kind))
     }
 }
 
 impl State {
-    /// Waits for the answer to the question that is out; without one, it is what the state says.
+    /// Waits for the answer to the question that is out. If none is out, the state answers, and the server is not asked.
     async fn answer(&mut self, rows: &Rows, deadline: Instant) -> Result<KeepAlive> {
         let Self::Asked(keep_alive) = self else {
             return Ok(match self {

@@ -143,7 +143,7 @@ impl LockBackend for HeldRow {
         let released = match &seen {
             Some(ClaimState::Held(hold)) => self.end(claim, hold).await,
             Some(ClaimState::Unsettled(unsettled)) => {
-                self.read_outcome(claim, *unsettled).await.map_err(perhaps_held)
+                self.settle(claim, *unsettled).await.map_err(perhaps_held)
             }
             Some(ClaimState::Waiting(_) | ClaimState::Refused) | None => {
                 self.claims.forget_seen(claim.owner(), seen.as_ref());
@@ -199,13 +199,14 @@ impl HeldRow {
     ///
     /// `None` if the connection ended in between, and the lock with it: the claim has held nothing, and another connection may serve.
     async fn enter(&self, claim: &Claim, mut locked: LockedRow) -> Result<Option<Attempt>> {
-        let token = match self.rows.enter(claim, locked.number, locked.locked_at).await {
-            Ok(token) => token,
+        let token = match self.rows.enter(claim, &mut locked).await {
+            Ok(Some(token)) => token,
+            Ok(None) => return Ok(None),
             Err(error) => {
-                // The connection is closed: a reader may be entered with its number.
+                // The connection is not given back: the entry may have been written, and names its number.
                 let rolled_back = self.rows.end_transaction(&mut locked.connection).await;
                 return Err(match rolled_back {
-                    // The token may have been taken; the lock was given back, and a token alone is nothing.
+                    // The token may have been taken; the lock was given back, and a token without the lock harms nobody.
                     Ok(true) if error.kind() == ErrorKind::Indeterminate => {
                         error.with_kind(ErrorKind::Unavailable)
                     }
@@ -236,8 +237,10 @@ impl HeldRow {
                 }
             }
         };
-        if !Arc::ptr_eq(&kept, &hold) {
-            let _ = hold.end(&self.rows).await;
+        if !Arc::ptr_eq(&kept, &hold)
+            && let Ok(Some(connection)) = hold.end(&self.rows).await
+        {
+            hold.leave(&self.rows, connection).await;
         }
         Attempt::Granted(Grant::new(kept.token))
     }
@@ -250,7 +253,7 @@ impl HeldRow {
                 KeepAlive::Dead => {}
             }
         }
-        // The entry stays until the release: with it goes the connection, and with that the lock.
+        // The claim stays known until its release: with it goes the connection, and with that the lock.
         let excludes = |it: &Holder| !it.is_of(claim.owner()) && it.mode.conflicts_with(claim.mode());
         Ok(Renewal::Lost(match timeout(REASONS_WITHIN, self.rows.look(ReadFor::Loss, claim.name())).await {
             Ok(Ok(Some(entered))) if entered.holders.iter().any(excludes) => LossCause::Taken,

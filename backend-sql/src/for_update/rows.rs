@@ -11,10 +11,10 @@ use std::sync::Arc;
 use std::time::Duration;
 use tokio::time::timeout;
 
-/// How often a lock is asked for anew, because its row had to be made first or an idle connection was dead.
+/// How often a lock is asked for anew, because its row had to be made first or an idle connection was dead; and its entry is written.
 const TRIES: usize = 4;
 
-/// The last token that is stored of a name. It is given to no holder.
+/// Stored once the tokens of a name are used up. It is given to no holder.
 const USED_UP: u64 = FencingToken::MAX_COUNTED + 1;
 
 #[derive(Debug)]
@@ -104,8 +104,8 @@ impl Rows {
         self.locked(name, claim.ttl(), lock, patience).await
     }
 
-    /// True if a transaction has the row locked exclusively. This locks it as a reader does: it may refuse a writer for a moment, never a reader.
-    pub(super) async fn is_locked(&self, name: &LockName) -> Result<bool> {
+    /// True if a transaction has the row locked exclusively. This makes a missing row, and locks it for a moment as a reader does.
+    pub(super) async fn is_locked_exclusively(&self, name: &LockName) -> Result<bool> {
         let within = self.server.target().timeout;
         match self.locked(self.stored(name), within, &self.shared.lock_now, within).await? {
             None => Ok(true),
@@ -201,31 +201,38 @@ impl Rows {
         }
     }
 
-    /// Enters a holder, and answers its token. While the row is locked, the entry stays.
-    pub(super) async fn enter(&self, claim: &Claim, number: i64, locked_at: i64) -> Result<FencingToken> {
+    /// Enters a holder, and answers its token; `None` if its connection does not have the row locked any more. No later holder can replace
+    /// the entry while the row is locked.
+    pub(super) async fn enter(&self, claim: &Claim, locked: &mut LockedRow) -> Result<Option<FencingToken>> {
         let owner = match claim.mode().is_shared() {
             true => Value::text(&claim.owner().to_hex()),
             false => Value::bytes(claim.owner().to_bytes()),
         };
-        let mut last_token = Value::int(locked_at);
+        // The entry is refused if a larger token is stored: one of a later holder, whose token is at least the time of its grant.
+        let (number, mut limit) = (locked.number, Value::int(locked.locked_at));
         for _ in 0..TRIES {
             let (name, holder) = (self.stored(claim.name()), Value::text(claim.holder()));
-            let values = [name, owner.clone(), Value::int(number), holder, last_token];
+            let values = [name, owner.clone(), Value::int(number), holder, limit];
             let statement = &self.by_mode(claim.mode()).enter;
             let answer = self.server.write(PoolClass::Renewal, statement, &values).await?;
             let token = answer.first().and_then(Value::as_int).map_or(answer.last_id, i64::cast_unsigned);
             if (1..=USED_UP).contains(&token) {
-                return token_of(token);
+                return token_of(token).map(Some);
             }
-            // A trigger in the statement hides the token, or the statement was refused: after a statement of an earlier holder that
-            // arrived late, beside a token that is ahead of the server's clock, or because it was sent twice.
+            // A trigger hides the token; or the statement was refused: it was sent twice, a late statement of an earlier holder came
+            // before it, the stored token is ahead of the server's clock, or this client is late itself.
             let entered = self.look(ReadFor::Holder, claim.name()).await?;
             let entered = entered.ok_or_else(|| self.server.unreadable())?;
             let is_own = |it: &&Holder| it.is_of(claim.owner()) && it.connection == number;
             if let Some(own) = entered.holders.iter().find(is_own) {
-                return token_of(own.token.get());
+                return token_of(own.token.get()).map(Some);
             }
-            last_token = Value::int(entered.token.get());
+            // Asked after the look: while the row is locked, what was seen there is no later holder's.
+            let question = locked.connection.raw().ask(&self.keep_alive, &[]);
+            match self.server.in_time(StatementKind::Write, question).await? {
+                Ok(answer) if answer.is_one() => limit = Value::int(entered.token.get()),
+                _ => return Ok(None),
+            }
         }
         Err(Error::new(ErrorKind::Unavailable, "another entry was written each time before this one"))
     }

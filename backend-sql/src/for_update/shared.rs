@@ -48,7 +48,7 @@ impl HeldRow {
     /// in their queue, and do not notice that the caller has gone.
     pub(super) async fn refused(&self, claim: &Claim) -> Attempt {
         if !self.leave_mark(claim).await {
-            self.claims.set_refused(claim.owner());
+            self.claims.note_refusal(claim.owner());
         }
         busy()
     }

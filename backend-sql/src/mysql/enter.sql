@@ -8,7 +8,7 @@
 --
 -- The values are assigned from left to right (MySQL manual, "INSERT statement"), so that the others read the decision of the first in LAST_INSERT_ID().
 --
--- :1 name   :2 owner   :3 number of the connection   :4 holder   :5 the largest token that an earlier holder may have
+-- :1 name   :2 owner   :3 number of the connection   :4 holder   :5 the limit: a larger token is that of a later holder
 INSERT INTO {table} (name, owner, token, acquired_at, connection, holder)
 VALUES (:1, :2, LAST_INSERT_ID({now}), {now} - 1 + {one_if_writable}, :3, :4)
 ON DUPLICATE KEY UPDATE

@@ -4,7 +4,7 @@
 --
 -- The values are assigned from left to right, as in enter.sql; the last one reads the new token.
 --
--- :1 name   :2 owner, in hexadecimal   :3 number of the connection   :4 holder   :5 the largest token that an exclusive owner may have
+-- :1 name   :2 owner, in hexadecimal   :3 number of the connection   :4 holder   :5 the limit: an exclusive owner with a larger token has come later
 INSERT INTO {table} (name, owner, token, acquired_at, connection, holder, sharers)
 VALUES (:1, NULL, LAST_INSERT_ID({now}), token - 1 + {one_if_writable}, 0, '',
         JSON_OBJECT(CONCAT(token), JSON_OBJECT('mode', 'shared', 'token', token, 'acquired_at', token,

@@ -6,7 +6,7 @@
 --
 -- Run outside the transaction that holds the lock, so that it stays when that one is rolled back: no token is given twice.
 --
--- :1 name   :2 owner   :3 number of the connection   :4 holder   :5 the largest token that an earlier holder may have
+-- :1 name   :2 owner   :3 number of the connection   :4 holder   :5 the limit: a larger token is that of a later holder
 -- answers: int
 INSERT INTO {table} AS last (name, owner, token, acquired_at, connection, holder)
 VALUES (:1, :2, {now}, {now}, :3, :4)

@@ -2,7 +2,7 @@
 -- the reader in `sharers`. If an exclusive owner is entered, it has left, because its lock of the row would exclude this reader; or this
 -- statement arrives late.
 --
--- :1 name   :2 owner, in hexadecimal   :3 number of the connection   :4 holder   :5 the largest token that an exclusive owner may have
+-- :1 name   :2 owner, in hexadecimal   :3 number of the connection   :4 holder   :5 the limit: an exclusive owner with a larger token has come later
 -- answers: int
 INSERT INTO {table} AS last (name, owner, token, acquired_at, connection, holder, sharers)
 SELECT :1, NULL, now, now, 0, '',

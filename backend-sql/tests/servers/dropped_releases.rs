@@ -1,9 +1,10 @@
 //! Releases in `for-update` that are dropped half-way: at an await, or with their runtime. A call for the same claim follows, as the core
 //! makes it.
 
-use crate::kit::{Server, both, claim, granted, open, until_granted};
+use crate::kit::{Server, both, claim, granted, open, until, until_granted};
 use leasehold_conformance::proxy::{Proxy, Traffic};
-use leasehold_core::{Claim, LockBackend, Release};
+use leasehold_core::{Claim, LockBackend, LockMode, Release};
+use sqlx::Connection;
 use std::pin::pin;
 use std::sync::Arc;
 use std::task::Poll;
@@ -61,6 +62,49 @@ async fn release_dropped_behind_a_renewal_frees_the_lock() {
             let released = released_soon_and_free(&server, &backend, &held).await;
             assert_eq!(released, Release::NotHeld, "the connection is closed");
         }
+    }
+}
+
+/// Its transaction has ended, and its entry is not removed yet. What others do after that is no loss of the hold.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn release_dropped_while_it_removes_its_entry_is_no_loss() {
+    for server in both().await {
+        for mode in [LockMode::Exclusive, LockMode::Shared] {
+            let (backend, held) = (server.backend("mode=for-update&timeout=20s"), claim("a").with_mode(mode));
+            granted(&backend, &held).await;
+            // As long as this transaction is open, the entry cannot be removed.
+            let row = "SELECT token FROM leasehold_held WHERE name = 'a' FOR UPDATE";
+            if server.is_postgres() {
+                let mut other = server.pg().await;
+                let mut transaction = other.begin().await.unwrap();
+                sqlx::query(row).execute(&mut *transaction).await.unwrap();
+                begin_and_drop_release(&server, &backend, &held).await;
+            } else {
+                let mut other = server.mysql().await;
+                let mut transaction = other.begin().await.unwrap();
+                sqlx::query(row).execute(&mut *transaction).await.unwrap();
+                begin_and_drop_release(&server, &backend, &held).await;
+            }
+            let (other, next) = (server.backend("mode=for-update"), claim("a"));
+            until_granted(&other, &next, SOON).await;
+            other.release(&next, Duration::ZERO).await.unwrap();
+            let again = backend.release(&held, Duration::ZERO).await.unwrap();
+            assert_eq!(again, Release::NotHeld, "{mode:?}");
+        }
+    }
+}
+
+/// Drops the release when it waits for the row of its entry.
+async fn begin_and_drop_release(server: &Server, backend: &Arc<dyn LockBackend>, held: &Claim) {
+    let waiting = match server.is_postgres() {
+        true => "SELECT COUNT(*) FROM pg_stat_activity WHERE wait_event_type = 'Lock'",
+        false => {
+            "SELECT COUNT(*) FROM information_schema.processlist WHERE info LIKE 'UPDATE%leasehold_held%'"
+        }
+    };
+    tokio::select! {
+        released = backend.release(held, Duration::ZERO) => panic!("it did not wait: {released:?}"),
+        () = until("the release waits", server, waiting) => {}
     }
 }
 

@@ -240,10 +240,7 @@ async fn connection_that_has_ended_by_itself_counts_as_ended() {
 
 async fn end_connection_of_holder(server: &Server) {
     let number = server.number("SELECT connection FROM leasehold_held WHERE name = 'a'").await;
-    match server.is_postgres() {
-        true => server.run(&format!("SELECT pg_terminate_backend({number})")).await,
-        false => server.run(&format!("KILL {number}")).await,
-    };
+    server.kill_connection(number).await;
 }
 
 /// It may be that there is no connection left to ask with; then it is held, as far as is known.

@@ -140,6 +140,13 @@ impl Server {
         }
     }
 
+    pub(crate) async fn kill_connection(&self, number: i64) {
+        match self {
+            Self::MariaDb(_) => self.run(&format!("KILL {number}")).await,
+            Self::Postgres(_) => self.run(&format!("SELECT pg_terminate_backend({number})")).await,
+        };
+    }
+
     /// Ends every connection of `locker`, as an administrator does.
     pub(crate) async fn kill_connections(&self) {
         match self {

@@ -1,8 +1,8 @@
 //! Statements of `for-update` that arrive when their client has given the lock back.
 
 use crate::between::{Latecomer, late};
-use crate::kit::{Server, both, claim, open, until_granted};
-use leasehold_core::{Claim, FencingToken, LockBackend, LockMode, Release};
+use crate::kit::{Server, both, claim, open, until, until_granted};
+use leasehold_core::{Attempt, Claim, FencingToken, LockBackend, LockMode, Release};
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
@@ -21,6 +21,22 @@ async fn given_up(server: &Server, claim: &Claim) -> Latecomer {
         attempt = backend.try_acquire(claim) => panic!("the entry was not kept back: {attempt:?}"),
         () = latecomer.is_kept_back() => latecomer,
     }
+}
+
+/// Ends the connection of the only transaction that is open.
+async fn end_open_transaction(server: &Server) {
+    let query = match server.is_postgres() {
+        true => {
+            "SELECT coalesce(max(CAST(pid AS bigint)), 0) FROM pg_stat_activity WHERE state = 'idle in transaction'"
+        }
+        // The table of transactions is up to 0.1 s old.
+        false => {
+            "SELECT COALESCE(MAX(id), 0) FROM information_schema.innodb_trx
+             JOIN information_schema.processlist ON id = trx_mysql_thread_id"
+        }
+    };
+    until("an open transaction", server, query).await;
+    server.kill_connection(server.number(query).await).await;
 }
 
 /// What people see is the holder, and nobody else once the server has noticed that a reader has gone.
@@ -79,6 +95,32 @@ async fn entry_that_arrives_before_that_of_the_next_holder_is_replaced() {
             assert!(token.get().cast_signed() > of_the_latecomer, "{next_mode:?}");
             shows_alone(&server, &next, token, &format!("{next_mode:?}")).await;
             assert_eq!(backend.release(&next, Duration::ZERO).await.unwrap(), Release::Released);
+        }
+    }
+}
+
+/// The client stands still, its transaction is ended meanwhile, and it goes on beside the next holder.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn client_that_goes_on_after_the_end_of_its_transaction_leaves_the_entry_of_the_next_holder() {
+    for server in both().await {
+        for (mode, next_mode) in [
+            (LockMode::Exclusive, LockMode::Exclusive),
+            (LockMode::Exclusive, LockMode::Shared),
+            (LockMode::Shared, LockMode::Exclusive),
+        ] {
+            let (first, next) = (claim("a").with_mode(mode), claim("a").with_mode(next_mode));
+            let (backend, mut its_entry) = late_with(&server, &first).await;
+            let attempt = tokio::spawn(async move { backend.try_acquire(&first).await });
+            its_entry.is_kept_back().await;
+            end_open_transaction(&server).await;
+            let other = server.backend("mode=for-update");
+            let token = until_granted(&other, &next, SOON).await;
+            its_entry.arrives().await;
+            let case = format!("{mode:?} before {next_mode:?}");
+            let attempt = attempt.await.unwrap().unwrap();
+            assert!(matches!(attempt, Attempt::Busy(_)), "{case}: {attempt:?}");
+            shows_alone(&server, &next, token, &case).await;
+            assert_eq!(other.release(&next, Duration::ZERO).await.unwrap(), Release::Released, "{case}");
         }
     }
 }

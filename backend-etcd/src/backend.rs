@@ -1,4 +1,4 @@
-use crate::claims::{ClaimTable, Place};
+use crate::claims::ClaimTable;
 use crate::keys::{Names, parse_value};
 use crate::members::Members;
 use crate::rpc::{RANGE, RangeRequest};
@@ -50,6 +50,7 @@ impl EtcdBackend {
     }
 
     async fn renew_one(&self, claim: &Claim) -> Result<Renewal> {
+        self.members.ensure_open()?;
         let Some(state) = self.claims.get(claim.owner()) else { return Ok(Renewal::Lost(LossCause::Gone)) };
         if let Some(own) = state.lock().await.as_mut().filter(|own| !own.is_released)
             && self.extend(claim, own).await.map_err(of_read)?
@@ -78,20 +79,17 @@ impl LockBackend for EtcdBackend {
 
     async fn try_acquire(&self, claim: &Claim) -> Result<Attempt> {
         let mut state = self.claims.lock(claim.owner()).await;
-        let is_first = state.is_none();
+        let is_first_call = state.is_none();
         let attempt = self.stall_timeout.limited(&self.attempts, self.attempt(claim, &mut state)).await;
         let attempt = attempt.map_err(|error| {
-            // The core releases no claim whose first request was refused. A key that was written ends with its lease. A later refusal
-            // may pass, and costs a waiter no place.
-            state.take_if(|own| {
-                (own.revision.is_none() && !own.is_unsure) || (is_first && !error.is_outage())
-            });
-            if let Some(own) = state.as_mut().filter(|own| own.place != Place::First) {
-                // The waiter asks again after a pause: its member may tell no more of the key in front.
-                own.watch = None;
+            if let Some(own) = state.take_if(|own| own.revision.is_none() && !own.is_unsure) {
+                self.claims.keep_lease(own.lease);
             }
-            // "Certainly not done" and "perhaps done" are told apart by what may be in the store, not by the request that failed.
-            match state.is_some() && error.is_outage() {
+            // Without a watch, `changed` ends after a short pause, and the waiter asks again.
+            let _ = state.as_mut().and_then(|own| own.watch.take());
+            // "Certainly not done" and "perhaps done" are told apart by what may be in the store, not by the request that failed. A refusal
+            // of a later call may pass, and the waiter keeps its place.
+            match state.is_some() && (is_first_call || error.is_outage()) {
                 true => error.with_kind(ErrorKind::Indeterminate),
                 false => of_read(error),
             }
@@ -105,12 +103,12 @@ impl LockBackend for EtcdBackend {
     }
 
     async fn release(&self, claim: &Claim, linger: Duration) -> Result<Release> {
-        let mut state = self.claims.lock(claim.owner()).await;
-        let mut ended = Ok(false);
+        self.members.ensure_open()?;
+        let (mut state, mut ended) = (self.claims.lock(claim.owner()).await, Ok(false));
         if let Some(own) = &mut *state {
             own.is_released = true;
             ended = self.end(claim, own, linger).await;
-            // After any other error the release is not repeated.
+            // Only after an outage, the core repeats a release.
             match ended.as_ref().is_err_and(Error::is_outage) {
                 true => self.claims.note_failed_release(claim, own),
                 false => *state = None,

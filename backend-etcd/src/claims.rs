@@ -46,7 +46,7 @@ pub(crate) struct OwnKey {
     /// True if a create without an answer may still be carried out: its lease must be revoked, and is not used again.
     pub(crate) is_unsure: bool,
     pub(crate) lease: Lease,
-    /// The lease of a move that may still be carried out: it is repeated before anything but a release, after which it finds no key.
+    /// The lease of a move that may still be carried out: it is repeated before anything but a release. After a release it does nothing.
     pub(crate) moving_to: Option<Lease>,
     pub(crate) place: Place,
     /// True once the claim was granted: its lease is not shortened any more.
@@ -79,8 +79,10 @@ impl Default for ClaimTable {
 impl ClaimTable {
     /// The state of a claim, new if there is none.
     pub(crate) async fn lock(&self, owner: OwnerId) -> OwnedMutexGuard<Option<OwnKey>> {
-        let now = SystemClock::new().now();
-        for (forgotten, _) in locked(&self.failed_releases).extract_if(|_, end| *end <= now) {
+        // Not while a call has its state: the table has one of the two that are counted here.
+        let is_idle = |owner| self.get(owner).is_none_or(|state| Arc::strong_count(&state) == 2);
+        let is_over = |it: &OwnerId, end: &mut Moment| *end <= SystemClock::new().now() && is_idle(*it);
+        for (forgotten, _) in locked(&self.failed_releases).extract_if(is_over) {
             locked(&self.claims).remove(&forgotten);
         }
         loop {
@@ -157,7 +159,6 @@ impl ClaimTable {
     }
 }
 
-/// A lease of the server.
 #[derive(Clone, Copy, Debug, Default)]
 pub(crate) struct Lease {
     pub(crate) id: i64,
@@ -179,7 +180,6 @@ impl Lease {
     }
 }
 
-/// A new lease.
 pub(crate) async fn grant(members: &Members, seconds: i64) -> Result<Lease> {
     let sent_at = SystemClock::new().now();
     // A lease that was granted without an answer has no key, and ends by itself: to the caller nothing was done.

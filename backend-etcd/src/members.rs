@@ -97,9 +97,7 @@ impl Members {
     async fn connection(&self, member: usize, deadline: Instant) -> Result<Arc<Connection>> {
         let connect = async {
             let mut current = self.connection.lock().await;
-            if self.is_closed.load(Ordering::Relaxed) {
-                return Err(Error::closed());
-            }
+            self.ensure_open()?;
             if let Some(connection) = current.as_ref().filter(|it| it.member == member && it.is_open()) {
                 return Ok(Arc::clone(connection));
             }
@@ -112,7 +110,11 @@ impl Members {
         })
     }
 
-    /// A new connection to a member of this cluster, logged in. A failure is none of the call that needs it: nothing of that was sent.
+    pub(crate) fn ensure_open(&self) -> Result<()> {
+        if self.is_closed.load(Ordering::Relaxed) { Err(Error::closed()) } else { Ok(()) }
+    }
+
+    /// A new connection to a member of this cluster, logged in. After a failure, nothing was sent of the request that needs it.
     pub(crate) async fn connect(&self, member: usize) -> Result<(Client, StatusResponse)> {
         let address = self.target.members[member].to_string();
         // Its certificates were fit when the store was opened: that they cannot be read now is an outage.

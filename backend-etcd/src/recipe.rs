@@ -97,7 +97,7 @@ impl EtcdBackend {
         let txn = TxnRequest { compare, success, failure: vec![keys::read_key(&own.key)] };
         let answer = members.prove(&txn, own.lease.id, &mut own.is_unsure).await;
         if is_ended_lease(&answer) {
-            // With it has ended a key that an earlier, unanswered write may have put there.
+            // A key that an earlier write without an answer may have made has ended with its lease.
             return Ok(Step::Gone);
         }
         let proof = answer?;
@@ -189,7 +189,7 @@ impl EtcdBackend {
             None => return Step::Again,
             Some(false) => return Step::Gone,
             Some(true) if own.lease.lives() => own.lease = own.lease.extended_at(proof.sent_at),
-            // Not counted, so that a hold moves to another lease: a replaced leader may have begun to end this one.
+            // The lease may have ended before the answer, which is not counted: a hold moves to another lease.
             Some(true) => {}
         }
         let is_hold = own.place == Place::First;
@@ -220,7 +220,7 @@ impl EtcdBackend {
             let lease = claims::grant(&self.members, claims::seconds(linger)).await?;
             let released = keys::put(&own.key, claim, None, lease.id);
             return match self.change(&own.key, revision, released).await {
-                // To the core, this kind means another owner.
+                // The core would read `Lost` as another owner. Here the new lease has ended.
                 Err(error) if error.kind() == ErrorKind::Lost => Err(error.with_kind(ErrorKind::Unavailable)),
                 released => released,
             };

@@ -264,9 +264,17 @@ fn hold_outlives_the_runtime_that_made_its_connection() {
 async fn closed_backend_refuses_later_calls() {
     let server = server();
     let backend = backend(&server.url());
-    hold(&backend, &claim("job")).await;
+    let held = claim("job");
+    hold(&backend, &held).await;
     backend.close().await.unwrap();
-    assert_eq!(answered(backend.try_acquire(&claim("job"))).await.unwrap_err().kind(), ErrorKind::Closed);
+    let refusals = [
+        answered(backend.try_acquire(&claim("job"))).await.map(drop),
+        renew(&backend, &held).await.map(drop),
+        backend.release(&held, Duration::ZERO).await.map(drop),
+    ];
+    for refusal in refusals {
+        assert_eq!(refusal.unwrap_err().kind(), ErrorKind::Closed);
+    }
 }
 
 #[tokio::test]

@@ -120,6 +120,24 @@ async fn keyspace_without_space_takes_no_lock_and_keeps_those_that_are_held() {
     release(&backend, &holder).await;
 }
 
+/// Its own key is deleted by its release alone, so a watch on it would tell nothing.
+#[tokio::test]
+async fn waiter_that_is_first_and_whose_move_is_refused_asks_again_soon() {
+    let server = EtcdServer::start_with(&["--quota-backend-bytes", "200000"]).unwrap();
+    let backend = backend(&server.url());
+    let (holder, next) = (claim("job"), waiter("job"));
+    hold(&backend, &holder).await;
+    assert!(is_busy(&backend, &next).await);
+    let large = "x".repeat(100_000);
+    until("the quota is used up", || server.ctl(&["put", "large", &large]).is_err());
+    release(&backend, &holder).await;
+    let longer = next.with_ttl(TTL * 2);
+    let error = answered(backend.try_acquire(&longer)).await.unwrap_err();
+    assert!(error.to_string().contains("has used up its quota of space"), "{error:?}");
+    let is_soon = tokio::time::timeout(TTL / 4, backend.changed(&longer)).await;
+    assert!(is_soon.is_ok(), "it waits for the end of its own key");
+}
+
 #[tokio::test]
 async fn member_that_is_down_is_unavailable_and_not_unknown() {
     let mut server = server();

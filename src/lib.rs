@@ -17,28 +17,8 @@
 //! # async fn charge(token: leasehold::FencingToken) {}
 //! ```
 //!
-//! With a configuration, a time-out and an orderly end:
-//!
-//! ```
-//! use leasehold::{Config, DistributedLock, DistributedLockExt};
-//! use std::time::Duration;
-//!
-//! # #[tokio::main(flavor = "current_thread")] async fn main() -> leasehold::Result<()> {
-//! let config = Config::new("memory:")?; // Config::load() reads the environment and leasehold.toml
-//! let locks = leasehold::connect_with(&config.with_wait(Duration::from_secs(10))).await?;
-//!
-//! match locks.with_lock("nightly", |lease| report(lease)).await {
-//!     Ok(reported) => reported?,
-//!     Err(busy) if busy.is_contended() => println!("it runs on another host"),
-//!     Err(error) => return Err(error), // error.kind() says whether to try again, error.help() what to do
-//! }
-//! locks.close().await?; // waits for the releases that are under way
-//! # Ok(()) }
-//! # async fn report(lease: leasehold::Lease) -> leasehold::Result<()> { lease.token().map(drop) }
-//! ```
-//!
-//! Open a store once and share it: every call of `connect` makes connections of its own. The command
-//! `leasehold run NAME -- COMMAND` runs any program under a lock.
+//! The same with a configuration, a time-out and an orderly end is in the [README][readme]. Open a store once and share it: every call
+//! of `connect` makes connections of its own. The command `leasehold run NAME -- COMMAND` runs any program under a lock.
 //!
 //! # Kinds of lock
 //!
@@ -53,6 +33,7 @@
 //!
 //! Each of them is on every store, but for shared locks, which [`semantics`] declares. The guide [`kinds.md`][kinds] has their promises.
 //!
+//! [readme]: https://github.com/leasehold/leasehold#in-rust
 //! [kinds]: https://github.com/leasehold/leasehold/blob/main/docs/kinds.md
 //! [fencing]: https://github.com/leasehold/leasehold/blob/main/docs/fencing.md
 //!

@@ -7,7 +7,6 @@ use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::TcpStream;
 use tokio::time::timeout;
 
-/// The most of an answer that is read.
 const MAX_ANSWER: u64 = 64 * 1024;
 
 /// Asks one server for its values; `None` if the word is not allowed. Fails if it does not answer within `limit`.

@@ -291,7 +291,6 @@ impl<'a> Acquisition<'a> {
     }
 }
 
-/// The runtime of the caller.
 pub(crate) fn runtime() -> Result<Handle> {
     Handle::try_current().map_err(|_| {
         Error::new(ErrorKind::Misconfigured, "acquiring a lock needs a Tokio runtime, and there is none here")

@@ -136,16 +136,15 @@ impl Candidate {
             locks.acquire_with(&self.first_name()?, &options).await?.release().await?;
             let declared = Declared::of(locks.semantics());
             let admin = locks.admin().filter(|_| self.user_store.is_some());
-            let findings = match admin {
-                Some(admin) => admin.check().await.unwrap_or_default(),
-                None => Vec::new(),
-            };
+            let checked = async { Some(admin?.check().await.unwrap_or_default()) };
+            let findings = checked.await.unwrap_or_default();
             let _ = locks.close().await;
             let line = |finding: &Finding| format!("{}: {}", finding.code, finding.message);
             Ok((declared, findings.iter().map(line).collect()))
         };
         let is_late = |error: &Error| self.user_store.is_none() && error.is_outage();
-        first.await.map_err(|error: Error| NotRun { why: in_one_line(&error), is_late: is_late(&error) })
+        let why = |error: &Error| format!("{}; {}", in_one_line(error), error.help().unwrap_or_default());
+        first.await.map_err(|error: Error| NotRun { why: why(&error), is_late: is_late(&error) })
     }
 
     fn first_name(&self) -> Result<LockName, Error> {

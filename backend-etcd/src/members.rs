@@ -141,7 +141,7 @@ impl Members {
             self.servers.note(address, &format!("member {:x} of cluster {found:x}", header.member_id));
             return Ok(());
         }
-        let message = format!("{address} is a member of cluster {found:x}, and another host of {first:x}");
+        let message = format!("{address} is a member of cluster {found:x}, another of the URL of {first:x}");
         Err(Error::new(ErrorKind::Misconfigured, message)
             .with_help("see etcdctl member list, and name one cluster"))
     }

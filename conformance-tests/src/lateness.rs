@@ -54,7 +54,7 @@ pub(crate) fn stays_too_late(was_too_late: bool) -> bool {
     was_too_late && Lateness::now().is_too_late()
 }
 
-/// True if this machine was too late since then: a pass does not show either that a broken lock is trusted.
+/// True if this machine was too late since then for any verdict: not even a pass of a broken lock says that the suite trusts it.
 pub fn was_too_late_since(start: Instant) -> bool {
     Lateness::of_a_case(start).is_too_late()
 }

@@ -11,7 +11,7 @@ use std::sync::Arc;
 use std::time::Duration;
 use tokio::time::timeout;
 
-/// How often a lock is asked for anew, because its row had to be made first or an idle connection was dead; and its entry is written.
+/// How often a lock is asked for, where its row had to be made first or an idle connection was dead; and how often its entry is written.
 const TRIES: usize = 4;
 
 /// Stored once the tokens of a name are used up. It is given to no holder.

@@ -79,7 +79,7 @@ async fn row_that_may_still_be_locked_is_indeterminate() {
     assert_eq!(error.kind(), ErrorKind::Unavailable, "{error:?}");
 }
 
-/// Beside a trigger that writes the entry anew, say. Only a late statement of an earlier holder is met in earnest, and once.
+/// As beside a trigger that writes each entry anew.
 #[tokio::test(start_paused = true)]
 async fn holder_that_is_not_entered_is_unavailable_and_gives_the_row_back() {
     let refused = |_, text: &str| match text {

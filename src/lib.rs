@@ -118,7 +118,7 @@ pub mod backend {
     pub use leasehold_core::memory::MemoryBackend;
     pub use leasehold_core::{
         Attempt, Busy, Claim, Grant, Hold, HoldStatus, KnownServers, LockBackend, MAX_CLAIMS_PER_RENEWAL,
-        Namespace, OwnerId, Release, Renewal, StallTimeout, renew_each,
+        Namespace, OwnerId, Release, Renewal, StallTimeout, Suspects, renew_each,
     };
     pub use leasehold_store_url::{Authority, Endpoint, Query, StoreUrl, did_you_mean, nearest};
 }

@@ -46,12 +46,10 @@ impl LockAdmin for EtcdBackend {
         Ok(released)
     }
 
+    /// Makes nothing, and fails if the cluster cannot be read.
     async fn init(&self) -> Result<()> {
-        Ok(())
-    }
-
-    fn init_script(&self) -> Option<String> {
-        None
+        let one = RangeRequest { limit: 1, ..self.names.keys_of("") };
+        self.read(one).await.map(drop)
     }
 
     /// Nothing is kept of a free name.

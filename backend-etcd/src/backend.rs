@@ -57,8 +57,8 @@ impl EtcdBackend {
         {
             return Ok(Renewal::Renewed);
         }
-        // Another contender holds the lock, or is about to. An unknown cause is `Gone`.
-        let oldest = RangeRequest { limit: 1, ..self.names.contenders(claim.name()) };
+        // A contender that conflicts holds the lock, or is about to. An unknown cause is `Gone`.
+        let oldest = RangeRequest { limit: 1, ..self.names.conflicting(claim) };
         let oldest = self.members.call(&RANGE, oldest).await.unwrap_or_default().kvs.pop();
         let is_taken = oldest.is_some_and(|key| parse_value(&key.value).0 != Some(claim.owner()));
         Ok(Renewal::Lost(if is_taken { LossCause::Taken } else { LossCause::Gone }))
@@ -124,7 +124,7 @@ impl LockBackend for EtcdBackend {
     }
 
     async fn suspects(&self) -> Vec<OwnerId> {
-        self.claims.suspects().await
+        self.claims.suspects.take().await
     }
 
     fn servers(&self) -> Option<&KnownServers> {

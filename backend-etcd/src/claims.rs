@@ -7,12 +7,11 @@ use crate::rpc::{GRANT, LeaseGrantRequest, LeaseRequest, REVOKE};
 use crate::server_error::{is_ended_lease, of_read};
 use crate::watches::Watch;
 use leasehold_core::sync::locked;
-use leasehold_core::{Claim, Clock, Moment, OwnerId, Result, SystemClock};
+use leasehold_core::{Claim, Clock, Moment, OwnerId, Result, Suspects, SystemClock};
 use std::collections::HashMap;
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 use tokio::sync::OwnedMutexGuard;
-use tokio::sync::mpsc::{UnboundedReceiver, UnboundedSender, unbounded_channel};
 use tokio::time::sleep;
 
 /// The pause before a waiter without a watch asks again, in milliseconds. It has jitter, because all waiters of a process lose
@@ -22,16 +21,15 @@ const RETRY_MILLIS: std::ops::Range<u64> = 100..400;
 const MAX_KEPT: usize = 128;
 
 /// The claims that have, or may have, a key.
-#[derive(Debug)]
+#[derive(Debug, Default)]
 pub(crate) struct ClaimTable {
     claims: Mutex<HashMap<OwnerId, Arc<ClaimState>>>,
     /// The claims whose last release failed, and when each is forgotten.
     failed_releases: Mutex<HashMap<OwnerId, Moment>>,
     /// The leases without a key.
     kept: Mutex<Vec<Lease>>,
-    /// Takes the owners of holds that may be over.
-    pub(crate) suspect: UnboundedSender<OwnerId>,
-    suspects: tokio::sync::Mutex<UnboundedReceiver<OwnerId>>,
+    /// The holds that may be over.
+    pub(crate) suspects: Arc<Suspects>,
 }
 
 /// Locked for the length of a call: the calls for one claim follow each other. `None`: the claim has no key.
@@ -66,14 +64,6 @@ pub(crate) enum Place {
     Behind(Vec<u8>, i64),
     /// No older key conflicts with it, and none can come: it holds the lock.
     First,
-}
-
-impl Default for ClaimTable {
-    fn default() -> Self {
-        let (suspect, suspects) = unbounded_channel();
-        let (claims, failed_releases, kept) = Default::default();
-        Self { claims, failed_releases, kept, suspect, suspects: suspects.into() }
-    }
 }
 
 impl ClaimTable {
@@ -122,13 +112,6 @@ impl ClaimTable {
             Some(fired) => fired.await,
             None => sleep(Duration::from_millis(fastrand::u64(RETRY_MILLIS))).await,
         }
-    }
-
-    /// Waits until there are owners of holds that may be over, and takes them. Dropped, it has taken none.
-    pub(crate) async fn suspects(&self) -> Vec<OwnerId> {
-        let mut suspects = Vec::new();
-        self.suspects.lock().await.recv_many(&mut suspects, usize::MAX).await;
-        suspects
     }
 
     /// Forgets all claims, and ends their watches.

@@ -12,35 +12,18 @@
 //! # Ok(()) }
 //! ```
 //!
-//! # What a hold is
+//! A cluster of etcd 3.4 or later, or one member alone. Before 3.5.13, a leader that was replaced may end leases that live: two may hold
+//! after a fail-over, with tokens that grow.
 //!
-//! A key on an etcd lease of its own, which lasts for the ttl of the acquisition, rounded up to whole seconds. The key
-//! that was created first holds the lock, and all others wait for the key in front; a reader waits only for the nearest writer in
-//! front, so readers hold together. The fencing token is the revision of the whole store at which the key was created.
+//! A hold is a key on an etcd lease of its own, which lasts for the ttl of the acquisition, rounded up to whole seconds. The key that was
+//! created first holds the lock, and all others wait for the key in front; a reader waits only for the nearest writer in front, so
+//! readers hold together. The fencing token is the revision of the whole store at which the key was created.
 //!
 //! A guard believes in its hold for its ttl, counted from before the extension of its lease was sent, and only if the member that
 //! extended it has answered a read of the key too, in the same term of the same leader. A watch tells of the deletion of the key.
 //!
-//! The keys are `PREFIX/NAME/LEASE`, and `PREFIX/NAME/rLEASE` of a reader: the layout of `etcdctl lock` and of Go's
-//! `concurrency.Mutex`, which wait for our holders, and ours for theirs, in one queue. In a name, `/` and `%` are percent-encoded.
-//!
-//! # URLs
-//!
-//! `etcd://[user:password@]host[:port][,host[:port]…][/prefix]`; `etcd+tls://` with TLS (feature `tls`). The prefix of all keys is
-//! `leasehold/` if there is none; a slash is put behind it. A member that does not answer is left for the next one. Parameters:
-//!
-//! | parameter | meaning | default |
-//! |---|---|---|
-//! | `timeout` | the time for a request, with all members tried, 10 ms to 60 s; a call has two or three, and more while leaders change | `2s` |
-//! | `connect_timeout` | the time for a connection to one member, 10 ms to 60 s | `2s` |
-//! | `tls_ca` | a PEM file of authorities to trust | the authorities of the host |
-//! | `tls_cert`, `tls_key` | PEM files: the client's certificate and its key | none |
-//!
-//! # What is not promised
-//!
-//! The oldest server is 3.4. Before 3.5.13, a leader that was replaced may end leases that live: two may hold after a fail-over, with
-//! tokens that grow. Each election starts all leases anew, so a crashed holder may keep others out for longer. If the data of the
-//! cluster is lost, or an old snapshot is restored without `--bump-revision`, tokens begin anew.
+//! URLs, rights, keys, `etcdctl lock` and Go's `concurrency.Mutex` in the same queue, and what is not promised: the guide `docs/etcd.md`
+//! of the repository.
 
 #![cfg_attr(docsrs, feature(doc_cfg))]
 

@@ -43,34 +43,31 @@ enum Step {
 impl EtcdBackend {
     /// Makes one attempt. `state` never says less than the store may have, so it is right also if this is dropped.
     pub(crate) async fn attempt(&self, claim: &Claim, state: &mut Option<OwnKey>) -> Result<Attempt> {
-        let mut is_late = false;
         for _ in 0..MAX_STEPS {
             let step = match state.as_mut().and_then(|own| Some((own.revision?, own))) {
                 Some((revision, own)) => self.look(claim, own, revision).await?,
                 None => self.create(claim, state).await?,
             };
-            is_late |= state.as_ref().is_some_and(|own| !own.lease.lives());
             match step {
                 Step::Done(attempt) => return Ok(attempt),
                 Step::Gone => *state = None,
                 Step::Again => {}
             }
         }
-        Err(no_outcome(claim, is_late))
+        Err(no_outcome(claim, state.as_ref()))
     }
 
     /// Extends the lease of a hold. False if it is lost.
     pub(crate) async fn extend(&self, claim: &Claim, own: &mut OwnKey) -> Result<bool> {
-        let mut is_late = false;
         for _ in 0..MAX_STEPS {
             let Some(revision) = own.revision.filter(|_| own.place == Place::First) else { return Ok(false) };
             match self.look(claim, own, revision).await? {
                 Step::Done(Attempt::Granted(_)) => return Ok(true),
                 Step::Gone => return Ok(false),
-                Step::Done(_) | Step::Again => is_late |= !own.lease.lives(),
+                Step::Done(_) | Step::Again => {}
             }
         }
-        Err(no_outcome(claim, is_late))
+        Err(no_outcome(claim, Some(own)))
     }
 
     /// Step 1. A claim that does not wait writes no key while another one conflicts with it.
@@ -196,7 +193,7 @@ impl EtcdBackend {
         let key = if let Place::Behind(key, _) = &own.place { key } else { &own.key };
         let is_set = |watch: &Watch| watch.key == *key && proof.connection.watches.has(watch);
         if !own.watch.as_ref().is_some_and(is_set) {
-            let hold = is_hold.then(|| (claim.owner(), self.claims.suspect.clone()));
+            let hold = is_hold.then(|| (claim.owner(), Arc::clone(&self.claims.suspects)));
             own.watch = Some(proof.connection.watches.set(key.clone(), proof.revision(), hold));
         }
         if is_hold && needs_other_lease(claim, own) {
@@ -249,9 +246,9 @@ impl EtcdBackend {
     }
 }
 
-/// The error of a call whose steps are used up. `is_late`: a lease may have ended before the answer to a step.
-fn no_outcome(claim: &Claim, is_late: bool) -> Error {
-    if !is_late {
+/// The error of a call whose steps are used up. If the lease may have ended by now, the answers come too late.
+fn no_outcome(claim: &Claim, own: Option<&OwnKey>) -> Error {
+    if own.is_none_or(|own| own.lease.lives()) {
         return outage("the leader of the cluster, or the queue of the lock, changes all the time");
     }
     let lease = claims::seconds(claim.ttl());

@@ -129,7 +129,9 @@ messages! {
     }
     WatchCancelRequest { #[prost(int64, tag = "1")] watch_id: i64 }
     WatchResponse {
+        #[prost(message, optional, tag = "1")] header: Option<ResponseHeader>,
         #[prost(int64, tag = "2")] watch_id: i64,
+        #[prost(bool, tag = "3")] created: bool,
         #[prost(bool, tag = "4")] canceled: bool,
         #[prost(message, repeated, tag = "11")] events: Vec<Empty>,
     }

@@ -1,14 +1,17 @@
 //! The watches of one connection: one stream, on which each watch waits for the deletion of one key.
 
 use crate::connection::Client;
-use crate::rpc::{NO_PUT, WATCH, WatchCancelRequest, WatchCreateRequest, WatchRequest};
+use crate::rpc::{NO_PUT, RANGE, RangeRequest, WATCH};
+use crate::rpc::{WatchCancelRequest, WatchCreateRequest, WatchRequest};
 use futures_util::stream::poll_fn;
-use leasehold_core::OwnerId;
+use leasehold_core::{OwnerId, Suspects};
 use std::collections::HashMap;
+use std::sync::Arc;
 use std::sync::atomic::{AtomicI64, Ordering};
 use std::time::Duration;
 use tokio::sync::mpsc::{UnboundedReceiver, UnboundedSender, unbounded_channel};
 use tokio::sync::watch;
+use tokio::task::JoinSet;
 use tokio::time::timeout;
 
 /// A member that is stopped answers to no stream, and ends none.
@@ -30,16 +33,21 @@ pub(crate) struct Watch {
     orders: UnboundedSender<Order>,
 }
 
-/// A request, and what it sets.
-type Order = (WatchRequest, Option<FireOnDrop>);
+#[derive(Debug)]
+enum Order {
+    Set(i64, FireOnDrop),
+    Cancel(i64),
+}
 
-/// The owner that holds a watched key, and the channel that takes it when the hold may be over.
-pub(crate) type Hold = (OwnerId, UnboundedSender<OwnerId>);
+/// The owner that holds a watched key, and what takes it when the hold may be over.
+pub(crate) type Hold = (OwnerId, Arc<Suspects>);
 
 /// Fires a watch when the task drops it: at an event, or at the end of the stream, of the task or of its runtime. So no watch is lost
 /// in silence.
 #[derive(Debug)]
 struct FireOnDrop {
+    key: Vec<u8>,
+    since_revision: i64,
     _signal: watch::Sender<()>,
     hold: Option<Hold>,
 }
@@ -55,12 +63,9 @@ impl Watches {
     /// A watch that fires when this key is deleted, or if it was since this revision.
     pub(crate) fn set(&self, key: Vec<u8>, since_revision: i64, hold: Option<Hold>) -> Watch {
         let id = LAST_ID.fetch_add(1, Ordering::Relaxed) + 1;
-        let (start_revision, filters) = (since_revision + 1, vec![NO_PUT]);
-        let create = WatchCreateRequest { key: key.clone(), start_revision, filters, watch_id: id };
-        let request = WatchRequest { create: Some(create), cancel: None };
         let (_signal, signal) = watch::channel(());
         // If the task has ended, the order is dropped here, and fires.
-        let _ = self.0.send((request, Some(FireOnDrop { _signal, hold })));
+        let _ = self.0.send(Order::Set(id, FireOnDrop { key: key.clone(), since_revision, _signal, hold }));
         Watch { id, key, signal, orders: self.0.clone() }
     }
 
@@ -88,22 +93,21 @@ impl Watch {
 impl Drop for Watch {
     fn drop(&mut self) {
         // Also of a watch that has fired: the server goes on watching the deleted key.
-        let cancel = Some(WatchCancelRequest { watch_id: self.id });
-        let _ = self.orders.send((WatchRequest { create: None, cancel }, None));
+        let _ = self.orders.send(Order::Cancel(self.id));
     }
 }
 
 impl Drop for FireOnDrop {
     fn drop(&mut self) {
         if let Some((owner, suspects)) = &self.hold {
-            // A backend that is dropped has no reader of its suspects.
-            let _ = suspects.send(*owner);
+            suspects.add(*owner);
         }
     }
 }
 
 async fn serve(client: Client, mut orders: UnboundedReceiver<Order>) {
     let mut set: HashMap<i64, FireOnDrop> = HashMap::new();
+    let mut reads = JoinSet::new();
     let (requests, mut receiver) = unbounded_channel();
     let Some(first) = orders.recv().await else { return };
     // The server answers to the stream when it has the first request.
@@ -118,21 +122,49 @@ async fn serve(client: Client, mut orders: UnboundedReceiver<Order>) {
             }
             answer = answers.message() => {
                 let Ok(Some(answer)) = answer else { return };
+                let revision = answer.header.map_or(i64::MAX, |header| header.revision);
                 if answer.canceled || !answer.events.is_empty() {
                     set.remove(&answer.watch_id);
+                } else if let Some(watch) = set.get(&answer.watch_id)
+                    && answer.created && watch.hold.is_none() && revision > watch.since_revision
+                {
+                    reads.spawn(find_deleted(client.clone(), answer.watch_id, watch.key.clone(), watch.since_revision));
+                }
+            }
+            Some(read) = reads.join_next() => {
+                if let Ok(Some(deleted)) = read {
+                    set.remove(&deleted);
                 }
             }
         }
     }
 }
 
-/// The request of an order, whose watch is set, or is removed and does not fire for its holder.
-fn carry_out((request, watch): Order, set: &mut HashMap<i64, FireOnDrop>) -> WatchRequest {
-    if let (Some(create), Some(watch)) = (&request.create, watch) {
-        set.insert(create.watch_id, watch);
+/// The watch, if its key was deleted since this revision, or cannot be read.
+async fn find_deleted(client: Client, watch: i64, key: Vec<u8>, since_revision: i64) -> Option<i64> {
+    let read = RangeRequest { key, keys_only: true, ..RangeRequest::default() };
+    let found = client.call(&RANGE, read).await.map(|answer| answer.kvs);
+    let is_there = found.is_ok_and(|keys| keys.iter().any(|key| key.create_revision <= since_revision));
+    (!is_there).then_some(watch)
+}
+
+/// The request of an order. A watch that is cancelled does not fire for its holder.
+fn carry_out(order: Order, set: &mut HashMap<i64, FireOnDrop>) -> WatchRequest {
+    match order {
+        Order::Set(watch_id, watch) => {
+            // To tell what is past, the server looks at such watches ten times a second. That is soon enough for a holder. A waiter
+            // is told of the future alone, and reads its key if anything came between.
+            let start_revision = if watch.hold.is_some() { watch.since_revision + 1 } else { 0 };
+            let (key, filters) = (watch.key.clone(), vec![NO_PUT]);
+            set.insert(watch_id, watch);
+            let create = WatchCreateRequest { key, start_revision, filters, watch_id };
+            WatchRequest { create: Some(create), cancel: None }
+        }
+        Order::Cancel(watch_id) => {
+            if let Some(mut watch) = set.remove(&watch_id) {
+                watch.hold = None;
+            }
+            WatchRequest { create: None, cancel: Some(WatchCancelRequest { watch_id }) }
+        }
     }
-    if let Some(mut watch) = request.cancel.as_ref().and_then(|cancel| set.remove(&cancel.watch_id)) {
-        watch.hold = None;
-    }
-    request
 }

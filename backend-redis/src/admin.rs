@@ -75,10 +75,6 @@ impl LockAdmin for RedisBackend {
         Ok(())
     }
 
-    fn init_script(&self) -> Option<String> {
-        None
-    }
-
     /// Each name is acquired first: one that is held, or waited for, is not granted.
     async fn forget(&self, names: &[LockName]) -> Result<()> {
         let forget = |name| async move {

@@ -1,9 +1,9 @@
 //! The claims of this process: what is known of the node of each.
 
 use crate::locked;
-use crate::notifier::{ClaimNotifier, Suspects};
+use crate::notifier::ClaimNotifier;
 use crate::session::{NodeWatch, Session, SessionEvent, ZkError, ZkResult};
-use leasehold_core::{Error, ErrorKind, FencingToken, OwnerId};
+use leasehold_core::{Error, ErrorKind, FencingToken, OwnerId, Suspects};
 use std::collections::HashMap;
 use std::sync::{Arc, Mutex};
 use tokio::sync::OwnedMutexGuard;

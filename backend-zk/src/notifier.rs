@@ -1,8 +1,7 @@
 //! The notification of a claim about a change in the store: its watch fired, or its session ended.
 
 use crate::locked;
-use leasehold_core::OwnerId;
-use std::collections::HashSet;
+use leasehold_core::{OwnerId, Suspects};
 use std::pin::pin;
 use std::sync::{Arc, Mutex, Weak};
 use std::task::Wake;
@@ -47,13 +46,6 @@ pub(crate) enum Signal {
 
 /// The waker of a watch. It is weak: the claim owns its watch, and the watch owns its waker.
 struct WatchWaker(Weak<ClaimNotifier>);
-
-/// The owners of holds that may be over, for the keeper.
-#[derive(Debug, Default)]
-pub(crate) struct Suspects {
-    owners: Mutex<HashSet<OwnerId>>,
-    added: Notify,
-}
 
 impl ClaimNotifier {
     pub(crate) fn new(owner: OwnerId, suspects: &Arc<Suspects>) -> Self {
@@ -139,24 +131,6 @@ impl Wake for WatchWaker {
     }
 }
 
-impl Suspects {
-    fn add(&self, owner: OwnerId) {
-        locked(&self.owners).insert(owner);
-        self.added.notify_one();
-    }
-
-    /// Waits until there are suspects, and takes them. Safe to drop: a taken suspect is returned at once.
-    pub(crate) async fn take(&self) -> Vec<OwnerId> {
-        loop {
-            let owners = std::mem::take(&mut *locked(&self.owners));
-            if !owners.is_empty() {
-                return owners.into_iter().collect();
-            }
-            self.added.notified().await;
-        }
-    }
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -164,15 +138,6 @@ mod tests {
 
     fn notifier() -> Arc<ClaimNotifier> {
         Arc::new(ClaimNotifier::new(OwnerId::from_u128(7), &Arc::default()))
-    }
-
-    #[tokio::test]
-    async fn suspect_that_is_added_twice_is_taken_once() {
-        let (suspects, owner) = (Suspects::default(), OwnerId::from_u128(7));
-        suspects.add(owner);
-        suspects.add(owner);
-        assert_eq!(suspects.take().await, [owner]);
-        assert_eq!(suspects.take().now_or_never(), None);
     }
 
     #[tokio::test(start_paused = true)]

@@ -183,38 +183,3 @@ impl Ignored {
         self.0 >> (signal.as_raw() - 1) & 1 == 1
     }
 }
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-    use nix::sys::signal::raise;
-    use std::time::Duration;
-    use tokio::sync::Mutex;
-
-    /// A signal reaches every listener of this process.
-    static RAISES: Mutex<()> = Mutex::const_new(());
-
-    /// As `kill -TSTP` and `kill -CONT` of a script, before this process came to look at the first.
-    #[tokio::test]
-    async fn process_suspended_and_continued_at_once_goes_on() {
-        let _alone = RAISES.lock().await;
-        let mut signals = Signals::listen().unwrap();
-        raise(Number::SIGTSTP).unwrap();
-        raise(Number::SIGCONT).unwrap();
-        assert_eq!(signals.next().await, Signal::CONT);
-        raise(Number::SIGWINCH).unwrap();
-        assert_eq!(signals.next().await, Signal::WINCH);
-        let later = tokio::time::timeout(Duration::from_millis(20), signals.next()).await;
-        assert!(later.is_err(), "{later:?}");
-    }
-    #[tokio::test]
-    async fn signal_that_ended_a_wait_is_remembered() {
-        let _alone = RAISES.lock().await;
-        let mut signals = Signals::listen().unwrap();
-        assert_eq!(signals.unless_ended(async {}).await, Ok(()));
-        assert_eq!(signals.ended_by(), None);
-        raise(Number::SIGTERM).unwrap();
-        assert_eq!(signals.unless_ended(std::future::pending::<()>()).await, Err(Signal::TERM));
-        assert_eq!(signals.ended_by(), Some(Signal::TERM));
-    }
-}

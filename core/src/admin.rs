@@ -56,8 +56,10 @@ pub trait LockAdmin: Debug + Send + Sync {
     /// Creates what the store needs, such as a table. Does nothing if it is there.
     async fn init(&self) -> Result<()>;
 
-    /// The statements that [`init`](Self::init) would run, for people who run them with other rights, if there are any.
-    fn init_script(&self) -> Option<String>;
+    /// The statements that [`init`](Self::init) would run, for people who run them with other rights. By default there are none.
+    fn init_script(&self) -> Option<String> {
+        None
+    }
 
     /// Deletes what is kept of names that were not held for `idle`, and answers how many names that were; `None` if the
     /// store keeps nothing of a free name. With [`Purge::Count`] they are counted and kept. May read the whole key space of

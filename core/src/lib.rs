@@ -46,6 +46,7 @@ mod owner;
 mod semantics;
 mod servers;
 mod stall_timeout;
+mod suspects;
 #[doc(hidden)]
 pub mod sync;
 mod token;
@@ -76,6 +77,7 @@ pub use semantics::{
 };
 pub use servers::KnownServers;
 pub use stall_timeout::StallTimeout;
+pub use suspects::Suspects;
 pub use token::FencingToken;
 
 use sync::locked;

@@ -1,12 +1,19 @@
 //! Users and rights, tokens that are void, and TLS with the certificates of both ends.
 
 use crate::*;
+use leasehold_conformance::proxy::{Proxy, Traffic};
 use leasehold_core::{ErrorKind, LockBackend, Renewal};
 use leasehold_test_stores::servers::EtcdServer;
 
 /// A member with the users `root`, `locker` with rights on the locks, and `guest` with none.
 fn server_with_users() -> EtcdServer {
     let server = server();
+    add_users(&server);
+    server.ctl(&["auth", "enable"]).unwrap();
+    server
+}
+
+fn add_users(server: &EtcdServer) {
     for step in [
         "user add root:r00t",
         "user add locker:l0ck",
@@ -14,11 +21,9 @@ fn server_with_users() -> EtcdServer {
         "role add locks",
         "role grant-permission locks --prefix=true readwrite leasehold/",
         "user grant-role locker locks",
-        "auth enable",
     ] {
         server.ctl(&step.split(' ').collect::<Vec<_>>()).unwrap();
     }
-    server
 }
 
 fn url(server: &EtcdServer, login: &str) -> String {
@@ -73,6 +78,32 @@ async fn user_without_rights_or_password_is_denied_and_leaves_no_key() {
     assert!(error.kind() == ErrorKind::Denied && error.to_string().contains("wants a user"), "{error:?}");
     let found = server.ctl(&["--user", "root:r00t", "get", "--prefix", "leasehold/", "--keys-only"]).unwrap();
     assert_eq!(found.trim(), "");
+}
+
+/// The first create may have been carried out.
+#[tokio::test]
+async fn refusal_of_a_create_that_is_repeated_is_an_unknown_outcome() {
+    let server = server();
+    add_users(&server);
+    let proxy = Proxy::to(([127, 0, 0, 1], server.port()).into()).await.unwrap();
+    let backend = backend(&format!("etcd://{}", proxy.address()));
+    let (other, holder) = (claim("other"), waiter("job"));
+    // Its lease is kept, so that the create is the first request that is not answered.
+    hold(&backend, &other).await;
+    release(&backend, &other).await;
+    proxy.set(Traffic::HoldReplies);
+    let lose_the_answer = async {
+        while keys(&server, "leasehold/job/").is_empty() {
+            tokio::time::sleep(Duration::from_millis(10)).await;
+        }
+        server.ctl(&["auth", "enable"]).unwrap();
+        proxy.set(Traffic::Pass);
+        proxy.cut();
+    };
+    let (attempt, ()) = answered(async { tokio::join!(backend.try_acquire(&holder), lose_the_answer) }).await;
+    let error = attempt.unwrap_err();
+    assert!(error.is_indeterminate() && error.to_string().contains("wants a user"), "{error:?}");
+    assert!(is_known(&backend, &holder));
 }
 
 #[tokio::test]

@@ -172,6 +172,33 @@ async fn hold_after_an_unanswered_create_lives_on_another_lease_and_the_first_is
     assert_eq!(keys(&server, ""), [""; 0]);
 }
 
+/// Such a watch begins after the deletion, so no event tells of it.
+#[tokio::test]
+async fn waiter_whose_key_in_front_goes_before_its_watch_is_set_is_woken() {
+    let server = server();
+    let proxy = Proxy::to(([127, 0, 0, 1], server.port()).into()).await.unwrap();
+    let (holders, waiters) = (backend(&server.url()), backend(&format!("etcd://{}", proxy.address())));
+    let (holder, next) = (claim("job"), waiter("job"));
+    hold(&holders, &holder).await;
+    // Its lease is kept, so that the create is the first request whose answer is late.
+    let other = waiter("other");
+    hold(&waiters, &other).await;
+    release(&waiters, &other).await;
+    proxy.set(Traffic::HoldReplies);
+    let hold_the_watch = async {
+        while keys(&server, "leasehold/job/").len() < 2 {
+            tokio::time::sleep(Duration::from_millis(10)).await;
+        }
+        proxy.set(Traffic::HoldRequests);
+    };
+    let (attempt, ()) = answered(async { tokio::join!(waiters.try_acquire(&next), hold_the_watch) }).await;
+    assert!(matches!(attempt.unwrap(), Attempt::Busy(_)));
+    release(&holders, &holder).await;
+    proxy.set(Traffic::Pass);
+    answered(waiters.changed(&next)).await;
+    hold(&waiters, &next).await;
+}
+
 /// If only the move of the key is carried out, and not the extension of its new lease, the holder still believes in the old one.
 #[tokio::test]
 async fn key_moves_to_a_kept_lease_only_if_that_lives_as_long() {

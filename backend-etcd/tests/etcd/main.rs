@@ -9,6 +9,7 @@ mod interop;
 mod members;
 mod releases;
 
+use futures_util::FutureExt;
 use leasehold_core::{
     Attempt, Claim, FencingToken, LockBackend, LockName, Namespace, OwnerId, Renewal, Result,
 };
@@ -111,8 +112,9 @@ fn lease_of(server: &EtcdServer, lock: &str) -> i64 {
     lease.split([',', '}']).next().unwrap().parse().unwrap()
 }
 
-/// True if the backend keeps anything of a claim.
+/// True if the backend keeps anything of a claim, but for a suspicion that no keeper has taken.
 fn is_known(backend: &EtcdBackend, claim: &Claim) -> bool {
+    let _ = backend.suspects().now_or_never();
     format!("{backend:?}").contains(&format!("{:?}", claim.owner()))
 }
 

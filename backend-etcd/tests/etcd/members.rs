@@ -1,7 +1,7 @@
 //! Members that are asked in turn, that fail, or that are none; and URLs of none.
 
 use crate::*;
-use leasehold_core::{ErrorKind, LockBackend, Renewal};
+use leasehold_core::{ErrorKind, LockAdmin, LockBackend, Renewal};
 use leasehold_test_stores::servers::{EtcdCluster, EtcdServer, RedisServer};
 use std::io::{Read, Write};
 use std::net::TcpListener;
@@ -54,6 +54,8 @@ async fn minority_grants_nothing() {
         cluster.members_mut()[member].kill();
     }
     let error = answered(backend.try_acquire(&claim("job"))).await.unwrap_err();
+    assert_eq!(error.kind(), ErrorKind::Unavailable, "{error:?}");
+    let error = answered(backend.init()).await.unwrap_err();
     assert_eq!(error.kind(), ErrorKind::Unavailable, "{error:?}");
 }
 

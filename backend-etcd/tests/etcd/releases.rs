@@ -73,6 +73,52 @@ async fn claim_whose_release_fails_is_kept_while_its_lease_may_live_and_no_longe
     assert_eq!(keys(&server, "leasehold/long/"), [""; 0]);
 }
 
+/// Else a third call could begin for the claim beside it.
+#[tokio::test]
+async fn claim_whose_release_is_repeated_is_not_forgotten_meanwhile() {
+    let server = server();
+    let (proxy, backend) = behind_a_proxy(&server).await;
+    let holder = claim("job").with_ttl(Duration::from_secs(2));
+    wait_for_grant(&backend, &holder).await;
+    let member = take_away(&proxy);
+    fail_to_release(&backend, &holder).await;
+    let would_be_forgotten = Instant::now() + Duration::from_secs(5);
+    proxy.set(Traffic::HoldRequests);
+    proxy.lead_to(member);
+    let others = async {
+        // Any call forgets the claims whose time is over.
+        while Instant::now() < would_be_forgotten {
+            let other = claim("other");
+            let _ = tokio::time::timeout(PAUSE * 10, backend.try_acquire(&other)).await;
+            assert!(is_known(&backend, &holder));
+        }
+        proxy.set(Traffic::Pass);
+    };
+    let released = backend.release(&holder, Duration::ZERO);
+    let (released, ()) = answered(async { tokio::join!(released, others) }).await;
+    assert_eq!(released.unwrap(), Release::NotHeld);
+    assert!(!is_known(&backend, &holder));
+}
+
+#[tokio::test]
+async fn lease_of_a_create_that_was_not_sent_is_used_again() {
+    let server = server();
+    let (proxy, backend) = behind_a_proxy(&server).await;
+    let (other, next) = (claim("other"), waiter("job"));
+    hold(&backend, &other).await;
+    release(&backend, &other).await;
+    let grants = || server.counter("grpc_server_started_total{grpc_method=\"LeaseGrant\"").unwrap();
+    let before = grants();
+    let member = take_away(&proxy);
+    // From then on the broken connection is known, and nothing is sent.
+    answered(backend.try_acquire(&other)).await.unwrap_err();
+    let error = answered(backend.try_acquire(&next)).await.unwrap_err();
+    assert!(error.is_outage() && !error.is_indeterminate(), "{error:?}");
+    proxy.lead_to(member);
+    hold(&backend, &next).await;
+    assert_eq!(grants(), before);
+}
+
 /// It was on its way when the guard was released. Belief is over, so that it could only keep others out.
 #[tokio::test]
 async fn renewal_behind_a_failed_release_is_lost_and_extends_nothing() {

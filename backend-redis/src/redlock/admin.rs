@@ -59,10 +59,6 @@ impl LockAdmin for RedlockBackend {
         self.ask_all(ping).await.map(drop)
     }
 
-    fn init_script(&self) -> Option<String> {
-        None
-    }
-
     /// Each name is acquired first: one that is held is not granted. A node that does not answer keeps what it has.
     async fn forget(&self, names: &[LockName]) -> Result<()> {
         for name in names {

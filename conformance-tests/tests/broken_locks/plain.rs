@@ -341,10 +341,6 @@ impl LockAdmin for Plain {
         Ok(())
     }
 
-    fn init_script(&self) -> Option<String> {
-        None
-    }
-
     async fn forget(&self, _names: &[LockName]) -> Result<()> {
         Ok(())
     }

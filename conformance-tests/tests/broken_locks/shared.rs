@@ -285,10 +285,6 @@ impl LockAdmin for Shared {
         Ok(())
     }
 
-    fn init_script(&self) -> Option<String> {
-        None
-    }
-
     async fn forget(&self, _names: &[LockName]) -> Result<()> {
         Ok(())
     }

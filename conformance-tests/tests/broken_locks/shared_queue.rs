@@ -308,10 +308,6 @@ impl LockAdmin for Line {
         Ok(())
     }
 
-    fn init_script(&self) -> Option<String> {
-        None
-    }
-
     async fn purge(&self, idle: Duration, purge: Purge) -> Result<Option<u64>> {
         if !self.edits.iter().any(|(from, _)| *from == ANY_IDLE) {
             Purge::check_idle(idle)?;

@@ -262,10 +262,6 @@ impl LockAdmin for Line {
         Ok(())
     }
 
-    fn init_script(&self) -> Option<String> {
-        None
-    }
-
     async fn forget(&self, _names: &[LockName]) -> Result<()> {
         Ok(())
     }

@@ -368,10 +368,6 @@ impl LockAdmin for Backend {
         Ok(())
     }
 
-    fn init_script(&self) -> Option<String> {
-        None
-    }
-
     async fn forget(&self, names: &[LockName]) -> Result<()> {
         self.store.memory.forget(names).await
     }

@@ -27,10 +27,6 @@ impl LockAdmin for MemoryBackend {
         Ok(())
     }
 
-    fn init_script(&self) -> Option<String> {
-        None
-    }
-
     /// A free name is forgotten by itself, once the clock has passed its last token.
     async fn forget(&self, _names: &[LockName]) -> Result<()> {
         Ok(())

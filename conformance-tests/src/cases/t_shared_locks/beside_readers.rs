@@ -195,7 +195,8 @@ async fn end_of_one_reader_leaves_the_others(cx: &Context) -> Verdict {
     for reader in &told {
         loss_within(reader, cx.ttl() + cx.slack()).await?;
     }
-    tokio::time::sleep(cx.ttl() * 3 / 2).await;
+    // The kept reader is renewed, and the least time of a released one is over.
+    tokio::time::sleep((cx.ttl() * 3 / 2).max(cx.lease(cx.ttl() / 2) + cx.slack() / 5)).await;
     for reader in left {
         let name = reader.name().clone();
         ensure_not_lost(&reader, format_args!("{name}: the other reader was told"))?;

@@ -1,78 +1,81 @@
-//! Protocols of Leasehold as state machines, explored by a model checker: every order of events within stated bounds, not
-//! some of them. A crate of its own because it is compiled for speed also where tests are not.
+//! Model checking of Leasehold's lock protocols: each one is a state machine, and every order of its events within stated bounds is
+//! explored. The models are a crate of their own because Cargo sets the optimization level per crate, and the tests of the others
+//! are not optimized.
 //!
-//! * `tests/redlock`: the tokens of Redlock.
-//! * `tests/zookeeper`: the queue of ephemeral nodes, and the sessions that it hangs on.
-//! * `tests/sql_lease`: the row of a lease, and the database's clock that it hangs on.
-//! * `tests/etcd_lease`: a holder's belief over a change of leaders.
+//! * `tests/redlock`: the fencing tokens of Redlock.
+//! * `tests/zookeeper`: the queue of ephemeral nodes, and the sessions that keep them.
+//! * `tests/sql_lease`: the row of a lease, and the clock of the database.
+//! * `tests/etcd_lease`: leases and keys while the leader changes.
 //!
-//! Each finds what is known to be wrong, by name, before what is built here is explored to the end: a model that cannot
-//! fail proves nothing. What each run has explored or refuted stands in `docs/generated/models.md`, and a run that finds another
-//! number of states there than it has seen fails.
+//! Each model has two kinds of tests. [`refute`] expects a counterexample for a variant with a known fault, which shows that the model
+//! can express it. [`verify`] explores the implemented protocol completely. `docs/generated/models.md` records the result of every
+//! test, and a test fails if its result differs from its row there.
 
 #![allow(
     clippy::panic,
     clippy::print_stdout,
-    reason = "for tests: one that panics fails, and what was explored is for people"
+    reason = "test support: a panic fails the test, and results are printed for the reader"
 )]
 
-mod machine;
+mod protocol;
 mod table;
 
-pub use machine::{Explored, Machine};
-pub use table::names_the_runs_of_this_program;
+pub use protocol::{Protocol, ProtocolModel};
+pub use table::check_run_list;
 
 use rustix::time::{ClockId, clock_gettime};
 use stateright::{Checker, HasDiscoveries, Model};
 
-/// Explores all of it, and panics at the first promise that does not hold, or if the documents know of another number of
-/// states. The run is called like the test that it is.
-pub fn holds<M: Machine>(machine: M) {
-    let bounds = machine.bounds();
-    let (checker, took) = explore(&bounds, machine, HasDiscoveries::AnyFailures);
+/// Explores all states within the bounds. Panics if a property fails, or if the number of states differs from the row of this test in
+/// the table.
+pub fn verify<P: Protocol>(protocol: P) {
+    let bounds = protocol.bounds();
+    let (checker, seconds) = explore(&bounds, protocol, HasDiscoveries::AnyFailures);
     checker.assert_properties();
-    table::agrees(&bounds, &grouped(checker.unique_state_count()), &took);
+    table::check_run(&bounds, &group_digits(checker.unique_state_count()), &seconds);
 }
 
-/// Explores until `expected` is found not to hold, and prints how. Panics if it holds, or if the documents do not say so.
-pub fn fails<M: Machine>(machine: M, expected: &'static str) {
-    let bounds = machine.bounds();
-    let (checker, _) = explore(&bounds, machine, HasDiscoveries::AnyOf([expected].into()));
-    let Some(path) = checker.discovery(expected) else {
-        panic!("{expected:?} holds of a protocol that is known to be wrong");
+/// Explores until a counterexample to `property` is found, and prints it. Panics if there is none, or if the row of this test in the
+/// table differs.
+pub fn refute<P: Protocol>(protocol: P, property: &'static str) {
+    let bounds = protocol.bounds();
+    let (checker, _) = explore(&bounds, protocol, HasDiscoveries::AnyOf([property].into()));
+    let Some(path) = checker.discovery(property) else {
+        panic!("no counterexample to {property:?} in a protocol that has a known fault");
     };
-    println!("  not {expected}: {:?}", path.into_actions());
-    table::agrees(&bounds, &format!("not {expected}"), "");
+    println!("  not {property}: {:?}", path.into_actions());
+    table::check_run(&bounds, &format!("not {property}"), "");
 }
 
-fn explore<M: Machine>(
+/// The checker after the exploration, and the CPU seconds that it took.
+fn explore<P: Protocol>(
     bounds: &str,
-    machine: M,
+    protocol: P,
     until: HasDiscoveries,
-) -> (impl Checker<Explored<M>>, String) {
-    let start = processor_seconds();
-    let checker = Explored(machine).checker().threads(threads()).finish_when(until).spawn_bfs().join();
-    let (states, depth, took) =
-        (checker.unique_state_count(), checker.max_depth(), processor_seconds() - start);
-    let took = format!("{took:.1}");
-    println!("{bounds}: {states} states, up to {depth} steps, in {took} s of a processor");
-    (checker, took)
+) -> (impl Checker<ProtocolModel<P>>, String) {
+    let start = cpu_seconds();
+    let checker =
+        ProtocolModel(protocol).checker().threads(thread_count()).finish_when(until).spawn_bfs().join();
+    let (states, depth) = (checker.unique_state_count(), checker.max_depth());
+    let seconds = format!("{:.1}", cpu_seconds() - start);
+    println!("{bounds}: {states} states, depth {depth}, {seconds} s of CPU time");
+    (checker, seconds)
 }
 
-/// As many as tests may run at once: two, unless it is said.
-fn threads() -> usize {
-    let asked = std::env::var("RUST_TEST_THREADS").ok().and_then(|number| number.parse().ok());
-    asked.unwrap_or(2).clamp(1, 2)
+/// Two, or one if `RUST_TEST_THREADS` is 1.
+fn thread_count() -> usize {
+    let test_threads = std::env::var("RUST_TEST_THREADS").ok().and_then(|number| number.parse().ok());
+    test_threads.unwrap_or(2).clamp(1, 2)
 }
 
-/// The processor time of this program, with all tests that run beside this one. It is the same on a busy machine as on a quiet one.
-fn processor_seconds() -> f64 {
-    let used = clock_gettime(ClockId::ProcessCPUTime);
-    used.tv_sec as f64 + used.tv_nsec as f64 / 1e9
+/// CPU time of this process, including tests that run at the same time. Unlike wall time it does not depend on the load of the host.
+fn cpu_seconds() -> f64 {
+    let time = clock_gettime(ClockId::ProcessCPUTime);
+    time.tv_sec as f64 + time.tv_nsec as f64 / 1e9
 }
 
 /// `1 234 567`.
-fn grouped(number: usize) -> String {
+fn group_digits(number: usize) -> String {
     let digits = number.to_string();
     let groups: Vec<_> = digits.as_bytes().rchunks(3).rev().map(String::from_utf8_lossy).collect();
     groups.join(" ")

@@ -1,5 +1,5 @@
-//! The table of the runs in `docs/generated/models.md`. With `LEASEHOLD_WRITE_TABLES=1` each run writes its own row; otherwise
-//! it is held against it.
+//! The table of results in `docs/generated/models.md`. With `LEASEHOLD_WRITE_TABLES=1` each run writes its own row; otherwise it
+//! compares its result with that row. A run is one test of a model, and is named like it.
 
 use std::fs;
 use std::process::Command;
@@ -9,94 +9,95 @@ const DOCUMENT: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/../docs/generated/m
 const BEGIN: &str = "<!-- models: begin. Written by the runs of `models/` -->\n| run | within | states | s |\n|---|---|---:|---:|\n";
 const END: &str = "<!-- models: end -->";
 
-/// The runs of one program write one after the other; cargo runs one program after the other.
-static WRITING: Mutex<()> = Mutex::new(());
+/// Serializes the writes of one test binary; cargo runs the binaries one after the other.
+static WRITE_LOCK: Mutex<()> = Mutex::new(());
 
-/// What a run has done. How long it took is not compared: that is for the machine to say.
 #[derive(Clone, Debug, Eq, PartialEq)]
 struct Row {
     model: String,
     run: String,
-    within: String,
-    seen: String,
+    bounds: String,
+    /// The number of states, or the refuted property.
+    result: String,
+    /// CPU time, empty if a property was refuted. It depends on the host, and is not compared.
     seconds: String,
 }
 
-/// Holds what the present test has seen against its row, or writes that.
-pub(crate) fn agrees(within: &str, seen: &str, seconds: &str) {
+/// Compares the result of the current test with its row, or writes the row.
+pub(crate) fn check_run(bounds: &str, result: &str, seconds: &str) {
     let test = std::thread::current().name().unwrap_or_default().to_owned();
-    let [within, seen, seconds] = [within, seen, seconds].map(str::to_owned);
-    let row = Row { model: model(), run: in_words(&test), within, seen, seconds };
-    if is_to_be_written() {
-        return change(|rows| {
-            rows.retain(|other| !other.is_of_the_run(&row));
+    let [bounds, result, seconds] = [bounds, result, seconds].map(str::to_owned);
+    let row = Row { model: model_name(), run: run_name(&test), bounds, result, seconds };
+    if is_writing() {
+        return update_rows(|rows| {
+            rows.retain(|other| !other.is_same_run(&row));
             rows.push(row.clone());
         });
     }
-    let written = rows().into_iter().find(|other| other.is_of_the_run(&row));
-    let written = written.map(|written| Row { seconds: row.seconds.clone(), ..written });
+    let recorded = read_rows().into_iter().find(|other| other.is_same_run(&row));
+    let recorded = recorded.map(|recorded| Row { seconds: row.seconds.clone(), ..recorded });
     assert_eq!(
         Some(row),
-        written,
-        "docs/generated/models.md says otherwise: LEASEHOLD_WRITE_TABLES=1 cargo test -p leasehold-models -- --test-threads 1"
+        recorded,
+        "docs/generated/models.md differs: LEASEHOLD_WRITE_TABLES=1 cargo test -p leasehold-models -- --test-threads 1"
     );
 }
 
-/// Holds the rows of a model against the tests of its program, in which this is one; or deletes those of other runs.
-pub fn names_the_runs_of_this_program() {
-    let program = std::env::current_exe().unwrap_or_else(|error| panic!("this program is nowhere: {error}"));
-    let listed = Command::new(program).args(["--list", "--format", "terse"]).output();
-    let listed = listed.unwrap_or_else(|error| panic!("this program does not run: {error}"));
-    let listed = String::from_utf8_lossy(&listed.stdout).into_owned();
-    let this = std::thread::current().name().unwrap_or_default().to_owned();
-    let tests = listed.lines().filter_map(|line| line.strip_suffix(": test")).filter(|test| *test != this);
-    let mut runs: Vec<String> = tests.map(in_words).collect();
-    let model = model();
-    if is_to_be_written() {
-        return change(|rows| rows.retain(|row| row.model != model || runs.contains(&row.run)));
+/// Compares the rows of this model with the tests of this binary, apart from the current one; or deletes the rows without a test.
+pub fn check_run_list() {
+    let binary = std::env::current_exe().unwrap_or_else(|error| panic!("path of the test binary: {error}"));
+    let list = Command::new(binary).args(["--list", "--format", "terse"]).output();
+    let list = list.unwrap_or_else(|error| panic!("list of tests: {error}"));
+    let list = String::from_utf8_lossy(&list.stdout).into_owned();
+    let current = std::thread::current().name().unwrap_or_default().to_owned();
+    let tests = list.lines().filter_map(|line| line.strip_suffix(": test")).filter(|test| *test != current);
+    let mut runs: Vec<String> = tests.map(run_name).collect();
+    let model = model_name();
+    if is_writing() {
+        return update_rows(|rows| rows.retain(|row| row.model != model || runs.contains(&row.run)));
     }
-    let mut written: Vec<String> =
-        rows().into_iter().filter(|row| row.model == model).map(|row| row.run).collect();
-    written.sort();
+    let mut recorded: Vec<String> =
+        read_rows().into_iter().filter(|row| row.model == model).map(|row| row.run).collect();
+    recorded.sort();
     runs.sort();
-    assert_eq!(written, runs, "docs/generated/models.md has other runs of {model}");
+    assert_eq!(recorded, runs, "docs/generated/models.md has other runs of {model}");
 }
 
-fn is_to_be_written() -> bool {
+fn is_writing() -> bool {
     std::env::var_os("LEASEHOLD_WRITE_TABLES").is_some()
 }
 
-/// Cargo calls it `zookeeper-` and a hash.
-fn model() -> String {
-    let program = std::env::args().next().unwrap_or_default();
-    let name = program.rsplit(['/', '\\']).next().unwrap_or_default();
+/// `zookeeper`, if Cargo has named the test binary `zookeeper-` and a hash.
+fn model_name() -> String {
+    let binary = std::env::args().next().unwrap_or_default();
+    let name = binary.rsplit(['/', '\\']).next().unwrap_or_default();
     name.split('-').next().unwrap_or_default().to_owned()
 }
 
-fn in_words(test: &str) -> String {
+fn run_name(test: &str) -> String {
     test.replace('_', " ")
 }
 
-fn rows() -> Vec<Row> {
-    let (_, table, _) = document();
+fn read_rows() -> Vec<Row> {
+    let (_, table, _) = read_document();
     table.lines().filter_map(Row::parse).collect()
 }
 
-/// What stands before the rows, the rows, and what stands after them.
-fn document() -> (String, String, String) {
+/// The text before the rows, the rows, and the text after them.
+fn read_document() -> (String, String, String) {
     let text = fs::read_to_string(DOCUMENT).unwrap_or_else(|error| panic!("{DOCUMENT}: {error}"));
     let parts = text.split_once(BEGIN).and_then(|(before, rest)| Some((before, rest.split_once(END)?)));
     let Some((before, (table, after))) = parts else { panic!("{DOCUMENT} has no table of the models") };
     (before.to_owned(), table.to_owned(), after.to_owned())
 }
 
-fn change(change: impl FnOnce(&mut Vec<Row>)) {
-    let _one_at_a_time = WRITING.lock().unwrap_or_else(PoisonError::into_inner);
-    let mut rows = rows();
-    change(&mut rows);
-    rows.sort_by(|one, other| one.place().cmp(&other.place()));
-    let table: String = rows.iter().map(Row::line).collect();
-    let (before, _, after) = document();
+fn update_rows(update: impl FnOnce(&mut Vec<Row>)) {
+    let _guard = WRITE_LOCK.lock().unwrap_or_else(PoisonError::into_inner);
+    let mut rows = read_rows();
+    update(&mut rows);
+    rows.sort_by(|one, other| one.sort_key().cmp(&other.sort_key()));
+    let table: String = rows.iter().map(Row::to_markdown).collect();
+    let (before, _, after) = read_document();
     let text = [&before, BEGIN, &table, END, &after].concat();
     fs::write(DOCUMENT, text).unwrap_or_else(|error| panic!("{DOCUMENT}: {error}"));
 }
@@ -104,23 +105,23 @@ fn change(change: impl FnOnce(&mut Vec<Row>)) {
 impl Row {
     fn parse(line: &str) -> Option<Self> {
         let cells: Vec<&str> = line.split('|').map(str::trim).collect();
-        let ["", run, within, seen, seconds, ""] = cells[..] else { return None };
+        let ["", run, bounds, result, seconds, ""] = cells[..] else { return None };
         let (model, run) = run.split_once(": ")?;
-        let [model, run, within, seen, seconds] = [model, run, within, seen, seconds].map(str::to_owned);
-        Some(Self { model: model.replace('`', ""), run, within, seen, seconds })
+        let [model, run, bounds, result, seconds] = [model, run, bounds, result, seconds].map(str::to_owned);
+        Some(Self { model: model.replace('`', ""), run, bounds, result, seconds })
     }
 
-    fn line(&self) -> String {
-        let Self { model, run, within, seen, seconds } = self;
-        format!("| `{model}`: {run} | {within} | {seen} | {seconds} |\n")
+    fn to_markdown(&self) -> String {
+        let Self { model, run, bounds, result, seconds } = self;
+        format!("| `{model}`: {run} | {bounds} | {result} | {seconds} |\n")
     }
 
-    fn is_of_the_run(&self, other: &Self) -> bool {
+    fn is_same_run(&self, other: &Self) -> bool {
         self.model == other.model && self.run == other.run
     }
 
-    /// What was explored to its end stands before what was refuted.
-    fn place(&self) -> (&str, bool, &str) {
+    /// By model; in each, the runs that explored everything stand before those that refuted a property.
+    fn sort_key(&self) -> (&str, bool, &str) {
         (&self.model, self.seconds.is_empty(), &self.run)
     }
 }

@@ -1,108 +1,108 @@
-//! The state of the holder, a client in every detail, with the call that it has under way.
+//! The states of the two clients: the holder with its pending call, and the competitor.
 
-use crate::cluster::Found;
+use crate::cluster::KeyStatus;
 
 #[derive(Clone, Debug, Default, PartialEq, Eq, Hash)]
 pub(crate) struct Holder {
     pub(crate) phase: Phase,
-    /// The lease on which it knows its key.
+    /// The lease of its key, as far as it knows.
     pub(crate) lease: usize,
-    /// By its own clock, that lease lives at least until then.
-    pub(crate) lives_until: u8,
+    /// That lease does not end earlier, by the holder's own clock.
+    pub(crate) lease_valid_until: u8,
     pub(crate) call: Option<Call>,
-    /// Writes without an answer that may still be carried out.
+    /// Writes of abandoned calls that may still be proposed.
     pub(crate) late_create: bool,
     pub(crate) late_move: bool,
-    /// True while it knows of no answer to its move.
+    /// True while its move has no answer.
     pub(crate) is_moving: bool,
-    /// The write of its release, until that is carried out.
+    /// The release, until it is proposed.
     pub(crate) late_release: bool,
-    /// No part of the protocol: the term in which it was granted the lock, 0 if never; and whether a later leader renewed it.
-    pub(crate) granted_in: u8,
+    /// History variables: the term in which the lock was granted, 0 if never; and whether a later leader has renewed it.
+    pub(crate) granted_term: u8,
     pub(crate) is_carried_over: bool,
 }
 
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
 pub(crate) enum Phase {
     #[default]
-    Absent,
-    /// Has, or may have, a key.
+    Idle,
+    /// `created` is true once a create was answered; before that there may be a key.
     Claiming {
         created: bool,
     },
-    /// Believes so long, by its own clock.
+    /// Believes to hold the lock until then, by its own clock.
     Holding {
         until: u8,
     },
-    /// Held, and knows that it does no more.
+    /// Knows that it no longer holds the lock.
     Lost,
-    Gone,
+    Done,
 }
 
-/// The extension of a lease beside a transaction. See `Connection::prove`.
+/// The extension of a lease, and a transaction at the same time: `Connection::prove`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub(crate) struct Call {
     pub(crate) sent_at: u8,
     pub(crate) request: Request,
     /// The lease to extend.
     pub(crate) lease: usize,
-    /// The members that are asked for the extension and for the transaction: the same one, unless that is explored.
-    pub(crate) extended_at: usize,
-    pub(crate) asked_at: usize,
-    pub(crate) extension: Extension,
-    pub(crate) answer: Answer,
+    /// The same member, unless `two_members` is set.
+    pub(crate) extension_member: usize,
+    pub(crate) transaction_member: usize,
+    pub(crate) extension: ExtensionState,
+    pub(crate) transaction: TransactionState,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub(crate) enum Request {
     Create,
-    Look,
+    Read,
     Move,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-pub(crate) enum Extension {
+pub(crate) enum ExtensionState {
     Sent,
-    /// The header is filled before the lease is extended.
+    /// The response header is filled before the lease is extended.
     Begun {
         term: u8,
     },
     Answered {
         term: u8,
-        lives: bool,
+        is_alive: bool,
     },
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-pub(crate) enum Answer {
-    /// Sent when so many entries were committed.
+pub(crate) enum TransactionState {
+    /// `index` is the number of committed entries when it was sent.
     Sent {
         index: usize,
     },
-    /// A write that is in the log of the leader of its time.
+    /// A write that the leader has appended to its log.
     Proposed,
-    /// A read for which a majority has confirmed the leader: the member answers once it has applied as much.
+    /// A read for which a majority has confirmed the leader; the member answers once it has applied `index` entries.
     Confirmed {
         index: usize,
     },
-    /// Carried out. The header is filled afterwards.
-    CarriedOut {
-        found: Found,
+    /// The response header is not filled yet.
+    Executed {
+        status: KeyStatus,
     },
     Answered {
         term: u8,
-        found: Found,
+        status: KeyStatus,
     },
 }
 
-/// Another client.
+/// All other clients.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
-pub(crate) enum Rival {
+pub(crate) enum Competitor {
     #[default]
-    Absent,
+    Idle,
     Waiting,
     Holding,
-    Gone,
+    Done,
 }
 
 impl Holder {
@@ -110,30 +110,30 @@ impl Holder {
         matches!(self.phase, Phase::Holding { until } if time < until)
     }
 
-    /// The request of its next call, apart from a move.
+    /// The transaction of its next call, unless that is a move.
     pub(crate) fn next_request(&self) -> Option<Request> {
         match self.phase {
-            Phase::Absent | Phase::Claiming { created: false } => Some(Request::Create),
-            Phase::Claiming { created: true } | Phase::Holding { .. } => Some(Request::Look),
-            Phase::Lost | Phase::Gone => None,
+            Phase::Idle | Phase::Claiming { created: false } => Some(Request::Create),
+            Phase::Claiming { created: true } | Phase::Holding { .. } => Some(Request::Read),
+            Phase::Lost | Phase::Done => None,
         }
     }
 
-    /// Its call is over without an answer. A write that is in no log yet may come there later.
-    pub(crate) fn abandon(&mut self) {
+    /// Ends the call without its answers. A write that is not in a log yet may be proposed later.
+    pub(crate) fn abandon_call(&mut self) {
         let Some(call) = self.call.take() else { return };
-        if matches!(call.answer, Answer::Sent { .. }) {
+        if matches!(call.transaction, TransactionState::Sent { .. }) {
             self.late_create |= call.request == Request::Create;
             self.late_move |= call.request == Request::Move;
         }
     }
 
-    /// The key or its lease has ended.
+    /// Ends the claim: its key or its lease is gone.
     pub(crate) fn lose(&mut self) {
-        self.abandon();
+        self.abandon_call();
         self.phase = match self.phase {
             Phase::Holding { .. } => Phase::Lost,
-            _ => Phase::Gone,
+            _ => Phase::Done,
         };
     }
 }

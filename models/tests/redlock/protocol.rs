@@ -1,65 +1,65 @@
-//! The protocol as a state machine: what a node does with a request, what a client does with an answer, and everything
-//! that may happen in between.
+//! Redlock as a state machine: clients send claims and write-backs, and nodes execute them in any order.
 //!
-//! * A lease may end on any node at any moment: so no property that holds here rests on a clock. The taking back of a
-//!   failed attempt, and a release, do nothing more than that, and need no steps of their own.
-//! * A request may be carried out at any later moment, after any other, also after its client has gone on, or never.
-//! * The answer to a claim may be lost. That to a write-back arrives: a client that knows less is granted less.
-//! * A client may crash, or give up, at any moment: that is one that takes no further step, or begins its next attempt.
-//! * A granted owner may repair any node that does not have its lock, at any moment: also much too late.
+//! * A lease may end on any node at any moment, so the properties do not depend on clocks. A release, and the cleanup of a failed
+//!   attempt, have the same effect, and are not modelled separately.
+//! * A request may be executed at any later moment, in any order, also after its client has continued, or never.
+//! * The reply to a claim may be lost. The reply to a write-back always arrives: a client with fewer replies is granted less often.
+//! * A client may crash or give up at any moment: it takes no further step, or begins its next attempt.
+//! * An owner that was granted the lock may at any moment repair a node whose lock is free, also after it has lost the lock itself.
 //!
-//! Clocks are left out: that they only make tokens larger is a choice of larger numbers, of which this one is the least.
+//! Not modelled: the clocks of the nodes, which only make tokens larger. The model chooses the smallest token that is allowed.
 
 mod node;
 mod steps;
 
-use leasehold_models::{Explored, Machine};
+use leasehold_models::{Protocol, ProtocolModel};
 use node::{Node, Request};
 use stateright::Property;
 
-/// Attempts in all, of all clients.
+/// The number of attempts of all clients.
 pub(crate) const ATTEMPTS: usize = 4;
 
-/// How tokens are made.
+/// How the token of a grant is chosen, and when a node accepts its write-back.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Tokens {
-    /// As this library does.
+pub(crate) enum TokenRule {
+    /// As implemented: a node accepts the write-back if the attempt has its lock, and the node's last token is smaller.
     WrittenBack,
-    /// Each node counts its grants; the token is the largest count of the majority, and nothing is written back.
-    MaximumOfCounts,
-    /// Written back to nodes that hold the name for anybody.
+    /// Each node counts its grants, and the token is the largest count of the majority. It is not written back.
+    MaxOfCounters,
+    /// A node accepts the write-back also if another owner, or no owner, has its lock.
     WithoutOwnerCheck,
-    /// Written back also where a token is known that is as large.
-    WithoutSmallerCheck,
-    /// Both checks left out: a node keeps the larger one, and always agrees.
+    /// A node accepts the write-back also if its last token is as large or larger.
+    WithoutTokenComparison,
+    /// A node accepts every write-back, and keeps the larger token.
     Unchecked,
 }
 
-/// What is explored.
+/// The variant to explore, and its bounds.
 #[derive(Clone, Debug)]
-pub(crate) struct Protocol<const NODES: usize> {
-    pub(crate) tokens: Tokens,
-    /// How many attempts each client makes.
+pub(crate) struct Redlock<const NODES: usize> {
+    pub(crate) token_rule: TokenRule,
+    /// The number of attempts of each client.
     pub(crate) attempts: [usize; 2],
-    /// True if a client may ask again under the owner of its attempt before, as after a lost answer.
+    /// True if a client may repeat its attempt under the same owner, as after a lost reply.
     pub(crate) retries: bool,
-    /// True if granted owners repair nodes.
+    /// True if owners that were granted the lock repair nodes.
     pub(crate) repairs: bool,
-    /// How many times a node may forget everything.
-    pub(crate) wipes: u8,
+    /// How often a node may lose its data.
+    pub(crate) max_wipes: u8,
 }
 
-/// An attempt, at its client.
+/// The state of an attempt at its client.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub(crate) struct Attempt {
-    /// The attempt with which its owner began, counted from 1; 0 if it has not begun.
+    /// The first attempt of its owner, counted from 1; 0 before this attempt begins.
     owner: u8,
-    /// True while its client waits for answers.
-    open: bool,
-    /// The token that is being written back.
+    /// True from the beginning of this attempt until the client begins its next one.
+    is_waiting: bool,
+    /// The token to write back, 0 before it is chosen.
     token: u8,
+    /// The token of the grant, 0 if there is none.
     pub(crate) granted: u8,
-    /// The largest token that was granted to others before it asked for its own.
+    /// The largest token of other owners' grants when this attempt began, or when it chose its token.
     floor: u8,
 }
 
@@ -70,10 +70,11 @@ pub(crate) struct State<const NODES: usize> {
     wipes: u8,
 }
 
+/// `new_owner` is false if the attempt is repeated under the same owner; `replied` is false if the reply is lost.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Action {
-    Begin { attempt: usize, anew: bool },
-    Claim { node: usize, attempt: usize, heard: bool },
+    Begin { attempt: usize, new_owner: bool },
+    Claim { node: usize, attempt: usize, replied: bool },
     ChooseToken { attempt: usize },
     Write { node: usize, attempt: usize },
     Expire { node: usize },
@@ -81,54 +82,55 @@ pub(crate) enum Action {
     Wipe { node: usize },
 }
 
-impl<const NODES: usize> Machine for Protocol<NODES> {
+impl<const NODES: usize> Protocol for Redlock<NODES> {
     type State = State<NODES>;
     type Action = Action;
 
     fn bounds(&self) -> String {
-        let Self { attempts: [one, other], wipes, .. } = self;
-        let wiped = if *wipes > 0 { format!(", nodes wiped ≤ {wipes}") } else { String::new() };
+        let Self { attempts: [one, other], max_wipes, .. } = self;
+        let wiped = if *max_wipes > 0 { format!(", nodes wiped ≤ {max_wipes}") } else { String::new() };
         format!("{NODES} nodes, 2 clients with {one} and {other} attempts{wiped}")
     }
 
-    fn begins(&self) -> Self::State {
+    fn initial_state(&self) -> Self::State {
         State { nodes: [Node::default(); NODES], attempts: Default::default(), wipes: 0 }
     }
 
-    fn may_happen(&self, state: &Self::State, actions: &mut Vec<Action>) {
+    fn enabled_actions(&self, state: &Self::State, actions: &mut Vec<Action>) {
         for attempt in 0..self.attempts.iter().sum() {
             if state.attempts[attempt].owner == 0 {
                 let follows = self.predecessor(attempt).map(|before| state.attempts[before].owner != 0);
                 if follows != Some(false) {
-                    actions.push(Action::Begin { attempt, anew: true });
+                    actions.push(Action::Begin { attempt, new_owner: true });
                 }
                 if follows == Some(true) && self.retries {
-                    actions.push(Action::Begin { attempt, anew: false });
+                    actions.push(Action::Begin { attempt, new_owner: false });
                 }
-            } else if self.may_choose(state, attempt) {
+            } else if self.may_choose_token(state, attempt) {
                 actions.push(Action::ChooseToken { attempt });
             }
         }
-        for (place, node) in state.nodes.iter().enumerate() {
-            self.actions_at(state, place, node, actions);
+        for (index, node) in state.nodes.iter().enumerate() {
+            self.node_actions(state, index, node, actions);
         }
     }
 
-    fn happens(&self, state: &mut Self::State, action: Action) {
+    fn apply(&self, state: &mut Self::State, action: Action) {
         match action {
-            Action::Begin { attempt, anew } => self.begin(state, attempt, anew),
-            Action::Claim { node, attempt, heard } => self.claim(state, node, attempt, heard),
+            Action::Begin { attempt, new_owner } => self.begin(state, attempt, new_owner),
+            Action::Claim { node, attempt, replied } => self.claim(state, node, attempt, replied),
             Action::ChooseToken { attempt } => self.choose_token(state, attempt),
             Action::Write { node, attempt } => self.write(state, node, attempt),
             Action::Expire { node } => state.nodes[node].free(),
             Action::Repair { node, attempt } => {
                 let token = state.attempts[attempt].granted;
                 let node = &mut state.nodes[node];
-                (node.lock, node.record, node.last) = (attempt as u8 + 1, token, node.last.max(token));
+                (node.lock, node.record, node.last_token) =
+                    (attempt as u8 + 1, token, node.last_token.max(token));
             }
             Action::Wipe { node } => {
                 state.nodes[node].free();
-                state.nodes[node].last = 0;
+                state.nodes[node].last_token = 0;
                 state.wipes += 1;
             }
         }
@@ -136,21 +138,25 @@ impl<const NODES: usize> Machine for Protocol<NODES> {
         state.nodes.sort_unstable();
     }
 
-    fn promises(&self) -> Vec<Property<Explored<Self>>> {
+    fn properties(&self) -> Vec<Property<ProtocolModel<Self>>> {
         vec![
             Property::always(UNIQUE, |_, state: &State<NODES>| {
-                state.pairs(|one, other, _, _| one.owner == other.owner || one.granted != other.granted)
+                state.all_granted_pairs(|one, other, _, _| {
+                    one.owner == other.owner || one.granted != other.granted
+                })
             }),
             Property::always(GROWING, |_, state: &State<NODES>| {
                 state.attempts.iter().all(|attempt| attempt.granted == 0 || attempt.granted > attempt.floor)
             }),
             Property::always(FENCING, |_, state: &State<NODES>| {
-                state.pairs(|one, other, first, second| {
+                state.all_granted_pairs(|one, other, first, second| {
                     one.owner == other.owner
                         || state.nodes.iter().all(|node| {
-                            // A resource that checks tokens lets in what is newer by the locks, and only that.
-                            let both = node.wrote(first, one) && node.wrote(second, other);
-                            !both || (node.took[first] < node.took[second]) == (one.granted < other.granted)
+                            // A resource that checks tokens must accept the later holder, and reject the earlier one.
+                            let both = node.has_written(first, one) && node.has_written(second, other);
+                            !both
+                                || (node.locked_at[first] < node.locked_at[second])
+                                    == (one.granted < other.granted)
                         })
                 })
             }),
@@ -158,19 +164,19 @@ impl<const NODES: usize> Machine for Protocol<NODES> {
     }
 
     fn is_done(&self, state: &State<NODES>) -> bool {
-        !state.pairs(|one, other, _, _| one.owner == other.owner)
+        !state.all_granted_pairs(|one, other, _, _| one.owner == other.owner)
     }
 }
 
-/// No two owners are granted the same token.
+/// Two owners are never granted the same token.
 pub(crate) const UNIQUE: &str = "unique";
-/// An owner that writes its token back after another was granted the lock is granted a larger token.
+/// A token that is chosen after another owner was granted the lock is larger than the token of that grant.
 pub(crate) const GROWING: &str = "growing";
-/// Of two grants, the one that had the lock later on a node that both wrote to has the larger token.
+/// If two owners have written their tokens to one node, the owner that had its lock later has the larger token.
 pub(crate) const FENCING: &str = "fencing";
 
-impl<const NODES: usize> Protocol<NODES> {
-    /// The attempt before this one, of the same client.
+impl<const NODES: usize> Redlock<NODES> {
+    /// The previous attempt of the same client.
     fn predecessor(&self, attempt: usize) -> Option<usize> {
         (attempt != 0 && attempt != self.attempts[0]).then(|| attempt - 1)
     }
@@ -179,65 +185,65 @@ impl<const NODES: usize> Protocol<NODES> {
         NODES / 2 + 1
     }
 
-    fn may_choose(&self, state: &State<NODES>, attempt: usize) -> bool {
+    fn may_choose_token(&self, state: &State<NODES>, attempt: usize) -> bool {
         let this = &state.attempts[attempt];
-        this.open
+        this.is_waiting
             && this.token == 0
             && this.granted == 0
             && state.answered(attempt).count() >= Self::majority()
     }
 
-    fn actions_at(&self, state: &State<NODES>, place: usize, node: &Node, actions: &mut Vec<Action>) {
+    fn node_actions(&self, state: &State<NODES>, index: usize, node: &Node, actions: &mut Vec<Action>) {
         for (attempt, this) in state.attempts.iter().enumerate() {
-            if node.claims[attempt] == Request::UnderWay && node.admits(state, attempt) {
-                actions.push(Action::Claim { node: place, attempt, heard: false });
-                if this.open {
-                    actions.push(Action::Claim { node: place, attempt, heard: true });
+            if node.claims[attempt] == Request::InFlight && node.accepts_claim(state, attempt) {
+                actions.push(Action::Claim { node: index, attempt, replied: false });
+                if this.is_waiting {
+                    actions.push(Action::Claim { node: index, attempt, replied: true });
                 }
             }
-            if node.writes[attempt] == Request::UnderWay && self.may_write(node, attempt, this.token) {
-                actions.push(Action::Write { node: place, attempt });
+            if node.writes[attempt] == Request::InFlight && self.may_write(node, attempt, this.token) {
+                actions.push(Action::Write { node: index, attempt });
             }
             if self.repairs && this.granted > 0 && node.lock == 0 {
-                actions.push(Action::Repair { node: place, attempt });
+                actions.push(Action::Repair { node: index, attempt });
             }
         }
         if node.lock != 0 {
-            actions.push(Action::Expire { node: place });
+            actions.push(Action::Expire { node: index });
         }
-        if state.wipes < self.wipes {
-            actions.push(Action::Wipe { node: place });
+        if state.wipes < self.max_wipes {
+            actions.push(Action::Wipe { node: index });
         }
     }
 
-    /// Sets what no later step or property reads to one value, so that states which differ in nothing else are explored once.
-    /// No history is left out.
+    /// Reduces the state space: resets values that no later action or property reads, so that equivalent states become equal.
     fn normalize(&self, state: &mut State<NODES>) {
-        let owner_checked = matches!(self.tokens, Tokens::WrittenBack | Tokens::WithoutSmallerCheck);
+        let owner_checked =
+            matches!(self.token_rule, TokenRule::WrittenBack | TokenRule::WithoutTokenComparison);
         for (attempt, this) in state.attempts.iter_mut().enumerate() {
-            let is_over = !this.open && this.granted == 0;
-            if this.granted > this.floor || is_over {
+            let has_failed = !this.is_waiting && this.granted == 0;
+            if this.granted > this.floor || has_failed {
                 this.floor = 0;
             }
             for node in &mut state.nodes {
                 if !self.retries {
                     node.record = 0;
-                    node.told[attempt].1 = 0;
+                    node.replies[attempt].1 = 0;
                 }
-                if is_over && node.writes[attempt] == Request::Answered {
+                if has_failed && node.writes[attempt] == Request::Answered {
                     node.writes[attempt] = Request::None;
                 }
                 let has_lock = usize::from(node.lock) == attempt + 1;
-                let may_have = has_lock || node.claims[attempt] == Request::UnderWay || self.repairs;
-                if owner_checked && !may_have && node.writes[attempt] == Request::UnderWay {
+                let may_have_lock = has_lock || node.claims[attempt] == Request::InFlight || self.repairs;
+                if owner_checked && !may_have_lock && node.writes[attempt] == Request::InFlight {
                     node.writes[attempt] = Request::None;
                 }
-                if !has_lock && (is_over || (owner_checked && node.writes[attempt] != Request::Answered)) {
-                    node.took[attempt] = 0;
+                if !has_lock && (has_failed || (owner_checked && node.writes[attempt] != Request::Answered)) {
+                    node.locked_at[attempt] = 0;
                 }
             }
         }
-        state.nodes.iter_mut().for_each(Node::renumber);
+        state.nodes.iter_mut().for_each(Node::normalize_lock_order);
     }
 }
 
@@ -255,15 +261,15 @@ impl<const NODES: usize> State<NODES> {
         self.attempts[attempt].granted = token;
     }
 
-    /// True if it holds of any two attempts that were granted.
-    fn pairs(&self, holds: impl Fn(&Attempt, &Attempt, usize, usize) -> bool) -> bool {
+    /// True if `condition` holds for all pairs of granted attempts.
+    fn all_granted_pairs(&self, condition: impl Fn(&Attempt, &Attempt, usize, usize) -> bool) -> bool {
         let granted: Vec<(usize, &Attempt)> =
             self.attempts.iter().enumerate().filter(|(_, attempt)| attempt.granted > 0).collect();
         granted.iter().all(|(first, one)| {
             granted
                 .iter()
                 .filter(|(second, _)| second > first)
-                .all(|(second, other)| holds(one, other, *first, *second))
+                .all(|(second, other)| condition(one, other, *first, *second))
         })
     }
 }

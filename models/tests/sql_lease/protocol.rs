@@ -1,177 +1,176 @@
-//! The row of one name as a state machine. What the statements do is that of `backend-sql/src/*/acquire.sql`,
-//! `acquire_one.sql`, `renew.sql`, `release.sql`, `release_one.sql`, `purge.sql` and `optimistic/take.sql`; each is one step,
-//! because the row is locked for as long.
+//! The row of one lock as a state machine. The statements are those of `backend-sql/src/*/acquire.sql` and of `renew.sql`, `release.sql`,
+//! `replace.sql` and `purge.sql` in `backend-sql/src/lease/` and `sqlite/`. Each is one action, because it locks the row.
 //!
-//! * A statement may be carried out at any moment after it was sent, also after its client has gone on or its connection
-//!   was ended, or never; and its reply may be lost.
-//! * A client asks again under the same owner, also while its first question is still under way; it may give up, or
-//!   release, at any moment. A client that crashes takes no further step.
-//! * The database's clock runs as fast as time does. It may be set back, by so much in all, and forward if that is explored.
-//! * A row that nobody has used for long may be purged at any moment.
+//! * A statement may be executed at any moment after it was sent, also after its client has continued or its connection has
+//!   closed, or never. Its reply may be lost.
+//! * A client may repeat a request under the same owner while the first one is pending, and may give up or release at any moment. A
+//!   client that crashes takes no further step.
+//! * The database's clock runs at the rate of time. It may be set back or forward by a bounded number of ticks.
+//! * A row that has been idle for long enough may be purged at any moment.
 //!
-//! Left out: linger, which is a lease that nobody renews; what only makes waiting shorter; and that a statement may look at the
-//! clock several times.
+//! Not modelled: linger, which is a lease without renewals; notifications, which only shorten waiting; and a statement that reads the
+//! clock more than once.
 
-use crate::statements::{CHANGES, Row, Seen};
-use leasehold_models::{Explored, Machine};
+use crate::statements::{ReadResult, Row, VERSIONS_PER_TICK};
+use leasehold_models::{Protocol, ProtocolModel};
 use stateright::Property;
 
 pub(crate) const OWNERS: usize = 3;
-/// The lease, in ticks.
+/// The duration of a lease, in ticks.
 pub(crate) const TTL: u8 = 2;
-/// How long a row has been idle that is purged.
-pub(crate) const IDLE: u8 = 2;
-/// How often a row is changed, where versions are compared.
-const EXPLORED_CHANGES: u8 = 4;
-/// What the clock shows in the beginning.
-const START: u8 = 3;
+/// A row that was idle for this many ticks may be purged.
+pub(crate) const PURGE_DELAY: u8 = 2;
+/// The most changes to one row that are explored in the optimistic mode.
+const MAX_CHANGES: u8 = 4;
+/// The database's clock in the initial state.
+const INITIAL_CLOCK: u8 = 3;
 
-/// What the statements do.
+/// The statements of a mode, or a variant of them with a fault.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Statements {
-    /// As in the strategy of leases.
-    Ours,
-    /// As in the strategy of optimistic versions.
+    /// The lease mode: one statement acquires.
+    Lease,
+    /// The optimistic mode: one statement reads the row, and another writes it if its version is unchanged.
     Optimistic,
-    /// As `Optimistic`, but the version of a row that is made anew begins anew.
+    /// As `Optimistic`, but the version restarts at 0 when the row is created again.
     OptimisticFromZero,
-    /// Reads that the row is free, then writes it.
+    /// One statement reads that the row is free, and another writes it without a check.
     ReadThenWrite,
-    /// The token follows the last one in the row, and no clock.
+    /// A token is one more than the last one in the row, and does not follow the clock.
     TokenWithoutClock,
-    /// Renews whatever lease is in the row.
-    RenewWithoutOwner,
-    /// Renews also what is over.
-    RenewRevives,
-    /// Releases whatever lease is in the row.
-    ReleaseWithoutOwner,
+    /// A renewal extends the lease of any owner.
+    RenewWithoutOwnerCheck,
+    /// A renewal also extends a lease that has ended.
+    RenewWithoutExpiryCheck,
+    /// A release ends the lease of any owner.
+    ReleaseWithoutOwnerCheck,
 }
 
-/// What is explored.
+/// The variant to explore, and its bounds.
 #[derive(Clone, Copy, Debug)]
-pub(crate) struct Protocol {
+pub(crate) struct SqlLease {
     pub(crate) statements: Statements,
-    /// How many owners want the lock once.
+    /// The number of owners; each acquires the lock once.
     pub(crate) owners: usize,
-    /// How many ticks pass.
     pub(crate) ticks: u8,
-    /// By how many ticks in all the clock is set back, and forward.
-    pub(crate) back: u8,
-    pub(crate) forward: u8,
+    /// The total number of ticks by which the clock may be set back, and forward.
+    pub(crate) max_back: u8,
+    pub(crate) max_forward: u8,
 }
 
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub(crate) struct State {
     pub(crate) time: u8,
-    /// What the database's clock shows.
+    /// The database's clock.
     pub(crate) clock: u8,
     pub(crate) back: u8,
     forward: u8,
     pub(crate) row: Option<Row>,
     pub(crate) owners: [Owner; OWNERS],
-    pub(crate) judge: Judge,
+    pub(crate) history: History,
 }
 
-/// For the properties alone, not in the protocol.
+/// History variables, which only the properties read.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
-pub(crate) struct Judge {
-    /// The largest token that was granted.
-    pub(crate) last: u8,
-    pub(crate) granted: u8,
-    /// Granted while another's lease went on.
-    pub(crate) two: bool,
-    /// Granted with a token that is not larger than all before it, or another one than the grant had.
-    pub(crate) out_of_order: bool,
-    /// Renewed though it was over, or another's.
-    pub(crate) revived: bool,
+pub(crate) struct History {
+    /// The largest granted token.
+    pub(crate) last_token: u8,
+    pub(crate) grants: u8,
+    /// A grant was made during the lease of another owner.
+    pub(crate) has_overlap: bool,
+    /// A grant had no larger token than an earlier one, or changed its own token.
+    pub(crate) is_out_of_order: bool,
+    /// A renewal extended a lease that had ended, or the lease of another owner.
+    pub(crate) is_revived: bool,
 }
 
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
 pub(crate) struct Owner {
     pub(crate) phase: Phase,
-    /// Statements under way.
-    pub(crate) acquires: u8,
-    pub(crate) seen: Option<Seen>,
-    /// When the renewal was sent that is under way.
-    pub(crate) renews: Option<u8>,
-    pub(crate) releases: u8,
-    /// For the properties alone, not in the protocol: when the database's clock ends its lease, 0 if it has none; its token.
-    pub(crate) keeps: u8,
+    pub(crate) pending_acquires: u8,
+    /// The result of the first of two statements that acquire.
+    pub(crate) read_result: Option<ReadResult>,
+    /// The time at which the pending renewal was sent.
+    pub(crate) renewal_sent_at: Option<u8>,
+    pub(crate) pending_releases: u8,
+    /// History variables: the end of its lease by the database's clock, 0 if it has none, and its token.
+    pub(crate) lease_ends_at: u8,
     pub(crate) token: u8,
 }
 
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
 pub(crate) enum Phase {
     #[default]
-    Absent,
-    Asking {
+    Idle,
+    Acquiring {
         sent_at: u8,
     },
-    /// Believes so long, by its own clock.
+    /// Believes to hold the lock until then, by its own clock.
     Holding {
         until: u8,
     },
-    Leaving,
-    Gone,
+    Releasing,
+    Done,
 }
 
+/// `replied` is false if the reply is lost, or its client has continued.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Action {
-    Ask { owner: usize },
-    Acquire { owner: usize, heard: bool },
-    AskToRenew { owner: usize },
-    Renew { owner: usize, heard: bool },
-    Leave { owner: usize },
-    Release { owner: usize, heard: bool },
+    SendAcquire { owner: usize },
+    ExecuteAcquire { owner: usize, replied: bool },
+    SendRenew { owner: usize },
+    ExecuteRenew { owner: usize, replied: bool },
+    SendRelease { owner: usize },
+    ExecuteRelease { owner: usize, replied: bool },
     Tick,
     SetBack,
     SetForward,
     Purge,
 }
 
-/// No owner is granted the lock while the lease of another goes on by the database's clock.
+/// The lock is never granted before the lease of another owner has ended by the database's clock.
 pub(crate) const EXCLUSIVE: &str = "exclusive";
-/// At most one owner believes that it holds.
+/// At most one owner believes to hold the lock.
 pub(crate) const BELIEF: &str = "belief";
-/// Every token is larger than all that were granted before it, and stays what it is while the grant lasts.
+/// Every token is larger than all earlier ones, and does not change during its grant.
 pub(crate) const GROWING: &str = "growing";
-/// A renewal extends a lease of its own owner that goes on, and no other.
+/// A renewal extends only a lease of its own owner, and only before that has ended.
 pub(crate) const RENEWED: &str = "renewed";
 
-impl Machine for Protocol {
+impl Protocol for SqlLease {
     type State = State;
     type Action = Action;
 
     fn bounds(&self) -> String {
-        let Self { owners, ticks, back, forward, .. } = self;
-        let steps = [("back", back), ("forward", forward)].into_iter().filter(|(_, by)| **by > 0);
-        let steps: String = steps.map(|(way, by)| format!(", clock {way} ≤ {by}")).collect();
-        format!("{owners} owners, leases of {TTL} in {ticks} ticks, purged after {IDLE}{steps}")
+        let Self { owners, ticks, max_back, max_forward, .. } = self;
+        let steps = [("back", max_back), ("forward", max_forward)].into_iter().filter(|(_, max)| **max > 0);
+        let steps: String = steps.map(|(direction, max)| format!(", clock {direction} ≤ {max}")).collect();
+        format!("{owners} owners, leases of {TTL} in {ticks} ticks, purged after {PURGE_DELAY}{steps}")
     }
 
-    fn begins(&self) -> State {
+    fn initial_state(&self) -> State {
         State {
             time: 0,
-            clock: START,
+            clock: INITIAL_CLOCK,
             back: 0,
             forward: 0,
             row: None,
             owners: Default::default(),
-            judge: Judge::default(),
+            history: History::default(),
         }
     }
 
-    fn may_happen(&self, state: &State, actions: &mut Vec<Action>) {
+    fn enabled_actions(&self, state: &State, actions: &mut Vec<Action>) {
         for owner in 0..self.owners {
-            self.actions_of(state, owner, actions);
+            self.owner_actions(state, owner, actions);
         }
         if state.time < self.ticks {
             actions.push(Action::Tick);
         }
-        if state.back < self.back {
+        if state.back < self.max_back {
             actions.push(Action::SetBack);
         }
-        if state.forward < self.forward {
+        if state.forward < self.max_forward {
             actions.push(Action::SetForward);
         }
         if state.row.is_some_and(|row| row.is_idle(state.clock)) {
@@ -179,22 +178,22 @@ impl Machine for Protocol {
         }
     }
 
-    fn happens(&self, state: &mut State, action: Action) {
+    fn apply(&self, state: &mut State, action: Action) {
         match action {
-            Action::Ask { owner } => {
-                state.owners[owner].phase = Phase::Asking { sent_at: state.time };
-                state.owners[owner].acquires += 1;
+            Action::SendAcquire { owner } => {
+                state.owners[owner].phase = Phase::Acquiring { sent_at: state.time };
+                state.owners[owner].pending_acquires += 1;
             }
-            Action::Acquire { owner, heard } => self.acquire(state, owner, heard),
-            Action::AskToRenew { owner } => {
-                state.owners[owner].renews = Some(state.time);
+            Action::ExecuteAcquire { owner, replied } => self.acquire(state, owner, replied),
+            Action::SendRenew { owner } => {
+                state.owners[owner].renewal_sent_at = Some(state.time);
             }
-            Action::Renew { owner, heard } => self.renew(state, owner, heard),
-            Action::Leave { owner } => {
-                state.owners[owner].phase = Phase::Leaving;
-                state.owners[owner].releases += 1;
+            Action::ExecuteRenew { owner, replied } => self.renew(state, owner, replied),
+            Action::SendRelease { owner } => {
+                state.owners[owner].phase = Phase::Releasing;
+                state.owners[owner].pending_releases += 1;
             }
-            Action::Release { owner, heard } => self.release(state, owner, heard),
+            Action::ExecuteRelease { owner, replied } => self.release(state, owner, replied),
             Action::Tick => {
                 state.time += 1;
                 state.clock += 1;
@@ -212,64 +211,64 @@ impl Machine for Protocol {
         self.normalize(state);
     }
 
-    /// Without a bound, renewals could change a row for ever in one tick.
-    fn is_explored(&self, state: &State) -> bool {
-        state.row.is_none_or(|row| row.version % CHANGES <= EXPLORED_CHANGES)
+    /// In the optimistic mode every renewal makes a new version, so that the state space would be infinite.
+    fn is_within_bounds(&self, state: &State) -> bool {
+        state.row.is_none_or(|row| row.version % VERSIONS_PER_TICK <= MAX_CHANGES)
     }
 
-    fn promises(&self) -> Vec<Property<Explored<Self>>> {
+    fn properties(&self) -> Vec<Property<ProtocolModel<Self>>> {
         vec![
-            Property::always(EXCLUSIVE, |_, state: &State| !state.judge.two),
+            Property::always(EXCLUSIVE, |_, state: &State| !state.history.has_overlap),
             Property::always(BELIEF, |_, state: &State| {
                 state.owners.iter().filter(|owner| owner.believes(state.time)).count() <= 1
             }),
-            Property::always(GROWING, |_, state: &State| !state.judge.out_of_order),
-            Property::always(RENEWED, |_, state: &State| !state.judge.revived),
+            Property::always(GROWING, |_, state: &State| !state.history.is_out_of_order),
+            Property::always(RENEWED, |_, state: &State| !state.history.is_revived),
         ]
     }
 
     fn is_done(&self, state: &State) -> bool {
-        usize::from(state.judge.granted) >= self.owners
+        usize::from(state.history.grants) >= self.owners
     }
 }
 
-impl Protocol {
-    fn actions_of(&self, state: &State, owner: usize, actions: &mut Vec<Action>) {
+impl SqlLease {
+    fn owner_actions(&self, state: &State, owner: usize, actions: &mut Vec<Action>) {
         let this = &state.owners[owner];
         match this.phase {
-            // They are alike, so they may as well come in one order.
-            Phase::Absent if owner == 0 || state.owners[owner - 1].phase != Phase::Absent => {
-                actions.push(Action::Ask { owner });
+            // Symmetry reduction: owners are interchangeable, and begin in the order of their numbers.
+            Phase::Idle if owner == 0 || state.owners[owner - 1].phase != Phase::Idle => {
+                actions.push(Action::SendAcquire { owner });
             }
-            Phase::Asking { sent_at } => {
-                if this.acquires == 0 || (this.acquires == 1 && sent_at < state.time) {
-                    actions.push(Action::Ask { owner });
+            Phase::Acquiring { sent_at } => {
+                if this.pending_acquires == 0 || (this.pending_acquires == 1 && sent_at < state.time) {
+                    actions.push(Action::SendAcquire { owner });
                 }
-                actions.push(Action::Leave { owner });
+                actions.push(Action::SendRelease { owner });
             }
             Phase::Holding { .. } => {
-                if this.believes(state.time) && this.renews.is_none() {
-                    actions.push(Action::AskToRenew { owner });
+                if this.believes(state.time) && this.renewal_sent_at.is_none() {
+                    actions.push(Action::SendRenew { owner });
                 }
-                actions.push(Action::Leave { owner });
+                actions.push(Action::SendRelease { owner });
             }
-            Phase::Leaving if this.releases == 0 => actions.push(Action::Leave { owner }),
+            Phase::Releasing if this.pending_releases == 0 => actions.push(Action::SendRelease { owner }),
             _ => {}
         }
-        let waits = matches!(this.phase, Phase::Asking { .. });
-        let holds = matches!(this.phase, Phase::Holding { .. });
-        let leaves = this.phase == Phase::Leaving;
-        let mut carry_out = |can: bool, listens: bool, action: &dyn Fn(bool) -> Action| {
-            if can {
+        let is_acquiring = matches!(this.phase, Phase::Acquiring { .. });
+        let is_holding = matches!(this.phase, Phase::Holding { .. });
+        let is_releasing = this.phase == Phase::Releasing;
+        let mut push = |is_pending: bool, awaits_reply: bool, action: &dyn Fn(bool) -> Action| {
+            if is_pending {
                 actions.push(action(false));
             }
-            if can && listens {
+            if is_pending && awaits_reply {
                 actions.push(action(true));
             }
         };
-        carry_out(this.acquires > 0, waits, &|heard| Action::Acquire { owner, heard });
-        carry_out(this.renews.is_some(), holds, &|heard| Action::Renew { owner, heard });
-        carry_out(this.releases > 0, leaves, &|heard| Action::Release { owner, heard });
+        push(this.pending_acquires > 0, is_acquiring, &|replied| Action::ExecuteAcquire { owner, replied });
+        push(this.renewal_sent_at.is_some(), is_holding, &|replied| Action::ExecuteRenew { owner, replied });
+        push(this.pending_releases > 0, is_releasing, &|replied| Action::ExecuteRelease { owner, replied });
     }
 }
 

@@ -1,156 +1,169 @@
-//! The lock recipe on ZooKeeper, explored: every order of events within the bounds that are printed.
+//! Model of the lock recipe on ZooKeeper.
 //!
-//! The search finds the faults that locks have been published with: the sequence number as the token, a watch that is believed,
-//! a watch that is set too late, a second node after a lost reply, a node of an earlier session, a list of a server that is
-//! behind; and the faults of readers and writers. It explores the recipe of `backend-zk` to the end, and finds none.
+//! The known faults of published locks are found: the sequence number as the token, a watch that is treated as a grant, a watch that is
+//! set too late, a second node after a lost reply, a node of an earlier session, a list from a stale server, and the faults of readers and
+//! writers. The recipe of `backend-zk` has none of them within the bounds.
 
-#![allow(clippy::cast_possible_truncation, reason = "there are a handful of each")]
+#![allow(clippy::cast_possible_truncation, reason = "all numbers are small")]
 
 mod client;
 mod ensemble;
 mod protocol;
 mod steps;
 
-use leasehold_models::{fails, holds};
-use protocol::{CLEAN, EXCLUSIVE, Faults, GROWING, Protocol, Recipe, WOKEN};
+use leasehold_models::{refute, verify};
+use protocol::{CLEAN, EXCLUSIVE, Faults, GROWING, Recipe, WOKEN, ZooKeeperQueue};
 
-const NONE: Faults = Faults { lost: 0, expiries: 0, given_up: 0, deletions: 0, touches: 0, rechecks: 0 };
-const TWO_WRITERS: Protocol = Protocol { recipe: Recipe::Ours, writers: 2, readers: 0, at_most: NONE };
-const THREE_WRITERS: Protocol = Protocol { writers: 3, ..TWO_WRITERS };
-const READERS_AND_WRITER: Protocol = Protocol { writers: 1, readers: 2, ..TWO_WRITERS };
+const NONE: Faults = Faults {
+    lost_replies: 0,
+    expired_sessions: 0,
+    abandoned_sessions: 0,
+    deleted_nodes: 0,
+    touched_nodes: 0,
+    rechecks: 0,
+};
+const TWO_WRITERS: ZooKeeperQueue =
+    ZooKeeperQueue { recipe: Recipe::Implemented, writers: 2, readers: 0, max_faults: NONE };
+const THREE_WRITERS: ZooKeeperQueue = ZooKeeperQueue { writers: 3, ..TWO_WRITERS };
+const READERS_AND_WRITER: ZooKeeperQueue = ZooKeeperQueue { writers: 1, readers: 2, ..TWO_WRITERS };
 
-/// The numbers begin again with the directory.
+/// Sequence numbers restart when the directory is created again.
 #[test]
-fn sequence_number_as_the_token_repeats() {
-    fails(Protocol { recipe: Recipe::NumberAsToken, ..TWO_WRITERS }, GROWING);
+fn sequence_number_as_token_repeats() {
+    refute(ZooKeeperQueue { recipe: Recipe::SequenceAsToken, ..TWO_WRITERS }, GROWING);
 }
 
 #[test]
 fn watch_on_the_lowest_node_grants_to_all_waiters() {
-    fails(Protocol { recipe: Recipe::WatchesTheLowest, ..THREE_WRITERS }, EXCLUSIVE);
+    refute(ZooKeeperQueue { recipe: Recipe::WatchesLowestNode, ..THREE_WRITERS }, EXCLUSIVE);
 }
 
-/// The blocker may have left without ever holding.
+/// The blocker may have given up without ever holding the lock.
 #[test]
-fn watch_that_is_taken_for_a_grant_grants_twice() {
-    fails(Protocol { recipe: Recipe::BelievesTheWatch, ..THREE_WRITERS }, EXCLUSIVE);
+fn watch_treated_as_a_grant_grants_twice() {
+    refute(ZooKeeperQueue { recipe: Recipe::WatchAsGrant, ..THREE_WRITERS }, EXCLUSIVE);
 }
 
 #[test]
-fn watch_that_is_set_after_the_read_misses_the_release() {
-    fails(Protocol { recipe: Recipe::WatchesAfterTheRead, ..TWO_WRITERS }, WOKEN);
+fn watch_set_after_the_read_misses_the_release() {
+    refute(ZooKeeperQueue { recipe: Recipe::WatchesAfterRead, ..TWO_WRITERS }, WOKEN);
 }
 
 #[test]
 fn second_node_after_a_lost_reply_waits_for_the_first() {
-    let at_most = Faults { lost: 1, ..NONE };
-    fails(Protocol { recipe: Recipe::CreatesAgain, at_most, ..TWO_WRITERS }, WOKEN);
+    let max_faults = Faults { lost_replies: 1, ..NONE };
+    refute(ZooKeeperQueue { recipe: Recipe::CreatesAgain, max_faults, ..TWO_WRITERS }, WOKEN);
 }
 
 #[test]
 fn second_node_after_a_lost_reply_leaves_the_first_behind() {
-    let at_most = Faults { lost: 1, ..NONE };
-    fails(Protocol { recipe: Recipe::CreatesAgain, at_most, ..TWO_WRITERS }, CLEAN);
+    let max_faults = Faults { lost_replies: 1, ..NONE };
+    refute(ZooKeeperQueue { recipe: Recipe::CreatesAgain, max_faults, ..TWO_WRITERS }, CLEAN);
 }
 
-/// CURATOR-604: the ensemble ends the node with its session, and the next claim holds.
+/// CURATOR-604: the node is deleted with its session, and the next claim is granted the lock.
 #[test]
-fn node_of_an_earlier_session_grants_twice() {
-    let at_most = Faults { lost: 1, expiries: 1, given_up: 1, ..NONE };
-    fails(Protocol { recipe: Recipe::AdoptsAnyNode, at_most, ..TWO_WRITERS }, EXCLUSIVE);
+fn node_accepted_from_an_earlier_session_grants_twice() {
+    let max_faults = Faults { lost_replies: 1, expired_sessions: 1, abandoned_sessions: 1, ..NONE };
+    refute(ZooKeeperQueue { recipe: Recipe::AdoptsAnyNode, max_faults, ..TWO_WRITERS }, EXCLUSIVE);
 }
 
-/// A server that is cut off shows the node of an ended session.
+/// A partitioned server shows the node of an expired session.
 #[test]
-fn list_of_a_server_that_is_behind_grants_out_of_order() {
-    let at_most = Faults { expiries: 1, ..NONE };
-    fails(Protocol { recipe: Recipe::CountsFromTheList, at_most, ..THREE_WRITERS }, GROWING);
-}
-
-#[test]
-fn failed_attempt_that_is_not_repeated_misses_the_release() {
-    let at_most = Faults { lost: 1, ..NONE };
-    fails(Protocol { recipe: Recipe::ForgetsAFailure, at_most, ..TWO_WRITERS }, WOKEN);
+fn list_of_a_stale_server_grants_out_of_order() {
+    let max_faults = Faults { expired_sessions: 1, ..NONE };
+    refute(ZooKeeperQueue { recipe: Recipe::CountsFromStaleList, max_faults, ..THREE_WRITERS }, GROWING);
 }
 
 #[test]
-fn writer_that_ignores_readers_holds_beside_one() {
-    fails(Protocol { recipe: Recipe::WriterIgnoresReaders, ..READERS_AND_WRITER }, EXCLUSIVE);
+fn failed_attempt_without_a_retry_misses_the_release() {
+    let max_faults = Faults { lost_replies: 1, ..NONE };
+    refute(ZooKeeperQueue { recipe: Recipe::NoRetry, max_faults, ..TWO_WRITERS }, WOKEN);
 }
 
 #[test]
-fn reader_that_passes_a_waiting_writer_holds_beside_it() {
-    fails(Protocol { recipe: Recipe::ReaderPassesWriters, ..READERS_AND_WRITER }, EXCLUSIVE);
-}
-
-/// The reader in front holds, and this one holds with it, but is never told.
-#[test]
-fn reader_that_watches_the_reader_in_front_misses_its_turn() {
-    fails(Protocol { recipe: Recipe::ReaderWatchesTheNodeInFront, ..READERS_AND_WRITER }, WOKEN);
+fn writer_that_ignores_readers_holds_with_a_reader() {
+    refute(ZooKeeperQueue { recipe: Recipe::WriterIgnoresReaders, ..READERS_AND_WRITER }, EXCLUSIVE);
 }
 
 #[test]
-fn ours_among_three_writers() {
-    holds(THREE_WRITERS);
+fn reader_that_passes_a_waiting_writer_holds_with_the_writer() {
+    refute(ZooKeeperQueue { recipe: Recipe::ReaderPassesWriters, ..READERS_AND_WRITER }, EXCLUSIVE);
+}
+
+/// Both readers may hold the lock, but this one is notified only when the other one releases it.
+#[test]
+fn reader_that_watches_another_reader_is_not_woken() {
+    refute(ZooKeeperQueue { recipe: Recipe::ReaderWatchesReader, ..READERS_AND_WRITER }, WOKEN);
 }
 
 #[test]
-fn ours_with_lost_replies() {
-    holds(Protocol { at_most: Faults { lost: 2, ..NONE }, ..TWO_WRITERS });
+fn recipe_with_three_writers_is_safe() {
+    verify(THREE_WRITERS);
 }
 
 #[test]
-fn ours_with_sessions_that_end() {
-    let at_most = Faults { lost: 1, expiries: 2, given_up: 1, ..NONE };
-    holds(Protocol { at_most, ..TWO_WRITERS });
+fn recipe_with_lost_replies_is_safe() {
+    verify(ZooKeeperQueue { max_faults: Faults { lost_replies: 2, ..NONE }, ..TWO_WRITERS });
 }
 
 #[test]
-fn ours_with_nodes_deleted_by_hand() {
-    let at_most = Faults { expiries: 1, deletions: 2, ..NONE };
-    holds(Protocol { at_most, ..TWO_WRITERS });
+fn recipe_with_expired_sessions_is_safe() {
+    let max_faults = Faults { lost_replies: 1, expired_sessions: 2, abandoned_sessions: 1, ..NONE };
+    verify(ZooKeeperQueue { max_faults, ..TWO_WRITERS });
 }
 
 #[test]
-fn ours_with_blockers_that_are_checked_and_touched() {
-    let at_most = Faults { lost: 1, touches: 1, rechecks: 1, ..NONE };
-    holds(Protocol { at_most, ..THREE_WRITERS });
+fn recipe_with_nodes_deleted_by_hand_is_safe() {
+    let max_faults = Faults { expired_sessions: 1, deleted_nodes: 2, ..NONE };
+    verify(ZooKeeperQueue { max_faults, ..TWO_WRITERS });
 }
 
 #[test]
-fn ours_among_three_writers_with_a_lost_reply_and_a_session_that_ends() {
-    let at_most = Faults { lost: 1, expiries: 1, ..NONE };
-    holds(Protocol { at_most, ..THREE_WRITERS });
+fn recipe_with_checked_and_touched_blockers_is_safe() {
+    let max_faults = Faults { lost_replies: 1, touched_nodes: 1, rechecks: 1, ..NONE };
+    verify(ZooKeeperQueue { max_faults, ..THREE_WRITERS });
 }
 
 #[test]
-fn ours_with_two_readers_and_two_writers() {
-    holds(Protocol { writers: 2, readers: 2, ..TWO_WRITERS });
+fn recipe_with_three_writers_a_lost_reply_and_an_expired_session_is_safe() {
+    let max_faults = Faults { lost_replies: 1, expired_sessions: 1, ..NONE };
+    verify(ZooKeeperQueue { max_faults, ..THREE_WRITERS });
 }
 
 #[test]
-fn ours_with_two_readers_and_two_writers_that_lose_a_reply() {
-    holds(Protocol { writers: 2, readers: 2, at_most: Faults { lost: 1, ..NONE }, ..TWO_WRITERS });
+fn recipe_with_two_readers_and_two_writers_is_safe() {
+    verify(ZooKeeperQueue { writers: 2, readers: 2, ..TWO_WRITERS });
 }
 
 #[test]
-fn ours_with_readers_and_a_writer_that_lose_replies() {
-    holds(Protocol { at_most: Faults { lost: 2, ..NONE }, ..READERS_AND_WRITER });
+fn recipe_with_two_readers_two_writers_and_a_lost_reply_is_safe() {
+    verify(ZooKeeperQueue {
+        writers: 2,
+        readers: 2,
+        max_faults: Faults { lost_replies: 1, ..NONE },
+        ..TWO_WRITERS
+    });
 }
 
 #[test]
-fn ours_with_readers_and_a_writer_whose_session_ends() {
-    let at_most = Faults { lost: 1, expiries: 1, ..NONE };
-    holds(Protocol { at_most, ..READERS_AND_WRITER });
+fn recipe_with_two_readers_a_writer_and_lost_replies_is_safe() {
+    verify(ZooKeeperQueue { max_faults: Faults { lost_replies: 2, ..NONE }, ..READERS_AND_WRITER });
 }
 
 #[test]
-fn ours_with_readers_and_a_writer_and_nodes_deleted_by_hand() {
-    let at_most = Faults { deletions: 2, rechecks: 1, ..NONE };
-    holds(Protocol { at_most, ..READERS_AND_WRITER });
+fn recipe_with_two_readers_a_writer_and_an_expired_session_is_safe() {
+    let max_faults = Faults { lost_replies: 1, expired_sessions: 1, ..NONE };
+    verify(ZooKeeperQueue { max_faults, ..READERS_AND_WRITER });
 }
 
 #[test]
-fn documents_name_these_runs() {
-    leasehold_models::names_the_runs_of_this_program();
+fn recipe_with_two_readers_a_writer_and_nodes_deleted_by_hand_is_safe() {
+    let max_faults = Faults { deleted_nodes: 2, rechecks: 1, ..NONE };
+    verify(ZooKeeperQueue { max_faults, ..READERS_AND_WRITER });
+}
+
+#[test]
+fn table_lists_every_run() {
+    leasehold_models::check_run_list();
 }

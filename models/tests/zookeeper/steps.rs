@@ -1,89 +1,88 @@
-//! The requests of a client, and what it does with the replies.
+//! The requests of a client, and its reactions to the replies.
 
-use crate::client::{Client, Own, Phase};
+use crate::client::{Client, OwnNode, Phase};
 use crate::ensemble::Node;
-use crate::protocol::{Protocol, Recipe, State};
+use crate::protocol::{Recipe, State, ZooKeeperQueue};
 
-impl Protocol {
-    /// True if the next request changes something.
-    pub(crate) fn next_is_write(&self, this: &Client) -> bool {
+impl ZooKeeperQueue {
+    /// True if the next request creates or deletes a node.
+    pub(crate) fn next_request_is_write(&self, this: &Client) -> bool {
         match &this.phase {
-            Phase::Absent | Phase::Create | Phase::Discard { .. } => true,
-            Phase::Leave { nodes } => nodes.is_some(),
-            Phase::Rest => this.own == Own::Absent,
+            Phase::NotStarted | Phase::Create | Phase::Discard { .. } => true,
+            Phase::Release { nodes } => nodes.is_some(),
+            Phase::Idle => this.own == OwnNode::Absent,
             _ => false,
         }
     }
 
-    /// The first step of an attempt after a rest.
+    /// Leaves the idle phase for the first request of an attempt.
     pub(crate) fn begin_attempt(&self, this: &mut Client) {
-        if this.phase == Phase::Rest {
-            (this.is_told, this.retries, this.old_queue) = (false, false, None);
-            this.phase = if this.own == Own::Absent { Phase::Create } else { Phase::List };
+        if this.phase == Phase::Idle {
+            (this.is_notified, this.needs_retry, this.stale_queue) = (false, false, None);
+            this.phase = if this.own == OwnNode::Absent { Phase::Create } else { Phase::List };
         }
     }
 
     pub(crate) fn step(&self, state: &mut State, client: usize) {
-        let believes = matches!(self.recipe, Recipe::WatchesTheLowest | Recipe::BelievesTheWatch);
+        let grants_by_watch = matches!(self.recipe, Recipe::WatchesLowestNode | Recipe::WatchAsGrant);
         let this = &mut state.clients[client];
-        if believes
-            && this.phase == Phase::Rest
-            && this.is_told
+        if grants_by_watch
+            && this.phase == Phase::Idle
+            && this.is_notified
             && let Some(node) = this.node()
         {
             return match state.ensemble.find(node) {
-                Some(node) => state.grant(client, node, node.made),
-                None => (this.own, this.phase) = (Own::Absent, Phase::Create),
+                Some(node) => state.grant(client, node, node.czxid),
+                None => (this.own, this.phase) = (OwnNode::Absent, Phase::Create),
             };
         }
         self.begin_attempt(this);
         match this.phase.clone() {
-            Phase::Absent | Phase::Create => self.create(state, client),
+            Phase::NotStarted | Phase::Create => self.create(state, client),
             Phase::List => {
                 let queue = state.ensemble.queue.clone();
-                self.use_list(state, client, queue);
+                self.handle_list(state, client, queue);
             }
             Phase::Check { blocker } => {
-                this.phase = if state.ensemble.find(blocker).is_some() { Phase::Rest } else { Phase::List };
+                this.phase = if state.ensemble.find(blocker).is_some() { Phase::Idle } else { Phase::List };
             }
-            Phase::Find { queue, unread } => self.read_own(state, client, queue, unread),
+            Phase::ReadOwn { queue, unread } => self.read_own(state, client, queue, unread),
             Phase::Discard { node, queue, unread } => {
                 state.delete(node);
-                self.find(state, client, queue, unread);
+                self.read_next_or_decide(state, client, queue, unread);
             }
             Phase::Watch { blocker } => self.watch(state, client, blocker),
-            Phase::WatchOnly { blocker } => (this.phase, this.watch) = (Phase::Rest, Some(blocker)),
-            Phase::Leave { nodes } => state.leave(client, nodes),
-            Phase::Rest | Phase::Gone => {}
+            Phase::WatchOnly { blocker } => (this.phase, this.watch) = (Phase::Idle, Some(blocker)),
+            Phase::Release { nodes } => state.release(client, nodes),
+            Phase::Idle | Phase::Done => {}
         }
     }
 
-    /// A list from a server that is behind. It counts only if it shows no blocker.
-    pub(crate) fn list_behind(&self, state: &mut State, client: usize) {
+    /// A list from a server that is behind. It has an effect only if it shows no blocker.
+    pub(crate) fn list_stale(&self, state: &mut State, client: usize) {
         let this = &mut state.clients[client];
-        let queue = this.old_queue.take().unwrap_or_default();
-        let own = this.node().and_then(|made| queue.iter().position(|node| node.made == made));
+        let queue = this.stale_queue.take().unwrap_or_default();
+        let own = this.node().and_then(|czxid| queue.iter().position(|node| node.czxid == czxid));
         let Some(index) = own.filter(|index| self.blocker(&queue, *index).is_none()) else { return };
-        let lives = state.ensemble.has_session(this.id, this.session);
-        if !lives && self.recipe != Recipe::CountsFromTheList {
+        let is_session_alive = state.ensemble.has_session(this.id, this.session);
+        if !is_session_alive && self.recipe != Recipe::CountsFromStaleList {
             return this.fail();
         }
-        let was_deleted_by_hand = lives && state.ensemble.find(queue[index].made).is_none();
-        let in_order = state.is_out_of_order;
-        state.grant(client, queue[index], queue[index].made);
+        let was_deleted_by_hand = is_session_alive && state.ensemble.find(queue[index].czxid).is_none();
+        let was_out_of_order = state.is_out_of_order;
+        state.grant(client, queue[index], queue[index].czxid);
         if was_deleted_by_hand {
-            // In the order of the ensemble it held before the deletion, though its grant may come after a later one.
-            (state.clients[client].deleted_by_hand, state.is_out_of_order) = (true, in_order);
+            // In the order of the ensemble this grant precedes the deletion, although a later grant may have been recorded already.
+            (state.clients[client].deleted_by_hand, state.is_out_of_order) = (true, was_out_of_order);
         }
     }
 
-    /// The reply to a create or a delete is lost.
     pub(crate) fn lose_reply(&self, state: &mut State, client: usize, applied: bool) {
         let this = &mut state.clients[client];
         self.begin_attempt(this);
         match &this.phase {
-            Phase::Absent | Phase::Create => {
-                (this.own, this.open_create) = (Own::Unknown, applied.then_some(this.session));
+            Phase::NotStarted | Phase::Create => {
+                (this.own, this.pending_create) = (OwnNode::Unknown, applied.then_some(this.session));
                 this.phase = match self.recipe {
                     Recipe::CreatesAgain => Phase::Create,
                     _ => Phase::List,
@@ -96,11 +95,11 @@ impl Protocol {
                     state.delete(node);
                 }
             }
-            Phase::Leave { nodes } => {
+            Phase::Release { nodes } => {
                 let node = nodes.as_ref().and_then(|nodes| nodes.last().copied());
-                // The same delete is repeated, or a list finds out.
+                // The same delete is repeated, unless a list must find the node first.
                 if this.node().is_none() {
-                    this.phase = Phase::Leave { nodes: None };
+                    this.phase = Phase::Release { nodes: None };
                 }
                 if let Some(node) = node.filter(|_| applied) {
                     state.delete(node);
@@ -115,85 +114,85 @@ impl Protocol {
         let this = &mut state.clients[client];
         match state.ensemble.create(this.id, this.session, this.is_reader) {
             Some(node) => {
-                this.own = Own::Known { session: this.session, node: node.made };
+                this.own = OwnNode::Known { session: this.session, node: node.czxid };
                 this.phase = Phase::List;
             }
             None => {
-                state.ensemble.next_number = Some(0);
+                state.ensemble.next_sequence = Some(0);
                 this.phase = Phase::Create;
             }
         }
     }
 
-    fn use_list(&self, state: &mut State, client: usize, queue: Vec<Node>) {
+    fn handle_list(&self, state: &mut State, client: usize, queue: Vec<Node>) {
         let this = &state.clients[client];
         if this.node().is_some() {
             return self.decide(state, client, &queue);
         }
         let is_own = |node: &&Node| node.client == this.id && self.recipe != Recipe::CreatesAgain;
-        let unread = queue.iter().filter(is_own).map(|node| node.made).collect();
-        self.find(state, client, queue, unread);
+        let unread = queue.iter().filter(is_own).map(|node| node.czxid).collect();
+        self.read_next_or_decide(state, client, queue, unread);
     }
 
     /// Reads the nodes of the owner one after the other, and then decides.
-    fn find(&self, state: &mut State, client: usize, queue: Vec<Node>, unread: Vec<u8>) {
+    fn read_next_or_decide(&self, state: &mut State, client: usize, queue: Vec<Node>, unread: Vec<u8>) {
         if unread.is_empty() {
             return self.decide(state, client, &queue);
         }
-        state.clients[client].phase = Phase::Find { queue, unread };
+        state.clients[client].phase = Phase::ReadOwn { queue, unread };
     }
 
     fn read_own(&self, state: &mut State, client: usize, queue: Vec<Node>, mut unread: Vec<u8>) {
-        let made = unread.remove(0);
-        let read = state.ensemble.find(made);
+        let czxid = unread.remove(0);
+        let read = state.ensemble.find(czxid);
         let this = &mut state.clients[client];
-        let counts = |node: &Node| node.session == this.session || self.recipe == Recipe::AdoptsAnyNode;
+        let is_accepted = |node: &Node| node.session == this.session || self.recipe == Recipe::AdoptsAnyNode;
         match read {
-            Some(node) if this.node().is_none() && counts(&node) => {
-                this.own = Own::Known { session: this.session, node: made };
+            Some(node) if this.node().is_none() && is_accepted(&node) => {
+                this.own = OwnNode::Known { session: this.session, node: czxid };
             }
             Some(_) => {
-                this.phase = Phase::Discard { node: made, queue, unread };
+                this.phase = Phase::Discard { node: czxid, queue, unread };
                 return;
             }
             None => {}
         }
-        self.find(state, client, queue, unread);
+        self.read_next_or_decide(state, client, queue, unread);
     }
 
-    /// The list shows whether the claim holds, and otherwise what it waits for.
+    /// Takes the lock if the list shows no blocker, and otherwise watches the blocker.
     fn decide(&self, state: &mut State, client: usize, queue: &[Node]) {
         let this = &mut state.clients[client];
-        let own = this.node().and_then(|made| queue.iter().position(|node| node.made == made));
+        let own = this.node().and_then(|czxid| queue.iter().position(|node| node.czxid == czxid));
         let Some(index) = own else {
-            (this.own, this.phase) = (Own::Absent, Phase::Create);
+            (this.own, this.phase) = (OwnNode::Absent, Phase::Create);
             return;
         };
         match self.blocker(queue, index) {
             Some(blocker) => this.phase = Phase::Watch { blocker },
             None => {
-                let is_number = self.recipe == Recipe::NumberAsToken;
-                let token = if is_number { queue[index].number + 1 } else { queue[index].made };
+                let is_sequence = self.recipe == Recipe::SequenceAsToken;
+                let token = if is_sequence { queue[index].sequence + 1 } else { queue[index].czxid };
                 state.grant(client, queue[index], token);
             }
         }
     }
 
-    /// The node on which the one at `index` depends.
+    /// The node to wait for before the one at `index` is granted the lock.
     fn blocker(&self, queue: &[Node], index: usize) -> Option<u8> {
         let own = &queue[index];
         let nearest = |blocks: &dyn Fn(&Node) -> bool| queue[..index].iter().rev().find(|node| blocks(node));
         let blocker = nearest(&|node| node.conflicts_with(own));
         let blocker = match self.recipe {
-            Recipe::WatchesTheLowest => blocker.and(queue.first()),
+            Recipe::WatchesLowestNode => blocker.and(queue.first()),
             Recipe::WriterIgnoresReaders => nearest(&|node| !node.is_reader),
             Recipe::ReaderPassesWriters if own.is_reader => {
                 queue[..index].first().filter(|node| !node.is_reader)
             }
-            Recipe::ReaderWatchesTheNodeInFront => blocker.and(nearest(&|_| true)),
+            Recipe::ReaderWatchesReader => blocker.and(nearest(&|_| true)),
             _ => blocker,
         };
-        blocker.map(|node| node.made)
+        blocker.map(|node| node.czxid)
     }
 
     fn watch(&self, state: &mut State, client: usize, blocker: u8) {
@@ -201,19 +200,19 @@ impl Protocol {
         let this = &mut state.clients[client];
         match (exists, self.recipe) {
             (false, _) => this.phase = Phase::List,
-            (true, Recipe::WatchesAfterTheRead) => this.phase = Phase::WatchOnly { blocker },
-            (true, _) => (this.phase, this.watch) = (Phase::Rest, Some(blocker)),
+            (true, Recipe::WatchesAfterRead) => this.phase = Phase::WatchOnly { blocker },
+            (true, _) => (this.phase, this.watch) = (Phase::Idle, Some(blocker)),
         }
     }
 }
 
 impl State {
-    /// Step 5: deletes the known node, or lists the nodes of the owner and deletes them from the back.
-    fn leave(&mut self, client: usize, nodes: Option<Vec<u8>>) {
+    /// Step 5 of the recipe: deletes the known node, or lists the owner's nodes and deletes the last one first.
+    fn release(&mut self, client: usize, nodes: Option<Vec<u8>>) {
         let id = self.clients[client].id;
         let nodes: Vec<u8> = match nodes {
             None => {
-                self.ensemble.queue.iter().filter(|node| node.client == id).map(|node| node.made).collect()
+                self.ensemble.queue.iter().filter(|node| node.client == id).map(|node| node.czxid).collect()
             }
             Some(mut nodes) => {
                 if let Some(last) = nodes.pop() {
@@ -224,8 +223,8 @@ impl State {
         };
         let this = &mut self.clients[client];
         (this.phase, this.own) = match nodes.is_empty() {
-            true => (Phase::Gone, Own::Absent),
-            false => (Phase::Leave { nodes: Some(nodes) }, this.own),
+            true => (Phase::Done, OwnNode::Absent),
+            false => (Phase::Release { nodes: Some(nodes) }, this.own),
         };
     }
 }

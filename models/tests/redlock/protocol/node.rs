@@ -1,32 +1,32 @@
-//! What a node knows, and what is on its way to and from it.
+//! The state of a node, with the requests to it and its replies.
 
 use super::{ATTEMPTS, Attempt, State};
 
-/// Where a request is.
+/// The progress of a request.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub(super) enum Request {
     #[default]
     None,
-    UnderWay,
-    /// Carried out, and the client knows the answer.
+    InFlight,
+    /// Executed, and the client has the reply.
     Answered,
 }
 
-/// A node, with what is on its way to and from it. Nodes have no names: those that are alike may change places.
+/// Nodes are interchangeable: each action sorts them, so that permutations are one state.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub(super) struct Node {
     /// The attempt that has the lock, counted from 1; 0 if it is free.
     pub(super) lock: u8,
-    /// The token in the holder record, 0 if there is none.
+    /// The token in the record of the holder, 0 if there is none.
     pub(super) record: u8,
-    /// The last token.
-    pub(super) last: u8,
+    /// The last token that was written here; with `MaxOfCounters`, the number of grants.
+    pub(super) last_token: u8,
     pub(super) claims: [Request; ATTEMPTS],
-    /// The last token that a claim was told, and the token of its owner's own record.
-    pub(super) told: [(u8, u8); ATTEMPTS],
+    /// The reply to each claim: the last token, and the token in the record.
+    pub(super) replies: [(u8, u8); ATTEMPTS],
     pub(super) writes: [Request; ATTEMPTS],
-    /// For the properties alone, not in the protocol: when each attempt's owner got the lock here, 0 if never.
-    pub(super) took: [u8; ATTEMPTS],
+    /// Read by properties only: the order in which the owners of the attempts got this lock, 0 if never.
+    pub(super) locked_at: [u8; ATTEMPTS],
 }
 
 impl Node {
@@ -39,37 +39,37 @@ impl Node {
         Some(state.attempts[holder].owner)
     }
 
-    /// Free, or held for an earlier attempt of this owner.
-    pub(super) fn admits<const NODES: usize>(&self, state: &State<NODES>, attempt: usize) -> bool {
+    /// True if the lock is free, or an earlier attempt of the same owner has it.
+    pub(super) fn accepts_claim<const NODES: usize>(&self, state: &State<NODES>, attempt: usize) -> bool {
         match self.holder(state) {
             None => true,
             Some(owner) => owner == state.attempts[attempt].owner && usize::from(self.lock) <= attempt,
         }
     }
 
-    /// Only the order counts in which they had the lock.
-    pub(super) fn renumber(&mut self) {
-        let mut times = self.took;
+    /// Replaces the values of `locked_at` by their ranks: only their order is read.
+    pub(super) fn normalize_lock_order(&mut self) {
+        let mut times = self.locked_at;
         times.sort_unstable();
         let mut rank = 0;
-        for (place, time) in times.into_iter().enumerate() {
-            if time > 0 && (place == 0 || times[place - 1] != time) {
+        for (index, time) in times.into_iter().enumerate() {
+            if time > 0 && (index == 0 || times[index - 1] != time) {
                 rank += 1;
-                self.took.iter_mut().filter(|took| **took == time).for_each(|took| *took = rank);
+                self.locked_at.iter_mut().filter(|at| **at == time).for_each(|at| *at = rank);
             }
         }
     }
 
-    /// The client has gone on: what it was told counts no longer.
-    pub(super) fn forget_answers(&mut self, attempt: usize) {
+    /// The client has begun its next attempt, and ignores replies to this one.
+    pub(super) fn discard_replies(&mut self, attempt: usize) {
         if self.claims[attempt] == Request::Answered {
             self.claims[attempt] = Request::None;
         }
-        self.told[attempt] = (0, 0);
+        self.replies[attempt] = (0, 0);
     }
 
-    /// True if the grant's own token was written here, and not only that of its owner's earlier attempt.
-    pub(super) fn wrote(&self, place: usize, attempt: &Attempt) -> bool {
-        self.writes[place] == Request::Answered && attempt.token == attempt.granted
+    /// True if this attempt wrote the token of its grant here. Its grant may have the token of an earlier attempt of its owner instead.
+    pub(super) fn has_written(&self, index: usize, attempt: &Attempt) -> bool {
+        self.writes[index] == Request::Answered && attempt.token == attempt.granted
     }
 }

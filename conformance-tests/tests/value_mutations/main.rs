@@ -16,7 +16,7 @@ use mutation::Mutation;
 use std::sync::Mutex;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Duration;
-use values::{HINTING, OF_HINTS, QUEUED, SOUND, TELLING, Values};
+use values::{COARSE_AND_EARLY, COARSE_AND_LATE, HINTING, OF_HINTS, QUEUED, SOUND, TELLING, Values};
 
 const FAMILIES: &str = "ABCDEFGHKST";
 
@@ -76,9 +76,14 @@ fn noticed(mutations: &[Mutation], cases: &[Case]) -> Vec<Vec<&'static str>> {
 
 #[test]
 fn unchanged_stores_pass_all_cases() {
-    for (values, families, least) in
-        [(SOUND, FAMILIES, 75), (TELLING, "DE", 20), (QUEUED, "ACGH", 14), (HINTING, OF_HINTS, 3)]
-    {
+    for (values, families, least) in [
+        (SOUND, FAMILIES, 75),
+        (COARSE_AND_EARLY, FAMILIES, 75),
+        (COARSE_AND_LATE, FAMILIES, 75),
+        (TELLING, "DE", 20),
+        (QUEUED, "ACGH", 14),
+        (HINTING, OF_HINTS, 3),
+    ] {
         let mut passed = 0;
         for case in cases().into_iter().filter(|case| is_of(case, families)) {
             match run(values, case) {

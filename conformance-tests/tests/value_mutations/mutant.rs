@@ -118,6 +118,10 @@ impl Subject for Mutant {
         "mutant"
     }
 
+    fn lease(&self, ttl: Duration) -> Duration {
+        (self.values.lease)(ttl)
+    }
+
     async fn start(&self) -> std::result::Result<Box<dyn Store>, Stop> {
         Ok(Box::new(Behind(self.store.clone())))
     }
@@ -366,6 +370,10 @@ impl LockAdmin for Backend {
 
     async fn init(&self) -> Result<()> {
         Ok(())
+    }
+
+    fn init_script(&self) -> Option<String> {
+        None
     }
 
     async fn forget(&self, names: &[LockName]) -> Result<()> {

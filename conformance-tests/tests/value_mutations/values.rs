@@ -19,6 +19,8 @@ pub(crate) struct Values {
     pub(crate) granted_for: fn(Duration) -> Duration,
     pub(crate) renewed_for: fn(Duration) -> Duration,
     pub(crate) lingers_for: fn(Duration) -> Duration,
+    /// The longest lease that the store may make of a ttl, as its subject declares.
+    pub(crate) lease: fn(Duration) -> Duration,
     pub(crate) attempt: fn(Result<Attempt>) -> Result<Attempt>,
     pub(crate) renewal: fn(Renewal) -> Result<Renewal>,
     pub(crate) renewals: fn(Vec<Result<Renewal>>) -> Vec<Result<Renewal>>,
@@ -93,6 +95,7 @@ pub(crate) const SOUND: Values = Values {
     granted_for: |ttl| ttl,
     renewed_for: |ttl| ttl,
     lingers_for: |time| time,
+    lease: |ttl| ttl,
     attempt: |attempt| attempt,
     renewal: Ok,
     renewals: |answers| answers,
@@ -114,6 +117,21 @@ pub(crate) const SOUND: Values = Values {
     has_queue: false,
     waiters: |queues, name| queues.get(name).cloned().unwrap_or_default(),
 };
+
+/// A store that may keep a lease for up to a second more than whole seconds, and in fact ends it as early as it may.
+pub(crate) const COARSE_AND_EARLY: Values = Values { lease: whole_seconds_and_one, ..SOUND };
+
+/// The same, and it ends a lease as late as it may.
+pub(crate) const COARSE_AND_LATE: Values = Values {
+    granted_for: whole_seconds_and_one,
+    renewed_for: whole_seconds_and_one,
+    lingers_for: |time| if time.is_zero() { time } else { whole_seconds_and_one(time) },
+    ..COARSE_AND_EARLY
+};
+
+fn whole_seconds_and_one(time: Duration) -> Duration {
+    Duration::from_secs(time.as_millis().div_ceil(1_000) as u64 + 1)
+}
 
 /// A store that tells of losses.
 pub(crate) const TELLING: Values = Values {

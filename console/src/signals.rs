@@ -3,9 +3,11 @@
 use crate::Failure;
 use nix::sys::signal::{SaFlags, SigAction, SigHandler, SigSet, Signal as Number, sigaction};
 use rustix::process::{Signal, kill_current_process_group};
+use signal_hook::flag;
 use std::future::poll_fn;
 use std::io;
 use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
 use std::task::{Context, Poll};
 use tokio::signal::unix::{self, SignalKind};
 
@@ -27,6 +29,8 @@ const HEARD: [Signal; 9] = [
 #[derive(Debug)]
 pub struct Signals {
     streams: Vec<(Signal, unix::Signal)>,
+    /// The number of the later one of TSTP and CONT, as their handlers ran.
+    last: Arc<AtomicUsize>,
     ended_by: Option<Signal>,
     /// The signals that have no effect on this verb.
     ignored: &'static [Signal],
@@ -45,15 +49,19 @@ impl Signals {
 
     fn open() -> io::Result<Self> {
         let ignored = ignored_at_start();
-        let mut streams = Vec::new();
+        let (mut streams, last) = (Vec::new(), Arc::new(AtomicUsize::new(0)));
         for signal in HEARD {
             if !ignored.contains(signal) {
+                // Before the stream, whose handler wakes whoever looks at this.
+                if let (Signal::TSTP | Signal::CONT, number) = (signal, signal.as_raw()) {
+                    flag::register_usize(number, Arc::clone(&last), number.unsigned_abs() as usize)?;
+                }
                 streams.push((signal, unix::signal(SignalKind::from_raw(signal.as_raw()))?));
             }
         }
         // SIGCHLD may be ignored from before the exec, and the kernel would then drop the exit status of our children.
         drop(unix::signal(SignalKind::child())?);
-        Ok(Self { streams, ended_by: None, ignored: &[] })
+        Ok(Self { streams, last, ended_by: None, ignored: &[] })
     }
 
     /// From now on these do not ask to end: they are for a command, and none may run. [`next`](Self::next) answers them all the same.
@@ -74,15 +82,18 @@ impl Signals {
     /// The next one.
     pub async fn next(&mut self) -> Signal {
         poll_fn(|cx| {
-            let heard = HEARD.into_iter().find(|signal| self.has_heard(*signal, cx));
-            if heard == Some(Signal::CONT) {
-                // The later of CONT and TSTP counts: the kernel discards the earlier one while it is pending (signal(7)). The
-                // order is not known here, and a process suspended for ever is worse than one that goes on.
-                self.has_heard(Signal::TSTP, cx);
-            }
+            let heard =
+                HEARD.into_iter().find(|signal| self.has_heard(*signal, cx) && !self.is_over(*signal));
             heard.map_or(Poll::Pending, Poll::Ready)
         })
         .await
+    }
+
+    /// True for a TSTP that a CONT followed. The kernel, too, discards the earlier one while it is pending (signal(7)): else this
+    /// process would be suspended for ever.
+    fn is_over(&self, signal: Signal) -> bool {
+        signal == Signal::TSTP
+            && self.last.load(Ordering::Relaxed) == Signal::CONT.as_raw().unsigned_abs() as usize
     }
 
     fn has_heard(&mut self, signal: Signal, cx: &mut Context<'_>) -> bool {
@@ -138,7 +149,7 @@ pub fn survive_the_limit_of_file_sizes() {
     let number = Signal::XFSZ.as_raw();
     if !ignored_at_start().contains(Signal::XFSZ) {
         // Without a handler the signal ends the process, as it would have.
-        let _ = signal_hook::flag::register(number, Arc::default());
+        let _ = flag::register(number, Arc::default());
     }
 }
 

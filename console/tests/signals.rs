@@ -30,6 +30,17 @@ fn process_suspended_and_continued_at_once_goes_on() {
 }
 
 #[test]
+fn process_continued_and_suspended_at_once_is_suspended() {
+    alone(async {
+        let mut signals = Signals::listen().unwrap();
+        raise(Number::SIGCONT).unwrap();
+        raise(Number::SIGTSTP).unwrap();
+        assert_eq!(signals.next().await, Signal::CONT);
+        assert_eq!(signals.next().await, Signal::TSTP);
+    });
+}
+
+#[test]
 fn signal_that_ended_a_wait_is_remembered() {
     alone(async {
         let mut signals = Signals::listen().unwrap();

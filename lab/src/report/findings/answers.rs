@@ -64,7 +64,7 @@ pub(super) fn answers(report: &Report) -> Vec<Answer> {
     questions.into_iter().flatten().collect()
 }
 
-/// By what becomes of the one owner, then by how soon the next one holds.
+/// By what becomes of the one owner. Of equals, the one that was named first comes first: how soon the next one holds differs from run to run.
 fn owners_under(
     stores: &[(&StoreReport, &Declared)],
     question: &'static str,
@@ -79,9 +79,7 @@ fn owners_under(
         };
         // One run that shows more than is promised may have been lucky.
         let class = class.max(declared.under(fault).and_then(self::class).unwrap_or(0));
-        let mut of = Ranked::of_class(store, class, &seen.words(), seen.basis());
-        of.value = seen.recovered_ms().unwrap_or(f64::INFINITY);
-        ranked.push(of);
+        ranked.push(Ranked::of_class(store, class, &seen.words(), seen.basis()));
     }
     answer(question, ranked, named("cannot happen to", &without))
 }
@@ -222,7 +220,7 @@ fn by_rate<'a>(
 }
 
 impl<'a> Ranked<'a> {
-    /// By an outcome or a declaration: all of one class are as good, and a value is for their order alone.
+    /// By an outcome or a declaration: all of one class are as good.
     fn of_class(store: &'a StoreReport, class: usize, figure: &str, basis: Basis) -> Self {
         Self { store, class, value: 0.0, band: (0.0, 0.0), figure: format!("{figure}{}", basis.sign()) }
     }

@@ -89,10 +89,6 @@ impl<'a> UnderFault<'a> {
         if self.cell.is_some() { Basis::Measured } else { Basis::Promised }
     }
 
-    pub(super) fn recovered_ms(&self) -> Option<f64> {
-        self.cell?.figures.recovered_ms
-    }
-
     pub(super) fn words(&self) -> String {
         let figures = self.cell.map(|cell| &cell.figures);
         let overlap = figures.map_or(0.0, |figures| figures.belief_overlap_ms);
@@ -106,7 +102,7 @@ impl<'a> UnderFault<'a> {
             Outcome::FencedOnly => "two owners, tokens grow".to_owned(),
             Outcome::Unavailable if away > 0.0 => format!("nobody for {}", ms(away)),
             Outcome::Unavailable => "nobody until it is healed".to_owned(),
-            Outcome::Holds => match self.recovered_ms() {
+            Outcome::Holds => match figures.and_then(|figures| figures.recovered_ms) {
                 Some(next) => format!("one owner, next holder after {}", ms(next)),
                 None => "one owner".to_owned(),
             },

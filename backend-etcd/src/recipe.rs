@@ -11,7 +11,7 @@
 //! * *A hold is granted on a lease that has ended* (etcd 11456, 19597): every grant and every renewal extends the lease beside the
 //!   request that shows the key, and counts only if [both answers](Connection::prove) have one leader, before the lease may have ended.
 //! * *The answer to a create is lost*: the same key is written again, unless it is there.
-//! * *A create is carried out after its release*: the end of its lease refuses it.
+//! * *A create arrives after the release*: the end of its lease refuses it.
 //! * *A name used again hides the next holder*: a key is deleted, and looked for, by its create revision.
 
 use crate::EtcdBackend;
@@ -41,20 +41,22 @@ enum Step {
 }
 
 impl EtcdBackend {
-    /// Makes one attempt. `state` never says less than the store may have, so it is right also if this is dropped.
+    /// Makes one attempt. `state` never says less than the store may have, so it is right also if the future is dropped.
     pub(crate) async fn attempt(&self, claim: &Claim, state: &mut Option<OwnKey>) -> Result<Attempt> {
+        let mut is_late = false;
         for _ in 0..MAX_STEPS {
             let step = match state.as_mut().and_then(|own| Some((own.revision?, own))) {
                 Some((revision, own)) => self.look(claim, own, revision).await?,
                 None => self.create(claim, state).await?,
             };
+            is_late = state.as_ref().is_some_and(|own| !own.lease.lives());
             match step {
                 Step::Done(attempt) => return Ok(attempt),
                 Step::Gone => *state = None,
                 Step::Again => {}
             }
         }
-        Err(no_outcome(claim, state.as_ref()))
+        Err(no_outcome(claim, is_late))
     }
 
     /// Extends the lease of a hold. False if it is lost.
@@ -67,7 +69,7 @@ impl EtcdBackend {
                 Step::Done(_) | Step::Again => {}
             }
         }
-        Err(no_outcome(claim, Some(own)))
+        Err(no_outcome(claim, !own.lease.lives()))
     }
 
     /// Step 1. A claim that does not wait writes no key while another one conflicts with it.
@@ -180,8 +182,8 @@ impl EtcdBackend {
         Ok(self.conclude(claim, own, revision, &proof))
     }
 
-    /// The outcome of a step that has seen the key in its place, with a watch on the key in front, or on the own one of a holder.
-    fn conclude(&self, claim: &Claim, own: &mut OwnKey, revision: i64, proof: &Proof) -> Step {
+    /// The outcome of a step that has seen the key in its place, with a watch on the key in front, or on the holder's own key.
+    fn conclude(&self, claim: &Claim, own: &mut OwnKey, created_at: i64, proof: &Proof) -> Step {
         match proof.is_extended {
             None => return Step::Again,
             Some(false) => return Step::Gone,
@@ -196,14 +198,15 @@ impl EtcdBackend {
             let hold = is_hold.then(|| (claim.owner(), Arc::clone(&self.claims.suspects)));
             own.watch = Some(proof.connection.watches.set(key.clone(), proof.revision(), hold));
         }
-        if is_hold && needs_other_lease(claim, own) {
+        // A watch whose stream has just ended would tell before the core knows of the hold.
+        if is_hold && (needs_other_lease(claim, own) || !own.watch.as_ref().is_some_and(is_set)) {
             return Step::Again;
         }
         own.is_granted |= is_hold;
         // Nothing else extends the lease of a waiter.
         let ask_within = Duration::from_secs(own.lease.seconds.unsigned_abs()) / 3;
         Step::Done(match is_hold {
-            true => Attempt::Granted(Grant::new(keys::token(revision))),
+            true => Attempt::Granted(Grant::new(keys::token(created_at))),
             false => Attempt::Busy(Busy::new().with_place_in_queue().with_end(ask_within)),
         })
     }
@@ -246,9 +249,9 @@ impl EtcdBackend {
     }
 }
 
-/// The error of a call whose steps are used up. If the lease may have ended by now, the answers come too late.
-fn no_outcome(claim: &Claim, own: Option<&OwnKey>) -> Error {
-    if own.is_none_or(|own| own.lease.lives()) {
+/// The error of a call whose steps are used up. `is_late`: the lease may have ended before the last answer.
+fn no_outcome(claim: &Claim, is_late: bool) -> Error {
+    if !is_late {
         return outage("the leader of the cluster, or the queue of the lock, changes all the time");
     }
     let lease = claims::seconds(claim.ttl());

@@ -23,14 +23,11 @@ const ANSWERS: &[(&str, ErrorKind, &str, &str)] = &[
     ("revision of auth store is old", Unavailable, "takes no token of this user", "look at the user, and at the member's --auth-token"),
     ("etcdserver: no leader", Unavailable, "has no leader", "wait for an election; more than half of the members must be up"),
     ("too many requests", Unavailable, "is overloaded, and refused the request", "look at its load and its disk"),
-    ("database space exceeded", Unavailable, "has used up its quota of space, and takes no new locks",
-        "compact and defragment it, then: etcdctl alarm disarm; turn --auto-compaction-retention on"),
-    ("permission denied", Denied, "does not permit this user to use the keys of the locks",
-        "grant it: etcdctl role grant-permission ROLE --prefix=true readwrite PREFIX"),
+    ("database space exceeded", Unavailable, "has used up its quota of space, and takes no new locks", "compact and defragment it, then: etcdctl alarm disarm; turn --auto-compaction-retention on"),
+    ("permission denied", Denied, "does not permit this user to use the keys of the locks", "grant it: etcdctl role grant-permission ROLE --prefix=true readwrite PREFIX"),
     ("user name is empty", Denied, "wants a user", "write it as etcd://user:password@host"),
     ("authentication failed", Denied, "does not accept this user with this password", "look at the user and the password"),
-    ("authentication is not enabled", Misconfigured, "knows no users, and the URL names one",
-        "turn authentication on (etcdctl auth enable), or take the user out of the URL"),
+    ("authentication is not enabled", Misconfigured, "knows no users, and the URL names one", "turn authentication on (etcdctl auth enable), or take the user out of the URL"),
 ];
 
 /// A cluster that cannot be reached.

@@ -1,8 +1,7 @@
 //! The watches of one connection: one stream, on which each watch waits for the deletion of one key.
 
 use crate::connection::Client;
-use crate::rpc::{NO_PUT, RANGE, RangeRequest, WATCH};
-use crate::rpc::{WatchCancelRequest, WatchCreateRequest, WatchRequest};
+use crate::rpc::{NO_PUT, RANGE, RangeRequest, WATCH, WatchCancelRequest, WatchCreateRequest, WatchRequest};
 use futures_util::stream::poll_fn;
 use leasehold_core::{OwnerId, Suspects};
 use std::collections::HashMap;
@@ -14,7 +13,7 @@ use tokio::sync::watch;
 use tokio::task::JoinSet;
 use tokio::time::timeout;
 
-/// A member that is stopped answers to no stream, and ends none.
+/// A member that hangs answers to no stream, and ends none.
 const OPEN_TIMEOUT: Duration = Duration::from_secs(5);
 
 static LAST_ID: AtomicI64 = AtomicI64::new(0);
@@ -28,7 +27,7 @@ pub(crate) struct Watches(UnboundedSender<Order>);
 pub(crate) struct Watch {
     id: i64,
     pub(crate) key: Vec<u8>,
-    /// Closed when the watch has fired.
+    /// The watch fires by closing this.
     signal: watch::Receiver<()>,
     orders: UnboundedSender<Order>,
 }
@@ -60,7 +59,7 @@ impl Watches {
         Self(orders)
     }
 
-    /// A watch that fires when this key is deleted, or if it was since this revision.
+    /// A watch that fires when this key is deleted, or if it was after this revision.
     pub(crate) fn set(&self, key: Vec<u8>, since_revision: i64, hold: Option<Hold>) -> Watch {
         let id = LAST_ID.fetch_add(1, Ordering::Relaxed) + 1;
         let (_signal, signal) = watch::channel(());
@@ -83,9 +82,13 @@ impl Watches {
 impl Watch {
     /// Waits until the watch has fired.
     pub(crate) fn fired(&self) -> impl Future<Output = ()> + Send + use<> {
-        let mut signal = self.signal.clone();
+        let (mut signal, orders) = (self.signal.clone(), self.orders.clone());
         async move {
-            let _ = signal.changed().await;
+            tokio::select! {
+                _ = signal.changed() => {}
+                // An order that was sent while the task ended is not dropped.
+                () = orders.closed() => {}
+            }
         }
     }
 }
@@ -121,7 +124,9 @@ async fn serve(client: Client, mut orders: UnboundedReceiver<Order>) {
                 let _ = requests.send(carry_out(order, &mut set));
             }
             answer = answers.message() => {
-                let Ok(Some(answer)) = answer else { return };
+                // The refusal of a watch names none, as after a change of rights: all fire, and the next call connects anew.
+                let answer = answer.ok().flatten().filter(|it| !(it.created && it.canceled));
+                let Some(answer) = answer else { return };
                 let revision = answer.header.map_or(i64::MAX, |header| header.revision);
                 if answer.canceled || !answer.events.is_empty() {
                     set.remove(&answer.watch_id);
@@ -140,20 +145,20 @@ async fn serve(client: Client, mut orders: UnboundedReceiver<Order>) {
     }
 }
 
-/// The watch, if its key was deleted since this revision, or cannot be read.
-async fn find_deleted(client: Client, watch: i64, key: Vec<u8>, since_revision: i64) -> Option<i64> {
+/// The id of a watch whose key was deleted after this revision, or cannot be read.
+async fn find_deleted(client: Client, id: i64, key: Vec<u8>, since_revision: i64) -> Option<i64> {
     let read = RangeRequest { key, keys_only: true, ..RangeRequest::default() };
     let found = client.call(&RANGE, read).await.map(|answer| answer.kvs);
-    let is_there = found.is_ok_and(|keys| keys.iter().any(|key| key.create_revision <= since_revision));
-    (!is_there).then_some(watch)
+    let is_there = found.is_ok_and(|keys| keys.iter().any(|found| found.create_revision <= since_revision));
+    (!is_there).then_some(id)
 }
 
 /// The request of an order. A watch that is cancelled does not fire for its holder.
 fn carry_out(order: Order, set: &mut HashMap<i64, FireOnDrop>) -> WatchRequest {
     match order {
         Order::Set(watch_id, watch) => {
-            // To tell what is past, the server looks at such watches ten times a second. That is soon enough for a holder. A waiter
-            // is told of the future alone, and reads its key if anything came between.
+            // The server looks at a watch from a past revision ten times a second, until it has caught up. That is soon enough for a
+            // holder. A waiter's watch begins with the next revision, and its key is read if the store has changed meanwhile.
             let start_revision = if watch.hold.is_some() { watch.since_revision + 1 } else { 0 };
             let (key, filters) = (watch.key.clone(), vec![NO_PUT]);
             set.insert(watch_id, watch);

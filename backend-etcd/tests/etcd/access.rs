@@ -2,7 +2,7 @@
 
 use crate::*;
 use leasehold_conformance::proxy::{Proxy, Traffic};
-use leasehold_core::{ErrorKind, LockBackend, Renewal};
+use leasehold_core::{ErrorKind, LockAdmin, LockBackend, Renewal};
 use leasehold_test_stores::servers::EtcdServer;
 
 /// A member with the users `root`, `locker` with rights on the locks, and `guest` with none.
@@ -104,6 +104,39 @@ async fn refusal_of_a_create_that_is_repeated_is_an_unknown_outcome() {
     let error = attempt.unwrap_err();
     assert!(error.is_indeterminate() && error.to_string().contains("wants a user"), "{error:?}");
     assert!(is_known(&backend, &holder));
+}
+
+async fn until_suspected(backend: &EtcdBackend, claim: &Claim) {
+    while !answered(backend.suspects()).await.contains(&claim.owner()) {}
+}
+
+/// The refusal names no watch.
+#[tokio::test]
+async fn holder_whose_watch_is_refused_once_is_told_of_the_deletion_of_its_key() {
+    let server = server();
+    add_users(&server);
+    let proxy = Proxy::to(([127, 0, 0, 1], server.port()).into()).await.unwrap();
+    let backend = backend(&format!("etcd://{}", proxy.address()));
+    let (other, holder) = (claim("other"), waiter("job"));
+    // Its lease is kept, so that the create is the first request whose answer is late.
+    hold(&backend, &other).await;
+    release(&backend, &other).await;
+    proxy.set(Traffic::HoldReplies);
+    let hold_the_watch = async {
+        while keys(&server, "leasehold/job/").is_empty() {
+            tokio::time::sleep(Duration::from_millis(10)).await;
+        }
+        proxy.set(Traffic::HoldRequests);
+    };
+    let (attempt, ()) = answered(async { tokio::join!(backend.try_acquire(&holder), hold_the_watch) }).await;
+    granted(attempt.unwrap());
+    server.ctl(&["auth", "enable"]).unwrap();
+    proxy.set(Traffic::Pass);
+    until_suspected(&backend, &holder).await;
+    server.ctl(&["--user", "root:r00t", "auth", "disable"]).unwrap();
+    assert_eq!(renew(&backend, &holder).await.unwrap(), Renewal::Renewed);
+    assert_eq!(backend.force_release(&name("job"), None).await.unwrap().len(), 1);
+    until_suspected(&backend, &holder).await;
 }
 
 #[tokio::test]

@@ -95,7 +95,7 @@ pub trait LockBackend: Debug + Send + Sync + 'static {
 
     /// Returns the owners of held claims that may be over, as the store has just told. The core renews them at once, except fixed leases, so
     /// that a loss is announced when it happens. A hint, as [`changed`](Self::changed) is. Each is told once, and a call that is
-    /// dropped forgets none. A backend that is told nothing between two renewals never returns.
+    /// dropped forgets none: [`Suspects`](crate::Suspects) does that. A backend that is told nothing between two renewals never returns.
     async fn suspects(&self) -> Vec<OwnerId>;
 
     /// The servers that answered, if the backend notes them. Asked once, when a client is built, whose observer then hears of each

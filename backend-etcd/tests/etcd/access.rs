@@ -1,7 +1,6 @@
 //! Users and rights, tokens that are void, and TLS with the certificates of both ends.
 
 use crate::*;
-use leasehold_conformance::proxy::{Proxy, Traffic};
 use leasehold_core::{ErrorKind, LockAdmin, LockBackend, Renewal};
 use leasehold_test_stores::servers::EtcdServer;
 
@@ -87,10 +86,8 @@ async fn refusal_of_a_create_that_is_repeated_is_an_unknown_outcome() {
     add_users(&server);
     let proxy = Proxy::to(([127, 0, 0, 1], server.port()).into()).await.unwrap();
     let backend = backend(&format!("etcd://{}", proxy.address()));
-    let (other, holder) = (claim("other"), waiter("job"));
-    // Its lease is kept, so that the create is the first request that is not answered.
-    hold(&backend, &other).await;
-    release(&backend, &other).await;
+    let holder = waiter("job");
+    keep_a_lease(&backend).await;
     proxy.set(Traffic::HoldReplies);
     let lose_the_answer = async {
         while keys(&server, "leasehold/job/").is_empty() {
@@ -117,19 +114,8 @@ async fn holder_whose_watch_is_refused_once_is_told_of_the_deletion_of_its_key()
     add_users(&server);
     let proxy = Proxy::to(([127, 0, 0, 1], server.port()).into()).await.unwrap();
     let backend = backend(&format!("etcd://{}", proxy.address()));
-    let (other, holder) = (claim("other"), waiter("job"));
-    // Its lease is kept, so that the create is the first request whose answer is late.
-    hold(&backend, &other).await;
-    release(&backend, &other).await;
-    proxy.set(Traffic::HoldReplies);
-    let hold_the_watch = async {
-        while keys(&server, "leasehold/job/").is_empty() {
-            tokio::time::sleep(Duration::from_millis(10)).await;
-        }
-        proxy.set(Traffic::HoldRequests);
-    };
-    let (attempt, ()) = answered(async { tokio::join!(backend.try_acquire(&holder), hold_the_watch) }).await;
-    granted(attempt.unwrap());
+    let holder = waiter("job");
+    granted(attempt_with_a_late_watch(&server, (&proxy, &backend), &holder).await);
     server.ctl(&["auth", "enable"]).unwrap();
     proxy.set(Traffic::Pass);
     until_suspected(&backend, &holder).await;

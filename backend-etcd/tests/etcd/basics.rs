@@ -1,7 +1,6 @@
 //! One claim and several, on one member.
 
 use crate::*;
-use leasehold_conformance::proxy::{Proxy, Traffic};
 use leasehold_core::{
     Attempt, ErrorKind, FencingToken, LockAdmin, LockBackend, LockMode, LossCause, Release, Renewal,
 };
@@ -149,10 +148,8 @@ async fn hold_after_an_unanswered_create_lives_on_another_lease_and_the_first_is
     let server = server();
     let proxy = Proxy::to(([127, 0, 0, 1], server.port()).into()).await.unwrap();
     let backend = backend(&format!("etcd://{}", proxy.address()));
-    let (other, holder) = (claim("other"), waiter("job"));
-    // Its lease is kept, so that the create is the first request that is not answered.
-    hold(&backend, &other).await;
-    release(&backend, &other).await;
+    let holder = waiter("job");
+    keep_a_lease(&backend).await;
     proxy.set(Traffic::HoldReplies);
     let lose_the_answer = async {
         while keys(&server, "leasehold/job/").is_empty() {
@@ -180,19 +177,8 @@ async fn waiter_whose_key_in_front_goes_before_its_watch_is_set_is_woken() {
     let (holders, waiters) = (backend(&server.url()), backend(&format!("etcd://{}", proxy.address())));
     let (holder, next) = (claim("job"), waiter("job"));
     hold(&holders, &holder).await;
-    // Its lease is kept, so that the create is the first request whose answer is late.
-    let other = waiter("other");
-    hold(&waiters, &other).await;
-    release(&waiters, &other).await;
-    proxy.set(Traffic::HoldReplies);
-    let hold_the_watch = async {
-        while keys(&server, "leasehold/job/").len() < 2 {
-            tokio::time::sleep(Duration::from_millis(10)).await;
-        }
-        proxy.set(Traffic::HoldRequests);
-    };
-    let (attempt, ()) = answered(async { tokio::join!(waiters.try_acquire(&next), hold_the_watch) }).await;
-    assert!(matches!(attempt.unwrap(), Attempt::Busy(_)));
+    let attempt = attempt_with_a_late_watch(&server, (&proxy, &waiters), &next).await;
+    assert!(matches!(attempt, Attempt::Busy(_)));
     release(&holders, &holder).await;
     proxy.set(Traffic::Pass);
     answered(waiters.changed(&next)).await;

@@ -10,6 +10,7 @@ mod members;
 mod releases;
 
 use futures_util::FutureExt;
+use leasehold_conformance::proxy::{Proxy, Traffic};
 use leasehold_core::{
     Attempt, Claim, FencingToken, LockBackend, LockName, Namespace, OwnerId, Renewal, Result,
 };
@@ -96,6 +97,33 @@ async fn wait_for_grant(backend: &EtcdBackend, claim: &Claim) -> FencingToken {
         }
     };
     answered(asking).await
+}
+
+/// Leaves a lease in the backend, so that the create is the first request of the next claim.
+async fn keep_a_lease(backend: &EtcdBackend) {
+    let other = claim("other");
+    hold(backend, &other).await;
+    release(backend, &other).await;
+}
+
+/// An attempt for `job` whose create is answered, and whose watch is kept back by the proxy.
+async fn attempt_with_a_late_watch(
+    server: &EtcdServer,
+    (proxy, backend): (&Proxy, &EtcdBackend),
+    claim: &Claim,
+) -> Attempt {
+    keep_a_lease(backend).await;
+    let count = || keys(server, "leasehold/job/").len();
+    let before = count();
+    proxy.set(Traffic::HoldReplies);
+    let hold_the_watch = async {
+        while count() == before {
+            tokio::time::sleep(Duration::from_millis(10)).await;
+        }
+        proxy.set(Traffic::HoldRequests);
+    };
+    let (attempt, ()) = answered(async { tokio::join!(backend.try_acquire(claim), hold_the_watch) }).await;
+    attempt.unwrap()
 }
 
 /// The keys with this prefix, in the order in which they were created. Asks `etcdctl`.

@@ -1,7 +1,6 @@
 //! Releases that fail, calls that are dropped, and answers that come late: what stays of a claim, in the client and in the store.
 
 use crate::*;
-use leasehold_conformance::proxy::{Proxy, Traffic};
 use leasehold_core::{LockAdmin, LockBackend, Release, Renewal};
 use std::net::SocketAddr;
 use std::num::NonZeroUsize;
@@ -104,14 +103,13 @@ async fn claim_whose_release_is_repeated_is_not_forgotten_meanwhile() {
 async fn lease_of_a_create_that_was_not_sent_is_used_again() {
     let server = server();
     let (proxy, backend) = behind_a_proxy(&server).await;
-    let (other, next) = (claim("other"), waiter("job"));
-    hold(&backend, &other).await;
-    release(&backend, &other).await;
+    let next = waiter("job");
+    keep_a_lease(&backend).await;
     let grants = || server.counter("grpc_server_started_total{grpc_method=\"LeaseGrant\"").unwrap();
     let before = grants();
     let member = take_away(&proxy);
     // From then on the broken connection is known, and nothing is sent.
-    answered(backend.try_acquire(&other)).await.unwrap_err();
+    answered(backend.try_acquire(&claim("other"))).await.unwrap_err();
     let error = answered(backend.try_acquire(&next)).await.unwrap_err();
     assert!(error.is_outage() && !error.is_indeterminate(), "{error:?}");
     proxy.lead_to(member);
@@ -171,10 +169,8 @@ async fn renewal_behind_an_unanswered_release_does_not_take_the_key_back() {
 async fn lease_whose_revoke_was_dropped_without_an_answer_is_not_given_back() {
     let server = server();
     let (proxy, backend) = behind_a_proxy(&server).await;
-    let (other, holder) = (claim("other"), waiter("job"));
-    // Its lease is kept, so that the create is the first request that is not answered.
-    hold(&backend, &other).await;
-    release(&backend, &other).await;
+    let holder = waiter("job");
+    keep_a_lease(&backend).await;
     proxy.set(Traffic::HoldReplies);
     let carry_out_the_revoke = async {
         while keys(&server, "leasehold/job/").is_empty() {

@@ -173,7 +173,10 @@ async fn pooler_that_lends_sessions_is_refused_or_holds(cx: &Context) -> Verdict
 
 /// A time below an hour is refused. Names that are held, or were just now, are kept; and the token goes on growing.
 async fn purge_forgets_nothing_that_counts(cx: &Context) -> Verdict {
-    let (client, held, free) = (cx.client().await?, cx.named("held"), cx.named("free"));
+    // Away from the names of earlier cases: one that was begun and never granted counts as idle at once.
+    let address = cx.store().namespaced(&format!("{}/", cx.mark())).await;
+    let address = address.unwrap_or_else(|_| cx.store().address());
+    let (client, held, free) = (cx.client_at(&address).await?, cx.named("held"), cx.named("free"));
     let admin = client.admin().ok_or_else(|| Stop::skipped("it cannot be administrated"))?;
     let guard = client.take(&held, &cx.options()).await?;
     let token = take_turn(&client, &free, &cx.options()).await?;
@@ -186,7 +189,7 @@ async fn purge_forgets_nothing_that_counts(cx: &Context) -> Verdict {
         let forgotten = admin.purge(idle, purge).await?;
         ensure!(forgotten.unwrap_or(0) == 0, "{forgotten:?} names of this minute were idle for an hour");
     }
-    ensure_held(&cx.client().await?, &held, "while names were purged").await?;
+    ensure_held(&cx.client_at(&address).await?, &held, "while names were purged").await?;
     ensure_larger_token(&client, &free, &cx.options(), token, "over a purge").await?;
     Ok(guard.release().await?)
 }

@@ -12,8 +12,6 @@
 //! # Ok(()) }
 //! ```
 //!
-//! # Servers
-//!
 //! Redis 7.0 or later, or Valkey 7.2 or later: one server, or a primary and its replicas that Sentinels watch, or a
 //! cluster. If the URL of a replica, a Sentinel or a cluster node is given as that of one server, the error says which URL
 //! to write instead.

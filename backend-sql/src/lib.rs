@@ -1,7 +1,5 @@
 //! Leasehold on SQL databases: locks in rows, with fencing tokens.
 //!
-//! [`open`] makes a backend of a store URL; wrap it in a [`LockClient`](leasehold_core::LockClient).
-//!
 //! ```no_run
 //! # fn main() -> leasehold_core::Result<()> {
 //! use leasehold_core::{LockClient, Namespace};
@@ -20,15 +18,11 @@
 //!
 //! These features bring no TLS; `tls` does. To fence a table of your own, use [`FencedWrite`].
 //!
-//! # Servers
-//!
 //! A row per name, granted by one statement (`lease`), by a row lock that an open transaction holds (`for-update`), or
 //! by comparing a version (`optimistic`). The parameters of the URL, the rights and what is not promised are in the
 //! guide `docs/sql.md` of the repository. The tables are made by [`init`](leasehold_core::LockAdmin::init), not by the
 //! first use, so that locking needs no rights but `SELECT`, `INSERT` and `UPDATE`. Only
 //! [`purge`](leasehold_core::LockAdmin::purge) deletes rows, and needs `DELETE`.
-//!
-//! # SQLite
 //!
 //! `sqlite:PATH` is a file for the processes of one host, on Linux; the first use makes it and its table. Leases are counted by the host's
 //! clock of its boot, which nobody can set; tokens follow the wall clock. The parameters, the files that are refused, reboots, containers,

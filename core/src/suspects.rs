@@ -1,7 +1,6 @@
 use crate::OwnerId;
 use crate::sync::{Mutex, locked};
 use std::collections::HashSet;
-use std::mem;
 use tokio::sync::Notify;
 
 /// The owners of holds that may be over, as [`LockBackend::suspects`](crate::LockBackend::suspects) returns them. For backends.
@@ -21,7 +20,7 @@ impl Suspects {
     /// Waits until there are owners, and takes them. Safe to drop: an owner that is taken is returned at once.
     pub async fn take(&self) -> Vec<OwnerId> {
         loop {
-            let owners = mem::take(&mut *locked(&self.owners));
+            let owners = std::mem::take(&mut *locked(&self.owners));
             if !owners.is_empty() {
                 return owners.into_iter().collect();
             }

@@ -4,8 +4,10 @@
 //! server cannot see them. So a writer that is refused by readers, and waits, leaves a mark beside them, and a reader looks for marks
 //! before it asks for the row. A reader that looked before the mark was written may still get the row ahead of the writer.
 
+use super::claims::ClaimState;
 use super::holder::{Holder, HolderRow, MARK_LASTS};
 use super::rows::Rows;
+use super::wait::RowWait;
 use super::{HeldRow, busy};
 use crate::lease::ReadFor;
 use crate::lock_mutex;
@@ -20,8 +22,15 @@ const MARK_IS_RENEWED_FROM: Duration = MARK_LASTS.checked_div(2).unwrap();
 const MANY_SHARERS: usize = 64;
 
 impl HeldRow {
-    /// Refuses a new reader while the mark of a writer lasts; `None` if there is none. Some calls also remove what has ended.
+    /// Refuses a new reader while a writer of this client waits in the server, or the mark of one lasts; `None` if there is none. Some
+    /// calls also remove what has ended.
     pub(super) async fn give_way(&self, claim: &Claim) -> Result<Option<Attempt>> {
+        // PostgreSQL lets a reader pass a writer that waits in the server.
+        let is_writer = |it: &RowWait| it.name == *claim.name() && !it.mode.is_shared();
+        let waits = |state: &ClaimState| matches!(state, ClaimState::Waiting(it) if is_writer(it));
+        if lock_mutex(&self.claims.0).values().any(waits) {
+            return Ok(Some(busy()));
+        }
         let Some(entered) = self.rows.look(ReadFor::Attempt, claim.name()).await? else { return Ok(None) };
         let sharers = entered.holders.len() + entered.marks.len();
         // A look at each costs requests, and perhaps none has ended: beside N of them, one attempt in N does it.

@@ -2,7 +2,7 @@ use super::rows::{LockedRow, Rows};
 use crate::lock_mutex;
 use futures_util::FutureExt as _;
 use futures_util::future::{AbortHandle, BoxFuture, Shared, abortable};
-use leasehold_core::{Claim, LockName};
+use leasehold_core::{Claim, LockMode, LockName};
 use std::sync::{Arc, Mutex};
 use std::task::Poll;
 use tokio::sync::OwnedSemaphorePermit;
@@ -15,6 +15,7 @@ use tokio::task::yield_now;
 #[derive(Debug)]
 pub(super) struct RowWait {
     pub(super) name: LockName,
+    pub(super) mode: LockMode,
     /// Shared by the tasks that wait for it: there may be several, of which one is about to end. The row is taken by one of them.
     wait: Shared<BoxFuture<'static, Arc<Mutex<Option<LockedRow>>>>>,
     /// Ends it when the claim is released.
@@ -25,11 +26,11 @@ pub(super) struct RowWait {
 
 impl RowWait {
     pub(super) fn begin(rows: Arc<Rows>, claim: Claim, permit: OwnedSemaphorePermit) -> Self {
-        let name = claim.name().clone();
+        let (name, mode) = (claim.name().clone(), claim.mode());
         let (wait, left) = abortable(async move { rows.lock_in_time(&claim).await });
         // The next attempt meets the same error, and returns it.
         let wait = async move { Arc::new(Mutex::new(wait.await.ok().and_then(Result::ok).flatten())) };
-        Self { name, wait: wait.boxed().shared(), left, _permit: permit }
+        Self { name, mode, wait: wait.boxed().shared(), left, _permit: permit }
     }
 
     /// Returns when the wait has ended. Safe to drop: the wait itself goes on.

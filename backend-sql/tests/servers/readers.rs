@@ -65,6 +65,27 @@ async fn reader_that_crashed_is_entered_and_not_shown() {
     }
 }
 
+/// PostgreSQL would let it: the writer was refused by an exclusive owner, so it has left no mark.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn reader_does_not_pass_a_writer_of_its_client_that_waits_in_the_server() {
+    for server in both().await {
+        let (holder, client) = (server.backend(MODE), server.backend(MODE));
+        let (owner, first, writer, last) = (claim("a"), reader(), claim("a").with_waiting(true), reader());
+        granted(&holder, &owner).await;
+        assert!(ask(&client, &writer).await.is_none());
+        holder.release(&owner, Duration::ZERO).await.unwrap();
+        granted(&holder, &first).await;
+        let waits = tokio::time::timeout(Duration::from_millis(300), client.changed(&writer)).await;
+        assert!(waits.is_err(), "a writer got the row beside a reader");
+        assert!(ask(&client, &last).await.is_none(), "a reader passed a writer");
+        holder.release(&first, Duration::ZERO).await.unwrap();
+        client.changed(&writer).await;
+        granted(&client, &writer).await;
+        client.release(&writer, Duration::ZERO).await.unwrap();
+        granted(&client, &last).await;
+    }
+}
+
 /// A session that these credentials do not see may hold.
 #[tokio::test]
 async fn readers_of_another_user_are_shown_and_not_ended() {

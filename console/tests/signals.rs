@@ -1,6 +1,8 @@
 //! Signals that this process sends to itself: in a program of their own, because a signal, and the runtime that reads it, belong to
 //! the whole process.
 
+#![allow(clippy::unwrap_used, reason = "a test that unwraps fails, which is what it is for")]
+
 use leasehold_console::signals::Signals;
 use nix::sys::signal::{Signal as Number, raise};
 use rustix::process::Signal;

@@ -90,9 +90,7 @@ async fn refusal_of_a_create_that_is_repeated_is_an_unknown_outcome() {
     keep_a_lease(&backend).await;
     proxy.set(Traffic::HoldReplies);
     let lose_the_answer = async {
-        while keys(&server, "leasehold/job/").is_empty() {
-            tokio::time::sleep(Duration::from_millis(10)).await;
-        }
+        until_more_keys(&server, 0).await;
         server.ctl(&["auth", "enable"]).unwrap();
         proxy.set(Traffic::Pass);
         proxy.cut();

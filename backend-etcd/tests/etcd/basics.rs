@@ -152,9 +152,7 @@ async fn hold_after_an_unanswered_create_lives_on_another_lease_and_the_first_is
     keep_a_lease(&backend).await;
     proxy.set(Traffic::HoldReplies);
     let lose_the_answer = async {
-        while keys(&server, "leasehold/job/").is_empty() {
-            tokio::time::sleep(Duration::from_millis(10)).await;
-        }
+        until_more_keys(&server, 0).await;
         proxy.set(Traffic::Pass);
         proxy.cut();
     };

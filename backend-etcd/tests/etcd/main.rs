@@ -106,6 +106,13 @@ async fn keep_a_lease(backend: &EtcdBackend) {
     release(backend, &other).await;
 }
 
+/// Waits until the lock `job` has more keys than this.
+async fn until_more_keys(server: &EtcdServer, before: usize) {
+    while keys(server, "leasehold/job/").len() <= before {
+        tokio::time::sleep(Duration::from_millis(10)).await;
+    }
+}
+
 /// An attempt for `job` whose create is answered, and whose watch is kept back by the proxy.
 async fn attempt_with_a_late_watch(
     server: &EtcdServer,
@@ -113,13 +120,10 @@ async fn attempt_with_a_late_watch(
     claim: &Claim,
 ) -> Attempt {
     keep_a_lease(backend).await;
-    let count = || keys(server, "leasehold/job/").len();
-    let before = count();
+    let before = keys(server, "leasehold/job/").len();
     proxy.set(Traffic::HoldReplies);
     let hold_the_watch = async {
-        while count() == before {
-            tokio::time::sleep(Duration::from_millis(10)).await;
-        }
+        until_more_keys(server, before).await;
         proxy.set(Traffic::HoldRequests);
     };
     let (attempt, ()) = answered(async { tokio::join!(backend.try_acquire(claim), hold_the_watch) }).await;

@@ -173,9 +173,7 @@ async fn lease_whose_revoke_was_dropped_without_an_answer_is_not_given_back() {
     keep_a_lease(&backend).await;
     proxy.set(Traffic::HoldReplies);
     let carry_out_the_revoke = async {
-        while keys(&server, "leasehold/job/").is_empty() {
-            sleep(PAUSE).await;
-        }
+        until_more_keys(&server, 0).await;
         let first = format!("{:x}", lease_of(&server, "job"));
         proxy.cut();
         let has_ended = || server.ctl(&["lease", "timetolive", &first]).unwrap().contains("already expired");

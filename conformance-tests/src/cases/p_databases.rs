@@ -174,8 +174,8 @@ async fn pooler_that_lends_sessions_is_refused_or_holds(cx: &Context) -> Verdict
 /// A time below an hour is refused. Names that are held, or were just now, are kept; and the token goes on growing.
 async fn purge_forgets_nothing_that_counts(cx: &Context) -> Verdict {
     // Away from the names of earlier cases: one that was begun and never granted counts as idle at once.
-    let address = cx.store().namespaced(&format!("{}/", cx.mark())).await;
-    let address = address.unwrap_or_else(|_| cx.store().address());
+    let address = optional(cx.store().namespaced(&format!("{}/", cx.mark())).await)?;
+    let address = address.unwrap_or_else(|| cx.store().address());
     let (client, held, free) = (cx.client_at(&address).await?, cx.named("held"), cx.named("free"));
     let admin = client.admin().ok_or_else(|| Stop::skipped("it cannot be administrated"))?;
     let guard = client.take(&held, &cx.options()).await?;

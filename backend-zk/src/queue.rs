@@ -74,10 +74,6 @@ impl Queue {
         &self.0
     }
 
-    pub(crate) fn index_of(&self, node: &str) -> Option<usize> {
-        self.0.iter().position(|contender| contender.node == node)
-    }
-
     /// The indices of an owner's nodes. There are several only if a create of an earlier session was carried out late.
     pub(crate) fn indices_of(&self, owner: OwnerId) -> Vec<usize> {
         let begin = owner_part(owner);

@@ -139,7 +139,8 @@ impl Recipe<'_> {
             Some(node) if indices.len() <= 1 => Some(node.clone()),
             _ => own_node::keep_first(self.call, self.directory, queue, &indices).await?,
         };
-        let position = node.and_then(|node| queue.index_of(&node.name).map(|index| (node, index)));
+        let index = |node: &OwnNode| queue.contenders().iter().position(|it| *it.node == *node.name);
+        let position = node.and_then(|node| index(&node).map(|index| (node, index)));
         let Some((node, index)) = position else { return Ok(None) };
         if !matches!(state, ClaimState::Holding { .. }) {
             *state = ClaimState::Created { node: node.clone() };
@@ -158,12 +159,8 @@ impl Recipe<'_> {
         let grant = Grant::new(node.token).with_lease(node.session.lease().saturating_sub(proof_age));
         if !matches!(state, ClaimState::Holding { .. }) {
             *state = ClaimState::Holding { node, watch: None };
-            self.notifier.begin_hold();
         }
-        // The event of a lost connection may have come before the keeper has this hold, so it is given again.
-        if !self.call.session().is_connected() {
-            self.notifier.suspect();
-        }
+        self.notifier.begin_hold();
         Attempt::Granted(grant)
     }
 

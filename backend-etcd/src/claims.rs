@@ -14,8 +14,7 @@ use std::time::Duration;
 use tokio::sync::OwnedMutexGuard;
 use tokio::time::sleep;
 
-/// The pause before a waiter without a watch asks again, in milliseconds. It has jitter, because all waiters of a process lose
-/// their member together.
+/// The pause of a waiter without a watch, in milliseconds. Random, because all waiters of a process lose their member together.
 const RETRY_MILLIS: std::ops::Range<u64> = 100..400;
 /// The most leases that are kept.
 const MAX_KEPT: usize = 128;

@@ -2,7 +2,7 @@
 
 use crate::connection::{Client, Connection, Proof};
 use crate::rpc::{AUTHENTICATE, AuthenticateRequest, Empty, Method, STATUS, StatusResponse, TxnRequest};
-use crate::server_error::{no_answer, not_connected, of_read, outage};
+use crate::server_error::{leaves_member, no_answer, not_connected, of_read, outage};
 use crate::target::Target;
 use leasehold_core::{Error, ErrorKind, KnownServers, Result};
 use prost::Message;
@@ -58,8 +58,8 @@ impl Members {
         is_unsure: &mut bool,
         request: impl Fn(Arc<Connection>) -> F,
     ) -> Result<T> {
-        let (deadline, count) = (Instant::now() + self.target.timeout, self.target.members.len());
-        let mut failure = None;
+        let (deadline, mut failure) = (Instant::now() + self.target.timeout, None);
+        let count = self.target.members.len();
         for attempt in 0..=count {
             let (now, member) = (Instant::now(), self.current.load(Ordering::Relaxed));
             // A member that hangs leaves time for the others.
@@ -75,14 +75,14 @@ impl Members {
                     let answer = timeout_at(now + share, request(Arc::clone(&connection))).await;
                     let answer = answer.unwrap_or_else(|_| Err(no_answer(&connection.client.address, share)));
                     *is_unsure = was_unsure || answer.as_ref().is_err_and(Error::is_indeterminate);
-                    if answer.as_ref().is_err_and(Error::is_outage) {
+                    if answer.as_ref().is_err_and(leaves_member) {
                         connection.is_left.store(true, Ordering::Relaxed);
                     }
                     answer
                 }
             };
             match answer {
-                Err(error) if error.is_outage() => failure = Some(error),
+                Err(error) if leaves_member(&error) => failure = Some(error),
                 answer => return answer,
             }
             // Another call may have left it at the same moment.

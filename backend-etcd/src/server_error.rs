@@ -45,6 +45,11 @@ pub(crate) fn of_read(error: Error) -> Error {
     if error.is_indeterminate() { error.with_kind(Unavailable) } else { error }
 }
 
+/// True if another member may answer better. Not one that is out of space: all of them are, and the watches would end.
+pub(crate) fn leaves_member(error: &Error) -> bool {
+    error.is_outage() && !shows(error, &["database space exceeded"])
+}
+
 /// True if the lease of a write has ended.
 pub(crate) fn is_ended_lease<T>(answer: &Result<T>) -> bool {
     answer.as_ref().is_err_and(|error| error.kind() == Lost)
@@ -56,17 +61,16 @@ pub(crate) fn not_connected(address: &str, error: impl StdError + Send + Sync + 
         return refusal.context(message);
     }
     // A member without TLS closes or resets a connection that begins with it; without TLS, none is reset before it is made.
-    let help = match shows(&error, &["tls handshake eof", "Connection reset by peer"]) {
-        true => "if the port takes connections without TLS, write etcd://",
-        false => OUTAGE_HELP,
-    };
+    let is_plain = shows(&error, &["tls handshake eof", "Connection reset by peer"]);
+    let help =
+        if is_plain { "if the port takes connections without TLS, write etcd://" } else { OUTAGE_HELP };
     outage(message).with_help(help).with_source(error)
 }
 
 /// An answer with a status, or a connection that broke.
 pub(crate) fn of_status(address: &str, status: Status) -> Error {
     if let Some((_, kind, message, help)) = ANSWERS.iter().find(|it| status.message().contains(it.0)) {
-        return Error::new(*kind, format!("{address} {message}")).with_help(*help);
+        return Error::new(*kind, format!("{address} {message}")).with_help(*help).with_source(status);
     }
     if causes(&status).any(|cause| cause.is::<ConnectError>()) || tls_refusal(&status).is_some() {
         // The connection had broken before, and could not be made again: nothing was sent.
@@ -77,20 +81,17 @@ pub(crate) fn of_status(address: &str, status: Status) -> Error {
         true => format!("{address} answers: {}", status.message()),
         false => format!("the connection to {address} broke"),
     };
-    let error = match status.code() {
+    let (kind, message, help) = match status.code() {
         code if code == Code::Unimplemented || shows(&status, &NO_HTTP2) => {
-            let message = format!("{address} is no etcd with the API of version 3");
-            Error::new(Misconfigured, message).with_help(NO_ETCD_HELP)
+            (Misconfigured, format!("{address} is no etcd with the API of version 3"), NO_ETCD_HELP)
         }
-        Code::PermissionDenied | Code::Unauthenticated => {
-            Error::new(Denied, message).with_help("look at the user and the rights")
-        }
+        Code::PermissionDenied | Code::Unauthenticated => (Denied, message, "look at the user's rights"),
         Code::InvalidArgument | Code::FailedPrecondition | Code::OutOfRange if is_answer => {
-            Error::new(Misconfigured, message).with_help("look at the settings of the member")
+            (Misconfigured, message, "look at the settings of the member")
         }
-        _ => outage(message).with_kind(Indeterminate),
+        _ => (Indeterminate, message, OUTAGE_HELP),
     };
-    error.with_source(status)
+    Error::new(kind, message).with_help(help).with_source(status)
 }
 
 /// Signs that the other end sent bytes that are no frames of HTTP/2: a server of HTTP/1, of Redis, or one that expects TLS.

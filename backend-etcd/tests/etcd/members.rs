@@ -111,6 +111,8 @@ async fn keyspace_without_space_takes_no_lock_and_keeps_those_that_are_held() {
     release(&backend, &longer).await;
     let large = "x".repeat(100_000);
     until("the quota is used up", || server.ctl(&["put", "large", &large]).is_err());
+    let watches = || server.counter("grpc_server_started_total{grpc_method=\"Watch\"").unwrap();
+    let before = watches();
     let error = answered(backend.try_acquire(&claim("job"))).await.unwrap_err();
     assert_eq!(error.kind(), ErrorKind::Unavailable, "{error:?}");
     assert!(error.to_string().contains("has used up its quota of space"), "{error:?}");
@@ -119,6 +121,8 @@ async fn keyspace_without_space_takes_no_lock_and_keeps_those_that_are_held() {
     assert!(error.to_string().contains("has used up its quota of space"), "{error:?}");
     // The move that was refused is given up.
     assert_eq!(renew(&backend, &holder).await.unwrap(), Renewal::Renewed);
+    // Every member would have refused: the holder keeps its connection, and the watch there.
+    assert_eq!(watches(), before);
     release(&backend, &holder).await;
 }
 

@@ -56,22 +56,25 @@ impl Rotation {
         let backend = self.backend(password, query);
         let options = AcquireOptions::new().with_ttl(TTL);
         let locks = LockClient::builder(backend).with_defaults(options).build();
-        locks.acquire("job").await.unwrap()
+        locks.acquire(format!("job{query}")).await.unwrap()
     }
 }
 
 #[tokio::test]
-async fn holder_survives_a_rotated_password_and_a_cut_connection() {
+async fn holders_survive_a_rotated_password_and_a_cut_connection() {
     let rotation = Rotation::new();
-    for query in ["", "?protocol=resp2"] {
-        let guard = rotation.hold(Secret::file(&rotation.file).unwrap(), query).await;
-        for password in ["two", "one"] {
-            rotation.set_password(password);
-            rotation.write_file(password);
-            rotation.cut_connections();
-            tokio::time::sleep(TTL * 2).await;
+    let hold = async |query| (query, rotation.hold(Secret::file(&rotation.file).unwrap(), query).await);
+    let holds = [hold("").await, hold("?protocol=resp2").await];
+    for password in ["two", "one"] {
+        rotation.set_password(password);
+        rotation.write_file(password);
+        rotation.cut_connections();
+        tokio::time::sleep(TTL * 2).await;
+        for (query, guard) in &holds {
             assert!(guard.is_held(), "{password} with {query:?}");
         }
+    }
+    for (_, guard) in holds {
         guard.release().await.unwrap();
     }
 }

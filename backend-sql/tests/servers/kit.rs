@@ -27,6 +27,12 @@ pub(crate) async fn both() -> [Server; 2] {
     both
 }
 
+/// Runs a test that mostly waits on both at once.
+pub(crate) async fn on_both(test: impl AsyncFn(Server)) {
+    let [one, other] = both().await;
+    tokio::join!(test(one), test(other));
+}
+
 impl Server {
     pub(crate) fn mariadb(arguments: &[&str]) -> Self {
         Self::MariaDb(MariaDbServer::start_with(arguments, &[]).unwrap())

@@ -1,6 +1,6 @@
 //! Few connections, many users.
 
-use crate::kit::{MODES, Server, ask, both, claim, granted, open};
+use crate::kit::{MODES, Server, ask, both, claim, granted, on_both, open};
 use leasehold_core::{
     AcquireOptions, DistributedLock, DistributedLockExt, ErrorKind, LockClient, LockName, Release, Renewal,
     Wait,
@@ -80,7 +80,7 @@ async fn server_without_a_connection_left_is_unavailable() {
 /// Each needs two connections at once to acquire, and one to hold.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn clients_over_half_as_many_connections_all_have_their_turn() {
-    for server in both().await {
+    on_both(async |server| {
         limit_connections(&server, 4).await;
         let mut ways = vec![server.url("mode=for-update")];
         let pooler = server.is_postgres().then(|| PgBouncer::start(server.port(), "session").unwrap());
@@ -102,19 +102,19 @@ async fn clients_over_half_as_many_connections_all_have_their_turn() {
                 assert_eq!(turns, 8, "round {round} of {url}");
             }
         }
-    }
+    })
+    .await;
 }
 
 /// The waiters are twice as many as the connections, and all of them connect again in the same moment.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn holder_among_waiters_without_connections_survives_that_all_are_cut() {
-    let [mariadb, postgres] = both().await;
-    tokio::join!(cut_all_connections_twice(&mariadb), cut_all_connections_twice(&postgres));
+    on_both(cut_all_connections_twice).await;
 }
 
-async fn cut_all_connections_twice(server: &Server) {
+async fn cut_all_connections_twice(server: Server) {
     const TTL: Duration = Duration::from_secs(4);
-    limit_connections(server, 4).await;
+    limit_connections(&server, 4).await;
     let options = AcquireOptions::new().with_ttl(TTL).with_wait(Wait::UpTo(Duration::from_secs(60)));
     let client = || LockClient::new(server.backend(""));
     let name = LockName::new("x").unwrap();

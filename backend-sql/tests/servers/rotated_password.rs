@@ -1,6 +1,6 @@
 //! A password that is rotated while a lock is held: in the server and in its file, before the connections are cut.
 
-use crate::kit::{Server, both, claim};
+use crate::kit::{Server, both, claim, on_both};
 use leasehold_core::{
     AcquireOptions, DistributedLockExt, ErrorKind, LockBackend, LockClient, LockGuard, Namespace,
 };
@@ -12,7 +12,6 @@ use std::time::{Duration, Instant};
 
 /// A lost hold is noticed within this time.
 const TTL: Duration = Duration::from_secs(2);
-const MODES: [&str; 2] = ["lease", "optimistic"];
 
 /// The server with a user whose password counts, and a file with that password.
 async fn with_password(server: &Server, directory: &tempfile::TempDir) -> PathBuf {
@@ -48,30 +47,34 @@ fn backend(server: &Server, password: Secret, mode: &str) -> Arc<dyn LockBackend
 
 async fn hold(server: &Server, password: Secret, mode: &str) -> LockGuard {
     let client = LockClient::builder(backend(server, password, mode));
-    client.with_defaults(AcquireOptions::new().with_ttl(TTL)).build().acquire("job").await.unwrap()
+    client.with_defaults(AcquireOptions::new().with_ttl(TTL)).build().acquire(mode).await.unwrap()
 }
 
 #[tokio::test]
-async fn holder_survives_a_rotated_password_and_cut_connections() {
-    for server in both().await {
+async fn holders_survive_a_rotated_password_and_cut_connections() {
+    on_both(async |server| {
         let directory = tempfile::tempdir().unwrap();
         let file = with_password(&server, &directory).await;
-        for mode in MODES {
-            let guard = hold(&server, Secret::file(&file).unwrap(), mode).await;
-            for password in ["two", "three"] {
-                rotate(&server, &file, password).await;
-                server.kill_connections().await;
-                tokio::time::sleep(TTL * 2).await;
+        let hold = async |mode| (mode, hold(&server, Secret::file(&file).unwrap(), mode).await);
+        let holds = [hold("lease").await, hold("optimistic").await];
+        for password in ["two", "three"] {
+            rotate(&server, &file, password).await;
+            server.kill_connections().await;
+            tokio::time::sleep(TTL * 2).await;
+            for (mode, guard) in &holds {
                 assert!(guard.is_held(), "{password} in mode {mode}");
             }
+        }
+        for (_, guard) in holds {
             guard.release().await.unwrap();
         }
-    }
+    })
+    .await;
 }
 
 #[tokio::test]
 async fn holder_survives_a_password_file_that_is_missing_for_a_moment() {
-    for server in both().await {
+    on_both(async |server| {
         let directory = tempfile::tempdir().unwrap();
         let file = with_password(&server, &directory).await;
         let guard = hold(&server, Secret::file(&file).unwrap(), "lease").await;
@@ -83,13 +86,14 @@ async fn holder_survives_a_password_file_that_is_missing_for_a_moment() {
         tokio::time::sleep(TTL * 2).await;
         assert!(guard.is_held());
         guard.release().await.unwrap();
-    }
+    })
+    .await;
 }
 
 /// The control: the tests above would fail if the password was read once.
 #[tokio::test]
 async fn holder_with_a_fixed_password_loses_its_lock_after_a_rotation() {
-    for server in both().await {
+    on_both(async |server| {
         let directory = tempfile::tempdir().unwrap();
         with_password(&server, &directory).await;
         let guard = hold(&server, "sesame".into(), "lease").await;
@@ -100,7 +104,8 @@ async fn holder_with_a_fixed_password_loses_its_lock_after_a_rotation() {
             assert!(start.elapsed() < TTL * 4, "the old password still counts");
             tokio::time::sleep(Duration::from_millis(10)).await;
         }
-    }
+    })
+    .await;
 }
 
 #[tokio::test]

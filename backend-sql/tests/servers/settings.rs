@@ -1,6 +1,6 @@
 //! Settings of a server that are somebody else's business: none of them decides who holds a lock.
 
-use crate::kit::{MODES, Server, ask, both, claim, claim_for, granted};
+use crate::kit::{MODES, Server, ask, claim, claim_for, granted, on_both};
 use leasehold_core::{Claim, HolderInfo, LockName, OwnerId, Release, Renewal};
 use std::time::Duration;
 
@@ -68,13 +68,13 @@ pub(crate) async fn one_holds_and_the_others_do_not(server: &Server, setting: &s
 
 #[tokio::test]
 async fn server_settings_decide_nothing() {
-    let [mariadb, postgres] = both().await;
-    for (server, settings) in [(&mariadb, &OF_MARIADB[..]), (&postgres, &OF_POSTGRES[..])] {
-        for setting in settings {
+    on_both(async |server| {
+        for setting in if server.is_postgres() { &OF_POSTGRES[..] } else { &OF_MARIADB[..] } {
             server.run(setting).await;
-            one_holds_and_the_others_do_not(server, setting).await;
+            one_holds_and_the_others_do_not(&server, setting).await;
         }
-    }
+    })
+    .await;
 }
 
 /// MariaDB has a limit of its own for transactions that have only read so far, and one that locks a row is of those.

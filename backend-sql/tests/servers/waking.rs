@@ -1,6 +1,6 @@
 //! Waking: by one poller of a process for all its waiters, and on PostgreSQL by messages.
 
-use crate::kit::{Server, ask, both, claim, granted, open, until};
+use crate::kit::{Server, ask, both, claim, granted, on_both, open, until};
 use leasehold_conformance::proxy::Proxy;
 use leasehold_core::{Claim, DistributedLockExt, LockClient, LockGuard, LockName, Result};
 use sqlx::postgres::{PgConnectOptions, PgListener, PgPoolOptions, PgSslMode};
@@ -68,7 +68,7 @@ async fn waiter_that_holds_the_lock_is_woken_at_once() {
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn release_costs_the_waiters_of_one_process_a_few_statements() {
-    for server in both().await {
+    on_both(async |server| {
         let proxy = Proxy::to(([127, 0, 0, 1], server.port()).into()).await.unwrap();
         let client =
             LockClient::new(open(&server.url_at(proxy.address().port(), "locker:sesame", "")).unwrap());
@@ -88,7 +88,8 @@ async fn release_costs_the_waiters_of_one_process_a_few_statements() {
         assert!(waiters.try_join_next().is_none(), "two hold the lock");
         guard.release().await.unwrap();
         waiters.shutdown().await;
-    }
+    })
+    .await;
 }
 
 /// The number of requests once each waiter has asked, and nothing but a few polls is sent any more.
@@ -182,7 +183,7 @@ async fn release_sends_a_message_only_if_a_poll_has_marked_the_row() {
 /// The number of statements depends neither on the number of waiters, nor on that of names.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn statements_of_idle_waiters_are_constant_in_their_number() {
-    for server in both().await {
+    on_both(async |server| {
         for mode in ["lease", "optimistic", "for-update"] {
             let proxy = Proxy::to(([127, 0, 0, 1], server.port()).into()).await.unwrap();
             let url =
@@ -206,14 +207,15 @@ async fn statements_of_idle_waiters_are_constant_in_their_number() {
             others.shutdown().await;
             holder.release(&held, Duration::ZERO).await.unwrap();
         }
-    }
+    })
+    .await;
 }
 
 /// More names than go into one statement.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn waiters_of_many_names_share_their_statements_and_each_is_woken() {
     const NAMES: u64 = 150;
-    for server in both().await {
+    on_both(async |server| {
         let proxy = Proxy::to(([127, 0, 0, 1], server.port()).into()).await.unwrap();
         let client =
             LockClient::new(open(&server.url_at(proxy.address().port(), "locker:sesame", "")).unwrap());
@@ -246,13 +248,14 @@ async fn waiters_of_many_names_share_their_statements_and_each_is_woken() {
             assert!(took < Duration::from_millis(400), "{} after {took:?}", claim.name());
             guard.release().await.unwrap();
         }
-    }
+    })
+    .await;
 }
 
 /// No order between processes is promised, but each gets its turn.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn processes_that_compete_all_get_the_lock() {
-    for server in both().await {
+    on_both(async |server| {
         let start = Instant::now();
         let had: Arc<[AtomicUsize; 4]> = Arc::default();
         let mut tasks = JoinSet::new();
@@ -276,7 +279,8 @@ async fn processes_that_compete_all_get_the_lock() {
             ended.unwrap();
         }
         assert!(is_fair(&had), "{had:?} turns");
-    }
+    })
+    .await;
 }
 
 /// True if each process has had a twelfth of all turns.

@@ -7,10 +7,7 @@ use std::sync::{Arc, Mutex, Weak};
 use std::task::Wake;
 use std::time::Duration;
 use tokio::sync::Notify;
-use tokio::time::{sleep, timeout};
-
-/// The age at which a hold gets a watch on its node.
-const WATCH_DELAY: Duration = Duration::from_millis(100);
+use tokio::time::timeout;
 
 #[derive(Debug)]
 pub(crate) struct ClaimNotifier {
@@ -85,16 +82,9 @@ impl ClaimNotifier {
         locked(&self.note).signal
     }
 
-    /// The claim holds from now on. Soon it is renewed, which sets the watch on its node: a shorter hold costs nothing for that. It also
-    /// finds out what happened before the keeper had the hold.
-    pub(crate) fn begin_hold(self: &Arc<Self>) {
+    /// The claim holds from now on. What happened before this the first renewal finds out.
+    pub(crate) fn begin_hold(&self) {
         locked(&self.note).holds = true;
-        self.take();
-        let hold = Arc::downgrade(self);
-        tokio::spawn(async move {
-            sleep(WATCH_DELAY).await;
-            hold.upgrade().inspect(|hold| hold.suspect());
-        });
     }
 
     /// The connection is lost, or there is one again: a holder is renewed.
@@ -187,18 +177,14 @@ mod tests {
         assert!((100..400).contains(&start.elapsed().as_millis()), "{:?}", start.elapsed());
     }
 
-    #[tokio::test(start_paused = true)]
-    async fn hold_is_a_suspect_once_and_soon_and_a_short_one_is_none() {
-        let (held, short) = (notifier(), notifier());
-        held.fire();
-        short.begin_hold();
-        let suspects = Arc::clone(&short.suspects);
-        drop(short);
-        held.begin_hold();
-        assert_eq!(held.suspects.take().now_or_never(), None);
-        assert_eq!(timeout(WATCH_DELAY * 2, held.suspects.take()).await.unwrap(), [OwnerId::from_u128(7)]);
-        assert!(timeout(WATCH_DELAY * 50, held.suspects.take()).await.is_err());
-        assert_eq!(suspects.take().now_or_never(), None);
+    #[test]
+    fn only_a_holder_is_a_suspect() {
+        let notifier = notifier();
+        notifier.fire();
+        assert_eq!(notifier.suspects.take().now_or_never(), None);
+        notifier.begin_hold();
+        notifier.fire();
+        assert_eq!(notifier.suspects.take().now_or_never(), Some(vec![OwnerId::from_u128(7)]));
     }
 
     #[test]

@@ -156,11 +156,13 @@ impl Recipe<'_> {
     /// Step 2: nothing blocks the node. Belief is counted from the proof of the session.
     fn grant(&self, state: &mut ClaimState, node: OwnNode) -> Attempt {
         let proof_age = self.started_at.since(node.session.proved_at());
-        let grant = Grant::new(node.token).with_lease(node.session.lease().saturating_sub(proof_age));
+        let lease = node.session.lease().saturating_sub(proof_age);
+        // The first renewal sets the watch on the node.
+        let grant = Grant::new(node.token).with_lease(lease).with_renewal_soon();
         if !matches!(state, ClaimState::Holding { .. }) {
             *state = ClaimState::Holding { node, watch: None };
+            self.notifier.begin_hold();
         }
-        self.notifier.begin_hold();
         Attempt::Granted(grant)
     }
 

@@ -1,6 +1,6 @@
 //! Renewal. The server keeps no time for a node, so there is nothing to extend: a hold lasts as long as its session and its
 //! node. One write proves the session for all holds that are renewed together. A watch tells of the deletion of the node; it is
-//! set by the first renewal, a tenth of a second after the grant, so that a short hold costs nothing for it.
+//! set by the first renewal, which a grant wants soon: so a short hold costs nothing for it.
 
 use crate::ZooKeeperBackend;
 use crate::claims::{ClaimEntry, ClaimState, OwnNode, token};

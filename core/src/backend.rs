@@ -136,12 +136,14 @@ pub struct Grant {
     /// True if the store granted it by itself, before this attempt and after the last one that it answered
     /// [`Busy`](Attempt::Busy). The lease is then counted from before that one was sent.
     pub handed_over: bool,
+    /// True if the store tells of a loss only after a renewal: the first one then comes a tenth of a second after the attempt.
+    pub renewed_soon: bool,
 }
 
 impl Grant {
     /// A grant with this token, for the ttl of its claim.
     pub fn new(token: FencingToken) -> Self {
-        Self { token, lease: None, handed_over: false }
+        Self { token, lease: None, handed_over: false, renewed_soon: false }
     }
 
     /// Sets [`lease`](Self::lease), for a hold that lasts as long as a session: renewals are sent, and counted, in leases of
@@ -156,6 +158,13 @@ impl Grant {
     #[must_use]
     pub fn from_hand_over(mut self) -> Self {
         self.handed_over = true;
+        self
+    }
+
+    /// Asks for a renewal [soon](Self::renewed_soon). Default: the first one comes after a third of the lease.
+    #[must_use]
+    pub fn with_renewal_soon(mut self) -> Self {
+        self.renewed_soon = true;
         self
     }
 }

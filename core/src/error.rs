@@ -235,7 +235,7 @@ impl fmt::Display for ErrorKind {
 pub struct Loss {
     cause: LossCause,
     error: Option<Error>,
-    lock: Option<LockName>,
+    pub(crate) lock: Option<LockName>,
 }
 
 /// The cause of a [`Loss`].
@@ -270,11 +270,6 @@ impl Loss {
 
     pub(crate) fn unreachable(error: Error) -> Self {
         Self { error: Some(error), ..Self::new(LossCause::Unreachable) }
-    }
-
-    /// The loss of a set, by the loss of this lock.
-    pub(crate) fn of_lock(self, name: &LockName) -> Self {
-        Self { lock: Some(name.clone()), ..self }
     }
 
     /// The cause.

@@ -2,11 +2,8 @@
 
 use crate::kit::*;
 use leasehold_conformance::proxy::Traffic;
-use leasehold_core::{
-    Attempt, Claim, DistributedLockExt, Health, LockBackend, LockClient, LossCause, Renewal,
-};
+use leasehold_core::{DistributedLockExt, Health, LockBackend, LockClient, LossCause, Renewal};
 use leasehold_test_stores::servers::ZooKeeperServer;
-use leasehold_zk::ZooKeeperBackend;
 use std::time::Duration;
 use tokio::time::Instant;
 
@@ -182,43 +179,13 @@ async fn release_without_a_server_delays_no_renewal_of_other_claims() {
     assert!(renewed[0].as_ref().is_err_and(leasehold_core::Error::is_outage), "{renewed:?}");
 }
 
-/// Waits until this hold is a suspect for the first time, to get its watch.
-async fn first_look(backend: &ZooKeeperBackend, claim: &Claim) {
-    assert_eq!(answered(backend.suspects()).await, [claim.owner()]);
-}
-
-/// The core asks again for a grant that came too late. Until it has a lease of the claim, it drops hints.
-#[tokio::test]
-async fn grant_that_is_repeated_without_a_connection_is_a_suspect_again() {
-    let server = server();
-    let proxy = proxy_to(&server).await;
-    let (backend, claim) = (backend(&format!("zk://{}?session_timeout=40s", proxy.address())), claim("job"));
-    hold(&backend, &claim).await;
-    first_look(&backend, &claim).await;
-    let mut again = backend.try_acquire(&claim);
-    assert!(futures_util::poll!(&mut again).is_pending());
-    // Replies come in the order of requests, so that of `again` has come before this one.
-    let another = self::claim("another");
-    hold(&backend, &another).await;
-    first_look(&backend, &another).await;
-    proxy.set(Traffic::BlackHole);
-    proxy.cut();
-    assert_eq!(answered(backend.suspects()).await.len(), 2);
-
-    assert!(matches!(answered(again).await.unwrap(), Attempt::Granted(_)));
-
-    assert_eq!(within(Duration::from_secs(1), backend.suspects()).await, [claim.owner()]);
-}
-
 /// Another server can be tried before the session ends.
 #[tokio::test]
 async fn silent_connection_is_given_up_after_a_fifth_of_a_short_session() {
     let server = ZooKeeperServer::start_with(&["maxSessionTimeout=4000"]).unwrap();
     let proxy = proxy_to(&server).await;
     let backend = backend(&format!("zk://{}?session_timeout=11s", proxy.address()));
-    let claim = claim("job");
-    hold(&backend, &claim).await;
-    first_look(&backend, &claim).await;
+    hold(&backend, &claim("job")).await;
     proxy.set(Traffic::BlackHole);
     // 800 ms, and not 2.2 s.
     within(Duration::from_millis(1500), backend.suspects()).await;
@@ -307,7 +274,6 @@ fn session_ends_with_its_runtime_and_the_next_runtime_gets_another() {
     let (first, waiting) = (claim("one"), claim("one"));
     run(&|runtime| {
         runtime.block_on(hold(&backend, &first));
-        runtime.block_on(first_look(&backend, &first));
         runtime.block_on(busy(&backend, &waiting));
     });
     run(&|runtime| {

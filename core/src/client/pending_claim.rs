@@ -132,6 +132,7 @@ impl<'a> PendingClaim<'a> {
             length: grant.lease.map_or(ttl, |lease| lease.min(ttl)),
             since: if grant.handed_over { self.waiting_since } else { self.sent_at },
             asked_at: self.sent_at,
+            renewed_soon: grant.renewed_soon,
         }
     }
 

@@ -12,6 +12,8 @@ use tokio::sync::Notify;
 
 /// A lease is renewed after one third: a renewal that is never answered leaves time for another.
 const RENEWAL_PARTS: u32 = 3;
+/// When a hold is renewed first that a [grant](crate::Grant::renewed_soon) wants renewed soon.
+const SOON: Duration = Duration::from_millis(100);
 /// Hints of a store that a lease may be over which are followed between two renewals. The next renewal finds what more of them would.
 const FREE_HINTS: u32 = 3;
 
@@ -25,6 +27,7 @@ pub(crate) struct GrantedLease {
     pub(crate) since: Moment,
     /// When the attempt was sent that the grant answers. Later than the grant if the store handed the lock over by itself.
     pub(crate) asked_at: Moment,
+    pub(crate) renewed_soon: bool,
 }
 
 /// The lease of one grant: what its holder may believe, and when it is renewed. It is the hold behind a guard.
@@ -39,6 +42,7 @@ pub(crate) struct KeptLease {
     pub(crate) linger_until: Option<Moment>,
     /// A moment before the grant.
     since: Moment,
+    first_renewal: Moment,
     is_renewed: bool,
     state: Mutex<LeaseState>,
     ended: Notify,
@@ -81,6 +85,7 @@ impl KeptLease {
             runtime,
             linger_until: (!options.hold_at_least.is_zero()).then(linger_until),
             since: grant.since,
+            first_renewal: if grant.renewed_soon { grant.asked_at.plus(SOON) } else { Moment::NEVER },
             is_renewed: options.renewed || is_renewed_to_its_end,
             state: Mutex::new(LeaseState {
                 rule: HoldState::granted(until(grant.length), max_hold, fixed_end),
@@ -186,7 +191,8 @@ impl KeptLease {
     pub(super) fn first_due(&self) -> Moment {
         let state = locked(&self.state);
         let end = state.rule.valid_until;
-        if self.is_renewed { renewal_due(self.since, state.length).min(end) } else { end }
+        let due = renewal_due(self.since, state.length).min(self.first_renewal);
+        if self.is_renewed { due.min(end) } else { end }
     }
 
     /// The next step of a lease that is due: true for a renewal that is sent now, and when it is due again. `None` if it is

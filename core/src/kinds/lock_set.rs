@@ -240,8 +240,9 @@ impl Hold for SetHold {
                     min_remaining = min_remaining.min(remaining);
                     is_at_risk |= at_risk;
                 }
-                HoldStatus::Lost(loss) => {
-                    return HoldStatus::Lost(self.loss.get_or_init(|| loss.of_lock(hold.name())).clone());
+                HoldStatus::Lost(mut loss) => {
+                    loss.lock = Some(hold.name().clone());
+                    return HoldStatus::Lost(self.loss.get_or_init(|| loss).clone());
                 }
                 HoldStatus::Released => is_released = true,
             }

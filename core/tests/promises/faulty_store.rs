@@ -61,6 +61,8 @@ pub(crate) struct FaultyStore {
     pub(crate) hold: HoldKind,
     /// The lease of each grant, if it is not the ttl of the claim.
     pub(crate) lease: Option<Duration>,
+    /// True if each grant wants to be renewed soon.
+    pub(crate) renewed_soon: bool,
     suspects: Mutex<Vec<OwnerId>>,
     suspected: Notify,
     pub(crate) servers: KnownServers,
@@ -153,6 +155,7 @@ impl FaultyStore {
             freed: Notify::new(),
             hold: HoldKind::Lease,
             lease: None,
+            renewed_soon: false,
             suspects: Mutex::default(),
             suspected: Notify::new(),
             servers: KnownServers::default(),
@@ -232,8 +235,8 @@ impl LockBackend for FaultyStore {
     async fn try_acquire(&self, claim: &Claim) -> Result<Attempt> {
         let apply = async || {
             let mut attempt = self.store.try_acquire(claim).await?;
-            if let (Attempt::Granted(grant), Some(lease)) = (&mut attempt, self.lease) {
-                *grant = grant.clone().with_lease(lease);
+            if let Attempt::Granted(grant) = &mut attempt {
+                (grant.lease, grant.renewed_soon) = (self.lease, self.renewed_soon);
             }
             if let Attempt::Busy(busy) = &mut attempt
                 && self.has_queue

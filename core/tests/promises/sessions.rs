@@ -191,3 +191,21 @@ async fn session_that_ended_before_the_release_is_a_loss() {
     let error = guard.release().await.unwrap_err();
     assert_eq!(error.kind(), ErrorKind::Lost, "{error}");
 }
+
+/// As of a store whose first renewal sets a watch on the record.
+#[tokio::test(start_paused = true)]
+async fn grant_that_wants_it_is_renewed_soon_and_then_at_a_third_of_its_lease() {
+    let store = store(|store| store.renewed_soon = true);
+    let client = store.client();
+    client.acquire("short").await.unwrap().release().await.unwrap();
+    let _fixed = acquire(&client, "fixed", options().with_fixed_lease()).await.unwrap();
+    let _guard = client.acquire("job").await.unwrap();
+    sleep(Duration::from_millis(99)).await;
+    assert_eq!(store.renewals.calls(), 0);
+    sleep(Duration::from_millis(2)).await;
+    assert_eq!(store.renewals.sizes(), [1]);
+    sleep(TTL / 3 - Duration::from_millis(10)).await;
+    assert_eq!(store.renewals.calls(), 1);
+    sleep(Duration::from_millis(20)).await;
+    assert_eq!(store.renewals.sizes(), [1, 1]);
+}

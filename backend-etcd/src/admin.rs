@@ -91,9 +91,7 @@ impl EtcdBackend {
     async fn status(&self, name: LockName, key: KeyValue) -> LockStatus {
         let (owner, holder) = parse_value(&key.value);
         let mut status = LockStatus::new(name);
-        status.mode = mode_of(&key);
-        status.owner = owner;
-        status.token = Some(token(key.create_revision));
+        (status.mode, status.owner, status.token) = (mode_of(&key), owner, Some(token(key.create_revision)));
         status.holder = HolderInfo::from_json(&holder);
         // The rest of the lease, rounded up to whole seconds. `None` without a lease, and if the server does not say.
         let lease = self.members.call(&TIME_TO_LIVE, LeaseRequest { id: key.lease }).await.ok();

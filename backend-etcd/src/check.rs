@@ -86,8 +86,7 @@ fn alarm_finding(at: &str, alarm: i32) -> Finding {
 async fn check_compaction(backend: &EtcdBackend) -> Option<Finding> {
     let first = RangeRequest { key: vec![0], limit: 1, revision: 1, ..RangeRequest::default() };
     let revision = backend.members.call(&RANGE, first).await.ok()?.header?.revision;
-    let message =
-        format!("all {revision} revisions are kept: requests become slower, and the quota is used up");
+    let message = format!("all {revision} revisions are kept: requests slow down, and the quota is used up");
     let help = "start the members with --auto-compaction-retention=1h";
     (revision > MANY_REVISIONS).then(|| Finding::new(Warning, "W_NO_COMPACTION", message, help))
 }

@@ -2,7 +2,7 @@
 
 use crate::connection::{Client, Connection, Proof};
 use crate::rpc::{AUTHENTICATE, AuthenticateRequest, Empty, Method, STATUS, StatusResponse, TxnRequest};
-use crate::server_error::{leaves_member, no_answer, not_connected, of_read, outage};
+use crate::server_error::{is_out_of_space, no_answer, not_connected, of_read, outage};
 use crate::target::Target;
 use leasehold_core::{Error, ErrorKind, KnownServers, Result};
 use prost::Message;
@@ -60,6 +60,8 @@ impl Members {
     ) -> Result<T> {
         let (deadline, mut failure) = (Instant::now() + self.target.timeout, None);
         let count = self.target.members.len();
+        // Without space all members refuse, and a new connection would cost the holders their watches.
+        let may_another = |error: &Error| error.is_outage() && !is_out_of_space(error);
         for attempt in 0..=count {
             let (now, member) = (Instant::now(), self.current.load(Ordering::Relaxed));
             // A member that hangs leaves time for the others.
@@ -75,14 +77,14 @@ impl Members {
                     let answer = timeout_at(now + share, request(Arc::clone(&connection))).await;
                     let answer = answer.unwrap_or_else(|_| Err(no_answer(&connection.client.address, share)));
                     *is_unsure = was_unsure || answer.as_ref().is_err_and(Error::is_indeterminate);
-                    if answer.as_ref().is_err_and(leaves_member) {
+                    if answer.as_ref().is_err_and(may_another) {
                         connection.is_left.store(true, Ordering::Relaxed);
                     }
                     answer
                 }
             };
             match answer {
-                Err(error) if leaves_member(&error) => failure = Some(error),
+                Err(error) if may_another(&error) => failure = Some(error),
                 answer => return answer,
             }
             // Another call may have left it at the same moment.

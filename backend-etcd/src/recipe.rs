@@ -19,7 +19,7 @@ use crate::claims::{self, OwnKey, Place};
 use crate::connection::{Connection, Proof};
 use crate::keys;
 use crate::rpc::{KeyValue, RANGE, RangeRequest, RequestOp, TXN, TxnRequest};
-use crate::server_error::{SLOW_HELP, is_ended_lease, of_read, outage};
+use crate::server_error::{SLOW_HELP, is_ended_lease, is_out_of_space, of_read, outage};
 use crate::watches::Watch;
 use leasehold_core::{Attempt, Busy, Claim, Error, ErrorKind, Grant, Moment, Result};
 use std::sync::Arc;
@@ -161,8 +161,8 @@ impl EtcdBackend {
             failure: vec![keys::read_key(&own.key)],
         };
         let answer = self.members.prove(&txn, next.id, &mut is_unsure).await;
-        if is_ended_lease(&answer) || (answer.is_err() && !is_unsure) {
-            // This move will not be carried out any more.
+        if is_ended_lease(&answer) || answer.as_ref().is_err_and(|it| !is_unsure || is_out_of_space(it)) {
+            // This move will not be carried out any more. If it was, without space, the hold is over.
             own.moving_to = None;
         }
         if is_ended_lease(&answer) {

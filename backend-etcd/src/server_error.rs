@@ -23,7 +23,7 @@ const ANSWERS: &[(&str, ErrorKind, &str, &str)] = &[
     ("revision of auth store is old", Unavailable, "takes no token of this user", "look at the user, and at the member's --auth-token"),
     ("etcdserver: no leader", Unavailable, "has no leader", "wait for an election; more than half of the members must be up"),
     ("too many requests", Unavailable, "is overloaded, and refused the request", "look at its load and its disk"),
-    ("database space exceeded", Unavailable, "has used up its quota of space, and takes no new locks", "compact and defragment it, then: etcdctl alarm disarm; turn --auto-compaction-retention on"),
+    ("database space exceeded", Indeterminate, "has used up its quota of space, and takes no new locks", "compact and defragment it, then: etcdctl alarm disarm; turn --auto-compaction-retention on"),
     ("permission denied", Denied, "does not permit this user to use the keys of the locks", "grant it: etcdctl role grant-permission ROLE --prefix=true readwrite PREFIX"),
     ("user name is empty", Denied, "wants a user", "write it as etcd://user:password@host"),
     ("authentication failed", Denied, "does not accept this user with this password", "look at the user and the password"),
@@ -45,9 +45,9 @@ pub(crate) fn of_read(error: Error) -> Error {
     if error.is_indeterminate() { error.with_kind(Unavailable) } else { error }
 }
 
-/// True if another member may answer better. Not one that is out of space: all of them are, and the watches would end.
-pub(crate) fn leaves_member(error: &Error) -> bool {
-    error.is_outage() && !shows(error, &["database space exceeded"])
+/// True if the cluster has no space. The write that uses it up is carried out nevertheless (`quotaApplierV3` of etcd).
+pub(crate) fn is_out_of_space(error: &Error) -> bool {
+    shows(error, &["database space exceeded"])
 }
 
 /// True if the lease of a write has ended.

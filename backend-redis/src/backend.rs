@@ -256,7 +256,9 @@ impl RedisBackend {
     ) -> Vec<Result<(Renewal, Result<u32>)>> {
         let requests: Vec<_> = claims.iter().map(|claim| renewal_of(claim, &self.keys)).collect();
         let shortest = claims.iter().map(|claim| claim.ttl()).min().unwrap_or_default();
-        let confirm = self.replicas.map(|replicas| (replicas.for_lease(shortest), kind));
+        // A confirmation that comes late in the lease is of no use.
+        let within = |replicas: Replicas| replicas.within.min(shortest / 4);
+        let confirm = self.replicas.map(|it| (Replicas { within: within(it), ..it }, kind));
         let are_shared = claims.first().is_some_and(|claim| claim.mode().is_shared());
         let script = if are_shared { &scripts::RENEW_SHARED } else { &scripts::RENEW };
         let answers = self.servers.run_each(script, &[], &requests, confirm).await;

@@ -103,11 +103,6 @@ impl Target {
 }
 
 impl Replicas {
-    /// The same for leases of this length: a confirmation that comes late is of no use.
-    pub(crate) fn for_lease(self, ttl: Duration) -> Self {
-        Self { within: self.within.min(ttl / 4), ..self }
-    }
-
     /// A replica has an eighth of the time-out, so that some of these questions fit into one: they wait for each other.
     fn from_query(query: &mut Query, timeout: Duration) -> Result<Option<Self>> {
         let Some(text) = query.take("wait_replicas") else {

@@ -61,7 +61,7 @@ impl Members {
         let (deadline, mut failure) = (Instant::now() + self.target.timeout, None);
         let count = self.target.members.len();
         // Without space all members refuse, and a new connection would cost the holders their watches.
-        let may_another = |error: &Error| error.is_outage() && !is_out_of_space(error);
+        let asks_another = |error: &Error| error.is_outage() && !is_out_of_space(error);
         for attempt in 0..=count {
             let (now, member) = (Instant::now(), self.current.load(Ordering::Relaxed));
             // A member that hangs leaves time for the others.
@@ -77,14 +77,14 @@ impl Members {
                     let answer = timeout_at(now + share, request(Arc::clone(&connection))).await;
                     let answer = answer.unwrap_or_else(|_| Err(no_answer(&connection.client.address, share)));
                     *is_unsure = was_unsure || answer.as_ref().is_err_and(Error::is_indeterminate);
-                    if answer.as_ref().is_err_and(may_another) {
+                    if answer.as_ref().is_err_and(asks_another) {
                         connection.is_left.store(true, Ordering::Relaxed);
                     }
                     answer
                 }
             };
             match answer {
-                Err(error) if may_another(&error) => failure = Some(error),
+                Err(error) if asks_another(&error) => failure = Some(error),
                 answer => return answer,
             }
             // Another call may have left it at the same moment.

@@ -162,7 +162,7 @@ impl EtcdBackend {
         };
         let answer = self.members.prove(&txn, next.id, &mut is_unsure).await;
         if is_ended_lease(&answer) || answer.as_ref().is_err_and(|it| !is_unsure || is_out_of_space(it)) {
-            // This move will not be carried out any more. If it was, without space, the hold is over.
+            // This move will not be carried out any more. If it was, without space, the next look reports the hold as lost.
             own.moving_to = None;
         }
         if is_ended_lease(&answer) {

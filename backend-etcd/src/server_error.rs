@@ -45,7 +45,7 @@ pub(crate) fn of_read(error: Error) -> Error {
     if error.is_indeterminate() { error.with_kind(Unavailable) } else { error }
 }
 
-/// True if the cluster has no space. The write that uses it up is carried out nevertheless (`quotaApplierV3` of etcd).
+/// True if the cluster has no space. etcd carries out the write that uses it up, and answers like this (`quotaApplierV3`).
 pub(crate) fn is_out_of_space(error: &Error) -> bool {
     shows(error, &["database space exceeded"])
 }

@@ -82,7 +82,7 @@ impl ClaimNotifier {
         locked(&self.note).signal
     }
 
-    /// The claim holds from now on. What happened before this the first renewal finds out.
+    /// The claim holds from now on. The first renewal finds out what happened before.
     pub(crate) fn begin_hold(&self) {
         locked(&self.note).holds = true;
     }

@@ -106,9 +106,12 @@ async fn keyspace_without_space_takes_no_lock_and_keeps_those_that_are_held() {
     let backend = backend(&server.url());
     let (holder, longer) = (claim("held"), claim("longer").with_ttl(TTL * 2));
     hold(&backend, &holder).await;
-    // Its lease is kept, so that the key of the holder may be moved to it.
-    hold(&backend, &longer).await;
-    release(&backend, &longer).await;
+    let unsure = claim("unsure").with_ttl(TTL * 3);
+    // Their leases are kept: the key of the holder may be moved to one, and the other is there for a create.
+    for kept in [&longer, &unsure] {
+        hold(&backend, kept).await;
+        release(&backend, kept).await;
+    }
     let large = "x".repeat(100_000);
     until("the quota is used up", || server.ctl(&["put", "large", &large]).is_err());
     let watches = || server.counter("grpc_server_started_total{grpc_method=\"Watch\"").unwrap();
@@ -121,6 +124,13 @@ async fn keyspace_without_space_takes_no_lock_and_keeps_those_that_are_held() {
     assert!(error.to_string().contains("has used up its quota of space"), "{error:?}");
     // The move that was refused is given up.
     assert_eq!(renew(&backend, &holder).await.unwrap(), Renewal::Renewed);
+    // etcd would carry out the create that uses up the space, and answer likewise: its lease goes to no other claim.
+    let error = answered(backend.try_acquire(&unsure)).await.unwrap_err();
+    assert_eq!(error.kind(), ErrorKind::Indeterminate, "{error:?}");
+    let revokes = || server.counter("grpc_server_started_total{grpc_method=\"LeaseRevoke\"").unwrap();
+    let revoked = revokes();
+    release(&backend, &unsure).await;
+    assert_eq!(revokes(), revoked + 1);
     // Every member would have refused: the holder keeps its connection, and the watch there.
     assert_eq!(watches(), before);
     release(&backend, &holder).await;

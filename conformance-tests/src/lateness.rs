@@ -9,7 +9,7 @@ use std::sync::{LazyLock, Mutex, Once};
 use std::time::{Duration, Instant};
 
 const INTERVAL: Duration = Duration::from_millis(5);
-/// What an idle machine takes longer.
+/// How late the timer is on an idle machine.
 const USUAL: Duration = Duration::from_millis(1);
 /// How many late firings are kept: more than an hour has on a machine that is idle, and some minutes of one that never is.
 const KEPT: usize = 100_000;
@@ -54,7 +54,7 @@ pub(crate) fn stays_too_late(was_too_late: bool) -> bool {
     was_too_late && Lateness::now().is_too_late()
 }
 
-/// True if this machine was too late since then for any verdict: not even a pass of a broken lock says that the suite trusts it.
+/// True if this machine was too late since `start` for any verdict: that a broken lock passed shows nothing then.
 pub fn was_too_late_since(start: Instant) -> bool {
     Lateness::of_a_case(start).is_too_late()
 }
@@ -128,12 +128,12 @@ pub(crate) struct Lateness {
 }
 
 impl Lateness {
-    /// Since then, in windows as long as the room that cases leave to a busy machine.
+    /// Since `start`, in windows as long as the room that cases leave to a busy machine.
     pub(crate) fn of_a_case(start: Instant) -> Self {
         Self::since(start, scaled(SLACK))
     }
 
-    /// While this thread looks at it.
+    /// During a [`LOOK`] from now on.
     fn now() -> Self {
         let start = Instant::now();
         std::thread::sleep(LOOK);
@@ -151,10 +151,8 @@ impl Lateness {
     /// What was seen, after the reason not to judge it.
     pub(crate) fn told(self, seen: &str) -> String {
         let Self { most, window, crowd, .. } = self;
-        if crowd > CROWD {
-            return format!("this machine was crowded: {crowd:.0} threads wanted each processor; {seen}");
-        }
-        format!("this machine was late: its timers were {most:?} late within {window:?}; {seen}")
+        let timers = format!("its timers were {most:.0?} late within {window:?}");
+        format!("this machine was late: {timers}, and {crowd:.0} threads wanted each processor; {seen}")
     }
 
     /// Not judged, in place of a bound that was missed by less than the machine was late, or on a machine that was too late.
@@ -282,7 +280,10 @@ mod tests {
         let of = |crowd| Lateness { window: Duration::from_millis(500), crowd, ..Lateness::default() };
         let excused = |crowd| of(crowd).excuse(Stop::Away("no answer".to_owned())).to_string();
         assert_eq!(excused(8.0), "no answer");
-        assert_eq!(excused(9.0), "this machine was crowded: 9 threads wanted each processor; no answer");
+        assert_eq!(
+            excused(9.0),
+            "this machine was late: its timers were 0ns late within 500ms, and 9 threads wanted each processor; no answer"
+        );
     }
 
     #[test]

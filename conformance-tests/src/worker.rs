@@ -132,6 +132,15 @@ impl Worker {
         self.ask(&Request::Status).await
     }
 
+    /// Expects that it holds. A lease that has ended before it was renewed says that the store was slow, or this machine.
+    pub(crate) async fn ensure_not_lost(&mut self, words: &str) -> Verdict {
+        match &*self.status().await? {
+            "held" => Ok(()),
+            lost @ ("lost Expired" | "lost Unreachable") => Err(Stop::Away(format!("{words}: {lost}"))),
+            status => Err(Stop::Failed(format!("{words}: {status}"))),
+        }
+    }
+
     /// `released`, or `error KIND`.
     pub(crate) async fn release(&mut self) -> Result<String, Stop> {
         self.ask(&Request::Release).await

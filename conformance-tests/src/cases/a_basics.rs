@@ -66,9 +66,8 @@ async fn hundred_tasks_are_never_two_at_once(cx: &Context) -> Verdict {
             Ok::<_, Stop>(others)
         });
     }
-    for others in joined(tasks).await? {
-        ensure!(others == 0, "{others} others held it at the same time");
-    }
+    let most = joined(tasks).await?.into_iter().max().unwrap_or_default();
+    ensure!(most == 0, "{most} others held it at the same time");
     Ok(())
 }
 
@@ -99,8 +98,8 @@ async fn release_is_final_no_loss_and_frees_no_successor(cx: &Context) -> Verdic
     let told = tokio::time::timeout(cx.ttl() * 2, lease.lost()).await;
     ensure!(told.is_err(), "a release was reported as the loss {told:?}");
     drop(lease);
+    ensure_not_lost(&successor, "the successor lost its lock")?;
     ensure_held(&first, &name, "after the first holder's release").await?;
-    ensure!(successor.is_held(), "the successor lost its lock");
     Ok(successor.release().await?)
 }
 

@@ -66,9 +66,8 @@ async fn renewal_does_not_change_the_token(cx: &Context) -> Verdict {
     let token = guard.token()?;
     tokio::time::sleep(cx.ttl() * 3 / 2).await;
     ensure!(guard.token()? == token, "token {} after renewals of {token}", guard.token()?);
-    for status in client.looking()?.inspect(&name).await? {
-        ensure!(status.token == Some(token), "the store has {:?} for {token}", status.token);
-    }
+    let shown = client.looking()?.inspect(&name).await?;
+    ensure!(shown.iter().all(|hold| hold.token == Some(token)), "{shown:?} is shown for {token}");
     Ok(guard.release().await?)
 }
 

@@ -184,7 +184,7 @@ async fn lease_outlives_the_runtime_of_its_acquisition(cx: &Context) -> Verdict 
     let (told_at, free) = tokio::join!(told, free);
     let (free_at, is_believed) = free?;
     ensure!(!is_believed, "the guard of an ended runtime was believed in when another had the lock");
-    let Ok(told_at) = told_at else { return Err(Stop::Failed("no loss after its runtime ended".to_owned())) };
+    let told_at = told_at.map_err(|_| Stop::Late("no loss after its runtime ended".to_owned(), None))?;
     // The store ends it a lease after the last renewal that arrived.
     let after_loss = free_at.saturating_duration_since(told_at);
     let bound = (ttl * 3).max(cx.session_timeout()) + bound;

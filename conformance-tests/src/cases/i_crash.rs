@@ -12,6 +12,7 @@ async fn killed_or_stopped_holder_is_replaced_within_its_bound(cx: &Context) -> 
     let (client, name, mut worker) = (cx.client().await?, cx.name(), cx.worker().await?);
     worker.take(&name, cx.ttl()).await?;
     tokio::time::sleep(cx.ttl()).await;
+    worker.ensure_not_lost("a holder that lives").await?;
     ensure_held(&client, &name, "while the holder lives").await?;
     worker.kill();
     free_within(&client, &name, crash_bound(cx).await?, "after its holder was killed").await?;

@@ -48,6 +48,8 @@ async fn cost_of_a_hand_over(cx: &Context, waiters: usize) -> Result<Counters, S
         let client = cx.client_at(&address).await?;
         players.spawn(play(client, name.clone(), granted.clone()));
     }
+    // The holder may begin to wait for the store's word too, for that of a loss.
+    until_waiting(&holder, cx, &name, waiters).await?;
     let mut costs = Vec::new();
     for _ in 0..ROUNDS {
         until_all_wait(cx, watched_before + waiters as u64).await?;

@@ -82,13 +82,11 @@ async fn sets_in_crossed_orders_all_end(cx: &Context) -> Verdict {
     let (opened, first, second) =
         tokio::join!(opened, end(&one, [&a, &between_one, &b]), end(&two, [&b, &between_two, &a]));
     opened?;
-    for outcome in [first, second] {
-        ensure!(outcome.is_ok(), "two sets in crossed orders wait for each other: {outcome:?}");
-    }
+    ensure!(first.is_ok() && second.is_ok(), "two sets wait for each other: {first:?}, {second:?}");
     let clients = [outside, one, two, cx.client().await?];
     let sets = random_sets_of_many_tasks(cx, &clients).await?;
     let least = sets.iter().min().copied().unwrap_or_default();
-    ensure!(least > 0, "a task acquired no set, of tasks with {sets:?}");
+    ensure_came!(least > 0, "a task acquired no set, of tasks with {sets:?}");
     Ok(())
 }
 
@@ -155,14 +153,13 @@ async fn loss_of_one_name_is_the_loss_of_the_set_at_once(cx: &Context) -> Verdic
     if optional(cx.store().delete(&b).await)?.is_none() {
         ensure!(!other.looking()?.force_release(&b, None).await?.is_empty(), "nothing was released by force");
     }
-    let untold =
-        |_| Stop::Late("the holder of the set was not told of the loss of one name".to_owned(), None);
+    let untold = |_| Stop::Late("the holder was not told of the loss of one name".to_owned(), None);
     let lost = tokio::time::timeout(ttl / 3 + cx.slack(), set.lost()).await.map_err(untold)?;
     ensure!(lost.as_ref() == Some(&b), "{lost:?} is said to be lost, and not {b}");
     ensure!(!set.is_held(), "the set is held after the loss of one name");
-    for name in [&a, &b, &c] {
-        ensure_kind(set.token(name), ErrorKind::Lost, "the token of a name after the loss of another")?;
-    }
+    let of_a_lost_set =
+        |name| ensure_kind(set.token(name), ErrorKind::Lost, "a token of a set that was lost");
+    [&a, &b, &c].into_iter().try_for_each(of_a_lost_set)?;
     for name in [&a, &c] {
         ensure_held(&other, name, "while the holder of a set that was lost cleans up").await?;
     }

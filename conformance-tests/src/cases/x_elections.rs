@@ -52,7 +52,7 @@ async fn work_of_a_leader_that_is_cut_off_is_dropped_before_another_leads(cx: &C
     proxy.set(Traffic::BlackHole);
     let start = Instant::now();
     let (leadership, was_dropped) = next.await??;
-    ensure!(was_dropped, "the next leader led, and the work of the one before went on");
+    ensure_came!(was_dropped, "the next leader led, and the work of the one before went on");
     let (took, bound) = (start.elapsed(), silent_bound(cx).await?);
     ensure_within!(took, bound, "a leader that was cut off was replaced after {took:?}, bound {bound:?}");
     leading.abort();

@@ -104,8 +104,7 @@ async fn processes_of_one_pid_are_different_owners_whatever_their_boot_clocks(cx
         let is_granted = start(ahead).await?.try_take(&name, cx.ttl()).await?;
         let other = format!("another process 1, whose boot clock is {ahead:?} ahead");
         ensure!(!is_granted, "{other}, got a held lock");
-        let status = holder.status().await?;
-        ensure!(status == "held", "after an attempt of {other}, the holder is {status:?}");
+        holder.ensure_not_lost(&format!("after an attempt of {other}")).await?;
     }
     let released = holder.release().await?;
     ensure!(released == "released", "the holder's release is {released:?}");

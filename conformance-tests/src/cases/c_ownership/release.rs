@@ -68,7 +68,7 @@ async fn interleaved_attempts_leave_one_holder_that_can_release(cx: &Context) ->
         ensure!(holders.len() < 2, "{} holders of one lock", holders.len());
         match holders.pop() {
             Some(holder) => break holder,
-            None => ensure!(Instant::now() < over_by, "nobody got a lock whose lease is over"),
+            None => ensure_came!(Instant::now() < over_by, "nobody got a lock whose lease is over"),
         }
     };
     let released = holder.release().await;

@@ -39,8 +39,9 @@ async fn ensure_all_last(
     let end = Instant::now() + time;
     while Instant::now() < end {
         for (ttl, guard) in held {
-            ensure_lasts(cx, other, guard, *ttl).await?;
+            let lasts = ensure_lasts(cx, other, guard, *ttl).await;
             ensure_not_lost(guard, format_args!("a lease of {ttl:?} was lost"))?;
+            lasts?;
         }
         tokio::time::sleep(cx.ttl() / 20).await;
     }

@@ -67,7 +67,7 @@ async fn failed_attempt_leaves_nothing_on_any_node(cx: &Context) -> Verdict {
     let attempt = tokio::spawn(async move { attempt.poke(&wanted).await });
     nodes.until_held(1..2, true, cx.patience()).await?;
     set_all(&proxies[2..], Traffic::Pass);
-    let hangs = |_| Stop::Failed("the attempt hangs on one node".to_owned());
+    let hangs = |_| Stop::Late("the attempt hangs on one node".to_owned(), None);
     let refused = tokio::time::timeout(cx.patience(), attempt).await.map_err(hangs)???;
     ensure!(refused.is_none(), "granted beside a holder on most nodes");
     proxies[1].set(Traffic::Pass);

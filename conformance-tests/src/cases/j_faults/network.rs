@@ -48,14 +48,13 @@ async fn storm_of_resets_never_lets_two_in(cx: &Context) -> Verdict {
     calm.store(true, Ordering::SeqCst);
     proxy.set(Traffic::Pass);
     let tokens = joined(players).await?;
-    for of_one in &tokens {
-        ensure_untimed!(of_one.is_sorted(), "the tokens of one client do not grow: {of_one:?}");
-    }
+    let grow = tokens.iter().all(|of_one| of_one.is_sorted());
+    ensure_untimed!(grow, "the tokens of one client do not grow: {tokens:?}");
     ensure_distinct(tokens.concat(), "under resets")?;
     let other = cx.client().await?;
     free_within(&other, &name, expiry_bound(cx, &other), "after a storm of resets").await?;
     ensure_met!(connections > 0, "the storm met no connection");
-    ensure!(granted.load(Ordering::SeqCst) > 0, "nobody ever got the lock");
+    ensure_came!(granted.load(Ordering::SeqCst) > 0, "nobody ever got the lock");
     Ok(())
 }
 
@@ -188,8 +187,7 @@ async fn holder_without_file_descriptors_is_told_the_truth(cx: &Context) -> Verd
     let first = worker.take(&name, cx.ttl() * 2).await?;
     worker.order(Request::MayOpenFiles(false)).await?;
     tokio::time::sleep(cx.ttl() * 2).await;
-    let status = worker.status().await?;
-    ensure!(status == "held", "with its connections, and no descriptor for more: {status}");
+    worker.ensure_not_lost("with its connections, and no descriptor for more").await?;
     ensure_held(&client, &name, "by a process without file descriptors").await?;
     if let Some((proxy, _)) = &proxied {
         proxy.cut();

@@ -40,7 +40,7 @@ async fn lost_grant_makes_two_holders_as_declared_and_never_two_equal_tokens(cx:
     let next = other.take(&name, &long(cx)).await?;
     let both = guard.is_held();
     let declared = client.semantics().promises.under(Fault::FailOver);
-    ensure!(both, "the holder of a lost grant knew too soon: the case shows nothing");
+    ensure_met!(both, "the holder of a lost grant knew too soon");
     ensure!(declared != Outcome::Holds, "two holders after a fail-over, and {declared:?} is declared");
     ensure_untimed!(next.token()? > first, "token {} after {first}, over a fail-over", next.token()?);
     // The holder hears of it from its next renewal.

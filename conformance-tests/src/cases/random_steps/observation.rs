@@ -145,7 +145,7 @@ impl History<'_> {
         };
         let (pause, ask) = (Duration::from_millis(2), || async { Ok(operator.inspect(&self.name).await?) });
         let shown = last_answer_within(self.cx.patience() / 4, pause, ask, |shown| is_done(shown)).await?;
-        ensure!(is_done(&shown), "a guard that was dropped is not released");
+        ensure_came!(is_done(&shown), "a guard that was dropped is not released");
         Ok(())
     }
 }

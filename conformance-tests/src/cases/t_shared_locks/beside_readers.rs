@@ -273,10 +273,9 @@ async fn looking_shows_every_reader(cx: &Context) -> Verdict {
         tokens.insert(token);
     }
     tokio::time::sleep(cx.ttl() * 3 / 2).await;
-    let lost: Vec<_> = readers.iter().map(|reader| reader.is_held()).collect();
-    ensure!(!lost.contains(&false), "of {count} readers, these are held: {lost:?}");
+    readers.iter().try_for_each(|reader| ensure_not_lost(reader, format_args!("one of {count} readers")))?;
     if let Some(mut process) = process {
-        ensure!(process.status().await? == "held", "the reader of another process is lost");
+        process.ensure_not_lost("the reader of another process").await?;
         ensure!(process.release().await? == "released", "the reader of another process is not released");
         tokens.pop_first();
     }

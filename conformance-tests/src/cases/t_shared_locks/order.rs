@@ -5,7 +5,7 @@ use super::waiting::waiting_process;
 use crate::cases::prelude::*;
 use futures_util::future::try_join_all;
 use leasehold_core::LockMode::{self, Exclusive, Shared, Write};
-use leasehold_core::{Error, Sharing};
+use leasehold_core::Sharing;
 use tokio::time::sleep;
 
 pub(super) const CASES: CaseTable = cases![
@@ -77,13 +77,9 @@ async fn stream_of_readers_starves_no_writer_nor_one_of_writers_a_reader(cx: &Co
             other.acquire_with(&name, &options.clone().with_wait(cx.patience() / 4).with_mode(wanted)).await
         };
         let outcome = tokio::select! { outcome = waiting => outcome, ended = holding => return ended };
-        let starves = |error: Error| match error.kind() {
-            ErrorKind::TimedOut => {
-                Stop::Failed(format!("{stream:?} of {client_count} clients starve a {wanted} lock"))
-            }
-            _ => error.into(),
-        };
-        outcome.map_err(starves)?.release().await?;
+        let starves = outcome.as_ref().is_err_and(|error| error.kind() == ErrorKind::TimedOut);
+        ensure_came!(!starves, "{stream:?} of {client_count} clients starve a {wanted} lock");
+        outcome?.release().await?;
     }
     Ok(())
 }
@@ -107,6 +103,7 @@ async fn readers_and_writers_are_served_in_their_order_also_when_some_leave(cx: 
     for (place, mode) in LINE.into_iter().enumerate() {
         if PROCESSES.contains(&place) {
             let (mut process, network) = waiting_process(cx, &name, cx.ttl(), mode).await?;
+            until_waiting(&client, cx, &name, place + 1).await?;
             tokens.spawn(async move {
                 let (token, _network) = (process.granted().await?, network);
                 process.release().await?;
@@ -167,7 +164,7 @@ async fn release_of_a_writer_admits_all_readers_before_the_next_writer(cx: &Cont
     }
     // A waiter asks again within the bound of its wake-up, which the store declares: by then a wrong one is let in.
     sleep(wake_up).await;
-    ensure!(readers.iter().all(|reader| reader.is_held()), "the readers do not hold together");
+    readers.iter().try_for_each(|reader| ensure_not_lost(reader, "the readers do not hold together"))?;
     let (Some(writer), Some(last)) = (writer, last) else { return Ok(()) };
     ensure!(!writer.is_finished(), "a writer was let in beside readers");
     ensure!(!last.is_finished(), "a reader passed a writer that waited before it");

@@ -38,7 +38,7 @@ pub(crate) enum Signal {
     /// No news. Do not rely on a watch.
     #[default]
     Unwatched,
-    /// No news. A watch is set; beyond the limit of watches, a waiter reads its blocker at the fallback interval of the client.
+    /// No news before the fallback interval: a watch is set, unless the session has as many as it may for waiters.
     Watched,
     /// Something has changed.
     Fired,
@@ -103,7 +103,7 @@ impl ClaimNotifier {
             Signal::Fired => {}
             Signal::Watched => notification.await,
             Signal::Unwatched => {
-                // In a box: each waiter would have room for the timer, and few need it.
+                // In a box: few waiters need the timer, and each would have room for it.
                 let _ = Box::pin(timeout(retry_pause(), notification)).await;
             }
         }

@@ -1,7 +1,6 @@
 //! The wait queue: the tasks of one client that want one name stand in line.
 //!
-//! For stores that serve waiters in no order: SQL, Redlock and memory. Redis and ZooKeeper keep queues of their own, and there each
-//! task waits for itself.
+//! For stores that serve waiters in no order: SQL, Redlock and memory. On Redis, etcd and ZooKeeper each task waits in the store's queue.
 //!
 //! The first in line polls the store, or waits for its hint; the others wait for the first, and a release by this client wakes the
 //! first at once, with the readers that follow it if it is a reader. A wake-up is a hint, and a grant is always the store's. A
@@ -13,9 +12,10 @@
 //! * A waiter behind the first asks by itself once no task in line has asked for [`FALLBACK`], or for two intervals of the first
 //!   if these are longer: a task that is never polled delays the others by that at most, and the number of questions does not grow
 //!   with the number of waiters. Each waiter asks at least once before its deadline.
-//! * A waiter that was first, or was woken, and leaves without a grant passes the wake-up on.
-//! * After a streak of [`LEAST_STREAK`] or longer the line yields: for a pause, neither a release nor a hint nor a timer lets a
-//!   waiter ask, and waiters of other processes get their turn.
+//! * A waiter that was first, or was woken, and leaves without a grant passes the wake-up on, also while the line yields. A first
+//!   reader that is granted passes it on to the readers behind it.
+//! * After its longest streak the line yields: for a pause, neither a release nor a hint nor a timer lets a waiter ask, and waiters
+//!   of other processes get their turn.
 
 use crate::sync::{AtomicBool, AtomicU64, Mutex};
 use crate::{Claim, Clock, Fairness, LockName, Moment, Semantics, WakeUp, locked};
@@ -25,7 +25,7 @@ use std::sync::atomic::Ordering::SeqCst;
 use std::time::Duration;
 use tokio::sync::Notify;
 
-/// The least time without a question of the waiters in front after which a waiter behind others asks.
+/// The least time without a question of any waiter in line after which a waiter behind others asks.
 pub(crate) const FALLBACK: Duration = Duration::from_millis(500);
 /// How long, at least, the tasks of one client pass a lock among themselves before other processes get their turn.
 const LEAST_STREAK: Duration = Duration::from_millis(100);
@@ -37,8 +37,8 @@ pub(crate) struct WaitQueues {
     is_enabled: bool,
     /// How long the tasks of one client pass a lock among themselves.
     longest_streak: Duration,
-    /// The pause after a streak, as a part of it, and at most: long enough for waiters of other processes to notice the release.
-    pause_part: u32,
+    /// The pause after a streak is the streak divided by this, and at most the longest: waiters of other processes notice the release.
+    pause_divisor: u32,
     longest_pause: Duration,
     /// The time without a question after which a waiter behind others asks.
     fallback: Duration,
@@ -71,9 +71,9 @@ struct QueuedWaiter {
 
 impl WaitQueues {
     pub(crate) fn new(semantics: &Semantics) -> Self {
-        // Pollers of SQL look the sooner the shorter a lock was held, and messages come at once. Waiters that poll by themselves
-        // notice a release after one interval.
-        let (longest_pause, pause_part, first_asks_every, longest_streak) = match semantics.wake_up {
+        // Waiters that poll by themselves notice a release after one interval. Pollers of SQL look the sooner the shorter a lock was
+        // held, and messages come at once.
+        let (longest_pause, pause_divisor, first_asks_every, longest_streak) = match semantics.wake_up {
             WakeUp::Poll { at_most } => (at_most, 2, at_most, LEAST_STREAK.max(at_most.saturating_mul(2))),
             WakeUp::Look { at_most, fallback } => (at_most, 8, fallback, LEAST_STREAK),
             WakeUp::Push { fallback } => (MESSAGE_TIME, 8, fallback, LEAST_STREAK),
@@ -81,7 +81,7 @@ impl WaitQueues {
         Self {
             is_enabled: semantics.fairness == Fairness::Unordered,
             longest_streak,
-            pause_part,
+            pause_divisor,
             longest_pause,
             fallback: FALLBACK.max(first_asks_every.saturating_mul(2)),
             queues: Mutex::default(),
@@ -149,7 +149,7 @@ impl WaitQueues {
         if !locked(&self.queues).contains_key(name) {
             return;
         }
-        // The clock is read outside the mutex, and only where tasks wait: it may be foreign code. So may a waker.
+        // The clock and the wakers may be foreign code: they are called outside the mutex, and the clock only where tasks wait.
         let now = clock.now();
         let mut queues = locked(&self.queues);
         let Some(queue) = queues.get_mut(name) else { return };
@@ -157,11 +157,11 @@ impl WaitQueues {
         if queue.line.is_empty() {
             queues.remove(name);
         } else if now < queue.yields_until {
-            // Acquired by a waiter that asked as the line began to yield. It goes on yielding.
+            // The lock was acquired by a waiter that asked as the pause began. The pause goes on.
         } else if let Some(streak) =
             streak_since.map(|since| now.since(since)).filter(|streak| *streak >= self.longest_streak)
         {
-            queue.yields_until = now.plus((streak / self.pause_part).min(self.longest_pause));
+            queue.yields_until = now.plus((streak / self.pause_divisor).min(self.longest_pause));
             // The first is notified without a wake-up: it sets its timer to the end of the pause.
             let first = queue.line.front().cloned();
             drop(queues);
@@ -235,7 +235,7 @@ impl Place<'_> {
         locked(&self.queues.queues).get(&self.name).map_or(Moment::ORIGIN, |queue| queue.yields_until)
     }
 
-    /// The moment before which the timer of this waiter does not let it ask: the line yields, or another waiter has asked lately.
+    /// The moment before which the timer of this waiter does not let it ask: the line yields, or a waiter in line has asked lately.
     pub(crate) fn asks_from(&self) -> Moment {
         let queues = locked(&self.queues.queues);
         let Some(queue) = queues.get(&self.name) else { return Moment::ORIGIN };
@@ -252,7 +252,7 @@ impl Place<'_> {
         self.asks_after_wake_up = was_woken && !std::mem::take(&mut self.wake_up_is_guess);
     }
 
-    /// The attempt was refused. After a wake-up another process was quicker, as a rule, which ends the streak of this client.
+    /// The attempt was refused. If the waiter was woken, another process was probably quicker: the streak of this client ends.
     pub(crate) fn note_refusal(&mut self) {
         if std::mem::take(&mut self.asks_after_wake_up)
             && let Some(queue) = locked(&self.queues.queues).get_mut(&self.name)

@@ -15,7 +15,7 @@ use crate::args::{CompareArgs, ComparePart, Preset, ReportArgs};
 use crate::conformance::check_time_scale;
 use crate::interrupt::{EarlyEnd, Interrupts};
 use crate::measure::{LeftOut, Plan, measure};
-use crate::report::{Changes, Report, StoreReport, Verdict, make_room, publish, read};
+use crate::report::{Changes, NotRun, Report, StoreReport, Verdict, make_room, publish, read};
 use candidate::Candidate;
 use leasehold::backend::OwnerId;
 use leasehold::semantics::Reach;
@@ -27,14 +27,14 @@ use std::time::Instant;
 const SPEED_IS_LOCAL: &str =
     "Speed is that of one host in one hour: compare ratios within one report, and reports of one machine.";
 const CLOSED_LOOP: &str = "Full speed is a closed loop: nobody asks while a store stands still.";
-const ONE_HOST: &str = "Servers and clients share one host: there is no network between them, and what one of them uses of the processors the other \
-     one lacks. Latencies are lower bounds, and rates too. The servers run with the settings of the suite: durable, small, on \
-     the host's own disk or in memory.";
+const ONE_HOST: &str = "Servers and clients share one host: there is no network between them, and each takes processor time from the other. \
+     Latencies are lower bounds, and rates too. The servers run with the settings of the suite: durable, small, on the \
+     host's own disk or in memory.";
 const NO_FAULT: &str =
     "No fault was made in these stores; what they do under faults is what their backends promise.";
 const QUICK: &str = "Cases that need more than their share of the machine, long windows and large crowds were left out by --quick.";
 
-/// Tries the stores, publishes, and says by its code whether all is as declared.
+/// Tries the stores, publishes, and says by its code whether all that was tried is as declared.
 pub(crate) async fn compare(args: &CompareArgs, invocation: &Invocation) -> Result<Code, Failure> {
     if args.only.contains(&ComparePart::Faults) && args.preset.is_none() {
         let problem = "no fault is made in a store that somebody may be using";
@@ -133,6 +133,9 @@ async fn measure_speed(
             let why = failure.message();
             console.warn(format_args!("{}: {why}", candidate.report.name), None);
             candidate.report.speed.left_out.push(LeftOut::new("speed", &why));
+            if !candidate.report.has_figures() {
+                candidate.report.not_run = Some(NotRun { why, is_late: false });
+            }
             Ok(())
         }
         outcome => outcome,
@@ -177,8 +180,8 @@ fn conclude(report: &Report) -> Result<Code, Failure> {
 mod tests {
     use super::*;
     use crate::conformance::UserStore;
-    use crate::report::NotRun;
     use async_trait::async_trait;
+    use clap::{Args, FromArgMatches};
     use leasehold::{DistributedLock, Registry};
     use leasehold_conformance::{Stop, Store, Subject};
     use leasehold_console::{Console, StoreOptions};
@@ -253,10 +256,26 @@ mod tests {
         }
     }
 
+    fn invocation() -> Invocation {
+        Invocation::new(StoreOptions::default(), Registry::default(), Console::before_options())
+    }
+
+    #[tokio::test(flavor = "multi_thread")]
+    async fn store_of_which_nothing_could_be_measured_is_not_run() {
+        let command = CompareArgs::augment_args(clap::Command::new("compare"));
+        let args = CompareArgs::from_arg_matches(&command.get_matches_from(["compare"])).unwrap();
+        let subject: Arc<dyn Subject> = Arc::new(Stops(Stop::Failed("it ends at once".to_owned())));
+        let report = StoreReport::named("x");
+        let mut candidate = Candidate { subject, user_store: None, report, root: String::new() };
+        let mut interrupts = Interrupts::listen().unwrap();
+        assert!(measure_speed(&mut candidate, &args, &invocation(), &mut interrupts).await.is_ok());
+        assert_eq!(candidate.report.verdict(), Verdict::NotRun);
+        assert!(candidate.report.not_run.unwrap().why.contains("it ends at once"));
+    }
+
     #[test]
     fn stores_of_one_scheme_are_numbered() {
-        let console = Console::before_options();
-        let invocation = Invocation::new(StoreOptions::default(), Registry::default(), console);
+        let invocation = invocation();
         let urls = ["sqlite:a.db", "sqlite:b.db"].map(str::to_owned);
         let stores = UserStore::each(&urls, &invocation).unwrap();
         assert_eq!(stores.iter().map(|store| &*store.name).collect::<Vec<_>>(), ["sqlite", "sqlite-2"]);

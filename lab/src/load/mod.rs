@@ -1,4 +1,4 @@
-//! The load of every measurement: tasks that take a lock, hold it and give it back, over and over.
+//! The load of the measurements, but for that of held names: tasks that take a lock, hold it and give it back, over and over.
 //!
 //! The workers of `bench` run it, and so does the driver that is measured beside other libraries.
 
@@ -24,7 +24,7 @@ use std::time::Duration;
 use tokio::task::JoinSet;
 use tokio::time::{sleep, timeout};
 
-/// A third of it is longer than any window: no hold is renewed.
+/// A third of it is longer than any window: no hold is renewed, unless its grant wants that soon (ZooKeeper).
 const TTL: Duration = Duration::from_secs(300);
 const PAUSE_AFTER_FAILURE: Duration = Duration::from_millis(2);
 /// One task in `WARM_UP_HOLD_ONE_IN` holds for `WARM_UP_HOLD` in the warm-up, where that is asked for.
@@ -82,7 +82,7 @@ pub struct Load {
     pub first: u64,
     /// How long a hold lasts.
     pub hold: Duration,
-    /// True if some tasks hold for a millisecond in the warm-up: two holders at once that have nothing to do would hardly be seen.
+    /// True if some tasks hold for a millisecond in the warm-up, so that two holders at once would be seen: empty holds hardly overlap.
     pub holds_in_warm_up: bool,
     /// True if a lock is given back by dropping its guard, and no answer is waited for.
     pub drops: bool,
@@ -101,11 +101,11 @@ pub struct Turn {
     pub task: u64,
     /// The acquisition begins.
     pub asked: u64,
-    /// It has returned.
+    /// The acquisition has returned.
     pub acquired: u64,
     /// The release begins.
     pub ends: u64,
-    /// It has returned.
+    /// The release has returned; if the guard was dropped, it has begun.
     pub released: u64,
     /// The fencing token.
     pub token: u64,
@@ -134,8 +134,8 @@ struct Shared {
     locks: Arc<dyn DistributedLock>,
     semaphore: Option<Semaphore>,
     options: AcquireOptions,
-    /// The options of a task that writes beside readers.
-    write_options: AcquireOptions,
+    /// The options of the first task, which writes if the others read.
+    first_options: AcquireOptions,
     seen: Mutex<Outcome>,
 }
 
@@ -149,9 +149,9 @@ struct Task {
 ///
 /// # Errors
 ///
-/// A name or a number of permits that is none. What fails within the load is in the outcome.
+/// If a name, or the number of permits, is invalid. What fails within the load is in the outcome.
 pub async fn run(load: Load, locks: &Arc<dyn DistributedLock>) -> Result<Outcome> {
-    let (mode, beside) = match load.kind {
+    let (mode, of_first) = match load.kind {
         LoadKind::Read => (LockMode::Shared, LockMode::Shared),
         LoadKind::Mixed => (LockMode::Shared, LockMode::Write),
         _ => (LockMode::Exclusive, LockMode::Exclusive),
@@ -162,9 +162,9 @@ pub async fn run(load: Load, locks: &Arc<dyn DistributedLock>) -> Result<Outcome
         _ => None,
     };
     let (options, seen) = (options(), Mutex::default());
-    let write_options = options.clone().with_mode(beside);
+    let first_options = options.clone().with_mode(of_first);
     let (locks, options) = (Arc::clone(locks), options.with_mode(mode));
-    let shared = Arc::new(Shared { load, locks, semaphore, options, write_options, seen });
+    let shared = Arc::new(Shared { load, locks, semaphore, options, first_options, seen });
     let Load { window, tasks, first, ramp, grace, .. } = shared.load;
     let used = tokio::task::spawn_blocking(move || used_within(window));
     let (mut running, began) = (JoinSet::new(), now());
@@ -214,7 +214,7 @@ pub async fn acquire_all(
     Ok(guards)
 }
 
-/// The options of every load: a lease that outlasts it, and an endless wait.
+/// The options of a load: a lease that outlasts it, and an endless wait.
 pub fn options() -> AcquireOptions {
     AcquireOptions::new().with_ttl(TTL).with_wait(Wait::Forever)
 }
@@ -246,8 +246,8 @@ impl Task {
     }
 
     fn options(&self) -> &AcquireOptions {
-        let writes = self.number == self.shared.load.first;
-        if writes { &self.shared.write_options } else { &self.shared.options }
+        let is_first = self.number == self.shared.load.first;
+        if is_first { &self.shared.first_options } else { &self.shared.options }
     }
 
     async fn held(&self, asked: u64, guard: LockGuard) -> Result<Turn> {
@@ -290,7 +290,7 @@ fn ended_early(error: tokio::task::JoinError) -> Error {
 }
 
 /// Time on a processor within the window, and memory at its end. On a thread of its own: tasks that never wait, as those on a
-/// store in memory, would let no timer of theirs end before they do.
+/// store in memory, would delay a timer of the runtime until they end.
 fn used_within(window: Window) -> (f64, Option<u64>) {
     let sleep = |until: u64| std::thread::sleep(Duration::from_nanos(until.saturating_sub(now())));
     sleep(window.from);

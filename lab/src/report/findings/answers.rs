@@ -19,7 +19,7 @@ pub(crate) struct Answer {
     pub(crate) figure: String,
     /// Stores of the best one's class whose figures cannot be told from its own; an outcome or a declaration has no figure.
     pub(crate) as_good: Vec<String>,
-    /// Stores that are not compared with the others, each with the reason and its own figure.
+    /// Stores that are not compared with the others: for each reason their names, and the figure of the best one if it has one.
     pub(crate) apart: Vec<String>,
 }
 
@@ -64,7 +64,7 @@ pub(super) fn answers(report: &Report) -> Vec<Answer> {
     questions.into_iter().flatten().collect()
 }
 
-/// By what becomes of the one owner. Of equals, the one that was named first comes first: how soon the next one holds differs from run to run.
+/// By outcome. Equals keep the order of the report: the time to the next holder differs from run to run.
 fn owners_under(
     stores: &[(&StoreReport, &Declared)],
     question: &'static str,
@@ -73,19 +73,19 @@ fn owners_under(
     let (mut ranked, mut without) = (Vec::new(), Vec::new());
     for (store, declared) in stores {
         let Some(seen) = UnderFault::of(store, fault) else { continue };
-        let Some(class) = class(seen.outcome) else {
+        let Some(class) = class_of(seen.outcome) else {
             without.extend((declared.reach == Reach::Network).then_some(*store));
             continue;
         };
         // One run that shows more than is promised may have been lucky.
-        let class = class.max(declared.under(fault).and_then(self::class).unwrap_or(0));
+        let class = class.max(declared.under(fault).and_then(class_of).unwrap_or(0));
         ranked.push(Ranked::of_class(store, class, &seen.words(), seen.basis()));
     }
     answer(question, ranked, named("cannot happen to", &without))
 }
 
 /// From the best outcome to the worst; `None` of a fault that cannot happen.
-fn class(outcome: Outcome) -> Option<usize> {
+fn class_of(outcome: Outcome) -> Option<usize> {
     match outcome {
         Outcome::Holds => Some(0),
         Outcome::Unavailable => Some(1),
@@ -152,7 +152,7 @@ fn alone(stores: &[&StoreReport]) -> Option<Answer> {
     answer("fastest alone?", by_rate(stores, |row| row == Row::Pairs { tasks: 1 }, figure), None)
 }
 
-/// By what the client spends on renewing them.
+/// By how many were lost, and then by what the client spends on renewing them.
 fn held(stores: &[&StoreReport]) -> Option<Answer> {
     let ranked = stores.iter().filter_map(|store| {
         let mut rows = store.speed.rows.iter().filter_map(|result| Some((result.row, result.held?)));
@@ -188,7 +188,7 @@ fn permits(stores: &[&StoreReport]) -> Option<Answer> {
     answer("fastest for permits?", by_rate(stores, |row| matches!(row, Row::Permits { .. }), figure), None)
 }
 
-/// By what the server does for it; where that is not told, by the client's time.
+/// By what the server does for it. Stores whose server does not tell that come after them, by the client's time.
 fn idle_waiter(stores: &[&StoreReport]) -> Option<Answer> {
     let ranked = stores.iter().filter_map(|store| {
         let costs = store.row(|row| matches!(row, Row::IdleWaiters { .. }))?;
@@ -239,7 +239,12 @@ impl<'a> Ranked<'a> {
     }
 
     fn is_as_good_as(&self, best: &Self) -> bool {
-        self.class == best.class && self.band.0 <= best.band.1
+        self.place() == best.place() && self.band.0 <= best.band.1
+    }
+
+    /// Stores of a later place are worse, whatever their figures are: stores of one process are last.
+    fn place(&self) -> (bool, usize) {
+        (self.store.reach() == Some(Reach::Process), self.class)
     }
 }
 
@@ -262,13 +267,9 @@ fn answer(question: &'static str, ranked: Vec<Ranked<'_>>, without: Option<Strin
     Some(Answer { question, store, figure, as_good, apart })
 }
 
-/// The best one first; stores of one process are always last.
+/// The best one first.
 fn best_first(mut ranked: Vec<Ranked<'_>>) -> Vec<Ranked<'_>> {
-    let of_one_process = |of: &Ranked<'_>| of.store.reach() == Some(Reach::Process);
-    ranked.sort_by(|one, other| {
-        let classes = (of_one_process(one), one.class).cmp(&(of_one_process(other), other.class));
-        classes.then(one.value.total_cmp(&other.value))
-    });
+    ranked.sort_by(|one, other| one.place().cmp(&other.place()).then(one.value.total_cmp(&other.value)));
     ranked
 }
 

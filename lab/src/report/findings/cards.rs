@@ -32,12 +32,13 @@ pub(crate) struct Card {
 
 impl Card {
     pub(super) fn of(report: &Report, store: &StoreReport) -> Self {
+        let is_only_measured = store.cases.is_empty() && store.cells.is_empty();
         let (words, mark, tone) = match store.verdict() {
             Verdict::NotRun => ("not run", "□", Tone::Muted),
             Verdict::Broken => ("BROKEN", "✕", Tone::Bad),
             Verdict::Late => ("late", "△", Tone::Careful),
             Verdict::NotJudged => ("not judged", "□", Tone::Muted),
-            Verdict::AsDeclared if store.declared.is_none() => ("measured", "●", Tone::Plain),
+            Verdict::AsDeclared if is_only_measured => ("measured", "●", Tone::Plain),
             Verdict::AsDeclared => ("as declared", "●", Tone::Good),
         };
         let server = [&store.speed.server, &store.url].into_iter().flatten().cloned();
@@ -58,7 +59,8 @@ impl Card {
 fn headline(store: &StoreReport) -> String {
     let counts = store.counts();
     let count = |test: fn(&State) -> bool| store.cells.iter().filter(|cell| test(&cell.state)).count();
-    let late = "not judged: the machine was late";
+    let late = "not judged: the machine was late, or a server not ready";
+    let open = "not judged: the machine was late, a server not ready, or the fault met nothing";
     let figures = [
         (counts.failed, "case", "failed"),
         (count(|state| matches!(state, State::Broken { .. })), "promise", "broken under faults"),
@@ -69,7 +71,7 @@ fn headline(store: &StoreReport) -> String {
         ),
         (counts.passed, "case", "passed"),
         (count(|state| matches!(state, State::Kept | State::Better)), "promise", "kept under faults"),
-        (counts.not_judged, "case", late),
+        (counts.not_judged, "case", open),
         (count(|state| matches!(state, State::NotJudged { .. })), "fault", late),
         (count(|state| matches!(state, State::Void { .. })), "fault", "not judged: no hold was under it"),
         (store.lost(), "lock", "lost while it was measured: renewals came too late"),
@@ -145,7 +147,7 @@ fn of_declared(store: &StoreReport, declared: &Declared) -> Vec<String> {
     let turns = turns
         .and_then(|turns| turns.latency_us)
         .map(|gap| format!("hand-over with 8 waiting: median {}, p99 {}; ", time(gap.p50), time(gap.p99)));
-    let mut points = vec![format!("excludes {reach}")];
+    let mut points = vec![format!("locks between {reach}")];
     points.extend(owners(store));
     points.push(format!("{}{order}", turns.unwrap_or_default()));
     points.push(format!(
@@ -156,7 +158,7 @@ fn of_declared(store: &StoreReport, declared: &Declared) -> Vec<String> {
     points
 }
 
-/// After which faults one owner is not enough.
+/// The faults after which two owners are possible.
 fn owners(store: &StoreReport) -> Vec<String> {
     let under = |outcome: Outcome| {
         let is_so = |each: &Fault| {

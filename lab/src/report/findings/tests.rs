@@ -5,7 +5,7 @@ use crate::format::fault;
 use crate::measure::{Plan, RowResult};
 use crate::report::{Declared, NotRun, Report, StoreReport, Verdict};
 use leasehold::backend::{LockBackend, MemoryBackend};
-use leasehold::semantics::{CrashBound, Fault, LossSignal, Outcome};
+use leasehold::semantics::{CrashBound, Fault, LossSignal, Outcome, Reach};
 use leasehold_conformance::CaseResult;
 use leasehold_conformance::matrix::Cell;
 use serde_json::{Value, json};
@@ -113,11 +113,21 @@ fn card_counts_late_and_open_cases_and_names_failed_ones() {
     let late =
         |count: &str| format!("{count} missed, also when tried again, by more than the machine was late");
     assert_eq!(of(&["late"], &["late"]), (late("2 bounds"), 0));
-    assert_eq!(of(&["not-judged"], &[]), ("1 case not judged: the machine was late".to_owned(), 0));
-    assert_eq!(of(&[], &["not-judged"]), ("1 fault not judged: the machine was late".to_owned(), 0));
+    let open = "not judged: the machine was late, a server not ready, or the fault met nothing";
+    assert_eq!(of(&["not-judged"], &[]), (format!("1 case {open}"), 0));
+    let open = "not judged: the machine was late, or a server not ready";
+    assert_eq!(of(&[], &["not-judged"]), (format!("1 fault {open}"), 0));
     assert_eq!(of(&[], &["void"]), ("1 fault not judged: no hold was under it".to_owned(), 0));
     let broken = "1 case failed; 1 promise broken under faults".to_owned();
     assert_eq!(of(&["failed"], &["broken"]), (broken, 2));
+}
+
+#[test]
+fn store_is_as_declared_only_if_some_of_it_was_tried() {
+    let words = |cases: &[&str], cells: &[&str]| card(seen(cases, cells)).words;
+    assert_eq!(words(&["passed"], &[]), "as declared");
+    assert_eq!(words(&[], &["kept"]), "as declared");
+    assert_eq!(words(&[], &[]), "measured");
 }
 
 #[test]
@@ -204,6 +214,16 @@ fn store_that_pushes_a_loss_comes_before_one_whose_renewal_told_of_it_sooner() {
     let best = answer([told("renewing", LossSignal::Renewal, 1_820.0), slow], "told of a loss");
     assert_eq!(best.store.as_deref(), Some("pushing on a busy machine"));
     assert!(best.as_good.is_empty(), "{best:?}");
+}
+
+#[test]
+fn store_of_one_process_is_never_as_good_as_one_of_several() {
+    let [mut of_host, mut of_process] = ["host", "process"].map(store);
+    of_host.declared.as_mut().unwrap().reach = Reach::Host;
+    of_host.speed.rows.push(held(0, 0.9));
+    of_process.speed.rows.push(held(0, 0.1));
+    let best = answer([of_process, of_host], "many holds");
+    assert_eq!((best.store.as_deref(), best.as_good.as_slice()), (Some("host"), &[][..]));
 }
 
 #[test]

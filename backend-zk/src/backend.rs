@@ -17,8 +17,8 @@ use std::sync::Arc;
 use std::time::Duration;
 use tokio::sync::Semaphore;
 
-/// The most attempts at once. Each may list a long queue on the one connection: more at once would all be late together.
-const MAX_ATTEMPTS: usize = 32;
+/// The most attempts at once, which may list long queues, and the most releases: what is late is sent again, and would add up.
+const MAX_CALLS: usize = 32;
 
 /// Locks on a ZooKeeper ensemble.
 ///
@@ -29,6 +29,7 @@ pub struct ZooKeeperBackend {
     pub(crate) names: Names,
     pub(crate) claims: Arc<ClaimTable>,
     attempts: Semaphore,
+    releases: Semaphore,
     stall_timeout: StallTimeout,
 }
 
@@ -48,7 +49,8 @@ impl ZooKeeperBackend {
             stall_timeout: StallTimeout::new(target.timeouts.request),
             sessions: Sessions::new(target, Arc::new(move |event| table.session_event(event))),
             claims,
-            attempts: Semaphore::new(MAX_ATTEMPTS),
+            attempts: Semaphore::new(MAX_CALLS),
+            releases: Semaphore::new(MAX_CALLS),
         })
     }
 
@@ -108,10 +110,8 @@ impl LockBackend for ZooKeeperBackend {
                 // The node's name has the owner, which stays out of texts.
                 Err(refusal) => {
                     let directory = self.names.directory_of(claim.name());
-                    let message =
-                        format!("a node stays in {directory} and blocks the lock until this session ends");
-                    let help =
-                        "close this client, and give the user the rights to read, create and delete there";
+                    let message = format!("a node in {directory} blocks the lock until this session ends");
+                    let help = "close this client, and grant the rights to read, create and delete there";
                     attempt = Err(Error::new(refusal.kind(), message).with_help(help).with_source(refusal));
                 }
             }
@@ -131,7 +131,8 @@ impl LockBackend for ZooKeeperBackend {
         let (_, mut state) = self.claims.lock(claim.owner()).await;
         // The servers have ended the session, or will once they have a leader: nothing keeps it alive.
         let has_none = || state.session().map_or_else(|| self.sessions.have_expired(), |it| it.has_expired());
-        let deleted = match self.delete_nodes(claim, &state).await {
+        let deleted = match self.stall_timeout.limited(&self.releases, self.delete_nodes(claim, &state)).await
+        {
             Err(error) if error.is_outage() && has_none() => Ok(false),
             deleted => deleted.map_err(|error| as_far_as_known(error, &state)),
         };
@@ -178,8 +179,7 @@ fn as_far_as_known(error: Error, state: &ClaimState) -> Error {
     }
 }
 
-/// A server closes the connection at a request that is too long, and with it every lock of the session. A client of the core
-/// sends no more than this limit; another caller of the backend might.
+/// A server closes the connection, and with it every lock of the session, at a request that is too long. The core sends none.
 fn check_size(claim: &Claim) -> Result<()> {
     let (size, most) = (claim.holder().len(), HolderInfo::MAX_BYTES);
     if size <= most {

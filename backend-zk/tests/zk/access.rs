@@ -80,7 +80,7 @@ async fn node_that_may_not_be_deleted_ends_with_the_session() {
     let backend = backend(&server.url());
     let error = answered(backend.try_acquire(&claim("job"))).await.unwrap_err();
     assert_eq!(error.kind(), ErrorKind::Denied, "{error}");
-    assert!(error.to_string().contains("stays in /leasehold/job and blocks the lock"), "{error}");
+    assert!(error.to_string().contains("in /leasehold/job blocks the lock"), "{error}");
     assert!(error.help().unwrap().contains("read, create and delete"), "{error:?}");
     backend.close().await.unwrap();
     let admin = Look::with_user(&server, Some("admin:admin")).await;

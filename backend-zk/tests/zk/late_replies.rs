@@ -1,6 +1,7 @@
 //! Replies that come too late for their call, on a connection that stays up: no reconnect tells the waiter to ask again.
 
 use crate::kit::*;
+use futures_util::future::join_all;
 use leasehold_conformance::proxy::{Proxy, Traffic};
 use leasehold_core::{Claim, ErrorKind, LockBackend, LossCause, Renewal};
 use leasehold_test_stores::servers::ZooKeeperServer;
@@ -99,6 +100,32 @@ async fn waiter_without_answers_pauses_between_attempts() {
         proxy.set(Traffic::HoldReplies);
         not_answered(&waiting, &waiter).await;
     }
+}
+
+/// A release without an answer is repeated. If all that are late were sent, a slow server would have more to answer at each try.
+#[tokio::test]
+async fn releases_without_answers_are_sent_a_few_at_a_time() {
+    const RELEASES: usize = 200;
+    let server = server();
+    let look = Look::at(&server).await;
+    let (proxy, waiting) = patient(&server).await;
+    let holding = backend(&server.url());
+    hold(&holding, &claim("job")).await;
+    let waiters: Vec<Claim> = (0..RELEASES).map(|_| claim("job")).collect();
+    join_all(waiters.iter().map(|waiter| busy(&waiting, waiter))).await;
+
+    proxy.set(Traffic::HoldReplies);
+    let ended =
+        answered(join_all(waiters.iter().map(|waiter| waiting.release(waiter, Duration::ZERO)))).await;
+
+    assert!(ended.iter().all(|answer| answer.as_ref().is_err_and(|error| error.is_outage())), "{ended:?}");
+    let sent = RELEASES + 1 - look.line("job").await.len();
+    assert!((1..=64).contains(&sent), "{sent} of {RELEASES} releases were sent within {LIMIT:?}");
+    proxy.set(Traffic::Pass);
+    for waiter in &waiters {
+        eventually(async || waiting.release(waiter, Duration::ZERO).await.ok()).await;
+    }
+    assert_eq!(look.line("job").await.len(), 1);
 }
 
 /// As after a reconnect, where the watches are set again before anything else is asked.

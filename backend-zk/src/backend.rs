@@ -17,7 +17,7 @@ use std::sync::Arc;
 use std::time::Duration;
 use tokio::sync::Semaphore;
 
-/// The most attempts at once, which may list long queues, and the most releases: what is late is sent again, and would add up.
+/// The most attempts at once, and the most releases. A late request is sent again: without a limit, a slow server gets more than it answers.
 const MAX_CALLS: usize = 32;
 
 /// Locks on a ZooKeeper ensemble.
@@ -179,7 +179,7 @@ fn as_far_as_known(error: Error, state: &ClaimState) -> Error {
     }
 }
 
-/// A server closes the connection, and with it every lock of the session, at a request that is too long. The core sends none.
+/// A server closes the connection, and with it every lock of the session, at a request that is too long. The core sends no such request.
 fn check_size(claim: &Claim) -> Result<()> {
     let (size, most) = (claim.holder().len(), HolderInfo::MAX_BYTES);
     if size <= most {

@@ -38,7 +38,7 @@ pub(crate) enum Signal {
     /// No news. Do not rely on a watch.
     #[default]
     Unwatched,
-    /// No news before the fallback interval: a watch is set, unless the session has as many as it may for waiters.
+    /// No news. A watch is set; a waiter without one, because the session has too many, asks at the fallback interval.
     Watched,
     /// Something has changed.
     Fired,

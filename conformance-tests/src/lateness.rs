@@ -152,7 +152,7 @@ impl Lateness {
     pub(crate) fn told(self, seen: &str) -> String {
         let Self { most, window, crowd, .. } = self;
         let timers = format!("its timers were {most:.0?} late within {window:?}");
-        format!("this machine was late: {timers}, and {crowd:.0} threads wanted each processor; {seen}")
+        format!("this machine was late: {timers}; threads for each processor: {crowd:.0}; {seen}")
     }
 
     /// Not judged, in place of a bound that was missed by less than the machine was late, or on a machine that was too late.
@@ -282,7 +282,7 @@ mod tests {
         assert_eq!(excused(8.0), "no answer");
         assert_eq!(
             excused(9.0),
-            "this machine was late: its timers were 0ns late within 500ms, and 9 threads wanted each processor; no answer"
+            "this machine was late: its timers were 0ns late within 500ms; threads for each processor: 9; no answer"
         );
     }
 

@@ -13,7 +13,7 @@
 //!   if these are longer: a task that is never polled delays the others by that at most, and the number of questions does not grow
 //!   with the number of waiters. Each waiter asks at least once before its deadline.
 //! * A waiter that was first, or was woken, and leaves without a grant passes the wake-up on, also while the line yields. A first
-//!   reader that is granted passes it on to the readers behind it.
+//!   reader that is granted wakes the readers behind it.
 //! * After its longest streak the line yields: for a pause, neither a release nor a hint nor a timer lets a waiter ask, and waiters
 //!   of other processes get their turn.
 
@@ -37,7 +37,7 @@ pub(crate) struct WaitQueues {
     is_enabled: bool,
     /// How long the tasks of one client pass a lock among themselves.
     longest_streak: Duration,
-    /// The pause after a streak is the streak divided by this, and at most the longest: waiters of other processes notice the release.
+    /// The pause after a streak is the streak divided by this, at most the longest: in it, other processes notice the release.
     pause_divisor: u32,
     longest_pause: Duration,
     /// The time without a question after which a waiter behind others asks.

@@ -31,7 +31,7 @@ async fn many_locks_need_the_declared_connections(cx: &Context) -> Verdict {
             guards.push(client.take(&cx.named(&n.to_string()), &cx.options()).await?);
         }
         tokio::time::sleep(cx.ttl() * 3 / 2).await;
-        let words = format!("one of {LOCKS} holds, with {connections} connections for statements");
+        let words = format!("one of {LOCKS} holds is lost with {connections} connections for statements");
         guards.iter().try_for_each(|guard| ensure_not_lost(guard, &words))?;
         let used = administrator.connections().await?.saturating_sub(before);
         let for_holds = if client.semantics().hold == HoldKind::Connection { LOCKS } else { 0 };

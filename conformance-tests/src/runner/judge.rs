@@ -5,10 +5,10 @@
 //!
 //! 1. A case that fails, misses a bound or shows nothing is run again alone, once no first attempt runs or waits; if many second
 //!    attempts wait already, in turn with the first ones. If the machine was not on time, everything takes three times as long then.
-//! 2. A failure that no delay explains counts in either attempt, and ends the first: a token that did not grow, a right that is missing.
+//! 2. A failure that no delay explains counts in either attempt, and is not tried again: a token that did not grow, a missing right.
 //!    A failure in a first attempt on a machine that was on time counts too, unless it is a missed bound.
 //! 3. Otherwise the second attempt decides. A failure in it is not judged if the machine was too late; a missed bound is not judged
-//!    either if it was missed by less than the machine was late in all; an unreachable store is judged by a machine on time alone.
+//!    either if it was missed by less than the machine was late in all; an unreachable store is judged only if the machine was on time.
 //! 4. So a case that passes the second time has passed, even if the first attempt showed two holders on a machine that was not on time:
 //!    the lease of a holder that gets no processor ends, in every store. [`CaseResult::at_first`] keeps what was seen.
 //! 5. A second attempt that is interrupted or skipped does not count, and none is made if the machine was too late in the first and still
@@ -133,7 +133,7 @@ mod tests {
 
     #[test]
     fn case_is_not_judged_by_a_machine_that_was_late() {
-        let busy = "its timers were 170ms late within 500ms, and 1 threads wanted each processor";
+        let busy = "its timers were 170ms late within 500ms; threads for each processor: 1";
         let words = format!(r#"NotJudged("this machine was late: {busy}; two holders")"#);
         assert_eq!(judged(attempt(two_holders(), 90), attempt(two_holders(), 170)), words);
         let words = r#"NotJudged("this machine was late by 31ms in all: a release")"#;

@@ -1,4 +1,4 @@
-//! The load of the measurements, but for that of held names: tasks that take a lock, hold it and give it back, over and over.
+//! The load of all measurements except that of held names: tasks that take a lock, hold it and give it back, over and over.
 //!
 //! The workers of `bench` run it, and so does the driver that is measured beside other libraries.
 

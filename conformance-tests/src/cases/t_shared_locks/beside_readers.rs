@@ -273,7 +273,7 @@ async fn looking_shows_every_reader(cx: &Context) -> Verdict {
         tokens.insert(token);
     }
     tokio::time::sleep(cx.ttl() * 3 / 2).await;
-    readers.iter().try_for_each(|reader| ensure_not_lost(reader, format_args!("one of {count} readers")))?;
+    readers.iter().try_for_each(|reader| ensure_not_lost(reader, format_args!("one of {count} is lost")))?;
     if let Some(mut process) = process {
         process.ensure_not_lost("the reader of another process").await?;
         ensure!(process.release().await? == "released", "the reader of another process is not released");

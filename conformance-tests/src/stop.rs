@@ -21,8 +21,8 @@ pub enum Stop {
     Wrong(String),
     /// Something came too late, by this much; `None` if it never came while the case waited for it.
     Late(String, Option<Duration>),
-    /// The store was away, or slow to answer, or a lease ended before it was renewed: late, unless this machine was not on time, for
-    /// the time-outs of a client are not stretched.
+    /// The store was away, or slow to answer, or a lease, or a place in a queue, ended before it was renewed: late, unless this machine
+    /// was not on time, for the time-outs of a client are not stretched.
     Away(String),
     /// Nothing can be said of the store: this machine was late, or a server was not ready in time.
     NotJudged(String),

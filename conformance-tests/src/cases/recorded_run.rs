@@ -54,7 +54,7 @@ impl<'a> RecordedRun<'a> {
         Ok(check(&History::read(self.directory.path())?, &model))
     }
 
-    fn room(&self) -> Duration {
+    pub(super) fn room(&self) -> Duration {
         self.cx.slack() * 4
     }
 

@@ -3,7 +3,6 @@
 use crate::cases::prelude::*;
 use crate::cases::random_steps::run_histories;
 use crate::cases::recorded_run::RecordedRun;
-use crate::checker::Rule;
 use crate::running_client::Role;
 use crate::worker::Request;
 use crate::workload::Workload;
@@ -80,10 +79,11 @@ async fn counter_that_checks_tokens_loses_nothing_where_another_one_does(cx: &Co
     first.order(Request::Leave(None)).await?;
 
     let report = run.report().await?;
-    ensure!(report.violations.is_empty(), "{report}");
+    if !report.violations.is_empty() {
+        return report.verdict(report.to_string(), run.room());
+    }
     let (fenced, plain) = (report.measured.fenced, report.measured.plain);
     ensure!((fenced.accepted, fenced.refused, fenced.lost) == (1, 1, 0), "with tokens: {fenced:?}");
     ensure!((plain.accepted, plain.lost) == (2, 1), "without tokens: {plain:?}");
-    ensure!(report.count(Rule::Belief) == 0, "two believed at once: {report}");
     Ok(())
 }

@@ -4,13 +4,8 @@ use leasehold::semantics::{Fault, Outcome};
 
 /// A fault: `store restarted`.
 pub(crate) fn fault(fault: Fault) -> String {
-    slug(fault).replace('-', " ")
-}
-
-/// A fault's stable name: `store-restarted`.
-pub(crate) fn slug(fault: Fault) -> String {
     let name = serde_json::to_value(fault).ok();
-    name.as_ref().and_then(serde_json::Value::as_str).unwrap_or("?").to_owned()
+    name.as_ref().and_then(serde_json::Value::as_str).unwrap_or("?").replace('-', " ")
 }
 
 pub(crate) fn outcome(outcome: Outcome) -> &'static str {
@@ -122,7 +117,7 @@ mod tests {
     #[test]
     fn every_fault_and_outcome_has_words() {
         for each in Fault::ALL {
-            assert_ne!(slug(each), "?");
+            assert_ne!(fault(each), "?");
         }
         assert_eq!(fault(Fault::StoreRestarted), "store restarted");
         assert_eq!(outcome(Outcome::FencedOnly), "fenced only");

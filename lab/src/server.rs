@@ -212,7 +212,7 @@ fn address(server: &Endpoint, port: u16) -> String {
 }
 
 fn failed(error: impl std::error::Error + Send + Sync + 'static) -> Error {
-    Error::new(ErrorKind::Unavailable, "the server does not tell its version and counters").with_source(error)
+    Error::new(ErrorKind::Unavailable, "the server did not tell its version and counters").with_source(error)
 }
 
 #[cfg(test)]

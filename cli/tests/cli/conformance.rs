@@ -203,7 +203,10 @@ fn second_signal_ends_the_wait_and_a_missing_cleanup_is_reported() {
     });
     let said = run.wait();
     assert!(matches!(said.code, None | Some(130)), "{said:?}");
-    assert!(said.err.contains("leasehold: nobody has looked what the cases left: leasehold ls "), "{said:?}");
+    assert!(
+        said.err.contains("leasehold: clean-up was interrupted; to see what the cases left: leasehold ls "),
+        "{said:?}"
+    );
 }
 
 #[test]

@@ -27,7 +27,7 @@ pub struct ConformanceArgs {
     /// For so long, random schedules of these faults under random clients, round after round; --seed repeats one
     #[arg(long, value_name = "TIME", requires = "faults", conflicts_with_all = ["filter", "list", "junit"], value_parser = leasehold_console::duration)]
     pub(crate) soak: Option<Duration>,
-    /// How many cases run at once. Default: 16 with --faults, where each has a store of its own, and 10 faults; 4 in a
+    /// How many cases run at once. Default: 20 with --faults, where each has a store of its own, and 10 faults; 4 in a
     /// store of yours, and 1 in a SQLite file, which serves one at a time
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u8).range(1..=64))]
     pub(crate) threads: Option<u8>,

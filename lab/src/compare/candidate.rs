@@ -25,7 +25,7 @@ pub(super) struct Candidate {
     /// The store, if it is one of the user's.
     pub(super) user_store: Option<UserStore>,
     pub(super) report: StoreReport,
-    /// What the names of the locks begin with that are taken in it before the bench.
+    /// The prefix of the names of its locks, except of those of the bench.
     pub(super) root: String,
 }
 
@@ -40,7 +40,7 @@ pub(super) async fn all(args: &CompareArgs, invocation: &Invocation) -> Result<V
         let config = store.invocation.load()?;
         store.invocation.open_backend(&config).await?;
         // Memory is no store of the user's: a private one stands in its place, and there is nothing to tidy up.
-        let mut candidate = Candidate::new(store.subject(), (!store.is_memory()).then_some(store));
+        let mut candidate = Candidate::new(store.subject(), (!store.is_memory()).then_some(store))?;
         candidate.report.url = candidate.user_store.is_some().then(|| config.url().to_string());
         candidates.push(candidate);
     }
@@ -52,7 +52,7 @@ fn private(wanted: &[String]) -> Result<Vec<Candidate>, Failure> {
     let names: Vec<String> = all.iter().map(|subject| subject.name().to_owned()).collect();
     let is_wanted = |name: &str| wanted.is_empty() || wanted.iter().any(|part| name.contains(part.as_str()));
     let chosen = all.into_iter().filter(|subject| is_wanted(subject.name()));
-    let chosen: Vec<Candidate> = chosen.map(|subject| Candidate::new(subject, None)).collect();
+    let chosen = chosen.map(|subject| Candidate::new(subject, None)).collect::<Result<Vec<_>, _>>()?;
     if chosen.is_empty() {
         let problem = format!("no store of this machine has a name with {:?}", wanted.join(" or "));
         return Err(Error::invalid("store", problem, format!("choose from: {}", names.join(", "))).into());
@@ -61,9 +61,9 @@ fn private(wanted: &[String]) -> Result<Vec<Candidate>, Failure> {
 }
 
 impl Candidate {
-    fn new(subject: Arc<dyn Subject>, user_store: Option<UserStore>) -> Self {
+    fn new(subject: Arc<dyn Subject>, user_store: Option<UserStore>) -> Result<Self, Error> {
         let report = StoreReport::named(subject.name());
-        Self { subject, user_store, report, root: root() }
+        Ok(Self { subject, user_store, report, root: root()? })
     }
 
     /// Sees whether it is there, and what it declares. If not, the report says why, and nothing else is tried.
@@ -80,7 +80,7 @@ impl Candidate {
             }
             Ok(Err(not_run)) => self.leave_out(not_run, console),
             Err(_) => {
-                // A server that this run has started is there.
+                // A server that this run starts is not wrong, but slow.
                 let is_late = self.user_store.is_none();
                 let why = format!("it did not answer within {FIRST_ANSWER_TIMEOUT:?}");
                 self.leave_out(NotRun { why, is_late }, console);

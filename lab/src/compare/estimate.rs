@@ -9,7 +9,7 @@ use leasehold_conformance::{Case, HostShare};
 use leasehold_console::brief;
 use std::time::Duration;
 
-/// A case of private stores, with as many beside it as a run has threads: 6,095 cases took 447 s on 2026-11-29, on two cores.
+/// A case of private stores, 20 of them at once: 6,095 cases took 447 s on 2026-11-29, on two cores.
 const CASE: Duration = Duration::from_millis(73);
 /// A fault, which mostly waits: 372 of them, 12 at once, took 249 s in the same run.
 const CELL: Duration = Duration::from_secs(8);

@@ -1,11 +1,5 @@
 //! `leasehold compare`: which store to choose, by measurement; and `leasehold report`, which renders its result again.
-//!
-//! | looking for | it is in |
-//! |---|---|
-//! | the stores that are compared | `candidate.rs` |
-//! | the suite and the faults | `suite.rs` |
-//! | how long it takes | `estimate.rs` |
-//! | the form of the result, and what is read in it | `report/`, beside this folder |
+//! The form of the result, and what is read in it, is in `report/`.
 
 mod candidate;
 mod estimate;
@@ -26,7 +20,6 @@ use std::time::Instant;
 
 const SPEED_IS_LOCAL: &str =
     "Speed is that of one host in one hour: compare ratios within one report, and reports of one machine.";
-const CLOSED_LOOP: &str = "Full speed is a closed loop: nobody asks while a store stands still.";
 const ONE_HOST: &str = "Servers and clients share one host: there is no network between them, and each takes processor time from the other. \
      Latencies are lower bounds, and rates too. The servers run with the settings of the suite: durable, small, on the \
      host's own disk or in memory.";
@@ -52,7 +45,7 @@ pub(crate) async fn compare(args: &CompareArgs, invocation: &Invocation) -> Resu
     let mut candidates = candidate::all(args, invocation).await?;
     let outcome = try_all(args, seed, &mut candidates, invocation, &mut interrupts).await;
     report.stores = candidates.into_iter().map(|candidate| candidate.report).collect();
-    report.end(began, outcome.is_err());
+    report.end(began, matches!(outcome, Err(EarlyEnd::Interrupted(_))));
     report.changes = baseline.map(|baseline| Changes::between(&baseline, &report));
     publish(&report, args.out.as_deref(), args.format)?;
     match outcome {
@@ -106,7 +99,7 @@ async fn try_all(
     Ok(())
 }
 
-/// If the store fails meanwhile, its report has the reason. What was measured before an early end is kept.
+/// If the store fails meanwhile, its report says so, and its worker has said why. What was measured before an early end is kept.
 async fn measure_speed(
     candidate: &mut Candidate,
     args: &CompareArgs,
@@ -116,9 +109,9 @@ async fn measure_speed(
     let console = invocation.console;
     let plan = Plan::comparing(args.quick, args.bench_time, candidate.report.reach() != Some(Reach::Process));
     console.note(format_args!("measuring {}", candidate.report.name));
-    let target = match candidate.start().await {
-        Ok(store) => candidate.target(&*store, invocation).await.map(|target| (store, target)),
-        Err(not_run) => Err(Error::new(ErrorKind::Unavailable, not_run.why).into()),
+    let (target, is_late) = match interrupts.unless_ended(candidate.start()).await? {
+        Ok(store) => (candidate.target(&*store, invocation).await.map(|target| (store, target)), false),
+        Err(not_run) => (Err(Error::new(ErrorKind::Unavailable, not_run.why).into()), not_run.is_late),
     };
     let outcome = match target {
         Ok((_store, target)) => {
@@ -128,18 +121,15 @@ async fn measure_speed(
         }
         Err(failure) => Err(EarlyEnd::Failed(failure)),
     };
-    match outcome {
-        Err(EarlyEnd::Failed(failure)) => {
-            let why = failure.message();
-            console.warn(format_args!("{}: {why}", candidate.report.name), None);
-            candidate.report.speed.left_out.push(LeftOut::new("speed", &why));
-            if !candidate.report.has_figures() {
-                candidate.report.not_run = Some(NotRun { why, is_late: false });
-            }
-            Ok(())
-        }
-        outcome => outcome,
+    let Err(EarlyEnd::Failed(failure)) = outcome else { return outcome };
+    let why = Some(failure.message()).filter(|why| !why.is_empty());
+    let why = why.unwrap_or_else(|| "a process failed, as standard error says".to_owned());
+    console.warn(format_args!("{}: {why}", candidate.report.name), None);
+    candidate.report.speed.left_out.push(LeftOut::new(LeftOut::THE_REST, &why));
+    if !candidate.report.has_figures() {
+        candidate.report.not_run = Some(NotRun { why, is_late });
     }
+    Ok(())
 }
 
 fn random_seed() -> Result<u64, Error> {
@@ -150,30 +140,30 @@ fn random_seed() -> Result<u64, Error> {
 
 fn caveats(private: bool, quick: bool) -> Vec<String> {
     let servers = if private { ONE_HOST } else { NO_FAULT };
-    let all = [Some(servers), Some(SPEED_IS_LOCAL), Some(CLOSED_LOOP), quick.then_some(QUICK)];
+    let all = [Some(servers), Some(SPEED_IS_LOCAL), quick.then_some(QUICK)];
     all.into_iter().flatten().map(str::to_owned).collect()
 }
 
 fn conclude(report: &Report) -> Result<Code, Failure> {
-    if !report.stores.iter().any(StoreReport::has_figures) {
-        let reasons = report.stores.iter().filter_map(|store| Some((store, store.not_run.as_ref()?)));
-        let reasons = reasons.map(|(store, not_run)| ("cause", format!("{}: {}", store.name, not_run.why)));
-        let error = Error::new(ErrorKind::Unavailable, "nothing was measured");
-        let is_open = report.stores.iter().all(|store| store.verdict() == Verdict::NotJudged);
-        let code = if is_open { Code::NOT_JUDGED } else { Code::FAILED };
-        return Err(Failure::new(error).exiting_with(code).with_lines(reasons));
-    }
     let any = |verdict| report.stores.iter().any(|store| store.verdict() == verdict);
     if any(Verdict::Broken) {
-        let error = Error::new(ErrorKind::Lost, "a store is not what it declares").with_help(
-            "see its card in the report: each case that failed, and the command that shows it again",
-        );
+        let help = "see its card in the report: each case that failed, and the command that shows it again";
+        let error = Error::new(ErrorKind::Lost, "a store is not what it declares").with_help(help);
         return Err(Failure::new(error).with_code("E_FAILED", Code::FAILED));
     }
     if any(Verdict::Late) {
         return Ok(Code::LATE);
     }
-    Ok(if any(Verdict::NotJudged) { Code::NOT_JUDGED } else { Code::SUCCESS })
+    if !report.stores.iter().any(StoreReport::has_figures) {
+        let why = |store: &StoreReport| Some(format!("{}: {}", store.name, store.not_run.as_ref()?.why));
+        let reasons = report.stores.iter().filter_map(why).map(|why| ("cause", why));
+        let error = Error::new(ErrorKind::Unavailable, "nothing was measured");
+        let is_open = report.stores.iter().all(|store| store.verdict() == Verdict::NotJudged);
+        let code = if is_open { Code::NOT_JUDGED } else { Code::FAILED };
+        return Err(Failure::new(error).exiting_with(code).with_lines(reasons));
+    }
+    let lacks_a_named_store = !report.setup.private_servers && any(Verdict::NotRun);
+    Ok(if lacks_a_named_store || any(Verdict::NotJudged) { Code::NOT_JUDGED } else { Code::SUCCESS })
 }
 
 #[cfg(test)]
@@ -222,6 +212,23 @@ mod tests {
         assert_eq!(code(&["passed", "not-judged"]), Code::NOT_JUDGED);
         assert_eq!(code(&["not-judged", "late"]), Code::LATE);
         assert_eq!(code(&["not-judged", "late", "failed"]), Code::FAILED);
+    }
+
+    #[test]
+    fn store_that_is_not_there_is_not_judged_if_the_user_named_it() {
+        let code = |private: bool| {
+            let plan = Plan::comparing(true, None, true);
+            let mut report = Report::begin(&plan, Some(7), private, Vec::new());
+            let not_run = Some(NotRun { why: "no server".to_owned(), is_late: false });
+            let case = json!({"subject": "x", "case": "A01", "property": "p", "outcome": {"is": "passed"}, "took_ms": 7});
+            let cases = vec![serde_json::from_value(case).unwrap()];
+            report.stores = vec![
+                StoreReport { cases, ..StoreReport::named("x") },
+                StoreReport { not_run, ..StoreReport::named("y") },
+            ];
+            conclude(&report).unwrap()
+        };
+        assert_eq!([true, false].map(code), [Code::SUCCESS, Code::NOT_JUDGED]);
     }
 
     #[derive(Debug)]

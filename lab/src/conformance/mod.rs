@@ -95,7 +95,7 @@ async fn run_user_stores(
     let console = invocation.console;
     let stores = UserStore::each(&args.stores, invocation)?;
     let subjects = stores.iter().map(UserStore::subject).collect();
-    let root = root();
+    let root = root()?;
     let run = build_run(args, subjects, &[])?.harmless_below(&root);
     if args.list {
         return list(&run, &[], args);
@@ -114,7 +114,7 @@ async fn run_user_stores(
                 .iter()
                 .map(|store| format!("leasehold ls{} {root}", store.invocation.store.shell_words()));
             let ls = ls.collect::<Vec<_>>().join("; ");
-            console.note(format_args!("nobody has looked what the cases left: {ls}"));
+            console.note(format_args!("clean-up was interrupted; to see what the cases left: {ls}"));
             Ok(exit::ended_by(interrupts.signal().unwrap_or(Signal::INT)))
         }
         Some(Err(failure)) if interrupts.signal().is_none() && Tally::count(&results).is_success() => {

@@ -23,9 +23,9 @@ pub(crate) struct UserStore {
 }
 
 /// What stands in front of the names of a run's locks.
-pub(crate) fn root() -> String {
-    let random = OwnerId::random().map_or_else(|_| String::new(), |id| id.to_hex());
-    format!("leasehold-conformance-{}/", random.get(..12).unwrap_or_default())
+pub(crate) fn root() -> Result<String> {
+    let random = OwnerId::random()?.to_hex();
+    Ok(format!("leasehold-conformance-{}/", random.get(..12).unwrap_or_default()))
 }
 
 /// The lock that [`UserStore::probe`] takes.

@@ -30,8 +30,8 @@ const PAUSE_AFTER_FAILURE: Duration = Duration::from_millis(2);
 /// One task in `WARM_UP_HOLD_ONE_IN` holds for `WARM_UP_HOLD` in the warm-up, where that is asked for.
 const WARM_UP_HOLD: Duration = Duration::from_millis(1);
 const WARM_UP_HOLD_ONE_IN: u64 = 8;
-/// How many names [`acquire_all`] acquires at a time.
-const AT_ONCE: usize = 64;
+/// How many names are acquired, or released, at a time.
+pub(crate) const AT_ONCE: usize = 64;
 
 /// What a task takes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]

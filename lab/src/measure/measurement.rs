@@ -17,7 +17,7 @@ use leasehold_console::{Console, Failure, brief};
 use std::collections::BTreeSet;
 use std::time::Duration;
 
-/// One store, who measures it, and what was seen so far.
+/// One store, the workers that measure it, and what was seen so far.
 struct Measurement<'a> {
     plan: &'a Plan,
     target: &'a BenchStore,
@@ -70,7 +70,7 @@ pub(crate) async fn measure(
     let outcome = interrupts.unless_ended(measurement.run()).await;
     let outcome = outcome.and_then(|measured| measured.map_err(EarlyEnd::Failed));
     if interrupts.unless_aborted(measurement.clean_up(console)).await.is_none() {
-        console.warn(format_args!("nobody has looked what is left below {:?}", measurement.root), None);
+        console.warn(format_args!("interrupted: locks may be left below {:?}", measurement.root), None);
     }
     (measurement.into_figures(), outcome)
 }
@@ -112,7 +112,7 @@ impl<'a> Measurement<'a> {
                     Err(PassError::Run(failure)) => return Err(failure),
                     Ok(()) => {}
                 }
-                // What they keep for another row is missing to the next one.
+                // The next row may need the connections that they keep for this one.
                 if self.target.store.locks.semantics().hold == HoldKind::Connection {
                     self.end_workers().await;
                 }
@@ -292,7 +292,7 @@ impl<'a> Measurement<'a> {
     async fn clean_up(&mut self, console: Console) {
         self.end_workers().await;
         let names: Vec<LockName> = std::mem::take(&mut self.names).into_iter().collect();
-        // One name alone was never acquired: the store could not be reached.
+        // One name alone: no row has begun, and the store may be out of reach.
         let admin = self.target.store.locks.admin();
         let admin = admin.filter(|_| names.len() > 1 && !self.target.ends_with_us());
         if let Some(admin) = admin
@@ -305,12 +305,13 @@ impl<'a> Measurement<'a> {
 
     fn into_figures(self) -> StoreFigures {
         let Self { version, tallies, mut left_out, .. } = self;
-        let (shown, others): (Vec<_>, Vec<_>) = tallies.into_iter().partition(RowTally::is_worth_showing);
-        let interrupted = || "the run ended before".to_owned();
-        left_out.extend(
-            others.into_iter().map(|tally| LeftOut::new(tally.row, &tally.ended.unwrap_or_else(interrupted))),
-        );
-        StoreFigures { server: version, rows: shown.into_iter().map(RowTally::result).collect(), left_out }
+        left_out.extend(tallies.iter().filter_map(|tally| match (&tally.ended, tally.is_worth_showing()) {
+            (Some(why), true) => Some(LeftOut::new(tally.row, &format!("after some passes: {why}"))),
+            (Some(why), false) => Some(LeftOut::new(tally.row, why)),
+            (None, is_shown) => (!is_shown).then(|| LeftOut::new(tally.row, "the run ended before")),
+        }));
+        let rows = tallies.into_iter().filter(RowTally::is_worth_showing).map(RowTally::result).collect();
+        StoreFigures { server: version, rows, left_out }
     }
 }
 

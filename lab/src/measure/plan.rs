@@ -166,6 +166,9 @@ pub(crate) struct LeftOut {
 }
 
 impl LeftOut {
+    /// In place of a row: all that was not measured before an error.
+    pub(crate) const THE_REST: &str = "speed";
+
     pub(crate) fn new(row: impl fmt::Display, why: &str) -> Self {
         Self { row: row.to_string(), why: why.to_owned() }
     }

@@ -128,7 +128,7 @@ impl RowTally {
     /// True if a pass of it was measured, or something was seen that a lock must never do.
     pub(super) fn is_worth_showing(&self) -> bool {
         let is_measured = self.units > 0.0 || !self.rates.is_empty() || self.held.is_some();
-        (is_measured && self.ended.is_none()) || self.evidence != Evidence::default()
+        is_measured || self.evidence != Evidence::default()
     }
 
     pub(super) fn result(self) -> RowResult {
@@ -178,6 +178,15 @@ mod tests {
 
     fn rate(result: &RowResult) -> f64 {
         result.per_second.unwrap().median
+    }
+
+    #[test]
+    fn row_that_ended_after_a_pass_keeps_it() {
+        let mut tally = RowTally::new(Row::Pairs { tasks: 1 });
+        tally.ended = Some("out of memory".to_owned());
+        assert!(!tally.is_worth_showing());
+        tally.rates.push(7.0);
+        assert!(tally.is_worth_showing());
     }
 
     #[tokio::test]

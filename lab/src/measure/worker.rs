@@ -3,7 +3,7 @@
 
 use super::protocol::{Job, JobResult, encode};
 use super::row_result::HeldFigures;
-use crate::load::{Load, Turn, acquire_all, cpu_seconds, options, resident_bytes, run};
+use crate::load::{AT_ONCE, Load, Turn, acquire_all, cpu_seconds, options, resident_bytes, run};
 use leasehold::{
     DistributedLock, DistributedLockExt, Error, ErrorKind, Health, LockGuard, LockName, Result, Wait,
 };
@@ -17,8 +17,6 @@ use tokio::task::JoinSet;
 
 /// Timeout for a name that no other client wants: where each hold has a connection of its own, there may be none left.
 const FREE_NAME_TIMEOUT: Wait = Wait::UpTo(Duration::from_secs(5));
-/// How many names are released at a time.
-const AT_ONCE: usize = 64;
 /// How often a worker that ends looks whether its tasks have ended.
 const LOOK_AGAIN: Duration = Duration::from_millis(1);
 

@@ -46,7 +46,8 @@ impl Changes {
             (setup.kernel.clone(), setup.cpu.clone(), setup.cores)
         };
         let rows = now.stores.iter().filter_map(|store| {
-            let earlier = before.stores.iter().find(|earlier| earlier.name == store.name)?;
+            let is_same = |old: &&StoreReport| (&old.name, &old.url) == (&store.name, &store.url);
+            let earlier = before.stores.iter().find(is_same)?;
             Some(changes_of(earlier, store))
         });
         Self {

@@ -17,7 +17,7 @@ pub(crate) use changes::Changes;
 pub(crate) use publish::{make_room, print, publish, read};
 
 use crate::load::usage::{cores, load_average, system};
-use crate::measure::{Plan, Row, RowResult, StoreFigures};
+use crate::measure::{LeftOut, Plan, Row, RowResult, StoreFigures};
 use leasehold::semantics::{
     CrashBound, Fairness, Fault, HoldKind, LossSignal, Outcome, Reach, Semantics, Sharing, TokenClass,
 };
@@ -230,6 +230,10 @@ impl StoreReport {
             || self.cells.iter().any(|cell| cell.measured.is_some())
     }
 
+    pub(crate) fn has_ended_early(&self) -> bool {
+        self.speed.left_out.iter().any(|left_out| left_out.row == LeftOut::THE_REST)
+    }
+
     /// How many held locks were lost while they were measured: renewals came too late.
     pub(crate) fn lost(&self) -> usize {
         self.speed.rows.iter().filter_map(|result| result.held).map(|held| held.lost).sum()
@@ -247,6 +251,7 @@ impl StoreReport {
             || any_cell(|state| matches!(state, State::Broken { .. }))
             || self.violations().next().is_some();
         let is_open = counts.not_judged + self.lost() > 0
+            || self.has_ended_early()
             || any_cell(|state| matches!(state, State::NotJudged { .. } | State::Void { .. }));
         let is_late = counts.late > 0 || any_cell(|state| matches!(state, State::Late { .. }));
         match &self.not_run {

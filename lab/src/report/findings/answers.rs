@@ -38,7 +38,7 @@ struct Ranked<'a> {
     figure: String,
 }
 
-/// The answers that these data allow. A store that was seen broken, or of which nothing is known, is the answer to none.
+/// The answers that these data allow. A store that was seen broken, or of which nothing is known, is never the answer.
 pub(super) fn answers(report: &Report) -> Vec<Answer> {
     let is_known = |store: &&StoreReport| !matches!(store.verdict(), Verdict::Broken | Verdict::NotRun);
     let known: Vec<(&StoreReport, &Declared)> = report

@@ -2,7 +2,7 @@
 
 use super::faults::UnderFault;
 use super::table::Tone;
-use crate::format::{anchor, fault, list, slug, time};
+use crate::format::{anchor, fault, list, time};
 use crate::measure::Row;
 use crate::report::{Declared, Report, StoreReport, Verdict};
 use leasehold::semantics::{CrashBound, Fairness, Fault, HoldKind, LossSignal, Outcome, Reach, TokenClass};
@@ -32,14 +32,16 @@ pub(crate) struct Card {
 
 impl Card {
     pub(super) fn of(report: &Report, store: &StoreReport) -> Self {
-        let is_only_measured = store.cases.is_empty() && store.cells.is_empty();
         let (words, mark, tone) = match store.verdict() {
             Verdict::NotRun => ("not run", "□", Tone::Muted),
             Verdict::Broken => ("BROKEN", "✕", Tone::Bad),
             Verdict::Late => ("late", "△", Tone::Careful),
             Verdict::NotJudged => ("not judged", "□", Tone::Muted),
-            Verdict::AsDeclared if is_only_measured => ("measured", "●", Tone::Plain),
-            Verdict::AsDeclared => ("as declared", "●", Tone::Good),
+            Verdict::AsDeclared if !store.has_figures() => ("not tried", "□", Tone::Muted),
+            Verdict::AsDeclared if store.cases.len() + store.cells.len() > 0 => {
+                ("as declared", "●", Tone::Good)
+            }
+            Verdict::AsDeclared => ("measured", "●", Tone::Plain),
         };
         let server = [&store.speed.server, &store.url].into_iter().flatten().cloned();
         Self {
@@ -59,8 +61,8 @@ impl Card {
 fn headline(store: &StoreReport) -> String {
     let counts = store.counts();
     let count = |test: fn(&State) -> bool| store.cells.iter().filter(|cell| test(&cell.state)).count();
-    let late = "not judged: the machine was late, or a server not ready";
-    let open = "not judged: the machine was late, a server not ready, or the fault met nothing";
+    let fault_open = "not judged: the machine was late, or a server not ready";
+    let case_open = "not judged: the machine was late, a server not ready, or the fault met nothing";
     let figures = [
         (counts.failed, "case", "failed"),
         (count(|state| matches!(state, State::Broken { .. })), "promise", "broken under faults"),
@@ -71,16 +73,18 @@ fn headline(store: &StoreReport) -> String {
         ),
         (counts.passed, "case", "passed"),
         (count(|state| matches!(state, State::Kept | State::Better)), "promise", "kept under faults"),
-        (counts.not_judged, "case", open),
-        (count(|state| matches!(state, State::NotJudged { .. })), "fault", late),
-        (count(|state| matches!(state, State::Void { .. })), "fault", "not judged: no hold was under it"),
+        (counts.not_judged, "case", case_open),
+        (count(|state| matches!(state, State::NotJudged { .. })), "fault", fault_open),
+        (count(|state| matches!(state, State::Void { .. })), "fault", "not judged: the fault showed nothing"),
         (store.lost(), "lock", "lost while it was measured: renewals came too late"),
+        (usize::from(store.has_ended_early()), "measurement", "of speed not finished"),
     ];
     let parts = figures.into_iter().filter(|(figure, ..)| *figure > 0);
     let parts: Vec<String> = parts
         .map(|(figure, noun, words)| format!("{figure} {noun}{} {words}", if figure == 1 { "" } else { "s" }))
         .collect();
-    if parts.is_empty() { "only its speed was measured".to_owned() } else { parts.join("; ") }
+    let other = if store.has_figures() { "only its speed was measured" } else { "nothing of it was tried" };
+    if parts.is_empty() { other.to_owned() } else { parts.join("; ") }
 }
 
 fn violations(report: &Report, store: &StoreReport) -> Vec<(String, String)> {
@@ -101,7 +105,7 @@ fn violations(report: &Report, store: &StoreReport) -> Vec<(String, String)> {
     for cell in &store.cells {
         if let State::Broken { why } = &cell.state {
             let what = format!("under {}: {}", fault(cell.fault), first_line(why));
-            violations.push((what, again(&slug(cell.fault), cell.seed)));
+            violations.push((what, again(&cell.name(), cell.seed)));
         }
     }
     violations.extend(store.violations().map(|seen| (seen, String::new())));

@@ -39,7 +39,7 @@ fn rows(store: &StoreReport) -> Vec<Vec<Datum>> {
     cells.chain(cases).chain(skipped).collect()
 }
 
-/// `None` if a fault did what is promised, or cannot happen for a reason that everybody knows.
+/// `None` if a fault did what is promised, or cannot happen and an earlier version did not write down why.
 fn of_cell(cell: &Cell) -> Option<((&'static str, Tone), String)> {
     let made =
         |why: &str| if cell.words.is_empty() { why.to_owned() } else { format!("{why} ({})", cell.words) };

@@ -11,13 +11,13 @@ const LEGEND: &str = "● one owner at a time, and a holder that can no longer b
                       and their tokens still grow. ○ nobody gets the lock until the fault is healed. ▲ two owners, and \
                       tokens may repeat. ✕ less than is promised. △ late. □ not judged. – cannot happen there.";
 
-/// A store under a fault: as it was seen, or, if no fault was made in it, as it is promised.
+/// A store under a fault: as it was seen, or as it is promised if nothing was seen that can be judged.
 pub(super) struct UnderFault<'a> {
     pub(super) outcome: Outcome,
     cell: Option<&'a Cell>,
 }
 
-/// One row for each fault of which anything is known that can happen.
+/// One row for each fault that can happen to some store.
 pub(super) fn section(report: &Report) -> Option<Section> {
     let stores: Vec<&StoreReport> = report.stores.iter().filter(|store| store.declared.is_some()).collect();
     let names = stores.iter().map(|store| Column::words(store.name.as_str()));
@@ -48,11 +48,10 @@ fn field(store: &StoreReport, fault: Fault) -> Datum {
     let (cell, known) = (store.cell(fault), UnderFault::of(store, fault));
     let note = cell.map(|cell| format!("promised: {}", outcome(cell.promised)));
     match (cell.map(|cell| &cell.state), known) {
-        // One server alone, of a backend that promises something of several.
-        (Some(State::NotApplicable { .. }), _)
-        | (_, Some(UnderFault { outcome: Outcome::NotApplicable, .. })) => Datum::none(),
+        (_, Some(UnderFault { outcome: Outcome::NotApplicable, .. })) => Datum::none(),
         (Some(State::Broken { .. }), known) => {
-            let words = known.map(|known| known.words()).unwrap_or_default();
+            let seen = known.filter(|known| known.outcome != Outcome::Holds);
+            let words = seen.map_or_else(|| "see its card".to_owned(), |known| known.words());
             Datum { note, ..Datum::words(format!("broken: {words}")) }.with_tone(Tone::Bad, Some("✕"))
         }
         (Some(State::Late { .. }), _) => Datum::words("late").with_tone(Tone::Careful, Some("△")),
@@ -80,6 +79,10 @@ fn field(store: &StoreReport, fault: Fault) -> Datum {
 impl<'a> UnderFault<'a> {
     /// `None` if nothing is known of it.
     pub(super) fn of(store: &'a StoreReport, fault: Fault) -> Option<Self> {
+        // One server alone, of a backend that promises something of several.
+        if store.cell(fault).is_some_and(|cell| matches!(cell.state, State::NotApplicable { .. })) {
+            return Some(Self { outcome: Outcome::NotApplicable, cell: None });
+        }
         let cell = store.judged_cell(fault).filter(|cell| cell.measured.is_some());
         let promised = || store.declared.as_ref()?.under(fault);
         Some(Self { outcome: cell.and_then(|cell| cell.measured).or_else(promised)?, cell })

@@ -22,7 +22,7 @@ use serde::Serialize;
 use std::time::Duration;
 
 /// What the signs behind figures mean.
-const LEGEND: &str = "† not tried in this run: promised, and held against the table of faults that comes with Leasehold. \
+const LEGEND: &str = "† not seen in this run: promised, and held against the table of faults that comes with Leasehold. \
                       ‡ as the backend declares. Everything else was measured in this run.";
 
 /// All of it, in the order in which it is read.

@@ -2,7 +2,7 @@
 
 use super::{Answer, Card, Datum, Findings};
 use crate::format::fault;
-use crate::measure::{Plan, RowResult};
+use crate::measure::{LeftOut, Plan, RowResult};
 use crate::report::{Declared, NotRun, Report, StoreReport, Verdict};
 use leasehold::backend::{LockBackend, MemoryBackend};
 use leasehold::semantics::{CrashBound, Fault, LossSignal, Outcome, Reach};
@@ -88,6 +88,20 @@ fn verdict_counts_failures_of_the_bench() {
 }
 
 #[test]
+fn store_whose_speed_could_not_be_measured_to_the_end_is_not_judged() {
+    let mut store = seen(&["passed"], &[]);
+    store.speed.left_out.push(LeftOut::new(LeftOut::THE_REST, "connection refused"));
+    assert_eq!(store.verdict(), Verdict::NotJudged);
+    let card = card(store);
+    assert_eq!(card.headline, "1 case passed; 1 measurement of speed not finished");
+    assert!(
+        card.points.contains(&"not measured: speed (connection refused)".to_owned()),
+        "{:?}",
+        card.points
+    );
+}
+
+#[test]
 fn cell_that_is_late_or_open_is_not_judged_and_a_case_counts_only_if_it_passed() {
     for (kind, is_judged) in [
         ("kept", true),
@@ -117,7 +131,7 @@ fn card_counts_late_and_open_cases_and_names_failed_ones() {
     assert_eq!(of(&["not-judged"], &[]), (format!("1 case {open}"), 0));
     let open = "not judged: the machine was late, or a server not ready";
     assert_eq!(of(&[], &["not-judged"]), (format!("1 fault {open}"), 0));
-    assert_eq!(of(&[], &["void"]), ("1 fault not judged: no hold was under it".to_owned(), 0));
+    assert_eq!(of(&[], &["void"]), ("1 fault not judged: the fault showed nothing".to_owned(), 0));
     let broken = "1 case failed; 1 promise broken under faults".to_owned();
     assert_eq!(of(&["failed"], &["broken"]), (broken, 2));
 }
@@ -127,7 +141,11 @@ fn store_is_as_declared_only_if_some_of_it_was_tried() {
     let words = |cases: &[&str], cells: &[&str]| card(seen(cases, cells)).words;
     assert_eq!(words(&["passed"], &[]), "as declared");
     assert_eq!(words(&[], &["kept"]), "as declared");
-    assert_eq!(words(&[], &[]), "measured");
+    assert_eq!(words(&[], &[]), "not tried");
+    assert_eq!(words(&["skipped"], &[]), "not tried");
+    let mut of_speed = store("x");
+    of_speed.speed.rows.push(held(0, 0.1));
+    assert_eq!(card(of_speed).words, "measured");
 }
 
 #[test]
@@ -169,6 +187,19 @@ fn late_store_answers_and_a_broken_or_missing_one_does_not() {
     assert!(!is_answer(seen(&["failed"], &[])));
     let not_run = Some(NotRun { why: "no server".to_owned(), is_late: false });
     assert!(!is_answer(StoreReport { not_run, ..store("x") }));
+}
+
+#[test]
+fn single_server_that_cannot_fail_over_is_not_ranked_by_its_promise() {
+    let of = |name: &str, kind: &str| {
+        let mut store = StoreReport { cells: vec![cell(Fault::FailOver, kind)], ..store(name) };
+        store.declared.as_mut().unwrap().promises = vec![(Fault::FailOver, Outcome::Holds)];
+        store.declared.as_mut().unwrap().reach = Reach::Network;
+        store
+    };
+    let best = answer([of("alone", "not-applicable"), of("several", "kept")], "fail over");
+    assert_eq!((best.store.as_deref(), best.as_good.as_slice()), (Some("several"), &[][..]));
+    assert_eq!(best.apart, ["cannot happen to: alone"]);
 }
 
 #[test]

@@ -77,7 +77,6 @@ async fn counter_that_checks_tokens_loses_nothing_where_another_one_does(cx: &Co
     first.resume();
     run.recorder.healed(Fault::HolderPaused, Some(first.process()))?;
     first.order(Request::Leave(None)).await?;
-
     let report = run.report().await?;
     if !report.violations.is_empty() {
         return report.verdict(report.to_string(), run.room());

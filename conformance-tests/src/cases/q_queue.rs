@@ -143,7 +143,7 @@ async fn thousands_of_waiters_are_served_in_their_order(cx: &Context) -> Verdict
         let next = tokio::time::timeout(cx.patience(), order.recv()).await.ok().flatten();
         let never = || Stop::Late(format!("a hand-over among {waiting} waiters"), None);
         let (batch, token) = next.ok_or_else(never)?;
-        // They came at once, in an order that only the store knows; but before all the others, unless so many kept their places too late.
+        // The first hundred came at once, before all others. So many waiters may lose their places on a busy machine.
         let overtaken = || Stop::Away(format!("one of hundred {batch} was served before the first hundred"));
         (batch == 1).then_some(()).ok_or_else(overtaken)?;
         ensure_untimed!(Some(token) > last, "token {token} was given after {last:?}");

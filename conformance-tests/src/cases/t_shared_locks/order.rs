@@ -116,7 +116,7 @@ async fn readers_and_writers_are_served_in_their_order_also_when_some_leave(cx: 
             leavers.push(waiter);
             continue;
         }
-        // While the first reader holds, all others ask again: in a wrong order, one is let in.
+        // While the first reader holds, the others are told or ask again: a reader behind a writer is let in then, if the order is wrong.
         let holds =
             if place == 1 { client.semantics().wake_up.bound().min(cx.ttl()) } else { Duration::ZERO };
         tokens.spawn(async move {

@@ -8,7 +8,7 @@ pub struct Case {
     pub id: &'static str,
     /// The property, in snake case: `held_lock_refuses_a_second_holder_at_once`.
     pub property: &'static str,
-    /// The case that it puts to readers or writers, if it is one of owners: `C02`.
+    /// The owners' case that this one repeats for readers or for writers: `C02`.
     pub in_a_mode: Option<&'static str>,
     /// How much of the machine it needs.
     pub share: HostShare,
@@ -22,10 +22,8 @@ pub struct Case {
 pub enum HostShare {
     /// It mostly waits, beside others that do.
     Usual,
-    /// It is a load, or a replica takes over, with time-outs of its own that others would make it miss.
+    /// It is a load, its servers are several, or one takes over with time-outs that others would make it miss.
     Quarter,
-    /// It is a load for servers that are three virtual machines.
-    Half,
     /// It counts what happens, or asks for all that there is.
     Whole,
 }

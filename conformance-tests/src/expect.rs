@@ -127,7 +127,7 @@ pub(crate) async fn ensure_kept(other: &Client, guard: &LockGuard, when: &str) -
 /// Expects that a lock can be had, and gives it back.
 pub(crate) async fn ensure_free(client: &Client, name: &LockName, when: &str) -> Verdict {
     let guard = client.poke(name).await?;
-    // Not at once: a slow machine, or twice, a lock that is not given back.
+    // Late, not failed: the machine may be slow. Late twice, the lock is not given back.
     Ok(guard.ok_or_else(|| Stop::Late(format!("{when}: the lock is not free"), None))?.release().await?)
 }
 
@@ -224,7 +224,7 @@ pub(crate) async fn last_answer_within<T, F: Future<Output = Result<T, Stop>>>(
     }
 }
 
-/// Waits for the loss of a guard; fails the case if it does not come.
+/// Waits for the loss of a guard; the case is late if it does not come.
 pub(crate) async fn loss_within(guard: &LockGuard, bound: Duration) -> Result<Loss, Stop> {
     let untold = format!("the holder was not told within {bound:?} that it lost the lock");
     let (loss, took) = timed(tokio::time::timeout(bound * 2, guard.lost())).await;

@@ -167,7 +167,8 @@ impl Lateness {
         }
     }
 
-    /// True if a chain of steps took little longer than on an idle machine.
+    /// True if the timer lost no more than a sixth of any window, and the mean crowd was small: a chain of steps took little longer
+    /// than on an idle machine.
     pub(crate) fn is_on_time(self) -> bool {
         self.most * 6 <= self.window && self.crowd <= CROWD
     }

@@ -77,7 +77,7 @@ impl Stop {
         }
     }
 
-    /// The same with other words for what was seen, if it did not pass.
+    /// The same with other words for what was seen, if it failed or was late.
     pub(crate) fn map(self, words: impl FnOnce(String) -> String) -> Self {
         match self {
             Self::Failed(why) => Self::Failed(words(why)),

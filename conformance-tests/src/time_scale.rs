@@ -6,8 +6,8 @@ use std::time::Duration;
 /// What a busy machine with two cores may add to anything.
 pub(crate) const SLACK: Duration = Duration::from_millis(500);
 
-/// The longest scale. A lease that is not asked for in the scale of a case lasts for 30 s, and what waits for longer than that
-/// would not see who forgot to end it.
+/// The longest scale. Some leases last for 30 s in any scale; a case that waits for longer than that would not see that the lock was
+/// never given back.
 const LONGEST: f64 = 10.0;
 
 /// The factor for a machine that is late.
@@ -30,7 +30,7 @@ pub(crate) fn is_stretched() -> bool {
     IS_STRETCHED.load(Ordering::Relaxed)
 }
 
-/// Makes everything take longer in each case that starts from now on, or no longer.
+/// Makes everything take longer in each case that starts from now on; `false` ends that.
 pub(crate) fn stretch(is_late: bool) {
     IS_STRETCHED.store(is_late, Ordering::Relaxed);
 }

@@ -104,7 +104,7 @@ impl Worker {
     /// One attempt, exclusive: true if it was granted.
     pub(crate) async fn try_take(&mut self, name: &LockName, ttl: Duration) -> Result<bool, Stop> {
         let answer = self.ask(&Request::Acquire(name.clone(), ttl, LockMode::Exclusive, false)).await?;
-        if answer == "error Busy" { Ok(false) } else { token(&answer).map(|_| true) }
+        if answer == "busy" { Ok(false) } else { token(&answer).map(|_| true) }
     }
 
     /// Begins to acquire, and does not wait for the end of it.
@@ -120,7 +120,10 @@ impl Worker {
     /// What it says within this time, if anything: of what was begun.
     pub(crate) async fn answers_within(&mut self, time: Duration) -> Result<Option<String>, Stop> {
         match tokio::time::timeout(time, self.answers.next_line()).await {
-            Ok(Ok(Some(line))) => Ok(Some(line)),
+            Ok(Ok(Some(line))) => match line.strip_prefix("error ") {
+                Some(said) => Err(stop_of(said)),
+                None => Ok(Some(line)),
+            },
             Ok(Ok(None)) => Err(Stop::Failed("a worker ended".to_owned())),
             Ok(Err(error)) => Err(error.into()),
             Err(_) => Ok(None),
@@ -141,9 +144,10 @@ impl Worker {
         }
     }
 
-    /// `released`, or `error KIND`.
-    pub(crate) async fn release(&mut self) -> Result<String, Stop> {
-        self.ask(&Request::Release).await
+    /// Gives back what it holds.
+    pub(crate) async fn release(&mut self) -> Verdict {
+        self.send(&Request::Release).await?;
+        self.expect("released").await
     }
 
     /// Asks something of it, and waits until it is done.
@@ -240,17 +244,19 @@ fn token(answer: &str) -> Result<u64, Stop> {
     token.ok_or_else(|| unexpected(answer, "a token"))
 }
 
-/// An answer that is not what was asked for. An error of the worker is what it would be in this process.
+/// An answer that is not what was asked for.
 fn unexpected(answer: &str, expected: &str) -> Stop {
-    let words = format!("a worker said {answer:?} instead of {expected}");
-    let is_any = |errors: &[&str]| {
-        answer.strip_prefix("error ").is_some_and(|said| errors.iter().any(|error| said.starts_with(error)))
-    };
-    match () {
-        () if is_any(&["Wrong(", "Denied"]) => Stop::Wrong(words),
-        () if is_any(&["Away(", "Unavailable", "Indeterminate"]) => Stop::Away(words),
-        () if is_any(&["Late(", "TimedOut"]) => Stop::Late(words, None),
-        () => Stop::Failed(words),
+    Stop::Failed(format!("a worker said {answer:?} instead of {expected}"))
+}
+
+/// What stopped a worker, of the kind that it would be in this process.
+fn stop_of(said: &str) -> Stop {
+    let words = format!("a worker: {said}");
+    match said.split_once('(') {
+        Some(("Wrong", _)) => Stop::Wrong(words),
+        Some(("Away", _)) => Stop::Away(words),
+        Some(("Late", _)) => Stop::Late(words, None),
+        _ => Stop::Failed(words),
     }
 }
 
@@ -277,21 +283,15 @@ fn unshare(boot_clock_ahead: Duration) -> Result<Command, Stop> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use leasehold_core::{Error, Loss, LossCause};
 
     #[test]
     fn error_of_a_worker_is_judged_as_one_of_this_process() {
-        let late = format!("error {:?}", Stop::Late("no grant".to_owned(), None));
-        for answer in [&*late, "error TimedOut"] {
-            assert!(matches!(token(answer), Err(Stop::Late(_, None))), "{answer}");
-        }
-        let away = format!("error {:?}", Stop::Away("no answer".to_owned()));
-        for answer in [&*away, "error Unavailable", "error Indeterminate"] {
-            assert!(matches!(token(answer), Err(Stop::Away(_))), "{answer}");
-        }
-        let wrong = format!("error {:?}", Stop::Wrong("token 1 after 2".to_owned()));
-        assert!(matches!(token(&wrong), Err(Stop::Wrong(_))));
-        for answer in ["error Busy", "error Lost", "Unavailable", "token x"] {
-            assert!(matches!(token(answer), Err(Stop::Failed(_))), "{answer}");
-        }
+        let of = |stop: Stop| stop_of(&format!("{stop:?}"));
+        assert!(matches!(of(Stop::Late("no grant".to_owned(), None)), Stop::Late(_, None)));
+        let expired = Error::from(Loss::new(LossCause::Expired));
+        assert!(matches!(of(expired.into()), Stop::Away(_)));
+        assert!(matches!(of(Stop::Wrong("token 1 after 2".to_owned())), Stop::Wrong(_)));
+        assert!(matches!(of(Stop::Failed("two holders".to_owned())), Stop::Failed(_)));
     }
 }

@@ -17,7 +17,7 @@ pub(super) fn spawn_take(client: &Client, name: &LockName, options: &AcquireOpti
     tokio::spawn(async move { client.acquire_with(&name, &options).await })
 }
 
-/// The guard of a task that acquires; a failure if it comes later than this.
+/// The guard of a task that acquires; late if it comes later than this.
 pub(super) async fn granted_within(waiter: TakeTask, bound: Duration, who: &str) -> Result<LockGuard, Stop> {
     let never = |_| Stop::Late(format!("{who} has no lock after {bound:?}, nor after twice that"), None);
     let (granted, took) = timed(tokio::time::timeout(bound * 2, waiter)).await;

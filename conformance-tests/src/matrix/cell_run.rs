@@ -160,7 +160,7 @@ impl CellRun {
             let told = |why| format!("no plain use before the fault: {why}");
             used.map_err(|stop| match stop {
                 Stop::Late(why, _) | Stop::Away(why) => Stop::NotJudged(told(why)),
-                stop => Stop::Failed(told(stop.into_reason())),
+                stop => stop.map(told),
             })?;
         }
         client.close().await?;
@@ -232,7 +232,7 @@ impl CellRun {
             let records = self.run.cx.store().records().await;
             let left = records.map(|records| records.saturating_sub(declared) as u64);
             if matches!(left, Ok(0)) || start.elapsed() > bound {
-                return left.map_err(|why| Stop::Failed(format!("what is left cannot be counted: {why}")));
+                return left.map_err(|stop| stop.map(|why| format!("what is left cannot be counted: {why}")));
             }
             tokio::time::sleep(Duration::from_millis(50)).await;
         }

@@ -57,7 +57,7 @@ impl Matrix {
         self.interrupt.clone()
     }
 
-    /// Plays one cell, here and now; waits until its share of the machine is free. `None` if it was interrupted.
+    /// Plays one cell when its share of the machine is free. `None` if it was interrupted.
     ///
     /// For a `reader`, the holder shares the lock, while others wait to have it for themselves; not applicable where the
     /// store declares no shared locks.
@@ -88,7 +88,10 @@ impl Matrix {
         // A task of its own: a panic is the failure of this cell.
         let judged = in_time(scaled(WATCHDOG), &self.interrupt, async { tokio::spawn(work).await? })?;
         let late = Lateness::of_a_case(start);
-        let unplayed = |stop| (Cell { state: State::of(stop, late), ..new }, false);
+        let unplayed = |stop| {
+            let is_wrong = matches!(stop, Stop::Wrong(_));
+            (Cell { state: State::of(stop, late), ..new }, is_wrong)
+        };
         let (mut cell, is_wrong) = judged.unwrap_or_else(unplayed);
         cell.took_ms = millis(start.elapsed());
         Some(attempt_of(cell, is_wrong, late))
@@ -176,14 +179,13 @@ async fn play_until_met(
 /// Elections and fail-overs have time-outs of their own, which other cells would make them miss; and of servers that
 /// are three virtual machines, ten at once find no leader in time.
 fn share(subject: &str, fault: Fault) -> HostShare {
-    let ensemble = subject.contains("ensemble");
     let elects =
         matches!(fault, Fault::FailOver | Fault::SplitBrain | Fault::MinorityDown | Fault::QuorumLost);
-    match (ensemble, elects) {
-        (true, true) => HostShare::Half,
-        (true, false) => HostShare::Quarter,
-        (false, true) if subject.contains("sentinel") || subject.contains("cluster") => HostShare::Quarter,
-        (false, _) => HostShare::Usual,
+    let is_of_several = |name: &&str| subject.contains(name);
+    if subject.contains("ensemble") || elects && ["sentinel", "cluster"].iter().any(is_of_several) {
+        HostShare::Quarter
+    } else {
+        HostShare::Usual
     }
 }
 

@@ -30,14 +30,15 @@ pub(crate) fn in_parallel<I: Send, R: Send>(
 }
 
 /// How often a case that is to be run again looks whether another one runs or waits.
-const LOOK: Duration = Duration::from_millis(100);
+const LOOKS_EVERY: Duration = Duration::from_millis(100);
 
 /// The capacity of the host in a run, of which each case takes the share that it needs. Requests are served in their order, so that
 /// small shares never delay a large one for long; second attempts come when no other case runs or waits, unless there are many.
 #[derive(Debug)]
 pub(crate) struct HostCapacity {
     shares: Semaphore,
-    /// One for each second attempt that waits for an idle host. There are fewer than threads, so that first attempts go on.
+    /// One for each second attempt that waits for an idle host: fewer than [`Run::THREADS`](super::Run::THREADS), so that first
+    /// attempts go on.
     places: Semaphore,
     /// Locked by the one attempt that looks whether the host is idle: looks of hundreds would keep it busy.
     look: Mutex<()>,
@@ -51,7 +52,6 @@ impl HostShare {
         match self {
             Self::Usual => Self::WHOLE / 20,
             Self::Quarter => Self::WHOLE / 4,
-            Self::Half => Self::WHOLE / 2,
             Self::Whole => Self::WHOLE,
         }
     }
@@ -82,7 +82,7 @@ impl HostCapacity {
             if let Ok(all) = self.shares.try_acquire_many(HostShare::WHOLE) {
                 return all;
             }
-            std::thread::sleep(LOOK);
+            std::thread::sleep(LOOKS_EVERY);
         }
     }
 
@@ -95,13 +95,13 @@ impl HostCapacity {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use HostShare::{Half, Quarter, Usual, Whole};
+    use HostShare::{Quarter, Usual, Whole};
     use futures_util::FutureExt;
     use std::pin::pin;
 
     #[test]
     fn host_is_divided_into_as_many_parts_as_a_share_says() {
-        for (share, parts) in [(Half, 2), (Quarter, 4), (Whole, 1), (Usual, 20)] {
+        for (share, parts) in [(Quarter, 4), (Whole, 1), (Usual, 20)] {
             let capacity = HostCapacity::new(8);
             let taken: Vec<_> = (0..parts).map(|_| capacity.take(share)).collect();
             assert_eq!(capacity.shares.available_permits(), 0, "{share:?}");
@@ -137,13 +137,13 @@ mod tests {
                 let _all = capacity.take_all_when_idle();
                 locked(&events).push("second attempt");
             });
-            std::thread::sleep(LOOK * 2);
+            std::thread::sleep(LOOKS_EVERY * 2);
             let mut later = pin!(capacity.acquire(Usual));
             assert!(later.as_mut().now_or_never().is_none(), "beside the whole");
             drop(running);
             let later = later.as_mut().now_or_never();
             assert!(later.is_some(), "the second attempt was before a first one");
-            std::thread::sleep(LOOK * 2);
+            std::thread::sleep(LOOKS_EVERY * 2);
             locked(&events).push("first attempts are over");
             drop(later);
         });
@@ -157,7 +157,7 @@ mod tests {
         std::thread::scope(|scope| {
             scope.spawn(|| drop(capacity.take_all_when_idle()));
             let is_served = |_: &u8| {
-                std::thread::sleep(LOOK / 10);
+                std::thread::sleep(LOOKS_EVERY / 10);
                 capacity.acquire(Usual).now_or_never().is_some()
             };
             let served = (0..100).take_while(is_served).count();

@@ -1,12 +1,12 @@
 //! The verdict on a case: of one attempt, or of two.
 //!
-//! A machine is *on time* while its timers lose up to a sixth of any [`SLACK`](crate::time_scale::SLACK), and up to 8 threads want each
-//! of its processors in the mean of the attempt. It is *too late* beyond a third, or 16 threads.
+//! A machine is *on time* while its timers lose up to a sixth of any half second, or of any 1.5 s if times are stretched, and up to 8
+//! threads want each of its processors in the mean of the attempt. It is *too late* beyond a third, or 16 threads.
 //!
 //! 1. A case that fails, misses a bound or shows nothing is run again alone, once no first attempt runs or waits; if many second
 //!    attempts wait already, in turn with the first ones. If the machine was not on time, everything takes three times as long then.
 //! 2. A failure that no delay explains counts in either attempt, and is not tried again: a token that did not grow, a missing right.
-//!    A failure in a first attempt on a machine that was on time counts too, unless it is a missed bound.
+//!    A failure in a first attempt on a machine that was on time counts too, unless it is late, away or void.
 //! 3. Otherwise the second attempt decides. A failure in it is not judged if the machine was too late; a missed bound is not judged
 //!    either if it was missed by less than the machine was late in all; an unreachable store is judged only if the machine was on time.
 //! 4. So a case that passes the second time has passed, even if the first attempt showed two holders on a machine that was not on time:

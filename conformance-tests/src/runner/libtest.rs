@@ -79,16 +79,16 @@ fn conclude(arguments: &Arguments, conclusion: &Conclusion, mut results: Vec<Cas
         return failure(format_args!("{RESULTS}={}: {error}", file.display()));
     }
     results.sort_by_key(|result| std::cmp::Reverse(result.took_ms));
-    if results.len() > SLOWEST {
+    if !results.is_empty() {
         let _ = tell(&results);
-    }
-    if conclusion.num_passed + conclusion.num_failed == 0 && arguments.filter.is_none() && !arguments.list {
-        return failure(format_args!("nothing ran: that is a failure"));
     }
     let not_judged = Tally::count(&results).not_judged;
     if not_judged > 0 && !conclusion.has_failed() {
         failure(format_args!("{not_judged} cases were not judged: run again on a machine that is less busy"));
         return ExitCode::from(NOT_JUDGED);
+    }
+    if conclusion.num_passed + conclusion.num_failed == 0 && arguments.filter.is_none() && !arguments.list {
+        return failure(format_args!("nothing ran: that is a failure"));
     }
     conclusion.exit_code()
 }
@@ -108,7 +108,7 @@ fn tell(results: &[CaseResult]) -> io::Result<()> {
     let mut stderr = io::stderr().lock();
     let total: u64 = results.iter().map(|result| result.took_ms).sum();
     writeln!(stderr, "{} cases took {} s, one after the other. The slowest:", results.len(), total / 1000)?;
-    for result in &results[..SLOWEST] {
+    for result in results.iter().take(SLOWEST) {
         writeln!(stderr, "{:7.1} s  {}", result.took_ms as f64 / 1000.0, result.name())?;
     }
     for result in results {
@@ -159,6 +159,7 @@ mod tests {
         assert_eq!(code(1, 0, CaseOutcome::Passed), is(0));
         assert_eq!(code(0, 0, CaseOutcome::Skipped { why: why() }), is(1));
         assert_eq!(code(1, 0, open()), is(75));
+        assert_eq!(code(0, 0, open()), is(75));
         assert_eq!(code(1, 1, open()), is(101));
     }
 }

@@ -19,11 +19,11 @@ pub(crate) const WATCHDOG: Duration = Duration::from_secs(300);
 /// How long what was stopped may take to end.
 const PARTING: Duration = Duration::from_secs(5);
 
-/// Runs one case against one subject, here and now, and once: a failure says nothing of the machine.
+/// Runs one case against one subject, here and now, and once, however late the machine is.
 ///
 /// # Errors
 ///
-/// [`Stop`]: failed or skipped, and why.
+/// Any [`Stop`]: it did not pass, and why.
 pub fn run_case(subject: &Arc<dyn Subject>, case: Case) -> Verdict {
     let interrupted = || Err(Stop::Skipped("it was interrupted".to_owned()));
     watched(WATCHDOG, subject, case, &RunConfig::from_environment()).unwrap_or_else(interrupted)
@@ -34,7 +34,7 @@ pub fn run_case(subject: &Arc<dyn Subject>, case: Case) -> Verdict {
 ///
 /// # Errors
 ///
-/// [`Stop`]: failed or skipped, and why.
+/// Any [`Stop`]: it did not pass, and why.
 ///
 /// # Cancel safety
 ///

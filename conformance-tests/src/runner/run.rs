@@ -49,8 +49,8 @@ pub enum CaseEvent<'a> {
 }
 
 impl Run {
-    /// On how many threads cases run if nothing is said. 20 cases run at once; the other threads wait, most of them with a case that is
-    /// to be run again when the others are over.
+    /// On how many threads cases run if nothing is said. 20 cases run at once; the other threads wait for a share of the machine, for
+    /// a first attempt or, when the others are over, a second one.
     pub const THREADS: usize = 512;
 
     /// All cases against these subjects, with a seed of its own or the one in `LEASEHOLD_SEED`.

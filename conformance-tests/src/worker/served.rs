@@ -7,7 +7,9 @@ use crate::history::{RecordedPermits, Recorder};
 use crate::running_client::{Role, RunningClient};
 use crate::stop::{Stop, Verdict};
 use crate::subject::Subject;
-use leasehold_core::{AcquireOptions, DistributedLockExt, Error, Lease, LockGuard, LockName, Wait};
+use leasehold_core::{
+    AcquireOptions, DistributedLockExt, Error, ErrorKind, Lease, LockGuard, LockName, Wait,
+};
 use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
 use std::fs;
 use std::io::Write as _;
@@ -86,18 +88,17 @@ impl<'a> Served<'a> {
                 let wait = if waits { Wait::Forever } else { Wait::No };
                 let options = AcquireOptions::new().with_ttl(ttl).with_wait(wait).with_mode(mode);
                 let acquired = client.acquire_with(&name, &options).await;
-                return Ok(self.keep(acquired));
+                return self.keep(acquired);
             }
             Request::Permit(name, ttl, limit) => {
                 let permits = self.subject.kinds().semaphore(&**client, &name, limit)?;
-                let acquired = permits.acquire(&AcquireOptions::new().with_ttl(ttl)).await;
-                return Ok(self.keep(acquired));
+                return self.keep(permits.acquire(&AcquireOptions::new().with_ttl(ttl)).await);
             }
             Request::Status => return Ok(self.status()),
             Request::Release => {
                 let Some(guard) = self.guard.take() else { return Ok("none".to_owned()) };
-                let released = guard.release().await;
-                return Ok(released.map_or_else(|error| refusal(&error), |()| "released".to_owned()));
+                guard.release().await?;
+                return Ok("released".to_owned());
             }
             Request::Look(name) => {
                 let admin = client.looking()?;
@@ -181,16 +182,13 @@ impl<'a> Served<'a> {
         Ok(limit.map_or(Ok(()), |limit| setrlimit(Resource::Nofile, limit))?)
     }
 
-    fn keep(&mut self, acquired: Result<LockGuard, Error>) -> String {
-        match acquired {
-            Ok(new) => {
-                let token =
-                    new.token().map_or_else(|error| refusal(&error), |token| format!("token {token}"));
-                self.guard = Some(new);
-                token
-            }
-            Err(error) => refusal(&error),
+    /// The answer to what was acquired: its token, or that it is busy.
+    fn keep(&mut self, acquired: Result<LockGuard, Error>) -> Result<String, Stop> {
+        if acquired.as_ref().is_err_and(|error| error.kind() == ErrorKind::Busy) {
+            return Ok("busy".to_owned());
         }
+        let guard = self.guard.insert(acquired?);
+        Ok(format!("token {}", guard.token()?))
     }
 
     fn status(&self) -> String {
@@ -243,10 +241,6 @@ async fn lead(client: &Client, ttl: Duration, file: &Path, name: &LockName) -> V
         }
     };
     election.lead(work).await?
-}
-
-fn refusal(error: &Error) -> String {
-    format!("error {:?}", error.kind())
 }
 
 fn say(answer: &str) -> Verdict {

@@ -106,7 +106,5 @@ async fn processes_of_one_pid_are_different_owners_whatever_their_boot_clocks(cx
         ensure!(!is_granted, "{other}, got a held lock");
         holder.ensure_not_lost(&format!("after an attempt of {other}")).await?;
     }
-    let released = holder.release().await?;
-    ensure!(released == "released", "the holder's release is {released:?}");
-    Ok(())
+    holder.release().await
 }

@@ -10,7 +10,7 @@ use std::collections::BTreeSet;
 pub(super) const CASES: CaseTable = cases![
     C21 forget_keeps_held_names_and_those_that_look_alike,
     C22 forget_leaves_nothing_of_a_free_name,
-    C24 list_of_many_names_is_whole_while_others_come_and_go(Half, Load),
+    C24 list_of_many_names_is_whole_while_others_come_and_go(Quarter, Load),
 ];
 
 /// A client that may forget names.

@@ -20,8 +20,7 @@ async fn wall_clock_of_a_client_decides_nothing(cx: &Context) -> Verdict {
     let mut thief = cx.worker_at(&address, &fast.environment()).await?;
     // It is connected by now: its answer, or its silence, is about the lock.
     thief.take(&cx.named("warm-up"), cx.ttl()).await?;
-    let gave_back = thief.release().await?;
-    ensure!(gave_back == "released", "a process whose clock is an hour ahead gives back: {gave_back}");
+    thief.release().await?;
     let is_stolen = thief.try_take(&name, cx.ttl()).await?;
     ensure!(!is_stolen, "a process whose clock is an hour ahead got a held lock");
     ensure_not_lost(&guard, "lost to a process whose clock is an hour ahead")?;

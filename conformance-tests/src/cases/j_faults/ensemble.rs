@@ -3,10 +3,10 @@
 use crate::cases::prelude::*;
 
 pub(super) const CASES: CaseTable = cases![
-    J17 killed_or_stopped_leader_costs_no_holder_its_lock(Half),
-    J19 lost_majority_grants_nothing_and_ends_belief_in_time(Half),
-    J20 partitioned_server_costs_its_client_no_lock(Half),
-    J38 leader_that_was_replaced_prolongs_no_belief(Half),
+    J17 killed_or_stopped_leader_costs_no_holder_its_lock(Quarter),
+    J19 lost_majority_grants_nothing_and_ends_belief_in_time(Quarter),
+    J20 partitioned_server_costs_its_client_no_lock(Quarter),
+    J38 leader_that_was_replaced_prolongs_no_belief(Quarter),
 ];
 
 /// Longer than an election takes, also where the old leader only fell silent.

@@ -206,9 +206,9 @@ async fn holder_without_file_descriptors_is_told_the_truth(cx: &Context) -> Verd
         ensure!(status.starts_with("lost"), "it can make no connection, and another one held: {status}");
     }
     worker.order(Request::MayOpenFiles(true)).await?;
-    worker.release().await?;
+    // What it has lost cannot be given back.
+    let _ = worker.release().await;
     let next = worker.take(&name, cx.ttl()).await?;
     ensure_untimed!(next > first, "token {next} after {first}");
-    worker.release().await?;
-    Ok(())
+    worker.release().await
 }

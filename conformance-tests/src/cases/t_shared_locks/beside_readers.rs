@@ -276,7 +276,7 @@ async fn looking_shows_every_reader(cx: &Context) -> Verdict {
     readers.iter().try_for_each(|reader| ensure_not_lost(reader, format_args!("one of {count} is lost")))?;
     if let Some(mut process) = process {
         process.ensure_not_lost("the reader of another process").await?;
-        ensure!(process.release().await? == "released", "the reader of another process is not released");
+        process.release().await?;
         tokens.pop_first();
     }
     if let Some(admin) = clients[1].admin() {

@@ -28,6 +28,8 @@ pub enum Stop {
     NotJudged(String),
     /// The case showed nothing: its fault met nothing, or its history has too little in it. A case is run again, and then not judged.
     Void(String),
+    /// A program that the case needs is not installed; which.
+    Missing(String),
     /// The property has no meaning here, cannot be observed, or needs a hook that there is not; why.
     Skipped(String),
 }
@@ -48,13 +50,13 @@ impl Stop {
         Self::Skipped(format!("the subject has no hook `{hook}`"))
     }
 
-    /// For what is to be installed and is not there: a failure, unless `LEASEHOLD_SKIP_MISSING` is set, which skips.
+    /// For what is to be installed and is not there: the case is not judged, or skipped if `LEASEHOLD_SKIP_MISSING` is set.
     pub fn missing(reason: &str) -> Self {
         match std::env::var_os("LEASEHOLD_SKIP_MISSING") {
             Some(_) => Self::Skipped(format!("NOT RUN: {reason}")),
             None => {
                 let help = "install it, or let LEASEHOLD_SKIP_MISSING=1 skip its cases; Leasehold's own scripts/test installs all";
-                Self::Wrong(format!("{reason}; {help}"))
+                Self::Missing(format!("{reason}; {help}"))
             }
         }
     }
@@ -64,7 +66,7 @@ impl Stop {
         match self {
             Self::Failed(why) | Self::Absent(why) | Self::Wrong(why) => Some(why),
             Self::Late(why, _) | Self::Away(why) => Some(why),
-            Self::NotJudged(_) | Self::Void(_) | Self::Skipped(_) => None,
+            Self::NotJudged(_) | Self::Void(_) | Self::Missing(_) | Self::Skipped(_) => None,
         }
     }
 
@@ -100,6 +102,7 @@ impl Stop {
             | Self::Late(reason, Some(_))
             | Self::Away(reason)
             | Self::NotJudged(reason)
+            | Self::Missing(reason)
             | Self::Skipped(reason) => reason,
         }
     }

@@ -63,8 +63,9 @@ impl Interrupts {
         }
     }
 
-    /// Drops `work` at any signal.
+    /// Drops `work` at any signal; does not begin it after one, which may have come during a clean-up.
     pub(crate) async fn unless_ended<T>(&mut self, work: impl Future<Output = T>) -> Result<T, EarlyEnd> {
+        self.check()?;
         let WaitResult::Done(done) = self.next(work).await else {
             return Err(EarlyEnd::Interrupted(self.signal().unwrap_or(Signal::INT)));
         };

@@ -116,7 +116,7 @@ impl State {
     /// The state of a cell that could not be played to its end; a machine that was late excuses some of it.
     pub(super) fn of(stop: Stop, late: Lateness) -> Self {
         match late.excuse(stop) {
-            Stop::Skipped(why) => Self::NotRun { why },
+            Stop::Skipped(why) | Stop::Missing(why) => Self::NotRun { why },
             Stop::Failed(why) | Stop::Absent(why) | Stop::Wrong(why) => Self::Broken { why },
             stop @ (Stop::Late(..) | Stop::Away(_)) => Self::Late { why: stop.into_reason() },
             stop @ (Stop::NotJudged(_) | Stop::Void(_)) => Self::NotJudged { why: stop.into_reason() },
@@ -202,7 +202,9 @@ mod tests {
         }
         assert_eq!(of(Stop::NotJudged(why())), State::NotJudged { why: why() });
         assert_eq!(of(Stop::Void(why())), State::NotJudged { why: "void: it".to_owned() });
-        assert_eq!(of(Stop::Skipped(why())), State::NotRun { why: why() });
+        for unmade in [Stop::Skipped(why()), Stop::Missing(why())] {
+            assert_eq!(of(unmade), State::NotRun { why: why() });
+        }
         let outcome = CaseResult::from(&cell(State::NotJudged { why: why() })).outcome;
         assert_eq!(outcome, CaseOutcome::NotJudged { why: why() });
         // A lease that was not renewed in time by a machine that was late says nothing of the store.

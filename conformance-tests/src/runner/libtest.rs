@@ -24,7 +24,7 @@ const RESULTS: &str = "LEASEHOLD_RESULTS";
 /// `--test-threads` work. To be called first in `main`, because it also serves as the worker processes of the cases.
 ///
 /// A case that has no meaning for a subject is `ignored`, with its reason. A case that fails is run again, alone; if this machine
-/// was late then, the case is `ignored` as not judged, and the exit code is 75. A subject whose store is missing fails,
+/// was late then, the case is `ignored` as not judged, and the exit code is 75; so it is where a program that a case needs is missing,
 /// unless `LEASEHOLD_SKIP_MISSING` is set. A run without a filter in which nothing ran fails, and so does one with a
 /// `LEASEHOLD_TIME_SCALE` that is none. `LEASEHOLD_RESULTS=FILE` writes every [`CaseResult`] into a file, one JSON object in a line.
 pub fn run(subjects: Vec<Box<dyn Subject>>) -> ExitCode {
@@ -84,7 +84,7 @@ fn conclude(arguments: &Arguments, conclusion: &Conclusion, mut results: Vec<Cas
     }
     let not_judged = Tally::count(&results).not_judged;
     if not_judged > 0 && !conclusion.has_failed() {
-        failure(format_args!("{not_judged} cases were not judged: run again on a machine that is less busy"));
+        failure(format_args!("{not_judged} cases were not judged, and their lines say why"));
         return ExitCode::from(NOT_JUDGED);
     }
     if conclusion.num_passed + conclusion.num_failed == 0 && arguments.filter.is_none() && !arguments.list {

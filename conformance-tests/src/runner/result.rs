@@ -93,7 +93,9 @@ impl From<Verdict> for CaseOutcome {
             Ok(()) => Self::Passed,
             Err(Stop::Failed(why) | Stop::Absent(why) | Stop::Wrong(why)) => Self::Failed { why },
             Err(stop @ (Stop::Late(..) | Stop::Away(_))) => Self::Late { why: stop.into_reason() },
-            Err(stop @ (Stop::NotJudged(_) | Stop::Void(_))) => Self::NotJudged { why: stop.into_reason() },
+            Err(stop @ (Stop::NotJudged(_) | Stop::Void(_) | Stop::Missing(_))) => {
+                Self::NotJudged { why: stop.into_reason() }
+            }
             Err(Stop::Skipped(why)) => Self::Skipped { why },
         }
     }
@@ -228,7 +230,9 @@ mod tests {
         for failed in [Stop::Failed(why()), Stop::Absent(why()), Stop::Wrong(why())] {
             assert_eq!(of(failed), CaseOutcome::Failed { why: why() });
         }
-        assert_eq!(of(Stop::NotJudged(why())), CaseOutcome::NotJudged { why: why() });
+        for open in [Stop::NotJudged(why()), Stop::Missing(why())] {
+            assert_eq!(of(open), CaseOutcome::NotJudged { why: why() });
+        }
         assert_eq!(of(Stop::Skipped(why())), CaseOutcome::Skipped { why: why() });
         assert_eq!(CaseOutcome::from(Ok(())), CaseOutcome::Passed);
     }

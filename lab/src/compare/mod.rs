@@ -96,7 +96,7 @@ async fn try_all(
             measure_speed(candidate, args, invocation, interrupts).await?;
         }
     }
-    Ok(())
+    interrupts.check()
 }
 
 /// If the store fails meanwhile, its report says so, and its worker has said why. What was measured before an early end is kept.

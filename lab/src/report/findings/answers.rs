@@ -2,11 +2,12 @@
 //! from it, and those that stand apart.
 
 use super::Basis;
-use super::faults::UnderFault;
+use super::faults::{UnderFault, class_of};
 use crate::format::{count, time};
 use crate::measure::{Passes, Row, RowResult};
 use crate::report::{Declared, Report, StoreReport, Verdict};
-use leasehold::semantics::{CrashBound, Fairness, Fault, LossSignal, Outcome, Reach, Sharing};
+use leasehold::semantics::{CrashBound, Fairness, Fault, LossSignal, Reach, Sharing};
+use leasehold_conformance::CaseOutcome;
 use serde::Serialize;
 
 /// What somebody asks before choosing a store, and what the data say.
@@ -73,30 +74,18 @@ fn owners_under(
     let (mut ranked, mut without) = (Vec::new(), Vec::new());
     for (store, declared) in stores {
         let Some(seen) = UnderFault::of(store, fault) else { continue };
-        let Some(class) = class_of(seen.outcome) else {
+        let Some(class) = UnderFault::expected(store, fault).and_then(class_of) else {
             without.extend((declared.reach == Reach::Network).then_some(*store));
             continue;
         };
-        // One run that shows more than is promised may have been lucky.
-        let class = class.max(declared.under(fault).and_then(class_of).unwrap_or(0));
         ranked.push(Ranked::of_class(store, class, &seen.words(), seen.basis()));
     }
     answer(question, ranked, named("cannot happen to", &without))
 }
 
-/// From the best outcome to the worst; `None` of a fault that cannot happen.
-fn class_of(outcome: Outcome) -> Option<usize> {
-    match outcome {
-        Outcome::Holds => Some(0),
-        Outcome::Unavailable => Some(1),
-        Outcome::FencedOnly => Some(2),
-        Outcome::MayBreak => Some(3),
-        Outcome::NotApplicable => None,
-    }
-}
-
 fn crashed_holder(stores: &[(&StoreReport, &Declared)]) -> Option<Answer> {
-    let ranked = stores.iter().map(|(store, declared)| {
+    let in_time = stores.iter().filter(|(store, _)| !store.was_late_under(Fault::HolderKilled));
+    let ranked = in_time.map(|(store, declared)| {
         let seen = store.judged_cell(Fault::HolderKilled).and_then(|cell| cell.figures.recovered_ms);
         let (class, bound) = match declared.crash_bound {
             CrashBound::Connection => (0, "as soon as its connection ends"),
@@ -109,7 +98,8 @@ fn crashed_holder(stores: &[(&StoreReport, &Declared)]) -> Option<Answer> {
 }
 
 fn told_of_a_loss(stores: &[(&StoreReport, &Declared)]) -> Option<Answer> {
-    let ranked = stores.iter().map(|(store, declared)| {
+    let in_time = stores.iter().filter(|(store, _)| !store.was_late_under(Fault::RecordDeleted));
+    let ranked = in_time.map(|(store, declared)| {
         let seen = store.judged_cell(Fault::RecordDeleted).and_then(|cell| cell.figures.detected_ms);
         let (class, by) = match declared.loss_signal {
             LossSignal::Push => (0, "the store tells it at once"),
@@ -124,7 +114,11 @@ fn order_of_waiters(stores: &[(&StoreReport, &Declared)]) -> Option<Answer> {
     let (mut fifo, mut unordered) = (Vec::new(), Vec::new());
     for (store, declared) in stores {
         if declared.fairness == Fairness::Fifo {
-            let basis = if store.has_passed(ORDER_CASE) { Basis::Measured } else { Basis::Declared };
+            let basis = match store.outcome_of(ORDER_CASE) {
+                Some(CaseOutcome::Passed) => Basis::Measured,
+                Some(CaseOutcome::Late { .. }) => continue,
+                _ => Basis::Declared,
+            };
             fifo.push(Ranked::of_class(store, 0, "first come, first served", basis));
         } else {
             unordered.push(*store);

@@ -165,9 +165,8 @@ fn of_declared(store: &StoreReport, declared: &Declared) -> Vec<String> {
 /// The faults after which two owners are possible.
 fn owners(store: &StoreReport) -> Vec<String> {
     let under = |outcome: Outcome| {
-        let is_so = |each: &Fault| {
-            UnderFault::of(store, *each).is_some_and(|seen| seen.outcome == outcome && *each != Fault::None)
-        };
+        let is_so =
+            |each: &Fault| *each != Fault::None && UnderFault::expected(store, *each) == Some(outcome);
         Fault::ALL.into_iter().filter(is_so).map(fault).collect::<Vec<String>>()
     };
     let sentences = [

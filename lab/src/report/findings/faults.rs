@@ -76,6 +76,17 @@ fn field(store: &StoreReport, fault: Fault) -> Datum {
     }
 }
 
+/// From the best outcome to the worst; `None` of a fault that cannot happen.
+pub(super) fn class_of(outcome: Outcome) -> Option<usize> {
+    match outcome {
+        Outcome::Holds => Some(0),
+        Outcome::Unavailable => Some(1),
+        Outcome::FencedOnly => Some(2),
+        Outcome::MayBreak => Some(3),
+        Outcome::NotApplicable => None,
+    }
+}
+
 impl<'a> UnderFault<'a> {
     /// `None` if nothing is known of it.
     pub(super) fn of(store: &'a StoreReport, fault: Fault) -> Option<Self> {
@@ -83,9 +94,22 @@ impl<'a> UnderFault<'a> {
         if store.cell(fault).is_some_and(|cell| matches!(cell.state, State::NotApplicable { .. })) {
             return Some(Self { outcome: Outcome::NotApplicable, cell: None });
         }
+        // Its promise was not kept in time.
+        if store.was_late_under(fault) {
+            return None;
+        }
         let cell = store.judged_cell(fault).filter(|cell| cell.measured.is_some());
         let promised = || store.declared.as_ref()?.under(fault);
         Some(Self { outcome: cell.and_then(|cell| cell.measured).or_else(promised)?, cell })
+    }
+
+    /// The worse of what was seen and what is promised: one run that shows more may have been lucky.
+    pub(super) fn expected(store: &'a StoreReport, fault: Fault) -> Option<Outcome> {
+        let promised = store.declared.as_ref().and_then(|declared| declared.under(fault));
+        match Self::of(store, fault).map(|seen| seen.outcome) {
+            Some(Outcome::NotApplicable) => Some(Outcome::NotApplicable),
+            seen => seen.into_iter().chain(promised).max_by_key(|outcome| class_of(*outcome)),
+        }
     }
 
     pub(super) fn basis(&self) -> Basis {

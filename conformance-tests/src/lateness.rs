@@ -167,8 +167,7 @@ impl Lateness {
         }
     }
 
-    /// True if the timer lost no more than a sixth of any window, and the mean crowd was small: a chain of steps took little longer
-    /// than on an idle machine.
+    /// True if the timer lost up to a sixth of any window, and the mean crowd was small: steps took little longer than usual.
     pub(crate) fn is_on_time(self) -> bool {
         self.most * 6 <= self.window && self.crowd <= CROWD
     }

@@ -35,7 +35,7 @@ pub trait Subject: fmt::Debug + Send + Sync + 'static {
     ///
     /// # Errors
     ///
-    /// Why there is none here. Of a server that is not installed, [`Stop::missing`].
+    /// The reason that there is no store here: [`Stop::missing`] if a server is not installed.
     async fn start(&self) -> std::result::Result<Box<dyn Store>, Stop>;
 
     /// Connects to a store by an address that it gave. Called in this process and in worker processes; every client

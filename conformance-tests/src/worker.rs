@@ -249,7 +249,7 @@ fn unexpected(answer: &str, expected: &str) -> Stop {
     Stop::Failed(format!("a worker said {answer:?} instead of {expected}"))
 }
 
-/// What stopped a worker, of the kind that it would be in this process.
+/// The reason that stopped a worker, of the kind that it would be in this process.
 fn stop_of(said: &str) -> Stop {
     let words = format!("a worker: {said}");
     match said.split_once('(') {

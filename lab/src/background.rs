@@ -48,8 +48,7 @@ impl<T: Send + 'static> Background<T> {
         Self { threads, results, stop: Box::new(stop), deadline: None }
     }
 
-    /// The next result, in whatever order they come; `None` at the end. The first signal stops the work, and what ends by that still
-    /// comes; a later one is the end.
+    /// The next result, as they come; `None` at the end. After a first signal, results of work already begun still come.
     pub(crate) async fn next(&mut self, interrupts: &mut Interrupts) -> Option<T> {
         loop {
             let result = async {

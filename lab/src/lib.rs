@@ -10,8 +10,7 @@
 //! | the stores that a call names | `stores.rs` |
 //! | the server behind a store: its version and its counters | `server.rs` |
 //!
-//! The command links this crate by its feature `lab`. It is no library for other programs, but for the driver beside it, which runs the same
-//! [load].
+//! The command links this crate by its feature `lab`. No other program uses it but the driver beside it, which runs the same [load].
 
 mod args;
 mod background;

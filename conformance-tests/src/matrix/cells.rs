@@ -181,8 +181,8 @@ async fn play_until_met(
 fn share(subject: &str, fault: Fault) -> HostShare {
     let elects =
         matches!(fault, Fault::FailOver | Fault::SplitBrain | Fault::MinorityDown | Fault::QuorumLost);
-    let is_of_several = |name: &&str| subject.contains(name);
-    if subject.contains("ensemble") || elects && ["sentinel", "cluster"].iter().any(is_of_several) {
+    let is_any = |names: &[&str]| names.iter().any(|name| subject.contains(name));
+    if is_any(&["ensemble"]) || elects && is_any(&["sentinel", "cluster"]) {
         HostShare::Quarter
     } else {
         HostShare::Usual

@@ -37,8 +37,7 @@ const LOOKS_EVERY: Duration = Duration::from_millis(100);
 #[derive(Debug)]
 pub(crate) struct HostCapacity {
     shares: Semaphore,
-    /// One for each second attempt that waits for an idle host: fewer than [`Run::THREADS`](super::Run::THREADS), so that first
-    /// attempts go on.
+    /// One for each second attempt that waits for an idle host: fewer than threads of a usual run, so that first attempts go on.
     places: Semaphore,
     /// Locked by the one attempt that looks whether the host is idle: looks of hundreds would keep it busy.
     look: Mutex<()>,

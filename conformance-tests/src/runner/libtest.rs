@@ -79,9 +79,7 @@ fn conclude(arguments: &Arguments, conclusion: &Conclusion, mut results: Vec<Cas
         return failure(format_args!("{RESULTS}={}: {error}", file.display()));
     }
     results.sort_by_key(|result| std::cmp::Reverse(result.took_ms));
-    if !results.is_empty() {
-        let _ = tell(&results);
-    }
+    let _ = if results.is_empty() { Ok(()) } else { tell(&results) };
     let not_judged = Tally::count(&results).not_judged;
     if not_judged > 0 && !conclusion.has_failed() {
         failure(format_args!("{not_judged} cases were not judged, and their lines say why"));

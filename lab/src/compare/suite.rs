@@ -10,8 +10,7 @@ use leasehold_conformance::{CaseOutcome, CaseResult, HostShare, Run, Subject};
 use leasehold_console::Console;
 use std::sync::Arc;
 
-/// Runs every case that makes sense, and writes down what came of it: against all private stores at once, and against the
-/// user's stores one after the other.
+/// Runs every case that makes sense, and keeps the results: on all private stores at once, on the user's one after the other.
 pub(super) async fn run_cases(
     candidates: &mut [Candidate],
     seed: u64,

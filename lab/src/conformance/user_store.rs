@@ -59,8 +59,7 @@ impl UserStore {
         Some(Self { name: name.to_owned(), invocation })
     }
 
-    /// It as the suite is to see it. Memory is nobody's but this process's: in its place stands a private one, which all
-    /// clients of a case share.
+    /// What the suite sees of it. In place of memory, which each process has for itself, stands one that all clients of a case share.
     pub(crate) fn subject(&self) -> Arc<dyn Subject> {
         let memory = || private_stores().into_iter().find(|subject| subject.name() == "memory");
         self.is_memory().then(memory).flatten().unwrap_or_else(|| Arc::new(self.clone()))

@@ -9,8 +9,7 @@
 //! | holders at once, fairness, passes | `figures.rs`, and `tally.rs` for one row |
 //! | the form of the result | `row_result.rs` |
 //!
-//! Loads are closed loops: they tell how long a pair takes when the store is as busy as its clients can make it, and how many
-//! there are a second.
+//! Loads are closed loops: they tell how long a pair takes when clients keep the store as busy as they can, and the pairs a second.
 
 mod bench_store;
 mod figures;

@@ -1,5 +1,4 @@
-//! What the bench and its worker processes say to each other: a line of JSON each way, over standard input and output; turns
-//! follow their line as bytes.
+//! What the bench and its workers say to each other over standard input and output: lines of JSON; turns follow as bytes.
 
 use super::bench_store::BenchStore;
 use super::row_result::HeldFigures;

@@ -214,13 +214,12 @@ impl StoreReport {
         self.cell(fault).filter(|cell| is_judged(&cell.state))
     }
 
-    /// True if it has missed a bound under this fault.
     pub(crate) fn was_late_under(&self, fault: Fault) -> bool {
         self.cell(fault).is_some_and(|cell| matches!(cell.state, State::Late { .. }))
     }
 
-    pub(crate) fn outcome_of(&self, case: &str) -> Option<&CaseOutcome> {
-        self.cases.iter().find(|result| result.case == case).map(|result| &result.outcome)
+    pub(crate) fn has_passed(&self, case: &str) -> bool {
+        self.cases.iter().any(|result| result.case == case && result.outcome == CaseOutcome::Passed)
     }
 
     /// The first row of which this is true.

@@ -206,7 +206,7 @@ async fn holder_without_file_descriptors_is_told_the_truth(cx: &Context) -> Verd
         ensure!(status.starts_with("lost"), "it can make no connection, and another one held: {status}");
     }
     worker.order(Request::MayOpenFiles(true)).await?;
-    // What it has lost cannot be given back.
+    // A lost lock cannot be given back.
     let _ = worker.release().await;
     let next = worker.take(&name, cx.ttl()).await?;
     ensure_untimed!(next > first, "token {next} after {first}");

@@ -7,7 +7,6 @@ use crate::format::{count, time};
 use crate::measure::{Passes, Row, RowResult};
 use crate::report::{Declared, Report, StoreReport, Verdict};
 use leasehold::semantics::{CrashBound, Fairness, Fault, LossSignal, Reach, Sharing};
-use leasehold_conformance::CaseOutcome;
 use serde::Serialize;
 
 /// What somebody asks before choosing a store, and what the data say.
@@ -114,11 +113,7 @@ fn order_of_waiters(stores: &[(&StoreReport, &Declared)]) -> Option<Answer> {
     let (mut fifo, mut unordered) = (Vec::new(), Vec::new());
     for (store, declared) in stores {
         if declared.fairness == Fairness::Fifo {
-            let basis = match store.outcome_of(ORDER_CASE) {
-                Some(CaseOutcome::Passed) => Basis::Measured,
-                Some(CaseOutcome::Late { .. }) => continue,
-                _ => Basis::Declared,
-            };
+            let basis = if store.has_passed(ORDER_CASE) { Basis::Measured } else { Basis::Declared };
             fifo.push(Ranked::of_class(store, 0, "first come, first served", basis));
         } else {
             unordered.push(*store);

@@ -78,13 +78,8 @@ fn field(store: &StoreReport, fault: Fault) -> Datum {
 
 /// From the best outcome to the worst; `None` of a fault that cannot happen.
 pub(super) fn class_of(outcome: Outcome) -> Option<usize> {
-    match outcome {
-        Outcome::Holds => Some(0),
-        Outcome::Unavailable => Some(1),
-        Outcome::FencedOnly => Some(2),
-        Outcome::MayBreak => Some(3),
-        Outcome::NotApplicable => None,
-    }
+    use Outcome::{FencedOnly, Holds, MayBreak, Unavailable};
+    [Holds, Unavailable, FencedOnly, MayBreak].iter().position(|each| *each == outcome)
 }
 
 impl<'a> UnderFault<'a> {

@@ -47,8 +47,7 @@ pub(super) struct Findings {
 enum Basis {
     /// It was seen in this run.
     Measured,
-    /// The backend promises it, and Leasehold's own tests hold the promise against the faults of the table that comes with the
-    /// release.
+    /// The backend promises it, and Leasehold's own tests hold that against the table of faults of the release.
     Promised,
     /// The backend declares it.
     Declared,

@@ -52,7 +52,7 @@ fn alone(report: &Report) -> Option<Section> {
 
 fn kinds(report: &Report) -> Option<Section> {
     let rows = rows(report, |result| match result.row {
-        Row::Reads { tasks } => vec![figures(vec![words(format!("{tasks} readers"))], result)],
+        Row::Reads { tasks } => vec![figures(vec![Datum::words(format!("{tasks} readers"))], result)],
         Row::Mixed { readers } => {
             let reads = RowResult { latency_us: None, ..result.clone() };
             let writes = RowResult {
@@ -63,12 +63,12 @@ fn kinds(report: &Report) -> Option<Section> {
                 ..result.clone()
             };
             vec![
-                figures(vec![words(format!("{readers} with a writer"))], &reads),
-                figures(vec![words("their writer".to_owned())], &writes),
+                figures(vec![Datum::words(format!("{readers} with a writer"))], &reads),
+                figures(vec![Datum::words("their writer".to_owned())], &writes),
             ]
         }
         Row::Permits { tasks, permits } => {
-            vec![figures(vec![words(format!("{tasks} on {permits} permits"))], result)]
+            vec![figures(vec![Datum::words(format!("{tasks} on {permits} permits"))], result)]
         }
         _ => Vec::new(),
     });
@@ -101,7 +101,7 @@ fn at_rest(report: &Report) -> Option<Section> {
             _ => return Vec::new(),
         };
         vec![vec![
-            words(what),
+            Datum::words(what),
             Datum::maybe(result.server_commands, count),
             Datum::maybe(result.server_bytes, bytes),
             Datum::maybe(cpu, time),
@@ -125,7 +125,7 @@ fn rows(report: &Report, of: impl Fn(&RowResult) -> Vec<Vec<Datum>>) -> Vec<Vec<
     let mut rows = Vec::new();
     for store in &report.stores {
         let of_store = store.speed.rows.iter().flat_map(&of);
-        rows.extend(of_store.map(|row| [words(store.name.clone())].into_iter().chain(row).collect()));
+        rows.extend(of_store.map(|row| [Datum::words(&store.name)].into_iter().chain(row).collect()));
     }
     rows
 }
@@ -175,10 +175,6 @@ fn chart(report: &Report, title: &str, is_it: fn(Row) -> bool) -> Option<Chart> 
         Some((store.name.clone(), [latency.p50, latency.p99, latency.p999]))
     });
     Chart::of_times(title.to_owned(), times.collect())
-}
-
-fn words(text: String) -> Datum {
-    Datum::words(text)
 }
 
 fn whole(value: usize) -> Datum {

@@ -102,7 +102,7 @@ fn store_whose_speed_could_not_be_measured_to_the_end_is_not_judged() {
 }
 
 #[test]
-fn cell_that_is_late_or_open_is_not_judged() {
+fn cell_that_is_late_or_open_is_not_judged_and_a_case_counts_only_if_it_passed() {
     for (kind, is_judged) in [
         ("kept", true),
         ("better", true),
@@ -112,6 +112,9 @@ fn cell_that_is_late_or_open_is_not_judged() {
         ("not-judged", false),
     ] {
         assert_eq!(seen(&[], &[kind]).judged_cell(Fault::HolderPaused).is_some(), is_judged, "{kind}");
+    }
+    for kind in ["passed", "late", "failed", "not-judged", "skipped"] {
+        assert_eq!(seen(&[kind], &[]).has_passed("A01"), kind == "passed", "{kind}");
     }
 }
 

@@ -132,6 +132,8 @@ mod tests {
         let cleaned = interrupts.unless_aborted(async { heard.recv().await });
         assert_eq!(cleaned.await, Some(Some(())));
         assert_eq!(interrupts.signal(), Some(Signal::USR1));
+        let next = interrupts.unless_ended(ready(7)).await;
+        assert!(next.is_err(), "work was begun after a signal that came during a clean-up");
 
         // However long this machine takes between the two.
         interrupts.first = Some((Signal::USR1, Instant::now() + Duration::from_secs(3600)));

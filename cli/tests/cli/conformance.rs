@@ -294,7 +294,7 @@ fn faults_of_which_none_was_made_are_a_failure() {
     place.say([&words[..5], &["--list"]].concat()).expect(0, "sqlite::fault_pooler\n", "");
 }
 
-/// To skip what needs it is for whoever asks for that, and no success if nothing else was there.
+/// It is skipped only if the user asks for that; a run in which nothing else was there is no success.
 #[test]
 fn missing_server_is_not_judged_unless_skipping_is_allowed() {
     let place = Place::new();

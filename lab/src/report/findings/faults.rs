@@ -83,7 +83,7 @@ pub(super) fn class_of(outcome: Outcome) -> Option<usize> {
 }
 
 impl<'a> UnderFault<'a> {
-    /// `None` if nothing is known of it.
+    /// `None` if nothing is known of it, or a bound was missed under it.
     pub(super) fn of(store: &'a StoreReport, fault: Fault) -> Option<Self> {
         // One server alone, of a backend that promises something of several.
         if store.cell(fault).is_some_and(|cell| matches!(cell.state, State::NotApplicable { .. })) {

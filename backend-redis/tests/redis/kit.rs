@@ -105,11 +105,15 @@ pub(crate) async fn answered<T>(call: impl Future<Output = T>) -> T {
 }
 
 /// Waits for what happens by itself.
-pub(crate) async fn until(happens: impl Fn() -> bool) {
-    let start = Instant::now();
-    while !happens() {
-        assert!(start.elapsed() < Duration::from_secs(20), "it does not happen");
-        tokio::time::sleep(Duration::from_millis(1)).await;
+#[track_caller]
+pub(crate) fn until(happens: impl Fn() -> bool) -> impl Future<Output = ()> {
+    let place = std::panic::Location::caller();
+    async move {
+        let start = Instant::now();
+        while !happens() {
+            assert!(start.elapsed() < Duration::from_secs(20), "it does not happen: {place}");
+            tokio::time::sleep(Duration::from_millis(1)).await;
+        }
     }
 }
 

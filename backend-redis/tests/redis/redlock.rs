@@ -39,7 +39,7 @@ async fn hold(backend: &RedlockBackend, claim: &Claim) -> FencingToken {
     attempt(backend, claim).await.unwrap().unwrap()
 }
 
-/// Holds on every node. One that answered too late to be granted with the others is given the lock by a renewal.
+/// Holds on every node. A renewal gives the lock to a node that answered too late for the grant.
 async fn hold_on_all(backend: &RedlockBackend, servers: &[RedisServer], claim: &Claim) -> FencingToken {
     let token = hold(backend, claim).await;
     let (record, start) = (format!("{{leasehold:{}}}:holder", claim.name()), Instant::now());

@@ -66,14 +66,14 @@ fn word(fault: Fault) -> String {
     value.as_str().unwrap_or_default().to_owned()
 }
 
-/// Among the results of cases: what broke or showed nothing has failed, what was not made is skipped.
+/// Among the results of cases: what broke has failed, what showed nothing is not judged, what was not made is skipped.
 impl From<&Cell> for CaseResult {
     fn from(cell: &Cell) -> Self {
         let outcome = match &cell.state {
             State::Kept | State::Better => CaseOutcome::Passed,
             State::Broken { why } => CaseOutcome::Failed { why: why.clone() },
             State::Late { why } => CaseOutcome::Late { why: why.clone() },
-            State::Void { why } => CaseOutcome::Failed { why: format!("it shows nothing: {why}") },
+            State::Void { why } => CaseOutcome::NotJudged { why: format!("it shows nothing: {why}") },
             State::NotJudged { why } => CaseOutcome::NotJudged { why: why.clone() },
             State::NotRun { why } => CaseOutcome::Skipped { why: why.clone() },
             State::NotApplicable { why } => CaseOutcome::Skipped { why: format!("not applicable: {why}") },
@@ -97,7 +97,7 @@ pub enum State {
     Broken { why: String },
     /// A bound of time was missed, and again when the fault was made anew, although this machine was on time.
     Late { why: String },
-    /// The fault touched nothing: no hold overlapped it. It shows nothing, and fails the run.
+    /// The fault touched nothing: no hold overlapped it. It shows nothing, so the store is not judged.
     Void { why: String },
     /// Nothing can be said of the store: this machine was late, or a server was not ready in time.
     NotJudged { why: String },
@@ -170,7 +170,7 @@ mod tests {
     }
 
     #[test]
-    fn broken_and_void_cells_are_failed_cases() {
+    fn broken_cell_is_a_failed_case_and_a_void_one_is_not_judged() {
         let why = || "two holders".to_owned();
         let result = CaseResult::from(&cell(State::Broken { why: why() }));
         assert_eq!((result.name(), &*result.property), (cell(State::Kept).name(), "store-paused"));
@@ -180,7 +180,7 @@ mod tests {
             outcome(State::of(Stop::Late(why(), None), Lateness::default())),
             CaseOutcome::Late { why: "it never came: two holders".to_owned() }
         );
-        assert!(matches!(outcome(State::Void { why: why() }), CaseOutcome::Failed { .. }));
+        assert!(matches!(outcome(State::Void { why: why() }), CaseOutcome::NotJudged { .. }));
         assert!(matches!(outcome(State::NotRun { why: why() }), CaseOutcome::Skipped { .. }));
         assert!(matches!(outcome(State::NotApplicable { why: why() }), CaseOutcome::Skipped { .. }));
         assert_eq!(outcome(State::Better), CaseOutcome::Passed);

@@ -6,8 +6,9 @@ use std::time::Duration;
 /// Compare stores: the conformance suite, faults, and what locks cost.
 ///
 /// With URLs, or with the configured store if there is none, the cases of the suite that do no harm are put to your stores, and
-/// their speed is measured: all names are random, and no fault is made. With --preset local, private servers are started for every backend, and faults are made
-/// in them, too; a store whose server is not installed is in the report as not run.
+/// their speed is measured: all names are random, and no fault is made. With --preset local, private servers are started for every backend,
+/// and faults are made in them, too; a store whose server is not installed is in the report as not run.
+/// Exit codes: 0 all is as declared, 1 a store is broken, 2 one is late, 75 one was not judged, 69 nothing could be measured.
 #[derive(Clone, Debug, Args)]
 pub struct CompareArgs {
     /// The stores. Without one: the configured one

@@ -80,10 +80,9 @@ impl Candidate {
             }
             Ok(Err(not_run)) => self.leave_out(not_run, console),
             Err(_) => {
-                // A server that this run starts is not wrong, but slow.
-                let is_late = self.user_store.is_none();
                 let why = format!("it did not answer within {FIRST_ANSWER_TIMEOUT:?}");
-                self.leave_out(NotRun { why, is_late }, console);
+                // A server that this run starts is not wrong, but slow.
+                self.leave_out(NotRun { why, is_late: self.user_store.is_none() }, console);
             }
         }
         Ok(())
@@ -94,10 +93,7 @@ impl Candidate {
         let (subject, runtime) = (Arc::clone(&self.subject), Handle::current());
         let started = tokio::task::spawn_blocking(move || runtime.block_on(subject.start())).await;
         let started = started.map_err(|error| NotRun { why: error.to_string(), is_late: false })?;
-        started.map_err(|cannot| NotRun {
-            why: cannot.to_string(),
-            is_late: matches!(cannot, Stop::NotJudged(_)),
-        })
+        started.map_err(|stop| NotRun { why: stop.to_string(), is_late: matches!(stop, Stop::NotJudged(_)) })
     }
 
     /// The way to it for the processes of the bench.

@@ -80,7 +80,9 @@ async fn try_all(
     for candidate in candidates.iter_mut() {
         candidate.meet(interrupts, console).await?;
     }
-    console.note(estimate::estimate(args, candidates));
+    if candidates.iter().any(Candidate::is_there) {
+        console.note(estimate::estimate(args, candidates));
+    }
     if wants(ComparePart::Suite) {
         suite::run_cases(candidates, seed, args.quick, interrupts, console).await?;
     } else {
@@ -159,7 +161,7 @@ fn conclude(report: &Report) -> Result<Code, Failure> {
         let reasons = report.stores.iter().filter_map(why).map(|why| ("cause", why));
         let error = Error::new(ErrorKind::Unavailable, "nothing was measured");
         let is_open = report.stores.iter().all(|store| store.verdict() == Verdict::NotJudged);
-        let code = if is_open { Code::NOT_JUDGED } else { Code::FAILED };
+        let code = if is_open { Code::NOT_JUDGED } else { Code::UNAVAILABLE };
         return Err(Failure::new(error).exiting_with(code).with_lines(reasons));
     }
     let lacks_a_named_store = !report.setup.private_servers && any(Verdict::NotRun);
@@ -191,7 +193,7 @@ mod tests {
                 .into();
             conclude(&report).unwrap_err().code()
         };
-        assert_eq!([[true, true], [true, false]].map(code), [Code::NOT_JUDGED, Code::FAILED]);
+        assert_eq!([[true, true], [true, false]].map(code), [Code::NOT_JUDGED, Code::UNAVAILABLE]);
     }
 
     #[test]

@@ -185,10 +185,11 @@ fn cell_line(cell: &Cell, again: &str) -> String {
         }
         State::NotApplicable { why } => format!("skipped {name}: not applicable: {}", safe(why)),
         State::NotRun { why } => format!("skipped {name}: not run: {}", safe(why)),
-        State::NotJudged { why } => format!("not judged {name} ({took:.1} s){}", indented(why)),
+        State::Void { why } | State::NotJudged { why } => {
+            format!("not judged {name} ({took:.1} s){}", indented(why))
+        }
         State::Broken { why } => failed("FAILED", "broken", why),
         State::Late { why } => failed("late", "late", why),
-        State::Void { why } => failed("FAILED", "it shows nothing", why),
     }
 }
 
@@ -303,10 +304,10 @@ mod tests {
         for kind in ["not-applicable", "not-run"] {
             starts(kind, "skipped");
         }
-        for kind in ["broken", "void"] {
-            starts(kind, "FAILED ");
+        for kind in ["void", "not-judged"] {
+            starts(kind, "not judged");
         }
-        starts("not-judged", "not judged");
+        starts("broken", "FAILED ");
         starts("late", "late   ");
     }
 

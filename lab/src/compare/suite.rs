@@ -10,7 +10,7 @@ use leasehold_conformance::{CaseOutcome, CaseResult, HostShare, Run, Subject};
 use leasehold_console::Console;
 use std::sync::Arc;
 
-/// Runs every case that makes sense, and keeps the results: on all private stores at once, on the user's one after the other.
+/// Runs every case that makes sense, and keeps the results: on all private stores at once, on those of the user one by one.
 pub(super) async fn run_cases(
     candidates: &mut [Candidate],
     seed: u64,

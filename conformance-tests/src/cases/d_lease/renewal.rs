@@ -102,7 +102,9 @@ async fn ten_thousand_holds_are_all_renewed(cx: &Context) -> Verdict {
     tokio::time::sleep(ttl + cx.ttl()).await;
     let lost = guards.iter().filter(|guard| !guard.is_held()).count();
     let words = format!("{lost} of {} holds were lost", guards.len());
-    guards.iter().try_for_each(|guard| ensure_not_lost(guard, &words))
+    let stops = guards.iter().filter_map(|guard| ensure_not_lost(guard, &words).err());
+    // A loss that the machine cannot explain counts before those that it can.
+    stops.max_by_key(|stop| matches!(stop, Stop::Failed(_))).map_or(Ok(()), Err)
 }
 
 /// Ten thousand locks of one client, or as many as it is granted within half a lease. A slow store could not renew more in time, and no

@@ -36,21 +36,22 @@ impl Administrator for ServerStore<RedisServer> {
     }
 
     async fn take_all_connections(&self) -> Result<Box<dyn Any + Send>, Stop> {
-        self.set("maxclients", &FEW_CLIENTS.to_string())?;
-        let strangers = (0..FEW_CLIENTS * 2).map(|_| self.open_connection());
-        let strangers: Vec<_> = strangers.collect::<Result<_, _>>().map_err(Stop::failed)?;
+        // This connection stays as well: the server may see the end of one only after the strangers came, and has a place again.
+        let administrator = self.set("maxclients", &FEW_CLIENTS.to_string())?;
+        let strangers: Vec<_> =
+            (0..FEW_CLIENTS * 2).map(|_| self.open_connection()).collect::<Result<_, _>>()?;
         // The server has seen the last of them when it has turned it away.
         let mut refusal = [0; 4];
-        strangers.last().map(|mut last| last.read(&mut refusal)).transpose().map_err(Stop::failed)?;
-        Ok(Box::new(strangers))
+        strangers.last().map(|mut last| last.read(&mut refusal)).transpose()?;
+        Ok(Box::new((administrator, strangers)))
     }
 
     async fn end_idle_transactions(&self, after: Duration) -> Result<(), Stop> {
-        self.set("timeout", &after.as_secs().to_string())
+        self.set("timeout", &after.as_secs().to_string()).map(drop)
     }
 
     async fn set_read_only(&self, read_only: bool) -> Result<(), Stop> {
-        self.set("min-replicas-to-write", if read_only { "1" } else { "0" })
+        self.set("min-replicas-to-write", if read_only { "1" } else { "0" }).map(drop)
     }
 
     async fn set_clock_ahead(&self, seconds: i64) -> Result<(), Stop> {
@@ -89,9 +90,15 @@ impl Administrator for ServerStore<RedisServer> {
 }
 
 impl ServerStore<RedisServer> {
-    /// Changes a setting, which stays: the server is for no other case.
-    fn set(&self, setting: &str, value: &str) -> Result<(), Stop> {
-        self.for_this_case_only(|server| tell(server, &["CONFIG", "SET", setting, value]))
+    /// Changes a setting, which stays: the server is for no other case. Returns the connection on which it was changed.
+    fn set(&self, setting: &str, value: &str) -> Result<TcpStream, Stop> {
+        self.for_this_case_only(|_| ());
+        let (mut stream, mut answer) = (self.say(&format!("CONFIG SET {setting} {value}"))?, [0; 5]);
+        stream.read_exact(&mut answer)?;
+        match &answer {
+            b"+OK\r\n" => Ok(stream),
+            _ => Err(Stop::failed(format!("the server refused to set {setting} to {value}"))),
+        }
     }
 
     fn says_that_it_is_busy(&self) -> std::io::Result<bool> {

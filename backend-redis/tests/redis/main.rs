@@ -20,6 +20,7 @@ mod kit;
 mod older_protocol;
 mod proxies;
 mod redlock;
+mod redlock_leftovers;
 mod redlock_scripts;
 mod refusals;
 mod replica;

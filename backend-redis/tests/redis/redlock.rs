@@ -1,10 +1,9 @@
 //! Redlock as its users and operators see it.
 
-use crate::kit::{HOLDER, Look, TTL, answered, claim, claim_for, proxy_to, told, until};
-use leasehold_conformance::proxy::Traffic;
+use crate::kit::{HOLDER, Look, TTL, answered, claim, claim_for, told, until};
 use leasehold_core::{
     Attempt, Busy, Claim, Error, ErrorKind, Fairness, FencingToken, Finding, LockAdmin, LockBackend,
-    LossCause, Namespace, Release, Renewal, Severity,
+    Namespace, Release, Renewal, Severity,
 };
 use leasehold_redis::{DEFAULT_PREFIX, RedlockBackend};
 use leasehold_store_url::StoreUrl;
@@ -12,35 +11,39 @@ use leasehold_test_stores::servers::RedisServer;
 use std::time::{Duration, Instant};
 
 /// The line that the documentation of the crate gives to administrators of nodes.
-const LINE: &str = "ACL SETUSER locker on >PASSWORD resetkeys ~leasehold:* ~{leasehold:* resetchannels -@all \
+pub(crate) const LINE: &str = "ACL SETUSER locker on >PASSWORD resetkeys ~leasehold:* ~{leasehold:* resetchannels -@all \
                     +eval +evalsha +set +get +del +pexpire +pttl +time +ping +scan +type";
 
-fn servers(number: usize) -> Vec<RedisServer> {
+pub(crate) fn servers(number: usize) -> Vec<RedisServer> {
     (0..number).map(|_| RedisServer::start().unwrap()).collect()
 }
 
-fn url(servers: &[RedisServer], login: &str) -> String {
+pub(crate) fn url(servers: &[RedisServer], login: &str) -> String {
     let hosts: Vec<String> = servers.iter().map(|server| format!("127.0.0.1:{}", server.port())).collect();
     format!("redlock://{login}{}", hosts.join(","))
 }
 
-fn open(url: &str) -> RedlockBackend {
+pub(crate) fn open(url: &str) -> RedlockBackend {
     RedlockBackend::open(&StoreUrl::parse(url).unwrap(), &Namespace::new(DEFAULT_PREFIX).unwrap()).unwrap()
 }
 
-async fn attempt(backend: &RedlockBackend, claim: &Claim) -> Result<Option<FencingToken>, Error> {
+pub(crate) async fn attempt(backend: &RedlockBackend, claim: &Claim) -> Result<Option<FencingToken>, Error> {
     answered(backend.try_acquire(claim)).await.map(|attempt| match attempt {
         Attempt::Granted(grant) => Some(grant.token),
         Attempt::Busy(_) => None,
     })
 }
 
-async fn hold(backend: &RedlockBackend, claim: &Claim) -> FencingToken {
+pub(crate) async fn hold(backend: &RedlockBackend, claim: &Claim) -> FencingToken {
     attempt(backend, claim).await.unwrap().unwrap()
 }
 
 /// Holds on every node. A renewal gives the lock to a node that answered too late for the grant.
-async fn hold_on_all(backend: &RedlockBackend, servers: &[RedisServer], claim: &Claim) -> FencingToken {
+pub(crate) async fn hold_on_all(
+    backend: &RedlockBackend,
+    servers: &[RedisServer],
+    claim: &Claim,
+) -> FencingToken {
     let token = hold(backend, claim).await;
     let (record, start) = (format!("{{leasehold:{}}}:holder", claim.name()), Instant::now());
     while servers.iter().any(|server| server.get(&record).is_none()) {
@@ -63,10 +66,6 @@ async fn refused_by_all(backend: &RedlockBackend) -> Busy {
         }
     }
     panic!("a doubt is left where all nodes refuse");
-}
-
-async fn is_soon(happens: impl Fn() -> bool) -> bool {
-    tokio::time::timeout(Duration::from_secs(1), until(happens)).await.is_ok()
 }
 
 fn codes(findings: &[Finding]) -> Vec<&'static str> {
@@ -230,88 +229,6 @@ async fn check_names_each_missing_right_of_a_node_and_changes_nothing() {
     assert_eq!(lacks().await, []);
 }
 
-/// The word of the release is at the node first: the lock that is set there afterwards would keep everybody out for a
-/// whole lease.
-#[tokio::test]
-async fn lock_that_is_repaired_while_it_is_released_is_taken_back() {
-    let servers = servers(3);
-    let (away, proxy) = (&servers[2], proxy_to(&servers[2]).await);
-    let all = [servers[0].port(), servers[1].port(), proxy.address().port()];
-    let all = all.map(|port| format!("127.0.0.1:{port}")).join(",");
-    let backend = open(&format!("redlock://{all}?timeout=20s"));
-    let holder = loop {
-        // Every script but that of the repair is known to the node, which asks for it then: a round in which others are served.
-        away.command(&["SCRIPT", "FLUSH"]).unwrap();
-        let (warm, holder) = (claim("warm"), claim("job"));
-        hold(&backend, &warm).await;
-        backend.renew(std::slice::from_ref(&warm)).await;
-        backend.release(&warm, Duration::ZERO).await.unwrap();
-        hold(&backend, &holder).await;
-        let is_warm = || away.get("leasehold:warm").is_none() && away.get("{leasehold:job}:holder").is_some();
-        if is_soon(is_warm).await {
-            away.command(&["FLUSHALL"]).unwrap();
-            let before = away.calls("evalsha");
-            backend.renew(std::slice::from_ref(&holder)).await.remove(0).unwrap();
-            // The task that repairs has not run yet.
-            proxy.set(Traffic::HoldReplies);
-            let is_asked = is_soon(|| away.calls("evalsha") == before + 2).await;
-            if is_asked && away.get("leasehold:job").is_none() {
-                break holder;
-            }
-        }
-        // The node answered too late for this round, or was given the lock of "warm" by a repair and has that script.
-        proxy.set(Traffic::Pass);
-        backend.release(&holder, Duration::ZERO).await.unwrap();
-    };
-    let (asked, set) = (away.calls("evalsha"), away.calls("eval"));
-    assert_eq!(backend.release(&holder, Duration::ZERO).await.unwrap(), Release::Released);
-    until(|| away.calls("evalsha") > asked).await;
-    proxy.set(Traffic::Pass);
-    until(|| away.calls("eval") > set).await;
-    until(|| away.get("leasehold:job").is_none()).await;
-}
-
-/// It is kept on its way until a later attempt was granted without that node, and the hold rests on what the first one had
-/// left there.
-#[tokio::test]
-async fn late_withdrawal_of_an_attempt_ends_no_hold() {
-    let servers = servers(3);
-    let (away, proxy) = (&servers[2], proxy_to(&servers[2]).await);
-    let all = [servers[0].port(), servers[1].port(), proxy.address().port()];
-    let all = all.map(|port| format!("127.0.0.1:{port}")).join(",");
-    let backend = open(&format!("redlock://{all}?timeout=5s&connect_timeout=2s"));
-    // The node knows the scripts then.
-    let (warm, holder, lock) = (claim("warm"), claim("job"), "leasehold:job");
-    hold_on_all(&backend, &servers, &warm).await;
-    backend.release(&warm, Duration::ZERO).await.unwrap();
-    until(|| away.get("leasehold:warm").is_none()).await;
-
-    servers[..2].iter().for_each(|server| server.set(lock, "theirs"));
-    proxy.set(Traffic::HoldReplies);
-    assert_eq!(attempt(&backend, &holder).await.unwrap(), None);
-    until(|| away.get(lock).is_some()).await;
-    proxy.strand();
-    proxy.set(Traffic::Pass);
-    // All nodes are waited for, so this returns when the connection was given up.
-    backend.init().await.unwrap();
-
-    servers[..2].iter().for_each(|server| server.del(lock));
-    proxy.set(Traffic::BlackHole);
-    hold(&backend, &holder).await;
-    backend.init().await.unwrap();
-    proxy.set(Traffic::Pass);
-    servers[1].pause();
-    let renewed = backend.renew(std::slice::from_ref(&holder)).await;
-    assert!(matches!(renewed[0], Ok(Renewal::Renewed)), "{renewed:?}");
-    servers[1].resume();
-    servers[1].command(&["DEL", lock, "{leasehold:job}:holder"]).unwrap();
-
-    let before = away.calls("evalsha");
-    proxy.deliver();
-    until(|| away.calls("evalsha") > before).await;
-    assert_eq!(attempt(&open(&url(&servers, "")), &claim("job")).await.unwrap(), None, "two hold");
-}
-
 #[tokio::test]
 async fn rights_that_are_missing_on_most_nodes_are_named() {
     let servers = servers(3);
@@ -324,51 +241,4 @@ async fn rights_that_are_missing_on_most_nodes_are_named() {
     assert_eq!(error.kind(), ErrorKind::Denied, "{error}");
     assert!(told(&error).contains("+time"), "{}", told(&error));
     assert!(servers.iter().all(|server| server.keys().is_empty()));
-}
-
-/// A refused owner does not come back, and its claim on the first node would keep others out for a whole lease.
-#[tokio::test]
-async fn refused_attempt_that_leaves_a_claim_is_unknown_and_can_be_released() {
-    let servers = servers(3);
-    for (place, server) in servers.iter().enumerate() {
-        // The first lets a claim in, and not out again.
-        let line = format!("{LINE} {}", if place == 0 { "-del" } else { "-time" });
-        let words: Vec<&str> = line.split_whitespace().collect();
-        assert_eq!(server.command(&words).unwrap(), "+OK");
-    }
-    let (backend, claim) = (open(&url(&servers, "locker:PASSWORD@")), claim("job"));
-    // The two that refuse answer last: had they answered first, the attempt would not wait for the node that agrees.
-    servers[1..].iter().for_each(|server| server.pause());
-    let agreed = async {
-        until(|| servers[0].get("leasehold:job").is_some()).await;
-        servers[1..].iter().for_each(|server| server.resume());
-    };
-    let (answer, ()) = tokio::join!(attempt(&backend, &claim), agreed);
-    let error = answer.unwrap_err();
-    assert_eq!(error.kind(), ErrorKind::Indeterminate, "{error}");
-    assert!(servers[0].get("leasehold:job").is_some());
-    assert_eq!(servers[0].command(&["ACL", "SETUSER", "locker", "+del"]).unwrap(), "+OK");
-    let _ = backend.release(&claim, Duration::ZERO).await;
-    until(|| servers[0].get("leasehold:job").is_none()).await;
-}
-
-/// The minority keeps the hold until its lease ends, and is too small to grant the lock or to keep it from another owner.
-#[tokio::test]
-async fn minority_that_missed_a_release_keeps_no_owner_out() {
-    let servers = servers(5);
-    let backend = open(&format!("{}?timeout=300ms&connect_timeout=300ms", url(&servers, "")));
-    let holder = claim_for("job", Duration::from_secs(8));
-    let token = hold_on_all(&backend, &servers, &holder).await;
-    servers[3..].iter().for_each(|server| server.pause());
-    assert_eq!(backend.release(&holder, Duration::ZERO).await.unwrap(), Release::Released);
-    assert!(servers[..3].iter().all(|server| server.get("leasehold:job").is_none()));
-    let next = claim("job");
-    assert!(hold(&backend, &next).await > token);
-    // Two have it for the one, and three for the other.
-    servers[3..].iter().for_each(|server| server.resume());
-    let renewed = backend.renew(std::slice::from_ref(&holder)).await;
-    assert!(matches!(renewed[0], Ok(Renewal::Lost(LossCause::Taken))), "{renewed:?}");
-    let renewed = backend.renew(std::slice::from_ref(&next)).await;
-    assert!(matches!(renewed[0], Ok(Renewal::Renewed)), "{renewed:?}");
-    assert_eq!(attempt(&open(&url(&servers, "")), &claim("job")).await.unwrap(), None);
 }

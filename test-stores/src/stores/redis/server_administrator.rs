@@ -95,10 +95,8 @@ impl ServerStore<RedisServer> {
         self.for_this_case_only(|_| ());
         let (mut stream, mut answer) = (self.say(&format!("CONFIG SET {setting} {value}"))?, [0; 5]);
         stream.read_exact(&mut answer)?;
-        match &answer {
-            b"+OK\r\n" => Ok(stream),
-            _ => Err(Stop::failed(format!("the server refused to set {setting} to {value}"))),
-        }
+        let refused = || Stop::failed(format!("the server refused to set {setting} to {value}"));
+        (answer == *b"+OK\r\n").then_some(stream).ok_or_else(refused)
     }
 
     fn says_that_it_is_busy(&self) -> std::io::Result<bool> {

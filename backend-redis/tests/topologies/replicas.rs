@@ -193,7 +193,7 @@ async fn confirmation_that_arrives_after_the_release_takes_no_lock() {
     }
 }
 
-/// A crowd that takes what is free has to wait for its turns, and a holder among them has no time for that.
+/// Grants wait for each other until replicas have them. A renewal does not wait behind three hundred of them.
 #[tokio::test(flavor = "multi_thread")]
 async fn renewals_do_not_stand_behind_a_crowd_of_grants() {
     let server = RedisServer::start_with(&["--repl-diskless-sync-delay", "0"]).unwrap();
@@ -204,7 +204,7 @@ async fn renewals_do_not_stand_behind_a_crowd_of_grants() {
     until_replicated(&replica, "leasehold:other");
     let backend = backend(&format!("{}?wait_replicas=1&timeout=1s", server.url()));
     let holder = claim("job");
-    // It has the data a while before it has told its primary so, and counts from then on.
+    // The replica has the data a while before it has told its primary so, and counts from then on.
     let start = Instant::now();
     while !matches!(backend.try_acquire(&holder).await, Ok(Attempt::Granted(_))) {
         assert!(start.elapsed() < PATIENCE);
@@ -215,9 +215,8 @@ async fn renewals_do_not_stand_behind_a_crowd_of_grants() {
         tokio::spawn(async move {
             loop {
                 let claim = claim(&format!("free/{n}"));
-                if backend.try_acquire(&claim).await.is_ok() {
-                    let _ = backend.release(&claim, Duration::ZERO).await;
-                }
+                let _ = backend.try_acquire(&claim).await;
+                let _ = backend.release(&claim, Duration::ZERO).await;
             }
         })
     };
@@ -226,10 +225,10 @@ async fn renewals_do_not_stand_behind_a_crowd_of_grants() {
     for _ in 0..5 {
         tokio::time::sleep(Duration::from_millis(500)).await;
         let start = Instant::now();
-        let renewed = renew(&backend, &holder).await.unwrap() == Renewal::Renewed;
+        let renewed = matches!(renew(&backend, &holder).await, Ok(Renewal::Renewed));
         in_time += usize::from(renewed && start.elapsed() < Duration::from_millis(750));
     }
-    // Behind the crowd, each takes longer than a second. On a busy machine, one or two are late or confirmed too late.
+    // Behind the crowd, each would take longer than a second. A busy machine may be late once or twice.
     assert!(in_time >= 3, "{in_time} of 5 renewals were in time");
     crowd.iter().for_each(tokio::task::JoinHandle::abort);
 }

@@ -36,7 +36,7 @@ impl Administrator for ServerStore<RedisServer> {
     }
 
     async fn take_all_connections(&self) -> Result<Box<dyn Any + Send>, Stop> {
-        // This connection stays as well: the server may see the end of one only after the strangers came, and has a place again.
+        // This connection stays open: a server that sees its end after the strangers came would have a place for one more client.
         let administrator = self.set("maxclients", &FEW_CLIENTS.to_string())?;
         let strangers: Vec<_> =
             (0..FEW_CLIENTS * 2).map(|_| self.open_connection()).collect::<Result<_, _>>()?;
@@ -90,7 +90,7 @@ impl Administrator for ServerStore<RedisServer> {
 }
 
 impl ServerStore<RedisServer> {
-    /// Changes a setting, which stays: the server is for no other case. Returns the connection on which it was changed.
+    /// Changes a setting, which stays: the server is for no other case. The result is the connection that changed it.
     fn set(&self, setting: &str, value: &str) -> Result<TcpStream, Stop> {
         self.for_this_case_only(|_| ());
         let (mut stream, mut answer) = (self.say(&format!("CONFIG SET {setting} {value}"))?, [0; 5]);

@@ -9,7 +9,7 @@ pub(crate) use served::occupy;
 pub use served::{serve_as_worker, worker_order};
 
 use crate::clock::{clock_of, ensure_runs_by};
-use crate::server::{spawn_lasting, until_still};
+use crate::server::{killed_with_this_process, spawn_lasting, until_still};
 use crate::stop::{Stop, Verdict, ensure};
 use crate::time_scale::scaled;
 use leasehold_core::{LockMode, LockName};
@@ -42,8 +42,9 @@ pub(crate) struct Worker {
 
 impl Worker {
     pub(crate) async fn start(subject: &str, address: &str, environment: &Environment) -> Result<Self, Stop> {
-        // This very program, also if its file was replaced meanwhile.
-        Self::start_by(Command::new("/proc/self/exe"), subject, address, environment).await
+        // Also if its file was replaced meanwhile.
+        let this_program = Command::new(format!("/proc/{}/exe", std::process::id()));
+        Self::start_by(this_program, subject, address, environment).await
     }
 
     /// A worker that is process 1 of a new pid namespace, and whose boot clock is so much ahead of the host's.
@@ -78,8 +79,8 @@ impl Worker {
     ) -> Result<Self, Stop> {
         command.env(ENVIRONMENT, format!("{subject}\n{address}"));
         command.envs(environment.iter().map(|(key, value)| (key, value)));
+        let (clock, mut command) = (clock_of(&command), killed_with_this_process(&command));
         command.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::inherit());
-        let clock = clock_of(&command);
         let mut child = spawn_lasting(command)?;
         let pipes = child.stdin.take().zip(child.stdout.take());
         let (requests, answers) = pipes.ok_or_else(|| Stop::Failed("a worker without pipes".to_owned()))?;

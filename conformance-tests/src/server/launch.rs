@@ -1,6 +1,4 @@
 use crate::stop::Stop;
-use rustix::process::{Signal, set_parent_process_death_signal};
-use std::os::unix::process::CommandExt;
 use std::path::Path;
 use std::process::{Child, Command, Output};
 use std::sync::OnceLock;
@@ -54,19 +52,26 @@ pub(super) fn tail(text: &str) -> String {
     lines[lines.len().saturating_sub(5)..].join(" | ")
 }
 
-/// Starts a process that the kernel kills when this one dies, however it dies: a killed test run leaves nothing behind.
-///
-/// The parent-death signal is sent when the *thread* that forked ends, not the process (`prctl(2)`), so all are started from
-/// one thread that lasts as long as the process.
-pub(crate) fn spawn_lasting(mut command: Command) -> Result<Child, Stop> {
+/// The same command, executed by `setpriv`: the kernel kills it when this process dies, however that dies. To set the signal between
+/// `fork` and `exec` would copy this process, and all its memory, for each command.
+pub(crate) fn killed_with_this_process(command: &Command) -> Command {
+    let mut killed = Command::new("setpriv");
+    killed.args(["--pdeathsig=KILL", "--"]).arg(command.get_program()).args(command.get_args());
+    command.get_current_dir().map(|folder| killed.current_dir(folder));
+    for (key, value) in command.get_envs() {
+        match value {
+            Some(value) => killed.env(key, value),
+            None => killed.env_remove(key),
+        };
+    }
+    killed
+}
+
+/// Starts what is to be [killed with this process](killed_with_this_process). The signal is sent when the *thread* that started it
+/// ends, not the process (`prctl(2)`), so all are started from one thread that lasts as long as the process.
+pub(crate) fn spawn_lasting(command: Command) -> Result<Child, Stop> {
     type Order = (Command, Sender<std::io::Result<Child>>);
     static SPAWNER: OnceLock<Sender<Order>> = OnceLock::new();
-    let die_with_us = || Ok(set_parent_process_death_signal(Some(Signal::KILL))?);
-    #[allow(unsafe_code, reason = "the signal must be set between fork and exec")]
-    // SAFETY: the closure makes one system call, `prctl`, and touches no memory of the parent.
-    unsafe {
-        command.pre_exec(die_with_us);
-    }
     let spawner = SPAWNER.get_or_init(|| {
         let (orders, inbox) = channel::<Order>();
         std::thread::spawn(move || {
@@ -77,11 +82,12 @@ pub(crate) fn spawn_lasting(mut command: Command) -> Result<Child, Stop> {
         orders
     });
     let (reply, answer) = channel();
-    let program = command.get_program().to_string_lossy().into_owned();
     let _ = spawner.send((command, reply));
     match answer.recv() {
         Ok(Ok(child)) => Ok(child),
-        Ok(Err(error)) => Err(Stop::failed(format!("cannot execute {program}: {error}"))),
+        Ok(Err(error)) => {
+            Err(Stop::missing(&format!("cannot execute `setpriv` (Debian package util-linux): {error}")))
+        }
         Err(_) => Err(Stop::failed("the thread that starts servers has ended")),
     }
 }

@@ -11,8 +11,8 @@ mod process;
 mod processes;
 
 pub use disk::{Disk, disk_missing};
-pub(crate) use launch::spawn_lasting;
 pub use launch::{Launch, run};
+pub(crate) use launch::{killed_with_this_process, spawn_lasting};
 pub use port::free_port;
 pub use process::ServerProcess;
 pub(crate) use processes::until_still;

@@ -1,5 +1,5 @@
 use super::disk::Disk;
-use super::launch::{spawn_lasting, tail};
+use super::launch::{killed_with_this_process, spawn_lasting, tail};
 use super::processes::{children, end_of, holds_within, is_running, limit_as_its_user, signal, until_still};
 use super::{Launch, run};
 use crate::clock::{clock_of, ensure_runs_by};
@@ -165,8 +165,8 @@ impl ServerProcess {
 
     fn spawn(&mut self) -> Result<(), Stop> {
         let log = std::fs::File::create(self.log_path())?;
-        let mut command = self.launch.command(self.data.path());
-        let clock = clock_of(&command);
+        let command = self.launch.command(self.data.path());
+        let (clock, mut command) = (clock_of(&command), killed_with_this_process(&command));
         command.stdin(Stdio::null()).stdout(log.try_clone()?).stderr(log).process_group(0);
         let child = self.child.insert(spawn_lasting(command)?);
         let pid = child.id();

@@ -100,7 +100,8 @@ pub(crate) fn named<'a>(name: &str, all: &'a [Arc<dyn Subject>]) -> &'a Arc<dyn 
     all.iter().find(|subject| subject.name() == name).unwrap()
 }
 
-pub(crate) fn trials(all: &[Arc<dyn Subject>], seed: u64) -> Vec<Trial> {
+/// The controls in which no fault is made, or the others.
+pub(crate) fn trials(all: &[Arc<dyn Subject>], seed: u64, tame: bool) -> Vec<Trial> {
     let trial = |control: Control| {
         Trial::ignorable_test(format!("controls::{}", control.what), move || {
             let Control { subject, fault, reader, is_right, .. } = control;
@@ -121,7 +122,8 @@ pub(crate) fn trials(all: &[Arc<dyn Subject>], seed: u64) -> Vec<Trial> {
             }
         })
     };
-    controls(all).into_iter().map(trial).collect()
+    let is_asked = |control: &Control| control.subject.name().starts_with("tame") == tame;
+    controls(all).into_iter().filter(is_asked).map(trial).collect()
 }
 
 #[derive(Debug)]

@@ -42,9 +42,9 @@ pub(crate) struct Worker {
 
 impl Worker {
     pub(crate) async fn start(subject: &str, address: &str, environment: &Environment) -> Result<Self, Stop> {
-        // Also if its file was replaced meanwhile.
-        let this_program = Command::new(format!("/proc/{}/exe", std::process::id()));
-        Self::start_by(this_program, subject, address, environment).await
+        // Also if its file was replaced meanwhile. For `setpriv`, /proc/self would be itself.
+        let this_program = std::fs::canonicalize("/proc/self")?.join("exe");
+        Self::start_by(Command::new(this_program), subject, address, environment).await
     }
 
     /// A worker that is process 1 of a new pid namespace, and whose boot clock is so much ahead of the host's.

@@ -52,8 +52,7 @@ pub(super) fn tail(text: &str) -> String {
     lines[lines.len().saturating_sub(5)..].join(" | ")
 }
 
-/// The same command, executed by `setpriv`: the kernel kills it when this process dies, however that dies. To set the signal between
-/// `fork` and `exec` would copy this process, and all its memory, for each command.
+/// The same command by `setpriv`: the kernel kills it when this process dies. `pre_exec` would copy this process and its memory first.
 pub(crate) fn killed_with_this_process(command: &Command) -> Command {
     let mut killed = Command::new("setpriv");
     killed.args(["--pdeathsig=KILL", "--"]).arg(command.get_program()).args(command.get_args());
@@ -85,9 +84,10 @@ pub(crate) fn spawn_lasting(command: Command) -> Result<Child, Stop> {
     let _ = spawner.send((command, reply));
     match answer.recv() {
         Ok(Ok(child)) => Ok(child),
-        Ok(Err(error)) => {
-            Err(Stop::missing(&format!("cannot execute `setpriv` (Debian package util-linux): {error}")))
+        Ok(Err(error)) if error.kind() == std::io::ErrorKind::NotFound => {
+            Err(Stop::missing("there is no `setpriv` (Debian package util-linux)"))
         }
+        Ok(Err(error)) => Err(Stop::failed(format!("cannot execute setpriv: {error}"))),
         Err(_) => Err(Stop::failed("the thread that starts servers has ended")),
     }
 }

@@ -45,8 +45,8 @@ fn main() -> ExitCode {
     let cells = pairs.into_iter().map(|(subject, fault)| trial(&matrix, subject, fault, &file));
     let of_the_run = Trial::test("controls::fault_weaker_than_in_the_committed_run", weaker_faults_are_found);
     let controls = controls.into_iter().chain([of_the_run]);
-    // Controls need a machine that is on time: they come when few cells are left. But those that wait for a fault which is not made
-    // do nothing else, and take longest.
+    // Controls need a machine that is on time: they come when few cells are left. A control without a fault waits for one, which takes
+    // longest: it comes first.
     let first = soak::trials(&honest).into_iter().chain(waiting_controls);
     let trials = first.chain(readers).chain(cells).chain(controls).collect();
     let conclusion = libtest_mimic::run(&arguments, trials);

@@ -1,7 +1,7 @@
 //! Comparisons that are made for real.
 
 use super::data::is_valid;
-use crate::support::{CommandOutput, Place, Running, machine, until};
+use crate::support::{CommandOutput, Place, Process, Running, gone, machine, until};
 use rustix::process::Signal;
 use serde_json::Value;
 
@@ -207,4 +207,19 @@ fn second_signal_ends_the_cleanup_of_a_comparison_and_it_is_reported() {
     let said = run.wait();
     assert!(matches!(said.code, None | Some(130)), "{said:?}");
     assert!(said.err.contains("not tidied up: redis: interrupted"), "{said:?}");
+}
+
+#[test]
+fn servers_of_a_comparison_that_is_killed_are_killed_with_it() {
+    let place = Place::new();
+    let run = place.start(["compare", "--preset", "local", "--store", "redis", "--only", "suite"]);
+    let mut servers = Vec::new();
+    until("a server runs", || {
+        // This is the title that Redis gives itself: `setpriv` has already executed it.
+        servers = Process::marked("redis-server 127.0.0.1:");
+        servers.retain(|server| server.parent() == Some(run.process()));
+        !servers.is_empty()
+    });
+    run.signal(Signal::KILL);
+    gone(&servers);
 }

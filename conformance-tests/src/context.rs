@@ -210,6 +210,12 @@ impl Context {
         AcquireOptions::new().with_mode(self.mode())
     }
 
+    /// The long lease of a holder that keeps a waiter of this mode out: a reader's, if that is a writer.
+    pub(crate) fn in_front(&self) -> AcquireOptions {
+        let is_writer = self.mode() == LockMode::Write;
+        AcquireOptions::new().with_mode(if is_writer { LockMode::Shared } else { LockMode::Exclusive })
+    }
+
     fn mode(&self) -> LockMode {
         self.mode.get().copied().unwrap_or_default()
     }

@@ -171,7 +171,7 @@ pub(crate) fn ensure_kind_if_known<T>(outcome: Result<T, Error>, kind: ErrorKind
 
 /// Expects that an attempt is refused as one at a store that gives no answer.
 pub(crate) fn ensure_outage<T>(outcome: Result<T, Error>, store: &str) -> Verdict {
-    let error = outcome.err().ok_or_else(|| Stop::Failed(format!("{store} granted a lock")))?;
+    let error = outcome.err().ok_or_else(|| Stop::Failed(format!("{store} was reported as no error")))?;
     ensure!(error.is_outage(), "{store} was reported as {:?}: {error}", error.kind());
     Ok(())
 }

@@ -205,9 +205,7 @@ impl Worker {
     }
 
     fn signal(&self, signal: Signal) {
-        if let Some(pid) = i32::try_from(self.child.id()).ok().and_then(Pid::from_raw) {
-            let _ = kill_process(pid, signal);
-        }
+        let _ = kill_process(Pid::from_child(&self.child), signal);
     }
 
     async fn ask(&mut self, request: &Request) -> Result<String, Stop> {

@@ -5,9 +5,9 @@
 
 mod access;
 mod basics;
+mod failed_calls;
 mod interop;
 mod members;
-mod releases;
 
 use futures_util::FutureExt;
 use leasehold_conformance::proxy::{Proxy, Traffic};

@@ -119,8 +119,7 @@ impl LockBackend for RowLease {
     }
 
     async fn renew(&self, claims: &[Claim]) -> Vec<Result<Renewal>> {
-        let (shared, exclusive): (Vec<&Claim>, Vec<&Claim>) =
-            claims.iter().partition(|claim| claim.mode().is_shared());
+        let (shared, exclusive): (Vec<_>, Vec<_>) = claims.iter().partition(|claim| claim.mode().is_shared());
         let exclusive: Vec<Claim> = exclusive.into_iter().cloned().collect();
         let renew_exclusive = async {
             match exclusive.is_empty() {

@@ -6,14 +6,15 @@
 --
 -- The end of another owner's lease is checked again: the read may have come from a replica whose clock is ahead. For the same reason
 -- an exclusive lease is counted from the write. Each change of readers or marks on a marked row sends a message, also a renewal.
+-- A larger token is a grant, and sets its time. MySQL assigns columns in the order in which they stand here: the token comes later.
 --
 -- :1 name   :2 version that was read   :3 owner, or the one that stands for readers   :4 token   :5 end of the last reader   :6 readers
 -- :7 the change counts only before this time   :8 ttl of an exclusive owner in microseconds, else 0   :9 its holder
 UPDATE {table} SET
+    acquired_at = CASE WHEN token < :4 THEN {now} ELSE acquired_at END,
     owner       = :3,
     token       = :4,
     ends_at     = CASE WHEN :8 > 0 THEN GREATEST(ends_at, {now} + :8) ELSE :5 END,
-    acquired_at = {now},
     version     = version + {one_if_writable},
     holder      = :9,
     sharers     = :6

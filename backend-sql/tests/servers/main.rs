@@ -16,6 +16,7 @@ mod fenced;
 mod first_use;
 mod for_update;
 mod hardened;
+mod idle_waiters;
 mod kit;
 mod late_entries;
 mod listener;

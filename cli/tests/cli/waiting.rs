@@ -78,13 +78,13 @@ fn wait_for_a_permit_or_as_a_reader_ends_when_that_is_free() {
 fn wait_on_a_pipe_is_told_once() {
     let place = Place::new();
     let _holder = place.hold("x");
-    for words in
-        [&["run", "-w", "3", "x", "--", "true"][..], &["hold", "-w", "3", "x"], &["wait", "-w", "3", "x"]]
-    {
-        let said = place.say(words);
+    let verbs =
+        [&["run", "-w", "3", "x", "--", "true"][..], &["hold", "-w", "3", "x"], &["wait", "-w", "3", "x"]];
+    let waiters = verbs.map(|words| (place.start(words), place.start([&["-q"], words].concat())));
+    for (waiter, quiet) in waiters {
+        let (said, quiet) = (waiter.wait(), quiet.wait());
         assert_eq!(said.err.matches("leasehold: waiting: \"x\" is held by ada@").count(), 1, "{said:?}");
         assert!(!said.err.contains('\r'), "{said:?}");
-        let quiet = place.say([&["-q"], words].concat());
         assert!(!quiet.err.contains("waiting"), "{quiet:?}");
     }
 }

@@ -108,7 +108,7 @@ async fn release_lets_a_waiter_in_within_its_bound(cx: &Context) -> Verdict {
     let (first, second, name) = (cx.client().await?, cx.client().await?, cx.name());
     let (wake_up, bound) = (first.semantics().wake_up, hand_over_bound(cx, &first));
     let hand_over = async |waits| {
-        let guard = first.take(&name, &AcquireOptions::new()).await?;
+        let guard = first.take(&name, &cx.in_front()).await?;
         // A lease that outlasts whatever holds up a busy machine.
         let options = cx.long_lease().with_wait(cx.patience());
         let (second, waiting) = (second.clone(), name.clone());

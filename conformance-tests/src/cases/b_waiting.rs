@@ -97,6 +97,9 @@ async fn unreachable_store_is_an_error_in_time(cx: &Context) -> Verdict {
         let (outcome, took) = acquired(&client, &cx.name(), wait).await;
         ensure_outage(outcome, "a dead store")?;
         ensure_within!(took, wait + cx.slack(), "it gave up only after {took:?} of {wait:?}");
+        if client.admin().is_some() {
+            ensure_outage(client.ping().await, "a look at a dead store")?;
+        }
     }
     Ok(())
 }
@@ -146,8 +149,14 @@ pub(super) async fn outlasts_a_refusal(
     let refusal = async {
         until_waiting(&holder, cx, held, 1).await?;
         cx.store().refuse(true).await?;
-        tokio::time::sleep(REFUSAL).await;
+        let (end, mut refused) = (Instant::now() + REFUSAL, None);
+        while Instant::now() < end {
+            refused = holder.acquire_named(held, &AcquireOptions::new().with_wait(Wait::No)).await.err();
+            tokio::time::sleep(REFUSAL / 20).await;
+        }
         cx.store().refuse(false).await?;
+        let is_told = refused.as_ref().is_some_and(|error| !error.is_outage() && !error.is_contended());
+        ensure!(is_told, "a client that the store refuses is told {refused:?}");
         guard.release().await?;
         Ok::<_, Stop>(Instant::now())
     };

@@ -210,9 +210,10 @@ async fn panic_in_the_critical_section_frees_the_lock(cx: &Context) -> Verdict {
 /// The lease is much longer than the case may take: the lock is had because it is recognised, not because it ended. First nobody waits
 /// for it, and then another client.
 async fn grant_whose_reply_is_lost_is_recognised(cx: &Context) -> Verdict {
-    let bound = cx.patience() / 5;
+    let (bound, patience, long) = (cx.patience() / 5, cx.patience() / 20, cx.long_lease());
     let alone = cx.named("alone");
-    let (proxy, attempt, lost) = grant_without_a_reply(cx, &alone).await?;
+    let (proxy, _, attempt) = attempt_without_a_reply(cx, patience, &alone, &long).await?;
+    let lost = token_in_the_store(cx, &alone).await?;
     // Its client may have given up its connection by itself.
     let _ = lose_connections(&proxy);
     let guard = granted_within(attempt, bound, "it waits for its own ghost: the client").await?;
@@ -222,7 +223,7 @@ async fn grant_whose_reply_is_lost_is_recognised(cx: &Context) -> Verdict {
     ensure_free(&cx.client().await?, &alone, "after the recognised grant was released").await?;
 
     let wanted = cx.named("wanted");
-    let (proxy, attempt, _) = grant_without_a_reply(cx, &wanted).await?;
+    let (proxy, _, attempt) = attempt_without_a_reply(cx, patience, &wanted, &long).await?;
     let waiter = waiter(cx, &wanted, LockMode::Exclusive).await?;
     let _ = lose_connections(&proxy);
     // A store that withdraws what was not answered may serve the waiter first.
@@ -232,17 +233,6 @@ async fn grant_whose_reply_is_lost_is_recognised(cx: &Context) -> Verdict {
     let client = served(attempt, "beside a lost grant, the client");
     tokio::try_join!(client, served(waiter, "beside a lost grant, the waiter"))?;
     ensure_free(&cx.client().await?, &wanted, "after both were served").await
-}
-
-/// The network, the attempt that the store has granted and that has not heard of it, and its token.
-async fn grant_without_a_reply(
-    cx: &Context,
-    name: &LockName,
-) -> Result<(Proxy, TakeTask, Option<FencingToken>), Stop> {
-    let patience = cx.patience() / 20;
-    let (proxy, _, attempt) = attempt_without_a_reply(cx, patience, name, &cx.long_lease()).await?;
-    let lost = token_in_the_store(cx, name).await?;
-    Ok((proxy, attempt, lost))
 }
 
 /// The token of the holder, where the store shows one and it is that of more than a connection: a hold that ends with its

@@ -41,8 +41,7 @@ impl<'a> IndependentNodes<'a> {
     /// Waits until each of these nodes has the lock as taken, or as free.
     pub(super) async fn until_held(&self, nodes: Range<usize>, held: bool, bound: Duration) -> Verdict {
         for node in nodes {
-            let (pause, ask) =
-                (Duration::from_millis(2), || async { self.members.holds(node, &self.name).await });
+            let (pause, ask) = (Duration::from_millis(2), || self.members.holds(node, &self.name));
             let is_held = last_answer_within(bound, pause, ask, |is_held| *is_held == held).await?;
             let what = if held { "free" } else { "taken" };
             ensure_came!(is_held == held, "node {node} still has the lock as {what} after {bound:?}");

@@ -2,7 +2,8 @@
 
 use crate::cases::hash_collisions::collisions;
 use crate::cases::prelude::*;
-use leasehold_core::{Error, Namespace};
+use crate::cases::t_shared_locks::modes::waiter;
+use leasehold_core::{Error, LockMode, Namespace, Sharing};
 use std::sync::OnceLock;
 
 pub(super) const CASES: CaseTable = cases![
@@ -105,7 +106,7 @@ async fn names_with_one_32_bit_hash_differ(cx: &Context) -> Verdict {
 /// The names are those of keys that a backend might keep beside a lock. The plain name comes first, and then last.
 async fn names_that_look_like_companion_keys_differ(cx: &Context) -> Verdict {
     const AFTER: &str = ":holder :token :fence :fencing :queue :waiters :waiter :lock :lease :owner :shared \
-        :readers :writer :count :ttl :channel :meta :info :1 /lock /lock-0000000000 .lock _lock -lock-";
+        :readers :writer :count :ttl :channel :meta :info :wanted :mark :1 /lock /lock-0000000000 .lock _lock -lock-";
     let base = format!("k{:08x}", fastrand::u32(..));
     let mut names = vec![base.clone()];
     names.extend(AFTER.split(' ').map(|after| format!("{base}{after}")));
@@ -118,6 +119,12 @@ async fn names_that_look_like_companion_keys_differ(cx: &Context) -> Verdict {
     let mut names = bare(cx, &names);
     all_at_once(cx, &names).await?;
     names.reverse();
+    all_at_once(cx, &names).await?;
+    let (Some(base), true) = (names.pop(), cx.semantics().await?.sharing != Sharing::Unsupported) else {
+        return Ok(());
+    };
+    let _reader = cx.client().await?.take(&base, &cx.options().with_mode(LockMode::Shared)).await?;
+    let _writer = waiter(cx, &base, LockMode::Write).await?;
     all_at_once(cx, &names).await
 }
 

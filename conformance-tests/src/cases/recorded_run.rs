@@ -9,7 +9,6 @@ use tempfile::TempDir;
 pub(super) struct RecordedRun<'a> {
     cx: &'a Context,
     pub(super) directory: TempDir,
-    seed: u64,
     ttl: Duration,
     /// How many of a hundred holds are shared.
     pub(super) readers: u32,
@@ -22,14 +21,14 @@ impl<'a> RecordedRun<'a> {
     pub(super) fn new(cx: &'a Context, ttl: Duration) -> Result<Self, Stop> {
         let directory = tempfile::tempdir()?;
         let recorder = Recorder::create(directory.path())?;
-        Ok(Self { cx, directory, seed: cx.seed(), ttl, readers: 0, least: Least::USUAL, recorder })
+        Ok(Self { cx, directory, ttl, readers: 0, least: Least::USUAL, recorder })
     }
 
     pub(super) fn workload(&self, client: u64, lasts: Duration) -> Workload {
         Workload {
             directory: self.directory.path().to_owned(),
             name: self.cx.name(),
-            seed: self.seed.wrapping_add(client),
+            seed: self.cx.seed().wrapping_add(client),
             ttl: self.ttl,
             lasts,
             readers: self.readers,
@@ -60,7 +59,7 @@ impl<'a> RecordedRun<'a> {
 
     /// Ends the case: the history must be accepted. A rejected history is kept, and can be run again.
     pub(super) async fn judge(self) -> Verdict {
-        let (seed, room, report) = (self.seed, self.room(), self.report().await?);
+        let (seed, room, report) = (self.cx.seed(), self.room(), self.report().await?);
         if report.is_accepted() {
             return Ok(());
         }

@@ -35,7 +35,11 @@ async fn random_history_of_processes_that_stop_and_die_is_that_of_one_lock(cx: &
     };
     let accidents = async {
         begin_to_write(&mut stopped, run.workload(20, lasts)).await?;
-        stop(&run, &stopped, cx.ttl() * 3 / 2).await?;
+        run.recorder.injected(Fault::HolderPaused, Some(stopped.process()))?;
+        stopped.pause();
+        tokio::time::sleep(cx.ttl() * 3 / 2).await;
+        stopped.resume();
+        run.recorder.healed(Fault::HolderPaused, Some(stopped.process()))?;
         stopped.order(Request::Leave(None)).await?;
         begin_to_write(&mut killed, run.workload(30, lasts)).await?;
         run.recorder.injected(Fault::HolderKilled, Some(killed.process()))?;
@@ -54,14 +58,6 @@ async fn random_history_of_processes_that_stop_and_die_is_that_of_one_lock(cx: &
 async fn begin_to_write(worker: &mut Worker, workload: Workload) -> Verdict {
     worker.order(Request::Start(Role::LateWriter, workload)).await?;
     worker.held().await.map(drop)
-}
-
-async fn stop(run: &RecordedRun<'_>, worker: &Worker, time: Duration) -> Verdict {
-    run.recorder.injected(Fault::HolderPaused, Some(worker.process()))?;
-    worker.pause();
-    tokio::time::sleep(time).await;
-    worker.resume();
-    Ok(run.recorder.healed(Fault::HolderPaused, Some(worker.process()))?)
 }
 
 /// Kleppmann's scenario, with real processes: the first holder is stopped between its read and its write, and the second one reads and writes meanwhile. Where no token is

@@ -7,7 +7,7 @@ use crate::history::{RecordedPermits, Recorder};
 use crate::kinds::Permits;
 use crate::worker::{Request, occupy};
 use leasehold_core::{Reach, Result};
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::future::ready;
 use std::sync::mpsc::channel;
 
@@ -110,6 +110,14 @@ async fn release_of_any_permit_wakes_the_first_waiter(cx: &Context) -> Verdict {
         let permit = granted_within(waiter, hand_over_bound(cx, &client), &who).await?;
         ensure!(slot(&permit)? == wanted, "slot {wanted} was released, and {permit:?} was granted");
         held.insert(wanted, permit);
+    }
+    if let Some(admin) = other.admin() {
+        let shown = match admin.list(&format!("{}::slot:", cx.name())).await {
+            Err(error) if error.kind() == ErrorKind::Unsupported => return Ok(()),
+            shown => shown?,
+        };
+        let slots: BTreeSet<_> = shown.iter().map(|hold| hold.name.slot()).collect();
+        ensure!(slots == (0..=LIMIT).map(Some).collect(), "of all slots, {slots:?} are listed as held");
     }
     Ok(())
 }

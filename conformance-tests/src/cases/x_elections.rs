@@ -5,7 +5,6 @@ use crate::worker::Request;
 use async_trait::async_trait;
 use futures_util::StreamExt;
 use leasehold_core::{DistributedLock, Election, LockAdmin, Result, Semantics};
-use std::path::Path;
 use tokio::sync::watch;
 
 pub(super) const CASES: CaseTable = cases![
@@ -88,11 +87,12 @@ async fn leader_that_was_stopped_does_not_go_on_with_its_work(cx: &Context) -> V
     let leadership = tokio::time::timeout(silent_bound(cx).await?, candidate.campaign()).await;
     let late = |_| Stop::Late("a leader that was stopped was not replaced".to_owned(), None);
     let leadership = leadership.map_err(late)??;
-    let (mut content, mut changes) = (read(&file), 0);
+    let read = || std::fs::read_to_string(&file).unwrap_or_default();
+    let (mut content, mut changes) = (read(), 0);
     worker.resume();
     let end = Instant::now() + cx.slack();
     while Instant::now() < end {
-        let now = read(&file);
+        let now = read();
         changes += usize::from(now != content);
         content = now;
         tokio::time::sleep(Duration::from_millis(1)).await;
@@ -100,10 +100,6 @@ async fn leader_that_was_stopped_does_not_go_on_with_its_work(cx: &Context) -> V
     ensure!(leadership.is_leader(), "the next leader lost the leadership: {:?}", leadership.loss());
     ensure!(changes <= 1, "a leader that was stopped, and replaced, did {changes} more steps of its work");
     Ok(leadership.resign().await?)
-}
-
-fn read(file: &Path) -> String {
-    std::fs::read_to_string(file).unwrap_or_default()
 }
 
 /// The cost is counted in requests that one look takes, without those that keep a connection alive.

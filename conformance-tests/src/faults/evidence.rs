@@ -57,11 +57,10 @@ impl Witness {
 /// Ends with [`Stop::Failed`] if the store answers, and it is never done; [`Stop::Void`] if there is no answer.
 pub(crate) async fn until_done_unheard(
     proxy: &Proxy,
-    before: u64,
+    mut before: u64,
     (other, name): (&dyn DistributedLock, &LockName),
     is_done: impl Fn(&[LockStatus]) -> bool + Sync,
 ) -> Verdict {
-    let mut before = before;
     for _ in 0..REPLIES_BEFORE_IT_IS_DONE {
         let replied = eventually(ANSWERS_WITHIN, || proxy.reply_bytes() > before).await;
         ensure_met!(replied, "no reply was held, because the store never did what was asked");

@@ -192,9 +192,7 @@ impl Injection {
             Means::CrashStore => store.crash().await?,
             Means::CutStorePower => store.lose_power().await?,
             Means::DeleteRecord => store.delete(ground.name).await?,
-            Means::ForceRelease => {
-                ground.holder.order(Request::ForceRelease(ground.name.clone())).await?;
-            }
+            Means::ForceRelease => ground.holder.order(Request::ForceRelease(ground.name.clone())).await?,
             Means::LoseData => store.lose_data().await?,
             Means::StepStoreClockForward => store.administrator()?.set_clock_ahead(HOUR).await?,
             Means::StepStoreClockBack => {
@@ -256,24 +254,20 @@ impl Injection {
     /// Waits until it has hit somebody, if it was made before there was anybody to hit: who wants this lock. `other` is a
     /// client that it does not hit.
     pub(crate) async fn has_struck(&mut self, other: &dyn DistributedLock, name: &LockName) -> Verdict {
-        match (self.spec.means, &self.proxy) {
-            (Means::LoseReply, Some(proxy)) => {
-                until_done_unheard(proxy, self.answered, (other, name), is_taken).await
-            }
-            _ => Ok(()),
-        }
+        let proxy = self.proxy.as_ref().filter(|_| self.spec.means == Means::LoseReply);
+        let Some(proxy) = proxy else { return Ok(()) };
+        until_done_unheard(proxy, self.answered, (other, name), is_taken).await
     }
 
     /// Kills the leader alone, or as many as the fault takes, the leader last.
     async fn kill_members(&mut self, store: &dyn Store) -> Verdict {
         let members = store.members()?;
         let leader = members.leader_of(members.count()).await?;
-        let followers = (0..members.count()).filter(|member| *member != leader);
-        let half = members.count() / 2;
+        let leader_last = (0..members.count()).filter(|member| *member != leader).chain([leader]);
         self.down = match self.spec.means {
             Means::KillLeader => vec![leader],
-            Means::KillMinority => followers.chain([leader]).take(half).collect(),
-            _ => followers.chain([leader]).take(half + 1).collect(),
+            Means::KillMinority => leader_last.take(members.count() / 2).collect(),
+            _ => leader_last.take(members.count() / 2 + 1).collect(),
         };
         for member in &self.down {
             members.kill(*member).await?;

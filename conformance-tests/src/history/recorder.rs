@@ -47,8 +47,7 @@ impl Recorder {
     /// Records what has become of an operation, now. If it cannot be recorded, the outcome counts as unknown.
     pub(super) fn record(&self, op: u64, step: Step) -> Result<()> {
         let event = HistoryEvent { at: self.now(), process: std::process::id(), op, step };
-        let mut line = serde_json::to_string(&event)?;
-        line.push('\n');
+        let line = serde_json::to_string(&event)? + "\n";
         // One call: lines of clones never run into each other (`O_APPEND`, `write(2)`).
         (&*self.file).write_all(line.as_bytes())
     }

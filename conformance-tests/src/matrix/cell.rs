@@ -111,7 +111,6 @@ pub enum State {
     },
 }
 
-/// A cell that could not be played.
 impl State {
     /// The state of a cell that could not be played to its end; a machine that was late excuses some of it.
     pub(super) fn of(stop: Stop, late: Lateness) -> Self {

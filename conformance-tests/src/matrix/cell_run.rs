@@ -72,8 +72,7 @@ pub(super) async fn play(
     let config = RunConfig { seed, ..RunConfig::from_environment() };
     let cx = Context::start(Arc::clone(subject), "matrix", config).await?;
     // By the seed: on a store of several primaries, the name decides which of them has the lock.
-    let (name, free_name) =
-        (cx.bare(&format!("matrix/{seed:x}/wanted")), cx.bare(&format!("matrix/{seed:x}/free")));
+    let [name, free_name] = ["wanted", "free"].map(|name| cx.bare(&format!("matrix/{seed:x}/{name}")));
     let run = FaultRun::new(cx, semantics.clone(), name, &std::env::temp_dir())?;
     let fault = spec_of(fault, run.cx.store(), semantics)?;
     let injection = Injection::prepare(fault, run.cx.store(), fault.ttl).await?;

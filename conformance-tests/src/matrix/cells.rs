@@ -181,12 +181,8 @@ async fn play_until_met(
 fn share(subject: &str, fault: Fault) -> HostShare {
     let elects =
         matches!(fault, Fault::FailOver | Fault::SplitBrain | Fault::MinorityDown | Fault::QuorumLost);
-    let is_any = |names: &[&str]| names.iter().any(|name| subject.contains(name));
-    if is_any(&["ensemble"]) || elects && is_any(&["sentinel", "cluster"]) {
-        HostShare::Quarter
-    } else {
-        HostShare::Usual
-    }
+    let has_time_outs = elects && ["sentinel", "cluster"].iter().any(|name| subject.contains(name));
+    if has_time_outs || subject.contains("ensemble") { HostShare::Quarter } else { HostShare::Usual }
 }
 
 #[cfg(test)]

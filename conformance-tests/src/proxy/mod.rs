@@ -215,9 +215,7 @@ async fn serve(mut client: TcpStream, gate: Gate, upstream: usize) {
     gate.wait_for(|now| now != Traffic::BlackHole).await;
     let upstream = &gate.network.upstreams[upstream];
     let target = *locked(&upstream.target);
-    let Ok(mut server) = TcpStream::connect(target).await else {
-        return;
-    };
+    let Ok(mut server) = TcpStream::connect(target).await else { return };
     let _ = (client.set_nodelay(true), server.set_nodelay(true));
     let ((from_client, to_client), (from_server, to_server)) = (client.split(), server.split());
     let ended = tokio::select! {

@@ -99,9 +99,8 @@ impl ServerProcess {
     ///
     /// If the kernel does not let this process limit the server.
     pub fn fill_disk(&self) -> Result<(), Stop> {
-        let parent = self.child.as_ref().and_then(|child| Pid::from_raw(i32::try_from(child.id()).ok()?));
-        let children = self.child.as_ref().map(children).unwrap_or_default();
-        for pid in parent.into_iter().chain(children) {
+        let of = |parent: &Child| [Pid::from_child(parent)].into_iter().chain(children(parent));
+        for pid in self.child.iter().flat_map(of) {
             let nothing = Rlimit { current: Some(0), maximum: None };
             match prlimit(Some(pid), Resource::Fsize, nothing) {
                 // A child may have ended meanwhile.

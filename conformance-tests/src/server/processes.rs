@@ -16,10 +16,8 @@ const STILL_WITHIN: Duration = Duration::from_secs(5);
 pub(super) fn signal(child: &Child, signal: Signal) {
     // Before the parent: once it is dead, nobody knows whose they were.
     let children = children(child);
-    if let Some(group) = i32::try_from(child.id()).ok().and_then(Pid::from_raw) {
-        // It may have ended by itself; then there is nobody to tell.
-        let _ = kill_process_group(group, signal);
-    }
+    // It may have ended by itself; then there is nobody to tell.
+    let _ = kill_process_group(Pid::from_child(child), signal);
     for child in children {
         let _ = kill_process(child, signal);
     }
@@ -28,9 +26,8 @@ pub(super) fn signal(child: &Child, signal: Signal) {
 /// How it has ended, if it has. It is left to be waited for: until then its number, which is its group's too, is nobody
 /// else's, and whatever it has left behind can be killed.
 pub(super) fn end_of(process: &Child) -> Option<ExitStatus> {
-    let pid = Pid::from_raw(i32::try_from(process.id()).ok()?)?;
     let look = WaitIdOptions::EXITED | WaitIdOptions::NOHANG | WaitIdOptions::NOWAIT;
-    let status = waitid(WaitId::Pid(pid), look).ok()??;
+    let status = waitid(WaitId::Pid(Pid::from_child(process)), look).ok()??;
     let by_itself = status.exit_status().map(|code| code << 8);
     by_itself.or(status.terminating_signal()).map(ExitStatus::from_raw)
 }
@@ -44,8 +41,7 @@ pub(super) fn children(parent: &Child) -> Vec<Pid> {
 /// Waits until nothing runs in a process that was stopped, nor in its children. `kill(2)` returns before anybody has
 /// taken the signal: a thread that a request wakes in that moment would still answer it.
 pub(crate) fn until_still(stopped: &Child) {
-    let own = i32::try_from(stopped.id()).ok().and_then(Pid::from_raw);
-    let all: Vec<Pid> = children(stopped).into_iter().chain(own).collect();
+    let all: Vec<Pid> = children(stopped).into_iter().chain([Pid::from_child(stopped)]).collect();
     holds_within(STILL_WITHIN, || all.iter().all(|pid| is_still(*pid)));
 }
 

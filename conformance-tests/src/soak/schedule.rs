@@ -78,11 +78,10 @@ fn may_forget(spec: &FaultSpec) -> bool {
 
 /// What is promised while a fault lasts and when it is healed: a clock that was set back jumps ahead then.
 pub(super) fn promised(semantics: &Semantics, fault: Fault) -> Outcome {
-    let promised = semantics.promises.under(fault);
     let ahead = semantics.promises.under(Fault::StoreClockForward);
     match ahead {
         Outcome::FencedOnly | Outcome::MayBreak if fault == Fault::StoreClockBack => ahead,
-        _ => promised,
+        _ => semantics.promises.under(fault),
     }
 }
 

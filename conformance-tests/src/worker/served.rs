@@ -143,10 +143,7 @@ impl<'a> Served<'a> {
                 tokio::spawn(async move { std::thread::sleep(time) });
             }
             Request::MayOpenFiles(may) => self.may_open_files(may)?,
-            Request::ForceRelease(name) => {
-                let admin = client.admin().ok_or_else(|| Stop::Failed("no administration".to_owned()))?;
-                admin.force_release(&name, None).await?;
-            }
+            Request::ForceRelease(name) => drop(client.looking()?.force_release(&name, None).await?),
         }
         Ok("done".to_owned())
     }

@@ -33,6 +33,10 @@ pub(crate) trait Calls: Send + Sync + 'static {
         pending::<()>().await;
     }
 
+    async fn suspects(&self) -> Vec<OwnerId> {
+        pending().await
+    }
+
     fn admin(&self) -> Option<&dyn LockAdmin> {
         None
     }
@@ -72,7 +76,7 @@ impl<C: Calls> LockBackend for ByCalls<C> {
     }
 
     async fn suspects(&self) -> Vec<OwnerId> {
-        pending().await
+        self.0.suspects().await
     }
 
     fn admin(&self) -> Option<&dyn LockAdmin> {

@@ -11,9 +11,11 @@ use crate::locks::sql::{self, advisory, deferred, held, row};
 use crate::locks::zookeeper::{self, Mistake as Zk};
 use crate::permits::{CountedByNodes, ENDS_BY_BOOT_CLOCKS, ENDS_BY_CLIENTS_CLOCKS, TokenIsACount};
 use crate::plain::{SOUND, Times, lock, lock_by_hash};
+use crate::plain_admin::{Mistake as Admin, administrated};
 use crate::scopes::{IdentityOfTheTask, InnerReleaseFrees};
 use crate::sets::{CallersOrder, FirstLockOnly, KeptAfterFailure};
 use crate::shared::shared;
+use crate::shared_hints::{Mistake as Hints, telling};
 use crate::shared_mistakes::Mistake as Sharing;
 use crate::steps;
 use crate::subject::{Lasting, Made, Make, Start, redis};
@@ -144,6 +146,14 @@ macro_rules! control {
     ($number:literal $mistake:ident $case:ident $words:literal, shared $wrong:ident) => {
         control!($number $mistake $case $words,
             |address| shared(Sharing::$wrong, address), |address| shared(Sharing::Nothing, address))
+    };
+    ($number:literal $mistake:ident $case:ident $words:literal, hints $wrong:ident) => {
+        control!($number $mistake $case $words,
+            |address| telling(Hints::$wrong, address), |address| telling(Hints::Nothing, address))
+    };
+    ($number:literal $mistake:ident $case:ident $words:literal, admin $wrong:ident) => {
+        control!($number $mistake $case $words,
+            |address| administrated(Admin::$wrong, address), |address| administrated(Admin::Nothing, address))
     };
     ($number:literal $mistake:ident $case:ident $words:literal, redlock $wrong:ident on $start:ident) => {
         control!($number $mistake $case $words on redlock::$start,
@@ -345,6 +355,14 @@ pub(crate) fn controls() -> Vec<Control> {
         control!(197 renewal_is_of_any_writer T78 "after the stale renewal arrived", shared RENEWAL_IS_OF_ANY_WRITER),
         control!(204 one_least_time_for_all_readers T98 "kept others out for", shared ONE_LEAST_TIME),
         control!(207 refused_writer_asks_all_the_time T77 "requests of an idle waiter", shared HintsToWriters),
+        control!(228 answers_by_mode T43 "beside lost ones", shared AnswersByMode),
+        control!(229 mark_of_another_name K09 "a name that is held", shared MarkOfAnotherName),
+        control!(230 releases_of_readers_are_not_told T76 "waiters are not told", hints ReleasesOfReaders),
+        control!(231 losses_of_readers_are_not_told T100 "was not told within", hints LossesOfReaders),
+        control!(235 losses_after_a_renewal_are_not_told E01 "was not told within", hints LossesAfterARenewal),
+        control!(232 refusals_are_outages B10 "a client that the store refuses is told", steps values::REFUSALS_ARE_OUTAGES),
+        control!(233 looks_never_fail B08 "a look at a dead store", admin LooksNeverFail),
+        control!(234 least_time_is_forgotten D17 "guard held for", admin ForgetsLeastTimes),
         control!(84 blocking_drop_waits_for_the_store Y01 "a drop blocked its thread", guard DropBlocks),
     ];
     controls.extend(line_controls::controls());

@@ -1,13 +1,13 @@
 //! A small backend over Redis in three steps, each of which can be exchanged for a broken one.
 
 use crate::calls::{Calls, lock_of};
+use crate::plain_admin as admin;
 use crate::subject::{Address, Lasting};
 use async_trait::async_trait;
 use futures_util::StreamExt;
 use leasehold_core::{
-    Attempt, Busy, Claim, DistributedLock, Error, ErrorKind, FencingToken, Finding, Grant, LockAdmin,
-    LockMode, LockName, LockStatus, LossCause, Outcome, OwnerId, Promises, Release, Renewal, Result,
-    Semantics, Waiter, renew_each,
+    Attempt, Busy, Claim, DistributedLock, Error, ErrorKind, FencingToken, Grant, LockAdmin, LockMode,
+    LossCause, Outcome, Promises, Release, Renewal, Result, Semantics, renew_each,
 };
 use redis::aio::{MultiplexedConnection, PubSub};
 use redis::{FromRedisValue, cmd};
@@ -136,7 +136,10 @@ impl Redis {
 
     async fn send<T: FromRedisValue>(&self, command: &redis::Cmd) -> Result<T> {
         let mut connection = self.connect().await?;
-        command.query_async(&mut connection).await.map_err(|error| unknown(error.to_string()))
+        command.query_async(&mut connection).await.map_err(|error| match error.code() {
+            Some("NOPERM") => Error::new(ErrorKind::Denied, error.to_string()),
+            _ => unknown(error.to_string()),
+        })
     }
 
     async fn connect(&self) -> Result<MultiplexedConnection> {
@@ -178,13 +181,14 @@ fn down(error: &redis::RedisError) -> Error {
 /// These steps as a backend.
 pub(crate) struct Plain {
     steps: Steps,
-    redis: Redis,
+    pub(super) redis: Redis,
     pub(crate) batch: Batch,
     pub(crate) semantics: Semantics,
     pub(crate) has_admin: bool,
     /// The mode in which holds are shown.
     pub(crate) shown_mode: LockMode,
     pub(crate) lasting: Times,
+    pub(crate) admin_mistake: admin::Mistake,
 }
 
 /// How long the store keeps a grant, a renewal, and the least time of a hold.
@@ -218,6 +222,7 @@ impl Plain {
             has_admin: true,
             shown_mode: LockMode::Exclusive,
             lasting: Times::all(|time| time),
+            admin_mistake: admin::Mistake::Nothing,
         }
     }
 }
@@ -296,57 +301,6 @@ impl Calls for Plain {
 
     fn admin(&self) -> Option<&dyn LockAdmin> {
         self.has_admin.then_some(self as _)
-    }
-}
-
-/// The part of an administrator that cases need: a look at one lock, and its end by force.
-#[async_trait]
-impl LockAdmin for Plain {
-    async fn inspect(&self, name: &LockName) -> Result<Vec<LockStatus>> {
-        let script = "local v = redis.call('GET', KEYS[1])
-                      if not v then return false end
-                      return {v, redis.call('PTTL', KEYS[1]), tonumber(redis.call('GET', KEYS[2]) or 0)}";
-        let keys = [name.to_string(), format!("{name}:fence")];
-        let found: Option<(String, i64, u64)> = self.redis.script(script, &[&keys[0], &keys[1]], &[]).await?;
-        let status = |(owner, left, token): (String, i64, u64)| {
-            let mut status = LockStatus::new(name.clone());
-            status.owner = OwnerId::from_hex(&owner);
-            status.token = Some(FencingToken::new(token));
-            status.mode = self.shown_mode;
-            status.ends_in = u64::try_from(left).ok().map(Duration::from_millis);
-            status
-        };
-        Ok(found.map(status).into_iter().collect())
-    }
-
-    async fn list(&self, _prefix: &str) -> Result<Vec<LockStatus>> {
-        Err(Error::new(ErrorKind::Unsupported, "nobody lists these locks"))
-    }
-
-    async fn waiters(&self, _name: &LockName) -> Result<Vec<Waiter>> {
-        Ok(Vec::new())
-    }
-
-    async fn force_release(
-        &self,
-        name: &LockName,
-        _only_if: Option<FencingToken>,
-    ) -> Result<Vec<LockStatus>> {
-        let status = self.inspect(name).await?;
-        self.redis.command::<u64>(&["DEL", name.as_str()]).await?;
-        Ok(status)
-    }
-
-    async fn init(&self) -> Result<()> {
-        Ok(())
-    }
-
-    async fn forget(&self, _names: &[LockName]) -> Result<()> {
-        Ok(())
-    }
-
-    async fn check(&self) -> Result<Vec<Finding>> {
-        Ok(Vec::new())
     }
 }
 

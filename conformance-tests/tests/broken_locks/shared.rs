@@ -17,10 +17,10 @@ use std::sync::Arc;
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 pub(crate) fn shared(mistake: Mistake, address: &Address) -> Arc<dyn DistributedLock> {
-    lock_of(Shared { redis: Redis::at(address), mistake })
+    lock_of(Shared::new(mistake, address))
 }
 
-struct Shared {
+pub(crate) struct Shared {
     redis: Redis,
     mistake: Mistake,
 }
@@ -127,6 +127,16 @@ const FORCE: &str = "
 type HoldRow = (String, u64, u64, String, String);
 
 impl Shared {
+    pub(crate) fn new(mistake: Mistake, address: &Address) -> Self {
+        Self { redis: Redis::at(address), mistake }
+    }
+
+    /// True if somebody holds the lock; with an owner, if that is the holder.
+    pub(crate) async fn is_held(&self, name: &LockName, owner: Option<OwnerId>) -> Result<bool> {
+        let holds = self.holds(name).await?;
+        Ok(holds.iter().any(|(holder, ..)| owner.is_none_or(|owner| owner.to_hex() == *holder)))
+    }
+
     /// Runs a script of these parts, with the mistake in it.
     async fn script<T: FromRedisValue>(
         &self,
@@ -134,7 +144,10 @@ impl Shared {
         name: &LockName,
         arguments: [&str; 7],
     ) -> Result<T> {
-        let keys = ["", ":readers", ":fence", ":tokens", ":wanted"].map(|suffix| format!("{name}{suffix}"));
+        // No name has such a character in it.
+        let mark = if matches!(self.mistake, Mistake::MarkOfAnotherName) { ":wanted" } else { "\u{1}wanted" };
+        let keys =
+            ["", "\u{1}readers", "\u{1}fence", "\u{1}tokens", mark].map(|suffix| format!("{name}{suffix}"));
         let keys: Vec<&str> = keys.iter().map(String::as_str).collect();
         let script = self.mistake.put_into([&[PRELUDE], parts].concat().concat());
         self.redis.script(&script, &keys, &arguments).await
@@ -258,7 +271,7 @@ impl LockAdmin for Shared {
     async fn list(&self, prefix: &str) -> Result<Vec<LockStatus>> {
         let keys: Vec<String> = self.redis.command(&["KEYS", &format!("{prefix}*")]).await?;
         let names: BTreeSet<LockName> =
-            keys.iter().filter_map(|key| LockName::new(key.split(':').next()?).ok()).collect();
+            keys.iter().filter_map(|key| LockName::new(key.split('\u{1}').next()?).ok()).collect();
         let mut all = Vec::new();
         for name in names {
             all.extend(self.inspect(&name).await?);

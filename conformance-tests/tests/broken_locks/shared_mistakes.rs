@@ -28,6 +28,10 @@ pub(crate) enum Mistake {
     LooksThenDeletesTheWriter,
     /// #207: a writer that is refused looks again and again, and is told of an end in a millisecond.
     HintsToWriters,
+    /// #228: the answers of readers come first, and then those of owners.
+    AnswersByMode,
+    /// #229: the mark of a writer that waits is the record of another lock.
+    MarkOfAnotherName,
 }
 
 const ENTERS: &str = "redis.call('ZADD', readers, now + ttl, owner)\n";
@@ -183,6 +187,12 @@ impl Mistake {
 
     /// The answers to a call that has renewed these claims.
     pub(crate) fn answers(self, claims: &[Claim], answers: Vec<Result<Renewal>>) -> Vec<Result<Renewal>> {
+        if matches!(self, Self::AnswersByMode) {
+            let of_claims = claims.iter().zip(answers);
+            let (readers, others): (Vec<_>, Vec<_>) =
+                of_claims.partition(|(claim, _)| claim.mode().is_shared());
+            return readers.into_iter().chain(others).map(|(_, answer)| answer).collect();
+        }
         if !matches!(self, Self::AnswersByName) {
             return answers;
         }

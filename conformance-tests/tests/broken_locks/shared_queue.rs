@@ -19,8 +19,20 @@ pub(crate) type Edits = &'static [(&'static str, &'static str)];
 
 /// The line serves its waiters in their order, or is the marks of writers that wait for readers.
 pub(crate) fn line(sharing: Sharing, edits: Edits, address: &Address) -> Arc<dyn DistributedLock> {
-    let scripts =
-        [COMMON, ATTEMPT, RENEW, RELEASE, LOOK, WAITERS, FORCE_RELEASE, LIST, FORGET, PURGE, ANY_IDLE];
+    let scripts = [
+        COMMON,
+        ATTEMPT,
+        RENEW,
+        RELEASE,
+        LOOK,
+        WAITERS,
+        FORCE_RELEASE,
+        LIST,
+        FORGET,
+        PURGE,
+        ANY_IDLE,
+        SLOTS_TOO,
+    ];
     assert!(edits.iter().all(|(from, _)| scripts.iter().any(|script| script.contains(from))), "{edits:?}");
     lock_of(Line { redis: Redis::at(address), sharing, edits })
 }
@@ -203,6 +215,9 @@ const PURGE: &str = "
 /// Not a script: with any edit of this, a purge takes any time.
 const ANY_IDLE: &str = "any idle time";
 
+/// Not a script: with any edit of this, a list leaves the permits of semaphores out.
+const SLOTS_TOO: &str = "slots too";
+
 type Held = (String, u64, u64, String);
 
 impl Line {
@@ -286,8 +301,10 @@ impl LockAdmin for Line {
 
     async fn list(&self, prefix: &str) -> Result<Vec<LockStatus>> {
         let listed: Vec<(String, Held)> = self.run(LIST, "", None, [prefix, ""]).await?;
-        let named = listed.into_iter().map(|(name, hold)| Ok(status(&LockName::new(name)?, hold)));
-        named.collect()
+        let leaves_out_slots = self.edits.iter().any(|(from, _)| *from == SLOTS_TOO);
+        let is_shown = |name: &str| !leaves_out_slots || LockName::new(name).is_ok();
+        let shown = listed.into_iter().filter(|(name, _)| is_shown(name));
+        shown.map(|(name, hold)| Ok(status(&LockName::from_store(name)?, hold))).collect()
     }
 
     async fn waiters(&self, name: &LockName) -> Result<Vec<Waiter>> {

@@ -130,7 +130,14 @@ impl Store for Server {
     }
 
     async fn delete(&self, name: &LockName) -> std::result::Result<(), Stop> {
-        self.0.command(&["DEL", name.as_str()]).map(drop).map_err(cannot)
+        let readers = format!("{name}\u{1}readers");
+        self.0.command(&["DEL", name.as_str(), &readers]).map(drop).map_err(cannot)
+    }
+
+    async fn kill(&self) -> std::result::Result<(), Stop> {
+        // Its answer is that the connection ends.
+        let _ = self.0.command(&["SHUTDOWN", "NOSAVE"]);
+        Ok(())
     }
 
     async fn secret(&self) -> std::result::Result<(String, String), Stop> {

@@ -4,8 +4,8 @@ use crate::calls::{Calls, lock_of};
 use crate::plain::{Batch, Plain, SOUND, Steps, Times, busy, fence, granted, key};
 use crate::subject::{Address, Lasting};
 use leasehold_core::{
-    Claim, DistributedLock, LockMode, LockName, LossCause, LossSignal, Release, Renewal, TokenClass,
-    renew_each,
+    Claim, DistributedLock, Error, ErrorKind, LockMode, LockName, LossCause, LossSignal, Release, Renewal,
+    TokenClass, renew_each,
 };
 use std::sync::Arc;
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
@@ -258,3 +258,14 @@ pub(crate) fn shown_as_shared(address: &Address) -> Arc<dyn DistributedLock> {
     plain.shown_mode = LockMode::Shared;
     lock_of(plain)
 }
+
+/// #232: every error of the server is an outage.
+pub(crate) const REFUSALS_ARE_OUTAGES: Steps = Steps {
+    acquire: |redis, claim| {
+        Box::pin(async move {
+            let answer = (SOUND.acquire)(redis, claim).await;
+            answer.map_err(|error| Error::new(ErrorKind::Unavailable, "no answer").with_source(error))
+        })
+    },
+    ..SOUND
+};

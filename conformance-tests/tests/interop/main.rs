@@ -14,7 +14,7 @@ use std::process::ExitCode;
 
 fn main() -> ExitCode {
     let mut arguments = Arguments::from_args();
-    arguments.test_threads.get_or_insert(2);
+    arguments.test_threads.get_or_insert(4);
     let each = |library: Library, mode: LockMode| {
         trial(&format!("{library:?}::{mode}_holds_exclude_and_wake_both_ways"), vec![library], move || {
             exclusion::holds_exclude_and_wake_both_ways(library, mode);

@@ -182,10 +182,8 @@ async fn look_until_its_end(cx: &Context, client: &Client, other: &Client, mode:
             ensure!(times <= usize::from(may), "`{how}` shows a {mode} hold {times} times, or after its end");
         }
         let is_kept = |hold: &&LockStatus| hold.name == *kept && hold.token == Some(token_kept);
-        ensure!(
-            listed.iter().filter(is_kept).count() == 1,
-            "a {mode} hold that goes on is listed as {listed:?}"
-        );
+        let times = listed.iter().filter(is_kept).count();
+        ensure!(times == 1, "a {mode} hold that goes on is listed as {listed:?}");
         let left = seen.iter().find(|hold| hold.token == Some(token)).and_then(|hold| hold.ends_in);
         let left = left.unwrap_or_default();
         ensure!(left <= last, "a look at a {mode} hold has moved its end: {left:?} after {last:?}");

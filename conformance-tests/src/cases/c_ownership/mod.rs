@@ -3,7 +3,7 @@
 
 pub(super) mod administration;
 mod holder;
-mod names;
+pub(super) mod names;
 mod release;
 mod renewal;
 

@@ -14,7 +14,7 @@ pub(super) const CASES: CaseTable = cases![
 ];
 
 /// A client that may forget names.
-async fn operator(cx: &Context) -> Result<Client, Stop> {
+pub(in crate::cases) async fn operator(cx: &Context) -> Result<Client, Stop> {
     let address = cx.store().administrator().and_then(|administrator| administrator.address_of_operator());
     cx.client_at(&optional(address)?.unwrap_or_else(|| cx.store().address())).await
 }

@@ -1,6 +1,7 @@
 //! A lease in the store is as long as it was asked for, whatever was asked for beside it; and as long as its holder chooses later.
 
 use super::almost_whole_seconds;
+use crate::cases::c_ownership::names::operator;
 use crate::cases::prelude::*;
 use crate::cases::t_shared_locks::modes::sharing;
 use futures_util::future::try_join_all;
@@ -81,12 +82,16 @@ async fn renewals_of_one_batch_keep_their_own_ttls(cx: &Context) -> Verdict {
     release_all(held.into_iter().map(|(_, guard)| guard)).await
 }
 
-/// Holds of one client are renewed together: many, or fewer where each needs a connection. The store loses every second one.
+/// Holds of one client are renewed together: many, or fewer where each needs a connection. The store loses every second one, those of
+/// readers beside owners.
 async fn lost_claim_of_a_batch_is_told_to_its_holder_alone(cx: &Context) -> Verdict {
     let (client, other) = (cx.client().await?, cx.client().await?);
     let pairs = if client.semantics().hold == HoldKind::Lease { 20 } else { 3 };
-    let take = async |name: String| client.take(&cx.named(&name), &cx.options()).await;
-    let take_pair = async |pair| tokio::try_join!(take(format!("{pair}-held")), take(format!("{pair}-lost")));
+    let (asked, owner) = (cx.options(), cx.options().with_mode(LockMode::Exclusive));
+    let take = async |name: String, options| client.take(&cx.named(&name), options).await;
+    let take_pair = async |pair| {
+        tokio::try_join!(take(format!("{pair}-held"), &owner), take(format!("{pair}-lost"), &asked))
+    };
     // What is taken at one moment is renewed at one moment.
     let (held, lost): (Vec<_>, Vec<_>) = try_join_all((0..pairs).map(take_pair)).await?.into_iter().unzip();
     for guard in &lost {
@@ -188,17 +193,23 @@ async fn extended_length_is_used_by_the_next_renewals(cx: &Context) -> Verdict {
     Ok(guard.release().await?)
 }
 
-/// Expects that a guard that is released, or dropped, keeps others out for the least time of its hold.
+/// Expects that a guard that is released, or dropped, keeps others out for the least time of its hold, although the name is to be
+/// forgotten meanwhile.
 async fn ensure_held_at_least(cx: &Context, end: &str) -> Verdict {
     let (client, other, name) = (cx.client().await?, cx.client().await?, cx.name());
     let at_least = almost_whole_seconds(cx.ttl() * 3 / 2);
     let options = cx.options().with_ttl(at_least * 3).with_hold_at_least(at_least);
+    let operator = operator(cx).await?;
     cx.warm_up(&other).await?;
     let start = Instant::now();
     let guard = client.take(&name, &options).await?;
     match end {
         "dropped" => drop(guard),
         _ => guard.release().await?,
+    }
+    if let Some(admin) = operator.admin() {
+        // Whether it succeeds is for C21.
+        let _ = admin.forget(std::slice::from_ref(&name)).await;
     }
     if options.mode() != LockMode::Exclusive {
         for asked in [LockMode::Shared, LockMode::Write] {

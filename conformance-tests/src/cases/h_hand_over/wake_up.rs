@@ -137,14 +137,16 @@ async fn waiter_that_died_delays_others_within_the_declared_bound(cx: &Context) 
 /// interval, but a question may be several requests. A waiter whose client looks for changes sends a request for each look besides. All
 /// ask a few times more at first.
 async fn idle_waiter_sends_no_more_requests_than_declared(cx: &Context) -> Verdict {
-    let (client, name) = (cx.client().await?, cx.name());
-    let _guard = client.take(&name, &AcquireOptions::new()).await?;
+    let (client, name, before) = (cx.client().await?, cx.name(), cx.named("before"));
+    let _guards = [client.take(&before, &cx.in_front()).await?, client.take(&name, &cx.in_front()).await?];
     let (requests, waiter) = Requests::of_client(cx).await?;
     let wait = Duration::from_secs(2);
+    // It has whatever it makes at its first wait: connections, statements.
+    let options = cx.long_lease().with_wait(wait / 4);
+    ensure!(waiter.acquire_with(&before, &options).await.is_err(), "a second holder");
     let kept_alive = requests.during(wait).await?;
     let before = requests.so_far().await?;
-    let options = cx.long_lease().with_wait(wait);
-    ensure!(waiter.acquire_with(&name, &options).await.is_err(), "a second holder");
+    ensure!(waiter.acquire_with(&name, &options.with_wait(wait)).await.is_err(), "a second holder");
     let asked = (requests.so_far().await? - before).saturating_sub(kept_alive);
     let wake_up = client.semantics().wake_up;
     let looks = match wake_up {

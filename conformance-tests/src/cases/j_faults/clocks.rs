@@ -1,8 +1,9 @@
 //! Wall clocks that jump: a client's, and the store's.
 
+use crate::cases::c_ownership::names::operator;
 use crate::cases::prelude::*;
 use crate::clock::ProcessClock;
-use leasehold_core::{Fault, Outcome};
+use leasehold_core::{Fault, Outcome, Purge};
 
 pub(super) const CASES: CaseTable = cases![
     J14 wall_clock_of_a_client_decides_nothing,
@@ -55,8 +56,11 @@ async fn wall_clock_of_the_store_ends_leases_and_turns_no_token_back(cx: &Contex
     let (client, other, name) = (cx.client().await?, cx.client().await?, cx.name());
     let guard = client.take(&name, &cx.options()).await?;
     let first = guard.token()?;
-    administrator.set_clock_ahead(HOUR).await?;
+    administrator.set_clock_ahead(HOUR * 2).await?;
     let ended = after_the_step(cx, &client, &guard, Fault::StoreClockForward).await?;
+    if let Some(admin) = operator(cx).await?.admin() {
+        admin.purge(Duration::from_secs(3600), Purge::Delete).await?;
+    }
     let guard = if ended {
         drop(guard);
         other.take(&name, &cx.options()).await?

@@ -41,8 +41,7 @@ async fn killed_connections_are_survived_or_told(cx: &Context) -> Verdict {
         Err(error) if client.semantics().hold == HoldKind::Connection && error.kind() == ErrorKind::Lost => {}
         released => released?,
     }
-    ensure_all_free(&client, [&name; 5], "through the client whose connections were killed").await?;
-    Ok(())
+    ensure_all_free(&client, [&name; 5], "through the client whose connections were killed").await
 }
 
 /// Five seconds are promised for the end of what runs in the background.
@@ -66,8 +65,7 @@ async fn idle_transaction_timeout_spares_a_living_holder(cx: &Context) -> Verdic
     let after = Duration::from_secs(1);
     cx.store().administrator()?.end_idle_transactions(after).await?;
     let (client, other, name) = (cx.client().await?, cx.client().await?, cx.name());
-    let guard = client.take(&name, &cx.options()).await?;
-    let guards = [guard];
+    let guards = [client.take(&name, &cx.options()).await?];
     held_for(&other, &guards, after * 3, "under a server that ends what is idle").await?;
     release_all(guards).await
 }

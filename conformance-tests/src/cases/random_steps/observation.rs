@@ -3,7 +3,7 @@
 use super::History;
 use super::model_hold::ModelHold;
 use crate::cases::prelude::*;
-use leasehold_core::{Error, FencingToken, LockMode, LockStatus};
+use leasehold_core::{Error, LockMode, LockStatus};
 use tokio::time::{Instant, sleep};
 
 impl History<'_> {
@@ -54,10 +54,8 @@ impl History<'_> {
             let number = hold.number;
             let its: Vec<_> = shown.iter().filter(|status| status.token == Some(hold.token)).collect();
             let is_kept = hold.is_kept(from, to).map_or(its.len(), usize::from);
-            ensure!(
-                its.len() == is_kept,
-                "{number} is held: {is_kept}; in a list: {is_list}; shown: {shown:?}"
-            );
+            let is_shown = its.len() == is_kept;
+            ensure!(is_shown, "{number} is held: {is_kept}; in a list: {is_list}; shown: {shown:?}");
             let Some(status) = its.first() else { continue };
             let is_as_held = status.holder == hold.info && status.mode.is_shared() == hold.mode.is_shared();
             let is_right = status.is_released() && hold.guard.is_none() || is_as_held && !hold.is_released;
@@ -65,10 +63,8 @@ impl History<'_> {
             let Some(left) = status.ends_in else { continue };
             let least = before.saturating_sub(to - from).min(hold.remaining());
             let most = self.cx.lease(hold.lease.max(self.ttl * 2)) + self.cx.slack();
-            ensure!(
-                left >= least && left <= most,
-                "{number} is shown to end in {left:?}: {least:?} to {most:?}"
-            );
+            let is_within = (least..=most).contains(&left);
+            ensure!(is_within, "{number} is shown to end in {left:?}: {least:?} to {most:?}");
         }
         Ok(())
     }
@@ -87,14 +83,10 @@ impl History<'_> {
             return Ok(());
         };
         ensure!(!kept.contains(&Some(true)), "a {mode} lock is granted beside a hold that conflicts with it");
-        self.grow(guard.token()?)?;
-        Ok(guard.release().await?)
-    }
-
-    pub(super) fn grow(&mut self, token: FencingToken) -> Verdict {
+        let token = guard.token()?;
         let last = self.last.replace(token);
         ensure_untimed!(last < Some(token), "token {token} after {last:?}");
-        Ok(())
+        Ok(guard.release().await?)
     }
 
     /// Makes a request of the client behind the proxy. The store carries it out, another reader comes

@@ -257,7 +257,7 @@ async fn later_of_two_least_times_of_readers_keeps_writers_out(cx: &Context) -> 
 async fn looking_shows_every_reader(cx: &Context) -> Verdict {
     let semantics = sharing(cx).await?;
     let (clients, name) = ([cx.client().await?, cx.client().await?], cx.name());
-    let count = if semantics.hold == HoldKind::Lease { 40 } else { 6 };
+    let count = if semantics.hold == HoldKind::Lease { 150 } else { 6 };
     let mut process = None;
     let mut tokens = BTreeSet::new();
     if semantics.reach != Reach::Process {

@@ -52,6 +52,7 @@ pub(super) const OF_READERS: CaseTable = cases_in_a_mode![Shared:
     T45 least_time_of_a_reader_of_a_day_is_a_day D24,
     T64 hold_at_least_of_a_reader_keeps_writers_out D17,
     T50 hold_at_least_of_a_reader_outlasts_a_dropped_guard D22,
+    T100 deleted_record_of_a_reader_is_a_loss_within_its_bound E01,
     T46 unreachable_store_is_a_loss_of_a_reader_by_the_deadline E02,
     T47 late_reply_to_a_renewal_of_a_reader_is_counted_from_its_request E13,
     T48 read_attempt_dropped_at_any_await_frees_the_lock G02,

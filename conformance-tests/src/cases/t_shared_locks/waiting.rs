@@ -67,17 +67,13 @@ async fn in_each_role(cx: &Context, departure: Departure) -> Verdict {
                     Ok(())
                 })
             }
-            Departure::GivesUp => {
-                let task = leavers.begin(cx, &name, &options(leaving).with_wait(ttl)).await?;
+            Departure::GivesUp | Departure::Dropped | Departure::CutOff => {
+                let wait = if departure == Departure::GivesUp { ttl } else { cx.patience() };
+                let task = leavers.begin(cx, &name, &options(leaving).with_wait(wait)).await?;
                 Box::pin(async move {
-                    ensure!(task.await?.is_err(), "a lock that stays held was granted");
-                    Ok(())
-                })
-            }
-            Departure::Dropped | Departure::CutOff => {
-                let task = leavers.begin(cx, &name, &options(leaving)).await?;
-                Box::pin(async move {
-                    if departure == Departure::Dropped {
+                    if departure == Departure::GivesUp {
+                        ensure!(task.await?.is_err(), "a lock that stays held was granted");
+                    } else if departure == Departure::Dropped {
                         task.abort();
                     }
                     Ok(())

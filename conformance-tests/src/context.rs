@@ -210,10 +210,10 @@ impl Context {
         AcquireOptions::new().with_mode(self.mode())
     }
 
-    /// The long lease of a holder that keeps a waiter of this mode out: a reader's, if that is a writer.
-    pub(crate) fn in_front(&self) -> AcquireOptions {
+    /// The modes of holders that keep a waiter of this case out: a writer waits for readers too.
+    pub(crate) fn modes_in_front(&self) -> &'static [LockMode] {
         let is_writer = self.mode() == LockMode::Write;
-        AcquireOptions::new().with_mode(if is_writer { LockMode::Shared } else { LockMode::Exclusive })
+        if is_writer { &[LockMode::Exclusive, LockMode::Shared] } else { &[LockMode::Exclusive] }
     }
 
     fn mode(&self) -> LockMode {

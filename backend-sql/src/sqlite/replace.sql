@@ -11,7 +11,7 @@ UPDATE {table} SET
     linger_until = 0,
     written_at   = ?6,
     boot         = ?8,
-    acquired_at  = CASE WHEN token < ?3 THEN ?7 ELSE acquired_at END,
+    acquired_at  = ?7,
     holder       = '',
     sharers      = ?5
 WHERE name = ?1 AND token = ?9 AND ends_at = ?10 AND linger_until = ?11 AND written_at = ?12 AND sharers = ?13

@@ -1,6 +1,7 @@
 //! The table: number, mistake, and the case that is named for it.
 
 use crate::by_hand::{Mistake as Hand, by_hand, by_hand_and_hash};
+use crate::control::Control;
 use crate::guards::{Mistake as Guard, chatty, discreet, on_the_wall_clock, wrapped};
 use crate::line_controls;
 use crate::locks::cluster;
@@ -18,75 +19,12 @@ use crate::shared::shared;
 use crate::shared_hints::{Mistake as Hints, telling};
 use crate::shared_mistakes::Mistake as Sharing;
 use crate::steps;
-use crate::subject::{Lasting, Made, Make, Start, redis};
+use crate::subject::redis;
 use crate::values;
 use crate::waiters;
-use leasehold_conformance::{Kinds, Subject};
 use leasehold_core::LossSignal;
 use leasehold_test_stores::stores;
-use std::sync::Arc;
 use std::time::Duration;
-
-/// A broken lock, the same lock without the mistake, and the case that tells them apart.
-pub(crate) struct Control {
-    /// Its number in the list of classic mistakes.
-    pub(crate) number: u8,
-    pub(crate) mistake: &'static str,
-    pub(crate) case: &'static str,
-    /// A part of the words of that case, or parts between bars: a lock that is caught for another reason shows nothing.
-    pub(crate) words: &'static str,
-    /// The path of `start`.
-    pub(crate) store: &'static str,
-    pub(crate) start: Start,
-    pub(crate) broken: Make,
-    pub(crate) mended: Make,
-    /// The kinds of the broken lock. The mended one has the library's.
-    pub(crate) broken_kinds: &'static dyn Kinds,
-    /// See [`Made::lease`].
-    pub(crate) lease: Lasting,
-}
-
-impl Control {
-    pub(crate) fn name(&self) -> String {
-        format!("{:02}_{}", self.number, self.mistake)
-    }
-
-    /// The common name of the store that it stands on.
-    pub(crate) fn store(&self) -> &'static str {
-        const STORES: [(&str, &str); 8] = [
-            ("etcd", "etcd"),
-            ("redlock", "five Redis nodes"),
-            ("cluster", "Redis Cluster"),
-            ("replica", "Redis with a replica"),
-            ("zookeeper", "ZooKeeper"),
-            ("mariadb", "MariaDB"),
-            ("postgres", "PostgreSQL"),
-            ("sqlite", "SQLite"),
-        ];
-        let known = STORES.iter().find(|(path, _)| self.store.contains(path));
-        known.map_or("Redis", |(_, name)| name)
-    }
-
-    pub(crate) fn broken(&self) -> Arc<dyn Subject> {
-        Arc::new(Made {
-            name: self.name(),
-            start: self.start,
-            make: self.broken,
-            kinds: self.broken_kinds,
-            lease: self.lease,
-        })
-    }
-
-    pub(crate) fn mended(&self) -> Arc<dyn Subject> {
-        Arc::new(Made {
-            name: format!("{}_mended", self.name()),
-            start: self.start,
-            make: self.mended,
-            kinds: &stores::FacadeKinds,
-            lease: self.lease,
-        })
-    }
-}
 
 macro_rules! control {
     ($number:literal $mistake:ident $case:ident $words:literal, $broken:expr, $mended:expr) => {
@@ -127,9 +65,9 @@ macro_rules! control {
                 |address| values::in_times(Times::all(values::SECONDS), $admin, address))
         }
     };
-    ($number:literal $mistake:ident $case:ident $words:literal, guard $wrong:ident) => {
+    ($number:literal $mistake:ident $case:ident $words:literal, $lock:ident($mistakes:ident::$wrong:ident)) => {
         control!($number $mistake $case $words,
-            |address| wrapped(Guard::$wrong, address), |address| wrapped(Guard::Nothing, address))
+            |address| $lock($mistakes::$wrong, address), |address| $lock($mistakes::Nothing, address))
     };
     ($number:literal $mistake:ident $case:ident $words:literal, row $wrong:ident) => {
         control!($number $mistake $case $words on sql::mariadb,
@@ -138,22 +76,6 @@ macro_rules! control {
     ($number:literal $mistake:ident $case:ident $words:literal, held $wrong:ident) => {
         control!($number $mistake $case $words on sql::mariadb,
             |address| held::lock(held::Mistake::$wrong, address), |address| held::lock(held::Mistake::Nothing, address))
-    };
-    ($number:literal $mistake:ident $case:ident $words:literal, hand $wrong:ident) => {
-        control!($number $mistake $case $words,
-            |address| by_hand(Hand::$wrong, address), |address| by_hand(Hand::Nothing, address))
-    };
-    ($number:literal $mistake:ident $case:ident $words:literal, shared $wrong:ident) => {
-        control!($number $mistake $case $words,
-            |address| shared(Sharing::$wrong, address), |address| shared(Sharing::Nothing, address))
-    };
-    ($number:literal $mistake:ident $case:ident $words:literal, hints $wrong:ident) => {
-        control!($number $mistake $case $words,
-            |address| telling(Hints::$wrong, address), |address| telling(Hints::Nothing, address))
-    };
-    ($number:literal $mistake:ident $case:ident $words:literal, admin $wrong:ident) => {
-        control!($number $mistake $case $words,
-            |address| administrated(Admin::$wrong, address), |address| administrated(Admin::Nothing, address))
     };
     ($number:literal $mistake:ident $case:ident $words:literal, redlock $wrong:ident on $start:ident) => {
         control!($number $mistake $case $words on redlock::$start,
@@ -182,12 +104,12 @@ pub(crate) fn controls() -> Vec<Control> {
         control!(5 del_without_owner_check C02 "after the late release", steps steps::DEL_WITHOUT_OWNER_CHECK),
         control!(6 get_then_del C12 "after the delayed release went on", steps steps::GET_THEN_DEL),
         control!(8 pexpire_without_owner_check C04 "after the stale renewal arrived", steps steps::PEXPIRE_WITHOUT_OWNER_CHECK),
-        control!(10 watchdog_outlives_a_dropped_acquire D05 "the lock is not free", hand WatchdogBeforeGuard),
-        control!(11 watchdog_outlives_a_panic G08 "after a panic in the critical section", guard RenewedAfterPanic),
+        control!(10 watchdog_outlives_a_dropped_acquire D05 "the lock is not free", by_hand(Hand::WatchdogBeforeGuard)),
+        control!(11 watchdog_outlives_a_panic G08 "after a panic in the critical section", wrapped(Guard::RenewedAfterPanic)),
         control!(12 inconclusive_renewal_carries_on E02 "still held after", steps steps::INCONCLUSIVE_IS_RENEWED),
-        control!(13 validity_is_a_flag_set_by_a_task E12 "is believed in after a pause", guard FlagSetByATask),
-        control!(14 validity_from_the_reply D18 "taken for a hold", hand ValidFromReply),
-        control!(15 validity_from_the_first_attempt B07 "of a new lease", hand ValidFromFirstAttempt),
+        control!(13 validity_is_a_flag_set_by_a_task E12 "is believed in after a pause", wrapped(Guard::FlagSetByATask)),
+        control!(14 validity_from_the_reply D18 "taken for a hold", by_hand(Hand::ValidFromReply)),
+        control!(15 validity_from_the_first_attempt B07 "of a new lease", by_hand(Hand::ValidFromFirstAttempt)),
         control!(16 validity_by_the_wall_clock J14 "after its wall clock stepped",
             on_the_wall_clock, |address| lock(SOUND, address)),
         control!(18 new_owner_for_each_try G09 "it waits for its own ghost", steps steps::NEW_OWNER_EACH_TRY),
@@ -199,7 +121,7 @@ pub(crate) fn controls() -> Vec<Control> {
         control!(25 fence_is_the_clients_time F13 "of a client whose clock is right", steps steps::FENCE_IS_THE_CLIENTS_TIME),
         control!(26 token_counter_goes_with_the_record F02 "after a lease that ended: token 1",
             steps steps::FENCE_GOES_WITH_THE_RECORD),
-        control!(28 asks_only_when_told H02 "whose wake-up was lost", hand AsksWhenToldOnly),
+        control!(28 asks_only_when_told H02 "whose wake-up was lost", by_hand(Hand::AsksWhenToldOnly)),
         control!(29 name_is_the_hash_tag K02 "CrossSlot" on cluster::start,
             |address| lock(cluster::NAME_IS_THE_TAG, address), |address| lock(cluster::NO_BRACES_IN_NAMES, address)),
         control!(30 asks_a_replica J24 "taken while a replica lags behind" on replica::start,
@@ -226,9 +148,9 @@ pub(crate) fn controls() -> Vec<Control> {
         control!(51 pool_reconnects_behind_the_guard J11 "the holder was not told", held HeartbeatThroughThePool),
         control!(54 deferred_transaction P04 "database is locked" on sql::sqlite,
             |address| deferred::lock("BEGIN", address), |address| deferred::lock("BEGIN IMMEDIATE", address)),
-        control!(55 second_release_frees_the_next_owner A06 "the successor lost its lock", guard ReleasedTwice),
-        control!(57 deadline_begins_again_with_every_try B04 "it gave up only after", guard DeadlineForEachTry),
-        control!(58 drop_blocks G06 "a drop blocked its thread", guard DropBlocks),
+        control!(55 second_release_frees_the_next_owner A06 "the successor lost its lock", wrapped(Guard::ReleasedTwice)),
+        control!(57 deadline_begins_again_with_every_try B04 "it gave up only after", wrapped(Guard::DeadlineForEachTry)),
+        control!(58 drop_blocks G06 "a drop blocked its thread", wrapped(Guard::DropBlocks)),
         control!(59 password_in_debug R06 "a password appears", chatty, discreet),
         control!(60 busy_for_unknown G12 "Busy instead of Indeterminate", steps steps::BUSY_FOR_UNKNOWN),
         control!(61 released_for_unknown G13 "after a release that was lost", steps steps::RELEASED_FOR_UNKNOWN),
@@ -270,11 +192,11 @@ pub(crate) fn controls() -> Vec<Control> {
         control!(94 whole_seconds_rounded_down D19 "the store keeps",
             |address| lock(values::WHOLE_SECONDS, address), |address| lock(values::WHOLE_SECONDS_AT_LEAST, address)),
         control!(95 recognised_and_not_extended G14 "recognised late", steps values::RECOGNISED_AS_IT_IS),
-        control!(96 renewed_from_the_reply E13 "after a late reply to a renewal", hand RenewedFromReply),
+        control!(96 renewed_from_the_reply E13 "after a late reply to a renewal", by_hand(Hand::RenewedFromReply)),
         control!(97 hand_over_counts_from_its_arrival H13 "heard of late",
             |address| waiters::handed_over(false, address), |address| waiters::handed_over(true, address)),
         control!(98 released_again_by_name C16 "after a release that was made again", steps values::RELEASED_AGAIN_BY_NAME),
-        control!(99 least_time_of_releases_only D22 "a dropped guard held for", guard LeastTimeOfReleasesOnly),
+        control!(99 least_time_of_releases_only D22 "a dropped guard held for", wrapped(Guard::LeastTimeOfReleasesOnly)),
         control!(100 refused_attempts_leave_a_key G15 "refused attempts of each kind", steps values::REFUSED_LEAVE_A_KEY),
         control!(101 order_within_a_process H14 "was not served in its turn",
             waiters::in_line_of_a_process, |address| waiters::in_line("0", address)),
@@ -300,12 +222,12 @@ pub(crate) fn controls() -> Vec<Control> {
         control!(174 check_by_hash_then_del C12 "after the delayed release went on", by_hash steps::CHECK_THEN_DEL),
         control!(175 waiter_is_always_told H07 "requests of an idle waiter",
             waiters::always_told, |address| waiters::told(TWO_SECONDS, true, address)),
-        control!(189 renewed_all_the_time E14 "requests of a holder", hand RenewedAllTheTime),
+        control!(189 renewed_all_the_time E14 "requests of a holder", by_hand(Hand::RenewedAllTheTime)),
         control!(185 renewals_are_rounded_down D19 "the store keeps", seconds renewed_for values::ROUNDED_DOWN, admin true),
         control!(186 renewals_keep_a_second_less D23 "the store keeps", seconds renewed_for values::A_SECOND_LESS, admin true),
         control!(187 renewals_nobody_sees_are_rounded_down D25 "after a renewal", seconds renewed_for values::ROUNDED_DOWN, admin false),
-        control!(220 refusal_ends_the_wait B10 "gave up when the store refused it", guard RefusalEndsTheWait),
-        control!(221 endless_wait_ends X08 "a standby ended while another led", guard EndlessWaitEnds),
+        control!(220 refusal_ends_the_wait B10 "gave up when the store refused it", wrapped(Guard::RefusalEndsTheWait)),
+        control!(221 endless_wait_ends X08 "a standby ended while another led", wrapped(Guard::EndlessWaitEnds)),
         control!(188 least_time_is_rounded_down D17 "guard held for", seconds lingers_for values::ROUNDED_DOWN, admin true),
         control!(222 keep_alive_alone_is_believed J38 "renewed by a leader that was replaced", etcd TrustsTheKeepAlive on three),
         control!(223 all_watch_the_keys Q01 "a release told", etcd AllWatchTheQueue on one),
@@ -317,53 +239,53 @@ pub(crate) fn controls() -> Vec<Control> {
         control!(39 woken_is_taken_for_granted H05 "got a lock that is held", zookeeper TrustsTheWatch),
         control!(64 last_come_first_served H05 "were served in the order",
             |address| waiters::in_line("-1", address), |address| waiters::in_line("0", address)),
-        control!(65 readers_are_counted T05 "after a release that was made again", shared CountsReaders),
-        control!(66 one_end_for_all_readers T61 "is free: false", shared ONE_END_FOR_ALL),
-        control!(67 looks_for_a_writer_then_enters T04 "hold together", shared LooksThenEnters),
+        control!(65 readers_are_counted T05 "after a release that was made again", shared(Sharing::CountsReaders)),
+        control!(66 one_end_for_all_readers T61 "is free: false", shared(Sharing::ONE_END_FOR_ALL)),
+        control!(67 looks_for_a_writer_then_enters T04 "hold together", shared(Sharing::LooksThenEnters)),
         control!(69 writer_ignores_readers T04 "hold together", zookeeper WriterIgnoresReaders),
-        control!(71 last_reader_deletes_without_looking T20 "under a reader that came", shared DeletesWithoutLooking),
-        control!(110 recognised_reader_keeps_its_old_end T53 "recognised late", shared RECOGNISED_AS_IT_IS),
-        control!(111 recognised_reader_has_a_new_token T06 "for the lost grant of", shared RECOGNISED_WITH_A_NEW_TOKEN),
-        control!(112 renewal_of_a_reader_sets_the_end T30 "sent before the extension", shared RENEWAL_SETS_THE_END),
-        control!(113 readers_do_not_linger T64 "a released guard lets a write lock in", shared READERS_DO_NOT_LINGER),
-        control!(114 readers_linger_for_a_lease T64 "not free within", shared READERS_LINGER_FOR_A_LEASE),
-        control!(115 lingering_reader_ends_others T17 " told", shared LINGERING_READER_ENDS_OTHERS),
-        control!(116 writers_do_not_linger T63 "a released guard lets a", shared WRITERS_DO_NOT_LINGER),
-        control!(117 lingering_writer_lets_readers_in T63 "a released guard lets a shared lock in", shared LINGERING_WRITER_LETS_READERS_IN),
-        control!(118 lingering_hold_is_shown_as_held S04 "is shown as", shared LINGERING_HOLD_IS_SHOWN_AS_HELD),
-        control!(119 record_ends_with_the_latest_reader T61 "is free: true", shared RECORD_ENDS_WITH_THE_LATEST_READER),
-        control!(120 record_ends_with_the_first_reader T61 "is free: true", shared RECORD_ENDS_WITH_THE_FIRST_READER),
-        control!(121 renewals_are_answered_by_name T17 " told", shared AnswersByName),
-        control!(123 reader_is_refused_for_unknown T51 "Busy instead of Indeterminate", shared READER_REFUSED_FOR_UNKNOWN),
-        control!(124 reader_is_released_for_unknown T52 "after a release that was lost", shared READER_RELEASED_FOR_UNKNOWN),
-        control!(125 reader_is_known_by_its_token T29 "after the late renewal arrived", shared KNOWN_BY_ITS_TOKEN),
-        control!(126 reader_is_known_by_its_token_beside_another T65 "is shown of one reader", shared KNOWN_BY_ITS_TOKEN_WHILE_ANY_READS),
-        control!(127 leases_of_readers_of_a_minute T41 "the store keeps", shared LEASES_OF_READERS_OF_A_MINUTE),
-        control!(128 ten_readers_are_shown T16 "is shown of", shared SHOWS_TEN_READERS),
-        control!(129 recognised_writer_keeps_its_old_end T60 "recognised late", shared WRITER_RECOGNISED_AS_IT_IS),
-        control!(130 renewal_of_a_writer_sets_the_end T56 "sent before the extension", shared RENEWAL_SETS_THE_END_OF_A_WRITER),
-        control!(131 renewal_of_a_writer_begins_anew T55 "after the late renewal arrived", shared RENEWAL_OF_A_WRITER_BEGINS_ANEW),
-        control!(132 recognised_reader_has_the_last_token T24 "token ", shared RECOGNISED_WITH_THE_LAST_TOKEN),
-        control!(133 renewal_gives_way_to_a_waiting_writer T08 "while a writer waits", shared RENEWAL_GIVES_WAY_TO_A_WRITER),
-        control!(134 readers_end_by_the_clocks_of_clients T72 "whose clock is an hour ahead", shared ENDS_BY_THE_CLOCKS_OF_CLIENTS),
-        control!(135 end_of_a_reader_is_a_second_step T71 "not free within", shared READER_ENDS_BY_A_SECOND_STEP),
-        control!(136 tokens_begin_again_after_a_reader_that_ended T68 "after a lease that ended", shared TOKENS_BEGIN_AGAIN),
-        control!(192 writer_is_refused_for_unknown T94 "Busy instead of Indeterminate", shared WRITER_REFUSED_FOR_UNKNOWN),
-        control!(193 writer_is_released_for_unknown T95 "after a release that was lost", shared WRITER_RELEASED_FOR_UNKNOWN),
-        control!(194 end_of_a_writer_is_a_second_step T96 "not free within", shared WRITER_ENDS_BY_A_SECOND_STEP),
-        control!(196 looks_then_deletes_the_writer T79 "after the delayed release went on", shared LooksThenDeletesTheWriter),
-        control!(197 renewal_is_of_any_writer T78 "after the stale renewal arrived", shared RENEWAL_IS_OF_ANY_WRITER),
-        control!(204 one_least_time_for_all_readers T98 "kept others out for", shared ONE_LEAST_TIME),
-        control!(207 refused_writer_asks_all_the_time T77 "requests of an idle waiter", shared HintsToWriters),
-        control!(228 answers_by_mode T43 "beside lost ones", shared AnswersByMode),
-        control!(229 mark_of_another_name K09 "a name that is held", shared MarkOfAnotherName),
-        control!(230 releases_of_readers_are_not_told T76 "waiters are not told", hints ReleasesOfReaders),
-        control!(231 losses_of_readers_are_not_told T100 "was not told within", hints LossesOfReaders),
-        control!(235 losses_after_a_renewal_are_not_told E01 "was not told within", hints LossesAfterARenewal),
+        control!(71 last_reader_deletes_without_looking T20 "under a reader that came", shared(Sharing::DeletesWithoutLooking)),
+        control!(110 recognised_reader_keeps_its_old_end T53 "recognised late", shared(Sharing::RECOGNISED_AS_IT_IS)),
+        control!(111 recognised_reader_has_a_new_token T06 "for the lost grant of", shared(Sharing::RECOGNISED_WITH_A_NEW_TOKEN)),
+        control!(112 renewal_of_a_reader_sets_the_end T30 "sent before the extension", shared(Sharing::RENEWAL_SETS_THE_END)),
+        control!(113 readers_do_not_linger T64 "a released guard lets a write lock in", shared(Sharing::READERS_DO_NOT_LINGER)),
+        control!(114 readers_linger_for_a_lease T64 "not free within", shared(Sharing::READERS_LINGER_FOR_A_LEASE)),
+        control!(115 lingering_reader_ends_others T17 " told", shared(Sharing::LINGERING_READER_ENDS_OTHERS)),
+        control!(116 writers_do_not_linger T63 "a released guard lets a", shared(Sharing::WRITERS_DO_NOT_LINGER)),
+        control!(117 lingering_writer_lets_readers_in T63 "a released guard lets a shared lock in", shared(Sharing::LINGERING_WRITER_LETS_READERS_IN)),
+        control!(118 lingering_hold_is_shown_as_held S04 "is shown as", shared(Sharing::LINGERING_HOLD_IS_SHOWN_AS_HELD)),
+        control!(119 record_ends_with_the_latest_reader T61 "is free: true", shared(Sharing::RECORD_ENDS_WITH_THE_LATEST_READER)),
+        control!(120 record_ends_with_the_first_reader T61 "is free: true", shared(Sharing::RECORD_ENDS_WITH_THE_FIRST_READER)),
+        control!(121 renewals_are_answered_by_name T17 " told", shared(Sharing::AnswersByName)),
+        control!(123 reader_is_refused_for_unknown T51 "Busy instead of Indeterminate", shared(Sharing::READER_REFUSED_FOR_UNKNOWN)),
+        control!(124 reader_is_released_for_unknown T52 "after a release that was lost", shared(Sharing::READER_RELEASED_FOR_UNKNOWN)),
+        control!(125 reader_is_known_by_its_token T29 "after the late renewal arrived", shared(Sharing::KNOWN_BY_ITS_TOKEN)),
+        control!(126 reader_is_known_by_its_token_beside_another T65 "is shown of one reader", shared(Sharing::KNOWN_BY_ITS_TOKEN_WHILE_ANY_READS)),
+        control!(127 leases_of_readers_of_a_minute T41 "the store keeps", shared(Sharing::LEASES_OF_READERS_OF_A_MINUTE)),
+        control!(128 ten_readers_are_shown T16 "is shown of", shared(Sharing::SHOWS_TEN_READERS)),
+        control!(129 recognised_writer_keeps_its_old_end T60 "recognised late", shared(Sharing::WRITER_RECOGNISED_AS_IT_IS)),
+        control!(130 renewal_of_a_writer_sets_the_end T56 "sent before the extension", shared(Sharing::RENEWAL_SETS_THE_END_OF_A_WRITER)),
+        control!(131 renewal_of_a_writer_begins_anew T55 "after the late renewal arrived", shared(Sharing::RENEWAL_OF_A_WRITER_BEGINS_ANEW)),
+        control!(132 recognised_reader_has_the_last_token T24 "token ", shared(Sharing::RECOGNISED_WITH_THE_LAST_TOKEN)),
+        control!(133 renewal_gives_way_to_a_waiting_writer T08 "while a writer waits", shared(Sharing::RENEWAL_GIVES_WAY_TO_A_WRITER)),
+        control!(134 readers_end_by_the_clocks_of_clients T72 "whose clock is an hour ahead", shared(Sharing::ENDS_BY_THE_CLOCKS_OF_CLIENTS)),
+        control!(135 end_of_a_reader_is_a_second_step T71 "not free within", shared(Sharing::READER_ENDS_BY_A_SECOND_STEP)),
+        control!(136 tokens_begin_again_after_a_reader_that_ended T68 "after a lease that ended", shared(Sharing::TOKENS_BEGIN_AGAIN)),
+        control!(192 writer_is_refused_for_unknown T94 "Busy instead of Indeterminate", shared(Sharing::WRITER_REFUSED_FOR_UNKNOWN)),
+        control!(193 writer_is_released_for_unknown T95 "after a release that was lost", shared(Sharing::WRITER_RELEASED_FOR_UNKNOWN)),
+        control!(194 end_of_a_writer_is_a_second_step T96 "not free within", shared(Sharing::WRITER_ENDS_BY_A_SECOND_STEP)),
+        control!(196 looks_then_deletes_the_writer T79 "after the delayed release went on", shared(Sharing::LooksThenDeletesTheWriter)),
+        control!(197 renewal_is_of_any_writer T78 "after the stale renewal arrived", shared(Sharing::RENEWAL_IS_OF_ANY_WRITER)),
+        control!(204 one_least_time_for_all_readers T98 "kept others out for", shared(Sharing::ONE_LEAST_TIME)),
+        control!(207 refused_writer_asks_all_the_time T77 "requests of an idle waiter", shared(Sharing::HintsToWriters)),
+        control!(228 answers_by_mode T43 "beside lost ones", shared(Sharing::AnswersByMode)),
+        control!(229 mark_of_another_name K09 "a name that is held", shared(Sharing::MarkOfAnotherName)),
+        control!(230 releases_of_readers_are_not_told T76 "waiters are not told", telling(Hints::ReleasesOfReaders)),
+        control!(231 losses_of_readers_are_not_told T100 "was not told within", telling(Hints::LossesOfReaders)),
+        control!(235 losses_after_a_renewal_are_not_told E01 "was not told within", telling(Hints::LossesAfterARenewal)),
         control!(232 refusals_are_outages B10 "a client that the store refuses is told", steps values::REFUSALS_ARE_OUTAGES),
-        control!(233 looks_never_fail B08 "a look at a dead store", admin LooksNeverFail),
-        control!(234 least_time_is_forgotten D17 "guard held for", admin ForgetsLeastTimes),
-        control!(84 blocking_drop_waits_for_the_store Y01 "a drop blocked its thread", guard DropBlocks),
+        control!(233 looks_never_fail B08 "a look at a dead store", administrated(Admin::LooksNeverFail)),
+        control!(234 least_time_is_forgotten D17 "guard held for", administrated(Admin::ForgetsLeastTimes)),
+        control!(84 blocking_drop_waits_for_the_store Y01 "a drop blocked its thread", wrapped(Guard::DropBlocks)),
     ];
     controls.extend(line_controls::controls());
     controls

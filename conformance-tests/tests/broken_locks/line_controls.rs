@@ -1,8 +1,9 @@
 //! The table of the shared lock in `shared_queue.rs`: number, mistake, the case that is named for it, and the change in its scripts.
 
-use crate::controls::{Control, control};
+use crate::control::Control;
+use crate::controls::control;
 use crate::shared_queue::line;
-use crate::subject::redis;
+use crate::subject::{redis, redis_with_a_clock};
 use leasehold_core::Sharing;
 use leasehold_test_stores::stores;
 
@@ -116,6 +117,9 @@ pub(crate) fn controls() -> Vec<Control> {
                 end")),
         edited!(167 purge_forgets_names_in_use P12 "were idle for an hour",
             WriterFirst ("idle >= tonumber(argument)", "true")),
+        control!(236 purge_forgets_the_tokens J15 "when the clock had gone forward" on redis_with_a_clock,
+            |address| line(Sharing::WriterFirst, &[("k.wants, k.used) end", "k.wants, k.used, k.fence) end")], address),
+            |address| line(Sharing::WriterFirst, &[], address)),
         edited!(169 purge_takes_any_time P12 "succeeded instead of being Invalid",
             WriterFirst ("any idle time", "")),
     ]

@@ -8,10 +8,12 @@
 
 mod by_hand;
 mod calls;
+mod control;
 mod controls;
 mod guards;
 mod line_controls;
 mod locks;
+mod mistakes;
 mod permits;
 mod plain;
 mod plain_admin;
@@ -29,7 +31,8 @@ mod trials;
 mod values;
 mod waiters;
 
-use controls::{Control, controls};
+use control::Control;
+use controls::controls;
 use leasehold_conformance::serve_as_worker;
 use libtest_mimic::{Arguments, Trial};
 use std::process::ExitCode;

@@ -204,18 +204,16 @@ const PURGE: &str = "
     for _, of in ipairs(names('used', '')) do
         local k = keys(of)
         local idle = now - redis.call('GET', k.used)
-        if idle >= tonumber(argument) and redis.call('ZCARD', k.ends) == 0 then
+        if idle >= tonumber(argument) and #holds(k) == 0 then
             forgotten = forgotten + 1
-            if more == 'delete' then redis.call('DEL', unpack(all_of(k))) end
+            if more == 'delete' then redis.call('DEL', k.ends, k.modes, k.tokens, k.line, k.seen, k.wants, k.used) end
         end
     end
     return forgotten
 ";
 
-/// Not a script: with any edit of this, a purge takes any time.
+/// No scripts: with any edit of these, a purge takes any time, and a list leaves the permits of semaphores out.
 const ANY_IDLE: &str = "any idle time";
-
-/// Not a script: with any edit of this, a list leaves the permits of semaphores out.
 const SLOTS_TOO: &str = "slots too";
 
 type Held = (String, u64, u64, String);
@@ -302,8 +300,7 @@ impl LockAdmin for Line {
     async fn list(&self, prefix: &str) -> Result<Vec<LockStatus>> {
         let listed: Vec<(String, Held)> = self.run(LIST, "", None, [prefix, ""]).await?;
         let leaves_out_slots = self.edits.iter().any(|(from, _)| *from == SLOTS_TOO);
-        let is_shown = |name: &str| !leaves_out_slots || LockName::new(name).is_ok();
-        let shown = listed.into_iter().filter(|(name, _)| is_shown(name));
+        let shown = listed.into_iter().filter(|(name, _)| !leaves_out_slots || LockName::new(name).is_ok());
         shown.map(|(name, hold)| Ok(status(&LockName::from_store(name)?, hold))).collect()
     }
 

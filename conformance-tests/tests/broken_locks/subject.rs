@@ -1,6 +1,6 @@
 use async_trait::async_trait;
 use leasehold_conformance::proxy::Proxy;
-use leasehold_conformance::{Administrator, Kinds, Stop, Store, Subject};
+use leasehold_conformance::{Administrator, Kinds, ProcessClock, Stop, Store, Subject};
 use leasehold_core::{DistributedLock, LockName, Result};
 use leasehold_test_stores::servers::RedisServer;
 use std::fmt;
@@ -43,14 +43,21 @@ pub(crate) fn cannot(error: impl fmt::Display) -> Stop {
     Stop::skipped(error.to_string())
 }
 
+/// With the clock that it sees, if that can be set.
 #[derive(Debug)]
-struct Server(RedisServer);
+struct Server(RedisServer, Option<ProcessClock>);
 
 /// A `redis-server` of its own, which tells its listeners of keys that are deleted or expire.
 pub(crate) fn redis() -> std::result::Result<Box<dyn Store>, Stop> {
     let told = ["--notify-keyspace-events", "Kgx"];
     let server = RedisServer::start_with(&told).map_err(cannot)?;
-    Ok(Box::new(Server(server)))
+    Ok(Box::new(Server(server, None)))
+}
+
+pub(crate) fn redis_with_a_clock() -> std::result::Result<Box<dyn Store>, Stop> {
+    let clock = ProcessClock::ahead(0)?;
+    let server = RedisServer::start_in(&[], &clock.environment()).map_err(cannot)?;
+    Ok(Box::new(Server(server, Some(clock))))
 }
 
 impl Address {
@@ -150,6 +157,11 @@ impl Store for Server {
 impl Administrator for Server {
     async fn evict_everything(&self) -> std::result::Result<(), Stop> {
         self.wipe().await
+    }
+
+    async fn set_clock_ahead(&self, seconds: i64) -> std::result::Result<(), Stop> {
+        let clock = self.1.as_ref().ok_or_else(|| cannot("its clock is that of the host"))?;
+        clock.set_ahead(seconds)
     }
 }
 

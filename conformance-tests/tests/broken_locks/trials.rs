@@ -1,6 +1,6 @@
 //! Puts cases to locks: a broken one must be caught, and a sound one pass.
 
-use crate::controls::Control;
+use crate::control::Control;
 use leasehold_conformance::{
     CaseOutcome, HostShare, Run, Stop, Subject, by_id, run_case, was_too_late_since,
 };

@@ -258,21 +258,24 @@ async fn looking_shows_every_reader(cx: &Context) -> Verdict {
     let semantics = sharing(cx).await?;
     let (clients, name) = ([cx.client().await?, cx.client().await?], cx.name());
     let count = if semantics.hold == HoldKind::Lease { 150 } else { 6 };
+    // A store that renews each by itself is to keep up.
+    let (ttl, reader_options) =
+        (cx.ttl() * 3, cx.options().with_ttl(cx.ttl() * 3).with_mode(LockMode::Shared));
     let mut process = None;
     let mut tokens = BTreeSet::new();
     if semantics.reach != Reach::Process {
         let process = process.insert(cx.worker().await?);
         process.mode = LockMode::Shared;
-        tokens.insert(process.take(&name, cx.ttl()).await?);
+        tokens.insert(process.take(&name, ttl).await?);
     }
     let mut readers = Vec::new();
     for reader in 0..count {
-        readers.push(hold(cx, &clients[reader % 2], &name, LockMode::Shared).await?);
+        readers.push(clients[reader % 2].take(&name, &reader_options).await?);
         let token = readers[reader].token()?.get();
         ensure_untimed!(tokens.last() < Some(&token), "reader {reader} has {token} after {tokens:?}");
         tokens.insert(token);
     }
-    tokio::time::sleep(cx.ttl() * 3 / 2).await;
+    tokio::time::sleep(ttl * 3 / 2).await;
     readers.iter().try_for_each(|reader| ensure_not_lost(reader, format_args!("one of {count} is lost")))?;
     if let Some(mut process) = process {
         process.ensure_not_lost("the reader of another process").await?;
@@ -296,8 +299,7 @@ async fn looking_shows_every_reader(cx: &Context) -> Verdict {
     let options = cx.options().with_wait(hand_over_bound(cx, &clients[0])).with_mode(LockMode::Write);
     let writer = take_turn(&clients[0], &name, &options).await?;
     ensure_untimed!(tokens.last() < Some(&writer.get()), "the writer has {writer} after {tokens:?}");
-    let options = cx.options().with_mode(LockMode::Shared);
-    ensure_larger_token(&clients[1], &name, &options, writer, "of a reader after a writer").await
+    ensure_larger_token(&clients[1], &name, &reader_options, writer, "of a reader after a writer").await
 }
 
 /// The record of the lock is kept by another reader meanwhile.
